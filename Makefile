@@ -1,0 +1,48 @@
+# keyfold: the commands of everyday work. `make test` needs Go and, for the race
+# detector, a C compiler, which it installs where it is missing.
+
+GO       ?= go
+BIN      := $(CURDIR)/.bin
+PACKAGES := ./...
+# Folders with real event logs (*/events.ndjson.gz) beside the checkout; tests
+# read them where they are.
+KEYFOLD_TEST_DATA ?= $(firstword $(wildcard $(abspath ../*/data)))
+export KEYFOLD_TEST_DATA
+
+.PHONY: run test race lint bench soak fuzz needs
+
+run:
+	$(GO) run ./cmd/keyfold-lite
+
+test: needs
+	$(GO) test -race -count=1 -timeout 20m $(PACKAGES)
+
+race: test
+
+needs:
+	@./.ci/needs
+
+lint: $(BIN)/golangci-lint
+	$(BIN)/golangci-lint run $(PACKAGES)
+	$(BIN)/golangci-lint fmt --diff
+
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	cd tools && GOFLAGS=-mod=mod $(GO) build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# Ratios within one run are what counts: machines are noisy.
+bench:
+	$(GO) test -run '^$$' -bench . -benchtime 300ms -cpu 1 ./engine ./shard ./source/... ./sink/...
+	$(GO) run ./bench engine
+
+# The long runs, each bounded; `make test` runs a short form of each.
+soak:
+	KEYFOLD_SOAK=1 $(GO) test -race -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/...
+	$(MAKE) fuzz FUZZTIME=2m
+
+FUZZTIME ?= 20s
+fuzz:
+	@for p in $$($(GO) list -f '{{.Dir}}' $(PACKAGES)); do \
+	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$p/*_test.go 2>/dev/null | sed 's/func //'); do \
+	    echo "$$f in $$p"; (cd $$p && $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; \
+	  done; \
+	done

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"syscall"
+	"time"
+
+	"keyfold/cmd/pipeline"
+	"keyfold/cmd/settings"
+	"keyfold/engine"
+	"keyfold/engine/taste"
+	"keyfold/shard"
+	sink "keyfold/sink/memory"
+	"keyfold/source/catalog"
+	source "keyfold/source/memory"
+	"keyfold/source/sample"
+	"keyfold/source/vector"
+)
+
+// engineCmd drives generated sessions from source/memory into sink/memory.
+type engineCmd struct {
+	Users    int    `default:"20000" help:"Users the sessions are spread over."`
+	Sessions int    `default:"40000" help:"Sessions to generate."`
+	Cores    int    `default:"1" help:"GOMAXPROCS of the measured part."`
+	Runs     int    `default:"3" help:"Runs; the median counts."`
+	Parse    bool   `default:"true" negatable:"" help:"Also measure reading the events from JSON."`
+	Profile  string `placeholder:"FILE" help:"Write a CPU profile of the measured part."`
+
+	Settings settings.Engine `embed:""`
+}
+
+// Run prints events per second.
+func (c *engineCmd) Run(ctx context.Context) error {
+	config, err := c.Settings.Config()
+	if err != nil {
+		return err
+	}
+	g := sample.DefaultConfig(c.Sessions)
+	g.Users, g.Skew = c.Users, 0
+	bodies := sample.Events(g)
+	events, parsed, err := parse(bodies)
+	if err != nil {
+		return err
+	}
+	products, err := shopVectors(config.Taste.Dimensions)
+	if err != nil {
+		return err
+	}
+	config.Limit()
+	previous := runtime.GOMAXPROCS(c.Cores)
+	defer runtime.GOMAXPROCS(previous)
+
+	stop, err := profile(c.Profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	var runs []result
+	for range c.Runs {
+		r, err := engineRun(ctx, config, products, events)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b result) int { return int(a.cpu - b.cpu) })
+	runs[len(runs)/2].print(os.Stdout, len(events), c.Cores)
+	if c.Parse {
+		fmt.Fprintf(os.Stdout, "parse    %8.0f ns an event\n", float64(parsed.Nanoseconds())/float64(len(bodies)))
+	}
+	return nil
+}
+
+// profile starts a CPU profile into a file, if there is one to be written.
+func profile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
+}
+
+func parse(bodies [][]byte) ([]engine.Event, time.Duration, error) {
+	events := make([]engine.Event, len(bodies))
+	began := time.Now()
+	for i, body := range bodies {
+		var err error
+		if events[i], err = engine.ParseEvent(body, began); err != nil {
+			return nil, 0, err
+		}
+	}
+	return events, time.Since(began), nil
+}
+
+// shop is a catalogue in memory.
+type shop []engine.Product
+
+func (s shop) Products(_ context.Context, ids []int32) ([]engine.Product, error) {
+	var found []engine.Product
+	for _, p := range s {
+		if slices.Contains(ids, p.ID) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+func shopVectors(dimensions int) (shop, error) {
+	hash, err := vector.NewHash(dimensions)
+	if err != nil {
+		return nil, err
+	}
+	products := sample.Products()
+	for i := range products {
+		vectors, err := hash.Embed(context.Background(), []string{catalog.EmbedText(products[i])})
+		if err != nil {
+			return nil, err
+		}
+		products[i].Vector = vectors[0]
+	}
+	return products, nil
+}
+
+// result is what one run took and did.
+type result struct {
+	took    time.Duration // wall clock
+	cpu     time.Duration // user and system time of the process
+	taste   *taste.Stats
+	windows shard.Stats
+	users   int
+}
+
+func (r result) print(w io.Writer, events, cores int) {
+	fmt.Fprintf(w, "events   %8d of %d users in %.2f s on %d core(s)\n", events, r.users, r.took.Seconds(), cores)
+	fmt.Fprintf(w, "engine   %8.0f events/s per core, %.0f ns of CPU an event (%.2f s of CPU)\n",
+		float64(events)/r.cpu.Seconds(), float64(r.cpu.Nanoseconds())/float64(events), r.cpu.Seconds())
+	fmt.Fprintf(w, "batches  %8d, %.2f events each, %.1f users a flush\n",
+		r.taste.Batches.Load(), float64(events)/float64(r.taste.Batches.Load()), r.windows.KeysPerFlush())
+	fmt.Fprintf(w, "writes   %8d, reads %d, cache hits %d\n", r.taste.Writes.Load(), r.taste.Reads.Load(), r.taste.Hits.Load())
+}
+
+// engineRun takes all events through once. Windows run on the events' own
+// clock: no time is spent waiting for them.
+func engineRun(ctx context.Context, config settings.Config, products shop, events []engine.Event) (result, error) {
+	laws, windows := config.Taste, config.Shard
+	laws.Model = vector.HashModel
+	laws.CacheBytes = 1 << 30 // every user's: the store is memory anyway
+	windows.Clock = shard.EventClock
+	store := sink.New(laws.Dimensions)
+	ports, err := memoryPorts(laws, store, products)
+	if err != nil {
+		return result{}, err
+	}
+	p, err := pipeline.New(windows, laws, ports)
+	if err != nil {
+		return result{}, err
+	}
+	queue := source.NewQueue()
+	queue.Publish(events...)
+	queue.Close()
+	runtime.GC()
+	began, cpu, left := time.Now(), cpuTime(), len(events)
+	drained := make(chan error, 1)
+	err = queue.Run(ctx, 256, func(ctx context.Context, deliveries []engine.Delivery) error {
+		err := p.Deliver(ctx, deliveries)
+		if left -= len(deliveries); left == 0 || err != nil {
+			// The last windows would wait for an event that never comes.
+			go func() { drained <- p.Router.Drain(ctx) }()
+		}
+		return err
+	})
+	if err := errors.Join(err, <-drained); err != nil {
+		return result{}, err
+	}
+	took := result{took: time.Since(began), cpu: cpuTime() - cpu}
+	if folded, repeated := queue.Count(engine.Folded), queue.Count(engine.Duplicate); folded+repeated != int64(len(events)) {
+		return result{}, fmt.Errorf("%d events folded and %d repeated of %d", folded, repeated, len(events))
+	}
+	took.taste, took.windows, took.users = p.Taste.Stats(), p.Router.Stats(), store.Len()
+	return took, nil
+}
+
+func memoryPorts(laws taste.Config, store engine.Profiles, products shop) (taste.Ports, error) {
+	hash, err := vector.NewHash(laws.Dimensions)
+	if err != nil {
+		return taste.Ports{}, err
+	}
+	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
+	if err != nil {
+		return taste.Ports{}, err
+	}
+	c := catalog.DefaultConfig()
+	c.Dimensions, c.Model = laws.Dimensions, laws.Model
+	vectors, err := catalog.New(c, products)
+	return taste.Ports{Profiles: store, Products: vectors, Phrases: phrases}, err
+}
+
+// cpuTime is the process's user and system time: on a machine that others use
+// too, it says more than the clock on the wall.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,29 @@
+// Command bench measures keyfold on the machine it runs on. Figures of one run
+// are comparable with each other; figures of different machines are not.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/alecthomas/kong"
+)
+
+type cli struct {
+	Engine engineCmd `cmd:"" help:"Events through windows, fold and store, all in memory, on one core."`
+}
+
+func main() {
+	var c cli
+	command := kong.Parse(&c, kong.Name("bench"), kong.Description("Measures keyfold on this machine."))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	command.BindTo(ctx, (*context.Context)(nil))
+	err := command.Run()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"keyfold/engine"
+)
+
+// input is a stream of NDJSON lines, plain or gzip.
+type input struct {
+	name  string
+	size  int64 // bytes of the file, 0 where it is not known
+	read  atomic.Int64
+	lines *bufio.Reader
+	close func() error
+}
+
+// openInput opens a file, or standard input for "-".
+func openInput(path string, stdin io.Reader) (*input, error) {
+	in := &input{name: path, close: func() error { return nil }}
+	source := stdin
+	if path == "-" {
+		in.name = "standard input"
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		in.close = f.Close
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			in.size = info.Size()
+		}
+		source = f
+	}
+	plain := bufio.NewReaderSize(counted{source, &in.read}, 256<<10)
+	// Peek blocks until a pipe has a byte or ends, which is when it matters.
+	if magic, err := plain.Peek(2); err == nil && bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unzipped, err := gzip.NewReader(plain)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", in.name, err), in.close())
+		}
+		plain = bufio.NewReaderSize(unzipped, 256<<10)
+	}
+	in.lines = plain
+	return in, nil
+}
+
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// next returns the next line that is not blank, without its end, or io.EOF. The
+// line is the caller's. One that is too long to be an event is cut right behind
+// the limit, so that it is refused for its length and never held.
+func (in *input) next() ([]byte, error) {
+	for {
+		line, err := in.line()
+		if body := bytes.TrimSpace(line); len(body) > 0 {
+			return bytes.Clone(body), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (in *input) line() ([]byte, error) {
+	line, err := in.lines.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	cut := bytes.Clone(line[:engine.MaxBodyBytes+1])
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.lines.ReadSlice('\n')
+	}
+	return cut, err
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"keyfold/cmd/pipeline"
+	"keyfold/engine"
+	"keyfold/engine/taste"
+	"keyfold/shard"
+	"keyfold/sink/sqlite"
+	"keyfold/source/catalog"
+	"keyfold/source/inbox"
+	"keyfold/source/vector"
+)
+
+// embedderModel is the only model of keyfold-lite: offline, lexical.
+const embedderModel = vector.HashModel
+
+// databaseName is the SQLite file inside the data folder.
+const databaseName = "keyfold.db"
+
+// node is a running keyfold-lite: the file, the inbox on it, and the pipeline
+// that deliveries go to. A replay's pipeline runs on the events' clock and is
+// exchanged for one on the wall clock when the replay ends.
+type node struct {
+	*app
+	unlock func()
+	file   *sqlite.File
+	inbox  *inbox.Inbox
+	ports  taste.Ports
+
+	// failed ends with the first fault that nobody can work around.
+	failed context.Context
+	fail   context.CancelCauseFunc
+
+	exchange sync.RWMutex // held by deliver; locked while pipeline changes
+	pipeline *pipeline.Pipeline
+	done     []*pipeline.Pipeline // drained ones, for their counts
+}
+
+// openNode opens the data folder, and everything in it that an earlier process
+// left unfinished is still to be recovered.
+func openNode(a *app) (*node, error) {
+	if err := os.MkdirAll(a.data, 0o750); err != nil {
+		return nil, err
+	}
+	unlock, err := lockFolder(a.data)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{app: a, unlock: unlock}
+	n.failed, n.fail = context.WithCancelCause(context.WithoutCancel(a.ctx))
+	if err := n.open(); err != nil {
+		n.closeFile()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *node) open() (err error) {
+	c := n.config
+	if n.file, err = openStore(n.app); err != nil {
+		return err
+	}
+	if n.inbox, err = inbox.New(n.ctx, inbox.Ports{
+		Writer:   writer{n.file},
+		Reader:   n.file,
+		Profiles: n.file,
+		Log:      n.log,
+	}, inbox.Config{RetryDelay: c.Retry.Delay, MaxRetries: c.Retry.Attempts}); err != nil {
+		return err
+	}
+	if n.ports, err = n.newPorts(); err != nil {
+		return err
+	}
+	n.inbox.Start(n.deliver)
+	return nil
+}
+
+// newPorts joins the engine to the file and to the offline embedder.
+func (n *node) newPorts() (taste.Ports, error) {
+	laws := n.config.Taste
+	config := catalog.DefaultConfig()
+	config.Dimensions, config.Model = laws.Dimensions, laws.Model
+	products, err := catalog.New(config, n.file)
+	if err != nil {
+		return taste.Ports{}, err
+	}
+	hash, err := vector.NewHash(laws.Dimensions)
+	if err != nil {
+		return taste.Ports{}, err
+	}
+	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
+	return taste.Ports{Profiles: n.file, Products: products, Phrases: phrases, Fault: n.fail, Log: n.log}, err
+}
+
+// start puts a pipeline on a clock in place of the one before, which is drained
+// first: per user, events stay in order.
+func (n *node) start(clock shard.Clock) error {
+	n.exchange.Lock()
+	defer n.exchange.Unlock()
+	if err := n.drain(); err != nil {
+		return err
+	}
+	windows := n.config.Shard
+	windows.Clock = clock
+	p, err := pipeline.New(windows, n.config.Taste, n.ports)
+	if err != nil {
+		return err
+	}
+	n.pipeline = p
+	go func() {
+		<-p.Router.Failed()
+		if err := p.Router.Err(); err != nil {
+			n.fail(err)
+		}
+	}()
+	return nil
+}
+
+// deliver hands new, recovered and retried events to the pipeline.
+func (n *node) deliver(ctx context.Context, deliveries []engine.Delivery) error {
+	n.exchange.RLock()
+	defer n.exchange.RUnlock()
+	if n.pipeline == nil {
+		return shard.ErrDraining
+	}
+	return n.pipeline.Deliver(ctx, deliveries)
+}
+
+// drain closes the windows and waits for their writes, no longer than a
+// shutdown may take once the program was told to stop.
+func (n *node) drain() error {
+	if n.pipeline == nil {
+		return nil
+	}
+	p := n.pipeline
+	n.pipeline = nil
+	n.done = append(n.done, p)
+	// Without a signal it takes what it takes; with one, or after a fault, it
+	// is bounded.
+	ctx, cancel := context.WithCancel(n.failed)
+	defer cancel()
+	stop := context.AfterFunc(n.ctx, func() {
+		bounded, release := context.WithTimeout(ctx, n.config.Timeout)
+		defer release()
+		<-bounded.Done()
+		cancel()
+	})
+	defer stop()
+	return p.Router.Drain(ctx)
+}
+
+// quiesce stops in the order of the flow: nothing new, windows out, verdicts
+// durable. The file can still be read.
+func (n *node) quiesce() error {
+	n.inbox.Stop()
+	n.exchange.Lock()
+	drained := n.drain()
+	n.exchange.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout)
+	defer cancel()
+	return errors.Join(context.Cause(n.failed), drained, n.inbox.Close(ctx))
+}
+
+// close quiesces and lets go of the folder.
+func (n *node) close() error { return errors.Join(n.quiesce(), n.closeFile()) }
+
+func (n *node) closeFile() error {
+	n.fail(nil)
+	defer n.unlock()
+	if n.file == nil {
+		return nil
+	}
+	if err := n.file.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", n.data, err)
+	}
+	return nil
+}
+
+// writer joins the inbox to the file's one writer.
+type writer struct{ file *sqlite.File }
+
+func (w writer) Write(ctx context.Context, fn func(inbox.Tx) error) error {
+	return w.file.Write(ctx, func(tx *sqlite.Tx) error { return fn(tx) })
+}
+
+func (w writer) Enqueue(fn func(inbox.Tx) error, done func(error)) {
+	w.file.Enqueue(func(tx *sqlite.Tx) error { return fn(tx) }, done)
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"keyfold/engine"
+)
+
+// pace keeps a log's own intervals: an event goes out as long after the first
+// one as it happened after it.
+type pace struct {
+	started time.Time
+	first   engine.Millis
+}
+
+// wait sleeps until an event of that time is due; late ones go at once.
+func (p *pace) wait(ctx context.Context, at engine.Millis) error {
+	if p.started.IsZero() {
+		p.started, p.first = time.Now(), at
+	}
+	timer := time.NewTimer(time.Until(p.started.Add(time.Duration(at-p.first) * time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"keyfold/shard"
+	"keyfold/source/sample"
+)
+
+// runCmd folds what it is given, then serves unless told to exit.
+type runCmd struct {
+	Events   string `name:"events" placeholder:"FILE" help:"NDJSON events, plain or gzip; - is standard input."`
+	Products string `name:"products" placeholder:"FILE" help:"NDJSON products to import first; those without a vector are embedded offline."`
+	Sample   int    `name:"sample" placeholder:"N" help:"Generate N sessions of a small shop instead."`
+	Realtime bool   `name:"realtime" help:"Keep the log's own pace; windows run on the wall clock."`
+	Exit     bool   `name:"exit" help:"Exit when the input is folded, instead of serving HTTP."`
+	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
+
+	demo bool // no arguments at all
+}
+
+// demoSessions is the sample of a run without arguments: some seconds' work.
+const demoSessions = 2000
+
+func (c *runCmd) check() error {
+	if c.demo {
+		c.Sample, c.Exit = demoSessions, true
+	}
+	switch {
+	case c.Sample < 0 || c.Sample > 1_000_000:
+		return &usageError{fmt.Sprintf("--sample %d: it must be between 1 and 1000000 sessions", c.Sample)}
+	case c.Events != "" && c.Sample > 0:
+		return &usageError{"--events and --sample exclude each other: give one of them"}
+	case c.Exit && c.Events == "" && c.Sample == 0:
+		return &usageError{"--exit without input does nothing: add --events FILE or --sample N"}
+	}
+	return nil
+}
+
+// Run is the main job.
+func (c *runCmd) Run(a *app) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	// The input is opened before the folder, so that a mistyped name leaves
+	// nothing behind.
+	next, closeInput, bar, err := c.input(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeInput()) }()
+	n, err := openNode(a)
+	if err != nil {
+		return err
+	}
+	if err := c.products(n); err != nil {
+		return errors.Join(err, n.close())
+	}
+	began := time.Now()
+	events, interrupted, err := c.replay(n, next, bar)
+	if err != nil || interrupted || c.Exit {
+		return c.finish(n, events, began, interrupted, err)
+	}
+	posted, err := serve(n, c.Addr)
+	return c.finish(n, events+posted, began, false, err)
+}
+
+// finish stops the node and reports: the figures are true only once every
+// verdict is durable.
+func (c *runCmd) finish(n *node, events int, began time.Time, interrupted bool, err error) error {
+	if err == nil && !interrupted {
+		// Retries that are waiting belong to the job; a signal ends the wait.
+		err = c.fault(n, n.inbox.Idle(n.ctx))
+	}
+	if err := errors.Join(err, n.quiesce()); err != nil {
+		return errors.Join(err, n.closeFile())
+	}
+	s, err := n.summary(events, time.Since(began))
+	if err == nil {
+		err = s.print(n.app)
+	}
+	if interrupted {
+		err = errors.Join(err, errors.New("interrupted: what was read is kept; run the same command again to go on"))
+	}
+	return errors.Join(err, n.closeFile())
+}
+
+// input opens what the command line names; next is nil where it names nothing.
+func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *progress, err error) {
+	switch {
+	case c.Events != "":
+		in, err := openInput(c.Events, a.in)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return in.next, in.close, newProgress(a, "folding "+in.name, in.size, in.read.Load), nil
+	case c.Sample > 0:
+		all := sample.Events(sample.DefaultConfig(c.Sample))
+		return bodies(all), func() error { return nil }, newProgress(a, "folding a sample", int64(len(all)), nil), nil
+	default:
+		return nil, func() error { return nil }, nil, nil
+	}
+}
+
+// products puts the catalogue into the store before the first event needs it.
+func (c *runCmd) products(n *node) error {
+	switch {
+	case c.Products != "":
+		_, err := importFile(n.ctx, n.app, n.file, c.Products, true)
+		return err
+	case c.Sample > 0:
+		_, err := importAll(n.ctx, n.app, n.file, sampleProducts(), newProgress(n.app, "embedding products", 0, nil), true)
+		return err
+	default:
+		return nil
+	}
+}
+
+// replay recovers what an earlier process left and folds the input.
+func (c *runCmd) replay(n *node, next source, bar *progress) (events int, interrupted bool, err error) {
+	clock := shard.EventClock
+	if c.Realtime || next == nil {
+		clock = shard.WallClock
+	}
+	if err := n.start(clock); err != nil {
+		return 0, false, err
+	}
+	ctx, cancel := context.WithCancelCause(n.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(n.failed, func() { cancel(context.Cause(n.failed)) })()
+	if err := n.inbox.Recover(ctx, n.deliver); err != nil {
+		return 0, n.ctx.Err() != nil, c.fault(n, err)
+	}
+	if next == nil {
+		return 0, false, nil
+	}
+	r := replay{node: n, next: next, progress: bar.at}
+	if c.Realtime {
+		r.pace = &pace{}
+	}
+	err = r.run(ctx)
+	bar.done()
+	if err = c.fault(n, err); err != nil || n.ctx.Err() != nil {
+		return r.events, n.ctx.Err() != nil, err
+	}
+	// The windows of the replay close here; retries and HTTP go on in real time.
+	return r.events, false, n.start(shard.WallClock)
+}
+
+// fault returns err unless it only says that the program was told to stop.
+func (c *runCmd) fault(n *node, err error) error {
+	if cause := context.Cause(n.failed); cause != nil {
+		return cause
+	}
+	if n.ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"keyfold/source/ingest"
+)
+
+// serveCmd takes events over HTTP, without an input to fold first.
+type serveCmd struct {
+	Products string `name:"products" placeholder:"FILE" help:"NDJSON products to import first; those without a vector are embedded offline."`
+	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
+}
+
+// Run serves until it is told to stop.
+func (c *serveCmd) Run(a *app) error {
+	run := runCmd{Products: c.Products, Addr: c.Addr}
+	return run.Run(a)
+}
+
+// serve answers POST /v1/events until the program is told to stop or a fault
+// ends it.
+func serve(n *node, addr string) (posted int, err error) {
+	store := &posts{node: n}
+	server, err := ingest.NewServer(addr, ingest.NewHandler(store, n.log))
+	if err != nil {
+		return 0, err
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return 0, fmt.Errorf("%w (another address: --http-addr 127.0.0.1:PORT)", err)
+	}
+	fmt.Fprintf(n.err, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case <-n.ctx.Done():
+	case <-n.failed.Done():
+	case err := <-served:
+		return store.count(), err
+	}
+	// Requests under way are answered, then their windows close.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
+	defer cancel()
+	err = server.Shutdown(ctx)
+	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
+		err = errors.Join(err, closed)
+	}
+	return store.count(), err
+}

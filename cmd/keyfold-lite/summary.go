@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"keyfold/engine"
+)
+
+// summary is what a run amounts to. Every event read or recovered is in exactly
+// one of folded, duplicate, skipped, dead and pending.
+type summary struct {
+	Events    int     `json:"events"` // read from the input or posted
+	Recovered int64   `json:"recovered"`
+	Folded    int64   `json:"folded"`
+	Duplicate int64   `json:"duplicate"`
+	Skipped   int64   `json:"skipped"`
+	Dead      int64   `json:"dead"`
+	Pending   int64   `json:"pending"`
+	Users     int64   `json:"users"` // profiles in the store
+	Batches   int64   `json:"batches"`
+	Writes    int64   `json:"writes"`
+	Seconds   float64 `json:"seconds"`
+
+	SkippedBy map[string]int64 `json:"skipped_by,omitempty"`
+	DeadBy    map[string]int64 `json:"dead_by,omitempty"`
+
+	example *portrait
+}
+
+// summary adds up the run's figures.
+func (n *node) summary(events int, took time.Duration) (*summary, error) {
+	in := n.inbox.Stats()
+	s := &summary{
+		Events:    events,
+		Recovered: in.Recovered,
+		Folded:    in.Folded,
+		Duplicate: in.Repeated + in.Duplicate,
+		Skipped:   in.ProductMissing + in.UserErased,
+		Seconds:   took.Round(time.Millisecond).Seconds(),
+		SkippedBy: map[string]int64{},
+		DeadBy:    in.Dead,
+	}
+	for outcome, count := range map[engine.Outcome]int64{
+		engine.ProductMissing: in.ProductMissing, engine.UserErased: in.UserErased,
+	} {
+		if count > 0 {
+			s.SkippedBy[outcome.String()] = count
+		}
+	}
+	for _, count := range in.Dead {
+		s.Dead += count
+	}
+	for _, p := range n.done {
+		s.Batches += p.Taste.Stats().Batches.Load()
+		s.Writes += p.Taste.Stats().Writes.Load()
+	}
+	// The report is also due after a signal, when n.ctx has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout)
+	defer cancel()
+	pending, err := n.inbox.Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.Pending = int64(pending)
+	if s.Users, err = n.file.CountProfiles(ctx); err != nil || s.Users == 0 || n.json {
+		return s, err
+	}
+	busiest, err := n.file.BusiestUser(ctx)
+	if err == nil {
+		s.example, err = newPortrait(ctx, n.file.Reader, busiest, 5, 5)
+	}
+	return s, err
+}
+
+func (s *summary) print(a *app) error {
+	if a.json {
+		return json.NewEncoder(a.out).Encode(s)
+	}
+	w := &text{w: a.out}
+	w.line("%s events became %s profiles in %.1f s.", number(int64(s.Events)+s.Recovered), number(s.Users), s.Seconds)
+	w.line("")
+	w.row("events", int64(s.Events), "read")
+	if s.Recovered > 0 {
+		w.row("recovered", s.Recovered, "left over from a run that was stopped")
+	}
+	w.row("folded", s.Folded, "into their users' profiles")
+	w.row("duplicate", s.Duplicate, "message ids seen before: folded once")
+	w.row("skipped", s.Skipped, reasons(s.SkippedBy))
+	w.row("dead", s.Dead, reasons(s.DeadBy))
+	if s.Pending > 0 {
+		w.row("pending", s.Pending, "not settled yet: the next run takes them up")
+	}
+	w.row("batches", s.Batches, fmt.Sprintf("one user's window each, %.1f events a batch", ratio(s.Folded, s.Batches)))
+	w.row("writes", s.Writes, fmt.Sprintf("%s saved against one write per event (%.0f %%)",
+		number(s.Folded-s.Writes), 100*ratio(s.Folded-s.Writes, s.Folded)))
+	if s.example != nil {
+		w.line("")
+		s.example.print(w)
+		s.next(w)
+	}
+	return w.err
+}
+
+// next says what to try next, with this user's own ids.
+func (s *summary) next(w *text) {
+	program := "keyfold-lite"
+	if strings.Contains(os.Args[0], "go-build") {
+		program = "go run ./cmd/keyfold-lite"
+	}
+	user := s.example.profile.UserID
+	w.line("")
+	w.line("Try next:")
+	w.line("  %s user show %d", program, user)
+	w.line("  %s user export profiles.ndjson", program)
+	w.line("  %s serve        and from another terminal:", program)
+	w.line(`  curl -H 'Content-Type: application/json' http://127.0.0.1:7080/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,
+		user, time.Now().UTC().Format(time.RFC3339))
+	w.line("  %s --events YOUR.ndjson --products PRODUCTS.ndjson --data OTHER-FOLDER", program)
+}
+
+// text writes lines and keeps the first error.
+type text struct {
+	w   io.Writer
+	err error
+}
+
+func (t *text) line(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, format+"\n", args...)
+	}
+}
+
+func (t *text) row(name string, n int64, what string) {
+	t.line("  %-10s %12s  %s", name, number(n), what)
+}
+
+// reasons lists counts by reason, most frequent first.
+func reasons(by map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = name + " " + number(by[name])
+	}
+	return strings.Join(names, ", ")
+}
+
+// number groups digits by thousands.
+func number(n int64) string {
+	if n < 0 {
+		return "-" + number(-n)
+	}
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func ratio(a, b int64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}

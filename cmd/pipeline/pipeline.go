@@ -1,0 +1,71 @@
+// Package pipeline joins the windows (shard) to what folds them (engine/taste):
+// deliveries go in, verdicts come out at each delivery's source.
+package pipeline
+
+import (
+	"context"
+	"slices"
+
+	"keyfold/engine"
+	"keyfold/engine/taste"
+	"keyfold/shard"
+)
+
+// Pipeline is a router of users' windows into a taste engine.
+type Pipeline struct {
+	Taste  *taste.Engine
+	Router *shard.Router[int32, engine.Delivery]
+}
+
+// New starts a pipeline. Its router must be drained in the end.
+func New(windows shard.Config, laws taste.Config, ports taste.Ports) (*Pipeline, error) {
+	apply, err := taste.New(laws, ports)
+	if err != nil {
+		return nil, err
+	}
+	router, err := shard.New(windows, shard.HashInt32, func(ctx context.Context, closed []shard.Batch[int32, engine.Delivery]) {
+		apply.Apply(ctx, batches(closed))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Pipeline{Taste: apply, Router: router}, nil
+}
+
+// batches turns closed windows into the engine's words.
+func batches(closed []shard.Batch[int32, engine.Delivery]) []engine.Batch {
+	all := make([]engine.Batch, len(closed))
+	for i := range closed {
+		all[i] = engine.Batch{UserID: closed[i].Key, Deliveries: closed[i].Items}
+	}
+	return all
+}
+
+// chunk is how many deliveries are handed to the router at once: far below any
+// held budget, so that a chunk never has to wait for all of it.
+const chunk = 256
+
+// eventBytes is what a delivery keeps alive beside its strings.
+const eventBytes = 256
+
+// Deliver hands deliveries to their users' windows; it blocks while the held
+// budget is full. On an error some of the last ones were not taken: that
+// happens only when ctx ends or the router stops, and they stay unsettled.
+func (p *Pipeline) Deliver(ctx context.Context, deliveries []engine.Delivery) error {
+	items := make([]shard.Item[int32, engine.Delivery], 0, min(chunk, len(deliveries)))
+	for part := range slices.Chunk(deliveries, chunk) {
+		items = items[:0]
+		for _, d := range part {
+			items = append(items, shard.Item[int32, engine.Delivery]{
+				Key:   d.Event.UserID,
+				Value: d,
+				Bytes: eventBytes + len(d.Event.MessageID) + len(d.Event.Phrase),
+				At:    d.Event.OccurredAt.Time(),
+			})
+		}
+		if err := p.Router.Submit(ctx, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+// Package settings reads the configuration that keyfold's commands share: flags
+// bound to environment variables, checked together, every fault at once.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/engine/taste"
+	"keyfold/shard"
+)
+
+// Engine are the settings of the laws, the windows and the worker. They stay
+// text until [Engine.Config] reads them all, so that one bad value does not
+// hide the next.
+type Engine struct {
+	Dimensions     string `name:"dimensions" env:"EMBEDDING_DIMENSIONS" default:"1536" help:"Components of every vector." group:"laws"`
+	Lambda         string `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" default:"0.023" help:"Decay per day; 0.023 is a 30-day half-life." group:"laws"`
+	History        string `name:"history" env:"EMBEDDING_HISTORY" default:"mass" help:"mass: the exact decayed sum of all events. unit: the published formula, which depends on order." group:"laws"`
+	WeightSearch   string `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" default:"0.7" help:"Weight of a search." group:"laws"`
+	WeightView     string `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" default:"0.3" help:"Weight of a product view." group:"laws"`
+	WeightClick    string `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" default:"0.5" help:"Weight of a product click." group:"laws"`
+	WeightPurchase string `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" default:"1.0" help:"Weight of a purchase." group:"laws"`
+	Idempotency    string `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" default:"24h" help:"How long folded ids are kept (seconds, or 24h)." group:"laws"`
+
+	Batching bool   `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" default:"true" negatable:"" help:"Hold a user's events for a window." group:"windows"`
+	Window   string `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" default:"5" help:"Closes this long after a user's last event (seconds)." group:"windows"`
+	MaxDelay string `name:"batch-max-delay" env:"EMBEDDING_BATCH_MAX_DELAY" default:"15" help:"Closes this long after its first event (seconds)." group:"windows"`
+	MaxSize  string `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" default:"500" help:"Closes at this many events." group:"windows"`
+
+	Shards     string `name:"shards" env:"WORKER_SHARDS" default:"0" help:"Actors; 0: one per processor." group:"worker"`
+	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"8192" help:"Events held at once." group:"worker"`
+	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory to stay within (M: MiB, G: GiB)." group:"worker"`
+	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker"`
+	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker"`
+	Shutdown   string `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" default:"10" help:"Time to flush and settle on SIGTERM (seconds)." group:"worker"`
+}
+
+// Config is what the settings amount to.
+type Config struct {
+	Taste   taste.Config
+	Shard   shard.Config
+	Retry   Retry
+	Timeout time.Duration // of a shutdown
+	Memory  int64         // bytes
+}
+
+// minPerEvent is what an event is reckoned to hold in memory: prefetch times
+// this has to fit the held-byte budget.
+const minPerEvent = 4 << 10
+
+// Config reads and checks the settings; the error names every fault with the
+// variable to change.
+func (s Engine) Config() (Config, error) {
+	var p reader
+	c := Config{Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig()}
+	s.readLaws(&p, &c.Taste.Config)
+	s.readWindows(&p, &c.Shard)
+	c.Retry = Retry{
+		Attempts: p.integer("WORKER_MAX_RETRIES", s.MaxRetries),
+		Delay:    p.milliseconds("WORKER_RETRY_DELAY", s.RetryDelay),
+	}
+	c.Timeout = p.seconds("WORKER_SHUTDOWN_TIMEOUT", s.Shutdown)
+	c.Memory = p.bytes("WORKER_MEMORY_LIMIT", s.Memory)
+	if c.Memory < 64<<20 {
+		p.fault("WORKER_MEMORY_LIMIT is %s: it must be at least 64M", s.Memory)
+	}
+	c.divideMemory()
+	if err := p.err(); err != nil {
+		return c, err
+	}
+	return c, errors.Join(c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(), c.fits())
+}
+
+func (s Engine) readLaws(p *reader, c *engine.Config) {
+	c.Dimensions = p.integer("EMBEDDING_DIMENSIONS", s.Dimensions)
+	c.Lambda = p.number("EMBEDDING_DECAY_LAMBDA", s.Lambda)
+	c.History = engine.History(s.History)
+	c.Weights = engine.Weights{
+		Search:   p.number("EMBEDDING_WEIGHT_SEARCH", s.WeightSearch),
+		View:     p.number("EMBEDDING_WEIGHT_VIEW", s.WeightView),
+		Click:    p.number("EMBEDDING_WEIGHT_CLICK", s.WeightClick),
+		Purchase: p.number("EMBEDDING_WEIGHT_PURCHASE", s.WeightPurchase),
+	}
+	c.Retention = p.seconds("IDEMPOTENCY_WINDOW", s.Idempotency)
+}
+
+func (s Engine) readWindows(p *reader, c *shard.Config) {
+	c.Batching = s.Batching
+	c.Window = p.seconds("EMBEDDING_BATCH_WINDOW", s.Window)
+	c.MaxDelay = p.seconds("EMBEDDING_BATCH_MAX_DELAY", s.MaxDelay)
+	c.MaxSize = p.integer("EMBEDDING_BATCH_MAX_SIZE", s.MaxSize)
+	c.MaxHeld = p.integer("WORKER_PREFETCH", s.Prefetch)
+	if n := p.integer("WORKER_SHARDS", s.Shards); n != 0 {
+		c.Shards = n
+		c.Flushes = max(c.Flushes, 4)
+	}
+}
+
+// divideMemory gives a quarter of the limit to held events and a quarter to the
+// profile cache; vectors, the store's buffers and the collector have the rest.
+// Prefetch is lowered so that its events fit.
+func (c *Config) divideMemory() {
+	c.Shard.MaxHeldBytes = c.Memory / 4
+	c.Taste.CacheBytes = c.Memory / 4
+	c.Shard.MaxHeld = min(c.Shard.MaxHeld, int(c.Shard.MaxHeldBytes/minPerEvent))
+}
+
+// fits checks what two rooms have to agree on.
+func (c Config) fits() error {
+	if c.Shard.MaxSize > engine.MaxApplied {
+		return fmt.Errorf("EMBEDDING_BATCH_MAX_SIZE is %d: it must be at most %d, the ids a profile keeps",
+			c.Shard.MaxSize, engine.MaxApplied)
+	}
+	return nil
+}
+
+// Limit makes the collector stay within the memory limit, and work less often
+// as long as it is far away: most of a worker's garbage is vectors.
+func (c Config) Limit() {
+	debug.SetMemoryLimit(c.Memory)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// History says what mass a profile has when an event is folded into it.
+type History string
+
+const (
+	// Mass keeps the stored mass: the profile is the normalised sum of every
+	// event at weight x exp(-lambda age), whatever the order or the batching.
+	Mass History = "mass"
+	// UnitMass takes the mass as 1 at every event: the published formula
+	// (profile x decay + event x weight)/(decay + weight), normalised. It
+	// depends on the order of the events.
+	UnitMass History = "unit"
+)
+
+// Bounds of a weight: only the ratios matter, and within these no sum vanishes
+// or overflows.
+const (
+	MinWeight = 1e-6
+	MaxWeight = 1e6
+)
+
+// Weights are the event types' weights in the sum, each from [MinWeight] to
+// [MaxWeight].
+type Weights struct {
+	Search, View, Click, Purchase float64
+}
+
+// Of returns the weight of t.
+func (w Weights) Of(t EventType) float64 {
+	switch t {
+	case Search:
+		return w.Search
+	case ProductView:
+		return w.View
+	case ProductClick:
+		return w.Click
+	default:
+		return w.Purchase
+	}
+}
+
+// Config holds the laws' settings.
+type Config struct {
+	Dimensions int     // components of every vector
+	Lambda     float64 // decay per day, >= 0
+	History    History
+	Weights    Weights
+	Model      string // name of what makes the vectors
+	// Retention is how long a folded event's id is kept, in processing time.
+	Retention time.Duration
+}
+
+// DefaultConfig returns the settings of a worker that was told nothing: 1536
+// dimensions, a 30-day half-life, ids kept for a day.
+func DefaultConfig() Config {
+	return Config{
+		Dimensions: 1536,
+		Lambda:     0.023,
+		History:    Mass,
+		Weights:    Weights{Search: 0.7, View: 0.3, Click: 0.5, Purchase: 1},
+		Model:      "text-embedding-3-small",
+		Retention:  24 * time.Hour,
+	}
+}
+
+// MaxDimensions is above every embedding model in use and keeps a profile far
+// below the document limit of every store.
+const MaxDimensions = 16384
+
+// Validate reports every fault at once, by the names of the environment
+// variables.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	if c.Dimensions < 1 || c.Dimensions > MaxDimensions {
+		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, MaxDimensions)
+	}
+	if !(c.Lambda >= 0) || math.IsInf(c.Lambda, 0) {
+		fault("EMBEDDING_DECAY_LAMBDA is %v: it must be a finite number of at least 0 (per day)", c.Lambda)
+	}
+	if c.History != Mass && c.History != UnitMass {
+		fault("EMBEDDING_HISTORY is %q: it must be %q or %q", c.History, Mass, UnitMass)
+	}
+	for _, w := range []struct {
+		name  string
+		value float64
+	}{
+		{"SEARCH", c.Weights.Search},
+		{"VIEW", c.Weights.View},
+		{"CLICK", c.Weights.Click},
+		{"PURCHASE", c.Weights.Purchase},
+	} {
+		if !(w.value >= MinWeight && w.value <= MaxWeight) {
+			fault("EMBEDDING_WEIGHT_%s is %v: it must be a number from %g to %g", w.name, w.value, MinWeight, MaxWeight)
+		}
+	}
+	if c.Retention < 0 {
+		fault("IDEMPOTENCY_WINDOW is %v: it must not be negative", c.Retention)
+	}
+	return errors.Join(faults...)
+}

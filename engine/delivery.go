@@ -1,0 +1,77 @@
+package engine
+
+import "slices"
+
+// Outcome is what became of one event.
+type Outcome uint8
+
+const (
+	// Folded: the event is in the stored profile.
+	Folded Outcome = iota + 1
+	// Duplicate: it had been folded before, or stands twice in its batch.
+	Duplicate
+	// ProductMissing: a store read confirmed that its product is unknown.
+	ProductMissing
+	// UserErased: its user was erased, whatever the event's time.
+	UserErased
+	// Dead: it can never be folded; Verdict.Reason and Verdict.Err say why.
+	Dead
+	// Retry: its own work failed for now; Verdict.Err says how.
+	Retry
+	// Hold: nothing was done with it and no attempt was used (a configuration
+	// fault, or the worker is stopping). It stays unsettled at its source.
+	Hold
+)
+
+var outcomeNames = [...]string{"", "folded", "duplicate", "product_missing", "user_erased", "dead", "retry", "hold"}
+
+// String returns the outcome's name in metrics and reports.
+func (o Outcome) String() string {
+	if int(o) >= len(outcomeNames) {
+		return ""
+	}
+	return outcomeNames[o]
+}
+
+// Verdict is an outcome and, where there is one, its cause.
+type Verdict struct {
+	Outcome Outcome
+	Reason  string // stable, snake_case; set for Dead
+	Err     error  // set for Dead, Retry and Hold
+}
+
+// Settler takes the verdict on one delivery back to where it came from. Settle
+// is called exactly once per delivery, from any goroutine, and must not block
+// on the broker or the store.
+type Settler interface {
+	Settle(Verdict)
+}
+
+// Delivery is an event on its way through a worker.
+type Delivery struct {
+	Event Event
+	// FirstSeen is when a retried, replayed or backfilled event first met a
+	// worker; 0 for one that comes for the first time. See [Applied.Judge].
+	FirstSeen Millis
+	Settler   Settler
+}
+
+// Batch is one user's closed window.
+type Batch struct {
+	UserID     int32
+	Deliveries []Delivery
+}
+
+// Sort puts the batch into folding order: (occurred_at, message_id).
+func (b *Batch) Sort() {
+	slices.SortStableFunc(b.Deliveries, func(x, y Delivery) int {
+		switch {
+		case x.Event.Before(&y.Event):
+			return -1
+		case y.Event.Before(&x.Event):
+			return 1
+		default:
+			return 0
+		}
+	})
+}

@@ -1,0 +1,8 @@
+// Package engine holds keyfold's words and laws: events and how strictly they
+// are read, weights, the decayed fold, the ids that make a redelivery harmless,
+// and the ports a store and a source of vectors implement.
+//
+// It is the leaf of the import graph: it knows no broker, no database and no
+// clock. Everything here is a pure function of its arguments, so every law can
+// be tested against the one-at-a-time reference ([Config.FoldOne]).
+package engine

@@ -1,0 +1,83 @@
+package engine
+
+import "errors"
+
+// Kind says what an error means for the event that met it. It is decided where
+// the error arises; nobody further up reads error texts.
+type Kind uint8
+
+const (
+	// Transient errors may pass: the event is tried again later. Every error
+	// that was not marked otherwise is transient.
+	Transient Kind = iota
+	// Permanent errors stay with the event: it is dead-lettered.
+	Permanent
+	// Configuration errors are nobody's event's fault: the worker stops
+	// consuming and says the cure; nothing is dead-lettered.
+	Configuration
+)
+
+// String returns the kind's name as it stands in logs.
+func (k Kind) String() string {
+	switch k {
+	case Permanent:
+		return "permanent"
+	case Configuration:
+		return "configuration"
+	default:
+		return "transient"
+	}
+}
+
+// Errors of the ports that are answers rather than failures.
+var (
+	// ErrConflict: the stored version is not the one the write was made for.
+	ErrConflict = errors.New("version conflict")
+	// ErrUnknown: the write may or may not have happened. Only reading the
+	// profile's ids back can tell.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrMissing: a store read confirmed that there is no such product.
+	ErrMissing = errors.New("not found")
+)
+
+// Error carries a kind, a stable reason for counting and dead letters, and the
+// cause.
+type Error struct {
+	Kind   Kind
+	Reason string // snake_case, stable: e.g. "phrase_too_long"
+	Err    error
+}
+
+// Error returns the cause's text.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// PermanentError marks err as permanent under a stable reason.
+func PermanentError(reason string, err error) error {
+	return &Error{Kind: Permanent, Reason: reason, Err: err}
+}
+
+// ConfigurationError marks err as a configuration fault. Its text must name the
+// cure.
+func ConfigurationError(reason string, err error) error {
+	return &Error{Kind: Configuration, Reason: reason, Err: err}
+}
+
+// KindOf returns the kind of the outermost marked error in err's chain.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Transient
+}
+
+// ReasonOf returns the stable reason in err's chain, or "error" where there is
+// none.
+func ReasonOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason != "" {
+		return e.Reason
+	}
+	return "error"
+}

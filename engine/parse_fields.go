@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// event checks the fields and returns the event they make.
+func (f *fields) event(now Millis) (e Event, err error) {
+	if err = f.checkVersion(); err != nil {
+		return Event{}, err
+	}
+	if err = f.checkMetadata(); err != nil {
+		return Event{}, err
+	}
+	if e.UserID, err = f.id(fieldUserID); err != nil {
+		return Event{}, err
+	}
+	if e.Type, err = f.eventType(); err != nil {
+		return Event{}, err
+	}
+	if err = f.readTarget(&e); err != nil {
+		return Event{}, err
+	}
+	if e.OccurredAt, err = f.occurredAt(now); err != nil {
+		return Event{}, err
+	}
+	if e.MessageID, err = f.messageID(&e); err != nil {
+		return Event{}, err
+	}
+	e.Digest = DigestOf(e.MessageID)
+	return e, nil
+}
+
+// set reports whether a field is there and not null.
+func (f *fields) set(name field) bool { return f[name].kind > nullValue }
+
+// text returns the text of a field that must be a string.
+func (f *fields) text(name field) ([]byte, error) {
+	if err := f.expect(name, stringValue); err != nil {
+		return nil, err
+	}
+	return f[name].unescaped(), nil
+}
+
+// expect refuses a field that is missing or of another kind.
+func (f *fields) expect(name field, kind valueKind) error {
+	switch f[name].kind {
+	case kind:
+		return nil
+	case noValue:
+		return refuse(ReasonMissingField, "%s: found nothing, expected %s", name, kind)
+	default:
+		return refuse(ReasonWrongType, "%s: found %s, expected %s", name, f[name].kind, kind)
+	}
+}
+
+func (f *fields) checkVersion() error {
+	switch v := f[fieldVersion]; {
+	case v.kind == noValue:
+		return nil
+	case v.kind != stringValue:
+		return refuse(ReasonUnsupportedVersion, `version: found %s, expected "1.0" or no version`, v.kind)
+	case string(v.unescaped()) != "1.0":
+		return refuse(ReasonUnsupportedVersion, `version: found %s, expected "1.0" or no version`, quoted(v.text))
+	default:
+		return nil
+	}
+}
+
+func (f *fields) checkMetadata() error {
+	if kind := f[fieldMetadata].kind; kind > nullValue && kind != objectValue {
+		return refuse(ReasonMetadataNotObject, "metadata: found %s, expected an object, null or nothing", kind)
+	}
+	return nil
+}
+
+// id reads a positive int32. Only a plain integer literal is one: 12.0 and 1e3
+// are integers to some decoders and not to others.
+func (f *fields) id(name field) (int32, error) {
+	if err := f.expect(name, numberValue); err != nil {
+		return 0, err
+	}
+	literal := f[name].text
+	if !f[name].integer {
+		return 0, refuse(ReasonWrongType, "%s: found %s, expected a number without fraction and exponent",
+			name, quoted(literal))
+	}
+	n, err := strconv.ParseInt(string(literal), 10, 32)
+	if err != nil || n < 1 {
+		return 0, refuse(ReasonIDOutOfRange, "%s: found %s, expected 1..%d", name, quoted(literal), math.MaxInt32)
+	}
+	return int32(n), nil
+}
+
+func (f *fields) eventType() (EventType, error) {
+	name, err := f.text(fieldEventType)
+	if err != nil {
+		return 0, err
+	}
+	t := ParseEventType(string(name))
+	if t == 0 {
+		return 0, refuse(ReasonUnknownEventType, "event_type: found %s, expected one of %v", quoted(name), EventTypes)
+	}
+	return t, nil
+}
+
+// readTarget reads what the event is about, a product or a phrase, into e.
+func (f *fields) readTarget(e *Event) (err error) {
+	if f.set(fieldProductID) {
+		if e.ProductID, err = f.id(fieldProductID); err != nil {
+			return err
+		}
+	}
+	var phrase []byte
+	if f.set(fieldPhrase) {
+		if phrase, err = f.text(fieldPhrase); err != nil {
+			return err
+		}
+	}
+	if e.Type != Search {
+		return checkProductEvent(e, phrase)
+	}
+	e.Phrase = string(phrase)
+	return checkSearch(e, phrase)
+}
+
+func checkSearch(e *Event, phrase []byte) error {
+	if len(bytes.TrimSpace(phrase)) == 0 {
+		return refuse(ReasonSearchWithoutPhrase,
+			"search_phrase: found nothing but white space, expected the phrase of a search")
+	}
+	if e.ProductID != 0 {
+		return refuse(ReasonPhraseAndProduct, "product_id: found %d, expected none with a search", e.ProductID)
+	}
+	if tooLong(phrase, MaxPhraseRunes) {
+		return refuse(ReasonPhraseTooLong, "search_phrase: found %d characters, expected at most %d",
+			utf8.RuneCount(phrase), MaxPhraseRunes)
+	}
+	return checkNul(fieldPhrase, phrase)
+}
+
+func checkProductEvent(e *Event, phrase []byte) error {
+	if e.ProductID == 0 {
+		return refuse(ReasonProductEventNoTarget, "product_id: found nothing, expected the product of a %s", e.Type)
+	}
+	if len(phrase) > 0 {
+		return refuse(ReasonPhraseAndProduct, "search_phrase: found %d characters, expected none with a %s",
+			utf8.RuneCount(phrase), e.Type)
+	}
+	return nil
+}
+
+// tooLong reports whether text has more than limit characters, which it cannot
+// have in as few bytes.
+func tooLong(text []byte, limit int) bool {
+	return len(text) > limit && utf8.RuneCount(text) > limit
+}
+
+func checkNul(name field, text []byte) error {
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		return refuse(ReasonNulCharacter, `%s: found \u0000 as character %d, expected text that SQL columns can keep`,
+			name, utf8.RuneCount(text[:i])+1)
+	}
+	return nil
+}
+
+func (f *fields) occurredAt(now Millis) (Millis, error) {
+	text, err := f.text(fieldOccurredAt)
+	if err != nil {
+		return 0, err
+	}
+	at, err := parseTimestamp(text)
+	if err != nil {
+		return 0, err
+	}
+	if at-now > MaxFutureMillis {
+		return 0, refuse(ReasonFutureEvent, "occurred_at: found %s, %d ms after now, expected at most %d ms",
+			quoted(text), at-now, MaxFutureMillis)
+	}
+	return at, nil
+}
+
+// messageID returns the id the event came with, or the one it should have had.
+func (f *fields) messageID(e *Event) (string, error) {
+	if !f.set(fieldMessageID) {
+		reference := e.Phrase
+		if e.Type != Search {
+			reference = strconv.Itoa(int(e.ProductID))
+		}
+		return MessageID(e.UserID, e.Type, reference, string(f[fieldOccurredAt].unescaped())), nil
+	}
+	id, err := f.text(fieldMessageID)
+	if err != nil {
+		return "", err
+	}
+	if len(id) == 0 || tooLong(id, MaxMessageRunes) {
+		return "", refuse(ReasonBadMessageID, "message_id: found %d characters, expected 1..%d",
+			utf8.RuneCount(id), MaxMessageRunes)
+	}
+	return string(id), checkNul(fieldMessageID, id)
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Reasons for which [ParseEvent] refuses a body. They are stable: they label
+// counters and stand in dead letters. A body with several faults is refused for
+// the first of them in this order: size, encoding, then the JSON text from its
+// start to its end, then version, metadata, user_id, event_type, product_id and
+// search_phrase, occurred_at, message_id.
+const (
+	// The body as a whole.
+	ReasonBodyTooLarge = "body_too_large" // over [MaxBodyBytes]
+	ReasonInvalidUTF8  = "invalid_utf8"
+
+	// The JSON text, RFC 8259 without its leniencies.
+	ReasonMalformedJSON = "malformed_json" // not one JSON object; also a byte order mark
+	ReasonTrailingData  = "trailing_data"  // something after the object
+	ReasonTooDeep       = "too_deep"       // nested deeper than [MaxDepth]
+	ReasonLoneSurrogate = "lone_surrogate" // half of a \uD83D\uDE00 pair, in any string
+	ReasonDuplicateKey  = "duplicate_key"  // at any depth, compared after unescaping
+	ReasonWrongKeyCase  = "wrong_key_case" // "User_ID" for "user_id"
+
+	// The fields one by one.
+	ReasonMissingField         = "missing_field"
+	ReasonWrongType            = "wrong_type"          // another JSON type; an id with a fraction or exponent
+	ReasonUnsupportedVersion   = "unsupported_version" // present and not "1.0"
+	ReasonMetadataNotObject    = "metadata_not_object"
+	ReasonUnknownEventType     = "unknown_event_type"
+	ReasonIDOutOfRange         = "id_out_of_range"          // not 1..2147483647
+	ReasonPhraseTooLong        = "phrase_too_long"          // over [MaxPhraseRunes]
+	ReasonNulCharacter         = "nul_character"            // \u0000, which SQL text columns do not keep
+	ReasonBadMessageID         = "bad_message_id"           // empty or over [MaxMessageRunes]
+	ReasonBadTimestamp         = "bad_timestamp"            // not RFC 3339, or no such day or time
+	ReasonTimestampNoOffset    = "timestamp_without_offset" // a local time
+	ReasonFutureEvent          = "future_event"             // over [MaxFutureMillis] ahead
+	ReasonSearchWithoutPhrase  = "search_without_phrase"    // none, empty or white space only
+	ReasonProductEventNoTarget = "product_event_without_product"
+	ReasonPhraseAndProduct     = "phrase_and_product" // both set, for either kind of event
+)
+
+// maxQuoted bounds how much of an offending token an error repeats, in bytes:
+// errors go to logs, and logs hold no payloads.
+const maxQuoted = 32
+
+// refuse returns the permanent error of one reason. Its text names the field,
+// what was found and what is expected; search phrases never go into it.
+func refuse(reason, format string, args ...any) error {
+	return PermanentError(reason, fmt.Errorf(format, args...))
+}
+
+// quoted returns the start of a token, quoted and cut between characters.
+func quoted(text []byte) string {
+	if len(text) <= maxQuoted {
+		return strconv.Quote(string(text))
+	}
+	end := maxQuoted
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return strconv.Quote(string(text[:end])) + "..."
+}

@@ -1,0 +1,49 @@
+package taste
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Config holds the laws' settings and the application's own.
+type Config struct {
+	engine.Config
+	// CacheBytes bounds the profiles kept in memory, so that a known user
+	// needs no read. 0 keeps none.
+	CacheBytes int64
+	// Conflicts is how often one batch is folded again because another worker
+	// wrote its user first; after that its events take the transient path.
+	Conflicts int
+	// Pause and MaxPause bound the wait before a store that failed is tried
+	// again: doubled each time.
+	Pause, MaxPause time.Duration
+}
+
+// DefaultConfig returns the settings of a worker that was told nothing.
+func DefaultConfig() Config {
+	return Config{
+		Config:     engine.DefaultConfig(),
+		CacheBytes: 128 << 20,
+		Conflicts:  10,
+		Pause:      100 * time.Millisecond,
+		MaxPause:   5 * time.Second,
+	}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	faults := []error{c.Config.Validate()}
+	if c.CacheBytes < 0 {
+		faults = append(faults, fmt.Errorf("profile cache of %d bytes: it must not be negative", c.CacheBytes))
+	}
+	if c.Conflicts < 0 {
+		faults = append(faults, fmt.Errorf("%d conflicts: it must not be negative", c.Conflicts))
+	}
+	if c.Pause <= 0 || c.MaxPause < c.Pause {
+		faults = append(faults, fmt.Errorf("store pause %v up to %v: both must be above 0, in this order", c.Pause, c.MaxPause))
+	}
+	return errors.Join(faults...)
+}

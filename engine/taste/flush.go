@@ -1,0 +1,235 @@
+package taste
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"keyfold/engine"
+)
+
+// flush is one call of Apply: several users' works that share round trips.
+type flush struct {
+	*Engine
+	ctx     context.Context //nolint:containedctx // a flush lives as long as its call
+	vectors *vectors
+	works   []work
+}
+
+// run takes all works through load, screen, resolve, fold and swap until each
+// is done. A round repeats for those whose version moved (at most Conflicts
+// times) and for those the store failed (until ctx ends: an absent store is no
+// event's fault).
+func (f *flush) run() {
+	conflicts, pause := 0, f.config.Pause
+	for {
+		down := f.round()
+		if len(f.works) == 0 {
+			return
+		}
+		if down == nil {
+			conflicts++
+			if conflicts > f.config.Conflicts {
+				f.finishAll(engine.Verdict{Outcome: engine.Retry, Err: engine.ErrConflict})
+				return
+			}
+			f.sleep(jitter(min(2*time.Millisecond<<min(conflicts, 6), f.config.Pause)))
+			continue
+		}
+		f.logStore(down, pause)
+		f.sleep(pause/2 + jitter(pause))
+		pause = min(2*pause, f.config.MaxPause)
+		if f.ctx.Err() != nil {
+			f.finishAll(engine.Verdict{Outcome: engine.Hold, Err: fmt.Errorf("stopped while the store was away: %w", down)})
+			return
+		}
+	}
+}
+
+// round takes the works through all steps once and keeps those that are not
+// done. It returns the store's error if there was one.
+func (f *flush) round() (down error) {
+	now := engine.Now()
+	if err := f.load(); err != nil {
+		down = f.storeFailed(err)
+		f.keepUndone()
+		return down
+	}
+	for i := range f.works {
+		f.screen(&f.works[i])
+	}
+	f.keepUndone()
+	f.resolve()
+	for i := range f.works {
+		f.fold(&f.works[i], now)
+	}
+	f.keepUndone()
+	down = f.swap(now)
+	f.keepUndone()
+	f.foldSingly()
+	return down
+}
+
+func (f *flush) keepUndone() {
+	kept := f.works[:0]
+	for i := range f.works {
+		if !f.works[i].done {
+			kept = append(kept, f.works[i])
+		}
+	}
+	f.works = kept
+}
+
+func (f *flush) finishAll(v engine.Verdict) {
+	for i := range f.works {
+		f.finish(&f.works[i], v)
+	}
+	f.works = f.works[:0]
+}
+
+// load fills in the profiles of works that have none yet, from the cache or in
+// one read.
+func (f *flush) load() error {
+	var users []int32
+	for i := range f.works {
+		w := &f.works[i]
+		if w.loaded {
+			continue
+		}
+		if p := f.cache.get(w.user); p != nil {
+			w.profile, w.loaded = p, true
+			f.stats.Hits.Add(1)
+			continue
+		}
+		users = append(users, w.user)
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	profiles, err := f.ports.Profiles.Load(f.ctx, users)
+	if err != nil {
+		return err
+	}
+	f.stats.Reads.Add(int64(len(users)))
+	for i, next := 0, 0; i < len(f.works); i++ {
+		if w := &f.works[i]; !w.loaded {
+			w.profile, w.loaded = profiles[next], true
+			next++
+		}
+	}
+	return nil
+}
+
+// storeFailed counts a failed call. A configuration fault holds every work and
+// is no reason to try again.
+func (f *flush) storeFailed(err error) error {
+	f.stats.Failures.Add(1)
+	if engine.KindOf(err) != engine.Configuration {
+		return err
+	}
+	f.ports.Fault(err)
+	f.finishAll(engine.Verdict{Outcome: engine.Hold, Err: err})
+	return nil
+}
+
+// swap writes all folded profiles in one call and takes each one's answer.
+func (f *flush) swap(began engine.Millis) (down error) {
+	if len(f.works) == 0 {
+		return nil
+	}
+	profiles := make([]*engine.Profile, len(f.works))
+	for i := range f.works {
+		profiles[i] = f.works[i].next
+	}
+	for i, err := range f.ports.Profiles.Swap(f.ctx, profiles) {
+		if failure := f.swapped(&f.works[i], err, began); failure != nil {
+			down = failure
+		}
+	}
+	return down
+}
+
+// swapped takes the store's answer for one profile.
+func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
+	if err == nil {
+		f.written(w, began)
+		return nil
+	}
+	f.cache.drop(w.user)
+	if errors.Is(err, engine.ErrConflict) {
+		f.stats.Conflicts.Add(1)
+		f.logConflict(w)
+		w.reload()
+		return nil
+	}
+	switch engine.KindOf(err) {
+	case engine.Permanent:
+		f.rejected(w, err)
+		return nil
+	case engine.Configuration:
+		f.ports.Fault(err)
+		f.finish(w, engine.Verdict{Outcome: engine.Hold, Err: err})
+		return nil
+	default:
+		// The write may have happened, whatever the store says of it: only
+		// the ids tell.
+		f.stats.Failures.Add(1)
+		f.stats.Unknowns.Add(1)
+		w.unknown = true
+		w.reload()
+		return err
+	}
+}
+
+func (f *flush) written(w *work, began engine.Millis) {
+	f.cache.put(w.next)
+	f.stats.Writes.Add(1)
+	f.logWritten(w, began)
+	f.finishTwins(w, engine.Verdict{Outcome: engine.Duplicate})
+	f.finish(w, engine.Verdict{Outcome: engine.Folded})
+}
+
+// rejected takes a document the store will never accept. A single event is
+// dead; of several, each is tried alone, so that batch mates are saved.
+func (f *flush) rejected(w *work, err error) {
+	if len(w.events) == 1 {
+		f.finishTwins(w, engine.Verdict{Outcome: engine.Duplicate})
+		f.finish(w, engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err})
+		return
+	}
+	w.rejected = true
+}
+
+// foldSingly runs each event of a rejected work as a flush of its own.
+func (f *flush) foldSingly() {
+	for i := range f.works {
+		w := &f.works[i]
+		if !w.rejected {
+			continue
+		}
+		for _, d := range w.events {
+			single := flush{Engine: f.Engine, ctx: f.ctx, vectors: f.vectors, works: []work{
+				{user: w.user, events: []engine.Delivery{d}, unknown: w.unknown},
+			}}
+			single.run()
+		}
+		w.events = nil
+		f.finish(w, engine.Verdict{Outcome: engine.Duplicate}) // the twins
+	}
+	f.keepUndone()
+}
+
+// jitter keeps workers that met each other from meeting again.
+func jitter(limit time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(limit))) }
+
+// sleep waits for d or until ctx ends.
+func (f *flush) sleep(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-f.ctx.Done():
+	}
+}

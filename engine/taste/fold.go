@@ -1,0 +1,154 @@
+package taste
+
+import (
+	"errors"
+	"fmt"
+
+	"keyfold/engine"
+)
+
+// screen settles what needs no folding: everything of an erased user,
+// duplicates, and ids that can no longer be proven new.
+func (f *flush) screen(w *work) {
+	if w.profile.Erased() {
+		f.finish(w, engine.Verdict{Outcome: engine.UserErased})
+		return
+	}
+	if err := f.foreign(w.profile); err != nil {
+		f.ports.Fault(err)
+		f.finish(w, engine.Verdict{Outcome: engine.Hold, Err: err})
+		return
+	}
+	var applied engine.Applied
+	if w.profile != nil {
+		applied = w.profile.Applied
+	}
+	s := f.screens.Get().(*engine.Screen)
+	inBatch, folded := s.Duplicates(w.events, applied)
+	events := w.events[:0]
+	for i, d := range w.events {
+		switch {
+		case folded[i] && w.unknown:
+			f.settle(&d, engine.Verdict{Outcome: engine.Folded})
+		case folded[i]:
+			f.settle(&d, engine.Verdict{Outcome: engine.Duplicate})
+		case inBatch[i]:
+			w.twins = append(w.twins, d)
+		case applied.PastHorizon(d.FirstSeen):
+			f.settle(&d, pastHorizon(&d, applied.Floor))
+		default:
+			events = append(events, d)
+		}
+	}
+	f.screens.Put(s)
+	w.events = events
+	if len(events) == 0 {
+		f.finish(w, engine.Verdict{Outcome: engine.Duplicate}) // twins of settled ones
+	}
+}
+
+func pastHorizon(d *engine.Delivery, floor engine.Millis) engine.Verdict {
+	const layout = "2006-01-02T15:04:05.000Z07:00"
+	err := fmt.Errorf("first seen %s, but ids up to %s were dropped: it cannot be proven new; replay it with --force if it is",
+		d.FirstSeen.Time().Format(layout), floor.Time().Format(layout))
+	return engine.Verdict{Outcome: engine.Dead, Reason: "past_horizon", Err: err}
+}
+
+// foreign reports a profile made under other settings: folding into it would
+// mix what cannot be mixed.
+func (f *flush) foreign(p *engine.Profile) error {
+	c := f.config
+	switch {
+	case p == nil:
+		return nil
+	case p.History != c.History:
+		return engine.ConfigurationError("other_history", fmt.Errorf(
+			"user %d was folded with history %q, this worker has %q: set EMBEDDING_HISTORY=%s or run `user rebuild`",
+			p.UserID, p.History, c.History, p.History))
+	case len(p.Vector) != c.Dimensions:
+		return engine.ConfigurationError("other_dimensions", fmt.Errorf(
+			"user %d has %d dimensions, this worker %d: set EMBEDDING_DIMENSIONS=%d or run `user rebuild`",
+			p.UserID, len(p.Vector), c.Dimensions, len(p.Vector)))
+	case p.Model != "" && p.Model != c.Model:
+		return engine.ConfigurationError("other_model", fmt.Errorf(
+			"user %d was made with model %q, this worker has %q: set EMBEDDING_MODEL=%s or run `user rebuild`",
+			p.UserID, p.Model, c.Model, p.Model))
+	}
+	return nil
+}
+
+// fold makes w.next of the events that have a vector and settles the others.
+func (f *flush) fold(w *work, now engine.Millis) {
+	steps := make([]engine.Step, 0, len(w.events))
+	events := w.events[:0]
+	for i := range w.events {
+		d := w.events[i]
+		r := f.vectors.of(&d.Event)
+		if r.Err != nil {
+			f.settle(&d, f.unresolved(r.Err))
+			continue
+		}
+		steps = append(steps, engine.Step{
+			Vector: r.Vector,
+			Weight: f.config.Weights.Of(d.Event.Type),
+			At:     d.Event.OccurredAt,
+		})
+		events = append(events, d)
+	}
+	w.events = events
+	if len(events) == 0 {
+		f.finish(w, engine.Verdict{Outcome: engine.Duplicate}) // twins of settled ones
+		return
+	}
+	w.next = f.next(w, steps, now)
+}
+
+// unresolved is the verdict on an event that has no vector.
+func (f *flush) unresolved(err error) engine.Verdict {
+	if errors.Is(err, engine.ErrMissing) {
+		return engine.Verdict{Outcome: engine.ProductMissing, Err: err}
+	}
+	switch engine.KindOf(err) {
+	case engine.Permanent:
+		return engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err}
+	case engine.Configuration:
+		f.ports.Fault(err)
+		return engine.Verdict{Outcome: engine.Hold, Err: err}
+	default:
+		return engine.Verdict{Outcome: engine.Retry, Err: err}
+	}
+}
+
+// next is the profile after the events.
+func (f *flush) next(w *work, steps []engine.Step, now engine.Millis) *engine.Profile {
+	digests := make([]engine.Digest, len(w.events))
+	for i := range w.events {
+		digests[i] = w.events[i].Event.Digest
+	}
+	p := &engine.Profile{
+		UserID:     w.user,
+		Version:    1,
+		EventCount: int64(len(w.events)),
+		History:    f.config.History,
+		Model:      f.config.Model,
+		CreatedAt:  now,
+		WrittenAt:  now,
+	}
+	var state engine.State
+	var applied engine.Applied
+	newest := &w.events[len(w.events)-1].Event
+	p.LastType, p.LastID = newest.Type, newest.MessageID
+	if old := w.profile; old != nil {
+		state, applied = old.State(), old.Applied
+		p.Version, p.CreatedAt = old.Version+1, old.CreatedAt
+		p.EventCount += old.EventCount
+		if last := (engine.Event{OccurredAt: old.Updated, MessageID: old.LastID}); newest.Before(&last) {
+			p.LastType, p.LastID = old.LastType, old.LastID
+		}
+		f.noteGap(old, steps[0].At)
+	}
+	state = f.config.Fold(state, steps)
+	p.Vector, p.Mass, p.Updated = state.Vector, state.Mass, state.Updated
+	p.Applied = applied.With(digests, now, f.config.Retention)
+	return p
+}

@@ -1,0 +1,89 @@
+package taste
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"keyfold/engine"
+)
+
+// A profile whose last event is this old is worth a look (days).
+const (
+	staleDays   = 90
+	rebuildDays = 180
+)
+
+// logVerdict logs skips, dead letters and retries, once each, never a payload.
+func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
+	level := slog.LevelWarn
+	var text string
+	switch v.Outcome {
+	case engine.ProductMissing:
+		text = "product unknown: event skipped; import the product if it exists"
+	case engine.UserErased:
+		level, text = slog.LevelInfo, "user erased: event skipped"
+	case engine.Duplicate:
+		level, text = slog.LevelDebug, "event was folded before"
+	case engine.Dead:
+		level, text = slog.LevelError, "event dead-lettered"
+	case engine.Retry:
+		text = "event will be tried again"
+	default:
+		return
+	}
+	if !e.ports.Log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.Int("user_id", int(d.Event.UserID)),
+		slog.String("message_id", d.Event.MessageID),
+		slog.String("event_type", d.Event.Type.String()),
+	}
+	if d.Event.ProductID != 0 {
+		attrs = append(attrs, slog.Int("product_id", int(d.Event.ProductID)))
+	}
+	if v.Reason != "" {
+		attrs = append(attrs, slog.String("reason", v.Reason))
+	}
+	if v.Err != nil {
+		attrs = append(attrs, slog.Any("error", v.Err))
+	}
+	e.ports.Log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+func (e *Engine) logWritten(w *work, began engine.Millis) {
+	if !e.ports.Log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "embedding_updated",
+		slog.Int("user_id", int(w.user)),
+		slog.Int("events", len(w.events)),
+		slog.Int64("duration_ms", int64(engine.Now()-began)))
+}
+
+func (e *Engine) logConflict(w *work) {
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "version conflict: folding again",
+		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)))
+}
+
+func (e *Engine) logStore(err error, pause time.Duration) {
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "store failed: events are held, trying again",
+		slog.Duration("pause", pause), slog.Any("error", err))
+}
+
+// noteGap counts folds that bridge a long silence. In mass they are exact; a
+// unit history has drifted from its events by then.
+func (e *Engine) noteGap(p *engine.Profile, at engine.Millis) {
+	days := p.Updated.Days(at)
+	if days <= staleDays {
+		return
+	}
+	e.stats.Stale.Add(1)
+	text := "profile was idle for more than 90 days"
+	if days > rebuildDays {
+		text = "profile was idle for more than 180 days: candidate for `user rebuild`"
+	}
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, text,
+		slog.Int("user_id", int(p.UserID)), slog.Float64("days", days))
+}

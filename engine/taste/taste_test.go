@@ -1,0 +1,329 @@
+package taste_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gonum.org/v1/gonum/floats"
+
+	"keyfold/engine"
+	"keyfold/engine/taste"
+)
+
+func TestOneWriteAndOneReadForManyUsers(t *testing.T) {
+	f := newFixture(t)
+	var batches []engine.Batch
+	var letters []*letter
+	for user := int32(1); user <= 20; user++ {
+		for i := range 3 {
+			letters = append(letters, view(user, fmt.Sprint(user, "/", i), int32(i+1), engine.Millis(i)))
+		}
+		batches = append(batches, batch(letters[len(letters)-3:]...))
+	}
+	f.apply(batches...)
+	for _, l := range letters {
+		l.want(t, engine.Folded)
+	}
+	if f.ports.loads != 1 || f.ports.swaps != 1 || f.ports.lookups != 1 {
+		t.Errorf("%d loads, %d swaps, %d look-ups for 20 users; want 1 each", f.ports.loads, f.ports.swaps, f.ports.lookups)
+	}
+	for name, n := range f.ports.asked {
+		if n != 1 {
+			t.Errorf("%s was asked for %d times", name, n)
+		}
+	}
+	// The next batch of a known user needs no read.
+	f.apply(batch(view(7, "7/next", 1, 9)))
+	if f.ports.loads != 1 {
+		t.Error("a profile in the cache was read again")
+	}
+	if p := f.profile(t, 7); p.Version != 2 || p.EventCount != 4 {
+		t.Errorf("version %d with %d events, want 2 with 4", p.Version, p.EventCount)
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	f := newFixture(t)
+	a, again, other := view(1, "a", 1, 5), view(1, "a", 1, 5), view(1, "b", 2, 6)
+	f.apply(batch(a, again, other))
+	if got := []engine.Outcome{a.one(t).Outcome, again.one(t).Outcome}; got[0] == got[1] {
+		t.Errorf("the same id twice in a batch ended as %v", got)
+	}
+	late := view(1, "a", 1, 5)
+	f.apply(batch(late))
+	late.want(t, engine.Duplicate)
+	if p := f.profile(t, 1); p.EventCount != 2 || p.Version != 1 {
+		t.Errorf("%d events in version %d, want 2 in 1", p.EventCount, p.Version)
+	}
+}
+
+func TestOneEventsFailureSparesItsBatchMates(t *testing.T) {
+	f := newFixture(t)
+	broken := errors.New("look-up timed out")
+	f.ports.vector = func(key string) (engine.Resolved, bool) {
+		switch key {
+		case "product 2":
+			return engine.Resolved{Err: engine.ErrMissing}, true
+		case "product 3":
+			return engine.Resolved{Err: engine.PermanentError("not_finite", errors.New("NaN"))}, true
+		case "product 4":
+			return engine.Resolved{Err: broken}, true
+		}
+		return engine.Resolved{}, false
+	}
+	good, missing, dead, retry := view(1, "a", 1, 1), view(1, "b", 2, 2), view(1, "c", 3, 3), view(1, "d", 4, 4)
+	twin := view(1, "d", 4, 4)
+	f.apply(batch(good, missing, dead, retry, twin))
+	good.want(t, engine.Folded)
+	missing.want(t, engine.ProductMissing)
+	if v := dead.want(t, engine.Dead); v.Reason != "not_finite" {
+		t.Errorf("reason %q", v.Reason)
+	}
+	if v := retry.want(t, engine.Retry); !errors.Is(v.Err, broken) {
+		t.Errorf("error %v", v.Err)
+	}
+	twin.want(t, engine.Duplicate)
+	want := reference(f.config.Config, []engine.Event{good.event})
+	if got := f.profile(t, 1); floats.Distance(got.Vector, want.Vector, 2) > 1e-12 || got.EventCount != 1 {
+		t.Errorf("profile of %d events differs from the good event's", got.EventCount)
+	}
+}
+
+func TestErasedUser(t *testing.T) {
+	f := newFixture(t)
+	f.apply(batch(view(1, "a", 1, 1)))
+	if err := f.store.Forget(context.Background(), 1, 77); err != nil {
+		t.Fatal(err)
+	}
+	// The engine still holds the profile: only the version check can tell.
+	late, twin := view(1, "b", 1, 99), view(1, "b", 1, 99)
+	f.apply(batch(late, twin))
+	late.want(t, engine.UserErased)
+	twin.want(t, engine.UserErased)
+	if p := f.profile(t, 1); !p.Erased() || p.Vector != nil {
+		t.Errorf("the erased user came back: %+v", p)
+	}
+}
+
+func TestPastHorizon(t *testing.T) {
+	f := newFixture(t, func(c *taste.Config) { c.Retention = 0 })
+	letters := make([]*letter, engine.MaxApplied)
+	for i := range letters {
+		letters[i] = view(1, fmt.Sprint("old ", i), 1, 1)
+	}
+	f.apply(batch(letters...))
+	f.apply(batch(view(1, "one more", 1, 2)))
+	floor := f.profile(t, 1).Applied.Floor
+	if floor == 0 {
+		t.Fatal("nothing was dropped")
+	}
+	before, after, first := view(1, "x", 1, 3), view(1, "y", 1, 3), view(1, "z", 1, 3)
+	before.firstSeen, after.firstSeen = floor, floor+1
+	f.apply(batch(before, after, first))
+	if v := before.want(t, engine.Dead); v.Reason != "past_horizon" {
+		t.Errorf("reason %q", v.Reason)
+	}
+	after.want(t, engine.Folded)
+	first.want(t, engine.Folded)
+}
+
+func TestConfigurationFaultHoldsEverything(t *testing.T) {
+	for name, change := range map[string]func(*taste.Config){
+		"other_history": func(c *taste.Config) { c.History = engine.UnitMass },
+		"other_model":   func(c *taste.Config) { c.Model = "another" },
+	} {
+		f := newFixture(t)
+		f.apply(batch(view(1, "a", 1, 1)))
+		change(&f.config)
+		f.Engine = f.engine(t)
+		held, fine := view(1, "b", 1, 2), view(2, "c", 1, 2)
+		f.apply(batch(held), batch(fine))
+		held.want(t, engine.Hold)
+		fine.want(t, engine.Folded)
+		if len(f.faults) != 1 || engine.ReasonOf(f.faults[0]) != name || engine.KindOf(f.faults[0]) != engine.Configuration {
+			t.Errorf("%s: faults %v", name, f.faults)
+		}
+		if p := f.profile(t, 1); p.Version != 1 {
+			t.Errorf("%s: the profile was written", name)
+		}
+	}
+}
+
+// Two workers with caches of their own write one user: the second meets a
+// conflict, reads, and both events are there.
+func TestConflictFoldsAgain(t *testing.T) {
+	f := newFixture(t)
+	other := f.engine(t)
+	f.apply(batch(view(1, "a", 1, 1)))
+	other.Apply(context.Background(), []engine.Batch{batch(view(1, "b", 2, 2))})
+	mine, theirs := view(1, "c", 3, 3), view(1, "b", 2, 2)
+	f.apply(batch(mine, theirs)) // stale cache; b is the other worker's
+	mine.want(t, engine.Folded)
+	theirs.want(t, engine.Duplicate)
+	if n := f.Stats().Conflicts.Load(); n != 1 {
+		t.Errorf("%d conflicts, want 1", n)
+	}
+	if p := f.profile(t, 1); p.EventCount != 3 || p.Version != 3 {
+		t.Errorf("%d events, version %d", p.EventCount, p.Version)
+	}
+}
+
+func TestConflictsEndInRetry(t *testing.T) {
+	f := newFixture(t)
+	f.ports.swap = func(_ context.Context, p []*engine.Profile) []error {
+		return []error{engine.ErrConflict}
+	}
+	l := view(1, "a", 1, 1)
+	f.apply(batch(l))
+	l.want(t, engine.Retry)
+	if f.ports.swaps != 1+f.config.Conflicts {
+		t.Errorf("%d writes tried, want %d", f.ports.swaps, 1+f.config.Conflicts)
+	}
+}
+
+// A write whose answer was lost is found by its ids and not folded twice.
+func TestLostReply(t *testing.T) {
+	for _, reported := range []error{engine.ErrUnknown, errors.New("connection reset")} {
+		f := newFixture(t)
+		f.config.Pause = time.Millisecond
+		f.Engine = f.engine(t)
+		f.ports.swap = func(ctx context.Context, p []*engine.Profile) []error {
+			f.store.Swap(ctx, p)
+			f.ports.swap = nil
+			return []error{reported}
+		}
+		l := view(1, "a", 1, 1)
+		f.apply(batch(l))
+		l.want(t, engine.Folded)
+		if p := f.profile(t, 1); p.EventCount != 1 || p.Version != 1 {
+			t.Errorf("%d events, version %d", p.EventCount, p.Version)
+		}
+	}
+}
+
+func TestStoreAwayHoldsAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		var down atomic.Bool
+		down.Store(true)
+		f.ports.load = func(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+			if down.Load() {
+				return nil, errors.New("no route to host")
+			}
+			return f.store.Load(ctx, users)
+		}
+		l := view(1, "a", 1, 1)
+		done := make(chan struct{})
+		go func() { f.apply(batch(l)); close(done) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(l.verdicts) != 0 {
+			t.Fatalf("settled while the store is away: %v", l.verdicts)
+		}
+		down.Store(false)
+		<-done
+		l.want(t, engine.Folded)
+
+		down.Store(true)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		held := view(2, "b", 1, 1)
+		f.Apply(ctx, []engine.Batch{batch(held)})
+		held.want(t, engine.Hold)
+	})
+}
+
+// A document the store rejects: batch mates are saved one by one.
+func TestRejectedDocument(t *testing.T) {
+	f := newFixture(t)
+	bad := engine.DigestOf("bad")
+	f.ports.swap = func(ctx context.Context, profiles []*engine.Profile) []error {
+		errs := make([]error, len(profiles))
+		for i, p := range profiles {
+			for _, id := range p.Applied.IDs {
+				if id.Digest == bad {
+					errs[i] = engine.PermanentError("document_rejected", errors.New("failed validation"))
+				}
+			}
+			if errs[i] == nil {
+				errs[i] = f.store.Swap(ctx, []*engine.Profile{p})[0]
+			}
+		}
+		return errs
+	}
+	a, b, twin, c, other := view(1, "a", 1, 1), view(1, "bad", 2, 2), view(1, "bad", 2, 2), view(1, "c", 3, 3), view(2, "d", 1, 1)
+	f.apply(batch(a, b, twin, c), batch(other))
+	for _, l := range []*letter{a, c, other} {
+		l.want(t, engine.Folded)
+	}
+	if v := b.want(t, engine.Dead); v.Reason != "document_rejected" {
+		t.Errorf("reason %q", v.Reason)
+	}
+	twin.want(t, engine.Duplicate)
+	if p := f.profile(t, 1); p.EventCount != 2 {
+		t.Errorf("%d events, want 2", p.EventCount)
+	}
+}
+
+// last_event_type belongs to the newest event by (occurred_at, message_id),
+// also when events of one instant come in different batches.
+func TestNewestEventAcrossBatches(t *testing.T) {
+	f := newFixture(t)
+	newest := view(1, "m", 1, 50)
+	newest.event.Type = engine.ProductPurchase
+	f.apply(batch(newest))
+	f.apply(batch(view(1, "a", 1, 50)))
+	f.apply(batch(view(1, "z", 1, 49)))
+	if p := f.profile(t, 1); p.LastType != engine.ProductPurchase || p.LastID != "m" || p.Updated != 50 {
+		t.Errorf("newest is %s %q at %d", p.LastType, p.LastID, p.Updated)
+	}
+	f.apply(batch(view(1, "n", 1, 50)))
+	if p := f.profile(t, 1); p.LastType != engine.ProductView || p.LastID != "n" {
+		t.Errorf("newest is %s %q", p.LastType, p.LastID)
+	}
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	f := newFixture(t, func(c *taste.Config) { c.CacheBytes = 2000 })
+	for user := int32(1); user <= 50; user++ {
+		f.apply(batch(view(user, fmt.Sprint(user), 1, 1)))
+	}
+	before := f.Stats().Reads.Load()
+	f.apply(batch(view(50, "again", 1, 2)))
+	f.apply(batch(view(1, "again", 1, 2)))
+	if got := f.Stats().Reads.Load() - before; got != 1 {
+		t.Errorf("%d reads: the last user must be held, the first must not", got)
+	}
+}
+
+// A cancelled sum keeps its direction and has no mass.
+func TestCancelledProfile(t *testing.T) {
+	f := newFixture(t)
+	x := vectorOf("product 1")
+	minus := make([]float64, len(x))
+	floats.ScaleTo(minus, -1, x)
+	f.ports.vector = func(key string) (engine.Resolved, bool) {
+		return engine.Resolved{Vector: minus}, key == "product 2"
+	}
+	f.apply(batch(view(1, "a", 1, 1), view(1, "b", 2, 1)))
+	if p := f.profile(t, 1); p.Mass != 0 || math.Abs(floats.Norm(p.Vector, 2)-1) > 1e-12 {
+		t.Errorf("mass %v, length %v", p.Mass, floats.Norm(p.Vector, 2))
+	}
+}
+
+func TestConfigSaysEveryFault(t *testing.T) {
+	c := taste.Config{}
+	c.Weights.View = math.NaN()
+	_, err := taste.New(c, taste.Ports{})
+	for _, name := range []string{"EMBEDDING_DIMENSIONS", "EMBEDDING_HISTORY", "EMBEDDING_WEIGHT_VIEW", "EMBEDDING_WEIGHT_SEARCH", "store pause"} {
+		if err == nil || !contains(err.Error(), name) {
+			t.Errorf("%s is not named in: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package taste
+
+import "keyfold/engine"
+
+// vectors are the answers one flush has got so far: each distinct product and
+// phrase is asked for once, however many events and users share it.
+type vectors struct {
+	products map[int32]engine.Resolved
+	phrases  map[string]engine.Resolved
+}
+
+func newVectors() *vectors {
+	return &vectors{products: map[int32]engine.Resolved{}, phrases: map[string]engine.Resolved{}}
+}
+
+func (v *vectors) of(e *engine.Event) engine.Resolved {
+	if e.Type == engine.Search {
+		return v.phrases[e.Phrase]
+	}
+	return v.products[e.ProductID]
+}
+
+// resolve asks for whatever the works' events still lack.
+func (f *flush) resolve() {
+	var products []int32
+	var phrases []string
+	for i := range f.works {
+		for j := range f.works[i].events {
+			e := &f.works[i].events[j].Event
+			if e.Type == engine.Search {
+				phrases = lacking(f.vectors.phrases, phrases, e.Phrase)
+			} else {
+				products = lacking(f.vectors.products, products, e.ProductID)
+			}
+		}
+	}
+	if len(products) > 0 {
+		for i, r := range f.ports.Products.Resolve(f.ctx, products) {
+			f.vectors.products[products[i]] = r
+		}
+	}
+	if len(phrases) > 0 {
+		for i, r := range f.ports.Phrases.Resolve(f.ctx, phrases) {
+			f.vectors.phrases[phrases[i]] = r
+		}
+	}
+}
+
+// lacking adds key to keys unless it was asked for before.
+func lacking[K comparable](known map[K]engine.Resolved, keys []K, key K) []K {
+	if _, ok := known[key]; ok {
+		return keys
+	}
+	known[key] = engine.Resolved{} // asked for; the answer replaces it
+	return append(keys, key)
+}

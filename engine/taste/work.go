@@ -1,0 +1,50 @@
+package taste
+
+import "keyfold/engine"
+
+// work is one user's batch on its way through a flush.
+type work struct {
+	user int32
+	// events are the deliveries not settled yet, in folding order; twins are
+	// those whose id stands in events too: they end when their original does.
+	events []engine.Delivery
+	twins  []engine.Delivery
+
+	loaded  bool            // profile is what the store or the cache said
+	profile *engine.Profile // nil: the user has none
+	next    *engine.Profile // what the events make of it
+
+	// unknown: a write of this work may have happened. Ids found in the
+	// profile then are its own events, not duplicates.
+	unknown  bool
+	rejected bool // the store will never take next
+	done     bool
+}
+
+// reload makes the next round read the profile from the store.
+func (w *work) reload() {
+	w.loaded, w.profile, w.next = false, nil, nil
+}
+
+// finish settles what is left of a work, events and twins alike.
+func (f *flush) finish(w *work, v engine.Verdict) {
+	for i := range w.events {
+		f.settle(&w.events[i], v)
+	}
+	f.finishTwins(w, v)
+	w.events, w.done = nil, true
+}
+
+func (f *flush) finishTwins(w *work, v engine.Verdict) {
+	for i := range w.twins {
+		f.settle(&w.twins[i], v)
+	}
+	w.twins = nil
+}
+
+// settle hands a verdict to the delivery's source, counts it and logs it once.
+func (f *flush) settle(d *engine.Delivery, v engine.Verdict) {
+	f.stats.Outcomes[v.Outcome].Add(1)
+	f.logVerdict(d, v)
+	d.Settler.Settle(v)
+}

@@ -1,0 +1,100 @@
+package engine
+
+import "time"
+
+// dateTime is the shape of a timestamp before its fraction and offset.
+const dateTime = "0000-00-00T00:00:00"
+
+// parseTimestamp reads an RFC 3339 timestamp, also with its offset as ISO 8601
+// writes it in the basic format (+hhmm, which is what PHP's
+// DateTimeInterface::ISO8601 prints), and truncates it to milliseconds towards
+// the past. The T and Z are upper case; the fraction may have any number of
+// digits; there is no hour 24 and no leap second.
+func parseTimestamp(text []byte) (Millis, error) {
+	if len(text) < len(dateTime) || !shaped(text[:len(dateTime)], dateTime) {
+		return 0, badTimestamp(text)
+	}
+	year, month, day := decimal(text[0:4]), decimal(text[5:7]), decimal(text[8:10])
+	hour, minute, second := decimal(text[11:13]), decimal(text[14:16]), decimal(text[17:19])
+	date := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	// time.Date carries what is out of range over into the next larger unit: a
+	// day that does not exist into another month.
+	if date.Month() != time.Month(month) || hour > 23 || minute > 59 || second > 59 {
+		return 0, badTimestamp(text)
+	}
+	millis, rest, ok := fraction(text[len(dateTime):])
+	if !ok {
+		return 0, badTimestamp(text)
+	}
+	if len(rest) == 0 {
+		return 0, refuse(ReasonTimestampNoOffset,
+			"occurred_at: found %s without an offset, expected Z or +hh:mm at its end", quoted(text))
+	}
+	minutes, ok := offset(rest)
+	if !ok {
+		return 0, badTimestamp(text)
+	}
+	return Millis((date.Unix()-int64(minutes)*60)*1000 + int64(millis)), nil
+}
+
+// fraction reads the fraction of a second, if there is one, as milliseconds.
+func fraction(text []byte) (millis int, rest []byte, ok bool) {
+	if len(text) == 0 || text[0] != '.' {
+		return 0, text, true
+	}
+	end, unit := 1, 100
+	for ; end < len(text) && isDigit(text[end]); end++ {
+		millis += int(text[end]-'0') * unit
+		unit /= 10 // 0 from the fourth digit on: those are cut off
+	}
+	return millis, text[end:], end > 1
+}
+
+// offset reads Z, ±hh:mm or ±hhmm as minutes east of UTC.
+func offset(text []byte) (minutes int, ok bool) {
+	if len(text) == 1 && text[0] == 'Z' {
+		return 0, true
+	}
+	if !shaped(text[1:], "00:00") && !shaped(text[1:], "0000") {
+		return 0, false
+	}
+	hour, minute := decimal(text[1:3]), decimal(text[len(text)-2:])
+	if hour > 23 || minute > 59 {
+		return 0, false
+	}
+	switch text[0] {
+	case '+':
+		return hour*60 + minute, true
+	case '-':
+		return -hour*60 - minute, true
+	default:
+		return 0, false
+	}
+}
+
+// shaped reports whether text is shape with digits for its zeros.
+func shaped(text []byte, shape string) bool {
+	if len(text) != len(shape) {
+		return false
+	}
+	for i, c := range text {
+		if shape[i] == '0' && !isDigit(c) || shape[i] != '0' && shape[i] != c {
+			return false
+		}
+	}
+	return true
+}
+
+// decimal returns the value of a few digits.
+func decimal(digits []byte) int {
+	n := 0
+	for _, c := range digits {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+func badTimestamp(text []byte) error {
+	return refuse(ReasonBadTimestamp,
+		"occurred_at: found %s, expected an existing time in RFC 3339, like 2026-02-10T14:30:00+00:00", quoted(text))
+}

@@ -1,0 +1,101 @@
+package shard
+
+import "sync"
+
+// mailbox is where submitters leave items for an actor. It has no bound of its
+// own: the budget was paid before.
+type mailbox[K comparable, V any] struct {
+	// wake holds one token while the actor has something to look at.
+	wake chan struct{}
+
+	mu     sync.Mutex
+	letter letter[K, V] // guarded by mu
+	closed bool         // guarded by mu; nothing comes after the letter
+}
+
+// letter is a run of items for one shard, in order.
+type letter[K comparable, V any] struct {
+	items  []Item[K, V]
+	stamps []int64 // the event clock at each item; empty on the wall clock
+}
+
+// put appends the items of one shard's chain; see [chains].
+func (m *mailbox[K, V]) put(items []Item[K, V], c *chains, shard int) {
+	m.mu.Lock()
+	idle := len(m.letter.items) == 0
+	for i := c.first[shard]; i != end; i = c.next[i] {
+		m.letter.items = append(m.letter.items, items[i])
+		if len(c.stamps) > 0 {
+			m.letter.stamps = append(m.letter.stamps, c.stamps[i])
+		}
+	}
+	m.mu.Unlock()
+	if idle { // otherwise whoever put the first item has woken the actor
+		m.rouse()
+	}
+}
+
+// take swaps what has come for an empty letter, whose room is used again. last
+// says that no more will come.
+func (m *mailbox[K, V]) take(empty letter[K, V]) (full letter[K, V], last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	full, m.letter = m.letter, empty
+	return full, m.closed
+}
+
+// close says that nobody will put anything more.
+func (m *mailbox[K, V]) close() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.rouse()
+}
+
+// rouse makes the actor take a turn.
+func (m *mailbox[K, V]) rouse() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// emptied returns the letter without its items, nothing of them kept alive.
+func (l letter[K, V]) emptied() letter[K, V] {
+	clear(l.items)
+	return letter[K, V]{items: l.items[:0], stamps: l.stamps[:0]}
+}
+
+// chains splits a chunk by shard without moving it: per shard the index of its
+// first item, per item the index of the shard's next one.
+type chains struct {
+	first, last []int32 // by shard
+	next        []int32 // by item
+	stamps      []int64 // by item, on the event clock
+}
+
+const end = int32(-1)
+
+// reset empties the chains for a chunk of n items.
+func (c *chains) reset(shards, n int) {
+	c.first = append(c.first[:0], make([]int32, shards)...)
+	c.last = append(c.last[:0], make([]int32, shards)...)
+	for i := range c.first {
+		c.first[i], c.last[i] = end, end
+	}
+	if cap(c.next) < n {
+		c.next = make([]int32, n)
+	}
+	c.next = c.next[:n]
+	c.stamps = c.stamps[:0]
+}
+
+// add puts item i at the end of shard's chain.
+func (c *chains) add(shard, i int) {
+	if last := c.last[shard]; last == end {
+		c.first[shard] = int32(i)
+	} else {
+		c.next[last] = int32(i)
+	}
+	c.last[shard], c.next[i] = int32(i), end
+}

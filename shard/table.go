@@ -1,0 +1,179 @@
+package shard
+
+// table is one shard's windows: a state machine without goroutines, channels or
+// a clock of its own. now never runs backwards between calls. Owned by the
+// shard's actor.
+type table[K comparable, V any] struct {
+	policy policy
+	lanes  map[K]*lane[K, V] // every key with a window or in flight
+	first  deadlines[K, V]   // open windows by first item
+	last   deadlines[K, V]   // open windows by last item
+	ready  queue[K, V]       // keys that may be flushed now
+
+	waiting amount           // what the open windows hold
+	open    int64            // how many they are
+	closed  [triggers]uint64 // windows closed so far, by trigger
+
+	slices      recycler[V]
+	freeWindows *window[K, V]
+	freeLanes   *lane[K, V]
+}
+
+func newTable[K comparable, V any](c Config) *table[K, V] {
+	return &table[K, V]{
+		policy: newPolicy(c),
+		lanes:  make(map[K]*lane[K, V]),
+		first:  deadlines[K, V]{order: byFirst},
+		last:   deadlines[K, V]{order: byLast},
+		slices: recycler[V]{limit: max(1024, 2*c.MaxHeld/c.Shards)},
+	}
+}
+
+// add puts one item behind its key's others.
+func (t *table[K, V]) add(key K, value V, bytes, now int64) {
+	l := t.lanes[key]
+	if l == nil {
+		l = t.newLane(key)
+		t.lanes[key] = l
+	}
+	w := l.tail
+	if w == nil || !t.policy.collects(w.trigger, len(w.items)) {
+		w = t.openWindow(l, now)
+	}
+	w.items = t.slices.append(w.items, value)
+	w.bytes += bytes
+	w.last = now
+	if w.trigger != 0 {
+		return // it collects while it waits to be flushed
+	}
+	t.waiting.items++
+	t.waiting.bytes += bytes
+	if trigger := t.policy.onItem(len(w.items)); trigger != 0 {
+		t.fire(w, trigger)
+	} else {
+		t.last.moveToBack(w)
+	}
+}
+
+// due returns the open window that closes next, when and why. Of two deadlines
+// at one instant the idle one counts.
+func (t *table[K, V]) due() (*window[K, V], int64, Trigger) {
+	w := t.last.front
+	if w == nil {
+		return nil, never, 0
+	}
+	idle := t.policy.idleDeadline(w.last)
+	oldest := t.first.front
+	if delay := t.policy.delayDeadline(oldest.first); delay < idle {
+		return oldest, delay, TriggerMaxDelay
+	}
+	return w, idle, TriggerIdle
+}
+
+// closeDue closes every window whose deadline is now or past.
+func (t *table[K, V]) closeDue(now int64) {
+	for w, at, trigger := t.due(); at <= now; w, at, trigger = t.due() {
+		t.fire(w, trigger)
+	}
+}
+
+// closeOldest closes windows, the oldest first, until the open ones hold at
+// most keep.
+func (t *table[K, V]) closeOldest(keep amount, trigger Trigger) {
+	for t.first.front != nil && !t.waiting.within(keep) {
+		t.fire(t.first.front, trigger)
+	}
+}
+
+// closeAll closes every window.
+func (t *table[K, V]) closeAll(trigger Trigger) {
+	for t.first.front != nil {
+		t.fire(t.first.front, trigger)
+	}
+}
+
+// fire closes an open window and queues its key where nothing stands before it.
+func (t *table[K, V]) fire(w *window[K, V], trigger Trigger) {
+	t.first.remove(w)
+	t.last.remove(w)
+	t.open--
+	t.waiting = t.waiting.minus(w.amount())
+	t.closed[trigger]++
+	w.trigger = trigger
+	if l := w.lane; l.head == w && !l.busy {
+		t.ready.push(l)
+	}
+}
+
+// take appends to taken the oldest closed window of up to keys ready keys, up to
+// items items but at least one window. Their keys are busy until finish.
+func (t *table[K, V]) take(taken []*window[K, V], keys, items int) []*window[K, V] {
+	for n := 0; n < keys && t.ready.front != nil; n++ {
+		size := len(t.ready.front.head.items)
+		if n > 0 && size > items {
+			break
+		}
+		items -= size
+		l := t.ready.pop()
+		l.busy = true
+		taken = append(taken, l.pop())
+	}
+	return taken
+}
+
+// finish frees the keys of windows that were flushed and forgets the windows.
+func (t *table[K, V]) finish(taken []*window[K, V]) {
+	for _, w := range taken {
+		l := w.lane
+		l.busy = false
+		switch {
+		case l.head == nil:
+			delete(t.lanes, l.key)
+			t.freeLane(l)
+		case l.head.trigger != 0:
+			t.ready.push(l)
+		}
+		t.freeWindow(w)
+	}
+}
+
+func (t *table[K, V]) openWindow(l *lane[K, V], now int64) *window[K, V] {
+	w := t.freeWindows
+	if w == nil {
+		w = new(window[K, V])
+	} else {
+		t.freeWindows, w.next = w.next, nil
+	}
+	w.first, w.last = now, now
+	l.push(w)
+	t.first.pushBack(w)
+	t.last.pushBack(w)
+	t.open++
+	return w
+}
+
+func (t *table[K, V]) freeWindow(w *window[K, V]) {
+	t.slices.put(w.items)
+	*w = window[K, V]{next: t.freeWindows}
+	t.freeWindows = w
+}
+
+func (t *table[K, V]) newLane(key K) *lane[K, V] {
+	l := t.freeLanes
+	if l == nil {
+		l = new(lane[K, V])
+	} else {
+		t.freeLanes, l.next = l.next, nil
+	}
+	l.key = key
+	return l
+}
+
+func (t *table[K, V]) freeLane(l *lane[K, V]) {
+	*l = lane[K, V]{next: t.freeLanes}
+	t.freeLanes = l
+}
+
+func (w *window[K, V]) amount() amount {
+	return amount{items: int64(len(w.items)), bytes: w.bytes}
+}

@@ -1,0 +1,115 @@
+package shard
+
+// lane is everything a shard knows of one key: its windows, oldest first, and
+// whether a flush holds it. All but the last of the windows have closed. Owned
+// by the shard's actor.
+type lane[K comparable, V any] struct {
+	key        K
+	head, tail *window[K, V]
+	next       *lane[K, V] // in the ready queue
+	busy       bool        // a flush holds one of its batches
+}
+
+// push puts w behind the lane's windows.
+func (l *lane[K, V]) push(w *window[K, V]) {
+	w.lane = l
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+}
+
+// pop takes the oldest window out.
+func (l *lane[K, V]) pop() *window[K, V] {
+	w := l.head
+	l.head, w.next = w.next, nil
+	if l.head == nil {
+		l.tail = nil
+	}
+	return w
+}
+
+// window is a run of one key's items. Owned by the shard's actor until a flush
+// takes it, and again when the flush is done.
+type window[K comparable, V any] struct {
+	lane        *lane[K, V]
+	next        *window[K, V] // behind it in the lane, or on the free list
+	items       []V
+	bytes       int64
+	first, last int64   // times of its first and last item
+	trigger     Trigger // 0 while it is open
+	links       [2]link[K, V]
+}
+
+// link is a window's place in one of the two deadline lists.
+type link[K comparable, V any] struct{ prev, next *window[K, V] }
+
+// order names the deadline lists.
+type order int
+
+const (
+	byFirst order = iota
+	byLast
+)
+
+// deadlines is a doubly linked list through the windows themselves: no allocation
+// per item, and any window leaves it in constant time.
+type deadlines[K comparable, V any] struct {
+	front, back *window[K, V]
+	order       order
+}
+
+func (d *deadlines[K, V]) pushBack(w *window[K, V]) {
+	w.links[d.order] = link[K, V]{prev: d.back}
+	if d.back == nil {
+		d.front = w
+	} else {
+		d.back.links[d.order].next = w
+	}
+	d.back = w
+}
+
+func (d *deadlines[K, V]) remove(w *window[K, V]) {
+	at := w.links[d.order]
+	if at.prev == nil {
+		d.front = at.next
+	} else {
+		at.prev.links[d.order].next = at.next
+	}
+	if at.next == nil {
+		d.back = at.prev
+	} else {
+		at.next.links[d.order].prev = at.prev
+	}
+	w.links[d.order] = link[K, V]{}
+}
+
+func (d *deadlines[K, V]) moveToBack(w *window[K, V]) {
+	if d.back != w {
+		d.remove(w)
+		d.pushBack(w)
+	}
+}
+
+// queue is the ready keys in the order in which they became ready.
+type queue[K comparable, V any] struct{ front, back *lane[K, V] }
+
+func (q *queue[K, V]) push(l *lane[K, V]) {
+	if q.back == nil {
+		q.front = l
+	} else {
+		q.back.next = l
+	}
+	q.back = l
+}
+
+func (q *queue[K, V]) pop() *lane[K, V] {
+	l := q.front
+	q.front, l.next = l.next, nil
+	if q.front == nil {
+		q.back = nil
+	}
+	return l
+}

@@ -1,0 +1,96 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"keyfold/engine"
+)
+
+// File is an open file: what a [Reader] reads, and everything that writes. All
+// methods may be called from any goroutine.
+type File struct {
+	*Reader
+	writer *writer
+
+	closing  sync.Once
+	closeErr error
+}
+
+var (
+	_ engine.Profiles = (*File)(nil)
+	_ engine.Eraser   = (*File)(nil)
+)
+
+// Open opens the file at path, which it creates where there is none; its folder
+// must exist. One process should have a file open for writing: more of them wait
+// for each other, correctly but slowly.
+//
+// A file that is not keyfold's, of a newer version, made with other settings,
+// damaged or not writable is an [engine.ConfigurationError].
+func Open(path string, s Settings) (*File, error) {
+	if err := s.Validate(); err != nil {
+		return nil, engine.ConfigurationError(reasonSettings, err)
+	}
+	c, err := connect(path, modeCreate)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(c, s); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	reader, err := openPool(path)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	if err := reader.check(); err != nil {
+		return nil, errors.Join(err, reader.Close(), c.close())
+	}
+	f := &File{Reader: reader, writer: newWriter(c)}
+	go f.writer.run()
+	return f, nil
+}
+
+// prepare makes the file ready for use. It looks before it changes anything:
+// the file may be another program's.
+func prepare(c *connection, s Settings) error {
+	if _, err := schemaVersion(c, c.path); err != nil {
+		return err
+	}
+	var mode string
+	if err := one(c, c.path, "PRAGMA journal_mode = wal", &mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return engine.ConfigurationError(reasonNotWritable, fmt.Errorf(
+			"%s cannot keep a write-ahead log (journal mode stays %s): put it on a local disk, not on a network share",
+			c.path, mode))
+	}
+	if err := migrate(c); err != nil {
+		return err
+	}
+	return s.settle(c)
+}
+
+// Close waits until everything queued is written and answered, then closes the
+// file. Functions queued later are answered with [ErrClosed].
+func (f *File) Close() error {
+	f.closing.Do(func() {
+		f.writer.drain()
+		// The last connection to close brings the log into the database, which
+		// a reading one could not.
+		f.closeErr = errors.Join(f.Reader.Close(), f.writer.disconnect())
+	})
+	return f.closeErr
+}
+
+// Stats counts what the writer did.
+type Stats struct {
+	Commits   int64 // transactions on disk, each one fsync
+	Functions int64 // functions answered, whatever the answer
+	Queued    int   // functions that wait at this moment
+}
+
+// Stats returns the counts since Open.
+func (f *File) Stats() Stats { return f.writer.stats() }

@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"slices"
+
+	"keyfold/engine"
+)
+
+const (
+	productColumns = `product_id, embedding, dimension_count, product_name, category, embedding_model`
+
+	loadProducts = `SELECT ` + productColumns + ` FROM product_embeddings
+		WHERE product_id IN (SELECT value FROM json_each(?))`
+
+	pageProducts = `SELECT ` + productColumns + ` FROM product_embeddings
+		WHERE product_id > ? ORDER BY product_id LIMIT ?`
+
+	putProduct = `INSERT INTO product_embeddings (` + productColumns + `, created_at, updated_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)
+		ON CONFLICT (product_id) DO UPDATE SET embedding = excluded.embedding,
+			dimension_count = excluded.dimension_count, product_name = excluded.product_name,
+			category = excluded.category, embedding_model = excluded.embedding_model,
+			updated_at = excluded.updated_at`
+)
+
+// putChunk is how many products one function writes: an import must not hold
+// up the profiles.
+const putChunk = 256
+
+// PutProducts inserts products or replaces those of the same id; now becomes
+// their updated_at, and created_at of the new ones. It writes in chunks, between
+// which it looks at ctx: after an error, some may be written.
+func (f *File) PutProducts(ctx context.Context, products []engine.Product, now engine.Millis) error {
+	for chunk := range slices.Chunk(products, putChunk) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		// The caller may change products once this returns, so it must not
+		// return while the function runs.
+		err := f.Write(context.WithoutCancel(ctx), func(tx *Tx) error { return putAll(tx, chunk, now) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putAll(tx *Tx, products []engine.Product, now engine.Millis) error {
+	for i := range products {
+		p := &products[i]
+		_, err := tx.Exec(putProduct, p.ID, encode(p.Vector), len(p.Vector), p.Name, p.Category, p.Model, int64(now))
+		if err != nil {
+			return fmt.Errorf("product %d: %w", p.ID, err)
+		}
+	}
+	return nil
+}
+
+// Products returns those of the products that exist, in the order of their ids.
+func (r *Reader) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+	products := make([]engine.Product, 0, len(ids))
+	if len(ids) == 0 {
+		return products, ctx.Err()
+	}
+	err := r.each(ctx, func(rows *sql.Rows) error {
+		p, err := scanProduct(rows)
+		products = append(products, p)
+		return err
+	}, loadProducts, jsonIDs(ids))
+	if err != nil {
+		return nil, err
+	}
+	return products, nil
+}
+
+// AllProducts yields every product in the order of ids, until the first error.
+// Each page is as of its own reading.
+func (r *Reader) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error] {
+	return pages(func(after int64) (page []engine.Product, last int64, err error) {
+		err = r.each(ctx, func(rows *sql.Rows) error {
+			p, err := scanProduct(rows)
+			page, last = append(page, p), int64(p.ID)
+			return err
+		}, pageProducts, after, pageRows)
+		return page, last, err
+	})
+}
+
+// CountProducts returns the number of products.
+func (r *Reader) CountProducts(ctx context.Context) (int64, error) {
+	return r.count(ctx, "SELECT count(*) FROM product_embeddings")
+}
+
+// scanProduct reads a row of productColumns.
+func scanProduct(rows *sql.Rows) (p engine.Product, err error) {
+	var (
+		embedding  sql.RawBytes
+		dimensions int
+	)
+	if err := rows.Scan(&p.ID, &embedding, &dimensions, &p.Name, &p.Category, &p.Model); err != nil {
+		return p, err
+	}
+	if p.Vector, err = decode[float32](embedding, dimensions); err != nil {
+		return p, engine.ConfigurationError(reasonCorrupt, fmt.Errorf(
+			"product %d is damaged: import it again: %w", p.ID, err))
+	}
+	return p, nil
+}

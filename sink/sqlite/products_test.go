@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"keyfold/engine"
+)
+
+func products(n int) []engine.Product {
+	all := make([]engine.Product, n)
+	for i := range all {
+		all[i] = engine.Product{
+			ID: int32(i + 1), Name: fmt.Sprint("Größe ", i), Category: "shoes", Vector: []float32{float32(i), -0.1, 1e-40},
+		}
+	}
+	return all
+}
+
+func TestProducts(t *testing.T) {
+	f := openNew(t, 4)
+	all := products(3*putChunk + 5)
+	must(t, f.PutProducts(ctx, all, 1000))
+	all[1] = engine.Product{ID: 2, Model: "other", Vector: []float32{1, 2, 3, 4, 5}}
+	must(t, f.PutProducts(ctx, all[1:2], 2000))
+
+	got, err := f.Products(ctx, []int32{700, 2, 99999, 1})
+	must(t, err)
+	if want := []engine.Product{all[0], all[1], all[699]}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, err := f.Products(ctx, nil); err != nil || len(got) != 0 {
+		t.Errorf("no ids: %v, %v", got, err)
+	}
+	var listed []engine.Product
+	for p, err := range f.AllProducts(ctx) {
+		must(t, err)
+		listed = append(listed, p)
+	}
+	if !reflect.DeepEqual(listed, all) {
+		t.Errorf("%d products listed, want the %d that were put, in order", len(listed), len(all))
+	}
+	if n, err := f.CountProducts(ctx); err != nil || n != int64(len(all)) {
+		t.Errorf("count is %d, %v, want %d", n, err, len(all))
+	}
+	var created, updated int64
+	must(t, one(f, f.path, "SELECT created_at, updated_at FROM product_embeddings WHERE product_id = 2", &created, &updated))
+	if created != 1000 || updated != 2000 {
+		t.Errorf("created_at %d, updated_at %d, want 1000 and 2000", created, updated)
+	}
+}
+
+func TestPutProductsLooksAtTheContext(t *testing.T) {
+	f := openNew(t, 4)
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := f.PutProducts(cancelled, products(3), 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("PutProducts: %v", err)
+	}
+	if err := f.PutProducts(ctx, []engine.Product{{ID: 1}}, 1); engine.KindOf(err) != engine.Permanent {
+		t.Errorf("a product without a vector: %v, want a permanent error", err)
+	}
+	for _, err := range f.AllProducts(cancelled) {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("AllProducts: %v", err)
+		}
+	}
+}
+
+func TestAllProfiles(t *testing.T) {
+	f := openNew(t, 4)
+	const users = 3*pageRows + 1
+	var batch []*engine.Profile
+	for user := int32(users); user > 0; user-- {
+		batch = append(batch, &engine.Profile{UserID: user, Version: 1, Vector: make([]float64, 4)})
+	}
+	noErrors(t, f.Swap(ctx, batch))
+	must(t, f.Forget(ctx, 7, 42))
+	var seen []int32
+	for p, err := range f.AllProfiles(ctx) {
+		must(t, err)
+		if p.Erased() != (p.UserID == 7) {
+			t.Errorf("user %d: erased is %t", p.UserID, p.Erased())
+		}
+		if seen = append(seen, p.UserID); len(seen) == pageRows/2 {
+			// The loop's body may write and read.
+			must(t, f.Forget(ctx, 9, 43))
+		}
+	}
+	if len(seen) != users || !slices.IsSorted(seen) {
+		t.Errorf("%d users were listed, want %d in order", len(seen), users)
+	}
+	for range f.AllProfiles(ctx) {
+		break
+	}
+	if n, err := f.CountProfiles(ctx); err != nil || n != users-2 {
+		t.Errorf("count is %d, %v, want %d", n, err, users-2)
+	}
+}

@@ -1,0 +1,154 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+
+	"keyfold/engine"
+)
+
+const profileColumns = `user_id, version, embedding, COALESCE(dimension_count, 0), COALESCE(mass, 0),
+	COALESCE(history, ''), COALESCE(embedding_model, ''), COALESCE(last_updated, 0),
+	COALESCE(last_event_type, ''), COALESCE(last_message_id, ''), COALESCE(event_count, 0),
+	COALESCE(created_at, 0), COALESCE(updated_at, 0), applied, COALESCE(applied_floor, 0),
+	COALESCE(erased_at, 0)`
+
+const (
+	// The ids travel as one JSON array, so that there is one statement for any
+	// number of them.
+	loadProfiles = `SELECT ` + profileColumns + ` FROM user_embeddings
+		WHERE user_id IN (SELECT value FROM json_each(?))`
+
+	pageProfiles = `SELECT ` + profileColumns + ` FROM user_embeddings
+		WHERE user_id > ? ORDER BY user_id LIMIT ?`
+)
+
+// pageRows is how many rows an iteration reads at a time. No read transaction is
+// open between pages, however slow the loop's body: one would keep the log from
+// being reused.
+const pageRows = 128
+
+// Load implements [engine.Profiles].
+func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+	profiles := make([]*engine.Profile, len(users))
+	if len(users) == 0 {
+		return profiles, ctx.Err()
+	}
+	found := make(map[int32]*engine.Profile, len(users))
+	scan := func(rows *sql.Rows) error {
+		p, err := scanProfile(rows)
+		if err == nil {
+			found[p.UserID] = p
+		}
+		return err
+	}
+	if err := r.each(ctx, scan, loadProfiles, jsonIDs(users)); err != nil {
+		return nil, err
+	}
+	for i, user := range users {
+		profiles[i] = found[user]
+	}
+	return profiles, nil
+}
+
+// AllProfiles yields every document in the order of user ids, tombstones
+// included, until the first error. Each page is as of its own reading: a user
+// written meanwhile comes with the old version or the new.
+func (r *Reader) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
+	return pages(func(after int64) (page []*engine.Profile, last int64, err error) {
+		err = r.each(ctx, func(rows *sql.Rows) error {
+			p, err := scanProfile(rows)
+			if err == nil {
+				page, last = append(page, p), int64(p.UserID)
+			}
+			return err
+		}, pageProfiles, after, pageRows)
+		return page, last, err
+	})
+}
+
+// CountProfiles returns the number of profiles, without tombstones.
+func (r *Reader) CountProfiles(ctx context.Context) (int64, error) {
+	return r.count(ctx, "SELECT count(*) FROM user_embeddings WHERE erased_at IS NULL")
+}
+
+// BusiestUser returns the user with the most folded events, 0 where there is no
+// profile.
+func (r *Reader) BusiestUser(ctx context.Context) (int32, error) {
+	n, err := r.count(ctx, `SELECT coalesce((SELECT user_id FROM user_embeddings WHERE erased_at IS NULL
+		ORDER BY event_count DESC, user_id LIMIT 1), 0)`)
+	return int32(n), err
+}
+
+func (r *Reader) count(ctx context.Context, query string) (n int64, err error) {
+	err = r.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) }, query)
+	return n, err
+}
+
+// pages yields the rows of one page after another. read returns the rows whose
+// key is above after, and the last one's key.
+func pages[T any](read func(after int64) (page []T, last int64, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for after := int64(math.MinInt64); ; {
+			page, last, err := read(after)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, row := range page {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if len(page) < pageRows {
+				return
+			}
+			after = last
+		}
+	}
+}
+
+// jsonIDs returns ids as the argument of json_each.
+func jsonIDs(ids []int32) string {
+	b, _ := json.Marshal(ids) // of integers: it cannot fail
+	return string(b)
+}
+
+// scanProfile reads a row of profileColumns.
+func scanProfile(rows *sql.Rows) (*engine.Profile, error) {
+	var (
+		p                  engine.Profile
+		dimensions         int
+		lastType           string
+		embedding, applied sql.RawBytes
+	)
+	err := rows.Scan(&p.UserID, &p.Version, &embedding, &dimensions, &p.Mass,
+		&p.History, &p.Model, &p.Updated, &lastType, &p.LastID, &p.EventCount,
+		&p.CreatedAt, &p.WrittenAt, &applied, &p.Applied.Floor, &p.ErasedAt)
+	if err != nil {
+		return nil, err
+	}
+	if p.Erased() {
+		return &p, nil
+	}
+	p.LastType = engine.ParseEventType(lastType)
+	if p.Vector, err = decode[float64](embedding, dimensions); err != nil {
+		return nil, damaged(p.UserID, err)
+	}
+	if p.Applied.IDs, err = engine.DecodeIDs(applied); err != nil {
+		return nil, damaged(p.UserID, err)
+	}
+	return &p, nil
+}
+
+// damaged returns a configuration fault: the row was not written by this store,
+// and folding into it would make it worse.
+func damaged(user int32, err error) error {
+	return engine.ConfigurationError(reasonCorrupt, fmt.Errorf(
+		"profile of user %d is damaged: restore the file from a backup, or delete the user's row and rebuild it: %w", user, err))
+}

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"keyfold/engine"
+)
+
+// readConnections is how many reads run beside each other: a few at most, as
+// they compete with the engine for processors, not for the disk.
+const readConnections = 4
+
+// Reader reads a file, also while another process writes it. All methods may be
+// called from any goroutine.
+type Reader struct {
+	path     string
+	settings Settings
+	pool     *sql.DB
+
+	// statements are the prepared ones by their text. The pool prepares each on
+	// a connection as it is first used there.
+	statements map[string]*sql.Stmt
+}
+
+// OpenReader opens an existing file read-only, for tools beside a running
+// daemon. It needs write permission on the file's folder while no daemon runs,
+// as readers share an index of the log.
+func OpenReader(path string) (*Reader, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
+			"%s does not exist: check the data folder; the daemon creates the file when it first starts: %w", path, err))
+	}
+	r, err := openPool(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// check reads the schema's version and the settings of a file that may be
+// anything.
+func (r *Reader) check() error {
+	version, err := schemaVersion(r, r.path)
+	if err != nil {
+		return err
+	}
+	if version < len(migrations) {
+		return engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
+			"%s has schema %d, this program reads %d: start the daemon of this version once", r.path, version, len(migrations)))
+	}
+	if r.settings, err = storedSettings(r, r.path); err != nil {
+		return err
+	}
+	return r.prepare()
+}
+
+// openPool returns a reader of the file, about which nothing is known yet but
+// that it exists.
+func openPool(path string) (*Reader, error) {
+	name, err := dsn(path, modeRead)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := sql.Open(driverName, name)
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(readConnections)
+	pool.SetMaxIdleConns(readConnections)
+	if err := pool.Ping(); err != nil {
+		return nil, errors.Join(markOpen(path, err), pool.Close())
+	}
+	return &Reader{path: path, pool: pool, statements: map[string]*sql.Stmt{}}, nil
+}
+
+// Settings returns what the file's profiles have in common.
+func (r *Reader) Settings() Settings { return r.settings }
+
+// QueryContext runs a statement that only reads, and sees everything that was
+// committed before. The rows must be closed: they hold one of few connections,
+// and the log cannot shrink behind them.
+func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := r.run(ctx, query, args...)
+	return rows, r.failed(ctx, err)
+}
+
+func (r *Reader) run(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if s, ok := r.statements[query]; ok {
+		return s.QueryContext(ctx, args...)
+	}
+	return r.pool.QueryContext(ctx, query, args...)
+}
+
+func (r *Reader) query(query string, args ...any) (*sql.Rows, error) {
+	return r.QueryContext(context.Background(), query, args...)
+}
+
+// failed marks an error of reading. The driver reports an interrupted read in
+// several ways; to the caller it is his context's end.
+func (r *Reader) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return fmt.Errorf("%s: %w", r.path, ended)
+	}
+	return mark(r.path, err)
+}
+
+// prepare prepares the frequent statements.
+func (r *Reader) prepare() error {
+	for _, query := range []string{loadProfiles, pageProfiles, loadProducts, pageProducts} {
+		s, err := r.pool.Prepare(query)
+		if err != nil {
+			return mark(r.path, err)
+		}
+		r.statements[query] = s
+	}
+	return nil
+}
+
+// each runs scan for every row of a query.
+func (r *Reader) each(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := r.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return r.failed(ctx, err)
+		}
+	}
+	return r.failed(ctx, rows.Err())
+}
+
+// Close closes the connections.
+func (r *Reader) Close() error {
+	return mark(r.path, r.pool.Close())
+}

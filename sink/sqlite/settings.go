@@ -1,0 +1,79 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"keyfold/engine"
+)
+
+// Settings are what all profiles of a file have in common. They are written
+// when the file is made and hold for good: profiles made with others cannot be
+// compared with, or folded into, those that are there.
+type Settings struct {
+	Dimensions int // components of a profile's vector
+	History    engine.History
+	Model      string // what makes the vectors
+}
+
+// Validate reports every fault at once.
+func (s Settings) Validate() error {
+	var faults []error
+	if s.Dimensions < 1 || s.Dimensions > engine.MaxDimensions {
+		faults = append(faults, fmt.Errorf("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d",
+			s.Dimensions, engine.MaxDimensions))
+	}
+	if s.History != engine.Mass && s.History != engine.UnitMass {
+		faults = append(faults, fmt.Errorf("EMBEDDING_HISTORY is %q: it must be %q or %q",
+			s.History, engine.Mass, engine.UnitMass))
+	}
+	return errors.Join(faults...)
+}
+
+// storedSettings reads the settings of a file.
+func storedSettings(q querier, path string) (s Settings, err error) {
+	err = one(q, path, "SELECT dimension_count, history, embedding_model FROM settings",
+		&s.Dimensions, &s.History, &s.Model)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, engine.ConfigurationError(reasonSettings, fmt.Errorf(
+			"%s has no settings: the daemon that made it was stopped at its first start; start it again", path))
+	}
+	return s, err
+}
+
+// settle writes the settings into a file that has none and compares them with
+// what is there otherwise.
+func (s Settings) settle(c *connection) error {
+	_, err := c.exec(`INSERT INTO settings (one, dimension_count, history, embedding_model)
+		VALUES (1, ?, ?, ?) ON CONFLICT DO NOTHING`, s.Dimensions, string(s.History), s.Model)
+	if err != nil {
+		return err
+	}
+	stored, err := storedSettings(c, c.path)
+	if err != nil {
+		return err
+	}
+	return s.match(stored, c.path)
+}
+
+// match returns a configuration fault that names each setting which differs.
+func (s Settings) match(stored Settings, path string) error {
+	var differ, cures []string
+	compare := func(variable string, configured, kept any) {
+		if configured != kept {
+			differ = append(differ, fmt.Sprintf("%s is %v, the file has %v", variable, configured, kept))
+			cures = append(cures, fmt.Sprintf("%s=%v", variable, kept))
+		}
+	}
+	compare("EMBEDDING_DIMENSIONS", s.Dimensions, stored.Dimensions)
+	compare("EMBEDDING_HISTORY", s.History, stored.History)
+	compare("EMBEDDING_MODEL", s.Model, stored.Model)
+	if len(differ) == 0 {
+		return nil
+	}
+	return engine.ConfigurationError(reasonSettings, fmt.Errorf(
+		"%s was made with other settings: %s: set %s, or use another data folder and rebuild the profiles there",
+		path, strings.Join(differ, "; "), strings.Join(cures, " ")))
+}

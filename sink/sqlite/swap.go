@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"keyfold/engine"
+)
+
+// The two statements take the same arguments, the update one more.
+const (
+	insertProfile = `INSERT INTO user_embeddings (version, embedding, dimension_count, mass,
+			history, embedding_model, last_updated, last_event_type, last_message_id, event_count,
+			created_at, updated_at, applied, applied_floor, user_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (user_id) DO NOTHING`
+
+	updateProfile = `UPDATE user_embeddings SET version = ?, embedding = ?, dimension_count = ?, mass = ?,
+			history = ?, embedding_model = ?, last_updated = ?, last_event_type = ?, last_message_id = ?,
+			event_count = ?, created_at = ?, updated_at = ?, applied = ?, applied_floor = ?
+		WHERE user_id = ? AND version = ? AND erased_at IS NULL`
+
+	// A tombstone stays as it is; its version grows no more, as nothing can be
+	// written over it.
+	writeTombstone = `INSERT INTO user_embeddings (user_id, version, erased_at) VALUES (?, 1, ?)
+		ON CONFLICT (user_id) DO UPDATE SET version = version + 1, erased_at = excluded.erased_at,
+			embedding = NULL, dimension_count = NULL, mass = NULL, history = NULL,
+			embedding_model = NULL, last_updated = NULL, last_event_type = NULL,
+			last_message_id = NULL, event_count = NULL, created_at = NULL, updated_at = NULL,
+			applied = NULL, applied_floor = NULL
+		WHERE erased_at IS NULL`
+)
+
+// Swap implements [engine.Profiles]. All profiles are written in one transaction
+// but each has its own outcome, unless the transaction itself fails.
+func (f *File) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+	answers := make([]error, len(profiles))
+	writes := make([]write, 0, len(profiles))
+	for i, p := range profiles {
+		if answers[i] = f.acceptable(p); answers[i] == nil {
+			writes = append(writes, write{at: i, profile: p, applied: p.Applied.AppendIDs(make([]byte, 0, p.Applied.Size()))})
+		}
+	}
+	if len(writes) == 0 {
+		return answers
+	}
+	err := f.Write(ctx, func(tx *Tx) error { return swapAll(tx, writes) })
+	for i := range writes {
+		w := &writes[i]
+		// After an error the function may be running still, so what it writes
+		// is not looked at.
+		if err != nil {
+			answers[w.at] = err
+		} else {
+			answers[w.at] = w.outcome
+		}
+	}
+	return answers
+}
+
+// write is one profile on its way into the file.
+type write struct {
+	at      int // index in the caller's slice
+	profile *engine.Profile
+	applied []byte
+	outcome error
+}
+
+// swapAll writes each profile. A permanent error is that profile's alone;
+// any other ends the transaction.
+func swapAll(tx *Tx, writes []write) error {
+	var args [16]any
+	for i := range writes {
+		w := &writes[i]
+		w.outcome = swap(tx, w, args[:0])
+		if w.outcome != nil && w.outcome != engine.ErrConflict && engine.KindOf(w.outcome) != engine.Permanent {
+			return w.outcome
+		}
+	}
+	return nil
+}
+
+func swap(tx *Tx, w *write, args []any) error {
+	p := w.profile
+	args = append(args, p.Version, encode(p.Vector), len(p.Vector), p.Mass,
+		string(p.History), p.Model, int64(p.Updated), p.LastType.String(), p.LastID, p.EventCount,
+		int64(p.CreatedAt), int64(p.WrittenAt), w.applied, int64(p.Applied.Floor), p.UserID)
+	statement := insertProfile
+	if p.Version != 1 {
+		statement, args = updateProfile, append(args, p.Version-1)
+	}
+	result, err := tx.Exec(statement, args...)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return engine.ErrConflict
+	}
+	return err
+}
+
+// acceptable returns a permanent error for what no later attempt can write.
+// x-x is 0 for every finite x and NaN for all others.
+func (f *File) acceptable(p *engine.Profile) error {
+	if len(p.Vector) != f.settings.Dimensions {
+		return engine.PermanentError("wrong_dimensions", fmt.Errorf(
+			"profile vector has %d components, the store keeps %d", len(p.Vector), f.settings.Dimensions))
+	}
+	for i, x := range p.Vector {
+		if x-x != 0 {
+			return engine.PermanentError("not_finite", fmt.Errorf("profile vector holds %v at component %d", x, i))
+		}
+	}
+	if p.Mass-p.Mass != 0 {
+		return engine.PermanentError("not_finite", fmt.Errorf("profile mass is %v", p.Mass))
+	}
+	return nil
+}
+
+// Forget implements [engine.Eraser].
+func (f *File) Forget(ctx context.Context, user int32, at engine.Millis) error {
+	return f.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec(writeTombstone, user, int64(at))
+		return err
+	})
+}

@@ -1,0 +1,445 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sourcegraph/conc/panics"
+
+	"keyfold/engine"
+)
+
+// newLog opens a file with a table that keeps the order of its rows.
+func newLog(t *testing.T) *File {
+	t.Helper()
+	f := openNew(t, 4)
+	must(t, f.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER NOT NULL UNIQUE) STRICT")
+		return err
+	}))
+	return f
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func insert(n int) func(*Tx) error {
+	return func(tx *Tx) error {
+		_, err := tx.Exec("INSERT INTO log (n) VALUES (?)", n)
+		return err
+	}
+}
+
+// logged returns the rows of the log.
+func logged(t *testing.T, f *File) (all []int) {
+	t.Helper()
+	rows, err := f.QueryContext(ctx, "SELECT n FROM log ORDER BY id")
+	must(t, err)
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var n int
+		must(t, rows.Scan(&n))
+		all = append(all, n)
+	}
+	must(t, rows.Err())
+	return all
+}
+
+// block holds the writer inside a function until the returned one is called.
+func block(f *File) (release func()) {
+	running, released := make(chan struct{}), make(chan struct{})
+	f.Enqueue(func(*Tx) error {
+		close(running)
+		<-released
+		return nil
+	}, func(error) {})
+	<-running
+	return sync.OnceFunc(func() { close(released) })
+}
+
+// collector gathers answers in their order.
+type collector struct {
+	sync.WaitGroup
+	order   []int // written by the writer only
+	answers map[int]error
+}
+
+func (c *collector) enqueue(f *File, n int, fn func(*Tx) error) {
+	c.Add(1)
+	f.Enqueue(fn, func(err error) {
+		if c.answers == nil {
+			c.answers = map[int]error{}
+		}
+		c.order, c.answers[n] = append(c.order, n), err
+		c.Done()
+	})
+}
+
+func TestGroupCommitIsFirstInFirstOut(t *testing.T) {
+	f := newLog(t)
+	before := f.Stats()
+	release := block(f)
+	var c collector
+	const n = 500
+	for i := range n {
+		c.enqueue(f, i, insert(i))
+	}
+	if queued := f.Stats().Queued; queued != n {
+		t.Errorf("%d functions wait, want %d", queued, n)
+	}
+	release()
+	c.Wait()
+	if !slices.IsSorted(c.order) || len(c.order) != n {
+		t.Error("answers came out of order")
+	}
+	if all := logged(t, f); len(all) != n || !slices.IsSorted(all) {
+		t.Errorf("rows were written out of order: %v", all)
+	}
+	after := f.Stats()
+	if commits := after.Commits - before.Commits; commits != 1 {
+		t.Errorf("%d functions that waited together took %d commits, want 1", n+1, commits)
+	}
+	if functions := after.Functions - before.Functions; functions != n+1 {
+		t.Errorf("%d functions counted, want %d", functions, n+1)
+	}
+}
+
+func TestGroupIsBoundedInBytes(t *testing.T) {
+	f := newLog(t)
+	release := block(f)
+	before := f.Stats().Commits
+	var c collector
+	const mebibyte = 1 << 20
+	for i := range 2 * maxGroupBytes / mebibyte {
+		c.enqueue(f, i, func(tx *Tx) error {
+			_, err := tx.Exec("INSERT INTO log (n) VALUES (length(?))", make([]byte, mebibyte+i))
+			return err
+		})
+	}
+	release()
+	c.Wait()
+	if commits := f.Stats().Commits - before; commits != 2 {
+		t.Errorf("twice the bound took %d commits, want 2", commits)
+	}
+}
+
+// TestErrorUndoesItsOwnFunction fails functions at every place of a group, in
+// every way.
+func TestErrorUndoesItsOwnFunction(t *testing.T) {
+	boom := errors.New("boom")
+	const perGroup = 6
+	for _, failing := range [][]int{{0}, {1}, {5}, {0, 1, 2}, {1, 3, 5}, {0, 1, 2, 3, 4, 5}} {
+		for name, fail := range map[string]func() error{
+			"error": func() error { return boom },
+			"panic": func() error { panic(boom) },
+		} {
+			t.Run(fmt.Sprint(name, failing), func(t *testing.T) {
+				f := newLog(t)
+				release := block(f)
+				var c collector
+				var want []int
+				for i := range perGroup {
+					fails := slices.Contains(failing, i)
+					if !fails {
+						want = append(want, i)
+					}
+					c.enqueue(f, i, func(tx *Tx) error {
+						if err := insert(i)(tx); err != nil || !fails {
+							return err
+						}
+						return fail()
+					})
+				}
+				release()
+				c.Wait()
+				for i, err := range c.answers {
+					if fails := slices.Contains(failing, i); fails != errors.Is(err, boom) || !fails && err != nil {
+						t.Errorf("function %d was answered %v", i, err)
+					}
+				}
+				if all := logged(t, f); !slices.Equal(all, want) {
+					t.Errorf("rows %v, want %v", all, want)
+				}
+			})
+		}
+	}
+}
+
+func TestFirstFunctionOfAGroupFails(t *testing.T) {
+	f := newLog(t)
+	boom := errors.New("boom")
+	err := f.Write(ctx, func(tx *Tx) error {
+		must(t, insert(1)(tx))
+		return boom
+	})
+	if !errors.Is(err, boom) {
+		t.Errorf("Write: %v", err)
+	}
+	err = f.Write(ctx, func(tx *Tx) error {
+		must(t, insert(2)(tx))
+		var none []int
+		_ = none[len(none)]
+		return nil
+	})
+	var recovered *panics.ErrRecovered
+	if !errors.As(err, &recovered) || !strings.Contains(err.Error(), "index out of range") {
+		t.Errorf("a panic came back as %v", err)
+	}
+	must(t, f.Write(ctx, insert(3)))
+	if all := logged(t, f); !slices.Equal(all, []int{3}) {
+		t.Errorf("rows %v, want [3]", all)
+	}
+}
+
+func TestConstraintIsPermanent(t *testing.T) {
+	f := newLog(t)
+	must(t, f.Write(ctx, insert(1)))
+	if err := f.Write(ctx, insert(1)); engine.KindOf(err) != engine.Permanent || engine.ReasonOf(err) != "document_rejected" {
+		t.Errorf("a constraint is answered with %v", err)
+	}
+}
+
+func TestContextEndsInTheQueue(t *testing.T) {
+	f := newLog(t)
+	release := block(f)
+	defer release()
+	cancellable, cancel := context.WithCancel(ctx)
+	answer := make(chan error, 1)
+	go func() { answer <- f.Write(cancellable, insert(1)) }()
+	for f.Stats().Queued == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	err := <-answer
+	if !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrUnknown) {
+		t.Errorf("withdrawn from the queue: %v, want the context's error", err)
+	}
+	release()
+	must(t, f.Write(ctx, insert(2)))
+	if all := logged(t, f); !slices.Equal(all, []int{2}) {
+		t.Errorf("rows %v: a withdrawn function ran", all)
+	}
+}
+
+func TestContextEndsWhileRunning(t *testing.T) {
+	f := newLog(t)
+	cancellable, cancel := context.WithCancel(ctx)
+	released := make(chan struct{})
+	err := f.Write(cancellable, func(tx *Tx) error {
+		cancel()
+		<-released // until Write has returned
+		return insert(1)(tx)
+	})
+	if !errors.Is(err, engine.ErrUnknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("ended while running: %v, want an unknown outcome", err)
+	}
+	close(released)
+	must(t, f.Write(ctx, insert(2)))
+	if all := logged(t, f); !slices.Equal(all, []int{1, 2}) {
+		t.Errorf("rows %v, want [1 2]", all)
+	}
+}
+
+// TestFailedCommitIsUnknown lets a commit fail after the fact and before it.
+func TestFailedCommitIsUnknown(t *testing.T) {
+	for _, written := range []bool{true, false} {
+		t.Run(fmt.Sprint("written=", written), func(t *testing.T) {
+			f := newLog(t)
+			release := block(f)
+			lost := errors.New("fsync: input/output error")
+			var c collector
+			c.enqueue(f, 1, func(tx *Tx) error {
+				f.writer.commit = func(c *connection) error {
+					f.writer.commit = (*connection).commit
+					if written {
+						must(t, c.commit())
+					}
+					return lost
+				}
+				return insert(1)(tx)
+			})
+			c.enqueue(f, 2, insert(2))
+			boom := errors.New("boom")
+			c.enqueue(f, 3, func(*Tx) error { return boom })
+			release()
+			c.Wait()
+			for i := 1; i <= 2; i++ {
+				if err := c.answers[i]; !errors.Is(err, engine.ErrUnknown) || !errors.Is(err, lost) {
+					t.Errorf("function %d of a failed commit: %v, want an unknown outcome", i, err)
+				}
+			}
+			if err := c.answers[3]; !errors.Is(err, boom) || errors.Is(err, engine.ErrUnknown) {
+				t.Errorf("a function that failed by itself: %v", err)
+			}
+			must(t, f.Write(ctx, insert(4)))
+			want := []int{4}
+			if written {
+				want = []int{1, 2, 4}
+			}
+			if all := logged(t, f); !slices.Equal(all, want) {
+				t.Errorf("rows %v, want %v", all, want)
+			}
+		})
+	}
+}
+
+// TestFullDisk lets SQLite end the transaction by itself in the middle of a
+// group: nothing of the group may be kept, and nothing after it alone.
+func TestFullDisk(t *testing.T) {
+	f := newLog(t)
+	release := block(f)
+	var c collector
+	c.enqueue(f, 0, insert(0))
+	c.enqueue(f, 1, func(tx *Tx) error {
+		if _, err := tx.Exec("PRAGMA max_page_count = 1"); err != nil { // as low as the file allows
+			return err
+		}
+		_, err := tx.Exec("CREATE TABLE big AS SELECT zeroblob(1000000) AS b")
+		if err == nil {
+			t.Error("the file is not full")
+		}
+		if _, again := tx.Exec("INSERT INTO log (n) VALUES (1)"); again == nil {
+			t.Error("a statement ran outside the transaction")
+		}
+		return nil // hides the error, which must not help
+	})
+	c.enqueue(f, 2, insert(2))
+	release()
+	c.Wait()
+	for i := range 2 {
+		err := c.answers[i]
+		if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrUnknown) {
+			t.Errorf("function %d: %v, want a transient error", i, err)
+		}
+	}
+	must(t, c.answers[2]) // the next group's
+	if all := logged(t, f); !slices.Equal(all, []int{2}) {
+		t.Errorf("rows %v, want [2]", all)
+	}
+}
+
+// TestFunctionEndsTheTransaction breaks the rule that functions leave it alone.
+func TestFunctionEndsTheTransaction(t *testing.T) {
+	for _, verb := range []string{"COMMIT", "ROLLBACK"} {
+		f := newLog(t)
+		release := block(f)
+		var c collector
+		c.enqueue(f, 0, insert(0))
+		c.enqueue(f, 1, func(tx *Tx) error {
+			_, err := tx.Exec(verb)
+			return err
+		})
+		release()
+		c.Wait()
+		for i, err := range c.answers {
+			if !errors.Is(err, engine.ErrUnknown) {
+				t.Errorf("%s: function %d: %v, want an unknown outcome", verb, i, err)
+			}
+		}
+		must(t, f.Write(ctx, insert(7)))
+	}
+}
+
+func TestQueryInAFunction(t *testing.T) {
+	f := newLog(t)
+	must(t, f.Write(ctx, insert(1)))
+	must(t, f.Write(ctx, func(tx *Tx) error {
+		must(t, insert(2)(tx))
+		rows, err := tx.Query("SELECT n FROM log WHERE n > ? ORDER BY n", 0)
+		if err != nil {
+			return err
+		}
+		for want := 1; want <= 2; want++ {
+			var n int
+			if !rows.Next() || rows.Scan(&n) != nil || n != want {
+				t.Errorf("got %d, want %d: a function sees what was written before", n, want)
+			}
+		}
+		return nil // leaves the rows open
+	}))
+	if _, err := f.QueryContext(ctx, "DELETE FROM log"); err == nil {
+		t.Error("a reading connection wrote")
+	}
+	must(t, f.Write(ctx, insert(3)))
+}
+
+func TestManyStatementTexts(t *testing.T) {
+	f := newLog(t)
+	for i := range 3 * maxStatements {
+		must(t, f.Write(ctx, func(tx *Tx) error {
+			_, err := tx.Exec(fmt.Sprintf("INSERT INTO log (n) VALUES (%d)", i))
+			return err
+		}))
+	}
+	if n := len(f.writer.c.statements); n > maxStatements+5 {
+		t.Errorf("%d statements are kept prepared", n)
+	}
+}
+
+func TestCloseDrainsTheQueue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.db")
+	f := openAt(t, path, 4)
+	must(t, f.Write(ctx, func(tx *Tx) error {
+		_, err := tx.Exec("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER NOT NULL UNIQUE) STRICT")
+		return err
+	}))
+	release := block(f)
+	var c collector
+	for i := range 100 {
+		c.enqueue(f, i, insert(i))
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- f.Close() }()
+	release()
+	must(t, <-closed)
+	c.Wait()
+	for i, err := range c.answers {
+		if err != nil {
+			t.Errorf("function %d, queued before Close: %v", i, err)
+		}
+	}
+	if err := f.Write(ctx, insert(1000)); !errors.Is(err, ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+	late := make(chan error)
+	f.Enqueue(insert(1000), func(err error) { late <- err }) // must not wait for done
+	if err := <-late; !errors.Is(err, ErrClosed) {
+		t.Errorf("Enqueue after Close: %v", err)
+	}
+	if _, err := f.Load(ctx, []int32{1}); err == nil {
+		t.Error("Load after Close succeeded")
+	}
+	must(t, f.Close())
+	if all := logged(t, openAt(t, path, 4)); len(all) != 100 {
+		t.Errorf("%d rows after reopening, want 100", len(all))
+	}
+}
+
+// TestReadsSeeWhatWasAcknowledged reads on every connection right after each
+// write.
+func TestReadsSeeWhatWasAcknowledged(t *testing.T) {
+	f := newLog(t)
+	var readers sync.WaitGroup
+	for i := range 200 {
+		must(t, f.Write(ctx, insert(i)))
+		for range readConnections {
+			readers.Go(func() {
+				if n, err := f.count(ctx, "SELECT count(*) FROM log"); err != nil || n < int64(i+1) {
+					t.Errorf("read %d rows of %d: %v", n, i+1, err)
+				}
+			})
+		}
+	}
+	readers.Wait()
+}

@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"keyfold/engine"
+)
+
+// cache keeps answers by product id, bounded by bytes, least recently used out
+// first. An answer past its age is read again where it is met; until then it
+// only takes up room that a newer one may claim.
+type cache struct {
+	mu    sync.Mutex
+	lru   *simplelru.LRU[int32, answer] // under mu
+	bytes int64                         // under mu
+	limit int64
+	ttl   time.Duration // of vectors; all else lives FaultTTL
+}
+
+type answer struct {
+	engine.Resolved
+	asOf time.Time // before the read that gave it began
+}
+
+func newCache(limit int64, ttl time.Duration) *cache {
+	c := &cache{limit: limit, ttl: ttl}
+	// The library bounds by count; the bytes are ours to count.
+	c.lru, _ = simplelru.NewLRU(1<<31-1, func(_ int32, a answer) { c.bytes -= size(a) })
+	return c
+}
+
+// size estimates the bytes an entry keeps alive.
+func size(a answer) int64 {
+	const fixed = 220 // the LRU entry and its map slot
+	const text = 300  // an error's chain and its text
+	if a.Err != nil {
+		return fixed + text
+	}
+	return fixed + int64(8*len(a.Vector))
+}
+
+func (c *cache) live(a answer, now time.Time) bool {
+	ttl := c.ttl
+	if a.Err != nil {
+		ttl = FaultTTL
+	}
+	return now.Sub(a.asOf) < ttl
+}
+
+// fill answers what it can and returns the positions of the other ids.
+func (c *cache) fill(answers []engine.Resolved, ids []int32, now time.Time) (unread []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, id := range ids {
+		if a, ok := c.lru.Get(id); ok && c.live(a, now) {
+			answers[i] = a.Resolved
+			continue
+		}
+		unread = append(unread, i)
+	}
+	return unread
+}
+
+// put keeps the answers at these positions, except where another look-up that
+// began later was faster.
+func (c *cache) put(answers []engine.Resolved, ids []int32, positions []int, asOf time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range positions {
+		if kept, ok := c.lru.Peek(ids[p]); ok && kept.asOf.After(asOf) {
+			continue
+		}
+		a := answer{Resolved: answers[p], asOf: asOf}
+		c.lru.Remove(ids[p]) // the library does not report a replaced value
+		c.lru.Add(ids[p], a)
+		for c.bytes += size(a); c.bytes > c.limit; {
+			c.lru.RemoveOldest()
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"math"
+	"slices"
+
+	"keyfold/engine"
+)
+
+// Neighbour is a product and how near it is.
+type Neighbour struct {
+	Product engine.Product // without its vector
+	Cosine  float64        // from -1 to 1
+}
+
+// Nearest returns the k products with the largest cosine to a unit vector,
+// nearest first, equal ones by id. It reads the stream once and keeps no
+// vector, which the stream may therefore use again.
+//
+// Products whose vector has another length, NaN, Inf or length zero are
+// skipped. Models are not compared: that is the stream's to choose. An error of
+// the stream, or the end of ctx, is returned without an answer.
+func Nearest(ctx context.Context, unit []float64, products iter.Seq2[engine.Product, error], k int) ([]Neighbour, error) {
+	var nearest []Neighbour
+	for p, err := range products {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		cosine, ok := cosineTo(unit, p.Vector)
+		if !ok || k < 1 {
+			continue
+		}
+		p.Vector = nil
+		nearest = insert(nearest, Neighbour{Product: p, Cosine: cosine}, k)
+	}
+	return nearest, nil
+}
+
+// insert keeps the k nearest in order. k is a handful: moving them beats a heap.
+func insert(nearest []Neighbour, n Neighbour, k int) []Neighbour {
+	if len(nearest) == k && order(n, nearest[k-1]) >= 0 {
+		return nearest
+	}
+	i, _ := slices.BinarySearchFunc(nearest, n, order)
+	if len(nearest) == k {
+		nearest = nearest[:k-1]
+	}
+	return slices.Insert(nearest, i, n)
+}
+
+func order(a, b Neighbour) int {
+	return cmp.Or(cmp.Compare(b.Cosine, a.Cosine), cmp.Compare(a.Product.ID, b.Product.ID))
+}
+
+// cosineTo returns unit.raw/|raw|, and false where raw is no usable vector.
+func cosineTo(unit []float64, raw []float32) (float64, bool) {
+	if len(raw) != len(unit) || len(raw) == 0 {
+		return 0, false
+	}
+	dot, square := dotAndSquare(unit, raw)
+	if square == 0 || math.IsNaN(square) || math.IsInf(square, 0) {
+		return 0, false
+	}
+	return dot / math.Sqrt(square), true
+}
+
+// dotAndSquare returns x.y and y.y for vectors of one length. At 1536 components
+// two sums each take 0.7 us, one sum 1.3 us, four sums (too many registers) 1.3
+// us. BLAS's dsdot takes 0.6 us, but for a query rounded to float32.
+func dotAndSquare(x []float64, y []float32) (dot, square float64) {
+	x = x[:len(y)]
+	var dot0, dot1, square0, square1 float64
+	i := 0
+	for ; i+2 <= len(y); i += 2 {
+		a, b := float64(y[i]), float64(y[i+1])
+		dot0 += x[i] * a
+		dot1 += x[i+1] * b
+		square0 += a * a
+		square1 += b * b
+	}
+	if i < len(y) {
+		a := float64(y[i])
+		dot0 += x[i] * a
+		square0 += a * a
+	}
+	return dot0 + dot1, square0 + square1
+}

@@ -1,0 +1,179 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"keyfold/engine"
+)
+
+func TestAddDeliversOnlyNewEventsInOrder(t *testing.T) {
+	b := newBench(t)
+	first := events(1, 0, 3)
+	receipts, deliveries, err := b.Add(context.Background(), []Arrival{
+		first[0], first[1], first[0], malformed(`{"user_id":`), first[2], first[1],
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Receipt{ReceiptNew, ReceiptNew, ReceiptDuplicate, ReceiptDead, ReceiptNew, ReceiptDuplicate}
+	if !slices.Equal(receipts, want) {
+		t.Errorf("receipts %v, want %v", receipts, want)
+	}
+	if len(deliveries) != 3 {
+		t.Fatalf("%d deliveries, want 3", len(deliveries))
+	}
+	for i, d := range deliveries {
+		if d.Event != first[i].Event || d.FirstSeen != 0 || d.Settler == nil {
+			t.Errorf("delivery %d is %+v", i, d)
+		}
+	}
+	receipts, deliveries, err = b.Add(context.Background(), append(events(1, 2, 1), event(2, 0)))
+	if err != nil || !slices.Equal(receipts, []Receipt{ReceiptDuplicate, ReceiptNew}) || len(deliveries) != 1 {
+		t.Errorf("across calls: %v, %d deliveries, %v", receipts, len(deliveries), err)
+	}
+	s := b.Stats()
+	if s.Stored != 4 || s.Repeated != 3 || s.Dead[engine.ReasonMalformedJSON] != 1 {
+		t.Errorf("stats %+v", s)
+	}
+	if n := b.pending(t); n != 4 {
+		t.Errorf("%d pending, want 4", n)
+	}
+}
+
+func TestAddOfManyRows(t *testing.T) {
+	b := newBench(t)
+	for _, n := range []int{0, 1, rowsPerInsert - 1, rowsPerInsert, rowsPerInsert + 1, 5 * rowsPerInsert} {
+		all := events(n+1, 0, n)
+		if got := b.add(t, all...); len(got) != n {
+			t.Errorf("%d of %d were new", len(got), n)
+		}
+		// Now each is a duplicate, but for one in the middle.
+		all = slices.Insert(all, n/2, event(10_000+n, 0))
+		if got := b.add(t, all...); len(got) != 1 || got[0].Event.UserID != int32(10_000+n) {
+			t.Errorf("after %d: %d were new", n, len(got))
+		}
+	}
+}
+
+func TestMalformedBodiesAreCounted(t *testing.T) {
+	b := newBench(t)
+	long := strings.Repeat("x", engine.MaxBodyBytes+10)
+	b.add(t, malformed("garbage"), malformed(""), malformed("garbage"), malformed(long))
+	b.add(t, malformed("garbage"), malformed(long+"y"), Arrival{Err: malformed("").Err})
+	letters := b.letters(t)
+	if len(letters) != 4 {
+		t.Fatalf("%d letters, want 4", len(letters))
+	}
+	for i, want := range []struct {
+		times, size int
+		reason      string
+	}{
+		{3, 7, engine.ReasonMalformedJSON},
+		{2, 0, engine.ReasonMalformedJSON},
+		{1, engine.MaxBodyBytes, engine.ReasonBodyTooLarge},
+		{1, engine.MaxBodyBytes, engine.ReasonBodyTooLarge},
+	} {
+		l := letters[i]
+		if l.Times != want.times || l.Reason != want.reason || len(l.Body) != want.size || l.Detail == "" {
+			t.Errorf("letter %d: %d times, %s, %d bytes, %q", i, l.Times, l.Reason, len(l.Body), l.Detail)
+		}
+		if l.FirstAt == 0 || l.LastAt < l.FirstAt || l.MessageID != "" || l.UserID != 0 {
+			t.Errorf("letter %d: %+v", i, l)
+		}
+	}
+	b.idle(t) // dead arrivals are no deliveries
+}
+
+func TestAddThatFailsStoresNothing(t *testing.T) {
+	b := newBench(t)
+	b.writer.setCommit(func() error { return errors.New("disk full") })
+	_, deliveries, err := b.Add(context.Background(), append(events(1, 0, 3), malformed("x")))
+	if err == nil || deliveries != nil {
+		t.Fatalf("%d deliveries, error %v", len(deliveries), err)
+	}
+	if s := b.Stats(); s.Stored != 0 || len(s.Dead) != 0 {
+		t.Errorf("stats %+v", s)
+	}
+	b.writer.setCommit(nil)
+	b.idle(t)
+	if n := len(b.add(t, events(1, 0, 3)...)); n != 3 {
+		t.Errorf("%d of 3 are new after the failure", n)
+	}
+}
+
+// A transaction may run twice; receipts are those of the run that lasted.
+func TestAddRunsAgainAfterRollback(t *testing.T) {
+	b := newBench(t)
+	fail := true
+	b.writer.setCommit(func() error {
+		if fail {
+			fail = false
+			return errors.New("once")
+		}
+		return nil
+	})
+	receipts, deliveries, err := b.Add(context.Background(), append(events(1, 0, 2), event(1, 0)))
+	if err != nil || len(deliveries) != 2 || !slices.Equal(receipts, []Receipt{ReceiptNew, ReceiptNew, ReceiptDuplicate}) {
+		t.Errorf("%v, %d deliveries, %v", receipts, len(deliveries), err)
+	}
+}
+
+// A caller that gives up in the middle must not leave events that nobody
+// delivers.
+func TestAddOutlivesItsContext(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := b.writer.Write(ctx, func(Tx) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	b.writer.setCommit(func() error { cancel(); return nil })
+	_, deliveries, err := b.Add(ctx, events(1, 0, 2))
+	if err != nil || len(deliveries) != 2 {
+		t.Errorf("%d deliveries, %v", len(deliveries), err)
+	}
+	if _, _, err := b.Add(ctx, events(1, 5, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("an ended context: %v", err)
+	}
+}
+
+func TestLast(t *testing.T) {
+	b := newBench(t)
+	late := event(7, 0)
+	ds := b.add(t, event(7, 5), late, event(8, 9), event(7, 9))
+	settle(ds[:1], engine.Folded)
+	settle(ds[1:], engine.Hold)
+	b.idle(t)
+	got, err := Last(context.Background(), b.ports.Reader, 7, 2)
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%d events, %v", len(got), err)
+	}
+	if got[0].MessageID != event(7, 9).Event.MessageID || got[0].State != StatePending || got[0].SettledAt != 0 {
+		t.Errorf("newest is %+v", got[0])
+	}
+	e := got[1]
+	if e.MessageID != event(7, 5).Event.MessageID || e.State != StateFolded || e.SettledAt == 0 ||
+		e.Type != engine.ProductView || !bytes.Equal(e.Body, event(7, 5).Body) || e.UserID != 7 {
+		t.Errorf("second is %+v", e)
+	}
+	if got, _ := Last(context.Background(), b.ports.Reader, 7, 100); len(got) != 3 || got[2].MessageID != late.Event.MessageID {
+		t.Errorf("%d events in all", len(got))
+	}
+	if got, err := Last(context.Background(), b.ports.Reader, 7, -1); len(got) != 0 || err != nil {
+		t.Errorf("n below zero: %d events, %v", len(got), err)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{RetryDelay: 0, MaxRetries: -1}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "WORKER_RETRY_DELAY") || !strings.Contains(err.Error(), "WORKER_MAX_RETRIES") {
+		t.Errorf("both faults must be named: %v", err)
+	}
+}

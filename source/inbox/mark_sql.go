@@ -1,0 +1,90 @@
+package inbox
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"strconv"
+	"time"
+
+	"keyfold/engine"
+)
+
+// writeMarks writes one UPDATE per state: the rows travel as one JSON array,
+// which binds once however many they are.
+func writeMarks(tx Tx, marks []mark, now time.Time) error {
+	at := int64(engine.MillisOf(now))
+	var bySeq [len(stateNames)][]byte
+	for i := range marks {
+		m := &marks[i]
+		if m.state == StateDead {
+			if err := bury(tx, m, at); err != nil {
+				return err
+			}
+		}
+		list := append(bySeq[m.state], ',')
+		bySeq[m.state] = strconv.AppendInt(list, m.seq, 10)
+	}
+	for state, list := range bySeq {
+		if len(list) == 0 {
+			continue
+		}
+		list[0] = '['
+		_, err := tx.Exec(`UPDATE inbox SET state = ?, settled_at = ? WHERE seq IN (SELECT value FROM json_each(?))`,
+			int64(state), at, string(append(list, ']')))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bury copies an event into dead, unless an earlier transaction did.
+func bury(tx Tx, m *mark, at int64) error {
+	l := letter{reason: m.reason, detail: m.detail}
+	err := queryRow(tx, []any{&l.messageID, &l.userID, &l.body},
+		`SELECT message_id, user_id, body FROM inbox WHERE seq = ? AND state <> ?`, m.seq, int64(StateDead))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.insert(tx, at)
+}
+
+// letter is a row of dead on its way in.
+type letter struct {
+	messageID      any // string, or nil for a body that has none
+	userID         any // int64, or nil
+	reason, detail string
+	body           []byte
+}
+
+// insert adds the letter, or counts a repeated body. A body over the limit of
+// an event is kept up to it; its hash is of the whole.
+func (l *letter) insert(tx Tx, at int64) error {
+	hash := sha256.Sum256(l.body)
+	kept := append(make([]byte, 0, len(l.body)), l.body...) // never nil: the column is NOT NULL
+	kept = kept[:min(len(kept), engine.MaxBodyBytes)]
+	_, err := tx.Exec(`INSERT INTO dead (body_hash, message_id, user_id, reason, detail, body, first_at, last_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (body_hash) DO UPDATE SET times = times + 1, last_at = excluded.last_at,
+			reason = excluded.reason, detail = excluded.detail`,
+		hash[:], l.messageID, l.userID, l.reason, l.detail, kept, at, at)
+	return err
+}
+
+// queryRow scans the first row of a query into dest; sql.ErrNoRows where there
+// is none.
+func queryRow(tx Tx, dest []any, query string, args ...any) (err error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = joinClose(err, rows) }()
+	if !rows.Next() {
+		return errors.Join(rows.Err(), sql.ErrNoRows)
+	}
+	return rows.Scan(dest...)
+}

@@ -1,0 +1,191 @@
+package inbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"keyfold/engine"
+)
+
+// recoverChunk is how many rows are read and delivered at a time.
+const recoverChunk = 512
+
+// Recover delivers every pending event, in order of arrival. It is called after
+// Start and before the first Add, and returns when the last one is delivered.
+//
+// The deliveries carry no first-seen time: of each user at most the last
+// written batch can be folded and pending (see marks), and its ids are still in
+// the profile. They may leave it with the next write, though, and events of that
+// user which arrived earlier and were not folded (they were held or waiting for
+// a retry) would be written first. So where profiles can be read, all pending
+// ids are looked up before anything is delivered, and those found are marked.
+//
+// Rows are read in chunks that are closed before they are delivered: a chunk
+// never overlaps with the marks of an earlier one, and no long read keeps the
+// write-ahead log from being recycled.
+func (in *Inbox) Recover(ctx context.Context, deliver Deliver) error {
+	last, err := number(ctx, in.ports.Reader, `SELECT max(seq) FROM inbox WHERE state = 0`)
+	if err != nil {
+		return fmt.Errorf("inbox: recover: %w", err)
+	}
+	if !last.Valid {
+		return nil
+	}
+	if in.ports.Profiles != nil {
+		if err := in.eachChunk(ctx, last.Int64, in.markFolded); err != nil {
+			return fmt.Errorf("inbox: look for folded events: %w", err)
+		}
+	}
+	err = in.eachChunk(ctx, last.Int64, func(ctx context.Context, rows []pendingRow) error {
+		return in.deliverPending(ctx, deliver, rows)
+	})
+	if err != nil {
+		return fmt.Errorf("inbox: recover: %w", err)
+	}
+	return nil
+}
+
+// pendingRow is a row of inbox that has no verdict.
+type pendingRow struct {
+	seq        int64
+	digest     engine.Digest
+	messageID  string
+	userID     int32
+	occurredAt engine.Millis
+	receivedAt engine.Millis
+	body       []byte
+}
+
+// eachChunk calls fn with the pending rows up to seq last, in order.
+func (in *Inbox) eachChunk(ctx context.Context, last int64, fn func(context.Context, []pendingRow) error) error {
+	for after := int64(0); ; {
+		rows, err := in.pendingRows(ctx, after, last)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := fn(ctx, rows); err != nil {
+			return err
+		}
+		after = rows[len(rows)-1].seq
+	}
+}
+
+func (in *Inbox) pendingRows(ctx context.Context, after, last int64) (all []pendingRow, err error) {
+	rows, err := in.ports.Reader.QueryContext(ctx, `SELECT seq, digest, message_id, user_id, occurred_at, received_at, body
+		FROM inbox WHERE state = 0 AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`, after, last, recoverChunk)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = joinClose(err, rows) }()
+	for rows.Next() {
+		var r pendingRow
+		var digest []byte
+		if err := rows.Scan(&r.seq, &digest, &r.messageID, &r.userID, &r.occurredAt, &r.receivedAt, &r.body); err != nil {
+			return nil, err
+		}
+		copy(r.digest[:], digest)
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// event reads the row's body again. The id is the one the event entered with,
+// and its time was judged when it entered.
+func (r *pendingRow) event() (engine.Event, error) {
+	e, err := engine.ParseEvent(r.body, max(r.receivedAt, r.occurredAt).Time())
+	e.MessageID, e.Digest = r.messageID, r.digest
+	return e, err
+}
+
+func (in *Inbox) deliverPending(ctx context.Context, deliver Deliver, rows []pendingRow) error {
+	now := engine.MillisOf(time.Now())
+	entries := make([]entry, 0, len(rows))
+	deliveries := make([]engine.Delivery, 0, len(rows))
+	for i := range rows {
+		event, err := rows[i].event()
+		if err != nil {
+			// Written by a version that read events less strictly.
+			in.logDead([]Arrival{{Err: err}})
+			in.mark(nil, mark{rows[i].seq, StateDead, engine.ReasonOf(err), err.Error()})
+			continue
+		}
+		entries = append(entries, entry{inbox: in, event: event, seq: rows[i].seq, first: now, open: true})
+		deliveries = append(deliveries, entries[len(entries)-1].delivery(0))
+	}
+	in.mu.Lock()
+	in.open += len(entries)
+	in.stats.Recovered += int64(len(rows))
+	in.mu.Unlock()
+	if len(deliveries) == 0 {
+		return nil
+	}
+	err := deliver(ctx, deliveries)
+	if err != nil {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		for i := range entries {
+			in.release(&entries[i])
+		}
+	}
+	return err
+}
+
+// markFolded marks the rows whose ids are in their users' profiles.
+func (in *Inbox) markFolded(ctx context.Context, rows []pendingRow) error {
+	folded, err := in.foldedIDs(ctx, rows)
+	if err != nil {
+		return err
+	}
+	var marks []mark
+	for i := range rows {
+		if _, ok := folded[rows[i].digest]; ok {
+			marks = append(marks, mark{seq: rows[i].seq, state: StateFolded})
+		}
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	err = in.ports.Writer.Write(ctx, func(tx Tx) error { return writeMarks(tx, marks, time.Now()) })
+	if err != nil {
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.stats.Recovered += int64(len(marks))
+	in.stats.Folded += int64(len(marks))
+	return nil
+}
+
+// foldedIDs returns the ids in the profiles of the rows' users.
+func (in *Inbox) foldedIDs(ctx context.Context, rows []pendingRow) (map[engine.Digest]struct{}, error) {
+	var users []int32
+	known := make(map[int32]struct{}, len(rows))
+	for i := range rows {
+		if _, ok := known[rows[i].userID]; !ok {
+			known[rows[i].userID] = struct{}{}
+			users = append(users, rows[i].userID)
+		}
+	}
+	profiles, err := in.ports.Profiles.Load(ctx, users)
+	if err != nil {
+		return nil, err
+	}
+	folded := map[engine.Digest]struct{}{}
+	for _, p := range profiles {
+		if p == nil {
+			continue
+		}
+		for _, id := range p.Applied.IDs {
+			folded[id.Digest] = struct{}{}
+		}
+	}
+	return folded, nil
+}
+
+// joinClose closes rows and keeps both errors.
+func joinClose(err error, rows *sql.Rows) error {
+	return errors.Join(err, rows.Close())
+}

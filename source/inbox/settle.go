@@ -1,0 +1,72 @@
+package inbox
+
+import (
+	"cmp"
+	"log/slog"
+
+	"keyfold/engine"
+)
+
+// entry is one delivery's way back: it is the delivery's Settler.
+type entry struct {
+	inbox *Inbox
+	event engine.Event
+	seq   int64
+	// first is when the event was first delivered; retries carry it.
+	first engine.Millis
+
+	// Guarded by inbox.mu.
+	retries int
+	open    bool // counted in inbox.open
+}
+
+// delivery returns the entry's event on its way to the worker.
+func (e *entry) delivery(firstSeen engine.Millis) engine.Delivery {
+	return engine.Delivery{Event: e.event, FirstSeen: firstSeen, Settler: e}
+}
+
+// Settle takes the verdict. It never blocks on the store; see [marks] for what
+// is certain when it returns.
+func (e *entry) Settle(v engine.Verdict) {
+	in := e.inbox
+	if v.Outcome == engine.Retry {
+		if in.again(e) {
+			return
+		}
+		v = in.exhausted(e, v)
+	}
+	state, final := stateOf(v.Outcome)
+	if !final {
+		in.mu.Lock()
+		in.release(e)
+		in.mu.Unlock()
+		return
+	}
+	m := mark{seq: e.seq, state: state}
+	if state == StateDead {
+		m.reason = cmp.Or(v.Reason, engine.ReasonOf(v.Err))
+		m.detail = text(v.Err)
+	}
+	in.mark(e, m)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// exhausted is the verdict on an event that used up its retries.
+func (in *Inbox) exhausted(e *entry, last engine.Verdict) engine.Verdict {
+	in.ports.Log.Error("event dead-lettered: retries exhausted",
+		slog.Int("user_id", int(e.event.UserID)),
+		slog.String("message_id", e.event.MessageID),
+		slog.String("event_type", e.event.Type.String()),
+		slog.Int("attempt", in.config.MaxRetries+1),
+		slog.Any("error", last.Err))
+	return engine.Verdict{Outcome: engine.Dead, Reason: ReasonRetriesExhausted, Err: last.Err}
+}
+
+// ReasonRetriesExhausted is the reason of an event that failed in every attempt.
+const ReasonRetriesExhausted = "retries_exhausted"

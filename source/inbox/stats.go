@@ -1,0 +1,44 @@
+package inbox
+
+import "maps"
+
+// Stats counts events since the start, by what became of them.
+type Stats struct {
+	Stored    int64 // new events that Add stored
+	Repeated  int64 // ids that Add had met before
+	Recovered int64 // pending events that Recover found
+
+	Folded         int64
+	Duplicate      int64 // their ids were in the profile already
+	ProductMissing int64
+	UserErased     int64
+	Retried        int64            // verdicts Retry that led to another attempt
+	Dead           map[string]int64 // by reason, malformed bodies included
+}
+
+// Stats returns the counts of this moment. A verdict counts when it is given,
+// which is a moment before it is durable.
+func (in *Inbox) Stats() Stats {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	s := in.stats
+	s.Dead = maps.Clone(s.Dead)
+	return s
+}
+
+// count adds one event that ended in state. The caller holds in.mu.
+func (s *Stats) count(state State, reason string) {
+	switch state {
+	case StateFolded:
+		s.Folded++
+	case StateDuplicate:
+		s.Duplicate++
+	case StateProductMissing:
+		s.ProductMissing++
+	case StateUserErased:
+		s.UserErased++
+	case StateDead:
+		s.Dead[reason]++
+	case StatePending:
+	}
+}
