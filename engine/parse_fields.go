@@ -130,7 +130,7 @@ func (f *fields) readTarget(e *Event) (err error) {
 func checkSearch(e *Event, phrase []byte) error {
 	if len(bytes.TrimSpace(phrase)) == 0 {
 		return refuse(ReasonSearchWithoutPhrase,
-			"search_phrase: found nothing but white space, expected the phrase of a search")
+			"search_phrase: found none, or only white space; expected what was searched for")
 	}
 	if e.ProductID != 0 {
 		return refuse(ReasonPhraseAndProduct, "product_id: found %d, expected none with a search", e.ProductID)

@@ -30,8 +30,9 @@ type actor[K comparable, V any] struct {
 func newActor[K comparable, V any](r *Router[K, V]) *actor[K, V] {
 	return &actor[K, V]{
 		router: r,
-		mail:   mailbox[K, V]{wake: make(chan struct{}, 1)},
+		mail:   mailbox[K, V]{wake: make(chan struct{}, 1), letter: letter[K, V]{clock: -horizon}},
 		table:  newTable[K, V](r.config),
+		spare:  letter[K, V]{clock: -horizon},
 		now:    -horizon,
 		armed:  never,
 		// Room for every flush of this shard: reporting back never blocks.
@@ -67,14 +68,9 @@ func (a *actor[K, V]) run() {
 
 // turn brings the windows up to date with the mailbox and the clock.
 func (a *actor[K, V]) turn() {
-	// Read before the mailbox: all that is older is in there by then.
-	settled := a.router.settled.Load()
 	got, last := a.mail.take(a.spare)
-	if last {
-		settled = a.router.settled.Load() // nothing is younger
-	}
 	if a.router.config.Clock == EventClock {
-		a.replay(got, settled)
+		a.replay(got)
 	} else {
 		a.receive(got)
 	}
@@ -99,16 +95,15 @@ func (a *actor[K, V]) receive(got letter[K, V]) {
 }
 
 // replay adds items on the event clock: what an item's time makes due closes
-// before the item is added. settled is a time that all items not yet in got
-// have reached.
-func (a *actor[K, V]) replay(got letter[K, V], settled int64) {
+// before the item is added.
+func (a *actor[K, V]) replay(got letter[K, V]) {
 	for i := range got.items {
 		item := &got.items[i]
 		a.now = got.stamps[i]
 		a.table.closeDue(a.now)
 		a.table.add(item.Key, item.Value, item.weight(), a.now)
 	}
-	a.now = max(a.now, settled)
+	a.now = max(a.now, got.clock)
 	a.table.closeDue(a.now)
 }
 

@@ -16,7 +16,7 @@ import (
 // to follow.
 type payload struct {
 	text string
-	rest [8]uint64
+	_    [8]uint64
 }
 
 const benchKeys = 20_000

@@ -17,12 +17,16 @@ type mailbox[K comparable, V any] struct {
 type letter[K comparable, V any] struct {
 	items  []Item[K, V]
 	stamps []int64 // the event clock at each item; empty on the wall clock
+	clock  int64   // the event clock after the last: all that follows is no older
 }
 
-// put appends the items of one shard's chain; see [chains].
-func (m *mailbox[K, V]) put(items []Item[K, V], c *chains, shard int) {
+// put appends the items of one shard's chain; see [chains]. clock is the event
+// clock after the whole chunk. It comes by the same lock as the items: an actor
+// that knew a time before the items older than it would close their windows.
+func (m *mailbox[K, V]) put(items []Item[K, V], c *chains, shard int, clock int64) {
 	m.mu.Lock()
-	idle := len(m.letter.items) == 0
+	m.letter.clock = clock
+	wake := len(m.letter.items) == 0 && c.first[shard] != end
 	for i := c.first[shard]; i != end; i = c.next[i] {
 		m.letter.items = append(m.letter.items, items[i])
 		if len(c.stamps) > 0 {
@@ -30,7 +34,7 @@ func (m *mailbox[K, V]) put(items []Item[K, V], c *chains, shard int) {
 		}
 	}
 	m.mu.Unlock()
-	if idle { // otherwise whoever put the first item has woken the actor
+	if wake { // otherwise whoever put the first item has done it
 		m.rouse()
 	}
 }
@@ -42,6 +46,14 @@ func (m *mailbox[K, V]) take(empty letter[K, V]) (full letter[K, V], last bool) 
 	defer m.mu.Unlock()
 	full, m.letter = m.letter, empty
 	return full, m.closed
+}
+
+// advance moves the event clock.
+func (m *mailbox[K, V]) advance(clock int64) {
+	m.mu.Lock()
+	m.letter.clock = clock
+	m.mu.Unlock()
+	m.rouse()
 }
 
 // close says that nobody will put anything more.
@@ -63,7 +75,7 @@ func (m *mailbox[K, V]) rouse() {
 // emptied returns the letter without its items, nothing of them kept alive.
 func (l letter[K, V]) emptied() letter[K, V] {
 	clear(l.items)
-	return letter[K, V]{items: l.items[:0], stamps: l.stamps[:0]}
+	return letter[K, V]{items: l.items[:0], stamps: l.stamps[:0], clock: l.clock}
 }
 
 // chains splits a chunk by shard without moving it: per shard the index of its

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sourcegraph/conc"
@@ -36,9 +35,6 @@ type Router[K comparable, V any] struct {
 	gate    sync.RWMutex
 	refusal error // guarded by gate
 	clock   int64 // guarded by gate; event clock only
-
-	// settled trails clock: every item stamped before it is in its mailbox.
-	settled atomic.Int64
 
 	// Two contexts in effect: halt stops starting flushes, ctx stops the
 	// handlers that run.
@@ -73,7 +69,6 @@ func New[K comparable, V any](config Config, hash func(K) uint64, handle Handler
 		stopped:  make(chan struct{}),
 	}
 	r.chains.New = func() any { return new(chains) }
-	r.settled.Store(-horizon)
 	r.budget.limit = config.held()
 	r.budget.onDemand = func() { r.press(nil) }
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
@@ -147,7 +142,6 @@ func (r *Router[K, V]) deliver(c *chains, items []Item[K, V]) error {
 	if r.config.Clock == EventClock {
 		r.gate.Lock()
 		defer r.gate.Unlock()
-		defer r.settle()
 	} else {
 		r.gate.RLock()
 		defer r.gate.RUnlock()
@@ -160,8 +154,8 @@ func (r *Router[K, V]) deliver(c *chains, items []Item[K, V]) error {
 	}
 	r.stats.submitted.Add(uint64(len(items)))
 	for shard, a := range r.actors {
-		if c.first[shard] != end {
-			a.mail.put(items, c, shard)
+		if c.first[shard] != end || r.config.Clock == EventClock {
+			a.mail.put(items, c, shard, r.clock)
 		}
 	}
 	return nil
@@ -177,9 +171,6 @@ func (r *Router[K, V]) stamp(c *chains, items []Item[K, V]) {
 	}
 }
 
-// settle lets the actors know the clock, once what it counts in is theirs.
-func (r *Router[K, V]) settle() { r.settled.Store(r.clock) }
-
 // Advance moves the event clock of every shard to t, so that the windows of
 // quiet keys close; a t behind it does nothing, nor does a call on the wall
 // clock. Items submitted later count as no older than t.
@@ -188,10 +179,11 @@ func (r *Router[K, V]) Advance(t time.Time) {
 		return
 	}
 	r.gate.Lock()
+	defer r.gate.Unlock()
 	r.clock = max(r.clock, nanos(t))
-	r.settle()
-	r.gate.Unlock()
-	r.rouse()
+	for _, a := range r.actors {
+		a.mail.advance(r.clock)
+	}
 }
 
 // press looks at the pressure and, where it is high, has every shard but the
@@ -206,11 +198,4 @@ func (r *Router[K, V]) press(caller *actor[K, V]) bool {
 		}
 	}
 	return true
-}
-
-// rouse makes every actor take a turn.
-func (r *Router[K, V]) rouse() {
-	for _, a := range r.actors {
-		a.mail.rouse()
-	}
 }

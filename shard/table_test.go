@@ -98,9 +98,9 @@ func checkLists(t *rapid.T, tab *table[int32, int], now int64) {
 }
 
 func TestLetterForgetsItems(t *testing.T) {
-	l := letter[int, *int]{items: []Item[int, *int]{{Value: new(int)}}, stamps: []int64{1}}
+	l := letter[int, *int]{items: []Item[int, *int]{{Value: new(int)}}, stamps: []int64{1}, clock: 1}
 	l = l.emptied()
-	if len(l.items) != 0 || len(l.stamps) != 0 || l.items[:1][0].Value != nil {
+	if len(l.items) != 0 || len(l.stamps) != 0 || l.clock != 1 || l.items[:1][0].Value != nil {
 		t.Fatalf("%+v", l.items[:1])
 	}
 }

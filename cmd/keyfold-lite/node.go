@@ -55,8 +55,7 @@ func openNode(a *app) (*node, error) {
 	n := &node{app: a, unlock: unlock}
 	n.failed, n.fail = context.WithCancelCause(context.WithoutCancel(a.ctx))
 	if err := n.open(); err != nil {
-		n.closeFile()
-		return nil, err
+		return nil, errors.Join(err, n.closeFile())
 	}
 	return n, nil
 }
@@ -114,9 +113,10 @@ func (n *node) start(clock shard.Clock) error {
 	}
 	n.pipeline = p
 	go func() {
-		<-p.Router.Failed()
-		if err := p.Router.Err(); err != nil {
-			n.fail(err)
+		select {
+		case <-p.Router.Failed():
+			n.fail(p.Router.Err())
+		case <-n.failed.Done(): // the node is closed, or has failed already
 		}
 	}()
 	return nil

@@ -53,7 +53,8 @@ func (r *replay) run(ctx context.Context) error {
 	for chunk := range chunks {
 		if err := r.store(ctx, chunk); err != nil {
 			cancel(err)
-			for range chunks { //nolint:revive // lets the reader see the end
+			for range chunks { // the reader ends only when nobody holds it up
+				continue
 			}
 			return err
 		}

@@ -155,8 +155,10 @@ func (c *runCmd) fault(n *node, err error) error {
 	if cause := context.Cause(n.failed); cause != nil {
 		return cause
 	}
-	if n.ctx.Err() != nil {
+	select {
+	case <-n.ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }

@@ -75,7 +75,7 @@ func (c *exportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(part.Name()) //nolint:errcheck // it is gone once it was renamed
+	defer os.Remove(part.Name()) // gone already where it was renamed
 	if err := errors.Join(export(a.ctx, file, part), part.Chmod(0o644), part.Sync(), part.Close()); err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 
 // Real event logs, where there are some: folders below KEYFOLD_TEST_DATA with
 // events.ndjson.gz, products.ndjson.gz and stats.json. Each is folded in both
-// histories at full size and compared with the one-at-a-time reference.
+// histories and compared with the one-at-a-time reference: with short vectors,
+// as the race detector makes long ones slow, and in the soak with whole ones.
 func TestRealLogs(t *testing.T) {
 	for _, log := range realLogs(t) {
 		for _, history := range []engine.History{engine.Mass, engine.UnitMass} {
@@ -40,7 +41,11 @@ type realLog struct {
 }
 
 func (l *realLog) check(t *testing.T, history engine.History) {
-	j := newJob(t, l.products, engine.DefaultConfig().Dimensions)
+	dimensions := 96
+	if os.Getenv("KEYFOLD_SOAK") != "" {
+		dimensions = engine.DefaultConfig().Dimensions
+	}
+	j := newJob(t, l.products, dimensions)
 	j.laws.History = history
 	events := l.events
 	if history == engine.UnitMass {

@@ -26,7 +26,7 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	case engine.Duplicate:
 		level, text = slog.LevelDebug, "event was folded before"
 	case engine.Dead:
-		level, text = slog.LevelError, "event dead-lettered"
+		text = "event dead-lettered"
 	case engine.Retry:
 		text = "event will be tried again"
 	default:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"testing"
 
 	"keyfold/engine"
@@ -68,36 +67,5 @@ func TestPutProductsLooksAtTheContext(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("AllProducts: %v", err)
 		}
-	}
-}
-
-func TestAllProfiles(t *testing.T) {
-	f := openNew(t, 4)
-	const users = 3*pageRows + 1
-	var batch []*engine.Profile
-	for user := int32(users); user > 0; user-- {
-		batch = append(batch, &engine.Profile{UserID: user, Version: 1, Vector: make([]float64, 4)})
-	}
-	noErrors(t, f.Swap(ctx, batch))
-	must(t, f.Forget(ctx, 7, 42))
-	var seen []int32
-	for p, err := range f.AllProfiles(ctx) {
-		must(t, err)
-		if p.Erased() != (p.UserID == 7) {
-			t.Errorf("user %d: erased is %t", p.UserID, p.Erased())
-		}
-		if seen = append(seen, p.UserID); len(seen) == pageRows/2 {
-			// The loop's body may write and read.
-			must(t, f.Forget(ctx, 9, 43))
-		}
-	}
-	if len(seen) != users || !slices.IsSorted(seen) {
-		t.Errorf("%d users were listed, want %d in order", len(seen), users)
-	}
-	for range f.AllProfiles(ctx) {
-		break
-	}
-	if n, err := f.CountProfiles(ctx); err != nil || n != users-2 {
-		t.Errorf("count is %d, %v, want %d", n, err, users-2)
 	}
 }

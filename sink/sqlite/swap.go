@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"keyfold/engine"
@@ -73,7 +74,8 @@ func swapAll(tx *Tx, writes []write) error {
 	for i := range writes {
 		w := &writes[i]
 		w.outcome = swap(tx, w, args[:0])
-		if w.outcome != nil && w.outcome != engine.ErrConflict && engine.KindOf(w.outcome) != engine.Permanent {
+		answered := w.outcome == nil || errors.Is(w.outcome, engine.ErrConflict) || engine.KindOf(w.outcome) == engine.Permanent
+		if !answered {
 			return w.outcome
 		}
 	}

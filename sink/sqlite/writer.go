@@ -233,7 +233,7 @@ func (w *writer) breakOff(j *job, err error) {
 		w.c.broken = fmt.Errorf("%w: %w", engine.ErrUnknown, err)
 	}
 	if j.err == nil {
-		j.err = err
+		j.err = w.c.broken
 	}
 }
 

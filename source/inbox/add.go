@@ -2,8 +2,11 @@ package inbox
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +33,8 @@ const (
 // Add stores arrivals in one transaction and returns, once it is durable, a
 // receipt for each and the new events as deliveries, in order. Every delivery
 // must be settled; one that is not delivered, with Hold. After an error nothing
-// is stored.
+// is stored, unless it wraps [engine.ErrUnknown]: then the events may be pending
+// until the next start.
 //
 // Once the transaction has begun, ctx ends nothing: an event whose commit
 // nobody saw would stay undelivered until the next start. Bodies are not kept.
@@ -43,11 +47,41 @@ func (in *Inbox) Add(ctx context.Context, arrivals []Arrival) ([]Receipt, []engi
 	}
 	now := time.Now()
 	a := addition{arrivals: arrivals, now: int64(engine.MillisOf(now))}
-	if err := in.ports.Writer.Write(context.WithoutCancel(ctx), a.write); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	err := in.ports.Writer.Write(ctx, a.write)
+	if errors.Is(err, engine.ErrUnknown) {
+		err = in.resolve(ctx, &a, err)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("inbox: store %d events: %w", len(arrivals), err)
 	}
 	in.logDead(arrivals)
 	return a.receipts, in.admit(&a, engine.MillisOf(now)), nil
+}
+
+// resolve reads back whether a transaction of unknown outcome was committed, and
+// returns unknown where it was not. A resent event would otherwise count as a
+// duplicate of one that nobody delivered.
+func (in *Inbox) resolve(ctx context.Context, a *addition, unknown error) error {
+	i := slices.Index(a.receipts, ReceiptNew)
+	if i < 0 {
+		return unknown // nothing to deliver in either case
+	}
+	committed := false
+	err := in.ports.Writer.Write(ctx, func(tx Tx) error {
+		var one int
+		err := queryRow(tx.Query, []any{&one}, `SELECT 1 FROM inbox WHERE seq = ? AND digest = ?`,
+			a.first+int64(i), a.arrivals[i].Event.Digest[:])
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		committed = err == nil
+		return err
+	})
+	if err == nil && committed {
+		return nil
+	}
+	return errors.Join(unknown, err)
 }
 
 // admit counts what was stored and makes the deliveries.
@@ -77,7 +111,7 @@ func (in *Inbox) admit(a *addition, now engine.Millis) []engine.Delivery {
 func (in *Inbox) logDead(arrivals []Arrival) {
 	for i := range arrivals {
 		if err := arrivals[i].Err; err != nil {
-			in.ports.Log.Error("event dead-lettered: malformed",
+			in.ports.Log.Warn("event dead-lettered: malformed",
 				slog.String("reason", engine.ReasonOf(err)), slog.Any("error", err))
 		}
 	}
@@ -97,7 +131,7 @@ type addition struct {
 // write begins anew at every run: an earlier one was rolled back.
 func (a *addition) write(tx Tx) error {
 	a.receipts = make([]Receipt, len(a.arrivals))
-	if err := queryRow(tx, []any{&a.first}, `SELECT coalesce(max(seq), 0) + 1 FROM inbox`); err != nil {
+	if err := queryRow(tx.Query, []any{&a.first}, `SELECT coalesce(max(seq), 0) + 1 FROM inbox`); err != nil {
 		return err
 	}
 	valid, err := a.insertDead(tx)
@@ -134,53 +168,54 @@ func (a *addition) insertDead(tx Tx) (valid int, err error) {
 	return valid, nil
 }
 
-// rowsPerInsert is measured: one row per statement reaches half the rate, more
-// than a hundred no higher one.
-const rowsPerInsert = 100
+// rowsPerInsert are the sizes of a statement, largest first. A hundred rows is
+// measured: one row per statement reaches half the rate, more than a hundred no
+// higher one. The sizes are few because the writer prepares each text once.
+var rowsPerInsert = [...]int{100, 10, 1}
 
-const (
-	insertHead = `INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES `
-	insertRow  = `(?,?,?,?,?,?,?,?)`
-	insertTail = ` ON CONFLICT (digest) DO NOTHING`
-)
-
-func insertQuery(rows int) string {
-	return insertHead + strings.Repeat(insertRow+",", rows-1) + insertRow + insertTail
-}
-
-var fullInsert = insertQuery(rowsPerInsert)
+var insertQueries = func() (queries [len(rowsPerInsert)]string) {
+	const head = `INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES `
+	const row, tail = `(?,?,?,?,?,?,?,?)`, ` ON CONFLICT (digest) DO NOTHING`
+	for i, rows := range rowsPerInsert {
+		queries[i] = head + strings.Repeat(row+",", rows-1) + row + tail
+	}
+	return queries
+}()
 
 // insert stores the valid arrivals and returns how many were new.
 func (a *addition) insert(tx Tx, valid int) (inserted int64, err error) {
-	rows, args := 0, make([]any, 0, 8*min(valid, rowsPerInsert))
-	for i := range a.arrivals {
-		if a.receipts[i] != ReceiptNew {
-			continue
+	next := 0
+	args := make([]any, 0, 8*min(valid, rowsPerInsert[0]))
+	for size, rows := range rowsPerInsert {
+		for ; valid >= rows; valid -= rows {
+			args, next = a.appendRows(args[:0], next, rows)
+			result, err := tx.Exec(insertQueries[size], args...)
+			if err != nil {
+				return 0, err
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return 0, err
+			}
+			inserted += n
 		}
-		e := &a.arrivals[i].Event
-		args = append(args, a.first+int64(i), e.Digest[:], e.MessageID, int64(e.UserID),
-			int64(e.OccurredAt), e.Type.String(), a.arrivals[i].Body, a.now)
-		rows++
-		valid--
-		if rows < rowsPerInsert && valid > 0 {
-			continue
-		}
-		query := fullInsert
-		if rows < rowsPerInsert {
-			query = insertQuery(rows)
-		}
-		result, err := tx.Exec(query, args...)
-		if err != nil {
-			return 0, err
-		}
-		n, err := result.RowsAffected()
-		if err != nil {
-			return 0, err
-		}
-		inserted += n
-		rows, args = 0, args[:0]
 	}
 	return inserted, nil
+}
+
+// appendRows appends the values of so many valid arrivals from index next on,
+// and returns the index after the last.
+func (a *addition) appendRows(args []any, next, rows int) ([]any, int) {
+	for ; rows > 0; next++ {
+		if a.receipts[next] != ReceiptNew {
+			continue
+		}
+		e := &a.arrivals[next].Event
+		args = append(args, a.first+int64(next), e.Digest[:], e.MessageID, int64(e.UserID),
+			int64(e.OccurredAt), e.Type.String(), a.arrivals[next].Body, a.now)
+		rows--
+	}
+	return args, next
 }
 
 // findDuplicates corrects the receipts of arrivals that have no row.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,7 @@ func TestAddDeliversOnlyNewEventsInOrder(t *testing.T) {
 
 func TestAddOfManyRows(t *testing.T) {
 	b := newBench(t)
-	for _, n := range []int{0, 1, rowsPerInsert - 1, rowsPerInsert, rowsPerInsert + 1, 5 * rowsPerInsert} {
+	for _, n := range []int{0, 1, 9, 10, 99, 100, 101, 512} {
 		all := events(n+1, 0, n)
 		if got := b.add(t, all...); len(got) != n {
 			t.Errorf("%d of %d were new", len(got), n)
@@ -123,6 +124,55 @@ func TestAddRunsAgainAfterRollback(t *testing.T) {
 	}
 }
 
+// A commit whose fate is unknown is read back: what was stored is delivered.
+func TestAddOfUnknownOutcome(t *testing.T) {
+	b := newBench(t)
+	unknown := fmt.Errorf("%w: connection lost", engine.ErrUnknown)
+	w := &vague{Writer: b.writer, err: unknown}
+	b.ports.Writer = w
+	if ds := b.add(t, event(1, 0), event(1, 0), event(1, 1)); len(ds) != 2 {
+		t.Errorf("%d deliveries of a committed transaction, want 2", len(ds))
+	}
+	w.lose = true
+	_, ds, err := b.Add(context.Background(), events(1, 5, 2))
+	if !errors.Is(err, engine.ErrUnknown) || ds != nil {
+		t.Errorf("%d deliveries of a lost transaction, %v", len(ds), err)
+	}
+	if _, _, err = b.Add(context.Background(), events(1, 0, 1)); !errors.Is(err, engine.ErrUnknown) {
+		t.Errorf("nothing new: %v", err)
+	}
+	b.ports.Writer = b.writer
+	if n := len(b.add(t, events(1, 5, 2)...)); n != 2 {
+		t.Errorf("%d of 2 are new", n)
+	}
+}
+
+// vague says of every other Write that its outcome is unknown, whether it kept
+// the transaction or lost it.
+type vague struct {
+	Writer
+	err  error
+	lose bool
+	odd  bool
+}
+
+func (v *vague) Write(ctx context.Context, fn func(Tx) error) error {
+	if v.odd = !v.odd; !v.odd {
+		return v.Writer.Write(ctx, fn)
+	}
+	err := v.Writer.Write(ctx, func(tx Tx) error {
+		err := fn(tx)
+		if v.lose {
+			return errors.Join(err, v.err)
+		}
+		return err
+	})
+	if err != nil && !v.lose {
+		return err
+	}
+	return v.err
+}
+
 // A caller that gives up in the middle must not leave events that nobody
 // delivers.
 func TestAddOutlivesItsContext(t *testing.T) {
@@ -159,6 +209,9 @@ func TestLast(t *testing.T) {
 	if e.MessageID != event(7, 5).Event.MessageID || e.State != StateFolded || e.SettledAt == 0 ||
 		e.Type != engine.ProductView || !bytes.Equal(e.Body, event(7, 5).Body) || e.UserID != 7 {
 		t.Errorf("second is %+v", e)
+	}
+	if read, err := e.Event(); err != nil || read != ds[0].Event {
+		t.Errorf("read again as %+v, %v", read, err)
 	}
 	if got, _ := Last(context.Background(), b.ports.Reader, 7, 100); len(got) != 3 || got[2].MessageID != late.Event.MessageID {
 		t.Errorf("%d events in all", len(got))

@@ -22,8 +22,8 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 				return err
 			}
 		}
-		list := append(bySeq[m.state], ',')
-		bySeq[m.state] = strconv.AppendInt(list, m.seq, 10)
+		bySeq[m.state] = append(bySeq[m.state], ',')
+		bySeq[m.state] = strconv.AppendInt(bySeq[m.state], m.seq, 10)
 	}
 	for state, list := range bySeq {
 		if len(list) == 0 {
@@ -42,7 +42,7 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 // bury copies an event into dead, unless an earlier transaction did.
 func bury(tx Tx, m *mark, at int64) error {
 	l := letter{reason: m.reason, detail: m.detail}
-	err := queryRow(tx, []any{&l.messageID, &l.userID, &l.body},
+	err := queryRow(tx.Query, []any{&l.messageID, &l.userID, &l.body},
 		`SELECT message_id, user_id, body FROM inbox WHERE seq = ? AND state <> ?`, m.seq, int64(StateDead))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -73,18 +73,4 @@ func (l *letter) insert(tx Tx, at int64) error {
 			reason = excluded.reason, detail = excluded.detail`,
 		hash[:], l.messageID, l.userID, l.reason, l.detail, kept, at, at)
 	return err
-}
-
-// queryRow scans the first row of a query into dest; sql.ErrNoRows where there
-// is none.
-func queryRow(tx Tx, dest []any, query string, args ...any) (err error) {
-	rows, err := tx.Query(query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = joinClose(err, rows) }()
-	if !rows.Next() {
-		return errors.Join(rows.Err(), sql.ErrNoRows)
-	}
-	return rows.Scan(dest...)
 }

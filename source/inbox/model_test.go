@@ -116,8 +116,8 @@ func (m *model) recover(t *rapid.T, b *bench) {
 
 func (m *model) check(t *rapid.T, b *bench) {
 	_ = b.wait(context.Background(), func() bool { return b.marks.volatile == 0 })
-	if b.Inbox.open != len(m.open) {
-		t.Fatalf("%d in flight, want %d", b.Inbox.open, len(m.open))
+	if b.open != len(m.open) {
+		t.Fatalf("%d in flight, want %d", b.open, len(m.open))
 	}
 	got := map[string]State{}
 	rows, err := b.read.Query(`SELECT message_id, state FROM inbox`)

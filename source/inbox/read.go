@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -22,9 +21,18 @@ type StoredEvent struct {
 	Body       []byte        // as it arrived
 }
 
-// Event parses the stored body. It was valid when it arrived, at ReceivedAt.
+// Event parses the stored body. The id is the one it entered with.
 func (e *StoredEvent) Event() (engine.Event, error) {
-	return engine.ParseEvent(e.Body, e.ReceivedAt.Time())
+	return parseStored(e.Body, e.MessageID, e.ReceivedAt, e.OccurredAt)
+}
+
+// parseStored reads a body that was accepted once. Whether its time lay in the
+// future was judged then, and is not judged again by a clock that may have been
+// set back since.
+func parseStored(body []byte, messageID string, receivedAt, occurredAt engine.Millis) (engine.Event, error) {
+	event, err := engine.ParseEvent(body, max(receivedAt, occurredAt).Time())
+	event.MessageID, event.Digest = messageID, engine.DigestOf(messageID)
+	return event, err
 }
 
 // Last returns up to n of a user's events, the newest by (occurred_at,
@@ -55,19 +63,6 @@ func (in *Inbox) Pending(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("inbox: count pending events: %w", err)
 	}
 	return int(n.Int64), nil
-}
-
-// number reads the one number a query answers with.
-func number(ctx context.Context, r Reader, query string) (n sql.NullInt64, err error) {
-	rows, err := r.QueryContext(ctx, query)
-	if err != nil {
-		return n, err
-	}
-	defer func() { err = joinClose(err, rows) }()
-	if rows.Next() {
-		err = rows.Scan(&n)
-	}
-	return n, errors.Join(err, rows.Err())
 }
 
 // DeadLetter is an event that will never be folded.

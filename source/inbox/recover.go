@@ -2,8 +2,6 @@ package inbox
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -92,27 +90,20 @@ func (in *Inbox) pendingRows(ctx context.Context, after, last int64) (all []pend
 	return all, rows.Err()
 }
 
-// event reads the row's body again. The id is the one the event entered with,
-// and its time was judged when it entered.
-func (r *pendingRow) event() (engine.Event, error) {
-	e, err := engine.ParseEvent(r.body, max(r.receivedAt, r.occurredAt).Time())
-	e.MessageID, e.Digest = r.messageID, r.digest
-	return e, err
-}
-
 func (in *Inbox) deliverPending(ctx context.Context, deliver Deliver, rows []pendingRow) error {
 	now := engine.MillisOf(time.Now())
 	entries := make([]entry, 0, len(rows))
 	deliveries := make([]engine.Delivery, 0, len(rows))
 	for i := range rows {
-		event, err := rows[i].event()
+		r := &rows[i]
+		event, err := parseStored(r.body, r.messageID, r.receivedAt, r.occurredAt)
 		if err != nil {
 			// Written by a version that read events less strictly.
 			in.logDead([]Arrival{{Err: err}})
-			in.mark(nil, mark{rows[i].seq, StateDead, engine.ReasonOf(err), err.Error()})
+			in.mark(nil, mark{r.seq, StateDead, engine.ReasonOf(err), err.Error()})
 			continue
 		}
-		entries = append(entries, entry{inbox: in, event: event, seq: rows[i].seq, first: now, open: true})
+		entries = append(entries, entry{inbox: in, event: event, seq: r.seq, first: now, open: true})
 		deliveries = append(deliveries, entries[len(entries)-1].delivery(0))
 	}
 	in.mu.Lock()
@@ -183,9 +174,4 @@ func (in *Inbox) foldedIDs(ctx context.Context, rows []pendingRow) (map[engine.D
 		}
 	}
 	return folded, nil
-}
-
-// joinClose closes rows and keeps both errors.
-func joinClose(err error, rows *sql.Rows) error {
-	return errors.Join(err, rows.Close())
 }

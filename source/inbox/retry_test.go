@@ -76,13 +76,13 @@ func TestRetryOrder(t *testing.T) {
 		ds := b.add(t, events(1, 0, 3)...)
 		slices.Reverse(ds)
 		retried(ds[:2])
-		time.Sleep(5*time.Second - 1)
+		time.Sleep(5*time.Second - time.Nanosecond)
 		synctest.Wait()
 		if len(got) != 0 {
 			t.Fatalf("%d came too early", len(got))
 		}
 		retried(ds[2:])
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if want := []string{ds[1].Event.MessageID, ds[0].Event.MessageID}; !slices.Equal(got, want) {
 			t.Errorf("redelivered %v, want %v", got, want)

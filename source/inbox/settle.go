@@ -59,7 +59,7 @@ func text(err error) string {
 
 // exhausted is the verdict on an event that used up its retries.
 func (in *Inbox) exhausted(e *entry, last engine.Verdict) engine.Verdict {
-	in.ports.Log.Error("event dead-lettered: retries exhausted",
+	in.ports.Log.Warn("event dead-lettered: retries exhausted",
 		slog.Int("user_id", int(e.event.UserID)),
 		slog.String("message_id", e.event.MessageID),
 		slog.String("event_type", e.event.Type.String()),

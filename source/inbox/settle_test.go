@@ -62,7 +62,7 @@ func TestMarksComeBeforeTheUsersNextWrite(t *testing.T) {
 			for n := range batches {
 				write := func(tx Tx) error {
 					var pending int64
-					err := queryRow(tx, []any{&pending}, `SELECT count(*) FROM inbox WHERE user_id = ? AND state = 0`, user)
+					err := queryRow(tx.Query, []any{&pending}, `SELECT count(*) FROM inbox WHERE user_id = ? AND state = 0`, user)
 					late.Add(max(0, pending-size)) // this batch is not settled yet
 					return err
 				}

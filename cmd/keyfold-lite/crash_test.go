@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"keyfold/bench/oracle"
+	"keyfold/engine"
+	"keyfold/source/sample"
+)
+
+// asProgram makes the test binary be keyfold-lite, so that a test can kill it.
+const asProgram = "KEYFOLD_TEST_AS_PROGRAM"
+
+// kills is how often the program is killed in one run of the test.
+const kills = 20
+
+// kill -9 at 20 random moments of one job: at the end every profile is the
+// oracle's and every event is accounted for. The input comes through a pipe and
+// its end is held back, so that each kill meets a job that is not done.
+func TestKill9(t *testing.T) {
+	lines := eventLines(t, 1500)
+	data := filepath.Join(t.TempDir(), "data")
+	products := shopFile(t)
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	pendingAfter := 0
+	for i := range kills {
+		upTo := lines[:len(lines)*(i+1)/(kills+1)]
+		killed(t, r, upTo, small, "--data", data, "--products", products, "--events", "-", "--exit")
+		if pending(t, data) > 0 {
+			pendingAfter++
+		}
+	}
+	if pendingAfter == 0 {
+		t.Error("no kill left anything to recover: the test proves nothing")
+	}
+	last := fold(t, string(bytes.Join(lines, []byte("\n"))), small, "--data", data, "--products", products, "--events", "-")
+	t.Logf("%d of %d kills left events pending; the last run recovered %d and folded %d", pendingAfter, kills, last.Recovered, last.Folded)
+	equalsOracle(t, data, lines)
+}
+
+// killed starts the program, feeds it lines, and kills it at a random moment
+// around the time it has read them.
+func killed(t *testing.T, r *rand.Rand, lines [][]byte, args ...string) {
+	t.Helper()
+	program := exec.Command(os.Args[0], args...)
+	program.Env = append(os.Environ(), asProgram+"=1")
+	stdin, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	program.Stderr = &errs
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		for _, line := range lines {
+			if _, err := stdin.Write(append(line, '\n')); err != nil {
+				return // it was killed
+			}
+		}
+	}()
+	if r.IntN(2) == 0 {
+		<-fed
+	}
+	time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
+	if err := program.Process.Kill(); err != nil {
+		t.Fatalf("it had ended by itself: %s", errs.String())
+	}
+	if err := program.Wait(); err == nil {
+		t.Fatalf("it had ended by itself: %s", errs.String())
+	}
+	<-fed
+}
+
+// pending counts what a killed program left in the inbox.
+func pending(t *testing.T, data string) int {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(data, databaseName)); err != nil {
+		return 0
+	}
+	file, err := openFile(&app{data: data})
+	if err != nil {
+		return 0 // killed before the file was made
+	}
+	defer file.Close()
+	rows, err := file.QueryContext(t.Context(), "SELECT count(*) FROM inbox WHERE state = 0")
+	if err != nil {
+		return 0 // killed before the tables were made
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		if err := rows.Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+func equalsOracle(t *testing.T, data string, lines [][]byte) {
+	t.Helper()
+	config := engine.DefaultConfig()
+	config.Dimensions, config.Model = 64, embedderModel
+	o, err := oracle.New(config, sample.Products())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines {
+		if err := o.Add(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.CheckAll(exported(t, data)); err != nil {
+		t.Error(err)
+	}
+}
+
+// exported reads the profiles back from `user export`.
+func exported(t *testing.T, data string) map[int32]*engine.Profile {
+	t.Helper()
+	code, out, errs := lite(t, "", "user", "export", "--data", data)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	all := map[int32]*engine.Profile{}
+	decode := json.NewDecoder(bytes.NewReader([]byte(out)))
+	for {
+		var d document
+		if err := decode.Decode(&d); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[d.UserID] = &engine.Profile{
+			UserID: d.UserID, Version: d.Version, Vector: d.Embedding, Mass: d.Mass, EventCount: d.EventCount,
+			Updated: engine.MillisOf(*d.LastUpdated), LastType: engine.ParseEventType(d.LastEventType),
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"keyfold/source/sample"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main() // the test binary as the program: see crash_test.go
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// lite runs the program in this process.
+func lite(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), args, streams{strings.NewReader(stdin), &o, &e})
+	return code, o.String(), e.String()
+}
+
+// fold runs a job to its end and returns the report.
+func fold(t *testing.T, stdin string, args ...string) summary {
+	t.Helper()
+	code, out, errs := lite(t, stdin, append(args, "--exit", "-o", "json")...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	var s summary
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if sum := s.Folded + s.Duplicate + s.Skipped + s.Dead + s.Pending; sum != int64(s.Events)+s.Recovered {
+		t.Fatalf("%d events accounted for of %d: %s", sum, s.Events, out)
+	}
+	return s
+}
+
+// shopFile writes the sample shop's products and returns the file's name.
+func shopFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "products.ndjson")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range sample.Products() {
+		fmt.Fprintf(f, `{"product_id":%d,"product_name":%q,"category":%q}`+"\n", p.ID, p.Name, p.Category)
+	}
+	return path
+}
+
+func eventLines(t *testing.T, sessions int) [][]byte {
+	t.Helper()
+	c := sample.DefaultConfig(sessions)
+	c.End = time.Date(2026, 2, 10, 14, 30, 0, 0, time.UTC)
+	return sample.Events(c)
+}
+
+const small = "--dimensions=64" // vectors small enough for the race detector
+
+func TestFileTwice(t *testing.T) {
+	lines := eventLines(t, 200)
+	plain := bytes.Join(lines, []byte("\n"))
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	w.Write(plain)
+	w.Close()
+	path := filepath.Join(t.TempDir(), "events.ndjson.gz")
+	if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	args := []string{small, "--data", data, "--products", shopFile(t), "--events", path}
+	first := fold(t, "", args...)
+	if first.Events != len(lines) || first.Folded == 0 || first.Dead+first.Skipped+first.Pending != 0 || first.Writes >= first.Folded {
+		t.Errorf("%+v", first)
+	}
+	second := fold(t, "", args...)
+	if second.Folded != 0 || second.Writes != 0 || second.Duplicate != int64(len(lines)) || second.Users != first.Users {
+		t.Errorf("a second run folded: %+v", second)
+	}
+	// Standard input gives the same groups.
+	third := fold(t, string(plain), small, "--data", filepath.Join(t.TempDir(), "other"), "--products", shopFile(t), "--events", "-", "--shards=5")
+	if third.Batches != first.Batches || third.Writes != first.Writes || third.Folded != first.Folded {
+		t.Errorf("groups differ: %+v, before %+v", third, first)
+	}
+}
+
+func TestEveryEventIsAccountedFor(t *testing.T) {
+	event := func(s string) string { return s + "\n" }
+	in := event(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-02-10T14:30:00Z","message_id":"a"}`) +
+		event(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-02-10T14:30:00Z","message_id":"a"}`) +
+		event(`{"user_id":1,"event_type":"product_view","product_id":999999,"occurred_at":"2026-02-10T14:30:01Z"}`) +
+		event(`{"user_id":1,"event_type":"search","search_phrase":null,"occurred_at":"2026-02-10T14:30:02Z"}`) +
+		event(`{"user_id":1,"event_type":"search","search_phrase":null,"occurred_at":"2026-02-10T14:30:02Z"}`) +
+		event(`not json`) + "\n\n" +
+		event(`{"user_id":2,"event_type":"search","search_phrase":"`+strings.Repeat("x", 70_000)+`"}`) +
+		`{"user_id":2,"event_type":"search","search_phrase":"garden hose","occurred_at":"2026-02-10T14:30:03Z"}`
+	data := filepath.Join(t.TempDir(), "data")
+	s := fold(t, in, small, "--data", data, "--products", shopFile(t), "--events", "-")
+	if s.Events != 8 || s.Folded != 2 || s.Duplicate != 1 || s.Skipped != 1 || s.Dead != 4 || s.Users != 2 {
+		t.Errorf("%+v", s)
+	}
+	if s.SkippedBy["product_missing"] != 1 || s.DeadBy["search_without_phrase"] != 2 || s.DeadBy["malformed_json"] != 1 || s.DeadBy["body_too_large"] != 1 {
+		t.Errorf("reasons: skipped %v, dead %v", s.SkippedBy, s.DeadBy)
+	}
+
+	code, out, _ := lite(t, "", "user", "show", "2", "--data", data)
+	if code != 0 || !strings.Contains(out, `"garden hose"`) || !strings.Contains(out, "garden hose  (Home/Garden)") {
+		t.Errorf("user show: %d\n%s", code, out)
+	}
+	var shown struct {
+		UserID  int32  `json:"user_id"`
+		History string `json:"history"`
+		Near    []struct {
+			Name   string  `json:"product_name"`
+			Cosine float64 `json:"cosine"`
+		} `json:"nearest_products"`
+		Events []struct {
+			State string `json:"state"`
+		} `json:"last_events"`
+	}
+	_, out, _ = lite(t, "", "user", "show", "2", "--data", data, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if shown.UserID != 2 || shown.History != "mass" || len(shown.Near) != 10 || !strings.Contains(shown.Near[0].Name, "garden hose") ||
+		len(shown.Events) != 1 || shown.Events[0].State != "folded" {
+		t.Errorf("%+v", shown)
+	}
+}
+
+func TestExport(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := fold(t, "", small, "--data", data, "--sample", "50")
+	file := filepath.Join(t.TempDir(), "profiles.ndjson")
+	if code, _, errs := lite(t, "", "user", "export", file, "--data", data); code != 0 {
+		t.Fatal(errs)
+	}
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, printed, _ := lite(t, "", "user", "export", "--data", data)
+	if printed != string(written) {
+		t.Error("the file and standard output differ")
+	}
+	lines := strings.Split(strings.TrimSpace(printed), "\n")
+	var events int64
+	for _, line := range lines {
+		var d map[string]any
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"user_id", "embedding", "dimension_count", "last_updated", "event_count", "last_event_type", "created_at", "updated_at", "version", "mass", "history", "embedding_model"} {
+			if _, ok := d[name]; !ok {
+				t.Fatalf("%s is missing in %s", name, line)
+			}
+		}
+		events += int64(d["event_count"].(float64))
+	}
+	if int64(len(lines)) != s.Users || events != s.Folded {
+		t.Errorf("%d profiles with %d events, want %d with %d", len(lines), events, s.Users, s.Folded)
+	}
+}
+
+// Without arguments: a sample, a summary for a person, an example, what next.
+func TestDemo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("EMBEDDING_DIMENSIONS", "64")
+	code, out, errs := lite(t, "")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	for _, want := range []string{"events became", "folded", "writes", "saved", "nearest products", "Try next:", "user show"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
+
+func TestProductsImport(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	code, _, errs := lite(t, "", "products", "import", shopFile(t), "--data", data)
+	if code != 1 || !strings.Contains(errs, "--embed") {
+		t.Errorf("products without vectors: %d %s", code, errs)
+	}
+	code, out, errs := lite(t, "", "products", "import", shopFile(t), "--embed", "--data", data)
+	if code != 0 || !strings.Contains(out, "240 products") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+	code, _, errs = lite(t, `{"product_id":1,"embedding":[1,2,3]}`, "products", "import", "-", "--data", data)
+	if code != 1 || !strings.Contains(errs, "product 1") || !strings.Contains(errs, "3 components, expected 1536") {
+		t.Errorf("%d %s", code, errs)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	fold(t, "", small, "--data", data, "--sample", "5")
+	for _, tc := range []struct {
+		name string
+		code int
+		args []string
+		want []string
+	}{
+		{"unknown flag", 2, []string{"--evnts", "x"}, []string{"--evnts", "--help"}},
+		{"no such file", 1, []string{"--events", "nowhere.ndjson", "--data", data + "2"}, []string{"nowhere.ndjson"}},
+		{"two inputs", 2, []string{"--events", "-", "--sample", "3", "--data", data}, []string{"--events and --sample"}},
+		{"nothing to do", 2, []string{"--exit", "--data", data}, []string{"--exit", "--events FILE"}},
+		{"bad settings", 2, []string{"--history", "mas", "--batch-window", "soon", "--data", data}, []string{"EMBEDDING_BATCH_WINDOW"}},
+		{"other history", 1, []string{small, "--history", "unit", "--sample", "5", "--exit", "--data", data}, []string{"EMBEDDING_HISTORY=mass"}},
+		{"other dimensions", 1, []string{"--sample", "5", "--exit", "--data", data}, []string{"EMBEDDING_DIMENSIONS=64"}},
+		{"unknown user", 1, []string{"user", "show", "2000000000", "--data", data}, []string{"no profile"}},
+		{"no data", 1, []string{"user", "show", "1", "--data", data + "3"}, []string{"run keyfold-lite first"}},
+		{"beyond loopback", 1, []string{"serve", small, "--http-addr", "0.0.0.0:0", "--data", data}, []string{"loopback"}},
+	} {
+		code, _, errs := lite(t, "", tc.args...)
+		if code != tc.code {
+			t.Errorf("%s: exit code %d, want %d: %s", tc.name, code, tc.code, errs)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: %q is missing in: %s", tc.name, want, errs)
+			}
+		}
+	}
+	if _, err := os.Stat(data + "2"); err == nil {
+		t.Error("a mistyped input left a data folder behind")
+	}
+}
+
+// server runs `serve` until stopped and returns its URL.
+func server(t *testing.T, args ...string) (url string, stop func() string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	errs, out := &lockedBuffer{}, &lockedBuffer{}
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, append([]string{"serve", "--http-addr", "127.0.0.1:0", "-o", "json"}, args...), streams{strings.NewReader(""), out, errs})
+	}()
+	stop = sync.OnceValue(func() string {
+		cancel()
+		if code := <-done; code != 0 {
+			t.Errorf("serve ended with %d: %s", code, errs)
+		}
+		return out.String()
+	})
+	t.Cleanup(func() { stop() })
+	listening := regexp.MustCompile(`http://[0-9.]+:[0-9]+`)
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if url := listening.FindString(errs.String()); url != "" {
+			return url, stop
+		}
+	}
+	t.Fatalf("it does not listen: %s", errs)
+	return "", nil
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	resp, err := http.Post(url+"/v1/events", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(answer)
+}
+
+// A post is answered once it is durable, long before its window closes; the
+// window is written when the program is told to stop.
+func TestServe(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	data := filepath.Join(t.TempDir(), "data")
+	url, stop := server(t, small, "--data", data, "--products", shopFile(t), "--batch-window=1h", "--batch-max-delay=1h")
+	now := time.Now().UTC().Format(time.RFC3339)
+	code, answer := post(t, url, `[{"user_id":7,"event_type":"search","search_phrase":"coffee grinder","occurred_at":"`+now+`","message_id":"m1"},
+		{"user_id":7,"event_type":"product_view","product_id":3,"occurred_at":"`+now+`","message_id":"m2"}]`)
+	if code != http.StatusAccepted || !strings.Contains(answer, `"accepted":2`) {
+		t.Fatalf("%d %s", code, answer)
+	}
+	code, answer = post(t, url, `{"user_id":7,"event_type":"product_view","product_id":3,"occurred_at":"`+now+`","message_id":"m2"}`)
+	if code != http.StatusAccepted || !strings.Contains(answer, `"duplicate":1`) {
+		t.Fatalf("%d %s", code, answer)
+	}
+	if code, answer = post(t, url, `{"user_id":"7"}`); code != http.StatusBadRequest || !strings.Contains(answer, "user_id") {
+		t.Fatalf("%d %s", code, answer)
+	}
+	code, _, errs := lite(t, "", small, "--sample", "5", "--exit", "--data", data)
+	if code != 1 || !strings.Contains(errs, "in use") {
+		t.Errorf("a second program on the folder: %d %s", code, errs)
+	}
+	var s summary
+	if err := json.Unmarshal([]byte(stop()), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Events != 3 || s.Folded != 2 || s.Duplicate != 1 || s.Writes != 1 || s.Pending != 0 {
+		t.Errorf("%+v", s)
+	}
+}

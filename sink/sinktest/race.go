@@ -1,0 +1,128 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"keyfold/engine"
+)
+
+const writers = 16
+
+// testInsertRace has all writers insert the same user: one wins.
+func testInsertRace(t *testing.T, s Store) {
+	for user := int32(1); user <= 10; user++ {
+		var won atomic.Int32
+		winner := make([]*engine.Profile, 1)
+		together(writers, func(i int) {
+			p := s.successor(nil, user, digest(i))
+			switch err := s.Swap(context.Background(), []*engine.Profile{p})[0]; {
+			case err == nil:
+				won.Add(1)
+				winner[0] = p
+			case !errors.Is(err, engine.ErrConflict):
+				t.Errorf("insert beside others: %v, want a conflict", err)
+			}
+		})
+		if n := won.Load(); n != 1 {
+			t.Fatalf("%d of %d inserts of one user succeeded", n, writers)
+		}
+		s.expect(t, user, winner[0])
+	}
+}
+
+// testInsertRaceOfMany is the same race with many users per call, each writer in
+// its own order.
+func testInsertRaceOfMany(t *testing.T, s Store) {
+	const users = 50
+	var won [users + 1]atomic.Int32
+	var winner [users + 1]atomic.Pointer[engine.Profile]
+	together(writers, func(i int) {
+		var batch []*engine.Profile
+		for _, user := range rand.Perm(users) {
+			batch = append(batch, s.successor(nil, int32(user+1), digest(i)))
+		}
+		for k, err := range s.Swap(context.Background(), batch) {
+			switch {
+			case err == nil:
+				won[batch[k].UserID].Add(1)
+				winner[batch[k].UserID].Store(batch[k])
+			case !errors.Is(err, engine.ErrConflict):
+				t.Errorf("insert beside others: %v, want a conflict", err)
+			}
+		}
+	})
+	for user := 1; user <= users; user++ {
+		if n := won[user].Load(); n != 1 {
+			t.Fatalf("%d of %d inserts of user %d succeeded", n, writers, user)
+		}
+		s.expect(t, int32(user), winner[user].Load())
+	}
+}
+
+// testUpdateRace has all writers add to one user.
+func testUpdateRace(t *testing.T, s Store) { addRace(t, s, []int32{1}, 15) }
+
+// testUpdateRaceOfMany has all writers add to many users per call, where some
+// conflict and others must go through.
+func testUpdateRaceOfMany(t *testing.T, s Store) {
+	users := make([]int32, 50)
+	for i := range users {
+		users[i] = int32(i + 1)
+	}
+	addRace(t, s, users, 3)
+}
+
+// addRace lets every writer write each user times over, by reading, modifying,
+// and retrying after conflicts, and expects that no write was lost or doubled.
+func addRace(t *testing.T, s Store, users []int32, times int) {
+	together(writers, func(i int) {
+		for n := range times {
+			addOnce(t, s, users, digest(i*times+n))
+		}
+	})
+	want := int64(writers * times)
+	for _, p := range s.loadAll(t, users...) {
+		if p == nil || int64(p.Version) != want || p.EventCount != want || int64(len(p.Applied.IDs)) != want {
+			t.Fatalf("got %+v, want version, events and ids to be %d", p, want)
+		}
+		seen := map[engine.Digest]bool{}
+		for _, id := range p.Applied.IDs {
+			if seen[id.Digest] {
+				t.Fatalf("user %d: a write was applied twice", p.UserID)
+			}
+			seen[id.Digest] = true
+		}
+	}
+}
+
+// addOnce adds one event to each user, however many attempts it takes. In every
+// attempt of all writers somebody wins, so it ends.
+func addOnce(t *testing.T, s Store, users []int32, d engine.Digest) {
+	left := users
+	for len(left) > 0 {
+		stored, err := s.Load(context.Background(), left)
+		if err != nil {
+			t.Errorf("Load: %v", err)
+			return
+		}
+		batch := make([]*engine.Profile, len(left))
+		for k, user := range left {
+			batch[k] = s.successor(stored[k], user, d)
+		}
+		var conflicts []int32
+		for k, err := range s.Swap(context.Background(), batch) {
+			switch {
+			case errors.Is(err, engine.ErrConflict):
+				conflicts = append(conflicts, batch[k].UserID)
+			case err != nil:
+				t.Errorf("update beside others: %v, want success or a conflict", err)
+				return
+			}
+		}
+		left = conflicts
+	}
+}
