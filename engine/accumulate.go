@@ -14,25 +14,25 @@ import (
 // |d u + w x|^2 = d^2 + 2 d w u.x + w^2, and is divided out of the scale.
 type accumulator struct {
 	vector  []float64
+	owned   bool // vector is not the profile's or an event's
 	scale   float64
 	updated Millis
 	mass    float64 // UnitMass: |s| of the last step
 	weight  float64 // Mass: the decayed weights that went into the sum
-	steps   []Step  // all of them, for the step-by-step fallback
 	unit    bool
 }
 
 // accumulate starts from s, or from the first step where s is empty, and
 // returns the steps still to take.
 func (c Config) accumulate(s State, steps []Step) (*accumulator, []Step) {
-	a := &accumulator{steps: steps, unit: c.History == UnitMass}
+	a := &accumulator{unit: c.History == UnitMass}
 	if s.Vector == nil {
 		first := steps[0]
-		a.vector = append([]float64(nil), first.Vector...)
+		a.vector = first.Vector
 		a.scale, a.mass, a.weight, a.updated = first.Weight, first.Weight, first.Weight, first.At
 		steps = steps[1:]
 	} else {
-		a.vector = append([]float64(nil), s.Vector...)
+		a.vector = s.Vector
 		a.scale, a.mass, a.weight, a.updated = s.Mass, s.Mass, s.Mass, s.Updated
 	}
 	if a.unit {
@@ -62,30 +62,39 @@ func (a *accumulator) step(c Config, e *Step) bool {
 	a.updated = updated
 	a.weight = a.weight*decay + add
 	a.scale *= decay
-	if a.scale < underflow {
-		floats.Scale(a.scale, a.vector)
-		a.scale = 1
-	}
-	floats.AddScaled(a.vector, add/a.scale, e.Vector)
+	a.add(add, e.Vector)
 	a.scale *= shrink
 	return true
 }
 
-// lost reports whether cancellation ate the sum's digits.
-func (a *accumulator) lost() bool {
-	if a.unit {
-		return false
+// add adds w x to the sum. The first time it writes into a vector of its own:
+// copying the profile first would be one more pass over it.
+func (a *accumulator) add(w float64, x []float64) {
+	into := a.vector
+	if !a.owned {
+		into, a.owned = make([]float64, len(a.vector)), true
 	}
-	sum := a.scale * length(a.vector)
-	return !(sum >= vanished && sum >= cancelled*a.weight)
+	if a.scale < underflow {
+		floats.ScaleTo(into, a.scale, a.vector)
+		a.vector, a.scale = into, 1
+	}
+	floats.AddScaledTo(into, a.vector, w/a.scale, x)
+	a.vector = into
 }
 
-// state normalises the sum in place.
-func (a *accumulator) state() State {
+// state normalises the sum. It returns false where cancellation ate its digits.
+func (a *accumulator) state() (State, bool) {
 	norm := length(a.vector)
 	if !a.unit {
 		a.mass = a.scale * norm
+		if !(a.mass >= vanished && a.mass >= cancelled*a.weight) {
+			return State{}, false
+		}
 	}
-	floats.Scale(1/norm, a.vector)
-	return State{Vector: a.vector, Mass: a.mass, Updated: a.updated}
+	if a.owned {
+		floats.Scale(1/norm, a.vector)
+	} else {
+		a.vector = floats.ScaleTo(make([]float64, len(a.vector)), 1/norm, a.vector)
+	}
+	return State{Vector: a.vector, Mass: a.mass, Updated: a.updated}, true
 }

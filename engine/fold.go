@@ -81,16 +81,18 @@ func (c Config) Fold(s State, steps []Step) State {
 	if len(steps) == 0 {
 		return s
 	}
-	a, steps := c.accumulate(s, steps)
-	for i := range steps {
-		if !a.step(c, &steps[i]) {
-			return c.foldEach(a.state(), steps[i:])
+	a, rest := c.accumulate(s, steps)
+	for i := range rest {
+		if !a.step(c, &rest[i]) {
+			// A unit sum is always near length 1: it has a state.
+			reached, _ := a.state()
+			return c.foldEach(reached, rest[i:])
 		}
 	}
-	if a.lost() {
-		return c.foldEach(s, a.steps)
+	if folded, ok := a.state(); ok {
+		return folded
 	}
-	return a.state()
+	return c.foldEach(s, steps)
 }
 
 func (c Config) foldEach(s State, steps []Step) State {

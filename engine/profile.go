@@ -1,5 +1,12 @@
 package engine
 
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+)
+
 // Profile is the stored user document. A profile is immutable once it was
 // handed to a store or came from one.
 type Profile struct {
@@ -37,4 +44,27 @@ func (p *Profile) Erased() bool { return p != nil && p.ErasedAt != 0 }
 // State returns what a fold starts from.
 func (p *Profile) State() State {
 	return State{Vector: p.Vector, Mass: p.Mass, Updated: p.Updated}
+}
+
+// Acceptable returns a permanent error for a profile that no store may take:
+// of another length (wrong_dimensions), or with NaN or Inf in it (not_finite).
+// A store asks before it writes: what got in could never be folded out again.
+func (p *Profile) Acceptable(dimensions int) error {
+	if len(p.Vector) != dimensions {
+		return PermanentError("wrong_dimensions",
+			fmt.Errorf("profile vector has %d components, the store keeps %d", len(p.Vector), dimensions))
+	}
+	// The sum of squares is a kernel's work, and finite only where every
+	// component is; where it is not, a huge one may be to blame.
+	if square := floats.Dot(p.Vector, p.Vector); math.IsNaN(square) || math.IsInf(square, 0) {
+		for i, x := range p.Vector {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return PermanentError("not_finite", fmt.Errorf("profile vector holds %v at component %d", x, i))
+			}
+		}
+	}
+	if math.IsNaN(p.Mass) || math.IsInf(p.Mass, 0) {
+		return PermanentError("not_finite", fmt.Errorf("profile mass is %v", p.Mass))
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"sync"
 
@@ -83,7 +82,7 @@ func (p *Profiles) Swap(ctx context.Context, profiles []*engine.Profile) []error
 }
 
 func (p *Profiles) swap(next *engine.Profile) error {
-	if err := p.acceptable(next); err != nil {
+	if err := next.Acceptable(p.dimensions); err != nil {
 		return err
 	}
 	s := p.of(next.UserID)
@@ -97,24 +96,6 @@ func (p *Profiles) swap(next *engine.Profile) error {
 		return engine.ErrConflict
 	}
 	s.profiles[next.UserID] = next
-	return nil
-}
-
-// acceptable returns a permanent error for what no later attempt can write.
-// x-x is 0 for every finite x and NaN for all others.
-func (p *Profiles) acceptable(next *engine.Profile) error {
-	if len(next.Vector) != p.dimensions {
-		return engine.PermanentError("wrong_dimensions",
-			fmt.Errorf("profile vector has %d components, the store keeps %d", len(next.Vector), p.dimensions))
-	}
-	for i, x := range next.Vector {
-		if x-x != 0 {
-			return engine.PermanentError("not_finite", fmt.Errorf("profile vector holds %v at component %d", x, i))
-		}
-	}
-	if next.Mass-next.Mass != 0 {
-		return engine.PermanentError("not_finite", fmt.Errorf("profile mass is %v", next.Mass))
-	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"keyfold/engine"
 )
@@ -38,7 +37,7 @@ func (f *File) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	answers := make([]error, len(profiles))
 	writes := make([]write, 0, len(profiles))
 	for i, p := range profiles {
-		if answers[i] = f.acceptable(p); answers[i] == nil {
+		if answers[i] = p.Acceptable(f.settings.Dimensions); answers[i] == nil {
 			writes = append(writes, write{at: i, profile: p, applied: p.Applied.AppendIDs(make([]byte, 0, p.Applied.Size()))})
 		}
 	}
@@ -100,24 +99,6 @@ func swap(tx *Tx, w *write, args []any) error {
 		return engine.ErrConflict
 	}
 	return err
-}
-
-// acceptable returns a permanent error for what no later attempt can write.
-// x-x is 0 for every finite x and NaN for all others.
-func (f *File) acceptable(p *engine.Profile) error {
-	if len(p.Vector) != f.settings.Dimensions {
-		return engine.PermanentError("wrong_dimensions", fmt.Errorf(
-			"profile vector has %d components, the store keeps %d", len(p.Vector), f.settings.Dimensions))
-	}
-	for i, x := range p.Vector {
-		if x-x != 0 {
-			return engine.PermanentError("not_finite", fmt.Errorf("profile vector holds %v at component %d", x, i))
-		}
-	}
-	if p.Mass-p.Mass != 0 {
-		return engine.PermanentError("not_finite", fmt.Errorf("profile mass is %v", p.Mass))
-	}
-	return nil
 }
 
 // Forget implements [engine.Eraser].
