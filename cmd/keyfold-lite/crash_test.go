@@ -19,10 +19,15 @@ import (
 // asProgram makes the test binary be keyfold-lite, so that a test can kill it.
 const asProgram = "KEYFOLD_TEST_AS_PROGRAM"
 
-// kills is how often the program is killed in one run of the test.
-const kills = 20
+// kills returns how often the program is killed in one run of the test.
+func kills() int {
+	if os.Getenv("KEYFOLD_SOAK") != "" {
+		return 200
+	}
+	return 20
+}
 
-// kill -9 at 20 random moments of one job: at the end every profile is the
+// kill -9 at random moments of one job: at the end every profile is the
 // oracle's and every event is accounted for. The input comes through a pipe and
 // its end is held back, so that each kill meets a job that is not done.
 func TestKill9(t *testing.T) {
@@ -31,6 +36,7 @@ func TestKill9(t *testing.T) {
 	products := shopFile(t)
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	pendingAfter := 0
+	kills := kills()
 	for i := range kills {
 		upTo := lines[:len(lines)*(i+1)/(kills+1)]
 		killed(t, r, upTo, small, "--data", data, "--products", products, "--events", "-", "--exit")

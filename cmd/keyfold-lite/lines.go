@@ -72,6 +72,9 @@ func (in *input) next() ([]byte, error) {
 		if body := bytes.TrimSpace(line); len(body) > 0 {
 			return bytes.Clone(body), nil
 		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("%s is cut off: what was read is kept; run it again with the whole file", in.name)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -184,6 +184,31 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// A cut file is folded as far as it goes, and says so; with the whole one the
+// job goes on.
+func TestCutFile(t *testing.T) {
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	lines := eventLines(t, 300)
+	w.Write(bytes.Join(lines, []byte("\n")))
+	w.Close()
+	path, data := filepath.Join(t.TempDir(), "events.gz"), filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(path, zipped.Bytes()[:zipped.Len()/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{small, "--data", data, "--products", shopFile(t), "--events", path}
+	if code, _, errs := lite(t, "", append(args, "--exit")...); code != 1 || !strings.Contains(errs, "cut off") {
+		t.Fatalf("%d %s", code, errs)
+	}
+	if err := os.WriteFile(path, zipped.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := fold(t, "", args...); s.Folded == 0 || s.Duplicate < 100 {
+		t.Errorf("%+v", s)
+	}
+	equalsOracle(t, data, lines)
+}
+
 // Without arguments: a sample, a summary for a person, an example, what next.
 func TestDemo(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -227,6 +252,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown flag", 2, []string{"--evnts", "x"}, []string{"--evnts", "--help"}},
 		{"no such file", 1, []string{"--events", "nowhere.ndjson", "--data", data + "2"}, []string{"nowhere.ndjson"}},
 		{"two inputs", 2, []string{"--events", "-", "--sample", "3", "--data", data}, []string{"--events and --sample"}},
+		{"no products", 2, []string{"--events", "-", "--exit", "--data", data + "4"}, []string{"--products FILE"}},
 		{"nothing to do", 2, []string{"--exit", "--data", data}, []string{"--exit", "--events FILE"}},
 		{"bad settings", 2, []string{"--history", "mas", "--batch-window", "soon", "--data", data}, []string{"EMBEDDING_BATCH_WINDOW"}},
 		{"other history", 1, []string{small, "--history", "unit", "--sample", "5", "--exit", "--data", data}, []string{"EMBEDDING_HISTORY=mass"}},

@@ -12,12 +12,13 @@ import (
 
 // runCmd folds what it is given, then serves unless told to exit.
 type runCmd struct {
-	Events   string `name:"events" placeholder:"FILE" help:"NDJSON events, plain or gzip; - is standard input."`
-	Products string `name:"products" placeholder:"FILE" help:"NDJSON products to import first; those without a vector are embedded offline."`
-	Sample   int    `name:"sample" placeholder:"N" help:"Generate N sessions of a small shop instead."`
-	Realtime bool   `name:"realtime" help:"Keep the log's own pace; windows run on the wall clock."`
-	Exit     bool   `name:"exit" help:"Exit when the input is folded, instead of serving HTTP."`
-	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
+	Events     string `name:"events" placeholder:"FILE" help:"NDJSON events, plain or gzip; - is standard input."`
+	Products   string `name:"products" placeholder:"FILE" help:"NDJSON products to import first; those without a vector are embedded offline."`
+	NoProducts bool   `name:"no-products" help:"Go on without a catalogue: product events are skipped."`
+	Sample     int    `name:"sample" placeholder:"N" help:"Generate N sessions of a small shop instead."`
+	Realtime   bool   `name:"realtime" help:"Keep the log's own pace; windows run on the wall clock."`
+	Exit       bool   `name:"exit" help:"Exit when the input is folded, instead of serving HTTP."`
+	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
 
 	demo bool // no arguments at all
 }
@@ -56,7 +57,7 @@ func (c *runCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.products(n); err != nil {
+	if err := errors.Join(c.products(n), c.catalogued(n)); err != nil {
 		return errors.Join(err, n.close())
 	}
 	began := time.Now()
@@ -117,6 +118,20 @@ func (c *runCmd) products(n *node) error {
 	default:
 		return nil
 	}
+}
+
+// catalogued refuses to read a file into a store without products: each of its
+// product events would be skipped, for good.
+func (c *runCmd) catalogued(n *node) error {
+	if c.Events == "" || c.NoProducts {
+		return nil
+	}
+	count, err := n.file.CountProducts(n.ctx)
+	if err == nil && count == 0 {
+		err = &usageError{n.data + " has no products, and product events without their product are skipped for good: " +
+			"add --products FILE, or --no-products to fold searches only"}
+	}
+	return err
 }
 
 // replay recovers what an earlier process left and folds the input.

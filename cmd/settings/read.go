@@ -38,46 +38,53 @@ func (p *reader) fault(format string, args ...any) {
 
 func (p *reader) err() error { return errors.Join(p.faults...) }
 
-func (p *reader) integer(name, text string) int {
+// The functions below leave a value as it is, at its default, where the text is
+// none: the rest can then be checked without blaming it for that.
+
+func (p *reader) integer(name, text string, into *int) {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil {
 		p.fault("%s is %q: it must be a whole number", name, text)
+		return
 	}
-	return n
+	*into = n
 }
 
-func (p *reader) number(name, text string) float64 {
+func (p *reader) number(name, text string, into *float64) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {
 		p.fault("%s is %q: it must be a number", name, text)
+		return
 	}
-	return n
+	*into = n
 }
 
-func (p *reader) seconds(name, text string) time.Duration {
-	return p.duration(name, text, time.Second, "seconds")
+func (p *reader) seconds(name, text string, into *time.Duration) {
+	p.duration(name, text, time.Second, "seconds", into)
 }
 
-func (p *reader) milliseconds(name, text string) time.Duration {
-	return p.duration(name, text, time.Millisecond, "milliseconds")
+func (p *reader) milliseconds(name, text string, into *time.Duration) {
+	p.duration(name, text, time.Millisecond, "milliseconds", into)
 }
 
 // duration reads a plain number of units, or a number with its unit (1m30s).
-func (p *reader) duration(name, text string, unit time.Duration, units string) time.Duration {
+func (p *reader) duration(name, text string, unit time.Duration, units string, into *time.Duration) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e9 {
-		return time.Duration(n * float64(unit))
+		*into = time.Duration(n * float64(unit))
+		return
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
 		p.fault("%s is %q: it must be a number of %s or a duration such as 1m30s", name, text, units)
+		return
 	}
-	return d
+	*into = d
 }
 
 // bytes reads a size: a plain number of bytes, or one with K, M or G (powers of
 // 1024, as PHP's memory_limit has them; MB, MiB and so on mean the same).
-func (p *reader) bytes(name, text string) int64 {
+func (p *reader) bytes(name, text string, into *int64) {
 	digits := strings.TrimSpace(strings.ToUpper(text))
 	digits = strings.TrimSuffix(strings.TrimSuffix(digits, "B"), "I")
 	shift := 0
@@ -89,7 +96,7 @@ func (p *reader) bytes(name, text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
 	if err != nil || n < 0 || n > 1<<50>>shift {
 		p.fault("%s is %q: it must be a size such as 512M", name, text)
-		return 0
+		return
 	}
-	return n << shift
+	*into = n << shift
 }

@@ -57,48 +57,49 @@ const minPerEvent = 4 << 10
 // variable to change.
 func (s Engine) Config() (Config, error) {
 	var p reader
-	c := Config{Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig()}
+	c := Config{
+		Taste:   taste.DefaultConfig(),
+		Shard:   shard.DefaultConfig(),
+		Retry:   Retry{Attempts: 5, Delay: 5 * time.Second},
+		Timeout: 10 * time.Second,
+		Memory:  512 << 20,
+	}
 	s.readLaws(&p, &c.Taste.Config)
 	s.readWindows(&p, &c.Shard)
-	c.Retry = Retry{
-		Attempts: p.integer("WORKER_MAX_RETRIES", s.MaxRetries),
-		Delay:    p.milliseconds("WORKER_RETRY_DELAY", s.RetryDelay),
-	}
-	c.Timeout = p.seconds("WORKER_SHUTDOWN_TIMEOUT", s.Shutdown)
-	c.Memory = p.bytes("WORKER_MEMORY_LIMIT", s.Memory)
+	p.integer("WORKER_MAX_RETRIES", s.MaxRetries, &c.Retry.Attempts)
+	p.milliseconds("WORKER_RETRY_DELAY", s.RetryDelay, &c.Retry.Delay)
+	p.seconds("WORKER_SHUTDOWN_TIMEOUT", s.Shutdown, &c.Timeout)
+	p.bytes("WORKER_MEMORY_LIMIT", s.Memory, &c.Memory)
 	if c.Memory < 64<<20 {
 		p.fault("WORKER_MEMORY_LIMIT is %s: it must be at least 64M", s.Memory)
 	}
 	c.divideMemory()
-	if err := p.err(); err != nil {
-		return c, err
-	}
-	return c, errors.Join(c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(), c.fits())
+	return c, errors.Join(p.err(), c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(), c.fits())
 }
 
 func (s Engine) readLaws(p *reader, c *engine.Config) {
-	c.Dimensions = p.integer("EMBEDDING_DIMENSIONS", s.Dimensions)
-	c.Lambda = p.number("EMBEDDING_DECAY_LAMBDA", s.Lambda)
+	p.integer("EMBEDDING_DIMENSIONS", s.Dimensions, &c.Dimensions)
+	p.number("EMBEDDING_DECAY_LAMBDA", s.Lambda, &c.Lambda)
 	c.History = engine.History(s.History)
-	c.Weights = engine.Weights{
-		Search:   p.number("EMBEDDING_WEIGHT_SEARCH", s.WeightSearch),
-		View:     p.number("EMBEDDING_WEIGHT_VIEW", s.WeightView),
-		Click:    p.number("EMBEDDING_WEIGHT_CLICK", s.WeightClick),
-		Purchase: p.number("EMBEDDING_WEIGHT_PURCHASE", s.WeightPurchase),
-	}
-	c.Retention = p.seconds("IDEMPOTENCY_WINDOW", s.Idempotency)
+	p.number("EMBEDDING_WEIGHT_SEARCH", s.WeightSearch, &c.Weights.Search)
+	p.number("EMBEDDING_WEIGHT_VIEW", s.WeightView, &c.Weights.View)
+	p.number("EMBEDDING_WEIGHT_CLICK", s.WeightClick, &c.Weights.Click)
+	p.number("EMBEDDING_WEIGHT_PURCHASE", s.WeightPurchase, &c.Weights.Purchase)
+	p.seconds("IDEMPOTENCY_WINDOW", s.Idempotency, &c.Retention)
 }
 
 func (s Engine) readWindows(p *reader, c *shard.Config) {
 	c.Batching = s.Batching
-	c.Window = p.seconds("EMBEDDING_BATCH_WINDOW", s.Window)
-	c.MaxDelay = p.seconds("EMBEDDING_BATCH_MAX_DELAY", s.MaxDelay)
-	c.MaxSize = p.integer("EMBEDDING_BATCH_MAX_SIZE", s.MaxSize)
-	c.MaxHeld = p.integer("WORKER_PREFETCH", s.Prefetch)
-	if n := p.integer("WORKER_SHARDS", s.Shards); n != 0 {
-		c.Shards = n
-		c.Flushes = max(c.Flushes, 4)
+	p.seconds("EMBEDDING_BATCH_WINDOW", s.Window, &c.Window)
+	p.seconds("EMBEDDING_BATCH_MAX_DELAY", s.MaxDelay, &c.MaxDelay)
+	p.integer("EMBEDDING_BATCH_MAX_SIZE", s.MaxSize, &c.MaxSize)
+	p.integer("WORKER_PREFETCH", s.Prefetch, &c.MaxHeld)
+	shards := 0
+	p.integer("WORKER_SHARDS", s.Shards, &shards)
+	if shards != 0 {
+		c.Shards = shards
 	}
+	c.Flushes = max(c.Flushes, 4)
 }
 
 // divideMemory gives a quarter of the limit to held events and a quarter to the

@@ -63,16 +63,23 @@ func TestEnvironmentKeepsItsUnits(t *testing.T) {
 func TestEveryFaultAtOnce(t *testing.T) {
 	_, err := parse(t, map[string]string{
 		"EMBEDDING_DIMENSIONS": "many", "EMBEDDING_WEIGHT_VIEW": "x", "EMBEDDING_BATCH_WINDOW": "soon",
-		"WORKER_MEMORY_LIMIT": "lots", "WORKER_SHARDS": "1.5",
+		"WORKER_MEMORY_LIMIT": "lots", "WORKER_SHARDS": "1.5", "WORKER_MAX_RETRIES": "-1",
 	}).Config()
-	for _, name := range []string{"EMBEDDING_DIMENSIONS", "EMBEDDING_WEIGHT_VIEW", "EMBEDDING_BATCH_WINDOW", "WORKER_MEMORY_LIMIT", "WORKER_SHARDS"} {
+	names := []string{
+		"EMBEDDING_DIMENSIONS", "EMBEDDING_WEIGHT_VIEW", "EMBEDDING_BATCH_WINDOW", "WORKER_MEMORY_LIMIT",
+		"WORKER_SHARDS", "WORKER_MAX_RETRIES",
+	}
+	for _, name := range names {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is missing in: %v", name, err)
 		}
 	}
+	if n := len(strings.Split(err.Error(), "\n")); n != len(names) {
+		t.Errorf("%d faults reported, want %d: %v", n, len(names), err)
+	}
 	_, err = parse(t, map[string]string{
 		"EMBEDDING_DIMENSIONS": "0", "EMBEDDING_WEIGHT_VIEW": "-1", "EMBEDDING_BATCH_WINDOW": "0",
-		"WORKER_MEMORY_LIMIT": "512M", "WORKER_SHARDS": "-1", "WORKER_RETRY_DELAY": "0", "EMBEDDING_HISTORY": "x",
+		"WORKER_MEMORY_LIMIT": "512M", "WORKER_SHARDS": "-1", "WORKER_RETRY_DELAY": "0", "WORKER_MAX_RETRIES": "5", "EMBEDDING_HISTORY": "x",
 		"EMBEDDING_BATCH_MAX_SIZE": "5000",
 	}).Config()
 	for _, name := range []string{
@@ -95,13 +102,14 @@ func TestPrefetchFitsTheBudget(t *testing.T) {
 func TestBytes(t *testing.T) {
 	for text, want := range map[string]int64{"512M": 512 << 20, "512m": 512 << 20, "1G": 1 << 30, "64MiB": 64 << 20, "70000000": 70000000, "100KB": 100 << 10} {
 		var p reader
-		if got := p.bytes("X", text); got != want || p.err() != nil {
+		var got int64
+		if p.bytes("X", text, &got); got != want || p.err() != nil {
 			t.Errorf("%s is %d (%v), want %d", text, got, p.err(), want)
 		}
 	}
 	for _, text := range []string{"", "M", "-1M", "1.5G", "99999999G", "1T"} {
 		var p reader
-		if p.bytes("X", text); p.err() == nil {
+		if p.bytes("X", text, new(int64)); p.err() == nil {
 			t.Errorf("%q was read", text)
 		}
 	}
