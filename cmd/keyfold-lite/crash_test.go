@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/bench/oracle"
+	"keyfold/cmd/users"
 	"keyfold/engine"
 	"keyfold/source/sample"
 )
@@ -142,7 +143,7 @@ func exported(t *testing.T, data string) map[int32]*engine.Profile {
 	all := map[int32]*engine.Profile{}
 	decode := json.NewDecoder(bytes.NewReader([]byte(out)))
 	for {
-		var d document
+		var d users.Document
 		if err := decode.Decode(&d); err == io.EOF {
 			return all
 		} else if err != nil {

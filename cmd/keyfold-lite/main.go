@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/settings"
+	"keyfold/cmd/terminal"
 )
 
 // Exit codes.
@@ -123,4 +124,13 @@ type app struct {
 	json   bool
 	config settings.Config
 	log    *slog.Logger
+}
+
+// progress shows how far a job is, and stays out of the way of -o json.
+func (a *app) progress(what string, total int64, done func() int64) *terminal.Progress {
+	w := a.err
+	if a.json {
+		w = io.Discard
+	}
+	return terminal.NewProgress(w, what, total, done)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"keyfold/cmd/terminal"
 	"keyfold/shard"
 	"keyfold/source/sample"
 )
@@ -90,17 +91,17 @@ func (c *runCmd) finish(n *node, events int, began time.Time, interrupted bool, 
 }
 
 // input opens what the command line names; next is nil where it names nothing.
-func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *progress, err error) {
+func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *terminal.Progress, err error) {
 	switch {
 	case c.Events != "":
-		in, err := openInput(c.Events, a.in)
+		in, err := terminal.OpenInput(c.Events, a.in)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return in.next, in.close, newProgress(a, "folding "+in.name, in.size, in.read.Load), nil
+		return in.Next, in.Close, a.progress("folding "+in.Name, in.Size, in.Read), nil
 	case c.Sample > 0:
 		all := sample.Events(sample.DefaultConfig(c.Sample))
-		return bodies(all), func() error { return nil }, newProgress(a, "folding a sample", int64(len(all)), nil), nil
+		return bodies(all), func() error { return nil }, a.progress("folding a sample", int64(len(all)), nil), nil
 	default:
 		return nil, func() error { return nil }, nil, nil
 	}
@@ -113,7 +114,7 @@ func (c *runCmd) products(n *node) error {
 		_, err := importFile(n.ctx, n.app, n.file, c.Products, true)
 		return err
 	case c.Sample > 0:
-		_, err := importAll(n.ctx, n.app, n.file, sampleProducts(), newProgress(n.app, "embedding products", 0, nil), true)
+		_, err := importAll(n.ctx, n.app, n.file, sampleProducts(), n.progress("embedding products", 0, nil), true)
 		return err
 	default:
 		return nil
@@ -135,7 +136,7 @@ func (c *runCmd) catalogued(n *node) error {
 }
 
 // replay recovers what an earlier process left and folds the input.
-func (c *runCmd) replay(n *node, next source, bar *progress) (events int, interrupted bool, err error) {
+func (c *runCmd) replay(n *node, next source, bar *terminal.Progress) (events int, interrupted bool, err error) {
 	clock := shard.EventClock
 	if c.Realtime || next == nil {
 		clock = shard.WallClock
@@ -152,12 +153,12 @@ func (c *runCmd) replay(n *node, next source, bar *progress) (events int, interr
 	if next == nil {
 		return 0, false, nil
 	}
-	r := replay{node: n, next: next, progress: bar.at}
+	r := replay{node: n, next: next, progress: bar.At}
 	if c.Realtime {
 		r.pace = &pace{}
 	}
 	err = r.run(ctx)
-	bar.done()
+	bar.Done()
 	if err = c.fault(n, err); err != nil || n.ctx.Err() != nil {
 		return r.events, n.ctx.Err() != nil, err
 	}

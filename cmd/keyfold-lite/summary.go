@@ -5,13 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"keyfold/cmd/terminal"
+	"keyfold/cmd/users"
 	"keyfold/engine"
 )
 
@@ -33,7 +34,7 @@ type summary struct {
 	SkippedBy map[string]int64 `json:"skipped_by,omitempty"`
 	DeadBy    map[string]int64 `json:"dead_by,omitempty"`
 
-	example *portrait
+	example *users.Portrait
 }
 
 // summary adds up the run's figures.
@@ -76,7 +77,7 @@ func (n *node) summary(events int, took time.Duration) (*summary, error) {
 	}
 	busiest, err := n.file.BusiestUser(ctx)
 	if err == nil {
-		s.example, err = newPortrait(ctx, n.file.Reader, busiest, 5, 5)
+		s.example, err = portrait(ctx, n.file.Reader, busiest, 5, 5)
 	}
 	return s, err
 }
@@ -85,62 +86,46 @@ func (s *summary) print(a *app) error {
 	if a.json {
 		return json.NewEncoder(a.out).Encode(s)
 	}
-	w := &text{w: a.out}
-	w.line("%s events became %s profiles in %.1f s.", number(int64(s.Events)+s.Recovered), number(s.Users), s.Seconds)
-	w.line("")
-	w.row("events", int64(s.Events), "read")
+	w := &terminal.Text{W: a.out}
+	w.Line("%s events became %s profiles in %.1f s.", terminal.Number(int64(s.Events)+s.Recovered), terminal.Number(s.Users), s.Seconds)
+	w.Line("")
+	w.Row("events", int64(s.Events), "read")
 	if s.Recovered > 0 {
-		w.row("recovered", s.Recovered, "left over from a run that was stopped")
+		w.Row("recovered", s.Recovered, "left over from a run that was stopped")
 	}
-	w.row("folded", s.Folded, "into their users' profiles")
-	w.row("duplicate", s.Duplicate, "message ids seen before: folded once")
-	w.row("skipped", s.Skipped, reasons(s.SkippedBy))
-	w.row("dead", s.Dead, reasons(s.DeadBy))
+	w.Row("folded", s.Folded, "into their users' profiles")
+	w.Row("duplicate", s.Duplicate, "message ids seen before: folded once")
+	w.Row("skipped", s.Skipped, reasons(s.SkippedBy))
+	w.Row("dead", s.Dead, reasons(s.DeadBy))
 	if s.Pending > 0 {
-		w.row("pending", s.Pending, "not settled yet: the next run takes them up")
+		w.Row("pending", s.Pending, "not settled yet: the next run takes them up")
 	}
-	w.row("batches", s.Batches, fmt.Sprintf("one user's window each, %.1f events a batch", ratio(s.Folded, s.Batches)))
-	w.row("writes", s.Writes, fmt.Sprintf("%s saved against one write per event (%.0f %%)",
-		number(s.Folded-s.Writes), 100*ratio(s.Folded-s.Writes, s.Folded)))
+	w.Row("batches", s.Batches, fmt.Sprintf("one user's window each, %.1f events a batch", ratio(s.Folded, s.Batches)))
+	w.Row("writes", s.Writes, fmt.Sprintf("%s saved against one write per event (%.0f %%)",
+		terminal.Number(s.Folded-s.Writes), 100*ratio(s.Folded-s.Writes, s.Folded)))
 	if s.example != nil {
-		w.line("")
-		s.example.print(w)
+		w.Line("")
+		s.example.Print(w)
 		s.next(w)
 	}
-	return w.err
+	return w.Err
 }
 
 // next says what to try next, with this user's own ids.
-func (s *summary) next(w *text) {
+func (s *summary) next(w *terminal.Text) {
 	program := "keyfold-lite"
 	if strings.Contains(os.Args[0], "go-build") {
 		program = "go run ./cmd/keyfold-lite"
 	}
-	user := s.example.profile.UserID
-	w.line("")
-	w.line("Try next:")
-	w.line("  %s user show %d", program, user)
-	w.line("  %s user export profiles.ndjson", program)
-	w.line("  %s serve        and from another terminal:", program)
-	w.line(`  curl -H 'Content-Type: application/json' http://127.0.0.1:7080/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,
+	user := s.example.Profile.UserID
+	w.Line("")
+	w.Line("Try next:")
+	w.Line("  %s user show %d", program, user)
+	w.Line("  %s user export profiles.ndjson", program)
+	w.Line("  %s serve        and from another terminal:", program)
+	w.Line(`  curl -H 'Content-Type: application/json' http://127.0.0.1:7080/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,
 		user, time.Now().UTC().Format(time.RFC3339))
-	w.line("  %s --events YOUR.ndjson --products PRODUCTS.ndjson --data OTHER-FOLDER", program)
-}
-
-// text writes lines and keeps the first error.
-type text struct {
-	w   io.Writer
-	err error
-}
-
-func (t *text) line(format string, args ...any) {
-	if t.err == nil {
-		_, t.err = fmt.Fprintf(t.w, format+"\n", args...)
-	}
-}
-
-func (t *text) row(name string, n int64, what string) {
-	t.line("  %-10s %12s  %s", name, number(n), what)
+	w.Line("  %s --events YOUR.ndjson --products PRODUCTS.ndjson --data OTHER-FOLDER", program)
 }
 
 // reasons lists counts by reason, most frequent first.
@@ -149,21 +134,9 @@ func reasons(by map[string]int64) string {
 		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
 	})
 	for i, name := range names {
-		names[i] = name + " " + number(by[name])
+		names[i] = name + " " + terminal.Number(by[name])
 	}
 	return strings.Join(names, ", ")
-}
-
-// number groups digits by thousands.
-func number(n int64) string {
-	if n < 0 {
-		return "-" + number(-n)
-	}
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 func ratio(a, b int64) float64 {

@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
+	"keyfold/cmd/terminal"
+	"keyfold/cmd/users"
 	"keyfold/sink/sqlite"
+	"keyfold/source/inbox"
 )
 
 type userCmd struct {
@@ -41,19 +41,35 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	p, err := newPortrait(a.ctx, file, c.ID, c.Near, c.Events)
+	p, err := portrait(a.ctx, file, c.ID, c.Near, c.Events)
 	if err != nil {
 		return err
 	}
-	if p.profile == nil {
+	if p.Profile == nil {
 		return fmt.Errorf("user %d has no profile in %s", c.ID, a.data)
 	}
 	if a.json {
-		return json.NewEncoder(a.out).Encode(p.document())
+		return json.NewEncoder(a.out).Encode(p.JSON())
 	}
-	w := &text{w: a.out}
-	p.print(w)
-	return w.err
+	w := &terminal.Text{W: a.out}
+	p.Print(w)
+	return w.Err
+}
+
+// portrait reads a user's profile and what the inbox knows of the user.
+func portrait(ctx context.Context, file *sqlite.Reader, user int32, near, last int) (*users.Portrait, error) {
+	stored, err := inbox.Last(ctx, file, user, last)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]users.Event, len(stored))
+	for i := range stored {
+		if events[i].Event, err = stored[i].Event(); err != nil {
+			return nil, err
+		}
+		events[i].State = stored[i].State.String()
+	}
+	return users.NewPortrait(ctx, file, user, near, events)
 }
 
 // exportCmd writes every profile.
@@ -61,7 +77,7 @@ type exportCmd struct {
 	File string `arg:"" optional:"" default:"-" help:"Where to; - is standard output."`
 }
 
-// Run writes the profiles, ordered by user_id. A file is complete or not there.
+// Run writes the profiles, ordered by user_id.
 func (c *exportCmd) Run(a *app) error {
 	file, err := openFile(a)
 	if err != nil {
@@ -69,29 +85,7 @@ func (c *exportCmd) Run(a *app) error {
 	}
 	defer file.Close()
 	if c.File == "-" {
-		return export(a.ctx, file, a.out)
+		return users.Export(a.out, file.AllProfiles(a.ctx))
 	}
-	part, err := os.CreateTemp(filepath.Dir(c.File), ".export-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(part.Name()) // gone already where it was renamed
-	if err := errors.Join(export(a.ctx, file, part), part.Chmod(0o644), part.Sync(), part.Close()); err != nil {
-		return err
-	}
-	return os.Rename(part.Name(), c.File)
-}
-
-func export(ctx context.Context, file *sqlite.Reader, to io.Writer) error {
-	w := bufio.NewWriterSize(to, 1<<20)
-	encode := json.NewEncoder(w)
-	for p, err := range file.AllProfiles(ctx) {
-		if err != nil {
-			return err
-		}
-		if err := encode.Encode(documentOf(p)); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
+	return users.ExportFile(c.File, file.AllProfiles(a.ctx))
 }

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bufio"
@@ -13,21 +13,22 @@ import (
 	"keyfold/engine"
 )
 
-// input is a stream of NDJSON lines, plain or gzip.
-type input struct {
-	name  string
-	size  int64 // bytes of the file, 0 where it is not known
+// Input is a stream of NDJSON lines, plain or gzip.
+type Input struct {
+	Name  string
+	Size  int64 // bytes of the file, 0 where it is not known
+	Lines *bufio.Reader
+
 	read  atomic.Int64
-	lines *bufio.Reader
 	close func() error
 }
 
-// openInput opens a file, or standard input for "-".
-func openInput(path string, stdin io.Reader) (*input, error) {
-	in := &input{name: path, close: func() error { return nil }}
+// OpenInput opens a file, or standard input for "-".
+func OpenInput(path string, stdin io.Reader) (*Input, error) {
+	in := &Input{Name: path, close: func() error { return nil }}
 	source := stdin
 	if path == "-" {
-		in.name = "standard input"
+		in.Name = "standard input"
 	} else {
 		f, err := os.Open(path)
 		if err != nil {
@@ -35,7 +36,7 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 		}
 		in.close = f.Close
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			in.size = info.Size()
+			in.Size = info.Size()
 		}
 		source = f
 	}
@@ -44,13 +45,19 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 	if magic, err := plain.Peek(2); err == nil && bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unzipped, err := gzip.NewReader(plain)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", in.name, err), in.close())
+			return nil, errors.Join(fmt.Errorf("%s: %w", in.Name, err), in.close())
 		}
 		plain = bufio.NewReaderSize(unzipped, 256<<10)
 	}
-	in.lines = plain
+	in.Lines = plain
 	return in, nil
 }
+
+// Read returns how many bytes of the file were read.
+func (in *Input) Read() int64 { return in.read.Load() }
+
+// Close closes the file.
+func (in *Input) Close() error { return in.close() }
 
 type counted struct {
 	io.Reader
@@ -63,17 +70,17 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next returns the next line that is not blank, without its end, or io.EOF. The
+// Next returns the next line that is not blank, without its end, or io.EOF. The
 // line is the caller's. One that is too long to be an event is cut right behind
 // the limit, so that it is refused for its length and never held.
-func (in *input) next() ([]byte, error) {
+func (in *Input) Next() ([]byte, error) {
 	for {
 		line, err := in.line()
 		if body := bytes.TrimSpace(line); len(body) > 0 {
 			return bytes.Clone(body), nil
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("%s is cut off: what was read is kept; run it again with the whole file", in.name)
+			return nil, fmt.Errorf("%s is cut off: what was read is kept; run it again with the whole file", in.Name)
 		}
 		if err != nil {
 			return nil, err
@@ -81,14 +88,14 @@ func (in *input) next() ([]byte, error) {
 	}
 }
 
-func (in *input) line() ([]byte, error) {
-	line, err := in.lines.ReadSlice('\n')
+func (in *Input) line() ([]byte, error) {
+	line, err := in.Lines.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err
 	}
 	cut := bytes.Clone(line[:engine.MaxBodyBytes+1])
 	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = in.lines.ReadSlice('\n')
+		_, err = in.Lines.ReadSlice('\n')
 	}
 	return cut, err
 }

@@ -1,4 +1,4 @@
-package main
+package users
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"keyfold/engine"
 )
 
-// document is a profile in the field names of the document store. The ids that
+// Document is a profile in the field names of the document store. The ids that
 // were folded are the store's own business; only their floor is shown.
-type document struct {
+type Document struct {
 	UserID         int32      `json:"user_id"`
 	Embedding      []float64  `json:"embedding,omitempty"`
 	DimensionCount int        `json:"dimension_count,omitempty"`
@@ -25,8 +25,9 @@ type document struct {
 	ErasedAt       *time.Time `json:"erased_at,omitempty"`
 }
 
-func documentOf(p *engine.Profile) document {
-	return document{
+// DocumentOf returns the document of a profile.
+func DocumentOf(p *engine.Profile) Document {
+	return Document{
 		UserID:         p.UserID,
 		Embedding:      p.Vector,
 		DimensionCount: len(p.Vector),

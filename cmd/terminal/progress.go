@@ -1,0 +1,56 @@
+package terminal
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Progress shows how far a job is: on a terminal only.
+type Progress struct {
+	bar   *progressbar.ProgressBar // nil: shows nothing
+	steps func() int64             // nil: At is told
+}
+
+// NewProgress starts a bar of total steps on w, a spinner where total is 0. Where
+// done is not nil it tells the steps done, otherwise At does. Nothing is shown
+// where w is no terminal.
+func NewProgress(w io.Writer, what string, total int64, done func() int64) *Progress {
+	p := &Progress{steps: done}
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return p
+	}
+	if total == 0 {
+		total = -1 // a spinner
+	}
+	p.bar = progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(f),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(30),
+		progressbar.OptionClearOnFinish())
+	return p
+}
+
+// At shows that n items are done.
+func (p *Progress) At(n int) {
+	if p.bar == nil {
+		return
+	}
+	done := int64(n)
+	if p.steps != nil {
+		done = p.steps()
+	}
+	_ = p.bar.Set64(done)
+}
+
+// Done clears the bar.
+func (p *Progress) Done() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

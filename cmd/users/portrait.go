@@ -1,0 +1,150 @@
+// Package users shows and exports profiles, whatever store they are in.
+package users
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"keyfold/cmd/terminal"
+	"keyfold/engine"
+	"keyfold/source/catalog"
+)
+
+// Store is what a portrait is read from.
+type Store interface {
+	Load(ctx context.Context, users []int32) ([]*engine.Profile, error)
+	Products(ctx context.Context, ids []int32) ([]engine.Product, error)
+	AllProducts(ctx context.Context) iter.Seq2[engine.Product, error]
+}
+
+// Event is one of the last things a user did, and where it stands.
+type Event struct {
+	engine.Event
+	State string
+}
+
+// Portrait is a profile a person can look at: its figures, what its user did
+// last where that is known, and the products it is nearest to.
+type Portrait struct {
+	Profile *engine.Profile // nil: the user has none
+	near    []catalog.Neighbour
+	events  []Event
+	names   map[int32]engine.Product // of the events' products
+}
+
+// NewPortrait reads a user's profile and the near products nearest to it.
+func NewPortrait(ctx context.Context, store Store, user int32, near int, events []Event) (*Portrait, error) {
+	profiles, err := store.Load(ctx, []int32{user})
+	if err != nil {
+		return nil, err
+	}
+	p := &Portrait{Profile: profiles[0], events: events, names: map[int32]engine.Product{}}
+	if p.Profile == nil {
+		return p, nil
+	}
+	var ids []int32
+	for i := range events {
+		if id := events[i].ProductID; id != 0 && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 {
+		products, err := store.Products(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, product := range products {
+			p.names[product.ID] = product
+		}
+	}
+	if !p.Profile.Erased() {
+		p.near, err = catalog.Nearest(ctx, p.Profile.Vector, store.AllProducts(ctx), near)
+	}
+	return p, err
+}
+
+// Print writes the portrait as text.
+func (p *Portrait) Print(w *terminal.Text) {
+	f := p.Profile
+	if f.Erased() {
+		w.Line("user %d was erased %s", f.UserID, f.ErasedAt.Time().Format(time.DateTime))
+		return
+	}
+	w.Line("user %d: %s events in %s writes, the last a %s on %s", f.UserID, terminal.Number(f.EventCount), terminal.Number(int64(f.Version)),
+		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
+	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
+	if len(p.near) > 0 {
+		w.Line("  nearest products (cosine)")
+	}
+	for _, n := range p.near {
+		w.Line("    %6.3f  %s", n.Cosine, title(n.Product))
+	}
+	if len(p.events) > 0 {
+		w.Line("  last events")
+	}
+	for _, e := range p.events {
+		w.Line("    %s  %-16s  %-10s  %s", e.OccurredAt.Time().Format(time.DateTime), e.Type, e.State, p.reference(&e.Event))
+	}
+}
+
+func (p *Portrait) reference(e *engine.Event) string {
+	if e.Type == engine.Search {
+		return fmt.Sprintf("%q", e.Phrase)
+	}
+	product, ok := p.names[e.ProductID]
+	if !ok {
+		return fmt.Sprintf("product %d", e.ProductID)
+	}
+	return title(product)
+}
+
+func title(p engine.Product) string {
+	name := fmt.Sprintf("product %d", p.ID)
+	if p.Name != "" {
+		name = p.Name
+	}
+	if p.Category != "" {
+		name += "  (" + p.Category + ")"
+	}
+	return name
+}
+
+// shown is a portrait for -o json.
+type shown struct {
+	Document
+	LastEvents []shownEvent   `json:"last_events,omitempty"`
+	Nearest    []shownProduct `json:"nearest_products"`
+}
+
+type shownEvent struct {
+	OccurredAt   time.Time `json:"occurred_at"`
+	EventType    string    `json:"event_type"`
+	SearchPhrase string    `json:"search_phrase,omitempty"`
+	ProductID    int32     `json:"product_id,omitempty"`
+	MessageID    string    `json:"message_id"`
+	State        string    `json:"state"`
+}
+
+type shownProduct struct {
+	ProductID   int32   `json:"product_id"`
+	ProductName string  `json:"product_name,omitempty"`
+	Category    string  `json:"category,omitempty"`
+	Cosine      float64 `json:"cosine"`
+}
+
+// JSON returns the portrait as it is printed with -o json.
+func (p *Portrait) JSON() any {
+	s := shown{Document: DocumentOf(p.Profile), Nearest: []shownProduct{}}
+	for _, e := range p.events {
+		s.LastEvents = append(s.LastEvents, shownEvent{
+			e.OccurredAt.Time(), e.Type.String(), e.Phrase, e.ProductID, e.MessageID, e.State,
+		})
+	}
+	for _, n := range p.near {
+		s.Nearest = append(s.Nearest, shownProduct{n.Product.ID, n.Product.Name, n.Product.Category, n.Cosine})
+	}
+	return s
+}
