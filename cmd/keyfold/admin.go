@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"keyfold/engine"
+	"keyfold/shard"
+)
+
+// admin serves /metrics, /livez and /readyz.
+type admin struct {
+	server *http.Server
+	served chan error
+	addr   net.Addr
+}
+
+func startAdmin(addr string, w *worker, log *slog.Logger) (*admin, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("ADMIN_ADDR: %w (another address, or port 0 for any free one)", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
+	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
+		if err := w.ready(); err != nil {
+			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(rw, "ok")
+	})
+	mux.HandleFunc("GET /metrics", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		w.writeMetrics(rw)
+		metrics.WriteProcessMetrics(rw)
+	})
+	a := &admin{
+		server: &http.Server{
+			Handler:           mux,
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       10 * time.Second,
+			WriteTimeout:      30 * time.Second,
+			IdleTimeout:       time.Minute,
+		},
+		served: make(chan error, 1),
+		addr:   listener.Addr(),
+	}
+	go func() { a.served <- a.server.Serve(listener) }()
+	log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
+	return a, nil
+}
+
+func (a *admin) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	err := a.server.Shutdown(ctx)
+	if served := <-a.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
+
+var errStarting = errors.New("starting: waiting for the store")
+
+// ready returns nil while events are consumed, and otherwise why not.
+func (w *worker) ready() error {
+	if w.ways() == nil {
+		return errStarting
+	}
+	if err := w.faults.err(); err != nil {
+		return err
+	}
+	return w.consumer.Ready()
+}
+
+// writeMetrics writes what the rooms have counted, in Prometheus's text format.
+func (w *worker) writeMetrics(to io.Writer) {
+	p := w.ways()
+	if p == nil {
+		return
+	}
+	count := func(name string, n int64) { metrics.WriteCounterUint64(to, name, uint64(max(0, n))) }
+	gauge := func(name string, n int64) { metrics.WriteGaugeUint64(to, name, uint64(max(0, n))) }
+
+	t := p.pipeline.Taste.Stats()
+	for o := engine.Folded; o <= engine.Hold; o++ {
+		count(fmt.Sprintf(`keyfold_events_total{outcome=%q}`, o), t.Of(o))
+	}
+	count("keyfold_batches_total", t.Batches.Load())
+	count("keyfold_profile_writes_total", t.Writes.Load())
+	count("keyfold_profile_reads_total", t.Reads.Load())
+	count("keyfold_profile_cache_hits_total", t.Hits.Load())
+	count("keyfold_conflicts_total", t.Conflicts.Load())
+	count("keyfold_unknown_outcomes_total", t.Unknowns.Load())
+	count("keyfold_store_failures_total", t.Failures.Load())
+	count("keyfold_stale_profiles_total", t.Stale.Load())
+
+	s := p.pipeline.Router.Stats()
+	for _, trigger := range shard.Triggers() {
+		count(fmt.Sprintf(`keyfold_windows_closed_total{trigger=%q}`, trigger), int64(s.Closed[trigger]))
+	}
+	count("keyfold_flushes_total", int64(s.Flushes))
+	gauge("keyfold_flushes_running", int64(s.Running))
+	gauge("keyfold_open_windows", int64(s.OpenWindows))
+	gauge("keyfold_held_events", int64(s.HeldItems))
+	gauge("keyfold_held_bytes", s.HeldBytes)
+
+	c := &p.consumer.Stats
+	count("keyfold_rabbitmq_connects_total", c.Connects.Load())
+	gauge("keyfold_rabbitmq_connected", c.Connected.Load())
+	count("keyfold_rabbitmq_delivered_total", c.Delivered.Load())
+	count("keyfold_rabbitmq_redelivered_total", c.Redelivered.Load())
+	count("keyfold_rabbitmq_acked_total", c.Acked.Load())
+	gauge("keyfold_rabbitmq_unacked", c.Unacked.Load())
+	count("keyfold_rabbitmq_stale_settlements_total", c.Stale.Load())
+	count("keyfold_malformed_total", c.Malformed.Load())
+	count("keyfold_dead_letters_total", c.DeadLetters.Load())
+	count("keyfold_retries_total", c.Retried.Load())
+	gauge("keyfold_rabbitmq_publisher_blocked", p.publisher.Stats.Blocked.Load())
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/rabbit/rabbittest"
+	"keyfold/source/sample"
+)
+
+// kills returns how often a worker is killed in one run of the test.
+func kills() int {
+	if os.Getenv("KEYFOLD_SOAK") != "" {
+		return 200
+	}
+	return 20
+}
+
+// process starts `work` as a process of its own.
+func (s *stack) process(t *testing.T, args ...string) (d *daemon, kill func()) {
+	t.Helper()
+	program := exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
+	program.Env = append(os.Environ(), asProgram+"=1")
+	log := &lockedBuffer{}
+	program.Stderr = log
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d = &daemon{t: t, log: log}
+	d.ready()
+	return d, func() {
+		if err := program.Process.Kill(); err != nil {
+			t.Fatalf("the worker had ended by itself: %s", log)
+		}
+		if err := program.Wait(); err == nil {
+			t.Fatalf("the worker had ended by itself: %s", log)
+		}
+	}
+}
+
+// kill -9 of the worker, each time in the middle of open windows and flushes
+// under way: at the end every profile is the oracle's and the queue is empty.
+func TestKill9(t *testing.T) {
+	s := newStack(t)
+	bodies := sample.Events(sample.DefaultConfig(1200))
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	kills := kills()
+	redelivered := int64(0)
+	for i := range kills {
+		from, to := len(bodies)*i/kills, len(bodies)*(i+1)/kills
+		d, kill := s.process(t, "--batch-window=0.5")
+		s.publish(t, bodies[from:to]...)
+		time.Sleep(time.Duration(r.IntN(800)) * time.Millisecond)
+		redelivered += d.metric("keyfold_rabbitmq_redelivered_total")
+		kill()
+	}
+	if redelivered == 0 {
+		t.Error("no kill left anything to deliver again: the test proves nothing")
+	}
+	d := s.work(t, quick).ready()
+	s.settled(t, s.expect(t, bodies))
+	eventually(t, "all is acknowledged", func() error {
+		if n := d.metric("keyfold_rabbitmq_unacked"); n != 0 {
+			return fmt.Errorf("%d messages are not acknowledged", n)
+		}
+		return nil
+	})
+	t.Logf("%d kills; %d messages were delivered again", kills, redelivered)
+	d.stop()
+	s.emptied(t)
+}
+
+// A broker that dies in mid-window and comes back: the worker goes on by
+// itself, what it held is delivered again, and nothing is folded twice.
+func TestBrokerRestartInMidWindow(t *testing.T) {
+	broker := rabbittest.Start(t)
+	s := &stack{dsn: broker.DSN("/"), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	d := s.work(t, "--batch-window=3").ready()
+	bodies := sample.Events(sample.DefaultConfig(40))
+	half := len(bodies) / 2
+	s.publish(t, bodies[:half]...)
+	eventually(t, "windows are open", func() error {
+		if n := d.metric("keyfold_open_windows"); n < 1 {
+			return fmt.Errorf("%d open windows", n)
+		}
+		return nil
+	})
+	broker.Kill()
+	broker.Restart(t)
+	d.ready()
+	s.publish(t, bodies[half:]...)
+	s.settled(t, s.expect(t, bodies))
+	if n := d.metric("keyfold_rabbitmq_connects_total"); n < 2 {
+		t.Errorf("%d connects: the broker's death was not noticed", n)
+	}
+	d.stop()
+	s.emptied(t)
+}
+
+// A store that is killed in mid-window and comes back with what it had
+// acknowledged: events are held meanwhile, nothing is dead-lettered.
+func TestStoreKilledInMidWindow(t *testing.T) {
+	broker := rabbittest.Shared(t)
+	data := filepath.Join(t.TempDir(), "journal")
+	server := startStore(t, "127.0.0.1:0", data)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.uri, products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	d := s.work(t, quick).ready()
+	bodies := sample.Events(sample.DefaultConfig(60))
+	third := len(bodies) / 3
+	s.publish(t, bodies[:third]...)
+	server.kill()
+	s.publish(t, bodies[third:2*third]...)
+	eventually(t, "the store is missed", func() error {
+		if n := d.metric("keyfold_store_failures_total"); n < 1 {
+			return fmt.Errorf("%d failures", n)
+		}
+		return nil
+	})
+	server = startStore(t, server.addr, data)
+	s.publish(t, bodies[2*third:]...)
+	s.settled(t, s.expect(t, bodies))
+	if n := d.metric("keyfold_dead_letters_total"); n != 0 {
+		t.Errorf("%d events were dead-lettered by the store's absence", n)
+	}
+	d.stop()
+	s.emptied(t)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/catalog"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/rabbittest"
+)
+
+// Real event logs, where there are some (folders below KEYFOLD_TEST_DATA), over
+// RabbitMQ into the store: whatever the shards, the batching and the number of
+// workers, the same profiles. The start of each log, and in the soak all of it.
+func TestRealLogs(t *testing.T) {
+	if os.Getenv("KEYFOLD_TEST_DATA") == "" {
+		return
+	}
+	files, err := filepath.Glob(filepath.Join(os.Getenv("KEYFOLD_TEST_DATA"), "*", "events.ndjson.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		bodies, products := readLog(t, file)
+		for _, shards := range []int{1, 4, 32} {
+			for _, batching := range []bool{true, false} {
+				workers := 1
+				if shards == 4 {
+					workers = 3
+				}
+				name := fmt.Sprintf("%s/shards=%d/batching=%v/workers=%d", filepath.Base(filepath.Dir(file)), shards, batching, workers)
+				t.Run(name, func(t *testing.T) { foldLog(t, bodies, products, shards, batching, workers) })
+			}
+		}
+	}
+}
+
+func foldLog(t *testing.T, bodies [][]byte, products []engine.Product, shards int, batching bool, workers int) {
+	broker := rabbittest.Shared(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: products, history: engine.Mass}
+	s.setUp(t)
+	args := []string{quick, fmt.Sprintf("--shards=%d", shards)}
+	if !batching {
+		args = append(args, "--no-batch-enabled")
+	}
+	daemons := make([]*daemon, workers)
+	for i := range daemons {
+		daemons[i] = s.work(t, args...).ready()
+	}
+	s.publish(t, bodies...)
+	o := s.expect(t, bodies)
+	s.settled(t, o)
+	dead := 0
+	for _, n := range o.Dead {
+		dead += n
+	}
+	eventually(t, "malformed events are dead-lettered", func() error {
+		if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != dead {
+			return fmt.Errorf("%d dead letters, want %d", n, dead)
+		}
+		return nil
+	})
+	writes, conflicts := int64(0), int64(0)
+	for _, d := range daemons {
+		writes += d.metric("keyfold_profile_writes_total")
+		conflicts += d.metric("keyfold_conflicts_total")
+		d.stop()
+	}
+	s.emptied(t)
+	t.Logf("%d events: folded %d, repeated %d, dead %d; %d users, %d writes, %d conflicts",
+		o.Bodies, o.Folded, o.Repeated, dead, len(o.Users), writes, conflicts)
+}
+
+// logStart is how much of a log is folded outside the soak.
+const logStart = 3000
+
+func readLog(t *testing.T, path string) (bodies [][]byte, products []engine.Product) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(unzipped)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() && (len(bodies) < logStart || os.Getenv("KEYFOLD_SOAK") != "") {
+		bodies = append(bodies, append([]byte(nil), lines.Bytes()...))
+	}
+	p, err := os.Open(filepath.Join(filepath.Dir(path), "products.ndjson.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for product, err := range catalog.ReadProducts(p) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		products = append(products, product)
+	}
+	return bodies, products
+}

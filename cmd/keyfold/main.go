@@ -1,0 +1,134 @@
+// Command keyfold is the daemon and the tools around it: events from RabbitMQ
+// become profiles in MongoDB.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"keyfold/cmd/settings"
+	"keyfold/cmd/terminal"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal shuts down in order; a second one ends at once.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// streams are what the program reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// cli is the command line: global settings, then commands.
+type cli struct {
+	Output    string           `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
+	LogLevel  slog.Level       `name:"log-level" env:"LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat string           `name:"log-format" env:"LOG_FORMAT" enum:"json,text" default:"json" help:"json or text."`
+	Servers   settings.Servers `embed:""`
+	Settings  settings.Engine  `embed:""`
+
+	Work     workCmd     `cmd:"" help:"The daemon: consume, fold, write, acknowledge."`
+	Setup    setupCmd    `cmd:"" help:"Create queues, collections and indexes; changes nothing that is there."`
+	Products productsCmd `cmd:"" help:"The product catalogue."`
+	User     userCmd     `cmd:"" help:"Profiles."`
+}
+
+const description = `Keeps one vector per user fresh: user events from RabbitMQ, profiles in MongoDB.
+
+Examples:
+  keyfold setup                      queues, collections, indexes; idempotent
+  EMBEDDER=hash keyfold work         the daemon
+  keyfold products import shop.ndjson --embed
+  keyfold user show 17
+  keyfold user forget 17
+
+Every flag is also an environment variable; the README lists them.`
+
+// run is the program: it returns the exit code.
+func run(ctx context.Context, args []string, s streams) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("keyfold"), kong.Description(description),
+		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+	if err != nil {
+		return report(s, err, exitFailure)
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited // --help was answered
+	}
+	if err != nil {
+		return report(s, fmt.Errorf("%w (see keyfold --help)", err), exitUsage)
+	}
+	config, engineErr := c.Settings.Config()
+	if err := errors.Join(engineErr, c.Servers.Check()); err != nil {
+		return report(s, fmt.Errorf("settings:\n%w", err), exitUsage)
+	}
+	config.Taste.Model = c.Servers.ModelName()
+	config.Limit()
+	return report(s, command.Run(&app{
+		ctx:     ctx,
+		streams: s,
+		json:    c.Output == "json",
+		servers: c.Servers,
+		config:  config,
+		log:     newLog(s.err, c.LogFormat, c.LogLevel),
+	}), exitFailure)
+}
+
+func newLog(w io.Writer, format string, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "text" {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// report prints an error and returns its exit code, or 0 for none.
+func report(s streams, err error, code int) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(s.err, "keyfold: %v\n", err)
+	return code
+}
+
+// app is what every command works with.
+type app struct {
+	streams
+	ctx     context.Context //nolint:containedctx // a program's, from main to its commands
+	json    bool
+	servers settings.Servers
+	config  settings.Config
+	log     *slog.Logger
+}
+
+// progress shows how far a job is, and stays out of the way of -o json.
+func (a *app) progress(what string, total int64, done func() int64) *terminal.Progress {
+	w := a.err
+	if a.json {
+		w = io.Discard
+	}
+	return terminal.NewProgress(w, what, total, done)
+}

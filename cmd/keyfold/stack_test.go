@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keyfold/bench/oracle"
+	"keyfold/engine"
+	"keyfold/sink/mongodb"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/rabbittest"
+	"keyfold/source/sample"
+	"keyfold/source/vector"
+)
+
+// asProgram makes the test binary be keyfold, so that a test can kill it.
+const asProgram = "KEYFOLD_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	rabbittest.Main(m)
+}
+
+// dimensions are few, so that the race detector does not make days of it.
+const dimensions = 64
+
+// stack is a broker's virtual host and a store, set up, with the sample shop's
+// products.
+type stack struct {
+	dsn      string
+	mongo    string
+	products []engine.Product
+	history  engine.History
+}
+
+func newStack(t *testing.T) *stack {
+	t.Helper()
+	broker := rabbittest.Shared(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	return s
+}
+
+// setUp runs `setup` and imports the products, through the commands.
+func (s *stack) setUp(t *testing.T) {
+	t.Helper()
+	if code, _, errs := s.run(t, "", "setup"); code != 0 {
+		t.Fatalf("setup: %s", errs)
+	}
+	var lines strings.Builder
+	encode := json.NewEncoder(&lines)
+	for _, p := range s.products {
+		if err := encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, errs := s.run(t, lines.String(), "products", "import", "-", "--embed"); code != 0 {
+		t.Fatalf("products import: %s", errs)
+	}
+}
+
+// flags point a command at the stack.
+func (s *stack) flags(args ...string) []string {
+	return append([]string{
+		"--rabbitmq-dsn", s.dsn, "--mongodb-uri", s.mongo, "--admin-addr", "127.0.0.1:0", "--embedder", "hash",
+		"--history", string(s.history), fmt.Sprintf("--dimensions=%d", dimensions),
+	}, args...)
+}
+
+// run runs a command to its end in this process.
+func (s *stack) run(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), append(args, s.flags()...), streams{strings.NewReader(stdin), &o, &e})
+	return code, o.String(), e.String()
+}
+
+// daemon is a `work` in this process.
+type daemon struct {
+	t    *testing.T
+	log  *lockedBuffer
+	stop func() int // tells it to stop and returns its exit code
+}
+
+// work starts a worker and stops it at the test's end.
+func (s *stack) work(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &daemon{t: t, log: &lockedBuffer{}}
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, append([]string{"work"}, s.flags(args...)...), streams{strings.NewReader(""), io.Discard, d.log})
+	}()
+	d.stop = sync.OnceValue(func() int {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if code := d.stop(); code != 0 && !t.Failed() {
+			t.Errorf("the worker ended with %d:\n%s", code, d.log)
+		}
+	})
+	return d
+}
+
+var adminAddr = regexp.MustCompile(`"admin endpoint","addr":"([^"]+)"`)
+
+// get asks the admin endpoint.
+func (d *daemon) get(path string) (int, string) {
+	d.t.Helper()
+	found := adminAddr.FindStringSubmatch(d.log.String())
+	if found == nil {
+		return 0, ""
+	}
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + found[1] + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(body)
+}
+
+// ready waits until the worker consumes.
+func (d *daemon) ready() *daemon {
+	d.t.Helper()
+	eventually(d.t, "the worker is ready", func() error {
+		if code, body := d.get("/readyz"); code != http.StatusOK {
+			return fmt.Errorf("%d %s\n%s", code, body, d.log)
+		}
+		return nil
+	})
+	return d
+}
+
+// metric reads one number from /metrics.
+func (d *daemon) metric(name string) (n int64) {
+	d.t.Helper()
+	_, body := d.get("/metrics")
+	for line := range strings.Lines(body) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			fmt.Sscan(rest, &n)
+			return n
+		}
+	}
+	return -1
+}
+
+// eventually polls until what holds, generously: it says what is wrong and never
+// how long something took.
+func eventually(t *testing.T, what string, holds func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
+		if err = holds(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("not within a minute: %s: %v", what, err)
+}
+
+// publish sends bodies as the shop's publisher does. A body that is no event is
+// sent under the routing key of a search.
+func (s *stack) publish(t *testing.T, bodies ...[]byte) {
+	t.Helper()
+	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	defer p.Close(ctx)
+	names := rabbit.DefaultNames()
+	messages := make([]rabbit.Message, len(bodies))
+	for i, body := range bodies {
+		e, err := engine.ParseEvent(body, time.Now())
+		if err != nil {
+			e = engine.Event{Type: engine.Search, MessageID: fmt.Sprint("malformed ", i)}
+		}
+		messages[i] = names.EventMessage(body, &e)
+	}
+	for len(messages) > 0 {
+		n := min(1000, len(messages))
+		for i, err := range p.Publish(ctx, messages[:n]) {
+			if err != nil {
+				t.Fatalf("publish %s: %v", messages[i].Body, err)
+			}
+		}
+		messages = messages[n:]
+	}
+}
+
+// open reads the store past the daemon.
+func (s *stack) open(t *testing.T) *mongodb.Store {
+	t.Helper()
+	c := mongodb.DefaultConfig()
+	c.URI, c.Dimensions, c.History, c.Model = s.mongo, dimensions, s.history, vector.HashModel
+	store, err := mongodb.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// profiles reads all of the store.
+func profiles(t *testing.T, store *mongodb.Store) map[int32]*engine.Profile {
+	t.Helper()
+	all := map[int32]*engine.Profile{}
+	for p, err := range store.AllProfiles(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p.UserID] = p
+	}
+	return all
+}
+
+// expect returns what one-at-a-time folding makes of the bodies.
+func (s *stack) expect(t *testing.T, bodies [][]byte) *oracle.Oracle {
+	t.Helper()
+	c := engine.DefaultConfig()
+	c.Dimensions, c.History, c.Model = dimensions, s.history, vector.HashModel
+	o, err := oracle.New(c, s.products)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range bodies {
+		if err := o.Add(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+// settled waits until the store holds what the oracle expects, and compares.
+func (s *stack) settled(t *testing.T, o *oracle.Oracle) {
+	t.Helper()
+	store := s.open(t)
+	eventually(t, "every event is folded", func() error {
+		var events int64
+		for _, p := range profiles(t, store) {
+			events += p.EventCount
+		}
+		if events != int64(o.Folded) {
+			return fmt.Errorf("%d events are in profiles, want %d", events, o.Folded)
+		}
+		return nil
+	})
+	if err := o.CheckAll(profiles(t, store)); err != nil {
+		t.Error(err)
+	}
+}
+
+// depth returns the messages that are ready in a queue, and takes none.
+func (s *stack) depth(t *testing.T, queue string) int {
+	t.Helper()
+	n, err := rabbit.Depth(t.Context(), s.dsn, queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// emptied checks, after the workers have stopped, that the queue holds nothing:
+// all was acknowledged.
+func (s *stack) emptied(t *testing.T) {
+	t.Helper()
+	if n := s.depth(t, rabbit.DefaultNames().Queue); n != 0 {
+		t.Errorf("%d messages went back to the queue", n)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

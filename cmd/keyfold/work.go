@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"keyfold/cmd/pipeline"
+	"keyfold/engine"
+	"keyfold/engine/taste"
+	"keyfold/sink/mongodb"
+	"keyfold/source/catalog"
+	"keyfold/source/rabbit"
+	"keyfold/source/vector"
+)
+
+// workCmd is the daemon.
+type workCmd struct{}
+
+// Run starts from the store towards the broker and stops the other way round:
+// nothing is taken in before it can be written, and what was taken in is
+// written and acknowledged before anything it needs goes away.
+func (c *workCmd) Run(a *app) (err error) {
+	if a.servers.Embedder == "" {
+		return errors.New("EMBEDDER is not set: set EMBEDDER=hash to embed search phrases offline " +
+			"(lexical: similar spelling is near, synonyms are not)")
+	}
+	w := &worker{app: a, joined: make(chan struct{})}
+	admin, err := startAdmin(a.servers.Admin, w, a.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, admin.close()) }()
+
+	if w.store, err = awaitStore(a); err != nil {
+		return a.unlessStopped(err)
+	}
+	defer func() { err = errors.Join(err, w.store.Close()) }()
+	if err := w.join(); err != nil {
+		return err
+	}
+	w.announce()
+
+	err = w.consume()
+	return errors.Join(err, w.shutDown())
+}
+
+// unlessStopped returns err unless the program was told to stop.
+func (a *app) unlessStopped(err error) error {
+	select {
+	case <-a.ctx.Done():
+		return nil
+	default:
+		return err
+	}
+}
+
+// worker is a running daemon.
+type worker struct {
+	*app
+	store *mongodb.Store
+	parts
+	faults faults
+	// joined is closed once parts may be read by the admin endpoint, which is
+	// there from the start.
+	joined chan struct{}
+}
+
+// parts are the way from the queue to the store.
+type parts struct {
+	pipeline  *pipeline.Pipeline
+	publisher *rabbit.Publisher
+	consumer  *rabbit.Consumer
+}
+
+// ways returns the parts, nil while the worker is starting.
+func (w *worker) ways() *parts {
+	select {
+	case <-w.joined:
+		return &w.parts
+	default:
+		return nil
+	}
+}
+
+// join builds the way from the queue to the store.
+func (w *worker) join() error {
+	ports, err := w.tastePorts()
+	if err != nil {
+		return err
+	}
+	if w.pipeline, err = pipeline.New(w.config.Shard, w.config.Taste, ports); err != nil {
+		return err
+	}
+	identity, names := rabbit.ThisProcess("worker"), rabbit.DefaultNames()
+	w.publisher = rabbit.NewPublisher(w.servers.RabbitMQ, identity, "publisher", rabbit.Timing{}, w.log)
+	w.consumer, err = rabbit.NewConsumer(rabbit.Config{
+		DSN:        w.servers.RabbitMQ,
+		Names:      names,
+		Identity:   identity,
+		Prefetch:   w.config.Shard.MaxHeld,
+		MaxRetries: w.config.Retry.Attempts,
+		RetryDelay: w.config.Retry.Delay,
+	}, rabbit.Ports{
+		DeadLetters: rabbit.DeadLetterQueue{Publisher: w.publisher, Names: names, Host: identity.Host},
+		Retries:     rabbit.InProcess{},
+		Log:         w.log,
+	})
+	if err == nil {
+		close(w.joined)
+	}
+	return err
+}
+
+func (w *worker) tastePorts() (taste.Ports, error) {
+	laws := w.config.Taste
+	config := catalog.DefaultConfig()
+	config.Dimensions, config.Model = laws.Dimensions, laws.Model
+	products, err := catalog.New(config, w.store)
+	if err != nil {
+		return taste.Ports{}, err
+	}
+	hash, err := vector.NewHash(laws.Dimensions)
+	if err != nil {
+		return taste.Ports{}, err
+	}
+	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
+	return taste.Ports{Profiles: w.store, Products: products, Phrases: phrases, Fault: w.fault, Log: w.log}, err
+}
+
+// announce logs what the daemon runs with, secrets left out.
+func (w *worker) announce() {
+	c := w.config
+	w.log.Info("working",
+		slog.String("broker", rabbit.Redact(w.servers.RabbitMQ)),
+		slog.String("database", w.servers.Database),
+		slog.String("model", c.Taste.Model),
+		slog.String("history", string(c.Taste.History)),
+		slog.Int("shards", c.Shard.Shards),
+		slog.Int("prefetch", c.Shard.MaxHeld),
+		slog.Duration("window", c.Shard.Window),
+		slog.Bool("batching", c.Shard.Batching))
+	if c.Shard.Batching {
+		// Held events come from prefetch: rate <= prefetch / hold.
+		w.log.Info("throughput bound", slog.String("events_per_second", fmt.Sprintf("%.0f while every window runs its full time",
+			float64(c.Shard.MaxHeld)*0.75/c.Shard.Window.Seconds())))
+	}
+}
+
+// consume runs until the program is told to stop or cannot go on.
+func (w *worker) consume() error {
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-w.pipeline.Router.Failed():
+			cancel(w.pipeline.Router.Err())
+		case <-ctx.Done():
+		}
+	}()
+	err := w.consumer.Run(ctx, w.pipeline.Deliver)
+	if failure := w.pipeline.Router.Err(); failure != nil {
+		return failure
+	}
+	if engine.KindOf(err) == engine.Configuration {
+		return err
+	}
+	return w.unlessStopped(err)
+}
+
+// shutDown closes the windows, waits for their writes, acknowledges, and closes
+// the connections, all within the shutdown timeout. What is not settled by then
+// goes back to the broker.
+func (w *worker) shutDown() error {
+	w.faults.stop()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.config.Timeout)
+	defer cancel()
+	w.log.Info("stopping: closing windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
+	err := errors.Join(
+		w.pipeline.Router.Drain(ctx),
+		w.consumer.Close(ctx),
+		w.publisher.Close(ctx))
+	w.log.Info("stopped")
+	return err
+}
