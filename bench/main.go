@@ -12,6 +12,8 @@ import (
 )
 
 type cli struct {
+	Load   loadCmd   `cmd:"" default:"withargs" help:"Publish at a rate to workers and measure event to profile (default)."`
+	Drain  drainCmd  `cmd:"" help:"Drain a preloaded queue: a bare consumer, a plain one, keyfold without and with batching."`
 	Engine engineCmd `cmd:"" help:"Events through windows, fold and store, all in memory, on one core."`
 }
 

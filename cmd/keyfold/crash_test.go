@@ -125,7 +125,7 @@ func TestStoreKilledInMidWindow(t *testing.T) {
 		}
 		return nil
 	})
-	server = startStore(t, server.addr, data)
+	startStore(t, server.addr, data)
 	s.publish(t, bodies[2*third:]...)
 	s.settled(t, s.expect(t, bodies))
 	if n := d.metric("keyfold_dead_letters_total"); n != 0 {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/cmd/settings"
+	"keyfold/source/rabbit"
+	"keyfold/source/sample"
+)
+
+// drainCmd drains the same preloaded queue in several ways.
+type drainCmd struct {
+	Events int      `default:"20000" help:"Events in the queue."`
+	Users  int      `default:"2000" help:"Users they are spread over, few of them often."`
+	Runs   int      `default:"3" help:"Runs of each way; the median counts."`
+	Only   []string `help:"Ways to run; default: all."`
+
+	Servers  serverFlags     `embed:""`
+	Settings settings.Engine `embed:""`
+}
+
+// way is one way to drain the queue; it returns when all events are
+// acknowledged.
+type way struct {
+	name  string
+	drain func(ctx context.Context, d *draining) error
+}
+
+var ways = []way{
+	{"bare consumer", bare},
+	{"plain, one read and one write", plain},
+	{"keyfold, batching off, memory", keyfoldWay(false, false)},
+	{"keyfold, memory", keyfoldWay(true, false)},
+	{"keyfold, batching off, store", keyfoldWay(false, true)},
+	{"keyfold, store", keyfoldWay(true, true)},
+}
+
+// draining is one run of one way.
+type draining struct {
+	*servers
+	config   settings.Config
+	products shop
+	queue    string
+	events   int
+	prefetch int
+}
+
+// Run measures every way and prints them side by side.
+func (c *drainCmd) Run(ctx context.Context) (err error) {
+	config, err := c.Settings.Config()
+	if err != nil {
+		return err
+	}
+	config.Limit()
+	s, err := c.Servers.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	program, err := s.build(ctx, "keyfold/cmd/keyfold")
+	if err != nil {
+		return err
+	}
+	if err := prepare(ctx, s, program); err != nil {
+		return err
+	}
+	products, err := shopVectors(config.Taste.Dimensions)
+	if err != nil {
+		return err
+	}
+	d := &draining{servers: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, prefetch: config.Shard.MaxHeld}
+	bodies := c.bodies()
+	d.events = len(bodies)
+	fmt.Fprintf(os.Stdout, "%d events of at most %d users, prefetch %d, medians of %d\n", d.events, c.Users, d.prefetch, c.Runs)
+	return c.measure(ctx, d, bodies)
+}
+
+func (c *drainCmd) bodies() [][]byte {
+	g := sample.DefaultConfig(c.Events / 9)
+	g.Users, g.Repeats = c.Users, 0
+	bodies := sample.Events(g)
+	return bodies[:min(c.Events, len(bodies))]
+}
+
+func (c *drainCmd) measure(ctx context.Context, d *draining, bodies [][]byte) error {
+	var first sampleRun
+	for i, w := range ways {
+		if len(c.Only) > 0 && !slices.Contains(c.Only, w.name) {
+			continue
+		}
+		var runs []sampleRun
+		for n := range c.Runs {
+			r, err := d.run(ctx, w, bodies, fmt.Sprintf("%d-%d", i, n))
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			runs = append(runs, r)
+		}
+		slices.SortFunc(runs, func(a, b sampleRun) int { return int(a.took - b.took) })
+		median := runs[len(runs)/2]
+		if first.took == 0 {
+			first = median
+		}
+		median.print(os.Stdout, w.name, d.events, first)
+	}
+	return nil
+}
+
+type sampleRun struct{ took, cpu time.Duration }
+
+func (r sampleRun) print(w io.Writer, name string, events int, first sampleRun) {
+	fmt.Fprintf(w, "%-32s %8.0f events/s  %6.3f ms CPU an event  %5.2f x the first's rate\n", name,
+		float64(events)/r.took.Seconds(), r.cpu.Seconds()*1000/float64(events), first.took.Seconds()/r.took.Seconds())
+}
+
+// run loads the queue and drains it. The ids are new each time, so that no
+// store has seen them.
+func (d *draining) run(ctx context.Context, w way, bodies [][]byte, mark string) (sampleRun, error) {
+	if err := d.preload(ctx, bodies, mark); err != nil {
+		return sampleRun{}, err
+	}
+	began, cpu := time.Now(), cpuTime()
+	if err := w.drain(ctx, d); err != nil {
+		return sampleRun{}, err
+	}
+	return sampleRun{time.Since(began), cpuTime() - cpu}, nil
+}
+
+func (d *draining) preload(ctx context.Context, bodies [][]byte, mark string) error {
+	p := rabbit.NewPublisher(d.dsn, rabbit.ThisProcess("bench"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	defer p.Close(ctx)
+	names := rabbit.DefaultNames()
+	messages := make([]rabbit.Message, len(bodies))
+	for i, body := range bodies {
+		body, e, err := relabel(body, fmt.Sprintf("bench-%d-%s-%d", os.Getpid(), mark, i), "")
+		if err != nil {
+			return err
+		}
+		messages[i] = names.EventMessage(body, &e)
+	}
+	for part := range slices.Chunk(messages, 1000) {
+		if err := errors.Join(p.Publish(ctx, part)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// channel opens a consumer in the plainest way.
+func (d *draining) channel() (*amqp.Connection, <-chan amqp.Delivery, error) {
+	conn, err := amqp.Dial(d.dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	ch, err := conn.Channel()
+	if err == nil {
+		err = ch.Qos(d.prefetch, 0, false)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	deliveries, err := ch.Consume(d.queue, "", false, false, false, false, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, deliveries, nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/cmd/pipeline"
+	"keyfold/engine"
+	sink "keyfold/sink/memory"
+	"keyfold/sink/mongodb"
+	"keyfold/source/rabbit"
+	"keyfold/source/vector"
+)
+
+// wire is an event as a consumer of its own would declare it.
+type wire struct {
+	UserID       int32          `json:"user_id"`
+	EventType    string         `json:"event_type"`
+	SearchPhrase *string        `json:"search_phrase"`
+	ProductID    *int32         `json:"product_id"`
+	OccurredAt   time.Time      `json:"occurred_at"`
+	Metadata     map[string]any `json:"metadata"`
+	MessageID    string         `json:"message_id"`
+}
+
+// bare decodes and acknowledges, and does nothing else.
+func bare(_ context.Context, d *draining) error {
+	conn, deliveries, err := d.channel()
+	if err != nil {
+		return err
+	}
+	for range d.events {
+		m := <-deliveries
+		var e wire
+		if err := errors.Join(json.Unmarshal(m.Body, &e), m.Ack(false)); err != nil {
+			return err
+		}
+	}
+	return conn.Close()
+}
+
+// plainWorkers is how many events the plain consumer works on at once.
+const plainWorkers = 8
+
+// plainProfile is a profile as the driver's struct codec knows it.
+type plainProfile struct {
+	UserID    int32     `bson:"user_id"`
+	Embedding []float64 `bson:"embedding"`
+	Updated   time.Time `bson:"last_updated"`
+	Count     int32     `bson:"event_count"`
+	Version   int32     `bson:"version"`
+}
+
+// plain reads, folds and writes each event by itself, under a version check, as
+// a worker without windows does.
+func plain(ctx context.Context, d *draining) error {
+	client, err := mongo.Connect(options.Client().ApplyURI(d.mongo))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Disconnect(ctx) }() // nothing is written by then
+	users := client.Database("plain").Collection("user_embeddings")
+	if _, err := users.Indexes().CreateOne(ctx, mongo.IndexModel{
+		Keys: bson.D{{Key: "user_id", Value: 1}}, Options: options.Index().SetUnique(true),
+	}); err != nil {
+		return err
+	}
+	vectors, err := d.vectors()
+	if err != nil {
+		return err
+	}
+	conn, deliveries, err := d.channel()
+	if err != nil {
+		return err
+	}
+	var left atomic.Int64
+	left.Store(int64(d.events))
+	errs := make(chan error, plainWorkers)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range plainWorkers {
+		wg.Go(func() {
+			for {
+				select {
+				case m := <-deliveries:
+					if err := d.plainEvent(ctx, users, vectors, m); err != nil {
+						errs <- err
+						return
+					}
+					if left.Add(-1) == 0 {
+						close(done)
+						return
+					}
+				case <-done:
+					return
+				}
+			}
+		})
+	}
+	select {
+	case <-done:
+	case err := <-errs:
+		return err
+	}
+	wg.Wait()
+	return conn.Close()
+}
+
+func (d *draining) plainEvent(ctx context.Context, users *mongo.Collection, vectors func(*wire) []float64, m amqp.Delivery) error {
+	var e wire
+	if err := json.Unmarshal(m.Body, &e); err != nil {
+		return err
+	}
+	x := vectors(&e)
+	laws := d.config.Taste.Config
+	weight := laws.Weights.Of(engine.ParseEventType(e.EventType))
+	for {
+		var p plainProfile
+		err := users.FindOne(ctx, bson.D{{Key: "user_id", Value: e.UserID}}).Decode(&p)
+		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+			return err
+		}
+		state := engine.State{Vector: p.Embedding, Mass: 1, Updated: engine.MillisOf(p.Updated)}
+		state = laws.FoldOne(state, engine.Step{Vector: x, Weight: weight, At: engine.MillisOf(e.OccurredAt)})
+		next := plainProfile{e.UserID, state.Vector, state.Updated.Time(), p.Count + 1, p.Version + 1}
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			_, err = users.InsertOne(ctx, next)
+		} else {
+			var r *mongo.UpdateResult
+			r, err = users.UpdateOne(ctx, bson.D{{Key: "user_id", Value: e.UserID}, {Key: "version", Value: p.Version}}, bson.D{{Key: "$set", Value: next}})
+			if err == nil && r.MatchedCount == 0 {
+				continue // somebody was faster
+			}
+		}
+		if mongo.IsDuplicateKeyError(err) {
+			continue
+		}
+		return errors.Join(err, m.Ack(false))
+	}
+}
+
+// vectors returns unit vectors of events, all in memory before the clock starts
+// to matter.
+func (d *draining) vectors() (func(*wire) []float64, error) {
+	products := map[int32][]float64{}
+	for _, p := range d.products {
+		unit, err := engine.Unit(p.Vector, d.config.Taste.Dimensions)
+		if err != nil {
+			return nil, err
+		}
+		products[p.ID] = unit
+	}
+	hash, err := vector.NewHash(d.config.Taste.Dimensions)
+	if err != nil {
+		return nil, err
+	}
+	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
+	return func(e *wire) []float64 {
+		if e.ProductID != nil {
+			return products[*e.ProductID]
+		}
+		return phrases.Resolve(context.Background(), []string{*e.SearchPhrase})[0].Vector
+	}, err
+}
+
+// keyfoldWay is the worker itself: source/rabbit, windows, fold, and a store in
+// memory or the one on the wire.
+func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
+	return func(ctx context.Context, d *draining) (err error) {
+		laws, windows := d.config.Taste, d.config.Shard
+		laws.Model = vector.HashModel
+		windows.Batching, windows.MaxHeld = batching, d.prefetch
+		profiles := engine.Profiles(sink.New(laws.Dimensions))
+		if wired {
+			c := mongodb.DefaultConfig()
+			c.URI, c.Model = d.mongo, laws.Model
+			store, err := mongodb.Open(ctx, c)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, store.Close()) }()
+			profiles = store
+		}
+		ports, err := memoryPorts(laws, profiles, d.products)
+		if err != nil {
+			return err
+		}
+		p, err := pipeline.New(windows, laws, ports)
+		if err != nil {
+			return err
+		}
+		return d.consume(ctx, p)
+	}
+}
+
+func (d *draining) consume(ctx context.Context, p *pipeline.Pipeline) error {
+	log := slog.New(slog.DiscardHandler)
+	identity, names := rabbit.ThisProcess("bench"), rabbit.DefaultNames()
+	publisher := rabbit.NewPublisher(d.dsn, identity, "publisher", rabbit.Timing{}, log)
+	consumer, err := rabbit.NewConsumer(rabbit.Config{
+		DSN: d.dsn, Names: names, Identity: identity, Prefetch: d.prefetch, MaxRetries: 5, RetryDelay: 5 * time.Second,
+	}, rabbit.Ports{DeadLetters: rabbit.DeadLetterQueue{Publisher: publisher, Names: names}, Retries: rabbit.InProcess{}, Log: log})
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(running, p.Deliver) }()
+	// The queue is empty long before the last windows close by themselves: as
+	// on a shutdown they are closed then.
+	for consumer.Stats.Delivered.Load() < int64(d.events) {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	err = errors.Join(<-ended, p.Router.Drain(ctx), consumer.Close(ctx), publisher.Close(ctx))
+	if folded, n := p.Taste.Stats().Of(engine.Folded), p.Taste.Stats().Of(engine.Duplicate); err == nil && folded+n != int64(d.events) {
+		return errors.New("not every event was folded")
+	}
+	return err
+}

@@ -1,0 +1,224 @@
+package rabbit
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// tagSet is the set of a channel's settled delivery tags: everything up to
+// floor, and a bit per tag above it. Tags start at 1 and have no gaps.
+type tagSet struct {
+	floor uint64
+	words []uint64 // bit i of word 0 is tag base+i+1
+	base  uint64   // multiple of 64, at most floor
+}
+
+// add puts a tag in and reports whether it is new.
+func (s *tagSet) add(tag uint64) bool {
+	if tag <= s.floor {
+		return false
+	}
+	at := tag - 1 - s.base
+	for uint64(len(s.words)) <= at/64 {
+		s.words = append(s.words, 0)
+	}
+	word, bit := &s.words[at/64], uint64(1)<<(at%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
+}
+
+// advance moves floor up to the first tag that is missing.
+func (s *tagSet) advance() {
+	for len(s.words) > 0 && s.words[0] == ^uint64(0) {
+		s.words = s.words[1:]
+		s.base += 64
+	}
+	s.floor = s.base
+	if len(s.words) > 0 {
+		s.floor += uint64(bits.TrailingZeros64(^s.words[0]))
+	}
+}
+
+// acknowledger is what acknowledgements are sent through: a channel.
+type acknowledger interface {
+	Ack(tag uint64, multiple bool) error
+}
+
+// acks sends the acknowledgements of one channel. Any goroutine may settle a
+// tag; one goroutine alone sends, so that an acknowledgement of many tags and
+// one of a single tag cannot overtake each other.
+//
+// Tags below which nothing is open go out together in one frame, within the
+// interval. A tag above an open one needs a frame of its own, and the broker
+// looks for it from the oldest message on: with thousands held that costs more
+// than all else (measured on 3.10 with 6,000 open: 3,600 acknowledgements per
+// second). So it waits for the open ones below it, though not for longer than
+// lag, nor while more than spare tags wait with it: they take up prefetch.
+type acks struct {
+	channel  acknowledger
+	cork     func() // around the sending of several
+	uncork   func()
+	interval time.Duration
+	lag      time.Duration
+	full     int                        // settled tags that are not gathered any longer
+	spare    int                        // settled tags that may wait for lower ones
+	sent     func(messages, frames int) // told after each sending
+
+	mu      sync.Mutex
+	settled []uint64
+	closed  bool
+
+	some chan struct{} // there is something settled
+	many chan struct{} // there is enough not to wait
+	stop chan struct{}
+	done chan struct{}
+
+	// Only used by the sending goroutine.
+	tags  tagSet
+	fresh []uint64
+	late  []uint64  // settled, above an open tag, not acknowledged
+	since time.Time // when late began to fill
+}
+
+func (a *acks) start() {
+	a.some, a.many = make(chan struct{}, 1), make(chan struct{}, 1)
+	a.stop, a.done = make(chan struct{}), make(chan struct{})
+	go a.run()
+}
+
+// settle has a tag acknowledged, within the interval. It returns false where
+// the channel has ended: the message is the broker's again.
+func (a *acks) settle(tag uint64) bool {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return false
+	}
+	a.settled = append(a.settled, tag)
+	n := len(a.settled)
+	a.mu.Unlock()
+	if n == 1 {
+		poke(a.some)
+	}
+	if n == a.full {
+		poke(a.many)
+	}
+	return true
+}
+
+// refuse makes settle return false from now on.
+func (a *acks) refuse() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+}
+
+// close sends what is settled and ends the goroutine. It is called once.
+func (a *acks) close() {
+	a.refuse()
+	close(a.stop)
+	<-a.done
+}
+
+func (a *acks) run() {
+	defer close(a.done)
+	gather, overdue := time.NewTimer(0), time.NewTimer(0)
+	defer gather.Stop()
+	defer overdue.Stop()
+	for {
+		var late <-chan time.Time
+		if len(a.late) > 0 {
+			overdue.Reset(time.Until(a.since.Add(a.lag)))
+			late = overdue.C
+		}
+		select {
+		case <-a.some:
+			gather.Reset(a.interval)
+			select {
+			case <-gather.C:
+			case <-a.many:
+			case <-a.stop:
+			}
+		case <-late:
+		case <-a.stop:
+		}
+		stopping := isClosed(a.stop)
+		a.send(time.Now(), stopping)
+		if stopping {
+			return
+		}
+	}
+}
+
+// send acknowledges what may go out at now, or everything settled. Its errors
+// are the session's to notice.
+func (a *acks) send(now time.Time, everything bool) {
+	if len(a.late) == 0 {
+		a.since = now
+	}
+	a.collect()
+	a.tags.advance()
+	top, covered := a.split()
+	single := a.late
+	if !everything && len(single) <= a.spare && now.Sub(a.since) < a.lag {
+		single = nil
+	}
+	frames := len(single)
+	a.cork()
+	if covered > 0 {
+		_ = a.channel.Ack(top, true)
+		frames++
+	}
+	for _, tag := range single {
+		_ = a.channel.Ack(tag, false)
+	}
+	a.uncork()
+	if single != nil {
+		a.late = a.late[:0]
+	}
+	if frames > 0 {
+		a.sent(covered+len(single), frames)
+	}
+}
+
+// collect takes what was settled since.
+func (a *acks) collect() {
+	a.mu.Lock()
+	a.settled, a.fresh = a.fresh[:0], a.settled
+	a.mu.Unlock()
+	for _, tag := range a.fresh {
+		// A tag acknowledged twice would cost the channel.
+		if a.tags.add(tag) {
+			a.late = append(a.late, tag)
+		}
+	}
+}
+
+// split takes the tags out of late that one frame can acknowledge, and returns
+// the tag for it and how many they are. The floor itself may have been
+// acknowledged before; the frame has to name a tag that was not.
+func (a *acks) split() (top uint64, covered int) {
+	rest := a.late[:0]
+	for _, tag := range a.late {
+		if tag > a.tags.floor {
+			rest = append(rest, tag)
+			continue
+		}
+		top = max(top, tag)
+		covered++
+	}
+	a.late = rest
+	return top, covered
+}
+
+// poke leaves one signal for a goroutine that looks at it sooner or later.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,86 @@
+package rabbit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxPrefetch is the largest prefetch the protocol can carry. The library cuts
+// larger numbers to their low 16 bits, so that 65536 would mean no limit.
+const MaxPrefetch = 1<<16 - 1
+
+// MaxRetryDelay bounds the delay between two attempts.
+const MaxRetryDelay = time.Minute
+
+// Config holds a consumer's settings.
+type Config struct {
+	DSN      string
+	Names    Names
+	Identity Identity
+	// Prefetch is how many messages are held unacknowledged at once. It bounds
+	// memory too: the library buffers whatever the broker sends.
+	Prefetch int
+	// MaxRetries is how many attempts follow the first one.
+	MaxRetries int
+	// RetryDelay is the delay before the first retry; it doubles with each one,
+	// up to [MaxRetryDelay].
+	RetryDelay time.Duration
+	// AckInterval is how long acknowledgements are gathered; default 5 ms.
+	AckInterval time.Duration
+	// AckLag is how long a settled message may wait for older ones, to be
+	// acknowledged with them; default 250 ms.
+	AckLag time.Duration
+	Timing Timing
+}
+
+// Validate reports every fault at once, by the names of the environment
+// variables.
+func (c Config) Validate() error {
+	var faults []error
+	if _, err := parseDSN(c.DSN); err != nil {
+		faults = append(faults, err)
+	}
+	if c.Prefetch < 1 || c.Prefetch > MaxPrefetch {
+		faults = append(faults, fmt.Errorf("WORKER_PREFETCH is %d: it must be between 1 and %d", c.Prefetch, MaxPrefetch))
+	}
+	if c.MaxRetries < 0 {
+		faults = append(faults, fmt.Errorf("WORKER_MAX_RETRIES is %d: it must not be negative", c.MaxRetries))
+	}
+	if c.RetryDelay < time.Millisecond || c.RetryDelay > MaxRetryDelay {
+		faults = append(faults, fmt.Errorf("WORKER_RETRY_DELAY is %v: it must be from 1ms to %v", c.RetryDelay, MaxRetryDelay))
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) ackInterval() time.Duration { return cmp.Or(c.AckInterval, 5*time.Millisecond) }
+
+func (c Config) ackLag() time.Duration { return cmp.Or(c.AckLag, 250*time.Millisecond) }
+
+// retryDelay returns how long an event waits that was retried so many times
+// before.
+func retryDelay(first time.Duration, retries int) time.Duration {
+	d := first
+	for range retries {
+		if d >= MaxRetryDelay {
+			break
+		}
+		d *= 2
+	}
+	return min(d, MaxRetryDelay)
+}
+
+// RetryDelays returns the different delays of so many retries, the shortest
+// first: 5 s and 5 retries give 5, 10, 20, 40 and 60 s.
+func RetryDelays(first time.Duration, retries int) []time.Duration {
+	var delays []time.Duration
+	for n := range retries {
+		d := retryDelay(first, n)
+		if n > 0 && d == delays[len(delays)-1] {
+			break
+		}
+		delays = append(delays, d)
+	}
+	return delays
+}

@@ -1,0 +1,165 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// Reasons of a refused message.
+var (
+	// ErrUnroutable: no queue is bound for the message's routing key.
+	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`")
+	// ErrRefused: the broker did not take the message over, for now: a queue
+	// is full, or could not store it.
+	ErrRefused = errors.New("the broker refused the message: see its log and the queue's limits")
+)
+
+// flight is a message that was written and has to be confirmed.
+type flight struct {
+	index   int // in the caller's slice
+	id      string
+	confirm *amqp.DeferredConfirmation
+}
+
+// burst is one caller's messages on their way.
+type burst struct {
+	link    *link
+	flights []flight
+	landed  int     // how many flights were awaited
+	errs    []error // aligned with the caller's messages
+}
+
+// publish writes and confirms messages; errs[i] is set for each that was not
+// taken over. Writes are gathered until something has to be waited for.
+func (l *link) publish(ctx context.Context, messages []Message, errs []error) {
+	b := &burst{link: l, flights: make([]flight, 0, len(messages)), errs: errs}
+	l.socket.cork()
+	for i := range messages {
+		err := b.admit(ctx)
+		if err == nil {
+			err = b.write(&messages[i], i)
+		}
+		if err != nil {
+			errs[i] = err
+			// An alarm or a lost connection meets the others too.
+			for j := i + 1; j < len(messages); j++ {
+				errs[j] = notSent(err)
+			}
+			break
+		}
+	}
+	l.socket.uncork()
+	for b.landed < len(b.flights) {
+		b.land(ctx)
+	}
+}
+
+// notSent returns the error of a message behind the one that met err.
+func notSent(err error) error {
+	if errors.Is(err, engine.ErrUnknown) {
+		return errLinkLost
+	}
+	return err
+}
+
+// admit returns once one more message may be written: no alarm is on, and it
+// holds a token.
+func (b *burst) admit(ctx context.Context) error {
+	if b.link.open() && b.link.takeToken() {
+		return nil
+	}
+	// Whoever waits for confirms has to have sent everything.
+	b.link.socket.uncork()
+	defer b.link.socket.cork()
+	if err := b.link.free(ctx); err != nil {
+		return err
+	}
+	for b.landed < len(b.flights) {
+		if b.link.takeToken() {
+			return nil
+		}
+		b.land(ctx)
+	}
+	return b.link.waitToken(ctx)
+}
+
+// land awaits the oldest message in flight.
+func (b *burst) land(ctx context.Context) {
+	f := &b.flights[b.landed]
+	b.errs[f.index] = b.link.await(ctx, f)
+	b.landed++
+}
+
+func (l *link) takeToken() bool {
+	select {
+	case l.tokens <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitToken waits until another caller's message lands.
+func (l *link) waitToken(ctx context.Context) error {
+	select {
+	case l.tokens <- struct{}{}:
+		return nil
+	case <-l.ended:
+		return errLinkLost
+	case <-ctx.Done():
+		return fmt.Errorf("rabbitmq: publish: %d messages await their confirms: %w", maxInFlight, ctx.Err())
+	}
+}
+
+func (b *burst) write(m *Message, index int) error {
+	l := b.link
+	confirm, err := l.channel.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing())
+	if err != nil {
+		<-l.tokens
+		if errors.Is(err, amqp.ErrClosed) {
+			return errLinkLost
+		}
+		return fmt.Errorf("rabbitmq: publish: %w: %w", engine.ErrUnknown, err)
+	}
+	l.stats.Published.Add(1)
+	b.flights = append(b.flights, flight{index: index, id: m.ID, confirm: confirm})
+	return nil
+}
+
+// await returns what became of a message. Its token goes back when the broker
+// has answered, be it after the caller gave up.
+func (l *link) await(ctx context.Context, f *flight) error {
+	acked, err := f.confirm.WaitContext(ctx)
+	if err != nil {
+		l.stats.Unknown.Add(1)
+		go func() {
+			f.confirm.Wait()
+			l.takeReturn(f.id)
+			<-l.tokens
+		}()
+		return fmt.Errorf("rabbitmq: publish: no confirm in time: %w: %w", engine.ErrUnknown, err)
+	}
+	back, returned := l.takeReturn(f.id)
+	<-l.tokens
+	switch {
+	case returned:
+		l.stats.Returned.Add(1)
+		return fmt.Errorf("rabbitmq: publish to exchange %q with key %q: %w (%s)",
+			back.Exchange, back.RoutingKey, ErrUnroutable, back.ReplyText)
+	case acked:
+		l.stats.Confirmed.Add(1)
+		return nil
+	case l.channel.IsClosed():
+		// The library completes what is open as refused when the channel ends.
+		l.stats.Unknown.Add(1)
+		return fmt.Errorf("rabbitmq: publish: connection lost before the confirm: %w", engine.ErrUnknown)
+	default:
+		l.stats.Nacked.Add(1)
+		return fmt.Errorf("rabbitmq: publish: %w", ErrRefused)
+	}
+}

@@ -1,0 +1,137 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Deliver hands events on. It may block: the consumer then reads nothing more,
+// and the broker sends no more than the prefetch. nil means that each delivery
+// will be settled; an error ends [Consumer.Run], and what was not settled goes
+// back to the broker at Close. The slice is the consumer's again when Deliver
+// returns.
+type Deliver func(ctx context.Context, deliveries []engine.Delivery) error
+
+// Ports is what a consumer is joined to.
+type Ports struct {
+	DeadLetters DeadLetters
+	Retries     Retries
+	Log         *slog.Logger
+}
+
+// Consumer delivers the events of a queue and acknowledges those that are
+// settled. It is used once: Run, and when Run has returned, Close.
+type Consumer struct {
+	Stats ConsumerStats
+
+	config     Config
+	ports      Ports
+	dialer     dialer
+	generation atomic.Uint64
+	gate       *gate // shut while paused
+	burial     *burial
+	work       sync.WaitGroup // the burying goroutine
+	stopWork   context.CancelFunc
+
+	last *session // the one Run left for Close; nil where none was open
+
+	mu     sync.Mutex
+	status error // nil while consuming
+}
+
+var (
+	errNotConnected = errors.New("rabbitmq: not connected yet")
+	errStopped      = errors.New("rabbitmq: consumer stopped")
+	errOnPause      = errors.New("rabbitmq: consuming is paused")
+)
+
+// NewConsumer returns a consumer that connects when it is run.
+func NewConsumer(config Config, ports Ports) (*Consumer, error) {
+	if err := config.Validate(); err != nil {
+		return nil, engine.ConfigurationError("bad_setting", err)
+	}
+	config.Timing = config.Timing.orDefaults()
+	c := &Consumer{
+		config: config, ports: ports, gate: newGate(), status: errNotConnected,
+		dialer: dialer{dsn: config.DSN, name: config.Identity.connection("consumer"), timing: config.Timing},
+	}
+	c.burial = &burial{consumer: c, wake: make(chan struct{}, 1)}
+	return c, nil
+}
+
+// Pause cancels the consumer at the broker. What is here already is still
+// handed over.
+func (c *Consumer) Pause() { c.gate.set(true) }
+
+// Resume consumes again. Where messages got the verdict Hold, that is on a new
+// channel: the broker takes back all that is not acknowledged and delivers it
+// again.
+func (c *Consumer) Resume() { c.gate.set(false) }
+
+// Ready returns nil while the consumer consumes, and otherwise why it does not.
+func (c *Consumer) Ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.status == nil {
+		if shut, _ := c.gate.state(); shut {
+			return errOnPause
+		}
+	}
+	return c.status
+}
+
+func (c *Consumer) setStatus(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if (c.status == nil) != (err == nil) {
+		if err == nil {
+			c.Stats.Connected.Store(1)
+		} else {
+			c.Stats.Connected.Store(0)
+		}
+	}
+	c.status = err
+}
+
+// subscribed notes that a session consumes.
+func (c *Consumer) subscribed(s *session) {
+	if c.Ready() == nil {
+		return
+	}
+	c.setStatus(nil)
+	c.ports.Log.Info("consuming", slog.String("queue", c.config.Names.Queue),
+		slog.String("broker", Redact(c.config.DSN)), slog.Uint64("generation", s.generation),
+		slog.Int("prefetch", c.config.Prefetch))
+}
+
+// closeGrace is what the closing handshake may take beyond the caller's time.
+const closeGrace = time.Second
+
+// Close waits until what was handed over is settled, sends the last
+// acknowledgements and closes channel and connection in order; whatever is open
+// when ctx ends goes back to the broker, and Close says how much. It takes at
+// most a second longer than ctx.
+func (c *Consumer) Close(ctx context.Context) error {
+	var err error
+	s := c.last
+	c.last = nil
+	if s != nil {
+		err = s.settled(ctx)
+	}
+	if c.stopWork != nil {
+		c.stopWork()
+		c.work.Wait()
+	}
+	if s != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer cancel()
+		s.close(ctx)
+	}
+	return err
+}

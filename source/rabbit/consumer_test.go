@@ -1,0 +1,411 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit/rabbittest"
+)
+
+// 5,000 events, settled in random order from many goroutines: all arrive once,
+// the queue is empty, and nothing comes again.
+func TestRoundTrip(t *testing.T) {
+	for _, queueType := range []QueueType{Classic, Quorum} {
+		t.Run(string(queueType), func(t *testing.T) { roundTrip(t, queueType) })
+	}
+}
+
+func roundTrip(t *testing.T, queueType QueueType) {
+	const n = 5000
+	b := rabbittest.Shared(t)
+	vhost := b.VHost(t)
+	s := &site{t: t, broker: b, vhost: vhost, dsn: b.DSN(vhost), names: DefaultNames()}
+	if err := Setup(t.Context(), s.dsn, Topology{Names: s.names, QueueType: queueType}); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(s.messages(n)...)
+	settling := make(chan engine.Delivery, n)
+	var seen sync.Map
+	var handed atomic.Int64
+	config := s.config()
+	config.Prefetch = 2000
+	r := s.run(config, func(_ context.Context, deliveries []engine.Delivery) error {
+		for _, d := range deliveries {
+			if _, twice := seen.LoadOrStore(d.Event.MessageID, true); twice {
+				t.Errorf("%s came twice", d.Event.MessageID)
+			}
+			settling <- d
+			handed.Add(1)
+		}
+		return nil
+	})
+	outcomes := []engine.Outcome{engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased}
+	var working sync.WaitGroup
+	for range 16 {
+		working.Go(func() {
+			var some []engine.Delivery
+			for d := range settling {
+				some = append(some, d)
+				if len(some) < 20 && handed.Load() < n-400 {
+					continue
+				}
+				rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+				for _, d := range some {
+					d.Settler.Settle(engine.Verdict{Outcome: outcomes[rand.IntN(4)]})
+				}
+				some = some[:0]
+			}
+			for _, d := range some {
+				d.Settler.Settle(folded)
+			}
+		})
+	}
+	eventually(t, "every event handed over", func() bool { return handed.Load() == n })
+	close(settling)
+	working.Wait()
+	eventually(t, "every event acknowledged", func() bool { return r.Stats.Acked.Load() == n && r.Stats.Unacked.Load() == 0 })
+	if err := r.end(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	if left := s.depth(s.names.Queue); left != 0 || r.Stats.Redelivered.Load() != 0 || r.Stats.Stale.Load() != 0 {
+		t.Errorf("%d left, %d redelivered, %d stale", left, r.Stats.Redelivered.Load(), r.Stats.Stale.Load())
+	}
+	t.Logf("%d acknowledgements in %d frames", n, r.Stats.AckFrames.Load())
+}
+
+// The connection dies with some settled and acknowledged and others open: what
+// comes again is exactly what was not settled.
+func TestRedeliveredIsWhatWasNotSettled(t *testing.T) {
+	const n = 1200
+	s := shared(t)
+	p := rabbittest.NewProxy(t, s.broker.Address())
+	s.publish(s.messages(n)...)
+	var in inbox
+	config := s.config()
+	config.DSN, config.Prefetch = rabbittest.DSN(p.Address(), s.vhost), n
+	r := s.run(config, in.deliver)
+	eventually(t, "all delivered", func() bool { return in.len() == n })
+	first := in.take()
+	rand.Shuffle(n, func(i, j int) { first[i], first[j] = first[j], first[i] })
+	settled, open := first[:700], first[700:]
+	for _, d := range settled {
+		d.Settler.Settle(folded)
+	}
+	eventually(t, "settled ones acknowledged", func() bool { return r.Stats.Acked.Load() == 700 })
+	// The channel is asynchronous: what left here is not yet there.
+	eventually(t, "the broker knows", func() bool {
+		return strings.Contains(s.broker.Control(t, "-p", s.vhost, "list_queues", "messages"), "500")
+	})
+	p.Cut()
+	eventually(t, "the open ones delivered again", func() bool { return in.len() >= len(open) })
+	again := in.take()
+	if !maps.Equal(ids(again), ids(open)) {
+		t.Errorf("%d delivered again, want the %d open ones", len(again), len(open))
+	}
+	for _, d := range append(open, again...) {
+		d.Settler.Settle(folded)
+	}
+	eventually(t, "all acknowledged", func() bool { return r.Stats.Acked.Load() == n })
+	if stale := r.Stats.Stale.Load(); stale != int64(len(open)) {
+		t.Errorf("%d stale settlements dropped, want %d", stale, len(open))
+	}
+	if err := r.end(10 * time.Second); err != nil || s.depth(s.names.Queue) != 0 {
+		t.Errorf("%v, %d left", err, s.depth(s.names.Queue))
+	}
+}
+
+// The broker closes the connection again and again while events are settled at
+// random: nothing is lost, and no settlement meets another message.
+func TestConnectionClosedByBroker(t *testing.T) {
+	const n = 4000
+	s := shared(t)
+	s.publish(s.messages(n)...)
+	var done sync.Map
+	var distinct atomic.Int64
+	config := s.config()
+	config.Prefetch = 40 // makes it last
+	r := s.run(config, func(_ context.Context, deliveries []engine.Delivery) error {
+		for _, d := range deliveries {
+			go func() {
+				time.Sleep(rand.N(100 * time.Millisecond))
+				if _, twice := done.LoadOrStore(d.Event.MessageID, true); !twice {
+					distinct.Add(1)
+				}
+				d.Settler.Settle(folded)
+			}()
+		}
+		return nil
+	})
+	for range 3 {
+		eventually(t, "consuming", func() bool { return r.Ready() == nil })
+		s.broker.CloseConnections(t, s.vhost, "keyfold test consumer")
+	}
+	eventually(t, "every event settled", func() bool { return distinct.Load() == n })
+	eventually(t, "queue empty", func() bool { return r.Stats.Unacked.Load() == 0 && s.depth(s.names.Queue) == 0 })
+	if r.Stats.Stale.Load() == 0 || r.Stats.Connects.Load() < 2 || r.Stats.Redelivered.Load() == 0 {
+		t.Errorf("stale %d, connects %d, redelivered %d: nothing was interrupted",
+			r.Stats.Stale.Load(), r.Stats.Connects.Load(), r.Stats.Redelivered.Load())
+	}
+}
+
+func TestBrokerKilled(t *testing.T) {
+	const n = 500
+	s := newSite(t, rabbittest.Start(t))
+	s.publish(s.messages(n)...)
+	var in inbox
+	r := s.run(s.config(), in.deliver)
+	eventually(t, "all delivered", func() bool { return in.len() == n })
+	held := in.take()
+	s.broker.Kill()
+	eventually(t, "the loss noticed", func() bool { return r.Ready() != nil })
+	held[0].Settler.Settle(folded)
+	s.broker.Restart(t)
+	eventually(t, "all delivered again", func() bool { return in.len() == n })
+	for _, d := range in.take() {
+		d.Settler.Settle(folded)
+	}
+	eventually(t, "all acknowledged", func() bool { return r.Stats.Acked.Load() == n })
+	if err := r.Ready(); err != nil || r.Stats.Stale.Load() != 1 {
+		t.Errorf("%v, %d stale", err, r.Stats.Stale.Load())
+	}
+}
+
+// A deleted queue is not made again: that is for setup.
+func TestQueueDeleted(t *testing.T) {
+	s := shared(t)
+	var in inbox
+	r := s.run(s.config(), in.deliver)
+	eventually(t, "consuming", func() bool { return r.Ready() == nil })
+	s.broker.DeleteQueue(t, s.vhost, s.names.Queue)
+	eventually(t, "the missing queue told", func() bool {
+		return engine.ReasonOf(r.Ready()) == ReasonQueueMissing
+	})
+	if err := r.Ready(); engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "keyfold setup") {
+		t.Error(err)
+	}
+	if r.Stats.Cancelled.Load() == 0 {
+		t.Error("the cancellation was not seen")
+	}
+	s.setup()
+	s.publish(s.messages(1)...)
+	eventually(t, "delivery from the new queue", func() bool { return in.len() == 1 })
+	in.take()[0].Settler.Settle(folded)
+}
+
+func TestConfigurationFaultsAtStart(t *testing.T) {
+	b := rabbittest.Shared(t)
+	s := &site{t: t, broker: b, vhost: b.VHost(t), names: DefaultNames()}
+	s.dsn = b.DSN(s.vhost)
+	for reason, dsn := range map[string]string{
+		ReasonQueueMissing: s.dsn,
+		ReasonVHostRefused: b.DSN("nowhere"),
+	} {
+		config := s.config()
+		config.DSN = dsn
+		c, err := NewConsumer(config, Ports{Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Run(within(t, 30*time.Second), settleAtOnce)
+		if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
+			t.Errorf("%s: %v", reason, err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// While deliver does not return, no more than the prefetch is taken.
+func TestPrefetchBounds(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(1500)...)
+	for _, prefetch := range []int{1, 40, 1100} {
+		release := make(chan struct{})
+		config := s.config()
+		config.Prefetch = prefetch
+		r := s.run(config, func(ctx context.Context, deliveries []engine.Delivery) error {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		})
+		eventually(t, "prefetch taken", func() bool { return s.depth(s.names.Queue) == 1500-prefetch })
+		time.Sleep(50 * time.Millisecond)
+		if n := s.depth(s.names.Queue); n != 1500-prefetch {
+			t.Errorf("prefetch %d: %d of 1500 left", prefetch, n)
+		}
+		close(release)
+		_ = r.end(0)
+		eventually(t, "all back", func() bool { return s.depth(s.names.Queue) == 1500 })
+	}
+}
+
+func TestHoldAndPause(t *testing.T) {
+	const n = 300
+	s := shared(t)
+	s.publish(s.messages(n)...)
+	var in inbox
+	r := s.run(s.config(), in.deliver)
+	eventually(t, "all delivered", func() bool { return in.len() == n })
+	r.Pause()
+	eventually(t, "paused", func() bool { return r.Ready() != nil })
+	for i, d := range in.take() {
+		if i < 100 {
+			d.Settler.Settle(folded)
+		} else {
+			d.Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: errors.New("fault")})
+		}
+	}
+	eventually(t, "100 acknowledged", func() bool { return r.Stats.Acked.Load() == 100 })
+	s.publish(s.messages(10)...)
+	eventually(t, "ten in the queue", func() bool { return s.depth(s.names.Queue) == 10 })
+	if in.len() != 0 || r.Stats.Unacked.Load() != n-100 || r.Stats.Held.Load() != n-100 {
+		t.Errorf("paused: %d delivered, %d unacknowledged", in.len(), r.Stats.Unacked.Load())
+	}
+	r.Resume()
+	eventually(t, "held ones delivered again", func() bool { return in.len() == n-100+10 })
+	for _, d := range in.take() {
+		d.Settler.Settle(folded)
+	}
+	eventually(t, "all acknowledged", func() bool { return r.Stats.Acked.Load() == n+10 && r.Ready() == nil })
+
+	// Without held messages the channel stays.
+	connects := r.Stats.Connects.Load()
+	for range 5 {
+		r.Pause()
+		time.Sleep(5 * time.Millisecond)
+		r.Resume()
+	}
+	s.publish(s.messages(10)...)
+	eventually(t, "delivery after pauses", func() bool { return in.len() == 10 })
+	if r.Stats.Connects.Load() != connects {
+		t.Error("a pause cost the connection")
+	}
+	for _, d := range in.take() {
+		d.Settler.Settle(folded)
+	}
+}
+
+// Pausing over and over never lets more than the prefetch be held.
+func TestPauseKeepsThePrefetch(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(1000)...)
+	var in inbox
+	config := s.config()
+	config.Prefetch = 100
+	r := s.run(config, in.deliver)
+	for range 5 {
+		eventually(t, "some delivered", func() bool { return r.Stats.Unacked.Load() >= 50 })
+		r.Pause()
+		eventually(t, "paused", func() bool { return errors.Is(r.Ready(), errOnPause) })
+		r.Resume()
+		time.Sleep(20 * time.Millisecond)
+		if n := r.Stats.Unacked.Load(); n > 100 {
+			t.Errorf("%d held with a prefetch of 100", n)
+		}
+		held := in.take()
+		for _, d := range held[:max(0, len(held)-5)] {
+			d.Settler.Settle(folded)
+		}
+		for _, d := range held[max(0, len(held)-5):] {
+			defer d.Settler.Settle(folded)
+		}
+	}
+}
+
+func TestDeliverErrorEndsRun(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(5)...)
+	c, err := NewConsumer(s.config(), Ports{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("no more")
+	if err := c.Run(t.Context(), func(context.Context, []engine.Delivery) error { return broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if err := c.Close(within(t, 50*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close with unsettled events: %v", err)
+	}
+	eventually(t, "all back", func() bool { return s.depth(s.names.Queue) == 5 })
+}
+
+// A stop lets what was handed over be settled, and acknowledges it.
+func TestStopWaitsForVerdicts(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(20)...)
+	var in inbox
+	r := s.run(s.config(), in.deliver)
+	eventually(t, "delivered", func() bool { return in.len() == 20 })
+	r.stop()
+	settling := make(chan struct{})
+	go func() {
+		defer close(settling)
+		time.Sleep(100 * time.Millisecond)
+		for _, d := range in.take() {
+			d.Settler.Settle(folded)
+		}
+	}()
+	if err := r.end(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	<-settling
+	if n := s.depth(s.names.Queue); n != 0 {
+		t.Errorf("%d came back", n)
+	}
+}
+
+// A network that swallows everything is noticed by heartbeats.
+func TestHalfOpen(t *testing.T) {
+	s := shared(t)
+	p := rabbittest.NewProxy(t, s.broker.Address())
+	config := s.config()
+	config.DSN = rabbittest.DSN(p.Address(), s.vhost)
+	config.Timing.Heartbeat = 4 * time.Second
+	config.Timing.Connect = time.Second
+	var in inbox
+	r := s.run(config, in.deliver)
+	eventually(t, "consuming", func() bool { return r.Ready() == nil })
+	p.Freeze()
+	frozen := time.Now()
+	eventually(t, "the silence noticed", func() bool { return r.Ready() != nil })
+	t.Logf("noticed after %v", time.Since(frozen))
+	if took := time.Since(frozen); took > 3*config.Timing.Heartbeat {
+		t.Errorf("noticed after %v, want three heartbeats of %v", took, config.Timing.Heartbeat)
+	}
+	p.Thaw()
+	p.Cut()
+	s.publish(s.messages(1)...)
+	eventually(t, "delivery on a new connection", func() bool { return in.len() == 1 })
+	in.take()[0].Settler.Settle(folded)
+}
+
+// Stopping while the network is gone takes no longer than it may.
+func TestStopHalfOpen(t *testing.T) {
+	s := shared(t)
+	p := rabbittest.NewProxy(t, s.broker.Address())
+	config := s.config()
+	config.DSN = rabbittest.DSN(p.Address(), s.vhost)
+	config.Timing.Heartbeat = 30 * time.Second
+	var in inbox
+	r := s.run(config, in.deliver)
+	eventually(t, "consuming", func() bool { return r.Ready() == nil })
+	p.Freeze()
+	start := time.Now()
+	if err := r.end(time.Second); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+}

@@ -1,0 +1,127 @@
+package rabbit
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// Headers of a dead letter beside the original's.
+const (
+	headerReason    = "x-first-death-reason"
+	headerExchange  = "x-first-death-exchange"
+	headerTimestamp = "x-original-timestamp"
+)
+
+// brokerHeaders are the broker's own marks of dead-lettering. Brokers from 4.0
+// on ignore them in what a client publishes; older ones would go on counting.
+var brokerHeaders = []string{
+	"x-death", "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
+}
+
+// DeadLetterQueue publishes letters to the dead-letter queue.
+type DeadLetterQueue struct {
+	Publisher *Publisher
+	Names     Names
+	Host      string // of the worker
+}
+
+// Bury publishes the letters; each is safe once the broker has confirmed it.
+func (q DeadLetterQueue) Bury(ctx context.Context, letters []Letter) []error {
+	messages := make([]Message, len(letters))
+	for i := range letters {
+		messages[i] = q.message(&letters[i])
+	}
+	return q.Publisher.Publish(ctx, messages)
+}
+
+func (q DeadLetterQueue) message(l *Letter) Message {
+	return Message{
+		RoutingKey: q.Names.DeadLetters,
+		ID:         l.Message.MessageID,
+		Timestamp:  l.Message.Timestamp,
+		Priority:   l.Message.Priority,
+		Headers:    l.headers(),
+		Body:       l.body(q.Host),
+	}
+}
+
+// headers keeps the original's and the first mark of where and when it was.
+func (l *Letter) headers() amqp.Table {
+	headers := amqp.Table{}
+	maps.Copy(headers, l.Message.Headers)
+	for _, name := range brokerHeaders {
+		delete(headers, name)
+	}
+	headers[headerReason] = l.Reason
+	headers[HeaderFirstSeen] = int64(l.FirstSeen)
+	if l.Message.Exchange != "" || headers[headerExchange] == nil {
+		headers[headerExchange] = l.Message.Exchange
+	}
+	if headers[headerTimestamp] == nil && !l.Message.Timestamp.IsZero() {
+		headers[headerTimestamp] = iso8601(l.Message.Timestamp)
+	}
+	return headers
+}
+
+// failureInfo is the part of a dead letter that tells what happened.
+type failureInfo struct {
+	RetryCount     int      `json:"retry_count"`
+	FirstFailureAt string   `json:"first_failure_at"`
+	LastFailureAt  string   `json:"last_failure_at"`
+	ErrorMessages  []string `json:"error_messages"`
+	WorkerHost     string   `json:"worker_host"`
+}
+
+// maxErrorText bounds an error's text in a dead letter, in bytes.
+const maxErrorText = 500
+
+// body puts the original's bytes, unchanged, beside the failure. What is not
+// JSON is a string of base64, marked by "original_encoding".
+func (l *Letter) body(host string) []byte {
+	info := failureInfo{RetryCount: l.Retries, WorkerHost: host, ErrorMessages: []string{}}
+	for _, f := range l.Failures {
+		info.ErrorMessages = append(info.ErrorMessages, cut(f.Err.Error()))
+	}
+	if n := len(l.Failures); n > 0 {
+		info.FirstFailureAt = iso8601(l.Failures[0].At.Time())
+		info.LastFailureAt = iso8601(l.Failures[n-1].At.Time())
+	}
+	// Strings and numbers cannot fail to encode.
+	text, _ := json.Marshal(info)
+
+	original, mark := l.Message.Body, ""
+	if !utf8.Valid(original) || !json.Valid(original) {
+		original = []byte(`"` + base64.StdEncoding.EncodeToString(original) + `"`)
+		mark = `,"original_encoding":"base64"`
+	}
+	body := make([]byte, 0, len(original)+len(text)+80)
+	body = append(body, `{"original_message":`...)
+	body = append(body, original...)
+	body = append(body, mark...)
+	body = append(body, `,"failure_info":`...)
+	body = append(body, text...)
+	return append(body, '}')
+}
+
+func cut(text string) string {
+	if len(text) > maxErrorText {
+		text = text[:maxErrorText]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+// iso8601 formats t as PHP's DATE_ATOM does, which replay tools expect.
+func iso8601(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05-07:00") }
+
+var _ DeadLetters = DeadLetterQueue{}
+
+var _ engine.Settler = (*ticket)(nil)

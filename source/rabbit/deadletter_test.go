@@ -1,0 +1,276 @@
+package rabbit
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// letters waits for n dead letters and returns them by message id.
+func (s *site) letters(n int) map[string]amqp.Delivery {
+	s.t.Helper()
+	eventually(s.t, "dead letters", func() bool { return s.depth(s.names.DeadLetters) >= n })
+	ch := s.channel()
+	all := map[string]amqp.Delivery{}
+	for range n {
+		d, ok, err := ch.Get(s.names.DeadLetters, true)
+		if err != nil || !ok {
+			s.t.Fatal(ok, err)
+		}
+		all[d.MessageId] = d
+	}
+	return all
+}
+
+// letter is a dead letter's body.
+type letter struct {
+	Original json.RawMessage `json:"original_message"`
+	Encoding string          `json:"original_encoding"`
+	Info     struct {
+		RetryCount    int       `json:"retry_count"`
+		First         time.Time `json:"first_failure_at"`
+		Last          time.Time `json:"last_failure_at"`
+		ErrorMessages []string  `json:"error_messages"`
+		WorkerHost    string    `json:"worker_host"`
+	} `json:"failure_info"`
+}
+
+func read(t *testing.T, d amqp.Delivery) letter {
+	t.Helper()
+	var l letter
+	if err := json.Unmarshal(d.Body, &l); err != nil {
+		t.Fatalf("%v in %s", err, d.Body)
+	}
+	return l
+}
+
+func TestMalformedBodiesAreDeadLettered(t *testing.T) {
+	s := shared(t)
+	bodies := map[string]struct{ body, reason string }{
+		"type":   {`{"user_id":"5","event_type":"search", "search_phrase":"a<b"}`, ""},
+		"text":   {"not json", engine.ReasonMalformedJSON},
+		"empty":  {"", engine.ReasonMalformedJSON},
+		"bytes":  {"{\"a\":\"\xff\xfe\"}", engine.ReasonInvalidUTF8},
+		"double": {`{"user_id":1,"user_id":2}`, engine.ReasonDuplicateKey},
+		"large":  {`{"x":"` + strings.Repeat("x", engine.MaxBodyBytes) + `"}`, engine.ReasonBodyTooLarge},
+	}
+	at := time.Date(2026, 2, 10, 14, 30, 0, 0, time.UTC)
+	var all []Message
+	for id, b := range bodies {
+		all = append(all, Message{
+			Exchange: s.names.Exchange, RoutingKey: s.names.RoutingKey(engine.Search), ID: id, Timestamp: at,
+			Body: []byte(b.body), Headers: amqp.Table{"trace": "abc", "x-death": "forged"},
+		})
+	}
+	s.publish(all...)
+	s.publish(s.messages(5)...)
+	start := time.Now().Truncate(time.Second)
+	r := s.run(s.config(), settleAtOnce)
+	letters := s.letters(len(bodies))
+	for id, b := range bodies {
+		d := letters[id]
+		l := read(t, d)
+		if l.Encoding == "base64" {
+			var text string
+			_ = json.Unmarshal(l.Original, &text)
+			raw, err := base64.StdEncoding.DecodeString(text)
+			if err != nil || string(raw) != b.body {
+				t.Errorf("%s: base64 of %q, %v", id, raw, err)
+			}
+		} else if string(l.Original) != b.body {
+			t.Errorf("%s: original %.60s", id, l.Original)
+		}
+		if l.Info.RetryCount != 0 || len(l.Info.ErrorMessages) != 1 || l.Info.WorkerHost != "test-host" ||
+			l.Info.First.Before(start) || !l.Info.First.Equal(l.Info.Last) {
+			t.Errorf("%s: %+v", id, l.Info)
+		}
+		h := d.Headers
+		if b.reason != "" && h[headerReason] != b.reason || h[headerExchange] != s.names.Exchange || h["trace"] != "abc" ||
+			h[headerTimestamp] != "2026-02-10T14:30:00+00:00" || h["x-death"] != nil || h[HeaderFirstSeen].(int64) < start.UnixMilli() {
+			t.Errorf("%s: headers %v", id, h)
+		}
+		if d.DeliveryMode != amqp.Persistent || d.ContentType != "application/json" || d.AppId != "keyfold" {
+			t.Errorf("%s: properties %+v", id, d)
+		}
+	}
+	eventually(t, "originals acknowledged", func() bool { return r.Stats.Acked.Load() == int64(len(bodies)+5) })
+	if r.Stats.Malformed.Load() != int64(len(bodies)) || s.depth(s.names.Queue) != 0 {
+		t.Errorf("%d malformed", r.Stats.Malformed.Load())
+	}
+}
+
+func TestDeadVerdict(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(1)...)
+	var in inbox
+	s.run(s.config(), in.deliver)
+	eventually(t, "delivery", func() bool { return in.len() == 1 })
+	in.take()[0].Settler.Settle(engine.Verdict{
+		Outcome: engine.Dead, Reason: "vector_not_finite", Err: errors.New(strings.Repeat("é", 600)),
+	})
+	d := s.letters(1)["m000000"]
+	l := read(t, d)
+	if d.Headers[headerReason] != "vector_not_finite" || string(l.Original) != string(body(0)) {
+		t.Errorf("%v %s", d.Headers, l.Original)
+	}
+	if text := l.Info.ErrorMessages[0]; len(text) > maxErrorText || strings.Trim(text, "é") != "" {
+		t.Errorf("error text of %d bytes", len(text))
+	}
+}
+
+// An original is acknowledged only once its dead letter is safe.
+func TestDeadLetterQueueMissing(t *testing.T) {
+	s := shared(t)
+	s.broker.DeleteQueue(t, s.vhost, s.names.DeadLetters)
+	s.publish(Message{Exchange: s.names.Exchange, RoutingKey: "user.embedding.search", ID: "bad", Body: []byte("bad")})
+	r := s.run(s.config(), settleAtOnce)
+	eventually(t, "delivery", func() bool { return r.Stats.Malformed.Load() == 1 })
+	time.Sleep(100 * time.Millisecond)
+	if r.Stats.Acked.Load() != 0 || r.Stats.Unacked.Load() != 1 {
+		t.Error("acknowledged without a dead letter")
+	}
+	s.setup()
+	s.letters(1)
+	eventually(t, "acknowledged", func() bool { return r.Stats.Acked.Load() == 1 })
+}
+
+// An event is tried again with the same first-seen time, and given up after its
+// retries; one that succeeds in between is acknowledged.
+func TestRetryThenExhausted(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(3)...)
+	var in inbox
+	config := s.config()
+	config.MaxRetries = 3
+	r := s.run(config, in.deliver)
+	first := map[string]engine.Millis{}
+	want := []int{3, 3, 2, 2} // events per attempt
+	for attempt, n := range want {
+		eventually(t, "an attempt on each", func() bool { return in.len() == n })
+		for _, d := range in.take() {
+			id := d.Event.MessageID
+			if attempt == 1 {
+				first[id] = d.FirstSeen
+			}
+			if d.FirstSeen != first[id] || (attempt > 0) != (d.FirstSeen > 0) {
+				t.Errorf("attempt %d: first seen %d, want %d", attempt, d.FirstSeen, first[id])
+			}
+			if attempt == 1 && id == "m000001" {
+				d.Settler.Settle(folded)
+				continue
+			}
+			d.Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: fmt.Errorf("timeout %d", attempt)})
+		}
+		if attempt < 3 && r.Stats.DeadLetters.Load() != 0 {
+			t.Error("given up too early")
+		}
+	}
+	for id, d := range s.letters(2) {
+		l := read(t, d)
+		if d.Headers[headerReason] != ReasonRetriesExhausted || d.Headers[HeaderFirstSeen] != int64(first[id]) ||
+			l.Info.RetryCount != 3 || strings.Join(l.Info.ErrorMessages, ",") != "timeout 0,timeout 1,timeout 2,timeout 3" ||
+			!l.Info.Last.After(l.Info.First.Add(-time.Second)) {
+			t.Errorf("%s: %v %+v", id, d.Headers, l.Info)
+		}
+	}
+	eventually(t, "all acknowledged", func() bool { return r.Stats.Acked.Load() == 3 })
+	if r.Stats.Redelivered.Load() != 0 || r.Stats.Retried.Load() != 7 || r.Stats.Exhausted.Load() != 2 {
+		t.Errorf("redelivered %d, retried %d, exhausted %d",
+			r.Stats.Redelivered.Load(), r.Stats.Retried.Load(), r.Stats.Exhausted.Load())
+	}
+}
+
+// Headers of a retry queue or a replay count on.
+func TestHeadersAreRead(t *testing.T) {
+	s := shared(t)
+	m := s.messages(1)[0]
+	m.Headers = amqp.Table{HeaderFirstSeen: int64(1770733800123), HeaderAttempts: int32(4)}
+	s.publish(m)
+	var in inbox
+	s.run(s.config(), in.deliver)
+	for range 2 { // attempts 4 and 5 of five
+		eventually(t, "delivery", func() bool { return in.len() == 1 })
+		d := in.take()[0]
+		if d.FirstSeen != 1770733800123 {
+			t.Errorf("first seen %d", d.FirstSeen)
+		}
+		d.Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: errors.New("no")})
+	}
+	if l := read(t, s.letters(1)["m000000"]); l.Info.RetryCount != 5 {
+		t.Errorf("%+v", l.Info)
+	}
+}
+
+func TestMessageIDs(t *testing.T) {
+	const without = `{"user_id":1,"event_type":"product_view","product_id":2,"occurred_at":"2026-02-10T14:30:00Z"}`
+	with := string(body(7))
+	null := strings.Replace(with, `"m000007"`, "null", 1)
+	made := engine.MessageID(1, engine.ProductView, "2", "2026-02-10T14:30:00Z")
+	for _, tc := range []struct{ body, property, want string }{
+		{with, "", "m000007"},
+		{with, "other", "m000007"},
+		{without, "", made},
+		{without, "property", "property"},
+		{null, "property", "property"},
+		{without, strings.Repeat("x", engine.MaxMessageRunes+1), made},
+		{without, "\xff", made},
+	} {
+		o := Original{Body: []byte(tc.body), MessageID: tc.property}
+		e, err := o.event(time.Now())
+		if err != nil || e.MessageID != tc.want || e.Digest != engine.DigestOf(tc.want) {
+			t.Errorf("property %q: id %q, want %q (%v)", tc.property, e.MessageID, tc.want, err)
+		}
+	}
+}
+
+// replacing publishes a copy of a failed event elsewhere, as delay queues do.
+type replacing struct {
+	t    *testing.T
+	site *site
+}
+
+func (r replacing) Park(a Attempt) {
+	go func() {
+		headers := amqp.Table{}
+		for name, v := range a.Headers() {
+			headers[name] = v
+		}
+		r.site.publish(Message{RoutingKey: r.site.names.DeadLetters, ID: "copy", Body: a.Message().Body, Headers: headers})
+		a.Replaced()
+	}()
+}
+
+// A confirmed copy takes an event's place, and carries how far it got.
+func TestRetriesMayReplaceTheMessage(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(1)...)
+	var in inbox
+	c, err := NewConsumer(s.config(), Ports{Retries: replacing{t, s}, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, in.deliver) }()
+	eventually(t, "delivery", func() bool { return in.len() == 1 })
+	before := int64(engine.Now())
+	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: errors.New("no")})
+	eventually(t, "original acknowledged", func() bool { return c.Stats.Acked.Load() == 1 })
+	d := s.letters(1)["copy"]
+	if first, _ := d.Headers[HeaderFirstSeen].(int64); first == 0 || first > before || d.Headers[HeaderAttempts] != int64(1) {
+		t.Errorf("headers %v", d.Headers)
+	}
+	cancel()
+	if err := errors.Join(<-done, c.Close(within(t, 10*time.Second))); err != nil {
+		t.Error(err)
+	}
+}

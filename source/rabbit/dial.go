@@ -1,0 +1,121 @@
+package rabbit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Timing holds the time limits of a connection; zero values mean the defaults.
+type Timing struct {
+	Heartbeat time.Duration // default 10 s; a silent peer is noticed within 1.5 of them
+	Connect   time.Duration // TCP, TLS and AMQP handshake; default 10 s
+	Write     time.Duration // one write to the socket; default 10 s
+	// Backoff bounds the wait before a new connection, doubled from Min to Max,
+	// with jitter; default 0.5 s and 30 s.
+	BackoffMin, BackoffMax time.Duration
+}
+
+func (t Timing) orDefaults() Timing {
+	return Timing{
+		Heartbeat:  cmp.Or(t.Heartbeat, 10*time.Second),
+		Connect:    cmp.Or(t.Connect, 10*time.Second),
+		Write:      cmp.Or(t.Write, 10*time.Second),
+		BackoffMin: cmp.Or(t.BackoffMin, 500*time.Millisecond),
+		BackoffMax: cmp.Or(t.BackoffMax, 30*time.Second),
+	}
+}
+
+// dialer makes connections to one broker.
+type dialer struct {
+	dsn    string
+	name   string // of the connection
+	timing Timing
+}
+
+// dial opens a connection, or fails within the connect timeout, sooner if ctx
+// ends.
+func (d dialer) dial(ctx context.Context) (*amqp.Connection, *socket, error) {
+	uri, err := parseDSN(d.dsn)
+	if err != nil {
+		return nil, nil, err
+	}
+	doing := "connect to " + Redact(d.dsn)
+	limit := d.timing.Connect
+	if uri.ConnectionTimeout > 0 {
+		limit = time.Duration(uri.ConnectionTimeout) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+
+	var s *socket
+	// The library's handshake knows no context: what ends it is its socket.
+	var release func() bool
+	conn, err := amqp.DialConfig(d.dsn, amqp.Config{
+		Heartbeat:  d.timing.Heartbeat,
+		Properties: d.properties(),
+		Dial: func(network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			s = newSocket(c, d.timing.Write)
+			release = context.AfterFunc(ctx, s.abort)
+			return s, nil
+		},
+	})
+	if release != nil {
+		release()
+	}
+	if err != nil {
+		if s != nil {
+			err = handshakeError(ctx, err, s)
+			s.abort()
+		}
+		return nil, nil, fault(doing, err)
+	}
+	return conn, s, nil
+}
+
+func (d dialer) properties() amqp.Table {
+	properties := amqp.NewConnectionProperties()
+	properties["product"] = "keyfold"
+	properties.SetClientConnectionName(d.name)
+	return properties
+}
+
+// handshakeError tells a refusal from an accident. The library takes every
+// socket that fails during the handshake for refused credentials; a broker that
+// does refuse them closes the socket. So does one that dies, which is why
+// [Consumer.Run] wants to be refused more than once.
+func handshakeError(ctx context.Context, err error, s *socket) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("handshake: %w", ctx.Err())
+	}
+	if e, ok := errors.AsType[*amqp.Error](err); !ok || e.Server || e == amqp.ErrSASL || !refused(e) {
+		return err
+	}
+	if cause := s.failure(); cause != nil && !errors.Is(cause, io.EOF) && !errors.Is(cause, syscall.ECONNRESET) {
+		return fmt.Errorf("handshake: %w", cause)
+	}
+	return err
+}
+
+// closeBounded closes channels and their connection in order, by force when ctx
+// ends: the library waits for the broker's answers without a limit.
+func closeBounded(ctx context.Context, conn *amqp.Connection, s *socket, channels ...*amqp.Channel) {
+	release := context.AfterFunc(ctx, s.abort)
+	defer release()
+	for _, channel := range channels {
+		_ = channel.Close()
+	}
+	// What is lost by an unclean end is the broker's to take back.
+	_ = conn.Close()
+}

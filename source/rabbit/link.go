@@ -1,0 +1,179 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// maxInFlight is how many messages may be written and not yet confirmed on one
+// link. It is also the room for returns, of which each message has one at most,
+// so that the library's reader never waits for us.
+const maxInFlight = 2048
+
+// errLinkLost: the connection ended before the message was written.
+var errLinkLost = errors.New("rabbitmq: publish: connection lost before the message was written")
+
+// link is one publishing connection with its channel in confirm mode.
+type link struct {
+	conn    *amqp.Connection
+	channel *amqp.Channel
+	socket  *socket
+	stats   *PublisherStats
+
+	tokens chan struct{} // one per message in flight
+	ended  chan struct{} // closed when the connection has ended
+
+	mu        sync.Mutex
+	unblocked chan struct{} // closed while no alarm is on
+	reason    string        // of the alarm
+	returns   chan amqp.Return
+	returned  map[string][]amqp.Return // drained and not yet asked for
+}
+
+// openLink connects and enters confirm mode.
+func openLink(ctx context.Context, d dialer, stats *PublisherStats) (*link, error) {
+	conn, s, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{
+		conn: conn, socket: s, stats: stats,
+		tokens:    make(chan struct{}, maxInFlight),
+		ended:     make(chan struct{}),
+		unblocked: make(chan struct{}),
+		returned:  map[string][]amqp.Return{},
+	}
+	close(l.unblocked)
+	release := context.AfterFunc(ctx, s.abort)
+	defer release()
+	if err := l.openChannel(); err != nil {
+		s.abort()
+		_ = conn.Close()
+		return nil, fault("open a confirming channel", err)
+	}
+	stats.Connects.Add(1)
+	go l.watch(conn.NotifyBlocked(make(chan amqp.Blocking, 16)), l.channel.NotifyClose(make(chan *amqp.Error, 1)))
+	return l, nil
+}
+
+func (l *link) openChannel() (err error) {
+	if l.channel, err = l.conn.Channel(); err != nil {
+		return err
+	}
+	l.returns = l.channel.NotifyReturn(make(chan amqp.Return, maxInFlight))
+	return l.channel.Confirm(false)
+}
+
+// watch follows alarms until channel or connection end, then ends both.
+func (l *link) watch(blockings <-chan amqp.Blocking, closed <-chan *amqp.Error) {
+	defer close(l.ended)
+	for {
+		select {
+		case b, ok := <-blockings:
+			if !ok {
+				blockings = nil
+				continue
+			}
+			l.setBlocked(b)
+		case _, broken := <-closed:
+			// Without its channel the connection is of no use. Nothing waits
+			// for an answer: what is in flight is unknown already.
+			if broken {
+				l.socket.abort()
+				_ = l.conn.Close()
+			}
+			l.setBlocked(amqp.Blocking{})
+			return
+		}
+	}
+}
+
+func (l *link) setBlocked(b amqp.Blocking) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch blocked := !isClosed(l.unblocked); {
+	case b.Active && !blocked:
+		l.unblocked, l.reason = make(chan struct{}), b.Reason
+		l.stats.Blocked.Add(1)
+	case !b.Active && blocked:
+		close(l.unblocked)
+		l.stats.Blocked.Add(-1)
+	}
+}
+
+// open reports whether no alarm stops publishing.
+func (l *link) open() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return isClosed(l.unblocked)
+}
+
+// free waits until no alarm stops publishing.
+func (l *link) free(ctx context.Context) error {
+	l.mu.Lock()
+	unblocked, reason := l.unblocked, l.reason
+	l.mu.Unlock()
+	if isClosed(unblocked) {
+		return nil
+	}
+	select {
+	case <-unblocked:
+		return nil
+	case <-l.ended:
+		return errLinkLost
+	case <-ctx.Done():
+		return fmt.Errorf("rabbitmq: publish: the broker takes no messages (alarm: %s): free its memory or disk: %w",
+			reason, ctx.Err())
+	}
+}
+
+// takeReturn tells whether the message of an id came back, and how. It is asked
+// after the confirm: the library hands a return over before it completes the
+// confirm that follows it, so the return is in the channel or was drained.
+func (l *link) takeReturn(id string) (amqp.Return, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		select {
+		case r, ok := <-l.returns:
+			if ok {
+				l.returned[r.MessageId] = append(l.returned[r.MessageId], r)
+				continue
+			}
+			l.returns = nil
+		default:
+		}
+		break
+	}
+	all := l.returned[id]
+	switch len(all) {
+	case 0:
+		return amqp.Return{}, false
+	case 1:
+		delete(l.returned, id)
+	default:
+		l.returned[id] = all[1:]
+	}
+	return all[0], true
+}
+
+func (l *link) alive() bool { return !isClosed(l.ended) && !l.channel.IsClosed() }
+
+// close ends the link in order, by force when ctx ends.
+func (l *link) close(ctx context.Context) {
+	closeBounded(ctx, l.conn, l.socket, l.channel)
+	<-l.ended
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

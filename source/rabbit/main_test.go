@@ -1,0 +1,235 @@
+package rabbit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit/rabbittest"
+)
+
+func TestMain(m *testing.M) { rabbittest.Main(m) }
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+var quick = Timing{
+	Heartbeat: 2 * time.Second, Connect: 5 * time.Second, Write: 5 * time.Second,
+	BackoffMin: 20 * time.Millisecond, BackoffMax: 200 * time.Millisecond,
+}
+
+// site is a virtual host with keyfold's topology.
+type site struct {
+	t      testing.TB
+	broker *rabbittest.Broker
+	vhost  string
+	dsn    string
+	names  Names
+}
+
+func newSite(t testing.TB, b *rabbittest.Broker) *site {
+	t.Helper()
+	vhost := b.VHost(t)
+	s := &site{t: t, broker: b, vhost: vhost, dsn: b.DSN(vhost), names: DefaultNames()}
+	s.setup()
+	return s
+}
+
+func shared(t testing.TB) *site { return newSite(t, rabbittest.Shared(t)) }
+
+func (s *site) setup() {
+	s.t.Helper()
+	if err := Setup(s.t.Context(), s.dsn, Topology{Names: s.names, QueueType: Classic}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func body(i int) []byte {
+	return fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","search_phrase":null,"product_id":%d,`+
+		`"occurred_at":"2026-02-10T14:30:00+00:00","metadata":{"device":"mobile"},"message_id":"m%06d","version":"1.0"}`,
+		i%500+1, i%90+1, i)
+}
+
+func event(t testing.TB, body []byte) engine.Event {
+	t.Helper()
+	e, err := engine.ParseEvent(body, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// messages returns n different events.
+func (s *site) messages(n int) []Message {
+	all := make([]Message, n)
+	for i := range all {
+		b := body(i)
+		e := event(s.t, b)
+		all[i] = s.names.EventMessage(b, &e)
+	}
+	return all
+}
+
+func (s *site) publisher(timing Timing) *Publisher {
+	p := NewPublisher(s.dsn, ThisProcess("test"), "publisher", timing, quiet)
+	s.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := p.Close(ctx); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return p
+}
+
+func (s *site) publish(messages ...Message) {
+	s.t.Helper()
+	for i, err := range s.publisher(quick).Publish(within(s.t, time.Minute), messages) {
+		if err != nil {
+			s.t.Fatalf("message %d: %v", i, err)
+		}
+	}
+}
+
+// within returns a context of the test with a time limit.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// channel opens a plain channel for looking from outside.
+func (s *site) channel() *amqp.Channel {
+	s.t.Helper()
+	conn, err := amqp.Dial(s.dsn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	ch, err := conn.Channel()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return ch
+}
+
+// depth returns how many messages of a queue are ready.
+func (s *site) depth(queue string) int {
+	s.t.Helper()
+	q, err := s.channel().QueueDeclarePassive(queue, true, false, false, false, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return q.Messages
+}
+
+// runner is a consumer at work.
+type runner struct {
+	*Consumer
+	t    testing.TB
+	stop context.CancelFunc
+	done chan error
+	once sync.Once
+}
+
+func (s *site) config() Config {
+	return Config{
+		DSN: s.dsn, Names: s.names, Identity: ThisProcess("test"),
+		Prefetch: 1000, MaxRetries: 5, RetryDelay: 20 * time.Millisecond, Timing: quick,
+	}
+}
+
+func (s *site) run(config Config, deliver Deliver) *runner {
+	s.t.Helper()
+	c, err := NewConsumer(config, Ports{
+		DeadLetters: DeadLetterQueue{Publisher: s.publisher(quick), Names: s.names, Host: "test-host"},
+		Retries:     InProcess{},
+		Log:         quiet,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &runner{Consumer: c, t: s.t, stop: cancel, done: make(chan error, 1)}
+	go func() { r.done <- c.Run(ctx, deliver) }()
+	s.t.Cleanup(func() { r.end(10 * time.Second) })
+	return r
+}
+
+// end stops the consumer and closes it.
+func (r *runner) end(limit time.Duration) (err error) {
+	r.once.Do(func() {
+		r.stop()
+		if err := <-r.done; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		err = r.Close(ctx)
+	})
+	return err
+}
+
+// eventually waits for a condition; the limit only bounds a failure.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		if condition() {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// inbox keeps what was delivered.
+type inbox struct {
+	mu  sync.Mutex
+	all []engine.Delivery
+}
+
+func (i *inbox) deliver(_ context.Context, deliveries []engine.Delivery) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.all = append(i.all, deliveries...)
+	return nil
+}
+
+func (i *inbox) len() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.all)
+}
+
+// take empties the inbox.
+func (i *inbox) take() []engine.Delivery {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := i.all
+	i.all = nil
+	return all
+}
+
+func ids(deliveries []engine.Delivery) map[string]int {
+	all := map[string]int{}
+	for _, d := range deliveries {
+		all[d.Event.MessageID]++
+	}
+	return all
+}
+
+var folded = engine.Verdict{Outcome: engine.Folded}
+
+func settleAtOnce(_ context.Context, deliveries []engine.Delivery) error {
+	for _, d := range deliveries {
+		d.Settler.Settle(folded)
+	}
+	return nil
+}

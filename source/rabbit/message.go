@@ -1,0 +1,53 @@
+package rabbit
+
+import (
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// appID is what keyfold's messages name as their application.
+const appID = "keyfold"
+
+// priority is that of an ordinary event, in the middle of the queue's range.
+const priority = 5
+
+// Message is one message to publish. It is persistent and JSON.
+type Message struct {
+	Exchange   string // "" is the default exchange: the key names the queue
+	RoutingKey string
+	ID         string // of the event
+	Timestamp  time.Time
+	Priority   uint8
+	Headers    amqp.Table // of AMQP field types; may be nil
+	Body       []byte
+}
+
+// EventMessage returns the message of an event: body as it entered, the
+// properties and the routing key from what was read from it.
+func (n Names) EventMessage(body []byte, event *engine.Event) Message {
+	return Message{
+		Exchange:   n.Exchange,
+		RoutingKey: n.RoutingKey(event.Type),
+		ID:         event.MessageID,
+		Timestamp:  event.OccurredAt.Time(),
+		Priority:   priority,
+		Body:       body,
+	}
+}
+
+func (m *Message) publishing() amqp.Publishing {
+	return amqp.Publishing{
+		Headers:         m.Headers,
+		ContentType:     "application/json",
+		ContentEncoding: "utf-8",
+		DeliveryMode:    amqp.Persistent,
+		Priority:        m.Priority,
+		Timestamp:       m.Timestamp,
+		MessageId:       m.ID,
+		AppId:           appID,
+		Body:            m.Body,
+	}
+}

@@ -1,0 +1,45 @@
+package rabbit
+
+import (
+	"strconv"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Names are all names the broker knows keyfold's things by.
+type Names struct {
+	Exchange    string // topic exchange events are published to
+	Queue       string // the worker's queue
+	Binding     string // pattern that binds the queue to the exchange
+	DeadLetters string // queue of what was given up
+}
+
+// DefaultNames returns the names of an installation that was told nothing.
+func DefaultNames() Names {
+	return Names{
+		Exchange:    "user_events",
+		Queue:       "user_embedding_updates",
+		Binding:     "user.embedding.*",
+		DeadLetters: "user_embedding_updates_failed",
+	}
+}
+
+// RoutingKey returns the routing key of events of a type.
+func (n Names) RoutingKey(t engine.EventType) string { return "user.embedding." + t.String() }
+
+// RetryQueue returns the name of the queue that gives messages back after a
+// delay. The delay is part of it, so that a changed setting meets new queues
+// and not old ones with other arguments.
+func (n Names) RetryQueue(delay time.Duration) string {
+	return n.Queue + ".retry." + strconv.FormatInt(delay.Milliseconds(), 10)
+}
+
+// Headers of keyfold's own.
+const (
+	// HeaderFirstSeen is when an event first met a worker, in Unix
+	// milliseconds: on retries, replays and backfills.
+	HeaderFirstSeen = "keyfold-first-seen"
+	// HeaderAttempts is how many attempts an event has behind it.
+	HeaderAttempts = "keyfold-attempts"
+)

@@ -1,0 +1,183 @@
+package rabbittest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// startTimeout bounds a start; on a busy machine one takes up to half a minute.
+const startTimeout = 2 * time.Minute
+
+// Broker is one private RabbitMQ node. Its methods may be called from several
+// goroutines, except those that start and stop it.
+type Broker struct {
+	install installation
+	dir     string
+	node    string
+	ports   struct{ amqp, dist, epmd, management, control int }
+
+	mu     sync.Mutex
+	server *process
+	mapper *process // epmd: which port the node listens on, for rabbitmqctl
+	vhosts atomic.Int64
+}
+
+// Start runs a broker of the test's own and stops it at the test's end.
+func Start(t testing.TB) *Broker {
+	t.Helper()
+	b, err := launch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	return b
+}
+
+// launch starts a node whose files are all in dir.
+func launch(dir string) (*Broker, error) {
+	install, err := locate()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(5)
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{install: install, dir: dir}
+	b.ports.amqp, b.ports.dist, b.ports.epmd = ports[0], ports[1], ports[2]
+	b.ports.management, b.ports.control = ports[3], ports[4]
+	b.node = "keyfold" + strconv.Itoa(b.ports.amqp) + "@localhost"
+	if err := b.writeFiles(); err != nil {
+		return nil, err
+	}
+	if b.mapper, err = start(dir, "epmd", b.environment(), install.epmd,
+		"-address", "127.0.0.1", "-port", strconv.Itoa(b.ports.epmd)); err != nil {
+		return nil, err
+	}
+	if err := b.boot(); err != nil {
+		b.Stop()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Broker) writeFiles() error {
+	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %d\n"+
+		"log.console = false\ndisk_free_limit.absolute = 1MB\n", address(b.ports.amqp), b.ports.management)
+	for name, text := range map[string]string{
+		"rabbitmq.conf":   config,
+		"enabled_plugins": "[rabbitmq_management].\n",
+	} {
+		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// environment holds nothing of the caller's but the path. HOME brings a cookie
+// of the node's own.
+func (b *Broker) environment() []string {
+	in := func(name string) string { return filepath.Join(b.dir, name) }
+	return []string{
+		"PATH=" + os.Getenv("PATH"),
+		"LANG=C.UTF-8",
+		"HOME=" + b.dir,
+		"ERL_EPMD_PORT=" + strconv.Itoa(b.ports.epmd),
+		"ERL_EPMD_ADDRESS=127.0.0.1",
+		"RABBITMQ_NODENAME=" + b.node,
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(b.ports.dist),
+		"RABBITMQ_CTL_DIST_PORT_MIN=" + strconv.Itoa(b.ports.control),
+		"RABBITMQ_CTL_DIST_PORT_MAX=" + strconv.Itoa(b.ports.control+10),
+		"RABBITMQ_MNESIA_BASE=" + in("data"),
+		"RABBITMQ_LOG_BASE=" + in("log"),
+		"RABBITMQ_PID_FILE=" + in("pid"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),
+		"RABBITMQ_CONFIG_FILE=" + in("rabbitmq.conf"),
+		"RABBITMQ_CONF_ENV_FILE=" + in("no-such-file"),
+		// Makes the script become the Erlang machine instead of its parent, so
+		// that the pid of the child is the one to kill.
+		"detached=1",
+	}
+}
+
+// boot starts the server and waits until it answers.
+func (b *Broker) boot() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	server, err := start(b.dir, "server", b.environment(), b.install.server)
+	if err != nil {
+		return err
+	}
+	b.server = server
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for b.ping(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the broker did not answer within %v:\n%s", startTimeout, b.output())
+		case <-server.ended:
+			return fmt.Errorf("the broker ended while starting:\n%s", b.output())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// output returns the end of what the server printed and logged.
+func (b *Broker) output() string {
+	var all strings.Builder
+	for _, name := range []string{"server.out", filepath.Join("log", b.node+".log")} {
+		text, _ := os.ReadFile(filepath.Join(b.dir, name))
+		all.Write(text[max(0, len(text)-4000):])
+	}
+	return all.String()
+}
+
+// Address returns the host and port of the AMQP listener.
+func (b *Broker) Address() string { return address(b.ports.amqp) }
+
+// DSN returns the AMQP URL of a virtual host for the user guest.
+func (b *Broker) DSN(vhost string) string { return DSN(b.Address(), vhost) }
+
+// DSN returns the AMQP URL of a virtual host behind an address.
+func DSN(address, vhost string) string {
+	return "amqp://guest:guest@" + address + "/" + url.PathEscape(vhost)
+}
+
+// Kill ends the broker's machine with SIGKILL, as a crash would.
+func (b *Broker) Kill() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.server.kill()
+}
+
+// Restart boots the broker on the same ports and data, having killed it where
+// it still runs.
+func (b *Broker) Restart(t testing.TB) {
+	t.Helper()
+	b.Kill()
+	if err := b.boot(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop ends the broker and its port mapper. It may be called again.
+func (b *Broker) Stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range []*process{b.server, b.mapper} {
+		if p != nil {
+			p.kill()
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package rabbittest
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
+	b := Start(t)
+	vhost := b.VHost(t)
+	conn, err := amqp.Dial(b.DSN(vhost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.QueueDeclare("kept", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.CloseConnections(t, vhost, "no such name"); n != 0 {
+		t.Errorf("%d connections of another name were closed", n)
+	}
+	if n := b.CloseConnections(t, vhost, ""); n != 1 {
+		t.Errorf("%d connections were closed, want 1", n)
+	}
+	b.Kill()
+	if b.running() {
+		t.Error("the broker runs after Kill")
+	}
+	if _, err := net.DialTimeout("tcp", b.Address(), time.Second); err == nil {
+		t.Error("the port is open after Kill")
+	}
+	b.Restart(t)
+	if conn, err = amqp.Dial(b.DSN(vhost)); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if ch, err = conn.Channel(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.QueueDeclarePassive("kept", true, false, false, false, nil); err != nil {
+		t.Errorf("the queue is gone: %v", err)
+	}
+}
+
+// Two brokers share nothing, and what a test starts ends with it.
+func TestBrokersArePrivate(t *testing.T) {
+	a := Shared(t)
+	if cookie, err := os.Stat(filepath.Join(a.dir, ".erlang.cookie")); err != nil || cookie.Size() == 0 {
+		t.Errorf("no cookie of its own: %v", err)
+	}
+	var pids []int
+	t.Run("second", func(t *testing.T) {
+		b := Start(t)
+		if a.node == b.node || a.ports == b.ports || a.dir == b.dir {
+			t.Errorf("shared: %v %v", a, b)
+		}
+		pids = []int{b.server.pid(), b.mapper.pid()}
+	})
+	for _, pid := range pids {
+		if p, err := os.FindProcess(pid); err == nil && p.Signal(syscall.Signal(0)) == nil {
+			t.Errorf("process %d is alive after its test", pid)
+		}
+	}
+	if !a.running() {
+		t.Error("the shared broker went with the other one")
+	}
+}
+
+func TestProxy(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	p := NewProxy(t, echo.Addr().String())
+	c, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := echo.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+
+	buffer := make([]byte, 4)
+	arrives := func(within time.Duration) error {
+		_ = s.SetReadDeadline(time.Now().Add(within))
+		_, err := s.Read(buffer)
+		return err
+	}
+	send := func() {
+		if _, err := c.Write([]byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	if err := arrives(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	p.Freeze()
+	send()
+	if arrives(100*time.Millisecond) == nil {
+		t.Error("bytes passed a frozen proxy")
+	}
+	p.Thaw()
+	if err := arrives(10 * time.Second); err != nil {
+		t.Errorf("held bytes did not arrive: %v", err)
+	}
+	p.Delay(time.Second)
+	send()
+	if arrives(100*time.Millisecond) == nil {
+		t.Error("bytes were not delayed")
+	}
+	if err := arrives(10 * time.Second); err != nil {
+		t.Errorf("delayed bytes did not arrive: %v", err)
+	}
+	p.Cut()
+	if arrives(10*time.Second) == nil {
+		t.Error("the connection was not cut")
+	}
+}

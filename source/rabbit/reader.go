@@ -1,0 +1,242 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// maxChunk is how many events are handed over at once.
+const maxChunk = 256
+
+// deliverError is an error of the consumer's user.
+type deliverError struct{ error }
+
+func (e deliverError) Unwrap() error { return e.error }
+
+// consume hands over what the broker sends until ctx or the session ends.
+func (s *session) consume(ctx context.Context, deliver Deliver) error {
+	for {
+		if err := s.passGate(ctx); err != nil {
+			return err
+		}
+		shut, changed := s.consumer.gate.state()
+		if shut {
+			continue
+		}
+		for _, l := range s.lanes {
+			if err := l.subscribe(); err != nil {
+				return err
+			}
+		}
+		s.consumer.subscribed(s)
+		if err := s.read(ctx, changed, deliver); !errors.Is(err, errPaused) {
+			return err
+		}
+	}
+}
+
+// passGate waits while the consumer is paused. After a pause it starts anew
+// where messages were held, since only a new channel brings them back, and
+// otherwise waits until half of the prefetch is free: a consumer's prefetch is
+// fixed when it starts, and what its channel holds already comes on top of it.
+func (s *session) passGate(ctx context.Context) error {
+	for {
+		shut, changed := s.consumer.gate.state()
+		if !shut {
+			break
+		}
+		select {
+		case <-changed:
+		case <-s.ended:
+			return s.reason
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if s.held.Load() > 0 {
+		return errGiveBack
+	}
+	for s.unacked() > s.consumer.config.Prefetch/2 {
+		select {
+		case <-time.After(s.consumer.config.ackInterval()):
+		case <-s.ended:
+			return s.reason
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// read hands over the deliveries of all channels until they have ended or were
+// cancelled because changed was closed.
+func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver Deliver) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-s.ended:
+			cancel(s.reason) // frees a deliver that waits for room
+		case <-done:
+		}
+	}()
+	var reading sync.WaitGroup
+	var paused atomic.Int64
+	for _, l := range s.lanes {
+		reading.Go(func() {
+			if err := l.read(ctx, changed, deliver); errors.Is(err, errPaused) {
+				paused.Add(1)
+			} else {
+				cancel(err) // the first one counts
+			}
+		})
+	}
+	reading.Wait()
+	if int(paused.Load()) == len(s.lanes) {
+		return errPaused
+	}
+	return context.Cause(ctx)
+}
+
+// read hands over the deliveries of one channel.
+func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Deliver) error {
+	s := l.session
+	chunk := make([]engine.Delivery, 0, maxChunk)
+	wake := s.wake
+	for {
+		chunk = chunk[:0]
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.ended:
+			return s.reason
+		case <-changed:
+			// Resuming takes effect once the buffer is empty.
+			changed, wake = nil, nil
+			l.unsubscribe()
+		case <-wake:
+			chunk = l.session.takeAgain(chunk)
+		case d, ok := <-l.deliveries:
+			if !ok {
+				return l.drained()
+			}
+			chunk = l.gather(chunk, d)
+		}
+		if len(chunk) == 0 {
+			continue
+		}
+		if err := s.handOver(ctx, chunk, deliver); err != nil {
+			return deliverError{err}
+		}
+	}
+}
+
+// handOver calls deliver, for one channel at a time.
+func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver Deliver) error {
+	s.delivering.Lock()
+	defer s.delivering.Unlock()
+	return deliver(ctx, chunk)
+}
+
+// drained tells why there are no more deliveries: the consumer was cancelled
+// here, or a watcher is about to say.
+func (l *lane) drained() error {
+	if l.tag == "" && !l.session.over() {
+		return errPaused
+	}
+	<-l.session.ended
+	return l.session.reason
+}
+
+// gather appends the event of d and of what else is there, without waiting.
+func (l *lane) gather(chunk []engine.Delivery, d amqp.Delivery) []engine.Delivery {
+	now := time.Now()
+	yielded := false
+	chunk = l.receive(chunk, &d, now)
+	for len(chunk) < maxChunk {
+		select {
+		case next, ok := <-l.deliveries:
+			if !ok {
+				return chunk // met again by the caller
+			}
+			yielded = false
+			chunk = l.receive(chunk, &next, now)
+		default:
+			// The library hands over one by one: its goroutine may have more
+			// and only need its turn.
+			if yielded {
+				return chunk
+			}
+			yielded = true
+			runtime.Gosched()
+		}
+	}
+	return chunk
+}
+
+// receive appends the event of one message, or has the message buried.
+func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time) []engine.Delivery {
+	s := l.session
+	stats := &s.consumer.Stats
+	stats.Delivered.Add(1)
+	stats.Unacked.Add(1)
+	l.unacked.Add(1)
+	s.occupy()
+	if d.Redelivered {
+		stats.Redelivered.Add(1)
+	}
+	t := &ticket{session: s, lane: l, tag: d.DeliveryTag, message: originalOf(d), arrived: engine.MillisOf(now)}
+	if len(d.Headers) > 0 {
+		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
+		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
+	}
+	event, err := t.message.event(now)
+	if err != nil {
+		s.refuse(t, err)
+		return chunk
+	}
+	return append(chunk, t.delivery(event))
+}
+
+// refuse buries a message that is no event.
+func (s *session) refuse(t *ticket, err error) {
+	s.consumer.Stats.Malformed.Add(1)
+	s.consumer.ports.Log.Error("malformed event dead-lettered",
+		slog.String("message_id", t.message.MessageID), slog.String("reason", engine.ReasonOf(err)),
+		slog.Any("error", err))
+	t.fail(err)
+	s.consumer.burial.add(t, engine.ReasonOf(err))
+}
+
+// takeAgain appends events whose retry is due.
+func (s *session) takeAgain(chunk []engine.Delivery) []engine.Delivery {
+	s.mu.Lock()
+	n := min(len(s.again), maxChunk)
+	due := s.again[:n:n]
+	s.again = s.again[n:]
+	if len(s.again) > 0 {
+		poke(s.wake)
+	}
+	s.mu.Unlock()
+	now := time.Now()
+	for _, t := range due {
+		// It was an event when it came, and the parser judges alike.
+		if event, err := t.message.event(now); err == nil {
+			chunk = append(chunk, t.delivery(event))
+		} else {
+			s.refuse(t, err)
+		}
+	}
+	return chunk
+}

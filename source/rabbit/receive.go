@@ -1,0 +1,73 @@
+package rabbit
+
+import (
+	"bytes"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// Original is a message as the broker delivered it: what a retry or a dead
+// letter has to carry on.
+type Original struct {
+	Body       []byte
+	Headers    amqp.Table
+	Exchange   string
+	RoutingKey string
+	MessageID  string // the AMQP property; may be ""
+	Timestamp  time.Time
+	Priority   uint8
+}
+
+func originalOf(d *amqp.Delivery) Original {
+	return Original{
+		Body: d.Body, Headers: d.Headers, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
+		MessageID: d.MessageId, Timestamp: d.Timestamp, Priority: d.Priority,
+	}
+}
+
+// event reads the message's event. The id that stands in the body counts, then
+// the AMQP property, and only then one made from the fields.
+func (o *Original) event(now time.Time) (engine.Event, error) {
+	e, err := engine.ParseEvent(o.Body, now)
+	if err != nil || o.MessageID == "" || o.MessageID == e.MessageID {
+		return e, err
+	}
+	if o.madeID(e.MessageID) && utf8.ValidString(o.MessageID) && utf8.RuneCountInString(o.MessageID) <= engine.MaxMessageRunes {
+		e.MessageID = o.MessageID
+		e.Digest = engine.DigestOf(e.MessageID)
+	}
+	return e, nil
+}
+
+// madeID reports whether an id was made by the parser: it has the form of one,
+// and the body does not hold it.
+func (o *Original) madeID(id string) bool {
+	return len(id) == 64 && !bytes.Contains(o.Body, []byte(id))
+}
+
+// integer returns a header's number, 0 where there is none. Clients differ in
+// the integer type they send.
+func (o *Original) integer(name string) int64 {
+	switch v := o.Headers[name].(type) {
+	case int64:
+		return v
+	case int32:
+		return int64(v)
+	case int16:
+		return int64(v)
+	case int8:
+		return int64(v)
+	case uint8:
+		return int64(v)
+	case uint16:
+		return int64(v)
+	case uint32:
+		return int64(v)
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,49 @@
+package rabbit
+
+import "time"
+
+// Retries keeps an event whose own work failed for now until it is to be tried
+// again.
+type Retries interface {
+	// Park takes an attempt over. It is called from the settling goroutine and
+	// must not block. Once its delay is over, exactly one of the attempt's
+	// methods Again and Replaced follows; or neither, where the process stops.
+	Park(a Attempt)
+}
+
+// Attempt is the next attempt of one event. Its message stays unacknowledged
+// until the attempt is replaced or its verdict is final.
+type Attempt struct {
+	Delay  time.Duration
+	ticket *ticket
+}
+
+// Message returns what the broker delivered.
+func (a Attempt) Message() *Original { return &a.ticket.message }
+
+// Headers returns keyfold's headers of a copy that stands for this attempt.
+func (a Attempt) Headers() map[string]int64 {
+	return map[string]int64{
+		HeaderFirstSeen: int64(a.ticket.firstSeen),
+		HeaderAttempts:  int64(a.ticket.attempts),
+	}
+}
+
+// Again delivers the event once more. Where its session has ended the broker
+// has delivered it already.
+func (a Attempt) Again() { a.ticket.session.deliverAgain(a.ticket) }
+
+// Replaced acknowledges the message: a copy, confirmed by the broker, took its
+// place.
+func (a Attempt) Replaced() {
+	a.ticket.session.occupy()
+	a.ticket.ack()
+}
+
+// InProcess keeps parked events in memory, unacknowledged. They take prefetch
+// as long as they wait, and a lost connection gives them back with no attempt
+// counted.
+type InProcess struct{}
+
+// Park delivers the event again after the attempt's delay.
+func (InProcess) Park(a Attempt) { time.AfterFunc(a.Delay, a.Again) }

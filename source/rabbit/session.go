@@ -1,0 +1,193 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Why a session ended, besides a lost connection.
+var (
+	errCancelled = errors.New("rabbitmq: the broker cancelled the consumer: the queue was deleted or moved; " +
+		"if it is gone, run `keyfold setup`")
+	// errGiveBack: held deliveries are to be delivered again.
+	errGiveBack = errors.New("rabbitmq: giving held messages back to the broker")
+	// errPaused is no end: consuming stopped and may go on.
+	errPaused = errors.New("rabbitmq: paused")
+)
+
+// session is one connection with its channels: one generation of delivery tags.
+// When it ends, everything it has not acknowledged is the broker's again.
+type session struct {
+	consumer   *Consumer
+	generation uint64
+	conn       *amqp.Connection
+	socket     *socket
+	lanes      []*lane
+
+	ending  sync.Once
+	reason  error         // set before ended is closed
+	ended   chan struct{} // closed when a channel or consumer is lost
+	watches sync.WaitGroup
+
+	delivering sync.Mutex // held while deliver runs
+
+	held   atomic.Int64  // unacknowledged with the verdict Hold
+	handed atomic.Int64  // handed over or being buried
+	idle   chan struct{} // poked when handed comes down to 0
+
+	mu    sync.Mutex
+	again []*ticket // to be delivered once more
+	wake  chan struct{}
+}
+
+// open connects and opens the channels, with the prefetch still to be set.
+func (c *Consumer) open(ctx context.Context) (*session, error) {
+	conn, socket, err := c.dialer.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	release := context.AfterFunc(ctx, socket.abort)
+	defer release()
+	s := &session{
+		consumer: c, generation: c.generation.Add(1), conn: conn, socket: socket,
+		ended: make(chan struct{}), idle: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+	}
+	for _, prefetch := range shares(c.config.Prefetch, int(conn.Config.ChannelMax)) {
+		l, err := s.openLane(prefetch)
+		if err != nil {
+			c.finish(s)
+			return nil, fault("open a channel", err)
+		}
+		s.lanes = append(s.lanes, l)
+	}
+	for _, l := range s.lanes {
+		l.follow()
+	}
+	s.watches.Go(func() { s.drainBlocked(conn.NotifyBlocked(make(chan amqp.Blocking, 8))) })
+	c.Stats.Connects.Add(1)
+	return s, nil
+}
+
+// drainBlocked takes alarms, which do not stop connections that only consume:
+// a notification nobody takes would stop the library's reader.
+func (s *session) drainBlocked(blocked <-chan amqp.Blocking) {
+	for range blocked {
+		continue
+	}
+}
+
+// lost names the reason a working channel ended for. It is never the events'
+// fault, and consuming is tried again.
+func lost(err *amqp.Error) error {
+	if err.Code == amqp.PreconditionFailed {
+		return fmt.Errorf("rabbitmq: the broker closed the channel: %w; if a message was held for longer than its "+
+			"consumer_timeout (30 min by default), lower WORKER_HOLD_MAX or raise that timeout", err)
+	}
+	return fmt.Errorf("rabbitmq: connection lost: %w", err)
+}
+
+// end makes the session's tags worthless.
+func (s *session) end(reason error) {
+	s.ending.Do(func() {
+		s.reason = reason
+		for _, l := range s.lanes {
+			l.acks.refuse()
+		}
+		close(s.ended)
+	})
+}
+
+// over reports whether the session has ended.
+func (s *session) over() bool { return isClosed(s.ended) }
+
+// cancelTimeout bounds how long a stop waits for a broker that does not answer.
+const cancelTimeout = 3 * time.Second
+
+// within has the connection cut after d unless the function it returns is called
+// before: the library waits for answers without a limit.
+func (s *session) within(d time.Duration) func() {
+	timer := time.AfterFunc(d, s.socket.abort)
+	return func() { timer.Stop() }
+}
+
+// unacked returns how many messages were received and not acknowledged.
+func (s *session) unacked() (n int) {
+	for _, l := range s.lanes {
+		n += int(l.unacked.Load())
+	}
+	return n
+}
+
+// unsubscribe cancels the consumers at the broker.
+func (s *session) unsubscribe() {
+	for _, l := range s.lanes {
+		l.unsubscribe()
+	}
+}
+
+// close sends the last acknowledgements and ends channels and connection in
+// order, by force when ctx ends.
+func (s *session) close(ctx context.Context) {
+	channels := make([]*amqp.Channel, len(s.lanes))
+	for i, l := range s.lanes {
+		l.acks.close()
+		channels[i] = l.channel
+	}
+	closeBounded(ctx, s.conn, s.socket, channels...)
+	s.end(errors.New("rabbitmq: closed"))
+	s.watches.Wait()
+	for _, l := range s.lanes {
+		s.consumer.Stats.Unacked.Add(-l.unacked.Swap(0))
+	}
+}
+
+// hold leaves a message unacknowledged.
+func (s *session) hold() {
+	s.consumer.Stats.Held.Add(1)
+	s.held.Add(1)
+	s.release()
+}
+
+// occupy and release count the messages a stop has to wait for.
+func (s *session) occupy() { s.handed.Add(1) }
+
+func (s *session) release() {
+	if s.handed.Add(-1) == 0 {
+		poke(s.idle)
+	}
+}
+
+// settled waits until everything handed over has its verdict, the session has
+// ended, or ctx ends.
+func (s *session) settled(ctx context.Context) error {
+	for s.handed.Load() > 0 {
+		select {
+		case <-s.idle:
+		case <-s.ended:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("rabbitmq: %d messages were not settled; the broker delivers them again: %w",
+				s.handed.Load(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// deliverAgain queues a parked event for the reader.
+func (s *session) deliverAgain(t *ticket) {
+	s.occupy()
+	if s.over() {
+		t.drop()
+		return
+	}
+	s.mu.Lock()
+	s.again = append(s.again, t)
+	s.mu.Unlock()
+	poke(s.wake)
+}

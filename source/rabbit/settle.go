@@ -1,0 +1,122 @@
+package rabbit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"keyfold/engine"
+)
+
+// ReasonRetriesExhausted is the reason of an event that failed in every attempt.
+const ReasonRetriesExhausted = "retries_exhausted"
+
+// maxFailures is how many failures of one event are told.
+const maxFailures = 10
+
+// Failure is one failed attempt.
+type Failure struct {
+	At  engine.Millis
+	Err error
+}
+
+// ticket is one delivery's way back: it is the delivery's Settler. Its session
+// is the generation it is stamped with.
+type ticket struct {
+	session *session
+	lane    *lane
+	tag     uint64
+	message Original
+	arrived engine.Millis
+	open    atomic.Bool // handed over and not settled
+
+	// Only used by whoever holds the ticket: the reader, the settling
+	// goroutine, a retry, a burial.
+	attempts  int           // behind it, all failed
+	firstSeen engine.Millis // 0 while it was not retried, here or elsewhere
+	failures  []Failure     // of this process, the last ones
+}
+
+// delivery returns the event on its way to the worker.
+func (t *ticket) delivery(e engine.Event) engine.Delivery {
+	t.open.Store(true)
+	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Settler: t}
+}
+
+// Settle takes the verdict. It never blocks on the broker; a second verdict is
+// ignored.
+func (t *ticket) Settle(v engine.Verdict) {
+	if !t.open.CompareAndSwap(true, false) {
+		return
+	}
+	switch v.Outcome {
+	case engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased:
+		t.ack()
+	case engine.Dead:
+		t.fail(v.Err)
+		t.session.consumer.burial.add(t, cmp.Or(v.Reason, engine.ReasonOf(v.Err)))
+	case engine.Retry:
+		t.fail(v.Err)
+		t.retry(v.Err)
+	default:
+		t.session.hold()
+	}
+}
+
+// ack has the message acknowledged, unless its session has ended: the broker
+// took it back then, and delivers it again under another tag.
+func (t *ticket) ack() {
+	if !t.lane.acks.settle(t.tag) {
+		t.session.consumer.Stats.Stale.Add(1)
+	}
+	t.session.release()
+}
+
+// drop forgets a ticket whose session has ended.
+func (t *ticket) drop() {
+	t.session.consumer.Stats.Stale.Add(1)
+	t.session.release()
+}
+
+func (t *ticket) fail(err error) {
+	if err == nil {
+		err = errors.New("unknown")
+	}
+	if len(t.failures) == maxFailures {
+		t.failures = append(t.failures[:1], t.failures[2:]...)
+	}
+	t.failures = append(t.failures, Failure{At: engine.Now(), Err: err})
+}
+
+// retry has the event tried again, or buries it when its attempts are used up.
+func (t *ticket) retry(cause error) {
+	c := t.session.consumer
+	if t.attempts >= c.config.MaxRetries {
+		c.Stats.Exhausted.Add(1)
+		t.log(slog.LevelError, "event dead-lettered: retries exhausted", cause)
+		c.burial.add(t, ReasonRetriesExhausted)
+		return
+	}
+	delay := retryDelay(c.config.RetryDelay, t.attempts)
+	t.attempts++
+	t.firstSeen = cmp.Or(t.firstSeen, t.arrived)
+	c.Stats.Retried.Add(1)
+	// A parked event is not waited for at shutdown: it goes back to the broker.
+	t.session.release()
+	c.ports.Retries.Park(Attempt{Delay: delay, ticket: t})
+}
+
+func (t *ticket) log(level slog.Level, text string, err error) {
+	c := t.session.consumer
+	attrs := make([]slog.Attr, 0, 5)
+	if e, bad := t.message.event(t.arrived.Time()); bad == nil {
+		attrs = append(attrs, slog.Int("user_id", int(e.UserID)),
+			slog.String("message_id", e.MessageID), slog.String("event_type", e.Type.String()))
+	} else {
+		attrs = append(attrs, slog.String("message_id", t.message.MessageID))
+	}
+	attrs = append(attrs, slog.Int("attempt", t.attempts+1), slog.Any("error", err))
+	c.ports.Log.LogAttrs(context.Background(), level, text, attrs...)
+}

@@ -1,0 +1,114 @@
+package rabbit
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// maxCorked bounds what a corked socket gathers before it writes.
+const maxCorked = 64 << 10
+
+// socket is a network connection whose writes cannot block for ever, and which
+// can gather them: the library makes one system call per acknowledgement and
+// per message, and they are small.
+type socket struct {
+	net.Conn
+	writeTimeout time.Duration
+
+	writing sync.Mutex // guards the fields below
+	corked  int
+	buffer  []byte
+	broken  error // of a gathered write; answers the next one
+
+	reading sync.Mutex
+	failed  error // first error of Read
+}
+
+func newSocket(c net.Conn, writeTimeout time.Duration) *socket {
+	return &socket{Conn: c, writeTimeout: writeTimeout}
+}
+
+// Read remembers how the connection ended.
+func (s *socket) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if err != nil {
+		s.reading.Lock()
+		if s.failed == nil {
+			s.failed = err
+		}
+		s.reading.Unlock()
+	}
+	return n, err
+}
+
+// failure returns the first error of Read, nil while there is none.
+func (s *socket) failure() error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	return s.failed
+}
+
+// Write sends b, or keeps it while the socket is corked.
+func (s *socket) Write(b []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.broken != nil {
+		return 0, s.broken
+	}
+	if s.corked == 0 && len(s.buffer) == 0 {
+		return s.send(b)
+	}
+	s.buffer = append(s.buffer, b...)
+	if s.corked > 0 && len(s.buffer) < maxCorked {
+		return len(b), nil
+	}
+	if err := s.flush(); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// cork gathers writes until as many calls of uncork.
+func (s *socket) cork() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.corked++
+}
+
+// uncork sends what was gathered. An error closes the connection, as the
+// library was told that its write went well.
+func (s *socket) uncork() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.corked--
+	if s.corked > 0 {
+		return
+	}
+	if err := s.flush(); err != nil {
+		s.Close()
+	}
+}
+
+// flush sends the gathered bytes. The caller holds writing.
+func (s *socket) flush() error {
+	if len(s.buffer) == 0 {
+		return s.broken
+	}
+	_, err := s.send(s.buffer)
+	s.buffer = s.buffer[:0]
+	if err != nil && s.broken == nil {
+		s.broken = err
+	}
+	return err
+}
+
+func (s *socket) send(b []byte) (int, error) {
+	if err := s.SetWriteDeadline(time.Now().Add(s.writeTimeout)); err != nil {
+		return 0, err
+	}
+	return s.Conn.Write(b)
+}
+
+// abort closes the connection without a word to the broker.
+func (s *socket) abort() { s.Close() }

@@ -1,0 +1,95 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"keyfold/engine"
+)
+
+// patience is how many refusals in a row Run takes before its first session for
+// a configuration fault: a broker that is starting or dying can look like one.
+const patience = 2
+
+// Run consumes until ctx ends, opening a new session, after a backoff, whenever
+// one is lost. Then it cancels the consumer and returns nil with the connection
+// still open, so that what was handed over can be settled: call [Consumer.Close]
+// next, also after an error.
+//
+// Errors are those of deliver, and configuration faults (credentials, virtual
+// host, a missing queue) met before the first session. Later ones are logged,
+// told by [Consumer.Ready], and tried again: operators repair brokers.
+func (c *Consumer) Run(ctx context.Context, deliver Deliver) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stopWork = stop
+	c.work.Go(func() { c.burial.run(work) })
+
+	pause := backoff{min: c.config.Timing.BackoffMin, max: c.config.Timing.BackoffMax}
+	established, refusals := false, 0
+	for {
+		s, err := c.open(ctx)
+		if err == nil {
+			err = s.consume(ctx, deliver)
+		}
+		if ending, failure := endOf(ctx, err); ending {
+			c.leave(s)
+			return failure
+		}
+		if s != nil {
+			if c.worked() {
+				established = true
+				pause.reset()
+			}
+			c.finish(s)
+		}
+		if errors.Is(err, errGiveBack) {
+			continue
+		}
+		c.setStatus(err)
+		if engine.KindOf(err) != engine.Configuration {
+			refusals = 0
+		} else if refusals++; refusals == patience && !established {
+			return err
+		}
+		wait := pause.next()
+		c.ports.Log.Error("not consuming; trying again", slog.Duration("in", wait),
+			slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
+		sleep(ctx, wait)
+	}
+}
+
+// worked reports whether the session got as far as consuming.
+func (c *Consumer) worked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status == nil
+}
+
+// endOf tells whether Run is over, and with what: err is what the session ended
+// with.
+func endOf(ctx context.Context, err error) (ending bool, failure error) {
+	if isClosed(ctx.Done()) {
+		return true, nil
+	}
+	e, ok := errors.AsType[deliverError](err)
+	return ok, e.error
+}
+
+// leave keeps the last session for Close.
+func (c *Consumer) leave(s *session) {
+	c.setStatus(errStopped)
+	if s != nil {
+		s.unsubscribe()
+		c.last = s
+	}
+}
+
+// finish closes a session that was lost or is given up. A verdict that comes
+// from now on is dropped.
+func (c *Consumer) finish(s *session) {
+	s.end(errGiveBack)
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timing.Connect)
+	defer cancel()
+	s.close(ctx)
+}

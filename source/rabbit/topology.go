@@ -1,0 +1,138 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// QueueType is the kind of the worker's and the dead-letter queue.
+type QueueType string
+
+const (
+	// Classic queues live on one node and know priorities.
+	Classic QueueType = "classic"
+	// Quorum queues are replicated over a cluster and have none.
+	Quorum QueueType = "quorum"
+)
+
+// maxPriority is that of the classic queue.
+const maxPriority = 10
+
+// deliveryLimit replaces the limit of 20 that quorum queues have since 4.0: a
+// lost connection counts as a delivery of every message the worker held, and a
+// look into the dead-letter queue as one too.
+const deliveryLimit = 1 << 30
+
+// Topology is what Setup declares.
+type Topology struct {
+	Names     Names
+	QueueType QueueType
+	// RetryDelays are the delays to have a queue for; see [RetryDelays].
+	RetryDelays []time.Duration
+}
+
+// Validate reports every fault at once, by the names of the environment
+// variables.
+func (t Topology) Validate() error {
+	var faults []error
+	if t.QueueType != Classic && t.QueueType != Quorum {
+		faults = append(faults, fmt.Errorf("RABBITMQ_QUEUE_TYPE is %q: it must be %q or %q", t.QueueType, Classic, Quorum))
+	}
+	for _, d := range t.RetryDelays {
+		if d < time.Millisecond || d > 24*time.Hour {
+			faults = append(faults, fmt.Errorf("retry delay %v: it must be from 1 ms to 24 h", d))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// declaration is one thing to declare; name stands in the error.
+type declaration struct {
+	name    string
+	declare func(*amqp.Channel) error
+}
+
+// Setup declares exchange, queues and binding on the broker behind dsn, as
+// often as it is called. It changes nothing that exists: what exists with other
+// arguments is a configuration error that names the queue, what the broker
+// finds different and the cure; so are a wrong user, password, virtual host or
+// permission. An unreachable broker is transient.
+func Setup(ctx context.Context, dsn string, t Topology) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	timing := Timing{}.orDefaults()
+	conn, s, err := dialer{dsn: dsn, name: ThisProcess("setup").connection("topology"), timing: timing}.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeBounded(ctx, conn, s)
+	release := context.AfterFunc(ctx, s.abort)
+	defer release()
+
+	channel, err := conn.Channel()
+	if err != nil {
+		return fault("open a channel", err)
+	}
+	for _, d := range t.declarations() {
+		if err := d.declare(channel); err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return fault("declare "+d.name, err)
+		}
+	}
+	return nil
+}
+
+func (t Topology) declarations() []declaration {
+	n := t.Names
+	all := []declaration{
+		{"exchange " + n.Exchange, func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclare(n.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+		}},
+		queue(n.Queue, t.queueArguments(amqp.Table{"x-max-priority": int32(maxPriority)})),
+		{"binding of queue " + n.Queue + " to exchange " + n.Exchange, func(ch *amqp.Channel) error {
+			return ch.QueueBind(n.Queue, n.Binding, n.Exchange, false, nil)
+		}},
+		queue(n.DeadLetters, t.queueArguments(nil)),
+	}
+	for _, d := range t.RetryDelays {
+		all = append(all, queue(n.RetryQueue(d), t.retryArguments(d)))
+	}
+	return all
+}
+
+func queue(name string, arguments amqp.Table) declaration {
+	return declaration{"queue " + name, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(name, true, false, false, false, arguments)
+		return err
+	}}
+}
+
+// queueArguments returns a queue's arguments: those for a classic one, or a
+// quorum queue's.
+func (t Topology) queueArguments(classic amqp.Table) amqp.Table {
+	if t.QueueType == Classic {
+		return classic
+	}
+	return amqp.Table{"x-queue-type": string(Quorum), "x-delivery-limit": int32(deliveryLimit)}
+}
+
+// retryArguments make a queue whose messages go back to the worker's queue
+// after d. Only a quorum queue hands expired messages on at least once, and only
+// if it may refuse new ones when it is full.
+func (t Topology) retryArguments(d time.Duration) amqp.Table {
+	return amqp.Table{
+		"x-queue-type":              string(Quorum),
+		"x-message-ttl":             int32(d.Milliseconds()),
+		"x-dead-letter-exchange":    "",
+		"x-dead-letter-routing-key": t.Names.Queue,
+		"x-dead-letter-strategy":    "at-least-once",
+		"x-overflow":                "reject-publish",
+	}
+}
