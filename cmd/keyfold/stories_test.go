@@ -11,7 +11,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 
@@ -167,6 +169,22 @@ func TestRedeliveredEventChangesNothing(t *testing.T) {
 	if p := profiles(t, s.open(t))[3]; p.EventCount != 1 || p.Version != 1 {
 		t.Errorf("%+v", p)
 	}
+}
+
+// The history that depends on order: one worker that finds a backlog in order
+// folds it in order, also where a user's events fill many batches.
+func TestUnitHistoryKeepsTheQueuesOrder(t *testing.T) {
+	broker := rabbittest.Shared(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.UnitMass}
+	s.setUp(t)
+	now := time.Now().Add(-time.Hour)
+	var bodies [][]byte
+	for i := range 3000 {
+		bodies = append(bodies, event(int32(1+i%3), engine.ProductView, 1+i*7%240, now.Add(time.Duration(i)*time.Millisecond), fmt.Sprintf("%05d", i)))
+	}
+	s.publish(t, bodies...)
+	s.work(t, quick, "--batch-max-size=4", "--shards=3").ready()
+	s.settled(t, s.expect(t, bodies))
 }
 
 // A forgotten user stays forgotten: late events are acknowledged and counted.

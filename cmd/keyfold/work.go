@@ -100,6 +100,7 @@ func (w *worker) join() error {
 		Names:      names,
 		Identity:   identity,
 		Prefetch:   w.config.Shard.MaxHeld,
+		Ordered:    w.config.Taste.History == engine.UnitMass,
 		MaxRetries: w.config.Retry.Attempts,
 		RetryDelay: w.config.Retry.Delay,
 	}, rabbit.Ports{

@@ -22,6 +22,10 @@ type Config struct {
 	// Prefetch is how many messages are held unacknowledged at once. It bounds
 	// memory too: the library buffers whatever the broker sends.
 	Prefetch int
+	// Ordered keeps the queue's order: events are received on one channel
+	// instead of several side by side. It costs throughput where many messages
+	// are held; see lane.go. A history that depends on order needs it.
+	Ordered bool
 	// MaxRetries is how many attempts follow the first one.
 	MaxRetries int
 	// RetryDelay is the delay before the first retry; it doubles with each one,
@@ -52,6 +56,15 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("WORKER_RETRY_DELAY is %v: it must be from 1ms to %v", c.RetryDelay, MaxRetryDelay))
 	}
 	return errors.Join(faults...)
+}
+
+// channels returns how many channels a session may have where the broker allows
+// so many.
+func (c Config) channels(allowed int) int {
+	if c.Ordered {
+		return 1
+	}
+	return allowed
 }
 
 func (c Config) ackInterval() time.Duration { return cmp.Or(c.AckInterval, 5*time.Millisecond) }

@@ -10,7 +10,8 @@ import (
 // A consumer's prefetch is divided among channels: the broker looks for an
 // acknowledged message in the list of all that its channel holds, so that
 // acknowledging out of order, which windows bring with them, costs in proportion
-// to the channel's share.
+// to the channel's share. The broker deals messages out to channels in turn, so
+// that side by side they overtake each other: [Config.Ordered] has one only.
 const (
 	laneShare = 512
 	maxLanes  = 16

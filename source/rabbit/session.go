@@ -58,7 +58,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		consumer: c, generation: c.generation.Add(1), conn: conn, socket: socket,
 		ended: make(chan struct{}), idle: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
-	for _, prefetch := range shares(c.config.Prefetch, int(conn.Config.ChannelMax)) {
+	for _, prefetch := range shares(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
 		l, err := s.openLane(prefetch)
 		if err != nil {
 			c.finish(s)
