@@ -1,0 +1,251 @@
+package mongotest
+
+import (
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// collection holds documents as the bytes they came in. Its lock is held for
+// one statement at a time; whoever takes it holds the store's world lock.
+type collection struct {
+	namespace string
+	store     *store
+	uuid      [16]byte
+
+	mu        sync.RWMutex
+	options   document // as given to create and collMod
+	validator *validator
+	indexes   []*index  // the first is that of _id
+	rows      []*record // in order of insertion; nil where one was removed
+	holes     int
+	// dirty holds the records that have versions no majority has.
+	dirty   map[*record]struct{}
+	scratch []byte
+}
+
+func newCollection(s *store, namespace string) *collection {
+	ascending := value{Type: bsoncore.TypeInt32, Data: []byte{1, 0, 0, 0}}
+	return &collection{
+		namespace: namespace, store: s, uuid: newUUID(), options: emptyDocument,
+		indexes: []*index{newIndex("_id_", "_id", ascending, true)},
+		dirty:   make(map[*record]struct{}),
+	}
+}
+
+// write gives r the document doc, nil to delete it. Everything that could
+// refuse it has its say before anything is changed.
+func (c *collection) write(w *writer, r *record, doc document, effect *outcome) error {
+	if !w.replays {
+		if err := c.admit(w, r, doc); err != nil {
+			return err
+		}
+	}
+	seq, keep := c.store.replication.next(c, r)
+	if r.seq == 0 {
+		r.position = len(c.rows)
+		c.rows = append(c.rows, r)
+	}
+	c.reindex(r, doc)
+	if keep {
+		if r.seq != 0 {
+			r.past = append(r.past, version{r.raw, r.seq})
+		}
+		c.dirty[r] = struct{}{}
+	} else {
+		r.past = nil
+		delete(c.dirty, r)
+	}
+	old := r.raw
+	r.raw, r.seq = doc, seq
+	if doc == nil && !keep {
+		c.unlist(r)
+	}
+	w.wrote(c, old, doc, seq, effect)
+	return nil
+}
+
+// admit asks faults, the validator and the unique indexes.
+func (c *collection) admit(w *writer, r *record, doc document) error {
+	if doc == nil {
+		return w.refuse(c.namespace, r.raw)
+	}
+	if err := w.refuse(c.namespace, doc); err != nil {
+		return err
+	}
+	if !w.bypass {
+		if err := c.validator.check(r.raw, doc); err != nil {
+			return err
+		}
+	}
+	for _, x := range c.indexes {
+		if r.raw != nil && x.same(r.raw, doc) {
+			continue
+		}
+		if err := x.admit(c, r, doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reindex moves r from the keys of its document to those of doc.
+func (c *collection) reindex(r *record, doc document) {
+	for _, x := range c.indexes {
+		if r.raw != nil && doc != nil && x.same(r.raw, doc) {
+			continue
+		}
+		if r.raw != nil {
+			x.remove(r, r.raw)
+		}
+		if doc != nil {
+			x.add(r, doc)
+		}
+	}
+}
+
+// unlist takes a deleted record out of the rows.
+func (c *collection) unlist(r *record) {
+	c.rows[r.position] = nil
+	c.holes++
+	if c.holes < 1024 || c.holes < len(c.rows)/2 {
+		return
+	}
+	kept := c.rows[:0]
+	for _, r := range c.rows {
+		if r != nil {
+			r.position = len(kept)
+			kept = append(kept, r)
+		}
+	}
+	clear(c.rows[len(kept):])
+	c.rows, c.holes = kept, 0
+}
+
+// settle forgets what r was, as far as a majority has what it is.
+func (c *collection) settle(r *record, upTo uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, dirty := c.dirty[r]; !dirty || !r.trim(upTo) {
+		return
+	}
+	delete(c.dirty, r)
+	if r.raw == nil {
+		c.unlist(r)
+	}
+}
+
+// rollBack takes every record back to the version a majority has and reports
+// how many documents that changed.
+func (c *collection) rollBack(upTo uint64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r := range c.dirty {
+		if r.raw != nil {
+			for _, x := range c.indexes {
+				x.remove(r, r.raw)
+			}
+		}
+	}
+	n := len(c.dirty)
+	for r := range c.dirty {
+		old := r.raw
+		r.raw, r.seq, r.past = r.committed(upTo), upTo, nil
+		if r.raw == nil {
+			c.unlist(r)
+		}
+		for _, x := range c.indexes {
+			if r.raw != nil {
+				x.add(r, r.raw)
+			}
+		}
+		c.store.journal.write(c.namespace, old, r.raw, nil)
+	}
+	clear(c.dirty)
+	return n
+}
+
+// candidates calls visit with every record that may match f until visit returns
+// false: through an index where one fits, and otherwise all.
+func (c *collection) candidates(f *filter, majority bool, visit func(*record) bool) {
+	by, x := c.plan(f)
+	if x == nil {
+		for _, r := range c.rows {
+			if r != nil && !visit(r) {
+				return
+			}
+		}
+		return
+	}
+	seen := make(map[*record]struct{}, len(by.values))
+	once := func(r *record) bool {
+		if _, again := seen[r]; again {
+			return true
+		}
+		seen[r] = struct{}{}
+		return visit(r)
+	}
+	// Indexes know the newest versions. What a majority has of the records
+	// that changed since may match too.
+	if majority {
+		for r := range c.dirty {
+			if !once(r) {
+				return
+			}
+		}
+	}
+	x.find(by.values, once)
+}
+
+// plan chooses the index for a query: a unique one before any other.
+func (c *collection) plan(f *filter) (equality, *index) {
+	var by equality
+	var best *index
+	for _, e := range f.equals {
+		for _, x := range c.indexes {
+			if x.field == e.field && (best == nil || x.unique && !best.unique) {
+				by, best = e, x
+			}
+		}
+	}
+	return by, best
+}
+
+// find returns the documents that match, at most limit of them (0: all), as they
+// are here or, with majority, as a majority has them.
+func (c *collection) find(f *filter, limit int, majority bool) []document {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	upTo := c.store.replication.committedSeq()
+	var docs []document
+	examined := int64(0)
+	c.candidates(f, majority, func(r *record) bool {
+		doc := r.raw
+		if majority {
+			doc = r.committed(upTo)
+		}
+		examined++
+		if doc != nil && f.matches(doc) {
+			docs = append(docs, doc)
+		}
+		return limit == 0 || len(docs) < limit
+	})
+	c.store.counters.examined.Add(examined)
+	return docs
+}
+
+// matching returns the records that match now, at most limit of them (0: all).
+// The lock is held.
+func (c *collection) matching(f *filter, limit int) []*record {
+	var records []*record
+	examined := int64(0)
+	c.candidates(f, false, func(r *record) bool {
+		examined++
+		if r.raw != nil && f.matches(r.raw) {
+			records = append(records, r)
+		}
+		return limit == 0 || len(records) < limit
+	})
+	c.store.counters.examined.Add(examined)
+	return records
+}

@@ -1,0 +1,205 @@
+package mongotest
+
+import (
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// controlCommand is the admin command by which a server in another process is
+// told what to do.
+const controlCommand = "keyfoldTest"
+
+// Controls is what can be done to a server, in this process or in another:
+// [Server] and [Remote] both have these methods.
+type Controls struct {
+	do func(order) (result, error)
+}
+
+// order is the command's document.
+type order struct {
+	Action action        `bson:"keyfoldTest"`
+	Fault  *Fault        `bson:"fault,omitempty"`
+	ID     int64         `bson:"id,omitempty"`
+	Code   int32         `bson:"code,omitempty"`
+	For    time.Duration `bson:"for,omitempty"` // nanoseconds, 0 until further notice
+	// Private exempts the connection from every fault from now on.
+	Private bool `bson:"private,omitempty"`
+}
+
+// result is what its answer holds beside ok.
+type result struct {
+	ID    int64 `bson:"id,omitempty"`
+	Count int   `bson:"count,omitempty"`
+	Stats Stats `bson:"stats,omitempty"`
+}
+
+type action string
+
+const (
+	actInject     action = "inject"
+	actRemove     action = "remove"
+	actStepDown   action = "stepDown"
+	actStepUp     action = "stepUp"
+	actPause      action = "pause"
+	actResume     action = "resume"
+	actRefuse     action = "refuse"
+	actAccept     action = "accept"
+	actDisconnect action = "disconnect"
+	actStall      action = "stall"
+	actDelay      action = "delay"
+	actReplicate  action = "replicate"
+	actRollback   action = "rollback"
+	actStats      action = "stats"
+)
+
+// Inject puts a fault in force and returns its number. Faults of one kind add
+// up; the order in which they came decides which one strikes first.
+func (c *Controls) Inject(f Fault) (int64, error) {
+	r, err := c.do(order{Action: actInject, Fault: &f})
+	return r.ID, err
+}
+
+// Remove ends the fault of that number, one that is over already included; 0
+// ends all faults.
+func (c *Controls) Remove(id int64) error { return c.simple(order{Action: actRemove, ID: id}) }
+
+// FailAuthentication refuses every authentication with code 18 from now on, and
+// returns the fault's number. Connections that are authenticated stay so.
+func (c *Controls) FailAuthentication() (int64, error) {
+	return c.Inject(Fault{
+		Kind: FailCommand, Commands: []string{"saslStart"},
+		Code: codeAuthenticationFailed, Message: "Authentication failed.",
+	})
+}
+
+// StepDown makes the server a secondary, for d or (d = 0) until StepUp. Writes
+// fail with code 10107 or 189; with 10107, reads that need a primary fail with
+// 13435. Monitoring clients hear of it at once.
+func (c *Controls) StepDown(code int32, d time.Duration) error {
+	return c.simple(order{Action: actStepDown, Code: code, For: d})
+}
+
+// StepUp makes the server the primary again.
+func (c *Controls) StepUp() error { return c.simple(order{Action: actStepUp}) }
+
+// Pause leaves everything unanswered, for d or (d = 0) until Resume, as a
+// stopped process does: what was received meanwhile is executed afterwards.
+func (c *Controls) Pause(d time.Duration) error { return c.simple(order{Action: actPause, For: d}) }
+
+// Resume ends a pause.
+func (c *Controls) Resume() error { return c.simple(order{Action: actResume}) }
+
+// RefuseConnections resets every new connection at once, for d or (d = 0) until
+// AcceptConnections. Those that are open go on; see Disconnect.
+func (c *Controls) RefuseConnections(d time.Duration) error {
+	return c.simple(order{Action: actRefuse, For: d})
+}
+
+// AcceptConnections ends RefuseConnections.
+func (c *Controls) AcceptConnections() error { return c.simple(order{Action: actAccept}) }
+
+// Disconnect closes every connection.
+func (c *Controls) Disconnect() error { return c.simple(order{Action: actDisconnect}) }
+
+// StallReplication keeps every further write from reaching a majority: writes
+// with w: "majority" wait, reads with local read concern see what they wrote,
+// and reads with majority read concern see what was there before.
+func (c *Controls) StallReplication() error { return c.simple(order{Action: actStall}) }
+
+// DelayReplication lets every further write reach a majority after d. Writes
+// held up before reach it now.
+func (c *Controls) DelayReplication(d time.Duration) error {
+	return c.simple(order{Action: actDelay, For: d})
+}
+
+// Replicate lets everything held up, and every further write at once, reach a
+// majority.
+func (c *Controls) Replicate() error { return c.simple(order{Action: actReplicate}) }
+
+// Rollback is a failover to a member without the writes that have not reached a
+// majority: they are discarded, and what retries of them would find with them,
+// every connection is closed and a new term begins. Replication works again. It
+// returns how many documents changed.
+//
+// Creating and dropping collections and indexes is not rolled back.
+func (c *Controls) Rollback() (int, error) {
+	r, err := c.do(order{Action: actRollback})
+	return r.Count, err
+}
+
+// Stats returns the server's counters.
+func (c *Controls) Stats() (Stats, error) {
+	r, err := c.do(order{Action: actStats})
+	return r.Stats, err
+}
+
+func (c *Controls) simple(o order) error {
+	_, err := c.do(o)
+	return err
+}
+
+// act carries out an order.
+func (s *Server) act(o order) (r result, err error) {
+	switch o.Action {
+	case actInject:
+		if o.Fault == nil {
+			return r, fail(codeBadValue, "mongotest: inject needs a fault")
+		}
+		r.ID, err = s.store.faults.add(*o.Fault)
+	case actRemove:
+		s.store.faults.remove(o.ID)
+	case actStepDown:
+		if o.Code != codeNotWritablePrimary && o.Code != codePrimarySteppedDown {
+			return r, fail(codeBadValue, "mongotest: stepDown needs code %d or %d, got %d",
+				codeNotWritablePrimary, codePrimarySteppedDown, o.Code)
+		}
+		s.topology.stepDown(o.Code, o.For)
+	case actStepUp:
+		s.topology.stepUp()
+	case actPause, actResume:
+		s.gate.pause(o.Action == actPause, o.For)
+	case actRefuse, actAccept:
+		s.gate.refuse(o.Action == actRefuse, o.For)
+	case actDisconnect:
+		s.disconnect(public)
+	case actStall, actDelay, actReplicate:
+		s.store.replication.setMode(o.Action == actStall, o.For)
+	case actRollback:
+		r.Count, err = s.store.rollBack()
+		s.topology.elected()
+		s.disconnect(public)
+	case actStats:
+		r.Stats = s.stats()
+	default:
+		err = fail(codeBadValue, "mongotest: unknown action %q", o.Action)
+	}
+	return r, err
+}
+
+// public chooses the connections that suffer faults.
+func public(c *conn) bool { return !c.private.Load() }
+
+// controlOverWire serves the admin command.
+func controlOverWire(r *request) error {
+	var o order
+	if err := bson.Unmarshal(r.body, &o); err != nil {
+		return fail(codeFailedToParse, "mongotest: %v", err)
+	}
+	if o.Private {
+		r.conn.private.Store(true)
+	}
+	answer, err := r.server.act(o)
+	if err != nil {
+		return err
+	}
+	doc, err := bson.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("mongotest: encode the answer: %w", err)
+	}
+	for e := range fields(doc) {
+		r.reply.buf = append(r.reply.buf, e...)
+	}
+	return nil
+}

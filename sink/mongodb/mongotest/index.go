@@ -1,0 +1,210 @@
+package mongotest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// index finds records by the value of one field. It is a hash: good for
+// equality, which is all that look-ups are made for.
+type index struct {
+	name      string
+	field     string
+	path      path
+	direction value
+	unique    bool
+	entries   map[string]posting
+}
+
+// posting holds the records of one key: nearly always one.
+type posting struct {
+	one  *record
+	many map[*record]struct{} // nil for one record; includes one otherwise
+}
+
+func newIndex(name, field string, direction value, unique bool) *index {
+	return &index{
+		name: name, field: field, path: parsePath(field), unique: unique,
+		direction: value{Type: direction.Type, Data: slices.Clone(direction.Data)},
+		entries:   make(map[string]posting),
+	}
+}
+
+// parseIndex reads an element of createIndexes. Options that would change what
+// an index does, and that this server does not know, are refused.
+func parseIndex(spec document) (*index, error) {
+	key, _ := lookup(spec, "key").DocumentOK()
+	name, ok := lookup(spec, "name").StringValueOK()
+	if !ok || name == "" {
+		return nil, fail(codeMissingField, "BSON field 'createIndexes.indexes.name' is missing but a required field")
+	}
+	s := newScan(key)
+	first, ok := s.next()
+	if _, more := s.next(); !ok || more {
+		return nil, fail(codeCannotCreateIndex, "mongotest: an index needs exactly one field, got %s", key)
+	}
+	direction := first.Value()
+	if classOf(direction.Type) != classNumber {
+		return nil, fail(codeCannotCreateIndex, "mongotest: index type %s is not supported", direction)
+	}
+	unique := false
+	for e := range fields(spec) {
+		switch e.Key() {
+		case "key", "name", "v", "background":
+		case "unique":
+			unique = truthy(e.Value())
+		default:
+			return nil, fail(codeCannotCreateIndex, "mongotest: index option '%s' is not supported", e.Key())
+		}
+	}
+	return newIndex(name, first.Key(), direction, unique), nil
+}
+
+// spec returns the index as listIndexes shows it.
+func (x *index) spec() document {
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	dst = bsoncore.AppendInt32Element(dst, "v", 2)
+	key, dst := bsoncore.AppendDocumentElementStart(dst, "key")
+	dst = endDocument(bsoncore.AppendValueElement(dst, x.field, x.direction), key)
+	dst = bsoncore.AppendStringElement(dst, "name", x.name)
+	if x.unique && x.name != "_id_" {
+		dst = bsoncore.AppendBooleanElement(dst, "unique", true)
+	}
+	return endDocument(dst, start)
+}
+
+// keys returns the keys of a document: several for an array, and that of null
+// where there is nothing.
+func (x *index) keys(doc document) []string {
+	var keys []string
+	x.path.walk(doc, func(v value) bool {
+		if v.Type != bsoncore.TypeArray {
+			keys = append(keys, string(appendKey(nil, v)))
+		}
+		return false
+	})
+	if len(keys) == 0 {
+		keys = append(keys, string([]byte{byte(classNull)}))
+	}
+	return keys
+}
+
+func (x *index) add(r *record, doc document) {
+	for _, key := range x.keys(doc) {
+		p := x.entries[key]
+		switch {
+		case p.one == nil:
+			p.one = r
+		case p.one == r && p.many == nil:
+		case p.many == nil:
+			p.many = map[*record]struct{}{p.one: {}, r: {}}
+		default:
+			p.many[r] = struct{}{}
+		}
+		x.entries[key] = p
+	}
+}
+
+func (x *index) remove(r *record, doc document) {
+	for _, key := range x.keys(doc) {
+		p := x.entries[key]
+		if p.many == nil {
+			if p.one == r {
+				delete(x.entries, key)
+			}
+			continue
+		}
+		delete(p.many, r)
+		if len(p.many) > 1 {
+			p.one = anyRecord(p.many)
+		} else {
+			p = posting{one: anyRecord(p.many)}
+		}
+		x.entries[key] = p
+	}
+}
+
+// find visits the records of the keys.
+func (x *index) find(values []value, visit func(*record) bool) {
+	var room [64]byte
+	for _, v := range values {
+		p := x.entries[string(appendKey(room[:0], v))]
+		if p.many == nil {
+			if p.one != nil && !visit(p.one) {
+				return
+			}
+			continue
+		}
+		for r := range p.many {
+			if !visit(r) {
+				return
+			}
+		}
+	}
+}
+
+func anyRecord(set map[*record]struct{}) *record {
+	for r := range set {
+		return r
+	}
+	return nil
+}
+
+// same reports whether both documents have the same keys here. It compares
+// bytes, so it may say no where the answer is yes.
+func (x *index) same(a, b document) bool {
+	if len(x.path) > 1 {
+		return false
+	}
+	return lookup(a, x.field).Equal(lookup(b, x.field))
+}
+
+// admit refuses a document whose key another record has.
+func (x *index) admit(c *collection, r *record, doc document) error {
+	if !x.unique {
+		return nil
+	}
+	for _, key := range x.keys(doc) {
+		if p := x.entries[key]; p.one != nil && p.one != r {
+			return x.duplicate(c.namespace, doc)
+		}
+	}
+	return nil
+}
+
+func (x *index) duplicate(namespace string, doc document) *failure {
+	var v value
+	x.path.walk(doc, func(found value) bool {
+		v = found
+		return true
+	})
+	if v.Type == 0 {
+		v.Type = bsoncore.TypeNull
+	}
+	pattern, dst := bsoncore.AppendDocumentElementStart(nil, "keyPattern")
+	dst = endDocument(bsoncore.AppendValueElement(dst, x.field, x.direction), pattern)
+	key, dst := bsoncore.AppendDocumentElementStart(dst, "keyValue")
+	dst = endDocument(bsoncore.AppendValueElement(dst, x.field, v), key)
+	return &failure{
+		code: codeDuplicateKey, details: dst,
+		message: fmt.Sprintf("E11000 duplicate key error collection: %s index: %s dup key: { %s: %s }",
+			namespace, x.name, x.field, plain(v)),
+	}
+}
+
+// plain writes a value as a server's messages do.
+func plain(v value) string {
+	switch v.Type {
+	case bsoncore.TypeInt32, bsoncore.TypeInt64:
+		return fmt.Sprint(v.AsInt64())
+	case bsoncore.TypeDouble:
+		return fmt.Sprint(v.Double())
+	case bsoncore.TypeObjectID:
+		return fmt.Sprintf("ObjectId('%x')", v.Data)
+	default:
+		return strings.TrimSpace(v.String())
+	}
+}

@@ -1,0 +1,299 @@
+package mongotest
+
+import (
+	"bytes"
+	"cmp"
+	"iter"
+	"math"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// Short names for what nearly every function here takes. The zero value stands
+// for a field that is absent.
+type (
+	document = bsoncore.Document
+	value    = bsoncore.Value
+)
+
+// class is a type's place in the order in which values of different types
+// compare. Types of one class compare by value.
+// Source: MongoDB manual, "Comparison/Sort Order".
+type class uint8
+
+const (
+	classMinKey class = iota + 1
+	classNull         // null, undefined and absent
+	classNumber
+	classString // and symbol
+	classDocument
+	classArray
+	classBinary
+	classObjectID
+	classBoolean
+	classDate
+	classTimestamp
+	classRegex
+	classPointer
+	classCode
+	classScopedCode
+	classMaxKey
+)
+
+func classOf(t bsoncore.Type) class {
+	switch t {
+	case bsoncore.TypeMinKey:
+		return classMinKey
+	case bsoncore.TypeInt32, bsoncore.TypeInt64, bsoncore.TypeDouble, bsoncore.TypeDecimal128:
+		return classNumber
+	case bsoncore.TypeString, bsoncore.TypeSymbol:
+		return classString
+	case bsoncore.TypeEmbeddedDocument:
+		return classDocument
+	case bsoncore.TypeArray:
+		return classArray
+	case bsoncore.TypeBinary:
+		return classBinary
+	case bsoncore.TypeObjectID:
+		return classObjectID
+	case bsoncore.TypeBoolean:
+		return classBoolean
+	case bsoncore.TypeDateTime:
+		return classDate
+	case bsoncore.TypeTimestamp:
+		return classTimestamp
+	case bsoncore.TypeRegex:
+		return classRegex
+	case bsoncore.TypeDBPointer:
+		return classPointer
+	case bsoncore.TypeJavaScript:
+		return classCode
+	case bsoncore.TypeCodeWithScope:
+		return classScopedCode
+	case bsoncore.TypeMaxKey:
+		return classMaxKey
+	default:
+		return classNull
+	}
+}
+
+// number is a numeric value: a whole number that fits int64 exactly, or a
+// double. Decimals are taken as the nearest of these.
+type number struct {
+	whole int64
+	real  float64
+	exact bool // whole holds the value
+}
+
+func numberOf(v value) number {
+	switch v.Type {
+	case bsoncore.TypeInt32:
+		return number{whole: int64(v.Int32()), exact: true}
+	case bsoncore.TypeInt64:
+		return number{whole: v.Int64(), exact: true}
+	case bsoncore.TypeDouble:
+		return realNumber(v.Double())
+	default:
+		high, low, _ := v.Decimal128OK()
+		f, _ := strconv.ParseFloat(bson.NewDecimal128(high, low).String(), 64)
+		return realNumber(f)
+	}
+}
+
+// realNumber makes 5.0 the same number as 5, so that both have one index key.
+func realNumber(f float64) number {
+	const limit = 1 << 63
+	if f == math.Trunc(f) && f >= -limit && f < limit {
+		return number{whole: int64(f), exact: true}
+	}
+	return number{real: f}
+}
+
+func (n number) isNaN() bool { return !n.exact && math.IsNaN(n.real) }
+
+// compareNumbers orders NaN before every other number and equal to itself.
+func compareNumbers(a, b number) int {
+	switch {
+	case a.exact && b.exact:
+		return cmp.Compare(a.whole, b.whole)
+	case !a.exact && !b.exact:
+		return cmp.Compare(a.real, b.real)
+	case a.exact:
+		return compareWholeReal(a.whole, b.real)
+	default:
+		return -compareWholeReal(b.whole, a.real)
+	}
+}
+
+// compareWholeReal compares w with f, which is no whole number of int64's
+// range, so they are never equal.
+func compareWholeReal(w int64, f float64) int {
+	switch {
+	case math.IsNaN(f) || f < -(1<<63):
+		return 1
+	case f >= 1<<63:
+		return -1
+	case w <= int64(math.Floor(f)):
+		return -1
+	default:
+		return 1
+	}
+}
+
+// compare orders two values as a server does: by class, then by value.
+func compare(a, b value) int {
+	ca, cb := classOf(a.Type), classOf(b.Type)
+	if ca != cb {
+		return cmp.Compare(ca, cb)
+	}
+	switch ca {
+	case classNumber:
+		return compareNumbers(numberOf(a), numberOf(b))
+	case classString:
+		return bytes.Compare(textOf(a), textOf(b))
+	case classDocument:
+		return compareFields(a.Data, b.Data, true)
+	case classArray:
+		return compareFields(a.Data, b.Data, false)
+	case classBinary:
+		return compareBinary(a, b)
+	case classDate:
+		x, _ := a.DateTimeOK()
+		y, _ := b.DateTimeOK()
+		return cmp.Compare(x, y)
+	case classTimestamp:
+		at, ai, _ := a.TimestampOK()
+		bt, bi, _ := b.TimestampOK()
+		return cmp.Or(cmp.Compare(at, bt), cmp.Compare(ai, bi))
+	case classMinKey, classNull, classMaxKey:
+		return 0
+	default:
+		return bytes.Compare(a.Data, b.Data)
+	}
+}
+
+// textOf returns a string's bytes without its length and terminator.
+func textOf(v value) []byte {
+	if len(v.Data) < 5 {
+		return nil
+	}
+	return v.Data[4 : len(v.Data)-1]
+}
+
+// compareBinary orders by length, then subtype, then content.
+func compareBinary(a, b value) int {
+	if d := cmp.Compare(len(a.Data), len(b.Data)); d != 0 {
+		return d
+	}
+	return bytes.Compare(a.Data[4:], b.Data[4:])
+}
+
+// compareFields orders documents field by field: class, then name (where names
+// count), then value; a document that ends first is less.
+func compareFields(a, b []byte, names bool) int {
+	x, y := newScan(a), newScan(b)
+	for {
+		xe, more := x.next()
+		ye, others := y.next()
+		if !more || !others {
+			return cmp.Compare(flag(more), flag(others))
+		}
+		xv, yv := xe.Value(), ye.Value()
+		if d := cmp.Compare(classOf(xv.Type), classOf(yv.Type)); d != 0 {
+			return d
+		}
+		if names {
+			if d := bytes.Compare(xe.KeyBytes(), ye.KeyBytes()); d != 0 {
+				return d
+			}
+		}
+		if d := compare(xv, yv); d != 0 {
+			return d
+		}
+	}
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// scan reads the elements of a document or array in their order. It ends at the
+// first one that is malformed.
+type scan struct{ rest []byte }
+
+func newScan(doc []byte) scan {
+	if len(doc) < 5 {
+		return scan{}
+	}
+	return scan{rest: doc[4 : len(doc)-1]}
+}
+
+func (s *scan) next() (bsoncore.Element, bool) {
+	element, rest, ok := bsoncore.ReadElement(s.rest)
+	s.rest = rest
+	return element, ok
+}
+
+// fields yields the elements of a document or array in their order.
+func fields(doc []byte) iter.Seq[bsoncore.Element] {
+	return func(yield func(bsoncore.Element) bool) {
+		s := newScan(doc)
+		for e, ok := s.next(); ok && yield(e); e, ok = s.next() {
+		}
+	}
+}
+
+// lookup returns a top-level field, or the zero value.
+func lookup(doc []byte, key string) value {
+	for e := range fields(doc) {
+		if string(e.KeyBytes()) == key {
+			return e.Value()
+		}
+	}
+	return value{}
+}
+
+// appendKey appends a form of v such that two values have equal forms exactly
+// where compare finds them equal, and no form is the beginning of another.
+func appendKey(dst []byte, v value) []byte {
+	c := classOf(v.Type)
+	dst = append(dst, byte(c))
+	switch c {
+	case classNull, classMinKey, classMaxKey:
+		return dst
+	case classNumber:
+		return appendNumberKey(dst, numberOf(v))
+	case classString:
+		return appendSized(dst, textOf(v))
+	case classDocument, classArray:
+		for e := range fields(v.Data) {
+			dst = append(dst, 1)
+			if c == classDocument {
+				dst = append(append(dst, e.KeyBytes()...), 0)
+			}
+			dst = appendKey(dst, e.Value())
+		}
+		return append(dst, 0)
+	default:
+		return appendSized(dst, v.Data)
+	}
+}
+
+func appendNumberKey(dst []byte, n number) []byte {
+	if n.exact {
+		return bsoncore.AppendInt64(append(dst, 'i'), n.whole)
+	}
+	if n.isNaN() {
+		return append(dst, 'n')
+	}
+	return bsoncore.AppendDouble(append(dst, 'd'), n.real)
+}
+
+func appendSized(dst, b []byte) []byte {
+	return append(bsoncore.AppendInt32(dst, int32(len(b))), b...)
+}

@@ -1,0 +1,137 @@
+package mongotest
+
+import (
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// request is one command being served.
+type request struct {
+	server  *Server
+	store   *store
+	conn    *conn
+	message *message
+	name    string
+	db      string
+	body    document
+	known   document // the topologyVersion the client knows of, for hello
+	answers int32    // the message that the next reply answers
+	reply   reply
+	writer  writer
+}
+
+func newRequest(c *conn, m *message) *request {
+	r := &request{server: c.server, store: c.server.store, conn: c, message: m, body: m.body, answers: m.id}
+	s := newScan(m.body)
+	if first, ok := s.next(); ok {
+		r.name = first.Key()
+	}
+	if m.opcode == opQuery {
+		r.db, _, _ = strings.Cut(m.namespace, ".")
+		if r.name == "$query" { // with a read preference
+			r.body, _ = lookup(m.body, "$query").DocumentOK()
+			s = newScan(r.body)
+			if first, ok := s.next(); ok {
+				r.name = first.Key()
+			}
+		}
+	} else {
+		r.db, _ = r.field("$db").StringValueOK()
+	}
+	r.writer = writer{store: r.store, name: r.name, bypass: truthy(r.field("bypassDocumentValidation"))}
+	return r
+}
+
+func (r *request) field(key string) value { return lookup(r.body, key) }
+
+func (r *request) isHello() bool {
+	return r.name == "hello" || r.name == "isMaster" || r.name == "ismaster"
+}
+
+// namespace returns the collection that the command's own field names.
+func (r *request) namespace() (string, error) {
+	name, ok := r.field(r.name).StringValueOK()
+	if !ok || name == "" || r.db == "" {
+		return "", fail(codeInvalidNamespace, "collection name has invalid type or is empty")
+	}
+	return r.db + "." + name, nil
+}
+
+// optional returns a document field, {} where it is absent.
+func (r *request) optional(key string) (document, error) {
+	v := r.field(key)
+	if v.Type == 0 || v.Type == bsoncore.TypeNull {
+		return emptyDocument, nil
+	}
+	doc, ok := v.DocumentOK()
+	if !ok {
+		return nil, fail(codeTypeMismatch, "BSON field '%s.%s' is the wrong type '%s', expected type 'object'", r.name, key, v.Type)
+	}
+	return doc, nil
+}
+
+// number returns a numeric field, otherwise where it is absent.
+func (r *request) number(key string, otherwise int64) int64 {
+	if n, ok := r.field(key).AsInt64OK(); ok {
+		return n
+	}
+	return otherwise
+}
+
+// statements returns the documents of an array field, which may travel as a
+// document sequence.
+func (r *request) statements(key string) ([]document, error) {
+	var all []document
+	for _, s := range r.message.sequences {
+		if s.name == key {
+			all = s.documents
+		}
+	}
+	if list, ok := r.field(key).ArrayOK(); ok {
+		for e := range fields(list) {
+			doc, ok := e.Value().DocumentOK()
+			if !ok {
+				return nil, fail(codeTypeMismatch, "BSON field '%s.%s' must be an array of objects", r.name, key)
+			}
+			all = append(all, doc)
+		}
+	}
+	if len(all) == 0 || len(all) > maxBatch {
+		return nil, fail(16, "Write batch sizes must be between 1 and %d. Got %d operations.", maxBatch, len(all))
+	}
+	return all, nil
+}
+
+// refuseFields refuses fields that would change what the command means and that
+// this server does not know.
+func (r *request) refuseFields(names ...string) error {
+	for _, name := range names {
+		if v := r.field(name); v.Type != 0 && v.Type != bsoncore.TypeNull {
+			return fail(codeNotSupported, "mongotest: field '%s' of %s is not supported", name, r.name)
+		}
+	}
+	return nil
+}
+
+// majority reports whether the command reads what a majority has.
+func (r *request) majority() (bool, error) {
+	concern, _ := r.field("readConcern").DocumentOK()
+	switch level, _ := lookup(concern, "level").StringValueOK(); level {
+	case "", "local", "available":
+		return false, nil
+	case "majority", "snapshot":
+		return true, nil
+	default:
+		return false, fail(codeInvalidOptions, "mongotest: read concern '%s' is not supported", level)
+	}
+}
+
+// deadline returns the end of maxTimeMS after from; zero where there is none.
+func (r *request) deadline(from time.Time) time.Time {
+	if ms := r.number("maxTimeMS", 0); ms > 0 {
+		return from.Add(time.Duration(ms) * time.Millisecond)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,168 @@
+package mongotest
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Limits a server announces in hello.
+const (
+	maxDocument = 16 << 20
+	maxMessage  = 48000000
+	maxBatch    = 100000
+)
+
+// store is everything the server keeps. Locks are taken in this order: world,
+// a session, the catalogue, a collection, replication.
+type store struct {
+	// world is held for reading by every command while it executes, and for
+	// writing by what changes collections as such and by a rollback.
+	world sync.RWMutex
+
+	mu          sync.Mutex // the catalogue
+	collections map[string]*collection
+
+	replication *replication
+	sessions    *sessions
+	journal     *journal // nil for a store in memory only
+	faults      *faults
+	cursors     cursors
+	counters    counters
+}
+
+func newStore() *store {
+	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: newFaults()}
+	s.replication = newReplication(&s.world)
+	return s
+}
+
+// collection returns a collection, nil where there is none.
+func (s *store) collection(namespace string) *collection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.collections[namespace]
+}
+
+// ensure returns a collection and creates it where there is none, as a first
+// write does.
+func (s *store) ensure(namespace string) *collection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, known := s.collections[namespace]
+	if !known {
+		c = newCollection(s, namespace)
+		s.collections[namespace] = c
+		s.journal.create(namespace, c.options)
+	}
+	return c
+}
+
+// target returns the collection a write is for. Only one that may create a
+// document creates the collection; any other finds nothing in a missing one.
+func (s *store) target(namespace string, creates bool) *collection {
+	if creates {
+		return s.ensure(namespace)
+	}
+	if c := s.collection(namespace); c != nil {
+		return c
+	}
+	return newCollection(s, namespace)
+}
+
+// configure gives a collection its options. The world is locked.
+func (s *store) configure(c *collection, options document) error {
+	options = slices.Clone(options)
+	v, err := parseValidator(options)
+	if err != nil {
+		return err
+	}
+	c.options, c.validator = options, v
+	s.journal.create(c.namespace, options)
+	return nil
+}
+
+// drop removes a collection. The world is locked.
+func (s *store) drop(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.collections, namespace)
+	s.journal.drop(namespace)
+}
+
+// database returns a database's collections by name.
+func (s *store) database(db string) []*collection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*collection
+	for namespace, c := range s.collections {
+		if strings.HasPrefix(namespace, db+".") {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b *collection) int { return strings.Compare(a.namespace, b.namespace) })
+	return all
+}
+
+// rollBack is an election that a majority wins without the newest writes.
+func (s *store) rollBack() (int, error) {
+	s.world.Lock()
+	defer s.world.Unlock()
+	upTo := s.replication.discard()
+	n := 0
+	s.mu.Lock()
+	for _, c := range s.collections {
+		n += c.rollBack(upTo)
+	}
+	s.mu.Unlock()
+	s.sessions.forgetAfter(upTo, s.journal)
+	return n, s.journal.flush()
+}
+
+func newUUID() (id [16]byte) {
+	_, _ = rand.Read(id[:])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id
+}
+
+// writer is one command's writing: what it may skip, what retries of it must
+// find, and how far it got.
+type writer struct {
+	store   *store
+	name    string   // the command's
+	session *session // nil for a write that is not retryable
+	bypass  bool     // bypassDocumentValidation
+	replays bool     // what the journal holds was admitted once
+	last    uint64   // its newest write
+}
+
+// refuse lets a fault refuse a document.
+func (w *writer) refuse(namespace string, doc document) error {
+	return w.store.faults.refuse(w.name, namespace, doc)
+}
+
+// wrote records a write that was applied. The collection is locked, so the
+// journal has the writes on a document in their order.
+func (w *writer) wrote(c *collection, old, doc document, seq uint64, effect *outcome) {
+	w.last = seq
+	w.store.counters.written.Add(1)
+	if w.session == nil || effect == nil {
+		w.store.journal.write(c.namespace, old, doc, nil)
+		return
+	}
+	effect.seq = seq
+	w.session.remember(*effect)
+	w.store.journal.write(c.namespace, old, doc, func(dst []byte) []byte {
+		return w.session.appendEntry(dst, fieldSession, effect)
+	})
+}
+
+// done returns what a statement of this write answered before, nil where it has
+// not been executed.
+func (w *writer) done(statement int32) *outcome {
+	if w.session == nil {
+		return nil
+	}
+	return w.session.done[statement]
+}
