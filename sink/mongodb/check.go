@@ -1,0 +1,81 @@
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/engine"
+)
+
+// Check finds out, before the first event does, whether a worker can use the
+// store: without the unique index two workers could insert one user twice, and
+// profiles of other settings cannot be folded into. It looks at the profile
+// written last; others may differ. Both faults are [engine.ConfigurationError].
+func (s *Store) Check(ctx context.Context) error {
+	for _, check := range []func(context.Context) error{s.checkIndex, s.checkSettings} {
+		if err := check(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkIndex(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	indexes, err := s.users.Indexes().ListSpecifications(ctx)
+	if err != nil && !hasCode(err, codeNamespaceNotFound) {
+		return mark("list the indexes of "+collectionUsers, err)
+	}
+	for _, index := range indexes {
+		keys, err := index.KeysDocument.Elements()
+		if err == nil && len(keys) == 1 && keys[0].Key() == fieldUser && index.Unique != nil && *index.Unique {
+			return nil
+		}
+	}
+	return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+		"%s.%s has no unique index on %s: run `keyfold setup`", s.config.Database, collectionUsers, fieldUser))
+}
+
+func (s *Store) checkSettings(ctx context.Context) error {
+	var newest *engine.Profile
+	filter := bson.D{{Key: fieldErased, Value: nil}}
+	how := options.Find().SetSort(bson.D{{Key: fieldUpdated, Value: -1}}).SetLimit(1)
+	err := s.find(ctx, s.users, filter, how, func(doc bson.Raw) (err error) {
+		newest, err = s.codec.profile(doc)
+		return err
+	})
+	if err != nil || newest == nil {
+		return err
+	}
+	return s.config.match(newest)
+}
+
+// match returns a configuration fault that names each setting in which a profile
+// differs.
+func (c Config) match(p *engine.Profile) error {
+	var differ []error
+	var cures []string
+	compare := func(variable string, configured, stored any) {
+		if configured != stored {
+			differ = append(differ, fmt.Errorf("%s is %v, the profile has %v", variable, configured, stored))
+			cures = append(cures, fmt.Sprintf("%s=%v", variable, stored))
+		}
+	}
+	compare("EMBEDDING_DIMENSIONS", c.Dimensions, len(p.Vector))
+	compare("EMBEDDING_HISTORY", c.History, p.History)
+	if p.Model != "" {
+		compare("EMBEDDING_MODEL", c.Model, p.Model)
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return engine.ConfigurationError(reasonSettings, fmt.Errorf(
+		"the profile of user %d was made with other settings: %w: set %s, or run `user rebuild`",
+		p.UserID, errors.Join(differ...), strings.Join(cures, " ")))
+}

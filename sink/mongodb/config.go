@@ -1,0 +1,166 @@
+package mongodb
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"keyfold/engine"
+)
+
+// Config says where the store is and what its profiles have in common. Zero
+// durations and sizes stand for the defaults of [DefaultConfig].
+type Config struct {
+	// URI is a MongoDB connection string. Its write concern, read concern and
+	// read preference are not used: they are the store's to choose. Its
+	// appName, maxPoolSize, connectTimeoutMS and serverSelectionTimeoutMS stand
+	// before the ones here.
+	URI      string
+	Database string
+
+	Dimensions int // components of a profile's vector
+	History    engine.History
+	Model      string // what makes the vectors
+
+	// Timeout bounds each round trip, from the choice of a server to the
+	// answer; a context that ends sooner does so too.
+	Timeout time.Duration
+	// ConnectTimeout bounds the making of one connection, its login included.
+	ConnectTimeout time.Duration
+	// SelectionTimeout is how long an operation waits for a primary: less than
+	// Timeout, or the reason for waiting is not in the error.
+	SelectionTimeout time.Duration
+	// PoolSize is the most connections to one server.
+	PoolSize uint64
+}
+
+// DefaultConfig returns the settings of a worker that was told nothing but
+// where the store is.
+func DefaultConfig() Config {
+	laws := engine.DefaultConfig()
+	return Config{
+		Database:         "keyfold",
+		Dimensions:       laws.Dimensions,
+		History:          laws.History,
+		Model:            laws.Model,
+		Timeout:          10 * time.Second,
+		ConnectTimeout:   5 * time.Second,
+		SelectionTimeout: 5 * time.Second,
+		PoolSize:         16,
+	}
+}
+
+// Validate reports every fault at once, by the names of the environment
+// variables. The password is in none of them.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	if err := options.Client().ApplyURI(c.URI).Validate(); err != nil {
+		fault("MONGODB_URI is not usable, expected mongodb://user:password@host:27017/ with %%-encoded user and password: %s",
+			redact(c.URI, err.Error()))
+	}
+	if c.Database == "" || strings.ContainsAny(c.Database, "/\\. \"$\x00") || len(c.Database) > 63 {
+		fault("MONGODB_DATABASE is %q: it must be 1 to 63 bytes without slashes, dots, spaces, quotes and $", c.Database)
+	}
+	if c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions {
+		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+	}
+	if c.History != engine.Mass && c.History != engine.UnitMass {
+		fault("EMBEDDING_HISTORY is %q: it must be %q or %q", c.History, engine.Mass, engine.UnitMass)
+	}
+	if c.Timeout < 0 || c.ConnectTimeout < 0 || c.SelectionTimeout < 0 {
+		fault("store timeouts are %v, %v and %v: none may be negative", c.Timeout, c.ConnectTimeout, c.SelectionTimeout)
+	}
+	return errors.Join(faults...)
+}
+
+// withDefaults fills in what was left zero.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	if c.Timeout == 0 {
+		c.Timeout = d.Timeout
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = d.ConnectTimeout
+	}
+	if c.SelectionTimeout == 0 {
+		c.SelectionTimeout = d.SelectionTimeout
+	}
+	if c.PoolSize == 0 {
+		c.PoolSize = d.PoolSize
+	}
+	return c
+}
+
+// clientOptions returns the driver's options. What the URI may not change is
+// set after it.
+func (c Config) clientOptions() *options.ClientOptions {
+	return options.Client().
+		SetAppName(applicationName()).
+		SetMaxPoolSize(c.PoolSize).
+		SetConnectTimeout(c.ConnectTimeout).
+		SetServerSelectionTimeout(c.SelectionTimeout).
+		SetRetryWrites(true).
+		SetRetryReads(true).
+		// A streamed check cannot be cancelled between two answers: an error or
+		// a Close that falls there waits for the next one, ten seconds. Polling
+		// looks within half a second whenever an operation waits for a server.
+		SetServerMonitoringMode(options.ServerMonitoringModePoll).
+		ApplyURI(c.URI).
+		SetTimeout(c.Timeout).
+		SetReadPreference(readpref.Primary()).
+		SetReadConcern(readconcern.Majority()).
+		SetWriteConcern(durable())
+}
+
+// durable is a majority that has the write in its journals. A server that
+// stands alone is its own majority, and would otherwise answer before.
+func durable() *writeconcern.WriteConcern {
+	journal := true
+	return &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}
+}
+
+// maxNameBytes is the longest appName a server takes.
+const maxNameBytes = 128
+
+// applicationName tells this process from others in the server's logs.
+func applicationName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	name := fmt.Sprintf("keyfold %d@%s", os.Getpid(), host)
+	return name[:min(len(name), maxNameBytes)]
+}
+
+// redact replaces the password of uri wherever text repeats it, in either
+// spelling. The URI may be malformed, so it is not parsed: the password begins
+// behind the first colon after the scheme and ends before the last at sign.
+func redact(uri, text string) string {
+	_, rest, found := strings.Cut(uri, "://")
+	if !found {
+		rest = uri
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return text
+	}
+	_, password, found := strings.Cut(rest[:at], ":")
+	if !found || password == "" {
+		return text
+	}
+	text = strings.ReplaceAll(text, password, "xxxxx")
+	if plain, err := url.PathUnescape(password); err == nil {
+		text = strings.ReplaceAll(text, plain, "xxxxx")
+	}
+	return text
+}

@@ -1,0 +1,156 @@
+package mongodb
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"keyfold/engine"
+)
+
+// profile reads a document, tombstones included. Nothing of the result aliases
+// doc. See the package's documentation for what absent fields mean.
+func (c *codec) profile(doc []byte) (*engine.Profile, error) {
+	d := profileReader{codec: c, profile: engine.Profile{Mass: 1, History: engine.UnitMass}}
+	if err := eachField(doc, d.field); err != nil {
+		return nil, damaged(d.name(), err)
+	}
+	if d.profile.Erased() && d.hasUser && d.profile.Version >= 1 {
+		return &engine.Profile{UserID: d.profile.UserID, Version: d.profile.Version, ErasedAt: d.profile.ErasedAt}, nil
+	}
+	if err := d.complete(); err != nil {
+		return nil, damaged(d.name(), err)
+	}
+	return &d.profile, nil
+}
+
+// profileReader is a document on its way to a profile.
+type profileReader struct {
+	*codec
+	profile engine.Profile
+
+	hasUser, hasUpdated, hasMass bool
+	count                        int32 // dimension_count
+	hasCount                     bool
+}
+
+// field takes one field of the document.
+func (d *profileReader) field(key []byte, v bsoncore.Value) (err error) {
+	p := &d.profile
+	switch string(key) {
+	case fieldUser:
+		d.hasUser = true
+		return readInt32(v, &p.UserID)
+	case fieldVersion:
+		return readInt32(v, &p.Version)
+	case fieldEmbedding:
+		p.Vector, err = d.vector.vectorOf(v, d.dimensions)
+		return err
+	case fieldDimensions:
+		d.hasCount = true
+		return readInt32(v, &d.count)
+	case fieldUpdated:
+		d.hasUpdated = true
+		return readDate(v, &p.Updated)
+	case fieldEventCount:
+		return readInt64(v, &p.EventCount)
+	case fieldLastType:
+		return d.lastType(v)
+	case fieldCreatedAt:
+		return readDate(v, &p.CreatedAt)
+	case fieldWrittenAt:
+		return readDate(v, &p.WrittenAt)
+	case fieldErased:
+		return readDate(v, &p.ErasedAt)
+	default:
+		return d.ownField(key, v)
+	}
+}
+
+// ownField takes one of keyfold's own fields. All others are passed over.
+func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
+	p := &d.profile
+	switch string(key) {
+	case fieldMass:
+		d.hasMass = true
+		return readReal(v, &p.Mass)
+	case fieldHistory:
+		return d.history(v)
+	case fieldModel:
+		return d.modelName(v)
+	case fieldLastID:
+		return readString(v, &p.LastID)
+	case fieldApplied:
+		return readApplied(v, &p.Applied.IDs)
+	case fieldFloor:
+		return readDate(v, &p.Applied.Floor)
+	default:
+		return nil
+	}
+}
+
+func readApplied(v bsoncore.Value, into *[]engine.AppliedID) error {
+	b, err := binaryOf(v)
+	if err != nil {
+		return err
+	}
+	*into, err = engine.DecodeIDs(b)
+	return err
+}
+
+func (d *profileReader) lastType(v bsoncore.Value) error {
+	var name string
+	if err := readString(v, &name); err != nil {
+		return err
+	}
+	d.profile.LastType = engine.ParseEventType(name)
+	return nil
+}
+
+func (d *profileReader) history(v bsoncore.Value) error {
+	var name string
+	err := readString(v, &name)
+	d.profile.History = engine.History(name)
+	return err
+}
+
+// modelName takes the model. Thousands of cached profiles share the configured
+// one's string.
+func (d *profileReader) modelName(v bsoncore.Value) error {
+	err := readString(v, &d.profile.Model)
+	if d.profile.Model == d.model {
+		d.profile.Model = d.model
+	}
+	return err
+}
+
+// complete reports what a profile cannot be without.
+func (d *profileReader) complete() error {
+	p := &d.profile
+	switch {
+	case !d.hasUser:
+		return errors.New("has no user_id")
+	case p.Version < 1:
+		return fmt.Errorf("has no version from 1 (%d): set it to 1", p.Version)
+	case p.Vector == nil:
+		return errors.New("has no embedding")
+	case d.hasCount && int(d.count) != len(p.Vector):
+		return fmt.Errorf("has %d components, but dimension_count %d", len(p.Vector), d.count)
+	case !d.hasUpdated:
+		return errors.New("has no last_updated")
+	case p.Mass < 0:
+		return fmt.Errorf("has mass %v, expected at least 0", p.Mass)
+	case p.History == engine.Mass && !d.hasMass:
+		return errors.New("has history mass, but no mass")
+	}
+	return nil
+}
+
+// name says which document it is, as far as that is known.
+func (d *profileReader) name() string {
+	if !d.hasUser {
+		return "a profile without a readable user_id"
+	}
+	return fmt.Sprintf("the profile of user %d", d.profile.UserID)
+}

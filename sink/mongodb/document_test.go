@@ -1,0 +1,202 @@
+package mongodb
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"keyfold/engine"
+)
+
+// document is what the driver's own codec writes and reads: the reference.
+type document struct {
+	ID         bson.ObjectID `bson:"_id,omitempty"`
+	User       int32         `bson:"user_id"`
+	Version    int32         `bson:"version"`
+	Updated    time.Time     `bson:"last_updated"`
+	EventCount int64         `bson:"event_count,minsize"`
+	LastType   string        `bson:"last_event_type,omitempty"`
+	LastID     string        `bson:"last_message_id"`
+	CreatedAt  *time.Time    `bson:"created_at"`
+	WrittenAt  *time.Time    `bson:"updated_at"`
+	Mass       float64       `bson:"mass"`
+	History    string        `bson:"history"`
+	Model      string        `bson:"embedding_model"`
+	Applied    []byte        `bson:"applied"`
+	Floor      *time.Time    `bson:"applied_floor"`
+	WriteID    bson.ObjectID `bson:"write_id"`
+	Dimensions int32         `bson:"dimension_count"`
+	Embedding  []float64     `bson:"embedding"`
+}
+
+var writeID = bson.NewObjectID()
+
+func documentOf(p *engine.Profile) document {
+	optional := func(m engine.Millis) *time.Time {
+		if m == 0 {
+			return nil
+		}
+		at := m.Time()
+		return &at
+	}
+	return document{
+		User: p.UserID, Version: p.Version, Updated: p.Updated.Time(), EventCount: p.EventCount,
+		LastType: p.LastType.String(), LastID: p.LastID, CreatedAt: optional(p.CreatedAt), WrittenAt: optional(p.WrittenAt),
+		Mass: p.Mass, History: string(p.History), Model: p.Model,
+		Applied: p.Applied.AppendIDs([]byte{}), Floor: optional(p.Applied.Floor),
+		Dimensions: int32(len(p.Vector)), Embedding: p.Vector,
+	}
+}
+
+func drawProfile(t *rapid.T, dimensions int) *engine.Profile {
+	millis := rapid.Custom(func(t *rapid.T) engine.Millis {
+		return engine.Millis(rapid.Int64Range(-1e13, 1e14).Draw(t, "ms"))
+	})
+	p := &engine.Profile{
+		UserID:     rapid.Int32().Draw(t, "user"),
+		Version:    rapid.Int32Range(1, math.MaxInt32).Draw(t, "version"),
+		Vector:     make([]float64, dimensions),
+		Mass:       rapid.Float64Range(0, math.MaxFloat64).Draw(t, "mass"),
+		Updated:    millis.Draw(t, "updated"),
+		LastType:   engine.EventType(rapid.IntRange(0, len(engine.EventTypes)).Draw(t, "type")),
+		LastID:     rapid.String().Draw(t, "id"),
+		EventCount: rapid.OneOf(rapid.Int64Range(0, math.MaxInt64), rapid.Int64Range(math.MaxInt32-1, math.MaxInt32+1)).Draw(t, "events"),
+		History:    rapid.SampledFrom([]engine.History{engine.Mass, engine.UnitMass}).Draw(t, "history"),
+		Model:      rapid.String().Draw(t, "model"),
+		CreatedAt:  millis.Draw(t, "created"),
+		WrittenAt:  millis.Draw(t, "written"),
+	}
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	for i := range p.Vector {
+		bits := r.Uint64()
+		if !finite(bits) {
+			bits = 0
+		}
+		p.Vector[i] = math.Float64frombits(bits)
+	}
+	p.Applied.Floor = millis.Draw(t, "floor")
+	for i := range rapid.IntRange(0, 100).Draw(t, "ids") {
+		p.Applied.IDs = append(p.Applied.IDs, engine.AppliedID{Digest: engine.DigestOf(string(rune(i))), At: engine.Millis(1e12 + i)})
+	}
+	return p
+}
+
+// equal compares two profiles to the last bit.
+func equal(a, b *engine.Profile) bool {
+	sameBits := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
+	x, y := documentOf(a), documentOf(b)
+	x.Embedding, y.Embedding = nil, nil
+	rawX, _ := bson.Marshal(x)
+	rawY, _ := bson.Marshal(y)
+	return slices.Equal(rawX, rawY) && slices.EqualFunc(a.Vector, b.Vector, sameBits) && a.ErasedAt == b.ErasedAt
+}
+
+// Our documents are those of the struct codec, byte for byte but for the id.
+func TestEncodingEqualsTheStructCodec(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dimensions := rapid.SampledFrom([]int{1, 9, 10, 11, 99, 100, 101, 999, 1001, 1536, 10001}).Draw(t, "dimensions")
+		c := newCodec(dimensions, "m")
+		p := drawProfile(t, dimensions)
+		got := c.appendInsert(nil, p, writeID)
+		if size := c.size(p); len(got) > size {
+			t.Fatalf("a document of %d bytes was expected to have at most %d", len(got), size)
+		}
+		want := documentOf(p)
+		want.WriteID = writeID
+		want.ID = bson.Raw(got).Lookup("_id").ObjectID()
+		expected, err := bson.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, expected) {
+			t.Fatalf("got %v, want %v", bson.Raw(got), bson.Raw(expected))
+		}
+		update := c.appendUpdate(nil, p, writeID)
+		var set struct {
+			Set bson.Raw `bson:"$set"`
+		}
+		if err := bson.Unmarshal(update, &set); err != nil {
+			t.Fatal(err)
+		}
+		// The update is the insert without _id and user_id.
+		const before = 4 + (1 + 4 + 12) + (1 + 8 + 4)
+		if !slices.Equal(set.Set[4:], got[before:]) {
+			t.Fatalf("the update sets %v, want %v", set.Set, bson.Raw(got))
+		}
+	})
+}
+
+func TestDecodingInvertsEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dimensions := rapid.SampledFrom([]int{1, 10, 11, 100, 101, 1001, 10001}).Draw(t, "dimensions")
+		c := newCodec(dimensions, "m")
+		p := drawProfile(t, dimensions)
+		got, err := c.profile(c.appendInsert(nil, p, writeID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !equal(got, p) {
+			t.Fatalf("got %+v, want %+v", got, p)
+		}
+		// A worker with another setting reads the same, the long way.
+		other, err := newCodec(dimensions+1, "m").profile(c.appendInsert(nil, p, writeID))
+		if err != nil || !equal(other, p) {
+			t.Fatalf("with another template: %+v, %v", other, err)
+		}
+	})
+}
+
+func TestDecodingOwnsItsMemory(t *testing.T) {
+	c := newCodec(20, "m")
+	p := sample(20)
+	doc := c.appendInsert(nil, p, writeID)
+	got, err := c.profile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(doc)
+	if !equal(got, p) {
+		t.Error("the profile changed with the buffer it was read from")
+	}
+}
+
+// Whatever bytes come, the decoder returns.
+func TestDecodingSurvivesDamage(t *testing.T) {
+	c := newCodec(12, "m")
+	doc := c.appendInsert(nil, sample(12), writeID)
+	rapid.Check(t, func(t *rapid.T) {
+		b := slices.Clone(doc)
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
+		}
+		b = b[:rapid.IntRange(0, len(b)).Draw(t, "length")]
+		p, err := c.profile(b)
+		if (p == nil) == (err == nil) {
+			t.Fatalf("profile %v with error %v", p, err)
+		}
+		_, _ = c.product(b)
+		_, _ = readTrace(b)
+	})
+}
+
+// sample returns a profile with every field set.
+func sample(dimensions int) *engine.Profile {
+	p := &engine.Profile{
+		UserID: 7, Version: 3, Vector: make([]float64, dimensions), Mass: 2.5, Updated: 1_700_000_000_123,
+		LastType: engine.ProductClick, LastID: "c0ffee", EventCount: 12, History: engine.Mass, Model: "text-embedding-3-small",
+		CreatedAt: 1_690_000_000_000, WrittenAt: 1_700_000_000_456,
+	}
+	for i := range p.Vector {
+		p.Vector[i] = math.Sin(float64(i + 1))
+	}
+	for i := range 70 {
+		p.Applied.IDs = append(p.Applied.IDs, engine.AppliedID{Digest: engine.DigestOf(string(rune('a' + i))), At: 1_700_000_000_000})
+	}
+	p.Applied.IDs[69].At = p.WrittenAt
+	return p
+}

@@ -1,0 +1,356 @@
+package mongodb
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+)
+
+// A fault that passes is the driver's to ride out: retryable writes are applied
+// once, whatever was lost.
+func TestRetriedOnce(t *testing.T) {
+	for _, command := range []string{"insert", "update"} {
+		for _, f := range []mongotest.Fault{
+			{Kind: mongotest.LoseReply},
+			{Kind: mongotest.CutReply},
+			{Kind: mongotest.CutRequest},
+			{Kind: mongotest.FailCommand, Code: 10107},
+			{Kind: mongotest.FailCommand, Code: 189},
+			{Kind: mongotest.FailCommand, Code: 91},
+			{Kind: mongotest.FailConcern, Code: 91},
+		} {
+			t.Run(fmt.Sprint(command, f.Kind, f.Code), func(t *testing.T) {
+				t.Parallel()
+				server, s := start(t)
+				put(t, s, profile(2, 1))
+				f.Commands, f.Times = []string{command}, 1
+				inject(t, server, f)
+				put(t, s, profile(1, 1), profile(2, 2))
+				if p := stored(t, s, 2); p.Version != 2 {
+					t.Errorf("version %d is stored", p.Version)
+				}
+			})
+		}
+	}
+}
+
+// A fault that stays leaves the outcome unknown, whether the write happened or
+// not.
+func TestUnknown(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault   mongotest.Fault
+		written bool
+	}{
+		"reply lost":          {mongotest.Fault{Kind: mongotest.LoseReply}, true},
+		"reply cut":           {mongotest.Fault{Kind: mongotest.CutReply}, true},
+		"reply never comes":   {mongotest.Fault{Kind: mongotest.SwallowReply}, true},
+		"connection cut":      {mongotest.Fault{Kind: mongotest.CutRequest}, false},
+		"not primary":         {mongotest.Fault{Kind: mongotest.FailCommand, Code: 10107}, false},
+		"stepped down":        {mongotest.Fault{Kind: mongotest.FailCommand, Code: 189}, false},
+		"shutting down":       {mongotest.Fault{Kind: mongotest.FailCommand, Code: 91}, false},
+		"out of time":         {mongotest.Fault{Kind: mongotest.FailCommand, Code: 50}, false},
+		"no majority":         {mongotest.Fault{Kind: mongotest.FailConcern, Code: 64}, true},
+		"no majority, ending": {mongotest.Fault{Kind: mongotest.FailConcern, Code: 91}, true},
+		"statement stopped":   {mongotest.Fault{Kind: mongotest.FailWrite, Code: 11600}, false},
+	} {
+		for _, command := range []string{"insert", "update"} {
+			t.Run(name+"/"+command, func(t *testing.T) {
+				t.Parallel()
+				server, s := start(t, quick)
+				reader := open(t, patient(s.config))
+				put(t, s, profile(2, 1))
+				fault := test.fault
+				fault.Commands = []string{command}
+				inject(t, server, fault)
+				p := profile(1, 1)
+				if command == "update" {
+					p = profile(2, 2)
+				}
+				err := s.Swap(ctx, []*engine.Profile{p})[0]
+				if !errors.Is(err, engine.ErrUnknown) || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrConflict) {
+					t.Fatalf("got %v, want an unknown outcome", err)
+				}
+				if err := server.Remove(0); err != nil {
+					t.Fatal(err)
+				}
+				// Of what was refused, the last attempt may be on its way still.
+				if got := stored(t, reader, p.UserID); test.written && (got == nil || got.Version != p.Version) {
+					t.Errorf("stored: %+v, want it written", got)
+				}
+			})
+		}
+	}
+}
+
+// patient gives the settings of a store that waits until the driver has found
+// the server again, which takes half a second.
+func patient(c Config) Config {
+	c.Timeout, c.SelectionTimeout = 0, 0
+	return c
+}
+
+// After a bulk without an answer the store is left alone, and what was not sent
+// is not called unknown.
+func TestNothingIsSentAfterAFailure(t *testing.T) {
+	server, s := start(t, quick)
+	var all []*engine.Profile
+	for user := int32(1); user <= 2*swapChunk; user++ {
+		all = append(all, profile(user, 1))
+	}
+	inject(t, server, mongotest.Fault{Kind: mongotest.FailConcern, Code: 64, Commands: []string{"insert"}})
+	errs := s.Swap(ctx, all)
+	for i, err := range errs {
+		if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrUnknown) != (i < swapChunk) {
+			t.Fatalf("profile %d: %v", i, err)
+		}
+	}
+	if n := commands(t, server, "insert"); n != 1 {
+		t.Errorf("%d inserts were sent, want 1", n)
+	}
+}
+
+func commands(t testing.TB, server *mongotest.Server, name string) int64 {
+	t.Helper()
+	stats, err := server.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.Commands[name]
+}
+
+// One bulk, every outcome.
+func TestMixedOutcomes(t *testing.T) {
+	server, s := start(t)
+	for user := int32(10); user < 20; user++ {
+		put(t, s, profile(user, 1))
+	}
+	put(t, s, profile(12, 2))
+	if err := s.Forget(ctx, 13, 42); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(code int32, users ...int32) {
+		match, err := bson.Marshal(bson.D{{Key: "user_id", Value: bson.D{{Key: "$in", Value: users}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: code, Match: match})
+	}
+	refuse(121, 2, 14)
+	refuse(10334, 15)
+	refuse(17419, 16)
+	refuse(112, 17) // WriteConflict
+	refuse(11600, 18)
+
+	rejected, transient := errors.New("rejected"), errors.New("transient")
+	type row struct {
+		profile *engine.Profile
+		want    error
+	}
+	rows := []row{
+		{profile(1, 1), nil},
+		{profile(2, 1), rejected},
+		{profile(3, 1), nil},
+		{foreign(10, 1), engine.ErrConflict},
+		{profile(13, 1), engine.ErrConflict},
+		{profile(11, 2), nil},
+		{foreign(12, 2), engine.ErrConflict},
+		{profile(14, 2), rejected},
+		{profile(15, 2), rejected},
+		{profile(16, 2), rejected},
+		{profile(17, 2), transient},
+		{profile(18, 2), engine.ErrUnknown},
+		{profile(19, 2), nil},
+		{profile(99, 2), engine.ErrConflict},
+	}
+	var batch []*engine.Profile
+	for _, r := range rows {
+		batch = append(batch, r.profile)
+	}
+	for i, err := range s.Swap(ctx, batch) {
+		user, want := rows[i].profile.UserID, rows[i].want
+		switch {
+		case errors.Is(want, rejected):
+			if engine.KindOf(err) != engine.Permanent || engine.ReasonOf(err) != "document_rejected" {
+				t.Errorf("user %d: %v, want document_rejected", user, err)
+			}
+		case errors.Is(want, transient):
+			if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrConflict) {
+				t.Errorf("user %d: %v, want a transient error", user, err)
+			}
+		default:
+			if !errors.Is(err, want) || (err == nil) != (want == nil) {
+				t.Errorf("user %d: %v, want %v", user, err, want)
+			}
+		}
+		if got := stored(t, s, user); (got != nil && equal(got, rows[i].profile)) != (err == nil) {
+			t.Errorf("user %d: answered %v, but stored is %+v", user, err, got)
+		}
+	}
+}
+
+// A write that only the primary has is seen by local reads, is not in any
+// answer, and is gone after a failover.
+func TestRolledBackWrite(t *testing.T) {
+	server, hasty := start(t, quick)
+	s := open(t, patient(hasty.config))
+	put(t, s, profile(1, 1), profile(2, 1))
+	check(t, server.StallReplication())
+	for _, p := range []*engine.Profile{profile(1, 2), profile(3, 1)} {
+		if err := hasty.Swap(ctx, []*engine.Profile{p})[0]; !errors.Is(err, engine.ErrUnknown) {
+			t.Fatalf("a write that waits for a majority: %v, want unknown", err)
+		}
+	}
+	local := s.database.Collection(collectionUsers, options.Collection().SetReadConcern(readconcern.Local()))
+	if n, err := local.CountDocuments(ctx, bson.D{{Key: fieldUser, Value: 3}}); err != nil || n != 1 {
+		t.Fatalf("%d documents of user 3 are there locally (%v): the test tests nothing", n, err)
+	}
+	if p := stored(t, s, 3); p != nil {
+		t.Errorf("Load returned %+v, which no majority has", p)
+	}
+	if n, err := server.Rollback(); err != nil || n == 0 {
+		t.Fatalf("%d documents were rolled back: %v", n, err)
+	}
+	if p := stored(t, s, 3); p != nil {
+		t.Errorf("after the rollback there is %+v", p)
+	}
+	if p := stored(t, s, 1); p.Version != 1 {
+		t.Errorf("after the rollback user 1 has version %d", p.Version)
+	}
+	put(t, s, profile(1, 2), profile(3, 1))
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Totals that do not add up are resolved by reading; if that fails, nothing is
+// claimed.
+func TestReadBackFails(t *testing.T) {
+	server, s := start(t, quick)
+	put(t, s, profile(1, 1), profile(2, 1))
+	inject(t, server, mongotest.Fault{Kind: mongotest.CutRequest, Commands: []string{"find"}})
+	errs := s.Swap(ctx, []*engine.Profile{profile(3, 1), profile(1, 2), profile(2, 3)})
+	if errs[0] != nil || !errors.Is(errs[1], engine.ErrUnknown) || !errors.Is(errs[2], engine.ErrUnknown) {
+		t.Errorf("got %v, want the insert decided and the updates unknown", errs)
+	}
+}
+
+// Between the bulk and the reading back, another worker builds on our write.
+func TestWrittenOverBeforeReadBack(t *testing.T) {
+	server, s := start(t)
+	other := open(t, s.config)
+	put(t, s, profile(1, 1), profile(2, 1), profile(3, 1))
+	inject(t, server, mongotest.Fault{Kind: mongotest.Latency, Delay: 200 * time.Millisecond, Commands: []string{"find"}, Times: 1})
+	finds := commands(t, server, "find")
+	answers := make(chan []error, 1)
+	// User 2 moves on from under us, user 3 is at a version that is not due.
+	put(t, other, profile(2, 2))
+	go func() { answers <- s.Swap(ctx, []*engine.Profile{profile(1, 2), foreign(2, 2), profile(3, 3)}) }()
+	for commands(t, server, "find") == finds {
+		time.Sleep(time.Millisecond)
+	}
+	put(t, other, profile(1, 3), profile(2, 3))
+	if errs := <-answers; errs[0] != nil || !errors.Is(errs[1], engine.ErrConflict) || !errors.Is(errs[2], engine.ErrConflict) {
+		t.Errorf("got %v, want the first written and the others in conflict", errs)
+	}
+}
+
+// foreign is a write of the same version as profile's, of another event.
+func foreign(user, version int32) *engine.Profile {
+	p := profile(user, version)
+	p.Applied.IDs[version-1].Digest = engine.DigestOf("another event")
+	return p
+}
+
+func TestBuiltOn(t *testing.T) {
+	p := profile(1, 5)
+	erased := &engine.Profile{UserID: 1, Version: 6, ErasedAt: 1}
+	trimmed := profile(1, 9)
+	trimmed.Applied.Floor = trimmed.Applied.IDs[6].At
+	trimmed.Applied.IDs = trimmed.Applied.IDs[7:]
+	bare := profile(1, 5)
+	bare.Applied = engine.Applied{}
+	twin := foreign(1, 5)
+	twin.Applied.IDs = append(twin.Applied.IDs, p.Applied.IDs[4]) // one of the two events of p2
+	p2 := foreign(1, 5)
+	p2.Applied.IDs = append(p2.Applied.IDs, engine.AppliedID{Digest: engine.DigestOf("third"), At: p2.Applied.IDs[4].At})
+	for name, test := range map[string]struct {
+		newer, p *engine.Profile
+		want     error
+	}{
+		"on it":                {profile(1, 6), p, nil},
+		"on another":           {profile(1, 6), foreign(1, 5), engine.ErrConflict},
+		"on half of its twins": {twin, p2, engine.ErrConflict},
+		"deleted":              {nil, p, engine.ErrConflict},
+		"erased":               {erased, p, engine.ErrConflict},
+		"ids dropped":          {trimmed, p, engine.ErrUnknown},
+		"no ids":               {profile(1, 6), bare, engine.ErrUnknown},
+	} {
+		if err := builtOn(test.newer, test.p); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		}
+	}
+}
+
+func TestLoadFails(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault mongotest.Fault
+		kind  engine.Kind
+	}{
+		"connection cut": {mongotest.Fault{Kind: mongotest.CutRequest}, engine.Transient},
+		"no reply":       {mongotest.Fault{Kind: mongotest.SwallowReply}, engine.Transient},
+		"no primary":     {mongotest.Fault{Kind: mongotest.FailCommand, Code: 13435}, engine.Transient},
+		"any other":      {mongotest.Fault{Kind: mongotest.FailCommand, Code: 292}, engine.Transient},
+		"no right":       {mongotest.Fault{Kind: mongotest.FailCommand, Code: 13}, engine.Configuration},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, s := start(t, quick)
+			test.fault.Commands = []string{"find"}
+			inject(t, server, test.fault)
+			for what, err := range map[string]error{
+				"Load": second(s.Load(ctx, []int32{1})), "Products": second(s.Products(ctx, []int32{1})),
+			} {
+				if err == nil || engine.KindOf(err) != test.kind || errors.Is(err, engine.ErrUnknown) {
+					t.Errorf("%s: %v, want a %v error", what, err, test.kind)
+				}
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestMissingRightToWrite(t *testing.T) {
+	server, s := start(t)
+	inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Code: 13})
+	errs := s.Swap(ctx, []*engine.Profile{profile(1, 1), profile(2, 2)})
+	errs = append(errs, s.Forget(ctx, 1, 5), s.Probe(ctx), second(s.Setup(ctx)), s.PutProducts(ctx, []engine.Product{{ID: 1}}, 1))
+	for i, err := range errs {
+		if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reasonRights || !strings.Contains(err.Error(), "grant") {
+			t.Errorf("operation %d: %v, want a configuration fault with its cure", i, err)
+		}
+	}
+}
+
+func TestPrimaryReturns(t *testing.T) {
+	server, s := start(t)
+	put(t, s, profile(1, 1))
+	check(t, server.StepDown(10107, 50*time.Millisecond))
+	put(t, s, profile(1, 2), profile(2, 1)) // waits for the primary
+	if p := stored(t, s, 1); p.Version != 2 {
+		t.Errorf("version %d is stored", p.Version)
+	}
+}

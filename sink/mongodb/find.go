@@ -1,0 +1,87 @@
+package mongodb
+
+import (
+	"context"
+	"iter"
+	"math"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// oneReply asks for n documents in one reply. A server whose first batch is
+// exactly full does not know that there is no more, and keeps the cursor.
+func oneReply(n int) *options.FindOptionsBuilder {
+	return options.Find().SetBatchSize(int32(n) + 1)
+}
+
+// among returns the filter {field: {$in: ids}}.
+func among(field string, ids []int32) bson.Raw {
+	start, b := bsoncore.AppendDocumentStart(make([]byte, 0, 64+16*len(ids)))
+	operator, b := bsoncore.AppendDocumentElementStart(b, field)
+	list, b := bsoncore.AppendArrayElementStart(b, "$in")
+	for i, id := range ids {
+		b = bsoncore.AppendInt32Element(b, strconv.Itoa(i), id)
+	}
+	return bson.Raw(endDocument(endDocument(endDocument(b, list), operator), start))
+}
+
+// find calls visit for each document that filter finds. The document is valid
+// only during the call. An error of visit is returned as it is.
+func (s *Store) find(
+	ctx context.Context, from *mongo.Collection, filter any,
+	how options.Lister[options.FindOptions], visit func(bson.Raw) error,
+) error {
+	doing := "read " + from.Name()
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	cursor, err := from.Find(ctx, filter, how)
+	if err != nil {
+		return mark(doing, err)
+	}
+	defer func() { _ = cursor.Close(ctx) }() // the reading is over, whatever the server says to it
+	for cursor.Next(ctx) {
+		if err := visit(cursor.Current); err != nil {
+			return err
+		}
+	}
+	return mark(doing, cursor.Err())
+}
+
+// pageDocuments is how many documents an iteration reads at a time. No cursor is
+// open between pages, however slow the loop's body: the server would close it.
+const pageDocuments = 128
+
+// page returns the filter and options of the documents whose key is above
+// after, in the order of keys.
+func page(key string, after int64) (bson.D, *options.FindOptionsBuilder) {
+	return bson.D{{Key: key, Value: bson.D{{Key: "$gt", Value: after}}}},
+		oneReply(pageDocuments).SetLimit(pageDocuments).SetSort(bson.D{{Key: key, Value: 1}})
+}
+
+// pages yields the documents of one page after another. read returns those whose
+// key is above after, and the last one's key.
+func pages[T any](read func(after int64) (page []T, last int64, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for after := int64(math.MinInt64); ; {
+			page, last, err := read(after)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, row := range page {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if len(page) < pageDocuments {
+				return
+			}
+			after = last
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package mongodb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"keyfold/engine"
+)
+
+// forgetPause lets a majority catch up with a document that only a duplicate
+// key has told of.
+const forgetPause = 10 * time.Millisecond
+
+// Forget implements [engine.Eraser]. It may be repeated after any error.
+func (s *Store) Forget(ctx context.Context, user int32, at engine.Millis) error {
+	if err := ended(ctx, "forget"); err != nil {
+		return err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	for {
+		err := s.erase(ctx, user, at)
+		if err != nil && !hasCode(err, codeDuplicateKey) {
+			return markWrite("forget", err)
+		}
+		t, err := s.tombstone(ctx, user)
+		switch {
+		case err != nil:
+			return err
+		case t.erased != 0:
+			return s.sweep(ctx, t)
+		}
+		// A worker inserted the user at this moment: the next update finds it.
+		select {
+		case <-time.After(forgetPause):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: MongoDB: forget user %d: %w", engine.ErrUnknown, user, ctx.Err())
+		}
+	}
+}
+
+// erase turns the document into a tombstone in one update, which no write of a
+// worker can come between: it adds one to whatever version there is, and all
+// later writes are refused, as their filters exclude tombstones. Where there is
+// a tombstone already, the upsert meets a duplicate key.
+func (s *Store) erase(ctx context.Context, user int32, at engine.Millis) error {
+	_, err := s.users.UpdateOne(ctx,
+		bson.D{{Key: fieldUser, Value: user}, {Key: fieldErased, Value: nil}},
+		bson.D{
+			{Key: "$inc", Value: bson.D{{Key: fieldVersion, Value: int32(1)}}},
+			{Key: "$set", Value: bson.D{{Key: fieldErased, Value: at.Time()}}},
+			{Key: "$unset", Value: profileFields},
+		},
+		options.UpdateOne().SetUpsert(true))
+	return err
+}
+
+// profileFields are the fields that a tombstone does not have.
+var profileFields = func() (fields bson.D) {
+	for _, field := range []string{
+		fieldEmbedding, fieldDimensions, fieldUpdated, fieldEventCount, fieldLastType, fieldCreatedAt,
+		fieldWrittenAt, fieldMass, fieldHistory, fieldModel, fieldLastID, fieldApplied, fieldFloor, fieldWriteID,
+	} {
+		fields = append(fields, bson.E{Key: field, Value: ""})
+	}
+	return fields
+}()
+
+// tombstone is what a majority knows of an erased user.
+type tombstone struct {
+	user, version int32
+	erased        engine.Millis // 0 while it is none
+	foreign       bool          // has fields that another program added
+}
+
+func (s *Store) tombstone(ctx context.Context, user int32) (t tombstone, err error) {
+	t.user = user
+	err = s.find(ctx, s.users, among(fieldUser, []int32{user}), oneReply(1), func(doc bson.Raw) error {
+		return eachField(doc, func(key []byte, v bsoncore.Value) error {
+			switch string(key) {
+			case fieldID, fieldUser:
+				return nil
+			case fieldVersion:
+				return readInt32(v, &t.version)
+			case fieldErased:
+				return readDate(v, &t.erased)
+			}
+			t.foreign = true
+			return nil
+		})
+	})
+	return t, err
+}
+
+// sweep removes what other programs added to the document. Nobody else writes a
+// tombstone, so there is no race to lose.
+func (s *Store) sweep(ctx context.Context, t tombstone) error {
+	if !t.foreign {
+		return nil
+	}
+	filter := bson.D{{Key: fieldUser, Value: t.user}, {Key: fieldVersion, Value: t.version}}
+	_, err := s.users.ReplaceOne(ctx, filter, bson.D{
+		{Key: fieldUser, Value: t.user},
+		{Key: fieldVersion, Value: t.version},
+		{Key: fieldErased, Value: t.erased.Time()},
+	})
+	return markWrite("forget", err)
+}

@@ -1,0 +1,199 @@
+package mongodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"keyfold/engine"
+)
+
+// asException returns err as the driver's report on the single statements of a
+// bulk, if it is one.
+func asException(err error) (mongo.BulkWriteException, bool) {
+	return errors.AsType[mongo.BulkWriteException](err)
+}
+
+// codesOfChange are how a statement is stopped by a server that shuts down,
+// loses its primacy or runs out of time. That it was not applied is the rule,
+// but not one to build on.
+var codesOfChange = []int{
+	50,    // MaxTimeMSExpired
+	64,    // WriteConcernFailed
+	91,    // ShutdownInProgress
+	189,   // PrimarySteppedDown
+	262,   // ExceededTimeLimit
+	10107, // NotWritablePrimary
+	11600, // InterruptedAtShutdown
+	11601, // Interrupted
+	11602, // InterruptedDueToReplStateChange
+	13435, // NotPrimaryNoSecondaryOk
+	13436, // NotPrimaryOrSecondary
+}
+
+// markStatement gives the error of one statement its kind. Any that is not
+// listed says that the statement was not applied, and stays transient.
+func markStatement(p *engine.Profile, failure mongo.WriteError) error {
+	if failure.Code == codeDuplicateKey {
+		return engine.ErrConflict
+	}
+	doing := fmt.Sprintf("write user %d", p.UserID)
+	if slices.Contains(codesOfChange, failure.Code) {
+		return markWrite(doing, failure)
+	}
+	return mark(doing, failure)
+}
+
+// readBack decides the updates of a bulk of which some found another version
+// than the due one: all but matched. At this point those that were applied are
+// durable. A document is the work of this bulk if it has the bulk's write id.
+func (s *Store) readBack(ctx context.Context, writes []write, id bson.ObjectID, matched int64) error {
+	for _, w := range writes {
+		*w.answer = engine.ErrConflict
+	}
+	if matched == 0 {
+		return nil
+	}
+	found, err := s.traces(ctx, writes)
+	if err != nil {
+		return unread(writes, err)
+	}
+	var buried []write
+	for _, w := range writes {
+		switch t := found[w.profile.UserID]; {
+		case t.version == w.profile.Version && t.writeID == id:
+			*w.answer = nil
+			matched--
+		case t.version > w.profile.Version && !t.erased:
+			buried = append(buried, w)
+		}
+	}
+	if matched == 0 {
+		return nil
+	}
+	return s.dig(ctx, buried)
+}
+
+// dig decides writes that were written over since, or never happened. The
+// profile that is there now may be built on either, and its ids tell on which.
+// What was erased or deleted since stays a conflict: it is no more.
+func (s *Store) dig(ctx context.Context, writes []write) error {
+	users := make([]int32, len(writes))
+	for i, w := range writes {
+		users[i] = w.profile.UserID
+	}
+	profiles, err := s.Load(ctx, users)
+	if err != nil {
+		return unread(writes, err)
+	}
+	for i, w := range writes {
+		*w.answer = builtOn(profiles[i], w.profile)
+	}
+	return nil
+}
+
+// unread answers writes whose documents could not be read back.
+func unread(writes []write, err error) error {
+	err = fmt.Errorf("%w: some versions had moved, and reading which failed: %w", engine.ErrUnknown, err)
+	for _, w := range writes {
+		*w.answer = err
+	}
+	return err
+}
+
+// trace is what tells whose write a document is.
+type trace struct {
+	user, version int32
+	writeID       bson.ObjectID
+	erased        bool
+}
+
+var traceFields = bson.D{
+	{Key: fieldID, Value: 0},
+	{Key: fieldUser, Value: 1},
+	{Key: fieldVersion, Value: 1},
+	{Key: fieldWriteID, Value: 1},
+	{Key: fieldErased, Value: 1},
+}
+
+// traces reads the traces of all users of writes that have a document.
+func (s *Store) traces(ctx context.Context, writes []write) (map[int32]trace, error) {
+	users := make([]int32, len(writes))
+	for i, w := range writes {
+		users[i] = w.profile.UserID
+	}
+	found := make(map[int32]trace, len(writes))
+	how := oneReply(len(users)).SetProjection(traceFields)
+	err := s.find(ctx, s.users, among(fieldUser, users), how, func(doc bson.Raw) error {
+		t, err := readTrace(doc)
+		found[t.user] = t
+		return err
+	})
+	return found, err
+}
+
+func readTrace(doc []byte) (t trace, err error) {
+	err = eachField(doc, func(key []byte, v bsoncore.Value) error {
+		switch string(key) {
+		case fieldUser:
+			return readInt32(v, &t.user)
+		case fieldVersion:
+			return readInt32(v, &t.version)
+		case fieldErased:
+			t.erased = true
+		case fieldWriteID:
+			// Any other type is another program's, and no write of ours.
+			id, _ := v.ObjectIDOK()
+			t.writeID = id
+		}
+		return nil
+	})
+	return t, err
+}
+
+// builtOn answers the write of p, given a profile of a newer version: p was
+// written if its new ids are there, with their times. Should another worker have
+// folded all of the same events in the same millisecond, that holds as well, and
+// calling p written does no harm: its events are in the profile, and the next
+// write on top of p conflicts.
+func builtOn(newer, p *engine.Profile) error {
+	if newer == nil || newer.Erased() {
+		return engine.ErrConflict
+	}
+	ids := newest(p.Applied.IDs)
+	switch {
+	case len(ids) == 0:
+		return fmt.Errorf("%w: user %d was written again, and this write has no ids to find", engine.ErrUnknown, p.UserID)
+	case containsAll(newer.Applied.IDs, ids):
+		return nil
+	case newer.Applied.Floor >= ids[0].At:
+		return fmt.Errorf("%w: user %d was written again until this write's ids were dropped", engine.ErrUnknown, p.UserID)
+	default:
+		return engine.ErrConflict
+	}
+}
+
+// newest returns the ids of the last write: those with the time of the last one.
+// Where an earlier write had the same millisecond its ids are among them, which
+// asks for more than is needed, and for nothing that is not there.
+func newest(ids []engine.AppliedID) []engine.AppliedID {
+	first := len(ids)
+	for first > 0 && ids[first-1].At == ids[len(ids)-1].At {
+		first--
+	}
+	return ids[first:]
+}
+
+func containsAll(all, ids []engine.AppliedID) bool {
+	for _, id := range ids {
+		if !slices.Contains(all, id) {
+			return false
+		}
+	}
+	return true
+}

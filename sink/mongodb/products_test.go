@@ -1,0 +1,110 @@
+package mongodb
+
+import (
+	"cmp"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+)
+
+func product(id int32) engine.Product {
+	return engine.Product{ID: id, Name: "Наушники", Category: "Audio > Ü", Model: "m", Vector: []float32{float32(id), -0.1, math.SmallestNonzeroFloat32, math.MaxFloat32}}
+}
+
+func TestProducts(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		s := openReady(t, settings(uri(t), 4))
+		var all []engine.Product
+		for id := int32(1); id <= 700; id++ {
+			all = append(all, product(id))
+		}
+		all[5].Vector = []float32{1} // kept as it is: the catalogue judges
+		check(t, s.PutProducts(ctx, all, 1_700_000_000_000))
+
+		ids := []int32{0, -5, 100_000}
+		for id := int32(700); id > 0; id-- {
+			ids = append(ids, id)
+		}
+		got, err := s.Products(ctx, ids)
+		slices.SortFunc(got, func(a, b engine.Product) int { return cmp.Compare(a.ID, b.ID) })
+		if err != nil || !reflect.DeepEqual(got, all) {
+			t.Errorf("Products returned %d products, %v", len(got), err)
+		}
+		got = nil
+		for p, err := range s.AllProducts(ctx) {
+			check(t, err)
+			got = append(got, p)
+		}
+		if !reflect.DeepEqual(got, all) {
+			t.Errorf("AllProducts returned %d products", len(got))
+		}
+		for range s.AllProducts(ctx) {
+			break
+		}
+		if none, err := s.Products(ctx, nil); err != nil || len(none) != 0 {
+			t.Errorf("no ids: %v, %v", none, err)
+		}
+	})
+}
+
+func TestProductsAreReplaced(t *testing.T) {
+	server, s := start(t)
+	check(t, s.PutProducts(ctx, []engine.Product{product(1)}, 1000))
+	if _, err := s.products.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "price", Value: 5}}}}); err != nil {
+		t.Fatal(err)
+	}
+	changed := product(1)
+	changed.Name, changed.Vector[0] = "", 9
+	check(t, s.PutProducts(ctx, []engine.Product{changed}, 2000))
+	raw, err := s.products.FindOne(ctx, bson.D{}).Raw()
+	check(t, err)
+	if raw.Lookup("created_at").Time() != time.UnixMilli(1000) || raw.Lookup("updated_at").Time() != time.UnixMilli(2000) ||
+		raw.Lookup("price").AsInt64() != 5 || raw.Lookup("dimension_count").Int32() != 4 {
+		t.Errorf("stored is %v", raw)
+	}
+	if got, err := s.Products(ctx, []int32{1}); err != nil || !reflect.DeepEqual(got, []engine.Product{changed}) {
+		t.Errorf("got %v, %v, want %v", got, err, changed)
+	}
+
+	bad := product(2)
+	bad.Vector[1] = float32(math.NaN())
+	if err := s.PutProducts(ctx, []engine.Product{bad}, 1); engine.KindOf(err) != engine.Permanent {
+		t.Errorf("NaN: %v", err)
+	}
+	inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: 121, Times: 1})
+	if err := s.PutProducts(ctx, []engine.Product{product(3)}, 1); engine.ReasonOf(err) != reasonRejected {
+		t.Errorf("rejected: %v", err)
+	}
+}
+
+// The collection is another program's: what can be read of it is.
+func TestForeignProducts(t *testing.T) {
+	_, s := start(t)
+	e := func(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
+	vector := bson.A{0.5, int32(1), int64(-2), 0.1}
+	docs := []bson.D{
+		{e("product_id", int64(1)), e("embedding", vector), e("product_name", "a"), e("category", nil)},
+		{e("product_id", 2.0), e("embedding", vector), e("product_name", 5), e("embedding_model", "m")},
+		{e("product_id", int32(3)), e("embedding", bson.A{"0.5"})},
+		{e("product_id", int32(4)), e("embedding", bson.A{})},
+		{e("product_id", int32(5))},
+		{e("product_id", int32(6)), e("embedding", vector), e("embedding_model", int32(1))},
+	}
+	if _, err := s.products.InsertMany(ctx, docs); err != nil {
+		t.Fatal(err)
+	}
+	read := []float32{0.5, 1, -2, 0.1}
+	want := []engine.Product{{ID: 1, Name: "a", Vector: read}, {ID: 2, Model: "m", Vector: read}, {ID: 3}, {ID: 4}, {ID: 5}, {ID: 6}}
+	got, err := s.Products(ctx, []int32{1, 2, 3, 4, 5, 6})
+	slices.SortFunc(got, func(a, b engine.Product) int { return cmp.Compare(a.ID, b.ID) })
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}

@@ -1,0 +1,84 @@
+package mongodb
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/engine"
+)
+
+// Setup creates what is missing and brings the validator up to date; run again
+// it changes nothing. It returns notices for the operator: what this server
+// cannot do and keyfold does without. It deletes nothing and checks no document
+// that is there already.
+//
+// A missing right, and indexes or documents in the way of the unique indexes,
+// are [engine.ConfigurationError].
+func (s *Store) Setup(ctx context.Context) (notices []string, err error) {
+	notice, err := s.setValidator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if notice != "" {
+		notices = append(notices, notice)
+	}
+	err = s.index(ctx, s.users,
+		mongo.IndexModel{Keys: bson.D{{Key: fieldUser, Value: 1}}, Options: options.Index().SetUnique(true)},
+		mongo.IndexModel{Keys: bson.D{{Key: fieldUpdated, Value: 1}}})
+	if err != nil {
+		return notices, err
+	}
+	err = s.index(ctx, s.products,
+		mongo.IndexModel{Keys: bson.D{{Key: fieldProduct, Value: 1}}, Options: options.Index().SetUnique(true)})
+	return notices, err
+}
+
+// setValidator creates user_embeddings with its validator, or sets the validator
+// of the collection that is there.
+func (s *Store) setValidator(ctx context.Context) (notice string, err error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	rule := validator(s.config.Dimensions)
+	err = s.database.CreateCollection(ctx, collectionUsers, options.CreateCollection().
+		SetValidator(rule).SetValidationLevel("strict").SetValidationAction("error"))
+	if hasCode(err, codeNamespaceExists) {
+		err = s.database.RunCommand(ctx, bson.D{
+			{Key: "collMod", Value: collectionUsers},
+			{Key: "validator", Value: rule},
+			{Key: "validationLevel", Value: "strict"},
+			{Key: "validationAction", Value: "error"},
+		}).Err()
+	}
+	if hasCode(err, codesOfAbsence...) {
+		return fmt.Sprintf("this server has no validators, so %s goes without: keyfold itself writes nothing else, "+
+			"but other programs could (%v)", collectionUsers, err), nil
+	}
+	return "", mark("set the validator of "+collectionUsers+" (this takes the role dbAdmin or dbOwner)", err)
+}
+
+// index creates indexes one by one, so that an error is of one.
+func (s *Store) index(ctx context.Context, on *mongo.Collection, indexes ...mongo.IndexModel) error {
+	for _, index := range indexes {
+		ctx, cancel := s.bounded(ctx)
+		_, err := on.Indexes().CreateOne(ctx, index)
+		cancel()
+		if err == nil {
+			continue
+		}
+		name := fmt.Sprintf("index %v of %s", index.Keys, on.Name())
+		switch {
+		case hasCode(err, codeDuplicateKey):
+			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+				"the unique %s cannot be made, as documents share an id: keep one of each and run setup again: %w", name, err))
+		case hasCode(err, codeIndexOptionsConflict, codeIndexKeyConflict):
+			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+				"the %s exists with other options: drop it and run setup again: %w", name, err))
+		}
+		return mark("create "+name, err)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package mongodb
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+)
+
+func TestValidator(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		s := openReady(t, settings(uri(t), 3))
+		// What a worker writes is accepted: see the conformance tests.
+		at := time.UnixMilli(42)
+		e := func(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
+		for _, doc := range []bson.D{
+			parse(plain()),
+			{e("user_id", int32(1)), e("version", int32(2)), e("erased_at", at)},
+			{e("user_id", int32(1)), e("version", int32(2)), e("erased_at", at), e("note", "another program's")},
+		} {
+			tryInsert(t, s, doc, 0)
+		}
+		for _, doc := range [][]bson.E{
+			{e("user_id", int64(1))},
+			{e("user_id", gone)},
+			{e("embedding", gone)},
+			{e("embedding", bson.A{0.6, 0.8})},
+			{e("embedding", bson.A{0.6, 0.8, 0.0, 0.0})},
+			{e("embedding", bson.A{0.6, 0.8, int32(0)})},
+			{e("embedding", "x")},
+			{e("dimension_count", gone)},
+			{e("dimension_count", int32(4))},
+			{e("dimension_count", int64(3))},
+			{e("last_updated", gone)},
+			{e("last_updated", "2026-02-10")},
+			{e("event_count", int32(-1))},
+			{e("event_count", 1.0)},
+			{e("last_event_type", "product_returned")},
+			{e("last_event_type", int32(1))},
+			{e("version", int32(0))},
+			{e("version", int64(1))},
+			{e("mass", int32(1))},
+			{e("mass", -1.0)},
+			{e("history", int32(1))},
+			{e("applied", "x")},
+			{e("applied_floor", "x")},
+			{e("erased_at", at)}, // a tombstone with a profile
+		} {
+			tryInsert(t, s, parse(plain(doc...)), codeValidation)
+		}
+		tryInsert(t, s, bson.D{e("user_id", int32(1)), e("erased_at", at)}, codeValidation)
+		tryInsert(t, s, bson.D{e("user_id", int32(1)), e("version", int32(1)), e("erased_at", nil)}, codeValidation)
+	})
+}
+
+func parse(b []byte) (d bson.D) {
+	if err := bson.Unmarshal(b, &d); err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// tryInsert inserts doc, expects the error code (0 for none), and cleans up.
+func tryInsert(t *testing.T, s *Store, doc bson.D, code int) {
+	t.Helper()
+	_, err := s.users.InsertOne(ctx, doc)
+	if code == 0 && err != nil || code != 0 && !hasCode(err, code) {
+		t.Errorf("insert of %v: %v, want code %d", doc, err, code)
+	}
+	if _, err := s.users.DeleteMany(ctx, bson.D{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSetupIsIdempotent(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		s := openReady(t, settings(uri(t), 4))
+		put(t, s, profile(1, 1))
+		for range 2 {
+			if notices, err := s.Setup(ctx); err != nil || len(notices) > 0 {
+				t.Errorf("again: %v, %v", notices, err)
+			}
+		}
+		check(t, s.Check(ctx))
+		if p := stored(t, s, 1); p.Version != 1 {
+			t.Errorf("Setup changed the data: %+v", p)
+		}
+		if _, err := s.products.InsertMany(ctx, []bson.D{{{Key: fieldProduct, Value: 1}}, {{Key: fieldProduct, Value: 1}}}); !mongo.IsDuplicateKeyError(err) {
+			t.Errorf("two products of one id: %v", err)
+		}
+	})
+}
+
+// An older collection has no validator, or another one.
+func TestSetupOfAnExistingCollection(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		s := openReady(t, settings(uri(t), 4))
+		wider := s.config
+		wider.Dimensions = 5
+		w := open(t, wider)
+		p := profile(1, 1)
+		p.Vector = append(p.Vector, 0)
+		if err := w.Swap(ctx, []*engine.Profile{p})[0]; engine.ReasonOf(err) != reasonRejected {
+			t.Errorf("a profile of 5 components where the validator wants 4: %v", err)
+		}
+		if _, err := w.Setup(ctx); err != nil {
+			t.Fatal(err)
+		}
+		put(t, w, p)
+	})
+}
+
+func TestSetupWithoutValidators(t *testing.T) {
+	for _, code := range []int32{59, 72, 115, 238, 303, 40415} {
+		server := mongotest.Start(t)
+		s := open(t, settings(server.URI(), 4))
+		inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Commands: []string{"create", "collMod"}, Code: code})
+		notices, err := s.Setup(ctx)
+		if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "no validators") {
+			t.Errorf("code %d: %q, %v, want one notice", code, notices, err)
+		}
+		put(t, s, profile(1, 1))
+		check(t, s.Check(ctx))
+	}
+}
+
+func TestSetupMeetsObstacles(t *testing.T) {
+	user := func(id int32) bson.D { return bson.D{{Key: fieldUser, Value: id}} }
+	for name, obstruct := range map[string]func(*Store) error{
+		"duplicates": func(s *Store) error {
+			_, err := s.users.InsertMany(ctx, []bson.D{user(1), user(1)})
+			return err
+		},
+		"an index that is not unique": func(s *Store) error {
+			_, err := s.users.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: fieldUser, Value: 1}}})
+			return err
+		},
+	} {
+		s := open(t, settings(mongotest.Start(t).URI(), 4))
+		check(t, obstruct(s))
+		_, err := s.Setup(ctx)
+		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "run setup again") {
+			t.Errorf("%s: %v, want a configuration fault with its cure", name, err)
+		}
+		if err := s.Check(ctx); engine.ReasonOf(err) != reasonNotSetUp {
+			t.Errorf("%s: Check says %v", name, err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	server := mongotest.Start(t)
+	c := settings(server.URI(), 4)
+	s := open(t, c)
+	if err := s.Check(ctx); engine.ReasonOf(err) != reasonNotSetUp || !strings.Contains(err.Error(), "keyfold setup") {
+		t.Errorf("before Setup: %v", err)
+	}
+	s = openReady(t, c)
+	check(t, s.Check(ctx))
+	check(t, s.Forget(ctx, 3, 1))
+	check(t, s.Check(ctx))
+	put(t, s, profile(1, 1))
+	check(t, s.Check(ctx))
+	c.Dimensions, c.History, c.Model = 5, engine.UnitMass, "other"
+	err := open(t, c).Check(ctx)
+	if engine.KindOf(err) != engine.Configuration ||
+		!strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4 EMBEDDING_HISTORY=mass EMBEDDING_MODEL=text-embedding-3-small") {
+		t.Errorf("with other settings: %v", err)
+	}
+}
+
+// Events beyond the range of an int are counted on.
+func TestEventCountBeyondAnInt(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		s := openReady(t, settings(uri(t), 4))
+		for version, n := range []int64{math.MaxInt32, math.MaxInt32 + 1} {
+			p := profile(1, int32(version+1))
+			p.EventCount = n
+			put(t, s, p)
+			if got := stored(t, s, 1).EventCount; got != n {
+				t.Errorf("%d events are stored as %d", n, got)
+			}
+		}
+	})
+}

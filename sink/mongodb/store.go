@@ -1,0 +1,109 @@
+package mongodb
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/engine"
+)
+
+// Collections of the database.
+const (
+	collectionUsers    = "user_embeddings"
+	collectionProducts = "product_embeddings"
+	collectionProbes   = "keyfold_probes"
+)
+
+// Store is an open store. All methods may be called from any goroutine.
+type Store struct {
+	config   Config
+	codec    *codec
+	client   *mongo.Client
+	database *mongo.Database
+	users    *mongo.Collection
+	products *mongo.Collection
+	probes   *mongo.Collection
+
+	// buffers holds *[]byte for the documents of a bulk.
+	buffers sync.Pool
+
+	closing  sync.Once
+	closeErr error
+}
+
+var (
+	_ engine.Profiles = (*Store)(nil)
+	_ engine.Eraser   = (*Store)(nil)
+)
+
+// Open connects to the store and reads from it once, so that a wrong address,
+// login or right shows at the start. It creates nothing; see [Store.Setup].
+//
+// A setting that cannot work, a refused login and a missing right are
+// [engine.ConfigurationError]. A store that does not answer is a transient error.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	if err := c.Validate(); err != nil {
+		return nil, engine.ConfigurationError(reasonSettings, err)
+	}
+	c = c.withDefaults()
+	client, err := mongo.Connect(c.clientOptions())
+	if err != nil {
+		return nil, engine.ConfigurationError(reasonAddress, fmt.Errorf(
+			"MONGODB_URI is not usable: check its hosts and options: %s", redact(c.URI, err.Error())))
+	}
+	s := newStore(client, c)
+	if err := s.reach(ctx); err != nil {
+		_ = s.Close() // it has nothing to add
+		return nil, err
+	}
+	return s, nil
+}
+
+func newStore(client *mongo.Client, c Config) *Store {
+	database := client.Database(c.Database)
+	return &Store{
+		config:   c,
+		codec:    newCodec(c.Dimensions, c.Model),
+		client:   client,
+		database: database,
+		users:    database.Collection(collectionUsers),
+		products: database.Collection(collectionProducts),
+		probes:   database.Collection(collectionProbes),
+		buffers:  sync.Pool{New: func() any { return new([]byte) }},
+	}
+}
+
+// reach reads as every Load does, but nothing of weight.
+func (s *Store) reach(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	_, err := s.users.FindOne(ctx, bson.D{}, options.FindOne().SetProjection(bson.D{{Key: fieldID, Value: 1}})).Raw()
+	if err == mongo.ErrNoDocuments { //nolint:errorlint // the driver returns it bare
+		return nil
+	}
+	return mark("first read", err)
+}
+
+// bounded returns a context for one round trip.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.config.Timeout)
+}
+
+// closeTimeout bounds the farewell to servers that may be gone.
+const closeTimeout = 5 * time.Second
+
+// Close closes the connections. Operations under way fail.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		s.closeErr = mark("close", s.client.Disconnect(ctx))
+	})
+	return s.closeErr
+}

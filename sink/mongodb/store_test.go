@@ -1,0 +1,186 @@
+package mongodb
+
+import (
+	"errors"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+)
+
+// Round trips are what a store costs: one for any number of users up to the
+// chunk, and a read after a write only where versions moved.
+func TestRoundTrips(t *testing.T) {
+	server, s := start(t)
+	var users []int32
+	var first, second []*engine.Profile
+	for user := int32(1); user <= loadChunk; user++ {
+		users = append(users, user)
+		first, second = append(first, profile(user, 1)), append(second, profile(user, 2))
+	}
+	count := func(what string, do func(), want map[string]int64) {
+		t.Helper()
+		before, err := server.Stats()
+		check(t, err)
+		do()
+		after, err := server.Stats()
+		check(t, err)
+		for _, command := range []string{"find", "getMore", "killCursors", "insert", "update"} {
+			if n := after.Commands[command] - before.Commands[command]; n != want[command] {
+				t.Errorf("%s took %d %s, want %d", what, n, command, want[command])
+			}
+		}
+	}
+	load := func() {
+		if _, err := s.Load(ctx, users); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count("Load of nobody", load, map[string]int64{"find": 1})
+	count("insert", func() { put(t, s, first...) }, map[string]int64{"insert": 1})
+	count("update", func() { put(t, s, second...) }, map[string]int64{"update": 1})
+	count("Load of all", load, map[string]int64{"find": 1})
+	count("one conflict alone", func() { s.Swap(ctx, second[:1]) }, map[string]int64{"update": 1})
+	first[0], first[1] = profile(1, 3), profile(2, 3)
+	count("one conflict among others", func() {
+		if errs := s.Swap(ctx, []*engine.Profile{first[0], first[1], second[2]}); errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], engine.ErrConflict) {
+			t.Error(errs)
+		}
+	}, map[string]int64{"update": 1, "find": 1})
+}
+
+func TestManyUsers(t *testing.T) {
+	_, s := start(t)
+	var users []int32
+	var profiles []*engine.Profile
+	for user := int32(1); user <= 3*swapChunk+5; user++ {
+		users = append(users, user)
+		profiles = append(profiles, profile(user, 1))
+	}
+	put(t, s, profiles...)
+	loaded, err := s.Load(ctx, append(users, 3, 3)) // a user may be asked for twice
+	check(t, err)
+	for i, p := range loaded {
+		if i < len(users) && !equal(p, profiles[i]) || i >= len(users) && p.UserID != 3 {
+			t.Fatalf("entry %d is %+v", i, p)
+		}
+	}
+	check(t, s.Forget(ctx, 7, 42))
+	var seen int32
+	for p, err := range s.AllProfiles(ctx) {
+		check(t, err)
+		if seen++; p.UserID != seen || p.Erased() != (p.UserID == 7) {
+			t.Fatalf("document %d is %+v", seen, p)
+		}
+	}
+	if int(seen) != len(users) {
+		t.Errorf("AllProfiles yielded %d documents, want %d", seen, len(users))
+	}
+}
+
+// Without the unique index a user may have two documents; neither can be used.
+func TestUserWithTwoDocuments(t *testing.T) {
+	s := open(t, settings(mongotest.Start(t).URI(), 3))
+	if _, err := s.users.InsertMany(ctx, []bson.Raw{plain(), plain()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(ctx, []int32{12345}); engine.ReasonOf(err) != reasonNotSetUp {
+		t.Errorf("got %v, want a configuration fault", err)
+	}
+}
+
+// A document of another worker is folded into: what keyfold does not know stays.
+func TestForeignFieldsStayUntilForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		s := openReady(t, settings(uri(t), 3))
+		if _, err := s.users.InsertOne(ctx, bson.Raw(plain(bson.E{Key: "segment", Value: "gold"}))); err != nil {
+			t.Fatal(err)
+		}
+		p := *stored(t, s, 12345)
+		p.Version++
+		put(t, s, &p)
+		document := func() bson.Raw {
+			raw, err := s.users.FindOne(ctx, bson.D{}).Raw()
+			check(t, err)
+			return raw
+		}
+		if got, _ := document().Lookup("segment").StringValueOK(); got != "gold" {
+			t.Errorf("a write left %v", document())
+		}
+		check(t, s.Forget(ctx, 12345, 42))
+		elements, err := document().Elements()
+		if err != nil || len(elements) != 4 {
+			t.Errorf("Forget left %v, want _id, user_id, version and erased_at", document())
+		}
+		if p := stored(t, s, 12345); p.Version != 14 || p.ErasedAt != 42 {
+			t.Errorf("the tombstone is %+v", p)
+		}
+	})
+}
+
+// A tombstone that only the primary has is none.
+func TestForgetWithoutMajority(t *testing.T) {
+	server, hasty := start(t, quick)
+	put(t, hasty, profile(1, 1))
+	check(t, server.StallReplication())
+	for user := int32(1); user <= 2; user++ {
+		for range 2 { // the second one finds the tombstone of the first
+			if err := hasty.Forget(ctx, user, 42); !errors.Is(err, engine.ErrUnknown) && engine.KindOf(err) != engine.Transient || err == nil {
+				t.Errorf("user %d: %v, want an unknown outcome", user, err)
+			}
+		}
+	}
+	if _, err := server.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, patient(hasty.config))
+	if p := stored(t, s, 1); p.Erased() {
+		t.Error("the erasure survived its rollback")
+	}
+	check(t, s.Forget(ctx, 1, 43))
+	if p := stored(t, s, 1); p.ErasedAt != 43 || p.Version != 2 {
+		t.Errorf("the tombstone is %+v", p)
+	}
+}
+
+// The upsert meets a duplicate key because a worker inserts the user at that
+// moment: it is no tombstone that is there.
+func TestForgetMeetsAnInsert(t *testing.T) {
+	server, s := start(t)
+	put(t, s, profile(1, 1))
+	inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: codeDuplicateKey, Commands: []string{"update"}, Times: 1})
+	check(t, s.Forget(ctx, 1, 42))
+	if p := stored(t, s, 1); !p.Erased() || p.Version != 2 {
+		t.Errorf("the user is %+v, want a tombstone", p)
+	}
+}
+
+// A probe fails where writes would, though a ping would not.
+func TestProbe(t *testing.T) {
+	server, s := start(t, quick)
+	check(t, s.Probe(ctx))
+	check(t, s.Probe(ctx))
+	if n, err := s.probes.CountDocuments(ctx, bson.D{}); err != nil || n != 1 {
+		t.Errorf("probing left %d documents, %v", n, err)
+	}
+	check(t, server.StallReplication())
+	if err := s.Probe(ctx); err == nil {
+		t.Error("a store without a majority passed")
+	}
+	check(t, server.Replicate())
+	inject(t, server, mongotest.Fault{Kind: mongotest.FailConcern, Code: 64, Commands: []string{"update"}, Times: 1})
+	if err := open(t, patient(s.config)).Probe(ctx); err == nil {
+		t.Error("a write that met no majority passed")
+	}
+}
+
+func TestCloseTwice(t *testing.T) {
+	_, s := start(t)
+	check(t, s.Close())
+	check(t, s.Close())
+	if _, err := s.Load(ctx, []int32{1}); err == nil {
+		t.Error("a closed store answered")
+	}
+}
