@@ -30,14 +30,25 @@ func TestRealLogs(t *testing.T) {
 		bodies, products := readLog(t, file)
 		for _, shards := range []int{1, 4, 32} {
 			for _, batching := range []bool{true, false} {
-				workers := 1
-				if shards == 4 {
-					workers = 3
+				for _, workers := range workerCounts(shards) {
+					name := fmt.Sprintf("%s/shards=%d/batching=%v/workers=%d", filepath.Base(filepath.Dir(file)), shards, batching, workers)
+					t.Run(name, func(t *testing.T) { foldLog(t, bodies, products, shards, batching, workers) })
 				}
-				name := fmt.Sprintf("%s/shards=%d/batching=%v/workers=%d", filepath.Base(filepath.Dir(file)), shards, batching, workers)
-				t.Run(name, func(t *testing.T) { foldLog(t, bodies, products, shards, batching, workers) })
 			}
 		}
+	}
+}
+
+// workerCounts returns how many workers to try: every combination in the soak, a
+// few of them otherwise.
+func workerCounts(shards int) []int {
+	switch {
+	case os.Getenv("KEYFOLD_SOAK") != "":
+		return []int{1, 3}
+	case shards == 4:
+		return []int{3}
+	default:
+		return []int{1}
 	}
 }
 

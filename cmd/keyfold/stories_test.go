@@ -31,7 +31,7 @@ func event(user int32, t engine.EventType, target any, at time.Time, id string) 
 
 const quick = "--batch-window=0.2"
 
-// Story 1.1 to 1.3: a search is published with user, phrase and time; a worker
+// Story 1.1 to 1.3, FR-006 and FR-008: a search is published with user, phrase and time; a worker
 // embeds the phrase and folds it with its weight into the user's profile; a new
 // user's profile is made of the first search alone.
 func TestStory1SearchEvents(t *testing.T) {
@@ -50,7 +50,7 @@ func TestStory1SearchEvents(t *testing.T) {
 	s.settled(t, s.expect(t, [][]byte{first, second}))
 }
 
-// Story 2.1 to 2.3: views, clicks and purchases fold the product's vector with
+// Story 2.1 to 2.3, FR-007: views, clicks and purchases fold the product's vector with
 // their own weights, and those of one user within the window share one write.
 func TestStory2ProductEventsShareOneWrite(t *testing.T) {
 	s := newStack(t)
@@ -69,7 +69,7 @@ func TestStory2ProductEventsShareOneWrite(t *testing.T) {
 	}
 }
 
-// Story 3.1 and 3.2: what is old counts less: 0.85 after 7 days, half after 30,
+// Story 3.1 and 3.2, FR-010: what is old counts less: 0.85 after 7 days, half after 30,
 // 0.13 after 90.
 func TestStory3Decay(t *testing.T) {
 	s := newStack(t)
@@ -114,7 +114,7 @@ func (s *stack) vector(t *testing.T, product int32) []float64 {
 	return unit
 }
 
-// FR-004 to FR-012 and FR-018 in one run: several workers take a shop's traffic,
+// FR-018: several workers take a shop's traffic,
 // malformed events are refused, copies change nothing, and everything is
 // acknowledged once it is written.
 func TestTrafficThroughTwoWorkers(t *testing.T) {
