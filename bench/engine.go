@@ -163,7 +163,7 @@ func engineRun(ctx context.Context, config settings.Config, products shop, event
 	laws.CacheBytes = 1 << 30 // every user's: the store is memory anyway
 	windows.Clock = shard.EventClock
 	store := sink.New(laws.Dimensions)
-	ports, err := memoryPorts(laws, store, products)
+	ports, err := pipeline.Ports(laws, store, products)
 	if err != nil {
 		return result{}, err
 	}
@@ -194,21 +194,6 @@ func engineRun(ctx context.Context, config settings.Config, products shop, event
 	}
 	took.taste, took.windows, took.users = p.Taste.Stats(), p.Router.Stats(), store.Len()
 	return took, nil
-}
-
-func memoryPorts(laws taste.Config, store engine.Profiles, products shop) (taste.Ports, error) {
-	hash, err := vector.NewHash(laws.Dimensions)
-	if err != nil {
-		return taste.Ports{}, err
-	}
-	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
-	if err != nil {
-		return taste.Ports{}, err
-	}
-	c := catalog.DefaultConfig()
-	c.Dimensions, c.Model = laws.Dimensions, laws.Model
-	vectors, err := catalog.New(c, products)
-	return taste.Ports{Profiles: store, Products: vectors, Phrases: phrases}, err
 }
 
 // cpuTime is the process's user and system time: on a machine that others use

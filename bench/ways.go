@@ -191,7 +191,7 @@ func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
 			defer func() { err = errors.Join(err, store.Close()) }()
 			profiles = store
 		}
-		ports, err := memoryPorts(laws, profiles, d.products)
+		ports, err := pipeline.Ports(laws, profiles, d.products)
 		if err != nil {
 			return err
 		}

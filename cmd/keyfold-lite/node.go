@@ -12,7 +12,6 @@ import (
 	"keyfold/engine/taste"
 	"keyfold/shard"
 	"keyfold/sink/sqlite"
-	"keyfold/source/catalog"
 	"keyfold/source/inbox"
 	"keyfold/source/vector"
 )
@@ -73,28 +72,12 @@ func (n *node) open() (err error) {
 	}, inbox.Config{RetryDelay: c.Retry.Delay, MaxRetries: c.Retry.Attempts}); err != nil {
 		return err
 	}
-	if n.ports, err = n.newPorts(); err != nil {
+	if n.ports, err = pipeline.Ports(c.Taste, n.file, n.file); err != nil {
 		return err
 	}
+	n.ports.Fault, n.ports.Log = n.fail, n.log
 	n.inbox.Start(n.deliver)
 	return nil
-}
-
-// newPorts joins the engine to the file and to the offline embedder.
-func (n *node) newPorts() (taste.Ports, error) {
-	laws := n.config.Taste
-	config := catalog.DefaultConfig()
-	config.Dimensions, config.Model = laws.Dimensions, laws.Model
-	products, err := catalog.New(config, n.file)
-	if err != nil {
-		return taste.Ports{}, err
-	}
-	hash, err := vector.NewHash(laws.Dimensions)
-	if err != nil {
-		return taste.Ports{}, err
-	}
-	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
-	return taste.Ports{Profiles: n.file, Products: products, Phrases: phrases, Fault: n.fail, Log: n.log}, err
 }
 
 // start puts a pipeline on a clock in place of the one before, which is drained

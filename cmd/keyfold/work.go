@@ -8,11 +8,8 @@ import (
 
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
-	"keyfold/engine/taste"
 	"keyfold/sink/mongodb"
-	"keyfold/source/catalog"
 	"keyfold/source/rabbit"
-	"keyfold/source/vector"
 )
 
 // workCmd is the daemon.
@@ -86,10 +83,11 @@ func (w *worker) ways() *parts {
 
 // join builds the way from the queue to the store.
 func (w *worker) join() error {
-	ports, err := w.tastePorts()
+	ports, err := pipeline.Ports(w.config.Taste, w.store, w.store)
 	if err != nil {
 		return err
 	}
+	ports.Fault, ports.Log = w.fault, w.log
 	if w.pipeline, err = pipeline.New(w.config.Shard, w.config.Taste, ports); err != nil {
 		return err
 	}
@@ -112,22 +110,6 @@ func (w *worker) join() error {
 		close(w.joined)
 	}
 	return err
-}
-
-func (w *worker) tastePorts() (taste.Ports, error) {
-	laws := w.config.Taste
-	config := catalog.DefaultConfig()
-	config.Dimensions, config.Model = laws.Dimensions, laws.Model
-	products, err := catalog.New(config, w.store)
-	if err != nil {
-		return taste.Ports{}, err
-	}
-	hash, err := vector.NewHash(laws.Dimensions)
-	if err != nil {
-		return taste.Ports{}, err
-	}
-	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
-	return taste.Ports{Profiles: w.store, Products: products, Phrases: phrases, Fault: w.fault, Log: w.log}, err
 }
 
 // announce logs what the daemon runs with, secrets left out.

@@ -82,21 +82,11 @@ func newJob(t tb, products []engine.Product, dimensions int) *job {
 
 func (j *job) start(t tb) *pipeline.Pipeline {
 	t.Helper()
-	hash, err := vector.NewHash(j.laws.Dimensions)
+	ports, err := pipeline.Ports(j.laws, j.store, j.shop)
 	if err != nil {
 		t.Fatal(err)
 	}
-	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := catalog.DefaultConfig()
-	c.Dimensions, c.Model = j.laws.Dimensions, j.laws.Model
-	products, err := catalog.New(c, j.shop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := pipeline.New(j.windows, j.laws, taste.Ports{Profiles: j.store, Products: products, Phrases: phrases})
+	p, err := pipeline.New(j.windows, j.laws, ports)
 	if err != nil {
 		t.Fatal(err)
 	}
