@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"syscall"
@@ -53,7 +54,9 @@ func (c *engineCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.Limit()
+	// The whole input and every profile are in memory, which no worker has: the
+	// memory limit would measure the collector. It works as often as a worker's.
+	debug.SetGCPercent(settings.GCPercent)
 	previous := runtime.GOMAXPROCS(c.Cores)
 	defer runtime.GOMAXPROCS(previous)
 

@@ -120,11 +120,15 @@ func (c Config) fits() error {
 	return nil
 }
 
+// GCPercent is how often a worker collects: at four times its live memory, as
+// most of its garbage is vectors.
+const GCPercent = 300
+
 // Limit makes the collector stay within the memory limit, and work less often
-// as long as it is far away: most of a worker's garbage is vectors.
+// as long as that is far away.
 func (c Config) Limit() {
 	debug.SetMemoryLimit(c.Memory)
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300)
+		debug.SetGCPercent(GCPercent)
 	}
 }
