@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"keyfold/cmd/pipeline"
@@ -36,7 +37,7 @@ type node struct {
 	failed context.Context
 	fail   context.CancelCauseFunc
 
-	exchange sync.RWMutex // held by deliver; locked while pipeline changes
+	exchange sync.RWMutex // locked while pipeline changes
 	pipeline *pipeline.Pipeline
 	done     []*pipeline.Pipeline // drained ones, for their counts
 }
@@ -105,14 +106,32 @@ func (n *node) start(clock shard.Clock) error {
 	return nil
 }
 
-// deliver hands new, recovered and retried events to the pipeline.
+// deliver hands new, recovered and retried events to the pipeline. It may wait
+// for room, and must not hold up a shutdown meanwhile: the lock is held for a
+// look at the pipeline only. Where the pipeline was exchanged during the wait,
+// its successor gets what the old one refused.
 func (n *node) deliver(ctx context.Context, deliveries []engine.Delivery) error {
+	for part := range slices.Chunk(deliveries, pipeline.Chunk) {
+		for refused := true; refused; {
+			p := n.current()
+			if p == nil {
+				return shard.ErrDraining
+			}
+			err := p.Deliver(ctx, part)
+			if refused = errors.Is(err, shard.ErrDraining); err != nil && !refused {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// current returns the pipeline, nil once there is none; it waits while one is
+// exchanged for another.
+func (n *node) current() *pipeline.Pipeline {
 	n.exchange.RLock()
 	defer n.exchange.RUnlock()
-	if n.pipeline == nil {
-		return shard.ErrDraining
-	}
-	return n.pipeline.Deliver(ctx, deliveries)
+	return n.pipeline
 }
 
 // drain closes the windows and waits for their writes, no longer than a

@@ -32,8 +32,13 @@ func (w *worker) fault(err error) {
 	w.consumer.Pause()
 	f.retry = time.AfterFunc(faultPause, func() {
 		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.stopped {
+			return
+		}
+		// Under the lock: a fault that comes now must find the consumer
+		// resumed, and pause it again.
 		f.current = nil
-		f.mu.Unlock()
 		w.consumer.Resume()
 	})
 }

@@ -68,6 +68,7 @@ type worker struct {
 type parts struct {
 	pipeline  *pipeline.Pipeline
 	publisher *rabbit.Publisher
+	retries   *rabbit.DelayQueues
 	consumer  *rabbit.Consumer
 }
 
@@ -93,17 +94,18 @@ func (w *worker) join() error {
 	}
 	identity, names := rabbit.ThisProcess("worker"), rabbit.DefaultNames()
 	w.publisher = rabbit.NewPublisher(w.servers.RabbitMQ, identity, "publisher", rabbit.Timing{}, w.log)
+	w.retries = rabbit.NewDelayQueues(w.servers.RabbitMQ, names, identity, rabbit.Timing{}, w.log)
 	w.consumer, err = rabbit.NewConsumer(rabbit.Config{
 		DSN:        w.servers.RabbitMQ,
 		Names:      names,
 		Identity:   identity,
-		Prefetch:   w.config.Shard.MaxHeld,
+		Prefetch:   w.config.Prefetch(),
 		Ordered:    w.config.Taste.History == engine.UnitMass,
 		MaxRetries: w.config.Retry.Attempts,
 		RetryDelay: w.config.Retry.Delay,
 	}, rabbit.Ports{
 		DeadLetters: rabbit.DeadLetterQueue{Publisher: w.publisher, Names: names, Host: identity.Host},
-		Retries:     rabbit.InProcess{},
+		Retries:     w.retries,
 		Log:         w.log,
 	})
 	if err == nil {
@@ -121,13 +123,13 @@ func (w *worker) announce() {
 		slog.String("model", c.Taste.Model),
 		slog.String("history", string(c.Taste.History)),
 		slog.Int("shards", c.Shard.Shards),
-		slog.Int("prefetch", c.Shard.MaxHeld),
+		slog.Int("prefetch", c.Prefetch()),
 		slog.Duration("window", c.Shard.Window),
 		slog.Bool("batching", c.Shard.Batching))
 	if c.Shard.Batching {
 		// Held events come from prefetch: rate <= prefetch / hold.
 		w.log.Info("throughput bound", slog.String("events_per_second", fmt.Sprintf("%.0f while every window runs its full time",
-			float64(c.Shard.MaxHeld)*0.75/c.Shard.Window.Seconds())))
+			float64(c.Prefetch())*0.75/c.Shard.Window.Seconds())))
 	}
 }
 
@@ -163,6 +165,7 @@ func (w *worker) shutDown() error {
 	err := errors.Join(
 		w.pipeline.Router.Drain(ctx),
 		w.consumer.Close(ctx),
+		w.retries.Close(ctx),
 		w.publisher.Close(ctx))
 	w.log.Info("stopped")
 	return err

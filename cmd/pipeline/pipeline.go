@@ -41,9 +41,9 @@ func batches(closed []shard.Batch[int32, engine.Delivery]) []engine.Batch {
 	return all
 }
 
-// chunk is how many deliveries are handed to the router at once: far below any
-// held budget, so that a chunk never has to wait for all of it.
-const chunk = 256
+// Chunk is how many deliveries are handed to the router at once, all or none:
+// far below any held budget, so that a chunk never has to wait for all of it.
+const Chunk = 256
 
 // eventBytes is what a delivery keeps alive beside its strings.
 const eventBytes = 256
@@ -52,8 +52,8 @@ const eventBytes = 256
 // budget is full. On an error some of the last ones were not taken: that
 // happens only when ctx ends or the router stops, and they stay unsettled.
 func (p *Pipeline) Deliver(ctx context.Context, deliveries []engine.Delivery) error {
-	items := make([]shard.Item[int32, engine.Delivery], 0, min(chunk, len(deliveries)))
-	for part := range slices.Chunk(deliveries, chunk) {
+	items := make([]shard.Item[int32, engine.Delivery], 0, min(Chunk, len(deliveries)))
+	for part := range slices.Chunk(deliveries, Chunk) {
 		items = items[:0]
 		for _, d := range part {
 			items = append(items, shard.Item[int32, engine.Delivery]{

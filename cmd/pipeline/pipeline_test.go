@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"keyfold/bench/oracle"
@@ -18,11 +17,12 @@ import (
 	sink "keyfold/sink/memory"
 	"keyfold/source/catalog"
 	source "keyfold/source/memory"
+	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { rabbittest.Main(m) } // looks for leaked goroutines too
 
 // shop is a catalogue in memory, embedded offline.
 type shop map[int32]engine.Product

@@ -111,6 +111,14 @@ func (c *Config) divideMemory() {
 	c.Shard.MaxHeld = min(c.Shard.MaxHeld, int(c.Shard.MaxHeldBytes/minPerEvent))
 }
 
+// Prefetch is how many messages a broker may have delivered and not seen
+// acknowledged. A link that goes silent can lose the acknowledgements of all of
+// them: should they be one user's, all their ids have to be in the profile still
+// when they come again, the first batch beside them.
+func (c Config) Prefetch() int {
+	return max(1, min(c.Shard.MaxHeld, engine.MaxApplied-c.Shard.MaxSize))
+}
+
 // fits checks what two rooms have to agree on.
 func (c Config) fits() error {
 	if c.Shard.MaxSize > engine.MaxApplied {

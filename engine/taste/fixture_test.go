@@ -166,6 +166,13 @@ func view(user int32, id string, product int32, at engine.Millis) *letter {
 	}}
 }
 
+// search makes a search event.
+func search(user int32, id, phrase string, at engine.Millis) *letter {
+	return &letter{event: engine.Event{
+		UserID: user, Type: engine.Search, Phrase: phrase, OccurredAt: at, MessageID: id, Digest: engine.DigestOf(id),
+	}}
+}
+
 func batch(letters ...*letter) engine.Batch {
 	b := engine.Batch{UserID: letters[0].event.UserID}
 	for _, l := range letters {

@@ -61,7 +61,9 @@ func (f *flush) round() (down error) {
 		f.screen(&f.works[i])
 	}
 	f.keepUndone()
-	f.resolve()
+	if err := f.resolve(); err != nil {
+		return f.storeFailed(err)
+	}
 	for i := range f.works {
 		f.fold(&f.works[i], now)
 	}

@@ -108,6 +108,10 @@ func (f *flush) unresolved(err error) engine.Verdict {
 	if errors.Is(err, engine.ErrMissing) {
 		return engine.Verdict{Outcome: engine.ProductMissing, Err: err}
 	}
+	if f.ctx.Err() != nil {
+		// The worker is stopping: that costs no attempt.
+		return engine.Verdict{Outcome: engine.Hold, Err: err}
+	}
 	switch engine.KindOf(err) {
 	case engine.Permanent:
 		return engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err}
@@ -145,7 +149,7 @@ func (f *flush) next(w *work, steps []engine.Step, now engine.Millis) *engine.Pr
 		if last := (engine.Event{OccurredAt: old.Updated, MessageID: old.LastID}); newest.Before(&last) {
 			p.LastType, p.LastID = old.LastType, old.LastID
 		}
-		f.noteGap(old, steps[0].At)
+		f.noteGap(old, steps)
 	}
 	state = f.config.Fold(state, steps)
 	p.Vector, p.Mass, p.Updated = state.Vector, state.Mass, state.Updated

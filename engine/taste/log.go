@@ -74,8 +74,12 @@ func (e *Engine) logStore(err error, pause time.Duration) {
 
 // noteGap counts folds that bridge a long silence. In mass they are exact; a
 // unit history has drifted from its events by then.
-func (e *Engine) noteGap(p *engine.Profile, at engine.Millis) {
-	days := p.Updated.Days(at)
+func (e *Engine) noteGap(p *engine.Profile, steps []engine.Step) {
+	newest, days := p.Updated, 0.0
+	for i := range steps {
+		days = max(days, newest.Days(steps[i].At))
+		newest = max(newest, steps[i].At)
+	}
 	if days <= staleDays {
 		return
 	}

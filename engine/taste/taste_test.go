@@ -72,13 +72,13 @@ func TestOneEventsFailureSparesItsBatchMates(t *testing.T) {
 			return engine.Resolved{Err: engine.ErrMissing}, true
 		case "product 3":
 			return engine.Resolved{Err: engine.PermanentError("not_finite", errors.New("NaN"))}, true
-		case "product 4":
+		case "phrase slow":
 			return engine.Resolved{Err: broken}, true
 		}
 		return engine.Resolved{}, false
 	}
-	good, missing, dead, retry := view(1, "a", 1, 1), view(1, "b", 2, 2), view(1, "c", 3, 3), view(1, "d", 4, 4)
-	twin := view(1, "d", 4, 4)
+	good, missing, dead, retry := view(1, "a", 1, 1), view(1, "b", 2, 2), view(1, "c", 3, 3), search(1, "d", "slow", 4)
+	twin := search(1, "d", "slow", 4)
 	f.apply(batch(good, missing, dead, retry, twin))
 	good.want(t, engine.Folded)
 	missing.want(t, engine.ProductMissing)
@@ -237,6 +237,66 @@ func TestStoreAwayHoldsAndComesBack(t *testing.T) {
 		f.Apply(ctx, []engine.Batch{batch(held)})
 		held.want(t, engine.Hold)
 	})
+}
+
+// The catalogue is a store too: while it is away its events are held, whoever's
+// profile is at hand, and no attempt is counted.
+func TestCatalogueAwayHoldsAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.apply(batch(view(1, "known", 1, 1))) // its profile is in the cache now
+		var down atomic.Bool
+		down.Store(true)
+		f.ports.vector = func(key string) (engine.Resolved, bool) {
+			return engine.Resolved{Err: errors.New("no route to host")}, down.Load() && key == "product 2"
+		}
+		l := view(1, "a", 2, 2)
+		done := make(chan struct{})
+		go func() { f.apply(batch(l)); close(done) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(l.verdicts) != 0 {
+			t.Fatalf("settled while the catalogue is away: %v", l.verdicts)
+		}
+		down.Store(false)
+		<-done
+		l.want(t, engine.Folded)
+
+		down.Store(true)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		held := view(1, "b", 2, 3)
+		f.Apply(ctx, []engine.Batch{batch(held)})
+		held.want(t, engine.Hold)
+	})
+}
+
+// A look-up that ends because the worker stops costs no attempt.
+func TestStoppingIsNoFailedAttempt(t *testing.T) {
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	f.ports.vector = func(string) (engine.Resolved, bool) {
+		cancel()
+		return engine.Resolved{Err: ctx.Err()}, true
+	}
+	l := search(1, "a", "anything", 1)
+	f.Apply(ctx, []engine.Batch{batch(l)})
+	l.want(t, engine.Hold)
+}
+
+// A long silence is counted, also behind a late event.
+func TestLongGapsAreCounted(t *testing.T) {
+	const day = 24 * 3600 * 1000
+	f := newFixture(t)
+	f.apply(batch(view(1, "a", 1, 100*day)))
+	f.apply(batch(view(1, "late", 1, 1), view(1, "b", 1, 189*day)))
+	if n := f.Stats().Stale.Load(); n != 0 {
+		t.Errorf("%d long gaps before there was one", n)
+	}
+	f.apply(batch(view(1, "later", 1, 2), view(1, "c", 1, 280*day)))
+	if n := f.Stats().Stale.Load(); n != 1 {
+		t.Errorf("%d long gaps, want 1", n)
+	}
 }
 
 // A document the store rejects: batch mates are saved one by one.

@@ -1,6 +1,10 @@
 package taste
 
-import "keyfold/engine"
+import (
+	"errors"
+
+	"keyfold/engine"
+)
 
 // vectors are the answers one flush has got so far: each distinct product and
 // phrase is asked for once, however many events and users share it.
@@ -20,8 +24,11 @@ func (v *vectors) of(e *engine.Event) engine.Resolved {
 	return v.products[e.ProductID]
 }
 
-// resolve asks for whatever the works' events still lack.
-func (f *flush) resolve() {
+// resolve asks for whatever the works' events still lack. Products come from a
+// store: one that fails to answer is away, which is no event's fault, so its
+// error is returned and the same products are asked for again. A phrase that
+// cannot be embedded for now is its event's own matter.
+func (f *flush) resolve() (down error) {
 	var products []int32
 	var phrases []string
 	for i := range f.works {
@@ -36,6 +43,11 @@ func (f *flush) resolve() {
 	}
 	if len(products) > 0 {
 		for i, r := range f.ports.Products.Resolve(f.ctx, products) {
+			if transient(r.Err) {
+				delete(f.vectors.products, products[i])
+				down = r.Err
+				continue
+			}
 			f.vectors.products[products[i]] = r
 		}
 	}
@@ -44,6 +56,11 @@ func (f *flush) resolve() {
 			f.vectors.phrases[phrases[i]] = r
 		}
 	}
+	return down
+}
+
+func transient(err error) bool {
+	return err != nil && !errors.Is(err, engine.ErrMissing) && engine.KindOf(err) == engine.Transient
 }
 
 // lacking adds key to keys unless it was asked for before.

@@ -1,0 +1,117 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"keyfold/cmd/pipeline"
+	"keyfold/cmd/settings"
+	"keyfold/engine"
+	"keyfold/shard"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/rabbittest"
+	"keyfold/source/sample"
+)
+
+// A whole prefetch of one user's events is folded while the link to the broker is
+// silent: the acknowledgements are lost, all of them come again, and all their
+// ids are still in the profile.
+func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
+	limits := settings.Config{Shard: shard.DefaultConfig()}
+	n := limits.Prefetch()
+	b := rabbittest.Shared(t)
+	vhost := b.VHost(t)
+	names := rabbit.DefaultNames()
+	if err := rabbit.Setup(t.Context(), b.DSN(vhost), rabbit.Topology{Names: names, QueueType: rabbit.Classic}); err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	pub := rabbit.NewPublisher(b.DSN(vhost), rabbit.ThisProcess("test"), "p", rabbit.Timing{}, quiet)
+	products := sample.Products()
+	var all []rabbit.Message
+	for i := range n {
+		body := fmt.Appendf(nil, `{"user_id":7,"event_type":"product_view","product_id":%d,"occurred_at":"2026-02-10T14:30:00+00:00","message_id":"m%06d"}`, products[i%len(products)].ID, i)
+		e, err := engine.ParseEvent(body, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, names.EventMessage(body, &e))
+	}
+	for _, err := range pub.Publish(t.Context(), all) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := newJob(t, products, 16)
+	ports, err := pipeline.Ports(j.laws, j.store, j.shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports.Log = quiet
+	windows := j.windows
+	windows.Clock = shard.WallClock
+	windows.Window, windows.MaxDelay = 50*time.Millisecond, 100*time.Millisecond
+	p, err := pipeline.New(windows, j.laws, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := rabbittest.NewProxy(t, b.Address())
+	c, err := rabbit.NewConsumer(rabbit.Config{DSN: rabbittest.DSN(proxy.Address(), vhost), Names: names, Identity: rabbit.ThisProcess("test"),
+		Prefetch: n, MaxRetries: 5, RetryDelay: time.Second,
+		Timing: rabbit.Timing{Heartbeat: time.Second, Write: 2 * time.Second, Connect: 3 * time.Second, BackoffMin: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond}},
+		rabbit.Ports{DeadLetters: rabbit.DeadLetterQueue{Publisher: pub, Names: names}, Retries: rabbit.InProcess{}, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var first []engine.Delivery
+	frozen := false
+	deliver := func(ctx context.Context, ds []engine.Delivery) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if frozen {
+			return p.Deliver(ctx, ds)
+		}
+		first = append(first, ds...)
+		if len(first) == n {
+			proxy.Freeze() // the network goes silent
+			frozen = true
+			return p.Deliver(ctx, first)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, deliver) }()
+	limit := time.Now().Add(60 * time.Second)
+	for time.Now().Before(limit) && p.Taste.Stats().Of(engine.Folded) < int64(n) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(3 * time.Second) // heartbeats give the connection up
+	proxy.Thaw()
+	for time.Now().Before(limit) {
+		if s := p.Taste.Stats(); s.Of(engine.Folded)+s.Of(engine.Duplicate) >= int64(2*n) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s := p.Taste.Stats()
+	stored, err := j.store.Load(t.Context(), []int32{7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("published %d, folded %d, duplicates %d, event_count %d", n, s.Of(engine.Folded), s.Of(engine.Duplicate), stored[0].EventCount)
+	if stored[0].EventCount != int64(n) {
+		t.Errorf("%d events were folded twice", stored[0].EventCount-int64(n))
+	}
+	cancel()
+	<-done
+	p.Router.Drain(context.Background())
+	c.Close(context.Background())
+	pub.Close(context.Background())
+}
