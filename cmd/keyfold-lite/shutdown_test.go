@@ -36,8 +36,10 @@ func TestShutdownWhilePostsWaitForRoom(t *testing.T) {
 	c := settings.Config{Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig(), Retry: settings.Retry{Attempts: 5, Delay: time.Second}, Timeout: 2 * time.Second}
 	c.Taste.Dimensions, c.Taste.Model, c.Shard.MaxHeld = 16, embedderModel, 4
 	c.Shard.Window, c.Shard.MaxDelay = 20*time.Millisecond, 50*time.Millisecond
-	n, err := openNode(&app{ctx: ctx, streams: streams{strings.NewReader(""), io.Discard, io.Discard}, data: t.TempDir(), config: c,
-		log: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
+	n, err := openNode(&app{
+		ctx: ctx, streams: streams{strings.NewReader(""), io.Discard, io.Discard}, data: t.TempDir(), config: c,
+		log: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,7 @@ type cli struct {
 	Setup    setupCmd    `cmd:"" help:"Create queues, collections and indexes; changes nothing that is there."`
 	Products productsCmd `cmd:"" help:"The product catalogue."`
 	User     userCmd     `cmd:"" help:"Profiles."`
+	Dlq      dlqCmd      `cmd:"" help:"Dead letters: what was given up, and why."`
 }
 
 const description = `Keeps one vector per user fresh: user events from RabbitMQ, profiles in MongoDB.

@@ -61,9 +61,11 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := rabbittest.NewProxy(t, b.Address())
-	c, err := rabbit.NewConsumer(rabbit.Config{DSN: rabbittest.DSN(proxy.Address(), vhost), Names: names, Identity: rabbit.ThisProcess("test"),
+	c, err := rabbit.NewConsumer(rabbit.Config{
+		DSN: rabbittest.DSN(proxy.Address(), vhost), Names: names, Identity: rabbit.ThisProcess("test"),
 		Prefetch: n, MaxRetries: 5, RetryDelay: time.Second,
-		Timing: rabbit.Timing{Heartbeat: time.Second, Write: 2 * time.Second, Connect: 3 * time.Second, BackoffMin: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond}},
+		Timing: rabbit.Timing{Heartbeat: time.Second, Write: 2 * time.Second, Connect: 3 * time.Second, BackoffMin: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
+	},
 		rabbit.Ports{DeadLetters: rabbit.DeadLetterQueue{Publisher: pub, Names: names}, Retries: rabbit.InProcess{}, Log: quiet})
 	if err != nil {
 		t.Fatal(err)

@@ -162,5 +162,9 @@ func redact(uri, text string) string {
 	if plain, err := url.PathUnescape(password); err == nil {
 		text = strings.ReplaceAll(text, plain, "xxxxx")
 	}
+	// This error quotes the piece it stumbled over, which may be the password's.
+	if before, _, found := strings.Cut(text, "invalid URL escape"); found {
+		text = before + "invalid URL escape: percent-encode user and password"
+	}
 	return text
 }

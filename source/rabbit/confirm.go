@@ -22,7 +22,7 @@ var (
 // flight is a message that was written and has to be confirmed.
 type flight struct {
 	index   int // in the caller's slice
-	id      string
+	to      address
 	confirm *amqp.DeferredConfirmation
 }
 
@@ -127,7 +127,7 @@ func (b *burst) write(m *Message, index int) error {
 		return fmt.Errorf("rabbitmq: publish: %w: %w", engine.ErrUnknown, err)
 	}
 	l.stats.Published.Add(1)
-	b.flights = append(b.flights, flight{index: index, id: m.ID, confirm: confirm})
+	b.flights = append(b.flights, flight{index: index, to: address{m.Exchange, m.RoutingKey, m.ID}, confirm: confirm})
 	return nil
 }
 
@@ -139,12 +139,12 @@ func (l *link) await(ctx context.Context, f *flight) error {
 		l.stats.Unknown.Add(1)
 		go func() {
 			f.confirm.Wait()
-			l.takeReturn(f.id)
+			l.takeReturn(f.to)
 			<-l.tokens
 		}()
 		return fmt.Errorf("rabbitmq: publish: no confirm in time: %w: %w", engine.ErrUnknown, err)
 	}
-	back, returned := l.takeReturn(f.id)
+	back, returned := l.takeReturn(f.to)
 	<-l.tokens
 	switch {
 	case returned:

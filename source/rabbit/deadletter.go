@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,10 +20,13 @@ const (
 	headerTimestamp = "x-original-timestamp"
 )
 
-// brokerHeaders are the broker's own marks of dead-lettering. Brokers from 4.0
-// on ignore them in what a client publishes; older ones would go on counting.
+// brokerHeaders hold for a delivered message and not for a copy of it: the
+// broker's own marks of dead-lettering, which brokers from 4.0 on ignore in what
+// a client publishes, while older ones would go on counting; how often it was
+// delivered; and further addresses, which got theirs.
 var brokerHeaders = []string{
 	"x-death", "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
+	"x-delivery-count", "x-acquired-count", "CC", "BCC",
 }
 
 // DeadLetterQueue publishes letters to the dead-letter queue.
@@ -56,16 +58,10 @@ func (q DeadLetterQueue) message(l *Letter) Message {
 
 // headers keeps the original's and the first mark of where and when it was.
 func (l *Letter) headers() amqp.Table {
-	headers := amqp.Table{}
-	maps.Copy(headers, l.Message.Headers)
-	for _, name := range brokerHeaders {
-		delete(headers, name)
-	}
+	headers := l.Message.carriedHeaders()
 	headers[headerReason] = l.Reason
 	headers[HeaderFirstSeen] = int64(l.FirstSeen)
-	if l.Message.Exchange != "" || headers[headerExchange] == nil {
-		headers[headerExchange] = l.Message.Exchange
-	}
+	headers[headerExchange] = l.Message.origin()
 	if headers[headerTimestamp] == nil && !l.Message.Timestamp.IsZero() {
 		headers[headerTimestamp] = iso8601(l.Message.Timestamp)
 	}
@@ -89,7 +85,7 @@ const maxErrorText = 500
 func (l *Letter) body(host string) []byte {
 	info := failureInfo{RetryCount: l.Retries, WorkerHost: host, ErrorMessages: []string{}}
 	for _, f := range l.Failures {
-		info.ErrorMessages = append(info.ErrorMessages, cut(f.Err.Error()))
+		info.ErrorMessages = append(info.ErrorMessages, cut(f.Err.Error(), maxErrorText))
 	}
 	if n := len(l.Failures); n > 0 {
 		info.FirstFailureAt = iso8601(l.Failures[0].At.Time())
@@ -112,9 +108,10 @@ func (l *Letter) body(host string) []byte {
 	return append(body, '}')
 }
 
-func cut(text string) string {
-	if len(text) > maxErrorText {
-		text = text[:maxErrorText]
+// cut returns text as UTF-8 of at most limit bytes.
+func cut(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit]
 	}
 	return strings.ToValidUTF8(text, "")
 }

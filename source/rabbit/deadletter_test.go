@@ -240,11 +240,7 @@ type replacing struct {
 
 func (r replacing) Park(a Attempt) {
 	go func() {
-		headers := amqp.Table{}
-		for name, v := range a.Headers() {
-			headers[name] = v
-		}
-		r.site.publish(Message{RoutingKey: r.site.names.DeadLetters, ID: "copy", Body: a.Message().Body, Headers: headers})
+		r.site.publish(Message{RoutingKey: r.site.names.DeadLetters, ID: "copy", Body: a.Message().Body, Headers: a.Headers()})
 		a.Replaced()
 	}()
 }

@@ -1,8 +1,9 @@
 // Package rabbit is the way in from RabbitMQ and out to it.
 //
-//	Setup      declares exchange, queues and bindings; idempotent
-//	Consumer   delivers parsed events and acknowledges what was settled
-//	Publisher  publishes with confirms and the mandatory flag
+//	Setup        declares exchange, queues and bindings; idempotent
+//	Consumer     delivers parsed events and acknowledges what was settled
+//	Publisher    publishes with confirms and the mandatory flag
+//	DelayQueues  has failed events wait at the broker
 //
 // A consumer works in sessions: one connection, one channel, one generation of
 // delivery tags. Whatever ends a session (a lost connection, a deleted queue, a
@@ -17,6 +18,6 @@
 // channel holds; see lane.go.
 //
 // Reading order: consumer.go, supervisor.go, session.go, lane.go, reader.go,
-// settle.go, acks.go, then retry.go, burial.go and deadletter.go; on the other
-// side publisher.go, link.go and confirm.go.
+// settle.go, acks.go, then retry.go, delay.go, burial.go and deadletter.go; on
+// the other side publisher.go, link.go and confirm.go.
 package rabbit

@@ -31,7 +31,7 @@ type link struct {
 	unblocked chan struct{} // closed while no alarm is on
 	reason    string        // of the alarm
 	returns   chan amqp.Return
-	returned  map[string][]amqp.Return // drained and not yet asked for
+	returned  map[address][]amqp.Return // drained and not yet asked for
 }
 
 // openLink connects and enters confirm mode.
@@ -45,7 +45,7 @@ func openLink(ctx context.Context, d dialer, stats *PublisherStats) (*link, erro
 		tokens:    make(chan struct{}, maxInFlight),
 		ended:     make(chan struct{}),
 		unblocked: make(chan struct{}),
-		returned:  map[string][]amqp.Return{},
+		returned:  map[address][]amqp.Return{},
 	}
 	close(l.unblocked)
 	release := context.AfterFunc(ctx, s.abort)
@@ -131,17 +131,21 @@ func (l *link) free(ctx context.Context) error {
 	}
 }
 
-// takeReturn tells whether the message of an id came back, and how. It is asked
+// address is what a returned message is known by.
+type address struct{ exchange, key, id string }
+
+// takeReturn tells whether the message of an address came back, and how. It is asked
 // after the confirm: the library hands a return over before it completes the
 // confirm that follows it, so the return is in the channel or was drained.
-func (l *link) takeReturn(id string) (amqp.Return, bool) {
+func (l *link) takeReturn(to address) (amqp.Return, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		select {
 		case r, ok := <-l.returns:
 			if ok {
-				l.returned[r.MessageId] = append(l.returned[r.MessageId], r)
+				from := address{r.Exchange, r.RoutingKey, r.MessageId}
+				l.returned[from] = append(l.returned[from], r)
 				continue
 			}
 			l.returns = nil
@@ -149,14 +153,14 @@ func (l *link) takeReturn(id string) (amqp.Return, bool) {
 		}
 		break
 	}
-	all := l.returned[id]
+	all := l.returned[to]
 	switch len(all) {
 	case 0:
 		return amqp.Return{}, false
 	case 1:
-		delete(l.returned, id)
+		delete(l.returned, to)
 	default:
-		l.returned[id] = all[1:]
+		l.returned[to] = all[1:]
 	}
 	return all[0], true
 }

@@ -147,9 +147,14 @@ func (s *site) config() Config {
 
 func (s *site) run(config Config, deliver Deliver) *runner {
 	s.t.Helper()
+	return s.runWith(InProcess{}, config, deliver)
+}
+
+func (s *site) runWith(retries Retries, config Config, deliver Deliver) *runner {
+	s.t.Helper()
 	c, err := NewConsumer(config, Ports{
 		DeadLetters: DeadLetterQueue{Publisher: s.publisher(quick), Names: s.names, Host: "test-host"},
-		Retries:     InProcess{},
+		Retries:     retries,
 		Log:         quiet,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -14,13 +15,24 @@ const appID = "keyfold"
 // priority is that of an ordinary event, in the middle of the queue's range.
 const priority = 5
 
-// Message is one message to publish. It is persistent and JSON.
+// Properties are those a producer may set and keyfold carries on.
+type Properties struct {
+	ContentType     string // default application/json
+	ContentEncoding string // default utf-8
+	AppID           string // default keyfold
+	Type            string
+	CorrelationID   string
+	ReplyTo         string
+}
+
+// Message is one message to publish. It is persistent.
 type Message struct {
 	Exchange   string // "" is the default exchange: the key names the queue
 	RoutingKey string
 	ID         string // of the event
 	Timestamp  time.Time
 	Priority   uint8
+	Properties Properties
 	Headers    amqp.Table // of AMQP field types; may be nil
 	Body       []byte
 }
@@ -39,15 +51,19 @@ func (n Names) EventMessage(body []byte, event *engine.Event) Message {
 }
 
 func (m *Message) publishing() amqp.Publishing {
+	p := &m.Properties
 	return amqp.Publishing{
 		Headers:         m.Headers,
-		ContentType:     "application/json",
-		ContentEncoding: "utf-8",
+		ContentType:     cmp.Or(p.ContentType, "application/json"),
+		ContentEncoding: cmp.Or(p.ContentEncoding, "utf-8"),
+		Type:            p.Type,
+		CorrelationId:   p.CorrelationID,
+		ReplyTo:         p.ReplyTo,
 		DeliveryMode:    amqp.Persistent,
 		Priority:        m.Priority,
 		Timestamp:       m.Timestamp,
 		MessageId:       m.ID,
-		AppId:           appID,
+		AppId:           cmp.Or(p.AppID, appID),
 		Body:            m.Body,
 	}
 }

@@ -42,4 +42,9 @@ const (
 	HeaderFirstSeen = "keyfold-first-seen"
 	// HeaderAttempts is how many attempts an event has behind it.
 	HeaderAttempts = "keyfold-attempts"
+	// HeaderErrors is what the attempts failed with: a JSON array of objects
+	// with "at", in Unix milliseconds, and "error".
+	HeaderErrors = "keyfold-errors"
+	// HeaderExchange is the exchange a retried event was first published to.
+	HeaderExchange = "keyfold-exchange"
 )

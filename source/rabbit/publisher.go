@@ -48,7 +48,7 @@ var errPublisherClosed = errors.New("rabbitmq: publisher is closed")
 // transient. ctx is to have a deadline: during an alarm the broker reads
 // nothing, and Publish waits.
 //
-// A return is matched by id, so messages of one id are to have one routing key.
+// A return is matched by exchange, routing key and id.
 func (p *Publisher) Publish(ctx context.Context, messages []Message) []error {
 	errs := make([]error, len(messages))
 	if len(messages) == 0 {
@@ -99,15 +99,19 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// Close ends the connection in order, by force when ctx ends. Publish calls
-// still under way see a lost connection.
+// Close ends the connection in order, by force when ctx ends or has ended.
+// Publish calls still under way see a lost connection.
 func (p *Publisher) Close(ctx context.Context) error {
 	select {
 	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		select {
+		case p.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	defer func() { <-p.turn }()
 	p.closed = true
 	if p.live != nil {
 		p.live.close(ctx)

@@ -51,30 +51,26 @@ func (s *session) consume(ctx context.Context, deliver Deliver) error {
 func (s *session) passGate(ctx context.Context) error {
 	for {
 		shut, changed := s.consumer.gate.state()
+		var look <-chan time.Time
 		if !shut {
-			break
+			// Both are looked at again and again: verdicts come in meanwhile.
+			if s.held.Load() > 0 {
+				return errGiveBack
+			}
+			if s.unacked() <= s.consumer.config.Prefetch/2 {
+				return nil
+			}
+			look = time.After(s.consumer.config.ackInterval())
 		}
 		select {
 		case <-changed:
+		case <-look:
 		case <-s.ended:
 			return s.reason
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	if s.held.Load() > 0 {
-		return errGiveBack
-	}
-	for s.unacked() > s.consumer.config.Prefetch/2 {
-		select {
-		case <-time.After(s.consumer.config.ackInterval()):
-		case <-s.ended:
-			return s.reason
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 // read hands over the deliveries of all channels until they have ended or were
@@ -200,6 +196,7 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 	if len(d.Headers) > 0 {
 		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
 		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
+		t.failures = t.message.failures()
 	}
 	event, err := t.message.event(now)
 	if err != nil {
@@ -231,6 +228,7 @@ func (s *session) takeAgain(chunk []engine.Delivery) []engine.Delivery {
 	s.mu.Unlock()
 	now := time.Now()
 	for _, t := range due {
+		s.occupy()
 		// It was an event when it came, and the parser judges alike.
 		if event, err := t.message.event(now); err == nil {
 			chunk = append(chunk, t.delivery(event))

@@ -20,12 +20,17 @@ type Original struct {
 	MessageID  string // the AMQP property; may be ""
 	Timestamp  time.Time
 	Priority   uint8
+	Properties Properties
 }
 
 func originalOf(d *amqp.Delivery) Original {
 	return Original{
 		Body: d.Body, Headers: d.Headers, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
 		MessageID: d.MessageId, Timestamp: d.Timestamp, Priority: d.Priority,
+		Properties: Properties{
+			ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, AppID: d.AppId, Type: d.Type,
+			CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo,
+		},
 	}
 }
 

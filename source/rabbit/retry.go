@@ -21,14 +21,6 @@ type Attempt struct {
 // Message returns what the broker delivered.
 func (a Attempt) Message() *Original { return &a.ticket.message }
 
-// Headers returns keyfold's headers of a copy that stands for this attempt.
-func (a Attempt) Headers() map[string]int64 {
-	return map[string]int64{
-		HeaderFirstSeen: int64(a.ticket.firstSeen),
-		HeaderAttempts:  int64(a.ticket.attempts),
-	}
-}
-
 // Again delivers the event once more. Where its session has ended the broker
 // has delivered it already.
 func (a Attempt) Again() { a.ticket.session.deliverAgain(a.ticket) }

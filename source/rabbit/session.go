@@ -87,7 +87,7 @@ func (s *session) drainBlocked(blocked <-chan amqp.Blocking) {
 func lost(err *amqp.Error) error {
 	if err.Code == amqp.PreconditionFailed {
 		return fmt.Errorf("rabbitmq: the broker closed the channel: %w; if a message was held for longer than its "+
-			"consumer_timeout (30 min by default), lower WORKER_HOLD_MAX or raise that timeout", err)
+			"consumer_timeout (30 min by default), write sooner (is the store slow?) or raise that timeout", err)
 	}
 	return fmt.Errorf("rabbitmq: connection lost: %w", err)
 }
@@ -179,11 +179,11 @@ func (s *session) settled(ctx context.Context) error {
 	return nil
 }
 
-// deliverAgain queues a parked event for the reader.
+// deliverAgain queues a parked event for the reader. Until the reader takes it
+// nobody works on it: Close does not wait for it.
 func (s *session) deliverAgain(t *ticket) {
-	s.occupy()
 	if s.over() {
-		t.drop()
+		s.consumer.Stats.Stale.Add(1)
 		return
 	}
 	s.mu.Lock()

@@ -36,7 +36,7 @@ type ticket struct {
 	// goroutine, a retry, a burial.
 	attempts  int           // behind it, all failed
 	firstSeen engine.Millis // 0 while it was not retried, here or elsewhere
-	failures  []Failure     // of this process, the last ones
+	failures  []Failure     // the first one and the last ones
 }
 
 // delivery returns the event on its way to the worker.
@@ -103,9 +103,11 @@ func (t *ticket) retry(cause error) {
 	t.attempts++
 	t.firstSeen = cmp.Or(t.firstSeen, t.arrived)
 	c.Stats.Retried.Add(1)
-	// A parked event is not waited for at shutdown: it goes back to the broker.
-	t.session.release()
+	// The ticket is not ours any more once it is parked. Its waiting is not
+	// waited for at shutdown, unless the parking says so.
+	s := t.session
 	c.ports.Retries.Park(Attempt{Delay: delay, ticket: t})
+	s.release()
 }
 
 func (t *ticket) log(level slog.Level, text string, err error) {

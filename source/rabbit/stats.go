@@ -21,6 +21,15 @@ type ConsumerStats struct {
 	Cancelled   atomic.Int64 // consumers cancelled by the broker
 }
 
+// DelayStats counts attempts since the start, except for the gauge. Its fields
+// are read with Load.
+type DelayStats struct {
+	Waiting   atomic.Int64 // gauge: not yet confirmed in a delay queue
+	Replaced  atomic.Int64 // confirmed there
+	InProcess atomic.Int64 // no delay queue took them: they waited here
+	Failed    atomic.Int64 // groups to be published again
+}
+
 // PublisherStats counts since the start, except for the gauge. Its fields are
 // read with Load.
 type PublisherStats struct {

@@ -148,10 +148,12 @@ func TestRetryDelays(t *testing.T) {
 
 func TestRedact(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"amqp://u:p@h:1/v":     "amqp://u:***@h:1/v",
-		"amqps://u:p%40x@h":    "amqps://u:***@h:5671//",
-		"amqp://u:secret#x@h/": "(unreadable DSN)",
-		"secret":               "(unreadable DSN)",
+		"amqp://user:123/secret@host/": "(unreadable DSN)",
+		"amqp://user:12@34@host/":      "(unreadable DSN)",
+		"amqp://u:p@h:1/v":             "amqp://u:***@h:1/v",
+		"amqps://u:p%40x@h":            "amqps://u:***@h:5671//",
+		"amqp://u:secret#x@h/":         "(unreadable DSN)",
+		"secret":                       "(unreadable DSN)",
 	} {
 		if got := Redact(dsn); got != want {
 			t.Errorf("%s: %s, want %s", dsn, got, want)

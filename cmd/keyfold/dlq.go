@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"text/tabwriter"
+
+	"keyfold/cmd/terminal"
+	"keyfold/source/rabbit"
+)
+
+type dlqCmd struct {
+	List    dlqListCmd    `cmd:"" help:"List dead letters, the oldest first. Takes none."`
+	Show    dlqShowCmd    `cmd:"" help:"Show one letter as a whole. Takes none."`
+	Stats   dlqStatsCmd   `cmd:"" help:"Count letters by reason and by event type. Takes none."`
+	Replay  dlqReplayCmd  `cmd:"" help:"Send the original events to the workers again."`
+	Discard dlqDiscardCmd `cmd:"" help:"Drop letters for good."`
+}
+
+// scan opens a pass over the dead letters, hands it over and closes it.
+func (a *app) scan(work func(*rabbit.DeadLetterScan) error) error {
+	s, err := rabbit.ScanDeadLetters(a.ctx, a.servers.RabbitMQ, rabbit.DefaultNames())
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(s), s.Close())
+}
+
+// watched is the letters of a pass, with its progress shown.
+func (a *app) watched(s *rabbit.DeadLetterScan, what string) iter.Seq2[*rabbit.DeadLetter, error] {
+	return func(yield func(*rabbit.DeadLetter, error) bool) {
+		bar := a.progress(what, int64(s.Waiting), nil)
+		defer bar.Done()
+		read := 0
+		for l, err := range s.Letters(a.ctx) {
+			read++
+			bar.At(read)
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// dlqListCmd lists letters.
+type dlqListCmd struct {
+	letterFilter `embed:""`
+	Limit        uint `default:"1000" help:"At most so many letters; 0: all."`
+}
+
+// Run prints a line per letter: a table, or NDJSON with -o json.
+func (c *dlqListCmd) Run(a *app) error {
+	return a.scan(func(s *rabbit.DeadLetterScan) error {
+		table := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+		lines, encode := &terminal.Text{W: table}, json.NewEncoder(a.out)
+		if !a.json {
+			lines.Line("ID\tUSER\tTYPE\tREASON\tRETRIES\tFAILED AT")
+		}
+		for l, err := range limited(c.only(a.watched(s, "reading dead letters")), c.Limit) {
+			if err != nil {
+				return err
+			}
+			if !a.json {
+				printRow(lines, l)
+			} else if err := encode.Encode(jsonOf(l)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(lines.Err, table.Flush())
+	})
+}
+
+// dlqShowCmd shows one letter.
+type dlqShowCmd struct {
+	ID string `arg:"" help:"The event's id, or the start of it."`
+}
+
+// Run prints every letter of the id: an event that was replayed in vain may
+// have several.
+func (c *dlqShowCmd) Run(a *app) error {
+	return a.scan(func(s *rabbit.DeadLetterScan) error {
+		letters, err := named(a.watched(s, "looking for the letter"), c.ID)
+		if err != nil {
+			return err
+		}
+		for _, l := range letters {
+			if err := printLetter(a, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// dlqStatsCmd counts letters.
+type dlqStatsCmd struct {
+	letterFilter `embed:""`
+	Limit        uint `default:"0" help:"Count at most so many letters; 0: all."`
+}
+
+// Run reads the letters one by one and keeps their counts only.
+func (c *dlqStatsCmd) Run(a *app) error {
+	return a.scan(func(s *rabbit.DeadLetterScan) error {
+		counts := newLetterCounts()
+		for l, err := range limited(c.only(a.watched(s, "counting dead letters")), c.Limit) {
+			if err != nil {
+				return err
+			}
+			counts.add(l)
+		}
+		if a.json {
+			return json.NewEncoder(a.out).Encode(counts)
+		}
+		w := &terminal.Text{W: a.out}
+		counts.print(w)
+		return w.Err
+	})
+}
+
+// dlqDiscardCmd drops letters.
+type dlqDiscardCmd struct {
+	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; without one, the letters the filters name."`
+	letterFilter `embed:""`
+	Limit        uint `default:"0" help:"At most so many letters; 0: all."`
+	Yes          bool `help:"Drop all letters the filters name. They are gone for good."`
+}
+
+// Validate asks for a clear word.
+func (c *dlqDiscardCmd) Validate() error {
+	if c.ID == "" && !c.Yes {
+		return errors.New("discard drops letters for good: name one by its id, or say --yes " +
+			"(`keyfold dlq list` with the same filters shows which would go)")
+	}
+	return nil
+}
+
+// Run drops the letters.
+func (c *dlqDiscardCmd) Run(a *app) error {
+	dropped := 0
+	err := a.scan(func(s *rabbit.DeadLetterScan) error {
+		selected := selection{c.ID, c.letterFilter, c.Limit}
+		for l, err := range selected.of(a.watched(s, "discarding")) {
+			if err != nil {
+				return err
+			}
+			if err := s.Remove(l); err != nil {
+				return err
+			}
+			dropped++
+		}
+		return nil
+	})
+	if a.json {
+		return errors.Join(err, json.NewEncoder(a.out).Encode(map[string]int{"discarded": dropped}))
+	}
+	fmt.Fprintf(a.out, "discarded %s\n", plural(dropped, "dead letter"))
+	return err
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return terminal.Number(int64(n)) + " " + what
+}

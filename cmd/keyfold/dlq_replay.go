@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"keyfold/source/rabbit"
+)
+
+// dlqReplayCmd sends originals to the workers again.
+type dlqReplayCmd struct {
+	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; without one, the letters the filters name, or all."`
+	letterFilter `embed:""`
+	Limit        uint `default:"0" help:"At most so many letters; 0: all."`
+	DryRun       bool `help:"Say what would be replayed and change nothing."`
+	Rate         rate `placeholder:"N/s" help:"At most so many letters a second; default: as fast as the broker takes them."`
+	Force        bool `help:"Forget when the events were first seen, so that those past the horizon (reason past_horizon) are folded. RISK: their ids may have been dropped from the profile, so one that was folded before is folded a second time. Only for events you know were not."`
+	Yes          bool `hidden:"" help:"Accepted for scripts: replay asks nothing."`
+}
+
+// Help is the long text.
+func (c *dlqReplayCmd) Help() string {
+	return `A letter is removed once the broker has confirmed its event, so a replay that is killed loses
+nothing; an event that went out twice is folded once. Events that a worker would refuse again
+(malformed ones) are skipped unless named by --error or an id. Exit code 1 when a letter failed.
+
+Examples:
+  keyfold dlq replay --error timeout --failed-after 2h --dry-run
+  keyfold dlq replay --type product_view --rate 100/s
+  keyfold dlq replay 3f9a`
+}
+
+// Run replays the letters and prints how many.
+func (c *dlqReplayCmd) Run(a *app) error {
+	r := &replay{cmd: c, app: a, started: time.Now(), names: rabbit.DefaultNames(), batch: c.Rate.batch()}
+	r.publisher = rabbit.NewPublisher(a.servers.RabbitMQ, rabbit.ThisProcess("tool"), "replay", rabbit.Timing{}, a.log)
+	err := a.scan(r.run)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, r.publisher.Close(ctx), r.print())
+}
+
+// replay is one run. A letter is in at most one of the counts.
+type replay struct {
+	cmd       *dlqReplayCmd
+	app       *app
+	scan      *rabbit.DeadLetterScan
+	publisher *rabbit.Publisher
+	names     rabbit.Names
+	started   time.Time
+	batch     int
+	waiting   []*rabbit.DeadLetter
+
+	Replayed  int `json:"replayed"`
+	Malformed int `json:"skipped_malformed"`
+	Foreign   int `json:"skipped_foreign"`
+	Failed    int `json:"failed"`
+	Horizon   int `json:"past_horizon"` // of the replayed ones
+}
+
+func (r *replay) run(s *rabbit.DeadLetterScan) error {
+	r.scan = s
+	selected := selection{r.cmd.ID, r.cmd.letterFilter, r.cmd.Limit}
+	for l, err := range selected.of(r.app.watched(s, "replaying")) {
+		if err != nil {
+			return err
+		}
+		if r.skip(l) {
+			continue
+		}
+		if r.waiting = append(r.waiting, l); len(r.waiting) < r.batch {
+			continue
+		}
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	return r.flush()
+}
+
+// skip counts what is not to be replayed.
+func (r *replay) skip(l *rabbit.DeadLetter) bool {
+	switch explicit := r.cmd.ID != "" || r.cmd.Error != ""; {
+	case l.Original == nil:
+		r.Foreign++
+		return true
+	case !explicit && l.Malformed(time.Now()) != nil:
+		r.Malformed++
+		return true
+	default:
+		return false
+	}
+}
+
+// publishTimeout bounds one batch: an alarm makes the broker take nothing.
+const publishTimeout = 30 * time.Second
+
+// flush sends what waits and removes the letters the broker confirmed. A batch
+// that was begun is ended, also where the user stops the program meanwhile.
+func (r *replay) flush() error {
+	if len(r.waiting) == 0 {
+		return nil
+	}
+	if r.cmd.DryRun {
+		r.done(r.waiting)
+		return nil
+	}
+	if err := r.pace(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.app.ctx), publishTimeout)
+	defer cancel()
+	messages := make([]rabbit.Message, len(r.waiting))
+	for i, l := range r.waiting {
+		messages[i] = r.names.Replay(l, r.cmd.Force)
+	}
+	var failed error
+	confirmed := make([]*rabbit.DeadLetter, 0, len(messages))
+	for i, err := range r.publisher.Publish(ctx, messages) {
+		if err == nil {
+			confirmed = append(confirmed, r.waiting[i])
+			continue
+		}
+		r.Failed++
+		if failed == nil {
+			failed = fmt.Errorf("not replayed, still among the dead letters, as are those behind: %w", err)
+		}
+	}
+	removed := r.scan.Remove(confirmed...)
+	r.done(confirmed)
+	return errors.Join(failed, removed)
+}
+
+func (r *replay) done(replayed []*rabbit.DeadLetter) {
+	for _, l := range replayed {
+		r.Replayed++
+		if l.Reason == "past_horizon" {
+			r.Horizon++
+		}
+		r.app.log.Debug("dead letter replayed", slog.String("message_id", l.ID), slog.Int("user_id", int(l.UserID)),
+			slog.String("event_type", l.EventType), slog.Bool("dry_run", r.cmd.DryRun))
+	}
+	r.waiting = r.waiting[:0]
+}
+
+// pace waits until the next batch is due.
+func (r *replay) pace() error {
+	if r.cmd.Rate == 0 {
+		return r.app.ctx.Err()
+	}
+	due := r.started.Add(time.Duration(float64(r.Replayed) / float64(r.cmd.Rate) * float64(time.Second)))
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return r.app.ctx.Err()
+	case <-r.app.ctx.Done():
+		return r.app.ctx.Err()
+	}
+}
+
+func (r *replay) print() error {
+	if r.app.json {
+		return json.NewEncoder(r.app.out).Encode(struct {
+			*replay
+			DryRun bool `json:"dry_run"`
+		}{r, r.cmd.DryRun})
+	}
+	out, what := r.app.out, "replayed"
+	if r.cmd.DryRun {
+		what = "would replay"
+	}
+	fmt.Fprintf(out, "%s %d, skipped %d, failed %d\n", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)
+	if r.Malformed > 0 {
+		fmt.Fprintf(out, "  %d malformed: a worker would refuse them again; name them by --error or an id to replay them all the same\n", r.Malformed)
+	}
+	if r.Foreign > 0 {
+		fmt.Fprintf(out, "  %d hold no original message: they can only be shown and discarded\n", r.Foreign)
+	}
+	if r.Horizon > 0 && !r.cmd.Force {
+		fmt.Fprintf(out, "  %d are past the horizon and come back unless their profile changed: see --force\n", r.Horizon)
+	}
+	return nil
+}
+
+// rate is letters per second; 0 is no limit.
+type rate float64
+
+// UnmarshalText reads "100/s" or "100".
+func (r *rate) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "/s"), 64)
+	if err != nil || !(n > 0 && n <= 1e6) {
+		return fmt.Errorf("%q is no rate: expected letters a second, such as 100/s", text)
+	}
+	*r = rate(n)
+	return nil
+}
+
+// maxReplayBatch is how many letters are published before their confirms are
+// awaited: what a kill leaves a copy of at most.
+const maxReplayBatch = 256
+
+// batch is a fifth of a second's letters, so that a rate is kept evenly.
+func (r rate) batch() int {
+	if r == 0 {
+		return maxReplayBatch
+	}
+	return max(1, min(int(r/5), maxReplayBatch))
+}

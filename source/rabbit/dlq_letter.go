@@ -1,0 +1,155 @@
+package rabbit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// DeadLetter is one message of the dead-letter queue, read as far as it can be:
+// whatever somebody else has put there, or has broken, is still shown.
+type DeadLetter struct {
+	// ID is the event's, from the message or its body; where neither has one,
+	// a digest of the whole letter.
+	ID        string
+	UserID    int32  // 0 where it could not be read
+	EventType string // as it stands in the event; "" where it could not be read
+	Reason    string // "" where the letter names none
+	Retries   int
+	Errors    []string // the oldest first
+	// FirstFailure and LastFailure are zero where the letter does not tell.
+	FirstFailure, LastFailure time.Time
+	Host                      string        // of the worker that gave up
+	FirstSeen                 engine.Millis // 0 where the letter does not tell
+	// Original is the event's body, byte for byte; nil in what is no letter of
+	// keyfold's form, which cannot be replayed.
+	Original []byte
+	// Fault says what is wrong with the letter itself; nil for a whole one.
+	Fault error
+
+	Headers amqp.Table
+	Body    []byte // of the letter
+
+	message Original
+	tag     uint64 // of its delivery to the scan
+}
+
+// envelope is a letter's body, each part still to be read.
+type envelope struct {
+	Original json.RawMessage `json:"original_message"`
+	Encoding json.RawMessage `json:"original_encoding"`
+	Info     json.RawMessage `json:"failure_info"`
+}
+
+var errForeign = errors.New("not a letter of keyfold's: it has no original_message")
+
+// readDeadLetter never fails: what it cannot read it leaves empty, and says so
+// in Fault.
+func readDeadLetter(d *amqp.Delivery) *DeadLetter {
+	l := &DeadLetter{Headers: d.Headers, Body: d.Body, message: originalOf(d), tag: d.DeliveryTag}
+	l.Reason, _ = d.Headers[headerReason].(string)
+	l.FirstSeen = engine.Millis(max(0, l.message.integer(HeaderFirstSeen)))
+	l.readBody()
+	l.readEvent()
+	return l
+}
+
+func (l *DeadLetter) readBody() {
+	var e envelope
+	if err := json.Unmarshal(l.Body, &e); err != nil {
+		l.Fault = fmt.Errorf("not a letter of keyfold's: %w", err)
+		return
+	}
+	if e.Original == nil {
+		l.Fault = errForeign
+		return
+	}
+	if l.Original, l.Fault = unwrap(l.Body, e); l.Fault != nil {
+		return
+	}
+	var info failureInfo
+	// Fields of another type are left out, the others are read.
+	if err := json.Unmarshal(e.Info, &info); err != nil {
+		l.Fault = fmt.Errorf("failure_info is not readable: %w", err)
+	}
+	l.Retries, l.Errors, l.Host = info.RetryCount, info.ErrorMessages, info.WorkerHost
+	l.FirstFailure, _ = time.Parse(time.RFC3339, info.FirstFailureAt)
+	l.LastFailure, _ = time.Parse(time.RFC3339, info.LastFailureAt)
+}
+
+// unwrap returns the original's bytes.
+func unwrap(body []byte, e envelope) ([]byte, error) {
+	if e.Encoding == nil || string(e.Encoding) == "null" {
+		return untrimmed(body, e.Original), nil
+	}
+	if string(e.Encoding) != `"base64"` {
+		return nil, fmt.Errorf("original_encoding is %.40s: it must be \"base64\" or absent", e.Encoding)
+	}
+	var text string
+	if err := json.Unmarshal(e.Original, &text); err != nil {
+		return nil, fmt.Errorf("original_message is no base64: %w", err)
+	}
+	original, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("original_message is no base64: %w", err)
+	}
+	return original, nil
+}
+
+const (
+	letterStart = `{"original_message":`
+	whiteSpace  = " \t\r\n"
+)
+
+// untrimmed returns value with the white space around it that the original had
+// and the decoder drops: a replayed body is the original's, byte for byte.
+func untrimmed(body, value []byte) []byte {
+	original, ok := bytes.CutPrefix(body, []byte(letterStart))
+	if !ok {
+		return value
+	}
+	trimmed := bytes.TrimLeft(original, whiteSpace)
+	behind, ok := bytes.CutPrefix(trimmed, value)
+	if !ok {
+		return value
+	}
+	return original[:len(original)-len(bytes.TrimLeft(behind, whiteSpace))]
+}
+
+// readEvent reads what a letter is known by, also from events that are refused.
+func (l *DeadLetter) readEvent() {
+	var event struct {
+		UserID    json.RawMessage `json:"user_id"`
+		EventType json.RawMessage `json:"event_type"`
+		MessageID json.RawMessage `json:"message_id"`
+	}
+	// Each on its own: one of the wrong type does not hide the others.
+	if json.Unmarshal(l.Original, &event) == nil {
+		_ = json.Unmarshal(event.UserID, &l.UserID)
+		_ = json.Unmarshal(event.EventType, &l.EventType)
+		_ = json.Unmarshal(event.MessageID, &l.ID)
+	}
+	if l.message.MessageID != "" {
+		l.ID = l.message.MessageID
+	}
+	if l.ID == "" {
+		sum := sha256.Sum256(l.Body)
+		l.ID = "letter-" + hex.EncodeToString(sum[:16])
+	}
+}
+
+// Malformed returns why a worker would refuse the original, nil where it would
+// take it: a refused one only comes back.
+func (l *DeadLetter) Malformed(now time.Time) error {
+	_, err := engine.ParseEvent(l.Original, now)
+	return err
+}

@@ -1,0 +1,144 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// DeadLetterScan is one pass over the dead-letter queue, on a connection of its
+// own. A letter that is read is held, and the broker's again when the scan is
+// closed, unless it was removed: a scan that is killed loses nothing. What is
+// given back stands where it stood in a classic queue; a quorum queue takes it
+// back in any order, also where it is given back piece by piece. Letters another
+// scan holds are not seen. It is for one goroutine.
+//
+// Letters are fetched one by one (basic.get) and not consumed: only so does the
+// queue say where it ends, and nothing is taken that nobody asked for.
+type DeadLetterScan struct {
+	// Waiting is how many letters there were when the scan began. It reads no
+	// more, so that letters that come back meanwhile are not read again.
+	Waiting int
+
+	queue   string
+	conn    *amqp.Connection
+	socket  *socket
+	channel *amqp.Channel
+	closed  chan *amqp.Error
+	removed int
+}
+
+// ScanDeadLetters connects and looks how many letters there are.
+func ScanDeadLetters(ctx context.Context, dsn string, names Names) (*DeadLetterScan, error) {
+	dial := dialer{dsn: dsn, name: ThisProcess("tool").connection("dead letters"), timing: Timing{}.orDefaults()}
+	conn, socket, err := dial.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &DeadLetterScan{queue: names.DeadLetters, conn: conn, socket: socket, closed: make(chan *amqp.Error, 1)}
+	release := context.AfterFunc(ctx, socket.abort)
+	defer release()
+	if err := s.open(); err != nil {
+		closeBounded(ctx, conn, socket)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *DeadLetterScan) open() (err error) {
+	if s.channel, err = s.conn.Channel(); err != nil {
+		return fault("open a channel", err)
+	}
+	s.channel.NotifyClose(s.closed)
+	q, err := s.channel.QueueDeclarePassive(s.queue, true, false, false, false, nil)
+	if err != nil {
+		return fault("look at queue "+s.queue, err)
+	}
+	s.Waiting = q.Messages
+	return nil
+}
+
+// Letters yields the letters from the head of the queue on, and ends with an
+// error where ctx ends or the broker is lost.
+func (s *DeadLetterScan) Letters(ctx context.Context) iter.Seq2[*DeadLetter, error] {
+	return func(yield func(*DeadLetter, error) bool) {
+		for range s.Waiting {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			d, ok, err := s.channel.Get(s.queue, false)
+			if err != nil {
+				yield(nil, s.lost("read a dead letter", err))
+				return
+			}
+			if !ok || !yield(readDeadLetter(&d), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Remove takes letters off the queue for good. It is certain once Close has
+// returned without an error.
+func (s *DeadLetterScan) Remove(letters ...*DeadLetter) error {
+	s.socket.cork()
+	defer s.socket.uncork()
+	for _, l := range letters {
+		if err := s.channel.Ack(l.tag, false); err != nil {
+			return s.lost("remove a dead letter", err)
+		}
+		s.removed++
+	}
+	return nil
+}
+
+// lost explains the one end of a channel that a scan brings about by itself.
+func (s *DeadLetterScan) lost(doing string, err error) error {
+	select {
+	case cause, ok := <-s.closed:
+		if ok {
+			err = cause
+		}
+	default:
+	}
+	if refusal, ok := errors.AsType[*amqp.Error](err); ok && refusal.Code == amqp.PreconditionFailed {
+		return fmt.Errorf("rabbitmq: %s: %w; a pass may not take longer than the broker's consumer_timeout "+
+			"(30 min by default): what was done is done, run it again with --limit or a higher --rate", doing, err)
+	}
+	return fault(doing, err)
+}
+
+const scanCloseTimeout = 10 * time.Second
+
+// Close gives back what was not removed. An error says that removals may not
+// have reached the broker: those letters are still there.
+func (s *DeadLetterScan) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), scanCloseTimeout)
+	defer cancel()
+	release := context.AfterFunc(ctx, s.socket.abort)
+	// The broker answers once it has done all that was sent before, and a classic
+	// queue has back what is given back.
+	err := s.channel.Close()
+	release()
+	closeBounded(ctx, s.conn, s.socket)
+	if err == nil {
+		err = s.early()
+	}
+	if err == nil || s.removed == 0 {
+		return nil
+	}
+	return fmt.Errorf("rabbitmq: some of the last of %d letters may not have been removed: %w", s.removed, err)
+}
+
+// early returns the error the channel had ended with before it was closed.
+func (s *DeadLetterScan) early() error {
+	if cause, ok := <-s.closed; ok {
+		return cause
+	}
+	return nil
+}

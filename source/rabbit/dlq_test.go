@@ -1,0 +1,183 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"pgregory.net/rapid"
+
+	"keyfold/engine"
+)
+
+// What a worker buries is what is replayed, byte for byte.
+func TestDeadLetterRoundTrip(t *testing.T) {
+	body := rapid.OneOf(
+		rapid.SliceOf(rapid.Byte()),
+		rapid.Custom(func(t *rapid.T) []byte {
+			return []byte(rapid.StringMatching(`[ \t\r\n]*(null|"[,:}]*"|\{"a":\[1, 2e0\]\}|00)[ \t\r\n]*`).Draw(t, "json"))
+		}),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		seen := engine.Millis(rapid.Int64Range(1, 1<<45).Draw(t, "first seen"))
+		failed := Failure{At: engine.Millis(1770733800000), Err: errors.New(rapid.String().Draw(t, "error"))}
+		buried := Letter{
+			Message: &Original{Body: body.Draw(t, "body"), MessageID: "m1", Priority: 5, Headers: amqp.Table{"trace": "abc"}},
+			Reason:  "r", Retries: rapid.IntRange(0, 100).Draw(t, "retries"), Failures: []Failure{failed, failed}, FirstSeen: seen,
+		}
+		m := DeadLetterQueue{Names: DefaultNames(), Host: "h"}.message(&buried)
+		l := readDeadLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID, Priority: m.Priority})
+		if l.Fault != nil || l.Original == nil || string(l.Original) != string(buried.Message.Body) {
+			t.Fatalf("%q became %q (%v) in %s", buried.Message.Body, l.Original, l.Fault, m.Body)
+		}
+		if l.ID != "m1" || l.Reason != "r" || l.Retries != buried.Retries || len(l.Errors) != 2 || l.Host != "h" ||
+			l.FirstSeen != seen || !l.LastFailure.Equal(failed.At.Time()) {
+			t.Fatalf("%+v", l)
+		}
+		again := DefaultNames().Replay(l, false)
+		if string(again.Body) != string(l.Original) || again.Headers[HeaderFirstSeen] != int64(seen) || again.ID != "m1" {
+			t.Fatalf("%+v", again)
+		}
+	})
+}
+
+// Whatever is in the queue can be shown.
+func TestDeadLetterReadingNeverFails(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.SampledFrom([]string{"1", "null", `"base64"`, `"AA=="`, "[]", "{}", `{"user_id":{},"event_type":3}`, `{"retry_count":[]}`, "?"})
+		body := rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.Custom(func(t *rapid.T) []byte {
+			return fmt.Appendf(nil, `{"original_message":%s,"original_encoding":%s,"failure_info":%s}`,
+				value.Draw(t, "original"), value.Draw(t, "encoding"), value.Draw(t, "info"))
+		})).Draw(t, "body")
+		l := readDeadLetter(&amqp.Delivery{Body: body, Headers: amqp.Table{headerReason: 5, HeaderFirstSeen: "x"}})
+		if l.ID == "" || l.Original == nil && l.Fault == nil || l.Reason != "" || l.FirstSeen != 0 {
+			t.Fatalf("%+v", l)
+		}
+	})
+}
+
+func TestReplayWithoutFirstSeen(t *testing.T) {
+	failed := time.UnixMilli(1770733800123)
+	l := &DeadLetter{Original: []byte("{}"), FirstFailure: failed}
+	if m := DefaultNames().Replay(l, false); m.Headers[HeaderFirstSeen] != failed.UnixMilli() {
+		t.Errorf("first seen %v: an event that failed was seen before", m.Headers)
+	}
+	if m := DefaultNames().Replay(l, true); m.Headers[HeaderFirstSeen] != nil || m.RoutingKey != "user.embedding.unknown" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A scan leaves a queue as it was, but for what it removed and, in a quorum
+// queue, the order; and it reads no more than there was at its start.
+func TestDeadLetterScan(t *testing.T) {
+	for _, kind := range []QueueType{Classic, Quorum} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := shared(t)
+			s.broker.DeleteQueue(t, s.vhost, s.names.DeadLetters)
+			s.broker.DeleteQueue(t, s.vhost, s.names.Queue)
+			if err := Setup(t.Context(), s.dsn, Topology{Names: s.names, QueueType: kind}); err != nil {
+				t.Fatal(err)
+			}
+			letter := func(i int) Message {
+				return Message{RoutingKey: s.names.DeadLetters, ID: fmt.Sprint(i), Body: []byte("{}")}
+			}
+			var want []string
+			all := make([]Message, 300)
+			for i := range all {
+				all[i] = letter(i)
+				want = append(want, fmt.Sprint(i))
+			}
+			s.publish(all...)
+			same := func(got, want []string) bool {
+				if kind == Quorum {
+					slices.Sort(got)
+					want = slices.Sorted(slices.Values(want))
+				}
+				return slices.Equal(got, want)
+			}
+			all300 := func() bool { return s.depth(s.names.DeadLetters) == 300 }
+			eventually(t, "letters", all300)
+			for range 3 {
+				if got := s.scan(func(*DeadLetterScan, *DeadLetter) {}); !same(got, want) {
+					t.Fatalf("read %q", got)
+				}
+				if kind == Quorum {
+					eventually(t, "letters are back", all300)
+				} else if !all300() {
+					t.Fatal("not all letters are back when Close returns")
+				}
+			}
+			removed := func(sc *DeadLetterScan, l *DeadLetter) {
+				if l.ID == "0" {
+					s.publish(letter(300))
+				}
+				if l.ID == "7" || l.ID == "9" {
+					if err := sc.Remove(l); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if got := s.scan(removed); !same(got, want) {
+				t.Fatalf("read %q", got)
+			}
+			eventually(t, "what is left is back", func() bool { return s.depth(s.names.DeadLetters) == 299 })
+			want = slices.DeleteFunc(append(want, "300"), func(id string) bool { return id == "7" || id == "9" })
+			if got := s.scan(func(*DeadLetterScan, *DeadLetter) {}); !same(got, want) {
+				t.Fatalf("then %q", got)
+			}
+		})
+	}
+}
+
+// scan reads all letters and returns their ids.
+func (s *site) scan(each func(*DeadLetterScan, *DeadLetter)) (ids []string) {
+	s.t.Helper()
+	scan, err := ScanDeadLetters(s.t.Context(), s.dsn, s.names)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for l, err := range scan.Letters(s.t.Context()) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		ids = append(ids, l.ID)
+		each(scan, l)
+	}
+	if err := scan.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	return ids
+}
+
+// A removal the broker never heard of is no success.
+func TestDeadLetterScanLost(t *testing.T) {
+	s := shared(t)
+	s.publish(Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")})
+	scan, err := ScanDeadLetters(t.Context(), s.dsn, s.names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l, err := range scan.Letters(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := scan.Remove(l, l); err != nil { // the second is a fault the broker answers by closing the channel
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the channel is lost", scan.channel.IsClosed)
+	if err := scan.Close(); err == nil {
+		t.Error("a removal that may be lost was reported as done")
+	}
+}
+
+func TestDeadLetterScanWithoutQueue(t *testing.T) {
+	s := shared(t)
+	s.broker.DeleteQueue(t, s.vhost, s.names.DeadLetters)
+	if _, err := ScanDeadLetters(t.Context(), s.dsn, s.names); engine.KindOf(err) != engine.Configuration {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,68 @@
+package rabbit
+
+import (
+	"testing"
+	"time"
+
+	"keyfold/engine"
+)
+
+// A retry that comes due while paused has no reader: Close does not wait for it.
+func TestCloseLeavesARetryThatIsDueInAPause(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(1)...)
+	var in inbox
+	r := s.run(s.config(), in.deliver)
+	eventually(t, "delivered", func() bool { return in.len() == 1 })
+	r.Pause()
+	time.Sleep(200 * time.Millisecond)
+	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry})
+	time.Sleep(200 * time.Millisecond) // due after 20 ms
+	if err := r.end(4 * time.Second); err != nil {
+		t.Errorf("Close waited for an event nobody was working on: %v", err)
+	}
+}
+
+// The same between the end of Run and Close, while windows are written.
+func TestCloseLeavesARetryThatIsDueWhileStopping(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(1)...)
+	var in inbox
+	config := s.config()
+	config.RetryDelay = 300 * time.Millisecond
+	r := s.run(config, in.deliver)
+	eventually(t, "delivered", func() bool { return in.len() == 1 })
+	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry})
+	r.stop()
+	if err := <-r.done; err != nil {
+		t.Fatal(err)
+	}
+	r.done <- nil
+	time.Sleep(500 * time.Millisecond) // Router.Drain
+	if err := r.end(4 * time.Second); err != nil {
+		t.Errorf("Close waited for an event nobody was working on: %v", err)
+	}
+}
+
+// Verdicts Hold that come while Resume waits for half of the prefetch are given
+// back too.
+func TestHoldDuringResumeIsGivenBack(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(8)...)
+	var in inbox
+	config := s.config()
+	config.Prefetch = 4
+	r := s.run(config, in.deliver)
+	eventually(t, "delivered", func() bool { return in.len() == 4 })
+	r.Pause()
+	time.Sleep(300 * time.Millisecond)
+	r.Resume() // waits: 4 unacked of 4
+	time.Sleep(300 * time.Millisecond)
+	for _, d := range in.take() {
+		d.Settler.Settle(engine.Verdict{Outcome: engine.Hold})
+	}
+	r.Pause() // the fault that goes with them
+	time.Sleep(300 * time.Millisecond)
+	r.Resume() // cured
+	eventually(t, "what was held is delivered again", func() bool { return in.len() > 0 })
+}
