@@ -253,13 +253,12 @@ func TestMistakes(t *testing.T) {
 		{"no such file", 1, []string{"--events", "nowhere.ndjson", "--data", data + "2"}, []string{"nowhere.ndjson"}},
 		{"two inputs", 2, []string{"--events", "-", "--sample", "3", "--data", data}, []string{"--events and --sample"}},
 		{"no products", 2, []string{"--events", "-", "--exit", "--data", data + "4"}, []string{"--products FILE"}},
-		{"nothing to do", 2, []string{"--exit", "--data", data}, []string{"--exit", "--events FILE"}},
 		{"bad settings", 2, []string{"--history", "mas", "--batch-window", "soon", "--data", data}, []string{"EMBEDDING_BATCH_WINDOW"}},
 		{"other history", 1, []string{small, "--history", "unit", "--sample", "5", "--exit", "--data", data}, []string{"EMBEDDING_HISTORY=mass"}},
 		{"other dimensions", 1, []string{"--sample", "5", "--exit", "--data", data}, []string{"EMBEDDING_DIMENSIONS=64"}},
 		{"unknown user", 1, []string{"user", "show", "2000000000", "--data", data}, []string{"no profile"}},
 		{"no data", 1, []string{"user", "show", "1", "--data", data + "3"}, []string{"run keyfold-lite first"}},
-		{"beyond loopback", 1, []string{"serve", small, "--http-addr", "0.0.0.0:0", "--data", data}, []string{"loopback"}},
+		{"beyond loopback", 2, []string{"serve", small, "--http-addr", "0.0.0.0:0", "--data", data}, []string{"loopback"}},
 	} {
 		code, _, errs := lite(t, "", tc.args...)
 		if code != tc.code {

@@ -87,7 +87,6 @@ func run(ctx context.Context, args []string, s streams) int {
 	}
 	config.Taste.Model = embedderModel
 	config.Limit()
-	c.Run.demo = len(args) == 0
 	err = command.Run(&app{
 		ctx:     ctx,
 		streams: s,

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -109,7 +108,10 @@ func (r *replay) store(ctx context.Context, chunk []inbox.Arrival) error {
 	}
 	_, deliveries, err := r.inbox.Add(ctx, chunk)
 	if err != nil {
-		return fmt.Errorf("inbox: %w", err)
+		// Nothing can be made durable: waiting for open windows would be
+		// waiting for the same store.
+		r.fail(err)
+		return err
 	}
 	r.events += len(chunk)
 	if err := r.deliver(ctx, deliveries); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"keyfold/cmd/terminal"
@@ -21,14 +22,14 @@ type runCmd struct {
 	Exit       bool   `name:"exit" help:"Exit when the input is folded, instead of serving HTTP."`
 	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
 
-	demo bool // no arguments at all
+	serveOnly bool // of `serve`
 }
 
-// demoSessions is the sample of a run without arguments: some seconds' work.
+// demoSessions is the sample of a run without input: some seconds' work.
 const demoSessions = 2000
 
 func (c *runCmd) check() error {
-	if c.demo {
+	if c.Events == "" && c.Sample == 0 && !c.serveOnly {
 		c.Sample, c.Exit = demoSessions, true
 	}
 	switch {
@@ -36,8 +37,6 @@ func (c *runCmd) check() error {
 		return &usageError{fmt.Sprintf("--sample %d: it must be between 1 and 1000000 sessions", c.Sample)}
 	case c.Events != "" && c.Sample > 0:
 		return &usageError{"--events and --sample exclude each other: give one of them"}
-	case c.Exit && c.Events == "" && c.Sample == 0:
-		return &usageError{"--exit without input does nothing: add --events FILE or --sample N"}
 	}
 	return nil
 }
@@ -54,6 +53,13 @@ func (c *runCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeInput()) }()
+	var listener net.Listener
+	if !c.Exit {
+		if listener, err = listen(c.Addr); err != nil {
+			return err
+		}
+		defer listener.Close()
+	}
 	n, err := openNode(a)
 	if err != nil {
 		return err
@@ -66,7 +72,7 @@ func (c *runCmd) Run(a *app) (err error) {
 	if err != nil || interrupted || c.Exit {
 		return c.finish(n, events, began, interrupted, err)
 	}
-	posted, err := serve(n, c.Addr)
+	posted, err := serve(n, c.Addr, listener)
 	return c.finish(n, events+posted, began, false, err)
 }
 

@@ -18,21 +18,30 @@ type serveCmd struct {
 
 // Run serves until it is told to stop.
 func (c *serveCmd) Run(a *app) error {
-	run := runCmd{Products: c.Products, Addr: c.Addr}
+	run := runCmd{Products: c.Products, Addr: c.Addr, serveOnly: true}
 	return run.Run(a)
+}
+
+// listen takes the port before anything is folded, so that a run of hours does
+// not end at it.
+func listen(addr string) (net.Listener, error) {
+	if _, err := ingest.NewServer(addr, nil); err != nil {
+		return nil, &usageError{err.Error()}
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w (another address: --http-addr 127.0.0.1:PORT)", err)
+	}
+	return listener, nil
 }
 
 // serve answers POST /v1/events until the program is told to stop or a fault
 // ends it.
-func serve(n *node, addr string) (posted int, err error) {
+func serve(n *node, addr string, listener net.Listener) (posted int, err error) {
 	store := &posts{node: n}
 	server, err := ingest.NewServer(addr, ingest.NewHandler(store, n.log))
 	if err != nil {
 		return 0, err
-	}
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return 0, fmt.Errorf("%w (another address: --http-addr 127.0.0.1:PORT)", err)
 	}
 	fmt.Fprintf(n.err, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
 	served := make(chan error, 1)

@@ -106,17 +106,20 @@ func (s *summary) print(a *app) error {
 	if s.example != nil {
 		w.Line("")
 		s.example.Print(w)
-		s.next(w)
+		if s.Pending == 0 && a.ctx.Err() == nil {
+			s.next(w, a)
+		}
 	}
 	return w.Err
 }
 
 // next says what to try next, with this user's own ids.
-func (s *summary) next(w *terminal.Text) {
+func (s *summary) next(w *terminal.Text, a *app) {
 	program := "keyfold-lite"
 	if strings.Contains(os.Args[0], "go-build") {
 		program = "go run ./cmd/keyfold-lite"
 	}
+	program += a.same()
 	user := s.example.Profile.UserID
 	w.Line("")
 	w.Line("Try next:")
@@ -125,7 +128,22 @@ func (s *summary) next(w *terminal.Text) {
 	w.Line("  %s serve        and from another terminal:", program)
 	w.Line(`  curl -H 'Content-Type: application/json' http://127.0.0.1:7080/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,
 		user, time.Now().UTC().Format(time.RFC3339))
-	w.Line("  %s --events YOUR.ndjson --products PRODUCTS.ndjson --data OTHER-FOLDER", program)
+	w.Line("  %s --events YOUR.ndjson --products PRODUCTS.ndjson   (with --data OTHER-FOLDER to start afresh)", program)
+}
+
+// same is the flags that let another command meet the same profiles.
+func (a *app) same() (flags string) {
+	if a.data != "keyfold-data" {
+		flags += " --data " + a.data
+	}
+	laws, usual := a.config.Taste, engine.DefaultConfig()
+	if laws.History != usual.History {
+		flags += " --history " + string(laws.History)
+	}
+	if laws.Dimensions != usual.Dimensions {
+		flags += fmt.Sprintf(" --dimensions %d", laws.Dimensions)
+	}
+	return flags
 }
 
 // reasons lists counts by reason, most frequent first.

@@ -78,6 +78,9 @@ func (w *worker) ready() error {
 	if err := w.faults.err(); err != nil {
 		return err
 	}
+	if err := w.pipeline.Taste.Down(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	return w.consumer.Ready()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +126,9 @@ func TestStoreKilledInMidWindow(t *testing.T) {
 		}
 		return nil
 	})
+	if code, body := d.get("/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("ready without a store: %d %s", code, body)
+	}
 	startStore(t, server.addr, data)
 	s.publish(t, bodies[2*third:]...)
 	s.settled(t, s.expect(t, bodies))

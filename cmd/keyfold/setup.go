@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"keyfold/engine"
 	"keyfold/source/rabbit"
 )
 
@@ -23,6 +24,9 @@ func (c *setupCmd) broker(a *app) error {
 		QueueType:   rabbit.QueueType(a.servers.QueueType),
 		RetryDelays: rabbit.RetryDelays(a.config.Retry.Delay, a.config.Retry.Attempts),
 	})
+	if err != nil && engine.KindOf(err) == engine.Transient {
+		err = fmt.Errorf("RabbitMQ does not answer: is it running, is RABBITMQ_DSN right? (%w)", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -14,7 +15,11 @@ func openStore(a *app) (*mongodb.Store, error) {
 	c := mongodb.DefaultConfig()
 	c.URI, c.Database = a.servers.MongoDB, a.servers.Database
 	c.Dimensions, c.History, c.Model = a.config.Taste.Dimensions, a.config.Taste.History, a.config.Taste.Model
-	return mongodb.Open(a.ctx, c)
+	store, err := mongodb.Open(a.ctx, c)
+	if err != nil && engine.KindOf(err) == engine.Transient {
+		err = fmt.Errorf("MongoDB does not answer: is it running, is MONGODB_URI right? (%w)", err)
+	}
+	return store, err
 }
 
 // awaitStore connects to MongoDB and checks that it is set up, for as long as it

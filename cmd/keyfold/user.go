@@ -77,8 +77,15 @@ func (c *forgetCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	before, err := store.Load(a.ctx, []int32{c.ID})
+	if err != nil {
+		return err
+	}
 	if err := store.Forget(a.ctx, c.ID, engine.Now()); err != nil {
 		return err
+	}
+	if before[0] == nil {
+		fmt.Fprintf(a.out, "user %d had no profile; ", c.ID)
 	}
 	fmt.Fprintf(a.out, "user %d is erased; events of this user are dropped from now on\n", c.ID)
 	return nil

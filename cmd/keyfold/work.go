@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
@@ -154,12 +155,17 @@ func (w *worker) consume() error {
 	return w.unlessStopped(err)
 }
 
+// farewell is what closing takes beyond the time for settling.
+const farewell = 3 * time.Second
+
 // shutDown closes the windows, waits for their writes, acknowledges, and closes
 // the connections, all within the shutdown timeout. What is not settled by then
 // goes back to the broker.
 func (w *worker) shutDown() error {
 	w.faults.stop()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.config.Timeout)
+	// What follows the deadline (a moment of grace, the store's farewell) has to
+	// fit into the timeout too.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), max(w.config.Timeout/2, w.config.Timeout-farewell))
 	defer cancel()
 	w.log.Info("stopping: closing windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
 	err := errors.Join(

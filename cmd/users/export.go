@@ -12,14 +12,26 @@ import (
 	"keyfold/engine"
 )
 
-// ExportFile writes profiles into a file that is complete or not there.
+// ExportFile writes profiles into a file that is complete or not there, readable
+// by its owner only. What is no regular file (a pipe, a device) is written to as
+// it is; a link's target is what is replaced.
 func ExportFile(path string, profiles iter.Seq2[*engine.Profile, error]) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(Export(f, profiles), f.Close())
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
 	part, err := os.CreateTemp(filepath.Dir(path), ".export-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(part.Name()) // gone already where it was renamed
-	if err := errors.Join(Export(part, profiles), part.Chmod(0o644), part.Sync(), part.Close()); err != nil {
+	if err := errors.Join(Export(part, profiles), part.Sync(), part.Close()); err != nil {
 		return err
 	}
 	return os.Rename(part.Name(), path)

@@ -114,6 +114,7 @@ func (f *flush) load() error {
 	if err != nil {
 		return err
 	}
+	f.answered()
 	f.stats.Reads.Add(int64(len(users)))
 	for i, next := 0, 0; i < len(f.works); i++ {
 		if w := &f.works[i]; !w.loaded {
@@ -129,6 +130,7 @@ func (f *flush) load() error {
 func (f *flush) storeFailed(err error) error {
 	f.stats.Failures.Add(1)
 	if engine.KindOf(err) != engine.Configuration {
+		f.down.Store(&err)
 		return err
 	}
 	f.ports.Fault(err)
@@ -179,6 +181,7 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 		// the ids tell.
 		f.stats.Failures.Add(1)
 		f.stats.Unknowns.Add(1)
+		f.down.Store(&err)
 		w.unknown = true
 		w.reload()
 		return err
@@ -186,6 +189,7 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 }
 
 func (f *flush) written(w *work, began engine.Millis) {
+	f.answered()
 	f.cache.put(w.next)
 	f.stats.Writes.Add(1)
 	f.logWritten(w, began)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"keyfold/engine"
 )
@@ -27,6 +28,7 @@ type Engine struct {
 	cache   *cache
 	stats   Stats
 	screens sync.Pool // of *engine.Screen
+	down    atomic.Pointer[error]
 }
 
 // New returns an engine over these ports.
@@ -50,6 +52,21 @@ func New(config Config, ports Ports) (*Engine, error) {
 
 // Stats returns the engine's counters.
 func (e *Engine) Stats() *Stats { return &e.stats }
+
+// Down returns the store's last error, nil since it has answered again.
+func (e *Engine) Down() error {
+	if err := e.down.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// answered notes that the store works.
+func (e *Engine) answered() {
+	if e.down.Load() != nil && e.down.Swap(nil) != nil {
+		e.ports.Log.Info("store answers again")
+	}
+}
 
 // Apply folds the batches, whose users differ, and settles every delivery
 // exactly once before it returns. While the store is away it waits and tries

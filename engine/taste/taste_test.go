@@ -226,9 +226,15 @@ func TestStoreAwayHoldsAndComesBack(t *testing.T) {
 		if len(l.verdicts) != 0 {
 			t.Fatalf("settled while the store is away: %v", l.verdicts)
 		}
+		if f.Down() == nil {
+			t.Error("nobody says that the store is away")
+		}
 		down.Store(false)
 		<-done
 		l.want(t, engine.Folded)
+		if err := f.Down(); err != nil {
+			t.Errorf("the store is back, and still: %v", err)
+		}
 
 		down.Store(true)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -76,6 +76,6 @@ func (c Config) match(p *engine.Profile) error {
 		return nil
 	}
 	return engine.ConfigurationError(reasonSettings, fmt.Errorf(
-		"the profile of user %d was made with other settings: %w: set %s, or run `user rebuild`",
+		"the profile of user %d was made with other settings: %w: set %s, or use another MONGODB_DATABASE and replay the events",
 		p.UserID, errors.Join(differ...), strings.Join(cures, " ")))
 }

@@ -96,7 +96,7 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // closeTimeout bounds the farewell to servers that may be gone.
-const closeTimeout = 5 * time.Second
+const closeTimeout = time.Second
 
 // Close closes the connections. Operations under way fail.
 func (s *Store) Close() error {

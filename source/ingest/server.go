@@ -25,11 +25,11 @@ const (
 func NewServer(addr string, handler http.Handler) (*http.Server, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:8080: %w", addr, err)
+		return nil, fmt.Errorf("HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", addr, err)
 	}
 	if !isLoopback(host) {
 		return nil, fmt.Errorf("HTTP_ADDR is %q: only loopback addresses are served, since requests are neither authenticated nor encrypted; "+
-			"set 127.0.0.1:8080, and put a reverse proxy with both in front to reach it from elsewhere", addr)
+			"set 127.0.0.1:7080, and put a reverse proxy with both in front to reach it from elsewhere", addr)
 	}
 	return &http.Server{
 		Addr:              addr,

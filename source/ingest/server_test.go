@@ -12,7 +12,7 @@ import (
 )
 
 func TestServerIsOnLoopbackOnly(t *testing.T) {
-	for _, addr := range []string{"127.0.0.1:8080", "127.9.9.9:0", "[::1]:8080", "localhost:8080", "LOCALHOST:1"} {
+	for _, addr := range []string{"127.0.0.1:7080", "127.9.9.9:0", "[::1]:8080", "localhost:8080", "LOCALHOST:1"} {
 		s, err := NewServer(addr, http.NotFoundHandler())
 		if err != nil {
 			t.Errorf("%s: %v", addr, err)
@@ -23,7 +23,7 @@ func TestServerIsOnLoopbackOnly(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{":8080", "0.0.0.0:8080", "[::]:80", "10.0.0.1:80", "example.com:80", "localhost.evil.com:80", "127.0.0.1", ""} {
-		if _, err := NewServer(addr, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), "127.0.0.1:8080") {
+		if _, err := NewServer(addr, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), "127.0.0.1:7080") {
 			t.Errorf("%q: the error must show a good address: %v", addr, err)
 		}
 	}

@@ -27,16 +27,17 @@ type Config struct {
 	Repeats float64
 }
 
-// DefaultConfig returns a week of a small shop, ending now.
+// DefaultConfig returns a week of a small shop, up to this morning.
 func DefaultConfig(sessions int) Config {
 	return Config{
 		Sessions: sessions,
 		Users:    max(1, sessions/4),
 		Skew:     1.3,
 		Seed:     1,
-		End:      time.Now(),
-		Span:     7 * 24 * time.Hour,
-		Repeats:  0.01,
+		// The same all day, so that a second run brings the same events.
+		End:     time.Now().UTC().Truncate(24 * time.Hour),
+		Span:    7 * 24 * time.Hour,
+		Repeats: 0.01,
 	}
 }
 
