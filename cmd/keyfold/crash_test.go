@@ -94,6 +94,7 @@ func TestBrokerRestartInMidWindow(t *testing.T) {
 		}
 		return nil
 	})
+	broker.Flush(t)
 	broker.Kill()
 	broker.Restart(t)
 	d.ready()

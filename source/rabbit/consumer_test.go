@@ -164,6 +164,7 @@ func TestBrokerKilled(t *testing.T) {
 	r := s.run(s.config(), in.deliver)
 	eventually(t, "all delivered", func() bool { return in.len() == n })
 	held := in.take()
+	s.broker.Flush(t)
 	s.broker.Kill()
 	eventually(t, "the loss noticed", func() bool { return r.Ready() != nil })
 	held[0].Settler.Settle(folded)

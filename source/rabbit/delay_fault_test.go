@@ -96,6 +96,7 @@ func TestBrokerKilledWhileRetriesWait(t *testing.T) {
 	if distinct.Load() > 0 {
 		t.Error("none was waiting")
 	}
+	w.broker.Flush(t)
 	w.broker.Kill()
 	w.broker.Restart(t)
 	eventually(t, "every copy back", func() bool { return distinct.Load() == n })

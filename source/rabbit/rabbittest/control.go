@@ -34,6 +34,14 @@ func (b *Broker) Control(t testing.TB, args ...string) string {
 	return string(output)
 }
 
+// Flush has the broker write its definitions to disk. It keeps them in memory
+// for a moment after it has answered, so that a queue declared just before a
+// kill can be gone: the broker's affair, and no test's here.
+func (b *Broker) Flush(t testing.TB) {
+	t.Helper()
+	b.Control(t, "eval", "mnesia:sync_log().")
+}
+
 // request calls the management API. answer may be nil.
 func (b *Broker) request(ctx context.Context, method, path string, body, answer any) error {
 	var text io.Reader

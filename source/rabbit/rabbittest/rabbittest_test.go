@@ -33,6 +33,7 @@ func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
 	if n := b.CloseConnections(t, vhost, ""); n != 1 {
 		t.Errorf("%d connections were closed, want 1", n)
 	}
+	b.Flush(t)
 	b.Kill()
 	if b.running() {
 		t.Error("the broker runs after Kill")
