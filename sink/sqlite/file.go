@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
+
+	lib "modernc.org/sqlite/lib"
 
 	"keyfold/engine"
 )
@@ -33,6 +36,22 @@ func Open(path string, s Settings) (*File, error) {
 	if err := s.Validate(); err != nil {
 		return nil, engine.ConfigurationError(reasonSettings, err)
 	}
+	return patiently(func() (*File, error) { return open(path, s) })
+}
+
+// patiently opens again while another process is in the way. A connection waits
+// for others by itself, but not where a file enters or leaves its write-ahead
+// log: SQLite answers "busy" at once there, as waiting could be for ever.
+func patiently[T any](open func() (T, error)) (T, error) {
+	for deadline := time.Now().Add(busyMillis * time.Millisecond); ; time.Sleep(10 * time.Millisecond) {
+		opened, err := open()
+		if err == nil || codeOf(err) != lib.SQLITE_BUSY || time.Now().After(deadline) {
+			return opened, err
+		}
+	}
+}
+
+func open(path string, s Settings) (*File, error) {
 	c, err := connect(path, modeCreate)
 	if err != nil {
 		return nil, err

@@ -35,14 +35,16 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
 			"%s does not exist: check the data folder; the daemon creates the file when it first starts: %w", path, err))
 	}
-	r, err := openPool(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.check(); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
+	return patiently(func() (*Reader, error) {
+		r, err := openPool(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.check(); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		return r, nil
+	})
 }
 
 // check reads the schema's version and the settings of a file that may be
