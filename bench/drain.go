@@ -77,7 +77,7 @@ func (c *drainCmd) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &draining{servers: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, prefetch: config.Shard.MaxHeld}
+	d := &draining{servers: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, prefetch: config.Prefetch()}
 	bodies := c.bodies()
 	d.events = len(bodies)
 	fmt.Fprintf(os.Stdout, "%d events of at most %d users, prefetch %d, medians of %d\n", d.events, c.Users, d.prefetch, c.Runs)
