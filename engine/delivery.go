@@ -18,12 +18,15 @@ const (
 	Dead
 	// Retry: its own work failed for now; Verdict.Err says how.
 	Retry
+	// Park: what its own work needs is away (Verdict.Err says what). It waits
+	// as long as a retry may, with no attempt used, and comes again.
+	Park
 	// Hold: nothing was done with it and no attempt was used (a configuration
 	// fault, or the worker is stopping). It stays unsettled at its source.
 	Hold
 )
 
-var outcomeNames = [...]string{"", "folded", "duplicate", "product_missing", "user_erased", "dead", "retry", "hold"}
+var outcomeNames = [...]string{"", "folded", "duplicate", "product_missing", "user_erased", "dead", "retry", "park", "hold"}
 
 // String returns the outcome's name in metrics and reports.
 func (o Outcome) String() string {
@@ -37,7 +40,7 @@ func (o Outcome) String() string {
 type Verdict struct {
 	Outcome Outcome
 	Reason  string // stable, snake_case; set for Dead
-	Err     error  // set for Dead, Retry and Hold
+	Err     error  // set for Dead, Retry, Park and Hold
 }
 
 // Settler takes the verdict on one delivery back to where it came from. Settle
