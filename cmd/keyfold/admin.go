@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"keyfold/engine"
+	"keyfold/engine/breaker"
 	"keyfold/shard"
 )
 
@@ -78,8 +79,8 @@ func (w *worker) ready() error {
 	if err := w.faults.err(); err != nil {
 		return err
 	}
-	if err := w.pipeline.Taste.Down(); err != nil {
-		return fmt.Errorf("store: %w", err)
+	if s := w.breaker.State(); s.Open {
+		return fmt.Errorf("store: away since %s: %w", s.Since.UTC().Format(time.RFC3339), s.Cause)
 	}
 	return w.consumer.Ready()
 }
@@ -127,5 +128,24 @@ func (w *worker) writeMetrics(to io.Writer) {
 	count("keyfold_malformed_total", c.Malformed.Load())
 	count("keyfold_dead_letters_total", c.DeadLetters.Load())
 	count("keyfold_retries_total", c.Retried.Load())
+	count("keyfold_parked_total", c.Parked.Load())
+	d := &p.retries.Stats
+	gauge("keyfold_retries_unconfirmed", d.Waiting.Load())
+	count("keyfold_retries_delayed_total", d.Replaced.Load())
+	count("keyfold_retries_in_process_total", d.InProcess.Load())
+	count("keyfold_retries_publish_failures_total", d.Failed.Load())
+	writeBreaker(to, "store", p.breaker.State())
 	gauge("keyfold_rabbitmq_publisher_blocked", p.publisher.Stats.Blocked.Load())
+}
+
+// writeBreaker writes what a breaker stands at. Why it is open stands in /readyz.
+func writeBreaker(to io.Writer, name string, s breaker.State) {
+	open, since := uint64(0), 0.0
+	if s.Open {
+		open, since = 1, time.Since(s.Since).Seconds()
+	}
+	metrics.WriteGaugeUint64(to, fmt.Sprintf("keyfold_breaker_open{dependency=%q}", name), open)
+	metrics.WriteGaugeFloat64(to, fmt.Sprintf("keyfold_breaker_open_seconds{dependency=%q}", name), since)
+	metrics.WriteCounterUint64(to, fmt.Sprintf("keyfold_breaker_opened_total{dependency=%q}", name), uint64(s.Opened))
+	metrics.WriteCounterUint64(to, fmt.Sprintf("keyfold_breaker_probes_total{dependency=%q}", name), uint64(s.Probes))
 }

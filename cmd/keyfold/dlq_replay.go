@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/engine/failpoint"
 	"keyfold/source/rabbit"
 )
 
@@ -131,6 +132,9 @@ func (r *replay) flush() error {
 		if failed == nil {
 			failed = fmt.Errorf("not replayed, still among the dead letters, as are those behind: %w", err)
 		}
+	}
+	if err := failpoint.Hit(failpoint.ReplayConfirmed); err != nil {
+		return err
 	}
 	removed := r.scan.Remove(confirmed...)
 	r.done(confirmed)

@@ -9,27 +9,24 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/settings"
+	"keyfold/cmd/shutdown"
 	"keyfold/cmd/terminal"
 )
 
-// Exit codes.
+// Exit codes. A second signal ends the process with 128 + its number.
 const (
 	exitFailure = 1
 	exitUsage   = 2
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal shuts down in order; a second one ends at once.
-	context.AfterFunc(ctx, stop)
+	ctx, release := shutdown.Signals()
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
-	stop()
+	release()
 	os.Exit(code)
 }
 
@@ -88,14 +85,16 @@ func run(ctx context.Context, args []string, s streams) int {
 	}
 	config.Taste.Model = c.Servers.ModelName()
 	config.Limit()
-	return report(s, command.Run(&app{
+	a := &app{
 		ctx:     ctx,
+		clock:   shutdown.NewClock(config.Timeout),
 		streams: s,
 		json:    c.Output == "json",
 		servers: c.Servers,
 		config:  config,
 		log:     newLog(s.err, c.LogFormat, c.LogLevel),
-	}), exitFailure)
+	}
+	return report(s, a.clock.Run(ctx, s.err, func() error { return command.Run(a) }), exitFailure)
 }
 
 func newLog(w io.Writer, format string, level slog.Level) *slog.Logger {
@@ -111,7 +110,7 @@ func report(s streams, err error, code int) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(s.err, "keyfold: %v\n", err)
+	shutdown.Print(s.err, fmt.Sprintf("keyfold: %v\n", err))
 	return code
 }
 
@@ -119,6 +118,7 @@ func report(s streams, err error, code int) int {
 type app struct {
 	streams
 	ctx     context.Context //nolint:containedctx // a program's, from main to its commands
+	clock   *shutdown.Clock // of its end
 	json    bool
 	servers settings.Servers
 	config  settings.Config

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
+	"sync"
 
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
+	"keyfold/engine/breaker"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
 )
@@ -25,6 +26,7 @@ func (c *workCmd) Run(a *app) (err error) {
 			"(lexical: similar spelling is near, synonyms are not)")
 	}
 	w := &worker{app: a, joined: make(chan struct{})}
+	w.closeWindows = sync.OnceValue(w.drain)
 	admin, err := startAdmin(a.servers.Admin, w, a.log)
 	if err != nil {
 		return err
@@ -60,6 +62,9 @@ type worker struct {
 	store *mongodb.Store
 	parts
 	faults faults
+	brake  brake
+	// closeWindows writes what is held: the first call does, every call waits.
+	closeWindows func() error
 	// joined is closed once parts may be read by the admin endpoint, which is
 	// there from the start.
 	joined chan struct{}
@@ -67,6 +72,7 @@ type worker struct {
 
 // parts are the way from the queue to the store.
 type parts struct {
+	breaker   *breaker.Breaker // the store's
 	pipeline  *pipeline.Pipeline
 	publisher *rabbit.Publisher
 	retries   *rabbit.DelayQueues
@@ -85,11 +91,16 @@ func (w *worker) ways() *parts {
 
 // join builds the way from the queue to the store.
 func (w *worker) join() error {
-	ports, err := pipeline.Ports(w.config.Taste, w.store, w.store)
+	var err error
+	if w.breaker, err = breaker.New(w.config.Breaker, w.store.Probe, w.storeChanged); err != nil {
+		return err
+	}
+	ports, err := pipeline.Ports(w.config.Taste,
+		pipeline.GuardProfiles(w.breaker, w.store), pipeline.GuardProducts(w.breaker, w.store))
 	if err != nil {
 		return err
 	}
-	ports.Fault, ports.Log = w.fault, w.log
+	ports.Fault, ports.Log, ports.Await = w.fault, w.log, w.breaker.Wait
 	if w.pipeline, err = pipeline.New(w.config.Shard, w.config.Taste, ports); err != nil {
 		return err
 	}
@@ -145,6 +156,9 @@ func (w *worker) consume() error {
 		case <-ctx.Done():
 		}
 	}()
+	// At once: the broker's answer to the consumer's end may take long, or never
+	// come, and windows need not wait for it. Nothing is handed over any more.
+	defer context.AfterFunc(ctx, func() { _ = w.closeWindows() })()
 	err := w.consumer.Run(ctx, w.pipeline.Deliver)
 	if failure := w.pipeline.Router.Err(); failure != nil {
 		return failure
@@ -153,26 +167,4 @@ func (w *worker) consume() error {
 		return err
 	}
 	return w.unlessStopped(err)
-}
-
-// farewell is what closing takes beyond the time for settling.
-const farewell = 3 * time.Second
-
-// shutDown closes the windows, waits for their writes, acknowledges, and closes
-// the connections, all within the shutdown timeout. What is not settled by then
-// goes back to the broker.
-func (w *worker) shutDown() error {
-	w.faults.stop()
-	// What follows the deadline (a moment of grace, the store's farewell) has to
-	// fit into the timeout too.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), max(w.config.Timeout/2, w.config.Timeout-farewell))
-	defer cancel()
-	w.log.Info("stopping: closing windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
-	err := errors.Join(
-		w.pipeline.Router.Drain(ctx),
-		w.consumer.Close(ctx),
-		w.retries.Close(ctx),
-		w.publisher.Close(ctx))
-	w.log.Info("stopped")
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"keyfold/engine"
+	"keyfold/engine/failpoint"
 	"keyfold/engine/taste"
 	"keyfold/shard"
 )
@@ -64,6 +65,9 @@ func (p *Pipeline) Deliver(ctx context.Context, deliveries []engine.Delivery) er
 			})
 		}
 		if err := p.Router.Submit(ctx, items); err != nil {
+			return err
+		}
+		if err := failpoint.Hit(failpoint.Windowed); err != nil {
 			return err
 		}
 	}

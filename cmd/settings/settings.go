@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/breaker"
 	"keyfold/engine/taste"
 	"keyfold/shard"
 )
@@ -37,6 +38,7 @@ type Engine struct {
 	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory to stay within (M: MiB, G: GiB)." group:"worker"`
 	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker"`
 	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker"`
+	HoldMax    string `name:"hold-max" env:"WORKER_HOLD_MAX" default:"600" help:"How long events are held for a store that is away, before the broker takes them back (seconds)." group:"worker"`
 	Shutdown   string `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" default:"10" help:"Time to flush and settle on SIGTERM (seconds)." group:"worker"`
 }
 
@@ -44,6 +46,7 @@ type Engine struct {
 type Config struct {
 	Taste   taste.Config
 	Shard   shard.Config
+	Breaker breaker.Config // the store's
 	Retry   Retry
 	Timeout time.Duration // of a shutdown
 	Memory  int64         // bytes
@@ -60,6 +63,7 @@ func (s Engine) Config() (Config, error) {
 	c := Config{
 		Taste:   taste.DefaultConfig(),
 		Shard:   shard.DefaultConfig(),
+		Breaker: breaker.DefaultConfig(),
 		Retry:   Retry{Attempts: 5, Delay: 5 * time.Second},
 		Timeout: 10 * time.Second,
 		Memory:  512 << 20,
@@ -68,13 +72,15 @@ func (s Engine) Config() (Config, error) {
 	s.readWindows(&p, &c.Shard)
 	p.integer("WORKER_MAX_RETRIES", s.MaxRetries, &c.Retry.Attempts)
 	p.milliseconds("WORKER_RETRY_DELAY", s.RetryDelay, &c.Retry.Delay)
+	p.seconds("WORKER_HOLD_MAX", s.HoldMax, &c.Breaker.HoldMax)
 	p.seconds("WORKER_SHUTDOWN_TIMEOUT", s.Shutdown, &c.Timeout)
 	p.bytes("WORKER_MEMORY_LIMIT", s.Memory, &c.Memory)
 	if c.Memory < 64<<20 {
 		p.fault("WORKER_MEMORY_LIMIT is %s: it must be at least 64M", s.Memory)
 	}
 	c.divideMemory()
-	return c, errors.Join(p.err(), c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(), c.fits())
+	return c, errors.Join(p.err(), c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(),
+		c.Breaker.Validate(), c.fits())
 }
 
 func (s Engine) readLaws(p *reader, c *engine.Config) {

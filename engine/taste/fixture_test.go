@@ -25,6 +25,7 @@ type fixture struct {
 	ports  portFuncs
 	faults []error
 	config taste.Config
+	await  func(context.Context) error
 }
 
 // portFuncs are the seams: each is called where it is set.
@@ -57,6 +58,7 @@ func (f *fixture) engine(t tb) *taste.Engine {
 		Profiles: f,
 		Products: resolver[int32]{&f.ports, "product"},
 		Phrases:  resolver[string]{&f.ports, "phrase"},
+		Await:    f.await,
 		Fault:    func(err error) { f.faults = append(f.faults, err) },
 	})
 	if err != nil {

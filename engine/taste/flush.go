@@ -25,6 +25,10 @@ type flush struct {
 func (f *flush) run() {
 	conflicts, pause := 0, f.config.Pause
 	for {
+		if err := f.ports.Await(f.ctx); err != nil {
+			f.finishAll(engine.Verdict{Outcome: engine.Hold, Err: fmt.Errorf("the store is away: %w", err)})
+			return
+		}
 		down := f.round()
 		if len(f.works) == 0 {
 			return
@@ -41,10 +45,6 @@ func (f *flush) run() {
 		f.logStore(down, pause)
 		f.sleep(pause/2 + jitter(pause))
 		pause = min(2*pause, f.config.MaxPause)
-		if f.ctx.Err() != nil {
-			f.finishAll(engine.Verdict{Outcome: engine.Hold, Err: fmt.Errorf("stopped while the store was away: %w", down)})
-			return
-		}
 	}
 }
 
@@ -114,7 +114,6 @@ func (f *flush) load() error {
 	if err != nil {
 		return err
 	}
-	f.answered()
 	f.stats.Reads.Add(int64(len(users)))
 	for i, next := 0, 0; i < len(f.works); i++ {
 		if w := &f.works[i]; !w.loaded {
@@ -130,7 +129,6 @@ func (f *flush) load() error {
 func (f *flush) storeFailed(err error) error {
 	f.stats.Failures.Add(1)
 	if engine.KindOf(err) != engine.Configuration {
-		f.down.Store(&err)
 		return err
 	}
 	f.ports.Fault(err)
@@ -181,7 +179,6 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 		// the ids tell.
 		f.stats.Failures.Add(1)
 		f.stats.Unknowns.Add(1)
-		f.down.Store(&err)
 		w.unknown = true
 		w.reload()
 		return err
@@ -189,7 +186,6 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 }
 
 func (f *flush) written(w *work, began engine.Millis) {
-	f.answered()
 	f.cache.put(w.next)
 	f.stats.Writes.Add(1)
 	f.logWritten(w, began)

@@ -112,6 +112,9 @@ func (f *flush) unresolved(err error) engine.Verdict {
 		// The worker is stopping: that costs no attempt.
 		return engine.Verdict{Outcome: engine.Hold, Err: err}
 	}
+	if errors.Is(err, engine.ErrAway) {
+		return engine.Verdict{Outcome: engine.Park, Err: err}
+	}
 	switch engine.KindOf(err) {
 	case engine.Permanent:
 		return engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err}

@@ -29,6 +29,8 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 		text = "event dead-lettered"
 	case engine.Retry:
 		text = "event will be tried again"
+	case engine.Park:
+		level, text = slog.LevelInfo, "event parked: what it needs is away; no attempt is used"
 	default:
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"keyfold/engine"
 )
@@ -14,6 +13,10 @@ type Ports struct {
 	Profiles engine.Profiles
 	Products engine.Vectors[int32]
 	Phrases  engine.Vectors[string]
+	// Await returns nil when the store may be asked, and an error when the wait
+	// is over without it: what waits is held then. nil: the store may always be
+	// asked.
+	Await func(context.Context) error
 	// Fault hears of configuration faults (another history, model or dimension
 	// in the store): the worker must stop consuming. It may be called often.
 	Fault func(error)
@@ -28,7 +31,6 @@ type Engine struct {
 	cache   *cache
 	stats   Stats
 	screens sync.Pool // of *engine.Screen
-	down    atomic.Pointer[error]
 }
 
 // New returns an engine over these ports.
@@ -38,6 +40,9 @@ func New(config Config, ports Ports) (*Engine, error) {
 	}
 	if ports.Fault == nil {
 		ports.Fault = func(error) {}
+	}
+	if ports.Await == nil {
+		ports.Await = context.Context.Err
 	}
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)
@@ -52,21 +57,6 @@ func New(config Config, ports Ports) (*Engine, error) {
 
 // Stats returns the engine's counters.
 func (e *Engine) Stats() *Stats { return &e.stats }
-
-// Down returns the store's last error, nil since it has answered again.
-func (e *Engine) Down() error {
-	if err := e.down.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// answered notes that the store works.
-func (e *Engine) answered() {
-	if e.down.Load() != nil && e.down.Swap(nil) != nil {
-		e.ports.Log.Info("store answers again")
-	}
-}
 
 // Apply folds the batches, whose users differ, and settles every delivery
 // exactly once before it returns. While the store is away it waits and tries

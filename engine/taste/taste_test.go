@@ -226,15 +226,9 @@ func TestStoreAwayHoldsAndComesBack(t *testing.T) {
 		if len(l.verdicts) != 0 {
 			t.Fatalf("settled while the store is away: %v", l.verdicts)
 		}
-		if f.Down() == nil {
-			t.Error("nobody says that the store is away")
-		}
 		down.Store(false)
 		<-done
 		l.want(t, engine.Folded)
-		if err := f.Down(); err != nil {
-			t.Errorf("the store is back, and still: %v", err)
-		}
 
 		down.Store(true)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -243,6 +237,50 @@ func TestStoreAwayHoldsAndComesBack(t *testing.T) {
 		f.Apply(ctx, []engine.Batch{batch(held)})
 		held.want(t, engine.Hold)
 	})
+}
+
+// While the store is known to be away nothing is asked of it, and when the wait
+// is over without it the events are held.
+func TestAwaitStandsBeforeTheStore(t *testing.T) {
+	f := newFixture(t)
+	errHeld := errors.New("held for too long")
+	var awaited error
+	f.await = func(context.Context) error { return awaited }
+	e := f.engine(t)
+	awaited = errHeld
+	held := view(1, "a", 1, 1)
+	e.Apply(t.Context(), []engine.Batch{batch(held)})
+	if v := held.want(t, engine.Hold); !errors.Is(v.Err, errHeld) {
+		t.Errorf("held for %v", v.Err)
+	}
+	if f.ports.loads+f.ports.swaps+f.ports.lookups != 0 {
+		t.Error("the store was asked")
+	}
+	awaited = nil
+	folded := view(1, "a", 1, 1)
+	e.Apply(t.Context(), []engine.Batch{batch(folded)})
+	folded.want(t, engine.Folded)
+}
+
+// A phrase whose embedder is away parks its event; product events of the same
+// batch go on.
+func TestPhraseAwayParksItsEvent(t *testing.T) {
+	f := newFixture(t)
+	f.ports.vector = func(key string) (engine.Resolved, bool) {
+		if key == "phrase socks" {
+			return engine.Resolved{Err: fmt.Errorf("breaker open: %w", engine.ErrAway)}, true
+		}
+		return engine.Resolved{}, false
+	}
+	parked, folded := search(1, "a", "socks", 1), view(1, "b", 1, 2)
+	f.apply(batch(parked, folded))
+	if v := parked.want(t, engine.Park); !errors.Is(v.Err, engine.ErrAway) {
+		t.Errorf("parked for %v", v.Err)
+	}
+	folded.want(t, engine.Folded)
+	if n := f.profile(t, 1).EventCount; n != 1 {
+		t.Errorf("%d events folded", n)
+	}
 }
 
 // The catalogue is a store too: while it is away its events are held, whoever's

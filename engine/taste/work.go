@@ -1,6 +1,9 @@
 package taste
 
-import "keyfold/engine"
+import (
+	"keyfold/engine"
+	"keyfold/engine/failpoint"
+)
 
 // work is one user's batch on its way through a flush.
 type work struct {
@@ -44,6 +47,7 @@ func (f *flush) finishTwins(w *work, v engine.Verdict) {
 
 // settle hands a verdict to the delivery's source, counts it and logs it once.
 func (f *flush) settle(d *engine.Delivery, v engine.Verdict) {
+	failpoint.Reach(failpoint.BeforeSettle)
 	f.stats.Outcomes[v.Outcome].Add(1)
 	f.logVerdict(d, v)
 	d.Settler.Settle(v)

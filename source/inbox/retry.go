@@ -91,6 +91,13 @@ func (in *Inbox) again(e *entry) bool {
 	return true
 }
 
+// park plans the next attempt without counting one: what e needs is away.
+func (in *Inbox) park(e *entry) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.plan(e, MaxRetryDelay)
+}
+
 // plan makes e due after delay. The caller holds mu.
 func (in *Inbox) plan(e *entry, delay time.Duration) {
 	if in.retry.stopped {

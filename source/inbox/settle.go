@@ -35,6 +35,10 @@ func (e *entry) Settle(v engine.Verdict) {
 		}
 		v = in.exhausted(e, v)
 	}
+	if v.Outcome == engine.Park {
+		in.park(e)
+		return
+	}
 	state, final := stateOf(v.Outcome)
 	if !final {
 		in.mu.Lock()

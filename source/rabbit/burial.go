@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/failpoint"
 )
 
 // Letter is an event that was given up.
@@ -103,6 +104,9 @@ func (b *burial) bury(ctx context.Context, group []grave) (failed error) {
 	defer cancel()
 	var again int
 	for i, err := range c.ports.DeadLetters.Bury(ctx, letters) {
+		if err == nil {
+			err = failpoint.Hit(failpoint.LetterConfirmed)
+		}
 		if err != nil {
 			failed = err
 			again++

@@ -84,11 +84,17 @@ func retryDelay(first time.Duration, retries int) time.Duration {
 	return min(d, MaxRetryDelay)
 }
 
+// longestDelay is that of the last retry: what is parked waits for it each time.
+func longestDelay(first time.Duration, retries int) time.Duration {
+	return retryDelay(first, max(retries-1, 0))
+}
+
 // RetryDelays returns the different delays of so many retries, the shortest
-// first: 5 s and 5 retries give 5, 10, 20, 40 and 60 s.
+// first: 5 s and 5 retries give 5, 10, 20, 40 and 60 s. There is at least one, for
+// events that are parked.
 func RetryDelays(first time.Duration, retries int) []time.Duration {
 	var delays []time.Duration
-	for n := range retries {
+	for n := range max(retries, 1) {
 		d := retryDelay(first, n)
 		if n > 0 && d == delays[len(delays)-1] {
 			break

@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/failpoint"
 )
 
 // Reasons of a refused message.
@@ -54,6 +55,9 @@ func (l *link) publish(ctx context.Context, messages []Message, errs []error) {
 		}
 	}
 	l.socket.uncork()
+	if err := failpoint.Hit(failpoint.Unconfirmed); err != nil {
+		l.socket.abort()
+	}
 	for b.landed < len(b.flights) {
 		b.land(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/failpoint"
 )
 
 // Deliver hands events on. It may block: the consumer then reads nothing more,
@@ -74,6 +75,11 @@ func (c *Consumer) Pause() { c.gate.set(true) }
 // again.
 func (c *Consumer) Resume() { c.gate.set(false) }
 
+// GiveBack has the broker take back all that is not acknowledged, by closing the
+// channels; while paused, nothing comes in their place until Resume. Verdicts
+// that come later are dropped: the broker delivers those events again.
+func (c *Consumer) GiveBack() { c.gate.empty() }
+
 // Ready returns nil while the consumer consumes, and otherwise why it does not.
 func (c *Consumer) Ready() error {
 	c.mu.Lock()
@@ -118,6 +124,7 @@ const closeGrace = time.Second
 // when ctx ends goes back to the broker, and Close says how much. It takes at
 // most a second longer than ctx.
 func (c *Consumer) Close(ctx context.Context) error {
+	failpoint.Reach(failpoint.Drained)
 	var err error
 	s := c.last
 	c.last = nil

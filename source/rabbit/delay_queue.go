@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"keyfold/engine/failpoint"
 )
 
 const (
@@ -120,6 +122,9 @@ func (q *delayQueue) publish(group []parked) error {
 	again, missing := group[:0], 0
 	for i, err := range q.owner.publisher.Publish(ctx, messages) {
 		p := group[i]
+		if err == nil {
+			err = failpoint.Hit(failpoint.RetryConfirmed)
+		}
 		switch {
 		case err == nil:
 			p.Replaced()

@@ -4,9 +4,10 @@ import "sync"
 
 // gate is open or shut, and tells when that changes.
 type gate struct {
-	mu      sync.Mutex
-	shut    bool
-	changed chan struct{}
+	mu       sync.Mutex
+	shut     bool
+	giveBack bool // what is held goes back, shut or not
+	changed  chan struct{}
 }
 
 func newGate() *gate { return &gate{changed: make(chan struct{})} }
@@ -18,8 +19,30 @@ func (g *gate) set(shut bool) {
 		return
 	}
 	g.shut = shut
+	g.tell()
+}
+
+// tell wakes those who look at the gate. The caller holds mu.
+func (g *gate) tell() {
 	close(g.changed)
 	g.changed = make(chan struct{})
+}
+
+// empty asks whoever passes next to give back what it holds.
+func (g *gate) empty() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.giveBack = true
+	g.tell()
+}
+
+// emptied reports whether that was asked for, once.
+func (g *gate) emptied() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	asked := g.giveBack
+	g.giveBack = false
+	return asked
 }
 
 // state returns whether the gate is shut, and a channel that is closed when that

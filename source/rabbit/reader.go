@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/failpoint"
 )
 
 // maxChunk is how many events are handed over at once.
@@ -51,6 +52,9 @@ func (s *session) consume(ctx context.Context, deliver Deliver) error {
 func (s *session) passGate(ctx context.Context) error {
 	for {
 		shut, changed := s.consumer.gate.state()
+		if s.consumer.gate.emptied() && s.unacked() > 0 {
+			return errGiveBack
+		}
 		var look <-chan time.Time
 		if !shut {
 			// Both are looked at again and again: verdicts come in meanwhile.
@@ -131,6 +135,9 @@ func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Delive
 		}
 		if len(chunk) == 0 {
 			continue
+		}
+		if err := failpoint.Hit(failpoint.Delivered); err != nil {
+			return err
 		}
 		if err := s.handOver(ctx, chunk, deliver); err != nil {
 			return deliverError{err}

@@ -6,12 +6,22 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/failpoint"
 )
 
 // ReasonRetriesExhausted is the reason of an event that failed in every attempt.
 const ReasonRetriesExhausted = "retries_exhausted"
+
+// ReasonParkedTooLong is the reason of an event whose work lacked what it needs
+// for longer than [MaxParked].
+const ReasonParkedTooLong = "parked_too_long"
+
+// MaxParked is how long an event waits for what it needs, from when it was first
+// seen.
+const MaxParked = 24 * time.Hour
 
 // maxFailures is how many failures of one event are told.
 const maxFailures = 10
@@ -60,6 +70,9 @@ func (t *ticket) Settle(v engine.Verdict) {
 	case engine.Retry:
 		t.fail(v.Err)
 		t.retry(v.Err)
+	case engine.Park:
+		t.fail(v.Err)
+		t.park(v.Err)
 	default:
 		t.session.hold()
 	}
@@ -68,6 +81,9 @@ func (t *ticket) Settle(v engine.Verdict) {
 // ack has the message acknowledged, unless its session has ended: the broker
 // took it back then, and delivers it again under another tag.
 func (t *ticket) ack() {
+	if err := failpoint.Hit(failpoint.BeforeAck); err != nil {
+		t.session.end(err)
+	}
 	if !t.lane.acks.settle(t.tag) {
 		t.session.consumer.Stats.Stale.Add(1)
 	}
@@ -101,8 +117,29 @@ func (t *ticket) retry(cause error) {
 	}
 	delay := retryDelay(c.config.RetryDelay, t.attempts)
 	t.attempts++
-	t.firstSeen = cmp.Or(t.firstSeen, t.arrived)
 	c.Stats.Retried.Add(1)
+	t.comeAgain(delay)
+}
+
+// park has the event wait as long as a retry may, with no attempt used: what it
+// needs is away. After a day it is buried, with all that is known of why.
+func (t *ticket) park(cause error) {
+	c := t.session.consumer
+	since := cmp.Or(t.firstSeen, t.arrived)
+	if engine.Now()-since >= engine.Millis(MaxParked.Milliseconds()) {
+		c.Stats.Exhausted.Add(1)
+		t.log(slog.LevelError, "event dead-lettered: parked for too long", cause)
+		c.burial.add(t, ReasonParkedTooLong)
+		return
+	}
+	c.Stats.Parked.Add(1)
+	t.comeAgain(longestDelay(c.config.RetryDelay, c.config.MaxRetries))
+}
+
+// comeAgain has the event delivered again after a delay.
+func (t *ticket) comeAgain(delay time.Duration) {
+	c := t.session.consumer
+	t.firstSeen = cmp.Or(t.firstSeen, t.arrived)
 	// The ticket is not ours any more once it is parked. Its waiting is not
 	// waited for at shutdown, unless the parking says so.
 	s := t.session

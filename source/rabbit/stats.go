@@ -15,6 +15,7 @@ type ConsumerStats struct {
 	Stale       atomic.Int64 // settlements dropped: their session had ended
 	Held        atomic.Int64 // verdicts Hold
 	Retried     atomic.Int64 // verdicts Retry that led to another attempt
+	Parked      atomic.Int64 // verdicts Park: no attempt was used
 	Exhausted   atomic.Int64 // verdicts Retry that led to a dead letter
 	Redelivered atomic.Int64 // messages the broker had delivered before
 	DeadLetters atomic.Int64 // copies confirmed in the dead-letter queue

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 )
@@ -25,13 +23,11 @@ var client = &http.Client{
 // It takes about a second.
 func (b *Broker) Control(t testing.TB, args ...string) string {
 	t.Helper()
-	command := exec.Command(b.install.control, append([]string{"--quiet", "--node", b.node}, args...)...)
-	command.Env, command.Dir = b.environment(), b.dir
-	output, err := command.CombinedOutput()
+	output, err := b.Tell(args...)
 	if err != nil {
-		t.Fatalf("rabbitmqctl %s: %v\n%s", strings.Join(args, " "), err, output)
+		t.Fatal(err)
 	}
-	return string(output)
+	return output
 }
 
 // Flush has the broker write its definitions to disk. It keeps them in memory

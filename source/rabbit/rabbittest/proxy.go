@@ -24,14 +24,11 @@ type Proxy struct {
 // NewProxy starts a relay to an address and ends it with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := Relay(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, listener: listener, conns: map[net.Conn]struct{}{}, thaw: make(chan struct{})}
-	close(p.thaw)
-	p.working.Go(p.accept)
-	t.Cleanup(p.close)
+	t.Cleanup(p.Close)
 	return p
 }
 
@@ -84,7 +81,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-func (p *Proxy) close() {
+// Close ends the relay with all its connections.
+func (p *Proxy) Close() {
 	p.listener.Close()
 	p.mu.Lock()
 	p.closed = true

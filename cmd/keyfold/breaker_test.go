@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/rabbittest"
+	"keyfold/source/sample"
+)
+
+// opened waits until the store's breaker is open, and checks what the worker
+// says of it.
+func (d *daemon) opened() {
+	d.t.Helper()
+	eventually(d.t, "the store's breaker opens", func() error {
+		if n := d.metric(`keyfold_breaker_open{dependency="store"}`); n != 1 {
+			return fmt.Errorf("open is %d\n%s", n, d.log)
+		}
+		return nil
+	})
+	code, body := d.get("/readyz")
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, "store: away since 20") {
+		d.t.Errorf("readiness says %d %s", code, body)
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A store that refuses every call opens the breaker: events stay in the queue,
+// no attempt is used, and all is folded when it is back.
+func TestStoreBreakerOpensAndCloses(t *testing.T) {
+	broker := rabbittest.Shared(t)
+	store := mongotest.Start(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	d := s.work(t, quick, "--prefetch=50", "--retry-delay=20ms", "--max-retries=1").ready()
+	bodies := sample.Events(sample.DefaultConfig(40))
+	must(t, store.RefuseConnections(0), store.Disconnect())
+	s.publish(t, bodies[:20]...)
+	d.opened()
+	s.publish(t, bodies[20:]...)
+	time.Sleep(300 * time.Millisecond)
+	if n := s.depth(t, rabbit.DefaultNames().Queue); n != len(bodies)-20 {
+		t.Errorf("%d messages wait at the broker, want all %d that came later", n, len(bodies)-20)
+	}
+	must(t, store.AcceptConnections())
+	s.settled(t, s.expect(t, bodies))
+	d.ready()
+	if dead, retries := d.metric("keyfold_dead_letters_total"), d.metric("keyfold_retries_total"); dead != 0 || retries != 0 {
+		t.Errorf("%d dead letters, %d retries, by the store's absence", dead, retries)
+	}
+	if n := d.metric(`keyfold_breaker_opened_total{dependency="store"}`); n != 1 {
+		t.Errorf("opened %d times", n)
+	}
+	d.stop()
+	s.emptied(t)
+}
+
+// A store that takes writes and never gets a majority answers pings: only a
+// real write tells.
+func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
+	broker := rabbittest.Shared(t)
+	store := mongotest.Start(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	d := s.work(t, quick).ready()
+	bodies := sample.Events(sample.DefaultConfig(20))
+	must(t, store.StallReplication())
+	s.publish(t, bodies...)
+	d.opened()
+	before := d.metric(`keyfold_breaker_probes_total{dependency="store"}`)
+	eventually(t, "it is probed in vain", func() error {
+		if n := d.metric(`keyfold_breaker_probes_total{dependency="store"}`); n <= before {
+			return fmt.Errorf("%d probes", n)
+		}
+		return nil
+	})
+	if n := d.metric(`keyfold_breaker_open{dependency="store"}`); n != 1 {
+		t.Error("a store without a majority was taken for a working one")
+	}
+	must(t, store.Replicate())
+	s.settled(t, s.expect(t, bodies))
+	d.ready() // a worker that stops while the breaker is open waits for nothing
+	d.stop()
+	s.emptied(t)
+}
+
+// Events held for longer than WORKER_HOLD_MAX go back to the broker, and come
+// again when the store does.
+func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
+	broker := rabbittest.Shared(t)
+	data := filepath.Join(t.TempDir(), "journal")
+	server := startStore(t, "127.0.0.1:0", data)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.uri, products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	d := s.work(t, quick, "--hold-max=2").ready()
+	bodies := sample.Events(sample.DefaultConfig(60))
+	half := len(bodies) / 2
+	server.kill()
+	s.publish(t, bodies[:half]...)
+	d.opened()
+	eventually(t, "the broker has them again", func() error {
+		if n := s.depth(t, rabbit.DefaultNames().Queue); n != half {
+			return fmt.Errorf("%d messages are ready, want %d", n, half)
+		}
+		return nil
+	})
+	if n := d.metric("keyfold_held_events"); n != 0 {
+		t.Errorf("%d events are held still", n)
+	}
+	s.publish(t, bodies[half:]...)
+	startStore(t, server.addr, data)
+	s.settled(t, s.expect(t, bodies))
+	d.ready()
+	if n := d.metric("keyfold_dead_letters_total"); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+	d.stop()
+	s.emptied(t)
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/rabbit/rabbittest"
+	"keyfold/source/sample"
+)
+
+// program is a `work` in a process of its own.
+type program struct {
+	*daemon
+	command *exec.Cmd
+	ended   chan error
+}
+
+// program starts a worker as a process; the test's end kills it.
+func (s *stack) program(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := s.command(t, args...)
+	p.command.Stderr = p.log
+	p.start()
+	p.ready()
+	return p
+}
+
+func (s *stack) command(t *testing.T, args ...string) *program {
+	p := &program{daemon: &daemon{t: t, log: &lockedBuffer{}}, ended: make(chan error, 1)}
+	p.command = exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
+	p.command.Env = append(os.Environ(), asProgram+"=1")
+	return p
+}
+
+func (p *program) start() {
+	p.t.Helper()
+	if err := p.command.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() { p.ended <- p.command.Wait() }()
+	p.t.Cleanup(func() { _ = p.command.Process.Kill() }) // it has ended, as a rule
+}
+
+func (p *program) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.command.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// exit returns the exit code. within is a bound on a hang, not a measurement.
+func (p *program) exit(within time.Duration) int {
+	p.t.Helper()
+	select {
+	case err := <-p.ended:
+		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+			return failed.ExitCode()
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return 0
+	case <-time.After(within):
+		_ = p.command.Process.Kill()
+		p.t.Fatalf("it has not ended after %v:\n%s", within, p.log)
+		return 0
+	}
+}
+
+// holds waits until the worker holds n events.
+func (d *daemon) holds(n int64) {
+	d.t.Helper()
+	eventually(d.t, "events are held", func() error {
+		if held := d.metric("keyfold_held_events"); held != n {
+			return fmt.Errorf("%d events are held, want %d\n%s", held, n, d.log)
+		}
+		return nil
+	})
+}
+
+// impaired is a stack whose store and network can be taken away.
+type impaired struct {
+	*stack
+	direct string // the broker, past the network
+	store  *mongotest.Server
+	proxy  *rabbittest.Proxy
+}
+
+func newImpaired(t *testing.T) *impaired {
+	t.Helper()
+	broker := rabbittest.Shared(t)
+	vhost, store, proxy := broker.VHost(t), mongotest.Start(t), rabbittest.NewProxy(t, broker.Address())
+	s := &stack{dsn: broker.DSN(vhost), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	through := *s
+	through.dsn = rabbittest.DSN(proxy.Address(), vhost)
+	return &impaired{&through, s.dsn, store, proxy}
+}
+
+// repaired is the stack with everything there again.
+func (i *impaired) repaired(t *testing.T) *stack {
+	t.Helper()
+	must(t, i.store.AcceptConnections(), i.store.Resume())
+	i.proxy.Thaw()
+	s := *i.stack
+	s.dsn = i.direct
+	return &s
+}
+
+const (
+	// limit is WORKER_SHUTDOWN_TIMEOUT in these tests, slack what a busy machine
+	// may add: far less than any of the time limits below it would take.
+	limit = 3 * time.Second
+	slack = 15 * time.Second
+	// still keeps windows open until something closes them.
+	still = "--batch-window=600"
+	never = "--batch-max-delay=900"
+)
+
+// SIGTERM with open windows, whatever else is missing: the process has ended
+// when its time is up, nothing is lost, and what was written is not folded again.
+func TestShutdownEndsInTime(t *testing.T) {
+	refuse := func(t *testing.T, i *impaired) { must(t, i.store.RefuseConnections(0), i.store.Disconnect()) }
+	hang := func(t *testing.T, i *impaired) { must(t, i.store.Pause(0)) }
+	freeze := func(_ *testing.T, i *impaired) { i.proxy.Freeze() }
+	for _, tc := range []struct {
+		name   string
+		impair []func(*testing.T, *impaired)
+		codes  []int
+	}{
+		{"all is well", nil, []int{0}},
+		{"store refuses", []func(*testing.T, *impaired){refuse}, []int{1}},
+		{"store hangs", []func(*testing.T, *impaired){hang}, []int{1}},
+		{"broker frozen", []func(*testing.T, *impaired){freeze}, []int{0, 1}},
+		{"store refuses and broker frozen", []func(*testing.T, *impaired){refuse, freeze}, []int{1}},
+		{"store hangs and broker frozen", []func(*testing.T, *impaired){hang, freeze}, []int{1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			i := newImpaired(t)
+			p := i.program(t, still, never, fmt.Sprintf("--shutdown-timeout=%v", limit))
+			bodies := sample.Events(sample.DefaultConfig(20))
+			direct := *i.stack
+			direct.dsn = i.direct
+			direct.publish(t, bodies...)
+			p.holds(int64(len(bodies)))
+			for _, take := range tc.impair {
+				take(t, i)
+			}
+			p.signal(syscall.SIGTERM)
+			code := p.exit(limit + slack)
+			t.Logf("exit code %d", code)
+			if !contains(tc.codes, code) {
+				t.Errorf("exit code %d, want one of %v:\n%s", code, tc.codes, p.log)
+			}
+			s := i.repaired(t)
+			d := s.work(t, quick).ready()
+			s.settled(t, s.expect(t, bodies))
+			d.stop()
+			s.emptied(t)
+		})
+	}
+}
+
+// A store that hangs: past the deadline the goroutines that wait for it are
+// shown, and the exit code says that not all went well.
+func TestShutdownShowsWhatHangs(t *testing.T) {
+	i := newImpaired(t)
+	p := i.program(t, still, never, fmt.Sprintf("--shutdown-timeout=%v", limit))
+	bodies := sample.Events(sample.DefaultConfig(5))
+	i.publish(t, bodies...)
+	p.holds(int64(len(bodies)))
+	must(t, i.store.Pause(0))
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(limit + slack); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	for _, want := range []string{"not written in time", "goroutine(s) [", "keyfold/sink/mongodb.", "keyfold/engine/taste.(*flush).round", "WORKER_SHUTDOWN_TIMEOUT"} {
+		if !strings.Contains(p.log.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, p.log)
+		}
+	}
+	i.repaired(t)
+}
+
+// A second signal ends the process at once, whatever it waits for, with the exit
+// code of a process that the signal ended; nothing is lost by it.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			i := newImpaired(t)
+			p := i.program(t, still, never, "--shutdown-timeout=600")
+			bodies := sample.Events(sample.DefaultConfig(5))
+			i.publish(t, bodies...)
+			p.holds(int64(len(bodies)))
+			must(t, i.store.Pause(0))
+			p.signal(signal)
+			eventually(t, "it is stopping", func() error {
+				if !strings.Contains(p.log.String(), "stopping: closing windows") {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			p.signal(signal)
+			if code := p.exit(time.Minute); code != 128+int(signal) {
+				t.Errorf("exit code %d, want %d", code, 128+int(signal))
+			}
+			s := i.repaired(t)
+			s.work(t, quick).ready()
+			s.settled(t, s.expect(t, bodies))
+		})
+	}
+}
+
+// A log that nobody reads holds up whoever writes to it, and not the end of the
+// process.
+func TestShutdownWithALogNobodyReads(t *testing.T) {
+	s := newStack(t)
+	p := s.command(t, quick, "--log-level=debug", fmt.Sprintf("--shutdown-timeout=%v", limit))
+	log, err := p.command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	lines := bufio.NewReader(log)
+	for !strings.Contains(p.log.String(), `"consuming"`) {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err, p.log)
+		}
+		_, _ = io.WriteString(p.log, line)
+	}
+	bodies := sample.Events(sample.DefaultConfig(400)) // some 100 users, 64 KiB of lines and more
+	s.publish(t, bodies...)
+	store := s.open(t)
+	eventually(t, "profiles are written", func() error {
+		if n := len(profiles(t, store)); n < 20 {
+			return fmt.Errorf("%d profiles", n)
+		}
+		return nil
+	})
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(limit + slack); code != 1 && code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func contains(all []int, n int) bool {
+	for _, x := range all {
+		if x == n {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"keyfold/engine"
+	"keyfold/source/catalog"
+)
+
+// Gate hears how every call of a store ends: nil is any answer of a working
+// store. Each Begin has its End.
+type Gate interface {
+	Begin()
+	End(err error)
+}
+
+// GuardProfiles tells a gate of every call of a store of profiles.
+func GuardProfiles(gate Gate, store engine.Profiles) engine.Profiles {
+	return guardedProfiles{gate, store}
+}
+
+type guardedProfiles struct {
+	gate  Gate
+	store engine.Profiles
+}
+
+func (g guardedProfiles) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+	g.gate.Begin()
+	profiles, err := g.store.Load(ctx, users)
+	g.gate.End(blame(ctx, err))
+	return profiles, err
+}
+
+func (g guardedProfiles) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+	g.gate.Begin()
+	answers := g.store.Swap(ctx, profiles)
+	g.gate.End(blame(ctx, answers...))
+	return answers
+}
+
+// GuardProducts tells a gate of every read of a store of products.
+func GuardProducts(gate Gate, store catalog.Store) catalog.Store {
+	return guardedProducts{gate, store}
+}
+
+type guardedProducts struct {
+	gate  Gate
+	store catalog.Store
+}
+
+func (g guardedProducts) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+	g.gate.Begin()
+	products, err := g.store.Products(ctx, ids)
+	g.gate.End(blame(ctx, err))
+	return products, err
+}
+
+// blame returns the first error the store is to blame for: an answer that names
+// a fault of a document, a version or a setting comes from a store that works,
+// and who stops asks no longer.
+func blame(ctx context.Context, errs ...error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, engine.ErrConflict) && engine.KindOf(err) == engine.Transient {
+			return err
+		}
+	}
+	return nil
+}

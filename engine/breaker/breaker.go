@@ -1,0 +1,184 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// State is what a breaker stands at.
+type State struct {
+	Open bool
+	// Expired: it has been open for longer than callers wait.
+	Expired bool
+	Since   time.Time // of the last opening or closing; zero before the first
+	Cause   error     // why it is open: the last failure of a call or a probe
+	Opened  int64     // times, since the start
+	Probes  int64     // since the start
+}
+
+// Errors that [Breaker.Wait] returns besides the context's.
+var (
+	// ErrExpired: the store has been away for longer than events are held.
+	ErrExpired = errors.New("held for too long")
+	// ErrClosed: the worker is stopping and does not wait for the store.
+	ErrClosed = errors.New("stopping")
+)
+
+// Breaker guards one store. It is safe for concurrent use. Close ends it.
+type Breaker struct {
+	config  Config
+	probe   func(context.Context) error
+	changed func(State)
+
+	life context.Context // ends with Close
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	telling sync.Mutex // one call of changed at a time
+
+	mu       sync.Mutex
+	state    State
+	closed   bool          // by Close
+	failures int           // in a row
+	calls    int           // under way
+	silence  *time.Timer   // runs while calls are under way
+	moved    chan struct{} // closed and replaced whenever a waiter may go on
+}
+
+// New returns a closed breaker. probe is one real write, acknowledged as those
+// of the callers are. changed is told the state after every change, one at a
+// time, the newest last; it must not call the breaker's Close. It may be nil.
+func New(config Config, probe func(context.Context) error, changed func(State)) (*Breaker, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if changed == nil {
+		changed = func(State) {}
+	}
+	life, stop := context.WithCancel(context.Background())
+	return &Breaker{config: config, probe: probe, changed: changed, life: life, stop: stop, moved: make(chan struct{})}, nil
+}
+
+// State returns what the breaker stands at.
+func (b *Breaker) State() State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state
+}
+
+// Wait returns nil as soon as the breaker is closed. Errors: ErrExpired,
+// ErrClosed, the context's; the first two carry why the breaker is open.
+func (b *Breaker) Wait(ctx context.Context) error {
+	for {
+		b.mu.Lock()
+		state, closed, moved := b.state, b.closed, b.moved
+		b.mu.Unlock()
+		switch {
+		case !state.Open:
+			return nil
+		case closed:
+			return fmt.Errorf("%w: %w", ErrClosed, state.Cause)
+		case state.Expired:
+			return fmt.Errorf("%w: %w", ErrExpired, state.Cause)
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Begin notes that a call is made. Each needs its End.
+func (b *Breaker) Begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls++
+	if b.calls == 1 {
+		b.listen()
+	}
+}
+
+// End notes how a call ended: nil is a success, which includes every answer of a
+// working store, an error a failure of the store.
+func (b *Breaker) End(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls--
+	if b.calls == 0 {
+		b.silence.Stop()
+	}
+	if err == nil {
+		b.failures = 0
+		if b.calls > 0 {
+			b.listen()
+		}
+		return
+	}
+	b.failures++
+	if b.state.Open {
+		b.state.Cause = err
+	} else if b.failures >= b.config.Failures {
+		b.open(err)
+	}
+}
+
+// listen starts the time of silence anew. The caller holds mu.
+func (b *Breaker) listen() {
+	if b.silence != nil {
+		b.silence.Stop()
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(b.config.Silence, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		// A timer that was stopped too late says nothing.
+		if b.silence == timer && b.calls > 0 && !b.state.Open {
+			b.open(fmt.Errorf("no answer for %v", b.config.Silence))
+		}
+	})
+	b.silence = timer
+}
+
+// open opens the breaker and starts the probing. The caller holds mu.
+func (b *Breaker) open(cause error) {
+	if b.closed {
+		return
+	}
+	b.state.Open, b.state.Expired = true, false
+	b.state.Since, b.state.Cause = time.Now(), cause
+	b.state.Opened++
+	b.work.Go(b.recover)
+}
+
+// move lets waiters look again. The caller holds mu.
+func (b *Breaker) move() {
+	close(b.moved)
+	b.moved = make(chan struct{})
+}
+
+// tell passes the state on: what it is now, so that a change that comes
+// meanwhile is not overwritten by an older one.
+func (b *Breaker) tell() {
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	b.changed(b.State())
+}
+
+// Close ends the probing and every wait.
+func (b *Breaker) Close() {
+	b.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		b.move()
+	}
+	if b.silence != nil {
+		b.silence.Stop()
+	}
+	b.mu.Unlock()
+	b.stop()
+	b.work.Wait()
+}

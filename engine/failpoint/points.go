@@ -1,0 +1,39 @@
+package failpoint
+
+import "slices"
+
+// The points, in the order in which an event meets them.
+const (
+	Delivered = "delivered" // received, not handed over; an error ends the session
+	Windowed  = "windowed"  // in its window; an error ends the worker
+
+	BeforeLoad   = "before_load"   // profiles are about to be read
+	AfterLoad    = "after_load"    // they were read; an error discards them
+	Phrase       = "phrase"        // a search phrase was embedded; an error fails its events
+	BeforeSwap   = "before_swap"   // profiles are about to be written; an error stands for the store's
+	AfterSwap    = "after_swap"    // they were written; an error makes the answer unknown
+	BeforeSettle = "before_settle" // a verdict is about to be handed back; no errors
+
+	BeforeAck       = "before_ack"       // settled, not acknowledged; an error ends the session
+	Unconfirmed     = "unconfirmed"      // copies were written, none is confirmed; an error cuts the connection
+	RetryConfirmed  = "retry_confirmed"  // a retry's copy is confirmed, its original not acknowledged
+	LetterConfirmed = "letter_confirmed" // the same of a dead letter
+	ReplayConfirmed = "replay_confirmed" // a replayed event is confirmed, its letter not removed
+
+	Closing = "closing" // a worker was told to stop and has not closed its windows; no errors
+	Drained = "drained" // its windows are written, and not all acknowledged; no errors
+)
+
+// Names lists every point.
+var Names = []string{
+	Delivered, Windowed,
+	BeforeLoad, AfterLoad, Phrase, BeforeSwap, AfterSwap, BeforeSettle,
+	BeforeAck, Unconfirmed, RetryConfirmed, LetterConfirmed, ReplayConfirmed,
+	Closing, Drained,
+}
+
+// TakesErrors reports whether an error can be returned at a point; at the others
+// there is nobody to take it.
+func TakesErrors(name string) bool {
+	return !slices.Contains([]string{BeforeSettle, Closing, Drained}, name)
+}

@@ -1,0 +1,106 @@
+package rabbit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit/rabbittest"
+)
+
+func parkOf(err error) engine.Verdict { return engine.Verdict{Outcome: engine.Park, Err: err} }
+
+// A parked event waits in the longest delay queue, with no attempt used.
+func TestParkUsesNoAttempt(t *testing.T) {
+	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
+	w.publish(w.messages(1)...)
+	d := w.retries(w.dsn, quiet)
+	r := w.runWith(d, w.config(), func(_ context.Context, deliveries []engine.Delivery) error {
+		for _, each := range deliveries {
+			each.Settler.Settle(parkOf(engine.ErrAway))
+		}
+		return nil
+	})
+	eventually(t, "the original acknowledged", func() bool { return r.Stats.Acked.Load() == 1 })
+	if err := r.end(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	longest := w.names.RetryQueue(longestDelay(w.first, w.config().MaxRetries))
+	back, ok, err := w.channel().Get(longest, true)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if back.Headers[HeaderAttempts] != int64(0) || back.Headers[HeaderFirstSeen].(int64) == 0 {
+		t.Errorf("headers %v", back.Headers)
+	}
+	if r.Stats.Parked.Load() != 1 || r.Stats.Retried.Load() != 0 {
+		t.Errorf("%d parked, %d retried", r.Stats.Parked.Load(), r.Stats.Retried.Load())
+	}
+}
+
+// However often it was parked, an event has all its attempts left; and after a
+// day it is given up, with the reason.
+func TestParkedTooLong(t *testing.T) {
+	w := newWaiting(t, rabbittest.Shared(t), 50*time.Millisecond)
+	m := w.messages(2)
+	m[1].Headers = amqp.Table{HeaderFirstSeen: int64(engine.Now()) - MaxParked.Milliseconds() - 1}
+	w.publish(m...)
+	d := w.retries(w.dsn, quiet)
+	parks := 0
+	r := w.runWith(d, w.config(), func(_ context.Context, deliveries []engine.Delivery) error {
+		for _, each := range deliveries {
+			if parks++; parks <= 20 {
+				each.Settler.Settle(parkOf(engine.ErrAway))
+			} else {
+				each.Settler.Settle(folded)
+			}
+		}
+		return nil
+	})
+	eventually(t, "both settled", func() bool { return w.depth(w.names.DeadLetters) == 1 && r.Stats.Acked.Load() == 21 })
+	if err := r.end(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	for id, letter := range w.letters(1) {
+		if letter.Headers[headerReason] != ReasonParkedTooLong {
+			t.Errorf("%s: %v", id, letter.Headers)
+		}
+	}
+	if n := r.Stats.Retried.Load(); n != 0 {
+		t.Errorf("%d attempts used", n)
+	}
+}
+
+// What is held goes back while consuming is paused, and comes again afterwards.
+func TestGiveBack(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(8)...)
+	var in inbox
+	r := s.run(s.config(), in.deliver)
+	eventually(t, "delivered", func() bool { return in.len() == 8 })
+	first := in.take()
+	r.Pause()
+	r.GiveBack()
+	eventually(t, "the broker has them again", func() bool { return s.depth(s.names.Queue) == 8 })
+	for _, d := range first {
+		d.Settler.Settle(folded) // of a session that has ended
+	}
+	time.Sleep(200 * time.Millisecond)
+	if in.len() != 0 || s.depth(s.names.Queue) != 8 || r.Stats.Acked.Load() != 0 {
+		t.Fatalf("%d delivered in the pause, %d wait, %d acknowledged", in.len(), s.depth(s.names.Queue), r.Stats.Acked.Load())
+	}
+	r.Resume()
+	eventually(t, "delivered again", func() bool { return in.len() == 8 })
+	for _, d := range in.take() {
+		d.Settler.Settle(folded)
+	}
+	if err := r.end(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	if n := s.depth(s.names.Queue); n != 0 {
+		t.Errorf("%d left", n)
+	}
+}
