@@ -78,7 +78,7 @@ func (b *Breaker) Wait(ctx context.Context) error {
 		b.mu.Unlock()
 		switch {
 		case !state.Open:
-			return nil
+			return ctx.Err() // whoever is told to stop asks nothing any more
 		case closed:
 			return fmt.Errorf("%w: %w", ErrClosed, state.Cause)
 		case state.Expired:

@@ -1,0 +1,185 @@
+package taste
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"keyfold/engine"
+)
+
+// Past is one event of a user's history.
+type Past struct {
+	Event engine.Event
+	// Afloat: a copy may still be on its way to a worker, so that its id must
+	// be in the profile.
+	Afloat bool
+}
+
+// Rebuilt is a profile made anew.
+type Rebuilt struct {
+	Profile *engine.Profile // nil: no event of the history could be folded
+	Missing int             // events left out: their product is unknown
+	Dead    int             // events left out: their vector can never be used
+}
+
+// Why a profile cannot be made anew.
+var (
+	ErrErased = errors.New("the user was erased")
+	// ErrAfloat: a profile could not hold the ids of all copies on their way.
+	ErrAfloat = errors.New("too many of the user's events are on their way to a worker: try again when they have arrived")
+)
+
+// rebuildChunk is how many events are folded at a time.
+const rebuildChunk = 1000
+
+// Rebuild folds a user's history from nothing into the profile that follows
+// old, which is what the store holds (nil: none). The history comes in folding
+// order, (occurred_at, message_id); each event once.
+//
+// The ids old knows are kept, and those of events still afloat join them: a copy
+// that is delivered later is known. A profile made under other settings is
+// replaced like any other: that is the cure for it. Errors: [ErrErased],
+// [ErrAfloat], those of the history, and of vectors that cannot be had for now.
+func (e *Engine) Rebuild(ctx context.Context, user int32, old *engine.Profile, history iter.Seq2[Past, error]) (Rebuilt, error) {
+	if old.Erased() {
+		return Rebuilt{}, fmt.Errorf("user %d: %w", user, ErrErased)
+	}
+	r := rebuilding{Engine: e, ctx: ctx, vectors: newVectors()}
+	if old != nil {
+		r.applied = old.Applied
+	}
+	chunk := make([]Past, 0, rebuildChunk)
+	for past, err := range history {
+		if err != nil {
+			return Rebuilt{}, err
+		}
+		if chunk = append(chunk, past); len(chunk) < rebuildChunk {
+			continue
+		}
+		if err := r.fold(chunk); err != nil {
+			return Rebuilt{}, err
+		}
+		chunk = chunk[:0]
+	}
+	if err := r.fold(chunk); err != nil {
+		return Rebuilt{}, err
+	}
+	err := r.profile(user, old)
+	return r.result, err
+}
+
+// rebuilding is a history being folded.
+type rebuilding struct {
+	*Engine
+	ctx     context.Context //nolint:containedctx // lives as long as its call
+	vectors *vectors
+	applied engine.Applied // of the old profile
+
+	result Rebuilt
+	state  engine.State
+	count  int64
+	newest engine.Event
+	afloat []engine.Digest
+}
+
+// fold folds the next events.
+func (r *rebuilding) fold(chunk []Past) error {
+	if err := r.resolve(chunk); err != nil {
+		return err
+	}
+	steps := make([]engine.Step, 0, len(chunk))
+	for i := range chunk {
+		e := &chunk[i].Event
+		if e.Before(&r.newest) {
+			return fmt.Errorf("history is out of order: %s at %v comes after %v", e.MessageID, e.OccurredAt.Time(), r.newest.OccurredAt.Time())
+		}
+		answer := r.vectors.of(e)
+		if errors.Is(answer.Err, engine.ErrMissing) {
+			r.result.Missing++
+			continue
+		}
+		if answer.Err != nil { // resolve has seen to it that it is permanent
+			r.result.Dead++
+			continue
+		}
+		if chunk[i].Afloat {
+			r.afloat = append(r.afloat, e.Digest)
+		}
+		steps = append(steps, engine.Step{Vector: answer.Vector, Weight: r.config.Weights.Of(e.Type), At: e.OccurredAt})
+		r.newest = *e
+		r.count++
+	}
+	r.state = r.config.Fold(r.state, steps)
+	// The next chunk asks for its own: a long history must not hold a vector of
+	// every product it ever met.
+	r.vectors = newVectors()
+	return nil
+}
+
+// resolve gets the chunk's vectors; an answer that may change fails it.
+func (r *rebuilding) resolve(chunk []Past) error {
+	var products []int32
+	var phrases []string
+	for i := range chunk {
+		if e := &chunk[i].Event; e.Type == engine.Search {
+			phrases = lacking(r.vectors.phrases, phrases, e.Phrase)
+		} else {
+			products = lacking(r.vectors.products, products, e.ProductID)
+		}
+	}
+	return errors.Join(
+		answered(r.ctx, r.ports.Products, products, r.vectors.products),
+		answered(r.ctx, r.ports.Phrases, phrases, r.vectors.phrases))
+}
+
+func answered[K comparable](ctx context.Context, from engine.Vectors[K], keys []K, into map[K]engine.Resolved) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	for i, r := range from.Resolve(ctx, keys) {
+		if r.Err != nil && !errors.Is(r.Err, engine.ErrMissing) && engine.KindOf(r.Err) != engine.Permanent {
+			return r.Err
+		}
+		into[keys[i]] = r
+	}
+	return nil
+}
+
+// profile makes the result of what was folded.
+func (r *rebuilding) profile(user int32, old *engine.Profile) error {
+	if r.count == 0 {
+		return nil
+	}
+	unknown := r.unknown()
+	if len(unknown) > engine.MaxApplied {
+		return fmt.Errorf("user %d: %w", user, ErrAfloat)
+	}
+	now := engine.Now()
+	p := &engine.Profile{
+		UserID: user, Version: 1, EventCount: r.count,
+		Vector: r.state.Vector, Mass: r.state.Mass, Updated: r.state.Updated,
+		LastType: r.newest.Type, LastID: r.newest.MessageID,
+		History: r.config.History, Model: r.config.Model,
+		CreatedAt: now, WrittenAt: now,
+	}
+	if old != nil {
+		p.Version = old.Version + 1
+		p.CreatedAt = cmp.Or(old.CreatedAt, now)
+	}
+	p.Applied = r.applied.With(unknown, now, r.config.Retention)
+	r.result.Profile = p
+	return nil
+}
+
+// unknown returns the digests of events afloat that the old profile lacks.
+func (r *rebuilding) unknown() []engine.Digest {
+	known := make(map[engine.Digest]bool, len(r.applied.IDs))
+	for i := range r.applied.IDs {
+		known[r.applied.IDs[i].Digest] = true
+	}
+	return slices.DeleteFunc(r.afloat, func(d engine.Digest) bool { return known[d] })
+}

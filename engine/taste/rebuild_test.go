@@ -1,0 +1,144 @@
+package taste_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"pgregory.net/rapid"
+
+	"keyfold/engine"
+	"keyfold/engine/taste"
+)
+
+// history yields letters in folding order.
+func history(afloat bool, letters ...*letter) iter.Seq2[taste.Past, error] {
+	sorted := slices.Clone(letters)
+	slices.SortFunc(sorted, func(a, b *letter) int {
+		if a.event.Before(&b.event) {
+			return -1
+		}
+		return 1
+	})
+	return func(yield func(taste.Past, error) bool) {
+		for _, l := range sorted {
+			if !yield(taste.Past{Event: l.event, Afloat: afloat}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Made anew, a profile is what folding its events one at a time makes of them,
+// in both histories, whatever it was before; and every event that comes again
+// afterwards is known.
+func TestRebuildEqualsTheReference(t *testing.T) {
+	for _, kept := range []engine.History{engine.Mass, engine.UnitMass} {
+		t.Run(string(kept), func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				f := newFixture(rt, func(c *taste.Config) { c.History = kept })
+				letters := make([]*letter, rapid.IntRange(1, 60).Draw(rt, "events"))
+				for i := range letters {
+					at := engine.Millis(rapid.Int64Range(1, 200*24*3600_000).Draw(rt, "at"))
+					letters[i] = view(1, fmt.Sprint("id ", i), int32(rapid.IntRange(1, 9).Draw(rt, "product")), at)
+				}
+				folded := rapid.IntRange(0, len(letters)).Draw(rt, "folded before")
+				if folded > 0 {
+					f.apply(batch(letters[:folded]...))
+				}
+				old := f.profile(rt, 1)
+				r, err := f.Rebuild(context.Background(), 1, old, history(true, letters...))
+				if err != nil {
+					rt.Fatal(err)
+				}
+				sameAsReference(rt, f, r.Profile, letters)
+				if err := f.store.Swap(context.Background(), []*engine.Profile{r.Profile})[0]; err != nil {
+					rt.Fatal(err)
+				}
+				later := f.engine(rt) // another worker, whose cache knows nothing
+				again := make([]*letter, len(letters))
+				for i, l := range letters {
+					again[i] = &letter{event: l.event}
+				}
+				later.Apply(context.Background(), []engine.Batch{batch(again...)})
+				for _, l := range again {
+					l.want(rt, engine.Duplicate)
+				}
+			})
+		})
+	}
+}
+
+func sameAsReference(t tb, f *fixture, p *engine.Profile, letters []*letter) {
+	t.Helper()
+	var state engine.State
+	var last engine.Event
+	for past := range history(false, letters...) {
+		last = past.Event
+		state = f.config.FoldOne(state, engine.Step{
+			Vector: vectorOf(fmt.Sprint("product ", last.ProductID)), Weight: f.config.Weights.Of(last.Type), At: last.OccurredAt,
+		})
+	}
+	if p.EventCount != int64(len(letters)) || p.LastID != last.MessageID || p.LastType != last.Type || p.Updated != last.OccurredAt {
+		t.Fatalf("%d events, last %s at %d; want %d, %s at %d", p.EventCount, p.LastID, p.Updated, len(letters), last.MessageID, last.OccurredAt)
+	}
+	if d := floats.Distance(p.Vector, state.Vector, math.Inf(1)); d > 1e-9 {
+		t.Fatalf("components differ by %g", d)
+	}
+	if d := math.Abs(p.Mass - state.Mass); d > 1e-9 {
+		t.Fatalf("mass differs by %g", d)
+	}
+}
+
+func TestRebuildLeavesOutWhatCannotBeFolded(t *testing.T) {
+	f := newFixture(t)
+	f.ports.vector = func(key string) (engine.Resolved, bool) {
+		switch key {
+		case "product 7":
+			return engine.Resolved{Err: engine.ErrMissing}, true
+		case "product 8":
+			return engine.Resolved{Err: engine.PermanentError("not_finite", errors.New("NaN"))}, true
+		}
+		return engine.Resolved{}, false
+	}
+	good := view(1, "a", 1, 1)
+	r, err := f.Rebuild(t.Context(), 1, nil, history(false, good, view(1, "b", 7, 2), view(1, "c", 8, 3)))
+	if err != nil || r.Missing != 1 || r.Dead != 1 || r.Profile.Version != 1 || len(r.Profile.Applied.IDs) != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	sameAsReference(t, f, r.Profile, []*letter{good})
+	if r, err = f.Rebuild(t.Context(), 1, nil, history(false, view(1, "b", 7, 2))); err != nil || r.Profile != nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+func TestRebuildRefuses(t *testing.T) {
+	f := newFixture(t)
+	if _, err := f.Rebuild(t.Context(), 1, &engine.Profile{UserID: 1, Version: 3, ErasedAt: 5}, history(false)); !errors.Is(err, taste.ErrErased) {
+		t.Errorf("erased: %v", err)
+	}
+	many := make([]*letter, engine.MaxApplied+1)
+	for i := range many {
+		many[i] = view(1, fmt.Sprintf("id %05d", i), 1, 1)
+	}
+	if _, err := f.Rebuild(t.Context(), 1, nil, history(true, many...)); !errors.Is(err, taste.ErrAfloat) {
+		t.Errorf("afloat: %v", err)
+	}
+	down := errors.New("no route to host")
+	f.ports.vector = func(string) (engine.Resolved, bool) { return engine.Resolved{Err: down}, true }
+	if _, err := f.Rebuild(t.Context(), 1, nil, history(false, view(1, "a", 1, 1))); !errors.Is(err, down) {
+		t.Errorf("catalogue away: %v", err)
+	}
+	f.ports.vector = nil
+	backwards := func(yield func(taste.Past, error) bool) {
+		_ = yield(taste.Past{Event: view(1, "a", 1, 5).event}, nil) && yield(taste.Past{Event: view(1, "b", 1, 4).event}, nil)
+	}
+	if _, err := f.Rebuild(t.Context(), 1, nil, backwards); err == nil {
+		t.Error("a history out of order was folded")
+	}
+}
