@@ -101,7 +101,11 @@ func (w *worker) join() error {
 		return err
 	}
 	ports.Fault, ports.Log, ports.Await = w.fault, w.log, w.breaker.Wait
-	if w.pipeline, err = pipeline.New(w.config.Shard, w.config.Taste, ports); err != nil {
+	// The windows feel the pressure of what the broker may send, which is less
+	// than what they could hold: else they would wait for more than can come.
+	windows := w.config.Shard
+	windows.MaxHeld = w.config.Prefetch()
+	if w.pipeline, err = pipeline.New(windows, w.config.Taste, ports); err != nil {
 		return err
 	}
 	identity, names := rabbit.ThisProcess("worker"), rabbit.DefaultNames()
