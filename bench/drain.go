@@ -22,7 +22,7 @@ type drainCmd struct {
 	Events int      `default:"20000" help:"Events in the queue."`
 	Users  int      `default:"2000" help:"Users they are spread over, few of them often."`
 	Runs   int      `default:"3" help:"Runs of each way; the median counts."`
-	Only   []string `help:"Ways to run; default: all."`
+	Only   []string `sep:"none" help:"Ways to run, by name; default: all."`
 
 	Servers  serverFlags     `embed:""`
 	Settings settings.Engine `embed:""`

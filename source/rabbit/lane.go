@@ -13,7 +13,7 @@ import (
 // to the channel's share. The broker deals messages out to channels in turn, so
 // that side by side they overtake each other: [Config.Ordered] has one only.
 const (
-	laneShare = 512
+	laneShare = 224
 	maxLanes  = 16
 )
 
