@@ -36,20 +36,20 @@ type loadCmd struct {
 	Servers serverFlags `embed:""`
 }
 
-// rate returns the pause between two events.
-func (c *loadCmd) pause() (time.Duration, error) {
-	number, unit, _ := strings.Cut(c.Rate, "/")
+// pauseOf returns the pause between two events at a rate.
+func pauseOf(rate string) (time.Duration, error) {
+	number, unit, _ := strings.Cut(rate, "/")
 	n, err := strconv.ParseFloat(number, 64)
 	per, known := map[string]time.Duration{"": time.Second, "s": time.Second, "sec": time.Second, "min": time.Minute, "h": time.Hour}[unit]
 	if err != nil || n <= 0 || !known {
-		return 0, fmt.Errorf("--rate %q: it must be a number per unit, such as 1000/min or 200/s", c.Rate)
+		return 0, fmt.Errorf("--rate %q: it must be a number per unit, such as 1000/min or 200/s", rate)
 	}
 	return time.Duration(float64(per) / n), nil
 }
 
 // Run starts what is needed, publishes, waits until all is folded, and reports.
 func (c *loadCmd) Run(ctx context.Context) (err error) {
-	pause, err := c.pause()
+	pause, err := pauseOf(c.Rate)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *loadCmd) Run(ctx context.Context) (err error) {
 	if err := prepare(ctx, s, program); err != nil {
 		return err
 	}
-	stop, err := c.startWorkers(s, program)
+	stop, err := startWorkers(s, program, c.Workers, c.Env)
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func shopLines() io.Reader {
 	return &b
 }
 
-func (c *loadCmd) startWorkers(s *servers, program string) (stop func() error, err error) {
+func startWorkers(s *servers, program string, n int, env []string) (stop func() error, err error) {
 	var workers []*exec.Cmd
-	for range c.Workers {
+	for range n {
 		w := exec.Command(program, "work")
-		w.Env = s.environment(c.Env...)
+		w.Env = s.environment(env...)
 		w.Stderr = os.Stderr
 		if err := w.Start(); err != nil {
 			return nil, err
@@ -124,6 +124,10 @@ func (c *loadCmd) startWorkers(s *servers, program string) (stop func() error, e
 // loadRun is what was published and what became of it.
 type loadRun struct {
 	servers *servers
+	mark    string // tells the events of one run from another's
+	// beside, where set, is called with each event's number and publishes what is
+	// not measured.
+	beside  func(ctx context.Context, p *rabbit.Publisher, i int) error
 	sent    map[engine.Digest]time.Time
 	depths  []int
 	latency *hdrhistogram.Histogram // milliseconds
@@ -147,7 +151,7 @@ func (r *loadRun) publish(ctx context.Context, pause, duration time.Duration, us
 	for i := range total {
 		at := began.Add(time.Duration(i) * pause)
 		time.Sleep(time.Until(at))
-		body, e, err := relabel(bodies[i%len(bodies)], fmt.Sprintf("bench-%d-%d", os.Getpid(), i),
+		body, e, err := relabel(bodies[i%len(bodies)], fmt.Sprintf("bench-%d-%s%d", os.Getpid(), r.mark, i),
 			time.Now().UTC().Format("2006-01-02T15:04:05.000-07:00"))
 		if err != nil {
 			return err
@@ -155,6 +159,11 @@ func (r *loadRun) publish(ctx context.Context, pause, duration time.Duration, us
 		r.sent[e.Digest] = time.Now()
 		if err := p.Publish(ctx, []rabbit.Message{names.EventMessage(body, &e)})[0]; err != nil {
 			return fmt.Errorf("publish: %w", err)
+		}
+		if r.beside != nil {
+			if err := r.beside(ctx, p, i); err != nil {
+				return err
+			}
 		}
 		if time.Now().After(nextLook) {
 			if err := r.look(ctx); err != nil {

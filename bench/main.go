@@ -15,6 +15,8 @@ type cli struct {
 	Load   loadCmd   `cmd:"" default:"withargs" help:"Publish at a rate to workers and measure event to profile (default)."`
 	Drain  drainCmd  `cmd:"" help:"Drain a preloaded queue: a bare consumer, a plain one, keyfold without and with batching."`
 	Engine engineCmd `cmd:"" help:"Events through windows, fold and store, all in memory, on one core."`
+	Poison poisonCmd `cmd:"" help:"What events that can never be folded cost the others: event to profile with and without."`
+	Outage outageCmd `cmd:"" help:"Take the store away under load: memory, dead letters, and how soon the rate is back."`
 }
 
 func main() {

@@ -10,29 +10,25 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/settings"
+	"keyfold/cmd/shutdown"
 	"keyfold/cmd/terminal"
 )
 
-// Exit codes.
+// Exit codes. A second signal ends the process with 128 + its number.
 const (
 	exitFailure = 1
 	exitUsage   = 2
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// The first signal shuts down in order; a second one ends at once.
-	context.AfterFunc(ctx, stop)
-	if code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}); code != 0 {
-		os.Exit(code) //nolint:gocritic // stop has nothing left to do
-	}
+	ctx, release := shutdown.Signals()
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	release()
+	os.Exit(code)
 }
 
 // streams are what the program reads and writes.

@@ -76,7 +76,8 @@ func importAll(ctx context.Context, a *app, file *sqlite.File, all iter.Seq2[eng
 	if embed {
 		im.Embedder = hash
 	}
-	return im.All(ctx, all)
+	done, err := im.All(ctx, all)
+	return done.Stored, err
 }
 
 // sampleProducts is the sample shop's catalogue as a file would give it.

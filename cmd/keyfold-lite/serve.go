@@ -25,8 +25,12 @@ func (c *serveCmd) Run(a *app) error {
 // listen takes the port before anything is folded, so that a run of hours does
 // not end at it.
 func listen(addr string) (net.Listener, error) {
-	if _, err := ingest.NewServer(addr, nil); err != nil {
+	if err := api(addr).Validate(); err != nil {
 		return nil, &usageError{err.Error()}
+	}
+	if !ingest.OnLoopback(addr) {
+		return nil, &usageError{fmt.Sprintf("HTTP_ADDR is %q: only loopback addresses are served, since requests are neither authenticated nor encrypted; "+
+			"set 127.0.0.1:7080, and put a reverse proxy with both in front to reach it from elsewhere", addr)}
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -35,11 +39,20 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
+// api returns the settings of an API for this machine alone. Its rate is what
+// the windows take: a post waits for room in them.
+func api(addr string) ingest.Config {
+	c := ingest.DefaultConfig()
+	c.Addr, c.Total, c.Sender = addr, ingest.Rate{}, ingest.Rate{}
+	c.Insecure = true // listen has judged the address
+	return c
+}
+
 // serve answers POST /v1/events until the program is told to stop or a fault
 // ends it.
 func serve(n *node, addr string, listener net.Listener) (posted int, err error) {
 	store := &posts{node: n}
-	server, err := ingest.NewServer(addr, ingest.NewHandler(store, n.log))
+	server, err := ingest.NewServer(api(addr), ingest.NewHandler(store, n.log))
 	if err != nil {
 		return 0, err
 	}

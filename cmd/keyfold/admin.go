@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -36,7 +37,7 @@ func startAdmin(addr string, w *worker, log *slog.Logger) (*admin, error) {
 			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(rw, "ok")
+		fmt.Fprintln(rw, strings.Join(append([]string{"ok"}, w.embedding.Away()...), "\n"))
 	})
 	mux.HandleFunc("GET /metrics", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
@@ -135,6 +136,7 @@ func (w *worker) writeMetrics(to io.Writer) {
 	count("keyfold_retries_in_process_total", d.InProcess.Load())
 	count("keyfold_retries_publish_failures_total", d.Failed.Load())
 	writeBreaker(to, "store", p.breaker.State())
+	w.embedding.WriteMetrics(to)
 	gauge("keyfold_rabbitmq_publisher_blocked", p.publisher.Stats.Blocked.Load())
 }
 

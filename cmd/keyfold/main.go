@@ -41,13 +41,16 @@ type cli struct {
 	Output    string           `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
 	LogLevel  slog.Level       `name:"log-level" env:"LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string           `name:"log-format" env:"LOG_FORMAT" enum:"json,text" default:"json" help:"json or text."`
-	Servers   settings.Servers `embed:""`
-	Settings  settings.Engine  `embed:""`
+
+	Servers   settings.Servers   `embed:""`
+	Embedding settings.Embedding `embed:""`
+	Settings  settings.Engine    `embed:""`
 
 	Work     workCmd     `cmd:"" help:"The daemon: consume, fold, write, acknowledge."`
 	Setup    setupCmd    `cmd:"" help:"Create queues, collections and indexes; changes nothing that is there."`
 	Products productsCmd `cmd:"" help:"The product catalogue."`
 	User     userCmd     `cmd:"" help:"Profiles."`
+	Embed    embedCmd    `cmd:"" help:"Make a phrase a vector, to try the set-up: where it came from, its nearest products."`
 	Dlq      dlqCmd      `cmd:"" help:"Dead letters: what was given up, and why."`
 }
 
@@ -55,7 +58,8 @@ const description = `Keeps one vector per user fresh: user events from RabbitMQ,
 
 Examples:
   keyfold setup                      queues, collections, indexes; idempotent
-  EMBEDDER=hash keyfold work         the daemon
+  keyfold work                       the daemon
+  keyfold embed "wireless headphones"
   keyfold products import shop.ndjson --embed
   keyfold user show 17
   keyfold user forget 17
@@ -80,10 +84,11 @@ func run(ctx context.Context, args []string, s streams) int {
 		return report(s, fmt.Errorf("%w (see keyfold --help)", err), exitUsage)
 	}
 	config, engineErr := c.Settings.Config()
-	if err := errors.Join(engineErr, c.Servers.Check()); err != nil {
+	embeddings, embeddingErr := c.Embedding.Config(config.Taste.Dimensions)
+	if err := errors.Join(engineErr, c.Servers.Check(), embeddingErr); err != nil {
 		return report(s, fmt.Errorf("settings:\n%w", err), exitUsage)
 	}
-	config.Taste.Model = c.Servers.ModelName()
+	config.Taste.Model = embeddings.Model
 	config.Limit()
 	a := &app{
 		ctx:     ctx,
@@ -91,6 +96,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		streams: s,
 		json:    c.Output == "json",
 		servers: c.Servers,
+		vectors: embeddings,
 		config:  config,
 		log:     newLog(s.err, c.LogFormat, c.LogLevel),
 	}
@@ -121,6 +127,7 @@ type app struct {
 	clock   *shutdown.Clock // of its end
 	json    bool
 	servers settings.Servers
+	vectors settings.EmbeddingConfig
 	config  settings.Config
 	log     *slog.Logger
 }

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"keyfold/cmd/embedding"
 	"keyfold/cmd/products"
 	"keyfold/cmd/terminal"
 	"keyfold/source/catalog"
-	"keyfold/source/vector"
 )
 
 type productsCmd struct {
@@ -17,7 +18,9 @@ type productsCmd struct {
 // importCmd imports a catalogue.
 type importCmd struct {
 	File  string `arg:"" help:"NDJSON, plain or gzip; - is standard input."`
-	Embed bool   `help:"Embed products that have no vector from their name and category, offline."`
+	Embed bool   `help:"Embed products that have no vector from their name and category."`
+	Rate  rate   `name:"rate" placeholder:"N/s" help:"Embedding requests a second at most."`
+	Again bool   `help:"With --embed: make every vector anew, also where the store has it."`
 }
 
 // Run imports the file.
@@ -34,16 +37,44 @@ func (c *importCmd) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	bar := a.progress("importing "+in.Name, in.Size, in.Read)
 	im := products.Import{Store: store, Dimensions: a.config.Taste.Dimensions, Stored: bar.At}
+	var way *embedding.Embedding
 	if c.Embed {
-		if im.Embedder, err = vector.NewHash(a.config.Taste.Dimensions); err != nil {
+		if way, err = embedding.New(a.vectors, a.config.Taste.Dimensions, float64(c.Rate), a.log); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, way.Close()) }()
+		im.Embedder = way.Embedder
+		if !c.Again {
+			im.Known = store
+		}
 	}
-	n, err := im.All(a.ctx, catalog.ReadProducts(in.Lines))
+	done, err := im.All(a.ctx, catalog.ReadProducts(in.Lines))
 	bar.Done()
 	if err != nil {
-		return fmt.Errorf("%s: %w (%d products were stored)", in.Name, err, n)
+		return fmt.Errorf("%s: %w (%d products were stored; the same command goes on where it stopped)", in.Name, err, done.Stored)
 	}
-	fmt.Fprintf(a.out, "%s products imported\n", terminal.Number(int64(n)))
+	return c.print(a, done, way)
+}
+
+// print says what was done, and what it cost.
+func (c *importCmd) print(a *app, done products.Imported, way *embedding.Embedding) error {
+	var tokens int64
+	if way != nil && way.API != nil {
+		tokens = way.API.Stats().Tokens.Load()
+	}
+	if a.json {
+		return json.NewEncoder(a.out).Encode(struct {
+			products.Imported
+			Tokens int64 `json:"tokens"`
+		}{done, tokens})
+	}
+	fmt.Fprintf(a.out, "%s products imported", terminal.Number(int64(done.Stored)))
+	if done.Known > 0 {
+		fmt.Fprintf(a.out, ", %s of them with the vector the store had (--again makes them anew)", terminal.Number(int64(done.Known)))
+	}
+	if tokens > 0 {
+		fmt.Fprintf(a.out, "; %s tokens", terminal.Number(tokens))
+	}
+	fmt.Fprintln(a.out)
 	return nil
 }

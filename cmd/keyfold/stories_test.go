@@ -225,7 +225,8 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"no embedder", 1, []string{"work", "--embedder="}, []string{"EMBEDDER=hash"}},
+		{"no key", 1, []string{"work", "--embedder=openai"}, []string{"OPENAI_API_KEY", "EMBEDDER=hash"}},
+		{"embedder", 2, []string{"work", "--embedder=", "--redis-url=http://x", "--embedding-cache-ttl=soon"}, []string{"EMBEDDER", "REDIS_URL", "EMBEDDING_CACHE_TTL"}},
 		{"settings", 2, []string{"work", "--batch-window=soon", "--shards=-1", "--admin-addr=x"}, []string{"EMBEDDING_BATCH_WINDOW", "WORKER_SHARDS", "ADMIN_ADDR"}},
 		{"other history", 1, []string{"work", "--history=unit"}, []string{"EMBEDDING_HISTORY"}},
 		{"other dimensions", 1, []string{"work", "--dimensions=32"}, []string{"EMBEDDING_DIMENSIONS"}},

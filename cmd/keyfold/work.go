@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"keyfold/cmd/embedding"
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
 	"keyfold/engine/breaker"
@@ -21,11 +22,11 @@ type workCmd struct{}
 // nothing is taken in before it can be written, and what was taken in is
 // written and acknowledged before anything it needs goes away.
 func (c *workCmd) Run(a *app) (err error) {
-	if a.servers.Embedder == "" {
-		return errors.New("EMBEDDER is not set: set EMBEDDER=hash to embed search phrases offline " +
-			"(lexical: similar spelling is near, synonyms are not)")
-	}
 	w := &worker{app: a, joined: make(chan struct{})}
+	if w.embedding, err = embedding.New(a.vectors, a.config.Taste.Dimensions, 0, a.log); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.embedding.Close()) }()
 	w.closeWindows = sync.OnceValue(w.drain)
 	admin, err := startAdmin(a.servers.Admin, w, a.log)
 	if err != nil {
@@ -59,7 +60,8 @@ func (a *app) unlessStopped(err error) error {
 // worker is a running daemon.
 type worker struct {
 	*app
-	store *mongodb.Store
+	embedding *embedding.Embedding
+	store     *mongodb.Store
 	parts
 	faults faults
 	brake  brake
@@ -100,6 +102,7 @@ func (w *worker) join() error {
 	if err != nil {
 		return err
 	}
+	ports.Phrases = w.embedding.Phrases
 	ports.Fault, ports.Log, ports.Await = w.fault, w.log, w.breaker.Wait
 	// The windows feel the pressure of what the broker may send, which is less
 	// than what they could hold: else they would wait for more than can come.
@@ -137,6 +140,7 @@ func (w *worker) announce() {
 		slog.String("broker", rabbit.Redact(w.servers.RabbitMQ)),
 		slog.String("database", w.servers.Database),
 		slog.String("model", c.Taste.Model),
+		slog.String("embeddings", w.vectors.Where()),
 		slog.String("history", string(c.Taste.History)),
 		slog.Int("shards", c.Shard.Shards),
 		slog.Int("prefetch", c.Prefetch()),

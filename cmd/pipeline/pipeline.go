@@ -20,6 +20,7 @@ type Pipeline struct {
 
 // New starts a pipeline. Its router must be drained in the end.
 func New(windows shard.Config, laws taste.Config, ports taste.Ports) (*Pipeline, error) {
+	ports.Profiles, ports.Phrases = failing(ports.Profiles), failingPhrases(ports.Phrases)
 	apply, err := taste.New(laws, ports)
 	if err != nil {
 		return nil, err

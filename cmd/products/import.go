@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"keyfold/engine"
 	"keyfold/source/catalog"
@@ -24,6 +26,13 @@ type Import struct {
 	// Embedder makes the vectors of products that have none; nil: that is an
 	// error.
 	Embedder vector.Embedder
+	// Known, where it is set, spares the embedder products whose vector is there
+	// already: made by the same model from the same text. So an import that was
+	// stopped goes on where it was, and one of a changed catalogue costs what
+	// has changed.
+	Known interface {
+		Products(ctx context.Context, ids []int32) ([]engine.Product, error)
+	}
 	// Stored hears how many products were stored so far; may be nil.
 	Stored func(int)
 }
@@ -31,44 +40,54 @@ type Import struct {
 // chunk is how many products share a round trip.
 const chunk = 250
 
+// Imported counts products.
+type Imported struct {
+	Stored   int `json:"imported"`
+	Embedded int `json:"embedded"` // of those, vectors made now
+	Known    int `json:"known"`    // and vectors taken from the store
+}
+
 // All stores the products, chunk by chunk, and returns how many: what was stored
 // before a fault stays, and storing it again changes nothing.
-func (im *Import) All(ctx context.Context, products iter.Seq2[engine.Product, error]) (stored int, err error) {
+func (im *Import) All(ctx context.Context, products iter.Seq2[engine.Product, error]) (done Imported, err error) {
 	var waiting []engine.Product
 	flush := func() error {
-		if err := im.store(ctx, waiting); err != nil {
+		if err := im.store(ctx, waiting, &done); err != nil {
 			return err
 		}
-		stored += len(waiting)
+		done.Stored += len(waiting)
 		waiting = waiting[:0]
 		if im.Stored != nil {
-			im.Stored(stored)
+			im.Stored(done.Stored)
 		}
 		return nil
 	}
 	for p, err := range products {
 		if err != nil {
-			return stored, errors.Join(err, flush())
+			return done, errors.Join(err, flush())
 		}
 		if p.Vector == nil && im.Embedder == nil {
-			return stored, errors.Join(fmt.Errorf(
+			return done, errors.Join(fmt.Errorf(
 				"product %d has no embedding: add --embed to make one from its name and category", p.ID), flush())
 		}
 		if waiting = append(waiting, p); len(waiting) == chunk {
 			if err := flush(); err != nil {
-				return stored, err
+				return done, err
 			}
 		}
 	}
-	return stored, flush()
+	return done, flush()
 }
 
 // store embeds what has no vector and writes one chunk.
-func (im *Import) store(ctx context.Context, products []engine.Product) error {
+func (im *Import) store(ctx context.Context, products []engine.Product, done *Imported) error {
 	if len(products) == 0 {
 		return nil
 	}
-	if err := im.embed(ctx, products); err != nil {
+	if err := im.recall(ctx, products, done); err != nil {
+		return err
+	}
+	if err := im.embed(ctx, products, done); err != nil {
 		return err
 	}
 	for i := range products {
@@ -79,7 +98,37 @@ func (im *Import) store(ctx context.Context, products []engine.Product) error {
 	return im.Store.PutProducts(ctx, products, engine.Now())
 }
 
-func (im *Import) embed(ctx context.Context, products []engine.Product) error {
+// recall gives products the vectors the store has for them.
+func (im *Import) recall(ctx context.Context, products []engine.Product, done *Imported) error {
+	if im.Known == nil || im.Embedder == nil {
+		return nil
+	}
+	without := map[int32]*engine.Product{}
+	for i := range products {
+		if products[i].Vector == nil {
+			without[products[i].ID] = &products[i]
+		}
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	known, err := im.Known.Products(ctx, slices.Collect(maps.Keys(without)))
+	if err != nil {
+		return err
+	}
+	for i := range known {
+		k, p := &known[i], without[known[i].ID]
+		if p == nil || k.Model != im.Embedder.Model() || len(k.Vector) != im.Dimensions || catalog.EmbedText(*k) != catalog.EmbedText(*p) {
+			continue
+		}
+		p.Vector, p.Model = k.Vector, k.Model
+		done.Known++
+	}
+	return nil
+}
+
+// embed makes the vectors that are missing.
+func (im *Import) embed(ctx context.Context, products []engine.Product, done *Imported) error {
 	var texts []string
 	var without []int
 	for i := range products {
@@ -98,5 +147,6 @@ func (im *Import) embed(ctx context.Context, products []engine.Product) error {
 	for k, i := range without {
 		products[i].Vector, products[i].Model = vectors[k], im.Embedder.Model()
 	}
+	done.Embedded += len(without)
 	return nil
 }

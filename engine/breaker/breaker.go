@@ -69,25 +69,27 @@ func (b *Breaker) State() State {
 	return b.state
 }
 
-// Wait returns nil as soon as the breaker is closed. Errors: ErrExpired,
-// ErrClosed, the context's; the first two carry why the breaker is open.
-func (b *Breaker) Wait(ctx context.Context) error {
+// Wait returns as soon as the breaker is closed, and whether it was open before.
+// Errors: ErrExpired, ErrClosed, the context's; the first two carry why the
+// breaker is open.
+func (b *Breaker) Wait(ctx context.Context) (waited bool, err error) {
 	for {
 		b.mu.Lock()
 		state, closed, moved := b.state, b.closed, b.moved
 		b.mu.Unlock()
 		switch {
 		case !state.Open:
-			return ctx.Err() // whoever is told to stop asks nothing any more
+			return waited, ctx.Err() // whoever is told to stop asks nothing any more
 		case closed:
-			return fmt.Errorf("%w: %w", ErrClosed, state.Cause)
+			return waited, fmt.Errorf("%w: %w", ErrClosed, state.Cause)
 		case state.Expired:
-			return fmt.Errorf("%w: %w", ErrExpired, state.Cause)
+			return waited, fmt.Errorf("%w: %w", ErrExpired, state.Cause)
 		}
+		waited = true
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return ctx.Err()
+			return waited, ctx.Err()
 		}
 	}
 }

@@ -47,6 +47,11 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	return f
 }
 
+func (f *fixture) wait(ctx context.Context) error {
+	_, err := f.Wait(ctx)
+	return err
+}
+
 // states returns what was told so far.
 func (f *fixture) states() []State {
 	f.mu.Lock()
@@ -167,7 +172,7 @@ func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {
 		f := newFixture(t)
 		f.open(t)
 		done := make(chan error, 1)
-		go func() { done <- f.Wait(t.Context()) }()
+		go func() { done <- f.wait(t.Context()) }()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		if len(done) != 0 {
@@ -185,7 +190,7 @@ func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {
 		if len(f.states()) != 2 || !f.states()[0].Open || f.states()[1].Open {
 			t.Fatalf("told %+v", f.states())
 		}
-		if err := f.Wait(t.Context()); err != nil {
+		if err := f.wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -196,18 +201,18 @@ func TestHoldingEnds(t *testing.T) {
 		f := newFixture(t)
 		f.open(t)
 		done := make(chan error, 1)
-		go func() { done <- f.Wait(t.Context()) }()
+		go func() { done <- f.wait(t.Context()) }()
 		time.Sleep(f.config.HoldMax)
 		if err := <-done; !errors.Is(err, ErrExpired) || !errors.Is(err, errDown) {
 			t.Fatal(err)
 		}
-		if err := f.Wait(t.Context()); !errors.Is(err, ErrExpired) {
+		if err := f.wait(t.Context()); !errors.Is(err, ErrExpired) {
 			t.Fatalf("a later one waits again: %v", err)
 		}
 		f.away.Store(false)
 		time.Sleep(f.config.MaxPause)
 		synctest.Wait()
-		if err := f.Wait(t.Context()); err != nil {
+		if err := f.wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(f.states()) != 3 || !f.states()[1].Expired || f.states()[2].Expired {
@@ -227,12 +232,26 @@ func TestCloseEndsEveryWait(t *testing.T) {
 		f.hangs.Store(true)
 		time.Sleep(3 * time.Second) // a probe hangs
 		done := make(chan error, 1)
-		go func() { done <- f.Wait(context.Background()) }()
+		go func() { done <- f.wait(context.Background()) }()
 		f.Close()
 		if err := <-done; !errors.Is(err, ErrClosed) {
 			t.Fatal(err)
 		}
 		f.Close()
+	})
+}
+
+func TestWaitSaysWhetherItWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		if waited, err := f.Wait(t.Context()); waited || err != nil {
+			t.Fatal(waited, err)
+		}
+		f.open(t)
+		f.away.Store(false)
+		if waited, err := f.Wait(t.Context()); !waited || err != nil {
+			t.Fatal(waited, err)
+		}
 	})
 }
 
@@ -242,7 +261,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		f.open(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := f.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := f.wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 	})

@@ -17,6 +17,9 @@ type Config struct {
 	// Conflicts is how often one batch is folded again because another worker
 	// wrote its user first; after that its events take the transient path.
 	Conflicts int
+	// Failures is how often in a row the store may fail a flush, though it is not
+	// away; after that the events take the transient path.
+	Failures int
 	// Pause and MaxPause bound the wait before a store that failed is tried
 	// again: doubled each time.
 	Pause, MaxPause time.Duration
@@ -28,6 +31,7 @@ func DefaultConfig() Config {
 		Config:     engine.DefaultConfig(),
 		CacheBytes: 128 << 20,
 		Conflicts:  10,
+		Failures:   5,
 		Pause:      100 * time.Millisecond,
 		MaxPause:   5 * time.Second,
 	}
@@ -41,6 +45,9 @@ func (c Config) Validate() error {
 	}
 	if c.Conflicts < 0 {
 		faults = append(faults, fmt.Errorf("%d conflicts: it must not be negative", c.Conflicts))
+	}
+	if c.Failures < 1 {
+		faults = append(faults, fmt.Errorf("%d store failures: it must be at least 1", c.Failures))
 	}
 	if c.Pause <= 0 || c.MaxPause < c.Pause {
 		faults = append(faults, fmt.Errorf("store pause %v up to %v: both must be above 0, in this order", c.Pause, c.MaxPause))

@@ -25,7 +25,7 @@ type fixture struct {
 	ports  portFuncs
 	faults []error
 	config taste.Config
-	await  func(context.Context) error
+	await  func(context.Context) (bool, error)
 }
 
 // portFuncs are the seams: each is called where it is set.

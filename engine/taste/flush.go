@@ -20,12 +20,13 @@ type flush struct {
 
 // run takes all works through load, screen, resolve, fold and swap until each
 // is done. A round repeats for those whose version moved (at most Conflicts
-// times) and for those the store failed (until ctx ends: an absent store is no
-// event's fault).
+// times) and for those the store failed: as long as it is away, since an absent
+// store is no event's fault, and at most Failures times while it is not.
 func (f *flush) run() {
-	conflicts, pause := 0, f.config.Pause
+	conflicts, failures, pause := 0, 0, f.config.Pause
 	for {
-		if err := f.ports.Await(f.ctx); err != nil {
+		waited, err := f.ports.Await(f.ctx)
+		if err != nil {
 			f.finishAll(engine.Verdict{Outcome: engine.Hold, Err: fmt.Errorf("the store is away: %w", err)})
 			return
 		}
@@ -41,6 +42,15 @@ func (f *flush) run() {
 			}
 			f.sleep(jitter(min(2*time.Millisecond<<min(conflicts, 6), f.config.Pause)))
 			continue
+		}
+		if waited {
+			failures = 0
+		}
+		if failures++; failures >= f.config.Failures {
+			// Others get through: it is these works the store cannot take, and
+			// they must not keep the place of those it can.
+			f.finishAll(engine.Verdict{Outcome: engine.Retry, Err: down})
+			return
 		}
 		f.logStore(down, pause)
 		f.sleep(pause/2 + jitter(pause))
@@ -197,7 +207,6 @@ func (f *flush) written(w *work, began engine.Millis) {
 // dead; of several, each is tried alone, so that batch mates are saved.
 func (f *flush) rejected(w *work, err error) {
 	if len(w.events) == 1 {
-		f.finishTwins(w, engine.Verdict{Outcome: engine.Duplicate})
 		f.finish(w, engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err})
 		return
 	}
@@ -213,12 +222,11 @@ func (f *flush) foldSingly() {
 		}
 		for _, d := range w.events {
 			single := flush{Engine: f.Engine, ctx: f.ctx, vectors: f.vectors, works: []work{
-				{user: w.user, events: []engine.Delivery{d}, unknown: w.unknown},
+				{user: w.user, events: []engine.Delivery{d}, twins: w.takeTwins(d.Event.Digest), unknown: w.unknown},
 			}}
 			single.run()
 		}
-		w.events = nil
-		f.finish(w, engine.Verdict{Outcome: engine.Duplicate}) // the twins
+		w.events, w.done = nil, true
 	}
 	f.keepUndone()
 }

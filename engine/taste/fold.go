@@ -32,7 +32,7 @@ func (f *flush) screen(w *work) {
 			f.settle(&d, engine.Verdict{Outcome: engine.Folded})
 		case folded[i]:
 			f.settle(&d, engine.Verdict{Outcome: engine.Duplicate})
-		case inBatch[i]:
+		case inBatch[i] && holds(events, d.Event.Digest):
 			w.twins = append(w.twins, d)
 		case applied.PastHorizon(d.FirstSeen):
 			f.settle(&d, pastHorizon(&d, applied.Floor))
@@ -45,6 +45,17 @@ func (f *flush) screen(w *work) {
 	if len(events) == 0 {
 		f.finish(w, engine.Verdict{Outcome: engine.Duplicate}) // twins of settled ones
 	}
+}
+
+// holds reports whether an event of this digest is among deliveries: one that
+// repeats an event which was settled is judged by itself.
+func holds(deliveries []engine.Delivery, digest engine.Digest) bool {
+	for i := range deliveries {
+		if deliveries[i].Event.Digest == digest {
+			return true
+		}
+	}
+	return false
 }
 
 func pastHorizon(d *engine.Delivery, floor engine.Millis) engine.Verdict {
@@ -85,7 +96,7 @@ func (f *flush) fold(w *work, now engine.Millis) {
 		d := w.events[i]
 		r := f.vectors.of(&d.Event)
 		if r.Err != nil {
-			f.settle(&d, f.unresolved(r.Err))
+			f.settleWithTwins(w, &d, f.unresolved(r.Err))
 			continue
 		}
 		steps = append(steps, engine.Step{

@@ -13,10 +13,12 @@ type Ports struct {
 	Profiles engine.Profiles
 	Products engine.Vectors[int32]
 	Phrases  engine.Vectors[string]
-	// Await returns nil when the store may be asked, and an error when the wait
-	// is over without it: what waits is held then. nil: the store may always be
-	// asked.
-	Await func(context.Context) error
+	// Await returns when the store may be asked, and whether it was known to be
+	// away before; an error says that the wait is over without it: what waits is
+	// held then. Where it has not been away, and a work's own calls fail all the
+	// same, that work is the reason, and its events are tried again later. nil:
+	// nobody knows, and a store that fails is taken to be away.
+	Await func(context.Context) (waited bool, err error)
 	// Fault hears of configuration faults (another history, model or dimension
 	// in the store): the worker must stop consuming. It may be called often.
 	Fault func(error)
@@ -42,7 +44,7 @@ func New(config Config, ports Ports) (*Engine, error) {
 		ports.Fault = func(error) {}
 	}
 	if ports.Await == nil {
-		ports.Await = context.Context.Err
+		ports.Await = func(ctx context.Context) (bool, error) { return true, ctx.Err() }
 	}
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)

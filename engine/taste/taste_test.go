@@ -88,7 +88,7 @@ func TestOneEventsFailureSparesItsBatchMates(t *testing.T) {
 	if v := retry.want(t, engine.Retry); !errors.Is(v.Err, broken) {
 		t.Errorf("error %v", v.Err)
 	}
-	twin.want(t, engine.Duplicate)
+	twin.want(t, engine.Retry) // see TestTwinsShareAVerdict
 	want := reference(f.config.Config, []engine.Event{good.event})
 	if got := f.profile(t, 1); floats.Distance(got.Vector, want.Vector, 2) > 1e-12 || got.EventCount != 1 {
 		t.Errorf("profile of %d events differs from the good event's", got.EventCount)
@@ -245,7 +245,7 @@ func TestAwaitStandsBeforeTheStore(t *testing.T) {
 	f := newFixture(t)
 	errHeld := errors.New("held for too long")
 	var awaited error
-	f.await = func(context.Context) error { return awaited }
+	f.await = func(context.Context) (bool, error) { return false, awaited }
 	e := f.engine(t)
 	awaited = errHeld
 	held := view(1, "a", 1, 1)
@@ -260,6 +260,54 @@ func TestAwaitStandsBeforeTheStore(t *testing.T) {
 	folded := view(1, "a", 1, 1)
 	e.Apply(t.Context(), []engine.Batch{batch(folded)})
 	folded.want(t, engine.Folded)
+}
+
+// A store that works for others and fails one user's writes: after some rounds
+// that user's events are tried again later, with an attempt used.
+func TestOneUsersFailureIsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.await = func(ctx context.Context) (bool, error) { return false, ctx.Err() }
+		e := f.engine(t)
+		f.ports.swap = func(ctx context.Context, profiles []*engine.Profile) []error {
+			answers := f.store.Swap(ctx, profiles)
+			for i, p := range profiles {
+				if p.UserID == 2 {
+					answers[i] = errors.New("type mismatch")
+				}
+			}
+			return answers
+		}
+		f.ports.load = func(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+			return make([]*engine.Profile, len(users)), nil
+		}
+		good, bad := view(1, "a", 1, 1), view(2, "b", 1, 1)
+		e.Apply(t.Context(), []engine.Batch{batch(good), batch(bad)})
+		good.want(t, engine.Folded)
+		bad.want(t, engine.Retry)
+		if f.ports.swaps != f.config.Failures {
+			t.Errorf("%d writes, want %d", f.ports.swaps, f.config.Failures)
+		}
+	})
+}
+
+// While the store is away, nobody counts.
+func TestAnAbsentStoreUsesNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.await = func(ctx context.Context) (bool, error) { return true, ctx.Err() }
+		e := f.engine(t)
+		calls := 0
+		f.ports.load = func(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+			if calls++; calls < 50 {
+				return nil, errors.New("no route to host")
+			}
+			return f.store.Load(ctx, users)
+		}
+		l := view(1, "a", 1, 1)
+		e.Apply(t.Context(), []engine.Batch{batch(l)})
+		l.want(t, engine.Folded)
+	})
 }
 
 // A phrase whose embedder is away parks its event; product events of the same
@@ -369,7 +417,7 @@ func TestRejectedDocument(t *testing.T) {
 	if v := b.want(t, engine.Dead); v.Reason != "document_rejected" {
 		t.Errorf("reason %q", v.Reason)
 	}
-	twin.want(t, engine.Duplicate)
+	twin.want(t, engine.Dead)
 	if p := f.profile(t, 1); p.EventCount != 2 {
 		t.Errorf("%d events, want 2", p.EventCount)
 	}

@@ -38,6 +38,30 @@ func (f *flush) finish(w *work, v engine.Verdict) {
 	w.events, w.done = nil, true
 }
 
+// settleWithTwins settles one event that was not folded. Its twins share its
+// verdict: only one of them may come from a session that still counts, so that
+// none can be called a duplicate of another whose retry or letter may never be.
+func (f *flush) settleWithTwins(w *work, d *engine.Delivery, v engine.Verdict) {
+	f.settle(d, v)
+	for _, twin := range w.takeTwins(d.Event.Digest) {
+		f.settle(&twin, v)
+	}
+}
+
+// takeTwins takes the twins of one event out of a work.
+func (w *work) takeTwins(of engine.Digest) (taken []engine.Delivery) {
+	twins := w.twins[:0]
+	for _, d := range w.twins {
+		if d.Event.Digest == of {
+			taken = append(taken, d)
+		} else {
+			twins = append(twins, d)
+		}
+	}
+	w.twins = twins
+	return taken
+}
+
 func (f *flush) finishTwins(w *work, v engine.Verdict) {
 	for i := range w.twins {
 		f.settle(&w.twins[i], v)

@@ -71,9 +71,13 @@ func (c *codec) product(doc []byte) (p engine.Product, err error) {
 }
 
 // productVector rounds the stored doubles to what products are made of, or
-// returns nil where they cannot be read.
+// returns nil where they cannot be read. NaN and infinities stay: that they are
+// there is what the catalogue has to say of such a product.
 func (c *codec) productVector(v bsoncore.Value) []float32 {
 	wide, err := c.vector.vectorOf(v, c.dimensions)
+	if array, ok := v.ArrayOK(); ok && err != nil {
+		wide, err = scanVector(array, anyNumber)
+	}
 	if err != nil || len(wide) == 0 {
 		return nil
 	}

@@ -47,6 +47,14 @@ func realNumber(v bsoncore.Value) (float64, bool) {
 	}
 }
 
+// anyNumber returns the number that v is, which may be none: NaN.
+func anyNumber(v bsoncore.Value) (float64, bool) {
+	if f, ok := v.DoubleOK(); ok {
+		return f, true
+	}
+	return realNumber(v)
+}
+
 // expected returns the error for a value of another type or range.
 func expected(what string, v bsoncore.Value) error {
 	return fmt.Errorf("is a BSON %s, expected %s", v.Type, what)

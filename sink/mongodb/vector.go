@@ -19,13 +19,13 @@ func (t vectorTemplate) vectorOf(v bsoncore.Value, dimensions int) ([]float64, e
 	if vector := make([]float64, dimensions); t.read(array, vector) {
 		return vector, nil
 	}
-	return scanVector(array)
+	return scanVector(array, realNumber)
 }
 
-// scanVector reads an array of numbers of any type. The keys are passed over:
+// scanVector reads an array of what number takes for one. The keys are passed over:
 // the order of the elements is what counts, and servers do not look at array
 // keys either.
-func scanVector(array []byte) ([]float64, error) {
+func scanVector(array []byte, number func(bsoncore.Value) (float64, bool)) ([]float64, error) {
 	vector := []float64{}
 	for rest := array[lengthBytes : len(array)-1]; len(rest) > 0; {
 		element, after, ok := bsoncore.ReadElement(rest)
@@ -34,7 +34,7 @@ func scanVector(array []byte) ([]float64, error) {
 		}
 		rest = after
 		v := element.Value()
-		x, ok := realNumber(v)
+		x, ok := number(v)
 		if !ok {
 			return nil, fmt.Errorf("has a component %d that is a BSON %s, expected a finite number", len(vector), v.Type)
 		}

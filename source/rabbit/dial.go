@@ -15,6 +15,9 @@ import (
 
 // Timing holds the time limits of a connection; zero values mean the defaults.
 type Timing struct {
+	// Dial makes the TCP connection, within Connect; default a [net.Dialer]'s.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 	Heartbeat time.Duration // default 10 s; a silent peer is noticed within 1.5 of them
 	Connect   time.Duration // TCP, TLS and AMQP handshake; default 10 s
 	Write     time.Duration // one write to the socket; default 10 s
@@ -24,7 +27,11 @@ type Timing struct {
 }
 
 func (t Timing) orDefaults() Timing {
+	if t.Dial == nil {
+		t.Dial = (&net.Dialer{}).DialContext
+	}
 	return Timing{
+		Dial:       t.Dial,
 		Heartbeat:  cmp.Or(t.Heartbeat, 10*time.Second),
 		Connect:    cmp.Or(t.Connect, 10*time.Second),
 		Write:      cmp.Or(t.Write, 10*time.Second),
@@ -62,7 +69,7 @@ func (d dialer) dial(ctx context.Context) (*amqp.Connection, *socket, error) {
 		Heartbeat:  d.timing.Heartbeat,
 		Properties: d.properties(),
 		Dial: func(network, addr string) (net.Conn, error) {
-			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			c, err := d.timing.Dial(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}

@@ -9,13 +9,13 @@ import (
 // However entries come, come again and go: the count of bytes is theirs.
 func TestCacheCountsItsBytes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	c := newCache(3000)
+	c := newCache(3000, 0)
 	for range 2000 {
 		c.put(fmt.Sprint(random.IntN(20)), make([]float64, 1+random.IntN(100)))
 		var sum int64
 		for _, text := range c.lru.Keys() {
-			unit, _ := c.lru.Peek(text)
-			sum += size(text, unit)
+			k, _ := c.lru.Peek(text)
+			sum += size(text, k.unit)
 		}
 		if c.bytes != sum || sum > c.limit {
 			t.Fatalf("it counts %d bytes, its entries have %d, the limit is %d", c.bytes, sum, c.limit)

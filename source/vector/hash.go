@@ -23,9 +23,9 @@ const HashModel = "keyfold-hash-v1"
 // It is lexical: similar spelling is near, so that misspellings, plurals and
 // shared words are found; synonyms, translations and meanings are not.
 //
-// Text is lower-cased and its white space collapsed. It is not brought into
-// a Unicode normal form (the standard library has none): a composed and a
-// decomposed accent are two spellings, near but not equal.
+// Text is lower-cased and its white space collapsed. It is taken as it is
+// otherwise: of an accent that is not in Unicode's form C, into which [Phrases]
+// brings search phrases, the vector is near the composed one's, not equal.
 //
 // A text's vector is the same on every machine and with every Go version, as
 // far as Unicode's letters, digits and lower cases stay the same for its

@@ -8,57 +8,65 @@ import (
 	"keyfold/engine"
 )
 
-// Config holds the settings of [Phrases].
-type Config struct {
-	// CacheBytes bounds the unit vectors kept in memory. 0 keeps none.
-	CacheBytes int64
-}
-
-// DefaultConfig keeps 32 MiB of vectors: some 2,600 phrases of 1536 components.
-func DefaultConfig() Config { return Config{CacheBytes: 32 << 20} }
-
-// Validate reports every fault at once.
-func (c Config) Validate() error {
-	if c.CacheBytes < 0 {
-		return fmt.Errorf("phrase cache of %d bytes: it must not be negative", c.CacheBytes)
-	}
-	return nil
-}
-
 // Phrases resolves search phrases to unit vectors: the engine's port over an
 // [Embedder]. It is safe for concurrent use.
 type Phrases struct {
+	config   Config
 	embedder Embedder
 	cache    *cache
+	gather   *gather // nil: each call of Resolve calls the embedder itself
 	stats    Stats
 }
 
 var _ engine.Vectors[string] = (*Phrases)(nil)
 
-// NewPhrases returns the port over an embedder.
+// NewPhrases returns the port over an embedder that is quick and at hand: each
+// Resolve makes its own call.
 func NewPhrases(config Config, embedder Embedder) (*Phrases, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Phrases{embedder: embedder, cache: newCache(config.CacheBytes)}, nil
+	return &Phrases{config: config, embedder: embedder, cache: newCache(config.CacheBytes, config.CacheTTL)}, nil
+}
+
+// NewGathered returns the port over an embedder behind a network: calls of
+// Resolve share requests, look into the shared cache (nil: there is none) before
+// they ask, and fill it afterwards. It is closed with Close.
+func NewGathered(config Config, gathering Gathering, embedder Embedder, shared Cache) (*Phrases, error) {
+	if err := gathering.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := NewPhrases(config, embedder)
+	if err != nil {
+		return nil, err
+	}
+	p.gather = newGather(gathering, p, shared)
+	return p, nil
+}
+
+// Close ends what is under way, with an error for who waits for it, and returns
+// when it has ended. It may be called again.
+func (p *Phrases) Close() {
+	if p.gather != nil {
+		p.gather.close()
+	}
 }
 
 // Stats returns the port's counters.
 func (p *Phrases) Stats() *Stats { return &p.stats }
 
 // Resolve returns a unit vector or an error per phrase, aligned with phrases.
-// White space at the ends and its length inside make no difference; letter
-// case is left to the embedder.
+// Phrases with one [Normal] form are one phrase.
 //
 // Errors: "blank_phrase" and what [engine.Unit] refuses are permanent and their
 // phrase's alone. A call that failed is the error of every phrase it was made
-// for, of the kind the embedder gave it; phrases the cache holds are not in it.
+// for, of the kind the embedder gave it; phrases a cache holds are not in it.
 func (p *Phrases) Resolve(ctx context.Context, phrases []string) []engine.Resolved {
 	answers := make([]engine.Resolved, len(phrases))
 	var wanted []string          // distinct, not cached
 	var waiting map[string][]int // the answers that wait for them
 	for i, phrase := range phrases {
-		text := normal(phrase)
+		text := Normal(phrase, p.config.FoldCase)
 		if text == "" {
 			answers[i].Err = engine.PermanentError("blank_phrase", errors.New("search phrase is blank"))
 			continue
@@ -76,45 +84,40 @@ func (p *Phrases) Resolve(ctx context.Context, phrases []string) []engine.Resolv
 		}
 		waiting[text] = append(waiting[text], i)
 	}
-	p.stats.Embedded.Add(int64(len(wanted)))
-	p.embed(ctx, wanted, func(text string, r engine.Resolved) {
-		for _, i := range waiting[text] {
-			answers[i] = r
-		}
-	})
+	if len(wanted) > 0 {
+		p.obtain(ctx, wanted, func(text string, r engine.Resolved) {
+			for _, i := range waiting[text] {
+				answers[i] = r
+			}
+		})
+	}
 	return answers
 }
 
-// embed asks for texts and answers each. A call refused for good is made again
-// in halves, so that one bad phrase costs no other its vector.
-func (p *Phrases) embed(ctx context.Context, texts []string, answer func(string, engine.Resolved)) {
-	if len(texts) == 0 {
+// obtain answers each of the texts, which the cache did not hold.
+func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string, engine.Resolved)) {
+	if p.gather == nil {
+		p.stats.Embedded.Add(int64(len(texts)))
+		ask(ctx, p.embedder, &p.stats, texts, func(text string, raw []float32, err error) {
+			answer(text, p.resolved(text, raw, err))
+		})
 		return
 	}
-	p.stats.Calls.Add(1)
-	raw, err := p.embedder.Embed(ctx, texts)
-	if err == nil && len(raw) != len(texts) {
-		err = fmt.Errorf("embedder %s gave %d vectors for %d phrases", p.embedder.Model(), len(raw), len(texts))
+	if p.config.Patience > 0 {
+		var cancel context.CancelFunc
+		late := &engine.Error{Kind: engine.Transient, Reason: "embedding_late", Err: fmt.Errorf(
+			"no vector within %v: it is kept when it comes", p.config.Patience)}
+		ctx, cancel = context.WithTimeoutCause(ctx, p.config.Patience, late)
+		defer cancel()
 	}
-	if err == nil {
-		for i, text := range texts {
-			answer(text, p.unit(text, raw[i]))
-		}
-		return
-	}
-	p.stats.Failures.Add(1)
-	if half := len(texts) / 2; half > 0 && engine.KindOf(err) == engine.Permanent {
-		p.embed(ctx, texts[:half], answer)
-		p.embed(ctx, texts[half:], answer)
-		return
-	}
-	for _, text := range texts {
-		answer(text, engine.Resolved{Err: fmt.Errorf("embedding: %w", err)})
-	}
+	p.gather.each(ctx, texts, answer)
 }
 
-// unit checks a raw vector, normalises it and keeps it.
-func (p *Phrases) unit(text string, raw []float32) engine.Resolved {
+// resolved is the answer a raw vector is turned into; it is kept in memory.
+func (p *Phrases) resolved(text string, raw []float32, err error) engine.Resolved {
+	if err != nil {
+		return engine.Resolved{Err: err}
+	}
 	unit, err := engine.Unit(raw, p.embedder.Dimensions())
 	if err != nil {
 		return engine.Resolved{Err: fmt.Errorf("embedder %s: %w", p.embedder.Model(), err)}

@@ -1,0 +1,101 @@
+package embedding
+
+import (
+	"errors"
+	"log/slog"
+
+	"keyfold/cmd/settings"
+	"keyfold/source/vector"
+	"keyfold/source/vector/openai"
+	"keyfold/source/vector/rediscache"
+)
+
+// Embedding is the way from a text to a vector. API, Breaker and Redis are nil
+// where they are not used.
+type Embedding struct {
+	Phrases *vector.Phrases // the engine's port
+	// Embedder makes vectors of product texts, patiently: an import has no
+	// queue to put its work back into.
+	Embedder vector.Embedder
+	API      *openai.Client
+	Breaker  *vector.Breaker
+	Redis    *rediscache.Cache
+}
+
+// New builds the way. It connects to nothing yet. perSecond bounds the requests
+// of Embedder, 0 does not.
+func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slog.Logger) (*Embedding, error) {
+	if err := c.Usable(); err != nil {
+		return nil, err
+	}
+	if c.Offline {
+		return offline(c, dimensions)
+	}
+	e := &Embedding{}
+	var err error
+	if e.API, err = openai.New(c.API); err != nil {
+		return nil, err
+	}
+	if e.Breaker, err = vector.NewBreaker(breakerConfig(log), e.API); err != nil {
+		return nil, err
+	}
+	patient := vector.DefaultPatientConfig()
+	patient.PerSecond = perSecond
+	if e.Embedder, err = vector.NewPatient(patient, e.API); err != nil {
+		return nil, err
+	}
+	var shared vector.Cache
+	if c.Redis != nil {
+		if e.Redis, err = rediscache.New(*c.Redis); err != nil {
+			return nil, err
+		}
+		shared = e.Redis
+	}
+	gathering := vector.DefaultGathering()
+	gathering.Inputs = min(gathering.Inputs, c.API.MaxInputs)
+	e.Phrases, err = vector.NewGathered(c.Phrases, gathering, e.Breaker, shared)
+	return e, err
+}
+
+func offline(c settings.EmbeddingConfig, dimensions int) (*Embedding, error) {
+	hash, err := vector.NewHash(dimensions)
+	if err != nil {
+		return nil, err
+	}
+	named := renamed{hash, c.Model}
+	phrases, err := vector.NewPhrases(c.Phrases, named)
+	return &Embedding{Phrases: phrases, Embedder: named}, err
+}
+
+// renamed gives an embedder the name it is configured to have.
+type renamed struct {
+	vector.Embedder
+	model string
+}
+
+func (r renamed) Model() string { return r.model }
+
+func breakerConfig(log *slog.Logger) vector.BreakerConfig {
+	c := vector.DefaultBreakerConfig()
+	c.Changed = func(s vector.BreakerState) {
+		if s.Open {
+			log.Error("embedding API away: search events are parked, no attempt is used; product events go on", slog.Any("error", s.Cause))
+			return
+		}
+		log.Info("embedding API answers again")
+	}
+	return c
+}
+
+// Close lets go of connections. What is under way ends with an error.
+func (e *Embedding) Close() error {
+	e.Phrases.Close()
+	var err error
+	if e.API != nil {
+		e.API.Close()
+	}
+	if e.Redis != nil {
+		err = errors.Join(err, e.Redis.Close())
+	}
+	return err
+}

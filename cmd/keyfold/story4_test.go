@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/rabbit"
+	"keyfold/source/sample"
+)
+
+// Story 4.1: the store is away while events come in, and while the worker is
+// exchanged for another. Nothing is acknowledged meanwhile and nothing given up;
+// when the store is back, every event is folded.
+func TestStory4_StoreUnavailableEventsWaitAndFold(t *testing.T) {
+	i := newImpaired(t)
+	s := i.repaired(t)
+	first := s.work(t, quick).ready()
+	bodies := sample.Events(sample.DefaultConfig(30))
+	must(t, i.store.RefuseConnections(0), i.store.Disconnect())
+	s.publish(t, bodies...)
+	first.opened()
+	if acked, unacked := first.metric("keyfold_rabbitmq_acked_total"), first.metric("keyfold_rabbitmq_unacked"); acked != 0 || unacked != int64(len(bodies)) {
+		t.Errorf("%d acknowledged, %d not, of %d without a store", acked, unacked, len(bodies))
+	}
+	first.stop()
+	if n := s.depth(t, rabbit.DefaultNames().Queue); n != len(bodies) {
+		t.Errorf("the broker has %d messages again, want %d", n, len(bodies))
+	}
+	second := s.work(t, quick)
+	eventually(t, "the second worker waits for the store", func() error {
+		if code, body := second.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "store") {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+	must(t, i.store.AcceptConnections())
+	s.settled(t, s.expect(t, bodies))
+	if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 0 {
+		t.Errorf("%d dead letters by the store's absence", n)
+	}
+	second.ready().stop()
+	s.emptied(t)
+}
+
+// Story 4.2: an event whose own work fails in every attempt is dead-lettered
+// after the fifth retry, with all that went wrong, and an error is logged. Its
+// neighbours are folded.
+func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
+	i := newImpaired(t)
+	s := i.repaired(t)
+	if code, _, errs := s.run(t, "", "setup", "--retry-delay=20ms"); code != 0 {
+		t.Fatal(errs)
+	}
+	// Another program writes this user whenever the worker is about to.
+	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: int32(42)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.store.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: 11000, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
+		t.Fatal(err)
+	}
+	d := s.work(t, quick, "--retry-delay=20ms").ready()
+	now := time.Now().Add(-time.Hour)
+	good := [][]byte{event(1, engine.ProductView, 1, now, "good"), event(2, engine.Search, "mug", now, "good too")}
+	s.publish(t, append(good, event(42, engine.ProductView, 1, now, "unlucky"))...)
+	s.settled(t, s.expect(t, good))
+	eventually(t, "it is given up", func() error {
+		if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 1 {
+			return fmt.Errorf("%d dead letters", n)
+		}
+		return nil
+	})
+	letter := s.dump(t, rabbit.DefaultNames().DeadLetters)[0]
+	if letter.MessageId != "unlucky" || letter.Headers["x-first-death-reason"] != rabbit.ReasonRetriesExhausted {
+		t.Errorf("dead letter %q of reason %v", letter.MessageId, letter.Headers["x-first-death-reason"])
+	}
+	var told struct {
+		Failure struct {
+			Retries int      `json:"retry_count"`
+			Errors  []string `json:"error_messages"`
+			First   string   `json:"first_failure_at"`
+			Last    string   `json:"last_failure_at"`
+			Host    string   `json:"worker_host"`
+		} `json:"failure_info"`
+	}
+	if err := json.Unmarshal(letter.Body, &told); err != nil {
+		t.Fatal(err)
+	}
+	if f := told.Failure; f.Retries != 5 || len(f.Errors) != 6 || f.First == "" || f.Last < f.First || f.Host == "" {
+		t.Errorf("failure_info is %+v", f)
+	}
+	if n := d.metric("keyfold_retries_total"); n != 5 {
+		t.Errorf("%d retries, want 5", n)
+	}
+	logged := false
+	for line := range strings.Lines(d.log.String()) {
+		logged = logged || strings.Contains(line, `"ERROR"`) && strings.Contains(line, `"unlucky"`) && strings.Contains(line, `"user_id":42`)
+	}
+	if !logged {
+		t.Errorf("no error names the event:\n%s", d.log)
+	}
+}
+
+// Story 4.3: the network fails after the write and before the acknowledgement:
+// everything is delivered a second time, and nothing is folded twice.
+func TestStory4_DeliveredTwiceFoldedOnce(t *testing.T) {
+	i := newImpaired(t)
+	d := i.work(t, "--batch-window=1").ready()
+	direct := *i.stack
+	direct.dsn = i.direct
+	g := sample.DefaultConfig(15)
+	g.Repeats = 0
+	bodies := sample.Events(g)
+	direct.publish(t, bodies...)
+	d.holds(int64(len(bodies)))
+	i.proxy.Freeze()
+	expected := i.expect(t, bodies)
+	i.settled(t, expected)
+	versions := profiles(t, i.open(t))
+	i.proxy.Cut() // what was under way is lost for good
+	i.proxy.Thaw()
+	eventually(t, "everything was delivered again", func() error {
+		if n := d.metric(`keyfold_events_total{outcome="duplicate"}`); n != int64(len(bodies)) {
+			return fmt.Errorf("%d duplicates, want %d", n, len(bodies))
+		}
+		return nil
+	})
+	for user, p := range profiles(t, i.open(t)) {
+		if p.Version != versions[user].Version || p.EventCount != versions[user].EventCount {
+			t.Errorf("user %d was written again: version %d after %d", user, p.Version, versions[user].Version)
+		}
+	}
+	d.ready().stop()
+	direct.emptied(t)
+}
+
+// A store error that belongs to one user's document takes its own way: others go
+// on, and the event ends in the dead letters after its attempts.
+func TestStory4_OneUsersStoreErrorIsItsOwn(t *testing.T) {
+	i := newImpaired(t)
+	s := i.repaired(t)
+	if code, _, errs := s.run(t, "", "setup", "--retry-delay=20ms"); code != 0 {
+		t.Fatal(errs)
+	}
+	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: bson.D{{Key: "$gte", Value: int32(40)}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const typeMismatch = 14
+	if _, err := i.store.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: typeMismatch, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
+		t.Fatal(err)
+	}
+	d := s.work(t, quick, "--retry-delay=20ms", "--max-retries=1").ready()
+	now := time.Now().Add(-time.Hour)
+	const unlucky = 20
+	for user := range unlucky {
+		s.publish(t, event(int32(40+user), engine.ProductView, 1, now, fmt.Sprint("unlucky ", user)))
+	}
+	var good [][]byte
+	eventually(t, "the unlucky ones are given up, beside a user who is not", func() error {
+		body := event(1, engine.ProductView, 1, now, fmt.Sprint("good ", len(good)))
+		good = append(good, body)
+		s.publish(t, body)
+		if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != unlucky {
+			return fmt.Errorf("%d dead letters, want %d", n, unlucky)
+		}
+		return nil
+	})
+	s.settled(t, s.expect(t, good))
+	if n := d.metric("keyfold_dead_letters_total"); n != unlucky {
+		t.Errorf("%d dead letters, want %d", n, unlucky)
+	}
+}

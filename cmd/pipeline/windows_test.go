@@ -1,0 +1,122 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/shard"
+	source "keyfold/source/memory"
+	"keyfold/source/sample"
+)
+
+// 100,000 users in their windows at once, whole events as a shop sends them: the
+// process keeps less than 256 MiB beside the profile cache, and the held bytes
+// stay in their budget. Then all of them are folded.
+func TestLimit_100000OpenWindows(t *testing.T) {
+	const users = 100_000
+	const most = 256 << 20
+	j := newJob(t, sample.Products(), 16)
+	j.windows.Clock, j.windows.Window, j.windows.MaxDelay = shard.WallClock, time.Hour, time.Hour
+	j.windows.MaxHeld, j.windows.MaxHeldBytes = 2*users, 128<<20
+	j.laws.CacheBytes = 0 // what the cache holds comes on top
+	before := inUse()
+	p := j.start(t)
+	q := source.NewQueue()
+	ran := make(chan error, 1)
+	go func() { ran <- q.Run(context.Background(), 256, p.Deliver) }()
+	for from := 0; from < users; from += 1000 {
+		q.Publish(visits(t, from, 1000)...)
+	}
+	q.Close()
+	for deadline := time.Now().Add(time.Minute); p.Router.Stats().OpenWindows < users; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d windows are open, want %d", p.Router.Stats().OpenWindows, users)
+		}
+	}
+	s := p.Router.Stats()
+	if held := inUse() - before; held > most {
+		t.Errorf("%d MiB for %d windows, want at most %d", held>>20, users, most>>20)
+	} else {
+		t.Logf("%d open windows: %d MiB in use, %d MiB reckoned as held", s.OpenWindows, held>>20, s.HeldBytes>>20)
+	}
+	if s.HeldItems != users || s.HeldBytes > j.windows.MaxHeldBytes {
+		t.Errorf("%d events of %d bytes are held", s.HeldItems, s.HeldBytes)
+	}
+	if err := p.Router.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ran; err != nil {
+		t.Fatal(err)
+	}
+	if n := q.Count(engine.Folded); n != users {
+		t.Errorf("%d folded, want %d", n, users)
+	}
+}
+
+// More events than the budget of bytes has room for: what is held never exceeds
+// it, and windows close early for it.
+func TestLimit_ByteBudgetHeld(t *testing.T) {
+	const events = 60_000
+	j := newJob(t, sample.Products(), 16)
+	j.windows.Clock, j.windows.Window, j.windows.MaxDelay = shard.WallClock, time.Hour, time.Hour
+	j.windows.MaxHeld, j.windows.MaxHeldBytes = events, 4<<20
+	p := j.start(t)
+	q := source.NewQueue()
+	most := int64(0)
+	for from := 0; from < events; from += 1000 {
+		q.Publish(visits(t, from, 1000)...)
+	}
+	q.Close()
+	left := events
+	drained := make(chan error, 1)
+	err := q.Run(context.Background(), 256, func(ctx context.Context, ds []engine.Delivery) error {
+		err := p.Deliver(ctx, ds)
+		most = max(most, p.Router.Stats().HeldBytes)
+		if left -= len(ds); left == 0 {
+			go func() { drained <- p.Router.Drain(context.Background()) }()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	if most > j.windows.MaxHeldBytes || most < j.windows.MaxHeldBytes/4 {
+		t.Errorf("at most %d bytes were held, the budget is %d", most, j.windows.MaxHeldBytes)
+	}
+	if n := q.Count(engine.Folded); n != events {
+		t.Errorf("%d folded, want %d", n, events)
+	}
+}
+
+// visits are events of n users from an id on, with ids of their own.
+func visits(t *testing.T, from, n int) []engine.Event {
+	t.Helper()
+	events := make([]engine.Event, n)
+	for i := range events {
+		user := from + i + 1
+		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"wireless headphones for the %dth visitor","product_id":null,`+
+			`"occurred_at":"2026-02-10T14:30:00+00:00","metadata":{"device":"mobile"},"message_id":"%064x","version":"1.0"}`, user, user%50, user)
+		var err error
+		if events[i], err = engine.ParseEvent(body, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return events
+}
+
+// inUse is what the process has in use after a collection: objects, and what
+// lies between them and in stacks.
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC() // pools keep for one round
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}

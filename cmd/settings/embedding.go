@@ -1,0 +1,125 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"keyfold/source/vector"
+	"keyfold/source/vector/openai"
+	"keyfold/source/vector/rediscache"
+)
+
+// Embedders that can be asked for.
+const (
+	EmbedderOpenAI = "openai"
+	EmbedderHash   = "hash"
+)
+
+// Embedding says what makes vectors of search phrases and of product texts.
+type Embedding struct {
+	Embedder  string `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service that speaks OpenAI's embeddings API. hash: offline and lexical; it has to be asked for." group:"embedding"`
+	Model     string `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"What makes the vectors; stored with each profile. Default: text-embedding-3-small, or the offline embedder's." group:"embedding"`
+	Key       string `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"Key of the service; better in the environment than on a command line." group:"embedding"`
+	KeyFile   string `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the key." group:"embedding"`
+	BaseURL   string `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Address of a compatible service, up to /v1." group:"embedding"`
+	OmitDims  bool   `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding"`
+	MaxInputs string `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" default:"256" help:"Phrases in one request; some servers take 32." group:"embedding"`
+	Timeout   string `name:"openai-timeout" env:"OPENAI_TIMEOUT" default:"10" help:"Time for one request (seconds)." group:"embedding"`
+	Redis     string `name:"redis-url" env:"REDIS_URL" default:"" help:"Cache of phrase vectors: redis://, rediss:// or unix://. None: in memory only." group:"embedding"`
+	CacheTTL  string `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" default:"3600" help:"How long a phrase's vector is cached (seconds)." group:"embedding"`
+	FoldCase  bool   `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Make phrases small letters first: fewer calls, but models read case." group:"embedding"`
+}
+
+// EmbeddingConfig is what the settings amount to. API and Redis count only where
+// they are used.
+type EmbeddingConfig struct {
+	Offline bool
+	Model   string
+	Phrases vector.Config
+	API     openai.Config
+	Redis   *rediscache.Config // nil: none
+}
+
+// Config reads and checks the settings; the error names every fault with the
+// variable to change. What the embedding service itself needs is checked by who
+// uses it: see [EmbeddingConfig.Usable].
+func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
+	var p reader
+	c := EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig()}
+	p.seconds("EMBEDDING_CACHE_TTL", s.CacheTTL, &c.Phrases.CacheTTL)
+	p.seconds("OPENAI_TIMEOUT", s.Timeout, &c.API.Timeout)
+	p.integer("OPENAI_MAX_INPUTS", s.MaxInputs, &c.API.MaxInputs)
+	c.Phrases.FoldCase = s.FoldCase
+	c.Phrases.Patience = patience
+	switch s.Embedder {
+	case EmbedderHash:
+		c.Offline, c.Model = true, vector.HashModel
+	case EmbedderOpenAI:
+		c.Model = openai.DefaultModel
+	default:
+		p.fault("EMBEDDER is %q: it must be %s or %s", s.Embedder, EmbedderOpenAI, EmbedderHash)
+	}
+	if s.Model != "" {
+		c.Model = s.Model
+	}
+	c.API.Model, c.API.Dimensions, c.API.OmitDimensions = c.Model, dimensions, s.OmitDims
+	if s.BaseURL != "" {
+		c.API.BaseURL = s.BaseURL
+	}
+	s.readKey(&p, &c.API)
+	if s.Redis != "" {
+		r := rediscache.DefaultConfig()
+		r.URL, r.Model, r.Dimensions, r.TTL = s.Redis, c.Model, dimensions, c.Phrases.CacheTTL
+		c.Redis = &r
+		if err := r.Validate(); err != nil {
+			p.faults = append(p.faults, err)
+		}
+	}
+	return c, errors.Join(p.err(), c.Phrases.Validate())
+}
+
+// patience is how long a window waits for its phrases: its product events wait
+// with them.
+const patience = 3 * time.Second
+
+func (s Embedding) readKey(p *reader, c *openai.Config) {
+	c.Key = openai.Key(s.Key)
+	if s.KeyFile == "" {
+		return
+	}
+	if s.Key != "" {
+		p.fault("OPENAI_API_KEY and OPENAI_API_KEY_FILE are both set: keep one")
+	}
+	text, err := os.ReadFile(s.KeyFile)
+	if err != nil {
+		p.fault("OPENAI_API_KEY_FILE: %w", err)
+		return
+	}
+	c.Key = openai.Key(strings.TrimSpace(string(text)))
+}
+
+// Usable reports what is missing for vectors to be made.
+func (c EmbeddingConfig) Usable() error {
+	if c.Offline {
+		return nil
+	}
+	if err := c.API.Validate(); err != nil {
+		return fmt.Errorf("%w\n(or set EMBEDDER=hash to embed offline: lexical, similar spelling is near and synonyms are not)", err)
+	}
+	return nil
+}
+
+// Where says where vectors are made and cached, secrets left out.
+func (c EmbeddingConfig) Where() string {
+	switch {
+	case c.Offline:
+		return "offline, lexical"
+	case c.Redis != nil:
+		return c.API.BaseURL + ", cached in " + c.Redis.String()
+	default:
+		return c.API.BaseURL
+	}
+}

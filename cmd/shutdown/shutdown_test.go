@@ -1,0 +1,177 @@
+package shutdown
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+const asProgram = "KEYFOLD_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		program()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// program notices the first signal and does not stop.
+func program() {
+	ctx, _ := Signals()
+	os.Stdout.WriteString("running\n")
+	<-ctx.Done()
+	os.Stdout.WriteString("asked to stop\n")
+	time.Sleep(time.Hour)
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, os.Interrupt.(syscall.Signal): 130} {
+		p := exec.Command(os.Args[0])
+		p.Env = append(os.Environ(), asProgram+"=1")
+		out, err := p.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"running\n", "asked to stop\n"} {
+			line := make([]byte, len(want))
+			if _, err := io.ReadFull(out, line); err != nil || string(line) != want {
+				t.Fatalf("read %q, %v; want %q", line, err, want)
+			}
+			if err := p.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = p.Wait()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != code {
+			t.Errorf("%v twice: %v, want exit code %d", signal, err, code)
+		}
+	}
+}
+
+func TestRunReturnsWhatWorkReturns(t *testing.T) {
+	want := errors.New("its own")
+	if err := NewClock(time.Hour).Run(t.Context(), io.Discard, func() error { return want }); !errors.Is(err, want) {
+		t.Errorf("%v", err)
+	}
+}
+
+// The limit counts from the signal, or from the moment a program that fails by
+// itself begins to stop; not a moment less, none more.
+func TestRunLeavesWhatHangs(t *testing.T) {
+	for _, bySignal := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, signal := context.WithCancel(t.Context())
+			defer signal()
+			release := make(chan struct{})
+			c := NewClock(10 * time.Second)
+			began := time.Now()
+			time.AfterFunc(time.Minute, func() {
+				if bySignal {
+					signal()
+				} else {
+					c.Start()
+				}
+			})
+			var out strings.Builder
+			err := c.Run(ctx, &out, func() error { hang(release); return nil })
+			if overdue, ok := errors.AsType[*OverdueError](err); !ok || overdue.Limit != 10*time.Second {
+				t.Errorf("by signal %v: %v", bySignal, err)
+			}
+			if took := time.Since(began); took != 70*time.Second {
+				t.Errorf("by signal %v: gave up after %v, want 70s", bySignal, took)
+			}
+			if !strings.Contains(out.String(), "keyfold/cmd/shutdown.hang") {
+				t.Errorf("what hung is not shown:\n%s", out.String())
+			}
+			close(release)
+		})
+	}
+}
+
+func TestRunWaitsForWorkThatStopsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, signal := context.WithCancel(t.Context())
+		signal()
+		var out strings.Builder
+		err := NewClock(10*time.Second).Run(ctx, &out, func() error { time.Sleep(9 * time.Second); return nil })
+		if err != nil || out.Len() > 0 {
+			t.Errorf("%v, and printed %q", err, out.String())
+		}
+	})
+}
+
+func TestContextKeepsTheReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct{ limit, reserve, want time.Duration }{
+			{10 * time.Second, 4 * time.Second, 6 * time.Second},
+			{3 * time.Second, 4 * time.Second, 1500 * time.Millisecond}, // never more than half
+		} {
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			c := NewClock(tc.limit)
+			c.Start()
+			time.Sleep(time.Second)
+			ctx, release := c.Context(over, tc.reserve)
+			deadline, _ := ctx.Deadline()
+			if left := time.Until(deadline) + time.Second; left != tc.want || ctx.Err() != nil {
+				t.Errorf("%v with %v kept: %v, %v", tc.limit, tc.reserve, left, ctx.Err())
+			}
+			release()
+		}
+	})
+}
+
+// Goroutines that do the same are one line with their number; those that no
+// code of keyfold is in are left out.
+func TestGoroutines(t *testing.T) {
+	release, foreign := make(chan struct{}), make(chan struct{})
+	for range 3 {
+		go hang(release)
+	}
+	go func() { _ = exec.Command("true").Run(); close(foreign) }()
+	<-foreign
+	var text string
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if text = Goroutines(); strings.Contains(text, "3 goroutine(s) [chan receive]\n    keyfold/cmd/shutdown.hang shutdown_test.go:") {
+			break
+		}
+	}
+	close(release)
+	if !strings.Contains(text, "3 goroutine(s) [chan receive]\n    keyfold/cmd/shutdown.hang shutdown_test.go:") {
+		t.Errorf("got\n%s", text)
+	}
+	for _, no := range []string{"os/signal", "shutdown.Goroutines", "0x"} {
+		if strings.Contains(text, no) {
+			t.Errorf("%q is in\n%s", no, text)
+		}
+	}
+}
+
+func hang(release chan struct{}) { <-release }
+
+func TestDescribe(t *testing.T) {
+	block := "goroutine 7 [select, 2 minutes]:\n" +
+		"internal/poll.(*FD).Read(0xc000, {0xc1, 0x2})\n\t/usr/lib/go/src/internal/poll/fd_unix.go:165 +0x279\n" +
+		"net.(*conn).Read(0xc0)\n\t/usr/lib/go/src/net/net.go:196 +0x45\n" +
+		"main.(*worker).drain(...)\n\t/src/cmd/keyfold/shutdown.go:60 +0x1\n" +
+		"created by keyfold/shard.(*Router[...]).start in goroutine 1\n\t/src/shard/router.go:80 +0x2\n"
+	want := "[select, 2 minutes]\n    internal/poll.(*FD).Read fd_unix.go:165\n    main.(*worker).drain shutdown.go:60\n"
+	if got := describe(block); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got := describe(strings.Replace(block, "main.", "other.", 1)); got != "" {
+		t.Errorf("a foreign goroutine is described:\n%s", got)
+	}
+}

@@ -1,0 +1,82 @@
+package examples_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/rabbittest"
+)
+
+// channel opens a channel on a broker's virtual host until the test's end.
+func channel(t *testing.T, dsn string) *amqp.Channel {
+	t.Helper()
+	c, err := amqp.Dial(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	ch, err := c.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ch
+}
+
+func TestAMQPExample(t *testing.T) {
+	b := rabbittest.Shared(t)
+	vhost := b.VHost(t)
+	dsn := b.DSN(vhost)
+	environment := []string{"RABBITMQ_DSN=" + dsn}
+	publish := func(arguments ...string) (int, string, string) {
+		return run(t, environment, "", append([]string{"php", "amqp.php"}, arguments...)...)
+	}
+	if code, _, errs := publish("search", "1", "boots"); code != 1 || !strings.Contains(errs, "user_events") {
+		t.Errorf("before setup: %d: %s", code, errs)
+	}
+	names := rabbit.DefaultNames()
+	if err := rabbit.Setup(t.Context(), dsn, rabbit.Topology{Names: names, QueueType: rabbit.Classic, RetryDelays: []time.Duration{5 * time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	ch := channel(t, dsn)
+	for _, tc := range []struct {
+		arguments []string
+		want      engine.Event
+	}{
+		{[]string{"search", "12345", phrase}, engine.Event{UserID: 12345, Type: engine.Search, Phrase: phrase}},
+		{[]string{"product_view", "12345", "789"}, engine.Event{UserID: 12345, Type: engine.ProductView, ProductID: 789}},
+	} {
+		code, id, errs := publish(tc.arguments...)
+		if code != 0 {
+			t.Fatalf("%v: %d: %s", tc.arguments, code, errs)
+		}
+		d, ok, err := ch.Get(names.Queue, true) // the broker has confirmed it
+		if err != nil || !ok {
+			t.Fatalf("%v: nothing in the queue: %v", tc.arguments, err)
+		}
+		e := checkEvent(t, string(d.Body), tc.want)
+		checkProperties(t, &d, id, &e)
+	}
+	b.DeleteQueue(t, vhost, names.Queue)
+	if code, _, errs := publish("search", "1", "boots"); code != 1 || !strings.Contains(errs, "keyfold setup") {
+		t.Errorf("without a queue: %d: %s", code, errs)
+	}
+}
+
+// checkProperties compares a delivery with the message that keyfold itself makes
+// of the event.
+func checkProperties(t *testing.T, d *amqp.Delivery, id string, e *engine.Event) {
+	t.Helper()
+	want := rabbit.DefaultNames().EventMessage(d.Body, e)
+	if d.Exchange != want.Exchange || d.RoutingKey != want.RoutingKey || d.MessageId != id || id != want.ID || d.Priority != want.Priority ||
+		d.Timestamp.Unix() != want.Timestamp.Unix() {
+		t.Errorf("it arrived as %s %s %s %d %v, want %+v", d.Exchange, d.RoutingKey, d.MessageId, d.Priority, d.Timestamp, want)
+	}
+	if d.ContentType != "application/json" || d.ContentEncoding != "utf-8" || d.DeliveryMode != amqp.Persistent || d.AppId == "" {
+		t.Errorf("it arrived as %s, %s, delivery mode %d, of %q", d.ContentType, d.ContentEncoding, d.DeliveryMode, d.AppId)
+	}
+}

@@ -1,0 +1,80 @@
+package taste_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"keyfold/engine"
+)
+
+// A batch may hold one event twice, once from a session that is over, whose verdict
+// nobody hears. Were the other copy called a duplicate, it would be acknowledged,
+// and the retry or the dead letter of the first one never be made.
+func TestTwinsShareAVerdict(t *testing.T) {
+	rejected := engine.DigestOf("rejected")
+	f := newFixture(t)
+	f.ports.vector = func(key string) (engine.Resolved, bool) {
+		switch key {
+		case "phrase slow":
+			return engine.Resolved{Err: errors.New("timed out")}, true
+		case "phrase away":
+			return engine.Resolved{Err: engine.ErrAway}, true
+		case "product 3":
+			return engine.Resolved{Err: engine.PermanentError("not_finite", errors.New("NaN"))}, true
+		}
+		return engine.Resolved{}, false
+	}
+	f.ports.swap = func(ctx context.Context, profiles []*engine.Profile) []error {
+		for _, id := range profiles[0].Applied.IDs {
+			if id.Digest == rejected {
+				return []error{engine.PermanentError("document_rejected", errors.New("failed validation"))}
+			}
+		}
+		return f.store.Swap(ctx, profiles)
+	}
+	cases := []struct {
+		want engine.Outcome
+		make func() *letter
+	}{
+		{engine.Retry, func() *letter { return search(1, "slow", "slow", 1) }},
+		{engine.Park, func() *letter { return search(1, "away", "away", 2) }},
+		{engine.Dead, func() *letter { return view(1, "broken", 3, 3) }},
+		{engine.Dead, func() *letter { return view(1, "rejected", 4, 4) }},
+	}
+	for _, mates := range []bool{false, true} {
+		for _, c := range cases {
+			copies := []*letter{c.make(), c.make(), c.make()}
+			all := copies
+			if mates {
+				all = append(all, view(1, "mate of "+copies[0].event.MessageID, 1, 5), view(1, "mate of "+copies[0].event.MessageID, 1, 5))
+			}
+			f.apply(batch(all...))
+			for _, l := range copies {
+				l.want(t, c.want)
+			}
+			for i, l := range all[3:] {
+				l.want(t, []engine.Outcome{engine.Folded, engine.Duplicate}[i])
+			}
+		}
+	}
+}
+
+// A copy that repeats an event past the horizon is judged by itself: it may have
+// come for the first time.
+func TestTwinOfAnEventPastTheHorizon(t *testing.T) {
+	f := newFixture(t)
+	floor := engine.Millis(1000)
+	if err := f.store.Swap(context.Background(), []*engine.Profile{{
+		UserID: 1, Version: 1, Vector: vectorOf("product 1"), Mass: 1, History: f.config.History,
+		Applied: engine.Applied{Floor: floor},
+	}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	copies := []*letter{view(1, "old", 1, 1), view(1, "old", 1, 1), view(1, "old", 1, 1), view(1, "old", 1, 1)}
+	copies[0].firstSeen, copies[1].firstSeen = floor, floor
+	f.apply(batch(copies...))
+	for i, want := range []engine.Outcome{engine.Dead, engine.Dead, engine.Folded, engine.Duplicate} {
+		copies[i].want(t, want)
+	}
+}

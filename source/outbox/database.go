@@ -1,0 +1,143 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Database is an open DATABASE_URL. It may be used from several goroutines.
+type Database struct {
+	pool    *sql.DB
+	dialect dialect
+	setup   func() (*sql.DB, error) // a pool without deadlines, for migrations
+}
+
+// Open reads a DATABASE_URL. It does not connect, so that a service starts
+// while its database is away; [Database.Check] does. The forms are
+//
+//	mysql://user:password@host:3306/name?tls=true   MySQL 8, MariaDB 10.6
+//	user:password@tcp(host:3306)/name               the same, as Go's driver has it
+//	sqlite:///absolute/file, sqlite:relative/file, file:/absolute/file
+//
+// Errors are configuration faults and hold no password.
+func Open(url string) (*Database, error) {
+	if path, ok, err := sqlitePath(url); err != nil {
+		return nil, err
+	} else if ok {
+		return openSQLite(path)
+	}
+	return openMySQL(url)
+}
+
+// Close closes all connections.
+func (d *Database) Close() error { return d.pool.Close() }
+
+// Check reports why nothing can be stored now: the database is away, refuses
+// us, is too old, or lacks the tables of this version. It is cheap.
+func (d *Database) Check(ctx context.Context) error {
+	conn, err := d.pool.Conn(ctx)
+	if err != nil {
+		return d.fault("connect", err)
+	}
+	defer conn.Close()
+	if _, err := d.dialect.flavour(ctx, conn); err != nil {
+		return d.fault("read the version", err)
+	}
+	var applied sql.NullInt64
+	err = conn.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+versionTable).Scan(&applied)
+	if err != nil {
+		return d.fault("read the schema's version", err)
+	}
+	if applied.Int64 < newestMigration {
+		return engine.ConfigurationError(reasonSchema, fmt.Errorf(
+			"the database has schema %d, this version needs %d: run `keyfold setup`", applied.Int64, newestMigration))
+	}
+	return nil
+}
+
+// fault names what was being done when err came, and gives it its kind.
+func (d *Database) fault(doing string, err error) error {
+	if _, marked := errors.AsType[*engine.Error](err); marked {
+		return err
+	}
+	if ctx := contextError(err); ctx != nil {
+		return fmt.Errorf("outbox: %s: %w", doing, ctx)
+	}
+	switch d.dialect.classify(err) {
+	case classAway:
+		return fmt.Errorf("outbox: %s: the database is %w: %w", doing, engine.ErrAway, err)
+	case classRejected:
+		return engine.PermanentError(reasonRejected, fmt.Errorf("outbox: %s: the database rejected the event: %w", doing, err))
+	case classFault:
+		reason, cure := d.dialect.cure(err)
+		return engine.ConfigurationError(reason, fmt.Errorf("outbox: %s: %w; %s", doing, err, cure))
+	default:
+		return fmt.Errorf("outbox: %s: %w", doing, err)
+	}
+}
+
+func contextError(err error) error {
+	for _, c := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, c) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stable reasons of marked errors.
+const (
+	reasonRejected = "store_rejected"
+	reasonSchema   = "schema_missing"
+	reasonAccess   = "access_refused"
+	reasonDatabase = "database_missing"
+	reasonOld      = "database_too_old"
+	reasonURL      = "database_url"
+)
+
+// maxCollisions is how often a transaction is run again that met another.
+const maxCollisions = 8
+
+// transact runs do in a transaction, again where it collided with another: do
+// begins anew each time. A commit whose answer did not come is
+// [engine.ErrUnknown].
+func (d *Database) transact(ctx context.Context, doing string, do func(*sql.Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := d.attempt(ctx, do)
+		if err == nil {
+			return nil
+		}
+		if d.dialect.classify(err) != classCollision || attempt == maxCollisions {
+			return d.fault(doing, err)
+		}
+		select {
+		case <-ctx.Done():
+			return d.fault(doing, ctx.Err())
+		case <-time.After(time.Duration(attempt) * (time.Millisecond + rand.N(4*time.Millisecond))):
+		}
+	}
+}
+
+func (d *Database) attempt(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := d.pool.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		_ = tx.Rollback() // the connection that fails here is given up
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		if d.dialect.classify(err) == classCollision {
+			return err
+		}
+		return fmt.Errorf("commit: %w: %w", engine.ErrUnknown, err)
+	}
+	return nil
+}

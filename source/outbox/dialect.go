@@ -1,0 +1,41 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/pressly/goose/v3"
+)
+
+// dialect is what differs between the databases.
+type dialect interface {
+	// gooseDialect names it to the migrations.
+	gooseDialect() goose.Dialect
+	// flavour tells the servers of one dialect apart, which [SQL] names, and
+	// refuses those that are too old.
+	flavour(ctx context.Context, conn *sql.Conn) (string, error)
+	// lockSetup keeps several setups from running at once.
+	lockSetup(ctx context.Context, conn *sql.Conn) (unlock func(context.Context) error, err error)
+	// classify says what an error of the driver means.
+	classify(err error) class
+	// cure returns a stable reason and the cure of a configuration fault.
+	cure(err error) (reason, cure string)
+	// through makes a table reference use an index.
+	through(table, index string) string
+	// part brackets a SELECT with a LIMIT for use in a UNION.
+	part(query string) string
+	// lease locks shards of those wanted that nobody else holds.
+	lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error)
+}
+
+// class is what an error of the database means for what met it.
+type class uint8
+
+const (
+	classOther     class = iota // transient, as everything unlisted
+	classAway                   // the database cannot be reached, or is stopping
+	classDuplicate              // a unique key exists
+	classCollision              // deadlock, lock wait, busy: run the transaction again
+	classRejected               // this row never fits
+	classFault                  // configuration
+)

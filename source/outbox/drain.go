@@ -1,0 +1,57 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// Drain publishes the unsent rows that a filter picks, once each, and returns
+// how many were sent: a backfill. It may run beside relays and be run again
+// after it was stopped: what was sent is marked. progress is called after every
+// batch with the rows sent so far; it may be nil.
+//
+// Rows that were set aside, or are held back when their turn comes, are left to
+// a relay. Rows a filter leaves out may be older than those it picks: with one
+// that cuts through a user's history, the order of that user's events is the
+// filter's. Drain waits while the broker or the database is away; it returns an
+// error only when ctx ends.
+func (r *Relay) Drain(ctx context.Context, filter Filter, progress func(sent int64)) (int64, error) {
+	work, cancel := afterGrace(ctx, r.config.Grace)
+	defer cancel()
+	var sent int64
+	for first := 0; first < Shards; first += r.config.BatchShards {
+		shards := make([]int, 0, r.config.BatchShards)
+		for shard := first; shard < min(first+r.config.BatchShards, Shards); shard++ {
+			shards = append(shards, shard)
+		}
+		err := r.drainShards(ctx, work, shards, filter, func(n int) {
+			sent += int64(n)
+			if progress != nil {
+				progress(sent)
+			}
+		})
+		if err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
+}
+
+// drainShards publishes until each of the shards was seen without a row to send.
+// A shard that another relay holds is waited for.
+func (r *Relay) drainShards(ctx, work context.Context, shards []int, filter Filter, count func(int)) error {
+	for r.rest(ctx) {
+		held := r.held.waiting(time.Now())
+		got, err := r.publishShards(ctx, work, shards, held, filter)
+		count(got.sent)
+		switch {
+		case err != nil:
+			r.meet(ctx, err)
+		case got.rows == 0 && got.shards == len(shards):
+			return nil
+		case got.done == 0:
+			r.idle(ctx, r.config.PollMin)
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,133 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"keyfold/engine"
+)
+
+// page is how many rows a history reads at once.
+const page = 1000
+
+// History reads the rows a filter picks in the order in which they are folded:
+// by user, occurred_at and message_id. It starts behind a position, the zero one
+// being the beginning, and reads in pages, so that it may take as long as its
+// reader does; rows that are stored meanwhile behind the position are seen. A
+// row whose body is no event comes with a permanent error, and reading goes on;
+// any other error is the last thing it yields.
+func (d *Database) History(ctx context.Context, filter Filter, from Position) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if from.UserID > 0 && !d.readUser(ctx, filter, from, yield) {
+			return
+		}
+		for user := from.UserID; ; {
+			users, err := d.usersAfter(ctx, filter, user)
+			if err != nil {
+				yield(Row{}, d.fault("list users", err))
+				return
+			}
+			for _, user = range users {
+				if !d.readUser(ctx, filter, Position{UserID: user}, yield) {
+					return
+				}
+			}
+			if len(users) < page {
+				return
+			}
+		}
+	}
+}
+
+// Position is a place in a [Database.History]: behind the row it was taken from.
+// It marshals to JSON, so that a long task can go on where it was stopped.
+type Position struct {
+	UserID     int32         `json:"user_id"`
+	OccurredAt engine.Millis `json:"occurred_at"`
+	MessageID  string        `json:"message_id"`
+}
+
+// Position returns the place behind the row.
+func (r *Row) Position() Position {
+	return Position{UserID: r.Event.UserID, OccurredAt: r.Event.OccurredAt, MessageID: r.Event.MessageID}
+}
+
+// usersAfter returns the next users with rows the filter picks.
+func (d *Database) usersAfter(ctx context.Context, filter Filter, user int32) (users []int32, err error) {
+	query, args := filter.restrict("SELECT DISTINCT user_id FROM user_interactions WHERE user_id > ?", []any{user})
+	err = each(ctx, d.pool, func(s scanner) error {
+		var next int32
+		err := s.Scan(&next)
+		users = append(users, next)
+		return err
+	}, query+" ORDER BY user_id LIMIT ?", append(args, page)...)
+	return users, err
+}
+
+// readUser yields one user's rows from behind a position and reports whether to
+// go on.
+func (d *Database) readUser(ctx context.Context, filter Filter, at Position, yield func(Row, error) bool) bool {
+	filter.UserID = at.UserID
+	for {
+		rows, err := d.userPage(ctx, filter, at)
+		if err != nil {
+			yield(Row{}, d.fault(fmt.Sprintf("read user %d", at.UserID), err))
+			return false
+		}
+		for _, row := range rows {
+			if !yield(row.Row, row.fault) {
+				return false
+			}
+			at = row.at
+		}
+		if len(rows) < page {
+			return true
+		}
+	}
+}
+
+// placed is a row with its place by the columns, which a row without an event
+// has too.
+type placed struct {
+	stored
+	at Position
+}
+
+// userPage reads some of a user's rows. The columns' order is the events' own:
+// message ids are compared byte by byte in both.
+func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]placed, error) {
+	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at, message_id FROM "+
+		d.dialect.through("user_interactions", "idx_user_occurred")+" WHERE 1 = 1", nil)
+	if at.MessageID != "" {
+		occurred := timeText(at.OccurredAt)
+		query += " AND occurred_at >= ? AND (occurred_at > ? OR message_id > ?)"
+		args = append(args, occurred, occurred, at.MessageID)
+	}
+	var rows []placed
+	err := each(ctx, d.pool, func(s scanner) error {
+		var (
+			row      = placed{at: Position{UserID: filter.UserID}}
+			occurred string
+		)
+		var err error
+		row.Row, row.fault, err = scanRow(extended{s, []any{&occurred, &row.at.MessageID}})
+		if err != nil {
+			return err
+		}
+		row.at.OccurredAt, err = parseTime(occurred)
+		rows = append(rows, row)
+		return err
+	}, query+" ORDER BY occurred_at, message_id LIMIT ?", append(args, page)...)
+	return slices.Clip(rows), err
+}
+
+// extended scans more columns than its caller knows of.
+type extended struct {
+	scanner
+	more []any
+}
+
+// Scan reads a row.
+func (e extended) Scan(dest ...any) error { return e.scanner.Scan(append(dest, e.more...)...) }

@@ -1,0 +1,63 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// lease is the right to publish the events of some shards. It is used by one
+// goroutine.
+type lease struct {
+	shards []int
+	run    runner                  // what reads the rows and marks them
+	end    func(commit bool) error // lets the shards go
+}
+
+// lease locks shards through their rows, in a transaction that also carries the
+// marks: whoever gets a shard next sees them, and a lock never outlives its
+// connection.
+func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error) {
+	tx, err := pool.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	l := &lease{run: tx, end: func(commit bool) error {
+		if commit {
+			return tx.Commit()
+		}
+		return tx.Rollback()
+	}}
+	err = each(ctx, tx, func(s scanner) error {
+		var shard int
+		err := s.Scan(&shard)
+		l.shards = append(l.shards, shard)
+		return err
+	}, "SELECT shard FROM keyfold_relay_shards FORCE INDEX (PRIMARY) WHERE shard IN ("+list(len(wanted))+") FOR UPDATE SKIP LOCKED", anyOf(wanted)...)
+	if err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return l, nil
+}
+
+// unsent is the condition of a row that waits, in the form idx_unsent serves.
+const unsent = "processed_to_queue = 0 AND failed_at IS NULL"
+
+// pending returns the shards that have something to send. It reads one index
+// entry per shard, however many rows wait.
+func (d *Database) pending(ctx context.Context) ([]int, error) {
+	var shards []int
+	err := each(ctx, d.pool, func(s scanner) error {
+		var (
+			shard int
+			head  sql.NullInt64
+		)
+		err := s.Scan(&shard, &head)
+		if head.Valid {
+			shards = append(shards, shard)
+		}
+		return err
+	}, "SELECT s.shard, (SELECT u.id FROM "+d.dialect.through("user_interactions u", "idx_unsent")+
+		" WHERE u.processed_to_queue = 0 AND u.failed_at IS NULL AND u.shard = s.shard ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s")
+	return shards, err
+}

@@ -1,0 +1,176 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"testing/fstest"
+
+	"github.com/pressly/goose/v3"
+
+	"keyfold/engine"
+)
+
+// The databases [SQL] prints for.
+const (
+	MySQL   = "mysql"
+	MariaDB = "mariadb"
+	SQLite  = "sqlite"
+)
+
+// versionTable is where the migrations that were applied are noted.
+const versionTable = "keyfold_schema_version"
+
+// newestMigration is the version of the last file in migrations.
+const newestMigration = 1
+
+//go:embed migrations
+var migrationFiles embed.FS
+
+// SetupOptions say what [Database.Setup] does beside the migrations.
+type SetupOptions struct {
+	// ForeignKeys ties user_id to users.id and product_id to products.id, which
+	// have to exist: an event of an unknown user is then refused, and a
+	// deleted user's events go with the user.
+	ForeignKeys bool
+}
+
+// Setup brings the schema to this version. It may be run again, and by several
+// at once.
+func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) {
+	pool, err := d.setup()
+	if err != nil {
+		return d.fault("open", err)
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return d.fault("connect", err)
+	}
+	defer conn.Close()
+	flavour, err := d.dialect.flavour(ctx, conn)
+	if err != nil {
+		return d.fault("read the version", err)
+	}
+	unlock, err := d.dialect.lockSetup(ctx, conn)
+	if err != nil {
+		return d.fault("wait for another setup", err)
+	}
+	defer func() { err = errors.Join(err, unlock(context.WithoutCancel(ctx))) }()
+	if err := d.refuseForeign(ctx, conn); err != nil {
+		return err
+	}
+	if err := d.migrate(ctx, pool, flavour); err != nil {
+		return d.fault("migrate", err)
+	}
+	if options.ForeignKeys {
+		return d.addForeignKeys(ctx, conn)
+	}
+	return nil
+}
+
+func (d *Database) migrate(ctx context.Context, pool *sql.DB, flavour string) error {
+	files, err := migrations(flavour)
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(d.dialect.gooseDialect(), pool, files,
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// refuseForeign refuses a user_interactions that is not keyfold's: the shop may
+// have made one by the same specification.
+func (d *Database) refuseForeign(ctx context.Context, conn *sql.Conn) error {
+	if rows, err := conn.QueryContext(ctx, "SELECT id FROM user_interactions WHERE 1 = 0"); err != nil {
+		return nil //nolint:nilerr // there is no such table, or the migration will say what is wrong
+	} else if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return d.fault("look for the table", err)
+	}
+	rows, err := conn.QueryContext(ctx, "SELECT message_id, shard FROM user_interactions WHERE 1 = 0")
+	if err == nil {
+		return errors.Join(rows.Err(), rows.Close())
+	}
+	return engine.ConfigurationError(reasonSchema, errors.New(
+		"the database has a table user_interactions that keyfold did not make: name another database in DATABASE_URL, "+
+			"or rename the table, run `keyfold setup` and copy its rows"))
+}
+
+// SQL returns the statements that [Database.Setup] runs in an empty database of
+// that name: [MySQL], [MariaDB] or [SQLite].
+func SQL(flavour string, options SetupOptions) (string, error) {
+	files, err := migrations(flavour)
+	if err != nil {
+		return "", err
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return "", err
+		}
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		_, up, _ = strings.Cut(up, "-- +goose Up")
+		all.WriteString(strings.TrimSpace(up) + "\n")
+	}
+	if options.ForeignKeys {
+		if flavour == SQLite {
+			return "", errNoForeignKeys
+		}
+		for _, key := range foreignKeys {
+			all.WriteString("\n" + key.statement() + ";\n")
+		}
+	}
+	return all.String(), nil
+}
+
+// migrations returns the files with their placeholders filled in.
+func migrations(flavour string) (fs.FS, error) {
+	exact := map[string]string{MySQL: "utf8mb4_0900_bin", MariaDB: "utf8mb4_nopad_bin", SQLite: ""}
+	collation, known := exact[flavour]
+	if !known {
+		return nil, engine.ConfigurationError(reasonURL,
+			fmt.Errorf("there is no schema for %q: expected %s, %s or %s", flavour, MySQL, MariaDB, SQLite))
+	}
+	folder := "migrations/mysql"
+	if flavour == SQLite {
+		folder = "migrations/sqlite"
+	}
+	fill := strings.NewReplacer("{{exact}}", collation, "{{shards}}", shardRows())
+	entries, err := fs.ReadDir(migrationFiles, folder)
+	if err != nil {
+		return nil, err
+	}
+	files := fstest.MapFS{}
+	for _, entry := range entries {
+		text, err := fs.ReadFile(migrationFiles, path.Join(folder, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		files[entry.Name()] = &fstest.MapFile{Data: []byte(fill.Replace(string(text)))}
+	}
+	return files, nil
+}
+
+// shardRows are the rows of keyfold_relay_shards.
+func shardRows() string {
+	var rows []string
+	for shard := range Shards {
+		rows = append(rows, "("+strconv.Itoa(shard)+")")
+	}
+	return strings.Join(rows, ", ")
+}

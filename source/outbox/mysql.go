@@ -1,0 +1,129 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/pressly/goose/v3"
+
+	"keyfold/engine"
+)
+
+// mysqlDialect is MySQL and MariaDB.
+type mysqlDialect struct{}
+
+func (mysqlDialect) gooseDialect() goose.Dialect { return goose.DialectMySQL }
+
+func (mysqlDialect) through(table, index string) string {
+	return table + " FORCE INDEX (" + index + ")"
+}
+
+func (mysqlDialect) part(query string) string { return "(" + query + ")" }
+
+// setupLock is the name of the server's lock that one setup holds at a time.
+const setupLock = "keyfold_setup"
+
+func (mysqlDialect) lockSetup(ctx context.Context, conn *sql.Conn) (func(context.Context) error, error) {
+	var got sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 60)", setupLock).Scan(&got); err != nil {
+		return nil, err
+	}
+	if got.Int64 != 1 {
+		return nil, errors.New("another `keyfold setup` has been running for a minute: wait for it, and run this again")
+	}
+	return func(ctx context.Context) error {
+		_, err := conn.ExecContext(ctx, "DO RELEASE_LOCK(?)", setupLock)
+		return err
+	}, nil
+}
+
+var versionNumbers = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)`)
+
+func (mysqlDialect) flavour(ctx context.Context, conn *sql.Conn) (string, error) {
+	var version string
+	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return "", err
+	}
+	return flavourOf(version)
+}
+
+// flavourOf reads what a server says of its version: 8.0.36, or
+// 10.11.6-MariaDB-log, which some proxies precede with 5.5.5-.
+func flavourOf(version string) (string, error) {
+	flavour, oldest := MySQL, [3]int{8, 0, 17}
+	if strings.Contains(strings.ToLower(version), "mariadb") {
+		flavour, oldest = MariaDB, [3]int{10, 6, 0}
+	}
+	numbers := versionNumbers.FindStringSubmatch(strings.TrimPrefix(version, "5.5.5-"))
+	if numbers == nil {
+		return flavour, nil // a server that says nothing of itself
+	}
+	for i, least := range oldest {
+		n, err := strconv.Atoi(numbers[i+1])
+		if err != nil || n > least {
+			break
+		}
+		if n < least {
+			return "", engine.ConfigurationError(reasonOld, fmt.Errorf(
+				"the server is %s: MySQL 8.0.17, MariaDB 10.6 or a later one is needed, for SKIP LOCKED and exact comparison", version))
+		}
+	}
+	return flavour, nil
+}
+
+// Numbers of server errors, as MySQL's reference lists them; 4025 is MariaDB's.
+var mysqlClasses = map[uint16]class{
+	1062: classDuplicate,
+	1213: classCollision, 1205: classCollision, 1020: classCollision, 3572: classCollision,
+	// Too many connections, stopping, killed, read-only during a failover.
+	1040: classAway, 1053: classAway, 1203: classAway, 1226: classAway, 1290: classAway, 1836: classAway, 1927: classAway, 3168: classAway,
+	// The value, not the server: bad, too long, out of range, no parent row.
+	1048: classRejected, 1153: classRejected, 1216: classRejected, 1264: classRejected, 1265: classRejected, 1292: classRejected,
+	1364: classRejected, 1366: classRejected, 1406: classRejected, 1452: classRejected, 3140: classRejected, 3141: classRejected,
+	3156: classRejected, 3157: classRejected, 3819: classRejected, 4025: classRejected,
+	1044: classFault, 1045: classFault, 1049: classFault, 1054: classFault, 1142: classFault, 1143: classFault,
+	1146: classFault, 1193: classFault, 1227: classFault, 1273: classFault, 1698: classFault, 1129: classFault, 1130: classFault,
+}
+
+func (mysqlDialect) classify(err error) class {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return mysqlClasses[e.Number]
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return classAway
+	}
+	for _, lost := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, lost) {
+			return classAway
+		}
+	}
+	return classOther
+}
+
+func (mysqlDialect) cure(err error) (reason, cure string) {
+	e, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
+		return reasonSchema, "see the server's log"
+	}
+	switch e.Number {
+	case 1045, 1698, 1129, 1130:
+		return reasonAccess, "check the user, the password and the host they are allowed from: DATABASE_URL"
+	case 1044, 1142, 1143, 1227:
+		return reasonAccess, "grant the user SELECT, INSERT, UPDATE and DELETE on this database (`keyfold setup` needs CREATE, ALTER, INDEX and REFERENCES too)"
+	case 1049:
+		return reasonDatabase, "create the database (CREATE DATABASE name CHARACTER SET utf8mb4), or correct its name in DATABASE_URL; then run `keyfold setup`"
+	case 1193, 1273:
+		return reasonOld, "use MySQL 8.0.17, MariaDB 10.6 or a later one, and check the parameters of DATABASE_URL"
+	default:
+		return reasonSchema, "run `keyfold setup`"
+	}
+}

@@ -1,0 +1,153 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"keyfold/engine"
+)
+
+// Deadlines of connections, where DATABASE_URL names none.
+const (
+	dialTimeout = 5 * time.Second
+	ioTimeout   = 30 * time.Second
+	// idleTime is how long the server keeps a silent connection, and with it
+	// the lock of a relay whose host is gone: nobody tells the server of that.
+	idleTime = time.Minute
+)
+
+func openMySQL(text string) (*Database, error) {
+	config, err := mysqlConfig(text)
+	if err != nil {
+		return nil, engine.ConfigurationError(reasonURL, err)
+	}
+	pool, err := mysqlPool(config)
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(32)
+	pool.SetMaxIdleConns(16)
+	pool.SetConnMaxIdleTime(idleTime / 2)
+	setup := func() (*sql.DB, error) {
+		patient := config.Clone()
+		patient.ReadTimeout = 0 // a migration of a large table takes its time
+		patient.ParseTime = true
+		return mysqlPool(patient)
+	}
+	return &Database{pool: pool, dialect: mysqlDialect{}, setup: setup}, nil
+}
+
+func mysqlPool(config *mysql.Config) (*sql.DB, error) {
+	inner, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("DATABASE_URL: %w", err))
+	}
+	return sql.OpenDB(connector{inner}), nil
+}
+
+// connector sets what has no name common to MySQL and MariaDB.
+type connector struct{ driver.Connector }
+
+// Connect opens a connection whose statements see what others have committed
+// until then. REPEATABLE READ, the default, would show a relay that has waited
+// for a shard the rows as they were before.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	execer, ok := conn.(driver.ExecerContext)
+	if !ok {
+		return nil, errors.Join(errors.New("the MySQL driver cannot run statements directly"), conn.Close())
+	}
+	if _, err := execer.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// mysqlConfig reads either form of a MySQL DATABASE_URL.
+func mysqlConfig(text string) (*mysql.Config, error) {
+	name := text
+	if strings.Contains(text, "://") {
+		var err error
+		if name, err = driverName(text); err != nil {
+			return nil, err
+		}
+	}
+	config, err := mysql.ParseDSN(name)
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL cannot be read: expected %s", urlForms)
+	}
+	if config.DBName == "" {
+		return nil, errors.New("DATABASE_URL names no database: add its name, as in mysql://user:password@host:3306/name")
+	}
+	if config.Timeout == 0 {
+		config.Timeout = dialTimeout
+	}
+	if config.ReadTimeout == 0 {
+		config.ReadTimeout = ioTimeout
+	}
+	if config.WriteTimeout == 0 {
+		config.WriteTimeout = ioTimeout
+	}
+	config.Loc = time.UTC
+	config.ParseTime, config.ClientFoundRows, config.MultiStatements = false, false, false
+	config.InterpolateParams = true // one round trip per statement instead of three
+	config.Logger = &mysql.NopLogger{}
+	if config.Params == nil {
+		config.Params = map[string]string{}
+	}
+	config.Params["time_zone"] = "'+00:00'"
+	config.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
+	config.Params["innodb_lock_wait_timeout"] = "5"
+	config.Params["wait_timeout"] = fmt.Sprint(int(idleTime.Seconds()))
+	return config, config.Apply(mysql.Charset("utf8mb4", ""))
+}
+
+const urlForms = "mysql://user:password@host:3306/name, user:password@tcp(host:3306)/name or sqlite:///path/file"
+
+// driverName translates a URL, as other languages write it, to the form of Go's
+// driver.
+func driverName(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		// The parser's own words quote the URL, and with it the password.
+		return "", fmt.Errorf("DATABASE_URL cannot be read: expected %s, with %%40 for @ in a password and the like", urlForms)
+	}
+	if u.Scheme != "mysql" && u.Scheme != "mariadb" {
+		return "", fmt.Errorf("DATABASE_URL has the scheme %q: expected %s", u.Scheme, urlForms)
+	}
+	config := mysql.NewConfig()
+	config.User = u.User.Username()
+	config.Passwd, _ = u.User.Password()
+	config.Net, config.Addr = "tcp", u.Host
+	if u.Port() == "" {
+		config.Addr += ":3306"
+	}
+	config.DBName = strings.TrimPrefix(u.Path, "/")
+	query := u.Query()
+	if socket := query.Get("unix_socket"); socket != "" {
+		config.Net, config.Addr = "unix", socket
+	}
+	for _, foreign := range []string{"serverVersion", "charset", "unix_socket", "driver"} {
+		query.Del(foreign) // Doctrine's own
+	}
+	name := config.FormatDSN()
+	if len(query) == 0 {
+		return name, nil
+	}
+	separator := "?"
+	if strings.Contains(name[strings.LastIndexByte(name, '/'):], "?") {
+		separator = "&"
+	}
+	return name + separator + query.Encode(), nil
+}

@@ -1,0 +1,123 @@
+package outbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"keyfold/engine"
+)
+
+// newRow is a row to insert. The caller's body is not kept.
+type newRow struct {
+	userID    int32
+	eventType string
+	phrase    any // string or nil
+	productID any // int32 or nil
+	occurred  string
+	metadata  any // string or nil
+	created   string
+	messageID string
+	body      string
+
+	fresh bool // set by the insert
+}
+
+// oldest is the first instant a DATETIME column is promised to keep: the year
+// 1000.
+const oldest engine.Millis = -30610224000000
+
+// rowOf checks what the columns cannot take, so that one statement's failure is
+// the database's and hardly ever a row's.
+func rowOf(e *Entry, now engine.Millis) (newRow, error) {
+	event := &e.Event
+	if err := fits(event, e.Body); err != nil {
+		return newRow{}, err
+	}
+	metadata, err := metadataOf(e.Body)
+	if err != nil {
+		return newRow{}, err
+	}
+	row := newRow{
+		userID:    event.UserID,
+		eventType: event.Type.String(),
+		occurred:  timeText(event.OccurredAt),
+		metadata:  metadata,
+		created:   timeText(now),
+		messageID: event.MessageID,
+		body:      string(e.Body),
+	}
+	if event.Type == engine.Search {
+		row.phrase = event.Phrase
+	} else {
+		row.productID = event.ProductID
+	}
+	return row, nil
+}
+
+func fits(e *engine.Event, body []byte) error {
+	switch {
+	case e.UserID < 1 || e.Type.String() == "":
+		return rejected("found the user %d and the event type %q, expected a valid event", e.UserID, e.Type)
+	case e.OccurredAt < oldest:
+		return rejected("occurred_at: found %s, expected the year 1000 or later: SQL columns keep no earlier time", timeText(e.OccurredAt))
+	case e.MessageID == "" || !fitsText(e.MessageID, engine.MaxMessageRunes):
+		return rejected("message_id: found %d bytes, expected 1..%d characters of UTF-8 without U+0000", len(e.MessageID), engine.MaxMessageRunes)
+	case !fitsText(e.Phrase, engine.MaxPhraseRunes):
+		return rejected("search_phrase: found %d bytes, expected at most %d characters of UTF-8 without U+0000", len(e.Phrase), engine.MaxPhraseRunes)
+	case len(body) > 2*engine.MaxBodyBytes || !utf8.Valid(body):
+		return rejected("body: found %d bytes, expected at most %d of UTF-8", len(body), 2*engine.MaxBodyBytes)
+	default:
+		return nil
+	}
+}
+
+func fitsText(text string, limit int) bool {
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= limit && !strings.Contains(text, "\x00")
+}
+
+func rejected(format string, args ...any) error {
+	return engine.PermanentError(reasonRejected, fmt.Errorf(format, args...))
+}
+
+// metadataOf returns the metadata as it stands in a body, for the column that
+// queries read; nil where there is none, or where it holds a number that MySQL's
+// JSON cannot: nothing is lost, since the body is kept whole.
+func metadataOf(body []byte) (any, error) {
+	var message struct {
+		Metadata json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal(body, &message); err != nil {
+		return nil, rejected("body: %w", err)
+	}
+	if len(message.Metadata) == 0 || message.Metadata[0] != '{' {
+		return nil, nil
+	}
+	var members map[string]any
+	if json.Unmarshal(message.Metadata, &members) != nil {
+		return nil, nil //nolint:nilerr // a number beyond float64
+	}
+	return string(message.Metadata), nil
+}
+
+// columns are what [newRow.values] fills.
+const columns = "user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at, message_id, body, shard"
+
+const places = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+func (r *newRow) values(args []any) []any {
+	return append(args, r.userID, r.eventType, r.phrase, r.productID, r.occurred, r.metadata, r.created, r.messageID, r.body, ShardOf(r.userID))
+}
+
+// size returns about how many bytes the row brings into a statement.
+func (r *newRow) size() int {
+	n := len(r.body) + len(r.messageID) + 128
+	if text, ok := r.metadata.(string); ok {
+		n += len(text)
+	}
+	if text, ok := r.phrase.(string); ok {
+		n += len(text)
+	}
+	return n
+}

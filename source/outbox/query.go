@@ -1,0 +1,49 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+)
+
+// runner runs statements, in a transaction or each in its own.
+type runner interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// each calls do for every row of a query's result.
+func each(ctx context.Context, r runner, do func(scanner) error, query string, args ...any) (err error) {
+	rows, err := r.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// change runs a statement and returns how many rows it changed.
+func change(ctx context.Context, r runner, query string, args ...any) (int64, error) {
+	result, err := r.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// list returns n places for a list.
+func list(n int) string { return strings.Repeat("?, ", n-1) + "?" }
+
+func anyOf[T any](values []T) []any {
+	args := make([]any, len(values))
+	for i, v := range values {
+		args[i] = v
+	}
+	return args
+}

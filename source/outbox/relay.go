@@ -1,0 +1,223 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/sourcegraph/conc"
+	"golang.org/x/time/rate"
+
+	"keyfold/engine"
+)
+
+// RelayConfig holds a relay's settings. The zero value of each is its default.
+type RelayConfig struct {
+	// Lanes is how many batches are on their way at once; default 4.
+	Lanes int
+	// BatchRows bounds a batch; default 512.
+	BatchRows int
+	// BatchShards is how many shards a batch locks; default 8.
+	BatchShards int
+	// BatchTime is how long a batch goes on with its users' next rows before it
+	// marks what was sent and lets others have its shards; default 1 s.
+	BatchTime time.Duration
+	// PollMin and PollMax are how long a relay waits that found nothing: the
+	// wait doubles from one to the other; default 20 ms and 1 s.
+	PollMin, PollMax time.Duration
+	// PublishTimeout bounds a call of the publisher; default 10 s.
+	PublishTimeout time.Duration
+	// Grace is how long a batch may go on after Run was told to end; default
+	// 5 s.
+	Grace time.Duration
+	// HoldMin and HoldMax are how long a user is held back whose row was
+	// refused: the wait doubles; default 1 s and 1 min.
+	HoldMin, HoldMax time.Duration
+	// MaxAttempts is how often a row is refused, while the broker takes
+	// others, before it is set aside; default 20, a quarter of an hour.
+	MaxAttempts int
+	// Rate bounds the rows per second; 0 is no bound.
+	Rate float64
+}
+
+// Validate reports every fault at once.
+func (c RelayConfig) Validate() error {
+	var faults []error
+	for _, one := range []struct {
+		name string
+		n    int
+	}{{"lanes", c.Lanes}, {"batch rows", c.BatchRows}, {"batch shards", c.BatchShards}, {"attempts", c.MaxAttempts}} {
+		if one.n < 0 {
+			faults = append(faults, fmt.Errorf("the relay's %s are %d: they must not be negative", one.name, one.n))
+		}
+	}
+	if c = c.orDefaults(); c.BatchShards > Shards {
+		faults = append(faults, fmt.Errorf("the relay's batch shards are %d: there are %d", c.BatchShards, Shards))
+	}
+	if c.PollMin > c.PollMax || c.HoldMin > c.HoldMax {
+		faults = append(faults, errors.New("the relay's shortest poll and hold must not be longer than its longest ones"))
+	}
+	if !(c.Rate >= 0) {
+		faults = append(faults, fmt.Errorf("the relay's rate is %v: it must be a number of rows per second, or 0 for no bound", c.Rate))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return engine.ConfigurationError("relay_configuration", errors.Join(faults...))
+}
+
+func (c RelayConfig) orDefaults() RelayConfig {
+	c.Lanes = cmp.Or(c.Lanes, 4)
+	c.BatchRows = cmp.Or(c.BatchRows, 512)
+	c.BatchShards = cmp.Or(c.BatchShards, 8)
+	c.BatchTime = cmp.Or(c.BatchTime, time.Second)
+	c.PollMin = cmp.Or(c.PollMin, 20*time.Millisecond)
+	c.PollMax = cmp.Or(c.PollMax, time.Second)
+	c.PublishTimeout = cmp.Or(c.PublishTimeout, 10*time.Second)
+	c.Grace = cmp.Or(c.Grace, 5*time.Second)
+	c.HoldMin = cmp.Or(c.HoldMin, time.Second)
+	c.HoldMax = cmp.Or(c.HoldMax, time.Minute)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 20)
+	return c
+}
+
+// Relay publishes what is stored and not sent. Several may run at once, in any
+// number of processes.
+type Relay struct {
+	Stats RelayStats
+
+	db        *Database
+	publisher Publisher
+	config    RelayConfig
+	log       *slog.Logger
+	limiter   *rate.Limiter
+	wake      chan struct{}
+	held      held
+	refusals  rate.Sometimes // bounds what is logged of them
+	cursor    atomic.Uint32  // shards take turns
+	lastSent  atomic.Int64   // Unix nanoseconds of the newest confirm
+	trouble   trouble
+}
+
+// NewRelay returns a relay from a database to a publisher.
+func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.Logger) *Relay {
+	config = config.orDefaults()
+	limit := rate.Inf
+	if config.Rate > 0 {
+		limit = rate.Limit(config.Rate)
+		// Nobody is to wait long for the rate while holding shards.
+		config.BatchRows = min(config.BatchRows, max(1, int(config.Rate/4)))
+	}
+	config.BatchShards = min(config.BatchShards, config.BatchRows)
+	r := &Relay{
+		db: db, publisher: publisher, config: config, log: log,
+		limiter:  rate.NewLimiter(limit, config.BatchRows),
+		wake:     make(chan struct{}, 1),
+		held:     held{first: config.HoldMin, longest: config.HoldMax},
+		refusals: rate.Sometimes{First: 10, Interval: time.Second},
+		trouble:  trouble{first: 50 * time.Millisecond, longest: 5 * time.Second},
+	}
+	r.cursor.Store(rand.Uint32N(Shards))
+	return r
+}
+
+// Wake tells the relay that something was stored. It never blocks.
+func (r *Relay) Wake() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Fault returns what keeps the relay from publishing now, or nil.
+func (r *Relay) Fault() error { return r.trouble.fault() }
+
+// Run publishes until ctx ends. Batches under way then have [RelayConfig.Grace]
+// to be confirmed and marked.
+func (r *Relay) Run(ctx context.Context) {
+	var lanes conc.WaitGroup
+	for range r.config.Lanes {
+		lanes.Go(func() { r.runLane(ctx) })
+	}
+	lanes.Wait()
+}
+
+// runLane publishes batch after batch.
+func (r *Relay) runLane(ctx context.Context) {
+	work, cancel := afterGrace(ctx, r.config.Grace)
+	defer cancel()
+	wait := r.config.PollMin
+	for r.rest(ctx) {
+		n, err := r.batch(ctx, work)
+		switch {
+		case err != nil:
+			r.meet(ctx, err)
+		case n > 0:
+			wait = r.config.PollMin
+		default:
+			wait = r.idle(ctx, wait)
+		}
+	}
+}
+
+// idle waits for a wake-up or the next poll and returns the wait after that.
+func (r *Relay) idle(ctx context.Context, wait time.Duration) time.Duration {
+	timer := time.NewTimer(wait/2 + rand.N(wait/2+1)) // lanes spread out
+	defer timer.Stop()
+	select {
+	case <-r.wake:
+		return r.config.PollMin
+	case <-timer.C:
+		return min(2*wait, r.config.PollMax)
+	case <-ctx.Done():
+		return wait
+	}
+}
+
+// rest waits while there is trouble and reports whether ctx goes on.
+func (r *Relay) rest(ctx context.Context) bool {
+	pause := r.trouble.pause(time.Now())
+	if pause <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// meet notes what stopped a batch, and tells once per pause.
+func (r *Relay) meet(ctx context.Context, err error) {
+	if ctx.Err() != nil || !r.trouble.meet(err, time.Now()) {
+		return
+	}
+	r.log.Error("nothing can be relayed now; the events wait in the database",
+		slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
+}
+
+// afterGrace returns a context that ends a while after its parent.
+func afterGrace(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}

@@ -1,0 +1,77 @@
+package outbox
+
+import (
+	"fmt"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Shards is the number of shards users are spread over. It stands in stored
+// rows and cannot be changed.
+const Shards = 64
+
+// ShardOf returns the shard of a user's rows: Fibonacci hashing, so that ids
+// with a common step are spread too.
+func ShardOf(userID int32) int { return int(uint32(userID) * 2654435769 >> 26) }
+
+// Entry is a valid event to store and its message body, which is kept literally.
+type Entry struct {
+	Event engine.Event
+	Body  []byte
+}
+
+// Row is a stored interaction. Its event is read from the body: the columns
+// beside it serve queries.
+type Row struct {
+	ID       int64
+	Event    engine.Event
+	Body     []byte
+	StoredAt engine.Millis
+	Sent     bool
+
+	attempts int
+}
+
+// sqlTime is how a time stands in statements and results: UTC in milliseconds.
+const sqlTime = "2006-01-02 15:04:05.000"
+
+func timeText(at engine.Millis) string { return at.Time().Format(sqlTime) }
+
+func parseTime(text string) (engine.Millis, error) {
+	at, err := time.Parse(sqlTime, text)
+	if err != nil {
+		return 0, fmt.Errorf("outbox: a stored time: %w", err)
+	}
+	return engine.MillisOf(at), nil
+}
+
+// whenever is later than any event: one that was stored had passed the check
+// against the future, by a clock that may have been another.
+var whenever = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// rowColumns are what [scanRow] reads.
+const rowColumns = "id, user_id, body, created_at, processed_to_queue, attempts"
+
+type scanner interface{ Scan(dest ...any) error }
+
+// scanRow reads one row. A body that is no event gives the row, with nothing of
+// its event but the user, and a permanent error as fault.
+func scanRow(s scanner) (row Row, fault, err error) {
+	var (
+		storedAt string
+		userID   int32
+	)
+	if err := s.Scan(&row.ID, &userID, &row.Body, &storedAt, &row.Sent, &row.attempts); err != nil {
+		return Row{}, nil, err
+	}
+	if row.StoredAt, err = parseTime(storedAt); err != nil {
+		return Row{}, nil, err
+	}
+	if row.Event, fault = engine.ParseEvent(row.Body, whenever); fault != nil {
+		row.Event = engine.Event{}
+		fault = fmt.Errorf("user_interactions row %d: the body is no event: %w", row.ID, fault)
+	}
+	row.Event.UserID = userID
+	return row, fault, nil
+}

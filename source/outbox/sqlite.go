@@ -1,0 +1,132 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"keyfold/engine"
+)
+
+// sqlitePath returns the file a DATABASE_URL of SQLite names; ok is false for
+// one of another database.
+func sqlitePath(text string) (path string, ok bool, err error) {
+	scheme, rest, found := strings.Cut(text, ":")
+	if !found || scheme != "sqlite" && scheme != "sqlite3" && scheme != "file" {
+		return "", false, nil
+	}
+	rest = strings.TrimPrefix(rest, "//")
+	rest, _, _ = strings.Cut(rest, "?")
+	path, err = url.PathUnescape(rest)
+	if err != nil || path == "" || path == "/" || strings.Contains(path, ":memory:") {
+		return "", true, engine.ConfigurationError(reasonURL,
+			errors.New("DATABASE_URL names no SQLite file: expected sqlite:///absolute/file or sqlite:relative/file"))
+	}
+	return path, true, nil
+}
+
+func openSQLite(path string) (*Database, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("DATABASE_URL: %w", err))
+	}
+	query := url.Values{
+		"_dqs":    {"0"},
+		"_txlock": {"immediate"}, // a transaction that may write waits at its start, not in its middle
+		"_pragma": {"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"},
+	}
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute), RawQuery: query.Encode()}
+	pool, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("%s: %w", path, err))
+	}
+	pool.SetMaxOpenConns(8)
+	pool.SetMaxIdleConns(8)
+	setup := func() (*sql.DB, error) { return sql.Open("sqlite", name.String()) }
+	return &Database{pool: pool, dialect: &sqliteDialect{held: map[int]bool{}}, setup: setup}, nil
+}
+
+// sqliteDialect is SQLite. Shards are held in memory: there is one process.
+type sqliteDialect struct {
+	mu   sync.Mutex
+	held map[int]bool
+}
+
+func (*sqliteDialect) gooseDialect() goose.Dialect { return goose.DialectSQLite3 }
+
+func (*sqliteDialect) through(table, index string) string { return table + " INDEXED BY " + index }
+
+func (*sqliteDialect) part(query string) string { return "SELECT * FROM (" + query + ")" }
+
+func (*sqliteDialect) flavour(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
+
+func (*sqliteDialect) lockSetup(context.Context, *sql.Conn) (func(context.Context) error, error) {
+	return func(context.Context) error { return nil }, nil
+}
+
+func (*sqliteDialect) classify(err error) class {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return classOther
+	}
+	switch e.Code() {
+	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return classDuplicate
+	}
+	switch e.Code() & 0xff {
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
+		return classCollision
+	case lib.SQLITE_CONSTRAINT, lib.SQLITE_TOOBIG, lib.SQLITE_MISMATCH:
+		return classRejected
+	case lib.SQLITE_ERROR, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT, lib.SQLITE_PERM, lib.SQLITE_AUTH:
+		return classFault
+	default:
+		return classOther
+	}
+}
+
+func (*sqliteDialect) cure(err error) (reason, cure string) {
+	e, _ := errors.AsType[*sqlite.Error](err)
+	switch e.Code() & 0xff {
+	case lib.SQLITE_CORRUPT:
+		return "store_corrupt", "restore the file from a backup, or save what is readable with the sqlite3 shell's .recover"
+	case lib.SQLITE_NOTADB:
+		return reasonDatabase, "name another file in DATABASE_URL: this one is no SQLite database"
+	case lib.SQLITE_ERROR: // no such table or column
+		return reasonSchema, "run `keyfold setup`"
+	default:
+		return reasonAccess, "check that the folder of DATABASE_URL exists and that this user may write in it"
+	}
+}
+
+// lease takes shards that no relay of this process holds. There is no
+// transaction: SQLite has one writer, and a batch takes as long as the broker.
+func (s *sqliteDialect) lease(_ context.Context, pool *sql.DB, wanted []int) (*lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &lease{run: pool}
+	for _, shard := range wanted {
+		if !s.held[shard] {
+			s.held[shard] = true
+			l.shards = append(l.shards, shard)
+		}
+	}
+	l.end = func(bool) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, shard := range l.shards {
+			delete(s.held, shard)
+		}
+		return nil
+	}
+	return l, nil
+}

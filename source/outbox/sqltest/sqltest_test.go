@@ -1,0 +1,35 @@
+package sqltest
+
+import (
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func TestServer(t *testing.T) {
+	began := time.Now()
+	s := Shared(t)
+	t.Logf("started in %v", time.Since(began))
+	first, second := s.Database(t), s.Database(t)
+	if first == second {
+		t.Fatalf("two databases are both named %s", first)
+	}
+	s.Exec(t, "CREATE TABLE "+first+".t (a INT)")
+}
+
+func TestCommitsOutliveAKill(t *testing.T) {
+	s := Start(t)
+	db := s.Database(t)
+	s.Exec(t, "CREATE TABLE "+db+".t (a INT PRIMARY KEY)")
+	s.Exec(t, "INSERT INTO "+db+".t VALUES (1), (2)")
+	s.Kill()
+	if s.running() || s.Admin().Ping() == nil {
+		t.Fatal("the server answers after a kill")
+	}
+	s.Restart(t)
+	var n int
+	if err := s.Admin().QueryRow("SELECT COUNT(*) FROM " + db + ".t").Scan(&n); err != nil || n != 2 {
+		t.Fatalf("%d rows, %v; want 2", n, err)
+	}
+}

@@ -1,0 +1,205 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"keyfold/engine"
+)
+
+// waves publishes the rows of a batch, of each user one at a time: a wave holds
+// the oldest row of every user that has one left, and the next wave goes out when
+// it is confirmed. So a row that is refused finds nothing of its user's ahead of
+// it in the queue that stands behind it in the table.
+//
+// Publishing a user's rows side by side was rejected. It is as good while the
+// broker takes or loses everything, and faster for users with long backlogs; but
+// a queue that is full for a moment refuses one row and takes the next.
+type waves struct {
+	relay *Relay
+	users [][]stored // rows left, by user; the users in the order of their oldest rows
+
+	sent     []int64 // ids
+	failures []failure
+	trouble  error // what stops the batch
+}
+
+// failure is the fate of a row that was not sent.
+type failure struct {
+	id       int64
+	verdict  verdict // heldBack or setAside
+	attempts int
+	err      error
+}
+
+// text returns the error as it fits the column.
+func (f *failure) text() string {
+	const limit = 255
+	text := strings.ToValidUTF8(f.err.Error(), "")
+	for n := range text {
+		if utf8.RuneCountInString(text[:n]) == limit {
+			return text[:n]
+		}
+	}
+	return text
+}
+
+func newWaves(r *Relay, rows []stored) *waves {
+	w := &waves{relay: r}
+	index := map[int32]int{}
+	for _, row := range rows {
+		i, known := index[row.Event.UserID]
+		if !known {
+			i = len(w.users)
+			index[row.Event.UserID] = i
+			w.users = append(w.users, nil)
+		}
+		w.users[i] = append(w.users[i], row)
+	}
+	return w
+}
+
+func (w *waves) anything() bool { return len(w.sent)+len(w.failures) > 0 }
+
+// run publishes until nothing is left, the batch's time is over, or the
+// publisher cannot go on.
+func (w *waves) run(ctx, work context.Context) {
+	deadline := time.Now().Add(w.relay.config.BatchTime)
+	for len(w.users) > 0 && w.trouble == nil && ctx.Err() == nil && time.Now().Before(deadline) {
+		if w.relay.limiter.WaitN(ctx, len(w.users)) != nil {
+			return // ctx ended
+		}
+		w.next(work)
+	}
+}
+
+// next publishes one wave.
+func (w *waves) next(work context.Context) {
+	w.dropUnreadable()
+	if len(w.users) == 0 {
+		return
+	}
+	rows := make([]Row, len(w.users))
+	for i, user := range w.users {
+		rows[i] = user[0].Row
+	}
+	errs := w.relay.publish(work, rows)
+	now := time.Now()
+	left := w.users[:0]
+	for i, user := range w.users {
+		if goesOn := w.judge(&rows[i], errs[i], now); goesOn && len(user) > 1 {
+			left = append(left, user[1:])
+		}
+	}
+	w.users = left
+	if refusesEverybody(errs) {
+		w.trouble = errs[0]
+	}
+}
+
+// refusesEverybody reports whether a broker refused so many users' rows, and
+// took none, that it has to be the broker: a queue that is missing or full.
+func refusesEverybody(errs []error) bool {
+	const many = 16
+	for _, err := range errs {
+		if !errors.Is(err, ErrUnroutable) && !errors.Is(err, ErrRefused) {
+			return false
+		}
+	}
+	return len(errs) >= many
+}
+
+// dropUnreadable sets the rows at the front aside that hold no event.
+func (w *waves) dropUnreadable() {
+	left := w.users[:0]
+	for _, user := range w.users {
+		for len(user) > 0 && user[0].fault != nil {
+			w.fail(&user[0].Row, setAside, user[0].fault)
+			user = user[1:]
+		}
+		if len(user) > 0 {
+			left = append(left, user)
+		}
+	}
+	w.users = left
+}
+
+func (r *Relay) publish(work context.Context, rows []Row) []error {
+	ctx, cancel := context.WithTimeout(work, r.config.PublishTimeout)
+	defer cancel()
+	r.Stats.InFlight.Add(int64(len(rows)))
+	defer r.Stats.InFlight.Add(-int64(len(rows)))
+	began := time.Now()
+	errs := r.publisher.Publish(ctx, rows)
+	r.Stats.Publish.observe(time.Since(began))
+	return errs
+}
+
+// judge notes what became of a row and reports whether its user's next one may
+// go.
+func (w *waves) judge(row *Row, err error, now time.Time) bool {
+	r := w.relay
+	switch {
+	case err == nil:
+		w.sent = append(w.sent, row.ID)
+		r.Stats.Sent.Add(1)
+		r.Stats.Delay.observe(now.Sub(row.StoredAt.Time()))
+		r.lastSent.Store(now.UnixNano())
+		r.held.release(row.Event.UserID)
+		return true
+	case errors.Is(err, ErrUnroutable):
+		r.Stats.Unroutable.Add(1)
+		return w.refused(row, err, now)
+	case errors.Is(err, ErrRefused):
+		r.Stats.Refused.Add(1)
+		return w.refused(row, err, now)
+	case engine.KindOf(err) == engine.Permanent:
+		return w.fail(row, setAside, err)
+	case errors.Is(err, engine.ErrUnknown):
+		r.Stats.Unknown.Add(1)
+	default:
+		r.Stats.Away.Add(1)
+	}
+	if w.trouble == nil || engine.KindOf(err) == engine.Configuration {
+		w.trouble = err
+	}
+	return false
+}
+
+// refused holds a row back, or sets it aside after too many attempts. An attempt
+// counts where the broker has taken something since the one before: one that
+// takes nothing says nothing about this row.
+func (w *waves) refused(row *Row, err error, now time.Time) bool {
+	before := w.relay.held.since(row.Event.UserID)
+	if before.IsZero() || w.relay.lastSent.Load() > before.UnixNano() {
+		row.attempts++
+	}
+	if row.attempts >= w.relay.config.MaxAttempts {
+		return w.fail(row, setAside, err)
+	}
+	w.relay.held.back(row.Event.UserID, now)
+	return w.fail(row, heldBack, err)
+}
+
+// fail notes a failure and reports whether the user's next row may go.
+func (w *waves) fail(row *Row, v verdict, err error) bool {
+	w.failures = append(w.failures, failure{id: row.ID, verdict: v, attempts: row.attempts, err: err})
+	attrs := []any{
+		slog.Int64("row", row.ID), slog.Int("user_id", int(row.Event.UserID)), slog.String("message_id", row.Event.MessageID),
+		slog.String("event_type", row.Event.Type.String()), slog.Int("attempt", row.attempts), slog.Any("error", err),
+	}
+	if v == heldBack {
+		w.relay.refusals.Do(func() {
+			w.relay.log.Warn("event not published; its user's later events wait behind it", attrs...)
+		})
+		return false
+	}
+	w.relay.held.release(row.Event.UserID)
+	w.relay.Stats.SetAside.Add(1)
+	w.relay.log.Error("event set aside: it is not published; see `keyfold outbox failed list`", attrs...)
+	return true
+}

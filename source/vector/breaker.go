@@ -1,0 +1,243 @@
+package vector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"keyfold/engine"
+)
+
+// BreakerConfig holds the settings of a [Breaker].
+type BreakerConfig struct {
+	// Failures is how many failed calls in a row open it.
+	Failures int
+	// OpenFor is how long it stays open before one call may try.
+	OpenFor time.Duration
+	// LongestPause is the longest pause asked for by the other side that calls
+	// wait out. A longer one opens the breaker for as long.
+	LongestPause time.Duration
+	// Changed hears of every opening and closing; may be nil. It must not
+	// call the breaker's Embed.
+	Changed func(BreakerState)
+}
+
+// DefaultBreakerConfig opens after 5 failures in a row, for 5 seconds at a time:
+// well below the minute that parked events wait.
+func DefaultBreakerConfig() BreakerConfig {
+	return BreakerConfig{Failures: 5, OpenFor: 5 * time.Second, LongestPause: 2 * time.Second}
+}
+
+// Validate reports every fault at once.
+func (c BreakerConfig) Validate() error {
+	var faults []error
+	if c.Failures < 1 {
+		faults = append(faults, fmt.Errorf("a breaker that opens after %d failures: it must be at least 1", c.Failures))
+	}
+	if c.OpenFor <= 0 {
+		faults = append(faults, fmt.Errorf("a breaker that is open for %v: it must be above 0", c.OpenFor))
+	}
+	if c.LongestPause < 0 {
+		faults = append(faults, fmt.Errorf("a longest pause of %v: it must not be negative", c.LongestPause))
+	}
+	return errors.Join(faults...)
+}
+
+// maxPause bounds what another side can ask for: a date far off, out of a clock
+// that is wrong, must not end searches until a restart.
+const maxPause = 15 * time.Minute
+
+// Breaker leaves an absent embedder alone. It opens after some failures in a
+// row, and at once where more calls cannot help: on a configuration fault (a
+// refused key), on [engine.ErrAway] (a spent quota) and on a long pause the
+// other side asks for. While it is open every call is answered at once with an
+// error that is [engine.ErrAway] and transient, whatever opened it: only the
+// events that need the embedder wait. Then one call is let through, and its
+// success closes the breaker. A refused phrase is an answer, not a failure; a
+// call whose context ended says nothing.
+//
+// While it is closed a failed call's error is what the embedder said. The call
+// that opens it is answered as those after it.
+type Breaker struct {
+	embedder Embedder
+	config   BreakerConfig
+	circuit  *gobreaker.CircuitBreaker[[][]float32]
+	stats    BreakerStats
+
+	// The circuit calls back under its own lock and takes this one: whoever
+	// holds this one does not call the circuit.
+	mu        sync.Mutex
+	decisive  bool      // what was met last opens the circuit on its own
+	cause     error     // what failed last
+	since     time.Time // when it opened; not set while closed
+	notBefore time.Time // until then the other side wants no call
+	untold    bool      // it opened or closed, and Changed has not heard of it
+}
+
+// BreakerStats counts since the start. Its fields are read with Load.
+type BreakerStats struct {
+	Openings atomic.Int64 // from closed
+	Refused  atomic.Int64 // calls answered without asking
+}
+
+// BreakerState is a moment of a [Breaker].
+type BreakerState struct {
+	// Open: the last thing known of the embedder is that it is away.
+	Open bool
+	// Since is when it opened; not set while closed.
+	Since time.Time
+	// Cause is what failed last before it opened or while it is open; nil
+	// while closed. A configuration fault names its cure.
+	Cause error
+}
+
+var _ Embedder = (*Breaker)(nil)
+
+// NewBreaker returns a breaker in front of an embedder.
+func NewBreaker(config BreakerConfig, embedder Embedder) (*Breaker, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	b := &Breaker{embedder: embedder, config: config}
+	b.circuit = gobreaker.NewCircuitBreaker[[][]float32](gobreaker.Settings{
+		MaxRequests:   1,
+		Timeout:       config.OpenFor,
+		ReadyToTrip:   b.opens,
+		OnStateChange: b.changed,
+		IsSuccessful:  func(err error) bool { return err == nil || engine.KindOf(err) == engine.Permanent },
+		IsExcluded:    func(err error) bool { _, gone := errors.AsType[*goneError](err); return gone },
+	})
+	return b, nil
+}
+
+// Model names what makes the vectors.
+func (b *Breaker) Model() string { return b.embedder.Model() }
+
+// Dimensions is the number of components of every vector.
+func (b *Breaker) Dimensions() int { return b.embedder.Dimensions() }
+
+// Stats returns the breaker's counters.
+func (b *Breaker) Stats() *BreakerStats { return &b.stats }
+
+// State returns the breaker's state.
+func (b *Breaker) State() BreakerState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.since.IsZero() {
+		return BreakerState{}
+	}
+	return BreakerState{Open: true, Since: b.since, Cause: b.cause}
+}
+
+// goneError marks the failure of a call whose context has ended.
+type goneError struct{ error }
+
+// Embed asks the embedder unless it is away.
+func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
+	if err := b.pause(ctx); err != nil {
+		return nil, err
+	}
+	vectors, err := b.circuit.Execute(func() ([][]float32, error) {
+		vectors, err := b.embedder.Embed(ctx, phrases)
+		if err != nil && ctx.Err() != nil {
+			return nil, &goneError{err}
+		}
+		b.note(err)
+		return vectors, err
+	})
+	b.tell()
+	if err == nil {
+		return vectors, nil
+	}
+	if gone, ok := errors.AsType[*goneError](err); ok {
+		return nil, gone.error
+	}
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		b.stats.Refused.Add(1)
+		return nil, b.away()
+	}
+	if engine.KindOf(err) != engine.Permanent && b.State().Open {
+		return nil, b.away()
+	}
+	return nil, err
+}
+
+// pause waits as long as the other side wants to be left alone, or says that it
+// is away.
+func (b *Breaker) pause(ctx context.Context) error {
+	b.mu.Lock()
+	wait, open := time.Until(b.notBefore), !b.since.IsZero()
+	b.mu.Unlock()
+	if wait <= 0 {
+		return nil
+	}
+	if open {
+		b.stats.Refused.Add(1)
+		return b.away()
+	}
+	return sleep(ctx, wait)
+}
+
+// note remembers what a failure says beyond having failed.
+func (b *Breaker) note(err error) {
+	if err == nil || engine.KindOf(err) == engine.Permanent {
+		return
+	}
+	pause := min(PauseOf(err), maxPause)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cause = err
+	if until := time.Now().Add(pause); pause > 0 && until.After(b.notBefore) {
+		b.notBefore = until
+	}
+	if pause > b.config.LongestPause || errors.Is(err, engine.ErrAway) || engine.KindOf(err) == engine.Configuration {
+		b.decisive = true
+	}
+}
+
+// opens is asked after each failure while the circuit is closed.
+func (b *Breaker) opens(counts gobreaker.Counts) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.decisive || int(counts.ConsecutiveFailures) >= b.config.Failures
+}
+
+func (b *Breaker) changed(_ string, from, to gobreaker.State) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.decisive = false
+	switch {
+	case from == gobreaker.StateClosed:
+		b.since, b.untold = time.Now(), true
+		b.stats.Openings.Add(1)
+	case to == gobreaker.StateClosed:
+		b.since, b.cause, b.notBefore, b.untold = time.Time{}, nil, time.Time{}, true
+	}
+}
+
+// tell reports a change outside of all locks.
+func (b *Breaker) tell() {
+	b.mu.Lock()
+	news := b.untold
+	b.untold = false
+	b.mu.Unlock()
+	if news && b.config.Changed != nil {
+		b.config.Changed(b.State())
+	}
+}
+
+// away is the answer while the breaker is open. It carries the cause's text but
+// not its kind.
+func (b *Breaker) away() error {
+	s := b.State()
+	if s.Cause == nil { // it closed in between
+		return &engine.Error{Kind: engine.Transient, Reason: "embedder_away", Err: fmt.Errorf("embedder: %w", engine.ErrAway)}
+	}
+	return &engine.Error{Kind: engine.Transient, Reason: "embedder_away", Err: fmt.Errorf(
+		"embedder is %w since %s: %v", engine.ErrAway, s.Since.UTC().Format(time.RFC3339), s.Cause)} //nolint:errorlint // its kind must not show
+}

@@ -1,0 +1,78 @@
+package vector
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config holds the settings of [Phrases].
+type Config struct {
+	// CacheBytes bounds the unit vectors kept in memory. 0 keeps none.
+	CacheBytes int64
+	// CacheTTL is how long one is kept at most. 0: as long as there is room.
+	CacheTTL time.Duration
+	// FoldCase makes all letters small before anything is asked for: fewer
+	// distinct phrases, so fewer calls. It is off by default: models read case
+	// ("US" is not "us", nor "Apple" "apple"), product texts keep theirs, and
+	// profiles made before it is turned on have folded what was typed.
+	FoldCase bool
+	// Patience is how long one Resolve waits for vectors that are asked for. 0:
+	// as long as its context. One that comes later is kept all the same, so
+	// that the next attempt finds it. It works with a [Gathering] only: a
+	// direct call is the caller's to bound.
+	Patience time.Duration
+}
+
+// DefaultConfig keeps 32 MiB of vectors: some 2,600 phrases of 1536 components.
+func DefaultConfig() Config { return Config{CacheBytes: 32 << 20} }
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var faults []error
+	if c.CacheBytes < 0 {
+		faults = append(faults, fmt.Errorf("phrase cache of %d bytes: it must not be negative", c.CacheBytes))
+	}
+	if c.CacheTTL < 0 {
+		faults = append(faults, fmt.Errorf("EMBEDDING_CACHE_TTL is %v: it must not be negative", c.CacheTTL))
+	}
+	if c.Patience < 0 {
+		faults = append(faults, fmt.Errorf("patience of %v for a phrase: it must not be negative", c.Patience))
+	}
+	return errors.Join(faults...)
+}
+
+// Gathering says how phrases of many callers share requests.
+type Gathering struct {
+	// Inputs is how many phrases a request has at most.
+	Inputs int
+	// Requests is how many are under way at once at most.
+	Requests int
+	// Linger is how long a phrase waits for company when nothing is under way.
+	Linger time.Duration
+	// Hold is how long it waits when something is: the phrases that come while
+	// a request is under way go together with the next one. A request that
+	// hangs delays others by no more than this.
+	Hold time.Duration
+}
+
+// DefaultGathering suits an API that answers in some 50 ms.
+func DefaultGathering() Gathering {
+	return Gathering{Inputs: 256, Requests: 4, Linger: 4 * time.Millisecond, Hold: 50 * time.Millisecond}
+}
+
+// Validate reports every fault at once.
+func (g Gathering) Validate() error {
+	var faults []error
+	if g.Inputs < 1 {
+		faults = append(faults, fmt.Errorf("requests of %d phrases: it must be at least 1", g.Inputs))
+	}
+	if g.Requests < 1 {
+		faults = append(faults, fmt.Errorf("%d requests at once: it must be at least 1", g.Requests))
+	}
+	if g.Linger < 0 || g.Hold < g.Linger {
+		faults = append(faults, fmt.Errorf("phrases wait for company for %v, and %v while a request is under way: "+
+			"neither may be negative, and the second not below the first", g.Linger, g.Hold))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,153 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+
+	"keyfold/engine"
+	"keyfold/source/vector"
+)
+
+// Client asks an embeddings API. It is safe for concurrent use.
+type Client struct {
+	config    Config
+	service   openai.EmbeddingService
+	transport *http.Transport
+	stats     Stats
+}
+
+var _ vector.Embedder = (*Client)(nil)
+
+// Stats counts since the start. Its fields are read with Load.
+type Stats struct {
+	Requests      atomic.Int64
+	Phrases       atomic.Int64 // texts sent
+	Tokens        atomic.Int64 // that the API says it counted
+	Cut           atomic.Int64 // texts sent without their end
+	Transient     atomic.Int64 // requests that failed, by kind
+	Permanent     atomic.Int64
+	Configuration atomic.Int64
+}
+
+// New returns a client. Nothing is asked yet.
+func New(config Config) (*Client, error) {
+	if err := config.Validate(); err != nil {
+		return nil, engine.ConfigurationError("embedding_api", err)
+	}
+	c := &Client{config: config, transport: http.DefaultTransport.(*http.Transport).Clone()}
+	c.transport.MaxIdleConnsPerHost = 16
+	// Twice what decimal floats take up: no server makes us read for ever.
+	limit := int64(config.MaxInputs)*int64(config.Dimensions)*48 + 1<<20
+	// The service, unlike the whole client, reads no environment: settings
+	// come in through the config only.
+	c.service = openai.NewEmbeddingService(
+		option.WithBaseURL(config.BaseURL),
+		option.WithAPIKey(string(config.Key)),
+		
+		option.WithHTTPClient(&http.Client{Transport: &limited{next: c.transport, bytes: limit}}),
+	)
+	return c, nil
+}
+
+// Close lets idle connections go. The client can be used afterwards.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Model names what makes the vectors.
+func (c *Client) Model() string { return c.config.Model }
+
+// Dimensions is the number of components of every vector.
+func (c *Client) Dimensions() int { return c.config.Dimensions }
+
+// Stats returns the client's counters.
+func (c *Client) Stats() *Stats { return &c.stats }
+
+// Embed asks for vectors, in as many requests, one after the other, as the
+// limits make of the phrases. Texts that are too long are cut.
+func (c *Client) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
+	vectors := make([][]float32, 0, len(phrases))
+	for inputs := range c.requests(phrases) {
+		some, err := c.ask(ctx, inputs)
+		if err != nil {
+			return nil, err
+		}
+		vectors = append(vectors, some...)
+	}
+	return vectors, nil
+}
+
+// ask makes one request. One that is refused with a single text has found its
+// culprit, unless the server refuses every text: a model that does not know a
+// parameter does, and no event is at fault for that. A harmless text tells.
+func (c *Client) ask(ctx context.Context, inputs []string) ([][]float32, error) {
+	const harmless = "product"
+	vectors, err := c.request(ctx, inputs)
+	if len(inputs) != 1 || engine.KindOf(err) != engine.Permanent {
+		return vectors, err
+	}
+	if inputs[0] != harmless {
+		switch _, other := c.request(ctx, []string{harmless}); {
+		case other == nil:
+			return nil, err
+		case engine.KindOf(other) != engine.Permanent:
+			return nil, other
+		}
+	}
+	c.stats.Configuration.Add(1)
+	return nil, engine.ConfigurationError("embedding_api_refuses_all", fmt.Errorf(
+		"%w; it refuses every text: check EMBEDDING_MODEL %q and EMBEDDING_DIMENSIONS %d against what the service knows",
+		err, c.config.Model, c.config.Dimensions))
+}
+
+// request makes one HTTP request and judges the answer.
+func (c *Client) request(ctx context.Context, inputs []string) ([][]float32, error) {
+	within, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	c.stats.Requests.Add(1)
+	c.stats.Phrases.Add(int64(len(inputs)))
+
+	params := openai.EmbeddingNewParams{
+		Input:          openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: inputs},
+		Model:          c.config.Model,
+		EncodingFormat: openai.EmbeddingNewParamsEncodingFormat(c.config.Encoding),
+	}
+	if !c.config.OmitDimensions {
+		params.Dimensions = param.NewOpt(int64(c.config.Dimensions))
+	}
+	// The answer is read as it stands: the library's own decoder passes over
+	// what is wrong with it, and is slower.
+	var body []byte
+	var response *http.Response
+	_, err := c.service.New(within, params, option.WithResponseBodyInto(&body), option.WithResponseInto(&response))
+	if err != nil {
+		return nil, c.count(ctx, c.failure(ctx, response, err))
+	}
+	vectors, tokens, err := decode(body, len(inputs), c.config.Dimensions)
+	c.stats.Tokens.Add(tokens)
+	if err != nil {
+		return nil, c.count(ctx, &engine.Error{Kind: engine.Transient, Reason: "bad_answer", Err: fmt.Errorf(
+			"embedding API at %s gave an answer that does not fit: %w", c.config.BaseURL, err)})
+	}
+	return vectors, nil
+}
+
+// count counts a failure by its kind; one whose caller left is nobody's.
+func (c *Client) count(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	switch engine.KindOf(err) {
+	case engine.Permanent:
+		c.stats.Permanent.Add(1)
+	case engine.Configuration:
+		c.stats.Configuration.Add(1)
+	default:
+		c.stats.Transient.Add(1)
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package vector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"keyfold/engine"
+)
+
+// PatientConfig holds the settings of a [Patient].
+type PatientConfig struct {
+	// Attempts is how often a call is made at most.
+	Attempts int
+	// Pause is how long it waits after the first that failed; it doubles from
+	// one to the next, and is longer where the other side asks for it.
+	Pause time.Duration
+	// PerSecond bounds the calls a second. 0: no bound.
+	PerSecond float64
+}
+
+// DefaultPatientConfig tries for about two minutes.
+func DefaultPatientConfig() PatientConfig {
+	return PatientConfig{Attempts: 8, Pause: time.Second}
+}
+
+// Validate reports every fault at once.
+func (c PatientConfig) Validate() error {
+	var faults []error
+	if c.Attempts < 1 {
+		faults = append(faults, fmt.Errorf("%d attempts at a call: it must be at least 1", c.Attempts))
+	}
+	if c.Pause <= 0 {
+		faults = append(faults, fmt.Errorf("a pause of %v between attempts: it must be above 0", c.Pause))
+	}
+	if !(c.PerSecond >= 0) {
+		faults = append(faults, fmt.Errorf("%v calls a second: it must not be negative", c.PerSecond))
+	}
+	return errors.Join(faults...)
+}
+
+// Patient makes calls again that may succeed later, for callers who have no
+// queue to put their work back into. What cannot pass by waiting (a refused
+// text, a configuration fault, a spent quota) comes back at once.
+type Patient struct {
+	embedder Embedder
+	config   PatientConfig
+	limit    *rate.Limiter
+}
+
+var _ Embedder = (*Patient)(nil)
+
+// NewPatient returns a patient way to an embedder.
+func NewPatient(config PatientConfig, embedder Embedder) (*Patient, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	limit := rate.Inf
+	if config.PerSecond > 0 {
+		limit = rate.Limit(config.PerSecond)
+	}
+	return &Patient{embedder: embedder, config: config, limit: rate.NewLimiter(limit, 1)}, nil
+}
+
+// Model names what makes the vectors.
+func (p *Patient) Model() string { return p.embedder.Model() }
+
+// Dimensions is the number of components of every vector.
+func (p *Patient) Dimensions() int { return p.embedder.Dimensions() }
+
+// Embed asks until there is an answer, the attempts are used up or ctx ends.
+func (p *Patient) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
+	const longest = 30 * time.Second // between attempts, where nobody asks for more
+	pause := p.config.Pause
+	for attempt := 1; ; attempt++ {
+		if err := p.limit.Wait(ctx); err != nil {
+			return nil, err
+		}
+		vectors, err := p.embedder.Embed(ctx, phrases)
+		if err == nil || ctx.Err() != nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
+			return vectors, err
+		}
+		if attempt == p.config.Attempts {
+			return nil, fmt.Errorf("after %d attempts: %w", attempt, err)
+		}
+		jittered := pause/2 + rand.N(pause/2+1)
+		if sleep(ctx, max(jittered, min(PauseOf(err), maxPause))) != nil {
+			return nil, err
+		}
+		pause = min(2*pause, longest)
+	}
+}

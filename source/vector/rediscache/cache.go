@@ -1,0 +1,239 @@
+package rediscache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+
+	"keyfold/engine"
+	"keyfold/source/vector"
+)
+
+// Cache keeps raw vectors in Redis. It is safe for concurrent use.
+type Cache struct {
+	config  Config
+	prefix  string
+	client  redis.UniversalClient
+	cluster bool
+	circuit *gobreaker.CircuitBreaker[struct{}]
+	stats   Stats
+
+	mu    sync.Mutex
+	since time.Time // when the breaker opened; not set while closed
+	cause error     // what failed last
+}
+
+var _ vector.Cache = (*Cache)(nil)
+
+// Stats counts since the start. Its fields are read with Load.
+type Stats struct {
+	Hits     atomic.Int64 // phrases found
+	Misses   atomic.Int64 // phrases asked for in vain, unusable ones among them
+	Invalid  atomic.Int64 // values that were no usable vector
+	Written  atomic.Int64 // vectors written
+	Failures atomic.Int64 // calls that failed
+	Bypassed atomic.Int64 // calls not made, since Redis is away
+}
+
+// New returns a cache. It connects when it is first used, so that Redis may be
+// away at the start as it may be later.
+func New(config Config) (*Cache, error) {
+	if err := config.Validate(); err != nil {
+		return nil, engine.ConfigurationError("redis", err)
+	}
+	where, err := parseURL(config.URL)
+	if err != nil {
+		return nil, engine.ConfigurationError("redis", err)
+	}
+	c := &Cache{
+		config:  config,
+		prefix:  prefix(config.Model, config.Dimensions),
+		client:  where.connect(config.Timeout),
+		cluster: where.cluster != nil,
+	}
+	c.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:   1,
+		Timeout:       config.OpenFor,
+		ReadyToTrip:   func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= config.Failures },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errLeft) },
+		OnStateChange: c.changed,
+	})
+	return c, nil
+}
+
+// Close closes all connections. No call may follow.
+func (c *Cache) Close() error { return c.client.Close() }
+
+// Stats returns the cache's counters.
+func (c *Cache) Stats() *Stats { return &c.stats }
+
+// State returns whether Redis is passed by, since when and why.
+func (c *Cache) State() vector.BreakerState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		return vector.BreakerState{}
+	}
+	return vector.BreakerState{Open: true, Since: c.since, Cause: c.cause}
+}
+
+// Ping reports whether Redis answers, and if not, the cure where one is known.
+func (c *Cache) Ping(ctx context.Context) error {
+	return cure(c.client.Ping(ctx).Err())
+}
+
+// Get returns the vectors Redis holds.
+func (c *Cache) Get(ctx context.Context, phrases []string) [][]float32 {
+	vectors := make([][]float32, len(phrases))
+	if len(phrases) == 0 {
+		return vectors
+	}
+	keys := make([]string, len(phrases))
+	for i, phrase := range phrases {
+		keys[i] = c.key(phrase)
+	}
+	read := c.readOne
+	if c.cluster {
+		read = c.readMany
+	}
+	found := make([]string, len(keys))
+	if !c.call(ctx, c.config.Timeout, func(ctx context.Context) error { return read(ctx, keys, found) }) {
+		return vectors
+	}
+	for i, packed := range found {
+		if packed != "" {
+			if vectors[i] = unpack(packed, c.config.Dimensions); vectors[i] == nil {
+				c.stats.Invalid.Add(1)
+			}
+		}
+		if vectors[i] != nil {
+			c.stats.Hits.Add(1)
+		} else {
+			c.stats.Misses.Add(1)
+		}
+	}
+	return vectors
+}
+
+// readOne asks one server for all keys.
+func (c *Cache) readOne(ctx context.Context, keys, found []string) error {
+	values, err := c.client.MGet(ctx, keys...).Result()
+	for i, value := range values {
+		found[i], _ = value.(string)
+	}
+	return err
+}
+
+// readMany asks a cluster, where MGET takes keys of one slot only. The client
+// sends each node its part. What one node holds is used though another is away.
+func (c *Cache) readMany(ctx context.Context, keys, found []string) error {
+	pipeline := c.client.Pipeline()
+	replies := make([]*redis.StringCmd, len(keys))
+	for i, key := range keys {
+		replies[i] = pipeline.Get(ctx, key)
+	}
+	_, _ = pipeline.Exec(ctx) // its error is the first reply's, a missing key's too
+	var failure error
+	for i, reply := range replies {
+		value, err := reply.Result()
+		if err == nil {
+			found[i] = value
+		} else if !errors.Is(err, redis.Nil) {
+			failure = err
+		}
+	}
+	return failure
+}
+
+// Put keeps vectors. Nobody waits for it, so that it has more time than a
+// look-up.
+func (c *Cache) Put(ctx context.Context, phrases []string, vectors [][]float32) {
+	if len(phrases) == 0 {
+		return
+	}
+	const patience = 5
+	c.call(ctx, patience*c.config.Timeout, func(ctx context.Context) error {
+		pipeline := c.client.Pipeline()
+		for i, phrase := range phrases {
+			pipeline.Set(ctx, c.key(phrase), pack(vectors[i]), c.lifetime())
+		}
+		replies, err := pipeline.Exec(ctx)
+		for _, reply := range replies {
+			if reply.Err() == nil {
+				c.stats.Written.Add(1)
+			}
+		}
+		return err
+	})
+}
+
+// lifetime is the TTL, give or take a tenth.
+func (c *Cache) lifetime() time.Duration {
+	tenth := c.config.TTL / 10
+	return c.config.TTL - tenth + rand.N(2*tenth+1)
+}
+
+// errLeft marks a call whose caller left: it says nothing about Redis.
+var errLeft = errors.New("the caller left")
+
+// call makes one call within that time and reports so, unless the breaker is
+// open.
+func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.Context) error) bool {
+	_, err := c.circuit.Execute(func() (struct{}, error) {
+		bounded, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		err := cure(do(bounded))
+		switch {
+		case err == nil:
+			return struct{}{}, nil
+		case ctx.Err() != nil:
+			return struct{}{}, errLeft
+		}
+		c.stats.Failures.Add(1)
+		c.mu.Lock()
+		c.cause = err
+		c.mu.Unlock()
+		return struct{}{}, err
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		c.stats.Bypassed.Add(1)
+		return false
+	}
+	return true
+}
+
+func (c *Cache) changed(_ string, from, to gobreaker.State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case from == gobreaker.StateClosed:
+		c.since = time.Now()
+	case to == gobreaker.StateClosed:
+		c.since, c.cause = time.Time{}, nil
+	}
+}
+
+// cure adds to an error what to do about it, where that is known.
+func cure(err error) error {
+	if err == nil {
+		return nil
+	}
+	_, moved := redis.IsMovedError(err)
+	switch {
+	case redis.IsAuthError(err):
+		return fmt.Errorf("redis: %w; set the right user and password in REDIS_URL", err)
+	case redis.IsPermissionError(err):
+		return fmt.Errorf("redis: %w; the user needs GET, MGET and SET on embeddings:*", err)
+	case moved:
+		return fmt.Errorf("redis: %w; it is a cluster: add ?addr=host:port to REDIS_URL, if need be the same address again", err)
+	default:
+		return fmt.Errorf("redis: %w", err)
+	}
+}

@@ -1,0 +1,106 @@
+package rediscache
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Config holds the settings of a [Cache].
+type Config struct {
+	// URL says where Redis is. TLS is on with rediss in place of redis;
+	// special characters of a password are percent-encoded; options of
+	// go-redis, such as pool_size or skip_verify, follow as parameters.
+	//
+	//	redis://user:password@host:6379/0                  one server
+	//	unix://user:password@/path/redis.sock?db=0         the same, on a socket
+	//	redis://user:password@host:6379?addr=host2:6379    a cluster: one addr or more
+	//	redis://host:26379/0?master_name=main&addr=host2:26379&username=user&password=secret
+	//	                                                   sentinels: the user and
+	//	                                                   password of the servers are
+	//	                                                   parameters, those before the
+	//	                                                   host are the sentinels' own
+	//
+	// A cluster of which one address is known names it twice.
+	URL string
+	// Model and Dimensions are part of every key.
+	Model      string
+	Dimensions int
+	// TTL is how long a vector is kept, give or take a tenth: what was written
+	// together does not expire together.
+	TTL time.Duration
+	// Timeout bounds a look-up, and each step of a write.
+	Timeout time.Duration
+	// Failures is how many in a row open the breaker; OpenFor how long it stays
+	// open before one call may try.
+	Failures int
+	OpenFor  time.Duration
+}
+
+// DefaultConfig keeps vectors for an hour and waits for 80 ms at most. The URL
+// is missing.
+func DefaultConfig() Config {
+	laws := engine.DefaultConfig()
+	return Config{
+		Model:      laws.Model,
+		Dimensions: laws.Dimensions,
+		TTL:        time.Hour,
+		Timeout:    80 * time.Millisecond,
+		Failures:   2,
+		OpenFor:    2 * time.Second,
+	}
+}
+
+// Validate reports every fault at once, without a password.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	if _, err := parseURL(c.URL); err != nil {
+		faults = append(faults, err)
+	}
+	if c.Model == "" {
+		fault("EMBEDDING_MODEL is empty: it must name what makes the vectors")
+	}
+	if c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions {
+		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+	}
+	if c.TTL < time.Second {
+		fault("EMBEDDING_CACHE_TTL is %v: it must be at least a second; leave REDIS_URL out to do without", c.TTL)
+	}
+	if c.Timeout < time.Millisecond {
+		fault("timeout of %v for Redis: it must be at least a millisecond", c.Timeout)
+	}
+	if c.Failures < 1 || c.OpenFor <= 0 {
+		fault("a breaker that opens after %d failures for %v: both must be above 0", c.Failures, c.OpenFor)
+	}
+	return errors.Join(faults...)
+}
+
+// String returns the URL without its secrets.
+func (c Config) String() string { return redact(c.URL) }
+
+// LogValue returns the URL without its secrets.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+const hidden = "xxxxx"
+
+// redact hides the passwords of a URL; of one that cannot be read, everything.
+func redact(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return hidden
+	}
+	query := u.Query()
+	for _, name := range []string{"password", "sentinel_password"} {
+		if query.Has(name) {
+			query.Set(name, hidden)
+			u.RawQuery = query.Encode()
+		}
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,98 @@
+package rediscache
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// target is where Redis is: one of the three.
+type target struct {
+	single   *redis.Options
+	cluster  *redis.ClusterOptions
+	sentinel *redis.FailoverOptions
+}
+
+// parseURL reads a URL in the forms that [Config] names. Its errors quote
+// nothing of a URL's user part.
+func parseURL(text string) (target, error) {
+	const form = "it must look like redis://user:password@host:6379/0"
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" {
+		return target{}, fmt.Errorf("REDIS_URL cannot be read: %s, special characters of the password percent-encoded", form)
+	}
+	var t target
+	switch query := u.Query(); {
+	case query.Has("master_name"):
+		t.sentinel, err = redis.ParseFailoverURL(text)
+	case query.Has("addr"):
+		t.cluster, err = redis.ParseClusterURL(text)
+		if strings.Trim(u.Path, "/0") != "" {
+			err = errors.Join(err, errors.New("a cluster has no database numbers"))
+		}
+	default:
+		t.single, err = redis.ParseURL(text)
+	}
+	if err != nil {
+		said := err.Error()
+		for _, secret := range secrets(u) {
+			said = strings.ReplaceAll(said, secret, hidden)
+		}
+		return target{}, fmt.Errorf("REDIS_URL: %s; %s", said, form)
+	}
+	return t, nil
+}
+
+func secrets(u *url.URL) (all []string) {
+	if password, _ := u.User.Password(); password != "" {
+		all = append(all, password)
+	}
+	for _, name := range []string{"password", "sentinel_password"} {
+		if password := u.Query().Get(name); password != "" {
+			all = append(all, password)
+		}
+	}
+	return all
+}
+
+// quiet turns off the library's own log, once: with Redis away it writes for
+// every connection that fails. [Cache.State] and [Cache.Stats] say as much.
+var quiet = sync.OnceFunc(logging.Disable)
+
+// connect returns a client that never waits longer than timeout for a step and
+// never tries one again. It connects when it is first used.
+func (t target) connect(timeout time.Duration) redis.UniversalClient {
+	quiet()
+	// The notices of hosted servers about their upkeep need a handshake that
+	// others refuse.
+	noNotices := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch {
+	case t.cluster != nil:
+		o := t.cluster
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
+		o.ContextTimeoutEnabled, o.DisableIdentity = true, true
+		o.MaxRetries, o.DialerRetries, o.PipelinePoolSize = -1, 1, -1
+		o.MaintNotificationsConfig = noNotices
+		return redis.NewClusterClient(o)
+	case t.sentinel != nil:
+		o := t.sentinel
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
+		o.ContextTimeoutEnabled, o.DisableIdentity = true, true
+		o.MaxRetries, o.DialerRetries, o.PipelinePoolSize = -1, 1, -1
+		return redis.NewFailoverClient(o)
+	default:
+		o := t.single
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = timeout, timeout, timeout, timeout
+		o.ContextTimeoutEnabled, o.DisableIdentity = true, true
+		o.MaxRetries, o.DialerRetries, o.PipelinePoolSize = -1, 1, -1
+		o.MaintNotificationsConfig = noNotices
+		return redis.NewClient(o)
+	}
+}

@@ -1,0 +1,97 @@
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// send makes one request over a connection of its own and returns the reply's
+// first line, or the whole text of a bulk reply.
+func (s *Server) send(words ...string) (string, error) {
+	conn, err := net.DialTimeout("tcp", s.Address(), time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	request := fmt.Sprintf("*%d\r\n", len(words))
+	for _, word := range words {
+		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	}
+	if _, err := conn.Write([]byte(request)); err != nil {
+		return "", err
+	}
+	return readReply(bufio.NewReader(conn))
+}
+
+func readReply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimRight(line, "\r\n")
+	if !strings.HasPrefix(line, "$") || line == "$-1" {
+		return line, nil
+	}
+	n, err := strconv.Atoi(line[1:])
+	if err != nil {
+		return "", err
+	}
+	text := make([]byte, 0, n)
+	for len(text) < n {
+		c, err := r.ReadByte()
+		if err != nil {
+			return "", err
+		}
+		text = append(text, c)
+	}
+	return string(text), nil
+}
+
+// Do makes one request and returns the reply's first line (with its type's
+// sign), or a bulk reply's text. A server with a password refuses it.
+func (s *Server) Do(t testing.TB, words ...string) string {
+	t.Helper()
+	reply, err := s.send(words...)
+	if err != nil || strings.HasPrefix(reply, "-") {
+		t.Fatalf("%s: %s %v", strings.Join(words, " "), reply, err)
+	}
+	return reply
+}
+
+// Cluster runs that many masters, which share the slots, until the test's end.
+func Cluster(t testing.TB, masters int) []*Server {
+	t.Helper()
+	const slots = 16384
+	nodes := make([]*Server, masters)
+	for i := range nodes {
+		nodes[i] = Start(t, "--cluster-enabled", "yes")
+		first, last := i*slots/masters, (i+1)*slots/masters-1
+		nodes[i].Do(t, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last))
+		nodes[i].Do(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		if i > 0 {
+			nodes[i].Do(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(nodes[0].port))
+		}
+	}
+	for _, node := range nodes {
+		for limit := time.Now().Add(startTimeout); !strings.Contains(node.Do(t, "CLUSTER", "INFO"), "cluster_state:ok"); {
+			if time.Now().After(limit) {
+				t.Fatalf("the cluster is not whole within %v:\n%s", startTimeout, node.Do(t, "CLUSTER", "INFO"))
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	return nodes
+}
+
+// Sentinel runs a sentinel that watches the server under a name, until the
+// test's end.
+func (s *Server) Sentinel(t testing.TB, name string) *Server {
+	t.Helper()
+	return startSentinel(t, name, s.port)
+}

@@ -1,0 +1,5 @@
+// Package redistest runs private Redis servers for tests: the installed
+// redis-server with a folder and ports of its own, killed at the test's end at
+// the latest. A server can be killed, restarted, frozen and thawed; several
+// make a cluster, and one can be watched by a sentinel.
+package redistest

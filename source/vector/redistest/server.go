@@ -1,0 +1,155 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startTimeout bounds a start, which takes some 50 ms on an idle machine.
+const startTimeout = time.Minute
+
+// Server is one private Redis server. Those of its methods that start and end
+// it are called from one goroutine at a time.
+type Server struct {
+	dir    string
+	port   int
+	args   []string
+	server *process
+}
+
+// Start runs a server until the test's end. Settings are written as on
+// redis-server's command line: "--requirepass", "secret".
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s, err := Launch(t.TempDir(), settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Launch runs a server outside of tests, all of its files in dir. The caller
+// ends it with Kill.
+func Launch(dir string, settings ...string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, port: port}
+	s.args = append([]string{
+		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
+		// What a real server would have on its disk after a kill, it has.
+		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
+	}, settings...)
+	return s, s.boot()
+}
+
+// boot starts the server and waits until it answers.
+func (s *Server) boot() error {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return errors.New("redis-server is not installed: `make test` installs it, " +
+			"or: apt-get install --no-install-recommends redis-server")
+	}
+	if s.server, err = start(s.dir, path, s.args...); err != nil {
+		return err
+	}
+	for limit := time.Now().Add(startTimeout); !s.answers(); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-s.server.ended:
+			return fmt.Errorf("redis-server ended while starting:\n%s", s.output())
+		default:
+		}
+		if time.Now().After(limit) {
+			s.Kill()
+			return fmt.Errorf("redis-server did not answer within %v:\n%s", startTimeout, s.output())
+		}
+	}
+	return nil
+}
+
+// answers reports whether the server replies, if only that it wants a password.
+func (s *Server) answers() bool {
+	reply, err := s.send("PING")
+	return err == nil && reply != "" && !isLoading(reply)
+}
+
+func isLoading(reply string) bool { return len(reply) > 8 && reply[:8] == "-LOADING" }
+
+func (s *Server) output() string {
+	text, _ := os.ReadFile(filepath.Join(s.dir, "output"))
+	return string(text[max(0, len(text)-4000):])
+}
+
+// Address returns the host and port.
+func (s *Server) Address() string { return address(s.port) }
+
+// URL returns the server's URL, without a password.
+func (s *Server) URL() string { return "redis://" + s.Address() }
+
+// Kill ends the server with SIGKILL. It may be called again.
+func (s *Server) Kill() { s.server.kill() }
+
+// Restart boots the server on the same port and data, having killed it where it
+// still runs.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	if err := s.boot(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Freeze stops the server without closing anything: connections are accepted,
+// and nothing answers.
+func (s *Server) Freeze(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+}
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGCONT)
+}
+
+func (s *Server) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := s.server.command.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freePort returns a port of 127.0.0.1 nobody listens on, below the range the
+// system takes outgoing ports from: a server that is down for a moment finds it
+// free again. A cluster's node takes the port 10000 above as well.
+func freePort() (int, error) {
+	const first, count = 10000, 9000
+	for range 1000 {
+		port := first + rand.IntN(count)
+		if free(port) && free(port+10000) {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port from %d to %d", first, first+count)
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", address(port))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
