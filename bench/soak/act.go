@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"keyfold/engine/failpoint"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/rabbit"
+)
+
+// ending is what undoes a step that lasts.
+type ending struct {
+	at time.Time
+	do func()
+}
+
+// schedule carries out a plan.
+type schedule struct {
+	*soak
+	endings []ending
+}
+
+// follow carries the plan out, each step at its time or, where one before it
+// took long, as soon as it can. An error ends the run: a fault could not be
+// made, or a checkpoint found a difference.
+func (p *schedule) follow(ctx context.Context, plan []step) error {
+	began := time.Now()
+	for _, st := range plan {
+		if err := p.waitUntil(ctx, began.Add(st.At)); err != nil {
+			return err
+		}
+		if st.Do.needsTestStore() && !p.store.own() {
+			continue
+		}
+		p.say("%s  (planned at %.1fs)", st, st.At.Seconds())
+		if err := p.act(ctx, st); err != nil {
+			return fmt.Errorf("%s: %w", st, err)
+		}
+		p.counts[string(st.Do)]++
+		if err := p.fleet.fault(); err != nil {
+			return err
+		}
+	}
+	return p.waitUntil(ctx, began.Add(p.Duration))
+}
+
+// waitUntil sleeps until a time and has endings happen meanwhile.
+func (p *schedule) waitUntil(ctx context.Context, at time.Time) error {
+	for {
+		next, ends := at, -1
+		for i, e := range p.endings {
+			if e.at.Before(next) {
+				next, ends = e.at, i
+			}
+		}
+		select {
+		case <-time.After(time.Until(next)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if ends < 0 {
+			return nil
+		}
+		do := p.endings[ends].do
+		p.endings = slices.Delete(p.endings, ends, ends+1)
+		do()
+	}
+}
+
+// later has something undone after d.
+func (p *schedule) later(d time.Duration, do func()) {
+	p.endings = append(p.endings, ending{time.Now().Add(d), do})
+}
+
+// act carries out one step.
+func (p *schedule) act(ctx context.Context, st step) error {
+	switch st.Do {
+	case killBroker, stopBroker, alarm:
+		return p.actOnBroker(st)
+	case killStore, stopStore, loseReply, failConcern, failOver, stepDown:
+		return p.actOnStore(st)
+	case deleteMain, deleteRetry:
+		return p.deleteQueue(ctx, st)
+	case scale:
+		return p.fleet.scale(st.Count)
+	case replay:
+		return p.replay(ctx, st)
+	}
+	w, err := p.fleet.await(ctx, st.Which)
+	if err != nil {
+		return err
+	}
+	p.actOnWorker(st, w)
+	return nil
+}
+
+func (p *schedule) actOnWorker(st step, w *worker) {
+	r := p.relays[w.slot]
+	switch st.Do {
+	case killWorker:
+		p.fleet.kill(w, "kill -9")
+	case stopWorker:
+		w.signal(syscall.SIGSTOP)
+		p.later(st.For, func() { w.signal(syscall.SIGCONT) })
+	case terminate:
+		p.fleet.terminate(w)
+	case arm:
+		p.arm(st, w)
+	case silenceBroker:
+		r.broker.Freeze()
+		p.later(st.For, r.broker.Thaw)
+	case slowBroker:
+		r.broker.Delay(40 * time.Millisecond)
+		p.later(st.For, func() { r.broker.Delay(0) })
+	case cutBroker:
+		r.broker.Cut()
+	}
+	if r.store == nil {
+		return
+	}
+	switch st.Do {
+	case silenceStore:
+		r.store.Freeze()
+		p.later(st.For, r.store.Thaw)
+	case slowStore:
+		r.store.Delay(40 * time.Millisecond)
+		p.later(st.For, func() { r.store.Delay(0) })
+	case cutStore:
+		r.store.Cut()
+	}
+}
+
+// arm replaces a worker by one that fails at a point.
+func (p *schedule) arm(st step, w *worker) {
+	started := p.fleet.arm(w.slot, armed(st))
+	p.fleet.terminate(w)
+	if st.Point != failpoint.Closing && st.Point != failpoint.Drained {
+		return
+	}
+	p.later(3*time.Second, func() {
+		select {
+		case w := <-started:
+			p.fleet.terminate(w)
+		default: // its slot is not wanted any more
+		}
+	})
+}
+
+// armed is the setting of a step's failpoint: it dies there, or a third of the
+// time fails there again and again where that is possible.
+func armed(st step) string {
+	rare := []string{failpoint.RetryConfirmed, failpoint.LetterConfirmed, failpoint.Unconfirmed, failpoint.Closing, failpoint.Drained}
+	hit := 1
+	if !slices.Contains(rare, st.Point) {
+		hit = 1 + st.Which%25
+	}
+	if st.Which%3 == 0 && failpoint.TakesErrors(st.Point) {
+		return fmt.Sprintf("%s=error:%d/%d", st.Point, hit, 300)
+	}
+	return fmt.Sprintf("%s=exit:%d", st.Point, hit)
+}
+
+func (p *schedule) actOnBroker(st step) error {
+	// A stopped broker can neither flush nor be told anything.
+	if err := p.broker.Signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	switch st.Do {
+	case killBroker:
+		// The broker keeps definitions in memory for a moment after it has
+		// confirmed them; queues that are lost so are not keyfold's.
+		if _, err := p.broker.Tell("eval", "mnesia:sync_log()."); err != nil {
+			return err
+		}
+		p.broker.Kill()
+		time.Sleep(st.For)
+		return p.broker.Boot()
+	case stopBroker:
+		p.later(st.For, func() { _ = p.broker.Signal(syscall.SIGCONT) })
+		return p.broker.Signal(syscall.SIGSTOP)
+	default:
+		if err := p.watermark("0"); err != nil {
+			return err
+		}
+		time.Sleep(st.For)
+		return p.watermark("0.4")
+	}
+}
+
+func (p *schedule) watermark(part string) error {
+	_, err := p.broker.Tell("set_vm_memory_high_watermark", part)
+	return err
+}
+
+func (p *schedule) actOnStore(st step) error {
+	p.store.child.signal(syscall.SIGCONT)
+	inject := func(f mongotest.Fault) error {
+		return p.store.control(func(r *mongotest.Remote) error { _, err := r.Inject(f); return err })
+	}
+	writes := []string{"update", "insert", "bulkWrite"}
+	switch st.Do {
+	case killStore:
+		p.store.child.kill()
+		time.Sleep(st.For)
+		return p.store.boot()
+	case stopStore:
+		p.store.child.signal(syscall.SIGSTOP)
+		p.later(st.For, func() { p.store.child.signal(syscall.SIGCONT) })
+		return nil
+	case loseReply:
+		return inject(mongotest.Fault{Kind: mongotest.LoseReply, Commands: writes, Times: st.Count})
+	case failConcern:
+		return inject(mongotest.Fault{Kind: mongotest.FailConcern, Commands: writes, Times: st.Count, Code: 64})
+	case failOver:
+		return p.store.failOver(st.For)
+	default:
+		return p.store.control(func(r *mongotest.Remote) error { return r.StepDown(10107, st.For) })
+	}
+}
+
+// deleteQueue deletes a queue and has `setup` declare it again after a while.
+// What is in a queue is lost with it by definition. So the workers' queue is
+// deleted when the stack is at rest and was found right, with the feed paused;
+// what is published afterwards is returned as unroutable, and published again. A
+// delay queue is deleted only while the broker finds it empty.
+func (p *schedule) deleteQueue(ctx context.Context, st step) error {
+	names := rabbit.DefaultNames()
+	if st.Do == deleteRetry {
+		queue := names.RetryQueue(200 * time.Millisecond)
+		if _, err := p.broker.Tell("delete_queue", queue, "--if-empty"); err != nil {
+			p.say("%s is not empty: left alone", queue)
+			return nil
+		}
+	} else {
+		resume := sync.OnceFunc(p.feed.pause())
+		defer resume()
+		f, err := p.checkpoint(ctx)
+		if err != nil {
+			return errors.Join(errors.New("checkpoint"), err)
+		}
+		p.say("checkpoint: %d published, all accounted for, %d dead letters and %d copies", p.ledger.published, f.letters, f.copies)
+		if _, err := p.broker.Tell("delete_queue", names.Queue, "--if-empty"); err != nil {
+			return err
+		}
+		resume()
+	}
+	time.Sleep(st.For)
+	_, _, err := p.keyfold(ctx, nil, "", "setup")
+	return err
+}
+
+// replay sends some dead letters back to the workers, which refuse them again;
+// half of the time it dies between the confirm and the removal.
+func (p *schedule) replay(ctx context.Context, st step) error {
+	points := ""
+	if st.Which%2 == 0 {
+		points = failpoint.ReplayConfirmed + "=exit:1"
+	}
+	c, out, err := p.keyfold(ctx, nil, points, "dlq", "replay", "--error", "version", "--limit", "20")
+	if c == nil {
+		return err
+	}
+	if err != nil && !c.killed() {
+		p.say("replay failed, as it may while a server is away: %s", out)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyfold/source/rabbit"
+)
+
+// feed publishes messages at a rate, as the outbox's relay does: what was not
+// confirmed is published again, however often that is. Twice is fine, and never
+// is not.
+type feed struct {
+	publisher *rabbit.Publisher
+	messages  []rabbit.Message
+	rate      int // per second
+	ledger    *ledger
+	again     atomic.Int64 // messages that were published once more
+
+	turn sync.Mutex // held while publishing: who holds it has the feed pause
+	next int
+}
+
+const maxBurst = 400
+
+func newFeed(dsn string, messages []rabbit.Message, rate int, l *ledger) *feed {
+	p := rabbit.NewPublisher(dsn, rabbit.ThisProcess("soak"), "feed",
+		rabbit.Timing{BackoffMin: 100 * time.Millisecond, BackoffMax: time.Second}, slog.New(slog.DiscardHandler))
+	return &feed{publisher: p, messages: messages, rate: rate, ledger: l}
+}
+
+// run publishes until ctx ends or nothing is left. What an outage kept back is
+// caught up on in bursts.
+func (f *feed) run(ctx context.Context) error {
+	began := time.Now()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		due := int(time.Since(began).Seconds() * float64(f.rate))
+		if err := f.publish(ctx, due-f.next); err != nil {
+			return err
+		}
+	}
+}
+
+// publish sends the next n messages and returns when each is confirmed. ctx ends
+// it between two tries only if nothing is in doubt.
+func (f *feed) publish(ctx context.Context, n int) error {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	n = min(n, maxBurst, len(f.messages)-f.next)
+	if n <= 0 {
+		return nil
+	}
+	burst := f.messages[f.next : f.next+n]
+	f.next += n
+	for left := burst; len(left) > 0; {
+		trying, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		var failed []rabbit.Message
+		for i, err := range f.publisher.Publish(trying, left) {
+			if err != nil {
+				failed = append(failed, left[i])
+			}
+		}
+		cancel()
+		if left = failed; len(left) > 0 {
+			f.again.Add(int64(len(left)))
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	for i := range burst {
+		if err := f.ledger.add(&burst[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause stops publishing until the function it returns is called.
+func (f *feed) pause() (resume func()) {
+	f.turn.Lock()
+	return f.turn.Unlock
+}
+
+func (f *feed) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = f.publisher.Close(ctx) // everything is confirmed
+}

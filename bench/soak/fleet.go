@@ -1,0 +1,361 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// fleet is the workers, each in a slot of its own behind relays of its own. A
+// worker that ends is started again as long as its slot is wanted, as any
+// supervisor does.
+type fleet struct {
+	program string
+	dir     string
+	env     func(slot int) []string
+	say     func(format string, args ...any)
+
+	mu      sync.Mutex
+	slots   map[int]*worker // those that are wanted, from 0 without gaps
+	next    map[int]arming  // of a slot's next worker
+	started int
+	closed  bool
+	totals  map[string]int64 // of ended workers, by metric
+	ends    map[string]int   // how workers ended
+	faults  []string         // ends that must not be
+	working sync.WaitGroup
+}
+
+// worker is one process.
+type worker struct {
+	*child
+	slot  int
+	log   string
+	armed string // its failpoints
+
+	mu      sync.Mutex
+	reason  string // why it is about to end; "" where nobody wants that
+	addr    string
+	metrics map[string]int64
+}
+
+// basePoint has some phrases of every worker fail, so that there are retries.
+const basePoint = "phrase=error:5/40"
+
+func newFleet(program, dir string, env func(slot int) []string, say func(string, ...any)) *fleet {
+	return &fleet{
+		program: program, dir: dir, env: env, say: say,
+		slots: map[int]*worker{}, next: map[int]arming{}, totals: map[string]int64{}, ends: map[string]int{},
+	}
+}
+
+// arming is the failpoints of a worker that is not there yet.
+type arming struct {
+	points  string
+	started chan *worker // gets it
+}
+
+// arm gives the next worker of a slot failpoints. The channel gets that worker,
+// which may be dead by then.
+func (f *fleet) arm(slot int, points string) <-chan *worker {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next[slot] = arming{points, make(chan *worker, 1)}
+	return f.next[slot].started
+}
+
+// launch starts a process. The caller holds mu.
+func (f *fleet) launch(slot int) error {
+	f.started++
+	next := f.next[slot]
+	delete(f.next, slot)
+	w := &worker{slot: slot, armed: next.points, log: filepath.Join(f.dir, fmt.Sprintf("worker-%d-%04d.log", slot, f.started))}
+	log, err := os.Create(w.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	command := exec.Command(f.program, "work")
+	command.Env = append(f.env(slot), "KEYFOLD_FAILPOINTS="+strings.Trim(basePoint+";"+next.points, ";"))
+	command.Stderr, command.Stdout = log, log
+	if w.child, err = spawn(command); err != nil {
+		return err
+	}
+	f.slots[slot] = w
+	if next.started != nil {
+		next.started <- w
+	}
+	f.working.Go(func() { f.watch(w) })
+	return nil
+}
+
+// watch follows a worker to its end and starts its successor.
+func (f *fleet) watch(w *worker) {
+	for done := false; !done; {
+		select {
+		case <-w.ended:
+			done = true
+		case <-time.After(time.Second):
+			w.scrape()
+		}
+	}
+	how, fault := w.verdict()
+	f.mu.Lock()
+	f.ends[how]++
+	for name, n := range w.metrics {
+		f.totals[name] += n
+	}
+	if fault != "" {
+		f.faults = append(f.faults, fault)
+	}
+	f.mu.Unlock()
+	if fault != "" || !strings.HasPrefix(how, "kill") {
+		f.say("worker %d ended: %s %s", w.slot, how, fault)
+	}
+	time.Sleep(200 * time.Millisecond)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.slots[w.slot] != w {
+		return
+	}
+	if err := f.launch(w.slot); err != nil {
+		f.faults = append(f.faults, err.Error())
+	}
+}
+
+// verdict says how a worker ended, and what was wrong with that.
+func (w *worker) verdict() (how, fault string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	code, ended := w.end()
+	killed := ended == syscall.SIGKILL
+	switch {
+	case killed && strings.Contains(w.armed, "=exit") && (w.reason == "" || w.reason == sigterm):
+		return "killed by a failpoint", ""
+	case killed && w.reason != "":
+		return w.reason, ""
+	case code == 0 && w.reason != "", ended == syscall.SIGTERM && w.reason == sigterm:
+		return w.reason, "" // by the signal itself where the worker had only just begun
+	case code == 1:
+		// What a supervisor sees when a server is away at the wrong moment.
+		return exitFailure, ""
+	default:
+		return "unexpected", fmt.Sprintf("worker %d ended by itself, exit code %d, signal %v: see %s", w.slot, code, ended, w.log)
+	}
+}
+
+// expect notes why a worker is about to end.
+func (w *worker) expect(reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reason == "" {
+		w.reason = reason
+	}
+}
+
+// ended returns how many workers ended in a way.
+func (f *fleet) ended(how string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ends[how]
+}
+
+// fault returns the ends that must not be, nil for none.
+func (f *fleet) fault() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.faults) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(f.faults, "\n"))
+}
+
+// running returns the workers that run, by slot.
+func (f *fleet) running() (all []*worker) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, slot := range slices.Sorted(maps.Keys(f.slots)) {
+		if w := f.slots[slot]; w.alive() {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// await returns a running worker, the which-th modulo those there are.
+func (f *fleet) await(ctx context.Context, which int) (*worker, error) {
+	for {
+		if all := f.running(); len(all) > 0 {
+			return all[which%len(all)], nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// kill is kill -9.
+func (f *fleet) kill(w *worker, reason string) {
+	w.scrape()
+	w.expect(reason)
+	w.kill()
+}
+
+// Ways a worker ends.
+const (
+	sigterm     = "SIGTERM"
+	exitFailure = "exit code 1"
+)
+
+// terminate stops a worker in order. One that is still there after a while is
+// killed: that is a fault.
+func (f *fleet) terminate(w *worker) {
+	w.scrape()
+	w.expect(sigterm)
+	w.signal(syscall.SIGTERM)
+	w.signal(syscall.SIGCONT)
+	select {
+	case <-w.ended:
+	case <-time.After(stopLimit):
+		f.mu.Lock()
+		f.faults = append(f.faults, fmt.Sprintf("worker %d did not end within %v of SIGTERM: see %s", w.slot, stopLimit, w.log))
+		f.mu.Unlock()
+		w.signal(syscall.SIGQUIT) // leaves its goroutines in the log
+		time.Sleep(time.Second)
+		w.kill()
+	}
+}
+
+// scale has n slots filled.
+func (f *fleet) scale(n int) error {
+	f.mu.Lock()
+	var surplus []*worker
+	var err error
+	for slot := range max(n, len(f.slots)) {
+		w := f.slots[slot]
+		switch {
+		case slot < n && w == nil && err == nil:
+			err = f.launch(slot)
+		case slot >= n && w != nil:
+			delete(f.slots, slot)
+			surplus = append(surplus, w)
+		}
+	}
+	f.mu.Unlock()
+	for _, w := range surplus {
+		f.terminate(w)
+	}
+	return err
+}
+
+// stopLimit is above the worker's own time limit of a shutdown.
+const stopLimit = 25 * time.Second
+
+// close stops all workers in order and waits for them.
+func (f *fleet) close() {
+	f.mu.Lock()
+	f.closed = true
+	all := slices.Collect(maps.Values(f.slots))
+	f.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, w := range all {
+		ending.Go(func() { f.terminate(w) })
+	}
+	ending.Wait()
+	f.working.Wait()
+}
+
+// total returns a counter summed over all workers there were, as far as they
+// were asked before they died.
+func (f *fleet) total(metric string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.totals[metric]
+	for _, w := range f.slots {
+		if w.alive() {
+			w.mu.Lock()
+			n += w.metrics[metric]
+			w.mu.Unlock()
+		}
+	}
+	return n
+}
+
+var (
+	adminAddr = regexp.MustCompile(`"admin endpoint","addr":"([^"]+)"`)
+	asking    = &http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+)
+
+// get asks the admin endpoint.
+func (w *worker) get(path string) (int, string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.addr == "" {
+		text, _ := os.ReadFile(w.log)
+		found := adminAddr.FindSubmatch(text[:min(len(text), 16<<10)])
+		if found == nil {
+			return 0, "not started"
+		}
+		w.addr = string(found[1])
+	}
+	resp, err := asking.Get("http://" + w.addr + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(body)
+}
+
+// ready waits until the worker consumes.
+func (w *worker) ready(ctx context.Context) error {
+	for {
+		code, body := w.get("/readyz")
+		if code == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-w.ended:
+			return fmt.Errorf("the worker ended: see %s", w.log)
+		case <-ctx.Done():
+			return fmt.Errorf("the worker is not ready: %s: %w", body, ctx.Err())
+		}
+	}
+}
+
+// scrape remembers the worker's counters, where it answers.
+func (w *worker) scrape() {
+	code, body := w.get("/metrics")
+	if code != http.StatusOK {
+		return
+	}
+	read := map[string]int64{}
+	for line := range strings.Lines(body) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var n int64
+		if _, err := fmt.Sscan(value, &n); err == nil {
+			read[name] = n
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.metrics = read
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"keyfold/engine/failpoint"
+)
+
+// result is what a run came to.
+type result struct {
+	soak     *soak
+	findings *findings
+	took     time.Duration
+	missed   []string // failpoints
+}
+
+// run is one soak, from the first server to the verdict. The error says what is
+// wrong, by users and events; everything needed to do it again is the seed.
+func run(ctx context.Context, c settings) (res *result, err error) {
+	s, err := prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if err := s.fleet.scale(c.Workers); err != nil {
+		return nil, err
+	}
+	feeding, stop := context.WithCancel(ctx)
+	defer stop()
+	fed := make(chan error, 1)
+	go func() { fed <- s.feed.run(feeding) }()
+	err = s.stress(ctx)
+	stop()
+	if err = errors.Join(err, <-fed); err != nil {
+		s.fleet.close()
+		return &result{soak: s, took: time.Since(s.began)}, err
+	}
+	return s.conclude(ctx)
+}
+
+// stress brings the faults.
+func (s *soak) stress(ctx context.Context) error {
+	if s.Directed {
+		return s.visit(ctx, failpoint.Names, true)
+	}
+	p := schedule{soak: s}
+	plan := newPlan(s.Seed, s.Mix, s.Duration, s.Workers)
+	s.say("plan: %d steps in %v", len(plan), s.Duration)
+	if err := p.follow(ctx, plan); err != nil {
+		return err
+	}
+	if !s.AllPoints {
+		return nil
+	}
+	if err := s.heal(); err != nil {
+		return err
+	}
+	missed, err := s.missed()
+	if err != nil || len(missed) == 0 {
+		return err
+	}
+	s.say("failpoints the plan has missed: %s", strings.Join(missed, ", "))
+	return s.visit(ctx, missed, false)
+}
+
+// conclude brings the stack to rest, stops the workers and judges.
+func (s *soak) conclude(ctx context.Context) (*result, error) {
+	r := &result{soak: s, took: time.Since(s.began)}
+	s.say("the last fault is over; waiting for the queues to be empty")
+	if len(s.fleet.running()) == 0 {
+		if err := s.fleet.scale(1); err != nil {
+			return r, err
+		}
+	}
+	var err error
+	r.findings, err = s.checkpoint(ctx)
+	for _, w := range s.fleet.running() {
+		w.scrape()
+	}
+	failed := s.fleet.ended(exitFailure)
+	s.fleet.close()
+	if s.fleet.ended(exitFailure) > failed {
+		err = errors.Join(err, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Dir))
+	}
+	left, depthErr := s.depths()
+	if len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("messages went back to the queues when the workers had stopped: %v", left))
+	}
+	var hitErr error
+	if r.missed, hitErr = s.missed(); s.AllPoints && len(r.missed) > 0 {
+		err = errors.Join(err, fmt.Errorf("failpoints never met: %s", strings.Join(r.missed, ", ")))
+	}
+	return r, errors.Join(err, depthErr, hitErr, s.fleet.fault())
+}
+
+// report prints what happened.
+func (r *result) report() {
+	s := r.soak
+	line := func(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
+	line("seed %d, %v of faults, up to %d workers", s.Seed, r.took.Round(time.Second), s.Workers)
+	var done []string
+	for _, a := range slices.Sorted(maps.Keys(s.counts)) {
+		done = append(done, fmt.Sprintf("%s %d", a, s.counts[a]))
+	}
+	line("actions      %s", strings.Join(done, ", "))
+	kills := s.counts[string(killWorker)] + s.counts[string(killBroker)] + s.counts[string(killStore)]
+	line("kill -9      %d: workers %d, broker %d, store %d; beside them %d workers by failpoints",
+		kills, s.counts[string(killWorker)], s.counts[string(killBroker)], s.counts[string(killStore)], s.fleet.ends["killed by a failpoint"])
+	var ends []string
+	for _, how := range slices.Sorted(maps.Keys(s.fleet.ends)) {
+		ends = append(ends, fmt.Sprintf("%s %d", how, s.fleet.ends[how]))
+	}
+	line("worker ends  %s", strings.Join(ends, ", "))
+	o := s.ledger.oracle
+	line("published    %d messages (%d more than once): %d folded, %d repeated, %d of unknown products, %d poison",
+		s.ledger.published, s.feed.again.Load(), o.Folded, o.Repeated, o.Missing, len(s.ledger.poison))
+	line("workers saw  %d redelivered, %d retries, %d conflicts, %d unknown outcomes, %d stale settlements",
+		s.fleet.total("keyfold_rabbitmq_redelivered_total"), s.fleet.total("keyfold_retries_total"),
+		s.fleet.total("keyfold_conflicts_total"), s.fleet.total("keyfold_unknown_outcomes_total"),
+		s.fleet.total("keyfold_rabbitmq_stale_settlements_total"))
+	line("failpoints   %d of %d met", len(failpoint.Names)-len(r.missed), len(failpoint.Names))
+	if f := r.findings; f != nil {
+		line("dead letters %d of %d poison, %d copies", f.letters, len(s.ledger.poison), f.copies)
+		line("profiles     %d users; lost %d, doubled %d, other differences %d",
+			len(s.ledger.events), len(f.lost), len(f.doubled), len(f.other))
+	}
+}

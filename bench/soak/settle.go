@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"keyfold/source/rabbit"
+)
+
+// heal ends every fault that lasts.
+func (s *soak) heal() error {
+	for _, r := range s.relays {
+		r.broker.Delay(0)
+		r.broker.Thaw()
+		if r.store != nil {
+			r.store.Delay(0)
+			r.store.Thaw()
+		}
+	}
+	var errs []error
+	if s.store.own() {
+		s.store.child.signal(syscall.SIGCONT)
+		errs = append(errs, s.store.heal())
+	}
+	errs = append(errs, s.broker.Signal(syscall.SIGCONT))
+	for _, w := range s.fleet.running() {
+		w.signal(syscall.SIGCONT)
+	}
+	return errors.Join(errs...)
+}
+
+// patience is how long a healed stack may take to come to rest. The longest
+// backoff of a worker is half a minute.
+const patience = 3 * time.Minute
+
+// rest waits until the queues are empty: nothing is ready, nothing is held by a
+// worker, nothing waits for a retry.
+func (s *soak) rest(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var depths map[string]int
+	for quiet := 0; quiet < 2; {
+		var err error
+		if depths, err = s.depths(); err != nil {
+			return err
+		}
+		if len(depths) == 0 {
+			quiet++
+		} else {
+			quiet = 0
+		}
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("not empty %v after the last fault: %v", patience, depths)
+		}
+	}
+	return nil
+}
+
+// depths returns how many messages each queue of the workers holds, ready or
+// not, for those that are not empty.
+func (s *soak) depths() (map[string]int, error) {
+	text, err := s.broker.Tell("list_queues", "name", "messages", "--no-table-headers")
+	if err != nil {
+		return nil, err
+	}
+	depths := map[string]int{}
+	for line := range strings.Lines(text) {
+		name, number, found := strings.Cut(strings.TrimSpace(line), "\t")
+		n, err := strconv.Atoi(number)
+		if !found || err != nil {
+			return nil, fmt.Errorf("rabbitmqctl list_queues: %q is no queue with its messages", line)
+		}
+		if n > 0 && name != rabbit.DefaultNames().DeadLetters {
+			depths[name] = n
+		}
+	}
+	return depths, nil
+}
+
+// verify compares everything there is with the ledger. Nobody may publish
+// meanwhile, and the stack has to be at rest.
+func (s *soak) verify(ctx context.Context) (*findings, error) {
+	profiles, err := s.profiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	letters, err := s.letters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.ledger.compare(profiles, letters), nil
+}
+
+// checkpoint brings the stack to rest and verifies. The feed has to be paused.
+func (s *soak) checkpoint(ctx context.Context) (*findings, error) {
+	if err := s.heal(); err != nil {
+		return nil, err
+	}
+	if err := s.rest(ctx); err != nil {
+		return nil, err
+	}
+	f, err := s.verify(ctx)
+	if err == nil {
+		err = f.err()
+	}
+	return f, err
+}

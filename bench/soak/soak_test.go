@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// seed is that of the runs in CI: one plan that is known, so that a red run is
+// the change's doing. The long run draws another each time.
+const seed = 5
+
+func runInTest(t *testing.T, change func(*settings)) *result {
+	t.Helper()
+	c := settings{
+		Seed: seed, Duration: time.Minute, Workers: 2, Rate: 60, Dimensions: 64,
+		Data: os.Getenv("KEYFOLD_TEST_DATA"), Dir: t.TempDir(), Out: t.Output(),
+	}
+	change(&c)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	r, err := run(ctx, c)
+	if r != nil {
+		r.report()
+	}
+	if err != nil {
+		t.Fatalf("seed %d: %v", c.Seed, err)
+	}
+	return r
+}
+
+// A minute of everything that goes wrong, in its order of the seed.
+func TestShortSoak(t *testing.T) {
+	r := runInTest(t, func(c *settings) { c.Mix = shortMix })
+	s := r.soak
+	if n := s.counts[string(killWorker)] + s.counts[string(killBroker)] + s.counts[string(killStore)]; n != shortMix.kills() {
+		t.Errorf("%d kills, want %d", n, shortMix.kills())
+	}
+	if s.fleet.total("keyfold_rabbitmq_redelivered_total") == 0 {
+		t.Error("no fault left anything to deliver again: the run proves nothing")
+	}
+	if s.fleet.total("keyfold_retries_total") == 0 {
+		t.Error("no event was ever retried: the run proves nothing of retries")
+	}
+	if len(s.ledger.poison) == 0 || s.ledger.oracle.Repeated == 0 {
+		t.Errorf("%d poison, %d repeated: the traffic is too tame", len(s.ledger.poison), s.ledger.oracle.Repeated)
+	}
+}
+
+// Every failpoint, one after the other: a worker dies there, or an error comes
+// from there.
+func TestEveryFailpoint(t *testing.T) {
+	r := runInTest(t, func(c *settings) { c.Directed, c.AllPoints, c.Workers = true, true, 1 })
+	if len(r.missed) != 0 {
+		t.Errorf("never met: %v", r.missed)
+	}
+}
