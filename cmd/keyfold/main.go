@@ -38,9 +38,9 @@ type streams struct {
 
 // cli is the command line: global settings, then commands.
 type cli struct {
-	Output    string           `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
-	LogLevel  slog.Level       `name:"log-level" env:"LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
-	LogFormat string           `name:"log-format" env:"LOG_FORMAT" enum:"json,text" default:"json" help:"json or text."`
+	Output    string     `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
+	LogLevel  slog.Level `name:"log-level" env:"LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogFormat string     `name:"log-format" env:"LOG_FORMAT" enum:"json,text" default:"json" help:"json or text."`
 
 	Servers   settings.Servers   `embed:""`
 	Embedding settings.Embedding `embed:""`

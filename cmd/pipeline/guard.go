@@ -61,7 +61,7 @@ func (g guardedProducts) Products(ctx context.Context, ids []int32) ([]engine.Pr
 // and who stops asks no longer.
 func blame(ctx context.Context, errs ...error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // see above
 	}
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, engine.ErrConflict) && engine.KindOf(err) == engine.Transient {

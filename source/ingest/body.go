@@ -6,39 +6,58 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 )
 
 // firstRead is what a request holds before its first byte has come.
 const firstRead = 16 << 10
 
+// copies is how often a request's bytes may lie in memory: as they came, and
+// once more where events are completed.
+const copies = 2
+
+// lease is a request's share of MaxInFlightBytes.
+type lease struct {
+	total *atomic.Int64
+	held  int64
+}
+
+// hold makes the share large enough for a body of n bytes. It returns false
+// where that is more than there is; the share has grown all the same.
+func (l *lease) hold(n int64) bool {
+	added := copies*n - l.held
+	l.held += added
+	return l.total.Add(added) <= MaxInFlightBytes
+}
+
+// release gives the share back.
+func (l *lease) release() { l.total.Add(-l.held) }
+
 // readBody reads the whole body. Memory grows with what has come, not with
-// what was announced, and all of it counts against MaxInFlightBytes until
-// release, which is never nil.
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), f *fault) {
-	var held int64
-	release = func() { h.inFlight.Add(-held) }
+// what was announced, and all of it counts against MaxInFlightBytes until the
+// lease is released.
+func readBody(w http.ResponseWriter, r *http.Request, share *lease) ([]byte, *reply) {
 	if r.ContentLength > MaxRequestBytes {
-		return nil, release, requestTooLarge()
+		return nil, requestTooLarge()
 	}
 	size := int64(firstRead)
 	if r.ContentLength >= 0 {
 		size = min(size, r.ContentLength+1) // one more, so that EOF needs no growth
 	}
 	limited := http.MaxBytesReader(w, r.Body, MaxRequestBytes)
+	var body []byte
 	for {
-		h.inFlight.Add(size - held)
-		held = size
-		if h.inFlight.Load() > MaxInFlightBytes {
-			return nil, release, unavailable("busy", "too many requests are in flight; send it again")
+		if !share.hold(size) {
+			return nil, busy()
 		}
 		grown := make([]byte, len(body), size)
 		copy(grown, body)
 		var err error
 		if body, err = fill(limited, grown); errors.Is(err, io.EOF) {
-			return body, release, nil
+			return body, nil
 		}
 		if err != nil {
-			return nil, release, unreadable(err)
+			return nil, unreadable(err)
 		}
 		size = min(4*size, MaxRequestBytes+1)
 	}
@@ -56,19 +75,23 @@ func fill(r io.Reader, b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func unreadable(err error) *fault {
+func unreadable(err error) *reply {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return requestTooLarge()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		f := faultOf(http.StatusRequestTimeout, "timeout", "the body did not come in time; send smaller requests")
-		f.header = http.Header{"Connection": {"close"}}
-		return f
+		a := refuse(http.StatusRequestTimeout, "timeout", "the body did not come in time; send smaller requests")
+		a.header = http.Header{"Connection": {"close"}}
+		return a
 	}
-	return faultOf(http.StatusBadRequest, "incomplete_body", "the body ended early or was malformed on the way; send it again")
+	return refuse(http.StatusBadRequest, "incomplete_body", "the body ended early or was malformed on the way; send it again")
 }
 
-func requestTooLarge() *fault {
-	return faultOf(http.StatusRequestEntityTooLarge, "request_too_large",
+func requestTooLarge() *reply {
+	return refuse(http.StatusRequestEntityTooLarge, "request_too_large",
 		fmt.Sprintf("the request is over %d bytes: send several smaller ones", MaxRequestBytes))
+}
+
+func busy() *reply {
+	return unavailable("busy", "too many requests are in flight; send it again")
 }

@@ -21,7 +21,7 @@ var garbage = []string{
 }
 
 // FuzzBody: whatever comes is answered with 202, 400 or 413, and exactly what
-// encoding/json sees as events is stored, byte for byte.
+// encoding/json sees as events is stored, byte for byte but for what it lacked.
 func FuzzBody(f *testing.F) {
 	for _, body := range garbage {
 		f.Add([]byte(body), false)
@@ -41,8 +41,8 @@ func FuzzBody(f *testing.F) {
 				t.Fatalf("accepted %d events, want %d (valid: %v)", len(answer.MessageIDs), len(want), valid)
 			}
 			for i, id := range answer.MessageIDs {
-				if first := slices.Index(answer.MessageIDs, id); m.bodies[id] != want[first] {
-					t.Fatalf("event %d is %q, want %q", i, m.bodies[id], want[first])
+				if first := slices.Index(answer.MessageIDs, id); first == i {
+					checkCompleted(t, want[i], m.bodies[id])
 				}
 			}
 		case http.StatusBadRequest, http.StatusRequestEntityTooLarge:

@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"keyfold/engine"
 )
@@ -18,15 +21,26 @@ import (
 const (
 	MaxRequestBytes = 8 << 20
 	MaxEvents       = 10_000
-	// MaxInFlightBytes bounds the bodies held by all requests together.
+	// MaxInFlightBytes bounds what all requests together hold.
 	MaxInFlightBytes = 64 << 20
+	// StoreTimeout is how long a request waits for the store.
+	StoreTimeout = 20 * time.Second
 )
 
-// retryAfter is what a 503 asks the sender to wait, in seconds.
-const retryAfter = 2
+// readyTimeout bounds the answer of /readyz.
+const readyTimeout = 2 * time.Second
 
-// Entry is a valid event and its literal JSON text. The text is part of the
-// request's memory: a store that keeps it beyond Add copies it.
+// Paths.
+const (
+	eventsPath  = "/v1/events"
+	livePath    = "/livez"
+	readyPath   = "/readyz"
+	openAPIPath = "/openapi.json"
+)
+
+// Entry is a valid event and its JSON text, completed with message_id and
+// version where the sender left them out and otherwise as it came. The text may
+// be part of the request's memory: a store that keeps it beyond Add copies it.
 type Entry struct {
 	Event engine.Event
 	Body  []byte
@@ -36,136 +50,169 @@ type Entry struct {
 type Store interface {
 	// Add stores all entries or, with an error, none, and reports which were
 	// new; aligned with entries. Of several with one id the first is new.
+	//
+	// A permanent error is one that sending the same events again cannot
+	// cure. Every other one, also of kind configuration, makes the sender
+	// come again.
 	Add(ctx context.Context, entries []Entry) (fresh []bool, err error)
 }
 
-// Stats counts since the start. Its fields are read with Load.
-type Stats struct {
-	Accepted  atomic.Int64 // new events
-	Duplicate atomic.Int64 // events stored before
-	Refused   atomic.Int64 // requests answered with 4xx
-	Failed    atomic.Int64 // requests answered with 5xx
-}
-
-// Handler serves POST /v1/events and GET /livez.
+// Handler is the API. It lets everybody in: [NewServer] puts the gate in front.
 type Handler struct {
 	store    Store
+	ready    func(context.Context) error
 	log      *slog.Logger
 	stats    Stats
 	inFlight atomic.Int64 // bytes of bodies
+	failures rate.Sometimes
 }
 
 // NewHandler returns a handler on a store.
 func NewHandler(store Store, log *slog.Logger) *Handler {
-	return &Handler{store: store, log: log}
+	return &Handler{store: store, log: log, failures: rate.Sometimes{Interval: failureInterval}}
 }
+
+// ReadyWhen makes /readyz ask ready, which returns why events cannot be stored
+// now, or nil. It is called for every request and must be cheap. Without it,
+// whoever is alive is ready. It is called before the handler is used.
+func (h *Handler) ReadyWhen(ready func(context.Context) error) { h.ready = ready }
 
 // Stats returns the handler's counters.
 func (h *Handler) Stats() *Stats { return &h.stats }
 
-// ServeHTTP routes by the literal path: there is nothing to clean or redirect.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var f *fault
+// route goes by the literal path: there is nothing to clean or redirect.
+func (h *Handler) route(w http.ResponseWriter, r *http.Request) *reply {
 	switch r.URL.Path {
-	case "/v1/events":
-		f = h.serveEvents(w, r)
-	case "/livez":
-		f = serveLive(w, r)
+	case eventsPath:
+		return h.serveEvents(w, r)
+	case livePath:
+		return onlyGet(r, serveLive)
+	case readyPath:
+		return onlyGet(r, h.serveReady)
+	case openAPIPath:
+		return onlyGet(r, serveOpenAPI)
 	default:
-		f = faultOf(http.StatusNotFound, "not_found", "no such path: events go to POST /v1/events")
+		return refuse(http.StatusNotFound, "not_found", "no such path: events go to POST "+eventsPath+", "+openAPIPath+" describes it")
 	}
-	if f == nil {
-		return
-	}
-	if f.status >= http.StatusInternalServerError {
-		h.stats.Failed.Add(1)
-	} else {
-		h.stats.Refused.Add(1)
-	}
-	f.write(w)
 }
 
-func serveLive(w http.ResponseWriter, r *http.Request) *fault {
+func onlyGet(r *http.Request, serve func(*http.Request) *reply) *reply {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return notAllowed(r, "GET, HEAD")
+		return refuseMethod(r, "GET, HEAD")
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-	return nil
+	return serve(r)
 }
 
-func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) *fault {
+// health is the body of /livez and /readyz.
+type health struct {
+	Status string `json:"status"`
+}
+
+func serveLive(*http.Request) *reply { return &reply{status: http.StatusOK, body: health{"ok"}} }
+
+func (h *Handler) serveReady(r *http.Request) *reply {
+	if h.ready == nil {
+		return serveLive(r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if err := h.ready(ctx); err != nil {
+		a := unavailable("not_ready", "events cannot be stored now; the log says why")
+		a.cause, a.problem = err, "not ready: events cannot be stored"
+		return a
+	}
+	return serveLive(r)
+}
+
+func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) *reply {
 	if r.Method != http.MethodPost {
-		return notAllowed(r, http.MethodPost)
+		return refuseMethod(r, http.MethodPost)
 	}
-	lines, f := isNDJSON(r)
-	if f != nil {
-		return f
+	partial, refused := isPartial(r)
+	if refused != nil {
+		return refused
 	}
-	body, release, f := h.readBody(w, r)
-	defer release()
-	if f != nil {
-		return f
+	lines, refused := isNDJSON(r)
+	if refused != nil {
+		return refused
 	}
-	entries, f := parse(body, lines, time.Now())
-	if f != nil {
-		return f
+	share := lease{total: &h.inFlight}
+	defer share.release()
+	body, refused := readBody(w, r, &share)
+	if refused != nil {
+		return refused
 	}
-	return h.add(w, r, entries)
+	b := batch{body: body, lines: lines, now: time.Now()}
+	if partial {
+		return h.addSome(r, b)
+	}
+	return h.addAll(r, b)
 }
 
-// add stores the entries and answers.
-func (h *Handler) add(w http.ResponseWriter, r *http.Request, entries []Entry) *fault {
-	answer := accepted{MessageIDs: make([]string, len(entries))}
-	for i := range entries {
-		answer.MessageIDs[i] = entries[i].Event.MessageID
-	}
-	var fresh []bool
-	if len(entries) > 0 {
-		var err error
-		if fresh, err = h.store.Add(r.Context(), entries); err != nil {
-			h.log.Error("events refused: the store failed; senders are told to try again",
-				slog.Int("events", len(entries)), slog.Any("error", err))
-			return unavailable("store_failed", "the events could not be stored; send them again")
-		}
-	}
-	for _, isNew := range fresh {
-		if isNew {
-			answer.Accepted++
-		}
-	}
-	answer.Duplicate = len(entries) - answer.Accepted
-	h.stats.Accepted.Add(int64(answer.Accepted))
-	h.stats.Duplicate.Add(int64(answer.Duplicate))
-	writeJSON(w, http.StatusAccepted, answer)
-	return nil
-}
-
+// accepted is the answer to a request that is stored as a whole.
 type accepted struct {
 	Accepted   int      `json:"accepted"`
 	Duplicate  int      `json:"duplicate"`
 	MessageIDs []string `json:"message_ids"` // in the order of the request
 }
 
+func (h *Handler) addAll(r *http.Request, b batch) *reply {
+	entries, refused := b.all()
+	if refused != nil {
+		if faults, ok := refused.body.(refusal); ok {
+			h.stats.Refused.Add(int64(faults.size()))
+		}
+		return refused
+	}
+	fresh, refused := h.add(r, entries)
+	if refused != nil {
+		return refused
+	}
+	answer := accepted{MessageIDs: make([]string, len(entries))}
+	for i := range entries {
+		answer.MessageIDs[i] = entries[i].Event.MessageID
+		if fresh[i] {
+			answer.Accepted++
+		}
+	}
+	answer.Duplicate = len(entries) - answer.Accepted
+	return &reply{status: http.StatusAccepted, body: answer}
+}
+
+// isPartial reads the query. A misspelt value would quietly change what a
+// fault in one event does to the others.
+func isPartial(r *http.Request) (bool, *reply) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	given := query["partial"]
+	if err == nil && len(given) == 0 {
+		return false, nil
+	}
+	if err == nil && len(given) == 1 {
+		if partial, err := strconv.ParseBool(given[0]); err == nil {
+			return partial, nil
+		}
+	}
+	return false, refuse(http.StatusBadRequest, "bad_parameter",
+		fmt.Sprintf("the query is %s: send ?partial=true, ?partial=false or none", short(r.URL.RawQuery)))
+}
+
 // isNDJSON reads the content type. Others are refused, above all those a web
 // page may send to any site without asking.
-func isNDJSON(r *http.Request) (bool, *fault) {
+func isNDJSON(r *http.Request) (bool, *reply) {
 	contentType := r.Header.Get("Content-Type")
 	media, parameters, err := mime.ParseMediaType(contentType)
 	charset, given := parameters["charset"]
 	encoding := r.Header.Get("Content-Encoding")
 	switch {
 	case err != nil || media != "application/json" && media != "application/x-ndjson":
-		return false, faultOf(http.StatusUnsupportedMediaType, "content_type",
+		return false, refuse(http.StatusUnsupportedMediaType, "content_type",
 			fmt.Sprintf("Content-Type is %s: send application/json or application/x-ndjson", short(contentType)))
 	case given && !strings.EqualFold(charset, "utf-8"):
-		return false, faultOf(http.StatusUnsupportedMediaType, "charset",
+		return false, refuse(http.StatusUnsupportedMediaType, "charset",
 			fmt.Sprintf("charset is %s: send utf-8", short(charset)))
 	case encoding != "" && !strings.EqualFold(encoding, "identity"):
-		return false, faultOf(http.StatusUnsupportedMediaType, "content_encoding",
+		return false, refuse(http.StatusUnsupportedMediaType, "content_encoding",
 			fmt.Sprintf("Content-Encoding is %s: send the body uncompressed", short(encoding)))
 	}
 	return media == "application/x-ndjson", nil
 }
-
-// short quotes the start of what a sender wrote.
-func short(s string) string { return strconv.Quote(s[:min(len(s), 64)]) }

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -8,47 +9,110 @@ import (
 	"keyfold/engine"
 )
 
-// parse reads all events of a body, or returns every fault it has.
-func parse(body []byte, lines bool, now time.Time) ([]Entry, *fault) {
-	if len(trim(body)) == 0 {
-		return nil, faultOf(http.StatusBadRequest, "empty_body", "the body is empty: send an event, an array of events or NDJSON")
+// batch is what came in one request.
+type batch struct {
+	body  []byte
+	lines bool // NDJSON
+	now   time.Time
+}
+
+// each calls do with the text of every event, in order. A fault between events
+// is the last text's error.
+func (b batch) each(do func(index int, text []byte, err error)) *reply {
+	if len(trim(b.body)) == 0 {
+		return refuse(http.StatusBadRequest, "empty_body", "the body is empty: send an event, an array of events or NDJSON")
 	}
 	split := splitJSON
-	if lines {
+	if b.lines {
 		split = splitLines
 	}
-	var entries []Entry
-	faults := &fault{status: http.StatusBadRequest}
 	index := 0
-	for text, err := range split(body) {
+	for text, err := range split(b.body) {
 		if err != nil {
-			faults.add(index, engine.ReasonMalformedJSON, err.Error())
+			do(index, text, engine.PermanentError(engine.ReasonMalformedJSON, err))
 			break
 		}
 		if index == MaxEvents {
-			return nil, faultOf(http.StatusRequestEntityTooLarge, "too_many_events",
+			return refuse(http.StatusRequestEntityTooLarge, "too_many_events",
 				fmt.Sprintf("the request has more than %d events: send several smaller ones", MaxEvents))
 		}
-		event, err := engine.ParseEvent(text, now)
-		if err != nil {
-			faults.refuse(index, err)
-		} else if len(faults.Errors) == 0 {
-			entries = append(entries, Entry{Event: event, Body: text})
-		}
+		do(index, text, nil)
 		index++
 	}
+	return nil
+}
+
+// read makes an entry of one event's text.
+func (b batch) read(text []byte) (Entry, error) {
+	event, err := engine.ParseEvent(text, b.now)
+	if err != nil {
+		return Entry{}, err
+	}
+	body := complete(text, event.MessageID)
+	if len(body) > engine.MaxBodyBytes {
+		return Entry{}, engine.PermanentError(engine.ReasonBodyTooLarge,
+			fmt.Errorf("body: found %d bytes once message_id and version are filled in, expected at most %d", len(body), engine.MaxBodyBytes))
+	}
+	return Entry{Event: event, Body: body}, nil
+}
+
+// all reads every event, or refuses the request with every fault it has.
+func (b batch) all() ([]Entry, *reply) {
+	var (
+		entries []Entry
+		faults  refusal
+	)
+	status := http.StatusBadRequest
+	refused := b.each(func(index int, text []byte, err error) {
+		var entry Entry
+		if err == nil {
+			entry, err = b.read(text)
+		}
+		switch {
+		case err == nil && len(faults.Errors) == 0:
+			entries = append(entries, entry)
+		case err != nil:
+			faults.add(index, text, err)
+			if engine.ReasonOf(err) == engine.ReasonBodyTooLarge {
+				status = http.StatusRequestEntityTooLarge
+			}
+		}
+	})
+	if refused != nil {
+		return nil, refused
+	}
 	if len(faults.Errors) > 0 {
-		return nil, faults
+		return nil, &reply{status: status, body: faults}
 	}
 	return entries, nil
 }
 
-// refuse lists an event's error. A single event over the limit makes the whole
-// answer a 413.
-func (f *fault) refuse(index int, err error) {
-	reason := engine.ReasonOf(err)
-	if reason == engine.ReasonBodyTooLarge {
-		f.status = http.StatusRequestEntityTooLarge
+// some reads every event that is good. results has one for each event, those of
+// the entries still open; at is aligned with entries and gives their places.
+//
+// An array that is no JSON as a whole is refused as a whole: where one element
+// ends and the next begins is then anybody's guess.
+func (b batch) some() (entries []Entry, at []int, results []result, refused *reply) {
+	described := 0
+	refused = b.each(func(index int, text []byte, err error) {
+		var entry Entry
+		if err == nil {
+			entry, err = b.read(text)
+		}
+		r := result{Index: index}
+		if err == nil {
+			entries, at = append(entries, entry), append(at, index)
+			r.MessageID = entry.Event.MessageID
+		} else {
+			r.Status, r.Reason = statusRefused, engine.ReasonOf(err)
+			if described++; described <= maxListed {
+				r.Field, r.Error = fieldAtFault(text, r.Reason), err.Error()
+			}
+		}
+		results = append(results, r)
+	})
+	if refused == nil && described > 0 && !b.lines && !json.Valid(b.body) {
+		_, refused = b.all()
 	}
-	f.add(index, reason, err.Error())
+	return entries, at, results, refused
 }

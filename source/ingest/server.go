@@ -1,72 +1,118 @@
 package ingest
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"strings"
-	"time"
+
+	"keyfold/engine"
 )
 
-// Time limits of a connection. The answer's includes reading the body and the
-// store's commit.
-const (
-	headerTimeout = 5 * time.Second
-	bodyTimeout   = 30 * time.Second
-	answerTimeout = 60 * time.Second
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 16 << 10
-)
+const maxHeader = 16 << 10
 
-// NewServer returns a server for handler on addr, host:port of a loopback
-// interface. Other addresses are refused: whoever reaches the port may write
-// any user's profile, and there are neither tokens nor TLS here.
-func NewServer(addr string, handler http.Handler) (*http.Server, error) {
-	host, _, err := net.SplitHostPort(addr)
+// Server is the API on a port, with the gate in front: host names, tokens,
+// rates, concurrency, then the [Handler].
+type Server struct {
+	http      http.Server
+	handler   *Handler
+	guard     *guard
+	encrypted bool
+}
+
+// NewServer returns a server for handler. It reads the files that config names.
+// Every error is of kind configuration and names its cure.
+//
+// Without tokens and on a loopback address, requests made under a name that is
+// not the loopback's own are refused: a browser that was led here by another
+// site's DNS names that site.
+func NewServer(config Config, handler *Handler) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	g, err := newGuard(config, handler.log)
 	if err != nil {
-		return nil, fmt.Errorf("HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", addr, err)
+		return nil, engine.ConfigurationError("http_tokens", err)
 	}
-	if !isLoopback(host) {
-		return nil, fmt.Errorf("HTTP_ADDR is %q: only loopback addresses are served, since requests are neither authenticated nor encrypted; "+
-			"set 127.0.0.1:7080, and put a reverse proxy with both in front to reach it from elsewhere", addr)
-	}
-	return &http.Server{
-		Addr:              addr,
-		Handler:           loopbackOnly(handler),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       bodyTimeout,
-		WriteTimeout:      answerTimeout,
-		IdleTimeout:       idleTimeout,
+	s := &Server{handler: handler, guard: g, encrypted: config.encrypts()}
+	s.http = http.Server{
+		Addr:              config.Addr,
+		Handler:           s,
+		ReadHeaderTimeout: config.Timeouts.Header,
+		ReadTimeout:       config.Timeouts.Body,
+		WriteTimeout:      config.Timeouts.Answer,
+		IdleTimeout:       config.Timeouts.Idle,
 		MaxHeaderBytes:    maxHeader,
+		// What a stranger's broken handshake says interests nobody.
+		ErrorLog: slog.NewLogLogger(handler.log.Handler(), slog.LevelDebug),
+	}
+	if s.encrypted {
+		if s.http.TLSConfig, err = certificates(config, handler.log); err != nil {
+			return nil, engine.ConfigurationError("http_tls", err)
+		}
+	}
+	s.warn(config)
+	return s, nil
+}
+
+// certificates returns a configuration that follows the files.
+func certificates(c Config, log *slog.Logger) (*tls.Config, error) {
+	pair := &reloading[tls.Certificate]{
+		what:  "the TLS certificate and its key",
+		paths: []string{c.TLSCert, c.TLSKey},
+		load:  func() (tls.Certificate, error) { return tls.LoadX509KeyPair(c.TLSCert, c.TLSKey) },
+		every: c.ReloadInterval, log: log,
+	}
+	if err := pair.start(); err != nil {
+		return nil, fmt.Errorf("HTTP_TLS_CERT and HTTP_TLS_KEY must be PEM files that belong together: %w", err)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			certificate := pair.get()
+			return &certificate, nil
+		},
 	}, nil
 }
 
-// loopbackOnly refuses requests made under a name that is not the loopback's
-// own. A browser that was led here by another site's DNS names that site.
-func loopbackOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLoopback(hostname(r.Host)) {
-			faultOf(http.StatusForbidden, "foreign_host",
-				fmt.Sprintf("the host %s is not this machine's loopback: use localhost or 127.0.0.1", short(r.Host))).write(w)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// warn says what the settings allow and hardly anybody wants.
+func (s *Server) warn(c Config) {
+	if OnLoopback(c.Addr) {
+		return
+	}
+	if !c.authenticates() {
+		s.handler.log.Warn("whoever reaches the HTTP address can write any user's profile: name tokens with HTTP_TOKEN_FILE", slog.String("addr", c.Addr))
+	} else if !s.encrypted {
+		s.handler.log.Warn("tokens travel unencrypted: set HTTP_TLS_CERT and HTTP_TLS_KEY, or let a proxy with TLS be the only way here", slog.String("addr", c.Addr))
+	}
 }
 
-// hostname cuts the port off a Host header.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+// ServeHTTP answers those the gate lets in.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.handler.answer(w, r, s.guard.enter)
 }
 
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
+// Scheme is "https" where certificates are configured and otherwise "http".
+func (s *Server) Scheme() string {
+	if s.encrypted {
+		return "https"
 	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+	return "http"
 }
+
+// Serve answers connections, with TLS where it is configured, until Shutdown or
+// Close; then it returns [http.ErrServerClosed].
+func (s *Server) Serve(listener net.Listener) error {
+	if s.encrypted {
+		return s.http.ServeTLS(listener, "", "")
+	}
+	return s.http.Serve(listener)
+}
+
+// Shutdown takes no more requests and waits for those under way, until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
+
+// Close ends every connection at once.
+func (s *Server) Close() error { return s.http.Close() }

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -11,60 +10,96 @@ import (
 	"time"
 )
 
-func TestServerIsOnLoopbackOnly(t *testing.T) {
-	for _, addr := range []string{"127.0.0.1:7080", "127.9.9.9:0", "[::1]:8080", "localhost:8080", "LOCALHOST:1"} {
-		s, err := NewServer(addr, http.NotFoundHandler())
-		if err != nil {
-			t.Errorf("%s: %v", addr, err)
-			continue
-		}
-		if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout <= s.ReadTimeout || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
-			t.Errorf("%s: a limit is missing: %+v", addr, s)
-		}
-	}
-	for _, addr := range []string{":8080", "0.0.0.0:8080", "[::]:80", "10.0.0.1:80", "example.com:80", "localhost.evil.com:80", "127.0.0.1", ""} {
-		if _, err := NewServer(addr, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), "127.0.0.1:7080") {
-			t.Errorf("%q: the error must show a good address: %v", addr, err)
-		}
-	}
+// onLoopback returns settings for a test: a free port, no bounds.
+func onLoopback() Config {
+	c := DefaultConfig()
+	c.Addr, c.Total, c.Sender, c.ReloadInterval = "127.0.0.1:0", Rate{}, Rate{}, 0
+	return c
 }
 
-func TestForeignHosts(t *testing.T) {
-	s, err := NewServer("127.0.0.1:0", newTestHandler(newMemory()))
+func newTestServer(t *testing.T, c Config, store Store) *Server {
+	t.Helper()
+	s, err := NewServer(c, newTestHandler(store))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+func TestForeignHosts(t *testing.T) {
+	s := newTestServer(t, onLoopback(), newMemory())
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 202, "localhost": 202, "localhost:80": 202, "[::1]:8080": 202, "[::1]": 202, "LocalHost:8080": 202,
 		"shop.example": 403, "shop.example:8080": 403, "": 403, "127.0.0.1.nip.io:8080": 403, "localhost.evil.com": 403, "10.0.0.1:8080": 403, "0.0.0.0:80": 403,
 	} {
 		r := request(http.MethodPost, "/v1/events", asJSON, strings.NewReader(view(1)))
 		r.Host = host
-		if w, _ := serve(t, s.Handler, r); w.Code != want {
+		if w, _ := serve(t, s, r); w.Code != want {
 			t.Errorf("host %q: %d, want %d", host, w.Code, want)
 		}
 	}
 }
 
-// serveOn runs the server with a short time for bodies.
-func serveOn(t *testing.T, store Store, bodyTime time.Duration) (addr string) {
+// listen runs the server until the test's end.
+func listen(t *testing.T, s *Server) (addr string) {
 	t.Helper()
-	s, err := NewServer("127.0.0.1:0", newTestHandler(store))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.ReadTimeout = bodyTime
-	l, err := net.Listen("tcp", s.Addr)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = s.Serve(l) }()
 	t.Cleanup(func() {
-		_ = s.Shutdown(context.Background())
+		_ = s.Close()
 		<-ended
 	})
 	return l.Addr().String()
+}
+
+// serveOn runs the server with a short time for bodies.
+func serveOn(t *testing.T, store Store, bodyTime time.Duration) (addr string) {
+	t.Helper()
+	c := onLoopback()
+	c.Timeouts.Body, c.Timeouts.Answer = bodyTime, bodyTime+time.Minute
+	return listen(t, newTestServer(t, c, store))
+}
+
+// Clients that send a byte now and then, or nothing at all, are cut off at
+// every stage of a connection.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	c := onLoopback()
+	c.Timeouts = Timeouts{Header: 100 * time.Millisecond, Body: 200 * time.Millisecond, Answer: 400 * time.Millisecond, Idle: 100 * time.Millisecond}
+	m := newMemory()
+	addr := listen(t, newTestServer(t, c, m))
+	for _, start := range []string{"", "POST /v1/events HTTP/1.1\r\nHost: loc", head, head + "Content-Length: 1000000\r\n\r\n{", head + "Transfer-Encoding: chunked\r\n\r\n1\r\n"} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, start); err != nil {
+			t.Fatal(err)
+		}
+		gone := make(chan struct{})
+		go func() { defer close(gone); _, _ = io.Copy(io.Discard, conn) }()
+		drops := 0
+		for cut := false; !cut; drops++ { // until the server closes
+			_, err := io.WriteString(conn, "x")
+			select {
+			case <-gone:
+				cut = true
+			case <-time.After(10 * time.Millisecond):
+				cut = err != nil || drops > 3000
+			}
+		}
+		if drops > 3000 {
+			t.Errorf("%q may go on for ever", start)
+		}
+		_ = conn.Close()
+		<-gone
+	}
+	if m.len() != 0 {
+		t.Errorf("%d events were stored", m.len())
+	}
 }
 
 // exchange writes text to addr and returns the status line's code.

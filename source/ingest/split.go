@@ -105,5 +105,8 @@ func stringEnd(b []byte) int {
 	return len(b)
 }
 
+// jsonSpace is what JSON takes for white space.
+const jsonSpace = " \t\r\n"
+
 // trim removes JSON's white space, and no other.
-func trim(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
+func trim(b []byte) []byte { return bytes.Trim(b, jsonSpace) }

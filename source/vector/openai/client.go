@@ -49,7 +49,7 @@ func New(config Config) (*Client, error) {
 	c.service = openai.NewEmbeddingService(
 		option.WithBaseURL(config.BaseURL),
 		option.WithAPIKey(string(config.Key)),
-		
+		option.WithMaxRetries(0),
 		option.WithHTTPClient(&http.Client{Transport: &limited{next: c.transport, bytes: limit}}),
 	)
 	return c, nil

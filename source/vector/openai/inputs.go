@@ -61,7 +61,7 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		response.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(response.Body, l.bytes), response.Body}
+		}{response.Body, response.Body}
 	}
 	return response, err
 }

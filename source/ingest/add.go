@@ -1,0 +1,55 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"keyfold/engine"
+)
+
+// errSenderLeft is the cause of an answer that nobody reads.
+var errSenderLeft = errors.New("the sender left before the events were stored")
+
+// add stores entries and counts them. fresh is aligned with entries.
+func (h *Handler) add(r *http.Request, entries []Entry) (fresh []bool, refused *reply) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), StoreTimeout)
+	defer cancel()
+	fresh, err := h.store.Add(ctx, entries)
+	if err != nil {
+		return nil, storeFault(r.Context(), err)
+	}
+	isNew := 0
+	for _, f := range fresh {
+		if f {
+			isNew++
+		}
+	}
+	h.stats.Accepted.Add(int64(isNew))
+	h.stats.Duplicate.Add(int64(len(entries) - isNew))
+	return fresh, nil
+}
+
+// storeFault is the answer where the store failed. Its words stay here: they
+// may name hosts and tables.
+func storeFault(sender context.Context, err error) *reply {
+	var a *reply
+	problem := "events refused: the store failed; see that it can be reached and written to"
+	switch {
+	case sender.Err() != nil:
+		// Nobody reads this; the store may be as well as ever.
+		a, err = unavailable("abandoned", "the connection was closed before the events were stored; send them again"), errSenderLeft
+	case engine.KindOf(err) == engine.Permanent:
+		a = refuse(http.StatusBadRequest, "store_refused", "the store does not take these events; sending them again does not help")
+		problem = "events refused: the store does not take them; see whether its tables are those of this version"
+	case errors.Is(err, engine.ErrAway):
+		a = unavailable("store_away", "the store is away; send the events again")
+	default:
+		a = unavailable("store_failed", "the events could not be stored; send them again")
+	}
+	a.cause, a.problem = err, problem
+	return a
+}

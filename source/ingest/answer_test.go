@@ -1,0 +1,172 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keyfold/engine"
+)
+
+func TestRequestIDs(t *testing.T) {
+	for id, kept := range map[string]bool{
+		"7b9f0c1e-0d3a-4a57-9d2c-1f2e3d4c5b6a": true, "Root=1-67891233-abcdef012345678912345678": true, "a": true, strings.Repeat("x", 128): true,
+		"": false, strings.Repeat("x", 129): false, "a b": false, "a\nb": false, "<script>": false, `"`: false, "é": false, "\x00": false, "%0d%0aSet-Cookie:x": false,
+	} {
+		r := request(http.MethodGet, "/livez", "", nil)
+		r.Header.Set("X-Request-Id", id)
+		w, _ := serve(t, newTestHandler(newMemory()), r)
+		got := w.Header().Get("X-Request-Id")
+		if (got == id) != kept || got == "" || strings.ContainsFunc(got, isUnsafe) {
+			t.Errorf("%q is answered with %q", id, got)
+		}
+	}
+	r := request(http.MethodGet, "/livez", "", nil)
+	one, _ := serve(t, newTestHandler(newMemory()), r)
+	two, _ := serve(t, newTestHandler(newMemory()), r)
+	if one.Header().Get("X-Request-Id") == two.Header().Get("X-Request-Id") {
+		t.Error("two requests have one id")
+	}
+}
+
+func TestHeadersOfEveryAnswer(t *testing.T) {
+	s := newTestServer(t, onLoopback(), newMemory())
+	for _, r := range []*http.Request{
+		from("192.0.2.1:1", ""), request("GET", "/livez", "", nil), request("GET", "/nowhere", "", nil), request("DELETE", "/v1/events", "", nil),
+	} {
+		w, _ := serve(t, s, r)
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",
+			"Cross-Origin-Resource-Policy": "same-origin", "Strict-Transport-Security": "",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q", r.URL.Path, name, got)
+			}
+		}
+		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %v", r.URL.Path, w.Header())
+		}
+	}
+}
+
+// logged returns a handler and what it logs, debugging included.
+func logged(s Store) (*Handler, *bytes.Buffer) {
+	var out bytes.Buffer
+	return NewHandler(s, slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))), &out
+}
+
+func TestStoreFaults(t *testing.T) {
+	for _, tc := range []struct {
+		err    error
+		status int
+		reason string
+	}{
+		{errDisk, 503, "store_failed"},
+		{fmt.Errorf("outbox: %w", engine.ErrUnknown), 503, "store_failed"},
+		{fmt.Errorf("outbox: %w", engine.ErrAway), 503, "store_away"},
+		{engine.ConfigurationError("no_table", errors.New("no table; run keyfold setup")), 503, "store_failed"},
+		{engine.PermanentError("too_long", errors.New("row secret-host too long")), 400, "store_refused"},
+		{context.DeadlineExceeded, 503, "store_failed"},
+	} {
+		m := newMemory()
+		m.err = tc.err
+		h, out := logged(m)
+		w, answer := post(t, h, asJSON, view(1))
+		if w.Code != tc.status || answer.Errors[0].Reason != tc.reason || strings.Contains(answer.Errors[0].Error, tc.err.Error()) {
+			t.Errorf("%v: %d %+v", tc.err, w.Code, answer)
+		}
+		if (w.Code == 503) != (w.Header().Get("Retry-After") != "") {
+			t.Errorf("%v: Retry-After %q", tc.err, w.Header().Get("Retry-After"))
+		}
+		id := w.Header().Get("X-Request-Id")
+		if !strings.Contains(out.String(), "level=ERROR") || !strings.Contains(out.String(), tc.err.Error()) || !strings.Contains(out.String(), id) {
+			t.Errorf("%v is logged as %s", tc.err, out)
+		}
+	}
+}
+
+// An outage is told every few seconds, not with each request.
+func TestOutageIsLoggedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.err = errDisk
+		h, out := logged(m)
+		for range 100 {
+			_, _ = post(t, h, asJSON, view(1))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := strings.Count(out.String(), "level=ERROR"); n != 2 {
+			t.Errorf("told %d times in 10 s", n)
+		}
+	})
+}
+
+// A sender that hangs up is no failure of the store.
+func TestSenderLeaves(t *testing.T) {
+	m := newMemory()
+	ctx, leave := context.WithCancel(context.Background())
+	m.adding = func(ctx context.Context) { leave(); <-ctx.Done(); m.err = ctx.Err() }
+	h, out := logged(m)
+	r := request(http.MethodPost, "/v1/events", asJSON, strings.NewReader(view(1))).WithContext(ctx)
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if strings.Contains(out.String(), "ERROR") || h.Stats().Class(5) != 0 || h.Stats().Abandoned.Load() != 1 {
+		t.Errorf("%d failed, %d abandoned: %s", h.Stats().Class(5), h.Stats().Abandoned.Load(), out)
+	}
+}
+
+// A store that hangs is given up, and the sender told.
+func TestStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.adding = func(ctx context.Context) { <-ctx.Done(); m.err = ctx.Err() }
+		started := time.Now()
+		w, answer := post(t, newTestHandler(m), asJSON, view(1))
+		if w.Code != 503 || answer.Errors[0].Reason != "store_failed" || time.Since(started) != StoreTimeout {
+			t.Errorf("%d %+v after %v", w.Code, answer, time.Since(started))
+		}
+	})
+}
+
+func TestReady(t *testing.T) {
+	h, out := logged(newMemory())
+	var ready error
+	h.ReadyWhen(func(ctx context.Context) error {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("it may take for ever")
+		}
+		return ready
+	})
+	if w, _ := serve(t, h, request("GET", "/readyz", "", nil)); w.Code != 200 {
+		t.Errorf("ready: %d", w.Code)
+	}
+	ready = errors.New("db.internal is away")
+	w, answer := serve(t, h, request("GET", "/readyz", "", nil))
+	if w.Code != 503 || answer.Errors[0].Reason != "not_ready" || strings.Contains(w.Body.String(), "db.internal") || !strings.Contains(out.String(), "db.internal") {
+		t.Errorf("not ready: %d %+v, logged %s", w.Code, answer, out)
+	}
+	if w, _ := serve(t, h, request("GET", "/livez", "", nil)); w.Code != 200 {
+		t.Errorf("alive: %d", w.Code)
+	}
+}
+
+// Logs say who and why, never what.
+func TestLogsHoldNoPayload(t *testing.T) {
+	h, out := logged(newMemory())
+	secret := "surprise for Anna"
+	_, _ = post(t, h, asJSON, event("event_type", `"search"`, "search_phrase", `"`+secret+`"`))
+	_, _ = post(t, h, asJSON, event("event_type", `"search"`, "product_id", "", "search_phrase", `"`+secret+`"`))
+	if strings.Contains(out.String(), "Anna") {
+		t.Errorf("the log has a phrase: %s", out)
+	}
+	if !strings.Contains(out.String(), "level=INFO") || !strings.Contains(out.String(), "reason=phrase_and_product") {
+		t.Errorf("the refusal is not told: %s", out)
+	}
+}

@@ -1,0 +1,130 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Config says where the API listens and whom it lets in.
+type Config struct {
+	Addr string // host:port
+	// Tokens and those in TokenFile, one a line, are what senders show. With
+	// neither, everybody who reaches the port may write every user's profile.
+	Tokens    []string
+	TokenFile string
+	// Insecure allows an address beyond loopback without tokens.
+	Insecure bool
+	// TLSCert and TLSKey are PEM files; both or none.
+	TLSCert, TLSKey string
+	// Total bounds all requests together, Sender those of one token or,
+	// without tokens, of one address.
+	Total, Sender Rate
+	// MaxConcurrent bounds the requests that are answered at once.
+	MaxConcurrent int
+	Timeouts      Timeouts
+	// ReloadInterval is how often the files above are looked at. They are
+	// read again when they have changed.
+	ReloadInterval time.Duration
+}
+
+// Rate is a token bucket: PerSecond requests in the long run, Burst at once.
+// 0 per second is no bound.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+// Timeouts of a connection, each from the start of what it bounds.
+type Timeouts struct {
+	Header time.Duration // until the headers are read
+	Body   time.Duration // until headers and body are read
+	Answer time.Duration // until the answer is written, reading and the store's commit included
+	Idle   time.Duration // between requests
+}
+
+// DefaultConfig returns a server for one machine: on loopback, without tokens.
+func DefaultConfig() Config {
+	return Config{
+		Addr:          "127.0.0.1:7080",
+		Total:         Rate{PerSecond: 5000, Burst: 10_000},
+		Sender:        Rate{PerSecond: 2000, Burst: 4000},
+		MaxConcurrent: 512,
+		Timeouts: Timeouts{
+			Header: 5 * time.Second,
+			Body:   30 * time.Second,
+			Answer: 60 * time.Second,
+			Idle:   2 * time.Minute,
+		},
+		ReloadInterval: time.Second,
+	}
+}
+
+// Validate reports every fault of the settings at once, as one configuration
+// error, by the names of the environment variables. It opens no file.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	_, _, err := net.SplitHostPort(c.Addr)
+	switch {
+	case err != nil:
+		fault("HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", c.Addr, err)
+	case !c.authenticates() && !c.Insecure && !OnLoopback(c.Addr):
+		fault("HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: whoever reaches it could write any user's profile; "+
+			"name tokens with HTTP_TOKEN_FILE or HTTP_TOKENS, or set 127.0.0.1:7080, or allow it with HTTP_INSECURE=true (--insecure)", c.Addr)
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		fault("HTTP_TLS_CERT is %q and HTTP_TLS_KEY is %q: set both, or none for HTTP without TLS", c.TLSCert, c.TLSKey)
+	}
+	for i, token := range c.Tokens {
+		if err := checkToken(token); err != nil {
+			fault("HTTP_TOKENS: token %d %w", i+1, err)
+		}
+	}
+	faults = append(faults, c.Total.faults("HTTP_RATE")...)
+	faults = append(faults, c.Sender.faults("HTTP_SENDER_RATE")...)
+	if c.MaxConcurrent < 1 {
+		fault("HTTP_MAX_CONCURRENT is %d: it must be at least 1", c.MaxConcurrent)
+	}
+	if c.ReloadInterval < 0 {
+		fault("token and TLS files are looked at every %v: it must not be negative", c.ReloadInterval)
+	}
+	faults = append(faults, c.Timeouts.faults()...)
+	if len(faults) == 0 {
+		return nil
+	}
+	return engine.ConfigurationError("http_configuration", errors.Join(faults...))
+}
+
+func (c Config) authenticates() bool { return len(c.Tokens) > 0 || c.TokenFile != "" }
+
+func (c Config) encrypts() bool { return c.TLSCert != "" && c.TLSKey != "" }
+
+func (r Rate) faults(name string) (faults []error) {
+	if !(r.PerSecond >= 0) || math.IsInf(r.PerSecond, 0) {
+		faults = append(faults, fmt.Errorf("%s is %v: it must be a finite number of requests per second, or 0 for no bound", name, r.PerSecond))
+	}
+	if r.PerSecond > 0 && r.Burst < 1 {
+		faults = append(faults, fmt.Errorf("%s has a burst of %d: it must be at least 1, or no request ever passes", name, r.Burst))
+	}
+	return faults
+}
+
+func (t Timeouts) faults() (faults []error) {
+	for _, one := range []struct {
+		name string
+		d    time.Duration
+	}{{"header", t.Header}, {"body", t.Body}, {"answer", t.Answer}, {"idle", t.Idle}} {
+		if one.d <= 0 {
+			faults = append(faults, fmt.Errorf("the HTTP %s timeout is %v: it must be above 0, or a slow client is never cut off", one.name, one.d))
+		}
+	}
+	if t.Answer <= t.Body {
+		faults = append(faults, fmt.Errorf("the HTTP answer timeout is %v: it must be above the body timeout, %v, or a slow request is stored and never answered", t.Answer, t.Body))
+	}
+	return faults
+}

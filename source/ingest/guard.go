@@ -1,0 +1,117 @@
+package ingest
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// guard lets a request in or turns it away before its body is read.
+type guard struct {
+	tokens    *reloading[tokens] // nil: everybody may come
+	localOnly bool               // names that are not the loopback's are refused
+	total     *rate.Limiter      // nil: no bound
+	senders   *senders
+	slots     chan struct{} // one for each request under way
+}
+
+func newGuard(c Config, log *slog.Logger) (*guard, error) {
+	g := &guard{total: c.Total.limiter(), senders: newSenders(c.Sender), slots: make(chan struct{}, c.MaxConcurrent)}
+	if !c.authenticates() {
+		g.localOnly = OnLoopback(c.Addr)
+		return g, nil
+	}
+	g.tokens = &reloading[tokens]{
+		what:  "the bearer tokens",
+		load:  func() (tokens, error) { return loadTokens(c.Tokens, c.TokenFile) },
+		every: c.ReloadInterval, log: log,
+	}
+	if c.TokenFile != "" {
+		g.tokens.paths = []string{c.TokenFile}
+	}
+	if err := g.tokens.start(); err != nil {
+		return nil, fmt.Errorf("HTTP_TOKEN_FILE: %w", err)
+	}
+	return g, nil
+}
+
+// enter is an [entrance]. Probes and the description need no token and wait
+// for nobody.
+func (g *guard) enter(r *http.Request) (release func(), refused *reply) {
+	release = func() {}
+	if g.localOnly && !isLoopback(hostname(r.Host)) {
+		return release, refuse(http.StatusForbidden, "foreign_host",
+			fmt.Sprintf("the host %s is not this machine's loopback: use localhost or 127.0.0.1", short(r.Host)))
+	}
+	switch r.URL.Path {
+	case livePath, readyPath, openAPIPath:
+		return release, nil
+	}
+	now := time.Now()
+	key, refused := g.identify(r, now)
+	if refused != nil {
+		return release, refused
+	}
+	if wait := take(now, g.senders.of(key), g.total); wait > 0 {
+		return release, tooMany(wait)
+	}
+	select {
+	case g.slots <- struct{}{}:
+		return func() { <-g.slots }, nil
+	default:
+		return release, busy()
+	}
+}
+
+// identify names the sender. Those without a good token are counted by their
+// address, so that nobody can try many, and never against all requests, so
+// that strangers cannot shut the senders out.
+func (g *guard) identify(r *http.Request, now time.Time) (key string, refused *reply) {
+	address := addressOf(r)
+	if g.tokens == nil {
+		return address, nil
+	}
+	shown := bearer(r)
+	digest, known := g.tokens.get().find(shown)
+	if known {
+		return string(digest[:]), nil
+	}
+	if wait := take(now, g.senders.of(address)); wait > 0 {
+		return "", tooMany(wait)
+	}
+	return "", unauthorized(shown != "")
+}
+
+func tooMany(wait time.Duration) *reply {
+	return later(http.StatusTooManyRequests, wait, "rate_limited",
+		"too many requests: send several events in one, and wait as long as Retry-After says")
+}
+
+// OnLoopback reports whether addr, host:port, can be reached from this machine
+// only.
+func OnLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && isLoopback(host)
+}
+
+// hostname cuts the port off a Host header.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,104 @@
+package ingest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"keyfold/engine"
+)
+
+func postPartly(t testing.TB, h http.Handler, contentType, body string) (int, anyAnswer) {
+	t.Helper()
+	w, answer := serve(t, h, request(http.MethodPost, "/v1/events?partial=true", contentType, strings.NewReader(body)))
+	return w.Code, answer
+}
+
+func TestPartial(t *testing.T) {
+	bad := event("user_id", "0")
+	for _, tc := range []struct {
+		name, contentType, body string
+		status                  int
+		results                 string // of each event; "" where the request is refused as a whole
+	}{
+		{"all good", asJSON, "[" + view(1) + "," + view(2) + "]", 202, "accepted accepted"},
+		{"one bad", asJSON, "[" + view(1) + "," + bad + "," + view(2) + "]", 202, "accepted refused accepted"},
+		{"lines", asLines, view(1) + "\n{\n" + view(1) + "\nx]\n" + view(2), 202, "accepted refused duplicate refused accepted"},
+		{"scalars", asJSON, "[1,null," + view(1) + "]", 202, "refused refused accepted"},
+		{"none good", asJSON, "[" + bad + "," + bad + "]", 400, "refused refused"},
+		{"one bad event", asJSON, bad, 400, "refused"},
+		{"one good event", asJSON, view(1), 202, "accepted"},
+		{"no event", asJSON, "[]", 202, ""},
+		{"no JSON", asJSON, "[" + view(1) + ",{]", 400, "-"},
+		{"a quotation mark missing", asJSON, `[{"a":"b},` + view(1) + "]", 400, "-"},
+		{"no end", asJSON, "[" + view(1), 400, "-"},
+		{"something behind", asJSON, "[" + view(1) + "]" + view(2), 400, "-"},
+		{"a hole", asJSON, "[" + view(1) + ",," + view(2) + "]", 400, "-"},
+		{"nothing", asJSON, " ", 400, "-"},
+		{"many", asLines, strings.Repeat("{}\n", MaxEvents+1), 413, "-"},
+	} {
+		m := newMemory()
+		h := newTestHandler(m)
+		code, answer := postPartly(t, h, tc.contentType, tc.body)
+		var statuses []string
+		stored := 0
+		for i, r := range answer.Results {
+			statuses = append(statuses, r.Status)
+			if r.Index != i || (r.Status == statusRefused) != (r.Reason != "") || (r.Status == statusRefused) == (r.MessageID != "") {
+				t.Errorf("%s: result %d is %+v", tc.name, i, r)
+			}
+			if r.Status == statusAccepted {
+				stored++
+			}
+		}
+		got := strings.Join(statuses, " ")
+		if len(answer.Errors) > 0 {
+			got = "-"
+		}
+		if code != tc.status || got != tc.results || m.len() != stored || answer.Accepted != stored {
+			t.Errorf("%s: %d %q with %d stored, want %d %q", tc.name, code, got, m.len(), tc.status, tc.results)
+		}
+		if s := h.Stats(); got != "-" && (int(s.Accepted.Load()) != stored || int(s.Refused.Load()) != answer.Refused) {
+			t.Errorf("%s: counted %d and %d", tc.name, s.Accepted.Load(), s.Refused.Load())
+		}
+	}
+}
+
+func TestPartialSaysWhatIsWrong(t *testing.T) {
+	_, answer := postPartly(t, newTestHandler(newMemory()), asLines, view(1)+"\n"+event("user_id", "0"))
+	r := answer.Results[1]
+	if r.Field != "user_id" || r.Reason != engine.ReasonIDOutOfRange || r.Error == "" {
+		t.Errorf("%+v", r)
+	}
+	_, answer = postPartly(t, newTestHandler(newMemory()), asLines, strings.Repeat("{}\n", 200))
+	if answer.Results[maxListed-1].Error == "" || answer.Results[maxListed].Error != "" || answer.Results[199].Reason == "" || answer.Refused != 200 {
+		t.Errorf("the first %d are described: %+v", maxListed, answer.Results[maxListed-1:maxListed+1])
+	}
+}
+
+func TestPartialParameter(t *testing.T) {
+	for query, want := range map[string]int{
+		"": 400, "?": 400, "?partial=false": 400, "?partial=0": 400, "?other=1": 400, "?partial=true": 202, "?partial=1": 202,
+		"?partial": 400, "?partial=": 400, "?partial=yes": 400, "?partial=true&partial=false": 400, "?partial=%zz": 400, "?partial=true;x=1": 400,
+	} {
+		m := newMemory()
+		w, answer := serve(t, newTestHandler(m), request(http.MethodPost, "/v1/events"+query, asLines, strings.NewReader(view(1)+"\n{}")))
+		if w.Code != want || (m.len() == 1) != (want == 202) {
+			t.Errorf("%q: %d with %d stored, want %d", query, w.Code, m.len(), want)
+		}
+		bad := w.Code == 400 && answer.Errors[0].Reason == "bad_parameter"
+		if wantBad := query != "" && query != "?" && want == 400 && query != "?partial=false" && query != "?partial=0" && query != "?other=1"; bad != wantBad {
+			t.Errorf("%q: %+v", query, answer)
+		}
+	}
+}
+
+func TestPartialStoreFailure(t *testing.T) {
+	m := newMemory()
+	m.err = fmt.Errorf("db.internal: %w", engine.ErrAway)
+	code, answer := postPartly(t, newTestHandler(m), asLines, view(1)+"\n{}")
+	if code != 503 || answer.Errors[0].Reason != "store_away" {
+		t.Errorf("%d %+v", code, answer)
+	}
+}

@@ -1,0 +1,102 @@
+package ingest
+
+import (
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// settled is the age from which a file's times can be trusted: within one tick
+// of the file system's clock it can change and look the same.
+const settled = 2 * time.Second
+
+// reloading holds a value read from files, and reads it again once they have
+// changed. Nothing runs in the background: whoever asks for the value when it
+// is due looks at the files.
+//
+// Files that cannot be used, because somebody is writing them or has removed
+// them, leave the last good value in place.
+type reloading[T any] struct {
+	what  string // for the log
+	paths []string
+	load  func() (T, error)
+	every time.Duration
+	log   *slog.Logger
+
+	value atomic.Pointer[T]
+	due   atomic.Int64 // when the files are looked at next, Unix nanoseconds
+	look  sync.Mutex   // for the fields below
+	seen  []os.FileInfo
+	fresh bool // seen was too young to be trusted
+	bad   bool // the last look failed
+}
+
+// start reads the value for the first time.
+func (r *reloading[T]) start() error {
+	r.look.Lock()
+	defer r.look.Unlock()
+	return r.read(time.Now())
+}
+
+// get returns the value as of the last look, which is at most a little older
+// than every. Only one caller looks; the others go on with what is there.
+func (r *reloading[T]) get() T {
+	now := time.Now()
+	if len(r.paths) > 0 && now.UnixNano() >= r.due.Load() && r.look.TryLock() {
+		r.lookAgain(now)
+		r.look.Unlock()
+	}
+	return *r.value.Load()
+}
+
+func (r *reloading[T]) lookAgain(now time.Time) {
+	before := r.seen
+	err := r.read(now)
+	switch {
+	case err != nil && !r.bad:
+		r.log.Warn(r.what+" cannot be read; those read before stay in use: put the files right, a restart is not needed", slog.Any("error", err))
+	case err == nil && !same(before, r.seen):
+		r.log.Info(r.what + " were read again")
+	}
+	r.bad = err != nil
+}
+
+// read looks at the files, and reads them where they are not as before.
+func (r *reloading[T]) read(now time.Time) error {
+	r.due.Store(now.Add(r.every).UnixNano())
+	found := make([]os.FileInfo, len(r.paths))
+	fresh := false
+	for i, path := range r.paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		found[i] = info
+		fresh = fresh || now.Sub(info.ModTime()) < settled
+	}
+	if r.value.Load() != nil && !r.fresh && same(found, r.seen) {
+		return nil
+	}
+	value, err := r.load()
+	if err != nil {
+		return err
+	}
+	r.value.Store(&value)
+	r.seen, r.fresh = found, fresh
+	return nil
+}
+
+// same reports whether files look as they did.
+func same(a, b []os.FileInfo) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !os.SameFile(a[i], b[i]) || a[i].Size() != b[i].Size() || !a[i].ModTime().Equal(b[i].ModTime()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,211 @@
+package ingest
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tokens are replaced under a running server; a file that is being written, or
+// is gone, locks nobody out and is told once.
+func TestTokenRotation(t *testing.T) {
+	const first, second, third = "first-token-00001", "other-token-00002", "third-token-00003"
+	c := onLoopback()
+	c.TokenFile = filepath.Join(t.TempDir(), "tokens")
+	write(t, c.TokenFile, first+"\n")
+	var logged bytes.Buffer
+	s, err := NewServer(c, NewHandler(newMemory(), slog.New(slog.NewTextHandler(&logged, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, want map[string]int) {
+		t.Helper()
+		for range 3 {
+			for token, code := range want {
+				if got := status(t, s, from("192.0.2.1:9", token)); got != code {
+					t.Errorf("%s: %s meets %d, want %d", when, token, got, code)
+				}
+			}
+		}
+	}
+	const failed = "cannot be read"
+	check("at first", map[string]int{first: 202, second: 401})
+	write(t, c.TokenFile, second+"\n") // of the same length, within one tick perhaps
+	check("replaced", map[string]int{first: 401, second: 202})
+	write(t, c.TokenFile, first+"\n"+second+"\n")
+	check("both", map[string]int{first: 202, second: 202})
+	write(t, c.TokenFile, "")
+	check("emptied", map[string]int{first: 202, second: 202, third: 401})
+	if err := os.Remove(c.TokenFile); err != nil {
+		t.Fatal(err)
+	}
+	check("gone", map[string]int{first: 202, second: 202, third: 401})
+	if n := strings.Count(logged.String(), failed); n != 1 {
+		t.Errorf("the fault is told %d times: %s", n, logged.String())
+	}
+	write(t, c.TokenFile+".new", third+"\n")
+	if err := os.Rename(c.TokenFile+".new", c.TokenFile); err != nil {
+		t.Fatal(err)
+	}
+	check("back", map[string]int{first: 401, second: 401, third: 202})
+	write(t, c.TokenFile, "short\n")
+	check("bad again", map[string]int{third: 202, "short": 401})
+	if n := strings.Count(logged.String(), failed); n != 2 {
+		t.Errorf("two faults are told %d times: %s", n, logged.String())
+	}
+	for _, token := range []string{first, second, third, "short"} {
+		if strings.Contains(logged.String(), token) {
+			t.Errorf("the log has the token %s", token)
+		}
+	}
+}
+
+// A file that changes twice within a tick of the clock looks the same, and is
+// read again all the same.
+func TestChangeWithinATick(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	tick := time.Now()
+	set := func(text string) {
+		write(t, path, text)
+		if err := os.Chtimes(path, tick, tick); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("one")
+	r := &reloading[string]{paths: []string{path}, log: slog.New(slog.DiscardHandler), load: func() (string, error) {
+		text, err := os.ReadFile(path)
+		return string(text), err
+	}}
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	set("two")
+	if got := r.get(); got != "two" {
+		t.Errorf("it has %q", got)
+	}
+}
+
+// Files are looked at once an interval, and only read when they have changed.
+func TestFilesAreReadSeldom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, "x")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	r := &reloading[int]{
+		paths: []string{path}, log: slog.New(slog.DiscardHandler), every: time.Hour,
+		load: func() (int, error) { reads++; return reads, nil },
+	}
+	if err := r.start(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "another")
+	if r.get() != 1 {
+		t.Error("looked at before its time")
+	}
+	if err := os.Chtimes(path, old.Add(time.Second), old.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	r.every = 0
+	r.due.Store(0)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				r.get()
+			}
+		})
+	}
+	all.Wait()
+	if r.get() != 2 {
+		t.Errorf("it was read %d times", reads)
+	}
+}
+
+// pair writes a self-signed certificate for 127.0.0.1 and its key.
+func pair(t *testing.T, c Config, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, c.TLSCert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, c.TLSKey, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+}
+
+// Certificates are replaced under a running server.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	c := onLoopback()
+	c.TLSCert, c.TLSKey = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	pair(t, c, "first")
+	s := newTestServer(t, c, newMemory())
+	addr := listen(t, s)
+	name := func() string {
+		client := &http.Client{Transport: &http.Transport{
+			DisableKeepAlives: true, ForceAttemptHTTP2: true,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		}}
+		response, err := client.Post(s.Scheme()+"://"+addr+"/v1/events", asJSON, strings.NewReader(view(1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusAccepted || response.Header.Get("Strict-Transport-Security") == "" {
+			t.Errorf("%d with %v", response.StatusCode, response.Header)
+		}
+		return response.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	if got := name(); got != "first" {
+		t.Errorf("it shows %q", got)
+	}
+	pair(t, c, "second")
+	if got := name(); got != "second" {
+		t.Errorf("replaced, it shows %q", got)
+	}
+	write(t, c.TLSKey, "")
+	if got := name(); got != "second" {
+		t.Errorf("with the key gone it shows %q", got)
+	}
+	old := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}
+	if conn, err := tls.Dial("tcp", addr, old); err == nil {
+		_ = conn.Close()
+		t.Error("TLS 1.1 is spoken")
+	}
+}

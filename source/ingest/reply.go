@@ -1,0 +1,92 @@
+package ingest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"keyfold/engine"
+)
+
+// maxListed bounds the faults a refusal describes.
+const maxListed = 100
+
+// retryAfter is what a 503 asks the sender to wait.
+const retryAfter = 2 * time.Second
+
+// reply is an answer on its way to the sender.
+type reply struct {
+	status int
+	header http.Header // beside those of every answer; may be nil
+	body   any         // sent as JSON
+	// cause and problem, which names the cure, are for the log and never sent.
+	cause   error
+	problem string
+}
+
+// eventFault is what is wrong with one event, or with the request as a whole.
+type eventFault struct {
+	Index  *int   `json:"index,omitempty"` // of the event, from 0
+	Field  string `json:"field,omitempty"` // of the event
+	Reason string `json:"reason"`          // stable
+	Error  string `json:"error"`
+}
+
+// refusal is the body of an answer that is neither 2xx nor partial.
+type refusal struct {
+	Errors []eventFault `json:"errors"`
+	// More counts the events at fault beyond those listed.
+	More int `json:"more,omitempty"`
+}
+
+// refuse answers with one fault of the request as a whole.
+func refuse(status int, reason, text string) *reply {
+	return &reply{status: status, body: refusal{Errors: []eventFault{{Reason: reason, Error: text}}}}
+}
+
+func refuseMethod(r *http.Request, allow string) *reply {
+	a := refuse(http.StatusMethodNotAllowed, "method", fmt.Sprintf("%s is not allowed here: use %s", short(r.Method), allow))
+	a.header = http.Header{"Allow": {allow}}
+	return a
+}
+
+func unavailable(reason, text string) *reply {
+	return later(http.StatusServiceUnavailable, retryAfter, reason, text)
+}
+
+// later refuses for now. Retry-After counts whole seconds.
+func later(status int, wait time.Duration, reason, text string) *reply {
+	a := refuse(status, reason, text)
+	seconds := (wait + time.Second - 1) / time.Second
+	a.header = http.Header{"Retry-After": {strconv.Itoa(int(max(1, seconds)))}}
+	return a
+}
+
+// add lists what is wrong with event index, whose text is given.
+func (f *refusal) add(index int, text []byte, err error) {
+	if len(f.Errors) >= maxListed {
+		f.More++
+		return
+	}
+	reason := engine.ReasonOf(err)
+	f.Errors = append(f.Errors, eventFault{Index: &index, Field: fieldAtFault(text, reason), Reason: reason, Error: err.Error()})
+}
+
+// size is how many events are at fault.
+func (f *refusal) size() int { return len(f.Errors) + f.More }
+
+// write answers. A sender that is gone by now is nobody's problem: the events
+// are stored, and sending them again is safe.
+func (a *reply) write(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	_ = json.NewEncoder(w).Encode(a.body)
+}
+
+// short quotes the start of what a sender wrote.
+func short(s string) string { return strconv.Quote(s[:min(len(s), 64)]) }

@@ -1,0 +1,118 @@
+package ingest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// minToken is the shortest token: 16 random characters of base64 are 96 bits.
+const minToken = 16
+
+// maxTokenFile bounds what is read into memory by a wrong path.
+const maxTokenFile = 1 << 20
+
+// tokenDigest is the SHA-256 of a token. Only digests are kept.
+type tokenDigest [sha256.Size]byte
+
+// tokens are those a sender may show.
+type tokens []tokenDigest
+
+// find looks for a token in time that depends on neither its text nor its
+// place.
+func (t tokens) find(token string) (tokenDigest, bool) {
+	digest := tokenDigest(sha256.Sum256([]byte(token)))
+	found := 0
+	for i := range t {
+		found |= subtle.ConstantTimeCompare(t[i][:], digest[:])
+	}
+	return digest, found == 1
+}
+
+// checkToken says what is wrong with a token, without repeating it.
+func checkToken(token string) error {
+	if strings.ContainsFunc(token, isNoTokenCharacter) {
+		return errors.New("has a character that a bearer token cannot have: use letters, digits and -._~+/= only, e.g. from `openssl rand -base64 32`")
+	}
+	if len(token) < minToken {
+		return fmt.Errorf("has %d characters: use at least %d, e.g. from `openssl rand -base64 32`", len(token), minToken)
+	}
+	return nil
+}
+
+// isNoTokenCharacter follows RFC 6750, section 2.1.
+func isNoTokenCharacter(c rune) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return false
+	default:
+		return !strings.ContainsRune("-._~+/=", c)
+	}
+}
+
+// loadTokens returns listed and those of a file: one a line, blank lines and
+// lines that start with # aside. path may be "".
+func loadTokens(listed []string, path string) (tokens, error) {
+	var all tokens
+	for _, token := range listed {
+		all = append(all, sha256.Sum256([]byte(token)))
+	}
+	if path == "" {
+		return all, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxTokenFile {
+		return nil, fmt.Errorf("%s has %d bytes: a token file has one token a line, and at most %d bytes", path, info.Size(), maxTokenFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	found := len(all)
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		token := string(bytes.TrimSpace(line))
+		if token == "" || token[0] == '#' {
+			continue
+		}
+		if err := checkToken(token); err != nil {
+			return nil, fmt.Errorf("%s: the token on line %d %w", path, number, err)
+		}
+		all = append(all, sha256.Sum256([]byte(token)))
+	}
+	if len(all) == found {
+		return nil, fmt.Errorf("%s has no token: write one a line, e.g. from `openssl rand -base64 32`", path)
+	}
+	return all, nil
+}
+
+// bearer returns the token of an Authorization header, "" where there is none.
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimLeft(token, " ")
+}
+
+// unauthorized asks for a token. RFC 6750, section 3: a request that showed
+// none is told no error code.
+func unauthorized(shown bool) *reply {
+	challenge := `Bearer realm="keyfold"`
+	a := refuse(http.StatusUnauthorized, "token_missing", "send the header Authorization: Bearer TOKEN")
+	if shown {
+		challenge += `, error="invalid_token"`
+		a = refuse(http.StatusUnauthorized, "token_invalid", "the token is not known here: it may have been replaced")
+	}
+	a.header = http.Header{"Www-Authenticate": {challenge}}
+	return a
+}
