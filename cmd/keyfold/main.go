@@ -43,10 +43,15 @@ type cli struct {
 	LogFormat string     `name:"log-format" env:"LOG_FORMAT" enum:"json,text" default:"json" help:"json or text."`
 
 	Servers   settings.Servers   `embed:""`
+	Database  settings.Database  `embed:""`
 	Embedding settings.Embedding `embed:""`
 	Settings  settings.Engine    `embed:""`
 
 	Work     workCmd     `cmd:"" help:"The daemon: consume, fold, write, acknowledge."`
+	Ingest   ingestCmd   `cmd:"" help:"HTTP API: store interactions in SQL."`
+	Relay    relayCmd    `cmd:"" help:"Publish stored interactions to RabbitMQ."`
+	Outbox   outboxCmd   `cmd:"" help:"Stored interactions: what waits, what failed, what may go."`
+	Backfill backfillCmd `cmd:"" help:"Publish stored interactions that were never sent, at a bounded rate."`
 	Setup    setupCmd    `cmd:"" help:"Create queues, collections and indexes; changes nothing that is there."`
 	Products productsCmd `cmd:"" help:"The product catalogue."`
 	User     userCmd     `cmd:"" help:"Profiles."`
@@ -91,14 +96,15 @@ func run(ctx context.Context, args []string, s streams) int {
 	config.Taste.Model = embeddings.Model
 	config.Limit()
 	a := &app{
-		ctx:     ctx,
-		clock:   shutdown.NewClock(config.Timeout),
-		streams: s,
-		json:    c.Output == "json",
-		servers: c.Servers,
-		vectors: embeddings,
-		config:  config,
-		log:     newLog(s.err, c.LogFormat, c.LogLevel),
+		ctx:      ctx,
+		clock:    shutdown.NewClock(config.Timeout),
+		streams:  s,
+		json:     c.Output == "json",
+		servers:  c.Servers,
+		database: c.Database,
+		vectors:  embeddings,
+		config:   config,
+		log:      newLog(s.err, c.LogFormat, c.LogLevel),
 	}
 	return report(s, a.clock.Run(ctx, s.err, func() error { return command.Run(a) }), exitFailure)
 }
@@ -123,13 +129,14 @@ func report(s streams, err error, code int) int {
 // app is what every command works with.
 type app struct {
 	streams
-	ctx     context.Context //nolint:containedctx // a program's, from main to its commands
-	clock   *shutdown.Clock // of its end
-	json    bool
-	servers settings.Servers
-	vectors settings.EmbeddingConfig
-	config  settings.Config
-	log     *slog.Logger
+	ctx      context.Context //nolint:containedctx // a program's, from main to its commands
+	clock    *shutdown.Clock // of its end
+	json     bool
+	servers  settings.Servers
+	database settings.Database
+	vectors  settings.EmbeddingConfig
+	config   settings.Config
+	log      *slog.Logger
 }
 
 // progress shows how far a job is, and stays out of the way of -o json.

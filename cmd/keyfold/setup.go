@@ -5,16 +5,43 @@ import (
 	"fmt"
 
 	"keyfold/engine"
+	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
 
 // setupCmd creates what the daemon needs on its servers.
-type setupCmd struct{}
+type setupCmd struct {
+	ForeignKeys bool   `help:"Tie user_id and product_id of user_interactions to the tables users and products, which have to exist."`
+	Print       string `placeholder:"DATABASE" enum:",mysql,mariadb,sqlite" default:"" help:"Print the SQL for mysql, mariadb or sqlite, and change nothing."`
+}
 
-// Run sets up both servers, the second also where the first failed, so that one
-// call names every fault.
+// Run sets up all servers, the next one also where one failed, so that one call
+// names every fault.
 func (c *setupCmd) Run(a *app) error {
-	return errors.Join(c.broker(a), c.store(a))
+	if c.Print != "" {
+		text, err := outbox.SQL(c.Print, outbox.SetupOptions{ForeignKeys: c.ForeignKeys})
+		fmt.Fprint(a.out, text)
+		return err
+	}
+	return errors.Join(c.broker(a), c.store(a), c.database(a))
+}
+
+// database sets up the SQL schema, where there is a database.
+func (c *setupCmd) database(a *app) (err error) {
+	if a.database.URL == "" {
+		fmt.Fprintln(a.out, "SQL: none (DATABASE_URL is not set; ingest and relay need one)")
+		return nil
+	}
+	db, err := openDatabase(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.Setup(a.ctx, outbox.SetupOptions{ForeignKeys: c.ForeignKeys}); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, "SQL: tables user_interactions and keyfold_relay_shards")
+	return nil
 }
 
 func (c *setupCmd) broker(a *app) error {

@@ -11,9 +11,10 @@ import (
 )
 
 type userCmd struct {
-	Show   showCmd   `cmd:"" help:"Show a user's profile and the nearest products."`
-	Export exportCmd `cmd:"" help:"Write all profiles as NDJSON documents."`
-	Forget forgetCmd `cmd:"" help:"Erase a user: a tombstone takes the profile's place, later events are dropped."`
+	Show    showCmd    `cmd:"" help:"Show a user's profile and the nearest products."`
+	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON documents."`
+	Rebuild rebuildCmd `cmd:"" help:"Make profiles anew from the stored history."`
+	Forget  forgetCmd  `cmd:"" help:"Erase a user: a tombstone takes the profile's place, later events are dropped."`
 }
 
 // showCmd shows one user.

@@ -20,6 +20,10 @@ func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
 	if err != nil {
 		return 0, r.db.fault("look for events", err)
 	}
+	if len(pending) == 0 {
+		r.trouble.pass() // or a fault would outlive its last row
+		return 0, nil
+	}
 	held := r.held.waiting(time.Now())
 	wanted := r.choose(pending, held)
 	if len(wanted) == 0 {
@@ -76,9 +80,6 @@ const maxHeldUsers = 256
 // choose picks the shards of a batch: they take turns, so that a busy one does
 // not keep the others waiting.
 func (r *Relay) choose(pending []int, held map[int][]int32) []int {
-	if len(pending) == 0 {
-		return nil
-	}
 	start := int(r.cursor.Add(uint32(r.config.BatchShards))) % Shards
 	slices.SortFunc(pending, func(a, b int) int {
 		return cmp.Compare((a-start+Shards)%Shards, (b-start+Shards)%Shards)

@@ -22,7 +22,7 @@ type CleanupOptions struct {
 func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, options CleanupOptions) (deleted int64, err error) {
 	chunk := cmp.Or(options.Chunk, 1000)
 	pause := cmp.Or(options.Pause, 10*time.Millisecond)
-	after := chunkEnd{occurred: "0000"}
+	after := chunkEnd{occurred: timeText(oldest)}
 	for {
 		ids, end, err := d.cleanable(ctx, sentBefore, after, chunk)
 		if err != nil {

@@ -54,6 +54,16 @@ func (r *Row) Position() Position {
 	return Position{UserID: r.Event.UserID, OccurredAt: r.Event.OccurredAt, MessageID: r.Event.MessageID}
 }
 
+// Users returns the next users that have rows, in the order of their ids, behind
+// the one named; none at the end.
+func (d *Database) Users(ctx context.Context, after int32) ([]int32, error) {
+	users, err := d.usersAfter(ctx, Filter{}, after)
+	if err != nil {
+		return nil, d.fault("list users", err)
+	}
+	return users, nil
+}
+
 // usersAfter returns the next users with rows the filter picks.
 func (d *Database) usersAfter(ctx context.Context, filter Filter, user int32) (users []int32, err error) {
 	query, args := filter.restrict("SELECT DISTINCT user_id FROM user_interactions WHERE user_id > ?", []any{user})

@@ -29,6 +29,7 @@ type Row struct {
 	Body     []byte
 	StoredAt engine.Millis
 	Sent     bool
+	SentAt   engine.Millis // 0 while it is not, or where another program sent it
 
 	attempts int
 }
@@ -51,7 +52,7 @@ func parseTime(text string) (engine.Millis, error) {
 var whenever = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // rowColumns are what [scanRow] reads.
-const rowColumns = "id, user_id, body, created_at, processed_to_queue, attempts"
+const rowColumns = "id, user_id, body, created_at, processed_to_queue, COALESCE(sent_at, ''), attempts"
 
 type scanner interface{ Scan(dest ...any) error }
 
@@ -59,11 +60,16 @@ type scanner interface{ Scan(dest ...any) error }
 // its event but the user, and a permanent error as fault.
 func scanRow(s scanner) (row Row, fault, err error) {
 	var (
-		storedAt string
-		userID   int32
+		storedAt, sentAt string
+		userID           int32
 	)
-	if err := s.Scan(&row.ID, &userID, &row.Body, &storedAt, &row.Sent, &row.attempts); err != nil {
+	if err := s.Scan(&row.ID, &userID, &row.Body, &storedAt, &row.Sent, &sentAt, &row.attempts); err != nil {
 		return Row{}, nil, err
+	}
+	if sentAt != "" {
+		if row.SentAt, err = parseTime(sentAt); err != nil {
+			return Row{}, nil, err
+		}
 	}
 	if row.StoredAt, err = parseTime(storedAt); err != nil {
 		return Row{}, nil, err

@@ -171,11 +171,14 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 }
 
 // refused holds a row back, or sets it aside after too many attempts. An attempt
-// counts where the broker has taken something since the one before: one that
-// takes nothing says nothing about this row.
+// counts where the broker has taken something lately, and since the one before:
+// one that takes nothing says nothing about this row.
 func (w *waves) refused(row *Row, err error, now time.Time) bool {
-	before := w.relay.held.since(row.Event.UserID)
-	if before.IsZero() || w.relay.lastSent.Load() > before.UnixNano() {
+	since := now.Add(-2 * w.relay.config.HoldMax)
+	if before := w.relay.held.since(row.Event.UserID); before.After(since) {
+		since = before
+	}
+	if w.relay.lastSent.Load() > since.UnixNano() {
 		row.attempts++
 	}
 	if row.attempts >= w.relay.config.MaxAttempts {

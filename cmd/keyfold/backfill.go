@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"keyfold/cmd/terminal"
+	"keyfold/engine"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// backfillCmd publishes what was never sent.
+type backfillCmd struct {
+	User   int32   `help:"Of this user only."`
+	Type   string  `help:"Of this event type only."`
+	From   instant `placeholder:"WHEN" help:"Of this time or later: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	Until  instant `placeholder:"WHEN" help:"Before this time."`
+	Rate   rate    `default:"200/s" placeholder:"N/s" help:"Events a second at most."`
+	DryRun bool    `help:"Say how many there are and publish nothing."`
+}
+
+// Help is the long text.
+func (c *backfillCmd) Help() string {
+	return `For rows no relay has published: stored by another program, or before there was a relay. What
+was confirmed is marked, so that the same command goes on where it was stopped. History that was folded
+before goes through keyfold user rebuild instead.
+
+Examples:
+  keyfold backfill --dry-run
+  keyfold backfill --from 2026-01-01T00:00:00Z --rate 500/s`
+}
+
+func (c *backfillCmd) filter() (outbox.Filter, error) {
+	f := outbox.Filter{UserID: c.User, Sent: outbox.OnlyUnsent}
+	if c.Type != "" {
+		if f.Type = engine.ParseEventType(c.Type); f.Type == 0 {
+			return f, fmt.Errorf("--type %q: it must be search, product_view, product_click or product_purchase", c.Type)
+		}
+	}
+	if !c.From.IsZero() {
+		f.From = engine.MillisOf(c.From.Time)
+	}
+	if !c.Until.IsZero() {
+		f.Until = engine.MillisOf(c.Until.Time)
+	}
+	return f, nil
+}
+
+// Run publishes at the rate until nothing is left.
+func (c *backfillCmd) Run(a *app) (err error) {
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	db, err := usableDatabase(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	total, err := db.Count(a.ctx, filter)
+	if err != nil || c.DryRun {
+		return errors.Join(err, c.print(a, 0, total))
+	}
+	p := rabbit.NewPublisher(a.servers.RabbitMQ, rabbit.ThisProcess("tool"), "backfill", rabbit.Timing{}, a.log)
+	defer func() { err = errors.Join(err, closePublisher(a.ctx, p)) }()
+	relay := outbox.NewRelay(db, toBroker{p, rabbit.DefaultNames(), true}, outbox.RelayConfig{Rate: float64(c.Rate)}, a.log)
+	var done atomic.Int64
+	bar := a.progress("backfilling", total, done.Load)
+	sent, err := relay.Drain(a.ctx, filter, func(n int64) {
+		done.Store(n)
+		bar.At(int(n))
+	})
+	bar.Done()
+	if err != nil {
+		return fmt.Errorf("%w (%d of %d were sent and marked; the same command goes on)", err, sent, total)
+	}
+	return c.print(a, sent, total-sent)
+}
+
+func (c *backfillCmd) print(a *app, sent, left int64) error {
+	if a.json {
+		return json.NewEncoder(a.out).Encode(map[string]any{"sent": sent, "left": left, "dry_run": c.DryRun})
+	}
+	if c.DryRun {
+		fmt.Fprintf(a.out, "%s would be published\n", terminal.Number(left))
+		return nil
+	}
+	fmt.Fprintf(a.out, "%s published\n", terminal.Number(sent))
+	if left > 0 {
+		fmt.Fprintf(a.out, "%s are left: set aside (see keyfold outbox failed list), or held back behind a row that was refused\n", terminal.Number(left))
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// openDatabase opens DATABASE_URL; it does not connect.
+func openDatabase(a *app) (*outbox.Database, error) {
+	if a.database.URL == "" {
+		return nil, errors.New("DATABASE_URL is not set: set it to mysql://user:password@host:3306/name or sqlite:///file, and run `keyfold setup`")
+	}
+	return outbox.Open(a.database.URL)
+}
+
+// usableDatabase opens DATABASE_URL and reports why it cannot be used now.
+func usableDatabase(a *app) (*outbox.Database, error) {
+	db, err := openDatabase(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Check(a.ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// startedDatabase opens DATABASE_URL for a service, which may start while its
+// database is away. What no time cures ends the start.
+func startedDatabase(a *app) (*outbox.Database, error) {
+	db, err := openDatabase(a)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Check(a.ctx); err != nil {
+		if engine.KindOf(err) == engine.Configuration {
+			return nil, errors.Join(err, db.Close())
+		}
+		a.log.Warn("the database is not there yet", slog.Any("error", err))
+	}
+	return db, nil
+}
+
+// toBroker publishes stored rows as the events they are.
+type toBroker struct {
+	publisher *rabbit.Publisher
+	names     rabbit.Names
+	// backfill marks rows as seen when they were stored: whether their ids have
+	// been dropped from a profile since can be told then.
+	backfill bool
+}
+
+// Publish answers in the outbox's words.
+func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
+	messages := make([]rabbit.Message, len(rows))
+	for i := range rows {
+		messages[i] = b.names.EventMessage(rows[i].Body, &rows[i].Event)
+		if b.backfill {
+			messages[i].Headers = map[string]any{rabbit.HeaderFirstSeen: int64(rows[i].StoredAt)}
+		}
+	}
+	answers := b.publisher.Publish(ctx, messages)
+	for i, err := range answers {
+		switch {
+		case errors.Is(err, rabbit.ErrUnroutable):
+			answers[i] = fmt.Errorf("%w (%w)", outbox.ErrUnroutable, err)
+		case errors.Is(err, rabbit.ErrRefused):
+			answers[i] = fmt.Errorf("%w (%w)", outbox.ErrRefused, err)
+		}
+	}
+	return answers
+}
+
+// closePublisher gives the broker a moment to end a connection in order.
+func closePublisher(ctx context.Context, p *rabbit.Publisher) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return p.Close(ctx)
+}

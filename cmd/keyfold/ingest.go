@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"keyfold/source/ingest"
+	"keyfold/source/outbox"
+)
+
+// ingestCmd takes events over HTTP and stores them.
+type ingestCmd struct {
+	API   apiFlags `embed:""`
+	Relay bool     `help:"Publish what is stored from this process too, as soon as it is stored."`
+}
+
+// apiFlags say where the API listens and whom it lets in.
+type apiFlags struct {
+	Addr       string   `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
+	Tokens     []string `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens that senders show, comma-separated; better in the environment or a file."`
+	TokenFile  string   `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of tokens, one a line; read again when it changes."`
+	Insecure   bool     `name:"insecure" env:"HTTP_INSECURE" help:"Listen beyond loopback without tokens."`
+	TLSCert    string   `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
+	TLSKey     string   `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
+	Rate       rate     `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second of all senders together at most."`
+	SenderRate rate     `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second of one token, or of one address, at most; default 2000/s."`
+	Concurrent int      `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once; 0: the default."`
+}
+
+func (f apiFlags) config() ingest.Config {
+	c := ingest.DefaultConfig()
+	c.Addr, c.Tokens, c.TokenFile, c.Insecure = f.Addr, f.Tokens, f.TokenFile, f.Insecure
+	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
+	if f.Rate > 0 {
+		c.Total = f.Rate.bucket()
+	}
+	if f.SenderRate > 0 {
+		c.Sender = f.SenderRate.bucket()
+	}
+	if f.Concurrent > 0 {
+		c.MaxConcurrent = f.Concurrent
+	}
+	return c
+}
+
+// bucket allows half a second's requests at once.
+func (r rate) bucket() ingest.Rate {
+	return ingest.Rate{PerSecond: float64(r), Burst: max(1, int(r/2))}
+}
+
+// Run listens until it is told to stop, answers what is under way, and stores
+// what was taken in before it ends.
+func (c *ingestCmd) Run(a *app) (err error) {
+	db, err := startedDatabase(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	in := &ingesting{app: a, db: db}
+	config := outbox.StoreConfig{}
+	if c.Relay {
+		in.relay = newRelaying(a, db)
+		config.Stored = in.relay.relay.Wake
+	}
+	in.store = outbox.NewStore(db, config)
+	defer func() { err = errors.Join(err, in.closeStore()) }()
+	in.handler = ingest.NewHandler(in, a.log)
+	in.handler.ReadyWhen(db.Check)
+	server, err := ingest.NewServer(c.API.config(), in.handler)
+	if err != nil {
+		return err
+	}
+	admin, err := startAdmin(a.servers.Admin, in, a.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, admin.close()) }()
+	if in.relay != nil {
+		in.relay.start()
+		defer func() { err = errors.Join(err, in.relay.stop()) }()
+	}
+	return in.serve(server, c.API.Addr)
+}
+
+// ingesting is a running API: the handler's store, and what the admin endpoint
+// asks.
+type ingesting struct {
+	*app
+	db      *outbox.Database
+	store   *outbox.Store
+	handler *ingest.Handler
+	relay   *relaying // nil: another process publishes
+}
+
+// Add stores what came in one request.
+func (in *ingesting) Add(ctx context.Context, entries []ingest.Entry) ([]bool, error) {
+	rows := make([]outbox.Entry, len(entries))
+	for i := range entries {
+		rows[i] = outbox.Entry(entries[i])
+	}
+	return in.store.Add(ctx, rows)
+}
+
+func (in *ingesting) serve(server *ingest.Server, addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
+	}
+	in.log.Info("listening", slog.String("url", server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case <-in.ctx.Done():
+	case err := <-served:
+		return err
+	}
+	ctx, cancel := in.clock.Context(in.ctx, farewell)
+	defer cancel()
+	err = server.Shutdown(ctx)
+	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
+		err = errors.Join(err, closed)
+	}
+	return err
+}
+
+func (in *ingesting) closeStore() error {
+	ctx, cancel := in.clock.Context(in.ctx, parting)
+	defer cancel()
+	return in.store.Close(ctx)
+}
+
+func (in *ingesting) ready(ctx context.Context) error { return in.db.Check(ctx) }
+
+// notes: events are stored whether or not they can be published.
+func (in *ingesting) notes() []string {
+	if in.relay == nil {
+		return nil
+	}
+	return in.relay.notes()
+}
+
+func (in *ingesting) writeMetrics(to io.Writer) {
+	in.handler.Stats().WritePrometheus(to)
+	in.store.Stats.WritePrometheus(to)
+	if in.relay != nil {
+		in.relay.writeMetrics(to)
+		return
+	}
+	writeBacklog(in.app, in.db, to)
+}

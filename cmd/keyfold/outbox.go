@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"keyfold/cmd/terminal"
+	"keyfold/engine"
+	"keyfold/source/outbox"
+)
+
+// outboxCmd looks after what is stored.
+type outboxCmd struct {
+	Stats   outboxStatsCmd   `cmd:"" help:"What waits to be published, and since when."`
+	Cleanup outboxCleanupCmd `cmd:"" help:"Delete interactions that were published long ago."`
+	Failed  outboxFailedCmd  `cmd:"" help:"Interactions that could not be published and were set aside."`
+}
+
+// outboxStatsCmd counts.
+type outboxStatsCmd struct{}
+
+// Run prints the counts.
+func (c *outboxStatsCmd) Run(a *app) (err error) {
+	db, err := usableDatabase(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	backlog, err := db.Backlog(a.ctx)
+	if err != nil {
+		return err
+	}
+	sent, err := db.Count(a.ctx, outbox.Filter{Sent: outbox.OnlySent})
+	if err != nil {
+		return err
+	}
+	age := backlog.Age(engine.Now())
+	if a.json {
+		return json.NewEncoder(a.out).Encode(map[string]any{
+			"unsent": backlog.Unsent, "oldest_unsent_seconds": age.Seconds(), "failed": backlog.Failed, "sent": sent,
+		})
+	}
+	w := &terminal.Text{W: a.out}
+	w.Line("unsent  %s, the oldest since %s", terminal.Number(backlog.Unsent), age.Round(time.Second))
+	w.Line("failed  %s", terminal.Number(backlog.Failed))
+	w.Line("sent    %s", terminal.Number(sent))
+	return w.Err
+}
+
+// outboxCleanupCmd deletes.
+type outboxCleanupCmd struct {
+	OlderThan time.Duration `name:"older-than" default:"168h" help:"Delete what was published longer ago."`
+	Chunk     int           `default:"1000" help:"Rows per transaction."`
+}
+
+// Help is the long text.
+func (c *outboxCleanupCmd) Help() string {
+	return `What was never published stays, whatever its age. What is deleted is gone from the history:
+backfill and user rebuild no longer see it.`
+}
+
+// Run deletes in chunks.
+func (c *outboxCleanupCmd) Run(a *app) (err error) {
+	if c.OlderThan <= 0 || c.Chunk < 1 {
+		return errors.New("--older-than and --chunk must be above 0, such as 168h and 1000")
+	}
+	db, err := usableDatabase(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	bar := a.progress("deleting", 0, nil)
+	before := engine.MillisOf(time.Now().Add(-c.OlderThan))
+	n, err := db.Cleanup(a.ctx, before, outbox.CleanupOptions{Chunk: c.Chunk, Progress: func(n int64) { bar.At(int(n)) }})
+	bar.Done()
+	if err != nil {
+		return fmt.Errorf("%w (%d were deleted; run it again for the rest)", err, n)
+	}
+	if a.json {
+		return json.NewEncoder(a.out).Encode(map[string]int64{"deleted": n})
+	}
+	fmt.Fprintf(a.out, "%s deleted\n", terminal.Number(n))
+	return nil
+}
+
+type outboxFailedCmd struct {
+	List  outboxFailedListCmd  `cmd:"" help:"List them, with the reason."`
+	Retry outboxFailedRetryCmd `cmd:"" help:"Give them back to the relay."`
+}
+
+// outboxFailedListCmd lists.
+type outboxFailedListCmd struct {
+	Limit int `default:"100" help:"At most so many."`
+}
+
+// Run prints one row a line.
+func (c *outboxFailedListCmd) Run(a *app) (err error) {
+	db, err := usableDatabase(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.Failed(a.ctx, 0, c.Limit)
+	if err != nil {
+		return err
+	}
+	w := &terminal.Text{W: a.out}
+	encode := json.NewEncoder(a.out)
+	for i := range rows {
+		r := &rows[i]
+		if a.json {
+			if err := encode.Encode(r); err != nil {
+				return err
+			}
+			continue
+		}
+		w.Line("%d  %s  user %d  %s  %d attempts  %s", r.ID, r.FailedAt.Time().Format(time.DateTime), r.UserID, r.EventType, r.Attempts, r.Error)
+	}
+	if len(rows) == 0 && !a.json {
+		w.Line("none")
+	}
+	return w.Err
+}
+
+// outboxFailedRetryCmd gives back.
+type outboxFailedRetryCmd struct {
+	IDs []int64 `arg:"" optional:"" name:"id" help:"Rows by the id that list shows; none: all."`
+}
+
+// Run gives the rows back.
+func (c *outboxFailedRetryCmd) Run(a *app) (err error) {
+	db, err := usableDatabase(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	n, err := db.RetryFailed(a.ctx, c.IDs...)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return json.NewEncoder(a.out).Encode(map[string]int64{"given_back": n})
+	}
+	fmt.Fprintf(a.out, "%s given back to the relay\n", terminal.Number(n))
+	return nil
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"time"
+
+	"gonum.org/v1/gonum/floats"
+
+	"keyfold/cmd/embedding"
+	"keyfold/cmd/pipeline"
+	"keyfold/cmd/terminal"
+	"keyfold/engine"
+	"keyfold/engine/taste"
+	"keyfold/sink/mongodb"
+	"keyfold/source/outbox"
+)
+
+// rebuildCmd makes profiles anew from the stored history.
+type rebuildCmd struct {
+	ID     int32 `arg:"" optional:"" help:"The user's id."`
+	All    bool  `help:"Every user with a history."`
+	After  int32 `help:"With --all: go on behind this user."`
+	DryRun bool  `help:"Compare only: the cosine with the stored profile, and the largest difference of a component."`
+	Force  bool  `help:"Also where the history makes fewer events than the profile counts: what it lacks is lost to the profile."`
+}
+
+// Help is the long text.
+func (c *rebuildCmd) Help() string {
+	return `Recomputes profiles from DATABASE_URL exactly and replaces the stored ones under the version check,
+while workers run: what they fold meanwhile is seen. Interactions that were never published are left to the relay.
+It is also the cure for profiles made with another model, history or number of dimensions.
+
+Examples:
+  keyfold user rebuild 17 --dry-run
+  keyfold user rebuild --all --after 120000`
+}
+
+// Run rebuilds one user or all.
+func (c *rebuildCmd) Run(a *app) (err error) {
+	if c.All == (c.ID != 0) {
+		return errors.New("name a user's id, or --all")
+	}
+	r, err := newRebuilder(a, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if !c.All {
+		err := r.one(c.ID)
+		return errors.Join(err, r.print(false))
+	}
+	err = r.all()
+	return errors.Join(err, r.print(true))
+}
+
+// rebuilder is one run.
+type rebuilder struct {
+	*app
+	cmd   *rebuildCmd
+	db    *outbox.Database
+	store *mongodb.Store
+	way   *embedding.Embedding
+	taste *taste.Engine
+	done  rebuilt
+}
+
+// rebuilt counts users.
+type rebuilt struct {
+	Replaced int     `json:"replaced"`
+	Same     int     `json:"unchanged"` // within 1e-9
+	Refused  int     `json:"refused"`   // fewer events than the profile counts
+	Skipped  int     `json:"skipped"`   // erased, or nothing to fold
+	Lowest   float64 `json:"lowest_cosine"`
+	Largest  float64 `json:"largest_difference"`
+	DryRun   bool    `json:"dry_run"`
+	Last     int32   `json:"last_user_id"`
+}
+
+func newRebuilder(a *app, c *rebuildCmd) (r *rebuilder, err error) {
+	r = &rebuilder{app: a, cmd: c, done: rebuilt{Lowest: 1, DryRun: c.DryRun}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	if r.db, err = usableDatabase(a); err != nil {
+		return r, err
+	}
+	if r.store, err = openStore(a); err != nil {
+		return r, err
+	}
+	if r.way, err = embedding.New(a.vectors, a.config.Taste.Dimensions, 0, a.log); err != nil {
+		return r, err
+	}
+	ports, err := pipeline.Ports(a.config.Taste, r.store, r.store)
+	if err != nil {
+		return r, err
+	}
+	ports.Phrases, ports.Log = patientPhrases{r.way}, a.log
+	r.taste, err = taste.New(a.config.Taste, ports)
+	return r, err
+}
+
+func (r *rebuilder) close() (err error) {
+	if r.way != nil {
+		err = r.way.Close()
+	}
+	if r.store != nil {
+		err = errors.Join(err, r.store.Close())
+	}
+	if r.db != nil {
+		err = errors.Join(err, r.db.Close())
+	}
+	return err
+}
+
+// all rebuilds every user of the history; one that is refused stops nobody else.
+func (r *rebuilder) all() error {
+	bar := r.progress("rebuilding", 0, nil)
+	defer bar.Done()
+	n := 0
+	for after := r.cmd.After; ; {
+		users, err := r.db.Users(r.ctx, after)
+		if err != nil || len(users) == 0 {
+			return err
+		}
+		for _, user := range users {
+			if err := r.one(user); err != nil {
+				return fmt.Errorf("%w (go on with --after %d)", err, after)
+			}
+			after = user
+			n++
+			bar.At(n)
+		}
+	}
+}
+
+// attempts is how often a user is read again because a worker was faster.
+const attempts = 50
+
+// one rebuilds a user.
+func (r *rebuilder) one(user int32) error {
+	for range attempts {
+		err := r.try(user)
+		if !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrUnknown) {
+			r.done.Last = user
+			return err
+		}
+	}
+	return fmt.Errorf("user %d: workers wrote the profile again and again: try at a quieter time", user)
+}
+
+// try reads the profile first and the history after it: whatever the profile
+// had folded by then is in the history read.
+func (r *rebuilder) try(user int32) error {
+	profiles, err := r.store.Load(r.ctx, []int32{user})
+	if err != nil {
+		return err
+	}
+	old := profiles[0]
+	next, err := r.taste.Rebuild(r.ctx, user, old, r.history(user, old))
+	if errors.Is(err, taste.ErrErased) {
+		r.done.Skipped++
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("user %d: %w", user, err)
+	}
+	if next.Profile == nil && old == nil {
+		r.done.Skipped++
+		return nil
+	}
+	if err := r.enough(user, old, next); err != nil {
+		r.done.Refused++
+		if !r.cmd.All {
+			return err
+		}
+		r.log.Warn("not rebuilt", slog.Any("error", err))
+		return nil
+	}
+	same := r.compare(user, old, next.Profile)
+	if same {
+		r.done.Same++
+		return nil
+	}
+	if !r.cmd.DryRun {
+		if err := r.store.Swap(r.ctx, []*engine.Profile{next.Profile})[0]; err != nil {
+			return err
+		}
+	}
+	r.done.Replaced++
+	return nil
+}
+
+// enough refuses a history that is shorter than the profile's.
+func (r *rebuilder) enough(user int32, old *engine.Profile, next taste.Rebuilt) error {
+	var events int64
+	if next.Profile != nil {
+		events = next.Profile.EventCount
+	}
+	if old == nil || events >= old.EventCount || (r.cmd.Force && events > 0) {
+		return nil
+	}
+	return fmt.Errorf("user %d: the history makes %d events (%d more have an unknown product, %d an unusable vector), the profile counts %d: "+
+		"was it cleaned up? --force replaces it all the same", user, events, next.Missing, next.Dead, old.EventCount)
+}
+
+// compare notes how far the stored profile is from the one made anew, and
+// reports whether they are one.
+func (r *rebuilder) compare(user int32, old, next *engine.Profile) bool {
+	if old == nil || len(old.Vector) != len(next.Vector) || old.History != next.History || (old.Model != "" && old.Model != next.Model) {
+		return false
+	}
+	cosine := floats.Dot(old.Vector, next.Vector)
+	largest := floats.Distance(old.Vector, next.Vector, math.Inf(1))
+	r.done.Lowest, r.done.Largest = min(r.done.Lowest, cosine), max(r.done.Largest, largest)
+	same := largest <= 1e-9 && math.Abs(old.Mass-next.Mass) <= 1e-9*max(1, next.Mass) &&
+		old.EventCount == next.EventCount && old.Updated == next.Updated && old.LastType == next.LastType
+	if !same {
+		r.log.Info("profile differs from its history", slog.Int("user_id", int(user)), slog.Float64("cosine", cosine),
+			slog.Float64("largest_difference", largest), slog.Int64("events", next.EventCount), slog.Int64("events_stored", old.EventCount))
+	}
+	return same
+}
+
+// history yields the user's events that were published, and those the profile
+// has folded though they are not marked yet. Of what was published lately, or by
+// a program that does not say when, a copy may still be on its way.
+func (r *rebuilder) history(user int32, old *engine.Profile) iter.Seq2[taste.Past, error] {
+	folded := map[engine.Digest]bool{}
+	if old != nil {
+		for i := range old.Applied.IDs {
+			folded[old.Applied.IDs[i].Digest] = true
+		}
+	}
+	horizon := engine.Now() - engine.Millis(r.config.Taste.Retention.Milliseconds())
+	return func(yield func(taste.Past, error) bool) {
+		for row, err := range r.db.History(r.ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
+			if engine.KindOf(err) == engine.Permanent {
+				r.log.Warn("row left out", slog.Int64("row", row.ID), slog.Any("error", err))
+				continue
+			}
+			if err == nil && !row.Sent && !folded[row.Event.Digest] {
+				continue
+			}
+			past := taste.Past{Event: row.Event, Afloat: !row.Sent || row.SentAt == 0 && row.StoredAt >= horizon || row.SentAt >= horizon}
+			if !yield(past, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (r *rebuilder) print(all bool) error {
+	d := r.done
+	if r.json {
+		return json.NewEncoder(r.out).Encode(d)
+	}
+	w := &terminal.Text{W: r.out}
+	verb := "replaced"
+	if d.DryRun {
+		verb = "would be replaced"
+	}
+	if all {
+		w.Line("%d %s, %d are as their history makes them, %d refused, %d skipped", d.Replaced, verb, d.Same, d.Refused, d.Skipped)
+	} else if d.Replaced+d.Same > 0 {
+		w.Line("user %d: %s", d.Last, map[bool]string{true: "as the history makes it", false: verb}[d.Same > 0])
+	}
+	if d.Replaced+d.Same > 0 {
+		w.Line("lowest cosine %.9f, largest difference of a component %.3g", d.Lowest, d.Largest)
+	}
+	return w.Err
+}
+
+// patientPhrases asks again for phrases the API could not embed for now: a
+// rebuild has no queue to put a user back into.
+type patientPhrases struct{ way *embedding.Embedding }
+
+// Resolve makes up to five attempts at what may pass.
+func (p patientPhrases) Resolve(ctx context.Context, phrases []string) []engine.Resolved {
+	answers := p.way.Phrases.Resolve(ctx, phrases)
+	for attempt := 1; attempt < 5 && ctx.Err() == nil; attempt++ {
+		var again []string
+		var at []int
+		for i, r := range answers {
+			if r.Err != nil && engine.KindOf(r.Err) == engine.Transient {
+				again, at = append(again, phrases[i]), append(at, i)
+			}
+		}
+		if len(again) == 0 {
+			break
+		}
+		select {
+		case <-time.After(2 * time.Second): // a breaker that is open has its own time
+		case <-ctx.Done():
+		}
+		for k, r := range p.way.Phrases.Resolve(ctx, again) {
+			answers[at[k]] = r
+		}
+	}
+	return answers
+}

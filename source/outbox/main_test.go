@@ -1,0 +1,247 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/outbox/sqltest"
+)
+
+func TestMain(m *testing.M) { sqltest.Main(m) }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// onEach runs a test on every database there is.
+func onEach(t *testing.T, test func(t *testing.T, db *Database)) {
+	t.Run("mariadb", func(t *testing.T) {
+		server := sqltest.Shared(t)
+		test(t, openAt(t, server.URL(server.Database(t))))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		test(t, openAt(t, "sqlite://"+filepath.Join(t.TempDir(), "outbox.db")))
+	})
+}
+
+// openAt opens a database and sets it up.
+func openAt(t testing.TB, url string) *Database {
+	t.Helper()
+	db := openOnly(t, url)
+	must(t, db.Setup(t.Context(), SetupOptions{}))
+	return db
+}
+
+func openOnly(t testing.TB, url string) *Database {
+	t.Helper()
+	db, err := Open(url)
+	must(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func storeOn(t testing.TB, db *Database, config StoreConfig) *Store {
+	t.Helper()
+	s := NewStore(db, config)
+	t.Cleanup(func() { must(t, s.Close(context.Background())) })
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// message is a body's fields, in the specification's order.
+type message struct {
+	UserID     int32          `json:"user_id"`
+	EventType  string         `json:"event_type"`
+	Phrase     *string        `json:"search_phrase"`
+	ProductID  *int32         `json:"product_id"`
+	OccurredAt string         `json:"occurred_at"`
+	Metadata   map[string]any `json:"metadata"`
+	MessageID  string         `json:"message_id"`
+	Version    string         `json:"version"`
+}
+
+// entryOf makes an entry of a message, as the ingest API does.
+func entryOf(t testing.TB, m message) Entry {
+	t.Helper()
+	body, err := json.Marshal(m)
+	must(t, err)
+	event, err := engine.ParseEvent(body, time.Now())
+	must(t, err)
+	return Entry{Event: event, Body: body}
+}
+
+// view makes the nth view of a user, an hour ago and n milliseconds.
+func view(t testing.TB, user int32, n int) Entry {
+	t.Helper()
+	product := int32(n + 1)
+	return entryOf(t, message{
+		UserID: user, EventType: "product_view", ProductID: &product, Version: "1.0",
+		OccurredAt: time.Now().Add(-time.Hour + time.Duration(n)*time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"),
+		MessageID:  fmt.Sprintf("user %d view %d", user, n),
+	})
+}
+
+func search(t testing.TB, user int32, phrase, id string) Entry {
+	t.Helper()
+	return entryOf(t, message{
+		UserID: user, EventType: "search", Phrase: &phrase, OccurredAt: "2026-02-10T14:30:00+00:00",
+		Metadata: map[string]any{"device": phrase}, MessageID: id, Version: "1.0",
+	})
+}
+
+func add(t testing.TB, s *Store, entries ...Entry) []bool {
+	t.Helper()
+	fresh, err := s.Add(t.Context(), entries)
+	must(t, err)
+	return fresh
+}
+
+// broker is a publisher that keeps what it took, in order, and answers as it is
+// told.
+type broker struct {
+	// answer decides on a row; nil takes all.
+	answer func(Row) error
+	// before runs before each call.
+	before func()
+
+	mu    sync.Mutex
+	taken []Row
+	calls int
+	worst int // most rows of one user in a call
+}
+
+func (b *broker) Publish(ctx context.Context, rows []Row) []error {
+	if b.before != nil {
+		b.before()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls++
+	errs := make([]error, len(rows))
+	users := map[int32]int{}
+	for i, row := range rows {
+		users[row.Event.UserID]++
+		b.worst = max(b.worst, users[row.Event.UserID])
+		if b.answer != nil {
+			errs[i] = b.answer(row)
+		}
+		if errs[i] == nil || errors.Is(errs[i], engine.ErrUnknown) {
+			b.taken = append(b.taken, row)
+		}
+	}
+	return errs
+}
+
+func (b *broker) ids() []int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := make([]int64, len(b.taken))
+	for i, row := range b.taken {
+		ids[i] = row.ID
+	}
+	return ids
+}
+
+// expectOrder checks that, going by first appearances, every user's rows were
+// taken in the order of their ids.
+func (b *broker) expectOrder(t testing.TB) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	newest, seen := map[int32]int64{}, map[int64]bool{}
+	for _, row := range b.taken {
+		if seen[row.ID] {
+			continue
+		}
+		seen[row.ID] = true
+		if last := newest[row.Event.UserID]; row.ID < last {
+			t.Fatalf("user %d: row %d first came after row %d", row.Event.UserID, row.ID, last)
+		}
+		newest[row.Event.UserID] = row.ID
+	}
+	if b.worst > 1 {
+		t.Errorf("%d rows of one user were in flight at once", b.worst)
+	}
+}
+
+// expectAll checks that so many different rows were taken.
+func (b *broker) expectAll(t testing.TB, want int) {
+	t.Helper()
+	seen := map[int64]bool{}
+	for _, id := range b.ids() {
+		seen[id] = true
+	}
+	if len(seen) != want {
+		t.Errorf("%d rows were published, want %d", len(seen), want)
+	}
+}
+
+// brisk are a relay's settings for tests.
+func brisk() RelayConfig {
+	return RelayConfig{PollMin: time.Millisecond, PollMax: 10 * time.Millisecond, HoldMin: 5 * time.Millisecond, HoldMax: 20 * time.Millisecond}
+}
+
+// running runs a relay until the function it returns is called.
+func running(t testing.TB, r *Relay) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func backlog(t testing.TB, db *Database) Backlog {
+	t.Helper()
+	b, err := db.Backlog(context.Background())
+	must(t, err)
+	return b
+}
+
+// drained waits until nothing waits to be sent.
+func drained(t testing.TB, db *Database) {
+	t.Helper()
+	eventually(t, "everything is sent", func() bool { return backlog(t, db).Unsent == 0 })
+}
+
+// rowsOf reads every row.
+func rowsOf(t testing.TB, db *Database, filter Filter) []Row {
+	t.Helper()
+	var rows []Row
+	for row, err := range db.History(context.Background(), filter, Position{}) {
+		must(t, err)
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,434 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/outbox/sqltest"
+)
+
+// fill stores so many rows of so many users, in requests of random sizes.
+func fill(t testing.TB, db *Database, users, rows int) {
+	t.Helper()
+	s := NewStore(db, StoreConfig{})
+	for n := 0; n < rows; {
+		var entries []Entry
+		for range min(rows-n, 1+rand.IntN(200)) {
+			entries = append(entries, view(t, int32(rand.IntN(users)+1), n))
+			n++
+		}
+		add(t, s, entries...)
+	}
+	must(t, s.Close(t.Context()))
+}
+
+func TestRelaySendsEverythingInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 40, 1500)
+		b := &broker{}
+		r := NewRelay(db, b, brisk(), quiet)
+		stop := running(t, r)
+		drained(t, db)
+		stop()
+		b.expectOrder(t)
+		b.expectAll(t, 1500)
+		if got := len(b.ids()); got != 1500 {
+			t.Errorf("%d messages for 1500 rows", got)
+		}
+		if n, err := db.Count(t.Context(), Filter{Sent: OnlySent}); err != nil || n != 1500 {
+			t.Errorf("%d rows are marked, %v", n, err)
+		}
+		if got := r.Stats.Sent.Load(); got != 1500 {
+			t.Errorf("the relay counts %d rows", got)
+		}
+	})
+}
+
+// TestLateCommitsAreSent holds a transaction open while rows with higher ids are
+// committed and sent. A relay that remembered the last id would lose its row.
+func TestLateCommitsAreSent(t *testing.T) {
+	server := sqltest.Shared(t)
+	db := openAt(t, server.URL(server.Database(t)))
+	b := &broker{}
+	running(t, NewRelay(db, b, brisk(), quiet))
+	s := storeOn(t, db, StoreConfig{})
+	const rounds = 20
+	for n := range rounds {
+		late := view(t, 1, 2*n)
+		row, err := rowOf(&late, engine.Now())
+		must(t, err)
+		tx, err := db.pool.Begin()
+		must(t, err)
+		must(t, db.insert(t.Context(), tx, []*newRow{&row}))
+		add(t, s, view(t, int32(2+n%3), 2*n+1))
+		eventually(t, "the later row is sent", func() bool { return len(b.ids()) == 2*n+1 })
+		must(t, tx.Commit())
+		eventually(t, "the row that was committed late is sent", func() bool { return len(b.ids()) == 2*n+2 })
+	}
+	ids := b.ids()
+	for n := range rounds {
+		if ids[2*n] < ids[2*n+1] {
+			t.Fatal("the late rows do not have the lower ids: this test shows nothing")
+		}
+	}
+}
+
+// TestRefusedRowsHoldBackTheirUser refuses some users' rows for a while.
+func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
+	for _, refusal := range []error{ErrUnroutable, ErrRefused} {
+		t.Run(refusal.Error()[:8], func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *Database) {
+				fill(t, db, 30, 600)
+				var open atomic.Bool
+				b := &broker{answer: func(row Row) error {
+					if row.Event.UserID%10 == 3 && row.ID%5 == 0 && !open.Load() {
+						return fmt.Errorf("test: %w", refusal)
+					}
+					return nil
+				}}
+				r := NewRelay(db, b, brisk(), quiet)
+				running(t, r)
+				eventually(t, "all other users' rows are sent", func() bool {
+					for _, row := range rowsOf(t, db, Filter{Sent: OnlyUnsent}) {
+						if row.Event.UserID%10 != 3 {
+							return false
+						}
+					}
+					return true
+				})
+				if backlog(t, db).Unsent == 0 {
+					t.Fatal("the refused rows were sent")
+				}
+				b.expectOrder(t)
+				open.Store(true)
+				drained(t, db)
+				b.expectOrder(t)
+				b.expectAll(t, 600)
+				if n := backlog(t, db).Failed; n != 0 {
+					t.Errorf("%d rows were set aside", n)
+				}
+			})
+		})
+	}
+}
+
+func TestRowsAreSetAside(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		add(t, s, view(t, 1, 1), view(t, 1, 2), view(t, 2, 3), view(t, 2, 4))
+		long := strings.Repeat("é", 400)
+		var mended atomic.Bool
+		b := &broker{answer: func(row Row) error {
+			switch id := row.Event.MessageID; {
+			case mended.Load():
+				return nil
+			case id == "user 1 view 1":
+				return engine.PermanentError("too_large", errors.New(long))
+			case id == "user 2 view 3":
+				return ErrUnroutable
+			default:
+				return nil
+			}
+		}}
+		config := brisk()
+		config.MaxAttempts = 4
+		r := NewRelay(db, b, config, quiet)
+		running(t, r)
+		// Attempts count while the broker takes other rows.
+		eventually(t, "both rows are set aside", func() bool {
+			add(t, s, view(t, 3, rand.IntN(1<<20)))
+			return backlog(t, db).Failed == 2
+		})
+		eventually(t, "the later rows of their users are sent", func() bool { return backlog(t, db).Unsent == 0 })
+		rows, err := db.Failed(t.Context(), 0, 10)
+		must(t, err)
+		if len(rows) != 2 || rows[0].MessageID != "user 1 view 1" || rows[0].Error != strings.Repeat("é", 255) ||
+			rows[1].MessageID != "user 2 view 3" || rows[1].Attempts != 4 || rows[1].EventType != "product_view" || rows[1].FailedAt == 0 {
+			t.Fatalf("failed rows are %+v", rows)
+		}
+		if more, err := db.Failed(t.Context(), rows[0].ID, 10); err != nil || len(more) != 1 || more[0].ID != rows[1].ID {
+			t.Errorf("from the second row on: %+v, %v", more, err)
+		}
+		if r.Stats.SetAside.Load() != 2 {
+			t.Errorf("%d rows count as set aside", r.Stats.SetAside.Load())
+		}
+		mended.Store(true)
+		if n, err := db.RetryFailed(t.Context(), rows[0].ID, 1<<40); err != nil || n != 1 {
+			t.Errorf("retry of one row: %d, %v", n, err)
+		}
+		if n, err := db.RetryFailed(t.Context()); err != nil || n != 1 {
+			t.Errorf("retry of the others: %d, %v", n, err)
+		}
+		drained(t, db)
+		if f := backlog(t, db).Failed; f != 0 {
+			t.Errorf("%d failed rows are left", f)
+		}
+	})
+}
+
+// TestABrokerThatTakesNothingUsesNoAttempts lets it refuse everything for many
+// times the attempts a row has.
+func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
+	for name, answer := range map[string]error{"unroutable": ErrUnroutable, "away": errors.New("connection refused"), "unknown": engine.ErrUnknown} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *Database) {
+				fill(t, db, 8, 50)
+				var up atomic.Bool
+				b := &broker{answer: func(Row) error {
+					if up.Load() {
+						return nil
+					}
+					return answer
+				}}
+				config := brisk()
+				config.MaxAttempts = 2
+				r := NewRelay(db, b, config, quiet)
+				r.trouble.first, r.trouble.longest = time.Millisecond, 5*time.Millisecond
+				running(t, r)
+				eventually(t, "many attempts", func() bool {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					return b.calls > 40
+				})
+				if got := backlog(t, db); got.Unsent != 50 || got.Failed != 0 || got.Oldest == 0 {
+					t.Fatalf("the backlog is %+v", got)
+				}
+				if name != "unroutable" && r.Fault() == nil {
+					t.Error("the relay names no fault")
+				}
+				up.Store(true)
+				drained(t, db)
+				b.expectOrder(t)
+				b.expectAll(t, 50)
+				eventually(t, "the fault is over", func() bool { return r.Fault() == nil })
+			})
+		})
+	}
+}
+
+func TestUnreadableRowsAreSetAside(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 1, 3)
+		_, err := db.pool.Exec(`UPDATE user_interactions SET body = '{"user_id": "x"}' WHERE id = 2`)
+		must(t, err)
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		b.expectAll(t, 2)
+		rows, err := db.Failed(t.Context(), 0, 10)
+		must(t, err)
+		if len(rows) != 1 || rows[0].ID != 2 || !strings.Contains(rows[0].Error, "user_id") {
+			t.Errorf("failed rows are %+v", rows)
+		}
+	})
+}
+
+// faulty answers at random with everything a broker can.
+func faulty(row Row) error {
+	switch rand.IntN(40) {
+	case 0:
+		return ErrUnroutable
+	case 1:
+		return ErrRefused
+	case 2:
+		return engine.ErrUnknown
+	case 3:
+		return errors.New("connection lost")
+	default:
+		return nil
+	}
+}
+
+// TestSeveralRelaysKeepTheOrder runs three relays on a broker with faults, cuts
+// their connections again and again, and ends one of them in the middle.
+func TestSeveralRelaysKeepTheOrder(t *testing.T) {
+	server := sqltest.Shared(t)
+	name := server.Database(t)
+	seed := openAt(t, server.URL(name))
+	const rows = 4000
+	b := &broker{answer: faulty, before: func() { time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond) }}
+	var stops []func()
+	var relays []*Relay
+	for range 3 {
+		config := brisk()
+		config.BatchTime = 50 * time.Millisecond
+		config.MaxAttempts = 1000
+		r := NewRelay(openOnly(t, server.URL(name)), b, config, quiet)
+		r.trouble.first, r.trouble.longest = time.Millisecond, 5*time.Millisecond
+		relays = append(relays, r)
+		stops = append(stops, running(t, r))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var cutting sync.WaitGroup
+	cuts := 0
+	cutting.Go(func() {
+		for ctx.Err() == nil {
+			cuts += server.CutConnections(t, name)
+			time.Sleep(40 * time.Millisecond)
+		}
+	})
+	fillDespiteCuts(t, seed, 60, rows)
+	stops[0]()
+	time.Sleep(500 * time.Millisecond)
+	cancel()
+	cutting.Wait()
+	drained(t, openOnly(t, server.URL(name)))
+	b.expectOrder(t)
+	b.expectAll(t, rows)
+	t.Logf("%d connections cut, %d messages for %d rows", cuts, len(b.ids()), rows)
+	if cuts == 0 {
+		t.Error("no connection was cut")
+	}
+	for i, r := range relays {
+		if r.Stats.Sent.Load() == 0 {
+			t.Errorf("relay %d sent nothing", i)
+		}
+	}
+}
+
+// fillDespiteCuts stores rows, each request again until it is stored.
+func fillDespiteCuts(t testing.TB, db *Database, users, rows int) {
+	t.Helper()
+	s := NewStore(db, StoreConfig{})
+	for n := 0; n < rows; {
+		var entries []Entry
+		for range min(rows-n, 100) {
+			entries = append(entries, view(t, int32(rand.IntN(users)+1), n))
+			n++
+		}
+		for {
+			_, err := s.Add(t.Context(), entries)
+			if err == nil {
+				break
+			}
+			if engine.KindOf(err) != engine.Transient {
+				t.Fatal(err)
+			}
+		}
+	}
+	must(t, s.Close(t.Context()))
+}
+
+// TestAShardHasOneRelay makes sure that what is locked is locked.
+func TestAShardHasOneRelay(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		first, err := db.dialect.lease(t.Context(), db.pool, []int{1, 2, 3})
+		must(t, err)
+		second, err := db.dialect.lease(t.Context(), db.pool, []int{3, 4})
+		must(t, err)
+		if fmt.Sprint(first.shards, second.shards) != "[1 2 3] [4]" {
+			t.Errorf("leases are %v and %v", first.shards, second.shards)
+		}
+		must(t, first.end(false))
+		third, err := db.dialect.lease(t.Context(), db.pool, []int{3, 4})
+		must(t, err)
+		if fmt.Sprint(third.shards) != "[3]" {
+			t.Errorf("the lease after an end is %v", third.shards)
+		}
+		must(t, third.end(true))
+		must(t, second.end(true))
+	})
+}
+
+func TestAKilledRelayFreesItsShards(t *testing.T) {
+	server := sqltest.Shared(t)
+	name := server.Database(t)
+	db := openAt(t, server.URL(name))
+	l, err := db.dialect.lease(t.Context(), db.pool, []int{7})
+	must(t, err)
+	server.CutConnections(t, name) // what a kill -9 does to its connections
+	other := openOnly(t, server.URL(name))
+	eventually(t, "the shard is free", func() bool {
+		next, err := other.dialect.lease(t.Context(), other.pool, []int{7})
+		must(t, err)
+		must(t, next.end(true))
+		return len(next.shards) == 1
+	})
+	_ = l.end(false)
+}
+
+func TestWakeSparesThePoll(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		config := brisk()
+		config.PollMin, config.PollMax = time.Hour, time.Hour
+		b := &broker{}
+		r := NewRelay(db, b, config, quiet)
+		s := storeOn(t, db, StoreConfig{Stored: r.Wake})
+		running(t, r)
+		for n := range 20 {
+			add(t, s, view(t, 1, n))
+			eventually(t, "the row is sent without a poll", func() bool { return len(b.ids()) == n+1 })
+		}
+	})
+}
+
+func TestRelayEndsInTime(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 20, 200)
+		var once sync.Once
+		inside, release := make(chan struct{}), make(chan struct{})
+		b := &broker{before: func() {
+			once.Do(func() { close(inside) })
+			<-release
+		}}
+		r := NewRelay(db, b, brisk(), quiet)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.Run(ctx)
+		}()
+		<-inside
+		cancel()
+		close(release) // the wave under way is confirmed, marked, and the last
+		<-done
+		sent, err := db.Count(t.Context(), Filter{Sent: OnlySent})
+		must(t, err)
+		if int(sent) != len(b.ids()) || sent == 0 || sent == 200 {
+			t.Errorf("%d rows are marked, %d were published", sent, len(b.ids()))
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 20, 400)
+		all := rowsOf(t, db, Filter{})
+		filter := Filter{From: all[0].Event.OccurredAt, Until: all[0].Event.OccurredAt + 200, Type: engine.ProductView}
+		want := 0
+		for _, row := range all {
+			if row.Event.OccurredAt >= filter.From && row.Event.OccurredAt < filter.Until {
+				want++
+			}
+		}
+		b := &broker{}
+		config := brisk()
+		config.Rate = 2000
+		var last int64
+		n, err := NewRelay(db, b, config, quiet).Drain(t.Context(), filter, func(sent int64) { last = sent })
+		if err != nil || int(n) != want || last != n || len(b.ids()) != want {
+			t.Errorf("drained %d rows of %d, %v; progress ended at %d", n, want, err, last)
+		}
+		if n, err := NewRelay(db, b, config, quiet).Drain(t.Context(), filter, nil); err != nil || n != 0 {
+			t.Errorf("the second time: %d, %v", n, err)
+		}
+		n, err = NewRelay(db, b, config, quiet).Drain(t.Context(), Filter{UserID: 5}, nil)
+		left, _ := db.Count(t.Context(), Filter{UserID: 5, Sent: OnlyUnsent})
+		if err != nil || left != 0 || n == 0 {
+			t.Errorf("one user: %d sent, %d left, %v", n, left, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := NewRelay(db, b, config, quiet).Drain(ctx, Filter{}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("an ended context: %v", err)
+		}
+	})
+}

@@ -1,0 +1,277 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/outbox/sqltest"
+)
+
+func expectFault(t *testing.T, err error, reason string, words ...string) {
+	t.Helper()
+	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
+		t.Fatalf("got %v (%s), want the configuration fault %s", err, engine.ReasonOf(err), reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not name %q", err, word)
+		}
+	}
+}
+
+func TestSetupIsIdempotent(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 3, 10)
+		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must(t, db.Check(t.Context()))
+		if n, err := db.Count(t.Context(), Filter{}); err != nil || n != 10 {
+			t.Errorf("%d rows after a second setup, %v", n, err)
+		}
+	})
+}
+
+func TestSetupsAtOnce(t *testing.T) {
+	server := sqltest.Shared(t)
+	url := server.URL(server.Database(t))
+	var group sync.WaitGroup
+	for range 4 {
+		db := openOnly(t, url)
+		group.Go(func() {
+			if err := db.Setup(t.Context(), SetupOptions{}); err != nil {
+				t.Errorf("Setup: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	must(t, openOnly(t, url).Check(t.Context()))
+}
+
+func TestBeforeSetup(t *testing.T) {
+	server := sqltest.Shared(t)
+	for _, url := range []string{server.URL(server.Database(t)), "sqlite://" + filepath.Join(t.TempDir(), "new.db")} {
+		db := openOnly(t, url)
+		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
+		s := storeOn(t, db, StoreConfig{})
+		_, err := s.Add(t.Context(), []Entry{view(t, 1, 1)})
+		expectFault(t, err, reasonSchema, "keyfold setup")
+		_, err = db.Backlog(t.Context())
+		expectFault(t, err, reasonSchema, "keyfold setup")
+	}
+}
+
+func TestSetupOfATableThatIsNotKeyfolds(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		for _, statement := range []string{"DROP TABLE user_interactions", "DROP TABLE " + versionTable, "CREATE TABLE user_interactions (id INT)"} {
+			_, err := db.pool.Exec(statement)
+			must(t, err)
+		}
+		expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "did not make")
+	})
+}
+
+// TestSetupAfterAKilledOne finds the tables half made and no note of them.
+func TestSetupAfterAKilledOne(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		for _, statement := range []string{"DROP TABLE keyfold_relay_shards", "DELETE FROM " + versionTable + " WHERE version_id > 0"} {
+			_, err := db.pool.Exec(statement)
+			must(t, err)
+		}
+		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
+		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must(t, db.Check(t.Context()))
+		shards, err := db.pending(t.Context())
+		if err != nil || len(shards) != 0 {
+			t.Errorf("pending shards: %v, %v", shards, err)
+		}
+	})
+}
+
+func TestForeignKeysNeedTheirTables(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		expectFault(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}), reasonSchema, "without")
+	})
+}
+
+func TestServerFaults(t *testing.T) {
+	server := sqltest.Shared(t)
+	name := server.Database(t)
+	server.Exec(t, "CREATE USER reader@'127.0.0.1' IDENTIFIED BY 's3cr3t@/'")
+	server.Exec(t, "GRANT SELECT ON "+name+".* TO reader@'127.0.0.1'")
+	openAt(t, server.URL(name))
+	at := server.Address() + "/" + name
+	check := func(url string) error { return openOnly(t, url).Check(t.Context()) }
+
+	must(t, check("mysql://reader:s3cr3t%40%2F@"+at))
+	must(t, check("mariadb://reader:s3cr3t%40%2F@"+at+"?serverVersion=mariadb-10.11.2&charset=utf8&timeout=3s"))
+	must(t, check("reader:s3cr3t@/@tcp("+server.Address()+")/"+name+"?parseTime=true&loc=Local"))
+	err := check("mysql://reader:wr0ng@" + at)
+	expectFault(t, err, reasonAccess, "password")
+	if strings.Contains(err.Error(), "wr0ng") {
+		t.Errorf("%q holds the password", err)
+	}
+	expectFault(t, check("mysql://root@"+server.Address()+"/nowhere"), reasonDatabase, "CREATE DATABASE", "nowhere")
+	s := storeOn(t, openOnly(t, "mysql://reader:s3cr3t%40%2F@"+at), StoreConfig{})
+	_, err = s.Add(t.Context(), []Entry{view(t, 1, 1)})
+	expectFault(t, err, reasonAccess, "INSERT")
+	if err := check("mysql://root@127.0.0.1:1/" + name); !errors.Is(err, engine.ErrAway) {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+func TestSessionSettings(t *testing.T) {
+	server := sqltest.Shared(t)
+	db := openOnly(t, server.URL(server.Database(t)))
+	for setting, want := range map[string]string{
+		"time_zone": "+00:00", "tx_isolation": "READ-COMMITTED", "character_set_client": "utf8mb4",
+		"character_set_connection": "utf8mb4", "innodb_lock_wait_timeout": "5", "wait_timeout": "60",
+	} {
+		var got string
+		must(t, db.pool.QueryRow("SELECT @@"+setting).Scan(&got))
+		if got != want {
+			t.Errorf("%s is %s, want %s", setting, got, want)
+		}
+	}
+	var mode string
+	must(t, db.pool.QueryRow("SELECT @@sql_mode").Scan(&mode))
+	if !strings.Contains(mode, "STRICT_ALL_TABLES") {
+		t.Errorf("sql_mode is %s", mode)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for _, url := range []string{
+		"", "postgres://u:hunter2@h/db", "mysql://u:hunter2@h", "mysql://u:hunter2@h/", "u:hunter2@tcp(h:3306)",
+		"mysql://u:hunter2%zz@h/db", "sqlite:", "sqlite://", "sqlite:///:memory:", "hunter2",
+	} {
+		db, err := Open(url)
+		if err == nil {
+			db.Close()
+		}
+		expectFault(t, err, reasonURL, "DATABASE_URL")
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q holds the password", err)
+		}
+	}
+	for url, want := range map[string]string{
+		"sqlite:///a/b.db": "/a/b.db", "sqlite:b.db": "b.db", "file:/a/b%20c.db?mode=rwc": "/a/b c.db", "file:///a": "/a", "sqlite://b.db": "b.db",
+	} {
+		if got, ok, err := sqlitePath(url); got != want || !ok || err != nil {
+			t.Errorf("%s is the file %q, %v, %v; want %q", url, got, ok, err, want)
+		}
+	}
+	config, err := mysqlConfig("mysql://u:p%3Aq@h/db?unix_socket=/run/s&tls=skip-verify")
+	must(t, err)
+	if config.Net != "unix" || config.Addr != "/run/s" || config.Passwd != "p:q" || config.TLSConfig != "skip-verify" {
+		t.Errorf("the configuration is %+v", config)
+	}
+}
+
+func TestFlavours(t *testing.T) {
+	for version, want := range map[string]string{
+		"10.11.6-MariaDB-0+deb12u1": MariaDB, "5.5.5-10.6.0-MariaDB-log": MariaDB, "11.4.2-MariaDB": MariaDB,
+		"8.0.17": MySQL, "8.4.0-cloud": MySQL, "9.1.0": MySQL, "8.0.36-28 (Percona)": MySQL, "unknown": MySQL,
+		"10.5.29-MariaDB": "", "5.7.44": "", "8.0.16": "", "5.5.5-10.3.1-MariaDB": "",
+	} {
+		got, err := flavourOf(version)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s is %q, %v; want %q", version, got, err, want)
+		}
+		if err != nil {
+			expectFault(t, err, reasonOld, version)
+		}
+	}
+}
+
+// TestPrintedSQLIsWhatSetupRuns runs the printed statements and then a setup.
+func TestPrintedSQLIsWhatSetupRuns(t *testing.T) {
+	server := sqltest.Shared(t)
+	for flavour, url := range map[string]string{
+		MariaDB: server.URL(server.Database(t)), SQLite: "sqlite://" + filepath.Join(t.TempDir(), "printed.db"),
+	} {
+		text, err := SQL(flavour, SetupOptions{})
+		must(t, err)
+		db := openOnly(t, url)
+		for statement := range strings.SplitSeq(text, ";\n") {
+			if strings.TrimSpace(statement) == "" {
+				continue
+			}
+			if _, err := db.pool.Exec(statement); err != nil {
+				t.Fatalf("%s: %v\n%s", flavour, err, statement)
+			}
+		}
+		must(t, db.Setup(t.Context(), SetupOptions{}))
+		fill(t, db, 1, 3)
+	}
+	text, err := SQL(MySQL, SetupOptions{ForeignKeys: true})
+	must(t, err)
+	for _, part := range []string{"utf8mb4_0900_bin", "ON DELETE CASCADE", "ON DELETE SET NULL", "(63)"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the SQL for MySQL lacks %q", part)
+		}
+	}
+	if strings.Contains(text, "{{") || strings.Contains(text, "goose") {
+		t.Errorf("the SQL is not plain:\n%s", text)
+	}
+	if _, err := SQL("oracle", SetupOptions{}); err == nil {
+		t.Error("there is SQL for Oracle")
+	}
+}
+
+// TestIndexes asks the server how it would find the rows: through what the
+// indexes are there for, and without sorting.
+func TestIndexes(t *testing.T) {
+	server := sqltest.Shared(t)
+	db := openAt(t, server.URL(server.Database(t)))
+	fill(t, db, 50, 3000)
+	_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = created_at WHERE id < 2900")
+	must(t, err)
+	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 ORDER BY id LIMIT 10", "idx_unsent")
+	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND user_id NOT IN (7, 8) ORDER BY id LIMIT 10", "idx_unsent")
+	explain(t, db, "SELECT id, occurred_at FROM user_interactions FORCE INDEX (idx_processed) WHERE processed_to_queue = 1"+
+		" AND occurred_at >= '2000-01-01' AND (occurred_at > '2000-01-01' OR id > 5) AND occurred_at < '2030-01-01' ORDER BY occurred_at, id LIMIT 10", "idx_processed")
+}
+
+func explain(t *testing.T, db *Database, query, key string) {
+	t.Helper()
+	var id, table, kind, possible, used, length, ref, rows, extra sql.NullString
+	var selected string
+	must(t, db.pool.QueryRow("EXPLAIN "+query).Scan(&id, &selected, &table, &kind, &possible, &used, &length, &ref, &rows, &extra))
+	if used.String != key || strings.Contains(extra.String, "filesort") || kind.String == "ALL" {
+		t.Errorf("%s: %s by %s, %s", query, kind.String, used.String, extra.String)
+	}
+}
+
+func TestRelayConfig(t *testing.T) {
+	must(t, RelayConfig{}.Validate())
+	err := RelayConfig{Lanes: -1, BatchShards: 65, PollMin: 2 * time.Second, Rate: -1}.Validate()
+	expectFault(t, err, "relay_configuration", "lanes", "batch shards", "poll", "rate")
+}
+
+func TestPrometheusText(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 2, 5)
+		r := NewRelay(db, &broker{}, brisk(), quiet)
+		running(t, r)
+		drained(t, db)
+		s := storeOn(t, db, StoreConfig{})
+		var text strings.Builder
+		s.Stats.WritePrometheus(&text)
+		eventually(t, "the counts are there", func() bool { return r.Stats.Sent.Load() == 5 })
+		r.Stats.WritePrometheus(&text)
+		b, err := db.Backlog(context.Background())
+		must(t, err)
+		b.WritePrometheus(&text)
+		for _, line := range []string{`keyfold_relay_rows_total{outcome="sent"} 5`, "keyfold_relay_delay_seconds_count 5", "keyfold_outbox_unsent 0", "keyfold_outbox_store_requests_total 0"} {
+			if !strings.Contains(text.String(), line+"\n") {
+				t.Errorf("no line %q in\n%s", line, text.String())
+			}
+		}
+	})
+}

@@ -1,0 +1,342 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"keyfold/engine"
+	"keyfold/source/outbox/sqltest"
+)
+
+func TestAddIsIdempotent(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		a, b, c := view(t, 1, 1), view(t, 1, 2), view(t, 2, 3)
+		for i, step := range []struct {
+			entries []Entry
+			want    []bool
+		}{
+			{[]Entry{a}, []bool{true}},
+			{[]Entry{a}, []bool{false}},
+			{[]Entry{b, a, b, c, c}, []bool{true, false, false, true, false}},
+			{[]Entry{c, b, a}, []bool{false, false, false}},
+			{nil, nil},
+		} {
+			if got := add(t, s, step.entries...); fmt.Sprint(got) != fmt.Sprint(step.want) {
+				t.Errorf("step %d: fresh is %v, want %v", i, got, step.want)
+			}
+		}
+		if rows := rowsOf(t, db, Filter{}); len(rows) != 3 {
+			t.Errorf("%d rows are stored, want 3", len(rows))
+		}
+	})
+}
+
+// TestAddModel compares random requests, made side by side, with a set.
+func TestAddModel(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{Committers: 3})
+		n := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			n++
+			requests := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 20), 1, 8), 1, 8).Draw(rt, "requests")
+			var (
+				group sync.WaitGroup
+				mu    sync.Mutex
+				fresh = map[string]int{}
+				all   = map[string]bool{}
+			)
+			for _, request := range requests {
+				entries := make([]Entry, len(request))
+				for i, k := range request {
+					entries[i] = view(t, int32(n), k)
+					all[entries[i].Event.MessageID] = true
+				}
+				group.Go(func() {
+					got, err := s.Add(t.Context(), entries)
+					if err != nil {
+						t.Errorf("Add: %v", err)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					for i, f := range got {
+						if f {
+							fresh[entries[i].Event.MessageID]++
+						}
+					}
+				})
+			}
+			group.Wait()
+			for id := range all {
+				if fresh[id] != 1 {
+					rt.Fatalf("%s was new %d times", id, fresh[id])
+				}
+			}
+			if rows := rowsOf(t, db, Filter{UserID: int32(n)}); len(rows) != len(all) {
+				rt.Fatalf("%d rows, want %d", len(rows), len(all))
+			}
+		})
+	})
+}
+
+// hostile are texts that break what is not careful.
+var hostile = []string{
+	"'; DROP TABLE user_interactions; --", `\`, `\'`, `\\'`, `"`, "`", "%", "_", "\x1a", "\b\n\r\t", "?", "??", "$1", ":a", "{{exact}}",
+	"' OR '1'='1", "/* */", "--", "#", "😀", "👩‍👩‍👧", "ß", "ſ", "İ", "\u200b", "\ufeff", "\u202e", "\ufffd", "\uffff", "\U0010ffff",
+	"a", "A", "a ", " a", "a  ", "á", "a\u0301", "\x7f", "ａ", "null", "0", "0x41", "1e400",
+	strings.Repeat("😀", 255), strings.Repeat("'", 255), strings.Repeat(`\`, 255), strings.Repeat("é ", 127) + " ",
+}
+
+func TestHostileTextsRoundTrip(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		want := map[string]Entry{}
+		var all []Entry
+		for i, text := range hostile {
+			id := text
+			if runes := []rune(text); len(runes) > engine.MaxMessageRunes {
+				id = string(runes[:engine.MaxMessageRunes])
+			}
+			phrase := text
+			if strings.TrimSpace(phrase) == "" {
+				phrase = "x" + phrase
+			}
+			e := search(t, int32(i+1), phrase, id)
+			want[id] = e
+			all = append(all, e)
+		}
+		if len(want) != len(hostile) {
+			t.Fatal("the corpus has one id twice")
+		}
+		for i, f := range add(t, s, all...) {
+			if !f {
+				t.Errorf("%q was taken for another id", all[i].Event.MessageID)
+			}
+		}
+		for i, f := range add(t, s, all...) {
+			if f {
+				t.Errorf("%q is new the second time", all[i].Event.MessageID)
+			}
+		}
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		if len(b.taken) != len(want) {
+			t.Fatalf("%d rows were published, want %d", len(b.taken), len(want))
+		}
+		for _, row := range b.taken {
+			e := want[row.Event.MessageID]
+			if string(row.Body) != string(e.Body) || row.Event != e.Event {
+				t.Errorf("%q came back as %s, want %s", row.Event.MessageID, row.Body, e.Body)
+			}
+		}
+		expectColumns(t, db, want)
+	})
+}
+
+// expectColumns compares the columns beside the body.
+func expectColumns(t *testing.T, db *Database, want map[string]Entry) {
+	t.Helper()
+	rows, err := db.pool.Query("SELECT user_id, event_type, search_phrase, product_id, occurred_at, metadata, message_id, shard, processed_to_queue FROM user_interactions")
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			user, shard        int32
+			kind, occurred, id string
+			phrase, metadata   sql.NullString
+			product            sql.NullInt32
+			sentColumn         bool
+			parsed             map[string]string
+		)
+		must(t, rows.Scan(&user, &kind, &phrase, &product, &occurred, &metadata, &id, &shard, &sentColumn))
+		e := want[id].Event
+		if e.UserID != user || e.Type.String() != kind || e.Phrase != phrase.String || product.Valid || timeText(e.OccurredAt) != occurred {
+			t.Errorf("%q: columns are %d %s %q %v %s", id, user, kind, phrase.String, product, occurred)
+		}
+		if err := json.Unmarshal([]byte(metadata.String), &parsed); err != nil || parsed["device"] != e.Phrase {
+			t.Errorf("%q: metadata is %q", id, metadata.String)
+		}
+		if int(shard) != ShardOf(user) || !sentColumn {
+			t.Errorf("%q: shard %d, processed_to_queue %v", id, shard, sentColumn)
+		}
+	}
+	must(t, rows.Err())
+}
+
+func TestWhatNeverFitsIsRefused(t *testing.T) {
+	good := view(t, 1, 1)
+	change := func(f func(*Entry)) Entry {
+		e := Entry{Event: good.Event, Body: []byte(string(good.Body))}
+		f(&e)
+		return e
+	}
+	bad := map[string]Entry{
+		"year 999":       change(func(e *Entry) { e.Event.OccurredAt = oldest - 1 }),
+		"NUL in id":      change(func(e *Entry) { e.Event.MessageID = "a\x00b" }),
+		"no id":          change(func(e *Entry) { e.Event.MessageID = "" }),
+		"long id":        change(func(e *Entry) { e.Event.MessageID = strings.Repeat("é", 129) }),
+		"id not UTF-8":   change(func(e *Entry) { e.Event.MessageID = "\xff" }),
+		"NUL in phrase":  change(func(e *Entry) { e.Event.Phrase = "\x00" }),
+		"long phrase":    change(func(e *Entry) { e.Event.Phrase = strings.Repeat("😀", 256) }),
+		"no type":        change(func(e *Entry) { e.Event.Type = 0 }),
+		"no user":        change(func(e *Entry) { e.Event.UserID = 0 }),
+		"body not JSON":  change(func(e *Entry) { e.Body = []byte("{") }),
+		"body not UTF-8": change(func(e *Entry) { e.Body = []byte("{\"a\":\"\xff\"}") }),
+	}
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		for name, e := range bad {
+			_, err := s.Add(t.Context(), []Entry{good, e})
+			if engine.KindOf(err) != engine.Permanent {
+				t.Errorf("%s: %v, want a permanent error", name, err)
+			}
+		}
+		if rows := rowsOf(t, db, Filter{}); len(rows) != 0 {
+			t.Errorf("%d rows of refused requests are stored", len(rows))
+		}
+		e := change(func(e *Entry) { e.Event.OccurredAt = oldest })
+		if f := add(t, s, e); !f[0] {
+			t.Error("the year 1000 is refused")
+		}
+	})
+}
+
+func TestMetadataBeyondColumns(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 30) + "1" + strings.Repeat("}", 30)
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		for i, metadata := range []string{`{"x":1e400}`, `{"x":-1e-400}`, `{"x":123456789012345678901234567890}`, deep, `{}`, `null`, `{"":""}`} {
+			body := fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-01-01T00:00:00Z","metadata":%s,"message_id":"m%d"}`, metadata, i)
+			event, err := engine.ParseEvent([]byte(body), whenever)
+			must(t, err)
+			add(t, s, Entry{Event: event, Body: []byte(body)})
+			rows := rowsOf(t, db, Filter{})
+			if got := string(rows[len(rows)-1].Body); got != body {
+				t.Errorf("stored %s, want %s", got, body)
+			}
+		}
+	})
+}
+
+// TestABadRowRefusesOnlyItsRequest lets the database itself refuse a row, in a
+// transaction it shares with others.
+func TestABadRowRefusesOnlyItsRequest(t *testing.T) {
+	server := sqltest.Shared(t)
+	name := server.Database(t)
+	server.Exec(t, "CREATE TABLE "+name+".users (id INT PRIMARY KEY)")
+	server.Exec(t, "CREATE TABLE "+name+".products (id INT PRIMARY KEY)")
+	server.Exec(t, "INSERT INTO "+name+".users VALUES (1), (2), (3)")
+	server.Exec(t, "INSERT INTO "+name+".products VALUES (1), (2), (3), (4), (5)")
+	db := openOnly(t, server.URL(name))
+	for range 2 { // idempotent
+		must(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}))
+	}
+	s := storeOn(t, db, StoreConfig{Committers: 1})
+	var group []*request
+	for user := range int32(4) {
+		e := view(t, user+1, 1) // user 4 does not exist
+		row, err := rowOf(&e, engine.Now())
+		must(t, err)
+		group = append(group, &request{ctx: t.Context(), rows: []newRow{row}, answer: make(chan error, 1)})
+	}
+	s.commit(group)
+	for i, r := range group {
+		err := <-r.answer
+		if i < 3 && (err != nil || !r.rows[0].fresh) {
+			t.Errorf("user %d: %v", i+1, err)
+		}
+		if i == 3 && engine.KindOf(err) != engine.Permanent {
+			t.Errorf("an event of an unknown user: %v, want a permanent error", err)
+		}
+	}
+	if rows := rowsOf(t, db, Filter{}); len(rows) != 3 {
+		t.Errorf("%d rows are stored, want 3", len(rows))
+	}
+	server.Exec(t, "DELETE FROM "+name+".users WHERE id = 1")
+	server.Exec(t, "DELETE FROM "+name+".products WHERE id = 2")
+	rows := rowsOf(t, db, Filter{})
+	if len(rows) != 2 || rows[0].Event.ProductID != 2 {
+		t.Errorf("after the user and the product were deleted: %+v", rows)
+	}
+}
+
+func TestManyRequestsShareTransactions(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{Committers: 1})
+		var group sync.WaitGroup
+		for user := range int32(64) {
+			group.Go(func() {
+				for n := range 5 {
+					if _, err := s.Add(t.Context(), []Entry{view(t, user+1, n)}); err != nil {
+						t.Errorf("Add: %v", err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		if got := s.Stats.Stored.Load(); got != 320 {
+			t.Errorf("%d rows were stored, want 320", got)
+		}
+		if n := s.Stats.Transactions.Load(); n > 200 {
+			t.Errorf("320 requests took %d transactions", n)
+		}
+	})
+}
+
+func TestALargeRequestIsOneTransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		var entries []Entry
+		for n := range 1700 {
+			entries = append(entries, view(t, int32(n%7+1), n))
+		}
+		old := entries[1600]
+		add(t, s, old)
+		fresh := add(t, s, entries...)
+		for i, f := range fresh {
+			if f == (i == 1600) {
+				t.Fatalf("entry %d: fresh is %v", i, f)
+			}
+		}
+		// Ids follow the order of the request.
+		last := map[int32]engine.Millis{}
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		b.expectOrder(t)
+		for _, row := range b.taken {
+			e := row.Event
+			if e.MessageID != old.Event.MessageID && e.OccurredAt < last[e.UserID] {
+				t.Fatalf("user %d: %s came after a later one", e.UserID, e.MessageID)
+			}
+			if e.MessageID != old.Event.MessageID {
+				last[e.UserID] = e.OccurredAt
+			}
+		}
+	})
+}
+
+func TestAddAfterItsSenderLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Add(ctx, []Entry{view(t, 1, 1)}); err == nil {
+			t.Error("Add with an ended context succeeded")
+		}
+		must(t, s.Close(t.Context()))
+		if _, err := s.Add(t.Context(), []Entry{view(t, 1, 1)}); !errors.Is(err, errClosed) {
+			t.Errorf("Add after Close: %v", err)
+		}
+	})
+}
