@@ -345,6 +345,33 @@ func TestGatherCloses(t *testing.T) {
 	})
 }
 
+// slowPut is a cache that takes its time to keep something.
+type slowPut struct {
+	shared
+	err error
+}
+
+func (s *slowPut) Put(ctx context.Context, phrases []string, vectors [][]float32) {
+	time.Sleep(time.Second)
+	s.err = ctx.Err()
+	s.shared.Put(ctx, phrases, vectors)
+}
+
+// What was paid for is kept, though the port closes.
+func TestGatherKeepsWhatItGotWhenItCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &slowPut{shared: shared{vectors: map[string][]float32{}}}
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), &embedder{embed: lengths}, c)
+		if a := p.Resolve(t.Context(), []string{"a"})[0]; a.Err != nil {
+			t.Fatal(a.Err)
+		}
+		p.Close()
+		if c.vectors["a"] == nil || c.err != nil {
+			t.Errorf("kept %v, %v", c.vectors, c.err)
+		}
+	})
+}
+
 // However callers come, go and meet: each gets the vector of its own phrase.
 func TestGatherAnswersEachCaller(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -168,6 +168,9 @@ func TestFaultsAndTheirKinds(t *testing.T) {
 					if err == nil || vectors != nil || engine.KindOf(err) != kind || engine.ReasonOf(err) != reason {
 						t.Fatalf("%v, %v, %s: %v", vectors, engine.KindOf(err), engine.ReasonOf(err), err)
 					}
+					if n := s.Counts().Requests; n > 1 && reason != "embedding_api_refuses_all" {
+						t.Errorf("%d requests", n)
+					}
 					if errors.Is(err, engine.ErrAway) != tc.away || vector.PauseOf(err) != tc.pause {
 						t.Errorf("away %v, pause %v", errors.Is(err, engine.ErrAway), vector.PauseOf(err))
 					}

@@ -61,7 +61,7 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		response.Body = struct {
 			io.Reader
 			io.Closer
-		}{response.Body, response.Body}
+		}{io.LimitReader(response.Body, l.bytes), response.Body}
 	}
 	return response, err
 }

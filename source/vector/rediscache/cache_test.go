@@ -318,6 +318,10 @@ func TestConfigNamesEveryFaultAndNoSecret(t *testing.T) {
 		}
 	}
 	config := rediscache.DefaultConfig()
+	config.URL = "redis://u:hunter2@h/hunter2" // the library quotes the path
+	if err := config.Validate(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the password shows: %v", err)
+	}
 	config.URL = "rediss://u:hunter2@h:6380/2?skip_verify=true"
 	if err := config.Validate(); err != nil {
 		t.Error(err)
