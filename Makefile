@@ -9,13 +9,14 @@ PACKAGES := ./...
 KEYFOLD_TEST_DATA ?= $(firstword $(wildcard $(abspath ../*/data)))
 export KEYFOLD_TEST_DATA
 
-.PHONY: run test race lint bench soak fuzz needs
+.PHONY: run test race lint bench soak soak-sim mutations fuzz needs
 
 run:
 	$(GO) run ./cmd/keyfold-lite
 
 test: needs
 	$(GO) test -race -count=1 -timeout 20m $(PACKAGES)
+	$(GO) test -count=1 ./bench/sim # ten thousand schedules; a share of them above
 
 race: test
 
@@ -38,6 +39,19 @@ bench:
 soak:
 	KEYFOLD_SOAK=1 $(GO) test -race -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/...
 	$(MAKE) fuzz FUZZTIME=2m
+
+# A million schedules in virtual time, or as many as SIM_TIME allows. A failing one is
+# named and replayed by its number.
+SIM_SCHEDULES ?= 1000000
+SIM_FIRST     ?= 1
+SIM_TIME      ?= 2h
+soak-sim:
+	KEYFOLD_SIM_SCHEDULES=$(SIM_SCHEDULES) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
+	  $(GO) test -count=1 -timeout 0 -v -run 'TestSchedules$$' ./bench/sim
+
+# Takes one rule at a time out of a copy of the tree: each must be noticed.
+mutations:
+	$(GO) run ./bench/mutations
 
 FUZZTIME ?= 20s
 fuzz:

@@ -121,7 +121,7 @@ func (c *cli) try(ctx context.Context, m mutation) (r result) {
 	if err != nil {
 		return result{text: "not made", fault: err}
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir)
 	if err := m.apply(dir); err != nil {
 		return result{text: "not made", fault: err}
 	}

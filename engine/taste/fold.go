@@ -28,14 +28,12 @@ func (f *flush) screen(w *work) {
 	events := w.events[:0]
 	for i, d := range w.events {
 		switch {
-		case folded[i] && w.unknown:
-			f.settle(&d, engine.Verdict{Outcome: engine.Folded})
 		case folded[i]:
-			f.settle(&d, engine.Verdict{Outcome: engine.Duplicate})
+			f.settleFolded(w, &d)
 		case inBatch[i] && holds(events, d.Event.Digest):
 			w.twins = append(w.twins, d)
 		case applied.PastHorizon(d.FirstSeen):
-			f.settle(&d, pastHorizon(&d, applied.Floor))
+			f.settleWithTwins(w, &d, pastHorizon(&d, applied.Floor))
 		default:
 			events = append(events, d)
 		}
@@ -43,7 +41,7 @@ func (f *flush) screen(w *work) {
 	f.screens.Put(s)
 	w.events = events
 	if len(events) == 0 {
-		f.finish(w, engine.Verdict{Outcome: engine.Duplicate}) // twins of settled ones
+		f.finish(w, engine.Verdict{Outcome: engine.Duplicate})
 	}
 }
 
@@ -108,7 +106,7 @@ func (f *flush) fold(w *work, now engine.Millis) {
 	}
 	w.events = events
 	if len(events) == 0 {
-		f.finish(w, engine.Verdict{Outcome: engine.Duplicate}) // twins of settled ones
+		f.finish(w, engine.Verdict{Outcome: engine.Duplicate})
 		return
 	}
 	w.next = f.next(w, steps, now)

@@ -78,3 +78,43 @@ func TestTwinOfAnEventPastTheHorizon(t *testing.T) {
 		copies[i].want(t, want)
 	}
 }
+
+// An event that is found written after a lost answer ends with its twins, also
+// where its batch mates end otherwise.
+func TestTwinsOfAnEventThatWasWritten(t *testing.T) {
+	bad := engine.DigestOf("bad")
+	f := newFixture(t)
+	writes := 0
+	f.ports.swap = func(ctx context.Context, profiles []*engine.Profile) []error {
+		p := profiles[0]
+		if writes++; writes == 1 {
+			// Another worker has written the first event meanwhile.
+			other := *p
+			other.Applied.IDs = p.Applied.IDs[:1]
+			if err := f.store.Swap(ctx, []*engine.Profile{&other})[0]; err != nil {
+				return []error{err}
+			}
+			return []error{engine.ErrUnknown}
+		}
+		for _, id := range p.Applied.IDs {
+			if id.Digest == bad {
+				return []error{engine.PermanentError("document_rejected", errors.New("failed validation"))}
+			}
+		}
+		return f.store.Swap(ctx, profiles)
+	}
+	for _, mates := range [][]*letter{
+		{view(1, "bad", 2, 2)},
+		{view(1, "bad", 2, 2), view(1, "good", 2, 3), view(1, "good", 2, 3)},
+	} {
+		writes = 0
+		f.store.Delete(1)
+		first, twin := view(1, "first", 1, 1), view(1, "first", 1, 1)
+		f.apply(batch(append([]*letter{first, twin}, mates...)...))
+		first.want(t, engine.Folded)
+		twin.want(t, engine.Duplicate)
+		for i, l := range mates {
+			l.want(t, []engine.Outcome{engine.Dead, engine.Folded, engine.Duplicate}[i])
+		}
+	}
+}

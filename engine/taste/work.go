@@ -48,6 +48,18 @@ func (f *flush) settleWithTwins(w *work, d *engine.Delivery, v engine.Verdict) {
 	}
 }
 
+// settleFolded settles an event whose id is in the profile, and its twins.
+func (f *flush) settleFolded(w *work, d *engine.Delivery) {
+	v := engine.Verdict{Outcome: engine.Duplicate}
+	if w.unknown {
+		v.Outcome = engine.Folded
+	}
+	f.settle(d, v)
+	for _, twin := range w.takeTwins(d.Event.Digest) {
+		f.settle(&twin, engine.Verdict{Outcome: engine.Duplicate})
+	}
+}
+
 // takeTwins takes the twins of one event out of a work.
 func (w *work) takeTwins(of engine.Digest) (taken []engine.Delivery) {
 	twins := w.twins[:0]

@@ -40,6 +40,8 @@ type Config struct {
 	SelectionTimeout time.Duration
 	// PoolSize is the most connections to one server.
 	PoolSize uint64
+	// Dialer makes the connections; nil stands for a [net.Dialer].
+	Dialer options.ContextDialer
 }
 
 // DefaultConfig returns the settings of a worker that was told nothing but
@@ -104,7 +106,7 @@ func (c Config) withDefaults() Config {
 // clientOptions returns the driver's options. What the URI may not change is
 // set after it.
 func (c Config) clientOptions() *options.ClientOptions {
-	return options.Client().
+	o := options.Client().
 		SetAppName(applicationName()).
 		SetMaxPoolSize(c.PoolSize).
 		SetConnectTimeout(c.ConnectTimeout).
@@ -120,6 +122,10 @@ func (c Config) clientOptions() *options.ClientOptions {
 		SetReadPreference(readpref.Primary()).
 		SetReadConcern(readconcern.Majority()).
 		SetWriteConcern(durable())
+	if c.Dialer != nil {
+		o.SetDialer(c.Dialer)
+	}
+	return o
 }
 
 // durable is a majority that has the write in its journals. A server that

@@ -35,6 +35,7 @@ type Option func(*settings)
 
 type settings struct {
 	address        string
+	listener       net.Listener
 	data           string
 	user, password string
 }
@@ -42,6 +43,10 @@ type settings struct {
 // WithAddress listens on address ("host:port"; port 0 chooses a free one)
 // instead of 127.0.0.1:0.
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
+
+// WithListener takes connections from a listener, which Close closes, instead of
+// from an address.
+func WithListener(l net.Listener) Option { return func(s *settings) { s.listener = l } }
 
 // WithData keeps every executed write in this file, and begins with what it
 // holds. One server at a time may use a file.
@@ -86,9 +91,11 @@ func Listen(options ...Option) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.journal.close())
 	}
-	listener, err := net.Listen("tcp", set.address)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("mongotest: %w", err), st.journal.close())
+	listener := set.listener
+	if listener == nil {
+		if listener, err = net.Listen("tcp", set.address); err != nil {
+			return nil, errors.Join(fmt.Errorf("mongotest: %w", err), st.journal.close())
+		}
 	}
 	s := &Server{
 		listener: listener, address: listener.Addr().String(), store: st, topology: newTopology(),
