@@ -56,7 +56,9 @@ type Delivery struct {
 	// FirstSeen is when a retried, replayed or backfilled event first met a
 	// worker; 0 for one that comes for the first time. See [Applied.Judge].
 	FirstSeen Millis
-	Settler   Settler
+	// Attempt counts from 1; 0 where the source does not count.
+	Attempt int
+	Settler Settler
 }
 
 // Batch is one user's closed window.

@@ -3,6 +3,7 @@ package taste_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ type fixture struct {
 	faults []error
 	config taste.Config
 	await  func(context.Context) (bool, error)
+	log    *slog.Logger
 }
 
 // portFuncs are the seams: each is called where it is set.
@@ -59,6 +61,7 @@ func (f *fixture) engine(t tb) *taste.Engine {
 		Products: resolver[int32]{&f.ports, "product"},
 		Phrases:  resolver[string]{&f.ports, "phrase"},
 		Await:    f.await,
+		Log:      f.log,
 		Fault:    func(err error) { f.faults = append(f.faults, err) },
 	})
 	if err != nil {

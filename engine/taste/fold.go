@@ -72,15 +72,15 @@ func (f *flush) foreign(p *engine.Profile) error {
 		return nil
 	case p.History != c.History:
 		return engine.ConfigurationError("other_history", fmt.Errorf(
-			"user %d was folded with history %q, this worker has %q: set EMBEDDING_HISTORY=%s, or use another database and replay the events",
+			"user %d was folded with history %q, this worker has %q: set EMBEDDING_HISTORY=%s, or make all profiles anew (`keyfold user rebuild --all`)",
 			p.UserID, p.History, c.History, p.History))
 	case len(p.Vector) != c.Dimensions:
 		return engine.ConfigurationError("other_dimensions", fmt.Errorf(
-			"user %d has %d dimensions, this worker %d: set EMBEDDING_DIMENSIONS=%d, or use another database and replay the events",
+			"user %d has %d dimensions, this worker %d: set EMBEDDING_DIMENSIONS=%d, or make all profiles anew (`keyfold user rebuild --all`)",
 			p.UserID, len(p.Vector), c.Dimensions, len(p.Vector)))
 	case p.Model != "" && p.Model != c.Model:
 		return engine.ConfigurationError("other_model", fmt.Errorf(
-			"user %d was made with model %q, this worker has %q: set EMBEDDING_MODEL=%s, or use another database and replay the events",
+			"user %d was made with model %q, this worker has %q: set EMBEDDING_MODEL=%s, or make all profiles anew (`keyfold user rebuild --all`)",
 			p.UserID, p.Model, c.Model, p.Model))
 	}
 	return nil

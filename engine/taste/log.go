@@ -45,6 +45,9 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	if d.Event.ProductID != 0 {
 		attrs = append(attrs, slog.Int("product_id", int(d.Event.ProductID)))
 	}
+	if d.Attempt > 0 {
+		attrs = append(attrs, slog.Int("attempt", d.Attempt))
+	}
 	if v.Reason != "" {
 		attrs = append(attrs, slog.String("reason", v.Reason))
 	}
@@ -65,8 +68,11 @@ func (e *Engine) logWritten(w *work, began engine.Millis) {
 }
 
 func (e *Engine) logConflict(w *work) {
+	newest := &w.events[len(w.events)-1]
 	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "version conflict: folding again",
-		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)))
+		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),
+		slog.String("message_id", newest.Event.MessageID), slog.String("event_type", newest.Event.Type.String()),
+		slog.Int("attempt", newest.Attempt))
 }
 
 func (e *Engine) logStore(err error, pause time.Duration) {

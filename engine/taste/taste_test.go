@@ -1,10 +1,14 @@
 package taste_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -477,5 +481,48 @@ func TestConfigSaysEveryFault(t *testing.T) {
 		if err == nil || !contains(err.Error(), name) {
 			t.Errorf("%s is not named in: %v", name, err)
 		}
+	}
+}
+
+// Every line about an event names it, its user and which attempt it was.
+func TestLogLinesNameTheEvent(t *testing.T) {
+	f := newFixture(t)
+	f.ports.vector = func(key string) (engine.Resolved, bool) {
+		switch key {
+		case "product 7":
+			return engine.Resolved{Err: engine.ErrMissing}, true
+		case "phrase slow":
+			return engine.Resolved{Err: errors.New("503")}, true
+		case "phrase bad":
+			return engine.Resolved{Err: engine.PermanentError("embedding_refused", errors.New("400"))}, true
+		}
+		return engine.Resolved{}, false
+	}
+	var out bytes.Buffer
+	f.log = slog.New(slog.NewJSONHandler(&out, nil))
+	b := batch(view(5, "skipped", 7, 1), search(5, "retried", "slow", 2), search(5, "dead", "bad", 3))
+	for i := range b.Deliveries {
+		b.Deliveries[i].Attempt = 3
+	}
+	f.engine(t).Apply(t.Context(), []engine.Batch{b})
+	named := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		var l struct {
+			UserID    int    `json:"user_id"`
+			MessageID string `json:"message_id"`
+			EventType string `json:"event_type"`
+			Attempt   int    `json:"attempt"`
+			Error     string `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.UserID != 5 || l.EventType == "" || l.Attempt != 3 || l.Error == "" || named[l.MessageID] {
+			t.Errorf("%s", line)
+		}
+		named[l.MessageID] = true
+	}
+	if len(named) != 3 {
+		t.Errorf("lines about %v", named)
 	}
 }

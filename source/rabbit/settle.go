@@ -52,7 +52,7 @@ type ticket struct {
 // delivery returns the event on its way to the worker.
 func (t *ticket) delivery(e engine.Event) engine.Delivery {
 	t.open.Store(true)
-	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Settler: t}
+	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Attempt: t.attempts + 1, Settler: t}
 }
 
 // Settle takes the verdict. It never blocks on the broker; a second verdict is
