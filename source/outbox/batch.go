@@ -60,7 +60,7 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, held map[
 		return result{}, r.db.fault("read events", err)
 	}
 	w := newWaves(r, rows)
-	w.run(ctx, work); for _, row := range rows { w.sent = append(w.sent, row.ID) }
+	w.run(ctx, work)
 	r.Stats.Batches.Add(1)
 	r.Stats.Held.Store(r.held.size())
 	if err := r.mark(work, l, w); err != nil {

@@ -152,9 +152,12 @@ func TestCleanup(t *testing.T) {
 		must(t, err)
 		_, err = db.pool.Exec("UPDATE user_interactions SET sent_at = ?, occurred_at = ? WHERE id % 6 = 0", timeText(now-10*day), timeText(now-11*day))
 		must(t, err)
+		// As old, and sent only now: they stay, whatever their age.
+		_, err = db.pool.Exec("UPDATE user_interactions SET occurred_at = ? WHERE id % 6 = 2", timeText(now-11*day))
+		must(t, err)
 		var steps []int64
 		n, err := db.Cleanup(t.Context(), now-7*day, CleanupOptions{Chunk: 20, Pause: 1, Progress: func(n int64) { steps = append(steps, n) }})
-		if err != nil || n != 83 || len(steps) != 5 || steps[4] != 83 {
+		if err != nil || n != 83 || len(steps) < 5 || steps[len(steps)-1] != 83 {
 			t.Errorf("deleted %d rows in the steps %v, %v; want 83", n, steps, err)
 		}
 		if n, err := db.Cleanup(t.Context(), now-7*day, CleanupOptions{}); err != nil || n != 0 {

@@ -63,7 +63,7 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) 
 		return d.fault("wait for another setup", err)
 	}
 	defer func() { err = errors.Join(err, unlock(context.WithoutCancel(ctx))) }()
-	if err := d.refuseForeign(ctx, conn); err != nil {
+	if err := refuseForeign(ctx, conn); err != nil {
 		return err
 	}
 	if err := d.migrate(ctx, pool, flavour); err != nil {
@@ -91,19 +91,19 @@ func (d *Database) migrate(ctx context.Context, pool *sql.DB, flavour string) er
 
 // refuseForeign refuses a user_interactions that is not keyfold's: the shop may
 // have made one by the same specification.
-func (d *Database) refuseForeign(ctx context.Context, conn *sql.Conn) error {
-	if rows, err := conn.QueryContext(ctx, "SELECT id FROM user_interactions WHERE 1 = 0"); err != nil {
-		return nil //nolint:nilerr // there is no such table, or the migration will say what is wrong
-	} else if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return d.fault("look for the table", err)
-	}
-	rows, err := conn.QueryContext(ctx, "SELECT message_id, shard FROM user_interactions WHERE 1 = 0")
-	if err == nil {
-		return errors.Join(rows.Err(), rows.Close())
+func refuseForeign(ctx context.Context, conn *sql.Conn) error {
+	if !readable(ctx, conn, "id") || readable(ctx, conn, "message_id, shard") {
+		return nil // there is none, or it is ours; what else is wrong the migration will say
 	}
 	return engine.ConfigurationError(reasonSchema, errors.New(
 		"the database has a table user_interactions that keyfold did not make: name another database in DATABASE_URL, "+
 			"or rename the table, run `keyfold setup` and copy its rows"))
+}
+
+// readable reports whether user_interactions has these columns.
+func readable(ctx context.Context, conn *sql.Conn, columns string) bool {
+	none := func(scanner) error { return nil }
+	return each(ctx, conn, none, "SELECT "+columns+" FROM user_interactions WHERE 1 = 0") == nil
 }
 
 // SQL returns the statements that [Database.Setup] runs in an empty database of

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,15 +68,13 @@ func flavourOf(version string) (string, error) {
 	if numbers == nil {
 		return flavour, nil // a server that says nothing of itself
 	}
-	for i, least := range oldest {
-		n, err := strconv.Atoi(numbers[i+1])
-		if err != nil || n > least {
-			break
-		}
-		if n < least {
-			return "", engine.ConfigurationError(reasonOld, fmt.Errorf(
-				"the server is %s: MySQL 8.0.17, MariaDB 10.6 or a later one is needed, for SKIP LOCKED and exact comparison", version))
-		}
+	var found [3]int
+	for i := range found {
+		found[i], _ = strconv.Atoi(numbers[i+1]) // digits only
+	}
+	if slices.Compare(found[:], oldest[:]) < 0 {
+		return "", engine.ConfigurationError(reasonOld, fmt.Errorf(
+			"the server is %s: MySQL 8.0.17, MariaDB 10.6 or a later one is needed, for SKIP LOCKED and exact comparison", version))
 	}
 	return flavour, nil
 }

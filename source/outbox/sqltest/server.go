@@ -181,6 +181,9 @@ func (s *Server) CutConnections(t testing.TB, database string) int {
 		}
 		ids = append(ids, id)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range ids {
 		_, _ = s.admin.Exec("KILL CONNECTION " + strconv.FormatInt(id, 10)) // it may have ended by itself
 	}

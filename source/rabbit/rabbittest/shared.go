@@ -35,8 +35,9 @@ func Shared(t testing.TB) *Broker {
 }
 
 // Main runs a package's tests, stops the shared broker, looks for leaked
-// goroutines and ends the process. It is called from TestMain.
-func Main(m *testing.M) {
+// goroutines and ends the process. It is called from TestMain, with its
+// [testing.M] or what wraps it to stop servers of its own.
+func Main(m interface{ Run() int }) {
 	code := m.Run()
 	shared.mu.Lock()
 	if shared.broker != nil {
