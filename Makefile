@@ -40,14 +40,16 @@ soak:
 	KEYFOLD_SOAK=1 $(GO) test -race -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/...
 	$(MAKE) fuzz FUZZTIME=2m
 
-# A million schedules in virtual time, or as many as SIM_TIME allows. A failing one is
+# A million schedules in virtual time and some deep ones (with the real store's
+# client), or as many of each as SIM_TIME allows. A failing one is
 # named and replayed by its number.
 SIM_SCHEDULES ?= 1000000
 SIM_FIRST     ?= 1
+SIM_DEEPS     ?= 50000
 SIM_TIME      ?= 2h
 soak-sim:
-	KEYFOLD_SIM_SCHEDULES=$(SIM_SCHEDULES) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
-	  $(GO) test -count=1 -timeout 0 -v -run 'TestSchedules$$' ./bench/sim
+	KEYFOLD_SIM_SCHEDULES=$(SIM_SCHEDULES) KEYFOLD_SIM_DEEPS=$(SIM_DEEPS) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
+	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./bench/sim
 
 # Takes one rule at a time out of a copy of the tree: each must be noticed.
 mutations:

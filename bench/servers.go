@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"keyfold/source/rabbit/rabbittest"
@@ -25,6 +26,7 @@ type serverFlags struct {
 type servers struct {
 	dsn, mongo string
 	dir        string
+	env        []string // of every program, beside the addresses
 	closers    []func() error
 }
 
@@ -100,8 +102,9 @@ func (s *servers) startStore(ctx context.Context) error {
 
 // environment points keyfold at the servers.
 func (s *servers) environment(more ...string) []string {
-	return append(append(os.Environ(),
-		"RABBITMQ_DSN="+s.dsn, "MONGODB_URI="+s.mongo, "EMBEDDER=hash", "ADMIN_ADDR=127.0.0.1:0", "LOG_LEVEL=warn"), more...)
+	return slices.Concat(os.Environ(),
+		[]string{"RABBITMQ_DSN=" + s.dsn, "MONGODB_URI=" + s.mongo, "EMBEDDER=hash", "ADMIN_ADDR=127.0.0.1:0", "LOG_LEVEL=warn"},
+		s.env, more)
 }
 
 // keyfold runs a command to its end.

@@ -29,7 +29,7 @@ import (
 type cli struct {
 	By      string        `enum:"sim,soak,all" default:"sim" help:"Which mutations: those the simulation or the soak must notice, or all (sim, soak, all)."`
 	Only    []string      `help:"Only these, by name, whoever must notice."`
-	Sim     string        `default:"go test -count=1 -run TestSchedules$ ./bench/sim" help:"The simulation's command."`
+	Sim     string        `default:"go test -count=1 -run Schedules$ ./bench/sim" help:"The simulation's command."`
 	Soak    string        `default:"go run ./bench/soak --duration 3m --seed 1" help:"The soak's command."`
 	Timeout time.Duration `default:"30m" help:"Of one command."`
 	Logs    string        `placeholder:"DIR" help:"Keep the commands' output here, one file each."`

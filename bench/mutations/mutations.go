@@ -32,7 +32,7 @@ var mutations = []mutation{
 		}},
 	},
 	{
-		name: "version-filter", by: "soak",
+		name: "version-filter", by: "sim",
 		rule: "an update names the version it was made for",
 		edits: []edit{{
 			"sink/mongodb/encode.go",
@@ -59,7 +59,7 @@ var mutations = []mutation{
 		}},
 	},
 	{
-		name: "majority", by: "soak",
+		name: "majority", by: "sim",
 		rule: "a duplicate is concluded from what a majority has",
 		edits: []edit{{
 			"sink/mongodb/config.go",

@@ -1,20 +1,13 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
-	"math"
-	"time"
-
-	"gonum.org/v1/gonum/floats"
 
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/pipeline"
-	"keyfold/cmd/terminal"
 	"keyfold/engine"
 	"keyfold/engine/taste"
 	"keyfold/sink/mongodb"
@@ -68,18 +61,6 @@ type rebuilder struct {
 	way   *embedding.Embedding
 	taste *taste.Engine
 	done  rebuilt
-}
-
-// rebuilt counts users.
-type rebuilt struct {
-	Replaced int     `json:"replaced"`
-	Same     int     `json:"unchanged"` // within 1e-9
-	Refused  int     `json:"refused"`   // fewer events than the profile counts
-	Skipped  int     `json:"skipped"`   // erased, or nothing to fold
-	Lowest   float64 `json:"lowest_cosine"`
-	Largest  float64 `json:"largest_difference"`
-	DryRun   bool    `json:"dry_run"`
-	Last     int32   `json:"last_user_id"`
 }
 
 func newRebuilder(a *app, c *rebuildCmd) (r *rebuilder, err error) {
@@ -211,27 +192,9 @@ func (r *rebuilder) enough(user int32, old *engine.Profile, next taste.Rebuilt) 
 		"was it cleaned up? --force replaces it all the same", user, events, next.Missing, next.Dead, old.EventCount)
 }
 
-// compare notes how far the stored profile is from the one made anew, and
-// reports whether they are one.
-func (r *rebuilder) compare(user int32, old, next *engine.Profile) bool {
-	if old == nil || len(old.Vector) != len(next.Vector) || old.History != next.History || (old.Model != "" && old.Model != next.Model) {
-		return false
-	}
-	cosine := floats.Dot(old.Vector, next.Vector)
-	largest := floats.Distance(old.Vector, next.Vector, math.Inf(1))
-	r.done.Lowest, r.done.Largest = min(r.done.Lowest, cosine), max(r.done.Largest, largest)
-	same := largest <= 1e-9 && math.Abs(old.Mass-next.Mass) <= 1e-9*max(1, next.Mass) &&
-		old.EventCount == next.EventCount && old.Updated == next.Updated && old.LastType == next.LastType
-	if !same {
-		r.log.Info("profile differs from its history", slog.Int("user_id", int(user)), slog.Float64("cosine", cosine),
-			slog.Float64("largest_difference", largest), slog.Int64("events", next.EventCount), slog.Int64("events_stored", old.EventCount))
-	}
-	return same
-}
-
 // history yields the user's events that were published, and those the profile
 // has folded though they are not marked yet. Of what was published lately, or by
-// a program that does not say when, a copy may still be on its way.
+// a program that does not say when, a copy is likely to be on its way.
 func (r *rebuilder) history(user int32, old *engine.Profile) iter.Seq2[taste.Past, error] {
 	folded := map[engine.Digest]bool{}
 	if old != nil {
@@ -255,54 +218,4 @@ func (r *rebuilder) history(user int32, old *engine.Profile) iter.Seq2[taste.Pas
 			}
 		}
 	}
-}
-
-func (r *rebuilder) print(all bool) error {
-	d := r.done
-	if r.json {
-		return json.NewEncoder(r.out).Encode(d)
-	}
-	w := &terminal.Text{W: r.out}
-	verb := "replaced"
-	if d.DryRun {
-		verb = "would be replaced"
-	}
-	if all {
-		w.Line("%d %s, %d are as their history makes them, %d refused, %d skipped", d.Replaced, verb, d.Same, d.Refused, d.Skipped)
-	} else if d.Replaced+d.Same > 0 {
-		w.Line("user %d: %s", d.Last, map[bool]string{true: "as the history makes it", false: verb}[d.Same > 0])
-	}
-	if d.Replaced+d.Same > 0 {
-		w.Line("lowest cosine %.9f, largest difference of a component %.3g", d.Lowest, d.Largest)
-	}
-	return w.Err
-}
-
-// patientPhrases asks again for phrases the API could not embed for now: a
-// rebuild has no queue to put a user back into.
-type patientPhrases struct{ way *embedding.Embedding }
-
-// Resolve makes up to five attempts at what may pass.
-func (p patientPhrases) Resolve(ctx context.Context, phrases []string) []engine.Resolved {
-	answers := p.way.Phrases.Resolve(ctx, phrases)
-	for attempt := 1; attempt < 5 && ctx.Err() == nil; attempt++ {
-		var again []string
-		var at []int
-		for i, r := range answers {
-			if r.Err != nil && engine.KindOf(r.Err) == engine.Transient {
-				again, at = append(again, phrases[i]), append(at, i)
-			}
-		}
-		if len(again) == 0 {
-			break
-		}
-		select {
-		case <-time.After(2 * time.Second): // a breaker that is open has its own time
-		case <-ctx.Done():
-		}
-		for k, r := range p.way.Phrases.Resolve(ctx, again) {
-			answers[at[k]] = r
-		}
-	}
-	return answers
 }

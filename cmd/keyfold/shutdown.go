@@ -47,6 +47,10 @@ func (w *worker) drain() error {
 	w.log.Info("stopping: closing windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
 	w.faults.stop()
 	w.breaker.Close()
+	if w.anteroom != nil {
+		w.anteroom.Open()
+		defer w.anteroom.Close()
+	}
 	deadline, _ := ctx.Deadline()
 	watch := time.AfterFunc(time.Until(deadline)-glance, func() {
 		w.log.Error("windows are not written in time; what is not acknowledged is delivered again: "+

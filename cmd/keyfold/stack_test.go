@@ -19,6 +19,7 @@ import (
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/outbox/sqltest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
@@ -33,7 +34,15 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	rabbittest.Main(m)
+	rabbittest.Main(alsoSQL{m})
+}
+
+// alsoSQL stops the shared database when the tests are over.
+type alsoSQL struct{ *testing.M }
+
+func (m alsoSQL) Run() int {
+	defer sqltest.StopShared()
+	return m.M.Run()
 }
 
 // dimensions are few, so that the race detector does not make days of it.

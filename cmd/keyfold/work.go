@@ -23,7 +23,8 @@ type workCmd struct{}
 // written and acknowledged before anything it needs goes away.
 func (c *workCmd) Run(a *app) (err error) {
 	w := &worker{app: a, joined: make(chan struct{})}
-	if w.embedding, err = embedding.New(a.vectors, a.config.Taste.Dimensions, 0, a.log); err != nil {
+	vectors := a.vectors.Holding(a.config.Prefetch(), a.config.Memory)
+	if w.embedding, err = embedding.New(vectors, a.config.Taste.Dimensions, 0, a.log); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.embedding.Close()) }()
@@ -76,6 +77,7 @@ type worker struct {
 type parts struct {
 	breaker   *breaker.Breaker // the store's
 	pipeline  *pipeline.Pipeline
+	anteroom  *embedding.Anteroom // nil: the embedder keeps nobody waiting
 	publisher *rabbit.Publisher
 	retries   *rabbit.DelayQueues
 	consumer  *rabbit.Consumer
@@ -103,6 +105,14 @@ func (w *worker) join() error {
 		return err
 	}
 	ports.Phrases = w.embedding.Phrases
+	if w.embedding.API != nil {
+		w.anteroom = embedding.NewAnteroom(w.embedding.Phrases, w.vectors.Patience,
+			func(ctx context.Context, d []engine.Delivery) error { return w.pipeline.Deliver(ctx, d) })
+		if w.config.Taste.History == engine.UnitMass {
+			w.anteroom.Open() // where the order counts no event overtakes another
+		}
+		ports.Phrases = w.anteroom
+	}
 	ports.Fault, ports.Log, ports.Await = w.fault, w.log, w.breaker.Wait
 	// The windows feel the pressure of what the broker may send, which is less
 	// than what they could hold: else they would wait for more than can come.
@@ -153,6 +163,14 @@ func (w *worker) announce() {
 	}
 }
 
+// deliver hands deliveries to their windows, searches once they have vectors.
+func (w *worker) deliver(ctx context.Context, deliveries []engine.Delivery) error {
+	if w.anteroom == nil {
+		return w.pipeline.Deliver(ctx, deliveries)
+	}
+	return w.anteroom.Deliver(ctx, deliveries)
+}
+
 // consume runs until the program is told to stop or cannot go on.
 func (w *worker) consume() error {
 	ctx, cancel := context.WithCancelCause(w.ctx)
@@ -167,7 +185,7 @@ func (w *worker) consume() error {
 	// At once: the broker's answer to the consumer's end may take long, or never
 	// come, and windows need not wait for it. Nothing is handed over any more.
 	defer context.AfterFunc(ctx, func() { _ = w.closeWindows() })()
-	err := w.consumer.Run(ctx, w.pipeline.Deliver)
+	err := w.consumer.Run(ctx, w.deliver)
 	if failure := w.pipeline.Router.Err(); failure != nil {
 		return failure
 	}

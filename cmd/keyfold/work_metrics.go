@@ -83,6 +83,9 @@ func (w *worker) writeMetrics(to io.Writer) {
 	count("keyfold_retries_in_process_total", d.InProcess.Load())
 	count("keyfold_retries_publish_failures_total", d.Failed.Load())
 	writeBreaker(to, "store", p.breaker.State())
+	if p.anteroom != nil {
+		gauge("keyfold_searches_waiting", int64(p.anteroom.Waiting()))
+	}
 	w.embedding.WriteMetrics(to)
 	gauge("keyfold_rabbitmq_publisher_blocked", p.publisher.Stats.Blocked.Load())
 }

@@ -41,6 +41,9 @@ type EmbeddingConfig struct {
 	Phrases vector.Config
 	API     openai.Config
 	Redis   *rediscache.Config // nil: none
+	// Patience is how long a flush waits for phrases: its product events wait with
+	// them. Whoever may wait longer is bounded by the API's timeout.
+	Patience time.Duration
 }
 
 // Config reads and checks the settings; the error names every fault with the
@@ -53,7 +56,7 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 	p.seconds("OPENAI_TIMEOUT", s.Timeout, &c.API.Timeout)
 	p.integer("OPENAI_MAX_INPUTS", s.MaxInputs, &c.API.MaxInputs)
 	c.Phrases.FoldCase = s.FoldCase
-	c.Phrases.Patience = patience
+	c.Patience = patience
 	switch s.Embedder {
 	case EmbedderHash:
 		c.Offline, c.Model = true, vector.HashModel
@@ -81,9 +84,16 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 	return c, errors.Join(p.err(), c.Phrases.Validate())
 }
 
-// patience is how long a window waits for its phrases: its product events wait
-// with them.
 const patience = 3 * time.Second
+
+// Holding returns the settings for so many events held at once, within that
+// memory: the cache has room for all of their phrases, so that a vector is still
+// there when its window closes.
+func (c EmbeddingConfig) Holding(events int, memory int64) EmbeddingConfig {
+	const perEntry = 512 // beside the vector
+	c.Phrases.CacheBytes = min(int64(events)*int64(8*c.API.Dimensions+perEntry), memory/8)
+	return c
+}
 
 func (s Embedding) readKey(p *reader, c *openai.Config) {
 	c.Key = openai.Key(s.Key)
@@ -98,7 +108,9 @@ func (s Embedding) readKey(p *reader, c *openai.Config) {
 		p.fault("OPENAI_API_KEY_FILE: %w", err)
 		return
 	}
-	c.Key = openai.Key(strings.TrimSpace(string(text)))
+	if c.Key = openai.Key(strings.TrimSpace(string(text))); c.Key == "" {
+		p.fault("OPENAI_API_KEY_FILE: %s is empty", s.KeyFile)
+	}
 }
 
 // Usable reports what is missing for vectors to be made.

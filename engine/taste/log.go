@@ -94,7 +94,7 @@ func (e *Engine) noteGap(p *engine.Profile, steps []engine.Step) {
 	e.stats.Stale.Add(1)
 	text := "profile was idle for more than 90 days"
 	if days > rebuildDays {
-		text = "profile was idle for more than 180 days: worth making anew from its history"
+		text = "profile was idle for more than 180 days: `keyfold user rebuild` makes it anew from its history"
 	}
 	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, text,
 		slog.Int("user_id", int(p.UserID)), slog.Float64("days", days))

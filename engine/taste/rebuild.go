@@ -14,8 +14,8 @@ import (
 // Past is one event of a user's history.
 type Past struct {
 	Event engine.Event
-	// Afloat: a copy may still be on its way to a worker, so that its id must
-	// be in the profile.
+	// Afloat: a copy may well be on its way to a worker, so that its id must be
+	// in the profile. That of another event is there as long as there is room.
 	Afloat bool
 }
 
@@ -41,16 +41,21 @@ const rebuildChunk = 1000
 // order, (occurred_at, message_id); each event once.
 //
 // The ids old knows are kept, and those of events still afloat join them: a copy
-// that is delivered later is known. A profile made under other settings is
+// that is delivered later is known. So do the newest others, as a queue may have
+// stood still for days; where some find no room, the floor rises, so that copies of
+// them that say when they were first seen are told from new events. A profile made under other settings is
 // replaced like any other: that is the cure for it. Errors: [ErrErased],
 // [ErrAfloat], those of the history, and of vectors that cannot be had for now.
 func (e *Engine) Rebuild(ctx context.Context, user int32, old *engine.Profile, history iter.Seq2[Past, error]) (Rebuilt, error) {
 	if old.Erased() {
 		return Rebuilt{}, fmt.Errorf("user %d: %w", user, ErrErased)
 	}
-	r := rebuilding{Engine: e, ctx: ctx, vectors: newVectors()}
+	r := rebuilding{Engine: e, ctx: ctx, vectors: newVectors(), known: map[engine.Digest]bool{}}
 	if old != nil {
 		r.applied = old.Applied
+	}
+	for i := range r.applied.IDs {
+		r.known[r.applied.IDs[i].Digest] = true
 	}
 	chunk := make([]Past, 0, rebuildChunk)
 	for past, err := range history {
@@ -83,7 +88,9 @@ type rebuilding struct {
 	state  engine.State
 	count  int64
 	newest engine.Event
-	afloat []engine.Digest
+	known  map[engine.Digest]bool // ids of the old profile
+	afloat []engine.Digest        // unknown to it, like the others
+	others []engine.Digest        // in folding order
 }
 
 // fold folds the next events.
@@ -106,8 +113,12 @@ func (r *rebuilding) fold(chunk []Past) error {
 			r.result.Dead++
 			continue
 		}
-		if chunk[i].Afloat {
+		switch {
+		case r.known[e.Digest]:
+		case chunk[i].Afloat:
 			r.afloat = append(r.afloat, e.Digest)
+		default:
+			r.others = append(r.others, e.Digest)
 		}
 		steps = append(steps, engine.Step{Vector: answer.Vector, Weight: r.config.Weights.Of(e.Type), At: e.OccurredAt})
 		r.newest = *e
@@ -154,8 +165,7 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 	if r.count == 0 {
 		return nil
 	}
-	unknown := r.unknown()
-	if len(unknown) > engine.MaxApplied {
+	if len(r.afloat) > engine.MaxApplied {
 		return fmt.Errorf("user %d: %w", user, ErrAfloat)
 	}
 	now := engine.Now()
@@ -170,16 +180,18 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 		p.Version = old.Version + 1
 		p.CreatedAt = cmp.Or(old.CreatedAt, now)
 	}
-	p.Applied = r.applied.With(unknown, now, r.config.Retention)
+	p.Applied = r.record(now)
 	r.result.Profile = p
 	return nil
 }
 
-// unknown returns the digests of events afloat that the old profile lacks.
-func (r *rebuilding) unknown() []engine.Digest {
-	known := make(map[engine.Digest]bool, len(r.applied.IDs))
-	for i := range r.applied.IDs {
-		known[r.applied.IDs[i].Digest] = true
+// record returns the ids of the new profile.
+func (r *rebuilding) record(now engine.Millis) engine.Applied {
+	room := max(0, engine.MaxApplied-len(r.applied.IDs)-len(r.afloat))
+	left := max(0, len(r.others)-room)
+	record := r.applied.With(slices.Concat(r.others[left:], r.afloat), now, r.config.Retention)
+	if left > 0 {
+		record.Floor = max(record.Floor, now-engine.Millis(r.config.Retention.Milliseconds()))
 	}
-	return slices.DeleteFunc(r.afloat, func(d engine.Digest) bool { return known[d] })
+	return record
 }

@@ -52,7 +52,7 @@ func TestRebuildEqualsTheReference(t *testing.T) {
 					f.apply(batch(letters[:folded]...))
 				}
 				old := f.profile(rt, 1)
-				r, err := f.Rebuild(context.Background(), 1, old, history(true, letters...))
+				r, err := f.Rebuild(context.Background(), 1, old, history(rapid.Bool().Draw(rt, "afloat"), letters...))
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -108,7 +108,7 @@ func TestRebuildLeavesOutWhatCannotBeFolded(t *testing.T) {
 	}
 	good := view(1, "a", 1, 1)
 	r, err := f.Rebuild(t.Context(), 1, nil, history(false, good, view(1, "b", 7, 2), view(1, "c", 8, 3)))
-	if err != nil || r.Missing != 1 || r.Dead != 1 || r.Profile.Version != 1 || len(r.Profile.Applied.IDs) != 0 {
+	if err != nil || r.Missing != 1 || r.Dead != 1 || r.Profile.Version != 1 || len(r.Profile.Applied.IDs) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	sameAsReference(t, f, r.Profile, []*letter{good})
@@ -128,6 +128,18 @@ func TestRebuildRefuses(t *testing.T) {
 	}
 	if _, err := f.Rebuild(t.Context(), 1, nil, history(true, many...)); !errors.Is(err, taste.ErrAfloat) {
 		t.Errorf("afloat: %v", err)
+	}
+	// What is not likely to come again does not refuse; the floor tells copies of
+	// what found no room from new events.
+	r, err := f.Rebuild(t.Context(), 1, nil, history(false, many...))
+	if err != nil || len(r.Profile.Applied.IDs) != engine.MaxApplied || r.Profile.Applied.IDs[0].Digest == many[0].event.Digest {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if floor := r.Profile.Applied.Floor; !r.Profile.Applied.PastHorizon(1) || floor > r.Profile.WrittenAt-engine.Millis(f.config.Retention.Milliseconds()) {
+		t.Errorf("the floor is %d, written at %d", floor, r.Profile.WrittenAt)
+	}
+	if r, err = f.Rebuild(t.Context(), 1, nil, history(false, many[1:]...)); err != nil || r.Profile.Applied.Floor != 0 {
+		t.Errorf("with room for all: floor %d, %v", r.Profile.Applied.Floor, err)
 	}
 	down := errors.New("no route to host")
 	f.ports.vector = func(string) (engine.Resolved, bool) { return engine.Resolved{Err: down}, true }

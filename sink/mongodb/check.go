@@ -76,6 +76,7 @@ func (c Config) match(p *engine.Profile) error {
 		return nil
 	}
 	return engine.ConfigurationError(reasonSettings, fmt.Errorf(
-		"the profile of user %d was made with other settings: %w: set %s, or use another MONGODB_DATABASE and replay the events",
+		"the profile of user %d was made with other settings: %w: set %s, or make all anew "+
+			"(products with `keyfold products import FILE --embed`, then profiles with `keyfold user rebuild --all`), or use another MONGODB_DATABASE",
 		p.UserID, errors.Join(differ...), strings.Join(cures, " ")))
 }

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"cmp"
+	"encoding/hex"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -43,11 +44,21 @@ func (n Names) EventMessage(body []byte, event *engine.Event) Message {
 	return Message{
 		Exchange:   n.Exchange,
 		RoutingKey: n.RoutingKey(event.Type),
-		ID:         event.MessageID,
+		ID:         propertyID(event),
 		Timestamp:  event.OccurredAt.Time(),
 		Priority:   priority,
 		Body:       body,
 	}
+}
+
+// propertyID returns the id a message is known by: the event's own, or its digest
+// where the protocol has no room for that, 128 characters being up to 512 bytes.
+// The body keeps the id itself, which is what counts.
+func propertyID(event *engine.Event) string {
+	if len(event.MessageID) <= maxShortString {
+		return event.MessageID
+	}
+	return hex.EncodeToString(event.Digest[:])
 }
 
 func (m *Message) publishing() amqp.Publishing {

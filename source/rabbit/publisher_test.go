@@ -29,6 +29,27 @@ func TestEventMessageProperties(t *testing.T) {
 	}
 }
 
+// An id that is longer than a property may be does not cost the connection, and
+// with it everybody's messages: its digest stands for it, and the body keeps it.
+func TestEventMessageWithALongID(t *testing.T) {
+	s := shared(t)
+	id := strings.Repeat("€", engine.MaxMessageRunes)
+	text := []byte(strings.Replace(string(body(7)), "m000007", id, 1))
+	event, err := engine.ParseEvent(text, time.Now())
+	if err != nil || event.MessageID != id {
+		t.Fatal(event, err)
+	}
+	s.publish(s.names.EventMessage(text, &event))
+	d, ok, err := s.channel().Get(s.names.Queue, true)
+	if err != nil || !ok || len(d.MessageId) != 32 || string(d.Body) != string(text) {
+		t.Fatalf("%t %v %+v", ok, err, d)
+	}
+	original := originalOf(&d)
+	if back, err := original.event(time.Now()); err != nil || back != event {
+		t.Errorf("read back as %+v: %v", back, err)
+	}
+}
+
 // Unroutable messages are errors, each where it stands, among others that are
 // confirmed, also more than fit in flight and several with one id.
 func TestUnroutable(t *testing.T) {

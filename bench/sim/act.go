@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+)
+
+// act does what the plan has next. What is to be started again is.
+func (w *world) act(a action) {
+	w.note("world", deedNames[a.deed], int64(a.on), a.span.Milliseconds())
+	switch a.deed {
+	case killWorker, stopWorker:
+		w.stop(a.on, a.deed == stopWorker)
+		w.agenda(action{at: a.at + a.span, deed: startWorker, on: a.on})
+	case startWorker:
+		if w.workers[a.on] == nil {
+			w.start(a.on)
+		}
+	case storeDown:
+		if w.server != nil {
+			w.server.away(a.span, a.flag)
+			return
+		}
+		w.store.mu.Lock()
+		w.store.down, w.store.hangs = time.Now().Add(a.span), a.flag
+		w.store.mu.Unlock()
+	case failOver:
+		if w.server != nil {
+			w.server.failOver(a)
+			return
+		}
+		w.store.failOver()
+	case eraseUser:
+		if w.server != nil {
+			w.erasures.Go(func() { w.server.erase(int32(a.on)) })
+			return
+		}
+		w.erasures.Go(func() { w.store.erase(int32(a.on)) })
+	default:
+		w.broker.suffer(a, w.workers[min(a.on, len(w.workers)-1)])
+	}
+}
+
+// agenda adds an action to those to come.
+func (w *world) agenda(a action) {
+	at, _ := slices.BinarySearchFunc(w.todo, a, func(x, y action) int { return int(x.at - y.at) })
+	w.todo = slices.Insert(w.todo, at, a)
+}
+
+// suffer has something befall the broker, or a worker's connections to it.
+func (b *broker) suffer(a action, k *worker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch a.deed {
+	case cutConsumer, cutPublisher:
+		if k != nil {
+			b.cut(k.wires, a.flag, func(w *wire) bool { return (w.purpose == "consumer") == (a.deed == cutConsumer) })
+		}
+	case hushWorker:
+		if k != nil {
+			for _, w := range k.wires {
+				w.hush(time.Now().Add(a.span))
+			}
+		}
+	case restartBroker:
+		b.down = time.Now().Add(a.span)
+		b.alarm = false
+		for _, p := range b.peers {
+			p.wire.cut(a.flag)
+		}
+	case cancelConsumers:
+		for _, c := range b.consumers {
+			c.peer.out.method(c.channel, basicCancel, c.tag, uint8(1))
+			c.peer.flush()
+		}
+		b.consumers = nil
+	case raiseAlarm:
+		b.setAlarm(true)
+		time.AfterFunc(a.span, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.setAlarm(false)
+		})
+	}
+}
+
+// setAlarm tells every connection whether the broker takes messages. The caller
+// holds mu.
+func (b *broker) setAlarm(on bool) {
+	b.alarm = on
+	for _, p := range b.peers {
+		if !p.open {
+			continue
+		}
+		if on {
+			p.out.method(0, connectionBlocked, "low on memory")
+		} else {
+			p.out.method(0, connectionFreed)
+		}
+		p.flush()
+	}
+}
+
+// cut ends the wires chosen. The caller holds mu.
+func (b *broker) cut(wires []*wire, lost bool, chosen func(*wire) bool) {
+	for _, w := range wires {
+		if chosen(w) {
+			w.cut(lost)
+		}
+	}
+}
+
+// cutWires ends all of a worker's connections.
+func (b *broker) cutWires(k *worker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cut(k.wires, false, func(*wire) bool { return true })
+}
+
+var errRefused = errors.New("sim: connection refused")
+
+// dial makes a connection of a worker to the broker.
+func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
+	d := k.dice("dial "+purpose, k.life, instantOf(time.Now()))
+	if err := pause(ctx, d.latency(20*time.Millisecond, time.Second)); err != nil {
+		return nil, err
+	}
+	if k.dead.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	b := k.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Now().Before(b.down) {
+		return nil, errRefused
+	}
+	b.wires++
+	id := b.wires
+	w := &wire{purpose: purpose, up: newStream(k.delays("up", id)), down: newStream(k.delays("down", id))}
+	w.up.gathers = true
+	k.wires = append(k.wires, w)
+	b.note("broker", "connection of a "+purpose, int64(k.life), int64(id))
+	go b.serve(w, id)
+	return socket{wire: w, in: w.down, out: w.up}, nil
+}
+
+// delays returns the latencies of one direction of a connection.
+func (k *worker) delays(direction string, id uint64) func() time.Duration {
+	return func() time.Duration {
+		d := k.dice(direction, id, instantOf(time.Now()))
+		return d.latency(time.Millisecond, 100*time.Millisecond)
+	}
+}

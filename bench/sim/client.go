@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"keyfold/engine"
+)
+
+// client is one worker's way to the store: the profiles and the catalogue of
+// products.
+type client struct {
+	*store
+	worker uint64         // which, and in which life
+	flying map[int32]bool // users with a write in flight; guarded by the store's mu
+}
+
+// takeOff notes that writes of these users are on their way, one of each.
+func (c *client) takeOff(profiles []*engine.Profile) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range profiles {
+		if c.flying[p.UserID] {
+			c.note("store", "LAW BROKEN: two writes in flight", int64(c.worker), int64(p.UserID))
+			c.faults = append(c.faults, fmt.Errorf("%v: worker %d has two writes of user %d in flight",
+				time.Since(c.began), c.worker, p.UserID))
+		}
+		c.flying[p.UserID] = true
+	}
+}
+
+func (c *client) land(profiles []*engine.Profile) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range profiles {
+		delete(c.flying, p.UserID)
+	}
+}
+
+var errReply = errors.New("sim: the reply was lost")
+
+// Load implements [engine.Profiles].
+func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+	d := c.diceFor(c.worker, "load", users[0])
+	if err := c.reach(ctx, &d); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.advance()
+	from := c.committed
+	if c.dirtyReads {
+		from = c.latest
+	}
+	found := make([]*engine.Profile, len(users))
+	for i, user := range users {
+		found[i] = from[user]
+	}
+	c.mu.Unlock()
+	if !c.calm() && d.chance(c.plan.rates.load) {
+		c.note("store", "read failed", int64(users[0]))
+		return nil, errReply
+	}
+	return found, pause(ctx, d.latency(2*time.Millisecond, 200*time.Millisecond))
+}
+
+// Products implements the catalogue's store.
+func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+	d := c.diceFor(c.worker, "products", ids[0])
+	if err := c.reach(ctx, &d); err != nil {
+		return nil, err
+	}
+	if !c.calm() && d.chance(c.plan.rates.products) {
+		return nil, errReply
+	}
+	var found []engine.Product
+	for _, id := range ids {
+		if p, ok := c.plan.shop[id]; ok {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// probe is the breaker's question: a write.
+func (c *client) probe(ctx context.Context) error {
+	d := c.diceFor(c.worker, "probe", 0)
+	if err := pause(ctx, d.between(50*time.Millisecond, time.Second)); err != nil {
+		return err
+	}
+	return c.reach(ctx, &d)
+}
+
+// Swap implements [engine.Profiles]. What a call does at the store happens also
+// when its worker dies meanwhile.
+func (c *client) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+	c.takeOff(profiles)
+	defer c.land(profiles)
+	s := &swap{
+		client: c, d: c.diceFor(c.worker, "swap", profiles[0].UserID), profiles: profiles,
+		errs: make([]error, len(profiles)), done: make(chan struct{}),
+	}
+	s.mishap = s.draw()
+	away, _ := c.away()
+	if away && s.mishap != late {
+		return all(len(profiles), c.reach(ctx, &s.d))
+	}
+	time.AfterFunc(s.d.latency(3*time.Millisecond, 300*time.Millisecond), s.arrive)
+	limit := time.NewTimer(callTimeout)
+	defer limit.Stop()
+	select {
+	case <-s.done:
+		return s.errs
+	case <-limit.C:
+		return all(len(profiles), fmt.Errorf("%w: no answer in time", engine.ErrUnknown))
+	case <-ctx.Done():
+		return all(len(profiles), fmt.Errorf("%w: %w", engine.ErrUnknown, ctx.Err()))
+	}
+}
+
+func all(n int, err error) []error {
+	if err == nil {
+		err = errStoreDown // it came back meanwhile, and nothing was sent
+	}
+	return slices.Repeat([]error{err}, n)
+}
+
+// mishap is what befalls a call.
+type mishap uint8
+
+const (
+	none    mishap = iota
+	refused        // nothing is written
+	partial        // the first ones are written, the others not begun
+	reply          // written, and the answer lost
+	late           // written after the worker has given up waiting
+)
+
+// swap is one call at the store.
+type swap struct {
+	*client
+	d        dice
+	mishap   mishap
+	profiles []*engine.Profile
+	entries  []*entry
+	errs     []error
+	done     chan struct{} // closed with the answer; never, where it is lost
+}
+
+func (s *swap) draw() mishap {
+	if s.calm() || !s.d.chance(s.plan.rates.swap) {
+		return none
+	}
+	return mishap(1 + s.d.n(int(late)))
+}
+
+// arrive carries the call out.
+func (s *swap) arrive() {
+	switch s.mishap {
+	case refused:
+		s.note("store", "write refused", int64(s.profiles[0].UserID))
+		copy(s.errs, slices.Repeat([]error{errReply}, len(s.errs)))
+		close(s.done)
+		return
+	case late:
+		s.note("store", "write is late", int64(s.profiles[0].UserID))
+		time.AfterFunc(callTimeout+s.d.between(-2*time.Second, 5*time.Second), s.write)
+		return
+	}
+	s.write()
+}
+
+// write writes the profiles and waits for a majority.
+func (s *swap) write() {
+	s.mu.Lock()
+	begun := len(s.profiles)
+	if s.mishap == partial {
+		begun = s.d.n(len(s.profiles) + 1)
+	}
+	s.advance()
+	s.entries = make([]*entry, len(s.profiles))
+	lag := s.d.latency(4*time.Millisecond, s.plan.rates.lag)
+	now := time.Now()
+	for i, p := range s.profiles {
+		switch {
+		case i >= begun:
+			s.errs[i] = errReply
+		case s.plan.cursed(p):
+			s.errs[i] = engine.PermanentError("document_rejected", errors.New("sim: the store takes no such document"))
+		default:
+			s.entries[i], s.errs[i] = s.apply(p, lag)
+		}
+	}
+	// A write that changes nothing waits for a majority too.
+	due := now
+	if n := len(s.pending); n > 0 {
+		due = s.pending[n-1].due
+	}
+	s.mu.Unlock()
+	if s.mishap == reply {
+		s.note("store", "reply lost", int64(s.profiles[0].UserID))
+		if s.d.chance(500) {
+			return // the worker waits in vain
+		}
+		copy(s.errs, slices.Repeat([]error{fmt.Errorf("%w: %w", engine.ErrUnknown, errReply)}, len(s.errs)))
+		time.AfterFunc(s.d.between(time.Millisecond, time.Second), func() { close(s.done) })
+		return
+	}
+	time.AfterFunc(due.Sub(now)+s.d.latency(2*time.Millisecond, 200*time.Millisecond), s.answer)
+}
+
+// answer says what a majority has.
+func (s *swap) answer() {
+	for i, e := range s.entries {
+		if e != nil && s.fateOf(e) != durable {
+			s.errs[i] = fmt.Errorf("%w: the write was rolled back", engine.ErrUnknown)
+		}
+	}
+	close(s.done)
+}

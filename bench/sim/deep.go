@@ -1,0 +1,292 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyfold/bench/oracle"
+	"keyfold/engine"
+	"keyfold/sink/mongodb"
+	"keyfold/sink/mongodb/mongotest"
+)
+
+// server is the store of a deep schedule: a test server that speaks MongoDB's wire
+// protocol, over the model's network, to sink/mongodb and the real driver.
+type server struct {
+	*world
+	*mongotest.Server
+	callers listener
+	dials   atomic.Uint64
+}
+
+// listener takes connections from channels instead of sockets.
+type listener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   *sync.Once
+}
+
+func newListener() listener {
+	return listener{make(chan net.Conn), make(chan struct{}), new(sync.Once)}
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l listener) Addr() net.Addr { return storeAddress{} }
+
+type storeAddress struct{}
+
+func (storeAddress) Network() string { return "tcp" }
+func (storeAddress) String() string  { return "store:27017" }
+
+// newServer starts the store and sets it up.
+func newServer(w *world) (*server, error) {
+	s := &server{world: w, callers: newListener()}
+	var err error
+	if s.Server, err = mongotest.Listen(mongotest.WithListener(s.callers)); err != nil {
+		return nil, err
+	}
+	store, err := s.open(context.Background(), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	if _, err := store.Setup(context.Background()); err != nil {
+		return nil, err
+	}
+	return s, s.befall()
+}
+
+// befall brings the faults of the whole schedule.
+func (s *server) befall() error {
+	errs := []error{s.DelayReplication(s.lag())}
+	d := s.dice("server faults")
+	if s.plan.rates.swap > 0 {
+		for range 1 + d.n(4) {
+			kinds := []mongotest.Kind{mongotest.LoseReply, mongotest.SwallowReply, mongotest.CutReply, mongotest.CutRequest, mongotest.Latency}
+			_, err := s.Inject(mongotest.Fault{
+				Kind: kinds[d.n(len(kinds))], Commands: []string{"update", "insert", "find"},
+				Skip: d.n(20), Times: 1 + d.n(2), Delay: d.between(time.Second, 15*time.Second),
+			})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lag is how long a majority takes: far less than what a write may take.
+func (s *server) lag() time.Duration { return s.plan.rates.lag / 4 }
+
+// longestStall is more than a write waits for its answer, so that what becomes of
+// some is asked for while no majority has them.
+const longestStall = 25 * time.Second
+
+// failOver has no majority get any write for a while, and then takes them back.
+func (s *server) failOver(a action) {
+	d := s.dice("failover", uint64(a.at))
+	_ = s.StallReplication()
+	time.AfterFunc(d.between(time.Millisecond, longestStall), func() {
+		n, _ := s.Rollback()
+		_ = s.DelayReplication(s.lag())
+		s.note("store", "failover, writes taken back", int64(n))
+	})
+}
+
+// relieve ends all faults.
+func (s *server) relieve() {
+	_ = s.Remove(0)
+	_ = s.Resume()
+	_ = s.AcceptConnections()
+	_ = s.Replicate()
+}
+
+// away has the store not answer for a while.
+func (s *server) away(span time.Duration, hangs bool) {
+	if hangs {
+		_ = s.Pause(span)
+		return
+	}
+	_ = s.RefuseConnections(span)
+	_ = s.Disconnect()
+}
+
+// visit is a store that was opened, with its connections.
+type visit struct {
+	*mongodb.Store
+	server *server
+	worker *worker // nil: nobody in particular
+
+	mu    sync.Mutex
+	over  bool
+	wires []*wire
+}
+
+// opening bounds the opening of a store.
+const opening = 5 * time.Second
+
+// open connects as a worker, or as nobody in particular.
+func (s *server) open(ctx context.Context, k *worker) (*visit, error) {
+	laws := s.laws()
+	v := &visit{server: s, worker: k}
+	c := mongodb.DefaultConfig()
+	c.URI = s.URI()
+	c.Dimensions, c.History, c.Model = laws.Dimensions, laws.History, laws.Model
+	c.Dialer = v
+	ctx, cancel := context.WithTimeout(ctx, opening)
+	defer cancel()
+	// The driver's Close turns round and round while a connection waits for its last
+	// answer, and no time passes in a bubble meanwhile: there has to be none.
+	release := context.AfterFunc(ctx, v.hangUp)
+	defer release()
+	var err error
+	v.Store, err = mongodb.Open(ctx, c)
+	return v, err
+}
+
+// hangUp ends the connections: what was sent arrives, no answer comes.
+func (v *visit) hangUp() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.over = true
+	for _, w := range v.wires {
+		w.up.end(errCut, false)
+		w.down.end(errCut, true)
+	}
+}
+
+// Close ends the connections and closes the store.
+func (v *visit) Close() {
+	v.hangUp()
+	time.Sleep(time.Millisecond)
+	_ = v.Store.Close() // it has lost its connections
+}
+
+// DialContext implements the driver's dialer.
+func (v *visit) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	s := v.server
+	id := s.dials.Add(1)
+	d := s.dice("dial store", id)
+	if err := pause(ctx, d.between(time.Microsecond, 10*time.Millisecond)); err != nil {
+		return nil, err
+	}
+	if v.worker != nil && v.worker.dead.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	w := &wire{purpose: "store", up: newStream(s.delays("store up", id)), down: newStream(s.delays("store down", id))}
+	select {
+	case s.callers.conns <- socket{wire: w, in: w.up, out: w.down}:
+	case <-s.callers.closed:
+		return nil, errRefused
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.over {
+		w.cut(true)
+		return nil, errRefused
+	}
+	v.wires = append(v.wires, w)
+	return socket{wire: w, in: w.down, out: w.up}, nil
+}
+
+// delays returns the latencies of one direction of a connection.
+func (s *server) delays(direction string, id uint64) func() time.Duration {
+	return func() time.Duration {
+		d := s.dice(direction, id, instantOf(time.Now()))
+		return d.latency(2*time.Millisecond, 100*time.Millisecond)
+	}
+}
+
+// erase replaces a user's profile by a tombstone, however often that takes.
+func (s *server) erase(user int32) {
+	for {
+		store, err := s.open(context.Background(), nil)
+		if err == nil {
+			err = store.Forget(context.Background(), user, engine.Now())
+			store.Close()
+		}
+		if err == nil {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// check compares the profiles with what they must be.
+func (s *server) check(o *oracle.Oracle) error {
+	store, err := s.open(context.Background(), nil)
+	for tries := 0; err != nil; tries++ { // a failover may still be going on
+		if tries == 60 {
+			return fmt.Errorf("read what is stored: %w", err)
+		}
+		time.Sleep(time.Second)
+		store, err = s.open(context.Background(), nil)
+	}
+	defer store.Close()
+	live := map[int32]*engine.Profile{}
+	for p, err := range store.AllProfiles(context.Background()) {
+		if err != nil {
+			return err
+		}
+		switch {
+		case !p.Erased():
+			live[p.UserID] = p
+		case !s.plan.erased[p.UserID]:
+			return fmt.Errorf("user %d was erased by nobody", p.UserID)
+		}
+	}
+	return o.CheckAll(live)
+}
+
+// caller is one worker's way to the store of a deep schedule; products are the
+// model's.
+type caller struct {
+	*client
+	*visit
+}
+
+func (c *caller) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+	return c.visit.Load(ctx, users)
+}
+
+func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+	c.takeOff(profiles)
+	defer c.land(profiles)
+	errs := c.visit.Swap(ctx, profiles)
+	for i, p := range profiles {
+		if errs[i] == nil {
+			c.note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
+		}
+	}
+	return errs
+}
+
+func (c *caller) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+	return c.client.Products(ctx, ids)
+}
+
+func (c *caller) probe(ctx context.Context) error {
+	if err := pause(ctx, 100*time.Millisecond); err != nil {
+		return err
+	}
+	return c.Probe(ctx)
+}

@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"keyfold/engine"
+)
+
+// plan is all that a schedule's number says beforehand.
+type plan struct {
+	dimensions int
+	workers    int
+	windows    windows
+	prefetch   int
+	maxHeld    int
+	retries    int
+	retryDelay time.Duration
+	holdMax    time.Duration
+	cacheBytes int64
+	conflicts  int
+
+	events       []event
+	byBody       map[string]int
+	publishes    []publish
+	publications int // len(publishes)
+	shop         map[int32]engine.Product
+	users        int32
+	erased       map[int32]bool
+
+	noDelayQueues bool
+	actions       []action
+	calm          time.Duration // after it nothing fails any more
+	rates         rates
+}
+
+// windows are the sizes of a worker's router.
+type windows struct {
+	shards, flushes, keys, size int
+	idle, delay                 time.Duration
+	batching                    bool
+}
+
+// rates are how many of a thousand cases go wrong, and how long a majority takes.
+type rates struct {
+	load, swap, products, phrase, away int
+	lost, refused, unconfirmed         int
+	lag                                time.Duration
+}
+
+// publish is one publication of an event.
+type publish struct {
+	at    time.Duration
+	event int
+}
+
+// planOf draws a schedule's plan.
+func planOf(number uint64, deep bool) *plan {
+	d := diceOf(number, "plan")
+	p := &plan{
+		dimensions: 4 + 2*d.n(3),
+		workers:    1 + d.n(3),
+		users:      int32(1 + d.n(4)),
+		prefetch:   []int{4, 16, 64, 600}[d.n(4)],
+		retries:    3 + d.n(3),
+		retryDelay: []time.Duration{time.Second, 5 * time.Second}[d.n(2)],
+		holdMax:    []time.Duration{time.Second, 20 * time.Second, 10 * time.Minute}[d.n(3)],
+		cacheBytes: []int64{0, 1500, 1 << 20}[d.n(3)],
+		conflicts:  []int{3, 10}[d.n(2)],
+		erased:     map[int32]bool{},
+	}
+	p.maxHeld = p.prefetch
+	p.windows = drawWindows(&d)
+	p.noDelayQueues = d.chance(80)
+	p.rates = drawRates(&d)
+	p.calm = d.between(5*time.Second, 60*time.Second)
+	p.shop = shopOf(p.dimensions)
+	p.drawEvents(&d)
+	if deep {
+		p.liftCurses()
+	}
+	p.drawPublishes(&d)
+	p.drawActions(&d)
+	if deep {
+		p.actions = append(p.actions, action{at: d.between(0, p.calm), deed: failOver})
+		slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
+	}
+	return p
+}
+
+func drawWindows(d *dice) windows {
+	w := windows{
+		shards:   1 + d.n(2),
+		keys:     1 + d.n(4),
+		size:     []int{1, 3, 8, 500}[d.n(4)],
+		idle:     []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[d.n(3)],
+		batching: !d.chance(200),
+	}
+	w.flushes = w.shards * (1 + d.n(3))
+	w.delay = 3 * w.idle
+	return w
+}
+
+// drawRates makes some schedules rough and some quiet: a fault that comes alone
+// shows other faults than many at once.
+func drawRates(d *dice) rates {
+	roughness := []int{0, 1, 1, 4}[d.n(4)]
+	return rates{
+		load: 30 * roughness, swap: 80 * roughness, products: 20 * roughness,
+		phrase: 80 * roughness, away: 20 * roughness,
+		lost: 30 * roughness, refused: 30 * roughness, unconfirmed: 30 * roughness,
+		lag: []time.Duration{20 * time.Millisecond, time.Second, 12 * time.Second}[d.n(3)],
+	}
+}
+
+// drawPublishes spreads the events over the time before the calm, in any order,
+// some of them twice or more.
+func (p *plan) drawPublishes(d *dice) {
+	span := d.between(100*time.Millisecond, p.calm)
+	for event := range p.events {
+		for more := true; more; more = d.chance(100) {
+			p.publishes = append(p.publishes, publish{d.between(0, span), event})
+		}
+	}
+	slices.SortFunc(p.publishes, func(a, b publish) int { return int(a.at - b.at) })
+	p.publications = len(p.publishes)
+}
+
+// deed is what an action does.
+type deed uint8
+
+const (
+	killWorker    deed = iota // and start it again
+	stopWorker                // in order, and start it again
+	cutConsumer               // one consuming connection
+	cutPublisher              // the publishing ones of a worker
+	hushWorker                // its connections go silent
+	restartBroker             // every connection ends; none is made for a while
+	cancelConsumers
+	raiseAlarm
+	storeDown
+	failOver
+	eraseUser
+	startWorker
+	deeds
+)
+
+var deedNames = [deeds]string{
+	"kill worker", "stop worker", "cut consumer", "cut publishers", "hush worker", "restart broker",
+	"cancel consumers", "raise alarm", "store down", "failover", "erase user", "start worker",
+}
+
+// action is a deed at its time.
+type action struct {
+	at   time.Duration
+	deed deed
+	on   int           // worker or user
+	span time.Duration // until it is over
+	flag bool          // what that means is the deed's affair
+}
+
+func (p *plan) drawActions(d *dice) {
+	often := [deeds]int{
+		killWorker: 6, stopWorker: 2, cutConsumer: 4, cutPublisher: 3, hushWorker: 2, restartBroker: 1,
+		cancelConsumers: 1, raiseAlarm: 1, storeDown: 2, failOver: 4,
+	}
+	sum := 0
+	for _, n := range often {
+		sum += n
+	}
+	for range d.n(7) {
+		pick, chosen := d.n(sum), deed(0)
+		for pick >= often[chosen] {
+			pick -= often[chosen]
+			chosen++
+		}
+		p.actions = append(p.actions, action{
+			at: d.between(0, p.calm), deed: chosen, on: d.n(p.workers),
+			span: d.latency(2*time.Second, 40*time.Second), flag: d.chance(500),
+		})
+	}
+	if d.chance(100) {
+		user := int32(1 + d.n(int(p.users)))
+		p.erased[user] = true
+		p.actions = append(p.actions, action{at: d.between(0, p.calm), deed: eraseUser, on: int(user)})
+	}
+	slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
+}

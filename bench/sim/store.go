@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"keyfold/engine"
+)
+
+// callTimeout is how long a worker waits for the store's answer.
+const callTimeout = 10 * time.Second
+
+// store is a model of a replicated document store. A write is made on the primary,
+// under its version, and a majority has it some time later; reads see what a
+// majority has. A failover takes back what it has not.
+type store struct {
+	*world
+	mu        sync.Mutex
+	latest    map[int32]*engine.Profile // on the primary
+	committed map[int32]*engine.Profile // what a majority has
+	pending   []*entry                  // written and not committed, oldest first
+	down      time.Time                 // no answers until then
+	hangs     bool                      // while down: silence instead of errors
+	calls     map[uint64]uint64         // so far, by what they were about
+	faults    []error                   // laws the workers broke
+}
+
+// entry is one write on its way to a majority.
+type entry struct {
+	profile *engine.Profile
+	due     time.Time
+	fate    fate
+}
+
+type fate uint8
+
+const (
+	waiting fate = iota
+	durable
+	rolledBack
+)
+
+var errStoreDown = errors.New("sim: the store is down")
+
+func newStore(w *world) *store {
+	return &store{
+		world: w, latest: map[int32]*engine.Profile{}, committed: map[int32]*engine.Profile{},
+		calls: map[uint64]uint64{},
+	}
+}
+
+// diceFor returns the dice of a call, which is known by its caller, its kind and
+// the first user it is about.
+func (s *store) diceFor(caller uint64, kind string, user int32) dice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := mix(caller<<32 + uint64(user))
+	for i := range len(kind) {
+		key = mix(key ^ uint64(kind[i]))
+	}
+	s.calls[key]++
+	return s.dice("store "+kind, caller, uint64(user), s.calls[key])
+}
+
+// advance commits what is due. The caller holds mu.
+func (s *store) advance() {
+	now := time.Now()
+	for len(s.pending) > 0 && !s.pending[0].due.After(now) {
+		e := s.pending[0]
+		s.pending = s.pending[1:]
+		e.fate = durable
+		s.committed[e.profile.UserID] = e.profile
+	}
+}
+
+// apply writes one profile on the primary, under its version. The caller holds mu.
+func (s *store) apply(next *engine.Profile, lag time.Duration) (*entry, error) {
+	stored := s.latest[next.UserID]
+	due := int32(1)
+	if stored != nil {
+		due = stored.Version + 1
+	}
+	if !s.blindSwaps && (next.Version != due || stored.Erased()) {
+		s.note("store", "conflict: user, version, stored", int64(next.UserID), int64(next.Version), int64(due-1))
+		return nil, engine.ErrConflict
+	}
+	e := &entry{profile: next, due: time.Now().Add(lag)}
+	if n := len(s.pending); n > 0 && e.due.Before(s.pending[n-1].due) {
+		e.due = s.pending[n-1].due // a majority learns of writes in their order
+	}
+	s.latest[next.UserID] = next
+	s.pending = append(s.pending, e)
+	s.note("store", "written: user, version, events", int64(next.UserID), int64(next.Version), next.EventCount)
+	return e, nil
+}
+
+// failOver takes back what no majority has.
+func (s *store) failOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+	for _, e := range s.pending {
+		e.fate = rolledBack
+		user := e.profile.UserID
+		s.latest[user] = s.committed[user]
+		if s.latest[user] == nil {
+			delete(s.latest, user)
+		}
+	}
+	s.note("store", "failover, writes taken back", int64(len(s.pending)))
+	s.pending = nil
+}
+
+// accounted reports whether an event needs no copy in a queue any more.
+func (s *store) accounted(e *event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+	p := s.committed[e.user]
+	if e.fate == missing || p.Erased() {
+		return true
+	}
+	if p == nil || e.digest == (engine.Digest{}) {
+		return false
+	}
+	for _, id := range p.Applied.IDs {
+		if id.Digest == e.digest {
+			return true
+		}
+	}
+	return false
+}
+
+// erase replaces a user's profile by a tombstone, and goes on until a majority
+// has it.
+func (s *store) erase(user int32) {
+	d := s.dice("erase", uint64(user))
+	for {
+		s.mu.Lock()
+		tombstone := &engine.Profile{UserID: user, Version: 1, ErasedAt: engine.Now()}
+		if stored := s.latest[user]; stored != nil {
+			tombstone.Version = stored.Version + 1
+		}
+		e, err := s.apply(tombstone, d.latency(5*time.Millisecond, 5*time.Second))
+		s.mu.Unlock()
+		if err != nil {
+			return // erased already
+		}
+		if time.Sleep(time.Until(e.due)); s.fateOf(e) == durable {
+			return
+		}
+	}
+}
+
+func (s *store) fateOf(e *entry) fate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+	return e.fate
+}
+
+// away says whether the store answers nobody, and how it does not.
+func (s *store) away() (away, hangs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.down), s.hangs
+}
+
+// pause waits for d, less where ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reach is the way to the store: an error where no answer comes.
+func (s *store) reach(ctx context.Context, d *dice) error {
+	if err := pause(ctx, d.latency(3*time.Millisecond, 300*time.Millisecond)); err != nil {
+		return err
+	}
+	away, hangs := s.away()
+	switch {
+	case !away:
+		return nil
+	case hangs:
+		if err := pause(ctx, callTimeout); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: no answer in time", errStoreDown)
+	default:
+		if err := pause(ctx, d.between(10*time.Millisecond, 100*time.Millisecond)); err != nil {
+			return err
+		}
+		return errStoreDown
+	}
+}

@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// trace is what happened, in order. It is always hashed and seldom written.
+type trace struct {
+	mu    sync.Mutex
+	began time.Time
+	sum   uint64
+	lines int
+	out   io.Writer // nil: nobody reads it
+}
+
+// note takes down one event. The values stand in the hash as they are printed.
+func (t *trace) note(who, what string, values ...int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := time.Since(t.began)
+	t.lines++
+	h := mix(t.sum ^ uint64(at))
+	for _, s := range [...]string{who, what} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * 0x100000001b3
+		}
+		h = mix(h)
+	}
+	for _, v := range values {
+		h = mix(h ^ uint64(v))
+	}
+	t.sum = h
+	if t.out == nil {
+		return
+	}
+	var line strings.Builder
+	fmt.Fprintf(&line, "%14.6f  %-12s %s", at.Seconds(), who, what)
+	for _, v := range values {
+		fmt.Fprintf(&line, " %d", v)
+	}
+	fmt.Fprintln(t.out, line.String())
+}
+
+// sums returns a hash, which is the same for two runs that did the same at the same
+// times, and how many lines there are.
+func (t *trace) sums() (hash uint64, lines int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sum, t.lines
+}

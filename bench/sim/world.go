@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"keyfold/bench/oracle"
+	"keyfold/engine"
+	"keyfold/source/vector"
+)
+
+// sabotage makes the model itself break a rule, to see that schedules notice.
+type sabotage struct {
+	dirtyReads bool // reads show what a majority may never have
+	blindSwaps bool // the store does not look at versions
+}
+
+// kind is what a schedule runs on.
+type kind struct {
+	sabotage
+	// deep: profiles go through sink/mongodb and the driver to a test server.
+	deep bool
+}
+
+// world is one running schedule.
+type world struct {
+	*trace
+	number uint64
+	plan   *plan
+	kind
+	broker   *broker
+	store    *store
+	server   *server   // instead of it, in a deep schedule
+	workers  []*worker // by place; nil while none is there
+	erasures sync.WaitGroup
+	todo     []action       // by time
+	failures map[string]int // of phrases; guarded by the store's mu
+	lived    []*worker      // all of them
+	wires    uint64         // guarded by the broker's mu
+	badAcks  int            // acknowledgements of tags that were not out
+	limit    time.Duration
+}
+
+func newWorld(number uint64, k kind, out io.Writer) *world {
+	w := &world{
+		trace: &trace{began: time.Now(), out: out}, number: number,
+		plan: planOf(number, k.deep), kind: k, limit: 6 * time.Hour,
+	}
+	w.store = newStore(w)
+	w.failures = map[string]int{}
+	w.todo = slices.Clone(w.plan.actions)
+	w.broker = newBroker(w)
+	w.workers = make([]*worker, w.plan.workers)
+	return w
+}
+
+func (w *world) dice(what string, keys ...uint64) dice { return diceOf(w.number, what, keys...) }
+
+// calm reports whether faults are over.
+func (w *world) calm() bool { return time.Since(w.began) >= w.plan.calm }
+
+// laws are the engine's settings of a schedule.
+func (w *world) laws() engine.Config {
+	c := engine.DefaultConfig()
+	c.Dimensions, c.Model = w.plan.dimensions, vector.HashModel
+	return c
+}
+
+// Report is what a schedule came to.
+type Report struct {
+	Hash   uint64 // of everything that happened, and when
+	Lines  int
+	Events int // different ones
+	Time   time.Duration
+	Err    error // the law that was broken
+}
+
+// run carries the schedule out.
+func (w *world) run() Report {
+	if w.deep {
+		var err error
+		if w.server, err = newServer(w); err != nil {
+			return Report{Err: err}
+		}
+	}
+	w.publishAll()
+	for place := range w.workers {
+		w.start(place)
+	}
+	for len(w.todo) > 0 {
+		a := w.todo[0]
+		w.todo = w.todo[1:]
+		time.Sleep(time.Until(w.began.Add(a.at)))
+		w.act(a)
+	}
+	err := w.settle()
+	w.erasures.Wait()
+	for place := range w.workers {
+		w.stop(place, true)
+	}
+	for _, k := range w.lived {
+		<-k.stopped
+	}
+	time.Sleep(2 * callTimeout) // writes that are late arrive
+	hash, lines := w.sums()     // of the schedule, not of the clearing up
+	defer w.clear()
+	err = errors.Join(errors.Join(w.broker.faults...), errors.Join(w.store.faults...), err, w.check())
+	return Report{Hash: hash, Lines: lines, Events: len(w.plan.events), Time: time.Since(w.began), Err: err}
+}
+
+// clear ends what the model still runs: the clock of a bubble stands still once
+// this has returned.
+func (w *world) clear() {
+	w.broker.mu.Lock()
+	for _, p := range w.broker.peers {
+		p.wire.cut(true)
+	}
+	w.broker.mu.Unlock()
+	if w.server != nil {
+		_ = w.server.Close()
+	}
+	time.Sleep(time.Minute)
+}
+
+func (w *world) publishAll() {
+	for _, p := range w.plan.publishes {
+		time.AfterFunc(p.at, func() { w.broker.publish(p.event) })
+	}
+}
+
+// settle waits until every queue is empty.
+func (w *world) settle() error {
+	time.Sleep(time.Until(w.began.Add(w.plan.calm)))
+	if w.server != nil {
+		w.server.relieve()
+	}
+	d := w.dice("settle")
+	for !w.broker.idle() {
+		if time.Since(w.began) > w.limit {
+			b := w.broker
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return fmt.Errorf("after %v the queues are not empty: %d ready, %d unacknowledged, %d delayed",
+				w.limit, len(b.ready), b.unacked, b.delayed)
+		}
+		time.Sleep(d.between(500*time.Millisecond, time.Second))
+	}
+	return nil
+}
+
+// check compares profiles and dead letters with what they must be.
+func (w *world) check() error {
+	if !w.broker.idle() {
+		return errors.New("the queues are not empty")
+	}
+	w.broker.mu.Lock()
+	letters := w.broker.letters
+	w.broker.mu.Unlock()
+	o, err := oracle.New(w.laws(), catalogue(w.plan.shop))
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for i := range w.plan.events {
+		e := &w.plan.events[i]
+		erased := w.plan.erased[e.user]
+		switch n := letters[i]; {
+		case e.fate.dead() && n == 0 && (!erased || e.fate == poison):
+			faults = append(faults, fmt.Errorf("event %d is not among the dead letters: %s", i, e.body))
+		case !e.fate.dead() && n > 0:
+			faults = append(faults, fmt.Errorf("event %d is a dead letter, %d times: %s", i, n, e.body))
+		}
+		if !e.fate.dead() && !erased {
+			if err := o.Add(e.body); err != nil {
+				return err
+			}
+		}
+	}
+	if w.server != nil {
+		return errors.Join(append(faults, w.server.check(o))...)
+	}
+	return errors.Join(append(faults, w.checkProfiles(o))...)
+}
+
+func (w *world) checkProfiles(o *oracle.Oracle) error {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	w.store.advance()
+	live := map[int32]*engine.Profile{}
+	for user, p := range w.store.committed {
+		switch {
+		case !p.Erased():
+			live[user] = p
+		case !w.plan.erased[user]:
+			return fmt.Errorf("user %d was erased by nobody", user)
+		}
+	}
+	return o.CheckAll(live)
+}
+
+func catalogue(shop map[int32]engine.Product) []engine.Product {
+	all := make([]engine.Product, 0, len(shop))
+	for _, p := range shop {
+		all = append(all, p)
+	}
+	return all
+}

@@ -1,0 +1,204 @@
+package embedding
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Anteroom is where searches wait for their vectors, before their users' windows
+// and not in them: no flush waits for the embedding API, no product event waits
+// beside a search, and a call that takes long costs nobody's attempt. What waits
+// is unacknowledged, so that the prefetch bounds it.
+//
+// A search goes on once its phrase has a vector or a failure. For its flush,
+// which asks again, the vector is in the cache in memory, and the failure is
+// kept here.
+//
+// Rejected: to wait in the flush, where four searches whose calls hang stop all
+// users; and to ask while the window is open, which helps only as long as calls
+// are quicker than windows.
+type Anteroom struct {
+	phrases  engine.Vectors[string]
+	next     func(context.Context, []engine.Delivery) error
+	patience time.Duration
+	ctx      context.Context //nolint:containedctx // ends with close
+	cancel   context.CancelFunc
+	calls    sync.WaitGroup
+
+	mu       sync.Mutex
+	waiting  map[string][]engine.Delivery // under mu: by phrase; one call each
+	held     int                          // under mu: deliveries in waiting
+	failures map[string]failure           // under mu: how the last call for a phrase failed
+	open     bool                         // under mu: nobody waits any more
+}
+
+type failure struct {
+	err error
+	at  time.Time
+}
+
+const (
+	// failureTTL is how long a failure answers a flush: longer than a window as
+	// a rule. Afterwards the flush asks by itself.
+	failureTTL = time.Minute
+	// maxFailures is when those that are older are looked for.
+	maxFailures = 4096
+	// submitted is how many deliveries are handed on at once, all or none.
+	submitted = 256
+)
+
+// NewAnteroom returns one before next, which takes all of up to 256 deliveries or
+// none. patience is how long a flush waits for a phrase that did not wait here.
+func NewAnteroom(phrases engine.Vectors[string], patience time.Duration, next func(context.Context, []engine.Delivery) error) *Anteroom {
+	r := &Anteroom{
+		phrases: phrases, next: next, patience: patience,
+		waiting: map[string][]engine.Delivery{}, failures: map[string]failure{},
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// Deliver hands product events on and keeps searches until their phrases are
+// answered. An error is that of handing on.
+func (r *Anteroom) Deliver(ctx context.Context, deliveries []engine.Delivery) error {
+	through := deliveries
+	if kept := r.keep(deliveries); kept > 0 {
+		through = make([]engine.Delivery, 0, len(deliveries)-kept)
+		for i := range deliveries {
+			if deliveries[i].Event.Type != engine.Search {
+				through = append(through, deliveries[i])
+			}
+		}
+	}
+	if len(through) == 0 {
+		return nil
+	}
+	return r.next(ctx, through)
+}
+
+// keep takes the searches in and returns how many; none once the room is open.
+func (r *Anteroom) keep(deliveries []engine.Delivery) (kept int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open {
+		return 0
+	}
+	for i := range deliveries {
+		e := &deliveries[i].Event
+		if e.Type != engine.Search {
+			continue
+		}
+		others, asked := r.waiting[e.Phrase]
+		r.waiting[e.Phrase] = append(others, deliveries[i])
+		kept++
+		if !asked {
+			phrase := e.Phrase
+			r.calls.Go(func() { r.ask(phrase) })
+		}
+	}
+	r.held += kept
+	return kept
+}
+
+// ask waits for one phrase and lets its searches go on.
+func (r *Anteroom) ask(phrase string) {
+	answer := r.phrases.Resolve(r.ctx, []string{phrase})[0]
+	r.mu.Lock()
+	searches := r.waiting[phrase]
+	delete(r.waiting, phrase)
+	r.held -= len(searches)
+	r.note(phrase, answer.Err)
+	r.mu.Unlock()
+	r.pass(searches)
+}
+
+// note keeps a failure, or forgets one. It runs under the lock.
+func (r *Anteroom) note(phrase string, err error) {
+	if err == nil {
+		delete(r.failures, phrase)
+		return
+	}
+	now := time.Now()
+	if len(r.failures) >= maxFailures {
+		for phrase, f := range r.failures {
+			if now.Sub(f.at) > failureTTL {
+				delete(r.failures, phrase)
+			}
+		}
+	}
+	r.failures[phrase] = failure{err, now}
+}
+
+// pass hands searches on. Those that are not taken, as the worker stops, are the
+// broker's again.
+func (r *Anteroom) pass(searches []engine.Delivery) {
+	for len(searches) > 0 {
+		n := min(submitted, len(searches))
+		if err := r.next(r.ctx, searches[:n]); err != nil {
+			for i := range searches[:n] {
+				searches[i].Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: err})
+			}
+		}
+		searches = searches[n:]
+	}
+}
+
+// Resolve answers a flush: with the failure its search has waited for, or with
+// what there is within the patience.
+func (r *Anteroom) Resolve(ctx context.Context, phrases []string) []engine.Resolved {
+	answers := make([]engine.Resolved, len(phrases))
+	var asked []string
+	var positions []int
+	now := time.Now()
+	r.mu.Lock()
+	for i, phrase := range phrases {
+		if f, ok := r.failures[phrase]; ok && now.Sub(f.at) < failureTTL {
+			answers[i].Err = f.err
+			continue
+		}
+		asked, positions = append(asked, phrase), append(positions, i)
+	}
+	r.mu.Unlock()
+	if len(asked) == 0 {
+		return answers
+	}
+	late := &engine.Error{Kind: engine.Transient, Reason: "embedding_late", Err: fmt.Errorf(
+		"no vector within %v: it is kept when it comes", r.patience)}
+	ctx, cancel := context.WithTimeoutCause(ctx, r.patience, late)
+	defer cancel()
+	for k, answer := range r.phrases.Resolve(ctx, asked) {
+		answers[positions[k]] = answer
+	}
+	return answers
+}
+
+// Waiting is how many searches wait.
+func (r *Anteroom) Waiting() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held
+}
+
+// Open lets all searches go on as they are, those to come too: the worker stops.
+func (r *Anteroom) Open() {
+	r.mu.Lock()
+	r.open = true
+	var all []engine.Delivery
+	for phrase, searches := range r.waiting {
+		all = append(all, searches...)
+		r.waiting[phrase] = nil
+	}
+	r.held = 0
+	r.mu.Unlock()
+	r.pass(all)
+}
+
+// Close ends the calls under way and waits for them. Open comes first.
+func (r *Anteroom) Close() {
+	r.cancel()
+	r.calls.Wait()
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/outbox"
+)
+
+// fill fills the shop's own table, as the data model has it, with searches and
+// views of 20 users, one a minute, and takes it into keyfold's by the statement
+// of docs/examples.
+func (s *shop) fill(t *testing.T, events int) {
+	t.Helper()
+	s.exec(t, `CREATE TABLE shop_interactions (
+		id INT AUTO_INCREMENT PRIMARY KEY,
+		user_id INT NOT NULL,
+		event_type ENUM('search', 'product_view', 'product_click', 'product_purchase') NOT NULL,
+		search_phrase VARCHAR(255) NULL, product_id INT NULL, occurred_at DATETIME NOT NULL, metadata JSON NULL,
+		created_at DATETIME NOT NULL, processed_to_queue BOOLEAN DEFAULT FALSE) CHARSET=utf8mb4`)
+	begin := time.Now().UTC().Add(-time.Duration(events+10) * time.Minute)
+	values := make([]string, events)
+	for i := range values {
+		at := begin.Add(time.Duration(i) * time.Minute).Format(time.DateTime)
+		what := fmt.Sprintf("'product_view', NULL, %d, '%s', '{\"device\":\"mobile\"}'", i%50+1, at)
+		if i%3 == 0 {
+			what = fmt.Sprintf("'search', 'l''été \"%d\"', NULL, '%s', '[]'", i%7, at)
+		}
+		values[i] = fmt.Sprintf("(%d, %s, '%s')", i%20+1, what, at)
+	}
+	s.exec(t, "INSERT INTO shop_interactions (user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at) VALUES "+strings.Join(values, ", "))
+	statement, err := os.ReadFile("../../docs/examples/import.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time nothing is new
+		s.exec(t, string(statement))
+	}
+	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != events {
+		t.Fatalf("%d rows were taken over, want %d", n, events)
+	}
+}
+
+// Rows of another program reach the profiles once, by a backfill that was killed
+// and goes on, while a worker folds.
+func TestBackfillIsResumedAfterAKill(t *testing.T) {
+	s := newShop(t, outbox.MariaDB)
+	const rows = 600
+	s.fill(t, rows)
+	s.checkTable(t, rows)
+	o := s.observe(t)
+	if out := s.must(t, "backfill", "--dry-run"); !strings.HasPrefix(out, "600 would be published") {
+		t.Errorf("backfill prints %q", out)
+	}
+	if n := len(o.all()); n != 0 {
+		t.Fatalf("a dry run published %d messages", n)
+	}
+	worker := s.work(t, quick).ready()
+	marked := func() int { return s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1") }
+	for _, until := range []int{1, 200} {
+		_, kill := s.spawn(t, "backfill", "--rate=150/s")
+		eventually(t, "rows are marked", func() error {
+			if n := marked(); n < until {
+				return fmt.Errorf("%d are", n)
+			}
+			return nil
+		})
+		kill()
+	}
+	if n := marked(); n == rows {
+		t.Error("all was sent before the kill: the test proves nothing")
+	}
+	out := s.must(t, "backfill", "--rate=5000/s", "-o", "json")
+	var report struct{ Sent, Left int }
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Left != 0 || report.Sent == 0 || report.Sent >= rows {
+		t.Errorf("backfill prints %s: %v", out, err)
+	}
+	s.allSent(t)
+	published := s.checkOrder(t, o)
+	s.settled(t, s.expect(t, s.bodies(t)))
+	if n := worker.metric("keyfold_dead_letters_total"); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+	t.Logf("%d rows, %d messages", rows, published)
+	if out := s.must(t, "backfill"); !strings.HasPrefix(out, "0 published") {
+		t.Errorf("backfill prints %q", out)
+	}
+}
+
+// Filters pick rows by user, time and type, and the messages carry when they were
+// first stored.
+func TestBackfillFilters(t *testing.T) {
+	s := newShop(t, outbox.MariaDB)
+	s.fill(t, 120)
+	o := s.observe(t)
+	var middle string
+	if err := s.pool(t).QueryRow("SELECT DATE_FORMAT(occurred_at, '%Y-%m-%dT%H:%i:%sZ') FROM user_interactions WHERE id = 61").Scan(&middle); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want func(e engine.Event) bool
+		n    int
+	}{
+		{[]string{"--user=3"}, func(e engine.Event) bool { return e.UserID == 3 }, 6},
+		{[]string{"--type=search", "--until=" + middle}, func(e engine.Event) bool { return e.Type == engine.Search && e.UserID != 3 }, 19},
+		{[]string{"--from=" + middle, "--type=product_view"}, func(e engine.Event) bool { return e.Type == engine.ProductView && e.UserID != 3 }, 38},
+		{nil, func(engine.Event) bool { return true }, 120 - 6 - 19 - 38},
+	} {
+		if out := s.must(t, append([]string{"backfill", "--rate=5000/s", "-o", "json"}, c.args...)...); !strings.Contains(out, fmt.Sprintf(`"sent":%d`, c.n)) {
+			t.Errorf("backfill %v: %s, want %d", c.args, out, c.n)
+		}
+		for _, m := range o.all() {
+			e, err := engine.ParseEvent(m.Body, time.Now())
+			if err != nil || !c.want(e) {
+				t.Errorf("backfill %v published %s: %v", c.args, m.Body, err)
+			}
+			if seen, _ := m.Headers["keyfold-first-seen"].(int64); seen < time.Now().Add(-4*time.Hour).UnixMilli() || seen > time.Now().UnixMilli() {
+				t.Errorf("first seen at %v", m.Headers)
+			}
+		}
+	}
+	if code, _, errs := s.run(t, "backfill", "--type=sale"); code == 0 || !strings.Contains(errs, "product_purchase") {
+		t.Errorf("an unknown type: %d %s", code, errs)
+	}
+}

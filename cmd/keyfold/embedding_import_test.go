@@ -1,0 +1,166 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+	"keyfold/source/vector/embedtest"
+	"keyfold/source/vector/openai"
+)
+
+// things are n products that have no vector.
+func things(n int) []engine.Product {
+	products := make([]engine.Product, n)
+	for i := range products {
+		products[i] = engine.Product{ID: int32(1000 + i), Name: fmt.Sprintf("Thing %d", i), Category: "Things"}
+	}
+	return products
+}
+
+// importing runs `products import --embed` to its end and returns what it says.
+func (a *apiStack) importing(t *testing.T, products []engine.Product, args ...string) (done struct {
+	Imported, Embedded, Known, Tokens int
+},
+) {
+	t.Helper()
+	code, out, errs := a.run(t, catalogue(t, products), append([]string{"products", "import", "-", "--embed", "-o", "json"}, args...)...)
+	if code != 0 {
+		t.Fatalf("products import: %s", errs)
+	}
+	if err := json.Unmarshal([]byte(out), &done); err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// An import that was killed goes on where it was: the second run has only those
+// vectors made that are missing.
+func TestImportGoesOnAfterAKill(t *testing.T) {
+	const n, chunk = 2000, 250
+	a := newAPIStack(t)
+	before := a.api.Counts()
+	a.api.SetFaults(embedtest.Faults{Latency: 200 * time.Millisecond})
+	file := filepath.Join(t.TempDir(), "shop.ndjson")
+	must(t, os.WriteFile(file, []byte(catalogue(t, things(n))), 0o600))
+	program := exec.Command(os.Args[0], a.flags(a.args("products", "import", file, "--embed")...)...)
+	program.Env = append(os.Environ(), asProgram+"=1")
+	must(t, program.Start())
+	eventually(t, "some products are in", func() error {
+		if requests, _ := a.asked(before); requests < 4 {
+			return fmt.Errorf("%d requests", requests)
+		}
+		return nil
+	})
+	must(t, program.Process.Kill())
+	if err := program.Wait(); err == nil {
+		t.Fatal("the import had ended by itself: the test proves nothing")
+	}
+	first := a.api.Counts()
+	a.api.SetFaults(embedtest.Faults{})
+	done := a.importing(t, things(n))
+	_, inputs := a.asked(first)
+	t.Logf("killed after %d requests; then %+v", first.Requests-before.Requests, done)
+	if done.Imported != n || done.Embedded+done.Known != n || inputs != done.Embedded || done.Known < 2*chunk {
+		t.Errorf("%+v, %d texts were sent", done, inputs)
+	}
+
+	last := a.api.Counts()
+	if done := a.importing(t, things(n)); done.Known != n || done.Tokens != 0 {
+		t.Errorf("a third time: %+v", done)
+	}
+	renamed := things(n)
+	renamed[3].Name, renamed[n-1].Category = "Another thing", "Others"
+	if done := a.importing(t, renamed); done.Embedded != 2 {
+		t.Errorf("with two products changed: %+v", done)
+	}
+	if requests, inputs := a.asked(last); requests != 2 || inputs != 2 {
+		t.Errorf("%d texts in %d requests for two changed products", inputs, requests)
+	}
+	last = a.api.Counts()
+	if done := a.importing(t, renamed, "--again"); done.Embedded != n || done.Tokens != a.api.Counts().Tokens-last.Tokens || done.Tokens == 0 {
+		t.Errorf("--again: %+v, the service counted %d tokens", done, a.api.Counts().Tokens-last.Tokens)
+	}
+	code, out, errs := a.run(t, catalogue(t, things(300)), "products", "import", "-", "--embed", "--again")
+	if code != 0 || !strings.Contains(out, "300 products imported; ") || !strings.Contains(out, " tokens") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+	code, out, _ = a.run(t, catalogue(t, things(300)), "products", "import", "-", "--embed")
+	if code != 0 || !strings.Contains(out, "300 of them with the vector the store had") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// An import waits out what passes, keeps to its rate, and stops at what does not,
+// with the cure.
+func TestImportIsPatient(t *testing.T) {
+	a := newAPIStack(t)
+	a.api.SetFaults(embedtest.Faults{TooMany: 0.5, RetryAfter: 20 * time.Millisecond, ServerError: 0.1})
+	if done := a.importing(t, things(1000)); done.Embedded != 1000 {
+		t.Errorf("%+v", done)
+	}
+	// Of four requests at two a second three have to wait half a second each.
+	a.api.SetFaults(embedtest.Faults{})
+	began := time.Now()
+	if done := a.importing(t, things(1000), "--again", "--rate=2/s"); done.Embedded != 1000 {
+		t.Errorf("%+v", done)
+	}
+	if took := time.Since(began); took < 1500*time.Millisecond {
+		t.Errorf("four requests took %v at two a second", took)
+	}
+	a.api.SetFaults(embedtest.Faults{Status: 429, Code: "insufficient_quota", Message: "You exceeded your current quota"})
+	code, out, errs := a.run(t, catalogue(t, append(things(250), things(2000)[1900:]...)), "products", "import", "-", "--embed")
+	if code != 1 || out != "" || !strings.Contains(errs, "OPENAI_API_KEY") || !strings.Contains(errs, "250 products were stored") || !strings.Contains(errs, "goes on where it stopped") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+}
+
+// Vectors of two models cannot be mixed: a worker of another model than the
+// store's is not ready and says what to do, before it folds anything; nothing is
+// dead-lettered, and the cure works.
+func TestAnotherModelInTheStore(t *testing.T) {
+	a := newAPIStack(t)
+	first := a.work(t, quick).ready()
+	known := event(1, engine.Search, "red shoes", hourAgo(), "known")
+	a.publish(t, known)
+	a.settled(t, a.expect(t, [][]byte{known}))
+	first.stop()
+
+	var errs lockedBuffer
+	code := run(t.Context(), append(a.flags(a.args("--embedding-model=text-embedding-9")...), "work"), streams{strings.NewReader(""), &errs, &errs})
+	for _, want := range []string{"EMBEDDING_MODEL=" + openai.DefaultModel, "user rebuild"} {
+		if code != 1 || !strings.Contains(errs.String(), want) {
+			t.Errorf("a profile of another model: %d, %q is missing in %s", code, want, errs.String())
+		}
+	}
+
+	// No profile tells, but the products do.
+	b := newAPIStack(t)
+	args := []string{quick, "--embedder=hash", "--embedding-model=another"}
+	d := b.work(t, args...).ready()
+	body := event(1, engine.ProductView, 1, hourAgo(), "view")
+	b.publish(t, body)
+	eventually(t, "the worker is not ready", func() error {
+		code, told := d.get("/readyz")
+		if code == 200 || !strings.Contains(told, "products import") || !strings.Contains(told, openai.DefaultModel) {
+			return fmt.Errorf("%d %s", code, told)
+		}
+		return nil
+	})
+	d.stop()
+	if n := b.depth(t, rabbit.DefaultNames().DeadLetters); n != 0 {
+		t.Errorf("%d dead letters by another model", n)
+	}
+	if code, _, errs := b.run(t, catalogue(t, b.products), "products", "import", "-", "--embed", "--embedder=hash", "--embedding-model=another"); code != 0 {
+		t.Fatal(errs)
+	}
+	b.work(t, args...).ready()
+	b.settled(t, b.expect(t, [][]byte{body}))
+}

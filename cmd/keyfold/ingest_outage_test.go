@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/outbox/sqltest"
+	"keyfold/source/rabbit/rabbittest"
+	"keyfold/source/sample"
+)
+
+// load posts one event a request, from several senders, each again until it is
+// taken, and keeps what was answered with 202.
+type load struct {
+	t       *testing.T
+	url     string
+	bodies  [][]byte
+	next    atomic.Int64
+	refused atomic.Int64 // 503
+	senders sync.WaitGroup
+
+	mu    sync.Mutex
+	taken []string // message ids
+}
+
+// start posts until the bodies are all taken or ctx ends.
+func (l *load) start(ctx context.Context, senders int) {
+	for range senders {
+		l.senders.Go(func() {
+			for i := l.next.Add(1) - 1; i < int64(len(l.bodies)) && ctx.Err() == nil; i = l.next.Add(1) - 1 {
+				l.post(ctx, l.bodies[i])
+			}
+		})
+	}
+}
+
+func (l *load) post(ctx context.Context, body []byte) {
+	for ctx.Err() == nil {
+		a, err := send(l.url, "", body)
+		switch {
+		case err != nil:
+			l.t.Errorf("no answer: %v", err)
+			return
+		case a.Code == http.StatusAccepted:
+			l.mu.Lock()
+			l.taken = append(l.taken, a.MessageIDs...)
+			l.mu.Unlock()
+			return
+		case a.Code == http.StatusServiceUnavailable && a.RetryAfter != "":
+			l.refused.Add(1)
+			time.Sleep(50 * time.Millisecond)
+		default:
+			l.t.Errorf("%d %s (Retry-After %q)", a.Code, a.Text, a.RetryAfter)
+			return
+		}
+	}
+}
+
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.taken)
+}
+
+// reaches waits until so many events were taken.
+func (l *load) reaches(n int) {
+	l.t.Helper()
+	eventually(l.t, fmt.Sprintf("%d events are taken", n), func() error {
+		if got := l.count(); got < n {
+			return fmt.Errorf("%d", got)
+		}
+		return nil
+	})
+}
+
+// A broker that dies in the middle: the API goes on answering, the rows wait, and
+// afterwards nothing is lost, nothing doubled, and every row is marked.
+func TestIngestWhileTheBrokerIsAway(t *testing.T) {
+	broker := rabbittest.Start(t)
+	server := sqltest.Shared(t)
+	s := (&stack{dsn: broker.DSN("/"), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}).
+		setUpWith(t, server.URL(server.Database(t)))
+	api := s.ingest(t)
+	s.work(t, quick).ready()
+	bodies := sampleOf(t, 1500)
+	l := &load{t: t, url: api.url(), bodies: bodies}
+	l.start(t.Context(), 8)
+	l.reaches(300)
+	broker.Flush(t)
+	broker.Kill()
+	l.reaches(1100) // without a broker
+	if n := l.refused.Load(); n != 0 {
+		t.Errorf("%d requests were refused because the broker was away", n)
+	}
+	broker.Restart(t)
+	l.senders.Wait()
+	s.allSent(t)
+	if got := s.count(t, "SELECT COUNT(*) FROM user_interactions"); got != len(bodies) {
+		t.Errorf("%d rows, want %d", got, len(bodies))
+	}
+	s.settled(t, s.expect(t, bodies))
+}
+
+func (s *stack) setUpWith(t *testing.T, url string) *shop {
+	t.Helper()
+	s.setUp(t)
+	return s.with(t, url)
+}
+
+// A database that dies with SIGKILL: every 202 is there afterwards; meanwhile the
+// API answers 503 with Retry-After, says so to probes, and goes on by itself.
+func TestIngestMariaDBKilled(t *testing.T) {
+	server := sqltest.Start(t)
+	s := newStack(t).with(t, server.URL(server.Database(t)))
+	api, stop := s.spawn(t, "ingest", "--relay", "--http-addr=127.0.0.1:0")
+	defer stop()
+	api.ready()
+	s.work(t, quick).ready()
+	rounds := 2
+	if os.Getenv("KEYFOLD_SOAK") != "" {
+		rounds = 10
+	}
+	bodies := sampleOf(t, 1000*rounds)
+	l := &load{t: t, url: api.url(), bodies: bodies}
+	l.start(t.Context(), 8)
+	for range rounds {
+		l.reaches(min(l.count()+300, len(bodies)))
+		before := l.refused.Load()
+		server.Kill()
+		eventually(t, "requests are answered with 503", func() error {
+			if l.refused.Load() == before {
+				return fmt.Errorf("none was")
+			}
+			return nil
+		})
+		if code, body := api.get("/readyz"); code != http.StatusServiceUnavailable {
+			t.Errorf("ready without a database: %d %s", code, body)
+		}
+		server.Restart(t)
+		api.ready()
+	}
+	l.senders.Wait()
+	there := map[string]bool{}
+	for _, body := range s.bodies(t) {
+		e, err := engine.ParseEvent(body, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		there[e.MessageID] = true
+	}
+	for _, id := range l.taken {
+		if !there[id] {
+			t.Errorf("%s was answered with 202 and is gone", id)
+		}
+	}
+	if len(l.taken) != len(bodies) {
+		t.Errorf("%d of %d events were taken", len(l.taken), len(bodies))
+	}
+	s.allSent(t)
+	s.settled(t, s.expect(t, bodies))
+}

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+	"keyfold/source/outbox"
+	"keyfold/source/outbox/sqltest"
+)
+
+// shop is a stack with a database: a shop whose interactions enter through
+// `ingest`.
+type shop struct {
+	*stack
+	url  string   // DATABASE_URL
+	more []string // flags that override the stack's
+}
+
+// onBoth runs a test with each kind of database.
+func onBoth(t *testing.T, test func(t *testing.T, s *shop)) {
+	for _, kind := range []string{outbox.MariaDB, outbox.SQLite} {
+		t.Run(kind, func(t *testing.T) { test(t, newShop(t, kind)) })
+	}
+}
+
+func newShop(t *testing.T, kind string) *shop {
+	t.Helper()
+	url := "sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
+	if kind == outbox.MariaDB {
+		server := sqltest.Shared(t)
+		url = server.URL(server.Database(t))
+	}
+	return newStack(t).with(t, url)
+}
+
+// with adds a database to a stack and sets it up.
+func (s *stack) with(t *testing.T, url string) *shop {
+	t.Helper()
+	shop := &shop{stack: s, url: url}
+	if code, _, errs := shop.run(t, "setup"); code != 0 {
+		t.Fatalf("setup: %s", errs)
+	}
+	return shop
+}
+
+func (s *shop) sqlite() bool { return strings.HasPrefix(s.url, "sqlite") }
+
+// flags point a command at the shop.
+func (s *shop) flags(args ...string) []string {
+	return s.stack.flags(slices.Concat([]string{"--database-url", s.url}, s.more, args)...)
+}
+
+// run runs a command to its end in this process.
+func (s *shop) run(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(context.Background(), append(args, s.flags()...), streams{strings.NewReader(""), &o, &e})
+	return code, o.String(), e.String()
+}
+
+// must runs a command that has to succeed and returns what it printed.
+func (s *shop) must(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, errs := s.run(t, args...)
+	if code != 0 {
+		t.Fatalf("keyfold %s: exit code %d\n%s", strings.Join(args, " "), code, errs)
+	}
+	return out
+}
+
+// service runs a command in this process until the test's end.
+func (s *shop) service(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &daemon{t: t, log: &lockedBuffer{}}
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, append(args, s.flags()...), streams{strings.NewReader(""), io.Discard, d.log})
+	}()
+	d.stop = sync.OnceValue(func() int {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if code := d.stop(); code != 0 && !t.Failed() {
+			t.Errorf("keyfold %s ended with %d:\n%s", strings.Join(args, " "), code, d.log)
+		}
+	})
+	return d
+}
+
+// spawn runs a command as a process of its own, which kill ends with SIGKILL. A
+// process that is alive at the test's end is killed too.
+func (s *shop) spawn(t *testing.T, args ...string) (d *daemon, kill func()) {
+	t.Helper()
+	program := exec.Command(os.Args[0], append(args, s.flags()...)...)
+	program.Env = append(os.Environ(), asProgram+"=1")
+	log := &lockedBuffer{}
+	program.Stderr = log
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = program.Process.Kill()
+		if err := program.Wait(); err == nil || program.ProcessState.Exited() {
+			t.Errorf("keyfold %s had ended by itself: %v\n%s", strings.Join(args, " "), err, log)
+		}
+	})
+	t.Cleanup(kill)
+	return &daemon{t: t, log: log}, kill
+}
+
+// ingest starts the API; with SQLite, whose file has one relaying process, it
+// relays too, else a relay runs beside it.
+func (s *shop) ingest(t *testing.T) *daemon {
+	t.Helper()
+	if s.sqlite() {
+		return s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
+	}
+	s.service(t, "relay").ready()
+	return s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
+}
+
+var listening = regexp.MustCompile(`"listening","url":"([^"]+)"`)
+
+// url returns where the API listens.
+func (d *daemon) url() string {
+	d.t.Helper()
+	var found []string
+	eventually(d.t, "the API listens", func() error {
+		if found = listening.FindStringSubmatch(d.log.String()); found == nil {
+			return fmt.Errorf("%s", d.log)
+		}
+		return nil
+	})
+	return found[1]
+}
+
+// sender keeps no connection, so that no goroutine outlives a test.
+var sender = &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// answered is what the API says.
+type answered struct {
+	Code       int      `json:"-"`
+	RetryAfter string   `json:"-"`
+	Text       string   `json:"-"`
+	Accepted   int      `json:"accepted"`
+	Duplicate  int      `json:"duplicate"`
+	MessageIDs []string `json:"message_ids"`
+	Results    []struct {
+		MessageID string `json:"message_id"`
+	} `json:"results"` // of ?partial=true
+}
+
+// ids returns those of the stored events.
+func (a answered) ids() []string {
+	ids := a.MessageIDs
+	for _, r := range a.Results {
+		if r.MessageID != "" {
+			ids = append(ids, r.MessageID)
+		}
+	}
+	return ids
+}
+
+// post sends bodies, several as NDJSON.
+func (d *daemon) post(bodies ...[]byte) answered {
+	d.t.Helper()
+	a, err := send(d.url(), "", bodies...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return a
+}
+
+// accepted posts what has to be taken.
+func (d *daemon) accepted(bodies ...[]byte) answered {
+	d.t.Helper()
+	a := d.post(bodies...)
+	if a.Code != http.StatusAccepted || len(a.MessageIDs) != len(bodies) {
+		d.t.Fatalf("%d %s", a.Code, a.Text)
+	}
+	return a
+}
+
+func send(url, token string, bodies ...[]byte) (answered, error) {
+	kind := "application/json"
+	if len(bodies) > 1 {
+		kind = "application/x-ndjson"
+	}
+	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(bytes.Join(bodies, []byte("\n"))))
+	if err != nil {
+		return answered{}, err
+	}
+	req.Header.Set("Content-Type", kind)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := sender.Do(req)
+	if err != nil {
+		return answered{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answered{}, err
+	}
+	a := answered{Code: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After"), Text: string(text)}
+	_ = json.Unmarshal(text, &a) // a refusal has another form
+	return a, nil
+}
+
+// open returns a pool of connections to the database, past keyfold.
+func (s *shop) pool(t *testing.T) *sql.DB {
+	t.Helper()
+	driver, name := "sqlite", "file:"+strings.TrimPrefix(s.url, "sqlite://")+"?_pragma=busy_timeout(10000)"
+	if !s.sqlite() {
+		driver, name = "mysql", strings.Replace(strings.TrimPrefix(s.url, "mysql://"), "@", "@tcp(", 1)
+		name = strings.Replace(name, "/", ")/", 1)
+	}
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// exec runs a statement.
+func (s *shop) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	if _, err := s.pool(t).Exec(statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// count runs a query for one number.
+func (s *shop) count(t *testing.T, query string, args ...any) (n int) {
+	t.Helper()
+	if err := s.pool(t).QueryRow(query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// bodies returns the stored messages, in the order they were stored.
+func (s *shop) bodies(t *testing.T) (bodies [][]byte) {
+	t.Helper()
+	rows, err := s.pool(t).Query("SELECT body FROM user_interactions ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var body []byte
+		if err := rows.Scan(&body); err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, body)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return bodies
+}
+
+// allSent waits until every row is marked.
+func (s *shop) allSent(t *testing.T) {
+	t.Helper()
+	pool := s.pool(t)
+	eventually(t, "every row is marked as sent", func() error {
+		var n int
+		if err := pool.QueryRow("SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 0 OR sent_at IS NULL").Scan(&n); err != nil || n > 0 {
+			return fmt.Errorf("%d are not: %v", n, err)
+		}
+		return nil
+	})
+}
+
+// observer is a queue of the test's own that gets whatever is published for
+// workers.
+type observer struct {
+	t     *testing.T
+	conn  *amqp.Connection
+	ch    *amqp.Channel
+	queue string
+}
+
+func (s *shop) observe(t *testing.T) *observer {
+	t.Helper()
+	conn, err := amqp.Dial(s.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	o := &observer{t: t, conn: conn}
+	if o.ch, err = conn.Channel(); err != nil {
+		t.Fatal(err)
+	}
+	q, err := o.ch.QueueDeclare("observed", true, false, false, false, nil)
+	if err == nil {
+		err = o.ch.QueueBind(q.Name, "user.embedding.*", "user_events", false, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.queue = q.Name
+	return o
+}
+
+// next waits for the next message.
+func (o *observer) next() (m amqp.Delivery) {
+	o.t.Helper()
+	eventually(o.t, "a message is published", func() error {
+		var ok bool
+		var err error
+		if m, ok, err = o.ch.Get(o.queue, true); err == nil && !ok {
+			err = fmt.Errorf("the queue is empty")
+		}
+		return err
+	})
+	return m
+}
+
+// all returns what there is.
+func (o *observer) all() (messages []amqp.Delivery) {
+	o.t.Helper()
+	for {
+		m, ok, err := o.ch.Get(o.queue, true)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		if !ok {
+			return messages
+		}
+		messages = append(messages, m)
+	}
+}
+
+// parsed reads what was published: all of it has to be readable.
+func (o *observer) parsed() (events []engine.Event) {
+	o.t.Helper()
+	for _, m := range o.all() {
+		e, err := engine.ParseEvent(m.Body, time.Now())
+		if err != nil || e.MessageID != m.MessageId && len(e.MessageID) <= 255 {
+			o.t.Fatalf("published %q as %q: %v", m.Body, m.MessageId, err)
+		}
+		events = append(events, e)
+	}
+	return events
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"keyfold/source/outbox"
+)
+
+// `outbox stats` counts what waits, was sent and was set aside; `cleanup` deletes
+// what was sent long ago and nothing else.
+func TestOutboxStatsAndCleanup(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *shop) {
+		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
+		api.accepted(sampleOf(t, 30)...)
+		s.exec(t, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = '2026-01-01 00:00:00.000' WHERE id <= 10")
+		s.exec(t, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = created_at WHERE id > 10 AND id <= 15")
+		s.exec(t, "UPDATE user_interactions SET failed_at = created_at, last_error = 'no' WHERE id = 16")
+		// cleanup finds rows by when they occurred, which is before they were sent.
+		s.exec(t, "UPDATE user_interactions SET occurred_at = '2025-12-31 00:00:00.000' WHERE id <= 10")
+		check := func(want map[string]float64) {
+			t.Helper()
+			got := map[string]float64{}
+			if err := json.Unmarshal([]byte(s.must(t, "outbox", "stats", "-o", "json")), &got); err != nil {
+				t.Fatal(err)
+			}
+			if age := got["oldest_unsent_seconds"]; age <= 0 || age > 600 {
+				t.Errorf("the oldest waits for %v s", age)
+			}
+			delete(got, "oldest_unsent_seconds")
+			for name, n := range want {
+				if got[name] != n {
+					t.Errorf("stats are %v, want %v", got, want)
+				}
+			}
+		}
+		check(map[string]float64{"unsent": 14, "failed": 1, "sent": 15})
+		if out := s.must(t, "outbox", "stats"); !strings.Contains(out, "unsent  14") || !strings.Contains(out, "failed  1") || !strings.Contains(out, "sent    15") {
+			t.Errorf("stats print\n%s", out)
+		}
+		for _, args := range [][]string{{"--older-than=0s"}, {"--older-than=-1h"}, {"--chunk=0"}} {
+			if code, _, errs := s.run(t, append([]string{"outbox", "cleanup"}, args...)...); code == 0 {
+				t.Errorf("cleanup %v: %s", args, errs)
+			}
+		}
+		if out := s.must(t, "outbox", "cleanup", "--chunk=3", "-o", "json"); strings.TrimSpace(out) != `{"deleted":10}` {
+			t.Errorf("cleanup prints %q", out)
+		}
+		check(map[string]float64{"unsent": 14, "failed": 1, "sent": 5})
+		if out := s.must(t, "outbox", "cleanup"); !strings.HasPrefix(out, "0 deleted") {
+			t.Errorf("cleanup prints %q", out)
+		}
+	})
+}
+
+// A row that cannot be published is set aside with its reason, its user's later
+// rows go on; `outbox failed` lists it and gives it back once it is mended.
+func TestOutboxFailedListAndRetry(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *shop) {
+		if out := s.must(t, "outbox", "failed", "list"); strings.TrimSpace(out) != "none" {
+			t.Errorf("list prints %q", out)
+		}
+		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
+		bodies := sampleOf(t, 12)
+		api.accepted(bodies...)
+		s.exec(t, "UPDATE user_interactions SET body = 'spoiled' WHERE id IN (2, 5, 7)")
+		if code := api.stop(); code != 0 {
+			t.Fatal(code)
+		}
+		// Any service that relays: SQLite's file has one.
+		s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
+		eventually(t, "three rows are set aside, the rest is sent", func() error {
+			if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1 OR failed_at IS NOT NULL"); n != 12 {
+				return fmt.Errorf("%d rows are either", n)
+			}
+			return nil
+		})
+		out := s.must(t, "outbox", "failed", "list", "-o", "json")
+		var first outbox.FailedRow
+		if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || first.ID != 2 || first.Error == "" || strings.Count(out, "\n") != 3 {
+			t.Errorf("list prints %s: %v", out, err)
+		}
+		if out := s.must(t, "outbox", "failed", "list", "--limit=2"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "the body is no event") {
+			t.Errorf("list prints %s", out)
+		}
+		for i, id := range []int{2, 5, 7} {
+			s.exec(t, "UPDATE user_interactions SET body = ? WHERE id = ?", string(bodies[id-1]), id)
+			if i == 0 {
+				if out := s.must(t, "outbox", "failed", "retry", "2", "999", "-o", "json"); strings.TrimSpace(out) != `{"given_back":1}` {
+					t.Errorf("retry prints %q", out)
+				}
+			}
+		}
+		if out := s.must(t, "outbox", "failed", "retry"); !strings.HasPrefix(out, "2 given back") {
+			t.Errorf("retry prints %q", out)
+		}
+		s.allSent(t)
+		s.work(t, quick).ready()
+		s.settled(t, s.expect(t, bodies))
+		if out := s.must(t, "outbox", "failed", "list", "-o", "json"); out != "" {
+			t.Errorf("list prints %q", out)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package settings
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"keyfold/source/vector"
+	"keyfold/source/vector/openai"
+)
+
+func parseEmbedding(t *testing.T, env map[string]string, args ...string) Embedding {
+	t.Helper()
+	for _, name := range []string{"EMBEDDER", "OPENAI_API_KEY", "OPENAI_BASE_URL", "REDIS_URL"} {
+		t.Setenv(name, "") // the developer's own
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k, v := range env {
+		t.Setenv(k, v)
+	}
+	var s Embedding
+	p, err := kong.New(&s, kong.Name("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Told nothing, keyfold is about to call the service, and lacks its key: the
+// offline embedder is there for who asks for it, and for nobody else.
+func TestEmbedderHasToBeAskedForOffline(t *testing.T) {
+	c, err := parseEmbedding(t, nil).Config(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Offline || c.Model != openai.DefaultModel || c.API.BaseURL != openai.DefaultBaseURL || c.API.Dimensions != 64 ||
+		c.Phrases.CacheTTL != time.Hour || c.Phrases.FoldCase || c.Redis != nil {
+		t.Errorf("%+v", c)
+	}
+	if err := c.Usable(); err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY") || !strings.Contains(err.Error(), "EMBEDDER=hash") {
+		t.Errorf("without a key: %v", err)
+	}
+	c, err = parseEmbedding(t, map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:8080/v1"}).Config(64)
+	if err != nil || c.Usable() != nil {
+		t.Errorf("a server of one's own wants no key: %v, %v", err, c.Usable())
+	}
+	c, err = parseEmbedding(t, map[string]string{"EMBEDDER": "hash"}).Config(64)
+	if err != nil || !c.Offline || c.Model != vector.HashModel || c.Usable() != nil {
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
+func TestEmbeddingSettingsAreRead(t *testing.T) {
+	c, err := parseEmbedding(t, map[string]string{
+		"OPENAI_API_KEY": "sk-one", "OPENAI_BASE_URL": "https://embeddings.example/v1", "EMBEDDING_MODEL": "another",
+		"REDIS_URL": "rediss://user:s3cret@redis.example:6380/2", "EMBEDDING_CACHE_TTL": "60", "OPENAI_TIMEOUT": "1m30s",
+		"OPENAI_MAX_INPUTS": "32", "OPENAI_OMIT_DIMENSIONS": "true",
+	}, "--embedding-fold-case").Config(64)
+	if err != nil || c.Usable() != nil {
+		t.Fatal(err, c.Usable())
+	}
+	if c.API.Key != "sk-one" || c.Model != "another" || c.API.Model != "another" || !c.API.OmitDimensions || c.API.MaxInputs != 32 ||
+		c.API.Timeout != 90*time.Second || !c.Phrases.FoldCase || c.Phrases.CacheTTL != time.Minute {
+		t.Errorf("%+v", c)
+	}
+	if c.Redis.TTL != time.Minute || c.Redis.Model != "another" || c.Redis.Dimensions != 64 {
+		t.Errorf("%+v", c.Redis)
+	}
+	for _, text := range []string{c.Where(), fmt.Sprintf("%v %+v %#v %s", c, c, c, c.API.Key)} {
+		if strings.Contains(text, "sk-one") {
+			t.Errorf("the key shows in %s", text)
+		}
+	}
+	if where := c.Where(); strings.Contains(where, "s3cret") || !strings.Contains(where, "redis.example:6380") || !strings.Contains(where, "embeddings.example") {
+		t.Errorf("where: %s", where)
+	}
+}
+
+func TestKeyFromAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte("  sk-of-a-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64)
+	if err != nil || c.API.Key != "sk-of-a-file" || c.Usable() != nil {
+		t.Errorf("%v %v", err, c.Usable())
+	}
+	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path, "OPENAI_API_KEY": "sk-one"}).Config(64)
+	if err == nil || !strings.Contains(err.Error(), "keep one") || strings.Contains(err.Error(), "sk-") {
+		t.Errorf("a key in both places: %v", err)
+	}
+	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path + "x"}).Config(64)
+	if err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY_FILE") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := os.WriteFile(path, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64)
+	if err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY_FILE") {
+		t.Errorf("a file that is empty: %v", err)
+	}
+}
+
+func TestEveryEmbeddingFaultAtOnce(t *testing.T) {
+	c, err := parseEmbedding(t, map[string]string{
+		"EMBEDDER": "magic", "EMBEDDING_CACHE_TTL": "soon", "OPENAI_TIMEOUT": "x", "OPENAI_MAX_INPUTS": "1.5",
+		"REDIS_URL": "http://user:s3cret@x", "OPENAI_API_KEY": "a", "OPENAI_API_KEY_FILE": "/does/not/exist",
+	}).Config(64)
+	for _, name := range []string{"EMBEDDER", "EMBEDDING_CACHE_TTL", "OPENAI_TIMEOUT", "OPENAI_MAX_INPUTS", "REDIS_URL", "OPENAI_API_KEY", "OPENAI_API_KEY_FILE"} {
+		if err == nil || !strings.Contains(err.Error(), name+" ") && !strings.Contains(err.Error(), name+":") {
+			t.Errorf("%s is missing in: %v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a password was printed: %v", err)
+	}
+	c, err = parseEmbedding(t, map[string]string{
+		"EMBEDDER": "openai", "EMBEDDING_CACHE_TTL": "3600", "OPENAI_TIMEOUT": "0", "OPENAI_MAX_INPUTS": "4096", "REDIS_URL": "redis://x",
+		"OPENAI_API_KEY": "with space", "OPENAI_API_KEY_FILE": "", "OPENAI_BASE_URL": "ftp://x",
+	}).Config(0)
+	if usable := c.Usable(); err == nil && usable == nil {
+		t.Error("nothing was found")
+	} else {
+		told := fmt.Sprint(err, usable)
+		for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "timeout", "4096 texts", "EMBEDDING_DIMENSIONS"} {
+			if !strings.Contains(told, name) {
+				t.Errorf("%s is missing in: %s", name, told)
+			}
+		}
+		if strings.Contains(told, "with space") {
+			t.Errorf("the key was printed: %s", told)
+		}
+	}
+}
