@@ -36,8 +36,11 @@ bench:
 	$(GO) run ./bench engine
 
 # The long runs, each bounded; `make test` runs a short form of each.
+SOAK_TIME ?= 45m
 soak:
-	KEYFOLD_SOAK=1 $(GO) test -race -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/...
+	$(GO) run ./bench/soak --duration $(SOAK_TIME) --workers 3
+	$(GO) run ./bench/soak --directed --workers 1
+	KEYFOLD_SOAK=1 $(GO) test -race -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/... ./source/outbox/...
 	$(MAKE) fuzz FUZZTIME=2m
 
 # A million schedules in virtual time and some deep ones (with the real store's
