@@ -121,12 +121,16 @@ func (p *phrases) calls(ctx context.Context) error {
 		if err := errors.Join(load.await(ctx), stop()); err != nil {
 			return err
 		}
-		after := p.api.Counts()
+		after, took := p.api.Counts(), time.Since(began)
 		if err := load.complete(0); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stdout, "calls      %-22s %d searches over %d phrases: %d phrases in %d requests, folded in %.1f s\n",
-			name, events, load.distinct(), after.Inputs-before.Inputs, after.Requests-before.Requests, time.Since(began).Seconds())
+		keys, err := p.redis.keys(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stdout, "calls      %-22s %d searches over %d phrases: %d phrases in %d requests, folded in %.1f s; Redis has %d\n",
+			name, events, load.distinct(), after.Inputs-before.Inputs, after.Requests-before.Requests, took.Seconds(), keys)
 	}
 	return nil
 }

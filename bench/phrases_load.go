@@ -68,17 +68,15 @@ func (l *phraseLoad) begin() {
 func (l *phraseLoad) event(kind int) ([]byte, engine.Event, error) {
 	l.marks++
 	now := time.Now().UTC()
-	user, what := 1+rand.IntN(l.users), ""
-	switch kind {
-	case search:
+	user := 1 + rand.IntN(l.users)
+	if kind == browse {
+		user += l.users
+	}
+	what := fmt.Sprintf(`"event_type":"product_view","product_id":%d`, l.products[rand.IntN(len(l.products))].ID)
+	if kind == search {
 		n := l.zipf.Uint64()
 		l.drawn[n] = true
 		what = fmt.Sprintf(`"event_type":"search","search_phrase":"thing number %d"`, n)
-	case browse:
-		user += l.users
-		fallthrough
-	default:
-		what = fmt.Sprintf(`"event_type":"product_view","product_id":%d`, l.products[rand.IntN(len(l.products))].ID)
 	}
 	body := fmt.Appendf(nil, `{"user_id":%d,%s,"occurred_at":%q,"message_id":"bench-%d-%p-%d"}`,
 		user, what, now.Format("2006-01-02T15:04:05.000-07:00"), os.Getpid(), l, l.marks)

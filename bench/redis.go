@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // redisServer is a private Redis that can be killed, booted again where it was,
@@ -50,6 +52,13 @@ func (r *redisServer) boot(ctx context.Context) error {
 	}
 	r.kill()
 	return fmt.Errorf("redis-server does not listen on %s", r.address)
+}
+
+// keys is how many there are.
+func (r *redisServer) keys(ctx context.Context) (int64, error) {
+	client := redis.NewClient(&redis.Options{Addr: r.address})
+	defer client.Close()
+	return client.DBSize(ctx).Result()
 }
 
 func (r *redisServer) signal(s os.Signal) error { return r.process.Process.Signal(s) }

@@ -10,9 +10,10 @@ import (
 )
 
 // Anteroom is where searches wait for their vectors, before their users' windows
-// and not in them: no flush waits for the embedding API, no product event waits
-// beside a search, and a call that takes long costs nobody's attempt. What waits
-// is unacknowledged, so that the prefetch bounds it.
+// and not in them: no flush waits for the embedding API, and no product event
+// waits beside a search. What waits is unacknowledged, so that the prefetch bounds
+// it; patience bounds for how long, since a prefetch full of what waits would keep
+// product events away.
 //
 // A search goes on once its phrase has a vector or a failure. For its flush,
 // which asks again, the vector is in the cache in memory, and the failure is
@@ -33,26 +34,29 @@ type Anteroom struct {
 	waiting  map[string][]engine.Delivery // under mu: by phrase; one call each
 	held     int                          // under mu: deliveries in waiting
 	failures map[string]failure           // under mu: how the last call for a phrase failed
+	swept    time.Time                    // under mu: when old failures were last forgotten
 	open     bool                         // under mu: nobody waits any more
 }
 
 type failure struct {
-	err error
-	at  time.Time
+	err  error
+	at   time.Time
+	late bool // the call goes on, and may have an answer by now
 }
 
 const (
 	// failureTTL is how long a failure answers a flush: longer than a window as
 	// a rule. Afterwards the flush asks by itself.
 	failureTTL = time.Minute
-	// maxFailures is when those that are older are looked for.
-	maxFailures = 4096
+	// glance is how long a flush looks for a vector that was late before.
+	glance = 50 * time.Millisecond
 	// submitted is how many deliveries are handed on at once, all or none.
 	submitted = 256
 )
 
 // NewAnteroom returns one before next, which takes all of up to 256 deliveries or
-// none. patience is how long a flush waits for a phrase that did not wait here.
+// none. patience is how long a search waits here, and how long a flush waits for
+// one that did not.
 func NewAnteroom(phrases engine.Vectors[string], patience time.Duration, next func(context.Context, []engine.Delivery) error) *Anteroom {
 	r := &Anteroom{
 		phrases: phrases, next: next, patience: patience,
@@ -106,7 +110,9 @@ func (r *Anteroom) keep(deliveries []engine.Delivery) (kept int) {
 
 // ask waits for one phrase and lets its searches go on.
 func (r *Anteroom) ask(phrase string) {
-	answer := r.phrases.Resolve(r.ctx, []string{phrase})[0]
+	ctx, cancel := r.within(r.ctx, r.patience)
+	answer := r.phrases.Resolve(ctx, []string{phrase})[0]
+	cancel()
 	r.mu.Lock()
 	searches := r.waiting[phrase]
 	delete(r.waiting, phrase)
@@ -123,14 +129,23 @@ func (r *Anteroom) note(phrase string, err error) {
 		return
 	}
 	now := time.Now()
-	if len(r.failures) >= maxFailures {
+	if now.Sub(r.swept) > failureTTL {
+		r.swept = now
 		for phrase, f := range r.failures {
 			if now.Sub(f.at) > failureTTL {
 				delete(r.failures, phrase)
 			}
 		}
 	}
-	r.failures[phrase] = failure{err, now}
+	r.failures[phrase] = failure{err, now, engine.ReasonOf(err) == reasonLate}
+}
+
+const reasonLate = "embedding_late"
+
+// within bounds a wait for phrases.
+func (r *Anteroom) within(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, patience, &engine.Error{Kind: engine.Transient, Reason: reasonLate, Err: fmt.Errorf(
+		"no vector within %v: it is kept when it comes", r.patience)})
 }
 
 // pass hands searches on. Those that are not taken, as the worker stops, are the
@@ -153,12 +168,18 @@ func (r *Anteroom) Resolve(ctx context.Context, phrases []string) []engine.Resol
 	answers := make([]engine.Resolved, len(phrases))
 	var asked []string
 	var positions []int
+	patience := glance
 	now := time.Now()
 	r.mu.Lock()
 	for i, phrase := range phrases {
-		if f, ok := r.failures[phrase]; ok && now.Sub(f.at) < failureTTL {
+		f, failed := r.failures[phrase]
+		failed = failed && now.Sub(f.at) < failureTTL
+		if failed && !f.late {
 			answers[i].Err = f.err
 			continue
+		}
+		if !failed {
+			patience = r.patience
 		}
 		asked, positions = append(asked, phrase), append(positions, i)
 	}
@@ -166,9 +187,7 @@ func (r *Anteroom) Resolve(ctx context.Context, phrases []string) []engine.Resol
 	if len(asked) == 0 {
 		return answers
 	}
-	late := &engine.Error{Kind: engine.Transient, Reason: "embedding_late", Err: fmt.Errorf(
-		"no vector within %v: it is kept when it comes", r.patience)}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.patience, late)
+	ctx, cancel := r.within(ctx, patience)
 	defer cancel()
 	for k, answer := range r.phrases.Resolve(ctx, asked) {
 		answers[positions[k]] = answer

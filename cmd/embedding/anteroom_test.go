@@ -108,7 +108,7 @@ func TestSearchesWaitAndProductEventsDoNot(t *testing.T) {
 			}
 			return time.Second
 		}
-		r := embedding.NewAnteroom(s, time.Second, w.deliver)
+		r := embedding.NewAnteroom(s, time.Minute, w.deliver)
 		for range 2 {
 			if err := r.Deliver(t.Context(), []engine.Delivery{w.event("s1", "mug"), w.event("v", ""), w.event("s2", "hangs"), w.event("s3", "mug")}); err != nil {
 				t.Fatal(err)
@@ -172,6 +172,33 @@ func TestFailureAnswersTheFlush(t *testing.T) {
 		time.Sleep(time.Minute)
 		if a := r.Resolve(t.Context(), []string{"mug"})[0]; a.Err != nil {
 			t.Errorf("a minute after a failure: %v", a.Err)
+		}
+	})
+}
+
+// A search whose call takes too long goes on without a vector. Its flush glances
+// at what has come meanwhile.
+func TestLateSearchGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w windows
+		s := newService(time.Hour)
+		r := embedding.NewAnteroom(s, 3*time.Second, w.deliver)
+		defer r.Close()
+		if err := r.Deliver(t.Context(), []engine.Delivery{w.event("s", "mug")}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if got := w.all(); !slices.Equal(got, []string{"s"}) || r.Waiting() != 0 {
+			t.Errorf("after its patience %v, %d wait", got, r.Waiting())
+		}
+		began := time.Now()
+		if a := r.Resolve(t.Context(), []string{"mug"})[0]; engine.ReasonOf(a.Err) != "embedding_late" || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", a.Err, time.Since(began))
+		}
+		s.after = func(string) time.Duration { return 0 } // it has come
+		if a := r.Resolve(t.Context(), []string{"mug"})[0]; a.Err != nil {
+			t.Error(a.Err)
 		}
 	})
 }

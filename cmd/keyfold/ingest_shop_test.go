@@ -287,10 +287,11 @@ func (s *shop) allSent(t *testing.T) {
 	pool := s.pool(t)
 	eventually(t, "every row is marked as sent", func() error {
 		var n int
-		if err := pool.QueryRow("SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 0 OR sent_at IS NULL").Scan(&n); err != nil || n > 0 {
-			return fmt.Errorf("%d are not: %v", n, err)
+		err := pool.QueryRow("SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 0 OR sent_at IS NULL").Scan(&n)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%d are not", n)
 		}
-		return nil
+		return err
 	})
 }
 

@@ -113,7 +113,7 @@ func TestKeyFromAFile(t *testing.T) {
 }
 
 func TestEveryEmbeddingFaultAtOnce(t *testing.T) {
-	c, err := parseEmbedding(t, map[string]string{
+	_, err := parseEmbedding(t, map[string]string{
 		"EMBEDDER": "magic", "EMBEDDING_CACHE_TTL": "soon", "OPENAI_TIMEOUT": "x", "OPENAI_MAX_INPUTS": "1.5",
 		"REDIS_URL": "http://user:s3cret@x", "OPENAI_API_KEY": "a", "OPENAI_API_KEY_FILE": "/does/not/exist",
 	}).Config(64)
@@ -125,7 +125,7 @@ func TestEveryEmbeddingFaultAtOnce(t *testing.T) {
 	if strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("a password was printed: %v", err)
 	}
-	c, err = parseEmbedding(t, map[string]string{
+	c, err := parseEmbedding(t, map[string]string{
 		"EMBEDDER": "openai", "EMBEDDING_CACHE_TTL": "3600", "OPENAI_TIMEOUT": "0", "OPENAI_MAX_INPUTS": "4096", "REDIS_URL": "redis://x",
 		"OPENAI_API_KEY": "with space", "OPENAI_API_KEY_FILE": "", "OPENAI_BASE_URL": "ftp://x",
 	}).Config(0)

@@ -1,0 +1,166 @@
+package products_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"keyfold/cmd/products"
+	"keyfold/engine"
+	"keyfold/source/catalog"
+	"keyfold/source/vector"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store keeps products in memory.
+type store struct {
+	products map[int32]engine.Product
+	fail     error
+}
+
+func (s *store) PutProducts(_ context.Context, all []engine.Product, _ engine.Millis) error {
+	if s.fail != nil {
+		return s.fail
+	}
+	for _, p := range all {
+		s.products[p.ID] = p
+	}
+	return nil
+}
+
+func (s *store) Products(_ context.Context, ids []int32) (found []engine.Product, err error) {
+	for _, id := range ids {
+		if p, ok := s.products[id]; ok {
+			found = append(found, p)
+		}
+	}
+	return found, s.fail
+}
+
+// embedder is the offline one, which counts and can fail.
+type embedder struct {
+	vector.Embedder
+	name  string
+	calls [][]string
+	fail  error
+}
+
+func (e *embedder) Model() string { return e.name }
+
+func (e *embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	e.calls = append(e.calls, slices.Clone(texts))
+	if e.fail != nil {
+		return nil, e.fail
+	}
+	return e.Embedder.Embed(ctx, texts)
+}
+
+const dimensions = 16
+
+func newImport(t *testing.T) (*products.Import, *store, *embedder) {
+	t.Helper()
+	hash, err := vector.NewHash(dimensions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, e := &store{products: map[int32]engine.Product{}}, &embedder{Embedder: hash, name: "one"}
+	return &products.Import{Store: s, Known: s, Dimensions: dimensions, Embedder: e}, s, e
+}
+
+func things(n int) []engine.Product {
+	all := make([]engine.Product, n)
+	for i := range all {
+		all[i] = engine.Product{ID: int32(i + 1), Name: fmt.Sprint("Thing ", i), Category: "Home/Things"}
+	}
+	return all
+}
+
+func stream(all []engine.Product, err error) iter.Seq2[engine.Product, error] {
+	return func(yield func(engine.Product, error) bool) {
+		for _, p := range all {
+			if !yield(p, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(engine.Product{}, err)
+		}
+	}
+}
+
+// What the store has from the same model and the same text is not made again;
+// all else is.
+func TestImportMakesWhatIsMissing(t *testing.T) {
+	im, s, e := newImport(t)
+	var stored []int
+	im.Stored = func(n int) { stored = append(stored, n) }
+	done, err := im.All(t.Context(), stream(things(600), nil))
+	if err != nil || done != (products.Imported{Stored: 600, Embedded: 600}) || !slices.Equal(stored, []int{250, 500, 600}) {
+		t.Fatalf("%+v %v %v", done, err, stored)
+	}
+	if len(e.calls) != 3 || e.calls[0][0] != catalog.EmbedText(things(1)[0]) || s.products[1].Model != "one" {
+		t.Errorf("%d calls, %+v", len(e.calls), s.products[1])
+	}
+	e.calls = nil
+	changed := things(600)
+	changed[0].Name = "Another"                     // its text
+	changed[1].Category = "Home > Things"           // not its text
+	changed[2].Vector = make([]float32, dimensions) // its own vector
+	changed[2].Vector[0] = 1
+	done, err = im.All(t.Context(), stream(changed, nil))
+	if err != nil || done != (products.Imported{Stored: 600, Embedded: 1, Known: 598}) || len(e.calls) != 1 {
+		t.Errorf("%+v %v, %d calls", done, err, len(e.calls))
+	}
+	if p := s.products[3]; p.Model != "" || p.Vector[0] != 1 {
+		t.Errorf("a vector of the file became %+v", p)
+	}
+	if p := s.products[2]; p.Category != "Home > Things" || p.Vector == nil {
+		t.Errorf("%+v", p)
+	}
+	e.name = "two"
+	if done, err = im.All(t.Context(), stream(things(10), nil)); err != nil || done.Embedded != 10 || s.products[1].Model != "two" {
+		t.Errorf("of another model: %+v %v", done, err)
+	}
+	im.Known = nil
+	if done, err = im.All(t.Context(), stream(things(10), nil)); err != nil || done.Embedded != 10 {
+		t.Errorf("anew: %+v %v", done, err)
+	}
+}
+
+// A fault stops the import; what came before it is stored, where it can be.
+func TestImportStopsAtAFault(t *testing.T) {
+	im, s, _ := newImport(t)
+	broken := errors.New("line 301: broken")
+	done, err := im.All(t.Context(), stream(things(300), broken))
+	if !errors.Is(err, broken) || done.Stored != 300 || len(s.products) != 300 {
+		t.Errorf("a broken line: %+v %v", done, err)
+	}
+
+	var e *embedder
+	im, s, e = newImport(t)
+	e.fail = engine.ConfigurationError("embedding_api_key", errors.New("refused"))
+	if done, err = im.All(t.Context(), stream(things(300), nil)); engine.KindOf(err) != engine.Configuration || done.Stored != 0 || len(e.calls) != 1 {
+		t.Errorf("a refused key: %+v %v, %d calls", done, err, len(e.calls))
+	}
+	e.fail = nil
+	short := things(3)
+	short[1].Vector = []float32{1}
+	if done, err = im.All(t.Context(), stream(short, nil)); engine.KindOf(err) != engine.Permanent || done.Stored != 0 || len(s.products) != 0 {
+		t.Errorf("a short vector: %+v %v", done, err)
+	}
+	im.Embedder = nil
+	if done, err = im.All(t.Context(), stream(things(3), nil)); err == nil || done.Stored != 0 {
+		t.Errorf("nothing to embed with: %+v %v", done, err)
+	}
+	im, s, _ = newImport(t)
+	s.fail = errors.New("away")
+	if done, err = im.All(t.Context(), stream(things(300), nil)); !errors.Is(err, s.fail) || done.Stored != 0 {
+		t.Errorf("no store: %+v %v", done, err)
+	}
+}
