@@ -66,3 +66,29 @@ func TestHoldDuringResumeIsGivenBack(t *testing.T) {
 	r.Resume() // cured
 	eventually(t, "what was held is delivered again", func() bool { return in.len() > 0 })
 }
+
+// Retries that wait in process take up the whole prefetch and come due in a
+// pause: resuming does not wait for what only its reader can take.
+func TestRetriesDueInAPauseComeAfterIt(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(4)...)
+	var in inbox
+	config := s.config()
+	config.Prefetch = 4
+	r := s.run(config, in.deliver)
+	eventually(t, "delivered", func() bool { return in.len() == 4 })
+	r.Pause()
+	time.Sleep(200 * time.Millisecond)
+	for _, d := range in.take() {
+		d.Settler.Settle(engine.Verdict{Outcome: engine.Retry})
+	}
+	time.Sleep(200 * time.Millisecond) // due after 20 ms
+	r.Resume()
+	eventually(t, "tried again", func() bool { return in.len() == 4 })
+	for _, d := range in.take() {
+		d.Settler.Settle(folded)
+	}
+	if err := r.end(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+}

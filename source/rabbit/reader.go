@@ -49,6 +49,7 @@ func (s *session) consume(ctx context.Context, deliver Deliver) error {
 // where messages were held, since only a new channel brings them back, and
 // otherwise waits until half of the prefetch is free: a consumer's prefetch is
 // fixed when it starts, and what its channel holds already comes on top of it.
+// Retries that are due do not count: they wait for the reader.
 func (s *session) passGate(ctx context.Context) error {
 	for {
 		shut, changed := s.consumer.gate.state()
@@ -61,7 +62,7 @@ func (s *session) passGate(ctx context.Context) error {
 			if s.held.Load() > 0 {
 				return errGiveBack
 			}
-			if s.unacked() <= s.consumer.config.Prefetch/2 {
+			if s.unacked()-s.due() <= s.consumer.config.Prefetch/2 {
 				return nil
 			}
 			look = time.After(s.consumer.config.ackInterval())

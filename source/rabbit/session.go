@@ -179,6 +179,13 @@ func (s *session) settled(ctx context.Context) error {
 	return nil
 }
 
+// due returns how many events wait for the reader to be delivered once more.
+func (s *session) due() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.again)
+}
+
 // deliverAgain queues a parked event for the reader. Until the reader takes it
 // nobody works on it: Close does not wait for it.
 func (s *session) deliverAgain(t *ticket) {
