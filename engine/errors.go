@@ -38,6 +38,9 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrMissing: a store read confirmed that there is no such product.
 	ErrMissing = errors.New("not found")
+	// ErrOwn: the store answered, and the failure is of this one document; others
+	// are taken.
+	ErrOwn = errors.New("this document's own failure")
 	// ErrAway: what an event's work needs is known to be away (its breaker is
 	// open). The event gets the verdict Park.
 	ErrAway = errors.New("away")

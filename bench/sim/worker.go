@@ -69,12 +69,12 @@ func (k *worker) join() error {
 	laws.CacheBytes, laws.Conflicts = k.plan.cacheBytes, k.plan.conflicts
 	laws.Pause, laws.MaxPause = instant, instant
 	shop.Dimensions, shop.Model = laws.Dimensions, laws.Model
-	products, err := catalog.New(shop, pipeline.GuardProducts(k.breaker, c))
+	products, err := catalog.New(shop, pipeline.GuardProducts(k.breaker.Line(), c))
 	if err != nil {
 		return err
 	}
 	ports := taste.Ports{
-		Profiles: pipeline.GuardProfiles(k.breaker, c),
+		Profiles: pipeline.GuardProfiles(k.breaker.Line(), k.breaker.Line(), c),
 		Products: products,
 		Phrases:  &embedder{world: k.world, life: k.life},
 		Await:    k.breaker.Wait,

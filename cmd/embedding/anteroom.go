@@ -163,36 +163,42 @@ func (r *Anteroom) pass(searches []engine.Delivery) {
 }
 
 // Resolve answers a flush: with the failure its search has waited for, or with
-// what there is within the patience.
+// what there is within the patience; at once for what was late before.
 func (r *Anteroom) Resolve(ctx context.Context, phrases []string) []engine.Resolved {
 	answers := make([]engine.Resolved, len(phrases))
-	var asked []string
-	var positions []int
-	patience := glance
+	var asked, late []int
 	now := time.Now()
 	r.mu.Lock()
 	for i, phrase := range phrases {
-		f, failed := r.failures[phrase]
-		failed = failed && now.Sub(f.at) < failureTTL
-		if failed && !f.late {
+		switch f, failed := r.failures[phrase]; {
+		case !failed || now.Sub(f.at) >= failureTTL:
+			asked = append(asked, i)
+		case f.late:
+			late = append(late, i)
+		default:
 			answers[i].Err = f.err
-			continue
 		}
-		if !failed {
-			patience = r.patience
-		}
-		asked, positions = append(asked, phrase), append(positions, i)
 	}
 	r.mu.Unlock()
-	if len(asked) == 0 {
-		return answers
+	r.resolve(ctx, r.patience, phrases, asked, answers)
+	r.resolve(ctx, glance, phrases, late, answers)
+	return answers
+}
+
+// resolve answers the phrases at these positions.
+func (r *Anteroom) resolve(ctx context.Context, patience time.Duration, phrases []string, positions []int, answers []engine.Resolved) {
+	if len(positions) == 0 {
+		return
+	}
+	some := make([]string, len(positions))
+	for k, i := range positions {
+		some[k] = phrases[i]
 	}
 	ctx, cancel := r.within(ctx, patience)
 	defer cancel()
-	for k, answer := range r.phrases.Resolve(ctx, asked) {
+	for k, answer := range r.phrases.Resolve(ctx, some) {
 		answers[positions[k]] = answer
 	}
-	return answers
 }
 
 // Waiting is how many searches wait.

@@ -145,7 +145,8 @@ func (r *rebuilder) try(user int32) error {
 		return err
 	}
 	old := profiles[0]
-	next, err := r.taste.Rebuild(r.ctx, user, old, r.history(user, old))
+	history, lacking := r.history(user, old)
+	next, err := r.taste.Rebuild(r.ctx, user, old, history)
 	if errors.Is(err, taste.ErrErased) {
 		r.done.Skipped++
 		return nil
@@ -157,7 +158,7 @@ func (r *rebuilder) try(user int32) error {
 		r.done.Skipped++
 		return nil
 	}
-	if err := r.enough(user, old, next); err != nil {
+	if err := r.enough(user, old, next, len(lacking)); err != nil {
 		r.done.Refused++
 		if !r.cmd.All {
 			return err
@@ -179,31 +180,35 @@ func (r *rebuilder) try(user int32) error {
 	return nil
 }
 
-// enough refuses a history that is shorter than the profile's.
-func (r *rebuilder) enough(user int32, old *engine.Profile, next taste.Rebuilt) error {
+// enough refuses a history that is shorter than the profile's, or that lacks what
+// the profile is known to have folded.
+func (r *rebuilder) enough(user int32, old *engine.Profile, next taste.Rebuilt, lacking int) error {
 	var events int64
 	if next.Profile != nil {
 		events = next.Profile.EventCount
 	}
-	if old == nil || events >= old.EventCount || (r.cmd.Force && events > 0) {
+	if old == nil || events > 0 && (r.cmd.Force || events >= old.EventCount && lacking == 0) {
 		return nil
 	}
-	return fmt.Errorf("user %d: the history makes %d events (%d more have an unknown product, %d an unusable vector), the profile counts %d: "+
-		"was it cleaned up? --force replaces it all the same", user, events, next.Missing, next.Dead, old.EventCount)
+	return fmt.Errorf("user %d: the history makes %d events (%d more have an unknown product, %d an unusable vector), the profile counts %d, "+
+		"of which the history lacks at least %d: was it cleaned up, or published past the database? --force replaces it all the same",
+		user, events, next.Missing, next.Dead, old.EventCount, lacking)
 }
 
 // history yields the user's events that were published, and those the profile
 // has folded though they are not marked yet. Of what was published lately, or by
 // a program that does not say when, a copy is likely to be on its way.
-func (r *rebuilder) history(user int32, old *engine.Profile) iter.Seq2[taste.Past, error] {
-	folded := map[engine.Digest]bool{}
+//
+// lacking holds what the profile has folded and the history did not yield so far.
+func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[taste.Past, error], lacking map[engine.Digest]bool) {
+	folded, lacking := map[engine.Digest]bool{}, map[engine.Digest]bool{}
 	if old != nil {
 		for i := range old.Applied.IDs {
-			folded[old.Applied.IDs[i].Digest] = true
+			folded[old.Applied.IDs[i].Digest], lacking[old.Applied.IDs[i].Digest] = true, true
 		}
 	}
 	horizon := engine.Now() - engine.Millis(r.config.Taste.Retention.Milliseconds())
-	return func(yield func(taste.Past, error) bool) {
+	all = func(yield func(taste.Past, error) bool) {
 		for row, err := range r.db.History(r.ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
 			if engine.KindOf(err) == engine.Permanent {
 				r.log.Warn("row left out", slog.Int64("row", row.ID), slog.Any("error", err))
@@ -213,9 +218,11 @@ func (r *rebuilder) history(user int32, old *engine.Profile) iter.Seq2[taste.Pas
 				continue
 			}
 			past := taste.Past{Event: row.Event, Afloat: !row.Sent || row.SentAt == 0 && row.StoredAt >= horizon || row.SentAt >= horizon}
+			delete(lacking, row.Event.Digest)
 			if !yield(past, err) || err != nil {
 				return
 			}
 		}
 	}
+	return all, lacking
 }

@@ -15,27 +15,28 @@ type Gate interface {
 	End(err error)
 }
 
-// GuardProfiles tells a gate of every call of a store of profiles.
-func GuardProfiles(gate Gate, store engine.Profiles) engine.Profiles {
-	return guardedProfiles{gate, store}
+// GuardProfiles tells two gates of the calls of a store of profiles: reads that
+// succeed must not hide that no write does.
+func GuardProfiles(reads, writes Gate, store engine.Profiles) engine.Profiles {
+	return guardedProfiles{reads, writes, store}
 }
 
 type guardedProfiles struct {
-	gate  Gate
-	store engine.Profiles
+	reads, writes Gate
+	store         engine.Profiles
 }
 
 func (g guardedProfiles) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
-	g.gate.Begin()
+	g.reads.Begin()
 	profiles, err := g.store.Load(ctx, users)
-	g.gate.End(blame(ctx, err))
+	g.reads.End(blame(ctx, err))
 	return profiles, err
 }
 
 func (g guardedProfiles) Swap(ctx context.Context, profiles []*engine.Profile) []error {
-	g.gate.Begin()
+	g.writes.Begin()
 	answers := g.store.Swap(ctx, profiles)
-	g.gate.End(blame(ctx, answers...))
+	g.writes.End(blame(ctx, answers...))
 	return answers
 }
 
@@ -64,7 +65,7 @@ func blame(ctx context.Context, errs ...error) error {
 		return nil //nolint:nilerr // see above
 	}
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, engine.ErrConflict) && engine.KindOf(err) == engine.Transient {
+		if err != nil && !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrOwn) && engine.KindOf(err) == engine.Transient {
 			return err
 		}
 	}

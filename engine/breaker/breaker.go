@@ -39,13 +39,30 @@ type Breaker struct {
 
 	telling sync.Mutex // one call of changed at a time
 
-	mu       sync.Mutex
-	state    State
-	closed   bool          // by Close
-	failures int           // in a row
-	calls    int           // under way
-	silence  *time.Timer   // runs while calls are under way
-	moved    chan struct{} // closed and replaced whenever a waiter may go on
+	mu     sync.Mutex
+	state  State
+	closed bool // by Close
+	lines  []*Line
+	moved  chan struct{} // closed and replaced whenever a waiter may go on
+}
+
+// Line is one kind of calls: failures in a row and silence are of a kind, so
+// that reads that succeed do not hide that no write does. Its fields are under
+// the breaker's mu.
+type Line struct {
+	b        *Breaker
+	failures int         // in a row
+	calls    int         // under way
+	silence  *time.Timer // runs while calls are under way
+}
+
+// Line returns a new kind of calls.
+func (b *Breaker) Line() *Line {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := &Line{b: b}
+	b.lines = append(b.lines, l)
+	return l
 }
 
 // New returns a closed breaker. probe is one real write, acknowledged as those
@@ -95,65 +112,66 @@ func (b *Breaker) Wait(ctx context.Context) (waited bool, err error) {
 }
 
 // Begin notes that a call is made. Each needs its End.
-func (b *Breaker) Begin() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls++
-	if b.calls == 1 {
-		b.listen()
+func (l *Line) Begin() {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.calls++
+	if l.calls == 1 {
+		l.listen()
 	}
 }
 
 // End notes how a call ended: nil is a success, which includes every answer of a
 // working store, an error a failure of the store.
-func (b *Breaker) End(err error) {
+func (l *Line) End(err error) {
+	b := l.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calls--
-	if b.calls == 0 {
-		b.silence.Stop()
+	l.calls--
+	if l.calls == 0 {
+		l.silence.Stop()
 	}
 	if err == nil {
-		b.failures = 0
-		if b.calls > 0 {
-			b.listen()
+		l.failures = 0
+		if l.calls > 0 {
+			l.listen()
 		}
 		return
 	}
-	b.failures++
+	l.failures++
 	if b.state.Open {
 		b.state.Cause = err
-	} else if b.failures >= b.config.Failures {
+	} else if l.failures >= b.config.Failures {
 		b.open(err)
 	}
 }
 
 // listen starts the time of silence anew. The caller holds mu.
-func (b *Breaker) listen() {
-	if b.silence != nil {
-		b.silence.Stop()
+func (l *Line) listen() {
+	b := l.b
+	if l.silence != nil {
+		l.silence.Stop()
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(b.config.Silence, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		// A timer that was stopped too late says nothing.
-		if b.silence == timer && b.calls > 0 && !b.state.Open {
+		if l.silence == timer && l.calls > 0 && !b.state.Open {
 			b.open(fmt.Errorf("no answer for %v", b.config.Silence))
 		}
 	})
-	b.silence = timer
+	l.silence = timer
 }
 
 // open opens the breaker and starts the probing. The caller holds mu.
 func (b *Breaker) open(cause error) {
-	if b.closed {
-		return
-	}
 	b.state.Open, b.state.Expired = true, false
 	b.state.Since, b.state.Cause = time.Now(), cause
 	b.state.Opened++
-	b.work.Go(b.recover)
+	if !b.closed { // whoever stops holds what it cannot write, and probes no more
+		b.work.Go(b.recover)
+	}
 }
 
 // move lets waiters look again. The caller holds mu.
@@ -177,8 +195,10 @@ func (b *Breaker) Close() {
 		b.closed = true
 		b.move()
 	}
-	if b.silence != nil {
-		b.silence.Stop()
+	for _, l := range b.lines {
+		if l.silence != nil && l.calls == 0 {
+			l.silence.Stop()
+		}
 	}
 	b.mu.Unlock()
 	b.stop()

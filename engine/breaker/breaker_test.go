@@ -21,6 +21,7 @@ var errDown = errors.New("connection refused")
 // fixture is a breaker of a store that can be taken away.
 type fixture struct {
 	*Breaker
+	*Line
 	away  atomic.Bool
 	hangs atomic.Bool
 	mu    sync.Mutex
@@ -42,7 +43,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Breaker = b
+	f.Breaker, f.Line = b, b.Line()
 	t.Cleanup(b.Close)
 	return f
 }

@@ -49,9 +49,11 @@ func (b *Breaker) probed() bool {
 	}
 	b.state.Open, b.state.Expired = false, false
 	b.state.Since, b.state.Cause = time.Now(), nil
-	b.failures = 0
-	if b.calls > 0 {
-		b.listen() // calls that hang still, hang anew
+	for _, l := range b.lines {
+		l.failures = 0
+		if l.calls > 0 {
+			l.listen() // calls that hang still, hang anew
+		}
 	}
 	b.move()
 	return true

@@ -16,6 +16,7 @@ type flush struct {
 	ctx     context.Context //nolint:containedctx // a flush lives as long as its call
 	vectors *vectors
 	works   []work
+	failed  int // rounds of the flush this one is a part of
 }
 
 // run takes all works through load, screen, resolve, fold and swap until each
@@ -23,7 +24,7 @@ type flush struct {
 // times) and for those the store failed: as long as it is away, since an absent
 // store is no event's fault, and at most Failures times while it is not.
 func (f *flush) run() {
-	conflicts, failures, pause := 0, 0, f.config.Pause
+	conflicts, failures, relapses, pause := 0, f.failed, 0, f.config.Pause
 	for {
 		waited, err := f.ports.Await(f.ctx)
 		if err != nil {
@@ -43,13 +44,14 @@ func (f *flush) run() {
 			f.sleep(jitter(min(2*time.Millisecond<<min(conflicts, 6), f.config.Pause)))
 			continue
 		}
-		if waited {
+		if waited { // the store has just shown that it works
 			failures = 0
+			relapses++
 		}
-		if failures++; failures >= f.config.Failures {
+		if failures++; f.told && max(failures, relapses) >= f.config.Failures {
 			// Others get through: it is these works the store cannot take, and
 			// they must not keep the place of those it can.
-			f.finishAll(engine.Verdict{Outcome: engine.Retry, Err: down})
+			f.giveUp(down)
 			return
 		}
 		f.logStore(down, pause)
@@ -211,6 +213,28 @@ func (f *flush) rejected(w *work, err error) {
 		return
 	}
 	w.rejected = true
+}
+
+// giveUp ends works that the store fails though it is not away. Several share a
+// read, which one user's document may fail for all: each gets one more round
+// alone. What only lacks its products waits for them with no attempt used.
+func (f *flush) giveUp(cause error) {
+	if len(f.works) == 1 {
+		outcome := engine.Retry
+		if errors.Is(cause, engine.ErrAway) {
+			outcome = engine.Park
+		}
+		f.finishAll(engine.Verdict{Outcome: outcome, Err: cause})
+		return
+	}
+	for i := range f.works {
+		single := flush{
+			Engine: f.Engine, ctx: f.ctx, vectors: newVectors(), works: f.works[i : i+1 : i+1],
+			failed: f.config.Failures - 1,
+		}
+		single.run()
+	}
+	f.works = f.works[:0]
 }
 
 // foldSingly runs each event of a rejected work as a flush of its own.

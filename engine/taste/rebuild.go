@@ -165,7 +165,7 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 	if r.count == 0 {
 		return nil
 	}
-	if len(r.afloat) > engine.MaxApplied {
+	if len(r.afloat)+r.lately() > engine.MaxApplied {
 		return fmt.Errorf("user %d: %w", user, ErrAfloat)
 	}
 	now := engine.Now()
@@ -183,6 +183,18 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 	p.Applied = r.record(now)
 	r.result.Profile = p
 	return nil
+}
+
+// lately counts the ids of the old profile that are to be kept: a copy of their
+// events may not be acknowledged yet.
+func (r *rebuilding) lately() (n int) {
+	horizon := engine.Now() - engine.Millis(r.config.Retention.Milliseconds())
+	for i := range r.applied.IDs {
+		if r.applied.IDs[i].At >= horizon {
+			n++
+		}
+	}
+	return n
 }
 
 // record returns the ids of the new profile.

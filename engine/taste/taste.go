@@ -30,6 +30,7 @@ type Ports struct {
 type Engine struct {
 	config  Config
 	ports   Ports
+	told    bool // somebody knows whether the store is away
 	cache   *cache
 	stats   Stats
 	screens sync.Pool // of *engine.Screen
@@ -43,7 +44,8 @@ func New(config Config, ports Ports) (*Engine, error) {
 	if ports.Fault == nil {
 		ports.Fault = func(error) {}
 	}
-	if ports.Await == nil {
+	told := ports.Await != nil
+	if !told {
 		ports.Await = func(ctx context.Context) (bool, error) { return true, ctx.Err() }
 	}
 	if ports.Log == nil {
@@ -52,6 +54,7 @@ func New(config Config, ports Ports) (*Engine, error) {
 	return &Engine{
 		config:  config,
 		ports:   ports,
+		told:    told,
 		cache:   newCache(config.CacheBytes),
 		screens: sync.Pool{New: func() any { return new(engine.Screen) }},
 	}, nil

@@ -2,6 +2,7 @@ package taste
 
 import (
 	"errors"
+	"fmt"
 
 	"keyfold/engine"
 )
@@ -45,7 +46,7 @@ func (f *flush) resolve() (down error) {
 		for i, r := range f.ports.Products.Resolve(f.ctx, products) {
 			if transient(r.Err) {
 				delete(f.vectors.products, products[i])
-				down = r.Err
+				down = fmt.Errorf("the catalogue is %w: %w", engine.ErrAway, r.Err)
 				continue
 			}
 			f.vectors.products[products[i]] = r

@@ -36,8 +36,12 @@ var codesOfChange = []int{
 	13436, // NotPrimaryOrSecondary
 }
 
+// codeOutOfDiskSpace says that a statement was not applied, nor will the next be.
+const codeOutOfDiskSpace = 14031
+
 // markStatement gives the error of one statement its kind. Any that is not
-// listed says that the statement was not applied, and stays transient.
+// listed says that the statement was not applied, and stays transient: of a
+// server that answers, it is the document's own.
 func markStatement(p *engine.Profile, failure mongo.WriteError) error {
 	if failure.Code == codeDuplicateKey {
 		return engine.ErrConflict
@@ -46,7 +50,11 @@ func markStatement(p *engine.Profile, failure mongo.WriteError) error {
 	if slices.Contains(codesOfChange, failure.Code) {
 		return markWrite(doing, failure)
 	}
-	return mark(doing, failure)
+	err := mark(doing, failure)
+	if engine.KindOf(err) == engine.Transient && failure.Code != codeOutOfDiskSpace {
+		return fmt.Errorf("%w: %w", engine.ErrOwn, err)
+	}
+	return err
 }
 
 // readBack decides the updates of a bulk of which some found another version

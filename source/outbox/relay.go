@@ -101,6 +101,7 @@ type Relay struct {
 	refusals  rate.Sometimes // bounds what is logged of them
 	cursor    atomic.Uint32  // shards take turns
 	lastSent  atomic.Int64   // Unix nanoseconds of the newest confirm
+	refused   atomic.Int64   // Unix nanoseconds of the first refusal after it; 0: none
 	trouble   trouble
 }
 
@@ -135,7 +136,18 @@ func (r *Relay) Wake() {
 }
 
 // Fault returns what keeps the relay from publishing now, or nil.
-func (r *Relay) Fault() error { return r.trouble.fault() }
+func (r *Relay) Fault() error {
+	if err := r.trouble.fault(); err != nil {
+		return err
+	}
+	// Of few users nobody can tell whether it is the broker, but for the time.
+	if since := r.refused.Load(); since != 0 && time.Since(time.Unix(0, since)) > r.config.HoldMax {
+		return errRefusesAll
+	}
+	return nil
+}
+
+var errRefusesAll = errors.New("outbox: the broker takes none of the events: run `keyfold setup`, and see the log for its answers")
 
 // Run publishes until ctx ends. Batches under way then have [RelayConfig.Grace]
 // to be confirmed and marked.

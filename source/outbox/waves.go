@@ -149,6 +149,7 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 		r.Stats.Sent.Add(1)
 		r.Stats.Delay.observe(now.Sub(row.StoredAt.Time()))
 		r.lastSent.Store(now.UnixNano())
+		r.refused.Store(0)
 		r.held.release(row.Event.UserID)
 		return true
 	case errors.Is(err, ErrUnroutable):
@@ -174,6 +175,7 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 // counts where the broker has taken something lately, and since the one before:
 // one that takes nothing says nothing about this row.
 func (w *waves) refused(row *Row, err error, now time.Time) bool {
+	w.relay.refused.CompareAndSwap(0, now.UnixNano())
 	since := now.Add(-2 * w.relay.config.HoldMax)
 	if before := w.relay.held.since(row.Event.UserID); before.After(since) {
 		since = before

@@ -49,7 +49,8 @@ func (s *session) consume(ctx context.Context, deliver Deliver) error {
 // where messages were held, since only a new channel brings them back, and
 // otherwise waits until half of the prefetch is free: a consumer's prefetch is
 // fixed when it starts, and what its channel holds already comes on top of it.
-// Retries that are due do not count: they wait for the reader.
+// What waits in process for its next attempt comes again through the reader only:
+// where that is most of the prefetch, it is given back too.
 func (s *session) passGate(ctx context.Context) error {
 	for {
 		shut, changed := s.consumer.gate.state()
@@ -59,10 +60,10 @@ func (s *session) passGate(ctx context.Context) error {
 		var look <-chan time.Time
 		if !shut {
 			// Both are looked at again and again: verdicts come in meanwhile.
-			if s.held.Load() > 0 {
+			if s.held.Load() > 0 || int(s.inside.Load()) > s.consumer.config.Prefetch/2 {
 				return errGiveBack
 			}
-			if s.unacked()-s.due() <= s.consumer.config.Prefetch/2 {
+			if s.unacked() <= s.consumer.config.Prefetch/2 {
 				return nil
 			}
 			look = time.After(s.consumer.config.ackInterval())
@@ -236,6 +237,7 @@ func (s *session) takeAgain(chunk []engine.Delivery) []engine.Delivery {
 	s.mu.Unlock()
 	now := time.Now()
 	for _, t := range due {
+		s.inside.Add(-1)
 		s.occupy()
 		// It was an event when it came, and the parser judges alike.
 		if event, err := t.message.event(now); err == nil {

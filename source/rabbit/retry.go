@@ -38,4 +38,7 @@ func (a Attempt) Replaced() {
 type InProcess struct{}
 
 // Park delivers the event again after the attempt's delay.
-func (InProcess) Park(a Attempt) { time.AfterFunc(a.Delay, a.Again) }
+func (InProcess) Park(a Attempt) {
+	a.ticket.session.inside.Add(1)
+	time.AfterFunc(a.Delay, a.Again)
+}

@@ -39,6 +39,7 @@ type session struct {
 
 	held   atomic.Int64  // unacknowledged with the verdict Hold
 	handed atomic.Int64  // handed over or being buried
+	inside atomic.Int64  // waiting in process for their next attempt
 	idle   chan struct{} // poked when handed comes down to 0
 
 	mu    sync.Mutex
@@ -177,13 +178,6 @@ func (s *session) settled(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// due returns how many events wait for the reader to be delivered once more.
-func (s *session) due() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.again)
 }
 
 // deliverAgain queues a parked event for the reader. Until the reader takes it

@@ -109,8 +109,24 @@ func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string
 			"no vector within %v: it is kept when it comes", p.config.Patience)}
 		ctx, cancel = context.WithTimeoutCause(ctx, p.config.Patience, late)
 		defer cancel()
+		inTime := answer
+		answer = func(text string, r engine.Resolved) {
+			if r.Err == error(late) {
+				r.Err = p.away(late)
+			}
+			inTime(text, r)
+		}
 	}
 	p.gather.each(ctx, texts, answer)
+}
+
+// away is the error of a phrase whose vector is late: where the embedder is known
+// to be away the phrase was asked for as a probe, which is no event's fault.
+func (p *Phrases) away(late error) error {
+	if b, ok := p.embedder.(interface{ State() BreakerState }); ok && b.State().Open {
+		return &engine.Error{Kind: engine.Transient, Reason: "embedder_away", Err: fmt.Errorf("embedder is %w: %w", engine.ErrAway, late)}
+	}
+	return late
 }
 
 // resolved is the answer a raw vector is turned into; it is kept in memory.

@@ -1,0 +1,45 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+)
+
+type nowhere struct{}
+
+func (nowhere) Publish(_ context.Context, rows []Row) []error {
+	errs := make([]error, len(rows))
+	for i := range errs {
+		errs[i] = ErrUnroutable
+	}
+	return errs
+}
+
+// The queue is gone and a small shop has five users: a relay that has published
+// nothing of anybody's for a minute says so.
+func TestRelayThatPublishesNothingIsNotReady(t *testing.T) {
+	db := openAt(t, "sqlite://"+filepath.Join(t.TempDir(), "o.db"))
+	s := storeOn(t, db, StoreConfig{})
+	for u := 1; u <= 5; u++ {
+		b := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","search_phrase":null,"product_id":1,"occurred_at":"2026-02-10T14:30:00+00:00","metadata":null,"message_id":"m%d","version":"1.0"}`, u, u)
+		e, err := engine.ParseEvent(b, time.Now())
+		must(t, err)
+		_, err = s.Add(t.Context(), []Entry{{e, b}})
+		must(t, err)
+	}
+	r := NewRelay(db, nowhere{}, RelayConfig{HoldMin: 20 * time.Millisecond, HoldMax: 100 * time.Millisecond}, quiet)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { r.Run(ctx); close(done) }()
+	time.Sleep(2 * time.Second)
+	if r.Fault() == nil {
+		t.Errorf("ready, with %d unroutable answers and %d sent", r.Stats.Unroutable.Load(), r.Stats.Sent.Load())
+	}
+	<-done
+}

@@ -1,0 +1,56 @@
+package vector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/vector"
+)
+
+// hanging never answers before its own timeout, as openai.Client against a
+// server that takes requests and says nothing.
+type hanging struct{ embedder }
+
+func (h *hanging) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
+	select {
+	case <-time.After(10 * time.Second): // OPENAI_TIMEOUT
+		return nil, &engine.Error{Kind: engine.Transient, Reason: "embedding_timeout", Err: errors.New("no whole answer within 10s")}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// While the embedding API is known to be away, a search event costs no attempt,
+// also the one that serves as the probe.
+func TestProbeOfAHangingEmbedderCostsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := vector.NewBreaker(vector.DefaultBreakerConfig(), &hanging{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := vector.DefaultConfig()
+		config.Patience = 3 * time.Second // cmd/settings
+		p := newGathered(t, config, vector.DefaultGathering(), b, nil)
+		for !b.State().Open {
+			p.Resolve(t.Context(), []string{"mug"})
+			time.Sleep(5 * time.Second)
+		}
+		time.Sleep(30 * time.Second)
+		attempts := 0
+		for range 10 { // a lone search event, coming again from its delay queue
+			answer := p.Resolve(t.Context(), []string{"mug"})[0]
+			if !errors.Is(answer.Err, engine.ErrAway) {
+				attempts++
+				t.Logf("breaker open %v: %v", b.State().Open, answer.Err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if attempts > 0 {
+			t.Errorf("%d of 10 tries cost an attempt (6 dead-letter the event) while the embedder was known to be away", attempts)
+		}
+	})
+}
