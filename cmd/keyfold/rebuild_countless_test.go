@@ -21,9 +21,15 @@ func TestRebuildOfACountlessProfileWithNothingSent(t *testing.T) {
 	v := make([]float64, dimensions)
 	v[0] = 1
 	_, err = client.Database("keyfold").Collection("user_embeddings").InsertOne(t.Context(), bson.D{
-		{Key: "user_id", Value: int32(17)}, {Key: "embedding", Value: v}, {Key: "dimension_count", Value: int32(dimensions)},
-		{Key: "last_updated", Value: time.Now()}, {Key: "event_count", Value: int32(0)}, {Key: "last_event_type", Value: "search"},
-		{Key: "created_at", Value: time.Now()}, {Key: "updated_at", Value: time.Now()}, {Key: "version", Value: int32(1)},
+		{Key: "user_id", Value: int32(17)},
+		{Key: "embedding", Value: v},
+		{Key: "dimension_count", Value: int32(dimensions)},
+		{Key: "last_updated", Value: time.Now()},
+		{Key: "event_count", Value: int32(0)},
+		{Key: "last_event_type", Value: "search"},
+		{Key: "created_at", Value: time.Now()},
+		{Key: "updated_at", Value: time.Now()},
+		{Key: "version", Value: int32(1)},
 	})
 	must(t, err)
 	s.stored(t, path, time.Hour, nil2(t))

@@ -111,7 +111,7 @@ func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string
 		defer cancel()
 		inTime := answer
 		answer = func(text string, r engine.Resolved) {
-			if r.Err == error(late) {
+			if errors.Is(r.Err, late) {
 				r.Err = p.away(late)
 			}
 			inTime(text, r)
