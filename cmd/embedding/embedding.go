@@ -36,7 +36,7 @@ func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slo
 	if e.API, err = openai.New(c.API); err != nil {
 		return nil, err
 	}
-	if e.Breaker, err = vector.NewBreaker(breakerConfig(log), e.API); err != nil {
+	if e.Breaker, err = vector.NewBreaker(breakerConfig(c, log), e.API); err != nil {
 		return nil, err
 	}
 	patient := vector.DefaultPatientConfig()
@@ -75,8 +75,11 @@ type renamed struct {
 
 func (r renamed) Model() string { return r.model }
 
-func breakerConfig(log *slog.Logger) vector.BreakerConfig {
+func breakerConfig(e settings.EmbeddingConfig, log *slog.Logger) vector.BreakerConfig {
 	c := vector.DefaultBreakerConfig()
+	if e.Failures > 0 {
+		c.Failures = min(c.Failures, e.Failures)
+	}
 	c.Changed = func(s vector.BreakerState) {
 		if s.Open {
 			log.Error("embedding API away: search events are parked, no attempt is used; product events go on", slog.Any("error", s.Cause))

@@ -193,14 +193,14 @@ func (r *replay) print() error {
 	return nil
 }
 
-// rate is letters per second; 0 is no limit.
+// rate is so many per second; 0 is no limit.
 type rate float64
 
 // UnmarshalText reads "100/s" or "100".
 func (r *rate) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "/s"), 64)
 	if err != nil || !(n > 0 && n <= 1e6) {
-		return fmt.Errorf("%q is no rate: expected letters a second, such as 100/s", text)
+		return fmt.Errorf("%q is no rate: expected so many a second, such as 100/s", text)
 	}
 	*r = rate(n)
 	return nil

@@ -94,6 +94,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		return report(s, fmt.Errorf("settings:\n%w", err), exitUsage)
 	}
 	config.Taste.Model = embeddings.Model
+	embeddings.Failures = config.Retry.Attempts + 1
 	config.Limit()
 	a := &app{
 		ctx:      ctx,

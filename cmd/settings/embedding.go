@@ -40,7 +40,10 @@ type EmbeddingConfig struct {
 	Model   string
 	Phrases vector.Config
 	API     openai.Config
-	Redis   *rediscache.Config // nil: none
+	// Failures in a row that open the API's breaker: no more than an event has
+	// attempts, so that an outage is known before it can use them up.
+	Failures int
+	Redis    *rediscache.Config // nil: none
 	// Patience is how long a flush waits for phrases: its product events wait with
 	// them. Whoever may wait longer is bounded by the API's timeout.
 	Patience time.Duration
