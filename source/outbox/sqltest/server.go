@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"keyfold/bench/child"
 )
 
 // startTimeout bounds a start, recovery from a kill included.
@@ -29,7 +31,7 @@ type Server struct {
 	port    int
 
 	mu        sync.Mutex
-	process   *process
+	process   *child.Process
 	admin     *sql.DB
 	databases atomic.Int64
 }
@@ -104,7 +106,7 @@ func (s *Server) connect() error {
 func (s *Server) Boot() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	process, err := start(s.dir, "server", s.install.server, "--no-defaults", "--user="+s.owner,
+	process, err := child.Start(s.dir, "server", []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + s.dir}, s.install.server, "--no-defaults", "--user="+s.owner,
 		"--datadir="+s.in("data"), "--socket="+s.in("s"), "--pid-file="+s.in("pid"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M",
@@ -119,7 +121,7 @@ func (s *Server) Boot() error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the server did not answer within %v:\n%s", startTimeout, s.output())
-		case <-process.ended:
+		case <-process.Ended():
 			return fmt.Errorf("the server ended while starting:\n%s", s.output())
 		case <-time.After(20 * time.Millisecond):
 		}
@@ -194,7 +196,7 @@ func (s *Server) CutConnections(t testing.TB, database string) int {
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.process.kill()
+	s.process.Kill()
 }
 
 // Restart boots the server on the same port and data, having killed it where it
@@ -210,7 +212,7 @@ func (s *Server) Restart(t testing.TB) {
 func (s *Server) running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process.running()
+	return s.process.Running()
 }
 
 // Stop ends the server. It may be called again.
@@ -218,7 +220,7 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
-		s.process.kill()
+		s.process.Kill()
 	}
 	_ = s.admin.Close()
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"keyfold/bench/child"
 )
 
 // startTimeout bounds a start; on a busy machine one takes up to half a minute.
@@ -26,8 +28,8 @@ type Broker struct {
 	ports   struct{ amqp, dist, epmd, management, control int }
 
 	mu     sync.Mutex
-	server *process
-	mapper *process // epmd: which port the node listens on, for rabbitmqctl
+	server *child.Process
+	mapper *child.Process // epmd: which port the node listens on, for rabbitmqctl
 	vhosts atomic.Int64
 }
 
@@ -59,7 +61,7 @@ func launch(dir string) (*Broker, error) {
 	if err := b.writeFiles(); err != nil {
 		return nil, err
 	}
-	if b.mapper, err = start(dir, "epmd", b.environment(), install.epmd,
+	if b.mapper, err = child.Start(dir, "epmd", b.environment(), install.epmd,
 		"-address", "127.0.0.1", "-port", strconv.Itoa(b.ports.epmd)); err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func (b *Broker) environment() []string {
 func (b *Broker) boot() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	server, err := start(b.dir, "server", b.environment(), b.install.server)
+	server, err := child.Start(b.dir, "server", b.environment(), b.install.server)
 	if err != nil {
 		return err
 	}
@@ -125,7 +127,7 @@ func (b *Broker) boot() error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the broker did not answer within %v:\n%s", startTimeout, b.output())
-		case <-server.ended:
+		case <-server.Ended():
 			return fmt.Errorf("the broker ended while starting:\n%s", b.output())
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -158,7 +160,7 @@ func DSN(address, vhost string) string {
 func (b *Broker) Kill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.server.kill()
+	b.server.Kill()
 }
 
 // Restart boots the broker on the same ports and data, having killed it where
@@ -175,9 +177,9 @@ func (b *Broker) Restart(t testing.TB) {
 func (b *Broker) Stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, p := range []*process{b.server, b.mapper} {
+	for _, p := range []*child.Process{b.server, b.mapper} {
 		if p != nil {
-			p.kill()
+			p.Kill()
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (b *Broker) VHost(t testing.TB) string {
 func (b *Broker) running() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.server.running()
+	return b.server.Running()
 }
 
 // AddUser makes a user with a password and no permission anywhere.

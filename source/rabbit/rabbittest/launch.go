@@ -20,7 +20,7 @@ func (b *Broker) Boot() error { return b.boot() }
 func (b *Broker) Signal(s os.Signal) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.server.command.Process.Signal(s)
+	return b.server.Signal(s)
 }
 
 // Tell runs rabbitmqctl with these arguments and returns what it printed. It

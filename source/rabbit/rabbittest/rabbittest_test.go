@@ -66,7 +66,7 @@ func TestBrokersArePrivate(t *testing.T) {
 		if a.node == b.node || a.ports == b.ports || a.dir == b.dir {
 			t.Errorf("shared: %v %v", a, b)
 		}
-		pids = []int{b.server.pid(), b.mapper.pid()}
+		pids = []int{b.server.PID(), b.mapper.PID()}
 	})
 	for _, pid := range pids {
 		if p, err := os.FindProcess(pid); err == nil && p.Signal(syscall.Signal(0)) == nil {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"keyfold/bench/child"
 )
 
 // startTimeout bounds a start, which takes some 50 ms on an idle machine.
@@ -23,7 +25,7 @@ type Server struct {
 	dir    string
 	port   int
 	args   []string
-	server *process
+	server *child.Process
 }
 
 // Start runs a server until the test's end. Settings are written as on
@@ -61,12 +63,12 @@ func (s *Server) boot() error {
 		return errors.New("redis-server is not installed: `make test` installs it, " +
 			"or: apt-get install --no-install-recommends redis-server")
 	}
-	if s.server, err = start(s.dir, path, s.args...); err != nil {
+	if s.server, err = child.Start(s.dir, "redis", nil, path, s.args...); err != nil {
 		return err
 	}
 	for limit := time.Now().Add(startTimeout); !s.answers(); time.Sleep(10 * time.Millisecond) {
 		select {
-		case <-s.server.ended:
+		case <-s.server.Ended():
 			return fmt.Errorf("redis-server ended while starting:\n%s", s.output())
 		default:
 		}
@@ -87,7 +89,7 @@ func (s *Server) answers() bool {
 func isLoading(reply string) bool { return len(reply) > 8 && reply[:8] == "-LOADING" }
 
 func (s *Server) output() string {
-	text, _ := os.ReadFile(filepath.Join(s.dir, "output"))
+	text, _ := os.ReadFile(filepath.Join(s.dir, "redis.out"))
 	return string(text[max(0, len(text)-4000):])
 }
 
@@ -98,7 +100,7 @@ func (s *Server) Address() string { return address(s.port) }
 func (s *Server) URL() string { return "redis://" + s.Address() }
 
 // Kill ends the server with SIGKILL. It may be called again.
-func (s *Server) Kill() { s.server.kill() }
+func (s *Server) Kill() { s.server.Kill() }
 
 // Restart boots the server on the same port and data, having killed it where it
 // still runs.
@@ -125,7 +127,7 @@ func (s *Server) Thaw(t testing.TB) {
 
 func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
-	if err := s.server.command.Process.Signal(signal); err != nil {
+	if err := s.server.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package rabbittest
-
-import "syscall"
-
-func dieWithParent() *syscall.SysProcAttr { return nil }
