@@ -59,9 +59,6 @@ func TestDeepSchedules(t *testing.T) {
 }
 
 func many(t *testing.T, k kind, count uint64) {
-	if testing.Short() {
-		count = min(count, 200)
-	}
 	first := number(t, envFirst, 1)
 	c := campaign{kind: k, first: first, count: count, until: time.Now().Add(span(t))}
 	began := time.Now()
