@@ -50,13 +50,11 @@ const (
 	failureTTL = time.Minute
 	// glance is how long a flush looks for a vector that was late before.
 	glance = 50 * time.Millisecond
-	// submitted is how many deliveries are handed on at once, all or none.
-	submitted = 256
 )
 
-// NewAnteroom returns one before next, which takes all of up to 256 deliveries or
-// none. patience is how long a search waits here, and how long a flush waits for
-// one that did not.
+// NewAnteroom returns one before next, which settles what it does not take.
+// patience is how long a search waits here, and how long a flush waits for one
+// that did not.
 func NewAnteroom(phrases engine.Vectors[string], patience time.Duration, next func(context.Context, []engine.Delivery) error) *Anteroom {
 	r := &Anteroom{
 		phrases: phrases, next: next, patience: patience,
@@ -148,17 +146,11 @@ func (r *Anteroom) within(ctx context.Context, patience time.Duration) (context.
 		"no vector within %v: it is kept when it comes", r.patience)})
 }
 
-// pass hands searches on. Those that are not taken, as the worker stops, are the
-// broker's again.
+// pass hands searches on. As the worker stops they may not be taken: they are the
+// broker's again then, which is next's affair.
 func (r *Anteroom) pass(searches []engine.Delivery) {
-	for len(searches) > 0 {
-		n := min(submitted, len(searches))
-		if err := r.next(r.ctx, searches[:n]); err != nil {
-			for i := range searches[:n] {
-				searches[i].Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: err})
-			}
-		}
-		searches = searches[n:]
+	if len(searches) > 0 {
+		_ = r.next(r.ctx, searches)
 	}
 }
 

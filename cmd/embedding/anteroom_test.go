@@ -60,16 +60,18 @@ type windows struct {
 	err  error
 }
 
+// deliver takes all or none, and settles what it does not take.
 func (w *windows) deliver(_ context.Context, deliveries []engine.Delivery) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
-		return w.err
-	}
 	for i := range deliveries {
-		w.ids = append(w.ids, deliveries[i].Event.MessageID)
+		if id := deliveries[i].Event.MessageID; w.err == nil {
+			w.ids = append(w.ids, id)
+		} else {
+			w.held = append(w.held, id)
+		}
 	}
-	return nil
+	return w.err
 }
 
 func (w *windows) all() []string {
@@ -78,22 +80,12 @@ func (w *windows) all() []string {
 	return slices.Clone(w.ids)
 }
 
-type settler func(engine.Verdict)
-
-func (s settler) Settle(v engine.Verdict) { s(v) }
-
 func (w *windows) event(id, phrase string) engine.Delivery {
 	e := engine.Event{UserID: 1, ProductID: 1, Type: engine.ProductView, MessageID: id}
 	if phrase != "" {
 		e.ProductID, e.Type, e.Phrase = 0, engine.Search, phrase
 	}
-	return engine.Delivery{Event: e, Settler: settler(func(v engine.Verdict) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if v.Outcome == engine.Hold {
-			w.held = append(w.held, id)
-		}
-	})}
+	return engine.Delivery{Event: e}
 }
 
 // Product events go on at once. Searches of one phrase share a call and go on
@@ -253,9 +245,7 @@ func TestStoppingHandsOnEveryDeliveryOnce(t *testing.T) {
 			senders.Go(func() {
 				for i, phrase := range phrases {
 					d := w.event(fmt.Sprintf("%d-%d", sender, i), phrase)
-					if err := r.Deliver(context.Background(), []engine.Delivery{d}); err != nil {
-						d.Settler.Settle(engine.Verdict{Outcome: engine.Hold}) // as the broker would
-					}
+					_ = r.Deliver(context.Background(), []engine.Delivery{d}) // refused ones are among the held
 				}
 			})
 		}

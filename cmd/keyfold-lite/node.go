@@ -117,7 +117,7 @@ func (n *node) deliver(ctx context.Context, deliveries []engine.Delivery) error 
 			if p == nil {
 				return shard.ErrDraining
 			}
-			err := p.Deliver(ctx, part)
+			err := p.Offer(ctx, part)
 			if refused = errors.Is(err, shard.ErrDraining); err != nil && !refused {
 				return err
 			}

@@ -259,3 +259,25 @@ func TestShutdownWithALogNobodyReads(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+// SIGTERM while a backlog streams in: what was taken is written and acknowledged,
+// what comes at that moment goes back, and nobody waits for it.
+func TestStopAmidABacklog(t *testing.T) {
+	s := newStack(t)
+	bodies := sample.Events(sample.DefaultConfig(6_000))
+	s.publish(t, bodies...)
+	for range 6 {
+		d := s.work(t, quick, "--prefetch=256").ready()
+		eventually(t, "the backlog is worked on", func() error {
+			if d.metric(`keyfold_events_total{outcome="folded"}`) == 0 {
+				return errors.New("nothing is folded")
+			}
+			return nil
+		})
+		if code := d.stop(); code != 0 {
+			t.Fatalf("exit code %d\n%.20000s", code, d.log)
+		}
+	}
+	s.work(t, quick)
+	s.settled(t, s.expect(t, bodies))
+}

@@ -4,7 +4,6 @@ package pipeline
 
 import (
 	"context"
-	"slices"
 
 	"keyfold/engine"
 	"keyfold/engine/failpoint"
@@ -51,26 +50,44 @@ const Chunk = 256
 const eventBytes = 256
 
 // Deliver hands deliveries to their users' windows; it blocks while the held
-// budget is full. On an error some of the last ones were not taken: that
-// happens only when ctx ends or the router stops, and they stay unsettled.
+// budget is full. On an error, which comes when ctx ends or the router stops,
+// those that were not taken have the verdict Hold: whoever waits for all of its
+// deliveries' verdicts must not wait for these.
 func (p *Pipeline) Deliver(ctx context.Context, deliveries []engine.Delivery) error {
-	items := make([]shard.Item[int32, engine.Delivery], 0, min(Chunk, len(deliveries)))
-	for part := range slices.Chunk(deliveries, Chunk) {
-		items = items[:0]
-		for _, d := range part {
-			items = append(items, shard.Item[int32, engine.Delivery]{
-				Key:   d.Event.UserID,
-				Value: d,
-				Bytes: eventBytes + len(d.Event.MessageID) + len(d.Event.Phrase),
-				At:    d.Event.OccurredAt.Time(),
-			})
-		}
-		if err := p.Router.Submit(ctx, items); err != nil {
+	for len(deliveries) > 0 {
+		n := min(Chunk, len(deliveries))
+		if err := p.Offer(ctx, deliveries[:n]); err != nil {
+			hold(deliveries, err)
 			return err
 		}
+		deliveries = deliveries[n:]
 		if err := failpoint.Hit(failpoint.Windowed); err != nil {
+			hold(deliveries, err)
 			return err
 		}
 	}
 	return nil
+}
+
+// Offer hands up to Chunk deliveries to their users' windows, as Deliver does, but
+// takes all or none: after an error they are the caller's, without a verdict.
+func (p *Pipeline) Offer(ctx context.Context, deliveries []engine.Delivery) error {
+	items := make([]shard.Item[int32, engine.Delivery], len(deliveries))
+	for i := range deliveries {
+		e := &deliveries[i].Event
+		items[i] = shard.Item[int32, engine.Delivery]{
+			Key:   e.UserID,
+			Value: deliveries[i],
+			Bytes: eventBytes + len(e.MessageID) + len(e.Phrase),
+			At:    e.OccurredAt.Time(),
+		}
+	}
+	return p.Router.Submit(ctx, items)
+}
+
+// hold leaves deliveries to their source.
+func hold(deliveries []engine.Delivery, cause error) {
+	for i := range deliveries {
+		deliveries[i].Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: cause})
+	}
 }

@@ -324,21 +324,34 @@ func TestPauseKeepsThePrefetch(t *testing.T) {
 	}
 }
 
+// What deliver refuses is not waited for; what it took and did not settle is.
 func TestDeliverErrorEndsRun(t *testing.T) {
-	s := shared(t)
-	s.publish(s.messages(5)...)
-	c, err := NewConsumer(s.config(), Ports{Log: quiet})
-	if err != nil {
-		t.Fatal(err)
+	for _, taken := range []int{0, 1} {
+		s := shared(t)
+		s.publish(s.messages(5)...)
+		c, err := NewConsumer(s.config(), Ports{Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("no more")
+		refuse := func(_ context.Context, deliveries []engine.Delivery) error {
+			for _, d := range deliveries[taken:] {
+				d.Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: broken})
+			}
+			return broken
+		}
+		if err := c.Run(t.Context(), refuse); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+		closing := t.Context()
+		if taken > 0 {
+			closing = within(t, 50*time.Millisecond)
+		}
+		if err := c.Close(closing); errors.Is(err, context.DeadlineExceeded) != (taken > 0) {
+			t.Errorf("Close with %d unsettled events: %v", taken, err)
+		}
+		eventually(t, "all back", func() bool { return s.depth(s.names.Queue) == 5 })
 	}
-	broken := errors.New("no more")
-	if err := c.Run(t.Context(), func(context.Context, []engine.Delivery) error { return broken }); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-	if err := c.Close(within(t, 50*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close with unsettled events: %v", err)
-	}
-	eventually(t, "all back", func() bool { return s.depth(s.names.Queue) == 5 })
 }
 
 // A stop lets what was handed over be settled, and acknowledges it.

@@ -1,0 +1,70 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"keyfold/cmd/pipeline"
+	"keyfold/engine"
+	"keyfold/shard"
+	sink "keyfold/sink/memory"
+)
+
+// What a pipeline does not take has a verdict all the same: its source, which
+// waits for the verdicts of all it handed over, would wait for ever.
+func TestRefusedDeliveriesAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hanging := make(chan struct{})
+		store := sickStore{Profiles: sink.New(8), load: func([]int32) error { <-hanging; return nil }}
+		j := newJob(t, nil, 8)
+		j.windows.Clock, j.windows.MaxHeld = shard.WallClock, 2*pipeline.Chunk
+		ports, err := pipeline.Ports(j.laws, store, j.shop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := pipeline.New(j.windows, j.laws, ports)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := verdicts{all: map[string][]engine.Verdict{}}
+		var ds []engine.Delivery
+		for i := range 3*pipeline.Chunk + 1 {
+			ds = append(ds, v.delivery(seen(int32(i%7), fmt.Sprint("id", i))))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.Deliver(ctx, ds) }()
+		synctest.Wait() // it waits for room
+		stop()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		v.want(t, ds[2*pipeline.Chunk:], engine.Hold)
+		close(hanging)
+		if err := p.Router.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		v.want(t, ds[:2*pipeline.Chunk], engine.ProductMissing)
+
+		late := []engine.Delivery{v.delivery(seen(1, "late"))}
+		if err := p.Deliver(t.Context(), late); !errors.Is(err, shard.ErrDraining) {
+			t.Error(err)
+		}
+		v.want(t, late, engine.Hold)
+	})
+}
+
+// want checks that each delivery has one verdict, and which.
+func (v *verdicts) want(t *testing.T, ds []engine.Delivery, outcome engine.Outcome) {
+	t.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, d := range ds {
+		if got := v.all[d.Event.MessageID]; len(got) != 1 || got[0].Outcome != outcome {
+			t.Fatalf("%s has the verdicts %v, want %v", d.Event.MessageID, got, outcome)
+		}
+	}
+}
