@@ -39,7 +39,7 @@ type streams struct {
 
 // cli is the command line: global settings, then commands.
 type cli struct {
-	Data     string          `name:"data" env:"KEYFOLD_DATA" default:"keyfold-data" placeholder:"DIR" help:"Folder of the SQLite file."`
+	Data     string          `name:"data" env:"KEYFOLD_DATA" default:"keyfold-data" placeholder:"DIR" help:"Folder of the SQLite files."`
 	Output   string          `name:"output" short:"o" enum:"text,json" default:"text" help:"text, or json: one object on standard output."`
 	LogLevel slog.Level      `name:"log-level" env:"LOG_LEVEL" default:"error" help:"debug, info, warn or error; the log goes to standard error."`
 	Settings settings.Engine `embed:""`

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 
 	"keyfold/cmd/pipeline"
@@ -32,6 +31,7 @@ type node struct {
 	file   *sqlite.File
 	inbox  *inbox.Inbox
 	ports  taste.Ports
+	intake *intake // nil: nothing comes over HTTP
 
 	// failed ends with the first fault that nobody can work around.
 	failed context.Context
@@ -108,22 +108,33 @@ func (n *node) start(clock shard.Clock) error {
 
 // deliver hands new, recovered and retried events to the pipeline. It may wait
 // for room, and must not hold up a shutdown meanwhile: the lock is held for a
-// look at the pipeline only. Where the pipeline was exchanged during the wait,
-// its successor gets what the old one refused.
+// look at the pipeline only. What no pipeline takes stays pending in the inbox.
 func (n *node) deliver(ctx context.Context, deliveries []engine.Delivery) error {
-	for part := range slices.Chunk(deliveries, pipeline.Chunk) {
-		for refused := true; refused; {
-			p := n.current()
-			if p == nil {
-				return shard.ErrDraining
+	for len(deliveries) > 0 {
+		part := deliveries[:min(pipeline.Chunk, len(deliveries))]
+		if err := n.offer(ctx, part); err != nil {
+			for i := range deliveries {
+				deliveries[i].Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: err})
 			}
-			err := p.Offer(ctx, part)
-			if refused = errors.Is(err, shard.ErrDraining); err != nil && !refused {
-				return err
-			}
+			return err
 		}
+		deliveries = deliveries[len(part):]
 	}
 	return nil
+}
+
+// offer hands a chunk to the pipeline, all or none. Where the pipeline was
+// exchanged during the wait, its successor gets what the old one refused.
+func (n *node) offer(ctx context.Context, part []engine.Delivery) error {
+	for {
+		p := n.current()
+		if p == nil {
+			return shard.ErrDraining
+		}
+		if err := p.Offer(ctx, part); !errors.Is(err, shard.ErrDraining) {
+			return err
+		}
+	}
 }
 
 // current returns the pipeline, nil once there is none; it waits while one is
@@ -172,13 +183,16 @@ func (n *node) quiesce() error {
 // close quiesces and lets go of the folder.
 func (n *node) close() error { return errors.Join(n.quiesce(), n.closeFile()) }
 
-func (n *node) closeFile() error {
+func (n *node) closeFile() (err error) {
 	n.fail(nil)
 	defer n.unlock()
-	if n.file == nil {
-		return nil
+	if n.intake != nil {
+		err = n.intake.close()
 	}
-	if err := n.file.Close(); err != nil {
+	if n.file != nil {
+		err = errors.Join(err, n.file.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("close %s: %w", n.data, err)
 	}
 	return nil

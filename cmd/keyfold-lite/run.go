@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 
 	"keyfold/cmd/terminal"
@@ -64,7 +66,7 @@ func (c *runCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.products(n), c.catalogued(n)); err != nil {
+	if err := errors.Join(c.products(n), c.catalogued(n), c.intake(n)); err != nil {
 		return errors.Join(err, n.close())
 	}
 	began := time.Now()
@@ -72,8 +74,17 @@ func (c *runCmd) Run(a *app) (err error) {
 	if err != nil || interrupted || c.Exit {
 		return c.finish(n, events, began, interrupted, err)
 	}
-	posted, err := serve(n, c.Addr, listener)
-	return c.finish(n, events+posted, began, false, err)
+	err = serve(n, c.Addr, listener)
+	return c.finish(n, events, began, false, err)
+}
+
+// intake opens the way of posts, which a job that serves none needs where an
+// earlier one left some.
+func (c *runCmd) intake(n *node) (err error) {
+	if _, absent := os.Stat(filepath.Join(n.data, outboxName)); !c.Exit || absent == nil {
+		n.intake, err = openIntake(n)
+	}
+	return err
 }
 
 // finish stops the node and reports: the figures are true only once every
@@ -153,7 +164,11 @@ func (c *runCmd) replay(n *node, next source, bar *terminal.Progress) (events in
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(n.failed, func() { cancel(context.Cause(n.failed)) })()
-	if err := n.inbox.Recover(ctx, n.deliver); err != nil {
+	err = n.inbox.Recover(ctx, n.deliver)
+	if err == nil && n.intake != nil {
+		err = n.intake.recover(ctx)
+	}
+	if err != nil {
 		return 0, n.ctx.Err() != nil, c.fault(n, err)
 	}
 	if next == nil {

@@ -39,8 +39,8 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// api returns the settings of an API for this machine alone. Its rate is what
-// the windows take: a post waits for room in them.
+// api returns the settings of an API for this machine alone: its rate is what the
+// disk takes.
 func api(addr string) ingest.Config {
 	c := ingest.DefaultConfig()
 	c.Addr, c.Total, c.Sender = addr, ingest.Rate{}, ingest.Rate{}
@@ -50,12 +50,14 @@ func api(addr string) ingest.Config {
 
 // serve answers POST /v1/events until the program is told to stop or a fault
 // ends it.
-func serve(n *node, addr string, listener net.Listener) (posted int, err error) {
-	store := &posts{node: n}
-	server, err := ingest.NewServer(api(addr), ingest.NewHandler(store, n.log))
+func serve(n *node, addr string, listener net.Listener) error {
+	handler := ingest.NewHandler(n.intake, n.log)
+	handler.ReadyWhen(n.intake.db.Check)
+	server, err := ingest.NewServer(api(addr), handler)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	n.intake.start()
 	fmt.Fprintf(n.err, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -63,14 +65,14 @@ func serve(n *node, addr string, listener net.Listener) (posted int, err error) 
 	case <-n.ctx.Done():
 	case <-n.failed.Done():
 	case err := <-served:
-		return store.count(), err
+		return err
 	}
-	// Requests under way are answered, then their windows close.
+	// Requests under way are answered and go to their windows, which close then.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
 	defer cancel()
 	err = server.Shutdown(ctx)
 	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
 		err = errors.Join(err, closed)
 	}
-	return store.count(), err
+	return errors.Join(err, n.intake.settle(ctx))
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -47,24 +46,35 @@ func TestShutdownWhilePostsWaitForRoom(t *testing.T) {
 	if err := n.start(shard.WallClock); err != nil {
 		t.Fatal(err)
 	}
-	p := &posts{node: n}
-	var posting sync.WaitGroup
-	defer posting.Wait()
-	for i := range 2 { // the second waits for room
-		posting.Go(func() {
-			var entries []ingest.Entry
-			for k := range 4 {
-				body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"m%d-%d"}`, k+1, i, k)
-				e, _ := engine.ParseEvent(body, time.Now())
-				entries = append(entries, ingest.Entry{Body: body, Event: e})
+	if n.intake, err = openIntake(n); err != nil {
+		t.Fatal(err)
+	}
+	n.intake.start()
+	const posts, events = 2, 4
+	for i := range posts { // the second waits for room
+		var entries []ingest.Entry
+		for k := range events {
+			body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"m%d-%d"}`, k+1, i, k)
+			e, err := engine.ParseEvent(body, time.Now())
+			if err != nil {
+				t.Fatal(err)
 			}
-			_, _ = p.Add(context.Background(), entries)
-		})
-		time.Sleep(300 * time.Millisecond)
+			entries = append(entries, ingest.Entry{Body: body, Event: e})
+		}
+		if _, err := n.intake.Add(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+		for n.inbox.Stats().Stored < int64((i+1)*events) {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	cancel() // SIGTERM
 	done := make(chan error, 1)
-	go func() { done <- n.quiesce() }()
+	go func() {
+		settling, release := context.WithTimeout(context.Background(), c.Timeout/2)
+		defer release()
+		done <- errors.Join(n.intake.settle(settling), n.quiesce(), n.closeFile())
+	}()
 	select {
 	case err := <-done:
 		if err == nil {
@@ -73,5 +83,4 @@ func TestShutdownWhilePostsWaitForRoom(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it waits for the store for ever")
 	}
-	_ = n.closeFile()
 }

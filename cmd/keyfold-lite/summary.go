@@ -60,6 +60,7 @@ func (n *node) summary(events int, took time.Duration) (*summary, error) {
 	for _, count := range in.Dead {
 		s.Dead += count
 	}
+	waiting := n.intake.report(s)
 	for _, p := range n.done {
 		s.Batches += p.Taste.Stats().Batches.Load()
 		s.Writes += p.Taste.Stats().Writes.Load()
@@ -71,7 +72,7 @@ func (n *node) summary(events int, took time.Duration) (*summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Pending = int64(pending)
+	s.Pending = int64(pending) + waiting
 	if s.Users, err = n.file.CountProfiles(ctx); err != nil || s.Users == 0 || n.json {
 		return s, err
 	}
@@ -80,6 +81,19 @@ func (n *node) summary(events int, took time.Duration) (*summary, error) {
 		s.example, err = portrait(ctx, n.file.Reader, busiest, 5, 5)
 	}
 	return s, err
+}
+
+// report adds what came over HTTP, and returns how much of it is not in the inbox
+// yet.
+func (in *intake) report(s *summary) (waiting int64) {
+	if in == nil {
+		return 0
+	}
+	posted, fresh := in.posted.Load(), in.fresh.Load()
+	s.Events += int(posted)
+	s.Duplicate += posted - fresh
+	s.Recovered += in.left
+	return max(0, in.left+fresh-in.passed.Load())
 }
 
 func (s *summary) print(a *app) error {

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -41,17 +42,37 @@ func (r *Relay) Drain(ctx context.Context, filter Filter, progress func(sent int
 // A shard that another relay holds is waited for.
 func (r *Relay) drainShards(ctx, work context.Context, shards []int, filter Filter, count func(int)) error {
 	for r.rest(ctx) {
-		held := r.held.waiting(time.Now())
-		got, err := r.publishShards(ctx, work, shards, held, filter)
+		got, all, err := r.drainBatch(ctx, work, shards, filter)
 		count(got.sent)
 		switch {
 		case err != nil:
 			r.meet(ctx, err)
-		case got.rows == 0 && got.shards == len(shards):
+		case all && got.rows == 0:
 			return nil
 		case got.done == 0:
 			r.idle(ctx, r.config.PollMin)
 		}
 	}
 	return ctx.Err()
+}
+
+// drainBatch publishes one batch of those of the shards that have something to
+// send: the fewer they are, the more of each. all is true when none of them was
+// another relay's.
+func (r *Relay) drainBatch(ctx, work context.Context, shards []int, filter Filter) (got result, all bool, err error) {
+	wanted, err := r.waiting(work, shards)
+	if err != nil || len(wanted) == 0 {
+		return result{}, err == nil, err
+	}
+	got, err = r.publishShards(ctx, work, wanted, r.held.waiting(time.Now()), filter)
+	return got, got.shards == len(wanted), err
+}
+
+// waiting returns those of the shards that have something to send.
+func (r *Relay) waiting(ctx context.Context, shards []int) ([]int, error) {
+	pending, err := r.db.pending(ctx)
+	if err != nil {
+		return nil, r.db.fault("look for events", err)
+	}
+	return slices.DeleteFunc(pending, func(shard int) bool { return !slices.Contains(shards, shard) }), nil
 }

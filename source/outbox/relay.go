@@ -43,6 +43,10 @@ type RelayConfig struct {
 	MaxAttempts int
 	// Rate bounds the rows per second; 0 is no bound.
 	Rate float64
+	// Together has all of a batch go out in one call: for a publisher that
+	// takes a call's rows in their order, all or none. Of a broker's queue
+	// nobody knows that; see [waves].
+	Together bool
 }
 
 // Validate reports every fault at once.

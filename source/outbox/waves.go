@@ -18,7 +18,8 @@ import (
 //
 // Publishing a user's rows side by side was rejected. It is as good while the
 // broker takes or loses everything, and faster for users with long backlogs; but
-// a queue that is full for a moment refuses one row and takes the next.
+// a queue that is full for a moment refuses one row and takes the next. Where the
+// publisher is no queue, [RelayConfig.Together] asks for it.
 type waves struct {
 	relay *Relay
 	users [][]stored // rows left, by user; the users in the order of their oldest rows
@@ -69,36 +70,61 @@ func (w *waves) anything() bool { return len(w.sent)+len(w.failures) > 0 }
 // publisher cannot go on.
 func (w *waves) run(ctx, work context.Context) {
 	deadline := time.Now().Add(w.relay.config.BatchTime)
-	for len(w.users) > 0 && w.trouble == nil && ctx.Err() == nil && time.Now().Before(deadline) {
-		if w.relay.limiter.WaitN(ctx, len(w.users)) != nil {
+	for w.dropUnreadable(); len(w.users) > 0; w.dropUnreadable() {
+		rows, going := w.next()
+		if w.relay.limiter.WaitN(ctx, len(rows)) != nil {
 			return // ctx ended
 		}
-		w.next(work)
+		w.judgeAll(rows, going, w.relay.publish(work, rows))
+		if w.trouble != nil || ctx.Err() != nil || !time.Now().Before(deadline) {
+			return
+		}
 	}
 }
 
-// next publishes one wave.
-func (w *waves) next(work context.Context) {
-	w.dropUnreadable()
-	if len(w.users) == 0 {
-		return
-	}
-	rows := make([]Row, len(w.users))
+// next returns the rows of a wave, user by user, and how many each user has.
+func (w *waves) next() (rows []Row, going []int) {
+	rows, going = make([]Row, 0, len(w.users)), make([]int, len(w.users))
 	for i, user := range w.users {
-		rows[i] = user[0].Row
+		going[i] = w.abreast(user)
+		for k := range going[i] {
+			rows = append(rows, user[k].Row)
+		}
 	}
-	errs := w.relay.publish(work, rows)
+	return rows, going
+}
+
+// judgeAll notes what became of a wave and keeps the rows that may follow.
+func (w *waves) judgeAll(rows []Row, going []int, errs []error) {
 	now := time.Now()
-	left := w.users[:0]
+	left, at := w.users[:0], 0
 	for i, user := range w.users {
-		if goesOn := w.judge(&rows[i], errs[i], now); goesOn && len(user) > 1 {
-			left = append(left, user[1:])
+		goesOn := true
+		for k := at; goesOn && k < at+going[i]; k++ {
+			goesOn = w.judge(&rows[k], errs[k], now)
+		}
+		at += going[i]
+		if goesOn && len(user) > going[i] {
+			left = append(left, user[going[i]:])
 		}
 	}
 	w.users = left
 	if refusesEverybody(errs) {
 		w.trouble = errs[0]
 	}
+}
+
+// abreast returns how many of a user's rows, of which the first can be read, go
+// out side by side.
+func (w *waves) abreast(user []stored) int {
+	if !w.relay.config.Together {
+		return 1
+	}
+	n := 1
+	for n < len(user) && user[n].fault == nil {
+		n++
+	}
+	return n
 }
 
 // refusesEverybody reports whether a broker refused so many users' rows, and

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/inbox"
+	"keyfold/source/ingest"
+	"keyfold/source/outbox"
+)
+
+// outboxName is the SQLite file of what came over HTTP: the table
+// user_interactions, as `keyfold ingest` keeps it. It is a file of its own, so
+// that posts do not wait for the profiles' writer.
+const outboxName = "outbox.db"
+
+// intake is the way of a post to the windows, the one of `keyfold ingest
+// --relay` with the inbox in the broker's place: stored and answered, then
+// relayed into the inbox, then marked.
+type intake struct {
+	*node
+	db    *outbox.Database
+	store *outbox.Store
+	relay *outbox.Relay
+	stop  context.CancelFunc
+	work  sync.WaitGroup // the relay, and what publishes the rest at the end
+
+	left   int64 // rows that an earlier process left unpublished
+	posted atomic.Int64
+	fresh  atomic.Int64 // posted, and not stored before
+	passed atomic.Int64 // rows that the inbox took
+}
+
+func openIntake(n *node) (*intake, error) {
+	path, err := filepath.Abs(filepath.Join(n.data, outboxName))
+	if err != nil {
+		return nil, err
+	}
+	file := url.URL{Scheme: "sqlite", Path: filepath.ToSlash(path)}
+	db, err := outbox.Open(file.String())
+	if err != nil {
+		return nil, err
+	}
+	in := &intake{node: n, db: db, stop: func() {}}
+	if err := in.open(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return in, nil
+}
+
+func (in *intake) open() error {
+	if err := in.db.Setup(in.ctx, outbox.SetupOptions{}); err != nil {
+		return err
+	}
+	backlog, err := in.db.Backlog(in.ctx)
+	if err != nil {
+		return err
+	}
+	in.left = backlog.Unsent
+	// The inbox takes a call's rows in their order or not at all: nobody waits
+	// for anybody, and one lane keeps the order.
+	in.relay = outbox.NewRelay(in.db, in, outbox.RelayConfig{
+		Lanes: 1, BatchRows: 1024, BatchShards: outbox.Shards, Together: true, Grace: time.Second,
+	}, in.log)
+	in.store = outbox.NewStore(in.db, outbox.StoreConfig{Committers: 1, Stored: in.relay.Wake})
+	return nil
+}
+
+// recover publishes what an earlier process left.
+func (in *intake) recover(ctx context.Context) error {
+	_, err := in.relay.Drain(ctx, outbox.Filter{}, nil)
+	return err
+}
+
+// start publishes from now on what is stored.
+func (in *intake) start() {
+	ctx, stop := context.WithCancel(context.WithoutCancel(in.ctx))
+	in.stop = stop
+	in.work.Go(func() { in.relay.Run(ctx) })
+}
+
+// settle stores and publishes what was posted, as far as ctx allows; the rest is
+// the next process's.
+func (in *intake) settle(ctx context.Context) error {
+	err := in.store.Close(ctx)
+	in.stop()
+	done := make(chan struct{})
+	in.work.Go(func() {
+		defer close(done)
+		_ = in.recover(ctx) // ends with ctx only
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	return err
+}
+
+// close ends everything. The windows are closed by then: nothing waits for room
+// in them.
+func (in *intake) close() error {
+	in.stop()
+	in.work.Wait()
+	return errors.Join(in.store.Close(context.WithoutCancel(in.ctx)), in.db.Close())
+}
+
+// Add stores what came in one request.
+func (in *intake) Add(ctx context.Context, entries []ingest.Entry) ([]bool, error) {
+	rows := make([]outbox.Entry, len(entries))
+	for i := range entries {
+		rows[i] = outbox.Entry(entries[i])
+	}
+	fresh, err := in.store.Add(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	in.posted.Add(int64(len(entries)))
+	for _, f := range fresh {
+		if f {
+			in.fresh.Add(1)
+		}
+	}
+	return fresh, nil
+}
+
+// Publish puts rows into the inbox and hands the new ones to the windows, for
+// whose room it waits: that holds the relay back, and no post. Once they are in
+// the inbox they are published, whatever becomes of the process.
+func (in *intake) Publish(ctx context.Context, rows []outbox.Row) []error {
+	arrivals := make([]inbox.Arrival, len(rows))
+	for i := range rows {
+		arrivals[i] = inbox.Arrival{Body: rows[i].Body, Event: rows[i].Event}
+	}
+	errs := make([]error, len(rows))
+	_, deliveries, err := in.inbox.Add(ctx, arrivals)
+	if err != nil {
+		if engine.KindOf(err) == engine.Permanent {
+			// Of one of them, at most: no reason to give up on any.
+			err = &engine.Error{Kind: engine.Transient, Reason: engine.ReasonOf(err), Err: err}
+		}
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	in.passed.Add(int64(len(rows)))
+	_ = in.deliver(in.failed, deliveries) // refused as the process stops: the next one recovers them
+	return errs
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/outbox"
+)
+
+// stored opens the outbox of a data folder.
+func stored(t *testing.T, data string) *outbox.Database {
+	t.Helper()
+	file := url.URL{Scheme: "sqlite", Path: filepath.Join(data, outboxName)}
+	db, err := outbox.Open(file.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// allSent checks that so many rows are stored and that each is marked.
+func allSent(t *testing.T, data string, want int) {
+	t.Helper()
+	db := stored(t, data)
+	all, err := db.Count(t.Context(), outbox.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := db.Count(t.Context(), outbox.Filter{Sent: outbox.OnlySent})
+	if err != nil || all != int64(want) || sent != all {
+		t.Errorf("%d rows, %d of them marked as sent, want %d (%v)", all, sent, want, err)
+	}
+}
+
+// distinct counts events: the sample repeats some.
+func distinct(t *testing.T, lines [][]byte) int {
+	t.Helper()
+	ids := map[string]bool{}
+	for _, line := range lines {
+		e, err := engine.ParseEvent(line, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[e.MessageID] = true
+	}
+	return len(ids)
+}
+
+// process is a serving keyfold-lite that can be killed.
+func process(t *testing.T, args ...string) (url string, kill func()) {
+	t.Helper()
+	program := exec.Command(os.Args[0], append([]string{"serve", "--http-addr", "127.0.0.1:0"}, args...)...)
+	program.Env = append(os.Environ(), asProgram+"=1")
+	stderr, err := program.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+	})
+	t.Cleanup(kill)
+	lines, said := bufio.NewReader(stderr), ""
+	for listening := regexp.MustCompile(`http://[0-9.]+:[0-9]+`); ; {
+		line, err := lines.ReadString('\n')
+		said += line
+		if url := listening.FindString(line); url != "" {
+			go func() { _, _ = io.Copy(io.Discard, lines) }()
+			return url, kill
+		}
+		if err != nil {
+			t.Fatalf("it does not listen: %s", said)
+		}
+	}
+}
+
+// send posts lines one by one until the server is gone, and returns how many were
+// answered with 202.
+func send(t *testing.T, url string, lines [][]byte) (accepted int) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, line := range lines {
+		resp, err := client.Post(url+"/v1/events", "application/json", bytes.NewReader(line))
+		if err != nil {
+			return accepted
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusAccepted {
+			t.Errorf("%s for %s", resp.Status, line)
+		}
+		accepted++
+	}
+	return accepted
+}
+
+// kill -9 while posts come in: what was answered is there afterwards, what was
+// not is sent again, and at the end every profile is the oracle's and every row
+// is marked.
+func TestKill9WhilePosting(t *testing.T) {
+	lines := eventLines(t, 40)
+	data := filepath.Join(t.TempDir(), "data")
+	args := []string{small, "--data", data, "--products", shopFile(t), "--batch-window=100ms", "--batch-max-delay=200ms"}
+	left, runs := lines, 0
+	for ; len(left) > 0; runs++ {
+		url, kill := process(t, args...)
+		time.AfterFunc(time.Duration(100+rand.IntN(500))*time.Millisecond, kill)
+		left = left[send(t, url, left):]
+		kill()
+	}
+	if runs < 3 {
+		t.Errorf("%d runs: the kills came too late to prove anything", runs)
+	}
+	t.Logf("%d events in %d runs, each killed", len(lines), runs)
+	fold(t, string(lines[0]), small, "--data", data, "--events", "-")
+	equalsOracle(t, data, lines)
+	allSent(t, data, distinct(t, lines))
+}
+
+// What was stored and not relayed by an earlier process is folded by the next
+// one, also by a job that serves nothing.
+func TestPostsLeftBehind(t *testing.T) {
+	lines := eventLines(t, 40)
+	data := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(data, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	db := stored(t, data)
+	if err := db.Setup(t.Context(), outbox.SetupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	store := outbox.NewStore(db, outbox.StoreConfig{})
+	for some := range slices.Chunk(lines, 7) {
+		var entries []outbox.Entry
+		for _, body := range some {
+			e, err := engine.ParseEvent(body, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries = append(entries, outbox.Entry{Body: body, Event: e})
+		}
+		if _, err := store.Add(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const extra = `{"user_id":1,"event_type":"search","search_phrase":"tent","occurred_at":"2026-02-10T15:00:00Z","message_id":"last"}`
+	s := fold(t, extra, small, "--data", data, "--products", shopFile(t), "--events", "-")
+	if rows := int64(distinct(t, lines)); s.Recovered != rows || s.Events != 1 || s.Folded != rows+1 {
+		t.Errorf("%+v, want the %d rows recovered", s, rows)
+	}
+	equalsOracle(t, data, append(lines, []byte(extra)))
+	allSent(t, data, distinct(t, lines))
+	if again := fold(t, strings.Repeat(extra+"\n", 2), small, "--data", data, "--events", "-"); again.Recovered != 0 || again.Folded != 0 {
+		t.Errorf("a second run: %+v", again)
+	}
+}
