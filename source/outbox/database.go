@@ -36,7 +36,7 @@ func Open(url string) (*Database, error) {
 }
 
 // Close closes all connections.
-func (d *Database) Close() error { return d.pool.Close() }
+func (d *Database) Close() error { return errors.Join(d.dialect.release(), d.pool.Close()) }
 
 // Check reports why nothing can be stored now: the database is away, refuses
 // us, is too old, or lacks the tables of this version. It is cheap.

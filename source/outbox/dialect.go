@@ -26,6 +26,8 @@ type dialect interface {
 	part(query string) string
 	// lease locks shards of those wanted that nobody else holds.
 	lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error)
+	// release ends what outlives leases.
+	release() error
 }
 
 // class is what an error of the database means for what met it.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -15,7 +16,7 @@ import (
 // a relay. Rows a filter leaves out may be older than those it picks: with one
 // that cuts through a user's history, the order of that user's events is the
 // filter's. Drain waits while the broker or the database is away; it returns an
-// error only when ctx ends.
+// error when ctx ends, or where another process publishes from an SQLite file.
 func (r *Relay) Drain(ctx context.Context, filter Filter, progress func(sent int64)) (int64, error) {
 	work, cancel := afterGrace(ctx, r.config.Grace)
 	defer cancel()
@@ -45,6 +46,8 @@ func (r *Relay) drainShards(ctx, work context.Context, shards []int, filter Filt
 		got, all, err := r.drainBatch(ctx, work, shards, filter)
 		count(got.sent)
 		switch {
+		case errors.Is(err, errRelayed):
+			return err
 		case err != nil:
 			r.meet(ctx, err)
 		case all && got.rows == 0:

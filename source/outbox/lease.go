@@ -40,6 +40,9 @@ func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lea
 	return l, nil
 }
 
+// release has nothing to do: the server's locks end with their transactions.
+func (mysqlDialect) release() error { return nil }
+
 // unsent is the condition of a row that waits, in the form idx_unsent serves.
 const unsent = "processed_to_queue = 0 AND failed_at IS NULL"
 

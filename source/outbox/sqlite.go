@@ -39,26 +39,34 @@ func openSQLite(path string) (*Database, error) {
 	if err != nil {
 		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("DATABASE_URL: %w", err))
 	}
-	query := url.Values{
+	name := sqliteName(absolute, url.Values{
 		"_dqs":    {"0"},
 		"_txlock": {"immediate"}, // a transaction that may write waits at its start, not in its middle
 		"_pragma": {"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"},
-	}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute), RawQuery: query.Encode()}
-	pool, err := sql.Open("sqlite", name.String())
+	})
+	pool, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("%s: %w", path, err))
 	}
 	pool.SetMaxOpenConns(8)
 	pool.SetMaxIdleConns(8)
-	setup := func() (*sql.DB, error) { return sql.Open("sqlite", name.String()) }
-	return &Database{pool: pool, dialect: &sqliteDialect{held: map[int]bool{}}, setup: setup}, nil
+	setup := func() (*sql.DB, error) { return sql.Open("sqlite", name) }
+	return &Database{pool: pool, dialect: &sqliteDialect{path: absolute, held: map[int]bool{}}, setup: setup}, nil
 }
 
-// sqliteDialect is SQLite. Shards are held in memory: there is one process.
+// sqliteName is what the driver opens.
+func sqliteName(path string, query url.Values) string {
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
+	return name.String()
+}
+
+// sqliteDialect is SQLite. Shards are held in memory: one process publishes.
 type sqliteDialect struct {
-	mu   sync.Mutex
-	held map[int]bool
+	path string
+
+	mu    sync.Mutex
+	held  map[int]bool
+	right func() error // gives up the right to publish; nil while it is not held
 }
 
 func (*sqliteDialect) gooseDialect() goose.Dialect { return goose.DialectSQLite3 }
@@ -113,6 +121,9 @@ func (*sqliteDialect) cure(err error) (reason, cure string) {
 func (s *sqliteDialect) lease(_ context.Context, pool *sql.DB, wanted []int) (*lease, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.claim(); err != nil {
+		return nil, err
+	}
 	l := &lease{run: pool}
 	for _, shard := range wanted {
 		if !s.held[shard] {
@@ -129,4 +140,42 @@ func (s *sqliteDialect) lease(_ context.Context, pool *sql.DB, wanted []int) (*l
 		return nil
 	}
 	return l, nil
+}
+
+// errRelayed meets a second process that would publish from one SQLite file.
+var errRelayed = engine.ConfigurationError("relayed_elsewhere", errors.New("another process publishes from this SQLite file, which takes one: "+
+	"stop it (keyfold relay, ingest --relay, backfill, keyfold-lite), or use MySQL or MariaDB"))
+
+// claim takes the right to publish from the file: an exclusive transaction on a
+// file beside it, which ends with the process, however that ends. The caller
+// holds mu.
+func (s *sqliteDialect) claim() error {
+	if s.right != nil {
+		return nil
+	}
+	right, err := sql.Open("sqlite", sqliteName(s.path+"-relay", url.Values{"_txlock": {"exclusive"}}))
+	if err != nil {
+		return err
+	}
+	tx, err := right.Begin() //nolint:noctx // it outlives every call
+	if err != nil {
+		err = errors.Join(err, right.Close())
+		if s.classify(err) == classCollision {
+			return errRelayed
+		}
+		return err
+	}
+	s.right = func() error { return errors.Join(tx.Rollback(), right.Close()) }
+	return nil
+}
+
+// release gives up the right to publish.
+func (s *sqliteDialect) release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.right == nil {
+		return nil
+	}
+	defer func() { s.right = nil }()
+	return s.right()
 }

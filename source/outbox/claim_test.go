@@ -1,0 +1,40 @@
+package outbox
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"keyfold/engine"
+)
+
+// One process publishes from an SQLite file: of two, the second says who has to
+// stop, and goes on when the first has.
+func TestASQLiteFileHasOneRelay(t *testing.T) {
+	url := "sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
+	first, second := openAt(t, url), openAt(t, url)
+	fill(t, first, 5, 50)
+	var one, other broker
+	stop := running(t, NewRelay(first, &one, brisk(), quiet))
+	drained(t, first)
+	fill(t, second, 5, 50) // storing takes any number of processes
+	drained(t, first)
+
+	late := NewRelay(second, &other, brisk(), quiet)
+	if _, err := late.Drain(t.Context(), Filter{}, nil); err != nil {
+		t.Errorf("with nothing to publish: %v", err)
+	}
+	stop()
+	fill(t, second, 5, 500)
+	if _, err := late.Drain(t.Context(), Filter{}, nil); engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "another process publishes") {
+		t.Errorf("a second process: %v", err)
+	}
+	running(t, late)
+	eventually(t, "the relay says why it publishes nothing", func() bool { return engine.ReasonOf(late.Fault()) == "relayed_elsewhere" })
+	must(t, first.Close())
+	drained(t, second)
+	one.expectOrder(t)
+	if other.calls == 0 {
+		t.Error("the second published nothing")
+	}
+}
