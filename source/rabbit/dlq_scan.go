@@ -29,6 +29,7 @@ type DeadLetterScan struct {
 	socket  *socket
 	channel *amqp.Channel
 	closed  chan *amqp.Error
+	cause   *amqp.Error // what the channel ended with, once that was asked for
 	removed int
 }
 
@@ -99,12 +100,8 @@ func (s *DeadLetterScan) Remove(letters ...*DeadLetter) error {
 
 // lost explains the one end of a channel that a scan brings about by itself.
 func (s *DeadLetterScan) lost(doing string, err error) error {
-	select {
-	case cause, ok := <-s.closed:
-		if ok {
-			err = cause
-		}
-	default:
+	if cause := s.ended(); cause != nil {
+		err = cause
 	}
 	if refusal, ok := errors.AsType[*amqp.Error](err); ok && refusal.Code == amqp.PreconditionFailed {
 		return fmt.Errorf("rabbitmq: %s: %w; a pass may not take longer than the broker's consumer_timeout "+
@@ -127,7 +124,7 @@ func (s *DeadLetterScan) Close() error {
 	release()
 	closeBounded(ctx, s.conn, s.socket)
 	if err == nil {
-		err = s.early()
+		err = s.ended()
 	}
 	if err == nil || s.removed == 0 {
 		return nil
@@ -135,10 +132,14 @@ func (s *DeadLetterScan) Close() error {
 	return fmt.Errorf("rabbitmq: some of the last of %d letters may not have been removed: %w", s.removed, err)
 }
 
-// early returns the error the channel had ended with before it was closed.
-func (s *DeadLetterScan) early() error {
-	if cause, ok := <-s.closed; ok {
-		return cause
+// ended returns the error the channel ended with; nil while it is open, or where
+// it was closed in order.
+func (s *DeadLetterScan) ended() error {
+	if s.cause == nil && s.channel.IsClosed() {
+		s.cause = <-s.closed // told, or closed, as part of every end
 	}
-	return nil
+	if s.cause == nil {
+		return nil
+	}
+	return s.cause
 }

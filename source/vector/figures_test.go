@@ -52,6 +52,8 @@ func newWorker(t testing.TB, s *embedtest.Server, r *redistest.Server, change fu
 	var cache vector.Cache
 	if r != nil {
 		c.shared.URL = r.URL()
+	}
+	if c.shared.URL != "" {
 		if w.redis, err = rediscache.New(c.shared); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ type Broker struct {
 	install installation
 	dir     string
 	node    string
-	ports   struct{ amqp, dist, epmd, management, control int }
+	ports   block
 
 	mu     sync.Mutex
 	server *child.Process
@@ -36,7 +36,20 @@ type Broker struct {
 // Start runs a broker of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Broker {
 	t.Helper()
-	b, err := launch(t.TempDir())
+	return start(t, patient)
+}
+
+// StartImpatient is Start with a broker that closes the channel of a consumer
+// that holds a message for longer than timeout, within a second or so: its
+// consumer_timeout, which is half an hour by default.
+func StartImpatient(t testing.TB, timeout time.Duration) *Broker {
+	t.Helper()
+	return start(t, timeout)
+}
+
+func start(t testing.TB, timeout time.Duration) *Broker {
+	t.Helper()
+	b, err := launch(t.TempDir(), timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,39 +57,53 @@ func Start(t testing.TB) *Broker {
 	return b
 }
 
+// patient is RabbitMQ's own consumer_timeout.
+const patient = 30 * time.Minute
+
 // launch starts a node whose files are all in dir.
-func launch(dir string) (*Broker, error) {
+func launch(dir string, timeout time.Duration) (*Broker, error) {
 	install, err := locate()
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(5)
+	ports, err := claimPorts()
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{install: install, dir: dir}
-	b.ports.amqp, b.ports.dist, b.ports.epmd = ports[0], ports[1], ports[2]
-	b.ports.management, b.ports.control = ports[3], ports[4]
-	b.node = "keyfold" + strconv.Itoa(b.ports.amqp) + "@localhost"
-	if err := b.writeFiles(); err != nil {
-		return nil, err
-	}
-	if b.mapper, err = child.Start(dir, "epmd", b.environment(), install.epmd,
-		"-address", "127.0.0.1", "-port", strconv.Itoa(b.ports.epmd)); err != nil {
-		return nil, err
-	}
-	if err := b.boot(); err != nil {
+	b := &Broker{install: install, dir: dir, ports: ports}
+	b.node = "keyfold" + strconv.Itoa(ports.amqp()) + "@localhost"
+	if err := b.start(timeout); err != nil {
 		b.Stop()
 		return nil, err
 	}
 	return b, nil
 }
 
-func (b *Broker) writeFiles() error {
+// start starts the port mapper and boots.
+func (b *Broker) start(timeout time.Duration) (err error) {
+	if err := b.writeFiles(timeout); err != nil {
+		return err
+	}
+	if b.mapper, err = child.Start(b.dir, "epmd", b.environment(), b.install.epmd,
+		"-address", "127.0.0.1", "-port", strconv.Itoa(b.ports.epmd())); err != nil {
+		return err
+	}
+	return b.boot()
+}
+
+func (b *Broker) writeFiles(timeout time.Duration) error {
 	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %d\n"+
-		"log.console = false\ndisk_free_limit.absolute = 1MB\n", address(b.ports.amqp), b.ports.management)
+		"log.console = false\ndisk_free_limit.absolute = 1MB\nconsumer_timeout = %d\n",
+		address(b.ports.amqp()), b.ports.management(), timeout.Milliseconds())
+	// How often a channel looks for what it holds too long has no name there; a
+	// minute by default.
+	tick := time.Minute
+	if timeout < patient {
+		tick = time.Second
+	}
 	for name, text := range map[string]string{
 		"rabbitmq.conf":   config,
+		"advanced.config": fmt.Sprintf("[{rabbit, [{channel_tick_interval, %d}]}].\n", tick.Milliseconds()),
 		"enabled_plugins": "[rabbitmq_management].\n",
 	} {
 		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
@@ -94,17 +121,18 @@ func (b *Broker) environment() []string {
 		"PATH=" + os.Getenv("PATH"),
 		"LANG=C.UTF-8",
 		"HOME=" + b.dir,
-		"ERL_EPMD_PORT=" + strconv.Itoa(b.ports.epmd),
+		"ERL_EPMD_PORT=" + strconv.Itoa(b.ports.epmd()),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODENAME=" + b.node,
-		"RABBITMQ_DIST_PORT=" + strconv.Itoa(b.ports.dist),
-		"RABBITMQ_CTL_DIST_PORT_MIN=" + strconv.Itoa(b.ports.control),
-		"RABBITMQ_CTL_DIST_PORT_MAX=" + strconv.Itoa(b.ports.control+10),
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(b.ports.dist()),
+		"RABBITMQ_CTL_DIST_PORT_MIN=" + strconv.Itoa(b.ports.control()),
+		"RABBITMQ_CTL_DIST_PORT_MAX=" + strconv.Itoa(b.ports.control()+controls-1),
 		"RABBITMQ_MNESIA_BASE=" + in("data"),
 		"RABBITMQ_LOG_BASE=" + in("log"),
 		"RABBITMQ_PID_FILE=" + in("pid"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),
 		"RABBITMQ_CONFIG_FILE=" + in("rabbitmq.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + in("advanced.config"),
 		"RABBITMQ_CONF_ENV_FILE=" + in("no-such-file"),
 		// Makes the script become the Erlang machine instead of its parent, so
 		// that the pid of the child is the one to kill.
@@ -146,7 +174,7 @@ func (b *Broker) output() string {
 }
 
 // Address returns the host and port of the AMQP listener.
-func (b *Broker) Address() string { return address(b.ports.amqp) }
+func (b *Broker) Address() string { return address(b.ports.amqp()) }
 
 // DSN returns the AMQP URL of a virtual host for the user guest.
 func (b *Broker) DSN(vhost string) string { return DSN(b.Address(), vhost) }
@@ -173,10 +201,12 @@ func (b *Broker) Restart(t testing.TB) {
 	}
 }
 
-// Stop ends the broker and its port mapper. It may be called again.
+// Stop ends the broker and its port mapper and gives its ports up. It may be
+// called again.
 func (b *Broker) Stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.ports.claim.Close()
 	for _, p := range []*child.Process{b.server, b.mapper} {
 		if p != nil {
 			p.Kill()

@@ -48,7 +48,7 @@ func (b *Broker) request(ctx context.Context, method, path string, body, answer 
 		}
 		text = bytes.NewReader(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+address(b.ports.management)+"/api/"+path, text)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+address(b.ports.management())+"/api/"+path, text)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // What follows serves programs that are no tests: it returns errors.
 
 // Launch runs a private broker, all of its files in dir. The caller stops it.
-func Launch(dir string) (*Broker, error) { return launch(dir) }
+func Launch(dir string) (*Broker, error) { return launch(dir, patient) }
 
 // Boot starts a broker that was killed on the same ports and data.
 func (b *Broker) Boot() error { return b.boot() }

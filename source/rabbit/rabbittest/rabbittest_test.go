@@ -41,6 +41,10 @@ func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
 	if _, err := net.DialTimeout("tcp", b.Address(), time.Second); err == nil {
 		t.Error("the port is open after Kill")
 	}
+	if l, err := net.Listen("tcp", address(b.ports.first)); err == nil {
+		l.Close()
+		t.Error("another broker may take the ports of one that is down")
+	}
 	b.Restart(t)
 	if conn, err = amqp.Dial(b.DSN(vhost)); err != nil {
 		t.Fatal(err)
@@ -63,7 +67,7 @@ func TestBrokersArePrivate(t *testing.T) {
 	var pids []int
 	t.Run("second", func(t *testing.T) {
 		b := Start(t)
-		if a.node == b.node || a.ports == b.ports || a.dir == b.dir {
+		if a.node == b.node || a.ports.first == b.ports.first || a.dir == b.dir {
 			t.Errorf("shared: %v %v", a, b)
 		}
 		pids = []int{b.server.PID(), b.mapper.PID()}

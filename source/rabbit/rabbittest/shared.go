@@ -25,7 +25,7 @@ func Shared(t testing.TB) *Broker {
 	defer shared.mu.Unlock()
 	if shared.broker == nil && shared.err == nil {
 		if shared.dir, shared.err = os.MkdirTemp("", "keyfold-rabbit-"); shared.err == nil {
-			shared.broker, shared.err = launch(shared.dir)
+			shared.broker, shared.err = launch(shared.dir, patient)
 		}
 	}
 	if shared.err != nil {

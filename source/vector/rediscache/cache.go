@@ -3,7 +3,6 @@ package rediscache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -20,10 +19,12 @@ import (
 type Cache struct {
 	config  Config
 	prefix  string
+	where   target
 	client  redis.UniversalClient
-	cluster bool
 	circuit *gobreaker.CircuitBreaker[struct{}]
 	stats   Stats
+
+	answered atomic.Bool // at all, so far
 
 	mu    sync.Mutex
 	since time.Time // when the breaker opened; not set while closed
@@ -53,10 +54,10 @@ func New(config Config) (*Cache, error) {
 		return nil, engine.ConfigurationError("redis", err)
 	}
 	c := &Cache{
-		config:  config,
-		prefix:  prefix(config.Model, config.Dimensions),
-		client:  where.connect(config.Timeout),
-		cluster: where.cluster != nil,
+		config: config,
+		prefix: prefix(config.Model, config.Dimensions),
+		where:  where,
+		client: where.connect(config.Timeout),
 	}
 	c.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:   1,
@@ -85,8 +86,9 @@ func (c *Cache) State() vector.BreakerState {
 }
 
 // Ping reports whether Redis answers, and if not, the cure where one is known.
+// It asks what a look-up asks: a user of few rights may not PING.
 func (c *Cache) Ping(ctx context.Context) error {
-	return cure(c.client.Ping(ctx).Err())
+	return c.cure(c.client.MGet(ctx, c.key("")).Err())
 }
 
 // Get returns the vectors Redis holds.
@@ -100,7 +102,7 @@ func (c *Cache) Get(ctx context.Context, phrases []string) [][]float32 {
 		keys[i] = c.key(phrase)
 	}
 	read := c.readOne
-	if c.cluster {
+	if c.where.cluster != nil {
 		read = c.readMany
 	}
 	found := make([]string, len(keys))
@@ -189,9 +191,10 @@ func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.
 	_, err := c.circuit.Execute(func() (struct{}, error) {
 		bounded, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		err := cure(do(bounded))
+		err := c.cure(do(bounded))
 		switch {
 		case err == nil:
+			c.answered.Store(true)
 			return struct{}{}, nil
 		case ctx.Err() != nil:
 			return struct{}{}, errLeft
@@ -217,23 +220,5 @@ func (c *Cache) changed(_ string, from, to gobreaker.State) {
 		c.since = time.Now()
 	case to == gobreaker.StateClosed:
 		c.since, c.cause = time.Time{}, nil
-	}
-}
-
-// cure adds to an error what to do about it, where that is known.
-func cure(err error) error {
-	if err == nil {
-		return nil
-	}
-	_, moved := redis.IsMovedError(err)
-	switch {
-	case redis.IsAuthError(err):
-		return fmt.Errorf("redis: %w; set the right user and password in REDIS_URL", err)
-	case redis.IsPermissionError(err):
-		return fmt.Errorf("redis: %w; the user needs GET, MGET and SET on embeddings:*", err)
-	case moved:
-		return fmt.Errorf("redis: %w; it is a cluster: add ?addr=host:port to REDIS_URL, if need be the same address again", err)
-	default:
-		return fmt.Errorf("redis: %w", err)
 	}
 }

@@ -252,17 +252,23 @@ func TestKilledAndRestarted(t *testing.T) {
 // A Redis that accepts and says nothing is waited for within the timeout, on a
 // connection there is and on a new one, and not at all once it is known.
 func TestFrozen(t *testing.T) {
-	for _, warm := range []bool{true, false} {
-		t.Run(fmt.Sprint("warm ", warm), func(t *testing.T) {
-			s := redistest.Start(t)
-			c := newCache(t, s.URL(), func(c *rediscache.Config) {
-				c.Timeout, c.OpenFor = 80*time.Millisecond, time.Hour
+	authority := redistest.NewAuthority(t)
+	for i := range 4 {
+		warm, secure := i%2 == 0, i/2 == 1
+		t.Run(fmt.Sprint("warm ", warm, ", TLS ", secure), func(t *testing.T) {
+			s := redistest.Start(t, authority.Issue(t, nil)...)
+			at := s.URL()
+			if secure {
+				at = s.TLSURL() + "?skip_verify=true"
+			}
+			c := newCache(t, at, func(c *rediscache.Config) {
+				c.Timeout, c.OpenFor = time.Second, time.Hour
 			})
 			phrases, all := vectors(2)
 			if warm {
 				for limit := time.Now().Add(time.Minute); c.Get(t.Context(), phrases)[0] == nil; {
 					if c.Put(t.Context(), phrases, all); time.Now().After(limit) {
-						t.Fatal("no answer within 80 ms for a minute")
+						t.Fatalf("no answer for a minute: %+v", c.State())
 					}
 				}
 			}

@@ -25,7 +25,10 @@ type Config struct {
 	//	                                                   parameters, those before the
 	//	                                                   host are the sentinels' own
 	//
-	// A cluster of which one address is known names it twice.
+	// A cluster of which one address is known names it twice. With TLS every
+	// server of a cluster, and every sentinel and what it watches, has to show a
+	// certificate for the URL's host; whom to trust is the process's matter
+	// (SSL_CERT_FILE).
 	URL string
 	// Model and Dimensions are part of every key.
 	Model      string

@@ -1,6 +1,7 @@
 package rediscache
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -62,6 +63,12 @@ func secrets(u *url.URL) (all []string) {
 	return all
 }
 
+// tls reports whether connections are made with TLS.
+func (t target) tls() bool {
+	return t.single != nil && t.single.TLSConfig != nil || t.cluster != nil && t.cluster.TLSConfig != nil ||
+		t.sentinel != nil && t.sentinel.TLSConfig != nil
+}
+
 // quiet turns off the library's own log, once: with Redis away it writes for
 // every connection that fails. [Cache.State] and [Cache.Stats] say as much.
 var quiet = sync.OnceFunc(logging.Disable)
@@ -70,6 +77,11 @@ var quiet = sync.OnceFunc(logging.Disable)
 // never tries one again. It connects when it is first used.
 func (t target) connect(timeout time.Duration) redis.UniversalClient {
 	quiet()
+	if t.tls() {
+		// Reading the system's authorities takes as long as a look-up may: it is
+		// done before the first one. What is wrong with them the handshake says.
+		_, _ = x509.SystemCertPool()
+	}
 	// The notices of hosted servers about their upkeep need a handshake that
 	// others refuse.
 	noNotices := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -64,6 +64,16 @@ func (s *Server) Do(t testing.TB, words ...string) string {
 	return reply
 }
 
+// Info returns a section of what the server says of itself; nothing while it does
+// not answer, or hangs up because its role changes.
+func (s *Server) Info(section string) string {
+	text, err := s.send("INFO", section)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
 // Cluster runs that many masters, which share the slots, until the test's end.
 func Cluster(t testing.TB, masters int) []*Server {
 	t.Helper()
@@ -87,11 +97,4 @@ func Cluster(t testing.TB, masters int) []*Server {
 		}
 	}
 	return nodes
-}
-
-// Sentinel runs a sentinel that watches the server under a name, until the
-// test's end.
-func (s *Server) Sentinel(t testing.TB, name string) *Server {
-	t.Helper()
-	return startSentinel(t, name, s.port)
 }

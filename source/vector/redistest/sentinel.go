@@ -5,10 +5,25 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 )
 
-func startSentinel(t testing.TB, name string, master int) *Server {
+// Replica runs a copy of the server until the test's end, and returns when it has
+// what the server has.
+func (s *Server) Replica(t testing.TB) *Server {
+	t.Helper()
+	r := Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(s.port))
+	Await(t, "a first copy", func() bool { return strings.Contains(r.Info("replication"), "master_link_status:up") })
+	return r
+}
+
+// Sentinel runs a sentinel that watches the server under a name, until the
+// test's end, and returns when it knows the server's replicas. It is [Patient].
+// With the settings of a certificate it takes TLS too, and watches the server's
+// TLS port, which it names to clients.
+func (s *Server) Sentinel(t testing.TB, name string, settings ...string) *Server {
 	t.Helper()
 	port, err := freePort()
 	if err != nil {
@@ -16,16 +31,50 @@ func startSentinel(t testing.TB, name string, master int) *Server {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "sentinel.conf") // a sentinel writes into it
-	text := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1\n", name, master)
+	watched := s.port
+	if secure(settings) {
+		watched = s.second()
+		settings = append(settings, "--tls-port", strconv.Itoa(port+secondPort), "--tls-replication", "yes")
+	}
+	text := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1\nsentinel failover-timeout %s 2000\n", name, watched, name)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{dir: dir, port: port, args: []string{
+	sentinel := &Server{dir: dir, port: port, args: append([]string{
 		config, "--sentinel", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
-	}}
-	if err := s.boot(); err != nil {
+	}, settings...)}
+	if err := sentinel.boot(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
-	return s
+	t.Cleanup(sentinel.Kill)
+	_, replicas, _ := strings.Cut(s.Info("replication"), "connected_slaves:")
+	replicas, _, _ = strings.Cut(replicas, "\r\n")
+	Await(t, "a sentinel that knows every replica", func() bool {
+		return strings.Contains(sentinel.Info("sentinel"), "status=ok,address="+address(watched)+",slaves="+replicas)
+	})
+	return sentinel
+}
+
+// How long a sentinel waits for an answer before it looks for another master.
+// One that waits for half a second takes a busy machine for a dead server:
+// nobody should be hasty for longer than the test needs.
+const (
+	Patient = 30 * time.Second
+	Hasty   = 500 * time.Millisecond
+)
+
+// Wait sets how long a sentinel waits for the master of a name.
+func (s *Server) Wait(t testing.TB, name string, d time.Duration) {
+	t.Helper()
+	s.Do(t, "SENTINEL", "SET", name, "down-after-milliseconds", strconv.FormatInt(d.Milliseconds(), 10))
+}
+
+// Await waits for a condition; the limit only bounds a failure.
+func Await(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(startTimeout); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("not within %v: %s", startTimeout, what)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -29,7 +30,8 @@ type Server struct {
 }
 
 // Start runs a server until the test's end. Settings are written as on
-// redis-server's command line: "--requirepass", "secret".
+// redis-server's command line: "--requirepass", "secret". With those of
+// [Authority.Issue] it takes TLS too, at its TLSURL.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := Launch(t.TempDir(), settings...)
@@ -52,9 +54,16 @@ func Launch(dir string, settings ...string) (*Server, error) {
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
 		// What a real server would have on its disk after a kill, it has.
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
+		"--repl-diskless-sync-delay", "0", // a replica's first copy waits 5 s otherwise
 	}, settings...)
+	if secure(settings) {
+		s.args = append(s.args, "--tls-port", strconv.Itoa(s.second()))
+	}
 	return s, s.boot()
 }
+
+// secure reports whether there is a certificate among settings.
+func secure(settings []string) bool { return slices.Contains(settings, "--tls-cert-file") }
 
 // boot starts the server and waits until it answers.
 func (s *Server) boot() error {
@@ -99,6 +108,16 @@ func (s *Server) Address() string { return address(s.port) }
 // URL returns the server's URL, without a password.
 func (s *Server) URL() string { return "redis://" + s.Address() }
 
+// TLSURL returns the URL of the port that takes TLS, without a password. The
+// plain one is open too: it is the test's own.
+func (s *Server) TLSURL() string { return "rediss://" + s.TLSAddress() }
+
+// TLSAddress returns the host, by its name, and the port that takes TLS.
+func (s *Server) TLSAddress() string { return net.JoinHostPort("localhost", strconv.Itoa(s.second())) }
+
+// second is the other port that is the server's: its cluster bus, or TLS.
+func (s *Server) second() int { return s.port + secondPort }
+
 // Kill ends the server with SIGKILL. It may be called again.
 func (s *Server) Kill() { s.server.Kill() }
 
@@ -132,14 +151,18 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	}
 }
 
+// secondPort is how far above a server's port its second one is: where a
+// cluster's node has its bus.
+const secondPort = 10000
+
 // freePort returns a port of 127.0.0.1 nobody listens on, below the range the
 // system takes outgoing ports from: a server that is down for a moment finds it
-// free again. A cluster's node takes the port 10000 above as well.
+// free again. The server's second port is free as well.
 func freePort() (int, error) {
 	const first, count = 10000, 9000
 	for range 1000 {
 		port := first + rand.IntN(count)
-		if free(port) && free(port+10000) {
+		if free(port) && free(port+secondPort) {
 			return port, nil
 		}
 	}

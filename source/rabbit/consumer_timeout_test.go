@@ -1,0 +1,165 @@
+package rabbit
+
+import (
+	"bytes"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit/rabbittest"
+)
+
+// holdable is how long the impatient broker of these tests lets a message be
+// held: long enough for a busy machine to settle what is not to be held.
+const holdable = 4 * time.Second
+
+// The broker closes the channel that holds some messages for too long. The cure
+// is logged, a new session is made by itself, those messages and no others come
+// again, what is said of them late is dropped, and each is settled once.
+func TestConsumerTimeout(t *testing.T) {
+	b := rabbittest.StartImpatient(t, holdable)
+	t.Run("tests", func(t *testing.T) { // ends with all of them; they mostly wait
+		for _, kind := range []QueueType{Classic, Quorum} {
+			t.Run(string(kind), func(t *testing.T) { t.Parallel(); heldForTooLong(t, b, kind) })
+		}
+		t.Run("paused", func(t *testing.T) { t.Parallel(); pausedForTooLong(t, b) })
+		t.Run("dead letters", func(t *testing.T) { t.Parallel(); scannedForTooLong(t, b) })
+	})
+}
+
+func heldForTooLong(t *testing.T, b *rabbittest.Broker, kind QueueType) {
+	const n, left = 60, 5
+	s := &site{t: t, broker: b, vhost: b.VHost(t), names: DefaultNames()}
+	s.dsn = b.DSN(s.vhost)
+	if err := Setup(t.Context(), s.dsn, Topology{Names: s.names, QueueType: kind}); err != nil {
+		t.Fatal(err)
+	}
+	s.publish(s.messages(n)...)
+	var in inbox
+	var log lockedText
+	config := s.config()
+	r := s.runLogged(slog.New(slog.NewTextHandler(&log, nil)), InProcess{}, config, in.deliver)
+	eventually(t, "all delivered", func() bool { return in.len() == n })
+	first := in.take()
+	held, others := first[:left], first[left:]
+	settleAtOnce(t.Context(), others)
+	eventually(t, "the others acknowledged", func() bool { return r.Stats.Acked.Load() == n-left })
+
+	eventually(t, "a new session", func() bool { return strings.Contains(log.String(), "generation=2") })
+	late := r.Stats.Stale.Load()
+	settleAtOnce(t.Context(), held)
+	if stale := r.Stats.Stale.Load() - late; stale != left {
+		t.Errorf("%d late verdicts dropped, want %d", stale, left)
+	}
+	var again []engine.Delivery
+	eventually(t, "the held ones delivered again", func() bool {
+		for _, d := range in.take() {
+			d.Settler.Settle(folded)
+			// The first session's other channels are the broker's to use for as
+			// long as it has not been told of the end.
+			if d.Settler.(*ticket).session.generation == 2 {
+				again = append(again, d)
+			}
+		}
+		return len(again) >= left
+	})
+	eventually(t, "all acknowledged", func() bool { return r.Stats.Acked.Load() == n && r.Stats.Unacked.Load() == 0 })
+	if !maps.Equal(ids(again), ids(held)) {
+		t.Errorf("%v came again, want %v", ids(again), ids(held))
+	}
+	for _, want := range []string{"not consuming; trying again", "PRECONDITION_FAILED", "consumer_timeout", "write sooner", "generation=2"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("not consuming: %v", err)
+	}
+	if err := r.end(ample); err != nil {
+		t.Error(err)
+	}
+	st := &r.Stats
+	if st.Connects.Load() != 2 || st.Acked.Load() != n || st.Redelivered.Load() != st.Delivered.Load()-n || in.len() != 0 || st.DeadLetters.Load() != 0 {
+		t.Errorf("%d sessions, %d acknowledged, %d delivered, %d of them again, %d unexpected, %d dead letters",
+			st.Connects.Load(), st.Acked.Load(), st.Delivered.Load(), st.Redelivered.Load(), in.len(), st.DeadLetters.Load())
+	}
+	if rest := s.depth(s.names.Queue); rest != 0 {
+		t.Errorf("%d messages left", rest)
+	}
+}
+
+// The same while consuming is paused: nothing is delivered before Resume.
+func pausedForTooLong(t *testing.T, b *rabbittest.Broker) {
+	const n = 10
+	s := newSite(t, b)
+	s.publish(s.messages(n)...)
+	var in inbox
+	r := s.run(s.config(), in.deliver)
+	eventually(t, "all delivered", func() bool { return in.len() == n })
+	held := in.take()
+	r.Pause()
+	eventually(t, "a new session", func() bool { return r.Stats.Connects.Load() == 2 })
+	eventually(t, "all wait at the broker", func() bool { return s.depth(s.names.Queue) == n })
+	if in.len() != 0 {
+		t.Errorf("%d were delivered while paused", in.len())
+	}
+	settleAtOnce(t.Context(), held)
+	r.Resume()
+	eventually(t, "all delivered again", func() bool { return in.len() == n })
+	settleAtOnce(t.Context(), in.take())
+	eventually(t, "all acknowledged", func() bool { return r.Stats.Acked.Load() == n })
+	if stale := r.Stats.Stale.Load(); stale != n {
+		t.Errorf("%d late verdicts dropped, want %d", stale, n)
+	}
+	if err := r.end(ample); err != nil || s.depth(s.names.Queue) != 0 {
+		t.Errorf("%v, %d left", err, s.depth(s.names.Queue))
+	}
+}
+
+// A pass over the dead letters that takes too long says so, and that its last
+// removals may be lost; the letters are there.
+func scannedForTooLong(t *testing.T, b *rabbittest.Broker) {
+	s := newSite(t, b)
+	s.publish(Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")},
+		Message{RoutingKey: s.names.DeadLetters, ID: "b", Body: []byte("{}")})
+	scan, err := ScanDeadLetters(t.Context(), s.dsn, s.names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan.removed++ // as though it had removed one just before the end
+	var lost error
+	for _, err := range scan.Letters(t.Context()) {
+		if lost = err; err == nil {
+			eventually(t, "the channel is closed", scan.channel.IsClosed)
+		}
+	}
+	if lost == nil || !strings.Contains(lost.Error(), "consumer_timeout") || !strings.Contains(lost.Error(), "--limit") {
+		t.Errorf("no cure in %v", lost)
+	}
+	if err := scan.Close(); err == nil {
+		t.Error("removals that may be lost were reported as done")
+	}
+	eventually(t, "both letters are there", func() bool { return s.depth(s.names.DeadLetters) == 2 })
+}
+
+// lockedText is what was logged so far.
+type lockedText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
