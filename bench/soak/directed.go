@@ -121,7 +121,7 @@ func (s *soak) loseUnconfirmed(ctx context.Context) error {
 	return p.actOnBroker(step{Do: killBroker, For: 200 * time.Millisecond})
 }
 
-const visitLimit = time.Minute
+const visitLimit = 2 * time.Minute
 
 // replaceBy ends the worker and starts one with failpoints.
 func (s *soak) replaceBy(ctx context.Context, points string) (*worker, error) {

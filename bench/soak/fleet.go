@@ -297,7 +297,7 @@ func (f *fleet) total(metric string) int64 {
 
 var (
 	adminAddr = regexp.MustCompile(`"admin endpoint","addr":"([^"]+)"`)
-	asking    = &http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	asking    = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 )
 
 // get asks the admin endpoint.

@@ -200,8 +200,12 @@ func (s *soak) keyfold(ctx context.Context, in io.Reader, points string, args ..
 	return c, out.String(), err
 }
 
+// setUpLimit only bounds a failure: on a busy machine the import alone takes most
+// of a minute.
+const setUpLimit = 3 * time.Minute
+
 func (s *soak) setUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, setUpLimit)
 	defer cancel()
 	shop, err := s.traffic.shop()
 	if err != nil {

@@ -22,7 +22,7 @@ func runInTest(t *testing.T, change func(*settings)) *result {
 		Data: os.Getenv("KEYFOLD_TEST_DATA"), Dir: t.TempDir(), Out: t.Output(),
 	}
 	change(&c)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
 	r, err := run(ctx, c)
 	if r != nil {

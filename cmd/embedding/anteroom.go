@@ -117,7 +117,7 @@ func (r *Anteroom) ask(phrase string) {
 	r.held -= len(searches)
 	r.note(phrase, answer.Err)
 	r.mu.Unlock()
-	r.pass(searches)
+	r.pass(r.ctx, searches)
 }
 
 // note keeps a failure, or forgets one. It runs under the lock.
@@ -148,9 +148,9 @@ func (r *Anteroom) within(ctx context.Context, patience time.Duration) (context.
 
 // pass hands searches on. As the worker stops they may not be taken: they are the
 // broker's again then, which is next's affair.
-func (r *Anteroom) pass(searches []engine.Delivery) {
+func (r *Anteroom) pass(ctx context.Context, searches []engine.Delivery) {
 	if len(searches) > 0 {
-		_ = r.next(r.ctx, searches)
+		_ = r.next(ctx, searches)
 	}
 }
 
@@ -201,7 +201,8 @@ func (r *Anteroom) Waiting() int {
 }
 
 // Open lets all searches go on as they are, those to come too: the worker stops.
-func (r *Anteroom) Open() {
+// It waits until ctx ends for windows that have no room.
+func (r *Anteroom) Open(ctx context.Context) {
 	r.mu.Lock()
 	r.open = true
 	var all []engine.Delivery
@@ -211,7 +212,7 @@ func (r *Anteroom) Open() {
 	}
 	r.held = 0
 	r.mu.Unlock()
-	r.pass(all)
+	r.pass(ctx, all)
 }
 
 // Close ends the calls under way and waits for them. Open comes first.

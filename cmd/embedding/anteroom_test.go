@@ -118,7 +118,7 @@ func TestSearchesWaitAndProductEventsDoNot(t *testing.T) {
 		if s.calls["mug"] != 1 || s.calls["hangs"] != 1 {
 			t.Errorf("calls %v", s.calls)
 		}
-		r.Open()
+		r.Open(t.Context())
 		r.Close()
 		if got := w.all(); len(got) != 8 || r.Waiting() != 0 {
 			t.Errorf("in the end %v", got)
@@ -256,7 +256,7 @@ func TestStoppingHandsOnEveryDeliveryOnce(t *testing.T) {
 			w.err = errors.New("draining")
 			w.mu.Unlock()
 		}
-		r.Open()
+		r.Open(t.Context())
 		senders.Wait()
 		r.Close()
 		all := append(w.all(), w.held...)
@@ -265,4 +265,31 @@ func TestStoppingHandsOnEveryDeliveryOnce(t *testing.T) {
 			t.Fatalf("seed %d: %d deliveries handed on or back, want each of %d once", seed, len(all), 3*n)
 		}
 	}
+}
+
+// A stop waits for windows that have no room no longer than it may: what they do
+// not take by then goes back.
+func TestOpeningIntoFullWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w windows
+		full := func(ctx context.Context, deliveries []engine.Delivery) error {
+			<-ctx.Done()
+			w.mu.Lock()
+			w.err = ctx.Err()
+			w.mu.Unlock()
+			return w.deliver(ctx, deliveries)
+		}
+		r := embedding.NewAnteroom(newService(time.Hour), time.Hour, full)
+		if err := r.Deliver(t.Context(), []engine.Delivery{w.event("a", "red shoes"), w.event("b", "hat")}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		began := time.Now()
+		r.Open(ctx)
+		if took := time.Since(began); took != 6*time.Second || len(w.held) != 2 || r.Waiting() != 0 {
+			t.Errorf("after %v: %d went back, %d wait", took, len(w.held), r.Waiting())
+		}
+		r.Close()
+	})
 }

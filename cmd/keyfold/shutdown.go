@@ -32,9 +32,22 @@ const (
 func (w *worker) shutDown() error {
 	ctx, cancel := w.clock.Context(w.ctx, farewell)
 	defer cancel()
-	err := errors.Join(w.closeWindows(), w.consumer.Close(ctx), w.part(ctx))
+	closed := w.closeWindows()
+	err := errors.Join(closed, w.acknowledge(ctx, closed == nil), w.part(ctx))
 	w.log.Info("stopped")
 	return err
+}
+
+// acknowledge closes the consumer. Where the windows were not all written, what is
+// left in them gets no verdict any more, and nobody waits for one: a moment is for
+// the acknowledgements and copies that are on their way.
+func (w *worker) acknowledge(ctx context.Context, all bool) error {
+	if !all {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, parting)
+		defer cancel()
+	}
+	return w.consumer.Close(ctx)
 }
 
 // drain closes the windows and waits until they are written; nobody waits for a
@@ -47,10 +60,6 @@ func (w *worker) drain() error {
 	w.log.Info("stopping: closing windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
 	w.faults.stop()
 	w.breaker.Close()
-	if w.anteroom != nil {
-		w.anteroom.Open()
-		defer w.anteroom.Close()
-	}
 	deadline, _ := ctx.Deadline()
 	watch := time.AfterFunc(time.Until(deadline)-glance, func() {
 		w.log.Error("windows are not written in time; what is not acknowledged is delivered again: "+
@@ -58,6 +67,10 @@ func (w *worker) drain() error {
 		shutdown.Print(w.err, shutdown.Goroutines())
 	})
 	defer watch.Stop()
+	if w.anteroom != nil {
+		w.anteroom.Open(ctx)
+		defer w.anteroom.Close()
+	}
 	return w.pipeline.Router.Drain(ctx)
 }
 

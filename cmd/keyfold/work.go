@@ -18,6 +18,10 @@ import (
 // workCmd is the daemon.
 type workCmd struct{}
 
+func (c *workCmd) check(a *app) error {
+	return errors.Join(a.checkBroker(), a.checkStore(), a.checkVectors())
+}
+
 // Run starts from the store towards the broker and stops the other way round:
 // nothing is taken in before it can be written, and what was taken in is
 // written and acknowledged before anything it needs goes away.
@@ -109,7 +113,7 @@ func (w *worker) join() error {
 		w.anteroom = embedding.NewAnteroom(w.embedding.Phrases, w.vectors.Patience,
 			func(ctx context.Context, d []engine.Delivery) error { return w.pipeline.Deliver(ctx, d) })
 		if w.config.Taste.History == engine.UnitMass {
-			w.anteroom.Open() // where the order counts no event overtakes another
+			w.anteroom.Open(w.ctx) // where the order counts no event overtakes another
 		}
 		ports.Phrases = w.anteroom
 	}

@@ -64,7 +64,7 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	c, err := rabbit.NewConsumer(rabbit.Config{
 		DSN: rabbittest.DSN(proxy.Address(), vhost), Names: names, Identity: rabbit.ThisProcess("test"),
 		Prefetch: n, MaxRetries: 5, RetryDelay: time.Second,
-		Timing: rabbit.Timing{Heartbeat: time.Second, Write: 2 * time.Second, Connect: 3 * time.Second, BackoffMin: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
+		Timing: rabbit.Timing{Heartbeat: 4 * time.Second, Write: 2 * time.Second, Connect: 3 * time.Second, BackoffMin: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
 	},
 		rabbit.Ports{DeadLetters: rabbit.DeadLetterQueue{Publisher: pub, Names: names}, Retries: rabbit.InProcess{}, Log: quiet})
 	if err != nil {
@@ -90,19 +90,12 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, deliver) }()
-	limit := time.Now().Add(60 * time.Second)
-	for time.Now().Before(limit) && p.Taste.Stats().Of(engine.Folded) < int64(n) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	time.Sleep(3 * time.Second) // heartbeats give the connection up
-	proxy.Thaw()
-	for time.Now().Before(limit) {
-		if s := p.Taste.Stats(); s.Of(engine.Folded)+s.Of(engine.Duplicate) >= int64(2*n) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 	s := p.Taste.Stats()
+	waitUntil(t, "all are folded", func() bool { return s.Of(engine.Folded) >= int64(n) })
+	waitUntil(t, "heartbeats give the connection up", func() bool { return c.Ready() != nil })
+	proxy.Cut() // the acknowledgements under way are lost for good
+	proxy.Thaw()
+	waitUntil(t, "all have come again", func() bool { return s.Of(engine.Folded)+s.Of(engine.Duplicate) >= int64(2*n) })
 	stored, err := j.store.Load(t.Context(), []int32{7})
 	if err != nil {
 		t.Fatal(err)
@@ -116,4 +109,14 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	p.Router.Drain(context.Background())
 	c.Close(context.Background())
 	pub.Close(context.Background())
+}
+
+// waitUntil waits for a condition; the limit only bounds a failure.
+func waitUntil(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("not within two minutes: %s", what)
+		}
+	}
 }

@@ -109,7 +109,7 @@ func start(t testing.TB, change ...func(*Config)) (*mongotest.Server, *Store) {
 }
 
 // quick makes a store give up soon.
-func quick(c *Config) { c.Timeout, c.SelectionTimeout = 300*time.Millisecond, 200*time.Millisecond }
+func quick(c *Config) { c.Timeout, c.SelectionTimeout = 3*time.Second, 2*time.Second }
 
 // profile returns version v of a user, with an id of its own.
 func profile(user, version int32) *engine.Profile {

@@ -9,8 +9,8 @@ import (
 	"keyfold/engine"
 )
 
-// Queue holds events until they are settled. An event that ends as
-// [engine.Retry] goes to the tail and keeps the time it was first seen.
+// Queue holds events until they are settled. An event that ends as [engine.Retry]
+// or [engine.Park] goes to the tail, at once, and keeps the time it was first seen.
 type Queue struct {
 	mu      sync.Mutex
 	changed sync.Cond // waits for ready, open or closed
@@ -113,7 +113,7 @@ func (m *Message) Settle(v engine.Verdict) {
 	delete(q.open, m)
 	q.counts[v.Outcome]++
 	m.Verdict = v
-	if v.Outcome == engine.Retry {
+	if v.Outcome == engine.Retry || v.Outcome == engine.Park {
 		if m.firstSeen == 0 {
 			m.firstSeen = engine.Now()
 		}

@@ -110,3 +110,27 @@ func TestSecondSettlementPanics(t *testing.T) {
 		return nil
 	})
 }
+
+// A parked event comes again, with no attempt used, and the queue does not end
+// without it.
+func TestParkedEventsComeAgain(t *testing.T) {
+	q := NewQueue()
+	q.Publish(events(3)...)
+	q.Close()
+	err := q.Run(context.Background(), 2, func(_ context.Context, ds []engine.Delivery) error {
+		for _, d := range ds {
+			v := engine.Verdict{Outcome: engine.Folded}
+			if d.FirstSeen == 0 && d.Event.MessageID == "1" {
+				v = engine.Verdict{Outcome: engine.Park, Err: engine.ErrAway}
+			}
+			d.Settler.Settle(v)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if f, p := q.Count(engine.Folded), q.Count(engine.Park); f != 3 || p != 1 {
+		t.Errorf("%d folded and %d parked, want 3 and 1", f, p)
+	}
+}

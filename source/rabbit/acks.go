@@ -3,6 +3,7 @@ package rabbit
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -76,6 +77,8 @@ type acks struct {
 	many chan struct{} // there is enough not to wait
 	stop chan struct{}
 	done chan struct{}
+
+	below atomic.Uint64 // everything up to this tag was acknowledged
 
 	// Only used by the sending goroutine.
 	tags  tagSet
@@ -180,6 +183,7 @@ func (a *acks) send(now time.Time, everything bool) {
 	if single != nil {
 		a.late = a.late[:0]
 	}
+	a.below.Store(a.tags.floor)
 	if frames > 0 {
 		a.sent(covered+len(single), frames)
 	}

@@ -93,7 +93,7 @@ func (s *site) drain(config Config, deliver Deliver, acked int64) {
 	for r.Stats.Acked.Load() < acked {
 		time.Sleep(100 * time.Microsecond)
 	}
-	if err := r.end(10 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		s.t.Fatal(err)
 	}
 }

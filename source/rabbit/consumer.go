@@ -133,12 +133,26 @@ func (c *Consumer) Close(ctx context.Context) error {
 	}
 	if c.stopWork != nil {
 		c.stopWork()
-		c.work.Wait()
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
 	if s != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
-		defer cancel()
 		s.close(ctx)
 	}
+	c.endWork(ctx)
 	return err
+}
+
+// endWork waits for the burying goroutine until ctx ends: it may be stuck in a
+// socket that nobody reads, which closing the dead letters' publisher frees.
+func (c *Consumer) endWork(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() {
+		c.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
 }

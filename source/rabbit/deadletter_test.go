@@ -266,7 +266,7 @@ func TestRetriesMayReplaceTheMessage(t *testing.T) {
 		t.Errorf("headers %v", d.Headers)
 	}
 	cancel()
-	if err := errors.Join(<-done, c.Close(within(t, 10*time.Second))); err != nil {
+	if err := errors.Join(<-done, c.Close(within(t, ample))); err != nil {
 		t.Error(err)
 	}
 }

@@ -53,7 +53,7 @@ func (w *waiting) queue(retry int) string { return w.names.RetryQueue(retryDelay
 func (w *waiting) retries(dsn string, log *slog.Logger) *DelayQueues {
 	d := NewDelayQueues(dsn, w.names, ThisProcess("test"), quick, log)
 	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), ample)
 		defer cancel()
 		if err := d.Close(ctx); err != nil {
 			w.t.Error(err)
@@ -126,7 +126,7 @@ func TestRetryWaitsAtTheBroker(t *testing.T) {
 	d := w.retries(w.dsn, quiet)
 	r := w.runWith(d, w.config(), failFirst(1).deliver)
 	eventually(t, "the original acknowledged", func() bool { return r.Stats.Acked.Load() == 1 })
-	if err := r.end(10 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
 	if n := w.depth(w.names.Queue); n != 0 {
@@ -165,7 +165,7 @@ func TestRetryStorm(t *testing.T) {
 	r := w.runWith(d, w.config(), f.deliver)
 	eventually(t, "every event settled", func() bool { return f.settled() == n })
 	eventually(t, "every message acknowledged", func() bool { return r.Stats.Acked.Load() == 3*n })
-	if err := r.end(10 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
 	for id, count := range f.count {
@@ -198,7 +198,7 @@ func TestExhaustedOverRestarts(t *testing.T) {
 		for _, e := range in.take() {
 			e.Settler.Settle(retryOf(fmt.Errorf("failure %d", attempt)))
 		}
-		if err := r.end(10 * time.Second); err != nil {
+		if err := r.end(ample); err != nil {
 			t.Fatal(err)
 		}
 		if r.Stats.Acked.Load() != 2 {

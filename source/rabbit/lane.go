@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 
@@ -40,9 +41,22 @@ type lane struct {
 	unacked  atomic.Int64 // received and not acknowledged
 
 	// Only used by the goroutine that starts and stops reading.
-	deliveries <-chan amqp.Delivery
+	main, more subscription
 	tags       int    // consumers so far
-	tag        string // of the live consumer
+	last       uint64 // delivery tag received last
+	lacking    int    // of the prefetch, while messages of an earlier consumer are held
+
+	// earlier is the last of those messages' tags, 0 where nothing is lacking;
+	// freed is poked once they are all acknowledged.
+	earlier atomic.Uint64
+	freed   chan struct{}
+}
+
+// subscription is a consumer at the broker: live while it has a tag, and with
+// something to read until its deliveries are nil.
+type subscription struct {
+	tag        string
+	deliveries <-chan amqp.Delivery
 }
 
 func (s *session) openLane(prefetch int) (*lane, error) {
@@ -51,7 +65,7 @@ func (s *session) openLane(prefetch int) (*lane, error) {
 		return nil, err
 	}
 	config := &s.consumer.config
-	l := &lane{session: s, index: len(s.lanes), prefetch: prefetch, channel: channel}
+	l := &lane{session: s, index: len(s.lanes), prefetch: prefetch, channel: channel, freed: make(chan struct{}, 1)}
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
 		interval: config.ackInterval(), lag: config.ackLag(),
@@ -93,33 +107,72 @@ func (l *lane) watch(closed <-chan *amqp.Error, cancelled <-chan string) {
 }
 
 // subscribe starts a consumer with as much prefetch as the messages still held
-// leave.
-func (l *lane) subscribe() error {
+// leave. It has no more for as long as it lives: the rest is for a second one,
+// which [lane.widen] starts. That one could overtake the first, so that an ordered
+// lane does without.
+func (l *lane) subscribe(ctx context.Context) (err error) {
+	held := min(int(l.unacked.Load()), l.prefetch-1)
+	l.main, err = l.consume(ctx, l.prefetch-held)
+	if l.lacking = held; err != nil || held == 0 || l.session.consumer.config.Ordered {
+		l.earlier.Store(0)
+		return err
+	}
+	l.earlier.Store(l.last)
+	l.noteFreed() // they may have been acknowledged meanwhile
+	return nil
+}
+
+// widen starts the second consumer once the messages of an earlier one are
+// acknowledged.
+func (l *lane) widen(ctx context.Context) (err error) {
+	if !l.isFreed() {
+		return nil
+	}
+	l.earlier.Store(0)
+	l.more, err = l.consume(ctx, l.lacking)
+	return err
+}
+
+// noteFreed wakes the reader where it may widen. Any goroutine may call it.
+func (l *lane) noteFreed() {
+	if l.isFreed() {
+		poke(l.freed)
+	}
+}
+
+func (l *lane) isFreed() bool {
+	earlier := l.earlier.Load()
+	return earlier > 0 && l.acks.below.Load() >= earlier
+}
+
+func (l *lane) consume(ctx context.Context, prefetch int) (subscription, error) {
 	s := l.session
 	config := &s.consumer.config
-	defer s.within(config.Timing.Connect)()
-	if err := l.channel.Qos(max(1, l.prefetch-int(l.unacked.Load())), 0, false); err != nil {
-		return fault("set the prefetch", err)
+	ctx, cancel := lasting(ctx, config.Timing.Connect)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.socket.abort)()
+	if err := l.channel.Qos(prefetch, 0, false); err != nil {
+		return subscription{}, fault("set the prefetch", err)
 	}
 	l.tags++
 	tag := config.Identity.tag(s.generation, l.index, l.tags)
 	deliveries, err := l.channel.Consume(config.Names.Queue, tag, false, false, false, false, nil)
 	if err != nil {
-		return fault("consume from queue "+config.Names.Queue, err)
+		return subscription{}, fault("consume from queue "+config.Names.Queue, err)
 	}
-	l.deliveries, l.tag = deliveries, tag
-	return nil
+	return subscription{tag, deliveries}, nil
 }
 
-// unsubscribe cancels the consumer at the broker; what the library has
+// unsubscribe cancels the consumers at the broker; what the library has
 // buffered is still to be read.
 func (l *lane) unsubscribe() {
-	if l.session.over() || l.tag == "" {
-		return
-	}
 	defer l.session.within(cancelTimeout)()
-	_ = l.channel.Cancel(l.tag, false)
-	l.tag = ""
+	for _, c := range []*subscription{&l.main, &l.more} {
+		if c.tag != "" && !l.session.over() {
+			_ = l.channel.Cancel(c.tag, false)
+			c.tag = ""
+		}
+	}
 }
 
 // acked is told what was acknowledged.
@@ -129,4 +182,5 @@ func (l *lane) acked(messages, frames int) {
 	stats.AckFrames.Add(int64(frames))
 	stats.Unacked.Add(-int64(messages))
 	l.unacked.Add(-int64(messages))
+	l.noteFreed()
 }

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) { rabbittest.Main(m) }
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 var quick = Timing{
-	Heartbeat: 2 * time.Second, Connect: 5 * time.Second, Write: 5 * time.Second,
+	// Longer than a busy machine stands still: tests count connections.
+	Heartbeat: 30 * time.Second, Connect: 30 * time.Second, Write: 30 * time.Second,
 	BackoffMin: 20 * time.Millisecond, BackoffMax: 200 * time.Millisecond,
 }
 
@@ -79,7 +80,7 @@ func (s *site) messages(n int) []Message {
 func (s *site) publisher(timing Timing) *Publisher {
 	p := NewPublisher(s.dsn, ThisProcess("test"), "publisher", timing, quiet)
 	s.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), ample)
 		defer cancel()
 		if err := p.Close(ctx); err != nil {
 			s.t.Error(err)
@@ -96,6 +97,10 @@ func (s *site) publish(messages ...Message) {
 		}
 	}
 }
+
+// ample is time enough for what takes none but on a machine that is busy
+// elsewhere: it only bounds a failure.
+const ample = 2 * time.Minute
 
 // within returns a context of the test with a time limit.
 func within(t testing.TB, d time.Duration) context.Context {
@@ -129,6 +134,20 @@ func (s *site) depth(queue string) int {
 	return q.Messages
 }
 
+// unsubscribed waits until nobody consumes the worker's queue: a pause has come
+// into force, also for retries that come due.
+func (s *site) unsubscribed() {
+	s.t.Helper()
+	ch := s.channel()
+	eventually(s.t, "no consumer at the broker", func() bool {
+		q, err := ch.QueueDeclarePassive(s.names.Queue, true, false, false, false, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return q.Consumers == 0
+	})
+}
+
 // runner is a consumer at work.
 type runner struct {
 	*Consumer
@@ -152,10 +171,15 @@ func (s *site) run(config Config, deliver Deliver) *runner {
 
 func (s *site) runWith(retries Retries, config Config, deliver Deliver) *runner {
 	s.t.Helper()
+	return s.runLogged(quiet, retries, config, deliver)
+}
+
+func (s *site) runLogged(log *slog.Logger, retries Retries, config Config, deliver Deliver) *runner {
+	s.t.Helper()
 	c, err := NewConsumer(config, Ports{
 		DeadLetters: DeadLetterQueue{Publisher: s.publisher(quick), Names: s.names, Host: "test-host"},
 		Retries:     retries,
-		Log:         quiet,
+		Log:         log,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -184,12 +208,12 @@ func (r *runner) end(limit time.Duration) (err error) {
 // eventually waits for a condition; the limit only bounds a failure.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for limit := time.Now().Add(ample); ; time.Sleep(2 * time.Millisecond) {
 		if condition() {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within %v: %s", ample, what)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestParkUsesNoAttempt(t *testing.T) {
 		return nil
 	})
 	eventually(t, "the original acknowledged", func() bool { return r.Stats.Acked.Load() == 1 })
-	if err := r.end(10 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
 	longest := w.names.RetryQueue(longestDelay(w.first, w.config().MaxRetries))
@@ -61,7 +61,7 @@ func TestParkedTooLong(t *testing.T) {
 		return nil
 	})
 	eventually(t, "both settled", func() bool { return w.depth(w.names.DeadLetters) == 1 && r.Stats.Acked.Load() == 21 })
-	if err := r.end(10 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
 	for id, letter := range w.letters(1) {
@@ -97,7 +97,7 @@ func TestGiveBack(t *testing.T) {
 	for _, d := range in.take() {
 		d.Settler.Settle(folded)
 	}
-	if err := r.end(10 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
 	if n := s.depth(s.names.Queue); n != 0 {

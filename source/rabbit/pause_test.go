@@ -15,10 +15,10 @@ func TestCloseLeavesARetryThatIsDueInAPause(t *testing.T) {
 	r := s.run(s.config(), in.deliver)
 	eventually(t, "delivered", func() bool { return in.len() == 1 })
 	r.Pause()
-	time.Sleep(200 * time.Millisecond)
+	s.unsubscribed()
 	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry})
 	time.Sleep(200 * time.Millisecond) // due after 20 ms
-	if err := r.end(4 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		t.Errorf("Close waited for an event nobody was working on: %v", err)
 	}
 }
@@ -28,18 +28,22 @@ func TestCloseLeavesARetryThatIsDueWhileStopping(t *testing.T) {
 	s := shared(t)
 	s.publish(s.messages(1)...)
 	var in inbox
-	config := s.config()
-	config.RetryDelay = 300 * time.Millisecond
-	r := s.run(config, in.deliver)
+	r := s.run(s.config(), in.deliver)
 	eventually(t, "delivered", func() bool { return in.len() == 1 })
-	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry})
 	r.stop()
 	if err := <-r.done; err != nil {
 		t.Fatal(err)
 	}
 	r.done <- nil
-	time.Sleep(500 * time.Millisecond) // Router.Drain
-	if err := r.end(4 * time.Second); err != nil {
+	// Router.Drain
+	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry})
+	last := r.last
+	eventually(t, "the retry due", func() bool {
+		last.mu.Lock()
+		defer last.mu.Unlock()
+		return len(last.again) == 1
+	})
+	if err := r.end(ample); err != nil {
 		t.Errorf("Close waited for an event nobody was working on: %v", err)
 	}
 }
@@ -78,7 +82,7 @@ func TestRetriesDueInAPauseComeAfterIt(t *testing.T) {
 	r := s.run(config, in.deliver)
 	eventually(t, "delivered", func() bool { return in.len() == 4 })
 	r.Pause()
-	time.Sleep(200 * time.Millisecond)
+	s.unsubscribed()
 	for _, d := range in.take() {
 		d.Settler.Settle(engine.Verdict{Outcome: engine.Retry})
 	}
@@ -88,7 +92,7 @@ func TestRetriesDueInAPauseComeAfterIt(t *testing.T) {
 	for _, d := range in.take() {
 		d.Settler.Settle(folded)
 	}
-	if err := r.end(10 * time.Second); err != nil {
+	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
 }

@@ -140,7 +140,7 @@ func TestPublishOverABadNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.Freeze()
-	for i, err := range publish(200 * time.Millisecond) {
+	for i, err := range publish(2 * time.Second) {
 		if !errors.Is(err, engine.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("message %d without a confirm: %v", i, err)
 		}

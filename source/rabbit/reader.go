@@ -26,15 +26,12 @@ func (e deliverError) Unwrap() error { return e.error }
 // consume hands over what the broker sends until ctx or the session ends.
 func (s *session) consume(ctx context.Context, deliver Deliver) error {
 	for {
-		if err := s.passGate(ctx); err != nil {
+		changed, err := s.passGate(ctx)
+		if err != nil {
 			return err
 		}
-		shut, changed := s.consumer.gate.state()
-		if shut {
-			continue
-		}
 		for _, l := range s.lanes {
-			if err := l.subscribe(); err != nil {
+			if err := l.subscribe(ctx); err != nil {
 				return err
 			}
 		}
@@ -51,20 +48,22 @@ func (s *session) consume(ctx context.Context, deliver Deliver) error {
 // fixed when it starts, and what its channel holds already comes on top of it.
 // What waits in process for its next attempt comes again through the reader only:
 // where that is most of the prefetch, it is given back too.
-func (s *session) passGate(ctx context.Context) error {
+//
+// changed is closed by whatever the gate is told after this look at it.
+func (s *session) passGate(ctx context.Context) (changed <-chan struct{}, err error) {
 	for {
 		shut, changed := s.consumer.gate.state()
 		if s.consumer.gate.emptied() && s.unacked() > 0 {
-			return errGiveBack
+			return nil, errGiveBack
 		}
 		var look <-chan time.Time
 		if !shut {
 			// Both are looked at again and again: verdicts come in meanwhile.
 			if s.held.Load() > 0 || int(s.inside.Load()) > s.consumer.config.Prefetch/2 {
-				return errGiveBack
+				return nil, errGiveBack
 			}
 			if s.unacked() <= s.consumer.config.Prefetch/2 {
-				return nil
+				return changed, nil
 			}
 			look = time.After(s.consumer.config.ackInterval())
 		}
@@ -72,9 +71,9 @@ func (s *session) passGate(ctx context.Context) error {
 		case <-changed:
 		case <-look:
 		case <-s.ended:
-			return s.reason
+			return nil, s.reason
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -115,7 +114,7 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver Del
 func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Deliver) error {
 	s := l.session
 	chunk := make([]engine.Delivery, 0, maxChunk)
-	wake := s.wake
+	wake, freed := s.wake, l.freed
 	for {
 		chunk = chunk[:0]
 		select {
@@ -125,15 +124,29 @@ func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Delive
 			return s.reason
 		case <-changed:
 			// Resuming takes effect once the buffer is empty.
-			changed, wake = nil, nil
+			changed, wake, freed = nil, nil, nil
 			l.unsubscribe()
+		case <-freed:
+			if err := l.widen(ctx); err != nil {
+				return err
+			}
 		case <-wake:
 			chunk = l.session.takeAgain(chunk)
-		case d, ok := <-l.deliveries:
+		case d, ok := <-l.main.deliveries:
 			if !ok {
-				return l.drained()
+				l.main.deliveries = nil
+				break
 			}
-			chunk = l.gather(chunk, d)
+			chunk = l.gather(chunk, d, l.main.deliveries)
+		case d, ok := <-l.more.deliveries:
+			if !ok {
+				l.more.deliveries = nil
+				break
+			}
+			chunk = l.gather(chunk, d, l.more.deliveries)
+		}
+		if l.main.deliveries == nil && l.more.deliveries == nil {
+			return l.drained()
 		}
 		if len(chunk) == 0 {
 			continue
@@ -157,7 +170,7 @@ func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver
 // drained tells why there are no more deliveries: the consumer was cancelled
 // here, or a watcher is about to say.
 func (l *lane) drained() error {
-	if l.tag == "" && !l.session.over() {
+	if l.main.tag == "" && !l.session.over() {
 		return errPaused
 	}
 	<-l.session.ended
@@ -165,13 +178,13 @@ func (l *lane) drained() error {
 }
 
 // gather appends the event of d and of what else is there, without waiting.
-func (l *lane) gather(chunk []engine.Delivery, d amqp.Delivery) []engine.Delivery {
+func (l *lane) gather(chunk []engine.Delivery, d amqp.Delivery, deliveries <-chan amqp.Delivery) []engine.Delivery {
 	now := time.Now()
 	yielded := false
 	chunk = l.receive(chunk, &d, now)
 	for len(chunk) < maxChunk {
 		select {
-		case next, ok := <-l.deliveries:
+		case next, ok := <-deliveries:
 			if !ok {
 				return chunk // met again by the caller
 			}
@@ -197,6 +210,7 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 	stats.Delivered.Add(1)
 	stats.Unacked.Add(1)
 	l.unacked.Add(1)
+	l.last = max(l.last, d.DeliveryTag)
 	s.occupy()
 	if d.Redelivered {
 		stats.Redelivered.Add(1)

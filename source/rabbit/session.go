@@ -62,7 +62,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	for _, prefetch := range shares(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
 		l, err := s.openLane(prefetch)
 		if err != nil {
-			c.finish(s)
+			c.finish(ctx, s)
 			return nil, fault("open a channel", err)
 		}
 		s.lanes = append(s.lanes, l)
@@ -110,6 +110,17 @@ func (s *session) over() bool { return isClosed(s.ended) }
 // cancelTimeout bounds how long a stop waits for a broker that does not answer.
 const cancelTimeout = 3 * time.Second
 
+// lasting returns a context that ends after d, and sooner where ctx ends: a stop
+// cuts short what waits for the broker, but not in the middle of its answer.
+func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), d)
+	release := context.AfterFunc(ctx, func() { time.AfterFunc(cancelTimeout, cancel) })
+	return bounded, func() {
+		release()
+		cancel()
+	}
+}
+
 // within has the connection cut after d unless the function it returns is called
 // before: the library waits for answers without a limit.
 func (s *session) within(d time.Duration) func() {
@@ -135,6 +146,8 @@ func (s *session) unsubscribe() {
 // close sends the last acknowledgements and ends channels and connection in
 // order, by force when ctx ends.
 func (s *session) close(ctx context.Context) {
+	// Acknowledgements too may be stuck in a socket that nobody reads.
+	defer context.AfterFunc(ctx, s.socket.abort)()
 	channels := make([]*amqp.Channel, len(s.lanes))
 	for i, l := range s.lanes {
 		l.acks.close()

@@ -41,7 +41,7 @@ func (c *Consumer) Run(ctx context.Context, deliver Deliver) error {
 				established = true
 				pause.reset()
 			}
-			c.finish(s)
+			c.finish(ctx, s)
 		}
 		if errors.Is(err, errGiveBack) {
 			continue
@@ -87,9 +87,9 @@ func (c *Consumer) leave(s *session) {
 
 // finish closes a session that was lost or is given up. A verdict that comes
 // from now on is dropped.
-func (c *Consumer) finish(s *session) {
+func (c *Consumer) finish(ctx context.Context, s *session) {
 	s.end(errGiveBack)
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timing.Connect)
+	ctx, cancel := lasting(ctx, c.config.Timing.Connect)
 	defer cancel()
 	s.close(ctx)
 }

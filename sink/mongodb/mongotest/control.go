@@ -167,9 +167,9 @@ func (s *Server) act(o order) (r result, err error) {
 	case actStall, actDelay, actReplicate:
 		s.store.replication.setMode(o.Action == actStall, o.For)
 	case actRollback:
-		r.Count, err = s.store.rollBack()
+		// Who comes again at once comes after it, and is not sent away twice.
+		r.Count, err = s.store.rollBack(func() { s.disconnect(public) })
 		s.topology.elected()
-		s.disconnect(public)
 	case actStats:
 		r.Stats = s.stats()
 	default:

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // is answered, a heartbeat interval later: so that is short.
 func connect(t testing.TB, uri string, change ...func(*options.ClientOptions)) *mongo.Client {
 	t.Helper()
-	o := options.Client().ApplyURI(uri).SetServerSelectionTimeout(10 * time.Second).SetHeartbeatInterval(500 * time.Millisecond)
+	o := options.Client().ApplyURI(uri).SetServerSelectionTimeout(time.Minute).SetHeartbeatInterval(500 * time.Millisecond)
 	for _, c := range change {
 		c(o)
 	}
@@ -105,7 +105,7 @@ func one(key string, v any) bson.D { return bson.D{{Key: key, Value: v}} }
 // waitFor waits, long enough for any machine, until what must come has come.
 func waitFor(t testing.TB, what string, come func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if come() {
 			return
 		}

@@ -50,7 +50,7 @@ func TestReplicationEqualsModel(t *testing.T) {
 			"stall":     func(*rapid.T) { st.replication.setMode(true, 0); stalled = true },
 			"replicate": func(*rapid.T) { st.replication.setMode(false, 0); stalled = false },
 			"roll back": func(t *rapid.T) {
-				if _, err := st.rollBack(); err != nil {
+				if _, err := st.rollBack(func() {}); err != nil {
 					t.Fatal(err)
 				}
 				local, stalled = maps.Clone(committed), false

@@ -218,7 +218,7 @@ func TestWaitForALostWrite(t *testing.T) {
 		return w.last
 	}
 	seq := write()
-	_, err := st.rollBack()
+	_, err := st.rollBack(func() {})
 	must(t, err)
 	must(t, st.replication.wait(t.Context(), write()))
 	if f, ok := errors.AsType[*failure](st.replication.wait(t.Context(), seq)); !ok || f.code != codeInterrupted {

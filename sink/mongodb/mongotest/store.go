@@ -105,10 +105,12 @@ func (s *store) database(db string) []*collection {
 	return all
 }
 
-// rollBack is an election that a majority wins without the newest writes.
-func (s *store) rollBack() (int, error) {
+// rollBack is an election that a majority wins without the newest writes. No
+// command runs meanwhile; first is called before anything is changed.
+func (s *store) rollBack(first func()) (int, error) {
 	s.world.Lock()
 	defer s.world.Unlock()
+	first()
 	upTo := s.replication.discard()
 	n := 0
 	s.mu.Lock()
