@@ -14,12 +14,12 @@ import (
 
 // backfillCmd publishes what was never sent.
 type backfillCmd struct {
-	User   int32   `help:"Of this user only."`
-	Type   string  `help:"Of this event type only."`
-	From   instant `placeholder:"WHEN" help:"Of this time or later: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
-	Until  instant `placeholder:"WHEN" help:"Before this time."`
-	Rate   rate    `default:"200/s" placeholder:"N/s" help:"Events a second at most."`
-	DryRun bool    `help:"Say how many there are and publish nothing."`
+	User   userID    `placeholder:"ID" help:"Of this user only."`
+	Type   eventType `placeholder:"TYPE" help:"Of this event type only."`
+	From   instant   `placeholder:"WHEN" help:"Of this time or later: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	Until  instant   `placeholder:"WHEN" help:"Before this time."`
+	Rate   rate      `default:"200/s" placeholder:"N/s" help:"Events a second at most."`
+	DryRun bool      `help:"Say how many there are and publish nothing."`
 }
 
 // Help is the long text.
@@ -33,28 +33,28 @@ Examples:
   keyfold backfill --from 2026-01-01T00:00:00Z --rate 500/s`
 }
 
-func (c *backfillCmd) filter() (outbox.Filter, error) {
-	f := outbox.Filter{UserID: c.User, Sent: outbox.OnlyUnsent}
-	if c.Type != "" {
-		if f.Type = engine.ParseEventType(c.Type); f.Type == 0 {
-			return f, fmt.Errorf("--type %q: it must be search, product_view, product_click or product_purchase", c.Type)
-		}
+func (c *backfillCmd) check(a *app) error {
+	fault := errors.Join(checkSpan(c.From, c.Until, "--from", "--until"), a.checkDatabase())
+	if c.DryRun {
+		return fault
 	}
+	return errors.Join(fault, a.checkBroker())
+}
+
+func (c *backfillCmd) filter() outbox.Filter {
+	f := outbox.Filter{UserID: int32(c.User), Type: c.Type.EventType, Sent: outbox.OnlyUnsent}
 	if !c.From.IsZero() {
 		f.From = engine.MillisOf(c.From.Time)
 	}
 	if !c.Until.IsZero() {
 		f.Until = engine.MillisOf(c.Until.Time)
 	}
-	return f, nil
+	return f
 }
 
 // Run publishes at the rate until nothing is left.
 func (c *backfillCmd) Run(a *app) (err error) {
-	filter, err := c.filter()
-	if err != nil {
-		return err
-	}
+	filter := c.filter()
 	db, err := usableDatabase(a)
 	if err != nil {
 		return err
@@ -64,9 +64,15 @@ func (c *backfillCmd) Run(a *app) (err error) {
 	if err != nil || c.DryRun {
 		return errors.Join(err, c.print(a, 0, total))
 	}
+	// The relay below would wait for a broker that is away. Whoever typed a command
+	// is told.
+	names := rabbit.DefaultNames()
+	if _, err := rabbit.Depth(a.ctx, a.servers.RabbitMQ, names.Queue); err != nil {
+		return brokerUnreached(err)
+	}
 	p := rabbit.NewPublisher(a.servers.RabbitMQ, rabbit.ThisProcess("tool"), "backfill", rabbit.Timing{}, a.log)
 	defer func() { err = errors.Join(err, closePublisher(a.ctx, p)) }()
-	relay := outbox.NewRelay(db, toBroker{p, rabbit.DefaultNames(), true}, outbox.RelayConfig{Rate: float64(c.Rate)}, a.log)
+	relay := outbox.NewRelay(db, toBroker{p, names, true}, outbox.RelayConfig{Rate: float64(c.Rate)}, a.log)
 	var done atomic.Int64
 	bar := a.progress("backfilling", total, done.Load)
 	sent, err := relay.Drain(a.ctx, filter, func(n int64) {

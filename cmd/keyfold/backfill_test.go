@@ -125,7 +125,7 @@ func TestBackfillFilters(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := s.run(t, "backfill", "--type=sale"); code == 0 || !strings.Contains(errs, "product_purchase") {
+	if code, _, errs := s.run(t, "backfill", "--type=sale"); code != exitUsage || !strings.Contains(errs, "product_purchase") {
 		t.Errorf("an unknown type: %d %s", code, errs)
 	}
 }

@@ -51,6 +51,7 @@ func TestStoreBreakerOpensAndCloses(t *testing.T) {
 	must(t, store.RefuseConnections(0), store.Disconnect())
 	s.publish(t, bodies[:20]...)
 	d.opened()
+	s.unsubscribed(t)
 	s.publish(t, bodies[20:]...)
 	time.Sleep(300 * time.Millisecond)
 	if n := s.depth(t, rabbit.DefaultNames().Queue); n != len(bodies)-20 {

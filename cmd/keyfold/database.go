@@ -27,7 +27,7 @@ func usableDatabase(a *app) (*outbox.Database, error) {
 		return nil, err
 	}
 	if err := db.Check(a.ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(databaseUnreached(err), db.Close())
 	}
 	return db, nil
 }
@@ -43,7 +43,7 @@ func startedDatabase(a *app) (*outbox.Database, error) {
 		if engine.KindOf(err) == engine.Configuration {
 			return nil, errors.Join(err, db.Close())
 		}
-		a.log.Warn("the database is not there yet", slog.Any("error", err))
+		a.log.Warn("the database is not there yet", slog.Any("error", databaseUnreached(err)))
 	}
 	return db, nil
 }

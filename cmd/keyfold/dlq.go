@@ -23,7 +23,7 @@ type dlqCmd struct {
 func (a *app) scan(work func(*rabbit.DeadLetterScan) error) error {
 	s, err := rabbit.ScanDeadLetters(a.ctx, a.servers.RabbitMQ, rabbit.DefaultNames())
 	if err != nil {
-		return err
+		return brokerUnreached(err)
 	}
 	return errors.Join(work(s), s.Close())
 }
@@ -77,6 +77,8 @@ type dlqShowCmd struct {
 	ID string `arg:"" help:"The event's id, or the start of it."`
 }
 
+func (c *dlqShowCmd) check(a *app) error { return a.checkBroker() }
+
 // Run prints every letter of the id: an event that was replayed in vain may
 // have several.
 func (c *dlqShowCmd) Run(a *app) error {
@@ -127,13 +129,14 @@ type dlqDiscardCmd struct {
 	Yes          bool `help:"Drop all letters the filters name. They are gone for good."`
 }
 
-// Validate asks for a clear word.
-func (c *dlqDiscardCmd) Validate() error {
+// check also asks for a clear word.
+func (c *dlqDiscardCmd) check(a *app) error {
+	var fault error
 	if c.ID == "" && !c.Yes {
-		return errors.New("discard drops letters for good: name one by its id, or say --yes " +
+		fault = errors.New("discard drops letters for good: name one by its id, or say --yes " +
 			"(`keyfold dlq list` with the same filters shows which would go)")
 	}
-	return nil
+	return errors.Join(fault, c.letterFilter.check(a))
 }
 
 // Run drops the letters.

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"keyfold/source/rabbit"
 )
@@ -14,16 +13,21 @@ import (
 // letterFilter says which letters a command is about: those that meet every
 // filter given.
 type letterFilter struct {
-	Type         string  `help:"Event type: search, product_view, product_click, product_purchase."`
-	User         int32   `help:"User id."`
-	Error        string  `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
-	FailedAfter  instant `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
-	FailedBefore instant `placeholder:"WHEN" help:"Given up before."`
+	Type         eventType `placeholder:"TYPE" help:"Event type: search, product_view, product_click, product_purchase."`
+	User         userID    `placeholder:"ID" help:"User id."`
+	Error        string    `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
+	FailedAfter  instant   `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	FailedBefore instant   `placeholder:"WHEN" help:"Given up before."`
+}
+
+// check refuses filters that no letter can meet.
+func (f letterFilter) check(a *app) error {
+	return errors.Join(checkSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.checkBroker())
 }
 
 func (f letterFilter) matches(l *rabbit.DeadLetter) bool {
-	return (f.Type == "" || l.EventType == f.Type) &&
-		(f.User == 0 || l.UserID == f.User) &&
+	return (f.Type.EventType == 0 || l.EventType == f.Type.String()) &&
+		(f.User == 0 || l.UserID == int32(f.User)) &&
 		(f.Error == "" || mentions(l, f.Error)) &&
 		(f.FailedAfter.IsZero() || !l.LastFailure.IsZero() && !l.LastFailure.Before(f.FailedAfter.Time)) &&
 		(f.FailedBefore.IsZero() || !l.LastFailure.IsZero() && l.LastFailure.Before(f.FailedBefore.Time))
@@ -119,32 +123,4 @@ func named(all letters, id string) ([]*rabbit.DeadLetter, error) {
 			printable(strings.Join(append([]string{begins[0].ID}, others...), ", ")))
 	}
 	return begins, nil
-}
-
-// instant is a point in time on the command line.
-type instant struct{ time.Time }
-
-// UnmarshalText reads RFC 3339, or how long ago: "90m", "2h ago", "3d".
-func (i *instant) UnmarshalText(text []byte) (err error) {
-	i.Time, err = parseInstant(string(text), time.Now())
-	return err
-}
-
-func parseInstant(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	span := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "ago"))
-	if days, ok := strings.CutSuffix(span, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
-		}
-	}
-	if d, err := time.ParseDuration(span); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	return time.Time{}, fmt.Errorf("%q is no time: expected 2026-02-10T14:30:00Z, or how long ago: 90m, 2h, 3d", text)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"keyfold/engine/failpoint"
@@ -190,19 +188,6 @@ func (r *replay) print() error {
 	if r.Horizon > 0 && !r.cmd.Force {
 		fmt.Fprintf(out, "  %d are past the horizon and come back unless their profile changed: see --force\n", r.Horizon)
 	}
-	return nil
-}
-
-// rate is so many per second; 0 is no limit.
-type rate float64
-
-// UnmarshalText reads "100/s" or "100".
-func (r *rate) UnmarshalText(text []byte) error {
-	n, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "/s"), 64)
-	if err != nil || !(n > 0 && n <= 1e6) {
-		return fmt.Errorf("%q is no rate: expected so many a second, such as 100/s", text)
-	}
-	*r = rate(n)
 	return nil
 }
 

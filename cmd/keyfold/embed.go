@@ -39,6 +39,19 @@ type neighbor struct {
 	Cosine      float64 `json:"cosine"`
 }
 
+func (c *embedCmd) check(a *app) error {
+	faults := []error{checkNear(c.Near), a.checkVectors()}
+	for _, phrase := range c.Phrases {
+		if vector.Normal(phrase, false) == "" {
+			faults = append(faults, fmt.Errorf("the phrase %q is blank: there is nothing to embed", phrase))
+		}
+	}
+	if c.Near > 0 {
+		faults = append(faults, a.checkStore())
+	}
+	return errors.Join(faults...)
+}
+
 // Run embeds each phrase and prints what came.
 func (c *embedCmd) Run(a *app) (err error) {
 	way, err := embedding.New(a.vectors, a.config.Taste.Dimensions, 0, a.log)

@@ -82,18 +82,19 @@ func TestEmbedNamesTheCure(t *testing.T) {
 		name string
 		args []string
 		want []string
+		code int
 	}{
-		{"wrong key", []string{"--openai-api-key=" + apiKey + "x"}, []string{"401", "OPENAI_API_KEY"}},
-		{"no key", []string{"--openai-api-key="}, []string{"401", "OPENAI_API_KEY"}},
-		{"wrong path", []string{"--openai-base-url=" + strings.TrimSuffix(base, "/v1")}, []string{"404", "OPENAI_BASE_URL", "/v1"}},
-		{"nobody there", []string{"--openai-base-url=http://127.0.0.1:1/v1"}, []string{"127.0.0.1:1", "refused"}},
-		{"no address", []string{"--openai-base-url=127.0.0.1:80"}, []string{"OPENAI_BASE_URL"}},
-		{"wrong model", []string{"--embedding-model=text-embedding-9"}, []string{"404", "text-embedding-9"}},
-		{"wrong dimensions", []string{"--dimensions=32", "--openai-omit-dimensions"}, []string{"EMBEDDING_DIMENSIONS"}},
-		{"blank", []string{" \t "}, []string{"blank"}},
+		{"wrong key", []string{"--openai-api-key=" + apiKey + "x"}, []string{"401", "OPENAI_API_KEY"}, 1},
+		{"no key", []string{"--openai-api-key="}, []string{"401", "OPENAI_API_KEY"}, 1},
+		{"wrong path", []string{"--openai-base-url=" + strings.TrimSuffix(base, "/v1")}, []string{"404", "OPENAI_BASE_URL", "/v1"}, 1},
+		{"nobody there", []string{"--openai-base-url=http://127.0.0.1:1/v1"}, []string{"127.0.0.1:1", "refused"}, 1},
+		{"no address", []string{"--openai-base-url=127.0.0.1:80"}, []string{"OPENAI_BASE_URL"}, 2},
+		{"wrong model", []string{"--embedding-model=text-embedding-9"}, []string{"404", "text-embedding-9"}, 1},
+		{"wrong dimensions", []string{"--dimensions=32", "--openai-omit-dimensions"}, []string{"EMBEDDING_DIMENSIONS"}, 1},
+		{"blank", []string{" \t "}, []string{"blank"}, 2},
 	} {
 		code, out, errs := a.run(t, "", append([]string{"embed", "--near=0"}, append(tc.args, "garden hose")...)...)
-		if code != 1 || out != "" {
+		if code != tc.code || out != "" {
 			t.Errorf("%s: %d %s %s", tc.name, code, out, errs)
 		}
 		for _, want := range tc.want {

@@ -47,7 +47,7 @@ func TestImportGoesOnAfterAKill(t *testing.T) {
 	const n, chunk = 2000, 250
 	a := newAPIStack(t)
 	before := a.api.Counts()
-	a.api.SetFaults(embedtest.Faults{Latency: 200 * time.Millisecond})
+	a.api.SetFaults(embedtest.Faults{Latency: time.Second}) // it is far from its end when it is killed
 	file := filepath.Join(t.TempDir(), "shop.ndjson")
 	must(t, os.WriteFile(file, []byte(catalogue(t, things(n))), 0o600))
 	program := exec.Command(os.Args[0], a.flags(a.args("products", "import", file, "--embed")...)...)

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 
+	"keyfold/cmd/settings"
 	"keyfold/source/ingest"
 	"keyfold/source/outbox"
 )
@@ -21,31 +23,49 @@ type ingestCmd struct {
 
 // apiFlags say where the API listens and whom it lets in.
 type apiFlags struct {
-	Addr       string   `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
-	Tokens     []string `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens that senders show, comma-separated; better in the environment or a file."`
-	TokenFile  string   `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of tokens, one a line; read again when it changes."`
-	Insecure   bool     `name:"insecure" env:"HTTP_INSECURE" help:"Listen beyond loopback without tokens."`
-	TLSCert    string   `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
-	TLSKey     string   `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
-	Rate       rate     `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second of all senders together at most."`
-	SenderRate rate     `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second of one token, or of one address, at most; default 2000/s."`
-	Concurrent int      `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once; 0: the default."`
+	Addr       string          `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
+	Tokens     []string        `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens that senders show, comma-separated; better in the environment or a file."`
+	TokenFile  string          `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of tokens, one a line; read again when it changes."`
+	Insecure   settings.Switch `name:"insecure" env:"HTTP_INSECURE" help:"Listen beyond loopback without tokens."`
+	TLSCert    string          `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
+	TLSKey     string          `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
+	Rate       string          `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second of all senders together at most."`
+	SenderRate string          `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second of one token, or of one address, at most; default 2000/s."`
+	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once; 0: 512."`
 }
 
-func (f apiFlags) config() ingest.Config {
+// config returns the API's settings; the error names every fault with the
+// variable to change.
+func (f apiFlags) config() (ingest.Config, error) {
 	c := ingest.DefaultConfig()
-	c.Addr, c.Tokens, c.TokenFile, c.Insecure = f.Addr, f.Tokens, f.TokenFile, f.Insecure
+	c.Addr, c.Tokens, c.TokenFile = f.Addr, f.Tokens, f.TokenFile
 	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
-	if f.Rate > 0 {
-		c.Total = f.Rate.bucket()
+	faults := []error{
+		f.Insecure.Read("HTTP_INSECURE", &c.Insecure),
+		readRate("HTTP_RATE", f.Rate, &c.Total),
+		readRate("HTTP_SENDER_RATE", f.SenderRate, &c.Sender),
 	}
-	if f.SenderRate > 0 {
-		c.Sender = f.SenderRate.bucket()
+	n, err := strconv.Atoi(f.Concurrent)
+	switch {
+	case err != nil || n < 0:
+		faults = append(faults, fmt.Errorf("HTTP_MAX_CONCURRENT is %q: it must be a whole number, or 0 for the default", f.Concurrent))
+	case n > 0:
+		c.MaxConcurrent = n
 	}
-	if f.Concurrent > 0 {
-		c.MaxConcurrent = f.Concurrent
+	return c, errors.Join(append(faults, settings.CheckPort("HTTP_ADDR", c.Addr), c.Validate())...)
+}
+
+// readRate leaves a rate that is not set, or is none, as it is.
+func readRate(name, text string, into *ingest.Rate) error {
+	if text == "" {
+		return nil
 	}
-	return c
+	var r rate
+	if err := r.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	*into = r.bucket()
+	return nil
 }
 
 // bucket allows half a second's requests at once.
@@ -53,25 +73,42 @@ func (r rate) bucket() ingest.Rate {
 	return ingest.Rate{PerSecond: float64(r), Burst: max(1, int(r/2))}
 }
 
+// check also reads the files with tokens and certificates.
+func (c *ingestCmd) check(a *app) error {
+	faults := []error{a.checkDatabase()}
+	if c.Relay {
+		faults = append(faults, a.checkBroker())
+	}
+	config, err := c.API.config()
+	if err == nil {
+		_, err = ingest.NewServer(config, ingest.NewHandler(nil, slog.New(slog.DiscardHandler)))
+	}
+	return errors.Join(append(faults, err)...)
+}
+
 // Run listens until it is told to stop, answers what is under way, and stores
 // what was taken in before it ends.
 func (c *ingestCmd) Run(a *app) (err error) {
+	config, err := c.API.config()
+	if err != nil {
+		return err
+	}
 	db, err := startedDatabase(a)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	in := &ingesting{app: a, db: db}
-	config := outbox.StoreConfig{}
+	storing := outbox.StoreConfig{}
 	if c.Relay {
 		in.relay = newRelaying(a, db)
-		config.Stored = in.relay.relay.Wake
+		storing.Stored = in.relay.relay.Wake
 	}
-	in.store = outbox.NewStore(db, config)
+	in.store = outbox.NewStore(db, storing)
 	defer func() { err = errors.Join(err, in.closeStore()) }()
 	in.handler = ingest.NewHandler(in, a.log)
 	in.handler.ReadyWhen(db.Check)
-	server, err := ingest.NewServer(c.API.config(), in.handler)
+	server, err := ingest.NewServer(config, in.handler)
 	if err != nil {
 		return err
 	}

@@ -93,10 +93,10 @@ func TestIngestRefusesToStart(t *testing.T) {
 		{[]string{"--http-addr=127.0.0.1:0", "--http-token-file=" + missing}, "HTTP_TOKEN_FILE"},
 		{[]string{"--http-addr=127.0.0.1:0", "--http-tls-cert=" + missing}, "HTTP_TLS_KEY"},
 		{[]string{"--http-addr=127.0.0.1:0", "--http-tls-cert=" + missing, "--http-tls-key=" + missing}, "HTTP_TLS_CERT"},
-		{[]string{"--http-addr=127.0.0.1:0", "--http-rate=many"}, "--http-rate"},
+		{[]string{"--http-addr=127.0.0.1:0", "--http-rate=many"}, "HTTP_RATE"},
 	} {
 		code, _, errs := s.run(t, append([]string{"ingest"}, c.args...)...)
-		if code == 0 || !strings.Contains(errs, c.says) || strings.Contains(errs, "short-secret") {
+		if code != exitUsage || !strings.Contains(errs, c.says) || strings.Contains(errs, "short-secret") {
 			t.Errorf("%v: exit code %d, want one that says %q:\n%s", c.args, code, c.says, errs)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"keyfold/cmd/settings"
 	"keyfold/cmd/shutdown"
 	"keyfold/cmd/terminal"
+	"keyfold/engine"
 )
 
 // Exit codes. A second signal ends the process with 128 + its number.
@@ -38,10 +39,9 @@ type streams struct {
 
 // cli is the command line: global settings, then commands.
 type cli struct {
-	Output    string     `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
-	LogLevel  slog.Level `name:"log-level" env:"LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
-	LogFormat string     `name:"log-format" env:"LOG_FORMAT" enum:"json,text" default:"json" help:"json or text."`
+	Output string `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
 
+	Log       settings.Log       `embed:""`
 	Servers   settings.Servers   `embed:""`
 	Database  settings.Database  `embed:""`
 	Embedding settings.Embedding `embed:""`
@@ -75,9 +75,7 @@ Every flag is also an environment variable; the README lists them.`
 func run(ctx context.Context, args []string, s streams) int {
 	var c cli
 	exited := -1
-	parser, err := kong.New(&c, kong.Name("keyfold"), kong.Description(description),
-		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+	parser, err := newParser(&c, s, func(code int) { exited = code })
 	if err != nil {
 		return report(s, err, exitFailure)
 	}
@@ -86,17 +84,45 @@ func run(ctx context.Context, args []string, s streams) int {
 		return exited // --help was answered
 	}
 	if err != nil {
-		return report(s, fmt.Errorf("%w (see keyfold --help)", err), exitUsage)
+		return report(s, fmt.Errorf("%w (see %s --help)", err, commandOf(err)), exitUsage)
 	}
+	a, err := c.app(ctx, s)
+	if command, ok := command.Selected().Target.Addr().Interface().(checker); ok {
+		err = errors.Join(err, command.check(a))
+	}
+	if err != nil {
+		return report(s, fmt.Errorf("not started:\n%w", err), exitUsage)
+	}
+	a.config.Limit()
+	return report(s, a.clock.Run(ctx, s.err, func() error { return command.Run(a) }), exitFailure)
+}
+
+func newParser(c *cli, s streams, exit func(int)) (*kong.Kong, error) {
+	return kong.New(c, kong.Name("keyfold"), kong.Description(description),
+		kong.Writers(s.out, s.err), kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+}
+
+// commandOf returns as much of the command as was understood when err came.
+func commandOf(err error) string {
+	if fault, ok := errors.AsType[*kong.ParseError](err); ok {
+		if command := fault.Context.Selected(); command != nil {
+			return command.FullPath()
+		}
+	}
+	return "keyfold"
+}
+
+// app returns what a command works with, also where settings have faults: those
+// that are wrong are at their defaults, and the error names them all.
+func (c *cli) app(ctx context.Context, s streams) (*app, error) {
+	log, logErr := c.Log.Logger(s.err)
 	config, engineErr := c.Settings.Config()
-	embeddings, embeddingErr := c.Embedding.Config(config.Taste.Dimensions)
-	if err := errors.Join(engineErr, c.Servers.Check(), embeddingErr); err != nil {
-		return report(s, fmt.Errorf("settings:\n%w", err), exitUsage)
-	}
+	// A number out of range is told once.
+	embeddings, embeddingErr := c.Embedding.Config(max(1, min(config.Taste.Dimensions, engine.MaxDimensions)))
 	config.Taste.Model = embeddings.Model
 	embeddings.Failures = config.Retry.Attempts + 1
-	config.Limit()
-	a := &app{
+	return &app{
 		ctx:      ctx,
 		clock:    shutdown.NewClock(config.Timeout),
 		streams:  s,
@@ -105,17 +131,8 @@ func run(ctx context.Context, args []string, s streams) int {
 		database: c.Database,
 		vectors:  embeddings,
 		config:   config,
-		log:      newLog(s.err, c.LogFormat, c.LogLevel),
-	}
-	return report(s, a.clock.Run(ctx, s.err, func() error { return command.Run(a) }), exitFailure)
-}
-
-func newLog(w io.Writer, format string, level slog.Level) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if format == "text" {
-		return slog.New(slog.NewTextHandler(w, options))
-	}
-	return slog.New(slog.NewJSONHandler(w, options))
+		log:      log,
+	}, errors.Join(logErr, engineErr, c.Servers.Check(), embeddingErr)
 }
 
 // report prints an error and returns its exit code, or 0 for none.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"keyfold/cmd/terminal"
@@ -20,6 +21,8 @@ type outboxCmd struct {
 
 // outboxStatsCmd counts.
 type outboxStatsCmd struct{}
+
+func (c *outboxStatsCmd) check(a *app) error { return a.checkDatabase() }
 
 // Run prints the counts.
 func (c *outboxStatsCmd) Run(a *app) (err error) {
@@ -51,8 +54,8 @@ func (c *outboxStatsCmd) Run(a *app) (err error) {
 
 // outboxCleanupCmd deletes.
 type outboxCleanupCmd struct {
-	OlderThan time.Duration `name:"older-than" default:"168h" help:"Delete what was published longer ago."`
-	Chunk     int           `default:"1000" help:"Rows per transaction."`
+	OlderThan span `name:"older-than" default:"168h" help:"Delete what was published longer ago: 168h, 7d."`
+	Chunk     int  `default:"1000" help:"Rows per transaction."`
 }
 
 // Help is the long text.
@@ -61,18 +64,23 @@ func (c *outboxCleanupCmd) Help() string {
 backfill and user rebuild no longer see it.`
 }
 
+func (c *outboxCleanupCmd) check(a *app) error {
+	var fault error
+	if c.OlderThan <= 0 || c.Chunk < 1 {
+		fault = errors.New("--older-than and --chunk must be above 0, such as 168h and 1000")
+	}
+	return errors.Join(fault, a.checkDatabase())
+}
+
 // Run deletes in chunks.
 func (c *outboxCleanupCmd) Run(a *app) (err error) {
-	if c.OlderThan <= 0 || c.Chunk < 1 {
-		return errors.New("--older-than and --chunk must be above 0, such as 168h and 1000")
-	}
 	db, err := usableDatabase(a)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	bar := a.progress("deleting", 0, nil)
-	before := engine.MillisOf(time.Now().Add(-c.OlderThan))
+	before := engine.MillisOf(time.Now().Add(-time.Duration(c.OlderThan)))
 	n, err := db.Cleanup(a.ctx, before, outbox.CleanupOptions{Chunk: c.Chunk, Progress: func(n int64) { bar.At(int(n)) }})
 	bar.Done()
 	if err != nil {
@@ -93,6 +101,14 @@ type outboxFailedCmd struct {
 // outboxFailedListCmd lists.
 type outboxFailedListCmd struct {
 	Limit int `default:"100" help:"At most so many."`
+}
+
+func (c *outboxFailedListCmd) check(a *app) error {
+	var fault error
+	if c.Limit < 1 {
+		fault = errors.New("--limit must be above 0")
+	}
+	return errors.Join(fault, a.checkDatabase())
 }
 
 // Run prints one row a line.
@@ -127,6 +143,14 @@ func (c *outboxFailedListCmd) Run(a *app) (err error) {
 // outboxFailedRetryCmd gives back.
 type outboxFailedRetryCmd struct {
 	IDs []int64 `arg:"" optional:"" name:"id" help:"Rows by the id that list shows; none: all."`
+}
+
+func (c *outboxFailedRetryCmd) check(a *app) error {
+	var fault error
+	if slices.ContainsFunc(c.IDs, func(id int64) bool { return id < 1 }) {
+		fault = errors.New("ids are above 0: `keyfold outbox failed list` shows them")
+	}
+	return errors.Join(fault, a.checkDatabase())
 }
 
 // Run gives the rows back.

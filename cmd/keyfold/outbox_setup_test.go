@@ -59,7 +59,7 @@ func TestSetupPrint(t *testing.T) {
 			t.Errorf("%s: %d foreign keys, want %d\n%s", kind, n, want, out)
 		}
 	}
-	if code, _, errs := nowhere.run(t, "setup", "--print", outbox.SQLite, "--foreign-keys"); code == 0 || !strings.Contains(errs, "foreign keys") {
+	if code, _, errs := nowhere.run(t, "setup", "--print", outbox.SQLite, "--foreign-keys"); code != exitUsage || !strings.Contains(errs, "foreign keys") {
 		t.Errorf("SQLite with foreign keys: exit code %d, %s", code, errs)
 	}
 	if code, _, errs := nowhere.run(t, "setup", "--print", "oracle"); code != exitUsage {
@@ -113,16 +113,17 @@ func TestDatabaseMistakes(t *testing.T) {
 		name, url string
 		says      []string
 		setup     bool // is the cure
+		code      int
 	}{
-		{"wrong password", as("shop", "wrong-secret", empty), []string{"DATABASE_URL", "password"}, false},
-		{"no rights", as("guest", "right-secret", empty), []string{"grant"}, false},
-		{"unknown database", as("shop", "right-secret", "nowhere"), []string{"CREATE DATABASE"}, false},
-		{"missing tables", as("shop", "right-secret", empty), []string{"keyfold setup"}, true},
-		{"old server", "mysql://shop:right-secret@" + old + "/" + empty, []string{"10.05", "MariaDB 10.6"}, false},
-		{"no such scheme", "postgres://shop:right-secret@127.0.0.1/shop", []string{"DATABASE_URL", "mysql://"}, false},
-		{"no such folder", "sqlite:///nowhere/at/all.db", []string{"DATABASE_URL"}, false},
-		{"unreadable", "mysql://shop:right-secret@[::1/shop", []string{"DATABASE_URL"}, false},
-		{"none", "", []string{"DATABASE_URL"}, true},
+		{"wrong password", as("shop", "wrong-secret", empty), []string{"DATABASE_URL", "password"}, false, exitFailure},
+		{"no rights", as("guest", "right-secret", empty), []string{"grant"}, false, exitFailure},
+		{"unknown database", as("shop", "right-secret", "nowhere"), []string{"CREATE DATABASE"}, false, exitFailure},
+		{"missing tables", as("shop", "right-secret", empty), []string{"keyfold setup"}, true, exitFailure},
+		{"old server", "mysql://shop:right-secret@" + old + "/" + empty, []string{"10.05", "MariaDB 10.6"}, false, exitFailure},
+		{"no such scheme", "postgres://shop:right-secret@127.0.0.1/shop", []string{"DATABASE_URL", "mysql://"}, false, exitUsage},
+		{"no such folder", "sqlite:///nowhere/at/all.db", []string{"DATABASE_URL"}, false, exitFailure},
+		{"unreadable", "mysql://shop:right-secret@[::1/shop", []string{"DATABASE_URL"}, false, exitUsage},
+		{"none", "", []string{"DATABASE_URL"}, true, exitUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shop := &shop{stack: s, url: c.url}
@@ -132,7 +133,7 @@ func TestDatabaseMistakes(t *testing.T) {
 			}
 			for _, args := range commands {
 				code, out, errs := shop.run(t, args...)
-				if code != exitFailure {
+				if code != c.code {
 					t.Errorf("keyfold %v: exit code %d\n%s", args, code, errs)
 				}
 				for _, text := range c.says {

@@ -23,11 +23,22 @@ type importCmd struct {
 	Again bool   `help:"With --embed: make every vector anew, also where the store has it."`
 }
 
+func (c *importCmd) check(a *app) error {
+	faults := []error{a.checkStore()}
+	switch {
+	case c.Embed:
+		faults = append(faults, a.checkVectors())
+	case c.Again || c.Rate > 0:
+		faults = append(faults, errors.New("--again and --rate are about --embed: add it, or leave them out"))
+	}
+	return errors.Join(faults...)
+}
+
 // Run imports the file.
 func (c *importCmd) Run(a *app) (err error) {
 	in, err := terminal.OpenInput(c.File, a.in)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w (name an NDJSON file, plain or gzip, or - for standard input)", err)
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	store, err := openStore(a)
@@ -51,9 +62,12 @@ func (c *importCmd) Run(a *app) (err error) {
 	done, err := im.All(a.ctx, catalog.ReadProducts(in.Lines))
 	bar.Done()
 	if err != nil {
-		return fmt.Errorf("%s: %w (%d products were stored; the same command goes on where it stopped)", in.Name, err, done.Stored)
+		err = fmt.Errorf("%s: %w (%d products were stored; the same command goes on where it stopped)", in.Name, err, done.Stored)
+		if !a.json {
+			return err
+		}
 	}
-	return c.print(a, done, way)
+	return errors.Join(err, c.print(a, done, way))
 }
 
 // print says what was done, and what it cost.

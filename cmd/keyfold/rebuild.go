@@ -16,11 +16,11 @@ import (
 
 // rebuildCmd makes profiles anew from the stored history.
 type rebuildCmd struct {
-	ID     int32 `arg:"" optional:"" help:"The user's id."`
-	All    bool  `help:"Every user with a history."`
-	After  int32 `help:"With --all: go on behind this user."`
-	DryRun bool  `help:"Compare only: the cosine with the stored profile, and the largest difference of a component."`
-	Force  bool  `help:"Also where the history makes fewer events than the profile counts: what it lacks is lost to the profile."`
+	ID     userID `arg:"" optional:"" help:"The user's id."`
+	All    bool   `help:"Every user with a history."`
+	After  int32  `help:"With --all: go on behind this user."`
+	DryRun bool   `help:"Compare only: the cosine with the stored profile, and the largest difference of a component."`
+	Force  bool   `help:"Also where the history makes fewer events than the profile counts: what it lacks is lost to the profile."`
 }
 
 // Help is the long text.
@@ -34,18 +34,26 @@ Examples:
   keyfold user rebuild --all --after 120000`
 }
 
+func (c *rebuildCmd) check(a *app) error {
+	faults := []error{a.checkDatabase(), a.checkStore(), a.checkVectors()}
+	if c.All == (c.ID != 0) {
+		faults = append(faults, errors.New("name a user's id, or --all"))
+	}
+	if c.After < 0 || c.After > 0 && !c.All {
+		faults = append(faults, errors.New("--after goes with --all and takes the id of the last user that was rebuilt"))
+	}
+	return errors.Join(faults...)
+}
+
 // Run rebuilds one user or all.
 func (c *rebuildCmd) Run(a *app) (err error) {
-	if c.All == (c.ID != 0) {
-		return errors.New("name a user's id, or --all")
-	}
 	r, err := newRebuilder(a, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if !c.All {
-		err := r.one(c.ID)
+		err := r.one(int32(c.ID))
 		return errors.Join(err, r.print(false))
 	}
 	err = r.all()
@@ -83,7 +91,7 @@ func newRebuilder(a *app, c *rebuildCmd) (r *rebuilder, err error) {
 	if err != nil {
 		return r, err
 	}
-	ports.Phrases, ports.Log = patientPhrases{r.way}, a.log
+	ports.Phrases, ports.Log = patientPhrases{r.way, a.log}, a.log
 	r.taste, err = taste.New(a.config.Taste, ports)
 	return r, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestRebuildThenReplayOfOldDeadLetters(t *testing.T) {
 	})
 	code, out, errs := s.run(t, "", "user", "rebuild", "17", "--database-url", "sqlite://"+path)
 	t.Log(code, out, errs)
-	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "replay", rabbit.Timing{}, newLog(t.Output(), "text", 0))
+	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "replay", rabbit.Timing{}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	defer p.Close(context.Background())
 	var messages []rabbit.Message
 	for _, b := range dead {

@@ -14,6 +14,10 @@ import (
 // relayCmd publishes what is stored.
 type relayCmd struct{}
 
+func (c *relayCmd) check(a *app) error {
+	return errors.Join(a.checkDatabase(), a.checkBroker())
+}
+
 // Run publishes until it is told to stop; what is under way is confirmed and
 // marked before it ends.
 func (c *relayCmd) Run(a *app) (err error) {

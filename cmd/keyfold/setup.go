@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
-	"keyfold/engine"
+	"keyfold/cmd/terminal"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -12,66 +14,169 @@ import (
 // setupCmd creates what the daemon needs on its servers.
 type setupCmd struct {
 	ForeignKeys bool   `help:"Tie user_id and product_id of user_interactions to the tables users and products, which have to exist."`
-	Print       string `placeholder:"DATABASE" enum:",mysql,mariadb,sqlite" default:"" help:"Print the SQL for mysql, mariadb or sqlite, and change nothing."`
+	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb or sqlite, and change nothing."`
+}
+
+// Help is the long text.
+func (c *setupCmd) Help() string {
+	return `All servers are set up, also where one failed: one call names every fault, and the same command
+goes on once they are cured. -o json prints one object; what was not set up is null there.
+
+Examples:
+  keyfold setup
+  DATABASE_URL=mysql://user:password@127.0.0.1:3306/keyfold keyfold setup
+  keyfold setup --print mysql --foreign-keys`
+}
+
+func (c *setupCmd) check(a *app) error {
+	if c.Print != "" {
+		_, err := c.sql(c.Print)
+		return err
+	}
+	faults := []error{a.checkBroker(), a.checkStore()}
+	if a.database.URL != "" {
+		faults = append(faults, a.checkDatabase())
+	}
+	if c.ForeignKeys {
+		faults = append(faults, c.checkForeignKeys(a.database.URL))
+	}
+	return errors.Join(faults...)
+}
+
+func (c *setupCmd) checkForeignKeys(url string) error {
+	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
+	case "":
+		return errors.New("--foreign-keys is about the database, and DATABASE_URL is not set: set it, or leave the flag out")
+	case "sqlite", "sqlite3", "file":
+		_, err := c.sql(outbox.SQLite)
+		return err
+	}
+	return nil
+}
+
+func (c *setupCmd) sql(kind string) (string, error) {
+	return outbox.SQL(kind, outbox.SetupOptions{ForeignKeys: c.ForeignKeys})
+}
+
+// setUp is what is there now; nil where it could not be set up, or was not asked
+// for.
+type setUp struct {
+	RabbitMQ *queuesSetUp `json:"rabbitmq"`
+	MongoDB  *storeSetUp  `json:"mongodb"`
+	SQL      *tablesSetUp `json:"sql"`
+}
+
+type queuesSetUp struct {
+	Exchange    string   `json:"exchange"`
+	Queue       string   `json:"queue"`
+	DeadLetters string   `json:"dead_letter_queue"`
+	Retries     []string `json:"retry_queues"`
+}
+
+type storeSetUp struct {
+	Database    string   `json:"database"`
+	Collections []string `json:"collections"`
+	Notices     []string `json:"notices"`
+}
+
+type tablesSetUp struct {
+	Tables []string `json:"tables"`
 }
 
 // Run sets up all servers, the next one also where one failed, so that one call
 // names every fault.
 func (c *setupCmd) Run(a *app) error {
 	if c.Print != "" {
-		text, err := outbox.SQL(c.Print, outbox.SetupOptions{ForeignKeys: c.ForeignKeys})
-		fmt.Fprint(a.out, text)
-		return err
+		return c.print(a)
 	}
-	return errors.Join(c.broker(a), c.store(a), c.database(a))
+	var done setUp
+	var faults [3]error
+	done.RabbitMQ, faults[0] = c.broker(a)
+	done.MongoDB, faults[1] = c.store(a)
+	done.SQL, faults[2] = c.database(a)
+	return errors.Join(append(faults[:], done.report(a))...)
 }
 
-// database sets up the SQL schema, where there is a database.
-func (c *setupCmd) database(a *app) (err error) {
-	if a.database.URL == "" {
-		fmt.Fprintln(a.out, "SQL: none (DATABASE_URL is not set; ingest and relay need one)")
-		return nil
-	}
-	db, err := openDatabase(a)
-	if err != nil {
+func (c *setupCmd) print(a *app) error {
+	text, err := c.sql(c.Print)
+	switch {
+	case err != nil:
 		return err
+	case a.json:
+		return json.NewEncoder(a.out).Encode(map[string]string{"sql": text})
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := db.Setup(a.ctx, outbox.SetupOptions{ForeignKeys: c.ForeignKeys}); err != nil {
-		return err
-	}
-	fmt.Fprintln(a.out, "SQL: tables user_interactions and keyfold_relay_shards")
-	return nil
+	_, err = fmt.Fprint(a.out, text)
+	return err
 }
 
-func (c *setupCmd) broker(a *app) error {
-	names := rabbit.DefaultNames()
+func (s *setUp) report(a *app) error {
+	if a.json {
+		return json.NewEncoder(a.out).Encode(s)
+	}
+	w := &terminal.Text{W: a.out}
+	if q := s.RabbitMQ; q != nil {
+		w.Line("RabbitMQ: exchange %s, queues %s and %s, retry queues", q.Exchange, q.Queue, q.DeadLetters)
+	}
+	if m := s.MongoDB; m != nil {
+		for _, notice := range m.Notices {
+			w.Line("MongoDB: %s", notice)
+		}
+		w.Line("MongoDB: database %s, collections %s, indexes", m.Database, strings.Join(m.Collections, " and "))
+	}
+	switch {
+	case s.SQL != nil:
+		w.Line("SQL: tables %s", strings.Join(s.SQL.Tables, " and "))
+	case a.database.URL == "":
+		w.Line("SQL: none (DATABASE_URL is not set; ingest and relay need one)")
+	}
+	return w.Err
+}
+
+func (c *setupCmd) broker(a *app) (*queuesSetUp, error) {
+	names, delays := rabbit.DefaultNames(), rabbit.RetryDelays(a.config.Retry.Delay, a.config.Retry.Attempts)
 	err := rabbit.Setup(a.ctx, a.servers.RabbitMQ, rabbit.Topology{
 		Names:       names,
 		QueueType:   rabbit.QueueType(a.servers.QueueType),
-		RetryDelays: rabbit.RetryDelays(a.config.Retry.Delay, a.config.Retry.Attempts),
+		RetryDelays: delays,
 	})
-	if err != nil && engine.KindOf(err) == engine.Transient {
-		err = fmt.Errorf("RabbitMQ does not answer: is it running, is RABBITMQ_DSN right? (%w)", err)
-	}
 	if err != nil {
-		return err
+		return nil, brokerUnreached(err)
 	}
-	fmt.Fprintf(a.out, "RabbitMQ: exchange %s, queues %s and %s, retry queues\n", names.Exchange, names.Queue, names.DeadLetters)
-	return nil
+	done := &queuesSetUp{Exchange: names.Exchange, Queue: names.Queue, DeadLetters: names.DeadLetters}
+	for _, delay := range delays {
+		done.Retries = append(done.Retries, names.RetryQueue(delay))
+	}
+	return done, nil
 }
 
-func (c *setupCmd) store(a *app) error {
+func (c *setupCmd) store(a *app) (*storeSetUp, error) {
 	store, err := openStore(a)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	notices, err := store.Setup(a.ctx)
-	for _, notice := range notices {
-		fmt.Fprintln(a.out, "MongoDB:", notice)
+	if err := errors.Join(err, store.Close()); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		fmt.Fprintf(a.out, "MongoDB: database %s, collections user_embeddings and product_embeddings, indexes\n", a.servers.Database)
+	return &storeSetUp{
+		Database:    a.servers.Database,
+		Collections: []string{"user_embeddings", "product_embeddings"},
+		Notices:     append([]string{}, notices...),
+	}, nil
+}
+
+// database sets up the SQL schema, where there is a database.
+func (c *setupCmd) database(a *app) (*tablesSetUp, error) {
+	if a.database.URL == "" {
+		return nil, nil
 	}
-	return errors.Join(err, store.Close())
+	db, err := openDatabase(a)
+	if err != nil {
+		return nil, err
+	}
+	err = databaseUnreached(db.Setup(a.ctx, outbox.SetupOptions{ForeignKeys: c.ForeignKeys}))
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	return &tablesSetUp{Tables: []string{"user_interactions", "keyfold_relay_shards"}}, nil
 }

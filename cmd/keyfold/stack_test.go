@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"keyfold/bench/oracle"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
@@ -37,11 +39,13 @@ func TestMain(m *testing.M) {
 	rabbittest.Main(alsoSQL{m})
 }
 
-// alsoSQL stops the shared database when the tests are over.
+// alsoSQL stops the shared database, and removes the store's program, when the
+// tests are over.
 type alsoSQL struct{ *testing.M }
 
 func (m alsoSQL) Run() int {
 	defer sqltest.StopShared()
+	defer os.Remove(mongotestdPath)
 	return m.M.Run()
 }
 
@@ -136,7 +140,7 @@ func (d *daemon) get(path string) (int, string) {
 	if found == nil {
 		return 0, ""
 	}
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + found[1] + path)
 	if err != nil {
 		return 0, err.Error()
@@ -179,12 +183,12 @@ func (d *daemon) metric(name string) (n int64) {
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
 		if err = holds(); err == nil {
 			return
 		}
 	}
-	t.Fatalf("not within a minute: %s: %v", what, err)
+	t.Fatalf("not within three minutes: %s: %v", what, err)
 }
 
 // publish sends bodies as the shop's publisher does. A body that is no event is
@@ -285,6 +289,28 @@ func (s *stack) depth(t *testing.T, queue string) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// unsubscribed waits until nobody consumes the queue: a worker's pause has come
+// into force.
+func (s *stack) unsubscribed(t *testing.T) {
+	t.Helper()
+	conn, err := amqp.Dial(s.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nobody consumes", func() error {
+		q, err := ch.QueueDeclarePassive(rabbit.DefaultNames().Queue, true, false, false, false, nil)
+		if err == nil && q.Consumers != 0 {
+			err = fmt.Errorf("%d consumers", q.Consumers)
+		}
+		return err
+	})
 }
 
 // emptied checks, after the workers have stopped, that the queue holds nothing:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -16,22 +15,19 @@ func openStore(a *app) (*mongodb.Store, error) {
 	c.URI, c.Database = a.servers.MongoDB, a.servers.Database
 	c.Dimensions, c.History, c.Model = a.config.Taste.Dimensions, a.config.Taste.History, a.config.Taste.Model
 	store, err := mongodb.Open(a.ctx, c)
-	if err != nil && engine.KindOf(err) == engine.Transient {
-		err = fmt.Errorf("MongoDB does not answer: is it running, is MONGODB_URI right? (%w)", err)
-	}
-	return store, err
+	return store, storeUnreached(err)
 }
 
 // awaitStore connects to MongoDB and checks that it is set up, for as long as it
 // takes: a daemon may start before its servers. A configuration fault ends the
 // wait, as no time cures it.
 func awaitStore(a *app) (*mongodb.Store, error) {
-	for pause := time.Second; ; pause = min(2*pause, 15*time.Second) {
+	for attempt, pause := 1, time.Second; ; attempt, pause = attempt+1, min(2*pause, 15*time.Second) {
 		store, err := openChecked(a)
 		if err == nil || engine.KindOf(err) == engine.Configuration || a.ctx.Err() != nil {
 			return store, err
 		}
-		a.log.Warn("store is not there yet; trying again", slog.Duration("in", pause), slog.Any("error", err))
+		a.log.Warn("store is not there yet; trying again", slog.Int("attempt", attempt), slog.Duration("in", pause), slog.Any("error", err))
 		select {
 		case <-time.After(pause):
 		case <-a.ctx.Done():

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,13 +19,16 @@ type storeProcess struct {
 }
 
 var mongotestd = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.TempDir(), "keyfold-mongotestd-"+strings.ReplaceAll(filepath.Base(os.Args[0]), ".test", ""))
-	out, err := exec.Command("go", "build", "-o", path, "keyfold/sink/mongodb/mongotest/mongotestd").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", mongotestdPath, "keyfold/sink/mongodb/mongotest/mongotestd").CombinedOutput()
 	if err != nil {
 		return string(out), err
 	}
-	return path, nil
+	return mongotestdPath, nil
 })
+
+// mongotestdPath is this process's own: the tests of another checkout build
+// another one. TestMain removes it.
+var mongotestdPath = filepath.Join(os.TempDir(), fmt.Sprintf("keyfold-mongotestd-%d", os.Getpid()))
 
 // startStore runs mongotestd on a journal; the test's end kills it.
 func startStore(t *testing.T, addr, data string) *storeProcess {

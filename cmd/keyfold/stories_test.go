@@ -225,7 +225,7 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"no key", 1, []string{"work", "--embedder=openai"}, []string{"OPENAI_API_KEY", "EMBEDDER=hash"}},
+		{"no key", 2, []string{"work", "--embedder=openai"}, []string{"OPENAI_API_KEY", "EMBEDDER=hash"}},
 		{"embedder", 2, []string{"work", "--embedder=", "--redis-url=http://x", "--embedding-cache-ttl=soon"}, []string{"EMBEDDER", "REDIS_URL", "EMBEDDING_CACHE_TTL"}},
 		{"settings", 2, []string{"work", "--batch-window=soon", "--shards=-1", "--admin-addr=x"}, []string{"EMBEDDING_BATCH_WINDOW", "WORKER_SHARDS", "ADMIN_ADDR"}},
 		{"other history", 1, []string{"work", "--history=unit"}, []string{"EMBEDDING_HISTORY"}},
@@ -234,7 +234,7 @@ func TestMistakes(t *testing.T) {
 		{"broker password", 1, []string{"setup", "--rabbitmq-dsn", strings.Replace(s.dsn, "guest:guest", "guest:s3cret", 1)}, []string{"RABBITMQ_DSN"}},
 		{"queue type", 1, []string{"setup", "--rabbitmq-queue-type=quorum"}, []string{"user_embedding_updates"}},
 		{"unknown user", 1, []string{"user", "show", "12345"}, []string{"no profile"}},
-		{"mongo uri", 1, []string{"setup", "--mongodb-uri=mongo://x"}, []string{"MONGODB_URI"}},
+		{"mongo uri", 2, []string{"setup", "--mongodb-uri=mongo://x"}, []string{"MONGODB_URI"}},
 	} {
 		var out, errs lockedBuffer
 		code := run(t.Context(), append(s.flags(), tc.args...), streams{strings.NewReader(""), &out, &errs})

@@ -7,21 +7,22 @@ import (
 
 	"keyfold/cmd/terminal"
 	"keyfold/cmd/users"
-	"keyfold/engine"
 )
 
 type userCmd struct {
 	Show    showCmd    `cmd:"" help:"Show a user's profile and the nearest products."`
 	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON documents."`
 	Rebuild rebuildCmd `cmd:"" help:"Make profiles anew from the stored history."`
-	Forget  forgetCmd  `cmd:"" help:"Erase a user: a tombstone takes the profile's place, later events are dropped."`
+	Forget  forgetCmd  `cmd:"" help:"Erase a user's profile: a tombstone takes its place, later events are dropped. Says what it leaves."`
 }
 
 // showCmd shows one user.
 type showCmd struct {
-	ID   int32 `arg:"" help:"The user's id."`
-	Near int   `default:"10" help:"How many of the nearest products."`
+	ID   userID `arg:"" help:"The user's id."`
+	Near int    `default:"10" help:"How many of the nearest products."`
 }
+
+func (c *showCmd) check(a *app) error { return errors.Join(checkNear(c.Near), a.checkStore()) }
 
 // Run prints the user.
 func (c *showCmd) Run(a *app) (err error) {
@@ -30,12 +31,13 @@ func (c *showCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	p, err := users.NewPortrait(a.ctx, store, c.ID, c.Near, nil)
+	p, err := users.NewPortrait(a.ctx, store, int32(c.ID), c.Near, nil)
 	if err != nil {
 		return err
 	}
 	if p.Profile == nil {
-		return fmt.Errorf("user %d has no profile in database %s", c.ID, a.servers.Database)
+		return fmt.Errorf("user %d has no profile in database %s: no event of this user was folded into it "+
+			"(`keyfold dlq list --user %d` shows those that were given up)", c.ID, a.servers.Database, c.ID)
 	}
 	if a.json {
 		return json.NewEncoder(a.out).Encode(p.JSON())
@@ -50,6 +52,8 @@ type exportCmd struct {
 	File string `arg:"" optional:"" default:"-" help:"Where to; - is standard output."`
 }
 
+func (c *exportCmd) check(a *app) error { return a.checkStore() }
+
 // Run writes the profiles, ordered by user_id.
 func (c *exportCmd) Run(a *app) (err error) {
 	store, err := openStore(a)
@@ -61,33 +65,4 @@ func (c *exportCmd) Run(a *app) (err error) {
 		return users.Export(a.out, store.AllProfiles(a.ctx))
 	}
 	return users.ExportFile(c.File, store.AllProfiles(a.ctx))
-}
-
-// forgetCmd erases a user.
-type forgetCmd struct {
-	ID int32 `arg:"" help:"The user's id."`
-}
-
-// Run writes the tombstone.
-func (c *forgetCmd) Run(a *app) (err error) {
-	if c.ID < 1 {
-		return fmt.Errorf("user id %d: it must be from 1 to 2147483647", c.ID)
-	}
-	store, err := openStore(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	before, err := store.Load(a.ctx, []int32{c.ID})
-	if err != nil {
-		return err
-	}
-	if err := store.Forget(a.ctx, c.ID, engine.Now()); err != nil {
-		return err
-	}
-	if before[0] == nil {
-		fmt.Fprintf(a.out, "user %d had no profile; ", c.ID)
-	}
-	fmt.Fprintf(a.out, "user %d is erased; events of this user are dropped from now on\n", c.ID)
-	return nil
 }

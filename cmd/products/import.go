@@ -92,7 +92,8 @@ func (im *Import) store(ctx context.Context, products []engine.Product, done *Im
 	}
 	for i := range products {
 		if _, err := engine.Unit(products[i].Vector, im.Dimensions); err != nil {
-			return fmt.Errorf("product %d: %w", products[i].ID, err)
+			return fmt.Errorf("product %d: %w: mend its embedding in the file, or set EMBEDDING_DIMENSIONS (%d now) "+
+				"to the length the vectors have", products[i].ID, err, im.Dimensions)
 		}
 	}
 	return im.Store.PutProducts(ctx, products, engine.Now())

@@ -25,12 +25,12 @@ type Embedding struct {
 	Key       string `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"Key of the service; better in the environment than on a command line." group:"embedding"`
 	KeyFile   string `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the key." group:"embedding"`
 	BaseURL   string `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Address of a compatible service, up to /v1." group:"embedding"`
-	OmitDims  bool   `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding"`
+	OmitDims  Switch `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding"`
 	MaxInputs string `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" default:"256" help:"Phrases in one request; some servers take 32." group:"embedding"`
 	Timeout   string `name:"openai-timeout" env:"OPENAI_TIMEOUT" default:"10" help:"Time for one request (seconds)." group:"embedding"`
 	Redis     string `name:"redis-url" env:"REDIS_URL" default:"" help:"Cache of phrase vectors: redis://, rediss:// or unix://. None: in memory only." group:"embedding"`
 	CacheTTL  string `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" default:"3600" help:"How long a phrase's vector is cached (seconds)." group:"embedding"`
-	FoldCase  bool   `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Make phrases small letters first: fewer calls, but models read case." group:"embedding"`
+	FoldCase  Switch `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Make phrases small letters first: fewer calls, but models read case." group:"embedding"`
 }
 
 // EmbeddingConfig is what the settings amount to. API and Redis count only where
@@ -47,6 +47,9 @@ type EmbeddingConfig struct {
 	// Patience is how long a flush waits for phrases: its product events wait with
 	// them. Whoever may wait longer is bounded by the API's timeout.
 	Patience time.Duration
+	// unread: which service, or its key, could not be read. That is told; what
+	// follows from it need not be.
+	unread bool
 }
 
 // Config reads and checks the settings; the error names every fault with the
@@ -56,9 +59,9 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 	var p reader
 	c := EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig()}
 	p.seconds("EMBEDDING_CACHE_TTL", s.CacheTTL, &c.Phrases.CacheTTL)
-	p.seconds("OPENAI_TIMEOUT", s.Timeout, &c.API.Timeout)
-	p.integer("OPENAI_MAX_INPUTS", s.MaxInputs, &c.API.MaxInputs)
-	c.Phrases.FoldCase = s.FoldCase
+	s.readRequests(&p, &c.API)
+	p.add(s.FoldCase.Read("EMBEDDING_FOLD_CASE", &c.Phrases.FoldCase))
+	p.add(s.OmitDims.Read("OPENAI_OMIT_DIMENSIONS", &c.API.OmitDimensions))
 	c.Patience = patience
 	switch s.Embedder {
 	case EmbedderHash:
@@ -67,22 +70,23 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 		c.Model = openai.DefaultModel
 	default:
 		p.fault("EMBEDDER is %q: it must be %s or %s", s.Embedder, EmbedderOpenAI, EmbedderHash)
+		c.unread = true
 	}
 	if s.Model != "" {
 		c.Model = s.Model
 	}
-	c.API.Model, c.API.Dimensions, c.API.OmitDimensions = c.Model, dimensions, s.OmitDims
+	c.API.Model, c.API.Dimensions = c.Model, dimensions
 	if s.BaseURL != "" {
 		c.API.BaseURL = s.BaseURL
 	}
-	s.readKey(&p, &c.API)
+	if !s.readKey(&p, &c.API) {
+		c.unread = true
+	}
 	if s.Redis != "" {
 		r := rediscache.DefaultConfig()
 		r.URL, r.Model, r.Dimensions, r.TTL = s.Redis, c.Model, dimensions, c.Phrases.CacheTTL
 		c.Redis = &r
-		if err := r.Validate(); err != nil {
-			p.faults = append(p.faults, err)
-		}
+		p.add(r.Validate())
 	}
 	return c, errors.Join(p.err(), c.Phrases.Validate())
 }
@@ -98,27 +102,49 @@ func (c EmbeddingConfig) Holding(events int, memory int64) EmbeddingConfig {
 	return c
 }
 
-func (s Embedding) readKey(p *reader, c *openai.Config) {
+// maxInputs is the most texts that services take in one request.
+const maxInputs = 2048
+
+// readRequests leaves what is out of range at its default, like what is no number.
+func (s Embedding) readRequests(p *reader, c *openai.Config) {
+	timeout, inputs := c.Timeout, c.MaxInputs
+	p.seconds("OPENAI_TIMEOUT", s.Timeout, &timeout)
+	if timeout > 0 {
+		c.Timeout = timeout
+	} else {
+		p.fault("OPENAI_TIMEOUT is %s: it must be above 0 (seconds)", s.Timeout)
+	}
+	p.integer("OPENAI_MAX_INPUTS", s.MaxInputs, &inputs)
+	if inputs >= 1 && inputs <= maxInputs {
+		c.MaxInputs = inputs
+	} else {
+		p.fault("OPENAI_MAX_INPUTS is %s: it must be between 1 and %d", s.MaxInputs, maxInputs)
+	}
+}
+
+// readKey reports whether the key could be read, if there is one.
+func (s Embedding) readKey(p *reader, c *openai.Config) bool {
 	c.Key = openai.Key(s.Key)
 	if s.KeyFile == "" {
-		return
+		return true
 	}
 	if s.Key != "" {
 		p.fault("OPENAI_API_KEY and OPENAI_API_KEY_FILE are both set: keep one")
 	}
 	text, err := os.ReadFile(s.KeyFile)
 	if err != nil {
-		p.fault("OPENAI_API_KEY_FILE: %w", err)
-		return
+		p.fault("OPENAI_API_KEY_FILE: %w: name a file that this user may read", err)
+		return false
 	}
 	if c.Key = openai.Key(strings.TrimSpace(string(text))); c.Key == "" {
-		p.fault("OPENAI_API_KEY_FILE: %s is empty", s.KeyFile)
+		p.fault("OPENAI_API_KEY_FILE: %s is empty: put the key in it", s.KeyFile)
 	}
+	return c.Key != ""
 }
 
 // Usable reports what is missing for vectors to be made.
 func (c EmbeddingConfig) Usable() error {
-	if c.Offline {
+	if c.Offline || c.unread {
 		return nil
 	}
 	if err := c.API.Validate(); err != nil {

@@ -133,7 +133,7 @@ func TestEveryEmbeddingFaultAtOnce(t *testing.T) {
 		t.Error("nothing was found")
 	} else {
 		told := fmt.Sprint(err, usable)
-		for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "timeout", "4096 texts", "EMBEDDING_DIMENSIONS"} {
+		for _, name := range []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_TIMEOUT", "OPENAI_MAX_INPUTS", "EMBEDDING_DIMENSIONS"} {
 			if !strings.Contains(told, name) {
 				t.Errorf("%s is missing in: %s", name, told)
 			}

@@ -36,6 +36,13 @@ func (p *reader) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Errorf(format, args...))
 }
 
+// add keeps a fault, if it is one.
+func (p *reader) add(err error) {
+	if err != nil {
+		p.faults = append(p.faults, err)
+	}
+}
+
 func (p *reader) err() error { return errors.Join(p.faults...) }
 
 // The functions below leave a value as it is, at its default, where the text is

@@ -9,7 +9,7 @@ import (
 // Servers says where the daemon's servers are.
 type Servers struct {
 	RabbitMQ  string `name:"rabbitmq-dsn" env:"RABBITMQ_DSN" default:"amqp://guest:guest@127.0.0.1:5672/" help:"amqp:// or amqps:// address of the broker." group:"servers"`
-	QueueType string `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" enum:"classic,quorum" default:"classic" help:"classic, or quorum for clusters." group:"servers"`
+	QueueType string `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" default:"classic" help:"classic, or quorum for clusters." group:"servers"`
 	MongoDB   string `name:"mongodb-uri" env:"MONGODB_URI" default:"mongodb://127.0.0.1:27017/" help:"mongodb:// or mongodb+srv:// address of the store." group:"servers"`
 	Database  string `name:"mongodb-database" env:"MONGODB_DATABASE" default:"keyfold" help:"Database of the store." group:"servers"`
 	Admin     string `name:"admin-addr" env:"ADMIN_ADDR" default:"127.0.0.1:9090" help:"Where /metrics, /livez and /readyz are served." group:"servers"`
@@ -18,8 +18,24 @@ type Servers struct {
 // Check reports what no server has to be asked for, every fault at once.
 func (s Servers) Check() error {
 	var faults []error
+	if s.QueueType != "classic" && s.QueueType != "quorum" {
+		faults = append(faults, fmt.Errorf("RABBITMQ_QUEUE_TYPE is %q: it must be classic or quorum", s.QueueType))
+	}
 	if _, _, err := net.SplitHostPort(s.Admin); err != nil {
 		faults = append(faults, fmt.Errorf("ADMIN_ADDR is %q: it must be host:port, such as 127.0.0.1:9090", s.Admin))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, CheckPort("ADMIN_ADDR", s.Admin))...)
+}
+
+// CheckPort judges the port of an address host:port to listen on; what is no such
+// address is not its affair. The error names the environment variable.
+func CheckPort(name, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil //nolint:nilerr // told by whoever judges the whole
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%s is %q: the port must be from 0 (any free one) to 65535", name, address)
+	}
+	return nil
 }

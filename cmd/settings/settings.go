@@ -28,7 +28,7 @@ type Engine struct {
 	WeightPurchase string `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" default:"1.0" help:"Weight of a purchase." group:"laws"`
 	Idempotency    string `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" default:"24h" help:"How long folded ids are kept (seconds, or 24h)." group:"laws"`
 
-	Batching bool   `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" default:"true" negatable:"" help:"Hold a user's events for a window." group:"windows"`
+	Batching Switch `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" default:"true" negatable:"" help:"Hold a user's events for a window." group:"windows"`
 	Window   string `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" default:"5" help:"Closes this long after a user's last event (seconds)." group:"windows"`
 	MaxDelay string `name:"batch-max-delay" env:"EMBEDDING_BATCH_MAX_DELAY" default:"15" help:"Closes this long after its first event (seconds)." group:"windows"`
 	MaxSize  string `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" default:"500" help:"Closes at this many events." group:"windows"`
@@ -95,7 +95,7 @@ func (s Engine) readLaws(p *reader, c *engine.Config) {
 }
 
 func (s Engine) readWindows(p *reader, c *shard.Config) {
-	c.Batching = s.Batching
+	p.add(s.Batching.Read("EMBEDDING_BATCH_ENABLED", &c.Batching))
 	p.seconds("EMBEDDING_BATCH_WINDOW", s.Window, &c.Window)
 	p.seconds("EMBEDDING_BATCH_MAX_DELAY", s.MaxDelay, &c.MaxDelay)
 	p.integer("EMBEDDING_BATCH_MAX_SIZE", s.MaxSize, &c.MaxSize)

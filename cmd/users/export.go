@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -28,7 +29,7 @@ func ExportFile(path string, profiles iter.Seq2[*engine.Profile, error]) error {
 	}
 	part, err := os.CreateTemp(filepath.Dir(path), ".export-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("%s cannot be written: its folder must exist, and this user may write in it: %w", path, err)
 	}
 	defer os.Remove(part.Name()) // gone already where it was renamed
 	if err := errors.Join(Export(part, profiles), part.Sync(), part.Close()); err != nil {

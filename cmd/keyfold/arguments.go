@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"keyfold/engine"
+)
+
+// userID is a user's id on the command line; 0 is none.
+type userID int32
+
+// UnmarshalText reads an id. A 0 is refused: as a filter it would mean everybody.
+func (u *userID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 32)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no user id: it must be from 1 to 2147483647", text)
+	}
+	*u = userID(n)
+	return nil
+}
+
+// eventType is an event's type on the command line; the zero value is none.
+type eventType struct{ engine.EventType }
+
+// UnmarshalText reads a type as it stands in events.
+func (e *eventType) UnmarshalText(text []byte) error {
+	if e.EventType = engine.ParseEventType(string(text)); e.EventType == 0 {
+		return fmt.Errorf("%q is no event type: it must be search, product_view, product_click or product_purchase", text)
+	}
+	return nil
+}
+
+// instant is a point in time on the command line.
+type instant struct{ time.Time }
+
+// UnmarshalText reads RFC 3339, or how long ago: "90m", "2h ago", "3d".
+func (i *instant) UnmarshalText(text []byte) (err error) {
+	i.Time, err = parseInstant(string(text), time.Now())
+	return err
+}
+
+func parseInstant(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	if d, ok := parseSpan(strings.TrimSuffix(strings.TrimSpace(text), "ago")); ok {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: expected 2026-02-10T14:30:00Z, or how long ago: 90m, 2h, 3d", text)
+}
+
+// span is a length of time on the command line.
+type span time.Duration
+
+// UnmarshalText reads "90m", "168h" or "7d".
+func (s *span) UnmarshalText(text []byte) error {
+	d, ok := parseSpan(string(text))
+	if !ok {
+		return fmt.Errorf("%q is no length of time: expected such as 90m, 168h or 7d", text)
+	}
+	*s = span(d)
+	return nil
+}
+
+// parseSpan reads what Go does, and whole days.
+func parseSpan(text string) (time.Duration, bool) {
+	text = strings.TrimSpace(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err == nil
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d >= 0
+}
+
+// checkSpan refuses a span of time that nothing falls into.
+func checkSpan(from, until instant, fromFlag, untilFlag string) error {
+	if from.IsZero() || until.IsZero() || from.Before(until.Time) {
+		return nil
+	}
+	return fmt.Errorf("%s is not before %s: nothing is between them", fromFlag, untilFlag)
+}
+
+// checkNear judges how many of the nearest products to show.
+func checkNear(n int) error {
+	if n < 0 {
+		return errors.New("--near must be at least 0")
+	}
+	return nil
+}
+
+// rate is so many per second; 0 is no limit.
+type rate float64
+
+// UnmarshalText reads "100/s" or "100".
+func (r *rate) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "/s"), 64)
+	if err != nil || !(n > 0 && n <= 1e6) {
+		return fmt.Errorf("%q is no rate: expected so many a second, such as 100/s", text)
+	}
+	*r = rate(n)
+	return nil
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// nobody points a command at servers that are away: whoever asks one of them
+// ends with a failure.
+func nobody(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	flags := []string{
+		"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/", "--mongodb-uri=mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50",
+		"--database-url=mysql://shop:s3cret@127.0.0.1:1/shop", "--admin-addr=127.0.0.1:0", "--embedder=hash", "--dimensions=8",
+	}
+	code = run(t.Context(), append(flags, args...), streams{strings.NewReader(""), &o, &e})
+	return code, o.String(), e.String()
+}
+
+// What can never work is a usage error and asks no server.
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"user forget 0", "from 1 to"},
+		{"user forget 2147483648", "from 1 to"},
+		{"user forget x", "keyfold user forget --help"},
+		{"user show 0", "from 1 to"},
+		{"user show 1 --near=-1", "--near"},
+		{"user rebuild", "--all"},
+		{"user rebuild 17 --all", "--all"},
+		{"user rebuild 17 --after 3", "--after"},
+		{"user rebuild 0", "from 1 to"},
+		{"dlq list --user=0", "from 1 to"},
+		{"dlq discard --user=0 --yes", "from 1 to"},
+		{"dlq stats --type=sale", "product_purchase"},
+		{"dlq replay --failed-after=1h --failed-before=2h", "--failed-before"},
+		{"dlq replay --rate=0", "100/s"},
+		{"dlq discard", "--yes"},
+		{"dlq list --rabbitmq-dsn=localhost", "RABBITMQ_DSN"},
+		{"backfill --user=0", "from 1 to"},
+		{"backfill --type=sale", "product_purchase"},
+		{"backfill --from=1h --until=2h", "--until"},
+		{"backfill --database-url=postgres://shop:s3cret@127.0.0.1/shop", "mysql://"},
+		{"outbox stats --database-url=", "DATABASE_URL"},
+		{"outbox stats --database-url=mysql://127.0.0.1", "DATABASE_URL"},
+		{"outbox cleanup --older-than=0s", "--older-than"},
+		{"outbox cleanup --older-than=soon", "7d"},
+		{"setup --print=oracle", "mariadb"},
+		{"work --admin-addr=127.0.0.1:99999", "ADMIN_ADDR"},
+		{"ingest --http-addr=127.0.0.1:99999", "HTTP_ADDR"},
+		{"outbox failed list --limit=0", "--limit"},
+		{"outbox failed retry 0", "above 0"},
+		{"relay --database-url=", "DATABASE_URL"},
+		{"ingest --http-addr=nowhere", "HTTP_ADDR"},
+		{"ingest --http-tokens=short", "HTTP_TOKENS"},
+		{"ingest --http-token-file=/does/not/exist", "HTTP_TOKEN_FILE"},
+		{"ingest --http-tls-cert=/does/not/exist", "HTTP_TLS_KEY"},
+		{"ingest --http-max-concurrent=-1", "HTTP_MAX_CONCURRENT"},
+		{"setup --foreign-keys --database-url=", "DATABASE_URL"},
+		{"setup --foreign-keys --database-url=sqlite:file", "SQLite"},
+		{"setup --mongodb-uri=mongo://x", "MONGODB_URI"},
+		{"setup --mongodb-database=a.b", "MONGODB_DATABASE"},
+		{"products import - --again", "--embed"},
+		{"products import - --embed --embedder=openai", "OPENAI_API_KEY"},
+		{"work --embedder=openai", "OPENAI_API_KEY"},
+		{"embed --near=-1 mug", "--near"},
+	} {
+		code, out, errs := nobody(t, strings.Fields(c.args)...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
+			t.Errorf("keyfold %s: exit code %d, want one of usage that says %q: %s%s", c.args, code, c.says, out, errs)
+		}
+	}
+}
+
+// A server that is away is a failure; the message names what to look at, and no
+// secret.
+func TestServersAway(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"dlq list", "RABBITMQ_DSN"},
+		{"dlq replay", "RABBITMQ_DSN"},
+		{"setup", "RABBITMQ_DSN"},
+		{"setup", "MONGODB_URI"},
+		{"setup", "DATABASE_URL"},
+		{"user show 17", "MONGODB_URI"},
+		{"user forget 17", "MONGODB_URI"},
+		{"products import -", "MONGODB_URI"},
+		{"products import /does/not/exist", "NDJSON"},
+		{"outbox stats", "DATABASE_URL"},
+		{"backfill", "DATABASE_URL"},
+		{"user rebuild 17", "DATABASE_URL"},
+	} {
+		code, _, errs := nobody(t, strings.Fields(c.args)...)
+		if code != exitFailure || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
+			t.Errorf("keyfold %s: exit code %d, want a failure that says %q: %s", c.args, code, c.says, errs)
+		}
+	}
+}
+
+// Every fault of the environment is told at once, each by its variable's name,
+// before anything is asked.
+func TestEveryFaultOfTheEnvironmentAtOnce(t *testing.T) {
+	env := map[string]string{
+		"LOG_LEVEL": "loud", "LOG_FORMAT": "xml", "RABBITMQ_DSN": "localhost", "RABBITMQ_QUEUE_TYPE": "fast",
+		"DATABASE_URL": "postgres://x", "ADMIN_ADDR": "x", "EMBEDDER": "magic", "OPENAI_TIMEOUT": "soon",
+		"OPENAI_OMIT_DIMENSIONS": "x", "EMBEDDING_FOLD_CASE": "x", "EMBEDDING_BATCH_ENABLED": "maybe",
+		"EMBEDDING_BATCH_WINDOW": "soon", "EMBEDDING_DIMENSIONS": "many", "WORKER_SHUTDOWN_TIMEOUT": "late",
+		"HTTP_ADDR": "nowhere", "HTTP_INSECURE": "perhaps", "HTTP_RATE": "many", "HTTP_SENDER_RATE": "few", "HTTP_MAX_CONCURRENT": "-1",
+	}
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"ingest", "--relay"}, streams{strings.NewReader(""), &out, &errs})
+	if code != exitUsage || out.Len() > 0 {
+		t.Errorf("exit code %d: %s", code, &out)
+	}
+	for name := range env {
+		if !strings.Contains(errs.String(), name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if n := strings.Count(errs.String(), "\n") - 1; n != len(env) { // below the heading
+		t.Errorf("%d faults are told, want %d:\n%s", n, len(env), &errs)
+	}
+	// What only other commands need does not matter.
+	errs.Reset()
+	run(t.Context(), []string{"setup", "--print=sqlite"}, streams{strings.NewReader(""), &out, &errs})
+	for _, name := range []string{"HTTP_", "RABBITMQ_DSN", "DATABASE_URL"} {
+		if strings.Contains(errs.String(), name) {
+			t.Errorf("setup --print speaks of %s:\n%s", name, &errs)
+		}
+	}
+}
+
+// The API's settings are judged before its database is asked.
+func TestIngestJudgesItsSettingsFirst(t *testing.T) {
+	code, _, errs := nobody(t, "ingest", "--http-addr=0.0.0.0:0", "--http-tls-key=/does/not/exist")
+	if code != exitUsage || !strings.Contains(errs, "HTTP_TOKEN_FILE") || !strings.Contains(errs, "HTTP_TLS_CERT") || strings.Contains(errs, "127.0.0.1:1") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// Every command judges what it was called with.
+func TestEveryCommandChecks(t *testing.T) {
+	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := reflect.TypeFor[checker]()
+	var walk func(*kong.Node)
+	walk = func(n *kong.Node) {
+		for _, child := range n.Children {
+			walk(child)
+		}
+		if n.Leaf() && !reflect.PointerTo(n.Target.Type()).Implements(wanted) {
+			t.Errorf("%s has no check", n.FullPath())
+		}
+	}
+	walk(parser.Model.Node)
+}
+
+// Every command answers --help, whatever is wrong with the environment.
+func TestHelpAlwaysAnswers(t *testing.T) {
+	for _, name := range []string{"LOG_LEVEL", "RABBITMQ_DSN", "EMBEDDING_DIMENSIONS", "EMBEDDING_BATCH_ENABLED", "HTTP_RATE", "DATABASE_URL"} {
+		t.Setenv(name, "?")
+	}
+	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range parser.Model.Leaves(false) {
+		args := append(strings.Fields(strings.TrimPrefix(n.Path(), "keyfold ")), "--help")
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), args, streams{strings.NewReader(""), &out, &errs}); code != 0 || !strings.Contains(out.String(), "Usage: ") || errs.Len() > 0 {
+			t.Errorf("%v: exit code %d: %s", args, code, &errs)
+		}
+	}
+}
+
+// While a worker waits for its store each line says the attempt, when the next one
+// is, and why.
+func TestWaitingForTheStoreIsLogged(t *testing.T) {
+	s := &stack{dsn: "amqp://127.0.0.1:1", mongo: "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", history: "mass"}
+	d := s.work(t)
+	eventually(t, "two attempts are logged", func() error {
+		return d.logged(`"attempt":1,"in":"1s","error":"MongoDB`, `"attempt":2,"in":"2s","error":"MongoDB`)
+	})
+}

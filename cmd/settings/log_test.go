@@ -1,0 +1,58 @@
+package settings
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Durations are text in JSON logs; numbers that carry their unit stay numbers.
+func TestDurationsInLogs(t *testing.T) {
+	var out strings.Builder
+	log, err := Log{Level: "debug", Format: "json"}.Logger(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Debug("m", slog.Duration("window", 5*time.Second), slog.Int64("duration_ms", 12), slog.Int("held", 3),
+		slog.Group("of", slog.Any("in", 1500*time.Millisecond)))
+	var line struct {
+		Window   any            `json:"window"`
+		Millis   any            `json:"duration_ms"`
+		Held     any            `json:"held"`
+		Of       map[string]any `json:"of"`
+		Time     time.Time      `json:"time"`
+		Message  string         `json:"msg"`
+		LogLevel string         `json:"level"`
+	}
+	if err := json.Unmarshal([]byte(out.String()), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Window != "5s" || line.Of["in"] != "1.5s" || line.Millis != 12.0 || line.Held != 3.0 ||
+		line.Message != "m" || line.LogLevel != "DEBUG" || line.Time.IsZero() {
+		t.Errorf("%s", out.String())
+	}
+}
+
+func TestLogFaults(t *testing.T) {
+	var out strings.Builder
+	log, err := Log{Level: "loud", Format: "xml"}.Logger(&out)
+	if err == nil || !strings.Contains(err.Error(), `LOG_LEVEL is "loud"`) || !strings.Contains(err.Error(), `LOG_FORMAT is "xml"`) {
+		t.Errorf("%v", err)
+	}
+	log.Info("still there")
+	if !strings.Contains(out.String(), "still there") {
+		t.Errorf("%q", out.String())
+	}
+	log, err = Log{Level: "ERROR", Format: "text"}.Logger(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	log.Warn("not told")
+	log.Error("told", slog.Duration("in", time.Minute))
+	if strings.Contains(out.String(), "not told") || !strings.Contains(out.String(), "in=1m0s") {
+		t.Errorf("%q", out.String())
+	}
+}
