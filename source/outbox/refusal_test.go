@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -33,13 +34,9 @@ func TestRelayThatPublishesNothingIsNotReady(t *testing.T) {
 		must(t, err)
 	}
 	r := NewRelay(db, nowhere{}, RelayConfig{HoldMin: 20 * time.Millisecond, HoldMax: 100 * time.Millisecond}, quiet)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	done := make(chan struct{})
-	go func() { r.Run(ctx); close(done) }()
-	time.Sleep(2 * time.Second)
-	if r.Fault() == nil {
-		t.Errorf("ready, with %d unroutable answers and %d sent", r.Stats.Unroutable.Load(), r.Stats.Sent.Load())
+	running(t, r)
+	eventually(t, "the relay says that it publishes nothing", func() bool { return errors.Is(r.Fault(), errRefusesAll) })
+	if n := r.Stats.Sent.Load(); n != 0 {
+		t.Errorf("%d rows were sent nowhere", n)
 	}
-	<-done
 }

@@ -102,7 +102,7 @@ func TestForeignKeysNeedTheirTables(t *testing.T) {
 func TestServerFaults(t *testing.T) {
 	server := sqltest.Shared(t)
 	name := server.Database(t)
-	server.Exec(t, "CREATE USER reader@'127.0.0.1' IDENTIFIED BY 's3cr3t@/'")
+	server.Exec(t, "CREATE OR REPLACE USER reader@'127.0.0.1' IDENTIFIED BY 's3cr3t@/'")
 	server.Exec(t, "GRANT SELECT ON "+name+".* TO reader@'127.0.0.1'")
 	openAt(t, server.URL(name))
 	at := server.Address() + "/" + name
