@@ -105,7 +105,7 @@ func TestForgetSaysWhatStays(t *testing.T) {
 func TestBackfillWithoutBroker(t *testing.T) {
 	s := newStack(t)
 	shop := s.with(t, "sqlite://"+t.TempDir()+"/outbox.db")
-	shop.ingest(t).accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
+	shop.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	shop.more = []string{"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/"}
 	if code, out, errs := shop.run(t, "backfill"); code != exitFailure || out != "" || !strings.Contains(errs, "RABBITMQ_DSN") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
