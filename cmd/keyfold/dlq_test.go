@@ -82,15 +82,8 @@ func given(bodies [][]byte) []buried {
 // dump reads a queue without taking anything.
 func (s *stack) dump(t *testing.T, queue string) []amqp.Delivery {
 	t.Helper()
-	conn, err := amqp.Dial(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch, hangUp := s.channel(t)
+	defer hangUp()
 	var all []amqp.Delivery
 	for {
 		d, ok, err := ch.Get(queue, false)
@@ -389,15 +382,8 @@ func TestDlqReplayKilled(t *testing.T) {
 func TestDlqReplayFails(t *testing.T) {
 	s := newStack(t)
 	s.bury(t, given([][]byte{event(7, engine.ProductView, 1, time.Now(), "view-1")})...)
-	conn, err := amqp.Dial(s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ch, hangUp := s.channel(t)
+	defer hangUp()
 	names := rabbit.DefaultNames()
 	if err := ch.QueueUnbind(names.Queue, names.Binding, names.Exchange, nil); err != nil {
 		t.Fatal(err)

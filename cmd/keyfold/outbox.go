@@ -46,7 +46,11 @@ func (c *outboxStatsCmd) Run(a *app) (err error) {
 		})
 	}
 	w := &terminal.Text{W: a.out}
-	w.Line("unsent  %s, the oldest since %s", terminal.Number(backlog.Unsent), age.Round(time.Second))
+	oldest := ""
+	if backlog.Unsent > 0 {
+		oldest = fmt.Sprintf(", the oldest for %s", age.Round(time.Second))
+	}
+	w.Line("unsent  %s%s", terminal.Number(backlog.Unsent), oldest)
 	w.Line("failed  %s", terminal.Number(backlog.Failed))
 	w.Line("sent    %s", terminal.Number(sent))
 	return w.Err

@@ -291,19 +291,25 @@ func (s *stack) depth(t *testing.T, queue string) int {
 	return n
 }
 
-// unsubscribed waits until nobody consumes the queue: a worker's pause has come
-// into force.
-func (s *stack) unsubscribed(t *testing.T) {
+// channel opens a channel of its own to the broker.
+func (s *stack) channel(t *testing.T) (ch *amqp.Channel, hangUp func()) {
 	t.Helper()
 	conn, err := amqp.Dial(s.dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
+	if ch, err = conn.Channel(); err != nil {
 		t.Fatal(err)
 	}
+	return ch, func() { conn.Close() }
+}
+
+// unsubscribed waits until nobody consumes the queue: a worker's pause has come
+// into force.
+func (s *stack) unsubscribed(t *testing.T) {
+	t.Helper()
+	ch, hangUp := s.channel(t)
+	defer hangUp()
 	eventually(t, "nobody consumes", func() error {
 		q, err := ch.QueueDeclarePassive(rabbit.DefaultNames().Queue, true, false, false, false, nil)
 		if err == nil && q.Consumers != 0 {
