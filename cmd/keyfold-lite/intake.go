@@ -31,9 +31,7 @@ type intake struct {
 	stop  context.CancelFunc
 	work  sync.WaitGroup // the relay, and what publishes the rest at the end
 
-	left   int64 // rows that an earlier process left unpublished
-	posted atomic.Int64
-	fresh  atomic.Int64 // posted, and not stored before
+	left   int64        // rows that an earlier process left unpublished
 	passed atomic.Int64 // rows that the inbox took
 }
 
@@ -66,7 +64,7 @@ func (in *intake) open() error {
 	// The inbox takes a call's rows in their order or not at all: nobody waits
 	// for anybody, and one lane keeps the order.
 	in.relay = outbox.NewRelay(in.db, in, outbox.RelayConfig{
-		Lanes: 1, BatchRows: 1024, BatchShards: outbox.Shards, Together: true, Grace: time.Second,
+		Lanes: 1, BatchShards: outbox.Shards, Together: true, Grace: time.Second,
 	}, in.log)
 	in.store = outbox.NewStore(in.db, outbox.StoreConfig{Committers: 1, Stored: in.relay.Wake})
 	return nil
@@ -116,17 +114,13 @@ func (in *intake) Add(ctx context.Context, entries []ingest.Entry) ([]bool, erro
 	for i := range entries {
 		rows[i] = outbox.Entry(entries[i])
 	}
-	fresh, err := in.store.Add(ctx, rows)
-	if err != nil {
-		return nil, err
-	}
-	in.posted.Add(int64(len(entries)))
-	for _, f := range fresh {
-		if f {
-			in.fresh.Add(1)
-		}
-	}
-	return fresh, nil
+	return in.store.Add(ctx, rows)
+}
+
+// ready reports why nothing can be stored now, or why nothing that is stored gets
+// to the windows.
+func (in *intake) ready(ctx context.Context) error {
+	return errors.Join(in.db.Check(ctx), in.relay.Fault())
 }
 
 // Publish puts rows into the inbox and hands the new ones to the windows, for

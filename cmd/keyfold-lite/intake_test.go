@@ -92,23 +92,15 @@ func process(t *testing.T, args ...string) (url string, kill func()) {
 	}
 }
 
-// send posts lines one by one until the server is gone, and returns how many were
-// answered with 202.
-func send(t *testing.T, url string, lines [][]byte) (accepted int) {
-	t.Helper()
+// send posts a line and reports whether it was answered with 202.
+func send(url string, line []byte) bool {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for _, line := range lines {
-		resp, err := client.Post(url+"/v1/events", "application/json", bytes.NewReader(line))
-		if err != nil {
-			return accepted
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusAccepted {
-			t.Errorf("%s for %s", resp.Status, line)
-		}
-		accepted++
+	resp, err := client.Post(url+"/v1/events", "application/json", bytes.NewReader(line))
+	if err != nil {
+		return false
 	}
-	return accepted
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusAccepted
 }
 
 // kill -9 while posts come in: what was answered is there afterwards, what was
@@ -118,15 +110,22 @@ func TestKill9WhilePosting(t *testing.T) {
 	lines := eventLines(t, 40)
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{small, "--data", data, "--products", shopFile(t), "--batch-window=100ms", "--batch-max-delay=200ms"}
-	left, runs := lines, 0
-	for ; len(left) > 0; runs++ {
+	runs := 0
+	for left := lines; len(left) > 0; runs++ {
 		url, kill := process(t, args...)
-		time.AfterFunc(time.Duration(100+rand.IntN(500))*time.Millisecond, kill)
-		left = left[send(t, url, left):]
+		accepted := min(len(left), 20+rand.IntN(80))
+		for _, line := range left[:accepted] {
+			if !send(url, line) {
+				t.Fatalf("%s was not accepted", line)
+			}
+		}
+		left = left[accepted:]
+		var unanswered sync.WaitGroup // as a rule
+		if len(left) > 0 {
+			unanswered.Go(func() { send(url, left[0]) })
+		}
 		kill()
-	}
-	if runs < 3 {
-		t.Errorf("%d runs: the kills came too late to prove anything", runs)
+		unanswered.Wait()
 	}
 	t.Logf("%d events in %d runs, each killed", len(lines), runs)
 	fold(t, string(lines[0]), small, "--data", data, "--events", "-")

@@ -168,6 +168,15 @@ func (n *node) drain() error {
 	return p.Router.Drain(ctx)
 }
 
+// idle waits for what is in flight and for retries: they belong to the job. A
+// signal ends the wait, and so does a fault, after which nothing is settled.
+func (n *node) idle() error {
+	ctx, cancel := context.WithCancel(n.ctx)
+	defer cancel()
+	defer context.AfterFunc(n.failed, cancel)()
+	return n.inbox.Idle(ctx)
+}
+
 // quiesce stops in the order of the flow: nothing new, windows out, verdicts
 // durable. The file can still be read.
 func (n *node) quiesce() error {

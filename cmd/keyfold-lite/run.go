@@ -91,8 +91,7 @@ func (c *runCmd) intake(n *node) (err error) {
 // verdict is durable.
 func (c *runCmd) finish(n *node, events int, began time.Time, interrupted bool, err error) error {
 	if err == nil && !interrupted {
-		// Retries that are waiting belong to the job; a signal ends the wait.
-		err = c.fault(n, n.inbox.Idle(n.ctx))
+		err = c.fault(n, n.idle())
 	}
 	if err := errors.Join(err, n.quiesce()); err != nil {
 		return errors.Join(err, n.closeFile())

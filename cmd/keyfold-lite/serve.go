@@ -52,7 +52,7 @@ func api(addr string) ingest.Config {
 // ends it.
 func serve(n *node, addr string, listener net.Listener) error {
 	handler := ingest.NewHandler(n.intake, n.log)
-	handler.ReadyWhen(n.intake.db.Check)
+	handler.ReadyWhen(n.intake.ready)
 	server, err := ingest.NewServer(api(addr), handler)
 	if err != nil {
 		return err
@@ -70,9 +70,13 @@ func serve(n *node, addr string, listener net.Listener) error {
 	// Requests under way are answered and go to their windows, which close then.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
 	defer cancel()
-	err = server.Shutdown(ctx)
+	if server.Shutdown(ctx) != nil {
+		err = server.Close() // a client that says nothing is no fault of the stop
+	}
 	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
 		err = errors.Join(err, closed)
 	}
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
+	defer cancel()
 	return errors.Join(err, n.intake.settle(ctx))
 }

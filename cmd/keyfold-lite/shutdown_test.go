@@ -1,12 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,96 @@ import (
 	"keyfold/source/ingest"
 )
 
+// panickingStore is a programming error.
+type panickingStore struct{ engine.Profiles }
+
+func (panickingStore) Load(context.Context, []int32) ([]*engine.Profile, error) { panic("a test's") }
+
+// testNode opens a node on a folder of its own, with small windows that close soon.
+func testNode(ctx context.Context, t *testing.T) *node {
+	t.Helper()
+	c := settings.Config{Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig(), Retry: settings.Retry{Attempts: 5, Delay: time.Second}, Timeout: 2 * time.Second}
+	c.Taste.Dimensions, c.Taste.Model, c.Shard.MaxHeld = 16, embedderModel, 4
+	c.Shard.Window, c.Shard.MaxDelay = 20*time.Millisecond, 50*time.Millisecond
+	n, err := openNode(&app{
+		ctx: ctx, streams: streams{strings.NewReader(""), io.Discard, io.Discard}, data: t.TempDir(), config: c,
+		log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// serving starts the way of posts.
+func (n *node) serving(t *testing.T) {
+	t.Helper()
+	err := n.start(shard.WallClock)
+	if err == nil {
+		n.intake, err = openIntake(n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.intake.start()
+}
+
+// searches makes one search of each of so many users.
+func searches(t *testing.T, users int, id string) (entries []ingest.Entry) {
+	t.Helper()
+	for k := range users {
+		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"%s-%d"}`, k+1, id, k)
+		e, err := engine.ParseEvent(body, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, ingest.Entry{Body: body, Event: e})
+	}
+	return entries
+}
+
+// A fault that nobody can work around ends a program that serves, and says why.
+func TestAFaultEndsTheProgram(t *testing.T) {
+	n := testNode(t.Context(), t)
+	n.ports.Profiles = panickingStore{n.ports.Profiles}
+	n.serving(t)
+	if _, err := n.intake.Add(t.Context(), searches(t, 2, "m")); err != nil {
+		t.Fatal(err)
+	}
+	<-n.failed.Done()
+	done := make(chan error, 1)
+	go func() { done <- (&runCmd{}).finish(n, 0, time.Now(), false, nil) }()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "a test's") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for verdicts that nobody gives")
+	}
+}
+
+// A client that sends half a request and nothing more is no fault of the stop.
+func TestStopWithASilentSender(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	url, stop := server(t, small, "--data", filepath.Join(t.TempDir(), "data"), "--products", shopFile(t), "--shutdown-timeout=2")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
+	for _, e := range searches(t, 3, "m") {
+		if code, answer := post(t, url, string(e.Body)); code != http.StatusAccepted {
+			t.Fatal(answer)
+		}
+	}
+	if out := stop(); !strings.Contains(out, `"folded":3`) { // the exit code is looked at there
+		t.Errorf("%s", out)
+	}
+}
+
+// awayStore takes no write.
 type awayStore struct{ engine.Profiles }
 
 func (awayStore) Swap(_ context.Context, p []*engine.Profile) []error {
@@ -32,36 +124,12 @@ func (awayStore) Swap(_ context.Context, p []*engine.Profile) []error {
 // gone when its time is up.
 func TestShutdownWhilePostsWaitForRoom(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := settings.Config{Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig(), Retry: settings.Retry{Attempts: 5, Delay: time.Second}, Timeout: 2 * time.Second}
-	c.Taste.Dimensions, c.Taste.Model, c.Shard.MaxHeld = 16, embedderModel, 4
-	c.Shard.Window, c.Shard.MaxDelay = 20*time.Millisecond, 50*time.Millisecond
-	n, err := openNode(&app{
-		ctx: ctx, streams: streams{strings.NewReader(""), io.Discard, io.Discard}, data: t.TempDir(), config: c,
-		log: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := testNode(ctx, t)
 	n.ports.Profiles = awayStore{n.ports.Profiles} // the store is away
-	if err := n.start(shard.WallClock); err != nil {
-		t.Fatal(err)
-	}
-	if n.intake, err = openIntake(n); err != nil {
-		t.Fatal(err)
-	}
-	n.intake.start()
+	n.serving(t)
 	const posts, events = 2, 4
 	for i := range posts { // the second waits for room
-		var entries []ingest.Entry
-		for k := range events {
-			body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"m%d-%d"}`, k+1, i, k)
-			e, err := engine.ParseEvent(body, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			entries = append(entries, ingest.Entry{Body: body, Event: e})
-		}
-		if _, err := n.intake.Add(t.Context(), entries); err != nil {
+		if _, err := n.intake.Add(t.Context(), searches(t, events, fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 		for n.inbox.Stats().Stored < int64((i+1)*events) {
@@ -71,7 +139,7 @@ func TestShutdownWhilePostsWaitForRoom(t *testing.T) {
 	cancel() // SIGTERM
 	done := make(chan error, 1)
 	go func() {
-		settling, release := context.WithTimeout(context.Background(), c.Timeout/2)
+		settling, release := context.WithTimeout(context.Background(), n.config.Timeout/2)
 		defer release()
 		done <- errors.Join(n.intake.settle(settling), n.quiesce(), n.closeFile())
 	}()

@@ -89,9 +89,9 @@ func (in *intake) report(s *summary) (waiting int64) {
 	if in == nil {
 		return 0
 	}
-	posted, fresh := in.posted.Load(), in.fresh.Load()
-	s.Events += int(posted)
-	s.Duplicate += posted - fresh
+	fresh, repeated := in.store.Stats.Stored.Load(), in.store.Stats.Repeated.Load()
+	s.Events += int(fresh + repeated)
+	s.Duplicate += repeated
 	s.Recovered += in.left
 	return max(0, in.left+fresh-in.passed.Load())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"keyfold/engine"
@@ -27,9 +26,6 @@ func (a *app) checkStore() error {
 	c := mongodb.DefaultConfig()
 	c.Database = a.servers.Database
 	c.URI = a.servers.MongoDB
-	if strings.HasPrefix(c.URI, "mongodb+srv://") {
-		c.URI = "mongodb://localhost/" // reading one asks the name servers, which may be away
-	}
 	return c.Validate()
 }
 

@@ -158,7 +158,9 @@ func (in *ingesting) serve(server *ingest.Server, addr string) error {
 	}
 	ctx, cancel := in.clock.Context(in.ctx, farewell)
 	defer cancel()
-	err = server.Shutdown(ctx)
+	if server.Shutdown(ctx) != nil {
+		err = server.Close() // a client that says nothing is no fault of the stop
+	}
 	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
 		err = errors.Join(err, closed)
 	}

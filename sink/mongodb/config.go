@@ -66,7 +66,9 @@ func (c Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 
-	if err := options.Client().ApplyURI(c.URI).Validate(); err != nil {
+	// Reading a mongodb+srv address asks the name servers: whether they answer is
+	// no matter of settings.
+	if err := options.Client().ApplyURI(c.URI).Validate(); err != nil && nameFault(err) == nil {
 		fault("MONGODB_URI is not usable, expected mongodb://user:password@host:27017/ with %%-encoded user and password: %s",
 			redact(c.URI, err.Error()))
 	}

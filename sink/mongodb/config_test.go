@@ -3,6 +3,7 @@ package mongodb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -46,6 +47,31 @@ func TestEveryFaultIsReported(t *testing.T) {
 	for _, name := range []string{"MONGODB_URI", "MONGODB_DATABASE", "EMBEDDING_DIMENSIONS", "EMBEDDING_HISTORY", "timeouts"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not name %s", err, name)
+		}
+	}
+}
+
+// Reading a mongodb+srv address asks the name servers, which may be away: a
+// worker waits for them as for its store.
+func TestNameServersAway(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		kind engine.Kind
+	}{
+		{&net.DNSError{Err: "i/o timeout", Name: "shop.example.com", IsTimeout: true}, engine.Transient},
+		{&net.DNSError{Err: "server misbehaving", Name: "shop.example.com", IsTemporary: true}, engine.Transient},
+		{&net.DNSError{Err: "no such host", Name: "shop.example.com", IsNotFound: true}, engine.Configuration},
+		{errors.New("URI with srv must not include a port number"), engine.Configuration},
+	} {
+		err := addressFault("mongodb+srv://bob:hunter2@shop.example.com/", fmt.Errorf("error parsing uri: %w", tc.err))
+		if engine.KindOf(err) != tc.kind || !strings.Contains(err.Error(), "MONGODB_URI") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v: %v: %v", tc.err, engine.KindOf(err), err)
+		}
+	}
+	c := DefaultConfig()
+	for _, uri := range []string{"mongodb+srv://us%zzer:p@shop.example.com/", "mongodb+srv://shop.example.com:27017/"} {
+		if c.URI = uri; c.Validate() == nil {
+			t.Errorf("%s: no fault", uri)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package mongodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -54,8 +56,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	c = c.withDefaults()
 	client, err := mongo.Connect(c.clientOptions())
 	if err != nil {
-		return nil, engine.ConfigurationError(reasonAddress, fmt.Errorf(
-			"MONGODB_URI is not usable: check its hosts and options: %s", redact(c.URI, err.Error())))
+		return nil, addressFault(c.URI, err)
 	}
 	s := newStore(client, c)
 	if err := s.reach(ctx); err != nil {
@@ -63,6 +64,22 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// addressFault gives an error of reading an address its kind: name servers that do
+// not answer now may do so later.
+func addressFault(uri string, err error) error {
+	if name := nameFault(err); name != nil && !name.IsNotFound {
+		return fmt.Errorf("MongoDB: look up the hosts of MONGODB_URI: %w", name)
+	}
+	return engine.ConfigurationError(reasonAddress, fmt.Errorf(
+		"MONGODB_URI is not usable: check its hosts and options: %s", redact(uri, err.Error())))
+}
+
+// nameFault returns what the name servers answered, nil where err is not theirs.
+func nameFault(err error) *net.DNSError {
+	fault, _ := errors.AsType[*net.DNSError](err)
+	return fault
 }
 
 func newStore(client *mongo.Client, c Config) *Store {

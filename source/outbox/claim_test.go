@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,8 +12,13 @@ import (
 // One process publishes from an SQLite file: of two, the second says who has to
 // stop, and goes on when the first has.
 func TestASQLiteFileHasOneRelay(t *testing.T) {
-	url := "sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
-	first, second := openAt(t, url), openAt(t, url)
+	folder := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(folder, link))
+	// The file is still to be made when its path is looked at first.
+	first := openAt(t, "sqlite://"+filepath.Join(link, "outbox.db"))
+	must(t, os.Symlink(filepath.Join(folder, "outbox.db"), filepath.Join(folder, "other.db")))
+	second := openAt(t, "sqlite://"+filepath.Join(folder, "other.db"))
 	fill(t, first, 5, 50)
 	var one, other broker
 	stop := running(t, NewRelay(first, &one, brisk(), quiet))

@@ -39,6 +39,7 @@ func openSQLite(path string) (*Database, error) {
 	if err != nil {
 		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("DATABASE_URL: %w", err))
 	}
+	absolute = resolved(absolute)
 	name := sqliteName(absolute, url.Values{
 		"_dqs":    {"0"},
 		"_txlock": {"immediate"}, // a transaction that may write waits at its start, not in its middle
@@ -52,6 +53,17 @@ func openSQLite(path string) (*Database, error) {
 	pool.SetMaxIdleConns(8)
 	setup := func() (*sql.DB, error) { return sql.Open("sqlite", name) }
 	return &Database{pool: pool, dialect: &sqliteDialect{path: absolute, held: map[int]bool{}}, setup: setup}, nil
+}
+
+// resolved returns the one path of a file that may be known by several.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(folder, filepath.Base(path)) // the file is still to be made
+	}
+	return path
 }
 
 // sqliteName is what the driver opens.
