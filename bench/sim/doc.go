@@ -42,7 +42,7 @@
 // # Replays
 //
 // What waits does so for a time of its own, to the nanosecond, so that hardly any two
-// goroutines wake in one instant, and 97 to 99 of 100 schedules do the same again,
+// goroutines wake in one instant, and 95 to 99 of 100 schedules do the same again,
 // event by event (TestReplay). The rest differ where goroutines of one worker act
 // in one instant and the Go scheduler orders them; a failure found there may take a
 // few replays to show. Deep schedules differ more often: the driver draws its own
