@@ -140,7 +140,7 @@ func (s *scanner) escape() error {
 	}
 }
 
-// unicodeEscape skips uXXXX or uXXXX\uXXXX at pos. A surrogate without its other
+// unicodeEscape reads past uXXXX or uXXXX\uXXXX at pos. A surrogate without its other
 // half is no character; decoders that replace it make two different phrases, or
 // two different keys, one.
 func (s *scanner) unicodeEscape() error {

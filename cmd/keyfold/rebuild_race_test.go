@@ -79,15 +79,21 @@ func TestRebuildBesideABacklogOfTwoDays(t *testing.T) {
 	t.Log(code, out, errs)
 	t.Logf("%d events after the rebuild", s.count(t))
 	d = s.work(t, quick).ready()
-	eventually(t, "consumed", func() error {
-		if n := d.metric(`keyfold_events_total{outcome="folded"}`) + d.metric(`keyfold_events_total{outcome="duplicate"}`) + d.metric(`keyfold_dead_letters_total`); n != 10 {
-			return fmt.Errorf("%d", n)
-		}
-		return nil
-	})
+	d.consumed(10)
 	if n := s.count(t); n != 20 {
 		t.Errorf("the profile counts %d events of 20: %d were folded twice", n, n-20)
 	}
+}
+
+// consumed waits until the worker has given so many events their last verdict.
+func (d *daemon) consumed(want int64) {
+	d.t.Helper()
+	eventually(d.t, "events are consumed", func() error {
+		if n := d.metric(`keyfold_events_total{outcome="folded"}`) + d.metric(`keyfold_events_total{outcome="duplicate"}`) + d.metric(`keyfold_dead_letters_total`); n != want {
+			return fmt.Errorf("%d of %d", n, want)
+		}
+		return nil
+	})
 }
 
 // Events lie dead-lettered for three days; the user is rebuilt (which folds
@@ -118,12 +124,7 @@ func TestRebuildThenReplayOfOldDeadLetters(t *testing.T) {
 		messages = append(messages, m)
 	}
 	must(t, p.Publish(t.Context(), messages)...)
-	eventually(t, "consumed", func() error {
-		if n := d.metric(`keyfold_events_total{outcome="folded"}`) + d.metric(`keyfold_events_total{outcome="duplicate"}`) + d.metric(`keyfold_dead_letters_total`); n != 15 {
-			return fmt.Errorf("%d", n)
-		}
-		return nil
-	})
+	d.consumed(15)
 	if n := s.count(t); n != 15 {
 		t.Errorf("the profile counts %d events of 15: %d were folded twice", n, n-15)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,6 +70,16 @@ func seen(user int32, id string) engine.Event {
 	return engine.Event{UserID: user, Type: engine.ProductView, ProductID: 1, OccurredAt: engine.Now(), MessageID: id, Digest: engine.DigestOf(id)}
 }
 
+// failsFor fails every read that includes a user.
+func failsFor(user int32, err error) func([]int32) error {
+	return func(users []int32) error {
+		if slices.Contains(users, user) {
+			return err
+		}
+		return nil
+	}
+}
+
 func sickPipeline(t *testing.T, store sickStore, probe func(context.Context) error) (*pipeline.Pipeline, *breaker.Breaker, *job) {
 	j := newJob(t, sample.Products(), 8)
 	j.windows.Clock = shard.WallClock
@@ -124,14 +135,7 @@ func TestReadsDoNotHideThatNoWriteSucceeds(t *testing.T) {
 func TestSickUserAloneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sick := errors.New("executor error in this document's extent")
-		store := sickStore{Profiles: sink.New(8), load: func(users []int32) error {
-			for _, u := range users {
-				if u == 13 {
-					return sick
-				}
-			}
-			return nil
-		}}
+		store := sickStore{Profiles: sink.New(8), load: failsFor(13, sick)}
 		opened := 0
 		p, b, _ := sickPipeline(t, store, func(context.Context) error { opened++; return nil })
 		v := &verdicts{all: map[string][]engine.Verdict{}}
@@ -153,14 +157,7 @@ func TestSickUserAloneEnds(t *testing.T) {
 func TestSickUserTakesMatesAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sick := errors.New("executor error in this document's extent")
-		store := sickStore{Profiles: sink.New(8), load: func(users []int32) error {
-			for _, u := range users {
-				if u == 13 {
-					return sick
-				}
-			}
-			return nil
-		}}
+		store := sickStore{Profiles: sink.New(8), load: failsFor(13, sick)}
 		p, b, _ := sickPipeline(t, store, func(context.Context) error { return nil })
 		v := &verdicts{all: map[string][]engine.Verdict{}}
 		var ds []engine.Delivery

@@ -81,7 +81,7 @@ func (m *model) add(t *rapid.T, b *bench) {
 
 func (m *model) settle(t *rapid.T, b *bench) {
 	if len(m.open) == 0 {
-		t.Skip("nothing is open")
+		return
 	}
 	for range rapid.IntRange(1, len(m.open)).Draw(t, "verdicts") {
 		i := rapid.IntRange(0, len(m.open)-1).Draw(t, "delivery")
