@@ -71,7 +71,7 @@ func (c *loadCmd) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 
-	run := &loadRun{servers: s, sent: map[engine.Digest]time.Time{}}
+	run := &loadRun{servers: s, sent: map[engine.AppliedID]time.Time{}}
 	if err := run.publish(ctx, pause, c.Duration, c.Users); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ type loadRun struct {
 	// beside, where set, is called with each event's number and publishes what is
 	// not measured.
 	beside  func(ctx context.Context, p *rabbit.Publisher, i int) error
-	sent    map[engine.Digest]time.Time
+	sent    map[engine.AppliedID]time.Time
 	depths  []int
 	latency *hdrhistogram.Histogram // milliseconds
 	missing int
@@ -156,7 +156,7 @@ func (r *loadRun) publish(ctx context.Context, pause, duration time.Duration, us
 		if err != nil {
 			return err
 		}
-		r.sent[e.Digest] = time.Now()
+		r.sent[e.Digest.ID()] = time.Now()
 		if err := p.Publish(ctx, []rabbit.Message{names.EventMessage(body, &e)})[0]; err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
@@ -232,10 +232,10 @@ func (r *loadRun) read(ctx context.Context, store *mongodb.Store) error {
 		if p.Applied.Floor != 0 {
 			r.missing -= int(p.EventCount) - len(p.Applied.IDs) // folded so long ago that their ids are gone
 		}
-		for _, id := range p.Applied.IDs {
-			if sent, ok := r.sent[id.Digest]; ok {
+		for id, group := range p.Applied.All() {
+			if sent, ok := r.sent[id]; ok {
 				r.missing--
-				if err := r.latency.RecordValue(max(1, id.At.Time().Sub(sent).Milliseconds())); err != nil {
+				if err := r.latency.RecordValue(max(1, group.At.Time().Sub(sent).Milliseconds())); err != nil {
 					return err
 				}
 			}

@@ -66,7 +66,7 @@ func (c *outageCmd) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 
-	load := &loadRun{servers: o.servers, sent: map[engine.Digest]time.Time{}}
+	load := &loadRun{servers: o.servers, sent: map[engine.AppliedID]time.Time{}}
 	published := make(chan error, 1)
 	go func() { published <- load.publish(ctx, pause, c.Before+c.Away+c.After, c.Users) }()
 	if err := o.watch(ctx, c.Before); err != nil {

@@ -36,7 +36,7 @@ type phraseLoad struct {
 	zipf     *rand.Zipf
 	drawn    map[uint64]bool
 	marks    int
-	sent     map[engine.Digest]sentEvent
+	sent     map[engine.AppliedID]sentEvent
 
 	latency map[string]*[len(kinds)]*hdrhistogram.Histogram // by phase, in milliseconds
 	missing int
@@ -52,7 +52,7 @@ type sentEvent struct {
 
 func newPhraseLoad(s *servers, phrases, users int) *phraseLoad {
 	return &phraseLoad{
-		servers: s, users: users, products: sample.Products(), drawn: map[uint64]bool{}, sent: map[engine.Digest]sentEvent{},
+		servers: s, users: users, products: sample.Products(), drawn: map[uint64]bool{}, sent: map[engine.AppliedID]sentEvent{},
 		zipf: rand.NewZipf(rand.New(rand.NewPCG(uint64(phrases), 1)), 1.1, 8, uint64(phrases-1)),
 	}
 }
@@ -99,7 +99,7 @@ func (l *phraseLoad) publish(ctx context.Context, pause, duration time.Duration,
 		if err != nil {
 			return err
 		}
-		l.sent[e.Digest] = sentEvent{time.Now(), phase, kind}
+		l.sent[e.Digest.ID()] = sentEvent{time.Now(), phase, kind}
 		if err := p.Publish(ctx, []rabbit.Message{names.EventMessage(body, &e)})[0]; err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
@@ -118,7 +118,7 @@ func (l *phraseLoad) preload(ctx context.Context, n int, phase string) error {
 		if err != nil {
 			return err
 		}
-		l.sent[e.Digest] = sentEvent{time.Now(), phase, search}
+		l.sent[e.Digest.ID()] = sentEvent{time.Now(), phase, search}
 		messages[i] = names.EventMessage(body, &e)
 	}
 	for part := range slices.Chunk(messages, 1000) {
@@ -173,13 +173,13 @@ func (l *phraseLoad) read(ctx context.Context, store *mongodb.Store) error {
 		if err != nil {
 			return err
 		}
-		for _, id := range p.Applied.IDs {
-			s, ok := l.sent[id.Digest]
+		for id, group := range p.Applied.All() {
+			s, ok := l.sent[id]
 			if !ok {
 				continue
 			}
 			l.missing--
-			if err := l.histogram(s.phase)[s.kind].RecordValue(max(1, id.At.Time().Sub(s.at).Milliseconds())); err != nil {
+			if err := l.histogram(s.phase)[s.kind].RecordValue(max(1, group.At.Time().Sub(s.at).Milliseconds())); err != nil {
 				return err
 			}
 		}

@@ -133,7 +133,7 @@ func (c *poisonCmd) compare(ctx context.Context, s *servers, pause time.Duration
 	// One run that does not count: connections and caches are empty before it.
 	for n := -1; n < 2*c.Runs; n++ {
 		with := n >= 0 && n%2 == 1
-		r := &loadRun{servers: s, mark: fmt.Sprintf("%d-", n+1), sent: map[engine.Digest]time.Time{}}
+		r := &loadRun{servers: s, mark: fmt.Sprintf("%d-", n+1), sent: map[engine.AppliedID]time.Time{}}
 		if with {
 			r.beside = c.poison(r.mark, expected)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 )
 
 // History says what mass a profile has when an event is folded into it.
@@ -54,8 +53,8 @@ type Config struct {
 	History    History
 	Weights    Weights
 	Model      string // name of what makes the vectors
-	// Retention is how long a folded event's id is kept, in processing time.
-	Retention time.Duration
+	// IDs say which ids of folded events a profile keeps.
+	IDs IDLimits
 }
 
 // DefaultConfig returns the settings of a worker that was told nothing: 1536
@@ -67,7 +66,7 @@ func DefaultConfig() Config {
 		History:    Mass,
 		Weights:    Weights{Search: 0.7, View: 0.3, Click: 0.5, Purchase: 1},
 		Model:      "text-embedding-3-small",
-		Retention:  24 * time.Hour,
+		IDs:        DefaultIDLimits(),
 	}
 }
 
@@ -103,8 +102,11 @@ func (c Config) Validate() error {
 			fault("EMBEDDING_WEIGHT_%s is %v: it must be a number from %g to %g", w.name, w.value, MinWeight, MaxWeight)
 		}
 	}
-	if c.Retention < 0 {
-		fault("IDEMPOTENCY_WINDOW is %v: it must not be negative", c.Retention)
+	if c.IDs.Retention < 0 {
+		fault("IDEMPOTENCY_WINDOW is %v: it must not be negative", c.IDs.Retention)
+	} else if c.IDs.Retention < c.IDs.Horizon {
+		fault("IDEMPOTENCY_WINDOW is %v: it must be at least %v, within which a broker may deliver an event again "+
+			"(it follows from WORKER_HOLD_MAX and EMBEDDING_BATCH_MAX_DELAY)", c.IDs.Retention, c.IDs.Horizon)
 	}
 	return errors.Join(faults...)
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Outcome is what became of one event.
 type Outcome uint8
@@ -41,6 +44,10 @@ type Verdict struct {
 	Outcome Outcome
 	Reason  string // stable, snake_case; set for Dead
 	Err     error  // set for Dead, Retry, Park and Hold
+	// AbsentAt is the store's time at which the event was last known not to be
+	// folded, for events that come again; 0 where that was not looked up. It is
+	// the FirstSeen of a copy that takes the delivery's place.
+	AbsentAt Millis
 }
 
 // Settler takes the verdict on one delivery back to where it came from. Settle
@@ -53,12 +60,28 @@ type Settler interface {
 // Delivery is an event on its way through a worker.
 type Delivery struct {
 	Event Event
-	// FirstSeen is when a retried, replayed or backfilled event first met a
-	// worker; 0 for one that comes for the first time. See [Applied.Judge].
+	// FirstSeen is the store's time before which the event is known not to be
+	// folded. It stands in what may wait for longer than a profile keeps ids for
+	// sure: retried, replayed and backfilled events. 0 for what comes straight
+	// from a broker, new or again; see [Applied.PastHorizon].
 	FirstSeen Millis
+	// Arrived is when a broker delivered the event: it may be folded until
+	// [Delivery.Age] exceeds the worker's lease, and comes again after that. Zero
+	// where there is no broker that could deliver it to another worker.
+	Arrived time.Time
 	// Attempt counts from 1; 0 where the source does not count.
 	Attempt int
 	Settler Settler
+}
+
+// Age returns how long the delivery has been here, 0 without Arrived. A machine
+// that was suspended may have stopped the monotonic clock, and one whose clock was
+// set the other: the longer time counts.
+func (d *Delivery) Age(now time.Time) time.Duration {
+	if d.Arrived.IsZero() {
+		return 0
+	}
+	return max(now.Sub(d.Arrived), now.Round(0).Sub(d.Arrived.Round(0)))
 }
 
 // Batch is one user's closed window.

@@ -45,8 +45,8 @@ const (
 	MaxFutureMillis = 5 * 60 * 1000
 )
 
-// Digest is the first half of the SHA-256 of a message id: what a profile keeps
-// of an event it has folded.
+// Digest is the first half of the SHA-256 of a message id. A profile keeps a part
+// of it: see [AppliedID].
 type Digest [16]byte
 
 // DigestOf returns the digest of a message id. The id is an opaque key: two

@@ -73,12 +73,12 @@ func perSecond(b *testing.B, events int) {
 
 func BenchmarkDuplicates(b *testing.B) {
 	for _, n := range []int{1, 5, 500} {
-		for _, held := range []int{64, 4096} {
+		for _, held := range []int{64, 4096, 65536} {
 			b.Run(itoa(n)+" of "+itoa(held), func(b *testing.B) {
-				applied := Applied{}.With(digests(0, held), 1, 0)
+				applied := Applied{}.With(1, appliedIDs(0, held), 1, DefaultIDLimits())
 				deliveries := make([]Delivery, n)
-				for i, d := range digests(held, n) {
-					deliveries[i].Event.Digest = d
+				for i := range deliveries {
+					deliveries[i].Event.Digest = DigestOf("message " + itoa(held+i))
 				}
 				var s Screen
 				for b.Loop() {

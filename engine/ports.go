@@ -20,6 +20,10 @@ type Profiles interface {
 	// in their users, and stay unchanged for ever after: stores and caches
 	// keep them.
 	Swap(ctx context.Context, profiles []*Profile) []error
+
+	// Now returns the store's time, which all workers share: their own clocks may
+	// differ. It is exact to some milliseconds and may go back.
+	Now(ctx context.Context) (Millis, error)
 }
 
 // Eraser replaces a user's profile by a tombstone.

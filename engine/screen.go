@@ -5,8 +5,8 @@ package engine
 type Screen struct {
 	filter [64]uint64 // one bit per 12 bits of digest: most ids miss it
 	marked []uint16   // filter words in use
-	index  map[Digest]struct{}
-	few    []Digest
+	index  map[AppliedID]struct{}
+	few    []AppliedID
 	many   bool // the digests are in index, not in few
 
 	twice, folded []bool
@@ -22,13 +22,13 @@ const fewDigests = 12
 func (s *Screen) Duplicates(deliveries []Delivery, applied Applied) (twice, folded []bool) {
 	s.reset(len(deliveries))
 	for i := range deliveries {
-		s.twice = append(s.twice, !s.add(deliveries[i].Event.Digest))
+		s.twice = append(s.twice, !s.add(deliveries[i].Event.Digest.ID()))
 		s.folded = append(s.folded, false)
 	}
 	if s.shrink(applied) {
 		// What the ids took out of the set is folded already.
 		for i := range deliveries {
-			s.folded[i] = !s.has(deliveries[i].Event.Digest)
+			s.folded[i] = !s.has(deliveries[i].Event.Digest.ID())
 		}
 	}
 	return s.twice, s.folded
@@ -43,16 +43,16 @@ func (s *Screen) reset(n int) {
 	clear(s.index)
 	s.many = n > fewDigests
 	if s.many && s.index == nil {
-		s.index = make(map[Digest]struct{}, n)
+		s.index = make(map[AppliedID]struct{}, n)
 	}
 }
 
-func slot(d Digest) (word uint16, bit uint64) {
+func slot(d AppliedID) (word uint16, bit uint64) {
 	return uint16(d[0]) >> 2, 1 << (uint64(d[1]) & 63)
 }
 
 // add takes a digest in and reports whether it was new.
-func (s *Screen) add(d Digest) bool {
+func (s *Screen) add(d AppliedID) bool {
 	if s.has(d) {
 		return false
 	}
@@ -69,7 +69,7 @@ func (s *Screen) add(d Digest) bool {
 	return true
 }
 
-func (s *Screen) has(d Digest) bool {
+func (s *Screen) has(d AppliedID) bool {
 	if word, bit := slot(d); s.filter[word]&bit == 0 {
 		return false
 	}
@@ -89,7 +89,7 @@ func (s *Screen) has(d Digest) bool {
 func (s *Screen) shrink(applied Applied) bool {
 	found := false
 	for i := range applied.IDs {
-		d := &applied.IDs[i].Digest
+		d := &applied.IDs[i]
 		// The filter is looked up here, not in has: this line decides what a
 		// user with thousands of ids costs.
 		if s.filter[d[0]>>2]&(1<<(d[1]&63)) == 0 || !s.has(*d) {

@@ -66,6 +66,9 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	return found, pause(ctx, d.latency(2*time.Millisecond, 200*time.Millisecond))
 }
 
+// Now implements [engine.Profiles].
+func (c *client) Now(ctx context.Context) (engine.Millis, error) { return engine.Now(), ctx.Err() }
+
 // Products implements the catalogue's store.
 func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
 	d := c.diceFor(c.worker, "products", ids[0])

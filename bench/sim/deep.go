@@ -268,6 +268,8 @@ func (c *caller) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	return c.visit.Load(ctx, users)
 }
 
+func (c *caller) Now(ctx context.Context) (engine.Millis, error) { return c.visit.Now(ctx) }
+
 func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	c.takeOff(profiles)
 	defer c.land(profiles)

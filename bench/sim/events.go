@@ -106,7 +106,7 @@ func (p *plan) drawEvent(d *dice, i int) event {
 func (p *plan) cursed(profile *engine.Profile) bool {
 	for _, id := range profile.Applied.IDs {
 		for i := range p.events {
-			if e := &p.events[i]; e.fate == cursed && e.digest == id.Digest {
+			if e := &p.events[i]; e.fate == cursed && e.digest.ID() == id {
 				return true
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -126,12 +127,7 @@ func (s *store) accounted(e *event) bool {
 	if p == nil || e.digest == (engine.Digest{}) {
 		return false
 	}
-	for _, id := range p.Applied.IDs {
-		if id.Digest == e.digest {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.Applied.IDs, e.digest.ID())
 }
 
 // erase replaces a user's profile by a tombstone, and goes on until a majority

@@ -74,7 +74,7 @@ func (k *worker) join() error {
 		return err
 	}
 	ports := taste.Ports{
-		Profiles: pipeline.GuardProfiles(k.breaker.Line(), k.breaker.Line(), c),
+		Profiles: pipeline.GuardProfiles(k.breaker.Line, c),
 		Products: products,
 		Phrases:  &embedder{world: k.world, life: k.life},
 		Await:    k.breaker.Wait,

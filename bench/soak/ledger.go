@@ -20,7 +20,7 @@ type ledger struct {
 	published int
 	products  map[int32]bool
 	// events are those that have to be in their user's profile, once.
-	events map[int32]map[engine.Digest]string
+	events map[int32]map[engine.AppliedID]string
 	poison map[string]bool // ids of what has to be among the dead letters
 }
 
@@ -31,7 +31,7 @@ func newLedger(dimensions int, products []engine.Product) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &ledger{oracle: o, products: map[int32]bool{}, events: map[int32]map[engine.Digest]string{}, poison: map[string]bool{}}
+	l := &ledger{oracle: o, products: map[int32]bool{}, events: map[int32]map[engine.AppliedID]string{}, poison: map[string]bool{}}
 	for _, p := range products {
 		l.products[p.ID] = true
 	}
@@ -50,10 +50,10 @@ func (l *ledger) add(m *rabbit.Message) error {
 	if e.Type == engine.Search || l.products[e.ProductID] {
 		user := l.events[e.UserID]
 		if user == nil {
-			user = map[engine.Digest]string{}
+			user = map[engine.AppliedID]string{}
 			l.events[e.UserID] = user
 		}
-		user[e.Digest] = e.MessageID
+		user[e.Digest.ID()] = e.MessageID
 	}
 	return l.oracle.AddEvent(&e)
 }
@@ -111,18 +111,18 @@ func (l *ledger) compare(profiles map[int32]*engine.Profile, letters []string) *
 
 // account looks for one user's events by their ids. A profile that has dropped
 // ids cannot be asked for single ones: its count tells.
-func (f *findings) account(user int32, events map[engine.Digest]string, p *engine.Profile) {
+func (f *findings) account(user int32, events map[engine.AppliedID]string, p *engine.Profile) {
 	if p == nil {
 		f.lost = append(f.lost, fmt.Sprintf("user %d: no profile, %d events", user, len(events)))
 		return
 	}
-	seen := map[engine.Digest]int{}
+	seen := map[engine.AppliedID]int{}
 	for _, id := range p.Applied.IDs {
-		seen[id.Digest]++
-		switch name, known := events[id.Digest]; {
+		seen[id]++
+		switch name, known := events[id]; {
 		case !known:
-			f.other = append(f.other, fmt.Sprintf("user %d: holds an event that was not published, digest %x", user, id.Digest))
-		case seen[id.Digest] > 1:
+			f.other = append(f.other, fmt.Sprintf("user %d: holds an event that was not published, digest %x", user, id))
+		case seen[id] > 1:
 			f.doubled = append(f.doubled, fmt.Sprintf("user %d: event %s", user, name))
 		}
 	}

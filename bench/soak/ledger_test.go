@@ -33,7 +33,7 @@ func books(t *testing.T) (*ledger, map[int32]*engine.Profile, []string) {
 			LastType: u.LastType, LastID: u.LastID, EventCount: u.Events,
 		}
 		for digest := range l.events[id] {
-			p.Applied.IDs = append(p.Applied.IDs, engine.AppliedID{Digest: digest})
+			p.Applied.IDs = append(p.Applied.IDs, digest)
 		}
 		profiles[id] = p
 	}
@@ -71,7 +71,7 @@ func TestLedgerFinds(t *testing.T) {
 		"last type":          {func(p *engine.Profile) { p.LastType = p.LastType%4 + 1 }, func(f *findings) []string { return f.other }},
 		"last updated":       {func(p *engine.Profile) { p.Updated++ }, func(f *findings) []string { return f.other }},
 		"vector":             {func(p *engine.Profile) { p.Vector[3] += 1e-7 }, func(f *findings) []string { return f.other }},
-		"event from nowhere": {func(p *engine.Profile) { p.Applied.IDs[0].Digest[0] ^= 1 }, func(f *findings) []string { return f.other }},
+		"event from nowhere": {func(p *engine.Profile) { p.Applied.IDs[0][0] ^= 1 }, func(f *findings) []string { return f.other }},
 	} {
 		spoiled := *profiles[user]
 		spoiled.Vector, spoiled.Applied.IDs = slices.Clone(spoiled.Vector), slices.Clone(spoiled.Applied.IDs)

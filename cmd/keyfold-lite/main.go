@@ -81,6 +81,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	if err != nil {
 		return report(s, fmt.Errorf("settings:\n%w", err), exitUsage)
 	}
+	config = config.WithoutBroker()
 	config.Taste.Model = embedderModel
 	config.Limit()
 	err = command.Run(&app{

@@ -54,12 +54,7 @@ func TestEdge_HundredsOfEventsPerSecondOfOneUser(t *testing.T) {
 	if writes := all[hot].Version; writes > each/20 {
 		t.Errorf("%d events of one user took %d writes", each, writes)
 	}
-	last := func(p *engine.Profile) (at engine.Millis) {
-		for _, id := range p.Applied.IDs {
-			at = max(at, id.At)
-		}
-		return at
-	}
+	last := func(p *engine.Profile) engine.Millis { return p.Applied.Last() }
 	later := 0
 	for user, p := range all {
 		if user != hot && last(p) > last(all[hot])+engine.Millis(time.Second.Milliseconds()) {

@@ -104,7 +104,7 @@ func (w *worker) join() error {
 		return err
 	}
 	ports, err := pipeline.Ports(w.config.Taste,
-		pipeline.GuardProfiles(w.breaker.Line(), w.breaker.Line(), w.store), pipeline.GuardProducts(w.breaker.Line(), w.store))
+		pipeline.GuardProfiles(w.breaker.Line, w.store), pipeline.GuardProducts(w.breaker.Line(), w.store))
 	if err != nil {
 		return err
 	}
@@ -136,6 +136,7 @@ func (w *worker) join() error {
 		Ordered:    w.config.Taste.History == engine.UnitMass,
 		MaxRetries: w.config.Retry.Attempts,
 		RetryDelay: w.config.Retry.Delay,
+		Lease:      w.config.Taste.Lease,
 	}, rabbit.Ports{
 		DeadLetters: rabbit.DeadLetterQueue{Publisher: w.publisher, Names: names, Host: identity.Host},
 		Retries:     w.retries,
@@ -160,11 +161,6 @@ func (w *worker) announce() {
 		slog.Int("prefetch", c.Prefetch()),
 		slog.Duration("window", c.Shard.Window),
 		slog.Bool("batching", c.Shard.Batching))
-	if c.Taste.Retention < rabbit.MaxParked {
-		w.log.Warn("IDEMPOTENCY_WINDOW is shorter than events may be parked: one that waits for longer than its user's ids are kept "+
-			"ends in the dead letters as past_horizon; set it to 24h or more",
-			slog.Duration("window", c.Taste.Retention), slog.Duration("parked_at_most", rabbit.MaxParked))
-	}
 	if c.Shard.Batching {
 		// Held events come from prefetch: rate <= prefetch / hold.
 		w.log.Info("throughput bound", slog.String("events_per_second", fmt.Sprintf("%.0f while every window runs its full time",

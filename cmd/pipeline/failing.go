@@ -26,6 +26,8 @@ func (f failingProfiles) Load(ctx context.Context, users []int32) ([]*engine.Pro
 	return profiles, errors.Join(err, failpoint.Hit(failpoint.AfterLoad))
 }
 
+func (f failingProfiles) Now(ctx context.Context) (engine.Millis, error) { return f.store.Now(ctx) }
+
 func (f failingProfiles) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	if err := failpoint.Hit(failpoint.BeforeSwap); err != nil {
 		return everyError(err, len(profiles))

@@ -15,15 +15,16 @@ type Gate interface {
 	End(err error)
 }
 
-// GuardProfiles tells two gates of the calls of a store of profiles: reads that
-// succeed must not hide that no write does.
-func GuardProfiles(reads, writes Gate, store engine.Profiles) engine.Profiles {
-	return guardedProfiles{reads, writes, store}
+// GuardProfiles tells a gate of its own of each kind of calls of a store of
+// profiles: reads that succeed must not hide that no write does, nor a clock that
+// neither does.
+func GuardProfiles[G Gate](gate func() G, store engine.Profiles) engine.Profiles {
+	return guardedProfiles{reads: gate(), writes: gate(), clock: gate(), store: store}
 }
 
 type guardedProfiles struct {
-	reads, writes Gate
-	store         engine.Profiles
+	reads, writes, clock Gate
+	store                engine.Profiles
 }
 
 func (g guardedProfiles) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
@@ -38,6 +39,13 @@ func (g guardedProfiles) Swap(ctx context.Context, profiles []*engine.Profile) [
 	answers := g.store.Swap(ctx, profiles)
 	g.writes.End(blame(ctx, answers...))
 	return answers
+}
+
+func (g guardedProfiles) Now(ctx context.Context) (engine.Millis, error) {
+	g.clock.Begin()
+	now, err := g.store.Now(ctx)
+	g.clock.End(blame(ctx, err))
+	return now, err
 }
 
 // GuardProducts tells a gate of every read of a store of products.

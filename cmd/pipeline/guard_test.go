@@ -84,11 +84,13 @@ func sickPipeline(t *testing.T, store sickStore, probe func(context.Context) err
 	j := newJob(t, sample.Products(), 8)
 	j.windows.Clock = shard.WallClock
 	j.store = store.Profiles
-	b, err := breaker.New(breaker.DefaultConfig(), probe, nil)
+	config := breaker.DefaultConfig()
+	config.HoldMax = 10 * time.Minute
+	b, err := breaker.New(config, probe, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := pipeline.Ports(j.laws, pipeline.GuardProfiles(b.Line(), b.Line(), store), j.shop)
+	ports, err := pipeline.Ports(j.laws, pipeline.GuardProfiles(b.Line, store), j.shop)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +210,7 @@ func TestAwayCatalogueCostsNoAttempt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ports, err := pipeline.Ports(j.laws, pipeline.GuardProfiles(b.Line(), b.Line(), j.store), pipeline.GuardProducts(b.Line(), awayShop{j.shop}))
+		ports, err := pipeline.Ports(j.laws, pipeline.GuardProfiles(b.Line, j.store), pipeline.GuardProducts(b.Line(), awayShop{j.shop}))
 		if err != nil {
 			t.Fatal(err)
 		}

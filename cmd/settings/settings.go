@@ -38,7 +38,7 @@ type Engine struct {
 	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory to stay within (M: MiB, G: GiB)." group:"worker"`
 	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker"`
 	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker"`
-	HoldMax    string `name:"hold-max" env:"WORKER_HOLD_MAX" default:"600" help:"How long events are held for a store that is away, before the broker takes them back (seconds)." group:"worker"`
+	HoldMax    string `name:"hold-max" env:"WORKER_HOLD_MAX" default:"60" help:"How long events are held for a store that is away, before the broker takes them back (seconds)." group:"worker"`
 	Shutdown   string `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" default:"10" help:"Time to flush and settle on SIGTERM (seconds)." group:"worker"`
 }
 
@@ -79,8 +79,45 @@ func (s Engine) Config() (Config, error) {
 		p.fault("WORKER_MEMORY_LIMIT is %s: it must be at least 64M", s.Memory)
 	}
 	c.divideMemory()
+	c.setHorizon()
 	return c, errors.Join(p.err(), c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(),
 		c.Breaker.Validate(), c.fits())
+}
+
+// fits checks what two rooms have to agree on.
+func (c *Config) fits() error {
+	if c.Shard.MaxSize > c.Taste.IDs.Keep {
+		return fmt.Errorf("EMBEDDING_BATCH_MAX_SIZE is %d: it must be at most %d, the ids every profile has room for",
+			c.Shard.MaxSize, c.Taste.IDs.Keep)
+	}
+	return nil
+}
+
+// What the horizon is made of, beside the settings.
+const (
+	settling  = 15 * time.Second // from a window's close to the acknowledgement
+	detection = 30 * time.Second // three heartbeats: until a broker gives up a silent worker
+	hops      = 2                // failed deliveries in a row that the horizon covers
+)
+
+// setHorizon derives how long an event may be folded after its delivery, and for
+// how long its id must be kept at least. An event that was folded at the start of
+// a delivery and never acknowledged stays with its worker for the lease and the
+// detection; then it waits at the head of the queue while other workers settle
+// what they hold, a lease at most. After so many hops the last delivery looks the
+// id up within its lease. A detection and a lease are spare, for the time a write
+// takes to arrive.
+func (c *Config) setHorizon() {
+	lease := c.Breaker.HoldMax + c.Shard.MaxDelay + settling
+	c.Taste.Lease = lease
+	c.Taste.IDs.Horizon = hops*(2*lease+detection) + 2*lease
+}
+
+// WithoutBroker returns the settings for a program whose events cannot come to
+// another worker: no delivery ends, and ids need no horizon.
+func (c Config) WithoutBroker() Config {
+	c.Taste.Lease, c.Taste.IDs.Horizon = 0, 0
+	return c
 }
 
 func (s Engine) readLaws(p *reader, c *engine.Config) {
@@ -91,7 +128,7 @@ func (s Engine) readLaws(p *reader, c *engine.Config) {
 	p.number("EMBEDDING_WEIGHT_VIEW", s.WeightView, &c.Weights.View)
 	p.number("EMBEDDING_WEIGHT_CLICK", s.WeightClick, &c.Weights.Click)
 	p.number("EMBEDDING_WEIGHT_PURCHASE", s.WeightPurchase, &c.Weights.Purchase)
-	p.seconds("IDEMPOTENCY_WINDOW", s.Idempotency, &c.Retention)
+	p.seconds("IDEMPOTENCY_WINDOW", s.Idempotency, &c.IDs.Retention)
 }
 
 func (s Engine) readWindows(p *reader, c *shard.Config) {
@@ -118,21 +155,8 @@ func (c *Config) divideMemory() {
 }
 
 // Prefetch is how many messages a broker may have delivered and not seen
-// acknowledged. A link that goes silent can lose the acknowledgements of all of
-// them: should they be one user's, all their ids have to be in the profile still
-// when they come again, the first batch beside them.
-func (c Config) Prefetch() int {
-	return max(1, min(c.Shard.MaxHeld, engine.MaxApplied-c.Shard.MaxSize))
-}
-
-// fits checks what two rooms have to agree on.
-func (c Config) fits() error {
-	if c.Shard.MaxSize > engine.MaxApplied {
-		return fmt.Errorf("EMBEDDING_BATCH_MAX_SIZE is %d: it must be at most %d, the ids a profile keeps",
-			c.Shard.MaxSize, engine.MaxApplied)
-	}
-	return nil
-}
+// acknowledged.
+func (c Config) Prefetch() int { return max(1, c.Shard.MaxHeld) }
 
 // GCPercent is how often a worker collects: at four times its live memory, as
 // most of its garbage is vectors.

@@ -55,7 +55,7 @@ func TestEnvironmentKeepsItsUnits(t *testing.T) {
 	}
 	if c.Taste.Lambda != 0.05 || c.Shard.Batching || c.Shard.Window != 8*time.Second || c.Retry.Attempts != 3 ||
 		c.Retry.Delay != 2500*time.Millisecond || c.Memory != 1<<30 || c.Shard.Shards != 3 ||
-		c.Taste.History != engine.UnitMass || c.Taste.Retention != time.Hour {
+		c.Taste.History != engine.UnitMass || c.Taste.IDs.Retention != time.Hour {
 		t.Errorf("%+v", c)
 	}
 }

@@ -170,7 +170,7 @@ func TestRestIsNoSilence(t *testing.T) {
 
 func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t)
+		f := newFixture(t, func(c *Config) { c.HoldMax = 10 * time.Minute })
 		f.open(t)
 		done := make(chan error, 1)
 		go func() { done <- f.wait(t.Context()) }()

@@ -31,7 +31,7 @@ func DefaultConfig() Config {
 		MinPause:     250 * time.Millisecond,
 		MaxPause:     2 * time.Second,
 		ProbeTimeout: 5 * time.Second,
-		HoldMax:      10 * time.Minute,
+		HoldMax:      time.Minute,
 	}
 }
 

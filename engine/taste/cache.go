@@ -28,7 +28,7 @@ func newCache(limit int64) *cache {
 // size estimates the bytes a profile keeps alive.
 func size(p *engine.Profile) int64 {
 	const fixed = 320 // the struct, its LRU entry and its map slot
-	return fixed + int64(8*len(p.Vector)+24*cap(p.Applied.IDs)+len(p.LastID))
+	return fixed + int64(8*len(p.Vector)+8*cap(p.Applied.IDs)+24*cap(p.Applied.Groups)+len(p.LastID))
 }
 
 func (c *cache) get(user int32) *engine.Profile {

@@ -20,6 +20,9 @@ type Config struct {
 	// Failures is how often in a row the store may fail a flush, though it is not
 	// away; after that the events take the transient path.
 	Failures int
+	// Lease is for how long after its arrival an event may be folded; 0: for ever.
+	// See [engine.Delivery.Arrived].
+	Lease time.Duration
 	// Pause and MaxPause bound the wait before a store that failed is tried
 	// again: doubled each time.
 	Pause, MaxPause time.Duration
@@ -48,6 +51,9 @@ func (c Config) Validate() error {
 	}
 	if c.Failures < 1 {
 		faults = append(faults, fmt.Errorf("%d store failures: it must be at least 1", c.Failures))
+	}
+	if c.Lease < 0 || c.Lease > c.IDs.Horizon {
+		faults = append(faults, fmt.Errorf("a lease of %v: it must be from 0 to the horizon, %v", c.Lease, c.IDs.Horizon))
 	}
 	if c.Pause <= 0 || c.MaxPause < c.Pause {
 		faults = append(faults, fmt.Errorf("store pause %v up to %v: both must be above 0, in this order", c.Pause, c.MaxPause))

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -35,6 +36,7 @@ type portFuncs struct {
 	mu     sync.Mutex
 	load   func(ctx context.Context, users []int32) ([]*engine.Profile, error)
 	swap   func(ctx context.Context, profiles []*engine.Profile) []error
+	now    func() engine.Millis
 	vector func(key string) (engine.Resolved, bool)
 
 	loads, swaps, lookups int
@@ -76,6 +78,13 @@ func (f *fixture) Load(ctx context.Context, users []int32) ([]*engine.Profile, e
 		return f.ports.load(ctx, users)
 	}
 	return f.store.Load(ctx, users)
+}
+
+func (f *fixture) Now(ctx context.Context) (engine.Millis, error) {
+	if f.ports.now != nil {
+		return f.ports.now(), nil
+	}
+	return f.store.Now(ctx)
 }
 
 func (f *fixture) Swap(ctx context.Context, profiles []*engine.Profile) []error {
@@ -135,6 +144,7 @@ func vectorOf(name string) []float64 {
 type letter struct {
 	event     engine.Event
 	firstSeen engine.Millis
+	arrived   time.Time
 	mu        sync.Mutex
 	verdicts  []engine.Verdict
 }
@@ -181,7 +191,7 @@ func search(user int32, id, phrase string, at engine.Millis) *letter {
 func batch(letters ...*letter) engine.Batch {
 	b := engine.Batch{UserID: letters[0].event.UserID}
 	for _, l := range letters {
-		b.Deliveries = append(b.Deliveries, engine.Delivery{Event: l.event, FirstSeen: l.firstSeen, Settler: l})
+		b.Deliveries = append(b.Deliveries, engine.Delivery{Event: l.event, FirstSeen: l.firstSeen, Arrived: l.arrived, Settler: l})
 	}
 	return b
 }

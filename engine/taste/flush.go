@@ -63,7 +63,7 @@ func (f *flush) run() {
 // round takes the works through all steps once and keeps those that are not
 // done. It returns the store's error if there was one.
 func (f *flush) round() (down error) {
-	now := engine.Now()
+	began := engine.Now()
 	if err := f.load(); err != nil {
 		down = f.storeFailed(err)
 		f.keepUndone()
@@ -76,11 +76,17 @@ func (f *flush) round() (down error) {
 	if err := f.resolve(); err != nil {
 		return f.storeFailed(err)
 	}
+	// The time of the writes is taken as late as may be: ids written with an
+	// earlier time are dropped earlier.
+	now, err := f.ports.Profiles.Now(f.ctx)
+	if err != nil {
+		return f.storeFailed(err)
+	}
 	for i := range f.works {
 		f.fold(&f.works[i], now)
 	}
 	f.keepUndone()
-	down = f.swap(now)
+	down = f.swap(began)
 	f.keepUndone()
 	f.foldSingly()
 	return down
@@ -112,7 +118,7 @@ func (f *flush) load() error {
 		if w.loaded {
 			continue
 		}
-		if p := f.cache.get(w.user); p != nil {
+		if p := f.cache.get(w.user); p != nil && !w.fresh {
 			w.profile, w.loaded = p, true
 			f.stats.Hits.Add(1)
 			continue
@@ -122,6 +128,10 @@ func (f *flush) load() error {
 	if len(users) == 0 {
 		return nil
 	}
+	readAt, err := f.ports.Profiles.Now(f.ctx)
+	if err != nil {
+		return err
+	}
 	profiles, err := f.ports.Profiles.Load(f.ctx, users)
 	if err != nil {
 		return err
@@ -129,7 +139,7 @@ func (f *flush) load() error {
 	f.stats.Reads.Add(int64(len(users)))
 	for i, next := 0, 0; i < len(f.works); i++ {
 		if w := &f.works[i]; !w.loaded {
-			w.profile, w.loaded = profiles[next], true
+			w.profile, w.loaded, w.fresh, w.readAt = profiles[next], true, true, readAt
 			next++
 		}
 	}
@@ -150,15 +160,17 @@ func (f *flush) storeFailed(err error) error {
 
 // swap writes all folded profiles in one call and takes each one's answer.
 func (f *flush) swap(began engine.Millis) (down error) {
-	if len(f.works) == 0 {
+	works, profiles := make([]*work, 0, len(f.works)), make([]*engine.Profile, 0, len(f.works))
+	for i := range f.works {
+		if w := &f.works[i]; w.next != nil { // others look again first
+			works, profiles = append(works, w), append(profiles, w.next)
+		}
+	}
+	if len(works) == 0 {
 		return nil
 	}
-	profiles := make([]*engine.Profile, len(f.works))
-	for i := range f.works {
-		profiles[i] = f.works[i].next
-	}
 	for i, err := range f.ports.Profiles.Swap(f.ctx, profiles) {
-		if failure := f.swapped(&f.works[i], err, began); failure != nil {
+		if failure := f.swapped(works[i], err, began); failure != nil {
 			down = failure
 		}
 	}
@@ -246,7 +258,10 @@ func (f *flush) foldSingly() {
 		}
 		for _, d := range w.events {
 			single := flush{Engine: f.Engine, ctx: f.ctx, vectors: f.vectors, works: []work{
-				{user: w.user, events: []engine.Delivery{d}, twins: w.takeTwins(d.Event.Digest), unknown: w.unknown},
+				{
+					user: w.user, events: []engine.Delivery{d}, twins: w.takeTwins(d.Event.Digest),
+					unknown: w.unknown, absentAt: w.absentAt,
+				},
 			}}
 			single.run()
 		}

@@ -3,6 +3,8 @@ package taste
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"keyfold/engine"
 )
@@ -23,6 +25,8 @@ func (f *flush) screen(w *work) {
 	if w.profile != nil {
 		applied = w.profile.Applied
 	}
+	w.look()
+	f.dropOverdue(w)
 	s := f.screens.Get().(*engine.Screen)
 	inBatch, folded := s.Duplicates(w.events, applied)
 	events := w.events[:0]
@@ -45,6 +49,30 @@ func (f *flush) screen(w *work) {
 	}
 }
 
+// errOverdue ends a delivery whose lease is over.
+var errOverdue = errors.New("delivered too long ago to be folded: the broker delivers it again")
+
+// dropOverdue leaves the events to their source whose lease is over: their ids may
+// have been dropped from the profile since another worker folded them. It is
+// called after every look at the profile. A later write succeeds only where the
+// profile is still the one that was looked at.
+func (f *flush) dropOverdue(w *work) {
+	if f.config.Lease == 0 {
+		return
+	}
+	now := time.Now()
+	events := w.events[:0]
+	for i := range w.events {
+		if d := w.events[i]; d.Age(now) > f.config.Lease {
+			f.stats.Overdue.Add(1)
+			f.settleWithTwins(w, &d, engine.Verdict{Outcome: engine.Hold, Err: errOverdue})
+		} else {
+			events = append(events, d)
+		}
+	}
+	w.events = events
+}
+
 // holds reports whether an event of this digest is among deliveries: one that
 // repeats an event which was settled is judged by itself.
 func holds(deliveries []engine.Delivery, digest engine.Digest) bool {
@@ -58,7 +86,7 @@ func holds(deliveries []engine.Delivery, digest engine.Digest) bool {
 
 func pastHorizon(d *engine.Delivery, floor engine.Millis) engine.Verdict {
 	const layout = "2006-01-02T15:04:05.000Z07:00"
-	err := fmt.Errorf("first seen %s, but ids up to %s were dropped: it cannot be proven new; replay it with --force if it is",
+	err := fmt.Errorf("not folded as of %s, but ids up to %s were dropped: it cannot be proven new; replay it with --force if it is",
 		d.FirstSeen.Time().Format(layout), floor.Time().Format(layout))
 	return engine.Verdict{Outcome: engine.Dead, Reason: "past_horizon", Err: err}
 }
@@ -88,6 +116,13 @@ func (f *flush) foreign(p *engine.Profile) error {
 
 // fold makes w.next of the events that have a vector and settles the others.
 func (f *flush) fold(w *work, now engine.Millis) {
+	room := f.room(w, now)
+	if !w.fresh && f.comesAgain(w, room) {
+		// What comes again is looked up where no cache can be behind.
+		w.reload()
+		w.fresh = true
+		return
+	}
 	steps := make([]engine.Step, 0, len(w.events))
 	events := w.events[:0]
 	for i := range w.events {
@@ -95,6 +130,10 @@ func (f *flush) fold(w *work, now engine.Millis) {
 		r := f.vectors.of(&d.Event)
 		if r.Err != nil {
 			f.settleWithTwins(w, &d, f.unresolved(r.Err))
+			continue
+		}
+		if len(events) == room {
+			f.settleWithTwins(w, &d, engine.Verdict{Outcome: engine.Park, Err: errTooBusy})
 			continue
 		}
 		steps = append(steps, engine.Step{
@@ -110,6 +149,32 @@ func (f *flush) fold(w *work, now engine.Millis) {
 		return
 	}
 	w.next = f.next(w, steps, now)
+}
+
+// errTooBusy parks events of a user whose profile has no room for their ids.
+var errTooBusy = errors.New("the user has too many events at a time: their ids find no room in its profile until others are older")
+
+// room returns how many of the work's events the record of ids has room for.
+func (f *flush) room(w *work, now engine.Millis) int {
+	var applied engine.Applied
+	if w.profile != nil {
+		applied = w.profile.Applied
+	}
+	return applied.Room(now, f.config.IDs)
+}
+
+// comesAgain reports whether an event of the work cannot be folded now and will
+// come again, or may be replayed.
+func (f *flush) comesAgain(w *work, room int) bool {
+	if len(w.events) > room {
+		return true
+	}
+	for i := range w.events {
+		if err := f.vectors.of(&w.events[i].Event).Err; err != nil && !errors.Is(err, engine.ErrMissing) {
+			return true
+		}
+	}
+	return false
 }
 
 // unresolved is the verdict on an event that has no vector.
@@ -137,9 +202,9 @@ func (f *flush) unresolved(err error) engine.Verdict {
 
 // next is the profile after the events.
 func (f *flush) next(w *work, steps []engine.Step, now engine.Millis) *engine.Profile {
-	digests := make([]engine.Digest, len(w.events))
+	ids := make([]engine.AppliedID, len(w.events))
 	for i := range w.events {
-		digests[i] = w.events[i].Event.Digest
+		ids[i] = w.events[i].Event.Digest.ID()
 	}
 	p := &engine.Profile{
 		UserID:     w.user,
@@ -165,6 +230,6 @@ func (f *flush) next(w *work, steps []engine.Step, now engine.Millis) *engine.Pr
 	}
 	state = f.config.Fold(state, steps)
 	p.Vector, p.Mass, p.Updated = state.Vector, state.Mass, state.Updated
-	p.Applied = applied.With(digests, now, f.config.Retention)
+	p.Applied = applied.With(rand.Uint64(), ids, now, f.config.IDs)
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
 
 	"keyfold/engine"
@@ -50,12 +51,12 @@ func (e *Engine) Rebuild(ctx context.Context, user int32, old *engine.Profile, h
 	if old.Erased() {
 		return Rebuilt{}, fmt.Errorf("user %d: %w", user, ErrErased)
 	}
-	r := rebuilding{Engine: e, ctx: ctx, vectors: newVectors(), known: map[engine.Digest]bool{}}
+	r := rebuilding{Engine: e, ctx: ctx, vectors: newVectors(), known: map[engine.AppliedID]bool{}}
 	if old != nil {
 		r.applied = old.Applied
 	}
-	for i := range r.applied.IDs {
-		r.known[r.applied.IDs[i].Digest] = true
+	for _, id := range r.applied.IDs {
+		r.known[id] = true
 	}
 	chunk := make([]Past, 0, rebuildChunk)
 	for past, err := range history {
@@ -88,9 +89,9 @@ type rebuilding struct {
 	state  engine.State
 	count  int64
 	newest engine.Event
-	known  map[engine.Digest]bool // ids of the old profile
-	afloat []engine.Digest        // unknown to it, like the others
-	others []engine.Digest        // in folding order
+	known  map[engine.AppliedID]bool // ids of the old profile
+	afloat []engine.AppliedID        // unknown to it, like the others
+	others []engine.AppliedID        // in folding order
 }
 
 // fold folds the next events.
@@ -114,11 +115,11 @@ func (r *rebuilding) fold(chunk []Past) error {
 			continue
 		}
 		switch {
-		case r.known[e.Digest]:
+		case r.known[e.Digest.ID()]:
 		case chunk[i].Afloat:
-			r.afloat = append(r.afloat, e.Digest)
+			r.afloat = append(r.afloat, e.Digest.ID())
 		default:
-			r.others = append(r.others, e.Digest)
+			r.others = append(r.others, e.Digest.ID())
 		}
 		steps = append(steps, engine.Step{Vector: answer.Vector, Weight: r.config.Weights.Of(e.Type), At: e.OccurredAt})
 		r.newest = *e
@@ -165,10 +166,13 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 	if r.count == 0 {
 		return nil
 	}
-	if len(r.afloat)+r.lately() > engine.MaxApplied {
+	if len(r.afloat)+len(r.applied.IDs) > r.config.IDs.Max {
 		return fmt.Errorf("user %d: %w", user, ErrAfloat)
 	}
-	now := engine.Now()
+	now, err := r.ports.Profiles.Now(r.ctx)
+	if err != nil {
+		return err
+	}
 	p := &engine.Profile{
 		UserID: user, Version: 1, EventCount: r.count,
 		Vector: r.state.Vector, Mass: r.state.Mass, Updated: r.state.Updated,
@@ -185,25 +189,13 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 	return nil
 }
 
-// lately counts the ids of the old profile that are to be kept: a copy of their
-// events may not be acknowledged yet.
-func (r *rebuilding) lately() (n int) {
-	horizon := engine.Now() - engine.Millis(r.config.Retention.Milliseconds())
-	for i := range r.applied.IDs {
-		if r.applied.IDs[i].At >= horizon {
-			n++
-		}
-	}
-	return n
-}
-
 // record returns the ids of the new profile.
 func (r *rebuilding) record(now engine.Millis) engine.Applied {
-	room := max(0, engine.MaxApplied-len(r.applied.IDs)-len(r.afloat))
+	room := max(0, r.config.IDs.Keep-len(r.applied.IDs)-len(r.afloat))
 	left := max(0, len(r.others)-room)
-	record := r.applied.With(slices.Concat(r.others[left:], r.afloat), now, r.config.Retention)
+	record := r.applied.With(rand.Uint64(), slices.Concat(r.others[left:], r.afloat), now, r.config.IDs)
 	if left > 0 {
-		record.Floor = max(record.Floor, now-engine.Millis(r.config.Retention.Milliseconds()))
+		record.Floor = max(record.Floor, now-engine.Millis(r.config.IDs.Retention.Milliseconds()))
 	}
 	return record
 }

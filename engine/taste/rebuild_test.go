@@ -122,7 +122,9 @@ func TestRebuildRefuses(t *testing.T) {
 	if _, err := f.Rebuild(t.Context(), 1, &engine.Profile{UserID: 1, Version: 3, ErasedAt: 5}, history(false)); !errors.Is(err, taste.ErrErased) {
 		t.Errorf("erased: %v", err)
 	}
-	many := make([]*letter, engine.MaxApplied+1)
+	f.config.IDs.Keep, f.config.IDs.Max = 100, 100
+	f.Engine = f.engine(t)
+	many := make([]*letter, f.config.IDs.Max+1)
 	for i := range many {
 		many[i] = view(1, fmt.Sprintf("id %05d", i), 1, 1)
 	}
@@ -132,10 +134,10 @@ func TestRebuildRefuses(t *testing.T) {
 	// What is not likely to come again does not refuse; the floor tells copies of
 	// what found no room from new events.
 	r, err := f.Rebuild(t.Context(), 1, nil, history(false, many...))
-	if err != nil || len(r.Profile.Applied.IDs) != engine.MaxApplied || r.Profile.Applied.IDs[0].Digest == many[0].event.Digest {
+	if err != nil || len(r.Profile.Applied.IDs) != 100 || r.Profile.Applied.IDs[0] == many[0].event.Digest.ID() {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if floor := r.Profile.Applied.Floor; !r.Profile.Applied.PastHorizon(1) || floor > r.Profile.WrittenAt-engine.Millis(f.config.Retention.Milliseconds()) {
+	if floor := r.Profile.Applied.Floor; !r.Profile.Applied.PastHorizon(1) || floor > r.Profile.WrittenAt-engine.Millis(f.config.IDs.Retention.Milliseconds()) {
 		t.Errorf("the floor is %d, written at %d", floor, r.Profile.WrittenAt)
 	}
 	if r, err = f.Rebuild(t.Context(), 1, nil, history(false, many[1:]...)); err != nil || r.Profile.Applied.Floor != 0 {

@@ -17,6 +17,7 @@ type Stats struct {
 	Reads     atomic.Int64                  // profiles read from the store
 	Hits      atomic.Int64                  // profiles the cache held
 	Failures  atomic.Int64                  // store calls that failed
+	Overdue   atomic.Int64                  // events left to the broker: their lease was over
 	Stale     atomic.Int64                  // folds that bridged more than 90 days
 }
 

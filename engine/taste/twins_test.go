@@ -12,7 +12,7 @@ import (
 // nobody hears. Were the other copy called a duplicate, it would be acknowledged,
 // and the retry or the dead letter of the first one never be made.
 func TestTwinsShareAVerdict(t *testing.T) {
-	rejected := engine.DigestOf("rejected")
+	rejected := engine.DigestOf("rejected").ID()
 	f := newFixture(t)
 	f.ports.vector = func(key string) (engine.Resolved, bool) {
 		switch key {
@@ -27,7 +27,7 @@ func TestTwinsShareAVerdict(t *testing.T) {
 	}
 	f.ports.swap = func(ctx context.Context, profiles []*engine.Profile) []error {
 		for _, id := range profiles[0].Applied.IDs {
-			if id.Digest == rejected {
+			if id == rejected {
 				return []error{engine.PermanentError("document_rejected", errors.New("failed validation"))}
 			}
 		}
@@ -82,7 +82,7 @@ func TestTwinOfAnEventPastTheHorizon(t *testing.T) {
 // An event that is found written after a lost answer ends with its twins, also
 // where its batch mates end otherwise.
 func TestTwinsOfAnEventThatWasWritten(t *testing.T) {
-	bad := engine.DigestOf("bad")
+	bad := engine.DigestOf("bad").ID()
 	f := newFixture(t)
 	writes := 0
 	f.ports.swap = func(ctx context.Context, profiles []*engine.Profile) []error {
@@ -97,7 +97,7 @@ func TestTwinsOfAnEventThatWasWritten(t *testing.T) {
 			return []error{engine.ErrUnknown}
 		}
 		for _, id := range p.Applied.IDs {
-			if id.Digest == bad {
+			if id == bad {
 				return []error{engine.PermanentError("document_rejected", errors.New("failed validation"))}
 			}
 		}

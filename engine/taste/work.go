@@ -17,6 +17,14 @@ type work struct {
 	profile *engine.Profile // nil: the user has none
 	next    *engine.Profile // what the events make of it
 
+	// fresh: profile was read from the store in this flush, at the store's time
+	// readAt. It stays set once the cache was passed by.
+	fresh  bool
+	readAt engine.Millis
+	// absentAt is when the events were last known not to be folded, 0 while that
+	// was not looked up.
+	absentAt engine.Millis
+
 	// unknown: a write of this work may have happened. Ids found in the
 	// profile then are its own events, not duplicates.
 	unknown  bool
@@ -29,8 +37,38 @@ func (w *work) reload() {
 	w.loaded, w.profile, w.next = false, nil, nil
 }
 
+// look notes since when the events that are not in the profile are known not to
+// be folded. A cached profile tells that for the time of its write. After an
+// unknown write nothing can be noted: it may still come into effect.
+func (w *work) look() {
+	switch {
+	case w.unknown:
+	case w.fresh:
+		w.absentAt = w.readAt
+	case w.profile != nil:
+		w.absentAt = w.profile.Applied.Last()
+	}
+}
+
+// dated completes a verdict by when its events were last known not to be folded.
+// Where the profile could not be looked at, a worker that had the delivery before
+// may have folded the event: within the horizon, or its id is not kept for sure.
+func (f *flush) dated(w *work, v engine.Verdict) engine.Verdict {
+	v.AbsentAt = w.absentAt
+	if w.absentAt != 0 || v.Outcome != engine.Retry && v.Outcome != engine.Park {
+		return v
+	}
+	now, err := f.ports.Profiles.Now(f.ctx)
+	if err != nil || w.unknown {
+		return engine.Verdict{Outcome: engine.Hold, Err: v.Err}
+	}
+	v.AbsentAt = now - engine.Millis((f.config.Lease + f.config.IDs.Horizon).Milliseconds())
+	return v
+}
+
 // finish settles what is left of a work, events and twins alike.
 func (f *flush) finish(w *work, v engine.Verdict) {
+	v = f.dated(w, v)
 	for i := range w.events {
 		f.settle(&w.events[i], v)
 	}
@@ -42,6 +80,7 @@ func (f *flush) finish(w *work, v engine.Verdict) {
 // verdict: only one of them may come from a session that still counts, so that
 // none can be called a duplicate of another whose retry or letter may never be.
 func (f *flush) settleWithTwins(w *work, d *engine.Delivery, v engine.Verdict) {
+	v = f.dated(w, v)
 	f.settle(d, v)
 	for _, twin := range w.takeTwins(d.Event.Digest) {
 		f.settle(&twin, v)

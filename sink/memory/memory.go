@@ -163,3 +163,6 @@ func (s *stripe) snapshot() []*engine.Profile {
 	}
 	return all
 }
+
+// Now implements [engine.Profiles] with this machine's clock.
+func (p *Profiles) Now(ctx context.Context) (engine.Millis, error) { return engine.Now(), ctx.Err() }

@@ -82,7 +82,7 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 	case fieldLastID:
 		return readString(v, &p.LastID)
 	case fieldApplied:
-		return readApplied(v, &p.Applied.IDs)
+		return readApplied(v, &p.Applied)
 	case fieldFloor:
 		return readDate(v, &p.Applied.Floor)
 	default:
@@ -90,12 +90,14 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 	}
 }
 
-func readApplied(v bsoncore.Value, into *[]engine.AppliedID) error {
+func readApplied(v bsoncore.Value, into *engine.Applied) error {
 	b, err := binaryOf(v)
 	if err != nil {
 		return err
 	}
-	*into, err = engine.DecodeIDs(b)
+	floor := into.Floor // of another field
+	*into, err = engine.ReadApplied(b)
+	into.Floor = floor
 	return err
 }
 

@@ -48,7 +48,7 @@ func documentOf(p *engine.Profile) document {
 		User: p.UserID, Version: p.Version, Updated: p.Updated.Time(), EventCount: p.EventCount,
 		LastType: p.LastType.String(), LastID: p.LastID, CreatedAt: optional(p.CreatedAt), WrittenAt: optional(p.WrittenAt),
 		Mass: p.Mass, History: string(p.History), Model: p.Model,
-		Applied: p.Applied.AppendIDs([]byte{}), Floor: optional(p.Applied.Floor),
+		Applied: p.Applied.AppendStored([]byte{}), Floor: optional(p.Applied.Floor),
 		Dimensions: int32(len(p.Vector)), Embedding: p.Vector,
 	}
 }
@@ -79,10 +79,10 @@ func drawProfile(t *rapid.T, dimensions int) *engine.Profile {
 		}
 		p.Vector[i] = math.Float64frombits(bits)
 	}
-	p.Applied.Floor = millis.Draw(t, "floor")
 	for i := range rapid.IntRange(0, 100).Draw(t, "ids") {
-		p.Applied.IDs = append(p.Applied.IDs, engine.AppliedID{Digest: engine.DigestOf(string(rune(i))), At: engine.Millis(1e12 + i)})
+		p.Applied = p.Applied.With(uint64(i), []engine.AppliedID{engine.DigestOf(string(rune(i))).ID()}, engine.Millis(1e12+i), engine.DefaultIDLimits())
 	}
+	p.Applied.Floor = millis.Draw(t, "floor")
 	return p
 }
 
@@ -195,8 +195,8 @@ func sample(dimensions int) *engine.Profile {
 		p.Vector[i] = math.Sin(float64(i + 1))
 	}
 	for i := range 70 {
-		p.Applied.IDs = append(p.Applied.IDs, engine.AppliedID{Digest: engine.DigestOf(string(rune('a' + i))), At: 1_700_000_000_000})
+		at := 1_700_000_000_000 + engine.Millis(i/69*456)
+		p.Applied = p.Applied.With(uint64(i), []engine.AppliedID{engine.DigestOf(string(rune('a' + i))).ID()}, at, engine.DefaultIDLimits())
 	}
-	p.Applied.IDs[69].At = p.WrittenAt
 	return p
 }

@@ -133,5 +133,5 @@ func appendCount(dst []byte, field string, n int64) []byte {
 func appendApplied(dst []byte, a engine.Applied) []byte {
 	dst = bsoncore.AppendHeader(dst, bsoncore.TypeBinary, fieldApplied)
 	dst = bsoncore.AppendInt32(dst, int32(a.Size()))
-	return a.AppendIDs(append(dst, genericBinary))
+	return a.AppendStored(append(dst, genericBinary))
 }

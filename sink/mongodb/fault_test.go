@@ -270,7 +270,8 @@ func TestWrittenOverBeforeReadBack(t *testing.T) {
 // foreign is a write of the same version as profile's, of another event.
 func foreign(user, version int32) *engine.Profile {
 	p := profile(user, version)
-	p.Applied.IDs[version-1].Digest = engine.DigestOf("another event")
+	p.Applied.IDs[version-1] = engine.DigestOf("another event").ID()
+	p.Applied.Groups[version-1].Write = writeOf(user, -version)
 	return p
 }
 
@@ -278,25 +279,20 @@ func TestBuiltOn(t *testing.T) {
 	p := profile(1, 5)
 	erased := &engine.Profile{UserID: 1, Version: 6, ErasedAt: 1}
 	trimmed := profile(1, 9)
-	trimmed.Applied.Floor = trimmed.Applied.IDs[6].At
-	trimmed.Applied.IDs = trimmed.Applied.IDs[7:]
+	trimmed.Applied.Floor = trimmed.Applied.Groups[6].At
+	trimmed.Applied.IDs, trimmed.Applied.Groups = trimmed.Applied.IDs[7:], trimmed.Applied.Groups[7:]
 	bare := profile(1, 5)
 	bare.Applied = engine.Applied{}
-	twin := foreign(1, 5)
-	twin.Applied.IDs = append(twin.Applied.IDs, p.Applied.IDs[4]) // one of the two events of p2
-	p2 := foreign(1, 5)
-	p2.Applied.IDs = append(p2.Applied.IDs, engine.AppliedID{Digest: engine.DigestOf("third"), At: p2.Applied.IDs[4].At})
 	for name, test := range map[string]struct {
 		newer, p *engine.Profile
 		want     error
 	}{
-		"on it":                {profile(1, 6), p, nil},
-		"on another":           {profile(1, 6), foreign(1, 5), engine.ErrConflict},
-		"on half of its twins": {twin, p2, engine.ErrConflict},
-		"deleted":              {nil, p, engine.ErrConflict},
-		"erased":               {erased, p, engine.ErrConflict},
-		"ids dropped":          {trimmed, p, engine.ErrUnknown},
-		"no ids":               {profile(1, 6), bare, engine.ErrUnknown},
+		"on it":       {profile(1, 6), p, nil},
+		"on another":  {profile(1, 6), foreign(1, 5), engine.ErrConflict},
+		"deleted":     {nil, p, engine.ErrConflict},
+		"erased":      {erased, p, engine.ErrConflict},
+		"ids dropped": {trimmed, p, engine.ErrUnknown},
+		"no ids":      {profile(1, 6), bare, engine.ErrUnknown},
 	} {
 		if err := builtOn(test.newer, test.p); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)

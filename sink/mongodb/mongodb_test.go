@@ -118,12 +118,14 @@ func profile(user, version int32) *engine.Profile {
 	p.Mass = float64(version)
 	p.Applied = engine.Applied{}
 	for v := range version {
-		p.Applied.IDs = append(p.Applied.IDs, engine.AppliedID{
-			Digest: engine.DigestOf(fmt.Sprint(user, "/", v)), At: engine.Millis(1_700_000_000_000 + int64(v) + 1),
-		})
+		p.Applied = p.Applied.With(writeOf(user, v+1), []engine.AppliedID{engine.DigestOf(fmt.Sprint(user, "/", v)).ID()},
+			engine.Millis(1_700_000_000_000+int64(v)+1), engine.DefaultIDLimits())
 	}
 	return p
 }
+
+// writeOf is the group of ids that a profile of profile has of its write.
+func writeOf(user, version int32) uint64 { return uint64(user)<<32 | uint64(version) }
 
 // put writes profiles of which none may fail.
 func put(t testing.TB, s *Store, profiles ...*engine.Profile) {

@@ -165,43 +165,21 @@ func readTrace(doc []byte) (t trace, err error) {
 }
 
 // builtOn answers the write of p, given a profile of a newer version: p was
-// written if its new ids are there, with their times. Should another worker have
-// folded all of the same events in the same millisecond, that holds as well, and
-// calling p written does no harm: its events are in the profile, and the next
-// write on top of p conflicts.
+// written if its group of ids is there.
 func builtOn(newer, p *engine.Profile) error {
 	if newer == nil || newer.Erased() {
 		return engine.ErrConflict
 	}
-	ids := newest(p.Applied.IDs)
-	switch {
-	case len(ids) == 0:
+	if len(p.Applied.Groups) == 0 {
 		return fmt.Errorf("%w: user %d was written again, and this write has no ids to find", engine.ErrUnknown, p.UserID)
-	case containsAll(newer.Applied.IDs, ids):
+	}
+	group := p.Applied.Groups[len(p.Applied.Groups)-1]
+	switch {
+	case newer.Applied.HasWrite(group.Write):
 		return nil
-	case newer.Applied.Floor >= ids[0].At:
+	case newer.Applied.Floor >= group.At:
 		return fmt.Errorf("%w: user %d was written again until this write's ids were dropped", engine.ErrUnknown, p.UserID)
 	default:
 		return engine.ErrConflict
 	}
-}
-
-// newest returns the ids of the last write: those with the time of the last one.
-// Where an earlier write had the same millisecond its ids are among them, which
-// asks for more than is needed, and for nothing that is not there.
-func newest(ids []engine.AppliedID) []engine.AppliedID {
-	first := len(ids)
-	for first > 0 && ids[first-1].At == ids[len(ids)-1].At {
-		first--
-	}
-	return ids[first:]
-}
-
-func containsAll(all, ids []engine.AppliedID) bool {
-	for _, id := range ids {
-		if !slices.Contains(all, id) {
-			return false
-		}
-	}
-	return true
 }

@@ -32,6 +32,8 @@ type Store struct {
 	products *mongo.Collection
 	probes   *mongo.Collection
 
+	clock clock
+
 	// buffers holds *[]byte for the documents of a bulk.
 	buffers sync.Pool
 

@@ -47,7 +47,7 @@ func testCancelledWrites(t *testing.T, s Store) {
 	}
 	for _, a := range slices.Concat(answers...) {
 		ids := s.load(t, a.user).Applied.IDs
-		found := slices.ContainsFunc(ids, func(id engine.AppliedID) bool { return id.Digest == a.digest })
+		found := slices.Contains(ids, a.digest.ID())
 		switch {
 		case a.err == nil && !found:
 			t.Errorf("user %d: an acknowledged write is missing", a.user)

@@ -20,12 +20,12 @@ func testRoundTrip(t *testing.T, s Store) {
 	full.EventCount = math.MaxInt64
 	full.History, full.Model = engine.UnitMass, "модель/v3"
 	full.LastType = engine.ProductPurchase
-	full.Applied.Floor = 1_699_999_999_999
-	for i := range engine.MaxApplied {
-		full.Applied.IDs = append(full.Applied.IDs, engine.AppliedID{
-			Digest: engine.DigestOf(strings.Repeat("i", i)), At: engine.Millis(1_700_000_000_000 + int64(i)),
-		})
+	limits := engine.DefaultIDLimits()
+	for i := range engine.Millis(limits.Keep) {
+		ids := []engine.AppliedID{digest(int(i)).ID(), digest(-1 - int(i)).ID()}
+		full.Applied = full.Applied.With(math.MaxUint64-uint64(i), ids, 1_700_000_000_000+i, limits)
 	}
+	full.Applied.Floor = 1_699_999_999_999
 
 	edges := s.profile(2, 1)
 	edges.LastID, edges.Model, edges.EventCount, edges.Mass = "", "", 0, 0

@@ -89,12 +89,12 @@ func addRace(t *testing.T, s Store, users []int32, times int) {
 		if p == nil || int64(p.Version) != want || p.EventCount != want || int64(len(p.Applied.IDs)) != want {
 			t.Fatalf("got %+v, want version, events and ids to be %d", p, want)
 		}
-		seen := map[engine.Digest]bool{}
+		seen := map[engine.AppliedID]bool{}
 		for _, id := range p.Applied.IDs {
-			if seen[id.Digest] {
+			if seen[id] {
 				t.Fatalf("user %d: a write was applied twice", p.UserID)
 			}
-			seen[id.Digest] = true
+			seen[id] = true
 		}
 	}
 }

@@ -129,7 +129,7 @@ func benchProfile(user, version int32) *engine.Profile {
 		UserID: user, Version: version, Vector: benchVector, Mass: 3.5, Updated: 1_700_000_000_000,
 		LastType: engine.ProductClick, LastID: "c0ffee", EventCount: int64(version),
 		History: engine.Mass, Model: "m", CreatedAt: 1, WrittenAt: 2,
-		Applied: engine.Applied{IDs: benchIDs[:60+2*version%100]},
+		Applied: engine.Applied{}.With(uint64(version), benchIDs[:60+2*version%100], 1, engine.DefaultIDLimits()),
 	}
 }
 

@@ -140,9 +140,11 @@ func scanProfile(rows *sql.Rows) (*engine.Profile, error) {
 	if p.Vector, err = decode[float64](embedding, dimensions); err != nil {
 		return nil, damaged(p.UserID, err)
 	}
-	if p.Applied.IDs, err = engine.DecodeIDs(applied); err != nil {
+	floor := p.Applied.Floor
+	if p.Applied, err = engine.ReadApplied(applied); err != nil {
 		return nil, damaged(p.UserID, err)
 	}
+	p.Applied.Floor = floor
 	return &p, nil
 }
 
@@ -152,3 +154,7 @@ func damaged(user int32, err error) error {
 	return engine.ConfigurationError(reasonCorrupt, fmt.Errorf(
 		"profile of user %d is damaged: restore the file from a backup, or delete the user's row and rebuild it: %w", user, err))
 }
+
+// Now implements [engine.Profiles] with this machine's clock: the file is this
+// machine's.
+func (f *File) Now(ctx context.Context) (engine.Millis, error) { return engine.Now(), ctx.Err() }

@@ -38,7 +38,7 @@ func (f *File) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	writes := make([]write, 0, len(profiles))
 	for i, p := range profiles {
 		if answers[i] = p.Acceptable(f.settings.Dimensions); answers[i] == nil {
-			writes = append(writes, write{at: i, profile: p, applied: p.Applied.AppendIDs(make([]byte, 0, p.Applied.Size()))})
+			writes = append(writes, write{at: i, profile: p, applied: p.Applied.AppendStored(make([]byte, 0, p.Applied.Size()))})
 		}
 	}
 	if len(writes) == 0 {

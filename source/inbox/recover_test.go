@@ -157,11 +157,11 @@ func TestRecoverMarksFoldedEventsFirst(t *testing.T) {
 	ds := b.add(t, arrivals...)
 	b.kill()
 
-	var folded []engine.Digest
+	var folded []engine.AppliedID
 	for _, d := range ds[600:700] {
-		folded = append(folded, d.Event.Digest)
+		folded = append(folded, d.Event.Digest.ID())
 	}
-	p := &engine.Profile{UserID: 1, Applied: engine.Applied{}.With(folded, 1, time.Hour)}
+	p := &engine.Profile{UserID: 1, Applied: engine.Applied{}.With(1, folded, 1, engine.DefaultIDLimits())}
 	again := start(t, path, DefaultConfig(), profiles{1: p})
 	defer again.stop()
 	got := recovered(t, again)

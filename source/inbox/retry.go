@@ -74,7 +74,7 @@ func (in *Inbox) Stop() {
 
 // again plans the next attempt; false where none is left. Once stopped, the
 // event waits in the file instead, with all its attempts.
-func (in *Inbox) again(e *entry) bool {
+func (in *Inbox) again(e *entry, absentAt engine.Millis) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.retry.stopped {
@@ -87,23 +87,24 @@ func (in *Inbox) again(e *entry) bool {
 	delay := in.config.delay(e.retries)
 	e.retries++
 	in.stats.Retried++
-	in.plan(e, delay)
+	in.plan(e, absentAt, delay)
 	return true
 }
 
 // park plans the next attempt without counting one: what e needs is away.
-func (in *Inbox) park(e *entry) {
+func (in *Inbox) park(e *entry, absentAt engine.Millis) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.plan(e, MaxRetryDelay)
+	in.plan(e, absentAt, MaxRetryDelay)
 }
 
 // plan makes e due after delay. The caller holds mu.
-func (in *Inbox) plan(e *entry, delay time.Duration) {
+func (in *Inbox) plan(e *entry, absentAt engine.Millis, delay time.Duration) {
 	if in.retry.stopped {
 		in.release(e)
 		return
 	}
+	e.first = max(absentAt, e.first)
 	heap.Push(&in.retry.waiting, due{time.Now().Add(delay), e})
 	select {
 	case in.retry.wake <- struct{}{}:
@@ -162,6 +163,6 @@ func (in *Inbox) deliverAgain(ctx context.Context, deliver Deliver, entries []*e
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, e := range entries {
-		in.plan(e, in.config.RetryDelay)
+		in.plan(e, 0, in.config.RetryDelay)
 	}
 }

@@ -12,7 +12,7 @@ type entry struct {
 	inbox *Inbox
 	event engine.Event
 	seq   int64
-	// first is when the event was first delivered; retries carry it.
+	// first is when the event was last known not to be folded; retries carry it.
 	first engine.Millis
 
 	// Guarded by inbox.mu.
@@ -30,13 +30,13 @@ func (e *entry) delivery(firstSeen engine.Millis) engine.Delivery {
 func (e *entry) Settle(v engine.Verdict) {
 	in := e.inbox
 	if v.Outcome == engine.Retry {
-		if in.again(e) {
+		if in.again(e, v.AbsentAt) {
 			return
 		}
 		v = in.exhausted(e, v)
 	}
 	if v.Outcome == engine.Park {
-		in.park(e)
+		in.park(e, v.AbsentAt)
 		return
 	}
 	state, final := stateOf(v.Outcome)

@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -114,9 +115,7 @@ func (m *Message) Settle(v engine.Verdict) {
 	q.counts[v.Outcome]++
 	m.Verdict = v
 	if v.Outcome == engine.Retry || v.Outcome == engine.Park {
-		if m.firstSeen == 0 {
-			m.firstSeen = engine.Now()
-		}
+		m.firstSeen = cmp.Or(max(v.AbsentAt, m.firstSeen), engine.Now())
 		q.ready = append(q.ready, m)
 	}
 	if len(q.open) == 0 || len(q.ready) > 0 {

@@ -126,8 +126,8 @@ func (b *burial) bury(ctx context.Context, group []grave) (failed error) {
 func (g grave) letter() Letter {
 	t := g.ticket
 	first := t.firstSeen
-	if first == 0 {
-		first = t.arrived
+	if first == 0 { // it was never looked up, as it is no event or no longer one
+		first = engine.MillisOf(t.arrived)
 	}
 	return Letter{
 		Message: &t.message, Reason: g.reason, Retries: t.attempts, Failures: t.failures, FirstSeen: first,

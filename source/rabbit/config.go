@@ -31,6 +31,9 @@ type Config struct {
 	// RetryDelay is the delay before the first retry; it doubles with each one,
 	// up to [MaxRetryDelay].
 	RetryDelay time.Duration
+	// Lease is how long a delivery may stay unacknowledged: where one does, the
+	// session is ended, and the broker delivers it again. 0: for ever.
+	Lease time.Duration
 	// AckInterval is how long acknowledgements are gathered; default 5 ms.
 	AckInterval time.Duration
 	// AckLag is how long a settled message may wait for older ones, to be

@@ -39,6 +39,7 @@ type lane struct {
 	channel  *amqp.Channel
 	acks     *acks
 	unacked  atomic.Int64 // received and not acknowledged
+	ages     arrivals
 
 	// Only used by the goroutine that starts and stops reading.
 	main, more subscription

@@ -215,7 +215,8 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 	if d.Redelivered {
 		stats.Redelivered.Add(1)
 	}
-	t := &ticket{session: s, lane: l, tag: d.DeliveryTag, message: originalOf(d), arrived: engine.MillisOf(now)}
+	l.ages.add(d.DeliveryTag, now)
+	t := &ticket{session: s, lane: l, tag: d.DeliveryTag, message: originalOf(d), arrived: now}
 	if len(d.Headers) > 0 {
 		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
 		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))

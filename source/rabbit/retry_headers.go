@@ -48,7 +48,7 @@ func (t *ticket) id() string {
 	if t.message.MessageID != "" {
 		return t.message.MessageID
 	}
-	if e, err := t.message.event(t.arrived.Time()); err == nil && len(e.MessageID) <= maxShortString {
+	if e, err := t.message.event(t.arrived); err == nil && len(e.MessageID) <= maxShortString {
 		return e.MessageID
 	}
 	return ""

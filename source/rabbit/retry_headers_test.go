@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -99,7 +100,7 @@ func TestCopyHeaders(t *testing.T) {
 
 // A copy without an id gets its event's, which returns are matched by.
 func TestCopyHasAnID(t *testing.T) {
-	a := Attempt{ticket: &ticket{message: Original{Body: body(7)}, arrived: engine.Now()}}
+	a := Attempt{ticket: &ticket{message: Original{Body: body(7)}, arrived: time.Now()}}
 	if m := a.copyTo("q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
 		t.Errorf("%+v", m)
 	}

@@ -71,6 +71,9 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		l.follow()
 	}
 	s.watches.Go(func() { s.drainBlocked(conn.NotifyBlocked(make(chan amqp.Blocking, 8))) })
+	if c.config.Lease > 0 {
+		s.watches.Go(func() { s.watchLeases(c.config.Lease) })
+	}
 	c.Stats.Connects.Add(1)
 	return s, nil
 }

@@ -19,8 +19,7 @@ const ReasonRetriesExhausted = "retries_exhausted"
 // for longer than [MaxParked].
 const ReasonParkedTooLong = "parked_too_long"
 
-// MaxParked is how long an event waits for what it needs, from when it was first
-// seen.
+// MaxParked is how long an event waits for what it needs, from its first failure.
 const MaxParked = 24 * time.Hour
 
 // maxFailures is how many failures of one event are told.
@@ -39,20 +38,20 @@ type ticket struct {
 	lane    *lane
 	tag     uint64
 	message Original
-	arrived engine.Millis
+	arrived time.Time
 	open    atomic.Bool // handed over and not settled
 
 	// Only used by whoever holds the ticket: the reader, the settling
 	// goroutine, a retry, a burial.
 	attempts  int           // behind it, all failed
-	firstSeen engine.Millis // 0 while it was not retried, here or elsewhere
+	firstSeen engine.Millis // see [engine.Delivery]
 	failures  []Failure     // the first one and the last ones
 }
 
 // delivery returns the event on its way to the worker.
 func (t *ticket) delivery(e engine.Event) engine.Delivery {
 	t.open.Store(true)
-	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Attempt: t.attempts + 1, Settler: t}
+	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Arrived: t.arrived, Attempt: t.attempts + 1, Settler: t}
 }
 
 // Settle takes the verdict. It never blocks on the broker; a second verdict is
@@ -66,12 +65,15 @@ func (t *ticket) Settle(v engine.Verdict) {
 		t.ack()
 	case engine.Dead:
 		t.fail(v.Err)
+		t.firstSeen = max(v.AbsentAt, t.firstSeen)
 		t.session.consumer.burial.add(t, cmp.Or(v.Reason, engine.ReasonOf(v.Err)))
 	case engine.Retry:
 		t.fail(v.Err)
+		t.firstSeen = max(v.AbsentAt, t.firstSeen)
 		t.retry(v.Err)
 	case engine.Park:
 		t.fail(v.Err)
+		t.firstSeen = max(v.AbsentAt, t.firstSeen)
 		t.park(v.Err)
 	default:
 		t.session.hold()
@@ -125,7 +127,7 @@ func (t *ticket) retry(cause error) {
 // needs is away. After a day it is buried, with all that is known of why.
 func (t *ticket) park(cause error) {
 	c := t.session.consumer
-	since := cmp.Or(t.firstSeen, t.arrived)
+	since := t.failures[0].At
 	if engine.Now()-since >= engine.Millis(MaxParked.Milliseconds()) {
 		c.Stats.Exhausted.Add(1)
 		t.log(slog.LevelError, "event dead-lettered: parked for too long", cause)
@@ -139,7 +141,9 @@ func (t *ticket) park(cause error) {
 // comeAgain has the event delivered again after a delay.
 func (t *ticket) comeAgain(delay time.Duration) {
 	c := t.session.consumer
-	t.firstSeen = cmp.Or(t.firstSeen, t.arrived)
+	if t.firstSeen == 0 {
+		t.firstSeen = engine.MillisOf(t.arrived)
+	}
 	// The ticket is not ours any more once it is parked. Its waiting is not
 	// waited for at shutdown, unless the parking says so.
 	s := t.session
@@ -150,7 +154,7 @@ func (t *ticket) comeAgain(delay time.Duration) {
 func (t *ticket) log(level slog.Level, text string, err error) {
 	c := t.session.consumer
 	attrs := make([]slog.Attr, 0, 5)
-	if e, bad := t.message.event(t.arrived.Time()); bad == nil {
+	if e, bad := t.message.event(t.arrived); bad == nil {
 		attrs = append(attrs, slog.Int("user_id", int(e.UserID)),
 			slog.String("message_id", e.MessageID), slog.String("event_type", e.Type.String()))
 	} else {

@@ -12,6 +12,7 @@ type ConsumerStats struct {
 	Unacked     atomic.Int64 // gauge: received in the live session and not acknowledged
 	Acked       atomic.Int64 // messages acknowledged
 	AckFrames   atomic.Int64 // acknowledgements sent; one may cover many messages
+	Overdue     atomic.Int64 // sessions ended as a message was not settled within its lease
 	Stale       atomic.Int64 // settlements dropped: their session had ended
 	Held        atomic.Int64 // verdicts Hold
 	Retried     atomic.Int64 // verdicts Retry that led to another attempt
