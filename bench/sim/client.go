@@ -66,8 +66,17 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	return found, pause(ctx, d.latency(2*time.Millisecond, 200*time.Millisecond))
 }
 
-// Now implements [engine.Profiles].
-func (c *client) Now(ctx context.Context) (engine.Millis, error) { return engine.Now(), ctx.Err() }
+// Now implements [engine.Profiles]. The store's clock is not the workers', and
+// moves with the primary.
+func (c *client) Now(ctx context.Context) (engine.Millis, error) {
+	d := c.diceFor(c.worker, "now", 0)
+	if err := c.reach(ctx, &d); err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return engine.MillisOf(time.Now().Add(c.skew)), nil
+}
 
 // Products implements the catalogue's store.
 func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {

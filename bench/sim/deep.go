@@ -254,7 +254,7 @@ func (s *server) check(o *oracle.Oracle) error {
 			return fmt.Errorf("user %d was erased by nobody", p.UserID)
 		}
 	}
-	return o.CheckAll(live)
+	return s.checkAll(o, live)
 }
 
 // caller is one worker's way to the store of a deep schedule; products are the

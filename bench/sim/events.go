@@ -50,14 +50,29 @@ func (p *plan) drawEvents(d *dice) {
 	n := 6 + d.n(28)
 	p.byBody = make(map[string]int, n)
 	for i := range n {
-		e := p.drawEvent(d, i)
-		if parsed, err := engine.ParseEvent(e.body, epoch); err == nil {
-			e.digest = parsed.Digest
-		} else if e.fate != poison {
-			panic(fmt.Sprintf("sim: event %s: %v", e.body, err))
-		}
-		p.byBody[string(e.body)] = i
-		p.events = append(p.events, e)
+		p.addEvent(p.drawEvent(d, i))
+	}
+}
+
+func (p *plan) addEvent(e event) {
+	if parsed, err := engine.ParseEvent(e.body, epoch); err == nil {
+		e.digest = parsed.Digest
+	} else if e.fate != poison {
+		panic(fmt.Sprintf("sim: event %s: %v", e.body, err))
+	}
+	p.byBody[string(e.body)] = len(p.events)
+	p.events = append(p.events, e)
+}
+
+// steadyUser is in every schedule.
+const steadyUser = 1
+
+// steadyEvent is one that can be folded.
+func (p *plan) steadyEvent(d *dice, i int) event {
+	return event{
+		user: steadyUser, properties: propertiesOf(""),
+		body: fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","product_id":%d,"occurred_at":"2000-01-01T00:00:00Z","message_id":"event-%d"}`,
+			steadyUser, 1+d.n(products), i),
 	}
 }
 

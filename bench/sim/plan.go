@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"keyfold/cmd/settings"
 	"keyfold/engine"
 )
 
@@ -17,6 +18,8 @@ type plan struct {
 	retries    int
 	retryDelay time.Duration
 	holdMax    time.Duration
+	lease      time.Duration
+	ids        engine.IDLimits
 	cacheBytes int64
 	conflicts  int
 
@@ -64,7 +67,7 @@ func planOf(number uint64, deep bool) *plan {
 		prefetch:   []int{4, 16, 64, 600}[d.n(4)],
 		retries:    3 + d.n(3),
 		retryDelay: []time.Duration{time.Second, 5 * time.Second}[d.n(2)],
-		holdMax:    []time.Duration{time.Second, 20 * time.Second, 10 * time.Minute}[d.n(3)],
+		holdMax:    []time.Duration{time.Second, 20 * time.Second, time.Minute}[d.n(3)],
 		cacheBytes: []int64{0, 1500, 1 << 20}[d.n(3)],
 		conflicts:  []int{3, 10}[d.n(2)],
 		erased:     map[int32]bool{},
@@ -73,19 +76,46 @@ func planOf(number uint64, deep bool) *plan {
 	p.windows = drawWindows(&d)
 	p.noDelayQueues = d.chance(80)
 	p.rates = drawRates(&d)
+	p.drawIDLimits(&d)
 	p.calm = d.between(5*time.Second, 60*time.Second)
+	if d.chance(200) {
+		p.calm = d.between(p.ids.Horizon, 2*p.ids.Horizon)
+	}
 	p.shop = shopOf(p.dimensions)
 	p.drawEvents(&d)
 	if deep {
 		p.liftCurses()
 	}
 	p.drawPublishes(&d)
+	p.drawSteady(&d)
 	p.drawActions(&d)
 	if deep {
 		p.actions = append(p.actions, action{at: d.between(0, p.calm), deed: failOver})
 		slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 	}
 	return p
+}
+
+// drawIDLimits makes profiles keep hardly more ids than they must: in every
+// schedule ids are dropped.
+func (p *plan) drawIDLimits(d *dice) {
+	p.ids = engine.IDLimits{Retention: time.Hour, Min: 1, Keep: []int{1, 4, 16}[d.n(3)], Max: 1 << 18}
+	p.lease, p.ids.Horizon = settings.Horizon(p.holdMax, p.windows.delay)
+	if d.chance(100) {
+		p.ids.Max = p.ids.Keep + 4
+	}
+}
+
+// drawSteady has one user go on for longer than ids are kept, with a pause now and
+// then that is as long as a pause counts.
+func (p *plan) drawSteady(d *dice) {
+	gap := p.ids.Horizon / 10
+	for at := d.between(0, gap); at < p.ids.Horizon*3/2; at += d.between(gap/3, gap*5/4) {
+		p.publishes = append(p.publishes, publish{at, len(p.events)})
+		p.addEvent(p.steadyEvent(d, len(p.events)))
+	}
+	slices.SortFunc(p.publishes, func(a, b publish) int { return int(a.at - b.at) })
+	p.publications = len(p.publishes)
 }
 
 func drawWindows(d *dice) windows {
@@ -118,12 +148,13 @@ func drawRates(d *dice) rates {
 func (p *plan) drawPublishes(d *dice) {
 	span := d.between(100*time.Millisecond, p.calm)
 	for event := range p.events {
+		// What a publisher repeats later than that may be folded again.
+		at, repeats := d.between(0, span), min(span, p.lease)
 		for more := true; more; more = d.chance(100) {
-			p.publishes = append(p.publishes, publish{d.between(0, span), event})
+			p.publishes = append(p.publishes, publish{at, event})
+			at += d.between(0, repeats)
 		}
 	}
-	slices.SortFunc(p.publishes, func(a, b publish) int { return int(a.at - b.at) })
-	p.publications = len(p.publishes)
 }
 
 // deed is what an action does.

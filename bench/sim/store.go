@@ -14,6 +14,9 @@ import (
 // callTimeout is how long a worker waits for the store's answer.
 const callTimeout = 10 * time.Second
 
+// mostSkew is by how much the store's clock is wrong at most.
+const mostSkew = 20 * time.Minute
+
 // store is a model of a replicated document store. A write is made on the primary,
 // under its version, and a majority has it some time later; reads see what a
 // majority has. A failover takes back what it has not.
@@ -24,6 +27,7 @@ type store struct {
 	committed map[int32]*engine.Profile // what a majority has
 	pending   []*entry                  // written and not committed, oldest first
 	down      time.Time                 // no answers until then
+	skew      time.Duration             // of its clock
 	hangs     bool                      // while down: silence instead of errors
 	calls     map[uint64]uint64         // so far, by what they were about
 	faults    []error                   // laws the workers broke
@@ -47,7 +51,9 @@ const (
 var errStoreDown = errors.New("sim: the store is down")
 
 func newStore(w *world) *store {
+	d := w.dice("clock")
 	return &store{
+		skew:  d.between(-mostSkew, mostSkew),
 		world: w, latest: map[int32]*engine.Profile{}, committed: map[int32]*engine.Profile{},
 		calls: map[uint64]uint64{},
 	}
@@ -113,6 +119,8 @@ func (s *store) failOver() {
 	}
 	s.note("store", "failover, writes taken back", int64(len(s.pending)))
 	s.pending = nil
+	d := s.dice("clock", uint64(time.Since(s.began)))
+	s.skew = d.between(-mostSkew, mostSkew)
 }
 
 // accounted reports whether an event needs no copy in a queue any more.

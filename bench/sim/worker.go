@@ -66,6 +66,7 @@ func (k *worker) join() error {
 	shop := catalog.DefaultConfig()
 	laws := taste.DefaultConfig()
 	laws.Config = k.laws()
+	laws.Lease = k.plan.lease
 	laws.CacheBytes, laws.Conflicts = k.plan.cacheBytes, k.plan.conflicts
 	laws.Pause, laws.MaxPause = instant, instant
 	shop.Dimensions, shop.Model = laws.Dimensions, laws.Model
@@ -135,7 +136,7 @@ func (k *worker) connect() (err error) {
 	k.retries = rabbit.NewDelayQueues(dsn, names, who, timing("retries"), log)
 	k.consumer, err = rabbit.NewConsumer(rabbit.Config{
 		DSN: dsn, Names: names, Identity: who, Prefetch: k.plan.prefetch,
-		MaxRetries: k.plan.retries, RetryDelay: k.plan.retryDelay, Timing: timing("consumer"),
+		MaxRetries: k.plan.retries, RetryDelay: k.plan.retryDelay, Lease: k.plan.lease, Timing: timing("consumer"),
 	}, rabbit.Ports{
 		DeadLetters: rabbit.DeadLetterQueue{Publisher: k.publisher, Names: names, Host: who.Host},
 		Retries:     k.retries,

@@ -43,6 +43,7 @@ type world struct {
 	wires    uint64         // guarded by the broker's mu
 	badAcks  int            // acknowledgements of tags that were not out
 	limit    time.Duration
+	dropped  bool // a profile dropped ids
 }
 
 func newWorld(number uint64, k kind, out io.Writer) *world {
@@ -66,7 +67,7 @@ func (w *world) calm() bool { return time.Since(w.began) >= w.plan.calm }
 // laws are the engine's settings of a schedule.
 func (w *world) laws() engine.Config {
 	c := engine.DefaultConfig()
-	c.Dimensions, c.Model = w.plan.dimensions, vector.HashModel
+	c.Dimensions, c.Model, c.IDs = w.plan.dimensions, vector.HashModel, w.plan.ids
 	return c
 }
 
@@ -76,7 +77,9 @@ type Report struct {
 	Lines  int
 	Events int // different ones
 	Time   time.Duration
-	Err    error // the law that was broken
+	// Dropped: a profile dropped ids of folded events.
+	Dropped bool
+	Err     error // the law that was broken
 }
 
 // run carries the schedule out.
@@ -109,7 +112,7 @@ func (w *world) run() Report {
 	hash, lines := w.sums()     // of the schedule, not of the clearing up
 	defer w.clear()
 	err = errors.Join(errors.Join(w.broker.faults...), errors.Join(w.store.faults...), err, w.check())
-	return Report{Hash: hash, Lines: lines, Events: len(w.plan.events), Time: time.Since(w.began), Err: err}
+	return Report{Hash: hash, Lines: lines, Events: len(w.plan.events), Time: time.Since(w.began), Dropped: w.dropped, Err: err}
 }
 
 // clear ends what the model still runs: the clock of a bubble stands still once
@@ -198,6 +201,13 @@ func (w *world) checkProfiles(o *oracle.Oracle) error {
 		case !w.plan.erased[user]:
 			return fmt.Errorf("user %d was erased by nobody", user)
 		}
+	}
+	return w.checkAll(o, live)
+}
+
+func (w *world) checkAll(o *oracle.Oracle, live map[int32]*engine.Profile) error {
+	for _, p := range live {
+		w.dropped = w.dropped || p.Applied.Floor != 0
 	}
 	return o.CheckAll(live)
 }

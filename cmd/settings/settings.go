@@ -79,7 +79,7 @@ func (s Engine) Config() (Config, error) {
 		p.fault("WORKER_MEMORY_LIMIT is %s: it must be at least 64M", s.Memory)
 	}
 	c.divideMemory()
-	c.setHorizon()
+	c.Taste.Lease, c.Taste.IDs.Horizon = Horizon(c.Breaker.HoldMax, c.Shard.MaxDelay)
 	return c, errors.Join(p.err(), c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(),
 		c.Breaker.Validate(), c.fits())
 }
@@ -100,17 +100,16 @@ const (
 	hops      = 2                // failed deliveries in a row that the horizon covers
 )
 
-// setHorizon derives how long an event may be folded after its delivery, and for
-// how long its id must be kept at least. An event that was folded at the start of
-// a delivery and never acknowledged stays with its worker for the lease and the
-// detection; then it waits at the head of the queue while other workers settle
-// what they hold, a lease at most. After so many hops the last delivery looks the
-// id up within its lease. A detection and a lease are spare, for the time a write
-// takes to arrive.
-func (c *Config) setHorizon() {
-	lease := c.Breaker.HoldMax + c.Shard.MaxDelay + settling
-	c.Taste.Lease = lease
-	c.Taste.IDs.Horizon = hops*(2*lease+detection) + 2*lease
+// Horizon derives for how long an event may be folded after its delivery (the
+// lease), and for how long its id must be kept at least. An event that was folded
+// at the start of a delivery and never acknowledged stays with its worker for the
+// lease and the detection; then it waits at the head of the queue while other
+// workers settle what they hold, a lease at most. After so many hops the last
+// delivery looks the id up within its lease. Another lease is spare, for the time
+// a write takes to arrive.
+func Horizon(holdMax, maxDelay time.Duration) (lease, horizon time.Duration) {
+	lease = holdMax + maxDelay + settling
+	return lease, hops*(2*lease+detection) + 2*lease
 }
 
 // WithoutBroker returns the settings for a program whose events cannot come to

@@ -3,7 +3,6 @@ package mongodb
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,11 +18,18 @@ const (
 
 // clock tells the server's time from its last answer and the time passed since.
 type clock struct {
-	mu      sync.Mutex
+	turn chan struct{} // holds a token while the fields are free
+
 	server  time.Time // as it answered
 	at      time.Time // when, by this machine's clocks; zero before the first answer
-	failure error     // of the last question, asked at failed
+	failure error     // of the last question, which ended at failed
 	failed  time.Time
+}
+
+func newClock() *clock {
+	c := &clock{turn: make(chan struct{}, 1)}
+	c.turn <- struct{}{}
+	return c
 }
 
 // now returns the server's time at an instant of this machine; ok is false where
@@ -39,17 +45,22 @@ func (c *clock) now(at time.Time) (server time.Time, ok bool) {
 
 // Now implements [engine.Profiles]. It asks the server every ten seconds.
 func (s *Store) Now(ctx context.Context) (engine.Millis, error) {
+	const doing = "ask for the server's time"
 	began := time.Now()
-	c := &s.clock
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failed.After(began) { // another caller has just asked
-		return 0, c.failure
+	c := s.clock
+	select {
+	case <-c.turn:
+		defer func() { c.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return 0, ended(ctx, doing)
 	}
 	if server, ok := c.now(time.Now()); ok {
 		return engine.MillisOf(server), nil
 	}
-	server, err := s.serverTime(ctx)
+	if c.failed.After(began) { // another caller has asked meanwhile
+		return 0, c.failure
+	}
+	server, err := s.serverTime(ctx, doing)
 	if err != nil {
 		c.failure, c.failed = err, time.Now()
 		return 0, err
@@ -59,8 +70,7 @@ func (s *Store) Now(ctx context.Context) (engine.Millis, error) {
 }
 
 // serverTime asks the server for its time.
-func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
-	const doing = "ask for the server's time"
+func (s *Store) serverTime(ctx context.Context, doing string) (time.Time, error) {
 	if err := ended(ctx, doing); err != nil {
 		return time.Time{}, err
 	}

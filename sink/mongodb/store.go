@@ -32,7 +32,7 @@ type Store struct {
 	products *mongo.Collection
 	probes   *mongo.Collection
 
-	clock clock
+	clock *clock
 
 	// buffers holds *[]byte for the documents of a bulk.
 	buffers sync.Pool
@@ -94,6 +94,7 @@ func newStore(client *mongo.Client, c Config) *Store {
 		users:    database.Collection(collectionUsers),
 		products: database.Collection(collectionProducts),
 		probes:   database.Collection(collectionProbes),
+		clock:    newClock(),
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 	}
 }

@@ -39,7 +39,7 @@ type lane struct {
 	channel  *amqp.Channel
 	acks     *acks
 	unacked  atomic.Int64 // received and not acknowledged
-	ages     arrivals
+	leases   leases
 
 	// Only used by the goroutine that starts and stops reading.
 	main, more subscription

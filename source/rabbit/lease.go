@@ -3,6 +3,7 @@ package rabbit
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,61 +12,76 @@ import (
 // then has to come again while its id is still there.
 var errOverdue = errors.New("rabbitmq: a message was not settled within its lease; the broker delivers it again")
 
-// arrivals tell about when a channel's deliveries came, in one entry a second.
-type arrivals struct {
-	mu      sync.Mutex
-	entries []arrival // guarded by mu; in the order of tags
+// lease is when a delivery's lease began, by [clock]; 0 while it has none.
+type lease struct{ began atomic.Int64 }
+
+// started is where the process's monotonic time begins.
+var started = time.Now()
+
+// clock returns the process's monotonic time, above 0.
+func clock() int64 { return int64(time.Since(started)) + 1 }
+
+func (l *lease) begin() { l.began.Store(clock()) }
+func (l *lease) end()   { l.began.Store(0) }
+
+// leases are those of one channel's deliveries. They know nothing of the
+// deliveries, so that a message is not kept alive by its lease.
+type leases struct {
+	mu   sync.Mutex
+	all  []*lease // guarded by mu; ended ones stay for a while
+	full int      // guarded by mu: how many there may be before ended ones go
 }
 
-type arrival struct {
-	tag uint64 // the first one that came then
-	at  time.Time
-}
+const fewLeases = 256
 
-// arrivalStep is how far apart two entries are at least.
-const arrivalStep = time.Second
-
-func (a *arrivals) add(tag uint64, at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if n := len(a.entries); n == 0 || at.Sub(a.entries[n-1].at) >= arrivalStep {
-		a.entries = append(a.entries, arrival{tag, at})
+// begin returns the lease of a new delivery.
+func (l *leases) begin() *lease {
+	added := &lease{}
+	added.begin()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) >= l.full {
+		l.forget()
 	}
+	l.all = append(l.all, added)
+	return added
 }
 
-// of returns when the delivery of a tag came, at the latest a step later, and
-// forgets what came before; ok is false where it did not come yet.
-func (a *arrivals) of(tag uint64) (at time.Time, ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.entries) > 1 && a.entries[1].tag <= tag {
-		a.entries = a.entries[1:]
+// forget drops the leases that have none. The caller holds mu.
+func (l *leases) forget() {
+	running := l.all[:0]
+	for _, each := range l.all {
+		if each.began.Load() != 0 {
+			running = append(running, each)
+		}
 	}
-	if len(a.entries) == 0 {
-		return time.Time{}, false
-	}
-	return a.entries[0].at, true
+	clear(l.all[len(running):])
+	l.all = running
+	l.full = max(fewLeases, 2*len(running))
 }
 
-// overdue reports whether the lane's oldest unacknowledged delivery has been here
-// for longer than the lease.
-func (l *lane) overdue(lease time.Duration) bool {
-	if l.unacked.Load() == 0 {
-		return false
+// over reports whether a lease has lasted for longer than most.
+func (l *leases) over(most time.Duration) bool {
+	now := clock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, each := range l.all {
+		if began := each.began.Load(); began != 0 && now-began > int64(most) {
+			return true
+		}
 	}
-	at, ok := l.ages.of(l.acks.below.Load() + 1)
-	return ok && time.Since(at) > lease
+	return false
 }
 
-// watchLeases ends the session when a delivery's lease is over.
-func (s *session) watchLeases(lease time.Duration) {
-	look := time.NewTicker(max(lease/50, time.Millisecond))
+// watchLeases ends the session when the lease of a delivery is over.
+func (s *session) watchLeases(most time.Duration) {
+	look := time.NewTicker(max(most/50, time.Millisecond))
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
 			for _, l := range s.lanes {
-				if l.overdue(lease) {
+				if l.leases.over(most) {
 					s.consumer.Stats.Overdue.Add(1)
 					s.end(errOverdue)
 					return

@@ -46,7 +46,8 @@ func TestParkUsesNoAttempt(t *testing.T) {
 func TestParkedTooLong(t *testing.T) {
 	w := newWaiting(t, rabbittest.Shared(t), 50*time.Millisecond)
 	m := w.messages(2)
-	m[1].Headers = amqp.Table{HeaderFirstSeen: int64(engine.Now()) - MaxParked.Milliseconds() - 1}
+	long := Failure{At: engine.Now() - engine.Millis(MaxParked.Milliseconds()) - 1, Err: engine.ErrAway}
+	m[1].Headers = amqp.Table{HeaderFirstSeen: int64(engine.Now()), HeaderErrors: encodeFailures([]Failure{long})}
 	w.publish(m...)
 	d := w.retries(w.dsn, quiet)
 	parks := 0

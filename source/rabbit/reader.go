@@ -215,8 +215,7 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 	if d.Redelivered {
 		stats.Redelivered.Add(1)
 	}
-	l.ages.add(d.DeliveryTag, now)
-	t := &ticket{session: s, lane: l, tag: d.DeliveryTag, message: originalOf(d), arrived: now}
+	t := &ticket{session: s, lane: l, tag: d.DeliveryTag, message: originalOf(d), arrived: now, lease: l.leases.begin()}
 	if len(d.Headers) > 0 {
 		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
 		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
@@ -254,6 +253,9 @@ func (s *session) takeAgain(chunk []engine.Delivery) []engine.Delivery {
 	for _, t := range due {
 		s.inside.Add(-1)
 		s.occupy()
+		// Its bound says until when it was not folded, as that of a copy does.
+		t.arrived = now
+		t.lease.begin()
 		// It was an event when it came, and the parser judges alike.
 		if event, err := t.message.event(now); err == nil {
 			chunk = append(chunk, t.delivery(event))

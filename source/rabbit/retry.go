@@ -34,11 +34,13 @@ func (a Attempt) Replaced() {
 
 // InProcess keeps parked events in memory, unacknowledged. They take prefetch
 // as long as they wait, and a lost connection gives them back with no attempt
-// counted.
+// counted. Their leases begin anew when they are delivered: what takes long
+// meanwhile is not the worker's.
 type InProcess struct{}
 
 // Park delivers the event again after the attempt's delay.
 func (InProcess) Park(a Attempt) {
 	a.ticket.session.inside.Add(1)
+	a.ticket.lease.end()
 	time.AfterFunc(a.Delay, a.Again)
 }

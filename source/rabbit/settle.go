@@ -38,7 +38,8 @@ type ticket struct {
 	lane    *lane
 	tag     uint64
 	message Original
-	arrived time.Time
+	arrived time.Time // when it was delivered, or its wait in process was over
+	lease   *lease
 	open    atomic.Bool // handed over and not settled
 
 	// Only used by whoever holds the ticket: the reader, the settling
@@ -86,6 +87,7 @@ func (t *ticket) ack() {
 	if err := failpoint.Hit(failpoint.BeforeAck); err != nil {
 		t.session.end(err)
 	}
+	t.lease.end()
 	if !t.lane.acks.settle(t.tag) {
 		t.session.consumer.Stats.Stale.Add(1)
 	}
