@@ -60,35 +60,39 @@ func (l *leases) forget() {
 	l.full = max(fewLeases, 2*len(running))
 }
 
-// over reports whether a lease has lasted for longer than most.
-func (l *leases) over(most time.Duration) bool {
-	now := clock()
+// oldest returns for how long the oldest lease has run, 0 where none does.
+func (l *leases) oldest() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := clock()
+	first := now
 	for _, each := range l.all {
-		if began := each.began.Load(); began != 0 && now-began > int64(most) {
-			return true
+		if began := each.began.Load(); began != 0 {
+			first = min(first, began)
 		}
 	}
-	return false
+	return time.Duration(now - first)
 }
 
 // watchLeases ends the session when the lease of a delivery is over.
 func (s *session) watchLeases(most time.Duration) {
-	look := time.NewTicker(max(most/50, time.Millisecond))
+	look := time.NewTimer(most)
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
-			for _, l := range s.lanes {
-				if l.leases.over(most) {
-					s.consumer.Stats.Overdue.Add(1)
-					s.end(errOverdue)
-					return
-				}
-			}
 		case <-s.ended:
 			return
 		}
+		oldest := time.Duration(0)
+		for _, l := range s.lanes {
+			oldest = max(oldest, l.leases.oldest())
+		}
+		if oldest >= most {
+			s.consumer.Stats.Overdue.Add(1)
+			s.end(errOverdue)
+			return
+		}
+		look.Reset(most - oldest) // no other lease can be over before
 	}
 }

@@ -95,13 +95,13 @@ func TestLeasesForgetWhatHasEnded(t *testing.T) {
 	if n := len(all.all); n > 2*max(fewLeases, len(running)) {
 		t.Errorf("%d leases are kept for %d that run", n, len(running))
 	}
-	if !all.over(0) {
+	if all.oldest() == 0 {
 		t.Error("a lease that runs is not found")
 	}
 	for _, l := range running {
 		l.end()
 	}
-	if all.over(0) {
+	if all.oldest() != 0 {
 		t.Error("a lease that has ended is found")
 	}
 }

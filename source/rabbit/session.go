@@ -35,7 +35,7 @@ type session struct {
 	ended   chan struct{} // closed when a channel or consumer is lost
 	watches sync.WaitGroup
 
-	delivering sync.Mutex // held while deliver runs
+	delivering chan struct{} // full while deliver runs
 
 	held   atomic.Int64  // unacknowledged with the verdict Hold
 	handed atomic.Int64  // handed over or being buried
@@ -58,6 +58,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	s := &session{
 		consumer: c, generation: c.generation.Add(1), conn: conn, socket: socket,
 		ended: make(chan struct{}), idle: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		delivering: make(chan struct{}, 1),
 	}
 	for _, prefetch := range shares(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
 		l, err := s.openLane(prefetch)
