@@ -35,8 +35,8 @@ type traffic struct {
 }
 
 // newTraffic makes n messages of a seed: half of real logs where folder has
-// some, half generated.
-func newTraffic(seed uint64, n int, folder string) (*traffic, error) {
+// some, half generated; where it is flooded, half of them one user's.
+func newTraffic(seed uint64, n int, folder string, flooded bool) (*traffic, error) {
 	r := rand.New(rand.NewPCG(seed, 0x74726166666963))
 	t := &traffic{products: sample.Products()}
 	real, err := t.realBodies(r, folder, n/2)
@@ -47,7 +47,11 @@ func newTraffic(seed uint64, n int, folder string) (*traffic, error) {
 	config.Seed, config.Repeats, config.Users = seed, 0, max(4, n/60)
 	made := sample.Events(config)
 	made = made[:min(len(made), n-len(real))]
-	t.messages = compose(r, interleave(r, real, made))
+	bodies := interleave(r, real, made)
+	if flooded {
+		flood(r, bodies)
+	}
+	t.messages = compose(r, bodies)
 	return t, nil
 }
 

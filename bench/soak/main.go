@@ -43,6 +43,8 @@ type cli struct {
 	Workers  int           `default:"3" help:"Workers at most at once, 1 to 8; scaling goes down to one."`
 	Rate     int           `default:"50" help:"Events a second."`
 	Directed bool          `help:"Instead of a plan: each failpoint once."`
+	Scenario string        `placeholder:"NAME" help:"Instead of a plan: one fault, half of the events one user's: ${scenarios}."`
+	Runs     int           `default:"1" help:"How often, each with the next seed."`
 	Race     bool          `help:"Build the workers with the race detector."`
 
 	Dimensions int    `default:"256" help:"Components of vectors."`
@@ -57,16 +59,22 @@ const wholeRun = 45 * time.Minute
 func (c *cli) settings(dir string, out io.Writer) settings {
 	return settings{
 		Seed: c.Seed, Duration: c.Duration, Workers: min(max(c.Workers, 1), 8), Rate: max(c.Rate, 1),
-		Mix: longMix.over(float64(c.Duration) / float64(wholeRun)), Directed: c.Directed, AllPoints: true,
+		Mix: longMix.over(float64(c.Duration) / float64(wholeRun)), Scenario: c.Scenario, Directed: c.Directed, AllPoints: c.Scenario == "",
 		Race: c.Race, Dimensions: c.Dimensions, MongoDB: c.MongoDB, Data: c.Data, Dir: dir, Out: out,
 	}
 }
 
 func main() {
 	var c cli
-	kong.Parse(&c, kong.Name("soak"), kong.Description("Nothing lost, nothing twice: real processes under seeded faults."))
+	kong.Parse(&c, kong.Name("soak"), kong.Vars{"scenarios": scenarioNames()}, kong.Description("Nothing lost, nothing twice: real processes under seeded faults."))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := c.run(ctx, os.Stdout)
+	var err error
+	for range max(c.Runs, 1) {
+		if err = c.run(ctx, os.Stdout); err != nil {
+			break
+		}
+		c.Seed++
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
@@ -77,6 +85,9 @@ func main() {
 func (c *cli) run(ctx context.Context, out io.Writer) error {
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	if _, known := scenarios[c.Scenario]; c.Scenario != "" && !known {
+		return fmt.Errorf("--scenario is %q: it must be one of %s", c.Scenario, scenarioNames())
 	}
 	dir, err := os.MkdirTemp("", "keyfold-soak-")
 	if err != nil {

@@ -28,6 +28,13 @@ func run(ctx context.Context, c settings) (res *result, err error) {
 		return nil, err
 	}
 	defer s.close()
+	if c.Scenario != "" {
+		if err := s.play(ctx); err != nil {
+			s.fleet.close()
+			return &result{soak: s, took: time.Since(s.began)}, err
+		}
+		return s.conclude(ctx)
+	}
 	if err := s.fleet.scale(c.Workers); err != nil {
 		return nil, err
 	}
@@ -80,6 +87,9 @@ func (s *soak) conclude(ctx context.Context) (*result, error) {
 	}
 	var err error
 	r.findings, err = s.checkpoint(ctx)
+	if s.Scenario != "" {
+		s.say("the busy user: %s", s.hot(ctx))
+	}
 	for _, w := range s.fleet.running() {
 		w.scrape()
 	}

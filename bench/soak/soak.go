@@ -27,6 +27,7 @@ type settings struct {
 	Workers    int // at most at once
 	Rate       int // events per second
 	Mix        mix
+	Scenario   string // one of scenarios instead of a plan; "" for none
 	Directed   bool // each failpoint once, one after the other, instead of a plan
 	AllPoints  bool // after the plan, go to the failpoints it has missed
 	Race       bool
@@ -77,8 +78,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	if err := s.startServers(ctx); err != nil {
 		return s, err
 	}
-	n := int(c.Duration.Seconds()*1.3+90) * c.Rate
-	if s.traffic, err = newTraffic(c.Seed, n, c.Data); err != nil {
+	if s.traffic, err = newTraffic(c.Seed, c.events(), c.Data, c.Scenario != ""); err != nil {
 		return s, err
 	}
 	if s.ledger, err = newLedger(c.Dimensions, s.traffic.products); err != nil {
@@ -160,13 +160,16 @@ func (s *soak) database() string {
 }
 
 // laws are the settings all commands of a run share. Delays are short, so that a
-// fault every few seconds meets events in every state there is.
+// fault every few seconds meets events in every state there is. A scenario has the
+// default ones.
 func (s *soak) laws() []string {
-	return append(os.Environ(),
+	laws := append(os.Environ(),
 		"MONGODB_DATABASE="+s.database(), "EMBEDDER=hash", "ADMIN_ADDR=127.0.0.1:0",
-		"EMBEDDING_DIMENSIONS="+strconv.Itoa(s.Dimensions),
-		"EMBEDDING_BATCH_WINDOW=0.5", "EMBEDDING_BATCH_MAX_DELAY=1.5",
-		"WORKER_RETRY_DELAY=200", "KEYFOLD_FAILPOINT_LOG="+s.hits)
+		"EMBEDDING_DIMENSIONS="+strconv.Itoa(s.Dimensions), "KEYFOLD_FAILPOINT_LOG="+s.hits)
+	if s.Scenario != "" {
+		return laws
+	}
+	return append(laws, "EMBEDDING_BATCH_WINDOW=0.5", "EMBEDDING_BATCH_MAX_DELAY=1.5", "WORKER_RETRY_DELAY=200")
 }
 
 // environment is a worker's.

@@ -53,6 +53,7 @@ func (w *worker) writeMetrics(to io.Writer) {
 	count("keyfold_conflicts_total", t.Conflicts.Load())
 	count("keyfold_unknown_outcomes_total", t.Unknowns.Load())
 	count("keyfold_store_failures_total", t.Failures.Load())
+	count("keyfold_overdue_events_total", t.Overdue.Load())
 	count("keyfold_stale_profiles_total", t.Stale.Load())
 
 	s := p.pipeline.Router.Stats()
@@ -72,6 +73,7 @@ func (w *worker) writeMetrics(to io.Writer) {
 	count("keyfold_rabbitmq_redelivered_total", c.Redelivered.Load())
 	count("keyfold_rabbitmq_acked_total", c.Acked.Load())
 	gauge("keyfold_rabbitmq_unacked", c.Unacked.Load())
+	count("keyfold_rabbitmq_overdue_sessions_total", c.Overdue.Load())
 	count("keyfold_rabbitmq_stale_settlements_total", c.Stale.Load())
 	count("keyfold_malformed_total", c.Malformed.Load())
 	count("keyfold_dead_letters_total", c.DeadLetters.Load())

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"keyfold/sink/mongodb/mongotest"
+)
+
+// scenario is one fault that is looked at by itself, with the settings of a worker
+// that was told nothing. Half of its events are one user's.
+type scenario struct {
+	events int // published before the first worker starts
+	rate   int // events a second that are published meanwhile
+	bring  func(s *soak, ctx context.Context, r *rand.Rand) error
+}
+
+// hotUser makes half of a scenario's events.
+const hotUser = 1
+
+// floodKills is how often a worker is killed in the scenarios that kill.
+const floodKills = 30
+
+// scenarios are run by their names; workers are two to four, by the settings.
+var scenarios = map[string]scenario{
+	// kill -9 of workers alone, while they drain a backlog.
+	"kills": {events: 40_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+		return s.killWorkers(ctx, r, floodKills, 700*time.Millisecond)
+	}},
+	// One worker's link to the broker falls silent while it holds its prefetch.
+	"silent": {events: 16_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+		if err := s.someFolded(ctx, 500); err != nil {
+			return err
+		}
+		s.relays[0].broker.Freeze()
+		if err := wait(ctx, 40*time.Second); err != nil {
+			return err
+		}
+		s.relays[0].broker.Thaw()
+		return nil
+	}},
+	// The store stands still for 0.8 s, and a worker that waits for it is killed.
+	"paused": {events: 16_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+		for range 8 {
+			if err := s.someFolded(ctx, 100); err != nil {
+				return err
+			}
+			s.store.child.signal(syscall.SIGSTOP)
+			err := wait(ctx, 800*time.Millisecond)
+			if w, missing := s.fleet.await(ctx, r.IntN(8)); missing == nil {
+				s.counts[string(killWorker)]++
+				s.fleet.kill(w, "kill -9")
+			}
+			s.store.child.signal(syscall.SIGCONT)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	// The user is busy all the time, and workers are killed.
+	"live": {rate: 600, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+		return s.killWorkers(ctx, r, floodKills, 2*time.Second)
+	}},
+	// What a write has become of stays unknown to one worker for ten minutes, while
+	// others fold thousands of events of the user.
+	"unknown": {rate: 60, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+		if err := s.someFolded(ctx, 100); err != nil {
+			return err
+		}
+		err := s.store.control(func(remote *mongotest.Remote) error {
+			_, err := remote.Inject(mongotest.Fault{Kind: mongotest.SwallowReply, Commands: []string{"update"}, Times: 1})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		s.relays[0].store.Freeze()
+		if err := wait(ctx, s.Duration); err != nil {
+			return err
+		}
+		s.relays[0].store.Thaw()
+		return nil
+	}},
+	// The whole store refuses every write, as one does whose disk is full: nothing is
+	// dead-lettered by it.
+	"refusals": {rate: 200, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+		if err := s.someFolded(ctx, 100); err != nil {
+			return err
+		}
+		err := s.store.control(func(remote *mongotest.Remote) error {
+			_, err := remote.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: 371, Namespace: s.database() + ".user_embeddings"})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.refusing(ctx), s.store.heal())
+	}},
+}
+
+// refusing watches the workers of a store that refuses every write: all become not
+// ready, and none dead-letters an event.
+func (s *soak) refusing(ctx context.Context) error {
+	end := time.Now().Add(s.Duration)
+	notReady := 0
+	for time.Now().Before(end) {
+		if err := wait(ctx, time.Second); err != nil {
+			return err
+		}
+		notReady = 0
+		for _, w := range s.fleet.running() {
+			if code, _ := w.get("/readyz"); code == 503 {
+				notReady++
+			}
+		}
+	}
+	if workers := len(s.fleet.running()); notReady < workers {
+		return fmt.Errorf("%d of %d workers say that they are ready though the store refuses every write", workers-notReady, workers)
+	}
+	return nil
+}
+
+// wait sleeps, less where ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// killWorkers kills one of the workers again and again, pause apart on average.
+func (s *soak) killWorkers(ctx context.Context, r *rand.Rand, times int, pause time.Duration) error {
+	for range times {
+		if err := wait(ctx, time.Duration(r.Int64N(int64(2*pause)))); err != nil {
+			return err
+		}
+		w, err := s.fleet.await(ctx, r.IntN(8))
+		if err != nil {
+			return err
+		}
+		s.counts[string(killWorker)]++
+		s.fleet.kill(w, "kill -9")
+	}
+	return nil
+}
+
+// someFolded waits until n more events are folded.
+func (s *soak) someFolded(ctx context.Context, n int64) error {
+	folded := func() (sum int64) {
+		for _, w := range s.fleet.running() {
+			w.scrape()
+		}
+		return s.fleet.total("keyfold_events_total{outcome=\"folded\"}")
+	}
+	for first := folded(); folded() < first+n; {
+		if err := wait(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play runs a scenario instead of a plan. Preloaded events are published before
+// the first worker starts, so that several fill their prefetch with one user's.
+func (s *soak) play(ctx context.Context) error {
+	chosen := scenarios[s.Scenario]
+	for left := chosen.events; left > 0; left -= maxBurst {
+		if err := s.feed.publish(ctx, min(left, maxBurst)); err != nil {
+			return err
+		}
+	}
+	if err := s.fleet.scale(s.Workers); err != nil {
+		return err
+	}
+	feeding, stop := context.WithCancel(ctx)
+	fed := make(chan error, 1)
+	go func() {
+		if chosen.rate > 0 {
+			fed <- s.feed.run(feeding)
+		} else {
+			fed <- nil
+		}
+	}()
+	err := chosen.bring(s, ctx, rand.New(rand.NewPCG(s.Seed, 0x6668)))
+	stop()
+	return errors.Join(err, <-fed)
+}
+
+// flood gives half of the bodies to one user.
+func flood(r *rand.Rand, bodies [][]byte) {
+	for i, body := range bodies {
+		if r.IntN(2) == 0 {
+			bodies[i] = changed(body, "user_id", hotUser)
+		}
+	}
+}
+
+// hot tells what the busy user's profile came to.
+func (s *soak) hot(ctx context.Context) string {
+	profiles, err := s.profiles(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	p := profiles[hotUser]
+	if p == nil {
+		return "no profile"
+	}
+	floor := "none dropped"
+	if p.Applied.Floor != 0 {
+		floor = "some dropped"
+	}
+	return fmt.Sprintf("%d events in %d writes, %d ids in %d groups, %d KiB, %s",
+		p.EventCount, p.Version, len(p.Applied.IDs), len(p.Applied.Groups), (p.Applied.Size()+9*len(p.Vector))>>10, floor)
+}
+
+// events returns how many messages a run has to have at hand.
+func (c settings) events() int {
+	if chosen := scenarios[c.Scenario]; chosen.events > 0 {
+		return chosen.events
+	}
+	return int(c.Duration.Seconds()*1.3+90) * c.Rate
+}
+
+func scenarioNames() string { return strings.Join(slices.Sorted(maps.Keys(scenarios)), ", ") }
+
