@@ -30,7 +30,7 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 	g.tokens = &reloading[tokens]{
 		what:  "the bearer tokens",
 		load:  func() (tokens, error) { return loadTokens(c.Tokens, c.TokenFile) },
-		every: c.ReloadInterval, log: log,
+		every: c.ReloadInterval, strict: true, log: log,
 	}
 	if c.TokenFile != "" {
 		g.tokens.paths = []string{c.TokenFile}
@@ -77,13 +77,16 @@ func (g *guard) identify(r *http.Request, now time.Time) (key string, refused *r
 	if g.tokens == nil {
 		return address, nil
 	}
-	shown := bearer(r)
-	digest, known := g.tokens.get().find(shown)
+	shown, all := bearer(r), g.tokens.get()
+	digest, known := all.find(shown)
 	if known {
 		return string(digest[:]), nil
 	}
 	if wait := take(now, g.senders.of(address)); wait > 0 {
 		return "", tooMany(wait)
+	}
+	if shown != "" && all.unread {
+		return "", unavailable("tokens_unread", "the server cannot read its tokens; send it again")
 	}
 	return "", unauthorized(shown != "")
 }
