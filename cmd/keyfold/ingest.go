@@ -173,7 +173,7 @@ func (in *ingesting) closeStore() error {
 	return in.store.Close(ctx)
 }
 
-func (in *ingesting) ready(ctx context.Context) error { return in.db.Check(ctx) }
+func (in *ingesting) ready(context.Context) error { return in.handler.Ready() }
 
 // notes: events are stored whether or not they can be published, and whatever
 // is wrong with the tokens of some senders.

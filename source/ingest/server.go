@@ -15,7 +15,7 @@ import (
 const maxHeader = 16 << 10
 
 // Server is the API on a port, with the gate in front: host names, tokens,
-// rates, concurrency, then the [Handler].
+// rates, then the [Handler], whose requests at once it bounds.
 type Server struct {
 	http      http.Server
 	handler   *Handler
@@ -37,6 +37,7 @@ func NewServer(config Config, handler *Handler) (*Server, error) {
 	if err != nil {
 		return nil, engine.ConfigurationError("http_tokens", err)
 	}
+	handler.slots = newShares(int64(config.MaxConcurrent))
 	s := &Server{handler: handler, guard: g, encrypted: config.encrypts()}
 	s.http = http.Server{
 		Addr:              config.Addr,
