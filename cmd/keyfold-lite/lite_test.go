@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"gonum.org/v1/gonum/floats"
 
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
@@ -424,5 +426,29 @@ func TestProductsImportGoesOn(t *testing.T) {
 	}
 	if len(after) != len(lines) || again != 1 {
 		t.Errorf("%d products are there, want %d; %d of the first hundred were written again, want the changed one", len(after), len(lines), again)
+	}
+}
+
+// In `unit`, ordered input gives one profile however batches cut it, also within
+// one instant.
+func TestUnitOfOneInstant(t *testing.T) {
+	products := shopFile(t)
+	var lines []string
+	for n := range 542 {
+		lines = append(lines, fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":%d,"occurred_at":"2026-02-10T14:30:00Z","message_id":"id-%03d"}`, 1+n%200, n))
+	}
+	folded := func(size string) *engine.Profile {
+		data := filepath.Join(t.TempDir(), "data")
+		s := fold(t, strings.Join(lines, "\n"), small, "--history=unit", size, "--data", data, "--products", products, "--events", "-")
+		if s.Folded != int64(len(lines)) {
+			t.Fatalf("%s: %+v", size, s)
+		}
+		return exported(t, data)[1]
+	}
+	want := folded("--batch-max-size=1")
+	for _, size := range []string{"--batch-max-size=500", "--batch-max-size=7"} {
+		if got := folded(size); floats.Distance(got.Vector, want.Vector, math.Inf(1)) > 1e-9 {
+			t.Errorf("%s: another profile than event by event", size)
+		}
 	}
 }
