@@ -97,12 +97,12 @@ var mutations = []mutation{
 	},
 	{
 		name: "tokens", by: "tests", tests: "-run ^TestTokenRotation$ ./source/ingest",
-		rule: "a token that the file does not list any more is refused",
+		rule:  "a token that the file does not list any more is refused",
 		edits: []edit{{"source/ingest/guard.go", "strict: true", "strict: false"}},
 	},
 	{
 		name: "shares", by: "tests", tests: "-run OfOneSender$ ./source/ingest",
-		rule: "one sender leaves as much free as it holds",
+		rule:  "one sender leaves as much free as it holds",
 		edits: []edit{{"source/ingest/shares.go", " || held > 0 && held+n > s.free-n", ""}},
 	},
 }
