@@ -31,7 +31,7 @@ type apiFlags struct {
 	TLSKey     string          `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
 	Rate       string          `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second of all senders together at most."`
 	SenderRate string          `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second of one token, or of one address, at most; default 2000/s."`
-	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once; 0: 512."`
+	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once, a half of them of one sender at most; 0: 1024."`
 }
 
 // config returns the API's settings; the error names every fault with the
