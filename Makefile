@@ -57,6 +57,7 @@ soak-sim:
 # Takes one rule at a time out of a copy of the tree: each must be noticed.
 mutations:
 	$(GO) run ./bench/mutations
+	$(GO) run ./bench/mutations --by tests
 
 FUZZTIME ?= 20s
 fuzz:

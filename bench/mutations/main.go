@@ -3,6 +3,7 @@
 //
 //	go run ./bench/mutations                 # those the simulation must notice
 //	go run ./bench/mutations --by soak       # those the soak must notice
+//	go run ./bench/mutations --by tests      # those that tests of one package must notice
 //	go run ./bench/mutations --only dedup,generation -- go test ./engine/...
 //
 // It prints a table, and fails where a mutation was not caught, does not build, or
@@ -27,7 +28,7 @@ import (
 )
 
 type cli struct {
-	By      string        `enum:"sim,soak,all" default:"sim" help:"Which mutations: those the simulation or the soak must notice, or all (sim, soak, all)."`
+	By      string        `enum:"sim,soak,tests,all" default:"sim" help:"Which mutations: those the simulation, the soak or tests of one package must notice, or all (sim, soak, tests, all)."`
 	Only    []string      `help:"Only these, by name, whoever must notice."`
 	Sim     string        `default:"go test -count=1 -run Schedules$ ./bench/sim" help:"The simulation's command."`
 	Soak    string        `default:"go run ./bench/soak --duration 3m --seed 1" help:"The soak's command."`
@@ -65,11 +66,13 @@ func (c *cli) chosen() ([]mutation, error) {
 }
 
 // command returns what has to notice a mutation.
-func (c *cli) command(by string) []string {
+func (c *cli) command(m mutation) []string {
 	switch {
 	case len(c.Command) > 0:
 		return c.Command
-	case by == "soak":
+	case m.by == "tests":
+		return append([]string{"go", "test", "-count=1"}, strings.Fields(m.tests)...)
+	case m.by == "soak":
 		return strings.Fields(c.Soak)
 	default:
 		return strings.Fields(c.Sim)
@@ -99,6 +102,11 @@ func (c *cli) run(ctx context.Context, out io.Writer) error {
 
 // unmutated returns the runs without a mutation: what fails anyway notices nothing.
 func unmutated(all []mutation) (runs []mutation) {
+	for _, m := range all {
+		if m.by == "tests" {
+			runs = append(runs, mutation{name: "none", by: m.by, tests: m.tests, rule: "the tree as it is"})
+		}
+	}
 	for _, by := range []string{"sim", "soak"} {
 		if slices.ContainsFunc(all, func(m mutation) bool { return m.by == by }) {
 			runs = append(runs, mutation{name: "none", by: by, rule: "the tree as it is"})
@@ -128,7 +136,7 @@ func (c *cli) try(ctx context.Context, m mutation) (r result) {
 	if text, err := output(ctx, dir, []string{"go", "build", "./..."}, c.Timeout); err != nil {
 		return result{text: "does not build", fault: fmt.Errorf("%w\n%s", err, text)}
 	}
-	text, err := output(ctx, dir, c.command(m.by), c.Timeout)
+	text, err := output(ctx, dir, c.command(m), c.Timeout)
 	if c.Logs != "" {
 		if err := c.keep(m, text); err != nil {
 			return result{text: "not kept", fault: err}

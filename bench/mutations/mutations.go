@@ -4,7 +4,8 @@ package main
 type mutation struct {
 	name  string
 	rule  string
-	by    string // what has to notice: "sim" or "soak"
+	by    string // what has to notice: "sim", "soak" or "tests"
+	tests string // by tests: what `go test` gets to notice it with
 	edits []edit
 }
 
@@ -84,5 +85,24 @@ var mutations = []mutation{
 				"\t\tl.flights--\n\t\tif l.head == nil && l.flights == 0 {\n\t\t\tdelete(t.lanes, l.key)\n\t\t\tt.freeLane(l)\n\t\t}\n",
 			},
 		},
+	},
+	{
+		name: "cleanup", by: "tests", tests: "-run ^TestCleanup ./source/outbox",
+		rule: "cleanup picks rows that are marked as sent",
+		edits: []edit{{
+			"source/outbox/cleanup.go",
+			`" WHERE processed_to_queue = 1 AND occurred_at >= ?`,
+			`" WHERE occurred_at >= ?`,
+		}},
+	},
+	{
+		name: "tokens", by: "tests", tests: "-run ^TestTokenRotation$ ./source/ingest",
+		rule:  "a token that the file does not list any more is refused",
+		edits: []edit{{"source/ingest/guard.go", "strict: true", "strict: false"}},
+	},
+	{
+		name: "shares", by: "tests", tests: "-run OfOneSender$ ./source/ingest",
+		rule:  "one sender leaves as much free as it holds",
+		edits: []edit{{"source/ingest/shares.go", " || held > 0 && held+n > s.free-n", ""}},
 	},
 }

@@ -35,13 +35,18 @@ type intake struct {
 	passed atomic.Int64 // rows that the inbox took
 }
 
-func openIntake(n *node) (*intake, error) {
-	path, err := filepath.Abs(filepath.Join(n.data, outboxName))
+// openOutbox opens the file of posts in the data folder.
+func openOutbox(a *app) (*outbox.Database, error) {
+	path, err := filepath.Abs(filepath.Join(a.data, outboxName))
 	if err != nil {
 		return nil, err
 	}
 	file := url.URL{Scheme: "sqlite", Path: filepath.ToSlash(path)}
-	db, err := outbox.Open(file.String())
+	return outbox.Open(file.String())
+}
+
+func openIntake(n *node) (*intake, error) {
+	db, err := openOutbox(n.app)
 	if err != nil {
 		return nil, err
 	}

@@ -7,17 +7,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"gonum.org/v1/gonum/floats"
 
+	"keyfold/engine"
+	"keyfold/sink/sqlite"
 	"keyfold/source/sample"
 )
 
@@ -362,5 +367,88 @@ func TestServe(t *testing.T) {
 	}
 	if s.Events != 3 || s.Folded != 2 || s.Duplicate != 1 || s.Writes != 1 || s.Pending != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// An import that is started again, as after a kill, writes what is missing or has
+// changed, and nothing else.
+func TestProductsImportGoesOn(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	file, err := os.ReadFile(shopFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(strings.TrimSpace(string(file)), "\n")
+	load := func(lines []string) {
+		t.Helper()
+		code, out, errs := lite(t, strings.Join(lines, ""), "products", "import", "-", "--embed", "--data", data)
+		if want := fmt.Sprint(len(lines), " products"); code != 0 || !strings.Contains(out, want) {
+			t.Fatalf("%d %s %s", code, out, errs)
+		}
+	}
+	written := func() (at map[int32]int64) {
+		t.Helper()
+		reader, err := sqlite.OpenReader(filepath.Join(data, databaseName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		rows, err := reader.QueryContext(t.Context(), "SELECT product_id, updated_at FROM product_embeddings")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		at = map[int32]int64{}
+		for rows.Next() {
+			var id int32
+			var updated int64
+			if err := rows.Scan(&id, &updated); err != nil {
+				t.Fatal(err)
+			}
+			at[id] = updated
+		}
+		return at
+	}
+	load(lines[:100]) // as far as the killed one came
+	before := written()
+	for began := engine.Now(); engine.Now() == began; {
+		time.Sleep(time.Millisecond) // what is written again shows
+	}
+	changed := slices.Clone(lines)
+	changed[0] = strings.Replace(changed[0], `"product_name":"`, `"product_name":"New `, 1)
+	load(changed)
+	after := written()
+	again := 0
+	for id, at := range before {
+		if after[id] != at {
+			again++
+		}
+	}
+	if len(after) != len(lines) || again != 1 {
+		t.Errorf("%d products are there, want %d; %d of the first hundred were written again, want the changed one", len(after), len(lines), again)
+	}
+}
+
+// In `unit`, ordered input gives one profile however batches cut it, also within
+// one instant.
+func TestUnitOfOneInstant(t *testing.T) {
+	products := shopFile(t)
+	var lines []string
+	for n := range 542 {
+		lines = append(lines, fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":%d,"occurred_at":"2026-02-10T14:30:00Z","message_id":"id-%03d"}`, 1+n%200, n))
+	}
+	folded := func(size string) *engine.Profile {
+		data := filepath.Join(t.TempDir(), "data")
+		s := fold(t, strings.Join(lines, "\n"), small, "--history=unit", size, "--data", data, "--products", products, "--events", "-")
+		if s.Folded != int64(len(lines)) {
+			t.Fatalf("%s: %+v", size, s)
+		}
+		return exported(t, data)[1]
+	}
+	want := folded("--batch-max-size=1")
+	for _, size := range []string{"--batch-max-size=500", "--batch-max-size=7"} {
+		if got := folded(size); floats.Distance(got.Vector, want.Vector, math.Inf(1)) > 1e-9 {
+			t.Errorf("%s: another profile than event by event", size)
+		}
 	}
 }

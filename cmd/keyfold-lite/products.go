@@ -72,7 +72,7 @@ func importAll(ctx context.Context, a *app, file *sqlite.File, all iter.Seq2[eng
 		return 0, err
 	}
 	defer bar.Done()
-	im := products.Import{Store: file, Dimensions: hash.Dimensions(), Stored: bar.At}
+	im := products.Import{Store: file, Known: file, Dimensions: hash.Dimensions(), Stored: bar.At}
 	if embed {
 		im.Embedder = hash
 	}

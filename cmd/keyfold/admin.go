@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"keyfold/source/ingest"
 )
 
 // admin serves /metrics, /livez and /readyz.
@@ -52,7 +54,7 @@ func startAdmin(addr string, of observed, log *slog.Logger) (*admin, error) {
 	})
 	a := &admin{
 		server: &http.Server{
-			Handler:           mux,
+			Handler:           ownNames(addr, mux),
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
 			WriteTimeout:      30 * time.Second,
@@ -64,6 +66,22 @@ func startAdmin(addr string, of observed, log *slog.Logger) (*admin, error) {
 	go func() { a.served <- a.server.Serve(listener) }()
 	log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
 	return a, nil
+}
+
+// ownNames refuses requests on a loopback address that are made under another
+// name: a browser that was led here by another site's DNS names that site, whose
+// page could read the answers.
+func ownNames(addr string, next http.Handler) http.Handler {
+	if !ingest.OnLoopback(addr) {
+		return next
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !ingest.LocalHost(r.Host) {
+			http.Error(rw, "the host is not this machine's loopback: use localhost or 127.0.0.1", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(rw, r)
+	})
 }
 
 func (a *admin) close() error {

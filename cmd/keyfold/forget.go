@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"keyfold/cmd/terminal"
+	"keyfold/cmd/users"
 	"keyfold/engine"
+	"keyfold/source/rabbit"
 )
 
 // forgetCmd erases a user.
@@ -16,89 +18,163 @@ type forgetCmd struct {
 
 // Help is the long text.
 func (c *forgetCmd) Help() string {
-	return `What is erased is the profile in MongoDB. Its place takes a tombstone of user_id, version and
-erased_at, which has workers drop the user's events, whatever their time.
+	return `What is erased, in this order:
+  profile              its place takes a tombstone of user_id, version and erased_at, which has
+                       workers drop the user's events, whatever their time.
+  stored interactions  the user's rows in DATABASE_URL, if that is set.
+  dead letters         those in which this user can be read. Others stay and are counted:
+                       keyfold dlq list shows them with the user "-".
 
 What is not erased:
-  stored interactions  the rows of DATABASE_URL. Stop what sends the user's events, then run there
-                           DELETE FROM user_interactions WHERE user_id = 17;
-                       (setup --foreign-keys: deleting the row in the table users takes them along).
-  queued messages      in RabbitMQ's main and delay queues: workers drop each as it comes, so they are
-                       gone once the queues were empty.
-  dead letters         keyfold dlq discard --user 17 --yes, after that. Letters whose user_id cannot be
-                       read are not among them: keyfold dlq list shows those with the user "-".
+  queued messages      in RabbitMQ's main and delay queues: workers drop each as it comes. The output says
+                       how many messages, of all users, wait there; what workers hold is not among them.
+                       Stop what sends the user's events, and run it again once the queues were empty.
   logs, backups and exports: yours to clean. The phrase cache knows no users.
+
+It may be run again, also where a part failed: the exit code is then 1.
 
 Example:
   keyfold user forget 17`
 }
 
-func (c *forgetCmd) check(a *app) error { return a.checkStore() }
+func (c *forgetCmd) check(a *app) error {
+	faults := []error{a.checkStore(), a.checkBroker()}
+	if a.database.URL != "" {
+		faults = append(faults, a.checkDatabase())
+	}
+	return errors.Join(faults...)
+}
 
-// Run writes the tombstone.
-func (c *forgetCmd) Run(a *app) (err error) {
+// Run writes the tombstone, after which nothing is folded any more, and then
+// erases as much as it reaches.
+func (c *forgetCmd) Run(a *app) error {
+	done := forgotten{UserID: int32(c.ID)}
+	if err := done.erase(a); err != nil {
+		return err
+	}
+	faults := errors.Join(done.deleteRows(a), done.discardLetters(a), done.lookAtQueues(a))
+	return errors.Join(done.print(a), faults)
+}
+
+// forgotten is what became of a user. Counts that are not known are nil.
+type forgotten struct {
+	UserID       int32          `json:"user_id"`
+	Erased       bool           `json:"erased"`
+	Profile      string         `json:"profile"`
+	Interactions *int64         `json:"interactions_deleted"`
+	DeadLetters  *int64         `json:"dead_letters_discarded"`
+	Unreadable   int64          `json:"dead_letters_of_unreadable_users"`
+	Queued       map[string]int `json:"queued_messages_of_all_users"`
+}
+
+func (f *forgotten) erase(a *app) (err error) {
 	store, err := openStore(a)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	user := int32(c.ID)
-	before, err := store.Load(a.ctx, []int32{user})
+	// A profile that cannot be read can be erased all the same.
+	f.Profile = "could not be read, erased"
+	if before, err := store.Load(a.ctx, []int32{f.UserID}); err == nil {
+		f.Profile = users.Erasure(before[0])
+	}
+	err = store.Forget(a.ctx, f.UserID, engine.Now())
+	f.Erased = err == nil
+	return err
+}
+
+func (f *forgotten) deleteRows(a *app) (err error) {
+	if a.database.URL == "" {
+		return nil
+	}
+	db, err := usableDatabase(a)
 	if err != nil {
 		return err
 	}
-	if err := store.Forget(a.ctx, user, engine.Now()); err != nil {
-		return err
+	defer func() { err = errors.Join(err, db.Close()) }()
+	n, err := db.Forget(a.ctx, f.UserID)
+	f.Interactions = &n
+	return err
+}
+
+func (f *forgotten) discardLetters(a *app) error {
+	return a.scan(func(s *rabbit.DeadLetterScan) error {
+		f.DeadLetters = new(int64)
+		for l, err := range a.watched(s, "reading dead letters") {
+			if err != nil {
+				return err
+			}
+			body := l.Original
+			if body == nil {
+				body = l.Body // what the broker gave up on by itself
+			}
+			switch users.Mentioned(body) {
+			case f.UserID:
+				if err := s.Remove(l); err != nil {
+					return err
+				}
+				*f.DeadLetters++
+			case 0:
+				f.Unreadable++
+			}
+		}
+		return nil
+	})
+}
+
+func (f *forgotten) lookAtQueues(a *app) error {
+	names := rabbit.DefaultNames()
+	queues := []string{names.Queue}
+	for _, delay := range rabbit.RetryDelays(a.config.Retry.Delay, a.config.Retry.Attempts) {
+		queues = append(queues, names.RetryQueue(delay))
 	}
-	return newForgotten(user, before[0]).print(a)
-}
-
-// forgotten is what became of a user, and what is left for others to remove.
-type forgotten struct {
-	UserID     int32   `json:"user_id"`
-	Erased     bool    `json:"erased"`
-	HadProfile bool    `json:"had_profile"`
-	Left       remains `json:"not_erased"`
-}
-
-// remains are how each of what is left goes away.
-type remains struct {
-	Interactions string `json:"stored_interactions"`
-	Queued       string `json:"queued_messages"`
-	DeadLetters  string `json:"dead_letters"`
-}
-
-func newForgotten(user int32, before *engine.Profile) forgotten {
-	return forgotten{
-		UserID:     user,
-		Erased:     true,
-		HadProfile: before != nil && !before.Erased(),
-		Left: remains{
-			Interactions: fmt.Sprintf("DELETE FROM user_interactions WHERE user_id = %d;", user),
-			Queued:       "workers drop them as they come",
-			DeadLetters:  fmt.Sprintf("keyfold dlq discard --user %d --yes", user),
-		},
+	f.Queued = map[string]int{}
+	var faults error
+	for _, queue := range queues {
+		n, err := rabbit.Depth(a.ctx, a.servers.RabbitMQ, queue)
+		if err != nil {
+			faults = errors.Join(faults, brokerUnreached(err))
+			continue
+		}
+		f.Queued[queue] = n
 	}
+	return faults
 }
 
-func (f forgotten) print(a *app) error {
+func (f *forgotten) print(a *app) error {
 	if a.json {
 		return json.NewEncoder(a.out).Encode(f)
 	}
-	had := ""
-	if !f.HadProfile {
-		had = fmt.Sprintf("user %d had no profile; ", f.UserID)
-	}
-	where := "the database of ingest and relay, if there is one"
-	if a.database.URL != "" {
-		where = "the database of DATABASE_URL"
-	}
 	w := &terminal.Text{W: a.out}
-	w.Line("%suser %d is erased; events of this user are dropped from now on", had, f.UserID)
-	w.Line("not erased by this:")
-	w.Line("  stored interactions  in %s: %s", where, f.Left.Interactions)
-	w.Line("  queued messages      %s", f.Left.Queued)
-	w.Line("  dead letters         %s", f.Left.DeadLetters)
-	w.Line("see keyfold user forget --help for the order, logs and backups")
+	w.Line("user %d is erased; events of this user are dropped from now on", f.UserID)
+	w.Line("  profile              %s", f.Profile)
+	rows := "not looked at: DATABASE_URL is not set"
+	if a.database.URL != "" {
+		rows = counted(f.Interactions, "deleted")
+	}
+	w.Line("  stored interactions  %s", rows)
+	letters := counted(f.DeadLetters, "discarded")
+	if f.Unreadable > 0 {
+		letters += fmt.Sprintf("; %s in which no user can be read stay", terminal.Number(f.Unreadable))
+	}
+	w.Line("  dead letters         %s", letters)
+	queued := "not reached"
+	if len(f.Queued) > 0 {
+		var waiting int64
+		for _, n := range f.Queued {
+			waiting += int64(n)
+		}
+		queued = terminal.Number(waiting) + " of all users"
+	}
+	w.Line("  queued messages      %s; workers drop those of user %d as they come", queued, f.UserID)
+	w.Line("run it again once the queues were empty; keyfold user forget --help tells of logs and backups")
 	return w.Err
+}
+
+// counted says how many, or that it is not known.
+func counted(n *int64, done string) string {
+	if n == nil {
+		return "not reached"
+	}
+	return terminal.Number(*n) + " " + done
 }

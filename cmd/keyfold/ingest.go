@@ -31,7 +31,7 @@ type apiFlags struct {
 	TLSKey     string          `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
 	Rate       string          `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second of all senders together at most."`
 	SenderRate string          `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second of one token, or of one address, at most; default 2000/s."`
-	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once; 0: 512."`
+	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once, a half of them of one sender at most; 0: 1024."`
 }
 
 // config returns the API's settings; the error names every fault with the
@@ -108,8 +108,7 @@ func (c *ingestCmd) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, in.closeStore()) }()
 	in.handler = ingest.NewHandler(in, a.log)
 	in.handler.ReadyWhen(db.Check)
-	server, err := ingest.NewServer(config, in.handler)
-	if err != nil {
+	if in.server, err = ingest.NewServer(config, in.handler); err != nil {
 		return err
 	}
 	admin, err := startAdmin(a.servers.Admin, in, a.log)
@@ -121,7 +120,7 @@ func (c *ingestCmd) Run(a *app) (err error) {
 		in.relay.start()
 		defer func() { err = errors.Join(err, in.relay.stop()) }()
 	}
-	return in.serve(server, c.API.Addr)
+	return in.serve(c.API.Addr)
 }
 
 // ingesting is a running API: the handler's store, and what the admin endpoint
@@ -131,6 +130,7 @@ type ingesting struct {
 	db      *outbox.Database
 	store   *outbox.Store
 	handler *ingest.Handler
+	server  *ingest.Server
 	relay   *relaying // nil: another process publishes
 }
 
@@ -143,14 +143,14 @@ func (in *ingesting) Add(ctx context.Context, entries []ingest.Entry) ([]bool, e
 	return in.store.Add(ctx, rows)
 }
 
-func (in *ingesting) serve(server *ingest.Server, addr string) error {
+func (in *ingesting) serve(addr string) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
-	in.log.Info("listening", slog.String("url", server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
+	in.log.Info("listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- in.server.Serve(listener) }()
 	select {
 	case <-in.ctx.Done():
 	case err := <-served:
@@ -158,8 +158,8 @@ func (in *ingesting) serve(server *ingest.Server, addr string) error {
 	}
 	ctx, cancel := in.clock.Context(in.ctx, farewell)
 	defer cancel()
-	if server.Shutdown(ctx) != nil {
-		err = server.Close() // a client that says nothing is no fault of the stop
+	if in.server.Shutdown(ctx) != nil {
+		err = in.server.Close() // a client that says nothing is no fault of the stop
 	}
 	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
 		err = errors.Join(err, closed)
@@ -173,18 +173,22 @@ func (in *ingesting) closeStore() error {
 	return in.store.Close(ctx)
 }
 
-func (in *ingesting) ready(ctx context.Context) error { return in.db.Check(ctx) }
+func (in *ingesting) ready(context.Context) error { return in.handler.Ready() }
 
-// notes: events are stored whether or not they can be published.
-func (in *ingesting) notes() []string {
-	if in.relay == nil {
-		return nil
+// notes: events are stored whether or not they can be published, and whatever
+// is wrong with the tokens of some senders.
+func (in *ingesting) notes() (notes []string) {
+	if err := in.server.TokenFault(); err != nil {
+		notes = append(notes, "HTTP_TOKEN_FILE: "+err.Error())
 	}
-	return in.relay.notes()
+	if in.relay != nil {
+		notes = append(notes, in.relay.notes()...)
+	}
+	return notes
 }
 
 func (in *ingesting) writeMetrics(to io.Writer) {
-	in.handler.Stats().WritePrometheus(to)
+	in.server.WritePrometheus(to)
 	in.store.Stats.WritePrometheus(to)
 	if in.relay != nil {
 		in.relay.writeMetrics(to)

@@ -67,6 +67,24 @@ func TestIngestTokensRotate(t *testing.T) {
 	if code := try(newToken); code != 202 {
 		t.Errorf("the new token: %d", code)
 	}
+	// Without the file no token of it is good; the readiness and a metric say so.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	turns(newToken, http.StatusServiceUnavailable)
+	if code, body := api.get("/readyz"); code != http.StatusOK || !strings.Contains(body, "HTTP_TOKEN_FILE") {
+		t.Errorf("without the file the readiness is %d %q", code, body)
+	}
+	if n := api.metric("keyfold_ingest_token_file_faulty"); n != 1 {
+		t.Errorf("without the file the metric is %d", n)
+	}
+	write(t, file, "")
+	turns(newToken, http.StatusUnauthorized)
+	write(t, file, newToken+"\n")
+	turns(newToken, http.StatusAccepted)
+	if code, body := api.get("/readyz"); code != http.StatusOK || body != "ok\n" {
+		t.Errorf("with the file back the readiness is %d %q", code, body)
+	}
 	if log := api.log.String(); strings.Contains(log, oldToken) || strings.Contains(log, newToken) {
 		t.Error("a token is in the log")
 	}

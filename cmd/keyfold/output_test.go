@@ -72,35 +72,6 @@ func TestImportPrintsJSON(t *testing.T) {
 	}
 }
 
-// Forgetting says what it leaves, and how that is removed.
-func TestForgetSaysWhatStays(t *testing.T) {
-	s := newStack(t)
-	s.publish(t, event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
-	s.settledBy(t)
-	const remove = "DELETE FROM user_interactions WHERE user_id = 17;"
-	code, out, errs := s.run(t, "", "user", "forget", "17", "--database-url=sqlite://"+t.TempDir()+"/outbox.db")
-	if code != 0 {
-		t.Fatal(errs)
-	}
-	for _, text := range []string{"user 17 is erased", remove, "DATABASE_URL", "keyfold dlq discard --user 17 --yes", "queued messages"} {
-		if !strings.Contains(out, text) {
-			t.Errorf("%q is missing in:\n%s", text, out)
-		}
-	}
-	if strings.Contains(out, "had no profile") {
-		t.Errorf("%s", out)
-	}
-	_, out, _ = s.run(t, "", "user", "forget", "17", "-o", "json")
-	o := object(t, out)
-	left, _ := o["not_erased"].(map[string]any)
-	if o["user_id"] != 17.0 || o["erased"] != true || o["had_profile"] != false || left["stored_interactions"] != remove {
-		t.Errorf("%s", out)
-	}
-	if _, help, _ := s.run(t, "", "user", "forget", "17", "--help"); !strings.Contains(help, remove) || !strings.Contains(help, "dlq discard") {
-		t.Errorf("%s", help)
-	}
-}
-
 // A backfill whose broker is away says so and ends.
 func TestBackfillWithoutBroker(t *testing.T) {
 	s := newStack(t)

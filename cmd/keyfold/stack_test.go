@@ -136,12 +136,23 @@ var adminAddr = regexp.MustCompile(`"admin endpoint","addr":"([^"]+)"`)
 // get asks the admin endpoint.
 func (d *daemon) get(path string) (int, string) {
 	d.t.Helper()
+	return d.getAs("", path)
+}
+
+// getAs asks the admin endpoint under a name; "" is its address.
+func (d *daemon) getAs(host, path string) (int, string) {
+	d.t.Helper()
 	found := adminAddr.FindStringSubmatch(d.log.String())
 	if found == nil {
 		return 0, ""
 	}
 	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + found[1] + path)
+	req, err := http.NewRequest(http.MethodGet, "http://"+found[1]+path, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	req.Host = host
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -279,6 +279,14 @@ func TestSetupTwiceAndHealth(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
+	// A browser that another site's DNS led here names that site.
+	for host, want := range map[string]int{"127.0.0.1:9090": http.StatusOK, "localhost": http.StatusOK, "rebound.example:9090": http.StatusForbidden} {
+		for _, path := range []string{"/metrics", "/readyz"} {
+			if code, body := d.getAs(host, path); code != want || want != http.StatusOK && strings.Contains(body, "keyfold_") {
+				t.Errorf("%s under the name %s: %d %.100s", path, host, code, body)
+			}
+		}
+	}
 	if code := d.stop(); code != 0 {
 		t.Errorf("stopping an idle worker: %d\n%s", code, d.log)
 	}

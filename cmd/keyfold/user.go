@@ -13,7 +13,7 @@ type userCmd struct {
 	Show    showCmd    `cmd:"" help:"Show a user's profile and the nearest products."`
 	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON documents."`
 	Rebuild rebuildCmd `cmd:"" help:"Make profiles anew from the stored history."`
-	Forget  forgetCmd  `cmd:"" help:"Erase a user's profile: a tombstone takes its place, later events are dropped. Says what it leaves."`
+	Forget  forgetCmd  `cmd:"" help:"Erase a user: profile, stored interactions, dead letters; later events are dropped. Says what queues still hold."`
 }
 
 // showCmd shows one user.

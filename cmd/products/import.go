@@ -27,9 +27,9 @@ type Import struct {
 	// error.
 	Embedder vector.Embedder
 	// Known, where it is set, spares the embedder products whose vector is there
-	// already: made by the same model from the same text. So an import that was
-	// stopped goes on where it was, and one of a changed catalogue costs what
-	// has changed.
+	// already, made by the same model from the same text, and the store those it
+	// has as they are. So an import that was stopped goes on where it was, and
+	// one of a changed catalogue costs what has changed.
 	Known interface {
 		Products(ctx context.Context, ids []int32) ([]engine.Product, error)
 	}
@@ -84,7 +84,8 @@ func (im *Import) store(ctx context.Context, products []engine.Product, done *Im
 	if len(products) == 0 {
 		return nil
 	}
-	if err := im.recall(ctx, products, done); err != nil {
+	same, err := im.recall(ctx, products, done)
+	if err != nil {
 		return err
 	}
 	if err := im.embed(ctx, products, done); err != nil {
@@ -96,36 +97,41 @@ func (im *Import) store(ctx context.Context, products []engine.Product, done *Im
 				"to the length the vectors have", products[i].ID, err, im.Dimensions)
 		}
 	}
+	products = slices.DeleteFunc(products, func(p engine.Product) bool { return same[p.ID] })
+	if len(products) == 0 {
+		return nil
+	}
 	return im.Store.PutProducts(ctx, products, engine.Now())
 }
 
-// recall gives products the vectors the store has for them.
-func (im *Import) recall(ctx context.Context, products []engine.Product, done *Imported) error {
-	if im.Known == nil || im.Embedder == nil {
-		return nil
+// recall gives products the vectors the store has for them, and says which the
+// store has as they are.
+func (im *Import) recall(ctx context.Context, products []engine.Product, done *Imported) (same map[int32]bool, err error) {
+	if im.Known == nil {
+		return nil, nil
 	}
-	without := map[int32]*engine.Product{}
+	wanted := map[int32]*engine.Product{}
 	for i := range products {
-		if products[i].Vector == nil {
-			without[products[i].ID] = &products[i]
-		}
+		wanted[products[i].ID] = &products[i] // of an id that comes twice the last counts
 	}
-	if len(without) == 0 {
-		return nil
-	}
-	known, err := im.Known.Products(ctx, slices.Collect(maps.Keys(without)))
+	known, err := im.Known.Products(ctx, slices.Collect(maps.Keys(wanted)))
 	if err != nil {
-		return err
+		return nil, err
 	}
+	same = map[int32]bool{}
 	for i := range known {
-		k, p := &known[i], without[known[i].ID]
-		if p == nil || k.Model != im.Embedder.Model() || len(k.Vector) != im.Dimensions || catalog.EmbedText(*k) != catalog.EmbedText(*p) {
+		k, p := &known[i], wanted[known[i].ID]
+		if p == nil {
 			continue
 		}
-		p.Vector, p.Model = k.Vector, k.Model
-		done.Known++
+		if p.Vector == nil && im.Embedder != nil && k.Model == im.Embedder.Model() && len(k.Vector) == im.Dimensions &&
+			catalog.EmbedText(*k) == catalog.EmbedText(*p) {
+			p.Vector, p.Model = k.Vector, k.Model
+			done.Known++
+		}
+		same[p.ID] = p.Name == k.Name && p.Category == k.Category && p.Model == k.Model && slices.Equal(p.Vector, k.Vector)
 	}
-	return nil
+	return same, nil
 }
 
 // embed makes the vectors that are missing.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 
 	_ "modernc.org/sqlite" // registers the driver
@@ -68,8 +69,14 @@ const (
 )
 
 // connect opens the file for writing. No pragma here changes a file that
-// exists.
+// exists. A new file is this system user's alone, and so are its log and the
+// log's index, which get the file's mode.
 func connect(path, mode string) (*connection, error) {
+	if mode == modeCreate {
+		if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			_ = f.Close() // SQLite says what is wrong with the place
+		}
+	}
 	name, err := dsn(path, mode,
 		fmt.Sprintf("page_size(%d)", pageBytes),
 		"synchronous(full)",

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -90,6 +92,21 @@ func prepare(c *connection, s Settings) error {
 		return err
 	}
 	return s.settle(c)
+}
+
+// Rewrite makes a SQLite file anew, without what was deleted from it: SQLite only
+// marks that as free. Nothing else may have the file open.
+func Rewrite(ctx context.Context, path string) error {
+	name, err := dsn(path, modeWrite)
+	if err != nil {
+		return err
+	}
+	pool, err := sql.Open(driverName, name)
+	if err != nil {
+		return err
+	}
+	_, err = pool.ExecContext(ctx, "VACUUM")
+	return mark(path, errors.Join(err, pool.Close()))
 }
 
 // Close waits until everything queued is written and answered, then closes the

@@ -102,6 +102,25 @@ func TestNoSuchPlace(t *testing.T) {
 	}
 }
 
+// What is stored of users is for this system user alone, whatever the umask.
+func TestFilesArePrivate(t *testing.T) {
+	dir := t.TempDir()
+	f := openAt(t, filepath.Join(dir, "f.db"), 8)
+	must(t, f.Write(ctx, func(tx *Tx) error { return nil }))
+	files, err := os.ReadDir(dir)
+	must(t, err)
+	if len(files) != 3 {
+		t.Errorf("found %v, want the database, its log and the log's index", files)
+	}
+	for _, file := range files {
+		info, err := file.Info()
+		must(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is %v", file.Name(), info.Mode())
+		}
+	}
+}
+
 func TestEmptyFileIsNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	must(t, os.WriteFile(path, nil, 0o600))

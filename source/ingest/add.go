@@ -20,8 +20,13 @@ func (h *Handler) add(r *http.Request, entries []Entry) (fresh []bool, refused *
 	defer cancel()
 	fresh, err := h.store.Add(ctx, entries)
 	if err != nil {
-		return nil, storeFault(r.Context(), err)
+		refused := storeFault(r.Context(), err)
+		if refused.status == http.StatusServiceUnavailable && !errors.Is(refused.cause, errSenderLeft) {
+			h.ready.stored(err)
+		}
+		return nil, refused
 	}
+	h.ready.stored(nil)
 	isNew := 0
 	for _, f := range fresh {
 		if f {

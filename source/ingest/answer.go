@@ -14,13 +14,12 @@ import (
 // outage meets every request.
 const failureInterval = 5 * time.Second
 
-// entrance decides who may pass. release is called when the answer is written,
-// and is never nil.
-type entrance func(*http.Request) (release func(), refused *reply)
+// entrance decides who may pass, and names the sender.
+type entrance func(*http.Request) (sender string, refused *reply)
 
 // ServeHTTP answers whoever asks.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(*http.Request) (func(), *reply) { return func() {}, nil })
+	h.answer(w, r, func(r *http.Request) (string, *reply) { return addressOf(r), nil })
 }
 
 // answer lets a request in or not, answers, counts and logs.
@@ -31,10 +30,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter entrance)
 	id := requestID(r)
 	setHeaders(w.Header(), id, r.TLS != nil)
 
-	release, a := enter(r)
-	defer release()
+	sender, a := enter(r)
 	if a == nil {
-		a = h.route(w, r)
+		a = h.route(w, r, sender)
 	}
 	a.write(w)
 

@@ -135,26 +135,77 @@ func TestStoreHangs(t *testing.T) {
 	})
 }
 
+// However many ask, the store is looked at once a second.
 func TestReady(t *testing.T) {
-	h, out := logged(newMemory())
-	var ready error
-	h.ReadyWhen(func(ctx context.Context) error {
-		if _, bounded := ctx.Deadline(); !bounded {
-			t.Error("it may take for ever")
+	synctest.Test(t, func(t *testing.T) {
+		h, out := logged(newMemory())
+		var ready error
+		looks := 0
+		h.ReadyWhen(func(ctx context.Context) error {
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("it may take for ever")
+			}
+			looks++
+			return ready
+		})
+		for range 100 {
+			if w, _ := serve(t, h, request("GET", "/readyz", "", nil)); w.Code != 200 {
+				t.Fatalf("ready: %d", w.Code)
+			}
 		}
-		return ready
+		if looks != 1 {
+			t.Errorf("the store was looked at %d times", looks)
+		}
+		ready = errors.New("db.internal is away")
+		time.Sleep(time.Second)
+		w, answer := serve(t, h, request("GET", "/readyz", "", nil))
+		if w.Code != 503 || answer.Errors[0].Reason != "not_ready" || strings.Contains(w.Body.String(), "db.internal") || !strings.Contains(out.String(), "db.internal") {
+			t.Errorf("not ready: %d %+v, logged %s", w.Code, answer, out)
+		}
+		if w, _ := serve(t, h, request("GET", "/livez", "", nil)); w.Code != 200 {
+			t.Errorf("alive: %d", w.Code)
+		}
 	})
-	if w, _ := serve(t, h, request("GET", "/readyz", "", nil)); w.Code != 200 {
-		t.Errorf("ready: %d", w.Code)
-	}
-	ready = errors.New("db.internal is away")
-	w, answer := serve(t, h, request("GET", "/readyz", "", nil))
-	if w.Code != 503 || answer.Errors[0].Reason != "not_ready" || strings.Contains(w.Body.String(), "db.internal") || !strings.Contains(out.String(), "db.internal") {
-		t.Errorf("not ready: %d %+v, logged %s", w.Code, answer, out)
-	}
-	if w, _ := serve(t, h, request("GET", "/livez", "", nil)); w.Code != 200 {
-		t.Errorf("alive: %d", w.Code)
-	}
+}
+
+// A store that can be read and not written to, as on a full disk, is not ready
+// while requests meet that, and for as long as one that came to its end would
+// show.
+func TestNotReadyWhileNothingIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		h, _ := logged(m)
+		h.ReadyWhen(func(context.Context) error { return nil })
+		ready := func(when string, want int) {
+			t.Helper()
+			if w, _ := serve(t, h, request("GET", "/readyz", "", nil)); w.Code != want {
+				t.Errorf("%s: %d, want %d", when, w.Code, want)
+			}
+		}
+		m.err = errDisk
+		for range 3 {
+			if w, _ := post(t, h, asJSON, view(1)); w.Code != 503 {
+				t.Errorf("on a full disk: %d", w.Code)
+			}
+			time.Sleep(failureHold - 1)
+			ready("on a full disk", 503)
+		}
+		m.err = nil
+		_, _ = post(t, h, asJSON, view(1))
+		ready("stored again", 200)
+		m.err = errDisk
+		_, _ = post(t, h, asJSON, view(1))
+		time.Sleep(failureHold)
+		ready("after a while without requests", 200)
+		m.err = engine.PermanentError("store_rejected", errDisk)
+		_, _ = post(t, h, asJSON, view(1))
+		ready("refused for good", 200)
+		m.err = errDisk
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		_, _ = serve(t, h, request("POST", "/v1/events", asJSON, strings.NewReader(view(1))).WithContext(ctx))
+		ready("a sender that left", 200)
+	})
 }
 
 // Logs say who and why, never what.

@@ -6,32 +6,36 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync/atomic"
 )
 
-// firstRead is what a request holds before its first byte has come.
+// firstRead is what a request holds before its first byte has come, also where
+// fewer are announced: what is beside the body takes room too.
 const firstRead = 16 << 10
 
 // copies is how often a request's bytes may lie in memory: as they came, and
 // once more where events are completed.
 const copies = 2
 
-// lease is a request's share of MaxInFlightBytes.
+// lease is a request's part of its sender's share of MaxInFlightBytes.
 type lease struct {
-	total *atomic.Int64
-	held  int64
+	from   *shares
+	sender string
+	held   int64
 }
 
-// hold makes the share large enough for a body of n bytes. It returns false
-// where that is more than there is; the share has grown all the same.
+// hold makes the lease large enough for a body of n bytes. It returns false
+// where that is more than the sender may have.
 func (l *lease) hold(n int64) bool {
-	added := copies*n - l.held
-	l.held += added
-	return l.total.Add(added) <= MaxInFlightBytes
+	more := copies*max(n, firstRead) - l.held
+	if !l.from.take(l.sender, more) {
+		return false
+	}
+	l.held += more
+	return true
 }
 
-// release gives the share back.
-func (l *lease) release() { l.total.Add(-l.held) }
+// release gives all of it back.
+func (l *lease) release() { l.from.give(l.sender, l.held) }
 
 // readBody reads the whole body. Memory grows with what has come, not with
 // what was announced, and all of it counts against MaxInFlightBytes until the
@@ -40,10 +44,11 @@ func readBody(w http.ResponseWriter, r *http.Request, share *lease) ([]byte, *re
 	if r.ContentLength > MaxRequestBytes {
 		return nil, requestTooLarge()
 	}
-	size := int64(firstRead)
+	most := int64(MaxRequestBytes) + 1
 	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength+1) // one more, so that EOF needs no growth
+		most = r.ContentLength + 1 // one more, so that EOF needs no growth
 	}
+	size := min(firstRead, most)
 	limited := http.MaxBytesReader(w, r.Body, MaxRequestBytes)
 	var body []byte
 	for {
@@ -59,7 +64,7 @@ func readBody(w http.ResponseWriter, r *http.Request, share *lease) ([]byte, *re
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		size = min(4*size, MaxRequestBytes+1)
+		size = min(4*size, most)
 	}
 }
 

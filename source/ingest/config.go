@@ -53,7 +53,7 @@ func DefaultConfig() Config {
 		Addr:          "127.0.0.1:7080",
 		Total:         Rate{PerSecond: 5000, Burst: 10_000},
 		Sender:        Rate{PerSecond: 2000, Burst: 4000},
-		MaxConcurrent: 512,
+		MaxConcurrent: 1024, // one sender alone gets a half
 		Timeouts: Timeouts{
 			Header: 5 * time.Second,
 			Body:   30 * time.Second,

@@ -10,7 +10,8 @@
 //	413  an event, the request or their number is too large
 //	415  neither application/json nor application/x-ndjson
 //	429  with Retry-After: over the rate of one sender or of all
-//	503  with Retry-After: the store failed, or too much is in flight
+//	503  with Retry-After: the store failed, too much is in flight, or the token
+//	     file cannot be read
 //
 // GET /livez and /readyz are for probes, and GET /openapi.json describes all of
 // it; these three need no token.

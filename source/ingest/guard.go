@@ -18,11 +18,10 @@ type guard struct {
 	localOnly bool               // names that are not the loopback's are refused
 	total     *rate.Limiter      // nil: no bound
 	senders   *senders
-	slots     chan struct{} // one for each request under way
 }
 
 func newGuard(c Config, log *slog.Logger) (*guard, error) {
-	g := &guard{total: c.Total.limiter(), senders: newSenders(c.Sender), slots: make(chan struct{}, c.MaxConcurrent)}
+	g := &guard{total: c.Total.limiter(), senders: newSenders(c.Sender)}
 	if !c.authenticates() {
 		g.localOnly = OnLoopback(c.Addr)
 		return g, nil
@@ -30,7 +29,7 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 	g.tokens = &reloading[tokens]{
 		what:  "the bearer tokens",
 		load:  func() (tokens, error) { return loadTokens(c.Tokens, c.TokenFile) },
-		every: c.ReloadInterval, log: log,
+		every: c.ReloadInterval, strict: true, log: log,
 	}
 	if c.TokenFile != "" {
 		g.tokens.paths = []string{c.TokenFile}
@@ -43,30 +42,24 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 
 // enter is an [entrance]. Probes and the description need no token and wait
 // for nobody.
-func (g *guard) enter(r *http.Request) (release func(), refused *reply) {
-	release = func() {}
-	if g.localOnly && !isLoopback(hostname(r.Host)) {
-		return release, refuse(http.StatusForbidden, "foreign_host",
+func (g *guard) enter(r *http.Request) (sender string, refused *reply) {
+	if g.localOnly && !LocalHost(r.Host) {
+		return "", refuse(http.StatusForbidden, "foreign_host",
 			fmt.Sprintf("the host %s is not this machine's loopback: use localhost or 127.0.0.1", short(r.Host)))
 	}
 	switch r.URL.Path {
 	case livePath, readyPath, openAPIPath:
-		return release, nil
+		return "", nil
 	}
 	now := time.Now()
-	key, refused := g.identify(r, now)
+	sender, refused = g.identify(r, now)
 	if refused != nil {
-		return release, refused
+		return "", refused
 	}
-	if wait := take(now, g.senders.of(key), g.total); wait > 0 {
-		return release, tooMany(wait)
+	if wait := take(now, g.senders.of(sender), g.total); wait > 0 {
+		return "", tooMany(wait)
 	}
-	select {
-	case g.slots <- struct{}{}:
-		return func() { <-g.slots }, nil
-	default:
-		return release, busy()
-	}
+	return sender, nil
 }
 
 // identify names the sender. Those without a good token are counted by their
@@ -77,13 +70,16 @@ func (g *guard) identify(r *http.Request, now time.Time) (key string, refused *r
 	if g.tokens == nil {
 		return address, nil
 	}
-	shown := bearer(r)
-	digest, known := g.tokens.get().find(shown)
+	shown, all := bearer(r), g.tokens.get()
+	digest, known := all.find(shown)
 	if known {
 		return string(digest[:]), nil
 	}
 	if wait := take(now, g.senders.of(address)); wait > 0 {
 		return "", tooMany(wait)
+	}
+	if shown != "" && all.unread {
+		return "", unavailable("tokens_unread", "the server cannot read its tokens; send it again")
 	}
 	return "", unauthorized(shown != "")
 }
@@ -99,6 +95,10 @@ func OnLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && isLoopback(host)
 }
+
+// LocalHost reports whether a Host header names the loopback itself. A browser
+// that another site's DNS led here names that site.
+func LocalHost(host string) bool { return isLoopback(hostname(host)) }
 
 // hostname cuts the port off a Host header.
 func hostname(host string) string {

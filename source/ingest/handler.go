@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -21,14 +20,12 @@ import (
 const (
 	MaxRequestBytes = 8 << 20
 	MaxEvents       = 10_000
-	// MaxInFlightBytes bounds what all requests together hold.
-	MaxInFlightBytes = 64 << 20
+	// MaxInFlightBytes bounds what all requests together hold. One sender alone
+	// gets a half.
+	MaxInFlightBytes = 128 << 20
 	// StoreTimeout is how long a request waits for the store.
 	StoreTimeout = 20 * time.Second
 )
-
-// readyTimeout bounds the answer of /readyz.
-const readyTimeout = 2 * time.Second
 
 // Paths.
 const (
@@ -60,31 +57,38 @@ type Store interface {
 // Handler is the API. It lets everybody in: [NewServer] puts the gate in front.
 type Handler struct {
 	store    Store
-	ready    func(context.Context) error
+	ready    readiness
 	log      *slog.Logger
 	stats    Stats
-	inFlight atomic.Int64 // bytes of bodies
+	memory   *shares // bytes of requests
+	slots    *shares // one for each request whose body is read
 	failures rate.Sometimes
 }
 
 // NewHandler returns a handler on a store.
 func NewHandler(store Store, log *slog.Logger) *Handler {
-	return &Handler{store: store, log: log, failures: rate.Sometimes{Interval: failureInterval}}
+	return &Handler{
+		store: store, log: log, failures: rate.Sometimes{Interval: failureInterval},
+		memory: newShares(MaxInFlightBytes), slots: newShares(int64(DefaultConfig().MaxConcurrent)),
+	}
 }
 
 // ReadyWhen makes /readyz ask ready, which returns why events cannot be stored
-// now, or nil. It is called for every request and must be cheap. Without it,
-// whoever is alive is ready. It is called before the handler is used.
-func (h *Handler) ReadyWhen(ready func(context.Context) error) { h.ready = ready }
+// now, or nil. It is called once a second at most. Without it, whoever is alive
+// is ready. It is called before the handler is used.
+func (h *Handler) ReadyWhen(ready func(context.Context) error) { h.ready.look = ready }
+
+// Ready returns why events cannot be stored now, or nil: what /readyz says.
+func (h *Handler) Ready() error { return h.ready.fault() }
 
 // Stats returns the handler's counters.
 func (h *Handler) Stats() *Stats { return &h.stats }
 
 // route goes by the literal path: there is nothing to clean or redirect.
-func (h *Handler) route(w http.ResponseWriter, r *http.Request) *reply {
+func (h *Handler) route(w http.ResponseWriter, r *http.Request, sender string) *reply {
 	switch r.URL.Path {
 	case eventsPath:
-		return h.serveEvents(w, r)
+		return h.serveEvents(w, r, sender)
 	case livePath:
 		return onlyGet(r, serveLive)
 	case readyPath:
@@ -111,12 +115,7 @@ type health struct {
 func serveLive(*http.Request) *reply { return &reply{status: http.StatusOK, body: health{"ok"}} }
 
 func (h *Handler) serveReady(r *http.Request) *reply {
-	if h.ready == nil {
-		return serveLive(r)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	if err := h.ready(ctx); err != nil {
+	if err := h.Ready(); err != nil {
 		a := unavailable("not_ready", "events cannot be stored now; the log says why")
 		a.cause, a.problem = err, "not ready: events cannot be stored"
 		return a
@@ -124,7 +123,7 @@ func (h *Handler) serveReady(r *http.Request) *reply {
 	return serveLive(r)
 }
 
-func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) *reply {
+func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, sender string) *reply {
 	if r.Method != http.MethodPost {
 		return refuseMethod(r, http.MethodPost)
 	}
@@ -136,12 +135,17 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) *reply {
 	if refused != nil {
 		return refused
 	}
-	share := lease{total: &h.inFlight}
+	share := lease{from: h.memory, sender: sender}
 	defer share.release()
 	body, refused := readBody(w, r, &share)
 	if refused != nil {
 		return refused
 	}
+	// Not before: a body that does not come to its end takes nobody's slot.
+	if !h.slots.take(sender, 1) {
+		return busy()
+	}
+	defer h.slots.give(sender, 1)
 	b := batch{body: body, lines: lines, now: time.Now()}
 	if partial {
 		return h.addSome(r, b)

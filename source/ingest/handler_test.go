@@ -175,8 +175,8 @@ func TestStoreFailure(t *testing.T) {
 	if strings.Contains(answer.Errors[0].Error, errDisk.Error()) {
 		t.Error("the store's error is told to the sender")
 	}
-	if h.Stats().Class(5) != 1 || h.inFlight.Load() != 0 {
-		t.Errorf("%d failed, %d bytes in flight", h.Stats().Class(5), h.inFlight.Load())
+	if h.Stats().Class(5) != 1 || h.memory.free != MaxInFlightBytes {
+		t.Errorf("%d failed, %d bytes free", h.Stats().Class(5), h.memory.free)
 	}
 }
 
@@ -197,15 +197,12 @@ func TestAnswerFollowsTheCommit(t *testing.T) {
 
 func TestFullMemory(t *testing.T) {
 	h := newTestHandler(newMemory())
-	h.inFlight.Store(MaxInFlightBytes)
+	h.memory.take("another", MaxInFlightBytes)
 	w, answer := post(t, h, asJSON, view(1))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || answer.Errors[0].Reason != "busy" {
 		t.Errorf("%d %+v", w.Code, answer)
 	}
-	if n := h.inFlight.Load(); n != MaxInFlightBytes {
-		t.Errorf("%d bytes in flight are not released", n-MaxInFlightBytes)
-	}
-	h.inFlight.Store(0)
+	h.memory.give("another", MaxInFlightBytes)
 	if w, _ := post(t, h, asJSON, view(1)); w.Code != http.StatusAccepted {
 		t.Errorf("status %d once there is room", w.Code)
 	}
@@ -239,8 +236,8 @@ func TestConcurrentPosts(t *testing.T) {
 	if int(s.Accepted.Load()) != m.len() || s.Accepted.Load()+s.Duplicate.Load() != 8*20*30 {
 		t.Errorf("%d accepted and %d duplicates, %d stored", s.Accepted.Load(), s.Duplicate.Load(), m.len())
 	}
-	if n := h.inFlight.Load(); n != 0 {
-		t.Errorf("%d bytes are still in flight", n)
+	if h.memory.free != MaxInFlightBytes || len(h.memory.held) != 0 {
+		t.Errorf("%d bytes are free, %v are held", h.memory.free, h.memory.held)
 	}
 	http.DefaultClient.CloseIdleConnections()
 }

@@ -16,21 +16,23 @@ const settled = 2 * time.Second
 // changed. Nothing runs in the background: whoever asks for the value when it
 // is due looks at the files.
 //
-// Files that cannot be used, because somebody is writing them or has removed
-// them, leave the last good value in place.
+// The files at start must be without fault. After that, files at fault leave
+// the last good value in place, or, where strict is set, give what load could
+// make of them: nothing that was taken out of them stays in use.
 type reloading[T any] struct {
-	what  string // for the log
-	paths []string
-	load  func() (T, error)
-	every time.Duration
-	log   *slog.Logger
+	what   string // for the log
+	paths  []string
+	load   func() (T, error)
+	every  time.Duration
+	strict bool
+	log    *slog.Logger
 
 	value atomic.Pointer[T]
 	due   atomic.Int64 // when the files are looked at next, Unix nanoseconds
 	look  sync.Mutex   // for the fields below
 	seen  []os.FileInfo
-	fresh bool // seen was too young to be trusted
-	bad   bool // the last look failed
+	fresh bool  // seen was too young to be trusted
+	fault error // of the last look
 }
 
 // start reads the value for the first time.
@@ -51,19 +53,31 @@ func (r *reloading[T]) get() T {
 	return *r.value.Load()
 }
 
-func (r *reloading[T]) lookAgain(now time.Time) {
-	before := r.seen
-	err := r.read(now)
-	switch {
-	case err != nil && !r.bad:
-		r.log.Warn(r.what+" cannot be read; those read before stay in use: put the files right, a restart is not needed", slog.Any("error", err))
-	case err == nil && !same(before, r.seen):
-		r.log.Info(r.what + " were read again")
-	}
-	r.bad = err != nil
+// faulty returns what is wrong with the files now.
+func (r *reloading[T]) faulty() error {
+	r.get()
+	r.look.Lock()
+	defer r.look.Unlock()
+	return r.fault
 }
 
-// read looks at the files, and reads them where they are not as before.
+func (r *reloading[T]) lookAgain(now time.Time) {
+	before, told := r.seen, r.fault
+	r.fault = r.read(now)
+	switch {
+	case r.fault != nil && (told == nil || told.Error() != r.fault.Error()):
+		in := "those read before stay in use"
+		if r.strict {
+			in = "only what can be read of them is in use"
+		}
+		r.log.Warn(r.what+" are at fault; "+in+": put the files right, a restart is not needed", slog.Any("error", r.fault))
+	case r.fault == nil && !same(before, r.seen):
+		r.log.Info(r.what + " were read again")
+	}
+}
+
+// read looks at the files, and reads them where they are not as before or were
+// at fault.
 func (r *reloading[T]) read(now time.Time) error {
 	r.due.Store(now.Add(r.every).UnixNano())
 	found := make([]os.FileInfo, len(r.paths))
@@ -71,21 +85,21 @@ func (r *reloading[T]) read(now time.Time) error {
 	for i, path := range r.paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return err
+			found = nil
+			break // load says so too
 		}
 		found[i] = info
 		fresh = fresh || now.Sub(info.ModTime()) < settled
 	}
-	if r.value.Load() != nil && !r.fresh && same(found, r.seen) {
+	if r.value.Load() != nil && r.fault == nil && !r.fresh && same(found, r.seen) {
 		return nil
 	}
 	value, err := r.load()
-	if err != nil {
-		return err
+	if err == nil || r.strict && r.value.Load() != nil {
+		r.value.Store(&value)
+		r.seen, r.fresh = found, fresh
 	}
-	r.value.Store(&value)
-	r.seen, r.fresh = found, fresh
-	return nil
+	return err
 }
 
 // same reports whether files look as they did.

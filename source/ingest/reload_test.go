@@ -28,20 +28,25 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// Tokens are replaced under a running server; a file that is being written, or
-// is gone, locks nobody out and is told once.
+// Tokens are replaced under a running server. What the file does not list any
+// more is refused, also where the rest of the file is at fault: its good lines
+// count. A file that cannot be read lists nothing, and the sender is told that
+// it may be the server's fault. Each fault is told once.
 func TestTokenRotation(t *testing.T) {
-	const first, second, third = "first-token-00001", "other-token-00002", "third-token-00003"
+	const first, second, third, listed = "first-token-00001", "other-token-00002", "third-token-00003", "always-token-0004"
 	c := onLoopback()
 	c.TokenFile = filepath.Join(t.TempDir(), "tokens")
+	c.Tokens = []string{listed}
 	write(t, c.TokenFile, first+"\n")
 	var logged bytes.Buffer
 	s, err := NewServer(c, NewHandler(newMemory(), slog.New(slog.NewTextHandler(&logged, nil))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func(when string, want map[string]int) {
+	faults := 0
+	check := func(when, fault string, want map[string]int) {
 		t.Helper()
+		want[listed] = 202
 		for range 3 {
 			for token, code := range want {
 				if got := status(t, s, from("192.0.2.1:9", token)); got != code {
@@ -49,33 +54,50 @@ func TestTokenRotation(t *testing.T) {
 				}
 			}
 		}
+		err, gauge := s.TokenFault(), "keyfold_ingest_token_file_faulty 0\n"
+		if fault != "" {
+			faults++
+			gauge = "keyfold_ingest_token_file_faulty 1\n"
+		}
+		if (err != nil) != (fault != "") || err != nil && !strings.Contains(err.Error(), fault) {
+			t.Errorf("%s: the fault is %v, want %q", when, err, fault)
+		}
+		var metrics bytes.Buffer
+		if s.WritePrometheus(&metrics); !strings.Contains(metrics.String(), gauge) {
+			t.Errorf("%s: no %s in %s", when, gauge, metrics.String())
+		}
+		if n := strings.Count(logged.String(), "level=WARN"); n != faults {
+			t.Errorf("%s: %d faults are told, want %d: %s", when, n, faults, logged.String())
+		}
 	}
-	const failed = "cannot be read"
-	check("at first", map[string]int{first: 202, second: 401})
+	check("at first", "", map[string]int{first: 202, second: 401})
 	write(t, c.TokenFile, second+"\n") // of the same length, within one tick perhaps
-	check("replaced", map[string]int{first: 401, second: 202})
+	check("replaced", "", map[string]int{first: 401, second: 202})
 	write(t, c.TokenFile, first+"\n"+second+"\n")
-	check("both", map[string]int{first: 202, second: 202})
+	check("both", "", map[string]int{first: 202, second: 202})
 	write(t, c.TokenFile, "")
-	check("emptied", map[string]int{first: 202, second: 202, third: 401})
+	check("emptied", "has no token", map[string]int{first: 401, second: 401, third: 401})
 	if err := os.Remove(c.TokenFile); err != nil {
 		t.Fatal(err)
 	}
-	check("gone", map[string]int{first: 202, second: 202, third: 401})
-	if n := strings.Count(logged.String(), failed); n != 1 {
-		t.Errorf("the fault is told %d times: %s", n, logged.String())
-	}
+	check("gone", "no such file", map[string]int{first: 503, second: 503, third: 503, "": 401})
 	write(t, c.TokenFile+".new", third+"\n")
 	if err := os.Rename(c.TokenFile+".new", c.TokenFile); err != nil {
 		t.Fatal(err)
 	}
-	check("back", map[string]int{first: 401, second: 401, third: 202})
-	write(t, c.TokenFile, "short\n")
-	check("bad again", map[string]int{third: 202, "short": 401})
-	if n := strings.Count(logged.String(), failed); n != 2 {
-		t.Errorf("two faults are told %d times: %s", n, logged.String())
+	check("back", "", map[string]int{first: 401, second: 401, third: 202})
+	write(t, c.TokenFile, "short\n"+second+"\nshort\n")
+	check("bad lines", "line 1", map[string]int{first: 401, third: 401, second: 202, "short": 401})
+	write(t, c.TokenFile, strings.Repeat("x", maxTokenFile+1))
+	check("no token file", "bytes", map[string]int{second: 503, third: 503})
+	if err := os.Remove(c.TokenFile); err != nil {
+		t.Fatal(err)
 	}
-	for _, token := range []string{first, second, third, "short"} {
+	if err := os.Mkdir(c.TokenFile, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	check("a folder", "is a directory", map[string]int{second: 503, third: 503})
+	for _, token := range []string{first, second, third, listed, "short"} {
 		if strings.Contains(logged.String(), token) {
 			t.Errorf("the log has the token %s", token)
 		}

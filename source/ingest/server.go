@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,7 +15,7 @@ import (
 const maxHeader = 16 << 10
 
 // Server is the API on a port, with the gate in front: host names, tokens,
-// rates, concurrency, then the [Handler].
+// rates, then the [Handler], whose requests at once it bounds.
 type Server struct {
 	http      http.Server
 	handler   *Handler
@@ -36,6 +37,7 @@ func NewServer(config Config, handler *Handler) (*Server, error) {
 	if err != nil {
 		return nil, engine.ConfigurationError("http_tokens", err)
 	}
+	handler.slots = newShares(int64(config.MaxConcurrent))
 	s := &Server{handler: handler, guard: g, encrypted: config.encrypts()}
 	s.http = http.Server{
 		Addr:              config.Addr,
@@ -92,6 +94,25 @@ func (s *Server) warn(c Config) {
 // ServeHTTP answers those the gate lets in.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.answer(w, r, s.guard.enter)
+}
+
+// TokenFault returns what is wrong with the token file now: tokens that cannot
+// be read in it are refused. It is nil where there is no token file.
+func (s *Server) TokenFault() error {
+	if s.guard.tokens == nil {
+		return nil
+	}
+	return s.guard.tokens.faulty()
+}
+
+// WritePrometheus writes the handler's counters and the gate's.
+func (s *Server) WritePrometheus(w io.Writer) {
+	s.handler.stats.WritePrometheus(w)
+	faulty := 0
+	if s.TokenFault() != nil {
+		faulty = 1
+	}
+	fmt.Fprintf(w, "keyfold_ingest_token_file_faulty %d\n", faulty)
 }
 
 // Scheme is "https" where certificates are configured and otherwise "http".

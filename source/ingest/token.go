@@ -21,17 +21,26 @@ const maxTokenFile = 1 << 20
 type tokenDigest [sha256.Size]byte
 
 // tokens are those a sender may show.
-type tokens []tokenDigest
+type tokens struct {
+	digests []tokenDigest
+	// unread: the token file cannot be read, so that it is not known what it
+	// lists.
+	unread bool
+}
 
 // find looks for a token in time that depends on neither its text nor its
 // place.
 func (t tokens) find(token string) (tokenDigest, bool) {
 	digest := tokenDigest(sha256.Sum256([]byte(token)))
 	found := 0
-	for i := range t {
-		found |= subtle.ConstantTimeCompare(t[i][:], digest[:])
+	for i := range t.digests {
+		found |= subtle.ConstantTimeCompare(t.digests[i][:], digest[:])
 	}
 	return digest, found == 1
+}
+
+func (t *tokens) add(token string) {
+	t.digests = append(t.digests, sha256.Sum256([]byte(token)))
 }
 
 // checkToken says what is wrong with a token, without repeating it.
@@ -56,27 +65,22 @@ func isNoTokenCharacter(c rune) bool {
 }
 
 // loadTokens returns listed and those of a file: one a line, blank lines and
-// lines that start with # aside. path may be "".
+// lines that start with # aside. path may be "". With an error, the tokens are
+// those that could be read all the same.
 func loadTokens(listed []string, path string) (tokens, error) {
 	var all tokens
 	for _, token := range listed {
-		all = append(all, sha256.Sum256([]byte(token)))
+		all.add(token)
 	}
 	if path == "" {
 		return all, nil
 	}
-	info, err := os.Stat(path)
+	text, err := readTokenFile(path)
 	if err != nil {
-		return nil, err
+		all.unread = true
+		return all, err
 	}
-	if info.Size() > maxTokenFile {
-		return nil, fmt.Errorf("%s has %d bytes: a token file has one token a line, and at most %d bytes", path, info.Size(), maxTokenFile)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	found := len(all)
+	var fault error
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
@@ -84,15 +88,27 @@ func loadTokens(listed []string, path string) (tokens, error) {
 		if token == "" || token[0] == '#' {
 			continue
 		}
-		if err := checkToken(token); err != nil {
-			return nil, fmt.Errorf("%s: the token on line %d %w", path, number, err)
+		if err := checkToken(token); err == nil {
+			all.add(token)
+		} else if fault == nil {
+			fault = fmt.Errorf("%s: the token on line %d %w", path, number, err)
 		}
-		all = append(all, sha256.Sum256([]byte(token)))
 	}
-	if len(all) == found {
-		return nil, fmt.Errorf("%s has no token: write one a line, e.g. from `openssl rand -base64 32`", path)
+	if fault == nil && len(all.digests) == len(listed) {
+		fault = fmt.Errorf("%s has no token: write one a line, e.g. from `openssl rand -base64 32`", path)
 	}
-	return all, nil
+	return all, fault
+}
+
+func readTokenFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxTokenFile {
+		return nil, fmt.Errorf("%s has %d bytes: a token file has one token a line, and at most %d bytes", path, info.Size(), maxTokenFile)
+	}
+	return os.ReadFile(path)
 }
 
 // bearer returns the token of an Authorization header, "" where there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -63,6 +64,37 @@ func TestBeforeSetup(t *testing.T) {
 		expectFault(t, err, reasonSchema, "keyfold setup")
 		_, err = db.Backlog(t.Context())
 		expectFault(t, err, reasonSchema, "keyfold setup")
+	}
+}
+
+// Only setup makes a file, of a mistyped path nothing is made; and what is
+// stored of users is for this system user alone, whatever the umask.
+func TestSQLiteFilesArePrivate(t *testing.T) {
+	dir := t.TempDir()
+	db := openOnly(t, "sqlite://"+filepath.Join(dir, "mistyped.db"))
+	expectFault(t, db.Check(t.Context()), reasonSchema, "no such file")
+	if _, err := db.Backlog(t.Context()); err == nil {
+		t.Error("there is a backlog in no file")
+	}
+	found, err := os.ReadDir(dir)
+	must(t, err)
+	if len(found) != 0 {
+		t.Errorf("made %v", found)
+	}
+	db = openAt(t, "sqlite://"+filepath.Join(dir, "outbox.db"))
+	_, err = storeOn(t, db, StoreConfig{}).Add(t.Context(), []Entry{view(t, 1, 1)})
+	must(t, err)
+	found, err = os.ReadDir(dir)
+	must(t, err)
+	if len(found) != 3 {
+		t.Errorf("found %v, want the database, its log and the log's index", found)
+	}
+	for _, file := range found {
+		info, err := file.Info()
+		must(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is %v", file.Name(), info.Mode())
+		}
 	}
 }
 
@@ -198,11 +230,14 @@ func TestPrintedSQLIsWhatSetupRuns(t *testing.T) {
 		text, err := SQL(flavour, SetupOptions{})
 		must(t, err)
 		db := openOnly(t, url)
+		pool, err := db.setup()
+		must(t, err)
+		defer pool.Close()
 		for statement := range strings.SplitSeq(text, ";\n") {
 			if strings.TrimSpace(statement) == "" {
 				continue
 			}
-			if _, err := db.pool.Exec(statement); err != nil {
+			if _, err := pool.Exec(statement); err != nil {
 				t.Fatalf("%s: %v\n%s", flavour, err, statement)
 			}
 		}

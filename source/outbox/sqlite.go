@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,6 +43,7 @@ func openSQLite(path string) (*Database, error) {
 	}
 	absolute = resolved(absolute)
 	name := sqliteName(absolute, url.Values{
+		"mode":    {"rw"}, // setup makes the file, and nothing makes one of a mistyped path
 		"_dqs":    {"0"},
 		"_txlock": {"immediate"}, // a transaction that may write waits at its start, not in its middle
 		"_pragma": {"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"},
@@ -51,7 +54,14 @@ func openSQLite(path string) (*Database, error) {
 	}
 	pool.SetMaxOpenConns(8)
 	pool.SetMaxIdleConns(8)
-	setup := func() (*sql.DB, error) { return sql.Open("sqlite", name) }
+	setup := func() (*sql.DB, error) {
+		// For this system user alone, as are then its log and the log's index.
+		// SQLite says what is wrong with the place.
+		if f, err := os.OpenFile(absolute, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			_ = f.Close()
+		}
+		return sql.Open("sqlite", name)
+	}
 	return &Database{pool: pool, dialect: &sqliteDialect{path: absolute, held: map[int]bool{}}, setup: setup}, nil
 }
 
@@ -114,8 +124,11 @@ func (*sqliteDialect) classify(err error) class {
 	}
 }
 
-func (*sqliteDialect) cure(err error) (reason, cure string) {
+func (s *sqliteDialect) cure(err error) (reason, cure string) {
 	e, _ := errors.AsType[*sqlite.Error](err)
+	if _, missing := os.Stat(s.path); errors.Is(missing, fs.ErrNotExist) && e.Code()&0xff == lib.SQLITE_CANTOPEN {
+		return reasonSchema, "there is no such file: put DATABASE_URL right, or run `keyfold setup`"
+	}
 	switch e.Code() & 0xff {
 	case lib.SQLITE_CORRUPT:
 		return "store_corrupt", "restore the file from a backup, or save what is readable with the sqlite3 shell's .recover"

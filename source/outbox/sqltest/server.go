@@ -75,11 +75,16 @@ func Launch(dir string) (*Server, error) {
 	return s, nil
 }
 
-// prepare makes the system tables, with a root that needs no password.
+// prepare makes the system tables, with a root that needs no password. Its
+// temporary files are the server's own: several prepare at once.
 func (s *Server) prepare() error {
+	if err := os.Mkdir(s.in("tmp"), 0o700); err != nil {
+		return err
+	}
 	command := exec.Command(s.install.prepare, "--no-defaults", "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--skip-name-resolve", "--datadir="+s.in("data"), "--user="+s.owner)
+		"--skip-test-db", "--skip-name-resolve", "--datadir="+s.in("data"), "--tmpdir="+s.in("tmp"), "--user="+s.owner)
 	command.Dir = s.dir
+	command.Env = append(os.Environ(), "TMPDIR="+s.in("tmp"))
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariadb-install-db: %w\n%s", err, output)
 	}
@@ -107,7 +112,7 @@ func (s *Server) Boot() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	process, err := child.Start(s.dir, "server", []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + s.dir}, s.install.server, "--no-defaults", "--user="+s.owner,
-		"--datadir="+s.in("data"), "--socket="+s.in("s"), "--pid-file="+s.in("pid"),
+		"--datadir="+s.in("data"), "--tmpdir="+s.in("tmp"), "--socket="+s.in("s"), "--pid-file="+s.in("pid"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M",
 		"--performance-schema=OFF", "--max-connections=300", "--skip-log-bin")

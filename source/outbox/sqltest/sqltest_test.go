@@ -16,6 +16,11 @@ func TestServer(t *testing.T) {
 		t.Fatalf("two databases are both named %s", first)
 	}
 	s.Exec(t, "CREATE TABLE "+first+".t (a INT)")
+	// Others run beside it, started by other packages' tests.
+	var tmp string
+	if err := s.Admin().QueryRow("SELECT @@tmpdir").Scan(&tmp); err != nil || tmp != s.in("tmp") {
+		t.Errorf("its temporary files are in %s (%v), want its own folder", tmp, err)
+	}
 }
 
 func TestCommitsOutliveAKill(t *testing.T) {

@@ -243,6 +243,11 @@ func TestMessagesOfOtherServers(t *testing.T) {
 		"<html>\n<h1>Bad  Gateway</h1>":            "<html> <h1>Bad Gateway</h1>",
 		strings.Repeat("ä", 100_000):               strings.Repeat("ä", 150) + "…",
 		"echo " + key:                              "echo [redacted]",
+		"echo " + key[:9] + " " + key[9:] + ".":    "echo [redacted].",
+		"echo " + key[:2] + "\n\t" + key[2:]:       "echo [redacted]",
+		"echo " + spaced(key, "\u200b"):            "echo [redacted]",
+		"echo " + spaced(key, `", "`):              "echo [redacted]",
+		strings.ToUpper("echo " + key):             "ECHO [redacted]",
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadGateway)
@@ -255,6 +260,9 @@ func TestMessagesOfOtherServers(t *testing.T) {
 		s.Close()
 	}
 }
+
+// spaced puts something between all characters.
+func spaced(text, between string) string { return strings.Join(strings.Split(text, ""), between) }
 
 func TestAnswersThatDoNotFit(t *testing.T) {
 	for _, body := range []string{

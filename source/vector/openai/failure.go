@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,11 +89,21 @@ func (c *Client) spent(said error) error {
 		"%w (%w: the account's quota is spent; raise it or set another OPENAI_API_KEY)", said, engine.ErrAway)}
 }
 
+// spelled matches a key in a text that an API may have wrapped, quoted or put
+// into another case.
+func spelled(key Key) *regexp.Regexp {
+	var parts []string
+	for _, c := range string(key) {
+		parts = append(parts, regexp.QuoteMeta(string(c)))
+	}
+	return regexp.MustCompile(`(?i)` + strings.Join(parts, `[^0-9A-Za-z]*`))
+}
+
 // redact bounds a text from outside and takes the key out of it.
 func (c *Client) redact(text string) string {
 	const most = 300
 	if c.config.Key != "" {
-		text = strings.ReplaceAll(text, string(c.config.Key), redacted)
+		text = spelled(c.config.Key).ReplaceAllString(text, redacted)
 	}
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
 	if len(text) <= most {

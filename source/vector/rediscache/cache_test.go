@@ -311,6 +311,8 @@ func TestConfigNamesEveryFaultAndNoSecret(t *testing.T) {
 		"", "localhost:6379", "http://u:hunter2@h", "redis://u:hunter2@h/x", "redis://u:hunter2@h:port",
 		"redis://u:hunter2%@h", "redis://u:hunter2@h?no_such=1", "redis://u:hunter2@h/1?addr=h2:1",
 		"redis://h?master_name=m&password=hunter2&addr=h2",
+		// Unescaped passwords: 12/hunter2 and so on.
+		"redis://u:12/hunter2@h", "redis://u:12?hunter2@h", "redis://u:12?hunter2=1@h", "redis://u:12#hunter2@h", "redis://u:1@2/hunter2@h",
 	} {
 		config := rediscache.DefaultConfig()
 		config.URL, config.TTL = at, 0

@@ -95,7 +95,7 @@ const hidden = "xxxxx"
 // redact hides the passwords of a URL; of one that cannot be read, everything.
 func redact(text string) string {
 	u, err := url.Parse(text)
-	if err != nil {
+	if err != nil || ambiguous(u) {
 		return hidden
 	}
 	query := u.Query()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ type target struct {
 func parseURL(text string) (target, error) {
 	const form = "it must look like redis://user:password@host:6379/0"
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" {
+	if err != nil || u.Scheme == "" || ambiguous(u) {
 		return target{}, fmt.Errorf("REDIS_URL cannot be read: %s, special characters of the password percent-encoded", form)
 	}
 	var t target
@@ -49,6 +50,22 @@ func parseURL(text string) (target, error) {
 		return target{}, fmt.Errorf("REDIS_URL: %s; %s", said, form)
 	}
 	return t, nil
+}
+
+// ambiguous reports an at sign where none belongs: a password with an unescaped
+// slash, question mark or hash is read as a port and what follows it, and would
+// be printed as such. The path of a socket may have one.
+func ambiguous(u *url.URL) bool {
+	if u.Scheme != "unix" && strings.Contains(u.Path, "@") || strings.Contains(u.Fragment, "@") {
+		return true
+	}
+	named := []string{"username", "password", "sentinel_username", "sentinel_password", "master_name"}
+	for name, values := range u.Query() {
+		if strings.Contains(name, "@") || !slices.Contains(named, name) && strings.Contains(strings.Join(values, ""), "@") {
+			return true
+		}
+	}
+	return false
 }
 
 func secrets(u *url.URL) (all []string) {

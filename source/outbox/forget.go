@@ -1,0 +1,37 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+)
+
+// forgetChunk is how many rows share a transaction.
+const forgetChunk = 1000
+
+// Forget deletes all rows of a user, sent or not, and returns how many. It may
+// be stopped and run again. Rows that a relay is publishing at this moment may
+// still become messages.
+func (d *Database) Forget(ctx context.Context, user int32) (deleted int64, err error) {
+	for {
+		var ids []int64
+		err := each(ctx, d.pool, func(s scanner) error {
+			ids = append(ids, 0)
+			return s.Scan(&ids[len(ids)-1])
+		}, "SELECT id FROM user_interactions WHERE user_id = ? LIMIT ?", user, forgetChunk)
+		if err != nil {
+			return deleted, d.fault("look for the user's events", err)
+		}
+		if len(ids) == 0 {
+			return deleted, nil
+		}
+		var n int64
+		err = d.transact(ctx, "delete the user's events", func(tx *sql.Tx) error {
+			n, err = change(ctx, tx, "DELETE FROM user_interactions WHERE id IN ("+list(len(ids))+")", anyOf(ids)...)
+			return err
+		})
+		if err != nil {
+			return deleted, err
+		}
+		deleted += n
+	}
+}
