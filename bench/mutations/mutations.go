@@ -87,6 +87,57 @@ var mutations = []mutation{
 		},
 	},
 	{
+		name: "horizon", by: "sim",
+		rule: "no id younger than the horizon is dropped",
+		edits: []edit{{
+			"engine/applied.go",
+			"old, total := a.beyondHorizon(now, limits), len(a.IDs)+added",
+			"old, total := len(a.Groups), len(a.IDs)+added",
+		}},
+	},
+	{
+		name: "pause", by: "tests", tests: "-run Absence$|^TestAPause ./engine ./engine/taste",
+		rule: "a pause between two writes ages ids by a tenth of the horizon at most",
+		edits: []edit{{
+			"engine/applied.go",
+			"age += min(now-g.At, gap)",
+			"age += max(now-g.At, 0*gap)",
+		}},
+	},
+	{
+		name: "lease", by: "tests", tests: "-run ^TestAFrozen|^TestUnknownWriteWhile ./engine/taste",
+		rule: "an event is folded within its lease, or not at all",
+		edits: []edit{{
+			"engine/taste/fold.go",
+			"if f.config.Lease == 0 {",
+			"if f.config.Lease >= 0 {",
+		}},
+	},
+	{
+		name: "session-lease", by: "tests", tests: "-run ^TestOverdue ./source/rabbit",
+		rule:  "a delivery that is not settled within its lease ends its session",
+		edits: []edit{{"source/rabbit/session.go", "if c.config.Lease > 0 {", "if c.config.Lease < 0 {"}},
+	},
+	{
+		name: "store-clock", by: "tests", tests: "-run ^TestAClockAhead$ ./engine/taste",
+		rule: "the time of ids is the store's",
+		edits: []edit{{
+			"engine/taste/flush.go",
+			"\tnow, err := f.ports.Profiles.Now(f.ctx)\n",
+			"\tnow, err := engine.Now(), error(nil)\n",
+		}},
+	},
+	{
+		name: "bound", by: "tests", tests: "-run ^TestUnknownWriteKeeps ./engine/taste",
+		rule:  "after an unknown write no later look says that an event is not folded",
+		edits: []edit{{"engine/taste/work.go", "\tcase w.unknown:\n", "\tcase false:\n"}},
+	},
+	{
+		name: "look", by: "tests", tests: "-run ^TestParking ./engine/taste",
+		rule:  "what comes again is looked up in the store, not in the cache",
+		edits: []edit{{"engine/taste/fold.go", "if !w.fresh && f.comesAgain(w, room) {", "if false && f.comesAgain(w, room) {"}},
+	},
+	{
 		name: "cleanup", by: "tests", tests: "-run ^TestCleanup ./source/outbox",
 		rule: "cleanup picks rows that are marked as sent",
 		edits: []edit{{

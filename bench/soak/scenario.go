@@ -232,4 +232,3 @@ func (c settings) events() int {
 }
 
 func scenarioNames() string { return strings.Join(slices.Sorted(maps.Keys(scenarios)), ", ") }
-

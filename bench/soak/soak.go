@@ -28,8 +28,8 @@ type settings struct {
 	Rate       int // events per second
 	Mix        mix
 	Scenario   string // one of scenarios instead of a plan; "" for none
-	Directed   bool // each failpoint once, one after the other, instead of a plan
-	AllPoints  bool // after the plan, go to the failpoints it has missed
+	Directed   bool   // each failpoint once, one after the other, instead of a plan
+	AllPoints  bool   // after the plan, go to the failpoints it has missed
 	Race       bool
 	Dimensions int
 	MongoDB    string // somebody else's store; "" for a test server
