@@ -132,7 +132,7 @@ func (in *Inbox) markFolded(ctx context.Context, rows []pendingRow) error {
 	}
 	var marks []mark
 	for i := range rows {
-		if _, ok := folded[rows[i].digest]; ok {
+		if _, ok := folded[eventKey{rows[i].userID, rows[i].digest}]; ok {
 			marks = append(marks, mark{seq: rows[i].seq, state: StateFolded})
 		}
 	}
@@ -150,8 +150,14 @@ func (in *Inbox) markFolded(ctx context.Context, rows []pendingRow) error {
 	return nil
 }
 
+// eventKey names an event: ids are unique per user.
+type eventKey struct {
+	user   int32
+	digest engine.Digest
+}
+
 // foldedIDs returns the ids in the profiles of the rows' users.
-func (in *Inbox) foldedIDs(ctx context.Context, rows []pendingRow) (map[engine.Digest]struct{}, error) {
+func (in *Inbox) foldedIDs(ctx context.Context, rows []pendingRow) (map[eventKey]struct{}, error) {
 	var users []int32
 	known := make(map[int32]struct{}, len(rows))
 	for i := range rows {
@@ -164,13 +170,13 @@ func (in *Inbox) foldedIDs(ctx context.Context, rows []pendingRow) (map[engine.D
 	if err != nil {
 		return nil, err
 	}
-	folded := map[engine.Digest]struct{}{}
+	folded := map[eventKey]struct{}{}
 	for _, p := range profiles {
 		if p == nil {
 			continue
 		}
 		for _, id := range p.Applied.IDs {
-			folded[id.Digest] = struct{}{}
+			folded[eventKey{p.UserID, id.Digest}] = struct{}{}
 		}
 	}
 	return folded, nil
