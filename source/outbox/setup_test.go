@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -130,7 +131,7 @@ func TestSessionSettings(t *testing.T) {
 	db := openOnly(t, server.URL(server.Database(t)))
 	for setting, want := range map[string]string{
 		"time_zone": "+00:00", "tx_isolation": "READ-COMMITTED", "character_set_client": "utf8mb4",
-		"character_set_connection": "utf8mb4", "innodb_lock_wait_timeout": "5", "wait_timeout": "60",
+		"character_set_connection": "utf8mb4", "innodb_lock_wait_timeout": "1", "wait_timeout": "60",
 	} {
 		var got string
 		must(t, db.pool.QueryRow("SELECT @@"+setting).Scan(&got))
@@ -142,6 +143,60 @@ func TestSessionSettings(t *testing.T) {
 	must(t, db.pool.QueryRow("SELECT @@sql_mode").Scan(&mode))
 	if !strings.Contains(mode, "STRICT_ALL_TABLES") {
 		t.Errorf("sql_mode is %s", mode)
+	}
+	// The connection with the setup's lock says nothing while a migration runs.
+	patient, err := db.setup()
+	must(t, err)
+	defer patient.Close()
+	var seconds int
+	must(t, patient.QueryRow("SELECT @@wait_timeout").Scan(&seconds))
+	if seconds < 3600 {
+		t.Errorf("the server ends a setup's silent connection after %d s", seconds)
+	}
+}
+
+// TestSetupOfAnEarlierSchema has rows in the tables of the first version.
+func TestSetupOfAnEarlierSchema(t *testing.T) {
+	server := sqltest.Shared(t)
+	for flavour, url := range map[string]string{
+		MariaDB: server.URL(server.Database(t)), SQLite: "sqlite://" + filepath.Join(t.TempDir(), "earlier.db"),
+	} {
+		db := openOnly(t, url)
+		files, err := migrations(flavour)
+		must(t, err)
+		text, err := fs.ReadFile(files, "00001_user_interactions.sql")
+		must(t, err)
+		_, up, _ := strings.Cut(string(text), "-- +goose Up")
+		up, _, _ = strings.Cut(up, "-- +goose Down")
+		for statement := range strings.SplitSeq(up, ";\n") {
+			if strings.TrimSpace(statement) != "" {
+				_, err := db.pool.Exec(statement)
+				must(t, err)
+			}
+		}
+		for id := 1; id <= 3; id++ {
+			e := view(t, int32(id), id)
+			row, err := rowOf(&e, engine.Now())
+			must(t, err)
+			_, err = db.pool.Exec("INSERT INTO user_interactions ("+columns+") VALUES "+places, row.values(nil)...)
+			must(t, err)
+		}
+		_, err = db.pool.Exec("DELETE FROM user_interactions WHERE id = 3")
+		must(t, err)
+		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must(t, db.Check(t.Context()))
+		s := storeOn(t, db, StoreConfig{})
+		if fresh := add(t, s, view(t, 1, 1), view(t, 3, 3)); fresh[0] || !fresh[1] {
+			t.Errorf("%s: after the setup, fresh is %v", flavour, fresh)
+		}
+		rows := rowsOf(t, db, Filter{})
+		if len(rows) != 3 || rows[0].ID != 1 || rows[2].ID <= 3 || rows[0].TriedAt != 0 {
+			t.Errorf("%s: the rows are %+v", flavour, rows)
+		}
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		b.expectAll(t, 3)
 	}
 }
 
