@@ -114,10 +114,16 @@ type stored struct {
 // ones, but of one user at most half of a shard's share, so that the others of
 // the shard do not wait for the end of that user's backlog.
 func (r *Relay) fetch(ctx context.Context, l *lease, held map[int][]int32, filter Filter) (all []stored, err error) {
-	share := max(1, r.config.BatchRows/len(l.shards))
-	wants := make([]want, len(l.shards))
-	for i, shard := range l.shards {
-		wants[i] = want{shard: shard, rows: share, without: slices.Clone(held[shard])}
+	shards := l.shards
+	if filter.backfill {
+		for _, shard := range l.shards {
+			shards = append(slices.Clip(shards), shard+backfillShards)
+		}
+	}
+	share := max(1, r.config.BatchRows/len(shards))
+	wants := make([]want, len(shards))
+	for i, shard := range shards {
+		wants[i] = want{shard: shard, rows: share, without: slices.Clone(held[shard%Shards])}
 	}
 	users := map[int32]int{}
 	for range maxBusyUsers {

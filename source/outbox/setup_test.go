@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"io/fs"
@@ -320,10 +319,8 @@ func TestPrometheusText(t *testing.T) {
 		s.Stats.WritePrometheus(&text)
 		eventually(t, "the counts are there", func() bool { return r.Stats.Sent.Load() == 5 })
 		r.Stats.WritePrometheus(&text)
-		b, err := db.Backlog(context.Background())
-		must(t, err)
-		b.WritePrometheus(&text)
-		for _, line := range []string{`keyfold_relay_rows_total{outcome="sent"} 5`, "keyfold_relay_delay_seconds_count 5", "keyfold_outbox_unsent 0", "keyfold_outbox_store_requests_total 0"} {
+		NewGauge(db).WritePrometheus(t.Context(), &text)
+		for _, line := range []string{`keyfold_relay_rows_total{outcome="sent"} 5`, "keyfold_relay_delay_seconds_count 5", "keyfold_outbox_unsent 0", "keyfold_outbox_oldest_unsent_seconds 0", "keyfold_outbox_store_requests_total 0"} {
 			if !strings.Contains(text.String(), line+"\n") {
 				t.Errorf("no line %q in\n%s", line, text.String())
 			}
