@@ -17,7 +17,7 @@ import (
 // returns how many rows met their fate. The error says why nothing can be
 // published now. ctx says whether to go on, work bounds what is under way.
 func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
-	pending, err := r.db.pending(work)
+	pending, from, err := r.look(work)
 	if err != nil {
 		return 0, r.db.fault("look for events", err)
 	}
@@ -30,7 +30,7 @@ func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
 	if len(wanted) == 0 {
 		return 0, nil
 	}
-	result, err := r.publishShards(ctx, work, wanted, held, Filter{})
+	result, err := r.publishShards(ctx, work, wanted, held, Filter{from: from})
 	if result.rows > 0 && len(pending) > len(wanted) {
 		r.Wake() // there is work for another lane
 	}
@@ -123,7 +123,7 @@ func (r *Relay) fetch(ctx context.Context, l *lease, held map[int][]int32, filte
 	share := max(1, r.config.BatchRows/len(shards))
 	wants := make([]want, len(shards))
 	for i, shard := range shards {
-		wants[i] = want{shard: shard, rows: share, without: slices.Clone(held[shard%Shards])}
+		wants[i] = want{shard: shard, rows: share, after: filter.from[shard%Shards] - 1, without: slices.Clone(held[shard%Shards])}
 	}
 	users := map[int32]int{}
 	for range maxBusyUsers {

@@ -86,7 +86,7 @@ func TestSetupAfterAKilledOne(t *testing.T) {
 		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
 		must(t, db.Setup(t.Context(), SetupOptions{}))
 		must(t, db.Check(t.Context()))
-		shards, err := db.pending(t.Context())
+		shards, err := db.heads(t.Context(), 0)
 		if err != nil || len(shards) != 0 {
 			t.Errorf("pending shards: %v, %v", shards, err)
 		}
@@ -288,6 +288,7 @@ func TestIndexes(t *testing.T) {
 	must(t, err)
 	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 ORDER BY id LIMIT 10", "idx_unsent")
 	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND user_id NOT IN (7, 8) ORDER BY id LIMIT 10", "idx_unsent")
+	explain(t, db, "SELECT shard FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND id >= 2800 ORDER BY id LIMIT 1", "idx_unsent")
 	explain(t, db, "SELECT id, occurred_at FROM user_interactions FORCE INDEX (idx_processed) WHERE processed_to_queue = 1"+
 		" AND occurred_at >= '2000-01-01' AND (occurred_at > '2000-01-01' OR id > 5) AND occurred_at < '2030-01-01' ORDER BY occurred_at, id LIMIT 10", "idx_processed")
 }
