@@ -17,7 +17,7 @@ import (
 // returns how many rows met their fate. The error says why nothing can be
 // published now. ctx says whether to go on, work bounds what is under way.
 func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
-	pending, from, err := r.look(work)
+	pending, err := r.db.pending(work)
 	if err != nil {
 		return 0, r.db.fault("look for events", err)
 	}
@@ -30,7 +30,7 @@ func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
 	if len(wanted) == 0 {
 		return 0, nil
 	}
-	result, err := r.publishShards(ctx, work, wanted, held, Filter{from: from})
+	result, err := r.publishShards(ctx, work, wanted, held, Filter{})
 	if result.rows > 0 && len(pending) > len(wanted) {
 		r.Wake() // there is work for another lane
 	}
@@ -123,7 +123,7 @@ func (r *Relay) fetch(ctx context.Context, l *lease, held map[int][]int32, filte
 	share := max(1, r.config.BatchRows/len(shards))
 	wants := make([]want, len(shards))
 	for i, shard := range shards {
-		wants[i] = want{shard: shard, rows: share, after: filter.from[shard%Shards] - 1, without: slices.Clone(held[shard%Shards])}
+		wants[i] = want{shard: shard, rows: share, without: slices.Clone(held[shard%Shards])}
 	}
 	users := map[int32]int{}
 	for range maxBusyUsers {
@@ -177,7 +177,10 @@ func narrow(wants []want, rows map[int][]stored, users map[int32]int, most int, 
 	return more
 }
 
-// fetchOnce reads the oldest rows that are wanted, by shard.
+// fetchOnce reads the oldest rows that are wanted, by shard. The ids behind which
+// it begins are compared as sums, which keeps InnoDB from reading a range of the
+// index: at a range's end it would go on through all entries that are marked as
+// deleted and not yet purged, those of other shards too.
 func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Filter) (map[int][]stored, error) {
 	var (
 		parts []string
@@ -185,7 +188,7 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 	)
 	for _, w := range wants {
 		query := "SELECT " + rowColumns + ", shard FROM " + r.db.dialect.through("user_interactions", "idx_unsent") +
-			" WHERE " + unsent + " AND shard = ? AND id > ?"
+			" WHERE " + unsent + " AND shard = ? AND id + 0 > ?"
 		args = append(args, w.shard, w.after)
 		if len(w.without) > 0 {
 			query += " AND user_id NOT IN (" + list(len(w.without)) + ")"

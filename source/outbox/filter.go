@@ -12,8 +12,7 @@ type Filter struct {
 	Until  engine.Millis    // occurred_at, exclusive; 0: to the end
 	Sent   Sent
 
-	backfill bool   // with the rows that are left to one
-	from     floors // ids; not for a backfill
+	backfill bool // with the rows that are left to one
 }
 
 // Sent picks rows by whether they were published.

@@ -102,7 +102,6 @@ type Relay struct {
 	limiter   *rate.Limiter
 	wake      chan struct{}
 	held      held
-	looks     looks
 	refusals  rate.Sometimes // bounds what is logged of them
 	cursor    atomic.Uint32  // shards take turns
 	lastSent  atomic.Int64   // Unix nanoseconds of the newest confirm
@@ -125,7 +124,6 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		limiter:  rate.NewLimiter(limit, config.BatchRows),
 		wake:     make(chan struct{}, 1),
 		held:     held{first: config.HoldMin, longest: config.HoldMax},
-		looks:    looks{slow: 10 * time.Millisecond, age: 20 * time.Second},
 		refusals: rate.Sometimes{First: 10, Interval: time.Second},
 		trouble:  trouble{first: 50 * time.Millisecond, longest: 5 * time.Second},
 	}

@@ -288,7 +288,7 @@ func TestIndexes(t *testing.T) {
 	must(t, err)
 	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 ORDER BY id LIMIT 10", "idx_unsent")
 	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND user_id NOT IN (7, 8) ORDER BY id LIMIT 10", "idx_unsent")
-	explain(t, db, "SELECT shard FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND id >= 2800 ORDER BY id LIMIT 1", "idx_unsent")
+	explain(t, db, "SELECT id, body FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND id + 0 > 2950 ORDER BY id LIMIT 10", "idx_unsent")
 	explain(t, db, "SELECT id, occurred_at FROM user_interactions FORCE INDEX (idx_processed) WHERE processed_to_queue = 1"+
 		" AND occurred_at >= '2000-01-01' AND (occurred_at > '2000-01-01' OR id > 5) AND occurred_at < '2030-01-01' ORDER BY occurred_at, id LIMIT 10", "idx_processed")
 }
