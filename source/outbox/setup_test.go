@@ -298,7 +298,7 @@ func explain(t *testing.T, db *Database, query, key string) {
 	var id, table, kind, possible, used, length, ref, rows, extra sql.NullString
 	var selected string
 	must(t, db.pool.QueryRow("EXPLAIN "+query).Scan(&id, &selected, &table, &kind, &possible, &used, &length, &ref, &rows, &extra))
-	if used.String != key || strings.Contains(extra.String, "filesort") || kind.String == "ALL" {
+	if used.String != key || strings.Contains(extra.String, "filesort") || kind.String == "ALL" || key == "idx_unsent" && kind.String != "ref" {
 		t.Errorf("%s: %s by %s, %s", query, kind.String, used.String, extra.String)
 	}
 }

@@ -388,8 +388,10 @@ func TestADuplicateIsOfThisUserAndId(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
 		order := func(user, product int32, id string) Entry {
-			return entryOf(t, message{UserID: user, EventType: "product_purchase", ProductID: &product,
-				OccurredAt: "2026-02-10T14:30:00Z", MessageID: id, Version: "1.0"})
+			return entryOf(t, message{
+				UserID: user, EventType: "product_purchase", ProductID: &product,
+				OccurredAt: "2026-02-10T14:30:00Z", MessageID: id, Version: "1.0",
+			})
 		}
 		if fresh := add(t, s, order(1, 5, "order-1"), order(2, 5, "order-1"), order(1, 5, "order-1")); fmt.Sprint(fresh) != "[true true false]" {
 			t.Errorf("order-1 of two users: fresh is %v", fresh)
