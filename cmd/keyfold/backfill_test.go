@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,19 +13,20 @@ import (
 	"keyfold/source/outbox"
 )
 
-// takeOver runs docs/examples/import.sql as MySQL's client does.
+// takeOver runs docs/examples/import.sql with MariaDB's client.
 func (s *shop) takeOver(t *testing.T) {
 	t.Helper()
-	script, err := os.ReadFile("../../docs/examples/import.sql")
+	script, err := os.Open("../../docs/examples/import.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, _ := strings.Cut(string(script), "DELIMITER //")
-	body, _, _ = strings.Cut(body, "DELIMITER ;")
-	for statement := range strings.SplitSeq(body, "//\n") {
-		if strings.TrimSpace(statement) != "" {
-			s.exec(t, statement)
-		}
+	defer script.Close()
+	address, name, _ := strings.Cut(strings.TrimPrefix(s.url, "mysql://root@"), "/")
+	host, port, _ := strings.Cut(address, ":")
+	client := exec.Command("mariadb", "--no-defaults", "--protocol=tcp", "--user=root", "--default-character-set=utf8mb4", "--host="+host, "--port="+port, name)
+	client.Stdin = script
+	if output, err := client.CombinedOutput(); err != nil {
+		t.Fatalf("import.sql: %v\n%s", err, output)
 	}
 }
 
