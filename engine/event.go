@@ -45,6 +45,10 @@ const (
 	MaxFutureMillis = 5 * 60 * 1000
 )
 
+// Earliest is the first instant that an event may have: the year 1000, before
+// which SQL's DATETIME columns keep nothing.
+const Earliest Millis = -30610224000000
+
 // Digest is the first half of the SHA-256 of a message id. A profile keeps a part
 // of it: see [AppliedID].
 type Digest [16]byte

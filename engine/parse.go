@@ -39,8 +39,9 @@ type fields [fieldCount]token
 //	search_phrase  search: 1..[MaxPhraseRunes] characters, not all white space;
 //	               otherwise "", null or absent
 //	product_id     search: null or absent; otherwise as user_id
-//	occurred_at    RFC 3339 with an offset (Z, +hh:mm or +hhmm), at most
-//	               [MaxFutureMillis] after now; kept in milliseconds
+//	occurred_at    RFC 3339 with an offset (Z, +hh:mm or +hhmm), at least
+//	               [Earliest], at most [MaxFutureMillis] after now; kept in
+//	               milliseconds
 //	metadata       an object, null or absent; not kept
 //	message_id     1..[MaxMessageRunes] characters; null or absent: made with
 //	               [MessageID]

@@ -176,6 +176,9 @@ func (f *fields) occurredAt(now Millis) (Millis, error) {
 	if err != nil {
 		return 0, err
 	}
+	if at < Earliest {
+		return 0, refuse(ReasonBadTimestamp, "occurred_at: found %s, expected the year 1000 or later: SQL columns keep no earlier time", quoted(text))
+	}
 	if at-now > MaxFutureMillis {
 		return 0, refuse(ReasonFutureEvent, "occurred_at: found %s, %d ms after now, expected at most %d ms",
 			quoted(text), at-now, MaxFutureMillis)

@@ -222,6 +222,8 @@ func (r referenceFields) time(e *Event, now time.Time) {
 	e.OccurredAt = at
 	if reason != "" {
 		r.found[reason] = true
+	} else if at.Time().Year() < 1000 {
+		r.found[ReasonBadTimestamp] = true
 	} else if at.Time().Sub(now) > 5*time.Minute {
 		r.found[ReasonFutureEvent] = true
 	}

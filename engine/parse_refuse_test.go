@@ -203,6 +203,8 @@ var badBodies = []struct{ name, reason, body, says string }{
 	{"time of no calendar", ReasonBadTimestamp, message("occurred_at", `"2026-02-30T00:00:00Z"`), "2026-02-30"},
 	{"time in SQL", ReasonBadTimestamp, message("occurred_at", `"2026-02-10 14:30:00"`), "RFC 3339"},
 	{"time with a NUL", ReasonBadTimestamp, message("occurred_at", `"2026-02-10T14:30:00Z\u0000"`), ""},
+	{"time before what SQL keeps", ReasonBadTimestamp, message("occurred_at", `"0001-01-01T00:00:00Z"`), "the year 1000"},
+	{"time before what SQL keeps by its offset", ReasonBadTimestamp, message("occurred_at", `"1000-01-01T00:00:00+00:01"`), "occurred_at"},
 	{"time without offset", ReasonTimestampNoOffset, message("occurred_at", `"2026-02-10T14:30:00"`), "expected Z or"},
 	{"time far ahead", ReasonFutureEvent, message("occurred_at", `"9999-12-31T23:59:59Z"`), "at most 300000 ms"},
 	{"time a millisecond too far ahead", ReasonFutureEvent, message("occurred_at", `"2026-02-10T15:05:00.001Z"`), "300001 ms after now"},

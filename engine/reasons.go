@@ -34,7 +34,7 @@ const (
 	ReasonPhraseTooLong        = "phrase_too_long"          // over [MaxPhraseRunes]
 	ReasonNulCharacter         = "nul_character"            // \u0000, which SQL text columns do not keep
 	ReasonBadMessageID         = "bad_message_id"           // empty or over [MaxMessageRunes]
-	ReasonBadTimestamp         = "bad_timestamp"            // not RFC 3339, or no such day or time
+	ReasonBadTimestamp         = "bad_timestamp"            // not RFC 3339, no such day or time, or before [Earliest]
 	ReasonTimestampNoOffset    = "timestamp_without_offset" // a local time
 	ReasonFutureEvent          = "future_event"             // over [MaxFutureMillis] ahead
 	ReasonSearchWithoutPhrase  = "search_without_phrase"    // none, empty or white space only

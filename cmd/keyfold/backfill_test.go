@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +13,27 @@ import (
 	"keyfold/source/outbox"
 )
 
+// takeOver runs docs/examples/import.sql with MariaDB's client.
+func (s *shop) takeOver(t *testing.T) {
+	t.Helper()
+	script, err := os.Open("../../docs/examples/import.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer script.Close()
+	address, name, _ := strings.Cut(strings.TrimPrefix(s.url, "mysql://root@"), "/")
+	host, port, _ := strings.Cut(address, ":")
+	client := exec.Command("mariadb", "--no-defaults", "--protocol=tcp", "--user=root", "--default-character-set=utf8mb4", "--host="+host, "--port="+port, name)
+	client.Stdin = script
+	if output, err := client.CombinedOutput(); err != nil {
+		t.Fatalf("import.sql: %v\n%s", err, output)
+	}
+}
+
 // fill fills the shop's own table, as the data model has it, with searches and
-// views of 20 users, one a minute, and takes it into keyfold's by the statement
-// of docs/examples.
-func (s *shop) fill(t *testing.T, events int) {
+// views of 20 users, one a minute, of which the shop has published the first
+// ones, and takes it into keyfold's by the script of docs/examples.
+func (s *shop) fill(t *testing.T, events, sent int) {
 	t.Helper()
 	s.exec(t, `CREATE TABLE shop_interactions (
 		id INT AUTO_INCREMENT PRIMARY KEY,
@@ -34,12 +52,9 @@ func (s *shop) fill(t *testing.T, events int) {
 		values[i] = fmt.Sprintf("(%d, %s, '%s')", i%20+1, what, at)
 	}
 	s.exec(t, "INSERT INTO shop_interactions (user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at) VALUES "+strings.Join(values, ", "))
-	statement, err := os.ReadFile("../../docs/examples/import.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.exec(t, "UPDATE shop_interactions SET processed_to_queue = TRUE WHERE id IN (SELECT id FROM (SELECT id FROM shop_interactions WHERE id <= ?) AS sent)", sent)
 	for range 2 { // the second time nothing is new
-		s.exec(t, string(statement))
+		s.takeOver(t)
 	}
 	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != events {
 		t.Fatalf("%d rows were taken over, want %d", n, events)
@@ -51,7 +66,7 @@ func (s *shop) fill(t *testing.T, events int) {
 func TestBackfillIsResumedAfterAKill(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
 	const rows = 600
-	s.fill(t, rows)
+	s.fill(t, rows, 0)
 	s.checkTable(t, rows)
 	o := s.observe(t)
 	if out := s.must(t, "backfill", "--dry-run"); !strings.HasPrefix(out, "600 would be published") {
@@ -96,7 +111,7 @@ func TestBackfillIsResumedAfterAKill(t *testing.T) {
 // first stored.
 func TestBackfillFilters(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
-	s.fill(t, 120)
+	s.fill(t, 120, 0)
 	o := s.observe(t)
 	var middle string
 	if err := s.pool(t).QueryRow("SELECT DATE_FORMAT(occurred_at, '%Y-%m-%dT%H:%i:%sZ') FROM user_interactions WHERE id = 61").Scan(&middle); err != nil {
@@ -127,5 +142,45 @@ func TestBackfillFilters(t *testing.T) {
 	}
 	if code, _, errs := s.run(t, "backfill", "--type=sale"); code != exitUsage || !strings.Contains(errs, "product_purchase") {
 		t.Errorf("an unknown type: %d %s", code, errs)
+	}
+}
+
+// Rows that are taken over wait for a backfill, beside a relay that publishes
+// today's events; those that the shop had published are cleaned up like any other.
+func TestImportedRowsAreLeftToABackfill(t *testing.T) {
+	s := newShop(t, outbox.MariaDB)
+	o := s.observe(t)
+	api := s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
+	s.fill(t, 1200, 700)
+	api.accepted(sampleOf(t, 30)...)
+	eventually(t, "today's events are published", func() error {
+		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1 AND tried_at IS NOT NULL"); n != 30 {
+			return fmt.Errorf("%d are", n)
+		}
+		return nil
+	})
+	for _, m := range o.all() {
+		if m.Headers["keyfold-first-seen"] != nil {
+			t.Errorf("a new event has the headers %v", m.Headers)
+		}
+	}
+	if out := s.must(t, "outbox", "stats", "-o", "json"); !strings.Contains(out, `"backfill":500`) || !strings.Contains(out, `"unsent":0`) {
+		t.Errorf("stats print %s", out)
+	}
+	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = 1")
+	if out := s.must(t, "outbox", "cleanup"); !strings.HasPrefix(out, "700 deleted") {
+		t.Errorf("cleanup prints %s", out)
+	}
+	s.takeOver(t)
+	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != 530 {
+		t.Errorf("%d rows after the import was run again behind a cleanup, want 530", n)
+	}
+	if out := s.must(t, "backfill", "--rate=5000/s"); !strings.HasPrefix(out, "500 published") {
+		t.Errorf("backfill prints %s", out)
+	}
+	for _, m := range o.all() {
+		if m.Headers["keyfold-first-seen"] == nil {
+			t.Errorf("a row of the shop's is published without its bound: %v", m.Headers)
+		}
 	}
 }

@@ -98,7 +98,7 @@ func (c *ingestCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	in := &ingesting{app: a, db: db}
+	in := &ingesting{app: a, db: db, gauge: outbox.NewGauge(db)}
 	storing := outbox.StoreConfig{}
 	if c.Relay {
 		in.relay = newRelaying(a, db)
@@ -128,6 +128,7 @@ func (c *ingestCmd) Run(a *app) (err error) {
 type ingesting struct {
 	*app
 	db      *outbox.Database
+	gauge   *outbox.Gauge
 	store   *outbox.Store
 	handler *ingest.Handler
 	server  *ingest.Server
@@ -194,5 +195,5 @@ func (in *ingesting) writeMetrics(to io.Writer) {
 		in.relay.writeMetrics(to)
 		return
 	}
-	writeBacklog(in.app, in.db, to)
+	writeBacklog(in.app, in.gauge, to)
 }

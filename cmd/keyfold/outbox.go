@@ -42,7 +42,7 @@ func (c *outboxStatsCmd) Run(a *app) (err error) {
 	age := backlog.Age(engine.Now())
 	if a.json {
 		return json.NewEncoder(a.out).Encode(map[string]any{
-			"unsent": backlog.Unsent, "oldest_unsent_seconds": age.Seconds(), "failed": backlog.Failed, "sent": sent,
+			"unsent": backlog.Unsent, "oldest_unsent_seconds": age.Seconds(), "failed": backlog.Failed, "backfill": backlog.Backfill, "sent": sent,
 		})
 	}
 	w := &terminal.Text{W: a.out}
@@ -52,6 +52,9 @@ func (c *outboxStatsCmd) Run(a *app) (err error) {
 	}
 	w.Line("unsent  %s%s", terminal.Number(backlog.Unsent), oldest)
 	w.Line("failed  %s", terminal.Number(backlog.Failed))
+	if backlog.Backfill > 0 {
+		w.Line("for keyfold backfill  %s", terminal.Number(backlog.Backfill))
+	}
 	w.Line("sent    %s", terminal.Number(sent))
 	return w.Err
 }
@@ -65,7 +68,7 @@ type outboxCleanupCmd struct {
 // Help is the long text.
 func (c *outboxCleanupCmd) Help() string {
 	return `What was never published stays, whatever its age. What is deleted is gone from the history:
-backfill and user rebuild no longer see it.`
+backfill and user rebuild no longer see it. Its id is kept: the same event is still a duplicate.`
 }
 
 func (c *outboxCleanupCmd) check(a *app) error {

@@ -104,3 +104,36 @@ func TestOutboxFailedListAndRetry(t *testing.T) {
 		}
 	})
 }
+
+// The relay's message of a row that may have been published before says since
+// when; that of any other row does not.
+func TestRelayedCopiesSaySinceWhen(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *shop) {
+		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
+		api.accepted(sampleOf(t, 10)...)
+		if code := api.stop(); code != 0 {
+			t.Fatal(code)
+		}
+		o := s.observe(t)
+		s.exec(t, "UPDATE user_interactions SET tried_at = '2026-02-10 14:30:00.250' WHERE id % 3 = 0")
+		var tried string
+		if err := s.pool(t).QueryRow("SELECT message_id FROM user_interactions WHERE id = 3").Scan(&tried); err != nil {
+			t.Fatal(err)
+		}
+		s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
+		s.allSent(t)
+		bounds := 0
+		for _, m := range o.all() {
+			since, given := m.Headers["keyfold-first-seen"]
+			if given {
+				bounds++
+			}
+			if m.MessageId == tried && since != int64(1770733800250) {
+				t.Errorf("a copy of a row that was tried has the headers %v", m.Headers)
+			}
+		}
+		if bounds != 3 {
+			t.Errorf("%d messages say since when, want 3", bounds)
+		}
+	})
+}

@@ -41,7 +41,7 @@ func (c *relayCmd) Run(a *app) (err error) {
 // relaying is a running relay.
 type relaying struct {
 	*app
-	db        *outbox.Database
+	gauge     *outbox.Gauge
 	publisher *rabbit.Publisher
 	relay     *outbox.Relay
 	cancel    context.CancelFunc
@@ -51,7 +51,7 @@ type relaying struct {
 func newRelaying(a *app, db *outbox.Database) *relaying {
 	p := rabbit.NewPublisher(a.servers.RabbitMQ, rabbit.ThisProcess("relay"), "publisher", rabbit.Timing{}, a.log)
 	to := toBroker{publisher: p, names: rabbit.DefaultNames()}
-	return &relaying{app: a, db: db, publisher: p, relay: outbox.NewRelay(db, to, outbox.RelayConfig{}, a.log), ended: make(chan struct{})}
+	return &relaying{app: a, gauge: outbox.NewGauge(db), publisher: p, relay: outbox.NewRelay(db, to, outbox.RelayConfig{}, a.log), ended: make(chan struct{})}
 }
 
 func (r *relaying) start() {
@@ -81,15 +81,13 @@ func (r *relaying) notes() []string {
 
 func (r *relaying) writeMetrics(to io.Writer) {
 	r.relay.Stats.WritePrometheus(to)
-	writeBacklog(r.app, r.db, to)
+	writeBacklog(r.app, r.gauge, to)
 }
 
 // writeBacklog writes what waits to be published, unless the database is away:
 // then these numbers are missing, which is what is known.
-func writeBacklog(a *app, db *outbox.Database, to io.Writer) {
+func writeBacklog(a *app, gauge *outbox.Gauge, to io.Writer) {
 	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
 	defer cancel()
-	if backlog, err := db.Backlog(ctx); err == nil {
-		backlog.WritePrometheus(to)
-	}
+	gauge.WritePrometheus(ctx, to)
 }

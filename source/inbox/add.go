@@ -175,7 +175,7 @@ var rowsPerInsert = [...]int{100, 10, 1}
 
 var insertQueries = func() (queries [len(rowsPerInsert)]string) {
 	const head = `INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES `
-	const row, tail = `(?,?,?,?,?,?,?,?)`, ` ON CONFLICT (digest) DO NOTHING`
+	const row, tail = `(?,?,?,?,?,?,?,?)`, ` ON CONFLICT (user_id, digest) DO NOTHING`
 	for i, rows := range rowsPerInsert {
 		queries[i] = head + strings.Repeat(row+",", rows-1) + row + tail
 	}

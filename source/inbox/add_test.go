@@ -3,8 +3,10 @@ package inbox
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -229,4 +231,47 @@ func TestConfigValidate(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "WORKER_RETRY_DELAY") || !strings.Contains(err.Error(), "WORKER_MAX_RETRIES") {
 		t.Errorf("both faults must be named: %v", err)
 	}
+}
+
+// One id of two users is two events, also in a file that was made when it was
+// one; what is folded of one user is not of the other.
+func TestIDsArePerUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow := strings.Replace(schema[0], ",\n\t\tUNIQUE (user_id, digest)", "", 1)
+	narrow = strings.Replace(narrow, "digest      BLOB    NOT NULL", "digest      BLOB    NOT NULL UNIQUE", 1)
+	for _, statement := range append([]string{narrow}, schema[1:]...) {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both := []Arrival{event(1, 0), event(2, 0)}
+	for i := range both {
+		both[i].Event.MessageID, both[i].Event.Digest = "order-1", engine.DigestOf("order-1")
+	}
+	e := &both[0].Event
+	if _, err := db.Exec(`INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES (7, ?, ?, 1, 0, 'product_view', ?, 0)`,
+		e.Digest[:], e.MessageID, both[0].Body); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	folded := &engine.Profile{UserID: 1, Applied: engine.Applied{}.With(1, []engine.AppliedID{e.Digest.ID()}, 1, engine.DefaultIDLimits())}
+	b := start(t, path, DefaultConfig(), profiles{1: folded})
+	receipts, _, err := b.Add(context.Background(), both)
+	if err != nil || !slices.Equal(receipts, []Receipt{ReceiptDuplicate, ReceiptNew}) {
+		t.Errorf("receipts %v, %v", receipts, err)
+	}
+	b.kill()
+	again := start(t, path, DefaultConfig(), profiles{1: folded})
+	defer again.stop()
+	got := recovered(t, again)
+	if len(got) != 1 || got[0].Event.UserID != 2 {
+		t.Errorf("recovered %+v", got)
+	}
+	settle(got, engine.Folded)
 }

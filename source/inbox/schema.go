@@ -12,7 +12,7 @@ import (
 var schema = [...]string{
 	`CREATE TABLE IF NOT EXISTS inbox (
 		seq         INTEGER PRIMARY KEY,
-		digest      BLOB    NOT NULL UNIQUE,
+		digest      BLOB    NOT NULL,
 		message_id  TEXT    NOT NULL,
 		user_id     INTEGER NOT NULL,
 		occurred_at INTEGER NOT NULL,
@@ -20,7 +20,8 @@ var schema = [...]string{
 		body        BLOB    NOT NULL,
 		received_at INTEGER NOT NULL,
 		state       INTEGER NOT NULL DEFAULT 0,
-		settled_at  INTEGER
+		settled_at  INTEGER,
+		UNIQUE (user_id, digest)
 	) STRICT`,
 	`CREATE INDEX IF NOT EXISTS inbox_pending ON inbox (seq) WHERE state = 0`,
 	`CREATE INDEX IF NOT EXISTS inbox_user ON inbox (user_id, occurred_at)`,
@@ -41,6 +42,9 @@ var schema = [...]string{
 // Migrate creates the tables inbox and dead where they are missing.
 func Migrate(ctx context.Context, w Writer) error {
 	err := w.Write(ctx, func(tx Tx) error {
+		if err := widenKey(tx); err != nil {
+			return err
+		}
 		for _, statement := range schema {
 			if _, err := tx.Exec(statement); err != nil {
 				return err
@@ -50,6 +54,25 @@ func Migrate(ctx context.Context, w Writer) error {
 	})
 	if err != nil {
 		return fmt.Errorf("inbox: create tables: %w", err)
+	}
+	return nil
+}
+
+// widenKey makes a table anew whose ids are unique over all users, as they were
+// once: two users' events may share an id.
+func widenKey(tx Tx) error {
+	var narrow int
+	err := queryRow(tx.Query, []any{&narrow}, `SELECT COUNT(*) FROM sqlite_master
+		WHERE type = 'table' AND name = 'inbox' AND sql NOT LIKE '%UNIQUE (user_id, digest)%'`)
+	if err != nil || narrow == 0 {
+		return err
+	}
+	for _, statement := range []string{
+		`ALTER TABLE inbox RENAME TO inbox_narrow`, schema[0], `INSERT INTO inbox SELECT * FROM inbox_narrow`, `DROP TABLE inbox_narrow`,
+	} {
+		if _, err := tx.Exec(statement); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,7 +3,9 @@ package ingest
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 
 	"keyfold/engine"
 )
@@ -48,7 +50,10 @@ func storeFault(sender context.Context, err error) *reply {
 		// Nobody reads this; the store may be as well as ever.
 		a, err = unavailable("abandoned", "the connection was closed before the events were stored; send them again"), errSenderLeft
 	case engine.KindOf(err) == engine.Permanent:
-		a = refuse(http.StatusBadRequest, "store_refused", "the store does not take these events; sending them again does not help")
+		a = refuse(http.StatusBadRequest, reasonStoreRefused, "the store does not take these events; sending them again does not help")
+		if at := rejectedBy(err); len(at) > 0 {
+			a.body = refusalOf(at)
+		}
 		problem = "events refused: the store does not take them; see whether its tables are those of this version"
 	case errors.Is(err, engine.ErrAway):
 		a = unavailable("store_away", "the store is away; send the events again")
@@ -57,4 +62,35 @@ func storeFault(sender context.Context, err error) *reply {
 	}
 	a.cause, a.problem = err, problem
 	return a
+}
+
+// reasonStoreRefused is an event's that the store does not take.
+const (
+	reasonStoreRefused = "store_refused"
+	textStoreRefused   = "the store does not take this event; sending it again does not help"
+)
+
+// rejectedBy returns the indexes of the entries that a store's error names, in
+// order; none where it names none.
+func rejectedBy(err error) []int {
+	named, ok := errors.AsType[interface {
+		error
+		Rejected() map[int]error
+	}](err)
+	if !ok {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(named.Rejected()))
+}
+
+// refusalOf names the entries of a whole request that the store rejects.
+func refusalOf(at []int) (faults refusal) {
+	for _, index := range at {
+		if len(faults.Errors) == maxListed {
+			faults.More++
+			continue
+		}
+		faults.Errors = append(faults.Errors, eventFault{Index: &index, Reason: reasonStoreRefused, Error: textStoreRefused})
+	}
+	return faults
 }

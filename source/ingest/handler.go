@@ -49,7 +49,8 @@ type Store interface {
 	// new; aligned with entries. Of several with one id the first is new.
 	//
 	// A permanent error is one that sending the same events again cannot
-	// cure. Every other one, also of kind configuration, makes the sender
+	// cure; where it has a method Rejected() map[int]error, the entries of
+	// these indexes are at fault and no others. Every other one, also of kind configuration, makes the sender
 	// come again.
 	Add(ctx context.Context, entries []Entry) (fresh []bool, err error)
 }

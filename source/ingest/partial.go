@@ -1,6 +1,9 @@
 package ingest
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // What became of an event in a partial request.
 const (
@@ -35,8 +38,13 @@ func (h *Handler) addSome(r *http.Request, b batch) *reply {
 		return refused
 	}
 	fresh, refused := h.add(r, entries)
-	if refused != nil {
-		return refused
+	for refused != nil {
+		rejected := rejectedBy(refused.cause)
+		if len(rejected) == 0 {
+			return refused
+		}
+		entries, at = without(rejected, entries, at, results)
+		fresh, refused = h.add(r, entries)
 	}
 	answer := partly{Refused: len(results) - len(entries), Results: results}
 	if results == nil {
@@ -57,4 +65,21 @@ func (h *Handler) addSome(r *http.Request, b batch) *reply {
 		status = http.StatusBadRequest
 	}
 	return &reply{status: status, body: answer}
+}
+
+// without leaves out the entries that the store rejects, and says so in their
+// results.
+func without(rejected []int, entries []Entry, at []int, results []result) ([]Entry, []int) {
+	var (
+		kept   []Entry
+		places []int
+	)
+	for i := range entries {
+		if _, out := slices.BinarySearch(rejected, i); !out {
+			kept, places = append(kept, entries[i]), append(places, at[i])
+			continue
+		}
+		results[at[i]] = result{Index: at[i], Status: statusRefused, Reason: reasonStoreRefused, Error: textStoreRefused}
+	}
+	return kept, places
 }

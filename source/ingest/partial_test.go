@@ -1,8 +1,10 @@
 package ingest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,5 +102,56 @@ func TestPartialStoreFailure(t *testing.T) {
 	code, answer := postPartly(t, newTestHandler(m), asLines, view(1)+"\n{}")
 	if code != 503 || answer.Errors[0].Reason != "store_away" {
 		t.Errorf("%d %+v", code, answer)
+	}
+}
+
+// picky is a store that never takes some users' events.
+type picky struct {
+	*memory
+	users []int32
+}
+
+type rejected map[int]error
+
+func (r rejected) Error() string           { return "rejected" }
+func (r rejected) Rejected() map[int]error { return r }
+
+func (p picky) Add(ctx context.Context, entries []Entry) ([]bool, error) {
+	faults := rejected{}
+	for i := range entries {
+		if slices.Contains(p.users, entries[i].Event.UserID) {
+			faults[i] = errDisk
+		}
+	}
+	if len(faults) > 0 {
+		return nil, engine.PermanentError("store_rejected", faults)
+	}
+	return p.memory.Add(ctx, entries)
+}
+
+// Events that the store rejects are named, and cost no other event its place.
+func TestEventsTheStoreRejects(t *testing.T) {
+	m := newMemory()
+	h := newTestHandler(picky{m, []int32{7, 8}})
+	lines := make([]string, 1000)
+	for i := range lines {
+		lines[i] = view(i + 100)
+	}
+	lines[3], lines[500], lines[999] = event("user_id", "7"), event("user_id", "8"), event("user_id", "0")
+	code, answer := postPartly(t, h, asLines, strings.Join(lines, "\n"))
+	if code != http.StatusAccepted || answer.Accepted != 997 || answer.Refused != 3 || m.len() != 997 {
+		t.Errorf("%d: %d accepted, %d refused, %d stored", code, answer.Accepted, answer.Refused, m.len())
+	}
+	for i, r := range answer.Results {
+		if want := i == 3 || i == 500; (r.Reason == reasonStoreRefused) != want || want && (r.Status != statusRefused || r.MessageID != "") {
+			t.Errorf("event %d: %+v", i, r)
+		}
+	}
+	w, whole := serve(t, h, request(http.MethodPost, "/v1/events", asLines, strings.NewReader(strings.Join(lines[:10], "\n"))))
+	if w.Code != http.StatusBadRequest || len(whole.Errors) != 1 || whole.Errors[0].Index == nil || *whole.Errors[0].Index != 3 {
+		t.Errorf("a whole request: %d %+v", w.Code, whole)
+	}
+	if code, answer := postPartly(t, h, asLines, lines[3]); code != http.StatusBadRequest || answer.Refused != 1 {
+		t.Errorf("nothing but what the store rejects: %d %+v", code, answer)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"keyfold/engine"
@@ -12,9 +15,10 @@ import (
 
 // Backlog is what waits in a database.
 type Backlog struct {
-	Unsent int64         // rows to publish
-	Oldest engine.Millis // when the first of them was stored; 0 without any
-	Failed int64         // rows set aside
+	Unsent   int64         // rows for a relay to publish
+	Oldest   engine.Millis // when the first of them was stored; 0 without any
+	Failed   int64         // rows set aside
+	Backfill int64         // rows left to a backfill
 }
 
 // Age returns how long the oldest row has waited.
@@ -25,40 +29,133 @@ func (b Backlog) Age(now engine.Millis) time.Duration {
 	return max(0, time.Duration(now-b.Oldest)*time.Millisecond)
 }
 
-// WritePrometheus writes everything in Prometheus's text format.
-func (b Backlog) WritePrometheus(w io.Writer) {
-	writeCounts(w, []count{{"keyfold_outbox_unsent", b.Unsent}, {"keyfold_outbox_failed", b.Failed}})
-	fmt.Fprintf(w, "keyfold_outbox_oldest_unsent_seconds %g\n", b.Age(engine.Now()).Seconds())
-}
-
 // Backlog counts what waits. It reads one index entry per unsent row.
 func (d *Database) Backlog(ctx context.Context) (Backlog, error) {
-	var (
-		b      Backlog
-		first  sql.NullInt64
-		stored string
-	)
-	table := d.dialect.through("user_interactions", "idx_unsent")
-	err := d.pool.QueryRowContext(ctx, "SELECT COUNT(*), MIN(id) FROM "+table+" WHERE "+unsent).Scan(&b.Unsent, &first)
-	if err != nil {
-		return Backlog{}, d.fault("count unsent events", err)
+	b, err := d.count(ctx, 0)
+	if err == nil {
+		b.Oldest, err = d.oldest(ctx)
 	}
-	err = d.pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+table+" WHERE "+failed).Scan(&b.Failed)
-	if err != nil {
-		return Backlog{}, d.fault("count failed events", err)
-	}
-	if !first.Valid {
-		return b, nil
-	}
-	err = d.pool.QueryRowContext(ctx, "SELECT created_at FROM user_interactions WHERE id = ?", first.Int64).Scan(&stored)
-	switch {
-	case err == sql.ErrNoRows: //nolint:errorlint // never wrapped
-		return b, nil // it was deleted meanwhile
-	case err != nil:
-		return Backlog{}, d.fault("read the oldest event", err)
-	}
-	b.Oldest, err = parseTime(stored)
 	return b, err
+}
+
+// count counts up to limit rows of each kind; 0 is no limit.
+func (d *Database) count(ctx context.Context, limit int64) (b Backlog, err error) {
+	bound := ""
+	if limit > 0 {
+		bound = fmt.Sprint(" LIMIT ", limit)
+	}
+	table := d.dialect.through("user_interactions", "idx_unsent")
+	for _, one := range []struct {
+		rows string
+		n    *int64
+	}{
+		{fmt.Sprint(unsent, " AND shard < ", backfillShards), &b.Unsent},
+		{fmt.Sprint(unsent, " AND shard >= ", backfillShards), &b.Backfill},
+		{failed, &b.Failed},
+	} {
+		query := "SELECT COUNT(*) FROM (SELECT 1 FROM " + table + " WHERE " + one.rows + bound + ") AS some_rows"
+		if err := d.pool.QueryRowContext(ctx, query).Scan(one.n); err != nil {
+			return Backlog{}, d.fault("count unsent events", err)
+		}
+	}
+	return b, nil
+}
+
+// oldest returns when the oldest row for a relay was stored, by the oldest of
+// each shard; 0 without any.
+func (d *Database) oldest(ctx context.Context) (engine.Millis, error) {
+	heads, err := d.heads(ctx, 0)
+	if err != nil {
+		return 0, d.fault("look for the oldest event", err)
+	}
+	if len(heads) == 0 {
+		return 0, nil
+	}
+	ids := slices.Collect(maps.Values(heads))
+	var stored sql.NullString
+	err = d.pool.QueryRowContext(ctx, "SELECT MIN(created_at) FROM user_interactions WHERE id IN ("+list(len(ids))+")", anyOf(ids)...).Scan(&stored)
+	if err != nil {
+		return 0, d.fault("read the oldest event", err)
+	}
+	if !stored.Valid {
+		return 0, nil // they were deleted meanwhile
+	}
+	return parseTime(stored.String)
+}
+
+// Gauge tells a scraper what waits, at a cost that does not grow with it. The age
+// of the oldest row is always read. Rows are counted up to a bound, by one count
+// at a time, which goes on when a scraper has left, and is kept for a while.
+type Gauge struct {
+	db    *Database
+	count func(ctx context.Context, limit int64) (Backlog, error)
+	wait  time.Duration // for a count under way
+
+	mu      sync.Mutex
+	counted Backlog
+	at      time.Time     // of that count; zero: there was none
+	running chan struct{} // closed when the count under way ends; nil: none is
+}
+
+// Bounds of a gauge's counts.
+const (
+	gaugeRows    = 1_000_000
+	gaugeKeep    = 10 * time.Second
+	gaugeWait    = time.Second
+	gaugeTimeout = 25 * time.Second
+)
+
+// NewGauge returns a gauge on a database.
+func NewGauge(db *Database) *Gauge { return &Gauge{db: db, count: db.count, wait: gaugeWait} }
+
+// WritePrometheus writes what waits in Prometheus's text format. Where the
+// database is away, or has not counted yet, those lines are missing.
+func (g *Gauge) WritePrometheus(ctx context.Context, w io.Writer) {
+	if oldest, err := g.db.oldest(ctx); err == nil {
+		fmt.Fprintf(w, "keyfold_outbox_oldest_unsent_seconds %g\n", Backlog{Oldest: oldest}.Age(engine.Now()).Seconds())
+	}
+	if b, known := g.recent(); known {
+		writeCounts(w, []count{{"keyfold_outbox_unsent", b.Unsent}, {"keyfold_outbox_failed", b.Failed}, {"keyfold_outbox_backfill", b.Backfill}})
+	}
+}
+
+// recent returns the newest count there is. It starts one where that is old, and
+// waits a moment for one under way.
+func (g *Gauge) recent() (b Backlog, known bool) {
+	g.mu.Lock()
+	if g.running == nil && time.Since(g.at) >= gaugeKeep {
+		g.running = make(chan struct{})
+		go g.recount(g.running)
+	}
+	running := g.running
+	g.mu.Unlock()
+	if running != nil {
+		select {
+		case <-running:
+		case <-time.After(g.wait):
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counted, !g.at.IsZero()
+}
+
+// recount counts without a scraper's context: a server goes on with a query whose
+// client has left, and the next scrape would add another.
+func (g *Gauge) recount(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), gaugeTimeout)
+	defer cancel()
+	b, err := g.count(ctx, gaugeRows)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running = nil
+	close(done)
+	switch {
+	case err == nil:
+		g.counted, g.at = b, time.Now()
+	case time.Since(g.at) >= 2*gaugeTimeout:
+		g.at = time.Time{} // too old to be told
+	}
 }
 
 // Count returns how many rows a filter picks.

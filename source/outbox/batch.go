@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"slices"
@@ -59,6 +60,16 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, held map[
 		_ = l.end(false) // its connection failed
 		return result{}, r.db.fault("read events", err)
 	}
+	there, err := r.try(work, rows)
+	if err != nil || !there {
+		err = errors.Join(err, l.end(false))
+	}
+	if err != nil {
+		return result{}, r.db.fault("note events as tried", err)
+	}
+	if !there {
+		return result{shards: len(l.shards), rows: len(rows)}, nil // they are read again
+	}
 	w := newWaves(r, rows)
 	w.run(ctx, work)
 	r.Stats.Batches.Add(1)
@@ -99,33 +110,133 @@ type stored struct {
 	fault error
 }
 
-// fetch reads the oldest rows of the leased shards, in the order of their ids.
-func (r *Relay) fetch(ctx context.Context, l *lease, held map[int][]int32, filter Filter) ([]stored, error) {
-	limit := max(1, r.config.BatchRows/len(l.shards))
+// fetch reads rows of the leased shards, in the order of their ids: the oldest
+// ones, but of one user at most half of a shard's share, so that the others of
+// the shard do not wait for the end of that user's backlog.
+func (r *Relay) fetch(ctx context.Context, l *lease, held map[int][]int32, filter Filter) (all []stored, err error) {
+	shards := l.shards
+	if filter.backfill {
+		for _, shard := range l.shards {
+			shards = append(slices.Clip(shards), shard+backfillShards)
+		}
+	}
+	share := max(1, r.config.BatchRows/len(shards))
+	wants := make([]want, len(shards))
+	for i, shard := range shards {
+		wants[i] = want{shard: shard, rows: share, without: slices.Clone(held[shard%Shards])}
+	}
+	users := map[int32]int{}
+	for range maxBusyUsers {
+		rows, err := r.fetchOnce(ctx, l, wants, filter)
+		if err != nil {
+			return nil, err
+		}
+		wants = narrow(wants, rows, users, max(1, share/2), func(row stored) { all = append(all, row) })
+		if len(wants) == 0 {
+			break
+		}
+	}
+	slices.SortFunc(all, func(a, b stored) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// maxBusyUsers is how many users with more rows than one may have in a batch a
+// fetch looks past.
+const maxBusyUsers = 4
+
+// want is what a fetch still wants of a shard.
+type want struct {
+	shard   int
+	rows    int
+	after   int64   // the last id read
+	without []int32 // users
+}
+
+// narrow keeps the rows that one fetch brought, of each user so many at most, and
+// returns what to fetch instead of those left out.
+func narrow(wants []want, rows map[int][]stored, users map[int32]int, most int, keep func(stored)) []want {
+	var more []want
+	for _, w := range wants {
+		got := rows[w.shard]
+		full := len(got) == w.rows // or there is no more
+		for _, row := range got {
+			user := row.Event.UserID
+			w.after = row.ID
+			if users[user] == most {
+				w.without = append(w.without, user)
+			}
+			if users[user]++; users[user] <= most {
+				w.rows--
+				keep(row)
+			}
+		}
+		if full && w.rows > 0 {
+			more = append(more, w)
+		}
+	}
+	return more
+}
+
+// fetchOnce reads the oldest rows that are wanted, by shard. The ids behind which
+// it begins are compared as sums, which keeps InnoDB from reading a range of the
+// index: at a range's end it would go on through all entries that are marked as
+// deleted and not yet purged, those of other shards too.
+func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Filter) (map[int][]stored, error) {
 	var (
 		parts []string
 		args  []any
 	)
-	for _, shard := range l.shards {
-		query := "SELECT " + rowColumns + " FROM " + r.db.dialect.through("user_interactions", "idx_unsent") +
-			" WHERE " + unsent + " AND shard = ?"
-		args = append(args, shard)
-		if users := held[shard]; len(users) > 0 {
-			query += " AND user_id NOT IN (" + list(len(users)) + ")"
-			args = append(args, anyOf(users)...)
+	for _, w := range wants {
+		query := "SELECT " + rowColumns + ", shard FROM " + r.db.dialect.through("user_interactions", "idx_unsent") +
+			" WHERE " + unsent + " AND shard = ? AND id + 0 > ?"
+		args = append(args, w.shard, w.after)
+		if len(w.without) > 0 {
+			query += " AND user_id NOT IN (" + list(len(w.without)) + ")"
+			args = append(args, anyOf(w.without)...)
 		}
 		query, args = filter.restrict(query, args)
-		args = append(args, limit)
+		args = append(args, w.rows)
 		parts = append(parts, r.db.dialect.part(query+" ORDER BY id LIMIT ?"))
 	}
-	var rows []stored
+	rows := map[int][]stored{}
 	err := each(ctx, l.run, func(s scanner) error {
-		row, fault, err := scanRow(s)
-		rows = append(rows, stored{row, fault})
+		var shard int
+		row, fault, err := scanRow(extended{s, []any{&shard}})
+		rows[shard] = append(rows[shard], stored{row, fault})
 		return err
 	}, strings.Join(parts, " UNION ALL "), args...)
-	slices.SortFunc(rows, func(a, b stored) int { return cmp.Compare(a.ID, b.ID) })
+	for _, shard := range rows {
+		slices.SortFunc(shard, func(a, b stored) int { return cmp.Compare(a.ID, b.ID) })
+	}
 	return rows, err
+}
+
+// try notes of the rows that were not tried before that they are now, durably:
+// whatever becomes of this process, a later copy of theirs says since when there
+// may be an earlier one. It reports whether the rows are all there.
+//
+// They need not be: a server shows a transaction to others before it is durable,
+// and one that is killed in between takes it back and gives its ids away again.
+// The server writes its transactions in their order, so that this one, once it is
+// durable, vouches for the rows.
+func (r *Relay) try(ctx context.Context, rows []stored) (there bool, err error) {
+	fresh := make([]Row, 0, len(rows))
+	for i := range rows {
+		if rows[i].TriedAt == 0 {
+			fresh = append(fresh, rows[i].Row)
+		}
+	}
+	noted := int64(0)
+	for rows := range slices.Chunk(fresh, statementRows) {
+		condition, args := named(rows)
+		n, err := change(ctx, r.db.pool, "UPDATE user_interactions SET tried_at = ? WHERE tried_at IS NULL AND "+condition,
+			append([]any{timeText(engine.Now())}, args...)...)
+		if err != nil {
+			return false, err
+		}
+		noted += n
+	}
+	return noted == int64(len(fresh)), nil
 }
 
 // mark writes the fate of a batch and lets its shards go. Where the lease's
@@ -142,7 +253,7 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *waves) error {
 	if err == nil {
 		return nil
 	}
-	again := w.write(ctx, r.db.pool)
+	again := r.db.transact(ctx, "mark events", func(tx *sql.Tx) error { return w.write(ctx, tx) })
 	if again != nil {
 		r.Stats.Unmarked.Add(int64(len(w.sent)))
 		return errors.Join(err, again)
@@ -154,10 +265,16 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *waves) error {
 // write marks rows. It may be run again.
 func (w *waves) write(ctx context.Context, run runner) error {
 	now := timeText(engine.Now())
-	for ids := range slices.Chunk(w.sent, statementRows) {
-		args := append([]any{now}, anyOf(ids)...)
-		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = ?, failed_at = NULL "+
-			"WHERE id IN ("+list(len(ids))+")", args...); err != nil {
+	for rows := range slices.Chunk(w.sent, statementRows) {
+		condition, args := named(rows)
+		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = ?, failed_at = NULL WHERE "+condition,
+			append([]any{now}, args...)...); err != nil {
+			return err
+		}
+	}
+	for rows := range slices.Chunk(w.untried(), statementRows) {
+		condition, args := named(rows)
+		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET tried_at = NULL WHERE processed_to_queue = 0 AND "+condition, args...); err != nil {
 			return err
 		}
 	}
@@ -167,7 +284,7 @@ func (w *waves) write(ctx context.Context, run runner) error {
 			failedAt = now
 		}
 		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET attempts = ?, last_error = ?, failed_at = ? "+
-			"WHERE id = ? AND processed_to_queue = 0", f.attempts, f.text(), failedAt, f.id); err != nil {
+			"WHERE id = ? AND message_id = ? AND processed_to_queue = 0", f.attempts, f.text(), failedAt, f.id, f.messageID); err != nil {
 			return err
 		}
 	}

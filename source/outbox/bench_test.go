@@ -46,7 +46,7 @@ func BenchmarkAdd(b *testing.B) {
 // BenchmarkRelay drains a backlog through a broker that confirms after 5 ms, by
 // the number of users.
 func BenchmarkRelay(b *testing.B) {
-	for _, users := range []int{100, 5000} {
+	for _, users := range []int{1, 100, 5000} {
 		b.Run(fmt.Sprint(users, "users"), func(b *testing.B) {
 			benchOnEach(b, func(b *testing.B, db *Database) {
 				fill(b, db, users, b.N)

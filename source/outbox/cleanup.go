@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"slices"
+	"strings"
 	"time"
 
 	"keyfold/engine"
@@ -17,12 +19,13 @@ type CleanupOptions struct {
 }
 
 // Cleanup deletes the rows that were sent before an instant, in chunks, and
-// returns how many. Rows that were not sent stay, whatever their age. It may be
+// returns how many. Their ids stay known: an event that is added again is still
+// a duplicate. Rows that were not sent stay, whatever their age. It may be
 // stopped and run again.
 func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, options CleanupOptions) (deleted int64, err error) {
 	chunk := cmp.Or(options.Chunk, 1000)
 	pause := cmp.Or(options.Pause, 10*time.Millisecond)
-	after := chunkEnd{occurred: timeText(oldest)}
+	after := chunkEnd{occurred: timeText(engine.Earliest)}
 	for {
 		ids, end, err := d.cleanable(ctx, sentBefore, after, chunk)
 		if err != nil {
@@ -79,11 +82,38 @@ func (d *Database) cleanable(ctx context.Context, sentBefore engine.Millis, afte
 	return ids, end, err
 }
 
-// deleteSent deletes rows in one transaction.
+// deleteSent deletes rows and keeps their ids, in one transaction.
 func (d *Database) deleteSent(ctx context.Context, ids []int64) (n int64, err error) {
 	err = d.transact(ctx, "delete old events", func(tx *sql.Tx) error {
-		n, err = change(ctx, tx, "DELETE FROM user_interactions WHERE processed_to_queue = 1 AND id IN ("+list(len(ids))+")", anyOf(ids)...)
-		return err
+		n = 0
+		for ids := range slices.Chunk(ids, statementRows) {
+			deleted, err := deleteRows(ctx, tx, ids)
+			if err != nil {
+				return err
+			}
+			n += deleted
+		}
+		return nil
 	})
 	return n, err
+}
+
+func deleteRows(ctx context.Context, tx *sql.Tx, ids []int64) (int64, error) {
+	sent := " FROM user_interactions WHERE processed_to_queue = 1 AND id IN (" + list(len(ids)) + ")"
+	var keys []any
+	err := each(ctx, tx, func(s scanner) error {
+		var k key
+		err := s.Scan(&k.user, &k.id)
+		keys = append(keys, k.user, digestOf(k.id))
+		return err
+	}, "SELECT user_id, message_id"+sent, anyOf(ids)...)
+	if err != nil || len(keys) == 0 {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, "REPLACE INTO keyfold_cleaned_ids (user_id, digest) VALUES "+
+		strings.Repeat("(?, ?), ", len(keys)/2-1)+"(?, ?)", keys...)
+	if err != nil {
+		return 0, err
+	}
+	return change(ctx, tx, "DELETE"+sent, anyOf(ids)...)
 }

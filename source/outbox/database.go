@@ -113,7 +113,7 @@ func (d *Database) transact(ctx context.Context, doing string, do func(*sql.Tx) 
 		if err == nil {
 			return nil
 		}
-		if d.dialect.classify(err) != classCollision || attempt == maxCollisions {
+		if class := d.dialect.classify(err); class != classCollision && class != classLocked || attempt == maxCollisions {
 			return d.fault(doing, err)
 		}
 		select {

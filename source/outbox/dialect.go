@@ -37,7 +37,8 @@ const (
 	classOther     class = iota // transient, as everything unlisted
 	classAway                   // the database cannot be reached, or is stopping
 	classDuplicate              // a unique key exists
-	classCollision              // deadlock, lock wait, busy: run the transaction again
+	classCollision              // deadlock, busy: run the transaction again
+	classLocked                 // waited too long for a row: run it again, or do without the row
 	classRejected               // this row never fits
 	classFault                  // configuration
 )

@@ -6,31 +6,58 @@
 //	group    processed_to_queue     shards     confirms
 //	commit   = false, then true     of users
 //
+// # Ids
+//
+// A message id is unique per user, as in profiles. A duplicate is an event whose
+// user and id are stored, or were stored and cleaned up: cleanup keeps both of a
+// row that it deletes. A row that collides with a unique key of the shop's own is
+// no duplicate: it is rejected.
+//
 // # Order
 //
-// One user's rows are published in the order of their ids, one at a time: the
-// next goes out when the one before is confirmed. So whatever the broker refuses
-// holds back the rows behind it, and only those of its user. A row may be
-// published twice (a relay was killed between the confirm and the mark), but
-// where it appears first it stands behind the first appearance of every earlier
-// row of its user. Several users' rows are in flight at once.
+// One user's rows are published in the order of their ids, as far as they are
+// visible when a batch is read. So a transaction that was committed before
+// another one began goes first; of two that overlap, the one that is committed
+// last goes second, whatever its ids.
+//
+// A batch begins with one row of each user. A user's run doubles with every wave
+// that the broker confirms. It stops at a row that is refused, which holds back
+// the rows behind it, and only those of its user. What the broker took behind it
+// within the wave is published again behind it. So among the copies each user's
+// rows stand in their order, and they first appear in it as long as the broker
+// refuses none. Several users' rows are in flight at once.
 //
 // Rows are found by not being marked as sent. A relay that remembers the last id
 // it saw would lose every row whose transaction commits after one with a higher
 // id.
+//
+// # Copies
+//
+// A row may be published twice: after a refusal or an answer that did not come,
+// or where a relay ends between the confirm and the mark. Before its first
+// publish a row is durably noted as tried, so that every later copy says since
+// when there may be an earlier one ([Row.TriedAt]). The note also vouches for the
+// row: a server shows a transaction to others before it is durable, and what a
+// kill takes back was not published.
 //
 // # Several relays
 //
 // Users are spread over [Shards] shards. A relay takes a few shards that have
 // something to send, publishes one batch, marks it and lets them go. The lock is
 // a row lock in a transaction that lasts for the batch and also carries the
-// marks: it ends with the connection, so that nobody waits for a relay that was
-// killed, and whoever gets the lock next sees every mark. SQLite has no row
+// marks: it ends with the connection, so that no relay waits for one that was
+// killed, and the one that gets the lock next sees every mark. SQLite has no row
 // locks: there the relays of one process share their shards in memory, and a
 // file has one process that relays.
 //
 // Row locks on the events themselves, which SKIP LOCKED suggests, were rejected:
 // a second relay would skip to the user's next event and overtake.
+//
+// A fetch takes of one user at most half of a shard's share and looks past that
+// user for the rest, so that no backlog keeps a shard's other users waiting.
+//
+// Rows of shards from 64 on are left to a backfill: docs/examples/import.sql puts
+// there what a shop has not published of its past.
 //
 // # What is given up
 //

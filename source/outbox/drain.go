@@ -8,7 +8,7 @@ import (
 )
 
 // Drain publishes the unsent rows that a filter picks, once each, and returns
-// how many were sent: a backfill. It may run beside relays and be run again
+// how many were sent: a backfill. Rows that relays leave to it are among them. It may run beside relays and be run again
 // after it was stopped: what was sent is marked. progress is called after every
 // batch with the rows sent so far; it may be nil.
 //
@@ -20,6 +20,7 @@ import (
 func (r *Relay) Drain(ctx context.Context, filter Filter, progress func(sent int64)) (int64, error) {
 	work, cancel := afterGrace(ctx, r.config.Grace)
 	defer cancel()
+	filter.backfill = true
 	var sent int64
 	for first := 0; first < Shards; first += r.config.BatchShards {
 		shards := make([]int, 0, r.config.BatchShards)
@@ -71,11 +72,18 @@ func (r *Relay) drainBatch(ctx, work context.Context, shards []int, filter Filte
 	return got, got.shards == len(wanted), err
 }
 
-// waiting returns those of the shards that have something to send.
+// waiting returns those of the shards that have something to send, be it for a
+// relay or left to a backfill.
 func (r *Relay) waiting(ctx context.Context, shards []int) ([]int, error) {
-	pending, err := r.db.pending(ctx)
-	if err != nil {
-		return nil, r.db.fault("look for events", err)
+	waiting := map[int]bool{}
+	for _, above := range []int{0, backfillShards} {
+		heads, err := r.db.heads(ctx, above)
+		if err != nil {
+			return nil, r.db.fault("look for events", err)
+		}
+		for shard := range heads {
+			waiting[shard%Shards] = true
+		}
 	}
-	return slices.DeleteFunc(pending, func(shard int) bool { return !slices.Contains(shards, shard) }), nil
+	return slices.DeleteFunc(slices.Clone(shards), func(shard int) bool { return !waiting[shard] }), nil
 }

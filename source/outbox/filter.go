@@ -11,6 +11,8 @@ type Filter struct {
 	From   engine.Millis    // occurred_at; 0: from the beginning
 	Until  engine.Millis    // occurred_at, exclusive; 0: to the end
 	Sent   Sent
+
+	backfill bool // with the rows that are left to one
 }
 
 // Sent picks rows by whether they were published.

@@ -14,12 +14,19 @@ func TestForgetDeletesAUsersRows(t *testing.T) {
 			must(t, err)
 			return n
 		}
+		_, err = db.pool.Exec("REPLACE INTO keyfold_cleaned_ids (user_id, digest) VALUES (1, X'00112233445566778899AABBCCDDEEFF'), (2, X'00112233445566778899AABBCCDDEEFF')")
+		must(t, err)
 		want := count(1)
 		if n, err := db.Forget(t.Context(), 1); n != want || n <= forgetChunk || err != nil {
 			t.Errorf("deleted %d rows (%v), want %d", n, err, want)
 		}
 		if n, err := db.Forget(t.Context(), 1); n != 0 || err != nil {
 			t.Errorf("the second time: %d, %v", n, err)
+		}
+		var cleaned, others int
+		must(t, db.pool.QueryRow("SELECT coalesce(sum(user_id = 1), 0), coalesce(sum(user_id = 2), 0) FROM keyfold_cleaned_ids").Scan(&cleaned, &others))
+		if cleaned != 0 || others != 1 {
+			t.Errorf("%d ids of the user's cleaned events are left and %d of another, want 0 and 1", cleaned, others)
 		}
 		if count(1) != 0 || count(2) != rows-want {
 			t.Errorf("%d rows of the user are left and %d of another, want 0 and %d", count(1), count(2), rows-want)

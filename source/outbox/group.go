@@ -1,10 +1,12 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-
-	"keyfold/engine"
+	"errors"
+	"fmt"
+	"slices"
 )
 
 // commitGroups runs until the queue is closed and empty.
@@ -31,24 +33,21 @@ func (s *Store) group(first *request) []*request {
 	return group
 }
 
-// commit stores a group in one transaction. Where one of its requests holds a
-// row that never fits, each is stored alone, so that nobody is refused for
-// another's row.
+// commit stores a group in one transaction. Where the database rejects a row,
+// or another transaction holds one that a row refers to, the requests are stored
+// apart, so that no request fails for another's row.
 func (s *Store) commit(group []*request) {
 	group = stillWanted(group)
 	if len(group) == 0 {
 		return
 	}
-	err := s.transact(group)
-	if len(group) == 1 || engine.KindOf(err) != engine.Permanent {
-		for _, r := range group {
-			r.answer <- err
-		}
-		return
+	err := s.transact(group, s.together)
+	if errors.Is(err, errApart) {
+		s.Stats.Split.Add(1)
+		err = s.transact(group, s.apart)
 	}
-	s.Stats.Split.Add(1)
 	for _, r := range group {
-		r.answer <- s.transact([]*request{r})
+		r.answer <- cmp.Or(err, r.fault)
 	}
 }
 
@@ -64,53 +63,123 @@ func stillWanted(group []*request) []*request {
 	return kept
 }
 
-func (s *Store) transact(group []*request) error {
+// transact runs one way of storing a group, which marks fresh rows and sets the
+// fault of each request that is not stored, in a transaction.
+func (s *Store) transact(group []*request, way func(context.Context, *sql.Tx, []*request) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
-	var stored, repeated int
 	err := s.db.transact(ctx, "store events", func(tx *sql.Tx) error {
-		rows, twice := distinct(group)
-		if err := s.db.insert(ctx, tx, rows); err != nil {
-			return err
+		for _, r := range group {
+			r.begin()
 		}
-		stored = 0
-		for _, row := range rows {
-			if row.fresh {
-				stored++
-			}
-		}
-		repeated = twice + len(rows) - stored
-		return nil
+		return way(ctx, tx, group)
 	})
 	s.Stats.Transactions.Add(1)
 	if err != nil {
 		s.Stats.Failed.Add(1)
 		return err
 	}
-	s.Stats.Requests.Add(int64(len(group)))
-	s.Stats.Stored.Add(int64(stored))
-	s.Stats.Repeated.Add(int64(repeated))
-	if stored > 0 {
+	s.count(group)
+	return nil
+}
+
+func (s *Store) count(group []*request) {
+	anything := false
+	for _, r := range group {
+		if r.fault != nil {
+			continue
+		}
+		s.Stats.Requests.Add(1)
+		for i := range r.rows {
+			if r.rows[i].fresh {
+				anything = true
+				s.Stats.Stored.Add(1)
+			} else {
+				s.Stats.Repeated.Add(1)
+			}
+		}
+	}
+	if anything {
 		s.config.Stored()
+	}
+}
+
+// errApart: the group cannot be stored as one.
+var errApart = errors.New("outbox: one of the requests cannot be stored")
+
+// together stores all of a group's rows at once.
+func (s *Store) together(ctx context.Context, tx *sql.Tx, group []*request) error {
+	rows := distinct(group)
+	err := s.db.insert(ctx, tx, rows)
+	if err == nil && slices.ContainsFunc(rows, func(row *newRow) bool { return row.fault != nil }) ||
+		err != nil && s.db.dialect.classify(err) == classLocked {
+		return errApart
+	}
+	return err
+}
+
+// apart stores each of a group's requests or sets its fault. It waits for one
+// lock of a user: that user's other requests would wait for the same.
+func (s *Store) apart(ctx context.Context, tx *sql.Tx, group []*request) error {
+	locked := map[int32]error{}
+	for _, r := range group {
+		user := r.rows[0].userID
+		if r.fault = locked[user]; r.fault != nil {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "SAVEPOINT request"); err != nil {
+			return err
+		}
+		err := s.db.insert(ctx, tx, distinct([]*request{r}))
+		switch {
+		case err == nil:
+			r.fault = r.rejection()
+		case s.db.dialect.classify(err) == classLocked:
+			r.fault = fmt.Errorf("outbox: store events: another transaction holds a row that the events refer to: %w", err)
+			locked[user] = r.fault
+		default:
+			return err
+		}
+		if r.fault == nil {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "ROLLBACK TO request"); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// distinct returns the group's rows in order, of each id the first, and how many
-// were left out. An earlier attempt may have marked them as fresh.
-func distinct(group []*request) (rows []*newRow, twice int) {
-	seen := map[string]bool{}
-	for _, r := range group {
-		for i := range r.rows {
-			row := &r.rows[i]
-			row.fresh = false
-			if seen[row.messageID] {
-				twice++
-				continue
-			}
-			seen[row.messageID] = true
-			rows = append(rows, row)
+// begin forgets what an earlier attempt made of the request.
+func (r *request) begin() {
+	r.fault = nil
+	for i := range r.rows {
+		r.rows[i].fresh, r.rows[i].fault = false, nil
+	}
+}
+
+// rejection returns the error that names the entries whose rows were rejected,
+// or nil.
+func (r *request) rejection() error {
+	faults := map[int]error{}
+	for i := range r.rows {
+		if r.rows[i].fault != nil {
+			faults[i] = r.rows[i].fault
 		}
 	}
-	return rows, twice
+	return rejection(faults)
+}
+
+// distinct returns the group's rows in order, of each key the first.
+func distinct(group []*request) (rows []*newRow) {
+	seen := map[key]bool{}
+	for _, r := range group {
+		for i := range r.rows {
+			if row := &r.rows[i]; !seen[row.key()] {
+				seen[row.key()] = true
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
 }

@@ -108,7 +108,7 @@ type placed struct {
 // userPage reads some of a user's rows. The columns' order is the events' own:
 // message ids are compared byte by byte in both.
 func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]placed, error) {
-	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at, message_id FROM "+
+	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM "+
 		d.dialect.through("user_interactions", "idx_user_occurred")+" WHERE 1 = 1", nil)
 	if at.MessageID != "" {
 		occurred := timeText(at.OccurredAt)
@@ -122,10 +122,11 @@ func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]
 			occurred string
 		)
 		var err error
-		row.Row, row.fault, err = scanRow(extended{s, []any{&occurred, &row.at.MessageID}})
+		row.Row, row.fault, err = scanRow(extended{s, []any{&occurred}})
 		if err != nil {
 			return err
 		}
+		row.at.MessageID = row.messageID
 		row.at.OccurredAt, err = parseTime(occurred)
 		rows = append(rows, row)
 		return err

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -171,6 +172,58 @@ func TestCleanup(t *testing.T) {
 		}
 		if got := backlog(t, db); got.Unsent != 250 {
 			t.Errorf("%d unsent rows are left, want 250", got.Unsent)
+		}
+	})
+}
+
+// An event whose row was cleaned up is a duplicate when it is added again, also
+// while the cleanup is under way.
+func TestCleanedUpEventsAreStillDuplicates(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		var all []Entry
+		for n := range 700 {
+			all = append(all, view(t, int32(n%9+1), n))
+		}
+		fresh := make([]int, len(all))
+		sum := func(got []bool) {
+			for i, f := range got {
+				if f {
+					fresh[i]++
+				}
+			}
+		}
+		var cleaned int64
+		for range 5 {
+			sum(add(t, s, all...))
+			_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = created_at WHERE processed_to_queue = 0")
+			must(t, err)
+			done := make(chan error, 1)
+			go func() {
+				n, err := db.Cleanup(context.Background(), engine.Now()+1000, CleanupOptions{Chunk: 50, Pause: 1})
+				cleaned += n
+				done <- err
+			}()
+			for range 3 {
+				sum(add(t, s, all...))
+			}
+			must(t, <-done)
+		}
+		for i, n := range fresh {
+			if n != 1 {
+				t.Fatalf("%s was new %d times", all[i].Event.MessageID, n)
+			}
+		}
+		if cleaned != int64(len(all)) {
+			t.Errorf("%d rows were cleaned up, want %d", cleaned, len(all))
+		}
+		if n, err := db.Count(t.Context(), Filter{}); n != 0 || err != nil {
+			t.Errorf("%d rows are left, %v", n, err)
+		}
+		other := view(t, 100, 0)
+		other.Event.MessageID = all[0].Event.MessageID
+		if f := add(t, s, other); !f[0] {
+			t.Error("another user's event with a cleaned id is taken for a duplicate")
 		}
 	})
 }

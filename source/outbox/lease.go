@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 )
 
 // lease is the right to publish the events of some shards. It is used by one
@@ -46,10 +48,17 @@ func (mysqlDialect) release() error { return nil }
 // unsent is the condition of a row that waits, in the form idx_unsent serves.
 const unsent = "processed_to_queue = 0 AND failed_at IS NULL"
 
-// pending returns the shards that have something to send. It reads one index
-// entry per shard, however many rows wait.
-func (d *Database) pending(ctx context.Context) ([]int, error) {
-	var shards []int
+// backfillShards is what is added to the shard of a row that is left to a
+// backfill: a relay does not look there, so that a table that was taken over does
+// not go out at full speed among the events of today.
+const backfillShards = Shards
+
+// heads returns the shards that have something to send, with the ids of their
+// oldest rows. It reads one index entry per shard, however many rows wait. The
+// rows that are left to a backfill have shards of their own, from backfillShards
+// on; above is 0 or that.
+func (d *Database) heads(ctx context.Context, above int) (map[int]int64, error) {
+	heads := map[int]int64{}
 	err := each(ctx, d.pool, func(s scanner) error {
 		var (
 			shard int
@@ -57,10 +66,16 @@ func (d *Database) pending(ctx context.Context) ([]int, error) {
 		)
 		err := s.Scan(&shard, &head)
 		if head.Valid {
-			shards = append(shards, shard)
+			heads[shard+above] = head.Int64
 		}
 		return err
 	}, "SELECT s.shard, (SELECT u.id FROM "+d.dialect.through("user_interactions u", "idx_unsent")+
-		" WHERE u.processed_to_queue = 0 AND u.failed_at IS NULL AND u.shard = s.shard ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s")
-	return shards, err
+		" WHERE u.processed_to_queue = 0 AND u.failed_at IS NULL AND u.shard = s.shard + ? ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s", above)
+	return heads, err
+}
+
+// pending returns the shards that have something for a relay.
+func (d *Database) pending(ctx context.Context) ([]int, error) {
+	heads, err := d.heads(ctx, 0)
+	return slices.Collect(maps.Keys(heads)), err
 }

@@ -28,7 +28,7 @@ const (
 const versionTable = "keyfold_schema_version"
 
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 1
+const newestMigration = 2
 
 //go:embed migrations
 var migrationFiles embed.FS
@@ -66,7 +66,7 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) 
 	if err := refuseForeign(ctx, conn); err != nil {
 		return err
 	}
-	if err := d.migrate(ctx, pool, flavour); err != nil {
+	if err := d.migrate(ctx, pool, conn, flavour); err != nil {
 		return d.fault("migrate", err)
 	}
 	if options.ForeignKeys {
@@ -75,17 +75,36 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) 
 	return nil
 }
 
-func (d *Database) migrate(ctx context.Context, pool *sql.DB, flavour string) error {
+func (d *Database) migrate(ctx context.Context, pool *sql.DB, conn *sql.Conn, flavour string) error {
 	files, err := migrations(flavour)
 	if err != nil {
 		return err
 	}
 	provider, err := goose.NewProvider(d.dialect.gooseDialect(), pool, files,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithAllowOutofOrder(true))
 	if err != nil {
 		return err
 	}
+	// This makes the table of versions.
+	if _, err := provider.GetDBVersion(ctx); err != nil {
+		return err
+	}
+	if err := noteApplied(ctx, conn); err != nil {
+		return err
+	}
 	_, err = provider.Up(ctx)
+	return err
+}
+
+// noteApplied notes the second migration where a setup was killed between its
+// last statement and the note: MySQL's ALTER TABLE is a transaction of its own,
+// and cannot be told to do nothing where it has been run.
+func noteApplied(ctx context.Context, conn *sql.Conn) error {
+	if !readable(ctx, conn, "tried_at") {
+		return nil
+	}
+	_, err := conn.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
+		"SELECT 2, 1 FROM (SELECT COUNT(*) AS n FROM "+versionTable+" WHERE version_id = 2) AS noted WHERE n = 0")
 	return err
 }
 

@@ -82,7 +82,7 @@ func flavourOf(version string) (string, error) {
 // Numbers of server errors, as MySQL's reference lists them; 4025 is MariaDB's.
 var mysqlClasses = map[uint16]class{
 	1062: classDuplicate,
-	1213: classCollision, 1205: classCollision, 1020: classCollision, 3572: classCollision,
+	1213: classCollision, 1020: classCollision, 3572: classCollision, 1205: classLocked,
 	// Too many connections, stopping, killed, read-only during a failover.
 	1040: classAway, 1053: classAway, 1203: classAway, 1226: classAway, 1290: classAway, 1836: classAway, 1927: classAway, 3168: classAway,
 	// The value, not the server: bad, too long, out of range, no parent row.
@@ -96,6 +96,9 @@ var mysqlClasses = map[uint16]class{
 func (mysqlDialect) classify(err error) class {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return mysqlClasses[e.Number]
+	}
+	if errors.Is(err, mysql.ErrPktTooLarge) {
+		return classRejected // found before it was sent: the connection goes on
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return classAway

@@ -22,6 +22,8 @@ const (
 	// idleTime is how long the server keeps a silent connection, and with it
 	// the lock of a relay whose host is gone: nobody tells the server of that.
 	idleTime = time.Minute
+	// setupTime is how long a migration may take.
+	setupTime = 24 * time.Hour
 )
 
 func openMySQL(text string) (*Database, error) {
@@ -39,6 +41,8 @@ func openMySQL(text string) (*Database, error) {
 	setup := func() (*sql.DB, error) {
 		patient := config.Clone()
 		patient.ReadTimeout = 0 // a migration of a large table takes its time
+		// The connection that holds the setup's lock is silent for as long.
+		patient.Params["wait_timeout"] = fmt.Sprint(int(setupTime.Seconds()))
 		patient.ParseTime = true
 		return mysqlPool(patient)
 	}
@@ -101,6 +105,9 @@ func mysqlConfig(text string) (*mysql.Config, error) {
 	}
 	config.Loc = time.UTC
 	config.ParseTime, config.ClientFoundRows, config.MultiStatements = false, false, false
+	if config.MaxAllowedPacket == mysql.NewConfig().MaxAllowedPacket {
+		config.MaxAllowedPacket = 0 // the server's: it ends a connection that sends more
+	}
 	config.InterpolateParams = true // one round trip per statement instead of three
 	config.Logger = &mysql.NopLogger{}
 	if config.Params == nil {
@@ -108,7 +115,7 @@ func mysqlConfig(text string) (*mysql.Config, error) {
 	}
 	config.Params["time_zone"] = "'+00:00'"
 	config.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
-	config.Params["innodb_lock_wait_timeout"] = "5"
+	config.Params["innodb_lock_wait_timeout"] = "1" // a shop's transaction may hold a row of users for long
 	config.Params["wait_timeout"] = fmt.Sprint(int(idleTime.Seconds()))
 	return config, config.Apply(mysql.Charset("utf8mb4", ""))
 }

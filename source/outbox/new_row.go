@@ -19,14 +19,20 @@ type newRow struct {
 	metadata  any // string or nil
 	created   string
 	messageID string
+	digest    []byte // of the message id
 	body      string
 
-	fresh bool // set by the insert
+	fresh bool  // set by the insert
+	fault error // set by the insert: the database rejected this row
 }
 
-// oldest is the first instant a DATETIME column is promised to keep: the year
-// 1000.
-const oldest engine.Millis = -30610224000000
+// key names a row: a message id is unique per user, as in profiles.
+type key struct {
+	user int32
+	id   string
+}
+
+func (r *newRow) key() key { return key{r.userID, r.messageID} }
 
 // rowOf checks what the columns cannot take, so that one statement's failure is
 // the database's and hardly ever a row's.
@@ -46,6 +52,7 @@ func rowOf(e *Entry, now engine.Millis) (newRow, error) {
 		metadata:  metadata,
 		created:   timeText(now),
 		messageID: event.MessageID,
+		digest:    digestOf(event.MessageID),
 		body:      string(e.Body),
 	}
 	if event.Type == engine.Search {
@@ -60,8 +67,8 @@ func fits(e *engine.Event, body []byte) error {
 	switch {
 	case e.UserID < 1 || e.Type.String() == "":
 		return rejected("found the user %d and the event type %q, expected a valid event", e.UserID, e.Type)
-	case e.OccurredAt < oldest:
-		return rejected("occurred_at: found %s, expected the year 1000 or later: SQL columns keep no earlier time", timeText(e.OccurredAt))
+	case e.OccurredAt < engine.Earliest:
+		return rejected("occurred_at: found %s, expected the year 1000 or later", timeText(e.OccurredAt))
 	case e.MessageID == "" || !fitsText(e.MessageID, engine.MaxMessageRunes):
 		return rejected("message_id: found %d bytes, expected 1..%d characters of UTF-8 without U+0000", len(e.MessageID), engine.MaxMessageRunes)
 	case !fitsText(e.Phrase, engine.MaxPhraseRunes):
@@ -71,6 +78,12 @@ func fits(e *engine.Event, body []byte) error {
 	default:
 		return nil
 	}
+}
+
+// digestOf is what is kept of the id of a row that was cleaned up.
+func digestOf(messageID string) []byte {
+	digest := engine.DigestOf(messageID)
+	return digest[:]
 }
 
 func fitsText(text string, limit int) bool {

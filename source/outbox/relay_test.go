@@ -108,11 +108,13 @@ func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 				if backlog(t, db).Unsent == 0 {
 					t.Fatal("the refused rows were sent")
 				}
-				b.expectOrder(t)
 				open.Store(true)
 				drained(t, db)
-				b.expectOrder(t)
+				b.expectOrderAmongCopies(t)
 				b.expectAll(t, 600)
+				if n := len(b.ids()); n > 2*600 {
+					t.Errorf("%d messages for 600 rows", n)
+				}
 				if n := backlog(t, db).Failed; n != 0 {
 					t.Errorf("%d rows were set aside", n)
 				}
@@ -290,7 +292,7 @@ func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 	cancel()
 	cutting.Wait()
 	drained(t, openOnly(t, server.URL(name)))
-	b.expectOrder(t)
+	b.expectOrderAmongCopies(t)
 	b.expectAll(t, rows)
 	t.Logf("%d connections cut, %d messages for %d rows", cuts, len(b.ids()), rows)
 	if cuts == 0 {
@@ -434,6 +436,126 @@ func TestDrain(t *testing.T) {
 		cancel()
 		if _, err := NewRelay(db, b, config, quiet).Drain(ctx, Filter{}, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("an ended context: %v", err)
+		}
+	})
+}
+
+// What a publisher is told of a row that it may have taken before: since when.
+func TestALaterCopySaysSinceWhen(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		add(t, s, view(t, 1, 1), view(t, 2, 2), view(t, 3, 3), view(t, 4, 4), view(t, 4, 5))
+		var (
+			first, again sync.Map // TriedAt by message id
+			began        = engine.Now()
+			end          atomic.Int64
+		)
+		answers := map[string]error{
+			"user 1 view 1": engine.ErrUnknown, "user 2 view 2": ErrRefused, "user 3 view 3": errors.New("connection refused"),
+		}
+		b := &broker{answer: func(row Row) error {
+			id := row.Event.MessageID
+			if _, met := first.LoadOrStore(id, row.TriedAt); !met {
+				end.Store(int64(engine.Now()))
+				return answers[id]
+			}
+			again.Store(id, row.TriedAt)
+			return nil
+		}}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		for _, id := range []string{"user 1 view 1", "user 2 view 2", "user 3 view 3", "user 4 view 4", "user 4 view 5"} {
+			tried, _ := first.Load(id)
+			if tried != engine.Millis(0) {
+				t.Errorf("%s: its first copy says that there was one at %v", id, tried)
+			}
+			later, _ := again.Load(id)
+			answer := answers[id]
+			switch {
+			case answer == nil && later != nil:
+				t.Errorf("%s was published again", id)
+			case errors.Is(answer, engine.ErrUnknown) || errors.Is(answer, ErrRefused):
+				if at, _ := later.(engine.Millis); at < began || at > engine.Millis(end.Load()) {
+					t.Errorf("%s: its later copy says %v, want a time from %d to %d", id, later, began, end.Load())
+				}
+			case answer != nil && later != engine.Millis(0):
+				t.Errorf("%s: it was not published before, and its copy says %v", id, later)
+			}
+		}
+	})
+}
+
+// A relay ends between a publish and its mark: the copy of the next one says
+// since when there may be one.
+func TestACopyAfterACrashSaysSinceWhen(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		add(t, storeOn(t, db, StoreConfig{}), view(t, 1, 1), view(t, 1, 2))
+		work, crash := context.WithCancel(t.Context())
+		dying := &broker{before: crash}
+		_, err := NewRelay(db, dying, brisk(), quiet).publishShards(t.Context(), work, []int{ShardOf(1)}, nil, Filter{})
+		if err == nil || len(dying.taken) == 0 {
+			t.Fatalf("the relay marked what it published: %v", err)
+		}
+		published := engine.Now()
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		if tried := b.taken[0].TriedAt; tried == 0 || tried > published {
+			t.Errorf("the copy says %d, published was before %d", tried, published)
+		}
+		b.expectOrder(t)
+		b.expectAll(t, 2)
+	})
+}
+
+// While a row is published the server loses its last transactions and gives the
+// row's id to another one. Its mark is not for that row, which is published too.
+func TestAReusedIDIsNotMarked(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		add(t, s, view(t, 1, 1))
+		id := rowsOf(t, db, Filter{})[0].ID
+		var once sync.Once
+		b := &broker{before: func() {
+			once.Do(func() {
+				next := view(t, 1, 2)
+				_, err := db.pool.Exec("UPDATE user_interactions SET message_id = ?, body = ? WHERE id = ?", next.Event.MessageID, string(next.Body), id)
+				must(t, err)
+			})
+		}}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		b.expectAll(t, 2)
+		// The same before the publish.
+		there, err := NewRelay(db, b, brisk(), quiet).try(t.Context(), []stored{{Row: Row{ID: id, messageID: "user 1 view 1"}}})
+		if there || err != nil {
+			t.Errorf("a row that is gone is tried: %v, %v", there, err)
+		}
+	})
+}
+
+// One user's backlog is published in few calls, and does not keep another user
+// of its shard waiting.
+func TestABacklogLeavesRoomForOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		const rows = 3000
+		fill(t, db, 1, rows)
+		neighbour := int32(2)
+		for ShardOf(neighbour) != ShardOf(1) {
+			neighbour++
+		}
+		add(t, storeOn(t, db, StoreConfig{}), view(t, neighbour, 1))
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		b.expectOrder(t)
+		b.expectAll(t, rows+1)
+		at := slices.IndexFunc(b.taken, func(row Row) bool { return row.Event.UserID == neighbour })
+		if at > 1000 {
+			t.Errorf("%d rows went before the neighbour's", at)
+		}
+		if b.calls > rows/10 {
+			t.Errorf("%d calls for %d rows", b.calls, rows)
 		}
 	})
 }

@@ -30,8 +30,12 @@ type Row struct {
 	StoredAt engine.Millis
 	Sent     bool
 	SentAt   engine.Millis // 0 while it is not, or where another program sent it
+	// TriedAt is when the broker may have got the row before; 0: never. It is of
+	// the attempts before the present one.
+	TriedAt engine.Millis
 
-	attempts int
+	messageID string // the column's
+	attempts  int
 }
 
 // sqlTime is how a time stands in statements and results: UTC in milliseconds.
@@ -51,8 +55,21 @@ func parseTime(text string) (engine.Millis, error) {
 // against the future, by a clock that may have been another.
 var whenever = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
+// named is the condition that a row is one of these. It names them by message_id
+// too: a server that has lost its last transactions gives their ids to new rows.
+func named(rows []Row) (condition string, args []any) {
+	places := list(len(rows))
+	for i := range rows {
+		args = append(args, rows[i].ID)
+	}
+	for i := range rows {
+		args = append(args, rows[i].messageID)
+	}
+	return "id IN (" + places + ") AND message_id IN (" + places + ")", args
+}
+
 // rowColumns are what [scanRow] reads.
-const rowColumns = "id, user_id, body, created_at, processed_to_queue, COALESCE(sent_at, ''), attempts"
+const rowColumns = "id, user_id, message_id, body, created_at, processed_to_queue, COALESCE(sent_at, ''), COALESCE(tried_at, ''), attempts"
 
 type scanner interface{ Scan(dest ...any) error }
 
@@ -60,19 +77,22 @@ type scanner interface{ Scan(dest ...any) error }
 // its event but the user, and a permanent error as fault.
 func scanRow(s scanner) (row Row, fault, err error) {
 	var (
-		storedAt, sentAt string
-		userID           int32
+		storedAt, sentAt, triedAt string
+		userID                    int32
 	)
-	if err := s.Scan(&row.ID, &userID, &row.Body, &storedAt, &row.Sent, &sentAt, &row.attempts); err != nil {
+	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts); err != nil {
 		return Row{}, nil, err
 	}
-	if sentAt != "" {
-		if row.SentAt, err = parseTime(sentAt); err != nil {
+	for _, column := range []struct {
+		text string
+		into *engine.Millis
+	}{{storedAt, &row.StoredAt}, {sentAt, &row.SentAt}, {triedAt, &row.TriedAt}} {
+		if column.text == "" {
+			continue
+		}
+		if *column.into, err = parseTime(column.text); err != nil {
 			return Row{}, nil, err
 		}
-	}
-	if row.StoredAt, err = parseTime(storedAt); err != nil {
-		return Row{}, nil, err
 	}
 	if row.Event, fault = engine.ParseEvent(row.Body, whenever); fault != nil {
 		row.Event = engine.Event{}

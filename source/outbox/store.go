@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,14 +78,37 @@ type request struct {
 	ctx    context.Context
 	rows   []newRow
 	bytes  int
+	fault  error // why it was not stored, where others of its group were
 	answer chan error
 }
+
+// Rejected is the permanent error of [Store.Add]: these entries never fit. None
+// of the others is stored either.
+type Rejected struct {
+	faults map[int]error
+}
+
+func rejection(faults map[int]error) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return engine.PermanentError(reasonRejected, &Rejected{faults})
+}
+
+// Error names one of the entries.
+func (r *Rejected) Error() string {
+	first := slices.Min(slices.Collect(maps.Keys(r.faults)))
+	return fmt.Sprintf("outbox: %d entries are rejected; entry %d: %v", len(r.faults), first, r.faults[first])
+}
+
+// Rejected returns the entries that never fit, by their index.
+func (r *Rejected) Rejected() map[int]error { return r.faults }
 
 // Add stores all entries or, with an error, none, and reports which were new,
 // aligned with entries: an id that was stored before, or that stands twice among
 // them, is stored once. An answer of nil is a commit.
 //
-// A permanent error means that one of the entries never fits; a configuration
+// A permanent error is a [Rejected] one: it names the entries that never fit; a configuration
 // error names its cure; [engine.ErrAway] that the database is away;
 // [engine.ErrUnknown] that the entries may have been stored: adding them again
 // is always safe. Bodies are copied.
@@ -93,12 +118,16 @@ func (s *Store) Add(ctx context.Context, entries []Entry) ([]bool, error) {
 	}
 	r := &request{ctx: ctx, rows: make([]newRow, len(entries)), answer: make(chan error, 1)}
 	now := engine.Now()
+	faults := map[int]error{}
 	for i := range entries {
 		var err error
 		if r.rows[i], err = rowOf(&entries[i], now); err != nil {
-			return nil, err
+			faults[i] = err
 		}
 		r.bytes += r.rows[i].size()
+	}
+	if err := rejection(faults); err != nil {
+		return nil, err
 	}
 	if err := s.enqueue(r); err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -181,7 +183,7 @@ func TestWhatNeverFitsIsRefused(t *testing.T) {
 		return e
 	}
 	bad := map[string]Entry{
-		"year 999":       change(func(e *Entry) { e.Event.OccurredAt = oldest - 1 }),
+		"year 999":       change(func(e *Entry) { e.Event.OccurredAt = engine.Earliest - 1 }),
 		"NUL in id":      change(func(e *Entry) { e.Event.MessageID = "a\x00b" }),
 		"no id":          change(func(e *Entry) { e.Event.MessageID = "" }),
 		"long id":        change(func(e *Entry) { e.Event.MessageID = strings.Repeat("é", 129) }),
@@ -204,7 +206,7 @@ func TestWhatNeverFitsIsRefused(t *testing.T) {
 		if rows := rowsOf(t, db, Filter{}); len(rows) != 0 {
 			t.Errorf("%d rows of refused requests are stored", len(rows))
 		}
-		e := change(func(e *Entry) { e.Event.OccurredAt = oldest })
+		e := change(func(e *Entry) { e.Event.OccurredAt = engine.Earliest })
 		if f := add(t, s, e); !f[0] {
 			t.Error("the year 1000 is refused")
 		}
@@ -268,6 +270,142 @@ func TestABadRowRefusesOnlyItsRequest(t *testing.T) {
 	if len(rows) != 2 || rows[0].Event.ProductID != 2 {
 		t.Errorf("after the user and the product were deleted: %+v", rows)
 	}
+}
+
+// withUsers returns a database whose events refer to users of these ids.
+func withUsers(t *testing.T, ids ...int32) (*Database, *sqltest.Server, string) {
+	t.Helper()
+	server := sqltest.Shared(t)
+	name := server.Database(t)
+	server.Exec(t, "CREATE TABLE "+name+".users (id INT PRIMARY KEY, seen INT NOT NULL DEFAULT 0)")
+	server.Exec(t, "CREATE TABLE "+name+".products (id INT PRIMARY KEY)")
+	server.Exec(t, "INSERT INTO "+name+".products SELECT seq FROM "+name+".seq_1_to_2000")
+	for _, id := range ids {
+		server.Exec(t, "INSERT INTO "+name+".users (id) VALUES (?)", id)
+	}
+	db := openOnly(t, server.URL(name))
+	must(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}))
+	return db, server, name
+}
+
+// An error of Add names every entry that the database rejects, and no other.
+func TestRejectedEntriesAreNamed(t *testing.T) {
+	db, _, _ := withUsers(t, 1, 2, 3)
+	s := storeOn(t, db, StoreConfig{})
+	var entries []Entry
+	for n := range 1000 {
+		user := int32(n%3 + 1)
+		if n == 17 || n == 18 || n == 700 {
+			user = 4
+		}
+		entries = append(entries, view(t, user, n))
+	}
+	_, err := s.Add(t.Context(), entries)
+	found, ok := errors.AsType[interface {
+		error
+		Rejected() map[int]error
+	}](err)
+	if !ok || engine.KindOf(err) != engine.Permanent {
+		t.Fatalf("1000 entries with 3 of an unknown user: %v", err)
+	}
+	at := slices.Sorted(maps.Keys(found.Rejected()))
+	if !slices.Equal(at, []int{17, 18, 700}) {
+		t.Errorf("entries %v are rejected", at)
+	}
+	if n, err := db.Count(t.Context(), Filter{}); n != 0 || err != nil {
+		t.Errorf("%d rows of a refused request are stored, %v", n, err)
+	}
+	good := slices.DeleteFunc(entries, func(e Entry) bool { return e.Event.UserID == 4 })
+	for i, fresh := range add(t, s, good...) {
+		if !fresh {
+			t.Fatalf("entry %d was stored before", i)
+		}
+	}
+}
+
+// Another transaction holds a row of users: an event of that user fails for now,
+// those of the others in the same group are stored meanwhile.
+func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
+	db, server, name := withUsers(t, 1, 2, 3)
+	lock, err := server.Admin().Begin()
+	must(t, err)
+	defer lock.Rollback()
+	_, err = lock.Exec("UPDATE " + name + ".users SET seen = 1 WHERE id = 1")
+	must(t, err)
+	s := storeOn(t, db, StoreConfig{Committers: 1})
+	var group []*request
+	for i, user := range []int32{2, 1, 3, 1, 1} {
+		e := view(t, user, i)
+		row, err := rowOf(&e, engine.Now())
+		must(t, err)
+		group = append(group, &request{ctx: t.Context(), rows: []newRow{row}, answer: make(chan error, 1)})
+	}
+	s.commit(group)
+	for i, r := range group {
+		err := <-r.answer
+		if r.rows[0].userID == 1 {
+			if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
+				t.Errorf("request %d of the locked user: %v", i, err)
+			}
+			continue
+		}
+		if err != nil || !r.rows[0].fresh {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	must(t, lock.Rollback())
+	if fresh := add(t, s, view(t, 1, 1), view(t, 2, 0)); !fresh[0] || fresh[1] {
+		t.Errorf("after the lock: fresh is %v", fresh)
+	}
+}
+
+// A server that takes small packets only gets the same rows in more statements.
+func TestSmallPackets(t *testing.T) {
+	server := sqltest.Shared(t)
+	var before int
+	must(t, server.Admin().QueryRow("SELECT @@GLOBAL.max_allowed_packet").Scan(&before))
+	server.Exec(t, "SET GLOBAL max_allowed_packet = 1048576")
+	t.Cleanup(func() { server.Exec(t, "SET GLOBAL max_allowed_packet = ?", before) })
+	s := storeOn(t, openAt(t, server.URL(server.Database(t))), StoreConfig{})
+	var entries []Entry
+	for n := range 400 {
+		product := int32(1)
+		entries = append(entries, entryOf(t, message{
+			UserID: int32(n + 1), EventType: "product_view", ProductID: &product, OccurredAt: "2026-02-10T14:30:00Z",
+			Metadata: map[string]any{"page": strings.Repeat(`"`, 2000)}, MessageID: fmt.Sprint(n), Version: "1.0",
+		}))
+	}
+	for i, fresh := range add(t, s, entries...) {
+		if !fresh {
+			t.Errorf("entry %d is not new", i)
+		}
+	}
+}
+
+// One id of two users is two events; a key of the shop's own that two events
+// share is no duplicate, which would be acknowledged and is nowhere.
+func TestADuplicateIsOfThisUserAndId(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		order := func(user, product int32, id string) Entry {
+			return entryOf(t, message{
+				UserID: user, EventType: "product_purchase", ProductID: &product,
+				OccurredAt: "2026-02-10T14:30:00Z", MessageID: id, Version: "1.0",
+			})
+		}
+		if fresh := add(t, s, order(1, 5, "order-1"), order(2, 5, "order-1"), order(1, 5, "order-1")); fmt.Sprint(fresh) != "[true true false]" {
+			t.Errorf("order-1 of two users: fresh is %v", fresh)
+		}
+		_, err := db.pool.Exec("CREATE UNIQUE INDEX shop ON user_interactions (user_id, product_id, occurred_at)")
+		must(t, err)
+		fresh, err := s.Add(t.Context(), []Entry{order(3, 1, "a"), order(1, 5, "order-2")})
+		if engine.KindOf(err) != engine.Permanent {
+			t.Errorf("an event that the shop's key refuses: fresh is %v, %v", fresh, err)
+		}
+		if fresh := add(t, s, order(1, 5, "order-1"), order(3, 1, "a")); fmt.Sprint(fresh) != "[false true]" {
+			t.Errorf("a real duplicate: fresh is %v", fresh)
+		}
+	})
 }
 
 func TestManyRequestsShareTransactions(t *testing.T) {

@@ -34,7 +34,7 @@ func TestTogether(t *testing.T) {
 		fill(t, db, users, rows)
 		_, err := db.pool.Exec(`UPDATE user_interactions SET body = '{"user_id": "x"}' WHERE id IN (700, 701, 900)`)
 		must(t, err)
-		l := &ledger{broker: broker{together: true}, refuse: func() error {
+		l := &ledger{refuse: func() error {
 			switch rand.IntN(6) {
 			case 0:
 				return errors.New("away")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,30 +12,42 @@ import (
 	"keyfold/engine"
 )
 
-// waves publishes the rows of a batch, of each user one at a time: a wave holds
-// the oldest row of every user that has one left, and the next wave goes out when
-// it is confirmed. So a row that is refused finds nothing of its user's ahead of
-// it in the queue that stands behind it in the table.
+// waves publishes the rows of a batch, wave by wave. The first holds the oldest
+// row of every user. Once it is confirmed, the next holds as many rows of a user
+// as were confirmed before it, and one more: a user with one row waits for none,
+// and one with many is sent as fast as the broker takes rows.
 //
-// Publishing a user's rows side by side was rejected. It is as good while the
-// broker takes or loses everything, and faster for users with long backlogs; but
-// a queue that is full for a moment refuses one row and takes the next. Where the
-// publisher is no queue, [RelayConfig.Together] asks for it.
+// The broker serves what one channel brings in its order. Where it refuses a row
+// and takes one behind it (a queue that is full for a moment), the latter is not
+// marked: it is sent again behind the refused one. Its second copy carries since
+// when there may be a first one, which makes it a duplicate to the profile.
+// Beginning every batch with one row keeps these copies few while the broker goes
+// on refusing. Where the publisher takes all or nothing, [RelayConfig.Together]
+// sends all at once.
 type waves struct {
 	relay *Relay
-	users [][]stored // rows left, by user; the users in the order of their oldest rows
+	users []run // with rows left, in the order of their oldest rows
 
-	sent     []int64 // ids
+	fresh    []Row          // were not tried before this batch
+	reached  map[int64]bool // ids of rows that the broker may have got
+	sent     []Row
 	failures []failure
 	trouble  error // what stops the batch
 }
 
+// run is what is left of one user's rows.
+type run struct {
+	rows      []stored
+	confirmed int // in this batch
+}
+
 // failure is the fate of a row that was not sent.
 type failure struct {
-	id       int64
-	verdict  verdict // heldBack or setAside
-	attempts int
-	err      error
+	id        int64
+	messageID string
+	verdict   verdict // heldBack or setAside
+	attempts  int
+	err       error
 }
 
 // text returns the error as it fits the column.
@@ -50,21 +63,30 @@ func (f *failure) text() string {
 }
 
 func newWaves(r *Relay, rows []stored) *waves {
-	w := &waves{relay: r}
+	w := &waves{relay: r, reached: map[int64]bool{}}
 	index := map[int32]int{}
 	for _, row := range rows {
 		i, known := index[row.Event.UserID]
 		if !known {
 			i = len(w.users)
 			index[row.Event.UserID] = i
-			w.users = append(w.users, nil)
+			w.users = append(w.users, run{})
 		}
-		w.users[i] = append(w.users[i], row)
+		w.users[i].rows = append(w.users[i].rows, row)
+		if row.TriedAt == 0 {
+			w.fresh = append(w.fresh, row.Row)
+		}
 	}
 	return w
 }
 
-func (w *waves) anything() bool { return len(w.sent)+len(w.failures) > 0 }
+// untried returns the rows that were noted as tried for this batch and cannot
+// have reached the broker.
+func (w *waves) untried() []Row {
+	return slices.DeleteFunc(slices.Clone(w.fresh), func(row Row) bool { return w.reached[row.ID] })
+}
+
+func (w *waves) anything() bool { return len(w.sent)+len(w.failures)+len(w.fresh) > 0 }
 
 // run publishes until nothing is left, the batch's time is over, or the
 // publisher cannot go on.
@@ -85,10 +107,10 @@ func (w *waves) run(ctx, work context.Context) {
 // next returns the rows of a wave, user by user, and how many each user has.
 func (w *waves) next() (rows []Row, going []int) {
 	rows, going = make([]Row, 0, len(w.users)), make([]int, len(w.users))
-	for i, user := range w.users {
-		going[i] = w.abreast(user)
+	for i := range w.users {
+		going[i] = w.abreast(&w.users[i])
 		for k := range going[i] {
-			rows = append(rows, user[k].Row)
+			rows = append(rows, w.users[i].rows[k].Row)
 		}
 	}
 	return rows, going
@@ -100,28 +122,33 @@ func (w *waves) judgeAll(rows []Row, going []int, errs []error) {
 	left, at := w.users[:0], 0
 	for i, user := range w.users {
 		goesOn := true
-		for k := at; goesOn && k < at+going[i]; k++ {
-			goesOn = w.judge(&rows[k], errs[k], now)
+		for k := at; k < at+going[i]; k++ {
+			if err := errs[k]; err == nil || errors.Is(err, ErrRefused) || errors.Is(err, engine.ErrUnknown) {
+				w.reached[rows[k].ID] = true
+			}
+			goesOn = goesOn && w.judge(&rows[k], errs[k], now)
 		}
 		at += going[i]
-		if goesOn && len(user) > going[i] {
-			left = append(left, user[going[i]:])
+		user.rows, user.confirmed = user.rows[going[i]:], user.confirmed+going[i]
+		if goesOn && len(user.rows) > 0 {
+			left = append(left, user)
 		}
 	}
 	w.users = left
-	if refusesEverybody(errs) {
+	if refusesEverybody(len(going), errs) {
 		w.trouble = errs[0]
 	}
 }
 
 // abreast returns how many of a user's rows, of which the first can be read, go
 // out side by side.
-func (w *waves) abreast(user []stored) int {
+func (w *waves) abreast(user *run) int {
+	most := len(user.rows)
 	if !w.relay.config.Together {
-		return 1
+		most = min(most, user.confirmed+1)
 	}
 	n := 1
-	for n < len(user) && user[n].fault == nil {
+	for n < most && user.rows[n].fault == nil {
 		n++
 	}
 	return n
@@ -129,25 +156,25 @@ func (w *waves) abreast(user []stored) int {
 
 // refusesEverybody reports whether a broker refused so many users' rows, and
 // took none, that it has to be the broker: a queue that is missing or full.
-func refusesEverybody(errs []error) bool {
+func refusesEverybody(users int, errs []error) bool {
 	const many = 16
 	for _, err := range errs {
 		if !errors.Is(err, ErrUnroutable) && !errors.Is(err, ErrRefused) {
 			return false
 		}
 	}
-	return len(errs) >= many
+	return users >= many
 }
 
 // dropUnreadable sets the rows at the front aside that hold no event.
 func (w *waves) dropUnreadable() {
 	left := w.users[:0]
 	for _, user := range w.users {
-		for len(user) > 0 && user[0].fault != nil {
-			w.fail(&user[0].Row, setAside, user[0].fault)
-			user = user[1:]
+		for len(user.rows) > 0 && user.rows[0].fault != nil {
+			w.fail(&user.rows[0].Row, setAside, user.rows[0].fault)
+			user.rows = user.rows[1:]
 		}
-		if len(user) > 0 {
+		if len(user.rows) > 0 {
 			left = append(left, user)
 		}
 	}
@@ -171,7 +198,7 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 	r := w.relay
 	switch {
 	case err == nil:
-		w.sent = append(w.sent, row.ID)
+		w.sent = append(w.sent, *row)
 		r.Stats.Sent.Add(1)
 		r.Stats.Delay.observe(now.Sub(row.StoredAt.Time()))
 		r.lastSent.Store(now.UnixNano())
@@ -218,7 +245,7 @@ func (w *waves) refused(row *Row, err error, now time.Time) bool {
 
 // fail notes a failure and reports whether the user's next row may go.
 func (w *waves) fail(row *Row, v verdict, err error) bool {
-	w.failures = append(w.failures, failure{id: row.ID, verdict: v, attempts: row.attempts, err: err})
+	w.failures = append(w.failures, failure{id: row.ID, messageID: row.messageID, verdict: v, attempts: row.attempts, err: err})
 	attrs := []any{
 		slog.Int64("row", row.ID), slog.Int("user_id", int(row.Event.UserID)), slog.String("message_id", row.Event.MessageID),
 		slog.String("event_type", row.Event.Type.String()), slog.Int("attempt", row.attempts), slog.Any("error", err),
