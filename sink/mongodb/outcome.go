@@ -36,12 +36,8 @@ var codesOfChange = []int{
 	13436, // NotPrimaryOrSecondary
 }
 
-// codeOutOfDiskSpace says that a statement was not applied, nor will the next be.
-const codeOutOfDiskSpace = 14031
-
 // markStatement gives the error of one statement its kind. Any that is not
-// listed says that the statement was not applied, and stays transient: of a
-// server that answers, it is the document's own.
+// listed says that the statement was not applied: a refusal.
 func markStatement(p *engine.Profile, failure mongo.WriteError) error {
 	if failure.Code == codeDuplicateKey {
 		return engine.ErrConflict
@@ -51,8 +47,8 @@ func markStatement(p *engine.Profile, failure mongo.WriteError) error {
 		return markWrite(doing, failure)
 	}
 	err := mark(doing, failure)
-	if engine.KindOf(err) == engine.Transient && failure.Code != codeOutOfDiskSpace {
-		return fmt.Errorf("%w: %w", engine.ErrOwn, err)
+	if engine.KindOf(err) == engine.Transient {
+		return refusal{err}
 	}
 	return err
 }

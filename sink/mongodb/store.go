@@ -19,7 +19,6 @@ import (
 const (
 	collectionUsers    = "user_embeddings"
 	collectionProducts = "product_embeddings"
-	collectionProbes   = "keyfold_probes"
 )
 
 // Store is an open store. All methods may be called from any goroutine.
@@ -30,7 +29,6 @@ type Store struct {
 	database *mongo.Database
 	users    *mongo.Collection
 	products *mongo.Collection
-	probes   *mongo.Collection
 
 	// buffers holds *[]byte for the documents of a bulk.
 	buffers sync.Pool
@@ -91,7 +89,6 @@ func newStore(client *mongo.Client, c Config) *Store {
 		database: database,
 		users:    database.Collection(collectionUsers),
 		products: database.Collection(collectionProducts),
-		probes:   database.Collection(collectionProbes),
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
