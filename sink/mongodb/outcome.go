@@ -92,11 +92,14 @@ func (s *Store) dig(ctx context.Context, writes []write) error {
 		users[i] = w.profile.UserID
 	}
 	profiles, err := s.Load(ctx, users)
-	if err != nil {
+	unreadable, ok := errors.AsType[*engine.UnreadableError](err)
+	if err != nil && !ok {
 		return unread(writes, err)
 	}
 	for i, w := range writes {
-		*w.answer = builtOn(profiles[i], w.profile)
+		if *w.answer = builtOn(profiles[i], w.profile); ok && unreadable.Users[users[i]] != nil {
+			*w.answer = fmt.Errorf("%w: %v", engine.ErrUnknown, unreadable.Users[users[i]]) //nolint:errorlint // its kind is for the Load that follows
+		}
 	}
 	return nil
 }

@@ -173,6 +173,14 @@ func TestCheck(t *testing.T) {
 		!strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4 EMBEDDING_HISTORY=mass EMBEDDING_MODEL=text-embedding-3-small") {
 		t.Errorf("with other settings: %v", err)
 	}
+	// One odd document among the newest is its user's matter.
+	put(t, s, profile(2, 1), profile(4, 1))
+	if _, err := s.users.UpdateOne(ctx, bson.D{{Key: fieldUser, Value: 2}}, bson.D{
+		{Key: "$set", Value: bson.D{{Key: fieldUpdated, Value: time.Now()}}}, {Key: "$unset", Value: bson.D{{Key: fieldVersion, Value: ""}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, s.Check(ctx))
 }
 
 // Events beyond the range of an int are counted on.

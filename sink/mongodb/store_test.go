@@ -80,17 +80,6 @@ func TestManyUsers(t *testing.T) {
 	}
 }
 
-// Without the unique index a user may have two documents; neither can be used.
-func TestUserWithTwoDocuments(t *testing.T) {
-	s := open(t, settings(mongotest.Start(t).URI(), 3))
-	if _, err := s.users.InsertMany(ctx, []bson.Raw{plain(), plain()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Load(ctx, []int32{12345}); engine.ReasonOf(err) != reasonNotSetUp {
-		t.Errorf("got %v, want a configuration fault", err)
-	}
-}
-
 // A document of another worker is folded into: what keyfold does not know stays.
 func TestForeignFieldsStayUntilForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
