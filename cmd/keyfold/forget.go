@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"keyfold/cmd/terminal"
 	"keyfold/engine"
@@ -44,13 +45,17 @@ func (c *forgetCmd) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	user := int32(c.ID)
 	before, err := store.Load(a.ctx, []int32{user})
-	if err != nil {
+	// A profile that cannot be read can be erased all the same.
+	_, unreadable := errors.AsType[*engine.UnreadableError](err)
+	if err != nil && !unreadable {
 		return err
 	}
 	if err := store.Forget(a.ctx, user, engine.Now()); err != nil {
 		return err
 	}
-	return newForgotten(user, before[0]).print(a)
+	f := newForgotten(user, before[0])
+	f.HadProfile = f.HadProfile || unreadable
+	return f.print(a)
 }
 
 // forgotten is what became of a user, and what is left for others to remove.
@@ -58,6 +63,7 @@ type forgotten struct {
 	UserID     int32   `json:"user_id"`
 	Erased     bool    `json:"erased"`
 	HadProfile bool    `json:"had_profile"`
+	Before     string  `json:"erased_before,omitempty"` // when, if it is not the first time
 	Left       remains `json:"not_erased"`
 }
 
@@ -69,7 +75,7 @@ type remains struct {
 }
 
 func newForgotten(user int32, before *engine.Profile) forgotten {
-	return forgotten{
+	f := forgotten{
 		UserID:     user,
 		Erased:     true,
 		HadProfile: before != nil && !before.Erased(),
@@ -79,6 +85,10 @@ func newForgotten(user int32, before *engine.Profile) forgotten {
 			DeadLetters:  fmt.Sprintf("keyfold dlq discard --user %d --yes", user),
 		},
 	}
+	if before.Erased() {
+		f.Before = before.ErasedAt.Time().Format(time.RFC3339)
+	}
+	return f
 }
 
 func (f forgotten) print(a *app) error {
@@ -86,7 +96,10 @@ func (f forgotten) print(a *app) error {
 		return json.NewEncoder(a.out).Encode(f)
 	}
 	had := ""
-	if !f.HadProfile {
+	switch {
+	case f.Before != "":
+		had = fmt.Sprintf("user %d was erased before, %s; ", f.UserID, f.Before)
+	case !f.HadProfile:
 		had = fmt.Sprintf("user %d had no profile; ", f.UserID)
 	}
 	where := "the database of ingest and relay, if there is one"

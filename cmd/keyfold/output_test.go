@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
 	"keyfold/engine"
 )
 
@@ -93,8 +96,20 @@ func TestForgetSaysWhatStays(t *testing.T) {
 	_, out, _ = s.run(t, "", "user", "forget", "17", "-o", "json")
 	o := object(t, out)
 	left, _ := o["not_erased"].(map[string]any)
-	if o["user_id"] != 17.0 || o["erased"] != true || o["had_profile"] != false || left["stored_interactions"] != remove {
+	if o["user_id"] != 17.0 || o["erased"] != true || o["had_profile"] != false || left["stored_interactions"] != remove || o["erased_before"] == nil {
 		t.Errorf("%s", out)
+	}
+	if _, out, _ = s.run(t, "", "user", "forget", "17"); !strings.Contains(out, "user 17 was erased before, 20") || strings.Contains(out, "had no profile") {
+		t.Errorf("the second time: %s", out)
+	}
+	if _, out, _ = s.run(t, "", "user", "forget", "18"); !strings.Contains(out, "user 18 had no profile") {
+		t.Errorf("a user without a profile: %s", out)
+	}
+	_, err := s.collection(t).InsertOne(t.Context(), bson.D{{Key: "user_id", Value: int32(19)}, {Key: "embedding", Value: "text"}},
+		options.InsertOne().SetBypassDocumentValidation(true))
+	must(t, err)
+	if code, out, errs := s.run(t, "", "user", "forget", "19"); code != 0 || strings.Contains(out, "had no profile") {
+		t.Errorf("a profile that cannot be read: %s%s", out, errs)
 	}
 	if _, help, _ := s.run(t, "", "user", "forget", "17", "--help"); !strings.Contains(help, remove) || !strings.Contains(help, "dlq discard") {
 		t.Errorf("%s", help)

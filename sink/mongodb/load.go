@@ -44,8 +44,9 @@ func (s *Store) Load(ctx context.Context, users []int32) ([]*engine.Profile, err
 // found for: they are asked for in halves until it is clear.
 func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*engine.Profile, unfit map[int32]error) error {
 	here := make(map[int32]bool, len(users)) // a user may be asked for in two chunks
-	var unnamed error                        // of a document
-	err := s.find(ctx, s.users, among(fieldUser, users), oneReply(len(users)), func(doc bson.Raw) error {
+	var unnamed error
+	asked, founded := append(users[:len(users):len(users)], probeUser), false
+	err := s.find(ctx, s.users, among(fieldUser, asked), oneReply(len(asked)), func(doc bson.Raw) error {
 		p, err := s.codec.profile(doc)
 		if err != nil {
 			if user, ok := userOf(doc); ok {
@@ -56,6 +57,10 @@ func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*e
 			return nil
 		}
 		user := p.UserID
+		if user == probeUser {
+			founded = true
+			return nil
+		}
 		if here[user] {
 			unfit[user] = engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
 				"user %d has several documents: keep the one with the highest version, delete the others, and run `keyfold setup`", user))
@@ -63,6 +68,9 @@ func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*e
 		found[user], here[user] = p, true
 		return nil
 	})
+	if err == nil && !founded {
+		s.emptied.Store(true)
+	}
 	switch {
 	case err != nil || unnamed == nil:
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -30,6 +31,10 @@ type Store struct {
 	users    *mongo.Collection
 	products *mongo.Collection
 
+	// emptied: a Load did not find the probes' document, so the collection is not
+	// the one that was set up, and may lack its unique index. See [Store.found].
+	emptied atomic.Bool
+
 	// buffers holds *[]byte for the documents of a bulk.
 	buffers sync.Pool
 
@@ -52,13 +57,19 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, engine.ConfigurationError(reasonSettings, err)
 	}
 	c = c.withDefaults()
-	client, err := mongo.Connect(c.clientOptions())
+	o := c.clientOptions()
+	client, err := mongo.Connect(o)
 	if err != nil {
 		return nil, addressFault(c.URI, err)
 	}
+	c.Timeout = *o.Timeout
 	s := newStore(client, c)
 	if err := s.reach(ctx); err != nil {
 		_ = s.Close() // it has nothing to add
+		if o.Auth == nil && engine.ReasonOf(err) == reasonRights {
+			err = engine.ConfigurationError(reasonLogin, fmt.Errorf(
+				"MONGODB_URI names no user and MongoDB wants one: add user and password, mongodb://user:password@host:27017/ (%v)", mongo.ErrorCodes(err))) //nolint:errorlint // its cure would be another
+		}
 		return nil, err
 	}
 	return s, nil

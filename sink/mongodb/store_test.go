@@ -91,7 +91,7 @@ func TestForeignFieldsStayUntilForgotten(t *testing.T) {
 		p.Version++
 		put(t, s, &p)
 		document := func() bson.Raw {
-			raw, err := s.users.FindOne(ctx, bson.D{}).Raw()
+			raw, err := s.users.FindOne(ctx, bson.D{{Key: fieldUser, Value: 12345}}).Raw()
 			check(t, err)
 			return raw
 		}

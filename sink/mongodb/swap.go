@@ -77,6 +77,10 @@ func (s *Store) swapChunk(ctx context.Context, writes []write) error {
 	defer session.EndSession(context.WithoutCancel(ctx))
 	defer cancel()
 
+	if err := s.found(ctx, writes); err != nil {
+		notBegun(writes, err)
+		return err
+	}
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
 	if err := s.send(ctx, writes, buffer); err != nil {
