@@ -35,6 +35,9 @@ type Store struct {
 	// the one that was set up, and may lack its unique index. See [Store.found].
 	emptied atomic.Bool
 
+	// putSize is how many products one round trip writes: fewer after timeouts.
+	putSize atomic.Int32
+
 	// buffers holds *[]byte for the documents of a bulk.
 	buffers sync.Pool
 
@@ -93,7 +96,7 @@ func nameFault(err error) *net.DNSError {
 
 func newStore(client *mongo.Client, c Config) *Store {
 	database := client.Database(c.Database)
-	return &Store{
+	s := &Store{
 		config:   c,
 		codec:    newCodec(c.Dimensions, c.Model),
 		client:   client,
@@ -102,6 +105,8 @@ func newStore(client *mongo.Client, c Config) *Store {
 		products: database.Collection(collectionProducts),
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 	}
+	s.putSize.Store(productChunk)
+	return s
 }
 
 // reach reads as every Load does, but nothing of weight.
