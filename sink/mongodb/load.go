@@ -45,7 +45,7 @@ func (s *Store) Load(ctx context.Context, users []int32) ([]*engine.Profile, err
 func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*engine.Profile, unfit map[int32]error) error {
 	here := make(map[int32]bool, len(users)) // a user may be asked for in two chunks
 	var unnamed error
-	asked, founded := append(users[:len(users):len(users)], probeUser), false
+	asked, founded := slices.Concat(users, []int32{probeUser}), false
 	err := s.find(ctx, s.users, among(fieldUser, asked), oneReply(len(asked)), func(doc bson.Raw) error {
 		p, err := s.codec.profile(doc)
 		if err != nil {

@@ -71,7 +71,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		_ = s.Close() // it has nothing to add
 		if o.Auth == nil && engine.ReasonOf(err) == reasonRights {
 			err = engine.ConfigurationError(reasonLogin, fmt.Errorf(
-				"MONGODB_URI names no user and MongoDB wants one: add user and password, mongodb://user:password@host:27017/ (%v)", mongo.ErrorCodes(err))) //nolint:errorlint // its cure would be another
+				"MONGODB_URI names no user and MongoDB wants one: add user and password, mongodb://user:password@host:27017/ (%v)", mongo.ErrorCodes(err)))
 		}
 		return nil, err
 	}
