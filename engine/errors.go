@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"maps"
+	"slices"
+)
 
 // Kind says what an error means for the event that met it. It is decided where
 // the error arises; nobody further up reads error texts.
@@ -45,6 +49,22 @@ var (
 	// open). The event gets the verdict Park.
 	ErrAway = errors.New("away")
 )
+
+// UnreadableError is the error of a Load that was answered, but for users whose
+// documents cannot be used. It holds why by user; the answers for the others
+// stand. Each of the errors names its cure.
+type UnreadableError struct{ Users map[int32]error }
+
+// Error returns the texts of all users' errors.
+func (e *UnreadableError) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap returns the users' errors in the order of the users.
+func (e *UnreadableError) Unwrap() (all []error) {
+	for _, user := range slices.Sorted(maps.Keys(e.Users)) {
+		all = append(all, e.Users[user])
+	}
+	return all
+}
 
 // Error carries a kind, a stable reason for counting and dead letters, and the
 // cause.

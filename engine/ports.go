@@ -8,7 +8,9 @@ type Profiles interface {
 	// Load reads the profiles of users at a point every later write must
 	// build on (a primary, with majority read concern where the store knows
 	// such a thing). The answer is aligned with users; nil means that there is
-	// no such document. An erased user's entry has ErasedAt set.
+	// no such document. An erased user's entry has ErasedAt set. One user's
+	// document that cannot be used fails no other's: the error is an
+	// [UnreadableError] then, and the other answers stand.
 	Load(ctx context.Context, users []int32) ([]*Profile, error)
 
 	// Swap writes each profile if the stored version is the one before it:

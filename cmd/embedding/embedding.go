@@ -3,6 +3,7 @@ package embedding
 import (
 	"errors"
 	"log/slog"
+	"time"
 
 	"keyfold/cmd/settings"
 	"keyfold/source/vector"
@@ -51,9 +52,18 @@ func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slo
 		}
 		shared = e.Redis
 	}
+	// One call serves many searches, so its failure is no search's own: it is made
+	// again until the breaker has judged. Calls that fail late are not, as they
+	// would keep the requests of other phrases waiting.
+	judged, err := vector.NewPatient(vector.PatientConfig{
+		Attempts: breakerConfig(c, log).Failures, Pause: 100 * time.Millisecond, Within: c.Patience * 2 / 3,
+	}, e.Breaker)
+	if err != nil {
+		return nil, err
+	}
 	gathering := vector.DefaultGathering()
 	gathering.Inputs = min(gathering.Inputs, c.API.MaxInputs)
-	e.Phrases, err = vector.NewGathered(c.Phrases, gathering, e.Breaker, shared)
+	e.Phrases, err = vector.NewGathered(c.Phrases, gathering, judged, shared)
 	return e, err
 }
 

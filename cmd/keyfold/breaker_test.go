@@ -132,3 +132,39 @@ func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
 	d.stop()
 	s.emptied(t)
 }
+
+// A store that answers and refuses every write of profiles (its writes blocked, a
+// shard lost) is away, whatever its code: no attempt is used, readiness says so,
+// and all is folded when it is back.
+func TestStoreThatRefusesEveryWrite(t *testing.T) {
+	broker := rabbittest.Shared(t)
+	store := mongotest.Start(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	d := s.work(t, quick, "--retry-delay=20ms", "--max-retries=1").ready()
+	const userWritesBlocked = 371
+	if _, err := store.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: userWritesBlocked, Namespace: "keyfold.user_embeddings"}); err != nil {
+		t.Fatal(err)
+	}
+	bodies := sample.Events(sample.DefaultConfig(50))
+	s.publish(t, bodies...)
+	d.opened()
+	probes := d.metric(`keyfold_breaker_probes_total{dependency="store"}`)
+	eventually(t, "it is probed in vain", func() error {
+		if n := d.metric(`keyfold_breaker_probes_total{dependency="store"}`); n < probes+3 {
+			return fmt.Errorf("%d probes", n)
+		}
+		return nil
+	})
+	if n := d.metric(`keyfold_breaker_opened_total{dependency="store"}`); n != 1 {
+		t.Errorf("opened %d times: a probe was taken that profiles are not", n)
+	}
+	must(t, store.Remove(0))
+	s.settled(t, s.expect(t, bodies))
+	d.ready()
+	if dead, retries := d.metric("keyfold_dead_letters_total"), d.metric("keyfold_retries_total"); dead != 0 || retries != 0 {
+		t.Errorf("%d dead letters, %d retries, by the store's refusals", dead, retries)
+	}
+	d.stop()
+	s.emptied(t)
+}

@@ -171,3 +171,29 @@ func (a *apiStack) settledOrDead(t *testing.T, d *daemon, bodies [][]byte) map[s
 	a.settled(t, a.expect(t, good))
 	return reasons
 }
+
+// At low traffic a few searches share each call. A call that fails is no search's
+// own failure: it uses no attempt of any of them, not even before the breaker opens.
+func TestSharedCallThatFailsUsesNoAttempt(t *testing.T) {
+	a := newAPIStackWith(t, "--retry-delay=50ms", "--max-retries=5")
+	d := a.work(t, quick).ready()
+	a.api.SetFaults(embedtest.Faults{Status: http.StatusServiceUnavailable, Message: "overloaded"})
+	var bodies [][]byte
+	for i := range 8 {
+		bodies = append(bodies, event(int32(i+1), engine.Search, fmt.Sprint("shoes, size ", i), hourAgo(), fmt.Sprint("search ", i)))
+	}
+	a.publish(t, bodies...)
+	eventually(t, "all are parked", func() error {
+		if n := d.metric("keyfold_parked_total"); n < 8 {
+			return fmt.Errorf("%d parked, %d retried", n, d.metric("keyfold_retries_total"))
+		}
+		return nil
+	})
+	a.api.SetFaults(embedtest.Faults{})
+	a.settled(t, a.expect(t, bodies))
+	if retries, dead := d.metric("keyfold_retries_total"), d.metric("keyfold_dead_letters_total"); retries != 0 || dead != 0 {
+		t.Errorf("%d retries, %d dead letters by the API's failures", retries, dead)
+	}
+	d.stop()
+	a.emptied(t)
+}

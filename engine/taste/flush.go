@@ -16,14 +16,39 @@ type flush struct {
 	ctx     context.Context //nolint:containedctx // a flush lives as long as its call
 	vectors *vectors
 	works   []work
-	failed  int // rounds of the flush this one is a part of
+	sum     *sum // shared with the flushes that are parts of this one
+	failed  int  // rounds of the flush this one is a part of
+	// rejected are works of several events whose profiles the store will never
+	// take: they wait until the others are done.
+	rejected []work
 }
 
-// run takes all works through load, screen, resolve, fold and swap until each
+// sum is what has become of the users of one call of Apply.
+type sum struct {
+	written []int32
+	unable  []unable
+}
+
+// unable is a work that was given up, and why.
+type unable struct {
+	work  work
+	cause error
+}
+
+// run takes all works as far as they go, and those the store rejects in halves
+// afterwards: one user's many writes must not keep the others waiting.
+func (f *flush) run() {
+	f.rounds()
+	for i := range f.rejected {
+		f.halve(&f.rejected[i])
+	}
+}
+
+// rounds takes all works through load, screen, resolve, fold and swap until each
 // is done. A round repeats for those whose version moved (at most Conflicts
 // times) and for those the store failed: as long as it is away, since an absent
 // store is no event's fault, and at most Failures times while it is not.
-func (f *flush) run() {
+func (f *flush) rounds() {
 	conflicts, failures, relapses, pause := 0, f.failed, 0, f.config.Pause
 	for {
 		waited, err := f.ports.Await(f.ctx)
@@ -69,6 +94,7 @@ func (f *flush) round() (down error) {
 		f.keepUndone()
 		return down
 	}
+	f.setAside()
 	for i := range f.works {
 		f.screen(&f.works[i])
 	}
@@ -88,7 +114,6 @@ func (f *flush) round() (down error) {
 	f.keepUndone()
 	down = f.swap(began)
 	f.keepUndone()
-	f.foldSingly()
 	return down
 }
 
@@ -133,17 +158,58 @@ func (f *flush) load() error {
 		return err
 	}
 	profiles, err := f.ports.Profiles.Load(f.ctx, users)
-	if err != nil {
+	var unfit map[int32]error
+	if unreadable, ok := errors.AsType[*engine.UnreadableError](err); ok {
+		unfit = unreadable.Users
+	} else if err != nil {
 		return err
 	}
 	f.stats.Reads.Add(int64(len(users)))
 	for i, next := 0, 0; i < len(f.works); i++ {
 		if w := &f.works[i]; !w.loaded {
-			w.profile, w.loaded, w.fresh, w.readAt = profiles[next], true, true, readAt
+			w.profile, w.loaded, w.unfit = profiles[next], true, unfit[w.user]
+			w.fresh, w.readAt = true, readAt
 			next++
 		}
 	}
 	return nil
+}
+
+// setAside settles works whose profiles cannot be used: folding into them could
+// only make it worse. One user's is parked with no attempt used until it is cured,
+// and stops no other; where it meets most users it is a fault of the settings.
+func (f *flush) setAside() {
+	var fit, unfit []int32
+	for i := range f.works {
+		w := &f.works[i]
+		if w.unfit == nil {
+			w.unfit = f.foreign(w.profile)
+		}
+		switch {
+		case w.unfit != nil:
+			unfit = append(unfit, w.user)
+		case w.profile != nil:
+			fit = append(fit, w.user)
+		}
+	}
+	f.unfit.fine(fit...)
+	if len(unfit) == 0 {
+		return
+	}
+	most := f.unfit.most(unfit...) || !f.told
+	for i := range f.works {
+		w := &f.works[i]
+		switch {
+		case w.unfit == nil:
+		case most:
+			f.ports.Fault(w.unfit)
+			f.finish(w, engine.Verdict{Outcome: engine.Hold, Err: w.unfit})
+		default:
+			f.logUnfit(w)
+			f.finish(w, engine.Verdict{Outcome: engine.Park, Err: w.unfit})
+		}
+	}
+	f.keepUndone()
 }
 
 // storeFailed counts a failed call. A configuration fault holds every work and
@@ -192,7 +258,7 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 	}
 	switch engine.KindOf(err) {
 	case engine.Permanent:
-		f.rejected(w, err)
+		f.reject(w, err)
 		return nil
 	case engine.Configuration:
 		f.ports.Fault(err)
@@ -212,19 +278,21 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 func (f *flush) written(w *work, began engine.Millis) {
 	f.cache.put(w.next)
 	f.stats.Writes.Add(1)
+	f.sum.written = append(f.sum.written, w.user)
 	f.logWritten(w, began)
 	f.finishTwins(w, engine.Verdict{Outcome: engine.Duplicate})
 	f.finish(w, engine.Verdict{Outcome: engine.Folded})
 }
 
-// rejected takes a document the store will never accept. A single event is
-// dead; of several, each is tried alone, so that batch mates are saved.
-func (f *flush) rejected(w *work, err error) {
+// reject takes a document the store will never accept. A single event is dead;
+// several are tried in halves, so that batch mates are saved.
+func (f *flush) reject(w *work, err error) {
 	if len(w.events) == 1 {
 		f.finish(w, engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err})
 		return
 	}
-	w.rejected = true
+	f.rejected = append(f.rejected, *w)
+	w.done = true
 }
 
 // giveUp ends works that the store fails though it is not away. Several share a
@@ -232,42 +300,59 @@ func (f *flush) rejected(w *work, err error) {
 // alone. What only lacks its products waits for them with no attempt used.
 func (f *flush) giveUp(cause error) {
 	if len(f.works) == 1 {
-		outcome := engine.Retry
 		if errors.Is(cause, engine.ErrAway) {
-			outcome = engine.Park
+			f.finishAll(engine.Verdict{Outcome: engine.Park, Err: cause})
+			return
 		}
-		f.finishAll(engine.Verdict{Outcome: outcome, Err: cause})
+		f.sum.unable = append(f.sum.unable, unable{f.works[0], cause})
+		f.works = f.works[:0]
 		return
 	}
 	for i := range f.works {
-		single := flush{
-			Engine: f.Engine, ctx: f.ctx, vectors: newVectors(), works: f.works[i : i+1 : i+1],
-			failed: f.config.Failures - 1,
-		}
-		single.run()
+		f.part(f.config.Failures-1, f.works[i])
 	}
 	f.works = f.works[:0]
 }
 
-// foldSingly runs each event of a rejected work as a flush of its own.
-func (f *flush) foldSingly() {
-	for i := range f.works {
-		w := &f.works[i]
-		if !w.rejected {
-			continue
+// part runs one work as a flush of its own, within this one.
+func (f *flush) part(failed int, w work) {
+	p := flush{Engine: f.Engine, ctx: f.ctx, vectors: f.vectors, sum: f.sum, works: []work{w}, failed: failed}
+	p.run()
+}
+
+// halve runs both halves of a rejected work, in their order: of 500 events the
+// one that is rejected is found with some 20 writes.
+func (f *flush) halve(w *work) {
+	middle := len(w.events) / 2
+	for _, events := range [][]engine.Delivery{w.events[:middle:middle], w.events[middle:]} {
+		half := work{user: w.user, events: events, unknown: w.unknown, absentAt: w.absentAt}
+		for i := range events {
+			half.twins = append(half.twins, w.takeTwins(events[i].Event.Digest)...)
 		}
-		for _, d := range w.events {
-			single := flush{Engine: f.Engine, ctx: f.ctx, vectors: f.vectors, works: []work{
-				{
-					user: w.user, events: []engine.Delivery{d}, twins: w.takeTwins(d.Event.Digest),
-					unknown: w.unknown, absentAt: w.absentAt,
-				},
-			}}
-			single.run()
-		}
-		w.events, w.done = nil, true
+		f.part(0, half)
 	}
-	f.keepUndone()
+}
+
+// judge settles what was given up. A store that works for most users fails the
+// others for reasons of their own: that costs an attempt. One that fails many of
+// them (a shard is lost, a limit reached) is no event's fault.
+func (f *flush) judge() {
+	f.unable.fine(f.sum.written...)
+	if len(f.sum.unable) == 0 {
+		return
+	}
+	users := make([]int32, len(f.sum.unable))
+	for i := range users {
+		users[i] = f.sum.unable[i].work.user
+	}
+	outcome := engine.Retry
+	if f.unable.most(users...) {
+		outcome = engine.Park
+	}
+	for i := range f.sum.unable {
+		u := &f.sum.unable[i]
+		f.finish(&u.work, engine.Verdict{Outcome: outcome, Err: u.cause})
+	}
 }
 
 // jitter keeps workers that met each other from meeting again.

@@ -16,11 +16,6 @@ func (f *flush) screen(w *work) {
 		f.finish(w, engine.Verdict{Outcome: engine.UserErased})
 		return
 	}
-	if err := f.foreign(w.profile); err != nil {
-		f.ports.Fault(err)
-		f.finish(w, engine.Verdict{Outcome: engine.Hold, Err: err})
-		return
-	}
 	var applied engine.Applied
 	if w.profile != nil {
 		applied = w.profile.Applied
@@ -96,7 +91,7 @@ func pastHorizon(d *engine.Delivery, floor engine.Millis) engine.Verdict {
 func (f *flush) foreign(p *engine.Profile) error {
 	c := f.config
 	switch {
-	case p == nil:
+	case p == nil, p.Erased():
 		return nil
 	case p.History != c.History:
 		return engine.ConfigurationError("other_history", fmt.Errorf(
@@ -226,8 +221,8 @@ func (f *flush) next(w *work, steps []engine.Step, now engine.Millis) *engine.Pr
 		if last := (engine.Event{OccurredAt: old.Updated, MessageID: old.LastID}); newest.Before(&last) {
 			p.LastType, p.LastID = old.LastType, old.LastID
 		}
-		f.noteGap(old, steps)
 	}
+	f.noteGap(w, steps)
 	state = f.config.Fold(state, steps)
 	p.Vector, p.Mass, p.Updated = state.Vector, state.Mass, state.Updated
 	p.Applied = applied.With(rand.Uint64(), ids, now, f.config.IDs)

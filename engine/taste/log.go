@@ -30,7 +30,7 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	case engine.Retry:
 		text = "event will be tried again"
 	case engine.Park:
-		level, text = slog.LevelInfo, "event parked: what it needs is away; no attempt is used"
+		level, text = slog.LevelInfo, "event parked: what it needs cannot be had for now; no attempt is used"
 	default:
 		return
 	}
@@ -80,10 +80,20 @@ func (e *Engine) logStore(err error, pause time.Duration) {
 		slog.Duration("pause", pause), slog.Any("error", err))
 }
 
-// noteGap counts folds that bridge a long silence. In mass they are exact; a
-// unit history has drifted from its events by then.
-func (e *Engine) noteGap(p *engine.Profile, steps []engine.Step) {
-	newest, days := p.Updated, 0.0
+func (e *Engine) logUnfit(w *work) {
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn,
+		"profile cannot be used: its user's events are parked and no attempt is used; other users go on",
+		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)), slog.Any("error", w.unfit))
+}
+
+// noteGap counts folds that bridge a long silence, also within the first batch of
+// a user. In mass they are exact; a unit history has drifted from its events by
+// then.
+func (e *Engine) noteGap(w *work, steps []engine.Step) {
+	newest, days := steps[0].At, 0.0
+	if w.profile != nil {
+		newest = w.profile.Updated
+	}
 	for i := range steps {
 		days = max(days, newest.Days(steps[i].At))
 		newest = max(newest, steps[i].At)
@@ -97,5 +107,5 @@ func (e *Engine) noteGap(p *engine.Profile, steps []engine.Step) {
 		text = "profile was idle for more than 180 days: `keyfold user rebuild` makes it anew from its history"
 	}
 	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, text,
-		slog.Int("user_id", int(p.UserID)), slog.Float64("days", days))
+		slog.Int("user_id", int(w.user)), slog.Float64("days", days))
 }

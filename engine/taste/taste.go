@@ -17,10 +17,11 @@ type Ports struct {
 	// away before; an error says that the wait is over without it: what waits is
 	// held then. Where it has not been away, and a work's own calls fail all the
 	// same, that work is the reason, and its events are tried again later. nil:
-	// nobody knows, and a store that fails is taken to be away.
+	// the process has its store to itself. One that fails is taken to be away,
+	// and one profile that cannot be used is a fault.
 	Await func(context.Context) (waited bool, err error)
 	// Fault hears of configuration faults (another history, model or dimension
-	// in the store): the worker must stop consuming. It may be called often.
+	// in most profiles): the worker must stop consuming. It may be called often.
 	Fault func(error)
 	Log   *slog.Logger
 }
@@ -34,6 +35,8 @@ type Engine struct {
 	cache   *cache
 	stats   Stats
 	screens sync.Pool // of *engine.Screen
+	unfit   share     // users whose profiles cannot be used
+	unable  share     // users whose works the store fails while it works for others
 }
 
 // New returns an engine over these ports.
@@ -57,6 +60,8 @@ func New(config Config, ports Ports) (*Engine, error) {
 		told:    told,
 		cache:   newCache(config.CacheBytes),
 		screens: sync.Pool{New: func() any { return new(engine.Screen) }},
+		unfit:   share{cost: 1},
+		unable:  share{cost: 3}, // a lost shard may be a quarter of the store
 	}, nil
 }
 
@@ -71,6 +76,7 @@ func (e *Engine) Apply(ctx context.Context, batches []engine.Batch) {
 		Engine:  e,
 		ctx:     ctx,
 		vectors: newVectors(),
+		sum:     new(sum),
 		works:   make([]work, len(batches)),
 	}
 	for i := range batches {
@@ -79,4 +85,5 @@ func (e *Engine) Apply(ctx context.Context, batches []engine.Batch) {
 	}
 	e.stats.Batches.Add(int64(len(batches)))
 	f.run()
+	f.judge()
 }

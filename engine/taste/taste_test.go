@@ -393,6 +393,10 @@ func TestLongGapsAreCounted(t *testing.T) {
 	if n := f.Stats().Stale.Load(); n != 1 {
 		t.Errorf("%d long gaps, want 1", n)
 	}
+	f.apply(batch(view(2, "first", 1, day), view(2, "second", 1, 102*day))) // within a new user's first batch
+	if n := f.Stats().Stale.Load(); n != 2 {
+		t.Errorf("%d long gaps, want 2", n)
+	}
 }
 
 // A document the store rejects: batch mates are saved one by one.

@@ -14,7 +14,8 @@ type work struct {
 	twins  []engine.Delivery
 
 	loaded  bool            // profile is what the store or the cache said
-	profile *engine.Profile // nil: the user has none
+	profile *engine.Profile // nil: the user has none, or it is unfit
+	unfit   error           // why the user's profile cannot be used
 	next    *engine.Profile // what the events make of it
 
 	// fresh: profile was read from the store in this flush, at the store's time
@@ -27,14 +28,13 @@ type work struct {
 
 	// unknown: a write of this work may have happened. Ids found in the
 	// profile then are its own events, not duplicates.
-	unknown  bool
-	rejected bool // the store will never take next
-	done     bool
+	unknown bool
+	done    bool
 }
 
 // reload makes the next round read the profile from the store.
 func (w *work) reload() {
-	w.loaded, w.profile, w.next = false, nil, nil
+	w.loaded, w.profile, w.unfit, w.next = false, nil, nil, nil
 }
 
 // look notes since when the events that are not in the profile are known not to

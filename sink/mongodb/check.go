@@ -14,8 +14,9 @@ import (
 
 // Check finds out, before the first event does, whether a worker can use the
 // store: without the unique index two workers could insert one user twice, and
-// profiles of other settings cannot be folded into. It looks at the profile
-// written last; others may differ. Both faults are [engine.ConfigurationError].
+// profiles of other settings cannot be folded into. It looks at the newest
+// profiles: a few that differ are their users' matter, as long as most fit. Both
+// faults are [engine.ConfigurationError].
 func (s *Store) Check(ctx context.Context) error {
 	for _, check := range []func(context.Context) error{s.checkIndex, s.checkSettings} {
 		if err := check(ctx); err != nil {
@@ -42,18 +43,30 @@ func (s *Store) checkIndex(ctx context.Context) error {
 		"%s.%s has no unique index on %s: run `keyfold setup`", s.config.Database, collectionUsers, fieldUser))
 }
 
+// newestProfiles is how many profiles stand for all of them.
+const newestProfiles = 5
+
 func (s *Store) checkSettings(ctx context.Context) error {
-	var newest *engine.Profile
+	var faults []error
+	fit := 0
 	filter := bson.D{{Key: fieldErased, Value: nil}}
-	how := options.Find().SetSort(bson.D{{Key: fieldUpdated, Value: -1}}).SetLimit(1)
-	err := s.find(ctx, s.users, filter, how, func(doc bson.Raw) (err error) {
-		newest, err = s.codec.profile(doc)
-		return err
+	how := options.Find().SetSort(bson.D{{Key: fieldUpdated, Value: -1}}).SetLimit(newestProfiles)
+	err := s.find(ctx, s.users, filter, how, func(doc bson.Raw) error {
+		p, err := s.codec.profile(doc)
+		if err == nil {
+			err = s.config.match(p)
+		}
+		if err == nil {
+			fit++
+		} else {
+			faults = append(faults, err)
+		}
+		return nil
 	})
-	if err != nil || newest == nil {
+	if err != nil || len(faults) <= fit {
 		return err
 	}
-	return s.config.match(newest)
+	return faults[0]
 }
 
 // match returns a configuration fault that names each setting in which a profile

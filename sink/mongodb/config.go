@@ -21,8 +21,8 @@ import (
 type Config struct {
 	// URI is a MongoDB connection string. Its write concern, read concern and
 	// read preference are not used: they are the store's to choose. Its
-	// appName, maxPoolSize, connectTimeoutMS and serverSelectionTimeoutMS stand
-	// before the ones here.
+	// appName, maxPoolSize, timeoutMS (above 0), connectTimeoutMS and
+	// serverSelectionTimeoutMS stand before the ones here.
 	URI      string
 	Database string
 
@@ -119,11 +119,14 @@ func (c Config) clientOptions() *options.ClientOptions {
 		// a Close that falls there waits for the next one, ten seconds. Polling
 		// looks within half a second whenever an operation waits for a server.
 		SetServerMonitoringMode(options.ServerMonitoringModePoll).
-		ApplyURI(c.URI).
 		SetTimeout(c.Timeout).
+		ApplyURI(c.URI).
 		SetReadPreference(readpref.Primary()).
 		SetReadConcern(readconcern.Majority()).
 		SetWriteConcern(durable())
+	if *o.Timeout <= 0 { // without a bound a silent server would hold events for ever
+		o.SetTimeout(c.Timeout)
+	}
 	if c.Dialer != nil {
 		o.SetDialer(c.Dialer)
 	}

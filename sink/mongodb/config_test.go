@@ -18,7 +18,7 @@ import (
 // What the laws need is not the URI's to change.
 func TestURICannotWeakenTheStore(t *testing.T) {
 	c := DefaultConfig()
-	c.URI = "mongodb://h/?w=1&journal=false&readConcernLevel=local&readPreference=secondary&timeoutMS=1&appName=shop&maxPoolSize=3&connectTimeoutMS=77&serverSelectionTimeoutMS=88"
+	c.URI = "mongodb://h/?w=1&journal=false&readConcernLevel=local&readPreference=secondary&timeoutMS=66&appName=shop&maxPoolSize=3&connectTimeoutMS=77&serverSelectionTimeoutMS=88"
 	o := c.clientOptions()
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
@@ -26,14 +26,14 @@ func TestURICannotWeakenTheStore(t *testing.T) {
 	if o.WriteConcern.W != "majority" || !*o.WriteConcern.Journal || o.ReadConcern.Level != "majority" || o.ReadPreference.Mode() != readpref.PrimaryMode {
 		t.Errorf("write concern %+v, read concern %+v, read preference %v", o.WriteConcern, o.ReadConcern, o.ReadPreference)
 	}
-	if *o.Timeout != c.Timeout || *o.ConnectTimeout != 77*time.Millisecond || *o.ServerSelectionTimeout != 88*time.Millisecond {
+	if *o.Timeout != 66*time.Millisecond || *o.ConnectTimeout != 77*time.Millisecond || *o.ServerSelectionTimeout != 88*time.Millisecond {
 		t.Errorf("timeouts %v, %v, %v", *o.Timeout, *o.ConnectTimeout, *o.ServerSelectionTimeout)
 	}
 	if *o.AppName != "shop" || *o.MaxPoolSize != 3 || !*o.RetryWrites {
 		t.Errorf("application %q, pool %d, retries %v", *o.AppName, *o.MaxPoolSize, *o.RetryWrites)
 	}
-	c.URI = "mongodb://h/"
-	if o = c.clientOptions(); *o.ConnectTimeout != c.ConnectTimeout || *o.ServerSelectionTimeout != c.SelectionTimeout ||
+	c.URI = "mongodb://h/?timeoutMS=0"
+	if o = c.clientOptions(); *o.Timeout != c.Timeout || *o.ConnectTimeout != c.ConnectTimeout || *o.ServerSelectionTimeout != c.SelectionTimeout ||
 		*o.MaxPoolSize != c.PoolSize || !strings.HasPrefix(*o.AppName, "keyfold ") {
 		t.Errorf("without URI options: %v, %v, %d, %q", *o.ConnectTimeout, *o.ServerSelectionTimeout, *o.MaxPoolSize, *o.AppName)
 	}
@@ -112,6 +112,8 @@ func TestLogin(t *testing.T) {
 		}
 		if text := err.Error(); !strings.Contains(text, "MONGODB_URI") || strings.Contains(text, "wr0ng") || strings.Contains(text, "ss%2F") {
 			t.Errorf("as %q: the error %q names no cure, or the password", userinfo, text)
+		} else if userinfo == "" && (strings.Contains(text, "grant") || !strings.Contains(text, "add user and password")) {
+			t.Errorf("without credentials: %q", text)
 		}
 	}
 }

@@ -47,7 +47,18 @@
 // such workers compute), mass 1, the configured model and no applied ids.
 // Numbers are taken in any type that holds the value exactly. A document without
 // user_id, version, embedding or last_updated, or with a field of another type,
-// is a configuration fault that names the user: folding into it could only make
-// it worse. Fields that keyfold does not know stay as they are, until the user
-// is forgotten.
+// cannot be used: Load answers for the other users, and with an error that names
+// this one and the cure. Fields that keyfold does not know stay as they are, until
+// the user is forgotten.
+//
+// # The probes' document
+//
+// Probes write one tombstone into user_embeddings, of a user_id that no event has
+// (the least int32). It is also the mark of a collection that was set up: every
+// Load asks for it beside its users, at the price of a few bytes. Where it is
+// missing the collection was emptied or replaced, and the unique index is looked
+// for, and made where it is gone, before the next user is inserted. Rejected: a
+// look at the indexes before each insert, which is a round trip per bulk; a look
+// when the profile of a known user has vanished, which a worker with an empty cache
+// does not notice.
 package mongodb

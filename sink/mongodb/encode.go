@@ -65,10 +65,12 @@ func (c *codec) appendInsert(dst []byte, p *engine.Profile, id bson.ObjectID) []
 }
 
 // appendUpdate appends the update of a known user. It sets every field, so that
-// nothing of the old profile stays.
+// nothing of the old profile stays: user_id too, which another program may have
+// written as a long or a double, and the validator wants an int.
 func (c *codec) appendUpdate(dst []byte, p *engine.Profile, id bson.ObjectID) []byte {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	set, dst := bsoncore.AppendDocumentElementStart(dst, "$set")
+	dst = bsoncore.AppendInt32Element(dst, fieldUser, p.UserID)
 	return endDocument(endDocument(c.appendFields(dst, p, id), set), start)
 }
 

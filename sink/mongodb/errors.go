@@ -26,6 +26,7 @@ const (
 const (
 	codeUserNotFound         = 11
 	codeUnauthorized         = 13
+	codeTypeMismatch         = 14
 	codeAuthenticationFailed = 18
 	codeNamespaceNotFound    = 26
 	codeNamespaceExists      = 48

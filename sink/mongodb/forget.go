@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -25,6 +26,9 @@ func (s *Store) Forget(ctx context.Context, user int32, at engine.Millis) error 
 	defer cancel()
 	for {
 		err := s.erase(ctx, user, at)
+		if hasCode(err, codeValidation, codeTypeMismatch) {
+			err = s.eraseForeign(ctx, user, at)
+		}
 		if err != nil && !hasCode(err, codeDuplicateKey) {
 			return markWrite("forget", err)
 		}
@@ -32,7 +36,7 @@ func (s *Store) Forget(ctx context.Context, user int32, at engine.Millis) error 
 		switch {
 		case err != nil:
 			return err
-		case t.erased != 0:
+		case t.erased != 0 && !t.live:
 			return s.sweep(ctx, t)
 		}
 		// A worker inserted the user at this moment: the next update finds it.
@@ -53,10 +57,36 @@ func (s *Store) erase(ctx context.Context, user int32, at engine.Millis) error {
 		bson.D{{Key: fieldUser, Value: user}, {Key: fieldErased, Value: nil}},
 		bson.D{
 			{Key: "$inc", Value: bson.D{{Key: fieldVersion, Value: int32(1)}}},
-			{Key: "$set", Value: bson.D{{Key: fieldErased, Value: at.Time()}}},
+			{Key: "$set", Value: bson.D{{Key: fieldUser, Value: user}, {Key: fieldErased, Value: at.Time()}}},
 			{Key: "$unset", Value: profileFields},
 		},
 		options.UpdateOne().SetUpsert(true))
+	return err
+}
+
+// eraseForeign is erase for a document whose version another program wrote: adding
+// to a long or a double does not make it an int, and to a text is refused. It
+// replaces the very version it read; where that has changed, or the document has
+// become a tombstone, nothing happens.
+func (s *Store) eraseForeign(ctx context.Context, user int32, at engine.Millis) error {
+	doc, err := s.users.FindOne(ctx, bson.D{{Key: fieldUser, Value: user}, {Key: fieldErased, Value: nil}},
+		options.FindOne().SetProjection(bson.D{{Key: fieldVersion, Value: 1}})).Raw()
+	if err == mongo.ErrNoDocuments { //nolint:errorlint // the driver returns it bare
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	due := bson.D{{Key: fieldID, Value: doc.Lookup(fieldID)}, {Key: fieldErased, Value: nil}, {Key: fieldVersion, Value: nil}}
+	var version int32
+	if was, err := doc.LookupErr(fieldVersion); err == nil {
+		due[2].Value = was
+		_ = readInt32(bsoncore.Value{Type: bsoncore.Type(was.Type), Data: was.Value}, &version) // what is no number counts as 0
+	}
+	_, err = s.users.UpdateOne(ctx, due, bson.D{
+		{Key: "$set", Value: bson.D{{Key: fieldUser, Value: user}, {Key: fieldVersion, Value: max(version, 0) + 1}, {Key: fieldErased, Value: at.Time()}}},
+		{Key: "$unset", Value: profileFields},
+	})
 	return err
 }
 
@@ -76,11 +106,16 @@ type tombstone struct {
 	user, version int32
 	erased        engine.Millis // 0 while it is none
 	foreign       bool          // has fields that another program added
+	live          bool          // without the unique index, a second document may be none
 }
 
 func (s *Store) tombstone(ctx context.Context, user int32) (t tombstone, err error) {
 	t.user = user
 	err = s.find(ctx, s.users, among(fieldUser, []int32{user}), oneReply(1), func(doc bson.Raw) error {
+		if v := bsoncore.Document(doc).Lookup(fieldErased); v.Type == 0 || v.Type == bsoncore.TypeNull {
+			t.live = true
+			return nil
+		}
 		return eachField(doc, func(key []byte, v bsoncore.Value) error {
 			switch string(key) {
 			case fieldID, fieldUser:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"keyfold/engine"
 )
@@ -20,41 +21,82 @@ func (s *Store) Load(ctx context.Context, users []int32) ([]*engine.Profile, err
 	if err := ended(ctx, "load"); err != nil {
 		return nil, err
 	}
-	found := make(map[int32]*engine.Profile, len(users))
+	found, unfit := make(map[int32]*engine.Profile, len(users)), map[int32]error{}
 	for chunk := range slices.Chunk(users, loadChunk) {
-		if err := s.loadChunk(ctx, chunk, found); err != nil {
+		if err := s.loadChunk(ctx, chunk, found, unfit); err != nil {
 			return nil, err
 		}
 	}
 	profiles := make([]*engine.Profile, len(users))
 	for i, user := range users {
-		profiles[i] = found[user]
+		if unfit[user] == nil {
+			profiles[i] = found[user]
+		}
+	}
+	if len(unfit) > 0 {
+		return profiles, &engine.UnreadableError{Users: unfit}
 	}
 	return profiles, nil
 }
 
-func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*engine.Profile) error {
+// loadChunk reads users' documents into found, and why some cannot be used into
+// unfit. A document that does not say whose it is belongs to one of those it was
+// found for: they are asked for in halves until it is clear.
+func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*engine.Profile, unfit map[int32]error) error {
 	here := make(map[int32]bool, len(users)) // a user may be asked for in two chunks
-	return s.find(ctx, s.users, among(fieldUser, users), oneReply(len(users)), func(doc bson.Raw) error {
+	var unnamed error
+	asked, founded := slices.Concat(users, []int32{probeUser}), false
+	err := s.find(ctx, s.users, among(fieldUser, asked), oneReply(len(asked)), func(doc bson.Raw) error {
 		p, err := s.codec.profile(doc)
 		if err != nil {
-			return err
+			if user, ok := userOf(doc); ok {
+				unfit[user] = err
+			} else {
+				unnamed = err
+			}
+			return nil
 		}
-		if here[p.UserID] {
-			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
-				"user %d has several documents: keep the one with the highest version, delete the others, and run `keyfold setup`", p.UserID))
+		user := p.UserID
+		if user == probeUser {
+			founded = true
+			return nil
 		}
-		found[p.UserID], here[p.UserID] = p, true
+		if here[user] {
+			unfit[user] = engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+				"user %d has several documents: keep the one with the highest version, delete the others, and run `keyfold setup`", user))
+		}
+		found[user], here[user] = p, true
 		return nil
 	})
+	if err == nil && !founded {
+		s.emptied.Store(true)
+	}
+	switch {
+	case err != nil || unnamed == nil:
+		return err
+	case len(users) == 1:
+		unfit[users[0]] = fmt.Errorf("user %d: %w", users[0], unnamed)
+		return nil
+	}
+	middle := len(users) / 2
+	if err := s.loadChunk(ctx, users[:middle], found, unfit); err != nil {
+		return err
+	}
+	return s.loadChunk(ctx, users[middle:], found, unfit)
+}
+
+// userOf returns whose document it is, as far as that can be read.
+func userOf(doc bson.Raw) (user int32, ok bool) {
+	err := readInt32(bsoncore.Document(doc).Lookup(fieldUser), &user)
+	return user, err == nil
 }
 
 // AllProfiles yields every document in the order of user ids, tombstones
-// included, until the first error. Each page is as of its own reading: a user
+// included but not that of [Store.Probe], until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
 func (s *Store) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
 	return pages(func(after int64) (all []*engine.Profile, last int64, err error) {
-		filter, how := page(fieldUser, after)
+		filter, how := page(fieldUser, max(after, int64(probeUser)))
 		err = s.find(ctx, s.users, filter, how, func(doc bson.Raw) error {
 			p, err := s.codec.profile(doc)
 			if err == nil {

@@ -36,12 +36,8 @@ var codesOfChange = []int{
 	13436, // NotPrimaryOrSecondary
 }
 
-// codeOutOfDiskSpace says that a statement was not applied, nor will the next be.
-const codeOutOfDiskSpace = 14031
-
 // markStatement gives the error of one statement its kind. Any that is not
-// listed says that the statement was not applied, and stays transient: of a
-// server that answers, it is the document's own.
+// listed says that the statement was not applied: a refusal.
 func markStatement(p *engine.Profile, failure mongo.WriteError) error {
 	if failure.Code == codeDuplicateKey {
 		return engine.ErrConflict
@@ -51,8 +47,8 @@ func markStatement(p *engine.Profile, failure mongo.WriteError) error {
 		return markWrite(doing, failure)
 	}
 	err := mark(doing, failure)
-	if engine.KindOf(err) == engine.Transient && failure.Code != codeOutOfDiskSpace {
-		return fmt.Errorf("%w: %w", engine.ErrOwn, err)
+	if engine.KindOf(err) == engine.Transient {
+		return refusal{err}
 	}
 	return err
 }
@@ -96,11 +92,14 @@ func (s *Store) dig(ctx context.Context, writes []write) error {
 		users[i] = w.profile.UserID
 	}
 	profiles, err := s.Load(ctx, users)
-	if err != nil {
+	unreadable, ok := errors.AsType[*engine.UnreadableError](err)
+	if err != nil && !ok {
 		return unread(writes, err)
 	}
 	for i, w := range writes {
-		*w.answer = builtOn(profiles[i], w.profile)
+		if *w.answer = builtOn(profiles[i], w.profile); ok && unreadable.Users[users[i]] != nil {
+			*w.answer = fmt.Errorf("%w: %v", engine.ErrUnknown, unreadable.Users[users[i]]) //nolint:errorlint // its kind is for the Load that follows
+		}
 	}
 	return nil
 }

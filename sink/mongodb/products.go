@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -13,8 +14,16 @@ import (
 	"keyfold/engine"
 )
 
-// productChunk is how many products one round trip reads or writes.
+// productChunk is how many products one round trip reads, and writes at most.
 const productChunk = 256
+
+const (
+	// putAttempts is how often in a row a chunk may fail.
+	putAttempts = 6
+	// putPause is how long the second attempt waits; each further one waits twice as
+	// long.
+	putPause = 250 * time.Millisecond
+)
 
 // Products returns those of the products that exist, in any order. A product
 // whose vector cannot be read is returned without one.
@@ -52,14 +61,32 @@ func (s *Store) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error
 
 // PutProducts inserts products or replaces those of the same id; now becomes
 // their updated_at, and created_at of the new ones. It writes in chunks: after
-// an error some may be written, and writing all again does no harm. Fields that
-// keyfold does not know stay.
+// an error some may be written, and writing all again does no harm. So a chunk
+// that fails for now is written again, after a timeout in smaller pieces: a store
+// may be too slow for a whole one. Fields that keyfold does not know stay.
 func (s *Store) PutProducts(ctx context.Context, products []engine.Product, now engine.Millis) error {
-	for chunk := range slices.Chunk(products, productChunk) {
+	for failed := 0; len(products) > 0; {
 		if err := ended(ctx, "write products"); err != nil {
 			return err
 		}
-		if err := s.putChunk(ctx, chunk, now); err != nil {
+		size := int(s.putSize.Load()) // kept: the next call's store is as slow
+		n := min(size, len(products))
+		err := s.putChunk(ctx, products[:n], now)
+		if err == nil {
+			products, failed = products[n:], 0
+			s.putSize.Store(int32(min(size+1, productChunk)))
+			continue
+		}
+		if mongo.IsTimeout(err) {
+			s.putSize.Store(int32(max(n/2, 1)))
+			err = fmt.Errorf("%w (timeoutMS in MONGODB_URI sets how long an answer may take, %v now)", err, s.config.Timeout)
+		}
+		if failed++; engine.KindOf(err) != engine.Transient || failed == putAttempts {
+			return err
+		}
+		select {
+		case <-time.After(putPause << (failed - 1)):
+		case <-ctx.Done():
 			return err
 		}
 	}

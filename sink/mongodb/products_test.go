@@ -108,3 +108,28 @@ func TestForeignProducts(t *testing.T) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }
+
+// A store that is too slow for a whole chunk takes smaller ones, and one that fails
+// for a moment is asked again: an import does not end at the first timeout.
+func TestProductsAreWrittenInSmallerChunksAfterATimeout(t *testing.T) {
+	server, s := start(t, func(c *Config) { c.Timeout, c.SelectionTimeout = 300*time.Millisecond, 200*time.Millisecond })
+	products := make([]engine.Product, 2*productChunk)
+	for i := range products {
+		products[i] = engine.Product{ID: int32(i + 1), Name: "mug", Vector: []float32{1, 0, 0, 0}}
+	}
+	before := commands(t, server, "update")
+	inject(t, server, mongotest.Fault{Kind: mongotest.SwallowReply, Commands: []string{"update"}, Times: 2})
+	inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Code: 292, Commands: []string{"update"}, Skip: 3, Times: 1})
+	check(t, s.PutProducts(ctx, products, 1))
+	if n, err := s.products.CountDocuments(ctx, bson.D{}); err != nil || int(n) != len(products) {
+		t.Errorf("%d products are stored (%v), want %d", n, err, len(products))
+	}
+	if n := commands(t, server, "update") - before; n < 2+1+2*productChunk/(productChunk/4) {
+		t.Errorf("%d writes: the chunks did not get smaller", n)
+	}
+
+	inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Code: 292, Commands: []string{"update"}})
+	if err := s.PutProducts(ctx, products[:1], 1); err == nil {
+		t.Error("a store that takes nothing passed")
+	}
+}

@@ -2,7 +2,9 @@ package mongodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -26,15 +28,42 @@ func (s *Store) Setup(ctx context.Context) (notices []string, err error) {
 	if notice != "" {
 		notices = append(notices, notice)
 	}
-	err = s.index(ctx, s.users,
-		mongo.IndexModel{Keys: bson.D{{Key: fieldUser, Value: 1}}, Options: options.Index().SetUnique(true)},
-		mongo.IndexModel{Keys: bson.D{{Key: fieldUpdated, Value: 1}}})
+	err = s.index(ctx, s.users, unique(fieldUser), mongo.IndexModel{Keys: bson.D{{Key: fieldUpdated, Value: 1}}})
 	if err != nil {
 		return notices, err
 	}
-	err = s.index(ctx, s.products,
-		mongo.IndexModel{Keys: bson.D{{Key: fieldProduct, Value: 1}}, Options: options.Index().SetUnique(true)})
-	return notices, err
+	if err = s.index(ctx, s.products, unique(fieldProduct)); err != nil {
+		return notices, err
+	}
+	return notices, s.Probe(ctx)
+}
+
+func unique(field string) mongo.IndexModel {
+	return mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: options.Index().SetUnique(true)}
+}
+
+// found makes sure, before users are inserted, that the collection has its unique
+// index: without it two workers could insert one user twice. Every Load looks for
+// the probes' document beside its users. Where that is gone, somebody emptied or
+// replaced the collection since it was set up, and the index may be gone with it.
+func (s *Store) found(ctx context.Context, writes []write) error {
+	inserts := func(w write) bool { return w.profile.Version == 1 }
+	if !s.emptied.Load() || !slices.ContainsFunc(writes, inserts) {
+		return nil
+	}
+	err := s.checkIndex(ctx)
+	if engine.ReasonOf(err) == reasonNotSetUp {
+		err = s.index(ctx, s.users, unique(fieldUser))
+	}
+	if err != nil {
+		return err
+	}
+	s.emptied.Store(false)
+	if err := s.Probe(ctx); err != nil {
+		s.emptied.Store(true)
+		return err
+	}
+	return nil
 }
 
 // setValidator creates user_embeddings with its validator, or sets the validator
@@ -54,10 +83,27 @@ func (s *Store) setValidator(ctx context.Context) (notice string, err error) {
 		}).Err()
 	}
 	if hasCode(err, codesOfAbsence...) {
-		return fmt.Sprintf("this server has no validators, so %s goes without: keyfold itself writes nothing else, "+
-			"but other programs could (%v)", collectionUsers, err), nil
+		return withoutValidator(err), nil
 	}
-	return "", mark("set the validator of "+collectionUsers+" (this takes the role dbAdmin or dbOwner)", err)
+	if err != nil {
+		return "", mark("set the validator of "+collectionUsers+" (this takes the role dbAdmin or dbOwner)", err)
+	}
+	// Some servers take a validator and drop it without a word.
+	specs, err := s.database.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: collectionUsers}})
+	if err != nil {
+		return "", mark("read the validator of "+collectionUsers+" back", err)
+	}
+	for _, spec := range specs {
+		if kept, ok := spec.Options.Lookup("validator").DocumentOK(); ok && len(kept) > shortestArray {
+			return "", nil
+		}
+	}
+	return withoutValidator(errors.New("it took the validator and did not keep it")), nil
+}
+
+func withoutValidator(why error) string {
+	return fmt.Sprintf("this server has no validators, so %s goes without: keyfold itself writes nothing else, "+
+		"but other programs could (%v)", collectionUsers, why)
 }
 
 // index creates indexes one by one, so that an error is of one.

@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -130,6 +131,43 @@ func TestSetupWithoutValidators(t *testing.T) {
 	}
 }
 
+// A server that takes a validator and drops it is found out by reading it back.
+func TestSetupReadsTheValidatorBack(t *testing.T) {
+	s := open(t, settings(mongotest.Start(t, mongotest.WithoutValidators()).URI(), 4))
+	for range 2 { // created, and changed
+		notices, err := s.Setup(ctx)
+		if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "no validators") {
+			t.Errorf("%q, %v, want one notice", notices, err)
+		}
+	}
+}
+
+// A store that is emptied while a worker runs loses the unique index: it is made
+// again before the next user is inserted.
+func TestInsertIntoAnEmptiedStore(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		c := settings(uri(t), 4)
+		s := openReady(t, c)
+		other := open(t, c)
+		put(t, s, profile(1, 1))
+		check(t, s.users.Drop(ctx))
+		for _, worker := range []*Store{s, other} { // both find nothing, and both insert
+			if p := stored(t, worker, 1); p != nil {
+				t.Fatalf("an emptied store has %+v", p)
+			}
+		}
+		put(t, s, profile(1, 1))
+		if err := other.Swap(ctx, []*engine.Profile{foreign(1, 1)})[0]; !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("the second insert of one user: %v, want a conflict", err)
+		}
+		check(t, s.Check(ctx))
+		if p := stored(t, other, 1); p.Version != 1 {
+			t.Errorf("stored: %+v", p)
+		}
+		put(t, other, profile(2, 1))
+	})
+}
+
 func TestSetupMeetsObstacles(t *testing.T) {
 	user := func(id int32) bson.D { return bson.D{{Key: fieldUser, Value: id}} }
 	for name, obstruct := range map[string]func(*Store) error{
@@ -173,6 +211,14 @@ func TestCheck(t *testing.T) {
 		!strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4 EMBEDDING_HISTORY=mass EMBEDDING_MODEL=text-embedding-3-small") {
 		t.Errorf("with other settings: %v", err)
 	}
+	// One odd document among the newest is its user's matter.
+	put(t, s, profile(2, 1), profile(4, 1))
+	if _, err := s.users.UpdateOne(ctx, bson.D{{Key: fieldUser, Value: 2}}, bson.D{
+		{Key: "$set", Value: bson.D{{Key: fieldUpdated, Value: time.Now()}}}, {Key: "$unset", Value: bson.D{{Key: fieldVersion, Value: ""}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	check(t, s.Check(ctx))
 }
 
 // Events beyond the range of an int are counted on.

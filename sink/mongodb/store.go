@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,7 +20,6 @@ import (
 const (
 	collectionUsers    = "user_embeddings"
 	collectionProducts = "product_embeddings"
-	collectionProbes   = "keyfold_probes"
 )
 
 // Store is an open store. All methods may be called from any goroutine.
@@ -30,7 +30,13 @@ type Store struct {
 	database *mongo.Database
 	users    *mongo.Collection
 	products *mongo.Collection
-	probes   *mongo.Collection
+
+	// emptied: a Load did not find the probes' document, so the collection is not
+	// the one that was set up, and may lack its unique index. See [Store.found].
+	emptied atomic.Bool
+
+	// putSize is how many products one round trip writes: fewer after timeouts.
+	putSize atomic.Int32
 
 	clock *clock
 
@@ -56,13 +62,19 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, engine.ConfigurationError(reasonSettings, err)
 	}
 	c = c.withDefaults()
-	client, err := mongo.Connect(c.clientOptions())
+	o := c.clientOptions()
+	client, err := mongo.Connect(o)
 	if err != nil {
 		return nil, addressFault(c.URI, err)
 	}
+	c.Timeout = *o.Timeout
 	s := newStore(client, c)
 	if err := s.reach(ctx); err != nil {
 		_ = s.Close() // it has nothing to add
+		if o.Auth == nil && engine.ReasonOf(err) == reasonRights {
+			err = engine.ConfigurationError(reasonLogin, fmt.Errorf(
+				"MONGODB_URI names no user and MongoDB wants one: add user and password, mongodb://user:password@host:27017/ (%v)", mongo.ErrorCodes(err)))
+		}
 		return nil, err
 	}
 	return s, nil
@@ -86,17 +98,18 @@ func nameFault(err error) *net.DNSError {
 
 func newStore(client *mongo.Client, c Config) *Store {
 	database := client.Database(c.Database)
-	return &Store{
+	s := &Store{
 		config:   c,
 		codec:    newCodec(c.Dimensions, c.Model),
 		client:   client,
 		database: database,
 		users:    database.Collection(collectionUsers),
 		products: database.Collection(collectionProducts),
-		probes:   database.Collection(collectionProbes),
 		clock:    newClock(),
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 	}
+	s.putSize.Store(productChunk)
+	return s
 }
 
 // reach reads as every Load does, but nothing of weight.

@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ func (s *Store) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 			writes = append(writes, write{profile: p, answer: &errs[i]})
 		}
 	}
+	// Workers that lock rows in the same order do not deadlock.
+	slices.SortFunc(writes, func(a, b write) int { return cmp.Compare(a.profile.UserID, b.profile.UserID) })
 	failed := ended(ctx, "write profiles")
 	for chunk := range slices.Chunk(writes, swapChunk) {
 		if failed == nil {
@@ -39,6 +42,7 @@ func (s *Store) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 		}
 		notBegun(chunk, failed)
 	}
+	s.judge(ctx, errs)
 	return errs
 }
 
@@ -58,7 +62,7 @@ func notBegun(writes []write, cause error) {
 	}
 }
 
-// swapChunk writes the new users and then the known ones. It returns an error
+// swapChunk writes profiles, those that were refused twice. It returns an error
 // when the store gave no answer.
 func (s *Store) swapChunk(ctx context.Context, writes []write) error {
 	session, err := s.client.StartSession()
@@ -73,6 +77,21 @@ func (s *Store) swapChunk(ctx context.Context, writes []write) error {
 	defer session.EndSession(context.WithoutCancel(ctx))
 	defer cancel()
 
+	if err := s.found(ctx, writes); err != nil {
+		notBegun(writes, err)
+		return err
+	}
+	buffer := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buffer)
+	if err := s.send(ctx, writes, buffer); err != nil {
+		return err
+	}
+	return s.send(ctx, refused(writes), buffer)
+}
+
+// send writes the new users in one bulk and the known ones in another. It returns
+// an error when the store gave no answer.
+func (s *Store) send(ctx context.Context, writes []write, buffer *[]byte) error {
 	var inserts, updates []write
 	for _, w := range writes {
 		if w.profile.Version == 1 {
@@ -81,8 +100,6 @@ func (s *Store) swapChunk(ctx context.Context, writes []write) error {
 			updates = append(updates, w)
 		}
 	}
-	buffer := s.buffers.Get().(*[]byte)
-	defer s.buffers.Put(buffer)
 	if err := s.insert(ctx, inserts, buffer); err != nil {
 		notBegun(updates, err)
 		return err

@@ -300,6 +300,37 @@ func TestPatientGivesUp(t *testing.T) {
 	})
 }
 
+// In front of a breaker, a call is repeated until the breaker has judged; not one
+// that fails late, or whose other side asks for a longer pause.
+func TestPatientLeavesTheJudgementToTheBreaker(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err   error
+		calls int
+		away  bool
+	}{"quick": {errDown, 5, true}, "asks for a pause": {&vector.PauseError{Pause: 10 * time.Second, Err: errDown}, 1, true}, "refused": {errRefused, 1, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &faulty{err: tc.err}
+			b, err := vector.NewBreaker(vector.DefaultBreakerConfig(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newPatient(t, vector.PatientConfig{Attempts: 5, Pause: 100 * time.Millisecond, Within: 2 * time.Second}, b)
+			begun := time.Now()
+			if err := call(t.Context(), p); f.calls != tc.calls || errors.Is(err, engine.ErrAway) != tc.away || time.Since(begun) > 2*time.Second {
+				t.Errorf("%s: %v after %d calls and %v", name, err, f.calls, time.Since(begun))
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{}
+		p := newPatient(t, vector.PatientConfig{Attempts: 5, Pause: 100 * time.Millisecond, Within: 2 * time.Second}, h)
+		begun := time.Now()
+		if err := call(t.Context(), p); err == nil || time.Since(begun) != 10*time.Second {
+			t.Errorf("%v after %v, want one call that hangs", err, time.Since(begun))
+		}
+	})
+}
+
 func TestPatientKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := vector.DefaultPatientConfig()

@@ -19,6 +19,8 @@ type PatientConfig struct {
 	// Pause is how long it waits after the first that failed; it doubles from
 	// one to the next, and is longer where the other side asks for it.
 	Pause time.Duration
+	// Within is how long after the first call another may begin. 0: no bound.
+	Within time.Duration
 	// PerSecond bounds the calls a second. 0: no bound.
 	PerSecond float64
 }
@@ -36,6 +38,9 @@ func (c PatientConfig) Validate() error {
 	}
 	if c.Pause <= 0 {
 		faults = append(faults, fmt.Errorf("a pause of %v between attempts: it must be above 0", c.Pause))
+	}
+	if c.Within < 0 {
+		faults = append(faults, fmt.Errorf("attempts within %v: it must not be negative", c.Within))
 	}
 	if !(c.PerSecond >= 0) {
 		faults = append(faults, fmt.Errorf("%v calls a second: it must not be negative", c.PerSecond))
@@ -75,7 +80,7 @@ func (p *Patient) Dimensions() int { return p.embedder.Dimensions() }
 // Embed asks until there is an answer, the attempts are used up or ctx ends.
 func (p *Patient) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
 	const longest = 30 * time.Second // between attempts, where nobody asks for more
-	pause := p.config.Pause
+	pause, began := p.config.Pause, time.Now()
 	for attempt := 1; ; attempt++ {
 		if err := p.limit.Wait(ctx); err != nil {
 			return nil, err
@@ -84,11 +89,12 @@ func (p *Patient) Embed(ctx context.Context, phrases []string) ([][]float32, err
 		if err == nil || ctx.Err() != nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
 			return vectors, err
 		}
-		if attempt == p.config.Attempts {
+		jittered := max(pause/2+rand.N(pause/2+1), min(PauseOf(err), maxPause))
+		late := p.config.Within > 0 && time.Since(began)+jittered > p.config.Within
+		if attempt == p.config.Attempts || late {
 			return nil, fmt.Errorf("after %d attempts: %w", attempt, err)
 		}
-		jittered := pause/2 + rand.N(pause/2+1)
-		if sleep(ctx, max(jittered, min(PauseOf(err), maxPause))) != nil {
+		if sleep(ctx, jittered) != nil {
 			return nil, err
 		}
 		pause = min(2*pause, longest)

@@ -35,6 +35,9 @@ func create(r *request) error {
 func (r *request) merge(options document) document {
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	for _, name := range validation {
+		if r.store.noValidators {
+			break
+		}
 		v := r.field(name)
 		if v.Type == 0 {
 			v = lookup(options, name)

@@ -38,6 +38,7 @@ type settings struct {
 	listener       net.Listener
 	data           string
 	user, password string
+	noValidators   bool
 }
 
 // WithAddress listens on address ("host:port"; port 0 chooses a free one)
@@ -57,6 +58,10 @@ func WithData(path string) Option { return func(s *settings) { s.data = path } }
 func WithUser(name, password string) Option {
 	return func(s *settings) { s.user, s.password = name, password }
 }
+
+// WithoutValidators makes the server take the validators of collections and drop
+// them without a word, as some servers do.
+func WithoutValidators() Option { return func(s *settings) { s.noValidators = true } }
 
 // Start starts a server that ends with the test.
 func Start(t testing.TB, options ...Option) *Server {
@@ -80,6 +85,7 @@ func Listen(options ...Option) (*Server, error) {
 		o(&set)
 	}
 	st := newStore()
+	st.noValidators = set.noValidators
 	if set.data != "" {
 		j, err := openJournal(set.data, st)
 		if err != nil {

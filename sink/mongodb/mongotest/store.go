@@ -30,6 +30,8 @@ type store struct {
 	faults      *faults
 	cursors     cursors
 	counters    counters
+
+	noValidators bool // see WithoutValidators
 }
 
 func newStore() *store {

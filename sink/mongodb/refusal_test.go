@@ -1,0 +1,118 @@
+package mongodb
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"keyfold/engine"
+	"keyfold/sink/mongodb/mongotest"
+)
+
+// refusing has the server refuse every document from a user id on with a code of
+// a statement.
+func refusing(t testing.TB, server *mongotest.Server, s *Store, code int32, from int32) {
+	t.Helper()
+	match, err := bson.Marshal(bson.D{{Key: fieldUser, Value: bson.D{{Key: "$gte", Value: from}}}})
+	check(t, err)
+	inject(t, server, mongotest.Fault{
+		Kind: mongotest.FailWrite, Code: code, Match: match, Namespace: s.config.Database + "." + collectionUsers,
+	})
+}
+
+// A store that refuses every statement is away, whatever the code: user writes
+// blocked (371), a lost shard behind a mongos (6, 89, 133, 202), too many
+// requests (16500). One profile alone cannot tell, but the probe does.
+func TestWholeStoreRefusalIsTheStores(t *testing.T) {
+	for _, code := range []int32{371, 6, 89, 133, 202, 16500} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			server, s := start(t, quick)
+			put(t, s, profile(1, 1))
+			refusing(t, server, s, code, probeUser)
+			for _, profiles := range [][]*engine.Profile{
+				{profile(2, 1)}, {profile(1, 2)}, {profile(1, 2), profile(2, 1), profile(3, 1), profile(4, 1)},
+			} {
+				for i, err := range s.Swap(ctx, profiles) {
+					if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrOwn) || errors.Is(err, engine.ErrUnknown) {
+						t.Errorf("profile %d of %d: %v, want a failure of the store", i, len(profiles), err)
+					}
+				}
+			}
+			if err := s.Probe(ctx); err == nil || engine.KindOf(err) != engine.Transient {
+				t.Errorf("the probe says %v", err)
+			}
+			check(t, server.Remove(0))
+			check(t, s.Probe(ctx))
+			put(t, s, profile(1, 2), profile(2, 1))
+		})
+	}
+}
+
+// Where the store takes other documents, a refusal is of the one document; where
+// it takes none of several users', it is the store's again.
+func TestRefusalsAreJudgedByShare(t *testing.T) {
+	server, s := start(t)
+	refusing(t, server, s, 371, 10)
+	own := func(want bool, profiles ...*engine.Profile) {
+		t.Helper()
+		for i, err := range s.Swap(ctx, profiles) {
+			if refused := profiles[i].UserID >= 10; (err != nil) != refused || refused && errors.Is(err, engine.ErrOwn) != want {
+				t.Errorf("user %d among %d: %v", profiles[i].UserID, len(profiles), err)
+			}
+		}
+	}
+	own(true, profile(10, 1))
+	own(true, profile(1, 1), profile(10, 1), profile(11, 1), profile(12, 1), profile(13, 1))
+	own(false, profile(10, 1), profile(11, 1), profile(12, 1))
+}
+
+// What a probe writes is a tombstone of no user: readers of profiles do not meet
+// it, the validator takes it, and it does not grow.
+func TestProbeIsNoProfile(t *testing.T) {
+	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
+		s := openReady(t, settings(uri(t), 4))
+		put(t, s, profile(1, 1))
+		for range 3 {
+			check(t, s.Probe(ctx))
+		}
+		if n, err := s.users.CountDocuments(ctx, bson.D{}); err != nil || n != 2 {
+			t.Errorf("%d documents (%v), want the profile and the probe", n, err)
+		}
+		for p, err := range s.AllProfiles(ctx) {
+			check(t, err)
+			if p.UserID != 1 {
+				t.Errorf("AllProfiles yields %+v", p)
+			}
+		}
+		check(t, s.Check(ctx))
+	})
+}
+
+// A deadlock refuses all that is left of a bulk with one code. Statements go in
+// the order of users, so that workers do not meet it, and its victims again at once.
+func TestVictimsOfADeadlockAreSentAgain(t *testing.T) {
+	server, s := start(t)
+	put(t, s, profile(1, 1), profile(2, 1), profile(3, 1))
+	for _, command := range []string{"insert", "update"} {
+		profiles := []*engine.Profile{profile(3, 2), profile(1, 2), profile(2, 2)}
+		if command == "insert" {
+			profiles = []*engine.Profile{profile(6, 1), profile(4, 1), profile(5, 1)}
+		}
+		inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: 121, Times: 1, Commands: []string{command}})
+		for i, err := range s.Swap(ctx, profiles) {
+			if first := i == 1; (err != nil) != first {
+				t.Errorf("%s: the first statement is refused, and user %d got %v", command, profiles[i].UserID, err)
+			}
+		}
+		profiles = []*engine.Profile{profile(3, 3), profile(2, 3)}
+		if command == "insert" {
+			profiles = []*engine.Profile{profile(9, 1), profile(8, 1), profile(7, 1)}
+		}
+		inject(t, server, mongotest.Fault{
+			Kind: mongotest.FailWrite, Code: 112, Skip: 1, Times: len(profiles) - 1, Commands: []string{command},
+		})
+		put(t, s, profiles...)
+	}
+}
