@@ -132,6 +132,7 @@ func (w *worker) join() error {
 		DSN:        w.servers.RabbitMQ,
 		Names:      names,
 		Identity:   identity,
+		QueueType:  rabbit.QueueType(w.servers.QueueType),
 		Prefetch:   w.config.Prefetch(),
 		Ordered:    w.config.Taste.History == engine.UnitMass,
 		MaxRetries: w.config.Retry.Attempts,

@@ -19,6 +19,10 @@ type Config struct {
 	DSN      string
 	Names    Names
 	Identity Identity
+	// QueueType is the type that the queues were set up with: each session
+	// begins with a look whether their arguments are those of [Setup]. "" leaves
+	// the look out.
+	QueueType QueueType
 	// Prefetch is how many messages are held unacknowledged at once. It bounds
 	// memory too: the library buffers whatever the broker sends.
 	Prefetch int

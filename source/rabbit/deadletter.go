@@ -20,13 +20,19 @@ const (
 	headerTimestamp = "x-original-timestamp"
 )
 
+// Headers of the broker's.
+const (
+	headerDeath      = "x-death"          // a record for each queue that gave the message up, the latest first
+	headerDeliveries = "x-delivery-count" // by a quorum queue, before this one
+)
+
 // brokerHeaders hold for a delivered message and not for a copy of it: the
 // broker's own marks of dead-lettering, which brokers from 4.0 on ignore in what
 // a client publishes, while older ones would go on counting; how often it was
 // delivered; and further addresses, which got theirs.
 var brokerHeaders = []string{
-	"x-death", "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
-	"x-delivery-count", "x-acquired-count", "CC", "BCC",
+	headerDeath, "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
+	headerDeliveries, "x-acquired-count", "CC", "BCC",
 }
 
 // DeadLetterQueue publishes letters to the dead-letter queue.

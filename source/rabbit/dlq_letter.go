@@ -35,6 +35,8 @@ type DeadLetter struct {
 	Original []byte
 	// Fault says what is wrong with the letter itself; nil for a whole one.
 	Fault error
+	// GivenUp: the broker moved the event here as it was, not a worker.
+	GivenUp bool
 
 	Headers amqp.Table
 	Body    []byte // of the letter
@@ -58,9 +60,35 @@ func readDeadLetter(d *amqp.Delivery) *DeadLetter {
 	l := &DeadLetter{Headers: d.Headers, Body: d.Body, message: originalOf(d), tag: d.DeliveryTag}
 	l.Reason, _ = d.Headers[headerReason].(string)
 	l.FirstSeen = engine.Millis(max(0, l.message.integer(HeaderFirstSeen)))
-	l.readBody()
+	if death, ok := l.message.lastDeath(); ok {
+		l.readGivenUp(death)
+	} else {
+		l.readBody()
+	}
 	l.readEvent()
 	return l
+}
+
+// lastDeath returns the broker's record of how the message came into the queue
+// it is in. Letters of a worker have none: see [Original.carriedHeaders].
+func (o *Original) lastDeath() (death amqp.Table, ok bool) {
+	deaths, _ := o.Headers[headerDeath].([]any)
+	if len(deaths) > 0 {
+		death, ok = deaths[0].(amqp.Table)
+	}
+	return death, ok
+}
+
+// readGivenUp reads an event that the broker moved here.
+func (l *DeadLetter) readGivenUp(death amqp.Table) {
+	l.GivenUp, l.Original = true, l.Body
+	l.Reason, _ = death["reason"].(string)
+	l.LastFailure, _ = death["time"].(time.Time)
+	l.FirstFailure = l.LastFailure
+	l.Retries = int(max(0, min(l.message.integer(HeaderAttempts), MaxPrefetch)))
+	for _, f := range l.message.failures() {
+		l.Errors = append(l.Errors, f.Err.Error())
+	}
 }
 
 func (l *DeadLetter) readBody() {

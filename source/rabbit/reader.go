@@ -220,6 +220,7 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
 		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
 		t.failures = t.message.failures()
+		s.noteDeliveries(t, t.message.integer(headerDeliveries))
 	}
 	event, err := t.message.event(now)
 	if err != nil {
