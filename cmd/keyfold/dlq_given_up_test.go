@@ -50,3 +50,33 @@ func TestDlqGivenUpByTheBroker(t *testing.T) {
 	s.work(t, quick).ready()
 	s.settled(t, s.expect(t, bodies))
 }
+
+// Letters that the broker does not take are told of, and events go on.
+func TestReadyTellsOfUnstoredLetters(t *testing.T) {
+	s := newStack(t)
+	d := s.work(t, quick).ready()
+	ch, hangUp := s.channel(t)
+	defer hangUp()
+	if _, err := ch.QueueDelete(rabbit.DefaultNames().DeadLetters, false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	good := event(1, engine.ProductView, 1, time.Now().Add(-time.Hour), "good")
+	s.publish(t, []byte("bad"), good)
+	eventually(t, "it is told", func() error {
+		code, body := d.get("/readyz")
+		if n := d.metric("keyfold_dead_letters_unstored"); code != 200 || n != 1 || !strings.Contains(body, "dead letters: 1 events wait") {
+			return fmt.Errorf("%d %s, %d unstored", code, body, n)
+		}
+		return nil
+	})
+	s.settled(t, s.expect(t, [][]byte{good}))
+	if code, _, errs := s.run(t, "", "setup"); code != 0 {
+		t.Fatal(errs)
+	}
+	eventually(t, "it is stored at last", func() error {
+		if _, body := d.get("/readyz"); strings.Contains(body, "dead letters") {
+			return fmt.Errorf("%s", body)
+		}
+		return nil
+	})
+}

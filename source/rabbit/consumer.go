@@ -92,6 +92,10 @@ func (c *Consumer) Ready() error {
 	return c.status
 }
 
+// Unstored returns how many given-up events the dead-letter queue did not take
+// so far, and what the last of them failed with. They are unacknowledged.
+func (c *Consumer) Unstored() (events int, cause error) { return c.burial.state() }
+
 func (c *Consumer) setStatus(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -237,6 +237,7 @@ func (s *session) refuse(t *ticket, err error) {
 		slog.String("message_id", t.message.MessageID), slog.String("reason", engine.ReasonOf(err)),
 		slog.Any("error", err))
 	t.fail(err)
+	t.message.cutBody()
 	s.consumer.burial.add(t, engine.ReasonOf(err))
 }
 
