@@ -134,6 +134,7 @@ func (w *worker) join() error {
 		Identity:   identity,
 		QueueType:  rabbit.QueueType(w.servers.QueueType),
 		Prefetch:   w.config.Prefetch(),
+		MaxBytes:   w.config.Shard.MaxHeldBytes,
 		Ordered:    w.config.Taste.History == engine.UnitMass,
 		MaxRetries: w.config.Retry.Attempts,
 		RetryDelay: w.config.Retry.Delay,

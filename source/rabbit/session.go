@@ -38,6 +38,10 @@ type session struct {
 
 	delivering sync.Mutex // held while deliver runs
 
+	prefetch atomic.Int64 // that the consumers were started with
+	resizing atomic.Bool  // they are to be started with another
+	bytes    atomic.Int64 // of the messages that have no final verdict
+
 	held   atomic.Int64  // unacknowledged with the verdict Hold
 	handed atomic.Int64  // handed over or being buried
 	inside atomic.Int64  // waiting in process for their next attempt

@@ -40,6 +40,7 @@ type ticket struct {
 	tag     uint64
 	message Original
 	arrived engine.Millis
+	size    int         // bytes, until it is acknowledged
 	open    atomic.Bool // handed over and not settled
 
 	// Only used by whoever holds the ticket: the reader, the settling
@@ -52,7 +53,7 @@ type ticket struct {
 // delivery returns the event on its way to the worker.
 func (t *ticket) delivery(e engine.Event) engine.Delivery {
 	t.open.Store(true)
-	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Attempt: t.attempts + 1, Settler: t}
+	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Attempt: t.attempts + 1, Bytes: t.size, Settler: t}
 }
 
 // Settle takes the verdict. It never blocks on the broker; a second verdict is
@@ -87,6 +88,8 @@ func (t *ticket) ack() {
 	if !t.lane.acks.settle(t.tag) {
 		t.session.consumer.Stats.Stale.Add(1)
 	}
+	t.session.bytes.Add(-int64(t.size))
+	t.message.Body = nil // windows keep the ticket for longer
 	t.session.release()
 }
 
