@@ -58,6 +58,8 @@ type Delivery struct {
 	FirstSeen Millis
 	// Attempt counts from 1; 0 where the source does not count.
 	Attempt int
+	// Last: no attempt follows this one. The source tells of the dead letter.
+	Last bool
 	// Bytes is what the source keeps in memory until the verdict, beside Event.
 	Bytes   int
 	Settler Settler

@@ -81,6 +81,8 @@ func (p *Pipeline) Offer(ctx context.Context, deliveries []engine.Delivery) erro
 			Value: deliveries[i],
 			Bytes: eventBytes + len(e.MessageID) + len(e.Phrase) + deliveries[i].Bytes,
 			At:    e.OccurredAt.Time(),
+			// A retry has waited for its delay: a window on top would make it longer.
+			Prompt: deliveries[i].Attempt > 1,
 		}
 	}
 	return p.Router.Submit(ctx, items)

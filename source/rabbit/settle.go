@@ -53,7 +53,10 @@ type ticket struct {
 // delivery returns the event on its way to the worker.
 func (t *ticket) delivery(e engine.Event) engine.Delivery {
 	t.open.Store(true)
-	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Attempt: t.attempts + 1, Bytes: t.size, Settler: t}
+	return engine.Delivery{
+		Event: e, FirstSeen: t.firstSeen, Attempt: t.attempts + 1, Last: t.attempts >= t.session.consumer.config.MaxRetries,
+		Bytes: t.size, Settler: t,
+	}
 }
 
 // Settle takes the verdict. It never blocks on the broker; a second verdict is
