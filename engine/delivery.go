@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Outcome is what became of one event.
 type Outcome uint8
@@ -48,6 +51,22 @@ type Verdict struct {
 // on the broker or the store.
 type Settler interface {
 	Settle(Verdict)
+}
+
+// Once returns the settler of one delivery: the first verdict goes to s, any
+// other is ignored. A delivery that comes again has one of its own, so that a late
+// verdict on the earlier one does not settle it.
+func Once(s Settler) Settler { return &once{settler: s} }
+
+type once struct {
+	settler Settler
+	settled atomic.Bool
+}
+
+func (o *once) Settle(v Verdict) {
+	if o.settled.CompareAndSwap(false, true) {
+		o.settler.Settle(v)
+	}
 }
 
 // Delivery is an event on its way through a worker.

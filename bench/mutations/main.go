@@ -27,10 +27,11 @@ import (
 )
 
 type cli struct {
-	By      string        `enum:"sim,soak,all" default:"sim" help:"Which mutations: those the simulation or the soak must notice, or all (sim, soak, all)."`
+	By      string        `enum:"sim,soak,tests,all" default:"sim" help:"Which mutations: those the simulation, the soak or certain tests must notice, or all (sim, soak, tests, all)."`
 	Only    []string      `help:"Only these, by name, whoever must notice."`
 	Sim     string        `default:"go test -count=1 -run Schedules$ ./bench/sim" help:"The simulation's command."`
 	Soak    string        `default:"go run ./bench/soak --duration 3m --seed 1" help:"The soak's command."`
+	Tests   string        `default:"go test -count=1 -failfast -run SettledTwice ./engine ./source/inbox ./source/rabbit" help:"The tests' command."`
 	Timeout time.Duration `default:"30m" help:"Of one command."`
 	Logs    string        `placeholder:"DIR" help:"Keep the commands' output here, one file each."`
 	Command []string      `arg:"" optional:"" help:"Run this instead, after --."`
@@ -71,6 +72,8 @@ func (c *cli) command(by string) []string {
 		return c.Command
 	case by == "soak":
 		return strings.Fields(c.Soak)
+	case by == "tests":
+		return strings.Fields(c.Tests)
 	default:
 		return strings.Fields(c.Sim)
 	}
@@ -99,7 +102,7 @@ func (c *cli) run(ctx context.Context, out io.Writer) error {
 
 // unmutated returns the runs without a mutation: what fails anyway notices nothing.
 func unmutated(all []mutation) (runs []mutation) {
-	for _, by := range []string{"sim", "soak"} {
+	for _, by := range []string{"sim", "soak", "tests"} {
 		if slices.ContainsFunc(all, func(m mutation) bool { return m.by == by }) {
 			runs = append(runs, mutation{name: "none", by: by, rule: "the tree as it is"})
 		}

@@ -4,7 +4,7 @@ package main
 type mutation struct {
 	name  string
 	rule  string
-	by    string // what has to notice: "sim" or "soak"
+	by    string // what has to notice: "sim", "soak" or "tests"
 	edits []edit
 }
 
@@ -56,6 +56,15 @@ var mutations = []mutation{
 			"source/rabbit/confirm.go",
 			"acked, err := f.confirm.WaitContext(ctx)",
 			"acked, err := true, error(nil)",
+		}},
+	},
+	{
+		name: "settle-twice", by: "tests",
+		rule: "a delivery has one verdict",
+		edits: []edit{{
+			"engine/delivery.go",
+			"if o.settled.CompareAndSwap(false, true) {",
+			"{",
 		}},
 	},
 	{
