@@ -31,7 +31,7 @@ type cli struct {
 	Only    []string      `help:"Only these, by name, whoever must notice."`
 	Sim     string        `default:"go test -count=1 -run Schedules$ ./bench/sim" help:"The simulation's command."`
 	Soak    string        `default:"go run ./bench/soak --duration 3m --seed 1" help:"The soak's command."`
-	Tests   string        `default:"go test -count=1 -failfast -run SettledTwice ./engine ./source/inbox ./source/rabbit" help:"The tests' command."`
+	Tests   string        `default:"go test -count=1 -failfast -timeout 2m -run SettledTwice ./engine ./source/inbox ./source/rabbit" help:"The tests' command."`
 	Timeout time.Duration `default:"30m" help:"Of one command."`
 	Logs    string        `placeholder:"DIR" help:"Keep the commands' output here, one file each."`
 	Command []string      `arg:"" optional:"" help:"Run this instead, after --."`
