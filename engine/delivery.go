@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -57,6 +58,22 @@ type Settler interface {
 	Settle(Verdict)
 }
 
+// Once returns the settler of one delivery: the first verdict goes to s, any
+// other is ignored. A delivery that comes again has one of its own, so that a late
+// verdict on the earlier one does not settle it.
+func Once(s Settler) Settler { return &once{settler: s} }
+
+type once struct {
+	settler Settler
+	settled atomic.Bool
+}
+
+func (o *once) Settle(v Verdict) {
+	if o.settled.CompareAndSwap(false, true) {
+		o.settler.Settle(v)
+	}
+}
+
 // Delivery is an event on its way through a worker.
 type Delivery struct {
 	Event Event
@@ -71,6 +88,10 @@ type Delivery struct {
 	Arrived time.Time
 	// Attempt counts from 1; 0 where the source does not count.
 	Attempt int
+	// Last: no attempt follows this one. The source tells of the dead letter.
+	Last bool
+	// Bytes is what the source keeps in memory until the verdict, beside Event.
+	Bytes   int
 	Settler Settler
 }
 

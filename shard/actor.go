@@ -90,7 +90,7 @@ func (a *actor[K, V]) receive(got letter[K, V]) {
 	a.table.closeDue(a.now)
 	for i := range got.items {
 		item := &got.items[i]
-		a.table.add(item.Key, item.Value, item.weight(), a.now)
+		a.table.add(item.Key, item.Value, item.weight(), a.now, item.Prompt)
 	}
 }
 
@@ -101,7 +101,7 @@ func (a *actor[K, V]) replay(got letter[K, V]) {
 		item := &got.items[i]
 		a.now = got.stamps[i]
 		a.table.closeDue(a.now)
-		a.table.add(item.Key, item.Value, item.weight(), a.now)
+		a.table.add(item.Key, item.Value, item.weight(), a.now, false)
 	}
 	a.now = max(a.now, got.clock)
 	a.table.closeDue(a.now)

@@ -11,6 +11,10 @@ type Item[K comparable, V any] struct {
 	Value V
 	Bytes int       // what it counts against the byte budget; below 0 counts as 0
 	At    time.Time // read by the event clock only
+	// Prompt: it has waited already. It joins its key's open window, which does
+	// not stay open for longer because of it; where there is none, it is flushed
+	// as soon as its key is free. The event clock takes no notice.
+	Prompt bool
 }
 
 // Batch is one key's closed window.
@@ -41,7 +45,7 @@ const (
 	TriggerMaxSize                      // Config.MaxSize items
 	TriggerPressure                     // the held budget ran short
 	TriggerDrain                        // the router is stopping
-	TriggerImmediate                    // batching is off
+	TriggerImmediate                    // batching is off, or the item was prompt
 	triggers                            // their number, and one
 )
 

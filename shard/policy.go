@@ -36,9 +36,9 @@ func (p policy) idleDeadline(last int64) int64 { return last + p.idle }
 func (p policy) delayDeadline(first int64) int64 { return first + p.delay }
 
 // onItem returns the trigger that the window's n-th item fires, or 0.
-func (p policy) onItem(n int) Trigger {
+func (p policy) onItem(n int, prompt bool) Trigger {
 	switch {
-	case !p.batching:
+	case !p.batching, prompt && n == 1:
 		return TriggerImmediate
 	case n >= p.size:
 		return TriggerMaxSize

@@ -29,8 +29,8 @@ func newTable[K comparable, V any](c Config) *table[K, V] {
 	}
 }
 
-// add puts one item behind its key's others.
-func (t *table[K, V]) add(key K, value V, bytes, now int64) {
+// add puts one item behind its key's others. A prompt one keeps no window open.
+func (t *table[K, V]) add(key K, value V, bytes, now int64, prompt bool) {
 	l := t.lanes[key]
 	if l == nil {
 		l = t.newLane(key)
@@ -42,15 +42,15 @@ func (t *table[K, V]) add(key K, value V, bytes, now int64) {
 	}
 	w.items = t.slices.append(w.items, value)
 	w.bytes += bytes
-	w.last = now
 	if w.trigger != 0 {
 		return // it collects while it waits to be flushed
 	}
 	t.waiting.items++
 	t.waiting.bytes += bytes
-	if trigger := t.policy.onItem(len(w.items)); trigger != 0 {
+	if trigger := t.policy.onItem(len(w.items), prompt); trigger != 0 {
 		t.fire(w, trigger)
-	} else {
+	} else if !prompt {
+		w.last = now
 		t.last.moveToBack(w)
 	}
 }

@@ -23,19 +23,19 @@ func taken(t *table[string, string], keys, items int) string {
 func TestTableClosesInTheOrderOfDeadlines(t *testing.T) {
 	tab := newTable[string, string](testConfig())
 	sec := int64(time.Second)
-	tab.add("a", "1", 1, 0)
+	tab.add("a", "1", 1, 0, false)
 	for s := int64(1); s <= 12; s += 4 { // a stays busy: 1, 5, 9
-		tab.add("a", "x", 1, s*sec)
-		tab.add("b", "x", 1, (s+1)*sec)
+		tab.add("a", "x", 1, s*sec, false)
+		tab.add("b", "x", 1, (s+1)*sec, false)
 	}
 	if got := taken(tab, 9, 9); got != "a[1 x x x]max_size " {
 		t.Fatal(got)
 	}
-	tab.add("c", "1", 1, 12*sec)
+	tab.add("c", "1", 1, 12*sec, false)
 	if _, at, trigger := tab.due(); at != 15*sec || trigger != TriggerIdle {
 		t.Fatalf("due at %d by %v", at, trigger)
 	}
-	tab.add("b", "x", 1, 14*sec) // full
+	tab.add("b", "x", 1, 14*sec, false) // full
 	tab.closeDue(17*sec - 1)
 	if got := taken(tab, 9, 9); got != "b[x x x x]max_size " {
 		t.Fatal(got)
@@ -69,7 +69,7 @@ func TestDeadlineListsStaySorted(t *testing.T) {
 				tab.closeOldest(amount{items: int64(rapid.IntRange(0, 10).Draw(t, "keep"))}, TriggerPressure)
 			default:
 				tab.closeDue(now)
-				tab.add(int32(rapid.IntRange(0, 8).Draw(t, "key")), 0, 0, now)
+				tab.add(int32(rapid.IntRange(0, 8).Draw(t, "key")), 0, 0, now, false)
 			}
 			checkLists(t, tab, now)
 		}

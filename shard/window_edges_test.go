@@ -35,6 +35,26 @@ func TestEachItemRestartsTheWindow(t *testing.T) {
 	})
 }
 
+// What has waited already waits for no window: it goes at once, or with the
+// others of its key, which it does not keep waiting.
+func TestPromptItemsDoNotWait(t *testing.T) {
+	inBubble(t, testConfig(), func(t *testing.T, r rig) {
+		prompt := func(key, value string) {
+			if err := r.router.Submit(t.Context(), []Item[string, string]{{Key: key, Value: value, Prompt: true}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prompt("u", "r")
+		r.expect(seen{"u", "r", TriggerImmediate, 0})
+		r.submit("v", "a")
+		time.Sleep(3 * time.Second)
+		prompt("v", "r")
+		r.expect()
+		time.Sleep(2 * time.Second)
+		r.expect(seen{"v", "ar", TriggerIdle, 5 * time.Second})
+	})
+}
+
 func TestMaxDelayCapsABusyKey(t *testing.T) {
 	config := testConfig()
 	config.MaxSize = 100

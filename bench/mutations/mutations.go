@@ -138,6 +138,37 @@ var mutations = []mutation{
 		edits: []edit{{"engine/taste/fold.go", "if !w.fresh && f.comesAgain(w, room) {", "if false && f.comesAgain(w, room) {"}},
 	},
 	{
+		name: "settle-twice", by: "tests", tests: "-failfast -timeout 5m -run SettledTwice ./engine ./source/inbox ./source/rabbit",
+		rule:  "a delivery has one verdict",
+		edits: []edit{{"engine/delivery.go", "if o.settled.CompareAndSwap(false, true) {", "{"}},
+	},
+	{
+		name: "cleaned-ids", by: "tests", tests: "-run ^TestCleanedUpEvents ./source/outbox",
+		rule:  "an event whose row was cleaned up is still a duplicate",
+		edits: []edit{{"source/outbox/cleanup.go", "if err != nil || len(keys) == 0 {", "if err == nil {"}},
+	},
+	{
+		name: "tried", by: "tests", tests: "-run ^TestRelayedCopiesSaySinceWhen$ ./cmd/keyfold",
+		rule:  "a row that was published before says since when",
+		edits: []edit{{"cmd/keyfold/database.go", "since := rows[i].TriedAt\n", "since := 0 * rows[i].TriedAt\n"}},
+	},
+	{
+		name: "other-key", by: "tests", tests: "-run ^TestADuplicateIsOfThisUserAndId$ ./source/outbox",
+		rule: "a duplicate of another unique key than keyfold's is no duplicate",
+		edits: []edit{{
+			"source/outbox/insert.go",
+			"\t\tagain := d.insertRows(ctx, tx, row)\n",
+			"\t\treturn nil\n\t\tagain := d.insertRows(ctx, tx, row)\n",
+		}},
+	},
+	{
+		name: "durable", by: "tests", tests: "-run ^TestAReusedIDIsNotMarked$ ./source/outbox",
+		rule: "rows are published once they are durable, and marked by their message ids",
+		edits: []edit{
+			{"source/outbox/batch.go", "return noted == int64(len(fresh)), nil", "return noted <= int64(len(fresh)), nil"},
+		},
+	},
+	{
 		name: "cleanup", by: "tests", tests: "-run ^TestCleanup ./source/outbox",
 		rule: "cleanup picks rows that are marked as sent",
 		edits: []edit{{

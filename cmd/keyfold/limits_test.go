@@ -32,6 +32,39 @@ func TestLimit_Body64KiB(t *testing.T) {
 	}
 }
 
+// A backlog of large bodies at a small memory limit: what is unacknowledged fits
+// the quarter of the limit that is for events, the heap fits the limit, and all
+// is folded.
+func TestLimit_LargeBodiesAtASmallMemoryLimit(t *testing.T) {
+	const (
+		events = 1500
+		size   = 60 << 10
+		limit  = 128 << 20
+	)
+	s := newStack(t)
+	bodies := make([][]byte, events)
+	for i := range bodies {
+		user := fmt.Sprintf(`"user_id":%d,`, 1+i%300)
+		bodies[i] = bytes.Replace(padded(size, fmt.Sprint("large ", i)), []byte(`"user_id":1,`), []byte(user), 1)
+	}
+	s.publish(t, bodies...)
+	d, kill := s.process(t, quick, "--memory-limit=128M")
+	defer kill()
+	eventually(t, "all are folded", func() error {
+		if n := d.metric("keyfold_rabbitmq_unacked"); n*size > limit/4 {
+			t.Fatalf("%d events of %d bytes are unacknowledged", n, size)
+		}
+		if n := d.metric("go_memstats_heap_inuse_bytes"); n > limit {
+			t.Fatalf("%d bytes of heap are in use", n)
+		}
+		if n := d.metric(`keyfold_events_total{outcome="folded"}`); n < events {
+			return fmt.Errorf("%d of %d events are folded", n, events)
+		}
+		return nil
+	})
+	s.settled(t, s.expect(t, bodies))
+}
+
 // Bodies made to cost much are refused like any other; their neighbours are
 // folded, and the worker stays ready.
 func TestLimit_JSONBombs(t *testing.T) {

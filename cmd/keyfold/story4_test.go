@@ -109,12 +109,15 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 	if n := d.metric("keyfold_retries_total"); n != 5 {
 		t.Errorf("%d retries, want 5", n)
 	}
-	logged := false
+	logged, again := false, 0
 	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, "event will be tried again") && strings.Contains(line, `"unlucky"`) {
+			again++
+		}
 		logged = logged || strings.Contains(line, `"ERROR"`) && strings.Contains(line, `"unlucky"`) && strings.Contains(line, `"user_id":42`)
 	}
-	if !logged {
-		t.Errorf("no error names the event:\n%s", d.log)
+	if !logged || again != 5 {
+		t.Errorf("no error names the event, or it was said %d times that it will be tried again:\n%s", again, d.log)
 	}
 }
 

@@ -31,7 +31,13 @@ func (w *worker) ready(context.Context) error {
 }
 
 // notes say what is away though events go on.
-func (w *worker) notes() []string { return w.embedding.Away() }
+func (w *worker) notes() []string {
+	notes := w.embedding.Away()
+	if n, cause := w.consumer.Unstored(); n > 0 {
+		notes = append(notes, fmt.Sprintf("dead letters: %d events wait, unacknowledged, for the broker to take their letters: %v", n, cause))
+	}
+	return notes
+}
 
 // writeMetrics writes what the rooms have counted, in Prometheus's text format.
 func (w *worker) writeMetrics(to io.Writer) {
@@ -77,6 +83,8 @@ func (w *worker) writeMetrics(to io.Writer) {
 	count("keyfold_rabbitmq_stale_settlements_total", c.Stale.Load())
 	count("keyfold_malformed_total", c.Malformed.Load())
 	count("keyfold_dead_letters_total", c.DeadLetters.Load())
+	unstored, _ := p.consumer.Unstored()
+	gauge("keyfold_dead_letters_unstored", int64(unstored))
 	count("keyfold_retries_total", c.Retried.Load())
 	count("keyfold_parked_total", c.Parked.Load())
 	d := &p.retries.Stats

@@ -132,6 +132,27 @@ func TestReadsDoNotHideThatNoWriteSucceeds(t *testing.T) {
 	})
 }
 
+// A retry comes when its delay is over: no window is added to it.
+func TestRetriesWaitForNoWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b, _ := sickPipeline(t, sickStore{Profiles: sink.New(8)}, func(context.Context) error { return nil })
+		v := &verdicts{all: map[string][]engine.Verdict{}}
+		first, retry := v.delivery(seen(1, "first")), v.delivery(seen(2, "retry"))
+		retry.Attempt = 2
+		if err := p.Deliver(t.Context(), []engine.Delivery{first, retry}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		v.mu.Lock()
+		if len(v.all["retry"]) != 1 || len(v.all["first"]) != 0 {
+			t.Errorf("verdicts at once: %v", v.all)
+		}
+		v.mu.Unlock()
+		b.Close()
+		p.Router.Drain(context.Background())
+	})
+}
+
 // A user whose own read always fails, alone at night: its events are tried
 // again later, and the breaker does not stand in for that for ever.
 func TestSickUserAloneEnds(t *testing.T) {

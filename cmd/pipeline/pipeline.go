@@ -46,7 +46,8 @@ func batches(closed []shard.Batch[int32, engine.Delivery]) []engine.Batch {
 // far below any held budget, so that a chunk never has to wait for all of it.
 const Chunk = 256
 
-// eventBytes is what a delivery keeps alive beside its strings.
+// eventBytes is what a delivery keeps alive beside its strings and what its source
+// reckons for it.
 const eventBytes = 256
 
 // Deliver hands deliveries to their users' windows; it blocks while the held
@@ -78,8 +79,10 @@ func (p *Pipeline) Offer(ctx context.Context, deliveries []engine.Delivery) erro
 		items[i] = shard.Item[int32, engine.Delivery]{
 			Key:   e.UserID,
 			Value: deliveries[i],
-			Bytes: eventBytes + len(e.MessageID) + len(e.Phrase),
+			Bytes: eventBytes + len(e.MessageID) + len(e.Phrase) + deliveries[i].Bytes,
 			At:    e.OccurredAt.Time(),
+			// A retry has waited for its delay: a window on top would make it longer.
+			Prompt: deliveries[i].Attempt > 1,
 		}
 	}
 	return p.Router.Submit(ctx, items)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +93,47 @@ func TestLimit_ByteBudgetHeld(t *testing.T) {
 	}
 	if n := q.Count(engine.Folded); n != events {
 		t.Errorf("%d folded, want %d", n, events)
+	}
+}
+
+// weighty counts the bytes of deliveries that have no verdict.
+type weighty struct {
+	held  *atomic.Int64
+	bytes int64
+}
+
+func (w weighty) Settle(engine.Verdict) { w.held.Add(-w.bytes) }
+
+// What the source keeps for a delivery, its body above all, counts: bodies of 60
+// KiB never hold more than the budget, counted here and not by the router.
+func TestLimit_BodiesCount(t *testing.T) {
+	const (
+		events = 1500
+		body   = 60 << 10
+		budget = 16 << 20
+	)
+	j := newJob(t, sample.Products(), 16)
+	j.windows.Clock, j.windows.Window, j.windows.MaxDelay = shard.WallClock, time.Hour, time.Hour
+	j.windows.MaxHeld, j.windows.MaxHeldBytes = events, budget
+	p := j.start(t)
+	var held atomic.Int64
+	for i, e := range visits(t, 0, events) {
+		d := engine.Delivery{Event: e, Bytes: body, Settler: weighty{&held, body}}
+		held.Add(body)
+		if err := p.Deliver(t.Context(), []engine.Delivery{d}); err != nil {
+			t.Fatal(err)
+		}
+		// The last one was let in as it fits, and what was settled for it is no
+		// longer counted here.
+		if n := held.Load(); n > budget {
+			t.Fatalf("after %d events %d bytes of bodies are held, the budget is %d", i+1, n, budget)
+		}
+	}
+	if err := p.Router.Drain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := held.Load(); n != 0 {
+		t.Errorf("%d bytes have no verdict", n)
 	}
 }
 

@@ -28,6 +28,9 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	case engine.Dead:
 		text = "event dead-lettered"
 	case engine.Retry:
+		if d.Last {
+			return
+		}
 		text = "event will be tried again"
 	case engine.Park:
 		level, text = slog.LevelInfo, "event parked: what it needs cannot be had for now; no attempt is used"

@@ -112,6 +112,36 @@ func TestRefusedRetriesUseNoAttempt(t *testing.T) {
 	})
 }
 
+// Of two verdicts on one delivery the first one counts, also once the event was
+// delivered again.
+func TestSettledTwice(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		var again []engine.Delivery
+		b.Start(func(_ context.Context, ds []engine.Delivery) error {
+			again = append(again, ds...)
+			return nil
+		})
+		ds := b.add(t, events(1, 0, 3)...)
+		retried(ds[:1])
+		retried(ds[:1])
+		settle(ds[1:2], engine.Folded)
+		settle(ds[1:2], engine.Dead)
+		settle(ds[2:], engine.Dead)
+		settle(ds[2:], engine.Hold)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(again) != 1 {
+			t.Fatalf("%d delivered again, want one", len(again))
+		}
+		settle(ds[:1], engine.Dead) // on the earlier delivery
+		settle(again, engine.Folded)
+		b.idle(t)
+		if s := b.Stats(); s.Folded != 2 || s.Retried != 1 || len(s.Dead) != 1 || len(b.letters(t)) != 1 || b.pending(t) != 0 {
+			t.Errorf("stats %+v, letters %+v", s, b.letters(t))
+		}
+	})
+}
+
 func TestStopLeavesRetriesPending(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		entered := make(chan struct{})

@@ -2,8 +2,8 @@ package rabbit
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,99 +28,171 @@ type DeadLetters interface {
 }
 
 const (
-	burialTimeout = 30 * time.Second
-	maxBurials    = 256 // at a time
+	burialTimeout  = 30 * time.Second
+	maxBurials     = 256     // in one group
+	maxBurialBytes = 4 << 20 // of bodies in one group, which has one at least
+	// unstoredEvery is how often letters that cannot be stored are logged.
+	unstoredEvery = time.Minute
 )
 
-// grave is a ticket that waits for its burial.
+// grave is a ticket that waits for its letter to be stored.
 type grave struct {
-	ticket *ticket
-	reason string
+	ticket   *ticket
+	reason   string
+	failures int
+	due      time.Time // no sooner, after a failure
+	pause    backoff
 }
 
 // burial hands given-up events to the dead letters, one group at a time. Its
 // queue is bounded by the prefetch: each entry is an unacknowledged message.
+//
+// A letter that the broker refuses by closing the channel takes with it those
+// behind it. So what has failed goes out alone, each at its own pace, and new
+// letters in groups in between.
 type burial struct {
 	consumer *Consumer
-	mu       sync.Mutex
-	waiting  []grave
 	wake     chan struct{}
+
+	mu       sync.Mutex
+	waiting  []grave // never tried
+	failed   []grave
+	single   bool  // the next one is a failed one, where one is due
+	unstored int   // failed, also while on the way
+	cause    error // of the last failure; nil while unstored is 0
+
+	told time.Time // only used by run: when failures were last logged
 }
 
 func (b *burial) add(t *ticket, reason string) {
 	b.mu.Lock()
-	b.waiting = append(b.waiting, grave{t, reason})
+	b.waiting = append(b.waiting, grave{ticket: t, reason: reason})
 	b.mu.Unlock()
 	poke(b.wake)
 }
 
-func (b *burial) take() []grave {
+// take returns the next group, or how long to wait for one; 0: until add.
+func (b *burial) take(now time.Time) (group []grave, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := min(len(b.waiting), maxBurials)
-	group := b.waiting[:n:n]
-	b.waiting = b.waiting[n:]
-	return group
-}
-
-// run buries until ctx ends.
-func (b *burial) run(ctx context.Context) {
-	timing := b.consumer.config.Timing
-	pause := backoff{min: timing.BackoffMin, max: timing.BackoffMax}
-	for {
-		group := b.take()
-		if len(group) == 0 {
-			select {
-			case <-b.wake:
-				continue
-			case <-ctx.Done():
-				return
+	b.single = !b.single
+	if b.single || len(b.waiting) == 0 {
+		for i, g := range b.failed {
+			left := g.due.Sub(now)
+			if left <= 0 {
+				b.failed = slices.Delete(b.failed, i, i+1)
+				return []grave{g}, 0
+			}
+			if wait == 0 || left < wait {
+				wait = left
 			}
 		}
-		if err := b.bury(ctx, group); err == nil {
-			pause.reset()
-		} else if !sleep(ctx, pause.next()) {
-			return
+	}
+	n, size := 0, 0
+	for n < min(len(b.waiting), maxBurials) {
+		size += len(b.waiting[n].ticket.message.Body)
+		if n > 0 && size > maxBurialBytes {
+			break
+		}
+		n++
+	}
+	group = b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	return group, wait
+}
+
+// run stores letters until ctx ends.
+func (b *burial) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		group, wait := b.take(time.Now())
+		if len(group) > 0 {
+			b.bury(ctx, group)
+			continue
+		}
+		var due <-chan time.Time
+		if wait > 0 {
+			due = time.After(wait)
+		}
+		select {
+		case <-b.wake:
+		case <-due:
+		case <-ctx.Done():
 		}
 	}
 }
 
-// bury handles one group and returns the last failure. What failed waits for
-// the next try, unacknowledged: nothing is lost.
-func (b *burial) bury(ctx context.Context, group []grave) (failed error) {
+// bury handles one group. What failed waits for its next try, unacknowledged:
+// nothing is lost.
+func (b *burial) bury(ctx context.Context, group []grave) {
 	c := b.consumer
 	live, letters := group[:0], make([]Letter, 0, len(group))
 	for _, g := range group {
 		if g.ticket.session.over() {
 			g.ticket.drop()
+			b.note(&g, nil)
 			continue
 		}
 		live, letters = append(live, g), append(letters, g.letter())
 	}
 	if len(letters) == 0 {
-		return nil
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, burialTimeout)
+	publishing, cancel := context.WithTimeout(ctx, burialTimeout)
 	defer cancel()
-	var again int
-	for i, err := range c.ports.DeadLetters.Bury(ctx, letters) {
+	for i, err := range c.ports.DeadLetters.Bury(publishing, letters) {
 		if err == nil {
 			err = failpoint.Hit(failpoint.LetterConfirmed)
 		}
-		if err != nil {
-			failed = err
-			again++
-			b.add(live[i].ticket, live[i].reason)
-			continue
+		b.note(&live[i], err)
+		if err == nil {
+			c.Stats.DeadLetters.Add(1)
+			live[i].ticket.ack()
 		}
-		c.Stats.DeadLetters.Add(1)
-		live[i].ticket.ack()
 	}
-	if failed != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		c.ports.Log.Error("dead letters not stored; their messages stay unacknowledged and are tried again",
-			slog.Int("messages", again), slog.Any("error", failed))
+	b.tell(ctx)
+}
+
+// note keeps a letter that was not stored for another try, and forgets one that
+// is not to be stored any more.
+func (b *burial) note(g *grave, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		if g.failures > 0 {
+			b.unstored--
+		}
+		if b.unstored == 0 {
+			b.cause = nil
+		}
+		return
 	}
-	return failed
+	b.cause = err
+	g.due = time.Now()
+	if g.failures++; g.failures == 1 {
+		// Not its own fault, perhaps: the next try is at once.
+		b.unstored++
+		g.pause = backoff{min: b.consumer.config.Timing.BackoffMin, max: b.consumer.config.Timing.BackoffMax}
+	} else {
+		g.due = g.due.Add(g.pause.next())
+	}
+	b.failed = append(b.failed, *g)
+}
+
+// tell logs what could not be stored, now and then.
+func (b *burial) tell(ctx context.Context) {
+	n, cause := b.state()
+	if cause == nil || ctx.Err() != nil || time.Since(b.told) < unstoredEvery {
+		return
+	}
+	b.told = time.Now()
+	b.consumer.ports.Log.Error("dead letters not stored; their messages stay unacknowledged and are tried again",
+		slog.Int("messages", n), slog.Any("error", cause))
+}
+
+func (b *burial) state() (unstored int, cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unstored, b.cause
 }
 
 func (g grave) letter() Letter {

@@ -19,9 +19,16 @@ type Config struct {
 	DSN      string
 	Names    Names
 	Identity Identity
+	// QueueType is the type that the queues were set up with: each session
+	// begins with a look whether their arguments are those of [Setup]. "" leaves
+	// the look out.
+	QueueType QueueType
 	// Prefetch is how many messages are held unacknowledged at once. It bounds
 	// memory too: the library buffers whatever the broker sends.
 	Prefetch int
+	// MaxBytes bounds what these messages hold: where they are large, fewer than
+	// the prefetch are taken. 0: no bound.
+	MaxBytes int64
 	// Ordered keeps the queue's order: events are received on one channel
 	// instead of several side by side. It costs throughput where many messages
 	// are held; see lane.go. A history that depends on order needs it.

@@ -36,6 +36,7 @@ type Consumer struct {
 	dialer     dialer
 	generation atomic.Uint64
 	gate       *gate // shut while paused
+	sizes      *sizes
 	burial     *burial
 	work       sync.WaitGroup // the burying goroutine
 	stopWork   context.CancelFunc
@@ -60,6 +61,7 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 	config.Timing = config.Timing.orDefaults()
 	c := &Consumer{
 		config: config, ports: ports, gate: newGate(), status: errNotConnected,
+		sizes:  newSizes(config.Prefetch, config.MaxBytes),
 		dialer: dialer{dsn: config.DSN, name: config.Identity.connection("consumer"), timing: config.Timing},
 	}
 	c.burial = &burial{consumer: c, wake: make(chan struct{}, 1)}
@@ -91,6 +93,10 @@ func (c *Consumer) Ready() error {
 	}
 	return c.status
 }
+
+// Unstored returns how many given-up events the dead-letter queue did not take
+// so far, and what the last of them failed with. They are unacknowledged.
+func (c *Consumer) Unstored() (events int, cause error) { return c.burial.state() }
 
 func (c *Consumer) setStatus(err error) {
 	c.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,13 +21,19 @@ const (
 	headerTimestamp = "x-original-timestamp"
 )
 
+// Headers of the broker's.
+const (
+	headerDeath      = "x-death"          // a record for each queue that gave the message up, the latest first
+	headerDeliveries = "x-delivery-count" // by a quorum queue, before this one
+)
+
 // brokerHeaders hold for a delivered message and not for a copy of it: the
 // broker's own marks of dead-lettering, which brokers from 4.0 on ignore in what
 // a client publishes, while older ones would go on counting; how often it was
 // delivered; and further addresses, which got theirs.
 var brokerHeaders = []string{
-	"x-death", "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
-	"x-delivery-count", "x-acquired-count", "CC", "BCC",
+	headerDeath, "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
+	headerDeliveries, "x-acquired-count", "CC", "BCC",
 }
 
 // DeadLetterQueue publishes letters to the dead-letter queue.
@@ -81,7 +88,8 @@ type failureInfo struct {
 const maxErrorText = 500
 
 // body puts the original's bytes, unchanged, beside the failure. What is not
-// JSON is a string of base64, marked by "original_encoding".
+// JSON is a string of base64, marked by "original_encoding"; what was cut has the
+// length and the hash of the whole beside it.
 func (l *Letter) body(host string) []byte {
 	info := failureInfo{RetryCount: l.Retries, WorkerHost: host, ErrorMessages: []string{}}
 	for _, f := range l.Failures {
@@ -95,11 +103,14 @@ func (l *Letter) body(host string) []byte {
 	text, _ := json.Marshal(info)
 
 	original, mark := l.Message.Body, ""
-	if !utf8.Valid(original) || !json.Valid(original) {
+	if l.Message.whole != nil || !utf8.Valid(original) || !json.Valid(original) {
 		original = []byte(`"` + base64.StdEncoding.EncodeToString(original) + `"`)
 		mark = `,"original_encoding":"base64"`
 	}
-	body := make([]byte, 0, len(original)+len(text)+80)
+	if whole := l.Message.whole; whole != nil {
+		mark += fmt.Sprintf(`,"original_truncated":true,"original_length":%d,"original_sha256":"%x"`, whole.Length, whole.SHA256)
+	}
+	body := make([]byte, 0, len(original)+len(mark)+len(text)+80)
 	body = append(body, `{"original_message":`...)
 	body = append(body, original...)
 	body = append(body, mark...)

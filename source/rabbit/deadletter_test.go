@@ -1,18 +1,23 @@
 package rabbit
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/source/rabbit/rabbittest"
 )
 
 // letters waits for n dead letters and returns them by message id.
@@ -105,6 +110,113 @@ func TestMalformedBodiesAreDeadLettered(t *testing.T) {
 	eventually(t, "originals acknowledged", func() bool { return r.Stats.Acked.Load() == int64(len(bodies)+5) })
 	if r.Stats.Malformed.Load() != int64(len(bodies)) || s.depth(s.names.Queue) != 0 {
 		t.Errorf("%d malformed", r.Stats.Malformed.Load())
+	}
+}
+
+// A body whose letter is over what the broker takes is cut, with its length and
+// hash, and keeps no other letter back.
+func TestOversizedBodyIsCut(t *testing.T) {
+	s := newSite(t, rabbittest.Start(t))
+	const most = 1 << 20
+	s.broker.Control(t, "eval", fmt.Sprintf("application:set_env(rabbit, max_message_size, %d), persistent_term:put(max_message_size, %d).", most, most))
+	large := bytes.Repeat([]byte("\xfe"), most-1) // its base64 is over the limit
+	bad := func(id string, body []byte) Message {
+		return Message{Exchange: s.names.Exchange, RoutingKey: "user.embedding.search", ID: id, Body: body}
+	}
+	s.publish(bad("small", []byte("bad")), bad("large", large), bad("last", []byte("worse")))
+	r := s.run(s.config(), settleAtOnce)
+	letters := s.letters(3)
+	eventually(t, "all are acknowledged", func() bool { return r.Stats.Acked.Load() == 3 })
+	if n := s.depth(s.names.DeadLetters); n != 0 {
+		t.Errorf("%d letters more than there were bad messages", n)
+	}
+	d := letters["large"]
+	l := readDeadLetter(&d)
+	sum := sha256.Sum256(large)
+	if l.Original != nil || l.Reason != engine.ReasonBodyTooLarge || l.ID != "large" || l.Fault == nil ||
+		!strings.Contains(l.Fault.Error(), fmt.Sprint(len(large))) || !strings.Contains(l.Fault.Error(), hex.EncodeToString(sum[:])) {
+		t.Errorf("%+v", l)
+	}
+	var raw struct {
+		Original  []byte `json:"original_message"`
+		Truncated bool   `json:"original_truncated"`
+		Length    int    `json:"original_length"`
+		SHA256    string `json:"original_sha256"`
+	}
+	if err := json.Unmarshal(d.Body, &raw); err != nil || !raw.Truncated || raw.Length != len(large) ||
+		raw.SHA256 != hex.EncodeToString(sum[:]) || !bytes.Equal(raw.Original, large[:maxLetterBody]) {
+		t.Errorf("%v: truncated %v, %d of %d bytes", err, raw.Truncated, len(raw.Original), raw.Length)
+	}
+}
+
+// stubborn is a dead-letter queue that loses a group with a certain letter, as a
+// broker does that closes the channel, and counts what it stored.
+type stubborn struct {
+	bad string
+
+	mu     sync.Mutex
+	stored map[string]int
+}
+
+func (q *stubborn) Bury(_ context.Context, letters []Letter) []error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	errs := make([]error, len(letters))
+	for i := range letters {
+		if letters[i].Message.MessageID == q.bad {
+			for j := range errs[i:] {
+				errs[i+j] = errors.New("the channel is closed")
+			}
+			break
+		}
+		q.stored[letters[i].Message.MessageID]++
+	}
+	return errs
+}
+
+func (q *stubborn) cure() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bad = ""
+}
+
+// One letter that is never stored keeps back no other one, each of which is
+// stored once; what waits can be asked for, with the reason.
+func TestOneLetterThatIsNotStored(t *testing.T) {
+	const n = 500
+	s := shared(t)
+	q := &stubborn{bad: "bad 100", stored: map[string]int{}}
+	c, err := NewConsumer(s.config(), Ports{DeadLetters: q, Retries: InProcess{}, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, settleAtOnce) }()
+	bad := make([]Message, n)
+	for i := range bad {
+		bad[i] = Message{Exchange: s.names.Exchange, RoutingKey: "user.embedding.search", ID: fmt.Sprint("bad ", i), Body: []byte("bad")}
+	}
+	s.publish(bad...)
+	eventually(t, "all but one are stored", func() bool { return c.Stats.DeadLetters.Load() == n-1 })
+	eventually(t, "the other one waits", func() bool { waiting, cause := c.Unstored(); return waiting == 1 && cause != nil })
+	s.publish(bad[:10]...)
+	eventually(t, "later ones are stored", func() bool { return c.Stats.DeadLetters.Load() == n+9 })
+	q.cure()
+	eventually(t, "it is stored at last", func() bool { return c.Stats.DeadLetters.Load() == n+10 })
+	eventually(t, "none waits", func() bool { waiting, cause := c.Unstored(); return waiting == 0 && cause == nil })
+	stop()
+	if err := errors.Join(<-done, c.Close(within(t, ample))); err != nil {
+		t.Error(err)
+	}
+	for i := range n {
+		want := 1
+		if i < 10 {
+			want = 2
+		}
+		if got := q.stored[fmt.Sprint("bad ", i)]; got != want {
+			t.Errorf("letter %d was stored %d times, want %d", i, got, want)
+		}
 	}
 }
 

@@ -31,10 +31,12 @@ type DeadLetter struct {
 	Host                      string        // of the worker that gave up
 	FirstSeen                 engine.Millis // 0 where the letter does not tell
 	// Original is the event's body, byte for byte; nil in what is no letter of
-	// keyfold's form, which cannot be replayed.
+	// keyfold's form, or has the start of a body only: it cannot be replayed.
 	Original []byte
 	// Fault says what is wrong with the letter itself; nil for a whole one.
 	Fault error
+	// GivenUp: the broker moved the event here as it was, not a worker.
+	GivenUp bool
 
 	Headers amqp.Table
 	Body    []byte // of the letter
@@ -48,6 +50,10 @@ type envelope struct {
 	Original json.RawMessage `json:"original_message"`
 	Encoding json.RawMessage `json:"original_encoding"`
 	Info     json.RawMessage `json:"failure_info"`
+
+	Truncated json.RawMessage `json:"original_truncated"`
+	Length    json.RawMessage `json:"original_length"`
+	SHA256    json.RawMessage `json:"original_sha256"`
 }
 
 var errForeign = errors.New("not a letter of keyfold's: it has no original_message")
@@ -58,9 +64,35 @@ func readDeadLetter(d *amqp.Delivery) *DeadLetter {
 	l := &DeadLetter{Headers: d.Headers, Body: d.Body, message: originalOf(d), tag: d.DeliveryTag}
 	l.Reason, _ = d.Headers[headerReason].(string)
 	l.FirstSeen = engine.Millis(max(0, l.message.integer(HeaderFirstSeen)))
-	l.readBody()
+	if death, ok := l.message.lastDeath(); ok {
+		l.readGivenUp(death)
+	} else {
+		l.readBody()
+	}
 	l.readEvent()
 	return l
+}
+
+// lastDeath returns the broker's record of how the message came into the queue
+// it is in. Letters of a worker have none: see [Original.carriedHeaders].
+func (o *Original) lastDeath() (death amqp.Table, ok bool) {
+	deaths, _ := o.Headers[headerDeath].([]any)
+	if len(deaths) > 0 {
+		death, ok = deaths[0].(amqp.Table)
+	}
+	return death, ok
+}
+
+// readGivenUp reads an event that the broker moved here.
+func (l *DeadLetter) readGivenUp(death amqp.Table) {
+	l.GivenUp, l.Original = true, l.Body
+	l.Reason, _ = death["reason"].(string)
+	l.LastFailure, _ = death["time"].(time.Time)
+	l.FirstFailure = l.LastFailure
+	l.Retries = int(max(0, min(l.message.integer(HeaderAttempts), MaxPrefetch)))
+	for _, f := range l.message.failures() {
+		l.Errors = append(l.Errors, f.Err.Error())
+	}
 }
 
 func (l *DeadLetter) readBody() {
@@ -73,13 +105,15 @@ func (l *DeadLetter) readBody() {
 		l.Fault = errForeign
 		return
 	}
-	if l.Original, l.Fault = unwrap(l.Body, e); l.Fault != nil {
+	if e.Truncated != nil {
+		l.Fault = fmt.Errorf("the letter has the start of the original only: that had %.20s bytes (SHA-256 %.70s)", e.Length, e.SHA256)
+	} else if l.Original, l.Fault = unwrap(l.Body, e); l.Fault != nil {
 		return
 	}
 	var info failureInfo
 	// Fields of another type are left out, the others are read.
 	if err := json.Unmarshal(e.Info, &info); err != nil {
-		l.Fault = fmt.Errorf("failure_info is not readable: %w", err)
+		l.Fault = errors.Join(l.Fault, fmt.Errorf("failure_info is not readable: %w", err))
 	}
 	l.Retries, l.Errors, l.Host = info.RetryCount, info.ErrorMessages, info.WorkerHost
 	l.FirstFailure, _ = time.Parse(time.RFC3339, info.FirstFailureAt)

@@ -47,10 +47,13 @@ func isMark(name string) bool {
 }
 
 // firstSeen falls back on the first failure: an event that failed was seen
-// before.
+// before. When one that the broker gave up was delivered first is not known, and
+// each delivery may have been folded: it counts as older than all.
 func (l *DeadLetter) firstSeen() engine.Millis {
 	failed := engine.Millis(0)
-	if !l.FirstFailure.IsZero() {
+	if l.GivenUp {
+		failed = 1
+	} else if !l.FirstFailure.IsZero() {
 		failed = max(0, engine.MillisOf(l.FirstFailure))
 	}
 	return cmp.Or(l.FirstSeen, failed)

@@ -55,8 +55,9 @@ func cureOf(e *amqp.Error) (reason, cure string) {
 	case e.Code == amqp.NotFound:
 		return ReasonQueueMissing, "run `keyfold setup`"
 	case e.Code == amqp.PreconditionFailed:
-		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE to what it is, " +
-			"or, once it is empty, delete it (rabbitmqctl delete_queue) and run `keyfold setup` again"
+		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE to what it is; " +
+			"a queue made by hand or by an earlier version has to be replaced: stop what publishes to it, have it emptied " +
+			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run `keyfold setup` again"
 	case e.Code == amqp.ResourceLocked:
 		return ReasonQueueLocked, "another connection holds it exclusively: stop that consumer"
 	case e.Code == amqp.NotImplemented:

@@ -28,6 +28,13 @@ func (g *gate) tell() {
 	g.changed = make(chan struct{})
 }
 
+// renew has those who passed come back and pass again.
+func (g *gate) renew() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tell()
+}
+
 // empty asks whoever passes next to give back what it holds.
 func (g *gate) empty() {
 	g.mu.Lock()

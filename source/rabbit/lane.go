@@ -46,6 +46,8 @@ type lane struct {
 	tags       int    // consumers so far
 	last       uint64 // delivery tag received last
 	lacking    int    // of the prefetch, while messages of an earlier consumer are held
+	count      int    // received since the session looked at their sizes
+	bytes      int64  // of these
 
 	// earlier is the last of those messages' tags, 0 where nothing is lacking;
 	// freed is poked once they are all acknowledged.
@@ -112,8 +114,9 @@ func (l *lane) watch(closed <-chan *amqp.Error, cancelled <-chan string) {
 // which [lane.widen] starts. That one could overtake the first, so that an ordered
 // lane does without.
 func (l *lane) subscribe(ctx context.Context) (err error) {
-	held := min(int(l.unacked.Load()), l.prefetch-1)
-	l.main, err = l.consume(ctx, l.prefetch-held)
+	prefetch := l.share()
+	held := min(int(l.unacked.Load()), prefetch-1)
+	l.main, err = l.consume(ctx, prefetch-held)
 	if l.lacking = held; err != nil || held == 0 || l.session.consumer.config.Ordered {
 		l.earlier.Store(0)
 		return err
@@ -121,6 +124,11 @@ func (l *lane) subscribe(ctx context.Context) (err error) {
 	l.earlier.Store(l.last)
 	l.noteFreed() // they may have been acknowledged meanwhile
 	return nil
+}
+
+// share is the lane's part of the session's prefetch.
+func (l *lane) share() int {
+	return max(1, l.prefetch*int(l.session.prefetch.Load())/l.session.consumer.config.Prefetch)
 }
 
 // widen starts the second consumer once the messages of an earlier one are

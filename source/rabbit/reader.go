@@ -30,6 +30,8 @@ func (s *session) consume(ctx context.Context, deliver Deliver) error {
 		if err != nil {
 			return err
 		}
+		s.prefetch.Store(int64(s.consumer.sizes.fit()))
+		s.resizing.Store(false)
 		for _, l := range s.lanes {
 			if err := l.subscribe(ctx); err != nil {
 				return err
@@ -44,7 +46,7 @@ func (s *session) consume(ctx context.Context, deliver Deliver) error {
 
 // passGate waits while the consumer is paused. After a pause it starts anew
 // where messages were held, since only a new channel brings them back, and
-// otherwise waits until half of the prefetch is free: a consumer's prefetch is
+// otherwise waits until half of the prefetch, and of the bytes, is free: a consumer's prefetch is
 // fixed when it starts, and what its channel holds already comes on top of it.
 // What waits in process for its next attempt comes again through the reader only:
 // where that is most of the prefetch, it is given back too.
@@ -59,10 +61,11 @@ func (s *session) passGate(ctx context.Context) (changed <-chan struct{}, err er
 		var look <-chan time.Time
 		if !shut {
 			// Both are looked at again and again: verdicts come in meanwhile.
-			if s.held.Load() > 0 || int(s.inside.Load()) > s.consumer.config.Prefetch/2 {
+			roomy := s.consumer.sizes.roomy(s.bytes.Load())
+			if s.held.Load() > 0 || int(s.inside.Load()) > s.consumer.config.Prefetch/2 || !roomy && s.inside.Load() > 0 {
 				return nil, errGiveBack
 			}
-			if s.unacked() <= s.consumer.config.Prefetch/2 {
+			if roomy && s.unacked() <= s.consumer.config.Prefetch/2 {
 				return changed, nil
 			}
 			look = time.After(s.consumer.config.ackInterval())
@@ -145,6 +148,8 @@ func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Delive
 			}
 			chunk = l.gather(chunk, d, l.more.deliveries)
 		}
+		s.sized(l.count, l.bytes)
+		l.count, l.bytes = 0, 0
 		if l.main.deliveries == nil && l.more.deliveries == nil {
 			return l.drained()
 		}
@@ -227,8 +232,16 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
 		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
 		t.failures = t.message.failures()
+		s.noteDeliveries(t, t.message.integer(headerDeliveries))
 	}
+	l.count++
+	l.bytes += int64(messageBytes + len(d.Body))
 	event, err := t.message.event(now)
+	if err != nil {
+		t.message.cutBody()
+	}
+	t.size = messageBytes + len(t.message.Body)
+	s.bytes.Add(int64(t.size))
 	if err != nil {
 		s.refuse(t, err)
 		return chunk

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"time"
 	"unicode/utf8"
 
@@ -21,6 +22,27 @@ type Original struct {
 	Timestamp  time.Time
 	Priority   uint8
 	Properties Properties
+	whole      *wholeBody // nil: Body is whole
+}
+
+// wholeBody is what is known of a body that was cut.
+type wholeBody struct {
+	Length int
+	SHA256 [sha256.Size]byte
+}
+
+// maxLetterBody is how much of a body is kept for a dead letter: far more than an
+// event may have, and with all that a letter adds far less than brokers take.
+const maxLetterBody = 4 * engine.MaxBodyBytes
+
+// cutBody keeps the start of a body that is too long for a letter, and lets go of
+// the rest.
+func (o *Original) cutBody() {
+	if len(o.Body) <= maxLetterBody {
+		return
+	}
+	o.whole = &wholeBody{Length: len(o.Body), SHA256: sha256.Sum256(o.Body)}
+	o.Body = bytes.Clone(o.Body[:maxLetterBody])
 }
 
 func originalOf(d *amqp.Delivery) Original {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,10 +38,16 @@ type session struct {
 
 	delivering chan struct{} // full while deliver runs
 
+	prefetch atomic.Int64 // that the consumers were started with
+	resizing atomic.Bool  // they are to be started with another
+	bytes    atomic.Int64 // of the messages that have no final verdict
+
 	held   atomic.Int64  // unacknowledged with the verdict Hold
 	handed atomic.Int64  // handed over or being buried
 	inside atomic.Int64  // waiting in process for their next attempt
 	idle   chan struct{} // poked when handed comes down to 0
+
+	manyDeliveries sync.Once // told of
 
 	mu    sync.Mutex
 	again []*ticket // to be delivered once more
@@ -60,6 +67,10 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		ended: make(chan struct{}), idle: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		delivering: make(chan struct{}, 1),
 	}
+	if err := s.checkQueues(); err != nil {
+		c.finish(ctx, s)
+		return nil, err
+	}
 	for _, prefetch := range shares(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
 		l, err := s.openLane(prefetch)
 		if err != nil {
@@ -77,6 +88,39 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	}
 	c.Stats.Connects.Add(1)
 	return s, nil
+}
+
+// checkQueues refuses queues that lose messages: see [Topology.check].
+func (s *session) checkQueues() error {
+	c := s.consumer
+	if c.config.QueueType == "" {
+		return nil
+	}
+	err := Topology{Names: c.config.Names, QueueType: c.config.QueueType}.check(s.conn)
+	if errors.Is(err, errNotAllowed) {
+		c.ports.Log.Warn("the queue's arguments were not checked: give the user the configure permission on it "+
+			"(rabbitmqctl set_permissions), or see to it that the queue is as `keyfold setup` makes it",
+			slog.String("queue", c.config.Names.Queue))
+		return nil
+	}
+	return err
+}
+
+// deliveriesWarned is the number of deliveries of one message that are told of:
+// half of what quorum queues allow that were not made by [Setup].
+const deliveriesWarned = 10
+
+// noteDeliveries tells, once a session, of a message that a quorum queue has
+// delivered many times.
+func (s *session) noteDeliveries(t *ticket, count int64) {
+	if count < deliveriesWarned {
+		return
+	}
+	s.manyDeliveries.Do(func() {
+		s.consumer.ports.Log.Warn("an event was delivered many times: do workers end or lose their connection again and again? "+
+			"A delivery-limit, which no policy should set for this queue, has the broker move it to the dead letters",
+			slog.String("message_id", t.message.MessageID), slog.Int64("deliveries", count))
+	})
 }
 
 // drainBlocked takes alarms, which do not stop connections that only consume:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"keyfold/engine"
@@ -31,7 +30,7 @@ type Failure struct {
 	Err error
 }
 
-// ticket is one delivery's way back: it is the delivery's Settler. Its session
+// ticket is one message's way back: it settles its deliveries. Its session
 // is the generation it is stamped with.
 type ticket struct {
 	session *session
@@ -40,7 +39,7 @@ type ticket struct {
 	message Original
 	arrived time.Time // when it was delivered, or its wait in process was over
 	lease   *lease
-	open    atomic.Bool // handed over and not settled
+	size    int // bytes, until it is acknowledged
 
 	// Only used by whoever holds the ticket: the reader, the settling
 	// goroutine, a retry, a burial.
@@ -51,16 +50,15 @@ type ticket struct {
 
 // delivery returns the event on its way to the worker.
 func (t *ticket) delivery(e engine.Event) engine.Delivery {
-	t.open.Store(true)
-	return engine.Delivery{Event: e, FirstSeen: t.firstSeen, Arrived: t.arrived, Attempt: t.attempts + 1, Settler: t}
+	return engine.Delivery{
+		Event: e, FirstSeen: t.firstSeen, Arrived: t.arrived,
+		Attempt: t.attempts + 1, Last: t.attempts >= t.session.consumer.config.MaxRetries,
+		Bytes: t.size, Settler: engine.Once(t),
+	}
 }
 
-// Settle takes the verdict. It never blocks on the broker; a second verdict is
-// ignored.
+// Settle takes the verdict. It never blocks on the broker.
 func (t *ticket) Settle(v engine.Verdict) {
-	if !t.open.CompareAndSwap(true, false) {
-		return
-	}
 	switch v.Outcome {
 	case engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased:
 		t.ack()
@@ -91,6 +89,8 @@ func (t *ticket) ack() {
 	if !t.lane.acks.settle(t.tag) {
 		t.session.consumer.Stats.Stale.Add(1)
 	}
+	t.session.bytes.Add(-int64(t.size))
+	t.message.Body = nil // windows keep the ticket for longer
 	t.session.release()
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
 )
 
 // QueueType is the kind of the worker's and the dead-letter queue.
@@ -24,7 +26,8 @@ const maxPriority = 10
 
 // deliveryLimit replaces the limit of 20 that quorum queues have since 4.0: a
 // lost connection counts as a delivery of every message the worker held, and a
-// look into the dead-letter queue as one too.
+// look into the dead-letter queue as one too. A policy can set a lower one: the
+// broker goes by the lower of the two.
 const deliveryLimit = 1 << 30
 
 // Topology is what Setup declares.
@@ -95,11 +98,11 @@ func (t Topology) declarations() []declaration {
 		{"exchange " + n.Exchange, func(ch *amqp.Channel) error {
 			return ch.ExchangeDeclare(n.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 		}},
-		queue(n.Queue, t.queueArguments(amqp.Table{"x-max-priority": int32(maxPriority)})),
+		queue(n.Queue, t.mainArguments()),
 		{"binding of queue " + n.Queue + " to exchange " + n.Exchange, func(ch *amqp.Channel) error {
 			return ch.QueueBind(n.Queue, n.Binding, n.Exchange, false, nil)
 		}},
-		queue(n.DeadLetters, t.queueArguments(nil)),
+		queue(n.DeadLetters, t.deadLetterArguments()),
 	}
 	for _, d := range t.RetryDelays {
 		all = append(all, queue(n.RetryQueue(d), t.retryArguments(d)))
@@ -114,25 +117,83 @@ func queue(name string, arguments amqp.Table) declaration {
 	}}
 }
 
-// queueArguments returns a queue's arguments: those for a classic one, or a
-// quorum queue's.
-func (t Topology) queueArguments(classic amqp.Table) amqp.Table {
+// mainArguments are those of the worker's queue. What a quorum queue gives up by
+// a delivery limit goes to the dead letters: without that the broker drops it.
+func (t Topology) mainArguments() amqp.Table {
 	if t.QueueType == Classic {
-		return classic
+		return amqp.Table{"x-queue-type": string(Classic), "x-max-priority": int32(maxPriority)}
+	}
+	arguments := handingOnTo(t.Names.DeadLetters)
+	arguments["x-delivery-limit"] = int32(deliveryLimit)
+	return arguments
+}
+
+// deadLetterArguments name the type of a classic queue too: a virtual host may
+// have another default.
+func (t Topology) deadLetterArguments() amqp.Table {
+	if t.QueueType == Classic {
+		return amqp.Table{"x-queue-type": string(Classic)}
 	}
 	return amqp.Table{"x-queue-type": string(Quorum), "x-delivery-limit": int32(deliveryLimit)}
 }
 
 // retryArguments make a queue whose messages go back to the worker's queue
-// after d. Only a quorum queue hands expired messages on at least once, and only
-// if it may refuse new ones when it is full.
+// after d.
 func (t Topology) retryArguments(d time.Duration) amqp.Table {
+	arguments := handingOnTo(t.Names.Queue)
+	arguments["x-message-ttl"] = int32(d.Milliseconds())
+	return arguments
+}
+
+// handingOnTo returns the arguments of a queue whose dead letters go to another.
+// Only a quorum queue hands them on at least once, and only if it may refuse new
+// messages when it is full.
+func handingOnTo(queue string) amqp.Table {
 	return amqp.Table{
 		"x-queue-type":              string(Quorum),
-		"x-message-ttl":             int32(d.Milliseconds()),
 		"x-dead-letter-exchange":    "",
-		"x-dead-letter-routing-key": t.Names.Queue,
+		"x-dead-letter-routing-key": queue,
 		"x-dead-letter-strategy":    "at-least-once",
 		"x-overflow":                "reject-publish",
 	}
+}
+
+// errNotAllowed: the user may not declare queues, and so cannot compare them.
+var errNotAllowed = errors.New("rabbitmq: the user has no configure permission")
+
+// check compares the worker's and the dead-letter queue with what Setup
+// declares. The protocol has no way to read arguments, but a declaration with
+// other ones is refused. A missing dead-letter queue is not the check's
+// affair: letters wait for it.
+func (t Topology) check(conn *amqp.Connection) error {
+	n := t.Names
+	if err := compare(conn, n.Queue, t.mainArguments()); err != nil {
+		return err
+	}
+	err := compare(conn, n.DeadLetters, t.deadLetterArguments())
+	if engine.ReasonOf(err) == ReasonQueueMissing {
+		return nil
+	}
+	return err
+}
+
+// compare declares a queue that exists, on a channel of its own: the broker
+// closes it with a refusal.
+func compare(conn *amqp.Connection, name string, arguments amqp.Table) error {
+	channel, err := conn.Channel()
+	if err != nil {
+		return fault("open a channel", err)
+	}
+	defer func() { _ = channel.Close() }()
+	if _, err := channel.QueueDeclarePassive(name, true, false, false, false, nil); err != nil {
+		return fault("look at queue "+name, err)
+	}
+	_, err = channel.QueueDeclare(name, true, false, false, false, arguments)
+	if refusal, ok := errors.AsType[*amqp.Error](err); ok && refusal.Code == amqp.AccessRefused {
+		return errNotAllowed
+	}
+	if err != nil {
+		return fault("compare the arguments of queue "+name, err)
+	}
+	return nil
 }

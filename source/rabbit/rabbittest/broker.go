@@ -113,6 +113,9 @@ func (b *Broker) writeFiles(timeout time.Duration) error {
 	return nil
 }
 
+// loopbackOnly has an Erlang node listen for other nodes on 127.0.0.1 only.
+const loopbackOnly = "-kernel inet_dist_use_interface {127,0,0,1}"
+
 // environment holds nothing of the caller's but the path. HOME brings a cookie
 // of the node's own.
 func (b *Broker) environment() []string {
@@ -125,6 +128,10 @@ func (b *Broker) environment() []string {
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODENAME=" + b.node,
 		"RABBITMQ_DIST_PORT=" + strconv.Itoa(b.ports.dist()),
+		// No other machine may reach them: a client that has the cookie can run
+		// programs in a node.
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + loopbackOnly,
+		"RABBITMQ_CTL_ERL_ARGS=" + loopbackOnly,
 		"RABBITMQ_CTL_DIST_PORT_MIN=" + strconv.Itoa(b.ports.control()),
 		"RABBITMQ_CTL_DIST_PORT_MAX=" + strconv.Itoa(b.ports.control()+controls-1),
 		"RABBITMQ_MNESIA_BASE=" + in("data"),

@@ -1,9 +1,15 @@
 package rabbittest
 
 import (
+	"encoding/hex"
+	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -80,6 +86,70 @@ func TestBrokersArePrivate(t *testing.T) {
 	if !a.running() {
 		t.Error("the shared broker went with the other one")
 	}
+}
+
+// Neither the node nor its port mapper can be reached from another machine.
+func TestBrokerListensOnLoopbackOnly(t *testing.T) {
+	b := Shared(t)
+	all := 0
+	for _, pid := range []int{b.server.PID(), b.mapper.PID()} {
+		for _, addr := range listening(t, pid) {
+			all++
+			if !addr.Addr().IsLoopback() {
+				t.Errorf("process %d listens on %v", pid, addr)
+			}
+		}
+	}
+	if all < 4 {
+		t.Errorf("%d ports: AMQP, management, distribution and the port mapper's are four", all)
+	}
+}
+
+// listening returns what a process listens on.
+func listening(t *testing.T, pid int) (all []netip.AddrPort) {
+	inodes := map[string]bool{}
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		target, _ := os.Readlink(link) // it may be closed by now
+		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
+			inodes[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			const stateListen = "0A"
+			if f := strings.Fields(line); len(f) > 9 && f[3] == stateListen && inodes[f[9]] {
+				all = append(all, parseAddress(t, f[1]))
+			}
+		}
+	}
+	return all
+}
+
+// parseAddress reads an address of /proc/net/tcp: words of four bytes, each in
+// the machine's order, here the last byte first.
+func parseAddress(t *testing.T, text string) netip.AddrPort {
+	host, port, _ := strings.Cut(text, ":")
+	bytes, err := hex.DecodeString(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for word := range slices.Chunk(bytes, 4) {
+		slices.Reverse(word)
+	}
+	addr, _ := netip.AddrFromSlice(bytes)
+	number, err := strconv.ParseUint(port, 16, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return netip.AddrPortFrom(addr.Unmap(), uint16(number))
 }
 
 func TestProxy(t *testing.T) {

@@ -1,0 +1,126 @@
+package rabbit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+)
+
+// heavy returns n events with bodies of so many bytes.
+func (s *site) heavy(n, size int) []Message {
+	all := s.messages(n)
+	for i := range all {
+		pad := strings.Repeat("x", size-len(all[i].Body))
+		all[i].Body = bytes.Replace(all[i].Body, []byte(`"mobile"`), []byte(`"mobile`+pad+`"`), 1)
+	}
+	return all
+}
+
+// Whatever the prefetch, what the broker has sent and not got back fits the
+// budget: a backlog of large events is taken in parts.
+func TestLargeEventsFitTheBudget(t *testing.T) {
+	const (
+		size   = 60 << 10
+		budget = 4 << 20
+	)
+	s := shared(t)
+	s.publish(s.heavy(400, size)...)
+	var in inbox
+	config := s.config()
+	config.MaxBytes = budget
+	r := s.run(config, in.deliver)
+	settled := 0
+	for settled < 400 {
+		eventually(t, "deliveries", func() bool { return in.len() > 0 })
+		// Those not delivered are counted where they are: at the broker.
+		if sent := 400 - settled - s.depth(s.names.Queue); sent*size > budget {
+			t.Fatalf("%d events of %d bytes are on their way or here, the budget is %d", sent, size, budget)
+		}
+		for _, d := range in.take() {
+			if d.Bytes < size {
+				t.Fatalf("a delivery with a body of %d bytes is reckoned as %d", size, d.Bytes)
+			}
+			d.Settler.Settle(folded)
+			settled++
+		}
+	}
+	eventually(t, "all are acknowledged", func() bool { return r.Stats.Acked.Load() == 400 })
+}
+
+// Small events get all of the prefetch though a full one of large events would
+// be over the budget.
+func TestSmallEventsGetAllOfThePrefetch(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		s := shared(t)
+		s.publish(s.messages(2000)...)
+		var in inbox
+		config := s.config()
+		config.MaxBytes, config.Ordered = 8<<20, ordered
+		r := s.run(config, in.deliver)
+		eventually(t, "more than half of the prefetch is here, with no verdict on any", func() bool { return in.len() > config.Prefetch/2 })
+		if !ordered { // an ordered channel does with one consumer
+			eventually(t, "the whole prefetch is here", func() bool { return in.len() == config.Prefetch })
+		}
+		r.stop()
+		eventually(t, "no consumer", func() bool { return errors.Is(r.Ready(), errStopped) })
+		_ = settleAtOnce(t.Context(), in.take())
+	}
+}
+
+// Events grow large in mid-session: consuming stops above the budget, goes on
+// with less, and none is lost or held for ever.
+func TestEventsThatGrowLarge(t *testing.T) {
+	const budget = 4 << 20
+	s := shared(t)
+	small := s.messages(3000)
+	s.publish(small...)
+	s.publish(s.heavy(600, 60<<10)...)
+	settle := func(_ context.Context, deliveries []engine.Delivery) error {
+		for _, d := range deliveries {
+			if d.Bytes < 60<<10 {
+				d.Settler.Settle(folded)
+				continue
+			}
+			time.AfterFunc(time.Duration(1+d.Event.UserID%7)*time.Millisecond, func() { d.Settler.Settle(folded) })
+		}
+		return nil
+	}
+	config := s.config()
+	config.MaxBytes = budget
+	r := s.run(config, settle)
+	eventually(t, "all are acknowledged", func() bool { return r.Stats.Acked.Load() == 3600 })
+	if r.Stats.Connects.Load() != 1 || r.Stats.Redelivered.Load() != 0 {
+		t.Errorf("%d sessions, %d redelivered", r.Stats.Connects.Load(), r.Stats.Redelivered.Load())
+	}
+}
+
+func TestSizes(t *testing.T) {
+	z := newSizes(1000, 8<<20)
+	if n := z.fit(); n*(engine.MaxBodyBytes+messageBytes) > 8<<20 || n < 100 {
+		t.Errorf("at first %d events of the largest size", n)
+	}
+	z.note(256, 256*(400+messageBytes))
+	if n := z.fit(); n != 1000 {
+		t.Errorf("%d small events", n)
+	}
+	z.note(256, 256*(12<<10))
+	if n := z.fit(); n != 500 {
+		t.Errorf("%d of middle size: those between a half and all count as half", n)
+	}
+	z.note(1, 4<<20)
+	if n := z.fit(); n < 50 || n > 200 {
+		t.Errorf("%d after one giant among them", n)
+	}
+	z.note(1000, 1000*(16<<20))
+	if n := z.fit(); n != 1 {
+		t.Errorf("%d giants", n)
+	}
+	if n := newSizes(1000, 0).fit(); n != 1000 {
+		t.Errorf("%d without a budget", n)
+	}
+}
