@@ -104,7 +104,7 @@ func (p *schedule) actOnWorker(st step, w *worker) {
 	r := p.relays[w.slot]
 	switch st.Do {
 	case killWorker:
-		p.fleet.kill(w, "kill -9")
+		p.fleet.kill(w)
 	case stopWorker:
 		w.signal(syscall.SIGSTOP)
 		p.later(st.For, func() { w.signal(syscall.SIGCONT) })

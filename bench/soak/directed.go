@@ -87,7 +87,7 @@ func (s *soak) readUnpromised(ctx context.Context) error {
 		time.Sleep(2 * time.Second) // windows close and are written
 		s.counts[string(killWorker)]++
 		started := s.fleet.arm(w.slot, "")
-		s.fleet.kill(w, "kill -9")
+		s.fleet.kill(w)
 		successor, err := arrival(ctx, started)
 		if err == nil {
 			err = successor.ready(ctx)

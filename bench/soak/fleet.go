@@ -209,9 +209,9 @@ func (f *fleet) await(ctx context.Context, which int) (*worker, error) {
 }
 
 // kill is kill -9.
-func (f *fleet) kill(w *worker, reason string) {
+func (f *fleet) kill(w *worker) {
 	w.scrape()
-	w.expect(reason)
+	w.expect("kill -9")
 	w.kill()
 }
 

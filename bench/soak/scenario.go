@@ -56,7 +56,7 @@ var scenarios = map[string]scenario{
 			err := wait(ctx, 800*time.Millisecond)
 			if w, missing := s.fleet.await(ctx, r.IntN(8)); missing == nil {
 				s.counts[string(killWorker)]++
-				s.fleet.kill(w, "kill -9")
+				s.fleet.kill(w)
 			}
 			s.store.child.signal(syscall.SIGCONT)
 			if err != nil {
@@ -149,7 +149,7 @@ func (s *soak) killWorkers(ctx context.Context, r *rand.Rand, times int, pause t
 			return err
 		}
 		s.counts[string(killWorker)]++
-		s.fleet.kill(w, "kill -9")
+		s.fleet.kill(w)
 	}
 	return nil
 }
