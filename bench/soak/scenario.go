@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,13 @@ import (
 	"syscall"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/engine"
 	"keyfold/sink/mongodb/mongotest"
+	"keyfold/source/rabbit"
 )
 
 // scenario is one fault that is looked at by itself, with the settings of a worker
@@ -89,6 +96,15 @@ var scenarios = map[string]scenario{
 		s.relays[0].store.Thaw()
 		return nil
 	}},
+	// Bodies whose letters are larger than a broker takes.
+	"oversized": {rate: 60, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error { return s.publishOversized(ctx) }},
+	// One user's profile cannot be read, until somebody repairs it.
+	"unreadable": {rate: 60, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
+		if err := s.someFolded(ctx, 300); err != nil {
+			return err
+		}
+		return s.breakAProfile(ctx)
+	}},
 	// The whole store refuses every write, as one does whose disk is full: nothing is
 	// dead-lettered by it.
 	"refusals": {rate: 200, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
@@ -104,6 +120,59 @@ var scenarios = map[string]scenario{
 		}
 		return errors.Join(s.refusing(ctx), s.store.heal())
 	}},
+}
+
+// publishOversized publishes bodies that are no events and larger than a broker
+// takes as base64: their letters have to be stored all the same.
+func (s *soak) publishOversized(ctx context.Context) error {
+	names := rabbit.DefaultNames()
+	for i := range 3 {
+		m := rabbit.Message{
+			Exchange: names.Exchange, RoutingKey: names.RoutingKey(engine.Search),
+			ID: fmt.Sprint("oversized-", i), Body: bytes.Repeat([]byte{0xff}, 13<<20),
+		}
+		if err := errors.Join(s.feed.publisher.Publish(ctx, []rabbit.Message{m})...); err != nil {
+			return err
+		}
+		if err := s.ledger.add(&m); err != nil {
+			return err
+		}
+		if err := s.someFolded(ctx, int64(s.Rate)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// breakAProfile makes one user's document unreadable for a while: the others' events
+// go on.
+func (s *soak) breakAProfile(ctx context.Context) error {
+	client, err := mongo.Connect(options.Client().ApplyURI(s.store.direct))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	users := client.Database(s.database()).Collection("user_embeddings")
+	var broken struct {
+		User    int32 `bson:"user_id"`
+		Version int32 `bson:"version"`
+	}
+	after := bson.D{{Key: "version", Value: bson.D{{Key: "$gte", Value: 1}}}, {Key: "embedding", Value: bson.D{{Key: "$exists", Value: true}}}}
+	unset := bson.D{{Key: "$unset", Value: bson.D{{Key: "version", Value: ""}}}}
+	if err := users.FindOneAndUpdate(ctx, after, unset).Decode(&broken); err != nil {
+		return err
+	}
+	s.say("user %d has no version any more", broken.User)
+	for range 5 {
+		going, cancel := context.WithTimeout(ctx, 30*time.Second)
+		err := s.someFolded(going, int64(s.Rate))
+		cancel()
+		if err != nil {
+			return fmt.Errorf("others are not folded beside one unreadable profile: %w", err)
+		}
+	}
+	_, err = users.UpdateOne(ctx, bson.D{{Key: "user_id", Value: broken.User}}, bson.D{{Key: "$set", Value: bson.D{{Key: "version", Value: broken.Version}}}})
+	return err
 }
 
 // refusing watches the workers of a store that refuses every write: all become not
