@@ -37,9 +37,12 @@ bench:
 
 # The long runs, each bounded; `make test` runs a short form of each.
 SOAK_TIME ?= 45m
+SCENARIO_TIME ?= 2m
+SCENARIOS ?= kills silent paused live unknown refusals oversized unreadable
 soak:
 	$(GO) run ./bench/soak --duration $(SOAK_TIME) --workers 3
 	$(GO) run ./bench/soak --directed --workers 1
+	for s in $(SCENARIOS); do $(GO) run ./bench/soak --scenario $$s --duration $(SCENARIO_TIME) --rate 200 || exit 1; done
 	KEYFOLD_SOAK=1 $(GO) test -race -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/... ./source/outbox/...
 	$(MAKE) fuzz FUZZTIME=2m
 

@@ -38,7 +38,7 @@ const floodKills = 30
 // scenarios are run by their names; workers are two to four, by the settings.
 var scenarios = map[string]scenario{
 	// kill -9 of workers alone, while they drain a backlog.
-	"kills": {events: 40_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+	"kills": {events: 46_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		return s.killWorkers(ctx, r, floodKills, 700*time.Millisecond)
 	}},
 	// One worker's link to the broker falls silent while it holds its prefetch.

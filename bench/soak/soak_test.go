@@ -60,3 +60,31 @@ func TestEveryFailpoint(t *testing.T) {
 		t.Errorf("never met: %v", r.missed)
 	}
 }
+
+// One user makes half of all events, and workers are killed while they drain the
+// backlog: more events than a profile ever had to remember are delivered again.
+func TestFloodedUser(t *testing.T) {
+	r := runInTest(t, func(c *settings) { c.Scenario, c.Workers = "kills", 3 })
+	s := r.soak
+	if n := len(s.ledger.events[hotUser]); n < 20_000 {
+		t.Errorf("%d events of the busy user, want at least 20000", n)
+	}
+	if n := s.counts[string(killWorker)]; n != floodKills {
+		t.Errorf("%d kills, want %d", n, floodKills)
+	}
+	if s.fleet.total("keyfold_rabbitmq_redelivered_total") < 1000 {
+		t.Error("hardly anything was delivered again: the run proves nothing")
+	}
+}
+
+// A store that refuses every write, and a write whose outcome stays unknown while
+// others fold events of its user: nothing is dead-lettered, nothing twice.
+func TestScenariosOfTheStore(t *testing.T) {
+	for name, rate := range map[string]int{"refusals": 200, "unknown": 60} {
+		t.Run(name, func(t *testing.T) {
+			runInTest(t, func(c *settings) {
+				c.Scenario, c.Workers, c.Duration, c.Rate = name, 3, 15*time.Second, rate
+			})
+		})
+	}
+}

@@ -37,7 +37,7 @@ func newClock() *clock {
 func (c *clock) now(at time.Time) (server time.Time, ok bool) {
 	passed := at.Sub(c.at)
 	step := at.Round(0).Sub(c.at.Round(0)) - passed
-	if c.at.IsZero() || passed > clockAge || step.Abs() > clockStep {
+	if c.at.IsZero() || passed < 0 || passed > clockAge || step.Abs() > clockStep {
 		return time.Time{}, false
 	}
 	return c.server.Add(passed), true

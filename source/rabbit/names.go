@@ -37,8 +37,9 @@ func (n Names) RetryQueue(delay time.Duration) string {
 
 // Headers of keyfold's own.
 const (
-	// HeaderFirstSeen is when an event first met a worker, in Unix
-	// milliseconds: on retries, replays and backfills.
+	// HeaderFirstSeen is when an event was last known not to be folded, in Unix
+	// milliseconds: on retries, replays, backfills and rows that were published
+	// before. See [engine.Delivery].
 	HeaderFirstSeen = "keyfold-first-seen"
 	// HeaderAttempts is how many attempts an event has behind it.
 	HeaderAttempts = "keyfold-attempts"

@@ -19,6 +19,7 @@ type Server struct {
 	topology *topology
 	gate     gate
 	users    *credentials
+	now      func() time.Time
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -39,6 +40,7 @@ type settings struct {
 	data           string
 	user, password string
 	noValidators   bool
+	now            func() time.Time
 }
 
 // WithAddress listens on address ("host:port"; port 0 chooses a free one)
@@ -63,6 +65,9 @@ func WithUser(name, password string) Option {
 // them without a word, as some servers do.
 func WithoutValidators() Option { return func(s *settings) { s.noValidators = true } }
 
+// WithClock gives the server a clock of its own, which hello tells.
+func WithClock(now func() time.Time) Option { return func(s *settings) { s.now = now } }
+
 // Start starts a server that ends with the test.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
@@ -80,7 +85,7 @@ func Start(t testing.TB, options ...Option) *Server {
 
 // Listen starts a server. It runs until Close.
 func Listen(options ...Option) (*Server, error) {
-	set := settings{address: "127.0.0.1:0"}
+	set := settings{address: "127.0.0.1:0", now: time.Now}
 	for _, o := range options {
 		o(&set)
 	}
@@ -105,7 +110,7 @@ func Listen(options ...Option) (*Server, error) {
 	}
 	s := &Server{
 		listener: listener, address: listener.Addr().String(), store: st, topology: newTopology(),
-		users: users, conns: make(map[*conn]struct{}),
+		users: users, conns: make(map[*conn]struct{}), now: set.now,
 	}
 	s.Controls = &Controls{do: s.act}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

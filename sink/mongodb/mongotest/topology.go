@@ -159,7 +159,7 @@ func hello(r *request) error {
 	r.reply.number("maxBsonObjectSize", maxDocument)
 	r.reply.number("maxMessageSizeBytes", maxMessage)
 	r.reply.number("maxWriteBatchSize", maxBatch)
-	r.reply.buf = bsoncore.AppendDateTimeElement(r.reply.buf, "localTime", time.Now().UnixMilli())
+	r.reply.buf = bsoncore.AppendDateTimeElement(r.reply.buf, "localTime", r.server.now().UnixMilli())
 	r.reply.number("logicalSessionTimeoutMinutes", int64(sessionLifetime/time.Minute))
 	r.reply.number("connectionId", r.conn.id)
 	r.reply.number("minWireVersion", 0)
