@@ -31,6 +31,35 @@ func bubble(t *testing.T, fn func(t *testing.T, b *bench)) {
 	})
 }
 
+// Each look at a parked event's profile renews the time since when it is known not
+// to be folded.
+func TestParkedEventsCarryTheLastLook(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		var seen []engine.Millis
+		park := func(d engine.Delivery) {
+			looked := engine.MillisOf(time.Now()) + engine.Millis(len(seen))
+			d.Settler.Settle(engine.Verdict{Outcome: engine.Park, Err: errFlaky, AbsentAt: looked})
+			seen = append(seen, looked)
+		}
+		b.Start(func(_ context.Context, ds []engine.Delivery) error {
+			if len(ds) != 1 || ds[0].FirstSeen != seen[len(seen)-1] {
+				t.Errorf("redelivered %+v, want as of %v", ds, seen)
+			}
+			if len(seen) < 3 {
+				park(ds[0])
+			} else {
+				settle(ds, engine.Folded)
+			}
+			return nil
+		})
+		park(b.add(t, event(1, 0))[0])
+		b.idle(t)
+		if len(seen) != 3 {
+			t.Errorf("parked %d times", len(seen))
+		}
+	})
+}
+
 func TestRetrySchedule(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		began := time.Now()
