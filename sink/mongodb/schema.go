@@ -54,7 +54,7 @@ func profileRule(dimensions int) bson.D {
 			{Key: fieldHistory, Value: typed("string", "How the mass is kept: mass or unit")},
 			{Key: fieldModel, Value: typed("string", "What made the vectors; empty is the configured model")},
 			{Key: fieldLastID, Value: typed("string", "Message id of the newest event")},
-			{Key: fieldApplied, Value: typed("binData", "Per folded event 16 bytes of digest and 6 of time")},
+			{Key: fieldApplied, Value: typed("binData", "Ids of folded events, in one group per write")},
 			{Key: fieldFloor, Value: bson.D{{Key: "bsonType", Value: bson.A{"date", "null"}}}},
 			{Key: fieldWriteID, Value: typed("objectId", "Which bulk wrote this version")},
 		}},

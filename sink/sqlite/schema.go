@@ -38,7 +38,7 @@ CREATE TABLE user_embeddings (
 	event_count     INTEGER,
 	created_at      INTEGER,
 	updated_at      INTEGER,
-	applied         BLOB,    -- per id 16 bytes of digest and 6 of time
+	applied         BLOB,    -- ids of folded events; see engine.Applied
 	applied_floor   INTEGER,
 	erased_at       INTEGER,
 	CHECK (erased_at IS NOT NULL OR
