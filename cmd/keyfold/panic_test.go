@@ -56,6 +56,8 @@ func (s *stack) worker(t *testing.T, args ...string) *worker {
 // panicking is a store that is a programming error.
 type panicking struct{ engine.Profiles }
 
+func (panicking) Now(context.Context) (engine.Millis, error) { return engine.Now(), nil }
+
 func (panicking) Load(context.Context, []int32) ([]*engine.Profile, error) { panic("a test's") }
 
 // A worker that cannot go on does not wait for verdicts that nobody will give.

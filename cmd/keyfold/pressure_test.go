@@ -18,9 +18,8 @@ func TestWindowsDoNotWaitForThePrefetch(t *testing.T) {
 		bodies[i] = event(int32(1+i%500), engine.ProductView, 1, time.Now().Add(-time.Minute), fmt.Sprint("event ", i))
 	}
 	s.publish(t, bodies...)
-	// The ids a profile keeps bound the prefetch to 4096 - 4000.
 	const prefetch = 96
-	d := s.work(t, "--batch-window=3600", "--batch-max-delay=3600", "--batch-max-size=4000").ready()
+	d := s.work(t, "--batch-window=3600", "--batch-max-delay=3600", fmt.Sprint("--prefetch=", prefetch)).ready()
 	eventually(t, "all but what the last windows hold is folded", func() error {
 		if n := d.metric(`keyfold_events_total{outcome="folded"}`); n < events-prefetch {
 			return fmt.Errorf("%d of %d events are folded", n, events)

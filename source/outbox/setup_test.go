@@ -189,8 +189,10 @@ func TestSessionSettings(t *testing.T) {
 // TestSetupOfAnEarlierSchema has rows in the tables of the first version.
 func TestSetupOfAnEarlierSchema(t *testing.T) {
 	server := sqltest.Shared(t)
+	file := filepath.Join(t.TempDir(), "earlier.db")
+	must(t, os.WriteFile(file, nil, 0o600))
 	for flavour, url := range map[string]string{
-		MariaDB: server.URL(server.Database(t)), SQLite: "sqlite://" + filepath.Join(t.TempDir(), "earlier.db"),
+		MariaDB: server.URL(server.Database(t)), SQLite: "sqlite://" + file,
 	} {
 		db := openOnly(t, url)
 		files, err := migrations(flavour)
