@@ -65,6 +65,14 @@ func TestStoreAwayPastTheConsumerTimeout(t *testing.T) {
 				if dead, retries := d.metric("keyfold_dead_letters_total"), d.metric("keyfold_retries_total"); dead != 0 || retries != 0 {
 					t.Errorf("%d dead letters, %d retries", dead, retries)
 				}
+				// What was held is folded at once; the broker's second deliveries of
+				// it may still be on their way.
+				eventually(t, "all is acknowledged", func() error {
+					if ready, open := s.depth(t, rabbit.DefaultNames().Queue), d.metric("keyfold_rabbitmq_unacked"); ready+int(open) != 0 {
+						return fmt.Errorf("%d messages are ready, %d are not acknowledged", ready, open)
+					}
+					return nil
+				})
 				d.stop()
 				s.emptied(t)
 			})
