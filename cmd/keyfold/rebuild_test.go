@@ -145,7 +145,8 @@ func (s *stack) folded(t *testing.T, want int64) {
 // cure, unless it is forced; one that refuses does not stop the others.
 func TestRebuildRefuses(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
-	s.ingest(t).accepted(sampleOf(t, 300)...)
+	api := s.ingest(t)
+	api.accepted(sampleOf(t, 300)...)
 	s.allSent(t)
 	s.work(t, quick).ready()
 	o := s.expect(t, s.bodies(t))
@@ -154,6 +155,8 @@ func TestRebuildRefuses(t *testing.T) {
 	if code, _, errs := s.run(t, "user", "forget", "1"); code != 0 {
 		t.Fatal(errs)
 	}
+	api.accepted(event(1, engine.ProductView, 1, time.Now().Add(-time.Minute), "after the erasure"))
+	s.allSent(t)
 	if r := s.rebuild(t, "1"); r.Skipped != 1 || r.Replaced != 0 {
 		t.Errorf("an erased user: %+v", r)
 	}

@@ -102,7 +102,7 @@ func (r *rebuilding) fold(chunk []Past) error {
 	steps := make([]engine.Step, 0, len(chunk))
 	for i := range chunk {
 		e := &chunk[i].Event
-		if e.Before(&r.newest) {
+		if r.newest.UserID != 0 && e.Before(&r.newest) {
 			return fmt.Errorf("history is out of order: %s at %v comes after %v", e.MessageID, e.OccurredAt.Time(), r.newest.OccurredAt.Time())
 		}
 		answer := r.vectors.of(e)

@@ -117,6 +117,16 @@ func TestRebuildLeavesOutWhatCannotBeFolded(t *testing.T) {
 	}
 }
 
+// The epoch is no time that a history begins at.
+func TestRebuildOfAHistoryBefore1970(t *testing.T) {
+	f := newFixture(t)
+	early, late := view(1, "a", 1, -27_000_000_000), view(1, "b", 2, 1)
+	r, err := f.Rebuild(t.Context(), 1, nil, history(false, early, late))
+	if err != nil || r.Profile.EventCount != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestRebuildRefuses(t *testing.T) {
 	f := newFixture(t)
 	if _, err := f.Rebuild(t.Context(), 1, &engine.Profile{UserID: 1, Version: 3, ErasedAt: 5}, history(false)); !errors.Is(err, taste.ErrErased) {

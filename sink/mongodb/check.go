@@ -18,7 +18,7 @@ import (
 // profiles: a few that differ are their users' matter, as long as most fit. Both
 // faults are [engine.ConfigurationError].
 func (s *Store) Check(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{s.checkIndex, s.checkSettings} {
+	for _, check := range []func(context.Context) error{s.checkIndex, s.checkSettings, s.checkProducts} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -67,6 +67,32 @@ func (s *Store) checkSettings(ctx context.Context) error {
 		return err
 	}
 	return faults[0]
+}
+
+// newestProducts is how many products stand for all of them.
+const newestProducts = 5
+
+// checkProducts returns a configuration fault where the newest products all have
+// vectors of another length: each of their events would be dead-lettered.
+func (s *Store) checkProducts(ctx context.Context) error {
+	var fault error
+	fits := false
+	how := options.Find().SetSort(bson.D{{Key: fieldID, Value: -1}}).SetLimit(newestProducts)
+	err := s.find(ctx, s.products, bson.D{}, how, func(doc bson.Raw) error {
+		p, err := s.codec.product(doc)
+		if n := len(p.Vector); err == nil && n != s.config.Dimensions && n > 0 {
+			fault = engine.ConfigurationError(reasonSettings, fmt.Errorf(
+				"EMBEDDING_DIMENSIONS is %d, product %d has %d: set EMBEDDING_DIMENSIONS=%d, or import the products again "+
+					"(`keyfold products import FILE --embed`)", s.config.Dimensions, p.ID, n, n))
+		} else {
+			fits = true
+		}
+		return nil
+	})
+	if err != nil || fits {
+		return err
+	}
+	return fault
 }
 
 // match returns a configuration fault that names each setting in which a profile

@@ -221,6 +221,23 @@ func TestCheck(t *testing.T) {
 	check(t, s.Check(ctx))
 }
 
+// Where no profile tells of the settings, products do: with another length than
+// theirs every event would be dead-lettered.
+func TestCheckOfProducts(t *testing.T) {
+	server := mongotest.Start(t)
+	c := settings(server.URI(), 4)
+	s := openReady(t, c)
+	check(t, s.PutProducts(ctx, []engine.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}, {ID: 2, Vector: []float32{4, 3, 2, 1}}}, 1))
+	check(t, s.Check(ctx))
+	c.Dimensions = 5
+	err := open(t, c).Check(ctx)
+	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4") {
+		t.Errorf("with another dimension: %v", err)
+	}
+	check(t, s.PutProducts(ctx, []engine.Product{{ID: 3, Vector: []float32{1, 2, 3, 4, 5}}}, 1))
+	check(t, open(t, c).Check(ctx)) // an import is under way
+}
+
 // Events beyond the range of an int are counted on.
 func TestEventCountBeyondAnInt(t *testing.T) {
 	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
