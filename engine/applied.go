@@ -43,7 +43,8 @@ func (l IDLimits) gap() Millis { return Millis((l.Horizon / 10).Milliseconds()) 
 type Applied struct {
 	Groups []Group     // oldest first
 	IDs    []AppliedID // of all groups, in their order
-	// Floor is the time of the newest id that was dropped, 0 while none was.
+	// Floor is a time by which all writes were made whose ids were dropped, 0 while
+	// none was. It never falls.
 	Floor Millis
 
 	// groupRoom and idRoom are how much room behind the slices is not taken yet;
@@ -76,7 +77,10 @@ func (a Applied) With(write uint64, ids []AppliedID, now Millis, limits IDLimits
 	next := a
 	groups, dropped := a.expired(len(ids), now, limits)
 	if dropped > 0 {
-		next.Floor = a.Groups[groups-1].At
+		// The time of a group is taken before its write, which may take long: a look
+		// in between did not see it. The time of the group behind it is later than
+		// the write. There is one wherever there is a horizon.
+		next.Floor = max(a.Floor, a.Groups[min(groups, len(a.Groups)-1)].At)
 	}
 	next.Groups, next.groupRoom = grow(a.Groups[groups:], a.groupRoom, 1)
 	next.Groups = append(next.Groups, Group{At: now, Write: write, Count: int32(len(ids))})

@@ -47,8 +47,8 @@ func TestAppliedRetention(t *testing.T) {
 		t.Errorf("ids of exactly the retention's age were dropped: %d left, floor %d", len(a.IDs), a.Floor)
 	}
 	a = old.With(1, appliedIDs(0, 60), 25*hour+1, limits)
-	if len(a.IDs) != 155 || a.Floor != hour || a.Groups[0].At != hour+minute {
-		t.Errorf("past the retention: %d ids and floor %d, want 155 and %d", len(a.IDs), a.Floor, hour)
+	if len(a.IDs) != 155 || a.Floor != hour+minute || a.Groups[0].At != hour+minute {
+		t.Errorf("past the retention: %d ids and floor %d, want 155 and %d", len(a.IDs), a.Floor, hour+minute)
 	}
 	if len(old.IDs) != 100 || old.Floor != 0 {
 		t.Error("With changed its receiver")
@@ -59,7 +59,7 @@ func TestAppliedRetention(t *testing.T) {
 
 	limits.Keep = 200
 	full := writes(Applied{}, 11, 100, hour, minute, limits)
-	if len(full.IDs) != 1100-100 || full.Floor != hour || full.Groups[0].At != hour+minute {
+	if len(full.IDs) != 1100-100 || full.Floor != hour+minute || full.Groups[0].At != hour+minute {
 		t.Errorf("over the cap: %d ids, floor %d", len(full.IDs), full.Floor)
 	}
 }
@@ -115,6 +115,23 @@ func TestAPauseAgesIDsByAMinute(t *testing.T) {
 	}
 	if a = a.With(10, appliedIDs(10, 1), 1000*hour, limits); len(a.IDs) != 10 {
 		t.Errorf("after ten pauses %d ids are left, want 10", len(a.IDs))
+	}
+}
+
+// Records of earlier versions and of rebuilds have a floor above their oldest ids.
+func TestTheFloorNeverFalls(t *testing.T) {
+	limits := IDLimits{Retention: 24 * time.Hour, Horizon: 10 * time.Minute, Min: 1, Keep: 2, Max: 1000}
+	a := Applied{
+		Groups: []Group{{At: second, Write: 1, Count: 1}, {At: 2 * second, Write: 2, Count: 1}},
+		IDs:    appliedIDs(0, 2), Floor: hour,
+	}
+	now := 3 * second
+	for i := range 30 {
+		now += minute
+		before := a.Floor
+		if a = a.With(uint64(i+3), appliedIDs(i+3, 1), now, limits); a.Floor < before {
+			t.Fatalf("the floor fell from %d to %d", before, a.Floor)
+		}
 	}
 }
 

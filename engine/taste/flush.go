@@ -100,6 +100,9 @@ func (f *flush) round() (down error) {
 	}
 	f.keepUndone()
 	if err := f.resolve(); err != nil {
+		for i := range f.works {
+			f.works[i].lookAgain() // they may have to come again
+		}
 		return f.storeFailed(err)
 	}
 	// The time of the writes is taken as late as may be: ids written with an

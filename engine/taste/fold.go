@@ -32,7 +32,12 @@ func (f *flush) screen(w *work) {
 		case inBatch[i] && holds(events, d.Event.Digest):
 			w.twins = append(w.twins, d)
 		case applied.PastHorizon(d.FirstSeen):
-			f.settleWithTwins(w, &d, pastHorizon(&d, applied.Floor))
+			// Its id is absent, but that says nothing any more: the bound stays.
+			v := pastHorizon(&d, applied.Floor)
+			f.settle(&d, v)
+			for _, twin := range w.takeTwins(d.Event.Digest) {
+				f.settle(&twin, v)
+			}
 		default:
 			events = append(events, d)
 		}
@@ -58,14 +63,32 @@ func (f *flush) dropOverdue(w *work) {
 	now := time.Now()
 	events := w.events[:0]
 	for i := range w.events {
-		if d := w.events[i]; d.Age(now) > f.config.Lease {
-			f.stats.Overdue.Add(1)
-			f.settleWithTwins(w, &d, engine.Verdict{Outcome: engine.Hold, Err: errOverdue})
-		} else {
+		d := w.events[i]
+		if !f.overdue(&d, now) {
 			events = append(events, d)
+			continue
+		}
+		// A younger twin takes the place of its original.
+		twins := w.takeTwins(d.Event.Digest)
+		for j := range twins {
+			if !f.overdue(&twins[j], now) {
+				events = append(events, twins[j])
+				w.twins = append(w.twins, twins[j+1:]...)
+				break
+			}
 		}
 	}
 	w.events = events
+}
+
+// overdue leaves a delivery to its source if its lease is over.
+func (f *flush) overdue(d *engine.Delivery, now time.Time) bool {
+	if d.Age(now) <= f.config.Lease {
+		return false
+	}
+	f.stats.Overdue.Add(1)
+	f.settle(d, engine.Verdict{Outcome: engine.Hold, Err: errOverdue})
+	return true
 }
 
 // holds reports whether an event of this digest is among deliveries: one that
@@ -113,9 +136,7 @@ func (f *flush) foreign(p *engine.Profile) error {
 func (f *flush) fold(w *work, now engine.Millis) {
 	room := f.room(w, now)
 	if !w.fresh && f.comesAgain(w, room) {
-		// What comes again is looked up where no cache can be behind.
-		w.reload()
-		w.fresh = true
+		w.lookAgain()
 		return
 	}
 	steps := make([]engine.Step, 0, len(w.events))

@@ -195,7 +195,7 @@ func (r *rebuilding) record(now engine.Millis) engine.Applied {
 	left := max(0, len(r.others)-room)
 	record := r.applied.With(rand.Uint64(), slices.Concat(r.others[left:], r.afloat), now, r.config.IDs)
 	if left > 0 {
-		record.Floor = max(record.Floor, now-engine.Millis(r.config.IDs.Retention.Milliseconds()))
+		record.Floor = max(record.Floor, record.Last())
 	}
 	return record
 }

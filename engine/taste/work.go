@@ -43,6 +43,9 @@ func (w *work) reload() {
 func (w *work) look() {
 	switch {
 	case w.unknown:
+	case w.fresh && w.profile != nil:
+		// The store's clock may have been set back since the last write.
+		w.absentAt = max(w.readAt, w.profile.Applied.Last())
 	case w.fresh:
 		w.absentAt = w.readAt
 	case w.profile != nil:
@@ -50,12 +53,22 @@ func (w *work) look() {
 	}
 }
 
-// dated completes a verdict by when its events were last known not to be folded.
-// Where the profile could not be looked at, a worker that had the delivery before
-// may have folded the event: within the horizon, or its id is not kept for sure.
-func (f *flush) dated(w *work, v engine.Verdict) engine.Verdict {
+// lookAgain has a cached profile read from the store in the next round: what comes
+// again is looked up where no cache can be behind.
+func (w *work) lookAgain() {
+	if !w.fresh {
+		w.reload()
+		w.fresh = true
+	}
+}
+
+// dated completes the verdict on one event by when it was last known not to be
+// folded. Where the profile could not be looked at, the bound of a copy stays; what
+// came straight from a broker may have been folded by a worker that had it before,
+// within the horizon, or its id is not kept for sure.
+func (f *flush) dated(w *work, d *engine.Delivery, v engine.Verdict) engine.Verdict {
 	v.AbsentAt = w.absentAt
-	if w.absentAt != 0 || v.Outcome != engine.Retry && v.Outcome != engine.Park {
+	if w.absentAt != 0 || d.FirstSeen != 0 || v.Outcome != engine.Retry && v.Outcome != engine.Park {
 		return v
 	}
 	now, err := f.ports.Profiles.Now(f.ctx)
@@ -68,9 +81,8 @@ func (f *flush) dated(w *work, v engine.Verdict) engine.Verdict {
 
 // finish settles what is left of a work, events and twins alike.
 func (f *flush) finish(w *work, v engine.Verdict) {
-	v = f.dated(w, v)
 	for i := range w.events {
-		f.settle(&w.events[i], v)
+		f.settle(&w.events[i], f.dated(w, &w.events[i], v))
 	}
 	f.finishTwins(w, v)
 	w.events, w.done = nil, true
@@ -80,10 +92,9 @@ func (f *flush) finish(w *work, v engine.Verdict) {
 // verdict: only one of them may come from a session that still counts, so that
 // none can be called a duplicate of another whose retry or letter may never be.
 func (f *flush) settleWithTwins(w *work, d *engine.Delivery, v engine.Verdict) {
-	v = f.dated(w, v)
-	f.settle(d, v)
+	f.settle(d, f.dated(w, d, v))
 	for _, twin := range w.takeTwins(d.Event.Digest) {
-		f.settle(&twin, v)
+		f.settle(&twin, f.dated(w, &twin, v))
 	}
 }
 
@@ -115,7 +126,7 @@ func (w *work) takeTwins(of engine.Digest) (taken []engine.Delivery) {
 
 func (f *flush) finishTwins(w *work, v engine.Verdict) {
 	for i := range w.twins {
-		f.settle(&w.twins[i], v)
+		f.settle(&w.twins[i], f.dated(w, &w.twins[i], v))
 	}
 	w.twins = nil
 }

@@ -60,13 +60,14 @@ func (s *Store) Now(ctx context.Context) (engine.Millis, error) {
 	if c.failed.After(began) { // another caller has asked meanwhile
 		return 0, c.failure
 	}
+	asked := time.Now() // a process that is frozen before it reads the answer is not late by that
 	server, err := s.serverTime(ctx, doing)
 	if err != nil {
 		c.failure, c.failed = err, time.Now()
 		return 0, err
 	}
-	c.server, c.at = server, time.Now()
-	return engine.MillisOf(server), nil
+	c.server, c.at = server, asked
+	return engine.MillisOf(server.Add(time.Since(asked))), nil
 }
 
 // serverTime asks the server for its time.

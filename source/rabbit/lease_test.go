@@ -105,3 +105,53 @@ func TestLeasesForgetWhatHasEnded(t *testing.T) {
 		t.Error("a lease that has ended is found")
 	}
 }
+
+// An event that waited in process for its next attempt has a lease again, however
+// many deliveries came and went meanwhile.
+func TestALeaseThatBeginsAnewIsWatched(t *testing.T) {
+	s := shared(t)
+	s.publish(s.messages(3 * fewLeases)...)
+	config := s.config()
+	config.Lease, config.RetryDelay, config.Prefetch = 3*time.Second, 2*time.Second, 8
+	var attempts atomic.Int64
+	id := event(t, body(0)).MessageID
+	r := s.runWith(InProcess{}, config, func(_ context.Context, all []engine.Delivery) error {
+		for i := range all {
+			d := &all[i]
+			switch {
+			case d.Event.MessageID != id:
+				d.Settler.Settle(folded)
+			case attempts.Add(1) == 1:
+				d.Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: engine.ErrUnknown, AbsentAt: 1})
+			case attempts.Load() > 2:
+				d.Settler.Settle(folded)
+			} // the second one is left open
+		}
+		return nil
+	})
+	eventually(t, "it is delivered by the broker again", func() bool { return attempts.Load() == 3 })
+	if n := r.Stats.Overdue.Load(); n != 1 {
+		t.Errorf("%d sessions were ended, want 1", n)
+	}
+	if err := r.end(ample); err != nil {
+		t.Error(err)
+	}
+}
+
+// A malformed message waits for its letter for as long as that takes: it is never
+// folded, and ends no session.
+func TestAnUnstoredLetterEndsNoSession(t *testing.T) {
+	s := shared(t)
+	s.broker.DeleteQueue(t, s.vhost, s.names.DeadLetters)
+	s.publish(Message{Exchange: s.names.Exchange, RoutingKey: "user.embedding.search", ID: "bad", Body: []byte("bad")})
+	config := s.config()
+	config.Lease = 200 * time.Millisecond
+	r := s.run(config, settleAtOnce)
+	eventually(t, "delivered", func() bool { return r.Stats.Malformed.Load() == 1 })
+	time.Sleep(5 * config.Lease)
+	if n := r.Stats.Overdue.Load(); n != 0 {
+		t.Errorf("%d sessions were ended for it", n)
+	}
+	s.setup()
+	s.letters(1)
+}

@@ -256,6 +256,8 @@ func (s *session) refuse(t *ticket, err error) {
 		slog.String("message_id", t.message.MessageID), slog.String("reason", engine.ReasonOf(err)),
 		slog.Any("error", err))
 	t.fail(err)
+	// It is never folded: it may wait for its letter for as long as that takes.
+	t.lease.end()
 	s.consumer.burial.add(t, engine.ReasonOf(err))
 }
 
@@ -275,7 +277,7 @@ func (s *session) takeAgain(chunk []engine.Delivery) []engine.Delivery {
 		s.occupy()
 		// Its bound says until when it was not folded, as that of a copy does.
 		t.arrived = now
-		t.lease.begin()
+		t.lease = t.lane.leases.begin()
 		// It was an event when it came, and the parser judges alike.
 		if event, err := t.message.event(now); err == nil {
 			chunk = append(chunk, t.delivery(event))
