@@ -29,7 +29,13 @@ type Oracle struct {
 	hash     *vector.Hash
 	products map[int32]engine.Product
 	vectors  map[string][]float64
-	seen     map[string]bool
+	seen     map[eventID]bool
+}
+
+// eventID names an event: message ids are unique per user.
+type eventID struct {
+	user int32
+	id   string
 }
 
 // User is what the oracle expects of one profile.
@@ -55,7 +61,7 @@ func New(config engine.Config, products []engine.Product) (*Oracle, error) {
 		hash:     hash,
 		products: map[int32]engine.Product{},
 		vectors:  map[string][]float64{},
-		seen:     map[string]bool{},
+		seen:     map[eventID]bool{},
 	}
 	for _, p := range products {
 		o.products[p.ID] = p
@@ -76,11 +82,12 @@ func (o *Oracle) Add(body []byte) error {
 
 // AddEvent takes one valid event in.
 func (o *Oracle) AddEvent(e *engine.Event) error {
-	if o.seen[e.MessageID] {
+	id := eventID{e.UserID, e.MessageID}
+	if o.seen[id] {
 		o.Repeated++
 		return nil
 	}
-	o.seen[e.MessageID] = true
+	o.seen[id] = true
 	x, err := o.vector(e)
 	if errors.Is(err, engine.ErrMissing) {
 		o.Missing++

@@ -83,7 +83,7 @@ func TestScenariosOfTheStore(t *testing.T) {
 	for name, rate := range map[string]int{"refusals": 200, "unknown": 60} {
 		t.Run(name, func(t *testing.T) {
 			runInTest(t, func(c *settings) {
-				c.Scenario, c.Workers, c.Duration, c.Rate = name, 3, 15*time.Second, rate
+				c.Scenario, c.Workers, c.Duration, c.Rate, c.Data = name, 3, 15*time.Second, rate, ""
 			})
 		})
 	}
