@@ -52,7 +52,7 @@ func TestParkingWithoutALookKeepsTheBound(t *testing.T) {
 				c.folded++
 				bound := engine.Now() - 1000 // a relay published it twice; the second copy says since when
 				c.others(500*200, 5*time.Second)
-				for !(c.profile(t, 1).Applied.Floor > bound) {
+				for c.profile(t, 1).Applied.Floor <= bound {
 					t.Fatal("too tame")
 				}
 				time.Sleep(20 * time.Minute)
