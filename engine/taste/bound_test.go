@@ -187,13 +187,13 @@ func TestAYoungTwinTakesTheOverdueOnesPlace(t *testing.T) {
 		c.apply(batch(old, young))
 		old.one(t)
 		if v := young.one(t); v.Outcome == engine.Hold {
-			t.Errorf("a delivery that is 2 s old is %v (%v): nobody settles it before its session is ended", v.Outcome, v.Err)
+			t.Errorf("a delivery that is 2 s old is %v (%v)", v.Outcome, v.Err)
 		}
 	})
 }
 
-// A rebuild has no room for all ids: a copy of an event without one is not new, how
-// late ever it was looked at.
+// A rebuild has no room for all ids: a copy of an event without one is not new,
+// however late it was looked at.
 func TestRebuildTellsCopiesOfWhatItLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(10 * 24 * time.Hour)

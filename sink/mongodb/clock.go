@@ -18,7 +18,7 @@ const (
 
 // clock tells the server's time from its last answer and the time passed since.
 type clock struct {
-	turn chan struct{} // holds a token while the fields are free
+	turn chan struct{} // holds a token while the fields below are free to use
 
 	server  time.Time // as it answered
 	at      time.Time // when, by this machine's clocks; zero before the first answer

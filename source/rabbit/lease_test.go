@@ -10,9 +10,9 @@ import (
 	"keyfold/source/rabbit/rabbittest"
 )
 
-// A delivery that nobody settles within its lease ends the session: the broker
-// delivers it again, to whoever is there, with everything else that was open. What
-// was settled by then does not come again.
+// A delivery that has no verdict within its lease ends the session: the broker
+// delivers it again, with everything else that was open. What was settled by then
+// does not come again.
 func TestOverdueDeliveryEndsTheSession(t *testing.T) {
 	s := shared(t)
 	s.publish(s.messages(20)...)
