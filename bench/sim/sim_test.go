@@ -72,8 +72,8 @@ func many(t *testing.T, k kind, count uint64) {
 	})
 	t.Logf("%d schedules from %d on, %d events, %v of virtual time in %v",
 		c.done.Load(), first, c.events.Load(), time.Duration(c.virtual.Load()).Round(time.Second), time.Since(began).Round(time.Second))
-	// All but those whose busy user was erased.
-	if done := c.done.Load(); done >= 100 && c.dropped.Load() < done*8/10 {
+	// Not where the busy user was erased, or its profile has room for all its events.
+	if done := c.done.Load(); done >= 100 && c.dropped.Load() < done*6/10 {
 		t.Errorf("profiles dropped ids in %d of %d schedules only: that old ids are not needed was hardly tested", c.dropped.Load(), done)
 	}
 	if c.done.Load() < count && c.failed.Load() == 0 {

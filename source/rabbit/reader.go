@@ -167,16 +167,9 @@ func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Delive
 
 // handOver calls deliver, for one channel at a time.
 func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver Deliver) error {
-	select {
-	case s.delivering <- struct{}{}:
-		defer func() { <-s.delivering }()
-		return deliver(ctx, chunk)
-	case <-ctx.Done():
-		for i := range chunk {
-			chunk[i].Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: ctx.Err()})
-		}
-		return ctx.Err()
-	}
+	s.delivering <- struct{}{} // deliver ends with ctx
+	defer func() { <-s.delivering }()
+	return deliver(ctx, chunk)
 }
 
 // drained tells why there are no more deliveries: the consumer was cancelled
