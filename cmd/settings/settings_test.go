@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("laws %+v, want %+v", c.Taste.Config, engine.DefaultConfig())
 	}
 	if c.Shard.Window != 5*time.Second || c.Shard.MaxDelay != 15*time.Second || c.Shard.MaxSize != 500 ||
-		!c.Shard.Batching || c.Shard.MaxHeld != 8192 {
+		!c.Shard.Batching || c.Shard.MaxHeld != 4096 {
 		t.Errorf("windows %+v", c.Shard)
 	}
 	if c.Memory != 512<<20 || c.Retry.Delay != 5*time.Second || c.Retry.Attempts != 5 || c.Timeout != 10*time.Second {

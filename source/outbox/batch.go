@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,21 +18,21 @@ import (
 // returns how many rows met their fate. The error says why nothing can be
 // published now. ctx says whether to go on, work bounds what is under way.
 func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
-	pending, err := r.db.pending(work)
+	heads, floor, err := r.look(work)
 	if err != nil {
 		return 0, r.db.fault("look for events", err)
 	}
-	if len(pending) == 0 {
+	if len(heads) == 0 {
 		r.trouble.pass() // or a fault would outlive its last row
 		return 0, nil
 	}
 	held := r.held.waiting(time.Now())
-	wanted := r.choose(pending, held)
+	wanted := r.choose(slices.Collect(maps.Keys(heads)), held)
 	if len(wanted) == 0 {
 		return 0, nil
 	}
-	result, err := r.publishShards(ctx, work, wanted, held, Filter{})
-	if result.rows > 0 && len(pending) > len(wanted) {
+	result, err := r.publishShards(ctx, work, wanted, finding{held: held, floor: floor})
+	if result.rows > 0 && len(heads) > len(wanted) {
 		r.Wake() // there is work for another lane
 	}
 	return result.done, err
@@ -47,7 +48,7 @@ type result struct {
 
 // publishShards locks shards, reads their oldest rows, publishes and marks them,
 // and lets the shards go.
-func (r *Relay) publishShards(ctx, work context.Context, wanted []int, held map[int][]int32, filter Filter) (result, error) {
+func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find finding) (result, error) {
 	l, err := r.db.dialect.lease(work, r.db.pool, wanted)
 	if err != nil {
 		return result{}, r.db.fault("lock shards", err)
@@ -55,7 +56,7 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, held map[
 	if len(l.shards) == 0 {
 		return result{}, l.end(false)
 	}
-	rows, err := r.fetch(work, l, held, filter)
+	rows, err := r.fetch(work, l, find)
 	if err != nil {
 		_ = l.end(false) // its connection failed
 		return result{}, r.db.fault("read events", err)
@@ -110,12 +111,22 @@ type stored struct {
 	fault error
 }
 
+// finding says which rows a batch reads, and how.
+type finding struct {
+	held   map[int][]int32 // users left out, by shard
+	filter Filter
+	floor  int64 // of a quick look; 0: of a full one
+}
+
 // fetch reads rows of the leased shards, in the order of their ids: the oldest
 // ones, but of one user at most half of a shard's share, so that the others of
 // the shard do not wait for the end of that user's backlog.
-func (r *Relay) fetch(ctx context.Context, l *lease, held map[int][]int32, filter Filter) (all []stored, err error) {
+func (r *Relay) fetch(ctx context.Context, l *lease, find finding) (all []stored, err error) {
+	if find.floor > 0 {
+		return r.fetchNew(ctx, l, find)
+	}
 	shards := l.shards
-	if filter.backfill {
+	if find.filter.backfill {
 		for _, shard := range l.shards {
 			shards = append(slices.Clip(shards), shard+backfillShards)
 		}
@@ -123,11 +134,11 @@ func (r *Relay) fetch(ctx context.Context, l *lease, held map[int][]int32, filte
 	share := max(1, r.config.BatchRows/len(shards))
 	wants := make([]want, len(shards))
 	for i, shard := range shards {
-		wants[i] = want{shard: shard, rows: share, without: slices.Clone(held[shard%Shards])}
+		wants[i] = want{shard: shard, rows: share, without: slices.Clone(find.held[shard%Shards])}
 	}
 	users := map[int32]int{}
 	for range maxBusyUsers {
-		rows, err := r.fetchOnce(ctx, l, wants, filter)
+		rows, err := r.fetchOnce(ctx, l, wants, find.filter)
 		if err != nil {
 			return nil, err
 		}

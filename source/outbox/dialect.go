@@ -22,6 +22,8 @@ type dialect interface {
 	cure(err error) (reason, cure string)
 	// through makes a table reference use an index.
 	through(table, index string) string
+	// byID makes one use the rows' own order.
+	byID(table string) string
 	// part brackets a SELECT with a LIMIT for use in a UNION.
 	part(query string) string
 	// lease locks shards of those wanted that nobody else holds.

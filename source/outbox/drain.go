@@ -68,7 +68,7 @@ func (r *Relay) drainBatch(ctx, work context.Context, shards []int, filter Filte
 	if err != nil || len(wanted) == 0 {
 		return result{}, err == nil, err
 	}
-	got, err = r.publishShards(ctx, work, wanted, r.held.waiting(time.Now()), filter)
+	got, err = r.publishShards(ctx, work, wanted, finding{held: r.held.waiting(time.Now()), filter: filter})
 	return got, got.shards == len(wanted), err
 }
 

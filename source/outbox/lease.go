@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"maps"
-	"slices"
 )
 
 // lease is the right to publish the events of some shards. It is used by one
@@ -72,10 +70,4 @@ func (d *Database) heads(ctx context.Context, above int) (map[int]int64, error) 
 	}, "SELECT s.shard, (SELECT u.id FROM "+d.dialect.through("user_interactions u", "idx_unsent")+
 		" WHERE u.processed_to_queue = 0 AND u.failed_at IS NULL AND u.shard = s.shard + ? ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s", above)
 	return heads, err
-}
-
-// pending returns the shards that have something for a relay.
-func (d *Database) pending(ctx context.Context) ([]int, error) {
-	heads, err := d.heads(ctx, 0)
-	return slices.Collect(maps.Keys(heads)), err
 }

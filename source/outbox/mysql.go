@@ -28,6 +28,8 @@ func (mysqlDialect) through(table, index string) string {
 	return table + " FORCE INDEX (" + index + ")"
 }
 
+func (d mysqlDialect) byID(table string) string { return d.through(table, "PRIMARY") }
+
 func (mysqlDialect) part(query string) string { return "(" + query + ")" }
 
 // setupLock is the name of the server's lock that one setup holds at a time.

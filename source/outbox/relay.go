@@ -107,6 +107,7 @@ type Relay struct {
 	lastSent  atomic.Int64   // Unix nanoseconds of the newest confirm
 	refused   atomic.Int64   // Unix nanoseconds of the first refusal after it; 0: none
 	trouble   trouble
+	looks     looks
 }
 
 // NewRelay returns a relay from a database to a publisher.
@@ -126,6 +127,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		held:     held{first: config.HoldMin, longest: config.HoldMax},
 		refusals: rate.Sometimes{First: 10, Interval: time.Second},
 		trouble:  trouble{first: 50 * time.Millisecond, longest: 5 * time.Second},
+		looks:    looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
 	return r

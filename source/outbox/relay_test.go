@@ -492,7 +492,7 @@ func TestACopyAfterACrashSaysSinceWhen(t *testing.T) {
 		add(t, storeOn(t, db, StoreConfig{}), view(t, 1, 1), view(t, 1, 2))
 		work, crash := context.WithCancel(t.Context())
 		dying := &broker{before: crash}
-		_, err := NewRelay(db, dying, brisk(), quiet).publishShards(t.Context(), work, []int{ShardOf(1)}, nil, Filter{})
+		_, err := NewRelay(db, dying, brisk(), quiet).publishShards(t.Context(), work, []int{ShardOf(1)}, finding{})
 		if err == nil || len(dying.taken) == 0 {
 			t.Fatalf("the relay marked what it published: %v", err)
 		}

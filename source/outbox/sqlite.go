@@ -95,6 +95,8 @@ func (*sqliteDialect) gooseDialect() goose.Dialect { return goose.DialectSQLite3
 
 func (*sqliteDialect) through(table, index string) string { return table + " INDEXED BY " + index }
 
+func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" }
+
 func (*sqliteDialect) part(query string) string { return "SELECT * FROM (" + query + ")" }
 
 func (*sqliteDialect) flavour(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
