@@ -94,7 +94,7 @@ func retryDelay(first time.Duration, retries int) time.Duration {
 	return min(d, MaxRetryDelay)
 }
 
-// longestDelay is that of the last retry: what is parked waits for it each time.
+// longestDelay is that of the last retry: what is parked waits no longer.
 func longestDelay(first time.Duration, retries int) time.Duration {
 	return retryDelay(first, max(retries-1, 0))
 }

@@ -15,7 +15,7 @@ import (
 // that side by side they overtake each other: [Config.Ordered] has one only.
 const (
 	laneShare = 224
-	maxLanes  = 16
+	maxLanes  = 18
 )
 
 // shares divides a prefetch among as many channels as it deserves and the

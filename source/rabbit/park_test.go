@@ -13,7 +13,7 @@ import (
 
 func parkOf(err error) engine.Verdict { return engine.Verdict{Outcome: engine.Park, Err: err} }
 
-// A parked event waits in the longest delay queue, with no attempt used.
+// A parked event waits in a delay queue, as a retried one, with no attempt used.
 func TestParkUsesNoAttempt(t *testing.T) {
 	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
 	w.publish(w.messages(1)...)
@@ -28,8 +28,7 @@ func TestParkUsesNoAttempt(t *testing.T) {
 	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
-	longest := w.names.RetryQueue(longestDelay(w.first, w.config().MaxRetries))
-	back, ok, err := w.channel().Get(longest, true)
+	back, ok, err := w.channel().Get(w.queue(0), true)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}

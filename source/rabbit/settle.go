@@ -125,8 +125,8 @@ func (t *ticket) retry(cause error) {
 	t.comeAgain(delay)
 }
 
-// park has the event wait as long as a retry may, with no attempt used: what it
-// needs is away. After a day it is buried, with all that is known of why.
+// park has the event wait with no attempt used, longer each time up to as long as a
+// retry may: what it needs is away. After a day it is buried, with all that is known of why.
 func (t *ticket) park(cause error) {
 	c := t.session.consumer
 	since := t.failures[0].At
@@ -137,7 +137,7 @@ func (t *ticket) park(cause error) {
 		return
 	}
 	c.Stats.Parked.Add(1)
-	t.comeAgain(longestDelay(c.config.RetryDelay, c.config.MaxRetries))
+	t.comeAgain(min(retryDelay(c.config.RetryDelay, len(t.failures)-1), longestDelay(c.config.RetryDelay, c.config.MaxRetries)))
 }
 
 // comeAgain has the event delivered again after a delay.

@@ -234,6 +234,9 @@ func (g *gather) embed(batch []*flight) (texts []string, vectors [][]float32) {
 	p := g.owner
 	p.stats.Embedded.Add(int64(len(asked)))
 	ask(g.ctx, p.embedder, &p.stats, asked, func(text string, raw []float32, err error) {
+		if err == nil || engine.KindOf(err) == engine.Permanent {
+			p.answered.Store(time.Now().UnixNano())
+		}
 		r := p.resolved(text, raw, err)
 		if r.Err == nil {
 			texts, vectors = append(texts, text), append(vectors, raw)

@@ -258,7 +258,7 @@ func TestGatherPatience(t *testing.T) {
 		p := newGathered(t, config, vector.DefaultGathering(), r, nil)
 		begun := time.Now()
 		a := p.Resolve(t.Context(), []string{"a"})[0]
-		if engine.KindOf(a.Err) != engine.Transient || engine.ReasonOf(a.Err) != "embedding_late" || time.Since(begun) != time.Second {
+		if engine.KindOf(a.Err) != engine.Transient || !errors.Is(a.Err, engine.ErrAway) || time.Since(begun) != time.Second {
 			t.Errorf("%v after %v", a.Err, time.Since(begun))
 		}
 		time.Sleep(time.Minute)

@@ -54,3 +54,40 @@ func TestProbeOfAHangingEmbedderCostsNoAttempt(t *testing.T) {
 		}
 	})
 }
+
+// A failure uses an attempt only where the embedder answers others meanwhile: of a
+// call that hangs for everybody no phrase is to blame, however little traffic there
+// is and whether the breaker has opened or not.
+func TestAFailureForEverybodyIsNoPhrasesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := vector.DefaultConfig()
+		config.Patience = 3 * time.Second
+		p := newGathered(t, config, vector.DefaultGathering(), &slowPhrase{embedder: embedder{embed: lengths}}, nil)
+		for range 3 {
+			if a := p.Resolve(t.Context(), []string{"slow"})[0]; !errors.Is(a.Err, engine.ErrAway) {
+				t.Errorf("while nothing is answered: %v", a.Err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			p.Resolve(t.Context(), []string{"other"})
+		}()
+		if a := p.Resolve(t.Context(), []string{"slow"})[0]; engine.ReasonOf(a.Err) != "embedding_late" {
+			t.Errorf("while another is answered: %v", a.Err)
+		}
+	})
+}
+
+// slowPhrase hangs for calls with one phrase.
+type slowPhrase struct {
+	embedder
+	slow hanging
+}
+
+func (s *slowPhrase) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
+	if phrases[0] == "slow" {
+		return s.slow.Embed(ctx, phrases)
+	}
+	return s.embedder.Embed(ctx, phrases)
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"keyfold/engine"
 )
@@ -16,6 +18,7 @@ type Phrases struct {
 	cache    *cache
 	gather   *gather // nil: each call of Resolve calls the embedder itself
 	stats    Stats
+	answered atomic.Int64 // Unix nanoseconds of the embedder's last answer
 }
 
 var _ engine.Vectors[string] = (*Phrases)(nil)
@@ -103,30 +106,28 @@ func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string
 		})
 		return
 	}
+	asked := time.Now()
 	if p.config.Patience > 0 {
 		var cancel context.CancelFunc
 		late := &engine.Error{Kind: engine.Transient, Reason: "embedding_late", Err: fmt.Errorf(
 			"no vector within %v: it is kept when it comes", p.config.Patience)}
 		ctx, cancel = context.WithTimeoutCause(ctx, p.config.Patience, late)
 		defer cancel()
-		inTime := answer
-		answer = func(text string, r engine.Resolved) {
-			if errors.Is(r.Err, late) {
-				r.Err = p.away(late)
-			}
-			inTime(text, r)
-		}
 	}
-	p.gather.each(ctx, texts, answer)
+	p.gather.each(ctx, texts, func(text string, r engine.Resolved) {
+		r.Err = p.judge(r.Err, asked)
+		answer(text, r)
+	})
 }
 
-// away is the error of a phrase whose vector is late: where the embedder is known
-// to be away the phrase was asked for as a probe, which is no event's fault.
-func (p *Phrases) away(late error) error {
-	if b, ok := p.embedder.(interface{ State() BreakerState }); ok && b.State().Open {
-		return &engine.Error{Kind: engine.Transient, Reason: "embedder_away", Err: fmt.Errorf("embedder is %w: %w", engine.ErrAway, late)}
+// judge says of a failure whose it may be. Where the embedder has answered nothing
+// since these phrases were asked for, it is the embedder's, whether the breaker has
+// opened yet or not; otherwise it may be the phrase's own, and uses an attempt.
+func (p *Phrases) judge(err error, asked time.Time) error {
+	if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) || p.answered.Load() >= asked.UnixNano() {
+		return err
 	}
-	return late
+	return &engine.Error{Kind: engine.Transient, Reason: "embedder_away", Err: fmt.Errorf("embedder is %w: %w", engine.ErrAway, err)}
 }
 
 // resolved is the answer a raw vector is turned into; it is kept in memory.
