@@ -44,10 +44,10 @@ type cli struct {
 	LogLevel slog.Level      `name:"log-level" env:"LOG_LEVEL" default:"error" help:"debug, info, warn or error; the log goes to standard error."`
 	Settings settings.Engine `embed:""`
 
-	Run      runCmd      `cmd:"" default:"withargs" help:"Fold events from a file, standard input or a generated sample, then serve (default)."`
-	Serve    serveCmd    `cmd:"" help:"Take events over HTTP."`
-	Products productsCmd `cmd:"" help:"The product catalogue."`
-	User     userCmd     `cmd:"" help:"Profiles."`
+	Run      runCmd      `cmd:"" default:"withargs" uses:"profiles,folding,batching,worker" help:"Fold events from a file, standard input or a generated sample, then serve (default)."`
+	Serve    serveCmd    `cmd:"" uses:"profiles,folding,batching,worker" help:"Take events over HTTP."`
+	Products productsCmd `cmd:"" uses:"profiles" help:"Import the product catalogue."`
+	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
 }
 
 const description = `Folds user events into one vector per user, in one process: nothing to install.
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("keyfold-lite"), kong.Description(description),
 		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+		kong.Help(settings.Help))
 	if err != nil {
 		return report(s, err, exitFailure)
 	}

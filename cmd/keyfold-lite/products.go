@@ -23,7 +23,7 @@ type productsCmd struct {
 
 // importCmd imports a catalogue.
 type importCmd struct {
-	File  string `arg:"" help:"NDJSON, plain or gzip; - is standard input."`
+	File  string `arg:"" help:"NDJSON, plain or gzip; - for stdin."`
 	Embed bool   `help:"Embed products that have no vector from their name and category."`
 }
 

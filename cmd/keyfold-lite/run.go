@@ -16,13 +16,13 @@ import (
 
 // runCmd folds what it is given, then serves unless told to exit.
 type runCmd struct {
-	Events     string `name:"events" placeholder:"FILE" help:"NDJSON events, plain or gzip; - is standard input."`
+	Events     string `name:"events" placeholder:"FILE" help:"NDJSON events, plain or gzip; - for stdin."`
 	Products   string `name:"products" placeholder:"FILE" help:"NDJSON products to import first; those without a vector are embedded offline."`
-	NoProducts bool   `name:"no-products" help:"Go on without a catalogue: product events are skipped."`
+	NoProducts bool   `name:"no-products" help:"Explicitly allow a run without a catalogue: product events are skipped."`
 	Sample     int    `name:"sample" placeholder:"N" help:"Generate N sessions of a small shop instead."`
-	Realtime   bool   `name:"realtime" help:"Keep the log's own pace; windows run on the wall clock."`
+	Realtime   bool   `name:"realtime" help:"Replay at the log's own pace; windows run on the wall clock."`
 	Exit       bool   `name:"exit" help:"Exit when the input is folded, instead of serving HTTP."`
-	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
+	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
 
 	serveOnly bool // of `serve`
 }

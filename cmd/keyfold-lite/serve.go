@@ -13,7 +13,7 @@ import (
 // serveCmd takes events over HTTP, without an input to fold first.
 type serveCmd struct {
 	Products string `name:"products" placeholder:"FILE" help:"NDJSON products to import first; those without a vector are embedded offline."`
-	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
+	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
 }
 
 // Run serves until it is told to stop.

@@ -22,8 +22,8 @@ type userCmd struct {
 // showCmd shows one user.
 type showCmd struct {
 	ID     int32 `arg:"" help:"The user's id."`
-	Events int   `default:"10" help:"How many of the last events."`
-	Near   int   `default:"10" help:"How many of the nearest products."`
+	Events int   `default:"10" help:"Number of last events."`
+	Near   int   `default:"10" help:"Number of nearest products."`
 }
 
 // openFile opens the store of a data folder beside a running keyfold-lite.
@@ -75,7 +75,7 @@ func portrait(ctx context.Context, file *sqlite.Reader, user int32, near, last i
 
 // exportCmd writes every profile.
 type exportCmd struct {
-	File string `arg:"" optional:"" default:"-" help:"Where to; - is standard output."`
+	File string `arg:"" optional:"" default:"-" help:"Output file; - for stdout."`
 }
 
 // Run writes the profiles, ordered by user_id.

@@ -14,12 +14,12 @@ import (
 
 // backfillCmd publishes what was never sent.
 type backfillCmd struct {
-	User   userID    `placeholder:"ID" help:"Of this user only."`
-	Type   eventType `placeholder:"TYPE" help:"Of this event type only."`
-	From   instant   `placeholder:"WHEN" help:"Of this time or later: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
-	Until  instant   `placeholder:"WHEN" help:"Before this time."`
+	User   userID    `placeholder:"ID" help:"This user only."`
+	Type   eventType `placeholder:"TYPE" help:"This event type only."`
+	From   instant   `placeholder:"WHEN" help:"Events that occurred at this time or later: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	Until  instant   `placeholder:"WHEN" help:"Events that occurred before this time."`
 	Rate   rate      `default:"200/s" placeholder:"N/s" help:"Events a second at most."`
-	DryRun bool      `help:"Say how many there are and publish nothing."`
+	DryRun bool      `help:"Count the events and publish nothing."`
 }
 
 // Help is the long text.

@@ -12,11 +12,11 @@ import (
 )
 
 type dlqCmd struct {
-	List    dlqListCmd    `cmd:"" help:"List dead letters, the oldest first. Takes none."`
-	Show    dlqShowCmd    `cmd:"" help:"Show one letter as a whole. Takes none."`
-	Stats   dlqStatsCmd   `cmd:"" help:"Count letters by reason and by event type. Takes none."`
-	Replay  dlqReplayCmd  `cmd:"" help:"Send the original events to the workers again."`
-	Discard dlqDiscardCmd `cmd:"" help:"Drop letters for good."`
+	List    dlqListCmd    `cmd:"" help:"List dead letters, the oldest first. Read-only."`
+	Show    dlqShowCmd    `cmd:"" help:"Show one dead letter in full. Read-only."`
+	Stats   dlqStatsCmd   `cmd:"" help:"Count dead letters by reason and by event type. Read-only."`
+	Replay  dlqReplayCmd  `cmd:"" help:"Publish the original events to the workers again."`
+	Discard dlqDiscardCmd `cmd:"" help:"Delete dead letters."`
 }
 
 // scan opens a pass over the dead letters, hands it over and closes it.
@@ -47,7 +47,7 @@ func (a *app) watched(s *rabbit.DeadLetterScan, what string) iter.Seq2[*rabbit.D
 // dlqListCmd lists letters.
 type dlqListCmd struct {
 	letterFilter `embed:""`
-	Limit        uint `default:"1000" help:"At most so many letters; 0: all."`
+	Limit        uint `default:"1000" help:"Letters at most; 0: all."`
 }
 
 // Run prints a line per letter: a table, or NDJSON with -o json.
@@ -99,7 +99,7 @@ func (c *dlqShowCmd) Run(a *app) error {
 // dlqStatsCmd counts letters.
 type dlqStatsCmd struct {
 	letterFilter `embed:""`
-	Limit        uint `default:"0" help:"Count at most so many letters; 0: all."`
+	Limit        uint `default:"0" help:"Letters at most; 0: all."`
 }
 
 // Run reads the letters one by one and keeps their counts only.
@@ -123,10 +123,10 @@ func (c *dlqStatsCmd) Run(a *app) error {
 
 // dlqDiscardCmd drops letters.
 type dlqDiscardCmd struct {
-	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; without one, the letters the filters name."`
+	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; if omitted, all letters that match the filters."`
 	letterFilter `embed:""`
-	Limit        uint `default:"0" help:"At most so many letters; 0: all."`
-	Yes          bool `help:"Drop all letters the filters name. They are gone for good."`
+	Limit        uint `default:"0" help:"Letters at most; 0: all."`
+	Yes          bool `help:"Delete all letters that match the filters. There is no undo."`
 }
 
 // check also asks for a clear word.

@@ -14,13 +14,13 @@ import (
 
 // dlqReplayCmd sends originals to the workers again.
 type dlqReplayCmd struct {
-	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; without one, the letters the filters name, or all."`
+	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; if omitted, all letters that match the filters."`
 	letterFilter `embed:""`
-	Limit        uint `default:"0" help:"At most so many letters; 0: all."`
-	DryRun       bool `help:"Say what would be replayed and change nothing."`
-	Rate         rate `placeholder:"N/s" help:"At most so many letters a second; default: as fast as the broker takes them."`
-	Force        bool `help:"Forget when the events were first seen, so that those past the horizon (reason past_horizon) are folded. RISK: their ids may have been dropped from the profile, so one that was folded before is folded a second time. Only for events you know were not."`
-	Yes          bool `hidden:"" help:"Accepted for scripts: replay asks nothing."`
+	Limit        uint `default:"0" help:"Letters at most; 0: all."`
+	DryRun       bool `help:"Show what would be replayed and change nothing."`
+	Rate         rate `placeholder:"N/s" help:"Letters a second at most; default: no limit."`
+	Force        bool `help:"Also fold events with the reason past_horizon. RISK: their ids may have been dropped from the profile, so an event that was folded before is folded a second time. Use it only for events that were never folded."`
+	Yes          bool `hidden:"" help:"Accepted for scripts; no effect."`
 }
 
 // Help is the long text.

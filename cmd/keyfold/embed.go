@@ -17,8 +17,8 @@ import (
 
 // embedCmd tries the way from a phrase to a vector.
 type embedCmd struct {
-	Phrases []string `arg:"" name:"phrase" help:"What to embed."`
-	Near    int      `default:"5" help:"How many of the nearest products; 0 asks no store."`
+	Phrases []string `arg:"" name:"phrase" help:"Phrase to embed."`
+	Near    int      `default:"5" help:"Number of nearest products; 0: do not connect to MongoDB."`
 }
 
 // embedded is what is shown of one phrase.

@@ -18,20 +18,20 @@ import (
 // ingestCmd takes events over HTTP and stores them.
 type ingestCmd struct {
 	API   apiFlags `embed:""`
-	Relay bool     `help:"Publish what is stored from this process too, as soon as it is stored."`
+	Relay bool     `help:"Also run the relay in this process."`
 }
 
 // apiFlags say where the API listens and whom it lets in.
 type apiFlags struct {
-	Addr       string          `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Where POST /v1/events listens."`
-	Tokens     []string        `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens that senders show, comma-separated; better in the environment or a file."`
-	TokenFile  string          `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of tokens, one a line; read again when it changes."`
-	Insecure   settings.Switch `name:"insecure" env:"HTTP_INSECURE" help:"Listen beyond loopback without tokens."`
+	Addr       string          `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
+	Tokens     []string        `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens, comma-separated; better in the environment or a file."`
+	TokenFile  string          `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of bearer tokens, one per line; read again when it changes."`
+	Insecure   settings.Switch `name:"insecure" env:"HTTP_INSECURE" help:"Explicitly allow listening beyond loopback without tokens."`
 	TLSCert    string          `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
 	TLSKey     string          `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
-	Rate       string          `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second of all senders together at most."`
-	SenderRate string          `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second of one token, or of one address, at most; default 2000/s."`
-	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"0" help:"Requests answered at once, a half of them of one sender at most; 0: 1024."`
+	Rate       string          `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second at most, all senders together; default 5000/s."`
+	SenderRate string          `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second at most of one token or address; default 2000/s."`
+	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"1024" help:"Requests at once, at most a half of them from one sender."`
 }
 
 // config returns the API's settings; the error names every fault with the

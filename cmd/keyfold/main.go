@@ -47,29 +47,30 @@ type cli struct {
 	Embedding settings.Embedding `embed:""`
 	Settings  settings.Engine    `embed:""`
 
-	Work     workCmd     `cmd:"" help:"The daemon: consume, fold, write, acknowledge."`
-	Ingest   ingestCmd   `cmd:"" help:"HTTP API: store interactions in SQL."`
-	Relay    relayCmd    `cmd:"" help:"Publish stored interactions to RabbitMQ."`
-	Outbox   outboxCmd   `cmd:"" help:"Stored interactions: what waits, what failed, what may go."`
-	Backfill backfillCmd `cmd:"" help:"Publish stored interactions that were never sent, at a bounded rate."`
-	Setup    setupCmd    `cmd:"" help:"Create queues, collections and indexes; changes nothing that is there."`
-	Products productsCmd `cmd:"" help:"The product catalogue."`
-	User     userCmd     `cmd:"" help:"Profiles."`
-	Embed    embedCmd    `cmd:"" help:"Make a phrase a vector, to try the set-up: where it came from, its nearest products."`
-	Dlq      dlqCmd      `cmd:"" help:"Dead letters: what was given up, and why."`
+	Setup    setupCmd    `cmd:"" uses:"broker,queue,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
+	Work     workCmd     `cmd:"" uses:"broker,queue,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
+	Ingest   ingestCmd   `cmd:"" uses:"database,broker,admin" help:"Run the HTTP API: store events in the SQL outbox."`
+	Relay    relayCmd    `cmd:"" uses:"database,broker,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
+	Outbox   outboxCmd   `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
+	Backfill backfillCmd `cmd:"" uses:"database,broker" help:"Publish events of the outbox that were never sent, at a bounded rate."`
+	Products productsCmd `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
+	User     userCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
+	Embed    embedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
+	Dlq      dlqCmd      `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
 }
 
 const description = `Keeps one vector per user fresh: user events from RabbitMQ, profiles in MongoDB.
 
 Examples:
   keyfold setup                      queues, collections, indexes; idempotent
-  keyfold work                       the daemon
+  keyfold work                       the worker
   keyfold embed "wireless headphones"
   keyfold products import shop.ndjson --embed
   keyfold user show 17
   keyfold user forget 17
 
-Every flag is also an environment variable; the README lists them.`
+A command's --help shows the settings that it uses. Every setting is an environment variable
+and a flag; docs/SETTINGS.md lists them all.`
 
 // run is the program: it returns the exit code.
 func run(ctx context.Context, args []string, s streams) int {
@@ -99,8 +100,7 @@ func run(ctx context.Context, args []string, s streams) int {
 
 func newParser(c *cli, s streams, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("keyfold"), kong.Description(description),
-		kong.Writers(s.out, s.err), kong.Exit(exit),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+		kong.Writers(s.out, s.err), kong.Exit(exit), kong.Help(settings.Help))
 }
 
 // commandOf returns as much of the command as was understood when err came.

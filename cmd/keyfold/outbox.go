@@ -14,9 +14,9 @@ import (
 
 // outboxCmd looks after what is stored.
 type outboxCmd struct {
-	Stats   outboxStatsCmd   `cmd:"" help:"What waits to be published, and since when."`
-	Cleanup outboxCleanupCmd `cmd:"" help:"Delete interactions that were published long ago."`
-	Failed  outboxFailedCmd  `cmd:"" help:"Interactions that could not be published and were set aside."`
+	Stats   outboxStatsCmd   `cmd:"" help:"Count unsent, failed and sent events."`
+	Cleanup outboxCleanupCmd `cmd:"" help:"Delete events that were published long ago."`
+	Failed  outboxFailedCmd  `cmd:"" help:"List and retry events that could not be published."`
 }
 
 // outboxStatsCmd counts.
@@ -61,7 +61,7 @@ func (c *outboxStatsCmd) Run(a *app) (err error) {
 
 // outboxCleanupCmd deletes.
 type outboxCleanupCmd struct {
-	OlderThan span `name:"older-than" default:"168h" help:"Delete what was published longer ago: 168h, 7d."`
+	OlderThan span `name:"older-than" default:"168h" help:"Minimum time since the event was published: 168h, 7d."`
 	Chunk     int  `default:"1000" help:"Rows per transaction."`
 }
 
@@ -101,13 +101,13 @@ func (c *outboxCleanupCmd) Run(a *app) (err error) {
 }
 
 type outboxFailedCmd struct {
-	List  outboxFailedListCmd  `cmd:"" help:"List them, with the reason."`
-	Retry outboxFailedRetryCmd `cmd:"" help:"Give them back to the relay."`
+	List  outboxFailedListCmd  `cmd:"" help:"List failed events with the reason."`
+	Retry outboxFailedRetryCmd `cmd:"" help:"Let the relay publish failed events again."`
 }
 
 // outboxFailedListCmd lists.
 type outboxFailedListCmd struct {
-	Limit int `default:"100" help:"At most so many."`
+	Limit int `default:"100" help:"Rows at most."`
 }
 
 func (c *outboxFailedListCmd) check(a *app) error {
@@ -149,7 +149,7 @@ func (c *outboxFailedListCmd) Run(a *app) (err error) {
 
 // outboxFailedRetryCmd gives back.
 type outboxFailedRetryCmd struct {
-	IDs []int64 `arg:"" optional:"" name:"id" help:"Rows by the id that list shows; none: all."`
+	IDs []int64 `arg:"" optional:"" name:"id" help:"Row ids; all if omitted."`
 }
 
 func (c *outboxFailedRetryCmd) check(a *app) error {

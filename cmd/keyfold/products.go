@@ -17,10 +17,10 @@ type productsCmd struct {
 
 // importCmd imports a catalogue.
 type importCmd struct {
-	File  string `arg:"" help:"NDJSON, plain or gzip; - is standard input."`
+	File  string `arg:"" help:"NDJSON, plain or gzip; - for stdin."`
 	Embed bool   `help:"Embed products that have no vector from their name and category."`
 	Rate  rate   `name:"rate" placeholder:"N/s" help:"Embedding requests a second at most."`
-	Again bool   `help:"With --embed: make every vector anew, also where the store has it."`
+	Again bool   `help:"With --embed: embed every product again, even if the store has its vector."`
 }
 
 func (c *importCmd) check(a *app) error {

@@ -17,10 +17,10 @@ import (
 // rebuildCmd makes profiles anew from the stored history.
 type rebuildCmd struct {
 	ID     userID `arg:"" optional:"" help:"The user's id."`
-	All    bool   `help:"Every user with a history."`
-	After  int32  `help:"With --all: go on behind this user."`
-	DryRun bool   `help:"Compare only: the cosine with the stored profile, and the largest difference of a component."`
-	Force  bool   `help:"Also where the history makes fewer events than the profile counts: what it lacks is lost to the profile."`
+	All    bool   `help:"All users with a history."`
+	After  int32  `help:"With --all: resume after this user id."`
+	DryRun bool   `help:"Only compare: print the cosine with the stored profile and the largest difference of a component."`
+	Force  bool   `help:"Replace the profile even if the history has fewer events than the profile counts: the profile loses the missing events."`
 }
 
 // Help is the long text.

@@ -13,8 +13,8 @@ import (
 
 // setupCmd creates what the daemon needs on its servers.
 type setupCmd struct {
-	ForeignKeys bool   `help:"Tie user_id and product_id of user_interactions to the tables users and products, which have to exist."`
-	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb or sqlite, and change nothing."`
+	ForeignKeys bool   `help:"Add foreign keys from user_interactions to the tables users and products, which must exist."`
+	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb or sqlite and change nothing."`
 }
 
 // Help is the long text.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,6 +184,50 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), args, streams{strings.NewReader(""), &out, &errs}); code != 0 || !strings.Contains(out.String(), "Usage: ") || errs.Len() > 0 {
 			t.Errorf("%v: exit code %d: %s", args, code, &errs)
+		}
+	}
+}
+
+// A command's help shows a server's settings where the command judges them, and
+// only there.
+func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
+	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file="}
+	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY"}
+	arguments := map[string]string{
+		"ingest": "--relay", "products import": "x --embed", "embed": "x",
+		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x",
+	}
+	t.Setenv("OPENAI_API_KEY", "")
+	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range parser.Model.Leaves(false) {
+		command := strings.TrimPrefix(strings.SplitN(n.Path(), " <", 2)[0], "keyfold ")
+		command = strings.SplitN(command, " [", 2)[0]
+		var help, out, errs bytes.Buffer
+		run(t.Context(), append(strings.Fields(command), "--help"), streams{strings.NewReader(""), &help, &errs})
+		args := slices.Concat(faulty, strings.Fields(command), strings.Fields(arguments[command]))
+		if code := run(t.Context(), args, streams{strings.NewReader(""), &out, &errs}); code != exitUsage {
+			t.Errorf("%s: exit code %d: %s", command, code, &errs)
+		}
+		for flag, name := range reported {
+			if shown, used := strings.Contains(help.String(), flag+"="), strings.Contains(errs.String(), name); shown != used {
+				t.Errorf("%s: help shows %s: %t, the command uses it: %t\n%s", command, flag, shown, used, &errs)
+			}
+		}
+	}
+}
+
+// A program's help shows its commands before its flags, and of the flags those of
+// every command.
+func TestHelpShowsCommandsFirst(t *testing.T) {
+	for _, args := range []string{"--help", "dlq --help", "user --help"} {
+		var out, errs bytes.Buffer
+		run(t.Context(), strings.Fields(args), streams{strings.NewReader(""), &out, &errs})
+		commands, flags := strings.Index(out.String(), "\nCommands:"), strings.Index(out.String(), "\nFlags:")
+		if commands < 0 || flags < commands || strings.Contains(out.String(), "--weight-search") {
+			t.Errorf("%s:\n%s", args, &out)
 		}
 	}
 }

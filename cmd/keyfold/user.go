@@ -12,14 +12,14 @@ import (
 type userCmd struct {
 	Show    showCmd    `cmd:"" help:"Show a user's profile and the nearest products."`
 	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON documents."`
-	Rebuild rebuildCmd `cmd:"" help:"Make profiles anew from the stored history."`
-	Forget  forgetCmd  `cmd:"" help:"Erase a user: profile, stored interactions, dead letters; later events are dropped. Says what queues still hold."`
+	Rebuild rebuildCmd `cmd:"" uses:"database,folding,embedding" help:"Recompute profiles from the stored history."`
+	Forget  forgetCmd  `cmd:"" uses:"broker,database,retries" help:"Erase a user: profile, stored events, dead letters; later events are dropped."`
 }
 
 // showCmd shows one user.
 type showCmd struct {
 	ID   userID `arg:"" help:"The user's id."`
-	Near int    `default:"10" help:"How many of the nearest products."`
+	Near int    `default:"10" help:"Number of nearest products."`
 }
 
 func (c *showCmd) check(a *app) error { return errors.Join(checkNear(c.Near), a.checkStore()) }
@@ -49,7 +49,7 @@ func (c *showCmd) Run(a *app) (err error) {
 
 // exportCmd writes every profile.
 type exportCmd struct {
-	File string `arg:"" optional:"" default:"-" help:"Where to; - is standard output."`
+	File string `arg:"" optional:"" default:"-" help:"Output file; - for stdout."`
 }
 
 func (c *exportCmd) check(a *app) error { return a.checkStore() }

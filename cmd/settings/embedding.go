@@ -20,17 +20,17 @@ const (
 
 // Embedding says what makes vectors of search phrases and of product texts.
 type Embedding struct {
-	Embedder  string `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service that speaks OpenAI's embeddings API. hash: offline and lexical; it has to be asked for." group:"embedding"`
-	Model     string `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"What makes the vectors; stored with each profile. Default: text-embedding-3-small, or the offline embedder's." group:"embedding"`
-	Key       string `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"Key of the service; better in the environment than on a command line." group:"embedding"`
-	KeyFile   string `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the key." group:"embedding"`
-	BaseURL   string `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Address of a compatible service, up to /v1." group:"embedding"`
-	OmitDims  Switch `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding"`
-	MaxInputs string `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" default:"256" help:"Phrases in one request; some servers take 32." group:"embedding"`
-	Timeout   string `name:"openai-timeout" env:"OPENAI_TIMEOUT" default:"10" help:"Time for one request (seconds)." group:"embedding"`
-	Redis     string `name:"redis-url" env:"REDIS_URL" default:"" help:"Cache of phrase vectors: redis://, rediss:// or unix://. None: in memory only." group:"embedding"`
-	CacheTTL  string `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" default:"3600" help:"How long a phrase's vector is cached (seconds)." group:"embedding"`
-	FoldCase  Switch `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Make phrases small letters first: fewer calls, but models read case." group:"embedding"`
+	Embedder  string `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service with OpenAI's embeddings API. hash: offline and lexical, for trials." group:"embedding" for:"profiles"`
+	Model     string `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"Embedding model; stored with each profile. Default: text-embedding-3-small (hash: keyfold-hash-v1)." group:"embedding" for:"profiles"`
+	Key       string `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"API key; better in the environment than on a command line." group:"embedding" for:"embedding"`
+	KeyFile   string `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the API key." group:"embedding" for:"embedding"`
+	BaseURL   string `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Base URL of the API, up to /v1. Default: https://api.openai.com/v1." group:"embedding" for:"embedding"`
+	OmitDims  Switch `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding" for:"embedding"`
+	MaxInputs string `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" default:"256" help:"Phrases in one request; some servers take 32." group:"embedding" for:"embedding"`
+	Timeout   string `name:"openai-timeout" env:"OPENAI_TIMEOUT" default:"10" help:"Timeout of one request (seconds)." group:"embedding" for:"embedding"`
+	Redis     string `name:"redis-url" env:"REDIS_URL" default:"" help:"Redis cache of phrase vectors: redis://, rediss:// or unix://. Not set: in memory only." group:"embedding" for:"embedding"`
+	CacheTTL  string `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" default:"3600" help:"TTL of a phrase's vector in the cache (seconds)." group:"embedding" for:"embedding"`
+	FoldCase  Switch `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Lower-case phrases before embedding: fewer calls, but models read case." group:"embedding" for:"embedding"`
 }
 
 // EmbeddingConfig is what the settings amount to. API and Redis count only where

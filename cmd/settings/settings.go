@@ -19,27 +19,27 @@ import (
 // text until [Engine.Config] reads them all, so that one bad value does not
 // hide the next.
 type Engine struct {
-	Dimensions     string `name:"dimensions" env:"EMBEDDING_DIMENSIONS" default:"1536" help:"Components of every vector." group:"laws"`
-	Lambda         string `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" default:"0.023" help:"Decay per day; 0.023 is a 30-day half-life." group:"laws"`
-	History        string `name:"history" env:"EMBEDDING_HISTORY" default:"mass" help:"mass: the exact decayed sum of all events. unit: the published formula, which depends on order." group:"laws"`
-	WeightSearch   string `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" default:"0.7" help:"Weight of a search." group:"laws"`
-	WeightView     string `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" default:"0.3" help:"Weight of a product view." group:"laws"`
-	WeightClick    string `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" default:"0.5" help:"Weight of a product click." group:"laws"`
-	WeightPurchase string `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" default:"1.0" help:"Weight of a purchase." group:"laws"`
-	Idempotency    string `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" default:"24h" help:"How long folded ids are kept (seconds, or 24h)." group:"laws"`
+	Dimensions     string `name:"dimensions" env:"EMBEDDING_DIMENSIONS" default:"1536" help:"Components of every vector." group:"folding" for:"profiles"`
+	Lambda         string `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" default:"0.023" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
+	History        string `name:"history" env:"EMBEDDING_HISTORY" default:"mass" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
+	WeightSearch   string `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" default:"0.7" help:"Weight of a search." group:"folding" for:"folding"`
+	WeightView     string `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" default:"0.3" help:"Weight of a product view." group:"folding" for:"folding"`
+	WeightClick    string `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" default:"0.5" help:"Weight of a product click." group:"folding" for:"folding"`
+	WeightPurchase string `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" default:"1.0" help:"Weight of a purchase." group:"folding" for:"folding"`
+	Idempotency    string `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" default:"24h" help:"How long a profile keeps the ids of its events (seconds, or 24h)." group:"folding" for:"folding"`
 
-	Batching Switch `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" default:"true" negatable:"" help:"Hold a user's events for a window." group:"windows"`
-	Window   string `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" default:"5" help:"Closes this long after a user's last event (seconds)." group:"windows"`
-	MaxDelay string `name:"batch-max-delay" env:"EMBEDDING_BATCH_MAX_DELAY" default:"15" help:"Closes this long after its first event (seconds)." group:"windows"`
-	MaxSize  string `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" default:"500" help:"Closes at this many events." group:"windows"`
+	Batching Switch `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" default:"true" negatable:"" help:"Collect a user's events in a window and write them once." group:"batching" for:"batching"`
+	Window   string `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" default:"5" help:"A window closes this long after the user's last event (seconds)." group:"batching" for:"batching"`
+	MaxDelay string `name:"batch-max-delay" env:"EMBEDDING_BATCH_MAX_DELAY" default:"15" help:"It closes at the latest this long after its first event (seconds)." group:"batching" for:"batching"`
+	MaxSize  string `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" default:"500" help:"It closes at this many events." group:"batching" for:"batching"`
 
-	Shards     string `name:"shards" env:"WORKER_SHARDS" default:"0" help:"Actors; 0: one per processor." group:"worker"`
-	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"4096" help:"Events held at once." group:"worker"`
-	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory to stay within (M: MiB, G: GiB)." group:"worker"`
-	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker"`
-	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker"`
-	HoldMax    string `name:"hold-max" env:"WORKER_HOLD_MAX" default:"60" help:"How long events are held for a store that is away, before the broker takes them back (seconds)." group:"worker"`
-	Shutdown   string `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" default:"10" help:"Time to flush and settle on SIGTERM (seconds)." group:"worker"`
+	Shards     string `name:"shards" env:"WORKER_SHARDS" default:"0" help:"Worker shards (goroutines); 0 = GOMAXPROCS." group:"worker" for:"worker"`
+	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"4096" help:"Events held in memory at once." group:"worker" for:"worker"`
+	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory limit of the process (M: MiB, G: GiB)."`
+	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker" for:"retries"`
+	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker" for:"retries"`
+	HoldMax    string `name:"hold-max" env:"WORKER_HOLD_MAX" default:"60" help:"How long events wait for a store that is down before they go back to the broker (seconds)." group:"worker" for:"hold"`
+	Shutdown   string `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" default:"10" help:"Time to flush and settle on SIGTERM (seconds)."`
 }
 
 // Config is what the settings amount to.
