@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -228,6 +229,34 @@ func TestHelpShowsCommandsFirst(t *testing.T) {
 		commands, flags := strings.Index(out.String(), "\nCommands:"), strings.Index(out.String(), "\nFlags:")
 		if commands < 0 || flags < commands || strings.Contains(out.String(), "--weight-search") {
 			t.Errorf("%s:\n%s", args, &out)
+		}
+	}
+}
+
+// SETTINGS.md has every variable with its default.
+func TestSettingsPageListsEveryVariable(t *testing.T) {
+	page, err := os.ReadFile("../../docs/SETTINGS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for row := range strings.Lines(string(page)) {
+		if cells := strings.Split(row, "|"); len(cells) > 3 {
+			for name := range strings.SplitSeq(cells[1], ",") {
+				rows[strings.TrimSpace(name)] = cells[2]
+			}
+		}
+	}
+	flags := slices.Concat(parser.Model.Flags, parser.Model.Children[slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == "ingest" })].Flags)
+	for _, flag := range flags {
+		for _, name := range flag.Envs {
+			if defaults, ok := rows[name]; !ok || flag.Default != "0" && !strings.Contains(defaults, flag.Default) {
+				t.Errorf("%s (default %q) has the row %q", name, flag.Default, defaults)
+			}
 		}
 	}
 }
