@@ -16,10 +16,10 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	sqltest "keyfold/bench/testserver/mariadb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/source/outbox"
-	"keyfold/source/outbox/sqltest"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

@@ -108,7 +108,7 @@ func (c *outageCmd) start(ctx context.Context) (o *outage, program string, err e
 	}
 	o = &outage{servers: s, data: filepath.Join(s.dir, "journal"), addr: "127.0.0.1:0"}
 	s.closers = append(s.closers, func() error { o.killStore(); return nil })
-	if o.program, err = s.build(ctx, "keyfold/sink/mongodb/mongotest/mongotestd"); err == nil {
+	if o.program, err = s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd"); err == nil {
 		err = o.runStore()
 	}
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"keyfold/source/vector/embedtest"
+	embedtest "keyfold/bench/testserver/embeddings"
 )
 
 // phrasesCmd measures searches: how few calls of the embedding API they take, and

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"keyfold/source/rabbit/rabbittest"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 )
 
 // serverFlags say which servers to measure against; without them private ones
@@ -74,7 +74,7 @@ func (s *servers) build(ctx context.Context, pkg string) (string, error) {
 }
 
 func (s *servers) startStore(ctx context.Context) error {
-	path, err := s.build(ctx, "keyfold/sink/mongodb/mongotest/mongotestd")
+	path, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd")
 	if err != nil {
 		return err
 	}

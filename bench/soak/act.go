@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine/failpoint"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine/failpoint"
-	"keyfold/sink/mongodb/mongotest"
 )
 
 // met returns what acted so far: "name action" each.

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/vector"
 )
 
@@ -102,7 +102,7 @@ func (s *soak) startServers(ctx context.Context) (err error) {
 	}
 	s.store = &store{direct: s.MongoDB}
 	if s.MongoDB == "" {
-		daemon, err := s.build(ctx, "keyfold/sink/mongodb/mongotest/mongotestd", "")
+		daemon, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd", "")
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"keyfold/sink/mongodb/mongotest"
+	mongotest "keyfold/bench/testserver/mongodb"
 )
 
 // store is a mongotestd on a journal, or a server that somebody else runs.

@@ -18,12 +18,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/bench/oracle"
+	sqltest "keyfold/bench/testserver/mariadb"
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
-	"keyfold/sink/mongodb/mongotest"
-	"keyfold/source/outbox/sqltest"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )

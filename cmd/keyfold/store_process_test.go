@@ -19,7 +19,7 @@ type storeProcess struct {
 }
 
 var mongotestd = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "build", "-o", mongotestdPath, "keyfold/sink/mongodb/mongotest/mongotestd").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", mongotestdPath, "keyfold/bench/testserver/mongodb/mongotestd").CombinedOutput()
 	if err != nil {
 		return string(out), err
 	}

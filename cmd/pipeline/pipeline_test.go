@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/bench/oracle"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
 	"keyfold/engine/taste"
@@ -17,7 +18,6 @@ import (
 	sink "keyfold/sink/memory"
 	"keyfold/source/catalog"
 	source "keyfold/source/memory"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
-	"keyfold/source/outbox/sqltest"
 )
 
 func TestMain(m *testing.M) { sqltest.Main(m) }

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"keyfold/source/vector/redistest"
+	redistest "keyfold/bench/testserver/redis"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

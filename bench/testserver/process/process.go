@@ -1,6 +1,6 @@
-// Package child runs the private servers of tests: processes that end with the
+// Package process runs the private servers of tests: processes that end with the
 // one that started them, at the latest.
-package child
+package process
 
 import (
 	"fmt"

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"keyfold/source/vector/embedtest"
+	embedtest "keyfold/bench/testserver/embeddings"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"keyfold/bench/child"
+	"keyfold/bench/testserver/process"
 )
 
 // startTimeout bounds a start, recovery from a kill included.
@@ -31,7 +31,7 @@ type Server struct {
 	port    int
 
 	mu        sync.Mutex
-	process   *child.Process
+	process   *process.Process
 	admin     *sql.DB
 	databases atomic.Int64
 }
@@ -111,7 +111,7 @@ func (s *Server) connect() error {
 func (s *Server) Boot() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	process, err := child.Start(s.dir, "server", []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + s.dir}, s.install.server, "--no-defaults", "--user="+s.owner,
+	process, err := process.Start(s.dir, "server", []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + s.dir}, s.install.server, "--no-defaults", "--user="+s.owner,
 		"--datadir="+s.in("data"), "--tmpdir="+s.in("tmp"), "--socket="+s.in("s"), "--pid-file="+s.in("pid"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M",

@@ -6,7 +6,7 @@
 //	s := mongotest.Start(t)
 //	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()))
 //
-// A server in a process of its own is [keyfold/sink/mongodb/mongotest/mongotestd];
+// A server in a process of its own is [keyfold/bench/testserver/mongodb/mongotestd];
 // [Dial] controls it.
 //
 // # What it does

@@ -1,7 +1,7 @@
 // Command embedtestd serves the embeddings protocol with deterministic vectors
 // and faults on demand, for trials without an account:
 //
-//	go run ./source/vector/embedtest/embedtestd -latency 50ms -too-many 0.05
+//	go run ./bench/testserver/embeddings/embedtestd -latency 50ms -too-many 0.05
 //	OPENAI_BASE_URL=http://127.0.0.1:8089/v1 OPENAI_API_KEY=any keyfold embed mug
 package main
 
@@ -13,7 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"keyfold/source/vector/embedtest"
+	embedtest "keyfold/bench/testserver/embeddings"
 )
 
 func main() {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/bench/child"
+	"keyfold/bench/testserver/process"
 )
 
 // startTimeout bounds a start, which takes some 50 ms on an idle machine.
@@ -26,7 +26,7 @@ type Server struct {
 	dir    string
 	port   int
 	args   []string
-	server *child.Process
+	server *process.Process
 }
 
 // Start runs a server until the test's end. Settings are written as on
@@ -72,7 +72,7 @@ func (s *Server) boot() error {
 		return errors.New("redis-server is not installed: `make test` installs it, " +
 			"or: apt-get install --no-install-recommends redis-server")
 	}
-	if s.server, err = child.Start(s.dir, "redis", nil, path, s.args...); err != nil {
+	if s.server, err = process.Start(s.dir, "redis", nil, path, s.args...); err != nil {
 		return err
 	}
 	for limit := time.Now().Add(startTimeout); !s.answers(); time.Sleep(10 * time.Millisecond) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/bench/child"
+	"keyfold/bench/testserver/process"
 )
 
 // startTimeout bounds a start; on a busy machine one takes up to half a minute.
@@ -28,8 +28,8 @@ type Broker struct {
 	ports   block
 
 	mu     sync.Mutex
-	server *child.Process
-	mapper *child.Process // epmd: which port the node listens on, for rabbitmqctl
+	server *process.Process
+	mapper *process.Process // epmd: which port the node listens on, for rabbitmqctl
 	vhosts atomic.Int64
 }
 
@@ -84,7 +84,7 @@ func (b *Broker) start(timeout time.Duration) (err error) {
 	if err := b.writeFiles(timeout); err != nil {
 		return err
 	}
-	if b.mapper, err = child.Start(b.dir, "epmd", b.environment(), b.install.epmd,
+	if b.mapper, err = process.Start(b.dir, "epmd", b.environment(), b.install.epmd,
 		"-address", "127.0.0.1", "-port", strconv.Itoa(b.ports.epmd())); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (b *Broker) environment() []string {
 func (b *Broker) boot() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	server, err := child.Start(b.dir, "server", b.environment(), b.install.server)
+	server, err := process.Start(b.dir, "server", b.environment(), b.install.server)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (b *Broker) Stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.ports.claim.Close()
-	for _, p := range []*child.Process{b.server, b.mapper} {
+	for _, p := range []*process.Process{b.server, b.mapper} {
 		if p != nil {
 			p.Kill()
 		}

@@ -2,7 +2,7 @@
 // its own. It prints its connection string on standard output and runs until it
 // is interrupted or killed; with --data it goes on where it was.
 //
-//	go run ./sink/mongodb/mongotest/mongotestd --addr 127.0.0.1:27018 --data /tmp/mongo.journal
+//	go run ./bench/testserver/mongodb/mongotestd --addr 127.0.0.1:27018 --data /tmp/mongo.journal
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"keyfold/sink/mongodb/mongotest"
+	mongotest "keyfold/bench/testserver/mongodb"
 )
 
 func main() {
