@@ -59,13 +59,13 @@ var scenarios = map[string]scenario{
 			if err := s.someFolded(ctx, 100); err != nil {
 				return err
 			}
-			s.store.child.signal(syscall.SIGSTOP)
+			_ = s.store.Signal(syscall.SIGSTOP)
 			err := wait(ctx, 800*time.Millisecond)
 			if w, missing := s.fleet.await(ctx, r.IntN(8)); missing == nil {
 				s.counts[string(killWorker)]++
 				s.fleet.kill(w)
 			}
-			s.store.child.signal(syscall.SIGCONT)
+			_ = s.store.Signal(syscall.SIGCONT)
 			if err != nil {
 				return err
 			}

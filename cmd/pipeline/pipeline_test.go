@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/bench/oracle"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/bench/testserver/process"
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
 	"keyfold/engine/taste"
@@ -22,7 +22,7 @@ import (
 	"keyfold/source/vector"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m) } // looks for leaked goroutines too
+func TestMain(m *testing.M) { process.Main(m) } // looks for leaked goroutines too
 
 // shop is a catalogue in memory, embedded offline.
 type shop map[int32]engine.Product

@@ -13,10 +13,11 @@ import (
 	"time"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	"keyfold/bench/testserver/process"
 	"keyfold/engine"
 )
 
-func TestMain(m *testing.M) { sqltest.Main(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 

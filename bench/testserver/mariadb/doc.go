@@ -5,6 +5,6 @@
 // bring back every commit it had answered.
 //
 // Starting takes a second or two. [Shared] gives one server per test binary,
-// which [Main] stops, and [Server.Database] a fresh database per test; [Start]
+// which [process.Main] stops, and [Server.Database] a fresh database per test; [Start]
 // gives a server of one's own to tests that kill it.
 package sqltest

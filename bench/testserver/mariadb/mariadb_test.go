@@ -3,9 +3,11 @@ package sqltest
 import (
 	"testing"
 	"time"
+
+	"keyfold/bench/testserver/process"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 func TestServer(t *testing.T) {
 	began := time.Now()
@@ -29,7 +31,7 @@ func TestCommitsOutliveAKill(t *testing.T) {
 	s.Exec(t, "CREATE TABLE "+db+".t (a INT PRIMARY KEY)")
 	s.Exec(t, "INSERT INTO "+db+".t VALUES (1), (2)")
 	s.Kill()
-	if s.running() || s.Admin().Ping() == nil {
+	if s.Running() || s.Admin().Ping() == nil {
 		t.Fatal("the server answers after a kill")
 	}
 	s.Restart(t)

@@ -3,13 +3,13 @@ package sqltest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,22 +19,24 @@ import (
 	"keyfold/bench/testserver/process"
 )
 
-// startTimeout bounds a start, recovery from a kill included.
-const startTimeout = time.Minute
-
 // Server is one private MariaDB server. Its methods may be called from several
-// goroutines, except those that start and stop it.
+// goroutines.
 type Server struct {
-	install installation
-	dir     string
-	owner   string // the system user it runs as
-	port    int
-
-	mu        sync.Mutex
-	process   *process.Process
+	process.Server
+	owner     string // the system user it runs as
 	admin     *sql.DB
 	databases atomic.Int64
 }
+
+// Shared returns the test binary's one server, started at the first call. The
+// package's TestMain has to call [process.Main], which stops it. Tests on it use a
+// database each and never kill it.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	return shared.Get(t)
+}
+
+var shared = process.Shared[*Server]{Launch: Launch}
 
 // Start runs a server of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Server {
@@ -49,25 +51,33 @@ func Start(t testing.TB) *Server {
 
 // Launch runs a server whose files are all in dir. The caller stops it.
 func Launch(dir string) (*Server, error) {
-	install, err := locate()
-	if err != nil {
+	const installed = "mariadb-server"
+	path, err := process.Find(installed, "mariadbd")
+	prepare, noPrepare := process.Find(installed, "mariadb-install-db")
+	owner, noOwner := user.Current()
+	if err := errors.Join(err, noPrepare, noOwner); err != nil {
 		return nil, err
 	}
-	owner, err := user.Current()
-	if err != nil {
+	s := &Server{owner: owner.Username, Server: process.Server{Dir: dir, Path: path}}
+	if err := s.prepare(prepare); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{install: install, dir: dir, owner: owner.Username, port: port}
-	if err := s.prepare(); err != nil {
+	if s.Ports, err = process.ClaimPorts(); err != nil {
 		return nil, err
 	}
 	if err := s.connect(); err != nil {
+		s.Ports.Release()
 		return nil, err
 	}
+	s.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + dir}
+	s.Args = []string{
+		"--no-defaults", "--user=" + s.owner,
+		"--datadir=" + s.in("data"), "--tmpdir=" + s.in("tmp"), "--socket=" + s.in("s"), "--pid-file=" + s.in("pid"),
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Ports.Port(0)), "--skip-name-resolve",
+		"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M",
+		"--performance-schema=OFF", "--max-connections=300", "--skip-log-bin",
+	}
+	s.Answers = func(ctx context.Context) bool { return s.admin.PingContext(ctx) == nil }
 	if err := s.Boot(); err != nil {
 		s.Stop()
 		return nil, err
@@ -77,13 +87,13 @@ func Launch(dir string) (*Server, error) {
 
 // prepare makes the system tables, with a root that needs no password. Its
 // temporary files are the server's own: several prepare at once.
-func (s *Server) prepare() error {
-	if err := os.Mkdir(s.in("tmp"), 0o700); err != nil {
+func (s *Server) prepare(program string) error {
+	if err := os.MkdirAll(s.in("tmp"), 0o700); err != nil {
 		return err
 	}
-	command := exec.Command(s.install.prepare, "--no-defaults", "--auth-root-authentication-method=normal",
+	command := exec.Command(program, "--no-defaults", "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--datadir="+s.in("data"), "--tmpdir="+s.in("tmp"), "--user="+s.owner)
-	command.Dir = s.dir
+	command.Dir = s.Dir
 	command.Env = append(os.Environ(), "TMPDIR="+s.in("tmp"))
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariadb-install-db: %w\n%s", err, output)
@@ -91,7 +101,7 @@ func (s *Server) prepare() error {
 	return nil
 }
 
-func (s *Server) in(name string) string { return filepath.Join(s.dir, name) }
+func (s *Server) in(name string) string { return filepath.Join(s.Dir, name) }
 
 func (s *Server) connect() error {
 	config := mysql.NewConfig()
@@ -107,42 +117,6 @@ func (s *Server) connect() error {
 	return nil
 }
 
-// Boot starts a server that was killed on the same port and data.
-func (s *Server) Boot() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	process, err := process.Start(s.dir, "server", []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + s.dir}, s.install.server, "--no-defaults", "--user="+s.owner,
-		"--datadir="+s.in("data"), "--tmpdir="+s.in("tmp"), "--socket="+s.in("s"), "--pid-file="+s.in("pid"),
-		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.port), "--skip-name-resolve",
-		"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M",
-		"--performance-schema=OFF", "--max-connections=300", "--skip-log-bin")
-	if err != nil {
-		return err
-	}
-	s.process = process
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	for s.admin.PingContext(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the server did not answer within %v:\n%s", startTimeout, s.output())
-		case <-process.Ended():
-			return fmt.Errorf("the server ended while starting:\n%s", s.output())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return nil
-}
-
-// output returns the end of what the server printed.
-func (s *Server) output() string {
-	text, _ := os.ReadFile(s.in("server.out"))
-	return string(text[max(0, len(text)-4000):])
-}
-
-// Address returns the host and port the server listens on.
-func (s *Server) Address() string { return address(s.port) }
-
 // URL returns the DATABASE_URL of a database for the user root.
 func (s *Server) URL(database string) string { return "mysql://root@" + s.Address() + "/" + database }
 
@@ -153,7 +127,7 @@ func (s *Server) Database(t testing.TB) string {
 	name := fmt.Sprintf("test%d", s.databases.Add(1))
 	s.Exec(t, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4")
 	t.Cleanup(func() {
-		if s.running() {
+		if s.Running() {
 			_, _ = s.admin.Exec("DROP DATABASE IF EXISTS " + name)
 		}
 	})
@@ -197,35 +171,8 @@ func (s *Server) CutConnections(t testing.TB, database string) int {
 	return len(ids)
 }
 
-// Kill ends the server with SIGKILL, as a crash would.
-func (s *Server) Kill() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.process.Kill()
-}
-
-// Restart boots the server on the same port and data, having killed it where it
-// still runs.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
-	s.Kill()
-	if err := s.Boot(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (s *Server) running() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process.Running()
-}
-
 // Stop ends the server. It may be called again.
 func (s *Server) Stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process != nil {
-		s.process.Kill()
-	}
+	s.Server.Stop()
 	_ = s.admin.Close()
 }

@@ -1,11 +1,7 @@
 package mongotest
 
 import (
-	"bufio"
 	"context"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,58 +12,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// daemon is a mongotestd in a process of its own.
-type daemon struct {
-	t       *testing.T
-	path    string
-	data    string
-	uri     string
-	process *exec.Cmd
-}
-
-func buildDaemon(t *testing.T) *daemon {
-	t.Helper()
-	d := &daemon{t: t, path: filepath.Join(t.TempDir(), "mongotestd"), data: filepath.Join(t.TempDir(), "journal")}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", d.path, "./mongotestd").CombinedOutput(); err != nil {
-		t.Fatalf("build the daemon: %v\n%s", err, out)
-	}
-	return d
-}
-
-func (d *daemon) address() string {
-	address, _, _ := strings.Cut(strings.TrimPrefix(d.uri, "mongodb://"), "/")
-	return address
-}
-
-// start starts it where it was before, if it was.
-func (d *daemon) start() {
-	d.t.Helper()
-	address := "127.0.0.1:0"
-	if d.uri != "" {
-		address = d.address()
-	}
-	d.process = exec.Command(d.path, "--addr", address, "--data", d.data)
-	out, err := d.process.StdoutPipe()
-	must(d.t, err)
-	must(d.t, d.process.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	must(d.t, err)
-	d.uri = strings.TrimSpace(line)
-}
-
-func (d *daemon) kill() {
-	d.t.Helper()
-	must(d.t, d.process.Process.Kill())
-	_ = d.process.Wait()
-}
-
 // Writers go on while the server is killed and started again: every write that
 // was acknowledged is there, and none is there twice.
 func TestDaemonSurvivesKill(t *testing.T) {
-	d := buildDaemon(t)
-	d.start()
-	defer func() { d.kill() }()
-	c := users(t, connect(t, d.uri, func(o *options.ClientOptions) { o.SetTimeout(10 * time.Second) }))
+	d := StartProcess(t)
+	c := users(t, connect(t, d.URI(), func(o *options.ClientOptions) { o.SetTimeout(10 * time.Second) }))
 	const writers, kills = 4, 5
 	insertUsers(t, c, writers)
 
@@ -93,8 +42,7 @@ func TestDaemonSurvivesKill(t *testing.T) {
 	for range kills {
 		goal := acknowledged[0].Load() + 40
 		waitFor(t, "writes between two kills", func() bool { return acknowledged[0].Load() >= goal })
-		d.kill()
-		d.start()
+		d.Restart(t)
 	}
 	cancel()
 	wg.Wait()
@@ -114,12 +62,10 @@ func insertUsers(t *testing.T, c *mongo.Collection, n int) {
 }
 
 func TestDaemonIsControlled(t *testing.T) {
-	d := buildDaemon(t)
-	d.start()
-	defer func() { d.kill() }()
-	c := users(t, connect(t, d.uri))
+	d := StartProcess(t)
+	c := users(t, connect(t, d.URI()))
 	insertUsers(t, c, 1)
-	r, err := Dial(t.Context(), d.address())
+	r, err := Dial(t.Context(), d.Address())
 	must(t, err)
 	defer func() { must(t, r.Close()) }()
 	inject(t, r.Controls, Fault{Kind: LoseReply, Commands: []string{"update"}, Times: 1})

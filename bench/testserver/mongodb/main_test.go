@@ -9,10 +9,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.uber.org/goleak"
+
+	"keyfold/bench/testserver/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 // connect returns a client that fails soon rather than late. The driver's
 // Disconnect may overtake the start of a streamed hello and then waits until that

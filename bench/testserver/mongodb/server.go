@@ -123,9 +123,9 @@ func Listen(options ...Option) (*Server, error) {
 func (s *Server) Addr() string { return s.address }
 
 // URI returns the connection string, without credentials.
-func (s *Server) URI() string {
-	return "mongodb://" + s.address + "/?replicaSet=" + replicaSet
-}
+func (s *Server) URI() string { return uri(s.address) }
+
+func uri(address string) string { return "mongodb://" + address + "/?replicaSet=" + replicaSet }
 
 // Close closes every connection and returns when nothing of the server runs any
 // more. Writes that still wait for a majority are not answered.

@@ -1,14 +1,12 @@
 package rabbittest
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,22 +14,25 @@ import (
 	"keyfold/bench/testserver/process"
 )
 
-// startTimeout bounds a start; on a busy machine one takes up to half a minute.
-const startTimeout = 2 * time.Minute
-
 // Broker is one private RabbitMQ node. Its methods may be called from several
-// goroutines, except those that start and stop it.
+// goroutines.
 type Broker struct {
-	install installation
-	dir     string
+	process.Server
+	control string // the path of rabbitmqctl
 	node    string
-	ports   block
-
-	mu     sync.Mutex
-	server *process.Process
-	mapper *process.Process // epmd: which port the node listens on, for rabbitmqctl
-	vhosts atomic.Int64
+	mapper  *process.Process // epmd: which port the node listens on, for rabbitmqctl
+	vhosts  atomic.Int64
 }
+
+// Shared returns the test binary's one broker, started at the first call. The
+// package's TestMain has to call [process.Main], which stops it. Tests on it use a
+// virtual host each and never kill it.
+func Shared(t testing.TB) *Broker {
+	t.Helper()
+	return shared.Get(t)
+}
+
+var shared = process.Shared[*Broker]{Launch: Launch}
 
 // Start runs a broker of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Broker {
@@ -57,22 +58,43 @@ func start(t testing.TB, timeout time.Duration) *Broker {
 	return b
 }
 
+// Launch runs a private broker, all of its files in dir. The caller stops it.
+func Launch(dir string) (*Broker, error) { return launch(dir, patient) }
+
 // patient is RabbitMQ's own consumer_timeout.
 const patient = 30 * time.Minute
 
+// The broker's ports. rabbitmqctl chooses among several, since its calls overlap.
+const (
+	amqpPort = iota
+	distPort
+	epmdPort
+	managementPort
+	firstControlPort
+	lastControlPort = firstControlPort + 10
+)
+
+// scripts is where packages put the scripts that run as the calling user. Those
+// in /usr/sbin on Debian switch to the user rabbitmq, whose folders are the system
+// broker's.
+var scripts = []string{"/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin", "/usr/local/opt/rabbitmq/sbin"}
+
 // launch starts a node whose files are all in dir.
 func launch(dir string, timeout time.Duration) (*Broker, error) {
-	install, err := locate()
-	if err != nil {
+	const installed = "rabbitmq-server"
+	server, err := process.Find(installed, "rabbitmq-server", scripts...)
+	control, noControl := process.Find(installed, "rabbitmqctl", scripts...)
+	epmd, noEPMD := process.Find(installed, "epmd")
+	if err := errors.Join(err, noControl, noEPMD); err != nil {
 		return nil, err
 	}
-	ports, err := claimPorts()
-	if err != nil {
+	b := &Broker{control: control, Server: process.Server{Dir: dir, Path: server}}
+	if b.Ports, err = process.ClaimPorts(); err != nil {
 		return nil, err
 	}
-	b := &Broker{install: install, dir: dir, ports: ports}
-	b.node = "keyfold" + strconv.Itoa(ports.amqp()) + "@localhost"
-	if err := b.start(timeout); err != nil {
+	b.node = "keyfold" + strconv.Itoa(b.Ports.Port(amqpPort)) + "@localhost"
+	b.Env, b.Answers, b.Logs = b.environment(), b.answers, filepath.Join(dir, "log", b.node+".log")
+	if err := b.start(epmd, timeout); err != nil {
 		b.Stop()
 		return nil, err
 	}
@@ -80,21 +102,23 @@ func launch(dir string, timeout time.Duration) (*Broker, error) {
 }
 
 // start starts the port mapper and boots.
-func (b *Broker) start(timeout time.Duration) (err error) {
+func (b *Broker) start(epmd string, timeout time.Duration) (err error) {
 	if err := b.writeFiles(timeout); err != nil {
 		return err
 	}
-	if b.mapper, err = process.Start(b.dir, "epmd", b.environment(), b.install.epmd,
-		"-address", "127.0.0.1", "-port", strconv.Itoa(b.ports.epmd())); err != nil {
+	if b.mapper, err = process.Start(b.Dir, "epmd", b.Env, epmd,
+		"-address", "127.0.0.1", "-port", b.port(epmdPort)); err != nil {
 		return err
 	}
-	return b.boot()
+	return b.Boot()
 }
 
+func (b *Broker) port(i int) string { return strconv.Itoa(b.Ports.Port(i)) }
+
 func (b *Broker) writeFiles(timeout time.Duration) error {
-	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %d\n"+
+	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\n"+
 		"log.console = false\ndisk_free_limit.absolute = 1MB\nconsumer_timeout = %d\n",
-		address(b.ports.amqp()), b.ports.management(), timeout.Milliseconds())
+		b.Address(), b.port(managementPort), timeout.Milliseconds())
 	// How often a channel looks for what it holds too long has no name there; a
 	// minute by default.
 	tick := time.Minute
@@ -106,7 +130,7 @@ func (b *Broker) writeFiles(timeout time.Duration) error {
 		"advanced.config": fmt.Sprintf("[{rabbit, [{channel_tick_interval, %d}]}].\n", tick.Milliseconds()),
 		"enabled_plugins": "[rabbitmq_management].\n",
 	} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(b.Dir, name), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
@@ -119,21 +143,21 @@ const loopbackOnly = "-kernel inet_dist_use_interface {127,0,0,1}"
 // environment holds nothing of the caller's but the path. HOME brings a cookie
 // of the node's own.
 func (b *Broker) environment() []string {
-	in := func(name string) string { return filepath.Join(b.dir, name) }
+	in := func(name string) string { return filepath.Join(b.Dir, name) }
 	return []string{
 		"PATH=" + os.Getenv("PATH"),
 		"LANG=C.UTF-8",
-		"HOME=" + b.dir,
-		"ERL_EPMD_PORT=" + strconv.Itoa(b.ports.epmd()),
+		"HOME=" + b.Dir,
+		"ERL_EPMD_PORT=" + b.port(epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODENAME=" + b.node,
-		"RABBITMQ_DIST_PORT=" + strconv.Itoa(b.ports.dist()),
+		"RABBITMQ_DIST_PORT=" + b.port(distPort),
 		// No other machine may reach them: a client that has the cookie can run
 		// programs in a node.
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + loopbackOnly,
 		"RABBITMQ_CTL_ERL_ARGS=" + loopbackOnly,
-		"RABBITMQ_CTL_DIST_PORT_MIN=" + strconv.Itoa(b.ports.control()),
-		"RABBITMQ_CTL_DIST_PORT_MAX=" + strconv.Itoa(b.ports.control()+controls-1),
+		"RABBITMQ_CTL_DIST_PORT_MIN=" + b.port(firstControlPort),
+		"RABBITMQ_CTL_DIST_PORT_MAX=" + b.port(lastControlPort),
 		"RABBITMQ_MNESIA_BASE=" + in("data"),
 		"RABBITMQ_LOG_BASE=" + in("log"),
 		"RABBITMQ_PID_FILE=" + in("pid"),
@@ -147,42 +171,6 @@ func (b *Broker) environment() []string {
 	}
 }
 
-// boot starts the server and waits until it answers.
-func (b *Broker) boot() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	server, err := process.Start(b.dir, "server", b.environment(), b.install.server)
-	if err != nil {
-		return err
-	}
-	b.server = server
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	for b.ping(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the broker did not answer within %v:\n%s", startTimeout, b.output())
-		case <-server.Ended():
-			return fmt.Errorf("the broker ended while starting:\n%s", b.output())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return nil
-}
-
-// output returns the end of what the server printed and logged.
-func (b *Broker) output() string {
-	var all strings.Builder
-	for _, name := range []string{"server.out", filepath.Join("log", b.node+".log")} {
-		text, _ := os.ReadFile(filepath.Join(b.dir, name))
-		all.Write(text[max(0, len(text)-4000):])
-	}
-	return all.String()
-}
-
-// Address returns the host and port of the AMQP listener.
-func (b *Broker) Address() string { return address(b.ports.amqp()) }
-
 // DSN returns the AMQP URL of a virtual host for the user guest.
 func (b *Broker) DSN(vhost string) string { return DSN(b.Address(), vhost) }
 
@@ -191,32 +179,11 @@ func DSN(address, vhost string) string {
 	return "amqp://guest:guest@" + address + "/" + url.PathEscape(vhost)
 }
 
-// Kill ends the broker's machine with SIGKILL, as a crash would.
-func (b *Broker) Kill() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.server.Kill()
-}
-
-// Restart boots the broker on the same ports and data, having killed it where
-// it still runs.
-func (b *Broker) Restart(t testing.TB) {
-	t.Helper()
-	b.Kill()
-	if err := b.boot(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Stop ends the broker and its port mapper and gives its ports up. It may be
 // called again.
 func (b *Broker) Stop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer b.ports.claim.Close()
-	for _, p := range []*process.Process{b.server, b.mapper} {
-		if p != nil {
-			p.Kill()
-		}
+	b.Server.Stop()
+	if b.mapper != nil {
+		b.mapper.Kill()
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,8 +21,19 @@ var client = &http.Client{
 	Timeout:   30 * time.Second,
 }
 
-// Control runs rabbitmqctl with these arguments and returns what it printed.
-// It takes about a second.
+// Tell runs rabbitmqctl with these arguments and returns what it printed. It
+// takes about a second.
+func (b *Broker) Tell(args ...string) (string, error) {
+	command := exec.Command(b.control, append([]string{"--quiet", "--node", b.node}, args...)...)
+	command.Env, command.Dir = b.Env, b.Dir
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("rabbitmqctl %s: %w\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
+
+// Control is Tell for tests.
 func (b *Broker) Control(t testing.TB, args ...string) string {
 	t.Helper()
 	output, err := b.Tell(args...)
@@ -48,7 +61,7 @@ func (b *Broker) request(ctx context.Context, method, path string, body, answer 
 		}
 		text = bytes.NewReader(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+address(b.ports.management())+"/api/"+path, text)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+b.Ports.Address(managementPort)+"/api/"+path, text)
 	if err != nil {
 		return err
 	}
@@ -71,14 +84,14 @@ func (b *Broker) request(ctx context.Context, method, path string, body, answer 
 	return json.Unmarshal(content, answer)
 }
 
-// ping reports whether both listeners answer; which is first is not promised.
-func (b *Broker) ping(ctx context.Context) error {
+// answers reports whether both listeners do; which is first is not promised.
+func (b *Broker) answers(ctx context.Context) bool {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", b.Address())
 	if err != nil {
-		return err
+		return false
 	}
 	conn.Close()
-	return b.request(ctx, http.MethodGet, "whoami", nil, nil)
+	return b.request(ctx, http.MethodGet, "whoami", nil, nil) == nil
 }
 
 func (b *Broker) must(t testing.TB, method, path string, body any) {
@@ -97,17 +110,11 @@ func (b *Broker) VHost(t testing.TB) string {
 	b.must(t, http.MethodPut, "permissions/"+name+"/guest",
 		map[string]string{"configure": ".*", "write": ".*", "read": ".*"})
 	t.Cleanup(func() {
-		if b.running() {
+		if b.Running() {
 			_ = b.request(context.Background(), http.MethodDelete, "vhosts/"+name, nil, nil)
 		}
 	})
 	return name
-}
-
-func (b *Broker) running() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.server.Running()
 }
 
 // AddUser makes a user with a password and no permission anywhere.

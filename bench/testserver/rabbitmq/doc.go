@@ -5,6 +5,6 @@
 // [Proxy] breaks the network in front of it.
 //
 // Starting takes some seconds. [Shared] gives one broker per test binary, which
-// [Main] stops, and [Broker.VHost] a fresh virtual host per test; [Start] gives
+// [process.Main] stops, and [Broker.VHost] a fresh virtual host per test; [Start] gives
 // a broker of one's own to tests that kill it.
 package rabbittest

@@ -32,6 +32,18 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
+// Relay starts a relay to an address. The caller closes it.
+func Relay(target string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{target: target, listener: listener, conns: map[net.Conn]struct{}{}, thaw: make(chan struct{})}
+	close(p.thaw)
+	p.working.Go(p.accept)
+	return p, nil
+}
+
 // Address returns the host and port to connect to.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/bench/testserver/process"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
 	b := Start(t)
@@ -41,13 +43,13 @@ func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
 	}
 	b.Flush(t)
 	b.Kill()
-	if b.running() {
+	if b.Running() {
 		t.Error("the broker runs after Kill")
 	}
 	if _, err := net.DialTimeout("tcp", b.Address(), time.Second); err == nil {
 		t.Error("the port is open after Kill")
 	}
-	if l, err := net.Listen("tcp", address(b.ports.first)); err == nil {
+	if l, err := net.Listen("tcp", b.Ports.Address(-1)); err == nil {
 		l.Close()
 		t.Error("another broker may take the ports of one that is down")
 	}
@@ -67,23 +69,23 @@ func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
 // Two brokers share nothing, and what a test starts ends with it.
 func TestBrokersArePrivate(t *testing.T) {
 	a := Shared(t)
-	if cookie, err := os.Stat(filepath.Join(a.dir, ".erlang.cookie")); err != nil || cookie.Size() == 0 {
+	if cookie, err := os.Stat(filepath.Join(a.Dir, ".erlang.cookie")); err != nil || cookie.Size() == 0 {
 		t.Errorf("no cookie of its own: %v", err)
 	}
 	var pids []int
 	t.Run("second", func(t *testing.T) {
 		b := Start(t)
-		if a.node == b.node || a.ports.first == b.ports.first || a.dir == b.dir {
-			t.Errorf("shared: %v %v", a, b)
+		if a.node == b.node || a.Address() == b.Address() || a.Dir == b.Dir {
+			t.Errorf("shared: %s in %s, %s in %s", a.node, a.Dir, b.node, b.Dir)
 		}
-		pids = []int{b.server.PID(), b.mapper.PID()}
+		pids = []int{b.PID(), b.mapper.PID()}
 	})
 	for _, pid := range pids {
 		if p, err := os.FindProcess(pid); err == nil && p.Signal(syscall.Signal(0)) == nil {
 			t.Errorf("process %d is alive after its test", pid)
 		}
 	}
-	if !a.running() {
+	if !a.Running() {
 		t.Error("the shared broker went with the other one")
 	}
 }
@@ -92,7 +94,7 @@ func TestBrokersArePrivate(t *testing.T) {
 func TestBrokerListensOnLoopbackOnly(t *testing.T) {
 	b := Shared(t)
 	all := 0
-	for _, pid := range []int{b.server.PID(), b.mapper.PID()} {
+	for _, pid := range []int{b.PID(), b.mapper.PID()} {
 		for _, addr := range listening(t, pid) {
 			all++
 			if !addr.Addr().IsLoopback() {

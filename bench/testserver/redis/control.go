@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// send makes one request over a connection of its own and returns the reply's
-// first line, or the whole text of a bulk reply.
-func (s *Server) send(words ...string) (string, error) {
+// Ask makes one request over a connection of its own and returns the reply's
+// first line (with its type's sign), or the whole text of a bulk reply.
+func (s *Server) Ask(words ...string) (string, error) {
 	conn, err := net.DialTimeout("tcp", s.Address(), time.Second)
 	if err != nil {
 		return "", err
@@ -53,11 +53,10 @@ func readReply(r *bufio.Reader) (string, error) {
 	return string(text), nil
 }
 
-// Do makes one request and returns the reply's first line (with its type's
-// sign), or a bulk reply's text. A server with a password refuses it.
+// Do is Ask for tests. A server with a password refuses it.
 func (s *Server) Do(t testing.TB, words ...string) string {
 	t.Helper()
-	reply, err := s.send(words...)
+	reply, err := s.Ask(words...)
 	if err != nil || strings.HasPrefix(reply, "-") {
 		t.Fatalf("%s: %s %v", strings.Join(words, " "), reply, err)
 	}
@@ -67,7 +66,7 @@ func (s *Server) Do(t testing.TB, words ...string) string {
 // Info returns a section of what the server says of itself; nothing while it does
 // not answer, or hangs up because its role changes.
 func (s *Server) Info(section string) string {
-	text, err := s.send("INFO", section)
+	text, err := s.Ask("INFO", section)
 	if err != nil {
 		return ""
 	}
@@ -85,16 +84,11 @@ func Cluster(t testing.TB, masters int) []*Server {
 		nodes[i].Do(t, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last))
 		nodes[i].Do(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		if i > 0 {
-			nodes[i].Do(t, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(nodes[0].port))
+			nodes[i].Do(t, "CLUSTER", "MEET", "127.0.0.1", port(nodes[0].Ports, plain), port(nodes[0].Ports, clusterBus))
 		}
 	}
 	for _, node := range nodes {
-		for limit := time.Now().Add(startTimeout); !strings.Contains(node.Do(t, "CLUSTER", "INFO"), "cluster_state:ok"); {
-			if time.Now().After(limit) {
-				t.Fatalf("the cluster is not whole within %v:\n%s", startTimeout, node.Do(t, "CLUSTER", "INFO"))
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		Await(t, "a whole cluster", func() bool { return strings.Contains(node.Do(t, "CLUSTER", "INFO"), "cluster_state:ok") })
 	}
 	return nodes
 }

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"keyfold/bench/testserver/process"
 )
 
 // Replica runs a copy of the server until the test's end, and returns when it has
 // what the server has.
 func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
-	r := Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(s.port))
+	r := Start(t, "--replicaof", "127.0.0.1", port(s.Ports, plain))
 	Await(t, "a first copy", func() bool { return strings.Contains(r.Info("replication"), "master_link_status:up") })
 	return r
 }
@@ -25,32 +27,30 @@ func (s *Server) Replica(t testing.TB) *Server {
 // TLS port, which it names to clients.
 func (s *Server) Sentinel(t testing.TB, name string, settings ...string) *Server {
 	t.Helper()
-	port, err := freePort()
+	ports, err := process.ClaimPorts()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "sentinel.conf") // a sentinel writes into it
-	watched := s.port
+	watched := plain
 	if secure(settings) {
-		watched = s.second()
-		settings = append(settings, "--tls-port", strconv.Itoa(port+secondPort), "--tls-replication", "yes")
+		watched = overTLS
+		settings = append(settings, "--tls-replication", "yes")
 	}
-	text := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1\nsentinel failover-timeout %s 2000\n", name, watched, name)
+	text := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %s 1\nsentinel failover-timeout %s 2000\n", name, port(s.Ports, watched), name)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel := &Server{dir: dir, port: port, args: append([]string{
-		config, "--sentinel", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
-	}, settings...)}
-	if err := sentinel.boot(); err != nil {
+	sentinel, err := launch(dir, ports, append([]string{config, "--sentinel"}, settings...))
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(sentinel.Kill)
+	t.Cleanup(sentinel.Stop)
 	_, replicas, _ := strings.Cut(s.Info("replication"), "connected_slaves:")
 	replicas, _, _ = strings.Cut(replicas, "\r\n")
 	Await(t, "a sentinel that knows every replica", func() bool {
-		return strings.Contains(sentinel.Info("sentinel"), "status=ok,address="+address(watched)+",slaves="+replicas)
+		return strings.Contains(sentinel.Info("sentinel"), "status=ok,address="+s.Ports.Address(watched)+",slaves="+replicas)
 	})
 	return sentinel
 }
@@ -72,9 +72,10 @@ func (s *Server) Wait(t testing.TB, name string, d time.Duration) {
 // Await waits for a condition; the limit only bounds a failure.
 func Await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(startTimeout); !condition(); time.Sleep(20 * time.Millisecond) {
+	const ample = time.Minute
+	for limit := time.Now().Add(ample); !condition(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("not within %v: %s", startTimeout, what)
+			t.Fatalf("not within %v: %s", ample, what)
 		}
 	}
 }
