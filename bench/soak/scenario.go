@@ -159,8 +159,16 @@ func (s *soak) breakAProfile(ctx context.Context) error {
 	}
 	after := bson.D{{Key: "version", Value: bson.D{{Key: "$gte", Value: 1}}}, {Key: "embedding", Value: bson.D{{Key: "$exists", Value: true}}}}
 	unset := bson.D{{Key: "$unset", Value: bson.D{{Key: "version", Value: ""}}}}
-	if err := users.FindOneAndUpdate(ctx, after, unset).Decode(&broken); err != nil {
-		return err
+	for done := false; !done; { // a worker may write in between
+		if err := users.FindOne(ctx, after).Decode(&broken); err != nil {
+			return err
+		}
+		read := bson.D{{Key: "user_id", Value: broken.User}, {Key: "version", Value: broken.Version}}
+		result, err := users.UpdateOne(ctx, read, unset)
+		if err != nil {
+			return err
+		}
+		done = result.MatchedCount == 1
 	}
 	s.say("user %d has no version any more", broken.User)
 	for range 5 {

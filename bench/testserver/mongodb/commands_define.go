@@ -1,14 +1,10 @@
 package mongotest
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
-
-func sorted(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }
 
 // validation are the options of a collection that this server heeds.
 var validation = []string{"validator", "validationLevel", "validationAction"}

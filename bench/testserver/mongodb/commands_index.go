@@ -1,7 +1,5 @@
 package mongotest
 
-import "slices"
-
 func createIndexes(r *request) error {
 	namespace, err := r.namespace()
 	if err != nil {
@@ -75,34 +73,6 @@ func (c *collection) addIndex(x *index) error {
 		x.add(r, r.raw)
 	}
 	c.indexes = append(c.indexes, x)
-	return nil
-}
-
-func (c *collection) removeIndex(name string) {
-	c.indexes = slices.DeleteFunc(c.indexes, func(x *index) bool { return x.name == name && name != "_id_" })
-}
-
-func dropIndexes(r *request) error {
-	c, err := r.existing()
-	if err != nil {
-		return err
-	}
-	name, ok := r.field("index").StringValueOK()
-	if !ok {
-		return fail(codeTypeMismatch, "mongotest: dropIndexes needs an index's name, or '*'")
-	}
-	r.reply.number("nIndexesWas", int64(len(c.indexes)))
-	found := name == "*"
-	for _, x := range slices.Clone(c.indexes[1:]) {
-		if name == "*" || name == x.name {
-			found = true
-			c.removeIndex(x.name)
-			r.store.journal.dropIndex(c.namespace, x.name)
-		}
-	}
-	if !found {
-		return fail(codeIndexNotFound, "index not found with name [%s]", name)
-	}
 	return nil
 }
 

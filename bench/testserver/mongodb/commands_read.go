@@ -34,18 +34,16 @@ func (q *query) run(c *collection) []document {
 	return docs
 }
 
-// parseQuery reads the fields that find and count share. The names of the
-// filter's and the projection's fields differ from command to command.
-func (r *request) parseQuery(filterField, projectionField string) (*query, error) {
+func (r *request) parseQuery() (*query, error) {
 	q := &query{}
-	spec, err := r.optional(filterField)
+	spec, err := r.optional("filter")
 	if err != nil {
 		return nil, err
 	}
 	if q.filter, err = parseFilter(spec); err != nil {
 		return nil, err
 	}
-	if spec, err = r.optional(projectionField); err != nil {
+	if spec, err = r.optional("projection"); err != nil {
 		return nil, err
 	}
 	if q.projection, err = parseProjection(spec); err != nil {
@@ -75,25 +73,9 @@ func find(r *request) error {
 	if err != nil {
 		return err
 	}
-	q, err := r.parseQuery("filter", "projection")
+	q, err := r.parseQuery()
 	if err != nil {
 		return err
 	}
 	return r.answerCursor(namespace, q.run(r.store.collection(namespace)))
-}
-
-func count(r *request) error {
-	namespace, err := r.namespace()
-	if err != nil {
-		return err
-	}
-	if err := r.refuseFields("collation"); err != nil {
-		return err
-	}
-	q, err := r.parseQuery("query", "fields")
-	if err != nil {
-		return err
-	}
-	r.reply.number("n", int64(len(q.run(r.store.collection(namespace)))))
-	return nil
 }

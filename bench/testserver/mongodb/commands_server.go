@@ -38,24 +38,3 @@ func endSessions(r *request) error {
 func endTransaction(*request) error {
 	return fail(codeNoSuchTransaction, "no transaction started")
 }
-
-func listDatabases(r *request) error {
-	r.store.mu.Lock()
-	names := make(map[string]bool)
-	for namespace := range r.store.collections {
-		db, _, _ := strings.Cut(namespace, ".")
-		names[db] = true
-	}
-	r.store.mu.Unlock()
-	list := r.reply.open("databases", bsoncore.TypeArray)
-	for i, name := range sorted(names) {
-		one := r.reply.open(strconv.Itoa(i), bsoncore.TypeEmbeddedDocument)
-		r.reply.text("name", name)
-		r.reply.number("sizeOnDisk", 0)
-		r.reply.boolean("empty", false)
-		r.reply.close(one)
-	}
-	r.reply.close(list)
-	r.reply.number("totalSize", 0)
-	return nil
-}

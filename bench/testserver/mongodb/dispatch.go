@@ -43,17 +43,14 @@ func init() {
 		"getMore": {getMore, anywhere}, controlCommand: {controlOverWire, free},
 		"abortTransaction": {endTransaction, anywhere}, "commitTransaction": {endTransaction, anywhere},
 
-		"find": {find, reading}, "count": {count, reading}, "aggregate": {aggregate, reading},
+		"find":            {find, reading},
 		"listCollections": {listCollections, reading}, "listIndexes": {listIndexes, reading},
-		"listDatabases": {listDatabases, reading},
 
 		"insert": {insertCommand, writing}, "update": {updateCommand, writing},
-		"delete":        {deleteCommand, writing},
-		"findAndModify": {findAndModify, writing}, "findandmodify": {findAndModify, writing},
+		"delete": {deleteCommand, writing},
 
 		"create": {create, defining}, "collMod": {collMod, defining}, "drop": {drop, defining},
 		"dropDatabase": {dropDatabase, defining}, "createIndexes": {createIndexes, defining},
-		"dropIndexes": {dropIndexes, defining},
 	}
 }
 

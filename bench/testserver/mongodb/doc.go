@@ -11,11 +11,9 @@
 //
 // # What it does
 //
-//   - Commands: insert, update, delete, find, getMore, killCursors,
-//     findAndModify, count, aggregate (as far as counting needs it), create,
-//     collMod, drop, dropDatabase, createIndexes, dropIndexes, listCollections,
-//     listIndexes, listDatabases, hello (streamed, too), ping, buildInfo,
-//     endSessions, SCRAM-SHA-256.
+//   - Commands: insert, update, delete, find, getMore, killCursors, create,
+//     collMod, drop, dropDatabase, createIndexes, listCollections, listIndexes,
+//     hello (streamed, too), ping, buildInfo, endSessions, SCRAM-SHA-256.
 //   - Documents change atomically, one at a time. Unique indexes (on one field),
 //     $jsonSchema validators, upserts, ordered and unordered batches and
 //     retryable writes work as in a server, and errors have a server's codes

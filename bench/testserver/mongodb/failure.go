@@ -17,7 +17,6 @@ const (
 	codeTypeMismatch         = 14
 	codeAuthenticationFailed = 18
 	codeNamespaceNotFound    = 26
-	codeIndexNotFound        = 27
 	codePathNotViable        = 28
 	codeConflictingOperators = 40
 	codeCursorNotFound       = 43
@@ -46,7 +45,6 @@ const (
 	codeInterrupted          = 11602
 	codeNotPrimaryRead       = 13435
 	codeUpdateTooLarge       = 17419
-	codeUnknownStage         = 40324
 	codeMissingField         = 40414
 )
 
@@ -54,7 +52,7 @@ var codeNames = map[int32]string{
 	codeInternal: "InternalError", codeBadValue: "BadValue", codeFailedToParse: "FailedToParse",
 	codeUnauthorized: "Unauthorized", codeTypeMismatch: "TypeMismatch",
 	codeAuthenticationFailed: "AuthenticationFailed", codeNamespaceNotFound: "NamespaceNotFound",
-	codeIndexNotFound: "IndexNotFound", codePathNotViable: "PathNotViable",
+	codePathNotViable:        "PathNotViable",
 	codeConflictingOperators: "ConflictingUpdateOperators", codeCursorNotFound: "CursorNotFound",
 	codeNamespaceExists: "NamespaceExists", codeMaxTimeExpired: "MaxTimeMSExpired",
 	codeEmptyFieldName:  "EmptyFieldName",

@@ -34,12 +34,6 @@ func TestRetriedWriteExecutesOnce(t *testing.T) {
 			if res.MatchedCount != 1 || res.ModifiedCount != 1 || stored(t, c, one("user_id", 1)) != 1 {
 				t.Errorf("update: %+v, n = %d", res, stored(t, c, one("user_id", 1)))
 			}
-			lose("findAndModify")
-			raw, err := c.FindOneAndUpdate(ctx, one("user_id", 1), increment).Raw()
-			must(t, err)
-			if raw.Lookup("n").Int32() != 1 || stored(t, c, one("user_id", 1)) != 2 {
-				t.Errorf("findAndModify returned %s", raw)
-			}
 			lose("insert")
 			many, err := c.InsertMany(ctx, []any{one("user_id", 2), one("user_id", 3)})
 			if err != nil || len(many.InsertedIDs) != 2 {
@@ -240,8 +234,8 @@ func TestStepDown(t *testing.T) {
 			t.Errorf("hello of a secondary: %s", answer)
 		}
 		must(t, s.StepUp())
-		if n, err := c.CountDocuments(t.Context(), bson.D{}); err != nil || n != 1 {
-			t.Errorf("after step-up: %d, %v", n, err)
+		if n := counted(t, c, bson.D{}); n != 1 {
+			t.Errorf("%d documents after the step-up", n)
 		}
 	}
 }
@@ -255,7 +249,7 @@ func TestStepDownError(t *testing.T) {
 	if code, labelled := codeOf(t, err, "RetryableWriteError"); code != 10107 || labelled {
 		t.Errorf("not retryable: %v", err)
 	}
-	answer := ask(t, s, bson.D{{Key: "count", Value: "users"}, {Key: "$db", Value: "shop"}})
+	answer := ask(t, s, bson.D{{Key: "find", Value: "users"}, {Key: "$db", Value: "shop"}})
 	if code, _ := lookup(answer, "code").AsInt64OK(); code != codeNotPrimaryRead || lookup(answer, "topologyVersion").Type == 0 {
 		t.Errorf("read: %s", answer)
 	}

@@ -35,7 +35,6 @@ const (
 	fieldRemove    = "remove" // {_id} of the old one
 	fieldCreate    = "create" // a collection's options
 	fieldIndex     = "index"  // an index's specification
-	fieldDropIndex = "dropIndex"
 	fieldDrop      = "drop"
 	fieldSession   = "session"
 	fieldForget    = "forget" // a session entry that was rolled back
@@ -101,13 +100,6 @@ func (j *journal) createIndex(namespace string, x *index) {
 	j.append(func(dst []byte) []byte {
 		dst = bsoncore.AppendStringElement(dst, fieldNamespace, namespace)
 		return bsoncore.AppendDocumentElement(dst, fieldIndex, x.spec())
-	})
-}
-
-func (j *journal) dropIndex(namespace, name string) {
-	j.append(func(dst []byte) []byte {
-		dst = bsoncore.AppendStringElement(dst, fieldNamespace, namespace)
-		return bsoncore.AppendStringElement(dst, fieldDropIndex, name)
 	})
 }
 

@@ -112,9 +112,6 @@ func (s *store) replay(record document) error {
 		}
 		return c.addIndex(x)
 	}
-	if name, ok := lookup(record, fieldDropIndex).StringValueOK(); ok {
-		c.removeIndex(name)
-	}
 	return nil
 }
 

@@ -91,6 +91,16 @@ func stored(t testing.TB, c *mongo.Collection, filter bson.D) int64 {
 	return raw.Lookup("n").AsInt64()
 }
 
+// counted returns how many documents match.
+func counted(t testing.TB, c *mongo.Collection, filter bson.D) int {
+	t.Helper()
+	cursor, err := c.Find(t.Context(), filter)
+	must(t, err)
+	var all []bson.Raw
+	must(t, cursor.All(t.Context(), &all))
+	return len(all)
+}
+
 // codeOf returns the code of a command's error, and whether it carries label.
 func codeOf(t testing.TB, err error, label string) (int32, bool) {
 	t.Helper()

@@ -56,9 +56,8 @@ func TestStalledReplication(t *testing.T) {
 			t.Errorf("user %d read with majority: %d", tc.user, got)
 		}
 	}
-	n, err := v.majority.CountDocuments(ctx, one("n", one("$in", bson.A{1, 2, 3})))
-	if err != nil || n != 2 {
-		t.Errorf("majority has %d, %v", n, err)
+	if n := counted(t, v.majority, one("n", one("$in", bson.A{1, 2, 3}))); n != 2 {
+		t.Errorf("majority has %d", n)
 	}
 
 	concern := bson.D{{Key: "w", Value: "majority"}, {Key: "wtimeout", Value: 30}}

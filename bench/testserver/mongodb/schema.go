@@ -11,10 +11,9 @@ type schema struct {
 
 // rule is one keyword.
 type rule struct {
-	keyword     string
-	specifiedAs value
-	reason      string
-	holds       func(value) bool
+	keyword string
+	operand value
+	holds   func(value) bool
 }
 
 // property is the schema of one field, where the field is present.
@@ -65,43 +64,33 @@ func parseSchema(source document) (*schema, error) {
 func (s *schema) parseKeyword(keyword string, v value) error {
 	var holds func(value) bool
 	var err error
-	reason := ""
 	switch keyword {
 	case "title", "description":
-		return nil
-	case "additionalProperties":
-		if allowed, ok := v.BooleanOK(); !ok || !allowed {
-			return fail(codeFailedToParse, "mongotest: additionalProperties other than true is not supported")
-		}
 		return nil
 	case "properties":
 		return s.parseProperties(v)
 	case "bsonType":
 		holds, err = typeTest(v)
-		reason = "type did not match"
 	case "required":
 		holds, err = requiredRule(v)
 	case "enum":
 		var values []value
 		values, err = listOf(keyword, v)
-		holds, reason = oneOf(values), "value was not found in enum"
-	case "minimum", "maximum":
-		holds, err = boundRule(keyword, v)
-		reason = "comparison failed"
+		holds = oneOf(values)
+	case "minimum":
+		holds, err = minimumRule(v)
 	case "minItems", "maxItems":
 		holds, err = lengthRule(keyword, v)
-		reason = "array did not match specified length"
 	case "items":
 		holds, err = itemsRule(v)
-		reason = "At least one item did not match the sub-schema"
-	case "oneOf", "anyOf", "allOf":
-		holds, err = branchRule(keyword, v)
+	case "anyOf":
+		holds, err = anyOfRule(v)
 	case "not":
 		holds, err = notRule(v)
 	default:
 		return fail(codeFailedToParse, "mongotest: $jsonSchema keyword '%s' is not supported", keyword)
 	}
-	s.rules = append(s.rules, rule{keyword, v, reason, holds})
+	s.rules = append(s.rules, rule{keyword, v, holds})
 	return err
 }
 

@@ -1,11 +1,16 @@
 package mongotest
 
-import "go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
 
 func requiredRule(v value) (func(value) bool, error) {
 	names, err := namesOf(v)
 	return func(v value) bool {
-		return v.Type != bsoncore.TypeEmbeddedDocument || len(missing(names, v.Data)) == 0
+		missing := func(name string) bool { return lookup(v.Data, name).Type == 0 }
+		return v.Type != bsoncore.TypeEmbeddedDocument || !slices.ContainsFunc(names, missing)
 	}, err
 }
 
@@ -22,26 +27,11 @@ func namesOf(v value) ([]string, error) {
 	return names, err
 }
 
-// missing returns the names that doc has no field of.
-func missing(names []string, doc document) []string {
-	var absent []string
-	for _, name := range names {
-		if lookup(doc, name).Type == 0 {
-			absent = append(absent, name)
-		}
-	}
-	return absent
-}
-
-func boundRule(keyword string, bound value) (func(value) bool, error) {
+func minimumRule(bound value) (func(value) bool, error) {
 	if classOf(bound.Type) != classNumber {
-		return nil, fail(codeTypeMismatch, "$jsonSchema keyword '%s' must be a number", keyword)
+		return nil, fail(codeTypeMismatch, "$jsonSchema keyword 'minimum' must be a number")
 	}
-	operator := "$gte"
-	if keyword == "maximum" {
-		operator = "$lte"
-	}
-	within := ordered(operator, bound)
+	within := ordered("$gte", bound)
 	return func(v value) bool { return classOf(v.Type) != classNumber || within(v) }, nil
 }
 
@@ -60,33 +50,19 @@ func lengthRule(keyword string, v value) (func(value) bool, error) {
 	}, nil
 }
 
-func branchRule(keyword string, v value) (func(value) bool, error) {
-	list, err := listOf(keyword, v)
+func anyOfRule(v value) (func(value) bool, error) {
+	list, err := listOf("anyOf", v)
 	if err != nil {
 		return nil, err
 	}
-	if len(list) == 0 {
-		return nil, fail(codeBadValue, "$jsonSchema keyword '%s' must be a non-empty array", keyword)
-	}
 	branches := make([]*schema, len(list))
 	for i, v := range list {
-		if branches[i], err = subSchema(keyword, v); err != nil {
+		if branches[i], err = subSchema("anyOf", v); err != nil {
 			return nil, err
 		}
 	}
 	return func(v value) bool {
-		n := 0
-		for _, b := range branches {
-			n += flag(b.accepts(v))
-		}
-		switch keyword {
-		case "oneOf":
-			return n == 1
-		case "anyOf":
-			return n > 0
-		default:
-			return n == len(branches)
-		}
+		return slices.ContainsFunc(branches, func(b *schema) bool { return b.accepts(v) })
 	}, nil
 }
 
@@ -104,7 +80,7 @@ func itemsRule(v value) (func(value) bool, error) {
 	}
 	var only bsoncore.Type
 	if len(inner.rules) == 1 && len(inner.properties) == 0 && inner.rules[0].keyword == "bsonType" {
-		if types, err := typesOf(inner.rules[0].specifiedAs); err == nil && len(types) == 1 {
+		if types, err := typesOf(inner.rules[0].operand); err == nil && len(types) == 1 {
 			only = types[0]
 		}
 	}

@@ -11,22 +11,21 @@ import (
 
 const profileSchema = `{"$jsonSchema": {
 	"bsonType": "object",
-	"oneOf": [
-		{"required": ["user_id", "embedding", "version"], "properties": {
+	"anyOf": [
+		{"required": ["user_id", "embedding", "version"], "not": {"required": ["erased_at"]}, "properties": {
 			"embedding": {"bsonType": "array", "minItems": 3, "maxItems": 3, "items": {"bsonType": "double"}}}},
-		{"required": ["user_id", "version", "erased_at"]}
+		{"required": ["user_id", "version", "erased_at"], "not": {"anyOf": [{"required": ["embedding"]}]}}
 	],
 	"properties": {
 		"user_id": {"bsonType": "int", "description": "who"},
 		"version": {"bsonType": "int", "minimum": 1},
-		"count": {"bsonType": "int", "minimum": 0, "maximum": 9},
+		"count": {"bsonType": "int", "minimum": 0},
 		"kind": {"enum": ["view", "click"]},
 		"name": {"bsonType": ["string", "null"]},
 		"list": {"items": {"bsonType": "double"}},
 		"mixed": {"items": {"bsonType": ["int", "string"]}},
 		"erased_at": {"bsonType": "date"}
-	},
-	"additionalProperties": true
+	}
 }}`
 
 func fromJSON(t testing.TB, text string) bson.D {
@@ -62,7 +61,7 @@ func TestSchema(t *testing.T) {
 		{`{"user_id": 1, "version": 1, "embedding": [1.5, 2.5, 0.5], "kind": "view", "name": null, "count": 9}`, true},
 		{`{"user_id": 1, "version": 1, "embedding": [1.5, 2.5, 0.5], "kind": "buy"}`, false},
 		{`{"user_id": 1, "version": 1, "embedding": [1.5, 2.5, 0.5], "name": 5}`, false},
-		{`{"user_id": 1, "version": 1, "embedding": [1.5, 2.5, 0.5], "count": 10}`, false},
+		{`{"user_id": 1, "version": 1, "embedding": [1.5, 2.5, 0.5], "count": -1}`, false},
 	} {
 		doc, err := bson.Marshal(fromJSON(t, tc.doc))
 		must(t, err)
@@ -86,20 +85,8 @@ func TestValidator(t *testing.T) {
 	if !ok || len(w.WriteErrors) != 1 || w.WriteErrors[0].Code != 121 || w.WriteErrors[0].Message != "Document failed validation" {
 		t.Fatalf("%v", err)
 	}
-	info := w.WriteErrors[0].Details
-	rule := info.Lookup("details", "schemaRulesNotSatisfied", "0")
-	if info.Lookup("failingDocumentId").AsInt64() != 7 || info.Lookup("details", "operatorName").StringValue() != "$jsonSchema" ||
-		rule.Document().Lookup("propertiesNotSatisfied", "0", "propertyName").StringValue() != "n" {
-		t.Errorf("errInfo: %s", info)
-	}
-	_, err = c.InsertOne(ctx, one("user_id", 2))
-	w, _ = errors.AsType[mongo.WriteException](err)
-	if len(w.WriteErrors) != 1 || w.WriteErrors[0].Details.Lookup("details", "schemaRulesNotSatisfied", "0", "missingProperties", "0").StringValue() != "n" {
+	if _, err := c.InsertOne(ctx, one("user_id", 2)); !isCode(err, codeValidation) {
 		t.Errorf("a missing field: %v", err)
-	}
-	err = c.FindOneAndUpdate(ctx, one("user_id", 1), bson.D{{Key: "$unset", Value: one("n", 1)}}).Err()
-	if !isCode(err, codeValidation) {
-		t.Errorf("findAndModify: %v", err)
 	}
 	if stored(t, c, one("user_id", 1)) != 1 {
 		t.Error("a refused update changed the document")
