@@ -16,10 +16,10 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	sqltest "keyfold/bench/testserver/mariadb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/source/outbox"
-	"keyfold/source/outbox/sqltest"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 
@@ -142,11 +142,7 @@ func (r *ingestRun) startDatabase(kind string) error {
 		r.database = "sqlite://" + filepath.Join(r.dir, "outbox.db")
 		return nil
 	}
-	dir := filepath.Join(r.dir, "sql")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	server, err := sqltest.Launch(dir)
+	server, err := sqltest.Launch(filepath.Join(r.dir, "sql"))
 	if err != nil {
 		return err
 	}

@@ -4,16 +4,15 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 )
@@ -33,10 +32,7 @@ type outageCmd struct {
 // outage is one run.
 type outage struct {
 	*servers
-	program string // mongotestd
-	data    string
-	addr    string // of the store
-	store   *exec.Cmd
+	store   *mongotest.Process
 	admin   string // of the worker
 	samples []outageSample
 }
@@ -73,7 +69,7 @@ func (c *outageCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	gone, first := time.Now(), len(o.samples)
-	o.killStore()
+	o.store.Kill()
 	if err := o.watch(ctx, c.Away); err != nil {
 		return err
 	}
@@ -82,7 +78,7 @@ func (c *outageCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	last := len(o.samples)
-	if err := o.runStore(); err != nil {
+	if err := o.store.Boot(); err != nil {
 		return err
 	}
 	back := time.Now()
@@ -106,10 +102,10 @@ func (c *outageCmd) start(ctx context.Context) (o *outage, program string, err e
 	if err != nil {
 		return nil, "", err
 	}
-	o = &outage{servers: s, data: filepath.Join(s.dir, "journal"), addr: "127.0.0.1:0"}
-	s.closers = append(s.closers, func() error { o.killStore(); return nil })
-	if o.program, err = s.build(ctx, "keyfold/sink/mongodb/mongotest/mongotestd"); err == nil {
-		err = o.runStore()
+	o = &outage{servers: s}
+	daemon, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd")
+	if err == nil {
+		err = o.startStore(daemon)
 	}
 	if err == nil {
 		program, err = s.build(ctx, "keyfold/cmd/keyfold")
@@ -135,33 +131,14 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// runStore starts the store, the second time where it was and with what it had.
-func (o *outage) runStore() error {
-	o.store = exec.Command(o.program, "--addr", o.addr, "--data", o.data)
-	o.store.Stderr = os.Stderr
-	out, err := o.store.StdoutPipe()
-	if err != nil {
+// startStore starts a store that can be killed and booted again.
+func (o *outage) startStore(daemon string) (err error) {
+	if o.store, err = mongotest.Launch(daemon, filepath.Join(o.dir, "store"), "--data", filepath.Join(o.dir, "journal")); err != nil {
 		return err
 	}
-	if err := o.store.Start(); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("the store did not start: %w", err)
-	}
-	o.mongo = strings.TrimSpace(line)
-	address, _, _ := strings.Cut(strings.TrimPrefix(o.mongo, "mongodb://"), "/")
-	o.addr = address
+	o.closers = append(o.closers, func() error { o.store.Stop(); return nil })
+	o.mongo = o.store.URI()
 	return nil
-}
-
-func (o *outage) killStore() {
-	if o.store != nil {
-		_ = o.store.Process.Kill()
-		_ = o.store.Wait()
-		o.store = nil
-	}
 }
 
 // watch takes a sample a second for as long as d.

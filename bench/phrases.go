@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
-	"keyfold/source/vector/embedtest"
+	embedtest "keyfold/bench/testserver/embeddings"
+	redistest "keyfold/bench/testserver/redis"
 )
 
 // phrasesCmd measures searches: how few calls of the embedding API they take, and
@@ -43,7 +45,7 @@ type phrases struct {
 	*servers
 	program string
 	api     *embedtest.Server
-	redis   *redisServer
+	redis   *redistest.Server
 	pause   time.Duration
 	load    *phraseLoad
 }
@@ -80,16 +82,12 @@ func (p *phrases) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	p.closers = append(p.closers, func() error { p.api.Close(); return nil })
-	dir := filepath.Join(p.dir, "redis")
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if p.redis, err = redistest.Launch(filepath.Join(p.dir, "redis"), "--appendfsync", "everysec"); err != nil {
 		return err
 	}
-	if p.redis, err = startRedis(ctx, dir); err != nil {
-		return err
-	}
-	p.closers = append(p.closers, func() error { p.redis.kill(); return nil })
+	p.closers = append(p.closers, func() error { p.redis.Stop(); return nil })
 	p.env = append([]string{
-		"EMBEDDER=openai", "OPENAI_API_KEY=bench", "OPENAI_BASE_URL=" + p.api.URL(), "REDIS_URL=" + p.redis.url(),
+		"EMBEDDER=openai", "OPENAI_API_KEY=bench", "OPENAI_BASE_URL=" + p.api.URL(), "REDIS_URL=" + p.redis.URL(),
 		"WORKER_RETRY_DELAY=500",
 	}, p.Env...)
 	if p.program, err = p.build(ctx, "keyfold/cmd/keyfold"); err != nil {
@@ -125,12 +123,12 @@ func (p *phrases) calls(ctx context.Context) error {
 		if err := load.complete(0); err != nil {
 			return err
 		}
-		keys, err := p.redis.keys(ctx)
+		keys, err := p.redis.Ask("DBSIZE")
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stdout, "calls      %-22s %d searches over %d phrases: %d phrases in %d requests, folded in %.1f s; Redis has %d\n",
-			name, events, load.distinct(), after.Inputs-before.Inputs, after.Requests-before.Requests, took.Seconds(), keys)
+		fmt.Fprintf(os.Stdout, "calls      %-22s %d searches over %d phrases: %d phrases in %d requests, folded in %.1f s; Redis has %s\n",
+			name, events, load.distinct(), after.Inputs-before.Inputs, after.Requests-before.Requests, took.Seconds(), strings.TrimPrefix(keys, ":"))
 	}
 	return nil
 }
@@ -200,10 +198,10 @@ func (p *phrases) aroundRedis(ctx context.Context) (err error) {
 		begin func() error
 	}{
 		{"before", func() error { return nil }},
-		{"killed", func() error { p.redis.kill(); return nil }},
-		{"back", func() error { return p.redis.boot(ctx) }},
-		{"frozen", func() error { return p.redis.signal(syscall.SIGSTOP) }},
-		{"thawed", func() error { return p.redis.signal(syscall.SIGCONT) }},
+		{"killed", func() error { p.redis.Kill(); return nil }},
+		{"back", p.redis.Boot},
+		{"frozen", func() error { return p.redis.Signal(syscall.SIGSTOP) }},
+		{"thawed", func() error { return p.redis.Signal(syscall.SIGCONT) }},
 	}
 	for _, phase := range phases {
 		if err := phase.begin(); err != nil {

@@ -15,9 +15,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector"
 )

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"keyfold/source/rabbit/rabbittest"
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 )
 
 // serverFlags say which servers to measure against; without them private ones
@@ -74,29 +74,16 @@ func (s *servers) build(ctx context.Context, pkg string) (string, error) {
 }
 
 func (s *servers) startStore(ctx context.Context) error {
-	path, err := s.build(ctx, "keyfold/sink/mongodb/mongotest/mongotestd")
+	path, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd")
 	if err != nil {
 		return err
 	}
-	program := exec.Command(path)
-	program.Stderr = os.Stderr
-	out, err := program.StdoutPipe()
+	store, err := mongotest.Launch(path, filepath.Join(s.dir, "store"))
 	if err != nil {
 		return err
 	}
-	if err := program.Start(); err != nil {
-		return err
-	}
-	s.closers = append(s.closers, func() error {
-		_ = program.Process.Kill()
-		_ = program.Wait()
-		return nil
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("the store did not start: %w", err)
-	}
-	s.mongo = strings.TrimSpace(line)
+	s.closers = append(s.closers, func() error { store.Stop(); return nil })
+	s.mongo = store.URI()
 	return nil
 }
 

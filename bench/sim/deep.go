@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"keyfold/bench/oracle"
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
-	"keyfold/sink/mongodb/mongotest"
 )
 
 // server is the store of a deep schedule: a test server that speaks MongoDB's wire

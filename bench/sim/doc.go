@@ -20,7 +20,7 @@
 //     the majority has, and a failover takes back what it has not.
 //
 // In a deep schedule the store is real, too: sink/mongodb and the driver talk over
-// the model's network to the test server of sink/mongodb/mongotest, whose replication
+// the model's network to the test server of bench/testserver/mongodb, whose replication
 // stalls and whose writes are taken back. It costs more and is checked in the end
 // only.
 //

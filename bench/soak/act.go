@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine/failpoint"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
 )
 
@@ -106,8 +106,8 @@ func (p *schedule) actOnWorker(st step, w *worker) {
 	case killWorker:
 		p.fleet.kill(w)
 	case stopWorker:
-		w.signal(syscall.SIGSTOP)
-		p.later(st.For, func() { w.signal(syscall.SIGCONT) })
+		_ = w.Signal(syscall.SIGSTOP)
+		p.later(st.For, func() { _ = w.Signal(syscall.SIGCONT) })
 	case terminate:
 		p.fleet.terminate(w)
 	case arm:
@@ -199,19 +199,19 @@ func (p *schedule) watermark(part string) error {
 }
 
 func (p *schedule) actOnStore(st step) error {
-	p.store.child.signal(syscall.SIGCONT)
+	_ = p.store.Signal(syscall.SIGCONT)
 	inject := func(f mongotest.Fault) error {
 		return p.store.control(func(r *mongotest.Remote) error { _, err := r.Inject(f); return err })
 	}
 	writes := []string{"update", "insert", "bulkWrite"}
 	switch st.Do {
 	case killStore:
-		p.store.child.kill()
+		p.store.Kill()
 		time.Sleep(st.For)
-		return p.store.boot()
+		return p.store.Boot()
 	case stopStore:
-		p.store.child.signal(syscall.SIGSTOP)
-		p.later(st.For, func() { p.store.child.signal(syscall.SIGCONT) })
+		_ = p.store.Signal(syscall.SIGSTOP)
+		p.later(st.For, func() { _ = p.store.Signal(syscall.SIGCONT) })
 		return nil
 	case loseReply:
 		return inject(mongotest.Fault{Kind: mongotest.LoseReply, Commands: writes, Times: st.Count})
@@ -266,7 +266,7 @@ func (p *schedule) replay(ctx context.Context, st step) error {
 	if c == nil {
 		return err
 	}
-	if err != nil && !c.killed() {
+	if err != nil && !killed(c) {
 		p.say("replay failed, as it may while a server is away: %s", out)
 	}
 	return nil

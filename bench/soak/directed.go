@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine/failpoint"
-	"keyfold/sink/mongodb/mongotest"
 )
 
 // met returns what acted so far: "name action" each.
@@ -164,11 +164,11 @@ func (s *soak) dieAt(ctx context.Context, name string) error {
 		s.fleet.terminate(w)
 	}
 	select {
-	case <-w.ended:
+	case <-w.Ended():
 	case <-ctx.Done():
 		return fmt.Errorf("not met within %v", visitLimit)
 	}
-	if !w.killed() {
+	if !killed(w.Process) {
 		return fmt.Errorf("the worker ended by itself: see %s", w.log)
 	}
 	s.counts[string(arm)]++
@@ -184,7 +184,7 @@ func (s *soak) dieInReplay(ctx context.Context) error {
 		if c == nil {
 			return err
 		}
-		if c.killed() && ctx.Err() == nil {
+		if killed(c) && ctx.Err() == nil {
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"keyfold/bench/testserver/process"
 )
 
 // fleet is the workers, each in a slot of its own behind relays of its own. A
@@ -40,7 +42,7 @@ type fleet struct {
 
 // worker is one process.
 type worker struct {
-	*child
+	*process.Process
 	slot  int
 	log   string
 	armed string // its failpoints
@@ -90,7 +92,7 @@ func (f *fleet) launch(slot int) error {
 	command := exec.Command(f.program, "work")
 	command.Env = append(f.env(slot), "KEYFOLD_FAILPOINTS="+strings.Trim(basePoint+";"+next.points, ";"))
 	command.Stderr, command.Stdout = log, log
-	if w.child, err = spawn(command); err != nil {
+	if w.Process, err = process.Run(command); err != nil {
 		return err
 	}
 	f.slots[slot] = w
@@ -105,7 +107,7 @@ func (f *fleet) launch(slot int) error {
 func (f *fleet) watch(w *worker) {
 	for done := false; !done; {
 		select {
-		case <-w.ended:
+		case <-w.Ended():
 			done = true
 		case <-time.After(time.Second):
 			w.scrape()
@@ -139,7 +141,7 @@ func (f *fleet) watch(w *worker) {
 func (w *worker) verdict() (how, fault string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	code, ended := w.end()
+	code, ended := endOf(w.Process)
 	killed := ended == syscall.SIGKILL
 	switch {
 	case killed && strings.Contains(w.armed, "=exit") && (w.reason == "" || w.reason == sigterm):
@@ -154,6 +156,27 @@ func (w *worker) verdict() (how, fault string) {
 	default:
 		return "unexpected", fmt.Sprintf("worker %d ended by itself, exit code %d, signal %v: see %s", w.slot, code, ended, w.log)
 	}
+}
+
+// endOf tells how a process has ended: by its exit code, or by the signal.
+func endOf(p *process.Process) (code int, by syscall.Signal) {
+	if p.Err() == nil {
+		return 0, 0
+	}
+	exit, ok := errors.AsType[*exec.ExitError](p.Err())
+	if !ok {
+		return -1, 0
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		by = status.Signal()
+	}
+	return exit.ExitCode(), by
+}
+
+// killed reports whether SIGKILL has ended a process.
+func killed(p *process.Process) bool {
+	_, by := endOf(p)
+	return by == syscall.SIGKILL
 }
 
 // expect notes why a worker is about to end.
@@ -187,7 +210,7 @@ func (f *fleet) running() (all []*worker) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, slot := range slices.Sorted(maps.Keys(f.slots)) {
-		if w := f.slots[slot]; w.alive() {
+		if w := f.slots[slot]; w.Running() {
 			all = append(all, w)
 		}
 	}
@@ -212,7 +235,7 @@ func (f *fleet) await(ctx context.Context, which int) (*worker, error) {
 func (f *fleet) kill(w *worker) {
 	w.scrape()
 	w.expect("kill -9")
-	w.kill()
+	w.Kill()
 }
 
 // Ways a worker ends.
@@ -226,17 +249,17 @@ const (
 func (f *fleet) terminate(w *worker) {
 	w.scrape()
 	w.expect(sigterm)
-	w.signal(syscall.SIGTERM)
-	w.signal(syscall.SIGCONT)
+	_ = w.Signal(syscall.SIGTERM)
+	_ = w.Signal(syscall.SIGCONT)
 	select {
-	case <-w.ended:
+	case <-w.Ended():
 	case <-time.After(stopLimit):
 		f.mu.Lock()
 		f.faults = append(f.faults, fmt.Sprintf("worker %d did not end within %v of SIGTERM: see %s", w.slot, stopLimit, w.log))
 		f.mu.Unlock()
-		w.signal(syscall.SIGQUIT) // leaves its goroutines in the log
+		_ = w.Signal(syscall.SIGQUIT) // leaves its goroutines in the log
 		time.Sleep(time.Second)
-		w.kill()
+		w.Kill()
 	}
 }
 
@@ -286,7 +309,7 @@ func (f *fleet) total(metric string) int64 {
 	defer f.mu.Unlock()
 	n := f.totals[metric]
 	for _, w := range f.slots {
-		if w.alive() {
+		if w.Running() {
 			w.mu.Lock()
 			n += w.metrics[metric]
 			w.mu.Unlock()
@@ -333,7 +356,7 @@ func (w *worker) ready(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
-		case <-w.ended:
+		case <-w.Ended():
 			return fmt.Errorf("the worker ended: see %s", w.log)
 		case <-ctx.Done():
 			return fmt.Errorf("the worker is not ready: %s: %w", body, ctx.Err())

@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
 )
 
@@ -59,13 +59,13 @@ var scenarios = map[string]scenario{
 			if err := s.someFolded(ctx, 100); err != nil {
 				return err
 			}
-			s.store.child.signal(syscall.SIGSTOP)
+			_ = s.store.Signal(syscall.SIGSTOP)
 			err := wait(ctx, 800*time.Millisecond)
 			if w, missing := s.fleet.await(ctx, r.IntN(8)); missing == nil {
 				s.counts[string(killWorker)]++
 				s.fleet.kill(w)
 			}
-			s.store.child.signal(syscall.SIGCONT)
+			_ = s.store.Signal(syscall.SIGCONT)
 			if err != nil {
 				return err
 			}
@@ -159,8 +159,16 @@ func (s *soak) breakAProfile(ctx context.Context) error {
 	}
 	after := bson.D{{Key: "version", Value: bson.D{{Key: "$gte", Value: 1}}}, {Key: "embedding", Value: bson.D{{Key: "$exists", Value: true}}}}
 	unset := bson.D{{Key: "$unset", Value: bson.D{{Key: "version", Value: ""}}}}
-	if err := users.FindOneAndUpdate(ctx, after, unset).Decode(&broken); err != nil {
-		return err
+	for done := false; !done; { // a worker may write in between
+		if err := users.FindOne(ctx, after).Decode(&broken); err != nil {
+			return err
+		}
+		read := bson.D{{Key: "user_id", Value: broken.User}, {Key: "version", Value: broken.Version}}
+		result, err := users.UpdateOne(ctx, read, unset)
+		if err != nil {
+			return err
+		}
+		done = result.MatchedCount == 1
 	}
 	s.say("user %d has no version any more", broken.User)
 	for range 5 {

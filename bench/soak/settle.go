@@ -24,12 +24,12 @@ func (s *soak) heal() error {
 	}
 	var errs []error
 	if s.store.own() {
-		s.store.child.signal(syscall.SIGCONT)
+		_ = s.store.Signal(syscall.SIGCONT)
 		errs = append(errs, s.store.heal())
 	}
 	errs = append(errs, s.broker.Signal(syscall.SIGCONT))
 	for _, w := range s.fleet.running() {
-		w.signal(syscall.SIGCONT)
+		_ = w.Signal(syscall.SIGCONT)
 	}
 	return errors.Join(errs...)
 }

@@ -13,10 +13,11 @@ import (
 	"sync"
 	"time"
 
+	"keyfold/bench/testserver/process"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/vector"
 )
 
@@ -102,14 +103,14 @@ func (s *soak) startServers(ctx context.Context) (err error) {
 	}
 	s.store = &store{direct: s.MongoDB}
 	if s.MongoDB == "" {
-		daemon, err := s.build(ctx, "keyfold/sink/mongodb/mongotest/mongotestd", "")
+		daemon, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd", "")
 		if err != nil {
 			return err
 		}
 		if s.store, err = startStore(daemon, s.Dir); err != nil {
 			return err
 		}
-		s.closers = append(s.closers, s.store.close)
+		s.closers = append(s.closers, s.store.Stop)
 	}
 	dir := filepath.Join(s.Dir, "broker")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -130,7 +131,7 @@ func (s *soak) startRelays() (err error) {
 		}
 		s.closers = append(s.closers, r.broker.Close)
 		if s.store.own() {
-			if r.store, err = rabbittest.Relay(s.store.address); err != nil {
+			if r.store, err = rabbittest.Relay(s.store.Address()); err != nil {
 				return err
 			}
 			s.closers = append(s.closers, r.store.Close)
@@ -183,22 +184,22 @@ func (s *soak) environment(slot int) []string {
 }
 
 // keyfold runs a command to its end, past the relays.
-func (s *soak) keyfold(ctx context.Context, in io.Reader, points string, args ...string) (*child, string, error) {
+func (s *soak) keyfold(ctx context.Context, in io.Reader, points string, args ...string) (*process.Process, string, error) {
 	command := exec.Command(s.program, args...)
 	command.Env = append(s.laws(), "RABBITMQ_DSN="+s.broker.DSN("/"), "MONGODB_URI="+s.store.direct, "KEYFOLD_FAILPOINTS="+points)
 	var out strings.Builder
 	command.Stdin, command.Stdout, command.Stderr = in, &out, &out
-	c, err := spawn(command)
+	c, err := process.Run(command)
 	if err != nil {
 		return nil, "", err
 	}
 	select {
-	case <-c.ended:
+	case <-c.Ended():
 	case <-ctx.Done():
-		c.kill()
+		c.Kill()
 	}
-	if c.err != nil {
-		err = fmt.Errorf("keyfold %s: %w\n%s", strings.Join(args, " "), c.err, out.String())
+	if c.Err() != nil {
+		err = fmt.Errorf("keyfold %s: %w\n%s", strings.Join(args, " "), c.Err(), out.String())
 	}
 	return c, out.String(), err
 }

@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 
@@ -103,14 +102,13 @@ func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
 // again when the store does.
 func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
 	broker := rabbittest.Shared(t)
-	data := filepath.Join(t.TempDir(), "journal")
-	server := startStore(t, "127.0.0.1:0", data)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.uri, products: sample.Products(), history: engine.Mass}
+	server := mongotest.StartProcess(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}
 	s.setUp(t)
 	d := s.work(t, quick, "--hold-max=2").ready()
 	bodies := sample.Events(sample.DefaultConfig(60))
 	half := len(bodies) / 2
-	server.kill()
+	server.Kill()
 	s.publish(t, bodies[:half]...)
 	d.opened()
 	eventually(t, "the broker has them again", func() error {
@@ -123,7 +121,7 @@ func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
 		t.Errorf("%d events are held still", n)
 	}
 	s.publish(t, bodies[half:]...)
-	startStore(t, server.addr, data)
+	server.Restart(t)
 	s.settled(t, s.expect(t, bodies))
 	d.ready()
 	if n := d.metric("keyfold_dead_letters_total"); n != 0 {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

@@ -5,13 +5,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 
@@ -110,15 +109,14 @@ func TestBrokerRestartInMidWindow(t *testing.T) {
 // acknowledged: events are held meanwhile, nothing is dead-lettered.
 func TestStoreKilledInMidWindow(t *testing.T) {
 	broker := rabbittest.Shared(t)
-	data := filepath.Join(t.TempDir(), "journal")
-	server := startStore(t, "127.0.0.1:0", data)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.uri, products: sample.Products(), history: engine.Mass}
+	server := mongotest.StartProcess(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}
 	s.setUp(t)
 	d := s.work(t, quick).ready()
 	bodies := sample.Events(sample.DefaultConfig(60))
 	third := len(bodies) / 3
 	s.publish(t, bodies[:third]...)
-	server.kill()
+	server.Kill()
 	s.publish(t, bodies[third:2*third]...)
 	eventually(t, "the store is missed", func() error {
 		if n := d.metric("keyfold_store_failures_total"); n < 1 {
@@ -127,7 +125,7 @@ func TestStoreKilledInMidWindow(t *testing.T) {
 		return nil
 	})
 	d.opened() // not ready without a store
-	startStore(t, server.addr, data)
+	server.Restart(t)
 	s.publish(t, bodies[2*third:]...)
 	s.settled(t, s.expect(t, bodies))
 	if n := d.metric("keyfold_dead_letters_total"); n != 0 {

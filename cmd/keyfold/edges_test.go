@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	embedtest "keyfold/bench/testserver/embeddings"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
-	"keyfold/source/vector/embedtest"
 )
 
 // The API is away, first with 503, then because the key is not taken any more:

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	embedtest "keyfold/bench/testserver/embeddings"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
-	"keyfold/source/vector/embedtest"
 	"keyfold/source/vector/openai"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/source/rabbit"
-	"keyfold/source/vector/redistest"
 )
 
 // Redis is killed, comes back, stops answering and answers again while searches

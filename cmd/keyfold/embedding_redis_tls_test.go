@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/source/rabbit"
-	"keyfold/source/vector/redistest"
 )
 
 // A Redis whose certificate nobody vouches for costs requests, never an event,

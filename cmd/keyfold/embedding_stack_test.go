@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	embedtest "keyfold/bench/testserver/embeddings"
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
-	"keyfold/sink/mongodb/mongotest"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
-	"keyfold/source/vector/embedtest"
 	"keyfold/source/vector/openai"
-	"keyfold/source/vector/redistest"
 )
 
 // apiKey is what the test's embedding service wants to be sent. No output of a

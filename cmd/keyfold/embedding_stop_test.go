@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	embedtest "keyfold/bench/testserver/embeddings"
 	"keyfold/engine"
-	"keyfold/source/vector/embedtest"
 )
 
 // A worker is stopped while searches wait for an API that does not answer: it

@@ -10,9 +10,9 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	embedtest "keyfold/bench/testserver/embeddings"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
-	"keyfold/source/vector/embedtest"
 	"keyfold/source/vector/openai"
 )
 

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	sqltest "keyfold/bench/testserver/mariadb"
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
-	"keyfold/source/outbox/sqltest"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

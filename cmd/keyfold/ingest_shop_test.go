@@ -20,9 +20,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
 	"keyfold/source/outbox"
-	"keyfold/source/outbox/sqltest"
 )
 
 // shop is a stack with a database: a shop whose interactions enter through

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/catalog"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // Real event logs, where there are some (folders below KEYFOLD_TEST_DATA), over

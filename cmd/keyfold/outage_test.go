@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,10 +9,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 
@@ -23,16 +22,15 @@ import (
 func TestOutageLeavesMemoryFlat(t *testing.T) {
 	const prefetch = 200
 	broker := rabbittest.Shared(t)
-	data := filepath.Join(t.TempDir(), "journal")
-	server := startStore(t, "127.0.0.1:0", data)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.uri, products: sample.Products(), history: engine.Mass}
+	server := mongotest.StartProcess(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}
 	s.setUp(t)
 	p := s.program(t, quick, fmt.Sprintf("--prefetch=%d", prefetch))
 	bodies := sample.Events(sample.DefaultConfig(450))
 	batch := len(bodies) / 20
 	s.publish(t, bodies[:4*batch]...)
 	s.settled(t, s.expect(t, bodies[:4*batch]))
-	server.kill()
+	server.Kill()
 	s.publish(t, bodies[4*batch:8*batch]...)
 	p.opened()
 	before := p.metric("process_resident_memory_bytes")
@@ -52,7 +50,7 @@ func TestOutageLeavesMemoryFlat(t *testing.T) {
 	if waiting := s.depth(t, rabbit.DefaultNames().Queue); waiting < 16*batch-prefetch {
 		t.Errorf("%d messages wait at the broker, want %d", waiting, 16*batch-prefetch)
 	}
-	startStore(t, server.addr, data)
+	server.Restart(t)
 	s.settled(t, s.expect(t, bodies))
 	if dead := s.depth(t, rabbit.DefaultNames().DeadLetters); dead != 0 {
 		t.Errorf("%d dead letters by the store's absence", dead)

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/source/outbox"
-	"keyfold/source/outbox/sqltest"
 )
 
 // `setup` makes the tables, says so, and changes nothing the second time.

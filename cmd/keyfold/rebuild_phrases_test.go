@@ -3,10 +3,10 @@ package main
 import (
 	"testing"
 
+	embedtest "keyfold/bench/testserver/embeddings"
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/settings"
 	"keyfold/engine"
-	"keyfold/source/vector/embedtest"
 	"keyfold/source/vector/openai"
 )
 

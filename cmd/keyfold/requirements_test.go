@@ -10,10 +10,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

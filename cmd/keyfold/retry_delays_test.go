@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // A failed event comes back after 5, 10, 20, 40 and 60 s, each within 20 %: the

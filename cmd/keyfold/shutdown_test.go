@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

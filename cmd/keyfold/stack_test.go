@@ -18,12 +18,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/bench/oracle"
+	mongotest "keyfold/bench/testserver/mongodb"
+	"keyfold/bench/testserver/process"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
-	"keyfold/sink/mongodb/mongotest"
-	"keyfold/source/outbox/sqltest"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )
@@ -36,17 +36,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	rabbittest.Main(alsoSQL{m})
-}
-
-// alsoSQL stops the shared database, and removes the store's program, when the
-// tests are over.
-type alsoSQL struct{ *testing.M }
-
-func (m alsoSQL) Run() int {
-	defer sqltest.StopShared()
-	defer os.Remove(mongotestdPath)
-	return m.M.Run()
+	process.Main(m)
 }
 
 // dimensions are few, so that the race detector does not make days of it.

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

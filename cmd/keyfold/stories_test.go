@@ -10,10 +10,10 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/cmd/pipeline"
 	"keyfold/cmd/settings"
 	"keyfold/engine"
 	"keyfold/shard"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 )
 

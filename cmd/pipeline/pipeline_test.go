@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/bench/oracle"
+	"keyfold/bench/testserver/process"
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
 	"keyfold/engine/taste"
@@ -17,12 +18,11 @@ import (
 	sink "keyfold/sink/memory"
 	"keyfold/source/catalog"
 	source "keyfold/source/memory"
-	"keyfold/source/rabbit/rabbittest"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m) } // looks for leaked goroutines too
+func TestMain(m *testing.M) { process.Main(m) } // looks for leaked goroutines too
 
 // shop is a catalogue in memory, embedded offline.
 type shop map[int32]engine.Product

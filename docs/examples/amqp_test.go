@@ -7,9 +7,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // channel opens a channel on a broker's virtual host until the test's end.

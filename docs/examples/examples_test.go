@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/bench/testserver/process"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 // phrase is one that quoting, escaping and encoding can all spoil.
 const phrase = `boots "für" 田中's </b> \ 50% $HOME`

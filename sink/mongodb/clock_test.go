@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 )
 
 // The time of ids is the server's, whatever this machine's clock says, also when

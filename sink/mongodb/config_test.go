@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 )
 
 // What the laws need is not the URI's to change.

@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.uber.org/goleak"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 	"keyfold/sink/sinktest"
 )
 

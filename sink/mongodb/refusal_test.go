@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 )
 
 // refusing has the server refuse every document from a user id on with a code of
@@ -77,8 +77,8 @@ func TestProbeIsNoProfile(t *testing.T) {
 		for range 3 {
 			check(t, s.Probe(ctx))
 		}
-		if n, err := s.users.CountDocuments(ctx, bson.D{}); err != nil || n != 2 {
-			t.Errorf("%d documents (%v), want the profile and the probe", n, err)
+		if n := counted(t, s.users, bson.D{}); n != 2 {
+			t.Errorf("%d documents, want the profile and the probe", n)
 		}
 		for p, err := range s.AllProfiles(ctx) {
 			check(t, err)

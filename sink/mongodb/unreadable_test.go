@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb/mongotest"
 )
 
 // A document that cannot be used is its user's matter: Load answers for all others.

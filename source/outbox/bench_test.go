@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/source/outbox/sqltest"
+	sqltest "keyfold/bench/testserver/mariadb"
 )
 
 func benchOnEach(b *testing.B, bench func(b *testing.B, db *Database)) {

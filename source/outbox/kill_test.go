@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
-	"keyfold/source/outbox/sqltest"
 )
 
 // TestAcknowledgedRowsOutliveAKill kills the server with SIGKILL while requests

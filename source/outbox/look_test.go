@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
-	"keyfold/source/outbox/sqltest"
 )
 
 // While an older transaction of the server is open, the entries of sent rows stay

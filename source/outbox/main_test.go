@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
+	sqltest "keyfold/bench/testserver/mariadb"
+	"keyfold/bench/testserver/process"
 	"keyfold/engine"
-	"keyfold/source/outbox/sqltest"
 )
 
-func TestMain(m *testing.M) { sqltest.Main(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
-	"keyfold/source/outbox/sqltest"
 )
 
 // fill stores so many rows of so many users, in requests of random sizes.

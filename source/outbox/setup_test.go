@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
-	"keyfold/source/outbox/sqltest"
 )
 
 func expectFault(t *testing.T, err error, reason string, words ...string) {

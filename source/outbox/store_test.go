@@ -14,8 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
-	"keyfold/source/outbox/sqltest"
 )
 
 func TestAddIsIdempotent(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 const preloaded = 20_000

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // 5,000 events, settled in random order from many goroutines: all arrive once,

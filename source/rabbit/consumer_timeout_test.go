@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // holdable is how long the impatient broker of these tests lets a message be

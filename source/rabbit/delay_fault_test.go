@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // The connection dies when the broker has the copy and its confirm is on the

@@ -13,8 +13,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 var errAttempt = errors.New("503 from the embedder")

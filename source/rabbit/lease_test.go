@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // A delivery that has no verdict within its lease ends the session: the broker

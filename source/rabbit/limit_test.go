@@ -11,8 +11,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // newQuorumSite is a virtual host whose queues are quorum queues.

@@ -11,11 +11,12 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/bench/testserver/process"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
-func TestMain(m *testing.M) { rabbittest.Main(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
-	"keyfold/source/rabbit/rabbittest"
 )
 
 // hung bounds a hang; what it bounds takes far less when all is well, and far

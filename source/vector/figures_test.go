@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	embedtest "keyfold/bench/testserver/embeddings"
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/engine"
 	"keyfold/source/vector"
-	"keyfold/source/vector/embedtest"
 	"keyfold/source/vector/openai"
 	"keyfold/source/vector/rediscache"
-	"keyfold/source/vector/redistest"
 )
 
 // worker is everything that stands behind the port, joined as a worker joins it.

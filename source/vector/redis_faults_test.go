@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/source/vector/embedtest"
-	"keyfold/source/vector/redistest"
+	embedtest "keyfold/bench/testserver/embeddings"
+	redistest "keyfold/bench/testserver/redis"
 )
 
 // distinct are n phrases that no other name has.

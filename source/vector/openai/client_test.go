@@ -16,9 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	embedtest "keyfold/bench/testserver/embeddings"
 	"keyfold/engine"
 	"keyfold/source/vector"
-	"keyfold/source/vector/embedtest"
 	"keyfold/source/vector/openai"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/engine"
 	"keyfold/source/vector/rediscache"
-	"keyfold/source/vector/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/source/vector/rediscache"
-	"keyfold/source/vector/redistest"
 )
 
 // The master behind a sentinel is killed, or falls silent. Until the sentinel

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/source/vector/rediscache"
-	"keyfold/source/vector/redistest"
 )
 
 // childURL makes a test be the child of the one of its name, with the Redis of

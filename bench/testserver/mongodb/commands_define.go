@@ -1,0 +1,128 @@
+package mongotest
+
+import (
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// validation are the options of a collection that this server heeds.
+var validation = []string{"validator", "validationLevel", "validationAction"}
+
+func create(r *request) error {
+	namespace, err := r.namespace()
+	if err != nil {
+		return err
+	}
+	if err := r.refuseFields("capped", "timeseries", "viewOn", "clusteredIndex", "expireAfterSeconds", "collation"); err != nil {
+		return err
+	}
+	if r.store.collection(namespace) != nil {
+		return fail(codeNamespaceExists, "Collection %s already exists.", namespace)
+	}
+	options := r.merge(emptyDocument)
+	if _, err := parseValidator(options); err != nil {
+		return err
+	}
+	return r.store.configure(r.store.ensure(namespace), options)
+}
+
+// merge returns options with those that the command names in their place.
+func (r *request) merge(options document) document {
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	for _, name := range validation {
+		if r.store.noValidators {
+			break
+		}
+		v := r.field(name)
+		if v.Type == 0 {
+			v = lookup(options, name)
+		}
+		if v.Type != 0 {
+			dst = bsoncore.AppendValueElement(dst, name, v)
+		}
+	}
+	return endDocument(dst, start)
+}
+
+func collMod(r *request) error {
+	c, err := r.existing()
+	if err != nil {
+		return err
+	}
+	if err := r.refuseFields("index", "viewOn", "expireAfterSeconds", "cappedSize"); err != nil {
+		return err
+	}
+	return r.store.configure(c, r.merge(c.options))
+}
+
+// existing returns the collection the command is about, which must be there.
+func (r *request) existing() (*collection, error) {
+	namespace, err := r.namespace()
+	if err != nil {
+		return nil, err
+	}
+	c := r.store.collection(namespace)
+	if c == nil {
+		return nil, fail(codeNamespaceNotFound, "ns does not exist: %s", namespace)
+	}
+	return c, nil
+}
+
+func drop(r *request) error {
+	namespace, err := r.namespace()
+	if err != nil {
+		return err
+	}
+	if c := r.store.collection(namespace); c != nil {
+		r.reply.number("nIndexesWas", int64(len(c.indexes)))
+		r.reply.text("ns", namespace)
+		r.store.drop(namespace)
+	}
+	return nil
+}
+
+func dropDatabase(r *request) error {
+	for _, c := range r.store.database(r.db) {
+		r.store.drop(c.namespace)
+	}
+	r.reply.text("dropped", r.db)
+	return nil
+}
+
+func listCollections(r *request) error {
+	query, err := r.optional("filter")
+	if err != nil {
+		return err
+	}
+	f, err := parseFilter(query)
+	if err != nil {
+		return err
+	}
+	nameOnly := truthy(r.field("nameOnly"))
+	var docs []document
+	for _, c := range r.store.database(r.db) {
+		if doc := c.describe(nameOnly); f.matches(doc) {
+			docs = append(docs, doc)
+		}
+	}
+	return r.answerCursor(r.db+".$cmd.listCollections", docs)
+}
+
+// describe returns the collection as listCollections shows it.
+func (c *collection) describe(nameOnly bool) document {
+	_, name, _ := strings.Cut(c.namespace, ".")
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	dst = bsoncore.AppendStringElement(dst, "name", name)
+	dst = bsoncore.AppendStringElement(dst, "type", "collection")
+	if nameOnly {
+		return endDocument(dst, start)
+	}
+	dst = bsoncore.AppendDocumentElement(dst, "options", c.options)
+	info, dst := bsoncore.AppendDocumentElementStart(dst, "info")
+	dst = bsoncore.AppendBooleanElement(dst, "readOnly", false)
+	dst = bsoncore.AppendBinaryElement(dst, "uuid", 4, c.uuid[:])
+	dst = endDocument(dst, info)
+	dst = bsoncore.AppendDocumentElement(dst, "idIndex", c.indexes[0].spec())
+	return endDocument(dst, start)
+}

@@ -1,0 +1,247 @@
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// command is how one command is executed.
+type command struct {
+	run func(*request) error
+	// kind says what it needs of the server.
+	kind commandKind
+}
+
+type commandKind uint8
+
+const (
+	// free: works on any member, without authentication.
+	free commandKind = iota
+	// anywhere: works on any member.
+	anywhere
+	// reading: works on the primary, and elsewhere if its read preference
+	// allows it.
+	reading
+	// writing: works on the primary, and waits for its write concern.
+	writing
+	// defining: writing that changes collections as such, alone in the world.
+	defining
+)
+
+var commands map[string]command
+
+func init() {
+	commands = map[string]command{
+		"hello": {hello, free}, "isMaster": {hello, free}, "ismaster": {hello, free},
+		"ping": {ping, free}, "buildInfo": {buildInfo, free}, "buildinfo": {buildInfo, free},
+		"saslStart": {saslStart, free}, "saslContinue": {saslContinue, free},
+		"endSessions": {endSessions, anywhere}, "killCursors": {killCursors, anywhere},
+		"getMore": {getMore, anywhere}, controlCommand: {controlOverWire, free},
+		"abortTransaction": {endTransaction, anywhere}, "commitTransaction": {endTransaction, anywhere},
+
+		"find":            {find, reading},
+		"listCollections": {listCollections, reading}, "listIndexes": {listIndexes, reading},
+
+		"insert": {insertCommand, writing}, "update": {updateCommand, writing},
+		"delete": {deleteCommand, writing},
+
+		"create": {create, defining}, "collMod": {collMod, defining}, "drop": {drop, defining},
+		"dropDatabase": {dropDatabase, defining}, "createIndexes": {createIndexes, defining},
+	}
+}
+
+// execute writes the answer to a request into its reply.
+func (s *Server) execute(r *request, x accident) {
+	began := time.Now()
+	cmd, known := commands[r.name]
+	err := s.admit(r, cmd, known, x)
+	if err == nil {
+		err = s.run(r, cmd)
+	}
+	if flushed := s.store.journal.flush(); flushed != nil && err == nil {
+		err = flushed
+	}
+	if err != nil {
+		s.answerFailure(r, failureOf(err))
+		return
+	}
+	if cmd.kind >= writing {
+		s.answerConcern(r, began, x.concern)
+	}
+	r.reply.buf = bsoncore.AppendDoubleElement(r.reply.buf, "ok", 1)
+}
+
+// run executes the command under the locks it needs. A retryable write has its
+// session to itself.
+func (s *Server) run(r *request, cmd command) error {
+	if r.name == controlCommand {
+		return cmd.run(r) // takes the locks it needs itself
+	}
+	if cmd.kind == defining {
+		s.store.world.Lock()
+		defer s.store.world.Unlock()
+		return cmd.run(r)
+	}
+	s.store.world.RLock()
+	defer s.store.world.RUnlock()
+	number, retryable := r.field("txnNumber").AsInt64OK()
+	if cmd.kind != writing || !retryable {
+		return cmd.run(r)
+	}
+	id, ok := r.field("lsid").DocumentOK()
+	if !ok {
+		return fail(codeInvalidOptions, "Transaction number requires a session ID to also be specified")
+	}
+	r.writer.session = s.store.sessions.get(id)
+	if err := r.writer.session.begin(number); err != nil {
+		return err
+	}
+	defer r.writer.session.mu.Unlock()
+	return cmd.run(r)
+}
+
+// admit refuses what is not to be executed at all.
+func (s *Server) admit(r *request, cmd command, known bool, x accident) error {
+	switch {
+	case !known:
+		return fail(codeCommandNotFound, "no such command: '%s'", r.name)
+	case r.message.opcode == opQuery && !r.isHello():
+		return fail(codeUnsupportedOpQuery, "Unsupported OP_QUERY command: %s. The client driver may require an upgrade.", r.name)
+	case x.err != nil:
+		return x.err
+	case cmd.kind != free && s.users != nil && !r.conn.authenticated:
+		return fail(codeUnauthorized, "Command %s requires authentication", r.name)
+	case r.field("startTransaction").Type != 0 || r.field("autocommit").Type != 0 && cmd.kind >= reading:
+		return fail(codeTransactionRefused, "mongotest: multi-document transactions are not supported: "+
+			"write one document, or test against a real replica set")
+	}
+	if down := s.topology.now().down; down != 0 {
+		return refuseSecondary(r, cmd.kind, down)
+	}
+	return nil
+}
+
+// refuseSecondary answers for a member that is no primary.
+func refuseSecondary(r *request, kind commandKind, code int32) error {
+	switch {
+	case kind >= writing && code == codeNotWritablePrimary:
+		return fail(code, "not primary")
+	case kind >= writing, kind == reading && code != codeNotWritablePrimary:
+		return fail(code, "the primary stepped down")
+	case kind == reading && !readsSecondary(r):
+		return fail(codeNotPrimaryRead, "not primary and secondaryOk=false")
+	default:
+		return nil
+	}
+}
+
+func readsSecondary(r *request) bool {
+	preference, _ := r.field("$readPreference").DocumentOK()
+	mode, ok := lookup(preference, "mode").StringValueOK()
+	return ok && mode != "primary"
+}
+
+// answerFailure replaces what was written by an error.
+func (s *Server) answerFailure(r *request, f *failure) {
+	r.reply.restart()
+	r.reply.buf = bsoncore.AppendDoubleElement(r.reply.buf, "ok", 0)
+	r.reply.buf = f.appendTo(r.reply.buf)
+	s.appendStateChange(r, f.code)
+	r.label(f.code)
+}
+
+// appendStateChange lets a client that hears of a lost primary tell whether that
+// is news.
+func (s *Server) appendStateChange(r *request, code int32) {
+	if stateChange[code] {
+		r.reply.document("topologyVersion", s.topology.version(s.topology.now().counter))
+	}
+}
+
+// label marks an error after which a retryable write may be sent again.
+func (r *request) label(code int32) {
+	if !retryable[code] || r.field("txnNumber").Type == 0 {
+		return
+	}
+	labels := r.reply.open("errorLabels", bsoncore.TypeArray)
+	r.reply.text("0", "RetryableWriteError")
+	r.reply.close(labels)
+}
+
+// answerConcern waits for the write concern and says where it was not met. What
+// was written stays written.
+func (s *Server) answerConcern(r *request, began time.Time, fault *failure) {
+	f := fault
+	if f == nil {
+		f = r.awaitConcern(began)
+	}
+	if f == nil {
+		return
+	}
+	start := r.reply.open("writeConcernError", bsoncore.TypeEmbeddedDocument)
+	r.reply.number("code", int64(f.code))
+	r.reply.text("codeName", codeName(f.code))
+	r.reply.text("errmsg", f.message)
+	r.reply.buf = append(r.reply.buf, f.details...)
+	r.reply.close(start)
+	s.appendStateChange(r, f.code)
+	r.label(f.code)
+}
+
+// errTimedOut: wtimeout passed.
+var errTimedOut = errors.New("wtimeout")
+
+// awaitConcern waits until the command's writes are where its write concern
+// wants them; a command that wrote nothing waits for everything before it. The
+// default is a majority, as it is for a replica set since server 5.0.
+func (r *request) awaitConcern(began time.Time) *failure {
+	concern, _ := r.field("writeConcern").DocumentOK()
+	w := lookup(concern, "w")
+	if n, ok := w.AsInt64OK(); ok && n <= 1 {
+		return nil
+	} else if ok && n > 3 {
+		return fail(codeCannotSatisfy, "Not enough data-bearing nodes")
+	}
+	if name, ok := w.StringValueOK(); ok && name != "majority" {
+		return fail(79, "No write concern mode named '%s' found in replica set configuration", name)
+	}
+	seq := r.writer.last
+	if seq == 0 {
+		seq = r.store.replication.appliedSeq()
+	}
+	ctx := r.conn.ctx
+	if ms, ok := lookup(concern, "wtimeout").AsInt64OK(); ok && ms > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond, errTimedOut)
+		defer cancel()
+	}
+	if at := r.deadline(began); !at.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, at, fail(codeMaxTimeExpired, "operation exceeded time limit"))
+		defer cancel()
+	}
+	err := r.store.replication.wait(ctx, seq)
+	if errors.Is(err, errTimedOut) {
+		return wtimeoutFailure(concern)
+	}
+	if err != nil {
+		return failureOf(err)
+	}
+	return nil
+}
+
+func wtimeoutFailure(concern document) *failure {
+	start, info := bsoncore.AppendDocumentElementStart(nil, "errInfo")
+	info = bsoncore.AppendBooleanElement(info, "wtimeout", true)
+	given := slices.Concat(concern[:len(concern)-1], bsoncore.AppendStringElement(nil, "provenance", "clientSupplied"))
+	inner, info := bsoncore.AppendDocumentElementStart(info, "writeConcern")
+	info = endDocument(append(info, given[4:]...), inner)
+	return &failure{
+		code: codeWriteConcernTimeout, message: "waiting for replication timed out",
+		details: endDocument(info, start),
+	}
+}

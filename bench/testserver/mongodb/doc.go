@@ -1,0 +1,42 @@
+// Package mongotest is a test server that speaks the MongoDB wire protocol to
+// the real driver. It shows itself as the primary of a replica set, server 7.0,
+// and stands in where no mongod can be installed; a test-suite that passes here
+// is meant to pass against a real one too.
+//
+//	s := mongotest.Start(t)
+//	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()))
+//
+// A server in a process of its own is [keyfold/bench/testserver/mongodb/mongotestd];
+// [Dial] controls it.
+//
+// # What it does
+//
+//   - Commands: insert, update, delete, find, getMore, killCursors, create,
+//     collMod, drop, dropDatabase, createIndexes, listCollections, listIndexes,
+//     hello (streamed, too), ping, buildInfo, endSessions, SCRAM-SHA-256.
+//   - Documents change atomically, one at a time. Unique indexes (on one field),
+//     $jsonSchema validators, upserts, ordered and unordered batches and
+//     retryable writes work as in a server, and errors have a server's codes
+//     and shapes.
+//   - What it does not know it refuses with an error that begins with
+//     "mongotest:", rather than doing something else: transactions, collation,
+//     regular expressions, pipelines as updates, array operators, compound,
+//     sparse and TTL indexes.
+//
+// # Majority and local
+//
+// A write is applied at once and, unless replication is held up
+// ([Controls.StallReplication], [Controls.DelayReplication]), reaches a majority in
+// the same moment. While it has not, it can be rolled back ([Controls.Rollback]).
+//
+// # How it is kept
+//
+// A document is the bytes it came in. Indexes are hashes; a query with an
+// equality or $in on an indexed field is a look-up, and reads no further into a
+// document than to the fields it names. An update copies the elements it does not
+// touch. Nothing ever changes a stored document's bytes, so readers need no copy.
+//
+// With [WithData], the journal gets every write before it is answered, in
+// write(2) calls that concurrent commands share: what was acknowledged survives
+// kill -9 of the process, and so does what a retry must find.
+package mongotest

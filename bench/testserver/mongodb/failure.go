@@ -1,0 +1,144 @@
+package mongotest
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// Codes of the errors this server answers with.
+// Source: src/mongo/base/error_codes.yml of the server.
+const (
+	codeInternal             = 1
+	codeBadValue             = 2
+	codeFailedToParse        = 9
+	codeUnauthorized         = 13
+	codeTypeMismatch         = 14
+	codeAuthenticationFailed = 18
+	codeNamespaceNotFound    = 26
+	codePathNotViable        = 28
+	codeConflictingOperators = 40
+	codeCursorNotFound       = 43
+	codeNamespaceExists      = 48
+	codeMaxTimeExpired       = 50
+	codeEmptyFieldName       = 56
+	codeCommandNotFound      = 59
+	codeWriteConcernTimeout  = 64
+	codeImmutableField       = 66
+	codeCannotCreateIndex    = 67
+	codeInvalidOptions       = 72
+	codeInvalidNamespace     = 73
+	codeIndexOptionsConflict = 85
+	codeIndexKeyConflict     = 86
+	codeCannotSatisfy        = 100
+	codeNotSupported         = 115
+	codeValidation           = 121
+	codePrimarySteppedDown   = 189
+	codeTransactionTooOld    = 225
+	codeNoSuchTransaction    = 251
+	codeTransactionRefused   = 263
+	codeUnsupportedOpQuery   = 352
+	codeNotWritablePrimary   = 10107
+	codeTooLarge             = 10334
+	codeDuplicateKey         = 11000
+	codeInterrupted          = 11602
+	codeNotPrimaryRead       = 13435
+	codeUpdateTooLarge       = 17419
+	codeMissingField         = 40414
+)
+
+var codeNames = map[int32]string{
+	codeInternal: "InternalError", codeBadValue: "BadValue", codeFailedToParse: "FailedToParse",
+	codeUnauthorized: "Unauthorized", codeTypeMismatch: "TypeMismatch",
+	codeAuthenticationFailed: "AuthenticationFailed", codeNamespaceNotFound: "NamespaceNotFound",
+	codePathNotViable:        "PathNotViable",
+	codeConflictingOperators: "ConflictingUpdateOperators", codeCursorNotFound: "CursorNotFound",
+	codeNamespaceExists: "NamespaceExists", codeMaxTimeExpired: "MaxTimeMSExpired",
+	codeEmptyFieldName:  "EmptyFieldName",
+	codeCommandNotFound: "CommandNotFound", codeWriteConcernTimeout: "WriteConcernFailed",
+	codeImmutableField: "ImmutableField", codeCannotCreateIndex: "CannotCreateIndex",
+	codeInvalidOptions: "InvalidOptions", codeInvalidNamespace: "InvalidNamespace",
+	codeIndexOptionsConflict: "IndexOptionsConflict", codeIndexKeyConflict: "IndexKeySpecsConflict",
+	codeCannotSatisfy: "UnsatisfiableWriteConcern", codeNotSupported: "CommandNotSupported",
+	codeValidation: "DocumentValidationFailure", codePrimarySteppedDown: "PrimarySteppedDown",
+	codeTransactionTooOld: "TransactionTooOld", codeNoSuchTransaction: "NoSuchTransaction",
+	codeTransactionRefused: "OperationNotSupportedInTransaction",
+	codeUnsupportedOpQuery: "UnsupportedOpQueryCommand", codeNotWritablePrimary: "NotWritablePrimary",
+	codeTooLarge: "BSONObjectTooLarge", codeDuplicateKey: "DuplicateKey",
+	codeInterrupted: "InterruptedDueToReplStateChange", codeNotPrimaryRead: "NotPrimaryNoSecondaryOk",
+	6: "HostUnreachable", 7: "HostNotFound", 11: "UserNotFound", 24: "LockTimeout",
+	79: "UnknownReplWriteConcern", 89: "NetworkTimeout", 91: "ShutdownInProgress", 112: "WriteConflict",
+	134: "ReadConcernMajorityNotAvailableYet", 146: "ExceededMemoryLimit", 262: "ExceededTimeLimit",
+	9001: "SocketException", 11600: "InterruptedAtShutdown", 11601: "Interrupted",
+	13436: "NotPrimaryOrSecondary", 14031: "OutOfDiskSpace",
+}
+
+func codeName(code int32) string {
+	if name, ok := codeNames[code]; ok {
+		return name
+	}
+	return fmt.Sprintf("Location%d", code)
+}
+
+// retryable holds the codes a server labels RetryableWriteError.
+// Source: the RetriableError category of the server's error codes.
+var retryable = map[int32]bool{
+	6: true, 7: true, 89: true, 91: true, 189: true, 262: true, 9001: true, 10107: true,
+	11600: true, 11602: true, 13435: true, 13436: true,
+}
+
+// stateChange holds the codes that say that a node is no primary (any more);
+// with these a server sends its topologyVersion, by which drivers tell news from
+// what they know already.
+var stateChange = map[int32]bool{
+	91: true, 189: true, 10107: true, 11600: true, 11602: true, 13435: true, 13436: true,
+}
+
+// failure is an error answer, of a whole command or of one statement.
+type failure struct {
+	code    int32
+	message string
+	// details are complete elements that follow the code: keyPattern and
+	// keyValue, or errInfo.
+	details []byte
+}
+
+func (f *failure) Error() string { return f.message }
+
+func fail(code int32, format string, args ...any) *failure {
+	return &failure{code: code, message: fmt.Sprintf(format, args...)}
+}
+
+// failureOf returns err as an answer; what is no failure is an internal error.
+func failureOf(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	return fail(codeInternal, "%v", err)
+}
+
+// appendTo appends the elements of a top-level error but for ok and labels.
+func (f *failure) appendTo(dst []byte) []byte {
+	dst = bsoncore.AppendStringElement(dst, "errmsg", f.message)
+	dst = bsoncore.AppendInt32Element(dst, "code", f.code)
+	dst = bsoncore.AppendStringElement(dst, "codeName", codeName(f.code))
+	return append(dst, f.details...)
+}
+
+// appendStatement appends an element of writeErrors.
+func (f *failure) appendStatement(dst []byte, key string, index int) []byte {
+	start, dst := bsoncore.AppendDocumentElementStart(dst, key)
+	dst = bsoncore.AppendInt32Element(dst, "index", int32(index))
+	dst = bsoncore.AppendInt32Element(dst, "code", f.code)
+	dst = append(dst, f.details...)
+	dst = bsoncore.AppendStringElement(dst, "errmsg", f.message)
+	return endDocument(dst, start)
+}
+
+// endDocument closes a document. The library's version fails only for a start
+// outside the buffer.
+func endDocument(dst []byte, start int32) []byte {
+	dst = append(dst, 0)
+	return bsoncore.UpdateLength(dst, start, int32(len(dst))-start)
+}

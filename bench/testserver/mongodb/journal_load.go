@@ -1,0 +1,170 @@
+package mongotest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+)
+
+// maxRecord is more than any record has: a document, and what a findAndModify
+// answered with another.
+const maxRecord = 3 * maxDocument
+
+// openJournal loads the file's writes into an empty store, writes the file anew
+// with only what is still there, and goes on from that. A file that does not
+// exist is empty.
+func openJournal(path string, s *store) (*journal, error) {
+	if err := loadFile(path, s); err != nil {
+		return nil, fmt.Errorf("mongotest: %s: %w", path, err)
+	}
+	file, err := compact(path, s)
+	if err != nil {
+		return nil, fmt.Errorf("mongotest: compact %s: %w", path, err)
+	}
+	return &journal{file: file}, nil
+}
+
+func loadFile(path string, s *store) error {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return load(bufio.NewReaderSize(f, 1<<20), s)
+}
+
+// errDamaged: a record in the middle is not what was written.
+var errDamaged = errors.New("a record is damaged and others follow it: remove the file, or restore it")
+
+// load reads records up to the end, or up to a last one that was not written
+// whole: nothing of that was answered.
+func load(r *bufio.Reader, s *store) error {
+	for {
+		var frame [frameBytes]byte
+		if _, err := io.ReadFull(r, frame[:]); err != nil {
+			return tornTail(err)
+		}
+		size := binary.LittleEndian.Uint32(frame[:])
+		if size > maxRecord {
+			return errDamaged
+		}
+		body := make([]byte, size)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return tornTail(err)
+		}
+		if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(frame[4:]) {
+			if _, err := r.Peek(1); err != nil {
+				return tornTail(err)
+			}
+			return errDamaged
+		}
+		if err := s.replay(body); err != nil {
+			return err
+		}
+	}
+}
+
+// tornTail accepts the end of the file, wherever in a record it is.
+func tornTail(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// replay executes one record. The store has no journal yet.
+func (s *store) replay(record document) error {
+	if entry, ok := lookup(record, fieldSession).DocumentOK(); ok {
+		s.sessions.replay(entry, false)
+	}
+	if entry, ok := lookup(record, fieldForget).DocumentOK(); ok {
+		s.sessions.replay(entry, true)
+	}
+	namespace, ok := lookup(record, fieldNamespace).StringValueOK()
+	if !ok {
+		return nil
+	}
+	if lookup(record, fieldDrop).Type != 0 {
+		s.drop(namespace)
+		return nil
+	}
+	c := s.ensure(namespace)
+	if doc, ok := lookup(record, fieldPut).DocumentOK(); ok {
+		return c.replay(doc, doc)
+	}
+	if id, ok := lookup(record, fieldRemove).DocumentOK(); ok {
+		return c.replay(id, nil)
+	}
+	if options, ok := lookup(record, fieldCreate).DocumentOK(); ok {
+		return s.configure(c, options)
+	}
+	if spec, ok := lookup(record, fieldIndex).DocumentOK(); ok {
+		x, err := parseIndex(spec)
+		if err != nil {
+			return err
+		}
+		return c.addIndex(x)
+	}
+	return nil
+}
+
+// replay gives the document of this _id a new version, nil to remove it.
+func (c *collection) replay(id, doc document) error {
+	r := &record{}
+	c.indexes[0].find([]value{lookup(id, "_id")}, func(found *record) bool {
+		r = found
+		return false
+	})
+	if doc == nil && r.raw == nil {
+		return nil
+	}
+	return c.write(&writer{store: c.store, replays: true}, r, doc, nil)
+}
+
+// compact writes the store's state to a new file in the place of the old one.
+func compact(path string, s *store) (*os.File, error) {
+	next := path + ".new"
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{file: f}
+	err = errors.Join(s.dump(j), f.Sync())
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// dump writes everything the store holds.
+func (s *store) dump(j *journal) error {
+	for namespace, c := range s.collections {
+		j.create(namespace, c.options)
+		for _, x := range c.indexes[1:] {
+			j.createIndex(namespace, x)
+		}
+		for _, r := range c.rows {
+			if r == nil {
+				continue
+			}
+			j.write(namespace, nil, r.raw, nil)
+			if len(j.pending) > 1<<20 {
+				if err := j.flush(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	s.sessions.dump(j)
+	return j.flush()
+}

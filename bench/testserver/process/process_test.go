@@ -1,0 +1,67 @@
+package process
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func TestProcessEndsByASignal(t *testing.T) {
+	p, err := Start(t.TempDir(), "sleep", nil, "/bin/sleep", "1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(syscall.SIGSTOP); err != nil || !p.Running() {
+		t.Fatalf("running: %v, %v", p.Running(), err)
+	}
+	p.Kill()
+	if p.Running() || p.Err() == nil {
+		t.Errorf("running: %v, ended with %v", p.Running(), p.Err())
+	}
+}
+
+func TestProgramThatIsMissingIsNamedWithItsPackage(t *testing.T) {
+	if _, err := Find("some-package", "no-such-program"); err == nil || !strings.Contains(err.Error(), "some-package") {
+		t.Error(err)
+	}
+}
+
+func TestPortsAreKeptUntilTheyAreReleased(t *testing.T) {
+	p, err := ClaimPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := net.Listen("tcp", p.Address(-1)); err == nil {
+		l.Close()
+		t.Error("another test binary may claim them too")
+	}
+	p.Release()
+	p.Release()
+	l, err := net.Listen("tcp", p.Address(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+// A server that ends while it starts says why at once.
+func TestServerThatEndsWhileStartingShowsItsOutput(t *testing.T) {
+	ports, err := ClaimPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, []byte("and logged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Server{Dir: t.TempDir(), Path: "/bin/sh", Args: []string{"-c", "echo printed; exit 1"}, Ports: ports, Logs: log}
+	defer s.Stop()
+	if err := s.Boot(); err == nil || !strings.Contains(err.Error(), "printed") || !strings.Contains(err.Error(), "and logged") {
+		t.Errorf("it says %v", err)
+	}
+}

@@ -1,0 +1,189 @@
+package rabbittest
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyfold/bench/testserver/process"
+)
+
+// Broker is one private RabbitMQ node. Its methods may be called from several
+// goroutines.
+type Broker struct {
+	process.Server
+	control string // the path of rabbitmqctl
+	node    string
+	mapper  *process.Process // epmd: which port the node listens on, for rabbitmqctl
+	vhosts  atomic.Int64
+}
+
+// Shared returns the test binary's one broker, started at the first call. The
+// package's TestMain has to call [process.Main], which stops it. Tests on it use a
+// virtual host each and never kill it.
+func Shared(t testing.TB) *Broker {
+	t.Helper()
+	return shared.Get(t)
+}
+
+var shared = process.Shared[*Broker]{Launch: Launch}
+
+// Start runs a broker of the test's own and stops it at the test's end.
+func Start(t testing.TB) *Broker {
+	t.Helper()
+	return start(t, patient)
+}
+
+// StartImpatient is Start with a broker that closes the channel of a consumer
+// that holds a message for longer than timeout, within a second or so: its
+// consumer_timeout, which is half an hour by default.
+func StartImpatient(t testing.TB, timeout time.Duration) *Broker {
+	t.Helper()
+	return start(t, timeout)
+}
+
+func start(t testing.TB, timeout time.Duration) *Broker {
+	t.Helper()
+	b, err := launch(t.TempDir(), timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Stop)
+	return b
+}
+
+// Launch runs a private broker, all of its files in dir. The caller stops it.
+func Launch(dir string) (*Broker, error) { return launch(dir, patient) }
+
+// patient is RabbitMQ's own consumer_timeout.
+const patient = 30 * time.Minute
+
+// The broker's ports. rabbitmqctl chooses among several, since its calls overlap.
+const (
+	amqpPort = iota
+	distPort
+	epmdPort
+	managementPort
+	firstControlPort
+	lastControlPort = firstControlPort + 10
+)
+
+// scripts is where packages put the scripts that run as the calling user. Those
+// in /usr/sbin on Debian switch to the user rabbitmq, whose folders are the system
+// broker's.
+var scripts = []string{"/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin", "/usr/local/opt/rabbitmq/sbin"}
+
+// launch starts a node whose files are all in dir.
+func launch(dir string, timeout time.Duration) (*Broker, error) {
+	const installed = "rabbitmq-server"
+	server, err := process.Find(installed, "rabbitmq-server", scripts...)
+	control, noControl := process.Find(installed, "rabbitmqctl", scripts...)
+	epmd, noEPMD := process.Find(installed, "epmd")
+	if err := errors.Join(err, noControl, noEPMD); err != nil {
+		return nil, err
+	}
+	b := &Broker{control: control, Server: process.Server{Dir: dir, Path: server}}
+	if b.Ports, err = process.ClaimPorts(); err != nil {
+		return nil, err
+	}
+	b.node = "keyfold" + strconv.Itoa(b.Ports.Port(amqpPort)) + "@localhost"
+	b.Env, b.Answers, b.Logs = b.environment(), b.answers, filepath.Join(dir, "log", b.node+".log")
+	if err := b.start(epmd, timeout); err != nil {
+		b.Stop()
+		return nil, err
+	}
+	return b, nil
+}
+
+// start starts the port mapper and boots.
+func (b *Broker) start(epmd string, timeout time.Duration) (err error) {
+	if err := b.writeFiles(timeout); err != nil {
+		return err
+	}
+	if b.mapper, err = process.Start(b.Dir, "epmd", b.Env, epmd,
+		"-address", "127.0.0.1", "-port", b.port(epmdPort)); err != nil {
+		return err
+	}
+	return b.Boot()
+}
+
+func (b *Broker) port(i int) string { return strconv.Itoa(b.Ports.Port(i)) }
+
+func (b *Broker) writeFiles(timeout time.Duration) error {
+	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\n"+
+		"log.console = false\ndisk_free_limit.absolute = 1MB\nconsumer_timeout = %d\n",
+		b.Address(), b.port(managementPort), timeout.Milliseconds())
+	// How often a channel looks for what it holds too long has no name there; a
+	// minute by default.
+	tick := time.Minute
+	if timeout < patient {
+		tick = time.Second
+	}
+	for name, text := range map[string]string{
+		"rabbitmq.conf":   config,
+		"advanced.config": fmt.Sprintf("[{rabbit, [{channel_tick_interval, %d}]}].\n", tick.Milliseconds()),
+		"enabled_plugins": "[rabbitmq_management].\n",
+	} {
+		if err := os.WriteFile(filepath.Join(b.Dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loopbackOnly has an Erlang node listen for other nodes on 127.0.0.1 only.
+const loopbackOnly = "-kernel inet_dist_use_interface {127,0,0,1}"
+
+// environment holds nothing of the caller's but the path. HOME brings a cookie
+// of the node's own.
+func (b *Broker) environment() []string {
+	in := func(name string) string { return filepath.Join(b.Dir, name) }
+	return []string{
+		"PATH=" + os.Getenv("PATH"),
+		"LANG=C.UTF-8",
+		"HOME=" + b.Dir,
+		"ERL_EPMD_PORT=" + b.port(epmdPort),
+		"ERL_EPMD_ADDRESS=127.0.0.1",
+		"RABBITMQ_NODENAME=" + b.node,
+		"RABBITMQ_DIST_PORT=" + b.port(distPort),
+		// No other machine may reach them: a client that has the cookie can run
+		// programs in a node.
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + loopbackOnly,
+		"RABBITMQ_CTL_ERL_ARGS=" + loopbackOnly,
+		"RABBITMQ_CTL_DIST_PORT_MIN=" + b.port(firstControlPort),
+		"RABBITMQ_CTL_DIST_PORT_MAX=" + b.port(lastControlPort),
+		"RABBITMQ_MNESIA_BASE=" + in("data"),
+		"RABBITMQ_LOG_BASE=" + in("log"),
+		"RABBITMQ_PID_FILE=" + in("pid"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),
+		"RABBITMQ_CONFIG_FILE=" + in("rabbitmq.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + in("advanced.config"),
+		"RABBITMQ_CONF_ENV_FILE=" + in("no-such-file"),
+		// Makes the script become the Erlang machine instead of its parent, so
+		// that the pid of the child is the one to kill.
+		"detached=1",
+	}
+}
+
+// DSN returns the AMQP URL of a virtual host for the user guest.
+func (b *Broker) DSN(vhost string) string { return DSN(b.Address(), vhost) }
+
+// DSN returns the AMQP URL of a virtual host behind an address.
+func DSN(address, vhost string) string {
+	return "amqp://guest:guest@" + address + "/" + url.PathEscape(vhost)
+}
+
+// Stop ends the broker and its port mapper and gives its ports up. It may be
+// called again.
+func (b *Broker) Stop() {
+	b.Server.Stop()
+	if b.mapper != nil {
+		b.mapper.Kill()
+	}
+}

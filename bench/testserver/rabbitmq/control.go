@@ -1,0 +1,167 @@
+package rabbittest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// client keeps no connection open, so that no goroutine outlives a test.
+var client = &http.Client{
+	Transport: &http.Transport{DisableKeepAlives: true},
+	Timeout:   30 * time.Second,
+}
+
+// Tell runs rabbitmqctl with these arguments and returns what it printed. It
+// takes about a second.
+func (b *Broker) Tell(args ...string) (string, error) {
+	command := exec.Command(b.control, append([]string{"--quiet", "--node", b.node}, args...)...)
+	command.Env, command.Dir = b.Env, b.Dir
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("rabbitmqctl %s: %w\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
+
+// Control is Tell for tests.
+func (b *Broker) Control(t testing.TB, args ...string) string {
+	t.Helper()
+	output, err := b.Tell(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output
+}
+
+// Flush has the broker write its definitions to disk. It keeps them in memory
+// for a moment after it has answered, so that a queue declared just before a
+// kill can be gone: the broker's affair, and no test's here.
+func (b *Broker) Flush(t testing.TB) {
+	t.Helper()
+	b.Control(t, "eval", "mnesia:sync_log().")
+}
+
+// request calls the management API. answer may be nil.
+func (b *Broker) request(ctx context.Context, method, path string, body, answer any) error {
+	var text io.Reader
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		text = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+b.Ports.Address(managementPort)+"/api/"+path, text)
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth("guest", "guest")
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	content, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, content)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(content, answer)
+}
+
+// answers reports whether both listeners do; which is first is not promised.
+func (b *Broker) answers(ctx context.Context) bool {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", b.Address())
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return b.request(ctx, http.MethodGet, "whoami", nil, nil) == nil
+}
+
+func (b *Broker) must(t testing.TB, method, path string, body any) {
+	t.Helper()
+	if err := b.request(context.Background(), method, path, body, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// VHost makes a virtual host that lasts as long as the test and returns its
+// name.
+func (b *Broker) VHost(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", b.vhosts.Add(1))
+	b.must(t, http.MethodPut, "vhosts/"+name, nil)
+	b.must(t, http.MethodPut, "permissions/"+name+"/guest",
+		map[string]string{"configure": ".*", "write": ".*", "read": ".*"})
+	t.Cleanup(func() {
+		if b.Running() {
+			_ = b.request(context.Background(), http.MethodDelete, "vhosts/"+name, nil, nil)
+		}
+	})
+	return name
+}
+
+// AddUser makes a user with a password and no permission anywhere.
+func (b *Broker) AddUser(t testing.TB, name, password string) {
+	t.Helper()
+	b.must(t, http.MethodPut, "users/"+name, map[string]string{"password": password, "tags": ""})
+}
+
+// Permit gives a user permissions, as regular expressions, in a virtual host.
+func (b *Broker) Permit(t testing.TB, vhost, user, configure, write, read string) {
+	t.Helper()
+	b.must(t, http.MethodPut, "permissions/"+vhost+"/"+user,
+		map[string]string{"configure": configure, "write": write, "read": read})
+}
+
+// DeleteQueue removes a queue with all it holds.
+func (b *Broker) DeleteQueue(t testing.TB, vhost, queue string) {
+	t.Helper()
+	b.must(t, http.MethodDelete, "queues/"+vhost+"/"+url.PathEscape(queue), nil)
+}
+
+// CloseConnections makes the broker close the connections to a virtual host
+// whose client-given names contain name ("" for all), and returns how many
+// there were. It goes by the broker's own registry, which is up to date at
+// once, unlike the figures of the management API.
+func (b *Broker) CloseConnections(t testing.TB, vhost, name string) int {
+	t.Helper()
+	script := fmt.Sprintf(`Named = fun(C) -> case lists:keyfind(<<"connection_name">>, 1, C) of
+		    {_, _, N} -> string:find(N, %q) =/= nomatch;
+		    false -> %q =:= "" end end,
+		Pids = [P || [{pid, P}, {vhost, <<%q>>}, {client_properties, C}] <-
+		    rabbit_networking:connection_info_all([pid, vhost, client_properties]), Named(C)],
+		[rabbit_networking:close_connection(P, "closed by a test") || P <- Pids], length(Pids).`,
+		name, name, vhost)
+	var n int
+	if _, err := fmt.Sscan(b.Control(t, "eval", script), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Alarm raises or clears the memory alarm.
+func (b *Broker) Alarm(t testing.TB, on bool) {
+	t.Helper()
+	watermark := "0.4"
+	if on {
+		watermark = "0"
+	}
+	b.Control(t, "set_vm_memory_high_watermark", watermark)
+}

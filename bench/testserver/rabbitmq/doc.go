@@ -1,0 +1,10 @@
+// Package rabbittest runs private RabbitMQ brokers for tests: the installed
+// rabbitmq-server with its own folder, node name, ports, Erlang cookie and port
+// mapper, so that nothing is shared with a system broker or another test
+// binary. A broker can be killed, restarted on its data and put under alarms;
+// [Proxy] breaks the network in front of it.
+//
+// Starting takes some seconds. [Shared] gives one broker per test binary, which
+// [process.Main] stops, and [Broker.VHost] a fresh virtual host per test; [Start] gives
+// a broker of one's own to tests that kill it.
+package rabbittest

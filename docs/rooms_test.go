@@ -1,0 +1,54 @@
+package docs_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rooms lists, for each folder of product code, the folders of keyfold that its
+// packages may import, directly or not. Of the folders that hold a package, the
+// longest one counts.
+var rooms = map[string][]string{
+	"engine":       {"engine"},
+	"engine/taste": {"engine", "engine/taste"},
+	"shard":        {"shard"},
+	"source":       {"engine", "source"},
+	"sink":         {"engine", "sink"},
+	"cmd":          {"cmd", "engine", "engine/taste", "shard", "sink", "source"},
+}
+
+func TestRoomsDoNotImportTheirNeighbours(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`,
+		"./engine/...", "./shard/...", "./source/...", "./sink/...", "./cmd/...")
+	command.Dir = ".."
+	listed, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, listed)
+	}
+	met := map[string]bool{}
+	for line := range strings.Lines(string(listed)) {
+		imports := strings.Fields(line)
+		room := roomOf(imports[0])
+		met[room] = true
+		for _, path := range imports[1:] {
+			if strings.HasPrefix(path, "keyfold/") && !slices.Contains(rooms[room], roomOf(path)) {
+				t.Errorf("%s must not import %s", imports[0], path)
+			}
+		}
+	}
+	if len(met) != len(rooms) {
+		t.Errorf("packages were listed in %d of %d folders", len(met), len(rooms))
+	}
+}
+
+// roomOf returns the folder of rooms that holds a package, "" for none.
+func roomOf(path string) (room string) {
+	for folder := range rooms {
+		if strings.HasPrefix(path+"/", "keyfold/"+folder+"/") && len(folder) > len(room) {
+			room = folder
+		}
+	}
+	return room
+}
