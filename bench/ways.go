@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"keyfold/cmd/pipeline"
+	"keyfold/cmd/worker"
 	"keyfold/engine"
 	sink "keyfold/sink/memory"
 	"keyfold/sink/mongodb"
@@ -173,59 +173,68 @@ func (d *draining) vectors() (func(*wire) []float64, error) {
 	}, err
 }
 
-// keyfoldWay is the worker itself: source/rabbit, windows, fold, and a store in
-// memory or the one on the wire.
+// keyfoldWay is the worker itself, with a store in memory or the one on the wire.
 func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
-	return func(ctx context.Context, d *draining) (err error) {
-		laws, windows := d.config.Taste, d.config.Shard
-		laws.Model = vector.HashModel
-		windows.Batching, windows.MaxHeld = batching, d.prefetch
-		profiles := engine.Profiles(sink.New(laws.Dimensions))
+	return func(ctx context.Context, d *draining) error {
+		c := worker.Config{Config: d.config, DSN: d.dsn, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench")}
+		c.Taste.Model, c.Shard.Batching = vector.HashModel, batching
+		ports := worker.Ports{
+			OpenStore: func(context.Context) (worker.Store, error) {
+				return inMemory{sink.New(c.Taste.Dimensions), d.products}, nil
+			},
+			Log: slog.New(slog.DiscardHandler),
+		}
 		if wired {
-			c := mongodb.DefaultConfig()
-			c.URI, c.Model = d.mongo, laws.Model
-			store, err := mongodb.Open(ctx, c)
-			if err != nil {
-				return err
+			ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
+				m := mongodb.DefaultConfig()
+				m.URI, m.Model = d.mongo, c.Taste.Model
+				store, err := mongodb.Open(ctx, m)
+				return onTheWire{store, d.products}, err
 			}
-			defer func() { err = errors.Join(err, store.Close()) }()
-			profiles = store
 		}
-		ports, err := pipeline.Ports(laws, profiles, d.products)
-		if err != nil {
-			return err
-		}
-		p, err := pipeline.New(windows, laws, ports)
-		if err != nil {
-			return err
-		}
-		return d.consume(ctx, p)
+		return d.consume(ctx, worker.New(c, ports))
 	}
 }
 
-func (d *draining) consume(ctx context.Context, p *pipeline.Pipeline) error {
-	log := slog.New(slog.DiscardHandler)
-	identity, names := rabbit.ThisProcess("bench"), rabbit.DefaultNames()
-	publisher := rabbit.NewPublisher(d.dsn, identity, "publisher", rabbit.Timing{}, log)
-	consumer, err := rabbit.NewConsumer(rabbit.Config{
-		DSN: d.dsn, Names: names, Identity: identity, Prefetch: d.prefetch, MaxRetries: 5, RetryDelay: 5 * time.Second,
-	}, rabbit.Ports{DeadLetters: rabbit.DeadLetterQueue{Publisher: publisher, Names: names}, Retries: rabbit.InProcess{}, Log: log})
-	if err != nil {
-		return err
-	}
+// inMemory is a store without servers.
+type inMemory struct {
+	*sink.Profiles
+	shop
+}
+
+func (inMemory) Probe(context.Context) error { return nil }
+func (inMemory) Close() error                { return nil }
+
+// onTheWire is the store with the products that the benchmark has at hand.
+type onTheWire struct {
+	*mongodb.Store
+	products shop
+}
+
+func (s onTheWire) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+	return s.products.Products(ctx, ids)
+}
+
+func (d *draining) consume(ctx context.Context, w *worker.Worker) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- consumer.Run(running, p.Deliver) }()
-	// The queue is empty long before the last windows close by themselves: as
-	// on a shutdown they are closed then.
-	for consumer.Stats.Delivered.Load() < int64(d.events) {
-		time.Sleep(time.Millisecond)
+	go func() { ended <- w.Run(running) }()
+	// The queue is empty long before the last windows close by themselves: the stop
+	// closes them.
+	for s := w.Stats(); s == nil || s.Windows.Submitted < uint64(d.events); s = w.Stats() {
+		select {
+		case err := <-ended:
+			return errors.Join(err, errors.New("the worker ended early"))
+		case <-time.After(time.Millisecond):
+		}
 	}
 	stop()
-	err = errors.Join(<-ended, p.Router.Drain(ctx), consumer.Close(ctx), publisher.Close(ctx))
-	if folded, n := p.Taste.Stats().Of(engine.Folded), p.Taste.Stats().Of(engine.Duplicate); err == nil && folded+n != int64(d.events) {
+	if err := <-ended; err != nil {
+		return err
+	}
+	if t := w.Stats().Taste; t.Of(engine.Folded)+t.Of(engine.Duplicate) != int64(d.events) {
 		return errors.New("not every event was folded")
 	}
-	return err
+	return nil
 }

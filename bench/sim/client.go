@@ -14,7 +14,8 @@ import (
 // products.
 type client struct {
 	*store
-	worker uint64         // which, and in which life
+	of     *worker
+	worker uint64         // its life
 	flying map[int32]bool // users with a write in flight; guarded by the store's mu
 }
 
@@ -44,6 +45,9 @@ var errReply = errors.New("sim: the reply was lost")
 
 // Load implements [engine.Profiles].
 func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+	if err := c.of.alive(ctx); err != nil {
+		return nil, err
+	}
 	d := c.diceFor(c.worker, "load", users[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
@@ -69,6 +73,9 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 // Now implements [engine.Profiles]. The store's clock is not the workers', and
 // moves with the primary.
 func (c *client) Now(ctx context.Context) (engine.Millis, error) {
+	if err := c.of.alive(ctx); err != nil {
+		return 0, err
+	}
 	d := c.diceFor(c.worker, "now", 0)
 	if err := c.reach(ctx, &d); err != nil {
 		return 0, err
@@ -80,6 +87,9 @@ func (c *client) Now(ctx context.Context) (engine.Millis, error) {
 
 // Products implements the catalogue's store.
 func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+	if err := c.of.alive(ctx); err != nil {
+		return nil, err
+	}
 	d := c.diceFor(c.worker, "products", ids[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
@@ -96,8 +106,11 @@ func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 	return found, nil
 }
 
-// probe is the breaker's question: a write.
-func (c *client) probe(ctx context.Context) error {
+// Probe is the breaker's question: a write.
+func (c *client) Probe(ctx context.Context) error {
+	if err := c.of.alive(ctx); err != nil {
+		return err
+	}
 	d := c.diceFor(c.worker, "probe", 0)
 	if err := pause(ctx, d.between(50*time.Millisecond, time.Second)); err != nil {
 		return err
@@ -105,9 +118,15 @@ func (c *client) probe(ctx context.Context) error {
 	return c.reach(ctx, &d)
 }
 
+// Close implements the worker's store.
+func (c *client) Close() error { return nil }
+
 // Swap implements [engine.Profiles]. What a call does at the store happens also
 // when its worker dies meanwhile.
 func (c *client) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+	if err := c.of.alive(ctx); err != nil {
+		return all(len(profiles), err)
+	}
 	c.takeOff(profiles)
 	defer c.land(profiles)
 	s := &swap{

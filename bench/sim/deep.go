@@ -172,10 +172,11 @@ func (v *visit) hangUp() {
 }
 
 // Close ends the connections and closes the store.
-func (v *visit) Close() {
+func (v *visit) Close() error {
 	v.hangUp()
 	time.Sleep(time.Millisecond)
 	_ = v.Store.Close() // it has lost its connections
+	return nil
 }
 
 // DialContext implements the driver's dialer.
@@ -265,12 +266,18 @@ type caller struct {
 }
 
 func (c *caller) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+	if err := c.of.alive(ctx); err != nil {
+		return nil, err
+	}
 	return c.visit.Load(ctx, users)
 }
 
 func (c *caller) Now(ctx context.Context) (engine.Millis, error) { return c.visit.Now(ctx) }
 
 func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+	if err := c.of.alive(ctx); err != nil {
+		return all(len(profiles), err)
+	}
 	c.takeOff(profiles)
 	defer c.land(profiles)
 	errs := c.visit.Swap(ctx, profiles)
@@ -286,9 +293,13 @@ func (c *caller) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 	return c.client.Products(ctx, ids)
 }
 
-func (c *caller) probe(ctx context.Context) error {
+// Probe is the breaker's question.
+func (c *caller) Probe(ctx context.Context) error {
 	if err := pause(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
-	return c.Probe(ctx)
+	return c.visit.Probe(ctx)
 }
+
+// Close implements the worker's store.
+func (c *caller) Close() error { return c.visit.Close() }

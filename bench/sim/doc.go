@@ -4,10 +4,12 @@
 //
 // # What is real
 //
-// Everything of a worker but its sockets: source/rabbit with the AMQP library
-// (sessions, tickets, acknowledgements, retries, dead letters, reconnects), shard,
-// cmd/pipeline, engine/taste, engine/breaker, source/catalog. What cmd/keyfold does
-// to join and to stop them is repeated here (see worker).
+// The worker is cmd/worker, the daemon itself, with its order of stopping, its pauses
+// and its waiting for phrases. Only its sockets, its store and its phrases are the
+// model's. So source/rabbit with the AMQP library (sessions, tickets, acknowledgements,
+// retries, dead letters, reconnects), shard, cmd/pipeline, engine/taste, engine/breaker
+// and source/catalog are real. A worker that is told to stop must do so within its
+// shutdown timeout.
 //
 // # What is a model
 //
@@ -16,6 +18,7 @@
 //     what a lost channel had not acknowledged, delay queues, a dead-letter queue,
 //     confirms; an acknowledgement of a tag that is not out ends the channel, as a
 //     broker does it.
+//   - phrases: vectors that come late or not at all, now and then.
 //   - store: versioned documents, of which a majority learns later; reads see what
 //     the majority has, and a failover takes back what it has not.
 //

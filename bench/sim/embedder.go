@@ -12,8 +12,7 @@ import (
 
 // embedder is a worker's way to a model of phrases, which fails now and then.
 type embedder struct {
-	*world
-	life uint64
+	*worker
 
 	mu    sync.Mutex
 	calls map[string]uint64
@@ -28,17 +27,38 @@ const maxFailures = 2
 // Resolve implements [engine.Vectors].
 func (e *embedder) Resolve(ctx context.Context, phrases []string) []engine.Resolved {
 	answers := make([]engine.Resolved, len(phrases))
+	err := e.alive(ctx)
 	d := e.diceFor(phrases[0])
-	if err := pause(ctx, d.latency(20*time.Millisecond, time.Second)); err != nil {
-		for i := range answers {
-			answers[i].Err = err
-		}
-		return answers
+	if err == nil {
+		err = pause(ctx, e.latency(ctx, &d, phrases))
 	}
 	for i, phrase := range phrases {
-		answers[i] = e.resolve(&d, phrase)
+		if err == nil {
+			answers[i] = e.resolve(&d, phrase)
+		} else {
+			answers[i].Err = context.Cause(ctx)
+		}
 	}
 	return answers
+}
+
+// latency draws how long a call takes. A call that comes too late for its caller is a
+// failure of each of its phrases.
+func (e *embedder) latency(ctx context.Context, d *dice, phrases []string) time.Duration {
+	latency, usual := d.latency(20*time.Millisecond, time.Second), 20*time.Millisecond
+	deadline, bounded := ctx.Deadline()
+	if !bounded || time.Until(deadline) > latency {
+		return latency
+	}
+	if e.calm() {
+		return d.between(usual/10, usual)
+	}
+	for _, phrase := range phrases {
+		if !e.mayFail(phrase) {
+			return d.between(usual/10, usual)
+		}
+	}
+	return latency
 }
 
 func (e *embedder) diceFor(phrase string) dice {

@@ -14,7 +14,6 @@ type plan struct {
 	workers    int
 	windows    windows
 	prefetch   int
-	maxHeld    int
 	retries    int
 	retryDelay time.Duration
 	holdMax    time.Duration
@@ -22,6 +21,8 @@ type plan struct {
 	ids        engine.IDLimits
 	cacheBytes int64
 	conflicts  int
+	// phraseTimeout is how long a search waits before its window; 0: in its flush.
+	phraseTimeout time.Duration
 
 	events       []event
 	byBody       map[string]int
@@ -72,7 +73,6 @@ func planOf(number uint64, deep bool) *plan {
 		conflicts:  []int{3, 10}[d.n(2)],
 		erased:     map[int32]bool{},
 	}
-	p.maxHeld = p.prefetch
 	p.windows = drawWindows(&d)
 	p.noDelayQueues = d.chance(80)
 	p.rates = drawRates(&d)
@@ -93,6 +93,7 @@ func planOf(number uint64, deep bool) *plan {
 		p.actions = append(p.actions, action{at: d.between(0, p.calm), deed: failOver})
 		slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 	}
+	p.phraseTimeout = []time.Duration{0, 100 * time.Millisecond, 3 * time.Second}[d.n(3)]
 	return p
 }
 

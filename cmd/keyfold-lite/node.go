@@ -110,17 +110,7 @@ func (n *node) start(clock shard.Clock) error {
 // for room, and must not hold up a shutdown meanwhile: the lock is held for a
 // look at the pipeline only. What no pipeline takes stays pending in the inbox.
 func (n *node) deliver(ctx context.Context, deliveries []engine.Delivery) error {
-	for len(deliveries) > 0 {
-		part := deliveries[:min(pipeline.Chunk, len(deliveries))]
-		if err := n.offer(ctx, part); err != nil {
-			for i := range deliveries {
-				deliveries[i].Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: err})
-			}
-			return err
-		}
-		deliveries = deliveries[len(part):]
-	}
-	return nil
+	return pipeline.InChunks(ctx, deliveries, n.offer)
 }
 
 // offer hands a chunk to the pipeline, all or none. Where the pipeline was

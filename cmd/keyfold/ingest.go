@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"keyfold/cmd/settings"
+	"keyfold/cmd/shutdown"
 	"keyfold/source/ingest"
 	"keyfold/source/outbox"
 )
@@ -157,7 +158,7 @@ func (in *ingesting) serve(addr string) error {
 	case err := <-served:
 		return err
 	}
-	ctx, cancel := in.clock.Context(in.ctx, farewell)
+	ctx, cancel := in.clock.Context(in.ctx, shutdown.CloseReserve)
 	defer cancel()
 	if in.server.Shutdown(ctx) != nil {
 		err = in.server.Close() // a client that says nothing is no fault of the stop
@@ -169,7 +170,7 @@ func (in *ingesting) serve(addr string) error {
 }
 
 func (in *ingesting) closeStore() error {
-	ctx, cancel := in.clock.Context(in.ctx, parting)
+	ctx, cancel := in.clock.Context(in.ctx, shutdown.ConnCloseTimeout)
 	defer cancel()
 	return in.store.Close(ctx)
 }

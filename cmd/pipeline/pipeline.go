@@ -55,9 +55,15 @@ const eventBytes = 256
 // those that were not taken have the verdict Hold: whoever waits for all of its
 // deliveries' verdicts must not wait for these.
 func (p *Pipeline) Deliver(ctx context.Context, deliveries []engine.Delivery) error {
+	return InChunks(ctx, deliveries, p.Offer)
+}
+
+// InChunks hands deliveries to offer in chunks, and settles those that it does not
+// take as Deliver does.
+func InChunks(ctx context.Context, deliveries []engine.Delivery, offer func(context.Context, []engine.Delivery) error) error {
 	for len(deliveries) > 0 {
 		n := min(Chunk, len(deliveries))
-		if err := p.Offer(ctx, deliveries[:n]); err != nil {
+		if err := offer(ctx, deliveries[:n]); err != nil {
 			hold(deliveries, err)
 			return err
 		}

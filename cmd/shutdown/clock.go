@@ -8,6 +8,14 @@ import (
 	"time"
 )
 
+const (
+	// CloseReserve is the part of the shutdown timeout kept for closing connections
+	// after the events in hand are written.
+	CloseReserve = 4 * time.Second
+	// ConnCloseTimeout bounds a clean connection close.
+	ConnCloseTimeout = time.Second
+)
+
 // Clock counts the time a program has for stopping. It may be used from any
 // goroutine.
 type Clock struct {

@@ -1,4 +1,4 @@
-package embedding_test
+package worker_test
 
 import (
 	"context"
@@ -11,13 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"keyfold/cmd/embedding"
+	"keyfold/cmd/worker"
 	"keyfold/engine"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // service answers phrases after a while; it counts calls.
 type service struct {
@@ -52,7 +48,7 @@ func (s *service) Resolve(ctx context.Context, phrases []string) []engine.Resolv
 	return answers
 }
 
-// windows are what the anteroom hands on to.
+// windows are what the prefetcher hands on to.
 type windows struct {
 	mu   sync.Mutex
 	ids  []string
@@ -100,7 +96,7 @@ func TestSearchesWaitAndProductEventsDoNot(t *testing.T) {
 			}
 			return time.Second
 		}
-		r := embedding.NewAnteroom(s, time.Minute, w.deliver)
+		r := worker.NewPrefetcher(s, time.Minute, w.deliver)
 		for range 2 {
 			if err := r.Deliver(t.Context(), []engine.Delivery{w.event("s1", "mug"), w.event("v", ""), w.event("s2", "hangs"), w.event("s3", "mug")}); err != nil {
 				t.Fatal(err)
@@ -118,7 +114,7 @@ func TestSearchesWaitAndProductEventsDoNot(t *testing.T) {
 		if s.calls["mug"] != 1 || s.calls["hangs"] != 1 {
 			t.Errorf("calls %v", s.calls)
 		}
-		r.Open(t.Context())
+		r.Release(t.Context())
 		r.Close()
 		if got := w.all(); len(got) != 8 || r.Waiting() != 0 {
 			t.Errorf("in the end %v", got)
@@ -134,7 +130,7 @@ func TestFailureAnswersTheFlush(t *testing.T) {
 		s := newService(time.Second)
 		away := fmt.Errorf("the service: %w", engine.ErrAway)
 		s.fail = func(string) error { return away }
-		r := embedding.NewAnteroom(s, 3*time.Second, w.deliver)
+		r := worker.NewPrefetcher(s, 3*time.Second, w.deliver)
 		defer r.Close()
 		search := func(id string) {
 			t.Helper()
@@ -168,13 +164,13 @@ func TestFailureAnswersTheFlush(t *testing.T) {
 	})
 }
 
-// A search whose call takes too long goes on without a vector. Its flush glances
-// at what has come meanwhile, also beside phrases that are at hand.
+// A search whose call takes too long goes on without a vector. Its flush looks for
+// the vector once more, also beside phrases that are at hand.
 func TestLateSearchGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w windows
 		s := newService(time.Hour)
-		r := embedding.NewAnteroom(s, 3*time.Second, w.deliver)
+		r := worker.NewPrefetcher(s, 3*time.Second, w.deliver)
 		defer r.Close()
 		if err := r.Deliver(t.Context(), []engine.Delivery{w.event("s", "mug")}); err != nil {
 			t.Fatal(err)
@@ -182,7 +178,7 @@ func TestLateSearchGoesOn(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if got := w.all(); !slices.Equal(got, []string{"s"}) || r.Waiting() != 0 {
-			t.Errorf("after its patience %v, %d wait", got, r.Waiting())
+			t.Errorf("after its timeout %v, %d wait", got, r.Waiting())
 		}
 		s.after = func(phrase string) time.Duration {
 			if phrase == "mug" {
@@ -201,12 +197,12 @@ func TestLateSearchGoesOn(t *testing.T) {
 	})
 }
 
-// A flush that needs what did not wait here waits no longer than its patience:
+// A flush that needs what did not wait here waits no longer than the timeout:
 // what is late fails for now, by itself.
-func TestFlushIsPatientForAWhile(t *testing.T) {
+func TestFlushWaitsNoLongerThanTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(10 * time.Second)
-		r := embedding.NewAnteroom(s, 3*time.Second, nil)
+		r := worker.NewPrefetcher(s, 3*time.Second, nil)
 		defer r.Close()
 		began := time.Now()
 		a := r.Resolve(t.Context(), []string{"mug"})[0]
@@ -233,7 +229,7 @@ func TestStoppingHandsOnEveryDeliveryOnce(t *testing.T) {
 				return nil
 			}
 		}
-		r := embedding.NewAnteroom(s, time.Second, w.deliver)
+		r := worker.NewPrefetcher(s, time.Second, w.deliver)
 		var senders sync.WaitGroup
 		for sender := range 3 {
 			phrases := make([]string, n)
@@ -256,7 +252,7 @@ func TestStoppingHandsOnEveryDeliveryOnce(t *testing.T) {
 			w.err = errors.New("draining")
 			w.mu.Unlock()
 		}
-		r.Open(t.Context())
+		r.Release(t.Context())
 		senders.Wait()
 		r.Close()
 		all := append(w.all(), w.held...)
@@ -269,7 +265,7 @@ func TestStoppingHandsOnEveryDeliveryOnce(t *testing.T) {
 
 // A stop waits for windows that have no room no longer than it may: what they do
 // not take by then goes back.
-func TestOpeningIntoFullWindows(t *testing.T) {
+func TestReleaseIntoFullWindows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w windows
 		full := func(ctx context.Context, deliveries []engine.Delivery) error {
@@ -279,14 +275,14 @@ func TestOpeningIntoFullWindows(t *testing.T) {
 			w.mu.Unlock()
 			return w.deliver(ctx, deliveries)
 		}
-		r := embedding.NewAnteroom(newService(time.Hour), time.Hour, full)
+		r := worker.NewPrefetcher(newService(time.Hour), time.Hour, full)
 		if err := r.Deliver(t.Context(), []engine.Delivery{w.event("a", "red shoes"), w.event("b", "hat")}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 		defer cancel()
 		began := time.Now()
-		r.Open(ctx)
+		r.Release(ctx)
 		if took := time.Since(began); took != 6*time.Second || len(w.held) != 2 || r.Waiting() != 0 {
 			t.Errorf("after %v: %d went back, %d wait", took, len(w.held), r.Waiting())
 		}

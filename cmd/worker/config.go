@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"keyfold/cmd/settings"
+	"keyfold/cmd/shutdown"
+	"keyfold/engine"
+	"keyfold/source/catalog"
+	"keyfold/source/rabbit"
+)
+
+// Config holds a worker's settings.
+type Config struct {
+	settings.Config // folding, windows, the store's breaker, retries, shutdown timeout
+
+	DSN      string // of the broker
+	Names    rabbit.Names
+	Identity rabbit.Identity
+	// QueueType is checked against the queue at the start of each session; "" skips
+	// the check.
+	QueueType rabbit.QueueType
+	// PhraseTimeout is how long a search waits for its phrase's vector before it
+	// joins its user's window: see [Prefetcher]. 0 means that phrases are resolved
+	// without waiting, and no search waits.
+	PhraseTimeout time.Duration
+	// About is logged at the start, beside the settings above.
+	About []slog.Attr
+}
+
+// Ports connect a worker to the servers it uses.
+type Ports struct {
+	// OpenStore connects to the store and checks that it is set up. Run calls it
+	// again, after a pause, until it succeeds or returns a configuration fault.
+	OpenStore func(context.Context) (Store, error)
+	// Phrases resolves search phrases; nil means the offline embedder.
+	Phrases engine.Vectors[string]
+	// Broker returns how to connect to the broker for a purpose ("consumer",
+	// "publisher" or "retries"); nil means the defaults.
+	Broker func(purpose string) rabbit.Timing
+	Log    *slog.Logger
+	// Clock bounds the shutdown; nil means a new one with the shutdown timeout.
+	Clock *shutdown.Clock
+	// Stacks receives the stacks of the goroutines that keep windows from being
+	// written in time; nil means that they are not looked at.
+	Stacks io.Writer
+}
+
+// Store holds the profiles and the product catalogue. Run closes the store it
+// opened.
+type Store interface {
+	engine.Profiles
+	catalog.Store
+	// Probe makes one write that is acknowledged as the writes of profiles are.
+	Probe(context.Context) error
+	Close() error
+}

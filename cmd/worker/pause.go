@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"keyfold/engine/breaker"
+)
+
+// faultPause is how long the worker does not consume after a configuration fault,
+// before it tries whether an operator has cured it.
+const faultPause = 30 * time.Second
+
+// configFault is the configuration fault that keeps the worker from consuming.
+type configFault struct {
+	mu      sync.Mutex
+	current error
+	last    error // also once it is cured
+	retry   *time.Timer
+	stopped bool
+}
+
+// faultFound pauses the consumer. No event caused the fault, so none is dead-lettered,
+// and none is tried again before the pause is over.
+func (w *Worker) faultFound(err error) {
+	f := &w.fault
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil || f.stopped {
+		return
+	}
+	f.current, f.last = err, err
+	w.ports.Log.Error("configuration fault: not consuming; nothing is lost", slog.Duration("looking_again_in", faultPause), slog.Any("error", err))
+	w.pause.set(w.consumer, badConfiguration, true)
+	f.retry = time.AfterFunc(faultPause, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.stopped {
+			return
+		}
+		// Under the lock: a fault that comes now must find the consumer resumed, and
+		// pause it again.
+		f.current = nil
+		w.pause.set(w.consumer, badConfiguration, false)
+	})
+}
+
+// err returns the fault that the worker waits for the cure of, nil for none.
+func (f *configFault) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.current
+}
+
+// newest returns the last fault that was found, nil for none.
+func (f *configFault) newest() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
+// stop ends the waiting for a cure.
+func (f *configFault) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+	if f.retry != nil {
+		f.retry.Stop()
+	}
+}
+
+// storeChanged follows the store's breaker: while it is open the worker consumes
+// nothing, and events that it has held for too long go back to the broker.
+func (w *Worker) storeChanged(s breaker.State) {
+	log := w.ports.Log
+	switch {
+	case !s.Open:
+		log.Info("store answers again: consuming")
+	case s.Expired:
+		log.Warn("store still away: held events go back to the broker", slog.Time("since", s.Since), slog.Any("error", s.Cause))
+		w.consumer.GiveBack()
+	default:
+		log.Error("store away: not consuming, holding what is here; nothing is lost",
+			slog.Duration("for_at_most", w.config.Breaker.HoldMax), slog.Any("error", s.Cause))
+	}
+	w.pause.set(w.consumer, storeAway, s.Open)
+}
+
+// pauseReason is a reason not to consume.
+type pauseReason uint8
+
+const (
+	badConfiguration pauseReason = 1 << iota
+	storeAway
+)
+
+// consumerPause pauses a consumer while there is at least one reason to. The reasons
+// are independent of each other.
+type consumerPause struct {
+	mu      sync.Mutex
+	reasons pauseReason
+}
+
+// pauser is the part of a consumer that a consumerPause uses.
+type pauser interface {
+	Pause()
+	Resume()
+}
+
+func (p *consumerPause) set(c pauser, reason pauseReason, on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.reasons
+	if on {
+		p.reasons |= reason
+	} else {
+		p.reasons &^= reason
+	}
+	switch {
+	case before == 0 && p.reasons != 0:
+		c.Pause()
+	case before != 0 && p.reasons == 0:
+		c.Resume()
+	}
+}

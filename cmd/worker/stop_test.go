@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"keyfold/cmd/settings"
+	"keyfold/engine"
+	"keyfold/engine/breaker"
+	"keyfold/engine/taste"
+	"keyfold/shard"
+	"keyfold/source/rabbit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hanging is a store that answers nothing until it is asked no longer.
+type hanging struct{}
+
+func (hanging) Load(ctx context.Context, _ []int32) ([]*engine.Profile, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (hanging) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+	<-ctx.Done()
+	return make([]error, len(profiles))
+}
+
+func (hanging) Products(ctx context.Context, _ []int32) ([]engine.Product, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (h hanging) Now(ctx context.Context) (engine.Millis, error) { return 0, h.Probe(ctx) }
+
+func (hanging) Probe(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (hanging) Close() error { return nil }
+
+// ignored settles nothing.
+type ignored struct{}
+
+func (ignored) Settle(engine.Verdict) {}
+
+// silent is a broker that never answers.
+func silent(string) rabbit.Timing {
+	return rabbit.Timing{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+}
+
+func quiet(open func(context.Context) (Store, error)) *Worker {
+	c := Config{
+		Config: settings.Config{
+			Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig(), Breaker: breaker.DefaultConfig(),
+			Retry: settings.Retry{Attempts: 5, Delay: 5 * time.Second}, Timeout: 10 * time.Second,
+		},
+		DSN: "amqp://broker:5672/", Names: rabbit.DefaultNames(),
+	}
+	c.Taste.Model = "model"
+	return New(c, Ports{OpenStore: open, Broker: silent, Log: slog.New(slog.DiscardHandler)})
+}
+
+// Neither the store nor the broker answers: the windows are given up when the time
+// kept for closing begins, and Run returns before the shutdown timeout. All of it is
+// in virtual time, which stands still while a goroutine waits for a mutex.
+func TestStopWhileStoreAndBrokerAreSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := quiet(func(context.Context) (Store, error) { return hanging{}, nil })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		<-w.started
+		event := engine.Event{UserID: 1, ProductID: 1, Type: engine.ProductView, MessageID: "a", OccurredAt: engine.Now()}
+		if err := w.deliver(ctx, []engine.Delivery{{Event: event, Settler: ignored{}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		stop()
+		began := time.Now()
+		err := <-ended
+		if _, ok := errors.AsType[*shard.DrainError](err); !ok {
+			t.Errorf("it ended with %v, want a DrainError", err)
+		}
+		if took := time.Since(began); took < 6*time.Second || took >= 10*time.Second {
+			t.Errorf("it took %v, want from 6 s to less than 10 s", took)
+		}
+	})
+}
+
+// A store that is away at the start is waited for, a configuration fault is not.
+func TestStartWaitsForTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, fault := 0, engine.ConfigurationError("not_set_up", errors.New("no collection"))
+		w := quiet(func(context.Context) (Store, error) {
+			if calls++; calls < 6 {
+				return nil, errors.New("refused")
+			}
+			return nil, fault
+		})
+		began := time.Now()
+		if err := w.Run(t.Context()); !errors.Is(err, fault) {
+			t.Errorf("it ended with %v", err)
+		}
+		if took := time.Since(began); took != (1+2+4+8+15)*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if err := w.Ready(); !errors.Is(err, errStarting) {
+			t.Errorf("ready: %v", err)
+		}
+	})
+}
+
+// counted counts how often it is paused and resumed.
+type counted struct{ paused, resumed int }
+
+func (c *counted) Pause()  { c.paused++ }
+func (c *counted) Resume() { c.resumed++ }
+
+// Two reasons to pause overlap: the consumer is resumed when the last one is gone.
+func TestPauseReasonsAreIndependent(t *testing.T) {
+	var p consumerPause
+	var c counted
+	for _, step := range []struct {
+		reason          pauseReason
+		on              bool
+		paused, resumed int
+	}{
+		{storeAway, true, 1, 0},
+		{storeAway, true, 1, 0},
+		{badConfiguration, true, 1, 0},
+		{storeAway, false, 1, 0},
+		{badConfiguration, false, 1, 1},
+		{badConfiguration, false, 1, 1},
+	} {
+		if p.set(&c, step.reason, step.on); c.paused != step.paused || c.resumed != step.resumed {
+			t.Errorf("after %+v: paused %d times, resumed %d times", step, c.paused, c.resumed)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"context"
+	"sync"
+
+	"keyfold/cmd/pipeline"
+	"keyfold/cmd/shutdown"
+	"keyfold/engine"
+	"keyfold/engine/breaker"
+	"keyfold/source/rabbit"
+)
+
+// Worker is one daemon. It is used once: New, then Run. The other methods may be
+// called from any goroutine at any time.
+type Worker struct {
+	config Config
+	ports  Ports
+
+	components               // only used by Run's goroutine until started is closed
+	started    chan struct{} // closed when components may be read by others
+
+	fault configFault
+	pause consumerPause
+
+	closing sync.Once
+	closed  chan struct{} // closed when the windows are
+	drained error         // the result of closing the windows; set before closed is closed
+}
+
+// components are what events pass through between the queue and the store.
+type components struct {
+	store      Store
+	breaker    *breaker.Breaker // of the store
+	pipeline   *pipeline.Pipeline
+	prefetcher *Prefetcher // nil without a phrase timeout
+	publisher  *rabbit.Publisher
+	retries    *rabbit.DelayQueues
+	consumer   *rabbit.Consumer
+}
+
+// New returns a worker that connects when it is run.
+func New(config Config, ports Ports) *Worker {
+	if ports.Clock == nil {
+		ports.Clock = shutdown.NewClock(config.Timeout)
+	}
+	if ports.Broker == nil {
+		ports.Broker = func(string) rabbit.Timing { return rabbit.Timing{} }
+	}
+	return &Worker{config: config, ports: ports, started: make(chan struct{}), closed: make(chan struct{})}
+}
+
+// running returns the components, nil while the worker is starting.
+func (w *Worker) running() *components {
+	select {
+	case <-w.started:
+		return &w.components
+	default:
+		return nil
+	}
+}
+
+// start builds the components over the store.
+func (w *Worker) start(ctx context.Context) error {
+	if err := w.connect(); err != nil {
+		return err
+	}
+	var err error
+	if w.breaker, err = breaker.New(w.config.Breaker, w.store.Probe, w.storeChanged); err != nil {
+		return err
+	}
+	ports, err := pipeline.Ports(w.config.Taste,
+		pipeline.GuardProfiles(w.breaker.Line, w.store), pipeline.GuardProducts(w.breaker.Line(), w.store))
+	if err != nil {
+		return err
+	}
+	if w.ports.Phrases != nil {
+		ports.Phrases = w.ports.Phrases
+	}
+	if w.config.PhraseTimeout > 0 {
+		w.prefetcher = NewPrefetcher(ports.Phrases, w.config.PhraseTimeout,
+			func(ctx context.Context, d []engine.Delivery) error { return w.pipeline.Deliver(ctx, d) })
+		if w.ordered() {
+			w.prefetcher.Release(ctx) // where the order counts no event may overtake a search
+		}
+		ports.Phrases = w.prefetcher
+	}
+	ports.Fault, ports.Log, ports.Await = w.faultFound, w.ports.Log, w.breaker.Wait
+	// The windows must react to as many events as the broker may send, which are
+	// fewer than they could hold: else they would wait for more than can come.
+	windows := w.config.Shard
+	windows.MaxHeld = w.config.Prefetch()
+	if w.pipeline, err = pipeline.New(windows, w.config.Taste, ports); err != nil {
+		return err
+	}
+	close(w.started)
+	return nil
+}
+
+// connect builds the connections to the broker, which are opened when they are
+// used.
+func (w *Worker) connect() (err error) {
+	c, log := &w.config, w.ports.Log
+	w.publisher = rabbit.NewPublisher(c.DSN, c.Identity, "publisher", w.ports.Broker("publisher"), log)
+	w.retries = rabbit.NewDelayQueues(c.DSN, c.Names, c.Identity, w.ports.Broker("retries"), log)
+	w.consumer, err = rabbit.NewConsumer(rabbit.Config{
+		DSN:        c.DSN,
+		Names:      c.Names,
+		Identity:   c.Identity,
+		QueueType:  c.QueueType,
+		Prefetch:   c.Prefetch(),
+		MaxBytes:   c.Shard.MaxHeldBytes,
+		Ordered:    w.ordered(),
+		MaxRetries: c.Retry.Attempts,
+		RetryDelay: c.Retry.Delay,
+		Lease:      c.Taste.Lease,
+		Timing:     w.ports.Broker("consumer"),
+	}, rabbit.Ports{
+		DeadLetters: rabbit.DeadLetterQueue{Publisher: w.publisher, Names: c.Names, Host: c.Identity.Host},
+		Retries:     w.retries,
+		Log:         log,
+	})
+	return err
+}
+
+// ordered reports whether profiles depend on the order of events.
+func (w *Worker) ordered() bool { return w.config.Taste.History == engine.UnitMass }
