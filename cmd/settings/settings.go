@@ -34,7 +34,7 @@ type Engine struct {
 	MaxSize  string `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" default:"500" help:"Closes at this many events." group:"windows"`
 
 	Shards     string `name:"shards" env:"WORKER_SHARDS" default:"0" help:"Actors; 0: one per processor." group:"worker"`
-	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"4096" help:"Events held at once." group:"worker"`
+	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"4096" help:"Events held at once, fewer where they would not fit the memory limit." group:"worker"`
 	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory to stay within (M: MiB, G: GiB)." group:"worker"`
 	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker"`
 	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker"`
