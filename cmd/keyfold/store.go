@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 	"keyfold/sink/mongodb"
 )
 
@@ -22,15 +23,15 @@ func openStore(a *app) (*mongodb.Store, error) {
 // takes: a daemon may start before its servers. A configuration fault ends the
 // wait, as no time cures it.
 func awaitStore(a *app) (*mongodb.Store, error) {
-	for attempt, pause := 1, time.Second; ; attempt, pause = attempt+1, min(2*pause, 15*time.Second) {
+	waits := backoff.Backoff{Min: time.Second, Max: 15 * time.Second}
+	for attempt := 1; ; attempt++ {
 		store, err := openChecked(a)
 		if err == nil || engine.KindOf(err) == engine.Configuration || a.ctx.Err() != nil {
 			return store, err
 		}
+		pause := waits.Next()
 		a.log.Warn("store is not there yet; trying again", slog.Int("attempt", attempt), slog.Duration("in", pause), slog.Any("error", err))
-		select {
-		case <-time.After(pause):
-		case <-a.ctx.Done():
+		if !backoff.Sleep(a.ctx, pause) {
 			return nil, context.Cause(a.ctx)
 		}
 	}
