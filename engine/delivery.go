@@ -90,6 +90,9 @@ type Delivery struct {
 	Attempt int
 	// Last: no attempt follows this one. The source tells of the dead letter.
 	Last bool
+	// RetryDelay is how long a source lets the event wait after a verdict Retry
+	// on this attempt; 0 where the source does not say.
+	RetryDelay time.Duration
 	// Bytes is what the source keeps in memory until the verdict, beside Event.
 	Bytes   int
 	Settler Settler

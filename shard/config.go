@@ -35,7 +35,7 @@ type Config struct {
 }
 
 // DefaultConfig returns the settings of a worker that was told nothing: one
-// shard per processor, 5 s windows of at most 15 s and 500 items, 8,192 items or
+// shard per processor, 5 s windows of at most 15 s and 500 items, 4,096 items or
 // 256 MiB held, and two flushes per shard, so that one is prepared while the
 // other is on its way.
 func DefaultConfig() Config {
@@ -46,7 +46,7 @@ func DefaultConfig() Config {
 		MaxDelay:     15 * time.Second,
 		MaxSize:      500,
 		Batching:     true,
-		MaxHeld:      8192,
+		MaxHeld:      4096,
 		MaxHeldBytes: 256 << 20,
 		Flushes:      2 * shards,
 		FlushKeys:    256,

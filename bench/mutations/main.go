@@ -51,8 +51,12 @@ func main() {
 
 // chosen returns the mutations to make.
 func (c *cli) chosen() ([]mutation, error) {
+	mutations, err := load()
+	if err != nil {
+		return nil, err
+	}
 	if len(c.Only) == 0 {
-		return slices.DeleteFunc(slices.Clone(mutations), func(m mutation) bool { return c.By != "all" && m.by != c.By }), nil
+		return slices.DeleteFunc(mutations, func(m mutation) bool { return c.By != "all" && m.by != c.By }), nil
 	}
 	var all []mutation
 	for _, name := range c.Only {
@@ -143,7 +147,7 @@ func (c *cli) try(ctx context.Context, m mutation) (r result) {
 		}
 	}
 	switch caught := err != nil; {
-	case caught == (m.edits != nil):
+	case caught == (m.patch != nil):
 		return result{text: map[bool]string{true: "caught", false: "passes"}[caught]}
 	case caught:
 		return result{text: "FAILS", fault: fmt.Errorf("the tree fails as it is: %w\n%s", err, text)}

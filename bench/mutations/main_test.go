@@ -1,31 +1,27 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
+	"slices"
 	"testing"
 )
 
-// TestMutationsFitTheCode makes every mutation in a copy of the files it touches, so
-// that a change of the code that a mutation no longer fits is noticed at once.
+// TestMutationsFitTheCode checks that every patch applies, so that a change of the
+// code that a mutation no longer fits is noticed at once.
 func TestMutationsFitTheCode(t *testing.T) {
+	mutations, err := load()
+	if err != nil || len(mutations) < 22 {
+		t.Fatalf("%d mutations, %v", len(mutations), err)
+	}
 	for _, m := range mutations {
-		dir := t.TempDir()
-		for _, e := range m.edits {
-			content, err := os.ReadFile(filepath.Join("..", "..", e.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			target := filepath.Join(dir, e.file)
-			if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(target, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
+		if !slices.Contains([]string{"sim", "soak", "tests"}, m.by) {
+			t.Errorf("%s: by %q", m.name, m.by)
 		}
-		if err := m.apply(dir); err != nil {
+		if err := m.apply("../..", "--check"); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
+	}
+	bad := mutation{name: "bad", patch: []byte("--- a/go.mod\n+++ b/go.mod\n@@ -1 +1 @@\n-module other\n+module third\n")}
+	if bad.apply("../..", "--check") == nil {
+		t.Error("a patch that does not fit is not noticed")
 	}
 }

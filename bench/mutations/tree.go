@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,24 +42,4 @@ func copyTree(from string) (string, error) {
 		return "", err
 	}
 	return to, nil
-}
-
-// apply makes the mutation in a tree.
-func (m *mutation) apply(dir string) error {
-	for _, e := range m.edits {
-		path := filepath.Join(dir, e.file)
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if n := strings.Count(string(content), e.old); n != 1 {
-			return fmt.Errorf("%s: the piece to replace stands there %d times, not once: adapt bench/mutations to the code:\n%s",
-				e.file, n, e.old)
-		}
-		changed := strings.Replace(string(content), e.old, e.new, 1)
-		if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

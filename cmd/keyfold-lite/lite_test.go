@@ -259,6 +259,7 @@ func TestMistakes(t *testing.T) {
 		{"two inputs", 2, []string{"--events", "-", "--sample", "3", "--data", data}, []string{"--events and --sample"}},
 		{"no products", 2, []string{"--events", "-", "--exit", "--data", data + "4"}, []string{"--products FILE"}},
 		{"bad settings", 2, []string{"--history", "mas", "--batch-window", "soon", "--data", data}, []string{"EMBEDDING_BATCH_WINDOW"}},
+		{"several settings", 2, []string{"--log-level=loud", "--log-format=xml", "--dimensions=many"}, []string{"LOG_LEVEL", "LOG_FORMAT", "EMBEDDING_DIMENSIONS"}},
 		{"other history", 1, []string{small, "--history", "unit", "--sample", "5", "--exit", "--data", data}, []string{"EMBEDDING_HISTORY=mass"}},
 		{"other dimensions", 1, []string{"--sample", "5", "--exit", "--data", data}, []string{"EMBEDDING_DIMENSIONS=64"}},
 		{"unknown user", 1, []string{"user", "show", "2000000000", "--data", data}, []string{"no profile"}},

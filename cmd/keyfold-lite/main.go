@@ -41,7 +41,7 @@ type streams struct {
 type cli struct {
 	Data     string          `name:"data" env:"KEYFOLD_DATA" default:"keyfold-data" placeholder:"DIR" help:"Folder of the SQLite files."`
 	Output   string          `name:"output" short:"o" enum:"text,json" default:"text" help:"text, or json: one object on standard output."`
-	LogLevel slog.Level      `name:"log-level" env:"LOG_LEVEL" default:"error" help:"debug, info, warn or error; the log goes to standard error."`
+	Log      settings.Log    `embed:""`
 	Settings settings.Engine `embed:""`
 
 	Run      runCmd      `cmd:"" default:"withargs" uses:"profiles,folding,batching,worker" help:"Fold events from a file, standard input or a generated sample, then serve (default)."`
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("keyfold-lite"), kong.Description(description),
-		kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
+		settings.LogDefaults("error", "text"), kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
 		kong.Help(settings.Help))
 	if err != nil {
 		return report(s, err, exitFailure)
@@ -77,8 +77,9 @@ func run(ctx context.Context, args []string, s streams) int {
 	if err != nil {
 		return report(s, fmt.Errorf("%w (see keyfold-lite --help)", err), exitUsage)
 	}
+	log, logErr := c.Log.Logger(s.err)
 	config, err := c.Settings.Config()
-	if err != nil {
+	if err = errors.Join(logErr, err); err != nil {
 		return report(s, fmt.Errorf("settings:\n%w", err), exitUsage)
 	}
 	config = config.WithoutBroker()
@@ -90,7 +91,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		data:    c.Data,
 		json:    c.Output == "json",
 		config:  config,
-		log:     slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: c.LogLevel})),
+		log:     log,
 	})
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		return report(s, err, exitUsage)

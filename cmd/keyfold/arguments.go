@@ -35,25 +35,29 @@ func (e *eventType) UnmarshalText(text []byte) error {
 }
 
 // instant is a point in time on the command line.
-type instant struct{ time.Time }
+type instant struct {
+	time.Time
+	relative bool // given as how long ago
+	ago      time.Duration
+}
 
 // UnmarshalText reads RFC 3339, or how long ago: "90m", "2h ago", "3d".
 func (i *instant) UnmarshalText(text []byte) (err error) {
-	i.Time, err = parseInstant(string(text), time.Now())
+	*i, err = parseInstant(string(text), time.Now())
 	return err
 }
 
-func parseInstant(text string, now time.Time) (time.Time, error) {
+func parseInstant(text string, now time.Time) (instant, error) {
 	if text == "" {
-		return time.Time{}, nil
+		return instant{}, nil
 	}
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
+		return instant{Time: t}, nil
 	}
 	if d, ok := parseSpan(strings.TrimSuffix(strings.TrimSpace(text), "ago")); ok {
-		return now.Add(-d), nil
+		return instant{Time: now.Add(-d), relative: true, ago: d}, nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: expected 2026-02-10T14:30:00Z, or how long ago: 90m, 2h, 3d", text)
+	return instant{}, fmt.Errorf("%q is no time: expected 2026-02-10T14:30:00Z, or how long ago: 90m, 2h, 3d", text)
 }
 
 // span is a length of time on the command line.
@@ -80,12 +84,19 @@ func parseSpan(text string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// checkSpan refuses a span of time that nothing falls into.
+// checkSpan refuses a span of time that nothing falls into: events have milliseconds.
+// Two instants that were given as how long ago were read at different times, so
+// that their lengths are compared.
 func checkSpan(from, until instant, fromFlag, untilFlag string) error {
-	if from.IsZero() || until.IsZero() || from.Before(until.Time) {
+	before := engine.MillisOf(from.Time) < engine.MillisOf(until.Time)
+	if from.relative && until.relative {
+		before = from.ago.Milliseconds() > until.ago.Milliseconds()
+	}
+	if from.IsZero() || until.IsZero() || before {
 		return nil
 	}
-	return fmt.Errorf("%s is not before %s: nothing is between them", fromFlag, untilFlag)
+	return fmt.Errorf("%s is not before %s: nothing is between them; give %s the earlier time, such as %s 3d %s 2d",
+		fromFlag, untilFlag, fromFlag, fromFlag, untilFlag)
 }
 
 // checkNear judges how many of the nearest products to show.

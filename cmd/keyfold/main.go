@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, s streams) int {
 
 func newParser(c *cli, s streams, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("keyfold"), kong.Description(description),
-		kong.Writers(s.out, s.err), kong.Exit(exit), kong.Help(settings.Help))
+		settings.LogDefaults("info", "json"), kong.Writers(s.out, s.err), kong.Exit(exit), kong.Help(settings.Help))
 }
 
 // commandOf returns as much of the command as was understood when err came.

@@ -20,7 +20,7 @@ type rebuildCmd struct {
 	All    bool   `help:"All users with a history."`
 	After  int32  `help:"With --all: resume after this user id."`
 	DryRun bool   `help:"Only compare: print the cosine with the stored profile and the largest difference of a component."`
-	Force  bool   `help:"Replace the profile even if the history has fewer events than the profile counts: the profile loses the missing events."`
+	Force  bool   `help:"Replace the profile even if the history has fewer events (at least one) than the profile counts: the profile loses the missing events."`
 }
 
 // Help is the long text.
@@ -189,13 +189,16 @@ func (r *rebuilder) try(user int32) error {
 }
 
 // enough refuses a history that is shorter than the profile's, or that lacks what
-// the profile is known to have folded.
+// the profile is known to have folded, unless --force allows it. A history without
+// events makes no profile, which --force cannot change.
 func (r *rebuilder) enough(user int32, old *engine.Profile, next taste.Rebuilt, lacking int) error {
-	var events int64
-	if next.Profile != nil {
-		events = next.Profile.EventCount
+	if next.Profile == nil {
+		return fmt.Errorf("user %d: the history holds no event that a profile can be made from (%d have an unknown product, %d an unusable vector): "+
+			"the stored profile stays as it is; interactions that still wait to be published count once the relay has sent them",
+			user, next.Missing, next.Dead)
 	}
-	if old == nil || events > 0 && (r.cmd.Force || events >= old.EventCount && lacking == 0) {
+	events := next.Profile.EventCount
+	if old == nil || r.cmd.Force || events >= old.EventCount && lacking == 0 {
 		return nil
 	}
 	return fmt.Errorf("user %d: the history makes %d events (%d more have an unknown product, %d an unusable vector), the profile counts %d, "+

@@ -187,7 +187,7 @@ func TestShutdownShowsWhatHangs(t *testing.T) {
 	if code := p.exit(limit + slack); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	for _, want := range []string{"not written in time", "goroutine(s) [", "keyfold/sink/mongodb.", "keyfold/engine/taste.(*flush).round", "WORKER_SHUTDOWN_TIMEOUT"} {
+	for _, want := range []string{"not written in time", "goroutine(s)\n", "keyfold/sink/mongodb.", "keyfold/engine/taste.(*flush).round", "WORKER_SHUTDOWN_TIMEOUT"} {
 		if !strings.Contains(p.log.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, p.log)
 		}

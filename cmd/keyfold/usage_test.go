@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,6 +50,10 @@ func TestUsageErrors(t *testing.T) {
 		{"backfill --user=0", "from 1 to"},
 		{"backfill --type=sale", "product_purchase"},
 		{"backfill --from=1h --until=2h", "--until"},
+		{"backfill --from=3d --until=3d", "--from the earlier time, such as --from 3d --until 2d"},
+		{"backfill --from=72h --until=3d", "nothing is between them"},
+		{"backfill --from=2026-02-10T14:30:00Z --until=2026-02-10T14:30:00.0009Z", "nothing is between them"},
+		{"dlq replay --failed-after=2h --failed-before=2h", "--failed-after the earlier time"},
 		{"backfill --database-url=postgres://shop:s3cret@127.0.0.1/shop", "mysql://"},
 		{"outbox stats --database-url=", "DATABASE_URL"},
 		{"outbox stats --database-url=mysql://127.0.0.1", "DATABASE_URL"},
@@ -105,6 +110,40 @@ func TestServersAway(t *testing.T) {
 		if code != exitFailure || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
 			t.Errorf("keyfold %s: exit code %d, want a failure that says %q: %s", c.args, code, c.says, errs)
 		}
+	}
+}
+
+// The defaults that the pages name are those in force.
+func TestDocumentedDefaults(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	must(t, err)
+	documented := map[string]string{}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		must(t, err)
+		for row := range strings.Lines(string(text)) {
+			if cells := strings.Split(row, "|"); len(cells) > 3 {
+				documented[strings.TrimSpace(cells[1])] = strings.TrimSpace(cells[2])
+			}
+		}
+	}
+	parser, err := newParser(new(cli), streams{}, nil)
+	must(t, err)
+	compared := 0
+	must(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		flag, ok := node.(*kong.Flag)
+		if ok && len(flag.Envs) == 1 && flag.Default != "" && flag.Default != "0" {
+			if text, ok := documented[flag.Envs[0]]; ok {
+				compared++
+				if text, _, _ := strings.Cut(text, " (lite"); text != flag.Default {
+					t.Errorf("%s is documented as %s, its default is %s", flag.Envs[0], text, flag.Default)
+				}
+			}
+		}
+		return next(nil)
+	}))
+	if compared < 20 || documented["WORKER_PREFETCH"] == "" {
+		t.Errorf("%d defaults were compared", compared)
 	}
 }
 

@@ -5,12 +5,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+
+	"github.com/alecthomas/kong"
 )
 
-// Log says what is logged, and how.
+// Log says what is logged, and how. The program's parser supplies the defaults,
+// see [LogDefaults].
 type Log struct {
-	Level  string `name:"log-level" env:"LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
-	Format string `name:"log-format" env:"LOG_FORMAT" default:"json" help:"json or text."`
+	Level  string `name:"log-level" env:"LOG_LEVEL" default:"${log_level}" help:"debug, info, warn or error; the log goes to standard error."`
+	Format string `name:"log-format" env:"LOG_FORMAT" default:"${log_format}" help:"json or text."`
+}
+
+// LogDefaults sets a program's defaults of [Log].
+func LogDefaults(level, format string) kong.Vars {
+	return kong.Vars{"log_level": level, "log_format": format}
 }
 
 // Logger returns a logger to w. The error names every fault with the variable to

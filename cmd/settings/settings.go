@@ -34,7 +34,7 @@ type Engine struct {
 	MaxSize  string `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" default:"500" help:"It closes at this many events." group:"batching" for:"batching"`
 
 	Shards     string `name:"shards" env:"WORKER_SHARDS" default:"0" help:"Worker shards (goroutines); 0 = GOMAXPROCS." group:"worker" for:"worker"`
-	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"4096" help:"Events held in memory at once." group:"worker" for:"worker"`
+	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"4096" help:"Events held in memory at once, fewer if they do not fit the memory limit." group:"worker" for:"worker"`
 	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory limit of the process (M: MiB, G: GiB)."`
 	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker" for:"retries"`
 	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker" for:"retries"`

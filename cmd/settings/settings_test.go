@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/engine"
+	"keyfold/shard"
 )
 
 func parse(t *testing.T, env map[string]string, args ...string) Engine {
@@ -96,6 +98,16 @@ func TestPrefetchFitsTheBudget(t *testing.T) {
 	c, err := parse(t, map[string]string{"WORKER_MEMORY_LIMIT": "64M", "WORKER_PREFETCH": "60000"}).Config()
 	if err != nil || int64(c.Shard.MaxHeld)*minPerEvent > c.Shard.MaxHeldBytes {
 		t.Errorf("%d events in %d bytes, %v", c.Shard.MaxHeld, c.Shard.MaxHeldBytes, err)
+	}
+}
+
+// The prefetch that a daemon without settings runs with, and logs, is the documented
+// default (see the documented defaults in cmd/keyfold).
+func TestPrefetchInForce(t *testing.T) {
+	s := parse(t, nil)
+	c, err := s.Config()
+	if got := c.Prefetch(); err != nil || fmt.Sprint(got) != s.Prefetch || got != shard.DefaultConfig().MaxHeld {
+		t.Errorf("%d in force, %s by default, %d in shard, %v", got, s.Prefetch, shard.DefaultConfig().MaxHeld, err)
 	}
 }
 

@@ -144,12 +144,12 @@ func TestGoroutines(t *testing.T) {
 	<-foreign
 	var text string
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if text = Goroutines(); strings.Contains(text, "3 goroutine(s) [chan receive]\n    keyfold/cmd/shutdown.hang shutdown_test.go:") {
+		if text = Goroutines(); strings.Contains(text, "3 goroutine(s)\n    keyfold/cmd/shutdown.hang shutdown_test.go:") {
 			break
 		}
 	}
 	close(release)
-	if !strings.Contains(text, "3 goroutine(s) [chan receive]\n    keyfold/cmd/shutdown.hang shutdown_test.go:") {
+	if !strings.Contains(text, "3 goroutine(s)\n    keyfold/cmd/shutdown.hang shutdown_test.go:") {
 		t.Errorf("got\n%s", text)
 	}
 	for _, no := range []string{"os/signal", "shutdown.Goroutines", "0x"} {
@@ -162,16 +162,16 @@ func TestGoroutines(t *testing.T) {
 func hang(release chan struct{}) { <-release }
 
 func TestDescribe(t *testing.T) {
-	block := "goroutine 7 [select, 2 minutes]:\n" +
-		"internal/poll.(*FD).Read(0xc000, {0xc1, 0x2})\n\t/usr/lib/go/src/internal/poll/fd_unix.go:165 +0x279\n" +
-		"net.(*conn).Read(0xc0)\n\t/usr/lib/go/src/net/net.go:196 +0x45\n" +
-		"main.(*worker).drain(...)\n\t/src/cmd/keyfold/shutdown.go:60 +0x1\n" +
-		"created by keyfold/shard.(*Router[...]).start in goroutine 1\n\t/src/shard/router.go:80 +0x2\n"
-	want := "[select, 2 minutes]\n    internal/poll.(*FD).Read fd_unix.go:165\n    main.(*worker).drain shutdown.go:60\n"
-	if got := describe(block); got != want {
+	profile := "goroutine profile: total 6\n" +
+		"2 @ 0x1 0x2 0x3\n" +
+		"#\t0x1\tinternal/poll.(*FD).Read+0x279\t/usr/lib/go/src/internal/poll/fd_unix.go:165\n" +
+		"#\t0x2\tmain.(*worker).drain+0x1\t\t/src/cmd/keyfold/shutdown.go:60\n" +
+		"\n1 @ 0x4 0x5\n# labels: {\"a\":\"b\"}\n" +
+		"#\t0x4\tkeyfold/shard.(*Router[...]).start+0x10\t/src/shard/router.go:80\n" +
+		"\n3 @ 0x6\n#\t0x6\tother.wait+0x10\t/src/other/wait.go:8\n\n"
+	want := "2 goroutine(s)\n    internal/poll.(*FD).Read fd_unix.go:165\n    main.(*worker).drain shutdown.go:60\n" +
+		"1 goroutine(s)\n    keyfold/shard.(*Router[...]).start router.go:80\n"
+	if got := describe(profile); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
-	}
-	if got := describe(strings.Replace(block, "main.", "other.", 1)); got != "" {
-		t.Errorf("a foreign goroutine is described:\n%s", got)
 	}
 }

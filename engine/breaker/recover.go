@@ -2,8 +2,9 @@ package breaker
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
+
+	"keyfold/engine/backoff"
 )
 
 // recover probes until the store answers or the breaker's life ends. It is the
@@ -28,7 +29,7 @@ func (b *Breaker) recover() {
 			}
 			wait = min(2*wait, b.config.MaxPause)
 			// Workers that lost one store at once do not come back as one.
-			pause.Reset(wait/2 + time.Duration(rand.Int64N(int64(wait/2)+1)))
+			pause.Reset(backoff.Jitter(wait))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // flush is one call of Apply: several users' works that share round trips.
@@ -49,7 +50,8 @@ func (f *flush) run() {
 // times) and for those the store failed: as long as it is away, since an absent
 // store is no event's fault, and at most Failures times while it is not.
 func (f *flush) rounds() {
-	conflicts, failures, relapses, pause := 0, f.failed, 0, f.config.Pause
+	conflicts, failures, relapses := 0, f.failed, 0
+	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
 	for {
 		waited, err := f.ports.Await(f.ctx)
 		if err != nil {
@@ -66,7 +68,8 @@ func (f *flush) rounds() {
 				f.finishAll(engine.Verdict{Outcome: engine.Retry, Err: engine.ErrConflict})
 				return
 			}
-			f.sleep(jitter(min(2*time.Millisecond<<min(conflicts, 6), f.config.Pause)))
+			// From nothing on: workers that met over a profile are to part.
+			backoff.Sleep(f.ctx, rand.N(backoff.Doubled(2*time.Millisecond, f.config.Pause, min(conflicts, 6))))
 			continue
 		}
 		if waited { // the store has just shown that it works
@@ -79,9 +82,9 @@ func (f *flush) rounds() {
 			f.giveUp(down)
 			return
 		}
+		pause := waits.Next()
 		f.logStore(down, pause)
-		f.sleep(pause/2 + jitter(pause))
-		pause = min(2*pause, f.config.MaxPause)
+		backoff.Sleep(f.ctx, pause)
 	}
 }
 
@@ -355,18 +358,5 @@ func (f *flush) judge() {
 	for i := range f.sum.unable {
 		u := &f.sum.unable[i]
 		f.finish(&u.work, engine.Verdict{Outcome: outcome, Err: u.cause})
-	}
-}
-
-// jitter keeps workers that met each other from meeting again.
-func jitter(limit time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(limit))) }
-
-// sleep waits for d or until ctx ends.
-func (f *flush) sleep(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-f.ctx.Done():
 	}
 }

@@ -51,6 +51,9 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	if d.Attempt > 0 {
 		attrs = append(attrs, slog.Int("attempt", d.Attempt))
 	}
+	if v.Outcome == engine.Retry && d.RetryDelay > 0 {
+		attrs = append(attrs, slog.Duration("delay", d.RetryDelay))
+	}
 	if v.Reason != "" {
 		attrs = append(attrs, slog.String("reason", v.Reason))
 	}

@@ -488,7 +488,8 @@ func TestConfigSaysEveryFault(t *testing.T) {
 	}
 }
 
-// Every line about an event names it, its user and which attempt it was.
+// Every line about an event names it, its user and which attempt it was; that of a
+// retry also how long it waits.
 func TestLogLinesNameTheEvent(t *testing.T) {
 	f := newFixture(t)
 	f.ports.vector = func(key string) (engine.Resolved, bool) {
@@ -507,6 +508,7 @@ func TestLogLinesNameTheEvent(t *testing.T) {
 	b := batch(view(5, "skipped", 7, 1), search(5, "retried", "slow", 2), search(5, "dead", "bad", 3))
 	for i := range b.Deliveries {
 		b.Deliveries[i].Attempt = 3
+		b.Deliveries[i].RetryDelay = 20 * time.Second
 	}
 	f.engine(t).Apply(t.Context(), []engine.Batch{b})
 	named := map[string]bool{}
@@ -517,9 +519,13 @@ func TestLogLinesNameTheEvent(t *testing.T) {
 			EventType string `json:"event_type"`
 			Attempt   int    `json:"attempt"`
 			Error     string `json:"error"`
+			Delay     int64  `json:"delay"`
 		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatal(err)
+		}
+		if retried := l.MessageID == "retried"; retried != (l.Delay == int64(20*time.Second)) {
+			t.Errorf("the line of a retry, and no other, names its delay: %s", line)
 		}
 		if l.UserID != 5 || l.EventType == "" || l.Attempt != 3 || l.Error == "" || named[l.MessageID] {
 			t.Errorf("%s", line)

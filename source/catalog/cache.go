@@ -4,20 +4,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"keyfold/engine"
+	"keyfold/engine/lru"
 )
 
 // cache keeps answers by product id, bounded by bytes, least recently used out
 // first. An answer past its age is read again where it is met; until then it
 // only takes up room that a newer one may claim.
 type cache struct {
-	mu    sync.Mutex
-	lru   *simplelru.LRU[int32, answer] // under mu
-	bytes int64                         // under mu
-	limit int64
-	ttl   time.Duration // of vectors; all else lives FaultTTL
+	mu  sync.Mutex
+	lru *lru.Cache[int32, answer] // under mu
+	ttl time.Duration             // of vectors; all else lives FaultTTL
 }
 
 type answer struct {
@@ -26,14 +23,11 @@ type answer struct {
 }
 
 func newCache(limit int64, ttl time.Duration) *cache {
-	c := &cache{limit: limit, ttl: ttl}
-	// The library bounds by count; the bytes are ours to count.
-	c.lru, _ = simplelru.NewLRU(1<<31-1, func(_ int32, a answer) { c.bytes -= size(a) })
-	return c
+	return &cache{lru: lru.New(limit, size), ttl: ttl}
 }
 
 // size estimates the bytes an entry keeps alive.
-func size(a answer) int64 {
+func size(_ int32, a answer) int64 {
 	const fixed = 220 // the LRU entry and its map slot
 	const text = 300  // an error's chain and its text
 	if a.Err != nil {
@@ -73,11 +67,6 @@ func (c *cache) put(answers []engine.Resolved, ids []int32, positions []int, asO
 		if kept, ok := c.lru.Peek(ids[p]); ok && kept.asOf.After(asOf) {
 			continue
 		}
-		a := answer{Resolved: answers[p], asOf: asOf}
-		c.lru.Remove(ids[p]) // the library does not report a replaced value
-		c.lru.Add(ids[p], a)
-		for c.bytes += size(a); c.bytes > c.limit; {
-			c.lru.RemoveOldest()
-		}
+		c.lru.Put(ids[p], answer{Resolved: answers[p], asOf: asOf})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"keyfold/engine/backoff"
 )
 
 // MaxRetryDelay bounds the delay between two attempts.
@@ -38,12 +40,5 @@ func (c Config) Validate() error {
 
 // delay returns how long an event waits that was retried so many times before.
 func (c Config) delay(retries int) time.Duration {
-	d := c.RetryDelay
-	for range retries {
-		if d >= MaxRetryDelay {
-			break
-		}
-		d *= 2
-	}
-	return min(d, MaxRetryDelay)
+	return backoff.Doubled(c.RetryDelay, MaxRetryDelay, retries)
 }

@@ -3,6 +3,8 @@ package inbox
 import (
 	"log/slog"
 	"time"
+
+	"keyfold/engine/backoff"
 )
 
 // mark is a verdict on its way into the file.
@@ -165,7 +167,7 @@ func (g *markGroup) failed(err error) {
 		m.queued = false // the function was refused before it ran
 	}
 	m.failures++
-	pause := min(markPause<<min(m.failures-1, 10), maxMarkPause)
+	pause := backoff.Doubled(markPause, maxMarkPause, m.failures-1)
 	silent := m.again != nil || m.closed
 	if !silent {
 		m.again = time.AfterFunc(pause, in.requeue)

@@ -22,7 +22,11 @@ type entry struct {
 
 // delivery returns the entry's event on its way to the worker.
 func (e *entry) delivery(firstSeen engine.Millis) engine.Delivery {
-	return engine.Delivery{Event: e.event, FirstSeen: firstSeen, Attempt: e.retries + 1, Last: e.retries >= e.inbox.config.MaxRetries, Settler: engine.Once(e)}
+	config := e.inbox.config
+	return engine.Delivery{
+		Event: e.event, FirstSeen: firstSeen, Attempt: e.retries + 1,
+		Last: e.retries >= config.MaxRetries, RetryDelay: config.delay(e.retries), Settler: engine.Once(e),
+	}
 }
 
 // Settle takes the verdict. It never blocks on the store; see [marks] for what

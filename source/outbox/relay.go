@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // RelayConfig holds a relay's settings. The zero value of each is its default.
@@ -126,7 +127,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		wake:     make(chan struct{}, 1),
 		held:     held{first: config.HoldMin, longest: config.HoldMax},
 		refusals: rate.Sometimes{First: 10, Interval: time.Second},
-		trouble:  trouble{first: 50 * time.Millisecond, longest: 5 * time.Second},
+		trouble:  trouble{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
 		looks:    looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
@@ -185,7 +186,7 @@ func (r *Relay) runLane(ctx context.Context) {
 
 // idle waits for a wake-up or the next poll and returns the wait after that.
 func (r *Relay) idle(ctx context.Context, wait time.Duration) time.Duration {
-	timer := time.NewTimer(wait/2 + rand.N(wait/2+1)) // lanes spread out
+	timer := time.NewTimer(backoff.Jitter(wait)) // lanes spread out
 	defer timer.Stop()
 	select {
 	case <-r.wake:
@@ -203,14 +204,7 @@ func (r *Relay) rest(ctx context.Context) bool {
 	if pause <= 0 {
 		return ctx.Err() == nil
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Sleep(ctx, pause) && ctx.Err() == nil
 }
 
 // meet notes what stopped a batch, and tells once per pause.

@@ -14,6 +14,7 @@ import (
 
 	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // fill stores so many rows of so many users, in requests of random sizes.
@@ -194,7 +195,7 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				config := brisk()
 				config.MaxAttempts = 2
 				r := NewRelay(db, b, config, quiet)
-				r.trouble.first, r.trouble.longest = time.Millisecond, 5*time.Millisecond
+				r.trouble.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
 				running(t, r)
 				eventually(t, "many attempts", func() bool {
 					b.mu.Lock()
@@ -265,7 +266,7 @@ func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 		config.BatchTime = 50 * time.Millisecond
 		config.MaxAttempts = 1000
 		r := NewRelay(openOnly(t, server.URL(name)), b, config, quiet)
-		r.trouble.first, r.trouble.longest = time.Millisecond, 5*time.Millisecond
+		r.trouble.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
 		relays = append(relays, r)
 		stops = append(stops, running(t, r))
 	}

@@ -1,19 +1,18 @@
 package outbox
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"keyfold/engine/backoff"
 )
 
 // trouble spaces out the attempts of all lanes while the database or the broker
 // is away.
 type trouble struct {
-	first, longest time.Duration
-
 	mu    sync.Mutex
 	err   error
-	span  time.Duration
+	waits backoff.Backoff
 	until time.Time
 }
 
@@ -26,8 +25,7 @@ func (t *trouble) meet(err error, now time.Time) bool {
 	if now.Before(t.until) {
 		return false
 	}
-	t.span = min(max(t.first, 2*t.span), t.longest)
-	t.until = now.Add(t.span/2 + rand.N(t.span/2+1))
+	t.until = now.Add(t.waits.Next())
 	return true
 }
 
@@ -35,7 +33,8 @@ func (t *trouble) meet(err error, now time.Time) bool {
 func (t *trouble) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.err, t.span = nil, 0
+	t.err = nil
+	t.waits.Reset()
 }
 
 func (t *trouble) pause(now time.Time) time.Duration {

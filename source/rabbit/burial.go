@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 	"keyfold/engine/failpoint"
 )
 
@@ -41,7 +42,7 @@ type grave struct {
 	reason   string
 	failures int
 	due      time.Time // no sooner, after a failure
-	pause    backoff
+	pause    backoff.Backoff
 }
 
 // burial hands given-up events to the dead letters, one group at a time. Its
@@ -171,9 +172,9 @@ func (b *burial) note(g *grave, err error) {
 	if g.failures++; g.failures == 1 {
 		// Not its own fault, perhaps: the next try is at once.
 		b.unstored++
-		g.pause = backoff{min: b.consumer.config.Timing.BackoffMin, max: b.consumer.config.Timing.BackoffMax}
+		g.pause = backoff.Backoff{Min: b.consumer.config.Timing.BackoffMin, Max: b.consumer.config.Timing.BackoffMax}
 	} else {
-		g.due = g.due.Add(g.pause.next())
+		g.due = g.due.Add(g.pause.Next())
 	}
 	b.failed = append(b.failed, *g)
 }

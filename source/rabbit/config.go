@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"keyfold/engine/backoff"
 )
 
 // MaxPrefetch is the largest prefetch the protocol can carry. The library cuts
@@ -84,14 +86,7 @@ func (c Config) ackLag() time.Duration { return cmp.Or(c.AckLag, 250*time.Millis
 // retryDelay returns how long an event waits that was retried so many times
 // before.
 func retryDelay(first time.Duration, retries int) time.Duration {
-	d := first
-	for range retries {
-		if d >= MaxRetryDelay {
-			break
-		}
-		d *= 2
-	}
-	return min(d, MaxRetryDelay)
+	return backoff.Doubled(first, MaxRetryDelay, retries)
 }
 
 // longestDelay is that of the last retry: what is parked waits no longer.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"keyfold/engine/backoff"
 )
 
 // DelayQueues has failed events wait at the broker: a copy in the queue that is
@@ -62,7 +64,7 @@ func (d *DelayQueues) Park(a Attempt) {
 	if q == nil {
 		q = &delayQueue{
 			owner: d, name: d.names.RetryQueue(a.Delay),
-			pause: backoff{min: d.timing.BackoffMin, max: d.timing.BackoffMax},
+			pause: backoff.Backoff{Min: d.timing.BackoffMin, Max: d.timing.BackoffMax},
 		}
 		d.queues[a.Delay] = q
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"keyfold/engine/backoff"
 	"keyfold/engine/failpoint"
 )
 
@@ -45,7 +46,7 @@ type delayQueue struct {
 	running bool
 
 	// Only used by run.
-	pause backoff
+	pause backoff.Backoff
 	told  time.Time // when the missing queue was last logged
 }
 
@@ -80,10 +81,10 @@ func (q *delayQueue) run() {
 		group = q.live(group)
 		failed := q.publish(group)
 		if failed == nil {
-			q.pause.reset()
+			q.pause.Reset()
 			continue
 		}
-		if !sleep(q.owner.life, q.pause.next()) {
+		if !backoff.Sleep(q.owner.life, q.pause.Next()) {
 			return
 		}
 	}

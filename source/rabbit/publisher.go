@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // Publisher publishes on a connection of its own, which no consumer shares: an
@@ -21,7 +22,7 @@ type Publisher struct {
 	log    *slog.Logger
 	turn   chan struct{} // held while the fields below are used
 	live   *link
-	pause  backoff
+	pause  backoff.Backoff
 	retry  time.Time // no connection attempt before
 	closed bool
 }
@@ -34,7 +35,7 @@ func NewPublisher(dsn string, who Identity, purpose string, timing Timing, log *
 		dialer: dialer{dsn: dsn, name: who.connection(purpose), timing: timing},
 		log:    log,
 		turn:   make(chan struct{}, 1),
-		pause:  backoff{min: timing.BackoffMin, max: timing.BackoffMax},
+		pause:  backoff.Backoff{Min: timing.BackoffMin, Max: timing.BackoffMax},
 	}
 }
 
@@ -84,17 +85,17 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 		p.log.Warn("publishing connection lost; connecting again", slog.String("connection", p.dialer.name))
 		p.live = nil
 	}
-	if !sleep(ctx, time.Until(p.retry)) {
+	if !backoff.Sleep(ctx, time.Until(p.retry)) {
 		return nil, fmt.Errorf("rabbitmq: publish: waiting to connect again: %w", ctx.Err())
 	}
 	l, err := openLink(ctx, p.dialer, &p.Stats)
 	if err != nil {
-		p.retry = time.Now().Add(p.pause.next())
+		p.retry = time.Now().Add(p.pause.Next())
 		p.log.Error("publishing connection failed", slog.String("connection", p.dialer.name),
 			slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
 		return nil, err
 	}
-	p.pause.reset()
+	p.pause.Reset()
 	p.live = l
 	return l, nil
 }

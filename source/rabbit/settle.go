@@ -50,9 +50,10 @@ type ticket struct {
 
 // delivery returns the event on its way to the worker.
 func (t *ticket) delivery(e engine.Event) engine.Delivery {
+	config := &t.session.consumer.config
 	return engine.Delivery{
 		Event: e, FirstSeen: t.firstSeen, Arrived: t.arrived,
-		Attempt: t.attempts + 1, Last: t.attempts >= t.session.consumer.config.MaxRetries,
+		Attempt: t.attempts + 1, Last: t.attempts >= config.MaxRetries, RetryDelay: retryDelay(config.RetryDelay, t.attempts),
 		Bytes: t.size, Settler: engine.Once(t),
 	}
 }

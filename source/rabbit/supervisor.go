@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // patience is how many refusals in a row Run takes before its first session for
@@ -25,7 +26,7 @@ func (c *Consumer) Run(ctx context.Context, deliver Deliver) error {
 	c.stopWork = stop
 	c.work.Go(func() { c.burial.run(work) })
 
-	pause := backoff{min: c.config.Timing.BackoffMin, max: c.config.Timing.BackoffMax}
+	pause := backoff.Backoff{Min: c.config.Timing.BackoffMin, Max: c.config.Timing.BackoffMax}
 	established, refusals := false, 0
 	for {
 		s, err := c.open(ctx)
@@ -39,7 +40,7 @@ func (c *Consumer) Run(ctx context.Context, deliver Deliver) error {
 		if s != nil {
 			if c.worked() {
 				established = true
-				pause.reset()
+				pause.Reset()
 			}
 			c.finish(ctx, s)
 		}
@@ -52,10 +53,10 @@ func (c *Consumer) Run(ctx context.Context, deliver Deliver) error {
 		} else if refusals++; refusals == patience && !established {
 			return err
 		}
-		wait := pause.next()
+		wait := pause.Next()
 		c.ports.Log.Error("not consuming; trying again", slog.Duration("in", wait),
 			slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
-		sleep(ctx, wait)
+		backoff.Sleep(ctx, wait)
 	}
 }
 

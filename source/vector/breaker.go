@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // BreakerConfig holds the settings of a [Breaker].
@@ -180,7 +181,8 @@ func (b *Breaker) pause(ctx context.Context) error {
 		b.stats.Refused.Add(1)
 		return b.away()
 	}
-	return sleep(ctx, wait)
+	backoff.Sleep(ctx, wait)
+	return ctx.Err()
 }
 
 // note remembers what a failure says beyond having failed.

@@ -58,8 +58,8 @@ func TestCacheGrowsOld(t *testing.T) {
 			t.Error("gone too early")
 		}
 		time.Sleep(time.Nanosecond)
-		if c.get("a") != nil || c.bytes != 0 {
-			t.Errorf("still there, %d bytes", c.bytes)
+		if c.get("a") != nil || c.lru.Bytes() != 0 {
+			t.Errorf("still there, %d bytes", c.lru.Bytes())
 		}
 	})
 }

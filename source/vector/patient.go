@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // PatientConfig holds the settings of a [Patient].
@@ -80,7 +80,7 @@ func (p *Patient) Dimensions() int { return p.embedder.Dimensions() }
 // Embed asks until there is an answer, the attempts are used up or ctx ends.
 func (p *Patient) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
 	const longest = 30 * time.Second // between attempts, where nobody asks for more
-	pause, began := p.config.Pause, time.Now()
+	pause, began := backoff.Backoff{Min: p.config.Pause, Max: longest}, time.Now()
 	for attempt := 1; ; attempt++ {
 		if err := p.limit.Wait(ctx); err != nil {
 			return nil, err
@@ -89,14 +89,13 @@ func (p *Patient) Embed(ctx context.Context, phrases []string) ([][]float32, err
 		if err == nil || ctx.Err() != nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
 			return vectors, err
 		}
-		jittered := max(pause/2+rand.N(pause/2+1), min(PauseOf(err), maxPause))
+		jittered := max(pause.Next(), min(PauseOf(err), maxPause))
 		late := p.config.Within > 0 && time.Since(began)+jittered > p.config.Within
 		if attempt == p.config.Attempts || late {
 			return nil, fmt.Errorf("after %d attempts: %w", attempt, err)
 		}
-		if sleep(ctx, jittered) != nil {
+		if !backoff.Sleep(ctx, jittered) {
 			return nil, err
 		}
-		pause = min(2*pause, longest)
 	}
 }

@@ -1,7 +1,6 @@
 package vector
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -25,16 +24,4 @@ func PauseOf(err error) time.Duration {
 		return e.Pause
 	}
 	return 0
-}
-
-// sleep returns after d, or with ctx's error when that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

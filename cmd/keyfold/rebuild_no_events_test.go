@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,9 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// A profile of another worker, which counts no events, and a history of which
-// nothing was sent yet: rebuild says so and goes on.
-func TestRebuildOfACountlessProfileWithNothingSent(t *testing.T) {
+// A history without an event makes no profile that could replace the stored one,
+// whatever that one counts. `user rebuild` refuses, with and without --force, and
+// does not advise --force.
+func TestRebuildOfAProfileWithEventCountZero(t *testing.T) {
 	s := newStack(t)
 	path := filepath.Join(t.TempDir(), "shop.db")
 	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo))
@@ -32,9 +34,15 @@ func TestRebuildOfACountlessProfileWithNothingSent(t *testing.T) {
 		{Key: "version", Value: int32(1)},
 	})
 	must(t, err)
-	s.stored(t, path, time.Hour, nil2(t))
-	code, out, errs := s.run(t, "", "user", "rebuild", "17", "--database-url", "sqlite://"+path)
-	t.Log(code, out, errs)
+	s.stored(t, path, time.Hour, nil)
+	for _, more := range [][]string{nil, {"--force"}} {
+		args := append([]string{"user", "rebuild", "17", "--database-url", "sqlite://" + path}, more...)
+		code, _, errs := s.run(t, "", args...)
+		if code != exitFailure || !strings.Contains(errs, "no event that a profile can be made from") || strings.Contains(errs, "--force replaces") {
+			t.Errorf("%v: exit code %d, %q", more, code, errs)
+		}
+	}
+	if p := profiles(t, s.open(t))[17]; p == nil || p.Version != 1 || p.EventCount != 0 || p.Vector[0] != 1 {
+		t.Errorf("the stored profile is %+v afterwards", p)
+	}
 }
-
-func nil2(*testing.T) [][]byte { return nil }
