@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 	"keyfold/source/rabbit"
 )
 
@@ -37,24 +38,18 @@ func unlessStopped(ctx context.Context, err error) error {
 	}
 }
 
-// Bounds of the pause between two attempts to open the store; it doubles.
-const (
-	minStorePause = time.Second
-	maxStorePause = 15 * time.Second
-)
-
 // awaitStore opens the store and retries for as long as the store is away: a worker
 // may start before its servers. It returns configuration faults at once.
 func (w *Worker) awaitStore(ctx context.Context) (Store, error) {
-	for attempt, pause := 1, minStorePause; ; attempt, pause = attempt+1, min(2*pause, maxStorePause) {
+	pauses := backoff.Backoff{Min: time.Second, Max: 15 * time.Second}
+	for attempt := 1; ; attempt++ {
 		store, err := w.ports.OpenStore(ctx)
 		if err == nil || engine.KindOf(err) == engine.Configuration || ctx.Err() != nil {
 			return store, err
 		}
+		pause := pauses.Next()
 		w.ports.Log.Warn("store is not there yet; trying again", slog.Int("attempt", attempt), slog.Duration("in", pause), slog.Any("error", err))
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, pause) {
 			return nil, context.Cause(ctx)
 		}
 	}
