@@ -71,6 +71,7 @@ func (e *UnreadableError) Unwrap() (all []error) {
 type Error struct {
 	Kind   Kind
 	Reason string // snake_case, stable: e.g. "phrase_too_long"
+	Field  string // of the event, e.g. "search_phrase"; "" where no single field is at fault
 	Err    error
 }
 
@@ -106,4 +107,12 @@ func ReasonOf(err error) string {
 		return e.Reason
 	}
 	return "error"
+}
+
+// FieldOf returns the field of the event that err's chain names, or "".
+func FieldOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Field
+	}
+	return ""
 }

@@ -147,41 +147,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, sender str
 		return busy()
 	}
 	defer h.slots.give(sender, 1)
-	b := batch{body: body, lines: lines, now: time.Now()}
-	if partial {
-		return h.addSome(r, b)
-	}
-	return h.addAll(r, b)
-}
-
-// accepted is the answer to a request that is stored as a whole.
-type accepted struct {
-	Accepted   int      `json:"accepted"`
-	Duplicate  int      `json:"duplicate"`
-	MessageIDs []string `json:"message_ids"` // in the order of the request
-}
-
-func (h *Handler) addAll(r *http.Request, b batch) *reply {
-	entries, refused := b.all()
-	if refused != nil {
-		if faults, ok := refused.body.(refusal); ok {
-			h.stats.Refused.Add(int64(faults.size()))
-		}
-		return refused
-	}
-	fresh, refused := h.add(r, entries)
-	if refused != nil {
-		return refused
-	}
-	answer := accepted{MessageIDs: make([]string, len(entries))}
-	for i := range entries {
-		answer.MessageIDs[i] = entries[i].Event.MessageID
-		if fresh[i] {
-			answer.Accepted++
-		}
-	}
-	answer.Duplicate = len(entries) - answer.Accepted
-	return &reply{status: http.StatusAccepted, body: answer}
+	return h.addBatch(r, batch{body: body, lines: lines, now: time.Now()}, partial)
 }
 
 // isPartial reads the query. A misspelt value would quietly change what a

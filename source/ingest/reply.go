@@ -64,14 +64,15 @@ func later(status int, wait time.Duration, reason, text string) *reply {
 	return a
 }
 
-// add lists what is wrong with event index, whose text is given.
-func (f *refusal) add(index int, text []byte, err error) {
+// add counts a fault of event index, and returns whether it is among those that
+// are described.
+func (f *refusal) add(index int, err error) bool {
 	if len(f.Errors) >= maxListed {
 		f.More++
-		return
+		return false
 	}
-	reason := engine.ReasonOf(err)
-	f.Errors = append(f.Errors, eventFault{Index: &index, Field: fieldAtFault(text, reason), Reason: reason, Error: err.Error()})
+	f.Errors = append(f.Errors, eventFault{Index: &index, Field: engine.FieldOf(err), Reason: engine.ReasonOf(err), Error: err.Error()})
+	return true
 }
 
 // size is how many events are at fault.
