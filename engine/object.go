@@ -67,7 +67,7 @@ func (v Value) kind() valueKind {
 // The reading is strict at every depth: names stand once in their object, texts
 // are UTF-8, escaped surrogates come in pairs, nothing but white space follows
 // the object, and objects and arrays are at most [MaxDepth] deep. Its own errors
-// are [Permanent]; those of a text that is cut off are [io.ErrUnexpectedEOF] too.
+// are [Permanent]; those of a text that ends too early are [ErrCutOff] too.
 func ReadObject(body []byte, member func(name []byte, value Value) error) (end int, err error) {
 	r := readers.Get().(*reader)
 	r.body, r.buffer = body, *bytes.NewBuffer(body)
@@ -201,6 +201,9 @@ func (r *reader) fault(err error) error {
 	return refuse(ReasonMalformedJSON, "found %q at byte %d: %w", found, at, syntactic.Err)
 }
 
+// ErrCutOff is in the chain of a malformed text's error where it ends too early.
+var ErrCutOff = errors.New("it is cut off")
+
 func cutOff(size int, expected string) error {
-	return refuse(ReasonMalformedJSON, "body ends after %d bytes, expected %s: %w", size, expected, io.ErrUnexpectedEOF)
+	return refuse(ReasonMalformedJSON, "body ends after %d bytes, expected %s: %w", size, expected, ErrCutOff)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -58,8 +57,8 @@ func withCure(err error) error {
 		return fmt.Errorf("it is not UTF-8, convert the file: %w", err)
 	case reason == engine.ReasonTrailingData:
 		return fmt.Errorf("something follows the object, write one per line: %w", err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the JSON object is cut off, write it on one line: %w", err)
+	case errors.Is(err, engine.ErrCutOff):
+		return fmt.Errorf("write the JSON object on one line: %w", err)
 	case reason == engine.ReasonMalformedJSON:
 		return fmt.Errorf("it is no JSON: %w", err)
 	default:
