@@ -7,7 +7,7 @@ import (
 )
 
 // Kind says what an error means for the event that met it. It is decided where
-// the error arises; nobody further up reads error texts.
+// the error arises, so that callers need not read error texts.
 type Kind uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	Transient Kind = iota
 	// Permanent errors stay with the event: it is dead-lettered.
 	Permanent
-	// Configuration errors are nobody's event's fault: the worker stops
+	// Configuration errors are not caused by an event: the worker stops
 	// consuming and says the cure; nothing is dead-lettered.
 	Configuration
 )

@@ -60,7 +60,7 @@ func (v Value) kind() valueKind {
 	return kinds[v.Text[0]]
 }
 
-// ReadObject reads the one JSON object that body must be, calls member for each
+// ReadObject reads body, which must be one JSON object, calls member for each
 // of its members with the unescaped name, and returns the offset behind the
 // object's closing brace. An error of member ends the reading.
 //

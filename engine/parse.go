@@ -46,9 +46,9 @@ type fields [fieldCount]Value
 //	               [MessageID]
 //	version        "1.0" or absent
 //
-// Other keys are ignored. The reading is strict, since whatever decoders may
-// disagree about (which of two equal keys counts, whether User_ID is user_id,
-// what a lone surrogate stands for) would give one message two meanings.
+// Other keys are ignored. The reading is strict, because decoders disagree about
+// lax texts (which of two equal keys counts, whether User_ID is user_id, what a
+// lone surrogate stands for), and a message must not have two meanings.
 //
 // Every error is [Permanent], under one of the reasons listed at
 // [ReasonBodyTooLarge]. The event does not alias body.

@@ -151,8 +151,8 @@ func checkProductEvent(e *Event, phrase []byte) error {
 	return nil
 }
 
-// tooLong reports whether text has more than limit characters, which it cannot
-// have in as few bytes.
+// tooLong reports whether text has more than limit characters. A text of at most
+// limit bytes is not counted, because a character has at least one byte.
 func tooLong(text []byte, limit int) bool {
 	return len(text) > limit && utf8.RuneCount(text) > limit
 }
@@ -183,7 +183,8 @@ func (f *fields) occurredAt(now Millis) (Millis, error) {
 	return at, nil
 }
 
-// messageID returns the id the event came with, or the one it should have had.
+// messageID returns the id in the body, or where it has none the one that
+// [MessageID] makes.
 func (f *fields) messageID(e *Event) (string, error) {
 	if !f.set(fieldMessageID) {
 		reference := e.Phrase

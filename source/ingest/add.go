@@ -11,7 +11,7 @@ import (
 	"keyfold/engine"
 )
 
-// errSenderLeft is the cause of an answer that nobody reads.
+// errSenderLeft is the cause of an answer to a closed connection.
 var errSenderLeft = errors.New("the sender left before the events were stored")
 
 // addBatch stores the events of a request: all or none of them or, where partial,
@@ -89,14 +89,14 @@ func (h *Handler) add(r *http.Request, entries []Entry) (fresh []bool, refused *
 	return fresh, nil
 }
 
-// storeFault is the answer where the store failed. Its words stay here: they
-// may name hosts and tables.
+// storeFault is the answer where the store failed. The store's error text is not
+// sent, because it may name hosts and tables.
 func storeFault(sender context.Context, err error) *reply {
 	var a *reply
 	problem := "events refused: the store failed; see that it can be reached and written to"
 	switch {
 	case sender.Err() != nil:
-		// Nobody reads this; the store may be as well as ever.
+		// The client has disconnected, which says nothing about the store.
 		a, err = unavailable("abandoned", "the connection was closed before the events were stored; send them again"), errSenderLeft
 	case engine.KindOf(err) == engine.Permanent:
 		a = refuse(http.StatusBadRequest, reasonStoreRefused, "the store does not take these events; sending them again does not help")
@@ -113,7 +113,7 @@ func storeFault(sender context.Context, err error) *reply {
 	return a
 }
 
-// reasonStoreRefused is an event's that the store does not take.
+// reasonStoreRefused and textStoreRefused describe an event that the store rejects.
 const (
 	reasonStoreRefused = "store_refused"
 	textStoreRefused   = "the store does not take this event; sending it again does not help"

@@ -56,7 +56,7 @@ func unavailable(reason, text string) *reply {
 	return later(http.StatusServiceUnavailable, retryAfter, reason, text)
 }
 
-// later refuses for now. Retry-After counts whole seconds.
+// later refuses until wait has passed. Retry-After counts whole seconds.
 func later(status int, wait time.Duration, reason, text string) *reply {
 	a := refuse(status, reason, text)
 	seconds := (wait + time.Second - 1) / time.Second
@@ -78,8 +78,8 @@ func (f *refusal) add(index int, err error) bool {
 // size is how many events are at fault.
 func (f *refusal) size() int { return len(f.Errors) + f.More }
 
-// write answers. A sender that is gone by now is nobody's problem: the events
-// are stored, and sending them again is safe.
+// write sends the answer. Write errors are ignored: the client has disconnected,
+// its events are stored, and sending them again is safe.
 func (a *reply) write(w http.ResponseWriter) {
 	for name, values := range a.header {
 		w.Header()[name] = values
