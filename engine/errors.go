@@ -7,7 +7,7 @@ import (
 )
 
 // Kind says what an error means for the event that met it. It is decided where
-// the error arises; nobody further up reads error texts.
+// the error arises, so that callers need not read error texts.
 type Kind uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	Transient Kind = iota
 	// Permanent errors stay with the event: it is dead-lettered.
 	Permanent
-	// Configuration errors are nobody's event's fault: the worker stops
+	// Configuration errors are not caused by an event: the worker stops
 	// consuming and says the cure; nothing is dead-lettered.
 	Configuration
 )
@@ -71,6 +71,7 @@ func (e *UnreadableError) Unwrap() (all []error) {
 type Error struct {
 	Kind   Kind
 	Reason string // snake_case, stable: e.g. "phrase_too_long"
+	Field  string // of the event, e.g. "search_phrase"; "" where no single field is at fault
 	Err    error
 }
 
@@ -106,4 +107,12 @@ func ReasonOf(err error) string {
 		return e.Reason
 	}
 	return "error"
+}
+
+// FieldOf returns the field of the event that err's chain names, or "".
+func FieldOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Field
+	}
+	return ""
 }

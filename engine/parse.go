@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"time"
-	"unicode/utf8"
 )
 
 // field is a key of the message that means something to keyfold.
@@ -30,7 +29,7 @@ var fieldNames = [fieldCount]string{
 func (f field) String() string { return fieldNames[f] }
 
 // fields holds the value of each field as it stands in the body.
-type fields [fieldCount]token
+type fields [fieldCount]Value
 
 // ParseEvent reads one event from a message body, a JSON object:
 //
@@ -47,93 +46,36 @@ type fields [fieldCount]token
 //	               [MessageID]
 //	version        "1.0" or absent
 //
-// Other keys are ignored. The reading is strict, since whatever decoders may
-// disagree about (which of two equal keys counts, whether User_ID is user_id,
-// what a lone surrogate stands for) would give one message two meanings.
+// Other keys are ignored. The reading is strict, because decoders disagree about
+// lax texts (which of two equal keys counts, whether User_ID is user_id, what a
+// lone surrogate stands for), and a message must not have two meanings.
 //
 // Every error is [Permanent], under one of the reasons listed at
 // [ReasonBodyTooLarge]. The event does not alias body.
 func ParseEvent(body []byte, now time.Time) (Event, error) {
-	if len(body) > MaxBodyBytes {
-		return Event{}, refuse(ReasonBodyTooLarge, "body: found %d bytes, expected at most %d", len(body), MaxBodyBytes)
-	}
-	if !utf8.Valid(body) {
-		return Event{}, refuse(ReasonInvalidUTF8, "body: found a byte that is not UTF-8 at byte %d, expected UTF-8 only", invalidAt(body))
-	}
-	s := scanner{body: body}
 	var f fields
-	if err := f.read(&s); err != nil {
+	if _, err := f.read(body); err != nil {
 		return Event{}, err
 	}
 	return f.event(MillisOf(now))
 }
 
-// invalidAt returns the offset of the first byte that is not UTF-8.
-func invalidAt(body []byte) int {
-	i := 0
-	for i < len(body) {
-		r, size := utf8.DecodeRune(body[i:])
-		if r == utf8.RuneError && size == 1 {
-			break
-		}
-		i += size
+// read fills f from body, and returns the offset behind the object's end.
+func (f *fields) read(body []byte) (end int, err error) {
+	if len(body) > MaxBodyBytes {
+		return 0, refuse(ReasonBodyTooLarge, "body: found %d bytes, expected at most %d", len(body), MaxBodyBytes)
 	}
-	return i
+	return ReadObject(body, f.member)
 }
 
-// read fills f from the one object the scanner's body holds.
-func (f *fields) read(s *scanner) error {
-	s.space()
-	if s.peek() != '{' {
-		return s.syntax("one JSON object")
-	}
-	if err := s.open(); err != nil {
-		return err
-	}
-	for {
-		more, err := s.more()
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		if err := f.readMember(s); err != nil {
-			return err
-		}
-	}
-	s.space()
-	if s.pos < len(s.body) {
-		return refuse(ReasonTrailingData, "body: found something more at byte %d of %d, expected one JSON object only",
-			s.pos, len(s.body))
-	}
-	return nil
-}
-
-// readMember reads one key of the top level and its value.
-func (f *fields) readMember(s *scanner) error {
-	at := s.pos
-	name, err := s.name()
-	if err != nil {
-		return err
-	}
+// member keeps a value that belongs to a field.
+func (f *fields) member(name []byte, value Value) error {
 	known := fieldOf(name)
-	switch {
-	case known == fieldCount:
-		if err := rightCase(name); err != nil {
-			return err
-		}
-		if err := s.unique(name, at); err != nil {
-			return err
-		}
-	case f[known].kind != noValue:
-		return duplicateKey(name, at)
+	if known == fieldCount {
+		return rightCase(name)
 	}
-	value, err := s.value()
-	if err == nil && known != fieldCount {
-		f[known] = value
-	}
-	return err
+	f[known] = value
+	return nil
 }
 
 func fieldOf(name []byte) field {

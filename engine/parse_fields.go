@@ -35,44 +35,44 @@ func (f *fields) event(now Millis) (e Event, err error) {
 }
 
 // set reports whether a field is there and not null.
-func (f *fields) set(name field) bool { return f[name].kind > nullValue }
+func (f *fields) set(name field) bool { return f[name].kind() > nullValue }
 
 // text returns the text of a field that must be a string.
 func (f *fields) text(name field) ([]byte, error) {
 	if err := f.expect(name, stringValue); err != nil {
 		return nil, err
 	}
-	return f[name].unescaped(), nil
+	return f[name].Unquoted(), nil
 }
 
 // expect refuses a field that is missing or of another kind.
 func (f *fields) expect(name field, kind valueKind) error {
-	switch f[name].kind {
+	switch f[name].kind() {
 	case kind:
 		return nil
 	case noValue:
-		return refuse(ReasonMissingField, "%s: found nothing, expected %s", name, kind)
+		return refuseField(ReasonMissingField, name, "found nothing, expected %s", kind)
 	default:
-		return refuse(ReasonWrongType, "%s: found %s, expected %s", name, f[name].kind, kind)
+		return refuseField(ReasonWrongType, name, "found %s, expected %s", f[name].kind(), kind)
 	}
 }
 
 func (f *fields) checkVersion() error {
 	switch v := f[fieldVersion]; {
-	case v.kind == noValue:
+	case v.kind() == noValue:
 		return nil
-	case v.kind != stringValue:
-		return refuse(ReasonUnsupportedVersion, `version: found %s, expected "1.0" or no version`, v.kind)
-	case string(v.unescaped()) != "1.0":
-		return refuse(ReasonUnsupportedVersion, `version: found %s, expected "1.0" or no version`, quoted(v.text))
+	case v.kind() != stringValue:
+		return refuseField(ReasonUnsupportedVersion, fieldVersion, `found %s, expected "1.0" or no version`, v.kind())
+	case string(v.Unquoted()) != "1.0":
+		return refuseField(ReasonUnsupportedVersion, fieldVersion, `found %s, expected "1.0" or no version`, quoted(v.Unquoted()))
 	default:
 		return nil
 	}
 }
 
 func (f *fields) checkMetadata() error {
-	if kind := f[fieldMetadata].kind; kind > nullValue && kind != objectValue {
-		return refuse(ReasonMetadataNotObject, "metadata: found %s, expected an object, null or nothing", kind)
+	if kind := f[fieldMetadata].kind(); kind > nullValue && kind != objectValue {
+		return refuseField(ReasonMetadataNotObject, fieldMetadata, "found %s, expected an object, null or nothing", kind)
 	}
 	return nil
 }
@@ -83,14 +83,13 @@ func (f *fields) id(name field) (int32, error) {
 	if err := f.expect(name, numberValue); err != nil {
 		return 0, err
 	}
-	literal := f[name].text
-	if !f[name].integer {
-		return 0, refuse(ReasonWrongType, "%s: found %s, expected a number without fraction and exponent",
-			name, quoted(literal))
+	literal := f[name].Text
+	if bytes.ContainsAny(literal, ".eE") {
+		return 0, refuseField(ReasonWrongType, name, "found %s, expected a number without fraction and exponent", quoted(literal))
 	}
 	n, err := strconv.ParseInt(string(literal), 10, 32)
 	if err != nil || n < 1 {
-		return 0, refuse(ReasonIDOutOfRange, "%s: found %s, expected 1..%d", name, quoted(literal), math.MaxInt32)
+		return 0, refuseField(ReasonIDOutOfRange, name, "found %s, expected 1..%d", quoted(literal), math.MaxInt32)
 	}
 	return int32(n), nil
 }
@@ -102,7 +101,7 @@ func (f *fields) eventType() (EventType, error) {
 	}
 	t := ParseEventType(string(name))
 	if t == 0 {
-		return 0, refuse(ReasonUnknownEventType, "event_type: found %s, expected one of %v", quoted(name), EventTypes)
+		return 0, refuseField(ReasonUnknownEventType, fieldEventType, "found %s, expected one of %v", quoted(name), EventTypes)
 	}
 	return t, nil
 }
@@ -129,14 +128,13 @@ func (f *fields) readTarget(e *Event) (err error) {
 
 func checkSearch(e *Event, phrase []byte) error {
 	if len(bytes.TrimSpace(phrase)) == 0 {
-		return refuse(ReasonSearchWithoutPhrase,
-			"search_phrase: found none, or only white space; expected what was searched for")
+		return refuseField(ReasonSearchWithoutPhrase, fieldPhrase, "found none, or only white space; expected what was searched for")
 	}
 	if e.ProductID != 0 {
-		return refuse(ReasonPhraseAndProduct, "product_id: found %d, expected none with a search", e.ProductID)
+		return refuseField(ReasonPhraseAndProduct, fieldProductID, "found %d, expected none with a search", e.ProductID)
 	}
 	if tooLong(phrase, MaxPhraseRunes) {
-		return refuse(ReasonPhraseTooLong, "search_phrase: found %d characters, expected at most %d",
+		return refuseField(ReasonPhraseTooLong, fieldPhrase, "found %d characters, expected at most %d",
 			utf8.RuneCount(phrase), MaxPhraseRunes)
 	}
 	return checkNul(fieldPhrase, phrase)
@@ -144,25 +142,24 @@ func checkSearch(e *Event, phrase []byte) error {
 
 func checkProductEvent(e *Event, phrase []byte) error {
 	if e.ProductID == 0 {
-		return refuse(ReasonProductEventNoTarget, "product_id: found nothing, expected the product of a %s", e.Type)
+		return refuseField(ReasonProductEventNoTarget, fieldProductID, "found nothing, expected the product of a %s", e.Type)
 	}
 	if len(phrase) > 0 {
-		return refuse(ReasonPhraseAndProduct, "search_phrase: found %d characters, expected none with a %s",
+		return refuseField(ReasonPhraseAndProduct, fieldPhrase, "found %d characters, expected none with a %s",
 			utf8.RuneCount(phrase), e.Type)
 	}
 	return nil
 }
 
-// tooLong reports whether text has more than limit characters, which it cannot
-// have in as few bytes.
+// tooLong reports whether text has more than limit characters. A text of at most
+// limit bytes is not counted, because a character has at least one byte.
 func tooLong(text []byte, limit int) bool {
 	return len(text) > limit && utf8.RuneCount(text) > limit
 }
 
 func checkNul(name field, text []byte) error {
 	if i := bytes.IndexByte(text, 0); i >= 0 {
-		return refuse(ReasonNulCharacter, `%s: found \u0000 as character %d, expected text that SQL columns can keep`,
-			name, utf8.RuneCount(text[:i])+1)
+		return refuseField(ReasonNulCharacter, name, `found \u0000 as character %d, expected text that SQL columns can keep`, utf8.RuneCount(text[:i])+1)
 	}
 	return nil
 }
@@ -177,30 +174,31 @@ func (f *fields) occurredAt(now Millis) (Millis, error) {
 		return 0, err
 	}
 	if at < Earliest {
-		return 0, refuse(ReasonBadTimestamp, "occurred_at: found %s, expected the year 1000 or later: SQL columns keep no earlier time", quoted(text))
+		return 0, refuseField(ReasonBadTimestamp, fieldOccurredAt, "found %s, expected the year 1000 or later: SQL columns keep no earlier time", quoted(text))
 	}
 	if at-now > MaxFutureMillis {
-		return 0, refuse(ReasonFutureEvent, "occurred_at: found %s, %d ms after now, expected at most %d ms",
+		return 0, refuseField(ReasonFutureEvent, fieldOccurredAt, "found %s, %d ms after now, expected at most %d ms",
 			quoted(text), at-now, MaxFutureMillis)
 	}
 	return at, nil
 }
 
-// messageID returns the id the event came with, or the one it should have had.
+// messageID returns the id in the body, or where it has none the one that
+// [MessageID] makes.
 func (f *fields) messageID(e *Event) (string, error) {
 	if !f.set(fieldMessageID) {
 		reference := e.Phrase
 		if e.Type != Search {
 			reference = strconv.Itoa(int(e.ProductID))
 		}
-		return MessageID(e.UserID, e.Type, reference, string(f[fieldOccurredAt].unescaped())), nil
+		return MessageID(e.UserID, e.Type, reference, string(f[fieldOccurredAt].Unquoted())), nil
 	}
 	id, err := f.text(fieldMessageID)
 	if err != nil {
 		return "", err
 	}
 	if len(id) == 0 || tooLong(id, MaxMessageRunes) {
-		return "", refuse(ReasonBadMessageID, "message_id: found %d characters, expected 1..%d",
+		return "", refuseField(ReasonBadMessageID, fieldMessageID, "found %d characters, expected 1..%d",
 			utf8.RuneCount(id), MaxMessageRunes)
 	}
 	return string(id), checkNul(fieldMessageID, id)

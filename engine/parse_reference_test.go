@@ -48,7 +48,7 @@ func referenceText(body []byte) faults {
 	case !utf8.Valid(body):
 		found[ReasonInvalidUTF8] = true
 	case !json.Valid(body) || !objectPattern.Match(body):
-		// Which of these comes first in a broken text is the scanner's business.
+		// Which of these comes first in a broken text is the reader's business.
 		for _, reason := range []string{
 			ReasonMalformedJSON, ReasonTrailingData, ReasonTooDeep,
 			ReasonLoneSurrogate, ReasonDuplicateKey, ReasonWrongKeyCase,
@@ -256,6 +256,15 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
+// fieldInText returns the field that an error's text begins with, or "".
+func fieldInText(err error) string {
+	name, _, _ := strings.Cut(err.Error(), ":")
+	if fieldOf([]byte(name)) == fieldCount {
+		return ""
+	}
+	return name
+}
+
 // checkAgainstReference compares the two readings of a body and reports whether
 // it was accepted.
 func checkAgainstReference(t tb, body []byte) bool {
@@ -269,6 +278,8 @@ func checkAgainstReference(t tb, body []byte) bool {
 		t.Fatalf("%q\ngot  %+v\nwant %+v", body, got, want)
 	case err != nil && !found[ReasonOf(err)]:
 		t.Fatalf("refused %q as %s (%v), found %v", body, ReasonOf(err), err, found)
+	case err != nil && FieldOf(err) != fieldInText(err):
+		t.Fatalf("%q: the field is %q of %v", body, FieldOf(err), err)
 	case err != nil && (KindOf(err) != Permanent || got != (Event{}) || len(err.Error()) > 300):
 		t.Fatalf("refused %q with %+v, %s, %v", body, got, KindOf(err), err)
 	}

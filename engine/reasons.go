@@ -46,10 +46,15 @@ const (
 // errors go to logs, and logs hold no payloads.
 const maxQuoted = 32
 
-// refuse returns the permanent error of one reason. Its text names the field,
-// what was found and what is expected; search phrases never go into it.
+// refuse returns the permanent error of one reason. Its text says what was found
+// and what is expected; search phrases never go into it.
 func refuse(reason, format string, args ...any) error {
 	return PermanentError(reason, fmt.Errorf(format, args...))
+}
+
+// refuseField does what refuse does, for a fault of one field.
+func refuseField(reason string, name field, format string, args ...any) error {
+	return &Error{Kind: Permanent, Reason: reason, Field: name.String(), Err: fmt.Errorf(name.String()+": "+format, args...)}
 }
 
 // quoted returns the start of a token, quoted and cut between characters.

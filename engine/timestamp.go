@@ -27,8 +27,7 @@ func parseTimestamp(text []byte) (Millis, error) {
 		return 0, badTimestamp(text)
 	}
 	if len(rest) == 0 {
-		return 0, refuse(ReasonTimestampNoOffset,
-			"occurred_at: found %s without an offset, expected Z or +hh:mm at its end", quoted(text))
+		return 0, refuseField(ReasonTimestampNoOffset, fieldOccurredAt, "found %s without an offset, expected Z or +hh:mm at its end", quoted(text))
 	}
 	minutes, ok := offset(rest)
 	if !ok {
@@ -95,6 +94,7 @@ func decimal(digits []byte) int {
 }
 
 func badTimestamp(text []byte) error {
-	return refuse(ReasonBadTimestamp,
-		"occurred_at: found %s, expected an existing time in RFC 3339, like 2026-02-10T14:30:00+00:00", quoted(text))
+	return refuseField(ReasonBadTimestamp, fieldOccurredAt, "found %s, expected an existing time in RFC 3339, like 2026-02-10T14:30:00+00:00", quoted(text))
 }
+
+func isDigit(c byte) bool { return c-'0' <= 9 }

@@ -2,14 +2,11 @@ package catalog
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"keyfold/engine"
 )
@@ -19,82 +16,57 @@ var fields = [...]string{"product_id", "product_name", "category", "embedding", 
 
 // parseProduct reads one line.
 func parseProduct(line []byte) (engine.Product, error) {
-	var p engine.Product
-	if !utf8.Valid(line) {
-		return p, errors.New("it is not UTF-8: convert the file")
+	if bytes.TrimSpace(line)[0] != '{' {
+		return engine.Product{}, errors.New("it is no JSON object: write one {...} per line")
 	}
-	err := eachField(line, func(name string, value json.RawMessage) (err error) {
+	var p engine.Product
+	_, err := engine.ReadObject(line, func(key []byte, value engine.Value) (err error) {
+		name := string(key)
 		switch name {
 		case "product_id":
-			p.ID, err = parseID(value)
+			p.ID, err = parseID(value.Text)
 		case "product_name":
 			p.Name, err = parseText(value)
 		case "category":
 			p.Category, err = parseText(value)
 		case "embedding":
-			p.Vector, err = parseVector(value)
+			p.Vector, err = parseVector(value.Text)
 		case "embedding_model":
 			p.Model, err = parseText(value)
 		default:
 			err = misspelt(name)
 		}
-		return err
+		if err != nil {
+			return fmt.Errorf("%s %w", name, err)
+		}
+		return nil
 	})
 	if err == nil && p.ID == 0 {
 		err = errors.New("product_id is absent: every product needs one")
 	}
 	if err != nil {
-		return engine.Product{}, err
+		return engine.Product{}, withCure(err)
 	}
 	return p, nil
 }
 
-// eachField calls field for every member of the one object the line must be.
-// It looks at each name as it stands: the standard decoder into a struct would
-// take the last of two equal names, and any letter case.
-func eachField(line []byte, field func(string, json.RawMessage) error) error {
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	if start, err := decoder.Token(); err != nil {
-		return malformed(err)
-	} else if start != json.Delim('{') {
-		return errors.New("it is no JSON object: write one {...} per line")
+// withCure says what to do about a line that is not one strict JSON object.
+func withCure(err error) error {
+	switch reason := engine.ReasonOf(err); {
+	case reason == engine.ReasonInvalidUTF8:
+		return fmt.Errorf("it is not UTF-8, convert the file: %w", err)
+	case reason == engine.ReasonTrailingData:
+		return fmt.Errorf("something follows the object, write one per line: %w", err)
+	case errors.Is(err, engine.ErrCutOff):
+		return fmt.Errorf("write the JSON object on one line: %w", err)
+	case reason == engine.ReasonMalformedJSON:
+		return fmt.Errorf("it is no JSON: %w", err)
+	default:
+		return err
 	}
-	seen := make(map[string]bool, len(fields))
-	for decoder.More() {
-		token, err := decoder.Token()
-		if err != nil {
-			return malformed(err)
-		}
-		name := token.(string) // the decoder refuses any other key
-		if seen[name] {
-			return fmt.Errorf("%s stands twice: keep one", name)
-		}
-		seen[name] = true
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return malformed(err)
-		}
-		if err := field(name, value); err != nil {
-			return fmt.Errorf("%s %w", name, err)
-		}
-	}
-	if _, err := decoder.Token(); err != nil { // the closing brace
-		return malformed(err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the object: write one per line")
-	}
-	return nil
 }
 
-func malformed(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the JSON object is cut off: write it on one line")
-	}
-	return fmt.Errorf("it is no JSON: %w", err)
-}
-
-func parseID(value json.RawMessage) (int32, error) {
+func parseID(value []byte) (int32, error) {
 	id, err := strconv.ParseInt(string(value), 10, 32)
 	if err != nil || id < 1 {
 		return 0, fmt.Errorf("is %s: it must be an integer from 1 to %d", excerpt(value), math.MaxInt32)
@@ -102,21 +74,20 @@ func parseID(value json.RawMessage) (int32, error) {
 	return int32(id), nil
 }
 
-func parseText(value json.RawMessage) (string, error) {
-	var text *string
-	if err := json.Unmarshal(value, &text); err != nil {
-		return "", fmt.Errorf("is %s: it must be a string or null", excerpt(value))
-	}
-	if text == nil {
+func parseText(value engine.Value) (string, error) {
+	switch {
+	case value.Text[0] == '"':
+		return string(value.Unquoted()), nil
+	case string(value.Text) == "null":
 		return "", nil
+	default:
+		return "", fmt.Errorf("is %s: it must be a string or null", excerpt(value.Text))
 	}
-	return *text, nil
 }
 
 // parseVector reads an array of numbers. The value is known to be JSON, so that
-// between its brackets and commas ParseFloat accepts numbers only: the decoder
-// would read null as 0.
-func parseVector(value json.RawMessage) ([]float32, error) {
+// between its brackets and commas ParseFloat accepts numbers only.
+func parseVector(value []byte) ([]float32, error) {
 	if string(value) == "null" {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -10,8 +11,56 @@ import (
 	"keyfold/engine"
 )
 
-// errSenderLeft is the cause of an answer that nobody reads.
+// errSenderLeft is the cause of an answer to a closed connection.
 var errSenderLeft = errors.New("the sender left before the events were stored")
+
+// addBatch stores the events of a request: all or none of them or, where partial,
+// those that are good.
+//
+// An array that is no JSON as a whole is refused as a whole also where partial:
+// one cannot tell where one element ends and the next begins.
+func (h *Handler) addBatch(r *http.Request, b batch, partial bool) *reply {
+	o, refused := b.readAll()
+	if refused != nil {
+		return refused
+	}
+	if n := o.faults.size(); n > 0 && (!partial || !b.lines && !json.Valid(b.body)) {
+		h.stats.Refused.Add(int64(n))
+		return o.refusal()
+	}
+	fresh, refused := h.add(r, o.entries)
+	for refused != nil {
+		rejected := rejectedBy(refused.cause)
+		if !partial || len(rejected) == 0 {
+			return refused
+		}
+		o.leaveOut(rejected)
+		fresh, refused = h.add(r, o.entries)
+	}
+	if partial {
+		return h.partialReply(&o, fresh)
+	}
+	return acceptedReply(o.entries, fresh)
+}
+
+// accepted is the answer to a request that is stored as a whole.
+type accepted struct {
+	Accepted   int      `json:"accepted"`
+	Duplicate  int      `json:"duplicate"`
+	MessageIDs []string `json:"message_ids"` // in the order of the request
+}
+
+func acceptedReply(entries []Entry, fresh []bool) *reply {
+	answer := accepted{MessageIDs: make([]string, len(entries))}
+	for i := range entries {
+		answer.MessageIDs[i] = entries[i].Event.MessageID
+		if fresh[i] {
+			answer.Accepted++
+		}
+	}
+	answer.Duplicate = len(entries) - answer.Accepted
+	return &reply{status: http.StatusAccepted, body: answer}
+}
 
 // add stores entries and counts them. fresh is aligned with entries.
 func (h *Handler) add(r *http.Request, entries []Entry) (fresh []bool, refused *reply) {
@@ -40,14 +89,14 @@ func (h *Handler) add(r *http.Request, entries []Entry) (fresh []bool, refused *
 	return fresh, nil
 }
 
-// storeFault is the answer where the store failed. Its words stay here: they
-// may name hosts and tables.
+// storeFault is the answer where the store failed. The store's error text is not
+// sent, because it may name hosts and tables.
 func storeFault(sender context.Context, err error) *reply {
 	var a *reply
 	problem := "events refused: the store failed; see that it can be reached and written to"
 	switch {
 	case sender.Err() != nil:
-		// Nobody reads this; the store may be as well as ever.
+		// The client has disconnected, which says nothing about the store.
 		a, err = unavailable("abandoned", "the connection was closed before the events were stored; send them again"), errSenderLeft
 	case engine.KindOf(err) == engine.Permanent:
 		a = refuse(http.StatusBadRequest, reasonStoreRefused, "the store does not take these events; sending them again does not help")
@@ -64,7 +113,7 @@ func storeFault(sender context.Context, err error) *reply {
 	return a
 }
 
-// reasonStoreRefused is an event's that the store does not take.
+// reasonStoreRefused and textStoreRefused describe an event that the store rejects.
 const (
 	reasonStoreRefused = "store_refused"
 	textStoreRefused   = "the store does not take this event; sending it again does not help"

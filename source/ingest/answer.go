@@ -10,20 +10,20 @@ import (
 	"keyfold/engine"
 )
 
-// failureInterval is how often failures of the store are logged at most: an
-// outage meets every request.
+// failureInterval is the least time between two logged failures of the store,
+// because during an outage every request fails.
 const failureInterval = 5 * time.Second
 
-// entrance decides who may pass, and names the sender.
-type entrance func(*http.Request) (sender string, refused *reply)
+// admission names the sender of a request, or refuses the request.
+type admission func(*http.Request) (sender string, refused *reply)
 
-// ServeHTTP answers whoever asks.
+// ServeHTTP answers a request without access control. The sender is its address.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(r *http.Request) (string, *reply) { return addressOf(r), nil })
 }
 
 // answer lets a request in or not, answers, counts and logs.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter entrance) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission) {
 	started := time.Now()
 	h.stats.InFlight.Add(1)
 	defer h.stats.InFlight.Add(-1)
@@ -48,8 +48,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter entrance)
 	h.report(r, a, id, took)
 }
 
-// setHeaders sets what every answer carries: it is data for a program, and no
-// page of any site.
+// setHeaders sets the headers of every answer. They tell browsers that it is data
+// and must not be shown as a page.
 func setHeaders(header http.Header, id string, encrypted bool) {
 	header.Set(requestHeader, id)
 	header.Set("Cache-Control", "no-store")
@@ -65,7 +65,7 @@ func setHeaders(header http.Header, id string, encrypted bool) {
 // report logs an answer, never what the request held.
 func (h *Handler) report(r *http.Request, a *reply, id string, took time.Duration) {
 	level := slog.LevelDebug
-	if worthTelling(a.status) {
+	if isInfo(a.status) {
 		level = slog.LevelInfo
 	}
 	attrs := []slog.Attr{
@@ -85,9 +85,10 @@ func (h *Handler) report(r *http.Request, a *reply, id string, took time.Duratio
 	h.failures.Do(func() { h.log.LogAttrs(context.Background(), slog.LevelError, a.problem, attrs...) })
 }
 
-// worthTelling picks the refusals that a sender's developer will ask about. Any
-// stranger can cause the others, as often as they like.
-func worthTelling(status int) bool {
+// isInfo reports whether an answer is logged at INFO: refusals that a sender's
+// developer has to look into. Clients without a token can cause the other
+// refusals in any number, so those are logged at DEBUG.
+func isInfo(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return true

@@ -8,39 +8,40 @@ import (
 	"os"
 )
 
-// firstRead is what a request holds before its first byte has come, also where
-// fewer are announced: what is beside the body takes room too.
+// firstRead is how many bytes a request reserves before its first byte arrives.
+// A smaller Content-Length does not lower it, because headers and buffers take
+// memory too.
 const firstRead = 16 << 10
 
-// copies is how often a request's bytes may lie in memory: as they came, and
-// once more where events are completed.
+// copies is how many copies of a request's bytes can be in memory: the body, and
+// its events once more where message_id and version are filled in.
 const copies = 2
 
-// lease is a request's part of its sender's share of MaxInFlightBytes.
-type lease struct {
+// reservation is a request's part of its sender's share of MaxInFlightBytes.
+type reservation struct {
 	from   *shares
 	sender string
 	held   int64
 }
 
-// hold makes the lease large enough for a body of n bytes. It returns false
-// where that is more than the sender may have.
-func (l *lease) hold(n int64) bool {
-	more := copies*max(n, firstRead) - l.held
-	if !l.from.take(l.sender, more) {
+// hold grows the reservation for a body of n bytes. It returns false if the
+// sender may not have that much.
+func (r *reservation) hold(n int64) bool {
+	more := copies*max(n, firstRead) - r.held
+	if !r.from.take(r.sender, more) {
 		return false
 	}
-	l.held += more
+	r.held += more
 	return true
 }
 
 // release gives all of it back.
-func (l *lease) release() { l.from.give(l.sender, l.held) }
+func (r *reservation) release() { r.from.give(r.sender, r.held) }
 
 // readBody reads the whole body. Memory grows with what has come, not with
 // what was announced, and all of it counts against MaxInFlightBytes until the
-// lease is released.
-func readBody(w http.ResponseWriter, r *http.Request, share *lease) ([]byte, *reply) {
+// reservation is released.
+func readBody(w http.ResponseWriter, r *http.Request, share *reservation) ([]byte, *reply) {
 	if r.ContentLength > MaxRequestBytes {
 		return nil, requestTooLarge()
 	}

@@ -34,11 +34,11 @@ func TestComplete(t *testing.T) {
 			start + `,"metadata":{"message_id":"x","version":[{"version":2}]},` + given + `,"version":"1.0"}`,
 		},
 	} {
-		event, err := engine.ParseEvent([]byte(tc.body), time.Now())
+		_, whole, err := engine.CompleteEvent([]byte(tc.body), time.Now())
 		if err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
-		got := string(complete([]byte(tc.body), event.MessageID))
+		got := string(whole)
 		if got != tc.want {
 			t.Errorf("%s:\n%s\nbecame\n%s\nwant\n%s", tc.name, tc.body, got, tc.want)
 		}
@@ -66,12 +66,15 @@ func FuzzComplete(f *testing.F) {
 	f.Add([]byte(`{"user_id":1,"event_type":"search","search_phrase":"\"}","message_id":null,"occurred_at":"2025-02-10T14:30:00Z","a":[{"b":"]"}]}`))
 	f.Add([]byte(` { "\u0076ersion":"1.0","user_id":1 , "event_type":"product_view","product_id":2,"occurred_at":"2025-02-10T14:30:00Z" } `))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		event, err := engine.ParseEvent(body, time.Now())
+		before := string(body)
+		event, whole, err := engine.CompleteEvent(body, time.Now())
+		if parsed, parseErr := engine.ParseEvent(body, time.Now()); parsed != event || engine.ReasonOf(parseErr) != engine.ReasonOf(err) {
+			t.Fatalf("%q: %+v %v, parsed %+v %v", body, event, err, parsed, parseErr)
+		}
 		if err != nil {
 			return
 		}
-		before := string(body)
-		checkCompleted(t, before, string(complete(body, event.MessageID)))
+		checkCompleted(t, before, string(whole))
 		if string(body) != before {
 			t.Fatal("the body itself was changed")
 		}
@@ -107,6 +110,12 @@ func checkCompleted(t testing.TB, came, stored string) {
 		}
 	}
 	checkLiteral(t, came, stored, was.MessageID, string(before["message_id"]) == "null")
+}
+
+// textOf returns a string's text, "" for any other value.
+func textOf(value json.RawMessage) (s string) {
+	_ = json.Unmarshal(value, &s)
+	return s
 }
 
 // checkLiteral: but for what was filled in, no byte differs.

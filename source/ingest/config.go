@@ -74,7 +74,7 @@ func (c Config) Validate() error {
 	case err != nil:
 		fault("HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", c.Addr, err)
 	case !c.authenticates() && !c.Insecure && !OnLoopback(c.Addr):
-		fault("HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: whoever reaches it could write any user's profile; "+
+		fault("HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: anyone who reaches it could write any user's profile; "+
 			"name tokens with HTTP_TOKEN_FILE or HTTP_TOKENS, or set 127.0.0.1:7080, or allow it with HTTP_INSECURE=true (--insecure)", c.Addr)
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {

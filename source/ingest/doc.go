@@ -30,7 +30,7 @@
 // without tokens on a loopback address refuses names that merely resolve to it.
 //
 // The reading path: a [Server] lets a request in (guard.go), a [Handler] reads
-// its body (body.go), its events (split.go, parse.go), completes them
-// (complete.go), has them stored (add.go) and answers, counts and logs
+// its body (body.go), reads and completes its events (split.go, parse.go,
+// engine.CompleteEvent), stores them (add.go) and answers, counts and logs
 // (answer.go).
 package ingest

@@ -3,7 +3,6 @@ package ingest
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"keyfold/engine"
 )
@@ -70,24 +69,4 @@ func TestFieldsAtFault(t *testing.T) {
 			t.Errorf("%s: %d %+v, want %s at %q", tc.event, w.Code, answer.Errors, tc.reason, tc.field)
 		}
 	}
-}
-
-// FuzzField: the field is the one that the parser's words name.
-func FuzzField(f *testing.F) {
-	for _, tc := range badEvents {
-		f.Add([]byte(tc.event))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		_, err := engine.ParseEvent(body, time.Now())
-		if err == nil {
-			return
-		}
-		want, _, _ := strings.Cut(err.Error(), ":")
-		if strings.Contains(want, " ") || want == "body" {
-			want = ""
-		}
-		if got := fieldAtFault(body, engine.ReasonOf(err)); got != want {
-			t.Fatalf("%q: %v: the field is %q", body, err, got)
-		}
-	})
 }

@@ -12,21 +12,21 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// guard lets a request in or turns it away before its body is read.
+// guard admits a request or refuses it before its body is read.
 type guard struct {
-	tokens    *reloading[tokens] // nil: everybody may come
-	localOnly bool               // names that are not the loopback's are refused
-	total     *rate.Limiter      // nil: no bound
-	senders   *senders
+	tokens    *reloader[tokens] // nil: no token is needed
+	localOnly bool              // names that are not the loopback's are refused
+	total     *rate.Limiter     // nil: no bound
+	senders   *rateLimits
 }
 
 func newGuard(c Config, log *slog.Logger) (*guard, error) {
-	g := &guard{total: c.Total.limiter(), senders: newSenders(c.Sender)}
+	g := &guard{total: c.Total.limiter(), senders: newRateLimits(c.Sender)}
 	if !c.authenticates() {
 		g.localOnly = OnLoopback(c.Addr)
 		return g, nil
 	}
-	g.tokens = &reloading[tokens]{
+	g.tokens = &reloader[tokens]{
 		what:  "the bearer tokens",
 		load:  func() (tokens, error) { return loadTokens(c.Tokens, c.TokenFile) },
 		every: c.ReloadInterval, strict: true, log: log,
@@ -40,8 +40,8 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 	return g, nil
 }
 
-// enter is an [entrance]. Probes and the description need no token and wait
-// for nobody.
+// enter is an [admission]. Probes and the API description need no token and are
+// not rate limited.
 func (g *guard) enter(r *http.Request) (sender string, refused *reply) {
 	if g.localOnly && !LocalHost(r.Host) {
 		return "", refuse(http.StatusForbidden, "foreign_host",
@@ -62,9 +62,9 @@ func (g *guard) enter(r *http.Request) (sender string, refused *reply) {
 	return sender, nil
 }
 
-// identify names the sender. Those without a good token are counted by their
-// address, so that nobody can try many, and never against all requests, so
-// that strangers cannot shut the senders out.
+// identify names the sender. Requests without a valid token use up the rate of
+// their address, which bounds guessing. They do not use up the total rate, so
+// that they cannot lock out senders with a token.
 func (g *guard) identify(r *http.Request, now time.Time) (key string, refused *reply) {
 	address := addressOf(r)
 	if g.tokens == nil {

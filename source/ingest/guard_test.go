@@ -147,7 +147,7 @@ func TestRateOfAll(t *testing.T) {
 }
 
 func TestSendersAreBounded(t *testing.T) {
-	s := newSenders(Rate{PerSecond: 1, Burst: 1})
+	s := newRateLimits(Rate{PerSecond: 1, Burst: 1})
 	for i := range 2 * maxSenders {
 		s.of(strconv.Itoa(i))
 	}

@@ -50,12 +50,12 @@ type Store interface {
 	//
 	// A permanent error is one that sending the same events again cannot
 	// cure; where it has a method Rejected() map[int]error, the entries of
-	// these indexes are at fault and no others. Every other one, also of kind configuration, makes the sender
-	// come again.
+	// these indexes are at fault and no others. With any other error, also
+	// one of kind configuration, the sender is told to try again.
 	Add(ctx context.Context, entries []Entry) (fresh []bool, err error)
 }
 
-// Handler is the API. It lets everybody in: [NewServer] puts the gate in front.
+// Handler is the API without access control, which [NewServer] adds.
 type Handler struct {
 	store    Store
 	ready    readiness
@@ -75,17 +75,18 @@ func NewHandler(store Store, log *slog.Logger) *Handler {
 }
 
 // ReadyWhen makes /readyz ask ready, which returns why events cannot be stored
-// now, or nil. It is called once a second at most. Without it, whoever is alive
-// is ready. It is called before the handler is used.
+// now, or nil. ready is called once a second at most. Without ReadyWhen, /readyz
+// depends on recent requests only. Call it before the handler is used.
 func (h *Handler) ReadyWhen(ready func(context.Context) error) { h.ready.look = ready }
 
-// Ready returns why events cannot be stored now, or nil: what /readyz says.
+// Ready returns why events cannot be stored now, or nil. /readyz reports it.
 func (h *Handler) Ready() error { return h.ready.fault() }
 
 // Stats returns the handler's counters.
 func (h *Handler) Stats() *Stats { return &h.stats }
 
-// route goes by the literal path: there is nothing to clean or redirect.
+// route dispatches by the literal path. http.ServeMux would redirect a path like
+// //v1/events, and its answers are not JSON.
 func (h *Handler) route(w http.ResponseWriter, r *http.Request, sender string) *reply {
 	switch r.URL.Path {
 	case eventsPath:
@@ -136,52 +137,18 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, sender str
 	if refused != nil {
 		return refused
 	}
-	share := lease{from: h.memory, sender: sender}
+	share := reservation{from: h.memory, sender: sender}
 	defer share.release()
 	body, refused := readBody(w, r, &share)
 	if refused != nil {
 		return refused
 	}
-	// Not before: a body that does not come to its end takes nobody's slot.
+	// A slot is taken only now, so that a body that never ends does not occupy one.
 	if !h.slots.take(sender, 1) {
 		return busy()
 	}
 	defer h.slots.give(sender, 1)
-	b := batch{body: body, lines: lines, now: time.Now()}
-	if partial {
-		return h.addSome(r, b)
-	}
-	return h.addAll(r, b)
-}
-
-// accepted is the answer to a request that is stored as a whole.
-type accepted struct {
-	Accepted   int      `json:"accepted"`
-	Duplicate  int      `json:"duplicate"`
-	MessageIDs []string `json:"message_ids"` // in the order of the request
-}
-
-func (h *Handler) addAll(r *http.Request, b batch) *reply {
-	entries, refused := b.all()
-	if refused != nil {
-		if faults, ok := refused.body.(refusal); ok {
-			h.stats.Refused.Add(int64(faults.size()))
-		}
-		return refused
-	}
-	fresh, refused := h.add(r, entries)
-	if refused != nil {
-		return refused
-	}
-	answer := accepted{MessageIDs: make([]string, len(entries))}
-	for i := range entries {
-		answer.MessageIDs[i] = entries[i].Event.MessageID
-		if fresh[i] {
-			answer.Accepted++
-		}
-	}
-	answer.Duplicate = len(entries) - answer.Accepted
-	return &reply{status: http.StatusAccepted, body: answer}
+	return h.addBatch(r, batch{body: body, lines: lines, now: time.Now()}, partial)
 }
 
 // isPartial reads the query. A misspelt value would quietly change what a

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -44,11 +43,10 @@ func (b batch) each(do func(index int, text []byte, err error)) *reply {
 
 // read makes an entry of one event's text.
 func (b batch) read(text []byte) (Entry, error) {
-	event, err := engine.ParseEvent(text, b.now)
+	event, body, err := engine.CompleteEvent(text, b.now)
 	if err != nil {
 		return Entry{}, err
 	}
-	body := complete(text, event.MessageID)
 	if len(body) > engine.MaxBodyBytes {
 		return Entry{}, engine.PermanentError(engine.ReasonBodyTooLarge,
 			fmt.Errorf("body: found %d bytes once message_id and version are filled in, expected at most %d", len(body), engine.MaxBodyBytes))
@@ -56,63 +54,42 @@ func (b batch) read(text []byte) (Entry, error) {
 	return Entry{Event: event, Body: body}, nil
 }
 
-// all reads every event, or refuses the request with every fault it has.
-func (b batch) all() ([]Entry, *reply) {
-	var (
-		entries []Entry
-		faults  refusal
-	)
-	status := http.StatusBadRequest
-	refused := b.each(func(index int, text []byte, err error) {
-		var entry Entry
-		if err == nil {
-			entry, err = b.read(text)
-		}
-		switch {
-		case err == nil && len(faults.Errors) == 0:
-			entries = append(entries, entry)
-		case err != nil:
-			faults.add(index, text, err)
-			if engine.ReasonOf(err) == engine.ReasonBodyTooLarge {
-				status = http.StatusRequestEntityTooLarge
-			}
-		}
-	})
-	if refused != nil {
-		return nil, refused
-	}
-	if len(faults.Errors) > 0 {
-		return nil, &reply{status: status, body: faults}
-	}
-	return entries, nil
+// outcome holds what came of the events of a request.
+type outcome struct {
+	entries  []Entry
+	at       []int    // aligned with entries: their indexes in the request
+	results  []result // one for each event; those of the entries have no status yet
+	faults   refusal
+	tooLarge bool // an event is
 }
 
-// some reads every event that is good. results has one for each event, those of
-// the entries still open; at is aligned with entries and gives their places.
-//
-// An array that is no JSON as a whole is refused as a whole: where one element
-// ends and the next begins is then anybody's guess.
-func (b batch) some() (entries []Entry, at []int, results []result, refused *reply) {
-	described := 0
+// readAll reads every event. Only good ones become entries.
+func (b batch) readAll() (o outcome, refused *reply) {
 	refused = b.each(func(index int, text []byte, err error) {
 		var entry Entry
 		if err == nil {
 			entry, err = b.read(text)
 		}
-		r := result{Index: index}
 		if err == nil {
-			entries, at = append(entries, entry), append(at, index)
-			r.MessageID = entry.Event.MessageID
-		} else {
-			r.Status, r.Reason = statusRefused, engine.ReasonOf(err)
-			if described++; described <= maxListed {
-				r.Field, r.Error = fieldAtFault(text, r.Reason), err.Error()
-			}
+			o.entries, o.at = append(o.entries, entry), append(o.at, index)
+			o.results = append(o.results, result{Index: index, MessageID: entry.Event.MessageID})
+			return
 		}
-		results = append(results, r)
+		o.tooLarge = o.tooLarge || engine.ReasonOf(err) == engine.ReasonBodyTooLarge
+		r := result{Index: index, Status: statusRefused, Reason: engine.ReasonOf(err)}
+		if o.faults.add(index, err) {
+			r.Field, r.Error = engine.FieldOf(err), err.Error()
+		}
+		o.results = append(o.results, r)
 	})
-	if refused == nil && described > 0 && !b.lines && !json.Valid(b.body) {
-		_, refused = b.all()
+	return o, refused
+}
+
+// refusal answers with every fault there is.
+func (o *outcome) refusal() *reply {
+	status := http.StatusBadRequest
+	if o.tooLarge {
+		status = http.StatusRequestEntityTooLarge
 	}
-	return entries, at, results, refused
+	return &reply{status: status, body: o.faults}
 }

@@ -22,32 +22,19 @@ type result struct {
 	Error     string `json:"error,omitempty"` // left out beyond the first maxListed
 }
 
-// partly is the answer to ?partial=true.
-type partly struct {
+// partialResponse is the answer to ?partial=true.
+type partialResponse struct {
 	Accepted  int      `json:"accepted"`
 	Duplicate int      `json:"duplicate"`
 	Refused   int      `json:"refused"`
 	Results   []result `json:"results"` // one for each event, in order
 }
 
-// addSome stores the good events of a request and says of each what became of
-// it: 202 where any is stored, 400 where none is.
-func (h *Handler) addSome(r *http.Request, b batch) *reply {
-	entries, at, results, refused := b.some()
-	if refused != nil {
-		return refused
-	}
-	fresh, refused := h.add(r, entries)
-	for refused != nil {
-		rejected := rejectedBy(refused.cause)
-		if len(rejected) == 0 {
-			return refused
-		}
-		entries, at = without(rejected, entries, at, results)
-		fresh, refused = h.add(r, entries)
-	}
-	answer := partly{Refused: len(results) - len(entries), Results: results}
-	if results == nil {
+// partialReply says of each event what became of it: 202 where any is stored,
+// 400 where none is. fresh is aligned with the entries.
+func (h *Handler) partialReply(o *outcome, fresh []bool) *reply {
+	answer := partialResponse{Refused: len(o.results) - len(o.entries), Results: o.results}
+	if o.results == nil {
 		answer.Results = []result{}
 	}
 	for i, isNew := range fresh {
@@ -56,30 +43,30 @@ func (h *Handler) addSome(r *http.Request, b batch) *reply {
 			answer.Accepted++
 			status = statusAccepted
 		}
-		results[at[i]].Status = status
+		o.results[o.at[i]].Status = status
 	}
-	answer.Duplicate = len(entries) - answer.Accepted
+	answer.Duplicate = len(o.entries) - answer.Accepted
 	h.stats.Refused.Add(int64(answer.Refused))
 	status := http.StatusAccepted
-	if len(entries) == 0 && len(results) > 0 {
+	if len(o.entries) == 0 && len(o.results) > 0 {
 		status = http.StatusBadRequest
 	}
 	return &reply{status: status, body: answer}
 }
 
-// without leaves out the entries that the store rejects, and says so in their
-// results.
-func without(rejected []int, entries []Entry, at []int, results []result) ([]Entry, []int) {
+// leaveOut removes the entries that the store rejects, whose indexes are given
+// in order, and says so in their results.
+func (o *outcome) leaveOut(rejected []int) {
 	var (
-		kept   []Entry
-		places []int
+		kept []Entry
+		at   []int
 	)
-	for i := range entries {
+	for i := range o.entries {
 		if _, out := slices.BinarySearch(rejected, i); !out {
-			kept, places = append(kept, entries[i]), append(places, at[i])
+			kept, at = append(kept, o.entries[i]), append(at, o.at[i])
 			continue
 		}
-		results[at[i]] = result{Index: at[i], Status: statusRefused, Reason: reasonStoreRefused, Error: textStoreRefused}
+		o.results[o.at[i]] = result{Index: o.at[i], Status: statusRefused, Reason: reasonStoreRefused, Error: textStoreRefused}
 	}
-	return kept, places
+	o.entries, o.at = kept, at
 }

@@ -19,10 +19,10 @@ const (
 	failureHold = 10 * time.Second
 )
 
-// readiness knows whether events can be stored. However many ask, the store is
-// looked at once an interval, and requests wait for none of it.
+// readiness reports whether events can be stored. It looks at the store once an
+// interval at most, however often it is asked.
 type readiness struct {
-	look func(context.Context) error // nil: whoever is alive can store
+	look func(context.Context) error // nil: only the last request counts
 
 	failure atomic.Pointer[failure] // of the last request; nil: it was stored
 

@@ -12,14 +12,14 @@ import (
 // of the file system's clock it can change and look the same.
 const settled = 2 * time.Second
 
-// reloading holds a value read from files, and reads it again once they have
-// changed. Nothing runs in the background: whoever asks for the value when it
-// is due looks at the files.
+// reloader holds a value read from files, and reads it again once they have
+// changed. Nothing runs in the background: the first get after an interval looks
+// at the files.
 //
 // The files at start must be without fault. After that, files at fault leave
 // the last good value in place, or, where strict is set, give what load could
 // make of them: nothing that was taken out of them stays in use.
-type reloading[T any] struct {
+type reloader[T any] struct {
 	what   string // for the log
 	paths  []string
 	load   func() (T, error)
@@ -36,7 +36,7 @@ type reloading[T any] struct {
 }
 
 // start reads the value for the first time.
-func (r *reloading[T]) start() error {
+func (r *reloader[T]) start() error {
 	r.look.Lock()
 	defer r.look.Unlock()
 	return r.read(time.Now())
@@ -44,7 +44,7 @@ func (r *reloading[T]) start() error {
 
 // get returns the value as of the last look, which is at most a little older
 // than every. Only one caller looks; the others go on with what is there.
-func (r *reloading[T]) get() T {
+func (r *reloader[T]) get() T {
 	now := time.Now()
 	if len(r.paths) > 0 && now.UnixNano() >= r.due.Load() && r.look.TryLock() {
 		r.lookAgain(now)
@@ -54,14 +54,14 @@ func (r *reloading[T]) get() T {
 }
 
 // faulty returns what is wrong with the files now.
-func (r *reloading[T]) faulty() error {
+func (r *reloader[T]) faulty() error {
 	r.get()
 	r.look.Lock()
 	defer r.look.Unlock()
 	return r.fault
 }
 
-func (r *reloading[T]) lookAgain(now time.Time) {
+func (r *reloader[T]) lookAgain(now time.Time) {
 	before, told := r.seen, r.fault
 	r.fault = r.read(now)
 	switch {
@@ -78,7 +78,7 @@ func (r *reloading[T]) lookAgain(now time.Time) {
 
 // read looks at the files, and reads them where they are not as before or were
 // at fault.
-func (r *reloading[T]) read(now time.Time) error {
+func (r *reloader[T]) read(now time.Time) error {
 	r.due.Store(now.Add(r.every).UnixNano())
 	found := make([]os.FileInfo, len(r.paths))
 	fresh := false

@@ -116,7 +116,7 @@ func TestChangeWithinATick(t *testing.T) {
 		}
 	}
 	set("one")
-	r := &reloading[string]{paths: []string{path}, log: slog.New(slog.DiscardHandler), load: func() (string, error) {
+	r := &reloader[string]{paths: []string{path}, log: slog.New(slog.DiscardHandler), load: func() (string, error) {
 		text, err := os.ReadFile(path)
 		return string(text), err
 	}}
@@ -138,7 +138,7 @@ func TestFilesAreReadSeldom(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads := 0
-	r := &reloading[int]{
+	r := &reloader[int]{
 		paths: []string{path}, log: slog.New(slog.DiscardHandler), every: time.Hour,
 		load: func() (int, error) { reads++; return reads, nil },
 	}

@@ -56,7 +56,7 @@ func unavailable(reason, text string) *reply {
 	return later(http.StatusServiceUnavailable, retryAfter, reason, text)
 }
 
-// later refuses for now. Retry-After counts whole seconds.
+// later refuses until wait has passed. Retry-After counts whole seconds.
 func later(status int, wait time.Duration, reason, text string) *reply {
 	a := refuse(status, reason, text)
 	seconds := (wait + time.Second - 1) / time.Second
@@ -64,21 +64,22 @@ func later(status int, wait time.Duration, reason, text string) *reply {
 	return a
 }
 
-// add lists what is wrong with event index, whose text is given.
-func (f *refusal) add(index int, text []byte, err error) {
+// add counts a fault of event index, and returns whether it is among those that
+// are described.
+func (f *refusal) add(index int, err error) bool {
 	if len(f.Errors) >= maxListed {
 		f.More++
-		return
+		return false
 	}
-	reason := engine.ReasonOf(err)
-	f.Errors = append(f.Errors, eventFault{Index: &index, Field: fieldAtFault(text, reason), Reason: reason, Error: err.Error()})
+	f.Errors = append(f.Errors, eventFault{Index: &index, Field: engine.FieldOf(err), Reason: engine.ReasonOf(err), Error: err.Error()})
+	return true
 }
 
 // size is how many events are at fault.
 func (f *refusal) size() int { return len(f.Errors) + f.More }
 
-// write answers. A sender that is gone by now is nobody's problem: the events
-// are stored, and sending them again is safe.
+// write sends the answer. Write errors are ignored: the client has disconnected,
+// its events are stored, and sending them again is safe.
 func (a *reply) write(w http.ResponseWriter) {
 	for name, values := range a.header {
 		w.Header()[name] = values

@@ -47,7 +47,7 @@ func NewServer(config Config, handler *Handler) (*Server, error) {
 		WriteTimeout:      config.Timeouts.Answer,
 		IdleTimeout:       config.Timeouts.Idle,
 		MaxHeaderBytes:    maxHeader,
-		// What a stranger's broken handshake says interests nobody.
+		// Any client can cause failed handshakes, so they are logged at DEBUG.
 		ErrorLog: slog.NewLogLogger(handler.log.Handler(), slog.LevelDebug),
 	}
 	if s.encrypted {
@@ -61,7 +61,7 @@ func NewServer(config Config, handler *Handler) (*Server, error) {
 
 // certificates returns a configuration that follows the files.
 func certificates(c Config, log *slog.Logger) (*tls.Config, error) {
-	pair := &reloading[tls.Certificate]{
+	pair := &reloader[tls.Certificate]{
 		what:  "the TLS certificate and its key",
 		paths: []string{c.TLSCert, c.TLSKey},
 		load:  func() (tls.Certificate, error) { return tls.LoadX509KeyPair(c.TLSCert, c.TLSKey) },
@@ -79,13 +79,13 @@ func certificates(c Config, log *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// warn says what the settings allow and hardly anybody wants.
+// warn logs settings that are allowed and rarely intended.
 func (s *Server) warn(c Config) {
 	if OnLoopback(c.Addr) {
 		return
 	}
 	if !c.authenticates() {
-		s.handler.log.Warn("whoever reaches the HTTP address can write any user's profile: name tokens with HTTP_TOKEN_FILE", slog.String("addr", c.Addr))
+		s.handler.log.Warn("anyone who reaches the HTTP address can write any user's profile: name tokens with HTTP_TOKEN_FILE", slog.String("addr", c.Addr))
 	} else if !s.encrypted {
 		s.handler.log.Warn("tokens travel unencrypted: set HTTP_TLS_CERT and HTTP_TLS_KEY, or let a proxy with TLS be the only way here", slog.String("addr", c.Addr))
 	}

@@ -98,20 +98,24 @@ func rejected(format string, args ...any) error {
 // queries read; nil where there is none, or where it holds a number that MySQL's
 // JSON cannot: nothing is lost, since the body is kept whole.
 func metadataOf(body []byte) (any, error) {
-	var message struct {
-		Metadata json.RawMessage `json:"metadata"`
-	}
-	if err := json.Unmarshal(body, &message); err != nil {
+	var metadata []byte
+	_, err := engine.ReadObject(body, func(name []byte, value engine.Value) error {
+		if string(name) == "metadata" {
+			metadata = value.Text
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, rejected("body: %w", err)
 	}
-	if len(message.Metadata) == 0 || message.Metadata[0] != '{' {
+	if len(metadata) == 0 || metadata[0] != '{' {
 		return nil, nil
 	}
 	var members map[string]any
-	if json.Unmarshal(message.Metadata, &members) != nil {
+	if json.Unmarshal(metadata, &members) != nil {
 		return nil, nil //nolint:nilerr // a number beyond float64
 	}
-	return string(message.Metadata), nil
+	return string(metadata), nil
 }
 
 // columns are what [newRow.values] fills.

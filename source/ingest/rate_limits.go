@@ -10,31 +10,31 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxSenders bounds the buckets that are kept. Who comes back after so many
-// others finds a full one; the bound on all requests together stays.
+// maxSenders bounds the buckets that are kept. A sender whose bucket was evicted
+// gets a full one; the total rate still applies.
 const maxSenders = 16 << 10
 
-// senders are the buckets of those who send, by token or address.
-type senders struct {
+// rateLimits holds a token bucket for each sender, by token or address.
+type rateLimits struct {
 	rate    Rate
 	buckets *lru.Cache[string, *rate.Limiter]
 }
 
-func newSenders(r Rate) *senders {
+func newRateLimits(r Rate) *rateLimits {
 	buckets, _ := lru.New[string, *rate.Limiter](maxSenders) // fails for a size below 1 only
-	return &senders{rate: r, buckets: buckets}
+	return &rateLimits{rate: r, buckets: buckets}
 }
 
 // of returns a sender's bucket, nil where there is no bound.
-func (s *senders) of(key string) *rate.Limiter {
-	if s.rate.PerSecond == 0 {
+func (l *rateLimits) of(key string) *rate.Limiter {
+	if l.rate.PerSecond == 0 {
 		return nil
 	}
-	if bucket, ok := s.buckets.Get(key); ok {
+	if bucket, ok := l.buckets.Get(key); ok {
 		return bucket
 	}
-	bucket := s.rate.limiter()
-	if earlier, ok, _ := s.buckets.PeekOrAdd(key, bucket); ok {
+	bucket := l.rate.limiter()
+	if earlier, ok, _ := l.buckets.PeekOrAdd(key, bucket); ok {
 		return earlier
 	}
 	return bucket
@@ -61,8 +61,8 @@ func take(now time.Time, buckets ...*rate.Limiter) (wait time.Duration) {
 	return 0
 }
 
-// addressOf names whom a request came from: an IPv4 address, or the /64 that an
-// IPv6 host has to itself. Headers that proxies add are not believed.
+// addressOf returns the client's IPv4 address, or the /64 network of its IPv6
+// address. It ignores the headers that proxies add, which clients can forge.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
