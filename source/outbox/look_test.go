@@ -29,7 +29,12 @@ func TestALookBehindManySentRows(t *testing.T) {
 	full, _, fullCost := looked(t, db, r)
 	quickly(r, 20_000)
 	looked(t, db, r) // a full one, which sets the floor
+	// The least of some: the server counts its own work too.
 	heads, floor, cost := looked(t, db, r)
+	for range 20 {
+		_, _, again := looked(t, db, r)
+		cost = min(cost, again)
+	}
 	if floor != 20_000 || !maps.Equal(heads, full) {
 		t.Errorf("behind %d a quick look found %v, a full one %v", floor, heads, full)
 	}
