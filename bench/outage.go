@@ -103,10 +103,7 @@ func (c *outageCmd) start(ctx context.Context) (o *outage, program string, err e
 		return nil, "", err
 	}
 	o = &outage{servers: s}
-	daemon, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd")
-	if err == nil {
-		err = o.startStore(daemon)
-	}
+	o.store, err = s.startStore(ctx, "--data", filepath.Join(s.dir, "journal"))
 	if err == nil {
 		program, err = s.build(ctx, "keyfold/cmd/keyfold")
 	}
@@ -129,16 +126,6 @@ func freeAddress() (string, error) {
 		return "", err
 	}
 	return l.Addr().String(), l.Close()
-}
-
-// startStore starts a store that can be killed and booted again.
-func (o *outage) startStore(daemon string) (err error) {
-	if o.store, err = mongotest.Launch(daemon, filepath.Join(o.dir, "store"), "--data", filepath.Join(o.dir, "journal")); err != nil {
-		return err
-	}
-	o.closers = append(o.closers, func() error { o.store.Stop(); return nil })
-	o.mongo = o.store.URI()
-	return nil
 }
 
 // watch takes a sample a second for as long as d.

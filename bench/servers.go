@@ -47,7 +47,7 @@ func (f serverFlags) start(ctx context.Context) (s *servers, err error) {
 		s.dsn = broker.DSN("/")
 	}
 	if s.mongo == "" {
-		if err := s.startStore(ctx); err != nil {
+		if _, err := s.startStore(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 	}
@@ -73,18 +73,19 @@ func (s *servers) build(ctx context.Context, pkg string) (string, error) {
 	return path, nil
 }
 
-func (s *servers) startStore(ctx context.Context) error {
+// startStore runs a mongotestd with these arguments.
+func (s *servers) startStore(ctx context.Context, args ...string) (*mongotest.Process, error) {
 	path, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	store, err := mongotest.Launch(path, filepath.Join(s.dir, "store"))
+	store, err := mongotest.Launch(path, filepath.Join(s.dir, "store"), args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.closers = append(s.closers, func() error { store.Stop(); return nil })
 	s.mongo = store.URI()
-	return nil
+	return store, nil
 }
 
 // environment points keyfold at the servers.

@@ -29,7 +29,7 @@ func (q *query) run(c *collection) []document {
 		return docs
 	}
 	for i, doc := range docs {
-		docs[i] = q.projection.append(nil, doc, false)
+		docs[i] = q.projection.apply(doc)
 	}
 	return docs
 }

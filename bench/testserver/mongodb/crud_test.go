@@ -19,11 +19,11 @@ func TestCRUD(t *testing.T) {
 	_, c := fresh(t)
 	ctx := t.Context()
 	for i := range 5 {
-		_, err := c.InsertOne(ctx, bson.D{{Key: "user_id", Value: i}, {Key: "n", Value: int64(10 * i)}, {Key: "a", Value: bson.D{{Key: "b", Value: i}}}})
+		_, err := c.InsertOne(ctx, bson.D{{Key: "user_id", Value: i}, {Key: "n", Value: int64(10 * i)}, {Key: "a", Value: i}})
 		must(t, err)
 	}
 	res, err := c.UpdateOne(ctx, one("user_id", 2), bson.D{
-		{Key: "$set", Value: bson.D{{Key: "a.b", Value: "x"}, {Key: "new", Value: true}}},
+		{Key: "$set", Value: bson.D{{Key: "a", Value: "x"}, {Key: "new", Value: true}}},
 		{Key: "$inc", Value: one("n", 1)},
 		{Key: "$unset", Value: one("nothing", 1)},
 	})
@@ -33,10 +33,10 @@ func TestCRUD(t *testing.T) {
 	}
 	var got struct {
 		N   int64
-		A   struct{ B string }
+		A   string
 		New bool
 	}
-	must(t, c.FindOne(ctx, one("a.b", "x")).Decode(&got))
+	must(t, c.FindOne(ctx, one("a", "x")).Decode(&got))
 	if got.N != 21 || !got.New {
 		t.Errorf("updated document: %+v", got)
 	}
@@ -45,7 +45,7 @@ func TestCRUD(t *testing.T) {
 	if res.MatchedCount != 1 || res.ModifiedCount != 0 {
 		t.Errorf("an update that changes nothing: %+v", res)
 	}
-	many, err := c.UpdateMany(ctx, one("n", one("$gte", 21)), bson.D{{Key: "$max", Value: one("n", 35)}, {Key: "$min", Value: one("low", 1)}})
+	many, err := c.UpdateMany(ctx, one("n", one("$gte", 21)), bson.D{{Key: "$set", Value: one("low", 1)}})
 	must(t, err)
 	if many.MatchedCount != 3 || many.ModifiedCount != 3 {
 		t.Errorf("update many: %+v", many)
@@ -93,18 +93,18 @@ func TestFindOptions(t *testing.T) {
 	ctx := t.Context()
 	docs := make([]any, 1000)
 	for i := range docs {
-		docs[i] = bson.D{{Key: "user_id", Value: i}, {Key: "group", Value: i % 3}, {Key: "x", Value: bson.D{{Key: "y", Value: i}, {Key: "z", Value: 0}}}}
+		docs[i] = bson.D{{Key: "user_id", Value: i}, {Key: "group", Value: i % 3}, {Key: "x", Value: i}, {Key: "y", Value: 0}}
 	}
 	insert(t, c, docs...)
 	cursor, err := c.Find(ctx, one("group", 1), options.Find().
 		SetSort(one("user_id", -1)).SetSkip(2).SetLimit(4).SetBatchSize(3).
-		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "user_id", Value: 1}, {Key: "x.y", Value: 1}}))
+		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "user_id", Value: 1}, {Key: "x", Value: 1}}))
 	must(t, err)
 	var got []bson.D
 	must(t, cursor.All(ctx, &got))
 	var want []bson.D
 	for _, id := range []int32{991, 988, 985, 982} {
-		want = append(want, bson.D{{Key: "user_id", Value: id}, {Key: "x", Value: bson.D{{Key: "y", Value: id}}}})
+		want = append(want, bson.D{{Key: "user_id", Value: id}, {Key: "x", Value: id}})
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -20,8 +20,9 @@
 //     and shapes.
 //   - What it does not know it refuses with an error that begins with
 //     "mongotest:", rather than doing something else: transactions, collation,
-//     regular expressions, pipelines as updates, array operators, compound,
-//     sparse and TTL indexes.
+//     fields below the top level, pipelines as updates, compound, sparse and TTL
+//     indexes, and all operators but $in, $gt, $gte, $exists, $set, $unset, $inc
+//     and $setOnInsert.
 //
 // # Majority and local
 //

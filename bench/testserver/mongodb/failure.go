@@ -17,12 +17,10 @@ const (
 	codeTypeMismatch         = 14
 	codeAuthenticationFailed = 18
 	codeNamespaceNotFound    = 26
-	codePathNotViable        = 28
 	codeConflictingOperators = 40
 	codeCursorNotFound       = 43
 	codeNamespaceExists      = 48
 	codeMaxTimeExpired       = 50
-	codeEmptyFieldName       = 56
 	codeCommandNotFound      = 59
 	codeWriteConcernTimeout  = 64
 	codeImmutableField       = 66
@@ -52,10 +50,8 @@ var codeNames = map[int32]string{
 	codeInternal: "InternalError", codeBadValue: "BadValue", codeFailedToParse: "FailedToParse",
 	codeUnauthorized: "Unauthorized", codeTypeMismatch: "TypeMismatch",
 	codeAuthenticationFailed: "AuthenticationFailed", codeNamespaceNotFound: "NamespaceNotFound",
-	codePathNotViable:        "PathNotViable",
 	codeConflictingOperators: "ConflictingUpdateOperators", codeCursorNotFound: "CursorNotFound",
 	codeNamespaceExists: "NamespaceExists", codeMaxTimeExpired: "MaxTimeMSExpired",
-	codeEmptyFieldName:  "EmptyFieldName",
 	codeCommandNotFound: "CommandNotFound", codeWriteConcernTimeout: "WriteConcernFailed",
 	codeImmutableField: "ImmutableField", codeCannotCreateIndex: "CannotCreateIndex",
 	codeInvalidOptions: "InvalidOptions", codeInvalidNamespace: "InvalidNamespace",

@@ -6,9 +6,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// filter is a compiled query.
+// filter is a compiled query: conditions that a document must all satisfy.
 type filter struct {
-	root node
+	conditions []condition
 	// equals lists what every matching document must have, for index look-ups
 	// and for the document an upsert begins with.
 	equals []equality
@@ -19,151 +19,101 @@ type filter struct {
 type equality struct {
 	field  string
 	values []value
-	exact  bool // one value, given as field: value or with $eq
+	exact  bool // one value, given as field: value
 }
 
-func (f *filter) matches(doc document) bool { return f.root.matches(doc) }
-
-// node is one condition on a document.
-type node interface {
-	matches(doc document) bool
-}
-
-type allOf []node
-
-func (a allOf) matches(doc document) bool {
-	for _, n := range a {
-		if !n.matches(doc) {
+func (f *filter) matches(doc document) bool {
+	for _, c := range f.conditions {
+		if !c.matches(doc) {
 			return false
 		}
 	}
 	return true
 }
 
-type anyOf []node
+type condition interface {
+	matches(doc document) bool
+}
 
-func (a anyOf) matches(doc document) bool {
-	for _, n := range a {
-		if n.matches(doc) {
-			return true
+// test holds where it accepts a value of the field.
+type test struct {
+	field   string
+	accepts func(value) bool
+}
+
+func (t test) matches(doc document) bool { return visit(lookup(doc, t.field), t.accepts) }
+
+// visit calls f with what a query sees in a field, until f returns true, and
+// reports whether it did: of an array every element and then the whole, the zero
+// value for an absent field.
+func visit(v value, f func(value) bool) bool {
+	if v.Type == bsoncore.TypeArray {
+		for e := range fields(v.Data) {
+			if f(e.Value()) {
+				return true
+			}
 		}
 	}
-	return false
+	return f(v)
 }
-
-type not struct{ node }
-
-func (n not) matches(doc document) bool { return !n.node.matches(doc) }
-
-// leaf holds where the test accepts a value at the path.
-type leaf struct {
-	path path
-	test func(value) bool
-}
-
-func (l leaf) matches(doc document) bool { return l.path.walk(doc, l.test) }
 
 // parseFilter compiles a query. What the server would refuse, and what this one
 // does not know, is an error.
 func parseFilter(query document) (*filter, error) {
 	f := &filter{}
-	root, err := f.parse(query, true)
-	if err != nil {
-		return nil, err
+	for e := range fields(query) {
+		var err error
+		if e.Key() == "$jsonSchema" {
+			err = f.addSchema(e.Value())
+		} else {
+			err = f.addField(e.Key(), e.Value())
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	f.root = root
 	return f, nil
 }
 
-// parse compiles one level; sure says that a document cannot match without
-// matching here.
-func (f *filter) parse(query document, sure bool) (node, error) {
-	var all allOf
-	for e := range fields(query) {
-		key, v := e.Key(), e.Value()
-		var n node
-		var err error
-		if strings.HasPrefix(key, "$") {
-			n, err = f.parseTopLevel(key, v, sure)
-		} else {
-			n, err = f.parseField(key, v, sure)
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, n)
-	}
-	if len(all) == 1 {
-		return all[0], nil
-	}
-	return all, nil
-}
-
-func (f *filter) parseTopLevel(key string, v value, sure bool) (node, error) {
-	switch key {
-	case "$and":
-		nodes, err := f.parseList(key, v, sure)
-		return allOf(nodes), err
-	case "$or":
-		nodes, err := f.parseList(key, v, false)
-		return anyOf(nodes), err
-	case "$nor":
-		nodes, err := f.parseList(key, v, false)
-		return not{anyOf(nodes)}, err
-	case "$jsonSchema":
-		doc, ok := v.DocumentOK()
-		if !ok {
-			return nil, fail(codeTypeMismatch, "$jsonSchema must be an object")
-		}
-		return parseSchema(doc)
-	case "$comment":
-		return allOf(nil), nil
-	default:
-		return nil, fail(codeBadValue, "unknown top level operator: %s. If you have a field name that starts "+
-			"with a '$' symbol, consider using $getField or $setField.", key)
-	}
-}
-
-func (f *filter) parseList(key string, v value, sure bool) ([]node, error) {
-	list, ok := v.ArrayOK()
+func (f *filter) addSchema(v value) error {
+	doc, ok := v.DocumentOK()
 	if !ok {
-		return nil, fail(codeBadValue, "%s must be an array", key)
+		return fail(codeTypeMismatch, "$jsonSchema must be an object")
 	}
-	var nodes []node
-	for e := range fields(list) {
-		doc, ok := e.Value().DocumentOK()
-		if !ok {
-			return nil, fail(codeBadValue, "%s entries need to be full objects", key)
-		}
-		n, err := f.parse(doc, sure)
-		if err != nil {
-			return nil, err
-		}
-		nodes = append(nodes, n)
-	}
-	if len(nodes) == 0 {
-		return nil, fail(codeBadValue, "%s must be a nonempty array", key)
-	}
-	return nodes, nil
+	s, err := parseSchema(doc)
+	f.conditions = append(f.conditions, s)
+	return err
 }
 
-func (f *filter) parseField(key string, v value, sure bool) (node, error) {
+func (f *filter) addField(field string, v value) error {
+	if err := refuseName(field); err != nil {
+		return err
+	}
 	if !isOperators(v) {
 		if v.Type == bsoncore.TypeRegex {
-			return nil, fail(codeBadValue, "mongotest: regular expressions are not supported")
+			return fail(codeBadValue, "mongotest: regular expressions are not supported")
 		}
-		f.note(sure, key, true, v)
-		return leaf{parsePath(key), equals(v)}, nil
+		f.note(field, true, v)
+		f.conditions = append(f.conditions, test{field, equals(v)})
+		return nil
 	}
-	var all allOf
 	for e := range fields(v.Data) {
-		n, err := f.parseOperator(key, e.Key(), e.Value(), sure)
+		accepts, err := f.parseOperator(field, e.Key(), e.Value())
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, n)
+		f.conditions = append(f.conditions, test{field, accepts})
 	}
-	return all, nil
+	return nil
+}
+
+// refuseName refuses the name of a field that means more than a field at the top
+// level of a document.
+func refuseName(field string) error {
+	if field == "" || field[0] == '$' || strings.Contains(field, ".") {
+		return fail(codeBadValue, "mongotest: '%s' is not supported: only fields at the top level, and $jsonSchema, are", field)
+	}
+	return nil
 }
 
 // isOperators reports whether v is {$operator: ...} rather than a value.
@@ -177,12 +127,9 @@ func isOperators(v value) bool {
 }
 
 // note keeps an equality that every match must have.
-func (f *filter) note(sure bool, field string, exact bool, values ...value) {
-	if !sure {
-		return
-	}
+func (f *filter) note(field string, exact bool, values ...value) {
 	for _, v := range values {
-		if c := classOf(v.Type); c == classNull || c == classArray || c == classRegex {
+		if c := classOf(v.Type); c == classNull || c == classArray {
 			return
 		}
 	}

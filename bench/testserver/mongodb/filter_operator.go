@@ -6,43 +6,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-func (f *filter) parseOperator(field, operator string, v value, sure bool) (node, error) {
-	at := parsePath(field)
+func (f *filter) parseOperator(field, operator string, v value) (func(value) bool, error) {
 	switch operator {
-	case "$eq":
-		f.note(sure, field, true, v)
-		return leaf{at, equals(v)}, nil
-	case "$ne":
-		return not{leaf{at, equals(v)}}, nil
-	case "$gt", "$gte", "$lt", "$lte":
-		return leaf{at, ordered(operator, v)}, nil
-	case "$in", "$nin":
+	case "$gt", "$gte":
+		return ordered(operator, v), nil
+	case "$in":
 		values, err := listOf(operator, v)
-		if err != nil {
-			return nil, err
-		}
-		if operator == "$nin" {
-			return not{leaf{at, oneOf(values)}}, nil
-		}
-		f.note(sure, field, false, values...)
-		return leaf{at, oneOf(values)}, nil
+		f.note(field, false, values...)
+		return oneOf(values), err
 	case "$exists":
-		n := leaf{at, func(v value) bool { return v.Type != 0 }}
-		if !truthy(v) {
-			return not{n}, nil
-		}
-		return n, nil
-	case "$type":
-		test, err := typeTest(v)
-		return leaf{at, test}, err
-	case "$not":
-		if !isOperators(v) {
-			return nil, fail(codeBadValue, "$not needs a document of operators")
-		}
-		n, err := f.parseField(field, v, false)
-		return not{n}, err
+		exists := truthy(v)
+		return func(v value) bool { return (v.Type != 0) == exists }, nil
 	default:
-		return nil, fail(codeBadValue, "unknown operator: %s", operator)
+		return nil, fail(codeBadValue, "mongotest: operator %s is not supported", operator)
 	}
 }
 
@@ -92,16 +68,11 @@ func oneOf(values []value) func(value) bool {
 	}
 }
 
-// ordered accepts values of the operand's own class on the right side of it:
-// range operators never match across types. NaN is no less and no more than a
-// number.
+// ordered accepts values of the operand's own class above it, or equal to it
+// with $gte: range operators never match across types. NaN is no less and no more
+// than a number.
 func ordered(operator string, want value) func(value) bool {
-	kind := classOf(want.Type)
-	orEqual := operator == "$gte" || operator == "$lte"
-	sign := 1
-	if operator == "$lt" || operator == "$lte" {
-		sign = -1
-	}
+	kind, orEqual := classOf(want.Type), operator == "$gte"
 	return func(v value) bool {
 		if classOf(v.Type) != kind {
 			return false
@@ -112,7 +83,7 @@ func ordered(operator string, want value) func(value) bool {
 				return orEqual && a && b
 			}
 		}
-		d := compare(v, want) * sign
+		d := compare(v, want)
 		return d > 0 || orEqual && d == 0
 	}
 }
@@ -127,51 +98,31 @@ func truthy(v value) bool {
 	return classOf(v.Type) != classNull
 }
 
-// typeAliases are the names of types in $type and bsonType.
-var typeAliases = map[string][]bsoncore.Type{
-	"double": {bsoncore.TypeDouble}, "string": {bsoncore.TypeString},
-	"object": {bsoncore.TypeEmbeddedDocument}, "array": {bsoncore.TypeArray},
-	"binData": {bsoncore.TypeBinary}, "undefined": {bsoncore.TypeUndefined},
-	"objectId": {bsoncore.TypeObjectID}, "bool": {bsoncore.TypeBoolean},
-	"date": {bsoncore.TypeDateTime}, "null": {bsoncore.TypeNull}, "regex": {bsoncore.TypeRegex},
-	"dbPointer": {bsoncore.TypeDBPointer}, "javascript": {bsoncore.TypeJavaScript},
-	"symbol": {bsoncore.TypeSymbol}, "javascriptWithScope": {bsoncore.TypeCodeWithScope},
-	"int": {bsoncore.TypeInt32}, "timestamp": {bsoncore.TypeTimestamp}, "long": {bsoncore.TypeInt64},
-	"decimal": {bsoncore.TypeDecimal128}, "minKey": {bsoncore.TypeMinKey}, "maxKey": {bsoncore.TypeMaxKey},
-	"number": {bsoncore.TypeDouble, bsoncore.TypeInt32, bsoncore.TypeInt64, bsoncore.TypeDecimal128},
+// typeNames are the names of types in bsonType.
+var typeNames = map[string]bsoncore.Type{
+	"double": bsoncore.TypeDouble, "string": bsoncore.TypeString, "object": bsoncore.TypeEmbeddedDocument,
+	"array": bsoncore.TypeArray, "binData": bsoncore.TypeBinary, "objectId": bsoncore.TypeObjectID,
+	"bool": bsoncore.TypeBoolean, "date": bsoncore.TypeDateTime, "null": bsoncore.TypeNull,
+	"int": bsoncore.TypeInt32, "long": bsoncore.TypeInt64,
 }
 
-func typeTest(v value) (func(value) bool, error) {
-	types, err := typesOf(v)
-	if err != nil {
-		return nil, err
-	}
-	return func(v value) bool { return slices.Contains(types, v.Type) }, nil
-}
-
-// typesOf reads a type's name or number, or an array of them.
+// typesOf reads a type's name, or an array of them.
 func typesOf(v value) ([]bsoncore.Type, error) {
-	if list, ok := v.ArrayOK(); ok {
-		var types []bsoncore.Type
-		for e := range fields(list) {
-			more, err := typesOf(e.Value())
-			if err != nil {
-				return nil, err
-			}
-			types = append(types, more...)
+	names := []value{v}
+	if v.Type == bsoncore.TypeArray {
+		var err error
+		if names, err = listOf("bsonType", v); err != nil {
+			return nil, err
 		}
-		return types, nil
 	}
-	if name, ok := v.StringValueOK(); ok {
-		types, known := typeAliases[name]
+	types := make([]bsoncore.Type, len(names))
+	for i, v := range names {
+		name, _ := v.StringValueOK()
+		t, known := typeNames[name]
 		if !known {
-			return nil, fail(codeBadValue, "Unknown type name alias: %s", name)
+			return nil, fail(codeBadValue, "Unknown type name alias: %s", v)
 		}
-		return types, nil
+		types[i] = t
 	}
-	code, ok := v.AsInt64OK()
-	if !ok || code < -1 || code == 0 || code > 127 {
-		return nil, fail(codeBadValue, "Invalid numerical type code: %s", v)
-	}
-	return []bsoncore.Type{bsoncore.Type(byte(code))}, nil
+	return types, nil
 }

@@ -13,7 +13,6 @@ import (
 type index struct {
 	name      string
 	field     string
-	path      path
 	direction value
 	unique    bool
 	entries   map[string]posting
@@ -27,7 +26,7 @@ type posting struct {
 
 func newIndex(name, field string, direction value, unique bool) *index {
 	return &index{
-		name: name, field: field, path: parsePath(field), unique: unique,
+		name: name, field: field, unique: unique,
 		direction: value{Type: direction.Type, Data: slices.Clone(direction.Data)},
 		entries:   make(map[string]posting),
 	}
@@ -49,6 +48,9 @@ func parseIndex(spec document) (*index, error) {
 	direction := first.Value()
 	if classOf(direction.Type) != classNumber {
 		return nil, fail(codeCannotCreateIndex, "mongotest: index type %s is not supported", direction)
+	}
+	if err := refuseName(first.Key()); err != nil {
+		return nil, err
 	}
 	unique := false
 	for e := range fields(spec) {
@@ -80,7 +82,7 @@ func (x *index) spec() document {
 // where there is nothing.
 func (x *index) keys(doc document) []string {
 	var keys []string
-	x.path.walk(doc, func(v value) bool {
+	visit(lookup(doc, x.field), func(v value) bool {
 		if v.Type != bsoncore.TypeArray {
 			keys = append(keys, string(appendKey(nil, v)))
 		}
@@ -156,9 +158,6 @@ func anyRecord(set map[*record]struct{}) *record {
 // same reports whether both documents have the same keys here. It compares
 // bytes, so it may say no where the answer is yes.
 func (x *index) same(a, b document) bool {
-	if len(x.path) > 1 {
-		return false
-	}
 	return lookup(a, x.field).Equal(lookup(b, x.field))
 }
 
@@ -176,11 +175,7 @@ func (x *index) admit(c *collection, r *record, doc document) error {
 }
 
 func (x *index) duplicate(namespace string, doc document) *failure {
-	var v value
-	x.path.walk(doc, func(found value) bool {
-		v = found
-		return true
-	})
+	v := lookup(doc, x.field)
 	if v.Type == 0 {
 		v.Type = bsoncore.TypeNull
 	}

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"iter"
 	"math"
-	"strconv"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
@@ -24,63 +22,30 @@ type (
 type class uint8
 
 const (
-	classMinKey class = iota + 1
-	classNull         // null, undefined and absent
+	classNull class = iota + 1 // null and absent
 	classNumber
-	classString // and symbol
+	classString
 	classDocument
 	classArray
 	classBinary
 	classObjectID
 	classBoolean
 	classDate
-	classTimestamp
-	classRegex
-	classPointer
-	classCode
-	classScopedCode
-	classMaxKey
+	classOther // types that keyfold does not store: by their bytes
 )
 
-func classOf(t bsoncore.Type) class {
-	switch t {
-	case bsoncore.TypeMinKey:
-		return classMinKey
-	case bsoncore.TypeInt32, bsoncore.TypeInt64, bsoncore.TypeDouble, bsoncore.TypeDecimal128:
-		return classNumber
-	case bsoncore.TypeString, bsoncore.TypeSymbol:
-		return classString
-	case bsoncore.TypeEmbeddedDocument:
-		return classDocument
-	case bsoncore.TypeArray:
-		return classArray
-	case bsoncore.TypeBinary:
-		return classBinary
-	case bsoncore.TypeObjectID:
-		return classObjectID
-	case bsoncore.TypeBoolean:
-		return classBoolean
-	case bsoncore.TypeDateTime:
-		return classDate
-	case bsoncore.TypeTimestamp:
-		return classTimestamp
-	case bsoncore.TypeRegex:
-		return classRegex
-	case bsoncore.TypeDBPointer:
-		return classPointer
-	case bsoncore.TypeJavaScript:
-		return classCode
-	case bsoncore.TypeCodeWithScope:
-		return classScopedCode
-	case bsoncore.TypeMaxKey:
-		return classMaxKey
-	default:
-		return classNull
-	}
+var classes = [256]class{
+	0: classNull, bsoncore.TypeNull: classNull, bsoncore.TypeUndefined: classNull,
+	bsoncore.TypeInt32: classNumber, bsoncore.TypeInt64: classNumber, bsoncore.TypeDouble: classNumber,
+	bsoncore.TypeString: classString, bsoncore.TypeEmbeddedDocument: classDocument, bsoncore.TypeArray: classArray,
+	bsoncore.TypeBinary: classBinary, bsoncore.TypeObjectID: classObjectID, bsoncore.TypeBoolean: classBoolean,
+	bsoncore.TypeDateTime: classDate,
 }
 
+func classOf(t bsoncore.Type) class { return cmp.Or(classes[t], classOther) }
+
 // number is a numeric value: a whole number that fits int64 exactly, or a
-// double. Decimals are taken as the nearest of these.
+// double.
 type number struct {
 	whole int64
 	real  float64
@@ -93,12 +58,8 @@ func numberOf(v value) number {
 		return number{whole: int64(v.Int32()), exact: true}
 	case bsoncore.TypeInt64:
 		return number{whole: v.Int64(), exact: true}
-	case bsoncore.TypeDouble:
-		return realNumber(v.Double())
 	default:
-		high, low, _ := v.Decimal128OK()
-		f, _ := strconv.ParseFloat(bson.NewDecimal128(high, low).String(), 64)
-		return realNumber(f)
+		return realNumber(v.Double())
 	}
 }
 
@@ -163,11 +124,7 @@ func compare(a, b value) int {
 		x, _ := a.DateTimeOK()
 		y, _ := b.DateTimeOK()
 		return cmp.Compare(x, y)
-	case classTimestamp:
-		at, ai, _ := a.TimestampOK()
-		bt, bi, _ := b.TimestampOK()
-		return cmp.Or(cmp.Compare(at, bt), cmp.Compare(ai, bi))
-	case classMinKey, classNull, classMaxKey:
+	case classNull:
 		return 0
 	default:
 		return bytes.Compare(a.Data, b.Data)
@@ -264,7 +221,7 @@ func appendKey(dst []byte, v value) []byte {
 	c := classOf(v.Type)
 	dst = append(dst, byte(c))
 	switch c {
-	case classNull, classMinKey, classMaxKey:
+	case classNull:
 		return dst
 	case classNumber:
 		return appendNumberKey(dst, numberOf(v))

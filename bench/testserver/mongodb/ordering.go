@@ -10,7 +10,7 @@ import (
 type ordering []orderBy
 
 type orderBy struct {
-	path       path
+	field      string
 	descending bool
 }
 
@@ -21,7 +21,10 @@ func parseOrdering(spec document) (ordering, error) {
 		if !ok || direction != 1 && direction != -1 {
 			return nil, fail(codeBadValue, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
 		}
-		o = append(o, orderBy{parsePath(e.Key()), direction < 0})
+		if err := refuseName(e.Key()); err != nil {
+			return nil, err
+		}
+		o = append(o, orderBy{e.Key(), direction < 0})
 	}
 	return o, nil
 }
@@ -35,7 +38,7 @@ func (o ordering) sort(docs []document) {
 
 func (o ordering) compare(a, b document) int {
 	for _, by := range o {
-		d := compare(by.path.extreme(a, by.descending), by.path.extreme(b, by.descending))
+		d := compare(by.extreme(a), by.extreme(b))
 		if by.descending {
 			d = -d
 		}
@@ -48,14 +51,14 @@ func (o ordering) compare(a, b document) int {
 
 // extreme returns what a document is sorted by: of an array its least element,
 // or its greatest where the order is descending.
-func (p path) extreme(doc document, greatest bool) value {
+func (by orderBy) extreme(doc document) value {
 	var best value
 	first := true
-	p.walk(doc, func(v value) bool {
+	visit(lookup(doc, by.field), func(v value) bool {
 		if v.Type == bsoncore.TypeArray {
 			return false
 		}
-		if d := compare(v, best); first || greatest && d > 0 || !greatest && d < 0 {
+		if d := compare(v, best); first || by.descending && d > 0 || !by.descending && d < 0 {
 			best, first = v, false
 		}
 		return false

@@ -1,6 +1,10 @@
 package mongotest
 
-import "go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
 
 // schema is a compiled $jsonSchema, or a part of one: rules that a value must
 // all satisfy. A rule on another kind of value than it is for is satisfied.
@@ -70,7 +74,9 @@ func (s *schema) parseKeyword(keyword string, v value) error {
 	case "properties":
 		return s.parseProperties(v)
 	case "bsonType":
-		holds, err = typeTest(v)
+		var types []bsoncore.Type
+		types, err = typesOf(v)
+		holds = func(v value) bool { return slices.Contains(types, v.Type) }
 	case "required":
 		holds, err = requiredRule(v)
 	case "enum":

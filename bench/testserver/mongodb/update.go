@@ -2,6 +2,8 @@ package mongotest
 
 import (
 	"bytes"
+	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -10,17 +12,16 @@ import (
 )
 
 // update is a compiled change: a replacement document, or modifications in the
-// order of their paths.
+// order of their fields.
 type update struct {
 	replacement document
 	mods        []mod
 }
 
-// mod changes one path.
+// mod changes one field.
 type mod struct {
 	operator string
-	dotted   string
-	path     path
+	field    string
 	operand  value
 }
 
@@ -49,42 +50,34 @@ func parseUpdate(u value) (*update, error) {
 
 func (u *update) parseOperator(operator string, v value) error {
 	switch operator {
-	case "$set", "$unset", "$inc", "$max", "$min", "$setOnInsert":
+	case "$set", "$unset", "$inc", "$setOnInsert":
 	default:
 		return fail(codeFailedToParse, "Unknown modifier: %s. Expected a valid update modifier or pipeline-style "+
-			"update specified as an array (mongotest knows $set, $unset, $inc, $max, $min and $setOnInsert)", operator)
+			"update specified as an array (mongotest knows $set, $unset, $inc and $setOnInsert)", operator)
 	}
 	changes, ok := v.DocumentOK()
 	if !ok {
 		return fail(codeFailedToParse, "Modifiers operate on fields but we found type %s instead", v.Type)
 	}
 	for e := range fields(changes) {
-		m := mod{operator, e.Key(), parsePath(e.Key()), e.Value()}
-		for _, part := range m.path {
-			if part == "" {
-				return fail(codeEmptyFieldName, "The update path '%s' contains an empty field name, which is not allowed.", m.dotted)
-			}
-			if part[0] == '$' {
-				return fail(codeBadValue, "mongotest: positional operators are not supported: '%s'", m.dotted)
-			}
+		m := mod{operator, e.Key(), e.Value()}
+		if err := refuseName(m.field); err != nil {
+			return err
 		}
 		if operator == "$inc" && classOf(m.operand.Type) != classNumber {
-			return fail(codeTypeMismatch, "Cannot increment with non-numeric argument: {%s: %s}", m.dotted, m.operand)
+			return fail(codeTypeMismatch, "Cannot increment with non-numeric argument: {%s: %s}", m.field, m.operand)
 		}
 		u.mods = append(u.mods, m)
 	}
 	return nil
 }
 
-// arrange sorts the modifications by path and refuses two of them on one path,
-// or on a path and its beginning.
+// arrange sorts the modifications by field and refuses two of one.
 func (u *update) arrange() error {
-	slices.SortStableFunc(u.mods, func(a, b mod) int { return slices.Compare(a.path, b.path) })
+	slices.SortStableFunc(u.mods, func(a, b mod) int { return cmp.Compare(a.field, b.field) })
 	for i := 1; i < len(u.mods); i++ {
-		a, b := u.mods[i-1].path, u.mods[i].path
-		if len(a) <= len(b) && slices.Equal(a, b[:len(a)]) {
-			return fail(codeConflictingOperators, "Updating the path '%s' would create a conflict at '%s'",
-				u.mods[i].dotted, u.mods[i-1].dotted)
+		if field := u.mods[i].field; field == u.mods[i-1].field {
+			return fail(codeConflictingOperators, "Updating the path '%s' would create a conflict at '%s'", field, field)
 		}
 	}
 	return nil
@@ -94,21 +87,96 @@ func (u *update) arrange() error {
 // old itself where there was nothing to do, and otherwise one of exactly the
 // size it needs. It is built in scratch, which grows as needed.
 func (u *update) apply(old document, scratch *[]byte) (document, error) {
-	c := change{dst: (*scratch)[:0]}
+	dst := (*scratch)[:0]
 	id := lookup(old, "_id")
 	if u.replacement != nil {
-		c.dst = appendReplacement(c.dst, id, u.replacement)
-	} else if err := c.document(old, u.mods, 0); err != nil {
-		return nil, err
+		dst = appendReplacement(dst, id, u.replacement)
+	} else {
+		var err error
+		if dst, err = u.appendChanged(dst, old, false); err != nil {
+			return nil, err
+		}
 	}
-	*scratch = c.dst
-	if bytes.Equal(old, c.dst) {
+	*scratch = dst
+	if bytes.Equal(old, dst) {
 		return old, nil
 	}
-	if now := lookup(c.dst, "_id"); now.Type == 0 || compare(id, now) != 0 {
+	if now := lookup(dst, "_id"); now.Type == 0 || compare(id, now) != 0 {
 		return nil, fail(codeImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
 	}
-	return sized(slices.Clone(c.dst))
+	return sized(slices.Clone(dst))
+}
+
+// appendChanged appends doc as the modifications change it. Elements that none
+// names are copied as bytes, whatever they hold.
+func (u *update) appendChanged(dst []byte, doc document, inserting bool) ([]byte, error) {
+	start, dst := bsoncore.AppendDocumentStart(dst)
+	done := make([]bool, len(u.mods))
+	change := func(i int, old value) error {
+		v, err := u.mods[i].result(old, inserting)
+		if err == nil && v.Type != 0 {
+			dst = bsoncore.AppendValueElement(dst, u.mods[i].field, v)
+		}
+		return err
+	}
+	for e := range fields(doc) {
+		i := slices.IndexFunc(u.mods, func(m mod) bool { return m.field == string(e.KeyBytes()) })
+		if i < 0 {
+			dst = append(dst, e...)
+			continue
+		}
+		done[i] = true
+		if err := change(i, e.Value()); err != nil {
+			return nil, err
+		}
+	}
+	for i := range u.mods {
+		if done[i] {
+			continue
+		}
+		if err := change(i, value{}); err != nil {
+			return nil, err
+		}
+	}
+	return endDocument(dst, start), nil
+}
+
+// result returns the new value of a field; the zero value removes it.
+func (m *mod) result(old value, inserting bool) (value, error) {
+	switch {
+	case m.operator == "$unset":
+		return value{}, nil
+	case m.operator == "$setOnInsert" && !inserting:
+		return old, nil
+	case m.operator == "$inc":
+		return m.increment(old)
+	default:
+		return m.operand, nil
+	}
+}
+
+// increment adds in the wider of the two types; int32 grows into int64.
+func (m *mod) increment(old value) (value, error) {
+	if old.Type == 0 {
+		return m.operand, nil
+	}
+	if classOf(old.Type) != classNumber {
+		return value{}, fail(codeTypeMismatch, "Cannot apply $inc to a value of non-numeric type. The document has the field '%s' of non-numeric type %s",
+			m.field, old.Type)
+	}
+	if old.Type == bsoncore.TypeDouble || m.operand.Type == bsoncore.TypeDouble {
+		sum := old.AsFloat64() + m.operand.AsFloat64()
+		return value{Type: bsoncore.TypeDouble, Data: bsoncore.AppendDouble(nil, sum)}, nil
+	}
+	a, b := old.AsInt64(), m.operand.AsInt64()
+	sum := a + b
+	if (sum > a) != (b > 0) && b != 0 {
+		return value{}, fail(codeBadValue, "Failed to apply $inc operations to current value (%d) for document: overflow", a)
+	}
+	if old.Type == bsoncore.TypeInt32 && m.operand.Type == bsoncore.TypeInt32 && sum >= math.MinInt32 && sum <= math.MaxInt32 {
+		return value{Type: bsoncore.TypeInt32, Data: bsoncore.AppendInt32(nil, int32(sum))}, nil
+	}
+	return value{Type: bsoncore.TypeInt64, Data: bsoncore.AppendInt64(nil, sum)}, nil
 }
 
 // appendReplacement appends the replacement, with the stored _id in front where
@@ -132,14 +200,14 @@ func (u *update) insert(f *filter) (document, error) {
 	if u.replacement != nil {
 		return sized(withID(appendReplacement(nil, lookup(base, "_id"), u.replacement)))
 	}
-	c := change{inserting: true}
-	if err := c.document(base, u.mods, 0); err != nil {
+	doc, err := u.appendChanged(nil, base, true)
+	if err != nil {
 		return nil, err
 	}
-	if was, is := lookup(base, "_id"), lookup(c.dst, "_id"); was.Type != 0 && compare(was, is) != 0 {
+	if was, is := lookup(base, "_id"), lookup(doc, "_id"); was.Type != 0 && compare(was, is) != 0 {
 		return nil, fail(codeImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
 	}
-	return sized(withID(c.dst))
+	return sized(withID(doc))
 }
 
 // sized refuses a document that has become too large.
@@ -155,15 +223,13 @@ func (f *filter) base() (document, error) {
 	var u update
 	for _, e := range f.equals {
 		if e.exact {
-			u.mods = append(u.mods, mod{"$set", e.field, parsePath(e.field), e.values[0]})
+			u.mods = append(u.mods, mod{"$set", e.field, e.values[0]})
 		}
 	}
 	if err := u.arrange(); err != nil {
 		return nil, fail(codeBadValue, "cannot infer query fields to set: %s", err)
 	}
-	c := change{}
-	err := c.document(emptyDocument, u.mods, 0)
-	return c.dst, err
+	return u.appendChanged(nil, emptyDocument, false)
 }
 
 // emptyDocument is {}.
