@@ -37,8 +37,9 @@ type broker struct {
 	ready     []*message // by seq
 	unacked   int
 	delayed   int
-	letters   map[int]int // dead letters, by event
-	copies    []int       // of each event, in any queue, dead letters included
+	letters   map[int]int    // dead letters, by event
+	reasons   map[int]string // why the event was given up, by event
+	copies    []int          // of each event, in any queue, dead letters included
 	published int
 	down      time.Time // refuses connections until then
 	alarm     bool
@@ -55,7 +56,7 @@ type consumer struct {
 }
 
 func newBroker(w *world) *broker {
-	return &broker{world: w, names: rabbit.DefaultNames(), letters: map[int]int{}, copies: make([]int, len(w.plan.events))}
+	return &broker{world: w, names: rabbit.DefaultNames(), letters: map[int]int{}, reasons: map[int]string{}, copies: make([]int, len(w.plan.events))}
 }
 
 // publish puts an event's copy into the queue, as its producer does.
@@ -110,6 +111,7 @@ func (b *broker) routed(exchange, key string, m *message) bool {
 	switch {
 	case exchange == "" && key == b.names.DeadLetters:
 		b.letters[event]++
+		b.reasons[event] = reasonOf(m.body)
 		b.copies[event]++
 		b.note("broker", "dead letter", int64(event))
 		return true
@@ -164,6 +166,19 @@ func (b *broker) eventOf(letter bool, body []byte) (int, bool) {
 	}
 	event, ok := b.plan.byBody[string(body)]
 	return event, ok
+}
+
+// reasonOf returns the last failure a dead letter tells of.
+func reasonOf(letter []byte) string {
+	var l struct {
+		Failure struct {
+			Errors []string `json:"error_messages"`
+		} `json:"failure_info"`
+	}
+	if json.Unmarshal(letter, &l) != nil || len(l.Failure.Errors) == 0 {
+		return ""
+	}
+	return l.Failure.Errors[len(l.Failure.Errors)-1]
 }
 
 // gone forgets a copy that was acknowledged, and checks that nothing is lost by it.

@@ -161,7 +161,7 @@ func (w *world) check() error {
 		return errors.New("the queues are not empty")
 	}
 	w.broker.mu.Lock()
-	letters := w.broker.letters
+	letters, reasons := w.broker.letters, w.broker.reasons
 	w.broker.mu.Unlock()
 	o, err := oracle.New(w.laws(), catalogue(w.plan.shop))
 	if err != nil {
@@ -175,7 +175,7 @@ func (w *world) check() error {
 		case e.fate.dead() && n == 0 && (!erased || e.fate == poison):
 			faults = append(faults, fmt.Errorf("event %d is not among the dead letters: %s", i, e.body))
 		case !e.fate.dead() && n > 0:
-			faults = append(faults, fmt.Errorf("event %d is a dead letter, %d times: %s", i, n, e.body))
+			faults = append(faults, fmt.Errorf("event %d is a dead letter, %d times (%s): %s", i, n, reasons[i], e.body))
 		}
 		if !e.fate.dead() && !erased {
 			if err := o.Add(e.body); err != nil {
