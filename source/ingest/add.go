@@ -14,7 +14,7 @@ import (
 var errSenderLeft = errors.New("the sender left before the events were stored")
 
 // add stores entries and counts them. fresh is aligned with entries.
-func (h *Handler) add(r *http.Request, entries []Entry) (fresh []bool, refused *reply) {
+func (h *Handler) add(r *http.Request, entries []engine.Entry) (fresh []bool, refused *reply) {
 	if len(entries) == 0 {
 		return nil, nil
 	}

@@ -43,28 +43,28 @@ func (b batch) each(do func(index int, text []byte, err error)) *reply {
 }
 
 // read makes an entry of one event's text.
-func (b batch) read(text []byte) (Entry, error) {
+func (b batch) read(text []byte) (engine.Entry, error) {
 	event, err := engine.ParseEvent(text, b.now)
 	if err != nil {
-		return Entry{}, err
+		return engine.Entry{}, err
 	}
 	body := complete(text, event.MessageID)
 	if len(body) > engine.MaxBodyBytes {
-		return Entry{}, engine.PermanentError(engine.ReasonBodyTooLarge,
+		return engine.Entry{}, engine.PermanentError(engine.ReasonBodyTooLarge,
 			fmt.Errorf("body: found %d bytes once message_id and version are filled in, expected at most %d", len(body), engine.MaxBodyBytes))
 	}
-	return Entry{Event: event, Body: body}, nil
+	return engine.Entry{Event: event, Body: body}, nil
 }
 
 // all reads every event, or refuses the request with every fault it has.
-func (b batch) all() ([]Entry, *reply) {
+func (b batch) all() ([]engine.Entry, *reply) {
 	var (
-		entries []Entry
+		entries []engine.Entry
 		faults  refusal
 	)
 	status := http.StatusBadRequest
 	refused := b.each(func(index int, text []byte, err error) {
-		var entry Entry
+		var entry engine.Entry
 		if err == nil {
 			entry, err = b.read(text)
 		}
@@ -92,10 +92,10 @@ func (b batch) all() ([]Entry, *reply) {
 //
 // An array that is no JSON as a whole is refused as a whole: where one element
 // ends and the next begins is then anybody's guess.
-func (b batch) some() (entries []Entry, at []int, results []result, refused *reply) {
+func (b batch) some() (entries []engine.Entry, at []int, results []result, refused *reply) {
 	described := 0
 	refused = b.each(func(index int, text []byte, err error) {
-		var entry Entry
+		var entry engine.Entry
 		if err == nil {
 			entry, err = b.read(text)
 		}

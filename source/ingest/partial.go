@@ -3,6 +3,8 @@ package ingest
 import (
 	"net/http"
 	"slices"
+
+	"keyfold/engine"
 )
 
 // What became of an event in a partial request.
@@ -69,9 +71,9 @@ func (h *Handler) addSome(r *http.Request, b batch) *reply {
 
 // without leaves out the entries that the store rejects, and says so in their
 // results.
-func without(rejected []int, entries []Entry, at []int, results []result) ([]Entry, []int) {
+func without(rejected []int, entries []engine.Entry, at []int, results []result) ([]engine.Entry, []int) {
 	var (
-		kept   []Entry
+		kept   []engine.Entry
 		places []int
 	)
 	for i := range entries {
