@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
 	"golang.org/x/time/rate"
 
 	"keyfold/engine"
@@ -63,13 +62,11 @@ type Handler struct {
 
 // NewHandler returns a handler on a store.
 func NewHandler(store Store, log *slog.Logger) *Handler {
-	h := &Handler{
+	return &Handler{
 		store: store, log: log, failures: rate.Sometimes{Interval: failureInterval},
 		memory: newShares(MaxInFlightBytes), slots: newShares(int64(DefaultConfig().MaxConcurrent)),
+		stats: Stats{latency: newLatency()},
 	}
-	h.stats.set = metrics.NewSet()
-	h.stats.latency = h.stats.set.NewPrometheusHistogramExt("keyfold_ingest_request_duration_seconds", bounds)
-	return h
 }
 
 // ReadyWhen makes /readyz ask ready, which returns why events cannot be stored

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
-	"github.com/VictoriaMetrics/metrics"
+	"keyfold/engine/histogram"
 )
 
 // Stats counts since the start, except for the gauge. Its fields are read with
@@ -17,9 +18,8 @@ type Stats struct {
 	InFlight  atomic.Int64 // gauge: requests being answered
 	Abandoned atomic.Int64 // requests whose sender left before the commit
 
-	set      *metrics.Set
-	latency  *metrics.PrometheusHistogram // in set
-	statuses [600]atomic.Int64            // requests by status
+	latency  *histogram.Histogram
+	statuses [600]atomic.Int64 // requests by status
 }
 
 // Requests returns how many requests were answered with a status.
@@ -59,8 +59,12 @@ func (s *Stats) WritePrometheus(w io.Writer) {
 	}
 	fmt.Fprintf(w, "keyfold_ingest_requests_abandoned_total %d\n", s.Abandoned.Load())
 	fmt.Fprintf(w, "keyfold_ingest_requests_in_flight %d\n", s.InFlight.Load())
-	s.set.WritePrometheus(w)
+	s.latency.WritePrometheus(w)
 }
 
-// bounds are the buckets' upper ends in seconds. One lies at the promised 200 ms.
-var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5, 10, 30}
+// newLatency has a bucket that ends at the promised 200 ms.
+func newLatency() *histogram.Histogram {
+	const ms = time.Millisecond
+	return histogram.New("keyfold_ingest_request_duration_seconds",
+		ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 200*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms, 10000*ms, 30000*ms)
+}

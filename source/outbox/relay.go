@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
 	"github.com/sourcegraph/conc"
 	"golang.org/x/time/rate"
 
@@ -132,9 +131,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		looks:    looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
-	r.Stats.set = metrics.NewSet()
-	r.Stats.delay = r.Stats.set.NewPrometheusHistogramExt("keyfold_relay_delay_seconds", bounds)
-	r.Stats.publish = r.Stats.set.NewPrometheusHistogramExt("keyfold_relay_publish_duration_seconds", bounds)
+	r.Stats.delay, r.Stats.publish = newHistogram("keyfold_relay_delay_seconds"), newHistogram("keyfold_relay_publish_duration_seconds")
 	return r
 }
 

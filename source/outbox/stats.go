@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
-	"github.com/VictoriaMetrics/metrics"
+	"keyfold/engine/histogram"
 )
 
 // StoreStats counts since the start. Its fields are read with Load.
@@ -32,9 +33,8 @@ type RelayStats struct {
 	InFlight   atomic.Int64 // gauge: rows being published
 	Held       atomic.Int64 // gauge: users held back by a refused row
 
-	set     *metrics.Set
-	delay   *metrics.PrometheusHistogram // from stored to confirmed
-	publish *metrics.PrometheusHistogram // of one call of the publisher
+	delay   *histogram.Histogram // from stored to confirmed
+	publish *histogram.Histogram // of one call of the publisher
 }
 
 // WritePrometheus writes everything in Prometheus's text format.
@@ -63,7 +63,8 @@ func (s *RelayStats) WritePrometheus(w io.Writer) {
 		{"keyfold_relay_in_flight", s.InFlight.Load()},
 		{"keyfold_relay_held_users", s.Held.Load()},
 	})
-	s.set.WritePrometheus(w)
+	s.delay.WritePrometheus(w)
+	s.publish.WritePrometheus(w)
 }
 
 type count struct {
@@ -77,5 +78,8 @@ func writeCounts(w io.Writer, counts []count) {
 	}
 }
 
-// bounds are the buckets' upper ends in seconds.
-var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600}
+func newHistogram(name string) *histogram.Histogram {
+	const ms = time.Millisecond
+	return histogram.New(name, ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms,
+		10000*ms, 30000*ms, time.Minute, 10*time.Minute)
+}

@@ -188,7 +188,7 @@ func (r *Relay) publish(work context.Context, rows []Row) []error {
 	defer r.Stats.InFlight.Add(-int64(len(rows)))
 	began := time.Now()
 	errs := r.publisher.Publish(ctx, rows)
-	r.Stats.publish.UpdateDuration(began)
+	r.Stats.publish.Observe(time.Since(began))
 	return errs
 }
 
@@ -200,7 +200,7 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 	case err == nil:
 		w.sent = append(w.sent, *row)
 		r.Stats.Sent.Add(1)
-		r.Stats.delay.Update(max(0, now.Sub(row.StoredAt.Time()).Seconds()))
+		r.Stats.delay.Observe(now.Sub(row.StoredAt.Time()))
 		r.lastSent.Store(now.UnixNano())
 		r.refused.Store(0)
 		r.held.release(row.Event.UserID)
