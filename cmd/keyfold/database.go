@@ -31,6 +31,15 @@ func usableDatabase(a *app) (*outbox.Database, error) {
 	return db, nil
 }
 
+// withDatabase calls do with DATABASE_URL opened.
+func (a *app) withDatabase(do func(db *outbox.Database) error) error {
+	db, err := usableDatabase(a)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(db), db.Close())
+}
+
 // startedDatabase opens DATABASE_URL for a service, which may start while its
 // database is away. What no time cures ends the start.
 func startedDatabase(a *app) (*outbox.Database, error) {
