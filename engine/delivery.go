@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,11 @@ type Delivery struct {
 	Bytes   int
 	Settler Settler
 }
+
+// Deliver hands deliveries on from where they were read. It may block. nil means
+// that each of them will be settled; an error means that none was taken, or that the
+// program stops. The slice is the caller's again when Deliver returns.
+type Deliver func(ctx context.Context, deliveries []Delivery) error
 
 // Age returns how long the delivery has been here, 0 without Arrived. A machine
 // that was suspended may have stopped the monotonic clock, and one whose clock was

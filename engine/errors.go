@@ -48,6 +48,17 @@ var (
 	// ErrAway: what an event's work needs is known to be away (its breaker is
 	// open). The event gets the verdict Park.
 	ErrAway = errors.New("away")
+	// ErrUnroutable: no queue is bound for a message's routing key.
+	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`")
+	// ErrRefused: the broker did not take a message over, for now: a queue is
+	// full, or could not store it.
+	ErrRefused = errors.New("the broker refused the message: see its log and the queue's limits")
+)
+
+// Reasons of dead letters that no body is to blame for.
+const (
+	ReasonRetriesExhausted = "retries_exhausted" // it failed in every attempt
+	ReasonPastHorizon      = "past_horizon"      // whether it was folded before cannot be known any more
 )
 
 // UnreadableError is the error of a Load that was answered, but for users whose

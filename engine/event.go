@@ -80,3 +80,9 @@ func (e *Event) Before(o *Event) bool {
 	}
 	return e.MessageID < o.MessageID
 }
+
+// Entry is a valid event and its message body, which stores keep literally.
+type Entry struct {
+	Event Event
+	Body  []byte
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/cmd/settings"
+	"keyfold/engine/breaker"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
 	"keyfold/source/vector/rediscache"
@@ -90,7 +91,7 @@ func breakerConfig(e settings.EmbeddingConfig, log *slog.Logger) vector.BreakerC
 	if e.Failures > 0 {
 		c.Failures = min(c.Failures, e.Failures)
 	}
-	c.Changed = func(s vector.BreakerState) {
+	c.Changed = func(s breaker.State) {
 		if s.Open {
 			log.Error("embedding API away: search events are parked, no attempt is used; product events go on", slog.Any("error", s.Cause))
 			return

@@ -7,7 +7,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"keyfold/source/vector"
+	"keyfold/engine/breaker"
 )
 
 // WriteMetrics writes what the way has counted, in Prometheus's text format.
@@ -28,7 +28,7 @@ func (e *Embedding) WriteMetrics(to io.Writer) {
 		count(`keyfold_embedding_failures_total{kind="transient"}`, a.Transient.Load())
 		count(`keyfold_embedding_failures_total{kind="permanent"}`, a.Permanent.Load())
 		count(`keyfold_embedding_failures_total{kind="configuration"}`, a.Configuration.Load())
-		writeBreaker(to, "embedding_api", e.Breaker.State())
+		breaker.WriteState(to, "embedding_api", e.Breaker.State())
 		count(`keyfold_breaker_opened_total{dependency="embedding_api"}`, e.Breaker.Stats().Openings.Load())
 	}
 	if e.Redis != nil {
@@ -39,14 +39,14 @@ func (e *Embedding) WriteMetrics(to io.Writer) {
 		count("keyfold_redis_written_total", r.Written.Load())
 		count("keyfold_redis_failures_total", r.Failures.Load())
 		count("keyfold_redis_bypassed_total", r.Bypassed.Load())
-		writeBreaker(to, "redis", e.Redis.State())
+		breaker.WriteState(to, "redis", e.Redis.State())
 	}
 }
 
 // Away says which of its servers are away, since when and why; nothing where
 // all is well. Events go on all the same: searches are parked, or cost a call.
 func (e *Embedding) Away() (notes []string) {
-	note := func(name, effect string, s vector.BreakerState) {
+	note := func(name, effect string, s breaker.State) {
 		if s.Open {
 			notes = append(notes, fmt.Sprintf("%s: away since %s (%s): %v", name, s.Since.UTC().Format(time.RFC3339), effect, s.Cause))
 		}
@@ -58,13 +58,4 @@ func (e *Embedding) Away() (notes []string) {
 		note("Redis", "passed by", e.Redis.State())
 	}
 	return notes
-}
-
-func writeBreaker(to io.Writer, name string, s vector.BreakerState) {
-	open, since := uint64(0), 0.0
-	if s.Open {
-		open, since = 1, time.Since(s.Since).Seconds()
-	}
-	metrics.WriteGaugeUint64(to, fmt.Sprintf("keyfold_breaker_open{dependency=%q}", name), open)
-	metrics.WriteGaugeFloat64(to, fmt.Sprintf("keyfold_breaker_open_seconds{dependency=%q}", name), since)
 }

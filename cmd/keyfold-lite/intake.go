@@ -11,7 +11,6 @@ import (
 
 	"keyfold/engine"
 	"keyfold/source/inbox"
-	"keyfold/source/ingest"
 	"keyfold/source/outbox"
 )
 
@@ -114,12 +113,8 @@ func (in *intake) close() error {
 }
 
 // Add stores what came in one request.
-func (in *intake) Add(ctx context.Context, entries []ingest.Entry) ([]bool, error) {
-	rows := make([]outbox.Entry, len(entries))
-	for i := range entries {
-		rows[i] = outbox.Entry(entries[i])
-	}
-	return in.store.Add(ctx, rows)
+func (in *intake) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+	return in.store.Add(ctx, entries)
 }
 
 // ready reports why nothing can be stored now, or why nothing that is stored gets

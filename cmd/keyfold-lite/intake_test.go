@@ -147,13 +147,13 @@ func TestPostsLeftBehind(t *testing.T) {
 	}
 	store := outbox.NewStore(db, outbox.StoreConfig{})
 	for some := range slices.Chunk(lines, 7) {
-		var entries []outbox.Entry
+		var entries []engine.Entry
 		for _, body := range some {
 			e, err := engine.ParseEvent(body, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
-			entries = append(entries, outbox.Entry{Body: body, Event: e})
+			entries = append(entries, engine.Entry{Body: body, Event: e})
 		}
 		if _, err := store.Add(t.Context(), entries); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/taste"
 	"keyfold/shard"
-	"keyfold/source/ingest"
 )
 
 // panickingStore is a programming error.
@@ -55,7 +54,7 @@ func (n *node) serving(t *testing.T) {
 }
 
 // searches makes one search of each of so many users.
-func searches(t *testing.T, users int, id string) (entries []ingest.Entry) {
+func searches(t *testing.T, users int, id string) (entries []engine.Entry) {
 	t.Helper()
 	for k := range users {
 		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"%s-%d"}`, k+1, id, k)
@@ -63,7 +62,7 @@ func searches(t *testing.T, users int, id string) (entries []ingest.Entry) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, ingest.Entry{Body: body, Event: e})
+		entries = append(entries, engine.Entry{Body: body, Event: e})
 	}
 	return entries
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -87,16 +86,14 @@ func (c *backfillCmd) Run(a *app) (err error) {
 }
 
 func (c *backfillCmd) print(a *app, sent, left int64) error {
-	if a.json {
-		return json.NewEncoder(a.out).Encode(map[string]any{"sent": sent, "left": left, "dry_run": c.DryRun})
-	}
-	if c.DryRun {
-		fmt.Fprintf(a.out, "%s would be published\n", terminal.Number(left))
-		return nil
-	}
-	fmt.Fprintf(a.out, "%s published\n", terminal.Number(sent))
-	if left > 0 {
-		fmt.Fprintf(a.out, "%s are left: set aside (see keyfold outbox failed list), or held back behind a row that was refused\n", terminal.Number(left))
-	}
-	return nil
+	return a.emit(map[string]any{"sent": sent, "left": left, "dry_run": c.DryRun}, func(w *terminal.Text) {
+		if c.DryRun {
+			w.Line("%s would be published", terminal.Number(left))
+			return
+		}
+		w.Line("%s published", terminal.Number(sent))
+		if left > 0 {
+			w.Line("%s are left: set aside (see keyfold outbox failed list), or held back behind a row that was refused", terminal.Number(left))
+		}
+	})
 }

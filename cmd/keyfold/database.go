@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -30,6 +29,15 @@ func usableDatabase(a *app) (*outbox.Database, error) {
 		return nil, errors.Join(databaseUnreached(err), db.Close())
 	}
 	return db, nil
+}
+
+// withDatabase calls do with DATABASE_URL opened.
+func (a *app) withDatabase(do func(db *outbox.Database) error) error {
+	db, err := usableDatabase(a)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(db), db.Close())
 }
 
 // startedDatabase opens DATABASE_URL for a service, which may start while its
@@ -71,16 +79,7 @@ func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
 			messages[i].Headers = map[string]any{rabbit.HeaderFirstSeen: int64(since)}
 		}
 	}
-	answers := b.publisher.Publish(ctx, messages)
-	for i, err := range answers {
-		switch {
-		case errors.Is(err, rabbit.ErrUnroutable):
-			answers[i] = fmt.Errorf("%w (%w)", outbox.ErrUnroutable, err)
-		case errors.Is(err, rabbit.ErrRefused):
-			answers[i] = fmt.Errorf("%w (%w)", outbox.ErrRefused, err)
-		}
-	}
-	return answers
+	return b.publisher.Publish(ctx, messages)
 }
 
 // closePublisher gives the broker a moment to end a connection in order.

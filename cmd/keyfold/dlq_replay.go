@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/failpoint"
 	"keyfold/source/rabbit"
 )
@@ -142,7 +143,7 @@ func (r *replay) flush() error {
 func (r *replay) done(replayed []*rabbit.DeadLetter) {
 	for _, l := range replayed {
 		r.Replayed++
-		if l.Reason == "past_horizon" {
+		if l.Reason == engine.ReasonPastHorizon {
 			r.Horizon++
 		}
 		r.app.log.Debug("dead letter replayed", slog.String("message_id", l.ID), slog.Int("user_id", int(l.UserID)),

@@ -73,7 +73,7 @@ func given(bodies [][]byte) []buried {
 			panic(err)
 		}
 		all[i] = buried{
-			body: body, id: e.MessageID, reason: rabbit.ReasonRetriesExhausted,
+			body: body, id: e.MessageID, reason: engine.ReasonRetriesExhausted,
 			errors: []string{"timeout", "timeout again"}, at: then, firstSeen: then,
 		}
 	}

@@ -129,7 +129,7 @@ func TestFaultyEmbeddingAPI(t *testing.T) {
 	}
 	t.Logf("%d events: dead %v; the server: %+v; retried %d, parked %d", len(bodies)+len(refused), counts, a.api.Counts(),
 		d.metric("keyfold_retries_total"), d.metric("keyfold_parked_total"))
-	if counts["embedding_refused"] != len(refused) || len(counts) > 2 || (len(counts) == 2 && counts[rabbit.ReasonRetriesExhausted] == 0) {
+	if counts["embedding_refused"] != len(refused) || len(counts) > 2 || (len(counts) == 2 && counts[engine.ReasonRetriesExhausted] == 0) {
 		t.Errorf("dead letters by reason: %v", counts)
 	}
 	if a.api.Counts().Faulty == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"keyfold/cmd/settings"
 	"keyfold/cmd/shutdown"
+	"keyfold/engine"
 	"keyfold/source/ingest"
 	"keyfold/source/outbox"
 )
@@ -137,12 +138,8 @@ type ingesting struct {
 }
 
 // Add stores what came in one request.
-func (in *ingesting) Add(ctx context.Context, entries []ingest.Entry) ([]bool, error) {
-	rows := make([]outbox.Entry, len(entries))
-	for i := range entries {
-		rows[i] = outbox.Entry(entries[i])
-	}
-	return in.store.Add(ctx, rows)
+func (in *ingesting) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+	return in.store.Add(ctx, entries)
 }
 
 func (in *ingesting) serve(addr string) error {

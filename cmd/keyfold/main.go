@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -164,4 +165,14 @@ func (a *app) progress(what string, total int64, done func() int64) *terminal.Pr
 		w = io.Discard
 	}
 	return terminal.NewProgress(w, what, total, done)
+}
+
+// emit writes a command's answer: value as JSON, or what text writes.
+func (a *app) emit(value any, text func(w *terminal.Text)) error {
+	if a.json {
+		return json.NewEncoder(a.out).Encode(value)
+	}
+	w := &terminal.Text{W: a.out}
+	text(w)
+	return w.Err
 }

@@ -25,38 +25,33 @@ type outboxStatsCmd struct{}
 func (c *outboxStatsCmd) check(a *app) error { return a.checkDatabase() }
 
 // Run prints the counts.
-func (c *outboxStatsCmd) Run(a *app) (err error) {
-	db, err := usableDatabase(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	backlog, err := db.Backlog(a.ctx)
-	if err != nil {
-		return err
-	}
-	sent, err := db.Count(a.ctx, outbox.Filter{Sent: outbox.OnlySent})
-	if err != nil {
-		return err
-	}
-	age := backlog.Age(engine.Now())
-	if a.json {
-		return json.NewEncoder(a.out).Encode(map[string]any{
+func (c *outboxStatsCmd) Run(a *app) error {
+	return a.withDatabase(func(db *outbox.Database) error {
+		backlog, err := db.Backlog(a.ctx)
+		if err != nil {
+			return err
+		}
+		sent, err := db.Count(a.ctx, outbox.Filter{Sent: outbox.OnlySent})
+		if err != nil {
+			return err
+		}
+		age := backlog.Age(engine.Now())
+		report := map[string]any{
 			"unsent": backlog.Unsent, "oldest_unsent_seconds": age.Seconds(), "failed": backlog.Failed, "backfill": backlog.Backfill, "sent": sent,
+		}
+		return a.emit(report, func(w *terminal.Text) {
+			oldest := ""
+			if backlog.Unsent > 0 {
+				oldest = fmt.Sprintf(", the oldest for %s", age.Round(time.Second))
+			}
+			w.Line("unsent  %s%s", terminal.Number(backlog.Unsent), oldest)
+			w.Line("failed  %s", terminal.Number(backlog.Failed))
+			if backlog.Backfill > 0 {
+				w.Line("for keyfold backfill  %s", terminal.Number(backlog.Backfill))
+			}
+			w.Line("sent    %s", terminal.Number(sent))
 		})
-	}
-	w := &terminal.Text{W: a.out}
-	oldest := ""
-	if backlog.Unsent > 0 {
-		oldest = fmt.Sprintf(", the oldest for %s", age.Round(time.Second))
-	}
-	w.Line("unsent  %s%s", terminal.Number(backlog.Unsent), oldest)
-	w.Line("failed  %s", terminal.Number(backlog.Failed))
-	if backlog.Backfill > 0 {
-		w.Line("for keyfold backfill  %s", terminal.Number(backlog.Backfill))
-	}
-	w.Line("sent    %s", terminal.Number(sent))
-	return w.Err
+	})
 }
 
 // outboxCleanupCmd deletes.
@@ -80,24 +75,17 @@ func (c *outboxCleanupCmd) check(a *app) error {
 }
 
 // Run deletes in chunks.
-func (c *outboxCleanupCmd) Run(a *app) (err error) {
-	db, err := usableDatabase(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	bar := a.progress("deleting", 0, nil)
-	before := engine.MillisOf(time.Now().Add(-time.Duration(c.OlderThan)))
-	n, err := db.Cleanup(a.ctx, before, outbox.CleanupOptions{Chunk: c.Chunk, Progress: func(n int64) { bar.At(int(n)) }})
-	bar.Done()
-	if err != nil {
-		return fmt.Errorf("%w (%d were deleted; run it again for the rest)", err, n)
-	}
-	if a.json {
-		return json.NewEncoder(a.out).Encode(map[string]int64{"deleted": n})
-	}
-	fmt.Fprintf(a.out, "%s deleted\n", terminal.Number(n))
-	return nil
+func (c *outboxCleanupCmd) Run(a *app) error {
+	return a.withDatabase(func(db *outbox.Database) error {
+		bar := a.progress("deleting", 0, nil)
+		before := engine.MillisOf(time.Now().Add(-time.Duration(c.OlderThan)))
+		n, err := db.Cleanup(a.ctx, before, outbox.CleanupOptions{Chunk: c.Chunk, Progress: func(n int64) { bar.At(int(n)) }})
+		bar.Done()
+		if err != nil {
+			return fmt.Errorf("%w (%d were deleted; run it again for the rest)", err, n)
+		}
+		return a.emit(map[string]int64{"deleted": n}, func(w *terminal.Text) { w.Line("%s deleted", terminal.Number(n)) })
+	})
 }
 
 type outboxFailedCmd struct {
@@ -119,32 +107,29 @@ func (c *outboxFailedListCmd) check(a *app) error {
 }
 
 // Run prints one row a line.
-func (c *outboxFailedListCmd) Run(a *app) (err error) {
-	db, err := usableDatabase(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.Failed(a.ctx, 0, c.Limit)
-	if err != nil {
-		return err
-	}
-	w := &terminal.Text{W: a.out}
-	encode := json.NewEncoder(a.out)
-	for i := range rows {
-		r := &rows[i]
-		if a.json {
-			if err := encode.Encode(r); err != nil {
-				return err
-			}
-			continue
+func (c *outboxFailedListCmd) Run(a *app) error {
+	return a.withDatabase(func(db *outbox.Database) error {
+		rows, err := db.Failed(a.ctx, 0, c.Limit)
+		if err != nil {
+			return err
 		}
-		w.Line("%d  %s  user %d  %s  %d attempts  %s", r.ID, r.FailedAt.Time().Format(time.DateTime), r.UserID, r.EventType, r.Attempts, r.Error)
-	}
-	if len(rows) == 0 && !a.json {
-		w.Line("none")
-	}
-	return w.Err
+		w := &terminal.Text{W: a.out}
+		encode := json.NewEncoder(a.out)
+		for i := range rows {
+			r := &rows[i]
+			if a.json {
+				if err := encode.Encode(r); err != nil {
+					return err
+				}
+				continue
+			}
+			w.Line("%d  %s  user %d  %s  %d attempts  %s", r.ID, r.FailedAt.Time().Format(time.DateTime), r.UserID, r.EventType, r.Attempts, r.Error)
+		}
+		if len(rows) == 0 && !a.json {
+			w.Line("none")
+		}
+		return w.Err
+	})
 }
 
 // outboxFailedRetryCmd gives back.
@@ -161,19 +146,14 @@ func (c *outboxFailedRetryCmd) check(a *app) error {
 }
 
 // Run gives the rows back.
-func (c *outboxFailedRetryCmd) Run(a *app) (err error) {
-	db, err := usableDatabase(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	n, err := db.RetryFailed(a.ctx, c.IDs...)
-	if err != nil {
-		return err
-	}
-	if a.json {
-		return json.NewEncoder(a.out).Encode(map[string]int64{"given_back": n})
-	}
-	fmt.Fprintf(a.out, "%s given back to the relay\n", terminal.Number(n))
-	return nil
+func (c *outboxFailedRetryCmd) Run(a *app) error {
+	return a.withDatabase(func(db *outbox.Database) error {
+		n, err := db.RetryFailed(a.ctx, c.IDs...)
+		if err != nil {
+			return err
+		}
+		return a.emit(map[string]int64{"given_back": n}, func(w *terminal.Text) {
+			w.Line("%s given back to the relay", terminal.Number(n))
+		})
+	})
 }

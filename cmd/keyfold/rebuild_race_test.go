@@ -31,11 +31,11 @@ func (s *stack) stored(t *testing.T, path string, ago time.Duration, bodies [][]
 	defer db.Close()
 	must(t, db.Setup(t.Context(), outbox.SetupOptions{}))
 	store := outbox.NewStore(db, outbox.StoreConfig{})
-	var entries []outbox.Entry
+	var entries []engine.Entry
 	for _, b := range bodies {
 		e, err := engine.ParseEvent(b, time.Now())
 		must(t, err)
-		entries = append(entries, outbox.Entry{Event: e, Body: b})
+		entries = append(entries, engine.Entry{Event: e, Body: b})
 	}
 	_, err = store.Add(t.Context(), entries)
 	must(t, err, store.Close(context.Background()))

@@ -88,7 +88,7 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 		return nil
 	})
 	letter := s.dump(t, rabbit.DefaultNames().DeadLetters)[0]
-	if letter.MessageId != "unlucky" || letter.Headers["x-first-death-reason"] != rabbit.ReasonRetriesExhausted {
+	if letter.MessageId != "unlucky" || letter.Headers["x-first-death-reason"] != engine.ReasonRetriesExhausted {
 		t.Errorf("dead letter %q of reason %v", letter.MessageId, letter.Headers["x-first-death-reason"])
 	}
 	var told struct {

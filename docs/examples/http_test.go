@@ -24,7 +24,7 @@ type store struct {
 	bodies map[string]string
 }
 
-func (s *store) Add(_ context.Context, entries []ingest.Entry) ([]bool, error) {
+func (s *store) Add(_ context.Context, entries []engine.Entry) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away > 0 {

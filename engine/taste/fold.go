@@ -106,7 +106,7 @@ func pastHorizon(d *engine.Delivery, floor engine.Millis) engine.Verdict {
 	const layout = "2006-01-02T15:04:05.000Z07:00"
 	err := fmt.Errorf("not folded as of %s, but ids up to %s were dropped: it cannot be proven new; replay it with --force if it is",
 		d.FirstSeen.Time().Format(layout), floor.Time().Format(layout))
-	return engine.Verdict{Outcome: engine.Dead, Reason: "past_horizon", Err: err}
+	return engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonPastHorizon, Err: err}
 }
 
 // foreign reports a profile made under other settings: folding into it would

@@ -2,8 +2,6 @@ package mongodb
 
 import (
 	"context"
-	"iter"
-	"math"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -60,28 +58,4 @@ const pageDocuments = 128
 func page(key string, after int64) (bson.D, *options.FindOptionsBuilder) {
 	return bson.D{{Key: key, Value: bson.D{{Key: "$gt", Value: after}}}},
 		oneReply(pageDocuments).SetLimit(pageDocuments).SetSort(bson.D{{Key: key, Value: 1}})
-}
-
-// pages yields the documents of one page after another. read returns those whose
-// key is above after, and the last one's key.
-func pages[T any](read func(after int64) (page []T, last int64, err error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for after := int64(math.MinInt64); ; {
-			page, last, err := read(after)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, row := range page {
-				if !yield(row, nil) {
-					return
-				}
-			}
-			if len(page) < pageDocuments {
-				return
-			}
-			after = last
-		}
-	}
 }

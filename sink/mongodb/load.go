@@ -95,7 +95,7 @@ func userOf(doc bson.Raw) (user int32, ok bool) {
 // included but not that of [Store.Probe], until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
 func (s *Store) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
-	return pages(func(after int64) (all []*engine.Profile, last int64, err error) {
+	return engine.Pages(pageDocuments, func(after int64) (all []*engine.Profile, last int64, err error) {
 		filter, how := page(fieldUser, max(after, int64(probeUser)))
 		err = s.find(ctx, s.users, filter, how, func(doc bson.Raw) error {
 			p, err := s.codec.profile(doc)

@@ -48,7 +48,7 @@ func (s *Store) Products(ctx context.Context, ids []int32) ([]engine.Product, er
 // AllProducts yields every product in the order of ids, until the first error.
 // Each page is as of its own reading.
 func (s *Store) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error] {
-	return pages(func(after int64) (all []engine.Product, last int64, err error) {
+	return engine.Pages(pageDocuments, func(after int64) (all []engine.Product, last int64, err error) {
 		filter, how := page(fieldProduct, after)
 		err = s.find(ctx, s.products, filter, how, func(doc bson.Raw) error {
 			p, err := s.codec.product(doc)

@@ -189,19 +189,9 @@ func (s *Store) room(buffer *[]byte, writes []write) []byte {
 }
 
 // acceptable returns a permanent error for what no later attempt can write.
-// x-x is 0 for every finite x and NaN for all others.
 func (c *codec) acceptable(p *engine.Profile) error {
-	if len(p.Vector) != c.dimensions {
-		return engine.PermanentError("wrong_dimensions", fmt.Errorf(
-			"profile vector has %d components, the store keeps %d", len(p.Vector), c.dimensions))
-	}
-	for i, x := range p.Vector {
-		if x-x != 0 {
-			return engine.PermanentError("not_finite", fmt.Errorf("profile vector holds %v at component %d", x, i))
-		}
-	}
-	if p.Mass-p.Mass != 0 {
-		return engine.PermanentError("not_finite", fmt.Errorf("profile mass is %v", p.Mass))
+	if err := p.Acceptable(c.dimensions); err != nil {
+		return err
 	}
 	if size := c.size(p); size > maxDocumentBytes {
 		return engine.PermanentError(reasonRejected, fmt.Errorf(

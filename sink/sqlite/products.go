@@ -80,7 +80,7 @@ func (r *Reader) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 // AllProducts yields every product in the order of ids, until the first error.
 // Each page is as of its own reading.
 func (r *Reader) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error] {
-	return pages(func(after int64) (page []engine.Product, last int64, err error) {
+	return engine.Pages(pageRows, func(after int64) (page []engine.Product, last int64, err error) {
 		err = r.each(ctx, func(rows *sql.Rows) error {
 			p, err := scanProduct(rows)
 			page, last = append(page, p), int64(p.ID)

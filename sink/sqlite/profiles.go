@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"math"
 
 	"keyfold/engine"
 )
@@ -59,7 +58,7 @@ func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 // included, until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
 func (r *Reader) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
-	return pages(func(after int64) (page []*engine.Profile, last int64, err error) {
+	return engine.Pages(pageRows, func(after int64) (page []*engine.Profile, last int64, err error) {
 		err = r.each(ctx, func(rows *sql.Rows) error {
 			p, err := scanProfile(rows)
 			if err == nil {
@@ -87,30 +86,6 @@ func (r *Reader) BusiestUser(ctx context.Context) (int32, error) {
 func (r *Reader) count(ctx context.Context, query string) (n int64, err error) {
 	err = r.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) }, query)
 	return n, err
-}
-
-// pages yields the rows of one page after another. read returns the rows whose
-// key is above after, and the last one's key.
-func pages[T any](read func(after int64) (page []T, last int64, err error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for after := int64(math.MinInt64); ; {
-			page, last, err := read(after)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, row := range page {
-				if !yield(row, nil) {
-					return
-				}
-			}
-			if len(page) < pageRows {
-				return
-			}
-			after = last
-		}
-	}
 }
 
 // jsonIDs returns ids as the argument of json_each.

@@ -47,8 +47,3 @@ type Ports struct {
 	Profiles Loader
 	Log      *slog.Logger
 }
-
-// Deliver hands deliveries on. It may block; nil means that each of them will
-// be settled. An error means that none was taken, or that the program stops:
-// the events stay pending.
-type Deliver func(ctx context.Context, deliveries []engine.Delivery) error

@@ -24,7 +24,7 @@ const recoverChunk = 512
 // Rows are read in chunks that are closed before they are delivered: a chunk
 // never overlaps with the marks of an earlier one, and no long read keeps the
 // write-ahead log from being recycled.
-func (in *Inbox) Recover(ctx context.Context, deliver Deliver) error {
+func (in *Inbox) Recover(ctx context.Context, deliver engine.Deliver) error {
 	last, err := number(ctx, in.ports.Reader, `SELECT max(seq) FROM inbox WHERE state = 0`)
 	if err != nil {
 		return fmt.Errorf("inbox: recover: %w", err)
@@ -90,7 +90,7 @@ func (in *Inbox) pendingRows(ctx context.Context, after, last int64) (all []pend
 	return all, rows.Err()
 }
 
-func (in *Inbox) deliverPending(ctx context.Context, deliver Deliver, rows []pendingRow) error {
+func (in *Inbox) deliverPending(ctx context.Context, deliver engine.Deliver, rows []pendingRow) error {
 	now := engine.MillisOf(time.Now())
 	entries := make([]entry, 0, len(rows))
 	deliveries := make([]engine.Delivery, 0, len(rows))

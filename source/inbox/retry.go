@@ -43,7 +43,7 @@ func (h *dueHeap) Pop() any {
 }
 
 // Start begins to redeliver what is settled with Retry. It is called once.
-func (in *Inbox) Start(deliver Deliver) {
+func (in *Inbox) Start(deliver engine.Deliver) {
 	ctx, cancel := context.WithCancel(context.Background())
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -113,7 +113,7 @@ func (in *Inbox) plan(e *entry, absentAt engine.Millis, delay time.Duration) {
 }
 
 // redeliver runs until ctx ends.
-func (in *Inbox) redeliver(ctx context.Context, deliver Deliver) {
+func (in *Inbox) redeliver(ctx context.Context, deliver engine.Deliver) {
 	timer := time.NewTimer(MaxRetryDelay)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -147,7 +147,7 @@ func (in *Inbox) takeDue(now time.Time) ([]*entry, time.Duration) {
 	return entries, (*h)[0].at.Sub(now)
 }
 
-func (in *Inbox) deliverAgain(ctx context.Context, deliver Deliver, entries []*entry) {
+func (in *Inbox) deliverAgain(ctx context.Context, deliver engine.Deliver, entries []*entry) {
 	deliveries := make([]engine.Delivery, len(entries))
 	for i, e := range entries {
 		deliveries[i] = e.delivery(e.first)

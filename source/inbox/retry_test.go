@@ -83,10 +83,10 @@ func TestRetrySchedule(t *testing.T) {
 			t.Errorf("attempts at %v, want %v", at, want)
 		}
 		letters := b.letters(t)
-		if len(letters) != 1 || letters[0].Reason != ReasonRetriesExhausted || letters[0].Detail != errFlaky.Error() {
+		if len(letters) != 1 || letters[0].Reason != engine.ReasonRetriesExhausted || letters[0].Detail != errFlaky.Error() {
 			t.Errorf("letters %+v", letters)
 		}
-		if s := b.Stats(); s.Retried != 5 || s.Dead[ReasonRetriesExhausted] != 1 || b.pending(t) != 0 {
+		if s := b.Stats(); s.Retried != 5 || s.Dead[engine.ReasonRetriesExhausted] != 1 || b.pending(t) != 0 {
 			t.Errorf("stats %+v", s)
 		}
 	})
@@ -200,7 +200,7 @@ func TestNoRetries(t *testing.T) {
 	defer b.stop()
 	retried(b.add(t, event(1, 0)))
 	b.idle(t)
-	if l := b.letters(t); len(l) != 1 || l[0].Reason != ReasonRetriesExhausted {
+	if l := b.letters(t); len(l) != 1 || l[0].Reason != engine.ReasonRetriesExhausted {
 		t.Errorf("letters %+v", l)
 	}
 }

@@ -73,8 +73,5 @@ func (in *Inbox) exhausted(e *entry, last engine.Verdict) engine.Verdict {
 		slog.String("event_type", e.event.Type.String()),
 		slog.Int("attempt", in.config.MaxRetries+1),
 		slog.Any("error", last.Err))
-	return engine.Verdict{Outcome: engine.Dead, Reason: ReasonRetriesExhausted, Err: last.Err}
+	return engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonRetriesExhausted, Err: last.Err}
 }
-
-// ReasonRetriesExhausted is the reason of an event that failed in every attempt.
-const ReasonRetriesExhausted = "retries_exhausted"

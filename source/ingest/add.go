@@ -50,7 +50,7 @@ type accepted struct {
 	MessageIDs []string `json:"message_ids"` // in the order of the request
 }
 
-func acceptedReply(entries []Entry, fresh []bool) *reply {
+func acceptedReply(entries []engine.Entry, fresh []bool) *reply {
 	answer := accepted{MessageIDs: make([]string, len(entries))}
 	for i := range entries {
 		answer.MessageIDs[i] = entries[i].Event.MessageID
@@ -63,7 +63,7 @@ func acceptedReply(entries []Entry, fresh []bool) *reply {
 }
 
 // add stores entries and counts them. fresh is aligned with entries.
-func (h *Handler) add(r *http.Request, entries []Entry) (fresh []bool, refused *reply) {
+func (h *Handler) add(r *http.Request, entries []engine.Entry) (fresh []bool, refused *reply) {
 	if len(entries) == 0 {
 		return nil, nil
 	}

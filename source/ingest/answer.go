@@ -38,7 +38,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission
 
 	took := time.Since(started)
 	if r.URL.Path == eventsPath {
-		h.stats.latency.observe(took)
+		h.stats.latency.Observe(took)
 	}
 	if errors.Is(a.cause, errSenderLeft) {
 		h.stats.Abandoned.Add(1)

@@ -7,12 +7,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"keyfold/engine"
 )
 
 // nothing stores nothing, at once.
 type nothing struct{}
 
-func (nothing) Add(_ context.Context, entries []Entry) ([]bool, error) {
+func (nothing) Add(_ context.Context, entries []engine.Entry) ([]bool, error) {
 	return make([]bool, len(entries)), nil
 }
 

@@ -35,15 +35,9 @@ const (
 	openAPIPath = "/openapi.json"
 )
 
-// Entry is a valid event and its JSON text, completed with message_id and
-// version where the sender left them out and otherwise as it came. The text may
-// be part of the request's memory: a store that keeps it beyond Add copies it.
-type Entry struct {
-	Event engine.Event
-	Body  []byte
-}
-
-// Store makes events durable.
+// Store makes events durable. Bodies are completed with message_id and version
+// where the sender left them out. They may be part of the request's memory: a store
+// that keeps one beyond Add copies it.
 type Store interface {
 	// Add stores all entries or, with an error, none, and reports which were
 	// new; aligned with entries. Of several with one id the first is new.
@@ -52,7 +46,7 @@ type Store interface {
 	// cure; where it has a method Rejected() map[int]error, the entries of
 	// these indexes are at fault and no others. With any other error, also
 	// one of kind configuration, the sender is told to try again.
-	Add(ctx context.Context, entries []Entry) (fresh []bool, err error)
+	Add(ctx context.Context, entries []engine.Entry) (fresh []bool, err error)
 }
 
 // Handler is the API without access control, which [NewServer] adds.
@@ -71,6 +65,7 @@ func NewHandler(store Store, log *slog.Logger) *Handler {
 	return &Handler{
 		store: store, log: log, failures: rate.Sometimes{Interval: failureInterval},
 		memory: newShares(MaxInFlightBytes), slots: newShares(int64(DefaultConfig().MaxConcurrent)),
+		stats: Stats{latency: newLatency()},
 	}
 }
 

@@ -39,7 +39,7 @@ func newMemory() *memory {
 
 var errDisk = errors.New("disk full")
 
-func (m *memory) Add(ctx context.Context, entries []Entry) ([]bool, error) {
+func (m *memory) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
 	if m.adding != nil {
 		m.adding(ctx)
 	}

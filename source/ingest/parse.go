@@ -42,21 +42,21 @@ func (b batch) each(do func(index int, text []byte, err error)) *reply {
 }
 
 // read makes an entry of one event's text.
-func (b batch) read(text []byte) (Entry, error) {
+func (b batch) read(text []byte) (engine.Entry, error) {
 	event, body, err := engine.CompleteEvent(text, b.now)
 	if err != nil {
-		return Entry{}, err
+		return engine.Entry{}, err
 	}
 	if len(body) > engine.MaxBodyBytes {
-		return Entry{}, engine.PermanentError(engine.ReasonBodyTooLarge,
+		return engine.Entry{}, engine.PermanentError(engine.ReasonBodyTooLarge,
 			fmt.Errorf("body: found %d bytes once message_id and version are filled in, expected at most %d", len(body), engine.MaxBodyBytes))
 	}
-	return Entry{Event: event, Body: body}, nil
+	return engine.Entry{Event: event, Body: body}, nil
 }
 
 // outcome holds what came of the events of a request.
 type outcome struct {
-	entries  []Entry
+	entries  []engine.Entry
 	at       []int    // aligned with entries: their indexes in the request
 	results  []result // one for each event; those of the entries have no status yet
 	faults   refusal
@@ -66,7 +66,7 @@ type outcome struct {
 // readAll reads every event. Only good ones become entries.
 func (b batch) readAll() (o outcome, refused *reply) {
 	refused = b.each(func(index int, text []byte, err error) {
-		var entry Entry
+		var entry engine.Entry
 		if err == nil {
 			entry, err = b.read(text)
 		}

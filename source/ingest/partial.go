@@ -3,6 +3,8 @@ package ingest
 import (
 	"net/http"
 	"slices"
+
+	"keyfold/engine"
 )
 
 // What became of an event in a partial request.
@@ -58,7 +60,7 @@ func (h *Handler) partialReply(o *outcome, fresh []bool) *reply {
 // in order, and says so in their results.
 func (o *outcome) leaveOut(rejected []int) {
 	var (
-		kept []Entry
+		kept []engine.Entry
 		at   []int
 	)
 	for i := range o.entries {

@@ -116,7 +116,7 @@ type rejected map[int]error
 func (r rejected) Error() string           { return "rejected" }
 func (r rejected) Rejected() map[int]error { return r }
 
-func (p picky) Add(ctx context.Context, entries []Entry) ([]bool, error) {
+func (p picky) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
 	faults := rejected{}
 	for i := range entries {
 		if slices.Contains(p.users, entries[i].Event.UserID) {

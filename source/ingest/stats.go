@@ -3,9 +3,10 @@ package ingest
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"sync/atomic"
 	"time"
+
+	"keyfold/engine/histogram"
 )
 
 // Stats counts since the start, except for the gauge. Its fields are read with
@@ -17,7 +18,7 @@ type Stats struct {
 	InFlight  atomic.Int64 // gauge: requests being answered
 	Abandoned atomic.Int64 // requests whose sender left before the commit
 
-	latency  histogram
+	latency  *histogram.Histogram
 	statuses [600]atomic.Int64 // requests by status
 }
 
@@ -58,42 +59,12 @@ func (s *Stats) WritePrometheus(w io.Writer) {
 	}
 	fmt.Fprintf(w, "keyfold_ingest_requests_abandoned_total %d\n", s.Abandoned.Load())
 	fmt.Fprintf(w, "keyfold_ingest_requests_in_flight %d\n", s.InFlight.Load())
-	s.latency.write(w, "keyfold_ingest_request_duration_seconds")
+	s.latency.WritePrometheus(w)
 }
 
-// bounds are the buckets' upper ends. One lies at the promised 200 ms.
-var bounds = [...]time.Duration{
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
-	50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second,
-	2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
-}
-
-// histogram counts durations by bucket.
-type histogram struct {
-	buckets [len(bounds) + 1]atomic.Int64 // the last: above all bounds
-	sum     atomic.Int64                  // nanoseconds
-}
-
-func (h *histogram) observe(d time.Duration) {
-	i := 0
-	for i < len(bounds) && d > bounds[i] {
-		i++
-	}
-	h.buckets[i].Add(1)
-	h.sum.Add(int64(d))
-}
-
-// write sums the buckets up as it goes, so that they agree with the count even
-// while others observe.
-func (h *histogram) write(w io.Writer, name string) {
-	var total int64
-	for i := range h.buckets {
-		total += h.buckets[i].Load()
-		end := "+Inf"
-		if i < len(bounds) {
-			end = strconv.FormatFloat(bounds[i].Seconds(), 'g', -1, 64)
-		}
-		fmt.Fprintf(w, "%s_bucket{le=%q} %d\n", name, end, total)
-	}
-	fmt.Fprintf(w, "%s_sum %g\n%s_count %d\n", name, time.Duration(h.sum.Load()).Seconds(), name, total)
+// newLatency has a bucket that ends at the promised 200 ms.
+func newLatency() *histogram.Histogram {
+	const ms = time.Millisecond
+	return histogram.New("keyfold_ingest_request_duration_seconds",
+		ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 200*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms, 10000*ms, 30000*ms)
 }

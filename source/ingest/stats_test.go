@@ -13,9 +13,9 @@ func TestStats(t *testing.T) {
 	_, _ = post(t, h, "text/plain", "x")
 	_, _ = serve(t, h, request("GET", "/livez", "", nil))
 	s := h.Stats()
-	s.latency.observe(200 * time.Millisecond)
-	s.latency.observe(200*time.Millisecond + 1)
-	s.latency.observe(time.Hour)
+	s.latency.Observe(200 * time.Millisecond)
+	s.latency.Observe(200*time.Millisecond + 1)
+	s.latency.Observe(time.Hour)
 	var out strings.Builder
 	s.WritePrometheus(&out)
 	for _, want := range []string{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	"keyfold/engine"
 )
 
 func benchOnEach(b *testing.B, bench func(b *testing.B, db *Database)) {
@@ -31,7 +32,7 @@ func BenchmarkAdd(b *testing.B) {
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
 						k := n.Add(1)
-						if _, err := s.Add(b.Context(), []Entry{view(b, int32(k%5000+1), int(k))}); err != nil {
+						if _, err := s.Add(b.Context(), []engine.Entry{view(b, int32(k%5000+1), int(k))}); err != nil {
 							b.Error(err)
 						}
 					}

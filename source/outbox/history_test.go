@@ -16,7 +16,7 @@ import (
 func TestHistoryOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		var all []Entry
+		var all []engine.Entry
 		product := int32(1)
 		// Two pages of one user, several events per instant, ids that differ in
 		// case and in trailing spaces only.
@@ -36,7 +36,7 @@ func TestHistoryOrder(t *testing.T) {
 		}
 		add(t, s, all...)
 		want := slices.Clone(all)
-		slices.SortFunc(want, func(a, b Entry) int {
+		slices.SortFunc(want, func(a, b engine.Entry) int {
 			switch {
 			case a.Event.UserID != b.Event.UserID:
 				return int(a.Event.UserID - b.Event.UserID)
@@ -48,7 +48,7 @@ func TestHistoryOrder(t *testing.T) {
 				return 0
 			}
 		})
-		want = slices.CompactFunc(want, func(a, b Entry) bool { return a.Event.MessageID == b.Event.MessageID })
+		want = slices.CompactFunc(want, func(a, b engine.Entry) bool { return a.Event.MessageID == b.Event.MessageID })
 		got := rowsOf(t, db, Filter{})
 		if len(got) != len(want) {
 			t.Fatalf("%d rows, want %d", len(got), len(want))
@@ -181,7 +181,7 @@ func TestCleanup(t *testing.T) {
 func TestCleanedUpEventsAreStillDuplicates(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		var all []Entry
+		var all []engine.Entry
 		for n := range 700 {
 			all = append(all, view(t, int32(n%9+1), n))
 		}

@@ -31,7 +31,7 @@ func TestAcknowledgedRowsOutliveAKill(t *testing.T) {
 		senders.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				e := view(t, user+1, n)
-				_, err := s.Add(ctx, []Entry{e})
+				_, err := s.Add(ctx, []engine.Entry{e})
 				if err != nil {
 					if engine.KindOf(err) != engine.Transient {
 						t.Errorf("Add while the server is away: %v", err)

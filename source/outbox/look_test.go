@@ -74,7 +74,7 @@ func TestQuickLooksSendEverythingInOrder(t *testing.T) {
 		var refusals atomic.Int64
 		b := &broker{answer: func(row Row) error {
 			if row.ID%50 == 0 && refusals.Add(1)%3 != 0 {
-				return ErrUnroutable
+				return engine.ErrUnroutable
 			}
 			return nil
 		}}

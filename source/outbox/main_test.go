@@ -75,17 +75,17 @@ type message struct {
 }
 
 // entryOf makes an entry of a message, as the ingest API does.
-func entryOf(t testing.TB, m message) Entry {
+func entryOf(t testing.TB, m message) engine.Entry {
 	t.Helper()
 	body, err := json.Marshal(m)
 	must(t, err)
 	event, err := engine.ParseEvent(body, time.Now())
 	must(t, err)
-	return Entry{Event: event, Body: body}
+	return engine.Entry{Event: event, Body: body}
 }
 
 // view makes the nth view of a user, an hour ago and n milliseconds.
-func view(t testing.TB, user int32, n int) Entry {
+func view(t testing.TB, user int32, n int) engine.Entry {
 	t.Helper()
 	product := int32(n + 1)
 	return entryOf(t, message{
@@ -95,7 +95,7 @@ func view(t testing.TB, user int32, n int) Entry {
 	})
 }
 
-func search(t testing.TB, user int32, phrase, id string) Entry {
+func search(t testing.TB, user int32, phrase, id string) engine.Entry {
 	t.Helper()
 	return entryOf(t, message{
 		UserID: user, EventType: "search", Phrase: &phrase, OccurredAt: "2026-02-10T14:30:00+00:00",
@@ -103,7 +103,7 @@ func search(t testing.TB, user int32, phrase, id string) Entry {
 	})
 }
 
-func add(t testing.TB, s *Store, entries ...Entry) []bool {
+func add(t testing.TB, s *Store, entries ...engine.Entry) []bool {
 	t.Helper()
 	fresh, err := s.Add(t.Context(), entries)
 	must(t, err)

@@ -36,7 +36,7 @@ func (r *newRow) key() key { return key{r.userID, r.messageID} }
 
 // rowOf checks what the columns cannot take, so that one statement's failure is
 // the database's and hardly ever a row's.
-func rowOf(e *Entry, now engine.Millis) (newRow, error) {
+func rowOf(e *engine.Entry, now engine.Millis) (newRow, error) {
 	event := &e.Event
 	if err := fits(event, e.Body); err != nil {
 		return newRow{}, err

@@ -2,30 +2,23 @@ package outbox
 
 import (
 	"context"
-	"errors"
 )
 
 // Publisher publishes rows and awaits the broker's answer for each. The result
 // is aligned with rows:
 //
-//	nil                    the message is the broker's to keep
-//	[ErrUnroutable]        no queue wanted it
-//	[ErrRefused]           the broker did not take it over
-//	a permanent error      it can never be published
-//	[engine.ErrUnknown]    it may have been published; it is sent again
-//	all else               it was not published: the broker is away
+//	nil                       the message is the broker's to keep
+//	[engine.ErrUnroutable]    no queue wanted it
+//	[engine.ErrRefused]       the broker did not take it over
+//	a permanent error         it can never be published
+//	[engine.ErrUnknown]       it may have been published; it is sent again
+//	all else                  it was not published: the broker is away
 //
 // The first three are the row's own; the others stop the batch. Publish is
 // called from several goroutines. ctx has a deadline.
 type Publisher interface {
 	Publish(ctx context.Context, rows []Row) []error
 }
-
-// Answers of a publisher about one row.
-var (
-	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`")
-	ErrRefused    = errors.New("the broker refused the message: see its log and the queue's limits")
-)
 
 // verdict is what becomes of a row that was not sent.
 type verdict uint8

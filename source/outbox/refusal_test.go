@@ -16,7 +16,7 @@ type nowhere struct{}
 func (nowhere) Publish(_ context.Context, rows []Row) []error {
 	errs := make([]error, len(rows))
 	for i := range errs {
-		errs[i] = ErrUnroutable
+		errs[i] = engine.ErrUnroutable
 	}
 	return errs
 }
@@ -30,7 +30,7 @@ func TestRelayThatPublishesNothingIsNotReady(t *testing.T) {
 		b := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","search_phrase":null,"product_id":1,"occurred_at":"2026-02-10T14:30:00+00:00","metadata":null,"message_id":"m%d","version":"1.0"}`, u, u)
 		e, err := engine.ParseEvent(b, time.Now())
 		must(t, err)
-		_, err = s.Add(t.Context(), []Entry{{e, b}})
+		_, err = s.Add(t.Context(), []engine.Entry{{Event: e, Body: b}})
 		must(t, err)
 	}
 	r := NewRelay(db, nowhere{}, RelayConfig{HoldMin: 20 * time.Millisecond, HoldMax: 100 * time.Millisecond}, quiet)

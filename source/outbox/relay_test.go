@@ -22,7 +22,7 @@ func fill(t testing.TB, db *Database, users, rows int) {
 	t.Helper()
 	s := NewStore(db, StoreConfig{})
 	for n := 0; n < rows; {
-		var entries []Entry
+		var entries []engine.Entry
 		for range min(rows-n, 1+rand.IntN(200)) {
 			entries = append(entries, view(t, int32(rand.IntN(users)+1), n))
 			n++
@@ -85,7 +85,7 @@ func TestLateCommitsAreSent(t *testing.T) {
 
 // TestRefusedRowsHoldBackTheirUser refuses some users' rows for a while.
 func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
-	for _, refusal := range []error{ErrUnroutable, ErrRefused} {
+	for _, refusal := range []error{engine.ErrUnroutable, engine.ErrRefused} {
 		t.Run(refusal.Error()[:8], func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *Database) {
 				fill(t, db, 30, 600)
@@ -137,7 +137,7 @@ func TestRowsAreSetAside(t *testing.T) {
 			case id == "user 1 view 1":
 				return engine.PermanentError("too_large", errors.New(long))
 			case id == "user 2 view 3":
-				return ErrUnroutable
+				return engine.ErrUnroutable
 			default:
 				return nil
 			}
@@ -181,7 +181,7 @@ func TestRowsAreSetAside(t *testing.T) {
 // TestABrokerThatTakesNothingUsesNoAttempts lets it refuse everything for many
 // times the attempts a row has.
 func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
-	for name, answer := range map[string]error{"unroutable": ErrUnroutable, "away": errors.New("connection refused"), "unknown": engine.ErrUnknown} {
+	for name, answer := range map[string]error{"unroutable": engine.ErrUnroutable, "away": errors.New("connection refused"), "unknown": engine.ErrUnknown} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *Database) {
 				fill(t, db, 8, 50)
@@ -239,9 +239,9 @@ func TestUnreadableRowsAreSetAside(t *testing.T) {
 func faulty(row Row) error {
 	switch rand.IntN(40) {
 	case 0:
-		return ErrUnroutable
+		return engine.ErrUnroutable
 	case 1:
-		return ErrRefused
+		return engine.ErrRefused
 	case 2:
 		return engine.ErrUnknown
 	case 3:
@@ -307,7 +307,7 @@ func fillDespiteCuts(t testing.TB, db *Database, users, from, end int) {
 	t.Helper()
 	s := NewStore(db, StoreConfig{})
 	for n := from; n < end; {
-		var entries []Entry
+		var entries []engine.Entry
 		for range min(end-n, 100) {
 			entries = append(entries, view(t, int32(rand.IntN(users)+1), n))
 			n++
@@ -452,7 +452,7 @@ func TestALaterCopySaysSinceWhen(t *testing.T) {
 			end          atomic.Int64
 		)
 		answers := map[string]error{
-			"user 1 view 1": engine.ErrUnknown, "user 2 view 2": ErrRefused, "user 3 view 3": errors.New("connection refused"),
+			"user 1 view 1": engine.ErrUnknown, "user 2 view 2": engine.ErrRefused, "user 3 view 3": errors.New("connection refused"),
 		}
 		b := &broker{answer: func(row Row) error {
 			id := row.Event.MessageID
@@ -475,7 +475,7 @@ func TestALaterCopySaysSinceWhen(t *testing.T) {
 			switch {
 			case answer == nil && later != nil:
 				t.Errorf("%s was published again", id)
-			case errors.Is(answer, engine.ErrUnknown) || errors.Is(answer, ErrRefused):
+			case errors.Is(answer, engine.ErrUnknown) || errors.Is(answer, engine.ErrRefused):
 				if at, _ := later.(engine.Millis); at < began || at > engine.Millis(end.Load()) {
 					t.Errorf("%s: its later copy says %v, want a time from %d to %d", id, later, began, end.Load())
 				}

@@ -15,12 +15,6 @@ const Shards = 64
 // with a common step are spread too.
 func ShardOf(userID int32) int { return int(uint32(userID) * 2654435769 >> 26) }
 
-// Entry is a valid event to store and its message body, which is kept literally.
-type Entry struct {
-	Event engine.Event
-	Body  []byte
-}
-
 // Row is a stored interaction. Its event is read from the body: the columns
 // beside it serve queries.
 type Row struct {

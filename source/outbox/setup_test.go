@@ -60,7 +60,7 @@ func TestBeforeSetup(t *testing.T) {
 		db := openOnly(t, url)
 		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
 		s := storeOn(t, db, StoreConfig{})
-		_, err := s.Add(t.Context(), []Entry{view(t, 1, 1)})
+		_, err := s.Add(t.Context(), []engine.Entry{view(t, 1, 1)})
 		expectFault(t, err, reasonSchema, "keyfold setup")
 		_, err = db.Backlog(t.Context())
 		expectFault(t, err, reasonSchema, "keyfold setup")
@@ -82,7 +82,7 @@ func TestSQLiteFilesArePrivate(t *testing.T) {
 		t.Errorf("made %v", found)
 	}
 	db = openAt(t, "sqlite://"+filepath.Join(dir, "outbox.db"))
-	_, err = storeOn(t, db, StoreConfig{}).Add(t.Context(), []Entry{view(t, 1, 1)})
+	_, err = storeOn(t, db, StoreConfig{}).Add(t.Context(), []engine.Entry{view(t, 1, 1)})
 	must(t, err)
 	found, err = os.ReadDir(dir)
 	must(t, err)
@@ -150,7 +150,7 @@ func TestServerFaults(t *testing.T) {
 	}
 	expectFault(t, check("mysql://root@"+server.Address()+"/nowhere"), reasonDatabase, "CREATE DATABASE", "nowhere")
 	s := storeOn(t, openOnly(t, "mysql://reader:s3cr3t%40%2F@"+at), StoreConfig{})
-	_, err = s.Add(t.Context(), []Entry{view(t, 1, 1)})
+	_, err = s.Add(t.Context(), []engine.Entry{view(t, 1, 1)})
 	expectFault(t, err, reasonAccess, "INSERT")
 	if err := check("mysql://root@127.0.0.1:1/" + name); !errors.Is(err, engine.ErrAway) {
 		t.Errorf("nobody listens: %v", err)

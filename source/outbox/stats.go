@@ -3,9 +3,10 @@ package outbox
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"sync/atomic"
 	"time"
+
+	"keyfold/engine/histogram"
 )
 
 // StoreStats counts since the start. Its fields are read with Load.
@@ -32,8 +33,8 @@ type RelayStats struct {
 	InFlight   atomic.Int64 // gauge: rows being published
 	Held       atomic.Int64 // gauge: users held back by a refused row
 
-	Delay   Histogram // from stored to confirmed
-	Publish Histogram // of one call of the publisher
+	delay   *histogram.Histogram // from stored to confirmed
+	publish *histogram.Histogram // of one call of the publisher
 }
 
 // WritePrometheus writes everything in Prometheus's text format.
@@ -62,8 +63,8 @@ func (s *RelayStats) WritePrometheus(w io.Writer) {
 		{"keyfold_relay_in_flight", s.InFlight.Load()},
 		{"keyfold_relay_held_users", s.Held.Load()},
 	})
-	s.Delay.write(w, "keyfold_relay_delay_seconds")
-	s.Publish.write(w, "keyfold_relay_publish_duration_seconds")
+	s.delay.WritePrometheus(w)
+	s.publish.WritePrometheus(w)
 }
 
 type count struct {
@@ -77,39 +78,8 @@ func writeCounts(w io.Writer, counts []count) {
 	}
 }
 
-// bounds are the buckets' upper ends.
-var bounds = [...]time.Duration{
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
-	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
-	2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute,
-}
-
-// Histogram counts durations by bucket.
-type Histogram struct {
-	buckets [len(bounds) + 1]atomic.Int64 // the last: above all bounds
-	sum     atomic.Int64                  // nanoseconds
-}
-
-func (h *Histogram) observe(d time.Duration) {
-	i := 0
-	for i < len(bounds) && d > bounds[i] {
-		i++
-	}
-	h.buckets[i].Add(1)
-	h.sum.Add(int64(d))
-}
-
-// write sums the buckets up as it goes, so that they agree with the count even
-// while others observe.
-func (h *Histogram) write(w io.Writer, name string) {
-	var total int64
-	for i := range h.buckets {
-		total += h.buckets[i].Load()
-		end := "+Inf"
-		if i < len(bounds) {
-			end = strconv.FormatFloat(bounds[i].Seconds(), 'g', -1, 64)
-		}
-		fmt.Fprintf(w, "%s_bucket{le=%q} %d\n", name, end, total)
-	}
-	fmt.Fprintf(w, "%s_sum %g\n%s_count %d\n", name, time.Duration(h.sum.Load()).Seconds(), name, total)
+func newHistogram(name string) *histogram.Histogram {
+	const ms = time.Millisecond
+	return histogram.New(name, ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms,
+		10000*ms, 30000*ms, time.Minute, 10*time.Minute)
 }

@@ -112,7 +112,7 @@ func (r *Rejected) Rejected() map[int]error { return r.faults }
 // error names its cure; [engine.ErrAway] that the database is away;
 // [engine.ErrUnknown] that the entries may have been stored: adding them again
 // is always safe. Bodies are copied.
-func (s *Store) Add(ctx context.Context, entries []Entry) ([]bool, error) {
+func (s *Store) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}

@@ -23,13 +23,13 @@ func TestAddIsIdempotent(t *testing.T) {
 		s := storeOn(t, db, StoreConfig{})
 		a, b, c := view(t, 1, 1), view(t, 1, 2), view(t, 2, 3)
 		for i, step := range []struct {
-			entries []Entry
+			entries []engine.Entry
 			want    []bool
 		}{
-			{[]Entry{a}, []bool{true}},
-			{[]Entry{a}, []bool{false}},
-			{[]Entry{b, a, b, c, c}, []bool{true, false, false, true, false}},
-			{[]Entry{c, b, a}, []bool{false, false, false}},
+			{[]engine.Entry{a}, []bool{true}},
+			{[]engine.Entry{a}, []bool{false}},
+			{[]engine.Entry{b, a, b, c, c}, []bool{true, false, false, true, false}},
+			{[]engine.Entry{c, b, a}, []bool{false, false, false}},
 			{nil, nil},
 		} {
 			if got := add(t, s, step.entries...); fmt.Sprint(got) != fmt.Sprint(step.want) {
@@ -57,7 +57,7 @@ func TestAddModel(t *testing.T) {
 				all   = map[string]bool{}
 			)
 			for _, request := range requests {
-				entries := make([]Entry, len(request))
+				entries := make([]engine.Entry, len(request))
 				for i, k := range request {
 					entries[i] = view(t, int32(n), k)
 					all[entries[i].Event.MessageID] = true
@@ -101,8 +101,8 @@ var hostile = []string{
 func TestHostileTextsRoundTrip(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		want := map[string]Entry{}
-		var all []Entry
+		want := map[string]engine.Entry{}
+		var all []engine.Entry
 		for i, text := range hostile {
 			id := text
 			if runes := []rune(text); len(runes) > engine.MaxMessageRunes {
@@ -146,7 +146,7 @@ func TestHostileTextsRoundTrip(t *testing.T) {
 }
 
 // expectColumns compares the columns beside the body.
-func expectColumns(t *testing.T, db *Database, want map[string]Entry) {
+func expectColumns(t *testing.T, db *Database, want map[string]engine.Entry) {
 	t.Helper()
 	rows, err := db.pool.Query("SELECT user_id, event_type, search_phrase, product_id, occurred_at, metadata, message_id, shard, processed_to_queue FROM user_interactions")
 	must(t, err)
@@ -177,28 +177,28 @@ func expectColumns(t *testing.T, db *Database, want map[string]Entry) {
 
 func TestWhatNeverFitsIsRefused(t *testing.T) {
 	good := view(t, 1, 1)
-	change := func(f func(*Entry)) Entry {
-		e := Entry{Event: good.Event, Body: []byte(string(good.Body))}
+	change := func(f func(*engine.Entry)) engine.Entry {
+		e := engine.Entry{Event: good.Event, Body: []byte(string(good.Body))}
 		f(&e)
 		return e
 	}
-	bad := map[string]Entry{
-		"year 999":       change(func(e *Entry) { e.Event.OccurredAt = engine.Earliest - 1 }),
-		"NUL in id":      change(func(e *Entry) { e.Event.MessageID = "a\x00b" }),
-		"no id":          change(func(e *Entry) { e.Event.MessageID = "" }),
-		"long id":        change(func(e *Entry) { e.Event.MessageID = strings.Repeat("é", 129) }),
-		"id not UTF-8":   change(func(e *Entry) { e.Event.MessageID = "\xff" }),
-		"NUL in phrase":  change(func(e *Entry) { e.Event.Phrase = "\x00" }),
-		"long phrase":    change(func(e *Entry) { e.Event.Phrase = strings.Repeat("😀", 256) }),
-		"no type":        change(func(e *Entry) { e.Event.Type = 0 }),
-		"no user":        change(func(e *Entry) { e.Event.UserID = 0 }),
-		"body not JSON":  change(func(e *Entry) { e.Body = []byte("{") }),
-		"body not UTF-8": change(func(e *Entry) { e.Body = []byte("{\"a\":\"\xff\"}") }),
+	bad := map[string]engine.Entry{
+		"year 999":       change(func(e *engine.Entry) { e.Event.OccurredAt = engine.Earliest - 1 }),
+		"NUL in id":      change(func(e *engine.Entry) { e.Event.MessageID = "a\x00b" }),
+		"no id":          change(func(e *engine.Entry) { e.Event.MessageID = "" }),
+		"long id":        change(func(e *engine.Entry) { e.Event.MessageID = strings.Repeat("é", 129) }),
+		"id not UTF-8":   change(func(e *engine.Entry) { e.Event.MessageID = "\xff" }),
+		"NUL in phrase":  change(func(e *engine.Entry) { e.Event.Phrase = "\x00" }),
+		"long phrase":    change(func(e *engine.Entry) { e.Event.Phrase = strings.Repeat("😀", 256) }),
+		"no type":        change(func(e *engine.Entry) { e.Event.Type = 0 }),
+		"no user":        change(func(e *engine.Entry) { e.Event.UserID = 0 }),
+		"body not JSON":  change(func(e *engine.Entry) { e.Body = []byte("{") }),
+		"body not UTF-8": change(func(e *engine.Entry) { e.Body = []byte("{\"a\":\"\xff\"}") }),
 	}
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
 		for name, e := range bad {
-			_, err := s.Add(t.Context(), []Entry{good, e})
+			_, err := s.Add(t.Context(), []engine.Entry{good, e})
 			if engine.KindOf(err) != engine.Permanent {
 				t.Errorf("%s: %v, want a permanent error", name, err)
 			}
@@ -206,7 +206,7 @@ func TestWhatNeverFitsIsRefused(t *testing.T) {
 		if rows := rowsOf(t, db, Filter{}); len(rows) != 0 {
 			t.Errorf("%d rows of refused requests are stored", len(rows))
 		}
-		e := change(func(e *Entry) { e.Event.OccurredAt = engine.Earliest })
+		e := change(func(e *engine.Entry) { e.Event.OccurredAt = engine.Earliest })
 		if f := add(t, s, e); !f[0] {
 			t.Error("the year 1000 is refused")
 		}
@@ -221,7 +221,7 @@ func TestMetadataBeyondColumns(t *testing.T) {
 			body := fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-01-01T00:00:00Z","metadata":%s,"message_id":"m%d"}`, metadata, i)
 			event, err := engine.ParseEvent([]byte(body), whenever)
 			must(t, err)
-			add(t, s, Entry{Event: event, Body: []byte(body)})
+			add(t, s, engine.Entry{Event: event, Body: []byte(body)})
 			rows := rowsOf(t, db, Filter{})
 			if got := string(rows[len(rows)-1].Body); got != body {
 				t.Errorf("stored %s, want %s", got, body)
@@ -292,7 +292,7 @@ func withUsers(t *testing.T, ids ...int32) (*Database, *sqltest.Server, string) 
 func TestRejectedEntriesAreNamed(t *testing.T) {
 	db, _, _ := withUsers(t, 1, 2, 3)
 	s := storeOn(t, db, StoreConfig{})
-	var entries []Entry
+	var entries []engine.Entry
 	for n := range 1000 {
 		user := int32(n%3 + 1)
 		if n == 17 || n == 18 || n == 700 {
@@ -315,7 +315,7 @@ func TestRejectedEntriesAreNamed(t *testing.T) {
 	if n, err := db.Count(t.Context(), Filter{}); n != 0 || err != nil {
 		t.Errorf("%d rows of a refused request are stored, %v", n, err)
 	}
-	good := slices.DeleteFunc(entries, func(e Entry) bool { return e.Event.UserID == 4 })
+	good := slices.DeleteFunc(entries, func(e engine.Entry) bool { return e.Event.UserID == 4 })
 	for i, fresh := range add(t, s, good...) {
 		if !fresh {
 			t.Fatalf("entry %d was stored before", i)
@@ -367,7 +367,7 @@ func TestSmallPackets(t *testing.T) {
 	server.Exec(t, "SET GLOBAL max_allowed_packet = 1048576")
 	t.Cleanup(func() { server.Exec(t, "SET GLOBAL max_allowed_packet = ?", before) })
 	s := storeOn(t, openAt(t, server.URL(server.Database(t))), StoreConfig{})
-	var entries []Entry
+	var entries []engine.Entry
 	for n := range 400 {
 		product := int32(1)
 		entries = append(entries, entryOf(t, message{
@@ -387,7 +387,7 @@ func TestSmallPackets(t *testing.T) {
 func TestADuplicateIsOfThisUserAndId(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		order := func(user, product int32, id string) Entry {
+		order := func(user, product int32, id string) engine.Entry {
 			return entryOf(t, message{
 				UserID: user, EventType: "product_purchase", ProductID: &product,
 				OccurredAt: "2026-02-10T14:30:00Z", MessageID: id, Version: "1.0",
@@ -398,7 +398,7 @@ func TestADuplicateIsOfThisUserAndId(t *testing.T) {
 		}
 		_, err := db.pool.Exec("CREATE UNIQUE INDEX shop ON user_interactions (user_id, product_id, occurred_at)")
 		must(t, err)
-		fresh, err := s.Add(t.Context(), []Entry{order(3, 1, "a"), order(1, 5, "order-2")})
+		fresh, err := s.Add(t.Context(), []engine.Entry{order(3, 1, "a"), order(1, 5, "order-2")})
 		if engine.KindOf(err) != engine.Permanent {
 			t.Errorf("an event that the shop's key refuses: fresh is %v, %v", fresh, err)
 		}
@@ -415,7 +415,7 @@ func TestManyRequestsShareTransactions(t *testing.T) {
 		for user := range int32(64) {
 			group.Go(func() {
 				for n := range 5 {
-					if _, err := s.Add(t.Context(), []Entry{view(t, user+1, n)}); err != nil {
+					if _, err := s.Add(t.Context(), []engine.Entry{view(t, user+1, n)}); err != nil {
 						t.Errorf("Add: %v", err)
 					}
 				}
@@ -434,7 +434,7 @@ func TestManyRequestsShareTransactions(t *testing.T) {
 func TestALargeRequestIsOneTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		var entries []Entry
+		var entries []engine.Entry
 		for n := range 1700 {
 			entries = append(entries, view(t, int32(n%7+1), n))
 		}
@@ -469,11 +469,11 @@ func TestAddAfterItsSenderLeft(t *testing.T) {
 		s := storeOn(t, db, StoreConfig{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.Add(ctx, []Entry{view(t, 1, 1)}); err == nil {
+		if _, err := s.Add(ctx, []engine.Entry{view(t, 1, 1)}); err == nil {
 			t.Error("Add with an ended context succeeded")
 		}
 		must(t, s.Close(t.Context()))
-		if _, err := s.Add(t.Context(), []Entry{view(t, 1, 1)}); !errors.Is(err, errClosed) {
+		if _, err := s.Add(t.Context(), []engine.Entry{view(t, 1, 1)}); !errors.Is(err, errClosed) {
 			t.Errorf("Add after Close: %v", err)
 		}
 	})

@@ -123,7 +123,7 @@ func (w *waves) judgeAll(rows []Row, going []int, errs []error) {
 	for i, user := range w.users {
 		goesOn := true
 		for k := at; k < at+going[i]; k++ {
-			if err := errs[k]; err == nil || errors.Is(err, ErrRefused) || errors.Is(err, engine.ErrUnknown) {
+			if err := errs[k]; err == nil || errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrUnknown) {
 				w.reached[rows[k].ID] = true
 			}
 			goesOn = goesOn && w.judge(&rows[k], errs[k], now)
@@ -159,7 +159,7 @@ func (w *waves) abreast(user *run) int {
 func refusesEverybody(users int, errs []error) bool {
 	const many = 16
 	for _, err := range errs {
-		if !errors.Is(err, ErrUnroutable) && !errors.Is(err, ErrRefused) {
+		if !errors.Is(err, engine.ErrUnroutable) && !errors.Is(err, engine.ErrRefused) {
 			return false
 		}
 	}
@@ -188,7 +188,7 @@ func (r *Relay) publish(work context.Context, rows []Row) []error {
 	defer r.Stats.InFlight.Add(-int64(len(rows)))
 	began := time.Now()
 	errs := r.publisher.Publish(ctx, rows)
-	r.Stats.Publish.observe(time.Since(began))
+	r.Stats.publish.Observe(time.Since(began))
 	return errs
 }
 
@@ -200,15 +200,15 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 	case err == nil:
 		w.sent = append(w.sent, *row)
 		r.Stats.Sent.Add(1)
-		r.Stats.Delay.observe(now.Sub(row.StoredAt.Time()))
+		r.Stats.delay.Observe(now.Sub(row.StoredAt.Time()))
 		r.lastSent.Store(now.UnixNano())
 		r.refused.Store(0)
 		r.held.release(row.Event.UserID)
 		return true
-	case errors.Is(err, ErrUnroutable):
+	case errors.Is(err, engine.ErrUnroutable):
 		r.Stats.Unroutable.Add(1)
 		return w.refused(row, err, now)
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, engine.ErrRefused):
 		r.Stats.Refused.Add(1)
 		return w.refused(row, err, now)
 	case engine.KindOf(err) == engine.Permanent:

@@ -88,7 +88,7 @@ func BenchmarkBareConsumer(b *testing.B) {
 	})
 }
 
-func (s *site) drain(config Config, deliver Deliver, acked int64) {
+func (s *site) drain(config Config, deliver engine.Deliver, acked int64) {
 	r := s.run(config, deliver)
 	for r.Stats.Acked.Load() < acked {
 		time.Sleep(100 * time.Microsecond)

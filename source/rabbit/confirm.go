@@ -11,15 +11,6 @@ import (
 	"keyfold/engine/failpoint"
 )
 
-// Reasons of a refused message.
-var (
-	// ErrUnroutable: no queue is bound for the message's routing key.
-	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`")
-	// ErrRefused: the broker did not take the message over, for now: a queue
-	// is full, or could not store it.
-	ErrRefused = errors.New("the broker refused the message: see its log and the queue's limits")
-)
-
 // flight is a message that was written and has to be confirmed.
 type flight struct {
 	index   int // in the caller's slice
@@ -154,7 +145,7 @@ func (l *link) await(ctx context.Context, f *flight) error {
 	case returned:
 		l.stats.Returned.Add(1)
 		return fmt.Errorf("rabbitmq: publish to exchange %q with key %q: %w (%s)",
-			back.Exchange, back.RoutingKey, ErrUnroutable, back.ReplyText)
+			back.Exchange, back.RoutingKey, engine.ErrUnroutable, back.ReplyText)
 	case acked:
 		l.stats.Confirmed.Add(1)
 		return nil
@@ -164,6 +155,6 @@ func (l *link) await(ctx context.Context, f *flight) error {
 		return fmt.Errorf("rabbitmq: publish: connection lost before the confirm: %w", engine.ErrUnknown)
 	default:
 		l.stats.Nacked.Add(1)
-		return fmt.Errorf("rabbitmq: publish: %w", ErrRefused)
+		return fmt.Errorf("rabbitmq: publish: %w", engine.ErrRefused)
 	}
 }

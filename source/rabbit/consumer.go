@@ -12,13 +12,6 @@ import (
 	"keyfold/engine/failpoint"
 )
 
-// Deliver hands events on. It may block: the consumer then reads nothing more,
-// and the broker sends no more than the prefetch. nil means that each delivery
-// will be settled; an error ends [Consumer.Run], and what was not settled goes
-// back to the broker at Close. The slice is the consumer's again when Deliver
-// returns.
-type Deliver func(ctx context.Context, deliveries []engine.Delivery) error
-
 // Ports is what a consumer is joined to.
 type Ports struct {
 	DeadLetters DeadLetters

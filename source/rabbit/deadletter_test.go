@@ -288,7 +288,7 @@ func TestRetryThenExhausted(t *testing.T) {
 	}
 	for id, d := range s.letters(2) {
 		l := read(t, d)
-		if d.Headers[headerReason] != ReasonRetriesExhausted || d.Headers[HeaderFirstSeen] != int64(first[id]) ||
+		if d.Headers[headerReason] != engine.ReasonRetriesExhausted || d.Headers[HeaderFirstSeen] != int64(first[id]) ||
 			l.Info.RetryCount != 3 || strings.Join(l.Info.ErrorMessages, ",") != "timeout 0,timeout 1,timeout 2,timeout 3" ||
 			!l.Info.Last.After(l.Info.First.Add(-time.Second)) {
 			t.Errorf("%s: %v %+v", id, d.Headers, l.Info)

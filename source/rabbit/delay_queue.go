@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/backoff"
 	"keyfold/engine/failpoint"
 )
@@ -132,7 +133,7 @@ func (q *delayQueue) publish(group []parked) error {
 			p.leave()
 			q.owner.Stats.Replaced.Add(1)
 			q.owner.Stats.Waiting.Add(-1)
-		case errors.Is(err, ErrUnroutable):
+		case errors.Is(err, engine.ErrUnroutable):
 			missing++
 			q.waitInProcess(p)
 		default:

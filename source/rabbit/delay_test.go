@@ -207,7 +207,7 @@ func TestExhaustedOverRestarts(t *testing.T) {
 	}
 	for id, d := range w.letters(2) {
 		l := read(t, d)
-		if d.Headers[headerReason] != ReasonRetriesExhausted || l.Info.RetryCount != 3 ||
+		if d.Headers[headerReason] != engine.ReasonRetriesExhausted || l.Info.RetryCount != 3 ||
 			strings.Join(l.Info.ErrorMessages, ",") != "failure 0,failure 1,failure 2,failure 3" ||
 			l.Info.First.Before(start) || l.Info.Last.Before(l.Info.First) {
 			t.Errorf("%s: %v %+v", id, d.Headers, l.Info)

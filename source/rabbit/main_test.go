@@ -165,17 +165,17 @@ func (s *site) config() Config {
 	}
 }
 
-func (s *site) run(config Config, deliver Deliver) *runner {
+func (s *site) run(config Config, deliver engine.Deliver) *runner {
 	s.t.Helper()
 	return s.runWith(InProcess{}, config, deliver)
 }
 
-func (s *site) runWith(retries Retries, config Config, deliver Deliver) *runner {
+func (s *site) runWith(retries Retries, config Config, deliver engine.Deliver) *runner {
 	s.t.Helper()
 	return s.runLogged(quiet, retries, config, deliver)
 }
 
-func (s *site) runLogged(log *slog.Logger, retries Retries, config Config, deliver Deliver) *runner {
+func (s *site) runLogged(log *slog.Logger, retries Retries, config Config, deliver engine.Deliver) *runner {
 	s.t.Helper()
 	c, err := NewConsumer(config, Ports{
 		DeadLetters: DeadLetterQueue{Publisher: s.publisher(quick), Names: s.names, Host: "test-host"},

@@ -44,7 +44,7 @@ var errPublisherClosed = errors.New("rabbitmq: publisher is closed")
 // Publish sends messages and waits for the broker to take each over. The answer
 // is aligned with messages: nil once the message is the broker's to keep;
 // [engine.ErrUnknown] where it may be (no confirm within ctx, connection lost);
-// [ErrUnroutable] where no queue wanted it; [ErrRefused]; a configuration error
+// [engine.ErrUnroutable] where no queue wanted it; [engine.ErrRefused]; a configuration error
 // where the broker refuses the connection. All else was not sent and is
 // transient. ctx is to have a deadline: during an alarm the broker reads
 // nothing, and Publish waits.

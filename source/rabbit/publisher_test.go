@@ -64,7 +64,7 @@ func TestUnroutable(t *testing.T) {
 	p := s.publisher(quick)
 	errs := p.Publish(within(t, time.Minute), messages)
 	for i, err := range errs {
-		if unroutable := errors.Is(err, ErrUnroutable); unroutable != (i%3 == 0) || !unroutable && err != nil {
+		if unroutable := errors.Is(err, engine.ErrUnroutable); unroutable != (i%3 == 0) || !unroutable && err != nil {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestRefusedByAFullQueue(t *testing.T) {
 	refused := 0
 	for range 3 {
 		for _, err := range p.Publish(within(t, time.Minute), messages) {
-			if errors.Is(err, ErrRefused) {
+			if errors.Is(err, engine.ErrRefused) {
 				refused++
 			} else if err != nil {
 				t.Error(err)

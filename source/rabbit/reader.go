@@ -24,7 +24,7 @@ type deliverError struct{ error }
 func (e deliverError) Unwrap() error { return e.error }
 
 // consume hands over what the broker sends until ctx or the session ends.
-func (s *session) consume(ctx context.Context, deliver Deliver) error {
+func (s *session) consume(ctx context.Context, deliver engine.Deliver) error {
 	for {
 		changed, err := s.passGate(ctx)
 		if err != nil {
@@ -83,7 +83,7 @@ func (s *session) passGate(ctx context.Context) (changed <-chan struct{}, err er
 
 // read hands over the deliveries of all channels until they have ended or were
 // cancelled because changed was closed.
-func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver Deliver) error {
+func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})
@@ -114,7 +114,7 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver Del
 }
 
 // read hands over the deliveries of one channel.
-func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Deliver) error {
+func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
 	s := l.session
 	chunk := make([]engine.Delivery, 0, maxChunk)
 	wake, freed := s.wake, l.freed
@@ -166,7 +166,7 @@ func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver Delive
 }
 
 // handOver calls deliver, for one channel at a time.
-func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver Deliver) error {
+func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver engine.Deliver) error {
 	s.delivering <- struct{}{} // deliver ends with ctx
 	defer func() { <-s.delivering }()
 	return deliver(ctx, chunk)

@@ -11,9 +11,6 @@ import (
 	"keyfold/engine/failpoint"
 )
 
-// ReasonRetriesExhausted is the reason of an event that failed in every attempt.
-const ReasonRetriesExhausted = "retries_exhausted"
-
 // ReasonParkedTooLong is the reason of an event whose work lacked what it needs
 // for longer than [MaxParked].
 const ReasonParkedTooLong = "parked_too_long"
@@ -117,7 +114,7 @@ func (t *ticket) retry(cause error) {
 	if t.attempts >= c.config.MaxRetries {
 		c.Stats.Exhausted.Add(1)
 		t.log(slog.LevelError, "event dead-lettered: retries exhausted", cause)
-		c.burial.add(t, ReasonRetriesExhausted)
+		c.burial.add(t, engine.ReasonRetriesExhausted)
 		return
 	}
 	delay := retryDelay(c.config.RetryDelay, t.attempts)

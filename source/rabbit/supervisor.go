@@ -18,10 +18,13 @@ const patience = 2
 // still open, so that what was handed over can be settled: call [Consumer.Close]
 // next, also after an error.
 //
+// While deliver blocks, the consumer reads nothing more, and the broker sends no more
+// than the prefetch. What was not settled goes back to the broker at Close.
+//
 // Errors are those of deliver, and configuration faults (credentials, virtual
 // host, a missing queue) met before the first session. Later ones are logged,
 // told by [Consumer.Ready], and tried again: operators repair brokers.
-func (c *Consumer) Run(ctx context.Context, deliver Deliver) error {
+func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopWork = stop
 	c.work.Go(func() { c.burial.run(work) })

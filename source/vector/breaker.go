@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/breaker"
 )
 
 // BreakerConfig holds the settings of a [Breaker].
@@ -25,7 +26,7 @@ type BreakerConfig struct {
 	LongestPause time.Duration
 	// Changed hears of every opening and closing; may be nil. It must not
 	// call the breaker's Embed.
-	Changed func(BreakerState)
+	Changed func(breaker.State)
 }
 
 // DefaultBreakerConfig opens after 5 failures in a row, for 5 seconds at a time:
@@ -86,17 +87,6 @@ type BreakerStats struct {
 	Refused  atomic.Int64 // calls answered without asking
 }
 
-// BreakerState is a moment of a [Breaker].
-type BreakerState struct {
-	// Open: the last thing known of the embedder is that it is away.
-	Open bool
-	// Since is when it opened; not set while closed.
-	Since time.Time
-	// Cause is what failed last before it opened or while it is open; nil
-	// while closed. A configuration fault names its cure.
-	Cause error
-}
-
 var _ Embedder = (*Breaker)(nil)
 
 // NewBreaker returns a breaker in front of an embedder.
@@ -125,14 +115,16 @@ func (b *Breaker) Dimensions() int { return b.embedder.Dimensions() }
 // Stats returns the breaker's counters.
 func (b *Breaker) Stats() *BreakerStats { return &b.stats }
 
-// State returns the breaker's state.
-func (b *Breaker) State() BreakerState {
+// State returns whether the last thing known of the embedder is that it is away. Its
+// cause is what failed last before it opened or while it is open; a configuration
+// fault names its cure.
+func (b *Breaker) State() breaker.State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.since.IsZero() {
-		return BreakerState{}
+		return breaker.State{}
 	}
-	return BreakerState{Open: true, Since: b.since, Cause: b.cause}
+	return breaker.State{Open: true, Since: b.since, Cause: b.cause}
 }
 
 // goneError marks the failure of a call whose context has ended.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/breaker"
 	"keyfold/source/vector"
 )
 
@@ -47,7 +48,7 @@ func (f *faulty) set(err error) {
 func (f *faulty) Model() string   { return "seam" }
 func (f *faulty) Dimensions() int { return 2 }
 
-func newBreaker(t testing.TB, e vector.Embedder, changed func(vector.BreakerState)) *vector.Breaker {
+func newBreaker(t testing.TB, e vector.Embedder, changed func(breaker.State)) *vector.Breaker {
 	t.Helper()
 	config := vector.DefaultBreakerConfig()
 	config.Changed = changed
@@ -74,7 +75,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{err: errDown}
 		var heard []bool
-		b := newBreaker(t, f, func(s vector.BreakerState) { heard = append(heard, s.Open) })
+		b := newBreaker(t, f, func(s breaker.State) { heard = append(heard, s.Open) })
 		for range 4 {
 			if err := call(t.Context(), b); !errors.Is(err, errDown) || errors.Is(err, engine.ErrAway) {
 				t.Fatalf("while closed: %v", err)

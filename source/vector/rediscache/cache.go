@@ -12,6 +12,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"keyfold/engine"
+	"keyfold/engine/breaker"
 	"keyfold/source/vector"
 )
 
@@ -76,13 +77,13 @@ func (c *Cache) Close() error { return c.client.Close() }
 func (c *Cache) Stats() *Stats { return &c.stats }
 
 // State returns whether Redis is passed by, since when and why.
-func (c *Cache) State() vector.BreakerState {
+func (c *Cache) State() breaker.State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.since.IsZero() {
-		return vector.BreakerState{}
+		return breaker.State{}
 	}
-	return vector.BreakerState{Open: true, Since: c.since, Cause: c.cause}
+	return breaker.State{Open: true, Since: c.since, Cause: c.cause}
 }
 
 // Ping reports whether Redis answers, and if not, the cure where one is known.
