@@ -300,9 +300,9 @@ func FuzzReadApplied(f *testing.F) {
 	})
 }
 
-// Screen equals a plain map, whatever it was used for before.
+// Dedup equals a plain map, whatever it was used for before.
 func TestDuplicatesEqualAMap(t *testing.T) {
-	var s Screen
+	var s Dedup
 	rapid.Check(t, func(t *rapid.T) {
 		// Few different ids, crowded into few filter slots.
 		id := rapid.Custom(func(t *rapid.T) (d Digest) {

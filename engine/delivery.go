@@ -28,7 +28,7 @@ const (
 	Park
 	// Hold: nothing was done with it and no attempt was used (a configuration
 	// fault, or the worker is stopping). It stays unsettled at its source.
-	Hold
+	Unsettled
 )
 
 var outcomeNames = [...]string{"", "folded", "duplicate", "product_missing", "user_erased", "dead", "retry", "park", "hold"}

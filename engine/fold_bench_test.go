@@ -80,7 +80,7 @@ func BenchmarkDuplicates(b *testing.B) {
 				for i := range deliveries {
 					deliveries[i].Event.Digest = DigestOf("message " + itoa(held+i))
 				}
-				var s Screen
+				var s Dedup
 				for b.Loop() {
 					s.Duplicates(deliveries, applied)
 				}

@@ -10,15 +10,15 @@ import (
 type actor[K comparable, V any] struct {
 	router *Router[K, V]
 	mail   mailbox[K, V]
-	// pressed is set by whoever finds pressure high; the actor clears it.
+	// pressed is set by the goroutine that finds pressure high; the actor clears it.
 	pressed atomic.Bool
 
 	// All below is used by the actor's goroutine only.
 	table     *table[K, V]
-	spare     letter[K, V] // the mailbox's other half
-	now       int64        // never runs backwards
-	timer     *time.Timer  // wall clock only
-	armed     int64        // when the timer fires, or never
+	spare     mail[K, V]  // the mailbox's other half
+	now       int64       // never runs backwards
+	timer     *time.Timer // wall clock only
+	armed     int64       // when the timer fires, or never
 	done      chan *flush[K, V]
 	running   int // flushes whose handler has not returned
 	freeFlush []*flush[K, V]
@@ -30,13 +30,13 @@ type actor[K comparable, V any] struct {
 func newActor[K comparable, V any](r *Router[K, V]) *actor[K, V] {
 	return &actor[K, V]{
 		router: r,
-		mail:   mailbox[K, V]{wake: make(chan struct{}, 1), letter: letter[K, V]{clock: -horizon}},
+		mail:   mailbox[K, V]{wake: make(chan struct{}, 1), letter: mail[K, V]{clock: -horizon}},
 		table:  newTable[K, V](r.config),
-		spare:  letter[K, V]{clock: -horizon},
+		spare:  mail[K, V]{clock: -horizon},
 		now:    -horizon,
 		armed:  never,
 		// Room for every flush of this shard: reporting back never blocks.
-		done: make(chan *flush[K, V], r.config.flushShare()),
+		done: make(chan *flush[K, V], r.config.maxFlushesPerShard()),
 	}
 }
 
@@ -48,7 +48,7 @@ func (a *actor[K, V]) run() {
 
 	halt := a.router.halt
 	for {
-		a.turn()
+		a.step()
 		if a.finished() {
 			return
 		}
@@ -66,8 +66,8 @@ func (a *actor[K, V]) run() {
 	}
 }
 
-// turn brings the windows up to date with the mailbox and the clock.
-func (a *actor[K, V]) turn() {
+// step brings the windows up to date with the mailbox and the clock.
+func (a *actor[K, V]) step() {
 	got, last := a.mail.take(a.spare)
 	if a.router.config.Clock == EventClock {
 		a.replay(got)
@@ -80,12 +80,12 @@ func (a *actor[K, V]) turn() {
 		a.table.closeAll(TriggerDrain)
 	}
 	a.publish()
-	a.relieve()
+	a.closeUnderPressure()
 	a.arm()
 }
 
 // receive adds items on the wall clock, which is read once for all of them.
-func (a *actor[K, V]) receive(got letter[K, V]) {
+func (a *actor[K, V]) receive(got mail[K, V]) {
 	a.now = int64(time.Since(a.router.started))
 	a.table.closeDue(a.now)
 	for i := range got.items {
@@ -96,7 +96,7 @@ func (a *actor[K, V]) receive(got letter[K, V]) {
 
 // replay adds items on the event clock: what an item's time makes due closes
 // before the item is added.
-func (a *actor[K, V]) replay(got letter[K, V]) {
+func (a *actor[K, V]) replay(got mail[K, V]) {
 	for i := range got.items {
 		item := &got.items[i]
 		a.now = got.stamps[i]
@@ -107,10 +107,10 @@ func (a *actor[K, V]) replay(got letter[K, V]) {
 	a.table.closeDue(a.now)
 }
 
-// relieve closes the oldest windows when pressure is high, here or as found by
+// closeUnderPressure closes the oldest windows when pressure is high, here or as found by
 // another shard or a blocked Submit.
-func (a *actor[K, V]) relieve() {
-	found := a.router.press(a)
+func (a *actor[K, V]) closeUnderPressure() {
+	found := a.router.signalPressure(a)
 	if a.pressed.Swap(false) || found {
 		a.table.closeOldest(a.router.pressure.keep(a.router.budget.demand.load()), TriggerPressure)
 		a.publish()
@@ -132,7 +132,7 @@ func (a *actor[K, V]) arm() {
 // tokens is the channel to take a flush token from, nil while this shard could
 // not use one.
 func (a *actor[K, V]) tokens() <-chan struct{} {
-	if a.halted || a.table.ready.front == nil || a.running == a.router.config.flushShare() {
+	if a.halted || a.table.ready.front == nil || a.running == a.router.config.maxFlushesPerShard() {
 		return nil
 	}
 	return a.router.tokens
@@ -143,5 +143,5 @@ func (a *actor[K, V]) finished() bool {
 	if a.halted {
 		return a.running == 0
 	}
-	return a.draining && len(a.table.lanes) == 0
+	return a.draining && len(a.table.queues) == 0
 }

@@ -104,7 +104,7 @@ func cpuTime() time.Duration {
 func BenchmarkRecycler(b *testing.B) {
 	for _, size := range []int{1, 4, 50, 500} {
 		b.Run(fmt.Sprintf("recycled/size=%d", size), func(b *testing.B) {
-			r := recycler[payload]{limit: 4096}
+			r := slicePool[payload]{limit: 4096}
 			b.ReportAllocs()
 			for b.Loop() {
 				var s []payload

@@ -11,28 +11,28 @@ import (
 // sit on items while it waits for bytes; here a chunk gets all of its room or
 // none, first come, first served.
 type budget struct {
-	limit amount
-	// demand is what the first waiter asks for, 0 while nobody waits. Written
+	limit usage
+	// demand is what the first waiter asks for, 0 while none waits. Written
 	// under mu, read by anyone.
-	demand gauge
+	demand atomicUsage
 	// onDemand is called, without mu, after demand grew.
 	onDemand func()
 
 	mu      sync.Mutex
-	held    amount    // guarded by mu
+	held    usage     // guarded by mu
 	waiters list.List // of *waiter, guarded by mu
 	refusal error     // guarded by mu; set once the budget is closed
 }
 
 type waiter struct {
-	need  amount
+	need  usage
 	ready chan struct{} // closed when the waiter leaves the list
 	err   error         // written before ready is closed
 }
 
 // acquire takes room for need, waiting for it until ctx ends or the budget is
 // closed. What exceeds the whole limit is let in alone.
-func (b *budget) acquire(ctx context.Context, need amount) error {
+func (b *budget) acquire(ctx context.Context, need usage) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (b *budget) abandon(ctx context.Context, w *waiter, place *list.Element) er
 }
 
 // release gives room back and serves those who wait for it.
-func (b *budget) release(a amount) {
+func (b *budget) release(a usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held = b.held.minus(a)
@@ -98,7 +98,7 @@ func (b *budget) close(err error) {
 }
 
 // usage returns what is held.
-func (b *budget) usage() amount {
+func (b *budget) usage() usage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.held
@@ -121,13 +121,13 @@ func (b *budget) admit() {
 
 // publish makes the first waiter's need known.
 func (b *budget) publish() {
-	first := amount{}
+	first := usage{}
 	if e := b.waiters.Front(); e != nil {
 		first = e.Value.(*waiter).need
 	}
 	b.demand.store(first)
 }
 
-func (b *budget) fits(need amount) bool {
+func (b *budget) fits(need usage) bool {
 	return b.held.items == 0 || b.held.plus(need).within(b.limit)
 }

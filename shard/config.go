@@ -105,11 +105,11 @@ func (c Config) spanFaults() []error {
 }
 
 // held returns the limits of the held budget.
-func (c Config) held() amount { return amount{items: int64(c.MaxHeld), bytes: c.MaxHeldBytes} }
+func (c Config) held() usage { return usage{items: int64(c.MaxHeld), bytes: c.MaxHeldBytes} }
 
-// flushShare is how many flushes one shard may have running: its even share and
+// maxFlushesPerShard is how many flushes one shard may have running: its even share and
 // one more. The one more lets a busy shard use what the quiet ones leave; more
 // than that would let a shard with slow keys take every token.
-func (c Config) flushShare() int {
+func (c Config) maxFlushesPerShard() int {
 	return min(c.Flushes, (c.Flushes+c.Shards-1)/c.Shards+1)
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// grace is how long Drain waits, past its deadline, for handlers to notice that
+// interruptGrace is how long Drain waits, past its deadline, for handlers to notice that
 // their context has ended.
-const grace = time.Second
+const interruptGrace = time.Second
 
 // DrainError says what a router that stopped early left behind. Unsettled items
 // are still their source's and must come again from there.
@@ -53,7 +53,7 @@ func (r *Router[K, V]) Drain(ctx context.Context) error {
 	}
 	r.stop()
 	r.cancel(ctx.Err())
-	moment := time.NewTimer(grace)
+	moment := time.NewTimer(interruptGrace)
 	defer moment.Stop()
 	select {
 	case <-r.stopped:

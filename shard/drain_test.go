@@ -123,7 +123,7 @@ func TestDrainLeavesAHandlerThatHangs(t *testing.T) {
 		if left, ok := errors.AsType[*DrainError](err); !ok || left.Unsettled != 5 || left.Interrupted != 0 {
 			t.Fatalf("err = %v", err)
 		}
-		if took := time.Since(start); took != 10*time.Second+grace {
+		if took := time.Since(start); took != 10*time.Second+interruptGrace {
 			t.Errorf("took %v", took)
 		}
 		close(release) // and its goroutines end with it

@@ -13,7 +13,7 @@ import (
 type flush[K comparable, V any] struct {
 	windows []*window[K, V]
 	batches []Batch[K, V] // what the handler sees of the windows
-	amount  amount
+	amount  usage
 	fault   error // why the handler did not return
 	late    bool  // it returned after its context had ended
 }
@@ -30,7 +30,7 @@ func (a *actor[K, V]) start() {
 	f.windows = a.table.take(f.windows, a.router.config.FlushKeys, a.router.config.FlushItems)
 	for _, w := range f.windows {
 		f.batches = append(f.batches, Batch[K, V]{Key: w.lane.key, Items: w.items, Trigger: w.trigger})
-		f.amount = f.amount.plus(w.amount())
+		f.amount = f.amount.plus(w.usage())
 	}
 	a.running++
 	a.router.stats.running.Add(1)
@@ -41,14 +41,14 @@ func (a *actor[K, V]) start() {
 func (f *flush[K, V]) run(ctx context.Context, handle Handler[K, V], done chan<- *flush[K, V]) {
 	f.fault = errExited // stands if the handler ends its goroutine
 	defer func() { done <- f }()
-	f.fault = guard("handler", func() { handle(ctx, f.batches) })
+	f.fault = catchPanics("handler", func() { handle(ctx, f.batches) })
 	f.late = ctx.Err() != nil
 }
 
 var errExited = errors.New("shard: handler called runtime.Goexit")
 
-// guard runs what and turns a panic into an error that carries the stack.
-func guard(who string, what func()) error {
+// catchPanics runs what and turns a panic into an error that carries the stack.
+func catchPanics(who string, what func()) error {
 	if recovered := panics.Try(what); recovered != nil {
 		return fmt.Errorf("shard: %s panicked: %w", who, recovered.AsError())
 	}
@@ -56,7 +56,7 @@ func guard(who string, what func()) error {
 }
 
 // finish frees the keys, the token and the room of a flush. One that did not
-// return keeps them: nobody knows which of its items were settled.
+// return keeps them: it is not known which of its items were settled.
 func (a *actor[K, V]) finish(f *flush[K, V]) {
 	a.running--
 	r := a.router

@@ -9,12 +9,12 @@ type mailbox[K comparable, V any] struct {
 	wake chan struct{}
 
 	mu     sync.Mutex
-	letter letter[K, V] // guarded by mu
-	closed bool         // guarded by mu; nothing comes after the letter
+	letter mail[K, V] // guarded by mu
+	closed bool       // guarded by mu; nothing comes after this mail
 }
 
-// letter is a run of items for one shard, in order.
-type letter[K comparable, V any] struct {
+// mail is a run of items for one shard, in order.
+type mail[K comparable, V any] struct {
 	items  []Item[K, V]
 	stamps []int64 // the event clock at each item; empty on the wall clock
 	clock  int64   // the event clock after the last: all that follows is no older
@@ -23,7 +23,7 @@ type letter[K comparable, V any] struct {
 // put appends the items of one shard's chain; see [chains]. clock is the event
 // clock after the whole chunk. It comes by the same lock as the items: an actor
 // that knew a time before the items older than it would close their windows.
-func (m *mailbox[K, V]) put(items []Item[K, V], c *chains, shard int, clock int64) {
+func (m *mailbox[K, V]) put(items []Item[K, V], c *byShard, shard int, clock int64) {
 	m.mu.Lock()
 	m.letter.clock = clock
 	wake := len(m.letter.items) == 0 && c.first[shard] != end
@@ -34,14 +34,14 @@ func (m *mailbox[K, V]) put(items []Item[K, V], c *chains, shard int, clock int6
 		}
 	}
 	m.mu.Unlock()
-	if wake { // otherwise whoever put the first item has done it
-		m.rouse()
+	if wake { // otherwise the caller that put the first item has done it
+		m.signal()
 	}
 }
 
-// take swaps what has come for an empty letter, whose room is used again. last
+// take swaps what has come for empty mail, whose room is used again. last
 // says that no more will come.
-func (m *mailbox[K, V]) take(empty letter[K, V]) (full letter[K, V], last bool) {
+func (m *mailbox[K, V]) take(empty mail[K, V]) (full mail[K, V], last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	full, m.letter = m.letter, empty
@@ -53,34 +53,34 @@ func (m *mailbox[K, V]) advance(clock int64) {
 	m.mu.Lock()
 	m.letter.clock = clock
 	m.mu.Unlock()
-	m.rouse()
+	m.signal()
 }
 
-// close says that nobody will put anything more.
+// close says that no more items come.
 func (m *mailbox[K, V]) close() {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	m.rouse()
+	m.signal()
 }
 
-// rouse makes the actor take a turn.
-func (m *mailbox[K, V]) rouse() {
+// signal makes the actor take a turn.
+func (m *mailbox[K, V]) signal() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// emptied returns the letter without its items, nothing of them kept alive.
-func (l letter[K, V]) emptied() letter[K, V] {
+// emptied returns the mail without its items, nothing of them kept alive.
+func (l mail[K, V]) emptied() mail[K, V] {
 	clear(l.items)
-	return letter[K, V]{items: l.items[:0], stamps: l.stamps[:0], clock: l.clock}
+	return mail[K, V]{items: l.items[:0], stamps: l.stamps[:0], clock: l.clock}
 }
 
-// chains splits a chunk by shard without moving it: per shard the index of its
+// byShard splits a chunk by shard without moving it: per shard the index of its
 // first item, per item the index of the shard's next one.
-type chains struct {
+type byShard struct {
 	first, last []int32 // by shard
 	next        []int32 // by item
 	stamps      []int64 // by item, on the event clock
@@ -89,7 +89,7 @@ type chains struct {
 const end = int32(-1)
 
 // reset empties the chains for a chunk of n items.
-func (c *chains) reset(shards, n int) {
+func (c *byShard) reset(shards, n int) {
 	c.first = append(c.first[:0], make([]int32, shards)...)
 	c.last = append(c.last[:0], make([]int32, shards)...)
 	for i := range c.first {
@@ -103,7 +103,7 @@ func (c *chains) reset(shards, n int) {
 }
 
 // add puts item i at the end of shard's chain.
-func (c *chains) add(shard, i int) {
+func (c *byShard) add(shard, i int) {
 	if last := c.last[shard]; last == end {
 		c.first[shard] = int32(i)
 	} else {

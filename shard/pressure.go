@@ -4,18 +4,18 @@ package shard
 // may keep then. It is pure; waiting is what the open windows of all shards
 // hold, demand what the first blocked Submit asks for (0 when none is).
 type pressure struct {
-	limit  amount
+	limit  usage
 	shards int64
 }
 
 // high reports whether windows have to close early: at three quarters of either
 // limit, or where a blocked Submit could not get in even if everything that is
 // on its way to the handler were gone.
-func (p pressure) high(waiting, demand amount) bool {
+func (p pressure) high(waiting, demand usage) bool {
 	if waiting.items == 0 {
 		return false
 	}
-	mark := amount{p.limit.items - p.limit.items/4, p.limit.bytes - p.limit.bytes/4}
+	mark := usage{p.limit.items - p.limit.items/4, p.limit.bytes - p.limit.bytes/4}
 	if waiting.items >= mark.items || waiting.bytes >= mark.bytes {
 		return true
 	}
@@ -26,11 +26,11 @@ func (p pressure) high(waiting, demand amount) bool {
 // was high: a shard's share of half of the limit, or of what the demand leaves.
 // A demand beyond the limit is let in alone: then even a window whose items
 // weigh nothing has to go.
-func (p pressure) keep(demand amount) amount {
+func (p pressure) keep(demand usage) usage {
 	if !demand.within(p.limit) {
-		return amount{}
+		return usage{}
 	}
-	return amount{
+	return usage{
 		items: min(p.limit.items/2, p.limit.items-demand.items) / p.shards,
 		bytes: min(p.limit.bytes/2, p.limit.bytes-demand.bytes) / p.shards,
 	}

@@ -10,38 +10,38 @@ import (
 )
 
 func TestPressureThresholds(t *testing.T) {
-	p := pressure{limit: amount{100, 1000}, shards: 2}
+	p := pressure{limit: usage{100, 1000}, shards: 2}
 	for _, tt := range []struct {
-		waiting, demand amount
+		waiting, demand usage
 		want            bool
 	}{
-		{amount{74, 749}, amount{}, false},
-		{amount{75, 0}, amount{}, true},
-		{amount{1, 750}, amount{}, true},
-		{amount{74, 0}, amount{26, 0}, false}, // it fits once the flushes are done
-		{amount{74, 0}, amount{27, 0}, true},
-		{amount{10, 500}, amount{1, 501}, true},
-		{amount{0, 0}, amount{200, 0}, false}, // nothing to close
-		{amount{1, 0}, amount{200, 0}, true},
+		{usage{74, 749}, usage{}, false},
+		{usage{75, 0}, usage{}, true},
+		{usage{1, 750}, usage{}, true},
+		{usage{74, 0}, usage{26, 0}, false}, // it fits once the flushes are done
+		{usage{74, 0}, usage{27, 0}, true},
+		{usage{10, 500}, usage{1, 501}, true},
+		{usage{0, 0}, usage{200, 0}, false}, // nothing to close
+		{usage{1, 0}, usage{200, 0}, true},
 	} {
 		if got := p.high(tt.waiting, tt.demand); got != tt.want {
 			t.Errorf("high(%v, %v) = %v", tt.waiting, tt.demand, got)
 		}
 	}
-	for _, tt := range []struct{ demand, want amount }{
-		{amount{}, amount{25, 250}},
-		{amount{50, 1}, amount{25, 250}},
-		{amount{80, 900}, amount{10, 50}},
-		{amount{300, 0}, amount{}},
-		{amount{1, 1001}, amount{}},
+	for _, tt := range []struct{ demand, want usage }{
+		{usage{}, usage{25, 250}},
+		{usage{50, 1}, usage{25, 250}},
+		{usage{80, 900}, usage{10, 50}},
+		{usage{300, 0}, usage{}},
+		{usage{1, 1001}, usage{}},
 	} {
 		if got := p.keep(tt.demand); got != tt.want {
 			t.Errorf("keep(%v) = %v, want %v", tt.demand, got, tt.want)
 		}
 	}
 	for limit := int64(1); limit < 10; limit++ {
-		p := pressure{limit: amount{limit, 1 << 40}, shards: 1}
-		if !p.high(amount{limit, 0}, amount{}) {
+		p := pressure{limit: usage{limit, 1 << 40}, shards: 1}
+		if !p.high(usage{limit, 0}, usage{}) {
 			t.Errorf("a full budget of %d is no pressure", limit)
 		}
 	}
@@ -126,7 +126,7 @@ func keyOf(shard, shards int) func(n int) string {
 	return func(n int) string {
 		for i := 0; ; i++ {
 			key := fmt.Sprint("key", i)
-			var c chains
+			var c byShard
 			r.split(&c, []Item[string, string]{{Key: key}})
 			if c.first[shard] == end {
 				continue
@@ -217,11 +217,11 @@ func TestLargeChunksCannotDeadlock(t *testing.T) {
 
 func TestBudgetServesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &budget{limit: amount{10, 100}, onDemand: func() {}}
+		b := &budget{limit: usage{10, 100}, onDemand: func() {}}
 		var order []int
 		ask := func(id int, ctx context.Context, items int64) {
 			go func() {
-				if b.acquire(ctx, amount{items, 0}) == nil {
+				if b.acquire(ctx, usage{items, 0}) == nil {
 					order = append(order, id)
 				}
 			}()
@@ -243,7 +243,7 @@ func TestBudgetServesInOrder(t *testing.T) {
 		if got := fmt.Sprint(order); got != "[0 2]" {
 			t.Fatal(got)
 		}
-		b.release(amount{8, 0})
+		b.release(usage{8, 0})
 		synctest.Wait()
 		if got := fmt.Sprint(order, b.usage()); got != "[0 2 3] {3 0}" {
 			t.Fatal(got)

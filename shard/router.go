@@ -68,9 +68,9 @@ func New[K comparable, V any](config Config, hash func(K) uint64, handle Handler
 		failed:   make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
-	r.chains.New = func() any { return new(chains) }
+	r.chains.New = func() any { return new(byShard) }
 	r.budget.limit = config.held()
-	r.budget.onDemand = func() { r.press(nil) }
+	r.budget.onDemand = func() { r.signalPressure(nil) }
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	for range config.Flushes {
 		r.tokens <- struct{}{}
@@ -86,7 +86,7 @@ func (r *Router[K, V]) start() {
 	for _, a := range r.actors {
 		r.goroutines.Go(func() {
 			// An actor's own panic (a key that cannot be hashed) is a failure too.
-			if err := guard("actor", a.run); err != nil {
+			if err := catchPanics("actor", a.run); err != nil {
 				r.fail(err)
 			}
 		})
@@ -103,7 +103,7 @@ func (r *Router[K, V]) start() {
 //
 // It blocks while the held budget has no room for all of the items, until ctx
 // ends, Drain begins ([ErrDraining]) or the router fails (the error of Err).
-// Whoever came first is served first. Items beyond the whole budget are let in
+// Callers are served in the order in which they came. Items beyond the whole budget are let in
 // once nothing else is held: keep chunks well below it.
 //
 // On the event clock the order of the calls is the order of the items:
@@ -112,7 +112,7 @@ func (r *Router[K, V]) Submit(ctx context.Context, items []Item[K, V]) error {
 	if len(items) == 0 {
 		return nil
 	}
-	c := r.chains.Get().(*chains)
+	c := r.chains.Get().(*byShard)
 	defer r.chains.Put(c)
 	r.split(c, items)
 	need := weigh(items)
@@ -128,7 +128,7 @@ func (r *Router[K, V]) Submit(ctx context.Context, items []Item[K, V]) error {
 
 // split chains the items by shard: the high half of hash x shards, which needs
 // no division and no power of two.
-func (r *Router[K, V]) split(c *chains, items []Item[K, V]) {
+func (r *Router[K, V]) split(c *byShard, items []Item[K, V]) {
 	shards := len(r.actors)
 	c.reset(shards, len(items))
 	for i := range items {
@@ -138,7 +138,7 @@ func (r *Router[K, V]) split(c *chains, items []Item[K, V]) {
 }
 
 // deliver puts items into their mailboxes, all or none.
-func (r *Router[K, V]) deliver(c *chains, items []Item[K, V]) error {
+func (r *Router[K, V]) deliver(c *byShard, items []Item[K, V]) error {
 	if r.config.Clock == EventClock {
 		r.gate.Lock()
 		defer r.gate.Unlock()
@@ -164,7 +164,7 @@ func (r *Router[K, V]) deliver(c *chains, items []Item[K, V]) error {
 // stamp moves the event clock over items and notes what it shows at each. The
 // clock is the router's, not the shard's: so an item's time does not depend on
 // which keys it shares a shard with.
-func (r *Router[K, V]) stamp(c *chains, items []Item[K, V]) {
+func (r *Router[K, V]) stamp(c *byShard, items []Item[K, V]) {
 	for i := range items {
 		r.clock = max(r.clock, nanos(items[i].At))
 		c.stamps = append(c.stamps, r.clock)
@@ -186,15 +186,15 @@ func (r *Router[K, V]) Advance(t time.Time) {
 	}
 }
 
-// press looks at the pressure and, where it is high, has every shard but the
+// signalPressure looks at the pressure and, where it is high, has every shard but the
 // caller's close windows. It reports whether it was.
-func (r *Router[K, V]) press(caller *actor[K, V]) bool {
+func (r *Router[K, V]) signalPressure(caller *actor[K, V]) bool {
 	if !r.pressure.high(r.stats.waiting.load(), r.budget.demand.load()) {
 		return false
 	}
 	for _, a := range r.actors {
 		if a != caller && a.pressed.CompareAndSwap(false, true) {
-			a.mail.rouse()
+			a.mail.signal()
 		}
 	}
 	return true

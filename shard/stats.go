@@ -37,7 +37,7 @@ type counters struct {
 	submitted               atomic.Uint64
 	flushes, batches, items atomic.Uint64
 	running, open           atomic.Int64
-	waiting                 gauge // in open windows
+	waiting                 atomicUsage // in open windows
 	late                    atomic.Int64
 }
 
@@ -45,7 +45,7 @@ type counters struct {
 type tally struct {
 	closed  [triggers]uint64
 	open    int64
-	waiting amount
+	waiting usage
 }
 
 // publish adds what has changed in the actor's table since the last time.

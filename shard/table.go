@@ -5,36 +5,36 @@ package shard
 // shard's actor.
 type table[K comparable, V any] struct {
 	policy policy
-	lanes  map[K]*lane[K, V] // every key with a window or in flight
-	first  deadlines[K, V]   // open windows by first item
-	last   deadlines[K, V]   // open windows by last item
-	ready  queue[K, V]       // keys that may be flushed now
+	queues map[K]*keyQueue[K, V] // every key with a window or in flight
+	first  deadlines[K, V]       // open windows by first item
+	last   deadlines[K, V]       // open windows by last item
+	ready  readyQueue[K, V]      // keys that may be flushed now
 
-	waiting amount           // what the open windows hold
+	waiting usage            // what the open windows hold
 	open    int64            // how many they are
 	closed  [triggers]uint64 // windows closed so far, by trigger
 
-	slices      recycler[V]
+	slices      slicePool[V]
 	freeWindows *window[K, V]
-	freeLanes   *lane[K, V]
+	freeLanes   *keyQueue[K, V]
 }
 
 func newTable[K comparable, V any](c Config) *table[K, V] {
 	return &table[K, V]{
 		policy: newPolicy(c),
-		lanes:  make(map[K]*lane[K, V]),
+		queues: make(map[K]*keyQueue[K, V]),
 		first:  deadlines[K, V]{order: byFirst},
 		last:   deadlines[K, V]{order: byLast},
-		slices: recycler[V]{limit: max(1024, 2*c.MaxHeld/c.Shards)},
+		slices: slicePool[V]{limit: max(1024, 2*c.MaxHeld/c.Shards)},
 	}
 }
 
 // add puts one item behind its key's others. A prompt one keeps no window open.
 func (t *table[K, V]) add(key K, value V, bytes, now int64, prompt bool) {
-	l := t.lanes[key]
+	l := t.queues[key]
 	if l == nil {
-		l = t.newLane(key)
-		t.lanes[key] = l
+		l = t.newQueue(key)
+		t.queues[key] = l
 	}
 	w := l.tail
 	if w == nil || !t.policy.collects(w.trigger, len(w.items)) {
@@ -79,7 +79,7 @@ func (t *table[K, V]) closeDue(now int64) {
 
 // closeOldest closes windows, the oldest first, until the open ones hold at
 // most keep.
-func (t *table[K, V]) closeOldest(keep amount, trigger Trigger) {
+func (t *table[K, V]) closeOldest(keep usage, trigger Trigger) {
 	for t.first.front != nil && !t.waiting.within(keep) {
 		t.fire(t.first.front, trigger)
 	}
@@ -97,7 +97,7 @@ func (t *table[K, V]) fire(w *window[K, V], trigger Trigger) {
 	t.first.remove(w)
 	t.last.remove(w)
 	t.open--
-	t.waiting = t.waiting.minus(w.amount())
+	t.waiting = t.waiting.minus(w.usage())
 	t.closed[trigger]++
 	w.trigger = trigger
 	if l := w.lane; l.head == w && !l.busy {
@@ -128,8 +128,8 @@ func (t *table[K, V]) finish(taken []*window[K, V]) {
 		l.busy = false
 		switch {
 		case l.head == nil:
-			delete(t.lanes, l.key)
-			t.freeLane(l)
+			delete(t.queues, l.key)
+			t.freeQueue(l)
 		case l.head.trigger != 0:
 			t.ready.push(l)
 		}
@@ -137,7 +137,7 @@ func (t *table[K, V]) finish(taken []*window[K, V]) {
 	}
 }
 
-func (t *table[K, V]) openWindow(l *lane[K, V], now int64) *window[K, V] {
+func (t *table[K, V]) openWindow(l *keyQueue[K, V], now int64) *window[K, V] {
 	w := t.freeWindows
 	if w == nil {
 		w = new(window[K, V])
@@ -158,10 +158,10 @@ func (t *table[K, V]) freeWindow(w *window[K, V]) {
 	t.freeWindows = w
 }
 
-func (t *table[K, V]) newLane(key K) *lane[K, V] {
+func (t *table[K, V]) newQueue(key K) *keyQueue[K, V] {
 	l := t.freeLanes
 	if l == nil {
-		l = new(lane[K, V])
+		l = new(keyQueue[K, V])
 	} else {
 		t.freeLanes, l.next = l.next, nil
 	}
@@ -169,11 +169,11 @@ func (t *table[K, V]) newLane(key K) *lane[K, V] {
 	return l
 }
 
-func (t *table[K, V]) freeLane(l *lane[K, V]) {
-	*l = lane[K, V]{next: t.freeLanes}
+func (t *table[K, V]) freeQueue(l *keyQueue[K, V]) {
+	*l = keyQueue[K, V]{next: t.freeLanes}
 	t.freeLanes = l
 }
 
-func (w *window[K, V]) amount() amount {
-	return amount{items: int64(len(w.items)), bytes: w.bytes}
+func (w *window[K, V]) usage() usage {
+	return usage{items: int64(len(w.items)), bytes: w.bytes}
 }

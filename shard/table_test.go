@@ -44,8 +44,8 @@ func TestTableClosesInTheOrderOfDeadlines(t *testing.T) {
 	if got := taken(tab, 9, 9); got != "c[1]idle " {
 		t.Fatal(got)
 	}
-	if len(tab.lanes) != 0 || tab.open != 0 || tab.waiting != (amount{}) {
-		t.Fatalf("left over: %d lanes, %d open, %+v", len(tab.lanes), tab.open, tab.waiting)
+	if len(tab.queues) != 0 || tab.open != 0 || tab.waiting != (usage{}) {
+		t.Fatalf("left over: %d lanes, %d open, %+v", len(tab.queues), tab.open, tab.waiting)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestDeadlineListsStaySorted(t *testing.T) {
 				tab.finish(flying)
 				flying = nil
 			case 2:
-				tab.closeOldest(amount{items: int64(rapid.IntRange(0, 10).Draw(t, "keep"))}, TriggerPressure)
+				tab.closeOldest(usage{items: int64(rapid.IntRange(0, 10).Draw(t, "keep"))}, TriggerPressure)
 			default:
 				tab.closeDue(now)
 				tab.add(int32(rapid.IntRange(0, 8).Draw(t, "key")), 0, 0, now, false)
@@ -78,10 +78,10 @@ func TestDeadlineListsStaySorted(t *testing.T) {
 
 func checkLists(t *rapid.T, tab *table[int32, int], now int64) {
 	var firsts, lasts []int64
-	var waiting amount
+	var waiting usage
 	for w := tab.first.front; w != nil; w = w.links[byFirst].next {
 		firsts = append(firsts, w.first)
-		waiting = waiting.plus(w.amount())
+		waiting = waiting.plus(w.usage())
 		if w.trigger != 0 || w.last < w.first || w.last > now {
 			t.Fatalf("window %+v at %d", w, now)
 		}
@@ -98,7 +98,7 @@ func checkLists(t *rapid.T, tab *table[int32, int], now int64) {
 }
 
 func TestLetterForgetsItems(t *testing.T) {
-	l := letter[int, *int]{items: []Item[int, *int]{{Value: new(int)}}, stamps: []int64{1}, clock: 1}
+	l := mail[int, *int]{items: []Item[int, *int]{{Value: new(int)}}, stamps: []int64{1}, clock: 1}
 	l = l.emptied()
 	if len(l.items) != 0 || len(l.stamps) != 0 || l.clock != 1 || l.items[:1][0].Value != nil {
 		t.Fatalf("%+v", l.items[:1])
@@ -106,7 +106,7 @@ func TestLetterForgetsItems(t *testing.T) {
 }
 
 func TestRecyclerForgetsItemsAndKeepsWithinItsLimit(t *testing.T) {
-	r := recycler[*int]{limit: 8}
+	r := slicePool[*int]{limit: 8}
 	var s []*int
 	for range 5 {
 		s = r.append(s, new(int))

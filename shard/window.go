@@ -1,17 +1,17 @@
 package shard
 
-// lane is everything a shard knows of one key: its windows, oldest first, and
+// keyQueue is everything a shard knows of one key: its windows, oldest first, and
 // whether a flush holds it. All but the last of the windows have closed. Owned
 // by the shard's actor.
-type lane[K comparable, V any] struct {
+type keyQueue[K comparable, V any] struct {
 	key        K
 	head, tail *window[K, V]
-	next       *lane[K, V] // in the ready queue
-	busy       bool        // a flush holds one of its batches
+	next       *keyQueue[K, V] // in the ready queue
+	busy       bool            // a flush holds one of its batches
 }
 
-// push puts w behind the lane's windows.
-func (l *lane[K, V]) push(w *window[K, V]) {
+// push puts w behind the key's other windows.
+func (l *keyQueue[K, V]) push(w *window[K, V]) {
 	w.lane = l
 	if l.tail == nil {
 		l.head = w
@@ -22,7 +22,7 @@ func (l *lane[K, V]) push(w *window[K, V]) {
 }
 
 // pop takes the oldest window out.
-func (l *lane[K, V]) pop() *window[K, V] {
+func (l *keyQueue[K, V]) pop() *window[K, V] {
 	w := l.head
 	l.head, w.next = w.next, nil
 	if l.head == nil {
@@ -34,8 +34,8 @@ func (l *lane[K, V]) pop() *window[K, V] {
 // window is a run of one key's items. Owned by the shard's actor until a flush
 // takes it, and again when the flush is done.
 type window[K comparable, V any] struct {
-	lane        *lane[K, V]
-	next        *window[K, V] // behind it in the lane, or on the free list
+	lane        *keyQueue[K, V]
+	next        *window[K, V] // behind it in its queue, or on the free list
 	items       []V
 	bytes       int64
 	first, last int64   // times of its first and last item
@@ -46,11 +46,11 @@ type window[K comparable, V any] struct {
 // link is a window's place in one of the two deadline lists.
 type link[K comparable, V any] struct{ prev, next *window[K, V] }
 
-// order names the deadline lists.
-type order int
+// listIndex names the deadline lists.
+type listIndex int
 
 const (
-	byFirst order = iota
+	byFirst listIndex = iota
 	byLast
 )
 
@@ -58,7 +58,7 @@ const (
 // per item, and any window leaves it in constant time.
 type deadlines[K comparable, V any] struct {
 	front, back *window[K, V]
-	order       order
+	order       listIndex
 }
 
 func (d *deadlines[K, V]) pushBack(w *window[K, V]) {
@@ -93,10 +93,10 @@ func (d *deadlines[K, V]) moveToBack(w *window[K, V]) {
 	}
 }
 
-// queue is the ready keys in the order in which they became ready.
-type queue[K comparable, V any] struct{ front, back *lane[K, V] }
+// readyQueue is the ready keys in the order in which they became ready.
+type readyQueue[K comparable, V any] struct{ front, back *keyQueue[K, V] }
 
-func (q *queue[K, V]) push(l *lane[K, V]) {
+func (q *readyQueue[K, V]) push(l *keyQueue[K, V]) {
 	if q.back == nil {
 		q.front = l
 	} else {
@@ -105,7 +105,7 @@ func (q *queue[K, V]) push(l *lane[K, V]) {
 	q.back = l
 }
 
-func (q *queue[K, V]) pop() *lane[K, V] {
+func (q *readyQueue[K, V]) pop() *keyQueue[K, V] {
 	l := q.front
 	q.front, l.next = l.next, nil
 	if q.front == nil {

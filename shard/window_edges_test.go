@@ -192,11 +192,11 @@ func TestWindowLargerThanFlushItemsStillGoes(t *testing.T) {
 func TestOneShardLeavesTokensToTheOthers(t *testing.T) {
 	config := testConfig()
 	config.Shards, config.Flushes = 4, 8
-	if share := config.flushShare(); share != 3 {
+	if share := config.maxFlushesPerShard(); share != 3 {
 		t.Fatalf("share %d, want 8/4+1", share)
 	}
 	config.Flushes = 2
-	if share := config.flushShare(); share != 2 {
+	if share := config.maxFlushesPerShard(); share != 2 {
 		t.Fatalf("share %d, want no more than there are", share)
 	}
 }

@@ -41,9 +41,9 @@ func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slo
 	if e.Breaker, err = vector.NewBreaker(breakerConfig(c, log), e.API); err != nil {
 		return nil, err
 	}
-	patient := vector.DefaultPatientConfig()
+	patient := vector.DefaultRetryingConfig()
 	patient.PerSecond = perSecond
-	if e.Embedder, err = vector.NewPatient(patient, e.API); err != nil {
+	if e.Embedder, err = vector.NewRetrying(patient, e.API); err != nil {
 		return nil, err
 	}
 	var shared vector.Cache
@@ -56,15 +56,15 @@ func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slo
 	// One call serves many searches, so its failure is no search's own: it is made
 	// again until the breaker has judged. Calls that fail late are not, as they
 	// would keep the requests of other phrases waiting.
-	judged, err := vector.NewPatient(vector.PatientConfig{
+	judged, err := vector.NewRetrying(vector.RetryingConfig{
 		Attempts: breakerConfig(c, log).Failures, Pause: 100 * time.Millisecond, Within: c.Patience * 2 / 3,
 	}, e.Breaker)
 	if err != nil {
 		return nil, err
 	}
-	gathering := vector.DefaultGathering()
+	gathering := vector.DefaultBatching()
 	gathering.Inputs = min(gathering.Inputs, c.API.MaxInputs)
-	e.Phrases, err = vector.NewGathered(c.Phrases, gathering, judged, shared)
+	e.Phrases, err = vector.NewBatched(c.Phrases, gathering, judged, shared)
 	return e, err
 }
 

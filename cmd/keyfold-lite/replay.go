@@ -31,9 +31,9 @@ func bodies(all [][]byte) source {
 // replay reads events, makes them durable in the inbox and hands the new ones to
 // the windows. It returns how many it read.
 type replay struct {
-	*node
+	*runtime
 	next     source
-	pace     *pace // nil: as fast as it goes
+	pace     *realtimeReplay // nil: as fast as it goes
 	progress func(events int)
 	events   int
 }

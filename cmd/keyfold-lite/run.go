@@ -62,7 +62,7 @@ func (c *runCmd) Run(a *app) (err error) {
 		}
 		defer listener.Close()
 	}
-	n, err := openNode(a)
+	n, err := openRuntime(a)
 	if err != nil {
 		return err
 	}
@@ -80,16 +80,16 @@ func (c *runCmd) Run(a *app) (err error) {
 
 // intake opens the way of posts, which a job that serves none needs where an
 // earlier one left some.
-func (c *runCmd) intake(n *node) (err error) {
+func (c *runCmd) intake(n *runtime) (err error) {
 	if _, absent := os.Stat(filepath.Join(n.data, outboxName)); !c.Exit || absent == nil {
-		n.intake, err = openIntake(n)
+		n.intake, err = openHTTPIngest(n)
 	}
 	return err
 }
 
 // finish stops the node and reports: the figures are true only once every
 // verdict is durable.
-func (c *runCmd) finish(n *node, events int, began time.Time, interrupted bool, err error) error {
+func (c *runCmd) finish(n *runtime, events int, began time.Time, interrupted bool, err error) error {
 	if err == nil && !interrupted {
 		err = c.fault(n, n.idle())
 	}
@@ -124,7 +124,7 @@ func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *termi
 }
 
 // products puts the catalogue into the store before the first event needs it.
-func (c *runCmd) products(n *node) error {
+func (c *runCmd) products(n *runtime) error {
 	switch {
 	case c.Products != "":
 		_, err := importFile(n.ctx, n.app, n.file, c.Products, true)
@@ -139,7 +139,7 @@ func (c *runCmd) products(n *node) error {
 
 // catalogued refuses to read a file into a store without products: each of its
 // product events would be skipped, for good.
-func (c *runCmd) catalogued(n *node) error {
+func (c *runCmd) catalogued(n *runtime) error {
 	if c.Events == "" || c.NoProducts {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (c *runCmd) catalogued(n *node) error {
 }
 
 // replay recovers what an earlier process left and folds the input.
-func (c *runCmd) replay(n *node, next source, bar *terminal.Progress) (events int, interrupted bool, err error) {
+func (c *runCmd) replay(n *runtime, next source, bar *terminal.Progress) (events int, interrupted bool, err error) {
 	clock := shard.EventClock
 	if c.Realtime || next == nil {
 		clock = shard.WallClock
@@ -173,9 +173,9 @@ func (c *runCmd) replay(n *node, next source, bar *terminal.Progress) (events in
 	if next == nil {
 		return 0, false, nil
 	}
-	r := replay{node: n, next: next, progress: bar.At}
+	r := replay{runtime: n, next: next, progress: bar.At}
 	if c.Realtime {
-		r.pace = &pace{}
+		r.pace = &realtimeReplay{}
 	}
 	err = r.run(ctx)
 	bar.Done()
@@ -187,7 +187,7 @@ func (c *runCmd) replay(n *node, next source, bar *terminal.Progress) (events in
 }
 
 // fault returns err unless it only says that the program was told to stop.
-func (c *runCmd) fault(n *node, err error) error {
+func (c *runCmd) fault(n *runtime, err error) error {
 	if cause := context.Cause(n.failed); cause != nil {
 		return cause
 	}

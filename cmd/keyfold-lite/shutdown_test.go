@@ -25,12 +25,12 @@ type panickingStore struct{ engine.Profiles }
 func (panickingStore) Load(context.Context, []int32) ([]*engine.Profile, error) { panic("a test's") }
 
 // testNode opens a node on a folder of its own, with small windows that close soon.
-func testNode(ctx context.Context, t *testing.T) *node {
+func testNode(ctx context.Context, t *testing.T) *runtime {
 	t.Helper()
 	c := settings.Config{Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig(), Retry: settings.Retry{Attempts: 5, Delay: time.Second}, Timeout: 2 * time.Second}
 	c.Taste.Dimensions, c.Taste.Model, c.Shard.MaxHeld = 16, embedderModel, 4
 	c.Shard.Window, c.Shard.MaxDelay = 20*time.Millisecond, 50*time.Millisecond
-	n, err := openNode(&app{
+	n, err := openRuntime(&app{
 		ctx: ctx, streams: streams{strings.NewReader(""), io.Discard, io.Discard}, data: t.TempDir(), config: c,
 		log: slog.New(slog.DiscardHandler),
 	})
@@ -41,11 +41,11 @@ func testNode(ctx context.Context, t *testing.T) *node {
 }
 
 // serving starts the way of posts.
-func (n *node) serving(t *testing.T) {
+func (n *runtime) serving(t *testing.T) {
 	t.Helper()
 	err := n.start(shard.WallClock)
 	if err == nil {
-		n.intake, err = openIntake(n)
+		n.intake, err = openHTTPIngest(n)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -34,11 +34,11 @@ type summary struct {
 	SkippedBy map[string]int64 `json:"skipped_by,omitempty"`
 	DeadBy    map[string]int64 `json:"dead_by,omitempty"`
 
-	example *users.Portrait
+	example *users.ProfileView
 }
 
 // summary adds up the run's figures.
-func (n *node) summary(events int, took time.Duration) (*summary, error) {
+func (n *runtime) summary(events int, took time.Duration) (*summary, error) {
 	in := n.inbox.Stats()
 	s := &summary{
 		Events:    events,
@@ -78,14 +78,14 @@ func (n *node) summary(events int, took time.Duration) (*summary, error) {
 	}
 	busiest, err := n.file.BusiestUser(ctx)
 	if err == nil {
-		s.example, err = portrait(ctx, n.file.Reader, busiest, 5, 5)
+		s.example, err = profileView(ctx, n.file.Reader, busiest, 5, 5)
 	}
 	return s, err
 }
 
 // report adds what came over HTTP, and returns how much of it is not in the inbox
 // yet.
-func (in *intake) report(s *summary) (waiting int64) {
+func (in *httpIngest) report(s *summary) (waiting int64) {
 	if in == nil {
 		return 0
 	}

@@ -42,7 +42,7 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	p, err := portrait(a.ctx, file, c.ID, c.Near, c.Events)
+	p, err := profileView(a.ctx, file, c.ID, c.Near, c.Events)
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func (c *showCmd) Run(a *app) error {
 	return w.Err
 }
 
-// portrait reads a user's profile and what the inbox knows of the user.
-func portrait(ctx context.Context, file *sqlite.Reader, user int32, near, last int) (*users.Portrait, error) {
+// profileView reads a user's profile and what the inbox knows of the user.
+func profileView(ctx context.Context, file *sqlite.Reader, user int32, near, last int) (*users.ProfileView, error) {
 	stored, err := inbox.Last(ctx, file, user, last)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func portrait(ctx context.Context, file *sqlite.Reader, user int32, near, last i
 		}
 		events[i].State = stored[i].State.String()
 	}
-	return users.NewPortrait(ctx, file, user, near, events)
+	return users.NewProfileView(ctx, file, user, near, events)
 }
 
 // exportCmd writes every profile.

@@ -54,7 +54,7 @@ func (s *stack) bury(t *testing.T, all ...buried) {
 	for len(letters) > 0 {
 		n := min(500, len(letters))
 		queue := rabbit.DeadLetterQueue{Publisher: p, Names: rabbit.DefaultNames(), Host: "test-host"}
-		for _, err := range queue.Bury(ctx, letters[:n]) {
+		for _, err := range queue.Store(ctx, letters[:n]) {
 			if err != nil {
 				t.Fatal(err)
 			}

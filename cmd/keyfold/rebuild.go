@@ -211,7 +211,7 @@ func (r *rebuilder) enough(user int32, old *engine.Profile, next taste.Rebuilt, 
 // a program that does not say when, a copy is likely to be on its way.
 //
 // lacking holds what the profile has folded and the history did not yield so far.
-func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[taste.Past, error], lacking map[engine.AppliedID]bool) {
+func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[taste.HistoryEvent, error], lacking map[engine.AppliedID]bool) {
 	folded, lacking := map[engine.AppliedID]bool{}, map[engine.AppliedID]bool{}
 	if old != nil {
 		for _, id := range old.Applied.IDs {
@@ -219,7 +219,7 @@ func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[tast
 		}
 	}
 	horizon := engine.Now() - engine.Millis(r.config.Taste.IDs.Retention.Milliseconds())
-	all = func(yield func(taste.Past, error) bool) {
+	all = func(yield func(taste.HistoryEvent, error) bool) {
 		for row, err := range r.db.History(r.ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
 			if engine.KindOf(err) == engine.Permanent {
 				r.log.Warn("row left out", slog.Int64("row", row.ID), slog.Any("error", err))
@@ -228,7 +228,7 @@ func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[tast
 			if err == nil && !row.Sent && !folded[row.Event.Digest.ID()] {
 				continue
 			}
-			past := taste.Past{Event: row.Event, Afloat: !row.Sent || row.SentAt == 0 && row.StoredAt >= horizon || row.SentAt >= horizon}
+			past := taste.HistoryEvent{Event: row.Event, InFlight: !row.Sent || row.SentAt == 0 && row.StoredAt >= horizon || row.SentAt >= horizon}
 			delete(lacking, row.Event.Digest.ID())
 			if !yield(past, err) || err != nil {
 				return

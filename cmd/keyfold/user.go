@@ -31,7 +31,7 @@ func (c *showCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	p, err := users.NewPortrait(a.ctx, store, int32(c.ID), c.Near, nil)
+	p, err := users.NewProfileView(a.ctx, store, int32(c.ID), c.Near, nil)
 	if err != nil {
 		return err
 	}

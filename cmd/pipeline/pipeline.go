@@ -97,6 +97,6 @@ func (p *Pipeline) Offer(ctx context.Context, deliveries []engine.Delivery) erro
 // hold leaves deliveries to their source.
 func hold(deliveries []engine.Delivery, cause error) {
 	for i := range deliveries {
-		deliveries[i].Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: cause})
+		deliveries[i].Settler.Settle(engine.Verdict{Outcome: engine.Unsettled, Err: cause})
 	}
 }

@@ -42,7 +42,7 @@ func TestRefusedDeliveriesAreHeld(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		v.want(t, ds[2*pipeline.Chunk:], engine.Hold)
+		v.want(t, ds[2*pipeline.Chunk:], engine.Unsettled)
 		close(hanging)
 		if err := p.Router.Drain(t.Context()); err != nil {
 			t.Error(err)
@@ -53,7 +53,7 @@ func TestRefusedDeliveriesAreHeld(t *testing.T) {
 		if err := p.Deliver(t.Context(), late); !errors.Is(err, shard.ErrDraining) {
 			t.Error(err)
 		}
-		v.want(t, late, engine.Hold)
+		v.want(t, late, engine.Unsettled)
 	})
 }
 

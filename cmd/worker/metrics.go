@@ -94,7 +94,7 @@ func (s *Stats) write(to io.Writer, searchesWait bool) {
 	gauge := func(name string, n int64) { metrics.WriteGaugeUint64(to, name, uint64(max(0, n))) }
 
 	t := s.Taste
-	for o := engine.Folded; o <= engine.Hold; o++ {
+	for o := engine.Folded; o <= engine.Unsettled; o++ {
 		count(fmt.Sprintf(`keyfold_events_total{outcome=%q}`, o), t.Of(o))
 	}
 	count("keyfold_batches_total", t.Batches.Load())

@@ -70,7 +70,7 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	ports, err := pipeline.Ports(w.config.Taste,
-		pipeline.GuardProfiles(w.breaker.Line, w.store), pipeline.GuardProducts(w.breaker.Line(), w.store))
+		pipeline.ObserveProfiles(w.breaker.Group, w.store), pipeline.ObserveProducts(w.breaker.Group(), w.store))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 		ports.Phrases = w.prefetcher
 	}
-	ports.Fault, ports.Log, ports.Await = w.faultFound, w.ports.Log, w.breaker.Wait
+	ports.OnConfigError, ports.Log, ports.WaitForStore = w.faultFound, w.ports.Log, w.breaker.Wait
 	// The windows must react to as many events as the broker may send, which are
 	// fewer than they could hold: else they would wait for more than can come.
 	windows := w.config.Shard

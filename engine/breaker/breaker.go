@@ -53,26 +53,26 @@ type Breaker struct {
 	mu     sync.Mutex
 	state  State
 	closed bool // by Close
-	lines  []*Line
+	groups []*CallGroup
 	moved  chan struct{} // closed and replaced whenever a waiter may go on
 }
 
-// Line is one kind of calls: failures in a row and silence are of a kind, so
-// that reads that succeed do not hide that no write does. Its fields are under
+// CallGroup counts the failures of one kind of call. Reads and writes have a group
+// each, so that successful reads cannot hide failing writes. Its fields are under
 // the breaker's mu.
-type Line struct {
+type CallGroup struct {
 	b        *Breaker
 	failures int         // in a row
 	calls    int         // under way
 	silence  *time.Timer // runs while calls are under way
 }
 
-// Line returns a new kind of calls.
-func (b *Breaker) Line() *Line {
+// Group returns a new group of calls.
+func (b *Breaker) Group() *CallGroup {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := &Line{b: b}
-	b.lines = append(b.lines, l)
+	l := &CallGroup{b: b}
+	b.groups = append(b.groups, l)
 	return l
 }
 
@@ -107,7 +107,7 @@ func (b *Breaker) Wait(ctx context.Context) (waited bool, err error) {
 		b.mu.Unlock()
 		switch {
 		case !state.Open:
-			return waited, ctx.Err() // whoever is told to stop asks nothing any more
+			return waited, ctx.Err() // a caller that is told to stop asks nothing any more
 		case closed:
 			return waited, fmt.Errorf("%w: %w", ErrClosed, state.Cause)
 		case state.Expired:
@@ -123,18 +123,18 @@ func (b *Breaker) Wait(ctx context.Context) (waited bool, err error) {
 }
 
 // Begin notes that a call is made. Each needs its End.
-func (l *Line) Begin() {
+func (l *CallGroup) Begin() {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	l.calls++
 	if l.calls == 1 {
-		l.listen()
+		l.watchSilence()
 	}
 }
 
 // End notes how a call ended: nil is a success, which includes every answer of a
 // working store, an error a failure of the store.
-func (l *Line) End(err error) {
+func (l *CallGroup) End(err error) {
 	b := l.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +145,7 @@ func (l *Line) End(err error) {
 	if err == nil {
 		l.failures = 0
 		if l.calls > 0 {
-			l.listen()
+			l.watchSilence()
 		}
 		return
 	}
@@ -157,8 +157,8 @@ func (l *Line) End(err error) {
 	}
 }
 
-// listen starts the time of silence anew. The caller holds mu.
-func (l *Line) listen() {
+// watchSilence starts the time of silence anew. The caller holds mu.
+func (l *CallGroup) watchSilence() {
 	b := l.b
 	if l.silence != nil {
 		l.silence.Stop()
@@ -180,7 +180,7 @@ func (b *Breaker) open(cause error) {
 	b.state.Open, b.state.Expired = true, false
 	b.state.Since, b.state.Cause = time.Now(), cause
 	b.state.Opened++
-	if !b.closed { // whoever stops holds what it cannot write, and probes no more
+	if !b.closed { // a worker that stops holds what it cannot write, and probes no more
 		b.work.Go(b.recover)
 	}
 }
@@ -206,7 +206,7 @@ func (b *Breaker) Close() {
 		b.closed = true
 		b.move()
 	}
-	for _, l := range b.lines {
+	for _, l := range b.groups {
 		if l.silence != nil && l.calls == 0 {
 			l.silence.Stop()
 		}

@@ -21,7 +21,7 @@ var errDown = errors.New("connection refused")
 // fixture is a breaker of a store that can be taken away.
 type fixture struct {
 	*Breaker
-	*Line
+	*CallGroup
 	away  atomic.Bool
 	hangs atomic.Bool
 	mu    sync.Mutex
@@ -43,7 +43,7 @@ func newFixture(t *testing.T, change ...func(*Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Breaker, f.Line = b, b.Line()
+	f.Breaker, f.CallGroup = b, b.Group()
 	t.Cleanup(b.Close)
 	return f
 }

@@ -50,10 +50,10 @@ func (b *Breaker) probed() bool {
 	}
 	b.state.Open, b.state.Expired = false, false
 	b.state.Since, b.state.Cause = time.Now(), nil
-	for _, l := range b.lines {
+	for _, l := range b.groups {
 		l.failures = 0
 		if l.calls > 0 {
-			l.listen() // calls that hang still, hang anew
+			l.watchSilence() // calls that hang still, hang anew
 		}
 	}
 	b.move()

@@ -186,7 +186,7 @@ func TestAYoungTwinTakesTheOverdueOnesPlace(t *testing.T) {
 		}
 		c.apply(batch(old, young))
 		old.one(t)
-		if v := young.one(t); v.Outcome == engine.Hold {
+		if v := young.one(t); v.Outcome == engine.Unsettled {
 			t.Errorf("a delivery that is 2 s old is %v (%v)", v.Outcome, v.Err)
 		}
 	})
@@ -198,10 +198,10 @@ func TestRebuildTellsCopiesOfWhatItLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(10 * 24 * time.Hour)
 		f := newFixture(t, func(c *taste.Config) { c.Lease, c.IDs.Keep = lease, 100 })
-		history := func(yield func(taste.Past, error) bool) {
+		history := func(yield func(taste.HistoryEvent, error) bool) {
 			for i := range 200 {
 				e := view(1, fmt.Sprint("h", i), 1, engine.Millis(1000+i)).event
-				if !yield(taste.Past{Event: e}, nil) { // sent more than IDEMPOTENCY_WINDOW ago
+				if !yield(taste.HistoryEvent{Event: e}, nil) { // sent more than IDEMPOTENCY_WINDOW ago
 					return
 				}
 			}

@@ -59,12 +59,12 @@ func newFixture(t tb, change ...func(*taste.Config)) *fixture {
 func (f *fixture) engine(t tb) *taste.Engine {
 	t.Helper()
 	e, err := taste.New(f.config, taste.Ports{
-		Profiles: f,
-		Products: resolver[int32]{&f.ports, "product"},
-		Phrases:  resolver[string]{&f.ports, "phrase"},
-		Await:    f.await,
-		Log:      f.log,
-		Fault:    func(err error) { f.faults = append(f.faults, err) },
+		Profiles:      f,
+		Products:      resolver[int32]{&f.ports, "product"},
+		Phrases:       resolver[string]{&f.ports, "phrase"},
+		WaitForStore:  f.await,
+		Log:           f.log,
+		OnConfigError: func(err error) { f.faults = append(f.faults, err) },
 	})
 	if err != nil {
 		t.Fatal(err)

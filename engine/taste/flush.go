@@ -53,9 +53,9 @@ func (f *flush) rounds() {
 	conflicts, failures, relapses := 0, f.failed, 0
 	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
 	for {
-		waited, err := f.ports.Await(f.ctx)
+		waited, err := f.ports.WaitForStore(f.ctx)
 		if err != nil {
-			f.finishAll(engine.Verdict{Outcome: engine.Hold, Err: fmt.Errorf("the store is away: %w", err)})
+			f.finishAll(engine.Verdict{Outcome: engine.Unsettled, Err: fmt.Errorf("the store is away: %w", err)})
 			return
 		}
 		down := f.round()
@@ -76,7 +76,7 @@ func (f *flush) rounds() {
 			failures = 0
 			relapses++
 		}
-		if failures++; f.told && max(failures, relapses) >= f.config.Failures {
+		if failures++; f.hasBreaker && max(failures, relapses) >= f.config.Failures {
 			// Others get through: it is these works the store cannot take, and
 			// they must not keep the place of those it can.
 			f.giveUp(down)
@@ -202,14 +202,14 @@ func (f *flush) setAside() {
 	if len(unfit) == 0 {
 		return
 	}
-	most := f.unfit.most(unfit...) || !f.told
+	most := f.unfit.most(unfit...) || !f.hasBreaker
 	for i := range f.works {
 		w := &f.works[i]
 		switch {
 		case w.unfit == nil:
 		case most:
-			f.ports.Fault(w.unfit)
-			f.finish(w, engine.Verdict{Outcome: engine.Hold, Err: w.unfit})
+			f.ports.OnConfigError(w.unfit)
+			f.finish(w, engine.Verdict{Outcome: engine.Unsettled, Err: w.unfit})
 		default:
 			f.logUnfit(w)
 			f.finish(w, engine.Verdict{Outcome: engine.Park, Err: w.unfit})
@@ -225,8 +225,8 @@ func (f *flush) storeFailed(err error) error {
 	if engine.KindOf(err) != engine.Configuration {
 		return err
 	}
-	f.ports.Fault(err)
-	f.finishAll(engine.Verdict{Outcome: engine.Hold, Err: err})
+	f.ports.OnConfigError(err)
+	f.finishAll(engine.Verdict{Outcome: engine.Unsettled, Err: err})
 	return nil
 }
 
@@ -267,8 +267,8 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 		f.reject(w, err)
 		return nil
 	case engine.Configuration:
-		f.ports.Fault(err)
-		f.finish(w, engine.Verdict{Outcome: engine.Hold, Err: err})
+		f.ports.OnConfigError(err)
+		f.finish(w, engine.Verdict{Outcome: engine.Unsettled, Err: err})
 		return nil
 	default:
 		// The write may have happened, whatever the store says of it: only
@@ -286,7 +286,7 @@ func (f *flush) written(w *work, began engine.Millis) {
 	f.stats.Writes.Add(1)
 	f.sum.written = append(f.sum.written, w.user)
 	f.logWritten(w, began)
-	f.finishTwins(w, engine.Verdict{Outcome: engine.Duplicate})
+	f.finishCopies(w, engine.Verdict{Outcome: engine.Duplicate})
 	f.finish(w, engine.Verdict{Outcome: engine.Folded})
 }
 
@@ -333,7 +333,7 @@ func (f *flush) halve(w *work) {
 	for _, events := range [][]engine.Delivery{w.events[:middle:middle], w.events[middle:]} {
 		half := work{user: w.user, events: events, unknown: w.unknown, absentAt: w.absentAt}
 		for i := range events {
-			half.twins = append(half.twins, w.takeTwins(events[i].Event.Digest)...)
+			half.copies = append(half.copies, w.takeCopies(events[i].Event.Digest)...)
 		}
 		f.part(0, half)
 	}

@@ -22,7 +22,7 @@ func (f *flush) screen(w *work) {
 	}
 	w.look()
 	f.dropOverdue(w)
-	s := f.screens.Get().(*engine.Screen)
+	s := f.dedups.Get().(*engine.Dedup)
 	inBatch, folded := s.Duplicates(w.events, applied)
 	events := w.events[:0]
 	for i, d := range w.events {
@@ -30,19 +30,19 @@ func (f *flush) screen(w *work) {
 		case folded[i]:
 			f.settleFolded(w, &d)
 		case inBatch[i] && holds(events, d.Event.Digest):
-			w.twins = append(w.twins, d)
+			w.copies = append(w.copies, d)
 		case applied.PastHorizon(d.FirstSeen):
 			// Its id is absent, but that says nothing any more: the bound stays.
 			v := pastHorizon(&d, applied.Floor)
 			f.settle(&d, v)
-			for _, twin := range w.takeTwins(d.Event.Digest) {
+			for _, twin := range w.takeCopies(d.Event.Digest) {
 				f.settle(&twin, v)
 			}
 		default:
 			events = append(events, d)
 		}
 	}
-	f.screens.Put(s)
+	f.dedups.Put(s)
 	w.events = events
 	if len(events) == 0 {
 		f.finish(w, engine.Verdict{Outcome: engine.Duplicate})
@@ -68,12 +68,12 @@ func (f *flush) dropOverdue(w *work) {
 			events = append(events, d)
 			continue
 		}
-		// A younger twin takes the place of its original.
-		twins := w.takeTwins(d.Event.Digest)
+		// A younger copy takes the place of its original.
+		twins := w.takeCopies(d.Event.Digest)
 		for j := range twins {
 			if !f.overdue(&twins[j], now) {
 				events = append(events, twins[j])
-				w.twins = append(w.twins, twins[j+1:]...)
+				w.copies = append(w.copies, twins[j+1:]...)
 				break
 			}
 		}
@@ -87,7 +87,7 @@ func (f *flush) overdue(d *engine.Delivery, now time.Time) bool {
 		return false
 	}
 	f.stats.Overdue.Add(1)
-	f.settle(d, engine.Verdict{Outcome: engine.Hold, Err: errOverdue})
+	f.settle(d, engine.Verdict{Outcome: engine.Unsettled, Err: errOverdue})
 	return true
 }
 
@@ -145,11 +145,11 @@ func (f *flush) fold(w *work, now engine.Millis) {
 		d := w.events[i]
 		r := f.vectors.of(&d.Event)
 		if r.Err != nil {
-			f.settleWithTwins(w, &d, f.unresolved(r.Err))
+			f.settleWithCopies(w, &d, f.unresolved(r.Err))
 			continue
 		}
 		if len(events) == room {
-			f.settleWithTwins(w, &d, engine.Verdict{Outcome: engine.Park, Err: errTooBusy})
+			f.settleWithCopies(w, &d, engine.Verdict{Outcome: engine.Park, Err: errTooBusy})
 			continue
 		}
 		steps = append(steps, engine.Step{
@@ -200,7 +200,7 @@ func (f *flush) unresolved(err error) engine.Verdict {
 	}
 	if f.ctx.Err() != nil {
 		// The worker is stopping: that costs no attempt.
-		return engine.Verdict{Outcome: engine.Hold, Err: err}
+		return engine.Verdict{Outcome: engine.Unsettled, Err: err}
 	}
 	if errors.Is(err, engine.ErrAway) {
 		return engine.Verdict{Outcome: engine.Park, Err: err}
@@ -209,8 +209,8 @@ func (f *flush) unresolved(err error) engine.Verdict {
 	case engine.Permanent:
 		return engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err}
 	case engine.Configuration:
-		f.ports.Fault(err)
-		return engine.Verdict{Outcome: engine.Hold, Err: err}
+		f.ports.OnConfigError(err)
+		return engine.Verdict{Outcome: engine.Unsettled, Err: err}
 	default:
 		return engine.Verdict{Outcome: engine.Retry, Err: err}
 	}

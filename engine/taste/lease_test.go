@@ -91,7 +91,7 @@ func TestAFrozenWorkerWritesNothingTwice(t *testing.T) {
 			return c.store.Swap(ctx, profiles)
 		}
 		c.apply(batch(frozen))
-		frozen.want(t, engine.Hold)
+		frozen.want(t, engine.Unsettled)
 		c.exact()
 		if n := c.Stats().Overdue.Load(); n != 1 {
 			t.Errorf("%d overdue", n)
@@ -264,7 +264,7 @@ func TestUnknownWriteWhileOthersFold(t *testing.T) {
 					c.apply(batch(held))
 					switch v := held.one(t); {
 					case wait > lease:
-						held.want(t, engine.Hold)
+						held.want(t, engine.Unsettled)
 						if v := c.again("held"); applied {
 							v.want(t, engine.Duplicate)
 						} else {

@@ -12,12 +12,12 @@ import (
 	"keyfold/engine"
 )
 
-// Past is one event of a user's history.
-type Past struct {
+// HistoryEvent is one event of a user's history.
+type HistoryEvent struct {
 	Event engine.Event
 	// Afloat: a copy may well be on its way to a worker, so that its id must be
 	// in the profile. That of another event is there as long as there is room.
-	Afloat bool
+	InFlight bool
 }
 
 // Rebuilt is a profile made anew.
@@ -47,7 +47,7 @@ const rebuildChunk = 1000
 // them that say when they were first seen are told from new events. A profile made under other settings is
 // replaced like any other: that is the cure for it. Errors: [ErrErased],
 // [ErrAfloat], those of the history, and of vectors that cannot be had for now.
-func (e *Engine) Rebuild(ctx context.Context, user int32, old *engine.Profile, history iter.Seq2[Past, error]) (Rebuilt, error) {
+func (e *Engine) Rebuild(ctx context.Context, user int32, old *engine.Profile, history iter.Seq2[HistoryEvent, error]) (Rebuilt, error) {
 	if old.Erased() {
 		return Rebuilt{}, fmt.Errorf("user %d: %w", user, ErrErased)
 	}
@@ -58,7 +58,7 @@ func (e *Engine) Rebuild(ctx context.Context, user int32, old *engine.Profile, h
 	for _, id := range r.applied.IDs {
 		r.known[id] = true
 	}
-	chunk := make([]Past, 0, rebuildChunk)
+	chunk := make([]HistoryEvent, 0, rebuildChunk)
 	for past, err := range history {
 		if err != nil {
 			return Rebuilt{}, err
@@ -95,7 +95,7 @@ type rebuilding struct {
 }
 
 // fold folds the next events.
-func (r *rebuilding) fold(chunk []Past) error {
+func (r *rebuilding) fold(chunk []HistoryEvent) error {
 	if err := r.resolve(chunk); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (r *rebuilding) fold(chunk []Past) error {
 		}
 		switch {
 		case r.known[e.Digest.ID()]:
-		case chunk[i].Afloat:
+		case chunk[i].InFlight:
 			r.afloat = append(r.afloat, e.Digest.ID())
 		default:
 			r.others = append(r.others, e.Digest.ID())
@@ -133,7 +133,7 @@ func (r *rebuilding) fold(chunk []Past) error {
 }
 
 // resolve gets the chunk's vectors; an answer that may change fails it.
-func (r *rebuilding) resolve(chunk []Past) error {
+func (r *rebuilding) resolve(chunk []HistoryEvent) error {
 	var products []int32
 	var phrases []string
 	for i := range chunk {

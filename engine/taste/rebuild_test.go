@@ -17,7 +17,7 @@ import (
 )
 
 // history yields letters in folding order.
-func history(afloat bool, letters ...*letter) iter.Seq2[taste.Past, error] {
+func history(afloat bool, letters ...*letter) iter.Seq2[taste.HistoryEvent, error] {
 	sorted := slices.Clone(letters)
 	slices.SortFunc(sorted, func(a, b *letter) int {
 		if a.event.Before(&b.event) {
@@ -25,9 +25,9 @@ func history(afloat bool, letters ...*letter) iter.Seq2[taste.Past, error] {
 		}
 		return 1
 	})
-	return func(yield func(taste.Past, error) bool) {
+	return func(yield func(taste.HistoryEvent, error) bool) {
 		for _, l := range sorted {
-			if !yield(taste.Past{Event: l.event, Afloat: afloat}, nil) {
+			if !yield(taste.HistoryEvent{Event: l.event, InFlight: afloat}, nil) {
 				return
 			}
 		}
@@ -159,8 +159,8 @@ func TestRebuildRefuses(t *testing.T) {
 		t.Errorf("catalogue away: %v", err)
 	}
 	f.ports.vector = nil
-	backwards := func(yield func(taste.Past, error) bool) {
-		_ = yield(taste.Past{Event: view(1, "a", 1, 5).event}, nil) && yield(taste.Past{Event: view(1, "b", 1, 4).event}, nil)
+	backwards := func(yield func(taste.HistoryEvent, error) bool) {
+		_ = yield(taste.HistoryEvent{Event: view(1, "a", 1, 5).event}, nil) && yield(taste.HistoryEvent{Event: view(1, "b", 1, 4).event}, nil)
 	}
 	if _, err := f.Rebuild(t.Context(), 1, nil, backwards); err == nil {
 		t.Error("a history out of order was folded")

@@ -92,14 +92,14 @@ func TestUnusableProfilesOfMostUsersAreAFault(t *testing.T) {
 		last = view(user, fmt.Sprint("b", user), 1, 2)
 		f.apply(batch(last))
 	}
-	last.want(t, engine.Hold)
+	last.want(t, engine.Unsettled)
 	if len(f.faults) == 0 || engine.ReasonOf(f.faults[0]) != "other_model" {
 		t.Errorf("faults: %v", f.faults)
 	}
 	together := []*letter{view(4, "c", 1, 2), view(5, "d", 1, 2), view(6, "e", 1, 2)}
 	f.apply(batch(together[0]), batch(together[1]), batch(together[2]))
 	for _, l := range together {
-		l.want(t, engine.Hold)
+		l.want(t, engine.Unsettled)
 	}
 }
 

@@ -13,30 +13,30 @@ type Ports struct {
 	Profiles engine.Profiles
 	Products engine.Vectors[int32]
 	Phrases  engine.Vectors[string]
-	// Await returns when the store may be asked, and whether it was known to be
+	// WaitForStore returns when the store may be asked, and whether it was known to be
 	// away before; an error says that the wait is over without it: what waits is
 	// held then. Where it has not been away, and a work's own calls fail all the
 	// same, that work is the reason, and its events are tried again later. nil:
 	// the process has its store to itself. One that fails is taken to be away,
 	// and one profile that cannot be used is a fault.
-	Await func(context.Context) (waited bool, err error)
-	// Fault hears of configuration faults (another history, model or dimension
+	WaitForStore func(context.Context) (waited bool, err error)
+	// OnConfigError hears of configuration faults (another history, model or dimension
 	// in most profiles): the worker must stop consuming. It may be called often.
-	Fault func(error)
-	Log   *slog.Logger
+	OnConfigError func(error)
+	Log           *slog.Logger
 }
 
 // Engine folds batches into profiles. It is safe for concurrent use, as long as
 // no user is in two calls of Apply at once.
 type Engine struct {
-	config  Config
-	ports   Ports
-	told    bool // somebody knows whether the store is away
-	cache   *cache
-	stats   Stats
-	screens sync.Pool // of *engine.Screen
-	unfit   share     // users whose profiles cannot be used
-	unable  share     // users whose works the store fails while it works for others
+	config     Config
+	ports      Ports
+	hasBreaker bool // somebody knows whether the store is away
+	cache      *cache
+	stats      Stats
+	dedups     sync.Pool // of *engine.Screen
+	unfit      share     // users whose profiles cannot be used
+	unable     share     // users whose works the store fails while it works for others
 }
 
 // New returns an engine over these ports.
@@ -44,24 +44,24 @@ func New(config Config, ports Ports) (*Engine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	if ports.Fault == nil {
-		ports.Fault = func(error) {}
+	if ports.OnConfigError == nil {
+		ports.OnConfigError = func(error) {}
 	}
-	told := ports.Await != nil
+	told := ports.WaitForStore != nil
 	if !told {
-		ports.Await = func(ctx context.Context) (bool, error) { return true, ctx.Err() }
+		ports.WaitForStore = func(ctx context.Context) (bool, error) { return true, ctx.Err() }
 	}
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		config:  config,
-		ports:   ports,
-		told:    told,
-		cache:   newCache(config.CacheBytes),
-		screens: sync.Pool{New: func() any { return new(engine.Screen) }},
-		unfit:   share{cost: 1},
-		unable:  share{cost: 3}, // a lost shard may be a quarter of the store
+		config:     config,
+		ports:      ports,
+		hasBreaker: told,
+		cache:      newCache(config.CacheBytes),
+		dedups:     sync.Pool{New: func() any { return new(engine.Dedup) }},
+		unfit:      share{cost: 1},
+		unable:     share{cost: 3}, // a lost shard may be a quarter of the store
 	}, nil
 }
 

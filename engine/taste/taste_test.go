@@ -148,7 +148,7 @@ func TestConfigurationFaultHoldsEverything(t *testing.T) {
 		f.Engine = f.engine(t)
 		held, fine := view(1, "b", 1, 2), view(2, "c", 1, 2)
 		f.apply(batch(held), batch(fine))
-		held.want(t, engine.Hold)
+		held.want(t, engine.Unsettled)
 		fine.want(t, engine.Folded)
 		if len(f.faults) != 1 || engine.ReasonOf(f.faults[0]) != name || engine.KindOf(f.faults[0]) != engine.Configuration {
 			t.Errorf("%s: faults %v", name, f.faults)
@@ -239,7 +239,7 @@ func TestStoreAwayHoldsAndComesBack(t *testing.T) {
 		defer cancel()
 		held := view(2, "b", 1, 1)
 		f.Apply(ctx, []engine.Batch{batch(held)})
-		held.want(t, engine.Hold)
+		held.want(t, engine.Unsettled)
 	})
 }
 
@@ -254,7 +254,7 @@ func TestAwaitStandsBeforeTheStore(t *testing.T) {
 	awaited = errHeld
 	held := view(1, "a", 1, 1)
 	e.Apply(t.Context(), []engine.Batch{batch(held)})
-	if v := held.want(t, engine.Hold); !errors.Is(v.Err, errHeld) {
+	if v := held.want(t, engine.Unsettled); !errors.Is(v.Err, errHeld) {
 		t.Errorf("held for %v", v.Err)
 	}
 	if f.ports.loads+f.ports.swaps+f.ports.lookups != 0 {
@@ -363,7 +363,7 @@ func TestCatalogueAwayHoldsAndComesBack(t *testing.T) {
 		defer cancel()
 		held := view(1, "b", 2, 3)
 		f.Apply(ctx, []engine.Batch{batch(held)})
-		held.want(t, engine.Hold)
+		held.want(t, engine.Unsettled)
 	})
 }
 
@@ -377,7 +377,7 @@ func TestStoppingIsNoFailedAttempt(t *testing.T) {
 	}
 	l := search(1, "a", "anything", 1)
 	f.Apply(ctx, []engine.Batch{batch(l)})
-	l.want(t, engine.Hold)
+	l.want(t, engine.Unsettled)
 }
 
 // A long silence is counted, also behind a late event.

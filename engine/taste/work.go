@@ -8,10 +8,10 @@ import (
 // work is one user's batch on its way through a flush.
 type work struct {
 	user int32
-	// events are the deliveries not settled yet, in folding order; twins are
-	// those whose id stands in events too: they end when their original does.
+	// events are the deliveries not settled yet, in folding order; copies are
+	// those whose id stands in events too: they get their original's verdict.
 	events []engine.Delivery
-	twins  []engine.Delivery
+	copies []engine.Delivery
 
 	loaded  bool            // profile is what the store or the cache said
 	profile *engine.Profile // nil: the user has none, or it is unfit
@@ -73,62 +73,63 @@ func (f *flush) dated(w *work, d *engine.Delivery, v engine.Verdict) engine.Verd
 	}
 	now, err := f.ports.Profiles.Now(f.ctx)
 	if err != nil || w.unknown {
-		return engine.Verdict{Outcome: engine.Hold, Err: v.Err}
+		return engine.Verdict{Outcome: engine.Unsettled, Err: v.Err}
 	}
 	v.AbsentAt = now - engine.Millis((f.config.Lease + f.config.IDs.Horizon).Milliseconds())
 	return v
 }
 
-// finish settles what is left of a work, events and twins alike.
+// finish settles what is left of a work, events and copies alike.
 func (f *flush) finish(w *work, v engine.Verdict) {
 	for i := range w.events {
 		f.settle(&w.events[i], f.dated(w, &w.events[i], v))
 	}
-	f.finishTwins(w, v)
+	f.finishCopies(w, v)
 	w.events, w.done = nil, true
 }
 
-// settleWithTwins settles one event that was not folded. Its twins share its
-// verdict: only one of them may come from a session that still counts, so that
-// none can be called a duplicate of another whose retry or letter may never be.
-func (f *flush) settleWithTwins(w *work, d *engine.Delivery, v engine.Verdict) {
+// settleWithCopies settles one event that was not folded. Copies of the
+// same event in this batch get the same verdict. One copy may belong to a session
+// that has ended, whose verdict is dropped: were the other acknowledged as its
+// duplicate, the retry or dead letter would be lost.
+func (f *flush) settleWithCopies(w *work, d *engine.Delivery, v engine.Verdict) {
 	f.settle(d, f.dated(w, d, v))
-	for _, twin := range w.takeTwins(d.Event.Digest) {
+	for _, twin := range w.takeCopies(d.Event.Digest) {
 		f.settle(&twin, f.dated(w, &twin, v))
 	}
 }
 
-// settleFolded settles an event whose id is in the profile, and its twins.
+// settleFolded settles an event whose id is in the profile, and its copies.
 func (f *flush) settleFolded(w *work, d *engine.Delivery) {
 	v := engine.Verdict{Outcome: engine.Duplicate}
 	if w.unknown {
 		v.Outcome = engine.Folded
 	}
 	f.settle(d, v)
-	for _, twin := range w.takeTwins(d.Event.Digest) {
+	for _, twin := range w.takeCopies(d.Event.Digest) {
 		f.settle(&twin, engine.Verdict{Outcome: engine.Duplicate})
 	}
 }
 
-// takeTwins takes the twins of one event out of a work.
-func (w *work) takeTwins(of engine.Digest) (taken []engine.Delivery) {
-	twins := w.twins[:0]
-	for _, d := range w.twins {
+// takeCopies takes the copies of one event out of a work.
+func (w *work) takeCopies(of engine.Digest) (taken []engine.Delivery) {
+	rest := w.copies[:0]
+	for _, d := range w.copies {
 		if d.Event.Digest == of {
 			taken = append(taken, d)
 		} else {
-			twins = append(twins, d)
+			rest = append(rest, d)
 		}
 	}
-	w.twins = twins
+	w.copies = rest
 	return taken
 }
 
-func (f *flush) finishTwins(w *work, v engine.Verdict) {
-	for i := range w.twins {
-		f.settle(&w.twins[i], f.dated(w, &w.twins[i], v))
+func (f *flush) finishCopies(w *work, v engine.Verdict) {
+	for i := range w.copies {
+		f.settle(&w.copies[i], f.dated(w, &w.copies[i], v))
 	}
-	w.twins = nil
+	w.copies = nil
 }
 
 // settle hands a verdict to the delivery's source, counts it and logs it once.

@@ -180,7 +180,7 @@ func TestDecodingSurvivesDamage(t *testing.T) {
 			t.Fatalf("profile %v with error %v", p, err)
 		}
 		_, _ = c.product(b)
-		_, _ = readTrace(b)
+		_, _ = readWriteMark(b)
 	})
 }
 

@@ -63,9 +63,9 @@ func (s *Store) readBack(ctx context.Context, writes []write, id bson.ObjectID, 
 	if matched == 0 {
 		return nil
 	}
-	found, err := s.traces(ctx, writes)
+	found, err := s.writeMarks(ctx, writes)
 	if err != nil {
-		return unread(writes, err)
+		return markUnknown(writes, err)
 	}
 	var buried []write
 	for _, w := range writes {
@@ -80,13 +80,13 @@ func (s *Store) readBack(ctx context.Context, writes []write, id bson.ObjectID, 
 	if matched == 0 {
 		return nil
 	}
-	return s.dig(ctx, buried)
+	return s.resolveOverwritten(ctx, buried)
 }
 
-// dig decides writes that were written over since, or never happened. The
+// resolveOverwritten decides writes that were written over since, or never happened. The
 // profile that is there now may be built on either, and its ids tell on which.
 // What was erased or deleted since stays a conflict: it is no more.
-func (s *Store) dig(ctx context.Context, writes []write) error {
+func (s *Store) resolveOverwritten(ctx context.Context, writes []write) error {
 	users := make([]int32, len(writes))
 	for i, w := range writes {
 		users[i] = w.profile.UserID
@@ -94,7 +94,7 @@ func (s *Store) dig(ctx context.Context, writes []write) error {
 	profiles, err := s.Load(ctx, users)
 	unreadable, ok := errors.AsType[*engine.UnreadableError](err)
 	if err != nil && !ok {
-		return unread(writes, err)
+		return markUnknown(writes, err)
 	}
 	for i, w := range writes {
 		if *w.answer = builtOn(profiles[i], w.profile); ok && unreadable.Users[users[i]] != nil {
@@ -104,8 +104,8 @@ func (s *Store) dig(ctx context.Context, writes []write) error {
 	return nil
 }
 
-// unread answers writes whose documents could not be read back.
-func unread(writes []write, err error) error {
+// markUnknown answers writes whose documents could not be read back.
+func markUnknown(writes []write, err error) error {
 	err = fmt.Errorf("%w: some versions had moved, and reading which failed: %w", engine.ErrUnknown, err)
 	for _, w := range writes {
 		*w.answer = err
@@ -113,8 +113,8 @@ func unread(writes []write, err error) error {
 	return err
 }
 
-// trace is what tells whose write a document is.
-type trace struct {
+// writeMark is what tells whose write a document is.
+type writeMark struct {
 	user, version int32
 	writeID       bson.ObjectID
 	erased        bool
@@ -128,23 +128,23 @@ var traceFields = bson.D{
 	{Key: fieldErased, Value: 1},
 }
 
-// traces reads the traces of all users of writes that have a document.
-func (s *Store) traces(ctx context.Context, writes []write) (map[int32]trace, error) {
+// writeMarks reads the traces of all users of writes that have a document.
+func (s *Store) writeMarks(ctx context.Context, writes []write) (map[int32]writeMark, error) {
 	users := make([]int32, len(writes))
 	for i, w := range writes {
 		users[i] = w.profile.UserID
 	}
-	found := make(map[int32]trace, len(writes))
+	found := make(map[int32]writeMark, len(writes))
 	how := oneReply(len(users)).SetProjection(traceFields)
 	err := s.find(ctx, s.users, among(fieldUser, users), how, func(doc bson.Raw) error {
-		t, err := readTrace(doc)
+		t, err := readWriteMark(doc)
 		found[t.user] = t
 		return err
 	})
 	return found, err
 }
 
-func readTrace(doc []byte) (t trace, err error) {
+func readWriteMark(doc []byte) (t writeMark, err error) {
 	err = eachField(doc, func(key []byte, v bsoncore.Value) error {
 		switch string(key) {
 		case fieldUser:

@@ -198,7 +198,7 @@ func TestLast(t *testing.T) {
 	late := event(7, 0)
 	ds := b.add(t, event(7, 5), late, event(8, 9), event(7, 9))
 	settle(ds[:1], engine.Folded)
-	settle(ds[1:], engine.Hold)
+	settle(ds[1:], engine.Unsettled)
 	b.idle(t)
 	got, err := Last(context.Background(), b.ports.Reader, 7, 2)
 	if err != nil || len(got) != 2 {

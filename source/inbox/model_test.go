@@ -88,7 +88,7 @@ func (m *model) settle(t *rapid.T, b *bench) {
 		d := m.open[i]
 		m.open = slices.Delete(m.open, i, i+1)
 		v := engine.Verdict{Outcome: rapid.SampledFrom([]engine.Outcome{
-			engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased, engine.Dead, engine.Retry, engine.Hold,
+			engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased, engine.Dead, engine.Retry, engine.Unsettled,
 		}).Draw(t, "outcome")}
 		state, ok := stateOf(v.Outcome)
 		if v.Outcome == engine.Retry {

@@ -156,7 +156,7 @@ func TestSettledTwice(t *testing.T) {
 		settle(ds[1:2], engine.Folded)
 		settle(ds[1:2], engine.Dead)
 		settle(ds[2:], engine.Dead)
-		settle(ds[2:], engine.Hold)
+		settle(ds[2:], engine.Unsettled)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if len(again) != 1 {

@@ -23,7 +23,7 @@ func TestVerdictsReachTheFile(t *testing.T) {
 		{Outcome: engine.ProductMissing, Err: engine.ErrMissing},
 		{Outcome: engine.UserErased},
 		{Outcome: engine.Dead, Reason: "zero_vector", Err: errors.New("vector has length zero")},
-		{Outcome: engine.Hold, Err: errors.New("stopping")},
+		{Outcome: engine.Unsettled, Err: errors.New("stopping")},
 		{Outcome: engine.Dead},
 	} {
 		ds[i].Settler.Settle(v)

@@ -18,7 +18,7 @@ type Queue struct {
 	ready   []*Message
 	open    map[*Message]struct{} // delivered and not settled
 	closed  bool
-	counts  [engine.Hold + 1]int64
+	counts  [engine.Unsettled + 1]int64
 }
 
 // Message is one event in the queue and, at last, what became of it.

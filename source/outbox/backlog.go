@@ -44,7 +44,7 @@ func (d *Database) count(ctx context.Context, limit int64) (b Backlog, err error
 	if limit > 0 {
 		bound = fmt.Sprint(" LIMIT ", limit)
 	}
-	table := d.dialect.through("user_interactions", "idx_unsent")
+	table := d.dialect.withIndex("user_interactions", "idx_unsent")
 	for _, one := range []struct {
 		rows string
 		n    *int64

@@ -23,17 +23,17 @@ func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
 		return 0, r.db.fault("look for events", err)
 	}
 	if len(heads) == 0 {
-		r.trouble.pass() // or a fault would outlive its last row
+		r.outage.clear() // or a fault would outlive its last row
 		return 0, nil
 	}
-	held := r.held.waiting(time.Now())
+	held := r.paused.waiting(time.Now())
 	wanted := r.choose(slices.Collect(maps.Keys(heads)), held)
 	if len(wanted) == 0 {
 		return 0, nil
 	}
-	result, err := r.publishShards(ctx, work, wanted, finding{held: held, floor: floor})
+	result, err := r.publishShards(ctx, work, wanted, query{held: held, floor: floor})
 	if result.rows > 0 && len(heads) > len(wanted) {
-		r.Wake() // there is work for another lane
+		r.Wake() // there is work for another goroutine
 	}
 	return result.done, err
 }
@@ -48,7 +48,7 @@ type result struct {
 
 // publishShards locks shards, reads their oldest rows, publishes and marks them,
 // and lets the shards go.
-func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find finding) (result, error) {
+func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find query) (result, error) {
 	l, err := r.db.dialect.lease(work, r.db.pool, wanted)
 	if err != nil {
 		return result{}, r.db.fault("lock shards", err)
@@ -71,17 +71,17 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find find
 	if !there {
 		return result{shards: len(l.shards), rows: len(rows)}, nil // they are read again
 	}
-	w := newWaves(r, rows)
+	w := newRounds(r, rows)
 	w.run(ctx, work)
 	r.Stats.Batches.Add(1)
-	r.Stats.Held.Store(r.held.size())
+	r.Stats.Held.Store(r.paused.size())
 	if err := r.mark(work, l, w); err != nil {
 		return result{}, r.db.fault("mark events as sent", err)
 	}
-	if w.trouble == nil && len(w.sent) > 0 {
-		r.trouble.pass()
+	if w.stop == nil && len(w.sent) > 0 {
+		r.outage.clear()
 	}
-	return result{shards: len(l.shards), rows: len(rows), done: len(w.sent) + len(w.failures), sent: len(w.sent)}, w.trouble
+	return result{shards: len(l.shards), rows: len(rows), done: len(w.sent) + len(w.failures), sent: len(w.sent)}, w.stop
 }
 
 // maxHeldUsers is how many users of one shard are left out of a query by name.
@@ -111,8 +111,8 @@ type stored struct {
 	fault error
 }
 
-// finding says which rows a batch reads, and how.
-type finding struct {
+// query says which rows a batch reads, and how.
+type query struct {
 	held   map[int][]int32 // users left out, by shard
 	filter Filter
 	floor  int64 // of a quick look; 0: of a full one
@@ -121,7 +121,7 @@ type finding struct {
 // fetch reads rows of the leased shards, in the order of their ids: the oldest
 // ones, but of one user at most half of a shard's share, so that the others of
 // the shard do not wait for the end of that user's backlog.
-func (r *Relay) fetch(ctx context.Context, l *lease, find finding) (all []stored, err error) {
+func (r *Relay) fetch(ctx context.Context, l *lease, find query) (all []stored, err error) {
 	if find.floor > 0 {
 		return r.fetchNew(ctx, l, find)
 	}
@@ -198,7 +198,7 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 		args  []any
 	)
 	for _, w := range wants {
-		query := "SELECT " + rowColumns + ", shard FROM " + r.db.dialect.through("user_interactions", "idx_unsent") +
+		query := "SELECT " + rowColumns + ", shard FROM " + r.db.dialect.withIndex("user_interactions", "idx_unsent") +
 			" WHERE " + unsent + " AND shard = ? AND id + 0 > ?"
 		args = append(args, w.shard, w.after)
 		if len(w.without) > 0 {
@@ -207,7 +207,7 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 		}
 		query, args = filter.restrict(query, args)
 		args = append(args, w.rows)
-		parts = append(parts, r.db.dialect.part(query+" ORDER BY id LIMIT ?"))
+		parts = append(parts, r.db.dialect.parenthesised(query+" ORDER BY id LIMIT ?"))
 	}
 	rows := map[int][]stored{}
 	err := each(ctx, l.run, func(s scanner) error {
@@ -251,9 +251,9 @@ func (r *Relay) try(ctx context.Context, rows []stored) (there bool, err error) 
 }
 
 // mark writes the fate of a batch and lets its shards go. Where the lease's
-// connection is lost, the marks are tried without it: they are true whoever has
+// connection is lost, the marks are tried without it: they are true whichever relay has
 // the shards now, and spare sending everything again.
-func (r *Relay) mark(ctx context.Context, l *lease, w *waves) error {
+func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 	if !w.anything() {
 		return l.end(false)
 	}
@@ -274,7 +274,7 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *waves) error {
 }
 
 // write marks rows. It may be run again.
-func (w *waves) write(ctx context.Context, run runner) error {
+func (w *rounds) write(ctx context.Context, run runner) error {
 	now := timeText(engine.Now())
 	for rows := range slices.Chunk(w.sent, statementRows) {
 		condition, args := named(rows)
@@ -291,7 +291,7 @@ func (w *waves) write(ctx context.Context, run runner) error {
 	}
 	for _, f := range w.failures {
 		failedAt := any(nil)
-		if f.verdict == setAside {
+		if f.verdict == quarantined {
 			failedAt = now
 		}
 		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET attempts = ?, last_error = ?, failed_at = ? "+

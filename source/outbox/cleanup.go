@@ -75,7 +75,7 @@ func (d *Database) cleanable(ctx context.Context, sentBefore engine.Millis, afte
 			ids = append(ids, end.id)
 		}
 		return nil
-	}, "SELECT id, occurred_at, sent_at FROM "+d.dialect.through("user_interactions", "idx_processed")+
+	}, "SELECT id, occurred_at, sent_at FROM "+d.dialect.withIndex("user_interactions", "idx_processed")+
 		" WHERE processed_to_queue = 1 AND occurred_at >= ? AND (occurred_at > ? OR id > ?) AND occurred_at < ?"+
 		" ORDER BY occurred_at, id LIMIT ?",
 		after.occurred, after.occurred, after.id, timeText(sentBefore+engine.MaxFutureMillis), chunk)

@@ -46,7 +46,7 @@ func (d *Database) Check(ctx context.Context) error {
 		return d.fault("connect", err)
 	}
 	defer conn.Close()
-	if _, err := d.dialect.flavour(ctx, conn); err != nil {
+	if _, err := d.dialect.variant(ctx, conn); err != nil {
 		return d.fault("read the version", err)
 	}
 	var applied sql.NullInt64

@@ -11,22 +11,22 @@ import (
 type dialect interface {
 	// gooseDialect names it to the migrations.
 	gooseDialect() goose.Dialect
-	// flavour tells the servers of one dialect apart, which [SQL] names, and
+	// variant tells the servers of one dialect apart, which [SQL] names, and
 	// refuses those that are too old.
-	flavour(ctx context.Context, conn *sql.Conn) (string, error)
+	variant(ctx context.Context, conn *sql.Conn) (string, error)
 	// lockSetup keeps several setups from running at once.
 	lockSetup(ctx context.Context, conn *sql.Conn) (unlock func(context.Context) error, err error)
 	// classify says what an error of the driver means.
 	classify(err error) class
 	// cure returns a stable reason and the cure of a configuration fault.
 	cure(err error) (reason, cure string)
-	// through makes a table reference use an index.
-	through(table, index string) string
+	// withIndex makes a table reference use an index.
+	withIndex(table, index string) string
 	// byID makes one use the rows' own order.
 	byID(table string) string
-	// part brackets a SELECT with a LIMIT for use in a UNION.
-	part(query string) string
-	// lease locks shards of those wanted that nobody else holds.
+	// parenthesised brackets a SELECT with a LIMIT for use in a UNION.
+	parenthesised(query string) string
+	// lease locks shards of those wanted that no other relay holds.
 	lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error)
 	// release ends what outlives leases.
 	release() error

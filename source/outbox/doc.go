@@ -20,10 +20,10 @@
 // another one began goes first; of two that overlap, the one that is committed
 // last goes second, whatever its ids.
 //
-// A batch begins with one row of each user. A user's run doubles with every wave
+// A batch begins with one row of each user. A user's run doubles with every round
 // that the broker confirms. It stops at a row that is refused, which holds back
 // the rows behind it, and only those of its user. What the broker took behind it
-// within the wave is published again behind it. So among the copies each user's
+// within the round is published again behind it. So among the copies each user's
 // rows stand in their order, and they first appear in it as long as the broker
 // refuses none. Several users' rows are in flight at once.
 //

@@ -50,7 +50,7 @@ func (r *Relay) drainShards(ctx, work context.Context, shards []int, filter Filt
 		case errors.Is(err, errRelayed):
 			return err
 		case err != nil:
-			r.meet(ctx, err)
+			r.recordOutage(ctx, err)
 		case all && got.rows == 0:
 			return nil
 		case got.done == 0:
@@ -68,7 +68,7 @@ func (r *Relay) drainBatch(ctx, work context.Context, shards []int, filter Filte
 	if err != nil || len(wanted) == 0 {
 		return result{}, err == nil, err
 	}
-	got, err = r.publishShards(ctx, work, wanted, finding{held: r.held.waiting(time.Now()), filter: filter})
+	got, err = r.publishShards(ctx, work, wanted, query{held: r.paused.waiting(time.Now()), filter: filter})
 	return got, got.shards == len(wanted), err
 }
 

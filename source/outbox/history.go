@@ -109,7 +109,7 @@ type placed struct {
 // message ids are compared byte by byte in both.
 func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]placed, error) {
 	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM "+
-		d.dialect.through("user_interactions", "idx_user_occurred")+" WHERE 1 = 1", nil)
+		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE 1 = 1", nil)
 	if at.MessageID != "" {
 		occurred := timeText(at.OccurredAt)
 		query += " AND occurred_at >= ? AND (occurred_at > ? OR message_id > ?)"

@@ -15,7 +15,7 @@ type lease struct {
 }
 
 // lease locks shards through their rows, in a transaction that also carries the
-// marks: whoever gets a shard next sees them, and a lock never outlives its
+// marks: the relay that gets a shard next sees them, and a lock never outlives its
 // connection.
 func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error) {
 	tx, err := pool.BeginTx(ctx, nil)
@@ -67,7 +67,7 @@ func (d *Database) heads(ctx context.Context, above int) (map[int]int64, error) 
 			heads[shard+above] = head.Int64
 		}
 		return err
-	}, "SELECT s.shard, (SELECT u.id FROM "+d.dialect.through("user_interactions u", "idx_unsent")+
+	}, "SELECT s.shard, (SELECT u.id FROM "+d.dialect.withIndex("user_interactions u", "idx_unsent")+
 		" WHERE u.processed_to_queue = 0 AND u.failed_at IS NULL AND u.shard = s.shard + ? ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s", above)
 	return heads, err
 }

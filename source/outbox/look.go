@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// looks is what a relay's lanes know of how to look for rows.
+// looks is what a relay's goroutines know of how to look for rows.
 //
 // A full look reads one index entry per shard. But a sent row's entry stays where
 // it was, marked as deleted, while any older transaction of the server is open (a
@@ -114,7 +114,7 @@ func (d *Database) newRows(ctx context.Context, run runner, floor int64) (rows [
 // fetchNew is [Relay.fetch] after a quick look. It lists the rows again, now that
 // the shards are leased: a row that was committed since may be an older one of a
 // user than those the look saw.
-func (r *Relay) fetchNew(ctx context.Context, l *lease, find finding) (all []stored, err error) {
+func (r *Relay) fetchNew(ctx context.Context, l *lease, find query) (all []stored, err error) {
 	rows, err := r.db.newRows(ctx, l.run, find.floor)
 	if err != nil {
 		return nil, err

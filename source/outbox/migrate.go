@@ -54,7 +54,7 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) 
 		return d.fault("connect", err)
 	}
 	defer conn.Close()
-	flavour, err := d.dialect.flavour(ctx, conn)
+	flavour, err := d.dialect.variant(ctx, conn)
 	if err != nil {
 		return d.fault("read the version", err)
 	}

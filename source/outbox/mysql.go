@@ -24,13 +24,13 @@ type mysqlDialect struct{}
 
 func (mysqlDialect) gooseDialect() goose.Dialect { return goose.DialectMySQL }
 
-func (mysqlDialect) through(table, index string) string {
+func (mysqlDialect) withIndex(table, index string) string {
 	return table + " FORCE INDEX (" + index + ")"
 }
 
-func (d mysqlDialect) byID(table string) string { return d.through(table, "PRIMARY") }
+func (d mysqlDialect) byID(table string) string { return d.withIndex(table, "PRIMARY") }
 
-func (mysqlDialect) part(query string) string { return "(" + query + ")" }
+func (mysqlDialect) parenthesised(query string) string { return "(" + query + ")" }
 
 // setupLock is the name of the server's lock that one setup holds at a time.
 const setupLock = "keyfold_setup"
@@ -51,17 +51,17 @@ func (mysqlDialect) lockSetup(ctx context.Context, conn *sql.Conn) (func(context
 
 var versionNumbers = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)`)
 
-func (mysqlDialect) flavour(ctx context.Context, conn *sql.Conn) (string, error) {
+func (mysqlDialect) variant(ctx context.Context, conn *sql.Conn) (string, error) {
 	var version string
 	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
 		return "", err
 	}
-	return flavourOf(version)
+	return variantOf(version)
 }
 
-// flavourOf reads what a server says of its version: 8.0.36, or
+// variantOf reads what a server says of its version: 8.0.36, or
 // 10.11.6-MariaDB-log, which some proxies precede with 5.5.5-.
-func flavourOf(version string) (string, error) {
+func variantOf(version string) (string, error) {
 	flavour, oldest := MySQL, [3]int{8, 0, 17}
 	if strings.Contains(strings.ToLower(version), "mariadb") {
 		flavour, oldest = MariaDB, [3]int{10, 6, 0}

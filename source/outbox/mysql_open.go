@@ -20,7 +20,7 @@ const (
 	dialTimeout = 5 * time.Second
 	ioTimeout   = 30 * time.Second
 	// idleTime is how long the server keeps a silent connection, and with it
-	// the lock of a relay whose host is gone: nobody tells the server of that.
+	// the lock of a relay whose host is gone: the server is not told of that.
 	idleTime = time.Minute
 	// setupTime is how long a migration may take.
 	setupTime = 24 * time.Hour

@@ -19,8 +19,8 @@ import (
 
 // RelayConfig holds a relay's settings. The zero value of each is its default.
 type RelayConfig struct {
-	// Lanes is how many batches are on their way at once; default 4.
-	Lanes int
+	// Batches is how many batches are on their way at once; default 4.
+	Batches int
 	// BatchRows bounds a batch; default 512.
 	BatchRows int
 	// BatchShards is how many shards a batch locks; default 8.
@@ -44,10 +44,10 @@ type RelayConfig struct {
 	MaxAttempts int
 	// Rate bounds the rows per second; 0 is no bound.
 	Rate float64
-	// Together has all of a batch go out in one call: for a publisher that
+	// WholeBatches has all of a batch go out in one call: for a publisher that
 	// takes a call's rows in their order, all or none. Of a broker's queue
-	// nobody knows that; see [waves].
-	Together bool
+	// that is not known; see [rounds].
+	WholeBatches bool
 }
 
 // Validate reports every fault at once.
@@ -56,7 +56,7 @@ func (c RelayConfig) Validate() error {
 	for _, one := range []struct {
 		name string
 		n    int
-	}{{"lanes", c.Lanes}, {"batch rows", c.BatchRows}, {"batch shards", c.BatchShards}, {"attempts", c.MaxAttempts}} {
+	}{{"lanes", c.Batches}, {"batch rows", c.BatchRows}, {"batch shards", c.BatchShards}, {"attempts", c.MaxAttempts}} {
 		if one.n < 0 {
 			faults = append(faults, fmt.Errorf("the relay's %s are %d: they must not be negative", one.name, one.n))
 		}
@@ -77,7 +77,7 @@ func (c RelayConfig) Validate() error {
 }
 
 func (c RelayConfig) orDefaults() RelayConfig {
-	c.Lanes = cmp.Or(c.Lanes, 4)
+	c.Batches = cmp.Or(c.Batches, 4)
 	c.BatchRows = cmp.Or(c.BatchRows, 512)
 	c.BatchShards = cmp.Or(c.BatchShards, 8)
 	c.BatchTime = cmp.Or(c.BatchTime, time.Second)
@@ -102,12 +102,12 @@ type Relay struct {
 	log       *slog.Logger
 	limiter   *rate.Limiter
 	wake      chan struct{}
-	held      held
+	paused    pausedUsers
 	refusals  rate.Sometimes // bounds what is logged of them
 	cursor    atomic.Uint32  // shards take turns
 	lastSent  atomic.Int64   // Unix nanoseconds of the newest confirm
 	refused   atomic.Int64   // Unix nanoseconds of the first refusal after it; 0: none
-	trouble   trouble
+	outage    outage
 	looks     looks
 }
 
@@ -117,7 +117,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 	limit := rate.Inf
 	if config.Rate > 0 {
 		limit = rate.Limit(config.Rate)
-		// Nobody is to wait long for the rate while holding shards.
+		// A batch must not wait long for the rate while it holds shards.
 		config.BatchRows = min(config.BatchRows, max(1, int(config.Rate/4)))
 	}
 	config.BatchShards = min(config.BatchShards, config.BatchRows)
@@ -125,9 +125,9 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		db: db, publisher: publisher, config: config, log: log,
 		limiter:  rate.NewLimiter(limit, config.BatchRows),
 		wake:     make(chan struct{}, 1),
-		held:     held{first: config.HoldMin, longest: config.HoldMax},
+		paused:   pausedUsers{first: config.HoldMin, longest: config.HoldMax},
 		refusals: rate.Sometimes{First: 10, Interval: time.Second},
-		trouble:  trouble{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
+		outage:   outage{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
 		looks:    looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
@@ -145,10 +145,11 @@ func (r *Relay) Wake() {
 
 // Fault returns what keeps the relay from publishing now, or nil.
 func (r *Relay) Fault() error {
-	if err := r.trouble.fault(); err != nil {
+	if err := r.outage.fault(); err != nil {
 		return err
 	}
-	// Of few users nobody can tell whether it is the broker, but for the time.
+	// With few users waiting, a refusal may be specific to them: only after HoldMax
+	// it is reported as a fault of the broker.
 	if since := r.refused.Load(); since != 0 && time.Since(time.Unix(0, since)) > r.config.HoldMax {
 		return errRefusesAll
 	}
@@ -161,14 +162,14 @@ var errRefusesAll = errors.New("outbox: the broker takes none of the events: run
 // to be confirmed and marked.
 func (r *Relay) Run(ctx context.Context) {
 	var lanes conc.WaitGroup
-	for range r.config.Lanes {
-		lanes.Go(func() { r.runLane(ctx) })
+	for range r.config.Batches {
+		lanes.Go(func() { r.runBatches(ctx) })
 	}
 	lanes.Wait()
 }
 
-// runLane publishes batch after batch.
-func (r *Relay) runLane(ctx context.Context) {
+// runBatches publishes batch after batch.
+func (r *Relay) runBatches(ctx context.Context) {
 	work, cancel := afterGrace(ctx, r.config.Grace)
 	defer cancel()
 	wait := r.config.PollMin
@@ -176,7 +177,7 @@ func (r *Relay) runLane(ctx context.Context) {
 		n, err := r.batch(ctx, work)
 		switch {
 		case err != nil:
-			r.meet(ctx, err)
+			r.recordOutage(ctx, err)
 		case n > 0:
 			wait = r.config.PollMin
 		default:
@@ -187,7 +188,7 @@ func (r *Relay) runLane(ctx context.Context) {
 
 // idle waits for a wake-up or the next poll and returns the wait after that.
 func (r *Relay) idle(ctx context.Context, wait time.Duration) time.Duration {
-	timer := time.NewTimer(backoff.Jitter(wait)) // lanes spread out
+	timer := time.NewTimer(backoff.Jitter(wait)) // goroutines spread out
 	defer timer.Stop()
 	select {
 	case <-r.wake:
@@ -201,16 +202,16 @@ func (r *Relay) idle(ctx context.Context, wait time.Duration) time.Duration {
 
 // rest waits while there is trouble and reports whether ctx goes on.
 func (r *Relay) rest(ctx context.Context) bool {
-	pause := r.trouble.pause(time.Now())
+	pause := r.outage.pause(time.Now())
 	if pause <= 0 {
 		return ctx.Err() == nil
 	}
 	return backoff.Sleep(ctx, pause) && ctx.Err() == nil
 }
 
-// meet notes what stopped a batch, and tells once per pause.
-func (r *Relay) meet(ctx context.Context, err error) {
-	if ctx.Err() != nil || !r.trouble.meet(err, time.Now()) {
+// recordOutage notes what stopped a batch, and tells once per pause.
+func (r *Relay) recordOutage(ctx context.Context, err error) {
+	if ctx.Err() != nil || !r.outage.record(err, time.Now()) {
 		return
 	}
 	r.log.Error("nothing can be relayed now; the events wait in the database",

@@ -195,7 +195,7 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				config := brisk()
 				config.MaxAttempts = 2
 				r := NewRelay(db, b, config, quiet)
-				r.trouble.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
+				r.outage.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
 				running(t, r)
 				eventually(t, "many attempts", func() bool {
 					b.mu.Lock()
@@ -266,7 +266,7 @@ func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 		config.BatchTime = 50 * time.Millisecond
 		config.MaxAttempts = 1000
 		r := NewRelay(openOnly(t, server.URL(name)), b, config, quiet)
-		r.trouble.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
+		r.outage.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
 		relays = append(relays, r)
 		stops = append(stops, running(t, r))
 	}
@@ -493,7 +493,7 @@ func TestACopyAfterACrashSaysSinceWhen(t *testing.T) {
 		add(t, storeOn(t, db, StoreConfig{}), view(t, 1, 1), view(t, 1, 2))
 		work, crash := context.WithCancel(t.Context())
 		dying := &broker{before: crash}
-		_, err := NewRelay(db, dying, brisk(), quiet).publishShards(t.Context(), work, []int{ShardOf(1)}, finding{})
+		_, err := NewRelay(db, dying, brisk(), quiet).publishShards(t.Context(), work, []int{ShardOf(1)}, query{})
 		if err == nil || len(dying.taken) == 0 {
 			t.Fatalf("the relay marked what it published: %v", err)
 		}

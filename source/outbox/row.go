@@ -45,9 +45,9 @@ func parseTime(text string) (engine.Millis, error) {
 	return engine.MillisOf(at), nil
 }
 
-// whenever is later than any event: one that was stored had passed the check
+// farFuture is later than any event: one that was stored had passed the check
 // against the future, by a clock that may have been another.
-var whenever = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // named is the condition that a row is one of these. It names them by message_id
 // too: a server that has lost its last transactions gives their ids to new rows.
@@ -88,7 +88,7 @@ func scanRow(s scanner) (row Row, fault, err error) {
 			return Row{}, nil, err
 		}
 	}
-	if row.Event, fault = engine.ParseEvent(row.Body, whenever); fault != nil {
+	if row.Event, fault = engine.ParseEvent(row.Body, farFuture); fault != nil {
 		row.Event = engine.Event{}
 		fault = fmt.Errorf("user_interactions row %d: the body is no event: %w", row.ID, fault)
 	}

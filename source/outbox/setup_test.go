@@ -267,7 +267,7 @@ func TestFlavours(t *testing.T) {
 		"8.0.17": MySQL, "8.4.0-cloud": MySQL, "9.1.0": MySQL, "8.0.36-28 (Percona)": MySQL, "unknown": MySQL,
 		"10.5.29-MariaDB": "", "5.7.44": "", "8.0.16": "", "5.5.5-10.3.1-MariaDB": "",
 	} {
-		got, err := flavourOf(version)
+		got, err := variantOf(version)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%s is %q, %v; want %q", version, got, err, want)
 		}
@@ -342,7 +342,7 @@ func explain(t *testing.T, db *Database, query, key string) {
 
 func TestRelayConfig(t *testing.T) {
 	must(t, RelayConfig{}.Validate())
-	err := RelayConfig{Lanes: -1, BatchShards: 65, PollMin: 2 * time.Second, Rate: -1}.Validate()
+	err := RelayConfig{Batches: -1, BatchShards: 65, PollMin: 2 * time.Second, Rate: -1}.Validate()
 	expectFault(t, err, "relay_configuration", "lanes", "batch shards", "poll", "rate")
 }
 

@@ -93,13 +93,13 @@ type sqliteDialect struct {
 
 func (*sqliteDialect) gooseDialect() goose.Dialect { return goose.DialectSQLite3 }
 
-func (*sqliteDialect) through(table, index string) string { return table + " INDEXED BY " + index }
+func (*sqliteDialect) withIndex(table, index string) string { return table + " INDEXED BY " + index }
 
 func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" }
 
-func (*sqliteDialect) part(query string) string { return "SELECT * FROM (" + query + ")" }
+func (*sqliteDialect) parenthesised(query string) string { return "SELECT * FROM (" + query + ")" }
 
-func (*sqliteDialect) flavour(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
+func (*sqliteDialect) variant(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
 
 func (*sqliteDialect) lockSetup(context.Context, *sql.Conn) (func(context.Context) error, error) {
 	return func(context.Context) error { return nil }, nil

@@ -45,7 +45,7 @@ func TestTogether(t *testing.T) {
 			}
 		}}
 		config := brisk()
-		config.Together = true
+		config.WholeBatches = true
 		running(t, NewRelay(db, l, config, quiet))
 		drained(t, db)
 		l.expectOrder(t)

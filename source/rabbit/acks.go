@@ -60,14 +60,14 @@ type acknowledger interface {
 // second). So it waits for the open ones below it, though not for longer than
 // lag, nor while more than spare tags wait with it: they take up prefetch.
 type acks struct {
-	channel  acknowledger
-	cork     func() // around the sending of several
-	uncork   func()
-	interval time.Duration
-	lag      time.Duration
-	full     int                        // settled tags that are not gathered any longer
-	spare    int                        // settled tags that may wait for lower ones
-	sent     func(messages, frames int) // told after each sending
+	channel       acknowledger
+	cork          func() // around the sending of several
+	uncork        func()
+	interval      time.Duration
+	maxAckDelay   time.Duration
+	sendAt        int                        // settled tags that are not gathered any longer
+	maxOutOfOrder int                        // settled tags that may wait for lower ones
+	sent          func(messages, frames int) // told after each sending
 
 	mu      sync.Mutex
 	settled []uint64
@@ -105,10 +105,10 @@ func (a *acks) settle(tag uint64) bool {
 	n := len(a.settled)
 	a.mu.Unlock()
 	if n == 1 {
-		poke(a.some)
+		signal(a.some)
 	}
-	if n == a.full {
-		poke(a.many)
+	if n == a.sendAt {
+		signal(a.many)
 	}
 	return true
 }
@@ -135,7 +135,7 @@ func (a *acks) run() {
 	for {
 		var late <-chan time.Time
 		if len(a.late) > 0 {
-			overdue.Reset(time.Until(a.since.Add(a.lag)))
+			overdue.Reset(time.Until(a.since.Add(a.maxAckDelay)))
 			late = overdue.C
 		}
 		select {
@@ -167,7 +167,7 @@ func (a *acks) send(now time.Time, everything bool) {
 	a.tags.advance()
 	top, covered := a.split()
 	single := a.late
-	if !everything && len(single) <= a.spare && now.Sub(a.since) < a.lag {
+	if !everything && len(single) <= a.maxOutOfOrder && now.Sub(a.since) < a.maxAckDelay {
 		single = nil
 	}
 	frames := len(single)
@@ -219,8 +219,8 @@ func (a *acks) split() (top uint64, covered int) {
 	return top, covered
 }
 
-// poke leaves one signal for a goroutine that looks at it sooner or later.
-func poke(c chan<- struct{}) {
+// signal leaves one signal for a goroutine; a second one before it looks is dropped.
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -37,7 +37,7 @@ func (l *ledger) Ack(tag uint64, multiple bool) error {
 func newAcks(l acknowledger) *acks {
 	return &acks{
 		channel: l, cork: func() {}, uncork: func() {}, sent: func(int, int) {},
-		interval: time.Hour, lag: time.Hour, full: 1 << 30, spare: 8,
+		interval: time.Hour, maxAckDelay: time.Hour, sendAt: 1 << 30, maxOutOfOrder: 8,
 		some: make(chan struct{}, 1), many: make(chan struct{}, 1),
 	}
 }
@@ -100,18 +100,18 @@ func TestAcksWaitForLowerTags(t *testing.T) {
 		a.settle(tag)
 	}
 	a.send(start, false)
-	a.send(start.Add(a.lag-1), false)
+	a.send(start.Add(a.maxAckDelay-1), false)
 	if frames != 0 {
 		t.Errorf("%d frames went out for tags above an open one", frames)
 	}
 	a.settle(1)
-	a.send(start.Add(a.lag-1), false)
+	a.send(start.Add(a.maxAckDelay-1), false)
 	if frames != 1 || len(l.open) != 91 {
 		t.Errorf("%d frames for tags 1 to 9, %d open", frames, len(l.open))
 	}
 	a.settle(11)
 	a.send(start, false)
-	a.send(start.Add(a.lag), false)
+	a.send(start.Add(a.maxAckDelay), false)
 	if frames != 2 || l.open[11] {
 		t.Error("a tag waited for longer than the lag")
 	}
@@ -133,7 +133,7 @@ func TestAcksRun(t *testing.T) {
 	}
 	counting := &counter{}
 	a := newAcks(counting)
-	a.interval, a.lag, a.full, a.spare = time.Millisecond, 2*time.Millisecond, 100, 1000
+	a.interval, a.maxAckDelay, a.sendAt, a.maxOutOfOrder = time.Millisecond, 2*time.Millisecond, 100, 1000
 	acked := 0
 	a.sent = func(messages, _ int) { acked += messages }
 	a.start()
@@ -163,18 +163,18 @@ func (c *counter) Ack(uint64, bool) error { c.frames++; return nil }
 func TestShares(t *testing.T) {
 	for _, prefetch := range []int{1, 511, 512, 1000, 1025, 8192, MaxPrefetch} {
 		sum := 0
-		all := shares(prefetch, 2047)
+		all := splitPrefetch(prefetch, 2047)
 		for _, n := range all {
 			sum += n
 			if n < 1 {
 				t.Errorf("prefetch %d: a share of %d, which means no limit", prefetch, n)
 			}
 		}
-		if sum != prefetch || len(all) > maxLanes {
+		if sum != prefetch || len(all) > maxChannels {
 			t.Errorf("prefetch %d: shares %v", prefetch, all)
 		}
 	}
-	if all := shares(8192, 3); len(all) != 3 {
+	if all := splitPrefetch(8192, 3); len(all) != 3 {
 		t.Errorf("%d channels where 3 are allowed", len(all))
 	}
 }

@@ -33,7 +33,7 @@ type Config struct {
 	MaxBytes int64
 	// Ordered keeps the queue's order: events are received on one channel
 	// instead of several side by side. It costs throughput where many messages
-	// are held; see lane.go. A history that depends on order needs it.
+	// are held; see channel.go. A history that depends on order needs it.
 	Ordered bool
 	// MaxRetries is how many attempts follow the first one.
 	MaxRetries int

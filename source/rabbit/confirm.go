@@ -11,28 +11,28 @@ import (
 	"keyfold/engine/failpoint"
 )
 
-// flight is a message that was written and has to be confirmed.
-type flight struct {
+// pendingConfirm is a message that was written and has to be confirmed.
+type pendingConfirm struct {
 	index   int // in the caller's slice
 	to      address
 	confirm *amqp.DeferredConfirmation
 }
 
-// burst is one caller's messages on their way.
-type burst struct {
+// publishBatch is one caller's messages on their way.
+type publishBatch struct {
 	link    *link
-	flights []flight
-	landed  int     // how many flights were awaited
+	pending []pendingConfirm
+	awaited int     // how many confirms were awaited
 	errs    []error // aligned with the caller's messages
 }
 
 // publish writes and confirms messages; errs[i] is set for each that was not
 // taken over. Writes are gathered until something has to be waited for.
 func (l *link) publish(ctx context.Context, messages []Message, errs []error) {
-	b := &burst{link: l, flights: make([]flight, 0, len(messages)), errs: errs}
+	b := &publishBatch{link: l, pending: make([]pendingConfirm, 0, len(messages)), errs: errs}
 	l.socket.cork()
 	for i := range messages {
-		err := b.admit(ctx)
+		err := b.acquireSlot(ctx)
 		if err == nil {
 			err = b.write(&messages[i], i)
 		}
@@ -49,8 +49,8 @@ func (l *link) publish(ctx context.Context, messages []Message, errs []error) {
 	if err := failpoint.Hit(failpoint.Unconfirmed); err != nil {
 		l.socket.abort()
 	}
-	for b.landed < len(b.flights) {
-		b.land(ctx)
+	for b.awaited < len(b.pending) {
+		b.awaitConfirm(ctx)
 	}
 }
 
@@ -62,32 +62,32 @@ func notSent(err error) error {
 	return err
 }
 
-// admit returns once one more message may be written: no alarm is on, and it
+// acquireSlot returns once one more message may be written: no alarm is on, and it
 // holds a token.
-func (b *burst) admit(ctx context.Context) error {
+func (b *publishBatch) acquireSlot(ctx context.Context) error {
 	if b.link.open() && b.link.takeToken() {
 		return nil
 	}
-	// Whoever waits for confirms has to have sent everything.
+	// Before it waits for confirms, everything has to be sent.
 	b.link.socket.uncork()
 	defer b.link.socket.cork()
 	if err := b.link.free(ctx); err != nil {
 		return err
 	}
-	for b.landed < len(b.flights) {
+	for b.awaited < len(b.pending) {
 		if b.link.takeToken() {
 			return nil
 		}
-		b.land(ctx)
+		b.awaitConfirm(ctx)
 	}
 	return b.link.waitToken(ctx)
 }
 
-// land awaits the oldest message in flight.
-func (b *burst) land(ctx context.Context) {
-	f := &b.flights[b.landed]
-	b.errs[f.index] = b.link.await(ctx, f)
-	b.landed++
+// awaitConfirm awaits the oldest message in flight.
+func (b *publishBatch) awaitConfirm(ctx context.Context) {
+	p := &b.pending[b.awaited]
+	b.errs[p.index] = b.link.await(ctx, p)
+	b.awaited++
 }
 
 func (l *link) takeToken() bool {
@@ -111,7 +111,7 @@ func (l *link) waitToken(ctx context.Context) error {
 	}
 }
 
-func (b *burst) write(m *Message, index int) error {
+func (b *publishBatch) write(m *Message, index int) error {
 	l := b.link
 	confirm, err := l.channel.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing())
 	if err != nil {
@@ -122,13 +122,13 @@ func (b *burst) write(m *Message, index int) error {
 		return fmt.Errorf("rabbitmq: publish: %w: %w", engine.ErrUnknown, err)
 	}
 	l.stats.Published.Add(1)
-	b.flights = append(b.flights, flight{index: index, to: address{m.Exchange, m.RoutingKey, m.ID}, confirm: confirm})
+	b.pending = append(b.pending, pendingConfirm{index: index, to: address{m.Exchange, m.RoutingKey, m.ID}, confirm: confirm})
 	return nil
 }
 
 // await returns what became of a message. Its token goes back when the broker
-// has answered, be it after the caller gave up.
-func (l *link) await(ctx context.Context, f *flight) error {
+// has answered, which may be after the caller gave up.
+func (l *link) await(ctx context.Context, f *pendingConfirm) error {
 	acked, err := f.confirm.WaitContext(ctx)
 	if err != nil {
 		l.stats.Unknown.Add(1)

@@ -24,15 +24,15 @@ type Ports struct {
 type Consumer struct {
 	Stats ConsumerStats
 
-	config     Config
-	ports      Ports
-	dialer     dialer
-	generation atomic.Uint64
-	gate       *gate // shut while paused
-	sizes      *sizes
-	burial     *burial
-	work       sync.WaitGroup // the burying goroutine
-	stopWork   context.CancelFunc
+	config      Config
+	ports       Ports
+	dialer      dialer
+	generation  atomic.Uint64
+	gate        *gate // shut while paused
+	sizes       *sizes
+	deadLetters *deadLetterer
+	work        sync.WaitGroup // the burying goroutine
+	stopWork    context.CancelFunc
 
 	last *session // the one Run left for Close; nil where none was open
 
@@ -57,7 +57,7 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 		sizes:  newSizes(config.Prefetch, config.MaxBytes),
 		dialer: dialer{dsn: config.DSN, name: config.Identity.connection("consumer"), timing: config.Timing},
 	}
-	c.burial = &burial{consumer: c, wake: make(chan struct{}, 1)}
+	c.deadLetters = &deadLetterer{consumer: c, wake: make(chan struct{}, 1)}
 	return c, nil
 }
 
@@ -73,7 +73,7 @@ func (c *Consumer) Resume() { c.gate.set(false) }
 // GiveBack has the broker take back all that is not acknowledged, by closing the
 // channels; while paused, nothing comes in their place until Resume. Verdicts
 // that come later are dropped: the broker delivers those events again.
-func (c *Consumer) GiveBack() { c.gate.empty() }
+func (c *Consumer) GiveBack() { c.gate.requestGiveBack() }
 
 // Ready returns nil while the consumer consumes, and otherwise why it does not.
 func (c *Consumer) Ready() error {
@@ -89,7 +89,7 @@ func (c *Consumer) Ready() error {
 
 // Unstored returns how many given-up events the dead-letter queue did not take
 // so far, and what the last of them failed with. They are unacknowledged.
-func (c *Consumer) Unstored() (events int, cause error) { return c.burial.state() }
+func (c *Consumer) Unstored() (events int, cause error) { return c.deadLetters.state() }
 
 func (c *Consumer) setStatus(err error) {
 	c.mu.Lock()

@@ -277,7 +277,7 @@ func TestHoldAndPause(t *testing.T) {
 		if i < 100 {
 			d.Settler.Settle(folded)
 		} else {
-			d.Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: errors.New("fault")})
+			d.Settler.Settle(engine.Verdict{Outcome: engine.Unsettled, Err: errors.New("fault")})
 		}
 	}
 	eventually(t, "100 acknowledged", func() bool { return r.Stats.Acked.Load() == 100 })
@@ -349,7 +349,7 @@ func TestDeliverErrorEndsRun(t *testing.T) {
 		broken := errors.New("no more")
 		refuse := func(_ context.Context, deliveries []engine.Delivery) error {
 			for _, d := range deliveries[taken:] {
-				d.Settler.Settle(engine.Verdict{Outcome: engine.Hold, Err: broken})
+				d.Settler.Settle(engine.Verdict{Outcome: engine.Unsettled, Err: broken})
 			}
 			return broken
 		}

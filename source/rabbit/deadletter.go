@@ -43,8 +43,8 @@ type DeadLetterQueue struct {
 	Host      string // of the worker
 }
 
-// Bury publishes the letters; each is safe once the broker has confirmed it.
-func (q DeadLetterQueue) Bury(ctx context.Context, letters []Letter) []error {
+// Store publishes the letters; each is safe once the broker has confirmed it.
+func (q DeadLetterQueue) Store(ctx context.Context, letters []Letter) []error {
 	messages := make([]Message, len(letters))
 	for i := range letters {
 		messages[i] = q.message(&letters[i])
@@ -132,4 +132,4 @@ func iso8601(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05-07
 
 var _ DeadLetters = DeadLetterQueue{}
 
-var _ engine.Settler = (*ticket)(nil)
+var _ engine.Settler = (*settler)(nil)

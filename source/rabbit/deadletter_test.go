@@ -158,7 +158,7 @@ type stubborn struct {
 	stored map[string]int
 }
 
-func (q *stubborn) Bury(_ context.Context, letters []Letter) []error {
+func (q *stubborn) Store(_ context.Context, letters []Letter) []error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	errs := make([]error, len(letters))

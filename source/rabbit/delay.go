@@ -69,7 +69,7 @@ func (d *DelayQueues) Park(a Attempt) {
 		d.queues[a.Delay] = q
 	}
 	d.Stats.Waiting.Add(1)
-	a.ticket.session.occupy()
+	a.settler.session.occupy()
 	q.waiting = append(q.waiting, parked{Attempt: a})
 	if !q.running {
 		q.running = true
@@ -88,7 +88,7 @@ func (d *DelayQueues) Close(ctx context.Context) error {
 	d.closed = true
 	d.mu.Unlock()
 	d.stop()
-	// A publish may be stuck in a socket that nobody reads: this closes it.
+	// A publish may be stuck in a socket that the broker does not read: this closes it.
 	err := d.publisher.Close(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -107,7 +107,7 @@ func (d *DelayQueues) Close(ctx context.Context) error {
 	defer d.mu.Unlock()
 	for _, q := range d.queues {
 		for i := range q.waiting {
-			q.waiting[i].leave()
+			q.waiting[i].release()
 		}
 		d.Stats.Waiting.Add(-int64(len(q.waiting)))
 		q.waiting = nil

@@ -194,19 +194,19 @@ func TestStopWithUnconfirmedCopies(t *testing.T) {
 // What the broker has taken back is not published: it would be one too many.
 func TestNoCopyOfWhatTheBrokerTookBack(t *testing.T) {
 	c := &Consumer{}
-	lives := &session{consumer: c, ended: make(chan struct{}), idle: make(chan struct{}, 1)}
-	over := &session{consumer: c, ended: make(chan struct{}), idle: make(chan struct{}, 1)}
+	lives := &session{consumer: c, ended: make(chan struct{}), settledAll: make(chan struct{}, 1)}
+	over := &session{consumer: c, ended: make(chan struct{}), settledAll: make(chan struct{}, 1)}
 	over.end(errGiveBack)
 	var group []parked
 	for _, s := range []*session{over, lives, over} {
 		s.occupy()
-		group = append(group, parked{Attempt: Attempt{ticket: &ticket{session: s}}})
+		group = append(group, parked{Attempt: Attempt{settler: &settler{session: s}}})
 	}
 	q := &delayQueue{owner: &DelayQueues{}}
 	q.owner.Stats.Waiting.Store(3)
 	left := q.live(group)
-	if len(left) != 1 || left[0].ticket.session != lives || c.Stats.Stale.Load() != 2 || q.owner.Stats.Waiting.Load() != 1 ||
-		over.handed.Load() != 0 || lives.handed.Load() != 1 {
-		t.Errorf("%d left, %d stale, %d and %d waited for", len(left), c.Stats.Stale.Load(), over.handed.Load(), lives.handed.Load())
+	if len(left) != 1 || left[0].settler.session != lives || c.Stats.Stale.Load() != 2 || q.owner.Stats.Waiting.Load() != 1 ||
+		over.unsettled.Load() != 0 || lives.unsettled.Load() != 1 {
+		t.Errorf("%d left, %d stale, %d and %d waited for", len(left), c.Stats.Stale.Load(), over.unsettled.Load(), lives.unsettled.Load())
 	}
 }

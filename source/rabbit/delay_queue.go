@@ -27,10 +27,10 @@ type parked struct {
 	publishes int // that failed; a stop waits for the first one only
 }
 
-// leave ends the waiting of a stop for this attempt.
-func (p *parked) leave() {
+// release ends the waiting of a stop for this attempt.
+func (p *parked) release() {
 	if p.publishes == 0 {
-		p.ticket.session.release()
+		p.settler.session.release()
 	}
 }
 
@@ -97,9 +97,9 @@ func (q *delayQueue) live(group []parked) []parked {
 	live := group[:0]
 	for i := range group {
 		p := &group[i]
-		if p.ticket.session.over() {
-			p.ticket.session.consumer.Stats.Stale.Add(1)
-			p.leave()
+		if p.settler.session.over() {
+			p.settler.session.consumer.Stats.Stale.Add(1)
+			p.release()
 			continue
 		}
 		live = append(live, *p)
@@ -130,7 +130,7 @@ func (q *delayQueue) publish(group []parked) error {
 		switch {
 		case err == nil:
 			p.Replaced()
-			p.leave()
+			p.release()
 			q.owner.Stats.Replaced.Add(1)
 			q.owner.Stats.Waiting.Add(-1)
 		case errors.Is(err, engine.ErrUnroutable):
@@ -138,7 +138,7 @@ func (q *delayQueue) publish(group []parked) error {
 			q.waitInProcess(p)
 		default:
 			failed = err
-			p.leave()
+			p.release()
 			if p.publishes++; p.publishes == maxPublishes {
 				q.waitInProcess(p)
 			} else {
@@ -156,7 +156,7 @@ func (q *delayQueue) waitInProcess(p parked) {
 	q.owner.Stats.InProcess.Add(1)
 	q.owner.Stats.Waiting.Add(-1)
 	InProcess{}.Park(p.Attempt)
-	p.leave()
+	p.release()
 }
 
 func (q *delayQueue) tell(again, missing int, failed error) {

@@ -123,7 +123,7 @@ func (l *DeadLetter) readBody() {
 // unwrap returns the original's bytes.
 func unwrap(body []byte, e envelope) ([]byte, error) {
 	if e.Encoding == nil || string(e.Encoding) == "null" {
-		return untrimmed(body, e.Original), nil
+		return withSpaces(body, e.Original), nil
 	}
 	if string(e.Encoding) != `"base64"` {
 		return nil, fmt.Errorf("original_encoding is %.40s: it must be \"base64\" or absent", e.Encoding)
@@ -144,9 +144,9 @@ const (
 	whiteSpace  = " \t\r\n"
 )
 
-// untrimmed returns value with the white space around it that the original had
+// withSpaces returns value with the white space around it that the original had
 // and the decoder drops: a replayed body is the original's, byte for byte.
-func untrimmed(body, value []byte) []byte {
+func withSpaces(body, value []byte) []byte {
 	original, ok := bytes.CutPrefix(body, []byte(letterStart))
 	if !ok {
 		return value

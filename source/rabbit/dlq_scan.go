@@ -18,7 +18,7 @@ import (
 // scan holds are not seen. It is for one goroutine.
 //
 // Letters are fetched one by one (basic.get) and not consumed: only so does the
-// queue say where it ends, and nothing is taken that nobody asked for.
+// queue say where it ends, and nothing is taken that was not asked for.
 type DeadLetterScan struct {
 	// Waiting is how many letters there were when the scan began. It reads no
 	// more, so that letters that come back meanwhile are not read again.

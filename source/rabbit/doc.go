@@ -15,9 +15,9 @@
 //
 // Within a session the prefetch is divided among several channels, since the
 // broker pays for an acknowledgement out of order with a walk over what the
-// channel holds; see lane.go.
+// channel holds; see channel.go.
 //
-// Reading order: consumer.go, supervisor.go, session.go, lane.go, reader.go,
+// Reading order: consumer.go, supervisor.go, session.go, channel.go, reader.go,
 // settle.go, acks.go, then retry.go, delay.go, burial.go and deadletter.go; on
 // the other side publisher.go, link.go and confirm.go.
 package rabbit

@@ -35,16 +35,16 @@ func (g *gate) renew() {
 	g.tell()
 }
 
-// empty asks whoever passes next to give back what it holds.
-func (g *gate) empty() {
+// requestGiveBack makes the reader return unacknowledged messages to the broker.
+func (g *gate) requestGiveBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.giveBack = true
 	g.tell()
 }
 
-// emptied reports whether that was asked for, once.
-func (g *gate) emptied() bool {
+// takeGiveBack reports whether that was asked for, once.
+func (g *gate) takeGiveBack() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	asked := g.giveBack

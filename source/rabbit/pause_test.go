@@ -41,7 +41,7 @@ func TestCloseLeavesARetryThatIsDueWhileStopping(t *testing.T) {
 	eventually(t, "the retry due", func() bool {
 		last.mu.Lock()
 		defer last.mu.Unlock()
-		return len(last.again) == 1
+		return len(last.requeued) == 1
 	})
 	if err := r.end(ample); err != nil {
 		t.Errorf("Close waited for an event nobody was working on: %v", err)
@@ -63,7 +63,7 @@ func TestHoldDuringResumeIsGivenBack(t *testing.T) {
 	r.Resume() // waits: 4 unacked of 4
 	time.Sleep(300 * time.Millisecond)
 	for _, d := range in.take() {
-		d.Settler.Settle(engine.Verdict{Outcome: engine.Hold})
+		d.Settler.Settle(engine.Verdict{Outcome: engine.Unsettled})
 	}
 	r.Pause() // the fault that goes with them
 	time.Sleep(300 * time.Millisecond)

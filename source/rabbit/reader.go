@@ -32,7 +32,7 @@ func (s *session) consume(ctx context.Context, deliver engine.Deliver) error {
 		}
 		s.prefetch.Store(int64(s.consumer.sizes.fit()))
 		s.resizing.Store(false)
-		for _, l := range s.lanes {
+		for _, l := range s.channels {
 			if err := l.subscribe(ctx); err != nil {
 				return err
 			}
@@ -55,14 +55,14 @@ func (s *session) consume(ctx context.Context, deliver engine.Deliver) error {
 func (s *session) passGate(ctx context.Context) (changed <-chan struct{}, err error) {
 	for {
 		shut, changed := s.consumer.gate.state()
-		if s.consumer.gate.emptied() && s.unacked() > 0 {
+		if s.consumer.gate.takeGiveBack() && s.unacked() > 0 {
 			return nil, errGiveBack
 		}
 		var look <-chan time.Time
 		if !shut {
 			// Both are looked at again and again: verdicts come in meanwhile.
 			roomy := s.consumer.sizes.roomy(s.bytes.Load())
-			if s.held.Load() > 0 || int(s.inside.Load()) > s.consumer.config.Prefetch/2 || !roomy && s.inside.Load() > 0 {
+			if s.unacknowledged.Load() > 0 || int(s.waitingInProcess.Load()) > s.consumer.config.Prefetch/2 || !roomy && s.waitingInProcess.Load() > 0 {
 				return nil, errGiveBack
 			}
 			if roomy && s.unacked() <= s.consumer.config.Prefetch/2 {
@@ -97,7 +97,7 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver eng
 	}()
 	var reading sync.WaitGroup
 	var paused atomic.Int64
-	for _, l := range s.lanes {
+	for _, l := range s.channels {
 		reading.Go(func() {
 			if err := l.read(ctx, changed, deliver); errors.Is(err, errPaused) {
 				paused.Add(1)
@@ -107,17 +107,17 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver eng
 		})
 	}
 	reading.Wait()
-	if int(paused.Load()) == len(s.lanes) {
+	if int(paused.Load()) == len(s.channels) {
 		return errPaused
 	}
 	return context.Cause(ctx)
 }
 
 // read hands over the deliveries of one channel.
-func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
+func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
 	s := l.session
 	chunk := make([]engine.Delivery, 0, maxChunk)
-	wake, freed := s.wake, l.freed
+	wake, freed := s.wake, l.previousAcked
 	for {
 		chunk = chunk[:0]
 		select {
@@ -130,11 +130,11 @@ func (l *lane) read(ctx context.Context, changed <-chan struct{}, deliver engine
 			changed, wake, freed = nil, nil, nil
 			l.unsubscribe()
 		case <-freed:
-			if err := l.widen(ctx); err != nil {
+			if err := l.restorePrefetch(ctx); err != nil {
 				return err
 			}
 		case <-wake:
-			chunk = l.session.takeAgain(chunk)
+			chunk = l.session.takeRequeued(chunk)
 		case d, ok := <-l.main.deliveries:
 			if !ok {
 				l.main.deliveries = nil
@@ -174,7 +174,7 @@ func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver
 
 // drained tells why there are no more deliveries: the consumer was cancelled
 // here, or a watcher is about to say.
-func (l *lane) drained() error {
+func (l *consumerChannel) drained() error {
 	if l.main.tag == "" && !l.session.over() {
 		return errPaused
 	}
@@ -183,7 +183,7 @@ func (l *lane) drained() error {
 }
 
 // gather appends the event of d and of what else is there, without waiting.
-func (l *lane) gather(chunk []engine.Delivery, d amqp.Delivery, deliveries <-chan amqp.Delivery) []engine.Delivery {
+func (l *consumerChannel) gather(chunk []engine.Delivery, d amqp.Delivery, deliveries <-chan amqp.Delivery) []engine.Delivery {
 	now := time.Now()
 	yielded := false
 	chunk = l.receive(chunk, &d, now)
@@ -208,8 +208,8 @@ func (l *lane) gather(chunk []engine.Delivery, d amqp.Delivery, deliveries <-cha
 	return chunk
 }
 
-// receive appends the event of one message, or has the message buried.
-func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time) []engine.Delivery {
+// receive appends the event of one message, or has the message dead-lettered.
+func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time) []engine.Delivery {
 	s := l.session
 	stats := &s.consumer.Stats
 	stats.Delivered.Add(1)
@@ -220,7 +220,7 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 	if d.Redelivered {
 		stats.Redelivered.Add(1)
 	}
-	t := &ticket{session: s, lane: l, tag: d.DeliveryTag, message: originalOf(d), arrived: now, lease: l.leases.begin()}
+	t := &settler{session: s, channel: l, tag: d.DeliveryTag, message: originalOf(d), arrived: now, lease: l.leases.begin()}
 	if len(d.Headers) > 0 {
 		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
 		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
@@ -243,7 +243,7 @@ func (l *lane) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time)
 }
 
 // refuse buries a message that is no event.
-func (s *session) refuse(t *ticket, err error) {
+func (s *session) refuse(t *settler, err error) {
 	s.consumer.Stats.Malformed.Add(1)
 	s.consumer.ports.Log.Error("malformed event dead-lettered",
 		slog.String("message_id", t.message.MessageID), slog.String("reason", engine.ReasonOf(err)),
@@ -251,26 +251,26 @@ func (s *session) refuse(t *ticket, err error) {
 	t.fail(err)
 	// It is never folded: it may wait for its letter for as long as that takes.
 	t.lease.end()
-	s.consumer.burial.add(t, engine.ReasonOf(err))
+	s.consumer.deadLetters.add(t, engine.ReasonOf(err))
 }
 
-// takeAgain appends events whose retry is due.
-func (s *session) takeAgain(chunk []engine.Delivery) []engine.Delivery {
+// takeRequeued appends events whose retry is due.
+func (s *session) takeRequeued(chunk []engine.Delivery) []engine.Delivery {
 	s.mu.Lock()
-	n := min(len(s.again), maxChunk)
-	due := s.again[:n:n]
-	s.again = s.again[n:]
-	if len(s.again) > 0 {
-		poke(s.wake)
+	n := min(len(s.requeued), maxChunk)
+	due := s.requeued[:n:n]
+	s.requeued = s.requeued[n:]
+	if len(s.requeued) > 0 {
+		signal(s.wake)
 	}
 	s.mu.Unlock()
 	now := time.Now()
 	for _, t := range due {
-		s.inside.Add(-1)
+		s.waitingInProcess.Add(-1)
 		s.occupy()
 		// Its bound says until when it was not folded, as that of a copy does.
 		t.arrived = now
-		t.lease = t.lane.leases.begin()
+		t.lease = t.channel.leases.begin()
 		// It was an event when it came, and the parser judges alike.
 		if event, err := t.message.event(now); err == nil {
 			chunk = append(chunk, t.delivery(event))

@@ -14,22 +14,22 @@ type Retries interface {
 // Attempt is the next attempt of one event. Its message stays unacknowledged
 // until the attempt is replaced or its verdict is final.
 type Attempt struct {
-	Delay  time.Duration
-	ticket *ticket
+	Delay   time.Duration
+	settler *settler
 }
 
 // Message returns what the broker delivered.
-func (a Attempt) Message() *Original { return &a.ticket.message }
+func (a Attempt) Message() *Original { return &a.settler.message }
 
 // Again delivers the event once more. Where its session has ended the broker
 // has delivered it already.
-func (a Attempt) Again() { a.ticket.session.deliverAgain(a.ticket) }
+func (a Attempt) Again() { a.settler.session.requeue(a.settler) }
 
 // Replaced acknowledges the message: a copy, confirmed by the broker, took its
 // place.
 func (a Attempt) Replaced() {
-	a.ticket.session.occupy()
-	a.ticket.ack()
+	a.settler.session.occupy()
+	a.settler.ack()
 }
 
 // InProcess keeps parked events in memory, unacknowledged. They take prefetch
@@ -40,7 +40,7 @@ type InProcess struct{}
 
 // Park delivers the event again after the attempt's delay.
 func (InProcess) Park(a Attempt) {
-	a.ticket.session.inside.Add(1)
-	a.ticket.lease.end()
+	a.settler.session.waitingInProcess.Add(1)
+	a.settler.lease.end()
 	time.AfterFunc(a.Delay, a.Again)
 }

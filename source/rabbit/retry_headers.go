@@ -18,7 +18,7 @@ const (
 	// maxErrorsHeader bounds what is read: every byte may be escaped to six.
 	maxErrorsHeader = maxFailures * (6*maxCarriedText + 64)
 	// maxForeignHeaders bounds the original's headers: all of them go into one
-	// frame, of 128 KiB where nobody set another limit, and a larger one costs
+	// frame, of 128 KiB by default, and a larger one costs
 	// the connection.
 	maxForeignHeaders = 64 << 10
 )
@@ -33,7 +33,7 @@ func (a Attempt) copyTo(queue string) Message {
 	o := a.Message()
 	return Message{
 		RoutingKey: queue,
-		ID:         a.ticket.id(),
+		ID:         a.settler.id(),
 		Timestamp:  o.Timestamp,
 		Priority:   o.Priority,
 		Properties: o.Properties,
@@ -44,7 +44,7 @@ func (a Attempt) copyTo(queue string) Message {
 
 // id returns the message's id, or the event's where it has none: returned copies
 // are told apart by it.
-func (t *ticket) id() string {
+func (t *settler) id() string {
 	if t.message.MessageID != "" {
 		return t.message.MessageID
 	}
@@ -57,7 +57,7 @@ func (t *ticket) id() string {
 // Headers returns those of a copy that stands for this attempt: the original's,
 // and keyfold's of how far it got.
 func (a Attempt) Headers() amqp.Table {
-	t := a.ticket
+	t := a.settler
 	headers := t.message.carriedHeaders()
 	delete(headers, headerReason)
 	delete(headers, headerExchange)

@@ -61,7 +61,7 @@ func TestForeignErrorsHeader(t *testing.T) {
 
 func TestCopyHeaders(t *testing.T) {
 	ticketOf := func(headers amqp.Table) Attempt {
-		return Attempt{ticket: &ticket{
+		return Attempt{settler: &settler{
 			attempts: 2, firstSeen: 99, failures: []Failure{{At: 7, Err: errAttempt}},
 			message: Original{Exchange: "shop", Headers: headers},
 		}}
@@ -100,16 +100,16 @@ func TestCopyHeaders(t *testing.T) {
 
 // A copy without an id gets its event's, which returns are matched by.
 func TestCopyHasAnID(t *testing.T) {
-	a := Attempt{ticket: &ticket{message: Original{Body: body(7)}, arrived: time.Now()}}
+	a := Attempt{settler: &settler{message: Original{Body: body(7)}, arrived: time.Now()}}
 	if m := a.copyTo("q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
 		t.Errorf("%+v", m)
 	}
-	a.ticket.message.MessageID = "property"
+	a.settler.message.MessageID = "property"
 	if id := a.copyTo("q").ID; id != "property" {
 		t.Error(id)
 	}
 	long := strings.Replace(string(body(7)), "m000007", strings.Repeat("€", engine.MaxMessageRunes), 1)
-	a.ticket.message = Original{Body: []byte(long)}
+	a.settler.message = Original{Body: []byte(long)}
 	if id := a.copyTo("q").ID; id != "" {
 		t.Errorf("id of %d bytes", len(id))
 	}

@@ -29,7 +29,7 @@ type session struct {
 	generation uint64
 	conn       *amqp.Connection
 	socket     *socket
-	lanes      []*lane
+	channels   []*consumerChannel
 
 	ending  sync.Once
 	reason  error         // set before ended is closed
@@ -42,16 +42,16 @@ type session struct {
 	resizing atomic.Bool  // they are to be started with another
 	bytes    atomic.Int64 // of the messages that have no final verdict
 
-	held   atomic.Int64  // unacknowledged with the verdict Hold
-	handed atomic.Int64  // handed over or being buried
-	inside atomic.Int64  // waiting in process for their next attempt
-	idle   chan struct{} // poked when handed comes down to 0
+	unacknowledged   atomic.Int64  // unacknowledged with the verdict Hold
+	unsettled        atomic.Int64  // handed over or being dead-lettered
+	waitingInProcess atomic.Int64  // waiting in process for their next attempt
+	settledAll       chan struct{} // signalled when unsettled comes down to 0
 
 	manyDeliveries sync.Once // told of
 
-	mu    sync.Mutex
-	again []*ticket // to be delivered once more
-	wake  chan struct{}
+	mu       sync.Mutex
+	requeued []*settler // to be delivered once more
+	wake     chan struct{}
 }
 
 // open connects and opens the channels, with the prefetch still to be set.
@@ -64,22 +64,22 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	defer release()
 	s := &session{
 		consumer: c, generation: c.generation.Add(1), conn: conn, socket: socket,
-		ended: make(chan struct{}), idle: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		ended: make(chan struct{}), settledAll: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		delivering: make(chan struct{}, 1),
 	}
 	if err := s.checkQueues(); err != nil {
 		c.finish(ctx, s)
 		return nil, err
 	}
-	for _, prefetch := range shares(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
-		l, err := s.openLane(prefetch)
+	for _, prefetch := range splitPrefetch(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
+		l, err := s.openChannel(prefetch)
 		if err != nil {
 			c.finish(ctx, s)
 			return nil, fault("open a channel", err)
 		}
-		s.lanes = append(s.lanes, l)
+		s.channels = append(s.channels, l)
 	}
-	for _, l := range s.lanes {
+	for _, l := range s.channels {
 		l.follow()
 	}
 	s.watches.Go(func() { s.drainBlocked(conn.NotifyBlocked(make(chan amqp.Blocking, 8))) })
@@ -112,7 +112,7 @@ const deliveriesWarned = 10
 
 // noteDeliveries tells, once a session, of a message that a quorum queue has
 // delivered many times.
-func (s *session) noteDeliveries(t *ticket, count int64) {
+func (s *session) noteDeliveries(t *settler, count int64) {
 	if count < deliveriesWarned {
 		return
 	}
@@ -124,7 +124,7 @@ func (s *session) noteDeliveries(t *ticket, count int64) {
 }
 
 // drainBlocked takes alarms, which do not stop connections that only consume:
-// a notification nobody takes would stop the library's reader.
+// a notification that is not taken would stop the library's reader.
 func (s *session) drainBlocked(blocked <-chan amqp.Blocking) {
 	for range blocked {
 		continue
@@ -141,11 +141,11 @@ func lost(err *amqp.Error) error {
 	return fmt.Errorf("rabbitmq: connection lost: %w", err)
 }
 
-// end makes the session's tags worthless.
+// end invalidates all delivery tags of the session.
 func (s *session) end(reason error) {
 	s.ending.Do(func() {
 		s.reason = reason
-		for _, l := range s.lanes {
+		for _, l := range s.channels {
 			l.acks.refuse()
 		}
 		close(s.ended)
@@ -158,9 +158,9 @@ func (s *session) over() bool { return isClosed(s.ended) }
 // cancelTimeout bounds how long a stop waits for a broker that does not answer.
 const cancelTimeout = 3 * time.Second
 
-// lasting returns a context that ends after d, and sooner where ctx ends: a stop
+// boundedContext returns a context that ends after d, and sooner where ctx ends: a stop
 // cuts short what waits for the broker, but not in the middle of its answer.
-func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func boundedContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), d)
 	release := context.AfterFunc(ctx, func() { time.AfterFunc(cancelTimeout, cancel) })
 	return bounded, func() {
@@ -169,16 +169,16 @@ func lasting(ctx context.Context, d time.Duration) (context.Context, context.Can
 	}
 }
 
-// within has the connection cut after d unless the function it returns is called
+// abortAfter has the connection cut after d unless the function it returns is called
 // before: the library waits for answers without a limit.
-func (s *session) within(d time.Duration) func() {
+func (s *session) abortAfter(d time.Duration) func() {
 	timer := time.AfterFunc(d, s.socket.abort)
 	return func() { timer.Stop() }
 }
 
 // unacked returns how many messages were received and not acknowledged.
 func (s *session) unacked() (n int) {
-	for _, l := range s.lanes {
+	for _, l := range s.channels {
 		n += int(l.unacked.Load())
 	}
 	return n
@@ -186,7 +186,7 @@ func (s *session) unacked() (n int) {
 
 // unsubscribe cancels the consumers at the broker.
 func (s *session) unsubscribe() {
-	for _, l := range s.lanes {
+	for _, l := range s.channels {
 		l.unsubscribe()
 	}
 }
@@ -194,17 +194,17 @@ func (s *session) unsubscribe() {
 // close sends the last acknowledgements and ends channels and connection in
 // order, by force when ctx ends.
 func (s *session) close(ctx context.Context) {
-	// Acknowledgements too may be stuck in a socket that nobody reads.
+	// Acknowledgements too may be stuck in a socket that the broker does not read.
 	defer context.AfterFunc(ctx, s.socket.abort)()
-	channels := make([]*amqp.Channel, len(s.lanes))
-	for i, l := range s.lanes {
+	channels := make([]*amqp.Channel, len(s.channels))
+	for i, l := range s.channels {
 		l.acks.close()
 		channels[i] = l.channel
 	}
 	closeBounded(ctx, s.conn, s.socket, channels...)
 	s.end(errors.New("rabbitmq: closed"))
 	s.watches.Wait()
-	for _, l := range s.lanes {
+	for _, l := range s.channels {
 		s.consumer.Stats.Unacked.Add(-l.unacked.Swap(0))
 	}
 }
@@ -212,44 +212,44 @@ func (s *session) close(ctx context.Context) {
 // hold leaves a message unacknowledged.
 func (s *session) hold() {
 	s.consumer.Stats.Held.Add(1)
-	s.held.Add(1)
+	s.unacknowledged.Add(1)
 	s.release()
 }
 
 // occupy and release count the messages a stop has to wait for.
-func (s *session) occupy() { s.handed.Add(1) }
+func (s *session) occupy() { s.unsettled.Add(1) }
 
 func (s *session) release() {
-	if s.handed.Add(-1) == 0 {
-		poke(s.idle)
+	if s.unsettled.Add(-1) == 0 {
+		signal(s.settledAll)
 	}
 }
 
 // settled waits until everything handed over has its verdict, the session has
 // ended, or ctx ends.
 func (s *session) settled(ctx context.Context) error {
-	for s.handed.Load() > 0 {
+	for s.unsettled.Load() > 0 {
 		select {
-		case <-s.idle:
+		case <-s.settledAll:
 		case <-s.ended:
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("rabbitmq: %d messages were not settled; the broker delivers them again: %w",
-				s.handed.Load(), ctx.Err())
+				s.unsettled.Load(), ctx.Err())
 		}
 	}
 	return nil
 }
 
-// deliverAgain queues a parked event for the reader. Until the reader takes it
-// nobody works on it: Close does not wait for it.
-func (s *session) deliverAgain(t *ticket) {
+// requeue queues a parked event for the reader. Until the reader takes it
+// no goroutine works on it: Close does not wait for it.
+func (s *session) requeue(t *settler) {
 	if s.over() {
 		s.consumer.Stats.Stale.Add(1)
 		return
 	}
 	s.mu.Lock()
-	s.again = append(s.again, t)
+	s.requeued = append(s.requeued, t)
 	s.mu.Unlock()
-	poke(s.wake)
+	signal(s.wake)
 }

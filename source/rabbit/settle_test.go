@@ -14,7 +14,7 @@ func TestSettledTwice(t *testing.T) {
 		{Outcome: engine.Retry, Err: errors.New("503")},
 		{Outcome: engine.Dead, Reason: "broken", Err: errors.New("broken")},
 		{Outcome: engine.Park, Err: engine.ErrAway},
-		{Outcome: engine.Hold},
+		{Outcome: engine.Unsettled},
 	}
 	for _, first := range verdicts {
 		for _, second := range verdicts {
@@ -34,7 +34,7 @@ func TestSettledTwice(t *testing.T) {
 					again.Settler.Settle(folded)
 				}
 				all[1].Settler.Settle(folded)
-				acked := map[bool]int64{true: 1, false: 2}[first.Outcome == engine.Hold]
+				acked := map[bool]int64{true: 1, false: 2}[first.Outcome == engine.Unsettled]
 				eventually(t, "what has a final verdict is acknowledged", func() bool { return r.Stats.Acked.Load() == acked })
 				if err := r.end(ample); err != nil {
 					t.Error(err)
@@ -44,13 +44,13 @@ func TestSettledTwice(t *testing.T) {
 				}
 				of := func(o engine.Outcome) int64 { return map[bool]int64{true: 1, false: 0}[first.Outcome == o] }
 				if c := &r.Stats; c.Retried.Load() != of(engine.Retry) || c.Parked.Load() != of(engine.Park) ||
-					c.DeadLetters.Load() != of(engine.Dead) || c.Held.Load() != of(engine.Hold) {
+					c.DeadLetters.Load() != of(engine.Dead) || c.Held.Load() != of(engine.Unsettled) {
 					t.Errorf("retried %d, parked %d, dead %d, held %d", c.Retried.Load(), c.Parked.Load(), c.DeadLetters.Load(), c.Held.Load())
 				}
 				if n := s.depth(s.names.DeadLetters); n != int(of(engine.Dead)) {
 					t.Errorf("%d dead letters", n)
 				}
-				if n := s.depth(s.names.Queue); n != int(of(engine.Hold)) {
+				if n := s.depth(s.names.Queue); n != int(of(engine.Unsettled)) {
 					t.Errorf("%d messages went back to the queue", n)
 				}
 			})

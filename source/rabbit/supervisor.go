@@ -9,9 +9,9 @@ import (
 	"keyfold/engine/backoff"
 )
 
-// patience is how many refusals in a row Run takes before its first session for
+// unauthorizedLimit is how many refusals in a row Run takes before its first session for
 // a configuration fault: a broker that is starting or dying can look like one.
-const patience = 2
+const unauthorizedLimit = 2
 
 // Run consumes until ctx ends, opening a new session, after a backoff, whenever
 // one is lost. Then it cancels the consumer and returns nil with the connection
@@ -27,7 +27,7 @@ const patience = 2
 func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopWork = stop
-	c.work.Go(func() { c.burial.run(work) })
+	c.work.Go(func() { c.deadLetters.run(work) })
 
 	pause := backoff.Backoff{Min: c.config.Timing.BackoffMin, Max: c.config.Timing.BackoffMax}
 	established, refusals := false, 0
@@ -53,7 +53,7 @@ func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 		c.setStatus(err)
 		if engine.KindOf(err) != engine.Configuration {
 			refusals = 0
-		} else if refusals++; refusals == patience && !established {
+		} else if refusals++; refusals == unauthorizedLimit && !established {
 			return err
 		}
 		wait := pause.Next()
@@ -93,7 +93,7 @@ func (c *Consumer) leave(s *session) {
 // from now on is dropped.
 func (c *Consumer) finish(ctx context.Context, s *session) {
 	s.end(errGiveBack)
-	ctx, cancel := lasting(ctx, c.config.Timing.Connect)
+	ctx, cancel := boundedContext(ctx, c.config.Timing.Connect)
 	defer cancel()
 	s.close(ctx)
 }

@@ -73,12 +73,12 @@ type Breaker struct {
 
 	// The circuit calls back under its own lock and takes this one: whoever
 	// holds this one does not call the circuit.
-	mu        sync.Mutex
-	decisive  bool      // what was met last opens the circuit on its own
-	cause     error     // what failed last
-	since     time.Time // when it opened; not set while closed
-	notBefore time.Time // until then the other side wants no call
-	untold    bool      // it opened or closed, and Changed has not heard of it
+	mu            sync.Mutex
+	tripNow       bool      // what was met last opens the circuit on its own
+	cause         error     // what failed last
+	since         time.Time // when it opened; not set while closed
+	notBefore     time.Time // until then the other side wants no call
+	changePending bool      // it opened or closed, and Changed has not heard of it
 }
 
 // BreakerStats counts since the start. Its fields are read with Load.
@@ -101,7 +101,7 @@ func NewBreaker(config BreakerConfig, embedder Embedder) (*Breaker, error) {
 		ReadyToTrip:   b.opens,
 		OnStateChange: b.changed,
 		IsSuccessful:  func(err error) bool { return err == nil || engine.KindOf(err) == engine.Permanent },
-		IsExcluded:    func(err error) bool { _, gone := errors.AsType[*goneError](err); return gone },
+		IsExcluded:    func(err error) bool { _, gone := errors.AsType[*canceledError](err); return gone },
 	})
 	return b, nil
 }
@@ -127,8 +127,8 @@ func (b *Breaker) State() breaker.State {
 	return breaker.State{Open: true, Since: b.since, Cause: b.cause}
 }
 
-// goneError marks the failure of a call whose context has ended.
-type goneError struct{ error }
+// canceledError marks the failure of a call whose context has ended.
+type canceledError struct{ error }
 
 // Embed asks the embedder unless it is away.
 func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
@@ -138,7 +138,7 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 	vectors, err := b.circuit.Execute(func() ([][]float32, error) {
 		vectors, err := b.embedder.Embed(ctx, phrases)
 		if err != nil && ctx.Err() != nil {
-			return nil, &goneError{err}
+			return nil, &canceledError{err}
 		}
 		b.note(err)
 		return vectors, err
@@ -147,7 +147,7 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 	if err == nil {
 		return vectors, nil
 	}
-	if gone, ok := errors.AsType[*goneError](err); ok {
+	if gone, ok := errors.AsType[*canceledError](err); ok {
 		return nil, gone.error
 	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
@@ -190,7 +190,7 @@ func (b *Breaker) note(err error) {
 		b.notBefore = until
 	}
 	if pause > b.config.LongestPause || errors.Is(err, engine.ErrAway) || engine.KindOf(err) == engine.Configuration {
-		b.decisive = true
+		b.tripNow = true
 	}
 }
 
@@ -198,27 +198,27 @@ func (b *Breaker) note(err error) {
 func (b *Breaker) opens(counts gobreaker.Counts) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.decisive || int(counts.ConsecutiveFailures) >= b.config.Failures
+	return b.tripNow || int(counts.ConsecutiveFailures) >= b.config.Failures
 }
 
 func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.decisive = false
+	b.tripNow = false
 	switch {
 	case from == gobreaker.StateClosed:
-		b.since, b.untold = time.Now(), true
+		b.since, b.changePending = time.Now(), true
 		b.stats.Openings.Add(1)
 	case to == gobreaker.StateClosed:
-		b.since, b.cause, b.notBefore, b.untold = time.Time{}, nil, time.Time{}, true
+		b.since, b.cause, b.notBefore, b.changePending = time.Time{}, nil, time.Time{}, true
 	}
 }
 
 // tell reports a change outside of all locks.
 func (b *Breaker) tell() {
 	b.mu.Lock()
-	news := b.untold
-	b.untold = false
+	news := b.changePending
+	b.changePending = false
 	b.mu.Unlock()
 	if news && b.config.Changed != nil {
 		b.config.Changed(b.State())

@@ -258,9 +258,9 @@ func TestBreakerConfigValidate(t *testing.T) {
 	}
 }
 
-func newPatient(t testing.TB, config vector.PatientConfig, e vector.Embedder) *vector.Patient {
+func newPatient(t testing.TB, config vector.RetryingConfig, e vector.Embedder) *vector.Retrying {
 	t.Helper()
-	p, err := vector.NewPatient(config, e)
+	p, err := vector.NewRetrying(config, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func newPatient(t testing.TB, config vector.PatientConfig, e vector.Embedder) *v
 func TestPatientTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{err: &vector.PauseError{Pause: 40 * time.Second, Err: errDown}}
-		p := newPatient(t, vector.DefaultPatientConfig(), f)
+		p := newPatient(t, vector.DefaultRetryingConfig(), f)
 		time.AfterFunc(time.Minute, func() { f.set(nil) })
 		begun := time.Now()
 		if err := call(t.Context(), p); err != nil || f.calls != 3 || time.Since(begun) != 80*time.Second {
@@ -286,7 +286,7 @@ func TestPatientGivesUp(t *testing.T) {
 	}{{errDown, 8}, {errKey, 1}, {errRefused, 1}, {errQuota, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &faulty{err: tc.err}
-			if err := call(t.Context(), newPatient(t, vector.DefaultPatientConfig(), f)); !errors.Is(err, tc.err) || f.calls != tc.calls {
+			if err := call(t.Context(), newPatient(t, vector.DefaultRetryingConfig(), f)); !errors.Is(err, tc.err) || f.calls != tc.calls {
 				t.Errorf("%v after %d calls, want %d", err, f.calls, tc.calls)
 			}
 		})
@@ -295,7 +295,7 @@ func TestPatientGivesUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		f := &faulty{err: errDown}
-		if err := call(ctx, newPatient(t, vector.DefaultPatientConfig(), f)); !errors.Is(err, errDown) || f.calls != 1 {
+		if err := call(ctx, newPatient(t, vector.DefaultRetryingConfig(), f)); !errors.Is(err, errDown) || f.calls != 1 {
 			t.Errorf("%v after %d calls", err, f.calls)
 		}
 	})
@@ -315,7 +315,7 @@ func TestPatientLeavesTheJudgementToTheBreaker(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := newPatient(t, vector.PatientConfig{Attempts: 5, Pause: 100 * time.Millisecond, Within: 2 * time.Second}, b)
+			p := newPatient(t, vector.RetryingConfig{Attempts: 5, Pause: 100 * time.Millisecond, Within: 2 * time.Second}, b)
 			begun := time.Now()
 			if err := call(t.Context(), p); f.calls != tc.calls || errors.Is(err, engine.ErrAway) != tc.away || time.Since(begun) > 2*time.Second {
 				t.Errorf("%s: %v after %d calls and %v", name, err, f.calls, time.Since(begun))
@@ -324,7 +324,7 @@ func TestPatientLeavesTheJudgementToTheBreaker(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{}
-		p := newPatient(t, vector.PatientConfig{Attempts: 5, Pause: 100 * time.Millisecond, Within: 2 * time.Second}, h)
+		p := newPatient(t, vector.RetryingConfig{Attempts: 5, Pause: 100 * time.Millisecond, Within: 2 * time.Second}, h)
 		begun := time.Now()
 		if err := call(t.Context(), p); err == nil || time.Since(begun) != 10*time.Second {
 			t.Errorf("%v after %v, want one call that hangs", err, time.Since(begun))
@@ -334,7 +334,7 @@ func TestPatientLeavesTheJudgementToTheBreaker(t *testing.T) {
 
 func TestPatientKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		config := vector.DefaultPatientConfig()
+		config := vector.DefaultRetryingConfig()
 		config.PerSecond = 2
 		f := &faulty{}
 		p := newPatient(t, config, f)
@@ -348,7 +348,7 @@ func TestPatientKeepsItsRate(t *testing.T) {
 			t.Errorf("5 calls took %v", time.Since(begun))
 		}
 	})
-	if _, err := vector.NewPatient(vector.PatientConfig{PerSecond: -1}, nil); err == nil {
+	if _, err := vector.NewRetrying(vector.RetryingConfig{PerSecond: -1}, nil); err == nil {
 		t.Error("nothing was found wrong")
 	}
 }

@@ -19,7 +19,7 @@ type Config struct {
 	FoldCase bool
 	// Patience is how long one Resolve waits for vectors that are asked for. 0:
 	// as long as its context. One that comes later is kept all the same, so
-	// that the next attempt finds it. It works with a [Gathering] only: a
+	// that the next attempt finds it. It works with a [Batching] only: a
 	// direct call is the caller's to bound.
 	Patience time.Duration
 }
@@ -42,27 +42,27 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Gathering says how phrases of many callers share requests.
-type Gathering struct {
+// Batching says how phrases of many callers share requests.
+type Batching struct {
 	// Inputs is how many phrases a request has at most.
 	Inputs int
 	// Requests is how many are under way at once at most.
 	Requests int
-	// Linger is how long a phrase waits for company when nothing is under way.
-	Linger time.Duration
-	// Hold is how long it waits when something is: the phrases that come while
+	// MinWait is how long a phrase waits for company when nothing is under way.
+	MinWait time.Duration
+	// MaxWait is how long it waits when something is: the phrases that come while
 	// a request is under way go together with the next one. A request that
 	// hangs delays others by no more than this.
-	Hold time.Duration
+	MaxWait time.Duration
 }
 
-// DefaultGathering suits an API that answers in some 50 ms.
-func DefaultGathering() Gathering {
-	return Gathering{Inputs: 256, Requests: 4, Linger: 4 * time.Millisecond, Hold: 50 * time.Millisecond}
+// DefaultBatching suits an API that answers in some 50 ms.
+func DefaultBatching() Batching {
+	return Batching{Inputs: 256, Requests: 4, MinWait: 4 * time.Millisecond, MaxWait: 50 * time.Millisecond}
 }
 
 // Validate reports every fault at once.
-func (g Gathering) Validate() error {
+func (g Batching) Validate() error {
 	var faults []error
 	if g.Inputs < 1 {
 		faults = append(faults, fmt.Errorf("requests of %d phrases: it must be at least 1", g.Inputs))
@@ -70,9 +70,9 @@ func (g Gathering) Validate() error {
 	if g.Requests < 1 {
 		faults = append(faults, fmt.Errorf("%d requests at once: it must be at least 1", g.Requests))
 	}
-	if g.Linger < 0 || g.Hold < g.Linger {
+	if g.MinWait < 0 || g.MaxWait < g.MinWait {
 		faults = append(faults, fmt.Errorf("phrases wait for company for %v, and %v while a request is under way: "+
-			"neither may be negative, and the second not below the first", g.Linger, g.Hold))
+			"neither may be negative, and the second not below the first", g.MinWait, g.MaxWait))
 	}
 	return errors.Join(faults...)
 }

@@ -19,5 +19,5 @@
 // answer of its own: one that is refused, or an API that is away, takes nothing
 // from a phrase whose vector a cache holds.
 //
-// [Patient] is for callers without a queue behind them, such as an import.
+// [Retrying] is for callers without a queue behind them, such as an import.
 package vector

@@ -30,12 +30,12 @@ type settings struct {
 	api       openai.Config
 	breaker   vector.BreakerConfig
 	shared    rediscache.Config
-	gathering vector.Gathering
+	gathering vector.Batching
 }
 
 func newWorker(t testing.TB, s *embedtest.Server, r *redistest.Server, change func(*settings)) *worker {
 	t.Helper()
-	c := settings{openai.DefaultConfig(), vector.DefaultBreakerConfig(), rediscache.DefaultConfig(), vector.DefaultGathering()}
+	c := settings{openai.DefaultConfig(), vector.DefaultBreakerConfig(), rediscache.DefaultConfig(), vector.DefaultBatching()}
 	c.api.BaseURL, c.api.Dimensions, c.shared.Dimensions = s.URL(), 64, 64
 	c.shared.Timeout = 10 * time.Second // of a busy machine; tests that freeze Redis set their own
 	if change != nil {
@@ -59,7 +59,7 @@ func newWorker(t testing.TB, s *embedtest.Server, r *redistest.Server, change fu
 		}
 		cache = w.redis
 	}
-	if w.phrases, err = vector.NewGathered(vector.DefaultConfig(), c.gathering, w.breaker, cache); err != nil {
+	if w.phrases, err = vector.NewBatched(vector.DefaultConfig(), c.gathering, w.breaker, cache); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.close)

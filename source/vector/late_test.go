@@ -34,7 +34,7 @@ func TestProbeOfAHangingEmbedderCostsNoAttempt(t *testing.T) {
 		}
 		config := vector.DefaultConfig()
 		config.Patience = 3 * time.Second // cmd/settings
-		p := newGathered(t, config, vector.DefaultGathering(), b, nil)
+		p := newGathered(t, config, vector.DefaultBatching(), b, nil)
 		for !b.State().Open {
 			p.Resolve(t.Context(), []string{"mug"})
 			time.Sleep(5 * time.Second)
@@ -62,7 +62,7 @@ func TestAFailureForEverybodyIsNoPhrasesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := vector.DefaultConfig()
 		config.Patience = 3 * time.Second
-		p := newGathered(t, config, vector.DefaultGathering(), &slowPhrase{embedder: embedder{embed: lengths}}, nil)
+		p := newGathered(t, config, vector.DefaultBatching(), &slowPhrase{embedder: embedder{embed: lengths}}, nil)
 		for range 3 {
 			if a := p.Resolve(t.Context(), []string{"slow"})[0]; !errors.Is(a.Err, engine.ErrAway) {
 				t.Errorf("while nothing is answered: %v", a.Err)

@@ -16,7 +16,7 @@ type Phrases struct {
 	config   Config
 	embedder Embedder
 	cache    *cache
-	gather   *gather // nil: each call of Resolve calls the embedder itself
+	batcher  *batcher // nil: each call of Resolve calls the embedder itself
 	stats    Stats
 	answered atomic.Int64 // Unix nanoseconds of the embedder's last answer
 }
@@ -32,10 +32,10 @@ func NewPhrases(config Config, embedder Embedder) (*Phrases, error) {
 	return &Phrases{config: config, embedder: embedder, cache: newCache(config.CacheBytes, config.CacheTTL)}, nil
 }
 
-// NewGathered returns the port over an embedder behind a network: calls of
+// NewBatched returns the port over an embedder behind a network: calls of
 // Resolve share requests, look into the shared cache (nil: there is none) before
 // they ask, and fill it afterwards. It is closed with Close.
-func NewGathered(config Config, gathering Gathering, embedder Embedder, shared Cache) (*Phrases, error) {
+func NewBatched(config Config, gathering Batching, embedder Embedder, shared Cache) (*Phrases, error) {
 	if err := gathering.Validate(); err != nil {
 		return nil, err
 	}
@@ -43,15 +43,15 @@ func NewGathered(config Config, gathering Gathering, embedder Embedder, shared C
 	if err != nil {
 		return nil, err
 	}
-	p.gather = newGather(gathering, p, shared)
+	p.batcher = newBatcher(gathering, p, shared)
 	return p, nil
 }
 
 // Close ends what is under way, with an error for who waits for it, and returns
 // when it has ended. It may be called again.
 func (p *Phrases) Close() {
-	if p.gather != nil {
-		p.gather.close()
+	if p.batcher != nil {
+		p.batcher.close()
 	}
 }
 
@@ -99,7 +99,7 @@ func (p *Phrases) Resolve(ctx context.Context, phrases []string) []engine.Resolv
 
 // obtain answers each of the texts, which the cache did not hold.
 func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string, engine.Resolved)) {
-	if p.gather == nil {
+	if p.batcher == nil {
 		p.stats.Embedded.Add(int64(len(texts)))
 		ask(ctx, p.embedder, &p.stats, texts, func(text string, raw []float32, err error) {
 			answer(text, p.resolved(text, raw, err))
@@ -114,7 +114,7 @@ func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string
 		ctx, cancel = context.WithTimeoutCause(ctx, p.config.Patience, late)
 		defer cancel()
 	}
-	p.gather.each(ctx, texts, func(text string, r engine.Resolved) {
+	p.batcher.each(ctx, texts, func(text string, r engine.Resolved) {
 		r.Err = p.judge(r.Err, asked)
 		answer(text, r)
 	})

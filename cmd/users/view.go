@@ -26,22 +26,22 @@ type Event struct {
 	State string
 }
 
-// Portrait is a profile a person can look at: its figures, what its user did
+// ProfileView is a profile a person can look at: its figures, what its user did
 // last where that is known, and the products it is nearest to.
-type Portrait struct {
+type ProfileView struct {
 	Profile *engine.Profile // nil: the user has none
 	near    []catalog.Neighbour
 	events  []Event
 	names   map[int32]engine.Product // of the events' products
 }
 
-// NewPortrait reads a user's profile and the near products nearest to it.
-func NewPortrait(ctx context.Context, store Store, user int32, near int, events []Event) (*Portrait, error) {
+// NewProfileView reads a user's profile and the near products nearest to it.
+func NewProfileView(ctx context.Context, store Store, user int32, near int, events []Event) (*ProfileView, error) {
 	profiles, err := store.Load(ctx, []int32{user})
 	if err != nil {
 		return nil, err
 	}
-	p := &Portrait{Profile: profiles[0], events: events, names: map[int32]engine.Product{}}
+	p := &ProfileView{Profile: profiles[0], events: events, names: map[int32]engine.Product{}}
 	if p.Profile == nil {
 		return p, nil
 	}
@@ -67,7 +67,7 @@ func NewPortrait(ctx context.Context, store Store, user int32, near int, events 
 }
 
 // Print writes the portrait as text.
-func (p *Portrait) Print(w *terminal.Text) {
+func (p *ProfileView) Print(w *terminal.Text) {
 	f := p.Profile
 	if f.Erased() {
 		w.Line("user %d was erased %s", f.UserID, f.ErasedAt.Time().Format(time.DateTime))
@@ -90,7 +90,7 @@ func (p *Portrait) Print(w *terminal.Text) {
 	}
 }
 
-func (p *Portrait) reference(e *engine.Event) string {
+func (p *ProfileView) reference(e *engine.Event) string {
 	if e.Type == engine.Search {
 		return fmt.Sprintf("%q", e.Phrase)
 	}
@@ -112,8 +112,8 @@ func title(p engine.Product) string {
 	return name
 }
 
-// shown is a portrait for -o json.
-type shown struct {
+// jsonView is a portrait for -o json.
+type jsonView struct {
 	Document
 	LastEvents []shownEvent   `json:"last_events,omitempty"`
 	Nearest    []shownProduct `json:"nearest_products"`
@@ -136,8 +136,8 @@ type shownProduct struct {
 }
 
 // JSON returns the portrait as it is printed with -o json.
-func (p *Portrait) JSON() any {
-	s := shown{Document: DocumentOf(p.Profile), Nearest: []shownProduct{}}
+func (p *ProfileView) JSON() any {
+	s := jsonView{Document: DocumentOf(p.Profile), Nearest: []shownProduct{}}
 	for _, e := range p.events {
 		s.LastEvents = append(s.LastEvents, shownEvent{
 			e.OccurredAt.Time(), e.Type.String(), e.Phrase, e.ProductID, e.MessageID, e.State,

@@ -7,15 +7,15 @@ import (
 	"keyfold/engine"
 )
 
-// pace keeps a log's own intervals: an event goes out as long after the first
+// realtimeReplay keeps a log's own intervals: an event goes out as long after the first
 // one as it happened after it.
-type pace struct {
+type realtimeReplay struct {
 	started time.Time
 	first   engine.Millis
 }
 
 // wait sleeps until an event of that time is due; late ones go at once.
-func (p *pace) wait(ctx context.Context, at engine.Millis) error {
+func (p *realtimeReplay) wait(ctx context.Context, at engine.Millis) error {
 	if p.started.IsZero() {
 		p.started, p.first = time.Now(), at
 	}

@@ -1,8 +1,8 @@
 package engine
 
-// Screen tells the new events of a batch from those folded before. It is
+// Dedup tells the new events of a batch from those folded before. It is
 // scratch space: one per goroutine, used again for every batch.
-type Screen struct {
+type Dedup struct {
 	filter [64]uint64 // one bit per 12 bits of digest: most ids miss it
 	marked []uint16   // filter words in use
 	index  map[AppliedID]struct{}
@@ -19,13 +19,13 @@ const fewDigests = 12
 // earlier one of the batch, and which are in applied. It costs one pass over
 // both: a batch of 500 against 4096 ids takes no 2 million comparisons. The
 // answers are valid until the next call.
-func (s *Screen) Duplicates(deliveries []Delivery, applied Applied) (twice, folded []bool) {
+func (s *Dedup) Duplicates(deliveries []Delivery, applied Applied) (twice, folded []bool) {
 	s.reset(len(deliveries))
 	for i := range deliveries {
 		s.twice = append(s.twice, !s.add(deliveries[i].Event.Digest.ID()))
 		s.folded = append(s.folded, false)
 	}
-	if s.shrink(applied) {
+	if s.removeApplied(applied) {
 		// What the ids took out of the set is folded already.
 		for i := range deliveries {
 			s.folded[i] = !s.has(deliveries[i].Event.Digest.ID())
@@ -34,7 +34,7 @@ func (s *Screen) Duplicates(deliveries []Delivery, applied Applied) (twice, fold
 	return s.twice, s.folded
 }
 
-func (s *Screen) reset(n int) {
+func (s *Dedup) reset(n int) {
 	for _, w := range s.marked {
 		s.filter[w] = 0
 	}
@@ -52,7 +52,7 @@ func slot(d AppliedID) (word uint16, bit uint64) {
 }
 
 // add takes a digest in and reports whether it was new.
-func (s *Screen) add(d AppliedID) bool {
+func (s *Dedup) add(d AppliedID) bool {
 	if s.has(d) {
 		return false
 	}
@@ -69,7 +69,7 @@ func (s *Screen) add(d AppliedID) bool {
 	return true
 }
 
-func (s *Screen) has(d AppliedID) bool {
+func (s *Dedup) has(d AppliedID) bool {
 	if word, bit := slot(d); s.filter[word]&bit == 0 {
 		return false
 	}
@@ -85,8 +85,8 @@ func (s *Screen) has(d AppliedID) bool {
 	return false
 }
 
-// shrink takes every applied id out and reports whether there was one.
-func (s *Screen) shrink(applied Applied) bool {
+// removeApplied takes every applied id out and reports whether there was one.
+func (s *Dedup) removeApplied(applied Applied) bool {
 	found := false
 	for i := range applied.IDs {
 		d := &applied.IDs[i]

@@ -14,14 +14,14 @@ import (
 // to the channel's share. The broker deals messages out to channels in turn, so
 // that side by side they overtake each other: [Config.Ordered] has one only.
 const (
-	laneShare = 224
-	maxLanes  = 18
+	channelPrefetch = 224
+	maxChannels     = 18
 )
 
-// shares divides a prefetch among as many channels as it deserves and the
+// splitPrefetch divides a prefetch among as many channels as it deserves and the
 // broker allows, at least one.
-func shares(prefetch, allowed int) []int {
-	all := make([]int, max(1, min(prefetch/laneShare, maxLanes, allowed)))
+func splitPrefetch(prefetch, allowed int) []int {
+	all := make([]int, max(1, min(prefetch/channelPrefetch, maxChannels, allowed)))
 	for i := range all {
 		all[i] = prefetch / len(all)
 		if i < prefetch%len(all) {
@@ -31,8 +31,8 @@ func shares(prefetch, allowed int) []int {
 	return all
 }
 
-// lane is one channel of a session with its consumer and acknowledgements.
-type lane struct {
+// consumerChannel is one channel of a session with its consumer and acknowledgements.
+type consumerChannel struct {
 	session  *session
 	index    int
 	prefetch int
@@ -42,17 +42,17 @@ type lane struct {
 	leases   leases
 
 	// Only used by the goroutine that starts and stops reading.
-	main, more subscription
-	tags       int    // consumers so far
-	last       uint64 // delivery tag received last
-	lacking    int    // of the prefetch, while messages of an earlier consumer are held
-	count      int    // received since the session looked at their sizes
-	bytes      int64  // of these
+	main, more      subscription
+	tags            int    // consumers so far
+	last            uint64 // delivery tag received last
+	missingPrefetch int    // of the prefetch, while messages of an earlier consumer are held
+	count           int    // received since the session looked at their sizes
+	bytes           int64  // of these
 
-	// earlier is the last of those messages' tags, 0 where nothing is lacking;
-	// freed is poked once they are all acknowledged.
-	earlier atomic.Uint64
-	freed   chan struct{}
+	// previousTags is the last of those messages' tags, 0 where nothing is lacking;
+	// previousAcked is signalled once they are all acknowledged.
+	previousTags  atomic.Uint64
+	previousAcked chan struct{}
 }
 
 // subscription is a consumer at the broker: live while it has a tag, and with
@@ -62,25 +62,25 @@ type subscription struct {
 	deliveries <-chan amqp.Delivery
 }
 
-func (s *session) openLane(prefetch int) (*lane, error) {
+func (s *session) openChannel(prefetch int) (*consumerChannel, error) {
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return nil, err
 	}
 	config := &s.consumer.config
-	l := &lane{session: s, index: len(s.lanes), prefetch: prefetch, channel: channel, freed: make(chan struct{}, 1)}
+	l := &consumerChannel{session: s, index: len(s.channels), prefetch: prefetch, channel: channel, previousAcked: make(chan struct{}, 1)}
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
-		interval: config.ackInterval(), lag: config.ackLag(),
-		full: min(256, max(1, prefetch/4)), spare: prefetch / 8,
+		interval: config.ackInterval(), maxAckDelay: config.ackLag(),
+		sendAt: min(256, max(1, prefetch/4)), maxOutOfOrder: prefetch / 8,
 		sent: l.acked,
 	}
 	l.acks.start()
 	return l, nil
 }
 
-// follow starts watching the channel, once the session knows all its lanes.
-func (l *lane) follow() {
+// follow starts watching the channel, once the session knows all its channels.
+func (l *consumerChannel) follow() {
 	closed := l.channel.NotifyClose(make(chan *amqp.Error, 1))
 	cancelled := l.channel.NotifyCancel(make(chan string, 8))
 	l.session.watches.Go(func() { l.watch(closed, cancelled) })
@@ -88,7 +88,7 @@ func (l *lane) follow() {
 
 // watch drains the library's notifications for as long as there are any, and
 // ends the session with its first channel or consumer.
-func (l *lane) watch(closed <-chan *amqp.Error, cancelled <-chan string) {
+func (l *consumerChannel) watch(closed <-chan *amqp.Error, cancelled <-chan string) {
 	for closed != nil || cancelled != nil {
 		select {
 		case err, ok := <-closed:
@@ -111,53 +111,53 @@ func (l *lane) watch(closed <-chan *amqp.Error, cancelled <-chan string) {
 
 // subscribe starts a consumer with as much prefetch as the messages still held
 // leave. It has no more for as long as it lives: the rest is for a second one,
-// which [lane.widen] starts. That one could overtake the first, so that an ordered
-// lane does without.
-func (l *lane) subscribe(ctx context.Context) (err error) {
+// which [consumerChannel.restorePrefetch] starts. That one could overtake the first, so
+// that an ordered consumer does without.
+func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 	prefetch := l.share()
 	held := min(int(l.unacked.Load()), prefetch-1)
 	l.main, err = l.consume(ctx, prefetch-held)
-	if l.lacking = held; err != nil || held == 0 || l.session.consumer.config.Ordered {
-		l.earlier.Store(0)
+	if l.missingPrefetch = held; err != nil || held == 0 || l.session.consumer.config.Ordered {
+		l.previousTags.Store(0)
 		return err
 	}
-	l.earlier.Store(l.last)
-	l.noteFreed() // they may have been acknowledged meanwhile
+	l.previousTags.Store(l.last)
+	l.signalPreviousAcked() // they may have been acknowledged meanwhile
 	return nil
 }
 
-// share is the lane's part of the session's prefetch.
-func (l *lane) share() int {
+// share is the channel's part of the session's prefetch.
+func (l *consumerChannel) share() int {
 	return max(1, l.prefetch*int(l.session.prefetch.Load())/l.session.consumer.config.Prefetch)
 }
 
-// widen starts the second consumer once the messages of an earlier one are
+// restorePrefetch starts the second consumer once the messages of an earlier one are
 // acknowledged.
-func (l *lane) widen(ctx context.Context) (err error) {
-	if !l.isFreed() {
+func (l *consumerChannel) restorePrefetch(ctx context.Context) (err error) {
+	if !l.previousIsAcked() {
 		return nil
 	}
-	l.earlier.Store(0)
-	l.more, err = l.consume(ctx, l.lacking)
+	l.previousTags.Store(0)
+	l.more, err = l.consume(ctx, l.missingPrefetch)
 	return err
 }
 
-// noteFreed wakes the reader where it may widen. Any goroutine may call it.
-func (l *lane) noteFreed() {
-	if l.isFreed() {
-		poke(l.freed)
+// signalPreviousAcked wakes the reader where the rest of the prefetch may be used. Any goroutine may call it.
+func (l *consumerChannel) signalPreviousAcked() {
+	if l.previousIsAcked() {
+		signal(l.previousAcked)
 	}
 }
 
-func (l *lane) isFreed() bool {
-	earlier := l.earlier.Load()
+func (l *consumerChannel) previousIsAcked() bool {
+	earlier := l.previousTags.Load()
 	return earlier > 0 && l.acks.below.Load() >= earlier
 }
 
-func (l *lane) consume(ctx context.Context, prefetch int) (subscription, error) {
+func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscription, error) {
 	s := l.session
 	config := &s.consumer.config
-	ctx, cancel := lasting(ctx, config.Timing.Connect)
+	ctx, cancel := boundedContext(ctx, config.Timing.Connect)
 	defer cancel()
 	defer context.AfterFunc(ctx, s.socket.abort)()
 	if err := l.channel.Qos(prefetch, 0, false); err != nil {
@@ -174,8 +174,8 @@ func (l *lane) consume(ctx context.Context, prefetch int) (subscription, error) 
 
 // unsubscribe cancels the consumers at the broker; what the library has
 // buffered is still to be read.
-func (l *lane) unsubscribe() {
-	defer l.session.within(cancelTimeout)()
+func (l *consumerChannel) unsubscribe() {
+	defer l.session.abortAfter(cancelTimeout)()
 	for _, c := range []*subscription{&l.main, &l.more} {
 		if c.tag != "" && !l.session.over() {
 			_ = l.channel.Cancel(c.tag, false)
@@ -185,11 +185,11 @@ func (l *lane) unsubscribe() {
 }
 
 // acked is told what was acknowledged.
-func (l *lane) acked(messages, frames int) {
+func (l *consumerChannel) acked(messages, frames int) {
 	stats := &l.session.consumer.Stats
 	stats.Acked.Add(int64(messages))
 	stats.AckFrames.Add(int64(frames))
 	stats.Unacked.Add(-int64(messages))
 	l.unacked.Add(-int64(messages))
-	l.noteFreed()
+	l.signalPreviousAcked()
 }

@@ -22,16 +22,16 @@ const embedderModel = vector.HashModel
 // databaseName is the SQLite file inside the data folder.
 const databaseName = "keyfold.db"
 
-// node is a running keyfold-lite: the file, the inbox on it, and the pipeline
+// runtime is a running keyfold-lite: the file, the inbox on it, and the pipeline
 // that deliveries go to. A replay's pipeline runs on the events' clock and is
 // exchanged for one on the wall clock when the replay ends.
-type node struct {
+type runtime struct {
 	*app
 	unlock func()
 	file   *sqlite.File
 	inbox  *inbox.Inbox
 	ports  taste.Ports
-	intake *intake // nil: nothing comes over HTTP
+	intake *httpIngest // nil: nothing comes over HTTP
 
 	// failed ends with the first fault that nobody can work around.
 	failed context.Context
@@ -42,9 +42,9 @@ type node struct {
 	done     []*pipeline.Pipeline // drained ones, for their counts
 }
 
-// openNode opens the data folder, and everything in it that an earlier process
+// openRuntime opens the data folder, and everything in it that an earlier process
 // left unfinished is still to be recovered.
-func openNode(a *app) (*node, error) {
+func openRuntime(a *app) (*runtime, error) {
 	if err := os.MkdirAll(a.data, 0o750); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func openNode(a *app) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{app: a, unlock: unlock}
+	n := &runtime{app: a, unlock: unlock}
 	n.failed, n.fail = context.WithCancelCause(context.WithoutCancel(a.ctx))
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeFile())
@@ -60,7 +60,7 @@ func openNode(a *app) (*node, error) {
 	return n, nil
 }
 
-func (n *node) open() (err error) {
+func (n *runtime) open() (err error) {
 	c := n.config
 	if n.file, err = openStore(n.app); err != nil {
 		return err
@@ -76,14 +76,14 @@ func (n *node) open() (err error) {
 	if n.ports, err = pipeline.Ports(c.Taste, n.file, n.file); err != nil {
 		return err
 	}
-	n.ports.Fault, n.ports.Log = n.fail, n.log
+	n.ports.OnConfigError, n.ports.Log = n.fail, n.log
 	n.inbox.Start(n.deliver)
 	return nil
 }
 
 // start puts a pipeline on a clock in place of the one before, which is drained
 // first: per user, events stay in order.
-func (n *node) start(clock shard.Clock) error {
+func (n *runtime) start(clock shard.Clock) error {
 	n.exchange.Lock()
 	defer n.exchange.Unlock()
 	if err := n.drain(); err != nil {
@@ -109,13 +109,13 @@ func (n *node) start(clock shard.Clock) error {
 // deliver hands new, recovered and retried events to the pipeline. It may wait
 // for room, and must not hold up a shutdown meanwhile: the lock is held for a
 // look at the pipeline only. What no pipeline takes stays pending in the inbox.
-func (n *node) deliver(ctx context.Context, deliveries []engine.Delivery) error {
+func (n *runtime) deliver(ctx context.Context, deliveries []engine.Delivery) error {
 	return pipeline.InChunks(ctx, deliveries, n.offer)
 }
 
 // offer hands a chunk to the pipeline, all or none. Where the pipeline was
 // exchanged during the wait, its successor gets what the old one refused.
-func (n *node) offer(ctx context.Context, part []engine.Delivery) error {
+func (n *runtime) offer(ctx context.Context, part []engine.Delivery) error {
 	for {
 		p := n.current()
 		if p == nil {
@@ -129,7 +129,7 @@ func (n *node) offer(ctx context.Context, part []engine.Delivery) error {
 
 // current returns the pipeline, nil once there is none; it waits while one is
 // exchanged for another.
-func (n *node) current() *pipeline.Pipeline {
+func (n *runtime) current() *pipeline.Pipeline {
 	n.exchange.RLock()
 	defer n.exchange.RUnlock()
 	return n.pipeline
@@ -137,7 +137,7 @@ func (n *node) current() *pipeline.Pipeline {
 
 // drain closes the windows and waits for their writes, no longer than a
 // shutdown may take once the program was told to stop.
-func (n *node) drain() error {
+func (n *runtime) drain() error {
 	if n.pipeline == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (n *node) drain() error {
 
 // idle waits for what is in flight and for retries: they belong to the job. A
 // signal ends the wait, and so does a fault, after which nothing is settled.
-func (n *node) idle() error {
+func (n *runtime) idle() error {
 	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()
 	defer context.AfterFunc(n.failed, cancel)()
@@ -169,7 +169,7 @@ func (n *node) idle() error {
 
 // quiesce stops in the order of the flow: nothing new, windows out, verdicts
 // durable. The file can still be read.
-func (n *node) quiesce() error {
+func (n *runtime) quiesce() error {
 	n.inbox.Stop()
 	n.exchange.Lock()
 	drained := n.drain()
@@ -180,9 +180,9 @@ func (n *node) quiesce() error {
 }
 
 // close quiesces and lets go of the folder.
-func (n *node) close() error { return errors.Join(n.quiesce(), n.closeFile()) }
+func (n *runtime) close() error { return errors.Join(n.quiesce(), n.closeFile()) }
 
-func (n *node) closeFile() (err error) {
+func (n *runtime) closeFile() (err error) {
 	n.fail(nil)
 	defer n.unlock()
 	if n.intake != nil {

@@ -76,9 +76,9 @@ func (s *shared) Put(_ context.Context, phrases []string, vectors [][]float32) {
 	}
 }
 
-func newGathered(t testing.TB, config vector.Config, g vector.Gathering, e vector.Embedder, c vector.Cache) *vector.Phrases {
+func newGathered(t testing.TB, config vector.Config, g vector.Batching, e vector.Embedder, c vector.Cache) *vector.Phrases {
 	t.Helper()
-	p, err := vector.NewGathered(config, g, e, c)
+	p, err := vector.NewBatched(config, g, e, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func newGathered(t testing.TB, config vector.Config, g vector.Gathering, e vecto
 func TestGatherAsksOnceForAThousandCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}, latency: 50 * time.Millisecond}
-		p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), r, nil)
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), r, nil)
 		var wg sync.WaitGroup
 		for i := range 1000 {
 			wg.Go(func() {
@@ -112,11 +112,11 @@ func TestGatherAsksOnceForAThousandCallers(t *testing.T) {
 func TestGatherLingersThenLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}}
-		g := vector.DefaultGathering()
+		g := vector.DefaultBatching()
 		p := newGathered(t, vector.DefaultConfig(), g, r, nil)
 		begun := time.Now()
 		go p.Resolve(t.Context(), []string{"a"})
-		time.Sleep(g.Linger - time.Nanosecond)
+		time.Sleep(g.MinWait - time.Nanosecond)
 		go p.Resolve(t.Context(), []string{"b"})
 		synctest.Wait()
 		if calls := r.calls(); len(calls) != 0 {
@@ -124,7 +124,7 @@ func TestGatherLingersThenLeaves(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if calls := r.calls(); len(calls) != 1 || len(calls[0]) != 2 || time.Since(begun) != g.Linger {
+		if calls := r.calls(); len(calls) != 1 || len(calls[0]) != 2 || time.Since(begun) != g.MinWait {
 			t.Fatalf("asked %q after %v", calls, time.Since(begun))
 		}
 	})
@@ -133,7 +133,7 @@ func TestGatherLingersThenLeaves(t *testing.T) {
 func TestGatherFullBatchLeavesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}}
-		p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), r, nil)
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), r, nil)
 		var phrases []string
 		for i := range 600 {
 			phrases = append(phrases, fmt.Sprint("p", i))
@@ -159,7 +159,7 @@ func TestGatherHoldsWhileARequestIsUnderWay(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &remote{embedder: embedder{embed: lengths}, latency: tc.latency}
-			p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), r, nil)
+			p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), r, nil)
 			go p.Resolve(t.Context(), []string{"a"})
 			time.Sleep(10 * time.Millisecond) // a has left at 4
 			go p.Resolve(t.Context(), []string{"b"})
@@ -188,7 +188,7 @@ func TestGatherHoldsWhileARequestIsUnderWay(t *testing.T) {
 func TestGatherBoundsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}, latency: 50 * time.Millisecond}
-		g := vector.DefaultGathering()
+		g := vector.DefaultBatching()
 		g.Inputs, g.Requests = 4, 3
 		p := newGathered(t, vector.DefaultConfig(), g, r, nil)
 		var phrases []string
@@ -210,7 +210,7 @@ func TestGatherBoundsRequests(t *testing.T) {
 func TestGatherCallersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}, latency: time.Second}
-		p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), r, nil)
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), r, nil)
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		var stayed engine.Resolved
@@ -236,7 +236,7 @@ func TestGatherCallersLeave(t *testing.T) {
 func TestGatherForgetsWhatNobodyWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}}
-		p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), r, nil)
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), r, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		p.Resolve(ctx, []string{"a"})
@@ -255,7 +255,7 @@ func TestGatherPatience(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}, latency: 10 * time.Second}
 		config := vector.DefaultConfig()
 		config.Patience = time.Second
-		p := newGathered(t, config, vector.DefaultGathering(), r, nil)
+		p := newGathered(t, config, vector.DefaultBatching(), r, nil)
 		begun := time.Now()
 		a := p.Resolve(t.Context(), []string{"a"})[0]
 		if engine.KindOf(a.Err) != engine.Transient || !errors.Is(a.Err, engine.ErrAway) || time.Since(begun) != time.Second {
@@ -276,7 +276,7 @@ func TestGatherRefusedPhraseIsItsCallersOnly(t *testing.T) {
 			}
 			return lengths(phrases)
 		}}}
-		p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), r, &shared{vectors: map[string][]float32{}})
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), r, &shared{vectors: map[string][]float32{}})
 		var wg sync.WaitGroup
 		for _, keys := range []string{"a b c", "d bad e", "bad", "f g h"} {
 			wg.Go(func() {
@@ -300,14 +300,14 @@ func TestGatherRefusedPhraseIsItsCallersOnly(t *testing.T) {
 func TestGatherUsesTheSharedCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &shared{vectors: map[string][]float32{}}
-		up := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), &embedder{embed: lengths}, c)
+		up := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), &embedder{embed: lengths}, c)
 		miss := up.Resolve(t.Context(), []string{"a", "b"})
 		synctest.Wait() // Put is nobody's wait
 		if len(c.vectors) != 2 || len(c.gets) != 1 {
 			t.Fatalf("the cache has %v after %q", c.vectors, c.gets)
 		}
 		away := &embedder{embed: func([]string) ([][]float32, error) { return nil, engine.ErrAway }}
-		down := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), away, c)
+		down := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), away, c)
 		got := down.Resolve(t.Context(), []string{"a", "new", "b"})
 		if !errors.Is(got[1].Err, engine.ErrAway) {
 			t.Errorf("the new phrase: %v", got[1].Err)
@@ -324,7 +324,7 @@ func TestGatherUsesTheSharedCache(t *testing.T) {
 func TestGatherCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &remote{embedder: embedder{embed: lengths}, latency: time.Hour}
-		g := vector.DefaultGathering()
+		g := vector.DefaultBatching()
 		g.Requests = 1
 		p := newGathered(t, vector.DefaultConfig(), g, r, nil)
 		var wg sync.WaitGroup
@@ -361,7 +361,7 @@ func (s *slowPut) Put(ctx context.Context, phrases []string, vectors [][]float32
 func TestGatherKeepsWhatItGotWhenItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowPut{shared: shared{vectors: map[string][]float32{}}}
-		p := newGathered(t, vector.DefaultConfig(), vector.DefaultGathering(), &embedder{embed: lengths}, c)
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), &embedder{embed: lengths}, c)
 		if a := p.Resolve(t.Context(), []string{"a"})[0]; a.Err != nil {
 			t.Fatal(a.Err)
 		}
@@ -375,11 +375,11 @@ func TestGatherKeepsWhatItGotWhenItCloses(t *testing.T) {
 // However callers come, go and meet: each gets the vector of its own phrase.
 func TestGatherAnswersEachCaller(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		g := vector.Gathering{
+		g := vector.Batching{
 			Inputs:   rapid.IntRange(1, 5).Draw(rt, "inputs"),
 			Requests: rapid.IntRange(1, 3).Draw(rt, "requests"),
-			Linger:   time.Duration(rapid.IntRange(0, 5).Draw(rt, "linger")) * time.Millisecond,
-			Hold:     time.Duration(rapid.IntRange(5, 9).Draw(rt, "hold")) * time.Millisecond,
+			MinWait:  time.Duration(rapid.IntRange(0, 5).Draw(rt, "linger")) * time.Millisecond,
+			MaxWait:  time.Duration(rapid.IntRange(5, 9).Draw(rt, "hold")) * time.Millisecond,
 		}
 		callers := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(1, 12), 1, 6), 1, 12).Draw(rt, "callers")
 		starts := rapid.SliceOfN(rapid.IntRange(0, 30), len(callers), len(callers)).Draw(rt, "starts")
@@ -421,11 +421,11 @@ func TestGatherAnswersEachCaller(t *testing.T) {
 }
 
 func TestGatheringValidate(t *testing.T) {
-	if err := vector.DefaultGathering().Validate(); err != nil {
+	if err := vector.DefaultBatching().Validate(); err != nil {
 		t.Error(err)
 	}
-	for _, g := range []vector.Gathering{{}, {Inputs: 1}, {Inputs: 1, Requests: 1, Linger: 2, Hold: 1}} {
-		if _, err := vector.NewGathered(vector.DefaultConfig(), g, nil, nil); err == nil {
+	for _, g := range []vector.Batching{{}, {Inputs: 1}, {Inputs: 1, Requests: 1, MinWait: 2, MaxWait: 1}} {
+		if _, err := vector.NewBatched(vector.DefaultConfig(), g, nil, nil); err == nil {
 			t.Errorf("%+v was accepted", g)
 		}
 	}

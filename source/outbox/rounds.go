@@ -12,7 +12,7 @@ import (
 	"keyfold/engine"
 )
 
-// waves publishes the rows of a batch, wave by wave. The first holds the oldest
+// rounds publishes the rows of a batch, round by round. The first holds the oldest
 // row of every user. Once it is confirmed, the next holds as many rows of a user
 // as were confirmed before it, and one more: a user with one row waits for none,
 // and one with many is sent as fast as the broker takes rows.
@@ -22,9 +22,9 @@ import (
 // marked: it is sent again behind the refused one. Its second copy carries since
 // when there may be a first one, which makes it a duplicate to the profile.
 // Beginning every batch with one row keeps these copies few while the broker goes
-// on refusing. Where the publisher takes all or nothing, [RelayConfig.Together]
+// on refusing. Where the publisher takes all or nothing, [RelayConfig.WholeBatches]
 // sends all at once.
-type waves struct {
+type rounds struct {
 	relay *Relay
 	users []run // with rows left, in the order of their oldest rows
 
@@ -32,7 +32,7 @@ type waves struct {
 	reached  map[int64]bool // ids of rows that the broker may have got
 	sent     []Row
 	failures []failure
-	trouble  error // what stops the batch
+	stop     error // what stops the batch
 }
 
 // run is what is left of one user's rows.
@@ -45,7 +45,7 @@ type run struct {
 type failure struct {
 	id        int64
 	messageID string
-	verdict   verdict // heldBack or setAside
+	verdict   verdict // postponed or quarantined
 	attempts  int
 	err       error
 }
@@ -62,8 +62,8 @@ func (f *failure) text() string {
 	return text
 }
 
-func newWaves(r *Relay, rows []stored) *waves {
-	w := &waves{relay: r, reached: map[int64]bool{}}
+func newRounds(r *Relay, rows []stored) *rounds {
+	w := &rounds{relay: r, reached: map[int64]bool{}}
 	index := map[int32]int{}
 	for _, row := range rows {
 		i, known := index[row.Event.UserID]
@@ -82,15 +82,15 @@ func newWaves(r *Relay, rows []stored) *waves {
 
 // untried returns the rows that were noted as tried for this batch and cannot
 // have reached the broker.
-func (w *waves) untried() []Row {
+func (w *rounds) untried() []Row {
 	return slices.DeleteFunc(slices.Clone(w.fresh), func(row Row) bool { return w.reached[row.ID] })
 }
 
-func (w *waves) anything() bool { return len(w.sent)+len(w.failures)+len(w.fresh) > 0 }
+func (w *rounds) anything() bool { return len(w.sent)+len(w.failures)+len(w.fresh) > 0 }
 
 // run publishes until nothing is left, the batch's time is over, or the
 // publisher cannot go on.
-func (w *waves) run(ctx, work context.Context) {
+func (w *rounds) run(ctx, work context.Context) {
 	deadline := time.Now().Add(w.relay.config.BatchTime)
 	for w.dropUnreadable(); len(w.users) > 0; w.dropUnreadable() {
 		rows, going := w.next()
@@ -98,17 +98,17 @@ func (w *waves) run(ctx, work context.Context) {
 			return // ctx ended
 		}
 		w.judgeAll(rows, going, w.relay.publish(work, rows))
-		if w.trouble != nil || ctx.Err() != nil || !time.Now().Before(deadline) {
+		if w.stop != nil || ctx.Err() != nil || !time.Now().Before(deadline) {
 			return
 		}
 	}
 }
 
-// next returns the rows of a wave, user by user, and how many each user has.
-func (w *waves) next() (rows []Row, going []int) {
+// next returns the rows of a round, user by user, and how many each user has.
+func (w *rounds) next() (rows []Row, going []int) {
 	rows, going = make([]Row, 0, len(w.users)), make([]int, len(w.users))
 	for i := range w.users {
-		going[i] = w.abreast(&w.users[i])
+		going[i] = w.runLength(&w.users[i])
 		for k := range going[i] {
 			rows = append(rows, w.users[i].rows[k].Row)
 		}
@@ -116,8 +116,8 @@ func (w *waves) next() (rows []Row, going []int) {
 	return rows, going
 }
 
-// judgeAll notes what became of a wave and keeps the rows that may follow.
-func (w *waves) judgeAll(rows []Row, going []int, errs []error) {
+// judgeAll notes what became of a round and keeps the rows that may follow.
+func (w *rounds) judgeAll(rows []Row, going []int, errs []error) {
 	now := time.Now()
 	left, at := w.users[:0], 0
 	for i, user := range w.users {
@@ -136,15 +136,15 @@ func (w *waves) judgeAll(rows []Row, going []int, errs []error) {
 	}
 	w.users = left
 	if refusesEverybody(len(going), errs) {
-		w.trouble = errs[0]
+		w.stop = errs[0]
 	}
 }
 
-// abreast returns how many of a user's rows, of which the first can be read, go
-// out side by side.
-func (w *waves) abreast(user *run) int {
+// runLength returns how many of the user's leading rows, of which the first can be
+// read, are published in this round.
+func (w *rounds) runLength(user *run) int {
 	most := len(user.rows)
-	if !w.relay.config.Together {
+	if !w.relay.config.WholeBatches {
 		most = min(most, user.confirmed+1)
 	}
 	n := 1
@@ -167,11 +167,11 @@ func refusesEverybody(users int, errs []error) bool {
 }
 
 // dropUnreadable sets the rows at the front aside that hold no event.
-func (w *waves) dropUnreadable() {
+func (w *rounds) dropUnreadable() {
 	left := w.users[:0]
 	for _, user := range w.users {
 		for len(user.rows) > 0 && user.rows[0].fault != nil {
-			w.fail(&user.rows[0].Row, setAside, user.rows[0].fault)
+			w.fail(&user.rows[0].Row, quarantined, user.rows[0].fault)
 			user.rows = user.rows[1:]
 		}
 		if len(user.rows) > 0 {
@@ -194,7 +194,7 @@ func (r *Relay) publish(work context.Context, rows []Row) []error {
 
 // judge notes what became of a row and reports whether its user's next one may
 // go.
-func (w *waves) judge(row *Row, err error, now time.Time) bool {
+func (w *rounds) judge(row *Row, err error, now time.Time) bool {
 	r := w.relay
 	switch {
 	case err == nil:
@@ -203,7 +203,7 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 		r.Stats.delay.Observe(now.Sub(row.StoredAt.Time()))
 		r.lastSent.Store(now.UnixNano())
 		r.refused.Store(0)
-		r.held.release(row.Event.UserID)
+		r.paused.resume(row.Event.UserID)
 		return true
 	case errors.Is(err, engine.ErrUnroutable):
 		r.Stats.Unroutable.Add(1)
@@ -212,14 +212,14 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 		r.Stats.Refused.Add(1)
 		return w.refused(row, err, now)
 	case engine.KindOf(err) == engine.Permanent:
-		return w.fail(row, setAside, err)
+		return w.fail(row, quarantined, err)
 	case errors.Is(err, engine.ErrUnknown):
 		r.Stats.Unknown.Add(1)
 	default:
 		r.Stats.Away.Add(1)
 	}
-	if w.trouble == nil || engine.KindOf(err) == engine.Configuration {
-		w.trouble = err
+	if w.stop == nil || engine.KindOf(err) == engine.Configuration {
+		w.stop = err
 	}
 	return false
 }
@@ -227,36 +227,36 @@ func (w *waves) judge(row *Row, err error, now time.Time) bool {
 // refused holds a row back, or sets it aside after too many attempts. An attempt
 // counts where the broker has taken something lately, and since the one before:
 // one that takes nothing says nothing about this row.
-func (w *waves) refused(row *Row, err error, now time.Time) bool {
+func (w *rounds) refused(row *Row, err error, now time.Time) bool {
 	w.relay.refused.CompareAndSwap(0, now.UnixNano())
 	since := now.Add(-2 * w.relay.config.HoldMax)
-	if before := w.relay.held.since(row.Event.UserID); before.After(since) {
+	if before := w.relay.paused.since(row.Event.UserID); before.After(since) {
 		since = before
 	}
 	if w.relay.lastSent.Load() > since.UnixNano() {
 		row.attempts++
 	}
 	if row.attempts >= w.relay.config.MaxAttempts {
-		return w.fail(row, setAside, err)
+		return w.fail(row, quarantined, err)
 	}
-	w.relay.held.back(row.Event.UserID, now)
-	return w.fail(row, heldBack, err)
+	w.relay.paused.pause(row.Event.UserID, now)
+	return w.fail(row, postponed, err)
 }
 
 // fail notes a failure and reports whether the user's next row may go.
-func (w *waves) fail(row *Row, v verdict, err error) bool {
+func (w *rounds) fail(row *Row, v verdict, err error) bool {
 	w.failures = append(w.failures, failure{id: row.ID, messageID: row.messageID, verdict: v, attempts: row.attempts, err: err})
 	attrs := []any{
 		slog.Int64("row", row.ID), slog.Int("user_id", int(row.Event.UserID)), slog.String("message_id", row.Event.MessageID),
 		slog.String("event_type", row.Event.Type.String()), slog.Int("attempt", row.attempts), slog.Any("error", err),
 	}
-	if v == heldBack {
+	if v == postponed {
 		w.relay.refusals.Do(func() {
 			w.relay.log.Warn("event not published; its user's later events wait behind it", attrs...)
 		})
 		return false
 	}
-	w.relay.held.release(row.Event.UserID)
+	w.relay.paused.resume(row.Event.UserID)
 	w.relay.Stats.SetAside.Add(1)
 	w.relay.log.Error("event set aside: it is not published; see `keyfold outbox failed list`", attrs...)
 	return true

@@ -2,11 +2,11 @@ package shard
 
 import "math/bits"
 
-// recycler keeps the item slices of finished windows for new ones, by power of
+// slicePool keeps the item slices of finished windows for new ones, by power of
 // two. Windows come and go at the rate of the traffic, and a busy one grows
 // through every size: with fresh slices that is the room's whole garbage
 // (BenchmarkRecycler). Owned by the shard's actor.
-type recycler[V any] struct {
+type slicePool[V any] struct {
 	free  [maxClass][][]V
 	kept  int // items the free slices have room for
 	limit int // above it slices are left to the collector
@@ -18,14 +18,14 @@ const (
 )
 
 // append is the built-in append with recycled growth.
-func (r *recycler[V]) append(s []V, v V) []V {
+func (r *slicePool[V]) append(s []V, v V) []V {
 	if len(s) == cap(s) {
 		s = r.grow(s)
 	}
 	return append(s, v)
 }
 
-func (r *recycler[V]) grow(s []V) []V {
+func (r *slicePool[V]) grow(s []V) []V {
 	size := max(minCap, 2*cap(s))
 	bigger := r.get(size)
 	bigger = append(bigger, s...)
@@ -34,7 +34,7 @@ func (r *recycler[V]) grow(s []V) []V {
 }
 
 // get returns an empty slice with room for size items, a power of two.
-func (r *recycler[V]) get(size int) []V {
+func (r *slicePool[V]) get(size int) []V {
 	free := &r.free[class(size)]
 	last := len(*free) - 1
 	if last < 0 {
@@ -49,7 +49,7 @@ func (r *recycler[V]) get(size int) []V {
 
 // put takes back a slice that get returned. Its items are forgotten, so that
 // nothing they point to is kept alive.
-func (r *recycler[V]) put(s []V) {
+func (r *slicePool[V]) put(s []V) {
 	if cap(s) == 0 || r.kept+cap(s) > r.limit {
 		return
 	}

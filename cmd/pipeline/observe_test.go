@@ -90,11 +90,11 @@ func sickPipeline(t *testing.T, store sickStore, probe func(context.Context) err
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := pipeline.Ports(j.laws, pipeline.GuardProfiles(b.Line, store), j.shop)
+	ports, err := pipeline.Ports(j.laws, pipeline.ObserveProfiles(b.Group, store), j.shop)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports.Await = b.Wait
+	ports.WaitForStore = b.Wait
 	p, err := pipeline.New(j.windows, j.laws, ports)
 	if err != nil {
 		t.Fatal(err)
@@ -231,11 +231,11 @@ func TestAwayCatalogueCostsNoAttempt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ports, err := pipeline.Ports(j.laws, pipeline.GuardProfiles(b.Line, j.store), pipeline.GuardProducts(b.Line(), awayShop{j.shop}))
+		ports, err := pipeline.Ports(j.laws, pipeline.ObserveProfiles(b.Group, j.store), pipeline.ObserveProducts(b.Group(), awayShop{j.shop}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ports.Await = b.Wait
+		ports.WaitForStore = b.Wait
 		p, err := pipeline.New(j.windows, j.laws, ports)
 		if err != nil {
 			t.Fatal(err)
@@ -277,7 +277,7 @@ func TestStoreAwayWhileStopping(t *testing.T) {
 		p.Router.Drain(ctx)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		if got := v.all["a"]; len(got) != 1 || got[0].Outcome != engine.Hold {
+		if got := v.all["a"]; len(got) != 1 || got[0].Outcome != engine.Unsettled {
 			t.Errorf("got %v, want hold", got)
 		}
 	})

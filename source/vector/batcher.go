@@ -9,49 +9,49 @@ import (
 	"keyfold/engine"
 )
 
-// gather lets concurrent callers share requests. A phrase is a flight from the
-// first caller that wants it until its answer: whoever wants it in between
-// joins. Flights wait for company as [Gathering] says, then leave in batches;
+// batcher lets concurrent callers share calls. A phrase has a request from the first
+// caller that asks for it until its answer; a caller that asks in between joins it.
+// Requests wait for others as [Batching] says, then leave in batches;
 // a batch is one look into the shared cache and at most one request.
 //
 // The lock guards the maps only: no call to the outside is made under it.
-type gather struct {
-	config Gathering
+type batcher struct {
+	config Batching
 	owner  *Phrases
 	shared Cache // may be nil
 
 	// Batches work under this context: no single caller's, as many wait for
-	// one answer, and it is kept even if nobody waits any more.
+	// one answer, and it is kept even if no caller waits any more.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	flights map[string]*flight // under mu: without an answer yet
-	pending []*flight          // under mu: those of them that have not left, oldest first
-	busy    int                // under mu: batches under way
-	timer   *time.Timer        // set under mu: the moment the pending ones leave
+	mu       sync.Mutex
+	requests map[string]*request // under mu: without an answer yet
+	pending  []*request          // under mu: those of them that have not left, oldest first
+	busy     int                 // under mu: batches under way
+	timer    *time.Timer         // set under mu: the moment the pending ones leave
 }
 
-type flight struct {
+type request struct {
 	text    string
 	joined  time.Time     // when its first caller came
-	waiters int           // under the gather's lock
+	waiters int           // under the batcher's lock
 	done    chan struct{} // closed when there is an answer
-	answer  engine.Resolved
+	result  engine.Resolved
 }
 
 var errClosed = errors.New("the phrases' port is closed")
 
-func newGather(config Gathering, owner *Phrases, shared Cache) *gather {
-	g := &gather{config: config, owner: owner, shared: shared, flights: map[string]*flight{}}
+func newBatcher(config Batching, owner *Phrases, shared Cache) *batcher {
+	g := &batcher{config: config, owner: owner, shared: shared, requests: map[string]*request{}}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.timer = time.AfterFunc(time.Hour, g.tick)
 	g.timer.Stop()
 	return g
 }
 
-func (g *gather) close() {
+func (g *batcher) close() {
 	g.cancel(errClosed)
 	g.mu.Lock()
 	g.timer.Stop()
@@ -59,70 +59,70 @@ func (g *gather) close() {
 	g.pending = nil
 	g.mu.Unlock()
 	for _, f := range left {
-		g.land(f, engine.Resolved{Err: errClosed})
+		g.answer(f, engine.Resolved{Err: errClosed})
 	}
 	g.wg.Wait()
 }
 
 // each answers every text, or ctx's error for those that have no answer when it
 // ends.
-func (g *gather) each(ctx context.Context, texts []string, answer func(string, engine.Resolved)) {
+func (g *batcher) each(ctx context.Context, texts []string, answer func(string, engine.Resolved)) {
 	for _, f := range g.join(texts) {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			if !g.leave(f) {
+			if !g.withdraw(f) {
 				answer(f.text, engine.Resolved{Err: context.Cause(ctx)})
 				continue
 			}
 		}
-		answer(f.text, f.answer)
+		answer(f.text, f.result)
 	}
 }
 
-// join returns a flight per text.
-func (g *gather) join(texts []string) []*flight {
+// join returns a request per text.
+func (g *batcher) join(texts []string) []*request {
 	now := time.Now()
-	flights := make([]*flight, len(texts))
+	requests := make([]*request, len(texts))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, text := range texts {
-		f, ok := g.flights[text]
+		f, ok := g.requests[text]
 		if ok {
 			g.owner.stats.Joined.Add(1)
 		} else {
 			f = g.begin(text, now)
 		}
 		f.waiters++
-		flights[i] = f
+		requests[i] = f
 	}
 	g.dispatch(now)
-	return flights
+	return requests
 }
 
-// begin makes a flight, under the lock. An answer is in the cache before its
-// flight ends, so that a phrase without a flight either is there or was never
+// begin makes a request, under the lock. An answer is in the cache before its
+// request ends, so that a phrase without a request either is there or was never
 // answered.
-func (g *gather) begin(text string, now time.Time) *flight {
-	f := &flight{text: text, joined: now, done: make(chan struct{})}
+func (g *batcher) begin(text string, now time.Time) *request {
+	f := &request{text: text, joined: now, done: make(chan struct{})}
 	if unit := g.owner.cache.get(text); unit != nil {
 		g.owner.stats.Hits.Add(1)
-		f.answer.Vector = unit
+		f.result.Vector = unit
 		close(f.done)
 		return f
 	}
 	if g.ctx.Err() != nil {
-		f.answer.Err = errClosed
+		f.result.Err = errClosed
 		close(f.done)
 		return f
 	}
-	g.flights[text] = f
+	g.requests[text] = f
 	g.pending = append(g.pending, f)
 	return f
 }
 
-// leave ends a caller's wait; true: there is an answer after all.
-func (g *gather) leave(f *flight) bool {
+// withdraw ends a caller's wait; true: there is an answer after all.
+func (g *batcher) withdraw(f *request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
@@ -137,7 +137,7 @@ func (g *gather) leave(f *flight) bool {
 
 // dispatch lets leave what is full or due, and sets the timer for the rest. It
 // runs under the lock.
-func (g *gather) dispatch(now time.Time) {
+func (g *batcher) dispatch(now time.Time) {
 	for len(g.pending) > 0 && g.busy < g.config.Requests {
 		if wait := g.due().Sub(now); wait > 0 && len(g.pending) < g.config.Inputs {
 			g.timer.Reset(wait)
@@ -150,22 +150,22 @@ func (g *gather) dispatch(now time.Time) {
 	}
 }
 
-// due is when the oldest pending flight has waited long enough.
-func (g *gather) due() time.Time {
+// due is when the oldest pending request has waited long enough.
+func (g *batcher) due() time.Time {
 	if g.busy == 0 {
-		return g.pending[0].joined.Add(g.config.Linger)
+		return g.pending[0].joined.Add(g.config.MinWait)
 	}
-	return g.pending[0].joined.Add(g.config.Hold)
+	return g.pending[0].joined.Add(g.config.MaxWait)
 }
 
-// take removes a batch from the pending ones. A phrase nobody waits for any
+// take removes a batch from the pending ones. A phrase no caller waits for any
 // more is not asked for.
-func (g *gather) take() []*flight {
+func (g *batcher) take() []*request {
 	n := min(len(g.pending), g.config.Inputs)
-	batch := make([]*flight, 0, n)
+	batch := make([]*request, 0, n)
 	for _, f := range g.pending[:n] {
 		if f.waiters == 0 {
-			delete(g.flights, f.text)
+			delete(g.requests, f.text)
 			continue
 		}
 		batch = append(batch, f)
@@ -177,7 +177,7 @@ func (g *gather) take() []*flight {
 	return batch
 }
 
-func (g *gather) tick() {
+func (g *batcher) tick() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ctx.Err() == nil {
@@ -186,8 +186,8 @@ func (g *gather) tick() {
 }
 
 // run brings a batch's answers.
-func (g *gather) run(batch []*flight) {
-	asked := g.recall(batch)
+func (g *batcher) run(batch []*request) {
+	asked := g.fromCache(batch)
 	texts, vectors := g.embed(asked)
 
 	g.mu.Lock()
@@ -196,15 +196,15 @@ func (g *gather) run(batch []*flight) {
 	}
 	g.mu.Unlock()
 
-	// Nobody waits for this, it takes no request's place, and it is done even
+	// No caller waits for this, it takes no request's place, and it is done even
 	// when the port closes: the vectors were paid for.
 	if g.shared != nil && len(texts) > 0 {
 		g.shared.Put(context.WithoutCancel(g.ctx), texts, vectors)
 	}
 }
 
-// recall answers what the shared cache holds and returns the rest.
-func (g *gather) recall(batch []*flight) []*flight {
+// fromCache answers what the shared cache holds and returns the rest.
+func (g *batcher) fromCache(batch []*request) []*request {
 	if g.shared == nil {
 		return batch
 	}
@@ -212,21 +212,21 @@ func (g *gather) recall(batch []*flight) []*flight {
 	for i, f := range batch {
 		texts[i] = f.text
 	}
-	var rest []*flight
+	var rest []*request
 	for i, raw := range g.shared.Get(g.ctx, texts) {
 		if raw == nil {
 			rest = append(rest, batch[i])
 			continue
 		}
 		g.owner.stats.Shared.Add(1)
-		g.land(batch[i], g.owner.resolved(texts[i], raw, nil))
+		g.answer(batch[i], g.owner.resolved(texts[i], raw, nil))
 	}
 	return rest
 }
 
 // embed asks for a batch, answers all of it, and returns the raw vectors it got.
-func (g *gather) embed(batch []*flight) (texts []string, vectors [][]float32) {
-	byText := make(map[string]*flight, len(batch))
+func (g *batcher) embed(batch []*request) (texts []string, vectors [][]float32) {
+	byText := make(map[string]*request, len(batch))
 	asked := make([]string, len(batch))
 	for i, f := range batch {
 		byText[f.text], asked[i] = f, f.text
@@ -241,16 +241,16 @@ func (g *gather) embed(batch []*flight) (texts []string, vectors [][]float32) {
 		if r.Err == nil {
 			texts, vectors = append(texts, text), append(vectors, raw)
 		}
-		g.land(byText[text], r)
+		g.answer(byText[text], r)
 	})
 	return texts, vectors
 }
 
-// land gives a flight its answer.
-func (g *gather) land(f *flight, r engine.Resolved) {
+// answer gives a request its answer.
+func (g *batcher) answer(f *request, r engine.Resolved) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.flights, f.text)
-	f.answer = r
+	delete(g.requests, f.text)
+	f.result = r
 	close(f.done)
 }

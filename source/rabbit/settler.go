@@ -27,26 +27,26 @@ type Failure struct {
 	Err error
 }
 
-// ticket is one message's way back: it settles its deliveries. Its session
-// is the generation it is stamped with.
-type ticket struct {
+// settler acknowledges, retries or dead-letters one message. Where its session has
+// ended, verdicts are dropped: the broker delivers the message again.
+type settler struct {
 	session *session
-	lane    *lane
+	channel *consumerChannel
 	tag     uint64
 	message Original
 	arrived time.Time // when it was delivered, or its wait in process was over
 	lease   *lease
 	size    int // bytes, until it is acknowledged
 
-	// Only used by whoever holds the ticket: the reader, the settling
-	// goroutine, a retry, a burial.
+	// Only used by the one goroutine that works on the message: the reader, the
+	// one that settles, a retry, or the dead-letterer.
 	attempts  int           // behind it, all failed
 	firstSeen engine.Millis // see [engine.Delivery]
 	failures  []Failure     // the first one and the last ones
 }
 
 // delivery returns the event on its way to the worker.
-func (t *ticket) delivery(e engine.Event) engine.Delivery {
+func (t *settler) delivery(e engine.Event) engine.Delivery {
 	config := &t.session.consumer.config
 	return engine.Delivery{
 		Event: e, FirstSeen: t.firstSeen, Arrived: t.arrived,
@@ -56,14 +56,14 @@ func (t *ticket) delivery(e engine.Event) engine.Delivery {
 }
 
 // Settle takes the verdict. It never blocks on the broker.
-func (t *ticket) Settle(v engine.Verdict) {
+func (t *settler) Settle(v engine.Verdict) {
 	switch v.Outcome {
 	case engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased:
 		t.ack()
 	case engine.Dead:
 		t.fail(v.Err)
 		t.firstSeen = max(v.AbsentAt, t.firstSeen)
-		t.session.consumer.burial.add(t, cmp.Or(v.Reason, engine.ReasonOf(v.Err)))
+		t.session.consumer.deadLetters.add(t, cmp.Or(v.Reason, engine.ReasonOf(v.Err)))
 	case engine.Retry:
 		t.fail(v.Err)
 		t.firstSeen = max(v.AbsentAt, t.firstSeen)
@@ -79,26 +79,26 @@ func (t *ticket) Settle(v engine.Verdict) {
 
 // ack has the message acknowledged, unless its session has ended: the broker
 // took it back then, and delivers it again under another tag.
-func (t *ticket) ack() {
+func (t *settler) ack() {
 	if err := failpoint.Hit(failpoint.BeforeAck); err != nil {
 		t.session.end(err)
 	}
 	t.lease.end()
-	if !t.lane.acks.settle(t.tag) {
+	if !t.channel.acks.settle(t.tag) {
 		t.session.consumer.Stats.Stale.Add(1)
 	}
 	t.session.bytes.Add(-int64(t.size))
-	t.message.Body = nil // windows keep the ticket for longer
+	t.message.Body = nil // windows keep the settler for longer
 	t.session.release()
 }
 
-// drop forgets a ticket whose session has ended.
-func (t *ticket) drop() {
+// drop counts a message whose session has ended.
+func (t *settler) drop() {
 	t.session.consumer.Stats.Stale.Add(1)
 	t.session.release()
 }
 
-func (t *ticket) fail(err error) {
+func (t *settler) fail(err error) {
 	if err == nil {
 		err = errors.New("unknown")
 	}
@@ -108,50 +108,50 @@ func (t *ticket) fail(err error) {
 	t.failures = append(t.failures, Failure{At: engine.Now(), Err: err})
 }
 
-// retry has the event tried again, or buries it when its attempts are used up.
-func (t *ticket) retry(cause error) {
+// retry has the event tried again, or dead-letters it when its attempts are used up.
+func (t *settler) retry(cause error) {
 	c := t.session.consumer
 	if t.attempts >= c.config.MaxRetries {
 		c.Stats.Exhausted.Add(1)
 		t.log(slog.LevelError, "event dead-lettered: retries exhausted", cause)
-		c.burial.add(t, engine.ReasonRetriesExhausted)
+		c.deadLetters.add(t, engine.ReasonRetriesExhausted)
 		return
 	}
 	delay := retryDelay(c.config.RetryDelay, t.attempts)
 	t.attempts++
 	c.Stats.Retried.Add(1)
-	t.comeAgain(delay)
+	t.redeliver(delay)
 }
 
 // park has the event wait with no attempt used, longer each time up to as long as a
-// retry may: what it needs is away. After a day it is buried, with all that is known of why.
-func (t *ticket) park(cause error) {
+// retry may: what it needs is away. After a day it is dead-lettered, with all that is known of why.
+func (t *settler) park(cause error) {
 	c := t.session.consumer
 	since := t.failures[0].At
 	if engine.Now()-since >= engine.Millis(MaxParked.Milliseconds()) {
 		c.Stats.Exhausted.Add(1)
 		t.log(slog.LevelError, "event dead-lettered: parked for too long", cause)
-		c.burial.add(t, ReasonParkedTooLong)
+		c.deadLetters.add(t, ReasonParkedTooLong)
 		return
 	}
 	c.Stats.Parked.Add(1)
-	t.comeAgain(min(retryDelay(c.config.RetryDelay, len(t.failures)-1), longestDelay(c.config.RetryDelay, c.config.MaxRetries)))
+	t.redeliver(min(retryDelay(c.config.RetryDelay, len(t.failures)-1), longestDelay(c.config.RetryDelay, c.config.MaxRetries)))
 }
 
-// comeAgain has the event delivered again after a delay.
-func (t *ticket) comeAgain(delay time.Duration) {
+// redeliver has the event delivered again after a delay.
+func (t *settler) redeliver(delay time.Duration) {
 	c := t.session.consumer
 	if t.firstSeen == 0 {
 		t.firstSeen = engine.MillisOf(t.arrived)
 	}
-	// The ticket is not ours any more once it is parked. Its waiting is not
+	// The message is not ours any more once it is parked. Its waiting is not
 	// waited for at shutdown, unless the parking says so.
 	s := t.session
-	c.ports.Retries.Park(Attempt{Delay: delay, ticket: t})
+	c.ports.Retries.Park(Attempt{Delay: delay, settler: t})
 	s.release()
 }
 
-func (t *ticket) log(level slog.Level, text string, err error) {
+func (t *settler) log(level slog.Level, text string, err error) {
 	c := t.session.consumer
 	attrs := make([]slog.Attr, 0, 5)
 	if e, bad := t.message.event(t.arrived); bad == nil {

@@ -12,8 +12,8 @@ import (
 	"keyfold/engine/backoff"
 )
 
-// PatientConfig holds the settings of a [Patient].
-type PatientConfig struct {
+// RetryingConfig holds the settings of a [Retrying].
+type RetryingConfig struct {
 	// Attempts is how often a call is made at most.
 	Attempts int
 	// Pause is how long it waits after the first that failed; it doubles from
@@ -25,13 +25,13 @@ type PatientConfig struct {
 	PerSecond float64
 }
 
-// DefaultPatientConfig tries for about two minutes.
-func DefaultPatientConfig() PatientConfig {
-	return PatientConfig{Attempts: 8, Pause: time.Second}
+// DefaultRetryingConfig tries for about two minutes.
+func DefaultRetryingConfig() RetryingConfig {
+	return RetryingConfig{Attempts: 8, Pause: time.Second}
 }
 
 // Validate reports every fault at once.
-func (c PatientConfig) Validate() error {
+func (c RetryingConfig) Validate() error {
 	var faults []error
 	if c.Attempts < 1 {
 		faults = append(faults, fmt.Errorf("%d attempts at a call: it must be at least 1", c.Attempts))
@@ -48,19 +48,19 @@ func (c PatientConfig) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Patient makes calls again that may succeed later, for callers who have no
+// Retrying makes calls again that may succeed later, for callers who have no
 // queue to put their work back into. What cannot pass by waiting (a refused
 // text, a configuration fault, a spent quota) comes back at once.
-type Patient struct {
+type Retrying struct {
 	embedder Embedder
-	config   PatientConfig
+	config   RetryingConfig
 	limit    *rate.Limiter
 }
 
-var _ Embedder = (*Patient)(nil)
+var _ Embedder = (*Retrying)(nil)
 
-// NewPatient returns a patient way to an embedder.
-func NewPatient(config PatientConfig, embedder Embedder) (*Patient, error) {
+// NewRetrying returns a patient way to an embedder.
+func NewRetrying(config RetryingConfig, embedder Embedder) (*Retrying, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -68,18 +68,18 @@ func NewPatient(config PatientConfig, embedder Embedder) (*Patient, error) {
 	if config.PerSecond > 0 {
 		limit = rate.Limit(config.PerSecond)
 	}
-	return &Patient{embedder: embedder, config: config, limit: rate.NewLimiter(limit, 1)}, nil
+	return &Retrying{embedder: embedder, config: config, limit: rate.NewLimiter(limit, 1)}, nil
 }
 
 // Model names what makes the vectors.
-func (p *Patient) Model() string { return p.embedder.Model() }
+func (p *Retrying) Model() string { return p.embedder.Model() }
 
 // Dimensions is the number of components of every vector.
-func (p *Patient) Dimensions() int { return p.embedder.Dimensions() }
+func (p *Retrying) Dimensions() int { return p.embedder.Dimensions() }
 
 // Embed asks until there is an answer, the attempts are used up or ctx ends.
-func (p *Patient) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
-	const longest = 30 * time.Second // between attempts, where nobody asks for more
+func (p *Retrying) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
+	const longest = 30 * time.Second // between attempts, where the other side asks for no more
 	pause, began := backoff.Backoff{Min: p.config.Pause, Max: longest}, time.Now()
 	for attempt := 1; ; attempt++ {
 		if err := p.limit.Wait(ctx); err != nil {

@@ -7,18 +7,18 @@ import (
 	"keyfold/engine/backoff"
 )
 
-// trouble spaces out the attempts of all lanes while the database or the broker
+// outage spaces out the attempts of all goroutines while the database or the broker
 // is away.
-type trouble struct {
+type outage struct {
 	mu    sync.Mutex
 	err   error
 	waits backoff.Backoff
 	until time.Time
 }
 
-// meet notes a failure. It reports false where another lane has just met the
+// record notes a failure. It reports false where another goroutine has just met the
 // same.
-func (t *trouble) meet(err error, now time.Time) bool {
+func (t *outage) record(err error, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err
@@ -29,21 +29,21 @@ func (t *trouble) meet(err error, now time.Time) bool {
 	return true
 }
 
-// pass notes that it went well.
-func (t *trouble) pass() {
+// clear notes that it went well.
+func (t *outage) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = nil
 	t.waits.Reset()
 }
 
-func (t *trouble) pause(now time.Time) time.Duration {
+func (t *outage) pause(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until.Sub(now)
 }
 
-func (t *trouble) fault() error {
+func (t *outage) fault() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err

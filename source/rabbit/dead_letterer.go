@@ -23,41 +23,41 @@ type Letter struct {
 
 // DeadLetters keeps what was given up.
 type DeadLetters interface {
-	// Bury stores letters. The answer is aligned with them: nil once a letter
+	// Store stores letters. The answer is aligned with them: nil once a letter
 	// is safe, so that its original can be acknowledged.
-	Bury(ctx context.Context, letters []Letter) []error
+	Store(ctx context.Context, letters []Letter) []error
 }
 
 const (
-	burialTimeout  = 30 * time.Second
-	maxBurials     = 256     // in one group
-	maxBurialBytes = 4 << 20 // of bodies in one group, which has one at least
+	letterTimeout  = 30 * time.Second
+	maxLetters     = 256     // in one group
+	maxLetterBytes = 4 << 20 // of bodies in one group, which has one at least
 	// unstoredEvery is how often letters that cannot be stored are logged.
 	unstoredEvery = time.Minute
 )
 
-// grave is a ticket that waits for its letter to be stored.
-type grave struct {
-	ticket   *ticket
+// pendingLetter is a given-up message that waits for its letter to be stored.
+type pendingLetter struct {
+	settler  *settler
 	reason   string
 	failures int
 	due      time.Time // no sooner, after a failure
 	pause    backoff.Backoff
 }
 
-// burial hands given-up events to the dead letters, one group at a time. Its
+// deadLetterer hands given-up events to the dead letters, one group at a time. Its
 // queue is bounded by the prefetch: each entry is an unacknowledged message.
 //
 // A letter that the broker refuses by closing the channel takes with it those
 // behind it. So what has failed goes out alone, each at its own pace, and new
 // letters in groups in between.
-type burial struct {
+type deadLetterer struct {
 	consumer *Consumer
 	wake     chan struct{}
 
 	mu       sync.Mutex
-	waiting  []grave // never tried
-	failed   []grave
+	waiting  []pendingLetter // never tried
+	failed   []pendingLetter
 	single   bool  // the next one is a failed one, where one is due
 	unstored int   // failed, also while on the way
 	cause    error // of the last failure; nil while unstored is 0
@@ -65,15 +65,15 @@ type burial struct {
 	told time.Time // only used by run: when failures were last logged
 }
 
-func (b *burial) add(t *ticket, reason string) {
+func (b *deadLetterer) add(t *settler, reason string) {
 	b.mu.Lock()
-	b.waiting = append(b.waiting, grave{ticket: t, reason: reason})
+	b.waiting = append(b.waiting, pendingLetter{settler: t, reason: reason})
 	b.mu.Unlock()
-	poke(b.wake)
+	signal(b.wake)
 }
 
 // take returns the next group, or how long to wait for one; 0: until add.
-func (b *burial) take(now time.Time) (group []grave, wait time.Duration) {
+func (b *deadLetterer) take(now time.Time) (group []pendingLetter, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.single = !b.single
@@ -82,7 +82,7 @@ func (b *burial) take(now time.Time) (group []grave, wait time.Duration) {
 			left := g.due.Sub(now)
 			if left <= 0 {
 				b.failed = slices.Delete(b.failed, i, i+1)
-				return []grave{g}, 0
+				return []pendingLetter{g}, 0
 			}
 			if wait == 0 || left < wait {
 				wait = left
@@ -90,9 +90,9 @@ func (b *burial) take(now time.Time) (group []grave, wait time.Duration) {
 		}
 	}
 	n, size := 0, 0
-	for n < min(len(b.waiting), maxBurials) {
-		size += len(b.waiting[n].ticket.message.Body)
-		if n > 0 && size > maxBurialBytes {
+	for n < min(len(b.waiting), maxLetters) {
+		size += len(b.waiting[n].settler.message.Body)
+		if n > 0 && size > maxLetterBytes {
 			break
 		}
 		n++
@@ -103,11 +103,11 @@ func (b *burial) take(now time.Time) (group []grave, wait time.Duration) {
 }
 
 // run stores letters until ctx ends.
-func (b *burial) run(ctx context.Context) {
+func (b *deadLetterer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		group, wait := b.take(time.Now())
 		if len(group) > 0 {
-			b.bury(ctx, group)
+			b.store(ctx, group)
 			continue
 		}
 		var due <-chan time.Time
@@ -122,15 +122,15 @@ func (b *burial) run(ctx context.Context) {
 	}
 }
 
-// bury handles one group. What failed waits for its next try, unacknowledged:
+// store handles one group. What failed waits for its next try, unacknowledged:
 // nothing is lost.
-func (b *burial) bury(ctx context.Context, group []grave) {
+func (b *deadLetterer) store(ctx context.Context, group []pendingLetter) {
 	c := b.consumer
 	live, letters := group[:0], make([]Letter, 0, len(group))
 	for _, g := range group {
-		if g.ticket.session.over() {
-			g.ticket.drop()
-			b.note(&g, nil)
+		if g.settler.session.over() {
+			g.settler.drop()
+			b.noteFailure(&g, nil)
 			continue
 		}
 		live, letters = append(live, g), append(letters, g.letter())
@@ -138,24 +138,24 @@ func (b *burial) bury(ctx context.Context, group []grave) {
 	if len(letters) == 0 {
 		return
 	}
-	publishing, cancel := context.WithTimeout(ctx, burialTimeout)
+	publishing, cancel := context.WithTimeout(ctx, letterTimeout)
 	defer cancel()
-	for i, err := range c.ports.DeadLetters.Bury(publishing, letters) {
+	for i, err := range c.ports.DeadLetters.Store(publishing, letters) {
 		if err == nil {
 			err = failpoint.Hit(failpoint.LetterConfirmed)
 		}
-		b.note(&live[i], err)
+		b.noteFailure(&live[i], err)
 		if err == nil {
 			c.Stats.DeadLetters.Add(1)
-			live[i].ticket.ack()
+			live[i].settler.ack()
 		}
 	}
-	b.tell(ctx)
+	b.logUnstored(ctx)
 }
 
-// note keeps a letter that was not stored for another try, and forgets one that
+// noteFailure keeps a letter that was not stored for another try, and forgets one that
 // is not to be stored any more.
-func (b *burial) note(g *grave, err error) {
+func (b *deadLetterer) noteFailure(g *pendingLetter, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
@@ -179,8 +179,8 @@ func (b *burial) note(g *grave, err error) {
 	b.failed = append(b.failed, *g)
 }
 
-// tell logs what could not be stored, now and then.
-func (b *burial) tell(ctx context.Context) {
+// logUnstored logs what could not be stored, now and then.
+func (b *deadLetterer) logUnstored(ctx context.Context) {
 	n, cause := b.state()
 	if cause == nil || ctx.Err() != nil || time.Since(b.told) < unstoredEvery {
 		return
@@ -190,14 +190,14 @@ func (b *burial) tell(ctx context.Context) {
 		slog.Int("messages", n), slog.Any("error", cause))
 }
 
-func (b *burial) state() (unstored int, cause error) {
+func (b *deadLetterer) state() (unstored int, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.unstored, b.cause
 }
 
-func (g grave) letter() Letter {
-	t := g.ticket
+func (g pendingLetter) letter() Letter {
+	t := g.settler
 	first := t.firstSeen
 	if first == 0 { // it was never looked up, as it is no event or no longer one
 		first = engine.MillisOf(t.arrived)

@@ -19,11 +19,11 @@ import (
 // that posts do not wait for the profiles' writer.
 const outboxName = "outbox.db"
 
-// intake is the way of a post to the windows, the one of `keyfold ingest
+// httpIngest is the way of a post to the windows, the one of `keyfold ingest
 // --relay` with the inbox in the broker's place: stored and answered, then
 // relayed into the inbox, then marked.
-type intake struct {
-	*node
+type httpIngest struct {
+	*runtime
 	db    *outbox.Database
 	store *outbox.Store
 	relay *outbox.Relay
@@ -44,19 +44,19 @@ func openOutbox(a *app) (*outbox.Database, error) {
 	return outbox.Open(file.String())
 }
 
-func openIntake(n *node) (*intake, error) {
+func openHTTPIngest(n *runtime) (*httpIngest, error) {
 	db, err := openOutbox(n.app)
 	if err != nil {
 		return nil, err
 	}
-	in := &intake{node: n, db: db, stop: func() {}}
+	in := &httpIngest{runtime: n, db: db, stop: func() {}}
 	if err := in.open(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return in, nil
 }
 
-func (in *intake) open() error {
+func (in *httpIngest) open() error {
 	if err := in.db.Setup(in.ctx, outbox.SetupOptions{}); err != nil {
 		return err
 	}
@@ -68,20 +68,20 @@ func (in *intake) open() error {
 	// The inbox takes a call's rows in their order or not at all: nobody waits
 	// for anybody, and one lane keeps the order.
 	in.relay = outbox.NewRelay(in.db, in, outbox.RelayConfig{
-		Lanes: 1, BatchShards: outbox.Shards, Together: true, Grace: time.Second,
+		Batches: 1, BatchShards: outbox.Shards, WholeBatches: true, Grace: time.Second,
 	}, in.log)
 	in.store = outbox.NewStore(in.db, outbox.StoreConfig{Committers: 1, Stored: in.relay.Wake})
 	return nil
 }
 
 // recover publishes what an earlier process left.
-func (in *intake) recover(ctx context.Context) error {
+func (in *httpIngest) recover(ctx context.Context) error {
 	_, err := in.relay.Drain(ctx, outbox.Filter{}, nil)
 	return err
 }
 
 // start publishes from now on what is stored.
-func (in *intake) start() {
+func (in *httpIngest) start() {
 	ctx, stop := context.WithCancel(context.WithoutCancel(in.ctx))
 	in.stop = stop
 	in.work.Go(func() { in.relay.Run(ctx) })
@@ -89,7 +89,7 @@ func (in *intake) start() {
 
 // settle stores and publishes what was posted, as far as ctx allows; the rest is
 // the next process's.
-func (in *intake) settle(ctx context.Context) error {
+func (in *httpIngest) settle(ctx context.Context) error {
 	err := in.store.Close(ctx)
 	in.stop()
 	done := make(chan struct{})
@@ -106,27 +106,27 @@ func (in *intake) settle(ctx context.Context) error {
 
 // close ends everything. The windows are closed by then: nothing waits for room
 // in them.
-func (in *intake) close() error {
+func (in *httpIngest) close() error {
 	in.stop()
 	in.work.Wait()
 	return errors.Join(in.store.Close(context.WithoutCancel(in.ctx)), in.db.Close())
 }
 
 // Add stores what came in one request.
-func (in *intake) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+func (in *httpIngest) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
 	return in.store.Add(ctx, entries)
 }
 
 // ready reports why nothing can be stored now, or why nothing that is stored gets
 // to the windows.
-func (in *intake) ready(ctx context.Context) error {
+func (in *httpIngest) ready(ctx context.Context) error {
 	return errors.Join(in.db.Check(ctx), in.relay.Fault())
 }
 
 // Publish puts rows into the inbox and hands the new ones to the windows, for
 // whose room it waits: that holds the relay back, and no post. Once they are in
 // the inbox they are published, whatever becomes of the process.
-func (in *intake) Publish(ctx context.Context, rows []outbox.Row) []error {
+func (in *httpIngest) Publish(ctx context.Context, rows []outbox.Row) []error {
 	arrivals := make([]inbox.Arrival, len(rows))
 	for i := range rows {
 		arrivals[i] = inbox.Arrival{Body: rows[i].Body, Event: rows[i].Event}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// held remembers the users whose oldest row was refused, by the relay's own
+// pausedUsers remembers the users whose oldest row was refused, by the relay's own
 // clock: another relay that gets their shard may try sooner.
-type held struct {
+type pausedUsers struct {
 	first, longest time.Duration // waits
 
 	mu    sync.Mutex
@@ -19,8 +19,8 @@ type hold struct {
 	since, until time.Time
 }
 
-// back holds a user back, twice as long as the last time.
-func (h *held) back(user int32, now time.Time) {
+// pause holds a user back, twice as long as the last time.
+func (h *pausedUsers) pause(user int32, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.users == nil {
@@ -30,8 +30,8 @@ func (h *held) back(user int32, now time.Time) {
 	h.users[user] = hold{wait: wait, since: now, until: now.Add(wait)}
 }
 
-// release forgets users.
-func (h *held) release(users ...int32) {
+// resume forgets users.
+func (h *pausedUsers) resume(users ...int32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, user := range users {
@@ -41,7 +41,7 @@ func (h *held) release(users ...int32) {
 
 // waiting returns the users of each shard that are to be left alone now. A hold
 // that ended long ago is forgotten: its row may be another relay's by now.
-func (h *held) waiting(now time.Time) map[int][]int32 {
+func (h *pausedUsers) waiting(now time.Time) map[int][]int32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	shards := map[int][]int32{}
@@ -57,14 +57,14 @@ func (h *held) waiting(now time.Time) map[int][]int32 {
 }
 
 // since returns when the user was held back last; zero for one that is not.
-func (h *held) since(user int32) time.Time {
+func (h *pausedUsers) since(user int32) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.users[user].since
 }
 
 // size returns how many users are held back.
-func (h *held) size() int64 {
+func (h *pausedUsers) size() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return int64(len(h.users))
