@@ -26,7 +26,7 @@ const (
 	// Park: what its own work needs is away (Verdict.Err says what). It waits
 	// as long as a retry may, with no attempt used, and comes again.
 	Park
-	// Hold: nothing was done with it and no attempt was used (a configuration
+	// Unsettled: nothing was done with it and no attempt was used (a configuration
 	// fault, or the worker is stopping). It stays unsettled at its source.
 	Unsettled
 )
@@ -45,7 +45,7 @@ func (o Outcome) String() string {
 type Verdict struct {
 	Outcome Outcome
 	Reason  string // stable, snake_case; set for Dead
-	Err     error  // set for Dead, Retry, Park and Hold
+	Err     error  // set for Dead, Retry, Park and Unsettled
 	// AbsentAt is the store's time at which the event was last known not to be
 	// folded, for events that come again; 0 where that was not looked up. It is
 	// the FirstSeen of a copy that takes the delivery's place.

@@ -52,7 +52,7 @@ const eventBytes = 256
 
 // Deliver hands deliveries to their users' windows; it blocks while the held
 // budget is full. On an error, which comes when ctx ends or the router stops,
-// those that were not taken have the verdict Hold: whoever waits for all of its
+// those that were not taken have the verdict Unsettled: a caller that waits for all of its
 // deliveries' verdicts must not wait for these.
 func (p *Pipeline) Deliver(ctx context.Context, deliveries []engine.Delivery) error {
 	return InChunks(ctx, deliveries, p.Offer)

@@ -32,7 +32,7 @@ const (
 
 // Add stores arrivals in one transaction and returns, once it is durable, a
 // receipt for each and the new events as deliveries, in order. Every delivery
-// must be settled; one that is not delivered, with Hold. After an error nothing
+// must be settled; one that is not delivered, with Unsettled. After an error nothing
 // is stored, unless it wraps [engine.ErrUnknown]: then the events may be pending
 // until the next start.
 //

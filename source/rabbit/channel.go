@@ -49,7 +49,7 @@ type consumerChannel struct {
 	count           int    // received since the session looked at their sizes
 	bytes           int64  // of these
 
-	// previousTags is the last of those messages' tags, 0 where nothing is lacking;
+	// previousTags is the last of those messages' tags, 0 where no prefetch is missing;
 	// previousAcked is signalled once they are all acknowledged.
 	previousTags  atomic.Uint64
 	previousAcked chan struct{}

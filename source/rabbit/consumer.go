@@ -65,7 +65,7 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 // handed over.
 func (c *Consumer) Pause() { c.gate.set(true) }
 
-// Resume consumes again. Where messages got the verdict Hold, that is on a new
+// Resume consumes again. Where messages got the verdict Unsettled, that is on a new
 // channel: the broker takes back all that is not acknowledged and delivers it
 // again.
 func (c *Consumer) Resume() { c.gate.set(false) }

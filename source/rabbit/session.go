@@ -42,7 +42,7 @@ type session struct {
 	resizing atomic.Bool  // they are to be started with another
 	bytes    atomic.Int64 // of the messages that have no final verdict
 
-	unacknowledged   atomic.Int64  // unacknowledged with the verdict Hold
+	unacknowledged   atomic.Int64  // messages with the verdict Unsettled
 	unsettled        atomic.Int64  // handed over or being dead-lettered
 	waitingInProcess atomic.Int64  // waiting in process for their next attempt
 	settledAll       chan struct{} // signalled when unsettled comes down to 0

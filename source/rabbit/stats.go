@@ -14,7 +14,7 @@ type ConsumerStats struct {
 	AckFrames   atomic.Int64 // acknowledgements sent; one may cover many messages
 	Overdue     atomic.Int64 // sessions ended as a message was not settled within its lease
 	Stale       atomic.Int64 // settlements dropped: their session had ended
-	Held        atomic.Int64 // verdicts Hold
+	Held        atomic.Int64 // verdicts Unsettled
 	Retried     atomic.Int64 // verdicts Retry that led to another attempt
 	Parked      atomic.Int64 // verdicts Park: no attempt was used
 	Exhausted   atomic.Int64 // verdicts Retry that led to a dead letter
