@@ -2,7 +2,8 @@
 // events into profiles.
 //
 // [Engine.Apply] takes several users' batches at once, so that a flush costs
-// one read and one write round trip for all of them:
+// one read and one write round trip for all of them. flush.go has the rounds, and
+// each step has its file:
 //
 //	load     profiles the cache does not hold, in one call
 //	screen   erased users, duplicates, events past the horizon

@@ -5,63 +5,6 @@ import (
 	"keyfold/engine/failpoint"
 )
 
-// work is one user's batch on its way through a flush.
-type work struct {
-	user int32
-	// events are the deliveries not settled yet, in folding order; copies are
-	// those whose id stands in events too: they get their original's verdict.
-	events []engine.Delivery
-	copies []engine.Delivery
-
-	loaded  bool            // profile is what the store or the cache said
-	profile *engine.Profile // nil: the user has none, or it is unfit
-	unfit   error           // why the user's profile cannot be used
-	next    *engine.Profile // what the events make of it
-
-	// fresh: profile was read from the store in this flush, at the store's time
-	// readAt. It stays set once the cache was passed by.
-	fresh  bool
-	readAt engine.Millis
-	// absentAt is when the events were last known not to be folded, 0 while that
-	// was not looked up.
-	absentAt engine.Millis
-
-	// unknown: a write of this work may have happened. Ids found in the
-	// profile then are its own events, not duplicates.
-	unknown bool
-	done    bool
-}
-
-// reload makes the next round read the profile from the store.
-func (w *work) reload() {
-	w.loaded, w.profile, w.unfit, w.next = false, nil, nil, nil
-}
-
-// look notes since when the events that are not in the profile are known not to
-// be folded. A cached profile tells that for the time of its write. After an
-// unknown write nothing can be noted: it may still come into effect.
-func (w *work) look() {
-	switch {
-	case w.unknown:
-	case w.fresh && w.profile != nil:
-		// The store's clock may have been set back since the last write.
-		w.absentAt = max(w.readAt, w.profile.Applied.Last())
-	case w.fresh:
-		w.absentAt = w.readAt
-	case w.profile != nil:
-		w.absentAt = w.profile.Applied.Last()
-	}
-}
-
-// lookAgain has a cached profile read from the store in the next round: what comes
-// again is looked up where no cache can be behind.
-func (w *work) lookAgain() {
-	if !w.fresh {
-		w.reload()
-		w.fresh = true
-	}
-}
-
 // dated completes the verdict on one event by when it was last known not to be
 // folded. Where the profile could not be looked at, the bound of a copy stays; what
 // came straight from a broker may have been folded by a worker that had it before,
@@ -86,6 +29,13 @@ func (f *flush) finish(w *work, v engine.Verdict) {
 	}
 	f.finishCopies(w, v)
 	w.events, w.done = nil, true
+}
+
+func (f *flush) finishAll(v engine.Verdict) {
+	for i := range f.works {
+		f.finish(&f.works[i], v)
+	}
+	f.works = f.works[:0]
 }
 
 // settleWithCopies settles one event that was not folded. Copies of the
