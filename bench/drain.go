@@ -28,14 +28,14 @@ type drainCmd struct {
 	Settings settings.Engine `embed:""`
 }
 
-// way is one way to drain the queue; it returns when all events are
+// variant is one way to drain the queue; it returns when all events are
 // acknowledged.
-type way struct {
+type variant struct {
 	name  string
 	drain func(ctx context.Context, d *draining) error
 }
 
-var ways = []way{
+var variants = []variant{
 	{"bare consumer", bare},
 	{"plain, one read and one write", plain},
 	{"keyfold, batching off, memory", keyfoldWay(false, false)},
@@ -93,7 +93,7 @@ func (c *drainCmd) bodies() [][]byte {
 
 func (c *drainCmd) measure(ctx context.Context, d *draining, bodies [][]byte) error {
 	var first sampleRun
-	for i, w := range ways {
+	for i, w := range variants {
 		if len(c.Only) > 0 && !slices.Contains(c.Only, w.name) {
 			continue
 		}
@@ -124,7 +124,7 @@ func (r sampleRun) print(w io.Writer, name string, events int, first sampleRun) 
 
 // run loads the queue and drains it. The ids are new each time, so that no
 // store has seen them.
-func (d *draining) run(ctx context.Context, w way, bodies [][]byte, mark string) (sampleRun, error) {
+func (d *draining) run(ctx context.Context, w variant, bodies [][]byte, mark string) (sampleRun, error) {
 	if err := d.preload(ctx, bodies, mark); err != nil {
 		return sampleRun{}, err
 	}

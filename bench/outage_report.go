@@ -82,21 +82,21 @@ func (r *outageReport) fullRate() (after time.Duration, found bool) {
 func residentOf(s outageSample) float64 { return s.resident }
 func heapOf(s outageSample) float64     { return s.heap }
 
-// extent is how a figure moved.
-type extent struct{ first, least, most, last float64 }
+// valueRange is how a figure moved.
+type valueRange struct{ first, least, most, last float64 }
 
-func spread(samples []outageSample, of func(outageSample) float64) (e extent) {
+func spread(samples []outageSample, of func(outageSample) float64) (e valueRange) {
 	for i, s := range samples {
 		x := of(s)
 		if i == 0 {
-			e = extent{x, x, x, x}
+			e = valueRange{x, x, x, x}
 		}
 		e.least, e.most, e.last = min(e.least, x), max(e.most, x), x
 	}
 	return e
 }
 
-func (e extent) String() string {
+func (e valueRange) String() string {
 	const mib = 1 << 20
 	return fmt.Sprintf("%.0f to %.0f MiB (first %.0f, last %.0f)", e.least/mib, e.most/mib, e.first/mib, e.last/mib)
 }

@@ -9,12 +9,12 @@ import (
 )
 
 // act does what the plan has next. What is to be started again is.
-func (w *world) act(a action) {
-	w.note("world", deedNames[a.deed], int64(a.on), a.span.Milliseconds())
-	switch a.deed {
+func (w *simulation) act(a action) {
+	w.note("world", deedNames[a.disturbance], int64(a.on), a.span.Milliseconds())
+	switch a.disturbance {
 	case killWorker, stopWorker:
-		w.stop(a.on, a.deed == stopWorker)
-		w.agenda(action{at: a.at + a.span, deed: startWorker, on: a.on})
+		w.stop(a.on, a.disturbance == stopWorker)
+		w.agenda(action{at: a.at + a.span, disturbance: startWorker, on: a.on})
 	case startWorker:
 		if w.workers[a.on] == nil {
 			w.start(a.on)
@@ -45,7 +45,7 @@ func (w *world) act(a action) {
 }
 
 // agenda adds an action to those to come.
-func (w *world) agenda(a action) {
+func (w *simulation) agenda(a action) {
 	at, _ := slices.BinarySearchFunc(w.todo, a, func(x, y action) int { return int(x.at - y.at) })
 	w.todo = slices.Insert(w.todo, at, a)
 }
@@ -54,15 +54,15 @@ func (w *world) agenda(a action) {
 func (b *broker) suffer(a action, k *worker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch a.deed {
+	switch a.disturbance {
 	case cutConsumer, cutPublisher:
 		if k != nil {
-			b.cut(k.wires, a.flag, func(w *wire) bool { return (w.purpose == "consumer") == (a.deed == cutConsumer) })
+			b.cut(k.wires, a.flag, func(w *wire) bool { return (w.purpose == "consumer") == (a.disturbance == cutConsumer) })
 		}
 	case hushWorker:
 		if k != nil {
 			for _, w := range k.wires {
-				w.hush(time.Now().Add(a.span))
+				w.blackhole(time.Now().Add(a.span))
 			}
 		}
 	case restartBroker:
@@ -124,7 +124,7 @@ var errRefused = errors.New("sim: connection refused")
 
 // dial makes a connection of a worker to the broker.
 func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
-	d := k.dice("dial "+purpose, k.life, instantOf(time.Now()))
+	d := k.rng("dial "+purpose, k.life, instantOf(time.Now()))
 	if err := pause(ctx, d.latency(20*time.Millisecond, time.Second)); err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 // delays returns the latencies of one direction of a connection.
 func (k *worker) delays(direction string, id uint64) func() time.Duration {
 	return func() time.Duration {
-		d := k.dice(direction, id, instantOf(time.Now()))
+		d := k.rng(direction, id, instantOf(time.Now()))
 		return d.latency(time.Millisecond, 100*time.Millisecond)
 	}
 }

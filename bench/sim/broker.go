@@ -26,11 +26,11 @@ type message struct {
 // broker is a model of RabbitMQ: one queue that workers consume, delay queues that
 // give back to it, and a dead-letter queue. It never forgets what it confirmed.
 type broker struct {
-	*world
+	*simulation
 	names rabbit.Names
 
 	mu        sync.Mutex
-	peers     []*peer // connections, in the order they came
+	peers     []*amqpConn // connections, in the order they came
 	consumers []*consumer
 	turn      int // whose turn it is among consumers
 	seq       int64
@@ -46,17 +46,17 @@ type broker struct {
 	faults    []error // laws the workers broke
 }
 
-// consumer is a subscription of a peer's channel.
+// consumer is a subscription on a connection's channel.
 type consumer struct {
-	peer     *peer
+	peer     *amqpConn
 	channel  uint16
 	tag      string
 	prefetch int
 	held     int
 }
 
-func newBroker(w *world) *broker {
-	return &broker{world: w, names: rabbit.DefaultNames(), letters: map[int]int{}, reasons: map[int]string{}, copies: make([]int, len(w.plan.events))}
+func newBroker(w *simulation) *broker {
+	return &broker{simulation: w, names: rabbit.DefaultNames(), letters: map[int]int{}, reasons: map[int]string{}, copies: make([]int, len(w.plan.events))}
 }
 
 // publish puts an event's copy into the queue, as its producer does.
@@ -133,7 +133,7 @@ func (b *broker) delay(m *message, span time.Duration) {
 	b.copies[m.event]++
 	b.delayed++
 	b.note("broker", "delayed", int64(m.event), span.Milliseconds())
-	d := b.dice("delay", uint64(m.event), uint64(b.seq), uint64(b.delayed))
+	d := b.rng("delay", uint64(m.event), uint64(b.seq), uint64(b.delayed))
 	time.AfterFunc(span+d.latency(time.Millisecond, time.Second), func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -48,7 +48,7 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	if err := c.of.alive(ctx); err != nil {
 		return nil, err
 	}
-	d := c.diceFor(c.worker, "load", users[0])
+	d := c.rngFor(c.worker, "load", users[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 		found[i] = from[user]
 	}
 	c.mu.Unlock()
-	if !c.calm() && d.chance(c.plan.rates.load) {
+	if !c.quiet() && d.chance(c.plan.rates.load) {
 		c.note("store", "read failed", int64(users[0]))
 		return nil, errReply
 	}
@@ -76,7 +76,7 @@ func (c *client) Now(ctx context.Context) (engine.Millis, error) {
 	if err := c.of.alive(ctx); err != nil {
 		return 0, err
 	}
-	d := c.diceFor(c.worker, "now", 0)
+	d := c.rngFor(c.worker, "now", 0)
 	if err := c.reach(ctx, &d); err != nil {
 		return 0, err
 	}
@@ -90,11 +90,11 @@ func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 	if err := c.of.alive(ctx); err != nil {
 		return nil, err
 	}
-	d := c.diceFor(c.worker, "products", ids[0])
+	d := c.rngFor(c.worker, "products", ids[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
 	}
-	if !c.calm() && d.chance(c.plan.rates.products) {
+	if !c.quiet() && d.chance(c.plan.rates.products) {
 		return nil, errReply
 	}
 	var found []engine.Product
@@ -111,7 +111,7 @@ func (c *client) Probe(ctx context.Context) error {
 	if err := c.of.alive(ctx); err != nil {
 		return err
 	}
-	d := c.diceFor(c.worker, "probe", 0)
+	d := c.rngFor(c.worker, "probe", 0)
 	if err := pause(ctx, d.between(50*time.Millisecond, time.Second)); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *client) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	c.takeOff(profiles)
 	defer c.land(profiles)
 	s := &swap{
-		client: c, d: c.diceFor(c.worker, "swap", profiles[0].UserID), profiles: profiles,
+		client: c, d: c.rngFor(c.worker, "swap", profiles[0].UserID), profiles: profiles,
 		errs: make([]error, len(profiles)), done: make(chan struct{}),
 	}
 	s.mishap = s.draw()
@@ -172,7 +172,7 @@ const (
 // swap is one call at the store.
 type swap struct {
 	*client
-	d        dice
+	d        rng
 	mishap   mishap
 	profiles []*engine.Profile
 	entries  []*entry
@@ -181,7 +181,7 @@ type swap struct {
 }
 
 func (s *swap) draw() mishap {
-	if s.calm() || !s.d.chance(s.plan.rates.swap) {
+	if s.quiet() || !s.d.chance(s.plan.rates.swap) {
 		return none
 	}
 	return mishap(1 + s.d.n(int(late)))
@@ -218,7 +218,7 @@ func (s *swap) write() {
 		switch {
 		case i >= begun:
 			s.errs[i] = errReply
-		case s.plan.cursed(p):
+		case s.plan.rejected(p):
 			s.errs[i] = engine.PermanentError("document_rejected", errors.New("sim: the store takes no such document"))
 		default:
 			s.entries[i], s.errs[i] = s.apply(p, lag)

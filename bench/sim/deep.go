@@ -18,7 +18,7 @@ import (
 // server is the store of a deep schedule: a test server that speaks MongoDB's wire
 // protocol, over the model's network, to sink/mongodb and the real driver.
 type server struct {
-	*world
+	*simulation
 	*mongotest.Server
 	callers listener
 	dials   atomic.Uint64
@@ -57,8 +57,8 @@ func (storeAddress) Network() string { return "tcp" }
 func (storeAddress) String() string  { return "store:27017" }
 
 // newServer starts the store and sets it up.
-func newServer(w *world) (*server, error) {
-	s := &server{world: w, callers: newListener()}
+func newServer(w *simulation) (*server, error) {
+	s := &server{simulation: w, callers: newListener()}
 	var err error
 	if s.Server, err = mongotest.Listen(mongotest.WithListener(s.callers)); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func newServer(w *world) (*server, error) {
 // befall brings the faults of the whole schedule.
 func (s *server) befall() error {
 	errs := []error{s.DelayReplication(s.lag())}
-	d := s.dice("server faults")
+	d := s.rng("server faults")
 	if s.plan.rates.swap > 0 {
 		for range 1 + d.n(4) {
 			kinds := []mongotest.Kind{mongotest.LoseReply, mongotest.SwallowReply, mongotest.CutReply, mongotest.CutRequest, mongotest.Latency}
@@ -100,7 +100,7 @@ const longestStall = 25 * time.Second
 
 // failOver has no majority get any write for a while, and then takes them back.
 func (s *server) failOver(a action) {
-	d := s.dice("failover", uint64(a.at))
+	d := s.rng("failover", uint64(a.at))
 	_ = s.StallReplication()
 	time.AfterFunc(d.between(time.Millisecond, longestStall), func() {
 		n, _ := s.Rollback()
@@ -127,8 +127,8 @@ func (s *server) away(span time.Duration, hangs bool) {
 	_ = s.Disconnect()
 }
 
-// visit is a store that was opened, with its connections.
-type visit struct {
+// storeConn is a store that was opened, with its connections.
+type storeConn struct {
 	*mongodb.Store
 	server *server
 	worker *worker // nil: nobody in particular
@@ -142,9 +142,9 @@ type visit struct {
 const opening = 5 * time.Second
 
 // open connects as a worker, or as nobody in particular.
-func (s *server) open(ctx context.Context, k *worker) (*visit, error) {
+func (s *server) open(ctx context.Context, k *worker) (*storeConn, error) {
 	laws := s.laws()
-	v := &visit{server: s, worker: k}
+	v := &storeConn{server: s, worker: k}
 	c := mongodb.DefaultConfig()
 	c.URI = s.URI()
 	c.Dimensions, c.History, c.Model = laws.Dimensions, laws.History, laws.Model
@@ -161,7 +161,7 @@ func (s *server) open(ctx context.Context, k *worker) (*visit, error) {
 }
 
 // hangUp ends the connections: what was sent arrives, no answer comes.
-func (v *visit) hangUp() {
+func (v *storeConn) hangUp() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.over = true
@@ -172,7 +172,7 @@ func (v *visit) hangUp() {
 }
 
 // Close ends the connections and closes the store.
-func (v *visit) Close() error {
+func (v *storeConn) Close() error {
 	v.hangUp()
 	time.Sleep(time.Millisecond)
 	_ = v.Store.Close() // it has lost its connections
@@ -180,10 +180,10 @@ func (v *visit) Close() error {
 }
 
 // DialContext implements the driver's dialer.
-func (v *visit) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+func (v *storeConn) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	s := v.server
 	id := s.dials.Add(1)
-	d := s.dice("dial store", id)
+	d := s.rng("dial store", id)
 	if err := pause(ctx, d.between(time.Microsecond, 10*time.Millisecond)); err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (v *visit) DialContext(ctx context.Context, _, _ string) (net.Conn, error) 
 // delays returns the latencies of one direction of a connection.
 func (s *server) delays(direction string, id uint64) func() time.Duration {
 	return func() time.Duration {
-		d := s.dice(direction, id, instantOf(time.Now()))
+		d := s.rng(direction, id, instantOf(time.Now()))
 		return d.latency(2*time.Millisecond, 100*time.Millisecond)
 	}
 }
@@ -262,17 +262,17 @@ func (s *server) check(o *oracle.Oracle) error {
 // model's.
 type caller struct {
 	*client
-	*visit
+	*storeConn
 }
 
 func (c *caller) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
 	if err := c.of.alive(ctx); err != nil {
 		return nil, err
 	}
-	return c.visit.Load(ctx, users)
+	return c.storeConn.Load(ctx, users)
 }
 
-func (c *caller) Now(ctx context.Context) (engine.Millis, error) { return c.visit.Now(ctx) }
+func (c *caller) Now(ctx context.Context) (engine.Millis, error) { return c.storeConn.Now(ctx) }
 
 func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	if err := c.of.alive(ctx); err != nil {
@@ -280,7 +280,7 @@ func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	}
 	c.takeOff(profiles)
 	defer c.land(profiles)
-	errs := c.visit.Swap(ctx, profiles)
+	errs := c.storeConn.Swap(ctx, profiles)
 	for i, p := range profiles {
 		if errs[i] == nil {
 			c.note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
@@ -298,8 +298,8 @@ func (c *caller) Probe(ctx context.Context) error {
 	if err := pause(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
-	return c.visit.Probe(ctx)
+	return c.storeConn.Probe(ctx)
 }
 
 // Close implements the worker's store.
-func (c *caller) Close() error { return c.visit.Close() }
+func (c *caller) Close() error { return c.storeConn.Close() }

@@ -35,7 +35,7 @@
 // from one sequence, so that goroutines that swap their turns within one instant do
 // not change what follows.
 //
-// After the last fault the world is calm, and the schedule ends when the queues are
+// After the last fault nothing fails any more, and the schedule ends when the queues are
 // empty. Then each profile must be what bench/oracle folds one event at a time, the
 // dead letters must be the poison, and nothing else may be left anywhere. Besides,
 // whenever a broker's copy of an event goes away, the event must be in a profile

@@ -28,7 +28,7 @@ const maxFailures = 2
 func (e *embedder) Resolve(ctx context.Context, phrases []string) []engine.Resolved {
 	answers := make([]engine.Resolved, len(phrases))
 	err := e.alive(ctx)
-	d := e.diceFor(phrases[0])
+	d := e.rngFor(phrases[0])
 	if err == nil {
 		err = pause(ctx, e.latency(ctx, &d, phrases))
 	}
@@ -44,13 +44,13 @@ func (e *embedder) Resolve(ctx context.Context, phrases []string) []engine.Resol
 
 // latency draws how long a call takes. A call that comes too late for its caller is a
 // failure of each of its phrases.
-func (e *embedder) latency(ctx context.Context, d *dice, phrases []string) time.Duration {
+func (e *embedder) latency(ctx context.Context, d *rng, phrases []string) time.Duration {
 	latency, usual := d.latency(20*time.Millisecond, time.Second), 20*time.Millisecond
 	deadline, bounded := ctx.Deadline()
 	if !bounded || time.Until(deadline) > latency {
 		return latency
 	}
-	if e.calm() {
+	if e.quiet() {
 		return d.between(usual/10, usual)
 	}
 	for _, phrase := range phrases {
@@ -61,23 +61,23 @@ func (e *embedder) latency(ctx context.Context, d *dice, phrases []string) time.
 	return latency
 }
 
-func (e *embedder) diceFor(phrase string) dice {
+func (e *embedder) rngFor(phrase string) rng {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.calls == nil {
 		e.calls = map[string]uint64{}
 	}
 	e.calls[phrase]++
-	return e.dice("phrase "+phrase, e.life, e.calls[phrase])
+	return e.rng("phrase "+phrase, e.life, e.calls[phrase])
 }
 
-func (e *embedder) resolve(d *dice, phrase string) (r engine.Resolved) {
+func (e *embedder) resolve(d *rng, phrase string) (r engine.Resolved) {
 	switch {
 	case phrase == hopelessPhrase:
 		r.Err = errPhrase
-	case !e.calm() && d.chance(e.plan.rates.away):
+	case !e.quiet() && d.chance(e.plan.rates.away):
 		r.Err = fmt.Errorf("%w: %w", engine.ErrAway, errPhrase)
-	case !e.calm() && d.chance(e.plan.rates.phrase) && e.mayFail(phrase):
+	case !e.quiet() && d.chance(e.plan.rates.phrase) && e.mayFail(phrase):
 		r.Err = errPhrase
 	default:
 		r.Vector, r.Err = engine.Unit(embed(e.plan.dimensions, phrase), e.plan.dimensions)
@@ -86,7 +86,7 @@ func (e *embedder) resolve(d *dice, phrase string) (r engine.Resolved) {
 }
 
 // mayFail counts a phrase's failures.
-func (w *world) mayFail(phrase string) bool {
+func (w *simulation) mayFail(phrase string) bool {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	w.failures[phrase]++

@@ -46,7 +46,7 @@ const (
 
 var phrases = [...]string{"red wool scarf", "trail shoes", "espresso machine", "garden chair"}
 
-func (p *plan) drawEvents(d *dice) {
+func (p *plan) drawEvents(d *rng) {
 	n := 6 + d.n(28)
 	p.byBody = make(map[string]int, n)
 	for i := range n {
@@ -68,7 +68,7 @@ func (p *plan) addEvent(e event) {
 const steadyUser = 1
 
 // steadyEvent is one that can be folded.
-func (p *plan) steadyEvent(d *dice, i int) event {
+func (p *plan) steadyEvent(d *rng, i int) event {
 	return event{
 		user: steadyUser, properties: propertiesOf(""),
 		body: fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","product_id":%d,"occurred_at":"2000-01-01T00:00:00Z","message_id":"event-%d"}`,
@@ -76,7 +76,7 @@ func (p *plan) steadyEvent(d *dice, i int) event {
 	}
 }
 
-func (p *plan) drawEvent(d *dice, i int) event {
+func (p *plan) drawEvent(d *rng, i int) event {
 	e := event{user: int32(1 + d.n(int(p.users)))}
 	id := fmt.Sprintf("event-%d", i)
 	kind := engine.EventTypes[d.n(len(engine.EventTypes))]
@@ -117,8 +117,8 @@ func (p *plan) drawEvent(d *dice, i int) event {
 	return e
 }
 
-// cursed reports whether the store refuses a profile for an event in it.
-func (p *plan) cursed(profile *engine.Profile) bool {
+// rejected reports whether the store refuses a profile for an event in it.
+func (p *plan) rejected(profile *engine.Profile) bool {
 	for _, id := range profile.Applied.IDs {
 		for i := range p.events {
 			if e := &p.events[i]; e.fate == cursed && e.digest.ID() == id {
@@ -129,9 +129,9 @@ func (p *plan) cursed(profile *engine.Profile) bool {
 	return false
 }
 
-// liftCurses has the store take all documents: a test server cannot tell them by
+// removeRejects has the store take all documents: a test server cannot tell them by
 // the ids in them.
-func (p *plan) liftCurses() {
+func (p *plan) removeRejects() {
 	for i := range p.events {
 		if p.events[i].fate == cursed {
 			p.events[i].fate = folded

@@ -178,8 +178,8 @@ func (s *stream) end(err error, lost bool) {
 	s.rouse()
 }
 
-// hush lets nothing out before a time.
-func (s *stream) hush(until time.Time) {
+// blackhole lets nothing out before a time.
+func (s *stream) blackhole(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silence = until
@@ -211,10 +211,10 @@ func (w *wire) cut(lost bool) {
 	})
 }
 
-// hush makes the connection silent for both.
-func (w *wire) hush(until time.Time) {
-	w.up.hush(until)
-	w.down.hush(until)
+// blackhole makes the connection silent for both.
+func (w *wire) blackhole(until time.Time) {
+	w.up.blackhole(until)
+	w.down.blackhole(until)
 }
 
 // socket is one end of a wire.

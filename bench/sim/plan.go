@@ -34,7 +34,7 @@ type plan struct {
 
 	noDelayQueues bool
 	actions       []action
-	calm          time.Duration // after it nothing fails any more
+	quietAfter    time.Duration // after it nothing fails any more
 	rates         rates
 }
 
@@ -60,7 +60,7 @@ type publish struct {
 
 // planOf draws a schedule's plan.
 func planOf(number uint64, deep bool) *plan {
-	d := diceOf(number, "plan")
+	d := rngOf(number, "plan")
 	p := &plan{
 		dimensions: 4 + 2*d.n(3),
 		workers:    1 + d.n(3),
@@ -77,20 +77,20 @@ func planOf(number uint64, deep bool) *plan {
 	p.noDelayQueues = d.chance(80)
 	p.rates = drawRates(&d)
 	p.drawIDLimits(&d)
-	p.calm = d.between(5*time.Second, 60*time.Second)
+	p.quietAfter = d.between(5*time.Second, 60*time.Second)
 	if d.chance(200) {
-		p.calm = d.between(p.ids.Horizon, 2*p.ids.Horizon)
+		p.quietAfter = d.between(p.ids.Horizon, 2*p.ids.Horizon)
 	}
 	p.shop = shopOf(p.dimensions)
 	p.drawEvents(&d)
 	if deep {
-		p.liftCurses()
+		p.removeRejects()
 	}
 	p.drawPublishes(&d)
 	p.drawSteady(&d)
 	p.drawActions(&d)
 	if deep {
-		p.actions = append(p.actions, action{at: d.between(0, p.calm), deed: failOver})
+		p.actions = append(p.actions, action{at: d.between(0, p.quietAfter), disturbance: failOver})
 		slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 	}
 	p.phraseTimeout = []time.Duration{0, 100 * time.Millisecond, 3 * time.Second}[d.n(3)]
@@ -103,7 +103,7 @@ const mostUnconfirmed = 100
 
 // drawIDLimits makes profiles keep hardly more ids than they must: in every
 // schedule ids are dropped.
-func (p *plan) drawIDLimits(d *dice) {
+func (p *plan) drawIDLimits(d *rng) {
 	p.ids = engine.IDLimits{Retention: time.Hour, Min: 1, Keep: []int{1, 4, 16}[d.n(3)], Max: 1 << 18}
 	p.lease, p.ids.Horizon = settings.Horizon(p.holdMax, p.windows.delay)
 	// Where what is parked waits in process it fills the prefetch, and the queue
@@ -117,7 +117,7 @@ func (p *plan) drawIDLimits(d *dice) {
 
 // drawSteady has one user go on for longer than ids are kept, with a pause now and
 // then that is as long as a pause counts.
-func (p *plan) drawSteady(d *dice) {
+func (p *plan) drawSteady(d *rng) {
 	gap := p.ids.Horizon / 10
 	for at := d.between(0, gap); at < p.ids.Horizon*3/2; at += d.between(gap/3, gap*5/4) {
 		p.publishes = append(p.publishes, publish{at, len(p.events)})
@@ -127,7 +127,7 @@ func (p *plan) drawSteady(d *dice) {
 	p.publications = len(p.publishes)
 }
 
-func drawWindows(d *dice) windows {
+func drawWindows(d *rng) windows {
 	w := windows{
 		shards:   1 + d.n(2),
 		keys:     1 + d.n(4),
@@ -142,7 +142,7 @@ func drawWindows(d *dice) windows {
 
 // drawRates makes some schedules rough and some quiet: a fault that comes alone
 // shows other faults than many at once.
-func drawRates(d *dice) rates {
+func drawRates(d *rng) rates {
 	roughness := []int{0, 1, 1, 4}[d.n(4)]
 	return rates{
 		load: 30 * roughness, swap: 80 * roughness, products: 20 * roughness,
@@ -152,10 +152,10 @@ func drawRates(d *dice) rates {
 	}
 }
 
-// drawPublishes spreads the events over the time before the calm, in any order,
+// drawPublishes spreads the events over the time before the faults end, in any order,
 // some of them twice or more.
-func (p *plan) drawPublishes(d *dice) {
-	span := d.between(100*time.Millisecond, p.calm)
+func (p *plan) drawPublishes(d *rng) {
+	span := d.between(100*time.Millisecond, p.quietAfter)
 	for event := range p.events {
 		// What a publisher repeats later than that may be folded again.
 		at, repeats := d.between(0, span), min(span, p.lease)
@@ -166,41 +166,41 @@ func (p *plan) drawPublishes(d *dice) {
 	}
 }
 
-// deed is what an action does.
-type deed uint8
+// disturbance is what an action does.
+type disturbance uint8
 
 const (
-	killWorker    deed = iota // and start it again
-	stopWorker                // in order, and start it again
-	cutConsumer               // one consuming connection
-	cutPublisher              // the publishing ones of a worker
-	hushWorker                // its connections go silent
-	restartBroker             // every connection ends; none is made for a while
+	killWorker    disturbance = iota // and start it again
+	stopWorker                       // in order, and start it again
+	cutConsumer                      // one consuming connection
+	cutPublisher                     // the publishing ones of a worker
+	hushWorker                       // its connections go silent
+	restartBroker                    // every connection ends; none is made for a while
 	cancelConsumers
 	raiseAlarm
 	storeDown
 	failOver
 	eraseUser
 	startWorker
-	deeds
+	disturbances
 )
 
-var deedNames = [deeds]string{
+var deedNames = [disturbances]string{
 	"kill worker", "stop worker", "cut consumer", "cut publishers", "hush worker", "restart broker",
 	"cancel consumers", "raise alarm", "store down", "failover", "erase user", "start worker",
 }
 
-// action is a deed at its time.
+// action is a disturbance at its time.
 type action struct {
-	at   time.Duration
-	deed deed
-	on   int           // worker or user
-	span time.Duration // until it is over
-	flag bool          // what that means is the deed's affair
+	at          time.Duration
+	disturbance disturbance
+	on          int           // worker or user
+	span        time.Duration // until it is over
+	flag        bool          // what that means depends on the disturbance
 }
 
-func (p *plan) drawActions(d *dice) {
-	often := [deeds]int{
+func (p *plan) drawActions(d *rng) {
+	often := [disturbances]int{
 		killWorker: 6, stopWorker: 2, cutConsumer: 4, cutPublisher: 3, hushWorker: 2, restartBroker: 1,
 		cancelConsumers: 1, raiseAlarm: 1, storeDown: 2, failOver: 4,
 	}
@@ -209,20 +209,20 @@ func (p *plan) drawActions(d *dice) {
 		sum += n
 	}
 	for range d.n(7) {
-		pick, chosen := d.n(sum), deed(0)
+		pick, chosen := d.n(sum), disturbance(0)
 		for pick >= often[chosen] {
 			pick -= often[chosen]
 			chosen++
 		}
 		p.actions = append(p.actions, action{
-			at: d.between(0, p.calm), deed: chosen, on: d.n(p.workers),
+			at: d.between(0, p.quietAfter), disturbance: chosen, on: d.n(p.workers),
 			span: d.latency(2*time.Second, 40*time.Second), flag: d.chance(500),
 		})
 	}
 	if d.chance(100) {
 		user := int32(1 + d.n(int(p.users)))
 		p.erased[user] = true
-		p.actions = append(p.actions, action{at: d.between(0, p.calm), deed: eraseUser, on: int(user)})
+		p.actions = append(p.actions, action{at: d.between(0, p.quietAfter), disturbance: eraseUser, on: int(user)})
 	}
 	slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 }

@@ -4,14 +4,14 @@ import (
 	"testing"
 )
 
-// TestModelsRules breaks a rule of the model's store at a time: a world where reads
+// TestModelsRules breaks a rule of the model's store at a time: a simulation where reads
 // show what may be taken back, or where writes do not look at versions, must be
 // noticed. It says that the schedules are rough enough to need these rules; that the
 // real store keeps them is what the soak shows.
 func TestModelsRules(t *testing.T) {
 	for name, s := range map[string]kind{
-		"reads without a majority": {sabotage: sabotage{dirtyReads: true}},
-		"writes without a version": {sabotage: sabotage{blindSwaps: true}},
+		"reads without a majority": {modelBug: modelBug{dirtyReads: true}},
+		"writes without a version": {modelBug: modelBug{blindSwaps: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const most = 2000

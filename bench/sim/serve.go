@@ -6,7 +6,7 @@ import (
 )
 
 // take serves one frame and reports whether the connection goes on.
-func (p *peer) take(f frame) bool {
+func (p *amqpConn) take(f frame) bool {
 	b := p.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -27,7 +27,7 @@ func (p *peer) take(f frame) bool {
 }
 
 // serve answers one method.
-func (p *peer) serve(number uint16, m method, a fields) bool {
+func (p *amqpConn) serve(number uint16, m method, a fields) bool {
 	if c := p.channels[number]; c != nil && c.closing && m != channelCloseOK {
 		return true
 	}
@@ -60,7 +60,7 @@ func (p *peer) serve(number uint16, m method, a fields) bool {
 }
 
 // serveBasic answers a method of an open channel.
-func (p *peer) serveBasic(number uint16, m method, a fields) bool {
+func (p *amqpConn) serveBasic(number uint16, m method, a fields) bool {
 	c := p.channels[number]
 	if c == nil {
 		return true // it was closed on the way
@@ -99,7 +99,7 @@ func (p *peer) serveBasic(number uint16, m method, a fields) bool {
 	return true
 }
 
-func (p *peer) unsubscribe(number uint16, tag string) {
+func (p *amqpConn) unsubscribe(number uint16, tag string) {
 	b := p.broker
 	b.consumers = slices.DeleteFunc(b.consumers, func(s *consumer) bool {
 		return s.peer == p && s.channel == number && s.tag == tag
@@ -107,7 +107,7 @@ func (p *peer) unsubscribe(number uint16, tag string) {
 }
 
 // contents takes a header or body frame of a publication.
-func (p *peer) contents(f frame) bool {
+func (p *amqpConn) contents(f frame) bool {
 	c := p.channels[f.channel]
 	if c == nil || c.closing {
 		return true
@@ -127,13 +127,13 @@ func (p *peer) contents(f frame) bool {
 }
 
 // publication decides what becomes of a message that has come in whole.
-func (p *peer) publication(number uint16, c *channel) bool {
+func (p *amqpConn) publication(number uint16, c *channel) bool {
 	b := p.broker
 	c.published++
 	tag := c.published
 	m := &message{properties: c.properties, body: c.body}
-	d := b.dice("publication", p.id, tag, instantOf(time.Now()))
-	faulty := !b.calm()
+	d := b.rng("publication", p.id, tag, instantOf(time.Now()))
+	faulty := !b.quiet()
 	switch {
 	case faulty && d.chance(b.plan.rates.lost):
 		b.note("broker", "publication lost with its connection", int64(p.id))
@@ -162,7 +162,7 @@ func (p *peer) publication(number uint16, c *channel) bool {
 }
 
 // later answers after a while, as a broker that writes to its disk first.
-func (p *peer) later(d *dice, answer func()) {
+func (p *amqpConn) later(d *rng, answer func()) {
 	time.AfterFunc(d.latency(2*time.Millisecond, 2*time.Second), func() {
 		b := p.broker
 		b.mu.Lock()

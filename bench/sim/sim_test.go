@@ -24,7 +24,7 @@ const (
 
 // schedule runs one schedule in a bubble of its own.
 func schedule(t *testing.T, number uint64, k kind, out io.Writer) (r Report) {
-	synctest.Test(t, func(*testing.T) { r = newWorld(number, k, out).run() })
+	synctest.Test(t, func(*testing.T) { r = newSimulation(number, k, out).run() })
 	return r
 }
 

@@ -21,7 +21,7 @@ const mostSkew = 20 * time.Minute
 // under its version, and a majority has it some time later; reads see what a
 // majority has. A failover takes back what it has not.
 type store struct {
-	*world
+	*simulation
 	mu        sync.Mutex
 	latest    map[int32]*engine.Profile // on the primary
 	committed map[int32]*engine.Profile // what a majority has
@@ -50,18 +50,18 @@ const (
 
 var errStoreDown = errors.New("sim: the store is down")
 
-func newStore(w *world) *store {
-	d := w.dice("clock")
+func newStore(w *simulation) *store {
+	d := w.rng("clock")
 	return &store{
-		skew:  d.between(-mostSkew, mostSkew),
-		world: w, latest: map[int32]*engine.Profile{}, committed: map[int32]*engine.Profile{},
+		skew:       d.between(-mostSkew, mostSkew),
+		simulation: w, latest: map[int32]*engine.Profile{}, committed: map[int32]*engine.Profile{},
 		calls: map[uint64]uint64{},
 	}
 }
 
-// diceFor returns the dice of a call, which is known by its caller, its kind and
+// rngFor returns the random numbers of a call, which is known by its caller, its kind and
 // the first user it is about.
-func (s *store) diceFor(caller uint64, kind string, user int32) dice {
+func (s *store) rngFor(caller uint64, kind string, user int32) rng {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := mix(caller<<32 + uint64(user))
@@ -69,7 +69,7 @@ func (s *store) diceFor(caller uint64, kind string, user int32) dice {
 		key = mix(key ^ uint64(kind[i]))
 	}
 	s.calls[key]++
-	return s.dice("store "+kind, caller, uint64(user), s.calls[key])
+	return s.rng("store "+kind, caller, uint64(user), s.calls[key])
 }
 
 // advance commits what is due. The caller holds mu.
@@ -119,7 +119,7 @@ func (s *store) failOver() {
 	}
 	s.note("store", "failover, writes taken back", int64(len(s.pending)))
 	s.pending = nil
-	d := s.dice("clock", uint64(time.Since(s.began)))
+	d := s.rng("clock", uint64(time.Since(s.began)))
 	s.skew = d.between(-mostSkew, mostSkew)
 }
 
@@ -141,7 +141,7 @@ func (s *store) accounted(e *event) bool {
 // erase replaces a user's profile by a tombstone, and goes on until a majority
 // has it.
 func (s *store) erase(user int32) {
-	d := s.dice("erase", uint64(user))
+	d := s.rng("erase", uint64(user))
 	for {
 		s.mu.Lock()
 		tombstone := &engine.Profile{UserID: user, Version: 1, ErasedAt: engine.Now()}
@@ -186,7 +186,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // reach is the way to the store: an error where no answer comes.
-func (s *store) reach(ctx context.Context, d *dice) error {
+func (s *store) reach(ctx context.Context, d *rng) error {
 	if err := pause(ctx, d.latency(3*time.Millisecond, 300*time.Millisecond)); err != nil {
 		return err
 	}

@@ -21,14 +21,14 @@ import (
 // worker is one life of a worker: the daemon of cmd/worker over the model's network
 // and store.
 type worker struct {
-	*world
+	*simulation
 	life    uint64
 	dead    atomic.Bool // its process is gone: nothing it still does shows
 	wires   []*wire     // guarded by the broker's mu
 	ctx     context.Context
 	told    context.CancelFunc // to stop
 	stopped chan struct{}
-	opened  atomic.Pointer[visit] // in a deep schedule
+	opened  atomic.Pointer[storeConn] // in a deep schedule
 }
 
 const dsn = "amqp://sim:sim@broker:5672/"
@@ -41,8 +41,8 @@ const instant = time.Nanosecond
 const shutdownTimeout = 10 * time.Second
 
 // start starts a worker in a place.
-func (w *world) start(place int) {
-	k := &worker{world: w, life: uint64(len(w.lived) + 1), stopped: make(chan struct{})}
+func (w *simulation) start(place int) {
+	k := &worker{simulation: w, life: uint64(len(w.lived) + 1), stopped: make(chan struct{})}
 	k.ctx, k.told = context.WithCancel(context.Background())
 	w.note("worker", "started", int64(place), int64(k.life))
 	w.workers[place] = k
@@ -152,7 +152,7 @@ func (k *worker) fault(what string, err error) {
 }
 
 // stop ends the worker of a place: in order, or as kill -9 does.
-func (w *world) stop(place int, inOrder bool) {
+func (w *simulation) stop(place int, inOrder bool) {
 	k := w.workers[place]
 	if k == nil {
 		return

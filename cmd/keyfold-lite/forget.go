@@ -75,9 +75,9 @@ func (c *forgetCmd) Run(a *app) (err error) {
 		}
 	}
 	if a.json {
-		return json.NewEncoder(a.out).Encode(done)
+		return json.NewEncoder(a.stdout).Encode(done)
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	w.Line("user %d is erased: profile %s, %s events, %s posts and %s dead letters deleted; events of this user are dropped from now on",
 		done.UserID, done.Profile, terminal.Number(done.Events), terminal.Number(done.Posts), terminal.Number(done.Dead))
 	if done.DeadLeft > 0 {

@@ -33,8 +33,8 @@ func main() {
 
 // streams are what the program reads and writes.
 type streams struct {
-	in       io.Reader
-	out, err io.Writer
+	in             io.Reader
+	stdout, stderr io.Writer
 }
 
 // cli is the command line: global settings, then commands.
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("keyfold-lite"), kong.Description(description),
-		settings.LogDefaults("error", "text"), kong.Writers(s.out, s.err), kong.Exit(func(code int) { exited = code }),
+		settings.LogDefaults("error", "text"), kong.Writers(s.stdout, s.stderr), kong.Exit(func(code int) { exited = code }),
 		kong.Help(settings.Help))
 	if err != nil {
 		return report(s, err, exitFailure)
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	if err != nil {
 		return report(s, fmt.Errorf("%w (see keyfold-lite --help)", err), exitUsage)
 	}
-	log, logErr := c.Log.Logger(s.err)
+	log, logErr := c.Log.Logger(s.stderr)
 	config, err := c.Settings.Config()
 	if err = errors.Join(logErr, err); err != nil {
 		return report(s, fmt.Errorf("settings:\n%w", err), exitUsage)
@@ -104,7 +104,7 @@ func report(s streams, err error, code int) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(s.err, "keyfold-lite: %v\n", err)
+	fmt.Fprintf(s.stderr, "keyfold-lite: %v\n", err)
 	return code
 }
 
@@ -125,7 +125,7 @@ type app struct {
 
 // progress shows how far a job is, and stays out of the way of -o json.
 func (a *app) progress(what string, total int64, done func() int64) *terminal.Progress {
-	w := a.err
+	w := a.stderr
 	if a.json {
 		w = io.Discard
 	}

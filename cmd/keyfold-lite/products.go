@@ -39,7 +39,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	n, err := importFile(a.ctx, a, file, c.File, c.Embed)
 	if err == nil && !a.json {
-		fmt.Fprintf(a.out, "%s products imported\n", terminal.Number(int64(n)))
+		fmt.Fprintf(a.stdout, "%s products imported\n", terminal.Number(int64(n)))
 	}
 	return err
 }

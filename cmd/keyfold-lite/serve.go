@@ -58,7 +58,7 @@ func serve(n *runtime, addr string, listener net.Listener) error {
 		return err
 	}
 	n.intake.start()
-	fmt.Fprintf(n.err, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
+	fmt.Fprintf(n.stderr, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

@@ -98,9 +98,9 @@ func (in *httpIngest) report(s *summary) (waiting int64) {
 
 func (s *summary) print(a *app) error {
 	if a.json {
-		return json.NewEncoder(a.out).Encode(s)
+		return json.NewEncoder(a.stdout).Encode(s)
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	w.Line("%s events became %s profiles in %.1f s.", terminal.Number(int64(s.Events)+s.Recovered), terminal.Number(s.Users), s.Seconds)
 	w.Line("")
 	w.Row("events", int64(s.Events), "read")

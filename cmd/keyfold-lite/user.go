@@ -50,9 +50,9 @@ func (c *showCmd) Run(a *app) error {
 		return fmt.Errorf("user %d has no profile in %s", c.ID, a.data)
 	}
 	if a.json {
-		return json.NewEncoder(a.out).Encode(p.JSON())
+		return json.NewEncoder(a.stdout).Encode(p.JSON())
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	p.Print(w)
 	return w.Err
 }
@@ -86,7 +86,7 @@ func (c *exportCmd) Run(a *app) error {
 	}
 	defer file.Close()
 	if c.File == "-" {
-		return users.Export(a.out, file.AllProfiles(a.ctx))
+		return users.Export(a.stdout, file.AllProfiles(a.ctx))
 	}
 	return users.ExportFile(c.File, file.AllProfiles(a.ctx))
 }

@@ -53,8 +53,8 @@ type dlqListCmd struct {
 // Run prints a line per letter: a table, or NDJSON with -o json.
 func (c *dlqListCmd) Run(a *app) error {
 	return a.scan(func(s *rabbit.DeadLetterScan) error {
-		table := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-		lines, encode := &terminal.Text{W: table}, json.NewEncoder(a.out)
+		table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+		lines, encode := &terminal.Text{W: table}, json.NewEncoder(a.stdout)
 		if !a.json {
 			lines.Line("ID\tUSER\tTYPE\tREASON\tRETRIES\tFAILED AT")
 		}
@@ -113,9 +113,9 @@ func (c *dlqStatsCmd) Run(a *app) error {
 			counts.add(l)
 		}
 		if a.json {
-			return json.NewEncoder(a.out).Encode(counts)
+			return json.NewEncoder(a.stdout).Encode(counts)
 		}
-		w := &terminal.Text{W: a.out}
+		w := &terminal.Text{W: a.stdout}
 		counts.print(w)
 		return w.Err
 	})
@@ -156,9 +156,9 @@ func (c *dlqDiscardCmd) Run(a *app) error {
 		return nil
 	})
 	if a.json {
-		return errors.Join(err, json.NewEncoder(a.out).Encode(map[string]int{"discarded": dropped}))
+		return errors.Join(err, json.NewEncoder(a.stdout).Encode(map[string]int{"discarded": dropped}))
 	}
-	fmt.Fprintf(a.out, "discarded %s\n", plural(dropped, "dead letter"))
+	fmt.Fprintf(a.stdout, "discarded %s\n", plural(dropped, "dead letter"))
 	return err
 }
 

@@ -119,9 +119,9 @@ func printLetter(a *app, l *rabbit.DeadLetter) error {
 		if !json.Valid(body) {
 			whole.Original, whole.Base64 = nil, body
 		}
-		return json.NewEncoder(a.out).Encode(whole)
+		return json.NewEncoder(a.stdout).Encode(whole)
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	printFields(w, l)
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		w.Line("header         %s: %s", printable(name), printable(headers[name]))

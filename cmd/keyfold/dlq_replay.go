@@ -170,12 +170,12 @@ func (r *replay) pace() error {
 
 func (r *replay) print() error {
 	if r.app.json {
-		return json.NewEncoder(r.app.out).Encode(struct {
+		return json.NewEncoder(r.app.stdout).Encode(struct {
 			*replay
 			DryRun bool `json:"dry_run"`
 		}{r, r.cmd.DryRun})
 	}
-	out, what := r.app.out, "replayed"
+	out, what := r.app.stdout, "replayed"
 	if r.cmd.DryRun {
 		what = "would replay"
 	}

@@ -61,7 +61,7 @@ func (c *embedCmd) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, way.Close()) }()
 	if way.Redis != nil {
 		if err := way.Redis.Ping(a.ctx); err != nil {
-			fmt.Fprintf(a.err, "Redis is passed by: %v\n", err)
+			fmt.Fprintf(a.stderr, "Redis is passed by: %v\n", err)
 		}
 	}
 	for _, phrase := range c.Phrases {
@@ -110,7 +110,7 @@ func (c *embedCmd) nearest(a *app, e *embedded, unit []float64) (err error) {
 		if engine.KindOf(err) == engine.Configuration {
 			return err
 		}
-		fmt.Fprintf(a.err, "no nearest products: %v\n", err)
+		fmt.Fprintf(a.stderr, "no nearest products: %v\n", err)
 		c.Near = 0
 		return nil
 	}
@@ -124,9 +124,9 @@ func (c *embedCmd) nearest(a *app, e *embedded, unit []float64) (err error) {
 
 func (e *embedded) print(a *app) error {
 	if a.json {
-		return json.NewEncoder(a.out).Encode(e)
+		return json.NewEncoder(a.stdout).Encode(e)
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	w.Line("%q (asked for as %q)", e.Phrase, e.Normal)
 	w.Line("  %s, %d dimensions, norm %.6f, from %s in %.1f ms", e.Model, e.Dimensions, e.Norm, e.From, e.Millis)
 	for _, n := range e.Nearest {

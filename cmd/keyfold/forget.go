@@ -143,9 +143,9 @@ func (f *forgotten) lookAtQueues(a *app) error {
 
 func (f *forgotten) print(a *app) error {
 	if a.json {
-		return json.NewEncoder(a.out).Encode(f)
+		return json.NewEncoder(a.stdout).Encode(f)
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	w.Line("user %d is erased; events of this user are dropped from now on", f.UserID)
 	w.Line("  profile              %s", f.Profile)
 	rows := "not looked at: DATABASE_URL is not set"

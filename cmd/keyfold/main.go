@@ -34,8 +34,8 @@ func main() {
 
 // streams are what the program reads and writes.
 type streams struct {
-	in       io.Reader
-	out, err io.Writer
+	in             io.Reader
+	stdout, stderr io.Writer
 }
 
 // cli is the command line: global settings, then commands.
@@ -96,12 +96,12 @@ func run(ctx context.Context, args []string, s streams) int {
 		return report(s, fmt.Errorf("not started:\n%w", err), exitUsage)
 	}
 	a.config.Limit()
-	return report(s, a.clock.Run(ctx, s.err, func() error { return command.Run(a) }), exitFailure)
+	return report(s, a.clock.Run(ctx, s.stderr, func() error { return command.Run(a) }), exitFailure)
 }
 
 func newParser(c *cli, s streams, exit func(int)) (*kong.Kong, error) {
 	return kong.New(c, kong.Name("keyfold"), kong.Description(description),
-		settings.LogDefaults("info", "json"), kong.Writers(s.out, s.err), kong.Exit(exit), kong.Help(settings.Help))
+		settings.LogDefaults("info", "json"), kong.Writers(s.stdout, s.stderr), kong.Exit(exit), kong.Help(settings.Help))
 }
 
 // commandOf returns as much of the command as was understood when err came.
@@ -117,7 +117,7 @@ func commandOf(err error) string {
 // app returns what a command works with, also where settings have faults: those
 // that are wrong are at their defaults, and the error names them all.
 func (c *cli) app(ctx context.Context, s streams) (*app, error) {
-	log, logErr := c.Log.Logger(s.err)
+	log, logErr := c.Log.Logger(s.stderr)
 	config, engineErr := c.Settings.Config()
 	// A number out of range is told once.
 	embeddings, embeddingErr := c.Embedding.Config(max(1, min(config.Taste.Dimensions, engine.MaxDimensions)))
@@ -141,7 +141,7 @@ func report(s streams, err error, code int) int {
 	if err == nil {
 		return 0
 	}
-	shutdown.Print(s.err, fmt.Sprintf("keyfold: %v\n", err))
+	shutdown.Print(s.stderr, fmt.Sprintf("keyfold: %v\n", err))
 	return code
 }
 
@@ -160,7 +160,7 @@ type app struct {
 
 // progress shows how far a job is, and stays out of the way of -o json.
 func (a *app) progress(what string, total int64, done func() int64) *terminal.Progress {
-	w := a.err
+	w := a.stderr
 	if a.json {
 		w = io.Discard
 	}
@@ -170,9 +170,9 @@ func (a *app) progress(what string, total int64, done func() int64) *terminal.Pr
 // emit writes a command's answer: value as JSON, or what text writes.
 func (a *app) emit(value any, text func(w *terminal.Text)) error {
 	if a.json {
-		return json.NewEncoder(a.out).Encode(value)
+		return json.NewEncoder(a.stdout).Encode(value)
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	text(w)
 	return w.Err
 }

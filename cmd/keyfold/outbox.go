@@ -113,8 +113,8 @@ func (c *outboxFailedListCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		w := &terminal.Text{W: a.out}
-		encode := json.NewEncoder(a.out)
+		w := &terminal.Text{W: a.stdout}
+		encode := json.NewEncoder(a.stdout)
 		for i := range rows {
 			r := &rows[i]
 			if a.json {

@@ -77,18 +77,18 @@ func (c *importCmd) print(a *app, done products.Imported, way *embedding.Embeddi
 		tokens = way.API.Stats().Tokens.Load()
 	}
 	if a.json {
-		return json.NewEncoder(a.out).Encode(struct {
+		return json.NewEncoder(a.stdout).Encode(struct {
 			products.Imported
 			Tokens int64 `json:"tokens"`
 		}{done, tokens})
 	}
-	fmt.Fprintf(a.out, "%s products imported", terminal.Number(int64(done.Stored)))
+	fmt.Fprintf(a.stdout, "%s products imported", terminal.Number(int64(done.Stored)))
 	if done.Known > 0 {
-		fmt.Fprintf(a.out, ", %s of them with the vector the store had (--again makes them anew)", terminal.Number(int64(done.Known)))
+		fmt.Fprintf(a.stdout, ", %s of them with the vector the store had (--again makes them anew)", terminal.Number(int64(done.Known)))
 	}
 	if tokens > 0 {
-		fmt.Fprintf(a.out, "; %s tokens", terminal.Number(tokens))
+		fmt.Fprintf(a.stdout, "; %s tokens", terminal.Number(tokens))
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.stdout)
 	return nil
 }

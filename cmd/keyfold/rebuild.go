@@ -166,7 +166,7 @@ func (r *rebuilder) try(user int32) error {
 		r.done.Skipped++
 		return nil
 	}
-	if err := r.enough(user, old, next, len(lacking)); err != nil {
+	if err := r.checkComplete(user, old, next, len(lacking)); err != nil {
 		r.done.Refused++
 		if !r.cmd.All {
 			return err
@@ -188,10 +188,10 @@ func (r *rebuilder) try(user int32) error {
 	return nil
 }
 
-// enough refuses a history that is shorter than the profile's, or that lacks what
+// checkComplete refuses a history that is shorter than the profile's, or that lacks what
 // the profile is known to have folded, unless --force allows it. A history without
 // events makes no profile, which --force cannot change.
-func (r *rebuilder) enough(user int32, old *engine.Profile, next taste.Rebuilt, lacking int) error {
+func (r *rebuilder) checkComplete(user int32, old *engine.Profile, next taste.Rebuilt, lacking int) error {
 	if next.Profile == nil {
 		return fmt.Errorf("user %d: the history holds no event that a profile can be made from (%d have an unknown product, %d an unusable vector): "+
 			"the stored profile stays as it is; interactions that still wait to be published count once the relay has sent them",

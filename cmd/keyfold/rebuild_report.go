@@ -47,9 +47,9 @@ func (r *rebuilder) compare(user int32, old, next *engine.Profile) bool {
 func (r *rebuilder) print(all bool) error {
 	d := r.done
 	if r.json {
-		return json.NewEncoder(r.out).Encode(d)
+		return json.NewEncoder(r.stdout).Encode(d)
 	}
-	w := &terminal.Text{W: r.out}
+	w := &terminal.Text{W: r.stdout}
 	verb := "replaced"
 	if d.DryRun {
 		verb = "would be replaced"

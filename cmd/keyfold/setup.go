@@ -103,17 +103,17 @@ func (c *setupCmd) print(a *app) error {
 	case err != nil:
 		return err
 	case a.json:
-		return json.NewEncoder(a.out).Encode(map[string]string{"sql": text})
+		return json.NewEncoder(a.stdout).Encode(map[string]string{"sql": text})
 	}
-	_, err = fmt.Fprint(a.out, text)
+	_, err = fmt.Fprint(a.stdout, text)
 	return err
 }
 
 func (s *setUp) report(a *app) error {
 	if a.json {
-		return json.NewEncoder(a.out).Encode(s)
+		return json.NewEncoder(a.stdout).Encode(s)
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	if q := s.RabbitMQ; q != nil {
 		w.Line("RabbitMQ: exchange %s, queues %s and %s, retry queues", q.Exchange, q.Queue, q.DeadLetters)
 	}

@@ -40,9 +40,9 @@ func (c *showCmd) Run(a *app) (err error) {
 			"(`keyfold dlq list --user %d` shows those that were given up)", c.ID, a.servers.Database, c.ID)
 	}
 	if a.json {
-		return json.NewEncoder(a.out).Encode(p.JSON())
+		return json.NewEncoder(a.stdout).Encode(p.JSON())
 	}
-	w := &terminal.Text{W: a.out}
+	w := &terminal.Text{W: a.stdout}
 	p.Print(w)
 	return w.Err
 }
@@ -62,7 +62,7 @@ func (c *exportCmd) Run(a *app) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	if c.File == "-" {
-		return users.Export(a.out, store.AllProfiles(a.ctx))
+		return users.Export(a.stdout, store.AllProfiles(a.ctx))
 	}
 	return users.ExportFile(c.File, store.AllProfiles(a.ctx))
 }

@@ -60,7 +60,7 @@ func (a *app) workerPorts(e *embedding.Embedding) worker.Ports {
 		Phrases:   e.Phrases,
 		Log:       a.log,
 		Clock:     a.clock,
-		Stacks:    a.err,
+		Stacks:    a.stderr,
 	}
 }
 

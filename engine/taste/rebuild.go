@@ -41,7 +41,7 @@ const rebuildChunk = 1000
 // old, which is what the store holds (nil: none). The history comes in folding
 // order, (occurred_at, message_id); each event once.
 //
-// The ids old knows are kept, and those of events still afloat join them: a copy
+// The ids old knows are kept, and those of events still in flight join them: a copy
 // that is delivered later is known. So do the newest others, as a queue may have
 // stood still for days; where some find no room, the floor rises, so that copies of
 // them that say when they were first seen are told from new events. A profile made under other settings is
@@ -85,13 +85,13 @@ type rebuilding struct {
 	vectors *vectors
 	applied engine.Applied // of the old profile
 
-	result Rebuilt
-	state  engine.State
-	count  int64
-	newest engine.Event
-	known  map[engine.AppliedID]bool // ids of the old profile
-	afloat []engine.AppliedID        // unknown to it, like the others
-	others []engine.AppliedID        // in folding order
+	result    Rebuilt
+	state     engine.State
+	count     int64
+	newest    engine.Event
+	known     map[engine.AppliedID]bool // ids of the old profile
+	inFlight  []engine.AppliedID        // unknown to it, like the others
+	recentIDs []engine.AppliedID        // in folding order
 }
 
 // fold folds the next events.
@@ -117,9 +117,9 @@ func (r *rebuilding) fold(chunk []HistoryEvent) error {
 		switch {
 		case r.known[e.Digest.ID()]:
 		case chunk[i].InFlight:
-			r.afloat = append(r.afloat, e.Digest.ID())
+			r.inFlight = append(r.inFlight, e.Digest.ID())
 		default:
-			r.others = append(r.others, e.Digest.ID())
+			r.recentIDs = append(r.recentIDs, e.Digest.ID())
 		}
 		steps = append(steps, engine.Step{Vector: answer.Vector, Weight: r.config.Weights.Of(e.Type), At: e.OccurredAt})
 		r.newest = *e
@@ -166,7 +166,7 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 	if r.count == 0 {
 		return nil
 	}
-	if len(r.afloat)+len(r.applied.IDs) > r.config.IDs.Max {
+	if len(r.inFlight)+len(r.applied.IDs) > r.config.IDs.Max {
 		return fmt.Errorf("user %d: %w", user, ErrAfloat)
 	}
 	now, err := r.ports.Profiles.Now(r.ctx)
@@ -191,9 +191,9 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 
 // record returns the ids of the new profile.
 func (r *rebuilding) record(now engine.Millis) engine.Applied {
-	room := max(0, r.config.IDs.Keep-len(r.applied.IDs)-len(r.afloat))
-	left := max(0, len(r.others)-room)
-	record := r.applied.With(rand.Uint64(), slices.Concat(r.others[left:], r.afloat), now, r.config.IDs)
+	room := max(0, r.config.IDs.Keep-len(r.applied.IDs)-len(r.inFlight))
+	left := max(0, len(r.recentIDs)-room)
+	record := r.applied.With(rand.Uint64(), slices.Concat(r.recentIDs[left:], r.inFlight), now, r.config.IDs)
 	if left > 0 {
 		record.Floor = max(record.Floor, record.Last())
 	}

@@ -16,7 +16,7 @@ type share struct {
 }
 
 const (
-	// several is the least number of users that are no accident.
+	// several is the least number of users that is no coincidence.
 	several = 3
 	// maxCredit bounds how much better times count.
 	maxCredit = 32

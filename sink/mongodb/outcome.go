@@ -67,20 +67,20 @@ func (s *Store) readBack(ctx context.Context, writes []write, id bson.ObjectID, 
 	if err != nil {
 		return markUnknown(writes, err)
 	}
-	var buried []write
+	var overwritten []write
 	for _, w := range writes {
 		switch t := found[w.profile.UserID]; {
 		case t.version == w.profile.Version && t.writeID == id:
 			*w.answer = nil
 			matched--
 		case t.version > w.profile.Version && !t.erased:
-			buried = append(buried, w)
+			overwritten = append(overwritten, w)
 		}
 	}
 	if matched == 0 {
 		return nil
 	}
-	return s.resolveOverwritten(ctx, buried)
+	return s.resolveOverwritten(ctx, overwritten)
 }
 
 // resolveOverwritten decides writes that were written over since, or never happened. The

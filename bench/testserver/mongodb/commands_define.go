@@ -99,7 +99,7 @@ func listCollections(r *request) error {
 	if err != nil {
 		return err
 	}
-	nameOnly := truthy(r.field("nameOnly"))
+	nameOnly := isTrue(r.field("nameOnly"))
 	var docs []document
 	for _, c := range r.store.database(r.db) {
 		if doc := c.describe(nameOnly); f.matches(doc) {

@@ -63,10 +63,10 @@ func (r *request) execute(field string, run statement) (*writeBatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	creates := func(doc document) bool { return r.name == "insert" || truthy(lookup(doc, "upsert")) }
+	creates := func(doc document) bool { return r.name == "insert" || isTrue(lookup(doc, "upsert")) }
 	c := r.store.target(namespace, slices.ContainsFunc(docs, creates))
 	ordered := r.field("ordered")
-	stops := ordered.Type == 0 || truthy(ordered)
+	stops := ordered.Type == 0 || isTrue(ordered)
 	b := &writeBatch{r: r}
 	ids := r.statementIDs(len(docs))
 	for i, doc := range docs {
@@ -189,7 +189,7 @@ func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err
 		return t, err
 	}
 	limit := 1
-	if truthy(lookup(doc, "multi")) {
+	if isTrue(lookup(doc, "multi")) {
 		limit = 0
 		if u.replacement != nil {
 			return t, fail(codeFailedToParse, "multi update is not supported for replacement-style update")
@@ -198,7 +198,7 @@ func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	records := c.matching(f, limit)
-	if len(records) == 0 && truthy(lookup(doc, "upsert")) {
+	if len(records) == 0 && isTrue(lookup(doc, "upsert")) {
 		return r.upsert(c, f, u, id)
 	}
 	for _, rec := range records {

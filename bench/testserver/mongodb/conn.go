@@ -72,7 +72,7 @@ func kept(b []byte) []byte {
 // handle serves one request and reports whether the connection goes on.
 func (c *conn) handle(r *request) bool {
 	c.server.store.counters.command(r.name)
-	x := c.server.store.faults.befall(r.name)
+	x := c.server.store.faults.activeFor(r.name)
 	if !pause(c.ctx, x.delay) {
 		return false
 	}
@@ -94,7 +94,7 @@ func (c *conn) handle(r *request) bool {
 
 // handleHello answers once, or goes on answering whenever there is news, as the
 // client allows it.
-func (c *conn) handleHello(r *request, x accident) bool {
+func (c *conn) handleHello(r *request, x activeFaults) bool {
 	stream := r.streams() && x.err == nil
 	for {
 		if !r.awaitHello() || !r.passes() {

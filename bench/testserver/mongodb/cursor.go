@@ -60,7 +60,7 @@ func (r *request) answerCursor(namespace string, docs []document) error {
 			size = n
 		}
 	}
-	single := truthy(r.field("singleBatch")) || r.number("limit", 0) < 0
+	single := isTrue(r.field("singleBatch")) || r.number("limit", 0) < 0
 	if size < 0 {
 		size = firstBatch
 	}

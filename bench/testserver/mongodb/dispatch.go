@@ -55,7 +55,7 @@ func init() {
 }
 
 // execute writes the answer to a request into its reply.
-func (s *Server) execute(r *request, x accident) {
+func (s *Server) execute(r *request, x activeFaults) {
 	began := time.Now()
 	cmd, known := commands[r.name]
 	err := s.admit(r, cmd, known, x)
@@ -105,7 +105,7 @@ func (s *Server) run(r *request, cmd command) error {
 }
 
 // admit refuses what is not to be executed at all.
-func (s *Server) admit(r *request, cmd command, known bool, x accident) error {
+func (s *Server) admit(r *request, cmd command, known bool, x activeFaults) error {
 	switch {
 	case !known:
 		return fail(codeCommandNotFound, "no such command: '%s'", r.name)

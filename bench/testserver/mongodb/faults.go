@@ -130,8 +130,8 @@ func (f *faults) strike(a *activeFault) bool {
 	return true
 }
 
-// accident is what goes wrong with one command.
-type accident struct {
+// activeFaults is what goes wrong with one command.
+type activeFaults struct {
 	delay   time.Duration
 	before  bool // cut before executing
 	err     *failure
@@ -139,8 +139,8 @@ type accident struct {
 	reply   Kind // LoseReply, SwallowReply or CutReply
 }
 
-// befall returns what goes wrong with the next command of that name.
-func (f *faults) befall(command string) (x accident) {
+// activeFor returns what goes wrong with the next command of that name.
+func (f *faults) activeFor(command string) (x activeFaults) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.active {

@@ -15,7 +15,7 @@ func (f *filter) parseOperator(field, operator string, v value) (func(value) boo
 		f.note(field, false, values...)
 		return oneOf(values), err
 	case "$exists":
-		exists := truthy(v)
+		exists := isTrue(v)
 		return func(v value) bool { return (v.Type != 0) == exists }, nil
 	default:
 		return nil, fail(codeBadValue, "mongotest: operator %s is not supported", operator)
@@ -88,7 +88,7 @@ func ordered(operator string, want value) func(value) bool {
 	}
 }
 
-func truthy(v value) bool {
+func isTrue(v value) bool {
 	if b, ok := v.BooleanOK(); ok {
 		return b
 	}

@@ -57,7 +57,7 @@ func parseIndex(spec document) (*index, error) {
 		switch e.Key() {
 		case "key", "name", "v", "background":
 		case "unique":
-			unique = truthy(e.Value())
+			unique = isTrue(e.Value())
 		default:
 			return nil, fail(codeCannotCreateIndex, "mongotest: index option '%s' is not supported", e.Key())
 		}

@@ -25,13 +25,13 @@ func parseProjection(spec document) (*projection, error) {
 			return nil, fail(codeBadValue, "mongotest: projection of '%s' must be a number or a boolean", key)
 		}
 		if key == "_id" {
-			p.id = truthy(v)
+			p.id = isTrue(v)
 			continue
 		}
-		if len(p.fields) > 0 && p.include != truthy(v) {
+		if len(p.fields) > 0 && p.include != isTrue(v) {
 			return nil, fail(31254, "Cannot mix inclusion and exclusion in a projection: %s", key)
 		}
-		p.include = truthy(v)
+		p.include = isTrue(v)
 		p.fields[key] = true
 	}
 	if len(p.fields) == 0 {

@@ -40,7 +40,7 @@ func newRequest(c *conn, m *message) *request {
 	} else {
 		r.db, _ = r.field("$db").StringValueOK()
 	}
-	r.writer = writer{store: r.store, name: r.name, bypass: truthy(r.field("bypassDocumentValidation"))}
+	r.writer = writer{store: r.store, name: r.name, bypass: isTrue(r.field("bypassDocumentValidation"))}
 	return r
 }
 

@@ -17,8 +17,8 @@ const (
 	frameLimit = 128 << 10
 )
 
-// peer is the broker's side of one connection.
-type peer struct {
+// amqpConn is the broker's side of one connection.
+type amqpConn struct {
 	broker *broker
 	id     uint64
 	wire   *wire
@@ -55,7 +55,7 @@ type outstanding struct {
 
 // serve talks to a worker until the connection ends.
 func (b *broker) serve(w *wire, id uint64) {
-	p := &peer{broker: b, id: id, wire: w, channels: map[uint16]*channel{}}
+	p := &amqpConn{broker: b, id: id, wire: w, channels: map[uint16]*channel{}}
 	in := bufio.NewReaderSize(socket{wire: w, in: w.up, out: w.down}, 4096)
 	greeting := make([]byte, 8)
 	if _, err := io.ReadFull(in, greeting); err != nil || !bytes.Equal(greeting, []byte("AMQP\x00\x00\x09\x01")) {
@@ -78,13 +78,13 @@ func (b *broker) serve(w *wire, id uint64) {
 	}
 	beat.Stop()
 	// Those that end together are noticed one after the other.
-	d := b.dice("leave", id)
+	d := b.rng("leave", id)
 	time.Sleep(d.between(time.Microsecond, time.Millisecond))
 	p.leave()
 }
 
 // beat tells the worker that the connection lives.
-func (p *peer) beat() {
+func (p *amqpConn) beat() {
 	p.broker.mu.Lock()
 	defer p.broker.mu.Unlock()
 	if p.over {
@@ -96,7 +96,7 @@ func (p *peer) beat() {
 }
 
 // flush writes the frames that were built.
-func (p *peer) flush() {
+func (p *amqpConn) flush() {
 	if len(p.out.b) > 0 {
 		_, _ = p.wire.down.write(p.out.b)
 		p.out.b = p.out.b[:0]
@@ -104,13 +104,13 @@ func (p *peer) flush() {
 }
 
 // leave gives back what the connection had not acknowledged.
-func (p *peer) leave() {
+func (p *amqpConn) leave() {
 	p.wire.cut(false)
 	b := p.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.over = true
-	b.peers = slices.DeleteFunc(b.peers, func(other *peer) bool { return other == p })
+	b.peers = slices.DeleteFunc(b.peers, func(other *amqpConn) bool { return other == p })
 	back := 0
 	for _, number := range p.numbers() {
 		back += p.closeChannel(number)
@@ -119,7 +119,7 @@ func (p *peer) leave() {
 	b.pump()
 }
 
-func (p *peer) numbers() []uint16 {
+func (p *amqpConn) numbers() []uint16 {
 	all := make([]uint16, 0, len(p.channels))
 	for number := range p.channels {
 		all = append(all, number)
@@ -129,7 +129,7 @@ func (p *peer) numbers() []uint16 {
 }
 
 // closeChannel gives back what the channel held and returns how much that was.
-func (p *peer) closeChannel(number uint16) int {
+func (p *amqpConn) closeChannel(number uint16) int {
 	b := p.broker
 	c := p.channels[number]
 	if c == nil {
@@ -145,7 +145,7 @@ func (p *peer) closeChannel(number uint16) int {
 }
 
 // deliver hands a message to a consumer. The caller holds the broker's mu.
-func (p *peer) deliver(s *consumer, m *message) {
+func (p *amqpConn) deliver(s *consumer, m *message) {
 	b := p.broker
 	c := p.channels[s.channel]
 	c.last++
@@ -163,7 +163,7 @@ func (p *peer) deliver(s *consumer, m *message) {
 }
 
 // ack takes an acknowledgement. One of a tag that is not out ends the channel.
-func (p *peer) ack(number uint16, tag uint64, multiple bool) {
+func (p *amqpConn) ack(number uint16, tag uint64, multiple bool) {
 	b := p.broker
 	c := p.channels[number]
 	at := slices.IndexFunc(c.out, func(o outstanding) bool { return o.tag == tag })

@@ -10,7 +10,7 @@ import (
 	"keyfold/engine/taste"
 )
 
-// 7,000 events of one user are afloat: 3,000 folded and not acknowledged yet,
+// 7,000 events of one user are in flight: 3,000 folded and not acknowledged yet,
 // 4,000 in the queue. No profile holds so many ids; rebuilt all the same, those
 // that come again are folded twice.
 func TestRebuildCountsKnownEventsAfloatToo(t *testing.T) {

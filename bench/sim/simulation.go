@@ -13,21 +13,21 @@ import (
 	"keyfold/source/vector"
 )
 
-// sabotage makes the model itself break a rule, to see that schedules notice.
-type sabotage struct {
+// modelBug makes the model itself break a rule, to see that schedules notice.
+type modelBug struct {
 	dirtyReads bool // reads show what a majority may never have
 	blindSwaps bool // the store does not look at versions
 }
 
 // kind is what a schedule runs on.
 type kind struct {
-	sabotage
+	modelBug
 	// deep: profiles go through sink/mongodb and the driver to a test server.
 	deep bool
 }
 
-// world is one running schedule.
-type world struct {
+// simulation is one running schedule.
+type simulation struct {
 	*trace
 	number uint64
 	plan   *plan
@@ -46,8 +46,8 @@ type world struct {
 	dropped  bool // a profile dropped ids
 }
 
-func newWorld(number uint64, k kind, out io.Writer) *world {
-	w := &world{
+func newSimulation(number uint64, k kind, out io.Writer) *simulation {
+	w := &simulation{
 		trace: &trace{began: time.Now(), out: out}, number: number,
 		plan: planOf(number, k.deep), kind: k, limit: 6 * time.Hour,
 	}
@@ -59,13 +59,13 @@ func newWorld(number uint64, k kind, out io.Writer) *world {
 	return w
 }
 
-func (w *world) dice(what string, keys ...uint64) dice { return diceOf(w.number, what, keys...) }
+func (w *simulation) rng(what string, keys ...uint64) rng { return rngOf(w.number, what, keys...) }
 
-// calm reports whether faults are over.
-func (w *world) calm() bool { return time.Since(w.began) >= w.plan.calm }
+// quiet reports whether faults are over.
+func (w *simulation) quiet() bool { return time.Since(w.began) >= w.plan.quietAfter }
 
 // laws are the engine's settings of a schedule.
-func (w *world) laws() engine.Config {
+func (w *simulation) laws() engine.Config {
 	c := engine.DefaultConfig()
 	c.Dimensions, c.Model, c.IDs = w.plan.dimensions, vector.HashModel, w.plan.ids
 	return c
@@ -83,7 +83,7 @@ type Report struct {
 }
 
 // run carries the schedule out.
-func (w *world) run() Report {
+func (w *simulation) run() Report {
 	if w.deep {
 		var err error
 		if w.server, err = newServer(w); err != nil {
@@ -117,7 +117,7 @@ func (w *world) run() Report {
 
 // clear ends what the model still runs: the clock of a bubble stands still once
 // this has returned.
-func (w *world) clear() {
+func (w *simulation) clear() {
 	w.broker.mu.Lock()
 	for _, p := range w.broker.peers {
 		p.wire.cut(true)
@@ -129,19 +129,19 @@ func (w *world) clear() {
 	time.Sleep(time.Minute)
 }
 
-func (w *world) publishAll() {
+func (w *simulation) publishAll() {
 	for _, p := range w.plan.publishes {
 		time.AfterFunc(p.at, func() { w.broker.publish(p.event) })
 	}
 }
 
 // settle waits until every queue is empty.
-func (w *world) settle() error {
-	time.Sleep(time.Until(w.began.Add(w.plan.calm)))
+func (w *simulation) settle() error {
+	time.Sleep(time.Until(w.began.Add(w.plan.quietAfter)))
 	if w.server != nil {
 		w.server.relieve()
 	}
-	d := w.dice("settle")
+	d := w.rng("settle")
 	for !w.broker.idle() {
 		if time.Since(w.began) > w.limit {
 			b := w.broker
@@ -156,7 +156,7 @@ func (w *world) settle() error {
 }
 
 // check compares profiles and dead letters with what they must be.
-func (w *world) check() error {
+func (w *simulation) check() error {
 	if !w.broker.idle() {
 		return errors.New("the queues are not empty")
 	}
@@ -189,7 +189,7 @@ func (w *world) check() error {
 	return errors.Join(append(faults, w.checkProfiles(o))...)
 }
 
-func (w *world) checkProfiles(o *oracle.Oracle) error {
+func (w *simulation) checkProfiles(o *oracle.Oracle) error {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	w.store.advance()
@@ -205,7 +205,7 @@ func (w *world) checkProfiles(o *oracle.Oracle) error {
 	return w.checkAll(o, live)
 }
 
-func (w *world) checkAll(o *oracle.Oracle, live map[int32]*engine.Profile) error {
+func (w *simulation) checkAll(o *oracle.Oracle, live map[int32]*engine.Profile) error {
 	for _, p := range live {
 		w.dropped = w.dropped || p.Applied.Floor != 0
 	}
