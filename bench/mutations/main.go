@@ -169,6 +169,8 @@ func output(ctx context.Context, dir string, command []string, limit time.Durati
 	defer cancel()
 	run := exec.CommandContext(ctx, command[0], command[1:]...)
 	run.Dir = dir
+	// Without their paths the copies share what is compiled.
+	run.Env = append(run.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
 	// A command that is told to stop stops what it has started.
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) }
 	run.WaitDelay = 30 * time.Second

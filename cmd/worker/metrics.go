@@ -135,20 +135,10 @@ func (s *Stats) write(to io.Writer, searchesWait bool) {
 	count("keyfold_retries_in_process_total", s.Retries.InProcess.Load())
 	count("keyfold_retries_publish_failures_total", s.Retries.Failed.Load())
 	gauge("keyfold_rabbitmq_publisher_blocked", s.Publisher.Blocked.Load())
-	writeBreaker(to, "store", s.Store)
+	breaker.WriteState(to, "store", s.Store)
+	count(`keyfold_breaker_opened_total{dependency="store"}`, s.Store.Opened)
+	count(`keyfold_breaker_probes_total{dependency="store"}`, s.Store.Probes)
 	if searchesWait {
 		gauge("keyfold_searches_waiting", int64(s.SearchesWaiting))
 	}
-}
-
-// writeBreaker writes a breaker's state. /readyz says why it is open.
-func writeBreaker(to io.Writer, name string, s breaker.State) {
-	open, since := uint64(0), 0.0
-	if s.Open {
-		open, since = 1, time.Since(s.Since).Seconds()
-	}
-	metrics.WriteGaugeUint64(to, fmt.Sprintf("keyfold_breaker_open{dependency=%q}", name), open)
-	metrics.WriteGaugeFloat64(to, fmt.Sprintf("keyfold_breaker_open_seconds{dependency=%q}", name), since)
-	metrics.WriteCounterUint64(to, fmt.Sprintf("keyfold_breaker_opened_total{dependency=%q}", name), uint64(s.Opened))
-	metrics.WriteCounterUint64(to, fmt.Sprintf("keyfold_breaker_probes_total{dependency=%q}", name), uint64(s.Probes))
 }
