@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/worker"
 	"keyfold/engine"
@@ -20,14 +18,15 @@ import (
 func (s *stack) app(t *testing.T, args ...string) *app {
 	t.Helper()
 	var c cli
-	parser, err := kong.New(&c)
+	at := streams{strings.NewReader(""), io.Discard, io.Discard}
+	parser, err := newParser(&c, at, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := parser.Parse(append([]string{"work"}, s.flags(args...)...)); err != nil {
 		t.Fatal(err)
 	}
-	a, err := c.app(t.Context(), streams{strings.NewReader(""), io.Discard, io.Discard})
+	a, err := c.app(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,9 +76,10 @@ func TestDeliveryLimitPolicy(t *testing.T) {
 	if len(given) != n {
 		t.Errorf("%d of %d events are among the dead letters", len(given), n)
 	}
-	s.run(config, in.deliver)
-	eventually(t, "all are delivered again", func() bool { return in.len() >= n })
-	for _, d := range in.take() {
+	var again inbox // the first one may hold what came as its session ended
+	s.run(config, again.deliver)
+	eventually(t, "all are delivered again", func() bool { return again.len() >= n })
+	for _, d := range again.take() {
 		d.Settler.Settle(folded)
 		delete(given, d.Event.MessageID)
 	}
