@@ -93,10 +93,11 @@ func breakerConfig(e settings.EmbeddingConfig, log *slog.Logger) vector.BreakerC
 	}
 	c.Changed = func(s breaker.State) {
 		if s.Open {
-			log.Error("embedding API away: search events are parked, no attempt is used; product events go on", slog.Any("error", s.Cause))
+			log.Error("embedding API down: search events are parked",
+				slog.String("hint", "parked events use no attempt; product events go on"), slog.Any("error", s.Cause))
 			return
 		}
-		log.Info("embedding API answers again")
+		log.Info("embedding API is back")
 	}
 	return c
 }

@@ -162,7 +162,7 @@ func TestShutdownEndsInTime(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
 			// In order, not cut off; and whoever waits does not do so busily.
-			if lines := strings.Count(p.log.String(), "\n"); !strings.Contains(p.log.String(), `"stopped"`) || lines > 200 {
+			if lines := strings.Count(p.log.String(), "\n"); !strings.Contains(p.log.String(), `"worker stopped"`) || lines > 200 {
 				t.Errorf("%d lines of log:\n%.20000s", lines, p.log)
 			}
 			s := i.repaired(t)
@@ -208,7 +208,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 			must(t, i.store.Pause(0))
 			p.signal(signal)
 			eventually(t, "it is stopping", func() error {
-				if !strings.Contains(p.log.String(), "stopping: closing windows") {
+				if !strings.Contains(p.log.String(), "worker stopping: closing its windows") {
 					return errors.New("not yet")
 				}
 				return nil

@@ -41,7 +41,7 @@ func TestStopWithTheBreakerOpen(t *testing.T) {
 	i.publish(t, bodies...)
 	p.opened()
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(limit + slack); code != 0 || !strings.Contains(p.log.String(), `"stopped"`) {
+	if code := p.exit(limit + slack); code != 0 || !strings.Contains(p.log.String(), `"worker stopped"`) {
 		t.Errorf("exit code %d\n%s", code, p.log)
 	}
 	s := i.repaired(t)
@@ -77,7 +77,7 @@ func TestStopBeforeReady(t *testing.T) {
 		p.command.Stderr = p.log
 		p.start()
 		eventually(t, "working", func() error {
-			if !strings.Contains(p.log.String(), `"working"`) {
+			if !strings.Contains(p.log.String(), `"worker started"`) {
 				return errors.New("not yet")
 			}
 			return nil

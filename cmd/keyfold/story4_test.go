@@ -111,7 +111,7 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 	}
 	logged, again := false, 0
 	for line := range strings.Lines(d.log.String()) {
-		if strings.Contains(line, "event will be tried again") && strings.Contains(line, `"unlucky"`) && strings.Contains(line, `"delay":"`) {
+		if strings.Contains(line, "event retry scheduled") && strings.Contains(line, `"unlucky"`) && strings.Contains(line, `"delay":"`) {
 			again++
 		}
 		logged = logged || strings.Contains(line, `"ERROR"`) && strings.Contains(line, `"unlucky"`) && strings.Contains(line, `"user_id":42`)

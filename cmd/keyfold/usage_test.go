@@ -306,6 +306,6 @@ func TestWaitingForTheStoreIsLogged(t *testing.T) {
 	s := &stack{dsn: "amqp://127.0.0.1:1", mongo: "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", history: "mass"}
 	d := s.work(t)
 	eventually(t, "two attempts are logged", func() error {
-		return d.logged(`"attempt":1,"in":"`, `"attempt":2,"in":"`, `"error":"MongoDB`)
+		return d.logged(`"attempt":1,"retry_in":"`, `"attempt":2,"retry_in":"`, `"error":"MongoDB`)
 	})
 }

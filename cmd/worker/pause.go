@@ -31,7 +31,7 @@ func (w *Worker) faultFound(err error) {
 		return
 	}
 	f.current, f.last = err, err
-	w.ports.Log.Error("configuration fault: not consuming; nothing is lost", slog.Duration("looking_again_in", faultPause), slog.Any("error", err))
+	w.ports.Log.Error("consumer paused by a configuration fault", slog.Duration("retry_in", faultPause), slog.Any("error", err))
 	w.pause.set(w.consumer, badConfiguration, true)
 	f.retry = time.AfterFunc(faultPause, func() {
 		f.mu.Lock()
@@ -76,13 +76,13 @@ func (w *Worker) storeChanged(s breaker.State) {
 	log := w.ports.Log
 	switch {
 	case !s.Open:
-		log.Info("store answers again: consuming")
+		log.Info("store is back: consumer resumed")
 	case s.Expired:
-		log.Warn("store still away: held events go back to the broker", slog.Time("since", s.Since), slog.Any("error", s.Cause))
+		log.Warn("store still down: held events go back to the broker", slog.Time("since", s.Since), slog.Any("error", s.Cause))
 		w.consumer.GiveBack()
 	default:
-		log.Error("store away: not consuming, holding what is here; nothing is lost",
-			slog.Duration("for_at_most", w.config.Breaker.HoldMax), slog.Any("error", s.Cause))
+		log.Error("store down: consumer paused, received events are held",
+			slog.Duration("hold_max", w.config.Breaker.HoldMax), slog.Any("error", s.Cause))
 	}
 	w.pause.set(w.consumer, storeAway, s.Open)
 }

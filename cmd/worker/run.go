@@ -48,7 +48,7 @@ func (w *Worker) awaitStore(ctx context.Context) (Store, error) {
 			return store, err
 		}
 		pause := pauses.Next()
-		w.ports.Log.Warn("store is not there yet; trying again", slog.Int("attempt", attempt), slog.Duration("in", pause), slog.Any("error", err))
+		w.ports.Log.Warn("store not reachable", slog.Int("attempt", attempt), slog.Duration("retry_in", pause), slog.Any("error", err))
 		if !backoff.Sleep(ctx, pause) {
 			return nil, context.Cause(ctx)
 		}
@@ -58,7 +58,7 @@ func (w *Worker) awaitStore(ctx context.Context) (Store, error) {
 // announce logs the settings in force, without secrets.
 func (w *Worker) announce() {
 	c := &w.config
-	w.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "working", append([]slog.Attr{
+	w.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "worker started", append([]slog.Attr{
 		slog.String("broker", rabbit.Redact(c.DSN)),
 		slog.String("model", c.Taste.Model),
 		slog.String("history", string(c.Taste.History)),
@@ -70,7 +70,7 @@ func (w *Worker) announce() {
 	if c.Shard.Batching {
 		// Windows are closed early from 75 % of the prefetch on, so that the rate is at
 		// most what fits below that, divided by the time it is held.
-		w.ports.Log.Info("throughput bound while every window runs its full time",
+		w.ports.Log.Info("upper bound of the rate while every window runs its full time",
 			slog.Int("events_per_second", int(float64(c.Prefetch())*0.75/c.Shard.Window.Seconds())))
 	}
 }

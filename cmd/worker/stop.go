@@ -25,7 +25,7 @@ func (w *Worker) shutDown(parent context.Context) error {
 	defer cancel()
 	closed := w.closeWindows(parent)
 	err := errors.Join(closed, w.acknowledge(ctx, closed == nil), w.closeConnections(ctx))
-	w.ports.Log.Info("stopped")
+	w.ports.Log.Info("worker stopped")
 	return err
 }
 
@@ -61,7 +61,7 @@ func (w *Worker) drain(parent context.Context) error {
 	failpoint.Reach(failpoint.Closing)
 	ctx, cancel := w.ports.Clock.Context(parent, shutdown.CloseReserve)
 	defer cancel()
-	w.ports.Log.Info("stopping: closing windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
+	w.ports.Log.Info("worker stopping: closing its windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
 	w.fault.stop()
 	w.breaker.Close()
 	if w.ports.Stacks != nil {
@@ -77,8 +77,8 @@ func (w *Worker) drain(parent context.Context) error {
 
 // dump shows what keeps the windows from being written.
 func (w *Worker) dump() {
-	w.ports.Log.Error("windows are not written in time; what is not acknowledged is delivered again: "+
-		"the goroutines that work on them follow", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
+	w.ports.Log.Error("windows not written in time: the stacks of the goroutines that work on them follow",
+		slog.Int("held", w.pipeline.Router.Stats().HeldItems), slog.String("hint", "the broker delivers again what is not acknowledged"))
 	shutdown.Print(w.ports.Stacks, shutdown.Goroutines())
 }
 

@@ -20,20 +20,20 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	var text string
 	switch v.Outcome {
 	case engine.ProductMissing:
-		text = "product unknown: event skipped; import the product if it exists"
+		text = "event skipped: its product is unknown"
 	case engine.UserErased:
-		level, text = slog.LevelInfo, "user erased: event skipped"
+		level, text = slog.LevelInfo, "event skipped: its user was erased"
 	case engine.Duplicate:
-		level, text = slog.LevelDebug, "event was folded before"
+		level, text = slog.LevelDebug, "event skipped: it was folded before"
 	case engine.Dead:
 		text = "event dead-lettered"
 	case engine.Retry:
 		if d.Last {
 			return
 		}
-		text = "event will be tried again"
+		text = "event retry scheduled"
 	case engine.Park:
-		level, text = slog.LevelInfo, "event parked: what it needs cannot be had for now; no attempt is used"
+		level, text = slog.LevelInfo, "event parked: a dependency is down or its profile has no room"
 	default:
 		return
 	}
@@ -53,6 +53,9 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	}
 	if v.Outcome == engine.Retry && d.RetryDelay > 0 {
 		attrs = append(attrs, slog.Duration("delay", d.RetryDelay))
+	}
+	if v.Outcome == engine.ProductMissing {
+		attrs = append(attrs, slog.String("hint", "import the product if it exists"))
 	}
 	if v.Reason != "" {
 		attrs = append(attrs, slog.String("reason", v.Reason))
@@ -75,21 +78,22 @@ func (e *Engine) logWritten(w *work, began engine.Millis) {
 
 func (e *Engine) logConflict(w *work) {
 	newest := &w.events[len(w.events)-1]
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "version conflict: folding again",
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "version conflict: the window is folded again",
 		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),
 		slog.String("message_id", newest.Event.MessageID), slog.String("event_type", newest.Event.Type.String()),
 		slog.Int("attempt", newest.Attempt))
 }
 
 func (e *Engine) logStore(err error, pause time.Duration) {
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "store failed: events are held, trying again",
-		slog.Duration("pause", pause), slog.Any("error", err))
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "store failed: the window is held",
+		slog.Duration("retry_in", pause), slog.Any("error", err))
 }
 
 func (e *Engine) logUnfit(w *work) {
 	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn,
-		"profile cannot be used: its user's events are parked and no attempt is used; other users go on",
-		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)), slog.Any("error", w.unfit))
+		"profile unusable: its user's events are parked",
+		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),
+		slog.String("hint", "parked events use no attempt; other users go on"), slog.Any("error", w.unfit))
 }
 
 // noteGap counts folds that bridge a long silence, also within the first batch of
@@ -108,10 +112,9 @@ func (e *Engine) noteGap(w *work, steps []engine.Step) {
 		return
 	}
 	e.stats.Stale.Add(1)
-	text := "profile was idle for more than 90 days"
+	attrs := []slog.Attr{slog.Int("user_id", int(w.user)), slog.Float64("days", days)}
 	if days > rebuildDays {
-		text = "profile was idle for more than 180 days: `keyfold user rebuild` makes it anew from its history"
+		attrs = append(attrs, slog.String("hint", "`keyfold user rebuild` computes it again from its history"))
 	}
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, text,
-		slog.Int("user_id", int(w.user)), slog.Float64("days", days))
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "profile was idle for more than 90 days", attrs...)
 }
