@@ -29,7 +29,7 @@ func (a *actor[K, V]) start() {
 	f := a.newFlush()
 	f.windows = a.table.take(f.windows, a.router.config.FlushKeys, a.router.config.FlushItems)
 	for _, w := range f.windows {
-		f.batches = append(f.batches, Batch[K, V]{Key: w.lane.key, Items: w.items, Trigger: w.trigger})
+		f.batches = append(f.batches, Batch[K, V]{Key: w.queue.key, Items: w.items, Trigger: w.trigger})
 		f.amount = f.amount.plus(w.usage())
 	}
 	a.running++

@@ -73,9 +73,9 @@ func (m *mailbox[K, V]) signal() {
 }
 
 // emptied returns the mail without its items, nothing of them kept alive.
-func (l mail[K, V]) emptied() mail[K, V] {
-	clear(l.items)
-	return mail[K, V]{items: l.items[:0], stamps: l.stamps[:0], clock: l.clock}
+func (m mail[K, V]) emptied() mail[K, V] {
+	clear(m.items)
+	return mail[K, V]{items: m.items[:0], stamps: m.stamps[:0], clock: m.clock}
 }
 
 // byShard splits a chunk by shard without moving it: per shard the index of its

@@ -27,7 +27,7 @@ type Router[K comparable, V any] struct {
 	pressure pressure
 	stats    counters
 	started  time.Time
-	chains   sync.Pool // of *chains
+	bundles  sync.Pool // of *byShard
 
 	// gate orders Submit against what stops it: items are handed over under
 	// its read lock (the write lock on the event clock, whose order they make),
@@ -68,7 +68,7 @@ func New[K comparable, V any](config Config, hash func(K) uint64, handle Handler
 		failed:   make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
-	r.chains.New = func() any { return new(byShard) }
+	r.bundles.New = func() any { return new(byShard) }
 	r.budget.limit = config.held()
 	r.budget.onDemand = func() { r.signalPressure(nil) }
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
@@ -112,8 +112,8 @@ func (r *Router[K, V]) Submit(ctx context.Context, items []Item[K, V]) error {
 	if len(items) == 0 {
 		return nil
 	}
-	c := r.chains.Get().(*byShard)
-	defer r.chains.Put(c)
+	c := r.bundles.Get().(*byShard)
+	defer r.bundles.Put(c)
 	r.split(c, items)
 	need := weigh(items)
 	if err := r.budget.acquire(ctx, need); err != nil {

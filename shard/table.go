@@ -16,7 +16,7 @@ type table[K comparable, V any] struct {
 
 	slices      slicePool[V]
 	freeWindows *window[K, V]
-	freeLanes   *keyQueue[K, V]
+	freeQueues  *keyQueue[K, V]
 }
 
 func newTable[K comparable, V any](c Config) *table[K, V] {
@@ -31,14 +31,14 @@ func newTable[K comparable, V any](c Config) *table[K, V] {
 
 // add puts one item behind its key's others. A prompt one keeps no window open.
 func (t *table[K, V]) add(key K, value V, bytes, now int64, prompt bool) {
-	l := t.queues[key]
-	if l == nil {
-		l = t.newQueue(key)
-		t.queues[key] = l
+	k := t.queues[key]
+	if k == nil {
+		k = t.newQueue(key)
+		t.queues[key] = k
 	}
-	w := l.tail
+	w := k.tail
 	if w == nil || !t.policy.collects(w.trigger, len(w.items)) {
-		w = t.openWindow(l, now)
+		w = t.openWindow(k, now)
 	}
 	w.items = t.slices.append(w.items, value)
 	w.bytes += bytes
@@ -100,8 +100,8 @@ func (t *table[K, V]) fire(w *window[K, V], trigger Trigger) {
 	t.waiting = t.waiting.minus(w.usage())
 	t.closed[trigger]++
 	w.trigger = trigger
-	if l := w.lane; l.head == w && !l.busy {
-		t.ready.push(l)
+	if k := w.queue; k.head == w && !k.busy {
+		t.ready.push(k)
 	}
 }
 
@@ -114,9 +114,9 @@ func (t *table[K, V]) take(taken []*window[K, V], keys, items int) []*window[K, 
 			break
 		}
 		items -= size
-		l := t.ready.pop()
-		l.busy = true
-		taken = append(taken, l.pop())
+		k := t.ready.pop()
+		k.busy = true
+		taken = append(taken, k.pop())
 	}
 	return taken
 }
@@ -124,20 +124,20 @@ func (t *table[K, V]) take(taken []*window[K, V], keys, items int) []*window[K, 
 // finish frees the keys of windows that were flushed and forgets the windows.
 func (t *table[K, V]) finish(taken []*window[K, V]) {
 	for _, w := range taken {
-		l := w.lane
-		l.busy = false
+		k := w.queue
+		k.busy = false
 		switch {
-		case l.head == nil:
-			delete(t.queues, l.key)
-			t.freeQueue(l)
-		case l.head.trigger != 0:
-			t.ready.push(l)
+		case k.head == nil:
+			delete(t.queues, k.key)
+			t.freeQueue(k)
+		case k.head.trigger != 0:
+			t.ready.push(k)
 		}
 		t.freeWindow(w)
 	}
 }
 
-func (t *table[K, V]) openWindow(l *keyQueue[K, V], now int64) *window[K, V] {
+func (t *table[K, V]) openWindow(k *keyQueue[K, V], now int64) *window[K, V] {
 	w := t.freeWindows
 	if w == nil {
 		w = new(window[K, V])
@@ -145,7 +145,7 @@ func (t *table[K, V]) openWindow(l *keyQueue[K, V], now int64) *window[K, V] {
 		t.freeWindows, w.next = w.next, nil
 	}
 	w.first, w.last = now, now
-	l.push(w)
+	k.push(w)
 	t.first.pushBack(w)
 	t.last.pushBack(w)
 	t.open++
@@ -159,19 +159,19 @@ func (t *table[K, V]) freeWindow(w *window[K, V]) {
 }
 
 func (t *table[K, V]) newQueue(key K) *keyQueue[K, V] {
-	l := t.freeLanes
-	if l == nil {
-		l = new(keyQueue[K, V])
+	k := t.freeQueues
+	if k == nil {
+		k = new(keyQueue[K, V])
 	} else {
-		t.freeLanes, l.next = l.next, nil
+		t.freeQueues, k.next = k.next, nil
 	}
-	l.key = key
-	return l
+	k.key = key
+	return k
 }
 
-func (t *table[K, V]) freeQueue(l *keyQueue[K, V]) {
-	*l = keyQueue[K, V]{next: t.freeLanes}
-	t.freeLanes = l
+func (t *table[K, V]) freeQueue(k *keyQueue[K, V]) {
+	*k = keyQueue[K, V]{next: t.freeQueues}
+	t.freeQueues = k
 }
 
 func (w *window[K, V]) usage() usage {

@@ -14,7 +14,7 @@ func taken(t *table[string, string], keys, items int) string {
 	var text string
 	windows := t.take(nil, keys, items)
 	for _, w := range windows {
-		text += fmt.Sprintf("%s%v%v ", w.lane.key, w.items, w.trigger)
+		text += fmt.Sprintf("%s%v%v ", w.queue.key, w.items, w.trigger)
 	}
 	t.finish(windows)
 	return text
@@ -45,7 +45,7 @@ func TestTableClosesInTheOrderOfDeadlines(t *testing.T) {
 		t.Fatal(got)
 	}
 	if len(tab.queues) != 0 || tab.open != 0 || tab.waiting != (usage{}) {
-		t.Fatalf("left over: %d lanes, %d open, %+v", len(tab.queues), tab.open, tab.waiting)
+		t.Fatalf("left over: %d queues, %d open, %+v", len(tab.queues), tab.open, tab.waiting)
 	}
 }
 

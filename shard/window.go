@@ -11,22 +11,22 @@ type keyQueue[K comparable, V any] struct {
 }
 
 // push puts w behind the key's other windows.
-func (l *keyQueue[K, V]) push(w *window[K, V]) {
-	w.lane = l
-	if l.tail == nil {
-		l.head = w
+func (k *keyQueue[K, V]) push(w *window[K, V]) {
+	w.queue = k
+	if k.tail == nil {
+		k.head = w
 	} else {
-		l.tail.next = w
+		k.tail.next = w
 	}
-	l.tail = w
+	k.tail = w
 }
 
 // pop takes the oldest window out.
-func (l *keyQueue[K, V]) pop() *window[K, V] {
-	w := l.head
-	l.head, w.next = w.next, nil
-	if l.head == nil {
-		l.tail = nil
+func (k *keyQueue[K, V]) pop() *window[K, V] {
+	w := k.head
+	k.head, w.next = w.next, nil
+	if k.head == nil {
+		k.tail = nil
 	}
 	return w
 }
@@ -34,7 +34,7 @@ func (l *keyQueue[K, V]) pop() *window[K, V] {
 // window is a run of one key's items. Owned by the shard's actor until a flush
 // takes it, and again when the flush is done.
 type window[K comparable, V any] struct {
-	lane        *keyQueue[K, V]
+	queue       *keyQueue[K, V]
 	next        *window[K, V] // behind it in its queue, or on the free list
 	items       []V
 	bytes       int64
@@ -96,20 +96,20 @@ func (d *deadlines[K, V]) moveToBack(w *window[K, V]) {
 // readyQueue is the ready keys in the order in which they became ready.
 type readyQueue[K comparable, V any] struct{ front, back *keyQueue[K, V] }
 
-func (q *readyQueue[K, V]) push(l *keyQueue[K, V]) {
+func (q *readyQueue[K, V]) push(k *keyQueue[K, V]) {
 	if q.back == nil {
-		q.front = l
+		q.front = k
 	} else {
-		q.back.next = l
+		q.back.next = k
 	}
-	q.back = l
+	q.back = k
 }
 
 func (q *readyQueue[K, V]) pop() *keyQueue[K, V] {
-	l := q.front
-	q.front, l.next = l.next, nil
+	k := q.front
+	q.front, k.next = k.next, nil
 	if q.front == nil {
 		q.back = nil
 	}
-	return l
+	return k
 }

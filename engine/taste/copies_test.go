@@ -79,7 +79,7 @@ func TestTwinOfAnEventPastTheHorizon(t *testing.T) {
 	}
 }
 
-// An event that is found written after a lost answer ends with its twins, also
+// An event that is found written after a lost answer ends with its copies, also
 // where its batch mates end otherwise.
 func TestTwinsOfAnEventThatWasWritten(t *testing.T) {
 	bad := engine.DigestOf("bad").ID()

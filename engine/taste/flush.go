@@ -96,7 +96,7 @@ func (f *flush) round() (down error) {
 		f.keepUndone()
 		return down
 	}
-	f.setAside()
+	f.leaveUnusable()
 	for i := range f.works {
 		f.screen(&f.works[i])
 	}

@@ -48,10 +48,10 @@ func (f *flush) load() error {
 	return nil
 }
 
-// setAside settles works whose profiles cannot be used: folding into them could
+// leaveUnusable settles works whose profiles cannot be used: folding into them could
 // only make it worse. One user's is parked with no attempt used until it is cured,
 // and stops no other; where it meets most users it is a fault of the settings.
-func (f *flush) setAside() {
+func (f *flush) leaveUnusable() {
 	var fit, unfit []int32
 	for i := range f.works {
 		w := &f.works[i]

@@ -15,7 +15,7 @@ import (
 // HistoryEvent is one event of a user's history.
 type HistoryEvent struct {
 	Event engine.Event
-	// Afloat: a copy may well be on its way to a worker, so that its id must be
+	// InFlight: a copy may well be on its way to a worker, so that its id must be
 	// in the profile. That of another event is there as long as there is room.
 	InFlight bool
 }
@@ -30,8 +30,8 @@ type Rebuilt struct {
 // Why a profile cannot be made anew.
 var (
 	ErrErased = errors.New("the user was erased")
-	// ErrAfloat: a profile could not hold the ids of all copies on their way.
-	ErrAfloat = errors.New("too many of the user's events are on their way to a worker: try again when they have arrived")
+	// ErrInFlight: a profile could not hold the ids of all copies on their way.
+	ErrInFlight = errors.New("too many of the user's events are on their way to a worker: try again when they have arrived")
 )
 
 // rebuildChunk is how many events are folded at a time.
@@ -46,7 +46,7 @@ const rebuildChunk = 1000
 // stood still for days; where some find no room, the floor rises, so that copies of
 // them that say when they were first seen are told from new events. A profile made under other settings is
 // replaced like any other: that is the cure for it. Errors: [ErrErased],
-// [ErrAfloat], those of the history, and of vectors that cannot be had for now.
+// [ErrInFlight], those of the history, and of vectors that cannot be had for now.
 func (e *Engine) Rebuild(ctx context.Context, user int32, old *engine.Profile, history iter.Seq2[HistoryEvent, error]) (Rebuilt, error) {
 	if old.Erased() {
 		return Rebuilt{}, fmt.Errorf("user %d: %w", user, ErrErased)
@@ -138,9 +138,9 @@ func (r *rebuilding) resolve(chunk []HistoryEvent) error {
 	var phrases []string
 	for i := range chunk {
 		if e := &chunk[i].Event; e.Type == engine.Search {
-			phrases = lacking(r.vectors.phrases, phrases, e.Phrase)
+			phrases = appendMissing(r.vectors.phrases, phrases, e.Phrase)
 		} else {
-			products = lacking(r.vectors.products, products, e.ProductID)
+			products = appendMissing(r.vectors.products, products, e.ProductID)
 		}
 	}
 	return errors.Join(
@@ -167,7 +167,7 @@ func (r *rebuilding) profile(user int32, old *engine.Profile) error {
 		return nil
 	}
 	if len(r.inFlight)+len(r.applied.IDs) > r.config.IDs.Max {
-		return fmt.Errorf("user %d: %w", user, ErrAfloat)
+		return fmt.Errorf("user %d: %w", user, ErrInFlight)
 	}
 	now, err := r.ports.Profiles.Now(r.ctx)
 	if err != nil {

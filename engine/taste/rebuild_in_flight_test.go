@@ -13,7 +13,7 @@ import (
 // 7,000 events of one user are in flight: 3,000 folded and not acknowledged yet,
 // 4,000 in the queue. No profile holds so many ids; rebuilt all the same, those
 // that come again are folded twice.
-func TestRebuildCountsKnownEventsAfloatToo(t *testing.T) {
+func TestRebuildCountsKnownEventsInFlightToo(t *testing.T) {
 	f := newFixture(t, func(c *taste.Config) { c.CacheBytes = 0 })
 	var all []*letter
 	for i := range 7000 {
@@ -23,7 +23,7 @@ func TestRebuildCountsKnownEventsAfloatToo(t *testing.T) {
 		f.apply(batch(all[i : i+500]...))
 	}
 	r, err := f.Rebuild(context.Background(), 1, f.profile(t, 1), history(true, all...))
-	if errors.Is(err, taste.ErrAfloat) {
+	if errors.Is(err, taste.ErrInFlight) {
 		return
 	}
 	if err != nil {

@@ -138,7 +138,7 @@ func TestRebuildRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = view(1, fmt.Sprintf("id %05d", i), 1, 1)
 	}
-	if _, err := f.Rebuild(t.Context(), 1, nil, history(true, many...)); !errors.Is(err, taste.ErrAfloat) {
+	if _, err := f.Rebuild(t.Context(), 1, nil, history(true, many...)); !errors.Is(err, taste.ErrInFlight) {
 		t.Errorf("afloat: %v", err)
 	}
 	// What is not likely to come again does not refuse; the floor tells copies of

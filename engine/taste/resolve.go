@@ -36,9 +36,9 @@ func (f *flush) resolve() (down error) {
 		for j := range f.works[i].events {
 			e := &f.works[i].events[j].Event
 			if e.Type == engine.Search {
-				phrases = lacking(f.vectors.phrases, phrases, e.Phrase)
+				phrases = appendMissing(f.vectors.phrases, phrases, e.Phrase)
 			} else {
-				products = lacking(f.vectors.products, products, e.ProductID)
+				products = appendMissing(f.vectors.products, products, e.ProductID)
 			}
 		}
 	}
@@ -64,8 +64,8 @@ func transient(err error) bool {
 	return err != nil && !errors.Is(err, engine.ErrMissing) && engine.KindOf(err) == engine.Transient
 }
 
-// lacking adds key to keys unless it was asked for before.
-func lacking[K comparable](known map[K]engine.Resolved, keys []K, key K) []K {
+// appendMissing adds key to keys unless it was asked for before.
+func appendMissing[K comparable](known map[K]engine.Resolved, keys []K, key K) []K {
 	if _, ok := known[key]; ok {
 		return keys
 	}

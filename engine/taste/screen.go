@@ -68,11 +68,11 @@ func (f *flush) dropOverdue(w *work) {
 			continue
 		}
 		// A younger copy takes the place of its original.
-		twins := w.takeCopies(d.Event.Digest)
-		for j := range twins {
-			if !f.overdue(&twins[j], now) {
-				events = append(events, twins[j])
-				w.copies = append(w.copies, twins[j+1:]...)
+		copies := w.takeCopies(d.Event.Digest)
+		for j := range copies {
+			if !f.overdue(&copies[j], now) {
+				events = append(events, copies[j])
+				w.copies = append(w.copies, copies[j+1:]...)
 				break
 			}
 		}
