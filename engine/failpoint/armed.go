@@ -27,7 +27,7 @@ const (
 // the point is armed and this is the hit it is armed for.
 func Hit(name string) error { return process().hit(name) }
 
-// Reach passes a point at which nobody can take an error.
+// Reach passes a point at which an error cannot be returned.
 func Reach(name string) { _ = Hit(name) }
 
 // process reads the environment once. A binary that was built to fail and told

@@ -51,7 +51,7 @@ func parse(text string) (*points, error) {
 			return nil, fmt.Errorf("%q: %w", spec, err)
 		}
 		if a.action == fail && !TakesErrors(name) {
-			return nil, fmt.Errorf("%q: nobody takes an error there: use exit or sleep", spec)
+			return nil, fmt.Errorf("%q: an error cannot be returned there: use exit or sleep", spec)
 		}
 		p.armed[name] = a
 	}

@@ -32,8 +32,8 @@ var Names = []string{
 	Closing, Drained,
 }
 
-// TakesErrors reports whether an error can be returned at a point; at the others
-// there is nobody to take it.
+// TakesErrors reports whether an error can be returned at a point; the
+// callers of the others take none.
 func TakesErrors(name string) bool {
 	return !slices.Contains([]string{BeforeSettle, Closing, Drained}, name)
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // A batch may hold one event twice, once from a session that is over, whose verdict
-// nobody hears. Were the other copy called a duplicate, it would be acknowledged,
+// is dropped. Were the other copy called a duplicate, it would be acknowledged,
 // and the retry or the dead letter of the first one never be made.
-func TestTwinsShareAVerdict(t *testing.T) {
+func TestCopiesShareAVerdict(t *testing.T) {
 	rejected := engine.DigestOf("rejected").ID()
 	f := newFixture(t)
 	f.ports.vector = func(key string) (engine.Resolved, bool) {
@@ -81,7 +81,7 @@ func TestTwinOfAnEventPastTheHorizon(t *testing.T) {
 
 // An event that is found written after a lost answer ends with its copies, also
 // where its batch mates end otherwise.
-func TestTwinsOfAnEventThatWasWritten(t *testing.T) {
+func TestCopiesOfAnEventThatWasWritten(t *testing.T) {
 	bad := engine.DigestOf("bad").ID()
 	f := newFixture(t)
 	writes := 0
@@ -109,10 +109,10 @@ func TestTwinsOfAnEventThatWasWritten(t *testing.T) {
 	} {
 		writes = 0
 		f.store.Delete(1)
-		first, twin := view(1, "first", 1, 1), view(1, "first", 1, 1)
-		f.apply(batch(append([]*letter{first, twin}, mates...)...))
+		first, again := view(1, "first", 1, 1), view(1, "first", 1, 1)
+		f.apply(batch(append([]*letter{first, again}, mates...)...))
 		first.want(t, engine.Folded)
-		twin.want(t, engine.Duplicate)
+		again.want(t, engine.Duplicate)
 		for i, l := range mates {
 			l.want(t, []engine.Outcome{engine.Dead, engine.Folded, engine.Duplicate}[i])
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // history yields letters in folding order.
-func history(afloat bool, letters ...*letter) iter.Seq2[taste.HistoryEvent, error] {
+func history(inFlight bool, letters ...*letter) iter.Seq2[taste.HistoryEvent, error] {
 	sorted := slices.Clone(letters)
 	slices.SortFunc(sorted, func(a, b *letter) int {
 		if a.event.Before(&b.event) {
@@ -27,7 +27,7 @@ func history(afloat bool, letters ...*letter) iter.Seq2[taste.HistoryEvent, erro
 	})
 	return func(yield func(taste.HistoryEvent, error) bool) {
 		for _, l := range sorted {
-			if !yield(taste.HistoryEvent{Event: l.event, InFlight: afloat}, nil) {
+			if !yield(taste.HistoryEvent{Event: l.event, InFlight: inFlight}, nil) {
 				return
 			}
 		}
@@ -52,7 +52,7 @@ func TestRebuildEqualsTheReference(t *testing.T) {
 					f.apply(batch(letters[:folded]...))
 				}
 				old := f.profile(rt, 1)
-				r, err := f.Rebuild(context.Background(), 1, old, history(rapid.Bool().Draw(rt, "afloat"), letters...))
+				r, err := f.Rebuild(context.Background(), 1, old, history(rapid.Bool().Draw(rt, "inFlight"), letters...))
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -139,7 +139,7 @@ func TestRebuildRefuses(t *testing.T) {
 		many[i] = view(1, fmt.Sprintf("id %05d", i), 1, 1)
 	}
 	if _, err := f.Rebuild(t.Context(), 1, nil, history(true, many...)); !errors.Is(err, taste.ErrInFlight) {
-		t.Errorf("afloat: %v", err)
+		t.Errorf("inFlight: %v", err)
 	}
 	// What is not likely to come again does not refuse; the floor tells copies of
 	// what found no room from new events.

@@ -34,8 +34,8 @@ func (f *flush) screen(w *work) {
 			// Its id is absent, but that says nothing any more: the bound stays.
 			v := pastHorizon(&d, applied.Floor)
 			f.settle(&d, v)
-			for _, twin := range w.takeCopies(d.Event.Digest) {
-				f.settle(&twin, v)
+			for _, again := range w.takeCopies(d.Event.Digest) {
+				f.settle(&again, v)
 			}
 		default:
 			events = append(events, d)

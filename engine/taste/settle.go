@@ -44,8 +44,8 @@ func (f *flush) finishAll(v engine.Verdict) {
 // duplicate, the retry or dead letter would be lost.
 func (f *flush) settleWithCopies(w *work, d *engine.Delivery, v engine.Verdict) {
 	f.settle(d, f.dated(w, d, v))
-	for _, twin := range w.takeCopies(d.Event.Digest) {
-		f.settle(&twin, f.dated(w, &twin, v))
+	for _, again := range w.takeCopies(d.Event.Digest) {
+		f.settle(&again, f.dated(w, &again, v))
 	}
 }
 
@@ -56,8 +56,8 @@ func (f *flush) settleFolded(w *work, d *engine.Delivery) {
 		v.Outcome = engine.Folded
 	}
 	f.settle(d, v)
-	for _, twin := range w.takeCopies(d.Event.Digest) {
-		f.settle(&twin, engine.Verdict{Outcome: engine.Duplicate})
+	for _, again := range w.takeCopies(d.Event.Digest) {
+		f.settle(&again, engine.Verdict{Outcome: engine.Duplicate})
 	}
 }
 

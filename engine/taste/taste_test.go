@@ -82,8 +82,8 @@ func TestOneEventsFailureSparesItsBatchMates(t *testing.T) {
 		return engine.Resolved{}, false
 	}
 	good, missing, dead, retry := view(1, "a", 1, 1), view(1, "b", 2, 2), view(1, "c", 3, 3), search(1, "d", "slow", 4)
-	twin := search(1, "d", "slow", 4)
-	f.apply(batch(good, missing, dead, retry, twin))
+	again := search(1, "d", "slow", 4)
+	f.apply(batch(good, missing, dead, retry, again))
 	good.want(t, engine.Folded)
 	missing.want(t, engine.ProductMissing)
 	if v := dead.want(t, engine.Dead); v.Reason != "not_finite" {
@@ -92,7 +92,7 @@ func TestOneEventsFailureSparesItsBatchMates(t *testing.T) {
 	if v := retry.want(t, engine.Retry); !errors.Is(v.Err, broken) {
 		t.Errorf("error %v", v.Err)
 	}
-	twin.want(t, engine.Retry) // see TestTwinsShareAVerdict
+	again.want(t, engine.Retry) // see TestCopiesShareAVerdict
 	want := reference(f.config.Config, []engine.Event{good.event})
 	if got := f.profile(t, 1); floats.Distance(got.Vector, want.Vector, 2) > 1e-12 || got.EventCount != 1 {
 		t.Errorf("profile of %d events differs from the good event's", got.EventCount)
@@ -106,10 +106,10 @@ func TestErasedUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The engine still holds the profile: only the version check can tell.
-	late, twin := view(1, "b", 1, 99), view(1, "b", 1, 99)
-	f.apply(batch(late, twin))
+	late, again := view(1, "b", 1, 99), view(1, "b", 1, 99)
+	f.apply(batch(late, again))
 	late.want(t, engine.UserErased)
-	twin.want(t, engine.UserErased)
+	again.want(t, engine.UserErased)
 	if p := f.profile(t, 1); !p.Erased() || p.Vector != nil {
 		t.Errorf("the erased user came back: %+v", p)
 	}
@@ -295,7 +295,7 @@ func TestOneUsersFailureIsItsOwn(t *testing.T) {
 	})
 }
 
-// A store that comes and goes a few times is nobody's fault.
+// A store that comes and goes a few times costs no event an attempt.
 func TestAnAbsentStoreUsesNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -335,8 +335,8 @@ func TestPhraseAwayParksItsEvent(t *testing.T) {
 	}
 }
 
-// The catalogue is a store too: while it is away its events are held, whoever's
-// profile is at hand, and no attempt is counted.
+// The catalogue is a store too: while it is away its events are held, also
+// those of cached profiles, and no attempt is counted.
 func TestCatalogueAwayHoldsAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -417,15 +417,15 @@ func TestRejectedDocument(t *testing.T) {
 		}
 		return errs
 	}
-	a, b, twin, c, other := view(1, "a", 1, 1), view(1, "bad", 2, 2), view(1, "bad", 2, 2), view(1, "c", 3, 3), view(2, "d", 1, 1)
-	f.apply(batch(a, b, twin, c), batch(other))
+	a, b, again, c, other := view(1, "a", 1, 1), view(1, "bad", 2, 2), view(1, "bad", 2, 2), view(1, "c", 3, 3), view(2, "d", 1, 1)
+	f.apply(batch(a, b, again, c), batch(other))
 	for _, l := range []*letter{a, c, other} {
 		l.want(t, engine.Folded)
 	}
 	if v := b.want(t, engine.Dead); v.Reason != "document_rejected" {
 		t.Errorf("reason %q", v.Reason)
 	}
-	twin.want(t, engine.Dead)
+	again.want(t, engine.Dead)
 	if p := f.profile(t, 1); p.EventCount != 2 {
 		t.Errorf("%d events, want 2", p.EventCount)
 	}
