@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,28 @@ func openOutbox(a *app) (*outbox.Database, error) {
 	}
 	file := url.URL{Scheme: "sqlite", Path: filepath.ToSlash(path)}
 	return outbox.Open(file.String())
+}
+
+// posted reads a user's posts that occurred since then, by message_id. What
+// `keyfold outbox cleanup` deleted is missing.
+func posted(ctx context.Context, a *app, user int32, since engine.Millis) (events map[string]engine.Event, err error) {
+	if _, absent := os.Stat(filepath.Join(a.data, outboxName)); absent != nil {
+		return nil, nil
+	}
+	db, err := openOutbox(a)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	events = map[string]engine.Event{}
+	for row, err := range db.History(ctx, outbox.Filter{UserID: user, From: since}, outbox.Position{UserID: user}) {
+		if err == nil {
+			events[row.Event.MessageID] = row.Event
+		} else if engine.KindOf(err) != engine.Permanent {
+			return nil, err
+		}
+	}
+	return events, nil
 }
 
 func openHTTPIngest(n *runtime) (*httpIngest, error) {
@@ -129,7 +152,7 @@ func (in *httpIngest) ready(ctx context.Context) error {
 func (in *httpIngest) Publish(ctx context.Context, rows []outbox.Row) []error {
 	arrivals := make([]inbox.Arrival, len(rows))
 	for i := range rows {
-		arrivals[i] = inbox.Arrival{Body: rows[i].Body, Event: rows[i].Event}
+		arrivals[i] = inbox.Arrival{Body: rows[i].Body, Event: rows[i].Event, Kept: true}
 	}
 	errs := make([]error, len(rows))
 	_, deliveries, err := in.inbox.Add(ctx, arrivals)

@@ -18,6 +18,9 @@ type Arrival struct {
 	Body  []byte
 	Event engine.Event
 	Err   error // set for a body that is no event
+	// Kept says that the source keeps the body. The inbox then deletes its copy
+	// in the transaction that settles the event.
+	Kept bool
 }
 
 // Receipt is what became of an arrival.
@@ -138,31 +141,35 @@ func (a *addition) write(tx Tx) error {
 	if err != nil {
 		return err
 	}
-	inserted, err := a.insert(tx, valid)
+	inserted, err := a.insert(tx, &insertRows, valid, a.row)
 	if err != nil {
 		return err
 	}
-	a.fresh = int(inserted)
-	if a.fresh == valid {
-		return nil // nobody's receipt needs another look
+	if a.fresh = int(inserted); a.fresh < len(valid) {
+		if err := a.findDuplicates(tx); err != nil {
+			return err
+		}
 	}
-	return a.findDuplicates(tx)
+	kept := slices.DeleteFunc(valid, func(i int) bool { return !a.arrivals[i].Kept || a.receipts[i] != ReceiptNew })
+	_, err = a.insert(tx, &insertBodies, kept, a.body)
+	return err
 }
 
-// insertDead stores the malformed arrivals and returns how many others there
-// are, with the receipt of new ones.
-func (a *addition) insertDead(tx Tx) (valid int, err error) {
+// insertDead stores the malformed arrivals and returns the indexes of the
+// others, with the receipt of new ones.
+func (a *addition) insertDead(tx Tx) (valid []int, err error) {
+	valid = make([]int, 0, len(a.arrivals))
 	for i := range a.arrivals {
 		arrival := &a.arrivals[i]
 		if arrival.Err == nil {
 			a.receipts[i] = ReceiptNew
-			valid++
+			valid = append(valid, i)
 			continue
 		}
 		a.receipts[i] = ReceiptDead
 		l := letter{reason: engine.ReasonOf(arrival.Err), detail: arrival.Err.Error(), body: arrival.Body}
 		if err := l.insert(tx, a.now); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	return valid, nil
@@ -173,23 +180,33 @@ func (a *addition) insertDead(tx Tx) (valid int, err error) {
 // higher one. The sizes are few because the writer prepares each text once.
 var rowsPerInsert = [...]int{100, 10, 1}
 
-var insertQueries = func() (queries [len(rowsPerInsert)]string) {
-	const head = `INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES `
-	const row, tail = `(?,?,?,?,?,?,?,?)`, ` ON CONFLICT (user_id, digest) DO NOTHING`
+// inserts are the statements of one table, by the sizes of rowsPerInsert.
+type inserts [len(rowsPerInsert)]string
+
+func insertsOf(head, row, tail string) (queries inserts) {
 	for i, rows := range rowsPerInsert {
 		queries[i] = head + strings.Repeat(row+",", rows-1) + row + tail
 	}
 	return queries
-}()
+}
 
-// insert stores the valid arrivals and returns how many were new.
-func (a *addition) insert(tx Tx, valid int) (inserted int64, err error) {
-	next := 0
-	args := make([]any, 0, 8*min(valid, rowsPerInsert[0]))
+var (
+	insertRows = insertsOf(`INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES `,
+		`(?,?,?,?,?,?,?,?)`, ` ON CONFLICT (user_id, digest) DO NOTHING`)
+	insertBodies = insertsOf(`INSERT INTO pending_bodies (seq, body) VALUES `, `(?,?)`, ``)
+)
+
+// insert stores a row, whose values are appended by values, for each arrival
+// that is named by its index, and returns how many were new.
+func (a *addition) insert(tx Tx, queries *inserts, arrivals []int, values func(args []any, i int) []any) (inserted int64, err error) {
+	var args []any
 	for size, rows := range rowsPerInsert {
-		for ; valid >= rows; valid -= rows {
-			args, next = a.appendRows(args[:0], next, rows)
-			result, err := tx.Exec(insertQueries[size], args...)
+		for ; len(arrivals) >= rows; arrivals = arrivals[rows:] {
+			args = args[:0]
+			for _, i := range arrivals[:rows] {
+				args = values(args, i)
+			}
+			result, err := tx.Exec(queries[size], args...)
 			if err != nil {
 				return 0, err
 			}
@@ -203,19 +220,17 @@ func (a *addition) insert(tx Tx, valid int) (inserted int64, err error) {
 	return inserted, nil
 }
 
-// appendRows appends the values of so many valid arrivals from index next on,
-// and returns the index after the last.
-func (a *addition) appendRows(args []any, next, rows int) ([]any, int) {
-	for ; rows > 0; next++ {
-		if a.receipts[next] != ReceiptNew {
-			continue
-		}
-		e := &a.arrivals[next].Event
-		args = append(args, a.first+int64(next), e.Digest[:], e.MessageID, int64(e.UserID),
-			int64(e.OccurredAt), e.Type.String(), a.arrivals[next].Body, a.now)
-		rows--
+func (a *addition) row(args []any, i int) []any {
+	arrival := &a.arrivals[i]
+	e, body := &arrival.Event, arrival.Body
+	if arrival.Kept {
+		body = []byte{} // not nil: the column is NOT NULL
 	}
-	return args, next
+	return append(args, a.first+int64(i), e.Digest[:], e.MessageID, int64(e.UserID), int64(e.OccurredAt), e.Type.String(), body, a.now)
+}
+
+func (a *addition) body(args []any, i int) []any {
+	return append(args, a.first+int64(i), a.arrivals[i].Body)
 }
 
 // findDuplicates corrects the receipts of arrivals that have no row.

@@ -65,6 +65,8 @@ func forget(tx Tx, user int32, mentioned func(body []byte) int32) (done Forgotte
 		remove(&done.Dead, "DELETE FROM dead WHERE id = ?", id)
 	}
 	remove(&done.Dead, "DELETE FROM dead WHERE user_id = ?", int64(user))
+	var bodies int64 // of events that are counted themselves
+	remove(&bodies, "DELETE FROM pending_bodies WHERE seq IN (SELECT seq FROM inbox WHERE user_id = ?)", int64(user))
 	remove(&done.Events, "DELETE FROM inbox WHERE user_id = ?", int64(user))
 	return done, err
 }

@@ -10,8 +10,8 @@ import (
 	"keyfold/engine"
 )
 
-// writeMarks writes one UPDATE per state: the rows travel as one JSON array,
-// which binds once however many they are.
+// writeMarks writes one UPDATE per state and deletes the bodies that the sources
+// keep: the rows travel as one JSON array, which binds once however many they are.
 func writeMarks(tx Tx, marks []mark, now time.Time) error {
 	at := int64(engine.MillisOf(now))
 	var bySeq [len(stateNames)][]byte
@@ -30,8 +30,15 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 			continue
 		}
 		list[0] = '['
+		seqs := string(append(list, ']'))
 		_, err := tx.Exec(`UPDATE inbox SET state = ?, settled_at = ? WHERE seq IN (SELECT value FROM json_each(?))`,
-			int64(state), at, string(append(list, ']')))
+			int64(state), at, seqs)
+		if err != nil {
+			return err
+		}
+		// EXISTS is looked at once: a replay, which leaves the table empty, pays nothing.
+		_, err = tx.Exec(`DELETE FROM pending_bodies
+			WHERE EXISTS (SELECT 1 FROM pending_bodies) AND seq IN (SELECT value FROM json_each(?))`, seqs)
 		if err != nil {
 			return err
 		}
@@ -43,7 +50,7 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 func bury(tx Tx, m *mark, at int64) error {
 	l := letter{reason: m.reason, detail: m.detail}
 	err := queryRow(tx.Query, []any{&l.messageID, &l.userID, &l.body},
-		`SELECT message_id, user_id, body FROM inbox WHERE seq = ? AND state <> ?`, m.seq, int64(StateDead))
+		`SELECT message_id, user_id, `+bodyColumn+` FROM inbox WHERE seq = ? AND state <> ?`, m.seq, int64(StateDead))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

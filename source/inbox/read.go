@@ -18,11 +18,17 @@ type StoredEvent struct {
 	ReceivedAt engine.Millis
 	State      State
 	SettledAt  engine.Millis // 0 while it is pending
-	Body       []byte        // as it arrived
+	Body       []byte        // as it arrived; empty where its source keeps it ([Arrival.Kept])
 }
 
-// Event parses the stored body. The id is the one it entered with.
+// Event parses the stored body. The id is the one it entered with. Without a body
+// the event has neither product nor phrase.
 func (e *StoredEvent) Event() (engine.Event, error) {
+	if len(e.Body) == 0 {
+		return engine.Event{
+			UserID: e.UserID, Type: e.Type, OccurredAt: e.OccurredAt, MessageID: e.MessageID, Digest: engine.DigestOf(e.MessageID),
+		}, nil
+	}
 	return parseStored(e.Body, e.MessageID, e.ReceivedAt, e.OccurredAt)
 }
 

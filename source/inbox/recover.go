@@ -72,7 +72,7 @@ func (in *Inbox) eachChunk(ctx context.Context, last int64, fn func(context.Cont
 }
 
 func (in *Inbox) pendingRows(ctx context.Context, after, last int64) (all []pendingRow, err error) {
-	rows, err := in.ports.Reader.QueryContext(ctx, `SELECT seq, digest, message_id, user_id, occurred_at, received_at, body
+	rows, err := in.ports.Reader.QueryContext(ctx, `SELECT seq, digest, message_id, user_id, occurred_at, received_at, `+bodyColumn+`
 		FROM inbox WHERE state = 0 AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`, after, last, recoverChunk)
 	if err != nil {
 		return nil, err
