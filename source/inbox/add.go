@@ -39,8 +39,9 @@ const (
 // is stored, unless it wraps [engine.ErrUnknown]: then the events may be pending
 // until the next start.
 //
-// Once the transaction has begun, ctx ends nothing: an event whose commit
-// nobody saw would stay undelivered until the next start. Bodies are not kept.
+// Once the transaction has begun, Add ignores the end of ctx: it would leave
+// events that are stored and not delivered until the next start. The bodies'
+// memory is not kept.
 func (in *Inbox) Add(ctx context.Context, arrivals []Arrival) ([]Receipt, []engine.Delivery, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -58,28 +59,22 @@ func (in *Inbox) Add(ctx context.Context, arrivals []Arrival) ([]Receipt, []engi
 	if err != nil {
 		return nil, nil, fmt.Errorf("inbox: store %d events: %w", len(arrivals), err)
 	}
-	in.logDead(arrivals)
+	in.logMalformed(arrivals)
 	return a.receipts, in.admit(&a, engine.MillisOf(now)), nil
 }
 
 // resolve reads back whether a transaction of unknown outcome was committed, and
-// returns unknown where it was not. A resent event would otherwise count as a
-// duplicate of one that nobody delivered.
+// returns unknown where it was not. Otherwise an event that is sent again would
+// count as a duplicate of one that was never delivered.
 func (in *Inbox) resolve(ctx context.Context, a *addition, unknown error) error {
 	i := slices.Index(a.receipts, ReceiptNew)
 	if i < 0 {
 		return unknown // nothing to deliver in either case
 	}
-	committed := false
+	var committed bool
 	err := in.ports.Writer.Write(ctx, func(tx Tx) error {
-		var one int
-		err := queryRow(tx.Query, []any{&one}, `SELECT 1 FROM inbox WHERE seq = ? AND digest = ?`,
+		return queryRow(tx.Query, []any{&committed}, `SELECT EXISTS (SELECT 1 FROM inbox WHERE seq = ? AND digest = ?)`,
 			a.first+int64(i), a.arrivals[i].Event.Digest[:])
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		committed = err == nil
-		return err
 	})
 	if err == nil && committed {
 		return nil
@@ -111,7 +106,7 @@ func (in *Inbox) admit(a *addition, now engine.Millis) []engine.Delivery {
 	return deliveries
 }
 
-func (in *Inbox) logDead(arrivals []Arrival) {
+func (in *Inbox) logMalformed(arrivals []Arrival) {
 	for i := range arrivals {
 		if err := arrivals[i].Err; err != nil {
 			in.ports.Log.Warn("event dead-lettered: malformed",
@@ -167,7 +162,7 @@ func (a *addition) insertDead(tx Tx) (valid []int, err error) {
 			continue
 		}
 		a.receipts[i] = ReceiptDead
-		l := letter{reason: engine.ReasonOf(arrival.Err), detail: arrival.Err.Error(), body: arrival.Body}
+		l := deadLetter{reason: engine.ReasonOf(arrival.Err), detail: arrival.Err.Error(), body: arrival.Body}
 		if err := l.insert(tx, a.now); err != nil {
 			return nil, err
 		}
@@ -234,24 +229,20 @@ func (a *addition) body(args []any, i int) []any {
 }
 
 // findDuplicates corrects the receipts of arrivals that have no row.
-func (a *addition) findDuplicates(tx Tx) (err error) {
+func (a *addition) findDuplicates(tx Tx) error {
 	stored := make([]bool, len(a.arrivals))
-	rows, err := tx.Query(`SELECT seq FROM inbox WHERE seq >= ?`, a.first)
-	if err != nil {
-		return err
-	}
-	defer func() { err = joinClose(err, rows) }()
-	for rows.Next() {
+	err := each(tx.Query, func(rows *sql.Rows) error {
 		var seq int64
-		if err := rows.Scan(&seq); err != nil {
-			return err
+		err := rows.Scan(&seq)
+		if err == nil {
+			stored[seq-a.first] = true
 		}
-		stored[seq-a.first] = true
-	}
+		return err
+	}, `SELECT seq FROM inbox WHERE seq >= ?`, a.first)
 	for i, r := range a.receipts {
 		if r == ReceiptNew && !stored[i] {
 			a.receipts[i] = ReceiptDuplicate
 		}
 	}
-	return rows.Err()
+	return err
 }

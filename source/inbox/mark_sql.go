@@ -18,7 +18,7 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 	for i := range marks {
 		m := &marks[i]
 		if m.state == StateDead {
-			if err := bury(tx, m, at); err != nil {
+			if err := copyToDead(tx, m, at); err != nil {
 				return err
 			}
 		}
@@ -46,9 +46,9 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 	return nil
 }
 
-// bury copies an event into dead, unless an earlier transaction did.
-func bury(tx Tx, m *mark, at int64) error {
-	l := letter{reason: m.reason, detail: m.detail}
+// copyToDead copies an event into dead, unless an earlier transaction did.
+func copyToDead(tx Tx, m *mark, at int64) error {
+	l := deadLetter{reason: m.reason, detail: m.detail}
 	err := queryRow(tx.Query, []any{&l.messageID, &l.userID, &l.body},
 		`SELECT message_id, user_id, `+bodyColumn+` FROM inbox WHERE seq = ? AND state <> ?`, m.seq, int64(StateDead))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -60,8 +60,8 @@ func bury(tx Tx, m *mark, at int64) error {
 	return l.insert(tx, at)
 }
 
-// letter is a row of dead on its way in.
-type letter struct {
+// deadLetter is a row of dead that is to be written.
+type deadLetter struct {
 	messageID      any // string, or nil for a body that has none
 	userID         any // int64, or nil
 	reason, detail string
@@ -70,7 +70,7 @@ type letter struct {
 
 // insert adds the letter, or counts a repeated body. A body over the limit of
 // an event is kept up to it; its hash is of the whole.
-func (l *letter) insert(tx Tx, at int64) error {
+func (l *deadLetter) insert(tx Tx, at int64) error {
 	hash := sha256.Sum256(l.body)
 	kept := append(make([]byte, 0, len(l.body)), l.body...) // never nil: the column is NOT NULL
 	kept = kept[:min(len(kept), engine.MaxBodyBytes)]
