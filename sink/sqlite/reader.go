@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 
 	"keyfold/engine"
@@ -35,7 +36,7 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
 			"%s does not exist: check the data folder; the daemon creates the file when it first starts: %w", path, err))
 	}
-	return patiently(func() (*Reader, error) {
+	return retryBusy(func() (*Reader, error) {
 		r, err := openPool(path)
 		if err != nil {
 			return nil, err
@@ -129,19 +130,42 @@ func (r *Reader) prepare() error {
 	return nil
 }
 
-// each runs scan for every row of a query.
-func (r *Reader) each(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
 	rows, err := r.QueryContext(ctx, query, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return r.failed(ctx, err)
+		row, err := scan(rows)
+		if err != nil {
+			return nil, r.failed(ctx, err)
 		}
+		all = append(all, row)
 	}
-	return r.failed(ctx, rows.Err())
+	return all, r.failed(ctx, rows.Err())
+}
+
+// pageRows is how many rows an iteration reads at a time. No read transaction is
+// open between pages, however slow the loop's body: one would keep the log from
+// being reused.
+const pageRows = 128
+
+// pages yields the rows of a query that takes the key before a page and its size.
+func pages[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), key func(T) int32, query string) iter.Seq2[T, error] {
+	return engine.Pages(pageRows, func(after int64) (page []T, last int64, err error) {
+		if page, err = collect(ctx, r, scan, query, after, pageRows); len(page) > 0 {
+			last = int64(key(page[len(page)-1]))
+		}
+		return page, last, err
+	})
+}
+
+// count reads the one number of a query.
+func (r *Reader) count(ctx context.Context, query string) (n int64, err error) {
+	_, err = collect(ctx, r, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, rows.Scan(&n) }, query)
+	return n, err
 }
 
 // Close closes the connections.
