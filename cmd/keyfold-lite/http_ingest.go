@@ -88,8 +88,8 @@ func (in *httpIngest) open() error {
 		return err
 	}
 	in.left = backlog.Unsent
-	// The inbox takes a call's rows in their order or not at all: nobody waits
-	// for anybody, and one lane keeps the order.
+	// The inbox takes all of a call's rows, in their order, or none. So a user's
+	// rows need not wait for each other, and one batch at a time keeps the order.
 	in.relay = outbox.NewRelay(in.db, in, outbox.RelayConfig{
 		Batches: 1, BatchShards: outbox.Shards, WholeBatches: true, Grace: time.Second,
 	}, in.log)
@@ -147,8 +147,8 @@ func (in *httpIngest) ready(ctx context.Context) error {
 }
 
 // Publish puts rows into the inbox and hands the new ones to the windows, for
-// whose room it waits: that holds the relay back, and no post. Once they are in
-// the inbox they are published, whatever becomes of the process.
+// whose room it waits: that holds the relay back, and no post. Rows that are in
+// the inbox are published: the next process delivers what this one does not.
 func (in *httpIngest) Publish(ctx context.Context, rows []outbox.Row) []error {
 	arrivals := make([]inbox.Arrival, len(rows))
 	for i := range rows {

@@ -61,12 +61,9 @@ func open(path string, s Settings) (*File, error) {
 	if err := prepare(c, s); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	reader, err := openPool(path)
+	reader, err := openReader(path)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
-	}
-	if err := reader.check(); err != nil {
-		return nil, errors.Join(err, reader.Close(), c.close())
 	}
 	f := &File{Reader: reader, writer: newWriter(c)}
 	go f.writer.run()

@@ -36,16 +36,7 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
 			"%s does not exist: check the data folder; the daemon creates the file when it first starts: %w", path, err))
 	}
-	return retryBusy(func() (*Reader, error) {
-		r, err := openPool(path)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.check(); err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-		return r, nil
-	})
+	return retryBusy(func() (*Reader, error) { return openReader(path) })
 }
 
 // check reads the schema's version and the settings of a file that may be
@@ -65,9 +56,8 @@ func (r *Reader) check() error {
 	return r.prepare()
 }
 
-// openPool returns a reader of the file, about which nothing is known yet but
-// that it exists.
-func openPool(path string) (*Reader, error) {
+// openReader returns a reader of a file that exists.
+func openReader(path string) (*Reader, error) {
 	name, err := dsn(path, modeRead)
 	if err != nil {
 		return nil, err
@@ -81,7 +71,11 @@ func openPool(path string) (*Reader, error) {
 	if err := pool.Ping(); err != nil {
 		return nil, errors.Join(markOpen(path, err), pool.Close())
 	}
-	return &Reader{path: path, pool: pool, statements: map[string]*sql.Stmt{}}, nil
+	r := &Reader{path: path, pool: pool, statements: map[string]*sql.Stmt{}}
+	if err := r.check(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
 // Settings returns what the file's profiles have in common.
