@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,11 +136,6 @@ func (in *httpIngest) close() error {
 	return errors.Join(in.store.Close(context.WithoutCancel(in.ctx)), in.db.Close())
 }
 
-// Add stores what came in one request.
-func (in *httpIngest) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
-	return in.store.Add(ctx, entries)
-}
-
 // ready reports why nothing can be stored now, or why nothing that is stored gets
 // to the windows.
 func (in *httpIngest) ready(ctx context.Context) error {
@@ -154,19 +150,15 @@ func (in *httpIngest) Publish(ctx context.Context, rows []outbox.Row) []error {
 	for i := range rows {
 		arrivals[i] = inbox.Arrival{Body: rows[i].Body, Event: rows[i].Event, Kept: true}
 	}
-	errs := make([]error, len(rows))
 	_, deliveries, err := in.inbox.Add(ctx, arrivals)
 	if err != nil {
 		if engine.KindOf(err) == engine.Permanent {
 			// Of one of them, at most: no reason to give up on any.
 			err = &engine.Error{Kind: engine.Transient, Reason: engine.ReasonOf(err), Err: err}
 		}
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(rows))
 	}
 	in.passed.Add(int64(len(rows)))
 	_ = in.deliver(in.failed, deliveries) // refused as the process stops: the next one recovers them
-	return errs
+	return make([]error, len(rows))
 }

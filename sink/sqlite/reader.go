@@ -85,15 +85,14 @@ func (r *Reader) Settings() Settings { return r.settings }
 // committed before. The rows must be closed: they hold one of few connections,
 // and the log cannot shrink behind them.
 func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	rows, err := r.run(ctx, query, args...)
-	return rows, r.failed(ctx, err)
-}
-
-func (r *Reader) run(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	var rows *sql.Rows
+	var err error
 	if s, ok := r.statements[query]; ok {
-		return s.QueryContext(ctx, args...)
+		rows, err = s.QueryContext(ctx, args...)
+	} else {
+		rows, err = r.pool.QueryContext(ctx, query, args...)
 	}
-	return r.pool.QueryContext(ctx, query, args...)
+	return rows, r.failed(ctx, err)
 }
 
 func (r *Reader) query(query string, args ...any) (*sql.Rows, error) {

@@ -105,7 +105,7 @@ func (w *writer) next() *job {
 		j := w.waiting[0]
 		w.waiting[0] = nil
 		w.waiting = w.waiting[1:]
-		if j.take() {
+		if j.claim() {
 			return j
 		}
 	}

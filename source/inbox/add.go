@@ -84,8 +84,8 @@ func (in *Inbox) resolve(ctx context.Context, a *addition, unknown error) error 
 
 // admit counts what was stored and makes the deliveries.
 func (in *Inbox) admit(a *addition, now engine.Millis) []engine.Delivery {
-	entries := make([]entry, 0, a.fresh)
-	deliveries := make([]engine.Delivery, 0, a.fresh)
+	entries := make([]entry, 0, len(a.arrivals)) // deliveries refer to its elements
+	deliveries := make([]engine.Delivery, 0, len(a.arrivals))
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for i, r := range a.receipts {
@@ -123,7 +123,6 @@ type addition struct {
 
 	first    int64
 	receipts []Receipt
-	fresh    int
 }
 
 // write begins anew at every run: an earlier one was rolled back.
@@ -140,7 +139,7 @@ func (a *addition) write(tx Tx) error {
 	if err != nil {
 		return err
 	}
-	if a.fresh = int(inserted); a.fresh < len(valid) {
+	if inserted < int64(len(valid)) {
 		if err := a.findDuplicates(tx); err != nil {
 			return err
 		}

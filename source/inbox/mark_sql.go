@@ -72,8 +72,7 @@ type deadLetter struct {
 // an event is kept up to it; its hash is of the whole.
 func (l *deadLetter) insert(tx Tx, at int64) error {
 	hash := sha256.Sum256(l.body)
-	kept := append(make([]byte, 0, len(l.body)), l.body...) // never nil: the column is NOT NULL
-	kept = kept[:min(len(kept), engine.MaxBodyBytes)]
+	kept := append([]byte{}, l.body[:min(len(l.body), engine.MaxBodyBytes)]...) // never nil: the column is NOT NULL
 	_, err := tx.Exec(`INSERT INTO dead (body_hash, message_id, user_id, reason, detail, body, first_at, last_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (body_hash) DO UPDATE SET times = times + 1, last_at = excluded.last_at,
