@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +46,28 @@ func openOutbox(a *app) (*outbox.Database, error) {
 	return outbox.Open(file.String())
 }
 
+// posted reads a user's posts that occurred since then, by message_id. What
+// `keyfold outbox cleanup` deleted is missing.
+func posted(ctx context.Context, a *app, user int32, since engine.Millis) (events map[string]engine.Event, err error) {
+	if _, absent := os.Stat(filepath.Join(a.data, outboxName)); absent != nil {
+		return nil, nil
+	}
+	db, err := openOutbox(a)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	events = map[string]engine.Event{}
+	for row, err := range db.History(ctx, outbox.Filter{UserID: user, From: since}, outbox.Position{UserID: user}) {
+		if err == nil {
+			events[row.Event.MessageID] = row.Event
+		} else if engine.KindOf(err) != engine.Permanent {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
 func openHTTPIngest(n *runtime) (*httpIngest, error) {
 	db, err := openOutbox(n.app)
 	if err != nil {
@@ -65,8 +89,8 @@ func (in *httpIngest) open() error {
 		return err
 	}
 	in.left = backlog.Unsent
-	// The inbox takes a call's rows in their order or not at all: nobody waits
-	// for anybody, and one lane keeps the order.
+	// The inbox takes all of a call's rows, in their order, or none. So a user's
+	// rows need not wait for each other, and one batch at a time keeps the order.
 	in.relay = outbox.NewRelay(in.db, in, outbox.RelayConfig{
 		Batches: 1, BatchShards: outbox.Shards, WholeBatches: true, Grace: time.Second,
 	}, in.log)
@@ -112,11 +136,6 @@ func (in *httpIngest) close() error {
 	return errors.Join(in.store.Close(context.WithoutCancel(in.ctx)), in.db.Close())
 }
 
-// Add stores what came in one request.
-func (in *httpIngest) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
-	return in.store.Add(ctx, entries)
-}
-
 // ready reports why nothing can be stored now, or why nothing that is stored gets
 // to the windows.
 func (in *httpIngest) ready(ctx context.Context) error {
@@ -124,26 +143,22 @@ func (in *httpIngest) ready(ctx context.Context) error {
 }
 
 // Publish puts rows into the inbox and hands the new ones to the windows, for
-// whose room it waits: that holds the relay back, and no post. Once they are in
-// the inbox they are published, whatever becomes of the process.
+// whose room it waits: that holds the relay back, and no post. Rows that are in
+// the inbox are published: the next process delivers what this one does not.
 func (in *httpIngest) Publish(ctx context.Context, rows []outbox.Row) []error {
 	arrivals := make([]inbox.Arrival, len(rows))
 	for i := range rows {
-		arrivals[i] = inbox.Arrival{Body: rows[i].Body, Event: rows[i].Event}
+		arrivals[i] = inbox.Arrival{Body: rows[i].Body, Event: rows[i].Event, Kept: true}
 	}
-	errs := make([]error, len(rows))
 	_, deliveries, err := in.inbox.Add(ctx, arrivals)
 	if err != nil {
 		if engine.KindOf(err) == engine.Permanent {
 			// Of one of them, at most: no reason to give up on any.
 			err = &engine.Error{Kind: engine.Transient, Reason: engine.ReasonOf(err), Err: err}
 		}
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(rows))
 	}
 	in.passed.Add(int64(len(rows)))
 	_ = in.deliver(in.failed, deliveries) // refused as the process stops: the next one recovers them
-	return errs
+	return make([]error, len(rows))
 }

@@ -131,6 +131,12 @@ func TestKill9WhilePosting(t *testing.T) {
 	fold(t, string(lines[0]), small, "--data", data, "--events", "-")
 	equalsOracle(t, data, lines)
 	allSent(t, data, distinct(t, lines))
+	// Each kill met posts before and after their bodies were deleted: the history
+	// makes the same profiles, and the inbox keeps no body.
+	equalsOracle(t, data, postedBodies(t, data))
+	if kept := len(inboxBodies(t, data)); kept != 0 {
+		t.Errorf("the inbox keeps %d bodies of settled posts", kept)
+	}
 }
 
 // What was stored and not relayed by an earlier process is folded by the next

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // realtimeReplay keeps a log's own intervals: an event goes out as long after the first
@@ -19,12 +20,8 @@ func (p *realtimeReplay) wait(ctx context.Context, at engine.Millis) error {
 	if p.started.IsZero() {
 		p.started, p.first = time.Now(), at
 	}
-	timer := time.NewTimer(time.Until(p.started.Add(time.Duration(at-p.first) * time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if due := p.started.Add(time.Duration(at-p.first) * time.Millisecond); !backoff.Sleep(ctx, time.Until(due)) {
 		return context.Cause(ctx)
 	}
+	return nil
 }

@@ -52,7 +52,7 @@ func (r *replay) run(ctx context.Context) error {
 	for chunk := range chunks {
 		if err := r.store(ctx, chunk); err != nil {
 			cancel(err)
-			for range chunks { // the reader ends only when nobody holds it up
+			for range chunks { // the reader waits for room in chunks before it ends
 				continue
 			}
 			return err

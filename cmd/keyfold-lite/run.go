@@ -87,7 +87,7 @@ func (c *runCmd) intake(n *runtime) (err error) {
 	return err
 }
 
-// finish stops the node and reports: the figures are true only once every
+// finish stops the runtime and reports: the figures are true only once every
 // verdict is durable.
 func (c *runCmd) finish(n *runtime, events int, began time.Time, interrupted bool, err error) error {
 	if err == nil && !interrupted {

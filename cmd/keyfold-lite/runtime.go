@@ -33,7 +33,7 @@ type runtime struct {
 	ports  taste.Ports
 	intake *httpIngest // nil: nothing comes over HTTP
 
-	// failed ends with the first fault that nobody can work around.
+	// failed ends with the first fault that stops all work.
 	failed context.Context
 	fail   context.CancelCauseFunc
 
@@ -100,7 +100,7 @@ func (n *runtime) start(clock shard.Clock) error {
 		select {
 		case <-p.Router.Failed():
 			n.fail(p.Router.Err())
-		case <-n.failed.Done(): // the node is closed, or has failed already
+		case <-n.failed.Done(): // the runtime is closed, or has failed already
 		}
 	}()
 	return nil

@@ -51,7 +51,7 @@ func api(addr string) ingest.Config {
 // serve answers POST /v1/events until the program is told to stop or a fault
 // ends it.
 func serve(n *runtime, addr string, listener net.Listener) error {
-	handler := ingest.NewHandler(n.intake, n.log)
+	handler := ingest.NewHandler(n.intake.store, n.log)
 	handler.ReadyWhen(n.intake.ready)
 	server, err := ingest.NewServer(api(addr), handler)
 	if err != nil {

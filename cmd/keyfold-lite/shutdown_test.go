@@ -72,7 +72,7 @@ func TestAFaultEndsTheProgram(t *testing.T) {
 	n := testNode(t.Context(), t)
 	n.ports.Profiles = panickingStore{n.ports.Profiles}
 	n.serving(t)
-	if _, err := n.intake.Add(t.Context(), searches(t, 2, "m")); err != nil {
+	if _, err := n.intake.store.Add(t.Context(), searches(t, 2, "m")); err != nil {
 		t.Fatal(err)
 	}
 	<-n.failed.Done()
@@ -128,7 +128,7 @@ func TestShutdownWhilePostsWaitForRoom(t *testing.T) {
 	n.serving(t)
 	const posts, events = 2, 4
 	for i := range posts { // the second waits for room
-		if _, err := n.intake.Add(t.Context(), searches(t, events, fmt.Sprint(i))); err != nil {
+		if _, err := n.intake.store.Add(t.Context(), searches(t, events, fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 		for n.inbox.Stats().Stored < int64((i+1)*events) {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"keyfold/cmd/terminal"
 	"keyfold/cmd/users"
+	"keyfold/engine"
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
 )
@@ -42,7 +44,7 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	p, err := profileView(a.ctx, file, c.ID, c.Near, c.Events)
+	p, err := profileView(a.ctx, a, file, c.ID, c.Near, c.Events)
 	if err != nil {
 		return err
 	}
@@ -58,19 +60,39 @@ func (c *showCmd) Run(a *app) error {
 }
 
 // profileView reads a user's profile and what the inbox knows of the user.
-func profileView(ctx context.Context, file *sqlite.Reader, user int32, near, last int) (*users.ProfileView, error) {
+func profileView(ctx context.Context, a *app, file *sqlite.Reader, user int32, near, last int) (*users.ProfileView, error) {
+	events, err := lastEvents(ctx, a, file, user, last)
+	if err != nil {
+		return nil, err
+	}
+	return users.NewProfileView(ctx, file, user, near, events)
+}
+
+// lastEvents reads a user's last events, and those whose bodies the inbox does not
+// keep from the posts.
+func lastEvents(ctx context.Context, a *app, file *sqlite.Reader, user int32, last int) ([]users.Event, error) {
 	stored, err := inbox.Last(ctx, file, user, last)
 	if err != nil {
 		return nil, err
 	}
-	events := make([]users.Event, len(stored))
-	for i := range stored {
-		if events[i].Event, err = stored[i].Event(); err != nil {
+	var posts map[string]engine.Event
+	if slices.ContainsFunc(stored, func(e inbox.StoredEvent) bool { return len(e.Body) == 0 }) {
+		if posts, err = posted(ctx, a, user, stored[len(stored)-1].OccurredAt); err != nil {
 			return nil, err
 		}
-		events[i].State = stored[i].State.String()
 	}
-	return users.NewProfileView(ctx, file, user, near, events)
+	events := make([]users.Event, len(stored))
+	for i := range stored {
+		event, err := stored[i].Event()
+		if err != nil {
+			return nil, err
+		}
+		if post, ok := posts[event.MessageID]; ok && len(stored[i].Body) == 0 {
+			event = post
+		}
+		events[i] = users.Event{Event: event, State: stored[i].State.String()}
+	}
+	return events, nil
 }
 
 // exportCmd writes every profile.

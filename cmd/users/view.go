@@ -91,7 +91,10 @@ func (p *ProfileView) Print(w *terminal.Text) {
 }
 
 func (p *ProfileView) reference(e *engine.Event) string {
-	if e.Type == engine.Search {
+	switch {
+	case e.Phrase == "" && e.ProductID == 0:
+		return "(deleted by outbox cleanup)"
+	case e.Type == engine.Search:
 		return fmt.Sprintf("%q", e.Phrase)
 	}
 	product, ok := p.names[e.ProductID]

@@ -42,9 +42,7 @@ func testCancelledWrites(t *testing.T, s Store) {
 	})
 	// A write whose answer was unknown may be under way still; what it was made
 	// for is gone once another write of that user has succeeded.
-	for user := int32(1); user <= users; user++ {
-		addOnce(t, s, []int32{user}, digest(writers*rounds))
-	}
+	addOnce(t, s, numbered(users), digest(writers*rounds))
 	for _, a := range slices.Concat(answers...) {
 		ids := s.load(t, a.user).Applied.IDs
 		found := slices.Contains(ids, a.digest.ID())
@@ -65,11 +63,8 @@ type answer struct {
 }
 
 // cancelled writes all users in one call, which it cancels at a random moment.
-func cancelled(t *testing.T, s Store, users int32, d engine.Digest) (answers []answer) {
-	all := make([]int32, users)
-	for i := range all {
-		all[i] = int32(i + 1)
-	}
+func cancelled(t *testing.T, s Store, users int, d engine.Digest) (answers []answer) {
+	all := numbered(users)
 	stored := s.loadAll(t, all...)
 	batch := make([]*engine.Profile, users)
 	for i, user := range all {

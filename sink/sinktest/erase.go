@@ -71,8 +71,8 @@ func testForgetIsIdempotent(t *testing.T, s Store) {
 	}
 }
 
-// testForgetRace erases a user among writers who never give up before they see
-// the tombstone.
+// testForgetRace erases a user among writers that go on until they read the
+// tombstone.
 func testForgetRace(t *testing.T, s Store) {
 	ctx := context.Background()
 	for user := int32(1); user <= 5; user++ {

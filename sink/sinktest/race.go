@@ -15,51 +15,47 @@ const writers = 16
 // testInsertRace has all writers insert the same user: one wins.
 func testInsertRace(t *testing.T, s Store) {
 	for user := int32(1); user <= 10; user++ {
-		var won atomic.Int32
-		winner := make([]*engine.Profile, 1)
-		together(writers, func(i int) {
-			p := s.successor(nil, user, digest(i))
-			switch err := s.Swap(context.Background(), []*engine.Profile{p})[0]; {
-			case err == nil:
-				won.Add(1)
-				winner[0] = p
-			case !errors.Is(err, engine.ErrConflict):
-				t.Errorf("insert beside others: %v, want a conflict", err)
-			}
-		})
-		if n := won.Load(); n != 1 {
-			t.Fatalf("%d of %d inserts of one user succeeded", n, writers)
-		}
-		s.expect(t, user, winner[0])
+		insertRace(t, s, user)
 	}
 }
 
 // testInsertRaceOfMany is the same race with many users per call, each writer in
 // its own order.
-func testInsertRaceOfMany(t *testing.T, s Store) {
-	const users = 50
-	var won [users + 1]atomic.Int32
-	var winner [users + 1]atomic.Pointer[engine.Profile]
+func testInsertRaceOfMany(t *testing.T, s Store) { insertRace(t, s, numbered(50)...) }
+
+// numbered returns the users 1 to n.
+func numbered(n int) []int32 {
+	users := make([]int32, n)
+	for i := range users {
+		users[i] = int32(i + 1)
+	}
+	return users
+}
+
+func insertRace(t *testing.T, s Store, users ...int32) {
+	won := make([]atomic.Int32, len(users))
+	winner := make([]atomic.Pointer[engine.Profile], len(users))
 	together(writers, func(i int) {
-		var batch []*engine.Profile
-		for _, user := range rand.Perm(users) {
-			batch = append(batch, s.successor(nil, int32(user+1), digest(i)))
+		order := rand.Perm(len(users))
+		batch := make([]*engine.Profile, len(users))
+		for k, at := range order {
+			batch[k] = s.successor(nil, users[at], digest(i))
 		}
 		for k, err := range s.Swap(context.Background(), batch) {
 			switch {
 			case err == nil:
-				won[batch[k].UserID].Add(1)
-				winner[batch[k].UserID].Store(batch[k])
+				won[order[k]].Add(1)
+				winner[order[k]].Store(batch[k])
 			case !errors.Is(err, engine.ErrConflict):
 				t.Errorf("insert beside others: %v, want a conflict", err)
 			}
 		}
 	})
-	for user := 1; user <= users; user++ {
-		if n := won[user].Load(); n != 1 {
+	for i, user := range users {
+		if n := won[i].Load(); n != 1 {
 			t.Fatalf("%d of %d inserts of user %d succeeded", n, writers, user)
 		}
-		s.expect(t, int32(user), winner[user].Load())
+		s.expect(t, user, winner[i].Load())
 	}
 }
 
@@ -68,13 +64,7 @@ func testUpdateRace(t *testing.T, s Store) { addRace(t, s, []int32{1}, 15) }
 
 // testUpdateRaceOfMany has all writers add to many users per call, where some
 // conflict and others must go through.
-func testUpdateRaceOfMany(t *testing.T, s Store) {
-	users := make([]int32, 50)
-	for i := range users {
-		users[i] = int32(i + 1)
-	}
-	addRace(t, s, users, 3)
-}
+func testUpdateRaceOfMany(t *testing.T, s Store) { addRace(t, s, numbered(50), 3) }
 
 // addRace lets every writer write each user times over, by reading, modifying,
 // and retrying after conflicts, and expects that no write was lost or doubled.
@@ -99,8 +89,8 @@ func addRace(t *testing.T, s Store, users []int32, times int) {
 	}
 }
 
-// addOnce adds one event to each user, however many attempts it takes. In every
-// attempt of all writers somebody wins, so it ends.
+// addOnce adds one event to each user, however many attempts it takes. Of all
+// writers' attempts at a user one succeeds, so it ends.
 func addOnce(t *testing.T, s Store, users []int32, d engine.Digest) {
 	left := users
 	for len(left) > 0 {

@@ -108,14 +108,18 @@ func (c *connection) close() error {
 	return mark(c.path, c.pool.Close())
 }
 
-// statement returns the prepared form of query.
-func (c *connection) statement(query string) (*sql.Stmt, error) {
+// statement returns the prepared form of query, which is about to run with args.
+func (c *connection) statement(query string, args []any) (*sql.Stmt, error) {
+	if c.broken != nil {
+		return nil, c.broken
+	}
+	c.bound += sizeOf(args)
 	if s, ok := c.statements[query]; ok {
 		return s, nil
 	}
 	s, err := c.conn.PrepareContext(context.Background(), query)
 	if err != nil {
-		return nil, err
+		return nil, c.note(err)
 	}
 	c.statements[query] = s
 	return s, nil
@@ -130,28 +134,20 @@ func (c *connection) forgetStatements() {
 
 // exec runs a statement and remembers when it may have ended the transaction.
 func (c *connection) exec(query string, args ...any) (sql.Result, error) {
-	if c.broken != nil {
-		return nil, c.broken
-	}
-	s, err := c.statement(query)
+	s, err := c.statement(query, args)
 	if err != nil {
-		return nil, c.note(err)
+		return nil, err
 	}
-	c.bound += sizeOf(args)
 	result, err := s.ExecContext(context.Background(), args...)
 	return result, c.note(err)
 }
 
 // query is exec for statements that return rows.
 func (c *connection) query(query string, args ...any) (*sql.Rows, error) {
-	if c.broken != nil {
-		return nil, c.broken
-	}
-	s, err := c.statement(query)
+	s, err := c.statement(query, args)
 	if err != nil {
-		return nil, c.note(err)
+		return nil, err
 	}
-	c.bound += sizeOf(args)
 	rows, err := s.QueryContext(context.Background(), args...)
 	return rows, c.note(err)
 }

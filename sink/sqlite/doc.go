@@ -13,8 +13,8 @@
 //	                     v
 //	    BEGIN   fn  fn  fn  ...   COMMIT + fsync   --> answers, in order
 //
-// The group is what came while the previous one was being synced: nobody waits
-// for a timer, an idle store answers after one fsync, and a busy one shares each
+// A group is what came while the previous one was being synced. No function waits
+// for a timer: an idle store answers after one fsync, and a busy one shares each
 // fsync among all that wait. Every function but a group's first runs under a
 // savepoint, so that its failure undoes its own statements and no others.
 //

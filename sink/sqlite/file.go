@@ -38,13 +38,13 @@ func Open(path string, s Settings) (*File, error) {
 	if err := s.Validate(); err != nil {
 		return nil, engine.ConfigurationError(reasonSettings, err)
 	}
-	return patiently(func() (*File, error) { return open(path, s) })
+	return retryBusy(func() (*File, error) { return open(path, s) })
 }
 
-// patiently opens again while another process is in the way. A connection waits
+// retryBusy opens again while another process holds the file. A connection waits
 // for others by itself, but not where a file enters or leaves its write-ahead
 // log: SQLite answers "busy" at once there, as waiting could be for ever.
-func patiently[T any](open func() (T, error)) (T, error) {
+func retryBusy[T any](open func() (T, error)) (T, error) {
 	for deadline := time.Now().Add(busyMillis * time.Millisecond); ; time.Sleep(10 * time.Millisecond) {
 		opened, err := open()
 		if err == nil || codeOf(err) != lib.SQLITE_BUSY || time.Now().After(deadline) {
@@ -61,12 +61,9 @@ func open(path string, s Settings) (*File, error) {
 	if err := prepare(c, s); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	reader, err := openPool(path)
+	reader, err := openReader(path)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
-	}
-	if err := reader.check(); err != nil {
-		return nil, errors.Join(err, reader.Close(), c.close())
 	}
 	f := &File{Reader: reader, writer: newWriter(c)}
 	go f.writer.run()
@@ -91,7 +88,7 @@ func prepare(c *connection, s Settings) error {
 	if err := migrate(c); err != nil {
 		return err
 	}
-	return s.settle(c)
+	return s.adopt(c)
 }
 
 // Rewrite makes a SQLite file anew, without what was deleted from it: SQLite only
@@ -120,13 +117,3 @@ func (f *File) Close() error {
 	})
 	return f.closeErr
 }
-
-// Stats counts what the writer did.
-type Stats struct {
-	Commits   int64 // transactions on disk, each one fsync
-	Functions int64 // functions answered, whatever the answer
-	Queued    int   // functions that wait at this moment
-}
-
-// Stats returns the counts since Open.
-func (f *File) Stats() Stats { return f.writer.stats() }

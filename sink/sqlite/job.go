@@ -13,20 +13,13 @@ type job struct {
 	fn   func(*Tx) error
 	done func(error) // called once, on the writer's goroutine, unless withdrawn
 
-	started atomic.Int32 // 0 queued, 1 taken by the writer, 2 withdrawn
-	err     error        // the writer's: what fn returned
+	claimed atomic.Bool
+	err     error // the writer's: what fn returned
 }
 
-const (
-	taken     = 1
-	withdrawn = 2
-)
-
-// take claims the job for the writer; false means that its caller has gone.
-func (j *job) take() bool { return j.started.CompareAndSwap(0, taken) }
-
-// withdraw claims the job for its caller; false means that it has begun.
-func (j *job) withdraw() bool { return j.started.CompareAndSwap(0, withdrawn) }
+// claim gives the job to the writer that runs it or to the caller that withdraws
+// it, to the one that comes first.
+func (j *job) claim() bool { return j.claimed.CompareAndSwap(false, true) }
 
 // Write queues fn, waits until it and everything queued before it has run, and
 // returns nil once its writes are on disk. fn runs on the writer's goroutine,
@@ -51,7 +44,7 @@ func (f *File) Write(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	case <-ctx.Done():
 	}
-	if j.withdraw() {
+	if j.claim() {
 		return fmt.Errorf("%s: not written: %w", f.path, ctx.Err())
 	}
 	select {

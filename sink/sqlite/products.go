@@ -62,32 +62,16 @@ func putAll(tx *Tx, products []engine.Product, now engine.Millis) error {
 
 // Products returns those of the products that exist, in the order of their ids.
 func (r *Reader) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
-	products := make([]engine.Product, 0, len(ids))
 	if len(ids) == 0 {
-		return products, ctx.Err()
+		return nil, ctx.Err()
 	}
-	err := r.each(ctx, func(rows *sql.Rows) error {
-		p, err := scanProduct(rows)
-		products = append(products, p)
-		return err
-	}, loadProducts, jsonIDs(ids))
-	if err != nil {
-		return nil, err
-	}
-	return products, nil
+	return collect(ctx, r, scanProduct, loadProducts, jsonIDs(ids))
 }
 
 // AllProducts yields every product in the order of ids, until the first error.
 // Each page is as of its own reading.
 func (r *Reader) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error] {
-	return engine.Pages(pageRows, func(after int64) (page []engine.Product, last int64, err error) {
-		err = r.each(ctx, func(rows *sql.Rows) error {
-			p, err := scanProduct(rows)
-			page, last = append(page, p), int64(p.ID)
-			return err
-		}, pageProducts, after, pageRows)
-		return page, last, err
-	})
+	return pages(ctx, r, scanProduct, func(p engine.Product) int32 { return p.ID }, pageProducts)
 }
 
 // CountProducts returns the number of products.

@@ -26,27 +26,19 @@ const (
 		WHERE user_id > ? ORDER BY user_id LIMIT ?`
 )
 
-// pageRows is how many rows an iteration reads at a time. No read transaction is
-// open between pages, however slow the loop's body: one would keep the log from
-// being reused.
-const pageRows = 128
-
 // Load implements [engine.Profiles].
 func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
 	profiles := make([]*engine.Profile, len(users))
 	if len(users) == 0 {
 		return profiles, ctx.Err()
 	}
-	found := make(map[int32]*engine.Profile, len(users))
-	scan := func(rows *sql.Rows) error {
-		p, err := scanProfile(rows)
-		if err == nil {
-			found[p.UserID] = p
-		}
-		return err
-	}
-	if err := r.each(ctx, scan, loadProfiles, jsonIDs(users)); err != nil {
+	stored, err := collect(ctx, r, scanProfile, loadProfiles, jsonIDs(users))
+	if err != nil {
 		return nil, err
+	}
+	found := make(map[int32]*engine.Profile, len(stored))
+	for _, p := range stored {
+		found[p.UserID] = p
 	}
 	for i, user := range users {
 		profiles[i] = found[user]
@@ -58,16 +50,7 @@ func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 // included, until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
 func (r *Reader) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
-	return engine.Pages(pageRows, func(after int64) (page []*engine.Profile, last int64, err error) {
-		err = r.each(ctx, func(rows *sql.Rows) error {
-			p, err := scanProfile(rows)
-			if err == nil {
-				page, last = append(page, p), int64(p.UserID)
-			}
-			return err
-		}, pageProfiles, after, pageRows)
-		return page, last, err
-	})
+	return pages(ctx, r, scanProfile, func(p *engine.Profile) int32 { return p.UserID }, pageProfiles)
 }
 
 // CountProfiles returns the number of profiles, without tombstones.
@@ -81,11 +64,6 @@ func (r *Reader) BusiestUser(ctx context.Context) (int32, error) {
 	n, err := r.count(ctx, `SELECT coalesce((SELECT user_id FROM user_embeddings WHERE erased_at IS NULL
 		ORDER BY event_count DESC, user_id LIMIT 1), 0)`)
 	return int32(n), err
-}
-
-func (r *Reader) count(ctx context.Context, query string) (n int64, err error) {
-	err = r.each(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) }, query)
-	return n, err
 }
 
 // jsonIDs returns ids as the argument of json_each.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 
 	"keyfold/engine"
@@ -35,16 +36,7 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
 			"%s does not exist: check the data folder; the daemon creates the file when it first starts: %w", path, err))
 	}
-	return patiently(func() (*Reader, error) {
-		r, err := openPool(path)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.check(); err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-		return r, nil
-	})
+	return retryBusy(func() (*Reader, error) { return openReader(path) })
 }
 
 // check reads the schema's version and the settings of a file that may be
@@ -64,9 +56,8 @@ func (r *Reader) check() error {
 	return r.prepare()
 }
 
-// openPool returns a reader of the file, about which nothing is known yet but
-// that it exists.
-func openPool(path string) (*Reader, error) {
+// openReader returns a reader of a file that exists.
+func openReader(path string) (*Reader, error) {
 	name, err := dsn(path, modeRead)
 	if err != nil {
 		return nil, err
@@ -80,7 +71,11 @@ func openPool(path string) (*Reader, error) {
 	if err := pool.Ping(); err != nil {
 		return nil, errors.Join(markOpen(path, err), pool.Close())
 	}
-	return &Reader{path: path, pool: pool, statements: map[string]*sql.Stmt{}}, nil
+	r := &Reader{path: path, pool: pool, statements: map[string]*sql.Stmt{}}
+	if err := r.check(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
 // Settings returns what the file's profiles have in common.
@@ -90,15 +85,14 @@ func (r *Reader) Settings() Settings { return r.settings }
 // committed before. The rows must be closed: they hold one of few connections,
 // and the log cannot shrink behind them.
 func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	rows, err := r.run(ctx, query, args...)
-	return rows, r.failed(ctx, err)
-}
-
-func (r *Reader) run(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	var rows *sql.Rows
+	var err error
 	if s, ok := r.statements[query]; ok {
-		return s.QueryContext(ctx, args...)
+		rows, err = s.QueryContext(ctx, args...)
+	} else {
+		rows, err = r.pool.QueryContext(ctx, query, args...)
 	}
-	return r.pool.QueryContext(ctx, query, args...)
+	return rows, r.failed(ctx, err)
 }
 
 func (r *Reader) query(query string, args ...any) (*sql.Rows, error) {
@@ -129,19 +123,42 @@ func (r *Reader) prepare() error {
 	return nil
 }
 
-// each runs scan for every row of a query.
-func (r *Reader) each(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
 	rows, err := r.QueryContext(ctx, query, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
 	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return r.failed(ctx, err)
+		row, err := scan(rows)
+		if err != nil {
+			return nil, r.failed(ctx, err)
 		}
+		all = append(all, row)
 	}
-	return r.failed(ctx, rows.Err())
+	return all, r.failed(ctx, rows.Err())
+}
+
+// pageRows is how many rows an iteration reads at a time. No read transaction is
+// open between pages, however slow the loop's body: one would keep the log from
+// being reused.
+const pageRows = 128
+
+// pages yields the rows of a query that takes the key before a page and its size.
+func pages[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), key func(T) int32, query string) iter.Seq2[T, error] {
+	return engine.Pages(pageRows, func(after int64) (page []T, last int64, err error) {
+		if page, err = collect(ctx, r, scan, query, after, pageRows); len(page) > 0 {
+			last = int64(key(page[len(page)-1]))
+		}
+		return page, last, err
+	})
+}
+
+// count reads the one number of a query.
+func (r *Reader) count(ctx context.Context, query string) (n int64, err error) {
+	_, err = collect(ctx, r, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, rows.Scan(&n) }, query)
+	return n, err
 }
 
 // Close closes the connections.

@@ -43,9 +43,9 @@ func storedSettings(q querier, path string) (s Settings, err error) {
 	return s, err
 }
 
-// settle writes the settings into a file that has none and compares them with
-// what is there otherwise.
-func (s Settings) settle(c *connection) error {
+// adopt writes the settings into a file that has none, and compares them with
+// those of one that has.
+func (s Settings) adopt(c *connection) error {
 	_, err := c.exec(`INSERT INTO settings (one, dimension_count, history, embedding_model)
 		VALUES (1, ?, ?, ?) ON CONFLICT DO NOTHING`, s.Dimensions, string(s.History), s.Model)
 	if err != nil {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sourcegraph/conc/panics"
 
@@ -30,10 +29,8 @@ type writer struct {
 	queue   []*job    // guarded by mu
 	closed  bool      // guarded by mu; nothing is queued after it
 
-	stopped chan struct{} // closed when run returns
-	commits atomic.Int64
-	jobs    atomic.Int64
-	commit  func(*connection) error // a test makes it fail
+	stopped chan struct{}           // closed when run returns
+	commit  func(*connection) error // a test counts it or makes it fail
 
 	// Only run uses what follows, until it has stopped.
 	c       *connection // nil after a failure, until the next group
@@ -58,13 +55,6 @@ func (w *writer) enqueue(j *job) bool {
 	w.queue = append(w.queue, j)
 	w.arrived.Signal()
 	return true
-}
-
-// stats returns the counts.
-func (w *writer) stats() Stats {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return Stats{Commits: w.commits.Load(), Functions: w.jobs.Load(), Queued: len(w.queue)}
 }
 
 // drain lets the queue run out and returns when the last answer was given.
@@ -115,7 +105,7 @@ func (w *writer) next() *job {
 		j := w.waiting[0]
 		w.waiting[0] = nil
 		w.waiting = w.waiting[1:]
-		if j.take() {
+		if j.claim() {
 			return j
 		}
 	}
@@ -125,25 +115,14 @@ func (w *writer) next() *job {
 // them all.
 func (w *writer) runGroup(first *job) {
 	w.group = append(w.group[:0], first)
-	w.settle(w.transact())
+	err := w.transact()
 	for _, j := range w.group {
+		if j.err == nil { // a function that succeeded shares the transaction's fate
+			j.err = err
+		}
 		j.done(j.err)
 	}
 	clear(w.group)
-}
-
-// settle gives the jobs of the group that succeeded the fate of the transaction.
-func (w *writer) settle(err error) {
-	w.jobs.Add(int64(len(w.group)))
-	if err == nil {
-		w.commits.Add(1)
-		return
-	}
-	for _, j := range w.group {
-		if j.err == nil {
-			j.err = err
-		}
-	}
 }
 
 // transact runs the group's first job, takes more into the group, and commits.

@@ -18,6 +18,9 @@ type Arrival struct {
 	Body  []byte
 	Event engine.Event
 	Err   error // set for a body that is no event
+	// Kept says that the source keeps the body. The inbox then deletes its copy
+	// in the transaction that settles the event.
+	Kept bool
 }
 
 // Receipt is what became of an arrival.
@@ -36,8 +39,9 @@ const (
 // is stored, unless it wraps [engine.ErrUnknown]: then the events may be pending
 // until the next start.
 //
-// Once the transaction has begun, ctx ends nothing: an event whose commit
-// nobody saw would stay undelivered until the next start. Bodies are not kept.
+// Once the transaction has begun, Add ignores the end of ctx: it would leave
+// events that are stored and not delivered until the next start. The bodies'
+// memory is not kept.
 func (in *Inbox) Add(ctx context.Context, arrivals []Arrival) ([]Receipt, []engine.Delivery, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -55,28 +59,22 @@ func (in *Inbox) Add(ctx context.Context, arrivals []Arrival) ([]Receipt, []engi
 	if err != nil {
 		return nil, nil, fmt.Errorf("inbox: store %d events: %w", len(arrivals), err)
 	}
-	in.logDead(arrivals)
+	in.logMalformed(arrivals)
 	return a.receipts, in.admit(&a, engine.MillisOf(now)), nil
 }
 
 // resolve reads back whether a transaction of unknown outcome was committed, and
-// returns unknown where it was not. A resent event would otherwise count as a
-// duplicate of one that nobody delivered.
+// returns unknown where it was not. Otherwise an event that is sent again would
+// count as a duplicate of one that was never delivered.
 func (in *Inbox) resolve(ctx context.Context, a *addition, unknown error) error {
 	i := slices.Index(a.receipts, ReceiptNew)
 	if i < 0 {
 		return unknown // nothing to deliver in either case
 	}
-	committed := false
+	var committed bool
 	err := in.ports.Writer.Write(ctx, func(tx Tx) error {
-		var one int
-		err := queryRow(tx.Query, []any{&one}, `SELECT 1 FROM inbox WHERE seq = ? AND digest = ?`,
+		return queryRow(tx.Query, []any{&committed}, `SELECT EXISTS (SELECT 1 FROM inbox WHERE seq = ? AND digest = ?)`,
 			a.first+int64(i), a.arrivals[i].Event.Digest[:])
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		committed = err == nil
-		return err
 	})
 	if err == nil && committed {
 		return nil
@@ -86,8 +84,8 @@ func (in *Inbox) resolve(ctx context.Context, a *addition, unknown error) error 
 
 // admit counts what was stored and makes the deliveries.
 func (in *Inbox) admit(a *addition, now engine.Millis) []engine.Delivery {
-	entries := make([]entry, 0, a.fresh)
-	deliveries := make([]engine.Delivery, 0, a.fresh)
+	entries := make([]entry, 0, len(a.arrivals)) // deliveries refer to its elements
+	deliveries := make([]engine.Delivery, 0, len(a.arrivals))
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for i, r := range a.receipts {
@@ -108,7 +106,7 @@ func (in *Inbox) admit(a *addition, now engine.Millis) []engine.Delivery {
 	return deliveries
 }
 
-func (in *Inbox) logDead(arrivals []Arrival) {
+func (in *Inbox) logMalformed(arrivals []Arrival) {
 	for i := range arrivals {
 		if err := arrivals[i].Err; err != nil {
 			in.ports.Log.Warn("event dead-lettered: malformed",
@@ -125,7 +123,6 @@ type addition struct {
 
 	first    int64
 	receipts []Receipt
-	fresh    int
 }
 
 // write begins anew at every run: an earlier one was rolled back.
@@ -138,31 +135,35 @@ func (a *addition) write(tx Tx) error {
 	if err != nil {
 		return err
 	}
-	inserted, err := a.insert(tx, valid)
+	inserted, err := a.insert(tx, &insertRows, valid, a.row)
 	if err != nil {
 		return err
 	}
-	a.fresh = int(inserted)
-	if a.fresh == valid {
-		return nil // nobody's receipt needs another look
+	if inserted < int64(len(valid)) {
+		if err := a.findDuplicates(tx); err != nil {
+			return err
+		}
 	}
-	return a.findDuplicates(tx)
+	kept := slices.DeleteFunc(valid, func(i int) bool { return !a.arrivals[i].Kept || a.receipts[i] != ReceiptNew })
+	_, err = a.insert(tx, &insertBodies, kept, a.body)
+	return err
 }
 
-// insertDead stores the malformed arrivals and returns how many others there
-// are, with the receipt of new ones.
-func (a *addition) insertDead(tx Tx) (valid int, err error) {
+// insertDead stores the malformed arrivals and returns the indexes of the
+// others, with the receipt of new ones.
+func (a *addition) insertDead(tx Tx) (valid []int, err error) {
+	valid = make([]int, 0, len(a.arrivals))
 	for i := range a.arrivals {
 		arrival := &a.arrivals[i]
 		if arrival.Err == nil {
 			a.receipts[i] = ReceiptNew
-			valid++
+			valid = append(valid, i)
 			continue
 		}
 		a.receipts[i] = ReceiptDead
-		l := letter{reason: engine.ReasonOf(arrival.Err), detail: arrival.Err.Error(), body: arrival.Body}
+		l := deadLetter{reason: engine.ReasonOf(arrival.Err), detail: arrival.Err.Error(), body: arrival.Body}
 		if err := l.insert(tx, a.now); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	return valid, nil
@@ -173,23 +174,33 @@ func (a *addition) insertDead(tx Tx) (valid int, err error) {
 // higher one. The sizes are few because the writer prepares each text once.
 var rowsPerInsert = [...]int{100, 10, 1}
 
-var insertQueries = func() (queries [len(rowsPerInsert)]string) {
-	const head = `INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES `
-	const row, tail = `(?,?,?,?,?,?,?,?)`, ` ON CONFLICT (user_id, digest) DO NOTHING`
+// inserts are the statements of one table, by the sizes of rowsPerInsert.
+type inserts [len(rowsPerInsert)]string
+
+func insertsOf(head, row, tail string) (queries inserts) {
 	for i, rows := range rowsPerInsert {
 		queries[i] = head + strings.Repeat(row+",", rows-1) + row + tail
 	}
 	return queries
-}()
+}
 
-// insert stores the valid arrivals and returns how many were new.
-func (a *addition) insert(tx Tx, valid int) (inserted int64, err error) {
-	next := 0
-	args := make([]any, 0, 8*min(valid, rowsPerInsert[0]))
+var (
+	insertRows = insertsOf(`INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES `,
+		`(?,?,?,?,?,?,?,?)`, ` ON CONFLICT (user_id, digest) DO NOTHING`)
+	insertBodies = insertsOf(`INSERT INTO pending_bodies (seq, body) VALUES `, `(?,?)`, ``)
+)
+
+// insert stores a row, whose values are appended by values, for each arrival
+// that is named by its index, and returns how many were new.
+func (a *addition) insert(tx Tx, queries *inserts, arrivals []int, values func(args []any, i int) []any) (inserted int64, err error) {
+	var args []any
 	for size, rows := range rowsPerInsert {
-		for ; valid >= rows; valid -= rows {
-			args, next = a.appendRows(args[:0], next, rows)
-			result, err := tx.Exec(insertQueries[size], args...)
+		for ; len(arrivals) >= rows; arrivals = arrivals[rows:] {
+			args = args[:0]
+			for _, i := range arrivals[:rows] {
+				args = values(args, i)
+			}
+			result, err := tx.Exec(queries[size], args...)
 			if err != nil {
 				return 0, err
 			}
@@ -203,40 +214,34 @@ func (a *addition) insert(tx Tx, valid int) (inserted int64, err error) {
 	return inserted, nil
 }
 
-// appendRows appends the values of so many valid arrivals from index next on,
-// and returns the index after the last.
-func (a *addition) appendRows(args []any, next, rows int) ([]any, int) {
-	for ; rows > 0; next++ {
-		if a.receipts[next] != ReceiptNew {
-			continue
-		}
-		e := &a.arrivals[next].Event
-		args = append(args, a.first+int64(next), e.Digest[:], e.MessageID, int64(e.UserID),
-			int64(e.OccurredAt), e.Type.String(), a.arrivals[next].Body, a.now)
-		rows--
+func (a *addition) row(args []any, i int) []any {
+	arrival := &a.arrivals[i]
+	e, body := &arrival.Event, arrival.Body
+	if arrival.Kept {
+		body = []byte{} // not nil: the column is NOT NULL
 	}
-	return args, next
+	return append(args, a.first+int64(i), e.Digest[:], e.MessageID, int64(e.UserID), int64(e.OccurredAt), e.Type.String(), body, a.now)
+}
+
+func (a *addition) body(args []any, i int) []any {
+	return append(args, a.first+int64(i), a.arrivals[i].Body)
 }
 
 // findDuplicates corrects the receipts of arrivals that have no row.
-func (a *addition) findDuplicates(tx Tx) (err error) {
+func (a *addition) findDuplicates(tx Tx) error {
 	stored := make([]bool, len(a.arrivals))
-	rows, err := tx.Query(`SELECT seq FROM inbox WHERE seq >= ?`, a.first)
-	if err != nil {
-		return err
-	}
-	defer func() { err = joinClose(err, rows) }()
-	for rows.Next() {
+	err := each(tx.Query, func(rows *sql.Rows) error {
 		var seq int64
-		if err := rows.Scan(&seq); err != nil {
-			return err
+		err := rows.Scan(&seq)
+		if err == nil {
+			stored[seq-a.first] = true
 		}
-		stored[seq-a.first] = true
-	}
+		return err
+	}, `SELECT seq FROM inbox WHERE seq >= ?`, a.first)
 	for i, r := range a.receipts {
 		if r == ReceiptNew && !stored[i] {
 			a.receipts[i] = ReceiptDuplicate
 		}
 	}
-	return rows.Err()
+	return err
 }

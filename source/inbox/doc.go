@@ -6,13 +6,13 @@
 //	         the table dead with their reason
 //	Settle   takes a delivery's verdict, never blocks; marks are committed in
 //	         groups, in an order that keeps redelivery harmless (see marks)
-//	Recover  redelivers, at start, whatever a stopped or killed process left
-//	         pending
+//	Recover  redelivers, at start, the events that a stopped or killed process
+//	         left pending
 //
 // A verdict Retry brings the event back after a growing delay, a bounded number
 // of times. Attempts are counted in memory: a restart begins them anew.
 //
-// The package opens no file. It writes through a [Writer] that it shares with
-// whoever else writes to that file, since the order between the two is what it
-// builds on, and reads through a pool of its own.
+// The package opens no file. It writes through a [Writer] that it shares with the
+// store of the profiles, because it relies on the order of its marks and their
+// writes. It reads through a pool of its own.
 package inbox

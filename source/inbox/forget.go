@@ -13,7 +13,7 @@ type Forgotten struct {
 	Unread int64 // rows of dead whose user cannot be read
 }
 
-// Forget deletes what is stored of a user's events, whatever became of them.
+// Forget deletes what is stored of a user's events, pending and settled ones.
 // mentioned returns whose event a dead body is, 0 where that cannot be read. No
 // inbox may be open on the file.
 func Forget(ctx context.Context, w Writer, user int32, mentioned func(body []byte) int32) (done Forgotten, err error) {
@@ -28,43 +28,34 @@ func Forget(ctx context.Context, w Writer, user int32, mentioned func(body []byt
 }
 
 func forget(tx Tx, user int32, mentioned func(body []byte) int32) (done Forgotten, err error) {
-	rows, err := tx.Query("SELECT id, body FROM dead WHERE user_id IS NULL")
-	if err != nil {
-		return done, err
-	}
-	defer rows.Close()
 	var ids []int64
-	for rows.Next() {
+	err = each(tx.Query, func(rows *sql.Rows) error {
 		var id int64
 		var body []byte
-		if err := rows.Scan(&id, &body); err != nil {
-			return done, err
-		}
+		err := rows.Scan(&id, &body)
 		switch mentioned(body) {
 		case user:
 			ids = append(ids, id)
 		case 0:
 			done.Unread++
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return done, err
-	}
-	remove := func(n *int64, query string, arg int64) {
+		return err
+	}, "SELECT id, body FROM dead WHERE user_id IS NULL")
+	remove := func(query string, arg any) (deleted int64) {
 		var result sql.Result
-		if err != nil {
-			return
+		if err == nil {
+			result, err = tx.Exec(query, arg)
 		}
-		if result, err = tx.Exec(query, arg); err == nil {
-			var deleted int64
+		if err == nil {
 			deleted, err = result.RowsAffected()
-			*n += deleted
 		}
+		return deleted
 	}
 	for _, id := range ids {
-		remove(&done.Dead, "DELETE FROM dead WHERE id = ?", id)
+		done.Dead += remove("DELETE FROM dead WHERE id = ?", id)
 	}
-	remove(&done.Dead, "DELETE FROM dead WHERE user_id = ?", int64(user))
-	remove(&done.Events, "DELETE FROM inbox WHERE user_id = ?", int64(user))
+	done.Dead += remove("DELETE FROM dead WHERE user_id = ?", user)
+	remove("DELETE FROM pending_bodies WHERE seq IN (SELECT seq FROM inbox WHERE user_id = ?)", user)
+	done.Events = remove("DELETE FROM inbox WHERE user_id = ?", user)
 	return done, err
 }

@@ -291,14 +291,28 @@ func recovered(t fataler, b *bench) []engine.Delivery {
 	return all
 }
 
-func (b *bench) letters(t fataler) []DeadLetter {
+// deadEvent is a row of dead.
+type deadEvent struct {
+	MessageID string // "" for a malformed body
+	UserID    int32  // 0 for a malformed body
+	Reason    string
+	Detail    string
+	Body      []byte
+	FirstAt   engine.Millis
+	LastAt    engine.Millis
+	Times     int // how often this very body came
+}
+
+func (b *bench) letters(t fataler) (all []deadEvent) {
 	t.Helper()
-	var all []DeadLetter
-	for l, err := range b.DeadLetters(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, l)
+	err := each(b.read.Query, func(rows *sql.Rows) error {
+		var d deadEvent
+		err := rows.Scan(&d.MessageID, &d.UserID, &d.Reason, &d.Detail, &d.Body, &d.FirstAt, &d.LastAt, &d.Times)
+		all = append(all, d)
+		return err
+	}, `SELECT coalesce(message_id, ''), coalesce(user_id, 0), reason, detail, body, first_at, last_at, times FROM dead ORDER BY id`)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }

@@ -10,15 +10,15 @@ import (
 	"keyfold/engine"
 )
 
-// writeMarks writes one UPDATE per state: the rows travel as one JSON array,
-// which binds once however many they are.
+// writeMarks writes one UPDATE per state and deletes the bodies that the sources
+// keep: the rows travel as one JSON array, which binds once however many they are.
 func writeMarks(tx Tx, marks []mark, now time.Time) error {
 	at := int64(engine.MillisOf(now))
 	var bySeq [len(stateNames)][]byte
 	for i := range marks {
 		m := &marks[i]
 		if m.state == StateDead {
-			if err := bury(tx, m, at); err != nil {
+			if err := copyToDead(tx, m, at); err != nil {
 				return err
 			}
 		}
@@ -30,8 +30,15 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 			continue
 		}
 		list[0] = '['
+		seqs := string(append(list, ']'))
 		_, err := tx.Exec(`UPDATE inbox SET state = ?, settled_at = ? WHERE seq IN (SELECT value FROM json_each(?))`,
-			int64(state), at, string(append(list, ']')))
+			int64(state), at, seqs)
+		if err != nil {
+			return err
+		}
+		// EXISTS is looked at once: a replay, which leaves the table empty, pays nothing.
+		_, err = tx.Exec(`DELETE FROM pending_bodies
+			WHERE EXISTS (SELECT 1 FROM pending_bodies) AND seq IN (SELECT value FROM json_each(?))`, seqs)
 		if err != nil {
 			return err
 		}
@@ -39,11 +46,11 @@ func writeMarks(tx Tx, marks []mark, now time.Time) error {
 	return nil
 }
 
-// bury copies an event into dead, unless an earlier transaction did.
-func bury(tx Tx, m *mark, at int64) error {
-	l := letter{reason: m.reason, detail: m.detail}
+// copyToDead copies an event into dead, unless an earlier transaction did.
+func copyToDead(tx Tx, m *mark, at int64) error {
+	l := deadLetter{reason: m.reason, detail: m.detail}
 	err := queryRow(tx.Query, []any{&l.messageID, &l.userID, &l.body},
-		`SELECT message_id, user_id, body FROM inbox WHERE seq = ? AND state <> ?`, m.seq, int64(StateDead))
+		`SELECT message_id, user_id, `+bodyColumn+` FROM inbox WHERE seq = ? AND state <> ?`, m.seq, int64(StateDead))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -53,8 +60,8 @@ func bury(tx Tx, m *mark, at int64) error {
 	return l.insert(tx, at)
 }
 
-// letter is a row of dead on its way in.
-type letter struct {
+// deadLetter is a row of dead that is to be written.
+type deadLetter struct {
 	messageID      any // string, or nil for a body that has none
 	userID         any // int64, or nil
 	reason, detail string
@@ -63,10 +70,9 @@ type letter struct {
 
 // insert adds the letter, or counts a repeated body. A body over the limit of
 // an event is kept up to it; its hash is of the whole.
-func (l *letter) insert(tx Tx, at int64) error {
+func (l *deadLetter) insert(tx Tx, at int64) error {
 	hash := sha256.Sum256(l.body)
-	kept := append(make([]byte, 0, len(l.body)), l.body...) // never nil: the column is NOT NULL
-	kept = kept[:min(len(kept), engine.MaxBodyBytes)]
+	kept := append([]byte{}, l.body[:min(len(l.body), engine.MaxBodyBytes)]...) // never nil: the column is NOT NULL
 	_, err := tx.Exec(`INSERT INTO dead (body_hash, message_id, user_id, reason, detail, body, first_at, last_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (body_hash) DO UPDATE SET times = times + 1, last_at = excluded.last_at,

@@ -73,48 +73,32 @@ const (
 // mark collects m, in place of the delivery e where there is one, and sees to
 // it that a function will write it.
 func (in *Inbox) mark(e *entry, m mark) {
+	in.enqueue(func() {
+		in.marks.waiting = append(in.marks.waiting, m)
+		in.marks.volatile++
+		in.stats.count(m.state, m.reason)
+		if e != nil {
+			in.release(e)
+		}
+	})
+}
+
+// enqueue calls change under mu and queues a function that writes the waiting
+// marks, where there are any and none is queued.
+func (in *Inbox) enqueue(change func()) {
 	in.order.Lock()
 	defer in.order.Unlock()
 	in.mu.Lock()
-	in.marks.waiting = append(in.marks.waiting, m)
-	in.marks.volatile++
-	in.stats.count(m.state, m.reason)
-	if e != nil {
-		in.release(e)
+	change()
+	m := &in.marks
+	needed := !m.queued && !m.closed && len(m.waiting) > 0
+	if needed {
+		m.queued = true
 	}
-	claimed := in.marks.claim()
 	in.mu.Unlock()
-	if claimed {
-		in.enqueue()
-	}
-}
-
-// claim reports whether a function must be queued now, and takes it for done.
-func (m *marks) claim() bool {
-	if m.queued || m.closed || len(m.waiting) == 0 {
-		return false
-	}
-	m.queued = true
-	return true
-}
-
-// enqueue queues a function that writes the waiting marks. The caller holds
-// in.order and has claimed it.
-func (in *Inbox) enqueue() {
-	g := &markGroup{inbox: in}
-	in.ports.Writer.Enqueue(g.write, g.done)
-}
-
-// requeue is the next attempt after a pause.
-func (in *Inbox) requeue() {
-	in.order.Lock()
-	defer in.order.Unlock()
-	in.mu.Lock()
-	in.marks.again = nil
-	claimed := in.marks.claim()
-	in.mu.Unlock()
-	if claimed {
-		in.enqueue()
+	if needed {
+		g := &markGroup{inbox: in}
+		in.ports.Writer.Enqueue(g.write, g.done)
 	}
 }
 
@@ -130,17 +114,13 @@ type markGroup struct {
 // the same ones.
 func (g *markGroup) write(tx Tx) error {
 	if !g.taken {
-		g.take()
+		in := g.inbox
+		in.mu.Lock()
+		g.marks, g.taken = in.marks.waiting, true
+		in.marks.waiting, in.marks.queued = nil, false
+		in.mu.Unlock()
 	}
 	return writeMarks(tx, g.marks, time.Now())
-}
-
-func (g *markGroup) take() {
-	in := g.inbox
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	g.marks, g.taken = in.marks.waiting, true
-	in.marks.waiting, in.marks.queued = nil, false
 }
 
 func (g *markGroup) done(err error) {
@@ -170,7 +150,7 @@ func (g *markGroup) failed(err error) {
 	pause := backoff.Doubled(markPause, maxMarkPause, m.failures-1)
 	silent := m.again != nil || m.closed
 	if !silent {
-		m.again = time.AfterFunc(pause, in.requeue)
+		m.again = time.AfterFunc(pause, func() { in.enqueue(func() { in.marks.again = nil }) })
 	}
 	count := len(m.waiting)
 	in.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 type model struct {
 	order []string         // ids by arrival
 	state map[string]State // by id
+	kept  map[string]bool  // by id: the source keeps the body
 	dead  map[string]int   // by malformed body: times
 	open  []engine.Delivery
 }
@@ -35,7 +36,7 @@ func TestInboxEqualsItsModel(t *testing.T) {
 		path := filepath.Join(dir, "inbox.db")
 		b := start(t, path, config, nil)
 		defer func() { b.stop() }()
-		m := &model{state: map[string]State{}, dead: map[string]int{}}
+		m := &model{state: map[string]State{}, kept: map[string]bool{}, dead: map[string]int{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"add":    func(t *rapid.T) { m.add(t, b) },
 			"settle": func(t *rapid.T) { m.settle(t, b) },
@@ -63,13 +64,14 @@ func (m *model) add(t *rapid.T, b *bench) {
 			continue
 		}
 		a := event(rapid.IntRange(1, 3).Draw(t, "user"), rapid.IntRange(0, 40).Draw(t, "event"))
+		a.Kept = rapid.Bool().Draw(t, "kept")
 		arrivals = append(arrivals, a)
 		id := a.Event.MessageID
 		if _, ok := m.state[id]; ok {
 			want = append(want, ReceiptDuplicate)
 			continue
 		}
-		m.state[id] = StatePending
+		m.state[id], m.kept[id] = StatePending, a.Kept
 		m.order, fresh, want = append(m.order, id), append(fresh, id), append(want, ReceiptNew)
 	}
 	got, deliveries, err := b.Add(context.Background(), arrivals)
@@ -137,6 +139,15 @@ func (m *model) check(t *rapid.T, b *bench) {
 	}
 	if !maps.Equal(got, m.state) {
 		t.Fatalf("states %v, want %v", got, m.state)
+	}
+	bodies := int64(0)
+	for id, state := range m.state {
+		if state == StatePending || !m.kept[id] {
+			bodies++
+		}
+	}
+	if got := b.bodies(t); got != bodies {
+		t.Fatalf("%d bodies, want %d", got, bodies)
 	}
 	dead, times := 0, map[string]int{}
 	for _, l := range b.letters(t) {

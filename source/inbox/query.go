@@ -9,29 +9,36 @@ import (
 // query runs a statement that returns rows, in a transaction or beside it.
 type query func(statement string, args ...any) (*sql.Rows, error)
 
-// number reads the one number a statement answers with.
-func number(ctx context.Context, r Reader, statement string) (n sql.NullInt64, err error) {
-	read := func(statement string, args ...any) (*sql.Rows, error) {
-		return r.QueryContext(ctx, statement, args...)
-	}
-	err = queryRow(read, []any{&n}, statement)
-	return n, err
+// reading runs statements beside the transactions.
+func reading(ctx context.Context, r Reader) query {
+	return func(statement string, args ...any) (*sql.Rows, error) { return r.QueryContext(ctx, statement, args...) }
 }
 
-// queryRow scans the first row into dest; sql.ErrNoRows where there is none.
-func queryRow(q query, dest []any, statement string, args ...any) (err error) {
+// each calls scan for every row.
+func each(q query, scan func(*sql.Rows) error, statement string, args ...any) (err error) {
 	rows, err := q(statement, args...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = joinClose(err, rows) }()
-	if !rows.Next() {
-		return errors.Join(rows.Err(), sql.ErrNoRows)
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
 	}
-	return rows.Scan(dest...)
+	return rows.Err()
 }
 
-// joinClose closes rows and keeps both errors.
-func joinClose(err error, rows *sql.Rows) error {
-	return errors.Join(err, rows.Close())
+// queryRow scans a statement's one row into dest; [sql.ErrNoRows] where there is
+// none.
+func queryRow(q query, dest []any, statement string, args ...any) error {
+	found := false
+	err := each(q, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(dest...)
+	}, statement, args...)
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
 }

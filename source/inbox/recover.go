@@ -2,7 +2,9 @@ package inbox
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"keyfold/engine"
@@ -25,19 +27,17 @@ const recoverChunk = 512
 // never overlaps with the marks of an earlier one, and no long read keeps the
 // write-ahead log from being recycled.
 func (in *Inbox) Recover(ctx context.Context, deliver engine.Deliver) error {
-	last, err := number(ctx, in.ports.Reader, `SELECT max(seq) FROM inbox WHERE state = 0`)
+	var last int64
+	err := queryRow(reading(ctx, in.ports.Reader), []any{&last}, `SELECT coalesce(max(seq), 0) FROM inbox WHERE state = 0`)
 	if err != nil {
 		return fmt.Errorf("inbox: recover: %w", err)
 	}
-	if !last.Valid {
-		return nil
-	}
 	if in.ports.Profiles != nil {
-		if err := in.eachChunk(ctx, last.Int64, in.markFolded); err != nil {
+		if err := in.eachChunk(ctx, last, in.markFolded); err != nil {
 			return fmt.Errorf("inbox: look for folded events: %w", err)
 		}
 	}
-	err = in.eachChunk(ctx, last.Int64, func(ctx context.Context, rows []pendingRow) error {
+	err = in.eachChunk(ctx, last, func(ctx context.Context, rows []pendingRow) error {
 		return in.deliverPending(ctx, deliver, rows)
 	})
 	if err != nil {
@@ -49,7 +49,6 @@ func (in *Inbox) Recover(ctx context.Context, deliver engine.Deliver) error {
 // pendingRow is a row of inbox that has no verdict.
 type pendingRow struct {
 	seq        int64
-	digest     engine.Digest
 	messageID  string
 	userID     int32
 	occurredAt engine.Millis
@@ -72,22 +71,14 @@ func (in *Inbox) eachChunk(ctx context.Context, last int64, fn func(context.Cont
 }
 
 func (in *Inbox) pendingRows(ctx context.Context, after, last int64) (all []pendingRow, err error) {
-	rows, err := in.ports.Reader.QueryContext(ctx, `SELECT seq, digest, message_id, user_id, occurred_at, received_at, body
-		FROM inbox WHERE state = 0 AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`, after, last, recoverChunk)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = joinClose(err, rows) }()
-	for rows.Next() {
+	err = each(reading(ctx, in.ports.Reader), func(rows *sql.Rows) error {
 		var r pendingRow
-		var digest []byte
-		if err := rows.Scan(&r.seq, &digest, &r.messageID, &r.userID, &r.occurredAt, &r.receivedAt, &r.body); err != nil {
-			return nil, err
-		}
-		copy(r.digest[:], digest)
+		err := rows.Scan(&r.seq, &r.messageID, &r.userID, &r.occurredAt, &r.receivedAt, &r.body)
 		all = append(all, r)
-	}
-	return all, rows.Err()
+		return err
+	}, `SELECT seq, message_id, user_id, occurred_at, received_at, `+bodyColumn+`
+		FROM inbox WHERE state = 0 AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`, after, last, recoverChunk)
+	return all, err
 }
 
 func (in *Inbox) deliverPending(ctx context.Context, deliver engine.Deliver, rows []pendingRow) error {
@@ -99,7 +90,7 @@ func (in *Inbox) deliverPending(ctx context.Context, deliver engine.Deliver, row
 		event, err := parseStored(r.body, r.messageID, r.receivedAt, r.occurredAt)
 		if err != nil {
 			// Written by a version that read events less strictly.
-			in.logDead([]Arrival{{Err: err}})
+			in.logMalformed([]Arrival{{Err: err}})
 			in.mark(nil, mark{r.seq, StateDead, engine.ReasonOf(err), err.Error()})
 			continue
 		}
@@ -132,7 +123,7 @@ func (in *Inbox) markFolded(ctx context.Context, rows []pendingRow) error {
 	}
 	var marks []mark
 	for i := range rows {
-		if _, ok := folded[foldedID{rows[i].userID, rows[i].digest.ID()}]; ok {
+		if folded[foldedID{rows[i].userID, engine.DigestOf(rows[i].messageID).ID()}] {
 			marks = append(marks, mark{seq: rows[i].seq, state: StateFolded})
 		}
 	}
@@ -157,27 +148,21 @@ type foldedID struct {
 }
 
 // foldedIDs returns the ids in the profiles of the rows' users.
-func (in *Inbox) foldedIDs(ctx context.Context, rows []pendingRow) (map[foldedID]struct{}, error) {
-	var users []int32
-	known := make(map[int32]struct{}, len(rows))
+func (in *Inbox) foldedIDs(ctx context.Context, rows []pendingRow) (map[foldedID]bool, error) {
+	users := make([]int32, len(rows))
 	for i := range rows {
-		if _, ok := known[rows[i].userID]; !ok {
-			known[rows[i].userID] = struct{}{}
-			users = append(users, rows[i].userID)
-		}
+		users[i] = rows[i].userID
 	}
-	profiles, err := in.ports.Profiles.Load(ctx, users)
-	if err != nil {
-		return nil, err
-	}
-	folded := map[foldedID]struct{}{}
+	slices.Sort(users)
+	profiles, err := in.ports.Profiles.Load(ctx, slices.Compact(users))
+	folded := map[foldedID]bool{}
 	for _, p := range profiles {
 		if p == nil {
 			continue
 		}
 		for _, id := range p.Applied.IDs {
-			folded[foldedID{p.UserID, id}] = struct{}{}
+			folded[foldedID{p.UserID, id}] = true
 		}
 	}
-	return folded, nil
+	return folded, err
 }

@@ -56,8 +56,8 @@ func (in *Inbox) Start(deliver engine.Deliver) {
 }
 
 // Stop ends the redelivery and waits for its goroutine. What waits for a retry
-// stays pending in the file, and so does whatever is settled with Retry from now
-// on; other verdicts are written as before. It may be called again.
+// stays pending in the file, and so does an event that is settled with Retry from
+// now on; other verdicts are written as before. It may be called again.
 func (in *Inbox) Stop() {
 	in.mu.Lock()
 	in.retry.stopped = true

@@ -9,6 +9,11 @@ import (
 //
 // seq is the order of arrival. The pending rows have an index of their own, so
 // that a start costs what is pending and not what was ever received.
+//
+// An event whose source keeps its body ([Arrival.Kept]) has an empty body in
+// inbox and a row in pending_bodies until it is settled. A body emptied in inbox
+// itself would free no page: SQLite merges pages when rows are deleted, not when
+// they shrink, and new rows go behind the old ones.
 var schema = [...]string{
 	`CREATE TABLE IF NOT EXISTS inbox (
 		seq         INTEGER PRIMARY KEY,
@@ -25,6 +30,10 @@ var schema = [...]string{
 	) STRICT`,
 	`CREATE INDEX IF NOT EXISTS inbox_pending ON inbox (seq) WHERE state = 0`,
 	`CREATE INDEX IF NOT EXISTS inbox_user ON inbox (user_id, occurred_at)`,
+	`CREATE TABLE IF NOT EXISTS pending_bodies (
+		seq  INTEGER PRIMARY KEY,
+		body BLOB    NOT NULL
+	) STRICT`,
 	`CREATE TABLE IF NOT EXISTS dead (
 		id         INTEGER PRIMARY KEY,
 		body_hash  BLOB    NOT NULL UNIQUE,
@@ -39,7 +48,10 @@ var schema = [...]string{
 	) STRICT`,
 }
 
-// Migrate creates the tables inbox and dead where they are missing.
+// bodyColumn reads the body of a pending row of inbox.
+const bodyColumn = `coalesce((SELECT p.body FROM pending_bodies p WHERE p.seq = inbox.seq), inbox.body)`
+
+// Migrate creates the tables that are missing.
 func Migrate(ctx context.Context, w Writer) error {
 	err := w.Write(ctx, func(tx Tx) error {
 		if err := widenKey(tx); err != nil {

@@ -26,20 +26,16 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
+var finalStates = map[engine.Outcome]State{
+	engine.Folded:         StateFolded,
+	engine.Duplicate:      StateDuplicate,
+	engine.ProductMissing: StateProductMissing,
+	engine.UserErased:     StateUserErased,
+	engine.Dead:           StateDead,
+}
+
 // stateOf returns the final state of an outcome; false where there is none.
 func stateOf(o engine.Outcome) (State, bool) {
-	switch o {
-	case engine.Folded:
-		return StateFolded, true
-	case engine.Duplicate:
-		return StateDuplicate, true
-	case engine.ProductMissing:
-		return StateProductMissing, true
-	case engine.UserErased:
-		return StateUserErased, true
-	case engine.Dead:
-		return StateDead, true
-	default:
-		return StatePending, false
-	}
+	s, ok := finalStates[o]
+	return s, ok
 }
