@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/bench/stack"
 	"keyfold/cmd/settings"
 	"keyfold/source/rabbit"
 )
@@ -45,7 +46,7 @@ var variants = []variant{
 
 // draining is one run of one way.
 type draining struct {
-	*stack
+	*stack.Stack
 	config   settings.Config
 	products shop
 	queue    string
@@ -54,27 +55,24 @@ type draining struct {
 }
 
 // Run measures every way and prints them side by side.
-func (c *drainCmd) Run(ctx context.Context) (err error) {
+func (c *drainCmd) Run(ctx context.Context) error {
 	config, err := c.Settings.Config()
 	if err != nil {
 		return err
 	}
 	config.Limit()
-	s, err := start(ctx, c.Broker.RabbitMQ, c.Store.MongoDB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.setUp(ctx); err != nil {
-		return err
-	}
 	products, err := shopVectors(config.Taste.Dimensions)
 	if err != nil {
 		return err
 	}
-	d := &draining{stack: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, events: c.Events, prefetch: config.Prefetch()}
-	fmt.Fprintf(os.Stdout, "%d events of at most %d users, prefetch %d, medians of %d\n", d.events, c.Users, d.prefetch, c.Runs)
-	return c.measure(ctx, d)
+	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, func(ctx context.Context, s *stack.Stack) error {
+		if err := startWorkers(ctx, s, 0, nil); err != nil {
+			return err
+		}
+		d := &draining{Stack: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, events: c.Events, prefetch: config.Prefetch()}
+		fmt.Fprintf(os.Stdout, "%d events of at most %d users, prefetch %d, medians of %d\n", d.events, c.Users, d.prefetch, c.Runs)
+		return c.measure(ctx, d)
+	})
 }
 
 func (c *drainCmd) measure(ctx context.Context, d *draining) error {
@@ -87,7 +85,7 @@ func (c *drainCmd) measure(ctx context.Context, d *draining) error {
 		var runs []sampleRun
 		for n := range c.Runs {
 			// The ids are new each time, so that no store has seen them.
-			l := newLoad(d.stack, rate{}, fmt.Sprintf("%d-%d", i, n))
+			l := newLoad(d.Stack, rate{}, fmt.Sprintf("%d-%d", i, n))
 			l.event = event
 			if err := l.preload(ctx, d.events); err != nil {
 				return err
@@ -116,7 +114,7 @@ func (r sampleRun) print(w io.Writer, name string, events int, first sampleRun) 
 
 // channel opens a consumer in the plainest way.
 func (d *draining) channel() (*amqp.Connection, <-chan amqp.Delivery, error) {
-	conn, err := amqp.Dial(d.dsn)
+	conn, err := amqp.Dial(d.DSN)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -64,7 +64,7 @@ type plainProfile struct {
 // plain reads, folds and writes each event by itself, under a version check, as
 // a worker without windows does.
 func plain(ctx context.Context, d *draining) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(d.mongo))
+	client, err := mongo.Connect(options.Client().ApplyURI(d.Profiles.URI))
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (d *draining) vectors() (func(*wire) []float64, error) {
 // keyfoldWay is the worker itself, with a store in memory or the one on the wire.
 func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
 	return func(ctx context.Context, d *draining) error {
-		c := worker.Config{Config: d.config, DSN: d.dsn, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench")}
+		c := worker.Config{Config: d.config, DSN: d.DSN, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench")}
 		c.Taste.Model, c.Shard.Batching = vector.HashModel, batching
 		ports := worker.Ports{
 			OpenStore: func(context.Context) (worker.Store, error) {
@@ -187,7 +187,7 @@ func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
 		if wired {
 			ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
 				m := mongodb.DefaultConfig()
-				m.URI, m.Model = d.mongo, c.Taste.Model
+				m.URI, m.Model = d.Profiles.URI, c.Taste.Model
 				store, err := mongodb.Open(ctx, m)
 				return onTheWire{store, d.products}, err
 			}

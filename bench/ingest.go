@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"keyfold/bench/stack"
 	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
 	"keyfold/source/outbox"
@@ -40,7 +41,7 @@ const (
 // ingestRun is one run.
 type ingestRun struct {
 	scenario
-	*stack
+	*stack.Stack
 	database string // DATABASE_URL
 	db       *outbox.Database
 	url      string // of the API
@@ -59,13 +60,10 @@ type ingestRun struct {
 }
 
 // Run starts what is needed, posts, waits until all is in profiles, and reports.
-func (c *ingestCmd) Run(ctx context.Context) (err error) {
-	s, err := start(ctx, "", "")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	r := &ingestRun{stack: s, taken: map[int]bool{}, client: &http.Client{
+func (c *ingestCmd) Run(ctx context.Context) error { return onStack(ctx, "", "", c.measure) }
+
+func (c *ingestCmd) measure(ctx context.Context, s *stack.Stack) error {
+	r := &ingestRun{Stack: s, taken: map[int]bool{}, client: &http.Client{
 		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 512},
 	}}
 	for i := range phases {
@@ -84,7 +82,7 @@ func (c *ingestCmd) Run(ctx context.Context) (err error) {
 	if err := r.prepare(ctx, c); err != nil {
 		return err
 	}
-	work, err := s.launch(c.Env, "work")
+	work, err := s.Launch(c.Env, "work")
 	if err != nil {
 		return err
 	}
@@ -110,27 +108,27 @@ func (c *ingestCmd) Run(ctx context.Context) (err error) {
 // prepare starts the database, sets everything up, and makes the events.
 func (r *ingestRun) prepare(ctx context.Context, c *ingestCmd) error {
 	if c.Database == outbox.SQLite {
-		r.database = "sqlite://" + filepath.Join(r.dir, "outbox.db")
+		r.database = "sqlite://" + filepath.Join(r.Dir, "outbox.db")
 	} else {
-		server, err := sqltest.Launch(filepath.Join(r.dir, "sql"))
+		server, err := sqltest.Launch(filepath.Join(r.Dir, "sql"))
 		if err != nil {
 			return err
 		}
-		r.atEnd(server.Stop)
+		r.AtEnd(server.Stop)
 		if _, err := server.Admin().Exec("CREATE DATABASE bench CHARACTER SET utf8mb4"); err != nil {
 			return err
 		}
 		r.database = server.URL("bench")
 	}
-	r.env = append(r.env, "DATABASE_URL="+r.database)
-	if err := r.setUp(ctx); err != nil {
+	r.Env = append(r.Env, "DATABASE_URL="+r.database)
+	if err := startWorkers(ctx, r.Stack, 0, nil); err != nil {
 		return err
 	}
 	var err error
 	if r.db, err = outbox.Open(r.database); err != nil {
 		return err
 	}
-	r.closers = append(r.closers, r.db.Close)
+	r.AtEnd(func() { _ = r.db.Close() }) // everything was read
 	event := sampleEvents(r.events()/6, c.Users, false)
 	for i := range r.events() {
 		body, _, err := event(i, fmt.Sprintf("bench-%d-%d", os.Getpid(), i))
@@ -144,12 +142,12 @@ func (r *ingestRun) prepare(ctx context.Context, c *ingestCmd) error {
 
 // serve runs `ingest --relay` and waits until it answers.
 func (r *ingestRun) serve(ctx context.Context, env []string) (stop func() error, err error) {
-	addr, err := r.address()
+	addr, err := r.Address()
 	if err != nil {
 		return nil, err
 	}
 	r.url = "http://" + addr
-	if stop, err = r.launch(env, "ingest", "--relay", "--http-addr", addr); err != nil {
+	if stop, err = r.Launch(env, "ingest", "--relay", "--http-addr", addr); err != nil {
 		return nil, err
 	}
 	for {
@@ -200,16 +198,16 @@ func (r *ingestRun) takeBroker(span time.Duration) error {
 		return nil
 	}
 	// What it has declared is on its disk then.
-	_, err := r.broker.Tell("eval", "mnesia:sync_log().")
+	_, err := r.Broker.Tell("eval", "mnesia:sync_log().")
 	if err == nil {
-		r.broker.Kill()
+		r.Broker.Kill()
 	}
 	return err
 }
 
 func (r *ingestRun) returnBroker(span time.Duration) (err error) {
 	if span > 0 {
-		err = r.broker.Boot()
+		err = r.Broker.Boot()
 	}
 	r.back = time.Now()
 	return err

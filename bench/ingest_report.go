@@ -9,7 +9,6 @@ import (
 
 	"keyfold/bench/oracle"
 	"keyfold/engine"
-	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
@@ -42,13 +41,8 @@ func (r *ingestRun) settle(ctx context.Context) (result ingestResult, err error)
 			}
 		}
 	}
-	store, err := r.open(ctx)
-	if err != nil {
-		return result, err
-	}
-	defer store.Close()
 	for end := time.Now().Add(3 * time.Minute); ; {
-		if err := result.read(ctx, r.db, store, expected); err != nil {
+		if err := r.read(ctx, &result, expected); err != nil {
 			return result, err
 		}
 		if result.unmarked == 0 && result.lost == 0 || time.Now().After(end) {
@@ -61,22 +55,18 @@ func (r *ingestRun) settle(ctx context.Context) (result ingestResult, err error)
 }
 
 // read counts rows, and events that profiles have too few or too many of.
-func (result *ingestResult) read(ctx context.Context, db *outbox.Database, store *mongodb.Store, expected *oracle.Oracle) error {
-	var err error
-	if result.rows, err = db.Count(ctx, outbox.Filter{}); err != nil {
+func (r *ingestRun) read(ctx context.Context, result *ingestResult, expected *oracle.Oracle) (err error) {
+	if result.rows, err = r.db.Count(ctx, outbox.Filter{}); err != nil {
 		return err
 	}
-	backlog, err := db.Backlog(ctx)
+	backlog, err := r.db.Backlog(ctx)
 	if err != nil {
 		return err
 	}
 	result.unmarked, result.failed = backlog.Unsent, backlog.Failed
-	profiles := map[int32]*engine.Profile{}
-	for p, err := range store.AllProfiles(ctx) {
-		if err != nil {
-			return err
-		}
-		profiles[p.UserID] = p
+	profiles, err := r.ReadProfiles(ctx)
+	if err != nil {
+		return err
 	}
 	result.lost, result.doubled = 0, 0
 	for id, user := range expected.Users {
@@ -106,7 +96,7 @@ func (r *ingestRun) report(w io.Writer, c *ingestCmd, result ingestResult) error
 		result.rows, result.taken, result.unmarked, result.failed, r.oldest.Seconds(), r.resumed.Seconds())
 	fmt.Fprintf(w, "profiles   %d events lost, %d doubled; equal to the oracle: %t\n", result.lost, result.doubled, result.wrong == nil)
 	perEvent := func(d time.Duration) float64 { return d.Seconds() * 1000 / float64(max(1, len(r.bodies))) }
-	fmt.Fprintf(w, "processor  ingest --relay %.2f ms per event, work %.2f ms\n", perEvent(r.used[0]), perEvent(r.used[1]))
+	fmt.Fprintf(w, "processor  ingest --relay %.2f ms per event, work %.2f ms\n", perEvent(r.Used[0]), perEvent(r.Used[1]))
 	var err error
 	if p99 := time.Duration(all.ValueAtQuantile(99)) * time.Microsecond; p99 > promisedAnswer {
 		err = fmt.Errorf("p99 is %v, promised are %v", p99.Round(time.Millisecond), promisedAnswer)

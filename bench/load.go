@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
 
+	"keyfold/bench/stack"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
@@ -30,20 +32,19 @@ type loadCmd struct {
 }
 
 // Run starts what is needed, publishes, waits until all is folded, and reports.
-func (c *loadCmd) Run(ctx context.Context) (err error) {
-	s, err := start(ctx, c.Broker.RabbitMQ, c.Store.MongoDB)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.workers(ctx, c.Workers, c.Env); err != nil {
+func (c *loadCmd) Run(ctx context.Context) error {
+	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, c.measure)
+}
+
+func (c *loadCmd) measure(ctx context.Context, s *stack.Stack) error {
+	if err := startWorkers(ctx, s, c.Workers, c.Env); err != nil {
 		return err
 	}
 	l := newLoad(s, c.Rate, "", phase{span: c.Duration})
 	l.event = sampleEvents(l.events()/8, c.Users, true)
 	var depths []int
 	l.watch = func(ctx context.Context) error {
-		n, err := s.depth(ctx, rabbit.DefaultNames().Queue)
+		n, err := ready(ctx, s)
 		depths = append(depths, n)
 		return err
 	}
@@ -82,9 +83,10 @@ queue      %d ready at most, %.1f on average, looked at once a second
 // was written.
 type load struct {
 	scenario
-	*stack
-	mark  string // tells this load's events from another's
-	event eventMaker
+	*stack.Stack
+	publisher *rabbit.Publisher
+	mark      string // tells this load's events from another's
+	event     eventMaker
 	// beside, where set, is called with each event's number and publishes what is
 	// not measured.
 	beside func(ctx context.Context, i int) error
@@ -107,8 +109,14 @@ type sentEvent struct {
 	series
 }
 
-func newLoad(s *stack, r rate, mark string, phases ...phase) *load {
-	l := &load{stack: s, mark: mark, sent: map[engine.AppliedID]sentEvent{}}
+func newLoad(s *stack.Stack, r rate, mark string, phases ...phase) *load {
+	p := rabbit.NewPublisher(s.DSN, rabbit.ThisProcess("bench"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	s.AtEnd(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = p.Close(ctx) // each confirm was awaited
+	})
+	l := &load{Stack: s, publisher: p, mark: mark, sent: map[engine.AppliedID]sentEvent{}}
 	l.rate, l.phases, l.send = r, phases, l.publish
 	return l
 }
@@ -186,7 +194,7 @@ func noDeadLetters(context.Context) (int, error) { return 0, nil }
 // await waits until every event is in a profile or a dead letter, at most for limit,
 // and reads from the profiles' ids when each was written.
 func (l *load) await(ctx context.Context, limit time.Duration, deadLetters func(context.Context) (int, error)) error {
-	store, err := l.open(ctx)
+	store, err := l.Open(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
-	"keyfold/source/rabbit"
+	"keyfold/bench/stack"
 )
 
 // outageCmd takes the store away from a worker under load and gives it back.
@@ -27,7 +24,7 @@ type outageCmd struct {
 
 // outage is one run.
 type outage struct {
-	*stack
+	*stack.Stack
 	admin   string // of the worker
 	samples []outageSample
 }
@@ -41,18 +38,17 @@ type outageSample struct {
 }
 
 // Run starts broker, store and worker, publishes throughout, and reports.
-func (c *outageCmd) Run(ctx context.Context) (err error) {
+func (c *outageCmd) Run(ctx context.Context) error {
 	// The store is this command's own: it is to be killed.
-	s, err := start(ctx, c.Broker.RabbitMQ, "", "--data", "journal")
-	if err != nil {
+	return onStack(ctx, c.Broker.RabbitMQ, "", c.measure, "--data", "journal")
+}
+
+func (c *outageCmd) measure(ctx context.Context, s *stack.Stack) (err error) {
+	o := &outage{Stack: s}
+	if o.admin, err = s.Address(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	o := &outage{stack: s}
-	if o.admin, err = s.address(); err != nil {
-		return err
-	}
-	if err := s.workers(ctx, 1, append(c.Env, "ADMIN_ADDR="+o.admin)); err != nil {
+	if err := startWorkers(ctx, s, 1, append(c.Env, "ADMIN_ADDR="+o.admin)); err != nil {
 		return err
 	}
 	var gone time.Time
@@ -60,14 +56,14 @@ func (c *outageCmd) Run(ctx context.Context) (err error) {
 	r := outageReport{rate: 1 / c.Rate.pause.Seconds()}
 	l := newLoad(s, c.Rate, "", phase{span: c.Before}, phase{span: c.Away, begin: func() error {
 		gone, first = time.Now(), len(o.samples)
-		s.store.Kill()
+		s.Store.Kill()
 		return nil
 	}}, phase{span: c.After, begin: func() (err error) {
-		if r.dead, err = s.depth(ctx, rabbit.DefaultNames().DeadLetters); err != nil {
+		if r.dead, err = deadLetters(ctx, s); err != nil {
 			return err
 		}
 		last = len(o.samples)
-		err = s.store.Boot()
+		err = s.Store.Boot()
 		r.back = time.Now()
 		return err
 	}})
@@ -108,7 +104,7 @@ func (o *outage) sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := o.depth(ctx, rabbit.DefaultNames().Queue)
+	queue, err := ready(ctx, o.Stack)
 	o.samples = append(o.samples, outageSample{
 		at: time.Now(), resident: figures["process_resident_memory_bytes"], heap: figures["go_memstats_heap_inuse_bytes"],
 		folded: figures[`keyfold_events_total{outcome="folded"}`], held: int(figures["keyfold_held_events"]), queue: queue,
@@ -122,17 +118,10 @@ func (o *outage) metrics(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	figures := map[string]float64{}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return figures, ctx.Err()
+		return nil, ctx.Err()
 	}
 	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if name, value, ok := strings.Cut(lines.Text(), " "); ok {
-			figures[name], _ = strconv.ParseFloat(value, 64) // comments are none
-		}
-	}
-	return figures, lines.Err()
+	return stack.ParseMetrics(response.Body)
 }

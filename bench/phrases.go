@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"keyfold/bench/stack"
 	embedtest "keyfold/bench/testserver/embeddings"
 	redistest "keyfold/bench/testserver/redis"
 	"keyfold/engine"
-	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 	"keyfold/source/vector/openai"
 )
@@ -57,7 +57,7 @@ var kinds = [...]string{"searches", "product events of searchers", "product even
 // phrases is one call of the command.
 type phrases struct {
 	*phrasesCmd
-	*stack
+	*stack.Stack
 	api   *embedtest.Server
 	redis *redistest.Server
 	dead  int // dead letters before the load under way
@@ -66,12 +66,12 @@ type phrases struct {
 }
 
 // Run starts the servers and goes through the parts.
-func (c *phrasesCmd) Run(ctx context.Context) (err error) {
-	p := &phrases{phrasesCmd: c}
-	if p.stack, err = start(ctx, c.Broker.RabbitMQ, c.Store.MongoDB); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.close()) }()
+func (c *phrasesCmd) Run(ctx context.Context) error {
+	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, c.measure)
+}
+
+func (c *phrasesCmd) measure(ctx context.Context, s *stack.Stack) error {
+	p := &phrases{phrasesCmd: c, Stack: s}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
@@ -93,24 +93,24 @@ func (p *phrases) prepare(ctx context.Context) (err error) {
 	if p.api, err = embedtest.Launch(embedtest.Config{Key: "bench", Faults: embedtest.Faults{Latency: latencyOfAPI}}); err != nil {
 		return err
 	}
-	p.atEnd(p.api.Close)
-	if p.redis, err = redistest.Launch(filepath.Join(p.dir, "redis"), "--appendfsync", "everysec"); err != nil {
+	p.AtEnd(p.api.Close)
+	if p.redis, err = redistest.Launch(filepath.Join(p.Dir, "redis"), "--appendfsync", "everysec"); err != nil {
 		return err
 	}
-	p.atEnd(p.redis.Stop)
-	p.model = openai.DefaultModel
-	p.env = append([]string{
+	p.AtEnd(p.redis.Stop)
+	p.Profiles.Model = openai.DefaultModel
+	p.Stack.Env = append(p.Stack.Env, append([]string{
 		"EMBEDDER=openai", "OPENAI_API_KEY=bench", "OPENAI_BASE_URL=" + p.api.URL(), "REDIS_URL=" + p.redis.URL(),
 		"WORKER_RETRY_DELAY=500",
-	}, p.Env...)
+	}, p.phrasesCmd.Env...)...)
 	p.texts = newPhraseMaker(p.Phrases, p.Users)
-	return p.setUp(ctx)
+	return startWorkers(ctx, p.Stack, 0, nil)
 }
 
 // load prepares a load of these texts.
 func (p *phrases) load(texts *phraseMaker, phases ...phase) *load {
 	p.loads++
-	l := newLoad(p.stack, p.Rate, fmt.Sprint(p.loads), phases...)
+	l := newLoad(p.Stack, p.Rate, fmt.Sprint(p.loads), phases...)
 	l.event = texts.event
 	return l
 }
@@ -119,7 +119,7 @@ func (p *phrases) load(texts *phraseMaker, phases ...phase) *load {
 // many dead letters there are more.
 func (p *phrases) await(ctx context.Context, l *load) (letters int, err error) {
 	err = l.await(ctx, 5*time.Minute, func(ctx context.Context) (int, error) {
-		n, err := p.depth(ctx, rabbit.DefaultNames().DeadLetters)
+		n, err := deadLetters(ctx, p.Stack)
 		letters = n - p.dead
 		return letters, err
 	})
@@ -151,7 +151,7 @@ func (p *phrases) calls(ctx context.Context) error {
 			return err
 		}
 		before, began := p.api.Counts(), time.Now()
-		stop, err := p.launch(nil, "work")
+		stop, err := p.Launch(nil, "work")
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (p *phrases) hangs(ctx context.Context) error {
 // compare publishes without and with faults in turn and compares each kind of
 // event with itself.
 func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Faults) (err error) {
-	stop, err := p.launch(nil, "work")
+	stop, err := p.Launch(nil, "work")
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Fau
 		for kind := range kinds {
 			f[kind] = l.figures(0, kind)
 		}
-		dead, err = p.deadReasons()
+		dead, err = deadReasons(p.DSN)
 		return f, err
 	})
 	if err != nil {
@@ -224,7 +224,7 @@ func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Fau
 // aroundRedis publishes all the while Redis dies, comes back, freezes and thaws.
 func (p *phrases) aroundRedis(ctx context.Context) (err error) {
 	p.api.SetFaults(embedtest.Faults{Latency: latencyOfAPI})
-	stop, err := p.launch(nil, "work")
+	stop, err := p.Launch(nil, "work")
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"keyfold/bench/stack"
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
@@ -64,16 +65,15 @@ var poisons = []poison{
 }
 
 // Run measures both kinds of runs in turn and prints them side by side.
-func (c *poisonCmd) Run(ctx context.Context) (err error) {
+func (c *poisonCmd) Run(ctx context.Context) error {
 	if c.Every < 1 || c.Runs < 1 {
 		return fmt.Errorf("--every %d and --runs %d: both must be at least 1", c.Every, c.Runs)
 	}
-	s, err := start(ctx, c.Broker.RabbitMQ, "")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.workers(ctx, c.Workers, c.Env); err != nil {
+	return onStack(ctx, c.Broker.RabbitMQ, "", c.measure)
+}
+
+func (c *poisonCmd) measure(ctx context.Context, s *stack.Stack) error {
+	if err := startWorkers(ctx, s, c.Workers, c.Env); err != nil {
 		return err
 	}
 	if err := poisonStore(ctx, s); err != nil {
@@ -84,8 +84,8 @@ func (c *poisonCmd) Run(ctx context.Context) (err error) {
 
 // poisonStore puts a product without a usable vector into the store, and has the
 // store reject one user's document.
-func poisonStore(ctx context.Context, s *stack) error {
-	store, err := s.open(ctx)
+func poisonStore(ctx context.Context, s *stack.Stack) error {
+	store, err := s.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func poisonStore(ctx context.Context, s *stack) error {
 	if err := store.PutProducts(ctx, []engine.Product{short}, engine.Now()); err != nil {
 		return err
 	}
-	at, err := url.Parse(s.mongo)
+	at, err := url.Parse(s.Profiles.URI)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func poisonStore(ctx context.Context, s *stack) error {
 	return err
 }
 
-func (c *poisonCmd) compare(ctx context.Context, s *stack) error {
+func (c *poisonCmd) compare(ctx context.Context, s *stack.Stack) error {
 	expected := map[string]int{}
 	without, with, err := inTurn(c.Runs, func(n int, poisoned bool) (figures, error) {
 		l := newLoad(s, c.Rate, fmt.Sprint(n+1), phase{span: c.Duration})
@@ -133,7 +133,7 @@ func (c *poisonCmd) compare(ctx context.Context, s *stack) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.deadReasons()
+	found, err := deadReasons(s.DSN)
 	if err != nil {
 		return err
 	}
@@ -161,8 +161,8 @@ func (c *poisonCmd) poison(ctx context.Context, l *load, i int, expected map[str
 }
 
 // deadReasons counts the dead letters by reason and takes none.
-func (s *stack) deadReasons() (map[string]int, error) {
-	conn, err := amqp.Dial(s.dsn)
+func deadReasons(dsn string) (map[string]int, error) {
+	conn, err := amqp.Dial(dsn)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -90,7 +91,8 @@ func (p *schedule) act(ctx context.Context, st step) error {
 	case scale:
 		return p.fleet.scale(st.Count)
 	case replay:
-		return p.replay(ctx, st)
+		p.replayOnce(ctx, st)
+		return nil
 	}
 	w, err := p.fleet.await(ctx, st.Which)
 	if err != nil {
@@ -168,22 +170,22 @@ func armed(st step) string {
 
 func (p *schedule) actOnBroker(st step) error {
 	// A stopped broker can neither flush nor be told anything.
-	if err := p.broker.Signal(syscall.SIGCONT); err != nil {
+	if err := p.Broker.Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
 	switch st.Do {
 	case killBroker:
 		// The broker keeps definitions in memory for a moment after it has
 		// confirmed them; queues that are lost so are not keyfold's.
-		if _, err := p.broker.Tell("eval", "mnesia:sync_log()."); err != nil {
+		if _, err := p.Broker.Tell("eval", "mnesia:sync_log()."); err != nil {
 			return err
 		}
-		p.broker.Kill()
+		p.Broker.Kill()
 		time.Sleep(st.For)
-		return p.broker.Boot()
+		return p.Broker.Boot()
 	case stopBroker:
-		p.later(st.For, func() { _ = p.broker.Signal(syscall.SIGCONT) })
-		return p.broker.Signal(syscall.SIGSTOP)
+		p.later(st.For, func() { _ = p.Broker.Signal(syscall.SIGCONT) })
+		return p.Broker.Signal(syscall.SIGSTOP)
 	default:
 		if err := p.watermark("0"); err != nil {
 			return err
@@ -194,7 +196,7 @@ func (p *schedule) actOnBroker(st step) error {
 }
 
 func (p *schedule) watermark(part string) error {
-	_, err := p.broker.Tell("set_vm_memory_high_watermark", part)
+	_, err := p.Broker.Tell("set_vm_memory_high_watermark", part)
 	return err
 }
 
@@ -233,7 +235,7 @@ func (p *schedule) deleteQueue(ctx context.Context, st step) error {
 	names := rabbit.DefaultNames()
 	if st.Do == deleteRetry {
 		queue := names.RetryQueue(200 * time.Millisecond)
-		if _, err := p.broker.Tell("delete_queue", queue, "--if-empty"); err != nil {
+		if _, err := p.Broker.Tell("delete_queue", queue, "--if-empty"); err != nil {
 			p.say("%s is not empty: left alone", queue)
 			return nil
 		}
@@ -245,29 +247,30 @@ func (p *schedule) deleteQueue(ctx context.Context, st step) error {
 			return errors.Join(errors.New("checkpoint"), err)
 		}
 		p.say("checkpoint: %d published, all accounted for, %d dead letters and %d copies", p.ledger.published, f.letters, f.copies)
-		if _, err := p.broker.Tell("delete_queue", names.Queue, "--if-empty"); err != nil {
+		if _, err := p.Broker.Tell("delete_queue", names.Queue, "--if-empty"); err != nil {
 			return err
 		}
 		resume()
 	}
 	time.Sleep(st.For)
-	_, _, err := p.keyfold(ctx, nil, "", "setup")
+	_, err := p.Run(ctx, nil, nil, "setup")
 	return err
 }
 
 // replay sends some dead letters back to the workers, which refuse them again;
 // half of the time it dies between the confirm and the removal.
-func (p *schedule) replay(ctx context.Context, st step) error {
+func (p *schedule) replayOnce(ctx context.Context, st step) {
 	points := ""
 	if st.Which%2 == 0 {
 		points = failpoint.ReplayConfirmed + "=exit:1"
 	}
-	c, out, err := p.keyfold(ctx, nil, points, "dlq", "replay", "--error", "version", "--limit", "20")
-	if c == nil {
-		return err
+	if err := p.replay(ctx, points, 20); err != nil && !killed(err) {
+		p.say("replay failed, as it may while a server is away: %v", err)
 	}
-	if err != nil && !killed(c) {
-		p.say("replay failed, as it may while a server is away: %s", out)
-	}
-	return nil
+}
+
+// replay sends dead letters of a wrong version back, through failpoints.
+func (s *soak) replay(ctx context.Context, points string, limit int) error {
+	_, err := s.Run(ctx, nil, []string{"KEYFOLD_FAILPOINTS=" + points}, "dlq", "replay", "--error", "version", "--limit", strconv.Itoa(limit))
+	return err
 }

@@ -168,7 +168,7 @@ func (s *soak) dieAt(ctx context.Context, name string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("not met within %v", visitLimit)
 	}
-	if !killed(w.Process) {
+	if !killed(w.Err()) {
 		return fmt.Errorf("the worker ended by itself: see %s", w.log)
 	}
 	s.counts[string(arm)]++
@@ -180,15 +180,12 @@ func (s *soak) dieInReplay(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, visitLimit)
 	defer cancel()
 	for {
-		c, out, err := s.keyfold(ctx, nil, failpoint.ReplayConfirmed+"=exit:1", "dlq", "replay", "--error", "version", "--limit", "3")
-		if c == nil {
-			return err
-		}
-		if killed(c) && ctx.Err() == nil {
-			return nil
-		}
+		err := s.replay(ctx, failpoint.ReplayConfirmed+"=exit:1", 3)
 		if ctx.Err() != nil {
-			return fmt.Errorf("not met within %v: %s", visitLimit, out)
+			return fmt.Errorf("not met within %v: %w", visitLimit, err)
+		}
+		if killed(err) {
+			return nil
 		}
 		time.Sleep(300 * time.Millisecond) // no such letter yet
 	}

@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -208,15 +206,4 @@ func readStretch(path string, skip, n int) (bodies [][]byte, err error) {
 		}
 	}
 	return bodies, lines.Err()
-}
-
-// shop returns the catalogue as `keyfold products import` reads it.
-func (t *traffic) shop() (io.Reader, error) {
-	var b bytes.Buffer
-	encode := json.NewEncoder(&b)
-	var errs []error
-	for _, p := range t.products {
-		errs = append(errs, encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}))
-	}
-	return &b, errors.Join(errs...)
 }

@@ -27,7 +27,7 @@ func run(ctx context.Context, c settings) (res *result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if c.Scenario != "" {
 		if err := s.play(ctx); err != nil {
 			s.fleet.close()
@@ -96,7 +96,7 @@ func (s *soak) conclude(ctx context.Context) (*result, error) {
 	failed := s.fleet.ended(exitFailure)
 	s.fleet.close()
 	if s.fleet.ended(exitFailure) > failed {
-		err = errors.Join(err, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Dir))
+		err = errors.Join(err, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Stack.Dir))
 	}
 	left, depthErr := s.depths()
 	if len(left) > 0 {

@@ -284,7 +284,7 @@ func flood(r *rand.Rand, bodies [][]byte) {
 
 // hot tells what the busy user's profile came to.
 func (s *soak) hot(ctx context.Context) string {
-	profiles, err := s.profiles(ctx)
+	profiles, err := s.ReadProfiles(ctx)
 	if err != nil {
 		return err.Error()
 	}

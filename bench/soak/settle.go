@@ -27,7 +27,7 @@ func (s *soak) heal() error {
 		_ = s.store.Signal(syscall.SIGCONT)
 		errs = append(errs, s.store.heal())
 	}
-	errs = append(errs, s.broker.Signal(syscall.SIGCONT))
+	errs = append(errs, s.Broker.Signal(syscall.SIGCONT))
 	for _, w := range s.fleet.running() {
 		_ = w.Signal(syscall.SIGCONT)
 	}
@@ -66,7 +66,7 @@ func (s *soak) rest(ctx context.Context, looks int) error {
 // depths returns how many messages each queue of the workers holds, ready or
 // not, for those that are not empty.
 func (s *soak) depths() (map[string]int, error) {
-	text, err := s.broker.Tell("list_queues", "name", "messages", "--no-table-headers")
+	text, err := s.Broker.Tell("list_queues", "name", "messages", "--no-table-headers")
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *soak) depths() (map[string]int, error) {
 // verify compares everything there is with the ledger. Nobody may publish
 // meanwhile, and the stack has to be at rest.
 func (s *soak) verify(ctx context.Context) (*findings, error) {
-	profiles, err := s.profiles(ctx)
+	profiles, err := s.ReadProfiles(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"keyfold/bench/stack"
+	"keyfold/source/rabbit"
+	"keyfold/source/sample"
+)
+
+// brokerFlag and storeFlag say which server to measure against; without them
+// private ones are started and ended.
+type (
+	brokerFlag struct {
+		RabbitMQ string `name:"rabbitmq-dsn" env:"BENCH_RABBITMQ_DSN" placeholder:"DSN" help:"Broker to use; default: a private one."`
+	}
+	storeFlag struct {
+		MongoDB string `name:"mongodb-uri" env:"BENCH_MONGODB_URI" placeholder:"URI" help:"Store to use; default: the test server, a process of its own, in memory."`
+	}
+)
+
+// onStack measures on a stack, which it starts and ends. The arguments are those of
+// a private store.
+func onStack(ctx context.Context, dsn, uri string, measure func(context.Context, *stack.Stack) error, args ...string) (err error) {
+	dir, err := os.MkdirTemp("", "keyfold-bench-")
+	if err != nil {
+		return err
+	}
+	s := stack.New(dir)
+	s.DSN, s.Profiles.URI, s.StoreArgs, s.Env = dsn, uri, args, []string{"LOG_LEVEL=warn"}
+	defer func() { err = errors.Join(err, s.Close(), os.RemoveAll(dir)) }()
+	if err := s.Start(ctx); err != nil {
+		return err
+	}
+	return measure(ctx, s)
+}
+
+// startWorkers sets the servers up, with the sample shop, and starts workers.
+func startWorkers(ctx context.Context, s *stack.Stack, n int, env []string) error {
+	if err := s.SetUp(ctx, sample.Products()); err != nil {
+		return err
+	}
+	for range n {
+		if _, err := s.Launch(env, "work"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready returns how many messages are ready in the workers' queue.
+func ready(ctx context.Context, s *stack.Stack) (int, error) {
+	return rabbit.Depth(ctx, s.DSN, rabbit.DefaultNames().Queue)
+}
+
+// deadLetters returns how many there are.
+func deadLetters(ctx context.Context, s *stack.Stack) (int, error) {
+	return rabbit.Depth(ctx, s.DSN, rabbit.DefaultNames().DeadLetters)
+}
