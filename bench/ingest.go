@@ -197,8 +197,7 @@ func (r *ingestRun) takeBroker(span time.Duration) error {
 	if span == 0 {
 		return nil
 	}
-	// What it has declared is on its disk then.
-	_, err := r.Broker.Tell("eval", "mnesia:sync_log().")
+	err := r.Broker.Sync()
 	if err == nil {
 		r.Broker.Kill()
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine/failpoint"
 	"keyfold/source/rabbit"
 )
@@ -103,7 +104,6 @@ func (p *schedule) act(ctx context.Context, st step) error {
 }
 
 func (p *schedule) actOnWorker(st step, w *worker) {
-	r := p.relays[w.slot]
 	switch st.Do {
 	case killWorker:
 		p.fleet.kill(w)
@@ -114,27 +114,26 @@ func (p *schedule) actOnWorker(st step, w *worker) {
 		p.fleet.terminate(w)
 	case arm:
 		p.arm(st, w)
-	case silenceBroker:
-		r.broker.Freeze()
-		p.later(st.For, r.broker.Thaw)
-	case slowBroker:
-		r.broker.Delay(40 * time.Millisecond)
-		p.later(st.For, func() { r.broker.Delay(0) })
-	case cutBroker:
-		r.broker.Cut()
+	case silenceBroker, slowBroker, cutBroker:
+		p.disturb(st, p.relays[w.slot].broker)
+	case silenceStore, slowStore, cutStore:
+		if relay := p.relays[w.slot].store; relay != nil {
+			p.disturb(st, relay)
+		}
 	}
-	if r.store == nil {
-		return
-	}
+}
+
+// disturb does something to the connections between a worker and a server.
+func (p *schedule) disturb(st step, relay *rabbittest.Proxy) {
 	switch st.Do {
-	case silenceStore:
-		r.store.Freeze()
-		p.later(st.For, r.store.Thaw)
-	case slowStore:
-		r.store.Delay(40 * time.Millisecond)
-		p.later(st.For, func() { r.store.Delay(0) })
-	case cutStore:
-		r.store.Cut()
+	case silenceBroker, silenceStore:
+		relay.Freeze()
+		p.later(st.For, relay.Thaw)
+	case slowBroker, slowStore:
+		relay.Delay(40 * time.Millisecond)
+		p.later(st.For, func() { relay.Delay(0) })
+	default:
+		relay.Cut()
 	}
 }
 
@@ -175,9 +174,7 @@ func (p *schedule) actOnBroker(st step) error {
 	}
 	switch st.Do {
 	case killBroker:
-		// The broker keeps definitions in memory for a moment after it has
-		// confirmed them; queues that are lost so are not keyfold's.
-		if _, err := p.Broker.Tell("eval", "mnesia:sync_log()."); err != nil {
+		if err := p.Broker.Sync(); err != nil {
 			return err
 		}
 		p.Broker.Kill()
@@ -187,17 +184,12 @@ func (p *schedule) actOnBroker(st step) error {
 		p.later(st.For, func() { _ = p.Broker.Signal(syscall.SIGCONT) })
 		return p.Broker.Signal(syscall.SIGSTOP)
 	default:
-		if err := p.watermark("0"); err != nil {
+		if err := p.Broker.SetAlarm(true); err != nil {
 			return err
 		}
 		time.Sleep(st.For)
-		return p.watermark("0.4")
+		return p.Broker.SetAlarm(false)
 	}
-}
-
-func (p *schedule) watermark(part string) error {
-	_, err := p.Broker.Tell("set_vm_memory_high_watermark", part)
-	return err
 }
 
 func (p *schedule) actOnStore(st step) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func (s *soak) loseUnconfirmed(ctx context.Context) error {
 	}
 	s.say("%s, and %s while it is on", alarm, killBroker)
 	p := schedule{soak: s}
-	if err := p.watermark("0"); err != nil {
+	if err := s.Broker.SetAlarm(true); err != nil {
 		return err
 	}
 	time.Sleep(2 * time.Second) // windows close, phrases fail, copies are written
@@ -179,16 +180,13 @@ func (s *soak) dieAt(ctx context.Context, name string) error {
 func (s *soak) dieInReplay(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, visitLimit)
 	defer cancel()
-	for {
+	return poll(ctx, 300*time.Millisecond, func() (bool, error) {
 		err := s.replay(ctx, failpoint.ReplayConfirmed+"=exit:1", 3)
 		if ctx.Err() != nil {
-			return fmt.Errorf("not met within %v: %w", visitLimit, err)
+			return false, fmt.Errorf("not met within %v: %w", visitLimit, err)
 		}
-		if killed(err) {
-			return nil
-		}
-		time.Sleep(300 * time.Millisecond) // no such letter yet
-	}
+		return killed(err), nil // or there is no such letter yet
+	})
 }
 
 // failEverywhere has one worker fail at every point that takes errors, and ends
@@ -219,24 +217,14 @@ func (s *soak) failEverywhere(ctx context.Context) error {
 
 // awaitHits waits until all of these have acted.
 func (s *soak) awaitHits(ctx context.Context, want []string) error {
-	for {
+	var left []string
+	err := poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		met, err := s.met()
-		if err != nil {
-			return err
-		}
-		var left []string
-		for _, hit := range want {
-			if !met[hit] {
-				left = append(left, hit)
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("not met within %v: %s", visitLimit, strings.Join(left, ", "))
-		}
+		left = slices.DeleteFunc(slices.Clone(want), func(hit string) bool { return met[hit] })
+		return len(left) == 0, err
+	})
+	if ctx.Err() != nil && err != nil {
+		return fmt.Errorf("not met within %v: %s", visitLimit, strings.Join(left, ", "))
 	}
+	return err
 }

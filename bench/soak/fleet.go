@@ -217,17 +217,14 @@ func (f *fleet) running() (all []*worker) {
 }
 
 // await returns a running worker, the which-th modulo those there are.
-func (f *fleet) await(ctx context.Context, which int) (*worker, error) {
-	for {
-		if all := f.running(); len(all) > 0 {
-			return all[which%len(all)], nil
+func (f *fleet) await(ctx context.Context, which int) (w *worker, err error) {
+	return w, poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		all := f.running()
+		if len(all) > 0 {
+			w = all[which%len(all)]
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+		return w != nil, nil
+	})
 }
 
 // kill is kill -9.
@@ -348,19 +345,18 @@ func (w *worker) get(path string) (int, string) {
 
 // ready waits until the worker consumes.
 func (w *worker) ready(ctx context.Context) error {
-	for {
-		code, body := w.get("/readyz")
-		if code == http.StatusOK {
-			return nil
+	return poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		switch code, body := w.get("/readyz"); {
+		case code == http.StatusOK:
+			return true, nil
+		case !w.Running():
+			return false, fmt.Errorf("the worker ended: see %s", w.log)
+		case ctx.Err() != nil:
+			return false, fmt.Errorf("the worker is not ready: %s: %w", body, ctx.Err())
+		default:
+			return false, nil
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-w.Ended():
-			return fmt.Errorf("the worker ended: see %s", w.log)
-		case <-ctx.Done():
-			return fmt.Errorf("the worker is not ready: %s: %w", body, ctx.Err())
-		}
-	}
+	})
 }
 
 // scrape remembers the worker's counters, where it answers.

@@ -215,6 +215,21 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// poll asks again and again, with a pause between, until the answer is yes or an
+// error. It asks a last time when ctx has ended.
+func poll(ctx context.Context, pause time.Duration, ask func() (bool, error)) error {
+	for {
+		ended := ctx.Err()
+		if yes, err := ask(); yes || err != nil {
+			return err
+		}
+		if ended != nil {
+			return ended
+		}
+		_ = wait(ctx, pause) // ask tells of the end
+	}
+}
+
 // killWorkers kills one of the workers again and again, pause apart on average.
 func (s *soak) killWorkers(ctx context.Context, r *rand.Rand, times int, pause time.Duration) error {
 	for range times {
@@ -239,12 +254,8 @@ func (s *soak) someFolded(ctx context.Context, n int64) error {
 		}
 		return s.fleet.total("keyfold_events_total{outcome=\"folded\"}")
 	}
-	for first := folded(); folded() < first+n; {
-		if err := wait(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return nil
+	first := folded()
+	return poll(ctx, 50*time.Millisecond, func() (bool, error) { return folded() >= first+n, nil })
 }
 
 // play runs a scenario instead of a plan. Preloaded events are published before

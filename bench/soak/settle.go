@@ -43,24 +43,17 @@ const patience = 3 * time.Minute
 func (s *soak) rest(ctx context.Context, looks int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var depths map[string]int
-	for quiet := 0; quiet < looks; {
-		var err error
-		if depths, err = s.depths(); err != nil {
-			return err
-		}
-		if len(depths) == 0 {
-			quiet++
-		} else {
+	quiet := 0
+	return poll(ctx, 300*time.Millisecond, func() (bool, error) {
+		depths, err := s.depths()
+		if quiet++; len(depths) > 0 {
 			quiet = 0
 		}
-		select {
-		case <-time.After(300 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("not empty %v after the last fault: %v", patience, depths)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("not empty %v after the last fault: %v", patience, depths)
 		}
-	}
-	return nil
+		return quiet == looks, err
+	})
 }
 
 // depths returns how many messages each queue of the workers holds, ready or

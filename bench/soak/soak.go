@@ -19,20 +19,22 @@ import (
 
 // settings say what a run is.
 type settings struct {
-	Seed       uint64
-	Duration   time.Duration
-	Workers    int // at most at once
-	Rate       int // events per second
-	Mix        mix
-	Scenario   string // one of scenarios instead of a plan; "" for none
-	Directed   bool   // each failpoint once, one after the other, instead of a plan
-	AllPoints  bool   // after the plan, go to the failpoints it has missed
-	Race       bool
-	Dimensions int
-	MongoDB    string // somebody else's store; "" for a test server
-	Data       string // folder of real logs; "" for none
-	Dir        string // for logs and data
-	Out        io.Writer
+	Seed     uint64        `help:"Of the plan and the events; 0: a new one, which is printed."`
+	Duration time.Duration `default:"45m" help:"How long faults are brought. 45m is 220 kills; other durations have their share."`
+	Workers  int           `default:"3" help:"Workers at most at once, 1 to 8; scaling goes down to one."`
+	Rate     int           `default:"50" help:"Events a second."`
+	Directed bool          `help:"Instead of a plan: each failpoint once."`
+	Scenario string        `placeholder:"NAME" help:"Instead of a plan: one fault, half of the events one user's: ${scenarios}."`
+	Race     bool          `help:"Build the workers with the race detector."`
+
+	Dimensions int    `default:"256" help:"Components of vectors."`
+	MongoDB    string `name:"mongodb-uri" env:"MONGODB_TEST_URI" placeholder:"URI" help:"A real store, in a database of the run's own; without the faults only the test server knows."`
+	Data       string `env:"KEYFOLD_TEST_DATA" placeholder:"DIR" help:"Folder of real event logs."`
+
+	Mix       mix       `kong:"-"`
+	AllPoints bool      `kong:"-"` // after the plan, go to the failpoints it has missed
+	Dir       string    `kong:"-"` // for logs and data
+	Out       io.Writer `kong:"-"`
 }
 
 // soak is one run.

@@ -28,25 +28,14 @@ type Server struct {
 	databases atomic.Int64
 }
 
-// Shared returns the test binary's one server, started at the first call. The
-// package's TestMain has to call [process.Main], which stops it. Tests on it use a
+// Shared returns the test binary's one server, see [process.Shared]. Tests on it use a
 // database each and never kill it.
-func Shared(t testing.TB) *Server {
-	t.Helper()
-	return shared.Get(t)
-}
-
-var shared = process.Shared[*Server]{Launch: Launch}
+var Shared = process.Shared(Launch)
 
 // Start runs a server of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s, err := Launch(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return s
+	return process.ForTest(t, Launch)
 }
 
 // Launch runs a server whose files are all in dir. The caller stops it.

@@ -43,12 +43,20 @@ func (b *Broker) Control(t testing.TB, args ...string) string {
 	return output
 }
 
-// Flush has the broker write its definitions to disk. It keeps them in memory
-// for a moment after it has answered, so that a queue declared just before a
-// kill can be gone: the broker's affair, and no test's here.
+// Sync has the broker write its definitions to disk. It keeps them in memory for a
+// moment after it has answered, so that a queue declared just before a kill can be
+// gone: a loss of the broker's, and not of keyfold's.
+func (b *Broker) Sync() error {
+	_, err := b.Tell("eval", "mnesia:sync_log().")
+	return err
+}
+
+// Flush is Sync for tests.
 func (b *Broker) Flush(t testing.TB) {
 	t.Helper()
-	b.Control(t, "eval", "mnesia:sync_log().")
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // request calls the management API. answer may be nil.
@@ -107,8 +115,7 @@ func (b *Broker) VHost(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", b.vhosts.Add(1))
 	b.must(t, http.MethodPut, "vhosts/"+name, nil)
-	b.must(t, http.MethodPut, "permissions/"+name+"/guest",
-		map[string]string{"configure": ".*", "write": ".*", "read": ".*"})
+	b.Permit(t, name, "guest", ".*", ".*", ".*")
 	t.Cleanup(func() {
 		if b.Running() {
 			_ = b.request(context.Background(), http.MethodDelete, "vhosts/"+name, nil, nil)
@@ -156,12 +163,20 @@ func (b *Broker) CloseConnections(t testing.TB, vhost, name string) int {
 	return n
 }
 
-// Alarm raises or clears the memory alarm.
-func (b *Broker) Alarm(t testing.TB, on bool) {
-	t.Helper()
+// SetAlarm raises or clears the memory alarm.
+func (b *Broker) SetAlarm(on bool) error {
 	watermark := "0.4"
 	if on {
 		watermark = "0"
 	}
-	b.Control(t, "set_vm_memory_high_watermark", watermark)
+	_, err := b.Tell("set_vm_memory_high_watermark", watermark)
+	return err
+}
+
+// Alarm is SetAlarm for tests.
+func (b *Broker) Alarm(t testing.TB, on bool) {
+	t.Helper()
+	if err := b.SetAlarm(on); err != nil {
+		t.Fatal(err)
+	}
 }
