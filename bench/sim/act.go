@@ -20,25 +20,11 @@ func (w *simulation) act(a action) {
 			w.start(a.on)
 		}
 	case storeDown:
-		if w.server != nil {
-			w.server.away(a.span, a.flag)
-			return
-		}
-		w.store.mu.Lock()
-		w.store.down, w.store.hangs = time.Now().Add(a.span), a.flag
-		w.store.mu.Unlock()
+		w.profiles.takeDown(a.span, a.flag)
 	case failOver:
-		if w.server != nil {
-			w.server.failOver(a)
-			return
-		}
-		w.store.failOver()
+		w.profiles.failOver(a)
 	case eraseUser:
-		if w.server != nil {
-			w.erasures.Go(func() { w.server.erase(int32(a.on)) })
-			return
-		}
-		w.erasures.Go(func() { w.store.erase(int32(a.on)) })
+		w.erasures.Go(func() { w.profiles.erase(int32(a.on)) })
 	default:
 		w.broker.suffer(a, w.workers[min(a.on, len(w.workers)-1)])
 	}
@@ -128,9 +114,8 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 	if err := pause(ctx, d.latency(20*time.Millisecond, time.Second)); err != nil {
 		return nil, err
 	}
-	if k.dead.Load() {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	if err := k.alive(ctx); err != nil {
+		return nil, err
 	}
 	b := k.broker
 	b.mu.Lock()
@@ -140,7 +125,7 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 	}
 	b.wires++
 	id := b.wires
-	w := &wire{purpose: purpose, up: newStream(k.delays("up", id)), down: newStream(k.delays("down", id))}
+	w := k.newWire(purpose, "", id, time.Millisecond)
 	w.up.gathers = true
 	k.wires = append(k.wires, w)
 	b.note("broker", "connection of a "+purpose, int64(k.life), int64(id))
@@ -148,10 +133,14 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 	return socket{wire: w, in: w.down, out: w.up}, nil
 }
 
-// delays returns the latencies of one direction of a connection.
-func (k *worker) delays(direction string, id uint64) func() time.Duration {
-	return func() time.Duration {
-		d := k.rng(direction, id, instantOf(time.Now()))
-		return d.latency(time.Millisecond, 100*time.Millisecond)
+// newWire makes a connection to a server, whose number is id. Most writes take as
+// long as usual.
+func (w *simulation) newWire(purpose, server string, id uint64, usual time.Duration) *wire {
+	direction := func(name string) *stream {
+		return newStream(func() time.Duration {
+			d := w.rng(server+name, id, instantOf(time.Now()))
+			return d.latency(usual, 100*time.Millisecond)
+		})
 	}
+	return &wire{purpose: purpose, up: direction("up"), down: direction("down")}
 }

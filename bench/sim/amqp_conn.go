@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"maps"
 	"slices"
 	"time"
 )
@@ -112,20 +113,11 @@ func (p *amqpConn) leave() {
 	p.over = true
 	b.peers = slices.DeleteFunc(b.peers, func(other *amqpConn) bool { return other == p })
 	back := 0
-	for _, number := range p.numbers() {
+	for _, number := range slices.Sorted(maps.Keys(p.channels)) {
 		back += p.closeChannel(number)
 	}
 	b.note("broker", p.wire.purpose+" gone, given back", int64(p.id), int64(back))
 	b.pump()
-}
-
-func (p *amqpConn) numbers() []uint16 {
-	all := make([]uint16, 0, len(p.channels))
-	for number := range p.channels {
-		all = append(all, number)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // closeChannel gives back what the channel held and returns how much that was.

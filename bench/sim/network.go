@@ -236,8 +236,8 @@ func (s socket) Close() error {
 	return nil
 }
 
-func (s socket) LocalAddr() net.Addr                { return address{} }
-func (s socket) RemoteAddr() net.Addr               { return address{} }
+func (s socket) LocalAddr() net.Addr                { return address("sim") }
+func (s socket) RemoteAddr() net.Addr               { return address("sim") }
 func (s socket) SetDeadline(t time.Time) error      { return s.SetReadDeadline(t) }
 func (s socket) SetWriteDeadline(_ time.Time) error { return nil } // writing never blocks
 func (s socket) SetReadDeadline(t time.Time) error {
@@ -245,7 +245,7 @@ func (s socket) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-type address struct{}
+type address string
 
-func (address) Network() string { return "sim" }
-func (address) String() string  { return "sim" }
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }

@@ -134,7 +134,7 @@ func (k *worker) openStore(ctx context.Context) (daemon.Store, error) {
 // alive returns nil while the worker's process is there. A call of a process that is
 // gone never comes to anything.
 func (k *worker) alive(ctx context.Context) error {
-	if !k.dead.Load() {
+	if k == nil || !k.dead.Load() {
 		return nil
 	}
 	<-ctx.Done()
