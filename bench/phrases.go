@@ -38,11 +38,14 @@ type phrasesCmd struct {
 // latencyOfAPI is how long the embedding service takes for a good answer.
 const latencyOfAPI = 50 * time.Millisecond
 
-// daysFaults are those of a bad day; hangs, where nothing is answered, are shown
+// apiFaults are those of a bad day; hangs, where nothing is answered, are shown
 // apart, since they are the worst.
-var daysFaults = embedtest.Faults{
-	Latency: latencyOfAPI, RetryAfter: time.Second,
-	TooMany: 0.05, ServerError: 0.02, Hang: 0.01, Truncate: 0.01, WrongDimensions: 0.01,
+var apiFaults = map[string]embedtest.Faults{
+	"faults": {
+		Latency: latencyOfAPI, RetryAfter: time.Second,
+		TooMany: 0.05, ServerError: 0.02, Hang: 0.01, Truncate: 0.01, WrongDimensions: 0.01,
+	},
+	"hangs": {Latency: latencyOfAPI, Hang: 0.2},
 }
 
 // Kinds of events, by whether they may have to wait for the embedding API.
@@ -75,15 +78,21 @@ func (c *phrasesCmd) measure(ctx context.Context, s *stack.Stack) error {
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{{"calls", p.calls}, {"faults", p.faults}, {"hangs", p.hangs}, {"redis", p.aroundRedis}} {
-		if !slices.Contains(c.Only, part.name) {
+	for _, part := range []string{"calls", "faults", "hangs", "redis"} {
+		if !slices.Contains(c.Only, part) {
 			continue
 		}
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+		var err error
+		switch part {
+		case "calls":
+			err = p.calls(ctx)
+		case "redis":
+			err = p.aroundRedis(ctx)
+		default:
+			err = p.compare(ctx, part)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", part, err)
 		}
 	}
 	return nil
@@ -169,15 +178,9 @@ func (p *phrases) calls(ctx context.Context) error {
 	return nil
 }
 
-func (p *phrases) faults(ctx context.Context) error { return p.compare(ctx, "faults", daysFaults) }
-
-func (p *phrases) hangs(ctx context.Context) error {
-	return p.compare(ctx, "hangs", embedtest.Faults{Latency: latencyOfAPI, Hang: 0.2})
-}
-
-// compare publishes without and with faults in turn and compares each kind of
-// event with itself.
-func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Faults) (err error) {
+// compare publishes without and with faults of the API in turn and compares each
+// kind of event with itself.
+func (p *phrases) compare(ctx context.Context, name string) (err error) {
 	stop, err := p.Launch(nil, "work")
 	if err != nil {
 		return err
@@ -188,7 +191,7 @@ func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Fau
 	without, with, err := inTurn(p.Runs, func(n int, faulty bool) (f [len(kinds)]figures, err error) {
 		p.api.SetFaults(embedtest.Faults{Latency: latencyOfAPI})
 		if faulty {
-			p.api.SetFaults(faults)
+			p.api.SetFaults(apiFaults[name])
 		}
 		l := p.load(p.texts, phase{span: p.Duration})
 		if err := l.run(ctx); err != nil {
@@ -203,7 +206,7 @@ func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Fau
 		for kind := range kinds {
 			f[kind] = l.figures(0, kind)
 		}
-		dead, err = deadReasons(p.DSN)
+		dead, err = deadReasons(ctx, p.Stack)
 		return f, err
 	})
 	if err != nil {

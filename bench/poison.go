@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"keyfold/bench/stack"
@@ -133,7 +132,7 @@ func (c *poisonCmd) compare(ctx context.Context, s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
-	found, err := deadReasons(s.DSN)
+	found, err := deadReasons(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -160,25 +159,14 @@ func (c *poisonCmd) poison(ctx context.Context, l *load, i int, expected map[str
 	return l.publisher.Publish(ctx, []rabbit.Message{m})[0]
 }
 
-// deadReasons counts the dead letters by reason and takes none.
-func deadReasons(dsn string) (map[string]int, error) {
-	conn, err := amqp.Dial(dsn)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	channel, err := conn.Channel()
-	if err != nil {
-		return nil, err
-	}
+// deadReasons counts the dead letters by reason.
+func deadReasons(ctx context.Context, s *stack.Stack) (map[string]int, error) {
+	letters, err := s.DeadLetters(ctx)
 	reasons := map[string]int{}
-	for {
-		d, ok, err := channel.Get(rabbit.DefaultNames().DeadLetters, false)
-		if err != nil || !ok {
-			return reasons, err
-		}
-		reasons[fmt.Sprint(d.Headers["x-first-death-reason"])]++
+	for _, l := range letters {
+		reasons[l.Reason]++
 	}
+	return reasons, err
 }
 
 func (c *poisonCmd) report(w io.Writer, without, with figures, expected, found map[string]int) error {

@@ -30,7 +30,7 @@ type broker struct {
 	names rabbit.Names
 
 	mu        sync.Mutex
-	peers     []*amqpConn // connections, in the order they came
+	conns     []*amqpConn // connections, in the order they came
 	consumers []*consumer
 	turn      int // whose turn it is among consumers
 	seq       int64
@@ -48,7 +48,7 @@ type broker struct {
 
 // consumer is a subscription on a connection's channel.
 type consumer struct {
-	peer     *amqpConn
+	conn     *amqpConn
 	channel  uint16
 	tag      string
 	prefetch int
@@ -96,7 +96,7 @@ func (b *broker) pump() {
 		tried = 0
 		m := b.ready[0]
 		b.ready = b.ready[1:]
-		c.peer.deliver(c, m)
+		c.conn.deliver(c, m)
 	}
 }
 

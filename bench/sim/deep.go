@@ -65,11 +65,11 @@ func newServer(w *simulation) (*server, error) {
 	if _, err := store.Setup(context.Background()); err != nil {
 		return nil, err
 	}
-	return s, s.befall()
+	return s, s.injectFaults()
 }
 
-// befall brings the faults of the whole schedule.
-func (s *server) befall() error {
+// injectFaults brings the faults of the whole schedule.
+func (s *server) injectFaults() error {
 	errs := []error{s.DelayReplication(s.lag())}
 	d := s.rng("server faults")
 	if s.plan.rates.swap > 0 {
@@ -133,8 +133,8 @@ type storeConn struct {
 	wires []*wire
 }
 
-// opening bounds the opening of a store.
-const opening = 5 * time.Second
+// openTimeout bounds the opening of a store.
+const openTimeout = 5 * time.Second
 
 // open connects as a worker, or as nobody in particular.
 func (s *server) open(ctx context.Context, k *worker) (*storeConn, error) {
@@ -144,7 +144,7 @@ func (s *server) open(ctx context.Context, k *worker) (*storeConn, error) {
 	c.URI = s.URI()
 	c.Dimensions, c.History, c.Model = laws.Dimensions, laws.History, laws.Model
 	c.Dialer = v
-	ctx, cancel := context.WithTimeout(ctx, opening)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	// The driver's Close turns round and round while a connection waits for its last
 	// answer, and no time passes in a bubble meanwhile: there has to be none.
@@ -242,29 +242,27 @@ func (s *server) stored() (map[int32]*engine.Profile, error) {
 // caller is one worker's way to the store of a deep schedule; products are the
 // model's.
 type caller struct {
-	*client
+	client *client
 	*storeConn
 }
 
 func (c *caller) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
-	if err := c.of.alive(ctx); err != nil {
+	if err := c.client.of.alive(ctx); err != nil {
 		return nil, err
 	}
 	return c.storeConn.Load(ctx, users)
 }
 
-func (c *caller) Now(ctx context.Context) (engine.Millis, error) { return c.storeConn.Now(ctx) }
-
 func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
-	if err := c.of.alive(ctx); err != nil {
+	if err := c.client.of.alive(ctx); err != nil {
 		return all(len(profiles), err)
 	}
-	c.takeOff(profiles)
-	defer c.land(profiles)
+	c.client.beginWrites(profiles)
+	defer c.client.endWrites(profiles)
 	errs := c.storeConn.Swap(ctx, profiles)
 	for i, p := range profiles {
 		if errs[i] == nil {
-			c.note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
+			c.client.note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
 		}
 	}
 	return errs
@@ -281,6 +279,3 @@ func (c *caller) Probe(ctx context.Context) error {
 	}
 	return c.storeConn.Probe(ctx)
 }
-
-// Close implements the worker's store.
-func (c *caller) Close() error { return c.storeConn.Close() }

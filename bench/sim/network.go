@@ -35,8 +35,8 @@ func newStream(delay func() time.Duration) *stream {
 	return &stream{delay: delay, wake: make(chan struct{})}
 }
 
-// rouse has readers look again. The caller holds mu.
-func (s *stream) rouse() {
+// wakeReaders has readers look again. The caller holds mu.
+func (s *stream) wakeReaders() {
 	close(s.wake)
 	s.wake = make(chan struct{})
 }
@@ -63,7 +63,7 @@ func (s *stream) write(b []byte) (int, error) {
 	}
 	s.chunks = append(s.chunks, chunk{now, due, data})
 	if len(s.chunks) == 1 {
-		s.rouse()
+		s.wakeReaders()
 	}
 	return len(b), nil
 }
@@ -175,7 +175,7 @@ func (s *stream) end(err error, lost bool) {
 		s.chunks = nil
 		s.silence = time.Time{}
 	}
-	s.rouse()
+	s.wakeReaders()
 }
 
 // blackhole lets nothing out before a time.
@@ -183,14 +183,14 @@ func (s *stream) blackhole(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silence = until
-	s.rouse()
+	s.wakeReaders()
 }
 
 func (s *stream) setDeadline(t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deadline = t
-	s.rouse()
+	s.wakeReaders()
 }
 
 var errCut = errors.New("sim: connection cut")

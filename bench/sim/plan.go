@@ -170,12 +170,12 @@ func (p *plan) drawPublishes(d *rng) {
 type disturbance uint8
 
 const (
-	killWorker    disturbance = iota // and start it again
-	stopWorker                       // in order, and start it again
-	cutConsumer                      // one consuming connection
-	cutPublisher                     // the publishing ones of a worker
-	hushWorker                       // its connections go silent
-	restartBroker                    // every connection ends; none is made for a while
+	killWorker      disturbance = iota // and start it again
+	stopWorker                         // in order, and start it again
+	cutConsumer                        // one consuming connection
+	cutPublisher                       // the publishing ones of a worker
+	blackholeWorker                    // its connections go silent
+	restartBroker                      // every connection ends; none is made for a while
 	cancelConsumers
 	raiseAlarm
 	storeDown
@@ -185,8 +185,8 @@ const (
 	disturbances
 )
 
-var deedNames = [disturbances]string{
-	"kill worker", "stop worker", "cut consumer", "cut publishers", "hush worker", "restart broker",
+var disturbanceNames = [disturbances]string{
+	"kill worker", "stop worker", "cut consumer", "cut publishers", "blackhole worker", "restart broker",
 	"cancel consumers", "raise alarm", "store down", "failover", "erase user", "start worker",
 }
 
@@ -201,7 +201,7 @@ type action struct {
 
 func (p *plan) drawActions(d *rng) {
 	often := [disturbances]int{
-		killWorker: 6, stopWorker: 2, cutConsumer: 4, cutPublisher: 3, hushWorker: 2, restartBroker: 1,
+		killWorker: 6, stopWorker: 2, cutConsumer: 4, cutPublisher: 3, blackholeWorker: 2, restartBroker: 1,
 		cancelConsumers: 1, raiseAlarm: 1, storeDown: 2, failOver: 4,
 	}
 	sum := 0

@@ -41,7 +41,7 @@ type simulation struct {
 	erasures sync.WaitGroup
 	todo     []action       // by time
 	failures map[string]int // of phrases; guarded by the store's mu
-	lived    []*worker      // all of them
+	started  []*worker      // all of them
 	wires    uint64         // guarded by the broker's mu
 	badAcks  int            // acknowledgements of tags that were not out
 	limit    time.Duration
@@ -119,7 +119,7 @@ func (w *simulation) run() Report {
 	for place := range w.workers {
 		w.stop(place, true)
 	}
-	for _, k := range w.lived {
+	for _, k := range w.started {
 		<-k.stopped
 	}
 	time.Sleep(2 * callTimeout) // writes that are late arrive
@@ -133,7 +133,7 @@ func (w *simulation) run() Report {
 // this has returned.
 func (w *simulation) clear() {
 	w.broker.mu.Lock()
-	for _, p := range w.broker.peers {
+	for _, p := range w.broker.conns {
 		p.wire.cut(true)
 	}
 	w.broker.mu.Unlock()

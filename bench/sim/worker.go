@@ -26,7 +26,7 @@ type worker struct {
 	dead    atomic.Bool // its process is gone: nothing it still does shows
 	wires   []*wire     // guarded by the broker's mu
 	ctx     context.Context
-	told    context.CancelFunc // to stop
+	cancel  context.CancelFunc // to stop
 	stopped chan struct{}
 	opened  atomic.Pointer[storeConn] // in a deep schedule
 }
@@ -42,11 +42,11 @@ const shutdownTimeout = 10 * time.Second
 
 // start starts a worker in a place.
 func (w *simulation) start(place int) {
-	k := &worker{simulation: w, life: uint64(len(w.lived) + 1), stopped: make(chan struct{})}
-	k.ctx, k.told = context.WithCancel(context.Background())
+	k := &worker{simulation: w, life: uint64(len(w.started) + 1), stopped: make(chan struct{})}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
 	w.note("worker", "started", int64(place), int64(k.life))
 	w.workers[place] = k
-	w.lived = append(w.lived, k)
+	w.started = append(w.started, k)
 	go k.work()
 }
 
@@ -119,7 +119,7 @@ func (k *worker) timing(purpose string) rabbit.Timing {
 // openStore returns the worker's way to the store, which in a deep schedule may be
 // away.
 func (k *worker) openStore(ctx context.Context) (daemon.Store, error) {
-	c := &client{store: k.store, of: k, worker: k.life, flying: map[int32]bool{}}
+	c := &client{store: k.store, of: k, worker: k.life, writing: map[int32]bool{}}
 	if k.server == nil {
 		return c, nil
 	}
@@ -168,5 +168,5 @@ func (w *simulation) stop(place int, inOrder bool) {
 	} else {
 		w.note("worker", "told to stop", int64(place), int64(k.life))
 	}
-	k.told()
+	k.cancel()
 }

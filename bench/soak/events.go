@@ -75,7 +75,7 @@ func compose(r *rand.Rand, bodies [][]byte) []rabbit.Message {
 		case x < poisoned:
 			body = poison(r, body)
 		case x < poisoned+unknown:
-			body = strange(body, i)
+			body = ofUnknownProduct(body, i)
 		}
 		e, err := engine.ParseEvent(body, time.Now())
 		if err != nil {
@@ -115,9 +115,9 @@ func poison(r *rand.Rand, body []byte) []byte {
 	}
 }
 
-// strange makes an event of a product that is not in the shop.
+// ofUnknownProduct makes an event of a product that is not in the shop.
 // Its id is its own: one that nobody keeps.
-func strange(body []byte, number int) []byte {
+func ofUnknownProduct(body []byte, number int) []byte {
 	body = changed(body, "message_id", fmt.Sprintf("unknown-%06d", number))
 	body = changed(body, "event_type", "product_view")
 	body = changed(body, "search_phrase", nil)

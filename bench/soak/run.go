@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -28,31 +29,45 @@ func run(ctx context.Context, c settings) (res *result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if c.Scenario != "" {
-		if err := s.play(ctx); err != nil {
-			s.fleet.close()
-			return &result{soak: s, took: time.Since(s.began)}, err
-		}
-		return s.conclude(ctx)
-	}
-	if err := s.fleet.scale(c.Workers); err != nil {
-		return nil, err
-	}
-	feeding, stop := context.WithCancel(ctx)
-	defer stop()
-	fed := make(chan error, 1)
-	go func() { fed <- s.feed.run(feeding) }()
-	err = s.stress(ctx)
-	stop()
-	if err = errors.Join(err, <-fed); err != nil {
+	if err := s.play(ctx); err != nil {
 		s.fleet.close()
 		return &result{soak: s, took: time.Since(s.began)}, err
 	}
 	return s.conclude(ctx)
 }
 
+// play publishes what the scenario begins with, starts the workers and brings the
+// faults. What is published before the first worker starts fills the prefetch of
+// several with one user's events.
+func (s *soak) play(ctx context.Context) error {
+	chosen, alone := scenarios[s.Scenario]
+	if !alone {
+		chosen = scenario{fed: true, bring: (*soak).stress}
+	}
+	for left := chosen.events; left > 0; left -= maxBurst {
+		if err := s.feed.publish(ctx, min(left, maxBurst)); err != nil {
+			return err
+		}
+	}
+	if err := s.fleet.scale(s.Workers); err != nil {
+		return err
+	}
+	feeding, stop := context.WithCancel(ctx)
+	defer stop()
+	fed := make(chan error, 1)
+	go func() {
+		if !chosen.fed {
+			stop()
+		}
+		fed <- s.feed.run(feeding)
+	}()
+	err := chosen.bring(s, ctx, rand.New(rand.NewPCG(s.Seed, 0x6668)))
+	stop()
+	return errors.Join(err, <-fed)
+}
+
 // stress brings the faults.
-func (s *soak) stress(ctx context.Context) error {
+func (s *soak) stress(ctx context.Context, _ *rand.Rand) error {
 	if s.Directed {
 		return s.visit(ctx, failpoint.Names, true)
 	}

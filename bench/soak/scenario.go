@@ -24,8 +24,8 @@ import (
 // scenario is one fault that is looked at by itself, with the settings of a worker
 // that was told nothing. Half of its events are one user's.
 type scenario struct {
-	events int // published before the first worker starts
-	rate   int // events a second that are published meanwhile
+	events int  // published before the first worker starts
+	fed    bool // events are published meanwhile, at the run's rate
 	bring  func(s *soak, ctx context.Context, r *rand.Rand) error
 }
 
@@ -73,12 +73,12 @@ var scenarios = map[string]scenario{
 		return nil
 	}},
 	// The user is busy all the time, and workers are killed.
-	"live": {rate: 600, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+	"live": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		return s.killWorkers(ctx, r, floodKills, 2*time.Second)
 	}},
 	// What a write has become of stays unknown to one worker for ten minutes, while
 	// others fold thousands of events of the user.
-	"unknown": {rate: 60, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+	"unknown": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		if err := s.someFolded(ctx, 100); err != nil {
 			return err
 		}
@@ -97,9 +97,9 @@ var scenarios = map[string]scenario{
 		return nil
 	}},
 	// Bodies whose letters are larger than a broker takes.
-	"oversized": {rate: 60, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error { return s.publishOversized(ctx) }},
+	"oversized": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error { return s.publishOversized(ctx) }},
 	// One user's profile cannot be read, until somebody repairs it.
-	"unreadable": {rate: 60, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
+	"unreadable": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
 		if err := s.someFolded(ctx, 300); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ var scenarios = map[string]scenario{
 	}},
 	// The whole store refuses every write, as one does whose disk is full: nothing is
 	// dead-lettered by it.
-	"refusals": {rate: 200, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+	"refusals": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		if err := s.someFolded(ctx, 100); err != nil {
 			return err
 		}
@@ -256,32 +256,6 @@ func (s *soak) someFolded(ctx context.Context, n int64) error {
 	}
 	first := folded()
 	return poll(ctx, 50*time.Millisecond, func() (bool, error) { return folded() >= first+n, nil })
-}
-
-// play runs a scenario instead of a plan. Preloaded events are published before
-// the first worker starts, so that several fill their prefetch with one user's.
-func (s *soak) play(ctx context.Context) error {
-	chosen := scenarios[s.Scenario]
-	for left := chosen.events; left > 0; left -= maxBurst {
-		if err := s.feed.publish(ctx, min(left, maxBurst)); err != nil {
-			return err
-		}
-	}
-	if err := s.fleet.scale(s.Workers); err != nil {
-		return err
-	}
-	feeding, stop := context.WithCancel(ctx)
-	fed := make(chan error, 1)
-	go func() {
-		if chosen.rate > 0 {
-			fed <- s.feed.run(feeding)
-		} else {
-			fed <- nil
-		}
-	}()
-	err := chosen.bring(s, ctx, rand.New(rand.NewPCG(s.Seed, 0x6668)))
-	stop()
-	return errors.Join(err, <-fed)
 }
 
 // flood gives half of the bodies to one user.

@@ -34,14 +34,14 @@ func (s *soak) heal() error {
 	return errors.Join(errs...)
 }
 
-// patience is how long a healed stack may take to come to rest. The longest
+// restLimit is how long a healed stack may take to come to rest. The longest
 // backoff of a worker is half a minute.
-const patience = 3 * time.Minute
+const restLimit = 3 * time.Minute
 
 // rest waits until so many looks in a row find the queues empty: nothing is ready,
 // nothing is held by a worker, nothing waits for a retry.
 func (s *soak) rest(ctx context.Context, looks int) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, restLimit)
 	defer cancel()
 	quiet := 0
 	return poll(ctx, 300*time.Millisecond, func() (bool, error) {
@@ -50,7 +50,7 @@ func (s *soak) rest(ctx context.Context, looks int) error {
 			quiet = 0
 		}
 		if ctx.Err() != nil {
-			err = fmt.Errorf("not empty %v after the last fault: %v", patience, depths)
+			err = fmt.Errorf("not empty %v after the last fault: %v", restLimit, depths)
 		}
 		return quiet == looks, err
 	})
@@ -84,11 +84,15 @@ func (s *soak) verify(ctx context.Context) (*findings, error) {
 	if err != nil {
 		return nil, err
 	}
-	letters, err := s.letters(ctx)
+	letters, err := s.DeadLetters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.ledger.compare(profiles, letters), nil
+	ids := make([]string, len(letters))
+	for i, l := range letters {
+		ids[i] = l.ID
+	}
+	return s.ledger.compare(profiles, ids), nil
 }
 
 // checkpoint brings the stack to rest and verifies. The feed has to be paused.

@@ -14,7 +14,6 @@ import (
 
 	"keyfold/bench/stack"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/source/rabbit"
 )
 
 // settings say what a run is.
@@ -162,19 +161,4 @@ func (s *soak) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpLimit)
 	defer cancel()
 	return s.SetUp(ctx, s.traffic.products)
-}
-
-// letters returns the ids of the dead letters, copies included.
-func (s *soak) letters(ctx context.Context) (ids []string, err error) {
-	scan, err := rabbit.ScanDeadLetters(ctx, s.DSN, rabbit.DefaultNames())
-	if err != nil {
-		return nil, err
-	}
-	for l, err := range scan.Letters(ctx) {
-		if err != nil {
-			return nil, errors.Join(err, scan.Close())
-		}
-		ids = append(ids, l.ID)
-	}
-	return ids, scan.Close()
 }

@@ -25,6 +25,7 @@ import (
 	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
+	"keyfold/source/rabbit"
 	"keyfold/source/vector"
 )
 
@@ -199,6 +200,21 @@ func (s *Stack) ReadProfiles(ctx context.Context) (map[int32]*engine.Profile, er
 		all[p.UserID] = p
 	}
 	return all, nil
+}
+
+// DeadLetters returns all dead letters, and takes none.
+func (s *Stack) DeadLetters(ctx context.Context) (all []*rabbit.DeadLetter, err error) {
+	scan, err := rabbit.ScanDeadLetters(ctx, s.DSN, rabbit.DefaultNames())
+	if err != nil {
+		return nil, err
+	}
+	for l, err := range scan.Letters(ctx) {
+		if err != nil {
+			return nil, errors.Join(err, scan.Close())
+		}
+		all = append(all, l)
+	}
+	return all, scan.Close()
 }
 
 // ParseMetrics reads what /metrics answers: values by the names with their labels.
