@@ -83,37 +83,26 @@ func plain(ctx context.Context, d *draining) error {
 	if err != nil {
 		return err
 	}
-	var left atomic.Int64
-	left.Store(int64(d.events))
-	errs := make(chan error, plainWorkers)
-	done := make(chan struct{})
+	working, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var begun atomic.Int64
 	var wg sync.WaitGroup
 	for range plainWorkers {
 		wg.Go(func() {
-			for {
+			for begun.Add(1) <= int64(d.events) {
 				select {
 				case m := <-deliveries:
-					if err := d.plainEvent(ctx, users, vectors, m); err != nil {
-						errs <- err
-						return
+					if err := d.plainEvent(working, users, vectors, m); err != nil {
+						fail(err)
 					}
-					if left.Add(-1) == 0 {
-						close(done)
-						return
-					}
-				case <-done:
+				case <-working.Done():
 					return
 				}
 			}
 		})
 	}
-	select {
-	case <-done:
-	case err := <-errs:
-		return err
-	}
 	wg.Wait()
-	return conn.Close()
+	return errors.Join(context.Cause(working), conn.Close())
 }
 
 func (d *draining) plainEvent(ctx context.Context, users *mongo.Collection, vectors func(*wire) []float64, m amqp.Delivery) error {

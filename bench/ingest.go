@@ -150,16 +150,13 @@ func (r *ingestRun) serve(ctx context.Context, env []string) (stop func() error,
 	if stop, err = r.Launch(env, "ingest", "--relay", "--http-addr", addr); err != nil {
 		return nil, err
 	}
-	for {
-		if resp, err := r.client.Get(r.url + "/readyz"); err == nil {
-			if err := resp.Body.Close(); err == nil && resp.StatusCode == http.StatusOK {
-				return stop, nil
-			}
+	return stop, stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		resp, err := r.client.Get(r.url + "/readyz")
+		if err != nil {
+			return false, nil //nolint:nilerr // it does not listen yet
 		}
-		if err := rest(ctx, 50*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
+		return resp.StatusCode == http.StatusOK, resp.Body.Close()
+	})
 }
 
 // post sends an event, whether or not those before were answered: a request's
@@ -214,18 +211,13 @@ func (r *ingestRun) returnBroker(span time.Duration) (err error) {
 
 // watchBacklog waits, once the broker is back, until no row waits for long.
 func (r *ingestRun) watchBacklog(ctx context.Context) error {
-	for r.current.Load() == after && r.resumed == 0 {
-		backlog, err := r.db.Backlog(ctx)
-		if err != nil {
-			return err
-		}
-		age := backlog.Age(engine.Now())
-		r.oldest = max(r.oldest, age)
-		if age < time.Second {
-			r.resumed = time.Since(r.back)
-		} else if err := rest(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
+	if r.current.Load() != after || r.resumed > 0 {
+		return nil
 	}
-	return nil
+	return stack.Poll(ctx, 100*time.Millisecond, func() (bool, error) {
+		backlog, err := r.db.Backlog(ctx)
+		age := backlog.Age(engine.Now())
+		r.oldest, r.resumed = max(r.oldest, age), time.Since(r.back)
+		return age < time.Second, err
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/bench/oracle"
+	"keyfold/bench/stack"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
@@ -41,17 +42,12 @@ func (r *ingestRun) settle(ctx context.Context) (result ingestResult, err error)
 			}
 		}
 	}
-	for end := time.Now().Add(3 * time.Minute); ; {
-		if err := r.read(ctx, &result, expected); err != nil {
-			return result, err
-		}
-		if result.unmarked == 0 && result.lost == 0 || time.Now().After(end) {
-			return result, nil
-		}
-		if err := rest(ctx, time.Second); err != nil {
-			return result, err
-		}
-	}
+	end := time.Now().Add(3 * time.Minute)
+	err = stack.Poll(ctx, time.Second, func() (bool, error) {
+		err := r.read(ctx, &result, expected)
+		return result.unmarked == 0 && result.lost == 0 || time.Now().After(end), err
+	})
+	return result, err
 }
 
 // read counts rows, and events that profiles have too few or too many of.

@@ -199,21 +199,14 @@ func (l *load) await(ctx context.Context, limit time.Duration, deadLetters func(
 		return err
 	}
 	defer store.Close()
-	for deadline := time.Now().Add(limit); ; {
+	deadline := time.Now().Add(limit)
+	return stack.Poll(ctx, 500*time.Millisecond, func() (bool, error) {
 		dead, err := deadLetters(ctx)
-		if err != nil {
-			return err
+		if err == nil {
+			err = l.read(ctx, store)
 		}
-		if err := l.read(ctx, store); err != nil {
-			return err
-		}
-		if l.missing == dead || time.Now().After(deadline) {
-			return nil
-		}
-		if err := rest(ctx, 500*time.Millisecond); err != nil {
-			return err
-		}
-	}
+		return l.missing == dead || time.Now().After(deadline), err
+	})
 }
 
 func (l *load) read(ctx context.Context, store *mongodb.Store) error {

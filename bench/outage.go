@@ -84,19 +84,17 @@ func (c *outageCmd) measure(ctx context.Context, s *stack.Stack) (err error) {
 
 // drain watches until the queue is empty, or for half an hour, and returns when that
 // was.
-func (o *outage) drain(ctx context.Context) (time.Time, error) {
-	for end := time.Now().Add(30 * time.Minute); time.Now().Before(end); {
-		if err := o.sample(ctx); err != nil {
-			return time.Time{}, err
+func (o *outage) drain(ctx context.Context) (drained time.Time, err error) {
+	end := time.Now().Add(30 * time.Minute)
+	err = stack.Poll(ctx, time.Second, func() (bool, error) {
+		err := o.sample(ctx)
+		last := o.samples[len(o.samples)-1]
+		if drained = last.at; err == nil && drained.After(end) {
+			err = errors.New("the queue is not empty after half an hour")
 		}
-		if last := o.samples[len(o.samples)-1]; last.queue == 0 && last.held == 0 {
-			return last.at, nil
-		}
-		if err := rest(ctx, time.Second); err != nil {
-			return time.Time{}, err
-		}
-	}
-	return time.Time{}, errors.New("the queue is not empty after half an hour")
+		return last.queue == 0 && last.held == 0, err
+	})
+	return drained, err
 }
 
 func (o *outage) sample(ctx context.Context) error {

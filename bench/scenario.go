@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"keyfold/bench/stack"
 )
 
 // rate is events per unit of time: 1000/min, 200/s.
@@ -107,7 +109,7 @@ func (s *scenario) sendAll(ctx context.Context) error {
 	began := time.Now()
 	for i := range s.events() {
 		due := began.Add(time.Duration(i) * s.rate.pause)
-		if err := rest(ctx, time.Until(due)); err != nil {
+		if err := stack.Wait(ctx, time.Until(due)); err != nil {
 			return err
 		}
 		s.late = max(s.late, time.Since(due))
@@ -116,16 +118,6 @@ func (s *scenario) sendAll(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// rest waits, less where ctx ends.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // inTurn measures without and with a fault in turn, so many times each. One run

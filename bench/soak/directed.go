@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/bench/stack"
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine/failpoint"
 )
@@ -180,7 +181,7 @@ func (s *soak) dieAt(ctx context.Context, name string) error {
 func (s *soak) dieInReplay(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, visitLimit)
 	defer cancel()
-	return poll(ctx, 300*time.Millisecond, func() (bool, error) {
+	return stack.Poll(ctx, 300*time.Millisecond, func() (bool, error) {
 		err := s.replay(ctx, failpoint.ReplayConfirmed+"=exit:1", 3)
 		if ctx.Err() != nil {
 			return false, fmt.Errorf("not met within %v: %w", visitLimit, err)
@@ -218,7 +219,7 @@ func (s *soak) failEverywhere(ctx context.Context) error {
 // awaitHits waits until all of these have acted.
 func (s *soak) awaitHits(ctx context.Context, want []string) error {
 	var left []string
-	err := poll(ctx, 50*time.Millisecond, func() (bool, error) {
+	err := stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		met, err := s.met()
 		left = slices.DeleteFunc(slices.Clone(want), func(hit string) bool { return met[hit] })
 		return len(left) == 0, err

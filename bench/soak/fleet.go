@@ -218,13 +218,14 @@ func (f *fleet) running() (all []*worker) {
 
 // await returns a running worker, the which-th modulo those there are.
 func (f *fleet) await(ctx context.Context, which int) (w *worker, err error) {
-	return w, poll(ctx, 50*time.Millisecond, func() (bool, error) {
+	err = stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		all := f.running()
 		if len(all) > 0 {
 			w = all[which%len(all)]
 		}
 		return w != nil, nil
 	})
+	return w, err
 }
 
 // kill is kill -9.
@@ -345,7 +346,7 @@ func (w *worker) get(path string) (int, string) {
 
 // ready waits until the worker consumes.
 func (w *worker) ready(ctx context.Context) error {
-	return poll(ctx, 50*time.Millisecond, func() (bool, error) {
+	return stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		switch code, body := w.get("/readyz"); {
 		case code == http.StatusOK:
 			return true, nil

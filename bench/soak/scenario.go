@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"keyfold/bench/stack"
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
@@ -47,7 +48,7 @@ var scenarios = map[string]scenario{
 			return err
 		}
 		s.relays[0].broker.Freeze()
-		if err := wait(ctx, 40*time.Second); err != nil {
+		if err := stack.Wait(ctx, 40*time.Second); err != nil {
 			return err
 		}
 		s.relays[0].broker.Thaw()
@@ -60,7 +61,7 @@ var scenarios = map[string]scenario{
 				return err
 			}
 			_ = s.store.Signal(syscall.SIGSTOP)
-			err := wait(ctx, 800*time.Millisecond)
+			err := stack.Wait(ctx, 800*time.Millisecond)
 			if w, missing := s.fleet.await(ctx, r.IntN(8)); missing == nil {
 				s.counts[string(killWorker)]++
 				s.fleet.kill(w)
@@ -90,7 +91,7 @@ var scenarios = map[string]scenario{
 			return err
 		}
 		s.relays[0].store.Freeze()
-		if err := wait(ctx, s.Duration); err != nil {
+		if err := stack.Wait(ctx, s.Duration); err != nil {
 			return err
 		}
 		s.relays[0].store.Thaw()
@@ -189,7 +190,7 @@ func (s *soak) refusing(ctx context.Context) error {
 	end := time.Now().Add(s.Duration)
 	notReady := 0
 	for time.Now().Before(end) {
-		if err := wait(ctx, time.Second); err != nil {
+		if err := stack.Wait(ctx, time.Second); err != nil {
 			return err
 		}
 		notReady = 0
@@ -205,35 +206,10 @@ func (s *soak) refusing(ctx context.Context) error {
 	return nil
 }
 
-// wait sleeps, less where ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// poll asks again and again, with a pause between, until the answer is yes or an
-// error. It asks a last time when ctx has ended.
-func poll(ctx context.Context, pause time.Duration, ask func() (bool, error)) error {
-	for {
-		ended := ctx.Err()
-		if yes, err := ask(); yes || err != nil {
-			return err
-		}
-		if ended != nil {
-			return ended
-		}
-		_ = wait(ctx, pause) // ask tells of the end
-	}
-}
-
 // killWorkers kills one of the workers again and again, pause apart on average.
 func (s *soak) killWorkers(ctx context.Context, r *rand.Rand, times int, pause time.Duration) error {
 	for range times {
-		if err := wait(ctx, time.Duration(r.Int64N(int64(2*pause)))); err != nil {
+		if err := stack.Wait(ctx, time.Duration(r.Int64N(int64(2*pause)))); err != nil {
 			return err
 		}
 		w, err := s.fleet.await(ctx, r.IntN(8))
@@ -255,7 +231,7 @@ func (s *soak) someFolded(ctx context.Context, n int64) error {
 		return s.fleet.total("keyfold_events_total{outcome=\"folded\"}")
 	}
 	first := folded()
-	return poll(ctx, 50*time.Millisecond, func() (bool, error) { return folded() >= first+n, nil })
+	return stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) { return folded() >= first+n, nil })
 }
 
 // flood gives half of the bodies to one user.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"keyfold/bench/stack"
 	"keyfold/source/rabbit"
 )
 
@@ -44,7 +45,7 @@ func (s *soak) rest(ctx context.Context, looks int) error {
 	ctx, cancel := context.WithTimeout(ctx, restLimit)
 	defer cancel()
 	quiet := 0
-	return poll(ctx, 300*time.Millisecond, func() (bool, error) {
+	return stack.Poll(ctx, 300*time.Millisecond, func() (bool, error) {
 		depths, err := s.depths()
 		if quiet++; len(depths) > 0 {
 			quiet = 0

@@ -217,6 +217,31 @@ func (s *Stack) DeadLetters(ctx context.Context) (all []*rabbit.DeadLetter, err 
 	return all, scan.Close()
 }
 
+// Wait waits, less where ctx ends.
+func Wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Poll asks again and again, with a pause between, until the answer is yes or an
+// error. It asks a last time when ctx has ended.
+func Poll(ctx context.Context, pause time.Duration, ask func() (bool, error)) error {
+	for {
+		ended := ctx.Err()
+		if yes, err := ask(); yes || err != nil {
+			return err
+		}
+		if ended != nil {
+			return ended
+		}
+		_ = Wait(ctx, pause) // ask tells of the end
+	}
+}
+
 // ParseMetrics reads what /metrics answers: values by the names with their labels.
 func ParseMetrics(text io.Reader) (map[string]float64, error) {
 	figures := map[string]float64{}
