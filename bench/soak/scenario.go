@@ -148,7 +148,7 @@ func (s *soak) publishOversized(ctx context.Context) error {
 // breakAProfile makes one user's document unreadable for a while: the others' events
 // go on.
 func (s *soak) breakAProfile(ctx context.Context) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(s.store.direct))
+	client, err := mongo.Connect(options.Client().ApplyURI(s.Profiles.URI))
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (s *soak) startServers(ctx context.Context) error {
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	s.store = &store{Process: s.Store, direct: p.URI}
+	s.store = &store{s.Store}
 	return s.startRelays()
 }
 

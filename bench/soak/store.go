@@ -10,8 +10,7 @@ import (
 
 // store is a mongotestd on a journal, or a server that somebody else runs.
 type store struct {
-	*mongotest.Process        // nil for somebody else's
-	direct             string // its URI
+	*mongotest.Process // nil for somebody else's
 }
 
 // uri reaches a server as if it were alone, so that a relay in front of it is
