@@ -128,7 +128,7 @@ func (d *draining) plainEvent(ctx context.Context, users *mongo.Collection, vect
 			var r *mongo.UpdateResult
 			r, err = users.UpdateOne(ctx, bson.D{{Key: "user_id", Value: e.UserID}, {Key: "version", Value: p.Version}}, bson.D{{Key: "$set", Value: next}})
 			if err == nil && r.MatchedCount == 0 {
-				continue // somebody was faster
+				continue // another write was faster
 			}
 		}
 		if mongo.IsDuplicateKeyError(err) {

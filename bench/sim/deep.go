@@ -126,7 +126,7 @@ func (s *server) takeDown(span time.Duration, hangs bool) {
 type storeConn struct {
 	*mongodb.Store
 	server *server
-	worker *worker // nil: nobody in particular
+	worker *worker // nil for the model's own calls
 
 	mu    sync.Mutex
 	over  bool
@@ -136,7 +136,7 @@ type storeConn struct {
 // openTimeout bounds the opening of a store.
 const openTimeout = 5 * time.Second
 
-// open connects as a worker, or as nobody in particular.
+// open connects for a worker, or with nil for the model itself.
 func (s *server) open(ctx context.Context, k *worker) (*storeConn, error) {
 	laws := s.laws()
 	v := &storeConn{server: s, worker: k}

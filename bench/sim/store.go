@@ -184,7 +184,7 @@ func (s *store) fateOf(e *entry) fate {
 	return e.fate
 }
 
-// away says whether the store answers nobody, and how it does not.
+// away reports whether the store is down, and whether it hangs instead of failing.
 func (s *store) away() (away, hangs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

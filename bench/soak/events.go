@@ -21,7 +21,7 @@ import (
 const (
 	duplicates = 0.10
 	poisoned   = 0.01
-	unknown    = 0.003 // events of products nobody knows
+	unknown    = 0.003 // events of products that are not in the catalogue
 	disorder   = 300   // how many events later one may come
 )
 
@@ -115,8 +115,8 @@ func poison(r *rand.Rand, body []byte) []byte {
 	}
 }
 
-// ofUnknownProduct makes an event of a product that is not in the shop.
-// Its id is its own: one that nobody keeps.
+// ofUnknownProduct makes an event of a product that is not in the catalogue. Its id is
+// its own, because no profile keeps it.
 func ofUnknownProduct(body []byte, number int) []byte {
 	body = changed(body, "message_id", fmt.Sprintf("unknown-%06d", number))
 	body = changed(body, "event_type", "product_view")

@@ -48,7 +48,7 @@ type worker struct {
 	armed string // its failpoints
 
 	mu      sync.Mutex
-	reason  string // why it is about to end; "" where nobody wants that
+	reason  string // why it is about to end; "" while it is to run on
 	addr    string
 	metrics map[string]float64
 }

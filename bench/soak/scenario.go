@@ -99,7 +99,7 @@ var scenarios = map[string]scenario{
 	}},
 	// Bodies whose letters are larger than a broker takes.
 	"oversized": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error { return s.publishOversized(ctx) }},
-	// One user's profile cannot be read, until somebody repairs it.
+	// One user's profile cannot be read, until it is repaired.
 	"unreadable": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
 		if err := s.someFolded(ctx, 300); err != nil {
 			return err

@@ -78,7 +78,7 @@ func (s *soak) depths() (map[string]int, error) {
 	return depths, nil
 }
 
-// verify compares everything there is with the ledger. Nobody may publish
+// verify compares everything there is with the ledger. Nothing may be published
 // meanwhile, and the stack has to be at rest.
 func (s *soak) verify(ctx context.Context) (*findings, error) {
 	profiles, err := s.ReadProfiles(ctx)

@@ -126,7 +126,7 @@ func (s *soak) startRelays() (err error) {
 	return nil
 }
 
-// database is a run's own, as a server of somebody else's holds others too.
+// database is the run's own, because a real server holds others too.
 func (s *soak) database() string {
 	return "keyfold_soak_" + strconv.FormatUint(s.Seed, 10) + "_" + strconv.Itoa(os.Getpid())
 }

@@ -8,9 +8,9 @@ import (
 	mongotest "keyfold/bench/testserver/mongodb"
 )
 
-// store is a mongotestd on a journal, or a server that somebody else runs.
+// store is a mongotestd on a journal, or a real server that --mongodb-uri names.
 type store struct {
-	*mongotest.Process // nil for somebody else's
+	*mongotest.Process // nil for a real server
 }
 
 // uri reaches a server as if it were alone, so that a relay in front of it is

@@ -50,7 +50,7 @@ func (s *Server) Sentinel(t testing.TB, name string, settings ...string) *Server
 
 // How long a sentinel waits for an answer before it looks for another master.
 // One that waits for half a second takes a busy machine for a dead server:
-// nobody should be hasty for longer than the test needs.
+// a test makes it hasty only while it needs that.
 const (
 	Patient = 30 * time.Second
 	Hasty   = 500 * time.Millisecond
