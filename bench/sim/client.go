@@ -15,7 +15,6 @@ import (
 type client struct {
 	*store
 	of      *worker
-	worker  uint64         // its life
 	writing map[int32]bool // users with a write in flight; guarded by the store's mu
 }
 
@@ -25,9 +24,9 @@ func (c *client) beginWrites(profiles []*engine.Profile) {
 	defer c.mu.Unlock()
 	for _, p := range profiles {
 		if c.writing[p.UserID] {
-			c.note("store", "LAW BROKEN: two writes in flight", int64(c.worker), int64(p.UserID))
+			c.note("store", "LAW BROKEN: two writes in flight", int64(c.of.life), int64(p.UserID))
 			c.faults = append(c.faults, fmt.Errorf("%v: worker %d has two writes of user %d in flight",
-				time.Since(c.began), c.worker, p.UserID))
+				time.Since(c.began), c.of.life, p.UserID))
 		}
 		c.writing[p.UserID] = true
 	}
@@ -48,7 +47,7 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	if err := c.of.alive(ctx); err != nil {
 		return nil, err
 	}
-	d := c.rngFor(c.worker, "load", users[0])
+	d := c.rngFor(c.of.life, "load", users[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func (c *client) Now(ctx context.Context) (engine.Millis, error) {
 	if err := c.of.alive(ctx); err != nil {
 		return 0, err
 	}
-	d := c.rngFor(c.worker, "now", 0)
+	d := c.rngFor(c.of.life, "now", 0)
 	if err := c.reach(ctx, &d); err != nil {
 		return 0, err
 	}
@@ -90,7 +89,7 @@ func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 	if err := c.of.alive(ctx); err != nil {
 		return nil, err
 	}
-	d := c.rngFor(c.worker, "products", ids[0])
+	d := c.rngFor(c.of.life, "products", ids[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func (c *client) Probe(ctx context.Context) error {
 	if err := c.of.alive(ctx); err != nil {
 		return err
 	}
-	d := c.rngFor(c.worker, "probe", 0)
+	d := c.rngFor(c.of.life, "probe", 0)
 	if err := pause(ctx, d.between(50*time.Millisecond, time.Second)); err != nil {
 		return err
 	}
@@ -130,7 +129,7 @@ func (c *client) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	c.beginWrites(profiles)
 	defer c.endWrites(profiles)
 	s := &swap{
-		client: c, d: c.rngFor(c.worker, "swap", profiles[0].UserID), profiles: profiles,
+		client: c, d: c.rngFor(c.of.life, "swap", profiles[0].UserID), profiles: profiles,
 		errs: make([]error, len(profiles)), done: make(chan struct{}),
 	}
 	s.fault = s.draw()

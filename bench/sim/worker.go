@@ -14,7 +14,6 @@ import (
 	daemon "keyfold/cmd/worker"
 	"keyfold/engine/breaker"
 	"keyfold/engine/taste"
-	"keyfold/shard"
 	"keyfold/source/rabbit"
 )
 
@@ -81,11 +80,12 @@ func (k *worker) work() {
 }
 
 func (k *worker) config() daemon.Config {
+	windows := k.plan.windows
+	windows.MaxHeld = k.plan.prefetch
 	c := daemon.Config{
 		Config: settings.Config{
-			Taste: taste.DefaultConfig(), Shard: k.windows(), Breaker: breaker.DefaultConfig(),
-			Retry:   settings.Retry{Attempts: k.plan.retries, Delay: k.plan.retryDelay},
-			Timeout: shutdownTimeout,
+			Taste: taste.DefaultConfig(), Shard: windows, Breaker: breaker.DefaultConfig(),
+			Retry: k.plan.retry, Timeout: shutdownTimeout,
 		},
 		DSN: dsn, Names: k.broker.names,
 		Identity:      rabbit.Identity{Role: "worker", Host: "sim", PID: int(k.life), Version: "sim"},
@@ -96,15 +96,6 @@ func (k *worker) config() daemon.Config {
 	c.Taste.CacheBytes, c.Taste.Conflicts = k.plan.cacheBytes, k.plan.conflicts
 	c.Taste.Pause, c.Taste.MaxPause = instant, instant
 	c.Breaker.MinPause, c.Breaker.MaxPause, c.Breaker.HoldMax = instant, instant, k.plan.holdMax
-	return c
-}
-
-func (k *worker) windows() shard.Config {
-	p := &k.plan.windows
-	c := shard.DefaultConfig()
-	c.Shards, c.Flushes, c.FlushKeys, c.MaxSize = p.shards, p.flushes, p.keys, p.size
-	c.Window, c.MaxDelay, c.Batching = p.idle, p.delay, p.batching
-	c.MaxHeld = k.plan.prefetch
 	return c
 }
 
@@ -119,7 +110,7 @@ func (k *worker) timing(purpose string) rabbit.Timing {
 // openStore returns the worker's way to the store, which in a deep schedule may be
 // away.
 func (k *worker) openStore(ctx context.Context) (daemon.Store, error) {
-	c := &client{store: k.store, of: k, worker: k.life, writing: map[int32]bool{}}
+	c := &client{store: k.store, of: k, writing: map[int32]bool{}}
 	if k.server == nil {
 		return c, nil
 	}
