@@ -14,6 +14,7 @@ import (
 	"keyfold/bench/stack"
 	"keyfold/cmd/settings"
 	"keyfold/source/rabbit"
+	"keyfold/source/sample"
 )
 
 // drainCmd drains the same preloaded queue in several ways.
@@ -66,7 +67,7 @@ func (c *drainCmd) Run(ctx context.Context) error {
 		return err
 	}
 	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, func(ctx context.Context, s *stack.Stack) error {
-		if err := startWorkers(ctx, s, 0, nil); err != nil {
+		if err := s.SetUp(ctx, sample.Products()); err != nil {
 			return err
 		}
 		d := &draining{Stack: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, events: c.Events, prefetch: config.Prefetch()}

@@ -16,6 +16,7 @@ import (
 	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
 	"keyfold/source/outbox"
+	"keyfold/source/sample"
 )
 
 // ingestCmd posts one event a request at a rate to `ingest --relay`, with a
@@ -121,7 +122,7 @@ func (r *ingestRun) prepare(ctx context.Context, c *ingestCmd) error {
 		r.database = server.URL("bench")
 	}
 	r.Env = append(r.Env, "DATABASE_URL="+r.database)
-	if err := startWorkers(ctx, r.Stack, 0, nil); err != nil {
+	if err := r.SetUp(ctx, sample.Products()); err != nil {
 		return err
 	}
 	var err error

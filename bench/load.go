@@ -84,8 +84,8 @@ queue      %d ready at most, %.1f on average, looked at once a second
 type load struct {
 	scenario
 	*stack.Stack
-	publisher *rabbit.Publisher
-	mark      string // tells this load's events from another's
+	publisher *rabbit.Publisher // while run or preload is under way
+	mark      string            // tells this load's events from another's
 	event     eventMaker
 	// beside, where set, is called with each event's number and publishes what is
 	// not measured.
@@ -110,13 +110,7 @@ type sentEvent struct {
 }
 
 func newLoad(s *stack.Stack, r rate, mark string, phases ...phase) *load {
-	p := rabbit.NewPublisher(s.DSN, rabbit.ThisProcess("bench"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
-	s.AtEnd(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = p.Close(ctx) // each confirm was awaited
-	})
-	l := &load{Stack: s, publisher: p, mark: mark, sent: map[engine.AppliedID]sentEvent{}}
+	l := &load{Stack: s, mark: mark, sent: map[engine.AppliedID]sentEvent{}}
 	l.rate, l.phases, l.send = r, phases, l.publish
 	return l
 }
@@ -157,6 +151,21 @@ func (l *load) next(i int) (rabbit.Message, error) {
 	return rabbit.DefaultNames().EventMessage(body, &e), nil
 }
 
+func (l *load) run(ctx context.Context) error {
+	defer l.connect()()
+	return l.scenario.run(ctx)
+}
+
+// connect opens the publisher until disconnect.
+func (l *load) connect() (disconnect func()) {
+	l.publisher = rabbit.NewPublisher(l.DSN, rabbit.ThisProcess("bench"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = l.publisher.Close(ctx) // each confirm was awaited
+	}
+}
+
 func (l *load) publish(ctx context.Context, i int, _ time.Time) error {
 	m, err := l.next(i)
 	if err != nil {
@@ -173,6 +182,7 @@ func (l *load) publish(ctx context.Context, i int, _ time.Time) error {
 
 // preload publishes n events at once.
 func (l *load) preload(ctx context.Context, n int) (err error) {
+	defer l.connect()()
 	messages := make([]rabbit.Message, n)
 	for i := range messages {
 		if messages[i], err = l.next(i); err != nil {

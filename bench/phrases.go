@@ -113,7 +113,7 @@ func (p *phrases) prepare(ctx context.Context) (err error) {
 		"WORKER_RETRY_DELAY=500",
 	}, p.phrasesCmd.Env...)...)
 	p.texts = newPhraseMaker(p.Phrases, p.Users)
-	return startWorkers(ctx, p.Stack, 0, nil)
+	return p.SetUp(ctx, p.texts.products)
 }
 
 // load prepares a load of these texts.
