@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/bench/stack"
 	"keyfold/cmd/settings"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -24,7 +24,8 @@ type drainCmd struct {
 	Runs   int      `default:"3" help:"Runs of each way; the median counts."`
 	Only   []string `sep:"none" help:"Ways to run, by name; default: all."`
 
-	Servers  serverFlags     `embed:""`
+	Broker   brokerFlag      `embed:""`
+	Store    storeFlag       `embed:""`
 	Settings settings.Engine `embed:""`
 }
 
@@ -46,7 +47,7 @@ var variants = []variant{
 
 // draining is one run of one way.
 type draining struct {
-	*servers
+	*stack.Stack
 	config   settings.Config
 	products shop
 	queue    string
@@ -55,62 +56,52 @@ type draining struct {
 }
 
 // Run measures every way and prints them side by side.
-func (c *drainCmd) Run(ctx context.Context) (err error) {
+func (c *drainCmd) Run(ctx context.Context) error {
 	config, err := c.Settings.Config()
 	if err != nil {
 		return err
 	}
 	config.Limit()
-	s, err := c.Servers.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	program, err := s.build(ctx, "keyfold/cmd/keyfold")
-	if err != nil {
-		return err
-	}
-	if err := prepare(ctx, s, program); err != nil {
-		return err
-	}
 	products, err := shopVectors(config.Taste.Dimensions)
 	if err != nil {
 		return err
 	}
-	d := &draining{servers: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, prefetch: config.Prefetch()}
-	bodies := c.bodies()
-	d.events = len(bodies)
-	fmt.Fprintf(os.Stdout, "%d events of at most %d users, prefetch %d, medians of %d\n", d.events, c.Users, d.prefetch, c.Runs)
-	return c.measure(ctx, d, bodies)
+	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, func(ctx context.Context, s *stack.Stack) error {
+		if err := s.SetUp(ctx, sample.Products()); err != nil {
+			return err
+		}
+		d := &draining{Stack: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, events: c.Events, prefetch: config.Prefetch()}
+		fmt.Fprintf(os.Stdout, "%d events of at most %d users, prefetch %d, medians of %d\n", d.events, c.Users, d.prefetch, c.Runs)
+		return c.measure(ctx, d)
+	})
 }
 
-func (c *drainCmd) bodies() [][]byte {
-	g := sample.DefaultConfig(c.Events / 9)
-	g.Users, g.Repeats = c.Users, 0
-	bodies := sample.Events(g)
-	return bodies[:min(c.Events, len(bodies))]
-}
-
-func (c *drainCmd) measure(ctx context.Context, d *draining, bodies [][]byte) error {
+func (c *drainCmd) measure(ctx context.Context, d *draining) error {
 	var first sampleRun
+	event := sampleEvents(c.Events/9, c.Users, false)
 	for i, w := range variants {
 		if len(c.Only) > 0 && !slices.Contains(c.Only, w.name) {
 			continue
 		}
 		var runs []sampleRun
 		for n := range c.Runs {
-			r, err := d.run(ctx, w, bodies, fmt.Sprintf("%d-%d", i, n))
-			if err != nil {
+			// The ids are new each time, so that no store has seen them.
+			l := newLoad(d.Stack, rate{}, fmt.Sprintf("%d-%d", i, n))
+			l.event = event
+			if err := l.preload(ctx, d.events); err != nil {
+				return err
+			}
+			began, cpu := time.Now(), cpuTime()
+			if err := w.drain(ctx, d); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
-			runs = append(runs, r)
+			runs = append(runs, sampleRun{time.Since(began), cpuTime() - cpu})
 		}
-		slices.SortFunc(runs, func(a, b sampleRun) int { return int(a.took - b.took) })
-		median := runs[len(runs)/2]
+		middle := median(runs, func(r sampleRun) time.Duration { return r.took })
 		if first.took == 0 {
-			first = median
+			first = middle
 		}
-		median.print(os.Stdout, w.name, d.events, first)
+		middle.print(os.Stdout, w.name, d.events, first)
 	}
 	return nil
 }
@@ -122,42 +113,9 @@ func (r sampleRun) print(w io.Writer, name string, events int, first sampleRun) 
 		float64(events)/r.took.Seconds(), r.cpu.Seconds()*1000/float64(events), first.took.Seconds()/r.took.Seconds())
 }
 
-// run loads the queue and drains it. The ids are new each time, so that no
-// store has seen them.
-func (d *draining) run(ctx context.Context, w variant, bodies [][]byte, mark string) (sampleRun, error) {
-	if err := d.preload(ctx, bodies, mark); err != nil {
-		return sampleRun{}, err
-	}
-	began, cpu := time.Now(), cpuTime()
-	if err := w.drain(ctx, d); err != nil {
-		return sampleRun{}, err
-	}
-	return sampleRun{time.Since(began), cpuTime() - cpu}, nil
-}
-
-func (d *draining) preload(ctx context.Context, bodies [][]byte, mark string) error {
-	p := rabbit.NewPublisher(d.dsn, rabbit.ThisProcess("bench"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
-	defer p.Close(ctx)
-	names := rabbit.DefaultNames()
-	messages := make([]rabbit.Message, len(bodies))
-	for i, body := range bodies {
-		body, e, err := relabel(body, fmt.Sprintf("bench-%d-%s-%d", os.Getpid(), mark, i), "")
-		if err != nil {
-			return err
-		}
-		messages[i] = names.EventMessage(body, &e)
-	}
-	for part := range slices.Chunk(messages, 1000) {
-		if err := errors.Join(p.Publish(ctx, part)...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // channel opens a consumer in the plainest way.
 func (d *draining) channel() (*amqp.Connection, <-chan amqp.Delivery, error) {
-	conn, err := amqp.Dial(d.dsn)
+	conn, err := amqp.Dial(d.DSN)
 	if err != nil {
 		return nil, nil, err
 	}

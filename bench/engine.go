@@ -73,8 +73,7 @@ func (c *engineCmd) Run(ctx context.Context) error {
 		}
 		runs = append(runs, r)
 	}
-	slices.SortFunc(runs, func(a, b result) int { return int(a.cpu - b.cpu) })
-	runs[len(runs)/2].print(os.Stdout, len(events), c.Cores)
+	median(runs, func(r result) time.Duration { return r.cpu }).print(os.Stdout, len(events), c.Cores)
 	if c.Parse {
 		fmt.Fprintf(os.Stdout, "parse    %8.0f ns an event\n", float64(parsed.Nanoseconds())/float64(len(bodies)))
 	}

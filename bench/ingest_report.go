@@ -7,11 +7,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"keyfold/bench/oracle"
+	"keyfold/bench/stack"
 	"keyfold/engine"
-	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
@@ -44,45 +42,27 @@ func (r *ingestRun) settle(ctx context.Context) (result ingestResult, err error)
 			}
 		}
 	}
-	db, err := outbox.Open(r.database)
-	if err != nil {
-		return result, err
-	}
-	defer db.Close()
-	c := mongodb.DefaultConfig()
-	c.URI, c.Model = r.mongo, vector.HashModel
-	store, err := mongodb.Open(ctx, c)
-	if err != nil {
-		return result, err
-	}
-	defer store.Close()
-	for end := time.Now().Add(3 * time.Minute); ; rest(ctx, time.Second) {
-		if err := result.read(ctx, db, store, expected); err != nil {
-			return result, err
-		}
-		if result.unmarked == 0 && result.lost == 0 || time.Now().After(end) {
-			return result, nil
-		}
-	}
+	end := time.Now().Add(3 * time.Minute)
+	err = stack.Poll(ctx, time.Second, func() (bool, error) {
+		err := r.read(ctx, &result, expected)
+		return result.unmarked == 0 && result.lost == 0 || time.Now().After(end), err
+	})
+	return result, err
 }
 
 // read counts rows, and events that profiles have too few or too many of.
-func (result *ingestResult) read(ctx context.Context, db *outbox.Database, store *mongodb.Store, expected *oracle.Oracle) error {
-	var err error
-	if result.rows, err = db.Count(ctx, outbox.Filter{}); err != nil {
+func (r *ingestRun) read(ctx context.Context, result *ingestResult, expected *oracle.Oracle) (err error) {
+	if result.rows, err = r.db.Count(ctx, outbox.Filter{}); err != nil {
 		return err
 	}
-	backlog, err := db.Backlog(ctx)
+	backlog, err := r.db.Backlog(ctx)
 	if err != nil {
 		return err
 	}
 	result.unmarked, result.failed = backlog.Unsent, backlog.Failed
-	profiles := map[int32]*engine.Profile{}
-	for p, err := range store.AllProfiles(ctx) {
-		if err != nil {
-			return err
-		}
-		profiles[p.UserID] = p
+	profiles, err := r.ReadProfiles(ctx)
+	if err != nil {
+		return err
 	}
 	result.lost, result.doubled = 0, 0
 	for id, user := range expected.Users {
@@ -100,11 +80,11 @@ func (result *ingestResult) read(ctx context.Context, db *outbox.Database, store
 func (r *ingestRun) report(w io.Writer, c *ingestCmd, result ingestResult) error {
 	fmt.Fprintf(w, "posted     %d requests at %s, one event each, to ingest --relay on %s; the generator was at most %v late\n",
 		len(r.bodies), c.Rate, c.Database, r.late.Round(time.Millisecond))
-	all := hdrhistogram.New(1, 60_000_000, 3)
-	for i, name := range []string{"before", "away", "after"} {
-		all.Merge(r.latency[i])
+	all := newLatencies()
+	for i, phase := range r.phases {
+		all.Merge(r.latency[i].Histogram)
 		if r.latency[i].TotalCount() > 0 {
-			fmt.Fprintf(w, "%-10s %s; answers %v\n", name, quantiles(r.latency[i]), r.answers[i])
+			fmt.Fprintf(w, "%-10s %s; answers %v\n", phase.name, quantiles(r.latency[i]), r.answers[i])
 		}
 	}
 	fmt.Fprintf(w, "%-10s %s\n", "all", quantiles(all))
@@ -112,7 +92,7 @@ func (r *ingestRun) report(w io.Writer, c *ingestCmd, result ingestResult) error
 		result.rows, result.taken, result.unmarked, result.failed, r.oldest.Seconds(), r.resumed.Seconds())
 	fmt.Fprintf(w, "profiles   %d events lost, %d doubled; equal to the oracle: %t\n", result.lost, result.doubled, result.wrong == nil)
 	perEvent := func(d time.Duration) float64 { return d.Seconds() * 1000 / float64(max(1, len(r.bodies))) }
-	fmt.Fprintf(w, "processor  ingest --relay %.2f ms per event, work %.2f ms\n", perEvent(r.processor[1]), perEvent(r.processor[0]))
+	fmt.Fprintf(w, "processor  ingest --relay %.2f ms per event, work %.2f ms\n", perEvent(r.Used[0]), perEvent(r.Used[1]))
 	var err error
 	if p99 := time.Duration(all.ValueAtQuantile(99)) * time.Microsecond; p99 > promisedAnswer {
 		err = fmt.Errorf("p99 is %v, promised are %v", p99.Round(time.Millisecond), promisedAnswer)
@@ -123,7 +103,7 @@ func (r *ingestRun) report(w io.Writer, c *ingestCmd, result ingestResult) error
 	return errors.Join(err, result.wrong)
 }
 
-func quantiles(h *hdrhistogram.Histogram) string {
-	ms := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1000 }
-	return fmt.Sprintf("p50 %.1f, p95 %.1f, p99 %.1f, p99.9 %.1f, max %.1f ms", ms(50), ms(95), ms(99), ms(99.9), float64(h.Max())/1000)
+func quantiles(l latencies) string {
+	ms := func(q float64) float64 { return 1000 * l.seconds(q) }
+	return fmt.Sprintf("p50 %.1f, p95 %.1f, p99 %.1f, p99.9 %.1f, max %.1f ms", ms(50), ms(95), ms(99), ms(99.9), ms(100))
 }

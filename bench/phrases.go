@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,67 +12,87 @@ import (
 	"syscall"
 	"time"
 
+	"keyfold/bench/stack"
 	embedtest "keyfold/bench/testserver/embeddings"
 	redistest "keyfold/bench/testserver/redis"
+	"keyfold/engine"
+	"keyfold/source/sample"
+	"keyfold/source/vector/openai"
 )
 
 // phrasesCmd measures searches: how few calls of the embedding API they take, and
 // what the API's faults and those of Redis cost them and the product events.
 type phrasesCmd struct {
 	Only     []string      `default:"calls,faults,hangs,redis" help:"Parts to run."`
-	Rate     string        `default:"150/s" help:"Events per unit of time: a third searches, a third product events of the same users, a third of users who only browse."`
+	Rate     rate          `default:"150/s" help:"Events per unit of time: a third searches, a third product events of the same users, a third of users who only browse."`
 	Duration time.Duration `default:"20s" help:"How long to publish in each run and phase."`
 	Runs     int           `default:"3" help:"Runs without and runs with faults; medians count."`
 	Phrases  int           `default:"20000" help:"Distinct phrases, few of them often."`
 	Users    int           `default:"2000" help:"Users of each kind."`
 	Env      []string      `default:"EMBEDDING_BATCH_WINDOW=0.2,EMBEDDING_BATCH_MAX_DELAY=1" help:"Settings of the worker, NAME=value. Long windows hide what is measured here."`
 
-	Servers serverFlags `embed:""`
+	Broker brokerFlag `embed:""`
+	Store  storeFlag  `embed:""`
 }
 
 // latencyOfAPI is how long the embedding service takes for a good answer.
 const latencyOfAPI = 50 * time.Millisecond
 
-// daysFaults are those of a bad day; hangs, where nothing is answered, are shown
+// apiFaults are those of a bad day; hangs, where nothing is answered, are shown
 // apart, since they are the worst.
-var daysFaults = embedtest.Faults{
-	Latency: latencyOfAPI, RetryAfter: time.Second,
-	TooMany: 0.05, ServerError: 0.02, Hang: 0.01, Truncate: 0.01, WrongDimensions: 0.01,
+var apiFaults = map[string]embedtest.Faults{
+	"faults": {
+		Latency: latencyOfAPI, RetryAfter: time.Second,
+		TooMany: 0.05, ServerError: 0.02, Hang: 0.01, Truncate: 0.01, WrongDimensions: 0.01,
+	},
+	"hangs": {Latency: latencyOfAPI, Hang: 0.2},
 }
+
+// Kinds of events, by whether they may have to wait for the embedding API.
+const (
+	search = iota // of users who also view products
+	beside        // product views of the same users
+	browse        // product views of users who never search
+)
+
+var kinds = [...]string{"searches", "product events of searchers", "product events of others"}
 
 // phrases is one call of the command.
 type phrases struct {
 	*phrasesCmd
-	*servers
-	program string
-	api     *embedtest.Server
-	redis   *redistest.Server
-	pause   time.Duration
-	load    *phraseLoad
+	*stack.Stack
+	api   *embedtest.Server
+	redis *redistest.Server
+	dead  int // dead letters before the load under way
+	loads int
+	texts *phraseMaker
 }
 
 // Run starts the servers and goes through the parts.
-func (c *phrasesCmd) Run(ctx context.Context) (err error) {
-	p := &phrases{phrasesCmd: c}
-	if p.pause, err = pauseOf(c.Rate); err != nil {
-		return err
-	}
-	if p.servers, err = c.Servers.start(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.close()) }()
+func (c *phrasesCmd) Run(ctx context.Context) error {
+	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, c.measure)
+}
+
+func (c *phrasesCmd) measure(ctx context.Context, s *stack.Stack) error {
+	p := &phrases{phrasesCmd: c, Stack: s}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{{"calls", p.calls}, {"faults", p.faults}, {"hangs", p.hangs}, {"redis", p.aroundRedis}} {
-		if !slices.Contains(c.Only, part.name) {
+	for _, part := range []string{"calls", "faults", "hangs", "redis"} {
+		if !slices.Contains(c.Only, part) {
 			continue
 		}
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+		var err error
+		switch part {
+		case "calls":
+			err = p.calls(ctx)
+		case "redis":
+			err = p.aroundRedis(ctx)
+		default:
+			err = p.compare(ctx, part)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", part, err)
 		}
 	}
 	return nil
@@ -81,25 +102,50 @@ func (p *phrases) prepare(ctx context.Context) (err error) {
 	if p.api, err = embedtest.Launch(embedtest.Config{Key: "bench", Faults: embedtest.Faults{Latency: latencyOfAPI}}); err != nil {
 		return err
 	}
-	p.closers = append(p.closers, func() error { p.api.Close(); return nil })
-	if p.redis, err = redistest.Launch(filepath.Join(p.dir, "redis"), "--appendfsync", "everysec"); err != nil {
+	p.AtEnd(p.api.Close)
+	if p.redis, err = redistest.Launch(filepath.Join(p.Dir, "redis"), "--appendfsync", "everysec"); err != nil {
 		return err
 	}
-	p.closers = append(p.closers, func() error { p.redis.Stop(); return nil })
-	p.env = append([]string{
+	p.AtEnd(p.redis.Stop)
+	p.Profiles.Model = openai.DefaultModel
+	p.Stack.Env = append(p.Stack.Env, append([]string{
 		"EMBEDDER=openai", "OPENAI_API_KEY=bench", "OPENAI_BASE_URL=" + p.api.URL(), "REDIS_URL=" + p.redis.URL(),
 		"WORKER_RETRY_DELAY=500",
-	}, p.Env...)
-	if p.program, err = p.build(ctx, "keyfold/cmd/keyfold"); err != nil {
-		return err
-	}
-	p.load = newPhraseLoad(p.servers, p.Phrases, p.Users)
-	return prepare(ctx, p.servers, p.program)
+	}, p.phrasesCmd.Env...)...)
+	p.texts = newPhraseMaker(p.Phrases, p.Users)
+	return p.SetUp(ctx, p.texts.products)
 }
 
-// work starts a worker.
-func (p *phrases) work() (stop func() error, err error) {
-	return startWorkers(p.servers, p.program, 1, nil)
+// load prepares a load of these texts.
+func (p *phrases) load(texts *phraseMaker, phases ...phase) *load {
+	p.loads++
+	l := newLoad(p.Stack, p.Rate, fmt.Sprint(p.loads), phases...)
+	l.event = texts.event
+	return l
+}
+
+// await waits until every event is in a profile or a dead letter, and returns how
+// many dead letters there are more.
+func (p *phrases) await(ctx context.Context, l *load) (letters int, err error) {
+	err = l.await(ctx, 5*time.Minute, func(ctx context.Context) (int, error) {
+		n, err := deadLetters(ctx, p.Stack)
+		letters = n - p.dead
+		return letters, err
+	})
+	p.dead += letters
+	if err == nil && l.missing != letters {
+		err = fmt.Errorf("%d of %d events are in no profile, %d of them are dead letters", l.missing, len(l.sent), letters)
+	}
+	return letters, err
+}
+
+// awaitAll is await where there must be no dead letter.
+func (p *phrases) awaitAll(ctx context.Context, l *load) error {
+	letters, err := p.await(ctx, l)
+	if err == nil && letters > 0 {
+		err = fmt.Errorf("%d dead letters", letters)
+	}
+	return err
 }
 
 // calls drains searches for few phrases from empty caches, and again with a warm
@@ -107,79 +153,73 @@ func (p *phrases) work() (stop func() error, err error) {
 func (p *phrases) calls(ctx context.Context) error {
 	const events, distinct = 10_000, 500
 	for _, name := range []string{"empty caches", "warm Redis, new worker"} {
-		load := newPhraseLoad(p.servers, distinct, p.Users)
-		if err := load.preload(ctx, events, name); err != nil {
+		texts := newPhraseMaker(distinct, p.Users)
+		l := p.load(texts)
+		l.event = texts.search
+		if err := l.preload(ctx, events); err != nil {
 			return err
 		}
 		before, began := p.api.Counts(), time.Now()
-		stop, err := p.work()
+		stop, err := p.Launch(nil, "work")
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(load.await(ctx), stop()); err != nil {
+		if err := errors.Join(p.awaitAll(ctx, l), stop()); err != nil {
 			return err
 		}
 		after, took := p.api.Counts(), time.Since(began)
-		if err := load.complete(0); err != nil {
-			return err
-		}
 		keys, err := p.redis.Ask("DBSIZE")
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(os.Stdout, "calls      %-22s %d searches over %d phrases: %d phrases in %d requests, folded in %.1f s; Redis has %s\n",
-			name, events, load.distinct(), after.Inputs-before.Inputs, after.Requests-before.Requests, took.Seconds(), strings.TrimPrefix(keys, ":"))
+			name, events, len(texts.drawn), after.Inputs-before.Inputs, after.Requests-before.Requests, took.Seconds(), strings.TrimPrefix(keys, ":"))
 	}
 	return nil
 }
 
-func (p *phrases) faults(ctx context.Context) error { return p.compare(ctx, "faults", daysFaults) }
-
-func (p *phrases) hangs(ctx context.Context) error {
-	return p.compare(ctx, "hangs", embedtest.Faults{Latency: latencyOfAPI, Hang: 0.2})
-}
-
-// compare publishes without and with faults in turn and compares each kind of
-// event with itself.
-func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Faults) (err error) {
-	stop, err := p.work()
+// compare publishes without and with faults of the API in turn and compares each
+// kind of event with itself.
+func (p *phrases) compare(ctx context.Context, name string) (err error) {
+	stop, err := p.Launch(nil, "work")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	good := embedtest.Faults{Latency: latencyOfAPI}
-	var runs [2][]phraseFigures
 	sent, dead := 0, map[string]int{}
 	before := p.api.Counts()
-	// One run that does not count: connections and caches are empty before it.
-	for n := -1; n < 2*p.Runs; n++ {
-		with := n >= 0 && n%2 == 1
-		p.api.SetFaults(good)
-		if with {
-			p.api.SetFaults(faults)
+	without, with, err := inTurn(p.Runs, func(n int, faulty bool) (f [len(kinds)]figures, err error) {
+		p.api.SetFaults(embedtest.Faults{Latency: latencyOfAPI})
+		if faulty {
+			p.api.SetFaults(apiFaults[name])
 		}
-		p.load.begin()
-		if err := p.load.publish(ctx, p.pause, p.Duration, "all"); err != nil {
-			return err
+		l := p.load(p.texts, phase{span: p.Duration})
+		if err := l.run(ctx); err != nil {
+			return f, err
 		}
-		if err := p.load.await(ctx); err != nil {
-			return err
-		}
-		if dead, err = deadReasons(p.dsn); err != nil {
-			return err
+		if _, err := p.await(ctx, l); err != nil {
+			return f, err
 		}
 		if n >= 0 {
-			runs[n%2] = append(runs[n%2], p.load.figures("all"))
-			sent += len(p.load.sent)
+			sent += len(l.sent)
 		}
+		for kind := range kinds {
+			f[kind] = l.figures(0, kind)
+		}
+		dead, err = deadReasons(ctx, p.Stack)
+		return f, err
+	})
+	if err != nil {
+		return err
 	}
 	after := p.api.Counts()
 	fmt.Fprintf(os.Stdout, "%-10s %d events at %s, %d requests for %d phrases, %d of them faulty; dead %v; nothing lost\n",
 		name, sent, p.Rate, after.Requests-before.Requests, after.Inputs-before.Inputs, after.Faulty-before.Faulty, dead)
 	for kind := range kinds {
-		without, with := medianFigures(runs[0], kind), medianFigures(runs[1], kind)
+		by := func(f [len(kinds)]figures) float64 { return f[kind].p99 }
+		good, bad := median(without, by)[kind], median(with, by)[kind]
 		fmt.Fprintf(os.Stdout, "  %-32s p50 %.2f s, p99 %.2f s; with faults p50 %.2f s, p99 %.2f s: %.2f x\n",
-			kinds[kind], without.p50, without.p99, with.p50, with.p99, with.p99/without.p99)
+			kinds[kind], good.p50, good.p99, bad.p50, bad.p99, bad.p99/good.p99)
 	}
 	return nil
 }
@@ -187,38 +227,68 @@ func (p *phrases) compare(ctx context.Context, name string, faults embedtest.Fau
 // aroundRedis publishes all the while Redis dies, comes back, freezes and thaws.
 func (p *phrases) aroundRedis(ctx context.Context) (err error) {
 	p.api.SetFaults(embedtest.Faults{Latency: latencyOfAPI})
-	stop, err := p.work()
+	stop, err := p.Launch(nil, "work")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	p.load.begin()
-	phases := []struct {
-		name  string
-		begin func() error
-	}{
-		{"before", func() error { return nil }},
-		{"killed", func() error { p.redis.Kill(); return nil }},
-		{"back", p.redis.Boot},
-		{"frozen", func() error { return p.redis.Signal(syscall.SIGSTOP) }},
-		{"thawed", func() error { return p.redis.Signal(syscall.SIGCONT) }},
-	}
-	for _, phase := range phases {
-		if err := phase.begin(); err != nil {
-			return err
-		}
-		if err := p.load.publish(ctx, p.pause, p.Duration, phase.name); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(p.load.await(ctx), p.load.complete(0)); err != nil {
+	l := p.load(p.texts,
+		phase{"before", p.Duration, nil},
+		phase{"killed", p.Duration, func() error { p.redis.Kill(); return nil }},
+		phase{"back", p.Duration, p.redis.Boot},
+		phase{"frozen", p.Duration, func() error { return p.redis.Signal(syscall.SIGSTOP) }},
+		phase{"thawed", p.Duration, func() error { return p.redis.Signal(syscall.SIGCONT) }},
+	)
+	if err := l.run(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stdout, "redis      %d events at %s, %v a phase; nothing lost\n", len(p.load.sent), p.Rate, p.Duration)
-	for _, phase := range phases {
-		f := p.load.figures(phase.name)
+	if err := p.awaitAll(ctx, l); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stdout, "redis      %d events at %s, %v a phase; nothing lost\n", len(l.sent), p.Rate, p.Duration)
+	for i, phase := range l.phases {
+		s, b := l.figures(i, search), l.figures(i, browse)
 		fmt.Fprintf(os.Stdout, "  %-8s searches p50 %.2f s, p99 %.2f s; product events p50 %.2f s, p99 %.2f s\n",
-			phase.name, f[search].p50, f[search].p99, f[browse].p50, f[browse].p99)
+			phase.name, s.p50, s.p99, b.p50, b.p99)
 	}
 	return nil
+}
+
+// phraseMaker makes searches and product events.
+type phraseMaker struct {
+	users    int
+	products []engine.Product
+	zipf     *rand.Zipf
+	drawn    map[uint64]bool // phrases, by their numbers
+}
+
+func newPhraseMaker(phrases, users int) *phraseMaker {
+	return &phraseMaker{
+		users: users, products: sample.Products(), drawn: map[uint64]bool{},
+		zipf: rand.NewZipf(rand.New(rand.NewPCG(uint64(phrases), 1)), 1.1, 8, uint64(phrases-1)),
+	}
+}
+
+// event makes an event; the kinds come in turn.
+func (m *phraseMaker) event(i int, id string) (body []byte, kind int, err error) {
+	kind = i % len(kinds)
+	if kind == search {
+		return m.search(i, id)
+	}
+	user := 1 + rand.IntN(m.users)
+	if kind == browse {
+		user += m.users
+	}
+	return phraseBody(user, fmt.Sprintf(`"event_type":"product_view","product_id":%d`, m.products[rand.IntN(len(m.products))].ID), id), kind, nil
+}
+
+// search makes a search.
+func (m *phraseMaker) search(_ int, id string) (body []byte, kind int, err error) {
+	n := m.zipf.Uint64()
+	m.drawn[n] = true
+	return phraseBody(1+rand.IntN(m.users), fmt.Sprintf(`"event_type":"search","search_phrase":"thing number %d"`, n), id), search, nil
+}
+
+func phraseBody(user int, what, id string) []byte {
+	return fmt.Appendf(nil, `{"user_id":%d,%s,"occurred_at":%q,"message_id":%q}`, user, what, time.Now().UTC().Format(timeFormat), id)
 }

@@ -12,12 +12,11 @@ import (
 	"strings"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"keyfold/bench/stack"
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
-	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector"
 )
@@ -25,7 +24,7 @@ import (
 // poisonCmd publishes the same load without and with events that can never be
 // folded, in turn, and compares how long the healthy ones take.
 type poisonCmd struct {
-	Rate     string        `default:"200/s" help:"Healthy events per unit of time."`
+	Rate     rate          `default:"200/s" help:"Healthy events per unit of time."`
 	Duration time.Duration `default:"30s" help:"How long to publish in each run."`
 	Runs     int           `default:"3" help:"Runs without and runs with poison; medians count."`
 	Every    int           `default:"100" help:"One poisonous event for so many healthy ones."`
@@ -33,7 +32,7 @@ type poisonCmd struct {
 	Users    int           `default:"400" help:"Users the events are spread over."`
 	Env      []string      `help:"Settings of the workers, NAME=value."`
 
-	RabbitMQ string `name:"rabbitmq-dsn" env:"BENCH_RABBITMQ_DSN" placeholder:"DSN" help:"Broker to use; default: a private one."`
+	Broker brokerFlag `embed:""`
 }
 
 // poison makes a body that can never be folded, and the reason it is to be
@@ -65,40 +64,27 @@ var poisons = []poison{
 }
 
 // Run measures both kinds of runs in turn and prints them side by side.
-func (c *poisonCmd) Run(ctx context.Context) (err error) {
-	pause, err := pauseOf(c.Rate)
-	if err != nil {
-		return err
-	}
+func (c *poisonCmd) Run(ctx context.Context) error {
 	if c.Every < 1 || c.Runs < 1 {
 		return fmt.Errorf("--every %d and --runs %d: both must be at least 1", c.Every, c.Runs)
 	}
-	s, err := serverFlags{RabbitMQ: c.RabbitMQ}.start(ctx)
-	if err != nil {
+	return onStack(ctx, c.Broker.RabbitMQ, "", c.measure)
+}
+
+func (c *poisonCmd) measure(ctx context.Context, s *stack.Stack) error {
+	if err := startWorkers(ctx, s, c.Workers, c.Env); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	program, err := s.build(ctx, "keyfold/cmd/keyfold")
-	if err != nil {
+	if err := poisonStore(ctx, s); err != nil {
 		return err
 	}
-	if err := errors.Join(prepare(ctx, s, program), poisonStore(ctx, s)); err != nil {
-		return err
-	}
-	stop, err := startWorkers(s, program, c.Workers, c.Env)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	return c.compare(ctx, s, pause)
+	return c.compare(ctx, s)
 }
 
 // poisonStore puts a product without a usable vector into the store, and has the
 // store reject one user's document.
-func poisonStore(ctx context.Context, s *servers) error {
-	c := mongodb.DefaultConfig()
-	c.URI, c.Model = s.mongo, vector.HashModel
-	store, err := mongodb.Open(ctx, c)
+func poisonStore(ctx context.Context, s *stack.Stack) error {
+	store, err := s.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +93,7 @@ func poisonStore(ctx context.Context, s *servers) error {
 	if err := store.PutProducts(ctx, []engine.Product{short}, engine.Now()); err != nil {
 		return err
 	}
-	at, err := url.Parse(s.mongo)
+	at, err := url.Parse(s.Profiles.URI)
 	if err != nil {
 		return err
 	}
@@ -124,91 +110,66 @@ func poisonStore(ctx context.Context, s *servers) error {
 	return err
 }
 
-// poisonRun is what one run came to, in seconds.
-type poisonRun struct{ p50, p99 float64 }
-
-func (c *poisonCmd) compare(ctx context.Context, s *servers, pause time.Duration) error {
+func (c *poisonCmd) compare(ctx context.Context, s *stack.Stack) error {
 	expected := map[string]int{}
-	var runs [2][]poisonRun
-	// One run that does not count: connections and caches are empty before it.
-	for n := -1; n < 2*c.Runs; n++ {
-		with := n >= 0 && n%2 == 1
-		r := &loadRun{servers: s, mark: fmt.Sprintf("%d-", n+1), sent: map[engine.AppliedID]time.Time{}}
-		if with {
-			r.beside = c.poison(r.mark, expected)
+	without, with, err := inTurn(c.Runs, func(n int, poisoned bool) (figures, error) {
+		l := newLoad(s, c.Rate, fmt.Sprint(n+1), phase{span: c.Duration})
+		l.event = sampleEvents(l.events()/8, c.Users, true)
+		if poisoned {
+			l.beside = func(ctx context.Context, i int) error { return c.poison(ctx, l, i, expected) }
 		}
-		if err := errors.Join(r.publish(ctx, pause, c.Duration, c.Users), r.await(ctx)); err != nil {
-			return err
+		if err := l.run(ctx); err != nil {
+			return figures{}, err
 		}
-		if r.missing > 0 {
-			return fmt.Errorf("%d healthy events did not reach a profile", r.missing)
+		if err := l.await(ctx, awaitLimit, noDeadLetters); err != nil {
+			return figures{}, err
 		}
-		run := poisonRun{seconds(r.latency.ValueAtQuantile(50)), seconds(r.latency.ValueAtQuantile(99))}
-		if n >= 0 {
-			runs[n%2] = append(runs[n%2], run)
+		if l.missing > 0 {
+			return figures{}, fmt.Errorf("%d healthy events did not reach a profile", l.missing)
 		}
-	}
-	without, with := medianRun(runs[0]), medianRun(runs[1])
-	found, err := deadReasons(s.dsn)
+		return l.figures(0, 0), nil
+	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.report(os.Stdout, without, with, expected, found), differ(expected, found))
+	found, err := deadReasons(ctx, s)
+	if err != nil {
+		return err
+	}
+	err = c.report(os.Stdout, median(without, byP99), median(with, byP99), expected, found)
+	if !maps.Equal(expected, found) {
+		err = errors.Join(err, fmt.Errorf("dead letters are %v, want %v", found, expected))
+	}
+	return err
 }
 
 // poison publishes one poisonous event for every so many healthy ones and counts
 // it under its reason.
-func (c *poisonCmd) poison(mark string, expected map[string]int) func(context.Context, *rabbit.Publisher, int) error {
-	names := rabbit.DefaultNames()
-	return func(ctx context.Context, p *rabbit.Publisher, i int) error {
-		if i%c.Every != 0 {
-			return nil
-		}
-		kind := poisons[i/c.Every%len(poisons)]
-		id := fmt.Sprintf("poison-%d-%s%d", os.Getpid(), mark, i)
-		m := rabbit.Message{
-			Exchange: names.Exchange, RoutingKey: names.RoutingKey(engine.ProductView), ID: id,
-			Timestamp: time.Now(), Body: kind.body(id, time.Now()),
-		}
-		expected[kind.reason]++
-		return p.Publish(ctx, []rabbit.Message{m})[0]
+func (c *poisonCmd) poison(ctx context.Context, l *load, i int, expected map[string]int) error {
+	if i%c.Every != 0 {
+		return nil
 	}
+	kind, names := poisons[i/c.Every%len(poisons)], rabbit.DefaultNames()
+	id := fmt.Sprintf("poison-%d-%s-%d", os.Getpid(), l.mark, i)
+	m := rabbit.Message{
+		Exchange: names.Exchange, RoutingKey: names.RoutingKey(engine.ProductView), ID: id,
+		Timestamp: time.Now(), Body: kind.body(id, time.Now()),
+	}
+	expected[kind.reason]++
+	return l.publisher.Publish(ctx, []rabbit.Message{m})[0]
 }
 
-func medianRun(runs []poisonRun) poisonRun {
-	slices.SortFunc(runs, func(a, b poisonRun) int { return int((a.p99 - b.p99) * 1e6) })
-	return runs[len(runs)/2]
-}
-
-// deadReasons counts the dead letters by reason and takes none.
-func deadReasons(dsn string) (map[string]int, error) {
-	conn, err := amqp.Dial(dsn)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	channel, err := conn.Channel()
-	if err != nil {
-		return nil, err
-	}
+// deadReasons counts the dead letters by reason.
+func deadReasons(ctx context.Context, s *stack.Stack) (map[string]int, error) {
+	letters, err := s.DeadLetters(ctx)
 	reasons := map[string]int{}
-	for {
-		d, ok, err := channel.Get(rabbit.DefaultNames().DeadLetters, false)
-		if err != nil || !ok {
-			return reasons, err
-		}
-		reasons[fmt.Sprint(d.Headers["x-first-death-reason"])]++
+	for _, l := range letters {
+		reasons[l.Reason]++
 	}
+	return reasons, err
 }
 
-func differ(expected, found map[string]int) error {
-	if !maps.Equal(expected, found) {
-		return fmt.Errorf("dead letters are %v, want %v", found, expected)
-	}
-	return nil
-}
-
-func (c *poisonCmd) report(w io.Writer, without, with poisonRun, expected, found map[string]int) error {
+func (c *poisonCmd) report(w io.Writer, without, with figures, expected, found map[string]int) error {
 	var reasons []string
 	for _, reason := range slices.Sorted(maps.Keys(found)) {
 		reasons = append(reasons, fmt.Sprintf("%s %d of %d", reason, found[reason], expected[reason]))

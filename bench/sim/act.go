@@ -10,56 +10,46 @@ import (
 
 // act does what the plan has next. What is to be started again is.
 func (w *simulation) act(a action) {
-	w.note("world", deedNames[a.disturbance], int64(a.on), a.span.Milliseconds())
+	w.note("plan", disturbanceNames[a.disturbance], int64(a.on), a.span.Milliseconds())
 	switch a.disturbance {
 	case killWorker, stopWorker:
 		w.stop(a.on, a.disturbance == stopWorker)
-		w.agenda(action{at: a.at + a.span, disturbance: startWorker, on: a.on})
+		w.addAction(action{at: a.at + a.span, disturbance: startWorker, on: a.on})
 	case startWorker:
 		if w.workers[a.on] == nil {
 			w.start(a.on)
 		}
 	case storeDown:
-		if w.server != nil {
-			w.server.away(a.span, a.flag)
-			return
-		}
-		w.store.mu.Lock()
-		w.store.down, w.store.hangs = time.Now().Add(a.span), a.flag
-		w.store.mu.Unlock()
+		w.profiles.takeDown(a.span, a.flag)
 	case failOver:
-		if w.server != nil {
-			w.server.failOver(a)
-			return
-		}
-		w.store.failOver()
+		w.profiles.failOver(a)
 	case eraseUser:
-		if w.server != nil {
-			w.erasures.Go(func() { w.server.erase(int32(a.on)) })
-			return
-		}
-		w.erasures.Go(func() { w.store.erase(int32(a.on)) })
+		w.erasures.Go(func() { w.profiles.erase(int32(a.on)) })
 	default:
-		w.broker.suffer(a, w.workers[min(a.on, len(w.workers)-1)])
+		w.broker.disturb(a, w.workers[min(a.on, len(w.workers)-1)])
 	}
 }
 
-// agenda adds an action to those to come.
-func (w *simulation) agenda(a action) {
+// addAction adds an action to those to come.
+func (w *simulation) addAction(a action) {
 	at, _ := slices.BinarySearchFunc(w.todo, a, func(x, y action) int { return int(x.at - y.at) })
 	w.todo = slices.Insert(w.todo, at, a)
 }
 
-// suffer has something befall the broker, or a worker's connections to it.
-func (b *broker) suffer(a action, k *worker) {
+// disturb does something to the broker, or to a worker's connections to it.
+func (b *broker) disturb(a action, k *worker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch a.disturbance {
 	case cutConsumer, cutPublisher:
 		if k != nil {
-			b.cut(k.wires, a.flag, func(w *wire) bool { return (w.purpose == "consumer") == (a.disturbance == cutConsumer) })
+			for _, w := range k.wires {
+				if (w.purpose == "consumer") == (a.disturbance == cutConsumer) {
+					w.cut(a.flag)
+				}
+			}
 		}
-	case hushWorker:
+	case blackholeWorker:
 		if k != nil {
 			for _, w := range k.wires {
 				w.blackhole(time.Now().Add(a.span))
@@ -68,13 +58,13 @@ func (b *broker) suffer(a action, k *worker) {
 	case restartBroker:
 		b.down = time.Now().Add(a.span)
 		b.alarm = false
-		for _, p := range b.peers {
+		for _, p := range b.conns {
 			p.wire.cut(a.flag)
 		}
 	case cancelConsumers:
 		for _, c := range b.consumers {
-			c.peer.out.method(c.channel, basicCancel, c.tag, uint8(1))
-			c.peer.flush()
+			c.conn.out.method(c.channel, basicCancel, c.tag, uint8(1))
+			c.conn.flush()
 		}
 		b.consumers = nil
 	case raiseAlarm:
@@ -91,7 +81,7 @@ func (b *broker) suffer(a action, k *worker) {
 // holds mu.
 func (b *broker) setAlarm(on bool) {
 	b.alarm = on
-	for _, p := range b.peers {
+	for _, p := range b.conns {
 		if !p.open {
 			continue
 		}
@@ -104,20 +94,13 @@ func (b *broker) setAlarm(on bool) {
 	}
 }
 
-// cut ends the wires chosen. The caller holds mu.
-func (b *broker) cut(wires []*wire, lost bool, chosen func(*wire) bool) {
-	for _, w := range wires {
-		if chosen(w) {
-			w.cut(lost)
-		}
-	}
-}
-
 // cutWires ends all of a worker's connections.
 func (b *broker) cutWires(k *worker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cut(k.wires, false, func(*wire) bool { return true })
+	for _, w := range k.wires {
+		w.cut(false)
+	}
 }
 
 var errRefused = errors.New("sim: connection refused")
@@ -128,9 +111,8 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 	if err := pause(ctx, d.latency(20*time.Millisecond, time.Second)); err != nil {
 		return nil, err
 	}
-	if k.dead.Load() {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	if err := k.alive(ctx); err != nil {
+		return nil, err
 	}
 	b := k.broker
 	b.mu.Lock()
@@ -140,7 +122,7 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 	}
 	b.wires++
 	id := b.wires
-	w := &wire{purpose: purpose, up: newStream(k.delays("up", id)), down: newStream(k.delays("down", id))}
+	w := k.newWire(purpose, "", id, time.Millisecond)
 	w.up.gathers = true
 	k.wires = append(k.wires, w)
 	b.note("broker", "connection of a "+purpose, int64(k.life), int64(id))
@@ -148,10 +130,14 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 	return socket{wire: w, in: w.down, out: w.up}, nil
 }
 
-// delays returns the latencies of one direction of a connection.
-func (k *worker) delays(direction string, id uint64) func() time.Duration {
-	return func() time.Duration {
-		d := k.rng(direction, id, instantOf(time.Now()))
-		return d.latency(time.Millisecond, 100*time.Millisecond)
+// newWire makes a connection to a server, whose number is id. Most writes take as
+// long as usual.
+func (w *simulation) newWire(purpose, server string, id uint64, usual time.Duration) *wire {
+	direction := func(name string) *stream {
+		return newStream(func() time.Duration {
+			d := w.rng(server+name, id, instantOf(time.Now()))
+			return d.latency(usual, 100*time.Millisecond)
+		})
 	}
+	return &wire{purpose: purpose, up: direction("up"), down: direction("down")}
 }

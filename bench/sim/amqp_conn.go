@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"maps"
 	"slices"
 	"time"
 )
@@ -11,10 +12,10 @@ import (
 const (
 	// heartbeat is in seconds; what says nothing for two of them is gone. No time of
 	// the broker's is a multiple of one of the worker's.
-	heartbeat  = 10
-	patience   = 2*heartbeat*time.Second + 314159265
-	beatEvery  = heartbeat*time.Second/2 - 271828182
-	frameLimit = 128 << 10
+	heartbeat      = 10
+	silenceTimeout = 2*heartbeat*time.Second + 314159265
+	beatEvery      = heartbeat*time.Second/2 - 271828182
+	frameLimit     = 128 << 10
 )
 
 // amqpConn is the broker's side of one connection.
@@ -63,14 +64,14 @@ func (b *broker) serve(w *wire, id uint64) {
 		return
 	}
 	b.mu.Lock()
-	b.peers = append(b.peers, p)
+	b.conns = append(b.conns, p)
 	p.out.method(0, connectionStart, uint8(0), uint8(9), uint32(0), uint32(5), []byte("PLAIN"), uint32(5), []byte("en_US"))
 	p.flush()
 	b.mu.Unlock()
 	beat := time.AfterFunc(beatEvery, p.beat)
 	var room []byte
 	for {
-		w.up.setDeadline(time.Now().Add(patience))
+		w.up.setDeadline(time.Now().Add(silenceTimeout))
 		f, err := readFrame(in, &room)
 		if err != nil || !p.take(f) {
 			break
@@ -80,7 +81,7 @@ func (b *broker) serve(w *wire, id uint64) {
 	// Those that end together are noticed one after the other.
 	d := b.rng("leave", id)
 	time.Sleep(d.between(time.Microsecond, time.Millisecond))
-	p.leave()
+	p.disconnected()
 }
 
 // beat tells the worker that the connection lives.
@@ -103,29 +104,20 @@ func (p *amqpConn) flush() {
 	}
 }
 
-// leave gives back what the connection had not acknowledged.
-func (p *amqpConn) leave() {
+// disconnected gives back what the connection had not acknowledged.
+func (p *amqpConn) disconnected() {
 	p.wire.cut(false)
 	b := p.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.over = true
-	b.peers = slices.DeleteFunc(b.peers, func(other *amqpConn) bool { return other == p })
+	b.conns = slices.DeleteFunc(b.conns, func(other *amqpConn) bool { return other == p })
 	back := 0
-	for _, number := range p.numbers() {
+	for _, number := range slices.Sorted(maps.Keys(p.channels)) {
 		back += p.closeChannel(number)
 	}
 	b.note("broker", p.wire.purpose+" gone, given back", int64(p.id), int64(back))
 	b.pump()
-}
-
-func (p *amqpConn) numbers() []uint16 {
-	all := make([]uint16, 0, len(p.channels))
-	for number := range p.channels {
-		all = append(all, number)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // closeChannel gives back what the channel held and returns how much that was.
@@ -136,7 +128,7 @@ func (p *amqpConn) closeChannel(number uint16) int {
 		return 0
 	}
 	delete(p.channels, number)
-	b.consumers = slices.DeleteFunc(b.consumers, func(s *consumer) bool { return s.peer == p && s.channel == number })
+	b.consumers = slices.DeleteFunc(b.consumers, func(s *consumer) bool { return s.conn == p && s.channel == number })
 	for _, o := range c.out {
 		b.unacked--
 		b.giveBack(o.message)

@@ -30,7 +30,7 @@ type broker struct {
 	names rabbit.Names
 
 	mu        sync.Mutex
-	peers     []*amqpConn // connections, in the order they came
+	conns     []*amqpConn // connections, in the order they came
 	consumers []*consumer
 	turn      int // whose turn it is among consumers
 	seq       int64
@@ -48,7 +48,7 @@ type broker struct {
 
 // consumer is a subscription on a connection's channel.
 type consumer struct {
-	peer     *amqpConn
+	conn     *amqpConn
 	channel  uint16
 	tag      string
 	prefetch int
@@ -96,13 +96,13 @@ func (b *broker) pump() {
 		tried = 0
 		m := b.ready[0]
 		b.ready = b.ready[1:]
-		c.peer.deliver(c, m)
+		c.conn.deliver(c, m)
 	}
 }
 
 // routed takes a message a worker published and reports whether a queue had it.
 func (b *broker) routed(exchange, key string, m *message) bool {
-	event, ok := b.eventOf(key == b.names.DeadLetters, m.body)
+	event, reason, ok := b.eventOf(key == b.names.DeadLetters, m.body)
 	if !ok {
 		b.fault("a message of no known event was published to %q", key)
 		return false
@@ -111,7 +111,7 @@ func (b *broker) routed(exchange, key string, m *message) bool {
 	switch {
 	case exchange == "" && key == b.names.DeadLetters:
 		b.letters[event]++
-		b.reasons[event] = reasonOf(m.body)
+		b.reasons[event] = reason
 		b.copies[event]++
 		b.note("broker", "dead letter", int64(event))
 		return true
@@ -145,40 +145,34 @@ func (b *broker) delay(m *message, span time.Duration) {
 	})
 }
 
-// eventOf tells which event a body is, or a dead letter's original.
-func (b *broker) eventOf(letter bool, body []byte) (int, bool) {
+// eventOf tells which event a body is. Of a dead letter it is the original, and the
+// reason is the last failure it tells of.
+func (b *broker) eventOf(letter bool, body []byte) (event int, reason string, ok bool) {
 	if letter {
 		var l struct {
 			Original json.RawMessage `json:"original_message"`
 			Encoding string          `json:"original_encoding"`
+			Failure  struct {
+				Errors []string `json:"error_messages"`
+			} `json:"failure_info"`
 		}
 		if json.Unmarshal(body, &l) != nil {
-			return 0, false
+			return 0, "", false
 		}
 		body = l.Original
 		if l.Encoding == "base64" {
 			raw, err := base64.StdEncoding.DecodeString(strings.Trim(string(body), `"`))
 			if err != nil {
-				return 0, false
+				return 0, "", false
 			}
 			body = raw
 		}
+		if n := len(l.Failure.Errors); n > 0 {
+			reason = l.Failure.Errors[n-1]
+		}
 	}
-	event, ok := b.plan.byBody[string(body)]
-	return event, ok
-}
-
-// reasonOf returns the last failure a dead letter tells of.
-func reasonOf(letter []byte) string {
-	var l struct {
-		Failure struct {
-			Errors []string `json:"error_messages"`
-		} `json:"failure_info"`
-	}
-	if json.Unmarshal(letter, &l) != nil || len(l.Failure.Errors) == 0 {
-		return ""
-	}
-	return l.Failure.Errors[len(l.Failure.Errors)-1]
+	event, ok = b.plan.byBody[string(body)]
+	return event, reason, ok
 }
 
 // gone forgets a copy that was acknowledged, and checks that nothing is lost by it.

@@ -14,30 +14,29 @@ import (
 // products.
 type client struct {
 	*store
-	of     *worker
-	worker uint64         // its life
-	flying map[int32]bool // users with a write in flight; guarded by the store's mu
+	of      *worker
+	writing map[int32]bool // users with a write in flight; guarded by the store's mu
 }
 
-// takeOff notes that writes of these users are on their way, one of each.
-func (c *client) takeOff(profiles []*engine.Profile) {
+// beginWrites notes that writes of these users are on their way, one of each.
+func (c *client) beginWrites(profiles []*engine.Profile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range profiles {
-		if c.flying[p.UserID] {
-			c.note("store", "LAW BROKEN: two writes in flight", int64(c.worker), int64(p.UserID))
+		if c.writing[p.UserID] {
+			c.note("store", "LAW BROKEN: two writes in flight", int64(c.of.life), int64(p.UserID))
 			c.faults = append(c.faults, fmt.Errorf("%v: worker %d has two writes of user %d in flight",
-				time.Since(c.began), c.worker, p.UserID))
+				time.Since(c.began), c.of.life, p.UserID))
 		}
-		c.flying[p.UserID] = true
+		c.writing[p.UserID] = true
 	}
 }
 
-func (c *client) land(profiles []*engine.Profile) {
+func (c *client) endWrites(profiles []*engine.Profile) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range profiles {
-		delete(c.flying, p.UserID)
+		delete(c.writing, p.UserID)
 	}
 }
 
@@ -48,7 +47,7 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	if err := c.of.alive(ctx); err != nil {
 		return nil, err
 	}
-	d := c.rngFor(c.worker, "load", users[0])
+	d := c.rngFor(c.of.life, "load", users[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func (c *client) Now(ctx context.Context) (engine.Millis, error) {
 	if err := c.of.alive(ctx); err != nil {
 		return 0, err
 	}
-	d := c.rngFor(c.worker, "now", 0)
+	d := c.rngFor(c.of.life, "now", 0)
 	if err := c.reach(ctx, &d); err != nil {
 		return 0, err
 	}
@@ -90,7 +89,7 @@ func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 	if err := c.of.alive(ctx); err != nil {
 		return nil, err
 	}
-	d := c.rngFor(c.worker, "products", ids[0])
+	d := c.rngFor(c.of.life, "products", ids[0])
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func (c *client) Probe(ctx context.Context) error {
 	if err := c.of.alive(ctx); err != nil {
 		return err
 	}
-	d := c.rngFor(c.worker, "probe", 0)
+	d := c.rngFor(c.of.life, "probe", 0)
 	if err := pause(ctx, d.between(50*time.Millisecond, time.Second)); err != nil {
 		return err
 	}
@@ -127,15 +126,15 @@ func (c *client) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	if err := c.of.alive(ctx); err != nil {
 		return all(len(profiles), err)
 	}
-	c.takeOff(profiles)
-	defer c.land(profiles)
+	c.beginWrites(profiles)
+	defer c.endWrites(profiles)
 	s := &swap{
-		client: c, d: c.rngFor(c.worker, "swap", profiles[0].UserID), profiles: profiles,
+		client: c, d: c.rngFor(c.of.life, "swap", profiles[0].UserID), profiles: profiles,
 		errs: make([]error, len(profiles)), done: make(chan struct{}),
 	}
-	s.mishap = s.draw()
+	s.fault = s.draw()
 	away, _ := c.away()
-	if away && s.mishap != late {
+	if away && s.fault != late {
 		return all(len(profiles), c.reach(ctx, &s.d))
 	}
 	time.AfterFunc(s.d.latency(3*time.Millisecond, 300*time.Millisecond), s.arrive)
@@ -158,38 +157,38 @@ func all(n int, err error) []error {
 	return slices.Repeat([]error{err}, n)
 }
 
-// mishap is what befalls a call.
-type mishap uint8
+// swapFault is what goes wrong with a call.
+type swapFault uint8
 
 const (
-	none    mishap = iota
-	refused        // nothing is written
-	partial        // the first ones are written, the others not begun
-	reply          // written, and the answer lost
-	late           // written after the worker has given up waiting
+	none    swapFault = iota
+	refused           // nothing is written
+	partial           // the first ones are written, the others not begun
+	reply             // written, and the answer lost
+	late              // written after the worker has given up waiting
 )
 
 // swap is one call at the store.
 type swap struct {
 	*client
 	d        rng
-	mishap   mishap
+	fault    swapFault
 	profiles []*engine.Profile
 	entries  []*entry
 	errs     []error
 	done     chan struct{} // closed with the answer; never, where it is lost
 }
 
-func (s *swap) draw() mishap {
+func (s *swap) draw() swapFault {
 	if s.quiet() || !s.d.chance(s.plan.rates.swap) {
 		return none
 	}
-	return mishap(1 + s.d.n(int(late)))
+	return swapFault(1 + s.d.n(int(late)))
 }
 
 // arrive carries the call out.
 func (s *swap) arrive() {
-	switch s.mishap {
+	switch s.fault {
 	case refused:
 		s.note("store", "write refused", int64(s.profiles[0].UserID))
 		copy(s.errs, slices.Repeat([]error{errReply}, len(s.errs)))
@@ -207,7 +206,7 @@ func (s *swap) arrive() {
 func (s *swap) write() {
 	s.mu.Lock()
 	begun := len(s.profiles)
-	if s.mishap == partial {
+	if s.fault == partial {
 		begun = s.d.n(len(s.profiles) + 1)
 	}
 	s.advance()
@@ -230,7 +229,7 @@ func (s *swap) write() {
 		due = s.pending[n-1].due
 	}
 	s.mu.Unlock()
-	if s.mishap == reply {
+	if s.fault == reply {
 		s.note("store", "reply lost", int64(s.profiles[0].UserID))
 		if s.d.chance(500) {
 			return // the worker waits in vain

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"keyfold/bench/oracle"
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
@@ -49,12 +48,7 @@ func (l listener) Close() error {
 	return nil
 }
 
-func (l listener) Addr() net.Addr { return storeAddress{} }
-
-type storeAddress struct{}
-
-func (storeAddress) Network() string { return "tcp" }
-func (storeAddress) String() string  { return "store:27017" }
+func (l listener) Addr() net.Addr { return address("store:27017") }
 
 // newServer starts the store and sets it up.
 func newServer(w *simulation) (*server, error) {
@@ -71,11 +65,11 @@ func newServer(w *simulation) (*server, error) {
 	if _, err := store.Setup(context.Background()); err != nil {
 		return nil, err
 	}
-	return s, s.befall()
+	return s, s.injectFaults()
 }
 
-// befall brings the faults of the whole schedule.
-func (s *server) befall() error {
+// injectFaults brings the faults of the whole schedule.
+func (s *server) injectFaults() error {
 	errs := []error{s.DelayReplication(s.lag())}
 	d := s.rng("server faults")
 	if s.plan.rates.swap > 0 {
@@ -98,7 +92,8 @@ func (s *server) lag() time.Duration { return s.plan.rates.lag / 4 }
 // some is asked for while no majority has them.
 const longestStall = 25 * time.Second
 
-// failOver has no majority get any write for a while, and then takes them back.
+// failOver implements [profileStore]: no majority gets any write for a while, and then
+// they are taken back.
 func (s *server) failOver(a action) {
 	d := s.rng("failover", uint64(a.at))
 	_ = s.StallReplication()
@@ -109,16 +104,16 @@ func (s *server) failOver(a action) {
 	})
 }
 
-// relieve ends all faults.
-func (s *server) relieve() {
+// heal implements [profileStore].
+func (s *server) heal() {
 	_ = s.Remove(0)
 	_ = s.Resume()
 	_ = s.AcceptConnections()
 	_ = s.Replicate()
 }
 
-// away has the store not answer for a while.
-func (s *server) away(span time.Duration, hangs bool) {
+// takeDown implements [profileStore].
+func (s *server) takeDown(span time.Duration, hangs bool) {
 	if hangs {
 		_ = s.Pause(span)
 		return
@@ -131,17 +126,17 @@ func (s *server) away(span time.Duration, hangs bool) {
 type storeConn struct {
 	*mongodb.Store
 	server *server
-	worker *worker // nil: nobody in particular
+	worker *worker // nil for the model's own calls
 
 	mu    sync.Mutex
 	over  bool
 	wires []*wire
 }
 
-// opening bounds the opening of a store.
-const opening = 5 * time.Second
+// openTimeout bounds the opening of a store.
+const openTimeout = 5 * time.Second
 
-// open connects as a worker, or as nobody in particular.
+// open connects for a worker, or with nil for the model itself.
 func (s *server) open(ctx context.Context, k *worker) (*storeConn, error) {
 	laws := s.laws()
 	v := &storeConn{server: s, worker: k}
@@ -149,7 +144,7 @@ func (s *server) open(ctx context.Context, k *worker) (*storeConn, error) {
 	c.URI = s.URI()
 	c.Dimensions, c.History, c.Model = laws.Dimensions, laws.History, laws.Model
 	c.Dialer = v
-	ctx, cancel := context.WithTimeout(ctx, opening)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	// The driver's Close turns round and round while a connection waits for its last
 	// answer, and no time passes in a bubble meanwhile: there has to be none.
@@ -187,11 +182,10 @@ func (v *storeConn) DialContext(ctx context.Context, _, _ string) (net.Conn, err
 	if err := pause(ctx, d.between(time.Microsecond, 10*time.Millisecond)); err != nil {
 		return nil, err
 	}
-	if v.worker != nil && v.worker.dead.Load() {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	if err := v.worker.alive(ctx); err != nil {
+		return nil, err
 	}
-	w := &wire{purpose: "store", up: newStream(s.delays("store up", id)), down: newStream(s.delays("store down", id))}
+	w := s.newWire("store", "store ", id, 2*time.Millisecond)
 	select {
 	case s.callers.conns <- socket{wire: w, in: w.up, out: w.down}:
 	case <-s.callers.closed:
@@ -209,15 +203,7 @@ func (v *storeConn) DialContext(ctx context.Context, _, _ string) (net.Conn, err
 	return socket{wire: w, in: w.down, out: w.up}, nil
 }
 
-// delays returns the latencies of one direction of a connection.
-func (s *server) delays(direction string, id uint64) func() time.Duration {
-	return func() time.Duration {
-		d := s.rng(direction, id, instantOf(time.Now()))
-		return d.latency(2*time.Millisecond, 100*time.Millisecond)
-	}
-}
-
-// erase replaces a user's profile by a tombstone, however often that takes.
+// erase implements [profileStore], however many tries that takes.
 func (s *server) erase(user int32) {
 	for {
 		store, err := s.open(context.Background(), nil)
@@ -232,58 +218,51 @@ func (s *server) erase(user int32) {
 	}
 }
 
-// check compares the profiles with what they must be.
-func (s *server) check(o *oracle.Oracle) error {
+// stored implements [profileStore].
+func (s *server) stored() (map[int32]*engine.Profile, error) {
 	store, err := s.open(context.Background(), nil)
 	for tries := 0; err != nil; tries++ { // a failover may still be going on
 		if tries == 60 {
-			return fmt.Errorf("read what is stored: %w", err)
+			return nil, fmt.Errorf("read what is stored: %w", err)
 		}
 		time.Sleep(time.Second)
 		store, err = s.open(context.Background(), nil)
 	}
 	defer store.Close()
-	live := map[int32]*engine.Profile{}
+	all := map[int32]*engine.Profile{}
 	for p, err := range store.AllProfiles(context.Background()) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		switch {
-		case !p.Erased():
-			live[p.UserID] = p
-		case !s.plan.erased[p.UserID]:
-			return fmt.Errorf("user %d was erased by nobody", p.UserID)
-		}
+		all[p.UserID] = p
 	}
-	return s.checkAll(o, live)
+	return all, nil
 }
 
 // caller is one worker's way to the store of a deep schedule; products are the
 // model's.
 type caller struct {
-	*client
+	client *client
 	*storeConn
 }
 
 func (c *caller) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
-	if err := c.of.alive(ctx); err != nil {
+	if err := c.client.of.alive(ctx); err != nil {
 		return nil, err
 	}
 	return c.storeConn.Load(ctx, users)
 }
 
-func (c *caller) Now(ctx context.Context) (engine.Millis, error) { return c.storeConn.Now(ctx) }
-
 func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
-	if err := c.of.alive(ctx); err != nil {
+	if err := c.client.of.alive(ctx); err != nil {
 		return all(len(profiles), err)
 	}
-	c.takeOff(profiles)
-	defer c.land(profiles)
+	c.client.beginWrites(profiles)
+	defer c.client.endWrites(profiles)
 	errs := c.storeConn.Swap(ctx, profiles)
 	for i, p := range profiles {
 		if errs[i] == nil {
-			c.note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
+			c.client.note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
 		}
 	}
 	return errs
@@ -300,6 +279,3 @@ func (c *caller) Probe(ctx context.Context) error {
 	}
 	return c.storeConn.Probe(ctx)
 }
-
-// Close implements the worker's store.
-func (c *caller) Close() error { return c.storeConn.Close() }

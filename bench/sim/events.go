@@ -28,11 +28,11 @@ type event struct {
 type fateOfEvent uint8
 
 const (
-	folded   fateOfEvent = iota
-	missing              // its product is unknown: dropped
-	poison               // its body is refused: dead at once
-	hopeless             // its phrase is never embedded: dead after all retries
-	cursed               // no document that holds it is taken: dead
+	folded     fateOfEvent = iota
+	missing                // its product is unknown: dropped
+	poison                 // its body is refused: dead at once
+	hopeless               // its phrase is never embedded: dead after all retries
+	unstorable             // no document that holds it is taken: dead
 )
 
 // dead reports whether the event must end among the dead letters.
@@ -102,7 +102,7 @@ func (p *plan) drawEvent(d *rng, i int) event {
 	case pick < 60:
 		e.fate, product = poison, "-1"
 	case pick < 75:
-		e.fate = cursed
+		e.fate = unstorable
 	}
 	e.body = fmt.Appendf(nil, `{"user_id":%d,"event_type":%q,"search_phrase":%s,"product_id":%s,"occurred_at":%q,"message_id":%q}`,
 		e.user, kind, phrase, product, when, id)
@@ -121,7 +121,7 @@ func (p *plan) drawEvent(d *rng, i int) event {
 func (p *plan) rejected(profile *engine.Profile) bool {
 	for _, id := range profile.Applied.IDs {
 		for i := range p.events {
-			if e := &p.events[i]; e.fate == cursed && e.digest.ID() == id {
+			if e := &p.events[i]; e.fate == unstorable && e.digest.ID() == id {
 				return true
 			}
 		}
@@ -133,7 +133,7 @@ func (p *plan) rejected(profile *engine.Profile) bool {
 // the ids in them.
 func (p *plan) removeRejects() {
 	for i := range p.events {
-		if p.events[i].fate == cursed {
+		if p.events[i].fate == unstorable {
 			p.events[i].fate = folded
 		}
 	}

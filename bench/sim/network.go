@@ -35,8 +35,8 @@ func newStream(delay func() time.Duration) *stream {
 	return &stream{delay: delay, wake: make(chan struct{})}
 }
 
-// rouse has readers look again. The caller holds mu.
-func (s *stream) rouse() {
+// wakeReaders has readers look again. The caller holds mu.
+func (s *stream) wakeReaders() {
 	close(s.wake)
 	s.wake = make(chan struct{})
 }
@@ -63,7 +63,7 @@ func (s *stream) write(b []byte) (int, error) {
 	}
 	s.chunks = append(s.chunks, chunk{now, due, data})
 	if len(s.chunks) == 1 {
-		s.rouse()
+		s.wakeReaders()
 	}
 	return len(b), nil
 }
@@ -105,17 +105,17 @@ func inOrder(data []byte) []byte {
 func (s *stream) read(b []byte) (int, error) {
 	for {
 		s.mu.Lock()
-		n, wait, err := s.ready(b, time.Now())
+		n, at, err := s.ready(b, time.Now())
 		wake := s.wake
 		s.mu.Unlock()
 		if n > 0 || err != nil {
 			return n, err
 		}
-		if wait == 0 {
+		if at.IsZero() {
 			<-wake
 			continue
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(time.Until(at))
 		select {
 		case <-wake:
 		case <-t.C:
@@ -124,44 +124,31 @@ func (s *stream) read(b []byte) (int, error) {
 	}
 }
 
-// ready copies what has come out, or says how long to wait at most, 0 for until
-// roused. The caller holds mu.
-func (s *stream) ready(b []byte, now time.Time) (n int, wait time.Duration, err error) {
+// ready copies what has come out, or says when to look again, zero for not before the
+// stream is written to or ends. The caller holds mu.
+func (s *stream) ready(b []byte, now time.Time) (n int, at time.Time, err error) {
 	if !s.deadline.IsZero() && !now.Before(s.deadline) {
-		return 0, 0, os.ErrDeadlineExceeded
+		return 0, at, os.ErrDeadlineExceeded
+	}
+	at = s.silence
+	if len(s.chunks) > 0 && s.chunks[0].due.After(at) {
+		at = s.chunks[0].due
+	}
+	if nothing := len(s.chunks) == 0 && s.ended == nil; nothing || now.Before(at) {
+		if nothing || !s.deadline.IsZero() && s.deadline.Before(at) {
+			at = s.deadline
+		}
+		return 0, at, nil
 	}
 	if len(s.chunks) == 0 {
-		if s.ended != nil && !now.Before(s.silence) {
-			return 0, 0, s.ended
-		}
-		return 0, s.until(now, s.silence, s.ended != nil), nil
+		return 0, at, s.ended
 	}
 	head := &s.chunks[0]
-	due := head.due
-	if due.Before(s.silence) {
-		due = s.silence
-	}
-	if now.Before(due) {
-		return 0, s.until(now, due, true), nil
-	}
 	n = copy(b, head.data)
-	head.data = head.data[n:]
-	if len(head.data) == 0 {
+	if head.data = head.data[n:]; len(head.data) == 0 {
 		s.chunks = s.chunks[1:]
 	}
-	return n, 0, nil
-}
-
-// until returns the time to the deadline, or to at where that counts.
-func (s *stream) until(now, at time.Time, counts bool) time.Duration {
-	switch {
-	case counts && (s.deadline.IsZero() || at.Before(s.deadline)):
-		return at.Sub(now)
-	case !s.deadline.IsZero():
-		return s.deadline.Sub(now)
-	default:
-		return 0
-	}
+	return n, at, nil
 }
 
 // end lets no more be written. What is on its way still comes out, unless lost.
@@ -175,7 +162,7 @@ func (s *stream) end(err error, lost bool) {
 		s.chunks = nil
 		s.silence = time.Time{}
 	}
-	s.rouse()
+	s.wakeReaders()
 }
 
 // blackhole lets nothing out before a time.
@@ -183,14 +170,14 @@ func (s *stream) blackhole(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silence = until
-	s.rouse()
+	s.wakeReaders()
 }
 
 func (s *stream) setDeadline(t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deadline = t
-	s.rouse()
+	s.wakeReaders()
 }
 
 var errCut = errors.New("sim: connection cut")
@@ -236,8 +223,8 @@ func (s socket) Close() error {
 	return nil
 }
 
-func (s socket) LocalAddr() net.Addr                { return address{} }
-func (s socket) RemoteAddr() net.Addr               { return address{} }
+func (s socket) LocalAddr() net.Addr                { return address("sim") }
+func (s socket) RemoteAddr() net.Addr               { return address("sim") }
 func (s socket) SetDeadline(t time.Time) error      { return s.SetReadDeadline(t) }
 func (s socket) SetWriteDeadline(_ time.Time) error { return nil } // writing never blocks
 func (s socket) SetReadDeadline(t time.Time) error {
@@ -245,7 +232,7 @@ func (s socket) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-type address struct{}
+type address string
 
-func (address) Network() string { return "sim" }
-func (address) String() string  { return "sim" }
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }

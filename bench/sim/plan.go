@@ -6,16 +6,16 @@ import (
 
 	"keyfold/cmd/settings"
 	"keyfold/engine"
+	"keyfold/shard"
 )
 
 // plan is all that a schedule's number says beforehand.
 type plan struct {
 	dimensions int
 	workers    int
-	windows    windows
+	windows    shard.Config // but for the prefetch
 	prefetch   int
-	retries    int
-	retryDelay time.Duration
+	retry      settings.Retry
 	holdMax    time.Duration
 	lease      time.Duration
 	ids        engine.IDLimits
@@ -36,13 +36,6 @@ type plan struct {
 	actions       []action
 	quietAfter    time.Duration // after it nothing fails any more
 	rates         rates
-}
-
-// windows are the sizes of a worker's router.
-type windows struct {
-	shards, flushes, keys, size int
-	idle, delay                 time.Duration
-	batching                    bool
 }
 
 // rates are how many of a thousand cases go wrong, and how long a majority takes.
@@ -66,8 +59,10 @@ func planOf(number uint64, deep bool) *plan {
 		workers:    1 + d.n(3),
 		users:      int32(1 + d.n(4)),
 		prefetch:   []int{4, 16, 64, 600}[d.n(4)],
-		retries:    3 + d.n(3),
-		retryDelay: []time.Duration{time.Second, 5 * time.Second}[d.n(2)],
+		retry: settings.Retry{
+			Attempts: 3 + d.n(3),
+			Delay:    []time.Duration{time.Second, 5 * time.Second}[d.n(2)],
+		},
 		holdMax:    []time.Duration{time.Second, 20 * time.Second, time.Minute}[d.n(3)],
 		cacheBytes: []int64{0, 1500, 1 << 20}[d.n(3)],
 		conflicts:  []int{3, 10}[d.n(2)],
@@ -105,7 +100,7 @@ const mostUnconfirmed = 100
 // schedule ids are dropped.
 func (p *plan) drawIDLimits(d *rng) {
 	p.ids = engine.IDLimits{Retention: time.Hour, Min: 1, Keep: []int{1, 4, 16}[d.n(3)], Max: 1 << 18}
-	p.lease, p.ids.Horizon = settings.Horizon(p.holdMax, p.windows.delay)
+	p.lease, p.ids.Horizon = settings.Horizon(p.holdMax, p.windows.MaxDelay)
 	// Where what is parked waits in process it fills the prefetch, and the queue
 	// stands still for longer than ids are kept: that is not promised. The same
 	// happens where so many confirms are lost that the copies of what is parked
@@ -127,17 +122,16 @@ func (p *plan) drawSteady(d *rng) {
 	p.publications = len(p.publishes)
 }
 
-func drawWindows(d *rng) windows {
-	w := windows{
-		shards:   1 + d.n(2),
-		keys:     1 + d.n(4),
-		size:     []int{1, 3, 8, 500}[d.n(4)],
-		idle:     []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[d.n(3)],
-		batching: !d.chance(200),
-	}
-	w.flushes = w.shards * (1 + d.n(3))
-	w.delay = 3 * w.idle
-	return w
+func drawWindows(d *rng) shard.Config {
+	c := shard.DefaultConfig()
+	c.Shards = 1 + d.n(2)
+	c.FlushKeys = 1 + d.n(4)
+	c.MaxSize = []int{1, 3, 8, 500}[d.n(4)]
+	c.Window = []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[d.n(3)]
+	c.Batching = !d.chance(200)
+	c.Flushes = c.Shards * (1 + d.n(3))
+	c.MaxDelay = 3 * c.Window
+	return c
 }
 
 // drawRates makes some schedules rough and some quiet: a fault that comes alone
@@ -170,12 +164,12 @@ func (p *plan) drawPublishes(d *rng) {
 type disturbance uint8
 
 const (
-	killWorker    disturbance = iota // and start it again
-	stopWorker                       // in order, and start it again
-	cutConsumer                      // one consuming connection
-	cutPublisher                     // the publishing ones of a worker
-	hushWorker                       // its connections go silent
-	restartBroker                    // every connection ends; none is made for a while
+	killWorker      disturbance = iota // and start it again
+	stopWorker                         // in order, and start it again
+	cutConsumer                        // one consuming connection
+	cutPublisher                       // the publishing ones of a worker
+	blackholeWorker                    // its connections go silent
+	restartBroker                      // every connection ends; none is made for a while
 	cancelConsumers
 	raiseAlarm
 	storeDown
@@ -185,8 +179,8 @@ const (
 	disturbances
 )
 
-var deedNames = [disturbances]string{
-	"kill worker", "stop worker", "cut consumer", "cut publishers", "hush worker", "restart broker",
+var disturbanceNames = [disturbances]string{
+	"kill worker", "stop worker", "cut consumer", "cut publishers", "blackhole worker", "restart broker",
 	"cancel consumers", "raise alarm", "store down", "failover", "erase user", "start worker",
 }
 
@@ -201,7 +195,7 @@ type action struct {
 
 func (p *plan) drawActions(d *rng) {
 	often := [disturbances]int{
-		killWorker: 6, stopWorker: 2, cutConsumer: 4, cutPublisher: 3, hushWorker: 2, restartBroker: 1,
+		killWorker: 6, stopWorker: 2, cutConsumer: 4, cutPublisher: 3, blackholeWorker: 2, restartBroker: 1,
 		cancelConsumers: 1, raiseAlarm: 1, storeDown: 2, failOver: 4,
 	}
 	sum := 0

@@ -77,7 +77,7 @@ func (p *amqpConn) serveBasic(number uint16, m method, a fields) bool {
 			p.broker.fault("consumed from %q", queue)
 			return false
 		}
-		p.broker.consumers = append(p.broker.consumers, &consumer{peer: p, channel: number, tag: tag, prefetch: c.prefetch})
+		p.broker.consumers = append(p.broker.consumers, &consumer{conn: p, channel: number, tag: tag, prefetch: c.prefetch})
 		p.out.method(number, basicConsumeOK, tag)
 	case basicCancel:
 		tag := a.text()
@@ -102,7 +102,7 @@ func (p *amqpConn) serveBasic(number uint16, m method, a fields) bool {
 func (p *amqpConn) unsubscribe(number uint16, tag string) {
 	b := p.broker
 	b.consumers = slices.DeleteFunc(b.consumers, func(s *consumer) bool {
-		return s.peer == p && s.channel == number && s.tag == tag
+		return s.conn == p && s.channel == number && s.tag == tag
 	})
 }
 

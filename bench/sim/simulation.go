@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -34,16 +35,27 @@ type simulation struct {
 	kind
 	broker   *broker
 	store    *store
-	server   *server   // instead of it, in a deep schedule
+	server   *server // instead of it, in a deep schedule
+	profiles profileStore
 	workers  []*worker // by place; nil while none is there
 	erasures sync.WaitGroup
 	todo     []action       // by time
 	failures map[string]int // of phrases; guarded by the store's mu
-	lived    []*worker      // all of them
+	started  []*worker      // all of them
 	wires    uint64         // guarded by the broker's mu
 	badAcks  int            // acknowledgements of tags that were not out
 	limit    time.Duration
 	dropped  bool // a profile dropped ids
+}
+
+// profileStore is where a schedule's profiles are, as its faults and its checks see
+// it: the model's store, or a deep schedule's server.
+type profileStore interface {
+	takeDown(span time.Duration, hangs bool) // no answer for a while: silence, or errors
+	failOver(a action)
+	erase(user int32) // replaces the profile by a tombstone
+	heal()            // ends all faults
+	stored() (map[int32]*engine.Profile, error)
 }
 
 func newSimulation(number uint64, k kind, out io.Writer) *simulation {
@@ -52,6 +64,7 @@ func newSimulation(number uint64, k kind, out io.Writer) *simulation {
 		plan: planOf(number, k.deep), kind: k, limit: 6 * time.Hour,
 	}
 	w.store = newStore(w)
+	w.profiles = w.store
 	w.failures = map[string]int{}
 	w.todo = slices.Clone(w.plan.actions)
 	w.broker = newBroker(w)
@@ -89,6 +102,7 @@ func (w *simulation) run() Report {
 		if w.server, err = newServer(w); err != nil {
 			return Report{Err: err}
 		}
+		w.profiles = w.server
 	}
 	w.publishAll()
 	for place := range w.workers {
@@ -105,7 +119,7 @@ func (w *simulation) run() Report {
 	for place := range w.workers {
 		w.stop(place, true)
 	}
-	for _, k := range w.lived {
+	for _, k := range w.started {
 		<-k.stopped
 	}
 	time.Sleep(2 * callTimeout) // writes that are late arrive
@@ -119,7 +133,7 @@ func (w *simulation) run() Report {
 // this has returned.
 func (w *simulation) clear() {
 	w.broker.mu.Lock()
-	for _, p := range w.broker.peers {
+	for _, p := range w.broker.conns {
 		p.wire.cut(true)
 	}
 	w.broker.mu.Unlock()
@@ -138,9 +152,7 @@ func (w *simulation) publishAll() {
 // settle waits until every queue is empty.
 func (w *simulation) settle() error {
 	time.Sleep(time.Until(w.began.Add(w.plan.quietAfter)))
-	if w.server != nil {
-		w.server.relieve()
-	}
+	w.profiles.heal()
 	d := w.rng("settle")
 	for !w.broker.idle() {
 		if time.Since(w.began) > w.limit {
@@ -163,7 +175,7 @@ func (w *simulation) check() error {
 	w.broker.mu.Lock()
 	letters, reasons := w.broker.letters, w.broker.reasons
 	w.broker.mu.Unlock()
-	o, err := oracle.New(w.laws(), catalogue(w.plan.shop))
+	o, err := oracle.New(w.laws(), slices.Collect(maps.Values(w.plan.shop)))
 	if err != nil {
 		return err
 	}
@@ -183,39 +195,23 @@ func (w *simulation) check() error {
 			}
 		}
 	}
-	if w.server != nil {
-		return errors.Join(append(faults, w.server.check(o))...)
-	}
 	return errors.Join(append(faults, w.checkProfiles(o))...)
 }
 
+// checkProfiles compares what is stored with what the oracle folded.
 func (w *simulation) checkProfiles(o *oracle.Oracle) error {
-	w.store.mu.Lock()
-	defer w.store.mu.Unlock()
-	w.store.advance()
-	live := map[int32]*engine.Profile{}
-	for user, p := range w.store.committed {
-		switch {
-		case !p.Erased():
-			live[user] = p
-		case !w.plan.erased[user]:
-			return fmt.Errorf("user %d was erased by nobody", user)
+	stored, err := w.profiles.stored()
+	if err != nil {
+		return err
+	}
+	for user, p := range stored {
+		if !p.Erased() {
+			w.dropped = w.dropped || p.Applied.Floor != 0
+			continue
+		}
+		if delete(stored, user); !w.plan.erased[user] {
+			return fmt.Errorf("user %d has a tombstone, and the plan erases no such user", user)
 		}
 	}
-	return w.checkAll(o, live)
-}
-
-func (w *simulation) checkAll(o *oracle.Oracle, live map[int32]*engine.Profile) error {
-	for _, p := range live {
-		w.dropped = w.dropped || p.Applied.Floor != 0
-	}
-	return o.CheckAll(live)
-}
-
-func catalogue(shop map[int32]engine.Product) []engine.Product {
-	all := make([]engine.Product, 0, len(shop))
-	for _, p := range shop {
-		all = append(all, p)
-	}
-	return all
+	return o.CheckAll(stored)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -104,8 +105,26 @@ func (s *store) apply(next *engine.Profile, lag time.Duration) (*entry, error) {
 	return e, nil
 }
 
-// failOver takes back what no majority has.
-func (s *store) failOver() {
+// takeDown implements [profileStore].
+func (s *store) takeDown(span time.Duration, hangs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down, s.hangs = time.Now().Add(span), hangs
+}
+
+// heal implements [profileStore]. What is down comes back by itself.
+func (s *store) heal() {}
+
+// stored implements [profileStore]: what a majority has.
+func (s *store) stored() (map[int32]*engine.Profile, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance()
+	return maps.Clone(s.committed), nil
+}
+
+// failOver implements [profileStore]: it takes back what no majority has.
+func (s *store) failOver(action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advance()
@@ -138,8 +157,7 @@ func (s *store) accounted(e *event) bool {
 	return slices.Contains(p.Applied.IDs, e.digest.ID())
 }
 
-// erase replaces a user's profile by a tombstone, and goes on until a majority
-// has it.
+// erase implements [profileStore]. It goes on until a majority has the tombstone.
 func (s *store) erase(user int32) {
 	d := s.rng("erase", uint64(user))
 	for {
@@ -166,7 +184,7 @@ func (s *store) fateOf(e *entry) fate {
 	return e.fate
 }
 
-// away says whether the store answers nobody, and how it does not.
+// away reports whether the store is down, and whether it hangs instead of failing.
 func (s *store) away() (away, hangs bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ type trace struct {
 	began time.Time
 	sum   uint64
 	lines int
-	out   io.Writer // nil: nobody reads it
+	out   io.Writer // nil: not written
 }
 
 // note takes down one event. The values stand in the hash as they are printed.

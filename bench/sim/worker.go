@@ -14,7 +14,6 @@ import (
 	daemon "keyfold/cmd/worker"
 	"keyfold/engine/breaker"
 	"keyfold/engine/taste"
-	"keyfold/shard"
 	"keyfold/source/rabbit"
 )
 
@@ -26,7 +25,7 @@ type worker struct {
 	dead    atomic.Bool // its process is gone: nothing it still does shows
 	wires   []*wire     // guarded by the broker's mu
 	ctx     context.Context
-	told    context.CancelFunc // to stop
+	cancel  context.CancelFunc // to stop
 	stopped chan struct{}
 	opened  atomic.Pointer[storeConn] // in a deep schedule
 }
@@ -42,11 +41,11 @@ const shutdownTimeout = 10 * time.Second
 
 // start starts a worker in a place.
 func (w *simulation) start(place int) {
-	k := &worker{simulation: w, life: uint64(len(w.lived) + 1), stopped: make(chan struct{})}
-	k.ctx, k.told = context.WithCancel(context.Background())
+	k := &worker{simulation: w, life: uint64(len(w.started) + 1), stopped: make(chan struct{})}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
 	w.note("worker", "started", int64(place), int64(k.life))
 	w.workers[place] = k
-	w.lived = append(w.lived, k)
+	w.started = append(w.started, k)
 	go k.work()
 }
 
@@ -81,11 +80,12 @@ func (k *worker) work() {
 }
 
 func (k *worker) config() daemon.Config {
+	windows := k.plan.windows
+	windows.MaxHeld = k.plan.prefetch
 	c := daemon.Config{
 		Config: settings.Config{
-			Taste: taste.DefaultConfig(), Shard: k.windows(), Breaker: breaker.DefaultConfig(),
-			Retry:   settings.Retry{Attempts: k.plan.retries, Delay: k.plan.retryDelay},
-			Timeout: shutdownTimeout,
+			Taste: taste.DefaultConfig(), Shard: windows, Breaker: breaker.DefaultConfig(),
+			Retry: k.plan.retry, Timeout: shutdownTimeout,
 		},
 		DSN: dsn, Names: k.broker.names,
 		Identity:      rabbit.Identity{Role: "worker", Host: "sim", PID: int(k.life), Version: "sim"},
@@ -96,15 +96,6 @@ func (k *worker) config() daemon.Config {
 	c.Taste.CacheBytes, c.Taste.Conflicts = k.plan.cacheBytes, k.plan.conflicts
 	c.Taste.Pause, c.Taste.MaxPause = instant, instant
 	c.Breaker.MinPause, c.Breaker.MaxPause, c.Breaker.HoldMax = instant, instant, k.plan.holdMax
-	return c
-}
-
-func (k *worker) windows() shard.Config {
-	p := &k.plan.windows
-	c := shard.DefaultConfig()
-	c.Shards, c.Flushes, c.FlushKeys, c.MaxSize = p.shards, p.flushes, p.keys, p.size
-	c.Window, c.MaxDelay, c.Batching = p.idle, p.delay, p.batching
-	c.MaxHeld = k.plan.prefetch
 	return c
 }
 
@@ -119,7 +110,7 @@ func (k *worker) timing(purpose string) rabbit.Timing {
 // openStore returns the worker's way to the store, which in a deep schedule may be
 // away.
 func (k *worker) openStore(ctx context.Context) (daemon.Store, error) {
-	c := &client{store: k.store, of: k, worker: k.life, flying: map[int32]bool{}}
+	c := &client{store: k.store, of: k, writing: map[int32]bool{}}
 	if k.server == nil {
 		return c, nil
 	}
@@ -134,7 +125,7 @@ func (k *worker) openStore(ctx context.Context) (daemon.Store, error) {
 // alive returns nil while the worker's process is there. A call of a process that is
 // gone never comes to anything.
 func (k *worker) alive(ctx context.Context) error {
-	if !k.dead.Load() {
+	if k == nil || !k.dead.Load() {
 		return nil
 	}
 	<-ctx.Done()
@@ -168,5 +159,5 @@ func (w *simulation) stop(place int, inOrder bool) {
 	} else {
 		w.note("worker", "told to stop", int64(place), int64(k.life))
 	}
-	k.told()
+	k.cancel()
 }

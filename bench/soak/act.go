@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine/failpoint"
 	"keyfold/source/rabbit"
 )
@@ -90,7 +92,8 @@ func (p *schedule) act(ctx context.Context, st step) error {
 	case scale:
 		return p.fleet.scale(st.Count)
 	case replay:
-		return p.replay(ctx, st)
+		p.replayOnce(ctx, st)
+		return nil
 	}
 	w, err := p.fleet.await(ctx, st.Which)
 	if err != nil {
@@ -101,7 +104,6 @@ func (p *schedule) act(ctx context.Context, st step) error {
 }
 
 func (p *schedule) actOnWorker(st step, w *worker) {
-	r := p.relays[w.slot]
 	switch st.Do {
 	case killWorker:
 		p.fleet.kill(w)
@@ -112,27 +114,26 @@ func (p *schedule) actOnWorker(st step, w *worker) {
 		p.fleet.terminate(w)
 	case arm:
 		p.arm(st, w)
-	case silenceBroker:
-		r.broker.Freeze()
-		p.later(st.For, r.broker.Thaw)
-	case slowBroker:
-		r.broker.Delay(40 * time.Millisecond)
-		p.later(st.For, func() { r.broker.Delay(0) })
-	case cutBroker:
-		r.broker.Cut()
+	case silenceBroker, slowBroker, cutBroker:
+		p.disturb(st, p.relays[w.slot].broker)
+	case silenceStore, slowStore, cutStore:
+		if relay := p.relays[w.slot].store; relay != nil {
+			p.disturb(st, relay)
+		}
 	}
-	if r.store == nil {
-		return
-	}
+}
+
+// disturb does something to the connections between a worker and a server.
+func (p *schedule) disturb(st step, relay *rabbittest.Proxy) {
 	switch st.Do {
-	case silenceStore:
-		r.store.Freeze()
-		p.later(st.For, r.store.Thaw)
-	case slowStore:
-		r.store.Delay(40 * time.Millisecond)
-		p.later(st.For, func() { r.store.Delay(0) })
-	case cutStore:
-		r.store.Cut()
+	case silenceBroker, silenceStore:
+		relay.Freeze()
+		p.later(st.For, relay.Thaw)
+	case slowBroker, slowStore:
+		relay.Delay(40 * time.Millisecond)
+		p.later(st.For, func() { relay.Delay(0) })
+	default:
+		relay.Cut()
 	}
 }
 
@@ -168,34 +169,27 @@ func armed(st step) string {
 
 func (p *schedule) actOnBroker(st step) error {
 	// A stopped broker can neither flush nor be told anything.
-	if err := p.broker.Signal(syscall.SIGCONT); err != nil {
+	if err := p.Broker.Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
 	switch st.Do {
 	case killBroker:
-		// The broker keeps definitions in memory for a moment after it has
-		// confirmed them; queues that are lost so are not keyfold's.
-		if _, err := p.broker.Tell("eval", "mnesia:sync_log()."); err != nil {
+		if err := p.Broker.Sync(); err != nil {
 			return err
 		}
-		p.broker.Kill()
+		p.Broker.Kill()
 		time.Sleep(st.For)
-		return p.broker.Boot()
+		return p.Broker.Boot()
 	case stopBroker:
-		p.later(st.For, func() { _ = p.broker.Signal(syscall.SIGCONT) })
-		return p.broker.Signal(syscall.SIGSTOP)
+		p.later(st.For, func() { _ = p.Broker.Signal(syscall.SIGCONT) })
+		return p.Broker.Signal(syscall.SIGSTOP)
 	default:
-		if err := p.watermark("0"); err != nil {
+		if err := p.Broker.SetAlarm(true); err != nil {
 			return err
 		}
 		time.Sleep(st.For)
-		return p.watermark("0.4")
+		return p.Broker.SetAlarm(false)
 	}
-}
-
-func (p *schedule) watermark(part string) error {
-	_, err := p.broker.Tell("set_vm_memory_high_watermark", part)
-	return err
 }
 
 func (p *schedule) actOnStore(st step) error {
@@ -233,7 +227,7 @@ func (p *schedule) deleteQueue(ctx context.Context, st step) error {
 	names := rabbit.DefaultNames()
 	if st.Do == deleteRetry {
 		queue := names.RetryQueue(200 * time.Millisecond)
-		if _, err := p.broker.Tell("delete_queue", queue, "--if-empty"); err != nil {
+		if _, err := p.Broker.Tell("delete_queue", queue, "--if-empty"); err != nil {
 			p.say("%s is not empty: left alone", queue)
 			return nil
 		}
@@ -245,29 +239,30 @@ func (p *schedule) deleteQueue(ctx context.Context, st step) error {
 			return errors.Join(errors.New("checkpoint"), err)
 		}
 		p.say("checkpoint: %d published, all accounted for, %d dead letters and %d copies", p.ledger.published, f.letters, f.copies)
-		if _, err := p.broker.Tell("delete_queue", names.Queue, "--if-empty"); err != nil {
+		if _, err := p.Broker.Tell("delete_queue", names.Queue, "--if-empty"); err != nil {
 			return err
 		}
 		resume()
 	}
 	time.Sleep(st.For)
-	_, _, err := p.keyfold(ctx, nil, "", "setup")
+	_, err := p.Run(ctx, nil, nil, "setup")
 	return err
 }
 
 // replay sends some dead letters back to the workers, which refuse them again;
 // half of the time it dies between the confirm and the removal.
-func (p *schedule) replay(ctx context.Context, st step) error {
+func (p *schedule) replayOnce(ctx context.Context, st step) {
 	points := ""
 	if st.Which%2 == 0 {
 		points = failpoint.ReplayConfirmed + "=exit:1"
 	}
-	c, out, err := p.keyfold(ctx, nil, points, "dlq", "replay", "--error", "version", "--limit", "20")
-	if c == nil {
-		return err
+	if err := p.replay(ctx, points, 20); err != nil && !killed(err) {
+		p.say("replay failed, as it may while a server is away: %v", err)
 	}
-	if err != nil && !killed(c) {
-		p.say("replay failed, as it may while a server is away: %s", out)
-	}
-	return nil
+}
+
+// replay sends dead letters of a wrong version back, through failpoints.
+func (s *soak) replay(ctx context.Context, points string, limit int) error {
+	_, err := s.Run(ctx, nil, []string{"KEYFOLD_FAILPOINTS=" + points}, "dlq", "replay", "--error", "version", "--limit", strconv.Itoa(limit))
+	return err
 }

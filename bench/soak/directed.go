@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"keyfold/bench/stack"
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine/failpoint"
 )
@@ -113,7 +115,7 @@ func (s *soak) loseUnconfirmed(ctx context.Context) error {
 	}
 	s.say("%s, and %s while it is on", alarm, killBroker)
 	p := schedule{soak: s}
-	if err := p.watermark("0"); err != nil {
+	if err := s.Broker.SetAlarm(true); err != nil {
 		return err
 	}
 	time.Sleep(2 * time.Second) // windows close, phrases fail, copies are written
@@ -168,7 +170,7 @@ func (s *soak) dieAt(ctx context.Context, name string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("not met within %v", visitLimit)
 	}
-	if !killed(w.Process) {
+	if !killed(w.Err()) {
 		return fmt.Errorf("the worker ended by itself: see %s", w.log)
 	}
 	s.counts[string(arm)]++
@@ -179,19 +181,13 @@ func (s *soak) dieAt(ctx context.Context, name string) error {
 func (s *soak) dieInReplay(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, visitLimit)
 	defer cancel()
-	for {
-		c, out, err := s.keyfold(ctx, nil, failpoint.ReplayConfirmed+"=exit:1", "dlq", "replay", "--error", "version", "--limit", "3")
-		if c == nil {
-			return err
-		}
-		if killed(c) && ctx.Err() == nil {
-			return nil
-		}
+	return stack.Poll(ctx, 300*time.Millisecond, func() (bool, error) {
+		err := s.replay(ctx, failpoint.ReplayConfirmed+"=exit:1", 3)
 		if ctx.Err() != nil {
-			return fmt.Errorf("not met within %v: %s", visitLimit, out)
+			return false, fmt.Errorf("not met within %v: %w", visitLimit, err)
 		}
-		time.Sleep(300 * time.Millisecond) // no such letter yet
-	}
+		return killed(err), nil // or there is no such letter yet
+	})
 }
 
 // failEverywhere has one worker fail at every point that takes errors, and ends
@@ -222,24 +218,14 @@ func (s *soak) failEverywhere(ctx context.Context) error {
 
 // awaitHits waits until all of these have acted.
 func (s *soak) awaitHits(ctx context.Context, want []string) error {
-	for {
+	var left []string
+	err := stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		met, err := s.met()
-		if err != nil {
-			return err
-		}
-		var left []string
-		for _, hit := range want {
-			if !met[hit] {
-				left = append(left, hit)
-			}
-		}
-		if len(left) == 0 {
-			return nil
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("not met within %v: %s", visitLimit, strings.Join(left, ", "))
-		}
+		left = slices.DeleteFunc(slices.Clone(want), func(hit string) bool { return met[hit] })
+		return len(left) == 0, err
+	})
+	if ctx.Err() != nil && err != nil {
+		return fmt.Errorf("not met within %v: %s", visitLimit, strings.Join(left, ", "))
 	}
+	return err
 }

@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -23,7 +21,7 @@ import (
 const (
 	duplicates = 0.10
 	poisoned   = 0.01
-	unknown    = 0.003 // events of products nobody knows
+	unknown    = 0.003 // events of products that are not in the catalogue
 	disorder   = 300   // how many events later one may come
 )
 
@@ -77,7 +75,7 @@ func compose(r *rand.Rand, bodies [][]byte) []rabbit.Message {
 		case x < poisoned:
 			body = poison(r, body)
 		case x < poisoned+unknown:
-			body = strange(body, i)
+			body = ofUnknownProduct(body, i)
 		}
 		e, err := engine.ParseEvent(body, time.Now())
 		if err != nil {
@@ -117,9 +115,9 @@ func poison(r *rand.Rand, body []byte) []byte {
 	}
 }
 
-// strange makes an event of a product that is not in the shop.
-// Its id is its own: one that nobody keeps.
-func strange(body []byte, number int) []byte {
+// ofUnknownProduct makes an event of a product that is not in the catalogue. Its id is
+// its own, because no profile keeps it.
+func ofUnknownProduct(body []byte, number int) []byte {
 	body = changed(body, "message_id", fmt.Sprintf("unknown-%06d", number))
 	body = changed(body, "event_type", "product_view")
 	body = changed(body, "search_phrase", nil)
@@ -208,15 +206,4 @@ func readStretch(path string, skip, n int) (bodies [][]byte, err error) {
 		}
 	}
 	return bodies, lines.Err()
-}
-
-// shop returns the catalogue as `keyfold products import` reads it.
-func (t *traffic) shop() (io.Reader, error) {
-	var b bytes.Buffer
-	encode := json.NewEncoder(&b)
-	var errs []error
-	for _, p := range t.products {
-		errs = append(errs, encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}))
-	}
-	return &b, errors.Join(errs...)
 }

@@ -20,7 +20,7 @@ type feed struct {
 	ledger    *ledger
 	again     atomic.Int64 // messages that were published once more
 
-	turn sync.Mutex // held while publishing: who holds it has the feed pause
+	turn sync.Mutex // held while publishing, and while the feed is paused
 	next int
 }
 

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"keyfold/bench/stack"
 	"keyfold/bench/testserver/process"
 )
 
@@ -24,9 +25,8 @@ import (
 // worker that ends is started again as long as its slot is wanted, as any
 // supervisor does.
 type fleet struct {
-	program string
 	dir     string
-	env     func(slot int) []string
+	command func(slot int, points string) *exec.Cmd
 	say     func(format string, args ...any)
 
 	mu      sync.Mutex
@@ -34,9 +34,9 @@ type fleet struct {
 	next    map[int]arming  // of a slot's next worker
 	started int
 	closed  bool
-	totals  map[string]int64 // of ended workers, by metric
-	ends    map[string]int   // how workers ended
-	faults  []string         // ends that must not be
+	totals  map[string]float64 // of ended workers, by metric
+	ends    map[string]int     // how workers ended
+	faults  []string           // ends that must not be
 	working sync.WaitGroup
 }
 
@@ -48,18 +48,18 @@ type worker struct {
 	armed string // its failpoints
 
 	mu      sync.Mutex
-	reason  string // why it is about to end; "" where nobody wants that
+	reason  string // why it is about to end; "" while it is to run on
 	addr    string
-	metrics map[string]int64
+	metrics map[string]float64
 }
 
 // basePoint has some phrases of every worker fail, so that there are retries.
 const basePoint = "phrase=error:5/40"
 
-func newFleet(program, dir string, env func(slot int) []string, say func(string, ...any)) *fleet {
+func newFleet(dir string, command func(slot int, points string) *exec.Cmd, say func(string, ...any)) *fleet {
 	return &fleet{
-		program: program, dir: dir, env: env, say: say,
-		slots: map[int]*worker{}, next: map[int]arming{}, totals: map[string]int64{}, ends: map[string]int{},
+		dir: dir, command: command, say: say,
+		slots: map[int]*worker{}, next: map[int]arming{}, totals: map[string]float64{}, ends: map[string]int{},
 	}
 }
 
@@ -89,8 +89,7 @@ func (f *fleet) launch(slot int) error {
 		return err
 	}
 	defer log.Close()
-	command := exec.Command(f.program, "work")
-	command.Env = append(f.env(slot), "KEYFOLD_FAILPOINTS="+strings.Trim(basePoint+";"+next.points, ";"))
+	command := f.command(slot, strings.Trim(basePoint+";"+next.points, ";"))
 	command.Stderr, command.Stdout = log, log
 	if w.Process, err = process.Run(command); err != nil {
 		return err
@@ -141,7 +140,7 @@ func (f *fleet) watch(w *worker) {
 func (w *worker) verdict() (how, fault string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	code, ended := endOf(w.Process)
+	code, ended := endOf(w.Err())
 	killed := ended == syscall.SIGKILL
 	switch {
 	case killed && strings.Contains(w.armed, "=exit") && (w.reason == "" || w.reason == sigterm):
@@ -159,11 +158,11 @@ func (w *worker) verdict() (how, fault string) {
 }
 
 // endOf tells how a process has ended: by its exit code, or by the signal.
-func endOf(p *process.Process) (code int, by syscall.Signal) {
-	if p.Err() == nil {
+func endOf(err error) (code int, by syscall.Signal) {
+	if err == nil {
 		return 0, 0
 	}
-	exit, ok := errors.AsType[*exec.ExitError](p.Err())
+	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		return -1, 0
 	}
@@ -174,8 +173,8 @@ func endOf(p *process.Process) (code int, by syscall.Signal) {
 }
 
 // killed reports whether SIGKILL has ended a process.
-func killed(p *process.Process) bool {
-	_, by := endOf(p)
+func killed(err error) bool {
+	_, by := endOf(err)
 	return by == syscall.SIGKILL
 }
 
@@ -218,17 +217,15 @@ func (f *fleet) running() (all []*worker) {
 }
 
 // await returns a running worker, the which-th modulo those there are.
-func (f *fleet) await(ctx context.Context, which int) (*worker, error) {
-	for {
-		if all := f.running(); len(all) > 0 {
-			return all[which%len(all)], nil
+func (f *fleet) await(ctx context.Context, which int) (w *worker, err error) {
+	err = stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		all := f.running()
+		if len(all) > 0 {
+			w = all[which%len(all)]
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+		return w != nil, nil
+	})
+	return w, err
 }
 
 // kill is kill -9.
@@ -315,7 +312,7 @@ func (f *fleet) total(metric string) int64 {
 			w.mu.Unlock()
 		}
 	}
-	return n
+	return int64(n)
 }
 
 var (
@@ -349,19 +346,18 @@ func (w *worker) get(path string) (int, string) {
 
 // ready waits until the worker consumes.
 func (w *worker) ready(ctx context.Context) error {
-	for {
-		code, body := w.get("/readyz")
-		if code == http.StatusOK {
-			return nil
+	return stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		switch code, body := w.get("/readyz"); {
+		case code == http.StatusOK:
+			return true, nil
+		case !w.Running():
+			return false, fmt.Errorf("the worker ended: see %s", w.log)
+		case ctx.Err() != nil:
+			return false, fmt.Errorf("the worker is not ready: %s: %w", body, ctx.Err())
+		default:
+			return false, nil
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-w.Ended():
-			return fmt.Errorf("the worker ended: see %s", w.log)
-		case <-ctx.Done():
-			return fmt.Errorf("the worker is not ready: %s: %w", body, ctx.Err())
-		}
-	}
+	})
 }
 
 // scrape remembers the worker's counters, where it answers.
@@ -370,13 +366,9 @@ func (w *worker) scrape() {
 	if code != http.StatusOK {
 		return
 	}
-	read := map[string]int64{}
-	for line := range strings.Lines(body) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		var n int64
-		if _, err := fmt.Sscan(value, &n); err == nil {
-			read[name] = n
-		}
+	read, err := stack.ParseMetrics(strings.NewReader(body))
+	if err != nil {
+		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -105,7 +105,7 @@ func (l *ledger) compare(profiles map[int32]*engine.Profile, letters []string) *
 			f.other = append(f.other, err.Error())
 		}
 	}
-	l.bury(f, letters)
+	l.compareLetters(f, letters)
 	return f
 }
 
@@ -143,7 +143,7 @@ func (f *findings) account(user int32, events map[engine.AppliedID]string, p *en
 	}
 }
 
-func (l *ledger) bury(f *findings, letters []string) {
+func (l *ledger) compareLetters(f *findings, letters []string) {
 	buried := map[string]bool{}
 	for _, id := range letters {
 		if !l.poison[id] && !buried[id] {

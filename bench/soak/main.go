@@ -26,9 +26,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -38,42 +36,30 @@ import (
 )
 
 type cli struct {
-	Seed     uint64        `help:"Of the plan and the events; 0: a new one, which is printed."`
-	Duration time.Duration `default:"45m" help:"How long faults are brought. 45m is 220 kills; other durations have their share."`
-	Workers  int           `default:"3" help:"Workers at most at once, 1 to 8; scaling goes down to one."`
-	Rate     int           `default:"50" help:"Events a second."`
-	Directed bool          `help:"Instead of a plan: each failpoint once."`
-	Scenario string        `placeholder:"NAME" help:"Instead of a plan: one fault, half of the events one user's: ${scenarios}."`
-	Runs     int           `default:"1" help:"How often, each with the next seed."`
-	Race     bool          `help:"Build the workers with the race detector."`
-
-	Dimensions int    `default:"256" help:"Components of vectors."`
-	MongoDB    string `name:"mongodb-uri" env:"MONGODB_TEST_URI" placeholder:"URI" help:"A real store, in a database of the run's own; without the faults only the test server knows."`
-	Data       string `env:"KEYFOLD_TEST_DATA" placeholder:"DIR" help:"Folder of real event logs."`
-	Keep       bool   `help:"Keep logs and data also where nothing is wrong."`
+	Settings settings `embed:""`
+	Runs     int      `default:"1" help:"How often, each with the next seed."`
+	Keep     bool     `help:"Keep logs and data also where nothing is wrong."`
 }
 
 // wholeRun is the duration the long mix is made for.
 const wholeRun = 45 * time.Minute
 
-func (c *cli) settings(dir string, out io.Writer) settings {
-	return settings{
-		Seed: c.Seed, Duration: c.Duration, Workers: min(max(c.Workers, 1), 8), Rate: max(c.Rate, 1),
-		Mix: longMix.over(float64(c.Duration) / float64(wholeRun)), Scenario: c.Scenario, Directed: c.Directed, AllPoints: c.Scenario == "",
-		Race: c.Race, Dimensions: c.Dimensions, MongoDB: c.MongoDB, Data: c.Data, Dir: dir, Out: out,
-	}
-}
-
 func main() {
 	var c cli
 	kong.Parse(&c, kong.Name("soak"), kong.Vars{"scenarios": scenarioNames()}, kong.Description("Nothing lost, nothing twice: real processes under seeded faults."))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	s := &c.Settings
+	s.Workers, s.Rate, s.Out = min(max(s.Workers, 1), 8), max(s.Rate, 1), os.Stdout
+	s.Mix, s.AllPoints = longMix.over(float64(s.Duration)/float64(wholeRun)), s.Scenario == ""
+	if s.Seed == 0 {
+		s.Seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
 	var err error
 	for range max(c.Runs, 1) {
-		if err = c.run(ctx, os.Stdout); err != nil {
+		if err = s.once(ctx, c.Keep); err != nil {
 			break
 		}
-		c.Seed++
+		s.Seed++
 	}
 	stop()
 	if err != nil {
@@ -82,28 +68,25 @@ func main() {
 	}
 }
 
-func (c *cli) run(ctx context.Context, out io.Writer) error {
-	if c.Seed == 0 {
-		c.Seed = uint64(time.Now().UnixNano()) % 1_000_000
-	}
+// once runs in a folder of its own, which is kept where something is wrong.
+func (c *settings) once(ctx context.Context, keep bool) (err error) {
 	if _, known := scenarios[c.Scenario]; c.Scenario != "" && !known {
 		return fmt.Errorf("--scenario is %q: it must be one of %s", c.Scenario, scenarioNames())
 	}
-	dir, err := os.MkdirTemp("", "keyfold-soak-")
-	if err != nil {
+	if c.Dir, err = os.MkdirTemp("", "keyfold-soak-"); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "seed %d, logs in %s\n", c.Seed, dir)
-	result, err := run(ctx, c.settings(dir, out))
+	fmt.Fprintf(c.Out, "seed %d, logs in %s\n", c.Seed, c.Dir)
+	result, err := run(ctx, *c)
 	if result != nil {
 		result.report()
 	}
 	if err != nil {
-		return fmt.Errorf("seed %d: %w\nlogs are in %s", c.Seed, err, dir)
+		return fmt.Errorf("seed %d: %w\nlogs are in %s", c.Seed, err, c.Dir)
 	}
-	fmt.Fprintln(out, "nothing lost, nothing twice")
-	if c.Keep {
+	fmt.Fprintln(c.Out, "nothing lost, nothing twice")
+	if keep {
 		return nil
 	}
-	return errors.Join(os.RemoveAll(dir))
+	return os.RemoveAll(c.Dir)
 }

@@ -90,14 +90,6 @@ var longMix = mix{
 	terminate: 20, scale: 8, replay: 4, arm: 26,
 }
 
-// shortMix is that of a test of a minute.
-var shortMix = mix{
-	killWorker: 7, killBroker: 1, killStore: 1,
-	stopWorker: 1, silenceBroker: 1, silenceStore: 1, slowStore: 1, cutBroker: 1, cutStore: 1,
-	loseReply: 3, failConcern: 1, failOver: 1, alarm: 1, deleteMain: 1, deleteRetry: 1,
-	terminate: 1, scale: 1, replay: 1, arm: 2,
-}
-
 // over returns the mix for another duration.
 func (m mix) over(part float64) mix {
 	scaled := mix{}
@@ -106,9 +98,6 @@ func (m mix) over(part float64) mix {
 	}
 	return scaled
 }
-
-// kills counts the kill -9 of a mix, without those by failpoints.
-func (m mix) kills() int { return m[killWorker] + m[killBroker] + m[killStore] }
 
 // newPlan draws a plan of the mix over a duration: each action at even distances
 // with jitter. It depends on its arguments only.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -27,32 +28,46 @@ func run(ctx context.Context, c settings) (res *result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	if c.Scenario != "" {
-		if err := s.play(ctx); err != nil {
-			s.fleet.close()
-			return &result{soak: s, took: time.Since(s.began)}, err
-		}
-		return s.conclude(ctx)
-	}
-	if err := s.fleet.scale(c.Workers); err != nil {
-		return nil, err
-	}
-	feeding, stop := context.WithCancel(ctx)
-	defer stop()
-	fed := make(chan error, 1)
-	go func() { fed <- s.feed.run(feeding) }()
-	err = s.stress(ctx)
-	stop()
-	if err = errors.Join(err, <-fed); err != nil {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.play(ctx); err != nil {
 		s.fleet.close()
 		return &result{soak: s, took: time.Since(s.began)}, err
 	}
 	return s.conclude(ctx)
 }
 
+// play publishes what the scenario begins with, starts the workers and brings the
+// faults. What is published before the first worker starts fills the prefetch of
+// several with one user's events.
+func (s *soak) play(ctx context.Context) error {
+	chosen, alone := scenarios[s.Scenario]
+	if !alone {
+		chosen = scenario{fed: true, bring: (*soak).stress}
+	}
+	for left := chosen.events; left > 0; left -= maxBurst {
+		if err := s.feed.publish(ctx, min(left, maxBurst)); err != nil {
+			return err
+		}
+	}
+	if err := s.fleet.scale(s.Workers); err != nil {
+		return err
+	}
+	feeding, stop := context.WithCancel(ctx)
+	defer stop()
+	fed := make(chan error, 1)
+	go func() {
+		if !chosen.fed {
+			stop()
+		}
+		fed <- s.feed.run(feeding)
+	}()
+	err := chosen.bring(s, ctx, rand.New(rand.NewPCG(s.Seed, 0x6668)))
+	stop()
+	return errors.Join(err, <-fed)
+}
+
 // stress brings the faults.
-func (s *soak) stress(ctx context.Context) error {
+func (s *soak) stress(ctx context.Context, _ *rand.Rand) error {
 	if s.Directed {
 		return s.visit(ctx, failpoint.Names, true)
 	}
@@ -96,7 +111,7 @@ func (s *soak) conclude(ctx context.Context) (*result, error) {
 	failed := s.fleet.ended(exitFailure)
 	s.fleet.close()
 	if s.fleet.ended(exitFailure) > failed {
-		err = errors.Join(err, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Dir))
+		err = errors.Join(err, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Stack.Dir))
 	}
 	left, depthErr := s.depths()
 	if len(left) > 0 {

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"keyfold/bench/stack"
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
@@ -24,8 +25,8 @@ import (
 // scenario is one fault that is looked at by itself, with the settings of a worker
 // that was told nothing. Half of its events are one user's.
 type scenario struct {
-	events int // published before the first worker starts
-	rate   int // events a second that are published meanwhile
+	events int  // published before the first worker starts
+	fed    bool // events are published meanwhile, at the run's rate
 	bring  func(s *soak, ctx context.Context, r *rand.Rand) error
 }
 
@@ -47,7 +48,7 @@ var scenarios = map[string]scenario{
 			return err
 		}
 		s.relays[0].broker.Freeze()
-		if err := wait(ctx, 40*time.Second); err != nil {
+		if err := stack.Wait(ctx, 40*time.Second); err != nil {
 			return err
 		}
 		s.relays[0].broker.Thaw()
@@ -60,7 +61,7 @@ var scenarios = map[string]scenario{
 				return err
 			}
 			_ = s.store.Signal(syscall.SIGSTOP)
-			err := wait(ctx, 800*time.Millisecond)
+			err := stack.Wait(ctx, 800*time.Millisecond)
 			if w, missing := s.fleet.await(ctx, r.IntN(8)); missing == nil {
 				s.counts[string(killWorker)]++
 				s.fleet.kill(w)
@@ -73,12 +74,12 @@ var scenarios = map[string]scenario{
 		return nil
 	}},
 	// The user is busy all the time, and workers are killed.
-	"live": {rate: 600, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+	"live": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		return s.killWorkers(ctx, r, floodKills, 2*time.Second)
 	}},
 	// What a write has become of stays unknown to one worker for ten minutes, while
 	// others fold thousands of events of the user.
-	"unknown": {rate: 60, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+	"unknown": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		if err := s.someFolded(ctx, 100); err != nil {
 			return err
 		}
@@ -90,16 +91,16 @@ var scenarios = map[string]scenario{
 			return err
 		}
 		s.relays[0].store.Freeze()
-		if err := wait(ctx, s.Duration); err != nil {
+		if err := stack.Wait(ctx, s.Duration); err != nil {
 			return err
 		}
 		s.relays[0].store.Thaw()
 		return nil
 	}},
 	// Bodies whose letters are larger than a broker takes.
-	"oversized": {rate: 60, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error { return s.publishOversized(ctx) }},
-	// One user's profile cannot be read, until somebody repairs it.
-	"unreadable": {rate: 60, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
+	"oversized": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error { return s.publishOversized(ctx) }},
+	// One user's profile cannot be read, until it is repaired.
+	"unreadable": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
 		if err := s.someFolded(ctx, 300); err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ var scenarios = map[string]scenario{
 	}},
 	// The whole store refuses every write, as one does whose disk is full: nothing is
 	// dead-lettered by it.
-	"refusals": {rate: 200, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+	"refusals": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		if err := s.someFolded(ctx, 100); err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ func (s *soak) publishOversized(ctx context.Context) error {
 // breakAProfile makes one user's document unreadable for a while: the others' events
 // go on.
 func (s *soak) breakAProfile(ctx context.Context) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(s.store.direct))
+	client, err := mongo.Connect(options.Client().ApplyURI(s.Profiles.URI))
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (s *soak) refusing(ctx context.Context) error {
 	end := time.Now().Add(s.Duration)
 	notReady := 0
 	for time.Now().Before(end) {
-		if err := wait(ctx, time.Second); err != nil {
+		if err := stack.Wait(ctx, time.Second); err != nil {
 			return err
 		}
 		notReady = 0
@@ -205,20 +206,10 @@ func (s *soak) refusing(ctx context.Context) error {
 	return nil
 }
 
-// wait sleeps, less where ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // killWorkers kills one of the workers again and again, pause apart on average.
 func (s *soak) killWorkers(ctx context.Context, r *rand.Rand, times int, pause time.Duration) error {
 	for range times {
-		if err := wait(ctx, time.Duration(r.Int64N(int64(2*pause)))); err != nil {
+		if err := stack.Wait(ctx, time.Duration(r.Int64N(int64(2*pause)))); err != nil {
 			return err
 		}
 		w, err := s.fleet.await(ctx, r.IntN(8))
@@ -239,38 +230,8 @@ func (s *soak) someFolded(ctx context.Context, n int64) error {
 		}
 		return s.fleet.total("keyfold_events_total{outcome=\"folded\"}")
 	}
-	for first := folded(); folded() < first+n; {
-		if err := wait(ctx, 50*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// play runs a scenario instead of a plan. Preloaded events are published before
-// the first worker starts, so that several fill their prefetch with one user's.
-func (s *soak) play(ctx context.Context) error {
-	chosen := scenarios[s.Scenario]
-	for left := chosen.events; left > 0; left -= maxBurst {
-		if err := s.feed.publish(ctx, min(left, maxBurst)); err != nil {
-			return err
-		}
-	}
-	if err := s.fleet.scale(s.Workers); err != nil {
-		return err
-	}
-	feeding, stop := context.WithCancel(ctx)
-	fed := make(chan error, 1)
-	go func() {
-		if chosen.rate > 0 {
-			fed <- s.feed.run(feeding)
-		} else {
-			fed <- nil
-		}
-	}()
-	err := chosen.bring(s, ctx, rand.New(rand.NewPCG(s.Seed, 0x6668)))
-	stop()
-	return errors.Join(err, <-fed)
+	first := folded()
+	return stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) { return folded() >= first+n, nil })
 }
 
 // flood gives half of the bodies to one user.
@@ -284,7 +245,7 @@ func flood(r *rand.Rand, bodies [][]byte) {
 
 // hot tells what the busy user's profile came to.
 func (s *soak) hot(ctx context.Context) string {
-	profiles, err := s.profiles(ctx)
+	profiles, err := s.ReadProfiles(ctx)
 	if err != nil {
 		return err.Error()
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"keyfold/bench/stack"
 	"keyfold/source/rabbit"
 )
 
@@ -27,46 +28,39 @@ func (s *soak) heal() error {
 		_ = s.store.Signal(syscall.SIGCONT)
 		errs = append(errs, s.store.heal())
 	}
-	errs = append(errs, s.broker.Signal(syscall.SIGCONT))
+	errs = append(errs, s.Broker.Signal(syscall.SIGCONT))
 	for _, w := range s.fleet.running() {
 		_ = w.Signal(syscall.SIGCONT)
 	}
 	return errors.Join(errs...)
 }
 
-// patience is how long a healed stack may take to come to rest. The longest
+// restLimit is how long a healed stack may take to come to rest. The longest
 // backoff of a worker is half a minute.
-const patience = 3 * time.Minute
+const restLimit = 3 * time.Minute
 
 // rest waits until so many looks in a row find the queues empty: nothing is ready,
 // nothing is held by a worker, nothing waits for a retry.
 func (s *soak) rest(ctx context.Context, looks int) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, restLimit)
 	defer cancel()
-	var depths map[string]int
-	for quiet := 0; quiet < looks; {
-		var err error
-		if depths, err = s.depths(); err != nil {
-			return err
-		}
-		if len(depths) == 0 {
-			quiet++
-		} else {
+	quiet := 0
+	return stack.Poll(ctx, 300*time.Millisecond, func() (bool, error) {
+		depths, err := s.depths()
+		if quiet++; len(depths) > 0 {
 			quiet = 0
 		}
-		select {
-		case <-time.After(300 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("not empty %v after the last fault: %v", patience, depths)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("not empty %v after the last fault: %v", restLimit, depths)
 		}
-	}
-	return nil
+		return quiet == looks, err
+	})
 }
 
 // depths returns how many messages each queue of the workers holds, ready or
 // not, for those that are not empty.
 func (s *soak) depths() (map[string]int, error) {
-	text, err := s.broker.Tell("list_queues", "name", "messages", "--no-table-headers")
+	text, err := s.Broker.Tell("list_queues", "name", "messages", "--no-table-headers")
 	if err != nil {
 		return nil, err
 	}
@@ -84,18 +78,22 @@ func (s *soak) depths() (map[string]int, error) {
 	return depths, nil
 }
 
-// verify compares everything there is with the ledger. Nobody may publish
+// verify compares everything there is with the ledger. Nothing may be published
 // meanwhile, and the stack has to be at rest.
 func (s *soak) verify(ctx context.Context) (*findings, error) {
-	profiles, err := s.profiles(ctx)
+	profiles, err := s.ReadProfiles(ctx)
 	if err != nil {
 		return nil, err
 	}
-	letters, err := s.letters(ctx)
+	letters, err := s.DeadLetters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.ledger.compare(profiles, letters), nil
+	ids := make([]string, len(letters))
+	for i, l := range letters {
+		ids[i] = l.ID
+	}
+	return s.ledger.compare(profiles, ids), nil
 }
 
 // checkpoint brings the stack to rest and verifies. The feed has to be paused.

@@ -9,53 +9,48 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"keyfold/bench/testserver/process"
+	"keyfold/bench/stack"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
-	"keyfold/sink/mongodb"
-	"keyfold/source/rabbit"
-	"keyfold/source/vector"
 )
 
 // settings say what a run is.
 type settings struct {
-	Seed       uint64
-	Duration   time.Duration
-	Workers    int // at most at once
-	Rate       int // events per second
-	Mix        mix
-	Scenario   string // one of scenarios instead of a plan; "" for none
-	Directed   bool   // each failpoint once, one after the other, instead of a plan
-	AllPoints  bool   // after the plan, go to the failpoints it has missed
-	Race       bool
-	Dimensions int
-	MongoDB    string // somebody else's store; "" for a test server
-	Data       string // folder of real logs; "" for none
-	Dir        string // for logs and data
-	Out        io.Writer
+	Seed     uint64        `help:"Of the plan and the events; 0: a new one, which is printed."`
+	Duration time.Duration `default:"45m" help:"How long faults are brought. 45m is 220 kills; other durations have their share."`
+	Workers  int           `default:"3" help:"Workers at most at once, 1 to 8; scaling goes down to one."`
+	Rate     int           `default:"50" help:"Events a second."`
+	Directed bool          `help:"Instead of a plan: each failpoint once."`
+	Scenario string        `placeholder:"NAME" help:"Instead of a plan: one fault, half of the events one user's: ${scenarios}."`
+	Race     bool          `help:"Build the workers with the race detector."`
+
+	Dimensions int    `default:"256" help:"Components of vectors."`
+	MongoDB    string `name:"mongodb-uri" env:"MONGODB_TEST_URI" placeholder:"URI" help:"A real store, in a database of the run's own; without the faults only the test server knows."`
+	Data       string `env:"KEYFOLD_TEST_DATA" placeholder:"DIR" help:"Folder of real event logs."`
+
+	Mix       mix       `kong:"-"`
+	AllPoints bool      `kong:"-"` // after the plan, go to the failpoints it has missed
+	Dir       string    `kong:"-"` // for logs and data
+	Out       io.Writer `kong:"-"`
 }
 
 // soak is one run.
 type soak struct {
 	settings
+	*stack.Stack
 	began   time.Time
-	broker  *rabbittest.Broker
 	store   *store
 	relays  []relays // by slot
 	fleet   *fleet
 	feed    *feed
 	ledger  *ledger
-	program string
 	traffic *traffic
 
 	printing sync.Mutex
 	counts   map[string]int // of what was done
 	hits     string         // file with the failpoints that acted
-	closers  []func()
 }
 
 // relays stand between one worker and its servers.
@@ -70,10 +65,10 @@ func (s *soak) say(format string, args ...any) {
 
 // prepare builds the programs, starts the servers and sets them up.
 func prepare(ctx context.Context, c settings) (s *soak, err error) {
-	s = &soak{settings: c, began: time.Now(), counts: map[string]int{}, hits: filepath.Join(c.Dir, "failpoints.log")}
+	s = &soak{settings: c, Stack: stack.New(c.Dir), began: time.Now(), counts: map[string]int{}, hits: filepath.Join(c.Dir, "failpoints.log")}
 	defer func() {
 		if err != nil {
-			s.close()
+			err = errors.Join(err, s.Close())
 		}
 	}()
 	if err := s.startServers(ctx); err != nil {
@@ -88,120 +83,74 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	if err := s.setUp(ctx); err != nil {
 		return s, err
 	}
-	s.feed = newFeed(s.broker.DSN("/"), s.traffic.messages, c.Rate, s.ledger)
-	s.closers = append(s.closers, s.feed.close)
-	s.fleet = newFleet(s.program, c.Dir, s.environment, s.say)
-	s.closers = append(s.closers, s.fleet.close)
+	s.feed = newFeed(s.DSN, s.traffic.messages, c.Rate, s.ledger)
+	s.AtEnd(s.feed.close)
+	s.fleet = newFleet(c.Dir, s.worker, s.say)
+	s.AtEnd(s.fleet.close)
 	s.say("set up: %d messages at hand, %d products, real logs %v", len(s.traffic.messages), len(s.traffic.products), s.traffic.logs)
 	s.began = time.Now()
 	return s, nil
 }
 
-func (s *soak) startServers(ctx context.Context) (err error) {
-	if s.program, err = s.build(ctx, "keyfold/cmd/keyfold", "failpoints"); err != nil {
+func (s *soak) startServers(ctx context.Context) error {
+	s.Build = []string{"-tags", "failpoints"}
+	if s.Race {
+		s.Build = append(s.Build, "-race")
+	}
+	s.StoreArgs = []string{"--data", filepath.Join(s.Stack.Dir, "journal")}
+	s.Env = s.environment()
+	p := &s.Profiles
+	p.URI, p.Database, p.Dimensions = s.MongoDB, s.database(), s.Dimensions
+	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	s.store = &store{direct: s.MongoDB}
-	if s.MongoDB == "" {
-		daemon, err := s.build(ctx, "keyfold/bench/testserver/mongodb/mongotestd", "")
-		if err != nil {
-			return err
-		}
-		if s.store, err = startStore(daemon, s.Dir); err != nil {
-			return err
-		}
-		s.closers = append(s.closers, s.store.Stop)
-	}
-	dir := filepath.Join(s.Dir, "broker")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if s.broker, err = rabbittest.Launch(dir); err != nil {
-		return err
-	}
-	s.closers = append(s.closers, s.broker.Stop)
+	s.store = &store{s.Store}
 	return s.startRelays()
 }
 
 func (s *soak) startRelays() (err error) {
 	for range s.Workers {
 		var r relays
-		if r.broker, err = rabbittest.Relay(s.broker.Address()); err != nil {
+		if r.broker, err = rabbittest.Relay(s.Broker.Address()); err != nil {
 			return err
 		}
-		s.closers = append(s.closers, r.broker.Close)
+		s.AtEnd(r.broker.Close)
 		if s.store.own() {
 			if r.store, err = rabbittest.Relay(s.store.Address()); err != nil {
 				return err
 			}
-			s.closers = append(s.closers, r.store.Close)
+			s.AtEnd(r.store.Close)
 		}
 		s.relays = append(s.relays, r)
 	}
 	return nil
 }
 
-// build builds one of the module's programs.
-func (s *soak) build(ctx context.Context, pkg, tags string) (string, error) {
-	path := filepath.Join(s.Dir, filepath.Base(pkg))
-	args := []string{"build", "-tags", tags, "-o", path}
-	if s.Race {
-		args = append(args, "-race")
-	}
-	out, err := exec.CommandContext(ctx, "go", append(args, pkg)...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
-	}
-	return path, nil
-}
-
-// database is a run's own, as a server of somebody else's holds others too.
+// database is the run's own, because a real server holds others too.
 func (s *soak) database() string {
 	return "keyfold_soak_" + strconv.FormatUint(s.Seed, 10) + "_" + strconv.Itoa(os.Getpid())
 }
 
-// laws are the settings all commands of a run share. Delays are short, so that a
-// fault every few seconds meets events in every state there is. A scenario has the
-// default ones.
-func (s *soak) laws() []string {
-	laws := append(os.Environ(),
-		"MONGODB_DATABASE="+s.database(), "EMBEDDER=hash", "ADMIN_ADDR=127.0.0.1:0",
-		"EMBEDDING_DIMENSIONS="+strconv.Itoa(s.Dimensions), "KEYFOLD_FAILPOINT_LOG="+s.hits)
-	if s.Scenario != "" {
-		return laws
+// environment is that of all commands. Delays are short, so that a fault every few
+// seconds meets events in every state there is. A scenario has the default ones.
+func (s *soak) environment() []string {
+	all := []string{
+		"MONGODB_DATABASE=" + s.database(), "EMBEDDING_DIMENSIONS=" + strconv.Itoa(s.Dimensions), "KEYFOLD_FAILPOINT_LOG=" + s.hits,
 	}
-	return append(laws, "EMBEDDING_BATCH_WINDOW=0.5", "EMBEDDING_BATCH_MAX_DELAY=1.5", "WORKER_RETRY_DELAY=200")
+	if s.Scenario == "" {
+		all = append(all, "EMBEDDING_BATCH_WINDOW=0.5", "EMBEDDING_BATCH_MAX_DELAY=1.5", "WORKER_RETRY_DELAY=200")
+	}
+	return all
 }
 
-// environment is a worker's.
-func (s *soak) environment(slot int) []string {
+// worker is the command of a slot's worker, which reaches the servers by relays.
+func (s *soak) worker(slot int, points string) *exec.Cmd {
 	r := s.relays[slot]
-	mongo := s.store.direct
+	env := []string{"RABBITMQ_DSN=" + rabbittest.DSN(r.broker.Address(), "/"), "KEYFOLD_FAILPOINTS=" + points}
 	if r.store != nil {
-		mongo = uri(r.store.Address())
+		env = append(env, "MONGODB_URI="+uri(r.store.Address()))
 	}
-	return append(s.laws(), "RABBITMQ_DSN="+rabbittest.DSN(r.broker.Address(), "/"), "MONGODB_URI="+mongo)
-}
-
-// keyfold runs a command to its end, past the relays.
-func (s *soak) keyfold(ctx context.Context, in io.Reader, points string, args ...string) (*process.Process, string, error) {
-	command := exec.Command(s.program, args...)
-	command.Env = append(s.laws(), "RABBITMQ_DSN="+s.broker.DSN("/"), "MONGODB_URI="+s.store.direct, "KEYFOLD_FAILPOINTS="+points)
-	var out strings.Builder
-	command.Stdin, command.Stdout, command.Stderr = in, &out, &out
-	c, err := process.Run(command)
-	if err != nil {
-		return nil, "", err
-	}
-	select {
-	case <-c.Ended():
-	case <-ctx.Done():
-		c.Kill()
-	}
-	if c.Err() != nil {
-		err = fmt.Errorf("keyfold %s: %w\n%s", strings.Join(args, " "), c.Err(), out.String())
-	}
-	return c, out.String(), err
+	return s.Worker(env...)
 }
 
 // setUpLimit only bounds a failure: on a busy machine the import alone takes most
@@ -211,53 +160,5 @@ const setUpLimit = 3 * time.Minute
 func (s *soak) setUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpLimit)
 	defer cancel()
-	shop, err := s.traffic.shop()
-	if err != nil {
-		return err
-	}
-	_, _, first := s.keyfold(ctx, nil, "", "setup")
-	_, _, second := s.keyfold(ctx, shop, "", "products", "import", "-", "--embed")
-	return errors.Join(first, second)
-}
-
-// close ends everything, last started first.
-func (s *soak) close() {
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		s.closers[i]()
-	}
-	s.closers = nil
-}
-
-// profiles reads the store.
-func (s *soak) profiles(ctx context.Context) (map[int32]*engine.Profile, error) {
-	c := mongodb.DefaultConfig()
-	c.URI, c.Database, c.Dimensions, c.Model = s.store.direct, s.database(), s.Dimensions, vector.HashModel
-	store, err := mongodb.Open(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	all := map[int32]*engine.Profile{}
-	for p, err := range store.AllProfiles(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		all[p.UserID] = p
-	}
-	return all, nil
-}
-
-// letters returns the ids of the dead letters, copies included.
-func (s *soak) letters(ctx context.Context) (ids []string, err error) {
-	scan, err := rabbit.ScanDeadLetters(ctx, s.broker.DSN("/"), rabbit.DefaultNames())
-	if err != nil {
-		return nil, err
-	}
-	for l, err := range scan.Letters(ctx) {
-		if err != nil {
-			return nil, errors.Join(err, scan.Close())
-		}
-		ids = append(ids, l.ID)
-	}
-	return ids, scan.Close()
+	return s.SetUp(ctx, s.traffic.products)
 }

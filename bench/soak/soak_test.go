@@ -15,6 +15,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // the change's doing. The long run draws another each time.
 const seed = 5
 
+// shortMix is that of a test of a minute.
+var shortMix = mix{
+	killWorker: 7, killBroker: 1, killStore: 1,
+	stopWorker: 1, silenceBroker: 1, silenceStore: 1, slowStore: 1, cutBroker: 1, cutStore: 1,
+	loseReply: 3, failConcern: 1, failOver: 1, alarm: 1, deleteMain: 1, deleteRetry: 1,
+	terminate: 1, scale: 1, replay: 1, arm: 2,
+}
+
+// kills counts the kill -9 of a mix, without those by failpoints.
+func (m mix) kills() int { return m[killWorker] + m[killBroker] + m[killStore] }
+
 func runInTest(t *testing.T, change func(*settings)) *result {
 	t.Helper()
 	c := settings{

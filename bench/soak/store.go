@@ -3,25 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	mongotest "keyfold/bench/testserver/mongodb"
 )
 
-// store is a mongotestd on a journal, or a server that somebody else runs.
+// store is a mongotestd on a journal, or a real server that --mongodb-uri names.
 type store struct {
-	*mongotest.Process        // nil for somebody else's
-	direct             string // its URI
-}
-
-// startStore starts a test server in dir.
-func startStore(program, dir string) (*store, error) {
-	process, err := mongotest.Launch(program, filepath.Join(dir, "store"), "--data", filepath.Join(dir, "journal"))
-	if err != nil {
-		return nil, err
-	}
-	return &store{Process: process, direct: uri(process.Address())}, nil
+	*mongotest.Process // nil for a real server
 }
 
 // uri reaches a server as if it were alone, so that a relay in front of it is

@@ -8,7 +8,7 @@ const (
 	refused
 )
 
-// begin counts a request and draws what befalls it.
+// begin counts a request and draws its fault.
 func (s *Server) begin(inputs []string) (Faults, fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

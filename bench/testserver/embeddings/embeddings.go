@@ -48,7 +48,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	inputs, ok := a.inputs()
-	faults, befalls := s.begin(inputs)
+	faults, f := s.begin(inputs)
 	outcome := faulty
 	defer func() { s.end(outcome, inputs) }()
 
@@ -72,11 +72,11 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	case faults.refuses(inputs):
 		outcome = refused
 		refuse(w, http.StatusBadRequest, "invalid_input", "input", "an input is refused")
-	case befalls == none:
+	case f == none:
 		outcome = answered
 		s.answer(w, r, a, inputs, faults, none)
 	default:
-		s.fail(w, r, a, inputs, faults, befalls)
+		s.fail(w, r, a, inputs, faults, f)
 	}
 }
 
@@ -107,7 +107,7 @@ func (f *Faults) refuses(inputs []string) bool {
 	return false
 }
 
-// fail answers a request that a fault befalls.
+// fail answers a request with a fault.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, a ask, inputs []string, faults Faults, f fault) {
 	switch f {
 	case tooMany:

@@ -35,7 +35,7 @@ type Faults struct {
 	MaxInputs int
 }
 
-// fault is what befalls one request.
+// fault is what goes wrong with one request.
 type fault uint8
 
 const (

@@ -1,12 +1,12 @@
 package embedtest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -28,9 +28,7 @@ type Config struct {
 // a text has the same one on every server.
 type Server struct {
 	config  Config
-	http    http.Server
-	address string
-	served  chan struct{} // closed when the listener has ended
+	http    *httptest.Server
 	closing chan struct{}
 	closed  sync.Once
 
@@ -81,31 +79,25 @@ func Launch(config Config) (*Server, error) {
 		return nil, fmt.Errorf("embedding test server: %w", err)
 	}
 	s := &Server{
-		config: config, address: listener.Addr().String(), faults: config.Faults,
-		served: make(chan struct{}), closing: make(chan struct{}),
+		config: config, faults: config.Faults, closing: make(chan struct{}),
 		random: rand.New(rand.NewPCG(config.Seed, 1)), inputs: map[string]int{},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/embeddings", s.embeddings)
-	s.http = http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() {
-		defer close(s.served)
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			panic(err)
-		}
-	}()
+	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
+	s.http.Start()
 	return s, nil
 }
 
 // Close ends the server and every request under way. It may be called again.
 func (s *Server) Close() {
 	s.closed.Do(func() { close(s.closing) })
+	s.http.CloseClientConnections()
 	s.http.Close()
-	<-s.served
 }
 
 // URL is the base URL for clients, up to /v1.
-func (s *Server) URL() string { return "http://" + s.address + "/v1" }
+func (s *Server) URL() string { return s.http.URL + "/v1" }
 
 // SetFaults changes what goes wrong from now on.
 func (s *Server) SetFaults(faults Faults) {

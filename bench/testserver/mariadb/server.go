@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,25 +29,14 @@ type Server struct {
 	databases atomic.Int64
 }
 
-// Shared returns the test binary's one server, started at the first call. The
-// package's TestMain has to call [process.Main], which stops it. Tests on it use a
+// Shared returns the test binary's one server, see [process.Shared]. Tests on it use a
 // database each and never kill it.
-func Shared(t testing.TB) *Server {
-	t.Helper()
-	return shared.Get(t)
-}
-
-var shared = process.Shared[*Server]{Launch: Launch}
+var Shared = process.Shared(Launch)
 
 // Start runs a server of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s, err := Launch(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return s
+	return process.ForTest(t, Launch)
 }
 
 // Launch runs a server whose files are all in dir. The caller stops it.
@@ -149,26 +139,14 @@ func (s *Server) Admin() *sql.DB { return s.admin }
 // how many there were.
 func (s *Server) CutConnections(t testing.TB, database string) int {
 	t.Helper()
-	rows, err := s.admin.Query("SELECT id FROM information_schema.processlist WHERE db = ?", database)
-	if err != nil {
+	var ids string
+	if err := s.admin.QueryRow("SELECT COALESCE(GROUP_CONCAT(id SEPARATOR ' '), '') FROM information_schema.processlist WHERE db = ?", database).Scan(&ids); err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	var ids []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
+	for _, id := range strings.Fields(ids) {
+		_, _ = s.admin.Exec("KILL CONNECTION " + id) // it may have ended by itself
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range ids {
-		_, _ = s.admin.Exec("KILL CONNECTION " + strconv.FormatInt(id, 10)) // it may have ended by itself
-	}
-	return len(ids)
+	return len(strings.Fields(ids))
 }
 
 // Stop ends the server. It may be called again.

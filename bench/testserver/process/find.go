@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,4 +23,15 @@ func Find(pkg, program string, folders ...string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is not installed: `make test` installs it, or: apt-get install --no-install-recommends %s", program, pkg)
+}
+
+// Build builds one of the module's programs into dir and returns its path. The
+// working directory must be inside the module.
+func Build(ctx context.Context, dir, pkg string, flags ...string) (string, error) {
+	path := filepath.Join(dir, filepath.Base(pkg))
+	args := append(append([]string{"build", "-o", path}, flags...), pkg)
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return path, nil
 }

@@ -10,32 +10,42 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Shared is the one server of a test binary, all of its files in a folder of its
-// own. The package's TestMain has to call [Main], which stops it.
-type Shared[T interface{ Stop() }] struct {
-	Launch func(dir string) (T, error)
+// Stopper is a running server.
+type Stopper interface{ Stop() }
 
-	once   sync.Once
-	server T
-	err    error
+// Shared returns a function that returns the one server of a test binary, all of its
+// files in a folder of its own. The first call starts it. The package's TestMain has
+// to call [Main], which stops it.
+func Shared[T Stopper](launch func(dir string) (T, error)) func(testing.TB) T {
+	start := sync.OnceValues(func() (server T, err error) {
+		dir, err := TempDir()
+		if err != nil {
+			return server, err
+		}
+		if server, err = launch(dir); err == nil {
+			atEnd(server.Stop)
+		}
+		return server, err
+	})
+	return func(t testing.TB) T {
+		t.Helper()
+		server, err := start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server
+	}
 }
 
-// Get returns the server. The first call starts it.
-func (s *Shared[T]) Get(t testing.TB) T {
+// ForTest launches a server of the test's own and stops it at the test's end.
+func ForTest[T Stopper](t testing.TB, launch func(dir string) (T, error)) T {
 	t.Helper()
-	s.once.Do(func() {
-		var dir string
-		if dir, s.err = TempDir(); s.err != nil {
-			return
-		}
-		if s.server, s.err = s.Launch(dir); s.err == nil {
-			atEnd(s.server.Stop)
-		}
-	})
-	if s.err != nil {
-		t.Fatal(s.err)
+	server, err := launch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return s.server
+	t.Cleanup(server.Stop)
+	return server
 }
 
 // TempDir returns a new folder that [Main] removes.

@@ -24,20 +24,14 @@ type Broker struct {
 	vhosts  atomic.Int64
 }
 
-// Shared returns the test binary's one broker, started at the first call. The
-// package's TestMain has to call [process.Main], which stops it. Tests on it use a
+// Shared returns the test binary's one broker, see [process.Shared]. Tests on it use a
 // virtual host each and never kill it.
-func Shared(t testing.TB) *Broker {
-	t.Helper()
-	return shared.Get(t)
-}
-
-var shared = process.Shared[*Broker]{Launch: Launch}
+var Shared = process.Shared(Launch)
 
 // Start runs a broker of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Broker {
 	t.Helper()
-	return start(t, patient)
+	return process.ForTest(t, Launch)
 }
 
 // StartImpatient is Start with a broker that closes the channel of a consumer
@@ -45,17 +39,7 @@ func Start(t testing.TB) *Broker {
 // consumer_timeout, which is half an hour by default.
 func StartImpatient(t testing.TB, timeout time.Duration) *Broker {
 	t.Helper()
-	return start(t, timeout)
-}
-
-func start(t testing.TB, timeout time.Duration) *Broker {
-	t.Helper()
-	b, err := launch(t.TempDir(), timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Stop)
-	return b
+	return process.ForTest(t, func(dir string) (*Broker, error) { return launch(dir, timeout) })
 }
 
 // Launch runs a private broker, all of its files in dir. The caller stops it.

@@ -14,9 +14,10 @@ type Proxy struct {
 	listener net.Listener
 	working  sync.WaitGroup
 
+	gate   sync.RWMutex // locked while frozen
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
-	thaw   chan struct{} // closed while bytes pass
+	frozen bool
 	delay  time.Duration
 	closed bool
 }
@@ -38,8 +39,7 @@ func Relay(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{target: target, listener: listener, conns: map[net.Conn]struct{}{}, thaw: make(chan struct{})}
-	close(p.thaw)
+	p := &Proxy{target: target, listener: listener, conns: map[net.Conn]struct{}{}}
 	p.working.Go(p.accept)
 	return p, nil
 }
@@ -53,8 +53,9 @@ func (p *Proxy) Address() string { return p.listener.Addr().String() }
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.passing() {
-		p.thaw = make(chan struct{})
+	if !p.frozen {
+		p.gate.Lock()
+		p.frozen = true
 	}
 }
 
@@ -62,18 +63,9 @@ func (p *Proxy) Freeze() {
 func (p *Proxy) Thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.passing() {
-		close(p.thaw)
-	}
-}
-
-// passing reports whether bytes pass. The caller holds mu.
-func (p *Proxy) passing() bool {
-	select {
-	case <-p.thaw:
-		return true
-	default:
-		return false
+	if p.frozen {
+		p.gate.Unlock()
+		p.frozen = false
 	}
 }
 
@@ -157,9 +149,10 @@ func (p *Proxy) pass(to, from net.Conn) {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			p.mu.Lock()
-			thaw, delay := p.thaw, p.delay
+			delay := p.delay
 			p.mu.Unlock()
-			<-thaw
+			p.gate.RLock()
+			p.gate.RUnlock() //nolint:staticcheck // it only waits until bytes pass
 			time.Sleep(delay)
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return

@@ -3,6 +3,7 @@ package redistest
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -42,15 +43,9 @@ func readReply(r *bufio.Reader) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := make([]byte, 0, n)
-	for len(text) < n {
-		c, err := r.ReadByte()
-		if err != nil {
-			return "", err
-		}
-		text = append(text, c)
-	}
-	return string(text), nil
+	text := make([]byte, n)
+	_, err = io.ReadFull(r, text)
+	return string(text), err
 }
 
 // Do is Ask for tests. A server with a password refuses it.

@@ -27,26 +27,19 @@ func (s *Server) Replica(t testing.TB) *Server {
 // TLS port, which it names to clients.
 func (s *Server) Sentinel(t testing.TB, name string, settings ...string) *Server {
 	t.Helper()
-	ports, err := process.ClaimPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	config := filepath.Join(dir, "sentinel.conf") // a sentinel writes into it
 	watched := plain
 	if secure(settings) {
 		watched = overTLS
 		settings = append(settings, "--tls-replication", "yes")
 	}
 	text := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %s 1\nsentinel failover-timeout %s 2000\n", name, port(s.Ports, watched), name)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel, err := launch(dir, ports, append([]string{config, "--sentinel"}, settings...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sentinel.Stop)
+	sentinel := process.ForTest(t, func(dir string) (*Server, error) {
+		config := filepath.Join(dir, "sentinel.conf") // a sentinel writes into it
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		return launch(dir, append([]string{config, "--sentinel"}, settings...))
+	})
 	_, replicas, _ := strings.Cut(s.Info("replication"), "connected_slaves:")
 	replicas, _, _ = strings.Cut(replicas, "\r\n")
 	Await(t, "a sentinel that knows every replica", func() bool {
@@ -57,7 +50,7 @@ func (s *Server) Sentinel(t testing.TB, name string, settings ...string) *Server
 
 // How long a sentinel waits for an answer before it looks for another master.
 // One that waits for half a second takes a busy machine for a dead server:
-// nobody should be hasty for longer than the test needs.
+// a test makes it hasty only while it needs that.
 const (
 	Patient = 30 * time.Second
 	Hasty   = 500 * time.Millisecond

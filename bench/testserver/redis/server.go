@@ -19,33 +19,27 @@ type Server struct{ process.Server }
 // [Authority.Issue] it takes TLS too, at its TLSURL.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s, err := Launch(t.TempDir(), settings...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return s
+	return process.ForTest(t, func(dir string) (*Server, error) { return Launch(dir, settings...) })
 }
 
 // Launch runs a server outside of tests, all of its files in dir. The caller
 // stops it.
 func Launch(dir string, settings ...string) (*Server, error) {
-	ports, err := process.ClaimPorts()
-	if err != nil {
-		return nil, err
-	}
 	args := []string{
 		// What a real server would have on its disk after a kill, it has.
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "",
 		"--repl-diskless-sync-delay", "0", // a replica's first copy waits 5 s otherwise
 	}
-	return launch(dir, ports, append(args, settings...))
+	return launch(dir, append(args, settings...))
 }
 
-func launch(dir string, ports *process.Ports, args []string) (*Server, error) {
+func launch(dir string, args []string) (*Server, error) {
 	path, err := process.Find("redis-server", "redis-server")
 	if err != nil {
-		ports.Release()
+		return nil, err
+	}
+	ports, err := process.ClaimPorts()
+	if err != nil {
 		return nil, err
 	}
 	args = append(args, "--port", port(ports, plain), "--bind", "127.0.0.1", "--dir", dir)

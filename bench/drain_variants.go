@@ -64,7 +64,7 @@ type plainProfile struct {
 // plain reads, folds and writes each event by itself, under a version check, as
 // a worker without windows does.
 func plain(ctx context.Context, d *draining) error {
-	client, err := mongo.Connect(options.Client().ApplyURI(d.mongo))
+	client, err := mongo.Connect(options.Client().ApplyURI(d.Profiles.URI))
 	if err != nil {
 		return err
 	}
@@ -83,37 +83,26 @@ func plain(ctx context.Context, d *draining) error {
 	if err != nil {
 		return err
 	}
-	var left atomic.Int64
-	left.Store(int64(d.events))
-	errs := make(chan error, plainWorkers)
-	done := make(chan struct{})
+	working, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var begun atomic.Int64
 	var wg sync.WaitGroup
 	for range plainWorkers {
 		wg.Go(func() {
-			for {
+			for begun.Add(1) <= int64(d.events) {
 				select {
 				case m := <-deliveries:
-					if err := d.plainEvent(ctx, users, vectors, m); err != nil {
-						errs <- err
-						return
+					if err := d.plainEvent(working, users, vectors, m); err != nil {
+						fail(err)
 					}
-					if left.Add(-1) == 0 {
-						close(done)
-						return
-					}
-				case <-done:
+				case <-working.Done():
 					return
 				}
 			}
 		})
 	}
-	select {
-	case <-done:
-	case err := <-errs:
-		return err
-	}
 	wg.Wait()
-	return conn.Close()
+	return errors.Join(context.Cause(working), conn.Close())
 }
 
 func (d *draining) plainEvent(ctx context.Context, users *mongo.Collection, vectors func(*wire) []float64, m amqp.Delivery) error {
@@ -139,7 +128,7 @@ func (d *draining) plainEvent(ctx context.Context, users *mongo.Collection, vect
 			var r *mongo.UpdateResult
 			r, err = users.UpdateOne(ctx, bson.D{{Key: "user_id", Value: e.UserID}, {Key: "version", Value: p.Version}}, bson.D{{Key: "$set", Value: next}})
 			if err == nil && r.MatchedCount == 0 {
-				continue // somebody was faster
+				continue // another write was faster
 			}
 		}
 		if mongo.IsDuplicateKeyError(err) {
@@ -176,7 +165,7 @@ func (d *draining) vectors() (func(*wire) []float64, error) {
 // keyfoldWay is the worker itself, with a store in memory or the one on the wire.
 func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
 	return func(ctx context.Context, d *draining) error {
-		c := worker.Config{Config: d.config, DSN: d.dsn, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench")}
+		c := worker.Config{Config: d.config, DSN: d.DSN, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench")}
 		c.Taste.Model, c.Shard.Batching = vector.HashModel, batching
 		ports := worker.Ports{
 			OpenStore: func(context.Context) (worker.Store, error) {
@@ -187,7 +176,7 @@ func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
 		if wired {
 			ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
 				m := mongodb.DefaultConfig()
-				m.URI, m.Model = d.mongo, c.Taste.Model
+				m.URI, m.Model = d.Profiles.URI, c.Taste.Model
 				store, err := mongodb.Open(ctx, m)
 				return onTheWire{store, d.products}, err
 			}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"keyfold/bench/stack"
+)
+
+// rate is events per unit of time: 1000/min, 200/s.
+type rate struct {
+	text  string
+	pause time.Duration // between two events
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (r *rate) UnmarshalText(text []byte) error {
+	r.text = string(text)
+	number, unit, _ := strings.Cut(r.text, "/")
+	n, err := strconv.ParseFloat(number, 64)
+	per, known := map[string]time.Duration{"": time.Second, "s": time.Second, "sec": time.Second, "min": time.Minute, "h": time.Hour}[unit]
+	if err != nil || n <= 0 || !known {
+		return fmt.Errorf("%q must be a number per unit, such as 1000/min or 200/s", r.text)
+	}
+	r.pause = time.Duration(float64(per) / n)
+	return nil
+}
+
+func (r rate) String() string { return r.text }
+
+// phase is a part of a scenario. It begins with a fault, or with a fault's end.
+type phase struct {
+	name  string
+	span  time.Duration
+	begin func() error // nil: nothing happens
+}
+
+// scenario sends events at a rate while its phases come one after the other.
+type scenario struct {
+	rate   rate
+	phases []phase
+	// send sends an event, which is due now. watch, where set, looks at the servers
+	// once a second meanwhile.
+	send  func(ctx context.Context, i int, due time.Time) error
+	watch func(ctx context.Context) error
+
+	current atomic.Int32  // the phase under way, by its place
+	late    time.Duration // how late an event was sent at most
+}
+
+// events returns how many events are sent.
+func (s *scenario) events() int {
+	var sum time.Duration
+	for _, p := range s.phases {
+		sum += p.span
+	}
+	return int(sum / s.rate.pause)
+}
+
+// run goes through the phases. The last one ends when all events are sent.
+func (s *scenario) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() { sent <- s.sendAll(ctx) }()
+	sending := true
+	for i, p := range s.phases {
+		if p.begin != nil {
+			if err := p.begin(); err != nil {
+				return err
+			}
+		}
+		s.current.Store(int32(i))
+		last, end := i == len(s.phases)-1, time.Now().Add(p.span)
+		for last && sending || !last && time.Now().Before(end) {
+			if s.watch != nil {
+				if err := s.watch(ctx); err != nil {
+					return err
+				}
+			}
+			pause := time.Second
+			if !last {
+				pause = min(pause, time.Until(end))
+			}
+			select {
+			case err := <-sent:
+				if sending = false; err != nil {
+					return err
+				}
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// sendAll sends each event at its time, however long those before it took.
+func (s *scenario) sendAll(ctx context.Context) error {
+	began := time.Now()
+	for i := range s.events() {
+		due := began.Add(time.Duration(i) * s.rate.pause)
+		if err := stack.Wait(ctx, time.Until(due)); err != nil {
+			return err
+		}
+		s.late = max(s.late, time.Since(due))
+		if err := s.send(ctx, i, due); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inTurn measures without and with a fault in turn, so many times each. One run
+// before them does not count: connections and caches are empty then.
+func inTurn[T any](runs int, measure func(n int, with bool) (T, error)) (without, with []T, err error) {
+	for n := -1; n < 2*runs; n++ {
+		faulty := n >= 0 && n%2 == 1
+		r, err := measure(n, faulty)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case faulty:
+			with = append(with, r)
+		case n >= 0:
+			without = append(without, r)
+		}
+	}
+	return without, with, nil
+}
+
+// median returns the run whose figure is the median.
+func median[T any, F int64 | float64 | time.Duration](runs []T, figure func(T) F) T {
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b T) int { return cmp.Compare(figure(a), figure(b)) })
+	return runs[len(runs)/2]
+}
+
+// latencies counts how long something took.
+type latencies struct{ *hdrhistogram.Histogram }
+
+// longest is what a longer time is counted as.
+const longest = 20 * time.Minute
+
+func newLatencies() latencies {
+	return latencies{hdrhistogram.New(1, longest.Microseconds(), 3)}
+}
+
+func (l latencies) add(took time.Duration) {
+	_ = l.RecordValue(max(1, min(took, longest).Microseconds())) // it is in the range
+}
+
+// seconds returns a percentile.
+func (l latencies) seconds(percent float64) float64 {
+	return float64(l.ValueAtQuantile(percent)) / 1e6
+}

@@ -1,0 +1,255 @@
+// Package stack runs keyfold between a broker and a store: the servers that bench and
+// bench/soak measure, and the program's commands.
+package stack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	mongotest "keyfold/bench/testserver/mongodb"
+	"keyfold/bench/testserver/process"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/engine"
+	"keyfold/sink/mongodb"
+	"keyfold/source/rabbit"
+	"keyfold/source/vector"
+)
+
+// Stack is a broker, a store and the program between them. The fields above the
+// blank line are set before Start.
+type Stack struct {
+	Dir       string         // for data and logs
+	DSN       string         // of the broker; "": Start runs one
+	Profiles  mongodb.Config // of the profiles' store; without a URI, Start runs one
+	StoreArgs []string       // of the store that Start runs
+	Build     []string       // flags of go build
+	Env       []string       // of every command, beside the addresses
+
+	Broker  *rabbittest.Broker // nil for one that was there before
+	Store   *mongotest.Process // nil for one that was there before
+	Used    []time.Duration    // processor time of the commands that Launch ran, in the order of their ends
+	program string
+	closers []func() error
+}
+
+// New returns a stack of private servers, whose profiles have vectors of the offline
+// embedder.
+func New(dir string) *Stack {
+	s := &Stack{Dir: dir, Profiles: mongodb.DefaultConfig()}
+	s.Profiles.URI, s.Profiles.Model = "", vector.HashModel
+	return s
+}
+
+// Start builds keyfold and runs the servers that are missing. The caller calls Close,
+// whatever Start returns.
+func (s *Stack) Start(ctx context.Context) (err error) {
+	if s.program, err = process.Build(ctx, s.Dir, "keyfold/cmd/keyfold", s.Build...); err != nil {
+		return err
+	}
+	if s.Profiles.URI == "" {
+		program, err := process.Build(ctx, s.Dir, "keyfold/bench/testserver/mongodb/mongotestd")
+		if err != nil {
+			return err
+		}
+		if s.Store, err = mongotest.Launch(program, filepath.Join(s.Dir, "store"), s.StoreArgs...); err != nil {
+			return err
+		}
+		s.AtEnd(s.Store.Stop)
+		s.Profiles.URI = s.Store.URI()
+	}
+	if s.DSN != "" {
+		return nil
+	}
+	dir := filepath.Join(s.Dir, "broker")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if s.Broker, err = rabbittest.Launch(dir); err != nil {
+		return err
+	}
+	s.AtEnd(s.Broker.Stop)
+	s.DSN = s.Broker.DSN("/")
+	return nil
+}
+
+// AtEnd has Close call a function.
+func (s *Stack) AtEnd(f func()) {
+	s.closers = append(s.closers, func() error { f(); return nil })
+}
+
+// Close ends everything, last started first. It may be called again.
+func (s *Stack) Close() error {
+	var errs []error
+	for _, end := range slices.Backward(s.closers) {
+		errs = append(errs, end())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+// Environment is that of a command; more overrides it.
+func (s *Stack) Environment(more ...string) []string {
+	return slices.Concat(os.Environ(),
+		[]string{"RABBITMQ_DSN=" + s.DSN, "MONGODB_URI=" + s.Profiles.URI, "EMBEDDER=hash", "ADMIN_ADDR=127.0.0.1:0"},
+		s.Env, more)
+}
+
+// Worker is the command of a worker.
+func (s *Stack) Worker(env ...string) *exec.Cmd { return s.command(env, "work") }
+
+func (s *Stack) command(env []string, args ...string) *exec.Cmd {
+	c := exec.Command(s.program, args...)
+	c.Env = s.Environment(env...)
+	return c
+}
+
+// Run runs a command of keyfold to its end and returns its output. The error holds
+// it too, and an [exec.ExitError] where the command failed.
+func (s *Stack) Run(ctx context.Context, stdin io.Reader, env []string, args ...string) (string, error) {
+	c, out := s.command(env, args...), &bytes.Buffer{}
+	c.Stdin, c.Stdout, c.Stderr = stdin, out, out
+	p, err := process.Run(c)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-p.Ended():
+	case <-ctx.Done():
+		p.Kill()
+	}
+	if err = p.Err(); err != nil {
+		err = fmt.Errorf("keyfold %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return out.String(), err
+}
+
+// SetUp sets the servers up and imports products.
+func (s *Stack) SetUp(ctx context.Context, products []engine.Product) error {
+	var lines bytes.Buffer
+	encode := json.NewEncoder(&lines)
+	for _, p := range products {
+		_ = encode.Encode(map[string]any{"product_id": p.ID, "product_name": p.Name, "category": p.Category}) // into memory: it cannot fail
+	}
+	_, err := s.Run(ctx, nil, nil, "setup")
+	if err == nil {
+		_, err = s.Run(ctx, &lines, nil, "products", "import", "-", "--embed")
+	}
+	return err
+}
+
+// Launch runs a command until stop or Close ends it in order. stop may be called
+// again.
+func (s *Stack) Launch(env []string, args ...string) (stop func() error, err error) {
+	c := s.command(env, args...)
+	c.Stderr = os.Stderr
+	p, err := process.Run(c)
+	if err != nil {
+		return nil, err
+	}
+	stop = sync.OnceValue(func() error {
+		err := p.Signal(syscall.SIGTERM)
+		<-p.Ended()
+		s.Used = append(s.Used, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+		return errors.Join(err, p.Err())
+	})
+	s.closers = append(s.closers, stop)
+	return stop, nil
+}
+
+// Address returns one that is kept free for a command.
+func (s *Stack) Address() (string, error) {
+	ports, err := process.ClaimPorts()
+	if err != nil {
+		return "", err
+	}
+	s.AtEnd(ports.Release)
+	return ports.Address(0), nil
+}
+
+// Open opens the store as a worker does.
+func (s *Stack) Open(ctx context.Context) (*mongodb.Store, error) {
+	return mongodb.Open(ctx, s.Profiles)
+}
+
+// ReadProfiles returns all profiles, by their users.
+func (s *Stack) ReadProfiles(ctx context.Context) (map[int32]*engine.Profile, error) {
+	store, err := s.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	all := map[int32]*engine.Profile{}
+	for p, err := range store.AllProfiles(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all[p.UserID] = p
+	}
+	return all, nil
+}
+
+// DeadLetters returns all dead letters, and takes none.
+func (s *Stack) DeadLetters(ctx context.Context) (all []*rabbit.DeadLetter, err error) {
+	scan, err := rabbit.ScanDeadLetters(ctx, s.DSN, rabbit.DefaultNames())
+	if err != nil {
+		return nil, err
+	}
+	for l, err := range scan.Letters(ctx) {
+		if err != nil {
+			return nil, errors.Join(err, scan.Close())
+		}
+		all = append(all, l)
+	}
+	return all, scan.Close()
+}
+
+// Wait waits, less where ctx ends.
+func Wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Poll asks again and again, with a pause between, until the answer is yes or an
+// error. It asks a last time when ctx has ended.
+func Poll(ctx context.Context, pause time.Duration, ask func() (bool, error)) error {
+	for {
+		ended := ctx.Err()
+		if yes, err := ask(); yes || err != nil {
+			return err
+		}
+		if ended != nil {
+			return ended
+		}
+		_ = Wait(ctx, pause) // ask tells of the end
+	}
+}
+
+// ParseMetrics reads what /metrics answers: values by the names with their labels.
+func ParseMetrics(text io.Reader) (map[string]float64, error) {
+	figures := map[string]float64{}
+	lines := bufio.NewScanner(text)
+	for lines.Scan() {
+		if name, value, ok := strings.Cut(lines.Text(), " "); ok {
+			figures[name], _ = strconv.ParseFloat(value, 64) // comments are none
+		}
+	}
+	return figures, lines.Err()
+}
