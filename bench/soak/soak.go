@@ -18,6 +18,7 @@ import (
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 	"keyfold/source/vector"
 )
 
@@ -249,7 +250,7 @@ func (s *soak) profiles(ctx context.Context) (map[int32]*engine.Profile, error) 
 
 // letters returns the ids of the dead letters, copies included.
 func (s *soak) letters(ctx context.Context) (ids []string, err error) {
-	scan, err := rabbit.ScanDeadLetters(ctx, s.broker.DSN("/"), rabbit.DefaultNames())
+	scan, err := deadletter.Open(ctx, s.broker.DSN("/"), rabbit.DefaultNames())
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 	"keyfold/source/sample"
 )
 
@@ -48,12 +49,12 @@ func (s *stack) bury(t *testing.T, all ...buried) {
 		letters[i].FirstSeen = engine.MillisOf(b.firstSeen)
 		letters[i].Message = &rabbit.Original{
 			Body: b.body, MessageID: b.id, Headers: b.headers, Exchange: rabbit.DefaultNames().Exchange,
-			RoutingKey: "user.embedding.search", Timestamp: b.at, Priority: 5,
+			Timestamp: b.at, Priority: 5,
 		}
 	}
 	for len(letters) > 0 {
 		n := min(500, len(letters))
-		queue := rabbit.DeadLetterQueue{Publisher: p, Names: rabbit.DefaultNames(), Host: "test-host"}
+		queue := deadletter.Queue{Publisher: p, Names: rabbit.DefaultNames(), Host: "test-host"}
 		for _, err := range queue.Store(ctx, letters[:n]) {
 			if err != nil {
 				t.Fatal(err)

@@ -99,8 +99,8 @@ func TestMalformedBodiesAreDeadLettered(t *testing.T) {
 			t.Errorf("%s: %+v", id, l.Info)
 		}
 		h := d.Headers
-		if b.reason != "" && h[headerReason] != b.reason || h[headerExchange] != s.names.Exchange || h["trace"] != "abc" ||
-			h[headerTimestamp] != "2026-02-10T14:30:00+00:00" || h["x-death"] != nil || h[HeaderFirstSeen].(int64) < start.UnixMilli() {
+		if b.reason != "" && h[HeaderReason] != b.reason || h[HeaderFirstExchange] != s.names.Exchange || h["trace"] != "abc" ||
+			h["x-original-timestamp"] != "2026-02-10T14:30:00+00:00" || h["x-death"] != nil || h[HeaderFirstSeen].(int64) < start.UnixMilli() {
 			t.Errorf("%s: headers %v", id, h)
 		}
 		if d.DeliveryMode != amqp.Persistent || d.ContentType != "application/json" || d.AppId != "keyfold" {
@@ -131,11 +131,9 @@ func TestOversizedBodyIsCut(t *testing.T) {
 		t.Errorf("%d letters more than there were bad messages", n)
 	}
 	d := letters["large"]
-	l := readDeadLetter(&d)
 	sum := sha256.Sum256(large)
-	if l.Original != nil || l.Reason != engine.ReasonBodyTooLarge || l.ID != "large" || l.Fault == nil ||
-		!strings.Contains(l.Fault.Error(), fmt.Sprint(len(large))) || !strings.Contains(l.Fault.Error(), hex.EncodeToString(sum[:])) {
-		t.Errorf("%+v", l)
+	if reason := d.Headers[HeaderReason]; reason != engine.ReasonBodyTooLarge {
+		t.Errorf("reason %v", reason)
 	}
 	var raw struct {
 		Original  []byte `json:"original_message"`
@@ -231,10 +229,10 @@ func TestDeadVerdict(t *testing.T) {
 	})
 	d := s.letters(1)["m000000"]
 	l := read(t, d)
-	if d.Headers[headerReason] != "vector_not_finite" || string(l.Original) != string(body(0)) {
+	if d.Headers[HeaderReason] != "vector_not_finite" || string(l.Original) != string(body(0)) {
 		t.Errorf("%v %s", d.Headers, l.Original)
 	}
-	if text := l.Info.ErrorMessages[0]; len(text) > maxErrorText || strings.Trim(text, "é") != "" {
+	if text := l.Info.ErrorMessages[0]; len(text) > 500 || strings.Trim(text, "é") != "" {
 		t.Errorf("error text of %d bytes", len(text))
 	}
 }
@@ -288,7 +286,7 @@ func TestRetryThenExhausted(t *testing.T) {
 	}
 	for id, d := range s.letters(2) {
 		l := read(t, d)
-		if d.Headers[headerReason] != engine.ReasonRetriesExhausted || d.Headers[HeaderFirstSeen] != int64(first[id]) ||
+		if d.Headers[HeaderReason] != engine.ReasonRetriesExhausted || d.Headers[HeaderFirstSeen] != int64(first[id]) ||
 			l.Info.RetryCount != 3 || strings.Join(l.Info.ErrorMessages, ",") != "timeout 0,timeout 1,timeout 2,timeout 3" ||
 			!l.Info.Last.After(l.Info.First.Add(-time.Second)) {
 			t.Errorf("%s: %v %+v", id, d.Headers, l.Info)

@@ -86,7 +86,7 @@ func (d dialer) dial(ctx context.Context) (*amqp.Connection, *socket, error) {
 			err = handshakeError(ctx, err, s)
 			s.abort()
 		}
-		return nil, nil, fault(doing, err)
+		return nil, nil, Fault(doing, err)
 	}
 	return conn, s, nil
 }

@@ -48,4 +48,29 @@ const (
 	HeaderErrors = "keyfold-errors"
 	// HeaderExchange is the exchange a retried event was first published to.
 	HeaderExchange = "keyfold-exchange"
+	// HeaderReason and HeaderFirstExchange are a dead letter's reason and the
+	// exchange its event was first published to.
+	HeaderReason        = "x-first-death-reason"
+	HeaderFirstExchange = "x-first-death-exchange"
 )
+
+// Headers of the broker's.
+const (
+	// HeaderDeath has a record for each queue that gave the message up, the latest first.
+	HeaderDeath      = "x-death"
+	headerDeliveries = "x-delivery-count" // by a quorum queue, before this one
+)
+
+// IsBrokerHeader reports whether a header holds for a delivered message and not
+// for a copy of it: the broker's own marks of dead-lettering, which brokers from
+// 4.0 on ignore in what a client publishes, while older ones would go on counting;
+// how often it was delivered; and further addresses, which got theirs.
+func IsBrokerHeader(name string) bool {
+	switch name {
+	case HeaderDeath, "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
+		headerDeliveries, "x-acquired-count", "CC", "BCC":
+		return true
+	default:
+		return false
+	}
+}

@@ -220,12 +220,12 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 	if d.Redelivered {
 		stats.Redelivered.Add(1)
 	}
-	t := &settler{session: s, channel: l, tag: d.DeliveryTag, message: originalOf(d), arrived: now, lease: l.leases.begin()}
+	t := &settler{session: s, channel: l, tag: d.DeliveryTag, message: OriginalOf(d), arrived: now, lease: l.leases.begin()}
 	if len(d.Headers) > 0 {
-		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
-		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
-		t.failures = t.message.failures()
-		s.noteDeliveries(t, t.message.integer(headerDeliveries))
+		t.firstSeen = engine.Millis(max(0, t.message.Integer(HeaderFirstSeen)))
+		t.attempts = int(max(0, min(t.message.Integer(HeaderAttempts), MaxPrefetch)))
+		t.failures = t.message.Failures()
+		s.noteDeliveries(t, t.message.Integer(headerDeliveries))
 	}
 	l.count++
 	l.bytes += int64(messageBytes + len(d.Body))

@@ -17,16 +17,15 @@ type Original struct {
 	Body       []byte
 	Headers    amqp.Table
 	Exchange   string
-	RoutingKey string
 	MessageID  string // the AMQP property; may be ""
 	Timestamp  time.Time
 	Priority   uint8
 	Properties Properties
-	whole      *wholeBody // nil: Body is whole
+	Whole      *WholeBody // nil: Body is whole
 }
 
-// wholeBody is what is known of a body that was cut.
-type wholeBody struct {
+// WholeBody describes a body of which [Original.Body] has the start only.
+type WholeBody struct {
 	Length int
 	SHA256 [sha256.Size]byte
 }
@@ -41,13 +40,14 @@ func (o *Original) cutBody() {
 	if len(o.Body) <= maxLetterBody {
 		return
 	}
-	o.whole = &wholeBody{Length: len(o.Body), SHA256: sha256.Sum256(o.Body)}
+	o.Whole = &WholeBody{Length: len(o.Body), SHA256: sha256.Sum256(o.Body)}
 	o.Body = bytes.Clone(o.Body[:maxLetterBody])
 }
 
-func originalOf(d *amqp.Delivery) Original {
+// OriginalOf returns what a delivery brought.
+func OriginalOf(d *amqp.Delivery) Original {
 	return Original{
-		Body: d.Body, Headers: d.Headers, Exchange: d.Exchange, RoutingKey: d.RoutingKey,
+		Body: d.Body, Headers: d.Headers, Exchange: d.Exchange,
 		MessageID: d.MessageId, Timestamp: d.Timestamp, Priority: d.Priority,
 		Properties: Properties{
 			ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, AppID: d.AppId, Type: d.Type,
@@ -76,9 +76,9 @@ func (o *Original) madeID(id string) bool {
 	return len(id) == 64 && !bytes.Contains(o.Body, []byte(id))
 }
 
-// integer returns a header's number, 0 where there is none. Clients differ in
+// Integer returns a header's number, 0 where there is none. Clients differ in
 // the integer type they send.
-func (o *Original) integer(name string) int64 {
+func (o *Original) Integer(name string) int64 {
 	switch v := o.Headers[name].(type) {
 	case int64:
 		return v

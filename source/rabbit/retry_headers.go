@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -58,24 +59,22 @@ func (t *settler) id() string {
 // and keyfold's of how far it got.
 func (a Attempt) Headers() amqp.Table {
 	t := a.settler
-	headers := t.message.carriedHeaders()
-	delete(headers, headerReason)
-	delete(headers, headerExchange)
+	headers := t.message.CarriedHeaders()
+	delete(headers, HeaderReason)
+	delete(headers, HeaderFirstExchange)
 	headers[HeaderFirstSeen] = int64(t.firstSeen)
 	headers[HeaderAttempts] = int64(t.attempts)
-	headers[HeaderExchange] = t.message.origin()
+	headers[HeaderExchange] = t.message.Origin()
 	headers[HeaderErrors] = encodeFailures(t.failures)
 	return headers
 }
 
-// carriedHeaders returns the original's headers for a copy of it, without the
+// CarriedHeaders returns the original's headers for a copy of it, without the
 // marks of its way so far; none where they are too large.
-func (o *Original) carriedHeaders() amqp.Table {
+func (o *Original) CarriedHeaders() amqp.Table {
 	headers := amqp.Table{}
 	maps.Copy(headers, o.Headers)
-	for _, name := range brokerHeaders {
-		delete(headers, name)
-	}
+	maps.DeleteFunc(headers, func(name string, _ any) bool { return IsBrokerHeader(name) })
 	delete(headers, HeaderErrors)
 	delete(headers, HeaderExchange)
 	if tableSize(headers) > maxForeignHeaders {
@@ -84,13 +83,13 @@ func (o *Original) carriedHeaders() amqp.Table {
 	return headers
 }
 
-// origin returns the exchange the event was first published to: a delay queue
+// Origin returns the exchange the event was first published to: a delay queue
 // gives its messages back through another.
-func (o *Original) origin() string {
+func (o *Original) Origin() string {
 	if name, ok := o.Headers[HeaderExchange].(string); ok {
 		return name
 	}
-	first, _ := o.Headers[headerExchange].(string)
+	first, _ := o.Headers[HeaderFirstExchange].(string)
 	return cmp.Or(o.Exchange, first)
 }
 
@@ -105,7 +104,7 @@ func encodeFailures(failures []Failure) string {
 	carried := make([]carriedFailure, 0, maxCarriedFailures)
 	for i, f := range failures {
 		if i == 0 || i > len(failures)-maxCarriedFailures {
-			carried = append(carried, carriedFailure{At: f.At, Error: cut(f.Err.Error(), maxCarriedText)})
+			carried = append(carried, carriedFailure{At: f.At, Error: Cut(f.Err.Error(), maxCarriedText)})
 		}
 	}
 	// Strings and numbers cannot fail to encode.
@@ -113,9 +112,9 @@ func encodeFailures(failures []Failure) string {
 	return string(text)
 }
 
-// failures returns what the copy's earlier attempts failed with, the oldest
+// Failures returns what the copy's earlier attempts failed with, the oldest
 // first; nothing where the header is not one of ours.
-func (o *Original) failures() []Failure {
+func (o *Original) Failures() []Failure {
 	text, _ := o.Headers[HeaderErrors].(string)
 	if text == "" || len(text) > maxErrorsHeader {
 		return nil
@@ -127,9 +126,17 @@ func (o *Original) failures() []Failure {
 	carried = carried[:min(len(carried), maxFailures)]
 	failures := make([]Failure, len(carried))
 	for i, f := range carried {
-		failures[i] = Failure{At: f.At, Err: errors.New(cut(f.Error, maxCarriedText))}
+		failures[i] = Failure{At: f.At, Err: errors.New(Cut(f.Error, maxCarriedText))}
 	}
 	return failures
+}
+
+// Cut returns text as UTF-8 of at most limit bytes.
+func Cut(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	return strings.ToValidUTF8(text, "")
 }
 
 // tableSize estimates the bytes a header's value takes up in a frame.

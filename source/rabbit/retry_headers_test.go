@@ -27,13 +27,13 @@ func TestFailuresAreCarried(t *testing.T) {
 			want = append(failures[:1:1], failures[n-maxCarriedFailures+1:]...)
 		}
 		o := Original{Headers: amqp.Table{HeaderErrors: encodeFailures(failures)}}
-		got := o.failures()
+		got := o.Failures()
 		if len(got) != len(want) {
 			t.Fatalf("%d failures, want %d", len(got), len(want))
 		}
 		for i := range got {
 			if text := got[i].Err.Error(); got[i].At != want[i].At || len(text) > maxCarriedText || !utf8.ValidString(text) ||
-				text != cut(want[i].Err.Error(), maxCarriedText) {
+				text != Cut(want[i].Err.Error(), maxCarriedText) {
 				t.Fatalf("%d: %v, want %v", i, got[i], want[i])
 			}
 		}
@@ -42,12 +42,12 @@ func TestFailuresAreCarried(t *testing.T) {
 
 func TestForeignErrorsHeader(t *testing.T) {
 	for _, value := range []any{nil, int64(1), "", "text", `{"at":1}`, `["a"]`, `[{"at":"x"}]`, strings.Repeat(" ", maxErrorsHeader) + "[]"} {
-		if got := (&Original{Headers: amqp.Table{HeaderErrors: value}}).failures(); len(got) != 0 {
+		if got := (&Original{Headers: amqp.Table{HeaderErrors: value}}).Failures(); len(got) != 0 {
 			t.Errorf("%.40v: %v", value, got)
 		}
 	}
 	many := "[" + strings.Repeat(`{"error":"a"},`, 50) + `{"error":"b"}]`
-	if got := (&Original{Headers: amqp.Table{HeaderErrors: many}}).failures(); len(got) != maxFailures {
+	if got := (&Original{Headers: amqp.Table{HeaderErrors: many}}).Failures(); len(got) != maxFailures {
 		t.Errorf("%d of many", len(got))
 	}
 	worst := make([]Failure, maxFailures)
@@ -74,7 +74,7 @@ func TestCopyHeaders(t *testing.T) {
 		"none":  {nil, nil},
 		"plain": {amqp.Table{"trace": "abc"}, amqp.Table{"trace": "abc"}},
 		"marks": {amqp.Table{
-			"x-death": []any{amqp.Table{}}, headerReason: "expired", headerExchange: "", "x-first-death-queue": "q",
+			"x-death": []any{amqp.Table{}}, HeaderReason: "expired", HeaderFirstExchange: "", "x-first-death-queue": "q",
 			"x-last-death-queue": "q", "x-delivery-count": int64(3), "CC": []any{"a"}, HeaderErrors: "old", HeaderAttempts: int32(1),
 		}, nil},
 		"huge": {amqp.Table{"a": strings.Repeat("x", maxForeignHeaders), "b": "c"}, nil},
@@ -91,9 +91,9 @@ func TestCopyHeaders(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		// Through a delay queue: the broker's exchange is not the event's.
-		got[headerExchange] = ""
-		if back := (&Original{Headers: got}); back.origin() != "shop" || len(back.failures()) != 1 {
-			t.Errorf("%s: origin %q", name, back.origin())
+		got[HeaderFirstExchange] = ""
+		if back := (&Original{Headers: got}); back.Origin() != "shop" || len(back.Failures()) != 1 {
+			t.Errorf("%s: origin %q", name, back.Origin())
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		l, err := s.openChannel(prefetch)
 		if err != nil {
 			c.finish(ctx, s)
-			return nil, fault("open a channel", err)
+			return nil, Fault("open a channel", err)
 		}
 		s.channels = append(s.channels, l)
 	}

@@ -163,3 +163,5 @@ func (t *settler) log(level slog.Level, text string, err error) {
 	attrs = append(attrs, slog.Int("attempt", t.attempts+1), slog.Any("error", err))
 	c.ports.Log.LogAttrs(context.Background(), level, text, attrs...)
 }
+
+var _ engine.Settler = (*settler)(nil)
