@@ -229,8 +229,8 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 	}
 	l.count++
 	l.bytes += int64(messageBytes + len(d.Body))
-	event, err := t.message.event(now)
-	if err != nil {
+	var err error
+	if t.event, err = t.message.event(now); err != nil {
 		t.message.cutBody()
 	}
 	t.size = messageBytes + len(t.message.Body)
@@ -239,7 +239,7 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 		s.refuse(t, err)
 		return chunk
 	}
-	return append(chunk, t.delivery(event))
+	return append(chunk, t.delivery())
 }
 
 // refuse buries a message that is no event.
@@ -271,12 +271,7 @@ func (s *session) takeRequeued(chunk []engine.Delivery) []engine.Delivery {
 		// Its bound says until when it was not folded, as that of a copy does.
 		t.arrived = now
 		t.lease = t.channel.leases.begin()
-		// It was an event when it came, and the parser judges alike.
-		if event, err := t.message.event(now); err == nil {
-			chunk = append(chunk, t.delivery(event))
-		} else {
-			s.refuse(t, err)
-		}
+		chunk = append(chunk, t.delivery())
 	}
 	return chunk
 }

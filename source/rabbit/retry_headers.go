@@ -46,13 +46,10 @@ func (a Attempt) copyTo(queue string) Message {
 // id returns the message's id, or the event's where it has none: returned copies
 // are told apart by it.
 func (t *settler) id() string {
-	if t.message.MessageID != "" {
-		return t.message.MessageID
+	if t.message.MessageID == "" && len(t.event.MessageID) <= maxShortString {
+		return t.event.MessageID
 	}
-	if e, err := t.message.event(t.arrived); err == nil && len(e.MessageID) <= maxShortString {
-		return e.MessageID
-	}
-	return ""
+	return t.message.MessageID
 }
 
 // Headers returns those of a copy that stands for this attempt: the original's,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -100,7 +99,7 @@ func TestCopyHeaders(t *testing.T) {
 
 // A copy without an id gets its event's, which returns are matched by.
 func TestCopyHasAnID(t *testing.T) {
-	a := Attempt{settler: &settler{message: Original{Body: body(7)}, arrived: time.Now()}}
+	a := Attempt{settler: &settler{message: Original{Body: body(7)}, event: event(t, body(7))}}
 	if m := a.copyTo("q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
 		t.Errorf("%+v", m)
 	}
@@ -109,7 +108,7 @@ func TestCopyHasAnID(t *testing.T) {
 		t.Error(id)
 	}
 	long := strings.Replace(string(body(7)), "m000007", strings.Repeat("€", engine.MaxMessageRunes), 1)
-	a.settler.message = Original{Body: []byte(long)}
+	a.settler.message, a.settler.event = Original{Body: []byte(long)}, event(t, []byte(long))
 	if id := a.copyTo("q").ID; id != "" {
 		t.Errorf("id of %d bytes", len(id))
 	}

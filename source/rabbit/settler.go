@@ -2,7 +2,6 @@ package rabbit
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -34,7 +33,8 @@ type settler struct {
 	channel *consumerChannel
 	tag     uint64
 	message Original
-	arrived time.Time // when it was delivered, or its wait in process was over
+	event   engine.Event // none where the message was refused
+	arrived time.Time    // when it was delivered, or its wait in process was over
 	lease   *lease
 	size    int // bytes, until it is acknowledged
 
@@ -46,10 +46,10 @@ type settler struct {
 }
 
 // delivery returns the event on its way to the worker.
-func (t *settler) delivery(e engine.Event) engine.Delivery {
+func (t *settler) delivery() engine.Delivery {
 	config := &t.session.consumer.config
 	return engine.Delivery{
-		Event: e, FirstSeen: t.firstSeen, Arrived: t.arrived,
+		Event: t.event, FirstSeen: t.firstSeen, Arrived: t.arrived,
 		Attempt: t.attempts + 1, Last: t.attempts >= config.MaxRetries, RetryDelay: retryDelay(config.RetryDelay, t.attempts),
 		Bytes: t.size, Settler: engine.Once(t),
 	}
@@ -113,7 +113,7 @@ func (t *settler) retry(cause error) {
 	c := t.session.consumer
 	if t.attempts >= c.config.MaxRetries {
 		c.Stats.Exhausted.Add(1)
-		t.log(slog.LevelError, "event dead-lettered: retries exhausted", cause)
+		t.log("event dead-lettered: retries exhausted", cause)
 		c.deadLetters.add(t, engine.ReasonRetriesExhausted)
 		return
 	}
@@ -130,7 +130,7 @@ func (t *settler) park(cause error) {
 	since := t.failures[0].At
 	if engine.Now()-since >= engine.Millis(MaxParked.Milliseconds()) {
 		c.Stats.Exhausted.Add(1)
-		t.log(slog.LevelError, "event dead-lettered: parked for too long", cause)
+		t.log("event dead-lettered: parked for too long", cause)
 		c.deadLetters.add(t, ReasonParkedTooLong)
 		return
 	}
@@ -151,17 +151,10 @@ func (t *settler) redeliver(delay time.Duration) {
 	s.release()
 }
 
-func (t *settler) log(level slog.Level, text string, err error) {
-	c := t.session.consumer
-	attrs := make([]slog.Attr, 0, 5)
-	if e, bad := t.message.event(t.arrived); bad == nil {
-		attrs = append(attrs, slog.Int("user_id", int(e.UserID)),
-			slog.String("message_id", e.MessageID), slog.String("event_type", e.Type.String()))
-	} else {
-		attrs = append(attrs, slog.String("message_id", t.message.MessageID))
-	}
-	attrs = append(attrs, slog.Int("attempt", t.attempts+1), slog.Any("error", err))
-	c.ports.Log.LogAttrs(context.Background(), level, text, attrs...)
+func (t *settler) log(text string, err error) {
+	e := &t.event
+	t.session.consumer.ports.Log.Error(text, slog.Int("user_id", int(e.UserID)), slog.String("message_id", e.MessageID),
+		slog.String("event_type", e.Type.String()), slog.Int("attempt", t.attempts+1), slog.Any("error", err))
 }
 
 var _ engine.Settler = (*settler)(nil)
