@@ -67,7 +67,7 @@ func (s *session) openChannel(prefetch int) (*consumerChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := &s.consumer.config
+	config := s.config
 	l := &consumerChannel{session: s, index: len(s.channels), prefetch: prefetch, channel: channel, previousAcked: make(chan struct{}, 1)}
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
@@ -103,7 +103,7 @@ func (l *consumerChannel) watch(closed <-chan *amqp.Error, cancelled <-chan stri
 				cancelled = nil
 				continue
 			}
-			l.session.consumer.Stats.Cancelled.Add(1)
+			l.session.stats.Cancelled.Add(1)
 			l.session.end(errCancelled)
 		}
 	}
@@ -117,7 +117,7 @@ func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 	prefetch := l.share()
 	held := min(int(l.unacked.Load()), prefetch-1)
 	l.main, err = l.consume(ctx, prefetch-held)
-	if l.missingPrefetch = held; err != nil || held == 0 || l.session.consumer.config.Ordered {
+	if l.missingPrefetch = held; err != nil || held == 0 || l.session.config.Ordered {
 		l.previousTags.Store(0)
 		return err
 	}
@@ -128,7 +128,7 @@ func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 
 // share is the channel's part of the session's prefetch.
 func (l *consumerChannel) share() int {
-	return max(1, l.prefetch*int(l.session.prefetch.Load())/l.session.consumer.config.Prefetch)
+	return max(1, l.prefetch*int(l.session.prefetch.Load())/l.session.config.Prefetch)
 }
 
 // restorePrefetch starts the second consumer once the messages of an earlier one are
@@ -156,7 +156,7 @@ func (l *consumerChannel) previousIsAcked() bool {
 
 func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscription, error) {
 	s := l.session
-	config := &s.consumer.config
+	config := s.config
 	ctx, cancel := boundedContext(ctx, config.Timing.Connect)
 	defer cancel()
 	defer context.AfterFunc(ctx, s.socket.abort)()
@@ -186,7 +186,7 @@ func (l *consumerChannel) unsubscribe() {
 
 // acked is told what was acknowledged.
 func (l *consumerChannel) acked(messages, frames int) {
-	stats := &l.session.consumer.Stats
+	stats := l.session.stats
 	stats.Acked.Add(int64(messages))
 	stats.AckFrames.Add(int64(frames))
 	stats.Unacked.Add(-int64(messages))

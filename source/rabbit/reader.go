@@ -23,64 +23,6 @@ type deliverError struct{ error }
 
 func (e deliverError) Unwrap() error { return e.error }
 
-// consume hands over what the broker sends until ctx or the session ends.
-func (s *session) consume(ctx context.Context, deliver engine.Deliver) error {
-	for {
-		changed, err := s.passGate(ctx)
-		if err != nil {
-			return err
-		}
-		s.prefetch.Store(int64(s.consumer.sizes.fit()))
-		s.resizing.Store(false)
-		for _, l := range s.channels {
-			if err := l.subscribe(ctx); err != nil {
-				return err
-			}
-		}
-		s.consumer.subscribed(s)
-		if err := s.read(ctx, changed, deliver); !errors.Is(err, errPaused) {
-			return err
-		}
-	}
-}
-
-// passGate waits while the consumer is paused. After a pause it starts anew
-// where messages were held, since only a new channel brings them back, and
-// otherwise waits until half of the prefetch, and of the bytes, is free: a consumer's prefetch is
-// fixed when it starts, and what its channel holds already comes on top of it.
-// What waits in process for its next attempt comes again through the reader only:
-// where that is most of the prefetch, it is given back too.
-//
-// changed is closed by whatever the gate is told after this look at it.
-func (s *session) passGate(ctx context.Context) (changed <-chan struct{}, err error) {
-	for {
-		shut, changed := s.consumer.gate.state()
-		if s.consumer.gate.takeGiveBack() && s.unacked() > 0 {
-			return nil, errGiveBack
-		}
-		var look <-chan time.Time
-		if !shut {
-			// Both are looked at again and again: verdicts come in meanwhile.
-			roomy := s.consumer.sizes.roomy(s.bytes.Load())
-			if s.unacknowledged.Load() > 0 || int(s.waitingInProcess.Load()) > s.consumer.config.Prefetch/2 || !roomy && s.waitingInProcess.Load() > 0 {
-				return nil, errGiveBack
-			}
-			if roomy && s.unacked() <= s.consumer.config.Prefetch/2 {
-				return changed, nil
-			}
-			look = time.After(s.consumer.config.ackInterval())
-		}
-		select {
-		case <-changed:
-		case <-look:
-		case <-s.ended:
-			return nil, s.reason
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
 // read hands over the deliveries of all channels until they have ended or were
 // cancelled because changed was closed.
 func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
@@ -211,7 +153,7 @@ func (l *consumerChannel) gather(chunk []engine.Delivery, d amqp.Delivery, deliv
 // receive appends the event of one message, or has the message dead-lettered.
 func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time) []engine.Delivery {
 	s := l.session
-	stats := &s.consumer.Stats
+	stats := s.stats
 	stats.Delivered.Add(1)
 	stats.Unacked.Add(1)
 	l.unacked.Add(1)
@@ -244,14 +186,14 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 
 // refuse buries a message that is no event.
 func (s *session) refuse(t *settler, err error) {
-	s.consumer.Stats.Malformed.Add(1)
-	s.consumer.ports.Log.Error("malformed event dead-lettered",
+	s.stats.Malformed.Add(1)
+	s.log.Error("malformed event dead-lettered",
 		slog.String("message_id", t.message.MessageID), slog.String("reason", engine.ReasonOf(err)),
 		slog.Any("error", err))
-	t.fail(err)
+	t.fail(engine.Verdict{Err: err})
 	// It is never folded: it may wait for its letter for as long as that takes.
 	t.lease.end()
-	s.consumer.deadLetters.add(t, engine.ReasonOf(err))
+	s.deadLetters.add(t, engine.ReasonOf(err))
 }
 
 // takeRequeued appends events whose retry is due.

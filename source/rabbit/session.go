@@ -25,11 +25,20 @@ var (
 // session is one connection with its channels: one generation of delivery tags.
 // When it ends, everything it has not acknowledged is the broker's again.
 type session struct {
-	consumer   *Consumer
+	// Set when it is opened.
 	generation uint64
 	conn       *amqp.Connection
 	socket     *socket
 	channels   []*consumerChannel
+
+	// The consumer's, which its sessions share.
+	config      *Config
+	stats       *ConsumerStats
+	log         *slog.Logger
+	gate        *gate
+	sizes       *sizes
+	retries     Retries
+	deadLetters *deadLetterer
 
 	ending  sync.Once
 	reason  error         // set before ended is closed
@@ -63,7 +72,9 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	release := context.AfterFunc(ctx, socket.abort)
 	defer release()
 	s := &session{
-		consumer: c, generation: c.generation.Add(1), conn: conn, socket: socket,
+		generation: c.generation.Add(1), conn: conn, socket: socket,
+		config: &c.config, stats: &c.Stats, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
+		retries: c.ports.Retries, deadLetters: c.deadLetters,
 		ended: make(chan struct{}), settledAll: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		delivering: make(chan struct{}, 1),
 	}
@@ -92,15 +103,14 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 
 // checkQueues refuses queues that lose messages: see [Topology.check].
 func (s *session) checkQueues() error {
-	c := s.consumer
-	if c.config.QueueType == "" {
+	if s.config.QueueType == "" {
 		return nil
 	}
-	err := Topology{Names: c.config.Names, QueueType: c.config.QueueType}.check(s.conn)
+	err := Topology{Names: s.config.Names, QueueType: s.config.QueueType}.check(s.conn)
 	if errors.Is(err, errNotAllowed) {
-		c.ports.Log.Warn("the queue's arguments were not checked: give the user the configure permission on it "+
+		s.log.Warn("the queue's arguments were not checked: give the user the configure permission on it "+
 			"(rabbitmqctl set_permissions), or see to it that the queue is as `keyfold setup` makes it",
-			slog.String("queue", c.config.Names.Queue))
+			slog.String("queue", s.config.Names.Queue))
 		return nil
 	}
 	return err
@@ -117,7 +127,7 @@ func (s *session) noteDeliveries(t *settler, count int64) {
 		return
 	}
 	s.manyDeliveries.Do(func() {
-		s.consumer.ports.Log.Warn("an event was delivered many times: do workers end or lose their connection again and again? "+
+		s.log.Warn("an event was delivered many times: do workers end or lose their connection again and again? "+
 			"A delivery-limit, which no policy should set for this queue, has the broker move it to the dead letters",
 			slog.String("message_id", t.message.MessageID), slog.Int64("deliveries", count))
 	})
@@ -205,13 +215,13 @@ func (s *session) close(ctx context.Context) {
 	s.end(errors.New("rabbitmq: closed"))
 	s.watches.Wait()
 	for _, l := range s.channels {
-		s.consumer.Stats.Unacked.Add(-l.unacked.Swap(0))
+		s.stats.Unacked.Add(-l.unacked.Swap(0))
 	}
 }
 
 // hold leaves a message unacknowledged.
 func (s *session) hold() {
-	s.consumer.Stats.Held.Add(1)
+	s.stats.Held.Add(1)
 	s.unacknowledged.Add(1)
 	s.release()
 }
@@ -245,7 +255,7 @@ func (s *session) settled(ctx context.Context) error {
 // no goroutine works on it: Close does not wait for it.
 func (s *session) requeue(t *settler) {
 	if s.over() {
-		s.consumer.Stats.Stale.Add(1)
+		s.stats.Stale.Add(1)
 		return
 	}
 	s.mu.Lock()

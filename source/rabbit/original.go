@@ -2,7 +2,9 @@ package rabbit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"maps"
 	"time"
 	"unicode/utf8"
 
@@ -97,4 +99,52 @@ func (o *Original) Integer(name string) int64 {
 	default:
 		return 0
 	}
+}
+
+// maxForeignHeaders bounds the original's headers on a copy: all of them go into
+// one frame, of 128 KiB by default, and a larger one costs the connection.
+const maxForeignHeaders = 64 << 10
+
+// CarriedHeaders returns the original's headers for a copy of it, without the
+// marks of its way so far; none where they are too large.
+func (o *Original) CarriedHeaders() amqp.Table {
+	headers := amqp.Table{}
+	maps.Copy(headers, o.Headers)
+	maps.DeleteFunc(headers, func(name string, _ any) bool { return IsBrokerHeader(name) })
+	delete(headers, HeaderErrors)
+	delete(headers, HeaderExchange)
+	if tableSize(headers) > maxForeignHeaders {
+		return amqp.Table{}
+	}
+	return headers
+}
+
+// Origin returns the exchange the event was first published to: a delay queue
+// gives its messages back through another.
+func (o *Original) Origin() string {
+	if name, ok := o.Headers[HeaderExchange].(string); ok {
+		return name
+	}
+	first, _ := o.Headers[HeaderFirstExchange].(string)
+	return cmp.Or(o.Exchange, first)
+}
+
+// tableSize estimates the bytes a header's value takes up in a frame.
+func tableSize(value any) (n int) {
+	const head = 8 // type and length
+	switch v := value.(type) {
+	case amqp.Table:
+		for name, field := range v {
+			n += len(name) + tableSize(field)
+		}
+	case []any:
+		for _, item := range v {
+			n += tableSize(item)
+		}
+	case string:
+		n = len(v)
+	case []byte:
+		n = len(v)
+	}
+	return n + head
 }
