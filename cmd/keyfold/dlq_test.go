@@ -47,10 +47,9 @@ func (s *stack) bury(t *testing.T, all ...buried) {
 		}
 		letters[i].Reason, letters[i].Retries = b.reason, len(b.errors)-1
 		letters[i].FirstSeen = engine.MillisOf(b.firstSeen)
-		letters[i].Message = &rabbit.Original{
-			Body: b.body, MessageID: b.id, Headers: b.headers, Exchange: rabbit.DefaultNames().Exchange,
-			Timestamp: b.at, Priority: 5,
-		}
+		letters[i].Message = &rabbit.Original{Message: rabbit.Message{
+			Body: b.body, ID: b.id, Headers: b.headers, Exchange: rabbit.DefaultNames().Exchange, Timestamp: b.at, Priority: 5,
+		}}
 	}
 	for len(letters) > 0 {
 		n := min(500, len(letters))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -67,11 +68,10 @@ func (s *session) openChannel(prefetch int) (*consumerChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := s.config
 	l := &consumerChannel{session: s, index: len(s.channels), prefetch: prefetch, channel: channel, previousAcked: make(chan struct{}, 1)}
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
-		interval: config.ackInterval(), maxAckDelay: config.ackLag(),
+		interval: ackInterval, maxAckDelay: maxAckDelay,
 		sendAt: min(256, max(1, prefetch/4)), maxOutOfOrder: prefetch / 8,
 		sent: l.acked,
 	}
@@ -175,7 +175,8 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscripti
 // unsubscribe cancels the consumers at the broker; what the library has
 // buffered is still to be read.
 func (l *consumerChannel) unsubscribe() {
-	defer l.session.abortAfter(cancelTimeout)()
+	// The library waits for answers without a limit.
+	defer time.AfterFunc(cancelTimeout, l.session.socket.abort).Stop()
 	for _, c := range []*subscription{&l.main, &l.more} {
 		if c.tag != "" && !l.session.over() {
 			_ = l.channel.Cancel(c.tag, false)

@@ -89,18 +89,16 @@ func (c *Consumer) Ready() error {
 
 // Unstored returns how many given-up events the dead-letter queue did not take
 // so far, and the last failure. They are unacknowledged.
-func (c *Consumer) Unstored() (events int, cause error) { return c.deadLetters.state() }
+func (c *Consumer) Unstored() (events int, cause error) { return c.deadLetters.copies.unconfirmed() }
 
 func (c *Consumer) setStatus(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if (c.status == nil) != (err == nil) {
-		if err == nil {
-			c.Stats.Connected.Store(1)
-		} else {
-			c.Stats.Connected.Store(0)
-		}
+	connected := int64(0)
+	if err == nil {
+		connected = 1
 	}
+	c.Stats.Connected.Store(connected)
 	c.status = err
 }
 

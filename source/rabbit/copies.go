@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine/backoff"
+	"keyfold/engine/failpoint"
 )
 
 // copyTimeout bounds the confirms of one group.
@@ -37,18 +38,19 @@ type copyTarget interface {
 	// settle settles the original by the answer, which may be [errStale], and
 	// reports whether the copy is to be published again.
 	settle(p *pendingCopy, err error) (again bool)
-	// published is told that a group is settled, and how many of it are to be
-	// published again. It returns how long the next group has to wait.
-	published(ctx context.Context, again int) (pause time.Duration)
+	// published is told after a group how many of its copies failed, and the last
+	// failure. It returns how long the next group has to wait.
+	published(failed int, cause error) (pause time.Duration)
 }
 
 // copier has confirmed copies take the place of originals, one group at a time.
 // It keeps each original unacknowledged until its copy is confirmed, so that a
 // second copy is possible and a loss is not. Prefetch bounds what waits here.
 type copier struct {
-	target   copyTarget
-	maxGroup int
-	maxBytes int // of bodies in one group, which has one at least; 0: no bound
+	target    copyTarget
+	confirmed string // the failpoint of a confirmed copy
+	maxGroup  int
+	maxBytes  int // of bodies in one group, which has one at least; 0: no bound
 	// alone: a copy that the broker refuses by closing the channel takes with it
 	// those behind it. So copies that failed go out one by one, each at its own
 	// pace within these bounds, and new ones in groups in between.
@@ -61,6 +63,8 @@ type copier struct {
 	waiting []pendingCopy
 	failed  []pendingCopy // those that go out alone
 	single  bool          // the next one is of failed, where one is due
+	failing int           // copies that failed, also while on the way again
+	cause   error         // of the last failure; nil while failing is 0
 }
 
 // add queues a copy. It never blocks.
@@ -130,15 +134,23 @@ func (c *copier) send(ctx context.Context, group []pendingCopy) (pause time.Dura
 	}
 	publishing, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	again := group[:0]
+	again, failed, cause := group[:0], 0, error(nil)
 	for i, err := range c.target.publish(publishing, group) {
-		if p := group[i]; c.target.settle(&p, err) {
-			p.tries++
+		if err == nil {
+			err = failpoint.Hit(c.confirmed)
+		}
+		if err != nil {
+			failed, cause = failed+1, err
+		}
+		if p := group[i]; c.settle(&p, err) {
 			again = append(again, p)
 		}
 	}
 	c.putBack(again)
-	return c.target.published(ctx, len(again))
+	if ctx.Err() != nil {
+		return 0
+	}
+	return c.target.published(failed, cause)
 }
 
 // live settles the originals whose session has ended, and returns the others.
@@ -146,12 +158,38 @@ func (c *copier) live(group []pendingCopy) []pendingCopy {
 	live := group[:0]
 	for _, p := range group {
 		if p.session.over() {
-			c.target.settle(&p, errStale)
+			c.settle(&p, errStale)
 		} else {
 			live = append(live, p)
 		}
 	}
 	return live
+}
+
+// settle settles an original, and counts the copies that failed so far.
+func (c *copier) settle(p *pendingCopy, err error) (again bool) {
+	again = c.target.settle(p, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if again {
+		c.cause = err
+		if p.tries++; p.tries == 1 {
+			c.failing++
+		}
+	} else if p.tries > 0 {
+		if c.failing--; c.failing == 0 {
+			c.cause = nil
+		}
+	}
+	return again
+}
+
+// unconfirmed returns how many copies failed so far and are to be published again,
+// and the last failure.
+func (c *copier) unconfirmed() (n int, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failing, c.cause
 }
 
 // putBack has copies published again.

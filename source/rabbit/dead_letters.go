@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"keyfold/engine"
@@ -42,17 +41,13 @@ type deadLetterer struct {
 	stats   *ConsumerStats
 	log     *slog.Logger
 
-	mu       sync.Mutex
-	unstored int   // letters that failed, also while on the way
-	cause    error // of the last failure; nil while unstored is 0
-
 	told time.Time // only used by run: when failures were last logged
 }
 
 func newDeadLetterer(letters DeadLetters, timing Timing, stats *ConsumerStats, log *slog.Logger) *deadLetterer {
 	d := &deadLetterer{letters: letters, stats: stats, log: log}
 	d.copies = copier{
-		target: d, maxGroup: maxLetters, maxBytes: maxLetterBytes,
+		target: d, confirmed: failpoint.LetterConfirmed, maxGroup: maxLetters, maxBytes: maxLetterBytes,
 		alone: true, pauseMin: timing.BackoffMin, pauseMax: timing.BackoffMax,
 		wake: make(chan struct{}, 1),
 	}
@@ -77,53 +72,25 @@ func (d *deadLetterer) publish(ctx context.Context, group []pendingCopy) []error
 }
 
 func (d *deadLetterer) settle(p *pendingCopy, err error) (again bool) {
-	if err == nil {
-		err = failpoint.Hit(failpoint.LetterConfirmed)
-	}
-	again = err != nil && !errors.Is(err, errStale)
-	d.count(p.tries > 0, again, err)
 	switch {
 	case err == nil:
 		d.stats.DeadLetters.Add(1)
 		p.ack()
-	case !again:
+	case errors.Is(err, errStale):
 		p.drop()
+	default:
+		return true
 	}
-	return again
-}
-
-// count keeps the number of letters that failed and are still to be stored.
-func (d *deadLetterer) count(before, now bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if now {
-		d.cause = err
-	}
-	if now && !before {
-		d.unstored++
-	}
-	if before && !now {
-		d.unstored--
-	}
-	if d.unstored == 0 {
-		d.cause = nil
-	}
+	return false
 }
 
 // published logs letters that could not be stored, now and then.
-func (d *deadLetterer) published(ctx context.Context, _ int) (pause time.Duration) {
-	n, cause := d.state()
-	if cause == nil || ctx.Err() != nil || time.Since(d.told) < unstoredEvery {
-		return 0
+func (d *deadLetterer) published(int, error) (pause time.Duration) {
+	n, cause := d.copies.unconfirmed()
+	if n > 0 && time.Since(d.told) >= unstoredEvery {
+		d.told = time.Now()
+		d.log.Error("dead letters not stored; their messages stay unacknowledged and are tried again",
+			slog.Int("messages", n), slog.Any("error", cause))
 	}
-	d.told = time.Now()
-	d.log.Error("dead letters not stored; their messages stay unacknowledged and are tried again",
-		slog.Int("messages", n), slog.Any("error", cause))
 	return 0
-}
-
-func (d *deadLetterer) state() (unstored int, cause error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.unstored, d.cause
 }

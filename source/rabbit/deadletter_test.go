@@ -161,13 +161,13 @@ func (q *stubborn) Store(_ context.Context, letters []Letter) []error {
 	defer q.mu.Unlock()
 	errs := make([]error, len(letters))
 	for i := range letters {
-		if letters[i].Message.MessageID == q.bad {
+		if letters[i].Message.ID == q.bad {
 			for j := range errs[i:] {
 				errs[i+j] = errors.New("the channel is closed")
 			}
 			break
 		}
-		q.stored[letters[i].Message.MessageID]++
+		q.stored[letters[i].Message.ID]++
 	}
 	return errs
 }
@@ -334,7 +334,7 @@ func TestMessageIDs(t *testing.T) {
 		{without, strings.Repeat("x", engine.MaxMessageRunes+1), made},
 		{without, "\xff", made},
 	} {
-		o := Original{Body: []byte(tc.body), MessageID: tc.property}
+		o := Original{Message: Message{Body: []byte(tc.body), ID: tc.property}}
 		e, err := o.event(time.Now())
 		if err != nil || e.MessageID != tc.want || e.Digest != engine.DigestOf(tc.want) {
 			t.Errorf("property %q: id %q, want %q (%v)", tc.property, e.MessageID, tc.want, err)
@@ -348,10 +348,10 @@ type replacing struct {
 	site *site
 }
 
-func (r replacing) Park(a Attempt) {
+func (r replacing) park(t *settler, _ time.Duration) {
 	go func() {
-		r.site.publish(Message{RoutingKey: r.site.names.DeadLetters, ID: "copy", Body: a.Message().Body, Headers: a.Headers()})
-		a.Replaced()
+		r.site.publish(Message{RoutingKey: r.site.names.DeadLetters, ID: "copy", Body: t.message.Body, Headers: t.copyHeaders()})
+		t.replaced()
 	}()
 }
 

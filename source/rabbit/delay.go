@@ -53,24 +53,24 @@ func NewDelayQueues(dsn string, names Names, who Identity, timing Timing, log *s
 	}
 }
 
-// Park takes an attempt to the queue of its delay. It never blocks: what it
+// park takes a message to the queue of its delay. It never blocks: what it
 // gathers is unacknowledged, so that prefetch bounds it. After Close it does
 // nothing, and the broker delivers the event again.
-func (d *DelayQueues) Park(a Attempt) {
+func (d *DelayQueues) park(t *settler, delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return
 	}
-	q := d.queues[a.Delay]
+	q := d.queues[delay]
 	if q == nil {
-		q = d.newQueue(a.Delay)
-		d.queues[a.Delay] = q
+		q = d.newQueue(delay)
+		d.queues[delay] = q
 		d.work.Go(func() { q.copies.run(d.life) })
 	}
 	d.Stats.Waiting.Add(1)
-	a.settler.session.occupy()
-	q.copies.add(pendingCopy{settler: a.settler})
+	t.session.occupy()
+	q.copies.add(pendingCopy{settler: t})
 }
 
 var errDelayQueuesBusy = errors.New("rabbitmq: retries were still being published; the broker delivers them again")
@@ -107,10 +107,8 @@ type delayQueue struct {
 	name   string
 
 	// Only used by the goroutine that publishes.
-	pause   backoff.Backoff
-	missing int       // copies of this group that no queue wanted
-	failed  error     // of this group
-	told    time.Time // when the missing queue was last logged
+	pause backoff.Backoff
+	told  time.Time // when the missing queue was last logged
 }
 
 const (
@@ -127,44 +125,34 @@ func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
 		owner: d, delay: delay, name: d.names.RetryQueue(delay),
 		pause: backoff.Backoff{Min: d.timing.BackoffMin, Max: d.timing.BackoffMax},
 	}
-	q.copies = copier{target: q, maxGroup: maxDelayed, wake: make(chan struct{}, 1)}
+	q.copies = copier{target: q, confirmed: failpoint.RetryConfirmed, maxGroup: maxDelayed, wake: make(chan struct{}, 1)}
 	return q
 }
 
 func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
 	messages := make([]Message, len(group))
 	for i, p := range group {
-		messages[i] = Attempt{settler: p.settler}.copyTo(q.name)
+		messages[i] = p.copyTo(q.name)
 	}
 	return q.owner.publisher.Publish(ctx, messages)
 }
 
 func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
-	attempt := Attempt{Delay: q.delay, settler: p.settler}
-	if err == nil {
-		err = failpoint.Hit(failpoint.RetryConfirmed)
-	}
-	inProcess := false
+	stats := &q.owner.Stats
 	switch {
 	case err == nil:
-		attempt.Replaced()
-		q.owner.Stats.Replaced.Add(1)
+		p.replaced()
+		stats.Replaced.Add(1)
 	case errors.Is(err, errStale):
 		p.session.stats.Stale.Add(1)
-	case errors.Is(err, engine.ErrUnroutable):
-		q.missing++
-		inProcess = true
+	case !errors.Is(err, engine.ErrUnroutable) && p.tries+1 < maxPublishes:
+		again = true
 	default:
-		q.failed = err
-		inProcess = p.tries+1 == maxPublishes
-		again = !inProcess
-	}
-	if inProcess {
-		q.owner.Stats.InProcess.Add(1)
-		InProcess{}.Park(attempt)
+		stats.InProcess.Add(1)
+		InProcess{}.park(p.settler, q.delay)
 	}
 	if !again {
-		q.owner.Stats.Waiting.Add(-1)
+		stats.Waiting.Add(-1)
 	}
 	if p.tries == 0 {
 		p.session.release() // a stop waits for the first publication only
@@ -174,26 +162,24 @@ func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
 
 // published logs why copies wait, and has the next group wait for longer each
 // time a publication fails.
-func (q *delayQueue) published(ctx context.Context, again int) (pause time.Duration) {
-	missing, failed := q.missing, q.failed
-	q.missing, q.failed = 0, nil
+func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 	d := q.owner
-	if missing > 0 && time.Since(q.told) >= missingEvery {
+	switch {
+	case cause == nil:
+		q.pause.Reset()
+		return 0
+	case !errors.Is(cause, engine.ErrUnroutable):
+		d.Stats.Failed.Add(1)
+		d.log.Error("retries not stored in their delay queue; their messages stay unacknowledged and are tried again",
+			slog.String("queue", q.name), slog.Int("messages", failed), slog.Any("error", cause))
+		return q.pause.Next()
+	case time.Since(q.told) >= missingEvery:
 		q.told = time.Now()
 		d.log.Error("the delay queue is missing; retries wait in process and take up prefetch: "+
 			"run `keyfold setup` with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES",
-			slog.String("queue", q.name), slog.Int("messages", missing))
+			slog.String("queue", q.name), slog.Int("messages", failed))
 	}
-	if failed == nil {
-		q.pause.Reset()
-		return 0
-	}
-	if ctx.Err() == nil {
-		d.Stats.Failed.Add(1)
-		d.log.Error("retries not stored in their delay queue; their messages stay unacknowledged and are tried again",
-			slog.String("queue", q.name), slog.Int("messages", again), slog.Any("error", failed))
-	}
-	return q.pause.Next()
+	return 0
 }
 
 var _ Retries = (*DelayQueues)(nil)

@@ -187,7 +187,7 @@ func TestStopWithUnconfirmedCopies(t *testing.T) {
 	if r.Stats.Acked.Load() != 0 || d.Stats.Waiting.Load() != 0 {
 		t.Errorf("%d acknowledged", r.Stats.Acked.Load())
 	}
-	d.Park(Attempt{}) // does nothing any more
+	d.park(nil, 0) // does nothing any more
 	eventually(t, "all back in the queue", func() bool { return w.depth(w.names.Queue) == n })
 }
 

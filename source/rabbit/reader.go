@@ -21,8 +21,6 @@ const maxChunk = 256
 // deliverError is an error of the consumer's user.
 type deliverError struct{ error }
 
-func (e deliverError) Unwrap() error { return e.error }
-
 // read hands over the deliveries of all channels until they have ended or were
 // cancelled because changed was closed.
 func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
@@ -101,17 +99,13 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, del
 		if err := failpoint.Hit(failpoint.Delivered); err != nil {
 			return err
 		}
-		if err := s.handOver(ctx, chunk, deliver); err != nil {
+		s.delivering <- struct{}{} // one channel at a time; deliver ends with ctx
+		err := deliver(ctx, chunk)
+		<-s.delivering
+		if err != nil {
 			return deliverError{err}
 		}
 	}
-}
-
-// handOver calls deliver, for one channel at a time.
-func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver engine.Deliver) error {
-	s.delivering <- struct{}{} // deliver ends with ctx
-	defer func() { <-s.delivering }()
-	return deliver(ctx, chunk)
 }
 
 // drained tells why there are no more deliveries: the consumer was cancelled
@@ -152,8 +146,7 @@ func (l *consumerChannel) gather(chunk []engine.Delivery, d amqp.Delivery, deliv
 
 // receive appends the event of one message, or has the message dead-lettered.
 func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time) []engine.Delivery {
-	s := l.session
-	stats := s.stats
+	s, stats := l.session, l.session.stats
 	stats.Delivered.Add(1)
 	stats.Unacked.Add(1)
 	l.unacked.Add(1)
@@ -184,11 +177,11 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 	return append(chunk, t.delivery())
 }
 
-// refuse buries a message that is no event.
+// refuse dead-letters a message that is no event.
 func (s *session) refuse(t *settler, err error) {
 	s.stats.Malformed.Add(1)
 	s.log.Error("malformed event dead-lettered",
-		slog.String("message_id", t.message.MessageID), slog.String("reason", engine.ReasonOf(err)),
+		slog.String("message_id", t.message.ID), slog.String("reason", engine.ReasonOf(err)),
 		slog.Any("error", err))
 	t.fail(engine.Verdict{Err: err})
 	// It is never folded: it may wait for its letter for as long as that takes.

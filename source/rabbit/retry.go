@@ -12,46 +12,24 @@ import (
 )
 
 // Retries keeps an event whose own work failed for now until it is to be tried
-// again.
+// again: [DelayQueues] or [InProcess].
 type Retries interface {
-	// Park takes an attempt over. It is called from the settling goroutine and
-	// must not block. Once its delay is over, exactly one of the attempt's
-	// methods Again and Replaced follows; or neither, where the process stops.
-	Park(a Attempt)
-}
-
-// Attempt is the next attempt of one event. Its message stays unacknowledged
-// until the attempt is replaced or its verdict is final.
-type Attempt struct {
-	Delay   time.Duration
-	settler *settler
-}
-
-// Message returns what the broker delivered.
-func (a Attempt) Message() *Original { return &a.settler.message }
-
-// Again delivers the event once more. Where its session has ended the broker
-// has delivered it already.
-func (a Attempt) Again() { a.settler.session.requeue(a.settler) }
-
-// Replaced acknowledges the message: a copy, confirmed by the broker, took its
-// place.
-func (a Attempt) Replaced() {
-	a.settler.session.occupy()
-	a.settler.ack()
+	// park takes a message over. It is called from the settling goroutine and must
+	// not block. Once the delay is over, exactly one of the settler's methods again
+	// and replaced follows; or neither, where the process stops.
+	park(t *settler, delay time.Duration)
 }
 
 // InProcess keeps parked events in memory, unacknowledged. They take prefetch
 // as long as they wait, and a lost connection gives them back with no attempt
-// counted. Their leases begin anew when they are delivered: what takes long
-// meanwhile is not the worker's.
+// counted. Their leases begin anew when they are delivered: the worker is not to
+// blame for the time in between.
 type InProcess struct{}
 
-// Park delivers the event again after the attempt's delay.
-func (InProcess) Park(a Attempt) {
-	a.settler.session.waitingInProcess.Add(1)
-	a.settler.lease.end()
-	time.AfterFunc(a.Delay, a.Again)
+func (InProcess) park(t *settler, delay time.Duration) {
+	t.session.waitingInProcess.Add(1)
+	t.lease.end()
+	time.AfterFunc(delay, t.again)
 }
 
 // Bounds of what a copy carries along.
@@ -62,38 +40,21 @@ const (
 	maxErrorsHeader = maxFailures * (6*maxCarriedText + 64)
 )
 
-// maxShortString is the protocol's limit of a property, in bytes.
-const maxShortString = 255
-
-// copyTo returns the message that takes the attempt's place in a queue: the
+// copyTo returns the message that takes this one's place in a queue: the
 // original's body and properties, except for an expiration and a user, which
-// hold for the original only.
-func (a Attempt) copyTo(queue string) Message {
-	o := a.Message()
-	return Message{
-		RoutingKey: queue,
-		ID:         a.settler.id(),
-		Timestamp:  o.Timestamp,
-		Priority:   o.Priority,
-		Properties: o.Properties,
-		Headers:    a.Headers(),
-		Body:       o.Body,
+// hold for the original only. Where the original has no id the copy has the
+// event's: returned copies are told apart by it.
+func (t *settler) copyTo(queue string) Message {
+	m := t.message.Message
+	m.Exchange, m.RoutingKey, m.Headers = "", queue, t.copyHeaders()
+	if m.ID == "" && len(t.event.MessageID) <= maxShortString {
+		m.ID = t.event.MessageID
 	}
+	return m
 }
 
-// id returns the message's id, or the event's where it has none: returned copies
-// are told apart by it.
-func (t *settler) id() string {
-	if t.message.MessageID == "" && len(t.event.MessageID) <= maxShortString {
-		return t.event.MessageID
-	}
-	return t.message.MessageID
-}
-
-// Headers returns those of a copy that stands for this attempt: the original's,
-// and keyfold's of how far it got.
-func (a Attempt) Headers() amqp.Table {
-	t := a.settler
+// copyHeaders returns the original's headers, and keyfold's of how far the event got.
+func (t *settler) copyHeaders() amqp.Table {
 	headers := t.message.CarriedHeaders()
 	delete(headers, HeaderReason)
 	delete(headers, HeaderFirstExchange)

@@ -45,22 +45,23 @@ type session struct {
 	ended   chan struct{} // closed when a channel or consumer is lost
 	watches sync.WaitGroup
 
-	delivering chan struct{} // full while deliver runs
-
+	// Set by the goroutine of Run before the channels are read.
 	prefetch atomic.Int64 // that the consumers were started with
-	resizing atomic.Bool  // they are to be started with another
-	bytes    atomic.Int64 // of the messages that have no final verdict
+	resizing atomic.Bool  // they are to be started with another; set by a reader
 
+	delivering     chan struct{} // full while one of the readers delivers
+	manyDeliveries sync.Once     // told of
+
+	// Counted by settlers: each has its message, and whether a stop waits for it.
+	bytes            atomic.Int64  // of the messages that have no final verdict
 	unacknowledged   atomic.Int64  // messages with the verdict Unsettled
-	unsettled        atomic.Int64  // handed over or being dead-lettered
+	unsettled        atomic.Int64  // handed over, or on their way to another queue
 	waitingInProcess atomic.Int64  // waiting in process for their next attempt
 	settledAll       chan struct{} // signalled when unsettled comes down to 0
 
-	manyDeliveries sync.Once // told of
-
 	mu       sync.Mutex
-	requeued []*settler // to be delivered once more
-	wake     chan struct{}
+	requeued []*settler    // to be delivered once more; guarded by mu
+	wake     chan struct{} // signalled when there are some
 }
 
 // open connects and opens the channels, with the prefetch still to be set.
@@ -69,8 +70,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	release := context.AfterFunc(ctx, socket.abort)
-	defer release()
+	defer context.AfterFunc(ctx, socket.abort)()
 	s := &session{
 		generation: c.generation.Add(1), conn: conn, socket: socket,
 		config: &c.config, stats: &c.Stats, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
@@ -82,7 +82,11 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		c.finish(ctx, s)
 		return nil, err
 	}
-	for _, prefetch := range splitPrefetch(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
+	channels := int(conn.Config.ChannelMax)
+	if c.config.Ordered {
+		channels = 1
+	}
+	for _, prefetch := range splitPrefetch(c.config.Prefetch, channels) {
 		l, err := s.openChannel(prefetch)
 		if err != nil {
 			c.finish(ctx, s)
@@ -93,7 +97,14 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	for _, l := range s.channels {
 		l.follow()
 	}
-	s.watches.Go(func() { s.drainBlocked(conn.NotifyBlocked(make(chan amqp.Blocking, 8))) })
+	// Alarms do not stop connections that only consume. A notification that is not
+	// taken would stop the library's reader.
+	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
+	s.watches.Go(func() {
+		for range blocked {
+			continue
+		}
+	})
 	if c.config.Lease > 0 {
 		s.watches.Go(func() { s.watchLeases(c.config.Lease) })
 	}
@@ -129,16 +140,8 @@ func (s *session) noteDeliveries(t *settler, count int64) {
 	s.manyDeliveries.Do(func() {
 		s.log.Warn("an event was delivered many times: do workers end or lose their connection again and again? "+
 			"A delivery-limit, which no policy should set for this queue, has the broker move it to the dead letters",
-			slog.String("message_id", t.message.MessageID), slog.Int64("deliveries", count))
+			slog.String("message_id", t.message.ID), slog.Int64("deliveries", count))
 	})
-}
-
-// drainBlocked takes alarms, which do not stop connections that only consume:
-// a notification that is not taken would stop the library's reader.
-func (s *session) drainBlocked(blocked <-chan amqp.Blocking) {
-	for range blocked {
-		continue
-	}
 }
 
 // lost names the reason a working channel ended for. It is never the events'
@@ -179,13 +182,6 @@ func boundedContext(ctx context.Context, d time.Duration) (context.Context, cont
 	}
 }
 
-// abortAfter has the connection cut after d unless the function it returns is called
-// before: the library waits for answers without a limit.
-func (s *session) abortAfter(d time.Duration) func() {
-	timer := time.AfterFunc(d, s.socket.abort)
-	return func() { timer.Stop() }
-}
-
 // unacked returns how many messages were received and not acknowledged.
 func (s *session) unacked() (n int) {
 	for _, l := range s.channels {
@@ -219,22 +215,6 @@ func (s *session) close(ctx context.Context) {
 	}
 }
 
-// hold leaves a message unacknowledged.
-func (s *session) hold() {
-	s.stats.Held.Add(1)
-	s.unacknowledged.Add(1)
-	s.release()
-}
-
-// occupy and release count the messages a stop has to wait for.
-func (s *session) occupy() { s.unsettled.Add(1) }
-
-func (s *session) release() {
-	if s.unsettled.Add(-1) == 0 {
-		signal(s.settledAll)
-	}
-}
-
 // settled waits until everything handed over has its verdict, the session has
 // ended, or ctx ends.
 func (s *session) settled(ctx context.Context) error {
@@ -249,17 +229,4 @@ func (s *session) settled(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// requeue queues a parked event for the reader. Until the reader takes it
-// no goroutine works on it: Close does not wait for it.
-func (s *session) requeue(t *settler) {
-	if s.over() {
-		s.stats.Stale.Add(1)
-		return
-	}
-	s.mu.Lock()
-	s.requeued = append(s.requeued, t)
-	s.mu.Unlock()
-	signal(s.wake)
 }

@@ -126,7 +126,7 @@ func (t *settler) park(cause error) {
 		return
 	}
 	t.session.stats.Parked.Add(1)
-	t.redeliver(min(retryDelay(config.RetryDelay, len(t.failures)-1), longestDelay(config.RetryDelay, config.MaxRetries)))
+	t.redeliver(retryDelay(config.RetryDelay, min(len(t.failures)-1, max(config.MaxRetries-1, 0))))
 }
 
 func (t *settler) giveUp(reason, text string, cause error) {
@@ -144,7 +144,7 @@ func (t *settler) redeliver(delay time.Duration) {
 		t.firstSeen = engine.MillisOf(t.arrived)
 	}
 	s := t.session
-	s.retries.Park(Attempt{Delay: delay, settler: t})
+	s.retries.park(t, delay)
 	s.release()
 }
 
@@ -152,6 +152,44 @@ func (t *settler) redeliver(delay time.Duration) {
 func (t *settler) drop() {
 	t.session.stats.Stale.Add(1)
 	t.session.release()
+}
+
+// replaced acknowledges the message: a copy, confirmed by the broker, took its
+// place.
+func (t *settler) replaced() {
+	t.session.occupy()
+	t.ack()
+}
+
+// again delivers the event once more. Where its session has ended the broker has
+// delivered it already. Until the reader takes it no goroutine works on it: Close
+// does not wait for it.
+func (t *settler) again() {
+	s := t.session
+	if s.over() {
+		s.stats.Stale.Add(1)
+		return
+	}
+	s.mu.Lock()
+	s.requeued = append(s.requeued, t)
+	s.mu.Unlock()
+	signal(s.wake)
+}
+
+// hold leaves a message unacknowledged.
+func (s *session) hold() {
+	s.stats.Held.Add(1)
+	s.unacknowledged.Add(1)
+	s.release()
+}
+
+// occupy and release count the messages a stop has to wait for.
+func (s *session) occupy() { s.unsettled.Add(1) }
+
+func (s *session) release() {
+	if s.unsettled.Add(-1) == 0 {
+		signal(s.settledAll)
+	}
 }
 
 var _ engine.Settler = (*settler)(nil)

@@ -37,9 +37,13 @@ func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 		if err == nil {
 			err = c.consume(ctx, s, deliver)
 		}
-		if ending, failure := endOf(ctx, err); ending {
+		refused, ok := errors.AsType[deliverError](err)
+		if isClosed(ctx.Done()) {
+			refused.error, ok = nil, true
+		}
+		if ok {
 			c.leave(s)
-			return failure
+			return refused.error
 		}
 		if s != nil {
 			if c.worked() {
@@ -115,7 +119,7 @@ func (c *Consumer) passGate(ctx context.Context, s *session) (changed <-chan str
 			if roomy && s.unacked() <= c.config.Prefetch/2 {
 				return changed, nil
 			}
-			look = time.After(c.config.ackInterval())
+			look = time.After(ackInterval)
 		}
 		select {
 		case <-changed:
@@ -133,16 +137,6 @@ func (c *Consumer) worked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.status == nil
-}
-
-// endOf tells whether Run is over, and with what: err is what the session ended
-// with.
-func endOf(ctx context.Context, err error) (ending bool, failure error) {
-	if isClosed(ctx.Done()) {
-		return true, nil
-	}
-	e, ok := errors.AsType[deliverError](err)
-	return ok, e.error
 }
 
 // leave keeps the last session for Close.

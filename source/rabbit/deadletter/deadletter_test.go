@@ -30,7 +30,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 		seen := engine.Millis(rapid.Int64Range(1, 1<<45).Draw(t, "first seen"))
 		failed := rabbit.Failure{At: engine.Millis(1770733800000), Err: errors.New(rapid.String().Draw(t, "error"))}
 		buried := rabbit.Letter{
-			Message: &rabbit.Original{Body: body.Draw(t, "body"), MessageID: "m1", Priority: 5, Headers: amqp.Table{"trace": "abc"}},
+			Message: &rabbit.Original{Message: rabbit.Message{Body: body.Draw(t, "body"), ID: "m1", Priority: 5, Headers: amqp.Table{"trace": "abc"}}},
 			Reason:  "r", Retries: rapid.IntRange(0, 100).Draw(t, "retries"), Failures: []rabbit.Failure{failed, failed}, FirstSeen: seen,
 		}
 		m := Queue{Names: rabbit.DefaultNames(), Host: "h"}.message(&buried)
@@ -136,7 +136,7 @@ func TestDeadLetterScan(t *testing.T) {
 func TestLetterOfACutBody(t *testing.T) {
 	sum := sha256.Sum256([]byte("whole"))
 	cut := rabbit.Letter{Message: &rabbit.Original{
-		Body: []byte("who"), MessageID: "large", Whole: &rabbit.WholeBody{Length: 5, SHA256: sum},
+		Message: rabbit.Message{Body: []byte("who"), ID: "large"}, Whole: &rabbit.WholeBody{Length: 5, SHA256: sum},
 	}, Reason: engine.ReasonBodyTooLarge}
 	m := Queue{Names: rabbit.DefaultNames()}.message(&cut)
 	l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID})

@@ -173,8 +173,8 @@ func (l *Letter) readEvent() {
 		_ = json.Unmarshal(event.EventType, &l.EventType)
 		_ = json.Unmarshal(event.MessageID, &l.ID)
 	}
-	if l.message.MessageID != "" {
-		l.ID = l.message.MessageID
+	if l.message.ID != "" {
+		l.ID = l.message.ID
 	}
 	if l.ID == "" {
 		sum := sha256.Sum256(l.Body)

@@ -35,7 +35,7 @@ func (q Queue) Store(ctx context.Context, letters []rabbit.Letter) []error {
 func (q Queue) message(l *rabbit.Letter) rabbit.Message {
 	return rabbit.Message{
 		RoutingKey: q.Names.DeadLetters,
-		ID:         l.Message.MessageID,
+		ID:         l.Message.ID,
 		Timestamp:  l.Message.Timestamp,
 		Priority:   l.Message.Priority,
 		Headers:    headersOf(l),

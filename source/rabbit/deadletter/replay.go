@@ -24,16 +24,9 @@ func (l *Letter) Replay(names rabbit.Names, forced bool) rabbit.Message {
 	if first := l.firstSeen(); first > 0 && !forced {
 		headers[rabbit.HeaderFirstSeen] = int64(first)
 	}
-	return rabbit.Message{
-		Exchange:   names.Exchange,
-		RoutingKey: replayKey(names, l.EventType),
-		ID:         l.message.MessageID,
-		Timestamp:  l.message.Timestamp,
-		Priority:   l.message.Priority,
-		Properties: l.message.Properties,
-		Headers:    headers,
-		Body:       l.Original,
-	}
+	m := l.message.Message
+	m.Exchange, m.RoutingKey, m.Headers, m.Body = names.Exchange, replayKey(names, l.EventType), headers, l.Original
+	return m
 }
 
 // isMark reports whether a header tells of a failure, the broker's or ours, and
