@@ -26,6 +26,7 @@ import (
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 	"keyfold/source/vector"
 )
 
@@ -203,8 +204,8 @@ func (s *Stack) ReadProfiles(ctx context.Context) (map[int32]*engine.Profile, er
 }
 
 // DeadLetters returns all dead letters, and takes none.
-func (s *Stack) DeadLetters(ctx context.Context) (all []*rabbit.DeadLetter, err error) {
-	scan, err := rabbit.ScanDeadLetters(ctx, s.DSN, rabbit.DefaultNames())
+func (s *Stack) DeadLetters(ctx context.Context) (all []*deadletter.Letter, err error) {
+	scan, err := deadletter.Open(ctx, s.DSN, rabbit.DefaultNames())
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/cmd/terminal"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 )
 
 type dlqCmd struct {
@@ -20,8 +21,8 @@ type dlqCmd struct {
 }
 
 // scan opens a pass over the dead letters, hands it over and closes it.
-func (a *app) scan(work func(*rabbit.DeadLetterScan) error) error {
-	s, err := rabbit.ScanDeadLetters(a.ctx, a.servers.RabbitMQ, rabbit.DefaultNames())
+func (a *app) scan(work func(*deadletter.Scan) error) error {
+	s, err := deadletter.Open(a.ctx, a.servers.RabbitMQ, rabbit.DefaultNames())
 	if err != nil {
 		return brokerUnreached(err)
 	}
@@ -29,8 +30,8 @@ func (a *app) scan(work func(*rabbit.DeadLetterScan) error) error {
 }
 
 // watched is the letters of a pass, with its progress shown.
-func (a *app) watched(s *rabbit.DeadLetterScan, what string) iter.Seq2[*rabbit.DeadLetter, error] {
-	return func(yield func(*rabbit.DeadLetter, error) bool) {
+func (a *app) watched(s *deadletter.Scan, what string) iter.Seq2[*deadletter.Letter, error] {
+	return func(yield func(*deadletter.Letter, error) bool) {
 		bar := a.progress(what, int64(s.Waiting), nil)
 		defer bar.Done()
 		read := 0
@@ -52,7 +53,7 @@ type dlqListCmd struct {
 
 // Run prints a line per letter: a table, or NDJSON with -o json.
 func (c *dlqListCmd) Run(a *app) error {
-	return a.scan(func(s *rabbit.DeadLetterScan) error {
+	return a.scan(func(s *deadletter.Scan) error {
 		table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 		lines, encode := &terminal.Text{W: table}, json.NewEncoder(a.stdout)
 		if !a.json {
@@ -82,7 +83,7 @@ func (c *dlqShowCmd) check(a *app) error { return a.checkBroker() }
 // Run prints every letter of the id: an event that was replayed in vain may
 // have several.
 func (c *dlqShowCmd) Run(a *app) error {
-	return a.scan(func(s *rabbit.DeadLetterScan) error {
+	return a.scan(func(s *deadletter.Scan) error {
 		letters, err := named(a.watched(s, "looking for the letter"), c.ID)
 		if err != nil {
 			return err
@@ -104,7 +105,7 @@ type dlqStatsCmd struct {
 
 // Run reads the letters one by one and keeps their counts only.
 func (c *dlqStatsCmd) Run(a *app) error {
-	return a.scan(func(s *rabbit.DeadLetterScan) error {
+	return a.scan(func(s *deadletter.Scan) error {
 		counts := newLetterCounts()
 		for l, err := range limited(c.only(a.watched(s, "counting dead letters")), c.Limit) {
 			if err != nil {
@@ -142,7 +143,7 @@ func (c *dlqDiscardCmd) check(a *app) error {
 // Run drops the letters.
 func (c *dlqDiscardCmd) Run(a *app) error {
 	dropped := 0
-	err := a.scan(func(s *rabbit.DeadLetterScan) error {
+	err := a.scan(func(s *deadletter.Scan) error {
 		selected := selection{c.ID, c.letterFilter, c.Limit}
 		for l, err := range selected.of(a.watched(s, "discarding")) {
 			if err != nil {

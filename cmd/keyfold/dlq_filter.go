@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 )
 
 // letterFilter says which letters a command is about: those that meet every
@@ -25,7 +25,7 @@ func (f letterFilter) check(a *app) error {
 	return errors.Join(checkSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.checkBroker())
 }
 
-func (f letterFilter) matches(l *rabbit.DeadLetter) bool {
+func (f letterFilter) matches(l *deadletter.Letter) bool {
 	return (f.Type.EventType == 0 || l.EventType == f.Type.String()) &&
 		(f.User == 0 || l.UserID == int32(f.User)) &&
 		(f.Error == "" || mentions(l, f.Error)) &&
@@ -33,16 +33,16 @@ func (f letterFilter) matches(l *rabbit.DeadLetter) bool {
 		(f.FailedBefore.IsZero() || !l.LastFailure.IsZero() && l.LastFailure.Before(f.FailedBefore.Time))
 }
 
-func mentions(l *rabbit.DeadLetter, text string) bool {
+func mentions(l *deadletter.Letter, text string) bool {
 	holds := func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
 	return holds(l.Reason) || slices.ContainsFunc(l.Errors, holds) || l.Fault != nil && holds(l.Fault.Error())
 }
 
-type letters = iter.Seq2[*rabbit.DeadLetter, error]
+type letters = iter.Seq2[*deadletter.Letter, error]
 
 // only leaves the letters that match; errors pass.
 func (f letterFilter) only(all letters) letters {
-	return func(yield func(*rabbit.DeadLetter, error) bool) {
+	return func(yield func(*deadletter.Letter, error) bool) {
 		for l, err := range all {
 			if (err != nil || f.matches(l)) && !yield(l, err) {
 				return
@@ -56,7 +56,7 @@ func limited(all letters, n uint) letters {
 	if n == 0 {
 		return all
 	}
-	return func(yield func(*rabbit.DeadLetter, error) bool) {
+	return func(yield func(*deadletter.Letter, error) bool) {
 		left := n
 		for l, err := range all {
 			left--
@@ -78,13 +78,13 @@ func (s selection) of(all letters) letters {
 	if s.id == "" {
 		return limited(s.filter.only(all), s.limit)
 	}
-	return func(yield func(*rabbit.DeadLetter, error) bool) {
+	return func(yield func(*deadletter.Letter, error) bool) {
 		found, err := named(all, s.id)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		each := func(yield func(*rabbit.DeadLetter, error) bool) {
+		each := func(yield func(*deadletter.Letter, error) bool) {
 			for _, l := range found {
 				if !yield(l, nil) {
 					return
@@ -97,8 +97,8 @@ func (s selection) of(all letters) letters {
 
 // named returns the letters of an id, or of the one id that starts so. The whole
 // queue is read before anything is done: a start may fit another id further on.
-func named(all letters, id string) ([]*rabbit.DeadLetter, error) {
-	var exact, begins []*rabbit.DeadLetter
+func named(all letters, id string) ([]*deadletter.Letter, error) {
+	var exact, begins []*deadletter.Letter
 	var others []string
 	for l, err := range all {
 		switch {

@@ -13,13 +13,13 @@ import (
 	"unicode"
 
 	"keyfold/cmd/terminal"
-	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 )
 
 // foreign is the reason shown for what is no letter of keyfold's.
 const foreign = "not_a_letter"
 
-func reasonOf(l *rabbit.DeadLetter) string {
+func reasonOf(l *deadletter.Letter) string {
 	switch {
 	case l.Reason != "":
 		return l.Reason
@@ -33,13 +33,13 @@ func reasonOf(l *rabbit.DeadLetter) string {
 // idShown is how much of an id a table shows; the rest is seldom needed.
 const idShown = 12
 
-func printRow(w *terminal.Text, l *rabbit.DeadLetter) {
+func printRow(w *terminal.Text, l *deadletter.Letter) {
 	id := []rune(l.ID)
 	w.Line("%s\t%s\t%s\t%s\t%d\t%s", printable(string(id[:min(len(id), idShown)])), userOf(l),
 		printable(cmp.Or(l.EventType, "-")), printable(reasonOf(l)), l.Retries, at(l.LastFailure))
 }
 
-func userOf(l *rabbit.DeadLetter) string {
+func userOf(l *deadletter.Letter) string {
 	if l.UserID == 0 {
 		return "-"
 	}
@@ -78,7 +78,7 @@ type letterJSON struct {
 	Fault        string   `json:"letter_fault,omitempty"`
 }
 
-func jsonOf(l *rabbit.DeadLetter) letterJSON {
+func jsonOf(l *deadletter.Letter) letterJSON {
 	j := letterJSON{
 		ID: l.ID, UserID: l.UserID, EventType: l.EventType, Reason: reasonOf(l), Retries: l.Retries,
 		Errors: append([]string{}, l.Errors...), Host: l.Host,
@@ -105,7 +105,7 @@ type wholeJSON struct {
 	Base64 []byte `json:"base64,omitempty"`
 }
 
-func printLetter(a *app, l *rabbit.DeadLetter) error {
+func printLetter(a *app, l *deadletter.Letter) error {
 	body := l.Original
 	if body == nil {
 		body = l.Body
@@ -135,7 +135,7 @@ func printLetter(a *app, l *rabbit.DeadLetter) error {
 	return w.Err
 }
 
-func printFields(w *terminal.Text, l *rabbit.DeadLetter) {
+func printFields(w *terminal.Text, l *deadletter.Letter) {
 	w.Line("id             %s", printable(l.ID))
 	w.Line("user           %s", userOf(l))
 	w.Line("type           %s", printable(cmp.Or(l.EventType, "-")))
@@ -188,7 +188,7 @@ func newLetterCounts() *letterCounts {
 // maxKinds bounds the names counted: foreign letters may make up any number.
 const maxKinds = 1000
 
-func (c *letterCounts) add(l *rabbit.DeadLetter) {
+func (c *letterCounts) add(l *deadletter.Letter) {
 	c.Letters++
 	count(c.Reasons, reasonOf(l))
 	count(c.Types, cmp.Or(l.EventType, "unknown"))

@@ -11,6 +11,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/failpoint"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 )
 
 // dlqReplayCmd sends originals to the workers again.
@@ -50,12 +51,12 @@ func (c *dlqReplayCmd) Run(a *app) error {
 type replay struct {
 	cmd       *dlqReplayCmd
 	app       *app
-	scan      *rabbit.DeadLetterScan
+	scan      *deadletter.Scan
 	publisher *rabbit.Publisher
 	names     rabbit.Names
 	started   time.Time
 	batch     int
-	waiting   []*rabbit.DeadLetter
+	waiting   []*deadletter.Letter
 
 	Replayed  int `json:"replayed"`
 	Malformed int `json:"skipped_malformed"`
@@ -64,7 +65,7 @@ type replay struct {
 	Horizon   int `json:"past_horizon"` // of the replayed ones
 }
 
-func (r *replay) run(s *rabbit.DeadLetterScan) error {
+func (r *replay) run(s *deadletter.Scan) error {
 	r.scan = s
 	selected := selection{r.cmd.ID, r.cmd.letterFilter, r.cmd.Limit}
 	for l, err := range selected.of(r.app.watched(s, "replaying")) {
@@ -85,7 +86,7 @@ func (r *replay) run(s *rabbit.DeadLetterScan) error {
 }
 
 // skip counts what is not to be replayed.
-func (r *replay) skip(l *rabbit.DeadLetter) bool {
+func (r *replay) skip(l *deadletter.Letter) bool {
 	switch explicit := r.cmd.ID != "" || r.cmd.Error != ""; {
 	case l.Original == nil:
 		r.Foreign++
@@ -118,10 +119,10 @@ func (r *replay) flush() error {
 	defer cancel()
 	messages := make([]rabbit.Message, len(r.waiting))
 	for i, l := range r.waiting {
-		messages[i] = r.names.Replay(l, r.cmd.Force)
+		messages[i] = l.Replay(r.names, r.cmd.Force)
 	}
 	var failed error
-	confirmed := make([]*rabbit.DeadLetter, 0, len(messages))
+	confirmed := make([]*deadletter.Letter, 0, len(messages))
 	for i, err := range r.publisher.Publish(ctx, messages) {
 		if err == nil {
 			confirmed = append(confirmed, r.waiting[i])
@@ -140,7 +141,7 @@ func (r *replay) flush() error {
 	return errors.Join(failed, removed)
 }
 
-func (r *replay) done(replayed []*rabbit.DeadLetter) {
+func (r *replay) done(replayed []*deadletter.Letter) {
 	for _, l := range replayed {
 		r.Replayed++
 		if l.Reason == engine.ReasonPastHorizon {

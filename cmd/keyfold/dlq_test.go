@@ -18,6 +18,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 	"keyfold/source/sample"
 )
 
@@ -46,14 +47,13 @@ func (s *stack) bury(t *testing.T, all ...buried) {
 		}
 		letters[i].Reason, letters[i].Retries = b.reason, len(b.errors)-1
 		letters[i].FirstSeen = engine.MillisOf(b.firstSeen)
-		letters[i].Message = &rabbit.Original{
-			Body: b.body, MessageID: b.id, Headers: b.headers, Exchange: rabbit.DefaultNames().Exchange,
-			RoutingKey: "user.embedding.search", Timestamp: b.at, Priority: 5,
-		}
+		letters[i].Message = &rabbit.Original{Message: rabbit.Message{
+			Body: b.body, ID: b.id, Headers: b.headers, Exchange: rabbit.DefaultNames().Exchange, Timestamp: b.at, Priority: 5,
+		}}
 	}
 	for len(letters) > 0 {
 		n := min(500, len(letters))
-		queue := rabbit.DeadLetterQueue{Publisher: p, Names: rabbit.DefaultNames(), Host: "test-host"}
+		queue := deadletter.Queue{Publisher: p, Names: rabbit.DefaultNames(), Host: "test-host"}
 		for _, err := range queue.Store(ctx, letters[:n]) {
 			if err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"keyfold/cmd/users"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 )
 
 // forgetCmd erases a user.
@@ -98,7 +99,7 @@ func (f *forgotten) deleteRows(a *app) (err error) {
 }
 
 func (f *forgotten) discardLetters(a *app) error {
-	return a.scan(func(s *rabbit.DeadLetterScan) error {
+	return a.scan(func(s *deadletter.Scan) error {
 		f.DeadLetters = new(int64)
 		for l, err := range a.watched(s, "reading dead letters") {
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 )
 
 // A failed event comes back after 5, 10, 20, 40 and 60 s, each within 20 %: the
@@ -34,7 +35,7 @@ func TestRetryDelaysAtTheBroker(t *testing.T) {
 	publisher := rabbit.NewPublisher(dsn, who, "publisher", rabbit.Timing{}, log)
 	consumer, err := rabbit.NewConsumer(rabbit.Config{
 		DSN: dsn, Names: names, Identity: who, Prefetch: 10, MaxRetries: retries, RetryDelay: first,
-	}, rabbit.Ports{DeadLetters: rabbit.DeadLetterQueue{Publisher: publisher, Names: names}, Retries: delays, Log: log})
+	}, rabbit.Ports{DeadLetters: deadletter.Queue{Publisher: publisher, Names: names}, Retries: delays, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"keyfold/engine"
 	"keyfold/shard"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 	"keyfold/source/sample"
 )
 
@@ -66,7 +67,7 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 		Prefetch: n, MaxRetries: 5, RetryDelay: time.Second,
 		Timing: rabbit.Timing{Heartbeat: 4 * time.Second, Write: 2 * time.Second, Connect: 3 * time.Second, BackoffMin: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
 	},
-		rabbit.Ports{DeadLetters: rabbit.DeadLetterQueue{Publisher: pub, Names: names}, Retries: rabbit.InProcess{}, Log: quiet})
+		rabbit.Ports{DeadLetters: deadletter.Queue{Publisher: pub, Names: names}, Retries: rabbit.InProcess{}, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/breaker"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
 )
 
 // Worker is one daemon. It is used once: New, then Run. The other methods may be
@@ -116,7 +117,7 @@ func (w *Worker) connect() (err error) {
 		Lease:      c.Taste.Lease,
 		Timing:     w.ports.Broker("consumer"),
 	}, rabbit.Ports{
-		DeadLetters: rabbit.DeadLetterQueue{Publisher: w.publisher, Names: c.Names, Host: c.Identity.Host},
+		DeadLetters: deadletter.Queue{Publisher: w.publisher, Names: c.Names, Host: c.Identity.Host},
 		Retries:     w.retries,
 		Log:         log,
 	})

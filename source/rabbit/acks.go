@@ -44,6 +44,14 @@ func (s *tagSet) advance() {
 	}
 }
 
+const (
+	// ackInterval is how long acknowledgements are gathered.
+	ackInterval = 5 * time.Millisecond
+	// maxAckDelay is how long a settled message may wait for older ones, to be
+	// acknowledged with them.
+	maxAckDelay = 250 * time.Millisecond
+)
+
 // acknowledger is what acknowledgements are sent through: a channel.
 type acknowledger interface {
 	Ack(tag uint64, multiple bool) error

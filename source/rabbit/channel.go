@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -67,11 +68,10 @@ func (s *session) openChannel(prefetch int) (*consumerChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := &s.consumer.config
 	l := &consumerChannel{session: s, index: len(s.channels), prefetch: prefetch, channel: channel, previousAcked: make(chan struct{}, 1)}
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
-		interval: config.ackInterval(), maxAckDelay: config.ackLag(),
+		interval: ackInterval, maxAckDelay: maxAckDelay,
 		sendAt: min(256, max(1, prefetch/4)), maxOutOfOrder: prefetch / 8,
 		sent: l.acked,
 	}
@@ -103,7 +103,7 @@ func (l *consumerChannel) watch(closed <-chan *amqp.Error, cancelled <-chan stri
 				cancelled = nil
 				continue
 			}
-			l.session.consumer.Stats.Cancelled.Add(1)
+			l.session.stats.Cancelled.Add(1)
 			l.session.end(errCancelled)
 		}
 	}
@@ -117,7 +117,7 @@ func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 	prefetch := l.share()
 	held := min(int(l.unacked.Load()), prefetch-1)
 	l.main, err = l.consume(ctx, prefetch-held)
-	if l.missingPrefetch = held; err != nil || held == 0 || l.session.consumer.config.Ordered {
+	if l.missingPrefetch = held; err != nil || held == 0 || l.session.config.Ordered {
 		l.previousTags.Store(0)
 		return err
 	}
@@ -128,7 +128,7 @@ func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 
 // share is the channel's part of the session's prefetch.
 func (l *consumerChannel) share() int {
-	return max(1, l.prefetch*int(l.session.prefetch.Load())/l.session.consumer.config.Prefetch)
+	return max(1, l.prefetch*int(l.session.prefetch.Load())/l.session.config.Prefetch)
 }
 
 // restorePrefetch starts the second consumer once the messages of an earlier one are
@@ -156,18 +156,18 @@ func (l *consumerChannel) previousIsAcked() bool {
 
 func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscription, error) {
 	s := l.session
-	config := &s.consumer.config
+	config := s.config
 	ctx, cancel := boundedContext(ctx, config.Timing.Connect)
 	defer cancel()
 	defer context.AfterFunc(ctx, s.socket.abort)()
 	if err := l.channel.Qos(prefetch, 0, false); err != nil {
-		return subscription{}, fault("set the prefetch", err)
+		return subscription{}, Fault("set the prefetch", err)
 	}
 	l.tags++
 	tag := config.Identity.tag(s.generation, l.index, l.tags)
 	deliveries, err := l.channel.Consume(config.Names.Queue, tag, false, false, false, false, nil)
 	if err != nil {
-		return subscription{}, fault("consume from queue "+config.Names.Queue, err)
+		return subscription{}, Fault("consume from queue "+config.Names.Queue, err)
 	}
 	return subscription{tag, deliveries}, nil
 }
@@ -175,7 +175,8 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscripti
 // unsubscribe cancels the consumers at the broker; what the library has
 // buffered is still to be read.
 func (l *consumerChannel) unsubscribe() {
-	defer l.session.abortAfter(cancelTimeout)()
+	// The library waits for answers without a limit.
+	defer time.AfterFunc(cancelTimeout, l.session.socket.abort).Stop()
 	for _, c := range []*subscription{&l.main, &l.more} {
 		if c.tag != "" && !l.session.over() {
 			_ = l.channel.Cancel(c.tag, false)
@@ -186,7 +187,7 @@ func (l *consumerChannel) unsubscribe() {
 
 // acked is told what was acknowledged.
 func (l *consumerChannel) acked(messages, frames int) {
-	stats := &l.session.consumer.Stats
+	stats := l.session.stats
 	stats.Acked.Add(int64(messages))
 	stats.AckFrames.Add(int64(frames))
 	stats.Unacked.Add(-int64(messages))

@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -42,12 +41,7 @@ type Config struct {
 	RetryDelay time.Duration
 	// Lease is how long a delivery may stay unacknowledged: where one does, the
 	// session is ended, and the broker delivers it again. 0: for ever.
-	Lease time.Duration
-	// AckInterval is how long acknowledgements are gathered; default 5 ms.
-	AckInterval time.Duration
-	// AckLag is how long a settled message may wait for older ones, to be
-	// acknowledged with them; default 250 ms.
-	AckLag time.Duration
+	Lease  time.Duration
 	Timing Timing
 }
 
@@ -70,28 +64,10 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// channels returns how many channels a session may have where the broker allows
-// so many.
-func (c Config) channels(allowed int) int {
-	if c.Ordered {
-		return 1
-	}
-	return allowed
-}
-
-func (c Config) ackInterval() time.Duration { return cmp.Or(c.AckInterval, 5*time.Millisecond) }
-
-func (c Config) ackLag() time.Duration { return cmp.Or(c.AckLag, 250*time.Millisecond) }
-
 // retryDelay returns how long an event waits that was retried so many times
 // before.
 func retryDelay(first time.Duration, retries int) time.Duration {
 	return backoff.Doubled(first, MaxRetryDelay, retries)
-}
-
-// longestDelay is that of the last retry: what is parked waits no longer.
-func longestDelay(first time.Duration, retries int) time.Duration {
-	return retryDelay(first, max(retries-1, 0))
 }
 
 // RetryDelays returns the different delays of so many retries, the shortest

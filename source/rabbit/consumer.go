@@ -31,7 +31,7 @@ type Consumer struct {
 	gate        *gate // shut while paused
 	sizes       *sizes
 	deadLetters *deadLetterer
-	work        sync.WaitGroup // the burying goroutine
+	work        sync.WaitGroup // the goroutine that stores dead letters
 	stopWork    context.CancelFunc
 
 	last *session // the one Run left for Close; nil where none was open
@@ -57,7 +57,7 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 		sizes:  newSizes(config.Prefetch, config.MaxBytes),
 		dialer: dialer{dsn: config.DSN, name: config.Identity.connection("consumer"), timing: config.Timing},
 	}
-	c.deadLetters = &deadLetterer{consumer: c, wake: make(chan struct{}, 1)}
+	c.deadLetters = newDeadLetterer(ports.DeadLetters, config.Timing, &c.Stats, ports.Log)
 	return c, nil
 }
 
@@ -88,31 +88,18 @@ func (c *Consumer) Ready() error {
 }
 
 // Unstored returns how many given-up events the dead-letter queue did not take
-// so far, and what the last of them failed with. They are unacknowledged.
-func (c *Consumer) Unstored() (events int, cause error) { return c.deadLetters.state() }
+// so far, and the last failure. They are unacknowledged.
+func (c *Consumer) Unstored() (events int, cause error) { return c.deadLetters.copies.unconfirmed() }
 
 func (c *Consumer) setStatus(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if (c.status == nil) != (err == nil) {
-		if err == nil {
-			c.Stats.Connected.Store(1)
-		} else {
-			c.Stats.Connected.Store(0)
-		}
+	connected := int64(0)
+	if err == nil {
+		connected = 1
 	}
+	c.Stats.Connected.Store(connected)
 	c.status = err
-}
-
-// subscribed notes that a session consumes.
-func (c *Consumer) subscribed(s *session) {
-	if c.Ready() == nil {
-		return
-	}
-	c.setStatus(nil)
-	c.ports.Log.Info("consuming", slog.String("queue", c.config.Names.Queue),
-		slog.String("broker", Redact(c.config.DSN)), slog.Uint64("generation", s.generation),
-		slog.Int("prefetch", c.config.Prefetch))
 }
 
 // closeGrace is what the closing handshake may take beyond the caller's time.
@@ -138,20 +125,23 @@ func (c *Consumer) Close(ctx context.Context) error {
 	if s != nil {
 		s.close(ctx)
 	}
-	c.endWork(ctx)
+	// Storing letters may be stuck in a socket that the broker does not read, which
+	// closing the dead letters' publisher frees.
+	waitUntil(ctx, &c.work)
 	return err
 }
 
-// endWork waits for the burying goroutine until ctx ends: it may be stuck in a
-// socket that nobody reads, which closing the dead letters' publisher frees.
-func (c *Consumer) endWork(ctx context.Context) {
+// waitUntil waits for goroutines until ctx ends, and reports whether they have ended.
+func waitUntil(ctx context.Context, work *sync.WaitGroup) bool {
 	ended := make(chan struct{})
 	go func() {
-		c.work.Wait()
+		work.Wait()
 		close(ended)
 	}()
 	select {
 	case <-ended:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }

@@ -29,7 +29,6 @@ func TestConsumerTimeout(t *testing.T) {
 			t.Run(string(kind), func(t *testing.T) { t.Parallel(); heldForTooLong(t, b, kind) })
 		}
 		t.Run("paused", func(t *testing.T) { t.Parallel(); pausedForTooLong(t, b) })
-		t.Run("dead letters", func(t *testing.T) { t.Parallel(); scannedForTooLong(t, b) })
 	})
 }
 
@@ -126,32 +125,6 @@ func pausedForTooLong(t *testing.T, b *rabbittest.Broker) {
 	if err := r.end(ample); err != nil || s.depth(s.names.Queue) != 0 {
 		t.Errorf("%v, %d left", err, s.depth(s.names.Queue))
 	}
-}
-
-// A pass over the dead letters that takes too long says so, and that its last
-// removals may be lost; the letters are there.
-func scannedForTooLong(t *testing.T, b *rabbittest.Broker) {
-	s := newSite(t, b)
-	s.publish(Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")},
-		Message{RoutingKey: s.names.DeadLetters, ID: "b", Body: []byte("{}")})
-	scan, err := ScanDeadLetters(t.Context(), s.dsn, s.names)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scan.removed++ // as though it had removed one just before the end
-	var lost error
-	for _, err := range scan.Letters(t.Context()) {
-		if lost = err; err == nil {
-			eventually(t, "the channel is closed", scan.channel.IsClosed)
-		}
-	}
-	if lost == nil || !strings.Contains(lost.Error(), "consumer_timeout") || !strings.Contains(lost.Error(), "--limit") {
-		t.Errorf("no cure in %v", lost)
-	}
-	if err := scan.Close(); err == nil {
-		t.Error("removals that may be lost were reported as done")
-	}
-	eventually(t, "both letters are there", func() bool { return s.depth(s.names.DeadLetters) == 2 })
 }
 
 // lockedText is what was logged so far.

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/failpoint"
 )
 
 // DelayQueues has failed events wait at the broker: a copy in the queue that is
@@ -51,30 +53,24 @@ func NewDelayQueues(dsn string, names Names, who Identity, timing Timing, log *s
 	}
 }
 
-// Park takes an attempt to the queue of its delay. It never blocks: what it
+// park takes a message to the queue of its delay. It never blocks: what it
 // gathers is unacknowledged, so that prefetch bounds it. After Close it does
 // nothing, and the broker delivers the event again.
-func (d *DelayQueues) Park(a Attempt) {
+func (d *DelayQueues) park(t *settler, delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return
 	}
-	q := d.queues[a.Delay]
+	q := d.queues[delay]
 	if q == nil {
-		q = &delayQueue{
-			owner: d, name: d.names.RetryQueue(a.Delay),
-			pause: backoff.Backoff{Min: d.timing.BackoffMin, Max: d.timing.BackoffMax},
-		}
-		d.queues[a.Delay] = q
+		q = d.newQueue(delay)
+		d.queues[delay] = q
+		d.work.Go(func() { q.copies.run(d.life) })
 	}
 	d.Stats.Waiting.Add(1)
-	a.settler.session.occupy()
-	q.waiting = append(q.waiting, parked{Attempt: a})
-	if !q.running {
-		q.running = true
-		d.work.Go(q.run)
-	}
+	t.session.occupy()
+	q.copies.add(pendingCopy{settler: t})
 }
 
 var errDelayQueuesBusy = errors.New("rabbitmq: retries were still being published; the broker delivers them again")
@@ -90,29 +86,100 @@ func (d *DelayQueues) Close(ctx context.Context) error {
 	d.stop()
 	// A publish may be stuck in a socket that the broker does not read: this closes it.
 	err := d.publisher.Close(ctx)
-	ended := make(chan struct{})
-	go func() {
-		d.work.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(closeGrace):
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	if !waitUntil(grace, &d.work) {
 		return errors.Join(err, errDelayQueuesBusy)
 	}
 	if err != nil { // a publish that was connecting was in the way
 		err = d.publisher.Close(ctx)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, q := range d.queues {
-		for i := range q.waiting {
-			q.waiting[i].release()
-		}
-		d.Stats.Waiting.Add(-int64(len(q.waiting)))
-		q.waiting = nil
-	}
+	d.Stats.Waiting.Store(0)
 	return err
+}
+
+// delayQueue publishes the copies of one delay. Each delay has its own, so that
+// a queue that is missing or without a majority keeps up no other.
+type delayQueue struct {
+	copies copier
+	owner  *DelayQueues
+	delay  time.Duration
+	name   string
+
+	// Only used by the goroutine that publishes.
+	pause backoff.Backoff
+	told  time.Time // when the missing queue was last logged
+}
+
+const (
+	maxDelayed = 512 // in one group
+	// maxPublishes is how often an attempt is published before it waits in
+	// process: a broker that goes on refusing must not keep events for ever.
+	maxPublishes = 5
+	// missingEvery is how often a missing queue is logged.
+	missingEvery = time.Minute
+)
+
+func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
+	q := &delayQueue{
+		owner: d, delay: delay, name: d.names.RetryQueue(delay),
+		pause: backoff.Backoff{Min: d.timing.BackoffMin, Max: d.timing.BackoffMax},
+	}
+	q.copies = copier{target: q, confirmed: failpoint.RetryConfirmed, maxGroup: maxDelayed, wake: make(chan struct{}, 1)}
+	return q
+}
+
+func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
+	messages := make([]Message, len(group))
+	for i, p := range group {
+		messages[i] = p.copyTo(q.name)
+	}
+	return q.owner.publisher.Publish(ctx, messages)
+}
+
+func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
+	stats := &q.owner.Stats
+	switch {
+	case err == nil:
+		p.replaced()
+		stats.Replaced.Add(1)
+	case errors.Is(err, errStale):
+		p.session.stats.Stale.Add(1)
+	case !errors.Is(err, engine.ErrUnroutable) && p.tries+1 < maxPublishes:
+		again = true
+	default:
+		stats.InProcess.Add(1)
+		InProcess{}.park(p.settler, q.delay)
+	}
+	if !again {
+		stats.Waiting.Add(-1)
+	}
+	if p.tries == 0 {
+		p.session.release() // a stop waits for the first publication only
+	}
+	return again
+}
+
+// published logs why copies wait, and has the next group wait for longer each
+// time a publication fails.
+func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
+	d := q.owner
+	switch {
+	case cause == nil:
+		q.pause.Reset()
+		return 0
+	case !errors.Is(cause, engine.ErrUnroutable):
+		d.Stats.Failed.Add(1)
+		d.log.Error("retries not stored in their delay queue; their messages stay unacknowledged and are tried again",
+			slog.String("queue", q.name), slog.Int("messages", failed), slog.Any("error", cause))
+		return q.pause.Next()
+	case time.Since(q.told) >= missingEvery:
+		q.told = time.Now()
+		d.log.Error("the delay queue is missing; retries wait in process and take up prefetch: "+
+			"run `keyfold setup` with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES",
+			slog.String("queue", q.name), slog.Int("messages", failed))
+	}
+	return 0
 }
 
 var _ Retries = (*DelayQueues)(nil)

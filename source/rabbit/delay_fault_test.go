@@ -187,26 +187,26 @@ func TestStopWithUnconfirmedCopies(t *testing.T) {
 	if r.Stats.Acked.Load() != 0 || d.Stats.Waiting.Load() != 0 {
 		t.Errorf("%d acknowledged", r.Stats.Acked.Load())
 	}
-	d.Park(Attempt{}) // does nothing any more
+	d.park(nil, 0) // does nothing any more
 	eventually(t, "all back in the queue", func() bool { return w.depth(w.names.Queue) == n })
 }
 
 // What the broker has taken back is not published: it would be one too many.
 func TestNoCopyOfWhatTheBrokerTookBack(t *testing.T) {
-	c := &Consumer{}
-	lives := &session{consumer: c, ended: make(chan struct{}), settledAll: make(chan struct{}, 1)}
-	over := &session{consumer: c, ended: make(chan struct{}), settledAll: make(chan struct{}, 1)}
+	stats := &ConsumerStats{}
+	lives := &session{stats: stats, ended: make(chan struct{}), settledAll: make(chan struct{}, 1)}
+	over := &session{stats: stats, ended: make(chan struct{}), settledAll: make(chan struct{}, 1)}
 	over.end(errGiveBack)
-	var group []parked
+	var group []pendingCopy
 	for _, s := range []*session{over, lives, over} {
 		s.occupy()
-		group = append(group, parked{Attempt: Attempt{settler: &settler{session: s}}})
+		group = append(group, pendingCopy{settler: &settler{session: s}})
 	}
-	q := &delayQueue{owner: &DelayQueues{}}
-	q.owner.Stats.Waiting.Store(3)
-	left := q.live(group)
-	if len(left) != 1 || left[0].settler.session != lives || c.Stats.Stale.Load() != 2 || q.owner.Stats.Waiting.Load() != 1 ||
+	d := &DelayQueues{}
+	d.Stats.Waiting.Store(3)
+	left := d.newQueue(time.Second).copies.live(group)
+	if len(left) != 1 || left[0].session != lives || stats.Stale.Load() != 2 || d.Stats.Waiting.Load() != 1 ||
 		over.unsettled.Load() != 0 || lives.unsettled.Load() != 1 {
-		t.Errorf("%d left, %d stale, %d and %d waited for", len(left), c.Stats.Stale.Load(), over.unsettled.Load(), lives.unsettled.Load())
+		t.Errorf("%d left, %d stale, %d and %d waited for", len(left), stats.Stale.Load(), over.unsettled.Load(), lives.unsettled.Load())
 	}
 }

@@ -207,12 +207,12 @@ func TestExhaustedOverRestarts(t *testing.T) {
 	}
 	for id, d := range w.letters(2) {
 		l := read(t, d)
-		if d.Headers[headerReason] != engine.ReasonRetriesExhausted || l.Info.RetryCount != 3 ||
+		if d.Headers[HeaderReason] != engine.ReasonRetriesExhausted || l.Info.RetryCount != 3 ||
 			strings.Join(l.Info.ErrorMessages, ",") != "failure 0,failure 1,failure 2,failure 3" ||
 			l.Info.First.Before(start) || l.Info.Last.Before(l.Info.First) {
 			t.Errorf("%s: %v %+v", id, d.Headers, l.Info)
 		}
-		if d.Headers[headerExchange] != w.names.Exchange || d.Headers["x-death"] != nil || d.Headers[HeaderErrors] != nil {
+		if d.Headers[HeaderFirstExchange] != w.names.Exchange || d.Headers["x-death"] != nil || d.Headers[HeaderErrors] != nil {
 			t.Errorf("%s: headers %v", id, d.Headers)
 		}
 	}

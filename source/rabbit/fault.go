@@ -19,10 +19,10 @@ const (
 	ReasonUnsupported   = "unsupported" // by this broker version
 )
 
-// fault names what was being done when err came. The broker's own refusals
+// Fault names what was being done when err came. The broker's own refusals
 // become configuration errors with their cure; everything else (a lost
 // connection, a broker that is starting) stays transient.
-func fault(doing string, err error) error {
+func Fault(doing string, err error) error {
 	err = fmt.Errorf("rabbitmq: %s: %w", doing, err)
 	refusal, ok := errors.AsType[*amqp.Error](err)
 	if !ok || !refusal.Server && !refused(refusal) {

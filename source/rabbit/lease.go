@@ -90,7 +90,7 @@ func (s *session) watchLeases(most time.Duration) {
 			oldest = max(oldest, l.leases.oldest())
 		}
 		if oldest >= most {
-			s.consumer.Stats.Overdue.Add(1)
+			s.stats.Overdue.Add(1)
 			s.end(errOverdue)
 			return
 		}

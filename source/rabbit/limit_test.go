@@ -26,68 +26,6 @@ func newQuorumSite(t *testing.T) *site {
 	return s
 }
 
-// limitDeliveries sets the policy that no queue of keyfold's should meet.
-func (s *site) limitDeliveries(n int) {
-	s.broker.Control(s.t, "set_policy", "-p", s.vhost, "limit", "^"+s.names.Queue+"$", fmt.Sprintf(`{"delivery-limit":%d}`, n))
-}
-
-// A broker gives messages up after the deliveries that a policy allows,
-// whatever the queue's own arguments say. Each of them is among the dead
-// letters, with the reason, and a replay brings it back.
-func TestDeliveryLimitPolicy(t *testing.T) {
-	const n = 300
-	s := newQuorumSite(t)
-	s.limitDeliveries(3)
-	s.publish(s.messages(n)...)
-	var in inbox
-	config := s.config()
-	config.QueueType = Quorum
-	r := s.run(config, in.deliver)
-	for round := int64(1); s.depth(s.names.DeadLetters) < n; round++ {
-		if round > 20 {
-			t.Fatalf("%d of %d events are among the dead letters, %d in the queue", s.depth(s.names.DeadLetters), n, s.depth(s.names.Queue))
-		}
-		eventually(t, "another session", func() bool { return r.Stats.Connects.Load() >= round && r.Ready() == nil })
-		eventually(t, "deliveries, or none left", func() bool {
-			return in.len() > 0 || s.depth(s.names.Queue) == 0
-		})
-		in.take()
-		s.broker.CloseConnections(t, s.vhost, "consumer")
-	}
-	if err := r.end(ample); err != nil {
-		t.Log(err) // what the last session held is the broker's
-	}
-	s.broker.Control(t, "clear_policy", "-p", s.vhost, "limit")
-	given := map[string]int{}
-	s.scan(func(scan *DeadLetterScan, l *DeadLetter) {
-		if l.Reason != "delivery_limit" || l.Fault != nil || l.LastFailure.IsZero() || l.UserID == 0 || l.EventType != "product_view" {
-			t.Errorf("a dead letter reads %+v", l)
-		}
-		given[l.ID]++
-		m := s.names.Replay(l, false)
-		if m.Headers[HeaderFirstSeen] == nil {
-			t.Error("it was delivered before, and the replay does not say so")
-		}
-		s.publish(m)
-		if err := scan.Remove(l); err != nil {
-			t.Error(err)
-		}
-	})
-	if len(given) != n {
-		t.Errorf("%d of %d events are among the dead letters", len(given), n)
-	}
-	var again inbox // the first one may hold what came as its session ended
-	s.run(config, again.deliver)
-	eventually(t, "all are delivered again", func() bool { return again.len() >= n })
-	for _, d := range again.take() {
-		d.Settler.Settle(folded)
-		delete(given, d.Event.MessageID)
-	}
-	if len(given) != 0 {
-		t.Errorf("%d events did not come back", len(given))
-	}
-}
-
 // A worker looks at its queue's arguments before it takes anything from it.
 func TestQueueArgumentsAreChecked(t *testing.T) {
 	limited := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int32(deliveryLimit)}

@@ -53,7 +53,7 @@ func openLink(ctx context.Context, d dialer, stats *PublisherStats) (*link, erro
 	if err := l.openChannel(); err != nil {
 		s.abort()
 		_ = conn.Close()
-		return nil, fault("open a confirming channel", err)
+		return nil, Fault("open a confirming channel", err)
 	}
 	stats.Connects.Add(1)
 	go l.watch(conn.NotifyBlocked(make(chan amqp.Blocking, 16)), l.channel.NotifyClose(make(chan *amqp.Error, 1)))

@@ -16,6 +16,10 @@ import (
 	"keyfold/engine"
 )
 
+// DeadLetterQueue makes a worker's dead letters. An external test file sets it:
+// package deadletter imports this one, so that tests in this package cannot.
+var DeadLetterQueue func(p *Publisher, names Names, host string) DeadLetters
+
 func TestMain(m *testing.M) { process.Main(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -178,7 +182,7 @@ func (s *site) runWith(retries Retries, config Config, deliver engine.Deliver) *
 func (s *site) runLogged(log *slog.Logger, retries Retries, config Config, deliver engine.Deliver) *runner {
 	s.t.Helper()
 	c, err := NewConsumer(config, Ports{
-		DeadLetters: DeadLetterQueue{Publisher: s.publisher(quick), Names: s.names, Host: "test-host"},
+		DeadLetters: DeadLetterQueue(s.publisher(quick), s.names, "test-host"),
 		Retries:     retries,
 		Log:         log,
 	})

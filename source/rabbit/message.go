@@ -1,9 +1,14 @@
 package rabbit
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"reflect"
 	"time"
+	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -77,4 +82,124 @@ func (m *Message) publishing() amqp.Publishing {
 		AppId:           cmp.Or(p.AppID, appID),
 		Body:            m.Body,
 	}
+}
+
+// Original is a message as the broker delivered it: what a retry or a dead
+// letter has to carry on.
+type Original struct {
+	Message
+	Whole *WholeBody // nil: Body is whole
+}
+
+// WholeBody describes a body of which [Original.Body] has the start only.
+type WholeBody struct {
+	Length int
+	SHA256 [sha256.Size]byte
+}
+
+// maxLetterBody is how much of a body is kept for a dead letter: far more than an
+// event may have, and with all that a letter adds far less than brokers take.
+const maxLetterBody = 4 * engine.MaxBodyBytes
+
+// cutBody keeps the start of a body that is too long for a letter, and lets go of
+// the rest.
+func (o *Original) cutBody() {
+	if len(o.Body) <= maxLetterBody {
+		return
+	}
+	o.Whole = &WholeBody{Length: len(o.Body), SHA256: sha256.Sum256(o.Body)}
+	o.Body = bytes.Clone(o.Body[:maxLetterBody])
+}
+
+// OriginalOf returns what a delivery brought.
+func OriginalOf(d *amqp.Delivery) Original {
+	return Original{Message: Message{
+		Exchange: d.Exchange, RoutingKey: d.RoutingKey, ID: d.MessageId, Timestamp: d.Timestamp, Priority: d.Priority,
+		Properties: Properties{
+			ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, AppID: d.AppId, Type: d.Type,
+			CorrelationID: d.CorrelationId, ReplyTo: d.ReplyTo,
+		},
+		Headers: d.Headers, Body: d.Body,
+	}}
+}
+
+// event reads the message's event. The id that stands in the body counts, then
+// the AMQP property, and only then one made from the fields.
+func (o *Original) event(now time.Time) (engine.Event, error) {
+	e, err := engine.ParseEvent(o.Body, now)
+	if err != nil || o.ID == "" || o.ID == e.MessageID {
+		return e, err
+	}
+	if o.madeID(e.MessageID) && utf8.ValidString(o.ID) && utf8.RuneCountInString(o.ID) <= engine.MaxMessageRunes {
+		e.MessageID = o.ID
+		e.Digest = engine.DigestOf(e.MessageID)
+	}
+	return e, nil
+}
+
+// madeID reports whether an id was made by the parser: it has the form of one,
+// and the body does not hold it.
+func (o *Original) madeID(id string) bool {
+	return len(id) == 64 && !bytes.Contains(o.Body, []byte(id))
+}
+
+// Integer returns a header's number, 0 where there is none. Clients differ in
+// the integer type they send.
+func (o *Original) Integer(name string) int64 {
+	switch v := reflect.ValueOf(o.Headers[name]); {
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return int64(v.Uint())
+	default:
+		return 0
+	}
+}
+
+// maxForeignHeaders bounds the original's headers on a copy: all of them go into
+// one frame, of 128 KiB by default, and a larger one costs the connection.
+const maxForeignHeaders = 64 << 10
+
+// CarriedHeaders returns the original's headers for a copy of it, without the
+// marks of its way so far; none where they are too large.
+func (o *Original) CarriedHeaders() amqp.Table {
+	headers := amqp.Table{}
+	maps.Copy(headers, o.Headers)
+	maps.DeleteFunc(headers, func(name string, _ any) bool { return IsBrokerHeader(name) })
+	delete(headers, HeaderErrors)
+	delete(headers, HeaderExchange)
+	if tableSize(headers) > maxForeignHeaders {
+		return amqp.Table{}
+	}
+	return headers
+}
+
+// Origin returns the exchange the event was first published to: a delay queue
+// gives its messages back through another.
+func (o *Original) Origin() string {
+	if name, ok := o.Headers[HeaderExchange].(string); ok {
+		return name
+	}
+	first, _ := o.Headers[HeaderFirstExchange].(string)
+	return cmp.Or(o.Exchange, first)
+}
+
+// tableSize estimates the bytes a header's value takes up in a frame.
+func tableSize(value any) (n int) {
+	const head = 8 // type and length
+	switch v := value.(type) {
+	case amqp.Table:
+		for name, field := range v {
+			n += len(name) + tableSize(field)
+		}
+	case []any:
+		for _, item := range v {
+			n += tableSize(item)
+		}
+	case string:
+		n = len(v)
+	case []byte:
+		n = len(v)
+	}
+	return n + head
 }

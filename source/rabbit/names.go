@@ -1,6 +1,9 @@
 package rabbit
 
 import (
+	"fmt"
+	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -48,4 +51,65 @@ const (
 	HeaderErrors = "keyfold-errors"
 	// HeaderExchange is the exchange a retried event was first published to.
 	HeaderExchange = "keyfold-exchange"
+	// HeaderReason and HeaderFirstExchange are a dead letter's reason and the
+	// exchange its event was first published to.
+	HeaderReason        = "x-first-death-reason"
+	HeaderFirstExchange = "x-first-death-exchange"
 )
+
+// Headers of the broker's.
+const (
+	// HeaderDeath has a record for each queue that gave the message up, the latest first.
+	HeaderDeath      = "x-death"
+	headerDeliveries = "x-delivery-count" // by a quorum queue, before this one
+)
+
+// IsBrokerHeader reports whether a header holds for a delivered message and not
+// for a copy of it: the broker's own marks of dead-lettering, which brokers from
+// 4.0 on ignore in what a client publishes, while older ones would go on counting;
+// how often it was delivered; and further addresses, which got theirs.
+func IsBrokerHeader(name string) bool {
+	switch name {
+	case HeaderDeath, "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
+		headerDeliveries, "x-acquired-count", "CC", "BCC":
+		return true
+	default:
+		return false
+	}
+}
+
+// Identity is what connections, consumers and dead letters are named after.
+type Identity struct {
+	Role    string // "worker", "relay", ...
+	Host    string
+	PID     int
+	Version string
+}
+
+// ThisProcess returns the identity of the running process in a role.
+func ThisProcess(role string) Identity {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	version := "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	return Identity{Role: role, Host: host, PID: os.Getpid(), Version: version}
+}
+
+// connection returns the name operators see in the broker's list.
+func (i Identity) connection(purpose string) string {
+	return fmt.Sprintf("keyfold %s %s %s:%d %s", i.Role, purpose, i.Host, i.PID, i.Version)
+}
+
+// maxShortString is the protocol's limit of a property and of a tag, in bytes.
+const maxShortString = 255
+
+// tag returns the tag of the n-th consumer on a channel of a generation.
+func (i Identity) tag(generation uint64, channel, n int) string {
+	end := fmt.Sprintf(":%d %s %d.%d.%d", i.PID, i.Version, generation, channel, n)
+	start := "keyfold " + i.Role + " " + i.Host
+	return start[:max(0, min(len(start), maxShortString-len(end)))] + end[:min(len(end), maxShortString)]
+}

@@ -65,7 +65,7 @@ func TestParkedTooLong(t *testing.T) {
 		t.Error(err)
 	}
 	for id, letter := range w.letters(1) {
-		if letter.Headers[headerReason] != ReasonParkedTooLong {
+		if letter.Headers[HeaderReason] != ReasonParkedTooLong {
 			t.Errorf("%s: %v", id, letter.Headers)
 		}
 	}

@@ -44,7 +44,7 @@ func TestEventMessageWithALongID(t *testing.T) {
 	if err != nil || !ok || len(d.MessageId) != 32 || string(d.Body) != string(text) {
 		t.Fatalf("%t %v %+v", ok, err, d)
 	}
-	original := originalOf(&d)
+	original := OriginalOf(&d)
 	if back, err := original.event(time.Now()); err != nil || back != event {
 		t.Errorf("read back as %+v: %v", back, err)
 	}

@@ -21,66 +21,6 @@ const maxChunk = 256
 // deliverError is an error of the consumer's user.
 type deliverError struct{ error }
 
-func (e deliverError) Unwrap() error { return e.error }
-
-// consume hands over what the broker sends until ctx or the session ends.
-func (s *session) consume(ctx context.Context, deliver engine.Deliver) error {
-	for {
-		changed, err := s.passGate(ctx)
-		if err != nil {
-			return err
-		}
-		s.prefetch.Store(int64(s.consumer.sizes.fit()))
-		s.resizing.Store(false)
-		for _, l := range s.channels {
-			if err := l.subscribe(ctx); err != nil {
-				return err
-			}
-		}
-		s.consumer.subscribed(s)
-		if err := s.read(ctx, changed, deliver); !errors.Is(err, errPaused) {
-			return err
-		}
-	}
-}
-
-// passGate waits while the consumer is paused. After a pause it starts anew
-// where messages were held, since only a new channel brings them back, and
-// otherwise waits until half of the prefetch, and of the bytes, is free: a consumer's prefetch is
-// fixed when it starts, and what its channel holds already comes on top of it.
-// What waits in process for its next attempt comes again through the reader only:
-// where that is most of the prefetch, it is given back too.
-//
-// changed is closed by whatever the gate is told after this look at it.
-func (s *session) passGate(ctx context.Context) (changed <-chan struct{}, err error) {
-	for {
-		shut, changed := s.consumer.gate.state()
-		if s.consumer.gate.takeGiveBack() && s.unacked() > 0 {
-			return nil, errGiveBack
-		}
-		var look <-chan time.Time
-		if !shut {
-			// Both are looked at again and again: verdicts come in meanwhile.
-			roomy := s.consumer.sizes.roomy(s.bytes.Load())
-			if s.unacknowledged.Load() > 0 || int(s.waitingInProcess.Load()) > s.consumer.config.Prefetch/2 || !roomy && s.waitingInProcess.Load() > 0 {
-				return nil, errGiveBack
-			}
-			if roomy && s.unacked() <= s.consumer.config.Prefetch/2 {
-				return changed, nil
-			}
-			look = time.After(s.consumer.config.ackInterval())
-		}
-		select {
-		case <-changed:
-		case <-look:
-		case <-s.ended:
-			return nil, s.reason
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
 // read hands over the deliveries of all channels until they have ended or were
 // cancelled because changed was closed.
 func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
@@ -159,17 +99,13 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, del
 		if err := failpoint.Hit(failpoint.Delivered); err != nil {
 			return err
 		}
-		if err := s.handOver(ctx, chunk, deliver); err != nil {
+		s.delivering <- struct{}{} // one channel at a time; deliver ends with ctx
+		err := deliver(ctx, chunk)
+		<-s.delivering
+		if err != nil {
 			return deliverError{err}
 		}
 	}
-}
-
-// handOver calls deliver, for one channel at a time.
-func (s *session) handOver(ctx context.Context, chunk []engine.Delivery, deliver engine.Deliver) error {
-	s.delivering <- struct{}{} // deliver ends with ctx
-	defer func() { <-s.delivering }()
-	return deliver(ctx, chunk)
 }
 
 // drained tells why there are no more deliveries: the consumer was cancelled
@@ -210,8 +146,7 @@ func (l *consumerChannel) gather(chunk []engine.Delivery, d amqp.Delivery, deliv
 
 // receive appends the event of one message, or has the message dead-lettered.
 func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time) []engine.Delivery {
-	s := l.session
-	stats := &s.consumer.Stats
+	s, stats := l.session, l.session.stats
 	stats.Delivered.Add(1)
 	stats.Unacked.Add(1)
 	l.unacked.Add(1)
@@ -220,17 +155,17 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 	if d.Redelivered {
 		stats.Redelivered.Add(1)
 	}
-	t := &settler{session: s, channel: l, tag: d.DeliveryTag, message: originalOf(d), arrived: now, lease: l.leases.begin()}
+	t := &settler{session: s, channel: l, tag: d.DeliveryTag, message: OriginalOf(d), arrived: now, lease: l.leases.begin()}
 	if len(d.Headers) > 0 {
-		t.firstSeen = engine.Millis(max(0, t.message.integer(HeaderFirstSeen)))
-		t.attempts = int(max(0, min(t.message.integer(HeaderAttempts), MaxPrefetch)))
-		t.failures = t.message.failures()
-		s.noteDeliveries(t, t.message.integer(headerDeliveries))
+		t.firstSeen = engine.Millis(max(0, t.message.Integer(HeaderFirstSeen)))
+		t.attempts = int(max(0, min(t.message.Integer(HeaderAttempts), MaxPrefetch)))
+		t.failures = t.message.Failures()
+		s.noteDeliveries(t, t.message.Integer(headerDeliveries))
 	}
 	l.count++
 	l.bytes += int64(messageBytes + len(d.Body))
-	event, err := t.message.event(now)
-	if err != nil {
+	var err error
+	if t.event, err = t.message.event(now); err != nil {
 		t.message.cutBody()
 	}
 	t.size = messageBytes + len(t.message.Body)
@@ -239,19 +174,19 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 		s.refuse(t, err)
 		return chunk
 	}
-	return append(chunk, t.delivery(event))
+	return append(chunk, t.delivery())
 }
 
-// refuse buries a message that is no event.
+// refuse dead-letters a message that is no event.
 func (s *session) refuse(t *settler, err error) {
-	s.consumer.Stats.Malformed.Add(1)
-	s.consumer.ports.Log.Error("malformed event dead-lettered",
-		slog.String("message_id", t.message.MessageID), slog.String("reason", engine.ReasonOf(err)),
+	s.stats.Malformed.Add(1)
+	s.log.Error("malformed event dead-lettered",
+		slog.String("message_id", t.message.ID), slog.String("reason", engine.ReasonOf(err)),
 		slog.Any("error", err))
-	t.fail(err)
+	t.fail(engine.Verdict{Err: err})
 	// It is never folded: it may wait for its letter for as long as that takes.
 	t.lease.end()
-	s.consumer.deadLetters.add(t, engine.ReasonOf(err))
+	s.deadLetters.add(t, engine.ReasonOf(err))
 }
 
 // takeRequeued appends events whose retry is due.
@@ -271,12 +206,7 @@ func (s *session) takeRequeued(chunk []engine.Delivery) []engine.Delivery {
 		// Its bound says until when it was not folded, as that of a copy does.
 		t.arrived = now
 		t.lease = t.channel.leases.begin()
-		// It was an event when it came, and the parser judges alike.
-		if event, err := t.message.event(now); err == nil {
-			chunk = append(chunk, t.delivery(event))
-		} else {
-			s.refuse(t, err)
-		}
+		chunk = append(chunk, t.delivery())
 	}
 	return chunk
 }

@@ -25,33 +25,43 @@ var (
 // session is one connection with its channels: one generation of delivery tags.
 // When it ends, everything it has not acknowledged is the broker's again.
 type session struct {
-	consumer   *Consumer
+	// Set when it is opened.
 	generation uint64
 	conn       *amqp.Connection
 	socket     *socket
 	channels   []*consumerChannel
+
+	// The consumer's, which its sessions share.
+	config      *Config
+	stats       *ConsumerStats
+	log         *slog.Logger
+	gate        *gate
+	sizes       *sizes
+	retries     Retries
+	deadLetters *deadLetterer
 
 	ending  sync.Once
 	reason  error         // set before ended is closed
 	ended   chan struct{} // closed when a channel or consumer is lost
 	watches sync.WaitGroup
 
-	delivering chan struct{} // full while deliver runs
-
+	// Set by the goroutine of Run before the channels are read.
 	prefetch atomic.Int64 // that the consumers were started with
-	resizing atomic.Bool  // they are to be started with another
-	bytes    atomic.Int64 // of the messages that have no final verdict
+	resizing atomic.Bool  // they are to be started with another; set by a reader
 
+	delivering     chan struct{} // full while one of the readers delivers
+	manyDeliveries sync.Once     // told of
+
+	// Counted by settlers: each has its message, and whether a stop waits for it.
+	bytes            atomic.Int64  // of the messages that have no final verdict
 	unacknowledged   atomic.Int64  // messages with the verdict Unsettled
-	unsettled        atomic.Int64  // handed over or being dead-lettered
+	unsettled        atomic.Int64  // handed over, or on their way to another queue
 	waitingInProcess atomic.Int64  // waiting in process for their next attempt
 	settledAll       chan struct{} // signalled when unsettled comes down to 0
 
-	manyDeliveries sync.Once // told of
-
 	mu       sync.Mutex
-	requeued []*settler // to be delivered once more
-	wake     chan struct{}
+	requeued []*settler    // to be delivered once more; guarded by mu
+	wake     chan struct{} // signalled when there are some
 }
 
 // open connects and opens the channels, with the prefetch still to be set.
@@ -60,10 +70,11 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	release := context.AfterFunc(ctx, socket.abort)
-	defer release()
+	defer context.AfterFunc(ctx, socket.abort)()
 	s := &session{
-		consumer: c, generation: c.generation.Add(1), conn: conn, socket: socket,
+		generation: c.generation.Add(1), conn: conn, socket: socket,
+		config: &c.config, stats: &c.Stats, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
+		retries: c.ports.Retries, deadLetters: c.deadLetters,
 		ended: make(chan struct{}), settledAll: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		delivering: make(chan struct{}, 1),
 	}
@@ -71,18 +82,29 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		c.finish(ctx, s)
 		return nil, err
 	}
-	for _, prefetch := range splitPrefetch(c.config.Prefetch, c.config.channels(int(conn.Config.ChannelMax))) {
+	channels := int(conn.Config.ChannelMax)
+	if c.config.Ordered {
+		channels = 1
+	}
+	for _, prefetch := range splitPrefetch(c.config.Prefetch, channels) {
 		l, err := s.openChannel(prefetch)
 		if err != nil {
 			c.finish(ctx, s)
-			return nil, fault("open a channel", err)
+			return nil, Fault("open a channel", err)
 		}
 		s.channels = append(s.channels, l)
 	}
 	for _, l := range s.channels {
 		l.follow()
 	}
-	s.watches.Go(func() { s.drainBlocked(conn.NotifyBlocked(make(chan amqp.Blocking, 8))) })
+	// Alarms do not stop connections that only consume. A notification that is not
+	// taken would stop the library's reader.
+	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 8))
+	s.watches.Go(func() {
+		for range blocked {
+			continue
+		}
+	})
 	if c.config.Lease > 0 {
 		s.watches.Go(func() { s.watchLeases(c.config.Lease) })
 	}
@@ -92,15 +114,14 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 
 // checkQueues refuses queues that lose messages: see [Topology.check].
 func (s *session) checkQueues() error {
-	c := s.consumer
-	if c.config.QueueType == "" {
+	if s.config.QueueType == "" {
 		return nil
 	}
-	err := Topology{Names: c.config.Names, QueueType: c.config.QueueType}.check(s.conn)
+	err := Topology{Names: s.config.Names, QueueType: s.config.QueueType}.check(s.conn)
 	if errors.Is(err, errNotAllowed) {
-		c.ports.Log.Warn("the queue's arguments were not checked: give the user the configure permission on it "+
+		s.log.Warn("the queue's arguments were not checked: give the user the configure permission on it "+
 			"(rabbitmqctl set_permissions), or see to it that the queue is as `keyfold setup` makes it",
-			slog.String("queue", c.config.Names.Queue))
+			slog.String("queue", s.config.Names.Queue))
 		return nil
 	}
 	return err
@@ -117,18 +138,10 @@ func (s *session) noteDeliveries(t *settler, count int64) {
 		return
 	}
 	s.manyDeliveries.Do(func() {
-		s.consumer.ports.Log.Warn("an event was delivered many times: do workers end or lose their connection again and again? "+
+		s.log.Warn("an event was delivered many times: do workers end or lose their connection again and again? "+
 			"A delivery-limit, which no policy should set for this queue, has the broker move it to the dead letters",
-			slog.String("message_id", t.message.MessageID), slog.Int64("deliveries", count))
+			slog.String("message_id", t.message.ID), slog.Int64("deliveries", count))
 	})
-}
-
-// drainBlocked takes alarms, which do not stop connections that only consume:
-// a notification that is not taken would stop the library's reader.
-func (s *session) drainBlocked(blocked <-chan amqp.Blocking) {
-	for range blocked {
-		continue
-	}
 }
 
 // lost names the reason a working channel ended for. It is never the events'
@@ -169,13 +182,6 @@ func boundedContext(ctx context.Context, d time.Duration) (context.Context, cont
 	}
 }
 
-// abortAfter has the connection cut after d unless the function it returns is called
-// before: the library waits for answers without a limit.
-func (s *session) abortAfter(d time.Duration) func() {
-	timer := time.AfterFunc(d, s.socket.abort)
-	return func() { timer.Stop() }
-}
-
 // unacked returns how many messages were received and not acknowledged.
 func (s *session) unacked() (n int) {
 	for _, l := range s.channels {
@@ -205,23 +211,7 @@ func (s *session) close(ctx context.Context) {
 	s.end(errors.New("rabbitmq: closed"))
 	s.watches.Wait()
 	for _, l := range s.channels {
-		s.consumer.Stats.Unacked.Add(-l.unacked.Swap(0))
-	}
-}
-
-// hold leaves a message unacknowledged.
-func (s *session) hold() {
-	s.consumer.Stats.Held.Add(1)
-	s.unacknowledged.Add(1)
-	s.release()
-}
-
-// occupy and release count the messages a stop has to wait for.
-func (s *session) occupy() { s.unsettled.Add(1) }
-
-func (s *session) release() {
-	if s.unsettled.Add(-1) == 0 {
-		signal(s.settledAll)
+		s.stats.Unacked.Add(-l.unacked.Swap(0))
 	}
 }
 
@@ -239,17 +229,4 @@ func (s *session) settled(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// requeue queues a parked event for the reader. Until the reader takes it
-// no goroutine works on it: Close does not wait for it.
-func (s *session) requeue(t *settler) {
-	if s.over() {
-		s.consumer.Stats.Stale.Add(1)
-		return
-	}
-	s.mu.Lock()
-	s.requeued = append(s.requeued, t)
-	s.mu.Unlock()
-	signal(s.wake)
 }

@@ -2,7 +2,6 @@ package rabbit
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -30,26 +29,29 @@ type Failure struct {
 // settler acknowledges, retries or dead-letters one message. Where its session has
 // ended, verdicts are dropped: the broker delivers the message again.
 type settler struct {
+	// Set by the reader when the message is received.
 	session *session
 	channel *consumerChannel
 	tag     uint64
-	message Original
-	arrived time.Time // when it was delivered, or its wait in process was over
-	lease   *lease
-	size    int // bytes, until it is acknowledged
+	event   engine.Event // none where the message was refused
+	size    int          // bytes, until it is acknowledged
 
 	// Only used by the one goroutine that works on the message: the reader, the
-	// one that settles, a retry, or the dead-letterer.
+	// one that settles, then the one that publishes its copy, and the reader again
+	// after a wait in process.
+	message   Original  // without its body once it is acknowledged
+	arrived   time.Time // when it was delivered, or its wait in process was over
+	lease     *lease
 	attempts  int           // behind it, all failed
 	firstSeen engine.Millis // see [engine.Delivery]
 	failures  []Failure     // the first one and the last ones
 }
 
 // delivery returns the event on its way to the worker.
-func (t *settler) delivery(e engine.Event) engine.Delivery {
-	config := &t.session.consumer.config
+func (t *settler) delivery() engine.Delivery {
+	config := t.session.config
 	return engine.Delivery{
-		Event: e, FirstSeen: t.firstSeen, Arrived: t.arrived,
+		Event: t.event, FirstSeen: t.firstSeen, Arrived: t.arrived,
 		Attempt: t.attempts + 1, Last: t.attempts >= config.MaxRetries, RetryDelay: retryDelay(config.RetryDelay, t.attempts),
 		Bytes: t.size, Settler: engine.Once(t),
 	}
@@ -61,16 +63,13 @@ func (t *settler) Settle(v engine.Verdict) {
 	case engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased:
 		t.ack()
 	case engine.Dead:
-		t.fail(v.Err)
-		t.firstSeen = max(v.AbsentAt, t.firstSeen)
-		t.session.consumer.deadLetters.add(t, cmp.Or(v.Reason, engine.ReasonOf(v.Err)))
+		t.fail(v)
+		t.session.deadLetters.add(t, cmp.Or(v.Reason, engine.ReasonOf(v.Err)))
 	case engine.Retry:
-		t.fail(v.Err)
-		t.firstSeen = max(v.AbsentAt, t.firstSeen)
+		t.fail(v)
 		t.retry(v.Err)
 	case engine.Park:
-		t.fail(v.Err)
-		t.firstSeen = max(v.AbsentAt, t.firstSeen)
+		t.fail(v)
 		t.park(v.Err)
 	default:
 		t.session.hold()
@@ -80,86 +79,117 @@ func (t *settler) Settle(v engine.Verdict) {
 // ack has the message acknowledged, unless its session has ended: the broker
 // took it back then, and delivers it again under another tag.
 func (t *settler) ack() {
+	s := t.session
 	if err := failpoint.Hit(failpoint.BeforeAck); err != nil {
-		t.session.end(err)
+		s.end(err)
 	}
 	t.lease.end()
 	if !t.channel.acks.settle(t.tag) {
-		t.session.consumer.Stats.Stale.Add(1)
+		s.stats.Stale.Add(1)
 	}
-	t.session.bytes.Add(-int64(t.size))
+	s.bytes.Add(-int64(t.size))
 	t.message.Body = nil // windows keep the settler for longer
-	t.session.release()
+	s.release()
 }
 
-// drop counts a message whose session has ended.
-func (t *settler) drop() {
-	t.session.consumer.Stats.Stale.Add(1)
-	t.session.release()
-}
-
-func (t *settler) fail(err error) {
-	if err == nil {
-		err = errors.New("unknown")
+// fail notes a failed attempt.
+func (t *settler) fail(v engine.Verdict) {
+	if v.Err == nil {
+		v.Err = errors.New("unknown")
 	}
 	if len(t.failures) == maxFailures {
 		t.failures = append(t.failures[:1], t.failures[2:]...)
 	}
-	t.failures = append(t.failures, Failure{At: engine.Now(), Err: err})
+	t.failures = append(t.failures, Failure{At: engine.Now(), Err: v.Err})
+	t.firstSeen = max(v.AbsentAt, t.firstSeen)
 }
 
 // retry has the event tried again, or dead-letters it when its attempts are used up.
 func (t *settler) retry(cause error) {
-	c := t.session.consumer
-	if t.attempts >= c.config.MaxRetries {
-		c.Stats.Exhausted.Add(1)
-		t.log(slog.LevelError, "event dead-lettered: retries exhausted", cause)
-		c.deadLetters.add(t, engine.ReasonRetriesExhausted)
+	config := t.session.config
+	if t.attempts >= config.MaxRetries {
+		t.giveUp(engine.ReasonRetriesExhausted, "event dead-lettered: retries exhausted", cause)
 		return
 	}
-	delay := retryDelay(c.config.RetryDelay, t.attempts)
+	delay := retryDelay(config.RetryDelay, t.attempts)
 	t.attempts++
-	c.Stats.Retried.Add(1)
+	t.session.stats.Retried.Add(1)
 	t.redeliver(delay)
 }
 
-// park has the event wait with no attempt used, longer each time up to as long as a
-// retry may: what it needs is away. After a day it is dead-lettered, with all that is known of why.
+// park has the event wait with no attempt used, because a dependency is down: longer
+// each time, up to as long as a retry may. After a day it is dead-lettered.
 func (t *settler) park(cause error) {
-	c := t.session.consumer
-	since := t.failures[0].At
-	if engine.Now()-since >= engine.Millis(MaxParked.Milliseconds()) {
-		c.Stats.Exhausted.Add(1)
-		t.log(slog.LevelError, "event dead-lettered: parked for too long", cause)
-		c.deadLetters.add(t, ReasonParkedTooLong)
+	config := t.session.config
+	if engine.Now()-t.failures[0].At >= engine.Millis(MaxParked.Milliseconds()) {
+		t.giveUp(ReasonParkedTooLong, "event dead-lettered: parked for too long", cause)
 		return
 	}
-	c.Stats.Parked.Add(1)
-	t.redeliver(min(retryDelay(c.config.RetryDelay, len(t.failures)-1), longestDelay(c.config.RetryDelay, c.config.MaxRetries)))
+	t.session.stats.Parked.Add(1)
+	t.redeliver(retryDelay(config.RetryDelay, min(len(t.failures)-1, max(config.MaxRetries-1, 0))))
 }
 
-// redeliver has the event delivered again after a delay.
+func (t *settler) giveUp(reason, text string, cause error) {
+	e, s := &t.event, t.session
+	s.stats.Exhausted.Add(1)
+	s.log.Error(text, slog.Int("user_id", int(e.UserID)), slog.String("message_id", e.MessageID),
+		slog.String("event_type", e.Type.String()), slog.Int("attempt", t.attempts+1), slog.Any("error", cause))
+	s.deadLetters.add(t, reason)
+}
+
+// redeliver has the event delivered again after a delay. Retries owns the message
+// from then on, and says whether a stop waits for it.
 func (t *settler) redeliver(delay time.Duration) {
-	c := t.session.consumer
 	if t.firstSeen == 0 {
 		t.firstSeen = engine.MillisOf(t.arrived)
 	}
-	// The message is not ours any more once it is parked. Its waiting is not
-	// waited for at shutdown, unless the parking says so.
 	s := t.session
-	c.ports.Retries.Park(Attempt{Delay: delay, settler: t})
+	s.retries.park(t, delay)
 	s.release()
 }
 
-func (t *settler) log(level slog.Level, text string, err error) {
-	c := t.session.consumer
-	attrs := make([]slog.Attr, 0, 5)
-	if e, bad := t.message.event(t.arrived); bad == nil {
-		attrs = append(attrs, slog.Int("user_id", int(e.UserID)),
-			slog.String("message_id", e.MessageID), slog.String("event_type", e.Type.String()))
-	} else {
-		attrs = append(attrs, slog.String("message_id", t.message.MessageID))
-	}
-	attrs = append(attrs, slog.Int("attempt", t.attempts+1), slog.Any("error", err))
-	c.ports.Log.LogAttrs(context.Background(), level, text, attrs...)
+// drop counts a message whose session has ended before its letter was stored.
+func (t *settler) drop() {
+	t.session.stats.Stale.Add(1)
+	t.session.release()
 }
+
+// replaced acknowledges the message: a copy, confirmed by the broker, took its
+// place.
+func (t *settler) replaced() {
+	t.session.occupy()
+	t.ack()
+}
+
+// again delivers the event once more. Where its session has ended the broker has
+// delivered it already. Until the reader takes it no goroutine works on it: Close
+// does not wait for it.
+func (t *settler) again() {
+	s := t.session
+	if s.over() {
+		s.stats.Stale.Add(1)
+		return
+	}
+	s.mu.Lock()
+	s.requeued = append(s.requeued, t)
+	s.mu.Unlock()
+	signal(s.wake)
+}
+
+// hold leaves a message unacknowledged.
+func (s *session) hold() {
+	s.stats.Held.Add(1)
+	s.unacknowledged.Add(1)
+	s.release()
+}
+
+// occupy and release count the messages a stop has to wait for.
+func (s *session) occupy() { s.unsettled.Add(1) }
+
+func (s *session) release() {
+	if s.unsettled.Add(-1) == 0 {
+		signal(s.settledAll)
+	}
+}
+
+var _ engine.Settler = (*settler)(nil)

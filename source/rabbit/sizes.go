@@ -60,14 +60,14 @@ func (z *sizes) roomy(held int64) bool { return z.budget == 0 || held <= z.budge
 // anew where the prefetch does not fit it any more: more is held than may be, or
 // much more would fit.
 func (s *session) sized(n int, bytes int64) {
-	z := s.consumer.sizes
+	z := s.sizes
 	if n == 0 || z.budget == 0 {
 		return
 	}
 	z.note(n, bytes)
 	if fit, now := z.fit(), int(s.prefetch.Load()); z.full(s.bytes.Load()) || fit > now+now/4 {
 		if s.resizing.CompareAndSwap(false, true) {
-			s.consumer.gate.renew()
+			s.gate.renew()
 		}
 	}
 }

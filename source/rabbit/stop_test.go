@@ -137,7 +137,7 @@ func TestCloseWithDeadLettersStuck(t *testing.T) {
 	timing.Dial = network.dial
 	p := NewPublisher(s.dsn, ThisProcess("test"), "publisher", timing, quiet)
 	c, err := NewConsumer(s.config(), Ports{
-		DeadLetters: DeadLetterQueue{Publisher: p, Names: s.names, Host: "test-host"}, Retries: InProcess{}, Log: quiet,
+		DeadLetters: DeadLetterQueue(p, s.names, "test-host"), Retries: InProcess{}, Log: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
@@ -27,18 +28,22 @@ const unauthorizedLimit = 2
 func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopWork = stop
-	c.work.Go(func() { c.deadLetters.run(work) })
+	c.work.Go(func() { c.deadLetters.copies.run(work) })
 
 	pause := backoff.Backoff{Min: c.config.Timing.BackoffMin, Max: c.config.Timing.BackoffMax}
 	established, refusals := false, 0
 	for {
 		s, err := c.open(ctx)
 		if err == nil {
-			err = s.consume(ctx, deliver)
+			err = c.consume(ctx, s, deliver)
 		}
-		if ending, failure := endOf(ctx, err); ending {
+		refused, ok := errors.AsType[deliverError](err)
+		if isClosed(ctx.Done()) {
+			refused.error, ok = nil, true
+		}
+		if ok {
 			c.leave(s)
-			return failure
+			return refused.error
 		}
 		if s != nil {
 			if c.worked() {
@@ -63,21 +68,75 @@ func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 	}
 }
 
+// consume hands over what the broker sends until ctx or the session ends.
+func (c *Consumer) consume(ctx context.Context, s *session, deliver engine.Deliver) error {
+	for {
+		changed, err := c.passGate(ctx, s)
+		if err != nil {
+			return err
+		}
+		s.prefetch.Store(int64(c.sizes.fit()))
+		s.resizing.Store(false)
+		for _, l := range s.channels {
+			if err := l.subscribe(ctx); err != nil {
+				return err
+			}
+		}
+		if c.Ready() != nil {
+			c.setStatus(nil)
+			c.ports.Log.Info("consuming", slog.String("queue", c.config.Names.Queue),
+				slog.String("broker", Redact(c.config.DSN)), slog.Uint64("generation", s.generation),
+				slog.Int("prefetch", c.config.Prefetch))
+		}
+		if err := s.read(ctx, changed, deliver); !errors.Is(err, errPaused) {
+			return err
+		}
+	}
+}
+
+// passGate waits while the consumer is paused. After a pause it starts anew
+// where messages were held, since only a new channel brings them back, and
+// otherwise waits until half of the prefetch, and of the bytes, is free: a consumer's prefetch is
+// fixed when it starts, and what its channel holds already comes on top of it.
+// What waits in process for its next attempt comes again through the reader only:
+// where that is most of the prefetch, it is given back too.
+//
+// changed is closed by whatever the gate is told after this look at it.
+func (c *Consumer) passGate(ctx context.Context, s *session) (changed <-chan struct{}, err error) {
+	for {
+		shut, changed := c.gate.state()
+		if c.gate.takeGiveBack() && s.unacked() > 0 {
+			return nil, errGiveBack
+		}
+		var look <-chan time.Time
+		if !shut {
+			// Both are looked at again and again: verdicts come in meanwhile.
+			roomy := c.sizes.roomy(s.bytes.Load())
+			inProcess := int(s.waitingInProcess.Load())
+			if s.unacknowledged.Load() > 0 || inProcess > c.config.Prefetch/2 || !roomy && inProcess > 0 {
+				return nil, errGiveBack
+			}
+			if roomy && s.unacked() <= c.config.Prefetch/2 {
+				return changed, nil
+			}
+			look = time.After(ackInterval)
+		}
+		select {
+		case <-changed:
+		case <-look:
+		case <-s.ended:
+			return nil, s.reason
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // worked reports whether the session got as far as consuming.
 func (c *Consumer) worked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.status == nil
-}
-
-// endOf tells whether Run is over, and with what: err is what the session ended
-// with.
-func endOf(ctx context.Context, err error) (ending bool, failure error) {
-	if isClosed(ctx.Done()) {
-		return true, nil
-	}
-	e, ok := errors.AsType[deliverError](err)
-	return ok, e.error
 }
 
 // leave keeps the last session for Close.

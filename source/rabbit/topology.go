@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,28 +69,19 @@ func Setup(ctx context.Context, dsn string, t Topology) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	timing := Timing{}.orDefaults()
-	conn, s, err := dialer{dsn: dsn, name: ThisProcess("setup").connection("topology"), timing: timing}.dial(ctx)
+	c, err := OpenChannel(ctx, dsn, "setup", "topology")
 	if err != nil {
 		return err
 	}
-	defer closeBounded(ctx, conn, s)
-	release := context.AfterFunc(ctx, s.abort)
-	defer release()
-
-	channel, err := conn.Channel()
-	if err != nil {
-		return fault("open a channel", err)
-	}
-	for _, d := range t.declarations() {
-		if err := d.declare(channel); err != nil {
-			if ctx.Err() != nil {
-				err = ctx.Err()
+	defer closeBounded(ctx, c.conn, c.socket)
+	return c.During(ctx, func() error {
+		for _, d := range t.declarations() {
+			if err := d.declare(c.Channel); err != nil {
+				return Fault("declare "+d.name, cmp.Or(ctx.Err(), err))
 			}
-			return fault("declare "+d.name, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (t Topology) declarations() []declaration {
@@ -182,18 +174,18 @@ func (t Topology) check(conn *amqp.Connection) error {
 func compare(conn *amqp.Connection, name string, arguments amqp.Table) error {
 	channel, err := conn.Channel()
 	if err != nil {
-		return fault("open a channel", err)
+		return Fault("open a channel", err)
 	}
 	defer func() { _ = channel.Close() }()
 	if _, err := channel.QueueDeclarePassive(name, true, false, false, false, nil); err != nil {
-		return fault("look at queue "+name, err)
+		return Fault("look at queue "+name, err)
 	}
 	_, err = channel.QueueDeclare(name, true, false, false, false, arguments)
 	if refusal, ok := errors.AsType[*amqp.Error](err); ok && refusal.Code == amqp.AccessRefused {
 		return errNotAllowed
 	}
 	if err != nil {
-		return fault("compare the arguments of queue "+name, err)
+		return Fault("compare the arguments of queue "+name, err)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func TestRedact(t *testing.T) {
 
 func TestTagsFitTheProtocol(t *testing.T) {
 	i := Identity{Role: "worker", Host: strings.Repeat("h", 300), PID: 1, Version: "v1"}
-	if tag := i.tag(7, 3, 1); len(tag) != maxTag || !strings.HasSuffix(tag, ":1 v1 7.3.1") {
+	if tag := i.tag(7, 3, 1); len(tag) != maxShortString || !strings.HasSuffix(tag, ":1 v1 7.3.1") {
 		t.Error(tag)
 	}
 }

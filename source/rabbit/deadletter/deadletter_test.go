@@ -1,16 +1,21 @@
-package rabbit
+package deadletter
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"pgregory.net/rapid"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
+	"keyfold/source/rabbit"
 )
 
 // What a worker buries is what is replayed, byte for byte.
@@ -23,13 +28,13 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		seen := engine.Millis(rapid.Int64Range(1, 1<<45).Draw(t, "first seen"))
-		failed := Failure{At: engine.Millis(1770733800000), Err: errors.New(rapid.String().Draw(t, "error"))}
-		buried := Letter{
-			Message: &Original{Body: body.Draw(t, "body"), MessageID: "m1", Priority: 5, Headers: amqp.Table{"trace": "abc"}},
-			Reason:  "r", Retries: rapid.IntRange(0, 100).Draw(t, "retries"), Failures: []Failure{failed, failed}, FirstSeen: seen,
+		failed := rabbit.Failure{At: engine.Millis(1770733800000), Err: errors.New(rapid.String().Draw(t, "error"))}
+		buried := rabbit.Letter{
+			Message: &rabbit.Original{Message: rabbit.Message{Body: body.Draw(t, "body"), ID: "m1", Priority: 5, Headers: amqp.Table{"trace": "abc"}}},
+			Reason:  "r", Retries: rapid.IntRange(0, 100).Draw(t, "retries"), Failures: []rabbit.Failure{failed, failed}, FirstSeen: seen,
 		}
-		m := DeadLetterQueue{Names: DefaultNames(), Host: "h"}.message(&buried)
-		l := readDeadLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID, Priority: m.Priority})
+		m := Queue{Names: rabbit.DefaultNames(), Host: "h"}.message(&buried)
+		l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID, Priority: m.Priority})
 		if l.Fault != nil || l.Original == nil || string(l.Original) != string(buried.Message.Body) {
 			t.Fatalf("%q became %q (%v) in %s", buried.Message.Body, l.Original, l.Fault, m.Body)
 		}
@@ -37,8 +42,8 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 			l.FirstSeen != seen || !l.LastFailure.Equal(failed.At.Time()) {
 			t.Fatalf("%+v", l)
 		}
-		again := DefaultNames().Replay(l, false)
-		if string(again.Body) != string(l.Original) || again.Headers[HeaderFirstSeen] != int64(seen) || again.ID != "m1" {
+		again := l.Replay(rabbit.DefaultNames(), false)
+		if string(again.Body) != string(l.Original) || again.Headers[rabbit.HeaderFirstSeen] != int64(seen) || again.ID != "m1" {
 			t.Fatalf("%+v", again)
 		}
 	})
@@ -52,7 +57,7 @@ func TestDeadLetterReadingNeverFails(t *testing.T) {
 			return fmt.Appendf(nil, `{"original_message":%s,"original_encoding":%s,"failure_info":%s}`,
 				value.Draw(t, "original"), value.Draw(t, "encoding"), value.Draw(t, "info"))
 		})).Draw(t, "body")
-		l := readDeadLetter(&amqp.Delivery{Body: body, Headers: amqp.Table{headerReason: 5, HeaderFirstSeen: "x"}})
+		l := readLetter(&amqp.Delivery{Body: body, Headers: amqp.Table{rabbit.HeaderReason: 5, rabbit.HeaderFirstSeen: "x"}})
 		if l.ID == "" || l.Original == nil && l.Fault == nil || l.Reason != "" || l.FirstSeen != 0 {
 			t.Fatalf("%+v", l)
 		}
@@ -61,11 +66,11 @@ func TestDeadLetterReadingNeverFails(t *testing.T) {
 
 func TestReplayWithoutFirstSeen(t *testing.T) {
 	failed := time.UnixMilli(1770733800123)
-	l := &DeadLetter{Original: []byte("{}"), FirstFailure: failed}
-	if m := DefaultNames().Replay(l, false); m.Headers[HeaderFirstSeen] != failed.UnixMilli() {
+	l := &Letter{Original: []byte("{}"), FirstFailure: failed}
+	if m := l.Replay(rabbit.DefaultNames(), false); m.Headers[rabbit.HeaderFirstSeen] != failed.UnixMilli() {
 		t.Errorf("first seen %v: an event that failed was seen before", m.Headers)
 	}
-	if m := DefaultNames().Replay(l, true); m.Headers[HeaderFirstSeen] != nil || m.RoutingKey != "user.embedding.unknown" {
+	if m := l.Replay(rabbit.DefaultNames(), true); m.Headers[rabbit.HeaderFirstSeen] != nil || m.RoutingKey != "user.embedding.unknown" {
 		t.Errorf("%+v", m)
 	}
 }
@@ -73,26 +78,21 @@ func TestReplayWithoutFirstSeen(t *testing.T) {
 // A scan leaves a queue as it was, but for what it removed and, in a quorum
 // queue, the order; and it reads no more than there was at its start.
 func TestDeadLetterScan(t *testing.T) {
-	for _, kind := range []QueueType{Classic, Quorum} {
+	for _, kind := range []rabbit.QueueType{rabbit.Classic, rabbit.Quorum} {
 		t.Run(string(kind), func(t *testing.T) {
-			s := shared(t)
-			s.broker.DeleteQueue(t, s.vhost, s.names.DeadLetters)
-			s.broker.DeleteQueue(t, s.vhost, s.names.Queue)
-			if err := Setup(t.Context(), s.dsn, Topology{Names: s.names, QueueType: kind}); err != nil {
-				t.Fatal(err)
-			}
-			letter := func(i int) Message {
-				return Message{RoutingKey: s.names.DeadLetters, ID: fmt.Sprint(i), Body: []byte("{}")}
+			s := newSite(t, rabbittest.Shared(t), kind)
+			letter := func(i int) rabbit.Message {
+				return rabbit.Message{RoutingKey: s.names.DeadLetters, ID: fmt.Sprint(i), Body: []byte("{}")}
 			}
 			var want []string
-			all := make([]Message, 300)
+			all := make([]rabbit.Message, 300)
 			for i := range all {
 				all[i] = letter(i)
 				want = append(want, fmt.Sprint(i))
 			}
 			s.publish(all...)
 			same := func(got, want []string) bool {
-				if kind == Quorum {
+				if kind == rabbit.Quorum {
 					slices.Sort(got)
 					want = slices.Sorted(slices.Values(want))
 				}
@@ -101,16 +101,16 @@ func TestDeadLetterScan(t *testing.T) {
 			all300 := func() bool { return s.depth(s.names.DeadLetters) == 300 }
 			eventually(t, "letters", all300)
 			for range 3 {
-				if got := s.scan(func(*DeadLetterScan, *DeadLetter) {}); !same(got, want) {
+				if got := s.scan(func(*Scan, *Letter) {}); !same(got, want) {
 					t.Fatalf("read %q", got)
 				}
-				if kind == Quorum {
+				if kind == rabbit.Quorum {
 					eventually(t, "letters are back", all300)
 				} else if !all300() {
 					t.Fatal("not all letters are back when Close returns")
 				}
 			}
-			removed := func(sc *DeadLetterScan, l *DeadLetter) {
+			removed := func(sc *Scan, l *Letter) {
 				if l.ID == "0" {
 					s.publish(letter(300))
 				}
@@ -125,17 +125,31 @@ func TestDeadLetterScan(t *testing.T) {
 			}
 			eventually(t, "what is left is back", func() bool { return s.depth(s.names.DeadLetters) == 299 })
 			want = slices.DeleteFunc(append(want, "300"), func(id string) bool { return id == "7" || id == "9" })
-			if got := s.scan(func(*DeadLetterScan, *DeadLetter) {}); !same(got, want) {
+			if got := s.scan(func(*Scan, *Letter) {}); !same(got, want) {
 				t.Fatalf("then %q", got)
 			}
 		})
 	}
 }
 
+// A letter with the start of its original says how large that was, and is not replayed.
+func TestLetterOfACutBody(t *testing.T) {
+	sum := sha256.Sum256([]byte("whole"))
+	cut := rabbit.Letter{Message: &rabbit.Original{
+		Message: rabbit.Message{Body: []byte("who"), ID: "large"}, Whole: &rabbit.WholeBody{Length: 5, SHA256: sum},
+	}, Reason: engine.ReasonBodyTooLarge}
+	m := Queue{Names: rabbit.DefaultNames()}.message(&cut)
+	l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID})
+	if l.Original != nil || l.Reason != engine.ReasonBodyTooLarge || l.ID != "large" || l.Fault == nil ||
+		!strings.Contains(l.Fault.Error(), "had 5 bytes") || !strings.Contains(l.Fault.Error(), hex.EncodeToString(sum[:])) {
+		t.Errorf("%+v", l)
+	}
+}
+
 // scan reads all letters and returns their ids.
-func (s *site) scan(each func(*DeadLetterScan, *DeadLetter)) (ids []string) {
+func (s *site) scan(each func(*Scan, *Letter)) (ids []string) {
 	s.t.Helper()
-	scan, err := ScanDeadLetters(s.t.Context(), s.dsn, s.names)
+	scan, err := Open(s.t.Context(), s.dsn, s.names)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -155,8 +169,8 @@ func (s *site) scan(each func(*DeadLetterScan, *DeadLetter)) (ids []string) {
 // A removal the broker never heard of is no success.
 func TestDeadLetterScanLost(t *testing.T) {
 	s := shared(t)
-	s.publish(Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")})
-	scan, err := ScanDeadLetters(t.Context(), s.dsn, s.names)
+	s.publish(rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")})
+	scan, err := Open(t.Context(), s.dsn, s.names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +191,7 @@ func TestDeadLetterScanLost(t *testing.T) {
 func TestDeadLetterScanWithoutQueue(t *testing.T) {
 	s := shared(t)
 	s.broker.DeleteQueue(t, s.vhost, s.names.DeadLetters)
-	if _, err := ScanDeadLetters(t.Context(), s.dsn, s.names); engine.KindOf(err) != engine.Configuration {
+	if _, err := Open(t.Context(), s.dsn, s.names); engine.KindOf(err) != engine.Configuration {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -26,14 +25,14 @@ func TestFailuresAreCarried(t *testing.T) {
 		if n := len(failures); n > maxCarriedFailures {
 			want = append(failures[:1:1], failures[n-maxCarriedFailures+1:]...)
 		}
-		o := Original{Headers: amqp.Table{HeaderErrors: encodeFailures(failures)}}
-		got := o.failures()
+		o := Original{Message: Message{Headers: amqp.Table{HeaderErrors: encodeFailures(failures)}}}
+		got := o.Failures()
 		if len(got) != len(want) {
 			t.Fatalf("%d failures, want %d", len(got), len(want))
 		}
 		for i := range got {
 			if text := got[i].Err.Error(); got[i].At != want[i].At || len(text) > maxCarriedText || !utf8.ValidString(text) ||
-				text != cut(want[i].Err.Error(), maxCarriedText) {
+				text != Cut(want[i].Err.Error(), maxCarriedText) {
 				t.Fatalf("%d: %v, want %v", i, got[i], want[i])
 			}
 		}
@@ -42,12 +41,12 @@ func TestFailuresAreCarried(t *testing.T) {
 
 func TestForeignErrorsHeader(t *testing.T) {
 	for _, value := range []any{nil, int64(1), "", "text", `{"at":1}`, `["a"]`, `[{"at":"x"}]`, strings.Repeat(" ", maxErrorsHeader) + "[]"} {
-		if got := (&Original{Headers: amqp.Table{HeaderErrors: value}}).failures(); len(got) != 0 {
+		if got := (&Original{Message: Message{Headers: amqp.Table{HeaderErrors: value}}}).Failures(); len(got) != 0 {
 			t.Errorf("%.40v: %v", value, got)
 		}
 	}
 	many := "[" + strings.Repeat(`{"error":"a"},`, 50) + `{"error":"b"}]`
-	if got := (&Original{Headers: amqp.Table{HeaderErrors: many}}).failures(); len(got) != maxFailures {
+	if got := (&Original{Message: Message{Headers: amqp.Table{HeaderErrors: many}}}).Failures(); len(got) != maxFailures {
 		t.Errorf("%d of many", len(got))
 	}
 	worst := make([]Failure, maxFailures)
@@ -60,11 +59,11 @@ func TestForeignErrorsHeader(t *testing.T) {
 }
 
 func TestCopyHeaders(t *testing.T) {
-	ticketOf := func(headers amqp.Table) Attempt {
-		return Attempt{settler: &settler{
+	settlerOf := func(headers amqp.Table) *settler {
+		return &settler{
 			attempts: 2, firstSeen: 99, failures: []Failure{{At: 7, Err: errAttempt}},
-			message: Original{Exchange: "shop", Headers: headers},
-		}}
+			message: Original{Message: Message{Exchange: "shop", Headers: headers}},
+		}
 	}
 	own := amqp.Table{
 		HeaderFirstSeen: int64(99), HeaderAttempts: int64(2), HeaderExchange: "shop",
@@ -74,7 +73,7 @@ func TestCopyHeaders(t *testing.T) {
 		"none":  {nil, nil},
 		"plain": {amqp.Table{"trace": "abc"}, amqp.Table{"trace": "abc"}},
 		"marks": {amqp.Table{
-			"x-death": []any{amqp.Table{}}, headerReason: "expired", headerExchange: "", "x-first-death-queue": "q",
+			"x-death": []any{amqp.Table{}}, HeaderReason: "expired", HeaderFirstExchange: "", "x-first-death-queue": "q",
 			"x-last-death-queue": "q", "x-delivery-count": int64(3), "CC": []any{"a"}, HeaderErrors: "old", HeaderAttempts: int32(1),
 		}, nil},
 		"huge": {amqp.Table{"a": strings.Repeat("x", maxForeignHeaders), "b": "c"}, nil},
@@ -86,31 +85,31 @@ func TestCopyHeaders(t *testing.T) {
 				want[k] = v
 			}
 		}
-		got := ticketOf(tc.had).Headers()
+		got := settlerOf(tc.had).copyHeaders()
 		if fmt.Sprint(got) != fmt.Sprint(want) || len(tc.had) != had {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		// Through a delay queue: the broker's exchange is not the event's.
-		got[headerExchange] = ""
-		if back := (&Original{Headers: got}); back.origin() != "shop" || len(back.failures()) != 1 {
-			t.Errorf("%s: origin %q", name, back.origin())
+		got[HeaderFirstExchange] = ""
+		if back := (&Original{Message: Message{Headers: got}}); back.Origin() != "shop" || len(back.Failures()) != 1 {
+			t.Errorf("%s: origin %q", name, back.Origin())
 		}
 	}
 }
 
 // A copy without an id gets its event's, which returns are matched by.
 func TestCopyHasAnID(t *testing.T) {
-	a := Attempt{settler: &settler{message: Original{Body: body(7)}, arrived: time.Now()}}
-	if m := a.copyTo("q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
+	c := &settler{message: Original{Message: Message{Body: body(7)}}, event: event(t, body(7))}
+	if m := c.copyTo("q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
 		t.Errorf("%+v", m)
 	}
-	a.settler.message.MessageID = "property"
-	if id := a.copyTo("q").ID; id != "property" {
+	c.message.ID = "property"
+	if id := c.copyTo("q").ID; id != "property" {
 		t.Error(id)
 	}
 	long := strings.Replace(string(body(7)), "m000007", strings.Repeat("€", engine.MaxMessageRunes), 1)
-	a.settler.message = Original{Body: []byte(long)}
-	if id := a.copyTo("q").ID; id != "" {
+	c.message.Message, c.event = Message{Body: []byte(long)}, event(t, []byte(long))
+	if id := c.copyTo("q").ID; id != "" {
 		t.Errorf("id of %d bytes", len(id))
 	}
 }

@@ -1,4 +1,4 @@
-package rabbit
+package deadletter
 
 import (
 	"bytes"
@@ -13,11 +13,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/source/rabbit"
 )
 
-// DeadLetter is one message of the dead-letter queue, read as far as it can be:
+// Letter is one message of the dead-letter queue, read as far as it can be:
 // whatever somebody else has put there, or has broken, is still shown.
-type DeadLetter struct {
+type Letter struct {
 	// ID is the event's, from the message or its body; where neither has one,
 	// a digest of the whole letter.
 	ID        string
@@ -41,7 +42,7 @@ type DeadLetter struct {
 	Headers amqp.Table
 	Body    []byte // of the letter
 
-	message Original
+	message rabbit.Original
 	tag     uint64 // of its delivery to the scan
 }
 
@@ -58,13 +59,13 @@ type envelope struct {
 
 var errForeign = errors.New("not a letter of keyfold's: it has no original_message")
 
-// readDeadLetter never fails: what it cannot read it leaves empty, and says so
+// readLetter never fails: what it cannot read it leaves empty, and says so
 // in Fault.
-func readDeadLetter(d *amqp.Delivery) *DeadLetter {
-	l := &DeadLetter{Headers: d.Headers, Body: d.Body, message: originalOf(d), tag: d.DeliveryTag}
-	l.Reason, _ = d.Headers[headerReason].(string)
-	l.FirstSeen = engine.Millis(max(0, l.message.integer(HeaderFirstSeen)))
-	if death, ok := l.message.lastDeath(); ok {
+func readLetter(d *amqp.Delivery) *Letter {
+	l := &Letter{Headers: d.Headers, Body: d.Body, message: rabbit.OriginalOf(d), tag: d.DeliveryTag}
+	l.Reason, _ = d.Headers[rabbit.HeaderReason].(string)
+	l.FirstSeen = engine.Millis(max(0, l.message.Integer(rabbit.HeaderFirstSeen)))
+	if death, ok := lastDeath(d.Headers); ok {
 		l.readGivenUp(death)
 	} else {
 		l.readBody()
@@ -74,9 +75,9 @@ func readDeadLetter(d *amqp.Delivery) *DeadLetter {
 }
 
 // lastDeath returns the broker's record of how the message came into the queue
-// it is in. Letters of a worker have none: see [Original.carriedHeaders].
-func (o *Original) lastDeath() (death amqp.Table, ok bool) {
-	deaths, _ := o.Headers[headerDeath].([]any)
+// it is in. Letters of a worker have none: see [rabbit.Original.CarriedHeaders].
+func lastDeath(headers amqp.Table) (death amqp.Table, ok bool) {
+	deaths, _ := headers[rabbit.HeaderDeath].([]any)
 	if len(deaths) > 0 {
 		death, ok = deaths[0].(amqp.Table)
 	}
@@ -84,18 +85,18 @@ func (o *Original) lastDeath() (death amqp.Table, ok bool) {
 }
 
 // readGivenUp reads an event that the broker moved here.
-func (l *DeadLetter) readGivenUp(death amqp.Table) {
+func (l *Letter) readGivenUp(death amqp.Table) {
 	l.GivenUp, l.Original = true, l.Body
 	l.Reason, _ = death["reason"].(string)
 	l.LastFailure, _ = death["time"].(time.Time)
 	l.FirstFailure = l.LastFailure
-	l.Retries = int(max(0, min(l.message.integer(HeaderAttempts), MaxPrefetch)))
-	for _, f := range l.message.failures() {
+	l.Retries = int(max(0, min(l.message.Integer(rabbit.HeaderAttempts), rabbit.MaxPrefetch)))
+	for _, f := range l.message.Failures() {
 		l.Errors = append(l.Errors, f.Err.Error())
 	}
 }
 
-func (l *DeadLetter) readBody() {
+func (l *Letter) readBody() {
 	var e envelope
 	if err := json.Unmarshal(l.Body, &e); err != nil {
 		l.Fault = fmt.Errorf("not a letter of keyfold's: %w", err)
@@ -160,7 +161,7 @@ func withSpaces(body, value []byte) []byte {
 }
 
 // readEvent reads what a letter is known by, also from events that are refused.
-func (l *DeadLetter) readEvent() {
+func (l *Letter) readEvent() {
 	var event struct {
 		UserID    json.RawMessage `json:"user_id"`
 		EventType json.RawMessage `json:"event_type"`
@@ -172,8 +173,8 @@ func (l *DeadLetter) readEvent() {
 		_ = json.Unmarshal(event.EventType, &l.EventType)
 		_ = json.Unmarshal(event.MessageID, &l.ID)
 	}
-	if l.message.MessageID != "" {
-		l.ID = l.message.MessageID
+	if l.message.ID != "" {
+		l.ID = l.message.ID
 	}
 	if l.ID == "" {
 		sum := sha256.Sum256(l.Body)
@@ -183,7 +184,7 @@ func (l *DeadLetter) readEvent() {
 
 // Malformed returns why a worker would refuse the original, nil where it would
 // take it: a refused one only comes back.
-func (l *DeadLetter) Malformed(now time.Time) error {
+func (l *Letter) Malformed(now time.Time) error {
 	_, err := engine.ParseEvent(l.Original, now)
 	return err
 }

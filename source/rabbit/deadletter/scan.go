@@ -1,4 +1,4 @@
-package rabbit
+package deadletter
 
 import (
 	"context"
@@ -8,9 +8,11 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/source/rabbit"
 )
 
-// DeadLetterScan is one pass over the dead-letter queue, on a connection of its
+// Scan is one pass over the dead-letter queue, on a connection of its
 // own. A letter that is read is held, and the broker's again when the scan is
 // closed, unless it was removed: a scan that is killed loses nothing. What is
 // given back stands where it stood in a classic queue; a quorum queue takes it
@@ -19,54 +21,37 @@ import (
 //
 // Letters are fetched one by one (basic.get) and not consumed: only so does the
 // queue say where it ends, and nothing is taken that was not asked for.
-type DeadLetterScan struct {
+type Scan struct {
 	// Waiting is how many letters there were when the scan began. It reads no
 	// more, so that letters that come back meanwhile are not read again.
 	Waiting int
 
 	queue   string
-	conn    *amqp.Connection
-	socket  *socket
-	channel *amqp.Channel
+	channel *rabbit.Channel
 	closed  chan *amqp.Error
 	cause   *amqp.Error // what the channel ended with, once that was asked for
 	removed int
 }
 
-// ScanDeadLetters connects and looks how many letters there are.
-func ScanDeadLetters(ctx context.Context, dsn string, names Names) (*DeadLetterScan, error) {
-	dial := dialer{dsn: dsn, name: ThisProcess("tool").connection("dead letters"), timing: Timing{}.orDefaults()}
-	conn, socket, err := dial.dial(ctx)
+// Open connects and looks how many letters there are.
+func Open(ctx context.Context, dsn string, names rabbit.Names) (s *Scan, err error) {
+	channel, err := rabbit.OpenChannel(ctx, dsn, "tool", "dead letters")
 	if err != nil {
 		return nil, err
 	}
-	s := &DeadLetterScan{queue: names.DeadLetters, conn: conn, socket: socket, closed: make(chan *amqp.Error, 1)}
-	release := context.AfterFunc(ctx, socket.abort)
-	defer release()
-	if err := s.open(); err != nil {
-		closeBounded(ctx, conn, socket)
+	s = &Scan{queue: names.DeadLetters, channel: channel, closed: channel.NotifyClose(make(chan *amqp.Error, 1))}
+	err = channel.During(ctx, func() error { s.Waiting, err = channel.Ready(s.queue); return err })
+	if err != nil {
+		_ = channel.Disconnect(ctx)
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *DeadLetterScan) open() (err error) {
-	if s.channel, err = s.conn.Channel(); err != nil {
-		return fault("open a channel", err)
-	}
-	s.channel.NotifyClose(s.closed)
-	q, err := s.channel.QueueDeclarePassive(s.queue, true, false, false, false, nil)
-	if err != nil {
-		return fault("look at queue "+s.queue, err)
-	}
-	s.Waiting = q.Messages
-	return nil
-}
-
 // Letters yields the letters from the head of the queue on, and ends with an
 // error where ctx ends or the broker is lost.
-func (s *DeadLetterScan) Letters(ctx context.Context) iter.Seq2[*DeadLetter, error] {
-	return func(yield func(*DeadLetter, error) bool) {
+func (s *Scan) Letters(ctx context.Context) iter.Seq2[*Letter, error] {
+	return func(yield func(*Letter, error) bool) {
 		for range s.Waiting {
 			if err := ctx.Err(); err != nil {
 				yield(nil, err)
@@ -77,7 +62,7 @@ func (s *DeadLetterScan) Letters(ctx context.Context) iter.Seq2[*DeadLetter, err
 				yield(nil, s.lost("read a dead letter", err))
 				return
 			}
-			if !ok || !yield(readDeadLetter(&d), nil) {
+			if !ok || !yield(readLetter(&d), nil) {
 				return
 			}
 		}
@@ -86,20 +71,20 @@ func (s *DeadLetterScan) Letters(ctx context.Context) iter.Seq2[*DeadLetter, err
 
 // Remove takes letters off the queue for good. It is certain once Close has
 // returned without an error.
-func (s *DeadLetterScan) Remove(letters ...*DeadLetter) error {
-	s.socket.cork()
-	defer s.socket.uncork()
-	for _, l := range letters {
-		if err := s.channel.Ack(l.tag, false); err != nil {
-			return s.lost("remove a dead letter", err)
+func (s *Scan) Remove(letters ...*Letter) error {
+	return s.channel.Gather(func() error {
+		for _, l := range letters {
+			if err := s.channel.Ack(l.tag, false); err != nil {
+				return s.lost("remove a dead letter", err)
+			}
+			s.removed++
 		}
-		s.removed++
-	}
-	return nil
+		return nil
+	})
 }
 
 // lost explains the one end of a channel that a scan brings about by itself.
-func (s *DeadLetterScan) lost(doing string, err error) error {
+func (s *Scan) lost(doing string, err error) error {
 	if cause := s.ended(); cause != nil {
 		err = cause
 	}
@@ -107,22 +92,19 @@ func (s *DeadLetterScan) lost(doing string, err error) error {
 		return fmt.Errorf("rabbitmq: %s: %w; a pass may not take longer than the broker's consumer_timeout "+
 			"(30 min by default): what was done is done, run it again with --limit or a higher --rate", doing, err)
 	}
-	return fault(doing, err)
+	return rabbit.Fault(doing, err)
 }
 
 const scanCloseTimeout = 10 * time.Second
 
 // Close gives back what was not removed. An error says that removals may not
 // have reached the broker: those letters are still there.
-func (s *DeadLetterScan) Close() error {
+func (s *Scan) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), scanCloseTimeout)
 	defer cancel()
-	release := context.AfterFunc(ctx, s.socket.abort)
 	// The broker answers once it has done all that was sent before, and a classic
 	// queue has back what is given back.
-	err := s.channel.Close()
-	release()
-	closeBounded(ctx, s.conn, s.socket)
+	err := s.channel.Disconnect(ctx)
 	if err == nil {
 		err = s.ended()
 	}
@@ -134,7 +116,7 @@ func (s *DeadLetterScan) Close() error {
 
 // ended returns the error the channel ended with; nil while it is open, or where
 // it was closed in order.
-func (s *DeadLetterScan) ended() error {
+func (s *Scan) ended() error {
 	if s.cause == nil && s.channel.IsClosed() {
 		s.cause = <-s.closed // told, or closed, as part of every end
 	}

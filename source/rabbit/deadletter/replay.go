@@ -1,55 +1,48 @@
-package rabbit
+package deadletter
 
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/source/rabbit"
 )
 
-// Replay returns the message that brings a letter's original back to the
+// Replay returns the message that brings the letter's original back to the
 // workers: its body, id and priority, on the way events take, with no attempt
 // behind it. Its first-seen time goes with it, so that an event whose id may
 // have been dropped from its profile is not folded a second time; forced leaves
 // that time out. l.Original must not be nil.
-func (n Names) Replay(l *DeadLetter, forced bool) Message {
+func (l *Letter) Replay(names rabbit.Names, forced bool) rabbit.Message {
 	headers := amqp.Table{}
 	maps.Copy(headers, l.Headers)
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return isMark(name) })
-	headers[HeaderAttempts] = int64(0)
+	headers[rabbit.HeaderAttempts] = int64(0)
 	if first := l.firstSeen(); first > 0 && !forced {
-		headers[HeaderFirstSeen] = int64(first)
+		headers[rabbit.HeaderFirstSeen] = int64(first)
 	}
-	return Message{
-		Exchange:   n.Exchange,
-		RoutingKey: n.replayKey(l.EventType),
-		ID:         l.message.MessageID,
-		Timestamp:  l.message.Timestamp,
-		Priority:   l.message.Priority,
-		Properties: l.message.Properties,
-		Headers:    headers,
-		Body:       l.Original,
-	}
+	m := l.message.Message
+	m.Exchange, m.RoutingKey, m.Headers, m.Body = names.Exchange, replayKey(names, l.EventType), headers, l.Original
+	return m
 }
 
 // isMark reports whether a header tells of a failure, the broker's or ours, and
 // not of the event.
 func isMark(name string) bool {
 	switch name {
-	case headerReason, headerExchange, headerTimestamp:
+	case rabbit.HeaderReason, rabbit.HeaderFirstExchange, headerTimestamp:
 		return true
 	}
-	return slices.Contains(brokerHeaders, name) || strings.HasPrefix(name, "keyfold-")
+	return rabbit.IsBrokerHeader(name) || strings.HasPrefix(name, "keyfold-")
 }
 
 // firstSeen falls back on the first failure: an event that failed was seen
 // before. When one that the broker gave up was delivered first is not known, and
 // each delivery may have been folded: it counts as older than all.
-func (l *DeadLetter) firstSeen() engine.Millis {
+func (l *Letter) firstSeen() engine.Millis {
 	failed := engine.Millis(0)
 	if l.GivenUp {
 		failed = 1
@@ -61,9 +54,9 @@ func (l *DeadLetter) firstSeen() engine.Millis {
 
 // replayKey returns the routing key of a type. The workers' queue takes any last
 // word, so that an event whose type cannot be read finds its way too.
-func (n Names) replayKey(eventType string) string {
+func replayKey(names rabbit.Names, eventType string) string {
 	if t := engine.ParseEventType(eventType); t != 0 {
-		return n.RoutingKey(t)
+		return names.RoutingKey(t)
 	}
 	return "user.embedding.unknown"
 }

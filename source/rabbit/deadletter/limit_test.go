@@ -1,0 +1,169 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+)
+
+// inbox keeps what was delivered.
+type inbox struct {
+	mu  sync.Mutex
+	all []engine.Delivery
+}
+
+func (i *inbox) deliver(_ context.Context, deliveries []engine.Delivery) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.all = append(i.all, deliveries...)
+	return nil
+}
+
+func (i *inbox) len() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.all)
+}
+
+// take empties the inbox.
+func (i *inbox) take() []engine.Delivery {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := i.all
+	i.all = nil
+	return all
+}
+
+// consume runs a consumer until the function it returns is called, which closes it.
+func (s *site) consume(in *inbox) (c *rabbit.Consumer, end func() error) {
+	s.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	c, err := rabbit.NewConsumer(rabbit.Config{
+		DSN: s.dsn, Names: s.names, Identity: rabbit.ThisProcess("test"), QueueType: rabbit.Quorum,
+		Prefetch: 1000, MaxRetries: 5, RetryDelay: 20 * time.Millisecond,
+		Timing: rabbit.Timing{BackoffMin: 20 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
+	}, rabbit.Ports{Retries: rabbit.InProcess{}, Log: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, in.deliver) }()
+	return c, func() error {
+		stop()
+		if err := <-done; err != nil {
+			s.t.Errorf("Run: %v", err)
+		}
+		closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return c.Close(closing)
+	}
+}
+
+// A broker gives messages up after the deliveries that a policy allows,
+// whatever the queue's own arguments say. Each of them is among the dead
+// letters, with the reason, and a replay brings it back.
+func TestDeliveryLimitPolicy(t *testing.T) {
+	const n = 300
+	s := newSite(t, rabbittest.Shared(t), rabbit.Quorum)
+	s.broker.Control(t, "set_policy", "-p", s.vhost, "limit", "^"+s.names.Queue+"$", `{"delivery-limit":3}`)
+	s.publishEvents(n)
+	var in inbox
+	c, end := s.consume(&in)
+	for round := int64(1); s.depth(s.names.DeadLetters) < n; round++ {
+		if round > 20 {
+			t.Fatalf("%d of %d events are among the dead letters, %d in the queue", s.depth(s.names.DeadLetters), n, s.depth(s.names.Queue))
+		}
+		eventually(t, "another session", func() bool { return c.Stats.Connects.Load() >= round && c.Ready() == nil })
+		eventually(t, "deliveries, or none left", func() bool {
+			return in.len() > 0 || s.depth(s.names.Queue) == 0
+		})
+		in.take()
+		s.broker.CloseConnections(t, s.vhost, "consumer")
+	}
+	if err := end(); err != nil {
+		t.Log(err) // what the last session held is the broker's
+	}
+	s.broker.Control(t, "clear_policy", "-p", s.vhost, "limit")
+	given := map[string]int{}
+	s.scan(func(scan *Scan, l *Letter) {
+		if l.Reason != "delivery_limit" || l.Fault != nil || l.LastFailure.IsZero() || l.UserID == 0 || l.EventType != "product_view" {
+			t.Errorf("a dead letter reads %+v", l)
+		}
+		given[l.ID]++
+		m := l.Replay(s.names, false)
+		if m.Headers[rabbit.HeaderFirstSeen] == nil {
+			t.Error("it was delivered before, and the replay does not say so")
+		}
+		s.publish(m)
+		if err := scan.Remove(l); err != nil {
+			t.Error(err)
+		}
+	})
+	if len(given) != n {
+		t.Errorf("%d of %d events are among the dead letters", len(given), n)
+	}
+	var again inbox // the first one may hold what came as its session ended
+	_, end = s.consume(&again)
+	eventually(t, "all are delivered again", func() bool { return again.len() >= n })
+	for _, d := range again.take() {
+		d.Settler.Settle(engine.Verdict{Outcome: engine.Folded})
+		delete(given, d.Event.MessageID)
+	}
+	if len(given) != 0 {
+		t.Errorf("%d events did not come back", len(given))
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// publishEvents publishes n different events.
+func (s *site) publishEvents(n int) {
+	s.t.Helper()
+	all := make([]rabbit.Message, n)
+	for i := range all {
+		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","product_id":%d,`+
+			`"occurred_at":"2026-02-10T14:30:00+00:00","message_id":"m%06d"}`, i%500+1, i%90+1, i)
+		e, err := engine.ParseEvent(body, time.Now())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all[i] = s.names.EventMessage(body, &e)
+	}
+	s.publish(all...)
+}
+
+// A pass over the dead letters that takes too long says so, and that its last
+// removals may be lost; the letters are there.
+func TestScanForTooLong(t *testing.T) {
+	s := newSite(t, rabbittest.StartImpatient(t, 4*time.Second), rabbit.Classic)
+	s.publish(rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")},
+		rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "b", Body: []byte("{}")})
+	scan, err := Open(t.Context(), s.dsn, s.names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan.removed++ // as though it had removed one just before the end
+	var lost error
+	for _, err := range scan.Letters(t.Context()) {
+		if lost = err; err == nil {
+			eventually(t, "the channel is closed", scan.channel.IsClosed)
+		}
+	}
+	if lost == nil || !strings.Contains(lost.Error(), "consumer_timeout") || !strings.Contains(lost.Error(), "--limit") {
+		t.Errorf("no cure in %v", lost)
+	}
+	if err := scan.Close(); err == nil {
+		t.Error("removals that may be lost were reported as done")
+	}
+	eventually(t, "both letters are there", func() bool { return s.depth(s.names.DeadLetters) == 2 })
+}
