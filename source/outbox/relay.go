@@ -131,7 +131,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		looks:    looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
-	r.Stats.delay, r.Stats.publish = newHistogram("keyfold_relay_delay_seconds"), newHistogram("keyfold_relay_publish_duration_seconds")
+	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
 	return r
 }
 

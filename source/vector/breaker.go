@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -69,7 +68,6 @@ type Breaker struct {
 	embedder Embedder
 	config   BreakerConfig
 	circuit  *gobreaker.CircuitBreaker[[][]float32]
-	stats    BreakerStats
 
 	// The circuit calls back under its own lock and takes this one: whoever
 	// holds this one does not call the circuit.
@@ -77,14 +75,9 @@ type Breaker struct {
 	tripNow       bool      // what was met last opens the circuit on its own
 	cause         error     // what failed last
 	since         time.Time // when it opened; not set while closed
+	opened        int64     // times
 	notBefore     time.Time // until then the other side wants no call
 	changePending bool      // it opened or closed, and Changed has not heard of it
-}
-
-// BreakerStats counts since the start. Its fields are read with Load.
-type BreakerStats struct {
-	Openings atomic.Int64 // from closed
-	Refused  atomic.Int64 // calls answered without asking
 }
 
 var _ Embedder = (*Breaker)(nil)
@@ -112,9 +105,6 @@ func (b *Breaker) Model() string { return b.embedder.Model() }
 // Dimensions is the number of components of every vector.
 func (b *Breaker) Dimensions() int { return b.embedder.Dimensions() }
 
-// Stats returns the breaker's counters.
-func (b *Breaker) Stats() *BreakerStats { return &b.stats }
-
 // State returns whether the last thing known of the embedder is that it is away. Its
 // cause is what failed last before it opened or while it is open; a configuration
 // fault names its cure.
@@ -122,9 +112,9 @@ func (b *Breaker) State() breaker.State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.since.IsZero() {
-		return breaker.State{}
+		return breaker.State{Opened: b.opened}
 	}
-	return breaker.State{Open: true, Since: b.since, Cause: b.cause}
+	return breaker.State{Open: true, Since: b.since, Cause: b.cause, Opened: b.opened}
 }
 
 // canceledError marks the failure of a call whose context has ended.
@@ -151,7 +141,6 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 		return nil, gone.error
 	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		b.stats.Refused.Add(1)
 		return nil, b.away()
 	}
 	if engine.KindOf(err) != engine.Permanent && b.State().Open {
@@ -170,7 +159,6 @@ func (b *Breaker) pause(ctx context.Context) error {
 		return nil
 	}
 	if open {
-		b.stats.Refused.Add(1)
 		return b.away()
 	}
 	backoff.Sleep(ctx, wait)
@@ -208,7 +196,7 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	switch {
 	case from == gobreaker.StateClosed:
 		b.since, b.changePending = time.Now(), true
-		b.stats.Openings.Add(1)
+		b.opened++
 	case to == gobreaker.StateClosed:
 		b.since, b.cause, b.notBefore, b.changePending = time.Time{}, nil, time.Time{}, true
 	}
