@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
@@ -52,28 +51,21 @@ type RelayConfig struct {
 
 // Validate reports every fault at once.
 func (c RelayConfig) Validate() error {
-	var faults []error
+	var faults engine.Faults
 	for _, one := range []struct {
 		name string
 		n    int
 	}{{"lanes", c.Batches}, {"batch rows", c.BatchRows}, {"batch shards", c.BatchShards}, {"attempts", c.MaxAttempts}} {
-		if one.n < 0 {
-			faults = append(faults, fmt.Errorf("the relay's %s are %d: they must not be negative", one.name, one.n))
-		}
+		faults.If(one.n < 0, "the relay's %s are %d: they must not be negative", one.name, one.n)
 	}
-	if c = c.orDefaults(); c.BatchShards > Shards {
-		faults = append(faults, fmt.Errorf("the relay's batch shards are %d: there are %d", c.BatchShards, Shards))
-	}
-	if c.PollMin > c.PollMax || c.HoldMin > c.HoldMax {
-		faults = append(faults, errors.New("the relay's shortest poll and hold must not be longer than its longest ones"))
-	}
-	if !(c.Rate >= 0) {
-		faults = append(faults, fmt.Errorf("the relay's rate is %v: it must be a number of rows per second, or 0 for no bound", c.Rate))
-	}
+	c = c.orDefaults()
+	faults.If(c.BatchShards > Shards, "the relay's batch shards are %d: there are %d", c.BatchShards, Shards)
+	faults.If(c.PollMin > c.PollMax || c.HoldMin > c.HoldMax, "the relay's shortest poll and hold must not be longer than its longest ones")
+	faults.If(!(c.Rate >= 0), "the relay's rate is %v: it must be a number of rows per second, or 0 for no bound", c.Rate)
 	if len(faults) == 0 {
 		return nil
 	}
-	return engine.ConfigurationError("relay_configuration", errors.Join(faults...))
+	return engine.ConfigurationError("relay_configuration", faults.Err())
 }
 
 func (c RelayConfig) orDefaults() RelayConfig {

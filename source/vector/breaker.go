@@ -36,17 +36,11 @@ func DefaultBreakerConfig() BreakerConfig {
 
 // Validate reports every fault at once.
 func (c BreakerConfig) Validate() error {
-	var faults []error
-	if c.Failures < 1 {
-		faults = append(faults, fmt.Errorf("a breaker that opens after %d failures: it must be at least 1", c.Failures))
-	}
-	if c.OpenFor <= 0 {
-		faults = append(faults, fmt.Errorf("a breaker that is open for %v: it must be above 0", c.OpenFor))
-	}
-	if c.LongestPause < 0 {
-		faults = append(faults, fmt.Errorf("a longest pause of %v: it must not be negative", c.LongestPause))
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults.If(c.Failures < 1, "a breaker that opens after %d failures: it must be at least 1", c.Failures)
+	faults.If(c.OpenFor <= 0, "a breaker that is open for %v: it must be above 0", c.OpenFor)
+	faults.If(c.LongestPause < 0, "a longest pause of %v: it must not be negative", c.LongestPause)
+	return faults.Err()
 }
 
 // maxPause bounds what another side can ask for: a date far off, out of a clock

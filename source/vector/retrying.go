@@ -32,20 +32,12 @@ func DefaultRetryingConfig() RetryingConfig {
 
 // Validate reports every fault at once.
 func (c RetryingConfig) Validate() error {
-	var faults []error
-	if c.Attempts < 1 {
-		faults = append(faults, fmt.Errorf("%d attempts at a call: it must be at least 1", c.Attempts))
-	}
-	if c.Pause <= 0 {
-		faults = append(faults, fmt.Errorf("a pause of %v between attempts: it must be above 0", c.Pause))
-	}
-	if c.Within < 0 {
-		faults = append(faults, fmt.Errorf("attempts within %v: it must not be negative", c.Within))
-	}
-	if !(c.PerSecond >= 0) {
-		faults = append(faults, fmt.Errorf("%v calls a second: it must not be negative", c.PerSecond))
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults.If(c.Attempts < 1, "%d attempts at a call: it must be at least 1", c.Attempts)
+	faults.If(c.Pause <= 0, "a pause of %v between attempts: it must be above 0", c.Pause)
+	faults.If(c.Within < 0, "attempts within %v: it must not be negative", c.Within)
+	faults.If(!(c.PerSecond >= 0), "%v calls a second: it must not be negative", c.PerSecond)
+	return faults.Err()
 }
 
 // Retrying makes calls again that may succeed later, for callers who have no
