@@ -194,11 +194,10 @@ func (r *Relay) idle(ctx context.Context, wait time.Duration) time.Duration {
 
 // rest waits while there is trouble and reports whether ctx goes on.
 func (r *Relay) rest(ctx context.Context) bool {
-	pause := r.outage.pause(time.Now())
-	if pause <= 0 {
-		return ctx.Err() == nil
+	if pause := r.outage.pause(time.Now()); pause > 0 {
+		backoff.Sleep(ctx, pause)
 	}
-	return backoff.Sleep(ctx, pause) && ctx.Err() == nil
+	return ctx.Err() == nil
 }
 
 // recordOutage notes what stopped a batch, and tells once per pause.
@@ -214,13 +213,8 @@ func (r *Relay) recordOutage(ctx context.Context, err error) {
 func afterGrace(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-ctx.Done():
-		}
+		backoff.Sleep(ctx, grace)
+		cancel()
 	})
 	return ctx, func() {
 		stop()
