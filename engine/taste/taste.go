@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"keyfold/engine"
+	"keyfold/engine/lru"
 )
 
 // Ports are what the application reads from and writes to.
@@ -32,7 +33,7 @@ type Engine struct {
 	config     Config
 	ports      Ports
 	hasBreaker bool // somebody knows whether the store is away
-	cache      *cache
+	cache      *lru.Cache[int32, *engine.Profile]
 	stats      Stats
 	dedups     sync.Pool // of *engine.Screen
 	unfit      share     // users whose profiles cannot be used

@@ -59,9 +59,9 @@ const maxPause = 15 * time.Minute
 // While it is closed a failed call's error is what the embedder said. The call
 // that opens it is answered as those after it.
 type Breaker struct {
-	embedder Embedder
-	config   BreakerConfig
-	circuit  *gobreaker.CircuitBreaker[[][]float32]
+	Embedder
+	config  BreakerConfig
+	circuit *gobreaker.CircuitBreaker[[][]float32]
 
 	// The circuit calls back under its own lock and takes this one: whoever
 	// holds this one does not call the circuit.
@@ -81,7 +81,7 @@ func NewBreaker(config BreakerConfig, embedder Embedder) (*Breaker, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{embedder: embedder, config: config}
+	b := &Breaker{Embedder: embedder, config: config}
 	b.circuit = gobreaker.NewCircuitBreaker[[][]float32](gobreaker.Settings{
 		MaxRequests:   1,
 		Timeout:       config.OpenFor,
@@ -92,12 +92,6 @@ func NewBreaker(config BreakerConfig, embedder Embedder) (*Breaker, error) {
 	})
 	return b, nil
 }
-
-// Model names what makes the vectors.
-func (b *Breaker) Model() string { return b.embedder.Model() }
-
-// Dimensions is the number of components of every vector.
-func (b *Breaker) Dimensions() int { return b.embedder.Dimensions() }
 
 // State returns whether the last thing known of the embedder is that it is away. Its
 // cause is what failed last before it opened or while it is open; a configuration
@@ -120,7 +114,7 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 		return nil, err
 	}
 	vectors, err := b.circuit.Execute(func() ([][]float32, error) {
-		vectors, err := b.embedder.Embed(ctx, phrases)
+		vectors, err := b.Embedder.Embed(ctx, phrases)
 		if err != nil && ctx.Err() != nil {
 			return nil, &canceledError{err}
 		}

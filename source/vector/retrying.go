@@ -44,9 +44,9 @@ func (c RetryingConfig) Validate() error {
 // queue to put their work back into. What cannot pass by waiting (a refused
 // text, a configuration fault, a spent quota) comes back at once.
 type Retrying struct {
-	embedder Embedder
-	config   RetryingConfig
-	limit    *rate.Limiter
+	Embedder
+	config RetryingConfig
+	limit  *rate.Limiter
 }
 
 var _ Embedder = (*Retrying)(nil)
@@ -60,14 +60,8 @@ func NewRetrying(config RetryingConfig, embedder Embedder) (*Retrying, error) {
 	if config.PerSecond > 0 {
 		limit = rate.Limit(config.PerSecond)
 	}
-	return &Retrying{embedder: embedder, config: config, limit: rate.NewLimiter(limit, 1)}, nil
+	return &Retrying{Embedder: embedder, config: config, limit: rate.NewLimiter(limit, 1)}, nil
 }
-
-// Model names what makes the vectors.
-func (p *Retrying) Model() string { return p.embedder.Model() }
-
-// Dimensions is the number of components of every vector.
-func (p *Retrying) Dimensions() int { return p.embedder.Dimensions() }
 
 // Embed asks until there is an answer, the attempts are used up or ctx ends.
 func (p *Retrying) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
@@ -77,7 +71,7 @@ func (p *Retrying) Embed(ctx context.Context, phrases []string) ([][]float32, er
 		if err := p.limit.Wait(ctx); err != nil {
 			return nil, err
 		}
-		vectors, err := p.embedder.Embed(ctx, phrases)
+		vectors, err := p.Embedder.Embed(ctx, phrases)
 		if err == nil || ctx.Err() != nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
 			return vectors, err
 		}

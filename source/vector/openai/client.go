@@ -30,7 +30,6 @@ type Stats struct {
 	Requests      atomic.Int64
 	Phrases       atomic.Int64 // texts sent
 	Tokens        atomic.Int64 // that the API says it counted
-	Cut           atomic.Int64 // texts sent without their end
 	Transient     atomic.Int64 // requests that failed, by kind
 	Permanent     atomic.Int64
 	Configuration atomic.Int64
