@@ -15,7 +15,7 @@ import (
 // HistoryEvent is one event of a user's history.
 type HistoryEvent struct {
 	Event engine.Event
-	// Afloat: a copy may well be on its way to a worker, so that its id must be
+	// InFlight: a copy may well be on its way to a worker, so that its id must be
 	// in the profile. That of another event is there as long as there is room.
 	InFlight bool
 }

@@ -32,10 +32,10 @@ type Ports struct {
 type Engine struct {
 	config     Config
 	ports      Ports
-	hasBreaker bool // somebody knows whether the store is away
+	hasBreaker bool // Ports.WaitForStore is set
 	cache      *lru.Cache[int32, *engine.Profile]
 	stats      Stats
-	dedups     sync.Pool // of *engine.Screen
+	dedups     sync.Pool // of *engine.Dedup
 	unfit      share     // users whose profiles cannot be used
 	unable     share     // users whose works the store fails while it works for others
 }
@@ -48,8 +48,8 @@ func New(config Config, ports Ports) (*Engine, error) {
 	if ports.OnConfigError == nil {
 		ports.OnConfigError = func(error) {}
 	}
-	told := ports.WaitForStore != nil
-	if !told {
+	hasBreaker := ports.WaitForStore != nil
+	if !hasBreaker {
 		ports.WaitForStore = func(ctx context.Context) (bool, error) { return true, ctx.Err() }
 	}
 	if ports.Log == nil {
@@ -58,7 +58,7 @@ func New(config Config, ports Ports) (*Engine, error) {
 	return &Engine{
 		config:     config,
 		ports:      ports,
-		hasBreaker: told,
+		hasBreaker: hasBreaker,
 		cache:      newCache(config.CacheBytes),
 		dedups:     sync.Pool{New: func() any { return new(engine.Dedup) }},
 		unfit:      share{cost: 1},
