@@ -164,32 +164,29 @@ func (r *Relay) Run(ctx context.Context) {
 func (r *Relay) runBatches(ctx context.Context) {
 	work, cancel := afterGrace(ctx, r.config.Grace)
 	defer cancel()
-	wait := r.config.PollMin
+	polls := backoff.Backoff{Min: r.config.PollMin, Max: r.config.PollMax} // jittered: goroutines spread out
 	for r.rest(ctx) {
 		n, err := r.batch(ctx, work)
 		switch {
 		case err != nil:
 			r.recordOutage(ctx, err)
-		case n > 0:
-			wait = r.config.PollMin
-		default:
-			wait = r.idle(ctx, wait)
+		case n > 0 || r.idle(ctx, polls.Next()):
+			polls.Reset()
 		}
 	}
 }
 
-// idle waits for a wake-up or the next poll and returns the wait after that.
-func (r *Relay) idle(ctx context.Context, wait time.Duration) time.Duration {
-	timer := time.NewTimer(backoff.Jitter(wait)) // goroutines spread out
+// idle waits for a wake-up or for so long, and reports whether it was woken.
+func (r *Relay) idle(ctx context.Context, wait time.Duration) (woken bool) {
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-r.wake:
-		return r.config.PollMin
+		return true
 	case <-timer.C:
-		return min(2*wait, r.config.PollMax)
 	case <-ctx.Done():
-		return wait
 	}
+	return false
 }
 
 // rest waits while there is trouble and reports whether ctx goes on.
