@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"errors"
-	"fmt"
-	"math"
-)
+import "math"
 
 // History says what mass a profile has when an event is folded into it.
 type History string
@@ -77,18 +73,10 @@ const MaxDimensions = 16384
 // Validate reports every fault at once, by the names of the environment
 // variables.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-
-	if c.Dimensions < 1 || c.Dimensions > MaxDimensions {
-		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, MaxDimensions)
-	}
-	if !(c.Lambda >= 0) || math.IsInf(c.Lambda, 0) {
-		fault("EMBEDDING_DECAY_LAMBDA is %v: it must be a finite number of at least 0 (per day)", c.Lambda)
-	}
-	if c.History != Mass && c.History != UnitMass {
-		fault("EMBEDDING_HISTORY is %q: it must be %q or %q", c.History, Mass, UnitMass)
-	}
+	var faults Faults
+	faults.If(c.Dimensions < 1 || c.Dimensions > MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, MaxDimensions)
+	faults.If(!(c.Lambda >= 0) || math.IsInf(c.Lambda, 0), "EMBEDDING_DECAY_LAMBDA is %v: it must be a finite number of at least 0 (per day)", c.Lambda)
+	faults.If(c.History != Mass && c.History != UnitMass, "EMBEDDING_HISTORY is %q: it must be %q or %q", c.History, Mass, UnitMass)
 	for _, w := range []struct {
 		name  string
 		value float64
@@ -98,15 +86,11 @@ func (c Config) Validate() error {
 		{"CLICK", c.Weights.Click},
 		{"PURCHASE", c.Weights.Purchase},
 	} {
-		if !(w.value >= MinWeight && w.value <= MaxWeight) {
-			fault("EMBEDDING_WEIGHT_%s is %v: it must be a number from %g to %g", w.name, w.value, MinWeight, MaxWeight)
-		}
+		faults.If(!(w.value >= MinWeight && w.value <= MaxWeight), "EMBEDDING_WEIGHT_%s is %v: it must be a number from %g to %g", w.name, w.value, MinWeight, MaxWeight)
 	}
-	if c.IDs.Retention < 0 {
-		fault("IDEMPOTENCY_WINDOW is %v: it must not be negative", c.IDs.Retention)
-	} else if c.IDs.Retention < c.IDs.Horizon {
-		fault("IDEMPOTENCY_WINDOW is %v: it must be at least %v, within which a broker may deliver an event again "+
+	faults.If(c.IDs.Retention < 0, "IDEMPOTENCY_WINDOW is %v: it must not be negative", c.IDs.Retention)
+	faults.If(c.IDs.Retention >= 0 && c.IDs.Retention < c.IDs.Horizon,
+		"IDEMPOTENCY_WINDOW is %v: it must be at least %v, within which a broker may deliver an event again "+
 			"(it follows from WORKER_HOLD_MAX and EMBEDDING_BATCH_MAX_DELAY)", c.IDs.Retention, c.IDs.Horizon)
-	}
-	return errors.Join(faults...)
+	return faults.Err()
 }

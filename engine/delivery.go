@@ -122,14 +122,5 @@ type Batch struct {
 
 // Sort puts the batch into folding order: (occurred_at, message_id).
 func (b *Batch) Sort() {
-	slices.SortStableFunc(b.Deliveries, func(x, y Delivery) int {
-		switch {
-		case x.Event.Before(&y.Event):
-			return -1
-		case y.Event.Before(&x.Event):
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortStableFunc(b.Deliveries, func(x, y Delivery) int { return x.Event.Compare(&y.Event) })
 }

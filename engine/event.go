@@ -1,6 +1,10 @@
 package engine
 
-import "crypto/sha256"
+import (
+	"cmp"
+	"crypto/sha256"
+	"strings"
+)
 
 // EventType is what a user did. The zero value is no event.
 type EventType uint8
@@ -73,13 +77,16 @@ type Event struct {
 	Digest     Digest // of MessageID
 }
 
-// Before is the order in which a batch is folded: (occurred_at, message_id).
-func (e *Event) Before(o *Event) bool {
+// Compare is the order in which a batch is folded: (occurred_at, message_id).
+func (e *Event) Compare(o *Event) int {
 	if e.OccurredAt != o.OccurredAt {
-		return e.OccurredAt < o.OccurredAt
+		return cmp.Compare(e.OccurredAt, o.OccurredAt)
 	}
-	return e.MessageID < o.MessageID
+	return strings.Compare(e.MessageID, o.MessageID)
 }
+
+// Before reports whether the event is folded before another.
+func (e *Event) Before(o *Event) bool { return e.Compare(o) < 0 }
 
 // Entry is a valid event and its message body, which stores keep literally.
 type Entry struct {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -15,20 +16,31 @@ func Unit(raw []float32, dimensions int) ([]float64, error) {
 		return nil, PermanentError("wrong_dimensions",
 			fmt.Errorf("vector has %d components, expected %d", len(raw), dimensions))
 	}
-	var sum float64
-	for _, c := range raw {
-		sum += float64(c) * float64(c)
+	norm, err := Norm(raw)
+	if err != nil {
+		return nil, err
 	}
-	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return nil, PermanentError("not_finite", fmt.Errorf("vector holds NaN or Inf"))
-	}
-	if sum == 0 {
-		return nil, PermanentError("zero_vector", fmt.Errorf("vector has length zero"))
-	}
-	inverse := 1 / math.Sqrt(sum)
+	inverse := 1 / norm
 	unit := make([]float64, len(raw))
 	for i, c := range raw {
 		unit[i] = float64(c) * inverse
 	}
 	return unit, nil
+}
+
+// Norm returns the length of an external vector, or why it has no direction.
+//
+// Reasons (all permanent): not_finite, zero_vector.
+func Norm(raw []float32) (float64, error) {
+	var sum float64
+	for _, c := range raw {
+		sum += float64(c) * float64(c)
+	}
+	switch {
+	case math.IsNaN(sum) || math.IsInf(sum, 0):
+		return 0, PermanentError("not_finite", errors.New("vector holds NaN or Inf"))
+	case sum == 0:
+		return 0, PermanentError("zero_vector", errors.New("vector has length zero"))
+	}
+	return math.Sqrt(sum), nil
 }

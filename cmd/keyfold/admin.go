@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"keyfold/engine/metric"
 	"keyfold/source/ingest"
 )
 
@@ -29,8 +29,8 @@ type observed interface {
 	ready(ctx context.Context) error
 	// notes say what else is worth knowing while it is ready.
 	notes() []string
-	// writeMetrics writes what was counted, in Prometheus's text format.
-	writeMetrics(to io.Writer)
+	// register adds the series of /metrics to set.
+	register(set *metric.Set)
 }
 
 func startAdmin(addr string, of observed, log *slog.Logger) (*admin, error) {
@@ -38,6 +38,9 @@ func startAdmin(addr string, of observed, log *slog.Logger) (*admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ADMIN_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
+	set := &metric.Set{}
+	of.register(set)
+	metrics.ExposeMetadata(true) // of the process's own metrics; the library leaves their help empty
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) {
@@ -49,7 +52,7 @@ func startAdmin(addr string, of observed, log *slog.Logger) (*admin, error) {
 	})
 	mux.HandleFunc("GET /metrics", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		of.writeMetrics(rw)
+		set.WritePrometheus(rw)
 		metrics.WriteProcessMetrics(rw)
 	})
 	a := &admin{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"keyfold/cmd/settings"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
+	"keyfold/engine/metric"
 	"keyfold/source/ingest"
 	"keyfold/source/outbox"
 )
@@ -186,12 +186,12 @@ func (in *ingesting) notes() (notes []string) {
 	return notes
 }
 
-func (in *ingesting) writeMetrics(to io.Writer) {
-	in.server.WritePrometheus(to)
-	in.store.Stats.WritePrometheus(to)
+func (in *ingesting) register(set *metric.Set) {
+	in.server.Register(set)
+	in.store.Stats.Register(set)
 	if in.relay != nil {
-		in.relay.writeMetrics(to)
+		in.relay.register(set)
 		return
 	}
-	writeBacklog(in.app, in.gauge, to)
+	in.gauge.Register(in.ctx, set)
 }

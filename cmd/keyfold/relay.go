@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"time"
 
+	"keyfold/engine/metric"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -79,15 +78,7 @@ func (r *relaying) notes() []string {
 	return nil
 }
 
-func (r *relaying) writeMetrics(to io.Writer) {
-	r.relay.Stats.WritePrometheus(to)
-	writeBacklog(r.app, r.gauge, to)
-}
-
-// writeBacklog writes what waits to be published, unless the database is away:
-// then these numbers are missing, which is what is known.
-func writeBacklog(a *app, gauge *outbox.Gauge, to io.Writer) {
-	ctx, cancel := context.WithTimeout(a.ctx, 2*time.Second)
-	defer cancel()
-	gauge.WritePrometheus(ctx, to)
+func (r *relaying) register(set *metric.Set) {
+	r.relay.Stats.Register(set)
+	r.gauge.Register(r.ctx, set)
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/worker"
+	"keyfold/engine/metric"
 	"keyfold/source/rabbit"
 )
 
@@ -74,7 +74,7 @@ func (w working) ready(context.Context) error { return w.Ready() }
 
 func (w working) notes() []string { return append(w.embedding.Away(), w.Notes()...) }
 
-func (w working) writeMetrics(to io.Writer) {
-	w.WriteMetrics(to)
-	w.embedding.WriteMetrics(to)
+func (w working) register(set *metric.Set) {
+	w.Register(set)
+	w.embedding.Register(set)
 }

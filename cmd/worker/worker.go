@@ -8,6 +8,7 @@ import (
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/engine/metric"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
 )
@@ -20,6 +21,8 @@ type Worker struct {
 
 	components               // only used by Run's goroutine until started is closed
 	started    chan struct{} // closed when components may be read by others
+
+	metrics *metric.Set // nil: none are wanted
 
 	fault configFault
 	pause consumerPause
@@ -93,6 +96,9 @@ func (w *Worker) start(ctx context.Context) error {
 	windows.MaxHeld = w.config.Prefetch()
 	if w.pipeline, err = pipeline.New(windows, w.config.Taste, ports); err != nil {
 		return err
+	}
+	if w.metrics != nil {
+		w.register(w.metrics)
 	}
 	close(w.started)
 	return nil

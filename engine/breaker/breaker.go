@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 )
@@ -18,16 +17,6 @@ type State struct {
 	Cause   error     // why it is open: the last failure of a call or a probe
 	Opened  int64     // times, since the start
 	Probes  int64     // since the start
-}
-
-// WriteState writes whether the breaker of a dependency is open, and for how long, in
-// Prometheus's text format.
-func WriteState(to io.Writer, dependency string, s State) {
-	open, since := 0, 0.0
-	if s.Open {
-		open, since = 1, time.Since(s.Since).Seconds()
-	}
-	fmt.Fprintf(to, "keyfold_breaker_open{dependency=%q} %d\nkeyfold_breaker_open_seconds{dependency=%q} %g\n", dependency, open, dependency, since)
 }
 
 // Errors that [Breaker.Wait] returns besides the context's.

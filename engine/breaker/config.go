@@ -1,9 +1,9 @@
 package breaker
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"keyfold/engine"
 )
 
 // Config says when a breaker opens and how it looks for a way back.
@@ -37,20 +37,12 @@ func DefaultConfig() Config {
 
 // Validate reports every fault at once.
 func (c Config) Validate() error {
-	var faults []error
-	if c.Failures < 1 {
-		faults = append(faults, fmt.Errorf("breaker opens after %d failures: it must be at least 1", c.Failures))
-	}
-	if c.MinPause <= 0 || c.MaxPause < c.MinPause {
-		faults = append(faults, fmt.Errorf("breaker probes after %v up to %v: both must be above 0, in this order", c.MinPause, c.MaxPause))
-	}
-	if c.Silence <= 0 || c.ProbeTimeout <= 0 {
-		faults = append(faults, fmt.Errorf("breaker with silence %v and probe timeout %v: both must be above 0", c.Silence, c.ProbeTimeout))
-	}
+	var faults engine.Faults
+	faults.If(c.Failures < 1, "breaker opens after %d failures: it must be at least 1", c.Failures)
+	faults.If(c.MinPause <= 0 || c.MaxPause < c.MinPause, "breaker probes after %v up to %v: both must be above 0, in this order", c.MinPause, c.MaxPause)
+	faults.If(c.Silence <= 0 || c.ProbeTimeout <= 0, "breaker with silence %v and probe timeout %v: both must be above 0", c.Silence, c.ProbeTimeout)
 	// Half of the 30 min after which RabbitMQ closes a channel for a message
 	// that is not acknowledged: windows and queues come on top.
-	if c.HoldMax < time.Second || c.HoldMax > 15*time.Minute {
-		faults = append(faults, fmt.Errorf("WORKER_HOLD_MAX is %v: it must be between 1 s and 900 s", c.HoldMax))
-	}
-	return errors.Join(faults...)
+	faults.If(c.HoldMax < time.Second || c.HoldMax > 15*time.Minute, "WORKER_HOLD_MAX is %v: it must be between 1 s and 900 s", c.HoldMax)
+	return faults.Err()
 }

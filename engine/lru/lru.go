@@ -1,15 +1,21 @@
 // Package lru keeps what was used last, bounded by bytes.
 package lru
 
-import "github.com/hashicorp/golang-lru/v2/simplelru"
+import (
+	"sync"
 
-// Cache is bounded by bytes, least recently used out first. It is not safe for
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Cache is bounded by bytes, least recently used out first. It is safe for
 // concurrent use.
 type Cache[K comparable, V any] struct {
-	lru   *simplelru.LRU[K, V]
 	size  func(K, V) int64
-	bytes int64
 	limit int64
+
+	mu    sync.Mutex
+	lru   *simplelru.LRU[K, V] // under mu
+	bytes int64                // under mu
 }
 
 // New returns a cache of at most limit bytes; size estimates what an entry keeps
@@ -22,14 +28,24 @@ func New[K comparable, V any](limit int64, size func(K, V) int64) *Cache[K, V] {
 }
 
 // Get returns a value and makes it the one used last.
-func (c *Cache[K, V]) Get(k K) (V, bool) { return c.lru.Get(k) }
-
-// Peek returns a value and leaves its rank.
-func (c *Cache[K, V]) Peek(k K) (V, bool) { return c.lru.Peek(k) }
+func (c *Cache[K, V]) Get(k K) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lru.Get(k)
+}
 
 // Put keeps a value, in place of an older one. A value above the limit is not kept,
 // and empties the cache.
-func (c *Cache[K, V]) Put(k K, v V) {
+func (c *Cache[K, V]) Put(k K, v V) { c.PutUnless(k, v, func(V) bool { return false }) }
+
+// PutUnless keeps a value as Put does, unless better says that the one that is kept
+// is to stay.
+func (c *Cache[K, V]) PutUnless(k K, v V, better func(kept V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kept, ok := c.lru.Peek(k); ok && better(kept) {
+		return
+	}
 	c.lru.Remove(k) // the library does not report a replaced value
 	c.lru.Add(k, v)
 	for c.bytes += c.size(k, v); c.bytes > c.limit; {
@@ -38,10 +54,15 @@ func (c *Cache[K, V]) Put(k K, v V) {
 }
 
 // Remove drops a value.
-func (c *Cache[K, V]) Remove(k K) { c.lru.Remove(k) }
+func (c *Cache[K, V]) Remove(k K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lru.Remove(k)
+}
 
-// Len returns the number of entries.
-func (c *Cache[K, V]) Len() int { return c.lru.Len() }
-
-// Bytes returns what the entries take up.
-func (c *Cache[K, V]) Bytes() int64 { return c.bytes }
+// Usage returns the number of entries and what they take up in bytes.
+func (c *Cache[K, V]) Usage() (entries int, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lru.Len(), c.bytes
+}

@@ -19,15 +19,16 @@ func TestCacheCountsItsBytes(t *testing.T) {
 		}
 		var sum int64
 		for _, k := range c.lru.Keys() {
-			v, _ := c.Peek(k)
+			v, _ := c.lru.Peek(k)
 			sum += size(k, v)
 		}
-		if c.Bytes() != sum || sum > c.limit {
-			t.Fatalf("it counts %d bytes, its entries have %d, the limit is %d", c.Bytes(), sum, c.limit)
+		if _, bytes := c.Usage(); bytes != sum || sum > c.limit {
+			t.Fatalf("it counts %d bytes, its entries have %d, the limit is %d", bytes, sum, c.limit)
 		}
 	}
-	if c.Put(1, make([]byte, 3001)); c.Len() != 0 || c.Bytes() != 0 {
-		t.Errorf("%d entries and %d bytes behind one above the limit", c.Len(), c.Bytes())
+	c.Put(1, make([]byte, 3001))
+	if entries, bytes := c.Usage(); entries != 0 || bytes != 0 {
+		t.Errorf("%d entries and %d bytes behind one above the limit", entries, bytes)
 	}
 }
 
@@ -36,10 +37,10 @@ func TestLeastRecentlyUsedOutFirst(t *testing.T) {
 	c := New(2, func(string, int) int64 { return 1 })
 	c.Put("a", 1)
 	c.Put("b", 2)
-	c.Peek("b")
+	c.PutUnless("b", 4, func(kept int) bool { return kept == 2 })
 	c.Get("a")
 	c.Put("c", 3)
-	if _, ok := c.Get("b"); ok || c.Len() != 2 {
+	if _, ok := c.Get("b"); ok || c.lru.Len() != 2 {
 		t.Error("the least recently used entry stayed")
 	}
 	if v, ok := c.Get("a"); !ok || v != 1 {

@@ -1,8 +1,6 @@
 package taste
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"keyfold/engine"
@@ -42,21 +40,11 @@ func DefaultConfig() Config {
 
 // Validate reports every fault at once.
 func (c Config) Validate() error {
-	faults := []error{c.Config.Validate()}
-	if c.CacheBytes < 0 {
-		faults = append(faults, fmt.Errorf("profile cache of %d bytes: it must not be negative", c.CacheBytes))
-	}
-	if c.Conflicts < 0 {
-		faults = append(faults, fmt.Errorf("%d conflicts: it must not be negative", c.Conflicts))
-	}
-	if c.Failures < 1 {
-		faults = append(faults, fmt.Errorf("%d store failures: it must be at least 1", c.Failures))
-	}
-	if c.Lease < 0 || c.Lease > c.IDs.Horizon {
-		faults = append(faults, fmt.Errorf("a lease of %v: it must be from 0 to the horizon, %v", c.Lease, c.IDs.Horizon))
-	}
-	if c.Pause <= 0 || c.MaxPause < c.Pause {
-		faults = append(faults, fmt.Errorf("store pause %v up to %v: both must be above 0, in this order", c.Pause, c.MaxPause))
-	}
-	return errors.Join(faults...)
+	faults := engine.Faults{c.Config.Validate()}
+	faults.If(c.CacheBytes < 0, "profile cache of %d bytes: it must not be negative", c.CacheBytes)
+	faults.If(c.Conflicts < 0, "%d conflicts: it must not be negative", c.Conflicts)
+	faults.If(c.Failures < 1, "%d store failures: it must be at least 1", c.Failures)
+	faults.If(c.Lease < 0 || c.Lease > c.IDs.Horizon, "a lease of %v: it must be from 0 to the horizon, %v", c.Lease, c.IDs.Horizon)
+	faults.If(c.Pause <= 0 || c.MaxPause < c.Pause, "store pause %v up to %v: both must be above 0, in this order", c.Pause, c.MaxPause)
+	return faults.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"keyfold/engine"
@@ -123,13 +124,7 @@ func (f *flush) round() (down error) {
 }
 
 func (f *flush) keepUndone() {
-	kept := f.works[:0]
-	for i := range f.works {
-		if !f.works[i].done {
-			kept = append(kept, f.works[i])
-		}
-	}
-	f.works = kept
+	f.works = slices.DeleteFunc(f.works, func(w work) bool { return w.done })
 }
 
 // judge settles what was given up. A store that works for most users fails the

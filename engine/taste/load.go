@@ -16,7 +16,7 @@ func (f *flush) load() error {
 		if w.loaded {
 			continue
 		}
-		if p := f.cache.get(w.user); p != nil && !w.fresh {
+		if p, ok := f.cache.Get(w.user); ok && !w.fresh {
 			w.profile, w.loaded = p, true
 			f.stats.Hits.Add(1)
 			continue

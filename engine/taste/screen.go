@@ -3,6 +3,7 @@ package taste
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"keyfold/engine"
@@ -28,7 +29,8 @@ func (f *flush) screen(w *work) {
 		switch {
 		case folded[i]:
 			f.settleFolded(w, &d)
-		case inBatch[i] && holds(events, d.Event.Digest):
+		// One that repeats an event which was settled is judged by itself.
+		case inBatch[i] && slices.ContainsFunc(events, func(e engine.Delivery) bool { return e.Event.Digest == d.Event.Digest }):
 			w.copies = append(w.copies, d)
 		case applied.PastHorizon(d.FirstSeen):
 			// Its id is absent, but that says nothing any more: the bound stays.
@@ -88,17 +90,6 @@ func (f *flush) overdue(d *engine.Delivery, now time.Time) bool {
 	f.stats.Overdue.Add(1)
 	f.settle(d, engine.Verdict{Outcome: engine.Unsettled, Err: errOverdue})
 	return true
-}
-
-// holds reports whether an event of this digest is among deliveries: one that
-// repeats an event which was settled is judged by itself.
-func holds(deliveries []engine.Delivery, digest engine.Digest) bool {
-	for i := range deliveries {
-		if deliveries[i].Event.Digest == digest {
-			return true
-		}
-	}
-	return false
 }
 
 func pastHorizon(d *engine.Delivery, floor engine.Millis) engine.Verdict {

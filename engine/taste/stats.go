@@ -1,9 +1,11 @@
 package taste
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"keyfold/engine"
+	"keyfold/engine/metric"
 )
 
 // Stats counts what became of events and batches since the start. Its fields
@@ -23,3 +25,19 @@ type Stats struct {
 
 // Of returns how many events ended with an outcome.
 func (s *Stats) Of(o engine.Outcome) int64 { return s.Outcomes[o].Load() }
+
+// Register adds the series to set.
+func (s *Stats) Register(set *metric.Set) {
+	for o := engine.Folded; o <= engine.Unsettled; o++ {
+		set.Counter(fmt.Sprintf("keyfold_events_total{outcome=%q}", o), "Events by verdict.", s.Outcomes[o].Load)
+	}
+	set.Counter("keyfold_batches_total", "Closed windows that were taken to be folded, each of one user.", s.Batches.Load)
+	set.Counter("keyfold_profile_writes_total", "Profiles written.", s.Writes.Load)
+	set.Counter("keyfold_profile_reads_total", "Profiles read from the store.", s.Reads.Load)
+	set.Counter("keyfold_profile_cache_hits_total", "Profiles that the cache held.", s.Hits.Load)
+	set.Counter("keyfold_conflicts_total", "Writes that met another version of the profile and were repeated.", s.Conflicts.Load)
+	set.Counter("keyfold_unknown_outcomes_total", "Writes without a clear answer, resolved by reading ids back.", s.Unknowns.Load)
+	set.Counter("keyfold_store_failures_total", "Calls of the store that failed.", s.Failures.Load)
+	set.Counter("keyfold_overdue_events_total", "Events left to the broker because their lease was over.", s.Overdue.Load)
+	set.Counter("keyfold_stale_profiles_total", "Folds that bridged more than 90 days.", s.Stale.Load)
+}

@@ -31,7 +31,7 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 		f.written(w, began)
 		return nil
 	}
-	f.cache.drop(w.user)
+	f.cache.Remove(w.user)
 	if errors.Is(err, engine.ErrConflict) {
 		f.stats.Conflicts.Add(1)
 		f.logConflict(w)
@@ -58,7 +58,7 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 }
 
 func (f *flush) written(w *work, began engine.Millis) {
-	f.cache.put(w.next)
+	f.cache.Put(w.next.UserID, w.next)
 	f.stats.Writes.Add(1)
 	f.sum.written = append(f.sum.written, w.user)
 	f.logWritten(w, began)

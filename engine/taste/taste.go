@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"keyfold/engine"
+	"keyfold/engine/lru"
 )
 
 // Ports are what the application reads from and writes to.
@@ -31,8 +32,8 @@ type Ports struct {
 type Engine struct {
 	config     Config
 	ports      Ports
-	hasBreaker bool // false: a failed load is never known to be an outage
-	cache      *cache
+	hasBreaker bool // Ports.WaitForStore is set
+	cache      *lru.Cache[int32, *engine.Profile]
 	stats      Stats
 	dedups     sync.Pool // of *engine.Dedup
 	unfit      share     // users whose profiles cannot be used

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"sync"
 	"time"
 
 	"keyfold/engine"
@@ -12,9 +11,8 @@ import (
 // first. An answer past its age is read again where it is met; until then it
 // only takes up room that a newer one may claim.
 type cache struct {
-	mu  sync.Mutex
-	lru *lru.Cache[int32, answer] // under mu
-	ttl time.Duration             // of vectors; all else lives FaultTTL
+	lru *lru.Cache[int32, answer]
+	ttl time.Duration // of vectors; all else lives FaultTTL
 }
 
 type answer struct {
@@ -46,8 +44,6 @@ func (c *cache) live(a answer, now time.Time) bool {
 
 // fill answers what it can and returns the positions of the other ids.
 func (c *cache) fill(answers []engine.Resolved, ids []int32, now time.Time) (unread []int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for i, id := range ids {
 		if a, ok := c.lru.Get(id); ok && c.live(a, now) {
 			answers[i] = a.Resolved
@@ -61,12 +57,7 @@ func (c *cache) fill(answers []engine.Resolved, ids []int32, now time.Time) (unr
 // put keeps the answers at these positions, except where another look-up that
 // began later was faster.
 func (c *cache) put(answers []engine.Resolved, ids []int32, positions []int, asOf time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, p := range positions {
-		if kept, ok := c.lru.Peek(ids[p]); ok && kept.asOf.After(asOf) {
-			continue
-		}
-		c.lru.Put(ids[p], answer{Resolved: answers[p], asOf: asOf})
+		c.lru.PutUnless(ids[p], answer{answers[p], asOf}, func(kept answer) bool { return kept.asOf.After(asOf) })
 	}
 }

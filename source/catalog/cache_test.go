@@ -22,14 +22,15 @@ func TestCacheStaysWithinItsBytes(t *testing.T) {
 			r = engine.Resolved{Err: engine.ErrMissing}
 		}
 		put(random.Int32N(20), r)
-		if got := c.lru.Bytes(); got > limit || got <= 0 {
+		if _, got := c.lru.Usage(); got > limit || got <= 0 {
 			t.Fatalf("it has %d bytes, the limit is %d", got, limit)
 		}
 	}
 	if size(1, answer{Resolved: engine.Resolved{Vector: make([]float64, 1536)}}) < 8*1536 {
 		t.Error("a vector takes up less than its components")
 	}
-	if put(1, engine.Resolved{Vector: make([]float64, 1000)}); c.lru.Len() != 0 || c.lru.Bytes() != 0 {
-		t.Errorf("%d entries and %d bytes behind one above the limit", c.lru.Len(), c.lru.Bytes())
+	put(1, engine.Resolved{Vector: make([]float64, 1000)})
+	if entries, bytes := c.lru.Usage(); entries != 0 || bytes != 0 {
+		t.Errorf("%d entries and %d bytes behind one above the limit", entries, bytes)
 	}
 }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"keyfold/engine"
@@ -14,7 +15,6 @@ type Catalog struct {
 	config Config
 	store  Store
 	cache  *cache
-	stats  Stats
 }
 
 var _ engine.Vectors[int32] = (*Catalog)(nil)
@@ -31,9 +31,6 @@ func New(config Config, store Store) (*Catalog, error) {
 	}, nil
 }
 
-// Stats returns the catalog's counters.
-func (c *Catalog) Stats() *Stats { return &c.stats }
-
 // Resolve returns a unit vector or an error per id, aligned with ids, which are
 // distinct.
 //
@@ -45,11 +42,8 @@ func (c *Catalog) Stats() *Stats { return &c.stats }
 func (c *Catalog) Resolve(ctx context.Context, ids []int32) []engine.Resolved {
 	answers := make([]engine.Resolved, len(ids))
 	unread := c.cache.fill(answers, ids, time.Now())
-	c.stats.Hits.Add(int64(len(ids) - len(unread)))
-	for len(unread) > 0 {
-		n := min(len(unread), c.config.Chunk)
-		c.read(ctx, answers, ids, unread[:n])
-		unread = unread[n:]
+	for chunk := range slices.Chunk(unread, c.config.Chunk) {
+		c.read(ctx, answers, ids, chunk)
 	}
 	return answers
 }
@@ -60,13 +54,10 @@ func (c *Catalog) read(ctx context.Context, answers []engine.Resolved, ids []int
 	for i, p := range positions {
 		asked[i] = ids[p]
 	}
-	c.stats.Reads.Add(int64(len(asked)))
-	c.stats.Calls.Add(1)
 	// The store's answer is as old as the question.
 	asOf := time.Now()
 	products, err := c.store.Products(ctx, asked)
 	if err != nil {
-		c.stats.Failures.Add(1)
 		err = fmt.Errorf("product look-up: %w", err)
 		for _, p := range positions {
 			answers[p].Err = err

@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"keyfold/engine"
@@ -40,23 +38,11 @@ func DefaultConfig() Config {
 
 // Validate reports every fault at once.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-
-	if c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions {
-		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
-	}
-	if c.Model == "" {
-		fault("EMBEDDING_MODEL is empty: it must name what made the product vectors")
-	}
-	if c.CacheBytes < 0 {
-		fault("product cache of %d bytes: it must not be negative", c.CacheBytes)
-	}
-	if c.CacheTTL < 0 {
-		fault("product cache TTL of %v: it must not be negative", c.CacheTTL)
-	}
-	if c.Chunk < 1 {
-		fault("look-ups of %d products: it must be at least 1", c.Chunk)
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults.If(c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+	faults.If(c.Model == "", "EMBEDDING_MODEL is empty: it must name what made the product vectors")
+	faults.If(c.CacheBytes < 0, "product cache of %d bytes: it must not be negative", c.CacheBytes)
+	faults.If(c.CacheTTL < 0, "product cache TTL of %v: it must not be negative", c.CacheTTL)
+	faults.If(c.Chunk < 1, "look-ups of %d products: it must be at least 1", c.Chunk)
+	return faults.Err()
 }

@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"net"
 	"time"
@@ -67,64 +65,44 @@ func DefaultConfig() Config {
 // Validate reports every fault of the settings at once, as one configuration
 // error, by the names of the environment variables. It opens no file.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var faults engine.Faults
 	_, _, err := net.SplitHostPort(c.Addr)
-	switch {
-	case err != nil:
-		fault("HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", c.Addr, err)
-	case !c.authenticates() && !c.Insecure && !OnLoopback(c.Addr):
-		fault("HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: anyone who reaches it could write any user's profile; "+
+	faults.If(err != nil, "HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", c.Addr, err)
+	faults.If(err == nil && !c.authenticates() && !c.Insecure && !OnLoopback(c.Addr),
+		"HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: anyone who reaches it could write any user's profile; "+
 			"name tokens with HTTP_TOKEN_FILE or HTTP_TOKENS, or set 127.0.0.1:7080, or allow it with HTTP_INSECURE=true (--insecure)", c.Addr)
-	}
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		fault("HTTP_TLS_CERT is %q and HTTP_TLS_KEY is %q: set both, or none for HTTP without TLS", c.TLSCert, c.TLSKey)
-	}
+	faults.If((c.TLSCert == "") != (c.TLSKey == ""), "HTTP_TLS_CERT is %q and HTTP_TLS_KEY is %q: set both, or none for HTTP without TLS", c.TLSCert, c.TLSKey)
 	for i, token := range c.Tokens {
-		if err := checkToken(token); err != nil {
-			fault("HTTP_TOKENS: token %d %w", i+1, err)
-		}
+		err := checkToken(token)
+		faults.If(err != nil, "HTTP_TOKENS: token %d %w", i+1, err)
 	}
-	faults = append(faults, c.Total.faults("HTTP_RATE")...)
-	faults = append(faults, c.Sender.faults("HTTP_SENDER_RATE")...)
-	if c.MaxConcurrent < 1 {
-		fault("HTTP_MAX_CONCURRENT is %d: it must be at least 1", c.MaxConcurrent)
-	}
-	if c.ReloadInterval < 0 {
-		fault("token and TLS files are looked at every %v: it must not be negative", c.ReloadInterval)
-	}
-	faults = append(faults, c.Timeouts.faults()...)
+	c.Total.check(&faults, "HTTP_RATE")
+	c.Sender.check(&faults, "HTTP_SENDER_RATE")
+	faults.If(c.MaxConcurrent < 1, "HTTP_MAX_CONCURRENT is %d: it must be at least 1", c.MaxConcurrent)
+	faults.If(c.ReloadInterval < 0, "token and TLS files are looked at every %v: it must not be negative", c.ReloadInterval)
+	c.Timeouts.check(&faults)
 	if len(faults) == 0 {
 		return nil
 	}
-	return engine.ConfigurationError("http_configuration", errors.Join(faults...))
+	return engine.ConfigurationError("http_configuration", faults.Err())
 }
 
 func (c Config) authenticates() bool { return len(c.Tokens) > 0 || c.TokenFile != "" }
 
 func (c Config) encrypts() bool { return c.TLSCert != "" && c.TLSKey != "" }
 
-func (r Rate) faults(name string) (faults []error) {
-	if !(r.PerSecond >= 0) || math.IsInf(r.PerSecond, 0) {
-		faults = append(faults, fmt.Errorf("%s is %v: it must be a finite number of requests per second, or 0 for no bound", name, r.PerSecond))
-	}
-	if r.PerSecond > 0 && r.Burst < 1 {
-		faults = append(faults, fmt.Errorf("%s has a burst of %d: it must be at least 1, or no request ever passes", name, r.Burst))
-	}
-	return faults
+func (r Rate) check(faults *engine.Faults, name string) {
+	faults.If(!(r.PerSecond >= 0) || math.IsInf(r.PerSecond, 0), "%s is %v: it must be a finite number of requests per second, or 0 for no bound", name, r.PerSecond)
+	faults.If(r.PerSecond > 0 && r.Burst < 1, "%s has a burst of %d: it must be at least 1, or no request ever passes", name, r.Burst)
 }
 
-func (t Timeouts) faults() (faults []error) {
+func (t Timeouts) check(faults *engine.Faults) {
 	for _, one := range []struct {
 		name string
 		d    time.Duration
 	}{{"header", t.Header}, {"body", t.Body}, {"answer", t.Answer}, {"idle", t.Idle}} {
-		if one.d <= 0 {
-			faults = append(faults, fmt.Errorf("the HTTP %s timeout is %v: it must be above 0, or a slow client is never cut off", one.name, one.d))
-		}
+		faults.If(one.d <= 0, "the HTTP %s timeout is %v: it must be above 0, or a slow client is never cut off", one.name, one.d)
 	}
-	if t.Answer <= t.Body {
-		faults = append(faults, fmt.Errorf("the HTTP answer timeout is %v: it must be above the body timeout, %v, or a slow request is stored and never answered", t.Answer, t.Body))
-	}
-	return faults
+	faults.If(t.Answer <= t.Body,
+		"the HTTP answer timeout is %v: it must be above the body timeout, %v, or a slow request is stored and never answered", t.Answer, t.Body)
 }

@@ -54,7 +54,7 @@ type Handler struct {
 	store    Store
 	ready    readiness
 	log      *slog.Logger
-	stats    Stats
+	stats    stats
 	memory   *shares // bytes of requests
 	slots    *shares // one for each request whose body is read
 	failures rate.Sometimes
@@ -65,7 +65,7 @@ func NewHandler(store Store, log *slog.Logger) *Handler {
 	return &Handler{
 		store: store, log: log, failures: rate.Sometimes{Interval: failureInterval},
 		memory: newShares(MaxInFlightBytes), slots: newShares(int64(DefaultConfig().MaxConcurrent)),
-		stats: Stats{latency: newLatency()},
+		stats: stats{latency: newLatency()},
 	}
 }
 
@@ -76,9 +76,6 @@ func (h *Handler) ReadyWhen(ready func(context.Context) error) { h.ready.look = 
 
 // Ready returns why events cannot be stored now, or nil. /readyz reports it.
 func (h *Handler) Ready() error { return h.ready.fault() }
-
-// Stats returns the handler's counters.
-func (h *Handler) Stats() *Stats { return &h.stats }
 
 // route dispatches by the literal path. http.ServeMux would redirect a path like
 // //v1/events, and its answers are not JSON.

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"keyfold/engine/metric"
 )
 
 func write(t *testing.T, path, text string) {
@@ -62,8 +64,10 @@ func TestTokenRotation(t *testing.T) {
 		if (err != nil) != (fault != "") || err != nil && !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s: the fault is %v, want %q", when, err, fault)
 		}
+		var set metric.Set
 		var metrics bytes.Buffer
-		if s.WritePrometheus(&metrics); !strings.Contains(metrics.String(), gauge) {
+		s.Register(&set)
+		if set.WritePrometheus(&metrics); !strings.Contains(metrics.String(), gauge) {
 			t.Errorf("%s: no %s in %s", when, gauge, metrics.String())
 		}
 		if n := strings.Count(logged.String(), "level=WARN"); n != faults {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -81,9 +82,7 @@ func (f *refusal) size() int { return len(f.Errors) + f.More }
 // write sends the answer. Write errors are ignored: the client has disconnected,
 // its events are stored, and sending them again is safe.
 func (a *reply) write(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
 	_ = json.NewEncoder(w).Encode(a.body)

@@ -13,22 +13,24 @@ const requestHeader = "X-Request-Id"
 const maxRequestID = 128
 
 // requestID returns the sender's id for a request where it can stand in a log
-// as it is, and a new one otherwise.
+// as it is, and a new one otherwise. UUIDs, ULIDs, trace contexts and base64 can.
 func requestID(r *http.Request) string {
 	id := r.Header.Get(requestHeader)
-	if len(id) == 0 || len(id) > maxRequestID || strings.ContainsFunc(id, isUnsafe) {
+	if len(id) == 0 || len(id) > maxRequestID || strings.ContainsFunc(id, outside("._:=+/-")) {
 		return rand.Text()
 	}
 	return id
 }
 
-// isUnsafe reports whether a character is none of those that ids are made of:
-// UUIDs, ULIDs, trace contexts and base64 pass.
-func isUnsafe(c rune) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return false
-	default:
-		return !strings.ContainsRune("._:=+/-", c)
+// outside reports whether a character is neither an ASCII letter or digit nor one of
+// others.
+func outside(others string) func(rune) bool {
+	return func(c rune) bool {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+			return false
+		default:
+			return !strings.ContainsRune(others, c)
+		}
 	}
 }

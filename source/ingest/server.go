@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -103,16 +102,6 @@ func (s *Server) TokenFault() error {
 		return nil
 	}
 	return s.guard.tokens.faulty()
-}
-
-// WritePrometheus writes the handler's counters and the gate's.
-func (s *Server) WritePrometheus(w io.Writer) {
-	s.handler.stats.WritePrometheus(w)
-	faulty := 0
-	if s.TokenFault() != nil {
-		faulty = 1
-	}
-	fmt.Fprintf(w, "keyfold_ingest_token_file_faulty %d\n", faulty)
 }
 
 // Scheme is "https" where certificates are configured and otherwise "http".

@@ -2,69 +2,54 @@ package ingest
 
 import (
 	"fmt"
-	"io"
+	"net/http"
 	"sync/atomic"
 	"time"
 
-	"keyfold/engine/histogram"
+	"keyfold/engine/metric"
 )
 
-// Stats counts since the start, except for the gauge. Its fields are read with
-// Load.
-type Stats struct {
+// stats counts since the start, except for the gauge.
+type stats struct {
 	Accepted  atomic.Int64 // new events
 	Duplicate atomic.Int64 // events stored before
 	Refused   atomic.Int64 // events at fault
 	InFlight  atomic.Int64 // gauge: requests being answered
 	Abandoned atomic.Int64 // requests whose sender left before the commit
 
-	latency  *histogram.Histogram
+	latency  *metric.Histogram
 	statuses [600]atomic.Int64 // requests by status
 }
 
-// Requests returns how many requests were answered with a status.
-func (s *Stats) Requests(status int) int64 {
-	if status < 0 || status >= len(s.statuses) {
-		return 0
+// Register adds the series of the handler and of its access control to set. Statuses
+// that never were are left out.
+func (s *Server) Register(set *metric.Set) {
+	h := &s.handler.stats
+	const events = "Events of requests, by outcome."
+	set.Counter(`keyfold_ingest_events_total{outcome="accepted"}`, events, h.Accepted.Load)
+	set.Counter(`keyfold_ingest_events_total{outcome="duplicate"}`, events, h.Duplicate.Load)
+	set.Counter(`keyfold_ingest_events_total{outcome="refused"}`, events, h.Refused.Load)
+	for status := http.StatusContinue; status < len(h.statuses); status++ {
+		set.Counter(fmt.Sprintf(`keyfold_ingest_requests_total{status="%d"}`, status), "Requests by the status of their answer.", func() int64 {
+			if n := h.statuses[status].Load(); n > 0 {
+				return n
+			}
+			return -1
+		})
 	}
-	return s.statuses[status].Load()
-}
-
-// Class returns how many requests were answered with a status of a class: 4 for
-// those from 400 to 499.
-func (s *Stats) Class(class int) (n int64) {
-	for status := 100 * class; status < 100*(class+1); status++ {
-		n += s.Requests(status)
-	}
-	return n
-}
-
-// WritePrometheus writes everything in Prometheus's text format. Statuses that
-// never were are left out.
-func (s *Stats) WritePrometheus(w io.Writer) {
-	for _, c := range []struct {
-		outcome string
-		n       int64
-	}{
-		{statusAccepted, s.Accepted.Load()},
-		{statusDuplicate, s.Duplicate.Load()},
-		{statusRefused, s.Refused.Load()},
-	} {
-		fmt.Fprintf(w, "keyfold_ingest_events_total{outcome=%q} %d\n", c.outcome, c.n)
-	}
-	for status := range s.statuses {
-		if n := s.statuses[status].Load(); n > 0 {
-			fmt.Fprintf(w, "keyfold_ingest_requests_total{status=\"%d\"} %d\n", status, n)
+	set.Counter("keyfold_ingest_requests_abandoned_total", "Requests whose sender left before the commit.", h.Abandoned.Load)
+	set.Gauge("keyfold_ingest_requests_in_flight", "Requests being answered.", metric.Int(h.InFlight.Load))
+	set.Histogram("keyfold_ingest_request_duration_seconds", "From the head of a request with events to its answer.", h.latency)
+	set.Gauge("keyfold_ingest_token_file_faulty", "1 while HTTP_TOKEN_FILE cannot be read or has an unusable line.", func() float64 {
+		if s.TokenFault() != nil {
+			return 1
 		}
-	}
-	fmt.Fprintf(w, "keyfold_ingest_requests_abandoned_total %d\n", s.Abandoned.Load())
-	fmt.Fprintf(w, "keyfold_ingest_requests_in_flight %d\n", s.InFlight.Load())
-	s.latency.WritePrometheus(w)
+		return 0
+	})
 }
 
 // newLatency has a bucket that ends at the promised 200 ms.
-func newLatency() *histogram.Histogram {
+func newLatency() *metric.Histogram {
 	const ms = time.Millisecond
-	return histogram.New("keyfold_ingest_request_duration_seconds",
-		ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 200*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms, 10000*ms, 30000*ms)
+	return metric.NewHistogram(ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 200*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms, 10000*ms, 30000*ms)
 }

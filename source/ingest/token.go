@@ -45,23 +45,13 @@ func (t *tokens) add(token string) {
 
 // checkToken says what is wrong with a token, without repeating it.
 func checkToken(token string) error {
-	if strings.ContainsFunc(token, isNoTokenCharacter) {
+	if strings.ContainsFunc(token, outside("-._~+/=")) { // RFC 6750, section 2.1
 		return errors.New("has a character that a bearer token cannot have: use letters, digits and -._~+/= only, e.g. from `openssl rand -base64 32`")
 	}
 	if len(token) < minToken {
 		return fmt.Errorf("has %d characters: use at least %d, e.g. from `openssl rand -base64 32`", len(token), minToken)
 	}
 	return nil
-}
-
-// isNoTokenCharacter follows RFC 6750, section 2.1.
-func isNoTokenCharacter(c rune) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return false
-	default:
-		return !strings.ContainsRune("-._~+/=", c)
-	}
 }
 
 // loadTokens returns listed and those of a file: one a line, blank lines and

@@ -4,13 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
 	"maps"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/metric"
 )
 
 // Backlog is what waits in a database.
@@ -103,19 +105,35 @@ const (
 	gaugeKeep    = 10 * time.Second
 	gaugeWait    = time.Second
 	gaugeTimeout = 25 * time.Second
+	gaugeScrape  = 2 * time.Second // of the look for the oldest row
 )
 
 // NewGauge returns a gauge on a database.
 func NewGauge(db *Database) *Gauge { return &Gauge{db: db, count: db.count, wait: gaugeWait} }
 
-// WritePrometheus writes what waits in Prometheus's text format. Where the
-// database is away, or has not counted yet, those lines are missing.
-func (g *Gauge) WritePrometheus(ctx context.Context, w io.Writer) {
-	if oldest, err := g.db.oldest(ctx); err == nil {
-		fmt.Fprintf(w, "keyfold_outbox_oldest_unsent_seconds %g\n", Backlog{Oldest: oldest}.Age(engine.Now()).Seconds())
-	}
-	if b, known := g.recent(); known {
-		writeCounts(w, []count{{"keyfold_outbox_unsent", b.Unsent}, {"keyfold_outbox_failed", b.Failed}, {"keyfold_outbox_backfill", b.Backfill}})
+// Register adds the series to set. Where the database is away, or has not counted
+// yet, they are left out. ctx ends the queries of a scrape.
+func (g *Gauge) Register(ctx context.Context, set *metric.Set) {
+	var seen atomic.Pointer[[4]float64]
+	set.OnWrite(func() {
+		ctx, cancel := context.WithTimeout(ctx, gaugeScrape)
+		defer cancel()
+		now := [4]float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+		if oldest, err := g.db.oldest(ctx); err == nil {
+			now[0] = Backlog{Oldest: oldest}.Age(engine.Now()).Seconds()
+		}
+		if b, known := g.recent(); known {
+			now[1], now[2], now[3] = float64(b.Unsent), float64(b.Failed), float64(b.Backfill)
+		}
+		seen.Store(&now)
+	})
+	for i, series := range [4][2]string{
+		{"keyfold_outbox_oldest_unsent_seconds", "How long the oldest row has waited to be published."},
+		{"keyfold_outbox_unsent", "Rows that wait to be published; counted up to a million."},
+		{"keyfold_outbox_failed", "Rows set aside; counted up to a million."},
+		{"keyfold_outbox_backfill", "Rows left to a backfill; counted up to a million."},
+	} {
+		set.Gauge(series[0], series[1], func() float64 { return seen.Load()[i] })
 	}
 }
 

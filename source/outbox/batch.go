@@ -105,12 +105,6 @@ func (r *Relay) choose(pending []int, held map[int][]int32) []int {
 	return wanted
 }
 
-// stored is a row to publish. fault is set where its body is no event.
-type stored struct {
-	Row
-	fault error
-}
-
 // query says which rows a batch reads, and how.
 type query struct {
 	held   map[int][]int32 // users left out, by shard
@@ -212,8 +206,8 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 	rows := map[int][]stored{}
 	err := each(ctx, l.run, func(s scanner) error {
 		var shard int
-		row, fault, err := scanRow(extended{s, []any{&shard}})
-		rows[shard] = append(rows[shard], stored{row, fault})
+		row, err := scanStored(extended{s, []any{&shard}})
+		rows[shard] = append(rows[shard], row)
 		return err
 	}, strings.Join(parts, " UNION ALL "), args...)
 	for _, shard := range rows {
@@ -237,17 +231,8 @@ func (r *Relay) try(ctx context.Context, rows []stored) (there bool, err error) 
 			fresh = append(fresh, rows[i].Row)
 		}
 	}
-	noted := int64(0)
-	for rows := range slices.Chunk(fresh, statementRows) {
-		condition, args := named(rows)
-		n, err := change(ctx, r.db.pool, "UPDATE user_interactions SET tried_at = ? WHERE tried_at IS NULL AND "+condition,
-			append([]any{timeText(engine.Now())}, args...)...)
-		if err != nil {
-			return false, err
-		}
-		noted += n
-	}
-	return noted == int64(len(fresh)), nil
+	noted, err := changeRows(ctx, r.db.pool, fresh, "UPDATE user_interactions SET tried_at = ? WHERE tried_at IS NULL AND ", timeText(engine.Now()))
+	return noted == int64(len(fresh)), err
 }
 
 // mark writes the fate of a batch and lets its shards go. Where the lease's
@@ -276,18 +261,11 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 // write marks rows. It may be run again.
 func (w *rounds) write(ctx context.Context, run runner) error {
 	now := timeText(engine.Now())
-	for rows := range slices.Chunk(w.sent, statementRows) {
-		condition, args := named(rows)
-		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = ?, failed_at = NULL WHERE "+condition,
-			append([]any{now}, args...)...); err != nil {
-			return err
-		}
+	if _, err := changeRows(ctx, run, w.sent, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = ?, failed_at = NULL WHERE ", now); err != nil {
+		return err
 	}
-	for rows := range slices.Chunk(w.untried(), statementRows) {
-		condition, args := named(rows)
-		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET tried_at = NULL WHERE processed_to_queue = 0 AND "+condition, args...); err != nil {
-			return err
-		}
+	if _, err := changeRows(ctx, run, w.untried(), "UPDATE user_interactions SET tried_at = NULL WHERE processed_to_queue = 0 AND "); err != nil {
+		return err
 	}
 	for _, f := range w.failures {
 		failedAt := any(nil)

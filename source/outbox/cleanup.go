@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // CleanupOptions say how [Database.Cleanup] goes about it.
@@ -45,9 +46,7 @@ func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, option
 			return deleted, nil
 		}
 		after = end
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, pause) {
 			return deleted, ctx.Err()
 		}
 	}
@@ -100,18 +99,16 @@ func (d *Database) deleteSent(ctx context.Context, ids []int64) (n int64, err er
 
 func deleteRows(ctx context.Context, tx *sql.Tx, ids []int64) (int64, error) {
 	sent := " FROM user_interactions WHERE processed_to_queue = 1 AND id IN (" + list(len(ids)) + ")"
-	var keys []any
-	err := each(ctx, tx, func(s scanner) error {
-		var k key
-		err := s.Scan(&k.user, &k.id)
-		keys = append(keys, k.user, digestOf(k.id))
-		return err
-	}, "SELECT user_id, message_id"+sent, anyOf(ids)...)
+	keys, err := collect(ctx, tx, scanKey, "SELECT user_id, message_id"+sent, anyOf(ids)...)
 	if err != nil || len(keys) == 0 {
 		return 0, err
 	}
+	args := make([]any, 0, 2*len(keys))
+	for _, k := range keys {
+		args = append(args, k.user, digestOf(k.id))
+	}
 	_, err = tx.ExecContext(ctx, "REPLACE INTO keyfold_cleaned_ids (user_id, digest) VALUES "+
-		strings.Repeat("(?, ?), ", len(keys)/2-1)+"(?, ?)", keys...)
+		strings.Repeat("(?, ?), ", len(keys)-1)+"(?, ?)", args...)
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 )
 
 // Database is an open DATABASE_URL. It may be used from several goroutines.
@@ -66,8 +67,8 @@ func (d *Database) fault(doing string, err error) error {
 	if _, marked := errors.AsType[*engine.Error](err); marked {
 		return err
 	}
-	if ctx := contextError(err); ctx != nil {
-		return fmt.Errorf("outbox: %s: %w", doing, ctx)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("outbox: %s: %w", doing, err)
 	}
 	switch d.dialect.classify(err) {
 	case classAway:
@@ -80,15 +81,6 @@ func (d *Database) fault(doing string, err error) error {
 	default:
 		return fmt.Errorf("outbox: %s: %w", doing, err)
 	}
-}
-
-func contextError(err error) error {
-	for _, c := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, c) {
-			return err
-		}
-	}
-	return nil
 }
 
 // Stable reasons of marked errors.
@@ -116,10 +108,8 @@ func (d *Database) transact(ctx context.Context, doing string, do func(*sql.Tx) 
 		if class := d.dialect.classify(err); class != classCollision && class != classLocked || attempt == maxCollisions {
 			return d.fault(doing, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, time.Duration(attempt)*(time.Millisecond+rand.N(4*time.Millisecond))) {
 			return d.fault(doing, ctx.Err())
-		case <-time.After(time.Duration(attempt) * (time.Millisecond + rand.N(4*time.Millisecond))):
 		}
 	}
 }

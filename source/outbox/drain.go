@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"keyfold/engine/backoff"
 )
 
 // Drain publishes the unsent rows that a filter picks, once each, and returns
@@ -54,7 +56,7 @@ func (r *Relay) drainShards(ctx, work context.Context, shards []int, filter Filt
 		case all && got.rows == 0:
 			return nil
 		case got.done == 0:
-			r.idle(ctx, r.config.PollMin)
+			r.idle(ctx, backoff.Jitter(r.config.PollMin))
 		}
 	}
 	return ctx.Err()

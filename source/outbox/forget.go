@@ -14,11 +14,7 @@ const forgetChunk = 1000
 // still become messages.
 func (d *Database) Forget(ctx context.Context, user int32) (deleted int64, err error) {
 	for {
-		var ids []int64
-		err := each(ctx, d.pool, func(s scanner) error {
-			ids = append(ids, 0)
-			return s.Scan(&ids[len(ids)-1])
-		}, "SELECT id FROM user_interactions WHERE user_id = ? LIMIT ?", user, forgetChunk)
+		ids, err := collect(ctx, d.pool, column[int64], "SELECT id FROM user_interactions WHERE user_id = ? LIMIT ?", user, forgetChunk)
 		if err != nil {
 			return deleted, d.fault("look for the user's events", err)
 		}

@@ -37,7 +37,8 @@ func (s *Store) group(first *request) []*request {
 // or another transaction holds one that a row refers to, the requests are stored
 // apart, so that no request fails for another's row.
 func (s *Store) commit(group []*request) {
-	group = stillWanted(group)
+	// Nothing of a sender that has left is stored: it was told that it may have been.
+	group = slices.DeleteFunc(group, func(r *request) bool { return r.ctx.Err() != nil })
 	if len(group) == 0 {
 		return
 	}
@@ -49,18 +50,6 @@ func (s *Store) commit(group []*request) {
 	for _, r := range group {
 		r.answer <- cmp.Or(err, r.fault)
 	}
-}
-
-// stillWanted drops the requests whose senders have left: nothing of theirs has
-// been stored, and they have been told that it may have been.
-func stillWanted(group []*request) []*request {
-	kept := group[:0]
-	for _, r := range group {
-		if r.ctx.Err() == nil {
-			kept = append(kept, r)
-		}
-	}
-	return kept
 }
 
 // transact runs one way of storing a group, which marks fresh rows and sets the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	"keyfold/engine"
 )
@@ -65,15 +64,9 @@ func (d *Database) Users(ctx context.Context, after int32) ([]int32, error) {
 }
 
 // usersAfter returns the next users with rows the filter picks.
-func (d *Database) usersAfter(ctx context.Context, filter Filter, user int32) (users []int32, err error) {
+func (d *Database) usersAfter(ctx context.Context, filter Filter, user int32) ([]int32, error) {
 	query, args := filter.restrict("SELECT DISTINCT user_id FROM user_interactions WHERE user_id > ?", []any{user})
-	err = each(ctx, d.pool, func(s scanner) error {
-		var next int32
-		err := s.Scan(&next)
-		users = append(users, next)
-		return err
-	}, query+" ORDER BY user_id LIMIT ?", append(args, page)...)
-	return users, err
+	return collect(ctx, d.pool, column[int32], query+" ORDER BY user_id LIMIT ?", append(args, page)...)
 }
 
 // readUser yields one user's rows from behind a position and reports whether to
@@ -115,23 +108,16 @@ func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]
 		query += " AND occurred_at >= ? AND (occurred_at > ? OR message_id > ?)"
 		args = append(args, occurred, occurred, at.MessageID)
 	}
-	var rows []placed
-	err := each(ctx, d.pool, func(s scanner) error {
-		var (
-			row      = placed{at: Position{UserID: filter.UserID}}
-			occurred string
-		)
-		var err error
-		row.Row, row.fault, err = scanRow(extended{s, []any{&occurred}})
+	return collect(ctx, d.pool, func(s scanner) (row placed, err error) {
+		var occurred string
+		row.stored, err = scanStored(extended{s, []any{&occurred}})
 		if err != nil {
-			return err
+			return row, err
 		}
-		row.at.MessageID = row.messageID
+		row.at = Position{UserID: filter.UserID, MessageID: row.messageID}
 		row.at.OccurredAt, err = parseTime(occurred)
-		rows = append(rows, row)
-		return err
+		return row, err
 	}, query+" ORDER BY occurred_at, message_id LIMIT ?", append(args, page)...)
-	return slices.Clip(rows), err
 }
 
 // extended scans more columns than its caller knows of.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 
 	"keyfold/engine"
@@ -110,23 +111,15 @@ func (d *Database) insertRows(ctx context.Context, tx *sql.Tx, rows []*newRow) e
 // withoutStored returns the rows whose keys are not stored.
 func withoutStored(ctx context.Context, tx *sql.Tx, rows []*newRow) ([]*newRow, error) {
 	condition, args := anyKey(rows, "message_id", func(row *newRow) any { return row.messageID })
-	stored := map[key]bool{}
-	err := each(ctx, tx, func(s scanner) error {
-		var k key
-		err := s.Scan(&k.user, &k.id)
-		stored[k] = true
-		return err
-	}, "SELECT user_id, message_id FROM user_interactions WHERE "+condition, args...)
+	stored, err := collect(ctx, tx, scanKey, "SELECT user_id, message_id FROM user_interactions WHERE "+condition, args...)
 	if err != nil {
 		return nil, err
 	}
-	var left []*newRow
-	for _, row := range rows {
-		if !stored[row.key()] {
-			left = append(left, row)
-		}
+	known := map[key]bool{}
+	for _, k := range stored {
+		known[k] = true
 	}
-	return left, nil
+	return slices.DeleteFunc(slices.Clone(rows), func(row *newRow) bool { return known[row.key()] }), nil
 }
 
 // dropCleaned takes those of the new rows out again whose ids stood in the table
@@ -145,15 +138,9 @@ func dropCleaned(ctx context.Context, tx *sql.Tx, rows []*newRow) error {
 		return nil
 	}
 	condition, args := anyKey(candidates, "digest", func(row *newRow) any { return row.digest })
-	var cleaned []*newRow
-	err := each(ctx, tx, func(s scanner) error {
-		var (
-			user   int32
-			digest []byte
-		)
-		err := s.Scan(&user, &digest)
-		cleaned = append(cleaned, fresh[key{user, string(digest)}])
-		return err
+	cleaned, err := collect(ctx, tx, func(s scanner) (*newRow, error) {
+		k, err := scanKey(s)
+		return fresh[k], err
 	}, "SELECT user_id, digest FROM keyfold_cleaned_ids WHERE "+condition, args...)
 	if err != nil || len(cleaned) == 0 {
 		return err

@@ -28,12 +28,7 @@ func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lea
 		}
 		return tx.Rollback()
 	}}
-	err = each(ctx, tx, func(s scanner) error {
-		var shard int
-		err := s.Scan(&shard)
-		l.shards = append(l.shards, shard)
-		return err
-	}, "SELECT shard FROM keyfold_relay_shards FORCE INDEX (PRIMARY) WHERE shard IN ("+list(len(wanted))+") FOR UPDATE SKIP LOCKED", anyOf(wanted)...)
+	l.shards, err = collect(ctx, tx, column[int], "SELECT shard FROM keyfold_relay_shards FORCE INDEX (PRIMARY) WHERE shard IN ("+list(len(wanted))+") FOR UPDATE SKIP LOCKED", anyOf(wanted)...)
 	if err != nil {
 		return nil, errors.Join(err, tx.Rollback())
 	}

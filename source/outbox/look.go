@@ -100,21 +100,18 @@ func headsOf(rows []place) map[int]int64 {
 }
 
 // newRows lists the unsent rows behind an id, oldest first; quickRows at most.
-func (d *Database) newRows(ctx context.Context, run runner, floor int64) (rows []place, err error) {
-	err = each(ctx, run, func(s scanner) error {
-		var row place
-		err := s.Scan(&row.id, &row.shard, &row.user)
-		rows = append(rows, row)
-		return err
+func (d *Database) newRows(ctx context.Context, run runner, floor int64) ([]place, error) {
+	return collect(ctx, run, func(s scanner) (row place, err error) {
+		err = s.Scan(&row.id, &row.shard, &row.user)
+		return row, err
 	}, "SELECT id, shard, user_id FROM "+d.dialect.byID("user_interactions")+
 		" WHERE id > ? AND "+unsent+" AND shard < ? ORDER BY id LIMIT ?", floor, backfillShards, quickRows)
-	return rows, err
 }
 
 // fetchNew is [Relay.fetch] after a quick look. It lists the rows again, now that
 // the shards are leased: a row that was committed since may be an older one of a
 // user than those the look saw.
-func (r *Relay) fetchNew(ctx context.Context, l *lease, find query) (all []stored, err error) {
+func (r *Relay) fetchNew(ctx context.Context, l *lease, find query) ([]stored, error) {
 	rows, err := r.db.newRows(ctx, l.run, find.floor)
 	if err != nil {
 		return nil, err
@@ -124,12 +121,7 @@ func (r *Relay) fetchNew(ctx context.Context, l *lease, find query) (all []store
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	err = each(ctx, l.run, func(s scanner) error {
-		row, fault, err := scanRow(s)
-		all = append(all, stored{row, fault})
-		return err
-	}, "SELECT "+rowColumns+" FROM user_interactions WHERE "+unsent+" AND id IN ("+list(len(ids))+") ORDER BY id", anyOf(ids)...)
-	return all, err
+	return collect(ctx, l.run, scanStored, "SELECT "+rowColumns+" FROM user_interactions WHERE "+unsent+" AND id IN ("+list(len(ids))+") ORDER BY id", anyOf(ids)...)
 }
 
 // pick returns the ids of a batch's rows: of each shard its share, and of one user

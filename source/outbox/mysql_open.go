@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -94,15 +95,8 @@ func mysqlConfig(text string) (*mysql.Config, error) {
 	if config.DBName == "" {
 		return nil, errors.New("DATABASE_URL names no database: add its name, as in mysql://user:password@host:3306/name")
 	}
-	if config.Timeout == 0 {
-		config.Timeout = dialTimeout
-	}
-	if config.ReadTimeout == 0 {
-		config.ReadTimeout = ioTimeout
-	}
-	if config.WriteTimeout == 0 {
-		config.WriteTimeout = ioTimeout
-	}
+	config.Timeout = cmp.Or(config.Timeout, dialTimeout)
+	config.ReadTimeout, config.WriteTimeout = cmp.Or(config.ReadTimeout, ioTimeout), cmp.Or(config.WriteTimeout, ioTimeout)
 	config.Loc = time.UTC
 	config.ParseTime, config.ClientFoundRows, config.MultiStatements = false, false, false
 	if config.MaxAllowedPacket == mysql.NewConfig().MaxAllowedPacket {

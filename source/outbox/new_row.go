@@ -32,6 +32,11 @@ type key struct {
 	id   string
 }
 
+func scanKey(s scanner) (k key, err error) {
+	err = s.Scan(&k.user, &k.id)
+	return k, err
+}
+
 func (r *newRow) key() key { return key{r.userID, r.messageID} }
 
 // rowOf checks what the columns cannot take, so that one statement's failure is

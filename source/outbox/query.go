@@ -28,6 +28,22 @@ func each(ctx context.Context, r runner, do func(scanner) error, query string, a
 	return rows.Err()
 }
 
+// collect returns what scan makes of each row of a query's result.
+func collect[T any](ctx context.Context, r runner, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = each(ctx, r, func(s scanner) error {
+		one, err := scan(s)
+		all = append(all, one)
+		return err
+	}, query, args...)
+	return all, err
+}
+
+// column is the scan of a query for one column.
+func column[T any](s scanner) (value T, err error) {
+	err = s.Scan(&value)
+	return value, err
+}
+
 // change runs a statement and returns how many rows it changed.
 func change(ctx context.Context, r runner, query string, args ...any) (int64, error) {
 	result, err := r.ExecContext(ctx, query, args...)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
@@ -52,28 +51,21 @@ type RelayConfig struct {
 
 // Validate reports every fault at once.
 func (c RelayConfig) Validate() error {
-	var faults []error
+	var faults engine.Faults
 	for _, one := range []struct {
 		name string
 		n    int
 	}{{"lanes", c.Batches}, {"batch rows", c.BatchRows}, {"batch shards", c.BatchShards}, {"attempts", c.MaxAttempts}} {
-		if one.n < 0 {
-			faults = append(faults, fmt.Errorf("the relay's %s are %d: they must not be negative", one.name, one.n))
-		}
+		faults.If(one.n < 0, "the relay's %s are %d: they must not be negative", one.name, one.n)
 	}
-	if c = c.orDefaults(); c.BatchShards > Shards {
-		faults = append(faults, fmt.Errorf("the relay's batch shards are %d: there are %d", c.BatchShards, Shards))
-	}
-	if c.PollMin > c.PollMax || c.HoldMin > c.HoldMax {
-		faults = append(faults, errors.New("the relay's shortest poll and hold must not be longer than its longest ones"))
-	}
-	if !(c.Rate >= 0) {
-		faults = append(faults, fmt.Errorf("the relay's rate is %v: it must be a number of rows per second, or 0 for no bound", c.Rate))
-	}
+	c = c.orDefaults()
+	faults.If(c.BatchShards > Shards, "the relay's batch shards are %d: there are %d", c.BatchShards, Shards)
+	faults.If(c.PollMin > c.PollMax || c.HoldMin > c.HoldMax, "the relay's shortest poll and hold must not be longer than its longest ones")
+	faults.If(!(c.Rate >= 0), "the relay's rate is %v: it must be a number of rows per second, or 0 for no bound", c.Rate)
 	if len(faults) == 0 {
 		return nil
 	}
-	return engine.ConfigurationError("relay_configuration", errors.Join(faults...))
+	return engine.ConfigurationError("relay_configuration", faults.Err())
 }
 
 func (c RelayConfig) orDefaults() RelayConfig {
@@ -131,7 +123,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		looks:    looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
-	r.Stats.delay, r.Stats.publish = newHistogram("keyfold_relay_delay_seconds"), newHistogram("keyfold_relay_publish_duration_seconds")
+	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
 	return r
 }
 
@@ -172,41 +164,37 @@ func (r *Relay) Run(ctx context.Context) {
 func (r *Relay) runBatches(ctx context.Context) {
 	work, cancel := afterGrace(ctx, r.config.Grace)
 	defer cancel()
-	wait := r.config.PollMin
+	polls := backoff.Backoff{Min: r.config.PollMin, Max: r.config.PollMax} // jittered: goroutines spread out
 	for r.rest(ctx) {
 		n, err := r.batch(ctx, work)
 		switch {
 		case err != nil:
 			r.recordOutage(ctx, err)
-		case n > 0:
-			wait = r.config.PollMin
-		default:
-			wait = r.idle(ctx, wait)
+		case n > 0 || r.idle(ctx, polls.Next()):
+			polls.Reset()
 		}
 	}
 }
 
-// idle waits for a wake-up or the next poll and returns the wait after that.
-func (r *Relay) idle(ctx context.Context, wait time.Duration) time.Duration {
-	timer := time.NewTimer(backoff.Jitter(wait)) // goroutines spread out
+// idle waits for a wake-up or for so long, and reports whether it was woken.
+func (r *Relay) idle(ctx context.Context, wait time.Duration) (woken bool) {
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-r.wake:
-		return r.config.PollMin
+		return true
 	case <-timer.C:
-		return min(2*wait, r.config.PollMax)
 	case <-ctx.Done():
-		return wait
 	}
+	return false
 }
 
 // rest waits while there is trouble and reports whether ctx goes on.
 func (r *Relay) rest(ctx context.Context) bool {
-	pause := r.outage.pause(time.Now())
-	if pause <= 0 {
-		return ctx.Err() == nil
+	if pause := r.outage.pause(time.Now()); pause > 0 {
+		backoff.Sleep(ctx, pause)
 	}
-	return backoff.Sleep(ctx, pause) && ctx.Err() == nil
+	return ctx.Err() == nil
 }
 
 // recordOutage notes what stopped a batch, and tells once per pause.
@@ -222,13 +210,8 @@ func (r *Relay) recordOutage(ctx context.Context, err error) {
 func afterGrace(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-ctx.Done():
-		}
+		backoff.Sleep(ctx, grace)
+		cancel()
 	})
 	return ctx, func() {
 		stop()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"keyfold/engine"
 )
@@ -53,13 +52,8 @@ type failure struct {
 // text returns the error as it fits the column.
 func (f *failure) text() string {
 	const limit = 255
-	text := strings.ToValidUTF8(f.err.Error(), "")
-	for n := range text {
-		if utf8.RuneCountInString(text[:n]) == limit {
-			return text[:n]
-		}
-	}
-	return text
+	text := []rune(strings.ToValidUTF8(f.err.Error(), ""))
+	return string(text[:min(len(text), limit)])
 }
 
 func newRounds(r *Relay, rows []stored) *rounds {
@@ -168,17 +162,14 @@ func refusesEverybody(users int, errs []error) bool {
 
 // dropUnreadable sets the rows at the front aside that hold no event.
 func (w *rounds) dropUnreadable() {
-	left := w.users[:0]
-	for _, user := range w.users {
+	for i := range w.users {
+		user := &w.users[i]
 		for len(user.rows) > 0 && user.rows[0].fault != nil {
 			w.fail(&user.rows[0].Row, quarantined, user.rows[0].fault)
 			user.rows = user.rows[1:]
 		}
-		if len(user.rows) > 0 {
-			left = append(left, user)
-		}
 	}
-	w.users = left
+	w.users = slices.DeleteFunc(w.users, func(user run) bool { return len(user.rows) == 0 })
 }
 
 func (r *Relay) publish(work context.Context, rows []Row) []error {

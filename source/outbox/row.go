@@ -1,7 +1,9 @@
 package outbox
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"keyfold/engine"
@@ -49,33 +51,45 @@ func parseTime(text string) (engine.Millis, error) {
 // against the future, by a clock that may have been another.
 var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// named is the condition that a row is one of these. It names them by message_id
-// too: a server that has lost its last transactions gives their ids to new rows.
-func named(rows []Row) (condition string, args []any) {
-	places := list(len(rows))
-	for i := range rows {
-		args = append(args, rows[i].ID)
+// changeRows runs an update of rows, whose statement ends where their condition is to
+// stand, and returns how many it changed. It names them by message_id too: a server
+// that has lost its last transactions gives their ids to new rows.
+func changeRows(ctx context.Context, run runner, rows []Row, update string, args ...any) (changed int64, err error) {
+	for rows := range slices.Chunk(rows, statementRows) {
+		ids, messageIDs := make([]any, len(rows)), make([]any, len(rows))
+		for i := range rows {
+			ids[i], messageIDs[i] = rows[i].ID, rows[i].messageID
+		}
+		places := list(len(rows))
+		n, err := change(ctx, run, update+"id IN ("+places+") AND message_id IN ("+places+")", slices.Concat(args, ids, messageIDs)...)
+		if err != nil {
+			return changed, err
+		}
+		changed += n
 	}
-	for i := range rows {
-		args = append(args, rows[i].messageID)
-	}
-	return "id IN (" + places + ") AND message_id IN (" + places + ")", args
+	return changed, nil
 }
 
-// rowColumns are what [scanRow] reads.
+// rowColumns are what [scanStored] reads.
 const rowColumns = "id, user_id, message_id, body, created_at, processed_to_queue, COALESCE(sent_at, ''), COALESCE(tried_at, ''), attempts"
 
 type scanner interface{ Scan(dest ...any) error }
 
-// scanRow reads one row. A body that is no event gives the row, with nothing of
-// its event but the user, and a permanent error as fault.
-func scanRow(s scanner) (row Row, fault, err error) {
+// stored is a row as it was read. fault is set where its body is no event: then it
+// has nothing of its event but the user.
+type stored struct {
+	Row
+	fault error
+}
+
+// scanStored reads one row.
+func scanStored(s scanner) (row stored, err error) {
 	var (
 		storedAt, sentAt, triedAt string
 		userID                    int32
 	)
 	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts); err != nil {
-		return Row{}, nil, err
+		return stored{}, err
 	}
 	for _, column := range []struct {
 		text string
@@ -85,13 +99,13 @@ func scanRow(s scanner) (row Row, fault, err error) {
 			continue
 		}
 		if *column.into, err = parseTime(column.text); err != nil {
-			return Row{}, nil, err
+			return stored{}, err
 		}
 	}
-	if row.Event, fault = engine.ParseEvent(row.Body, farFuture); fault != nil {
+	if row.Event, err = engine.ParseEvent(row.Body, farFuture); err != nil {
 		row.Event = engine.Event{}
-		fault = fmt.Errorf("user_interactions row %d: the body is no event: %w", row.ID, fault)
+		row.fault = fmt.Errorf("user_interactions row %d: the body is no event: %w", row.ID, err)
 	}
 	row.Event.UserID = userID
-	return row, fault, nil
+	return row, nil
 }

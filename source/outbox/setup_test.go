@@ -13,6 +13,7 @@ import (
 
 	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
+	"keyfold/engine/metric"
 )
 
 func expectFault(t *testing.T, err error, reason string, words ...string) {
@@ -353,11 +354,13 @@ func TestPrometheusText(t *testing.T) {
 		running(t, r)
 		drained(t, db)
 		s := storeOn(t, db, StoreConfig{})
-		var text strings.Builder
-		s.Stats.WritePrometheus(&text)
 		eventually(t, "the counts are there", func() bool { return r.Stats.Sent.Load() == 5 })
-		r.Stats.WritePrometheus(&text)
-		NewGauge(db).WritePrometheus(t.Context(), &text)
+		var set metric.Set
+		s.Stats.Register(&set)
+		r.Stats.Register(&set)
+		NewGauge(db).Register(t.Context(), &set)
+		var text strings.Builder
+		set.WritePrometheus(&text)
 		for _, line := range []string{`keyfold_relay_rows_total{outcome="sent"} 5`, "keyfold_relay_delay_seconds_count 5", "keyfold_outbox_unsent 0", "keyfold_outbox_oldest_unsent_seconds 0", "keyfold_outbox_store_requests_total 0"} {
 			if !strings.Contains(text.String(), line+"\n") {
 				t.Errorf("no line %q in\n%s", line, text.String())

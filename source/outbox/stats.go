@@ -1,12 +1,10 @@
 package outbox
 
 import (
-	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
-	"keyfold/engine/histogram"
+	"keyfold/engine/metric"
 )
 
 // StoreStats counts since the start. Its fields are read with Load.
@@ -33,53 +31,40 @@ type RelayStats struct {
 	InFlight   atomic.Int64 // gauge: rows being published
 	Held       atomic.Int64 // gauge: users held back by a refused row
 
-	delay   *histogram.Histogram // from stored to confirmed
-	publish *histogram.Histogram // of one call of the publisher
+	delay   *metric.Histogram // from stored to confirmed
+	publish *metric.Histogram // of one call of the publisher
 }
 
-// WritePrometheus writes everything in Prometheus's text format.
-func (s *StoreStats) WritePrometheus(w io.Writer) {
-	writeCounts(w, []count{
-		{"keyfold_outbox_store_requests_total", s.Requests.Load()},
-		{`keyfold_outbox_store_rows_total{outcome="stored"}`, s.Stored.Load()},
-		{`keyfold_outbox_store_rows_total{outcome="repeated"}`, s.Repeated.Load()},
-		{"keyfold_outbox_store_transactions_total", s.Transactions.Load()},
-		{"keyfold_outbox_store_transactions_failed_total", s.Failed.Load()},
-		{"keyfold_outbox_store_groups_split_total", s.Split.Load()},
-	})
+// Register adds the store's series to set.
+func (s *StoreStats) Register(set *metric.Set) {
+	set.Counter("keyfold_outbox_store_requests_total", "Requests answered with a commit.", s.Requests.Load)
+	const rows = "Events of committed requests, by whether their id was stored before."
+	set.Counter(`keyfold_outbox_store_rows_total{outcome="stored"}`, rows, s.Stored.Load)
+	set.Counter(`keyfold_outbox_store_rows_total{outcome="repeated"}`, rows, s.Repeated.Load)
+	set.Counter("keyfold_outbox_store_transactions_total", "Transactions tried; several requests may share one.", s.Transactions.Load)
+	set.Counter("keyfold_outbox_store_transactions_failed_total", "Transactions that failed.", s.Failed.Load)
+	set.Counter("keyfold_outbox_store_groups_split_total", "Groups of requests stored one by one because the database refused a row.", s.Split.Load)
 }
 
-// WritePrometheus writes everything in Prometheus's text format.
-func (s *RelayStats) WritePrometheus(w io.Writer) {
-	writeCounts(w, []count{
-		{`keyfold_relay_rows_total{outcome="sent"}`, s.Sent.Load()},
-		{`keyfold_relay_rows_total{outcome="unroutable"}`, s.Unroutable.Load()},
-		{`keyfold_relay_rows_total{outcome="refused"}`, s.Refused.Load()},
-		{`keyfold_relay_rows_total{outcome="unknown"}`, s.Unknown.Load()},
-		{`keyfold_relay_rows_total{outcome="away"}`, s.Away.Load()},
-		{`keyfold_relay_rows_total{outcome="set_aside"}`, s.SetAside.Load()},
-		{`keyfold_relay_rows_total{outcome="unmarked"}`, s.Unmarked.Load()},
-		{"keyfold_relay_batches_total", s.Batches.Load()},
-		{"keyfold_relay_in_flight", s.InFlight.Load()},
-		{"keyfold_relay_held_users", s.Held.Load()},
-	})
-	s.delay.WritePrometheus(w)
-	s.publish.WritePrometheus(w)
+// Register adds the relay's series to set.
+func (s *RelayStats) Register(set *metric.Set) {
+	const rows = "Attempts to publish a row, by outcome; set_aside are rows given up, unmarked those confirmed whose mark failed."
+	set.Counter(`keyfold_relay_rows_total{outcome="sent"}`, rows, s.Sent.Load)
+	set.Counter(`keyfold_relay_rows_total{outcome="unroutable"}`, rows, s.Unroutable.Load)
+	set.Counter(`keyfold_relay_rows_total{outcome="refused"}`, rows, s.Refused.Load)
+	set.Counter(`keyfold_relay_rows_total{outcome="unknown"}`, rows, s.Unknown.Load)
+	set.Counter(`keyfold_relay_rows_total{outcome="away"}`, rows, s.Away.Load)
+	set.Counter(`keyfold_relay_rows_total{outcome="set_aside"}`, rows, s.SetAside.Load)
+	set.Counter(`keyfold_relay_rows_total{outcome="unmarked"}`, rows, s.Unmarked.Load)
+	set.Counter("keyfold_relay_batches_total", "Batches of rows.", s.Batches.Load)
+	set.Gauge("keyfold_relay_in_flight", "Rows being published.", metric.Int(s.InFlight.Load))
+	set.Gauge("keyfold_relay_held_users", "Users whose rows wait because the broker refused one.", metric.Int(s.Held.Load))
+	set.Histogram("keyfold_relay_delay_seconds", "From the time a row was stored to the broker's confirm.", s.delay)
+	set.Histogram("keyfold_relay_publish_duration_seconds", "Duration of one call of the publisher.", s.publish)
 }
 
-type count struct {
-	name string
-	n    int64
-}
-
-func writeCounts(w io.Writer, counts []count) {
-	for _, c := range counts {
-		fmt.Fprintf(w, "%s %d\n", c.name, c.n)
-	}
-}
-
-func newHistogram(name string) *histogram.Histogram {
+func newHistogram() *metric.Histogram {
 	const ms = time.Millisecond
-	return histogram.New(name, ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms,
+	return metric.NewHistogram(ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms,
 		10000*ms, 30000*ms, time.Minute, 10*time.Minute)
 }

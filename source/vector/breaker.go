@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -37,17 +36,11 @@ func DefaultBreakerConfig() BreakerConfig {
 
 // Validate reports every fault at once.
 func (c BreakerConfig) Validate() error {
-	var faults []error
-	if c.Failures < 1 {
-		faults = append(faults, fmt.Errorf("a breaker that opens after %d failures: it must be at least 1", c.Failures))
-	}
-	if c.OpenFor <= 0 {
-		faults = append(faults, fmt.Errorf("a breaker that is open for %v: it must be above 0", c.OpenFor))
-	}
-	if c.LongestPause < 0 {
-		faults = append(faults, fmt.Errorf("a longest pause of %v: it must not be negative", c.LongestPause))
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults.If(c.Failures < 1, "a breaker that opens after %d failures: it must be at least 1", c.Failures)
+	faults.If(c.OpenFor <= 0, "a breaker that is open for %v: it must be above 0", c.OpenFor)
+	faults.If(c.LongestPause < 0, "a longest pause of %v: it must not be negative", c.LongestPause)
+	return faults.Err()
 }
 
 // maxPause bounds what another side can ask for: a date far off, out of a clock
@@ -66,10 +59,9 @@ const maxPause = 15 * time.Minute
 // While it is closed a failed call's error is what the embedder said. The call
 // that opens it is answered as those after it.
 type Breaker struct {
-	embedder Embedder
-	config   BreakerConfig
-	circuit  *gobreaker.CircuitBreaker[[][]float32]
-	stats    BreakerStats
+	Embedder
+	config  BreakerConfig
+	circuit *gobreaker.CircuitBreaker[[][]float32]
 
 	// The circuit calls back under its own lock and takes this one: whoever
 	// holds this one does not call the circuit.
@@ -77,14 +69,9 @@ type Breaker struct {
 	tripNow       bool      // what was met last opens the circuit on its own
 	cause         error     // what failed last
 	since         time.Time // when it opened; not set while closed
+	opened        int64     // times
 	notBefore     time.Time // until then the other side wants no call
 	changePending bool      // it opened or closed, and Changed has not heard of it
-}
-
-// BreakerStats counts since the start. Its fields are read with Load.
-type BreakerStats struct {
-	Openings atomic.Int64 // from closed
-	Refused  atomic.Int64 // calls answered without asking
 }
 
 var _ Embedder = (*Breaker)(nil)
@@ -94,7 +81,7 @@ func NewBreaker(config BreakerConfig, embedder Embedder) (*Breaker, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{embedder: embedder, config: config}
+	b := &Breaker{Embedder: embedder, config: config}
 	b.circuit = gobreaker.NewCircuitBreaker[[][]float32](gobreaker.Settings{
 		MaxRequests:   1,
 		Timeout:       config.OpenFor,
@@ -106,15 +93,6 @@ func NewBreaker(config BreakerConfig, embedder Embedder) (*Breaker, error) {
 	return b, nil
 }
 
-// Model names what makes the vectors.
-func (b *Breaker) Model() string { return b.embedder.Model() }
-
-// Dimensions is the number of components of every vector.
-func (b *Breaker) Dimensions() int { return b.embedder.Dimensions() }
-
-// Stats returns the breaker's counters.
-func (b *Breaker) Stats() *BreakerStats { return &b.stats }
-
 // State returns whether the last thing known of the embedder is that it is away. Its
 // cause is what failed last before it opened or while it is open; a configuration
 // fault names its cure.
@@ -122,9 +100,9 @@ func (b *Breaker) State() breaker.State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.since.IsZero() {
-		return breaker.State{}
+		return breaker.State{Opened: b.opened}
 	}
-	return breaker.State{Open: true, Since: b.since, Cause: b.cause}
+	return breaker.State{Open: true, Since: b.since, Cause: b.cause, Opened: b.opened}
 }
 
 // canceledError marks the failure of a call whose context has ended.
@@ -136,7 +114,7 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 		return nil, err
 	}
 	vectors, err := b.circuit.Execute(func() ([][]float32, error) {
-		vectors, err := b.embedder.Embed(ctx, phrases)
+		vectors, err := b.Embedder.Embed(ctx, phrases)
 		if err != nil && ctx.Err() != nil {
 			return nil, &canceledError{err}
 		}
@@ -151,7 +129,6 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 		return nil, gone.error
 	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		b.stats.Refused.Add(1)
 		return nil, b.away()
 	}
 	if engine.KindOf(err) != engine.Permanent && b.State().Open {
@@ -170,7 +147,6 @@ func (b *Breaker) pause(ctx context.Context) error {
 		return nil
 	}
 	if open {
-		b.stats.Refused.Add(1)
 		return b.away()
 	}
 	backoff.Sleep(ctx, wait)
@@ -208,7 +184,7 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	switch {
 	case from == gobreaker.StateClosed:
 		b.since, b.changePending = time.Now(), true
-		b.stats.Openings.Add(1)
+		b.opened++
 	case to == gobreaker.StateClosed:
 		b.since, b.cause, b.notBefore, b.changePending = time.Time{}, nil, time.Time{}, true
 	}

@@ -2,7 +2,6 @@ package vector
 
 import (
 	"strings"
-	"sync"
 	"time"
 
 	"keyfold/engine/lru"
@@ -12,9 +11,8 @@ import (
 // recently used out first. A model gives one text one vector for ever; ageing
 // is for those who exchange what is behind a model's name.
 type cache struct {
-	mu  sync.Mutex
-	lru *lru.Cache[string, kept] // under mu
-	ttl time.Duration            // 0: nothing in it grows old
+	lru *lru.Cache[string, kept]
+	ttl time.Duration // 0: nothing in it grows old
 }
 
 type kept struct {
@@ -33,8 +31,6 @@ func size(text string, k kept) int64 {
 }
 
 func (c *cache) get(text string) []float64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	k, ok := c.lru.Get(text)
 	if ok && c.ttl > 0 && !time.Now().Before(k.old) {
 		c.lru.Remove(text)
@@ -49,7 +45,5 @@ func (c *cache) put(text string, unit []float64) {
 	if c.ttl > 0 {
 		k.old = time.Now().Add(c.ttl)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.lru.Put(text, k)
 }

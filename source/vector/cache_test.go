@@ -13,11 +13,12 @@ func TestCacheStaysWithinItsBytes(t *testing.T) {
 	c := newCache(limit, 0)
 	for range 2000 {
 		c.put(fmt.Sprint(random.IntN(20)), make([]float64, 1+random.IntN(100)))
-		if got := c.lru.Bytes(); got > limit || got <= 0 {
+		if _, got := c.lru.Usage(); got > limit || got <= 0 {
 			t.Fatalf("it has %d bytes, the limit is %d", got, limit)
 		}
 	}
-	if c.put("too large", make([]float64, 1000)); c.lru.Len() != 0 || c.lru.Bytes() != 0 {
-		t.Errorf("%d entries and %d bytes behind one above the limit", c.lru.Len(), c.lru.Bytes())
+	c.put("too large", make([]float64, 1000))
+	if entries, bytes := c.lru.Usage(); entries != 0 || bytes != 0 {
+		t.Errorf("%d entries and %d bytes behind one above the limit", entries, bytes)
 	}
 }

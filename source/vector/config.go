@@ -1,9 +1,9 @@
 package vector
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"keyfold/engine"
 )
 
 // Config holds the settings of [Phrases].
@@ -29,17 +29,11 @@ func DefaultConfig() Config { return Config{CacheBytes: 32 << 20} }
 
 // Validate reports every fault at once.
 func (c Config) Validate() error {
-	var faults []error
-	if c.CacheBytes < 0 {
-		faults = append(faults, fmt.Errorf("phrase cache of %d bytes: it must not be negative", c.CacheBytes))
-	}
-	if c.CacheTTL < 0 {
-		faults = append(faults, fmt.Errorf("EMBEDDING_CACHE_TTL is %v: it must not be negative", c.CacheTTL))
-	}
-	if c.Patience < 0 {
-		faults = append(faults, fmt.Errorf("patience of %v for a phrase: it must not be negative", c.Patience))
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults.If(c.CacheBytes < 0, "phrase cache of %d bytes: it must not be negative", c.CacheBytes)
+	faults.If(c.CacheTTL < 0, "EMBEDDING_CACHE_TTL is %v: it must not be negative", c.CacheTTL)
+	faults.If(c.Patience < 0, "patience of %v for a phrase: it must not be negative", c.Patience)
+	return faults.Err()
 }
 
 // Batching says how phrases of many callers share requests.
@@ -63,16 +57,10 @@ func DefaultBatching() Batching {
 
 // Validate reports every fault at once.
 func (g Batching) Validate() error {
-	var faults []error
-	if g.Inputs < 1 {
-		faults = append(faults, fmt.Errorf("requests of %d phrases: it must be at least 1", g.Inputs))
-	}
-	if g.Requests < 1 {
-		faults = append(faults, fmt.Errorf("%d requests at once: it must be at least 1", g.Requests))
-	}
-	if g.MinWait < 0 || g.MaxWait < g.MinWait {
-		faults = append(faults, fmt.Errorf("phrases wait for company for %v, and %v while a request is under way: "+
-			"neither may be negative, and the second not below the first", g.MinWait, g.MaxWait))
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults.If(g.Inputs < 1, "requests of %d phrases: it must be at least 1", g.Inputs)
+	faults.If(g.Requests < 1, "%d requests at once: it must be at least 1", g.Requests)
+	faults.If(g.MinWait < 0 || g.MaxWait < g.MinWait, "phrases wait for company for %v, and %v while a request is under way: "+
+		"neither may be negative, and the second not below the first", g.MinWait, g.MaxWait)
+	return faults.Err()
 }

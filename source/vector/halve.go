@@ -14,7 +14,6 @@ func ask(ctx context.Context, e Embedder, s *Stats, texts []string, answer func(
 	if len(texts) == 0 {
 		return
 	}
-	s.Calls.Add(1)
 	raw, err := e.Embed(ctx, texts)
 	if err == nil && len(raw) != len(texts) {
 		err = fmt.Errorf("embedder %s gave %d vectors for %d phrases", e.Model(), len(raw), len(texts))

@@ -32,29 +32,21 @@ func DefaultRetryingConfig() RetryingConfig {
 
 // Validate reports every fault at once.
 func (c RetryingConfig) Validate() error {
-	var faults []error
-	if c.Attempts < 1 {
-		faults = append(faults, fmt.Errorf("%d attempts at a call: it must be at least 1", c.Attempts))
-	}
-	if c.Pause <= 0 {
-		faults = append(faults, fmt.Errorf("a pause of %v between attempts: it must be above 0", c.Pause))
-	}
-	if c.Within < 0 {
-		faults = append(faults, fmt.Errorf("attempts within %v: it must not be negative", c.Within))
-	}
-	if !(c.PerSecond >= 0) {
-		faults = append(faults, fmt.Errorf("%v calls a second: it must not be negative", c.PerSecond))
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults.If(c.Attempts < 1, "%d attempts at a call: it must be at least 1", c.Attempts)
+	faults.If(c.Pause <= 0, "a pause of %v between attempts: it must be above 0", c.Pause)
+	faults.If(c.Within < 0, "attempts within %v: it must not be negative", c.Within)
+	faults.If(!(c.PerSecond >= 0), "%v calls a second: it must not be negative", c.PerSecond)
+	return faults.Err()
 }
 
 // Retrying makes calls again that may succeed later, for callers who have no
 // queue to put their work back into. What cannot pass by waiting (a refused
 // text, a configuration fault, a spent quota) comes back at once.
 type Retrying struct {
-	embedder Embedder
-	config   RetryingConfig
-	limit    *rate.Limiter
+	Embedder
+	config RetryingConfig
+	limit  *rate.Limiter
 }
 
 var _ Embedder = (*Retrying)(nil)
@@ -68,14 +60,8 @@ func NewRetrying(config RetryingConfig, embedder Embedder) (*Retrying, error) {
 	if config.PerSecond > 0 {
 		limit = rate.Limit(config.PerSecond)
 	}
-	return &Retrying{embedder: embedder, config: config, limit: rate.NewLimiter(limit, 1)}, nil
+	return &Retrying{Embedder: embedder, config: config, limit: rate.NewLimiter(limit, 1)}, nil
 }
-
-// Model names what makes the vectors.
-func (p *Retrying) Model() string { return p.embedder.Model() }
-
-// Dimensions is the number of components of every vector.
-func (p *Retrying) Dimensions() int { return p.embedder.Dimensions() }
 
 // Embed asks until there is an answer, the attempts are used up or ctx ends.
 func (p *Retrying) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
@@ -85,7 +71,7 @@ func (p *Retrying) Embed(ctx context.Context, phrases []string) ([][]float32, er
 		if err := p.limit.Wait(ctx); err != nil {
 			return nil, err
 		}
-		vectors, err := p.embedder.Embed(ctx, phrases)
+		vectors, err := p.Embedder.Embed(ctx, phrases)
 		if err == nil || ctx.Err() != nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
 			return vectors, err
 		}

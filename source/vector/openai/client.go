@@ -11,6 +11,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 
 	"keyfold/engine"
+	"keyfold/engine/metric"
 	"keyfold/source/vector"
 )
 
@@ -29,10 +30,21 @@ type Stats struct {
 	Requests      atomic.Int64
 	Phrases       atomic.Int64 // texts sent
 	Tokens        atomic.Int64 // that the API says it counted
-	Cut           atomic.Int64 // texts sent without their end
 	Transient     atomic.Int64 // requests that failed, by kind
 	Permanent     atomic.Int64
 	Configuration atomic.Int64
+}
+
+// Register adds the client's series to set.
+func (c *Client) Register(set *metric.Set) {
+	s := &c.stats
+	set.Counter("keyfold_embedding_requests_total", "Requests to the embedding API.", s.Requests.Load)
+	set.Counter("keyfold_embedding_inputs_total", "Texts sent to the embedding API.", s.Phrases.Load)
+	set.Counter("keyfold_embedding_tokens_total", "Tokens that the embedding API says it counted.", s.Tokens.Load)
+	const failures = "Requests to the embedding API that failed, by kind."
+	set.Counter(`keyfold_embedding_failures_total{kind="transient"}`, failures, s.Transient.Load)
+	set.Counter(`keyfold_embedding_failures_total{kind="permanent"}`, failures, s.Permanent.Load)
+	set.Counter(`keyfold_embedding_failures_total{kind="configuration"}`, failures, s.Configuration.Load)
 }
 
 // New returns a client. Nothing is asked yet.

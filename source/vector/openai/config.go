@@ -98,38 +98,19 @@ func DefaultConfig() Config {
 
 // Validate reports every fault at once. None of them quotes the key.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-
-	if err := checkBase(c.BaseURL); err != nil {
-		faults = append(faults, err)
-	}
-	if c.Key == "" && strings.TrimRight(c.BaseURL, "/") == DefaultBaseURL {
-		fault("OPENAI_API_KEY is not set: set it, or set OPENAI_BASE_URL to a server of your own")
-	}
-	if strings.ContainsFunc(string(c.Key), func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		fault("OPENAI_API_KEY holds white space or characters no key has: copy it again")
-	}
-	if c.Model == "" {
-		fault("EMBEDDING_MODEL is empty: set it to a model of the service, such as %s", DefaultModel)
-	}
-	if c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions {
-		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
-	}
-	if c.Encoding != Base64 && c.Encoding != Float {
-		fault("encoding of embeddings is %q: it must be %q or %q", c.Encoding, Base64, Float)
-	}
-	if c.Timeout <= 0 {
-		fault("timeout of %v for an embedding request: it must be above 0", c.Timeout)
-	}
-	if c.MaxInputs < 1 || c.MaxInputs > 2048 {
-		fault("%d texts in an embedding request: it must be between 1 and 2048", c.MaxInputs)
-	}
-	if c.MaxInputBytes < 4 || c.MaxRequestBytes < c.MaxInputBytes {
-		fault("texts of %d bytes, requests of %d bytes: at least 4, and no request smaller than a text",
-			c.MaxInputBytes, c.MaxRequestBytes)
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	faults = append(faults, checkBase(c.BaseURL))
+	faults.If(c.Key == "" && strings.TrimRight(c.BaseURL, "/") == DefaultBaseURL, "OPENAI_API_KEY is not set: set it, or set OPENAI_BASE_URL to a server of your own")
+	faults.If(strings.ContainsFunc(string(c.Key), func(r rune) bool { return r <= ' ' || r >= 0x7f }),
+		"OPENAI_API_KEY holds white space or characters no key has: copy it again")
+	faults.If(c.Model == "", "EMBEDDING_MODEL is empty: set it to a model of the service, such as %s", DefaultModel)
+	faults.If(c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+	faults.If(c.Encoding != Base64 && c.Encoding != Float, "encoding of embeddings is %q: it must be %q or %q", c.Encoding, Base64, Float)
+	faults.If(c.Timeout <= 0, "timeout of %v for an embedding request: it must be above 0", c.Timeout)
+	faults.If(c.MaxInputs < 1 || c.MaxInputs > 2048, "%d texts in an embedding request: it must be between 1 and 2048", c.MaxInputs)
+	faults.If(c.MaxInputBytes < 4 || c.MaxRequestBytes < c.MaxInputBytes, "texts of %d bytes, requests of %d bytes: at least 4, and no request smaller than a text",
+		c.MaxInputBytes, c.MaxRequestBytes)
+	return faults.Err()
 }
 
 // checkBase quotes nothing of the address: it may hold a password.

@@ -7,9 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
+
+	"keyfold/engine"
 )
 
 // answer is what the API sends. Index is a pointer to tell 0 from absent.
@@ -61,20 +62,10 @@ func parseVector(raw json.RawMessage, dimensions int) (vector []float32, err err
 	} else {
 		vector, err = parseFloats(raw, dimensions)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = engine.Norm(vector)
 	}
-	var sum float64
-	for _, c := range vector {
-		sum += float64(c) * float64(c)
-	}
-	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return nil, errors.New("it holds NaN or Inf")
-	}
-	if sum == 0 {
-		return nil, errors.New("it has length zero")
-	}
-	return vector, nil
+	return vector, err
 }
 
 func wrongLength(n, dimensions int) error {
@@ -99,10 +90,8 @@ func parseBase64(raw json.RawMessage, dimensions int) ([]float32, error) {
 		return nil, wrongLength(n/4, dimensions)
 	}
 	vector := make([]float32, dimensions)
-	for i := range vector {
-		vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(packed[4*i:]))
-	}
-	return vector, nil
+	_, err = binary.Decode(packed, binary.LittleEndian, vector)
+	return vector, err
 }
 
 func parseFloats(raw json.RawMessage, dimensions int) ([]float32, error) {

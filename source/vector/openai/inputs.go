@@ -15,9 +15,6 @@ func (c *Client) requests(texts []string) iter.Seq[[]string] {
 		bytes := 0
 		for _, text := range texts {
 			short := cut(text, c.config.MaxInputBytes)
-			if len(short) < len(text) {
-				c.stats.Cut.Add(1)
-			}
 			if len(inputs) == c.config.MaxInputs || (len(inputs) > 0 && bytes+len(short) > c.config.MaxRequestBytes) {
 				if !yield(inputs) {
 					return

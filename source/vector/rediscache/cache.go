@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/engine/metric"
 	"keyfold/source/vector"
 )
 
@@ -42,6 +43,18 @@ type Stats struct {
 	Written  atomic.Int64 // vectors written
 	Failures atomic.Int64 // calls that failed
 	Bypassed atomic.Int64 // calls not made, since Redis is away
+}
+
+// Register adds the cache's series to set.
+func (c *Cache) Register(set *metric.Set) {
+	s := &c.stats
+	set.Counter("keyfold_redis_hits_total", "Phrases that Redis held.", s.Hits.Load)
+	set.Counter("keyfold_redis_misses_total", "Phrases that Redis did not hold, or only with an unusable vector.", s.Misses.Load)
+	set.Counter("keyfold_redis_invalid_total", "Values in Redis that were no usable vector.", s.Invalid.Load)
+	set.Counter("keyfold_redis_written_total", "Vectors written to Redis.", s.Written.Load)
+	set.Counter("keyfold_redis_failures_total", "Calls of Redis that failed.", s.Failures.Load)
+	set.Counter("keyfold_redis_bypassed_total", "Calls not made because Redis is down.", s.Bypassed.Load)
+	breaker.RegisterState(set, "redis", c.State)
 }
 
 // New returns a cache. It connects when it is first used, so that Redis may be

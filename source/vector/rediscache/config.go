@@ -1,8 +1,6 @@
 package rediscache
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"time"
@@ -60,28 +58,15 @@ func DefaultConfig() Config {
 
 // Validate reports every fault at once, without a password.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-
-	if _, err := parseURL(c.URL); err != nil {
-		faults = append(faults, err)
-	}
-	if c.Model == "" {
-		fault("EMBEDDING_MODEL is empty: it must name what makes the vectors")
-	}
-	if c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions {
-		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
-	}
-	if c.TTL < time.Second {
-		fault("EMBEDDING_CACHE_TTL is %v: it must be at least a second; leave REDIS_URL out to do without", c.TTL)
-	}
-	if c.Timeout < time.Millisecond {
-		fault("timeout of %v for Redis: it must be at least a millisecond", c.Timeout)
-	}
-	if c.Failures < 1 || c.OpenFor <= 0 {
-		fault("a breaker that opens after %d failures for %v: both must be above 0", c.Failures, c.OpenFor)
-	}
-	return errors.Join(faults...)
+	var faults engine.Faults
+	_, err := parseURL(c.URL)
+	faults = append(faults, err)
+	faults.If(c.Model == "", "EMBEDDING_MODEL is empty: it must name what makes the vectors")
+	faults.If(c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+	faults.If(c.TTL < time.Second, "EMBEDDING_CACHE_TTL is %v: it must be at least a second; leave REDIS_URL out to do without", c.TTL)
+	faults.If(c.Timeout < time.Millisecond, "timeout of %v for Redis: it must be at least a millisecond", c.Timeout)
+	faults.If(c.Failures < 1 || c.OpenFor <= 0, "a breaker that opens after %d failures for %v: both must be above 0", c.Failures, c.OpenFor)
+	return faults.Err()
 }
 
 // String returns the URL without its secrets.

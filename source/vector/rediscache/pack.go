@@ -4,8 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"math"
 	"strconv"
+
+	"keyfold/engine"
 )
 
 // prefix is what all keys of a model's vectors begin with.
@@ -20,10 +21,7 @@ func (c *Cache) key(phrase string) string {
 
 // pack writes components as little-endian float32.
 func pack(vector []float32) []byte {
-	packed := make([]byte, 4*len(vector))
-	for i, c := range vector {
-		binary.LittleEndian.PutUint32(packed[4*i:], math.Float32bits(c))
-	}
+	packed, _ := binary.Append(make([]byte, 0, 4*len(vector)), binary.LittleEndian, vector) // fails for other types only
 	return packed
 }
 
@@ -34,14 +32,10 @@ func unpack(packed string, dimensions int) []float32 {
 		return nil
 	}
 	vector := make([]float32, dimensions)
-	var sum float64
-	for i := range vector {
-		at := packed[4*i : 4*i+4]
-		bits := uint32(at[0]) | uint32(at[1])<<8 | uint32(at[2])<<16 | uint32(at[3])<<24
-		vector[i] = math.Float32frombits(bits)
-		sum += float64(vector[i]) * float64(vector[i])
+	if _, err := binary.Decode([]byte(packed), binary.LittleEndian, vector); err != nil {
+		return nil
 	}
-	if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
+	if _, err := engine.Norm(vector); err != nil {
 		return nil
 	}
 	return vector
