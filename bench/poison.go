@@ -120,7 +120,7 @@ func poisonStore(ctx context.Context, s *servers) error {
 	if err != nil {
 		return err
 	}
-	_, err = remote.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: 121, Namespace: "keyfold.user_embeddings", Match: match})
+	_, err = remote.Inject(mongotest.Fault{WriteError: 121, Namespace: "keyfold.user_embeddings", Match: match})
 	return err
 }
 

@@ -23,6 +23,7 @@ type conn struct {
 	// private: the connection is a [Remote]'s, which gives faults rather than
 	// suffering them.
 	private atomic.Bool
+	appName string // of its client, as the first hello says
 
 	in, out       []byte
 	lastReply     int32
@@ -72,11 +73,11 @@ func kept(b []byte) []byte {
 // handle serves one request and reports whether the connection goes on.
 func (c *conn) handle(r *request) bool {
 	c.server.store.counters.command(r.name)
-	x := c.server.store.faults.activeFor(r.name)
+	x := c.server.store.faults.activeFor(r)
 	if !pause(c.ctx, x.delay) {
 		return false
 	}
-	if x.before {
+	if x.close {
 		reset(c.socket)
 		return false
 	}
@@ -113,14 +114,14 @@ func (c *conn) handleHello(r *request, x activeFaults) bool {
 }
 
 // send writes the reply, or does with it what a fault wants.
-func (c *conn) send(r *request, mishap Kind) bool {
+func (c *conn) send(r *request, fate Reply) bool {
 	if !r.passes() {
 		return false
 	}
 	c.out = r.reply.finish(c.lastReply+1, r.answers)
 	c.lastReply++
 	r.answers = c.lastReply
-	switch mishap {
+	switch fate {
 	case LoseReply:
 		reset(c.socket)
 		return false
@@ -137,6 +138,4 @@ func (c *conn) send(r *request, mishap Kind) bool {
 
 // passes waits while the server is paused, which orders to it do not. It reports
 // whether the connection goes on.
-func (r *request) passes() bool {
-	return r.conn.private.Load() || r.name == controlCommand || r.server.gate.pass(r.conn.ctx)
-}
+func (r *request) passes() bool { return r.conn.private.Load() || r.server.gate.pass(r.conn.ctx) }

@@ -1,10 +1,7 @@
 package mongotest
 
 import (
-	"fmt"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // controlCommand is the admin command by which a server in another process is
@@ -24,8 +21,6 @@ type order struct {
 	ID     int64         `bson:"id,omitempty"`
 	Code   int32         `bson:"code,omitempty"`
 	For    time.Duration `bson:"for,omitempty"` // nanoseconds, 0 until further notice
-	// Private exempts the connection from every fault from now on.
-	Private bool `bson:"private,omitempty"`
 }
 
 // result is what its answer holds beside ok.
@@ -54,25 +49,16 @@ const (
 	actStats      action = "stats"
 )
 
-// Inject puts a fault in force and returns its number. Faults of one kind add
-// up; the order in which they came decides which one strikes first.
+// Inject puts a fault in force and returns its number. Faults add up; the order
+// in which they came decides which one strikes first.
 func (c *Controls) Inject(f Fault) (int64, error) {
 	r, err := c.do(order{Action: actInject, Fault: &f})
 	return r.ID, err
 }
 
 // Remove ends the fault of that number, one that is over already included; 0
-// ends all faults.
+// ends all faults, and turns the failpoint failCommand off.
 func (c *Controls) Remove(id int64) error { return c.simple(order{Action: actRemove, ID: id}) }
-
-// FailAuthentication refuses every authentication with code 18 from now on, and
-// returns the fault's number. Connections that are authenticated stay so.
-func (c *Controls) FailAuthentication() (int64, error) {
-	return c.Inject(Fault{
-		Kind: FailCommand, Commands: []string{"saslStart"},
-		Code: codeAuthenticationFailed, Message: "Authentication failed.",
-	})
-}
 
 // StepDown makes the server a secondary, for d or (d = 0) until StepUp. Writes
 // fail with code 10107 or 189; with 10107, reads that need a primary fail with
@@ -180,26 +166,3 @@ func (s *Server) act(o order) (r result, err error) {
 
 // public chooses the connections that suffer faults.
 func public(c *conn) bool { return !c.private.Load() }
-
-// controlOverWire serves the admin command.
-func controlOverWire(r *request) error {
-	var o order
-	if err := bson.Unmarshal(r.body, &o); err != nil {
-		return fail(codeFailedToParse, "mongotest: %v", err)
-	}
-	if o.Private {
-		r.conn.private.Store(true)
-	}
-	answer, err := r.server.act(o)
-	if err != nil {
-		return err
-	}
-	doc, err := bson.Marshal(answer)
-	if err != nil {
-		return fmt.Errorf("mongotest: encode the answer: %w", err)
-	}
-	for e := range fields(doc) {
-		r.reply.buf = append(r.reply.buf, e...)
-	}
-	return nil
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -40,7 +41,7 @@ func init() {
 		"ping": {ping, free}, "buildInfo": {buildInfo, free}, "buildinfo": {buildInfo, free},
 		"saslStart": {saslStart, free}, "saslContinue": {saslContinue, free},
 		"endSessions": {endSessions, anywhere}, "killCursors": {killCursors, anywhere},
-		"getMore": {getMore, anywhere}, controlCommand: {controlOverWire, free},
+		"getMore": {getMore, anywhere}, controlCommand: {controlOverWire, free}, "configureFailPoint": {configureFailPoint, free},
 		"abortTransaction": {endTransaction, anywhere}, "commitTransaction": {endTransaction, anywhere},
 
 		"find":            {find, reading},
@@ -151,7 +152,7 @@ func (s *Server) answerFailure(r *request, f *failure) {
 	r.reply.buf = bsoncore.AppendDoubleElement(r.reply.buf, "ok", 0)
 	r.reply.buf = f.appendTo(r.reply.buf)
 	s.appendStateChange(r, f.code)
-	r.label(f.code)
+	r.label(f)
 }
 
 // appendStateChange lets a client that hears of a lost primary tell whether that
@@ -163,33 +164,36 @@ func (s *Server) appendStateChange(r *request, code int32) {
 }
 
 // label marks an error after which a retryable write may be sent again.
-func (r *request) label(code int32) {
-	if !retryable[code] || r.field("txnNumber").Type == 0 {
+func (r *request) label(f *failure) {
+	labels := f.labels
+	if labels == nil && retryable[f.code] && r.field("txnNumber").Type != 0 {
+		labels = []string{"RetryableWriteError"}
+	}
+	if len(labels) == 0 {
 		return
 	}
-	labels := r.reply.open("errorLabels", bsoncore.TypeArray)
-	r.reply.text("0", "RetryableWriteError")
-	r.reply.close(labels)
+	list := r.reply.open("errorLabels", bsoncore.TypeArray)
+	for i, label := range labels {
+		r.reply.text(strconv.Itoa(i), label)
+	}
+	r.reply.close(list)
 }
 
 // answerConcern waits for the write concern and says where it was not met. What
 // was written stays written.
 func (s *Server) answerConcern(r *request, began time.Time, fault *failure) {
 	f := fault
-	if f == nil {
-		f = r.awaitConcern(began)
-	}
-	if f == nil {
+	if f != nil {
+		r.reply.document("writeConcernError", f.details)
+	} else if f = r.awaitConcern(began); f != nil {
+		start := r.reply.open("writeConcernError", bsoncore.TypeEmbeddedDocument)
+		r.reply.buf = f.appendTo(r.reply.buf)
+		r.reply.close(start)
+	} else {
 		return
 	}
-	start := r.reply.open("writeConcernError", bsoncore.TypeEmbeddedDocument)
-	r.reply.number("code", int64(f.code))
-	r.reply.text("codeName", codeName(f.code))
-	r.reply.text("errmsg", f.message)
-	r.reply.buf = append(r.reply.buf, f.details...)
-	r.reply.close(start)
 	s.appendStateChange(r, f.code)
-	r.label(f.code)
+	r.label(f)
 }
 
 // errTimedOut: wtimeout passed.

@@ -98,6 +98,7 @@ type failure struct {
 	// details are complete elements that follow the code: keyPattern and
 	// keyValue, or errInfo.
 	details []byte
+	labels  []string // instead of those that belong to the code, where not nil
 }
 
 func (f *failure) Error() string { return f.message }

@@ -44,7 +44,9 @@ func TestJournal(t *testing.T) {
 	must(t, other.Drop(ctx))
 	must(t, c.Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: "users"}, {Key: "validator", Value: one("user_id", one("$exists", true))}}).Err())
 	must(t, s.StallReplication())
-	inject(t, s.Controls, Fault{Kind: FailConcern, Code: 64, Times: 2}) // instead of waiting
+	FailCommand(t, s.URI(), bson.M{"times": 2}, bson.M{ // instead of waiting
+		"failCommands": bson.A{"insert", "delete"}, "writeConcernError": bson.M{"code": 64},
+	})
 	_, _ = c.DeleteOne(ctx, one("user_id", 0))
 	_, _ = c.InsertOne(ctx, bson.D{{Key: "user_id", Value: 0}, {Key: "n", Value: 99}})
 	_, err = s.Rollback()

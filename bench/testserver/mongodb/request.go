@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
@@ -40,7 +41,11 @@ func newRequest(c *conn, m *message) *request {
 	} else {
 		r.db, _ = r.field("$db").StringValueOK()
 	}
-	r.writer = writer{store: r.store, name: r.name, bypass: isTrue(r.field("bypassDocumentValidation"))}
+	if application, ok := bson.Raw(r.body).Lookup("client", "application", "name").StringValueOK(); ok && r.isHello() {
+		c.appName = application
+		c.private.Store(application == controlApp)
+	}
+	r.writer = writer{store: r.store, name: r.name, appName: c.appName, bypass: isTrue(r.field("bypassDocumentValidation"))}
 	return r
 }
 

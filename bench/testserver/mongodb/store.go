@@ -35,7 +35,7 @@ type store struct {
 }
 
 func newStore() *store {
-	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: newFaults()}
+	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: &faults{}}
 	s.replication = newReplication(&s.world)
 	return s
 }
@@ -135,6 +135,7 @@ func newUUID() (id [16]byte) {
 type writer struct {
 	store   *store
 	name    string   // the command's
+	appName string   // the client's
 	session *session // nil for a write that is not retryable
 	bypass  bool     // bypassDocumentValidation
 	replays bool     // what the journal holds was admitted once
@@ -143,7 +144,7 @@ type writer struct {
 
 // refuse lets a fault refuse a document.
 func (w *writer) refuse(namespace string, doc document) error {
-	return w.store.faults.refuse(w.name, namespace, doc)
+	return w.store.faults.refuse(w, namespace, doc)
 }
 
 // wrote records a write that was applied. The collection is locked, so the
