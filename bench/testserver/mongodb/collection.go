@@ -11,11 +11,10 @@ import (
 type collection struct {
 	namespace string
 	store     *store
-	uuid      [16]byte
 
 	mu        sync.RWMutex
 	options   document // as given to create and collMod
-	validator *validator
+	validator *filter
 	indexes   []*index  // the first is that of _id
 	rows      []*record // in order of insertion; nil where one was removed
 	holes     int
@@ -27,7 +26,7 @@ type collection struct {
 func newCollection(s *store, namespace string) *collection {
 	ascending := value{Type: bsoncore.TypeInt32, Data: []byte{1, 0, 0, 0}}
 	return &collection{
-		namespace: namespace, store: s, uuid: newUUID(), options: emptyDocument,
+		namespace: namespace, store: s, options: emptyDocument,
 		indexes: []*index{newIndex("_id_", "_id", ascending, true)},
 		dirty:   make(map[*record]struct{}),
 	}
@@ -46,7 +45,9 @@ func (c *collection) write(w *writer, r *record, doc document, effect *outcome) 
 		r.position = len(c.rows)
 		c.rows = append(c.rows, r)
 	}
-	c.reindex(r, doc)
+	for _, x := range c.indexes {
+		x.move(r, r.raw, doc)
+	}
 	if keep {
 		if r.seq != 0 {
 			r.past = append(r.past, version{r.raw, r.seq})
@@ -73,35 +74,15 @@ func (c *collection) admit(w *writer, r *record, doc document) error {
 	if err := w.refuse(c.namespace, doc); err != nil {
 		return err
 	}
-	if !w.bypass {
-		if err := c.validator.check(r.raw, doc); err != nil {
-			return err
-		}
+	if c.validator != nil && !w.bypass && !c.validator.matches(doc) {
+		return fail(codeValidation, "Document failed validation")
 	}
 	for _, x := range c.indexes {
-		if r.raw != nil && x.same(r.raw, doc) {
-			continue
-		}
 		if err := x.admit(c, r, doc); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// reindex moves r from the keys of its document to those of doc.
-func (c *collection) reindex(r *record, doc document) {
-	for _, x := range c.indexes {
-		if r.raw != nil && doc != nil && x.same(r.raw, doc) {
-			continue
-		}
-		if r.raw != nil {
-			x.remove(r, r.raw)
-		}
-		if doc != nil {
-			x.add(r, doc)
-		}
-	}
 }
 
 // unlist takes a deleted record out of the rows.
@@ -141,10 +122,8 @@ func (c *collection) rollBack(upTo uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for r := range c.dirty {
-		if r.raw != nil {
-			for _, x := range c.indexes {
-				x.remove(r, r.raw)
-			}
+		for _, x := range c.indexes {
+			x.move(r, r.raw, nil)
 		}
 	}
 	n := len(c.dirty)
@@ -155,9 +134,7 @@ func (c *collection) rollBack(upTo uint64) int {
 			c.unlist(r)
 		}
 		for _, x := range c.indexes {
-			if r.raw != nil {
-				x.add(r, r.raw)
-			}
+			x.move(r, nil, r.raw)
 		}
 		c.store.journal.write(c.namespace, old, r.raw, nil)
 	}
@@ -168,7 +145,7 @@ func (c *collection) rollBack(upTo uint64) int {
 // candidates calls visit with every record that may match f until visit returns
 // false: through an index where one fits, and otherwise all.
 func (c *collection) candidates(f *filter, majority bool, visit func(*record) bool) {
-	by, x := c.plan(f)
+	values, x := c.plan(f)
 	if x == nil {
 		for _, r := range c.rows {
 			if r != nil && !visit(r) {
@@ -177,9 +154,9 @@ func (c *collection) candidates(f *filter, majority bool, visit func(*record) bo
 		}
 		return
 	}
-	seen := make(map[*record]struct{}, len(by.values))
+	seen := make(map[*record]struct{}, len(values))
 	once := func(r *record) bool {
-		if _, again := seen[r]; again {
+		if _, again := seen[r]; again || r == nil {
 			return true
 		}
 		seen[r] = struct{}{}
@@ -194,21 +171,25 @@ func (c *collection) candidates(f *filter, majority bool, visit func(*record) bo
 			}
 		}
 	}
-	x.find(by.values, once)
+	var room [64]byte
+	for _, v := range values {
+		if !once(x.entries[string(appendKey(room[:0], v))]) {
+			return
+		}
+	}
 }
 
-// plan chooses the index for a query: a unique one before any other.
-func (c *collection) plan(f *filter) (equality, *index) {
-	var by equality
-	var best *index
+// plan chooses the index for a query, and the values to look up; nil where none
+// fits.
+func (c *collection) plan(f *filter) ([]value, *index) {
 	for _, e := range f.equals {
 		for _, x := range c.indexes {
-			if x.field == e.field && (best == nil || x.unique && !best.unique) {
-				by, best = e, x
+			if x.unique && x.field == e.field {
+				return e.values, x
 			}
 		}
 	}
-	return by, best
+	return nil, nil
 }
 
 // find returns the documents that match, at most limit of them (0: all), as they

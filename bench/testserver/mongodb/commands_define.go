@@ -74,11 +74,7 @@ func drop(r *request) error {
 	if err != nil {
 		return err
 	}
-	if c := r.store.collection(namespace); c != nil {
-		r.reply.number("nIndexesWas", int64(len(c.indexes)))
-		r.reply.text("ns", namespace)
-		r.store.drop(namespace)
-	}
+	r.store.drop(namespace)
 	return nil
 }
 
@@ -86,7 +82,6 @@ func dropDatabase(r *request) error {
 	for _, c := range r.store.database(r.db) {
 		r.store.drop(c.namespace)
 	}
-	r.reply.text("dropped", r.db)
 	return nil
 }
 
@@ -99,10 +94,9 @@ func listCollections(r *request) error {
 	if err != nil {
 		return err
 	}
-	nameOnly := isTrue(r.field("nameOnly"))
 	var docs []document
 	for _, c := range r.store.database(r.db) {
-		if doc := c.describe(nameOnly); f.matches(doc) {
+		if doc := c.describe(); f.matches(doc) {
 			docs = append(docs, doc)
 		}
 	}
@@ -110,19 +104,8 @@ func listCollections(r *request) error {
 }
 
 // describe returns the collection as listCollections shows it.
-func (c *collection) describe(nameOnly bool) document {
+func (c *collection) describe() document {
 	_, name, _ := strings.Cut(c.namespace, ".")
-	start, dst := bsoncore.AppendDocumentStart(nil)
-	dst = bsoncore.AppendStringElement(dst, "name", name)
-	dst = bsoncore.AppendStringElement(dst, "type", "collection")
-	if nameOnly {
-		return endDocument(dst, start)
-	}
-	dst = bsoncore.AppendDocumentElement(dst, "options", c.options)
-	info, dst := bsoncore.AppendDocumentElementStart(dst, "info")
-	dst = bsoncore.AppendBooleanElement(dst, "readOnly", false)
-	dst = bsoncore.AppendBinaryElement(dst, "uuid", 4, c.uuid[:])
-	dst = endDocument(dst, info)
-	dst = bsoncore.AppendDocumentElement(dst, "idIndex", c.indexes[0].spec())
-	return endDocument(dst, start)
+	return bsoncore.NewDocumentBuilder().AppendString("name", name).AppendString("type", "collection").
+		AppendDocument("options", c.options).AppendDocument("idIndex", c.indexes[0].spec()).Build()
 }

@@ -5,7 +5,6 @@ type query struct {
 	filter     *filter
 	projection *projection
 	order      ordering
-	skip       int
 	limit      int // 0 for all
 	majority   bool
 }
@@ -16,12 +15,11 @@ func (q *query) run(c *collection) []document {
 		return nil
 	}
 	enough := 0
-	if q.limit > 0 && len(q.order) == 0 {
-		enough = q.skip + q.limit
+	if len(q.order) == 0 {
+		enough = q.limit
 	}
 	docs := c.find(q.filter, enough, q.majority)
 	q.order.sort(docs)
-	docs = docs[min(q.skip, len(docs)):]
 	if q.limit > 0 {
 		docs = docs[:min(q.limit, len(docs))]
 	}
@@ -55,11 +53,7 @@ func (r *request) parseQuery() (*query, error) {
 	if q.order, err = parseOrdering(spec); err != nil {
 		return nil, err
 	}
-	skip, limit := r.number("skip", 0), r.number("limit", 0)
-	if skip < 0 {
-		return nil, fail(codeBadValue, "Skip value must be non-negative, but received: %d", skip)
-	}
-	q.skip, q.limit = int(skip), int(max(limit, -limit))
+	q.limit = int(r.number("limit", 0))
 	q.majority, err = r.majority()
 	return q, err
 }
@@ -69,7 +63,7 @@ func find(r *request) error {
 	if err != nil {
 		return err
 	}
-	err = r.refuseFields("collation", "min", "max", "let", "returnKey", "showRecordId", "tailable", "awaitData")
+	err = r.refuseFields("collation", "min", "max", "let", "skip", "returnKey", "showRecordId", "tailable")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/xdg-go/scram"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 )
 
 // keptBuffer is the largest buffer a connection keeps for its next message.
@@ -26,7 +27,6 @@ type conn struct {
 	appName string // of its client, as the first hello says
 
 	in, out       []byte
-	lastReply     int32
 	conversation  *scram.ServerConversation
 	authenticated bool
 }
@@ -81,36 +81,16 @@ func (c *conn) handle(r *request) bool {
 		reset(c.socket)
 		return false
 	}
-	if r.isHello() {
-		return c.handleHello(r, x)
+	if !r.awaitNews() || !r.passes() {
+		return false
 	}
-	r.reply.begin(c.out, r.message, false)
+	r.reply.begin(c.out, r.message)
 	c.server.execute(r, x)
 	c.out = r.reply.buf
-	if r.message.flags&flagMoreToCome != 0 {
+	if r.message.flags&wiremessage.MoreToCome != 0 {
 		return true // the client does not want to know
 	}
 	return c.send(r, x.reply)
-}
-
-// handleHello answers once, or goes on answering whenever there is news, as the
-// client allows it.
-func (c *conn) handleHello(r *request, x activeFaults) bool {
-	stream := r.streams() && x.err == nil
-	for {
-		if !r.awaitHello() || !r.passes() {
-			return false
-		}
-		r.reply.begin(c.out, r.message, stream)
-		c.server.execute(r, x)
-		c.out = r.reply.buf
-		if !c.send(r, x.reply) {
-			return false
-		}
-		if !stream {
-			return true
-		}
-	}
 }
 
 // send writes the reply, or does with it what a fault wants.
@@ -118,9 +98,7 @@ func (c *conn) send(r *request, fate Reply) bool {
 	if !r.passes() {
 		return false
 	}
-	c.out = r.reply.finish(c.lastReply+1, r.answers)
-	c.lastReply++
-	r.answers = c.lastReply
+	c.out = r.reply.finish()
 	switch fate {
 	case LoseReply:
 		reset(c.socket)

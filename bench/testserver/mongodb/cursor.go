@@ -54,19 +54,10 @@ func (c *cursors) put(id int64, one *cursor) {
 // answerCursor answers with the first batch of docs and, where that is not all,
 // a cursor for the rest.
 func (r *request) answerCursor(namespace string, docs []document) error {
-	size := r.number("batchSize", -1)
-	if options, ok := r.field("cursor").DocumentOK(); ok {
-		if n, ok := lookup(options, "batchSize").AsInt64OK(); ok {
-			size = n
-		}
-	}
-	single := isTrue(r.field("singleBatch")) || r.number("limit", 0) < 0
-	if size < 0 {
-		size = firstBatch
-	}
+	size := r.number("batchSize", firstBatch)
 	n := batch(docs, int(size))
 	id := int64(0)
-	if n < len(docs) && !single {
+	if n < len(docs) {
 		id = r.store.cursors.add(&cursor{namespace, docs[n:]})
 	}
 	r.answerBatch("firstBatch", namespace, id, docs[:n])
@@ -126,24 +117,9 @@ func getMore(r *request) error {
 
 func killCursors(r *request) error {
 	list, _ := r.field("cursors").ArrayOK()
-	var killed, unknown []int64
 	for e := range fields(list) {
 		id, _ := e.Value().AsInt64OK()
-		if r.store.cursors.take(id) != nil {
-			killed = append(killed, id)
-		} else {
-			unknown = append(unknown, id)
-		}
-	}
-	for _, answer := range []struct {
-		field string
-		ids   []int64
-	}{{"cursorsKilled", killed}, {"cursorsNotFound", unknown}, {"cursorsAlive", nil}, {"cursorsUnknown", nil}} {
-		start := r.reply.open(answer.field, bsoncore.TypeArray)
-		for i, id := range answer.ids {
-			r.reply.buf = bsoncore.AppendInt64Element(r.reply.buf, strconv.Itoa(i), id)
-		}
-		r.reply.close(start)
+		r.store.cursors.take(id)
 	}
 	return nil
 }

@@ -46,37 +46,6 @@ const (
 	codeMissingField         = 40414
 )
 
-var codeNames = map[int32]string{
-	codeInternal: "InternalError", codeBadValue: "BadValue", codeFailedToParse: "FailedToParse",
-	codeUnauthorized: "Unauthorized", codeTypeMismatch: "TypeMismatch",
-	codeAuthenticationFailed: "AuthenticationFailed", codeNamespaceNotFound: "NamespaceNotFound",
-	codeConflictingOperators: "ConflictingUpdateOperators", codeCursorNotFound: "CursorNotFound",
-	codeNamespaceExists: "NamespaceExists", codeMaxTimeExpired: "MaxTimeMSExpired",
-	codeCommandNotFound: "CommandNotFound", codeWriteConcernTimeout: "WriteConcernFailed",
-	codeImmutableField: "ImmutableField", codeCannotCreateIndex: "CannotCreateIndex",
-	codeInvalidOptions: "InvalidOptions", codeInvalidNamespace: "InvalidNamespace",
-	codeIndexOptionsConflict: "IndexOptionsConflict", codeIndexKeyConflict: "IndexKeySpecsConflict",
-	codeCannotSatisfy: "UnsatisfiableWriteConcern", codeNotSupported: "CommandNotSupported",
-	codeValidation: "DocumentValidationFailure", codePrimarySteppedDown: "PrimarySteppedDown",
-	codeTransactionTooOld: "TransactionTooOld", codeNoSuchTransaction: "NoSuchTransaction",
-	codeTransactionRefused: "OperationNotSupportedInTransaction",
-	codeUnsupportedOpQuery: "UnsupportedOpQueryCommand", codeNotWritablePrimary: "NotWritablePrimary",
-	codeTooLarge: "BSONObjectTooLarge", codeDuplicateKey: "DuplicateKey",
-	codeInterrupted: "InterruptedDueToReplStateChange", codeNotPrimaryRead: "NotPrimaryNoSecondaryOk",
-	6: "HostUnreachable", 7: "HostNotFound", 11: "UserNotFound", 24: "LockTimeout",
-	79: "UnknownReplWriteConcern", 89: "NetworkTimeout", 91: "ShutdownInProgress", 112: "WriteConflict",
-	134: "ReadConcernMajorityNotAvailableYet", 146: "ExceededMemoryLimit", 262: "ExceededTimeLimit",
-	9001: "SocketException", 11600: "InterruptedAtShutdown", 11601: "Interrupted",
-	13436: "NotPrimaryOrSecondary", 14031: "OutOfDiskSpace",
-}
-
-func codeName(code int32) string {
-	if name, ok := codeNames[code]; ok {
-		return name
-	}
-	return fmt.Sprintf("Location%d", code)
-}
-
 // retryable holds the codes a server labels RetryableWriteError.
 // Source: the RetriableError category of the server's error codes.
 var retryable = map[int32]bool{
@@ -119,7 +88,6 @@ func failureOf(err error) *failure {
 func (f *failure) appendTo(dst []byte) []byte {
 	dst = bsoncore.AppendStringElement(dst, "errmsg", f.message)
 	dst = bsoncore.AppendInt32Element(dst, "code", f.code)
-	dst = bsoncore.AppendStringElement(dst, "codeName", codeName(f.code))
 	return append(dst, f.details...)
 }
 

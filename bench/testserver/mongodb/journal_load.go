@@ -117,11 +117,10 @@ func (s *store) replay(record document) error {
 
 // replay gives the document of this _id a new version, nil to remove it.
 func (c *collection) replay(id, doc document) error {
-	r := &record{}
-	c.indexes[0].find([]value{lookup(id, "_id")}, func(found *record) bool {
-		r = found
-		return false
-	})
+	r := c.indexes[0].entries[string(appendKey(nil, lookup(id, "_id")))]
+	if r == nil {
+		r = &record{}
+	}
 	if doc == nil && r.raw == nil {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package mongotest
 
 import (
-	"crypto/rand"
 	"slices"
 	"strings"
 	"sync"
@@ -122,12 +121,6 @@ func (s *store) rollBack(first func()) (int, error) {
 	s.mu.Unlock()
 	s.sessions.forgetAfter(upTo, s.journal)
 	return n, s.journal.flush()
-}
-
-func newUUID() (id [16]byte) {
-	_, _ = rand.Read(id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return id
 }
 
 // writer is one command's writing: what it may skip, what retries of it must

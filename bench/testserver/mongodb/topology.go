@@ -142,8 +142,7 @@ func hello(r *request) error {
 		r.reply.boolean("ismaster", primary)
 	}
 	r.reply.boolean("helloOk", true)
-	r.known = t.version(now.counter)
-	r.reply.document("topologyVersion", r.known)
+	r.reply.document("topologyVersion", t.version(now.counter))
 	host := r.server.address
 	hosts := r.reply.open("hosts", bsoncore.TypeArray)
 	r.reply.text("0", host)
@@ -179,22 +178,14 @@ const (
 	serverVersion = "7.0.0"
 )
 
-// awaitHello waits as a hello with topologyVersion and maxAwaitTimeMS asks it
-// to: for other news than the client has. It reports whether there is somebody
-// to answer.
-func (r *request) awaitHello() bool {
-	if r.known == nil {
-		r.known, _ = r.field("topologyVersion").DocumentOK()
-	}
+// awaitNews waits as a hello with topologyVersion and maxAwaitTimeMS asks it to:
+// for other news than the client has. It reports whether there is a client left
+// to answer. (Drivers ask for a stream of answers, and take one.)
+func (r *request) awaitNews() bool {
+	known, asked := r.field("topologyVersion").DocumentOK()
 	ms, timed := r.field("maxAwaitTimeMS").AsInt64OK()
-	if r.known == nil || !timed {
+	if !r.isHello() || !asked || !timed {
 		return true
 	}
-	return r.server.topology.await(r.conn.ctx, r.known, time.Duration(ms)*time.Millisecond)
-}
-
-// streams reports whether the client takes a stream of answers to this hello.
-func (r *request) streams() bool {
-	return r.message.flags&flagExhaustAllowed != 0 && r.field("topologyVersion").Type != 0 &&
-		r.field("maxAwaitTimeMS").Type != 0
+	return r.server.topology.await(r.conn.ctx, known, time.Duration(ms)*time.Millisecond)
 }
