@@ -17,7 +17,6 @@ type collection struct {
 	validator *filter
 	indexes   []*index  // the first is that of _id
 	rows      []*record // in order of insertion; nil where one was removed
-	holes     int
 	// dirty holds the records that have versions no majority has.
 	dirty   map[*record]struct{}
 	scratch []byte
@@ -60,7 +59,7 @@ func (c *collection) write(w *writer, r *record, doc document, effect *outcome) 
 	old := r.raw
 	r.raw, r.seq = doc, seq
 	if doc == nil && !keep {
-		c.unlist(r)
+		c.rows[r.position] = nil
 	}
 	w.wrote(c, old, doc, seq, effect)
 	return nil
@@ -85,24 +84,6 @@ func (c *collection) admit(w *writer, r *record, doc document) error {
 	return nil
 }
 
-// unlist takes a deleted record out of the rows.
-func (c *collection) unlist(r *record) {
-	c.rows[r.position] = nil
-	c.holes++
-	if c.holes < 1024 || c.holes < len(c.rows)/2 {
-		return
-	}
-	kept := c.rows[:0]
-	for _, r := range c.rows {
-		if r != nil {
-			r.position = len(kept)
-			kept = append(kept, r)
-		}
-	}
-	clear(c.rows[len(kept):])
-	c.rows, c.holes = kept, 0
-}
-
 // settle forgets what r was, as far as a majority has what it is.
 func (c *collection) settle(r *record, upTo uint64) {
 	c.mu.Lock()
@@ -112,7 +93,7 @@ func (c *collection) settle(r *record, upTo uint64) {
 	}
 	delete(c.dirty, r)
 	if r.raw == nil {
-		c.unlist(r)
+		c.rows[r.position] = nil
 	}
 }
 
@@ -131,7 +112,7 @@ func (c *collection) rollBack(upTo uint64) int {
 		old := r.raw
 		r.raw, r.seq, r.past = r.committed(upTo), upTo, nil
 		if r.raw == nil {
-			c.unlist(r)
+			c.rows[r.position] = nil
 		}
 		for _, x := range c.indexes {
 			x.move(r, nil, r.raw)

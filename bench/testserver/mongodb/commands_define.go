@@ -20,11 +20,7 @@ func create(r *request) error {
 	if r.store.collection(namespace) != nil {
 		return fail(codeNamespaceExists, "Collection %s already exists.", namespace)
 	}
-	options := r.merge(emptyDocument)
-	if _, err := parseValidator(options); err != nil {
-		return err
-	}
-	return r.store.configure(r.store.ensure(namespace), options)
+	return r.store.configure(namespace, r.merge(emptyDocument))
 }
 
 // merge returns options with those that the command names in their place.
@@ -53,7 +49,7 @@ func collMod(r *request) error {
 	if err := r.refuseFields("index", "viewOn", "expireAfterSeconds", "cappedSize"); err != nil {
 		return err
 	}
-	return r.store.configure(c, r.merge(c.options))
+	return r.store.configure(c.namespace, r.merge(c.options))
 }
 
 // existing returns the collection the command is about, which must be there.

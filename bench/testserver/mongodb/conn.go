@@ -116,4 +116,4 @@ func (c *conn) send(r *request, fate Reply) bool {
 
 // passes waits while the server is paused, which orders to it do not. It reports
 // whether the connection goes on.
-func (r *request) passes() bool { return r.conn.private.Load() || r.server.gate.pass(r.conn.ctx) }
+func (r *request) passes() bool { return r.conn.private.Load() || r.server.paused.pass(r.conn.ctx) }

@@ -22,21 +22,17 @@ const (
 	codeNamespaceExists      = 48
 	codeMaxTimeExpired       = 50
 	codeCommandNotFound      = 59
-	codeWriteConcernTimeout  = 64
 	codeImmutableField       = 66
 	codeCannotCreateIndex    = 67
 	codeInvalidOptions       = 72
 	codeInvalidNamespace     = 73
 	codeIndexOptionsConflict = 85
 	codeIndexKeyConflict     = 86
-	codeCannotSatisfy        = 100
 	codeNotSupported         = 115
 	codeValidation           = 121
 	codePrimarySteppedDown   = 189
 	codeTransactionTooOld    = 225
-	codeNoSuchTransaction    = 251
 	codeTransactionRefused   = 263
-	codeUnsupportedOpQuery   = 352
 	codeNotWritablePrimary   = 10107
 	codeTooLarge             = 10334
 	codeDuplicateKey         = 11000
@@ -91,9 +87,9 @@ func (f *failure) appendTo(dst []byte) []byte {
 	return append(dst, f.details...)
 }
 
-// appendStatement appends an element of writeErrors.
-func (f *failure) appendStatement(dst []byte, key string, index int) []byte {
-	start, dst := bsoncore.AppendDocumentElementStart(dst, key)
+// statement returns the element of writeErrors.
+func (f *failure) statement(index int) document {
+	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = bsoncore.AppendInt32Element(dst, "index", int32(index))
 	dst = bsoncore.AppendInt32Element(dst, "code", f.code)
 	dst = append(dst, f.details...)

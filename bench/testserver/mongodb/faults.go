@@ -45,6 +45,7 @@ type Fault struct {
 // Reply is what becomes of an answer.
 type Reply string
 
+// The fates of an answer.
 const (
 	LoseReply    Reply = "lose"    // the connection is closed instead
 	SwallowReply Reply = "swallow" // it never comes, and the connection stays open

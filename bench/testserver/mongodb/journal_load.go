@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// maxRecord is more than any record has: a document, and what a findAndModify
-// answered with another.
-const maxRecord = 3 * maxDocument
+// maxRecord is more than any record has: a document and a session's entry.
+const maxRecord = 2 * maxDocument
 
 // openJournal loads the file's writes into an empty store, writes the file anew
 // with only what is still there, and goes on from that. A file that does not
@@ -103,7 +102,7 @@ func (s *store) replay(record document) error {
 		return c.replay(id, nil)
 	}
 	if options, ok := lookup(record, fieldCreate).DocumentOK(); ok {
-		return s.configure(c, options)
+		return s.configure(namespace, options)
 	}
 	if spec, ok := lookup(record, fieldIndex).DocumentOK(); ok {
 		x, err := parseIndex(spec)

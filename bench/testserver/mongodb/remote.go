@@ -28,7 +28,7 @@ func Dial(ctx context.Context, address string) (*Remote, error) {
 	}
 	r := &Remote{client: client}
 	r.Controls = &Controls{do: r.send}
-	if _, err := r.do(order{Action: actStats}); err != nil {
+	if _, err := r.do(order{Action: "stats"}); err != nil {
 		return nil, errors.Join(err, client.Disconnect(ctx))
 	}
 	return r, nil

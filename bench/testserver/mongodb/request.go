@@ -90,10 +90,12 @@ func (r *request) statements(key string) ([]document, error) {
 
 // refuseFields refuses fields that would change what the command means and that
 // this server does not know.
-func (r *request) refuseFields(names ...string) error {
+func (r *request) refuseFields(names ...string) error { return refuse(r.name, r.body, names...) }
+
+func refuse(command string, doc document, names ...string) error {
 	for _, name := range names {
-		if v := r.field(name); v.Type != 0 && v.Type != bsoncore.TypeNull {
-			return fail(codeNotSupported, "mongotest: field '%s' of %s is not supported", name, r.name)
+		if v := lookup(doc, name); v.Type != 0 && v.Type != bsoncore.TypeNull {
+			return fail(codeNotSupported, "mongotest: field '%s' of %s is not supported", name, command)
 		}
 	}
 	return nil

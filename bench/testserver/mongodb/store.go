@@ -35,6 +35,7 @@ type store struct {
 
 func newStore() *store {
 	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: &faults{}}
+	s.counters.commands = make(map[string]int64)
 	s.replication = newReplication(&s.world)
 	return s
 }
@@ -72,15 +73,17 @@ func (s *store) target(namespace string, creates bool) *collection {
 	return newCollection(s, namespace)
 }
 
-// configure gives a collection its options. The world is locked.
-func (s *store) configure(c *collection, options document) error {
+// configure gives a collection its options, and creates it where there is none.
+// The world is locked.
+func (s *store) configure(namespace string, options document) error {
 	options = slices.Clone(options)
 	v, err := parseValidator(options)
 	if err != nil {
 		return err
 	}
+	c := s.ensure(namespace)
 	c.options, c.validator = options, v
-	s.journal.create(c.namespace, options)
+	s.journal.create(namespace, options)
 	return nil
 }
 
@@ -144,7 +147,6 @@ func (w *writer) refuse(namespace string, doc document) error {
 // journal has the writes on a document in their order.
 func (w *writer) wrote(c *collection, old, doc document, seq uint64, effect *outcome) {
 	w.last = seq
-	w.store.counters.written.Add(1)
 	if w.session == nil || effect == nil {
 		w.store.journal.write(c.namespace, old, doc, nil)
 		return

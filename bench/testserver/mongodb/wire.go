@@ -4,12 +4,16 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 )
 
 const headerBytes = 16
+
+// opQuery is a driver's first hello.
+const opQuery wiremessage.OpCode = 2004
 
 // message is one request. It aliases the buffer it was read into.
 type message struct {
@@ -42,7 +46,7 @@ func readMessage(r io.Reader, buffer []byte) (m message, _ []byte, err error) {
 	switch opcode {
 	case wiremessage.OpMsg:
 		ok = m.parseMsg(buffer)
-	case wiremessage.OpQuery: // a driver's first hello
+	case opQuery:
 		ok = m.parseQuery(buffer)
 	}
 	if !ok {
@@ -71,11 +75,14 @@ func (m *message) parseMsg(b []byte) (ok bool) {
 }
 
 func (m *message) parseQuery(b []byte) (ok bool) {
-	_, b, _ = wiremessage.ReadQueryFlags(b)
-	_, b, _ = wiremessage.ReadQueryFullCollectionName(b)
-	_, b, _ = wiremessage.ReadQueryNumberToSkip(b)
-	_, b, _ = wiremessage.ReadQueryNumberToReturn(b)
-	m.body, _, ok = wiremessage.ReadQueryQuery(b)
+	if len(b) < 4 {
+		return false
+	}
+	_, b, ok = bsoncore.ReadKey(b[4:]) // flags, and the collection's name
+	if !ok || len(b) < 8 {
+		return false
+	}
+	m.body, _, ok = bsoncore.ReadDocument(b[8:])
 	return ok
 }
 
@@ -89,7 +96,7 @@ type reply struct {
 // begin starts the answer to m in buf's room.
 func (r *reply) begin(buf []byte, m *message) {
 	id := wiremessage.NextRequestID()
-	if m.opcode == wiremessage.OpQuery {
+	if m.opcode == opQuery {
 		_, buf = wiremessage.AppendHeaderStart(buf[:0], id, m.id, wiremessage.OpReply)
 		buf = wiremessage.AppendReplyFlags(buf, 0)
 		buf = wiremessage.AppendReplyCursorID(buf, 0)
@@ -131,6 +138,14 @@ func (r *reply) open(key string, t bsoncore.Type) int32 {
 	start, buf := bsoncore.ReserveLength(r.buf)
 	r.buf = buf
 	return start
+}
+
+func (r *reply) list(key string, docs []document) {
+	start := r.open(key, bsoncore.TypeArray)
+	for i, doc := range docs {
+		r.document(strconv.Itoa(i), doc)
+	}
+	r.close(start)
 }
 
 func (r *reply) close(start int32) { r.buf = endDocument(r.buf, start) }
