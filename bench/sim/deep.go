@@ -81,8 +81,11 @@ func (s *server) befall() error {
 	if s.plan.rates.swap > 0 {
 		for range 1 + d.n(4) {
 			kinds := []mongotest.Fault{
-				{Reply: mongotest.LoseReply}, {Reply: mongotest.SwallowReply}, {Reply: mongotest.CutReply},
-				{CloseConnection: true}, {BlockConnection: true},
+				{Reply: mongotest.LoseReply},
+				{Reply: mongotest.SwallowReply},
+				{Reply: mongotest.CutReply},
+				{CloseConnection: true},
+				{BlockConnection: true},
 			}
 			f := kinds[d.n(len(kinds))]
 			f.Commands = []string{"update", "insert", "find"}

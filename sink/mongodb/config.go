@@ -45,7 +45,7 @@ type Config struct {
 	Dialer options.ContextDialer
 }
 
-// DefaultConfig returns the settings of a worker that was told nothing but
+// DefaultConfig returns the settings of a worker that was given nothing but
 // where the store is.
 func DefaultConfig() Config {
 	laws := engine.DefaultConfig()

@@ -119,7 +119,7 @@ type writeMark struct {
 	erased        bool
 }
 
-var traceFields = bson.D{
+var markFields = bson.D{
 	{Key: fieldID, Value: 0},
 	{Key: fieldUser, Value: 1},
 	{Key: fieldVersion, Value: 1},
@@ -127,11 +127,11 @@ var traceFields = bson.D{
 	{Key: fieldErased, Value: 1},
 }
 
-// writeMarks reads the traces of all users of writes that have a document.
+// writeMarks reads the marks of all users of writes that have a document.
 func (s *Store) writeMarks(ctx context.Context, writes []write) (map[int32]writeMark, error) {
 	users := usersOf(writes)
 	found := make(map[int32]writeMark, len(writes))
-	how := oneReply(len(users)).SetProjection(traceFields)
+	how := oneReply(len(users)).SetProjection(markFields)
 	err := s.find(ctx, s.users, among(fieldUser, users), how, func(doc bson.Raw) error {
 		t, err := readWriteMark(doc)
 		found[t.user] = t

@@ -7,7 +7,7 @@ import (
 )
 
 // collection holds documents as the bytes they came in. Its lock is held for
-// one statement at a time; whoever takes it holds the store's world lock.
+// one statement at a time, and taken under the store's DDL lock.
 type collection struct {
 	namespace string
 	store     *store
@@ -33,7 +33,7 @@ func newCollection(s *store, namespace string) *collection {
 
 // write gives r the document doc, nil to delete it. Everything that could
 // refuse it has its say before anything is changed.
-func (c *collection) write(w *writer, r *record, doc document, effect *outcome) error {
+func (c *collection) write(w *writer, r *record, doc document, result *outcome) error {
 	if !w.replays {
 		if err := c.admit(w, r, doc); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (c *collection) write(w *writer, r *record, doc document, effect *outcome) 
 	if doc == nil && !keep {
 		c.rows[r.position] = nil
 	}
-	w.wrote(c, old, doc, seq, effect)
+	w.wrote(c, old, doc, seq, result)
 	return nil
 }
 

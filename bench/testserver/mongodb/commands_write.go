@@ -27,8 +27,8 @@ func tallyOf(answer document) tally {
 	return tally{int(n), int(modified), lookup(answer, "upserted")}
 }
 
-// effect is the outcome a statement leaves for its retries.
-func (w *writer) effect(statement int32, t tally) *outcome {
+// outcome is what a statement leaves for its retries.
+func (w *writer) outcome(statement int32, t tally) *outcome {
 	if w.session == nil {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (r *request) insertOne(c *collection, doc document, id int32) (tally, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return t, c.write(&r.writer, &record{}, stored, r.writer.effect(id, t))
+	return t, c.write(&r.writer, &record{}, stored, r.writer.outcome(id, t))
 }
 
 func updateCommand(r *request) error {
@@ -164,7 +164,7 @@ func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err
 		return t, err
 	}
 	t.modified = 1
-	return t, c.write(&r.writer, records[0], updated, r.writer.effect(id, t))
+	return t, c.write(&r.writer, records[0], updated, r.writer.outcome(id, t))
 }
 
 // upsert creates the document that the update did not find. The collection is
@@ -175,7 +175,7 @@ func (r *request) upsert(c *collection, f *filter, u *update, id int32) (tally, 
 		return tally{}, err
 	}
 	t := tally{n: 1, upserted: lookup(doc, "_id")}
-	return t, c.write(&r.writer, &record{}, doc, r.writer.effect(id, t))
+	return t, c.write(&r.writer, &record{}, doc, r.writer.outcome(id, t))
 }
 
 // filterOf compiles the q of a statement.
@@ -212,7 +212,7 @@ func (r *request) deleteOne(c *collection, doc document, id int32) (t tally, err
 	defer c.mu.Unlock()
 	for _, rec := range c.matching(f, int(limit)) {
 		t.n++
-		if err := c.write(&r.writer, rec, nil, r.writer.effect(id, tally{n: t.n})); err != nil {
+		if err := c.write(&r.writer, rec, nil, r.writer.outcome(id, tally{n: t.n})); err != nil {
 			return t, err
 		}
 	}

@@ -43,7 +43,7 @@ func (c *Controls) Remove(id int64) error { return c.simple(order{Action: "remov
 
 // StepDown makes the server a secondary, for d or (d = 0) until StepUp. Writes
 // fail with code 10107 or 189; with 10107, reads that need a primary fail with
-// 13435. Monitoring clients hear of it at once.
+// 13435. Monitoring clients are told at once.
 func (c *Controls) StepDown(code int32, d time.Duration) error {
 	return c.simple(order{Action: "stepDown", Code: code, For: d})
 }

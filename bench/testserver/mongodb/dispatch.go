@@ -27,7 +27,7 @@ const (
 	reading
 	// writing: works on the primary, and waits for its write concern.
 	writing
-	// defining: writing that changes collections as such, alone in the world.
+	// defining: writing that changes collections as such, while no other command runs.
 	defining
 )
 
@@ -80,12 +80,12 @@ func (s *Server) run(r *request, cmd command) error {
 		return cmd.run(r) // takes the locks it needs itself
 	}
 	if cmd.kind == defining {
-		s.store.world.Lock()
-		defer s.store.world.Unlock()
+		s.store.ddl.Lock()
+		defer s.store.ddl.Unlock()
 		return cmd.run(r)
 	}
-	s.store.world.RLock()
-	defer s.store.world.RUnlock()
+	s.store.ddl.RLock()
+	defer s.store.ddl.RUnlock()
 	number, retryable := r.field("txnNumber").AsInt64OK()
 	if cmd.kind != writing || !retryable {
 		return cmd.run(r)
@@ -150,7 +150,7 @@ func (s *Server) answerFailure(r *request, f *failure) {
 	r.label(f)
 }
 
-// appendStateChange lets a client that hears of a lost primary tell whether that
+// appendStateChange lets a client that is told of a lost primary know whether that
 // is news.
 func (s *Server) appendStateChange(r *request, code int32) {
 	if stateChange[code] {

@@ -184,7 +184,9 @@ func TestFailPoint(t *testing.T) {
 		mode any
 		data bson.M
 	}{
-		{"on", data("")}, {bson.M{"times": 1, "skip": 1}, data("")}, {bson.M{}, data("")},
+		{"on", data("")},
+		{bson.M{"times": 1, "skip": 1}, data("")},
+		{bson.M{}, data("")},
 		{"alwaysOn", bson.M{"errorCode": 91}},
 		{"alwaysOn", bson.M{"failCommands": bson.A{"insert"}, "reply": LoseReply}},
 	} {
@@ -428,8 +430,10 @@ func TestAwaitedHello(t *testing.T) {
 		answer := make(chan document)
 		go func() {
 			answer <- ask(t, s, bson.D{
-				{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: bson.Raw(version)},
-				{Key: "maxAwaitTimeMS", Value: 60000}, {Key: "$db", Value: "admin"},
+				{Key: "hello", Value: 1},
+				{Key: "topologyVersion", Value: bson.Raw(version)},
+				{Key: "maxAwaitTimeMS", Value: 60000},
+				{Key: "$db", Value: "admin"},
 			})
 		}()
 		time.Sleep(20 * time.Millisecond) // lets the server begin to wait

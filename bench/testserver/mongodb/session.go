@@ -83,7 +83,7 @@ func (s *session) remember(o outcome) {
 	s.done[o.statement] = &o
 }
 
-// forgetAfter drops what was rolled back. The world is locked, so nobody holds
+// forgetAfter drops what was rolled back. The DDL lock is held, so no command holds
 // a session.
 func (s *sessions) forgetAfter(seq uint64, j *journal) {
 	s.mu.Lock()

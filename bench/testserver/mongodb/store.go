@@ -13,12 +13,12 @@ const (
 	maxBatch    = 100000
 )
 
-// store is everything the server keeps. Locks are taken in this order: world,
+// store is everything the server keeps. Locks are taken in this order: ddl,
 // a session, the catalogue, a collection, replication.
 type store struct {
-	// world is held for reading by every command while it executes, and for
+	// ddl is held for reading by every command while it executes, and for
 	// writing by what changes collections as such and by a rollback.
-	world sync.RWMutex
+	ddl sync.RWMutex
 
 	mu          sync.Mutex // the catalogue
 	collections map[string]*collection
@@ -36,7 +36,7 @@ type store struct {
 func newStore() *store {
 	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: &faults{}}
 	s.counters.commands = make(map[string]int64)
-	s.replication = newReplication(&s.world)
+	s.replication = newReplication(&s.ddl)
 	return s
 }
 
@@ -74,7 +74,7 @@ func (s *store) target(namespace string, creates bool) *collection {
 }
 
 // configure gives a collection its options, and creates it where there is none.
-// The world is locked.
+// The DDL lock is held.
 func (s *store) configure(namespace string, options document) error {
 	options = slices.Clone(options)
 	v, err := parseValidator(options)
@@ -87,7 +87,7 @@ func (s *store) configure(namespace string, options document) error {
 	return nil
 }
 
-// drop removes a collection. The world is locked.
+// drop removes a collection. The DDL lock is held.
 func (s *store) drop(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *store) database(db string) []*collection {
 // rollBack is an election that a majority wins without the newest writes. No
 // command runs meanwhile; first is called before anything is changed.
 func (s *store) rollBack(first func()) (int, error) {
-	s.world.Lock()
-	defer s.world.Unlock()
+	s.ddl.Lock()
+	defer s.ddl.Unlock()
 	first()
 	upTo := s.replication.discard()
 	n := 0
@@ -145,16 +145,16 @@ func (w *writer) refuse(namespace string, doc document) error {
 
 // wrote records a write that was applied. The collection is locked, so the
 // journal has the writes on a document in their order.
-func (w *writer) wrote(c *collection, old, doc document, seq uint64, effect *outcome) {
+func (w *writer) wrote(c *collection, old, doc document, seq uint64, result *outcome) {
 	w.last = seq
-	if w.session == nil || effect == nil {
+	if w.session == nil || result == nil {
 		w.store.journal.write(c.namespace, old, doc, nil)
 		return
 	}
-	effect.seq = seq
-	w.session.remember(*effect)
+	result.seq = seq
+	w.session.remember(*result)
 	w.store.journal.write(c.namespace, old, doc, func(dst []byte) []byte {
-		return w.session.appendEntry(dst, fieldSession, effect)
+		return w.session.appendEntry(dst, fieldSession, result)
 	})
 }
 

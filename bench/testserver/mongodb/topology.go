@@ -16,13 +16,13 @@ const replicaSet = "rs0"
 // topology is what hello tells: whether this member is the primary, and a
 // version by which clients tell old news from new.
 type topology struct {
-	mu        sync.Mutex
-	down      int32 // the code commands fail with, 0 while this is the primary
-	processID bson.ObjectID
-	counter   int64
-	term      uint64
-	changed   chan struct{} // closed and made anew with every change
-	lift      *time.Timer
+	mu          sync.Mutex
+	down        int32 // the code commands fail with, 0 while this is the primary
+	processID   bson.ObjectID
+	counter     int64
+	term        uint64
+	changed     chan struct{} // closed and made anew with every change
+	stepUpTimer *time.Timer   // ends a step-down
 }
 
 func newTopology() *topology {
@@ -53,11 +53,11 @@ func (t *topology) now() state {
 func (t *topology) stepDown(code int32, d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stop(t.lift)
+	stop(t.stepUpTimer)
 	t.down = code
 	t.announce()
 	if d > 0 {
-		t.lift = time.AfterFunc(d, t.stepUp)
+		t.stepUpTimer = time.AfterFunc(d, t.stepUp)
 	}
 }
 
@@ -65,7 +65,7 @@ func (t *topology) stepDown(code int32, d time.Duration) {
 func (t *topology) stepUp() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stop(t.lift)
+	stop(t.stepUpTimer)
 	if t.down != 0 {
 		t.down = 0
 		t.elect()
@@ -93,7 +93,7 @@ func (t *topology) announce() {
 func (t *topology) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stop(t.lift)
+	stop(t.stepUpTimer)
 }
 
 // await returns when the topology is another than the one a client knows, after
