@@ -6,9 +6,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// validation are the options of a collection that this server heeds.
-var validation = []string{"validator", "validationLevel", "validationAction"}
-
 func create(r *request) error {
 	namespace, err := r.namespace()
 	if err != nil {
@@ -20,25 +17,18 @@ func create(r *request) error {
 	if r.store.collection(namespace) != nil {
 		return fail(codeNamespaceExists, "Collection %s already exists.", namespace)
 	}
-	return r.store.configure(namespace, r.merge(emptyDocument))
+	return r.store.configure(namespace, r.options())
 }
 
-// merge returns options with those that the command names in their place.
-func (r *request) merge(options document) document {
-	start, dst := bsoncore.AppendDocumentStart(nil)
-	for _, name := range validation {
-		if r.store.noValidators {
-			break
-		}
-		v := r.field(name)
-		if v.Type == 0 {
-			v = lookup(options, name)
-		}
-		if v.Type != 0 {
-			dst = bsoncore.AppendValueElement(dst, name, v)
+// options returns the validation that the command asks for.
+func (r *request) options() document {
+	d := bsoncore.NewDocumentBuilder()
+	for _, name := range []string{"validator", "validationLevel", "validationAction"} {
+		if v := r.field(name); v.Type != 0 && !r.store.noValidators {
+			d.AppendValue(name, v)
 		}
 	}
-	return endDocument(dst, start)
+	return d.Build()
 }
 
 func collMod(r *request) error {
@@ -49,7 +39,7 @@ func collMod(r *request) error {
 	if err := r.refuseFields("index", "viewOn", "expireAfterSeconds", "cappedSize"); err != nil {
 		return err
 	}
-	return r.store.configure(c.namespace, r.merge(c.options))
+	return r.store.configure(c.namespace, r.options())
 }
 
 // existing returns the collection the command is about, which must be there.

@@ -124,10 +124,8 @@ func (s *Server) admit(r *request, cmd command, known bool, x activeFaults) erro
 // refuseSecondary answers for a member that is no primary.
 func refuseSecondary(r *request, kind commandKind, code int32) error {
 	switch {
-	case kind >= writing && code == codeNotWritablePrimary:
-		return fail(code, "not primary")
 	case kind >= writing, kind == reading && code != codeNotWritablePrimary:
-		return fail(code, "the primary stepped down")
+		return fail(code, "not primary")
 	case kind == reading && !readsSecondary(r):
 		return fail(codeNotPrimaryRead, "not primary and secondaryOk=false")
 	default:

@@ -136,11 +136,8 @@ func hello(r *request) error {
 	t := r.server.topology
 	now := t.now()
 	primary := now.down == 0
-	if r.name == "hello" {
-		r.reply.boolean("isWritablePrimary", primary)
-	} else {
-		r.reply.boolean("ismaster", primary)
-	}
+	r.reply.boolean("isWritablePrimary", primary)
+	r.reply.boolean("ismaster", primary)
 	r.reply.boolean("helloOk", true)
 	r.reply.document("topologyVersion", t.version(now.counter))
 	host := r.server.address
