@@ -106,7 +106,7 @@ func poisonStore(ctx context.Context, s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
-	_, err = remote.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: 121, Namespace: "keyfold.user_embeddings", Match: match})
+	_, err = remote.Inject(mongotest.Fault{WriteError: 121, Namespace: "keyfold.user_embeddings", Match: match})
 	return err
 }
 

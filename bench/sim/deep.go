@@ -74,11 +74,18 @@ func (s *server) injectFaults() error {
 	d := s.rng("server faults")
 	if s.plan.rates.swap > 0 {
 		for range 1 + d.n(4) {
-			kinds := []mongotest.Kind{mongotest.LoseReply, mongotest.SwallowReply, mongotest.CutReply, mongotest.CutRequest, mongotest.Latency}
-			_, err := s.Inject(mongotest.Fault{
-				Kind: kinds[d.n(len(kinds))], Commands: []string{"update", "insert", "find"},
-				Skip: d.n(20), Times: 1 + d.n(2), Delay: d.between(time.Second, 15*time.Second),
-			})
+			kinds := []mongotest.Fault{
+				{Reply: mongotest.LoseReply},
+				{Reply: mongotest.SwallowReply},
+				{Reply: mongotest.CutReply},
+				{CloseConnection: true},
+				{BlockConnection: true},
+			}
+			f := kinds[d.n(len(kinds))]
+			f.Commands = []string{"update", "insert", "find"}
+			f.Skip, f.Times = d.n(20), 1+d.n(2)
+			f.BlockTimeMS = d.between(time.Second, 15*time.Second).Milliseconds()
+			_, err := s.Inject(f)
 			errs = append(errs, err)
 		}
 	}

@@ -194,9 +194,6 @@ func (p *schedule) actOnBroker(st step) error {
 
 func (p *schedule) actOnStore(st step) error {
 	_ = p.store.Signal(syscall.SIGCONT)
-	inject := func(f mongotest.Fault) error {
-		return p.store.control(func(r *mongotest.Remote) error { _, err := r.Inject(f); return err })
-	}
 	writes := []string{"update", "insert", "bulkWrite"}
 	switch st.Do {
 	case killStore:
@@ -208,9 +205,12 @@ func (p *schedule) actOnStore(st step) error {
 		p.later(st.For, func() { _ = p.store.Signal(syscall.SIGCONT) })
 		return nil
 	case loseReply:
-		return inject(mongotest.Fault{Kind: mongotest.LoseReply, Commands: writes, Times: st.Count})
+		return p.store.control(func(r *mongotest.Remote) error {
+			_, err := r.Inject(mongotest.Fault{Reply: mongotest.LoseReply, Commands: writes, Times: st.Count})
+			return err
+		})
 	case failConcern:
-		return inject(mongotest.Fault{Kind: mongotest.FailConcern, Commands: writes, Times: st.Count, Code: 64})
+		return p.store.failConcern(writes, st.Count)
 	case failOver:
 		return p.store.failOver(st.For)
 	default:

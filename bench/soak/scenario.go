@@ -84,7 +84,7 @@ var scenarios = map[string]scenario{
 			return err
 		}
 		err := s.store.control(func(remote *mongotest.Remote) error {
-			_, err := remote.Inject(mongotest.Fault{Kind: mongotest.SwallowReply, Commands: []string{"update"}, Times: 1})
+			_, err := remote.Inject(mongotest.Fault{Reply: mongotest.SwallowReply, Commands: []string{"update"}, Times: 1})
 			return err
 		})
 		if err != nil {
@@ -113,7 +113,7 @@ var scenarios = map[string]scenario{
 			return err
 		}
 		err := s.store.control(func(remote *mongotest.Remote) error {
-			_, err := remote.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: 371, Namespace: s.database() + ".user_embeddings"})
+			_, err := remote.Inject(mongotest.Fault{WriteError: 371, Namespace: s.database() + ".user_embeddings"})
 			return err
 		})
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	mongotest "keyfold/bench/testserver/mongodb"
 )
 
@@ -29,6 +31,16 @@ func (s *store) control(do func(*mongotest.Remote) error) error {
 		return err
 	}
 	return errors.Join(do(r), r.Close())
+}
+
+// failConcern has the next n of these commands meet no majority. It takes the
+// place of one that is still in force.
+func (s *store) failConcern(commands []string, n int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return mongotest.SetFailCommand(ctx, s.direct, bson.M{"times": n}, bson.M{
+		"failCommands": commands, "writeConcernError": bson.M{"code": 64, "errmsg": "waiting for replication timed out"},
+	})
 }
 
 // failOver rolls back what is written within d. While replication is stalled no

@@ -141,7 +141,7 @@ func TestStoreThatRefusesEveryWrite(t *testing.T) {
 	s.setUp(t)
 	d := s.work(t, quick, "--retry-delay=20ms", "--max-retries=1").ready()
 	const userWritesBlocked = 371
-	if _, err := store.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: userWritesBlocked, Namespace: "keyfold.user_embeddings"}); err != nil {
+	if _, err := store.Inject(mongotest.Fault{WriteError: userWritesBlocked, Namespace: "keyfold.user_embeddings"}); err != nil {
 		t.Fatal(err)
 	}
 	bodies := sample.Events(sample.DefaultConfig(50))

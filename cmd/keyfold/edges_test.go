@@ -107,9 +107,9 @@ func TestEdge_UnknownProduct(t *testing.T) {
 func TestEdge_QueueGrowsFasterThanWorkers(t *testing.T) {
 	i := newImpaired(t)
 	s := i.repaired(t)
-	if _, err := i.store.Inject(mongotest.Fault{Kind: mongotest.Latency, Delay: 100 * time.Millisecond, Commands: []string{"insert", "update"}}); err != nil {
-		t.Fatal(err)
-	}
+	mongotest.FailCommand(t, i.store.URI(), "alwaysOn", bson.M{
+		"failCommands": bson.A{"insert", "update"}, "blockConnection": true, "blockTimeMS": 100,
+	})
 	args := []string{quick, "--prefetch=32"}
 	daemons := []*daemon{s.work(t, args...).ready()}
 	g := sample.DefaultConfig(200)

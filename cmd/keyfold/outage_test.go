@@ -73,7 +73,7 @@ func TestRejectedDocumentSparesItsBatchMates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.store.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: 121, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
+	if _, err := i.store.Inject(mongotest.Fault{WriteError: 121, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
 		t.Fatal(err)
 	}
 	d := s.work(t, "--batch-window=1").ready()

@@ -73,7 +73,7 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.store.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: 11000, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
+	if _, err := i.store.Inject(mongotest.Fault{WriteError: 11000, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
 		t.Fatal(err)
 	}
 	d := s.work(t, quick, "--retry-delay=20ms").ready()
@@ -167,7 +167,7 @@ func TestStory4_OneUsersStoreErrorIsItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	const typeMismatch = 14
-	if _, err := i.store.Inject(mongotest.Fault{Kind: mongotest.FailWrite, Code: typeMismatch, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
+	if _, err := i.store.Inject(mongotest.Fault{WriteError: typeMismatch, Namespace: "keyfold.user_embeddings", Match: match}); err != nil {
 		t.Fatal(err)
 	}
 	d := s.work(t, quick, "--retry-delay=20ms", "--max-retries=1").ready()

@@ -15,7 +15,7 @@ import (
 func TestTheTimeIsTheServers(t *testing.T) {
 	var offset atomic.Int64
 	offset.Store(int64(-20 * time.Minute))
-	server := mongotest.Start(t, mongotest.WithClock(func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }))
+	server := standIn(t, "another time", mongotest.WithClock(func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }))
 	s := openReady(t, settings(server.URI(), 4))
 	off := func() time.Duration {
 		now, err := s.Now(ctx)
@@ -57,7 +57,7 @@ func TestClockIsMeasuredAgainAfterAStep(t *testing.T) {
 }
 
 func TestNowFailsWithTheServer(t *testing.T) {
-	server, s := start(t, quick)
+	server, s := startStandIn(t, "its end", quick)
 	check(t, server.Close())
 	if now, err := s.Now(ctx); err == nil || now != 0 {
 		t.Errorf("%v, %v", now, err)

@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -44,7 +45,7 @@ type Config struct {
 	Dialer options.ContextDialer
 }
 
-// DefaultConfig returns the settings of a worker that was told nothing but
+// DefaultConfig returns the settings of a worker that was given nothing but
 // where the store is.
 func DefaultConfig() Config {
 	laws := engine.DefaultConfig()
@@ -90,18 +91,10 @@ func (c Config) Validate() error {
 // withDefaults fills in what was left zero.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
-	if c.Timeout == 0 {
-		c.Timeout = d.Timeout
-	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = d.ConnectTimeout
-	}
-	if c.SelectionTimeout == 0 {
-		c.SelectionTimeout = d.SelectionTimeout
-	}
-	if c.PoolSize == 0 {
-		c.PoolSize = d.PoolSize
-	}
+	c.Timeout = cmp.Or(c.Timeout, d.Timeout)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, d.ConnectTimeout)
+	c.SelectionTimeout = cmp.Or(c.SelectionTimeout, d.SelectionTimeout)
+	c.PoolSize = cmp.Or(c.PoolSize, d.PoolSize)
 	return c
 }
 

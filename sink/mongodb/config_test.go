@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	mongotest "keyfold/bench/testserver/mongodb"
@@ -99,7 +100,7 @@ func TestPasswordIsInNoError(t *testing.T) {
 }
 
 func TestLogin(t *testing.T) {
-	server := mongotest.Start(t, mongotest.WithUser("bob", "p@ss/word"))
+	server := standIn(t, "a user of its own", mongotest.WithUser("bob", "p@ss/word"))
 	with := func(userinfo string) Config {
 		return settings(strings.Replace(server.URI(), "://", "://"+userinfo, 1), 4)
 	}
@@ -119,11 +120,9 @@ func TestLogin(t *testing.T) {
 }
 
 func TestLoginWithdrawn(t *testing.T) {
-	server := mongotest.Start(t, mongotest.WithUser("bob", "x"))
+	server := standIn(t, "a user of its own", mongotest.WithUser("bob", "x"))
 	s := openReady(t, settings(strings.Replace(server.URI(), "://", "://bob:x@", 1), 4))
-	if _, err := server.FailAuthentication(); err != nil {
-		t.Fatal(err)
-	}
+	mongotest.FailCommand(t, server.URI(), "alwaysOn", bson.M{"failCommands": bson.A{"saslStart"}, "errorCode": codeAuthenticationFailed})
 	check(t, server.Disconnect())
 	var err error
 	for range 50 {

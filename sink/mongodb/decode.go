@@ -76,7 +76,7 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 		d.hasMass = true
 		return readReal(v, &p.Mass)
 	case fieldHistory:
-		return d.history(v)
+		return readString(v, &p.History)
 	case fieldModel:
 		return d.modelName(v)
 	case fieldLastID:
@@ -108,13 +108,6 @@ func (d *profileReader) lastType(v bsoncore.Value) error {
 	}
 	d.profile.LastType = engine.ParseEventType(name)
 	return nil
-}
-
-func (d *profileReader) history(v bsoncore.Value) error {
-	var name string
-	err := readString(v, &name)
-	d.profile.History = engine.History(name)
-	return err
 }
 
 // modelName takes the model. Thousands of cached profiles share the configured

@@ -2,7 +2,7 @@ package mongodb
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -16,25 +16,56 @@ import (
 	"keyfold/engine"
 )
 
+// fault is data of the failpoint failCommand, or what only a stand-in can do.
+type fault struct {
+	failCommand bson.M
+	standIn     mongotest.Fault
+}
+
+// start returns a store, and how the fault begins for some commands, with times
+// above 0 for so many of them, and how it ends.
+func (f fault) start(t testing.TB, change ...func(*Config)) (s *Store, begin func(times int, commands ...string), end func()) {
+	t.Helper()
+	if f.failCommand == nil {
+		server, s := startStandIn(t, "the fate of an answer, errors of statements", change...)
+		return s, func(times int, commands ...string) {
+			f.standIn.Commands, f.standIn.Times = commands, times
+			inject(t, server, f.standIn)
+		}, func() { check(t, server.Remove(0)) }
+	}
+	s = start(t, change...)
+	return s, func(times int, commands ...string) {
+		data, mode := maps.Clone(f.failCommand), any("alwaysOn")
+		if data["failCommands"] = commands; times > 0 {
+			mode = bson.M{"times": times}
+		}
+		failCommand(t, s, mode, data)
+	}, func() { failCommandOff(t, s) }
+}
+
+// concern is data of failCommand.
+func concern(code int) bson.M {
+	return bson.M{"writeConcernError": bson.M{"code": code, "errmsg": "no majority"}}
+}
+
 // A fault that passes is the driver's to ride out: retryable writes are applied
 // once, whatever was lost.
 func TestRetriedOnce(t *testing.T) {
 	for _, command := range []string{"insert", "update"} {
-		for _, f := range []mongotest.Fault{
-			{Kind: mongotest.LoseReply},
-			{Kind: mongotest.CutReply},
-			{Kind: mongotest.CutRequest},
-			{Kind: mongotest.FailCommand, Code: 10107},
-			{Kind: mongotest.FailCommand, Code: 189},
-			{Kind: mongotest.FailCommand, Code: 91},
-			{Kind: mongotest.FailConcern, Code: 91},
+		for name, f := range map[string]fault{
+			"reply lost":     {standIn: mongotest.Fault{Reply: mongotest.LoseReply}},
+			"reply cut":      {standIn: mongotest.Fault{Reply: mongotest.CutReply}},
+			"connection cut": {failCommand: bson.M{"closeConnection": true}},
+			"10107":          {failCommand: bson.M{"errorCode": 10107}},
+			"189":            {failCommand: bson.M{"errorCode": 189}},
+			"91":             {failCommand: bson.M{"errorCode": 91}},
+			"91 of concern":  {failCommand: concern(91)},
 		} {
-			t.Run(fmt.Sprint(command, f.Kind, f.Code), func(t *testing.T) {
-				t.Parallel()
-				server, s := start(t)
+			t.Run(command+"/"+name, func(t *testing.T) {
+				parallel(t)
+				s, begin, _ := f.start(t)
 				put(t, s, profile(2, 1))
-				f.Commands, f.Times = []string{command}, 1
-				inject(t, server, f)
+				begin(1, command)
 				put(t, s, profile(1, 1), profile(2, 2))
 				if p := stored(t, s, 2); p.Version != 2 {
 					t.Errorf("version %d is stored", p.Version)
@@ -48,30 +79,28 @@ func TestRetriedOnce(t *testing.T) {
 // not.
 func TestUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault   mongotest.Fault
+		fault
 		written bool
 	}{
-		"reply lost":          {mongotest.Fault{Kind: mongotest.LoseReply}, true},
-		"reply cut":           {mongotest.Fault{Kind: mongotest.CutReply}, true},
-		"reply never comes":   {mongotest.Fault{Kind: mongotest.SwallowReply}, true},
-		"connection cut":      {mongotest.Fault{Kind: mongotest.CutRequest}, false},
-		"not primary":         {mongotest.Fault{Kind: mongotest.FailCommand, Code: 10107}, false},
-		"stepped down":        {mongotest.Fault{Kind: mongotest.FailCommand, Code: 189}, false},
-		"shutting down":       {mongotest.Fault{Kind: mongotest.FailCommand, Code: 91}, false},
-		"out of time":         {mongotest.Fault{Kind: mongotest.FailCommand, Code: 50}, false},
-		"no majority":         {mongotest.Fault{Kind: mongotest.FailConcern, Code: 64}, true},
-		"no majority, ending": {mongotest.Fault{Kind: mongotest.FailConcern, Code: 91}, true},
-		"statement stopped":   {mongotest.Fault{Kind: mongotest.FailWrite, Code: 11600}, false},
+		"reply lost":          {fault{standIn: mongotest.Fault{Reply: mongotest.LoseReply}}, true},
+		"reply cut":           {fault{standIn: mongotest.Fault{Reply: mongotest.CutReply}}, true},
+		"reply never comes":   {fault{standIn: mongotest.Fault{Reply: mongotest.SwallowReply}}, true},
+		"connection cut":      {fault{failCommand: bson.M{"closeConnection": true}}, false},
+		"not primary":         {fault{failCommand: bson.M{"errorCode": 10107}}, false},
+		"stepped down":        {fault{failCommand: bson.M{"errorCode": 189}}, false},
+		"shutting down":       {fault{failCommand: bson.M{"errorCode": 91}}, false},
+		"out of time":         {fault{failCommand: bson.M{"errorCode": 50}}, false},
+		"no majority":         {fault{failCommand: concern(64)}, true},
+		"no majority, ending": {fault{failCommand: concern(91)}, true},
+		"statement stopped":   {fault{standIn: mongotest.Fault{WriteError: 11600}}, false},
 	} {
 		for _, command := range []string{"insert", "update"} {
 			t.Run(name+"/"+command, func(t *testing.T) {
-				t.Parallel()
-				server, s := start(t, quick)
+				parallel(t)
+				s, begin, end := test.start(t, quick)
 				reader := open(t, patient(s.config))
 				put(t, s, profile(2, 1))
-				fault := test.fault
-				fault.Commands = []string{command}
-				inject(t, server, fault)
+				begin(0, command)
 				p := profile(1, 1)
 				if command == "update" {
 					p = profile(2, 2)
@@ -80,9 +109,7 @@ func TestUnknown(t *testing.T) {
 				if !errors.Is(err, engine.ErrUnknown) || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrConflict) {
 					t.Fatalf("got %v, want an unknown outcome", err)
 				}
-				if err := server.Remove(0); err != nil {
-					t.Fatal(err)
-				}
+				end()
 				// Of what was refused, the last attempt may be on its way still.
 				if got := stored(t, reader, p.UserID); test.written && (got == nil || got.Version != p.Version) {
 					t.Errorf("stored: %+v, want it written", got)
@@ -99,15 +126,26 @@ func patient(c Config) Config {
 	return c
 }
 
+func withOption(uri, option string) string {
+	if !strings.Contains(uri, "?") {
+		return strings.TrimSuffix(uri, "/") + "/?" + option
+	}
+	return uri + "&" + option
+}
+
+func (s *Store) namespace() string { return s.config.Database + "." + collectionUsers }
+
 // After a bulk without an answer the store is left alone, and what was not sent
 // is not called unknown.
 func TestNothingIsSentAfterAFailure(t *testing.T) {
-	server, s := start(t, quick)
+	server, s := startStandIn(t, "how many commands came", quick)
 	var all []*engine.Profile
 	for user := int32(1); user <= 2*swapChunk; user++ {
 		all = append(all, profile(user, 1))
 	}
-	inject(t, server, mongotest.Fault{Kind: mongotest.FailConcern, Code: 64, Commands: []string{"insert"}})
+	data := concern(64)
+	data["failCommands"] = bson.A{"insert"}
+	failCommand(t, s, "alwaysOn", data)
 	errs := s.Swap(ctx, all)
 	for i, err := range errs {
 		if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrUnknown) != (i < swapChunk) {
@@ -130,7 +168,7 @@ func commands(t testing.TB, server *mongotest.Server, name string) int64 {
 
 // One bulk, every outcome.
 func TestMixedOutcomes(t *testing.T) {
-	server, s := start(t)
+	server, s := startStandIn(t, "errors of statements")
 	for user := int32(10); user < 20; user++ {
 		put(t, s, profile(user, 1))
 	}
@@ -143,7 +181,7 @@ func TestMixedOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: code, Match: match})
+		inject(t, server, mongotest.Fault{WriteError: code, Match: match})
 	}
 	refuse(121, 2, 14)
 	refuse(10334, 15)
@@ -201,7 +239,7 @@ func TestMixedOutcomes(t *testing.T) {
 // A write that only the primary has is seen by local reads, is not in any
 // answer, and is gone after a failover.
 func TestRolledBackWrite(t *testing.T) {
-	server, hasty := start(t, quick)
+	server, hasty := startStandIn(t, "a rollback", quick)
 	s := open(t, patient(hasty.config))
 	put(t, s, profile(1, 1), profile(2, 1))
 	check(t, server.StallReplication())
@@ -249,9 +287,11 @@ func counted(t testing.TB, c *mongo.Collection, filter bson.D) int {
 // Totals that do not add up are resolved by reading; if that fails, nothing is
 // claimed.
 func TestReadBackFails(t *testing.T) {
-	server, s := start(t, quick)
+	s := start(t, quick)
 	put(t, s, profile(1, 1), profile(2, 1))
-	inject(t, server, mongotest.Fault{Kind: mongotest.CutRequest, Commands: []string{"find"}})
+	failCommand(t, s, "alwaysOn", bson.M{
+		"failCommands": bson.A{"find"}, "namespace": s.namespace(), "closeConnection": true,
+	})
 	errs := s.Swap(ctx, []*engine.Profile{profile(3, 1), profile(1, 2), profile(2, 3)})
 	if errs[0] != nil || !errors.Is(errs[1], engine.ErrUnknown) || !errors.Is(errs[2], engine.ErrUnknown) {
 		t.Errorf("got %v, want the insert decided and the updates unknown", errs)
@@ -260,16 +300,19 @@ func TestReadBackFails(t *testing.T) {
 
 // Between the bulk and the reading back, another worker builds on our write.
 func TestWrittenOverBeforeReadBack(t *testing.T) {
-	server, s := start(t)
-	other := open(t, s.config)
+	s := start(t)
+	c := s.config
+	c.URI = withOption(c.URI, "appName=other") // no fault is for this one
+	other := open(t, c)
 	put(t, s, profile(1, 1), profile(2, 1), profile(3, 1))
-	inject(t, server, mongotest.Fault{Kind: mongotest.Latency, Delay: 200 * time.Millisecond, Commands: []string{"find"}, Times: 1})
-	finds := commands(t, server, "find")
+	failCommand(t, s, bson.M{"times": 1}, bson.M{
+		"failCommands": bson.A{"find"}, "namespace": s.namespace(), "blockConnection": true, "blockTimeMS": 500,
+	})
 	answers := make(chan []error, 1)
 	// User 2 moves on from under us, user 3 is at a version that is not due.
 	put(t, other, profile(2, 2))
 	go func() { answers <- s.Swap(ctx, []*engine.Profile{profile(1, 2), foreign(2, 2), profile(3, 3)}) }()
-	for commands(t, server, "find") == finds {
+	for stored(t, other, 1).Version < 2 {
 		time.Sleep(time.Millisecond)
 	}
 	put(t, other, profile(1, 3), profile(2, 3))
@@ -313,20 +356,19 @@ func TestBuiltOn(t *testing.T) {
 
 func TestLoadFails(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault mongotest.Fault
-		kind  engine.Kind
+		fault
+		kind engine.Kind
 	}{
-		"connection cut": {mongotest.Fault{Kind: mongotest.CutRequest}, engine.Transient},
-		"no reply":       {mongotest.Fault{Kind: mongotest.SwallowReply}, engine.Transient},
-		"no primary":     {mongotest.Fault{Kind: mongotest.FailCommand, Code: 13435}, engine.Transient},
-		"any other":      {mongotest.Fault{Kind: mongotest.FailCommand, Code: 292}, engine.Transient},
-		"no right":       {mongotest.Fault{Kind: mongotest.FailCommand, Code: 13}, engine.Configuration},
+		"connection cut": {fault{failCommand: bson.M{"closeConnection": true}}, engine.Transient},
+		"no reply":       {fault{standIn: mongotest.Fault{Reply: mongotest.SwallowReply}}, engine.Transient},
+		"no primary":     {fault{failCommand: bson.M{"errorCode": 13435}}, engine.Transient},
+		"any other":      {fault{failCommand: bson.M{"errorCode": 292}}, engine.Transient},
+		"no right":       {fault{failCommand: bson.M{"errorCode": 13}}, engine.Configuration},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, s := start(t, quick)
-			test.fault.Commands = []string{"find"}
-			inject(t, server, test.fault)
+			parallel(t)
+			s, begin, _ := test.start(t, quick)
+			begin(0, "find")
 			for what, err := range map[string]error{
 				"Load": second(s.Load(ctx, []int32{1})), "Products": second(s.Products(ctx, []int32{1})),
 			} {
@@ -341,8 +383,10 @@ func TestLoadFails(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestMissingRightToWrite(t *testing.T) {
-	server, s := start(t)
-	inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Code: 13})
+	s := start(t)
+	failCommand(t, s, "alwaysOn", bson.M{
+		"failCommands": bson.A{"find", "insert", "update", "create", "collMod", "createIndexes", "listIndexes"}, "errorCode": 13,
+	})
 	errs := s.Swap(ctx, []*engine.Profile{profile(1, 1), profile(2, 2)})
 	errs = append(errs, s.Forget(ctx, 1, 5), s.Probe(ctx), second(s.Setup(ctx)), s.PutProducts(ctx, []engine.Product{{ID: 1}}, 1))
 	for i, err := range errs {
@@ -353,7 +397,7 @@ func TestMissingRightToWrite(t *testing.T) {
 }
 
 func TestPrimaryReturns(t *testing.T) {
-	server, s := start(t)
+	server, s := startStandIn(t, "to step down and be elected again")
 	put(t, s, profile(1, 1))
 	check(t, server.StepDown(10107, 50*time.Millisecond))
 	put(t, s, profile(1, 2), profile(2, 1)) // waits for the primary

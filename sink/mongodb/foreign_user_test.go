@@ -14,37 +14,35 @@ import (
 // is folded into and erased like any other; so is, erased, one whose version
 // nobody can read.
 func TestForeignNumbersAreWrittenAndErased(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		for name, change := range map[string][]bson.E{
-			"long user":        {{Key: "user_id", Value: int64(12345)}},
-			"double user":      {{Key: "user_id", Value: 12345.0}},
-			"long version":     {{Key: "version", Value: int64(12)}},
-			"both doubles":     {{Key: "user_id", Value: 12345.0}, {Key: "version", Value: 12.0}},
-			"no version":       {{Key: "version", Value: gone}},
-			"a text's version": {{Key: "version", Value: "12"}},
-		} {
-			for _, write := range []bool{true, false} {
-				t.Run(fmt.Sprint(name, "/", write), func(t *testing.T) {
-					s := openReady(t, settings(uri(t), 3))
-					// As before the validator was there.
-					_, err := s.users.InsertOne(ctx, bson.Raw(plain(change...)), options.InsertOne().SetBypassDocumentValidation(true))
-					check(t, err)
-					all, unreadable := s.Load(ctx, []int32{12345})
-					if write && unreadable == nil {
-						p := *all[0]
-						p.Version++
-						p.History, p.Applied = engine.Mass, engine.Applied{}.With(1, []engine.AppliedID{engine.DigestOf("a").ID()}, 1, engine.DefaultIDLimits())
-						put(t, s, &p)
-						if got := stored(t, s, 12345); got.Version != 13 {
-							t.Errorf("version %d is stored", got.Version)
-						}
+	for name, change := range map[string][]bson.E{
+		"long user":        {{Key: "user_id", Value: int64(12345)}},
+		"double user":      {{Key: "user_id", Value: 12345.0}},
+		"long version":     {{Key: "version", Value: int64(12)}},
+		"both doubles":     {{Key: "user_id", Value: 12345.0}, {Key: "version", Value: 12.0}},
+		"no version":       {{Key: "version", Value: gone}},
+		"a text's version": {{Key: "version", Value: "12"}},
+	} {
+		for _, write := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, "/", write), func(t *testing.T) {
+				s := openReady(t, settings(uri(t), 3))
+				// As before the validator was there.
+				_, err := s.users.InsertOne(ctx, bson.Raw(plain(change...)), options.InsertOne().SetBypassDocumentValidation(true))
+				check(t, err)
+				all, unreadable := s.Load(ctx, []int32{12345})
+				if write && unreadable == nil {
+					p := *all[0]
+					p.Version++
+					p.History, p.Applied = engine.Mass, engine.Applied{}.With(1, []engine.AppliedID{engine.DigestOf("a").ID()}, 1, engine.DefaultIDLimits())
+					put(t, s, &p)
+					if got := stored(t, s, 12345); got.Version != 13 {
+						t.Errorf("version %d is stored", got.Version)
 					}
-					check(t, s.Forget(ctx, 12345, 42))
-					if got := stored(t, s, 12345); !got.Erased() || unreadable == nil && got.Version < 13 {
-						t.Errorf("after Forget: %+v", got)
-					}
-				})
-			}
+				}
+				check(t, s.Forget(ctx, 12345, 42))
+				if got := stored(t, s, 12345); !got.Erased() || unreadable == nil && got.Version < 13 {
+					t.Errorf("after Forget: %+v", got)
+				}
+			})
 		}
-	})
+	}
 }

@@ -132,7 +132,7 @@ func (s *Store) tombstone(ctx context.Context, user int32) (t tombstone, err err
 	return t, err
 }
 
-// sweep removes what other programs added to the document. Nobody else writes a
+// sweep removes what other programs added to the document. No other code writes a
 // tombstone, so there is no race to lose.
 func (s *Store) sweep(ctx context.Context, t tombstone) error {
 	if !t.foreign {

@@ -3,12 +3,16 @@ package mongodb
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
 
 	mongotest "keyfold/bench/testserver/mongodb"
@@ -30,6 +34,49 @@ func settings(uri string, n int) Config {
 	return c
 }
 
+// onMongod reports whether MONGODB_TEST_URI names a mongod. It may name a
+// stand-in as well.
+var onMongod = sync.OnceValue(func() bool {
+	uri := os.Getenv("MONGODB_TEST_URI")
+	if uri == "" {
+		return false
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return true
+	}
+	defer func() { _ = client.Disconnect(ctx) }()
+	info, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Raw()
+	return err != nil || info.Lookup("modules", "0").String() != `"keyfold-mongotest"`
+})
+
+// uri is the server of MONGODB_TEST_URI, or else a stand-in of the test's own.
+func uri(t testing.TB) string {
+	t.Helper()
+	if uri := os.Getenv("MONGODB_TEST_URI"); uri != "" {
+		return uri
+	}
+	return mongotest.Start(t).URI()
+}
+
+// standIn starts a stand-in, for a test of what no mongod can be told to do:
+// lacks says of what. Where the tests run against a mongod, it is skipped.
+func standIn(t testing.TB, lacks string, options ...mongotest.Option) *mongotest.Server {
+	t.Helper()
+	if onMongod() {
+		t.Skip("MONGODB_TEST_URI names a mongod, which has no command for: " + lacks)
+	}
+	return mongotest.Start(t, options...)
+}
+
+// parallel is t.Parallel where each test has its own server: a server has one
+// failpoint failCommand.
+func parallel(t *testing.T) {
+	if os.Getenv("MONGODB_TEST_URI") == "" {
+		t.Parallel()
+	}
+}
+
 // open opens a store that is closed when the test ends, and its database
 // dropped.
 func open(t testing.TB, c Config) *Store {
@@ -43,6 +90,9 @@ func open(t testing.TB, c Config) *Store {
 			t.Errorf("Close: %v", err)
 		}
 	})
+	if c.URI == os.Getenv("MONGODB_TEST_URI") { // a stand-in's goes with it
+		t.Cleanup(func() { _ = s.database.Drop(ctx) })
+	}
 	return s
 }
 
@@ -50,13 +100,6 @@ func open(t testing.TB, c Config) *Store {
 func openReady(t testing.TB, c Config) *Store {
 	t.Helper()
 	s := open(t, c)
-	if c.URI == os.Getenv("MONGODB_TEST_URI") { // the test server's goes with it
-		t.Cleanup(func() {
-			if err := s.database.Drop(ctx); err != nil {
-				t.Errorf("drop the database: %v", err)
-			}
-		})
-	}
 	if notices, err := s.Setup(ctx); err != nil || len(notices) > 0 {
 		t.Fatalf("Setup: %v, %v", notices, err)
 	}
@@ -74,38 +117,34 @@ func conformant(t testing.TB, s *Store) sinktest.Store {
 	}
 }
 
-// onEach runs a test on the test server and, where MONGODB_TEST_URI names one,
-// on a real server.
-func onEach(t *testing.T, test func(t *testing.T, uri func(*testing.T) string)) {
-	t.Run("mongotest", func(t *testing.T) {
-		test(t, func(t *testing.T) string { return mongotest.Start(t).URI() })
-	})
-	if uri := os.Getenv("MONGODB_TEST_URI"); uri != "" {
-		t.Run("real", func(t *testing.T) { test(t, func(*testing.T) string { return uri }) })
-	}
-}
-
 func TestConformance(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		sinktest.Run(t, func(t *testing.T) sinktest.Store { return conformant(t, openReady(t, settings(uri(t), 8))) })
-	})
+	sinktest.Run(t, func(t *testing.T) sinktest.Store { return conformant(t, openReady(t, settings(uri(t), 8))) })
 }
 
 func TestRoundTripOfLongVectors(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		sinktest.RoundTrip(t, conformant(t, openReady(t, settings(uri(t), 1536))))
-	})
+	sinktest.RoundTrip(t, conformant(t, openReady(t, settings(uri(t), 1536))))
 }
 
-// start returns a store of short vectors and the test server it is on.
-func start(t testing.TB, change ...func(*Config)) (*mongotest.Server, *Store) {
+// start returns a store of short vectors.
+func start(t testing.TB, change ...func(*Config)) *Store {
 	t.Helper()
-	server := mongotest.Start(t)
-	c := settings(server.URI(), 4)
+	return on(t, uri(t), change...)
+}
+
+// startStandIn is start on a stand-in.
+func startStandIn(t testing.TB, lacks string, change ...func(*Config)) (*mongotest.Server, *Store) {
+	t.Helper()
+	server := standIn(t, lacks)
+	return server, on(t, server.URI(), change...)
+}
+
+func on(t testing.TB, uri string, change ...func(*Config)) *Store {
+	t.Helper()
+	c := settings(uri, 4)
 	for _, f := range change {
 		f(&c)
 	}
-	return server, openReady(t, c)
+	return openReady(t, c)
 }
 
 // quick makes a store give up soon.
@@ -147,7 +186,22 @@ func stored(t testing.TB, s *Store, user int32) *engine.Profile {
 	return all[0]
 }
 
-// inject puts a fault in force.
+// failCommand sets the server's failpoint failCommand, for the stores of this
+// process, until the test's end.
+func failCommand(t testing.TB, s *Store, mode any, data bson.M) {
+	t.Helper()
+	data = maps.Clone(data)
+	data["appName"] = *s.config.clientOptions().AppName
+	mongotest.FailCommand(t, s.config.URI, mode, data)
+}
+
+// failCommandOff ends it before.
+func failCommandOff(t testing.TB, s *Store) {
+	t.Helper()
+	check(t, mongotest.SetFailCommand(ctx, s.config.URI, "off", nil))
+}
+
+// inject puts a fault in force that only a stand-in knows.
 func inject(t testing.TB, server *mongotest.Server, f mongotest.Fault) {
 	t.Helper()
 	if _, err := server.Inject(f); err != nil {

@@ -13,12 +13,6 @@ import (
 	"keyfold/engine"
 )
 
-// asException returns err as the driver's report on the single statements of a
-// bulk, if it is one.
-func asException(err error) (mongo.BulkWriteException, bool) {
-	return errors.AsType[mongo.BulkWriteException](err)
-}
-
 // codesOfChange are how a statement is stopped by a server that shuts down,
 // loses its primacy or runs out of time. That it was not applied is the rule,
 // but not one to build on.
@@ -87,10 +81,7 @@ func (s *Store) readBack(ctx context.Context, writes []write, id bson.ObjectID, 
 // profile that is there now may be built on either, and its ids tell on which.
 // What was erased or deleted since stays a conflict: it is no more.
 func (s *Store) resolveOverwritten(ctx context.Context, writes []write) error {
-	users := make([]int32, len(writes))
-	for i, w := range writes {
-		users[i] = w.profile.UserID
-	}
+	users := usersOf(writes)
 	profiles, err := s.Load(ctx, users)
 	unreadable, ok := errors.AsType[*engine.UnreadableError](err)
 	if err != nil && !ok {
@@ -113,6 +104,14 @@ func markUnknown(writes []write, err error) error {
 	return err
 }
 
+func usersOf(writes []write) []int32 {
+	users := make([]int32, len(writes))
+	for i, w := range writes {
+		users[i] = w.profile.UserID
+	}
+	return users
+}
+
 // writeMark is what tells whose write a document is.
 type writeMark struct {
 	user, version int32
@@ -120,7 +119,7 @@ type writeMark struct {
 	erased        bool
 }
 
-var traceFields = bson.D{
+var markFields = bson.D{
 	{Key: fieldID, Value: 0},
 	{Key: fieldUser, Value: 1},
 	{Key: fieldVersion, Value: 1},
@@ -128,14 +127,11 @@ var traceFields = bson.D{
 	{Key: fieldErased, Value: 1},
 }
 
-// writeMarks reads the traces of all users of writes that have a document.
+// writeMarks reads the marks of all users of writes that have a document.
 func (s *Store) writeMarks(ctx context.Context, writes []write) (map[int32]writeMark, error) {
-	users := make([]int32, len(writes))
-	for i, w := range writes {
-		users[i] = w.profile.UserID
-	}
+	users := usersOf(writes)
 	found := make(map[int32]writeMark, len(writes))
-	how := oneReply(len(users)).SetProjection(traceFields)
+	how := oneReply(len(users)).SetProjection(markFields)
 	err := s.find(ctx, s.users, among(fieldUser, users), how, func(doc bson.Raw) error {
 		t, err := readWriteMark(doc)
 		found[t.user] = t

@@ -2,6 +2,7 @@ package mongodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -110,7 +111,7 @@ func (s *Store) putChunk(ctx context.Context, products []engine.Product, now eng
 		}
 	}
 	_, err := s.products.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	exception, ok := asException(err)
+	exception, ok := errors.AsType[mongo.BulkWriteException](err)
 	if !ok {
 		return markWrite("write products", err)
 	}

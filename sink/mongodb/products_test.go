@@ -19,43 +19,41 @@ func product(id int32) engine.Product {
 }
 
 func TestProducts(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		s := openReady(t, settings(uri(t), 4))
-		var all []engine.Product
-		for id := int32(1); id <= 700; id++ {
-			all = append(all, product(id))
-		}
-		all[5].Vector = []float32{1} // kept as it is: the catalogue judges
-		check(t, s.PutProducts(ctx, all, 1_700_000_000_000))
+	s := openReady(t, settings(uri(t), 4))
+	var all []engine.Product
+	for id := int32(1); id <= 700; id++ {
+		all = append(all, product(id))
+	}
+	all[5].Vector = []float32{1} // kept as it is: the catalogue judges
+	check(t, s.PutProducts(ctx, all, 1_700_000_000_000))
 
-		ids := []int32{0, -5, 100_000}
-		for id := int32(700); id > 0; id-- {
-			ids = append(ids, id)
-		}
-		got, err := s.Products(ctx, ids)
-		slices.SortFunc(got, func(a, b engine.Product) int { return cmp.Compare(a.ID, b.ID) })
-		if err != nil || !reflect.DeepEqual(got, all) {
-			t.Errorf("Products returned %d products, %v", len(got), err)
-		}
-		got = nil
-		for p, err := range s.AllProducts(ctx) {
-			check(t, err)
-			got = append(got, p)
-		}
-		if !reflect.DeepEqual(got, all) {
-			t.Errorf("AllProducts returned %d products", len(got))
-		}
-		for range s.AllProducts(ctx) {
-			break
-		}
-		if none, err := s.Products(ctx, nil); err != nil || len(none) != 0 {
-			t.Errorf("no ids: %v, %v", none, err)
-		}
-	})
+	ids := []int32{0, -5, 100_000}
+	for id := int32(700); id > 0; id-- {
+		ids = append(ids, id)
+	}
+	got, err := s.Products(ctx, ids)
+	slices.SortFunc(got, func(a, b engine.Product) int { return cmp.Compare(a.ID, b.ID) })
+	if err != nil || !reflect.DeepEqual(got, all) {
+		t.Errorf("Products returned %d products, %v", len(got), err)
+	}
+	got = nil
+	for p, err := range s.AllProducts(ctx) {
+		check(t, err)
+		got = append(got, p)
+	}
+	if !reflect.DeepEqual(got, all) {
+		t.Errorf("AllProducts returned %d products", len(got))
+	}
+	for range s.AllProducts(ctx) {
+		break
+	}
+	if none, err := s.Products(ctx, nil); err != nil || len(none) != 0 {
+		t.Errorf("no ids: %v, %v", none, err)
+	}
 }
 
 func TestProductsAreReplaced(t *testing.T) {
-	server, s := start(t)
+	s := start(t)
 	check(t, s.PutProducts(ctx, []engine.Product{product(1)}, 1000))
 	if _, err := s.products.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "price", Value: 5}}}}); err != nil {
 		t.Fatal(err)
@@ -78,7 +76,11 @@ func TestProductsAreReplaced(t *testing.T) {
 	if err := s.PutProducts(ctx, []engine.Product{bad}, 1); engine.KindOf(err) != engine.Permanent {
 		t.Errorf("NaN: %v", err)
 	}
-	inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: 121, Times: 1})
+}
+
+func TestProductIsRejected(t *testing.T) {
+	server, s := startStandIn(t, "errors of statements")
+	inject(t, server, mongotest.Fault{WriteError: 121, Times: 1})
 	if err := s.PutProducts(ctx, []engine.Product{product(3)}, 1); engine.ReasonOf(err) != reasonRejected {
 		t.Errorf("rejected: %v", err)
 	}
@@ -86,7 +88,7 @@ func TestProductsAreReplaced(t *testing.T) {
 
 // The collection is another program's: what can be read of it is.
 func TestForeignProducts(t *testing.T) {
-	_, s := start(t)
+	s := start(t)
 	e := func(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
 	vector := bson.A{0.5, int32(1), int64(-2), 0.1}
 	docs := []bson.D{
@@ -112,14 +114,14 @@ func TestForeignProducts(t *testing.T) {
 // A store that is too slow for a whole chunk takes smaller ones, and one that fails
 // for a moment is asked again: an import does not end at the first timeout.
 func TestProductsAreWrittenInSmallerChunksAfterATimeout(t *testing.T) {
-	server, s := start(t, func(c *Config) { c.Timeout, c.SelectionTimeout = 300*time.Millisecond, 200*time.Millisecond })
+	server, s := startStandIn(t, "the fate of an answer", func(c *Config) { c.Timeout, c.SelectionTimeout = 300*time.Millisecond, 200*time.Millisecond })
 	products := make([]engine.Product, 2*productChunk)
 	for i := range products {
 		products[i] = engine.Product{ID: int32(i + 1), Name: "mug", Vector: []float32{1, 0, 0, 0}}
 	}
 	before := commands(t, server, "update")
-	inject(t, server, mongotest.Fault{Kind: mongotest.SwallowReply, Commands: []string{"update"}, Times: 2})
-	inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Code: 292, Commands: []string{"update"}, Skip: 3, Times: 1})
+	inject(t, server, mongotest.Fault{Reply: mongotest.SwallowReply, Commands: []string{"update"}, Times: 2})
+	inject(t, server, mongotest.Fault{ErrorCode: 292, Commands: []string{"update"}, Skip: 3, Times: 1})
 	check(t, s.PutProducts(ctx, products, 1))
 	if n := counted(t, s.products, bson.D{}); n != len(products) {
 		t.Errorf("%d products are stored, want %d", n, len(products))
@@ -128,7 +130,7 @@ func TestProductsAreWrittenInSmallerChunksAfterATimeout(t *testing.T) {
 		t.Errorf("%d writes: the chunks did not get smaller", n)
 	}
 
-	inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Code: 292, Commands: []string{"update"}})
+	failCommand(t, s, "alwaysOn", bson.M{"failCommands": bson.A{"update"}, "errorCode": 292})
 	if err := s.PutProducts(ctx, products[:1], 1); err == nil {
 		t.Error("a store that takes nothing passed")
 	}

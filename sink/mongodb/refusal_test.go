@@ -18,7 +18,7 @@ func refusing(t testing.TB, server *mongotest.Server, s *Store, code int32, from
 	match, err := bson.Marshal(bson.D{{Key: fieldUser, Value: bson.D{{Key: "$gte", Value: from}}}})
 	check(t, err)
 	inject(t, server, mongotest.Fault{
-		Kind: mongotest.FailWrite, Code: code, Match: match, Namespace: s.config.Database + "." + collectionUsers,
+		WriteError: code, Match: match, Namespace: s.namespace(),
 	})
 }
 
@@ -28,7 +28,7 @@ func refusing(t testing.TB, server *mongotest.Server, s *Store, code int32, from
 func TestWholeStoreRefusalIsTheStores(t *testing.T) {
 	for _, code := range []int32{371, 6, 89, 133, 202, 16500} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			server, s := start(t, quick)
+			server, s := startStandIn(t, "errors of statements", quick)
 			put(t, s, profile(1, 1))
 			refusing(t, server, s, code, probeUser)
 			for _, profiles := range [][]*engine.Profile{
@@ -53,7 +53,7 @@ func TestWholeStoreRefusalIsTheStores(t *testing.T) {
 // Where the store takes other documents, a refusal is of the one document; where
 // it takes none of several users', it is the store's again.
 func TestRefusalsAreJudgedByShare(t *testing.T) {
-	server, s := start(t)
+	server, s := startStandIn(t, "errors of statements")
 	refusing(t, server, s, 371, 10)
 	own := func(want bool, profiles ...*engine.Profile) {
 		t.Helper()
@@ -71,36 +71,34 @@ func TestRefusalsAreJudgedByShare(t *testing.T) {
 // What a probe writes is a tombstone of no user: readers of profiles do not meet
 // it, the validator takes it, and it does not grow.
 func TestProbeIsNoProfile(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		s := openReady(t, settings(uri(t), 4))
-		put(t, s, profile(1, 1))
-		for range 3 {
-			check(t, s.Probe(ctx))
+	s := openReady(t, settings(uri(t), 4))
+	put(t, s, profile(1, 1))
+	for range 3 {
+		check(t, s.Probe(ctx))
+	}
+	if n := counted(t, s.users, bson.D{}); n != 2 {
+		t.Errorf("%d documents, want the profile and the probe", n)
+	}
+	for p, err := range s.AllProfiles(ctx) {
+		check(t, err)
+		if p.UserID != 1 {
+			t.Errorf("AllProfiles yields %+v", p)
 		}
-		if n := counted(t, s.users, bson.D{}); n != 2 {
-			t.Errorf("%d documents, want the profile and the probe", n)
-		}
-		for p, err := range s.AllProfiles(ctx) {
-			check(t, err)
-			if p.UserID != 1 {
-				t.Errorf("AllProfiles yields %+v", p)
-			}
-		}
-		check(t, s.Check(ctx))
-	})
+	}
+	check(t, s.Check(ctx))
 }
 
 // A deadlock refuses all that is left of a bulk with one code. Statements go in
 // the order of users, so that workers do not meet it, and its victims again at once.
 func TestVictimsOfADeadlockAreSentAgain(t *testing.T) {
-	server, s := start(t)
+	server, s := startStandIn(t, "errors of statements")
 	put(t, s, profile(1, 1), profile(2, 1), profile(3, 1))
 	for _, command := range []string{"insert", "update"} {
 		profiles := []*engine.Profile{profile(3, 2), profile(1, 2), profile(2, 2)}
 		if command == "insert" {
 			profiles = []*engine.Profile{profile(6, 1), profile(4, 1), profile(5, 1)}
 		}
-		inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: 121, Times: 1, Commands: []string{command}})
+		inject(t, server, mongotest.Fault{WriteError: 121, Times: 1, Commands: []string{command}})
 		for i, err := range s.Swap(ctx, profiles) {
 			if first := i == 1; (err != nil) != first {
 				t.Errorf("%s: the first statement is refused, and user %d got %v", command, profiles[i].UserID, err)
@@ -111,7 +109,7 @@ func TestVictimsOfADeadlockAreSentAgain(t *testing.T) {
 			profiles = []*engine.Profile{profile(9, 1), profile(8, 1), profile(7, 1)}
 		}
 		inject(t, server, mongotest.Fault{
-			Kind: mongotest.FailWrite, Code: 112, Skip: 1, Times: len(profiles) - 1, Commands: []string{command},
+			WriteError: 112, Skip: 1, Times: len(profiles) - 1, Commands: []string{command},
 		})
 		put(t, s, profiles...)
 	}

@@ -44,7 +44,7 @@ func unique(field string) mongo.IndexModel {
 
 // found makes sure, before users are inserted, that the collection has its unique
 // index: without it two workers could insert one user twice. Every Load looks for
-// the probes' document beside its users. Where that is gone, somebody emptied or
+// the probes' document beside its users. Where that is gone, another program emptied or
 // replaced the collection since it was set up, and the index may be gone with it.
 func (s *Store) found(ctx context.Context, writes []write) error {
 	inserts := func(w write) bool { return w.profile.Version == 1 }

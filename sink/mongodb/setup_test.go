@@ -15,49 +15,47 @@ import (
 )
 
 func TestValidator(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		s := openReady(t, settings(uri(t), 3))
-		// What a worker writes is accepted: see the conformance tests.
-		at := time.UnixMilli(42)
-		e := func(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
-		for _, doc := range []bson.D{
-			parse(plain()),
-			{e("user_id", int32(1)), e("version", int32(2)), e("erased_at", at)},
-			{e("user_id", int32(1)), e("version", int32(2)), e("erased_at", at), e("note", "another program's")},
-		} {
-			tryInsert(t, s, doc, 0)
-		}
-		for _, doc := range [][]bson.E{
-			{e("user_id", int64(1))},
-			{e("user_id", gone)},
-			{e("embedding", gone)},
-			{e("embedding", bson.A{0.6, 0.8})},
-			{e("embedding", bson.A{0.6, 0.8, 0.0, 0.0})},
-			{e("embedding", bson.A{0.6, 0.8, int32(0)})},
-			{e("embedding", "x")},
-			{e("dimension_count", gone)},
-			{e("dimension_count", int32(4))},
-			{e("dimension_count", int64(3))},
-			{e("last_updated", gone)},
-			{e("last_updated", "2026-02-10")},
-			{e("event_count", int32(-1))},
-			{e("event_count", 1.0)},
-			{e("last_event_type", "product_returned")},
-			{e("last_event_type", int32(1))},
-			{e("version", int32(0))},
-			{e("version", int64(1))},
-			{e("mass", int32(1))},
-			{e("mass", -1.0)},
-			{e("history", int32(1))},
-			{e("applied", "x")},
-			{e("applied_floor", "x")},
-			{e("erased_at", at)}, // a tombstone with a profile
-		} {
-			tryInsert(t, s, parse(plain(doc...)), codeValidation)
-		}
-		tryInsert(t, s, bson.D{e("user_id", int32(1)), e("erased_at", at)}, codeValidation)
-		tryInsert(t, s, bson.D{e("user_id", int32(1)), e("version", int32(1)), e("erased_at", nil)}, codeValidation)
-	})
+	s := openReady(t, settings(uri(t), 3))
+	// What a worker writes is accepted: see the conformance tests.
+	at := time.UnixMilli(42)
+	e := func(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
+	for _, doc := range []bson.D{
+		parse(plain()),
+		{e("user_id", int32(1)), e("version", int32(2)), e("erased_at", at)},
+		{e("user_id", int32(1)), e("version", int32(2)), e("erased_at", at), e("note", "another program's")},
+	} {
+		tryInsert(t, s, doc, 0)
+	}
+	for _, doc := range [][]bson.E{
+		{e("user_id", int64(1))},
+		{e("user_id", gone)},
+		{e("embedding", gone)},
+		{e("embedding", bson.A{0.6, 0.8})},
+		{e("embedding", bson.A{0.6, 0.8, 0.0, 0.0})},
+		{e("embedding", bson.A{0.6, 0.8, int32(0)})},
+		{e("embedding", "x")},
+		{e("dimension_count", gone)},
+		{e("dimension_count", int32(4))},
+		{e("dimension_count", int64(3))},
+		{e("last_updated", gone)},
+		{e("last_updated", "2026-02-10")},
+		{e("event_count", int32(-1))},
+		{e("event_count", 1.0)},
+		{e("last_event_type", "product_returned")},
+		{e("last_event_type", int32(1))},
+		{e("version", int32(0))},
+		{e("version", int64(1))},
+		{e("mass", int32(1))},
+		{e("mass", -1.0)},
+		{e("history", int32(1))},
+		{e("applied", "x")},
+		{e("applied_floor", "x")},
+		{e("erased_at", at)}, // a tombstone with a profile
+	} {
+		tryInsert(t, s, parse(plain(doc...)), codeValidation)
+	}
+	tryInsert(t, s, bson.D{e("user_id", int32(1)), e("erased_at", at)}, codeValidation)
+	tryInsert(t, s, bson.D{e("user_id", int32(1)), e("version", int32(1)), e("erased_at", nil)}, codeValidation)
 }
 
 func parse(b []byte) (d bson.D) {
@@ -80,48 +78,43 @@ func tryInsert(t *testing.T, s *Store, doc bson.D, code int) {
 }
 
 func TestSetupIsIdempotent(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		s := openReady(t, settings(uri(t), 4))
-		put(t, s, profile(1, 1))
-		for range 2 {
-			if notices, err := s.Setup(ctx); err != nil || len(notices) > 0 {
-				t.Errorf("again: %v, %v", notices, err)
-			}
+	s := openReady(t, settings(uri(t), 4))
+	put(t, s, profile(1, 1))
+	for range 2 {
+		if notices, err := s.Setup(ctx); err != nil || len(notices) > 0 {
+			t.Errorf("again: %v, %v", notices, err)
 		}
-		check(t, s.Check(ctx))
-		if p := stored(t, s, 1); p.Version != 1 {
-			t.Errorf("Setup changed the data: %+v", p)
-		}
-		if _, err := s.products.InsertMany(ctx, []bson.D{{{Key: fieldProduct, Value: 1}}, {{Key: fieldProduct, Value: 1}}}); !mongo.IsDuplicateKeyError(err) {
-			t.Errorf("two products of one id: %v", err)
-		}
-	})
+	}
+	check(t, s.Check(ctx))
+	if p := stored(t, s, 1); p.Version != 1 {
+		t.Errorf("Setup changed the data: %+v", p)
+	}
+	if _, err := s.products.InsertMany(ctx, []bson.D{{{Key: fieldProduct, Value: 1}}, {{Key: fieldProduct, Value: 1}}}); !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("two products of one id: %v", err)
+	}
 }
 
 // An older collection has no validator, or another one.
 func TestSetupOfAnExistingCollection(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		s := openReady(t, settings(uri(t), 4))
-		wider := s.config
-		wider.Dimensions = 5
-		w := open(t, wider)
-		p := profile(1, 1)
-		p.Vector = append(p.Vector, 0)
-		if err := w.Swap(ctx, []*engine.Profile{p})[0]; engine.ReasonOf(err) != reasonRejected {
-			t.Errorf("a profile of 5 components where the validator wants 4: %v", err)
-		}
-		if _, err := w.Setup(ctx); err != nil {
-			t.Fatal(err)
-		}
-		put(t, w, p)
-	})
+	s := openReady(t, settings(uri(t), 4))
+	wider := s.config
+	wider.Dimensions = 5
+	w := open(t, wider)
+	p := profile(1, 1)
+	p.Vector = append(p.Vector, 0)
+	if err := w.Swap(ctx, []*engine.Profile{p})[0]; engine.ReasonOf(err) != reasonRejected {
+		t.Errorf("a profile of 5 components where the validator wants 4: %v", err)
+	}
+	if _, err := w.Setup(ctx); err != nil {
+		t.Fatal(err)
+	}
+	put(t, w, p)
 }
 
 func TestSetupWithoutValidators(t *testing.T) {
 	for _, code := range []int32{59, 72, 115, 238, 303, 40415} {
-		server := mongotest.Start(t)
-		s := open(t, settings(server.URI(), 4))
-		inject(t, server, mongotest.Fault{Kind: mongotest.FailCommand, Commands: []string{"create", "collMod"}, Code: code})
+		s := open(t, settings(uri(t), 4))
+		failCommand(t, s, "alwaysOn", bson.M{"failCommands": bson.A{"create", "collMod"}, "errorCode": code})
 		notices, err := s.Setup(ctx)
 		if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "no validators") {
 			t.Errorf("code %d: %q, %v, want one notice", code, notices, err)
@@ -133,7 +126,7 @@ func TestSetupWithoutValidators(t *testing.T) {
 
 // A server that takes a validator and drops it is found out by reading it back.
 func TestSetupReadsTheValidatorBack(t *testing.T) {
-	s := open(t, settings(mongotest.Start(t, mongotest.WithoutValidators()).URI(), 4))
+	s := open(t, settings(standIn(t, "to drop a validator", mongotest.WithoutValidators()).URI(), 4))
 	for range 2 { // created, and changed
 		notices, err := s.Setup(ctx)
 		if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "no validators") {
@@ -145,27 +138,25 @@ func TestSetupReadsTheValidatorBack(t *testing.T) {
 // A store that is emptied while a worker runs loses the unique index: it is made
 // again before the next user is inserted.
 func TestInsertIntoAnEmptiedStore(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		c := settings(uri(t), 4)
-		s := openReady(t, c)
-		other := open(t, c)
-		put(t, s, profile(1, 1))
-		check(t, s.users.Drop(ctx))
-		for _, worker := range []*Store{s, other} { // both find nothing, and both insert
-			if p := stored(t, worker, 1); p != nil {
-				t.Fatalf("an emptied store has %+v", p)
-			}
+	c := settings(uri(t), 4)
+	s := openReady(t, c)
+	other := open(t, c)
+	put(t, s, profile(1, 1))
+	check(t, s.users.Drop(ctx))
+	for _, worker := range []*Store{s, other} { // both find nothing, and both insert
+		if p := stored(t, worker, 1); p != nil {
+			t.Fatalf("an emptied store has %+v", p)
 		}
-		put(t, s, profile(1, 1))
-		if err := other.Swap(ctx, []*engine.Profile{foreign(1, 1)})[0]; !errors.Is(err, engine.ErrConflict) {
-			t.Errorf("the second insert of one user: %v, want a conflict", err)
-		}
-		check(t, s.Check(ctx))
-		if p := stored(t, other, 1); p.Version != 1 {
-			t.Errorf("stored: %+v", p)
-		}
-		put(t, other, profile(2, 1))
-	})
+	}
+	put(t, s, profile(1, 1))
+	if err := other.Swap(ctx, []*engine.Profile{foreign(1, 1)})[0]; !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("the second insert of one user: %v, want a conflict", err)
+	}
+	check(t, s.Check(ctx))
+	if p := stored(t, other, 1); p.Version != 1 {
+		t.Errorf("stored: %+v", p)
+	}
+	put(t, other, profile(2, 1))
 }
 
 func TestSetupMeetsObstacles(t *testing.T) {
@@ -180,7 +171,7 @@ func TestSetupMeetsObstacles(t *testing.T) {
 			return err
 		},
 	} {
-		s := open(t, settings(mongotest.Start(t).URI(), 4))
+		s := open(t, settings(uri(t), 4))
 		check(t, obstruct(s))
 		_, err := s.Setup(ctx)
 		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "run setup again") {
@@ -193,8 +184,7 @@ func TestSetupMeetsObstacles(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	server := mongotest.Start(t)
-	c := settings(server.URI(), 4)
+	c := settings(uri(t), 4)
 	s := open(t, c)
 	if err := s.Check(ctx); engine.ReasonOf(err) != reasonNotSetUp || !strings.Contains(err.Error(), "keyfold setup") {
 		t.Errorf("before Setup: %v", err)
@@ -224,8 +214,7 @@ func TestCheck(t *testing.T) {
 // Where no profile tells of the settings, products do: with another length than
 // theirs every event would be dead-lettered.
 func TestCheckOfProducts(t *testing.T) {
-	server := mongotest.Start(t)
-	c := settings(server.URI(), 4)
+	c := settings(uri(t), 4)
 	s := openReady(t, c)
 	check(t, s.PutProducts(ctx, []engine.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}, {ID: 2, Vector: []float32{4, 3, 2, 1}}}, 1))
 	check(t, s.Check(ctx))
@@ -240,15 +229,13 @@ func TestCheckOfProducts(t *testing.T) {
 
 // Events beyond the range of an int are counted on.
 func TestEventCountBeyondAnInt(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		s := openReady(t, settings(uri(t), 4))
-		for version, n := range []int64{math.MaxInt32, math.MaxInt32 + 1} {
-			p := profile(1, int32(version+1))
-			p.EventCount = n
-			put(t, s, p)
-			if got := stored(t, s, 1).EventCount; got != n {
-				t.Errorf("%d events are stored as %d", n, got)
-			}
+	s := openReady(t, settings(uri(t), 4))
+	for version, n := range []int64{math.MaxInt32, math.MaxInt32 + 1} {
+		p := profile(1, int32(version+1))
+		p.EventCount = n
+		put(t, s, p)
+		if got := stored(t, s, 1).EventCount; got != n {
+			t.Errorf("%d events are stored as %d", n, got)
 		}
-	})
+	}
 }

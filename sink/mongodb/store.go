@@ -128,7 +128,7 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, s.config.Timeout)
 }
 
-// closeTimeout bounds the farewell to servers that may be gone.
+// closeTimeout bounds the closing of connections to servers that may be gone.
 const closeTimeout = time.Second
 
 // Close closes the connections. Operations under way fail.

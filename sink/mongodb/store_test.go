@@ -13,7 +13,7 @@ import (
 // Round trips are what a store costs: one for any number of users up to the
 // chunk, and a read after a write only where versions moved.
 func TestRoundTrips(t *testing.T) {
-	server, s := start(t)
+	server, s := startStandIn(t, "how many commands came")
 	var users []int32
 	var first, second []*engine.Profile
 	for user := int32(1); user <= loadChunk; user++ {
@@ -52,7 +52,7 @@ func TestRoundTrips(t *testing.T) {
 }
 
 func TestManyUsers(t *testing.T) {
-	_, s := start(t)
+	s := start(t)
 	var users []int32
 	var profiles []*engine.Profile
 	for user := int32(1); user <= 3*swapChunk+5; user++ {
@@ -82,36 +82,34 @@ func TestManyUsers(t *testing.T) {
 
 // A document of another worker is folded into: what keyfold does not know stays.
 func TestForeignFieldsStayUntilForgotten(t *testing.T) {
-	onEach(t, func(t *testing.T, uri func(*testing.T) string) {
-		s := openReady(t, settings(uri(t), 3))
-		if _, err := s.users.InsertOne(ctx, bson.Raw(plain(bson.E{Key: "segment", Value: "gold"}))); err != nil {
-			t.Fatal(err)
-		}
-		p := *stored(t, s, 12345)
-		p.Version++
-		put(t, s, &p)
-		document := func() bson.Raw {
-			raw, err := s.users.FindOne(ctx, bson.D{{Key: fieldUser, Value: 12345}}).Raw()
-			check(t, err)
-			return raw
-		}
-		if got, _ := document().Lookup("segment").StringValueOK(); got != "gold" {
-			t.Errorf("a write left %v", document())
-		}
-		check(t, s.Forget(ctx, 12345, 42))
-		elements, err := document().Elements()
-		if err != nil || len(elements) != 4 {
-			t.Errorf("Forget left %v, want _id, user_id, version and erased_at", document())
-		}
-		if p := stored(t, s, 12345); p.Version != 14 || p.ErasedAt != 42 {
-			t.Errorf("the tombstone is %+v", p)
-		}
-	})
+	s := openReady(t, settings(uri(t), 3))
+	if _, err := s.users.InsertOne(ctx, bson.Raw(plain(bson.E{Key: "segment", Value: "gold"}))); err != nil {
+		t.Fatal(err)
+	}
+	p := *stored(t, s, 12345)
+	p.Version++
+	put(t, s, &p)
+	document := func() bson.Raw {
+		raw, err := s.users.FindOne(ctx, bson.D{{Key: fieldUser, Value: 12345}}).Raw()
+		check(t, err)
+		return raw
+	}
+	if got, _ := document().Lookup("segment").StringValueOK(); got != "gold" {
+		t.Errorf("a write left %v", document())
+	}
+	check(t, s.Forget(ctx, 12345, 42))
+	elements, err := document().Elements()
+	if err != nil || len(elements) != 4 {
+		t.Errorf("Forget left %v, want _id, user_id, version and erased_at", document())
+	}
+	if p := stored(t, s, 12345); p.Version != 14 || p.ErasedAt != 42 {
+		t.Errorf("the tombstone is %+v", p)
+	}
 }
 
 // A tombstone that only the primary has is none.
 func TestForgetWithoutMajority(t *testing.T) {
-	server, hasty := start(t, quick)
+	server, hasty := startStandIn(t, "a rollback", quick)
 	put(t, hasty, profile(1, 1))
 	check(t, server.StallReplication())
 	for user := int32(1); user <= 2; user++ {
@@ -137,9 +135,9 @@ func TestForgetWithoutMajority(t *testing.T) {
 // The upsert meets a duplicate key because a worker inserts the user at that
 // moment: it is no tombstone that is there.
 func TestForgetMeetsAnInsert(t *testing.T) {
-	server, s := start(t)
+	server, s := startStandIn(t, "errors of statements")
 	put(t, s, profile(1, 1))
-	inject(t, server, mongotest.Fault{Kind: mongotest.FailWrite, Code: codeDuplicateKey, Commands: []string{"update"}, Times: 1})
+	inject(t, server, mongotest.Fault{WriteError: codeDuplicateKey, Commands: []string{"update"}, Times: 1})
 	check(t, s.Forget(ctx, 1, 42))
 	if p := stored(t, s, 1); !p.Erased() || p.Version != 2 {
 		t.Errorf("the user is %+v, want a tombstone", p)
@@ -148,7 +146,7 @@ func TestForgetMeetsAnInsert(t *testing.T) {
 
 // A probe fails where writes would, though a ping would not.
 func TestProbe(t *testing.T) {
-	server, s := start(t, quick)
+	server, s := startStandIn(t, "a majority that is away", quick)
 	check(t, s.Probe(ctx))
 	check(t, s.Probe(ctx))
 	check(t, server.StallReplication())
@@ -156,14 +154,16 @@ func TestProbe(t *testing.T) {
 		t.Error("a store without a majority passed")
 	}
 	check(t, server.Replicate())
-	inject(t, server, mongotest.Fault{Kind: mongotest.FailConcern, Code: 64, Commands: []string{"update"}, Times: 1})
+	data := concern(64)
+	data["failCommands"] = bson.A{"update"}
+	failCommand(t, s, bson.M{"times": 1}, data)
 	if err := open(t, patient(s.config)).Probe(ctx); err == nil {
 		t.Error("a write that met no majority passed")
 	}
 }
 
 func TestCloseTwice(t *testing.T) {
-	_, s := start(t)
+	s := start(t)
 	check(t, s.Close())
 	check(t, s.Close())
 	if _, err := s.Load(ctx, []int32{1}); err == nil {

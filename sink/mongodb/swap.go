@@ -155,7 +155,7 @@ func (s *Store) update(ctx context.Context, writes []write, buffer *[]byte) erro
 // the answer to all of these.
 func (s *Store) bulk(ctx context.Context, models []mongo.WriteModel, writes []write) (*mongo.BulkWriteResult, []write, error) {
 	result, err := s.users.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	exception, ok := asException(err)
+	exception, ok := errors.AsType[mongo.BulkWriteException](err)
 	if !ok {
 		return result, writes, markWrite("write profiles", err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
 )
 
@@ -15,7 +14,7 @@ import (
 // Without the unique index a user may have two, and neither can be used; and one
 // may name its user in a list.
 func TestUnreadableDocumentFailsItsUserOnly(t *testing.T) {
-	s := open(t, settings(mongotest.Start(t).URI(), 3))
+	s := open(t, settings(uri(t), 3))
 	document := func(user any, change ...bson.E) bson.Raw {
 		return plain(append([]bson.E{{Key: "user_id", Value: user}}, change...)...)
 	}

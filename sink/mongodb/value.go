@@ -96,12 +96,12 @@ func readDate(v bsoncore.Value, into *engine.Millis) error {
 	return nil
 }
 
-func readString(v bsoncore.Value, into *string) error {
+func readString[S ~string](v bsoncore.Value, into *S) error {
 	s, ok := v.StringValueOK()
 	if !ok {
 		return expected("a string", v)
 	}
-	*into = s
+	*into = S(s)
 	return nil
 }
 

@@ -7,18 +7,16 @@ import (
 )
 
 // collection holds documents as the bytes they came in. Its lock is held for
-// one statement at a time; whoever takes it holds the store's world lock.
+// one statement at a time, and taken under the store's DDL lock.
 type collection struct {
 	namespace string
 	store     *store
-	uuid      [16]byte
 
 	mu        sync.RWMutex
 	options   document // as given to create and collMod
-	validator *validator
+	validator *filter
 	indexes   []*index  // the first is that of _id
 	rows      []*record // in order of insertion; nil where one was removed
-	holes     int
 	// dirty holds the records that have versions no majority has.
 	dirty   map[*record]struct{}
 	scratch []byte
@@ -27,7 +25,7 @@ type collection struct {
 func newCollection(s *store, namespace string) *collection {
 	ascending := value{Type: bsoncore.TypeInt32, Data: []byte{1, 0, 0, 0}}
 	return &collection{
-		namespace: namespace, store: s, uuid: newUUID(), options: emptyDocument,
+		namespace: namespace, store: s, options: emptyDocument,
 		indexes: []*index{newIndex("_id_", "_id", ascending, true)},
 		dirty:   make(map[*record]struct{}),
 	}
@@ -35,7 +33,7 @@ func newCollection(s *store, namespace string) *collection {
 
 // write gives r the document doc, nil to delete it. Everything that could
 // refuse it has its say before anything is changed.
-func (c *collection) write(w *writer, r *record, doc document, effect *outcome) error {
+func (c *collection) write(w *writer, r *record, doc document, result *outcome) error {
 	if !w.replays {
 		if err := c.admit(w, r, doc); err != nil {
 			return err
@@ -46,7 +44,9 @@ func (c *collection) write(w *writer, r *record, doc document, effect *outcome) 
 		r.position = len(c.rows)
 		c.rows = append(c.rows, r)
 	}
-	c.reindex(r, doc)
+	for _, x := range c.indexes {
+		x.move(r, r.raw, doc)
+	}
 	if keep {
 		if r.seq != 0 {
 			r.past = append(r.past, version{r.raw, r.seq})
@@ -59,9 +59,9 @@ func (c *collection) write(w *writer, r *record, doc document, effect *outcome) 
 	old := r.raw
 	r.raw, r.seq = doc, seq
 	if doc == nil && !keep {
-		c.unlist(r)
+		c.rows[r.position] = nil
 	}
-	w.wrote(c, old, doc, seq, effect)
+	w.wrote(c, old, doc, seq, result)
 	return nil
 }
 
@@ -73,53 +73,15 @@ func (c *collection) admit(w *writer, r *record, doc document) error {
 	if err := w.refuse(c.namespace, doc); err != nil {
 		return err
 	}
-	if !w.bypass {
-		if err := c.validator.check(r.raw, doc); err != nil {
-			return err
-		}
+	if c.validator != nil && !w.bypass && !c.validator.matches(doc) {
+		return fail(codeValidation, "Document failed validation")
 	}
 	for _, x := range c.indexes {
-		if r.raw != nil && x.same(r.raw, doc) {
-			continue
-		}
 		if err := x.admit(c, r, doc); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// reindex moves r from the keys of its document to those of doc.
-func (c *collection) reindex(r *record, doc document) {
-	for _, x := range c.indexes {
-		if r.raw != nil && doc != nil && x.same(r.raw, doc) {
-			continue
-		}
-		if r.raw != nil {
-			x.remove(r, r.raw)
-		}
-		if doc != nil {
-			x.add(r, doc)
-		}
-	}
-}
-
-// unlist takes a deleted record out of the rows.
-func (c *collection) unlist(r *record) {
-	c.rows[r.position] = nil
-	c.holes++
-	if c.holes < 1024 || c.holes < len(c.rows)/2 {
-		return
-	}
-	kept := c.rows[:0]
-	for _, r := range c.rows {
-		if r != nil {
-			r.position = len(kept)
-			kept = append(kept, r)
-		}
-	}
-	clear(c.rows[len(kept):])
-	c.rows, c.holes = kept, 0
 }
 
 // settle forgets what r was, as far as a majority has what it is.
@@ -131,7 +93,7 @@ func (c *collection) settle(r *record, upTo uint64) {
 	}
 	delete(c.dirty, r)
 	if r.raw == nil {
-		c.unlist(r)
+		c.rows[r.position] = nil
 	}
 }
 
@@ -141,10 +103,8 @@ func (c *collection) rollBack(upTo uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for r := range c.dirty {
-		if r.raw != nil {
-			for _, x := range c.indexes {
-				x.remove(r, r.raw)
-			}
+		for _, x := range c.indexes {
+			x.move(r, r.raw, nil)
 		}
 	}
 	n := len(c.dirty)
@@ -152,12 +112,10 @@ func (c *collection) rollBack(upTo uint64) int {
 		old := r.raw
 		r.raw, r.seq, r.past = r.committed(upTo), upTo, nil
 		if r.raw == nil {
-			c.unlist(r)
+			c.rows[r.position] = nil
 		}
 		for _, x := range c.indexes {
-			if r.raw != nil {
-				x.add(r, r.raw)
-			}
+			x.move(r, nil, r.raw)
 		}
 		c.store.journal.write(c.namespace, old, r.raw, nil)
 	}
@@ -168,7 +126,7 @@ func (c *collection) rollBack(upTo uint64) int {
 // candidates calls visit with every record that may match f until visit returns
 // false: through an index where one fits, and otherwise all.
 func (c *collection) candidates(f *filter, majority bool, visit func(*record) bool) {
-	by, x := c.plan(f)
+	values, x := c.plan(f)
 	if x == nil {
 		for _, r := range c.rows {
 			if r != nil && !visit(r) {
@@ -177,9 +135,9 @@ func (c *collection) candidates(f *filter, majority bool, visit func(*record) bo
 		}
 		return
 	}
-	seen := make(map[*record]struct{}, len(by.values))
+	seen := make(map[*record]struct{}, len(values))
 	once := func(r *record) bool {
-		if _, again := seen[r]; again {
+		if _, again := seen[r]; again || r == nil {
 			return true
 		}
 		seen[r] = struct{}{}
@@ -194,21 +152,25 @@ func (c *collection) candidates(f *filter, majority bool, visit func(*record) bo
 			}
 		}
 	}
-	x.find(by.values, once)
+	var room [64]byte
+	for _, v := range values {
+		if !once(x.entries[string(appendKey(room[:0], v))]) {
+			return
+		}
+	}
 }
 
-// plan chooses the index for a query: a unique one before any other.
-func (c *collection) plan(f *filter) (equality, *index) {
-	var by equality
-	var best *index
+// plan chooses the index for a query, and the values to look up; nil where none
+// fits.
+func (c *collection) plan(f *filter) ([]value, *index) {
 	for _, e := range f.equals {
 		for _, x := range c.indexes {
-			if x.field == e.field && (best == nil || x.unique && !best.unique) {
-				by, best = e, x
+			if x.unique && x.field == e.field {
+				return e.values, x
 			}
 		}
 	}
-	return by, best
+	return nil, nil
 }
 
 // find returns the documents that match, at most limit of them (0: all), as they

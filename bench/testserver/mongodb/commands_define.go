@@ -6,9 +6,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// validation are the options of a collection that this server heeds.
-var validation = []string{"validator", "validationLevel", "validationAction"}
-
 func create(r *request) error {
 	namespace, err := r.namespace()
 	if err != nil {
@@ -20,29 +17,18 @@ func create(r *request) error {
 	if r.store.collection(namespace) != nil {
 		return fail(codeNamespaceExists, "Collection %s already exists.", namespace)
 	}
-	options := r.merge(emptyDocument)
-	if _, err := parseValidator(options); err != nil {
-		return err
-	}
-	return r.store.configure(r.store.ensure(namespace), options)
+	return r.store.configure(namespace, r.options())
 }
 
-// merge returns options with those that the command names in their place.
-func (r *request) merge(options document) document {
-	start, dst := bsoncore.AppendDocumentStart(nil)
-	for _, name := range validation {
-		if r.store.noValidators {
-			break
-		}
-		v := r.field(name)
-		if v.Type == 0 {
-			v = lookup(options, name)
-		}
-		if v.Type != 0 {
-			dst = bsoncore.AppendValueElement(dst, name, v)
+// options returns the validation that the command asks for.
+func (r *request) options() document {
+	d := bsoncore.NewDocumentBuilder()
+	for _, name := range []string{"validator", "validationLevel", "validationAction"} {
+		if v := r.field(name); v.Type != 0 && !r.store.noValidators {
+			d.AppendValue(name, v)
 		}
 	}
-	return endDocument(dst, start)
+	return d.Build()
 }
 
 func collMod(r *request) error {
@@ -53,7 +39,7 @@ func collMod(r *request) error {
 	if err := r.refuseFields("index", "viewOn", "expireAfterSeconds", "cappedSize"); err != nil {
 		return err
 	}
-	return r.store.configure(c, r.merge(c.options))
+	return r.store.configure(c.namespace, r.options())
 }
 
 // existing returns the collection the command is about, which must be there.
@@ -74,11 +60,7 @@ func drop(r *request) error {
 	if err != nil {
 		return err
 	}
-	if c := r.store.collection(namespace); c != nil {
-		r.reply.number("nIndexesWas", int64(len(c.indexes)))
-		r.reply.text("ns", namespace)
-		r.store.drop(namespace)
-	}
+	r.store.drop(namespace)
 	return nil
 }
 
@@ -86,7 +68,6 @@ func dropDatabase(r *request) error {
 	for _, c := range r.store.database(r.db) {
 		r.store.drop(c.namespace)
 	}
-	r.reply.text("dropped", r.db)
 	return nil
 }
 
@@ -99,10 +80,9 @@ func listCollections(r *request) error {
 	if err != nil {
 		return err
 	}
-	nameOnly := isTrue(r.field("nameOnly"))
 	var docs []document
 	for _, c := range r.store.database(r.db) {
-		if doc := c.describe(nameOnly); f.matches(doc) {
+		if doc := c.describe(); f.matches(doc) {
 			docs = append(docs, doc)
 		}
 	}
@@ -110,19 +90,8 @@ func listCollections(r *request) error {
 }
 
 // describe returns the collection as listCollections shows it.
-func (c *collection) describe(nameOnly bool) document {
+func (c *collection) describe() document {
 	_, name, _ := strings.Cut(c.namespace, ".")
-	start, dst := bsoncore.AppendDocumentStart(nil)
-	dst = bsoncore.AppendStringElement(dst, "name", name)
-	dst = bsoncore.AppendStringElement(dst, "type", "collection")
-	if nameOnly {
-		return endDocument(dst, start)
-	}
-	dst = bsoncore.AppendDocumentElement(dst, "options", c.options)
-	info, dst := bsoncore.AppendDocumentElementStart(dst, "info")
-	dst = bsoncore.AppendBooleanElement(dst, "readOnly", false)
-	dst = bsoncore.AppendBinaryElement(dst, "uuid", 4, c.uuid[:])
-	dst = endDocument(dst, info)
-	dst = bsoncore.AppendDocumentElement(dst, "idIndex", c.indexes[0].spec())
-	return endDocument(dst, start)
+	return bsoncore.NewDocumentBuilder().AppendString("name", name).AppendString("type", "collection").
+		AppendDocument("options", c.options).AppendDocument("idIndex", c.indexes[0].spec()).Build()
 }

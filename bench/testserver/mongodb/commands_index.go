@@ -15,9 +15,7 @@ func createIndexes(r *request) error {
 			return err
 		}
 	}
-	created := r.store.collection(namespace) == nil
 	c := r.store.ensure(namespace)
-	before := len(c.indexes)
 	for _, x := range wanted {
 		known, err := c.knownIndex(x)
 		if err != nil {
@@ -30,12 +28,6 @@ func createIndexes(r *request) error {
 			return err
 		}
 		r.store.journal.createIndex(namespace, x)
-	}
-	r.reply.number("numIndexesBefore", int64(before))
-	r.reply.number("numIndexesAfter", int64(len(c.indexes)))
-	r.reply.boolean("createdCollectionAutomatically", created)
-	if before == len(c.indexes) {
-		r.reply.text("note", "all indexes already exist")
 	}
 	return nil
 }
@@ -50,8 +42,7 @@ func (c *collection) knownIndex(x *index) (bool, error) {
 			return true, nil
 		case y.name == x.name && (!same || y.unique != x.unique):
 			return false, fail(codeIndexKeyConflict, "An existing index has the same name as the requested index. "+
-				"When index names are not specified, they are auto generated and can cause conflicts. "+
-				"Please refer to our documentation. Requested index: %s, existing index: %s", x.spec(), y.spec())
+				"Requested index: %s, existing index: %s", x.spec(), y.spec())
 		case y.name == x.name:
 			return true, nil
 		case same:
@@ -67,10 +58,10 @@ func (c *collection) addIndex(x *index) error {
 		if r == nil || r.raw == nil {
 			continue
 		}
-		if err := x.admit(c, r, r.raw); err != nil {
+		if err := x.admit(c, &record{}, r.raw); err != nil {
 			return err
 		}
-		x.add(r, r.raw)
+		x.move(r, nil, r.raw)
 	}
 	c.indexes = append(c.indexes, x)
 	return nil

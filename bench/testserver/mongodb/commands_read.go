@@ -1,11 +1,12 @@
 package mongotest
 
+import "slices"
+
 // query is what a find reads.
 type query struct {
 	filter     *filter
-	projection *projection
+	projection projection
 	order      ordering
-	skip       int
 	limit      int // 0 for all
 	majority   bool
 }
@@ -16,12 +17,11 @@ func (q *query) run(c *collection) []document {
 		return nil
 	}
 	enough := 0
-	if q.limit > 0 && len(q.order) == 0 {
-		enough = q.skip + q.limit
+	if q.order.field == "" {
+		enough = q.limit
 	}
 	docs := c.find(q.filter, enough, q.majority)
 	q.order.sort(docs)
-	docs = docs[min(q.skip, len(docs)):]
 	if q.limit > 0 {
 		docs = docs[:min(q.limit, len(docs))]
 	}
@@ -34,34 +34,34 @@ func (q *query) run(c *collection) []document {
 	return docs
 }
 
-func (r *request) parseQuery() (*query, error) {
-	q := &query{}
-	spec, err := r.optional("filter")
-	if err != nil {
-		return nil, err
+// ordering is a sort by one field; none where it is "".
+type ordering struct {
+	field      string
+	descending bool
+}
+
+func parseOrdering(spec document) (o ordering, err error) {
+	for e := range fields(spec) {
+		direction, _ := e.Value().AsInt64OK()
+		if direction != 1 && direction != -1 || o.field != "" {
+			return o, fail(codeBadValue, "mongotest: a sort must be {field: 1} or {field: -1}, got %s", spec)
+		}
+		o = ordering{e.Key(), direction < 0}
+		err = refuseName(o.field)
 	}
-	if q.filter, err = parseFilter(spec); err != nil {
-		return nil, err
+	return o, err
+}
+
+func (o ordering) sort(docs []document) {
+	if o.field == "" {
+		return
 	}
-	if spec, err = r.optional("projection"); err != nil {
-		return nil, err
-	}
-	if q.projection, err = parseProjection(spec); err != nil {
-		return nil, err
-	}
-	if spec, err = r.optional("sort"); err != nil {
-		return nil, err
-	}
-	if q.order, err = parseOrdering(spec); err != nil {
-		return nil, err
-	}
-	skip, limit := r.number("skip", 0), r.number("limit", 0)
-	if skip < 0 {
-		return nil, fail(codeBadValue, "Skip value must be non-negative, but received: %d", skip)
-	}
-	q.skip, q.limit = int(skip), int(max(limit, -limit))
-	q.majority, err = r.majority()
-	return q, err
+	slices.SortStableFunc(docs, func(a, b document) int {
+		if o.descending {
+			a, b = b, a
+		}
+		return compare(lookup(a, o.field), lookup(b, o.field))
+	})
 }
 
 func find(r *request) error {
@@ -69,12 +69,26 @@ func find(r *request) error {
 	if err != nil {
 		return err
 	}
-	err = r.refuseFields("collation", "min", "max", "let", "returnKey", "showRecordId", "tailable", "awaitData")
-	if err != nil {
+	if err := r.refuseFields("collation", "min", "max", "let", "skip", "returnKey", "showRecordId", "tailable"); err != nil {
 		return err
 	}
-	q, err := r.parseQuery()
-	if err != nil {
+	specs := map[string]document{}
+	for _, key := range []string{"filter", "projection", "sort"} {
+		if specs[key], err = r.optional(key); err != nil {
+			return err
+		}
+	}
+	q := &query{limit: int(r.number("limit", 0))}
+	if q.filter, err = parseFilter(specs["filter"]); err != nil {
+		return err
+	}
+	if q.projection, err = parseProjection(specs["projection"]); err != nil {
+		return err
+	}
+	if q.order, err = parseOrdering(specs["sort"]); err != nil {
+		return err
+	}
+	if q.majority, err = r.majority(); err != nil {
 		return err
 	}
 	return r.answerCursor(namespace, q.run(r.store.collection(namespace)))

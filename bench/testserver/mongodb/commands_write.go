@@ -2,7 +2,6 @@ package mongotest
 
 import (
 	"slices"
-	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
@@ -15,13 +14,11 @@ type tally struct {
 
 // answer is a tally as a retried statement finds it.
 func (t tally) answer() document {
-	start, dst := bsoncore.AppendDocumentStart(nil)
-	dst = bsoncore.AppendInt32Element(dst, "n", int32(t.n))
-	dst = bsoncore.AppendInt32Element(dst, "nModified", int32(t.modified))
+	d := bsoncore.NewDocumentBuilder().AppendInt32("n", int32(t.n)).AppendInt32("nModified", int32(t.modified))
 	if t.upserted.Type != 0 {
-		dst = bsoncore.AppendValueElement(dst, "upserted", t.upserted)
+		d.AppendValue("upserted", t.upserted)
 	}
-	return endDocument(dst, start)
+	return d.Build()
 }
 
 func tallyOf(answer document) tally {
@@ -30,8 +27,8 @@ func tallyOf(answer document) tally {
 	return tally{int(n), int(modified), lookup(answer, "upserted")}
 }
 
-// effect is the outcome a statement leaves for its retries.
-func (w *writer) effect(statement int32, t tally) *outcome {
+// outcome is what a statement leaves for its retries.
+func (w *writer) outcome(statement int32, t tally) *outcome {
 	if w.session == nil {
 		return nil
 	}
@@ -45,11 +42,8 @@ type statement func(c *collection, doc document, id int32) (tally, error)
 type writeBatch struct {
 	r        *request
 	total    tally
-	failures []byte // elements of writeErrors
-	failed   int
-	upserted []byte // elements of upserted
-	upserts  int
-	retried  []int32
+	failures []document
+	upserted []document
 }
 
 // execute runs the statements in their order: up to the first that fails, or all
@@ -68,54 +62,32 @@ func (r *request) execute(field string, run statement) (*writeBatch, error) {
 	ordered := r.field("ordered")
 	stops := ordered.Type == 0 || isTrue(ordered)
 	b := &writeBatch{r: r}
-	ids := r.statementIDs(len(docs))
 	for i, doc := range docs {
-		if err := b.one(c, doc, i, ids(i), run); err != nil && stops {
+		if err := b.one(c, doc, i, run); err != nil && stops {
 			break
 		}
 	}
 	return b, nil
 }
 
-// statementIDs returns how statements are numbered for retries: from 0 unless
-// the command says otherwise.
-func (r *request) statementIDs(n int) func(int) int32 {
-	if list, ok := r.field("stmtIds").ArrayOK(); ok {
-		ids := make([]int32, 0, n)
-		for e := range fields(list) {
-			id, _ := e.Value().AsInt64OK()
-			ids = append(ids, int32(id))
-		}
-		if len(ids) == n {
-			return func(i int) int32 { return ids[i] }
-		}
-	}
-	first := int32(r.number("stmtId", 0))
-	return func(i int) int32 { return first + int32(i) }
-}
-
-func (b *writeBatch) one(c *collection, doc document, index int, id int32, run statement) error {
+func (b *writeBatch) one(c *collection, doc document, index int, run statement) error {
 	var t tally
 	var err error
+	id := int32(index) // drivers number statements from 0
 	if o := b.r.writer.done(id); o != nil {
 		t = tallyOf(o.answer)
-		b.retried = append(b.retried, id)
 	} else {
 		t, err = run(c, doc, id)
 	}
 	if err != nil {
-		b.failures = failureOf(err).appendStatement(b.failures, strconv.Itoa(b.failed), index)
-		b.failed++
+		b.failures = append(b.failures, failureOf(err).statement(index))
 		return err
 	}
 	b.total.n += t.n
 	b.total.modified += t.modified
 	if t.upserted.Type != 0 {
-		start, dst := bsoncore.AppendDocumentElementStart(b.upserted, strconv.Itoa(b.upserts))
-		dst = bsoncore.AppendInt32Element(dst, "index", int32(index))
-		dst = bsoncore.AppendValueElement(dst, "_id", t.upserted)
-		b.upserted = endDocument(dst, start)
-		b.upserts++
+		b.upserted = append(b.upserted, bsoncore.NewDocumentBuilder().
+			AppendInt32("index", int32(index)).AppendValue("_id", t.upserted).Build())
 	}
 	return nil
 }
@@ -124,22 +96,11 @@ func (b *writeBatch) one(c *collection, doc document, index int, id int32, run s
 func (b *writeBatch) answer() {
 	r := &b.r.reply
 	r.number("n", int64(b.total.n))
-	if b.upserts > 0 {
-		start := r.open("upserted", bsoncore.TypeArray)
-		r.buf = append(r.buf, b.upserted...)
-		r.close(start)
+	if len(b.upserted) > 0 {
+		r.list("upserted", b.upserted)
 	}
-	if b.failed > 0 {
-		start := r.open("writeErrors", bsoncore.TypeArray)
-		r.buf = append(r.buf, b.failures...)
-		r.close(start)
-	}
-	if len(b.retried) > 0 {
-		start := r.open("retriedStmtIds", bsoncore.TypeArray)
-		for i, id := range b.retried {
-			r.number(strconv.Itoa(i), int64(id))
-		}
-		r.close(start)
+	if len(b.failures) > 0 {
+		r.list("writeErrors", b.failures)
 	}
 }
 
@@ -158,12 +119,9 @@ func (r *request) insertOne(c *collection, doc document, id int32) (tally, error
 	if len(stored) > maxDocument {
 		return t, fail(codeTooLarge, "object to insert too large. size in bytes: %d, max size: %d", len(stored), maxDocument)
 	}
-	if lookup(stored, "_id").Type == bsoncore.TypeArray {
-		return t, fail(53, "The '_id' value cannot be of type array")
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return t, c.write(&r.writer, &record{}, stored, r.writer.effect(id, t))
+	return t, c.write(&r.writer, &record{}, stored, r.writer.outcome(id, t))
 }
 
 func updateCommand(r *request) error {
@@ -177,8 +135,11 @@ func updateCommand(r *request) error {
 }
 
 func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err error) {
-	if err := refuse("update", doc, "collation", "arrayFilters", "c"); err != nil {
+	if err := refuse("update", doc, "collation", "arrayFilters", "c", "sort"); err != nil {
 		return t, err
+	}
+	if isTrue(lookup(doc, "multi")) {
+		return t, fail(codeNotSupported, "mongotest: updates of many documents are not supported")
 	}
 	f, err := filterOf(doc)
 	if err != nil {
@@ -188,34 +149,22 @@ func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err
 	if err != nil {
 		return t, err
 	}
-	limit := 1
-	if isTrue(lookup(doc, "multi")) {
-		limit = 0
-		if u.replacement != nil {
-			return t, fail(codeFailedToParse, "multi update is not supported for replacement-style update")
-		}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	records := c.matching(f, limit)
+	records := c.matching(f, 1)
 	if len(records) == 0 && isTrue(lookup(doc, "upsert")) {
 		return r.upsert(c, f, u, id)
 	}
-	for _, rec := range records {
-		t.n++
-		updated, err := u.apply(rec.raw, &c.scratch)
-		if err != nil {
-			return t, err
-		}
-		if &updated[0] == &rec.raw[0] {
-			continue
-		}
-		t.modified++
-		if err := c.write(&r.writer, rec, updated, r.writer.effect(id, t)); err != nil {
-			return t, err
-		}
+	if len(records) == 0 {
+		return t, nil
 	}
-	return t, nil
+	t.n = 1
+	updated, err := u.apply(records[0].raw, &c.scratch)
+	if err != nil || &updated[0] == &records[0].raw[0] {
+		return t, err
+	}
+	t.modified = 1
+	return t, c.write(&r.writer, records[0], updated, r.writer.outcome(id, t))
 }
 
 // upsert creates the document that the update did not find. The collection is
@@ -226,7 +175,7 @@ func (r *request) upsert(c *collection, f *filter, u *update, id int32) (tally, 
 		return tally{}, err
 	}
 	t := tally{n: 1, upserted: lookup(doc, "_id")}
-	return t, c.write(&r.writer, &record{}, doc, r.writer.effect(id, t))
+	return t, c.write(&r.writer, &record{}, doc, r.writer.outcome(id, t))
 }
 
 // filterOf compiles the q of a statement.
@@ -236,15 +185,6 @@ func filterOf(doc document) (*filter, error) {
 		return nil, fail(codeMissingField, "BSON field 'q' is missing but a required field")
 	}
 	return parseFilter(q)
-}
-
-func refuse(command string, doc document, names ...string) error {
-	for _, name := range names {
-		if v := lookup(doc, name); v.Type != 0 && v.Type != bsoncore.TypeNull {
-			return fail(codeNotSupported, "mongotest: field '%s' of %s is not supported", name, command)
-		}
-	}
-	return nil
 }
 
 func deleteCommand(r *request) error {
@@ -272,7 +212,7 @@ func (r *request) deleteOne(c *collection, doc document, id int32) (t tally, err
 	defer c.mu.Unlock()
 	for _, rec := range c.matching(f, int(limit)) {
 		t.n++
-		if err := c.write(&r.writer, rec, nil, r.writer.effect(id, tally{n: t.n})); err != nil {
+		if err := c.write(&r.writer, rec, nil, r.writer.outcome(id, tally{n: t.n})); err != nil {
 			return t, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/xdg-go/scram"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 )
 
 // keptBuffer is the largest buffer a connection keeps for its next message.
@@ -23,9 +24,9 @@ type conn struct {
 	// private: the connection is a [Remote]'s, which gives faults rather than
 	// suffering them.
 	private atomic.Bool
+	appName string // of its client, as the first hello says
 
 	in, out       []byte
-	lastReply     int32
 	conversation  *scram.ServerConversation
 	authenticated bool
 }
@@ -72,55 +73,33 @@ func kept(b []byte) []byte {
 // handle serves one request and reports whether the connection goes on.
 func (c *conn) handle(r *request) bool {
 	c.server.store.counters.command(r.name)
-	x := c.server.store.faults.activeFor(r.name)
+	x := c.server.store.faults.activeFor(r)
 	if !pause(c.ctx, x.delay) {
 		return false
 	}
-	if x.before {
+	if x.close {
 		reset(c.socket)
 		return false
 	}
-	if r.isHello() {
-		return c.handleHello(r, x)
+	if !r.awaitNews() || !r.passes() {
+		return false
 	}
-	r.reply.begin(c.out, r.message, false)
+	r.reply.begin(c.out, r.message)
 	c.server.execute(r, x)
 	c.out = r.reply.buf
-	if r.message.flags&flagMoreToCome != 0 {
+	if r.message.flags&wiremessage.MoreToCome != 0 {
 		return true // the client does not want to know
 	}
 	return c.send(r, x.reply)
 }
 
-// handleHello answers once, or goes on answering whenever there is news, as the
-// client allows it.
-func (c *conn) handleHello(r *request, x activeFaults) bool {
-	stream := r.streams() && x.err == nil
-	for {
-		if !r.awaitHello() || !r.passes() {
-			return false
-		}
-		r.reply.begin(c.out, r.message, stream)
-		c.server.execute(r, x)
-		c.out = r.reply.buf
-		if !c.send(r, x.reply) {
-			return false
-		}
-		if !stream {
-			return true
-		}
-	}
-}
-
 // send writes the reply, or does with it what a fault wants.
-func (c *conn) send(r *request, mishap Kind) bool {
+func (c *conn) send(r *request, fate Reply) bool {
 	if !r.passes() {
 		return false
 	}
-	c.out = r.reply.finish(c.lastReply+1, r.answers)
-	c.lastReply++
-	r.answers = c.lastReply
-	switch mishap {
+	c.out = r.reply.finish()
+	switch fate {
 	case LoseReply:
 		reset(c.socket)
 		return false
@@ -137,6 +116,4 @@ func (c *conn) send(r *request, mishap Kind) bool {
 
 // passes waits while the server is paused, which orders to it do not. It reports
 // whether the connection goes on.
-func (r *request) passes() bool {
-	return r.conn.private.Load() || r.name == controlCommand || r.server.gate.pass(r.conn.ctx)
-}
+func (r *request) passes() bool { return r.conn.private.Load() || r.server.paused.pass(r.conn.ctx) }

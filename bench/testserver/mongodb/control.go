@@ -1,10 +1,7 @@
 package mongotest
 
 import (
-	"fmt"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // controlCommand is the admin command by which a server in another process is
@@ -19,13 +16,11 @@ type Controls struct {
 
 // order is the command's document.
 type order struct {
-	Action action        `bson:"keyfoldTest"`
+	Action string        `bson:"keyfoldTest"`
 	Fault  *Fault        `bson:"fault,omitempty"`
 	ID     int64         `bson:"id,omitempty"`
 	Code   int32         `bson:"code,omitempty"`
 	For    time.Duration `bson:"for,omitempty"` // nanoseconds, 0 until further notice
-	// Private exempts the connection from every fault from now on.
-	Private bool `bson:"private,omitempty"`
 }
 
 // result is what its answer holds beside ok.
@@ -35,88 +30,60 @@ type result struct {
 	Stats Stats `bson:"stats,omitempty"`
 }
 
-type action string
-
-const (
-	actInject     action = "inject"
-	actRemove     action = "remove"
-	actStepDown   action = "stepDown"
-	actStepUp     action = "stepUp"
-	actPause      action = "pause"
-	actResume     action = "resume"
-	actRefuse     action = "refuse"
-	actAccept     action = "accept"
-	actDisconnect action = "disconnect"
-	actStall      action = "stall"
-	actDelay      action = "delay"
-	actReplicate  action = "replicate"
-	actRollback   action = "rollback"
-	actStats      action = "stats"
-)
-
-// Inject puts a fault in force and returns its number. Faults of one kind add
-// up; the order in which they came decides which one strikes first.
+// Inject puts a fault in force and returns its number. Faults add up; the order
+// in which they came decides which one strikes first.
 func (c *Controls) Inject(f Fault) (int64, error) {
-	r, err := c.do(order{Action: actInject, Fault: &f})
+	r, err := c.do(order{Action: "inject", Fault: &f})
 	return r.ID, err
 }
 
 // Remove ends the fault of that number, one that is over already included; 0
-// ends all faults.
-func (c *Controls) Remove(id int64) error { return c.simple(order{Action: actRemove, ID: id}) }
-
-// FailAuthentication refuses every authentication with code 18 from now on, and
-// returns the fault's number. Connections that are authenticated stay so.
-func (c *Controls) FailAuthentication() (int64, error) {
-	return c.Inject(Fault{
-		Kind: FailCommand, Commands: []string{"saslStart"},
-		Code: codeAuthenticationFailed, Message: "Authentication failed.",
-	})
-}
+// ends all faults, and turns the failpoint failCommand off.
+func (c *Controls) Remove(id int64) error { return c.simple(order{Action: "remove", ID: id}) }
 
 // StepDown makes the server a secondary, for d or (d = 0) until StepUp. Writes
 // fail with code 10107 or 189; with 10107, reads that need a primary fail with
-// 13435. Monitoring clients hear of it at once.
+// 13435. Monitoring clients are told at once.
 func (c *Controls) StepDown(code int32, d time.Duration) error {
-	return c.simple(order{Action: actStepDown, Code: code, For: d})
+	return c.simple(order{Action: "stepDown", Code: code, For: d})
 }
 
 // StepUp makes the server the primary again.
-func (c *Controls) StepUp() error { return c.simple(order{Action: actStepUp}) }
+func (c *Controls) StepUp() error { return c.simple(order{Action: "stepUp"}) }
 
 // Pause leaves everything unanswered, for d or (d = 0) until Resume, as a
 // stopped process does: what was received meanwhile is executed afterwards.
-func (c *Controls) Pause(d time.Duration) error { return c.simple(order{Action: actPause, For: d}) }
+func (c *Controls) Pause(d time.Duration) error { return c.simple(order{Action: "pause", For: d}) }
 
 // Resume ends a pause.
-func (c *Controls) Resume() error { return c.simple(order{Action: actResume}) }
+func (c *Controls) Resume() error { return c.simple(order{Action: "resume"}) }
 
 // RefuseConnections resets every new connection at once, for d or (d = 0) until
 // AcceptConnections. Those that are open go on; see Disconnect.
 func (c *Controls) RefuseConnections(d time.Duration) error {
-	return c.simple(order{Action: actRefuse, For: d})
+	return c.simple(order{Action: "refuse", For: d})
 }
 
 // AcceptConnections ends RefuseConnections.
-func (c *Controls) AcceptConnections() error { return c.simple(order{Action: actAccept}) }
+func (c *Controls) AcceptConnections() error { return c.simple(order{Action: "accept"}) }
 
 // Disconnect closes every connection.
-func (c *Controls) Disconnect() error { return c.simple(order{Action: actDisconnect}) }
+func (c *Controls) Disconnect() error { return c.simple(order{Action: "disconnect"}) }
 
 // StallReplication keeps every further write from reaching a majority: writes
 // with w: "majority" wait, reads with local read concern see what they wrote,
 // and reads with majority read concern see what was there before.
-func (c *Controls) StallReplication() error { return c.simple(order{Action: actStall}) }
+func (c *Controls) StallReplication() error { return c.simple(order{Action: "stall"}) }
 
 // DelayReplication lets every further write reach a majority after d. Writes
 // held up before reach it now.
 func (c *Controls) DelayReplication(d time.Duration) error {
-	return c.simple(order{Action: actDelay, For: d})
+	return c.simple(order{Action: "delay", For: d})
 }
 
 // Replicate lets everything held up, and every further write at once, reach a
 // majority.
-func (c *Controls) Replicate() error { return c.simple(order{Action: actReplicate}) }
+func (c *Controls) Replicate() error { return c.simple(order{Action: "replicate"}) }
 
 // Rollback is a failover to a member without the writes that have not reached a
 // majority: they are discarded, and what retries of them would find with them,
@@ -125,13 +92,13 @@ func (c *Controls) Replicate() error { return c.simple(order{Action: actReplicat
 //
 // Creating and dropping collections and indexes is not rolled back.
 func (c *Controls) Rollback() (int, error) {
-	r, err := c.do(order{Action: actRollback})
+	r, err := c.do(order{Action: "rollback"})
 	return r.Count, err
 }
 
 // Stats returns the server's counters.
 func (c *Controls) Stats() (Stats, error) {
-	r, err := c.do(order{Action: actStats})
+	r, err := c.do(order{Action: "stats"})
 	return r.Stats, err
 }
 
@@ -143,35 +110,35 @@ func (c *Controls) simple(o order) error {
 // act carries out an order.
 func (s *Server) act(o order) (r result, err error) {
 	switch o.Action {
-	case actInject:
+	case "inject":
 		if o.Fault == nil {
 			return r, fail(codeBadValue, "mongotest: inject needs a fault")
 		}
 		r.ID, err = s.store.faults.add(*o.Fault)
-	case actRemove:
+	case "remove":
 		s.store.faults.remove(o.ID)
-	case actStepDown:
+	case "stepDown":
 		if o.Code != codeNotWritablePrimary && o.Code != codePrimarySteppedDown {
 			return r, fail(codeBadValue, "mongotest: stepDown needs code %d or %d, got %d",
 				codeNotWritablePrimary, codePrimarySteppedDown, o.Code)
 		}
 		s.topology.stepDown(o.Code, o.For)
-	case actStepUp:
+	case "stepUp":
 		s.topology.stepUp()
-	case actPause, actResume:
-		s.gate.pause(o.Action == actPause, o.For)
-	case actRefuse, actAccept:
-		s.gate.refuse(o.Action == actRefuse, o.For)
-	case actDisconnect:
+	case "pause", "resume":
+		s.paused.set(o.Action == "pause", o.For)
+	case "refuse", "accept":
+		s.refusing.set(o.Action == "refuse", o.For)
+	case "disconnect":
 		s.disconnect(public)
-	case actStall, actDelay, actReplicate:
-		s.store.replication.setMode(o.Action == actStall, o.For)
-	case actRollback:
+	case "stall", "delay", "replicate":
+		s.store.replication.setMode(o.Action == "stall", o.For)
+	case "rollback":
 		// Who comes again at once comes after it, and is not sent away twice.
 		r.Count, err = s.store.rollBack(func() { s.disconnect(public) })
 		s.topology.elected()
-	case actStats:
-		r.Stats = s.stats()
+	case "stats":
+		r.Stats = s.store.counters.stats()
 	default:
 		err = fail(codeBadValue, "mongotest: unknown action %q", o.Action)
 	}
@@ -180,26 +147,3 @@ func (s *Server) act(o order) (r result, err error) {
 
 // public chooses the connections that suffer faults.
 func public(c *conn) bool { return !c.private.Load() }
-
-// controlOverWire serves the admin command.
-func controlOverWire(r *request) error {
-	var o order
-	if err := bson.Unmarshal(r.body, &o); err != nil {
-		return fail(codeFailedToParse, "mongotest: %v", err)
-	}
-	if o.Private {
-		r.conn.private.Store(true)
-	}
-	answer, err := r.server.act(o)
-	if err != nil {
-		return err
-	}
-	doc, err := bson.Marshal(answer)
-	if err != nil {
-		return fmt.Errorf("mongotest: encode the answer: %w", err)
-	}
-	for e := range fields(doc) {
-		r.reply.buf = append(r.reply.buf, e...)
-	}
-	return nil
-}

@@ -2,7 +2,6 @@ package mongotest
 
 import (
 	"math/rand/v2"
-	"strconv"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -25,17 +24,6 @@ type cursor struct {
 	rest      []document
 }
 
-func (c *cursors) add(one *cursor) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open == nil {
-		c.open = make(map[int64]*cursor)
-	}
-	id := rand.Int64N(1<<62) + 1
-	c.open[id] = one
-	return id
-}
-
 // take removes a cursor and returns it; nil where there is none.
 func (c *cursors) take(id int64) *cursor {
 	c.mu.Lock()
@@ -48,26 +36,21 @@ func (c *cursors) take(id int64) *cursor {
 func (c *cursors) put(id int64, one *cursor) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = make(map[int64]*cursor)
+	}
 	c.open[id] = one
 }
 
 // answerCursor answers with the first batch of docs and, where that is not all,
 // a cursor for the rest.
 func (r *request) answerCursor(namespace string, docs []document) error {
-	size := r.number("batchSize", -1)
-	if options, ok := r.field("cursor").DocumentOK(); ok {
-		if n, ok := lookup(options, "batchSize").AsInt64OK(); ok {
-			size = n
-		}
-	}
-	single := isTrue(r.field("singleBatch")) || r.number("limit", 0) < 0
-	if size < 0 {
-		size = firstBatch
-	}
+	size := r.number("batchSize", firstBatch)
 	n := batch(docs, int(size))
 	id := int64(0)
-	if n < len(docs) && !single {
-		id = r.store.cursors.add(&cursor{namespace, docs[n:]})
+	if n < len(docs) {
+		id = rand.Int64N(1<<62) + 1
+		r.store.cursors.put(id, &cursor{namespace, docs[n:]})
 	}
 	r.answerBatch("firstBatch", namespace, id, docs[:n])
 	return nil
@@ -86,27 +69,17 @@ func batch(docs []document, size int) int {
 
 func (r *request) answerBatch(field, namespace string, id int64, docs []document) {
 	start := r.reply.open("cursor", bsoncore.TypeEmbeddedDocument)
-	list := r.reply.open(field, bsoncore.TypeArray)
-	for i, doc := range docs {
-		r.reply.document(strconv.Itoa(i), doc)
-	}
-	r.reply.close(list)
+	r.reply.list(field, docs)
 	r.reply.buf = bsoncore.AppendInt64Element(r.reply.buf, "id", id)
 	r.reply.text("ns", namespace)
 	r.reply.close(start)
-	r.store.counters.returned.Add(int64(len(docs)))
 }
 
 func getMore(r *request) error {
 	id, _ := r.field("getMore").AsInt64OK()
-	name, _ := r.field("collection").StringValueOK()
 	c := r.store.cursors.take(id)
 	if c == nil {
 		return fail(codeCursorNotFound, "cursor id %d not found", id)
-	}
-	if c.namespace != r.db+"."+name {
-		r.store.cursors.put(id, c)
-		return fail(codeUnauthorized, "Requested getMore on namespace '%s.%s', but cursor belongs to '%s'", r.db, name, c.namespace)
 	}
 	size := r.number("batchSize", 0)
 	if size == 0 {
@@ -126,24 +99,9 @@ func getMore(r *request) error {
 
 func killCursors(r *request) error {
 	list, _ := r.field("cursors").ArrayOK()
-	var killed, unknown []int64
 	for e := range fields(list) {
 		id, _ := e.Value().AsInt64OK()
-		if r.store.cursors.take(id) != nil {
-			killed = append(killed, id)
-		} else {
-			unknown = append(unknown, id)
-		}
-	}
-	for _, answer := range []struct {
-		field string
-		ids   []int64
-	}{{"cursorsKilled", killed}, {"cursorsNotFound", unknown}, {"cursorsAlive", nil}, {"cursorsUnknown", nil}} {
-		start := r.reply.open(answer.field, bsoncore.TypeArray)
-		for i, id := range answer.ids {
-			r.reply.buf = bsoncore.AppendInt64Element(r.reply.buf, strconv.Itoa(i), id)
-		}
-		r.reply.close(start)
+		r.store.cursors.take(id)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestDaemonIsControlled(t *testing.T) {
 	r, err := Dial(t.Context(), d.Address())
 	must(t, err)
 	defer func() { must(t, r.Close()) }()
-	inject(t, r.Controls, Fault{Kind: LoseReply, Commands: []string{"update"}, Times: 1})
+	inject(t, r.Controls, Fault{Reply: LoseReply, Commands: []string{"update"}, Times: 1})
 	if _, err := c.UpdateOne(t.Context(), one("user_id", 0), increment); err != nil || stored(t, c, one("user_id", 0)) != 1 {
 		t.Errorf("lost reply in the daemon: %v", err)
 	}

@@ -2,8 +2,7 @@ package mongotest
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -28,7 +27,7 @@ const (
 	reading
 	// writing: works on the primary, and waits for its write concern.
 	writing
-	// defining: writing that changes collections as such, alone in the world.
+	// defining: writing that changes collections as such, while no other command runs.
 	defining
 )
 
@@ -37,11 +36,10 @@ var commands map[string]command
 func init() {
 	commands = map[string]command{
 		"hello": {hello, free}, "isMaster": {hello, free}, "ismaster": {hello, free},
-		"ping": {ping, free}, "buildInfo": {buildInfo, free}, "buildinfo": {buildInfo, free},
+		"ping": {ping, free}, "buildInfo": {buildInfo, free},
 		"saslStart": {saslStart, free}, "saslContinue": {saslContinue, free},
 		"endSessions": {endSessions, anywhere}, "killCursors": {killCursors, anywhere},
-		"getMore": {getMore, anywhere}, controlCommand: {controlOverWire, free},
-		"abortTransaction": {endTransaction, anywhere}, "commitTransaction": {endTransaction, anywhere},
+		"getMore": {getMore, anywhere}, controlCommand: {controlOverWire, free}, "configureFailPoint": {configureFailPoint, free},
 
 		"find":            {find, reading},
 		"listCollections": {listCollections, reading}, "listIndexes": {listIndexes, reading},
@@ -82,12 +80,12 @@ func (s *Server) run(r *request, cmd command) error {
 		return cmd.run(r) // takes the locks it needs itself
 	}
 	if cmd.kind == defining {
-		s.store.world.Lock()
-		defer s.store.world.Unlock()
+		s.store.ddl.Lock()
+		defer s.store.ddl.Unlock()
 		return cmd.run(r)
 	}
-	s.store.world.RLock()
-	defer s.store.world.RUnlock()
+	s.store.ddl.RLock()
+	defer s.store.ddl.RUnlock()
 	number, retryable := r.field("txnNumber").AsInt64OK()
 	if cmd.kind != writing || !retryable {
 		return cmd.run(r)
@@ -109,8 +107,6 @@ func (s *Server) admit(r *request, cmd command, known bool, x activeFaults) erro
 	switch {
 	case !known:
 		return fail(codeCommandNotFound, "no such command: '%s'", r.name)
-	case r.message.opcode == opQuery && !r.isHello():
-		return fail(codeUnsupportedOpQuery, "Unsupported OP_QUERY command: %s. The client driver may require an upgrade.", r.name)
 	case x.err != nil:
 		return x.err
 	case cmd.kind != free && s.users != nil && !r.conn.authenticated:
@@ -128,10 +124,8 @@ func (s *Server) admit(r *request, cmd command, known bool, x activeFaults) erro
 // refuseSecondary answers for a member that is no primary.
 func refuseSecondary(r *request, kind commandKind, code int32) error {
 	switch {
-	case kind >= writing && code == codeNotWritablePrimary:
-		return fail(code, "not primary")
 	case kind >= writing, kind == reading && code != codeNotWritablePrimary:
-		return fail(code, "the primary stepped down")
+		return fail(code, "not primary")
 	case kind == reading && !readsSecondary(r):
 		return fail(codeNotPrimaryRead, "not primary and secondaryOk=false")
 	default:
@@ -151,10 +145,10 @@ func (s *Server) answerFailure(r *request, f *failure) {
 	r.reply.buf = bsoncore.AppendDoubleElement(r.reply.buf, "ok", 0)
 	r.reply.buf = f.appendTo(r.reply.buf)
 	s.appendStateChange(r, f.code)
-	r.label(f.code)
+	r.label(f)
 }
 
-// appendStateChange lets a client that hears of a lost primary tell whether that
+// appendStateChange lets a client that is told of a lost primary know whether that
 // is news.
 func (s *Server) appendStateChange(r *request, code int32) {
 	if stateChange[code] {
@@ -163,85 +157,59 @@ func (s *Server) appendStateChange(r *request, code int32) {
 }
 
 // label marks an error after which a retryable write may be sent again.
-func (r *request) label(code int32) {
-	if !retryable[code] || r.field("txnNumber").Type == 0 {
+func (r *request) label(f *failure) {
+	labels := f.labels
+	if labels == nil && retryable[f.code] && r.field("txnNumber").Type != 0 {
+		labels = []string{"RetryableWriteError"}
+	}
+	if len(labels) == 0 {
 		return
 	}
-	labels := r.reply.open("errorLabels", bsoncore.TypeArray)
-	r.reply.text("0", "RetryableWriteError")
-	r.reply.close(labels)
+	list := r.reply.open("errorLabels", bsoncore.TypeArray)
+	for i, label := range labels {
+		r.reply.text(strconv.Itoa(i), label)
+	}
+	r.reply.close(list)
 }
 
 // answerConcern waits for the write concern and says where it was not met. What
 // was written stays written.
 func (s *Server) answerConcern(r *request, began time.Time, fault *failure) {
 	f := fault
-	if f == nil {
-		f = r.awaitConcern(began)
-	}
-	if f == nil {
+	if f != nil {
+		r.reply.document("writeConcernError", f.details)
+	} else if f = r.awaitConcern(began); f != nil {
+		start := r.reply.open("writeConcernError", bsoncore.TypeEmbeddedDocument)
+		r.reply.buf = f.appendTo(r.reply.buf)
+		r.reply.close(start)
+	} else {
 		return
 	}
-	start := r.reply.open("writeConcernError", bsoncore.TypeEmbeddedDocument)
-	r.reply.number("code", int64(f.code))
-	r.reply.text("codeName", codeName(f.code))
-	r.reply.text("errmsg", f.message)
-	r.reply.buf = append(r.reply.buf, f.details...)
-	r.reply.close(start)
 	s.appendStateChange(r, f.code)
-	r.label(f.code)
+	r.label(f)
 }
-
-// errTimedOut: wtimeout passed.
-var errTimedOut = errors.New("wtimeout")
 
 // awaitConcern waits until the command's writes are where its write concern
 // wants them; a command that wrote nothing waits for everything before it. The
 // default is a majority, as it is for a replica set since server 5.0.
 func (r *request) awaitConcern(began time.Time) *failure {
 	concern, _ := r.field("writeConcern").DocumentOK()
-	w := lookup(concern, "w")
-	if n, ok := w.AsInt64OK(); ok && n <= 1 {
+	if n, ok := lookup(concern, "w").AsInt64OK(); ok && n <= 1 {
 		return nil
-	} else if ok && n > 3 {
-		return fail(codeCannotSatisfy, "Not enough data-bearing nodes")
-	}
-	if name, ok := w.StringValueOK(); ok && name != "majority" {
-		return fail(79, "No write concern mode named '%s' found in replica set configuration", name)
 	}
 	seq := r.writer.last
 	if seq == 0 {
 		seq = r.store.replication.appliedSeq()
 	}
 	ctx := r.conn.ctx
-	if ms, ok := lookup(concern, "wtimeout").AsInt64OK(); ok && ms > 0 {
+	if ms := r.number("maxTimeMS", 0); ms > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond, errTimedOut)
-		defer cancel()
-	}
-	if at := r.deadline(began); !at.IsZero() {
-		var cancel context.CancelFunc
+		at := began.Add(time.Duration(ms) * time.Millisecond)
 		ctx, cancel = context.WithDeadlineCause(ctx, at, fail(codeMaxTimeExpired, "operation exceeded time limit"))
 		defer cancel()
 	}
-	err := r.store.replication.wait(ctx, seq)
-	if errors.Is(err, errTimedOut) {
-		return wtimeoutFailure(concern)
-	}
-	if err != nil {
+	if err := r.store.replication.wait(ctx, seq); err != nil {
 		return failureOf(err)
 	}
 	return nil
-}
-
-func wtimeoutFailure(concern document) *failure {
-	start, info := bsoncore.AppendDocumentElementStart(nil, "errInfo")
-	info = bsoncore.AppendBooleanElement(info, "wtimeout", true)
-	given := slices.Concat(concern[:len(concern)-1], bsoncore.AppendStringElement(nil, "provenance", "clientSupplied"))
-	inner, info := bsoncore.AppendDocumentElementStart(info, "writeConcern")
-	info = endDocument(append(info, given[4:]...), inner)
-	return &failure{
-		code: codeWriteConcernTimeout, message: "waiting for replication timed out",
-		details: endDocument(info, start),
-	}
 }

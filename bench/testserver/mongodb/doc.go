@@ -13,16 +13,37 @@
 //
 //   - Commands: insert, update, delete, find, getMore, killCursors, create,
 //     collMod, drop, dropDatabase, createIndexes, listCollections, listIndexes,
-//     hello (streamed, too), ping, buildInfo, endSessions, SCRAM-SHA-256.
+//     hello, ping, buildInfo, endSessions, configureFailPoint, SCRAM-SHA-256.
 //   - Documents change atomically, one at a time. Unique indexes (on one field),
 //     $jsonSchema validators, upserts, ordered and unordered batches and
 //     retryable writes work as in a server, and errors have a server's codes
 //     and shapes.
 //   - What it does not know it refuses with an error that begins with
 //     "mongotest:", rather than doing something else: transactions, collation,
-//     fields below the top level, pipelines as updates, compound, sparse and TTL
-//     indexes, and all operators but $in, $gt, $gte, $exists, $set, $unset, $inc
+//     fields below the top level, updates of many documents, pipelines as updates,
+//     compound, sparse and TTL indexes, sorts by several fields, projections that
+//     exclude, and all operators but $in, $gt, $gte, $exists, $set, $unset, $inc
 //     and $setOnInsert.
+//   - Documents and arrays equal each other where their bytes do.
+//
+// # Faults
+//
+// The faults that MongoDB's failpoint failCommand expresses are set as in a
+// mongod, with {configureFailPoint: "failCommand", mode: ..., data: ...} from any
+// client; [FailCommand] does so for a test. mode is "alwaysOn", "off", {times: n} or
+// {skip: n}; data is failCommands with
+//
+//   - errorCode, errorLabels: the command fails unexecuted;
+//   - writeConcernError: a write is executed, and its answer has this error;
+//   - closeConnection: the connection is closed, and the command not executed;
+//   - blockConnection, blockTimeMS: the command waits before all that. It is
+//     executed also where its client has left meanwhile, unlike in a mongod;
+//   - appName, namespace: for commands of this client, on this collection only.
+//
+// [Controls] has what a mongod lacks: a reply that is lost, swallowed or cut after
+// the write, errors of single documents, several faults at once ([Fault]); a
+// primary that steps down, a server that pauses or refuses connections, replication
+// that stalls, and a rollback.
 //
 // # Majority and local
 //
@@ -32,8 +53,8 @@
 //
 // # How it is kept
 //
-// A document is the bytes it came in. Indexes are hashes; a query with an
-// equality or $in on an indexed field is a look-up, and reads no further into a
+// A document is the bytes it came in. Unique indexes are hashes; a query with an
+// equality or $in on such a field is a look-up, and reads no further into a
 // document than to the fields it names. An update copies the elements it does not
 // touch. Nothing ever changes a stored document's bytes, so readers need no copy.
 //

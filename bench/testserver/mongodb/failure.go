@@ -22,21 +22,17 @@ const (
 	codeNamespaceExists      = 48
 	codeMaxTimeExpired       = 50
 	codeCommandNotFound      = 59
-	codeWriteConcernTimeout  = 64
 	codeImmutableField       = 66
 	codeCannotCreateIndex    = 67
 	codeInvalidOptions       = 72
 	codeInvalidNamespace     = 73
 	codeIndexOptionsConflict = 85
 	codeIndexKeyConflict     = 86
-	codeCannotSatisfy        = 100
 	codeNotSupported         = 115
 	codeValidation           = 121
 	codePrimarySteppedDown   = 189
 	codeTransactionTooOld    = 225
-	codeNoSuchTransaction    = 251
 	codeTransactionRefused   = 263
-	codeUnsupportedOpQuery   = 352
 	codeNotWritablePrimary   = 10107
 	codeTooLarge             = 10334
 	codeDuplicateKey         = 11000
@@ -45,37 +41,6 @@ const (
 	codeUpdateTooLarge       = 17419
 	codeMissingField         = 40414
 )
-
-var codeNames = map[int32]string{
-	codeInternal: "InternalError", codeBadValue: "BadValue", codeFailedToParse: "FailedToParse",
-	codeUnauthorized: "Unauthorized", codeTypeMismatch: "TypeMismatch",
-	codeAuthenticationFailed: "AuthenticationFailed", codeNamespaceNotFound: "NamespaceNotFound",
-	codeConflictingOperators: "ConflictingUpdateOperators", codeCursorNotFound: "CursorNotFound",
-	codeNamespaceExists: "NamespaceExists", codeMaxTimeExpired: "MaxTimeMSExpired",
-	codeCommandNotFound: "CommandNotFound", codeWriteConcernTimeout: "WriteConcernFailed",
-	codeImmutableField: "ImmutableField", codeCannotCreateIndex: "CannotCreateIndex",
-	codeInvalidOptions: "InvalidOptions", codeInvalidNamespace: "InvalidNamespace",
-	codeIndexOptionsConflict: "IndexOptionsConflict", codeIndexKeyConflict: "IndexKeySpecsConflict",
-	codeCannotSatisfy: "UnsatisfiableWriteConcern", codeNotSupported: "CommandNotSupported",
-	codeValidation: "DocumentValidationFailure", codePrimarySteppedDown: "PrimarySteppedDown",
-	codeTransactionTooOld: "TransactionTooOld", codeNoSuchTransaction: "NoSuchTransaction",
-	codeTransactionRefused: "OperationNotSupportedInTransaction",
-	codeUnsupportedOpQuery: "UnsupportedOpQueryCommand", codeNotWritablePrimary: "NotWritablePrimary",
-	codeTooLarge: "BSONObjectTooLarge", codeDuplicateKey: "DuplicateKey",
-	codeInterrupted: "InterruptedDueToReplStateChange", codeNotPrimaryRead: "NotPrimaryNoSecondaryOk",
-	6: "HostUnreachable", 7: "HostNotFound", 11: "UserNotFound", 24: "LockTimeout",
-	79: "UnknownReplWriteConcern", 89: "NetworkTimeout", 91: "ShutdownInProgress", 112: "WriteConflict",
-	134: "ReadConcernMajorityNotAvailableYet", 146: "ExceededMemoryLimit", 262: "ExceededTimeLimit",
-	9001: "SocketException", 11600: "InterruptedAtShutdown", 11601: "Interrupted",
-	13436: "NotPrimaryOrSecondary", 14031: "OutOfDiskSpace",
-}
-
-func codeName(code int32) string {
-	if name, ok := codeNames[code]; ok {
-		return name
-	}
-	return fmt.Sprintf("Location%d", code)
-}
 
 // retryable holds the codes a server labels RetryableWriteError.
 // Source: the RetriableError category of the server's error codes.
@@ -98,6 +63,7 @@ type failure struct {
 	// details are complete elements that follow the code: keyPattern and
 	// keyValue, or errInfo.
 	details []byte
+	labels  []string // instead of those that belong to the code, where not nil
 }
 
 func (f *failure) Error() string { return f.message }
@@ -118,13 +84,12 @@ func failureOf(err error) *failure {
 func (f *failure) appendTo(dst []byte) []byte {
 	dst = bsoncore.AppendStringElement(dst, "errmsg", f.message)
 	dst = bsoncore.AppendInt32Element(dst, "code", f.code)
-	dst = bsoncore.AppendStringElement(dst, "codeName", codeName(f.code))
 	return append(dst, f.details...)
 }
 
-// appendStatement appends an element of writeErrors.
-func (f *failure) appendStatement(dst []byte, key string, index int) []byte {
-	start, dst := bsoncore.AppendDocumentElementStart(dst, key)
+// statement returns the element of writeErrors.
+func (f *failure) statement(index int) document {
+	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = bsoncore.AppendInt32Element(dst, "index", int32(index))
 	dst = bsoncore.AppendInt32Element(dst, "code", f.code)
 	dst = append(dst, f.details...)

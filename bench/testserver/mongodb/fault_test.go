@@ -12,6 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 )
 
 func noRetries(o *options.ClientOptions) { o.SetRetryWrites(false).SetRetryReads(false) }
@@ -20,13 +22,16 @@ var increment = bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}
 
 // A write whose answer is lost is sent again by the driver, and executed once.
 func TestRetriedWriteExecutesOnce(t *testing.T) {
-	for _, kind := range []Kind{LoseReply, CutReply, CutRequest} {
-		t.Run(string(kind), func(t *testing.T) {
+	for name, fault := range map[string]Fault{
+		"lose": {Reply: LoseReply}, "cut": {Reply: CutReply}, "close": {CloseConnection: true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			s, c := fresh(t)
 			ctx := t.Context()
 			insert(t, c, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 0}})
 			lose := func(command string) {
-				inject(t, s.Controls, Fault{Kind: kind, Commands: []string{command}, Times: 1})
+				fault.Commands, fault.Times = []string{command}, 1
+				inject(t, s.Controls, fault)
 			}
 			lose("update")
 			res, err := c.UpdateOne(ctx, one("user_id", 1), increment)
@@ -62,7 +67,7 @@ func TestRetriedWriteExecutesOnce(t *testing.T) {
 func TestRetriedBulk(t *testing.T) {
 	s, c := fresh(t)
 	insert(t, c, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 0}}, bson.D{{Key: "user_id", Value: 2}, {Key: "n", Value: "x"}})
-	inject(t, s.Controls, Fault{Kind: LoseReply, Commands: []string{"update"}, Times: 1})
+	inject(t, s.Controls, Fault{Reply: LoseReply, Commands: []string{"update"}, Times: 1})
 	var models []mongo.WriteModel
 	for _, user := range []int{1, 2, 1} {
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(one("user_id", user)).SetUpdate(increment))
@@ -77,26 +82,27 @@ func TestRetriedBulk(t *testing.T) {
 func TestLostReplyWithoutRetries(t *testing.T) {
 	s, c := fresh(t, noRetries)
 	for i, tc := range []struct {
-		kind     Kind
+		fault    Fault
 		executed bool
-	}{{LoseReply, true}, {CutReply, true}, {CutRequest, false}, {SwallowReply, true}} {
-		inject(t, s.Controls, Fault{Kind: tc.kind, Commands: []string{"insert"}, Skip: 1, Times: 1})
+	}{{Fault{Reply: LoseReply}, true}, {Fault{Reply: CutReply}, true}, {Fault{CloseConnection: true}, false}, {Fault{Reply: SwallowReply}, true}} {
+		tc.fault.Commands, tc.fault.Skip, tc.fault.Times = []string{"insert"}, 1, 1
+		inject(t, s.Controls, tc.fault)
 		insert(t, c, one("user_id", 100+i))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		_, err := c.InsertOne(ctx, bson.D{{Key: "user_id", Value: i}, {Key: "n", Value: 1}})
 		cancel()
 		if err == nil || !mongo.IsNetworkError(err) && !mongo.IsTimeout(err) {
-			t.Errorf("%s: %v", tc.kind, err)
+			t.Errorf("%+v: %v", tc.fault, err)
 		}
 		if executed := stored(t, c, one("user_id", i)) == 1; executed != tc.executed {
-			t.Errorf("%s: executed is %v", tc.kind, executed)
+			t.Errorf("%+v: executed is %v", tc.fault, executed)
 		}
 	}
 }
 
 func TestLatency(t *testing.T) {
 	s, c := fresh(t)
-	id := inject(t, s.Controls, Fault{Kind: Latency, Commands: []string{"update"}, Delay: 3 * time.Second})
+	FailCommand(t, s.URI(), "alwaysOn", bson.M{"failCommands": bson.A{"update"}, "blockConnection": true, "blockTimeMS": 3000})
 	insert(t, c, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 0}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // it has left by then
 	defer cancel()
@@ -104,7 +110,6 @@ func TestLatency(t *testing.T) {
 		t.Errorf("a write slower than its deadline: %v", err)
 	}
 	waitFor(t, "the write that nobody waits for", func() bool { return stored(t, c, one("user_id", 1)) == 1 })
-	must(t, s.Remove(id))
 }
 
 func TestFailedCommands(t *testing.T) {
@@ -113,7 +118,7 @@ func TestFailedCommands(t *testing.T) {
 		code  int32
 		write bool
 	}{{codeUnauthorized, true}, {codeUnauthorized, false}, {24, true}} {
-		id := inject(t, s.Controls, Fault{Kind: FailCommand, Commands: []string{"insert", "find"}, Code: tc.code})
+		FailCommand(t, s.URI(), "alwaysOn", bson.M{"failCommands": bson.A{"insert", "find"}, "errorCode": tc.code})
 		var err error
 		if tc.write {
 			_, err = c.InsertOne(t.Context(), one("user_id", 1))
@@ -123,22 +128,70 @@ func TestFailedCommands(t *testing.T) {
 		if code, _ := codeOf(t, err, ""); code != tc.code {
 			t.Errorf("code %d for %d", code, tc.code)
 		}
-		must(t, s.Remove(id))
 	}
 }
 
 // Only what may pass is labelled, and sent again.
 func TestLabels(t *testing.T) {
 	s, c := fresh(t)
-	for code, retried := range map[int32]bool{24: false, 91: true} {
+	for i, tc := range []struct {
+		code    int
+		labels  []string // instead of the server's
+		retried bool
+	}{{24, nil, false}, {91, nil, true}, {24, []string{"RetryableWriteError"}, true}, {91, []string{}, false}} {
 		before, err := s.Stats()
 		must(t, err)
-		inject(t, s.Controls, Fault{Kind: FailCommand, Commands: []string{"insert"}, Code: code, Times: 1})
-		_, err = c.InsertOne(t.Context(), one("user_id", code))
+		data := bson.M{"failCommands": bson.A{"insert"}, "errorCode": tc.code}
+		if tc.labels != nil {
+			data["errorLabels"] = tc.labels
+		}
+		FailCommand(t, s.URI(), bson.M{"times": 1}, data)
+		_, err = c.InsertOne(t.Context(), one("user_id", i))
 		after, statsErr := s.Stats()
 		must(t, statsErr)
-		if sent := after.Commands["insert"] - before.Commands["insert"]; (sent == 2) != retried || (err == nil) != retried {
-			t.Errorf("code %d: sent %d times, %v", code, sent, err)
+		if sent := after.Commands["insert"] - before.Commands["insert"]; (sent == 2) != tc.retried || (err == nil) != tc.retried {
+			t.Errorf("%+v: sent %d times, %v", tc, sent, err)
+		}
+	}
+}
+
+// The failpoint's mode and client, and what a mongod would not understand.
+func TestFailPoint(t *testing.T) {
+	s, c := fresh(t, noRetries, func(o *options.ClientOptions) { o.SetAppName("shop") })
+	data := func(appName string) bson.M {
+		return bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true, "appName": appName}
+	}
+	fails := func(want ...bool) {
+		t.Helper()
+		for i, fails := range want {
+			if _, err := c.InsertOne(t.Context(), one("x", 1)); (err != nil) != fails {
+				t.Errorf("insert %d: %v", i, err)
+			}
+		}
+	}
+	must(t, c.Drop(t.Context())) // and its index: several documents have no user_id
+	FailCommand(t, s.URI(), bson.M{"times": 2}, data("shop"))
+	fails(true, true, false)
+	FailCommand(t, s.URI(), bson.M{"skip": 1}, data("shop"))
+	fails(false, true, true)
+	FailCommand(t, s.URI(), "alwaysOn", data("other")) // in the place of that
+	fails(false, false)
+	elsewhere := data("shop")
+	elsewhere["namespace"] = "shop.others"
+	FailCommand(t, s.URI(), "alwaysOn", elsewhere)
+	fails(false)
+	for _, wrong := range []struct {
+		mode any
+		data bson.M
+	}{
+		{"on", data("")},
+		{bson.M{"times": 1, "skip": 1}, data("")},
+		{bson.M{}, data("")},
+		{"alwaysOn", bson.M{"errorCode": 91}},
+		{"alwaysOn", bson.M{"failCommands": bson.A{"insert"}, "reply": LoseReply}},
+	} {
+		if err := SetFailCommand(t.Context(), s.URI(), wrong.mode, wrong.data); !isCode(err, codeBadValue) {
+			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
 }
@@ -179,7 +232,7 @@ func TestWriteErrors(t *testing.T) {
 	s, c := fresh(t)
 	match, err := bson.Marshal(one("user_id", one("$in", bson.A{2, 4})))
 	must(t, err)
-	inject(t, s.Controls, Fault{Kind: FailWrite, Code: 121, Match: match, Namespace: "shop.users"})
+	inject(t, s.Controls, Fault{WriteError: 121, Match: match, Namespace: "shop.users"})
 	var models []mongo.WriteModel
 	for user := range 5 {
 		models = append(models, mongo.NewInsertOneModel().SetDocument(one("user_id", user)))
@@ -195,7 +248,11 @@ func TestWriteErrors(t *testing.T) {
 func TestWriteConcernErrors(t *testing.T) {
 	s, c := fresh(t, noRetries)
 	for i, code := range []int32{64, 91} {
-		inject(t, s.Controls, Fault{Kind: FailConcern, Commands: []string{"insert"}, Code: code, Times: 1})
+		// The search before has no write concern, and does not count.
+		FailCommand(t, s.URI(), bson.M{"times": 1}, bson.M{
+			"failCommands": bson.A{"find", "insert"}, "writeConcernError": bson.M{"code": code, "errmsg": "no majority"},
+		})
+		stored(t, c, one("user_id", 99))
 		_, err := c.InsertOne(t.Context(), bson.D{{Key: "user_id", Value: i}, {Key: "n", Value: 1}})
 		w, ok := errors.AsType[mongo.WriteException](err)
 		if !ok || w.WriteConcernError == nil || w.WriteConcernError.Code != int(code) {
@@ -208,7 +265,7 @@ func TestWriteConcernErrors(t *testing.T) {
 	// With retries, 91 is one that passes, and the write is executed once.
 	s, c = fresh(t)
 	insert(t, c, bson.D{{Key: "user_id", Value: 1}, {Key: "n", Value: 0}})
-	inject(t, s.Controls, Fault{Kind: FailConcern, Commands: []string{"update"}, Code: 91, Times: 1})
+	FailCommand(t, s.URI(), bson.M{"times": 1}, bson.M{"failCommands": bson.A{"update"}, "writeConcernError": bson.M{"code": 91}})
 	if _, err := c.UpdateOne(t.Context(), one("user_id", 1), increment); err != nil || stored(t, c, one("user_id", 1)) != 1 {
 		t.Errorf("retried: %v, n = %d", err, stored(t, c, one("user_id", 1)))
 	}
@@ -319,12 +376,11 @@ func TestAuthentication(t *testing.T) {
 	if err := try("", ""); !isCode(err, codeUnauthorized) {
 		t.Errorf("without a user: %v", err)
 	}
-	id, err := s.FailAuthentication()
-	must(t, err)
+	FailCommand(t, s.URI(), "alwaysOn", bson.M{"failCommands": bson.A{"saslStart"}, "errorCode": codeAuthenticationFailed})
 	if err := try("keyfold", "secret"); !isCode(err, codeAuthenticationFailed) {
 		t.Errorf("by the fault: %v", err)
 	}
-	must(t, s.Remove(id))
+	must(t, SetFailCommand(t.Context(), s.URI(), "off", nil))
 	if err := try("keyfold", "secret"); err != nil {
 		t.Errorf("after the fault: %v", err)
 	}
@@ -338,7 +394,7 @@ func TestRemote(t *testing.T) {
 	defer func() { must(t, r.Close()) }()
 	match, err := bson.Marshal(one("user_id", 5))
 	must(t, err)
-	id := inject(t, r.Controls, Fault{Kind: FailWrite, Code: 121, Match: match, Delay: time.Second})
+	id := inject(t, r.Controls, Fault{WriteError: 121, Match: match})
 	if _, err := c.InsertOne(t.Context(), one("user_id", 5)); !isCode(err, 121) {
 		t.Errorf("%v", err)
 	}
@@ -351,53 +407,50 @@ func TestRemote(t *testing.T) {
 	must(t, r.AcceptConnections())
 	stats, err := r.Stats()
 	must(t, err)
-	if stats.Commands["insert"] != 2 || stats.Written != 1 {
+	if stats.Commands["insert"] != 2 {
 		t.Errorf("stats: %+v", stats)
 	}
-	if _, err := r.Inject(Fault{Kind: "nonsense"}); err == nil {
+	if _, err := r.Inject(Fault{Commands: []string{"find"}, Reply: "nonsense"}); err == nil {
 		t.Error("an unknown fault was taken")
 	}
 }
 
-// A monitoring client hears of a lost primary without asking again.
-func TestStreamedHello(t *testing.T) {
+// A monitoring client hears of a lost primary as soon as it is lost.
+func TestAwaitedHello(t *testing.T) {
 	s := Start(t)
-	socket, err := net.Dial("tcp", s.Addr())
-	must(t, err)
-	defer func() { must(t, socket.Close()) }()
-	must(t, socket.SetReadDeadline(time.Now().Add(20*time.Second)))
-	send := func(doc bson.D, flags byte) {
-		raw, err := bson.Marshal(doc)
-		must(t, err)
-		b := encodeRequest(1, raw)
-		b[headerBytes+2] = flags
-		_, err = socket.Write(b)
-		must(t, err)
-	}
-	send(one("hello", 1), 0)
-	m, _, err := readMessage(socket, nil)
-	must(t, err)
-	version, _ := lookup(m.body, "topologyVersion").DocumentOK()
-	send(bson.D{{Key: "hello", Value: 1}, {Key: "topologyVersion", Value: bson.Raw(version)}, {Key: "maxAwaitTimeMS", Value: 60000}}, 1)
+	news := ask(t, s, bson.D{{Key: "hello", Value: 1}, {Key: "$db", Value: "admin"}})
 	for _, step := range []struct {
 		do      func() error
 		primary bool
 	}{
 		{func() error { return s.StepDown(10107, 0) }, false},
 		{s.StepUp, true},
-		{func() error { _, err := s.Rollback(); return err }, true},
 	} {
+		version, _ := lookup(news, "topologyVersion").DocumentOK()
+		answer := make(chan document)
+		go func() {
+			answer <- ask(t, s, bson.D{
+				{Key: "hello", Value: 1},
+				{Key: "topologyVersion", Value: bson.Raw(version)},
+				{Key: "maxAwaitTimeMS", Value: 60000},
+				{Key: "$db", Value: "admin"},
+			})
+		}()
 		time.Sleep(20 * time.Millisecond) // lets the server begin to wait
 		must(t, step.do())
-		m, _, err := readMessage(socket, nil)
-		if err != nil && step.primary {
-			return // a rollback closes connections, and may be faster
-		}
-		must(t, err)
-		if primary, _ := lookup(m.body, "isWritablePrimary").BooleanOK(); primary != step.primary || m.flags&flagMoreToCome == 0 {
-			t.Errorf("news: %s, flags %#x", m.body, m.flags)
+		news = <-answer
+		if primary, _ := lookup(news, "isWritablePrimary").BooleanOK(); primary != step.primary {
+			t.Errorf("news: %s", news)
 		}
 	}
+}
+
+// encodeRequest returns a message with one command.
+func encodeRequest(command document) []byte {
+	start, b := wiremessage.AppendHeaderStart(nil, 1, 0, wiremessage.OpMsg)
+	b = wiremessage.AppendMsgSectionType(wiremessage.AppendMsgFlags(b, 0), wiremessage.SingleDocument)
+	b = append(b, command...)
+	return bsoncore.UpdateLength(b, start, int32(len(b)))
 }
 
 // ask sends one command past the driver.
@@ -414,7 +467,7 @@ func ask(t testing.TB, s *Server, command bson.D) document {
 		return nil
 	}
 	defer func() { _ = socket.Close() }()
-	if _, err = socket.Write(encodeRequest(1, raw)); err != nil {
+	if _, err = socket.Write(encodeRequest(raw)); err != nil {
 		t.Error(err)
 	}
 	m, _, err := readMessage(socket, nil)

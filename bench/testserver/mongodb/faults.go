@@ -10,52 +10,47 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// Kind is what a [Fault] does.
-type Kind string
-
-const (
-	// Latency waits Fault.Delay before the command is executed. It is
-	// executed all the same when its client has given up by then, as a request
-	// is that was long on its way.
-	Latency Kind = "latency"
-	// LoseReply executes the command and then closes the connection instead of
-	// answering.
-	LoseReply Kind = "loseReply"
-	// SwallowReply executes the command, never answers and leaves the
-	// connection open.
-	SwallowReply Kind = "swallowReply"
-	// CutReply executes the command and closes the connection in the middle of
-	// the answer.
-	CutReply Kind = "cutReply"
-	// CutRequest closes the connection without executing the command.
-	CutRequest Kind = "cutRequest"
-	// FailCommand answers with the error Fault.Code without executing: 13 for
-	// an account without the right, for one.
-	FailCommand Kind = "failCommand"
-	// FailWrite refuses each document that matches Fault.Match (in
-	// Fault.Namespace, where set) with the write error Fault.Code: the document
-	// as it would be stored, or the one to be deleted.
-	FailWrite Kind = "failWrite"
-	// FailConcern executes the command and adds the writeConcernError
-	// Fault.Code.
-	FailConcern Kind = "failConcern"
-)
-
-// Fault is something that goes wrong. Its zero fields mean: every command but
-// hello and the monitoring that goes with it, from the next one on, until it is
-// removed.
+// Fault is something that goes wrong with commands until it is removed.
+//
+// Its first fields are the data of MongoDB's failCommand, with that meaning: a
+// matching command first waits, and then its connection is closed, or it fails
+// unexecuted, or it is executed and its answer has a write concern error. A test
+// that needs no more sets the failpoint with [FailCommand], which a mongod
+// understands as well. The other fields are for what failCommand lacks.
 type Fault struct {
-	Kind     Kind          `bson:"kind"`
-	Commands []string      `bson:"commands,omitempty"` // names of commands
-	Skip     int           `bson:"skip,omitempty"`     // how many matching ones pass before
-	Times    int           `bson:"times,omitempty"`    // how many it strikes; 0 for all
-	Delay    time.Duration `bson:"delay,omitempty"`    // for Latency
-	Code     int32         `bson:"code,omitempty"`     // for FailCommand, FailWrite and FailConcern
-	Message  string        `bson:"message,omitempty"`  // instead of one made from the code
-	// Match is a filter on documents, for FailWrite. Empty matches all.
-	Match     bson.Raw `bson:"match,omitempty"`
-	Namespace string   `bson:"namespace,omitempty"` // "database.collection", for FailWrite
+	// Commands has the names of the commands it is for. A WriteError may have
+	// none, and is for all of them then.
+	Commands []string `bson:"failCommands,omitempty"`
+	// AppName and Namespace ("database.collection") restrict it to those.
+	AppName           string   `bson:"appName,omitempty"`
+	Namespace         string   `bson:"namespace,omitempty"`
+	BlockConnection   bool     `bson:"blockConnection,omitempty"`
+	BlockTimeMS       int64    `bson:"blockTimeMS,omitempty"`
+	CloseConnection   bool     `bson:"closeConnection,omitempty"`
+	ErrorCode         int32    `bson:"errorCode,omitempty"`
+	ErrorLabels       []string `bson:"errorLabels,omitempty"` // instead of a server's own, where not nil
+	WriteConcernError bson.Raw `bson:"writeConcernError,omitempty"`
+
+	Skip  int `bson:"skip,omitempty"`  // how many matching commands pass before
+	Times int `bson:"times,omitempty"` // how many it strikes; 0 for all
+	// Reply is what becomes of the answer to a command that was executed.
+	Reply Reply `bson:"reply,omitempty"`
+	// WriteError is the code with which each document that matches Match is
+	// refused: the document as it would be stored, or the one to be deleted. Skip
+	// and Times count documents then.
+	WriteError int32    `bson:"writeError,omitempty"`
+	Match      bson.Raw `bson:"match,omitempty"` // a filter; empty matches all
 }
+
+// Reply is what becomes of an answer.
+type Reply string
+
+// The fates of an answer.
+const (
+	LoseReply    Reply = "lose"    // the connection is closed instead
+	SwallowReply Reply = "swallow" // it never comes, and the connection stays open
+	CutReply     Reply = "cut"     // the connection is closed in the middle of it
+)
 
 // faults are those in force, in the order in which they came.
 type faults struct {
@@ -67,34 +62,42 @@ type faults struct {
 type activeFault struct {
 	Fault
 	id    int64
-	match *filter // for FailWrite
+	match *filter // for WriteError
 }
 
-func newFaults() *faults { return &faults{} }
+// failCommandID is the number of the fault that is the failpoint failCommand.
+const failCommandID = -1
 
+// add puts a fault in force and returns its number.
 func (f *faults) add(fault Fault) (int64, error) {
-	a := &activeFault{Fault: fault}
-	switch fault.Kind {
-	case Latency, LoseReply, SwallowReply, CutReply, CutRequest, FailCommand, FailConcern:
-	case FailWrite:
-		query := slices.Clone(document(fault.Match))
-		if query == nil {
-			query = emptyDocument
-		}
-		match, err := parseFilter(query)
-		if err != nil {
-			return 0, err
-		}
-		a.match = match
-	default:
-		return 0, fail(codeBadValue, "mongotest: unknown kind of fault %q", fault.Kind)
+	f.mu.Lock()
+	id := f.last + 1
+	f.last = id
+	f.mu.Unlock()
+	return id, f.set(id, fault)
+}
+
+// set puts a fault in force, in the place of the one that had its number.
+func (f *faults) set(id int64, fault Fault) error {
+	a := &activeFault{Fault: fault, id: id}
+	query := slices.Clone(document(fault.Match))
+	if query == nil {
+		query = emptyDocument
+	}
+	var err error
+	if a.match, err = parseFilter(query); err != nil {
+		return err
+	}
+	switch {
+	case len(fault.Commands) == 0 && fault.WriteError == 0:
+		return fail(codeBadValue, "mongotest: a fault needs the commands it is for, or a write error")
+	case !slices.Contains([]Reply{"", LoseReply, SwallowReply, CutReply}, fault.Reply):
+		return fail(codeBadValue, "mongotest: unknown fate of a reply %q", fault.Reply)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last++
-	a.id = f.last
-	f.active = append(f.active, a)
-	return a.id, nil
+	f.active = append(slices.DeleteFunc(f.active, func(b *activeFault) bool { return b.id == id }), a)
+	return nil
 }
 
 // remove ends a fault; 0 ends all.
@@ -104,14 +107,12 @@ func (f *faults) remove(id int64) {
 	f.active = slices.DeleteFunc(f.active, func(a *activeFault) bool { return id == 0 || a.id == id })
 }
 
-// monitoring holds the commands that only a fault that names them strikes.
-var monitoring = map[string]bool{"hello": true, "ismaster": true, "isMaster": true, controlCommand: true}
-
-func (a *activeFault) concerns(command string) bool {
-	if len(a.Commands) == 0 {
-		return !monitoring[command]
-	}
-	return slices.Contains(a.Commands, command)
+// concerns reports whether the fault is for this command. A write concern error
+// is for writes only.
+func (a *activeFault) concerns(command, appName, namespace string) bool {
+	named := slices.Contains(a.Commands, command) || len(a.Commands) == 0
+	return named && (a.AppName == "" || a.AppName == appName) && (a.Namespace == "" || a.Namespace == namespace) &&
+		(a.WriteConcernError == nil || commands[command].kind >= writing)
 }
 
 // strike counts one occasion and reports whether the fault takes it. A fault
@@ -133,62 +134,56 @@ func (f *faults) strike(a *activeFault) bool {
 // activeFaults is what goes wrong with one command.
 type activeFaults struct {
 	delay   time.Duration
-	before  bool // cut before executing
+	close   bool // before executing
 	err     *failure
 	concern *failure
-	reply   Kind // LoseReply, SwallowReply or CutReply
+	reply   Reply
 }
 
-// activeFor returns what goes wrong with the next command of that name.
-func (f *faults) activeFor(command string) (x activeFaults) {
+// activeFor returns what goes wrong with a command.
+func (f *faults) activeFor(r *request) (x activeFaults) {
+	namespace, _ := r.namespace()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.active {
-		if a.Kind == FailWrite || !a.concerns(command) || !f.strike(a) {
+		if a.WriteError != 0 || !a.concerns(r.name, r.conn.appName, namespace) || !f.strike(a) {
 			continue
 		}
-		switch a.Kind {
-		case Latency:
-			x.delay += a.Delay
-		case CutRequest:
-			x.before = true
-		case FailCommand:
-			x.err = a.failure("command failed by a fault")
-		case FailConcern:
-			x.concern = a.failure("write concern failed by a fault")
-		case LoseReply, SwallowReply, CutReply:
-			x.reply = a.Kind
+		if a.BlockConnection {
+			x.delay += time.Duration(a.BlockTimeMS) * time.Millisecond
+		}
+		switch {
+		case a.CloseConnection:
+			x.close = true
+		case a.ErrorCode != 0:
+			x.err = &failure{code: a.ErrorCode, message: "command failed by a fault", labels: a.ErrorLabels}
+		case a.WriteConcernError != nil:
+			code, _ := lookup(a.WriteConcernError, "code").AsInt64OK()
+			x.concern = &failure{code: int32(code), labels: a.ErrorLabels, details: a.WriteConcernError}
+		case a.Reply != "":
+			x.reply = a.Reply
 		}
 	}
 	return x
 }
 
 // refuse returns the write error that a fault has for the document.
-func (f *faults) refuse(command, namespace string, doc document) error {
+func (f *faults) refuse(w *writer, namespace string, doc document) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.active {
-		if a.Kind != FailWrite || !a.concerns(command) ||
-			a.Namespace != "" && a.Namespace != namespace || !a.match.matches(doc) || !f.strike(a) {
+		if a.WriteError == 0 || !a.concerns(w.name, w.appName, namespace) || !a.match.matches(doc) || !f.strike(a) {
 			continue
 		}
-		return a.failure("write refused by a fault")
+		refusal := fail(a.WriteError, "write refused by a fault")
+		if a.WriteError == codeValidation { // never comes without a reason
+			start, info := bsoncore.AppendDocumentElementStart(nil, "errInfo")
+			reason := bsoncore.NewDocumentBuilder().AppendString("reason", refusal.message).Build()
+			refusal.details = endDocument(bsoncore.AppendDocumentElement(info, "details", reason), start)
+		}
+		return refusal
 	}
 	return nil
-}
-
-func (a *activeFault) failure(otherwise string) *failure {
-	message := a.Message
-	if message == "" {
-		message = otherwise
-	}
-	f := &failure{code: a.Code, message: message}
-	if a.Code == codeValidation { // never comes without a reason
-		start, info := bsoncore.AppendDocumentElementStart(nil, "errInfo")
-		reason := bsoncore.NewDocumentBuilder().AppendString("reason", message).Build()
-		f.details = endDocument(bsoncore.AppendDocumentElement(info, "details", reason), start)
-	}
-	return f
 }
 
 // pause waits for d, and reports whether ctx lasted as long.

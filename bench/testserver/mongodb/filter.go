@@ -8,7 +8,7 @@ import (
 
 // filter is a compiled query: conditions that a document must all satisfy.
 type filter struct {
-	conditions []condition
+	conditions []func(document) bool
 	// equals lists what every matching document must have, for index look-ups
 	// and for the document an upsert begins with.
 	equals []equality
@@ -23,25 +23,13 @@ type equality struct {
 }
 
 func (f *filter) matches(doc document) bool {
-	for _, c := range f.conditions {
-		if !c.matches(doc) {
+	for _, holds := range f.conditions {
+		if !holds(doc) {
 			return false
 		}
 	}
 	return true
 }
-
-type condition interface {
-	matches(doc document) bool
-}
-
-// test holds where it accepts a value of the field.
-type test struct {
-	field   string
-	accepts func(value) bool
-}
-
-func (t test) matches(doc document) bool { return visit(lookup(doc, t.field), t.accepts) }
 
 // visit calls f with what a query sees in a field, until f returns true, and
 // reports whether it did: of an array every element and then the whole, the zero
@@ -64,7 +52,9 @@ func parseFilter(query document) (*filter, error) {
 	for e := range fields(query) {
 		var err error
 		if e.Key() == "$jsonSchema" {
-			err = f.addSchema(e.Value())
+			var s schema
+			s, err = parseSchema(e.Value())
+			f.conditions = append(f.conditions, s.matches)
 		} else {
 			err = f.addField(e.Key(), e.Value())
 		}
@@ -75,26 +65,13 @@ func parseFilter(query document) (*filter, error) {
 	return f, nil
 }
 
-func (f *filter) addSchema(v value) error {
-	doc, ok := v.DocumentOK()
-	if !ok {
-		return fail(codeTypeMismatch, "$jsonSchema must be an object")
-	}
-	s, err := parseSchema(doc)
-	f.conditions = append(f.conditions, s)
-	return err
-}
-
 func (f *filter) addField(field string, v value) error {
 	if err := refuseName(field); err != nil {
 		return err
 	}
 	if !isOperators(v) {
-		if v.Type == bsoncore.TypeRegex {
-			return fail(codeBadValue, "mongotest: regular expressions are not supported")
-		}
 		f.note(field, true, v)
-		f.conditions = append(f.conditions, test{field, equals(v)})
+		f.accept(field, oneOf([]value{v}))
 		return nil
 	}
 	for e := range fields(v.Data) {
@@ -102,9 +79,14 @@ func (f *filter) addField(field string, v value) error {
 		if err != nil {
 			return err
 		}
-		f.conditions = append(f.conditions, test{field, accepts})
+		f.accept(field, accepts)
 	}
 	return nil
+}
+
+// accept wants a value of the field that is accepted.
+func (f *filter) accept(field string, accepts func(value) bool) {
+	f.conditions = append(f.conditions, func(doc document) bool { return visit(lookup(doc, field), accepts) })
 }
 
 // refuseName refuses the name of a field that means more than a field at the top

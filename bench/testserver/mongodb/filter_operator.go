@@ -29,28 +29,16 @@ func listOf(operator string, v value) ([]value, error) {
 	}
 	var values []value
 	for e := range fields(list) {
-		v := e.Value()
-		if v.Type == bsoncore.TypeRegex {
-			return nil, fail(codeBadValue, "mongotest: regular expressions are not supported")
-		}
-		if isOperators(v) {
-			return nil, fail(codeBadValue, "cannot nest $ under %s", operator)
-		}
-		values = append(values, v)
+		values = append(values, e.Value())
 	}
 	return values, nil
-}
-
-// equals accepts what compares equal; null equals an absent field.
-func equals(want value) func(value) bool {
-	return func(v value) bool { return compare(v, want) == 0 }
 }
 
 // few is up to how many values a list is compared one by one: less work than
 // making a key.
 const few = 4
 
-// oneOf accepts what equals one of the values.
+// oneOf accepts what equals one of the values; null equals an absent field.
 func oneOf(values []value) func(value) bool {
 	if len(values) <= few {
 		return func(v value) bool {
@@ -69,22 +57,11 @@ func oneOf(values []value) func(value) bool {
 }
 
 // ordered accepts values of the operand's own class above it, or equal to it
-// with $gte: range operators never match across types. NaN is no less and no more
-// than a number.
+// with $gte: range operators never match across types.
 func ordered(operator string, want value) func(value) bool {
-	kind, orEqual := classOf(want.Type), operator == "$gte"
 	return func(v value) bool {
-		if classOf(v.Type) != kind {
-			return false
-		}
-		if kind == classNumber {
-			a, b := numberOf(v).isNaN(), numberOf(want).isNaN()
-			if a || b {
-				return orEqual && a && b
-			}
-		}
 		d := compare(v, want)
-		return d > 0 || orEqual && d == 0
+		return classOf(v.Type) == classOf(want.Type) && (d > 0 || d == 0 && operator == "$gte")
 	}
 }
 

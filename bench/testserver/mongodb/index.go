@@ -3,32 +3,25 @@ package mongotest
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// index finds records by the value of one field. It is a hash: good for
-// equality, which is all that look-ups are made for.
+// index finds the record of a value of one field. It is a hash: good for equality,
+// which is all that look-ups are made for. One that is not unique is a name only.
 type index struct {
 	name      string
 	field     string
 	direction value
 	unique    bool
-	entries   map[string]posting
-}
-
-// posting holds the records of one key: nearly always one.
-type posting struct {
-	one  *record
-	many map[*record]struct{} // nil for one record; includes one otherwise
+	entries   map[string]*record
 }
 
 func newIndex(name, field string, direction value, unique bool) *index {
 	return &index{
 		name: name, field: field, unique: unique,
 		direction: value{Type: direction.Type, Data: slices.Clone(direction.Data)},
-		entries:   make(map[string]posting),
+		entries:   make(map[string]*record),
 	}
 }
 
@@ -89,70 +82,29 @@ func (x *index) keys(doc document) []string {
 		return false
 	})
 	if len(keys) == 0 {
-		keys = append(keys, string([]byte{byte(classNull)}))
+		keys = append(keys, string(appendKey(nil, value{})))
 	}
 	return keys
 }
 
-func (x *index) add(r *record, doc document) {
-	for _, key := range x.keys(doc) {
-		p := x.entries[key]
-		switch {
-		case p.one == nil:
-			p.one = r
-		case p.one == r && p.many == nil:
-		case p.many == nil:
-			p.many = map[*record]struct{}{p.one: {}, r: {}}
-		default:
-			p.many[r] = struct{}{}
-		}
-		x.entries[key] = p
+// move takes r from the keys of its old document to those of the new one; nil
+// stands for none.
+func (x *index) move(r *record, old, doc document) {
+	if !x.unique || old != nil && doc != nil && x.same(old, doc) {
+		return
 	}
-}
-
-func (x *index) remove(r *record, doc document) {
-	for _, key := range x.keys(doc) {
-		p := x.entries[key]
-		if p.many == nil {
-			if p.one == r {
+	if old != nil {
+		for _, key := range x.keys(old) {
+			if x.entries[key] == r { // a journal may put another there before
 				delete(x.entries, key)
 			}
-			continue
-		}
-		delete(p.many, r)
-		if len(p.many) > 1 {
-			p.one = anyRecord(p.many)
-		} else {
-			p = posting{one: anyRecord(p.many)}
-		}
-		x.entries[key] = p
-	}
-}
-
-// find visits the records of the keys.
-func (x *index) find(values []value, visit func(*record) bool) {
-	var room [64]byte
-	for _, v := range values {
-		p := x.entries[string(appendKey(room[:0], v))]
-		if p.many == nil {
-			if p.one != nil && !visit(p.one) {
-				return
-			}
-			continue
-		}
-		for r := range p.many {
-			if !visit(r) {
-				return
-			}
 		}
 	}
-}
-
-func anyRecord(set map[*record]struct{}) *record {
-	for r := range set {
-		return r
+	if doc != nil {
+		for _, key := range x.keys(doc) {
+			x.entries[key] = r
+		}
 	}
-	return nil
 }
 
 // same reports whether both documents have the same keys here. It compares
@@ -163,11 +115,11 @@ func (x *index) same(a, b document) bool {
 
 // admit refuses a document whose key another record has.
 func (x *index) admit(c *collection, r *record, doc document) error {
-	if !x.unique {
+	if !x.unique || r.raw != nil && x.same(r.raw, doc) {
 		return nil
 	}
 	for _, key := range x.keys(doc) {
-		if p := x.entries[key]; p.one != nil && p.one != r {
+		if other := x.entries[key]; other != nil && other != r {
 			return x.duplicate(c.namespace, doc)
 		}
 	}
@@ -186,20 +138,6 @@ func (x *index) duplicate(namespace string, doc document) *failure {
 	return &failure{
 		code: codeDuplicateKey, details: dst,
 		message: fmt.Sprintf("E11000 duplicate key error collection: %s index: %s dup key: { %s: %s }",
-			namespace, x.name, x.field, plain(v)),
-	}
-}
-
-// plain writes a value as a server's messages do.
-func plain(v value) string {
-	switch v.Type {
-	case bsoncore.TypeInt32, bsoncore.TypeInt64:
-		return fmt.Sprint(v.AsInt64())
-	case bsoncore.TypeDouble:
-		return fmt.Sprint(v.Double())
-	case bsoncore.TypeObjectID:
-		return fmt.Sprintf("ObjectId('%x')", v.Data)
-	default:
-		return strings.TrimSpace(v.String())
+			namespace, x.name, x.field, v),
 	}
 }

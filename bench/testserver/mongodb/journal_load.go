@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// maxRecord is more than any record has: a document, and what a findAndModify
-// answered with another.
-const maxRecord = 3 * maxDocument
+// maxRecord is more than any record has: a document and a session's entry.
+const maxRecord = 2 * maxDocument
 
 // openJournal loads the file's writes into an empty store, writes the file anew
 // with only what is still there, and goes on from that. A file that does not
@@ -103,7 +102,7 @@ func (s *store) replay(record document) error {
 		return c.replay(id, nil)
 	}
 	if options, ok := lookup(record, fieldCreate).DocumentOK(); ok {
-		return s.configure(c, options)
+		return s.configure(namespace, options)
 	}
 	if spec, ok := lookup(record, fieldIndex).DocumentOK(); ok {
 		x, err := parseIndex(spec)
@@ -117,11 +116,10 @@ func (s *store) replay(record document) error {
 
 // replay gives the document of this _id a new version, nil to remove it.
 func (c *collection) replay(id, doc document) error {
-	r := &record{}
-	c.indexes[0].find([]value{lookup(id, "_id")}, func(found *record) bool {
-		r = found
-		return false
-	})
+	r := c.indexes[0].entries[string(appendKey(nil, lookup(id, "_id")))]
+	if r == nil {
+		r = &record{}
+	}
 	if doc == nil && r.raw == nil {
 		return nil
 	}

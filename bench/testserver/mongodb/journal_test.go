@@ -34,9 +34,11 @@ func TestJournal(t *testing.T) {
 	for user := range 10 {
 		insert(t, c, bson.D{{Key: "user_id", Value: user}, {Key: "n", Value: 0}})
 	}
-	_, err := c.UpdateMany(ctx, one("user_id", one("$in", bson.A{0, 1, 2, 3, 4})), increment)
-	must(t, err)
-	_, err = c.DeleteOne(ctx, one("user_id", 9))
+	for user := range 5 {
+		_, err := c.UpdateOne(ctx, one("user_id", user), increment)
+		must(t, err)
+	}
+	_, err := c.DeleteOne(ctx, one("user_id", 9))
 	must(t, err)
 	insert(t, c, one("user_id", 9))
 	other := client.Database("shop").Collection("other")
@@ -44,7 +46,9 @@ func TestJournal(t *testing.T) {
 	must(t, other.Drop(ctx))
 	must(t, c.Database().RunCommand(ctx, bson.D{{Key: "collMod", Value: "users"}, {Key: "validator", Value: one("user_id", one("$exists", true))}}).Err())
 	must(t, s.StallReplication())
-	inject(t, s.Controls, Fault{Kind: FailConcern, Code: 64, Times: 2}) // instead of waiting
+	FailCommand(t, s.URI(), bson.M{"times": 2}, bson.M{ // instead of waiting
+		"failCommands": bson.A{"insert", "delete"}, "writeConcernError": bson.M{"code": 64},
+	})
 	_, _ = c.DeleteOne(ctx, one("user_id", 0))
 	_, _ = c.InsertOne(ctx, bson.D{{Key: "user_id", Value: 0}, {Key: "n", Value: 99}})
 	_, err = s.Rollback()

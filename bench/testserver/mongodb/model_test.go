@@ -3,6 +3,7 @@ package mongotest
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -11,8 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reference: documents decoded into Go values, and compared as such. It
-// knows documents, and arrays of scalars.
+// The reference: documents decoded into Go values, and scalars compared as such.
 
 type absent struct{}
 
@@ -54,13 +54,7 @@ func referenceCompare(a, b any) int {
 	case string:
 		return cmp.Compare(a, b.(string))
 	case bool:
-		return cmp.Compare(flag(a), flag(b.(bool)))
-	case bson.D:
-		return slices.CompareFunc(a, b.(bson.D), func(x, y bson.E) int {
-			return cmp.Or(cmp.Compare(rankOf(x.Value), rankOf(y.Value)), cmp.Compare(x.Key, y.Key), referenceCompare(x.Value, y.Value))
-		})
-	case bson.A:
-		return slices.CompareFunc(a, b.(bson.A), referenceCompare)
+		return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) // false, true
 	default:
 		return 0
 	}
@@ -229,13 +223,13 @@ func conditions() *rapid.Generator[any] {
 		operator := rapid.SampledFrom([]string{"", "", "$gt", "$gte", "$in", "$exists"}).Draw(t, "operator")
 		switch operator {
 		case "":
-			return values().Draw(t, "operand")
+			return scalars().Draw(t, "operand")
 		case "$in":
-			return one(operator, bson.A(rapid.SliceOfN(values(), 0, 7).Draw(t, "list")))
+			return one(operator, bson.A(rapid.SliceOfN(scalars(), 0, 7).Draw(t, "list")))
 		case "$exists":
 			return one(operator, rapid.Bool().Draw(t, "exists"))
 		default:
-			return one(operator, values().Draw(t, "operand"))
+			return one(operator, scalars().Draw(t, "operand"))
 		}
 	})
 }
@@ -304,7 +298,7 @@ func TestFilterEqualsReference(t *testing.T) {
 // Equal keys are equal values, and no key begins another.
 func TestKeysEqualComparison(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := values().Draw(t, "a"), values().Draw(t, "b")
+		a, b := scalars().Draw(t, "a"), scalars().Draw(t, "b")
 		x, y := lookup(encode(t, one("v", a)), "v"), lookup(encode(t, one("v", b)), "v")
 		d := referenceCompare(a, b)
 		if compare(x, y) != d || compare(y, x) != -d {
@@ -345,7 +339,9 @@ func TestKeysOfNearlyEqualValues(t *testing.T) {
 			if d != -compare(y, x) || bytes.Equal(appendKey(nil, x), appendKey(nil, y)) != (d == 0) {
 				t.Errorf("%v and %v: order %d, keys %x and %x", a, b, d, appendKey(nil, x), appendKey(nil, y))
 			}
-			equal += flag(d == 0 && i != j)
+			if d == 0 && i != j {
+				equal++
+			}
 		}
 	}
 	if equal != 2*3 { // 2^53, -2^63 and 0, each in two forms

@@ -17,7 +17,8 @@ type (
 )
 
 // class is a type's place in the order in which values of different types
-// compare. Types of one class compare by value.
+// compare. Numbers compare by value, and all others by their bytes: keyfold
+// compares no documents and arrays.
 // Source: MongoDB manual, "Comparison/Sort Order".
 type class uint8
 
@@ -31,11 +32,11 @@ const (
 	classObjectID
 	classBoolean
 	classDate
-	classOther // types that keyfold does not store: by their bytes
+	classOther
 )
 
 var classes = [256]class{
-	0: classNull, bsoncore.TypeNull: classNull, bsoncore.TypeUndefined: classNull,
+	0: classNull, bsoncore.TypeNull: classNull,
 	bsoncore.TypeInt32: classNumber, bsoncore.TypeInt64: classNumber, bsoncore.TypeDouble: classNumber,
 	bsoncore.TypeString: classString, bsoncore.TypeEmbeddedDocument: classDocument, bsoncore.TypeArray: classArray,
 	bsoncore.TypeBinary: classBinary, bsoncore.TypeObjectID: classObjectID, bsoncore.TypeBoolean: classBoolean,
@@ -106,77 +107,20 @@ func compareWholeReal(w int64, f float64) int {
 // compare orders two values as a server does: by class, then by value.
 func compare(a, b value) int {
 	ca, cb := classOf(a.Type), classOf(b.Type)
-	if ca != cb {
+	switch {
+	case ca != cb:
 		return cmp.Compare(ca, cb)
-	}
-	switch ca {
-	case classNumber:
+	case ca == classNumber:
 		return compareNumbers(numberOf(a), numberOf(b))
-	case classString:
-		return bytes.Compare(textOf(a), textOf(b))
-	case classDocument:
-		return compareFields(a.Data, b.Data, true)
-	case classArray:
-		return compareFields(a.Data, b.Data, false)
-	case classBinary:
-		return compareBinary(a, b)
-	case classDate:
-		x, _ := a.DateTimeOK()
-		y, _ := b.DateTimeOK()
-		return cmp.Compare(x, y)
-	case classNull:
+	case ca == classDate:
+		return cmp.Compare(a.DateTime(), b.DateTime())
+	case ca == classString:
+		return bytes.Compare(a.Data[4:], b.Data[4:]) // without the length
+	case ca == classNull:
 		return 0
 	default:
 		return bytes.Compare(a.Data, b.Data)
 	}
-}
-
-// textOf returns a string's bytes without its length and terminator.
-func textOf(v value) []byte {
-	if len(v.Data) < 5 {
-		return nil
-	}
-	return v.Data[4 : len(v.Data)-1]
-}
-
-// compareBinary orders by length, then subtype, then content.
-func compareBinary(a, b value) int {
-	if d := cmp.Compare(len(a.Data), len(b.Data)); d != 0 {
-		return d
-	}
-	return bytes.Compare(a.Data[4:], b.Data[4:])
-}
-
-// compareFields orders documents field by field: class, then name (where names
-// count), then value; a document that ends first is less.
-func compareFields(a, b []byte, names bool) int {
-	x, y := newScan(a), newScan(b)
-	for {
-		xe, more := x.next()
-		ye, others := y.next()
-		if !more || !others {
-			return cmp.Compare(flag(more), flag(others))
-		}
-		xv, yv := xe.Value(), ye.Value()
-		if d := cmp.Compare(classOf(xv.Type), classOf(yv.Type)); d != 0 {
-			return d
-		}
-		if names {
-			if d := bytes.Compare(xe.KeyBytes(), ye.KeyBytes()); d != 0 {
-				return d
-			}
-		}
-		if d := compare(xv, yv); d != 0 {
-			return d
-		}
-	}
-}
-
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // scan reads the elements of a document or array in their order. It ends at the
@@ -216,41 +160,22 @@ func lookup(doc []byte, key string) value {
 }
 
 // appendKey appends a form of v such that two values have equal forms exactly
-// where compare finds them equal, and no form is the beginning of another.
+// where compare finds them equal.
 func appendKey(dst []byte, v value) []byte {
 	c := classOf(v.Type)
 	dst = append(dst, byte(c))
-	switch c {
-	case classNull:
+	if c == classNull {
 		return dst
-	case classNumber:
-		return appendNumberKey(dst, numberOf(v))
-	case classString:
-		return appendSized(dst, textOf(v))
-	case classDocument, classArray:
-		for e := range fields(v.Data) {
-			dst = append(dst, 1)
-			if c == classDocument {
-				dst = append(append(dst, e.KeyBytes()...), 0)
-			}
-			dst = appendKey(dst, e.Value())
-		}
-		return append(dst, 0)
-	default:
-		return appendSized(dst, v.Data)
 	}
-}
-
-func appendNumberKey(dst []byte, n number) []byte {
-	if n.exact {
+	if c != classNumber {
+		return append(dst, v.Data...)
+	}
+	switch n := numberOf(v); {
+	case n.exact:
 		return bsoncore.AppendInt64(append(dst, 'i'), n.whole)
-	}
-	if n.isNaN() {
+	case n.isNaN():
 		return append(dst, 'n')
+	default:
+		return bsoncore.AppendDouble(append(dst, 'd'), n.real)
 	}
-	return bsoncore.AppendDouble(append(dst, 'd'), n.real)
-}
-
-func appendSized(dst, b []byte) []byte {
-	return append(bsoncore.AppendInt32(dst, int32(len(b))), b...)
 }

@@ -1,7 +1,7 @@
 package mongotest
 
 // record is one document with what is still needed of its past. Documents are
-// never changed in place: whoever has read one keeps it.
+// never changed in place: a reader may keep one.
 type record struct {
 	position int
 	raw      document // the newest version; nil for a deleted one
@@ -29,7 +29,7 @@ func (r *record) committed(upTo uint64) document {
 	return nil
 }
 
-// trim drops the versions that nobody can ask for any more, and reports whether
+// trim drops the versions that no read can ask for any more, and reports whether
 // the newest is committed.
 func (r *record) trim(upTo uint64) bool {
 	if r.seq <= upTo {

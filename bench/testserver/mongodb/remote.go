@@ -1,82 +1,65 @@
 package mongotest
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"net"
-	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Remote controls a server in another process, over a connection of its own
-// that no fault touches. It may be used by several goroutines.
+// controlApp is the application name of clients that no fault touches.
+const controlApp = "mongotest control"
+
+// Remote controls a server in another process, over connections of its own that
+// no fault touches. It may be used by several goroutines.
 type Remote struct {
 	*Controls
-	mu     sync.Mutex
-	socket net.Conn
-	in     *bufio.Reader
-	lastID int32
+	client *mongo.Client
 }
 
 // Dial connects to a server's address. Dial before injecting faults that close
 // or refuse connections.
 func Dial(ctx context.Context, address string) (*Remote, error) {
-	var d net.Dialer
-	socket, err := d.DialContext(ctx, "tcp", address)
+	client, err := dial("mongodb://"+address+"/?directConnection=true", controlApp)
 	if err != nil {
 		return nil, fmt.Errorf("mongotest: %w", err)
 	}
-	r := &Remote{socket: socket, in: bufio.NewReader(socket)}
+	r := &Remote{client: client}
 	r.Controls = &Controls{do: r.send}
-	if err := r.simple(order{Action: actStats, Private: true}); err != nil {
-		_ = socket.Close()
-		return nil, err
+	if _, err := r.do(order{Action: "stats"}); err != nil {
+		return nil, errors.Join(err, client.Disconnect(ctx))
 	}
 	return r, nil
 }
 
-// Close closes the connection. What was injected stays in force.
-func (r *Remote) Close() error { return r.socket.Close() }
+// Close closes the connections. What was injected stays in force.
+func (r *Remote) Close() error { return r.client.Disconnect(context.Background()) }
 
 func (r *Remote) send(o order) (answer result, err error) {
-	doc, err := bson.Marshal(o)
-	if err != nil {
-		return answer, fmt.Errorf("mongotest: encode the order: %w", err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lastID++
-	if _, err := r.socket.Write(encodeRequest(r.lastID, doc)); err != nil {
+	if err := r.client.Database("admin").RunCommand(context.Background(), o).Decode(&answer); err != nil {
 		return answer, fmt.Errorf("mongotest: %w", err)
-	}
-	m, _, err := readMessage(r.in, nil)
-	if err != nil {
-		return answer, fmt.Errorf("mongotest: %w", err)
-	}
-	if ok, _ := lookup(m.body, "ok").AsFloat64OK(); ok != 1 {
-		text, _ := lookup(m.body, "errmsg").StringValueOK()
-		code, _ := lookup(m.body, "code").AsInt64OK()
-		return answer, fail(int32(code), "%s", text)
-	}
-	if err := bson.Unmarshal(m.body, &answer); err != nil {
-		return answer, fmt.Errorf("mongotest: decode the answer: %w", err)
 	}
 	return answer, nil
 }
 
-// encodeRequest returns an OP_MSG with the command and its database, admin.
-func encodeRequest(id int32, command document) []byte {
-	b := make([]byte, headerBytes, headerBytes+len(command)+32)
-	b = append(b, 0, 0, 0, 0, 0)
-	start, b := bsoncore.AppendDocumentStart(b)
-	b = append(b, command[4:len(command)-1]...)
-	b = endDocument(bsoncore.AppendStringElement(b, "$db", "admin"), start)
-	binary.LittleEndian.PutUint32(b, uint32(len(b)))
-	binary.LittleEndian.PutUint32(b[4:], uint32(id))
-	binary.LittleEndian.PutUint32(b[12:], opMsg)
-	return b
+// controlOverWire serves the admin command.
+func controlOverWire(r *request) error {
+	var o order
+	if err := bson.Unmarshal(r.body, &o); err != nil {
+		return fail(codeFailedToParse, "mongotest: %v", err)
+	}
+	answer, err := r.server.act(o)
+	if err != nil {
+		return err
+	}
+	doc, err := bson.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("mongotest: encode the answer: %w", err)
+	}
+	for e := range fields(doc) {
+		r.reply.buf = append(r.reply.buf, e...)
+	}
+	return nil
 }

@@ -21,7 +21,7 @@ type replication struct {
 	lost      []span         // rolled back
 	changed   chan struct{}  // closed and made anew when any of this moves
 	timer     *time.Timer
-	world     *sync.RWMutex
+	ddl       *sync.RWMutex
 }
 
 // pendingWrite is due to commit at a time, unless replication is stalled.
@@ -35,8 +35,8 @@ type pendingWrite struct {
 // span is the writes after from up to to.
 type span struct{ from, to uint64 }
 
-func newReplication(world *sync.RWMutex) *replication {
-	return &replication{changed: make(chan struct{}), world: world}
+func newReplication(ddl *sync.RWMutex) *replication {
+	return &replication{changed: make(chan struct{}), ddl: ddl}
 }
 
 // next numbers a write on r. keep says that the version it replaces is still
@@ -75,8 +75,8 @@ func (p *replication) schedule(after time.Duration) {
 
 // commitDue commits what has waited its time.
 func (p *replication) commitDue() {
-	p.world.RLock()
-	defer p.world.RUnlock()
+	p.ddl.RLock()
+	defer p.ddl.RUnlock()
 	p.mu.Lock()
 	if p.stalled {
 		p.mu.Unlock()
@@ -96,8 +96,8 @@ func (p *replication) commitDue() {
 // setMode changes how writes reach a majority from now on. Leaving a stall
 // commits what it held up.
 func (p *replication) setMode(stalled bool, delay time.Duration) {
-	p.world.RLock()
-	defer p.world.RUnlock()
+	p.ddl.RLock()
+	defer p.ddl.RUnlock()
 	p.mu.Lock()
 	p.stalled, p.delay = stalled, delay
 	n := 0
@@ -129,7 +129,7 @@ func (p *replication) broadcast() {
 }
 
 // discard gives up the writes that no majority has and lets replication run
-// again. It returns the last write that stays. The world is locked.
+// again. It returns the last write that stays. The DDL lock is held.
 func (p *replication) discard() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,9 +1,7 @@
 package mongotest
 
 import (
-	"strings"
-	"time"
-
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
@@ -16,31 +14,22 @@ type request struct {
 	name    string
 	db      string
 	body    document
-	known   document // the topologyVersion the client knows of, for hello
-	answers int32    // the message that the next reply answers
 	reply   reply
 	writer  writer
 }
 
 func newRequest(c *conn, m *message) *request {
-	r := &request{server: c.server, store: c.server.store, conn: c, message: m, body: m.body, answers: m.id}
+	r := &request{server: c.server, store: c.server.store, conn: c, message: m, body: m.body}
 	s := newScan(m.body)
 	if first, ok := s.next(); ok {
 		r.name = first.Key()
 	}
-	if m.opcode == opQuery {
-		r.db, _, _ = strings.Cut(m.namespace, ".")
-		if r.name == "$query" { // with a read preference
-			r.body, _ = lookup(m.body, "$query").DocumentOK()
-			s = newScan(r.body)
-			if first, ok := s.next(); ok {
-				r.name = first.Key()
-			}
-		}
-	} else {
-		r.db, _ = r.field("$db").StringValueOK()
+	r.db, _ = r.field("$db").StringValueOK()
+	if application, ok := bson.Raw(r.body).Lookup("client", "application", "name").StringValueOK(); ok && r.isHello() {
+		c.appName = application
+		c.private.Store(application == controlApp)
 	}
-	r.writer = writer{store: r.store, name: r.name, bypass: isTrue(r.field("bypassDocumentValidation"))}
+	r.writer = writer{store: r.store, name: r.name, appName: c.appName, bypass: isTrue(r.field("bypassDocumentValidation"))}
 	return r
 }
 
@@ -83,12 +72,7 @@ func (r *request) number(key string, otherwise int64) int64 {
 // statements returns the documents of an array field, which may travel as a
 // document sequence.
 func (r *request) statements(key string) ([]document, error) {
-	var all []document
-	for _, s := range r.message.sequences {
-		if s.name == key {
-			all = s.documents
-		}
-	}
+	all := r.message.sequences[key]
 	if list, ok := r.field(key).ArrayOK(); ok {
 		for e := range fields(list) {
 			doc, ok := e.Value().DocumentOK()
@@ -106,10 +90,12 @@ func (r *request) statements(key string) ([]document, error) {
 
 // refuseFields refuses fields that would change what the command means and that
 // this server does not know.
-func (r *request) refuseFields(names ...string) error {
+func (r *request) refuseFields(names ...string) error { return refuse(r.name, r.body, names...) }
+
+func refuse(command string, doc document, names ...string) error {
 	for _, name := range names {
-		if v := r.field(name); v.Type != 0 && v.Type != bsoncore.TypeNull {
-			return fail(codeNotSupported, "mongotest: field '%s' of %s is not supported", name, r.name)
+		if v := lookup(doc, name); v.Type != 0 && v.Type != bsoncore.TypeNull {
+			return fail(codeNotSupported, "mongotest: field '%s' of %s is not supported", name, command)
 		}
 	}
 	return nil
@@ -126,12 +112,4 @@ func (r *request) majority() (bool, error) {
 	default:
 		return false, fail(codeInvalidOptions, "mongotest: read concern '%s' is not supported", level)
 	}
-}
-
-// deadline returns the end of maxTimeMS after from; zero where there is none.
-func (r *request) deadline(from time.Time) time.Time {
-	if ms := r.number("maxTimeMS", 0); ms > 0 {
-		return from.Add(time.Duration(ms) * time.Millisecond)
-	}
-	return time.Time{}
 }

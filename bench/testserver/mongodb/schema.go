@@ -6,119 +6,175 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// schema is a compiled $jsonSchema, or a part of one: rules that a value must
-// all satisfy. A rule on another kind of value than it is for is satisfied.
-type schema struct {
-	rules      []rule
-	properties []property
-}
+// schema is a compiled $jsonSchema, or a keyword of one. A keyword accepts every
+// value of another kind than it is for.
+type schema func(value) bool
 
-// rule is one keyword.
-type rule struct {
-	keyword string
-	operand value
-	holds   func(value) bool
-}
-
-// property is the schema of one field, where the field is present.
-type property struct {
-	name   string
-	schema *schema
-}
-
-func (s *schema) matches(doc document) bool {
-	return s.accepts(value{Type: bsoncore.TypeEmbeddedDocument, Data: doc})
-}
-
-func (s *schema) accepts(v value) bool {
-	for i := range s.rules {
-		if !s.rules[i].holds(v) {
-			return false
-		}
-	}
-	return v.Type != bsoncore.TypeEmbeddedDocument || s.acceptsFields(v.Data)
-}
-
-func (s *schema) acceptsFields(doc document) bool {
-	if len(s.properties) == 0 {
-		return true
-	}
-	for e := range fields(doc) {
-		key := e.KeyBytes()
-		for i := range s.properties {
-			if p := &s.properties[i]; p.name == string(key) && !p.schema.accepts(e.Value()) {
-				return false
-			}
-		}
-	}
-	return true
+func (s schema) matches(doc document) bool {
+	return s(value{Type: bsoncore.TypeEmbeddedDocument, Data: doc})
 }
 
 // parseSchema compiles the keywords this server knows and refuses all others.
-func parseSchema(source document) (*schema, error) {
-	s := &schema{}
+func parseSchema(v value) (schema, error) {
+	source, ok := v.DocumentOK()
+	if !ok {
+		return nil, fail(codeTypeMismatch, "$jsonSchema needs objects, got %s", v)
+	}
+	var keywords []schema
 	for e := range fields(source) {
-		if err := s.parseKeyword(e.Key(), e.Value()); err != nil {
+		if e.Key() == "description" {
+			continue
+		}
+		keyword, err := parseKeyword(e.Key(), e.Value())
+		if err != nil {
+			return nil, err
+		}
+		keywords = append(keywords, keyword)
+	}
+	return func(v value) bool {
+		for _, keyword := range keywords {
+			if !keyword(v) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func parseKeyword(keyword string, v value) (schema, error) {
+	switch keyword {
+	case "properties":
+		return propertiesKeyword(v)
+	case "bsonType":
+		types, err := typesOf(v)
+		return func(v value) bool { return slices.Contains(types, v.Type) }, err
+	case "required":
+		names, err := listOf(keyword, v)
+		missing := func(v value) func(value) bool {
+			return func(name value) bool { return lookup(v.Data, name.StringValue()).Type == 0 }
+		}
+		return func(v value) bool {
+			return v.Type != bsoncore.TypeEmbeddedDocument || !slices.ContainsFunc(names, missing(v))
+		}, err
+	case "enum":
+		values, err := listOf(keyword, v)
+		return oneOf(values), err
+	case "minimum":
+		within := ordered("$gte", v)
+		return func(v value) bool { return classOf(v.Type) != classNumber || within(v) }, nil
+	case "minItems", "maxItems":
+		limit, _ := v.AsInt64OK()
+		return func(v value) bool {
+			n := arrayLength(v)
+			return v.Type != bsoncore.TypeArray || n == limit || n > limit == (keyword == "minItems")
+		}, nil
+	case "items":
+		return itemsKeyword(v)
+	case "anyOf":
+		return anyOfKeyword(v)
+	case "not":
+		inner, err := parseSchema(v)
+		return func(v value) bool { return !inner(v) }, err
+	default:
+		return nil, fail(codeFailedToParse, "mongotest: $jsonSchema keyword '%s' is not supported", keyword)
+	}
+}
+
+func propertiesKeyword(v value) (schema, error) {
+	properties := make(map[string]schema)
+	for e := range fields(v.Data) {
+		inner, err := parseSchema(e.Value())
+		if err != nil {
+			return nil, err
+		}
+		properties[e.Key()] = inner
+	}
+	return func(v value) bool {
+		if v.Type != bsoncore.TypeEmbeddedDocument {
+			return true
+		}
+		for e := range fields(v.Data) {
+			if inner := properties[string(e.KeyBytes())]; inner != nil && !inner(e.Value()) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func anyOfKeyword(v value) (schema, error) {
+	list, err := listOf("anyOf", v)
+	if err != nil {
+		return nil, err
+	}
+	branches := make([]schema, len(list))
+	for i, v := range list {
+		if branches[i], err = parseSchema(v); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	return func(v value) bool {
+		return slices.ContainsFunc(branches, func(b schema) bool { return b(v) })
+	}, nil
 }
 
-func (s *schema) parseKeyword(keyword string, v value) error {
-	var holds func(value) bool
-	var err error
-	switch keyword {
-	case "title", "description":
-		return nil
-	case "properties":
-		return s.parseProperties(v)
-	case "bsonType":
-		var types []bsoncore.Type
-		types, err = typesOf(v)
-		holds = func(v value) bool { return slices.Contains(types, v.Type) }
-	case "required":
-		holds, err = requiredRule(v)
-	case "enum":
-		var values []value
-		values, err = listOf(keyword, v)
-		holds = oneOf(values)
-	case "minimum":
-		holds, err = minimumRule(v)
-	case "minItems", "maxItems":
-		holds, err = lengthRule(keyword, v)
-	case "items":
-		holds, err = itemsRule(v)
-	case "anyOf":
-		holds, err = anyOfRule(v)
-	case "not":
-		holds, err = notRule(v)
-	default:
-		return fail(codeFailedToParse, "mongotest: $jsonSchema keyword '%s' is not supported", keyword)
+// itemsKeyword checks every element of an array. That they are doubles, and no
+// more, is decided without decoding thousands of them.
+func itemsKeyword(v value) (schema, error) {
+	inner, err := parseSchema(v)
+	if err != nil {
+		return nil, err
 	}
-	s.rules = append(s.rules, rule{keyword, v, holds})
-	return err
-}
-
-func (s *schema) parseProperties(v value) error {
-	doc, ok := v.DocumentOK()
-	if !ok {
-		return fail(codeTypeMismatch, "$jsonSchema keyword 'properties' must be an object")
-	}
-	for e := range fields(doc) {
-		inner, err := subSchema("properties", e.Value())
-		if err != nil {
-			return err
+	kind, _ := lookup(v.Data, "bsonType").StringValueOK()
+	s := newScan(v.Data)
+	s.next()
+	_, more := s.next()
+	return func(v value) bool {
+		if v.Type != bsoncore.TypeArray {
+			return true
 		}
-		s.properties = append(s.properties, property{e.Key(), inner})
-	}
-	return nil
+		if kind == "double" && !more {
+			_, all := doubles(v.Data)
+			return all
+		}
+		for e := range fields(v.Data) {
+			if !inner(e.Value()) {
+				return false
+			}
+		}
+		return true
+	}, nil
 }
 
-func subSchema(keyword string, v value) (*schema, error) {
-	doc, ok := v.DocumentOK()
-	if !ok {
-		return nil, fail(codeTypeMismatch, "$jsonSchema keyword '%s' needs objects", keyword)
+// doubles returns how many elements an array begins with that are doubles, and
+// whether these are all.
+func doubles(array []byte) (n int64, all bool) {
+	rest := array[4 : len(array)-1]
+	for len(rest) > 0 && bsoncore.Type(rest[0]) == bsoncore.TypeDouble {
+		i := 1
+		for i < len(rest) && rest[i] != 0 {
+			i++
+		}
+		if i+9 > len(rest) {
+			return n, false
+		}
+		rest = rest[i+9:]
+		n++
 	}
-	return parseSchema(doc)
+	return n, len(rest) == 0
+}
+
+func arrayLength(v value) (n int64) {
+	if v.Type != bsoncore.TypeArray {
+		return 0
+	}
+	n, all := doubles(v.Data)
+	if all {
+		return n
+	}
+	n = 0
+	for range fields(v.Data) {
+		n++
+	}
+	return n
 }

@@ -11,7 +11,7 @@ const scramMechanism = "SCRAM-SHA-256"
 type credentials struct{ server *scram.Server }
 
 // newCredentials returns nil without a user: then nothing needs authentication,
-// and nobody can authenticate.
+// and no client can authenticate.
 func newCredentials(user, password string) (*credentials, error) {
 	if user == "" {
 		return nil, nil

@@ -17,7 +17,8 @@ type Server struct {
 	address  string
 	store    *store
 	topology *topology
-	gate     gate
+	refusing hold // new connections
+	paused   hold
 	users    *credentials
 	now      func() time.Time
 
@@ -48,7 +49,7 @@ type settings struct {
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
 
 // WithListener takes connections from a listener, which Close closes, instead of
-// from an address.
+// an address.
 func WithListener(l net.Listener) Option { return func(s *settings) { s.listener = l } }
 
 // WithData keeps every executed write in this file, and begins with what it
@@ -114,7 +115,6 @@ func Listen(options ...Option) (*Server, error) {
 	}
 	s.Controls = &Controls{do: s.act}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.gate.init()
 	s.wg.Go(s.accept)
 	return s, nil
 }
@@ -140,7 +140,8 @@ func (s *Server) Close() error {
 	err := s.listener.Close()
 	s.cancel()
 	s.topology.close()
-	s.gate.close()
+	s.refusing.set(false, 0)
+	s.paused.set(false, 0)
 	s.store.replication.close()
 	s.disconnect(func(*conn) bool { return true })
 	s.wg.Wait()
@@ -158,7 +159,7 @@ func (s *Server) accept() {
 			pause(s.ctx, 10*time.Millisecond) // out of file descriptors, say
 			continue
 		}
-		if s.gate.refuses() {
+		if s.refusing.on() != nil {
 			reset(socket)
 			continue
 		}
@@ -176,7 +177,6 @@ func (s *Server) serve(socket net.Conn) {
 	s.lastID++
 	c := newConn(s, socket, s.lastID)
 	s.conns[c] = struct{}{}
-	s.store.counters.connections.Add(1)
 	s.wg.Go(func() {
 		c.run()
 		s.mu.Lock()

@@ -28,8 +28,7 @@ type session struct {
 // outcome is what a statement of a retryable write did.
 type outcome struct {
 	statement int32
-	// answer is {n, nModified, upserted} of a statement, or the whole answer
-	// of a findAndModify.
+	// answer is {n, nModified, upserted}.
 	answer document
 	seq    uint64
 }
@@ -84,7 +83,7 @@ func (s *session) remember(o outcome) {
 	s.done[o.statement] = &o
 }
 
-// forgetAfter drops what was rolled back. The world is locked, so nobody holds
+// forgetAfter drops what was rolled back. The DDL lock is held, so no command holds
 // a session.
 func (s *sessions) forgetAfter(seq uint64, j *journal) {
 	s.mu.Lock()
@@ -99,13 +98,14 @@ func (s *sessions) forgetAfter(seq uint64, j *journal) {
 	}
 }
 
-// appendTo appends the session's journal entry for one statement.
-func (s *session) appendTo(dst []byte, o *outcome) []byte {
+// appendEntry appends the session's journal entry for one statement.
+func (s *session) appendEntry(dst []byte, field string, o *outcome) []byte {
+	start, dst := bsoncore.AppendDocumentElementStart(dst, field)
 	dst = bsoncore.AppendDocumentElement(dst, "id", []byte(s.id))
 	dst = bsoncore.AppendInt64Element(dst, "number", s.number)
 	dst = bsoncore.AppendInt32Element(dst, "statement", o.statement)
 	dst = bsoncore.AppendDateTimeElement(dst, "used", s.used.UnixMilli())
-	return bsoncore.AppendDocumentElement(dst, "answer", o.answer)
+	return endDocument(bsoncore.AppendDocumentElement(dst, "answer", o.answer), start)
 }
 
 // replay reads a journal entry: a statement's outcome, or that it was rolled
@@ -137,9 +137,4 @@ func (s *sessions) dump(j *journal) {
 			j.append(func(dst []byte) []byte { return one.appendEntry(dst, fieldSession, o) })
 		}
 	}
-}
-
-func (s *session) appendEntry(dst []byte, field string, o *outcome) []byte {
-	start, dst := bsoncore.AppendDocumentElementStart(dst, field)
-	return endDocument(s.appendTo(dst, o), start)
 }

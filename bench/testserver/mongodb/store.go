@@ -1,7 +1,6 @@
 package mongotest
 
 import (
-	"crypto/rand"
 	"slices"
 	"strings"
 	"sync"
@@ -14,12 +13,12 @@ const (
 	maxBatch    = 100000
 )
 
-// store is everything the server keeps. Locks are taken in this order: world,
+// store is everything the server keeps. Locks are taken in this order: ddl,
 // a session, the catalogue, a collection, replication.
 type store struct {
-	// world is held for reading by every command while it executes, and for
+	// ddl is held for reading by every command while it executes, and for
 	// writing by what changes collections as such and by a rollback.
-	world sync.RWMutex
+	ddl sync.RWMutex
 
 	mu          sync.Mutex // the catalogue
 	collections map[string]*collection
@@ -35,8 +34,9 @@ type store struct {
 }
 
 func newStore() *store {
-	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: newFaults()}
-	s.replication = newReplication(&s.world)
+	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: &faults{}}
+	s.counters.commands = make(map[string]int64)
+	s.replication = newReplication(&s.ddl)
 	return s
 }
 
@@ -73,19 +73,21 @@ func (s *store) target(namespace string, creates bool) *collection {
 	return newCollection(s, namespace)
 }
 
-// configure gives a collection its options. The world is locked.
-func (s *store) configure(c *collection, options document) error {
+// configure gives a collection its options, and creates it where there is none.
+// The DDL lock is held.
+func (s *store) configure(namespace string, options document) error {
 	options = slices.Clone(options)
 	v, err := parseValidator(options)
 	if err != nil {
 		return err
 	}
+	c := s.ensure(namespace)
 	c.options, c.validator = options, v
-	s.journal.create(c.namespace, options)
+	s.journal.create(namespace, options)
 	return nil
 }
 
-// drop removes a collection. The world is locked.
+// drop removes a collection. The DDL lock is held.
 func (s *store) drop(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +112,8 @@ func (s *store) database(db string) []*collection {
 // rollBack is an election that a majority wins without the newest writes. No
 // command runs meanwhile; first is called before anything is changed.
 func (s *store) rollBack(first func()) (int, error) {
-	s.world.Lock()
-	defer s.world.Unlock()
+	s.ddl.Lock()
+	defer s.ddl.Unlock()
 	first()
 	upTo := s.replication.discard()
 	n := 0
@@ -124,17 +126,12 @@ func (s *store) rollBack(first func()) (int, error) {
 	return n, s.journal.flush()
 }
 
-func newUUID() (id [16]byte) {
-	_, _ = rand.Read(id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return id
-}
-
 // writer is one command's writing: what it may skip, what retries of it must
 // find, and how far it got.
 type writer struct {
 	store   *store
 	name    string   // the command's
+	appName string   // the client's
 	session *session // nil for a write that is not retryable
 	bypass  bool     // bypassDocumentValidation
 	replays bool     // what the journal holds was admitted once
@@ -143,22 +140,21 @@ type writer struct {
 
 // refuse lets a fault refuse a document.
 func (w *writer) refuse(namespace string, doc document) error {
-	return w.store.faults.refuse(w.name, namespace, doc)
+	return w.store.faults.refuse(w, namespace, doc)
 }
 
 // wrote records a write that was applied. The collection is locked, so the
 // journal has the writes on a document in their order.
-func (w *writer) wrote(c *collection, old, doc document, seq uint64, effect *outcome) {
+func (w *writer) wrote(c *collection, old, doc document, seq uint64, result *outcome) {
 	w.last = seq
-	w.store.counters.written.Add(1)
-	if w.session == nil || effect == nil {
+	if w.session == nil || result == nil {
 		w.store.journal.write(c.namespace, old, doc, nil)
 		return
 	}
-	effect.seq = seq
-	w.session.remember(*effect)
+	result.seq = seq
+	w.session.remember(*result)
 	w.store.journal.write(c.namespace, old, doc, func(dst []byte) []byte {
-		return w.session.appendEntry(dst, fieldSession, effect)
+		return w.session.appendEntry(dst, fieldSession, result)
 	})
 }
 

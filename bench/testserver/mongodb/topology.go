@@ -16,13 +16,13 @@ const replicaSet = "rs0"
 // topology is what hello tells: whether this member is the primary, and a
 // version by which clients tell old news from new.
 type topology struct {
-	mu        sync.Mutex
-	down      int32 // the code commands fail with, 0 while this is the primary
-	processID bson.ObjectID
-	counter   int64
-	term      uint64
-	changed   chan struct{} // closed and made anew with every change
-	lift      *time.Timer
+	mu          sync.Mutex
+	down        int32 // the code commands fail with, 0 while this is the primary
+	processID   bson.ObjectID
+	counter     int64
+	term        uint64
+	changed     chan struct{} // closed and made anew with every change
+	stepUpTimer *time.Timer   // ends a step-down
 }
 
 func newTopology() *topology {
@@ -53,11 +53,11 @@ func (t *topology) now() state {
 func (t *topology) stepDown(code int32, d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stop(t.lift)
+	stop(t.stepUpTimer)
 	t.down = code
 	t.announce()
 	if d > 0 {
-		t.lift = time.AfterFunc(d, t.stepUp)
+		t.stepUpTimer = time.AfterFunc(d, t.stepUp)
 	}
 }
 
@@ -65,7 +65,7 @@ func (t *topology) stepDown(code int32, d time.Duration) {
 func (t *topology) stepUp() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stop(t.lift)
+	stop(t.stepUpTimer)
 	if t.down != 0 {
 		t.down = 0
 		t.elect()
@@ -93,7 +93,7 @@ func (t *topology) announce() {
 func (t *topology) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stop(t.lift)
+	stop(t.stepUpTimer)
 }
 
 // await returns when the topology is another than the one a client knows, after
@@ -136,14 +136,10 @@ func hello(r *request) error {
 	t := r.server.topology
 	now := t.now()
 	primary := now.down == 0
-	if r.name == "hello" {
-		r.reply.boolean("isWritablePrimary", primary)
-	} else {
-		r.reply.boolean("ismaster", primary)
-	}
+	r.reply.boolean("isWritablePrimary", primary)
+	r.reply.boolean("ismaster", primary)
 	r.reply.boolean("helloOk", true)
-	r.known = t.version(now.counter)
-	r.reply.document("topologyVersion", r.known)
+	r.reply.document("topologyVersion", t.version(now.counter))
 	host := r.server.address
 	hosts := r.reply.open("hosts", bsoncore.TypeArray)
 	r.reply.text("0", host)
@@ -179,22 +175,14 @@ const (
 	serverVersion = "7.0.0"
 )
 
-// awaitHello waits as a hello with topologyVersion and maxAwaitTimeMS asks it
-// to: for other news than the client has. It reports whether there is somebody
-// to answer.
-func (r *request) awaitHello() bool {
-	if r.known == nil {
-		r.known, _ = r.field("topologyVersion").DocumentOK()
-	}
+// awaitNews waits as a hello with topologyVersion and maxAwaitTimeMS asks it to:
+// for other news than the client has. It reports whether there is a client left
+// to answer. (Drivers ask for a stream of answers, and take one.)
+func (r *request) awaitNews() bool {
+	known, asked := r.field("topologyVersion").DocumentOK()
 	ms, timed := r.field("maxAwaitTimeMS").AsInt64OK()
-	if r.known == nil || !timed {
+	if !r.isHello() || !asked || !timed {
 		return true
 	}
-	return r.server.topology.await(r.conn.ctx, r.known, time.Duration(ms)*time.Millisecond)
-}
-
-// streams reports whether the client takes a stream of answers to this hello.
-func (r *request) streams() bool {
-	return r.message.flags&flagExhaustAllowed != 0 && r.field("topologyVersion").Type != 0 &&
-		r.field("maxAwaitTimeMS").Type != 0
+	return r.server.topology.await(r.conn.ctx, known, time.Duration(ms)*time.Millisecond)
 }
