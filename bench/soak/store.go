@@ -38,7 +38,7 @@ func (s *store) control(do func(*mongotest.Remote) error) error {
 func (s *store) failConcern(commands []string, n int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return mongotest.SetFailCommand(ctx, s.direct, bson.M{"times": n}, bson.M{
+	return mongotest.SetFailCommand(ctx, s.URI(), bson.M{"times": n}, bson.M{
 		"failCommands": commands, "writeConcernError": bson.M{"code": 64, "errmsg": "waiting for replication timed out"},
 	})
 }
