@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"keyfold/cmd/cli"
 	"keyfold/cmd/products"
-	"keyfold/cmd/terminal"
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
 	"keyfold/source/catalog"
@@ -38,8 +38,8 @@ func (c *importCmd) Run(a *app) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	n, err := importFile(a.ctx, a, file, c.File, c.Embed)
-	if err == nil && !a.json {
-		fmt.Fprintf(a.stdout, "%s products imported\n", terminal.Number(int64(n)))
+	if err == nil && !a.JSON {
+		fmt.Fprintf(a.Stdout, "%s products imported\n", cli.Number(int64(n)))
 	}
 	return err
 }
@@ -54,11 +54,11 @@ func openStore(a *app) (*sqlite.File, error) {
 }
 
 func importFile(ctx context.Context, a *app, file *sqlite.File, path string, embed bool) (int, error) {
-	in, err := terminal.OpenInput(path, a.in)
+	in, err := cli.OpenInput(path, a.Stdin)
 	if err != nil {
 		return 0, err
 	}
-	bar := a.progress("importing "+in.Name, in.Size, in.Read)
+	bar := a.Progress("importing "+in.Name, in.Size, in.Read)
 	n, err := importAll(ctx, a, file, catalog.ReadProducts(in.Lines), bar, embed)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", in.Name, err)
@@ -66,7 +66,7 @@ func importFile(ctx context.Context, a *app, file *sqlite.File, path string, emb
 	return n, errors.Join(err, in.Close())
 }
 
-func importAll(ctx context.Context, a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], bar *terminal.Progress, embed bool) (int, error) {
+func importAll(ctx context.Context, a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], bar *cli.Progress, embed bool) (int, error) {
 	hash, err := vector.NewHash(a.config.Taste.Dimensions)
 	if err != nil {
 		return 0, err

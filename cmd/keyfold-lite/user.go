@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"keyfold/cmd/terminal"
 	"keyfold/cmd/users"
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
@@ -49,12 +47,7 @@ func (c *showCmd) Run(a *app) error {
 	if p.Profile == nil {
 		return fmt.Errorf("user %d has no profile in %s", c.ID, a.data)
 	}
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(p.JSON())
-	}
-	w := &terminal.Text{W: a.stdout}
-	p.Print(w)
-	return w.Err
+	return a.Emit(p.JSON(), p.Print)
 }
 
 // profileView reads a user's profile and what the inbox knows of the user.
@@ -85,8 +78,5 @@ func (c *exportCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	if c.File == "-" {
-		return users.Export(a.stdout, file.AllProfiles(a.ctx))
-	}
-	return users.ExportFile(c.File, file.AllProfiles(a.ctx))
+	return users.Export(c.File, a.Stdout, file.AllProfiles(a.ctx))
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/catalog"
 )
@@ -67,13 +67,13 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, even
 }
 
 // Print writes the portrait as text.
-func (p *ProfileView) Print(w *terminal.Text) {
+func (p *ProfileView) Print(w *cli.Text) {
 	f := p.Profile
 	if f.Erased() {
 		w.Line("user %d was erased %s", f.UserID, f.ErasedAt.Time().Format(time.DateTime))
 		return
 	}
-	w.Line("user %d: %s events in %s writes, the last a %s on %s", f.UserID, terminal.Number(f.EventCount), terminal.Number(int64(f.Version)),
+	w.Line("user %d: %s events in %s writes, the last a %s on %s", f.UserID, cli.Number(f.EventCount), cli.Number(int64(f.Version)),
 		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
 	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
 	if len(p.near) > 0 {

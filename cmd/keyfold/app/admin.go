@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -23,33 +23,42 @@ type admin struct {
 	addr   net.Addr
 }
 
-// observed is a service that says how it is.
-type observed interface {
-	// ready returns nil while the service does its work, and otherwise why not.
-	ready(ctx context.Context) error
-	// notes say what else is worth knowing while it is ready.
-	notes() []string
-	// writeMetrics writes what was counted, in Prometheus's text format.
-	writeMetrics(to io.Writer)
+// Service is what the admin endpoint tells of.
+type Service interface {
+	// Ready returns nil while the service does its work, and otherwise why not.
+	Ready() error
+	// Notes say what else is worth knowing while it is ready.
+	Notes() []string
+	// WriteMetrics writes what was counted, in Prometheus's text format.
+	WriteMetrics(to io.Writer)
 }
 
-func startAdmin(addr string, of observed, log *slog.Logger) (*admin, error) {
+// WithAdmin serves the admin endpoint while do runs.
+func (a *App) WithAdmin(of Service, do func() error) error {
+	admin, err := startAdmin(a.Servers.Admin, of, a.Log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(), admin.close())
+}
+
+func startAdmin(addr string, of Service, log *slog.Logger) (*admin, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("ADMIN_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
-	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) {
-		if err := of.ready(r.Context()); err != nil {
+	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
+		if err := of.Ready(); err != nil {
 			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(rw, strings.Join(append([]string{"ok"}, of.notes()...), "\n"))
+		fmt.Fprintln(rw, strings.Join(append([]string{"ok"}, of.Notes()...), "\n"))
 	})
 	mux.HandleFunc("GET /metrics", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		of.writeMetrics(rw)
+		of.WriteMetrics(rw)
 		metrics.WriteProcessMetrics(rw)
 	})
 	a := &admin{

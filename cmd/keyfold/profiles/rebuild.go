@@ -1,4 +1,4 @@
-package main
+package profiles
 
 import (
 	"errors"
@@ -6,7 +6,9 @@ import (
 	"iter"
 	"log/slog"
 
+	"keyfold/cmd/cli"
 	"keyfold/cmd/embedding"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
 	"keyfold/engine/taste"
@@ -16,11 +18,11 @@ import (
 
 // rebuildCmd makes profiles anew from the stored history.
 type rebuildCmd struct {
-	ID     userID `arg:"" optional:"" help:"The user's id."`
-	All    bool   `help:"All users with a history."`
-	After  int32  `help:"With --all: resume after this user id."`
-	DryRun bool   `help:"Only compare: print the cosine with the stored profile and the largest difference of a component."`
-	Force  bool   `help:"Replace the profile even if the history has fewer events (at least one) than the profile counts: the profile loses the missing events."`
+	ID     cli.UserID `arg:"" optional:"" help:"The user's id."`
+	All    bool       `help:"All users with a history."`
+	After  int32      `help:"With --all: resume after this user id."`
+	DryRun bool       `help:"Only compare: print the cosine with the stored profile and the largest difference of a component."`
+	Force  bool       `help:"Replace the profile even if the history has fewer events (at least one) than the profile counts: the profile loses the missing events."`
 }
 
 // Help is the long text.
@@ -34,8 +36,8 @@ Examples:
   keyfold user rebuild --all --after 120000`
 }
 
-func (c *rebuildCmd) check(a *app) error {
-	faults := []error{a.checkDatabase(), a.checkStore(), a.checkVectors()}
+func (c *rebuildCmd) Check(a *app.App) error {
+	faults := []error{a.CheckDatabase(), a.CheckStore(), a.CheckVectors()}
 	if c.All == (c.ID != 0) {
 		faults = append(faults, errors.New("name a user's id, or --all"))
 	}
@@ -46,76 +48,50 @@ func (c *rebuildCmd) check(a *app) error {
 }
 
 // Run rebuilds one user or all.
-func (c *rebuildCmd) Run(a *app) (err error) {
-	r, err := newRebuilder(a, c)
+func (c *rebuildCmd) Run(a *app.App) error {
+	return a.WithDatabase(func(db *outbox.Database) error {
+		return a.WithStore(func(store *mongodb.Store) error {
+			return a.WithEmbedding(a.Vectors, 0, func(way *embedding.Embedding) error {
+				return c.rebuild(&rebuilder{App: a, cmd: c, db: db, store: store, done: rebuilt{Lowest: 1, DryRun: c.DryRun}}, way)
+			})
+		})
+	})
+}
+
+func (c *rebuildCmd) rebuild(r *rebuilder, way *embedding.Embedding) error {
+	ports, err := pipeline.Ports(r.Config.Taste, r.store, r.store)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	if !c.All {
-		err := r.one(int32(c.ID))
-		return errors.Join(err, r.print(false))
+	ports.Phrases, ports.Log = patientPhrases{way, r.Log}, r.Log
+	if r.taste, err = taste.New(r.Config.Taste, ports); err != nil {
+		return err
 	}
-	err = r.all()
-	return errors.Join(err, r.print(true))
+	if c.All {
+		err = r.all()
+	} else {
+		err = r.one(int32(c.ID))
+	}
+	return errors.Join(err, r.Emit(r.done, func(w *cli.Text) { r.done.print(w, c.All) }))
 }
 
 // rebuilder is one run.
 type rebuilder struct {
-	*app
+	*app.App
 	cmd   *rebuildCmd
 	db    *outbox.Database
 	store *mongodb.Store
-	way   *embedding.Embedding
 	taste *taste.Engine
 	done  rebuilt
 }
 
-func newRebuilder(a *app, c *rebuildCmd) (r *rebuilder, err error) {
-	r = &rebuilder{app: a, cmd: c, done: rebuilt{Lowest: 1, DryRun: c.DryRun}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.close())
-		}
-	}()
-	if r.db, err = usableDatabase(a); err != nil {
-		return r, err
-	}
-	if r.store, err = openStore(a); err != nil {
-		return r, err
-	}
-	if r.way, err = embedding.New(a.vectors, a.config.Taste.Dimensions, 0, a.log); err != nil {
-		return r, err
-	}
-	ports, err := pipeline.Ports(a.config.Taste, r.store, r.store)
-	if err != nil {
-		return r, err
-	}
-	ports.Phrases, ports.Log = patientPhrases{r.way, a.log}, a.log
-	r.taste, err = taste.New(a.config.Taste, ports)
-	return r, err
-}
-
-func (r *rebuilder) close() (err error) {
-	if r.way != nil {
-		err = r.way.Close()
-	}
-	if r.store != nil {
-		err = errors.Join(err, r.store.Close())
-	}
-	if r.db != nil {
-		err = errors.Join(err, r.db.Close())
-	}
-	return err
-}
-
 // all rebuilds every user of the history; one that is refused stops nobody else.
 func (r *rebuilder) all() error {
-	bar := r.progress("rebuilding", 0, nil)
+	bar := r.Progress("rebuilding", 0, nil)
 	defer bar.Done()
 	n := 0
 	for after := r.cmd.After; ; {
-		users, err := r.db.Users(r.ctx, after)
+		users, err := r.db.Users(r.Ctx, after)
 		if err != nil || len(users) == 0 {
 			return err
 		}
@@ -148,13 +124,13 @@ func (r *rebuilder) one(user int32) error {
 // try reads the profile first and the history after it: whatever the profile
 // had folded by then is in the history read.
 func (r *rebuilder) try(user int32) error {
-	profiles, err := r.store.Load(r.ctx, []int32{user})
+	profiles, err := r.store.Load(r.Ctx, []int32{user})
 	if err != nil {
 		return err
 	}
 	old := profiles[0]
 	history, lacking := r.history(user, old)
-	next, err := r.taste.Rebuild(r.ctx, user, old, history)
+	next, err := r.taste.Rebuild(r.Ctx, user, old, history)
 	if errors.Is(err, taste.ErrErased) {
 		r.done.Skipped++
 		return nil
@@ -171,7 +147,7 @@ func (r *rebuilder) try(user int32) error {
 		if !r.cmd.All {
 			return err
 		}
-		r.log.Warn("not rebuilt", slog.Any("error", err))
+		r.Log.Warn("not rebuilt", slog.Any("error", err))
 		return nil
 	}
 	same := r.compare(user, old, next.Profile)
@@ -180,7 +156,7 @@ func (r *rebuilder) try(user int32) error {
 		return nil
 	}
 	if !r.cmd.DryRun {
-		if err := r.store.Swap(r.ctx, []*engine.Profile{next.Profile})[0]; err != nil {
+		if err := r.store.Swap(r.Ctx, []*engine.Profile{next.Profile})[0]; err != nil {
 			return err
 		}
 	}
@@ -218,11 +194,11 @@ func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[tast
 			folded[id], lacking[id] = true, true
 		}
 	}
-	horizon := engine.Now() - engine.Millis(r.config.Taste.IDs.Retention.Milliseconds())
+	horizon := engine.Now() - engine.Millis(r.Config.Taste.IDs.Retention.Milliseconds())
 	all = func(yield func(taste.HistoryEvent, error) bool) {
-		for row, err := range r.db.History(r.ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
+		for row, err := range r.db.History(r.Ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
 			if engine.KindOf(err) == engine.Permanent {
-				r.log.Warn("row left out", slog.Int64("row", row.ID), slog.Any("error", err))
+				r.Log.Warn("row left out", slog.Int64("row", row.ID), slog.Any("error", err))
 				continue
 			}
 			if err == nil && !row.Sent && !folded[row.Event.Digest.ID()] {

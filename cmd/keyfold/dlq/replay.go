@@ -1,31 +1,32 @@
-package main
+package dlq
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
 	"keyfold/engine/failpoint"
 	"keyfold/source/rabbit"
 )
 
-// dlqReplayCmd sends originals to the workers again.
-type dlqReplayCmd struct {
+// replayCmd sends originals to the workers again.
+type replayCmd struct {
 	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; if omitted, all letters that match the filters."`
 	letterFilter `embed:""`
-	Limit        uint `default:"0" help:"Letters at most; 0: all."`
-	DryRun       bool `help:"Show what would be replayed and change nothing."`
-	Rate         rate `placeholder:"N/s" help:"Letters a second at most; default: no limit."`
-	Force        bool `help:"Also fold events with the reason past_horizon. RISK: their ids may have been dropped from the profile, so an event that was folded before is folded a second time. Use it only for events that were never folded."`
-	Yes          bool `hidden:"" help:"Accepted for scripts; no effect."`
+	Limit        uint     `default:"0" help:"Letters at most; 0: all."`
+	DryRun       bool     `help:"Show what would be replayed and change nothing."`
+	Rate         cli.Rate `placeholder:"N/s" help:"Letters a second at most; default: no limit."`
+	Force        bool     `help:"Also fold events with the reason past_horizon. RISK: their ids may have been dropped from the profile, so an event that was folded before is folded a second time. Use it only for events that were never folded."`
+	Yes          bool     `hidden:"" help:"Accepted for scripts; no effect."`
 }
 
 // Help is the long text.
-func (c *dlqReplayCmd) Help() string {
+func (c *replayCmd) Help() string {
 	return `A letter is removed once the broker has confirmed its event, so a replay that is killed loses
 nothing; an event that went out twice is folded once. Events that a worker would refuse again
 (malformed ones) are skipped unless named by --error or an id. Exit code 1 when a letter failed.
@@ -37,19 +38,19 @@ Examples:
 }
 
 // Run replays the letters and prints how many.
-func (c *dlqReplayCmd) Run(a *app) error {
-	r := &replay{cmd: c, app: a, started: time.Now(), names: rabbit.DefaultNames(), batch: c.Rate.batch()}
-	r.publisher = rabbit.NewPublisher(a.servers.RabbitMQ, rabbit.ThisProcess("tool"), "replay", rabbit.Timing{}, a.log)
-	err := a.scan(r.run)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), 5*time.Second)
-	defer cancel()
-	return errors.Join(err, r.publisher.Close(ctx), r.print())
+func (c *replayCmd) Run(a *app.App) error {
+	r := &replay{cmd: c, app: a, started: time.Now(), names: rabbit.DefaultNames(), batch: batchOf(c.Rate)}
+	err := a.WithPublisher("replay", func(p *rabbit.Publisher) error {
+		r.publisher = p
+		return Scan(a, r.run)
+	})
+	return errors.Join(err, r.print())
 }
 
 // replay is one run. A letter is in at most one of the counts.
 type replay struct {
-	cmd       *dlqReplayCmd
-	app       *app
+	cmd       *replayCmd
+	app       *app.App
 	scan      *rabbit.DeadLetterScan
 	publisher *rabbit.Publisher
 	names     rabbit.Names
@@ -67,7 +68,7 @@ type replay struct {
 func (r *replay) run(s *rabbit.DeadLetterScan) error {
 	r.scan = s
 	selected := selection{r.cmd.ID, r.cmd.letterFilter, r.cmd.Limit}
-	for l, err := range selected.of(r.app.watched(s, "replaying")) {
+	for l, err := range selected.of(Watched(r.app, s, "replaying")) {
 		if err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (r *replay) flush() error {
 	if err := r.pace(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.app.ctx), publishTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.app.Ctx), publishTimeout)
 	defer cancel()
 	messages := make([]rabbit.Message, len(r.waiting))
 	for i, l := range r.waiting {
@@ -146,7 +147,7 @@ func (r *replay) done(replayed []*rabbit.DeadLetter) {
 		if l.Reason == engine.ReasonPastHorizon {
 			r.Horizon++
 		}
-		r.app.log.Debug("dead letter replayed", slog.String("message_id", l.ID), slog.Int("user_id", int(l.UserID)),
+		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), slog.Int("user_id", int(l.UserID)),
 			slog.String("event_type", l.EventType), slog.Bool("dry_run", r.cmd.DryRun))
 	}
 	r.waiting = r.waiting[:0]
@@ -155,49 +156,48 @@ func (r *replay) done(replayed []*rabbit.DeadLetter) {
 // pace waits until the next batch is due.
 func (r *replay) pace() error {
 	if r.cmd.Rate == 0 {
-		return r.app.ctx.Err()
+		return r.app.Ctx.Err()
 	}
 	due := r.started.Add(time.Duration(float64(r.Replayed) / float64(r.cmd.Rate) * float64(time.Second)))
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return r.app.ctx.Err()
-	case <-r.app.ctx.Done():
-		return r.app.ctx.Err()
+		return r.app.Ctx.Err()
+	case <-r.app.Ctx.Done():
+		return r.app.Ctx.Err()
 	}
 }
 
 func (r *replay) print() error {
-	if r.app.json {
-		return json.NewEncoder(r.app.stdout).Encode(struct {
-			*replay
-			DryRun bool `json:"dry_run"`
-		}{r, r.cmd.DryRun})
-	}
-	out, what := r.app.stdout, "replayed"
-	if r.cmd.DryRun {
-		what = "would replay"
-	}
-	fmt.Fprintf(out, "%s %d, skipped %d, failed %d\n", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)
-	if r.Malformed > 0 {
-		fmt.Fprintf(out, "  %d malformed: a worker would refuse them again; name them by --error or an id to replay them all the same\n", r.Malformed)
-	}
-	if r.Foreign > 0 {
-		fmt.Fprintf(out, "  %d hold no original message: they can only be shown and discarded\n", r.Foreign)
-	}
-	if r.Horizon > 0 && !r.cmd.Force {
-		fmt.Fprintf(out, "  %d are past the horizon and come back unless their profile changed: see --force\n", r.Horizon)
-	}
-	return nil
+	report := struct {
+		*replay
+		DryRun bool `json:"dry_run"`
+	}{r, r.cmd.DryRun}
+	return r.app.Emit(report, func(w *cli.Text) {
+		what := "replayed"
+		if r.cmd.DryRun {
+			what = "would replay"
+		}
+		w.Line("%s %d, skipped %d, failed %d", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)
+		if r.Malformed > 0 {
+			w.Line("  %d malformed: a worker would refuse them again; name them by --error or an id to replay them all the same", r.Malformed)
+		}
+		if r.Foreign > 0 {
+			w.Line("  %d hold no original message: they can only be shown and discarded", r.Foreign)
+		}
+		if r.Horizon > 0 && !r.cmd.Force {
+			w.Line("  %d are past the horizon and come back unless their profile changed: see --force", r.Horizon)
+		}
+	})
 }
 
 // maxReplayBatch is how many letters are published before their confirms are
 // awaited: what a kill leaves a copy of at most.
 const maxReplayBatch = 256
 
-// batch is a fifth of a second's letters, so that a rate is kept evenly.
-func (r rate) batch() int {
+// batchOf is a fifth of a second's letters, so that a rate is kept evenly.
+func batchOf(r cli.Rate) int {
 	if r == 0 {
 		return maxReplayBatch
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -10,66 +10,66 @@ import (
 	"keyfold/engine"
 )
 
-// userID is a user's id on the command line; 0 is none.
-type userID int32
+// UserID is a user's id on the command line; 0 is none.
+type UserID int32
 
 // UnmarshalText reads an id. A 0 is refused: as a filter it would mean everybody.
-func (u *userID) UnmarshalText(text []byte) error {
+func (u *UserID) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseInt(string(text), 10, 32)
 	if err != nil || n < 1 {
 		return fmt.Errorf("%q is no user id: it must be from 1 to 2147483647", text)
 	}
-	*u = userID(n)
+	*u = UserID(n)
 	return nil
 }
 
-// eventType is an event's type on the command line; the zero value is none.
-type eventType struct{ engine.EventType }
+// EventType is an event's type on the command line; the zero value is none.
+type EventType struct{ engine.EventType }
 
 // UnmarshalText reads a type as it stands in events.
-func (e *eventType) UnmarshalText(text []byte) error {
+func (e *EventType) UnmarshalText(text []byte) error {
 	if e.EventType = engine.ParseEventType(string(text)); e.EventType == 0 {
 		return fmt.Errorf("%q is no event type: it must be search, product_view, product_click or product_purchase", text)
 	}
 	return nil
 }
 
-// instant is a point in time on the command line.
-type instant struct {
+// Instant is a point in time on the command line.
+type Instant struct {
 	time.Time
 	relative bool // given as how long ago
 	ago      time.Duration
 }
 
 // UnmarshalText reads RFC 3339, or how long ago: "90m", "2h ago", "3d".
-func (i *instant) UnmarshalText(text []byte) (err error) {
+func (i *Instant) UnmarshalText(text []byte) (err error) {
 	*i, err = parseInstant(string(text), time.Now())
 	return err
 }
 
-func parseInstant(text string, now time.Time) (instant, error) {
+func parseInstant(text string, now time.Time) (Instant, error) {
 	if text == "" {
-		return instant{}, nil
+		return Instant{}, nil
 	}
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return instant{Time: t}, nil
+		return Instant{Time: t}, nil
 	}
 	if d, ok := parseSpan(strings.TrimSuffix(strings.TrimSpace(text), "ago")); ok {
-		return instant{Time: now.Add(-d), relative: true, ago: d}, nil
+		return Instant{Time: now.Add(-d), relative: true, ago: d}, nil
 	}
-	return instant{}, fmt.Errorf("%q is no time: expected 2026-02-10T14:30:00Z, or how long ago: 90m, 2h, 3d", text)
+	return Instant{}, fmt.Errorf("%q is no time: expected 2026-02-10T14:30:00Z, or how long ago: 90m, 2h, 3d", text)
 }
 
-// span is a length of time on the command line.
-type span time.Duration
+// Span is a length of time on the command line.
+type Span time.Duration
 
 // UnmarshalText reads "90m", "168h" or "7d".
-func (s *span) UnmarshalText(text []byte) error {
+func (s *Span) UnmarshalText(text []byte) error {
 	d, ok := parseSpan(string(text))
 	if !ok {
 		return fmt.Errorf("%q is no length of time: expected such as 90m, 168h or 7d", text)
 	}
-	*s = span(d)
+	*s = Span(d)
 	return nil
 }
 
@@ -84,10 +84,10 @@ func parseSpan(text string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// checkSpan refuses a span of time that nothing falls into: events have milliseconds.
+// CheckSpan refuses a span of time that nothing falls into: events have milliseconds.
 // Two instants that were given as how long ago were read at different times, so
 // that their lengths are compared.
-func checkSpan(from, until instant, fromFlag, untilFlag string) error {
+func CheckSpan(from, until Instant, fromFlag, untilFlag string) error {
 	before := engine.MillisOf(from.Time) < engine.MillisOf(until.Time)
 	if from.relative && until.relative {
 		before = from.ago.Milliseconds() > until.ago.Milliseconds()
@@ -99,23 +99,23 @@ func checkSpan(from, until instant, fromFlag, untilFlag string) error {
 		fromFlag, untilFlag, fromFlag, fromFlag, untilFlag)
 }
 
-// checkNear judges how many of the nearest products to show.
-func checkNear(n int) error {
+// CheckNear judges how many of the nearest products to show.
+func CheckNear(n int) error {
 	if n < 0 {
 		return errors.New("--near must be at least 0")
 	}
 	return nil
 }
 
-// rate is so many per second; 0 is no limit.
-type rate float64
+// Rate is so many per second; 0 is no limit.
+type Rate float64
 
 // UnmarshalText reads "100/s" or "100".
-func (r *rate) UnmarshalText(text []byte) error {
+func (r *Rate) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(string(text), "/s"), 64)
 	if err != nil || !(n > 0 && n <= 1e6) {
 		return fmt.Errorf("%q is no rate: expected so many a second, such as 100/s", text)
 	}
-	*r = rate(n)
+	*r = Rate(n)
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package dlq
 
 import (
 	"bytes"
@@ -12,7 +12,8 @@ import (
 	"time"
 	"unicode"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/source/rabbit"
 )
 
@@ -33,7 +34,7 @@ func reasonOf(l *rabbit.DeadLetter) string {
 // idShown is how much of an id a table shows; the rest is seldom needed.
 const idShown = 12
 
-func printRow(w *terminal.Text, l *rabbit.DeadLetter) {
+func printRow(w *cli.Text, l *rabbit.DeadLetter) {
 	id := []rune(l.ID)
 	w.Line("%s\t%s\t%s\t%s\t%d\t%s", printable(string(id[:min(len(id), idShown)])), userOf(l),
 		printable(cmp.Or(l.EventType, "-")), printable(reasonOf(l)), l.Retries, at(l.LastFailure))
@@ -105,7 +106,7 @@ type wholeJSON struct {
 	Base64 []byte `json:"base64,omitempty"`
 }
 
-func printLetter(a *app, l *rabbit.DeadLetter) error {
+func printLetter(a *app.App, l *rabbit.DeadLetter) error {
 	body := l.Original
 	if body == nil {
 		body = l.Body
@@ -114,28 +115,25 @@ func printLetter(a *app, l *rabbit.DeadLetter) error {
 	for name, v := range l.Headers {
 		headers[name] = fmt.Sprint(v)
 	}
-	if a.json {
-		whole := wholeJSON{letterJSON: jsonOf(l), Headers: headers, Original: body}
-		if !json.Valid(body) {
-			whole.Original, whole.Base64 = nil, body
+	whole := wholeJSON{letterJSON: jsonOf(l), Headers: headers, Original: body}
+	if !json.Valid(body) {
+		whole.Original, whole.Base64 = nil, body
+	}
+	return a.Emit(whole, func(w *cli.Text) {
+		printFields(w, l)
+		for _, name := range slices.Sorted(maps.Keys(headers)) {
+			w.Line("header         %s: %s", printable(name), printable(headers[name]))
 		}
-		return json.NewEncoder(a.stdout).Encode(whole)
-	}
-	w := &terminal.Text{W: a.stdout}
-	printFields(w, l)
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		w.Line("header         %s: %s", printable(name), printable(headers[name]))
-	}
-	if l.Original == nil {
-		w.Line("body as it is")
-	} else {
-		w.Line("original message")
-	}
-	w.Line("%s", pretty(body))
-	return w.Err
+		if l.Original == nil {
+			w.Line("body as it is")
+		} else {
+			w.Line("original message")
+		}
+		w.Line("%s", pretty(body))
+	})
 }
 
-func printFields(w *terminal.Text, l *rabbit.DeadLetter) {
+func printFields(w *cli.Text, l *rabbit.DeadLetter) {
 	w.Line("id             %s", printable(l.ID))
 	w.Line("user           %s", userOf(l))
 	w.Line("type           %s", printable(cmp.Or(l.EventType, "-")))
@@ -209,7 +207,7 @@ func count(names map[string]int, name string) {
 	names[name]++
 }
 
-func (c *letterCounts) print(w *terminal.Text) {
+func (c *letterCounts) print(w *cli.Text) {
 	w.Line("%s", plural(c.Letters, "dead letter"))
 	if c.Letters == 0 {
 		return
@@ -222,12 +220,12 @@ func (c *letterCounts) print(w *terminal.Text) {
 	}
 }
 
-func printCounts(w *terminal.Text, title string, names map[string]int) {
+func printCounts(w *cli.Text, title string, names map[string]int) {
 	w.Line("%s", title)
 	order := slices.SortedFunc(maps.Keys(names), func(x, y string) int {
 		return cmp.Or(names[y]-names[x], strings.Compare(x, y))
 	})
 	for _, name := range order {
-		w.Line("  %-32s %10s", printable(name), terminal.Number(int64(names[name])))
+		w.Line("  %-32s %10s", printable(name), cli.Number(int64(names[name])))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package outbox
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/settings"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
@@ -17,8 +19,8 @@ import (
 	"keyfold/source/outbox"
 )
 
-// ingestCmd takes events over HTTP and stores them.
-type ingestCmd struct {
+// IngestCmd takes events over HTTP and stores them.
+type IngestCmd struct {
 	API   apiFlags `embed:""`
 	Relay bool     `help:"Also run the relay in this process."`
 }
@@ -62,24 +64,24 @@ func readRate(name, text string, into *ingest.Rate) error {
 	if text == "" {
 		return nil
 	}
-	var r rate
+	var r cli.Rate
 	if err := r.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	*into = r.bucket()
+	*into = bucket(r)
 	return nil
 }
 
 // bucket allows half a second's requests at once.
-func (r rate) bucket() ingest.Rate {
+func bucket(r cli.Rate) ingest.Rate {
 	return ingest.Rate{PerSecond: float64(r), Burst: max(1, int(r/2))}
 }
 
-// check also reads the files with tokens and certificates.
-func (c *ingestCmd) check(a *app) error {
-	faults := []error{a.checkDatabase()}
+// Check also reads the files with tokens and certificates.
+func (c *IngestCmd) Check(a *app.App) error {
+	faults := []error{a.CheckDatabase()}
 	if c.Relay {
-		faults = append(faults, a.checkBroker())
+		faults = append(faults, a.CheckBroker())
 	}
 	config, err := c.API.config()
 	if err == nil {
@@ -90,16 +92,15 @@ func (c *ingestCmd) check(a *app) error {
 
 // Run listens until it is told to stop, answers what is under way, and stores
 // what was taken in before it ends.
-func (c *ingestCmd) Run(a *app) (err error) {
+func (c *IngestCmd) Run(a *app.App) error {
 	config, err := c.API.config()
 	if err != nil {
 		return err
 	}
-	db, err := startedDatabase(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	return a.WithServiceDatabase(func(db *outbox.Database) error { return c.serve(a, config, db) })
+}
+
+func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database) (err error) {
 	in := &ingesting{app: a, db: db, gauge: outbox.NewGauge(db)}
 	storing := outbox.StoreConfig{}
 	if c.Relay {
@@ -108,27 +109,24 @@ func (c *ingestCmd) Run(a *app) (err error) {
 	}
 	in.store = outbox.NewStore(db, storing)
 	defer func() { err = errors.Join(err, in.closeStore()) }()
-	in.handler = ingest.NewHandler(in, a.log)
+	in.handler = ingest.NewHandler(in, a.Log)
 	in.handler.ReadyWhen(db.Check)
 	if in.server, err = ingest.NewServer(config, in.handler); err != nil {
 		return err
 	}
-	admin, err := startAdmin(a.servers.Admin, in, a.log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, admin.close()) }()
-	if in.relay != nil {
+	return a.WithAdmin(in, func() error {
+		if in.relay == nil {
+			return in.serve(config.Addr)
+		}
 		in.relay.start()
-		defer func() { err = errors.Join(err, in.relay.stop()) }()
-	}
-	return in.serve(c.API.Addr)
+		return errors.Join(in.serve(config.Addr), in.relay.stop())
+	})
 }
 
 // ingesting is a running API: the handler's store, and what the admin endpoint
 // asks.
 type ingesting struct {
-	*app
+	app     *app.App
 	db      *outbox.Database
 	gauge   *outbox.Gauge
 	store   *outbox.Store
@@ -147,15 +145,15 @@ func (in *ingesting) serve(addr string) error {
 	if err != nil {
 		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
-	in.log.Info("listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
+	in.app.Log.Info("listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
 	served := make(chan error, 1)
 	go func() { served <- in.server.Serve(listener) }()
 	select {
-	case <-in.ctx.Done():
+	case <-in.app.Ctx.Done():
 	case err := <-served:
 		return err
 	}
-	ctx, cancel := in.clock.Context(in.ctx, shutdown.CloseReserve)
+	ctx, cancel := in.app.Clock.Context(in.app.Ctx, shutdown.CloseReserve)
 	defer cancel()
 	if in.server.Shutdown(ctx) != nil {
 		err = in.server.Close() // a client that says nothing is no fault of the stop
@@ -167,30 +165,30 @@ func (in *ingesting) serve(addr string) error {
 }
 
 func (in *ingesting) closeStore() error {
-	ctx, cancel := in.clock.Context(in.ctx, shutdown.ConnCloseTimeout)
+	ctx, cancel := in.app.Clock.Context(in.app.Ctx, shutdown.ConnCloseTimeout)
 	defer cancel()
 	return in.store.Close(ctx)
 }
 
-func (in *ingesting) ready(context.Context) error { return in.handler.Ready() }
+func (in *ingesting) Ready() error { return in.handler.Ready() }
 
-// notes: events are stored whether or not they can be published, and whatever
+// Notes: events are stored whether or not they can be published, and whatever
 // is wrong with the tokens of some senders.
-func (in *ingesting) notes() (notes []string) {
+func (in *ingesting) Notes() (notes []string) {
 	if err := in.server.TokenFault(); err != nil {
 		notes = append(notes, "HTTP_TOKEN_FILE: "+err.Error())
 	}
 	if in.relay != nil {
-		notes = append(notes, in.relay.notes()...)
+		notes = append(notes, in.relay.Notes()...)
 	}
 	return notes
 }
 
-func (in *ingesting) writeMetrics(to io.Writer) {
+func (in *ingesting) WriteMetrics(to io.Writer) {
 	in.server.WritePrometheus(to)
 	in.store.Stats.WritePrometheus(to)
 	if in.relay != nil {
-		in.relay.writeMetrics(to)
+		in.relay.WriteMetrics(to)
 		return
 	}
 	writeBacklog(in.app, in.gauge, to)

@@ -1,22 +1,23 @@
-package main
+package profiles
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"gonum.org/v1/gonum/floats"
 
+	"keyfold/cmd/cli"
 	"keyfold/cmd/embedding"
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/sink/mongodb"
 	"keyfold/source/catalog"
 	"keyfold/source/vector"
 )
 
-// embedCmd tries the way from a phrase to a vector.
-type embedCmd struct {
+// EmbedCmd tries the way from a phrase to a vector.
+type EmbedCmd struct {
 	Phrases []string `arg:"" name:"phrase" help:"Phrase to embed."`
 	Near    int      `default:"5" help:"Number of nearest products; 0: do not connect to MongoDB."`
 }
@@ -39,29 +40,29 @@ type neighbor struct {
 	Cosine      float64 `json:"cosine"`
 }
 
-func (c *embedCmd) check(a *app) error {
-	faults := []error{checkNear(c.Near), a.checkVectors()}
+// Check judges the phrases and the settings.
+func (c *EmbedCmd) Check(a *app.App) error {
+	faults := []error{cli.CheckNear(c.Near), a.CheckVectors()}
 	for _, phrase := range c.Phrases {
 		if vector.Normal(phrase, false) == "" {
 			faults = append(faults, fmt.Errorf("the phrase %q is blank: there is nothing to embed", phrase))
 		}
 	}
 	if c.Near > 0 {
-		faults = append(faults, a.checkStore())
+		faults = append(faults, a.CheckStore())
 	}
 	return errors.Join(faults...)
 }
 
 // Run embeds each phrase and prints what came.
-func (c *embedCmd) Run(a *app) (err error) {
-	way, err := embedding.New(a.vectors, a.config.Taste.Dimensions, 0, a.log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, way.Close()) }()
+func (c *EmbedCmd) Run(a *app.App) error {
+	return a.WithEmbedding(a.Vectors, 0, func(way *embedding.Embedding) error { return c.all(a, way) })
+}
+
+func (c *EmbedCmd) all(a *app.App, way *embedding.Embedding) error {
 	if way.Redis != nil {
-		if err := way.Redis.Ping(a.ctx); err != nil {
-			fmt.Fprintf(a.stderr, "Redis is passed by: %v\n", err)
+		if err := way.Redis.Ping(a.Ctx); err != nil {
+			fmt.Fprintf(a.Stderr, "Redis is passed by: %v\n", err)
 		}
 	}
 	for _, phrase := range c.Phrases {
@@ -74,29 +75,29 @@ func (c *embedCmd) Run(a *app) (err error) {
 				return err
 			}
 		}
-		if err := e.print(a); err != nil {
+		if err := a.Emit(e, e.print); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *embedCmd) embed(a *app, way *embedding.Embedding, phrase string) (*embedded, []float64, error) {
+func (c *EmbedCmd) embed(a *app.App, way *embedding.Embedding, phrase string) (*embedded, []float64, error) {
 	shared := way.Phrases.Stats().Shared.Load()
 	began := time.Now()
-	answer := way.Phrases.Resolve(a.ctx, []string{phrase})[0]
+	answer := way.Phrases.Resolve(a.Ctx, []string{phrase})[0]
 	if answer.Err != nil {
 		return nil, nil, answer.Err
 	}
 	from := "api"
 	switch {
-	case a.vectors.Offline:
+	case a.Vectors.Offline:
 		from = "offline"
 	case way.Phrases.Stats().Shared.Load() > shared:
 		from = "redis"
 	}
 	return &embedded{
-		Phrase: phrase, Normal: vector.Normal(phrase, a.vectors.Phrases.FoldCase), Model: a.vectors.Model,
+		Phrase: phrase, Normal: vector.Normal(phrase, a.Vectors.Phrases.FoldCase), Model: a.Vectors.Model,
 		Dimensions: len(answer.Vector), Norm: floats.Norm(answer.Vector, 2), From: from,
 		Millis: float64(time.Since(began).Microseconds()) / 1000, Nearest: []neighbor{},
 	}, answer.Vector, nil
@@ -104,33 +105,28 @@ func (c *embedCmd) embed(a *app, way *embedding.Embedding, phrase string) (*embe
 
 // nearest looks the nearest products up. Without a store there are none, which
 // is no reason to show nothing.
-func (c *embedCmd) nearest(a *app, e *embedded, unit []float64) (err error) {
-	store, err := openStore(a)
-	if err != nil {
-		if engine.KindOf(err) == engine.Configuration {
-			return err
+func (c *EmbedCmd) nearest(a *app.App, e *embedded, unit []float64) error {
+	opened := false
+	err := a.WithStore(func(store *mongodb.Store) error {
+		opened = true
+		near, err := catalog.Nearest(a.Ctx, unit, store.AllProducts(a.Ctx), c.Near)
+		for _, n := range near {
+			e.Nearest = append(e.Nearest, neighbor{n.Product.ID, n.Product.Name, n.Cosine})
 		}
-		fmt.Fprintf(a.stderr, "no nearest products: %v\n", err)
-		c.Near = 0
-		return nil
+		return err
+	})
+	if opened || engine.KindOf(err) == engine.Configuration {
+		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	near, err := catalog.Nearest(a.ctx, unit, store.AllProducts(a.ctx), c.Near)
-	for _, n := range near {
-		e.Nearest = append(e.Nearest, neighbor{n.Product.ID, n.Product.Name, n.Cosine})
-	}
-	return err
+	fmt.Fprintf(a.Stderr, "no nearest products: %v\n", err)
+	c.Near = 0
+	return nil
 }
 
-func (e *embedded) print(a *app) error {
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(e)
-	}
-	w := &terminal.Text{W: a.stdout}
+func (e *embedded) print(w *cli.Text) {
 	w.Line("%q (asked for as %q)", e.Phrase, e.Normal)
 	w.Line("  %s, %d dimensions, norm %.6f, from %s in %.1f ms", e.Model, e.Dimensions, e.Norm, e.From, e.Millis)
 	for _, n := range e.Nearest {
 		w.Line("    %6.3f  product %d  %s", n.Cosine, n.ProductID, n.ProductName)
 	}
-	return w.Err
 }

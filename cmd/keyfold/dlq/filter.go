@@ -1,4 +1,4 @@
-package main
+package dlq
 
 import (
 	"errors"
@@ -7,22 +7,24 @@ import (
 	"slices"
 	"strings"
 
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/source/rabbit"
 )
 
 // letterFilter says which letters a command is about: those that meet every
 // filter given.
 type letterFilter struct {
-	Type         eventType `placeholder:"TYPE" help:"Event type: search, product_view, product_click, product_purchase."`
-	User         userID    `placeholder:"ID" help:"User id."`
-	Error        string    `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
-	FailedAfter  instant   `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
-	FailedBefore instant   `placeholder:"WHEN" help:"Given up before."`
+	Type         cli.EventType `placeholder:"TYPE" help:"Event type: search, product_view, product_click, product_purchase."`
+	User         cli.UserID    `placeholder:"ID" help:"User id."`
+	Error        string        `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
+	FailedAfter  cli.Instant   `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	FailedBefore cli.Instant   `placeholder:"WHEN" help:"Given up before."`
 }
 
-// check refuses filters that no letter can meet.
-func (f letterFilter) check(a *app) error {
-	return errors.Join(checkSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.checkBroker())
+// Check refuses filters that no letter can meet.
+func (f letterFilter) Check(a *app.App) error {
+	return errors.Join(cli.CheckSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.CheckBroker())
 }
 
 func (f letterFilter) matches(l *rabbit.DeadLetter) bool {

@@ -1,19 +1,22 @@
-package main
+package profiles
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/dlq"
 	"keyfold/cmd/users"
 	"keyfold/engine"
+	"keyfold/sink/mongodb"
+	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
 
 // forgetCmd erases a user.
 type forgetCmd struct {
-	ID userID `arg:"" help:"The user's id."`
+	ID cli.UserID `arg:"" help:"The user's id."`
 }
 
 // Help is the long text.
@@ -37,23 +40,23 @@ Example:
   keyfold user forget 17`
 }
 
-func (c *forgetCmd) check(a *app) error {
-	faults := []error{a.checkStore(), a.checkBroker()}
-	if a.database.URL != "" {
-		faults = append(faults, a.checkDatabase())
+func (c *forgetCmd) Check(a *app.App) error {
+	faults := []error{a.CheckStore(), a.CheckBroker()}
+	if a.Database.URL != "" {
+		faults = append(faults, a.CheckDatabase())
 	}
 	return errors.Join(faults...)
 }
 
 // Run writes the tombstone, after which nothing is folded any more, and then
 // erases as much as it reaches.
-func (c *forgetCmd) Run(a *app) error {
+func (c *forgetCmd) Run(a *app.App) error {
 	done := forgotten{UserID: int32(c.ID)}
 	if err := done.erase(a); err != nil {
 		return err
 	}
 	faults := errors.Join(done.deleteRows(a), done.discardLetters(a), done.lookAtQueues(a))
-	return errors.Join(done.print(a), faults)
+	return errors.Join(a.Emit(&done, func(w *cli.Text) { done.print(w, a.Database.URL != "") }), faults)
 }
 
 // forgotten is what became of a user. Counts that are not known are nil.
@@ -67,40 +70,34 @@ type forgotten struct {
 	Queued       map[string]int `json:"queued_messages_of_all_users"`
 }
 
-func (f *forgotten) erase(a *app) (err error) {
-	store, err := openStore(a)
-	if err != nil {
+func (f *forgotten) erase(a *app.App) error {
+	return a.WithStore(func(store *mongodb.Store) error {
+		// A profile that cannot be read can be erased all the same.
+		f.Profile = "could not be read, erased"
+		if before, err := store.Load(a.Ctx, []int32{f.UserID}); err == nil {
+			f.Profile = users.Erasure(before[0])
+		}
+		err := store.Forget(a.Ctx, f.UserID, engine.Now())
+		f.Erased = err == nil
 		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	// A profile that cannot be read can be erased all the same.
-	f.Profile = "could not be read, erased"
-	if before, err := store.Load(a.ctx, []int32{f.UserID}); err == nil {
-		f.Profile = users.Erasure(before[0])
-	}
-	err = store.Forget(a.ctx, f.UserID, engine.Now())
-	f.Erased = err == nil
-	return err
+	})
 }
 
-func (f *forgotten) deleteRows(a *app) (err error) {
-	if a.database.URL == "" {
+func (f *forgotten) deleteRows(a *app.App) error {
+	if a.Database.URL == "" {
 		return nil
 	}
-	db, err := usableDatabase(a)
-	if err != nil {
+	return a.WithDatabase(func(db *outbox.Database) error {
+		n, err := db.Forget(a.Ctx, f.UserID)
+		f.Interactions = &n
 		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	n, err := db.Forget(a.ctx, f.UserID)
-	f.Interactions = &n
-	return err
+	})
 }
 
-func (f *forgotten) discardLetters(a *app) error {
-	return a.scan(func(s *rabbit.DeadLetterScan) error {
+func (f *forgotten) discardLetters(a *app.App) error {
+	return dlq.Scan(a, func(s *rabbit.DeadLetterScan) error {
 		f.DeadLetters = new(int64)
-		for l, err := range a.watched(s, "reading dead letters") {
+		for l, err := range dlq.Watched(a, s, "reading dead letters") {
 			if err != nil {
 				return err
 			}
@@ -122,18 +119,18 @@ func (f *forgotten) discardLetters(a *app) error {
 	})
 }
 
-func (f *forgotten) lookAtQueues(a *app) error {
+func (f *forgotten) lookAtQueues(a *app.App) error {
 	names := rabbit.DefaultNames()
 	queues := []string{names.Queue}
-	for _, delay := range rabbit.RetryDelays(a.config.Retry.Delay, a.config.Retry.Attempts) {
+	for _, delay := range rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts) {
 		queues = append(queues, names.RetryQueue(delay))
 	}
 	f.Queued = map[string]int{}
 	var faults error
 	for _, queue := range queues {
-		n, err := rabbit.Depth(a.ctx, a.servers.RabbitMQ, queue)
+		n, err := rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, queue)
 		if err != nil {
-			faults = errors.Join(faults, brokerUnreached(err))
+			faults = errors.Join(faults, app.BrokerUnreached(err))
 			continue
 		}
 		f.Queued[queue] = n
@@ -141,21 +138,17 @@ func (f *forgotten) lookAtQueues(a *app) error {
 	return faults
 }
 
-func (f *forgotten) print(a *app) error {
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(f)
-	}
-	w := &terminal.Text{W: a.stdout}
+func (f *forgotten) print(w *cli.Text, stored bool) {
 	w.Line("user %d is erased; events of this user are dropped from now on", f.UserID)
 	w.Line("  profile              %s", f.Profile)
 	rows := "not looked at: DATABASE_URL is not set"
-	if a.database.URL != "" {
+	if stored {
 		rows = counted(f.Interactions, "deleted")
 	}
 	w.Line("  stored interactions  %s", rows)
 	letters := counted(f.DeadLetters, "discarded")
 	if f.Unreadable > 0 {
-		letters += fmt.Sprintf("; %s in which no user can be read stay", terminal.Number(f.Unreadable))
+		letters += fmt.Sprintf("; %s in which no user can be read stay", cli.Number(f.Unreadable))
 	}
 	w.Line("  dead letters         %s", letters)
 	queued := "not reached"
@@ -164,11 +157,10 @@ func (f *forgotten) print(a *app) error {
 		for _, n := range f.Queued {
 			waiting += int64(n)
 		}
-		queued = terminal.Number(waiting) + " of all users"
+		queued = cli.Number(waiting) + " of all users"
 	}
 	w.Line("  queued messages      %s; workers drop those of user %d as they come", queued, f.UserID)
 	w.Line("run it again once the queues were empty; keyfold user forget --help tells of logs and backups")
-	return w.Err
 }
 
 // counted says how many, or that it is not known.
@@ -176,5 +168,5 @@ func counted(n *int64, done string) string {
 	if n == nil {
 		return "not reached"
 	}
-	return terminal.Number(*n) + " " + done
+	return cli.Number(*n) + " " + done
 }

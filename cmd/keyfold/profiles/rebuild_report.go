@@ -1,13 +1,12 @@
-package main
+package profiles
 
 import (
-	"encoding/json"
 	"log/slog"
 	"math"
 
 	"gonum.org/v1/gonum/floats"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 )
 
@@ -37,19 +36,14 @@ func (r *rebuilder) compare(user int32, old, next *engine.Profile) bool {
 	same := largest <= 1e-9 && math.Abs(old.Mass-next.Mass) <= 1e-9*max(1, next.Mass) &&
 		old.EventCount == next.EventCount && old.Updated == next.Updated && old.LastType == next.LastType
 	if !same {
-		r.log.Info("profile differs from its history", slog.Int("user_id", int(user)), slog.Float64("cosine", cosine),
+		r.Log.Info("profile differs from its history", slog.Int("user_id", int(user)), slog.Float64("cosine", cosine),
 			slog.Float64("largest_difference", largest), slog.Int64("events", next.EventCount), slog.Int64("events_stored", old.EventCount))
 	}
 	return same
 }
 
 // print writes the report; all says that it is of many users.
-func (r *rebuilder) print(all bool) error {
-	d := r.done
-	if r.json {
-		return json.NewEncoder(r.stdout).Encode(d)
-	}
-	w := &terminal.Text{W: r.stdout}
+func (d *rebuilt) print(w *cli.Text, all bool) {
 	verb := "replaced"
 	if d.DryRun {
 		verb = "would be replaced"
@@ -67,5 +61,4 @@ func (r *rebuilder) print(all bool) error {
 	if d.Compared > 0 {
 		w.Line("lowest cosine %.9f, largest difference of a component %.3g", d.Lowest, d.Largest)
 	}
-	return w.Err
 }
