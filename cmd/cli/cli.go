@@ -46,7 +46,7 @@ type Program struct {
 // Parser returns the parser of a grammar, which calls exit after it has answered
 // --help.
 func (p Program) Parser(grammar any, s Streams, exit func(int)) (*kong.Kong, error) {
-	return kong.New(grammar, kong.Name(p.Name), kong.Description(p.Description),
+	return kong.New(grammar, kong.Name(p.Name), settings.Defaults(grammar), kong.Description(p.Description),
 		settings.LogDefaults(p.LogLevel, p.LogFormat), kong.Writers(s.Stdout, s.Stderr), kong.Exit(exit), kong.Help(settings.Help))
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+
+	"keyfold/source/rabbit"
 )
 
 // Servers says where the daemon's servers are.
@@ -17,10 +19,7 @@ type Servers struct {
 
 // Check reports what no server has to be asked for, every fault at once.
 func (s Servers) Check() error {
-	var faults []error
-	if s.QueueType != "classic" && s.QueueType != "quorum" {
-		faults = append(faults, fmt.Errorf("RABBITMQ_QUEUE_TYPE is %q: it must be classic or quorum", s.QueueType))
-	}
+	faults := []error{rabbit.Topology{QueueType: rabbit.QueueType(s.QueueType)}.Validate()}
 	if _, _, err := net.SplitHostPort(s.Admin); err != nil {
 		faults = append(faults, fmt.Errorf("ADMIN_ADDR is %q: it must be host:port, such as 127.0.0.1:9090", s.Admin))
 	}

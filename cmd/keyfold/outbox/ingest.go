@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
@@ -27,55 +26,62 @@ type IngestCmd struct {
 
 // apiFlags say where the API listens and whom it lets in.
 type apiFlags struct {
-	Addr       string          `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
-	Tokens     []string        `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens, comma-separated; better in the environment or a file."`
-	TokenFile  string          `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of bearer tokens, one per line; read again when it changes."`
-	Insecure   settings.Switch `name:"insecure" env:"HTTP_INSECURE" help:"Explicitly allow listening beyond loopback without tokens."`
-	TLSCert    string          `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
-	TLSKey     string          `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
-	Rate       string          `name:"http-rate" env:"HTTP_RATE" placeholder:"N/s" help:"Requests a second at most, all senders together; default 5000/s."`
-	SenderRate string          `name:"http-sender-rate" env:"HTTP_SENDER_RATE" placeholder:"N/s" help:"Requests a second at most of one token or address; default 2000/s."`
-	Concurrent string          `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" default:"1024" help:"Requests at once, at most a half of them from one sender."`
+	Addr       string                 `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
+	Tokens     []string               `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens, comma-separated; better in the environment or a file."`
+	TokenFile  string                 `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of bearer tokens, one per line; read again when it changes."`
+	Insecure   settings.Switch        `name:"insecure" env:"HTTP_INSECURE" help:"Explicitly allow listening beyond loopback without tokens."`
+	TLSCert    string                 `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
+	TLSKey     string                 `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
+	Rate       settings.Value[bucket] `name:"http-rate" env:"HTTP_RATE" help:"Requests a second at most, all senders together."`
+	SenderRate settings.Value[bucket] `name:"http-sender-rate" env:"HTTP_SENDER_RATE" help:"Requests a second at most of one token or address."`
+	Concurrent settings.Value[int]    `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" help:"Requests at once, at most a half of them from one sender."`
+}
+
+// BindDefaults binds the settings to a default configuration.
+func (f *apiFlags) BindDefaults() {
+	c := ingest.DefaultConfig()
+	f.bind(&c)
+}
+
+// bind binds each setting to its place in the configuration.
+func (f *apiFlags) bind(c *ingest.Config) {
+	f.Insecure.Bind(&c.Insecure)
+	f.Rate.Bind((*bucket)(&c.Total))
+	f.SenderRate.Bind((*bucket)(&c.Sender))
+	f.Concurrent.Bind(&c.MaxConcurrent)
 }
 
 // config returns the API's settings; the error names every fault with the
 // variable to change.
 func (f apiFlags) config() (ingest.Config, error) {
 	c := ingest.DefaultConfig()
+	f.bind(&c)
+	fault := settings.Read(&f)
+	if c.MaxConcurrent == 0 {
+		c.MaxConcurrent = ingest.DefaultConfig().MaxConcurrent
+	}
 	c.Addr, c.Tokens, c.TokenFile = f.Addr, f.Tokens, f.TokenFile
 	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
-	faults := []error{
-		f.Insecure.Read("HTTP_INSECURE", &c.Insecure),
-		readRate("HTTP_RATE", f.Rate, &c.Total),
-		readRate("HTTP_SENDER_RATE", f.SenderRate, &c.Sender),
-	}
-	n, err := strconv.Atoi(f.Concurrent)
-	switch {
-	case err != nil || n < 0:
-		faults = append(faults, fmt.Errorf("HTTP_MAX_CONCURRENT is %q: it must be a whole number, or 0 for the default", f.Concurrent))
-	case n > 0:
-		c.MaxConcurrent = n
-	}
-	return c, errors.Join(append(faults, settings.CheckPort("HTTP_ADDR", c.Addr), c.Validate())...)
+	return c, errors.Join(fault, settings.CheckPort("HTTP_ADDR", c.Addr), c.Validate())
 }
 
-// readRate leaves a rate that is not set, or is none, as it is.
-func readRate(name, text string, into *ingest.Rate) error {
-	if text == "" {
+// bucket is a rate that is given as so many requests a second.
+type bucket ingest.Rate
+
+// UnmarshalText reads the rate, of which half a second's requests may come at once.
+func (b *bucket) UnmarshalText(text []byte) error {
+	var r cli.Rate
+	if len(text) == 0 {
 		return nil
 	}
-	var r cli.Rate
-	if err := r.UnmarshalText([]byte(text)); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if r.UnmarshalText(text) != nil {
+		return errors.New("so many a second, such as 100/s")
 	}
-	*into = bucket(r)
+	*b = bucket{PerSecond: float64(r), Burst: max(1, int(r/2))}
 	return nil
 }
 
-// bucket allows half a second's requests at once.
-func bucket(r cli.Rate) ingest.Rate {
-	return ingest.Rate{PerSecond: float64(r), Burst: max(1, int(r/2))}
-}
+func (b bucket) String() string { return fmt.Sprintf("%v/s", b.PerSecond) }
 
 // Check also reads the files with tokens and certificates.
 func (c *IngestCmd) Check(a *app.App) error {
