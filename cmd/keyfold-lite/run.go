@@ -127,10 +127,10 @@ func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *cli.P
 func (c *runCmd) products(n *runtime) error {
 	switch {
 	case c.Products != "":
-		_, err := importFile(n.ctx, n.app, n.file, c.Products, true)
+		_, err := importFile(n.app, n.file, c.Products, true)
 		return err
 	case c.Sample > 0:
-		_, err := importAll(n.ctx, n.app, n.file, sampleProducts(), n.Progress("embedding products", 0, nil), true)
+		_, err := importAll(n.app, n.file, sampleProducts(), n.Progress("embedding products", 0, nil), true)
 		return err
 	default:
 		return nil

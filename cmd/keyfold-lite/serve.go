@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 
+	"keyfold/cmd/shutdown"
 	"keyfold/source/ingest"
 )
 
@@ -66,24 +66,17 @@ func serve(n *runtime, addr string, listener net.Listener) error {
 	}
 	n.intake.start()
 	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case <-n.ctx.Done():
-	case <-n.failed.Done():
-	case err := <-served:
-		return err
+	stop, cancel := context.WithCancel(n.ctx)
+	defer cancel()
+	defer context.AfterFunc(n.failed, cancel)()
+	half := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
 	}
 	// Requests under way are answered and go to their windows, which close then.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
-	defer cancel()
-	if server.Shutdown(ctx) != nil {
-		err = server.Close() // a client that says nothing is no fault of the stop
+	if err = shutdown.Serve(stop, server, listener, half); stop.Err() == nil {
+		return err
 	}
-	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
-		err = errors.Join(err, closed)
-	}
-	ctx, cancel = context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
-	defer cancel()
+	ctx, release := half()
+	defer release()
 	return errors.Join(err, n.intake.settle(ctx))
 }

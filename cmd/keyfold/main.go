@@ -24,7 +24,6 @@ func main() { cli.Main(run) }
 type commands struct {
 	Options   cli.Options        `embed:""`
 	Servers   settings.Servers   `embed:""`
-	Database  settings.Database  `embed:""`
 	Embedding settings.Embedding `embed:""`
 	Settings  settings.Engine    `embed:""`
 
@@ -80,13 +79,12 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 	config.Taste.Model = embeddings.Model
 	embeddings.Failures = config.Retry.Attempts + 1
 	return &app.App{
-		Console:  c.Options.Console(s),
-		Ctx:      ctx,
-		Clock:    shutdown.NewClock(config.Timeout),
-		Servers:  c.Servers,
-		Database: c.Database,
-		Vectors:  embeddings,
-		Config:   config,
-		Log:      log,
+		Console: c.Options.Console(s),
+		Ctx:     ctx,
+		Clock:   shutdown.NewClock(config.Timeout),
+		Servers: c.Servers,
+		Vectors: embeddings,
+		Config:  config,
+		Log:     log,
 	}, errors.Join(logErr, engineErr, c.Servers.Check(), embeddingErr)
 }

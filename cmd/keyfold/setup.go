@@ -35,11 +35,11 @@ func (c *setupCmd) Check(a *app.App) error {
 		return err
 	}
 	faults := []error{a.CheckBroker(), a.CheckStore()}
-	if a.Database.URL != "" {
+	if a.Servers.SQL != "" {
 		faults = append(faults, a.CheckDatabase())
 	}
 	if c.ForeignKeys {
-		faults = append(faults, c.checkForeignKeys(a.Database.URL))
+		faults = append(faults, c.checkForeignKeys(a.Servers.SQL))
 	}
 	return errors.Join(faults...)
 }
@@ -99,7 +99,7 @@ func (c *setupCmd) Run(a *app.App) error {
 	done.RabbitMQ, faults[0] = c.broker(a)
 	done.MongoDB, faults[1] = c.store(a)
 	done.SQL, faults[2] = c.database(a)
-	return errors.Join(append(faults[:], a.Emit(&done, func(w *cli.Text) { done.print(w, a.Database.URL == "") }))...)
+	return errors.Join(append(faults[:], a.Emit(&done, func(w *cli.Text) { done.print(w, a.Servers.SQL == "") }))...)
 }
 
 func (s *setUp) print(w *cli.Text, noDatabase bool) {
@@ -156,7 +156,7 @@ func (c *setupCmd) store(a *app.App) (*storeSetUp, error) {
 
 // database sets up the SQL schema, where there is a database.
 func (c *setupCmd) database(a *app.App) (*tablesSetUp, error) {
-	if a.Database.URL == "" {
+	if a.Servers.SQL == "" {
 		return nil, nil
 	}
 	db, err := a.OpenDatabase()

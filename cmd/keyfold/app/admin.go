@@ -13,15 +13,9 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"keyfold/cmd/shutdown"
 	"keyfold/source/ingest"
 )
-
-// admin serves /metrics, /livez and /readyz.
-type admin struct {
-	server *http.Server
-	served chan error
-	addr   net.Addr
-}
 
 // Service is what the admin endpoint tells of.
 type Service interface {
@@ -33,19 +27,11 @@ type Service interface {
 	WriteMetrics(to io.Writer)
 }
 
-// WithAdmin serves the admin endpoint while do runs.
+// WithAdmin serves /metrics, /livez and /readyz while do runs.
 func (a *App) WithAdmin(of Service, do func() error) error {
-	admin, err := startAdmin(a.Servers.Admin, of, a.Log)
+	listener, err := net.Listen("tcp", a.Servers.Admin)
 	if err != nil {
-		return err
-	}
-	return errors.Join(do(), admin.close())
-}
-
-func startAdmin(addr string, of Service, log *slog.Logger) (*admin, error) {
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("ADMIN_ADDR: %w (another address, or port 0 for any free one)", err)
+		return fmt.Errorf("ADMIN_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
@@ -61,20 +47,24 @@ func startAdmin(addr string, of Service, log *slog.Logger) (*admin, error) {
 		of.WriteMetrics(rw)
 		metrics.WriteProcessMetrics(rw)
 	})
-	a := &admin{
-		server: &http.Server{
-			Handler:           ownNames(addr, mux),
-			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      30 * time.Second,
-			IdleTimeout:       time.Minute,
-		},
-		served: make(chan error, 1),
-		addr:   listener.Addr(),
+	server := &http.Server{
+		Handler:           ownNames(a.Servers.Admin, mux),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
 	}
-	go func() { a.served <- a.server.Serve(listener) }()
-	log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
-	return a, nil
+	stop, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() {
+		served <- shutdown.Serve(stop, server, listener, func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 2*time.Second)
+		})
+	}()
+	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
+	err = do()
+	cancel()
+	return errors.Join(err, <-served)
 }
 
 // ownNames refuses requests on a loopback address that are made under another
@@ -91,18 +81,4 @@ func ownNames(addr string, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(rw, r)
 	})
-}
-
-func (a *admin) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	var err error
-	if a.server.Shutdown(ctx) != nil {
-		// A client that says nothing, or reads nothing, is no fault of the stop.
-		err = a.server.Close()
-	}
-	if served := <-a.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
 }

@@ -14,11 +14,10 @@ import (
 // App is what every command works with.
 type App struct {
 	cli.Console
-	Ctx      context.Context // a program's, from main to its commands
-	Clock    *shutdown.Clock // of its end
-	Servers  settings.Servers
-	Database settings.Database
-	Vectors  settings.EmbeddingConfig
-	Config   settings.Config
-	Log      *slog.Logger
+	Ctx     context.Context // a program's, from main to its commands
+	Clock   *shutdown.Clock // of its end
+	Servers settings.Servers
+	Vectors settings.EmbeddingConfig
+	Config  settings.Config
+	Log     *slog.Logger
 }

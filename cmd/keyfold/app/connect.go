@@ -49,10 +49,10 @@ func (a *App) OpenChecked(ctx context.Context) (*mongodb.Store, error) {
 
 // OpenDatabase opens DATABASE_URL; it does not connect.
 func (a *App) OpenDatabase() (*outbox.Database, error) {
-	if a.Database.URL == "" {
+	if a.Servers.SQL == "" {
 		return nil, errors.New("DATABASE_URL is not set: set it to mysql://user:password@host:3306/name or sqlite:///file, and run `keyfold setup`")
 	}
-	return outbox.Open(a.Database.URL)
+	return outbox.Open(a.Servers.SQL)
 }
 
 // WithDatabase opens DATABASE_URL and checks that it can be used now.

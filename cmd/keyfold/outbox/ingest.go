@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
@@ -152,22 +151,9 @@ func (in *ingesting) serve(addr string) error {
 		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
 	in.app.Log.Info("listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
-	served := make(chan error, 1)
-	go func() { served <- in.server.Serve(listener) }()
-	select {
-	case <-in.app.Ctx.Done():
-	case err := <-served:
-		return err
-	}
-	ctx, cancel := in.app.Clock.Context(in.app.Ctx, shutdown.CloseReserve)
-	defer cancel()
-	if in.server.Shutdown(ctx) != nil {
-		err = in.server.Close() // a client that says nothing is no fault of the stop
-	}
-	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
-		err = errors.Join(err, closed)
-	}
-	return err
+	return shutdown.Serve(in.app.Ctx, in.server, listener, func() (context.Context, context.CancelFunc) {
+		return in.app.Clock.Context(in.app.Ctx, shutdown.CloseReserve)
+	})
 }
 
 func (in *ingesting) closeStore() error {

@@ -42,7 +42,7 @@ Example:
 
 func (c *forgetCmd) Check(a *app.App) error {
 	faults := []error{a.CheckStore(), a.CheckBroker()}
-	if a.Database.URL != "" {
+	if a.Servers.SQL != "" {
 		faults = append(faults, a.CheckDatabase())
 	}
 	return errors.Join(faults...)
@@ -56,7 +56,7 @@ func (c *forgetCmd) Run(a *app.App) error {
 		return err
 	}
 	faults := errors.Join(done.deleteRows(a), done.discardLetters(a), done.lookAtQueues(a))
-	return errors.Join(a.Emit(&done, func(w *cli.Text) { done.print(w, a.Database.URL != "") }), faults)
+	return errors.Join(a.Emit(&done, func(w *cli.Text) { done.print(w, a.Servers.SQL != "") }), faults)
 }
 
 // forgotten is what became of a user. Counts that are not known are nil.
@@ -84,7 +84,7 @@ func (f *forgotten) erase(a *app.App) error {
 }
 
 func (f *forgotten) deleteRows(a *app.App) error {
-	if a.Database.URL == "" {
+	if a.Servers.SQL == "" {
 		return nil
 	}
 	return a.WithDatabase(func(db *outbox.Database) error {
