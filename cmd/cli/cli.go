@@ -125,15 +125,6 @@ type Console struct {
 	JSON bool // answers are JSON
 }
 
-// Progress shows how far a job is, unless answers are JSON.
-func (c *Console) Progress(what string, total int64, done func() int64) *Progress {
-	w := c.Stderr
-	if c.JSON {
-		w = io.Discard
-	}
-	return NewProgress(w, what, total, done)
-}
-
 // Emit writes a command's answer: value as JSON, or what text writes.
 func (c *Console) Emit(value any, text func(w *Text)) error {
 	if c.JSON {

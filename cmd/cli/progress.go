@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"os"
 	"time"
 
@@ -15,13 +14,13 @@ type Progress struct {
 	steps func() int64             // nil: At is told
 }
 
-// NewProgress starts a bar of total steps on w, a spinner where total is 0. Where
-// done is not nil it tells the steps done, otherwise At does. Nothing is shown
-// where w is no terminal.
-func NewProgress(w io.Writer, what string, total int64, done func() int64) *Progress {
+// Progress starts a bar of total steps on standard error, a spinner where total is
+// 0. Where done is not nil it tells the steps done, otherwise At does. Nothing is
+// shown where standard error is no terminal, or answers are JSON.
+func (c *Console) Progress(what string, total int64, done func() int64) *Progress {
 	p := &Progress{steps: done}
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	f, ok := c.Stderr.(*os.File)
+	if !ok || c.JSON || !term.IsTerminal(int(f.Fd())) {
 		return p
 	}
 	if total == 0 {

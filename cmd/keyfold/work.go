@@ -16,7 +16,7 @@ import (
 type workCmd struct{}
 
 func (c *workCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckStore(), a.CheckVectors())
+	return errors.Join(a.CheckBroker(), a.CheckStore(), a.Vectors.Usable())
 }
 
 // Run starts the admin endpoint, which answers also while the store is away, and

@@ -31,6 +31,8 @@ type Embedding struct {
 	Redis     string         `name:"redis-url" env:"REDIS_URL" default:"" help:"Redis cache of phrase vectors: redis://, rediss:// or unix://. Not set: in memory only." group:"embedding" for:"embedding"`
 	CacheTTL  Value[Seconds] `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" help:"TTL of a phrase's vector in the cache (seconds, or 1h)." group:"embedding" for:"embedding"`
 	FoldCase  Switch         `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Lower-case phrases before embedding: fewer calls, but models read case." group:"embedding" for:"embedding"`
+
+	config EmbeddingConfig // what [Read] sets
 }
 
 // EmbeddingConfig is what the settings amount to. API and Redis count only where
@@ -56,9 +58,10 @@ type EmbeddingConfig struct {
 // variable to change. What the embedding service itself needs is checked by who
 // uses it: see [EmbeddingConfig.Usable].
 func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
-	c := defaultEmbedding()
-	s.bind(&c)
-	faults := []error{Read(&s), checkRequests(&c.API)}
+	s.Bind()
+	faults := []error{Read(&s)}
+	c := s.config
+	faults = append(faults, checkRequests(&c.API))
 	switch s.Embedder {
 	case EmbedderHash:
 		c.Offline, c.Model = true, vector.HashModel
@@ -88,20 +91,11 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 	return c, errors.Join(append(faults, c.Phrases.Validate())...)
 }
 
-func defaultEmbedding() EmbeddingConfig {
-	c := EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig(), Patience: 3 * time.Second}
+// Bind binds each setting to its place in a default configuration.
+func (s *Embedding) Bind() {
+	c := &s.config
+	*c = EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig(), Patience: 3 * time.Second}
 	c.Phrases.CacheTTL = rediscache.DefaultConfig().TTL
-	return c
-}
-
-// BindDefaults binds the settings to a default configuration.
-func (s *Embedding) BindDefaults() {
-	c := defaultEmbedding()
-	s.bind(&c)
-}
-
-// bind binds each setting to its place in the configuration.
-func (s *Embedding) bind(c *EmbeddingConfig) {
 	s.OmitDims.Bind(&c.API.OmitDimensions)
 	s.MaxInputs.Bind(&c.API.MaxInputs)
 	s.Timeout.Bind((*Seconds)(&c.API.Timeout))

@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ type Engine struct {
 	HoldMax    Value[Seconds]      `name:"hold-max" env:"WORKER_HOLD_MAX" help:"How long events wait for a store that is down before they go back to the broker (seconds)." group:"worker" for:"hold"`
 	Shutdown   Value[Seconds]      `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" help:"Time to flush and settle on SIGTERM (seconds)."`
 
-	shards int // 0: the default
+	config Config // what [Read] sets
 }
 
 // Config is what the settings amount to.
@@ -62,9 +63,10 @@ type Retry struct {
 	Delay    time.Duration // before the first retry; doubled each time
 }
 
-// DefaultConfig returns what a program works with that was told nothing.
-func DefaultConfig() Config {
-	c := Config{
+// Bind binds each setting to its place in a default configuration.
+func (s *Engine) Bind() {
+	c := &s.config
+	*c = Config{
 		Taste:   taste.DefaultConfig(),
 		Shard:   shard.DefaultConfig(),
 		Breaker: breaker.DefaultConfig(),
@@ -73,17 +75,7 @@ func DefaultConfig() Config {
 		Memory:  512 << 20,
 	}
 	c.Shard.Flushes = max(c.Shard.Flushes, 4)
-	return c
-}
-
-// BindDefaults binds the settings to a default configuration.
-func (s *Engine) BindDefaults() {
-	c := DefaultConfig()
-	s.bind(&c)
-}
-
-// bind binds each setting to its place in the configuration.
-func (s *Engine) bind(c *Config) {
+	c.Shard.Shards = 0 // GOMAXPROCS
 	s.Dimensions.Bind(&c.Taste.Dimensions)
 	s.Lambda.Bind(&c.Taste.Lambda)
 	s.History.Bind((*string)(&c.Taste.History))
@@ -96,7 +88,7 @@ func (s *Engine) bind(c *Config) {
 	s.Window.Bind((*Seconds)(&c.Shard.Window))
 	s.MaxDelay.Bind((*Seconds)(&c.Shard.MaxDelay))
 	s.MaxSize.Bind(&c.Shard.MaxSize)
-	s.Shards.Bind(&s.shards)
+	s.Shards.Bind(&c.Shard.Shards)
 	s.Prefetch.Bind(&c.Shard.MaxHeld)
 	s.Memory.Bind((*Bytes)(&c.Memory))
 	s.MaxRetries.Bind(&c.Retry.Attempts)
@@ -108,15 +100,12 @@ func (s *Engine) bind(c *Config) {
 // Config reads and checks the settings; the error names every fault with the
 // variable to change.
 func (s Engine) Config() (Config, error) {
-	c := DefaultConfig()
-	s.bind(&c)
+	s.Bind()
 	fault := Read(&s)
-	if s.shards != 0 {
-		c.Shard.Shards = s.shards
-	}
+	c := s.config
+	c.Shard.Shards = cmp.Or(c.Shard.Shards, shard.DefaultConfig().Shards)
 	if c.Memory < 64<<20 {
 		fault = errors.Join(fault, fmt.Errorf("WORKER_MEMORY_LIMIT is %v: it must be at least 64M", Bytes(c.Memory)))
-		c.Memory = DefaultConfig().Memory
 	}
 	c.divideMemory()
 	c.Taste.Lease, c.Taste.IDs.Horizon = Horizon(c.Breaker.HoldMax, c.Shard.MaxDelay)

@@ -106,7 +106,7 @@ func TestPrefetchFitsTheBudget(t *testing.T) {
 func TestPrefetchInForce(t *testing.T) {
 	s := parse(t, nil)
 	c, err := s.Config()
-	s.BindDefaults()
+	s.Bind()
 	if got := c.Prefetch(); err != nil || fmt.Sprint(got) != s.Prefetch.fallback() || got != shard.DefaultConfig().MaxHeld {
 		t.Errorf("%d in force, %s by default, %d in shard, %v", got, s.Prefetch.fallback(), shard.DefaultConfig().MaxHeld, err)
 	}

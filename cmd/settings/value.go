@@ -73,7 +73,7 @@ func Read(section any) error {
 // configuration that the settings set.
 func Defaults(grammar any) kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
-		bindDefaults(reflect.ValueOf(grammar).Elem())
+		bind(reflect.ValueOf(grammar).Elem())
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 			if flag, ok := node.(*kong.Flag); ok {
 				if v, ok := flag.Target.Addr().Interface().(setting); ok {
@@ -86,17 +86,17 @@ func Defaults(grammar any) kong.Option {
 	})
 }
 
-// bindDefaults binds every section of a grammar to its default configuration.
-func bindDefaults(v reflect.Value) {
-	if section, ok := v.Addr().Interface().(interface{ BindDefaults() }); ok {
-		section.BindDefaults()
+// bind binds the settings of every section in a grammar.
+func bind(v reflect.Value) {
+	if section, ok := v.Addr().Interface().(interface{ Bind() }); ok {
+		section.Bind()
 	}
 	if v.Kind() != reflect.Struct {
 		return
 	}
 	for i := range v.NumField() {
 		if v.Type().Field(i).IsExported() {
-			bindDefaults(v.Field(i))
+			bind(v.Field(i))
 		}
 	}
 }

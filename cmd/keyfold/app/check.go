@@ -37,9 +37,6 @@ func (a *App) CheckDatabase() error {
 	return db.Close()
 }
 
-// CheckVectors is for commands that make vectors.
-func (a *App) CheckVectors() error { return a.Vectors.Usable() }
-
 // unreached says what to look at where a server does not answer. Errors of another
 // kind name their cure already.
 func unreached(server, setting string, err error) error {

@@ -57,28 +57,25 @@ func (a *App) OpenDatabase() (*outbox.Database, error) {
 
 // WithDatabase opens DATABASE_URL and checks that it can be used now.
 func (a *App) WithDatabase(do func(*outbox.Database) error) error {
-	return a.withDatabase(do, func(err error) error { return err })
+	return a.withDatabase(false, do)
 }
 
 // WithServiceDatabase opens DATABASE_URL for a service, which may start while its
 // database is away. What no time cures ends the start.
 func (a *App) WithServiceDatabase(do func(*outbox.Database) error) error {
-	return a.withDatabase(do, func(err error) error {
-		if err == nil || engine.KindOf(err) == engine.Configuration {
-			return err
-		}
-		a.Log.Warn("the database is not there yet", slog.Any("error", err))
-		return nil
-	})
+	return a.withDatabase(true, do)
 }
 
-func (a *App) withDatabase(do func(*outbox.Database) error, judge func(error) error) error {
+func (a *App) withDatabase(service bool, do func(*outbox.Database) error) error {
 	db, err := a.OpenDatabase()
 	if err != nil {
 		return err
 	}
-	if err := judge(DatabaseUnreached(db.Check(a.Ctx))); err != nil {
-		return errors.Join(err, db.Close())
+	if err := DatabaseUnreached(db.Check(a.Ctx)); err != nil {
+		if !service || engine.KindOf(err) == engine.Configuration {
+			return errors.Join(err, db.Close())
+		}
+		a.Log.Warn("the database is not there yet", slog.Any("error", err))
 	}
 	return errors.Join(do(db), db.Close())
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,16 +35,14 @@ type apiFlags struct {
 	Rate       settings.Value[bucket] `name:"http-rate" env:"HTTP_RATE" help:"Requests a second at most, all senders together."`
 	SenderRate settings.Value[bucket] `name:"http-sender-rate" env:"HTTP_SENDER_RATE" help:"Requests a second at most of one token or address."`
 	Concurrent settings.Value[int]    `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" help:"Requests at once, at most a half of them from one sender."`
+
+	api ingest.Config // what [settings.Read] sets
 }
 
-// BindDefaults binds the settings to a default configuration.
-func (f *apiFlags) BindDefaults() {
-	c := ingest.DefaultConfig()
-	f.bind(&c)
-}
-
-// bind binds each setting to its place in the configuration.
-func (f *apiFlags) bind(c *ingest.Config) {
+// Bind binds each setting to its place in a default configuration.
+func (f *apiFlags) Bind() {
+	c := &f.api
+	*c = ingest.DefaultConfig()
 	f.Insecure.Bind(&c.Insecure)
 	f.Rate.Bind((*bucket)(&c.Total))
 	f.SenderRate.Bind((*bucket)(&c.Sender))
@@ -53,12 +52,10 @@ func (f *apiFlags) bind(c *ingest.Config) {
 // config returns the API's settings; the error names every fault with the
 // variable to change.
 func (f apiFlags) config() (ingest.Config, error) {
-	c := ingest.DefaultConfig()
-	f.bind(&c)
+	f.Bind()
 	fault := settings.Read(&f)
-	if c.MaxConcurrent == 0 {
-		c.MaxConcurrent = ingest.DefaultConfig().MaxConcurrent
-	}
+	c := f.api
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, ingest.DefaultConfig().MaxConcurrent)
 	c.Addr, c.Tokens, c.TokenFile = f.Addr, f.Tokens, f.TokenFile
 	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
 	return c, errors.Join(fault, settings.CheckPort("HTTP_ADDR", c.Addr), c.Validate())

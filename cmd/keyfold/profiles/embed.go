@@ -42,7 +42,7 @@ type neighbor struct {
 
 // Check judges the phrases and the settings.
 func (c *EmbedCmd) Check(a *app.App) error {
-	faults := []error{cli.CheckNear(c.Near), a.CheckVectors()}
+	faults := []error{cli.CheckNear(c.Near), a.Vectors.Usable()}
 	for _, phrase := range c.Phrases {
 		if vector.Normal(phrase, false) == "" {
 			faults = append(faults, fmt.Errorf("the phrase %q is blank: there is nothing to embed", phrase))

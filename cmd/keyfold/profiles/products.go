@@ -29,7 +29,7 @@ func (c *importCmd) Check(a *app.App) error {
 	faults := []error{a.CheckStore()}
 	switch {
 	case c.Embed:
-		faults = append(faults, a.CheckVectors())
+		faults = append(faults, a.Vectors.Usable())
 	case c.Again || c.Rate > 0:
 		faults = append(faults, errors.New("--again and --rate are about --embed: add it, or leave them out"))
 	}

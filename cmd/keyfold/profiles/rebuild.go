@@ -37,7 +37,7 @@ Examples:
 }
 
 func (c *rebuildCmd) Check(a *app.App) error {
-	faults := []error{a.CheckDatabase(), a.CheckStore(), a.CheckVectors()}
+	faults := []error{a.CheckDatabase(), a.CheckStore(), a.Vectors.Usable()}
 	if c.All == (c.ID != 0) {
 		faults = append(faults, errors.New("name a user's id, or --all"))
 	}
