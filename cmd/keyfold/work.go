@@ -42,7 +42,7 @@ func workerConfig(a *app.App) worker.Config {
 		},
 	}
 	if !a.Vectors.Offline {
-		c.PhraseTimeout = a.Vectors.Patience
+		c.PhraseTimeout = a.Vectors.PhraseTimeout
 	}
 	return c
 }

@@ -46,9 +46,9 @@ type EmbeddingConfig struct {
 	// attempts, so that an outage is known before it can use them up.
 	Failures int
 	Redis    *rediscache.Config // nil: none
-	// Patience is how long a flush waits for phrases: its product events wait with
-	// them. Whoever may wait longer is bounded by the API's timeout.
-	Patience time.Duration
+	// PhraseTimeout is how long a flush waits for phrases: its product events wait
+	// with them. Commands wait for as long as the API's timeout.
+	PhraseTimeout time.Duration
 	// unread: which service, or its key, could not be read. That is told; what
 	// follows from it need not be.
 	unread bool
@@ -94,7 +94,7 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 // Bind binds each setting to its place in a default configuration.
 func (s *Embedding) Bind() {
 	c := &s.config
-	*c = EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig(), Patience: 3 * time.Second}
+	*c = EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig(), PhraseTimeout: 3 * time.Second}
 	c.Phrases.CacheTTL = rediscache.DefaultConfig().TTL
 	s.OmitDims.Bind(&c.API.OmitDimensions)
 	s.MaxInputs.Bind(&c.API.MaxInputs)

@@ -27,12 +27,12 @@ func (s Servers) Check() error {
 	return errors.Join(append(faults, CheckPort("ADMIN_ADDR", s.Admin))...)
 }
 
-// CheckPort judges the port of an address host:port to listen on; what is no such
-// address is not its affair. The error names the environment variable.
+// CheckPort judges the port of an address host:port to listen on, and ignores text
+// that is no such address. The error names the environment variable.
 func CheckPort(name, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil //nolint:nilerr // told by whoever judges the whole
+		return nil //nolint:nilerr // the check of the whole address reports it
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return fmt.Errorf("%s is %q: the port must be from 0 (any free one) to 65535", name, address)

@@ -13,7 +13,7 @@ import (
 	"keyfold/source/catalog"
 )
 
-// Store is what a portrait is read from.
+// Store is what a view is read from.
 type Store interface {
 	Load(ctx context.Context, users []int32) ([]*engine.Profile, error)
 	Products(ctx context.Context, ids []int32) ([]engine.Product, error)
@@ -66,7 +66,7 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, even
 	return p, err
 }
 
-// Print writes the portrait as text.
+// Print writes the view as text.
 func (p *ProfileView) Print(w *cli.Text) {
 	f := p.Profile
 	if f.Erased() {
@@ -112,7 +112,7 @@ func title(p engine.Product) string {
 	return name
 }
 
-// jsonView is a portrait for -o json.
+// jsonView is a view for -o json.
 type jsonView struct {
 	Document
 	LastEvents []shownEvent   `json:"last_events,omitempty"`
@@ -135,7 +135,7 @@ type shownProduct struct {
 	Cosine      float64 `json:"cosine"`
 }
 
-// JSON returns the portrait as it is printed with -o json.
+// JSON returns the view as it is printed with -o json.
 func (p *ProfileView) JSON() any {
 	s := jsonView{Document: DocumentOf(p.Profile), Nearest: []shownProduct{}}
 	for _, e := range p.events {

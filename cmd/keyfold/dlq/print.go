@@ -54,8 +54,8 @@ func at(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// printable takes from a text what could command a terminal: it came from
-// whoever can publish.
+// printable replaces the characters that could command a terminal: any program that
+// can publish may have written the text.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

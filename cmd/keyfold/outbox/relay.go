@@ -52,7 +52,8 @@ func newRelaying(a *app.App, db *outbox.Database) *relaying {
 
 func (r *relaying) start() {
 	var ctx context.Context
-	// Whoever stores stops first: what is stored last is published too.
+	// The relay goes on when the program is told to stop: the API stops first, and
+	// its last rows are published too.
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(r.app.Ctx))
 	go func() {
 		defer close(r.ended)

@@ -85,7 +85,7 @@ type rebuilder struct {
 	done  rebuilt
 }
 
-// all rebuilds every user of the history; one that is refused stops nobody else.
+// all rebuilds every user of the history, also after one that is refused.
 func (r *rebuilder) all() error {
 	bar := r.Progress("rebuilding", 0, nil)
 	defer bar.Done()
