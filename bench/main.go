@@ -9,6 +9,8 @@ import (
 	"os/signal"
 
 	"github.com/alecthomas/kong"
+
+	"keyfold/cmd/settings"
 )
 
 type cli struct {
@@ -23,7 +25,7 @@ type cli struct {
 
 func main() {
 	var c cli
-	command := kong.Parse(&c, kong.Name("bench"), kong.Description("Measures keyfold on this machine."))
+	command := kong.Parse(&c, kong.Name("bench"), settings.Defaults(&c), kong.Description("Measures keyfold on this machine."))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	command.BindTo(ctx, (*context.Context)(nil))
 	err := command.Run()

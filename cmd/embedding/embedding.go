@@ -57,7 +57,7 @@ func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slo
 	// again until the breaker has judged. Calls that fail late are not, as they
 	// would keep the requests of other phrases waiting.
 	judged, err := vector.NewRetrying(vector.RetryingConfig{
-		Attempts: breakerConfig(c, log).Failures, Pause: 100 * time.Millisecond, Within: c.Patience * 2 / 3,
+		Attempts: breakerConfig(c, log).Failures, Pause: 100 * time.Millisecond, Within: c.PhraseTimeout * 2 / 3,
 	}, e.Breaker)
 	if err != nil {
 		return nil, err

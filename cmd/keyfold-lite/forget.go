@@ -1,13 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
@@ -17,7 +16,7 @@ import (
 
 // forgetCmd erases a user.
 type forgetCmd struct {
-	ID int32 `arg:"" help:"The user's id."`
+	ID cli.UserID `arg:"" help:"The user's id."`
 }
 
 // Help is the long text.
@@ -44,10 +43,7 @@ type forgotten struct {
 }
 
 // Run erases the user.
-func (c *forgetCmd) Run(a *app) (err error) {
-	if c.ID < 1 {
-		return &usageError{"a user id is from 1 to 2147483647"}
-	}
+func (c *forgetCmd) Run(a *app) error {
 	reader, err := openFile(a)
 	if err != nil {
 		return err
@@ -61,7 +57,7 @@ func (c *forgetCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer unlock()
-	done, err := c.erase(a, settings)
+	done, err := erase(a, settings, int32(c.ID))
 	if err != nil {
 		return err
 	}
@@ -74,34 +70,31 @@ func (c *forgetCmd) Run(a *app) (err error) {
 			return fmt.Errorf("the user is erased, but what was deleted may still be read in the file: %w; run it again", err)
 		}
 	}
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(done)
-	}
-	w := &terminal.Text{W: a.stdout}
-	w.Line("user %d is erased: profile %s, %s events, %s posts and %s dead letters deleted; events of this user are dropped from now on",
-		done.UserID, done.Profile, terminal.Number(done.Events), terminal.Number(done.Posts), terminal.Number(done.Dead))
-	if done.DeadLeft > 0 {
-		w.Line("%s dead letters stay in which no user can be read: SELECT * FROM dead WHERE user_id IS NULL", terminal.Number(done.DeadLeft))
-	}
-	return w.Err
+	return a.Emit(done, func(w *cli.Text) {
+		w.Line("user %d is erased: profile %s, %s events, %s posts and %s dead letters deleted; events of this user are dropped from now on",
+			done.UserID, done.Profile, cli.Number(done.Events), cli.Number(done.Posts), cli.Number(done.Dead))
+		if done.DeadLeft > 0 {
+			w.Line("%s dead letters stay in which no user can be read: SELECT * FROM dead WHERE user_id IS NULL", cli.Number(done.DeadLeft))
+		}
+	})
 }
 
 // erase begins with the tombstone, and may be run again where it was stopped.
-func (c *forgetCmd) erase(a *app, settings sqlite.Settings) (done forgotten, err error) {
+func erase(a *app, settings sqlite.Settings, user int32) (done forgotten, err error) {
 	file, err := sqlite.Open(filepath.Join(a.data, databaseName), settings)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	before, err := file.Load(a.ctx, []int32{c.ID})
+	before, err := file.Load(a.ctx, []int32{user})
 	if err != nil {
 		return done, err
 	}
-	done = forgotten{UserID: c.ID, Erased: true, Profile: users.Erasure(before[0])}
-	if err := errors.Join(file.Forget(a.ctx, c.ID, engine.Now()), inbox.Migrate(a.ctx, writer{file})); err != nil {
+	done = forgotten{UserID: user, Erased: true, Profile: users.Erasure(before[0])}
+	if err := errors.Join(file.Forget(a.ctx, user, engine.Now()), inbox.Migrate(a.ctx, writer{file})); err != nil {
 		return done, err
 	}
-	events, err := inbox.Forget(a.ctx, writer{file}, c.ID, users.Mentioned)
+	events, err := inbox.Forget(a.ctx, writer{file}, user, users.Mentioned)
 	if err != nil {
 		return done, err
 	}
@@ -117,6 +110,6 @@ func (c *forgetCmd) erase(a *app, settings sqlite.Settings) (done forgotten, err
 	if err := posts.Setup(a.ctx, outbox.SetupOptions{}); err != nil {
 		return done, err
 	}
-	done.Posts, err = posts.Forget(a.ctx, c.ID)
+	done.Posts, err = posts.Forget(a.ctx, user)
 	return done, err
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"keyfold/cmd/cli"
 )
 
 // secret is what only the events of the erased user hold.
@@ -75,7 +77,7 @@ func TestForget(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &shown); err != nil || shown.Events != 45 {
 		t.Errorf("user 18 has %d events (%v): %s", shown.Events, err, out)
 	}
-	for args, want := range map[string]int{"forget 0": exitUsage, "forget 17 --data=" + t.TempDir(): exitFailure} {
+	for args, want := range map[string]int{"forget 0": cli.ExitUsage, "forget 17 --data=" + t.TempDir(): cli.ExitFailure} {
 		if code, _, errs := lite(t, "", append([]string{"user"}, strings.Fields(args)...)...); code != want {
 			t.Errorf("%s: exit code %d, %s", args, code, errs)
 		}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"gonum.org/v1/gonum/floats"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
 	"keyfold/source/sample"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 func lite(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), args, streams{strings.NewReader(stdin), &o, &e})
+	code = run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
 	return code, o.String(), e.String()
 }
 
@@ -288,7 +289,7 @@ func server(t *testing.T, args ...string) (url string, stop func() string) {
 	errs, out := &lockedBuffer{}, &lockedBuffer{}
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, append([]string{"serve", "--http-addr", "127.0.0.1:0", "-o", "json"}, args...), streams{strings.NewReader(""), out, errs})
+		done <- run(ctx, append([]string{"serve", "--http-addr", "127.0.0.1:0", "-o", "json"}, args...), cli.Streams{Stdin: strings.NewReader(""), Stdout: out, Stderr: errs})
 	}()
 	stop = sync.OnceValue(func() string {
 		cancel()

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
 
+	"keyfold/cmd/cli"
 	"keyfold/cmd/products"
-	"keyfold/cmd/terminal"
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
 	"keyfold/source/catalog"
@@ -37,9 +36,9 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	n, err := importFile(a.ctx, a, file, c.File, c.Embed)
-	if err == nil && !a.json {
-		fmt.Fprintf(a.stdout, "%s products imported\n", terminal.Number(int64(n)))
+	n, err := importFile(a, file, c.File, c.Embed)
+	if err == nil && !a.JSON {
+		fmt.Fprintf(a.Stdout, "%s products imported\n", cli.Number(int64(n)))
 	}
 	return err
 }
@@ -53,20 +52,20 @@ func openStore(a *app) (*sqlite.File, error) {
 	})
 }
 
-func importFile(ctx context.Context, a *app, file *sqlite.File, path string, embed bool) (int, error) {
-	in, err := terminal.OpenInput(path, a.in)
+func importFile(a *app, file *sqlite.File, path string, embed bool) (int, error) {
+	in, err := cli.OpenInput(path, a.Stdin)
 	if err != nil {
 		return 0, err
 	}
-	bar := a.progress("importing "+in.Name, in.Size, in.Read)
-	n, err := importAll(ctx, a, file, catalog.ReadProducts(in.Lines), bar, embed)
+	bar := a.Progress("importing "+in.Name, in.Size, in.Read)
+	n, err := importAll(a, file, catalog.ReadProducts(in.Lines), bar, embed)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", in.Name, err)
 	}
 	return n, errors.Join(err, in.Close())
 }
 
-func importAll(ctx context.Context, a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], bar *terminal.Progress, embed bool) (int, error) {
+func importAll(a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], bar *cli.Progress, embed bool) (int, error) {
 	hash, err := vector.NewHash(a.config.Taste.Dimensions)
 	if err != nil {
 		return 0, err
@@ -76,7 +75,7 @@ func importAll(ctx context.Context, a *app, file *sqlite.File, all iter.Seq2[eng
 	if embed {
 		im.Embedder = hash
 	}
-	done, err := im.All(ctx, all)
+	done, err := im.All(a.ctx, all)
 	return done.Stored, err
 }
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
 	"keyfold/shard"
 	"keyfold/source/sample"
 )
@@ -30,24 +30,24 @@ type runCmd struct {
 // demoSessions is the sample of a run without input: some seconds' work.
 const demoSessions = 2000
 
-func (c *runCmd) check() error {
+// Check refuses what cannot be run, and completes a run that names no input.
+func (c *runCmd) Check(*app) error {
 	if c.Events == "" && c.Sample == 0 && !c.serveOnly {
 		c.Sample, c.Exit = demoSessions, true
 	}
 	switch {
 	case c.Sample < 0 || c.Sample > 1_000_000:
-		return &usageError{fmt.Sprintf("--sample %d: it must be between 1 and 1000000 sessions", c.Sample)}
+		return fmt.Errorf("--sample %d: it must be between 1 and 1000000 sessions", c.Sample)
 	case c.Events != "" && c.Sample > 0:
-		return &usageError{"--events and --sample exclude each other: give one of them"}
+		return errors.New("--events and --sample exclude each other: give one of them")
+	case !c.Exit:
+		return checkAddr(c.Addr)
 	}
 	return nil
 }
 
 // Run is the main job.
 func (c *runCmd) Run(a *app) (err error) {
-	if err := c.check(); err != nil {
-		return err
-	}
 	// The input is opened before the folder, so that a mistyped name leaves
 	// nothing behind.
 	next, closeInput, bar, err := c.input(a)
@@ -107,17 +107,17 @@ func (c *runCmd) finish(n *runtime, events int, began time.Time, interrupted boo
 }
 
 // input opens what the command line names; next is nil where it names nothing.
-func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *terminal.Progress, err error) {
+func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *cli.Progress, err error) {
 	switch {
 	case c.Events != "":
-		in, err := terminal.OpenInput(c.Events, a.in)
+		in, err := cli.OpenInput(c.Events, a.Stdin)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return in.Next, in.Close, a.progress("folding "+in.Name, in.Size, in.Read), nil
+		return in.Next, in.Close, a.Progress("folding "+in.Name, in.Size, in.Read), nil
 	case c.Sample > 0:
 		all := sample.Events(sample.DefaultConfig(c.Sample))
-		return bodies(all), func() error { return nil }, a.progress("folding a sample", int64(len(all)), nil), nil
+		return bodies(all), func() error { return nil }, a.Progress("folding a sample", int64(len(all)), nil), nil
 	default:
 		return nil, func() error { return nil }, nil, nil
 	}
@@ -127,10 +127,10 @@ func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *termi
 func (c *runCmd) products(n *runtime) error {
 	switch {
 	case c.Products != "":
-		_, err := importFile(n.ctx, n.app, n.file, c.Products, true)
+		_, err := importFile(n.app, n.file, c.Products, true)
 		return err
 	case c.Sample > 0:
-		_, err := importAll(n.ctx, n.app, n.file, sampleProducts(), n.progress("embedding products", 0, nil), true)
+		_, err := importAll(n.app, n.file, sampleProducts(), n.Progress("embedding products", 0, nil), true)
 		return err
 	default:
 		return nil
@@ -145,14 +145,14 @@ func (c *runCmd) catalogued(n *runtime) error {
 	}
 	count, err := n.file.CountProducts(n.ctx)
 	if err == nil && count == 0 {
-		err = &usageError{n.data + " has no products, and product events without their product are skipped for good: " +
-			"add --products FILE, or --no-products to fold searches only"}
+		err = &cli.UsageError{Err: fmt.Errorf("%s has no products, and product events without their product are skipped for good: "+
+			"add --products FILE, or --no-products to fold searches only", n.data)}
 	}
 	return err
 }
 
 // replay recovers what an earlier process left and folds the input.
-func (c *runCmd) replay(n *runtime, next source, bar *terminal.Progress) (events int, interrupted bool, err error) {
+func (c *runCmd) replay(n *runtime, next source, bar *cli.Progress) (events int, interrupted bool, err error) {
 	clock := shard.EventClock
 	if c.Realtime || next == nil {
 		clock = shard.WallClock

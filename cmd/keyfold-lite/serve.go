@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 
+	"keyfold/cmd/shutdown"
 	"keyfold/source/ingest"
 )
 
@@ -16,22 +16,29 @@ type serveCmd struct {
 	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
 }
 
+// Check refuses an address that is not served.
+func (c *serveCmd) Check(*app) error { return checkAddr(c.Addr) }
+
 // Run serves until it is told to stop.
 func (c *serveCmd) Run(a *app) error {
 	run := runCmd{Products: c.Products, Addr: c.Addr, serveOnly: true}
 	return run.Run(a)
 }
 
+func checkAddr(addr string) error {
+	if err := api(addr).Validate(); err != nil {
+		return err
+	}
+	if !ingest.OnLoopback(addr) {
+		return fmt.Errorf("HTTP_ADDR is %q: only loopback addresses are served, since requests are neither authenticated nor encrypted; "+
+			"set 127.0.0.1:7080, and put a reverse proxy with both in front to reach it from elsewhere", addr)
+	}
+	return nil
+}
+
 // listen takes the port before anything is folded, so that a run of hours does
 // not end at it.
 func listen(addr string) (net.Listener, error) {
-	if err := api(addr).Validate(); err != nil {
-		return nil, &usageError{err.Error()}
-	}
-	if !ingest.OnLoopback(addr) {
-		return nil, &usageError{fmt.Sprintf("HTTP_ADDR is %q: only loopback addresses are served, since requests are neither authenticated nor encrypted; "+
-			"set 127.0.0.1:7080, and put a reverse proxy with both in front to reach it from elsewhere", addr)}
-	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%w (another address: --http-addr 127.0.0.1:PORT)", err)
@@ -44,7 +51,7 @@ func listen(addr string) (net.Listener, error) {
 func api(addr string) ingest.Config {
 	c := ingest.DefaultConfig()
 	c.Addr, c.Total, c.Sender = addr, ingest.Rate{}, ingest.Rate{}
-	c.Insecure = true // listen has judged the address
+	c.Insecure = true // checkAddr has judged the address
 	return c
 }
 
@@ -58,25 +65,18 @@ func serve(n *runtime, addr string, listener net.Listener) error {
 		return err
 	}
 	n.intake.start()
-	fmt.Fprintf(n.stderr, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case <-n.ctx.Done():
-	case <-n.failed.Done():
-	case err := <-served:
-		return err
+	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
+	stop, cancel := context.WithCancel(n.ctx)
+	defer cancel()
+	defer context.AfterFunc(n.failed, cancel)()
+	half := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
 	}
 	// Requests under way are answered and go to their windows, which close then.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
-	defer cancel()
-	if server.Shutdown(ctx) != nil {
-		err = server.Close() // a client that says nothing is no fault of the stop
+	if err = shutdown.Serve(stop, server, listener, half); stop.Err() == nil {
+		return err
 	}
-	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
-		err = errors.Join(err, closed)
-	}
-	ctx, cancel = context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
-	defer cancel()
+	ctx, release := half()
+	defer release()
 	return errors.Join(err, n.intake.settle(ctx))
 }

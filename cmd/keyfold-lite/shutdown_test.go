@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/cmd/cli"
 	"keyfold/cmd/settings"
 	"keyfold/engine"
 	"keyfold/engine/taste"
@@ -31,7 +32,7 @@ func testNode(ctx context.Context, t *testing.T) *runtime {
 	c.Taste.Dimensions, c.Taste.Model, c.Shard.MaxHeld = 16, embedderModel, 4
 	c.Shard.Window, c.Shard.MaxDelay = 20*time.Millisecond, 50*time.Millisecond
 	n, err := openRuntime(&app{
-		ctx: ctx, streams: streams{strings.NewReader(""), io.Discard, io.Discard}, data: t.TempDir(), config: c,
+		ctx: ctx, Console: cli.Console{Streams: cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}}, data: t.TempDir(), config: c,
 		log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

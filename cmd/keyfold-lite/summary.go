@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -11,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
 	"keyfold/engine"
 )
@@ -73,7 +72,7 @@ func (n *runtime) summary(events int, took time.Duration) (*summary, error) {
 		return nil, err
 	}
 	s.Pending = int64(pending) + waiting
-	if s.Users, err = n.file.CountProfiles(ctx); err != nil || s.Users == 0 || n.json {
+	if s.Users, err = n.file.CountProfiles(ctx); err != nil || s.Users == 0 || n.JSON {
 		return s, err
 	}
 	busiest, err := n.file.BusiestUser(ctx)
@@ -97,11 +96,11 @@ func (in *httpIngest) report(s *summary) (waiting int64) {
 }
 
 func (s *summary) print(a *app) error {
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(s)
-	}
-	w := &terminal.Text{W: a.stdout}
-	w.Line("%s events became %s profiles in %.1f s.", terminal.Number(int64(s.Events)+s.Recovered), terminal.Number(s.Users), s.Seconds)
+	return a.Emit(s, func(w *cli.Text) { s.text(w, a) })
+}
+
+func (s *summary) text(w *cli.Text, a *app) {
+	w.Line("%s events became %s profiles in %.1f s.", cli.Number(int64(s.Events)+s.Recovered), cli.Number(s.Users), s.Seconds)
 	w.Line("")
 	w.Row("events", int64(s.Events), "read")
 	if s.Recovered > 0 {
@@ -116,7 +115,7 @@ func (s *summary) print(a *app) error {
 	}
 	w.Row("batches", s.Batches, fmt.Sprintf("one user's window each, %.1f events a batch", ratio(s.Folded, s.Batches)))
 	w.Row("writes", s.Writes, fmt.Sprintf("%s saved against one write per event (%.0f %%)",
-		terminal.Number(s.Folded-s.Writes), 100*ratio(s.Folded-s.Writes, s.Folded)))
+		cli.Number(s.Folded-s.Writes), 100*ratio(s.Folded-s.Writes, s.Folded)))
 	if s.example != nil {
 		w.Line("")
 		s.example.Print(w)
@@ -124,11 +123,10 @@ func (s *summary) print(a *app) error {
 			s.next(w, a)
 		}
 	}
-	return w.Err
 }
 
 // next says what to try next, with this user's own ids.
-func (s *summary) next(w *terminal.Text, a *app) {
+func (s *summary) next(w *cli.Text, a *app) {
 	program := "keyfold-lite"
 	if strings.Contains(os.Args[0], "go-build") {
 		program = "go run ./cmd/keyfold-lite"
@@ -166,7 +164,7 @@ func reasons(by map[string]int64) string {
 		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
 	})
 	for i, name := range names {
-		names[i] = name + " " + terminal.Number(by[name])
+		names[i] = name + " " + cli.Number(by[name])
 	}
 	return strings.Join(names, ", ")
 }

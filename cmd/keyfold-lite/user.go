@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"keyfold/cmd/terminal"
 	"keyfold/cmd/users"
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
@@ -51,12 +49,7 @@ func (c *showCmd) Run(a *app) error {
 	if p.Profile == nil {
 		return fmt.Errorf("user %d has no profile in %s", c.ID, a.data)
 	}
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(p.JSON())
-	}
-	w := &terminal.Text{W: a.stdout}
-	p.Print(w)
-	return w.Err
+	return a.Emit(p.JSON(), p.Print)
 }
 
 // profileView reads a user's profile and what the inbox knows of the user.
@@ -107,8 +100,5 @@ func (c *exportCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	if c.File == "-" {
-		return users.Export(a.stdout, file.AllProfiles(a.ctx))
-	}
-	return users.ExportFile(c.File, file.AllProfiles(a.ctx))
+	return users.Export(c.File, a.Stdout, file.AllProfiles(a.ctx))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 )
@@ -140,7 +141,7 @@ func TestBackfillFilters(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := s.run(t, "backfill", "--type=sale"); code != exitUsage || !strings.Contains(errs, "product_purchase") {
+	if code, _, errs := s.run(t, "backfill", "--type=sale"); code != cli.ExitUsage || !strings.Contains(errs, "product_purchase") {
 		t.Errorf("an unknown type: %d %s", code, errs)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
@@ -214,7 +215,12 @@ func TestDlqLooking(t *testing.T) {
 	if code, _, errs := s.run(t, "", "dlq", "show", "foreign"); code != 1 || !strings.Contains(errs, "foreign-1, foreign-2") {
 		t.Errorf("an ambiguous start: %d %s", code, errs)
 	}
-	var stats letterCounts
+	var stats struct {
+		Letters        int
+		Reasons        map[string]int `json:"by_reason"`
+		Types          map[string]int `json:"by_type"`
+		Oldest, Newest *time.Time
+	}
 	if err := json.Unmarshal([]byte(s.dlq(t, "stats", "-o", "json")), &stats); err != nil {
 		t.Fatal(err)
 	}
@@ -415,10 +421,10 @@ func TestDlqReplayRate(t *testing.T) {
 func TestDlqDiscard(t *testing.T) {
 	s := newStack(t)
 	s.mixed(t)
-	if code, _, errs := s.run(t, "", "dlq", "discard", "--user=7"); code != exitUsage || !strings.Contains(errs, "--yes") {
+	if code, _, errs := s.run(t, "", "dlq", "discard", "--user=7"); code != cli.ExitUsage || !strings.Contains(errs, "--yes") {
 		t.Errorf("without --yes: %d %s", code, errs)
 	}
-	if code, _, _ := s.run(t, "", "dlq", "discard", "foreign"); code != exitFailure {
+	if code, _, _ := s.run(t, "", "dlq", "discard", "foreign"); code != cli.ExitFailure {
 		t.Errorf("an ambiguous start: %d", code)
 	}
 	if n := s.depth(t, failed); n != 7 {
@@ -435,40 +441,5 @@ func TestDlqDiscard(t *testing.T) {
 	}
 	if n := s.depth(t, replayable); n != 0 {
 		t.Errorf("%d were replayed", n)
-	}
-}
-
-func TestParseInstant(t *testing.T) {
-	now := time.Date(2026, 2, 10, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Time{
-		"2026-02-10T11:00:00+01:00": now.Add(-2 * time.Hour),
-		"2h":                        now.Add(-2 * time.Hour),
-		"2h ago":                    now.Add(-2 * time.Hour),
-		"90m ago":                   now.Add(-90 * time.Minute),
-		"3d":                        now.Add(-72 * time.Hour),
-		"":                          {},
-	} {
-		if got, err := parseInstant(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"yesterday", "-2h", "2026-02-10", "ago", "-1d", "2"} {
-		if got, err := parseInstant(text, now); err == nil {
-			t.Errorf("%q was read as %v", text, got)
-		}
-	}
-}
-
-func TestReplayRate(t *testing.T) {
-	for text, batch := range map[string]int{"1/s": 1, "100/s": 20, "100": 20, "100000/s": maxReplayBatch} {
-		var r rate
-		if err := r.UnmarshalText([]byte(text)); err != nil || r.batch() != batch {
-			t.Errorf("%q: %v, batch %d, want %d", text, err, r.batch(), batch)
-		}
-	}
-	for _, text := range []string{"0", "-1/s", "fast", "NaN", "1/m", "Inf"} {
-		if err := new(rate).UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q was read", text)
-		}
 	}
 }

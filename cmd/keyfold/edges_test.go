@@ -50,7 +50,7 @@ func TestEdge_HundredsOfEventsPerSecondOfOneUser(t *testing.T) {
 	}
 	s.publish(t, bodies...)
 	s.settled(t, s.expect(t, bodies))
-	all := profiles(t, s.open(t))
+	all := allProfiles(t, s.open(t))
 	if writes := all[hot].Version; writes > each/20 {
 		t.Errorf("%d events of one user took %d writes", each, writes)
 	}
@@ -139,7 +139,7 @@ func TestEdge_InvalidVectorDimensions(t *testing.T) {
 	good := [][]byte{event(1, engine.ProductPurchase, 1, now, "before")}
 	s.publish(t, good...)
 	s.settled(t, s.expect(t, good))
-	before := profiles(t, s.open(t))[1]
+	before := allProfiles(t, s.open(t))[1]
 
 	vectorOf := func(n int, value float64) bson.A {
 		v := make(bson.A, n)
@@ -185,7 +185,7 @@ func TestEdge_InvalidVectorDimensions(t *testing.T) {
 			t.Errorf("%s: dead-lettered as %q, want %q", b.name, reasons[b.name], b.reason)
 		}
 	}
-	after := profiles(t, s.open(t))[1]
+	after := allProfiles(t, s.open(t))[1]
 	if after.Version != before.Version || after.EventCount != 1 || after.Mass != before.Mass {
 		t.Errorf("the profile was changed: %+v, before %+v", after, before)
 	}
@@ -242,7 +242,7 @@ func TestEdge_PublishedManyTimes(t *testing.T) {
 		}
 		return nil
 	})
-	if p := profiles(t, s.open(t))[1]; p.EventCount != 2 || p.Version > 2 {
+	if p := allProfiles(t, s.open(t))[1]; p.EventCount != 2 || p.Version > 2 {
 		t.Errorf("%d events in %d writes", p.EventCount, p.Version)
 	}
 	for _, d := range daemons {

@@ -148,7 +148,7 @@ func (a *apiStack) settledOrDead(t *testing.T, d *daemon, bodies [][]byte) map[s
 	dead := 0
 	eventually(t, "folded and dead-lettered events add up", func() error {
 		var folded int64
-		for _, p := range profiles(t, store) {
+		for _, p := range allProfiles(t, store) {
 			folded += p.EventCount
 		}
 		dead = a.depth(t, rabbit.DefaultNames().DeadLetters)

@@ -11,6 +11,21 @@ import (
 	"keyfold/source/vector/openai"
 )
 
+// embedded is what the command shows of one phrase.
+type embedded struct {
+	Normal     string  `json:"normal_form"`
+	Model      string  `json:"model"`
+	Dimensions int     `json:"dimensions"`
+	Norm       float64 `json:"norm"`
+	From       string  `json:"from"`
+	Millis     float64 `json:"milliseconds"`
+	Nearest    []struct {
+		ProductID   int32   `json:"product_id"`
+		ProductName string  `json:"product_name"`
+		Cosine      float64 `json:"cosine"`
+	} `json:"nearest_products"`
+}
+
 // `keyfold embed` shows what a phrase becomes: the second time out of Redis, with
 // the same vector's neighbours.
 func TestEmbedShowsTheWay(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	embedtest "keyfold/bench/testserver/embeddings"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector/openai"
@@ -134,7 +135,7 @@ func TestAnotherModelInTheStore(t *testing.T) {
 	first.stop()
 
 	var errs lockedBuffer
-	code := run(t.Context(), append(a.flags(a.args("--embedding-model=text-embedding-9")...), "work"), streams{strings.NewReader(""), &errs, &errs})
+	code := run(t.Context(), append(a.flags(a.args("--embedding-model=text-embedding-9")...), "work"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &errs, Stderr: &errs})
 	for _, want := range []string{"EMBEDDING_MODEL=" + openai.DefaultModel, "user rebuild"} {
 		if code != 1 || !strings.Contains(errs.String(), want) {
 			t.Errorf("a profile of another model: %d, %q is missing in %s", code, want, errs.String())

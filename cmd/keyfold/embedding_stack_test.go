@@ -12,6 +12,7 @@ import (
 	mongotest "keyfold/bench/testserver/mongodb"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
 	redistest "keyfold/bench/testserver/redis"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/sample"
@@ -88,7 +89,7 @@ func (a *apiStack) args(more ...string) []string {
 func (a *apiStack) run(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), a.flags(a.args(args...)...), streams{strings.NewReader(stdin), &o, &e})
+	code = run(t.Context(), a.flags(a.args(args...)...), cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
 	noKey(t, o.String(), e.String())
 	return code, o.String(), e.String()
 }

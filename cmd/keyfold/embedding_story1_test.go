@@ -32,7 +32,7 @@ func TestStory1ThroughTheEmbeddingAPI(t *testing.T) {
 	first := a.work(t, quick).ready()
 	a.settled(t, a.expect(t, [][]byte{viewed}))
 	first.stop()
-	before := profiles(t, a.open(t))[1]
+	before := allProfiles(t, a.open(t))[1]
 
 	known := event(1, engine.Search, "wireless headphones", now, "known user")
 	unknown := event(2, engine.Search, "  garden \t hose ", now, "new user")
@@ -53,7 +53,7 @@ func TestStory1ThroughTheEmbeddingAPI(t *testing.T) {
 
 	a.work(t, quick).ready()
 	a.settled(t, a.expect(t, [][]byte{viewed, known, unknown}))
-	all := profiles(t, a.open(t))
+	all := allProfiles(t, a.open(t))
 
 	// The law by hand, with the vectors the server gives anybody who asks.
 	want := make([]float64, dimensions)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -63,7 +64,7 @@ func TestForgetErasesEverywhere(t *testing.T) {
 		if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 2 {
 			t.Errorf("%d dead letters are left, want 2", n)
 		}
-		all := profiles(t, s.open(t))
+		all := allProfiles(t, s.open(t))
 		if !all[17].Erased() || all[18].Erased() || all[18].EventCount != 3 {
 			t.Errorf("user 17 is %+v, user 18 %+v", all[17], all[18])
 		}
@@ -91,7 +92,7 @@ func TestForgetWithAServerAway(t *testing.T) {
 	s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	s.more = []string{"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/"}
 	code, out, errs := s.run(t, "user", "forget", "17")
-	if code != exitFailure || !strings.Contains(errs, "RABBITMQ_DSN") || !strings.Contains(out, "dead letters         not reached") ||
+	if code != cli.ExitFailure || !strings.Contains(errs, "RABBITMQ_DSN") || !strings.Contains(out, "dead letters         not reached") ||
 		!strings.Contains(out, "queued messages      not reached") || !strings.Contains(out, "1 deleted") {
 		t.Errorf("without the broker: exit code %d\n%s%s", code, out, errs)
 	}
@@ -100,11 +101,11 @@ func TestForgetWithAServerAway(t *testing.T) {
 		t.Errorf("without a database:\n%s", out)
 	}
 	s.more = []string{"--database-url=sqlite://" + t.TempDir() + "/mistyped.db"}
-	if code, out, errs := s.run(t, "user", "forget", "20"); code != exitFailure || !strings.Contains(errs, "no such file") ||
+	if code, out, errs := s.run(t, "user", "forget", "20"); code != cli.ExitFailure || !strings.Contains(errs, "no such file") ||
 		!strings.Contains(out, "stored interactions  not reached") || !strings.Contains(out, "0 discarded") {
 		t.Errorf("with another database: exit code %d\n%s%s", code, out, errs)
 	}
-	if !profiles(t, s.open(t))[20].Erased() {
+	if !allProfiles(t, s.open(t))[20].Erased() {
 		t.Error("the user is not erased")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 )
@@ -114,7 +115,7 @@ func TestIngestRefusesToStart(t *testing.T) {
 		{[]string{"--http-addr=127.0.0.1:0", "--http-rate=many"}, "HTTP_RATE"},
 	} {
 		code, _, errs := s.run(t, append([]string{"ingest"}, c.args...)...)
-		if code != exitUsage || !strings.Contains(errs, c.says) || strings.Contains(errs, "short-secret") {
+		if code != cli.ExitUsage || !strings.Contains(errs, c.says) || strings.Contains(errs, "short-secret") {
 			t.Errorf("%v: exit code %d, want one that says %q:\n%s", c.args, code, c.says, errs)
 		}
 	}

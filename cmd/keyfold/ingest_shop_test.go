@@ -21,6 +21,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 )
@@ -71,7 +72,7 @@ func (s *shop) flags(args ...string) []string {
 func (s *shop) run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(context.Background(), append(args, s.flags()...), streams{strings.NewReader(""), &o, &e})
+	code = run(context.Background(), append(args, s.flags()...), cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
 	return code, o.String(), e.String()
 }
 
@@ -92,7 +93,7 @@ func (s *shop) service(t *testing.T, args ...string) *daemon {
 	d := &daemon{t: t, log: &lockedBuffer{}}
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, append(args, s.flags()...), streams{strings.NewReader(""), io.Discard, d.log})
+		done <- run(ctx, append(args, s.flags()...), cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
 	}()
 	d.stop = sync.OnceValue(func() int {
 		cancel()

@@ -65,7 +65,7 @@ func TestIngestStory2ProductEventsReachTheProfile(t *testing.T) {
 		}
 		s.work(t, "--batch-window=2").ready()
 		s.settled(t, s.expect(t, bodies))
-		if p := profiles(t, s.open(t))[7]; p.Version != 1 || p.EventCount != 3 {
+		if p := allProfiles(t, s.open(t))[7]; p.Version != 1 || p.EventCount != 3 {
 			t.Errorf("three events of one window took %d writes, %d events", p.Version, p.EventCount)
 		}
 		if a := api.accepted(bodies...); a.Accepted != 0 || a.Duplicate != 3 {

@@ -152,7 +152,7 @@ func TestLimit_IdsAndTimes(t *testing.T) {
 	}
 	s.publish(t, append(bodies, good...)...)
 	s.settled(t, s.expect(t, good))
-	if p := profiles(t, s.open(t))[math.MaxInt32]; p == nil || p.EventCount != 1 {
+	if p := allProfiles(t, s.open(t))[math.MaxInt32]; p == nil || p.EventCount != 1 {
 		t.Errorf("the largest user has %+v", p)
 	}
 	reasons := s.reasons(t, len(bad))

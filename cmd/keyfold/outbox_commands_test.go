@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"keyfold/cmd/cli"
 	"keyfold/source/outbox"
 )
 
@@ -41,7 +42,7 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 			t.Errorf("stats print\n%s", out)
 		}
 		for _, args := range [][]string{{"--older-than=0s"}, {"--older-than=-1h"}, {"--chunk=0"}} {
-			if code, _, errs := s.run(t, append([]string{"outbox", "cleanup"}, args...)...); code != exitUsage {
+			if code, _, errs := s.run(t, append([]string{"outbox", "cleanup"}, args...)...); code != cli.ExitUsage {
 				t.Errorf("cleanup %v: %s", args, errs)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	"keyfold/cmd/cli"
 	"keyfold/source/outbox"
 )
 
@@ -59,10 +60,10 @@ func TestSetupPrint(t *testing.T) {
 			t.Errorf("%s: %d foreign keys, want %d\n%s", kind, n, want, out)
 		}
 	}
-	if code, _, errs := nowhere.run(t, "setup", "--print", outbox.SQLite, "--foreign-keys"); code != exitUsage || !strings.Contains(errs, "foreign keys") {
+	if code, _, errs := nowhere.run(t, "setup", "--print", outbox.SQLite, "--foreign-keys"); code != cli.ExitUsage || !strings.Contains(errs, "foreign keys") {
 		t.Errorf("SQLite with foreign keys: exit code %d, %s", code, errs)
 	}
-	if code, _, errs := nowhere.run(t, "setup", "--print", "oracle"); code != exitUsage {
+	if code, _, errs := nowhere.run(t, "setup", "--print", "oracle"); code != cli.ExitUsage {
 		t.Errorf("an unknown database: exit code %d, %s", code, errs)
 	}
 }
@@ -71,7 +72,7 @@ func TestSetupPrint(t *testing.T) {
 // its group's others are stored. Without the tables, setup says what is missing.
 func TestSetupForeignKeys(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
-	if code, _, errs := s.run(t, "setup", "--foreign-keys"); code != exitFailure || !strings.Contains(errs, "users") {
+	if code, _, errs := s.run(t, "setup", "--foreign-keys"); code != cli.ExitFailure || !strings.Contains(errs, "users") {
 		t.Fatalf("without a table users: exit code %d, %s", code, errs)
 	}
 	s.exec(t, "CREATE TABLE users (id INT PRIMARY KEY)")
@@ -115,15 +116,15 @@ func TestDatabaseMistakes(t *testing.T) {
 		setup     bool // is the cure
 		code      int
 	}{
-		{"wrong password", as("shop", "wrong-secret", empty), []string{"DATABASE_URL", "password"}, false, exitFailure},
-		{"no rights", as("guest", "right-secret", empty), []string{"grant"}, false, exitFailure},
-		{"unknown database", as("shop", "right-secret", "nowhere"), []string{"CREATE DATABASE"}, false, exitFailure},
-		{"missing tables", as("shop", "right-secret", empty), []string{"keyfold setup"}, true, exitFailure},
-		{"old server", "mysql://shop:right-secret@" + old + "/" + empty, []string{"10.05", "MariaDB 10.6"}, false, exitFailure},
-		{"no such scheme", "postgres://shop:right-secret@127.0.0.1/shop", []string{"DATABASE_URL", "mysql://"}, false, exitUsage},
-		{"no such folder", "sqlite:///nowhere/at/all.db", []string{"DATABASE_URL"}, false, exitFailure},
-		{"unreadable", "mysql://shop:right-secret@[::1/shop", []string{"DATABASE_URL"}, false, exitUsage},
-		{"none", "", []string{"DATABASE_URL"}, true, exitUsage},
+		{"wrong password", as("shop", "wrong-secret", empty), []string{"DATABASE_URL", "password"}, false, cli.ExitFailure},
+		{"no rights", as("guest", "right-secret", empty), []string{"grant"}, false, cli.ExitFailure},
+		{"unknown database", as("shop", "right-secret", "nowhere"), []string{"CREATE DATABASE"}, false, cli.ExitFailure},
+		{"missing tables", as("shop", "right-secret", empty), []string{"keyfold setup"}, true, cli.ExitFailure},
+		{"old server", "mysql://shop:right-secret@" + old + "/" + empty, []string{"10.05", "MariaDB 10.6"}, false, cli.ExitFailure},
+		{"no such scheme", "postgres://shop:right-secret@127.0.0.1/shop", []string{"DATABASE_URL", "mysql://"}, false, cli.ExitUsage},
+		{"no such folder", "sqlite:///nowhere/at/all.db", []string{"DATABASE_URL"}, false, cli.ExitFailure},
+		{"unreadable", "mysql://shop:right-secret@[::1/shop", []string{"DATABASE_URL"}, false, cli.ExitUsage},
+		{"none", "", []string{"DATABASE_URL"}, true, cli.ExitUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shop := &shop{stack: s, url: c.url}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 )
 
@@ -44,7 +45,7 @@ func TestSetupPrintsJSON(t *testing.T) {
 		}
 	}
 	code, out, errs = s.run(t, "", "setup", "-o", "json", "--database-url=mysql://shop:s3cret@127.0.0.1:1/shop")
-	if o := object(t, out); code != exitFailure || o["sql"] != nil || o["rabbitmq"] == nil || !strings.Contains(errs, "DATABASE_URL") {
+	if o := object(t, out); code != cli.ExitFailure || o["sql"] != nil || o["rabbitmq"] == nil || !strings.Contains(errs, "DATABASE_URL") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	code, out, errs = s.run(t, "", "setup", "-o", "json", "--print=sqlite")
@@ -63,11 +64,11 @@ func TestImportPrintsJSON(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	code, out, errs = s.run(t, good+"broken\n", "products", "import", "-", "--embed", "-o", "json")
-	if o := object(t, out); code != exitFailure || o["imported"] != 1.0 || !strings.Contains(errs, "line 2") {
+	if o := object(t, out); code != cli.ExitFailure || o["imported"] != 1.0 || !strings.Contains(errs, "line 2") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	code, _, errs = s.run(t, `{"product_id":9002,"embedding":[1,2]}`, "products", "import", "-")
-	if code != exitFailure || !strings.Contains(errs, "EMBEDDING_DIMENSIONS") {
+	if code != cli.ExitFailure || !strings.Contains(errs, "EMBEDDING_DIMENSIONS") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -78,7 +79,7 @@ func TestBackfillWithoutBroker(t *testing.T) {
 	shop := s.with(t, "sqlite://"+t.TempDir()+"/outbox.db")
 	shop.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	shop.more = []string{"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/"}
-	if code, out, errs := shop.run(t, "backfill"); code != exitFailure || out != "" || !strings.Contains(errs, "RABBITMQ_DSN") {
+	if code, out, errs := shop.run(t, "backfill"); code != cli.ExitFailure || out != "" || !strings.Contains(errs, "RABBITMQ_DSN") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	if out := shop.must(t, "backfill", "--dry-run"); !strings.HasPrefix(out, "1 would be published") {

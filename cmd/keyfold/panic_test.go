@@ -8,18 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"keyfold/cmd/cli"
 	"keyfold/cmd/embedding"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/worker"
 	"keyfold/engine"
 	"keyfold/source/sample"
 )
 
 // app returns what a `work` with these arguments works with.
-func (s *stack) app(t *testing.T, args ...string) *app {
+func (s *stack) app(t *testing.T, args ...string) *app.App {
 	t.Helper()
-	var c cli
-	at := streams{strings.NewReader(""), io.Discard, io.Discard}
-	parser, err := newParser(&c, at, func(int) {})
+	var c commands
+	at := cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
+	parser, err := commandLine.Parser(&c, at, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,7 @@ func (s *stack) app(t *testing.T, args ...string) *app {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.log = slog.New(slog.DiscardHandler)
+	a.Log = slog.New(slog.DiscardHandler)
 	return a
 }
 
@@ -47,18 +49,18 @@ func TestStopAfterAPanic(t *testing.T) {
 	bodies := sample.Events(sample.DefaultConfig(50))
 	s.publish(t, bodies...)
 	a := s.app(t, quick, "--shutdown-timeout=600")
-	e, err := embedding.New(a.vectors, a.config.Taste.Dimensions, 0, a.log)
+	e, err := embedding.New(a.Vectors, a.Config.Taste.Dimensions, 0, a.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := a.workerPorts(e)
+	ports := workerPorts(a, e)
 	ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
-		store, err := openChecked(ctx, a)
+		store, err := a.OpenChecked(ctx)
 		return panicking{store}, err
 	}
-	a.config.Shard.FlushKeys = 1
+	a.Config.Shard.FlushKeys = 1
 	ended := make(chan error, 1)
-	go func() { ended <- worker.New(a.workerConfig(), ports).Run(t.Context()) }()
+	go func() { ended <- worker.New(workerConfig(a), ports).Run(t.Context()) }()
 	select {
 	case err := <-ended:
 		if err == nil || !strings.Contains(err.Error(), "a test's") {

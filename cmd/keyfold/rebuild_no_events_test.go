@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/cmd/cli"
 )
 
 // A history without an event makes no profile that could replace the stored one,
@@ -38,11 +40,11 @@ func TestRebuildOfAProfileWithEventCountZero(t *testing.T) {
 	for _, more := range [][]string{nil, {"--force"}} {
 		args := append([]string{"user", "rebuild", "17", "--database-url", "sqlite://" + path}, more...)
 		code, _, errs := s.run(t, "", args...)
-		if code != exitFailure || !strings.Contains(errs, "no event that a profile can be made from") || strings.Contains(errs, "--force replaces") {
+		if code != cli.ExitFailure || !strings.Contains(errs, "no event that a profile can be made from") || strings.Contains(errs, "--force replaces") {
 			t.Errorf("%v: exit code %d, %q", more, code, errs)
 		}
 	}
-	if p := profiles(t, s.open(t))[17]; p == nil || p.Version != 1 || p.EventCount != 0 || p.Vector[0] != 1 {
+	if p := allProfiles(t, s.open(t))[17]; p == nil || p.Version != 1 || p.EventCount != 0 || p.Vector[0] != 1 {
 		t.Errorf("the stored profile is %+v afterwards", p)
 	}
 }

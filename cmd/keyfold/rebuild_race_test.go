@@ -48,7 +48,7 @@ func (s *stack) stored(t *testing.T, path string, ago time.Duration, bodies [][]
 }
 
 func (s *stack) count(t *testing.T) int64 {
-	p := profiles(t, s.open(t))[17]
+	p := allProfiles(t, s.open(t))[17]
 	if p == nil {
 		return 0
 	}

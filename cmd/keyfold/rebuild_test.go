@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/bench/oracle"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
@@ -73,6 +74,19 @@ func stored(t *testing.T, store *mongodb.Store, user int32) *engine.Profile {
 	return found[0]
 }
 
+// rebuilt is the command's report.
+type rebuilt struct {
+	Replaced int     `json:"replaced"`
+	Same     int     `json:"unchanged"`
+	Refused  int     `json:"refused"`
+	Skipped  int     `json:"skipped"`
+	Compared int     `json:"compared"`
+	Lowest   float64 `json:"lowest_cosine"`
+	Largest  float64 `json:"largest_difference"`
+	DryRun   bool    `json:"dry_run"`
+	Last     int32   `json:"last_user_id"`
+}
+
 // rebuild runs the command and reads its report.
 func (s *shop) rebuild(t *testing.T, args ...string) (r rebuilt) {
 	t.Helper()
@@ -131,7 +145,7 @@ func (s *stack) folded(t *testing.T, want int64) {
 	store := s.open(t)
 	eventually(t, "every event is folded", func() error {
 		var n int64
-		for _, p := range profiles(t, store) {
+		for _, p := range allProfiles(t, store) {
 			n += p.EventCount
 		}
 		if n != want {
@@ -169,7 +183,7 @@ func TestRebuildRefuses(t *testing.T) {
 	s.exec(t, "DELETE FROM user_interactions WHERE id = (SELECT MIN(id) FROM user_interactions WHERE user_id = 2)")
 	before := stored(t, store, 2)
 	code, _, errs := s.run(t, "user", "rebuild", "2")
-	if code != exitFailure || !strings.Contains(errs, "--force") {
+	if code != cli.ExitFailure || !strings.Contains(errs, "--force") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	spoil(t, store, 3)
@@ -252,14 +266,14 @@ func TestRebuildCuresOtherSettings(t *testing.T) {
 	}
 	o := s.expect(t, sorted(t, s.bodies(t)))
 	var err error
-	if err = o.CheckAll(profiles(t, s.open(t))); err != nil {
+	if err = o.CheckAll(allProfiles(t, s.open(t))); err != nil {
 		t.Error(err)
 	}
 	s.history = engine.Mass
 	s.rebuild(t, "--all")
 	other := *s
 	other.more = []string{"--dimensions=32"}
-	if code, _, errs := other.run(t, "work"); code != exitFailure || !strings.Contains(errs, "keyfold user rebuild") {
+	if code, _, errs := other.run(t, "work"); code != cli.ExitFailure || !strings.Contains(errs, "keyfold user rebuild") {
 		t.Errorf("a worker with other dimensions: exit code %d, %s", code, errs)
 	}
 	api.accepted(bodies[200:]...)
@@ -285,7 +299,7 @@ func TestRebuildCuresOtherSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if err := o.CheckAll(profiles(t, store)); err != nil {
+	if err := o.CheckAll(allProfiles(t, store)); err != nil {
 		t.Error(err)
 	}
 }

@@ -72,7 +72,7 @@ func TestFR009Weights(t *testing.T) {
 	}
 	s.publish(t, bodies...)
 	s.settled(t, s.expect(t, bodies))
-	all := profiles(t, s.open(t))
+	all := allProfiles(t, s.open(t))
 	for user, want := range map[int32]float64{1: 1.0, 2: 0.7, 3: 0.5, 4: 0.3} {
 		if got := all[user].Mass; math.Abs(got-want) > 1e-12 {
 			t.Errorf("user %d has mass %v, want %v", user, got, want)

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
 	"strings"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -28,17 +29,17 @@ Examples:
   keyfold setup --print mysql --foreign-keys`
 }
 
-func (c *setupCmd) check(a *app) error {
+func (c *setupCmd) Check(a *app.App) error {
 	if c.Print != "" {
 		_, err := c.sql(c.Print)
 		return err
 	}
-	faults := []error{a.checkBroker(), a.checkStore()}
-	if a.database.URL != "" {
-		faults = append(faults, a.checkDatabase())
+	faults := []error{a.CheckBroker(), a.CheckStore()}
+	if a.Servers.SQL != "" {
+		faults = append(faults, a.CheckDatabase())
 	}
 	if c.ForeignKeys {
-		faults = append(faults, c.checkForeignKeys(a.database.URL))
+		faults = append(faults, c.checkForeignKeys(a.Servers.SQL))
 	}
 	return errors.Join(faults...)
 }
@@ -85,35 +86,23 @@ type tablesSetUp struct {
 
 // Run sets up all servers, the next one also where one failed, so that one call
 // names every fault.
-func (c *setupCmd) Run(a *app) error {
+func (c *setupCmd) Run(a *app.App) error {
 	if c.Print != "" {
-		return c.print(a)
+		text, err := c.sql(c.Print)
+		if err != nil {
+			return err
+		}
+		return a.Emit(map[string]string{"sql": text}, func(w *cli.Text) { _, w.Err = io.WriteString(w.W, text) })
 	}
 	var done setUp
 	var faults [3]error
 	done.RabbitMQ, faults[0] = c.broker(a)
 	done.MongoDB, faults[1] = c.store(a)
 	done.SQL, faults[2] = c.database(a)
-	return errors.Join(append(faults[:], done.report(a))...)
+	return errors.Join(append(faults[:], a.Emit(&done, func(w *cli.Text) { done.print(w, a.Servers.SQL == "") }))...)
 }
 
-func (c *setupCmd) print(a *app) error {
-	text, err := c.sql(c.Print)
-	switch {
-	case err != nil:
-		return err
-	case a.json:
-		return json.NewEncoder(a.stdout).Encode(map[string]string{"sql": text})
-	}
-	_, err = fmt.Fprint(a.stdout, text)
-	return err
-}
-
-func (s *setUp) report(a *app) error {
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(s)
-	}
-	w := &terminal.Text{W: a.stdout}
+func (s *setUp) print(w *cli.Text, noDatabase bool) {
 	if q := s.RabbitMQ; q != nil {
 		w.Line("RabbitMQ: exchange %s, queues %s and %s, retry queues", q.Exchange, q.Queue, q.DeadLetters)
 	}
@@ -126,21 +115,20 @@ func (s *setUp) report(a *app) error {
 	switch {
 	case s.SQL != nil:
 		w.Line("SQL: tables %s", strings.Join(s.SQL.Tables, " and "))
-	case a.database.URL == "":
+	case noDatabase:
 		w.Line("SQL: none (DATABASE_URL is not set; ingest and relay need one)")
 	}
-	return w.Err
 }
 
-func (c *setupCmd) broker(a *app) (*queuesSetUp, error) {
-	names, delays := rabbit.DefaultNames(), rabbit.RetryDelays(a.config.Retry.Delay, a.config.Retry.Attempts)
-	err := rabbit.Setup(a.ctx, a.servers.RabbitMQ, rabbit.Topology{
+func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
+	names, delays := rabbit.DefaultNames(), rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts)
+	err := rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, rabbit.Topology{
 		Names:       names,
-		QueueType:   rabbit.QueueType(a.servers.QueueType),
+		QueueType:   rabbit.QueueType(a.Servers.QueueType),
 		RetryDelays: delays,
 	})
 	if err != nil {
-		return nil, brokerUnreached(err)
+		return nil, app.BrokerUnreached(err)
 	}
 	done := &queuesSetUp{Exchange: names.Exchange, Queue: names.Queue, DeadLetters: names.DeadLetters}
 	for _, delay := range delays {
@@ -149,32 +137,33 @@ func (c *setupCmd) broker(a *app) (*queuesSetUp, error) {
 	return done, nil
 }
 
-func (c *setupCmd) store(a *app) (*storeSetUp, error) {
-	store, err := openStore(a)
+func (c *setupCmd) store(a *app.App) (*storeSetUp, error) {
+	done := &storeSetUp{
+		Database:    a.Servers.Database,
+		Collections: []string{"user_embeddings", "product_embeddings"},
+		Notices:     []string{},
+	}
+	err := a.WithStore(func(store *mongodb.Store) error {
+		notices, err := store.Setup(a.Ctx)
+		done.Notices = append(done.Notices, notices...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	notices, err := store.Setup(a.ctx)
-	if err := errors.Join(err, store.Close()); err != nil {
-		return nil, err
-	}
-	return &storeSetUp{
-		Database:    a.servers.Database,
-		Collections: []string{"user_embeddings", "product_embeddings"},
-		Notices:     append([]string{}, notices...),
-	}, nil
+	return done, nil
 }
 
 // database sets up the SQL schema, where there is a database.
-func (c *setupCmd) database(a *app) (*tablesSetUp, error) {
-	if a.database.URL == "" {
+func (c *setupCmd) database(a *app.App) (*tablesSetUp, error) {
+	if a.Servers.SQL == "" {
 		return nil, nil
 	}
-	db, err := openDatabase(a)
+	db, err := a.OpenDatabase()
 	if err != nil {
 		return nil, err
 	}
-	err = databaseUnreached(db.Setup(a.ctx, outbox.SetupOptions{ForeignKeys: c.ForeignKeys}))
+	err = app.DatabaseUnreached(db.Setup(a.Ctx, outbox.SetupOptions{ForeignKeys: c.ForeignKeys}))
 	if err := errors.Join(err, db.Close()); err != nil {
 		return nil, err
 	}

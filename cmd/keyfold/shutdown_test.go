@@ -249,7 +249,7 @@ func TestShutdownWithALogNobodyReads(t *testing.T) {
 	eventually(t, "nothing is written any more, as nothing can be logged", func() error {
 		before := written
 		time.Sleep(time.Second)
-		if written = len(profiles(t, store)); written != before {
+		if written = len(allProfiles(t, store)); written != before {
 			return fmt.Errorf("%d profiles, after %d", written, before)
 		}
 		return nil

@@ -21,6 +21,7 @@ import (
 	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/bench/testserver/process"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
@@ -89,7 +90,7 @@ func (s *stack) flags(args ...string) []string {
 func (s *stack) run(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), append(args, s.flags()...), streams{strings.NewReader(stdin), &o, &e})
+	code = run(t.Context(), append(args, s.flags()...), cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
 	return code, o.String(), e.String()
 }
 
@@ -107,7 +108,7 @@ func (s *stack) work(t *testing.T, args ...string) *daemon {
 	d := &daemon{t: t, log: &lockedBuffer{}}
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, append([]string{"work"}, s.flags(args...)...), streams{strings.NewReader(""), io.Discard, d.log})
+		done <- run(ctx, append([]string{"work"}, s.flags(args...)...), cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
 	}()
 	d.stop = sync.OnceValue(func() int {
 		cancel()
@@ -233,8 +234,8 @@ func (s *stack) open(t *testing.T) *mongodb.Store {
 	return store
 }
 
-// profiles reads all of the store.
-func profiles(t *testing.T, store *mongodb.Store) map[int32]*engine.Profile {
+// allProfiles reads all of the store.
+func allProfiles(t *testing.T, store *mongodb.Store) map[int32]*engine.Profile {
 	t.Helper()
 	all := map[int32]*engine.Profile{}
 	for p, err := range store.AllProfiles(t.Context()) {
@@ -269,7 +270,7 @@ func (s *stack) settled(t *testing.T, o *oracle.Oracle) {
 	store := s.open(t)
 	eventually(t, "every event is folded", func() error {
 		var events int64
-		for _, p := range profiles(t, store) {
+		for _, p := range allProfiles(t, store) {
 			events += p.EventCount
 		}
 		if events != int64(o.Folded) {
@@ -277,7 +278,7 @@ func (s *stack) settled(t *testing.T, o *oracle.Oracle) {
 		}
 		return nil
 	})
-	if err := o.CheckAll(profiles(t, store)); err != nil {
+	if err := o.CheckAll(allProfiles(t, store)); err != nil {
 		t.Error(err)
 	}
 }

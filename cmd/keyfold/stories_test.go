@@ -12,6 +12,7 @@ import (
 
 	mongotest "keyfold/bench/testserver/mongodb"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -42,7 +43,7 @@ func TestStory1SearchEvents(t *testing.T) {
 	s.publish(t, first)
 	alone := s.expect(t, [][]byte{first})
 	s.settled(t, alone)
-	if p := profiles(t, s.open(t))[1]; p.Version != 1 || p.EventCount != 1 || p.LastType != engine.Search || math.Abs(p.Mass-0.7) > 1e-12 {
+	if p := allProfiles(t, s.open(t))[1]; p.Version != 1 || p.EventCount != 1 || p.LastType != engine.Search || math.Abs(p.Mass-0.7) > 1e-12 {
 		t.Errorf("the first search made %+v", p)
 	}
 	second := event(1, engine.Search, "garden hose", now.Add(time.Minute), "s2")
@@ -64,7 +65,7 @@ func TestStory2ProductEventsShareOneWrite(t *testing.T) {
 	}
 	s.publish(t, bodies...)
 	s.settled(t, s.expect(t, bodies))
-	if p := profiles(t, s.open(t))[7]; p.Version != 1 || p.EventCount != 3 {
+	if p := allProfiles(t, s.open(t))[7]; p.Version != 1 || p.EventCount != 3 {
 		t.Errorf("three events of one window took %d writes, %d events", p.Version, p.EventCount)
 	}
 }
@@ -84,13 +85,13 @@ func TestStory3Decay(t *testing.T) {
 			event(user, engine.ProductPurchase, 200, now, fmt.Sprint("new ", user)))
 		store := s.open(t)
 		eventually(t, "both are folded", func() error {
-			if p := profiles(t, store)[user]; p == nil || p.EventCount != 2 {
+			if p := allProfiles(t, store)[user]; p == nil || p.EventCount != 2 {
 				return fmt.Errorf("%+v", p)
 			}
 			return nil
 		})
 		x, y := s.vector(t, 1), s.vector(t, 200)
-		p := profiles(t, store)[user]
+		p := allProfiles(t, store)[user]
 		// u is (share x + y) / mass: project y's part out and read the share off x.
 		rest := make([]float64, len(x))
 		floats.AddScaledTo(rest, x, -floats.Dot(x, y), y)
@@ -166,7 +167,7 @@ func TestRedeliveredEventChangesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if p := profiles(t, s.open(t))[3]; p.EventCount != 1 || p.Version != 1 {
+	if p := allProfiles(t, s.open(t))[3]; p.EventCount != 1 || p.Version != 1 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -205,7 +206,7 @@ func TestForget(t *testing.T) {
 		}
 		return nil
 	})
-	if p := profiles(t, s.open(t))[9]; !p.Erased() || p.Vector != nil {
+	if p := allProfiles(t, s.open(t))[9]; !p.Erased() || p.Vector != nil {
 		t.Errorf("%+v", p)
 	}
 	code, out, _ := s.run(t, "", "user", "show", "9")
@@ -237,7 +238,7 @@ func TestMistakes(t *testing.T) {
 		{"mongo uri", 2, []string{"setup", "--mongodb-uri=mongo://x"}, []string{"MONGODB_URI"}},
 	} {
 		var out, errs lockedBuffer
-		code := run(t.Context(), append(s.flags(), tc.args...), streams{strings.NewReader(""), &out, &errs})
+		code := run(t.Context(), append(s.flags(), tc.args...), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
 		if code != tc.code {
 			t.Errorf("%s: exit code %d, want %d: %s", tc.name, code, tc.code, errs.String())
 		}

@@ -136,7 +136,7 @@ func TestStory4_DeliveredTwiceFoldedOnce(t *testing.T) {
 	i.proxy.Freeze()
 	expected := i.expect(t, bodies)
 	i.settled(t, expected)
-	versions := profiles(t, i.open(t))
+	versions := allProfiles(t, i.open(t))
 	i.proxy.Cut() // what was under way is lost for good
 	i.proxy.Thaw()
 	eventually(t, "everything was delivered again", func() error {
@@ -145,7 +145,7 @@ func TestStory4_DeliveredTwiceFoldedOnce(t *testing.T) {
 		}
 		return nil
 	})
-	for user, p := range profiles(t, i.open(t)) {
+	for user, p := range allProfiles(t, i.open(t)) {
 		if p.Version != versions[user].Version || p.EventCount != versions[user].EventCount {
 			t.Errorf("user %d was written again: version %d after %d", user, p.Version, versions[user].Version)
 		}

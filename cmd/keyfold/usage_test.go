@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
 )
 
 // nobody points a command at servers that are away: whoever asks one of them
@@ -21,7 +24,7 @@ func nobody(t *testing.T, args ...string) (code int, out, errs string) {
 		"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/", "--mongodb-uri=mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50",
 		"--database-url=mysql://shop:s3cret@127.0.0.1:1/shop", "--admin-addr=127.0.0.1:0", "--embedder=hash", "--dimensions=8",
 	}
-	code = run(t.Context(), append(flags, args...), streams{strings.NewReader(""), &o, &e})
+	code = run(t.Context(), append(flags, args...), cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
 	return code, o.String(), e.String()
 }
 
@@ -80,7 +83,7 @@ func TestUsageErrors(t *testing.T) {
 		{"embed --near=-1 mug", "--near"},
 	} {
 		code, out, errs := nobody(t, strings.Fields(c.args)...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
+		if code != cli.ExitUsage || out != "" || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
 			t.Errorf("keyfold %s: exit code %d, want one of usage that says %q: %s%s", c.args, code, c.says, out, errs)
 		}
 	}
@@ -107,7 +110,7 @@ func TestServersAway(t *testing.T) {
 		{"user rebuild 17", "DATABASE_URL"},
 	} {
 		code, _, errs := nobody(t, strings.Fields(c.args)...)
-		if code != exitFailure || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
+		if code != cli.ExitFailure || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
 			t.Errorf("keyfold %s: exit code %d, want a failure that says %q: %s", c.args, code, c.says, errs)
 		}
 	}
@@ -127,7 +130,7 @@ func TestDocumentedDefaults(t *testing.T) {
 			}
 		}
 	}
-	parser, err := newParser(new(cli), streams{}, nil)
+	parser, err := commandLine.Parser(new(commands), cli.Streams{}, nil)
 	must(t, err)
 	compared := 0
 	must(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
@@ -161,8 +164,8 @@ func TestEveryFaultOfTheEnvironmentAtOnce(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"ingest", "--relay"}, streams{strings.NewReader(""), &out, &errs})
-	if code != exitUsage || out.Len() > 0 {
+	code := run(t.Context(), []string{"ingest", "--relay"}, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
+	if code != cli.ExitUsage || out.Len() > 0 {
 		t.Errorf("exit code %d: %s", code, &out)
 	}
 	for name := range env {
@@ -175,7 +178,7 @@ func TestEveryFaultOfTheEnvironmentAtOnce(t *testing.T) {
 	}
 	// What only other commands need does not matter.
 	errs.Reset()
-	run(t.Context(), []string{"setup", "--print=sqlite"}, streams{strings.NewReader(""), &out, &errs})
+	run(t.Context(), []string{"setup", "--print=sqlite"}, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
 	for _, name := range []string{"HTTP_", "RABBITMQ_DSN", "DATABASE_URL"} {
 		if strings.Contains(errs.String(), name) {
 			t.Errorf("setup --print speaks of %s:\n%s", name, &errs)
@@ -186,18 +189,18 @@ func TestEveryFaultOfTheEnvironmentAtOnce(t *testing.T) {
 // The API's settings are judged before its database is asked.
 func TestIngestJudgesItsSettingsFirst(t *testing.T) {
 	code, _, errs := nobody(t, "ingest", "--http-addr=0.0.0.0:0", "--http-tls-key=/does/not/exist")
-	if code != exitUsage || !strings.Contains(errs, "HTTP_TOKEN_FILE") || !strings.Contains(errs, "HTTP_TLS_CERT") || strings.Contains(errs, "127.0.0.1:1") {
+	if code != cli.ExitUsage || !strings.Contains(errs, "HTTP_TOKEN_FILE") || !strings.Contains(errs, "HTTP_TLS_CERT") || strings.Contains(errs, "127.0.0.1:1") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
 
 // Every command judges what it was called with.
 func TestEveryCommandChecks(t *testing.T) {
-	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := reflect.TypeFor[checker]()
+	wanted := reflect.TypeFor[cli.Checker[*app.App]]()
 	var walk func(*kong.Node)
 	walk = func(n *kong.Node) {
 		for _, child := range n.Children {
@@ -215,14 +218,14 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 	for _, name := range []string{"LOG_LEVEL", "RABBITMQ_DSN", "EMBEDDING_DIMENSIONS", "EMBEDDING_BATCH_ENABLED", "HTTP_RATE", "DATABASE_URL"} {
 		t.Setenv(name, "?")
 	}
-	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range parser.Model.Leaves(false) {
 		args := append(strings.Fields(strings.TrimPrefix(n.Path(), "keyfold ")), "--help")
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), args, streams{strings.NewReader(""), &out, &errs}); code != 0 || !strings.Contains(out.String(), "Usage: ") || errs.Len() > 0 {
+		if code := run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); code != 0 || !strings.Contains(out.String(), "Usage: ") || errs.Len() > 0 {
 			t.Errorf("%v: exit code %d: %s", args, code, &errs)
 		}
 	}
@@ -238,7 +241,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x",
 	}
 	t.Setenv("OPENAI_API_KEY", "")
-	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,9 +249,9 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		command := strings.TrimPrefix(strings.SplitN(n.Path(), " <", 2)[0], "keyfold ")
 		command = strings.SplitN(command, " [", 2)[0]
 		var help, out, errs bytes.Buffer
-		run(t.Context(), append(strings.Fields(command), "--help"), streams{strings.NewReader(""), &help, &errs})
+		run(t.Context(), append(strings.Fields(command), "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &help, Stderr: &errs})
 		args := slices.Concat(faulty, strings.Fields(command), strings.Fields(arguments[command]))
-		if code := run(t.Context(), args, streams{strings.NewReader(""), &out, &errs}); code != exitUsage {
+		if code := run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); code != cli.ExitUsage {
 			t.Errorf("%s: exit code %d: %s", command, code, &errs)
 		}
 		for flag, name := range reported {
@@ -264,7 +267,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 func TestHelpShowsCommandsFirst(t *testing.T) {
 	for _, args := range []string{"--help", "dlq --help", "user --help"} {
 		var out, errs bytes.Buffer
-		run(t.Context(), strings.Fields(args), streams{strings.NewReader(""), &out, &errs})
+		run(t.Context(), strings.Fields(args), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
 		commands, flags := strings.Index(out.String(), "\nCommands:"), strings.Index(out.String(), "\nFlags:")
 		if commands < 0 || flags < commands || strings.Contains(out.String(), "--weight-search") {
 			t.Errorf("%s:\n%s", args, &out)
@@ -278,7 +281,7 @@ func TestSettingsPageListsEveryVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parser, err := newParser(&cli{}, streams{}, func(int) {})
+	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

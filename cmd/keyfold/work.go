@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"keyfold/cmd/embedding"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/worker"
 	"keyfold/engine/metric"
 	"keyfold/source/rabbit"
@@ -14,53 +15,45 @@ import (
 // workCmd is the daemon.
 type workCmd struct{}
 
-func (c *workCmd) check(a *app) error {
-	return errors.Join(a.checkBroker(), a.checkStore(), a.checkVectors())
+func (c *workCmd) Check(a *app.App) error {
+	return errors.Join(a.CheckBroker(), a.CheckStore(), a.Vectors.Usable())
 }
 
 // Run starts the admin endpoint, which answers also while the store is away, and
 // works until the program is told to stop.
-func (c *workCmd) Run(a *app) (err error) {
-	vectors := a.vectors.Holding(a.config.Prefetch(), a.config.Memory)
-	e, err := embedding.New(vectors, a.config.Taste.Dimensions, 0, a.log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	w := working{worker.New(a.workerConfig(), a.workerPorts(e)), e}
-	admin, err := startAdmin(a.servers.Admin, w, a.log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, admin.close()) }()
-	return w.Run(a.ctx)
+func (c *workCmd) Run(a *app.App) error {
+	vectors := a.Vectors.Holding(a.Config.Prefetch(), a.Config.Memory)
+	return a.WithEmbedding(vectors, 0, func(e *embedding.Embedding) error {
+		w := working{worker.New(workerConfig(a), workerPorts(a, e)), e}
+		return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
+	})
 }
 
-func (a *app) workerConfig() worker.Config {
+func workerConfig(a *app.App) worker.Config {
 	c := worker.Config{
-		Config:    a.config,
-		DSN:       a.servers.RabbitMQ,
+		Config:    a.Config,
+		DSN:       a.Servers.RabbitMQ,
 		Names:     rabbit.DefaultNames(),
 		Identity:  rabbit.ThisProcess("worker"),
-		QueueType: rabbit.QueueType(a.servers.QueueType),
+		QueueType: rabbit.QueueType(a.Servers.QueueType),
 		About: []slog.Attr{
-			slog.String("database", a.servers.Database),
-			slog.String("embeddings", a.vectors.Where()),
+			slog.String("database", a.Servers.Database),
+			slog.String("embeddings", a.Vectors.Where()),
 		},
 	}
-	if !a.vectors.Offline {
-		c.PhraseTimeout = a.vectors.Patience
+	if !a.Vectors.Offline {
+		c.PhraseTimeout = a.Vectors.PhraseTimeout
 	}
 	return c
 }
 
-func (a *app) workerPorts(e *embedding.Embedding) worker.Ports {
+func workerPorts(a *app.App, e *embedding.Embedding) worker.Ports {
 	return worker.Ports{
-		OpenStore: func(ctx context.Context) (worker.Store, error) { return openChecked(ctx, a) },
+		OpenStore: func(ctx context.Context) (worker.Store, error) { return a.OpenChecked(ctx) },
 		Phrases:   e.Phrases,
-		Log:       a.log,
-		Clock:     a.clock,
-		Stacks:    a.stderr,
+		Log:       a.Log,
+		Clock:     a.Clock,
+		Stacks:    a.Stderr,
 	}
 }
 
@@ -70,11 +63,9 @@ type working struct {
 	embedding *embedding.Embedding
 }
 
-func (w working) ready(context.Context) error { return w.Ready() }
+func (w working) Notes() []string { return append(w.embedding.Away(), w.Worker.Notes()...) }
 
-func (w working) notes() []string { return append(w.embedding.Away(), w.Notes()...) }
-
-func (w working) register(set *metric.Set) {
-	w.Register(set)
+func (w working) Register(set *metric.Set) {
+	w.Worker.Register(set)
 	w.embedding.Register(set)
 }

@@ -20,17 +20,19 @@ const (
 
 // Embedding says what makes vectors of search phrases and of product texts.
 type Embedding struct {
-	Embedder  string `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service with OpenAI's embeddings API. hash: offline and lexical, for trials." group:"embedding" for:"profiles"`
-	Model     string `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"Embedding model; stored with each profile. Default: text-embedding-3-small (hash: keyfold-hash-v1)." group:"embedding" for:"profiles"`
-	Key       string `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"API key; better in the environment than on a command line." group:"embedding" for:"embedding"`
-	KeyFile   string `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the API key." group:"embedding" for:"embedding"`
-	BaseURL   string `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Base URL of the API, up to /v1. Default: https://api.openai.com/v1." group:"embedding" for:"embedding"`
-	OmitDims  Switch `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding" for:"embedding"`
-	MaxInputs string `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" default:"256" help:"Phrases in one request; some servers take 32." group:"embedding" for:"embedding"`
-	Timeout   string `name:"openai-timeout" env:"OPENAI_TIMEOUT" default:"10" help:"Timeout of one request (seconds)." group:"embedding" for:"embedding"`
-	Redis     string `name:"redis-url" env:"REDIS_URL" default:"" help:"Redis cache of phrase vectors: redis://, rediss:// or unix://. Not set: in memory only." group:"embedding" for:"embedding"`
-	CacheTTL  string `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" default:"3600" help:"TTL of a phrase's vector in the cache (seconds)." group:"embedding" for:"embedding"`
-	FoldCase  Switch `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Lower-case phrases before embedding: fewer calls, but models read case." group:"embedding" for:"embedding"`
+	Embedder  string         `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service with OpenAI's embeddings API. hash: offline and lexical, for trials." group:"embedding" for:"profiles"`
+	Model     string         `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"Embedding model; stored with each profile. Default: text-embedding-3-small (hash: keyfold-hash-v1)." group:"embedding" for:"profiles"`
+	Key       string         `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"API key; better in the environment than on a command line." group:"embedding" for:"embedding"`
+	KeyFile   string         `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the API key." group:"embedding" for:"embedding"`
+	BaseURL   string         `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Base URL of the API, up to /v1. Default: https://api.openai.com/v1." group:"embedding" for:"embedding"`
+	OmitDims  Switch         `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding" for:"embedding"`
+	MaxInputs Value[int]     `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" help:"Phrases in one request; some servers take 32." group:"embedding" for:"embedding"`
+	Timeout   Value[Seconds] `name:"openai-timeout" env:"OPENAI_TIMEOUT" help:"Timeout of one request (seconds)." group:"embedding" for:"embedding"`
+	Redis     string         `name:"redis-url" env:"REDIS_URL" default:"" help:"Redis cache of phrase vectors: redis://, rediss:// or unix://. Not set: in memory only." group:"embedding" for:"embedding"`
+	CacheTTL  Value[Seconds] `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" help:"TTL of a phrase's vector in the cache (seconds, or 1h)." group:"embedding" for:"embedding"`
+	FoldCase  Switch         `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Lower-case phrases before embedding: fewer calls, but models read case." group:"embedding" for:"embedding"`
+
+	config EmbeddingConfig // what [Read] sets
 }
 
 // EmbeddingConfig is what the settings amount to. API and Redis count only where
@@ -44,9 +46,9 @@ type EmbeddingConfig struct {
 	// attempts, so that an outage is known before it can use them up.
 	Failures int
 	Redis    *rediscache.Config // nil: none
-	// Patience is how long a flush waits for phrases: its product events wait with
-	// them. Whoever may wait longer is bounded by the API's timeout.
-	Patience time.Duration
+	// PhraseTimeout is how long a flush waits for phrases: its product events wait
+	// with them. Commands wait for as long as the API's timeout.
+	PhraseTimeout time.Duration
 	// unread: which service, or its key, could not be read. That is told; what
 	// follows from it need not be.
 	unread bool
@@ -56,20 +58,17 @@ type EmbeddingConfig struct {
 // variable to change. What the embedding service itself needs is checked by who
 // uses it: see [EmbeddingConfig.Usable].
 func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
-	var p reader
-	c := EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig()}
-	p.seconds("EMBEDDING_CACHE_TTL", s.CacheTTL, &c.Phrases.CacheTTL)
-	s.readRequests(&p, &c.API)
-	p.add(s.FoldCase.Read("EMBEDDING_FOLD_CASE", &c.Phrases.FoldCase))
-	p.add(s.OmitDims.Read("OPENAI_OMIT_DIMENSIONS", &c.API.OmitDimensions))
-	c.Patience = patience
+	s.Bind()
+	faults := []error{Read(&s)}
+	c := s.config
+	faults = append(faults, checkRequests(&c.API))
 	switch s.Embedder {
 	case EmbedderHash:
 		c.Offline, c.Model = true, vector.HashModel
 	case EmbedderOpenAI:
 		c.Model = openai.DefaultModel
 	default:
-		p.fault("EMBEDDER is %q: it must be %s or %s", s.Embedder, EmbedderOpenAI, EmbedderHash)
+		faults = append(faults, fmt.Errorf("EMBEDDER is %q: it must be %s or %s", s.Embedder, EmbedderOpenAI, EmbedderHash))
 		c.unread = true
 	}
 	if s.Model != "" {
@@ -79,19 +78,30 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 	if s.BaseURL != "" {
 		c.API.BaseURL = s.BaseURL
 	}
-	if !s.readKey(&p, &c.API) {
-		c.unread = true
+	if err := s.readKey(&c.API); err != nil {
+		faults = append(faults, err)
+		c.unread = c.unread || c.API.Key == ""
 	}
 	if s.Redis != "" {
 		r := rediscache.DefaultConfig()
 		r.URL, r.Model, r.Dimensions, r.TTL = s.Redis, c.Model, dimensions, c.Phrases.CacheTTL
 		c.Redis = &r
-		p.add(r.Validate())
+		faults = append(faults, r.Validate())
 	}
-	return c, errors.Join(p.err(), c.Phrases.Validate())
+	return c, errors.Join(append(faults, c.Phrases.Validate())...)
 }
 
-const patience = 3 * time.Second
+// Bind binds each setting to its place in a default configuration.
+func (s *Embedding) Bind() {
+	c := &s.config
+	*c = EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig(), PhraseTimeout: 3 * time.Second}
+	c.Phrases.CacheTTL = rediscache.DefaultConfig().TTL
+	s.OmitDims.Bind(&c.API.OmitDimensions)
+	s.MaxInputs.Bind(&c.API.MaxInputs)
+	s.Timeout.Bind((*Seconds)(&c.API.Timeout))
+	s.CacheTTL.Bind((*Seconds)(&c.Phrases.CacheTTL))
+	s.FoldCase.Bind(&c.Phrases.FoldCase)
+}
 
 // Holding returns the settings for so many events held at once, within that
 // memory: the cache has room for all of their phrases, so that a vector is still
@@ -105,41 +115,39 @@ func (c EmbeddingConfig) Holding(events int, memory int64) EmbeddingConfig {
 // maxInputs is the most texts that services take in one request.
 const maxInputs = 2048
 
-// readRequests leaves what is out of range at its default, like what is no number.
-func (s Embedding) readRequests(p *reader, c *openai.Config) {
-	timeout, inputs := c.Timeout, c.MaxInputs
-	p.seconds("OPENAI_TIMEOUT", s.Timeout, &timeout)
-	if timeout > 0 {
-		c.Timeout = timeout
-	} else {
-		p.fault("OPENAI_TIMEOUT is %s: it must be above 0 (seconds)", s.Timeout)
+// checkRequests puts what is out of range back to its default, like what is no number.
+func checkRequests(c *openai.Config) (fault error) {
+	usual := openai.DefaultConfig()
+	if c.Timeout <= 0 {
+		fault = fmt.Errorf("OPENAI_TIMEOUT is %v: it must be above 0 (seconds)", c.Timeout)
+		c.Timeout = usual.Timeout
 	}
-	p.integer("OPENAI_MAX_INPUTS", s.MaxInputs, &inputs)
-	if inputs >= 1 && inputs <= maxInputs {
-		c.MaxInputs = inputs
-	} else {
-		p.fault("OPENAI_MAX_INPUTS is %s: it must be between 1 and %d", s.MaxInputs, maxInputs)
+	if c.MaxInputs < 1 || c.MaxInputs > maxInputs {
+		fault = errors.Join(fault, fmt.Errorf("OPENAI_MAX_INPUTS is %d: it must be between 1 and %d", c.MaxInputs, maxInputs))
+		c.MaxInputs = usual.MaxInputs
 	}
+	return fault
 }
 
-// readKey reports whether the key could be read, if there is one.
-func (s Embedding) readKey(p *reader, c *openai.Config) bool {
+// readKey reads the key, if there is one; it leaves it empty if its file cannot be
+// read.
+func (s Embedding) readKey(c *openai.Config) (fault error) {
 	c.Key = openai.Key(s.Key)
 	if s.KeyFile == "" {
-		return true
+		return nil
 	}
 	if s.Key != "" {
-		p.fault("OPENAI_API_KEY and OPENAI_API_KEY_FILE are both set: keep one")
+		fault = errors.New("OPENAI_API_KEY and OPENAI_API_KEY_FILE are both set: keep one")
 	}
 	text, err := os.ReadFile(s.KeyFile)
-	if err != nil {
-		p.fault("OPENAI_API_KEY_FILE: %w: name a file that this user may read", err)
-		return false
+	c.Key = openai.Key(strings.TrimSpace(string(text)))
+	switch {
+	case err != nil:
+		fault = errors.Join(fault, fmt.Errorf("OPENAI_API_KEY_FILE: %w: name a file that this user may read", err))
+	case c.Key == "":
+		fault = errors.Join(fault, fmt.Errorf("OPENAI_API_KEY_FILE: %s is empty: put the key in it", s.KeyFile))
 	}
-	if c.Key = openai.Key(strings.TrimSpace(string(text))); c.Key == "" {
-		p.fault("OPENAI_API_KEY_FILE: %s is empty: put the key in it", s.KeyFile)
-	}
-	return c.Key != ""
+	return fault
 }
 
 // Usable reports what is missing for vectors to be made.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+
+	"keyfold/source/rabbit"
 )
 
 // Servers says where the daemon's servers are.
@@ -13,26 +15,24 @@ type Servers struct {
 	MongoDB   string `name:"mongodb-uri" env:"MONGODB_URI" default:"mongodb://127.0.0.1:27017/" help:"mongodb:// or mongodb+srv:// address of MongoDB." group:"servers" for:"store"`
 	Database  string `name:"mongodb-database" env:"MONGODB_DATABASE" default:"keyfold" help:"Database in MongoDB." group:"servers" for:"store"`
 	Admin     string `name:"admin-addr" env:"ADMIN_ADDR" default:"127.0.0.1:9090" help:"Where /metrics, /livez and /readyz are served." group:"servers" for:"admin"`
+	SQL       string `name:"database-url" env:"DATABASE_URL" default:"" help:"SQL database of the outbox: mysql://user:password@host:3306/name (MySQL 8, MariaDB 10.6) or sqlite:///file." group:"servers" for:"database"`
 }
 
 // Check reports what no server has to be asked for, every fault at once.
 func (s Servers) Check() error {
-	var faults []error
-	if s.QueueType != "classic" && s.QueueType != "quorum" {
-		faults = append(faults, fmt.Errorf("RABBITMQ_QUEUE_TYPE is %q: it must be classic or quorum", s.QueueType))
-	}
+	faults := []error{rabbit.Topology{QueueType: rabbit.QueueType(s.QueueType)}.Validate()}
 	if _, _, err := net.SplitHostPort(s.Admin); err != nil {
 		faults = append(faults, fmt.Errorf("ADMIN_ADDR is %q: it must be host:port, such as 127.0.0.1:9090", s.Admin))
 	}
 	return errors.Join(append(faults, CheckPort("ADMIN_ADDR", s.Admin))...)
 }
 
-// CheckPort judges the port of an address host:port to listen on; what is no such
-// address is not its affair. The error names the environment variable.
+// CheckPort judges the port of an address host:port to listen on, and ignores text
+// that is no such address. The error names the environment variable.
 func CheckPort(name, address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil //nolint:nilerr // told by whoever judges the whole
+		return nil //nolint:nilerr // the check of the whole address reports it
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return fmt.Errorf("%s is %q: the port must be from 0 (any free one) to 65535", name, address)

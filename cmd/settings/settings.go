@@ -3,43 +3,44 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"time"
 
-	"keyfold/engine"
 	"keyfold/engine/breaker"
 	"keyfold/engine/taste"
 	"keyfold/shard"
+	"keyfold/source/rabbit"
 )
 
-// Engine are the settings of the laws, the windows and the worker. They stay
-// text until [Engine.Config] reads them all, so that one bad value does not
-// hide the next.
+// Engine are the settings of the laws, the windows and the worker.
 type Engine struct {
-	Dimensions     string `name:"dimensions" env:"EMBEDDING_DIMENSIONS" default:"1536" help:"Components of every vector." group:"folding" for:"profiles"`
-	Lambda         string `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" default:"0.023" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
-	History        string `name:"history" env:"EMBEDDING_HISTORY" default:"mass" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
-	WeightSearch   string `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" default:"0.7" help:"Weight of a search." group:"folding" for:"folding"`
-	WeightView     string `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" default:"0.3" help:"Weight of a product view." group:"folding" for:"folding"`
-	WeightClick    string `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" default:"0.5" help:"Weight of a product click." group:"folding" for:"folding"`
-	WeightPurchase string `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" default:"1.0" help:"Weight of a purchase." group:"folding" for:"folding"`
-	Idempotency    string `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" default:"24h" help:"How long a profile keeps the ids of its events (seconds, or 24h)." group:"folding" for:"folding"`
+	Dimensions     Value[int]     `name:"dimensions" env:"EMBEDDING_DIMENSIONS" help:"Components of every vector." group:"folding" for:"profiles"`
+	Lambda         Value[float64] `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
+	History        Value[string]  `name:"history" env:"EMBEDDING_HISTORY" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
+	WeightSearch   Value[float64] `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" help:"Weight of a search." group:"folding" for:"folding"`
+	WeightView     Value[float64] `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" help:"Weight of a product view." group:"folding" for:"folding"`
+	WeightClick    Value[float64] `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" help:"Weight of a product click." group:"folding" for:"folding"`
+	WeightPurchase Value[float64] `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" help:"Weight of a purchase." group:"folding" for:"folding"`
+	Idempotency    Value[Seconds] `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" help:"How long a profile keeps the ids of its events (seconds, or 24h)." group:"folding" for:"folding"`
 
-	Batching Switch `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" default:"true" negatable:"" help:"Collect a user's events in a window and write them once." group:"batching" for:"batching"`
-	Window   string `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" default:"5" help:"A window closes this long after the user's last event (seconds)." group:"batching" for:"batching"`
-	MaxDelay string `name:"batch-max-delay" env:"EMBEDDING_BATCH_MAX_DELAY" default:"15" help:"It closes at the latest this long after its first event (seconds)." group:"batching" for:"batching"`
-	MaxSize  string `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" default:"500" help:"It closes at this many events." group:"batching" for:"batching"`
+	Batching Switch         `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" negatable:"" help:"Collect a user's events in a window and write them once." group:"batching" for:"batching"`
+	Window   Value[Seconds] `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" help:"A window closes this long after the user's last event (seconds)." group:"batching" for:"batching"`
+	MaxDelay Value[Seconds] `name:"batch-max-delay" env:"EMBEDDING_BATCH_MAX_DELAY" help:"It closes at the latest this long after its first event (seconds)." group:"batching" for:"batching"`
+	MaxSize  Value[int]     `name:"batch-max-size" env:"EMBEDDING_BATCH_MAX_SIZE" help:"It closes at this many events." group:"batching" for:"batching"`
 
-	Shards     string `name:"shards" env:"WORKER_SHARDS" default:"0" help:"Worker shards (goroutines); 0 = GOMAXPROCS." group:"worker" for:"worker"`
-	Prefetch   string `name:"prefetch" env:"WORKER_PREFETCH" default:"4096" help:"Events held in memory at once, fewer if they do not fit the memory limit." group:"worker" for:"worker"`
-	Memory     string `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" default:"512M" help:"Memory limit of the process (M: MiB, G: GiB)."`
-	MaxRetries string `name:"max-retries" env:"WORKER_MAX_RETRIES" default:"5" help:"Retries of an event after its first attempt." group:"worker" for:"retries"`
-	RetryDelay string `name:"retry-delay" env:"WORKER_RETRY_DELAY" default:"5000" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker" for:"retries"`
-	HoldMax    string `name:"hold-max" env:"WORKER_HOLD_MAX" default:"60" help:"How long events wait for a store that is down before they go back to the broker (seconds)." group:"worker" for:"hold"`
-	Shutdown   string `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" default:"10" help:"Time to flush and settle on SIGTERM (seconds)."`
+	Shards     Value[int]          `name:"shards" env:"WORKER_SHARDS" help:"Worker shards (goroutines); 0 = GOMAXPROCS." group:"worker" for:"worker"`
+	Prefetch   Value[int]          `name:"prefetch" env:"WORKER_PREFETCH" help:"Events held in memory at once, fewer if they do not fit the memory limit." group:"worker" for:"worker"`
+	Memory     Value[Bytes]        `name:"memory-limit" env:"WORKER_MEMORY_LIMIT" help:"Memory limit of the process (M: MiB, G: GiB)."`
+	MaxRetries Value[int]          `name:"max-retries" env:"WORKER_MAX_RETRIES" help:"Retries of an event after its first attempt." group:"worker" for:"retries"`
+	RetryDelay Value[Milliseconds] `name:"retry-delay" env:"WORKER_RETRY_DELAY" help:"Delay of the first retry (milliseconds), doubled up to 60 s." group:"worker" for:"retries"`
+	HoldMax    Value[Seconds]      `name:"hold-max" env:"WORKER_HOLD_MAX" help:"How long events wait for a store that is down before they go back to the broker (seconds)." group:"worker" for:"hold"`
+	Shutdown   Value[Seconds]      `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" help:"Time to flush and settle on SIGTERM (seconds)."`
+
+	config Config // what [Read] sets
 }
 
 // Config is what the settings amount to.
@@ -56,11 +57,16 @@ type Config struct {
 // this has to fit the held-byte budget.
 const minPerEvent = 4 << 10
 
-// Config reads and checks the settings; the error names every fault with the
-// variable to change.
-func (s Engine) Config() (Config, error) {
-	var p reader
-	c := Config{
+// Retry says how often and how soon an event is tried again.
+type Retry struct {
+	Attempts int           // after the first one
+	Delay    time.Duration // before the first retry; doubled each time
+}
+
+// Bind binds each setting to its place in a default configuration.
+func (s *Engine) Bind() {
+	c := &s.config
+	*c = Config{
 		Taste:   taste.DefaultConfig(),
 		Shard:   shard.DefaultConfig(),
 		Breaker: breaker.DefaultConfig(),
@@ -68,19 +74,42 @@ func (s Engine) Config() (Config, error) {
 		Timeout: 10 * time.Second,
 		Memory:  512 << 20,
 	}
-	s.readLaws(&p, &c.Taste.Config)
-	s.readWindows(&p, &c.Shard)
-	p.integer("WORKER_MAX_RETRIES", s.MaxRetries, &c.Retry.Attempts)
-	p.milliseconds("WORKER_RETRY_DELAY", s.RetryDelay, &c.Retry.Delay)
-	p.seconds("WORKER_HOLD_MAX", s.HoldMax, &c.Breaker.HoldMax)
-	p.seconds("WORKER_SHUTDOWN_TIMEOUT", s.Shutdown, &c.Timeout)
-	p.bytes("WORKER_MEMORY_LIMIT", s.Memory, &c.Memory)
+	c.Shard.Flushes = max(c.Shard.Flushes, 4)
+	c.Shard.Shards = 0 // GOMAXPROCS
+	s.Dimensions.Bind(&c.Taste.Dimensions)
+	s.Lambda.Bind(&c.Taste.Lambda)
+	s.History.Bind((*string)(&c.Taste.History))
+	s.WeightSearch.Bind(&c.Taste.Weights.Search)
+	s.WeightView.Bind(&c.Taste.Weights.View)
+	s.WeightClick.Bind(&c.Taste.Weights.Click)
+	s.WeightPurchase.Bind(&c.Taste.Weights.Purchase)
+	s.Idempotency.Bind((*Seconds)(&c.Taste.IDs.Retention))
+	s.Batching.Bind(&c.Shard.Batching)
+	s.Window.Bind((*Seconds)(&c.Shard.Window))
+	s.MaxDelay.Bind((*Seconds)(&c.Shard.MaxDelay))
+	s.MaxSize.Bind(&c.Shard.MaxSize)
+	s.Shards.Bind(&c.Shard.Shards)
+	s.Prefetch.Bind(&c.Shard.MaxHeld)
+	s.Memory.Bind((*Bytes)(&c.Memory))
+	s.MaxRetries.Bind(&c.Retry.Attempts)
+	s.RetryDelay.Bind((*Milliseconds)(&c.Retry.Delay))
+	s.HoldMax.Bind((*Seconds)(&c.Breaker.HoldMax))
+	s.Shutdown.Bind((*Seconds)(&c.Timeout))
+}
+
+// Config reads and checks the settings; the error names every fault with the
+// variable to change.
+func (s Engine) Config() (Config, error) {
+	s.Bind()
+	fault := Read(&s)
+	c := s.config
+	c.Shard.Shards = cmp.Or(c.Shard.Shards, shard.DefaultConfig().Shards)
 	if c.Memory < 64<<20 {
-		p.fault("WORKER_MEMORY_LIMIT is %s: it must be at least 64M", s.Memory)
+		fault = errors.Join(fault, fmt.Errorf("WORKER_MEMORY_LIMIT is %v: it must be at least 64M", Bytes(c.Memory)))
 	}
 	c.divideMemory()
 	c.Taste.Lease, c.Taste.IDs.Horizon = Horizon(c.Breaker.HoldMax, c.Shard.MaxDelay)
-	return c, errors.Join(p.err(), c.Taste.Validate(), c.Shard.Validate(), c.Retry.Validate(),
+	return c, errors.Join(fault, c.Taste.Validate(), c.Shard.Validate(), rabbit.CheckRetries(c.Retry.Attempts, c.Retry.Delay),
 		c.Breaker.Validate(), c.fits())
 }
 
@@ -117,31 +146,6 @@ func Horizon(holdMax, maxDelay time.Duration) (lease, horizon time.Duration) {
 func (c Config) WithoutBroker() Config {
 	c.Taste.Lease, c.Taste.IDs.Horizon = 0, 0
 	return c
-}
-
-func (s Engine) readLaws(p *reader, c *engine.Config) {
-	p.integer("EMBEDDING_DIMENSIONS", s.Dimensions, &c.Dimensions)
-	p.number("EMBEDDING_DECAY_LAMBDA", s.Lambda, &c.Lambda)
-	c.History = engine.History(s.History)
-	p.number("EMBEDDING_WEIGHT_SEARCH", s.WeightSearch, &c.Weights.Search)
-	p.number("EMBEDDING_WEIGHT_VIEW", s.WeightView, &c.Weights.View)
-	p.number("EMBEDDING_WEIGHT_CLICK", s.WeightClick, &c.Weights.Click)
-	p.number("EMBEDDING_WEIGHT_PURCHASE", s.WeightPurchase, &c.Weights.Purchase)
-	p.seconds("IDEMPOTENCY_WINDOW", s.Idempotency, &c.IDs.Retention)
-}
-
-func (s Engine) readWindows(p *reader, c *shard.Config) {
-	p.add(s.Batching.Read("EMBEDDING_BATCH_ENABLED", &c.Batching))
-	p.seconds("EMBEDDING_BATCH_WINDOW", s.Window, &c.Window)
-	p.seconds("EMBEDDING_BATCH_MAX_DELAY", s.MaxDelay, &c.MaxDelay)
-	p.integer("EMBEDDING_BATCH_MAX_SIZE", s.MaxSize, &c.MaxSize)
-	p.integer("WORKER_PREFETCH", s.Prefetch, &c.MaxHeld)
-	shards := 0
-	p.integer("WORKER_SHARDS", s.Shards, &shards)
-	if shards != 0 {
-		c.Shards = shards
-	}
-	c.Flushes = max(c.Flushes, 4)
 }
 
 // divideMemory gives a quarter of the limit to held events and a quarter to the

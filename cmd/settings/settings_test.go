@@ -106,22 +106,21 @@ func TestPrefetchFitsTheBudget(t *testing.T) {
 func TestPrefetchInForce(t *testing.T) {
 	s := parse(t, nil)
 	c, err := s.Config()
-	if got := c.Prefetch(); err != nil || fmt.Sprint(got) != s.Prefetch || got != shard.DefaultConfig().MaxHeld {
-		t.Errorf("%d in force, %s by default, %d in shard, %v", got, s.Prefetch, shard.DefaultConfig().MaxHeld, err)
+	s.Bind()
+	if got := c.Prefetch(); err != nil || fmt.Sprint(got) != s.Prefetch.fallback() || got != shard.DefaultConfig().MaxHeld {
+		t.Errorf("%d in force, %s by default, %d in shard, %v", got, s.Prefetch.fallback(), shard.DefaultConfig().MaxHeld, err)
 	}
 }
 
 func TestBytes(t *testing.T) {
-	for text, want := range map[string]int64{"512M": 512 << 20, "512m": 512 << 20, "1G": 1 << 30, "64MiB": 64 << 20, "70000000": 70000000, "100KB": 100 << 10} {
-		var p reader
-		var got int64
-		if p.bytes("X", text, &got); got != want || p.err() != nil {
-			t.Errorf("%s is %d (%v), want %d", text, got, p.err(), want)
+	for text, want := range map[string]Bytes{"512M": 512 << 20, "512m": 512 << 20, "1G": 1 << 30, "64MiB": 64 << 20, "70000000": 70000000, "100KB": 100 << 10} {
+		var got Bytes
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%s is %d (%v), want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "M", "-1M", "1.5G", "99999999G", "1T"} {
-		var p reader
-		if p.bytes("X", text, new(int64)); p.err() == nil {
+		if new(Bytes).UnmarshalText([]byte(text)) == nil {
 			t.Errorf("%q was read", text)
 		}
 	}

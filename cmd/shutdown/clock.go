@@ -83,11 +83,11 @@ func (c *Clock) Run(ctx context.Context, w io.Writer, work func() error) error {
 	}
 }
 
-// printTimeout bounds the last output of a program that ends.
+// printTimeout is how long a program that ends waits until its last output is read.
 const printTimeout = time.Second
 
-// Print writes text and waits no longer than a second for that: a pipe without
-// a reader must not keep a program from ending.
+// Print writes text and waits no longer than a second for that: a pipe without a
+// reader must not keep a program from ending.
 func Print(w io.Writer, text string) {
 	written := make(chan struct{})
 	go func() {

@@ -13,16 +13,20 @@ import (
 	"keyfold/engine"
 )
 
-// ExportFile writes profiles into a file that is complete or not there, readable
-// by its owner only. What is no regular file (a pipe, a device) is written to as
-// it is; a link's target is what is replaced.
-func ExportFile(path string, profiles iter.Seq2[*engine.Profile, error]) error {
+// Export writes profiles as NDJSON documents, to stdout where path is "-", and
+// otherwise into a file that is complete or not there, readable by its owner only.
+// What is no regular file (a pipe, a device) is written to as it is; a link's
+// target is what is replaced.
+func Export(path string, stdout io.Writer, profiles iter.Seq2[*engine.Profile, error]) error {
+	if path == "-" {
+		return export(stdout, profiles)
+	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
-		return errors.Join(Export(f, profiles), f.Close())
+		return errors.Join(export(f, profiles), f.Close())
 	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -32,14 +36,13 @@ func ExportFile(path string, profiles iter.Seq2[*engine.Profile, error]) error {
 		return fmt.Errorf("%s cannot be written: its folder must exist, and this user may write in it: %w", path, err)
 	}
 	defer os.Remove(part.Name()) // gone already where it was renamed
-	if err := errors.Join(Export(part, profiles), part.Sync(), part.Close()); err != nil {
+	if err := errors.Join(export(part, profiles), part.Sync(), part.Close()); err != nil {
 		return err
 	}
 	return os.Rename(part.Name(), path)
 }
 
-// Export writes profiles as NDJSON documents.
-func Export(to io.Writer, profiles iter.Seq2[*engine.Profile, error]) error {
+func export(to io.Writer, profiles iter.Seq2[*engine.Profile, error]) error {
 	w := bufio.NewWriterSize(to, 1<<20)
 	encode := json.NewEncoder(w)
 	for p, err := range profiles {

@@ -26,7 +26,7 @@ func TestExportReplacesALinksTarget(t *testing.T) {
 	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, link)); err != nil {
 		t.Fatal(err)
 	}
-	if err := ExportFile(link, one(nil)); err != nil {
+	if err := Export(link, nil, one(nil)); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(link)
@@ -57,7 +57,7 @@ func TestExportIntoAPipe(t *testing.T) {
 		text, _ := bufio.NewReader(f).ReadString('\n')
 		line <- text
 	}()
-	if err := ExportFile(pipe, one(nil)); err != nil {
+	if err := Export(pipe, nil, one(nil)); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-line; len(got) < 10 || got[0] != '{' {
@@ -73,7 +73,7 @@ func TestFailedExportLeavesTheOldFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := ExportFile(path, one(errors.New("cut off"))); err == nil {
+	if err := Export(path, nil, one(errors.New("cut off"))); err == nil {
 		t.Error("a failed read was exported")
 	}
 	if text, _ := os.ReadFile(path); string(text) != "old" {

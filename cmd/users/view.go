@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"keyfold/cmd/terminal"
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/catalog"
 )
 
-// Store is what a portrait is read from.
+// Store is what a view is read from.
 type Store interface {
 	Load(ctx context.Context, users []int32) ([]*engine.Profile, error)
 	Products(ctx context.Context, ids []int32) ([]engine.Product, error)
@@ -66,14 +66,14 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, even
 	return p, err
 }
 
-// Print writes the portrait as text.
-func (p *ProfileView) Print(w *terminal.Text) {
+// Print writes the view as text.
+func (p *ProfileView) Print(w *cli.Text) {
 	f := p.Profile
 	if f.Erased() {
 		w.Line("user %d was erased %s", f.UserID, f.ErasedAt.Time().Format(time.DateTime))
 		return
 	}
-	w.Line("user %d: %s events in %s writes, the last a %s on %s", f.UserID, terminal.Number(f.EventCount), terminal.Number(int64(f.Version)),
+	w.Line("user %d: %s events in %s writes, the last a %s on %s", f.UserID, cli.Number(f.EventCount), cli.Number(int64(f.Version)),
 		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
 	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
 	if len(p.near) > 0 {
@@ -115,7 +115,7 @@ func title(p engine.Product) string {
 	return name
 }
 
-// jsonView is a portrait for -o json.
+// jsonView is a view for -o json.
 type jsonView struct {
 	Document
 	LastEvents []shownEvent   `json:"last_events,omitempty"`
@@ -138,7 +138,7 @@ type shownProduct struct {
 	Cosine      float64 `json:"cosine"`
 }
 
-// JSON returns the portrait as it is printed with -o json.
+// JSON returns the view as it is printed with -o json.
 func (p *ProfileView) JSON() any {
 	s := jsonView{Document: DocumentOf(p.Profile), Nearest: []shownProduct{}}
 	for _, e := range p.events {

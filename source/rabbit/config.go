@@ -55,11 +55,18 @@ func (c Config) Validate() error {
 	if c.Prefetch < 1 || c.Prefetch > MaxPrefetch {
 		faults = append(faults, fmt.Errorf("WORKER_PREFETCH is %d: it must be between 1 and %d", c.Prefetch, MaxPrefetch))
 	}
-	if c.MaxRetries < 0 {
-		faults = append(faults, fmt.Errorf("WORKER_MAX_RETRIES is %d: it must not be negative", c.MaxRetries))
+	return errors.Join(append(faults, CheckRetries(c.MaxRetries, c.RetryDelay))...)
+}
+
+// CheckRetries judges how many retries follow the first attempt, and the delay before
+// the first of them.
+func CheckRetries(retries int, delay time.Duration) error {
+	var faults []error
+	if retries < 0 || retries > 100 {
+		faults = append(faults, fmt.Errorf("WORKER_MAX_RETRIES is %d: it must be between 0 and 100", retries))
 	}
-	if c.RetryDelay < time.Millisecond || c.RetryDelay > MaxRetryDelay {
-		faults = append(faults, fmt.Errorf("WORKER_RETRY_DELAY is %v: it must be from 1ms to %v", c.RetryDelay, MaxRetryDelay))
+	if delay < time.Millisecond || delay > MaxRetryDelay {
+		faults = append(faults, fmt.Errorf("WORKER_RETRY_DELAY is %v: it must be between 1 and %d (milliseconds)", delay, MaxRetryDelay.Milliseconds()))
 	}
 	return errors.Join(faults...)
 }

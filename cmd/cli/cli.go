@@ -1,0 +1,136 @@
+// Package cli is what keyfold's programs share towards their callers: the command
+// line and its arguments, exit codes, streams, files to read, progress and figures
+// to print.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"keyfold/cmd/settings"
+	"keyfold/cmd/shutdown"
+)
+
+// Exit codes. A second signal ends the process with 128 + its number.
+const (
+	ExitFailure = 1
+	ExitUsage   = 2
+)
+
+// UsageError says that a call can never work, whatever the servers do.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Main calls a program with the process's arguments and streams, and ends the
+// process with its exit code. The context ends when the process is told to stop.
+func Main(run func(ctx context.Context, args []string, s Streams) int) {
+	ctx, release := shutdown.Signals()
+	code := run(ctx, os.Args[1:], Streams{os.Stdin, os.Stdout, os.Stderr})
+	release()
+	os.Exit(code)
+}
+
+// Program describes a command line.
+type Program struct {
+	Name, Description   string
+	LogLevel, LogFormat string // the defaults
+}
+
+// Parser returns the parser of a grammar, which calls exit after it has answered
+// --help.
+func (p Program) Parser(grammar any, s Streams, exit func(int)) (*kong.Kong, error) {
+	return kong.New(grammar, kong.Name(p.Name), settings.Defaults(grammar), kong.Description(p.Description),
+		settings.LogDefaults(p.LogLevel, p.LogFormat), kong.Writers(s.Stdout, s.Stderr), kong.Exit(exit), kong.Help(settings.Help))
+}
+
+// Run reads the arguments into grammar and calls work with the command they name,
+// unless they ask for help. It prints an error and returns the exit code.
+func (p Program) Run(grammar any, args []string, s Streams, work func(*kong.Context) error) int {
+	answered := false
+	parser, err := p.Parser(grammar, s, func(int) { answered = true })
+	if err != nil {
+		return p.report(s, err)
+	}
+	command, err := parser.Parse(args)
+	if answered {
+		return 0
+	}
+	if err != nil {
+		return p.report(s, &UsageError{fmt.Errorf("%w (see %s --help)", err, p.commandOf(err))})
+	}
+	return p.report(s, work(command))
+}
+
+// commandOf returns as much of the command as was understood when err came.
+func (p Program) commandOf(err error) string {
+	if fault, ok := errors.AsType[*kong.ParseError](err); ok {
+		if command := fault.Context.Selected(); command != nil {
+			return command.FullPath()
+		}
+	}
+	return p.Name
+}
+
+func (p Program) report(s Streams, err error) int {
+	if err == nil {
+		return 0
+	}
+	shutdown.Print(s.Stderr, fmt.Sprintf("%s: %v\n", p.Name, err))
+	if _, usage := errors.AsType[*UsageError](err); usage {
+		return ExitUsage
+	}
+	return ExitFailure
+}
+
+// Checker is a command that judges what it was called with before it connects to
+// anything: its flags, and the settings that it needs. A is what commands work with.
+type Checker[A any] interface{ Check(a A) error }
+
+// Check reports every fault of the settings and of the command's own check at once.
+func Check[A any](command *kong.Context, a A, settings error) error {
+	if c, ok := command.Selected().Target.Addr().Interface().(Checker[A]); ok {
+		settings = errors.Join(settings, c.Check(a))
+	}
+	if settings == nil {
+		return nil
+	}
+	return &UsageError{fmt.Errorf("not started:\n%w", settings)}
+}
+
+// Options are the flags of every program.
+type Options struct {
+	Output string       `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
+	Log    settings.Log `embed:""`
+}
+
+// Console returns where a command reads and writes.
+func (o Options) Console(s Streams) Console { return Console{s, o.Output == "json"} }
+
+// Streams are what a program reads and writes.
+type Streams struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// Console is where a command reads and writes.
+type Console struct {
+	Streams
+	JSON bool // answers are JSON
+}
+
+// Emit writes a command's answer: value as JSON, or what text writes.
+func (c *Console) Emit(value any, text func(w *Text)) error {
+	if c.JSON {
+		return json.NewEncoder(c.Stdout).Encode(value)
+	}
+	w := &Text{W: c.Stdout}
+	text(w)
+	return w.Err
+}

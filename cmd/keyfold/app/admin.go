@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"keyfold/cmd/shutdown"
+	"keyfold/engine/metric"
+	"keyfold/source/ingest"
+)
+
+// Service is what the admin endpoint tells of.
+type Service interface {
+	// Ready returns nil while the service does its work, and otherwise why not.
+	Ready() error
+	// Notes say what else is worth knowing while it is ready.
+	Notes() []string
+	// Register adds the series of /metrics to set.
+	Register(set *metric.Set)
+}
+
+// WithAdmin serves /metrics, /livez and /readyz while do runs.
+func (a *App) WithAdmin(of Service, do func() error) error {
+	listener, err := net.Listen("tcp", a.Servers.Admin)
+	if err != nil {
+		return fmt.Errorf("ADMIN_ADDR: %w (another address, or port 0 for any free one)", err)
+	}
+	set := &metric.Set{}
+	of.Register(set)
+	metrics.ExposeMetadata(true) // of the process's own metrics; the library leaves their help empty
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
+	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
+		if err := of.Ready(); err != nil {
+			http.Error(rw, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(rw, strings.Join(append([]string{"ok"}, of.Notes()...), "\n"))
+	})
+	mux.HandleFunc("GET /metrics", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		set.WritePrometheus(rw)
+		metrics.WriteProcessMetrics(rw)
+	})
+	server := &http.Server{
+		Handler:           ownNames(a.Servers.Admin, mux),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
+	stop, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() {
+		served <- shutdown.Serve(stop, server, listener, func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 2*time.Second)
+		})
+	}()
+	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
+	err = do()
+	cancel()
+	return errors.Join(err, <-served)
+}
+
+// ownNames refuses requests on a loopback address that are made under another
+// name: a browser that was led here by another site's DNS names that site, whose
+// page could read the answers.
+func ownNames(addr string, next http.Handler) http.Handler {
+	if !ingest.OnLoopback(addr) {
+		return next
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !ingest.LocalHost(r.Host) {
+			http.Error(rw, "the host is not this machine's loopback: use localhost or 127.0.0.1", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(rw, r)
+	})
+}

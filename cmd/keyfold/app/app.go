@@ -1,0 +1,23 @@
+// Package app is what keyfold's commands work with: settings, connections to the
+// servers, and the admin endpoint.
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/settings"
+	"keyfold/cmd/shutdown"
+)
+
+// App is what every command works with.
+type App struct {
+	cli.Console
+	Ctx     context.Context // a program's, from main to its commands
+	Clock   *shutdown.Clock // of its end
+	Servers settings.Servers
+	Vectors settings.EmbeddingConfig
+	Config  settings.Config
+	Log     *slog.Logger
+}

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"keyfold/cmd/embedding"
+	"keyfold/cmd/settings"
+	"keyfold/engine"
+	"keyfold/sink/mongodb"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// Each With function opens a connection, calls do with it, and closes it when do has
+// returned. The error joins that of do and that of closing.
+
+// WithStore connects to MongoDB, once.
+func (a *App) WithStore(do func(*mongodb.Store) error) error {
+	store, err := a.openStore()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(store), store.Close())
+}
+
+func (a *App) openStore() (*mongodb.Store, error) {
+	c := mongodb.DefaultConfig()
+	c.URI, c.Database = a.Servers.MongoDB, a.Servers.Database
+	c.Dimensions, c.History, c.Model = a.Config.Taste.Dimensions, a.Config.Taste.History, a.Config.Taste.Model
+	store, err := mongodb.Open(a.Ctx, c)
+	return store, unreached("MongoDB", "MONGODB_URI", err)
+}
+
+// OpenChecked connects to MongoDB and checks that it is set up.
+func (a *App) OpenChecked(ctx context.Context) (*mongodb.Store, error) {
+	store, err := a.openStore()
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Check(ctx); err != nil {
+		_ = store.Close() // it has nothing to add
+		return nil, err
+	}
+	return store, nil
+}
+
+// OpenDatabase opens DATABASE_URL; it does not connect.
+func (a *App) OpenDatabase() (*outbox.Database, error) {
+	if a.Servers.SQL == "" {
+		return nil, errors.New("DATABASE_URL is not set: set it to mysql://user:password@host:3306/name or sqlite:///file, and run `keyfold setup`")
+	}
+	return outbox.Open(a.Servers.SQL)
+}
+
+// WithDatabase opens DATABASE_URL and checks that it can be used now.
+func (a *App) WithDatabase(do func(*outbox.Database) error) error {
+	return a.withDatabase(false, do)
+}
+
+// WithServiceDatabase opens DATABASE_URL for a service, which may start while its
+// database is away. What no time cures ends the start.
+func (a *App) WithServiceDatabase(do func(*outbox.Database) error) error {
+	return a.withDatabase(true, do)
+}
+
+func (a *App) withDatabase(service bool, do func(*outbox.Database) error) error {
+	db, err := a.OpenDatabase()
+	if err != nil {
+		return err
+	}
+	if err := DatabaseUnreached(db.Check(a.Ctx)); err != nil {
+		if !service || engine.KindOf(err) == engine.Configuration {
+			return errors.Join(err, db.Close())
+		}
+		a.Log.Warn("the database is not there yet", slog.Any("error", err))
+	}
+	return errors.Join(do(db), db.Close())
+}
+
+// WithPublisher connects to the broker when something is published.
+func (a *App) WithPublisher(purpose string, do func(*rabbit.Publisher) error) error {
+	p := rabbit.NewPublisher(a.Servers.RabbitMQ, rabbit.ThisProcess("tool"), purpose, rabbit.Timing{}, a.Log)
+	return errors.Join(do(p), a.ClosePublisher(p))
+}
+
+// ClosePublisher gives the broker five seconds to end a connection in order.
+func (a *App) ClosePublisher(p *rabbit.Publisher) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.Ctx), 5*time.Second)
+	defer cancel()
+	return p.Close(ctx)
+}
+
+// WithEmbedding builds the way from a text to a vector; perSecond bounds its
+// requests for product texts, 0 does not.
+func (a *App) WithEmbedding(c settings.EmbeddingConfig, perSecond float64, do func(*embedding.Embedding) error) error {
+	way, err := embedding.New(c, a.Config.Taste.Dimensions, perSecond, a.Log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(way), way.Close())
+}

@@ -1,0 +1,128 @@
+package dlq
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/source/rabbit/deadletter"
+)
+
+// letterFilter says which letters a command is about: those that meet every
+// filter given.
+type letterFilter struct {
+	Type         cli.EventType `placeholder:"TYPE" help:"Event type: search, product_view, product_click, product_purchase."`
+	User         cli.UserID    `placeholder:"ID" help:"User id."`
+	Error        string        `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
+	FailedAfter  cli.Instant   `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	FailedBefore cli.Instant   `placeholder:"WHEN" help:"Given up before."`
+}
+
+// Check refuses filters that no letter can meet.
+func (f letterFilter) Check(a *app.App) error {
+	return errors.Join(cli.CheckSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.CheckBroker())
+}
+
+func (f letterFilter) matches(l *deadletter.Letter) bool {
+	return (f.Type.EventType == 0 || l.EventType == f.Type.String()) &&
+		(f.User == 0 || l.UserID == int32(f.User)) &&
+		(f.Error == "" || mentions(l, f.Error)) &&
+		(f.FailedAfter.IsZero() || !l.LastFailure.IsZero() && !l.LastFailure.Before(f.FailedAfter.Time)) &&
+		(f.FailedBefore.IsZero() || !l.LastFailure.IsZero() && l.LastFailure.Before(f.FailedBefore.Time))
+}
+
+func mentions(l *deadletter.Letter, text string) bool {
+	holds := func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
+	return holds(l.Reason) || slices.ContainsFunc(l.Errors, holds) || l.Fault != nil && holds(l.Fault.Error())
+}
+
+type letters = iter.Seq2[*deadletter.Letter, error]
+
+// only leaves the letters that match; errors pass.
+func (f letterFilter) only(all letters) letters {
+	return func(yield func(*deadletter.Letter, error) bool) {
+		for l, err := range all {
+			if (err != nil || f.matches(l)) && !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// limited ends after n letters; 0 is no limit.
+func limited(all letters, n uint) letters {
+	if n == 0 {
+		return all
+	}
+	return func(yield func(*deadletter.Letter, error) bool) {
+		left := n
+		for l, err := range all {
+			left--
+			if !yield(l, err) || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// selection is one letter by its id, or those a filter names.
+type selection struct {
+	id     string
+	filter letterFilter
+	limit  uint
+}
+
+func (s selection) of(all letters) letters {
+	if s.id == "" {
+		return limited(s.filter.only(all), s.limit)
+	}
+	return func(yield func(*deadletter.Letter, error) bool) {
+		found, err := named(all, s.id)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		each := func(yield func(*deadletter.Letter, error) bool) {
+			for _, l := range found {
+				if !yield(l, nil) {
+					return
+				}
+			}
+		}
+		limited(s.filter.only(each), s.limit)(yield)
+	}
+}
+
+// named returns the letters of an id, or of the one id that starts so. The whole
+// queue is read before anything is done: a start may fit another id further on.
+func named(all letters, id string) ([]*deadletter.Letter, error) {
+	var exact, begins []*deadletter.Letter
+	var others []string
+	for l, err := range all {
+		switch {
+		case err != nil:
+			return nil, err
+		case l.ID == id:
+			exact = append(exact, l)
+		case !strings.HasPrefix(l.ID, id):
+		case len(begins) == 0 || begins[0].ID == l.ID:
+			begins = append(begins, l)
+		case len(others) < 5 && !slices.Contains(others, l.ID):
+			others = append(others, l.ID)
+		}
+	}
+	switch {
+	case len(exact) > 0:
+		return exact, nil
+	case len(begins) == 0:
+		return nil, fmt.Errorf("no dead letter has an id that starts with %q; `keyfold dlq list` shows what there is", id)
+	case len(others) > 0:
+		return nil, fmt.Errorf("several ids start with %q: %s; give more of it", id,
+			printable(strings.Join(append([]string{begins[0].ID}, others...), ", ")))
+	}
+	return begins, nil
+}

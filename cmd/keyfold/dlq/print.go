@@ -1,0 +1,231 @@
+package dlq
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/source/rabbit/deadletter"
+)
+
+// foreign is the reason shown for what is no letter of keyfold's.
+const foreign = "not_a_letter"
+
+func reasonOf(l *deadletter.Letter) string {
+	switch {
+	case l.Reason != "":
+		return l.Reason
+	case l.Original == nil:
+		return foreign
+	default:
+		return "unknown"
+	}
+}
+
+// idShown is how much of an id a table shows; the rest is seldom needed.
+const idShown = 12
+
+func printRow(w *cli.Text, l *deadletter.Letter) {
+	id := []rune(l.ID)
+	w.Line("%s\t%s\t%s\t%s\t%d\t%s", printable(string(id[:min(len(id), idShown)])), userOf(l),
+		printable(cmp.Or(l.EventType, "-")), printable(reasonOf(l)), l.Retries, at(l.LastFailure))
+}
+
+func userOf(l *deadletter.Letter) string {
+	if l.UserID == 0 {
+		return "-"
+	}
+	return fmt.Sprint(l.UserID)
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// printable replaces the characters that could command a terminal: any program that
+// can publish may have written the text.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// letterJSON is a letter's line in -o json.
+type letterJSON struct {
+	ID           string   `json:"id"`
+	UserID       int32    `json:"user_id,omitempty"`
+	EventType    string   `json:"event_type,omitempty"`
+	Reason       string   `json:"reason"`
+	Retries      int      `json:"retries"`
+	FirstFailure string   `json:"first_failure_at,omitempty"`
+	LastFailure  string   `json:"last_failure_at,omitempty"`
+	Errors       []string `json:"errors"`
+	Host         string   `json:"worker_host,omitempty"`
+	Fault        string   `json:"letter_fault,omitempty"`
+}
+
+func jsonOf(l *deadletter.Letter) letterJSON {
+	j := letterJSON{
+		ID: l.ID, UserID: l.UserID, EventType: l.EventType, Reason: reasonOf(l), Retries: l.Retries,
+		Errors: append([]string{}, l.Errors...), Host: l.Host,
+	}
+	if !l.FirstFailure.IsZero() {
+		j.FirstFailure = at(l.FirstFailure)
+	}
+	if !l.LastFailure.IsZero() {
+		j.LastFailure = at(l.LastFailure)
+	}
+	if l.Fault != nil {
+		j.Fault = l.Fault.Error()
+	}
+	return j
+}
+
+// wholeJSON is a letter with all it carries.
+type wholeJSON struct {
+	letterJSON
+	Headers  map[string]string `json:"headers"`
+	Original json.RawMessage   `json:"original_message,omitempty"`
+	// Base64 is the original, or in what is no letter the whole body, where it
+	// is not JSON.
+	Base64 []byte `json:"base64,omitempty"`
+}
+
+func printLetter(a *app.App, l *deadletter.Letter) error {
+	body := l.Original
+	if body == nil {
+		body = l.Body
+	}
+	headers := map[string]string{}
+	for name, v := range l.Headers {
+		headers[name] = fmt.Sprint(v)
+	}
+	whole := wholeJSON{letterJSON: jsonOf(l), Headers: headers, Original: body}
+	if !json.Valid(body) {
+		whole.Original, whole.Base64 = nil, body
+	}
+	return a.Emit(whole, func(w *cli.Text) {
+		printFields(w, l)
+		for _, name := range slices.Sorted(maps.Keys(headers)) {
+			w.Line("header         %s: %s", printable(name), printable(headers[name]))
+		}
+		if l.Original == nil {
+			w.Line("body as it is")
+		} else {
+			w.Line("original message")
+		}
+		w.Line("%s", pretty(body))
+	})
+}
+
+func printFields(w *cli.Text, l *deadletter.Letter) {
+	w.Line("id             %s", printable(l.ID))
+	w.Line("user           %s", userOf(l))
+	w.Line("type           %s", printable(cmp.Or(l.EventType, "-")))
+	w.Line("reason         %s", printable(reasonOf(l)))
+	w.Line("retries        %d", l.Retries)
+	w.Line("first failure  %s", at(l.FirstFailure))
+	w.Line("last failure   %s", at(l.LastFailure))
+	w.Line("worker         %s", printable(cmp.Or(l.Host, "-")))
+	if l.FirstSeen > 0 {
+		w.Line("first seen     %s", at(l.FirstSeen.Time()))
+	}
+	if l.Fault != nil {
+		w.Line("letter's fault %s", printable(l.Fault.Error()))
+	}
+	for i, text := range l.Errors {
+		w.Line("error %-8d %s", i+1, printable(text))
+	}
+}
+
+// pretty indents JSON; what is none is shown as text where it can be, and as
+// base64 otherwise.
+func pretty(body []byte) string {
+	var indented bytes.Buffer
+	if json.Indent(&indented, body, "  ", "  ") == nil {
+		var lines []string
+		for line := range strings.Lines(indented.String()) {
+			lines = append(lines, printable(strings.TrimRight(line, "\r\n")))
+		}
+		return "  " + strings.Join(lines, "\n")
+	}
+	if text := string(body); text == strings.ToValidUTF8(text, "") && printable(text) == text {
+		return "  " + text
+	}
+	return "  base64: " + base64.StdEncoding.EncodeToString(body)
+}
+
+// letterCounts is what stats tells.
+type letterCounts struct {
+	Letters int            `json:"letters"`
+	Reasons map[string]int `json:"by_reason"`
+	Types   map[string]int `json:"by_type"`
+	Oldest  *time.Time     `json:"oldest,omitempty"` // by last failure
+	Newest  *time.Time     `json:"newest,omitempty"`
+}
+
+func newLetterCounts() *letterCounts {
+	return &letterCounts{Reasons: map[string]int{}, Types: map[string]int{}}
+}
+
+// maxKinds bounds the names counted: foreign letters may make up any number.
+const maxKinds = 1000
+
+func (c *letterCounts) add(l *deadletter.Letter) {
+	c.Letters++
+	count(c.Reasons, reasonOf(l))
+	count(c.Types, cmp.Or(l.EventType, "unknown"))
+	if t := l.LastFailure.UTC(); !l.LastFailure.IsZero() {
+		if c.Oldest == nil || t.Before(*c.Oldest) {
+			c.Oldest = &t
+		}
+		if c.Newest == nil || t.After(*c.Newest) {
+			c.Newest = &t
+		}
+	}
+}
+
+func count(names map[string]int, name string) {
+	if _, known := names[name]; !known && len(names) >= maxKinds {
+		name = "others"
+	}
+	names[name]++
+}
+
+func (c *letterCounts) print(w *cli.Text) {
+	w.Line("%s", plural(c.Letters, "dead letter"))
+	if c.Letters == 0 {
+		return
+	}
+	printCounts(w, "by reason", c.Reasons)
+	printCounts(w, "by type", c.Types)
+	if c.Oldest != nil {
+		w.Line("oldest failure  %s", at(*c.Oldest))
+		w.Line("newest failure  %s", at(*c.Newest))
+	}
+}
+
+func printCounts(w *cli.Text, title string, names map[string]int) {
+	w.Line("%s", title)
+	order := slices.SortedFunc(maps.Keys(names), func(x, y string) int {
+		return cmp.Or(names[y]-names[x], strings.Compare(x, y))
+	})
+	for _, name := range order {
+		w.Line("  %-32s %10s", printable(name), cli.Number(int64(names[name])))
+	}
+}

@@ -1,0 +1,206 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/engine"
+	"keyfold/engine/failpoint"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
+)
+
+// replayCmd sends originals to the workers again.
+type replayCmd struct {
+	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; if omitted, all letters that match the filters."`
+	letterFilter `embed:""`
+	Limit        uint     `default:"0" help:"Letters at most; 0: all."`
+	DryRun       bool     `help:"Show what would be replayed and change nothing."`
+	Rate         cli.Rate `placeholder:"N/s" help:"Letters a second at most; default: no limit."`
+	Force        bool     `help:"Also fold events with the reason past_horizon. RISK: their ids may have been dropped from the profile, so an event that was folded before is folded a second time. Use it only for events that were never folded."`
+	Yes          bool     `hidden:"" help:"Accepted for scripts; no effect."`
+}
+
+// Help is the long text.
+func (c *replayCmd) Help() string {
+	return `A letter is removed once the broker has confirmed its event, so a replay that is killed loses
+nothing; an event that went out twice is folded once. Events that a worker would refuse again
+(malformed ones) are skipped unless named by --error or an id. Exit code 1 when a letter failed.
+
+Examples:
+  keyfold dlq replay --error timeout --failed-after 2h --dry-run
+  keyfold dlq replay --type product_view --rate 100/s
+  keyfold dlq replay 3f9a`
+}
+
+// Run replays the letters and prints how many.
+func (c *replayCmd) Run(a *app.App) error {
+	r := &replay{cmd: c, app: a, started: time.Now(), names: rabbit.DefaultNames(), batch: batchOf(c.Rate)}
+	err := a.WithPublisher("replay", func(p *rabbit.Publisher) error {
+		r.publisher = p
+		return Scan(a, r.run)
+	})
+	return errors.Join(err, r.print())
+}
+
+// replay is one run. A letter is in at most one of the counts.
+type replay struct {
+	cmd       *replayCmd
+	app       *app.App
+	scan      *deadletter.Scan
+	publisher *rabbit.Publisher
+	names     rabbit.Names
+	started   time.Time
+	batch     int
+	waiting   []*deadletter.Letter
+
+	Replayed  int `json:"replayed"`
+	Malformed int `json:"skipped_malformed"`
+	Foreign   int `json:"skipped_foreign"`
+	Failed    int `json:"failed"`
+	Horizon   int `json:"past_horizon"` // of the replayed ones
+}
+
+func (r *replay) run(s *deadletter.Scan) error {
+	r.scan = s
+	selected := selection{r.cmd.ID, r.cmd.letterFilter, r.cmd.Limit}
+	for l, err := range selected.of(Watched(r.app, s, "replaying")) {
+		if err != nil {
+			return err
+		}
+		if r.skip(l) {
+			continue
+		}
+		if r.waiting = append(r.waiting, l); len(r.waiting) < r.batch {
+			continue
+		}
+		if err := r.flush(); err != nil {
+			return err
+		}
+	}
+	return r.flush()
+}
+
+// skip counts what is not to be replayed.
+func (r *replay) skip(l *deadletter.Letter) bool {
+	switch explicit := r.cmd.ID != "" || r.cmd.Error != ""; {
+	case l.Original == nil:
+		r.Foreign++
+		return true
+	case !explicit && l.Malformed(time.Now()) != nil:
+		r.Malformed++
+		return true
+	default:
+		return false
+	}
+}
+
+// publishTimeout bounds one batch: an alarm makes the broker take nothing.
+const publishTimeout = 30 * time.Second
+
+// flush sends what waits and removes the letters the broker confirmed. A batch
+// that was begun is ended, also where the user stops the program meanwhile.
+func (r *replay) flush() error {
+	if len(r.waiting) == 0 {
+		return nil
+	}
+	if r.cmd.DryRun {
+		r.done(r.waiting)
+		return nil
+	}
+	if err := r.pace(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.app.Ctx), publishTimeout)
+	defer cancel()
+	messages := make([]rabbit.Message, len(r.waiting))
+	for i, l := range r.waiting {
+		messages[i] = l.Replay(r.names, r.cmd.Force)
+	}
+	var failed error
+	confirmed := make([]*deadletter.Letter, 0, len(messages))
+	for i, err := range r.publisher.Publish(ctx, messages) {
+		if err == nil {
+			confirmed = append(confirmed, r.waiting[i])
+			continue
+		}
+		r.Failed++
+		if failed == nil {
+			failed = fmt.Errorf("not replayed, still among the dead letters, as are those behind: %w", err)
+		}
+	}
+	if err := failpoint.Hit(failpoint.ReplayConfirmed); err != nil {
+		return err
+	}
+	removed := r.scan.Remove(confirmed...)
+	r.done(confirmed)
+	return errors.Join(failed, removed)
+}
+
+func (r *replay) done(replayed []*deadletter.Letter) {
+	for _, l := range replayed {
+		r.Replayed++
+		if l.Reason == engine.ReasonPastHorizon {
+			r.Horizon++
+		}
+		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), slog.Int("user_id", int(l.UserID)),
+			slog.String("event_type", l.EventType), slog.Bool("dry_run", r.cmd.DryRun))
+	}
+	r.waiting = r.waiting[:0]
+}
+
+// pace waits until the next batch is due.
+func (r *replay) pace() error {
+	if r.cmd.Rate == 0 {
+		return r.app.Ctx.Err()
+	}
+	due := r.started.Add(time.Duration(float64(r.Replayed) / float64(r.cmd.Rate) * float64(time.Second)))
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return r.app.Ctx.Err()
+	case <-r.app.Ctx.Done():
+		return r.app.Ctx.Err()
+	}
+}
+
+func (r *replay) print() error {
+	report := struct {
+		*replay
+		DryRun bool `json:"dry_run"`
+	}{r, r.cmd.DryRun}
+	return r.app.Emit(report, func(w *cli.Text) {
+		what := "replayed"
+		if r.cmd.DryRun {
+			what = "would replay"
+		}
+		w.Line("%s %d, skipped %d, failed %d", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)
+		if r.Malformed > 0 {
+			w.Line("  %d malformed: a worker would refuse them again; name them by --error or an id to replay them all the same", r.Malformed)
+		}
+		if r.Foreign > 0 {
+			w.Line("  %d hold no original message: they can only be shown and discarded", r.Foreign)
+		}
+		if r.Horizon > 0 && !r.cmd.Force {
+			w.Line("  %d are past the horizon and come back unless their profile changed: see --force", r.Horizon)
+		}
+	})
+}
+
+// maxReplayBatch is how many letters are published before their confirms are
+// awaited: what a kill leaves a copy of at most.
+const maxReplayBatch = 256
+
+// batchOf is a fifth of a second's letters, so that a rate is kept evenly.
+func batchOf(r cli.Rate) int {
+	if r == 0 {
+		return maxReplayBatch
+	}
+	return max(1, min(int(r/5), maxReplayBatch))
+}

@@ -1,0 +1,101 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/engine"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// BackfillCmd publishes what was never sent.
+type BackfillCmd struct {
+	User   cli.UserID    `placeholder:"ID" help:"This user only."`
+	Type   cli.EventType `placeholder:"TYPE" help:"This event type only."`
+	From   cli.Instant   `placeholder:"WHEN" help:"Events that occurred at this time or later: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	Until  cli.Instant   `placeholder:"WHEN" help:"Events that occurred before this time."`
+	Rate   cli.Rate      `default:"200/s" placeholder:"N/s" help:"Events a second at most."`
+	DryRun bool          `help:"Count the events and publish nothing."`
+}
+
+// Help is the long text.
+func (c *BackfillCmd) Help() string {
+	return `For rows no relay has published: stored by another program, or before there was a relay. What
+was confirmed is marked, so that the same command goes on where it was stopped. History that was folded
+before goes through keyfold user rebuild instead.
+
+Examples:
+  keyfold backfill --dry-run
+  keyfold backfill --from 2026-01-01T00:00:00Z --rate 500/s`
+}
+
+// Check judges the filters and the addresses of the servers.
+func (c *BackfillCmd) Check(a *app.App) error {
+	fault := errors.Join(cli.CheckSpan(c.From, c.Until, "--from", "--until"), a.CheckDatabase())
+	if c.DryRun {
+		return fault
+	}
+	return errors.Join(fault, a.CheckBroker())
+}
+
+func (c *BackfillCmd) filter() outbox.Filter {
+	f := outbox.Filter{UserID: int32(c.User), Type: c.Type.EventType, Sent: outbox.OnlyUnsent}
+	if !c.From.IsZero() {
+		f.From = engine.MillisOf(c.From.Time)
+	}
+	if !c.Until.IsZero() {
+		f.Until = engine.MillisOf(c.Until.Time)
+	}
+	return f
+}
+
+// Run publishes at the rate until nothing is left.
+func (c *BackfillCmd) Run(a *app.App) error {
+	return a.WithDatabase(func(db *outbox.Database) error {
+		filter := c.filter()
+		total, err := db.Count(a.Ctx, filter)
+		if err != nil || c.DryRun {
+			return errors.Join(err, c.print(a, 0, total))
+		}
+		// The relay below would wait for a broker that is away. A command reports it.
+		if _, err := rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames().Queue); err != nil {
+			return app.BrokerUnreached(err)
+		}
+		return a.WithPublisher("backfill", func(p *rabbit.Publisher) error {
+			to := toBroker{p, rabbit.DefaultNames(), true}
+			relay := outbox.NewRelay(db, to, outbox.RelayConfig{Rate: float64(c.Rate)}, a.Log)
+			return c.drain(a, relay, filter, total)
+		})
+	})
+}
+
+func (c *BackfillCmd) drain(a *app.App, relay *outbox.Relay, filter outbox.Filter, total int64) error {
+	var done atomic.Int64
+	bar := a.Progress("backfilling", total, done.Load)
+	sent, err := relay.Drain(a.Ctx, filter, func(n int64) {
+		done.Store(n)
+		bar.At(int(n))
+	})
+	bar.Done()
+	if err != nil {
+		return fmt.Errorf("%w (%d of %d were sent and marked; the same command goes on)", err, sent, total)
+	}
+	return c.print(a, sent, total-sent)
+}
+
+func (c *BackfillCmd) print(a *app.App, sent, left int64) error {
+	return a.Emit(map[string]any{"sent": sent, "left": left, "dry_run": c.DryRun}, func(w *cli.Text) {
+		if c.DryRun {
+			w.Line("%s would be published", cli.Number(left))
+			return
+		}
+		w.Line("%s published", cli.Number(sent))
+		if left > 0 {
+			w.Line("%s are left: set aside (see keyfold outbox failed list), or held back behind a row that was refused", cli.Number(left))
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/settings"
+	"keyfold/cmd/shutdown"
+	"keyfold/engine"
+	"keyfold/engine/metric"
+	"keyfold/source/ingest"
+	"keyfold/source/outbox"
+)
+
+// IngestCmd takes events over HTTP and stores them.
+type IngestCmd struct {
+	API   apiFlags `embed:""`
+	Relay bool     `help:"Also run the relay in this process."`
+}
+
+// apiFlags say where the API listens and whom it lets in.
+type apiFlags struct {
+	Addr       string                 `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
+	Tokens     []string               `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens, comma-separated; better in the environment or a file."`
+	TokenFile  string                 `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of bearer tokens, one per line; read again when it changes."`
+	Insecure   settings.Switch        `name:"insecure" env:"HTTP_INSECURE" help:"Explicitly allow listening beyond loopback without tokens."`
+	TLSCert    string                 `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
+	TLSKey     string                 `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
+	Rate       settings.Value[bucket] `name:"http-rate" env:"HTTP_RATE" help:"Requests a second at most, all senders together."`
+	SenderRate settings.Value[bucket] `name:"http-sender-rate" env:"HTTP_SENDER_RATE" help:"Requests a second at most of one token or address."`
+	Concurrent settings.Value[int]    `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" help:"Requests at once, at most a half of them from one sender."`
+
+	api ingest.Config // what [settings.Read] sets
+}
+
+// Bind binds each setting to its place in a default configuration.
+func (f *apiFlags) Bind() {
+	c := &f.api
+	*c = ingest.DefaultConfig()
+	f.Insecure.Bind(&c.Insecure)
+	f.Rate.Bind((*bucket)(&c.Total))
+	f.SenderRate.Bind((*bucket)(&c.Sender))
+	f.Concurrent.Bind(&c.MaxConcurrent)
+}
+
+// config returns the API's settings; the error names every fault with the
+// variable to change.
+func (f apiFlags) config() (ingest.Config, error) {
+	f.Bind()
+	fault := settings.Read(&f)
+	c := f.api
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, ingest.DefaultConfig().MaxConcurrent)
+	c.Addr, c.Tokens, c.TokenFile = f.Addr, f.Tokens, f.TokenFile
+	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
+	return c, errors.Join(fault, settings.CheckPort("HTTP_ADDR", c.Addr), c.Validate())
+}
+
+// bucket is a rate that is given as so many requests a second.
+type bucket ingest.Rate
+
+// UnmarshalText reads the rate, of which half a second's requests may come at once.
+func (b *bucket) UnmarshalText(text []byte) error {
+	var r cli.Rate
+	if len(text) == 0 {
+		return nil
+	}
+	if r.UnmarshalText(text) != nil {
+		return errors.New("so many a second, such as 100/s")
+	}
+	*b = bucket{PerSecond: float64(r), Burst: max(1, int(r/2))}
+	return nil
+}
+
+func (b bucket) String() string { return fmt.Sprintf("%v/s", b.PerSecond) }
+
+// Check also reads the files with tokens and certificates.
+func (c *IngestCmd) Check(a *app.App) error {
+	faults := []error{a.CheckDatabase()}
+	if c.Relay {
+		faults = append(faults, a.CheckBroker())
+	}
+	config, err := c.API.config()
+	if err == nil {
+		_, err = ingest.NewServer(config, ingest.NewHandler(nil, slog.New(slog.DiscardHandler)))
+	}
+	return errors.Join(append(faults, err)...)
+}
+
+// Run listens until it is told to stop, answers what is under way, and stores
+// what was taken in before it ends.
+func (c *IngestCmd) Run(a *app.App) error {
+	config, err := c.API.config()
+	if err != nil {
+		return err
+	}
+	return a.WithServiceDatabase(func(db *outbox.Database) error { return c.serve(a, config, db) })
+}
+
+func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database) (err error) {
+	in := &ingesting{app: a, db: db, gauge: outbox.NewGauge(db)}
+	storing := outbox.StoreConfig{}
+	if c.Relay {
+		in.relay = newRelaying(a, db)
+		storing.Stored = in.relay.relay.Wake
+	}
+	in.store = outbox.NewStore(db, storing)
+	defer func() { err = errors.Join(err, in.closeStore()) }()
+	in.handler = ingest.NewHandler(in, a.Log)
+	in.handler.ReadyWhen(db.Check)
+	if in.server, err = ingest.NewServer(config, in.handler); err != nil {
+		return err
+	}
+	return a.WithAdmin(in, func() error {
+		if in.relay == nil {
+			return in.serve(config.Addr)
+		}
+		in.relay.start()
+		return errors.Join(in.serve(config.Addr), in.relay.stop())
+	})
+}
+
+// ingesting is a running API: the handler's store, and what the admin endpoint
+// asks.
+type ingesting struct {
+	app     *app.App
+	db      *outbox.Database
+	gauge   *outbox.Gauge
+	store   *outbox.Store
+	handler *ingest.Handler
+	server  *ingest.Server
+	relay   *relaying // nil: another process publishes
+}
+
+// Add stores what came in one request.
+func (in *ingesting) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+	return in.store.Add(ctx, entries)
+}
+
+func (in *ingesting) serve(addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
+	}
+	in.app.Log.Info("listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
+	return shutdown.Serve(in.app.Ctx, in.server, listener, func() (context.Context, context.CancelFunc) {
+		return in.app.Clock.Context(in.app.Ctx, shutdown.CloseReserve)
+	})
+}
+
+func (in *ingesting) closeStore() error {
+	ctx, cancel := in.app.Clock.Context(in.app.Ctx, shutdown.ConnCloseTimeout)
+	defer cancel()
+	return in.store.Close(ctx)
+}
+
+func (in *ingesting) Ready() error { return in.handler.Ready() }
+
+// Notes: events are stored whether or not they can be published, and whatever
+// is wrong with the tokens of some senders.
+func (in *ingesting) Notes() (notes []string) {
+	if err := in.server.TokenFault(); err != nil {
+		notes = append(notes, "HTTP_TOKEN_FILE: "+err.Error())
+	}
+	if in.relay != nil {
+		notes = append(notes, in.relay.Notes()...)
+	}
+	return notes
+}
+
+func (in *ingesting) Register(set *metric.Set) {
+	in.server.Register(set)
+	in.store.Stats.Register(set)
+	if in.relay != nil {
+		in.relay.Register(set)
+		return
+	}
+	in.gauge.Register(in.app.Ctx, set)
+}

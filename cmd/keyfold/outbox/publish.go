@@ -1,0 +1,34 @@
+package outbox
+
+import (
+	"context"
+
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// toBroker publishes stored rows as the events they are.
+type toBroker struct {
+	publisher *rabbit.Publisher
+	names     rabbit.Names
+	// backfill marks rows as seen when they were stored: whether their ids have
+	// been dropped from a profile since can be told then. A relay marks only those
+	// that may have been published before.
+	backfill bool
+}
+
+// Publish answers in the outbox's words.
+func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
+	messages := make([]rabbit.Message, len(rows))
+	for i := range rows {
+		messages[i] = b.names.EventMessage(rows[i].Body, &rows[i].Event)
+		since := rows[i].TriedAt
+		if b.backfill {
+			since = rows[i].StoredAt
+		}
+		if since != 0 {
+			messages[i].Headers = map[string]any{rabbit.HeaderFirstSeen: int64(since)}
+		}
+	}
+	return b.publisher.Publish(ctx, messages)
+}

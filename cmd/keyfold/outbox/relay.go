@@ -1,0 +1,81 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/engine/metric"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// RelayCmd publishes what is stored.
+type RelayCmd struct{}
+
+// Check judges the addresses of the servers.
+func (c *RelayCmd) Check(a *app.App) error {
+	return errors.Join(a.CheckDatabase(), a.CheckBroker())
+}
+
+// Run publishes until it is told to stop; what is under way is confirmed and
+// marked before it ends.
+func (c *RelayCmd) Run(a *app.App) error {
+	return a.WithServiceDatabase(func(db *outbox.Database) error {
+		r := newRelaying(a, db)
+		return a.WithAdmin(r, func() error {
+			a.Log.Info("relaying", slog.String("broker", rabbit.Redact(a.Servers.RabbitMQ)))
+			r.start()
+			<-a.Ctx.Done()
+			return r.stop()
+		})
+	})
+}
+
+// relaying is a running relay.
+type relaying struct {
+	app       *app.App
+	gauge     *outbox.Gauge
+	publisher *rabbit.Publisher
+	relay     *outbox.Relay
+	cancel    context.CancelFunc
+	ended     chan struct{}
+}
+
+func newRelaying(a *app.App, db *outbox.Database) *relaying {
+	p := rabbit.NewPublisher(a.Servers.RabbitMQ, rabbit.ThisProcess("relay"), "publisher", rabbit.Timing{}, a.Log)
+	to := toBroker{publisher: p, names: rabbit.DefaultNames()}
+	return &relaying{app: a, gauge: outbox.NewGauge(db), publisher: p, relay: outbox.NewRelay(db, to, outbox.RelayConfig{}, a.Log), ended: make(chan struct{})}
+}
+
+func (r *relaying) start() {
+	var ctx context.Context
+	// The relay goes on when the program is told to stop: the API stops first, and
+	// its last rows are published too.
+	ctx, r.cancel = context.WithCancel(context.WithoutCancel(r.app.Ctx))
+	go func() {
+		defer close(r.ended)
+		r.relay.Run(ctx)
+	}()
+}
+
+func (r *relaying) stop() error {
+	r.cancel()
+	<-r.ended
+	return r.app.ClosePublisher(r.publisher)
+}
+
+func (r *relaying) Ready() error { return r.relay.Fault() }
+
+func (r *relaying) Notes() []string {
+	if err := r.relay.Fault(); err != nil {
+		return []string{"relay: " + err.Error()}
+	}
+	return nil
+}
+
+func (r *relaying) Register(set *metric.Set) {
+	r.relay.Stats.Register(set)
+	r.gauge.Register(r.app.Ctx, set)
+}

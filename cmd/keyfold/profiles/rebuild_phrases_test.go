@@ -1,0 +1,53 @@
+package profiles
+
+import (
+	"strings"
+	"testing"
+
+	embedtest "keyfold/bench/testserver/embeddings"
+	"keyfold/cmd/embedding"
+	"keyfold/cmd/settings"
+	"keyfold/engine"
+	"keyfold/source/vector/openai"
+)
+
+// lines hands over each line that is logged.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// A rebuild waits out what passes, and says at which attempt, for how long and why.
+func TestRebuildWaitsForPhrases(t *testing.T) {
+	const dimensions, key = 8, "sk-of-a-test"
+	api := embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: key, Seed: 7})
+	told := make(lines, 1000)
+	log, err := settings.Log{Level: "info", Format: "json"}.Logger(told)
+	must(t, err)
+	config, err := settings.Embedding{Embedder: "openai", Key: key, BaseURL: api.URL()}.Config(dimensions)
+	must(t, err)
+	config.Failures = 100
+	way, err := embedding.New(config, dimensions, 0, log)
+	must(t, err)
+	defer func() { must(t, way.Close()) }()
+
+	api.SetFaults(embedtest.Faults{ServerError: 1})
+	done := make(chan engine.Resolved, 1)
+	go func() { done <- patientPhrases{way, log}.Resolve(t.Context(), []string{"trail shoes"})[0] }()
+	for !strings.Contains(<-told, `"phrases":1,"attempt":1,"in":"2s","error":"`) {
+		continue
+	}
+	api.SetFaults(embedtest.Faults{})
+	if answer := <-done; answer.Err != nil || len(answer.Vector) != dimensions {
+		t.Errorf("%+v", answer)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

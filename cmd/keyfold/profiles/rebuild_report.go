@@ -1,0 +1,64 @@
+package profiles
+
+import (
+	"log/slog"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"keyfold/cmd/cli"
+	"keyfold/engine"
+)
+
+// rebuilt counts users.
+type rebuilt struct {
+	Replaced int     `json:"replaced"`
+	Same     int     `json:"unchanged"` // within 1e-9
+	Refused  int     `json:"refused"`   // fewer events than the profile counts
+	Skipped  int     `json:"skipped"`   // erased, or nothing to fold
+	Compared int     `json:"compared"`  // with a stored profile of the same kind: those below
+	Lowest   float64 `json:"lowest_cosine"`
+	Largest  float64 `json:"largest_difference"`
+	DryRun   bool    `json:"dry_run"`
+	Last     int32   `json:"last_user_id"`
+}
+
+// compare notes how far the stored profile is from the one made anew, and
+// reports whether they are one.
+func (r *rebuilder) compare(user int32, old, next *engine.Profile) bool {
+	if old == nil || len(old.Vector) != len(next.Vector) || old.History != next.History || (old.Model != "" && old.Model != next.Model) {
+		return false
+	}
+	r.done.Compared++
+	cosine := floats.Dot(old.Vector, next.Vector)
+	largest := floats.Distance(old.Vector, next.Vector, math.Inf(1))
+	r.done.Lowest, r.done.Largest = min(r.done.Lowest, cosine), max(r.done.Largest, largest)
+	same := largest <= 1e-9 && math.Abs(old.Mass-next.Mass) <= 1e-9*max(1, next.Mass) &&
+		old.EventCount == next.EventCount && old.Updated == next.Updated && old.LastType == next.LastType
+	if !same {
+		r.Log.Info("profile differs from its history", slog.Int("user_id", int(user)), slog.Float64("cosine", cosine),
+			slog.Float64("largest_difference", largest), slog.Int64("events", next.EventCount), slog.Int64("events_stored", old.EventCount))
+	}
+	return same
+}
+
+// print writes the report; all says that it is of many users.
+func (d *rebuilt) print(w *cli.Text, all bool) {
+	verb := "replaced"
+	if d.DryRun {
+		verb = "would be replaced"
+	}
+	switch {
+	case all:
+		w.Line("%d %s, %d are as their history makes them, %d refused, %d skipped", d.Replaced, verb, d.Same, d.Refused, d.Skipped)
+	case d.Skipped > 0:
+		w.Line("user %d: left alone: erased, or no event of the history can be folded", d.Last)
+	case d.Same > 0:
+		w.Line("user %d: as the history makes it", d.Last)
+	case d.Replaced > 0:
+		w.Line("user %d: %s", d.Last, verb)
+	}
+	if d.Compared > 0 {
+		w.Line("lowest cosine %.9f, largest difference of a component %.3g", d.Lowest, d.Largest)
+	}
+}

@@ -1,0 +1,57 @@
+// Package profiles has the commands about users, products and phrases.
+package profiles
+
+import (
+	"errors"
+	"fmt"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/users"
+	"keyfold/sink/mongodb"
+)
+
+// UserCmd looks after profiles.
+type UserCmd struct {
+	Show    showCmd    `cmd:"" help:"Show a user's profile and the nearest products."`
+	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON documents."`
+	Rebuild rebuildCmd `cmd:"" uses:"database,folding,embedding" help:"Recompute profiles from the stored history."`
+	Forget  forgetCmd  `cmd:"" uses:"broker,database,retries" help:"Erase a user: profile, stored events, dead letters; later events are dropped."`
+}
+
+// showCmd shows one user.
+type showCmd struct {
+	ID   cli.UserID `arg:"" help:"The user's id."`
+	Near int        `default:"10" help:"Number of nearest products."`
+}
+
+func (c *showCmd) Check(a *app.App) error { return errors.Join(cli.CheckNear(c.Near), a.CheckStore()) }
+
+// Run prints the user.
+func (c *showCmd) Run(a *app.App) error {
+	return a.WithStore(func(store *mongodb.Store) error {
+		p, err := users.NewProfileView(a.Ctx, store, int32(c.ID), c.Near, nil)
+		if err != nil {
+			return err
+		}
+		if p.Profile == nil {
+			return fmt.Errorf("user %d has no profile in database %s: no event of this user was folded into it "+
+				"(`keyfold dlq list --user %d` shows those that were given up)", c.ID, a.Servers.Database, c.ID)
+		}
+		return a.Emit(p.JSON(), p.Print)
+	})
+}
+
+// exportCmd writes every profile.
+type exportCmd struct {
+	File string `arg:"" optional:"" default:"-" help:"Output file; - for stdout."`
+}
+
+func (c *exportCmd) Check(a *app.App) error { return a.CheckStore() }
+
+// Run writes the profiles, ordered by user_id.
+func (c *exportCmd) Run(a *app.App) error {
+	return a.WithStore(func(store *mongodb.Store) error {
+		return users.Export(c.File, a.Stdout, store.AllProfiles(a.Ctx))
+	})
+}
