@@ -92,20 +92,14 @@ func planOf(number uint64, deep bool) *plan {
 	return p
 }
 
-// mostUnconfirmed is how many of a thousand lost confirms are too many for what is
-// parked for minutes.
-const mostUnconfirmed = 100
-
 // drawIDLimits makes profiles keep hardly more ids than they must: in every
 // schedule ids are dropped.
 func (p *plan) drawIDLimits(d *rng) {
 	p.ids = engine.IDLimits{Retention: time.Hour, Min: 1, Keep: []int{1, 4, 16}[d.n(3)], Max: 1 << 18}
 	p.lease, p.ids.Horizon = settings.Horizon(p.holdMax, p.windows.MaxDelay)
 	// Where what is parked waits in process it fills the prefetch, and the queue
-	// stands still for longer than ids are kept: that is not promised. The same
-	// happens where so many confirms are lost that the copies of what is parked
-	// multiply.
-	if small := d.chance(100); small && !p.noDelayQueues && p.rates.unconfirmed < mostUnconfirmed {
+	// stands still for longer than ids are kept: that is not promised.
+	if small := d.chance(100); small && !p.noDelayQueues {
 		p.ids.Max = p.ids.Keep + 4
 	}
 }

@@ -129,12 +129,34 @@ func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
 	return q
 }
 
+// publish publishes one copy for all messages of one event in the group. A copy of
+// unknown fate is published again, and both come back: were each of them copied
+// again, their number would grow with each connection that is lost.
 func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
-	messages := make([]Message, len(group))
-	for i, p := range group {
-		messages[i] = p.copyTo(q.name)
+	type attempt struct {
+		user   int32
+		digest engine.Digest
+		number int
 	}
-	return q.owner.publisher.Publish(ctx, messages)
+	var messages []Message
+	positions := make([]int, len(group)) // in messages
+	known := map[attempt]int{}
+	for i, p := range group {
+		a := attempt{p.event.UserID, p.event.Digest, p.attempts}
+		at, ok := known[a]
+		if !ok {
+			at = len(messages)
+			known[a] = at
+			messages = append(messages, p.copyTo(q.name))
+		}
+		positions[i] = at
+	}
+	answers := q.owner.publisher.Publish(ctx, messages)
+	errs := make([]error, len(group))
+	for i, at := range positions {
+		errs[i] = answers[at]
+	}
+	return errs
 }
 
 func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {

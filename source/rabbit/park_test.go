@@ -40,6 +40,31 @@ func TestParkUsesNoAttempt(t *testing.T) {
 	}
 }
 
+// Copies of one event that are parked together come back as one.
+func TestCopiesParkedTogetherAreOne(t *testing.T) {
+	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
+	m := w.messages(2)
+	w.publish(m[0], m[1], m[0], m[0])
+	d := w.retries(w.dsn, quiet)
+	q := d.newQueue(time.Minute)
+	d.queues[time.Minute] = q // it publishes once all of them wait
+	r := w.runWith(d, w.config(), func(_ context.Context, deliveries []engine.Delivery) error {
+		for _, each := range deliveries {
+			each.Settler.Settle(parkOf(engine.ErrAway))
+		}
+		return nil
+	})
+	eventually(t, "all parked", func() bool { return d.Stats.Waiting.Load() == 4 })
+	d.work.Go(func() { q.copies.run(d.life) })
+	eventually(t, "the originals acknowledged", func() bool { return r.Stats.Acked.Load() == 4 })
+	if err := r.end(ample); err != nil {
+		t.Error(err)
+	}
+	if n := w.depth(w.queue(0)); n != 2 {
+		t.Errorf("%d copies wait, want one of each event", n)
+	}
+}
+
 // However often it was parked, an event has all its attempts left; and after a
 // day it is given up, with the reason.
 func TestParkedTooLong(t *testing.T) {
