@@ -37,7 +37,7 @@ type buried struct {
 // bury puts letters into the dead-letter queue as a worker does.
 func (s *stack) bury(t *testing.T, all ...buried) {
 	t.Helper()
-	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "burial", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "dead letters", rabbit.Timing{}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	defer p.Close(ctx)

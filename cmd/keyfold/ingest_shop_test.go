@@ -139,7 +139,7 @@ func (s *shop) ingest(t *testing.T) *daemon {
 	return s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 }
 
-var listening = regexp.MustCompile(`"listening","url":"([^"]+)"`)
+var listening = regexp.MustCompile(`"ingest listening","url":"([^"]+)"`)
 
 // url returns where the API listens.
 func (d *daemon) url() string {

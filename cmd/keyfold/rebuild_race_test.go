@@ -136,8 +136,8 @@ func TestRebuildThenReplayOfOldDeadLetters(t *testing.T) {
 func TestRebuildLosesEventsTheHistoryLacks(t *testing.T) {
 	s := newStack(t)
 	path := filepath.Join(t.TempDir(), "shop.db")
-	direct, before, afloat := reviewBodies(2, 40), reviewBodies(8, 0), reviewBodies(4, 20)
-	s.stored(t, path, time.Hour, append(before[:8:8], afloat...))
+	direct, before, inFlight := reviewBodies(2, 40), reviewBodies(8, 0), reviewBodies(4, 20)
+	s.stored(t, path, time.Hour, append(before[:8:8], inFlight...))
 	s.publish(t, append(direct[:2:2], before...)...)
 	d := s.work(t, quick).ready()
 	eventually(t, "folded", func() error {
@@ -148,7 +148,7 @@ func TestRebuildLosesEventsTheHistoryLacks(t *testing.T) {
 	})
 	code, out, errs := s.run(t, "", "user", "rebuild", "17", "--database-url", "sqlite://"+path)
 	t.Log(code, out, errs)
-	s.publish(t, afloat...)
+	s.publish(t, inFlight...)
 	eventually(t, "consumed", func() error {
 		if n := d.metric(`keyfold_events_total{outcome="folded"}`) + d.metric(`keyfold_events_total{outcome="duplicate"}`); n != 14 {
 			return fmt.Errorf("%d", n)

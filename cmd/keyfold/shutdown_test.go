@@ -161,7 +161,7 @@ func TestShutdownEndsInTime(t *testing.T) {
 			if code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
-			// In order, not cut off; and whoever waits does not do so busily.
+			// In order, not cut off; and a wait is not busy.
 			if lines := strings.Count(p.log.String(), "\n"); !strings.Contains(p.log.String(), `"worker stopped"`) || lines > 200 {
 				t.Errorf("%d lines of log:\n%.20000s", lines, p.log)
 			}
@@ -235,7 +235,7 @@ func TestShutdownWithALogNobodyReads(t *testing.T) {
 	}
 	p.start()
 	lines := bufio.NewReader(log)
-	for !strings.Contains(p.log.String(), `"consuming"`) {
+	for !strings.Contains(p.log.String(), `"consumer started"`) {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			t.Fatal(err, p.log)

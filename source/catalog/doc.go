@@ -9,6 +9,6 @@
 // shop's day from a cold cache (17,435 events of 6,493 products, 256 events a
 // flush, four flushes at a time, 3 ms a look-up) read 23 % more ids than there
 // are products, in the same 69 calls as one flush at a time: a repeated id
-// shares its round trip with ids that nobody else reads, and a joined look-up
+// shares its round trip with ids of its own, and a joined look-up
 // would have to answer for another caller's cancelled context.
 package catalog

@@ -155,7 +155,7 @@ func (g *markGroup) failed(err error) {
 	count := len(m.waiting)
 	in.mu.Unlock()
 	if !silent {
-		in.ports.Log.Error("verdicts could not be written; they are kept and written again: see to free space and permissions where the database file lies",
-			slog.Int("verdicts", count), slog.Duration("pause", pause), slog.Any("error", err))
+		in.ports.Log.Error("verdicts not written", slog.Int("verdicts", count), slog.Duration("retry_in", pause),
+			slog.String("hint", "check free space and permissions of the database file"), slog.Any("error", err))
 	}
 }

@@ -157,8 +157,8 @@ func (in *Inbox) deliverAgain(ctx context.Context, deliver engine.Deliver, entri
 		return
 	}
 	if ctx.Err() == nil {
-		in.ports.Log.Warn("retries could not be delivered: they are delivered again, no attempt is used",
-			slog.Int("events", len(entries)), slog.Duration("pause", in.config.RetryDelay), slog.Any("error", err))
+		in.ports.Log.Warn("retries not delivered",
+			slog.Int("events", len(entries)), slog.Duration("retry_in", in.config.RetryDelay), slog.Any("error", err))
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()

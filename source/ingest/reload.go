@@ -71,7 +71,7 @@ func (r *reloader[T]) lookAgain(now time.Time) {
 		if r.strict {
 			in = "only what can be read of them is in use"
 		}
-		r.log.Warn(r.what+" are at fault; "+in+": put the files right, a restart is not needed", slog.Any("error", r.fault))
+		r.log.Warn(r.what+" are at fault: "+in, slog.String("hint", "correct the files; a restart is not needed"), slog.Any("error", r.fault))
 	case r.fault == nil && !same(before, r.seen):
 		r.log.Info(r.what + " were read again")
 	}

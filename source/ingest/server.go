@@ -84,9 +84,11 @@ func (s *Server) warn(c Config) {
 		return
 	}
 	if !c.authenticates() {
-		s.handler.log.Warn("anyone who reaches the HTTP address can write any user's profile: name tokens with HTTP_TOKEN_FILE", slog.String("addr", c.Addr))
+		s.handler.log.Warn("requests need no token: each sender that reaches the address can write any user's profile",
+			slog.String("addr", c.Addr), slog.String("hint", "name tokens with HTTP_TOKEN_FILE"))
 	} else if !s.encrypted {
-		s.handler.log.Warn("tokens travel unencrypted: set HTTP_TLS_CERT and HTTP_TLS_KEY, or let a proxy with TLS be the only way here", slog.String("addr", c.Addr))
+		s.handler.log.Warn("tokens travel unencrypted", slog.String("addr", c.Addr),
+			slog.String("hint", "set HTTP_TLS_CERT and HTTP_TLS_KEY, or put a proxy with TLS in front"))
 	}
 }
 

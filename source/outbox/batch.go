@@ -254,7 +254,7 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 		r.Stats.Unmarked.Add(int64(len(w.sent)))
 		return errors.Join(err, again)
 	}
-	r.log.Warn("a relay's database connection was lost in the middle of a batch", slog.Any("error", r.db.fault("mark events", err)))
+	r.log.Warn("database connection lost in the middle of a batch", slog.Any("error", r.db.fault("mark events", err)))
 	return nil
 }
 

@@ -202,7 +202,7 @@ func (r *Relay) recordOutage(ctx context.Context, err error) {
 	if ctx.Err() != nil || !r.outage.record(err, time.Now()) {
 		return
 	}
-	r.log.Error("nothing can be relayed now; the events wait in the database",
+	r.log.Error("relay stopped by an outage: the events wait in the database",
 		slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
 }
 

@@ -243,12 +243,12 @@ func (w *rounds) fail(row *Row, v verdict, err error) bool {
 	}
 	if v == postponed {
 		w.relay.refusals.Do(func() {
-			w.relay.log.Warn("event not published; its user's later events wait behind it", attrs...)
+			w.relay.log.Warn("event not published: its user's later events wait", attrs...)
 		})
 		return false
 	}
 	w.relay.paused.resume(row.Event.UserID)
 	w.relay.Stats.SetAside.Add(1)
-	w.relay.log.Error("event set aside: it is not published; see `keyfold outbox failed list`", attrs...)
+	w.relay.log.Error("event set aside: it is not published", append(attrs, slog.String("hint", "see `keyfold outbox failed list`"))...)
 	return true
 }

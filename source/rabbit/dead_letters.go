@@ -89,7 +89,7 @@ func (d *deadLetterer) published(int, error) (pause time.Duration) {
 	n, cause := d.copies.unconfirmed()
 	if n > 0 && time.Since(d.told) >= unstoredEvery {
 		d.told = time.Now()
-		d.log.Error("dead letters not stored; their messages stay unacknowledged and are tried again",
+		d.log.Error("dead letters not stored: their messages stay unacknowledged",
 			slog.Int("messages", n), slog.Any("error", cause))
 	}
 	return 0

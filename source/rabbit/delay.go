@@ -192,14 +192,13 @@ func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 		return 0
 	case !errors.Is(cause, engine.ErrUnroutable):
 		d.Stats.Failed.Add(1)
-		d.log.Error("retries not stored in their delay queue; their messages stay unacknowledged and are tried again",
+		d.log.Error("retries not stored in their delay queue: their messages stay unacknowledged",
 			slog.String("queue", q.name), slog.Int("messages", failed), slog.Any("error", cause))
 		return q.pause.Next()
 	case time.Since(q.told) >= missingEvery:
 		q.told = time.Now()
-		d.log.Error("the delay queue is missing; retries wait in process and take up prefetch: "+
-			"run `keyfold setup` with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES",
-			slog.String("queue", q.name), slog.Int("messages", failed))
+		d.log.Error("delay queue missing: retries wait in process and take up prefetch", slog.String("queue", q.name),
+			slog.Int("messages", failed), slog.String("hint", "run `keyfold setup` with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES"))
 	}
 	return 0
 }

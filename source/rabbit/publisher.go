@@ -82,7 +82,7 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 		if p.live.alive() {
 			return p.live, nil
 		}
-		p.log.Warn("publishing connection lost; connecting again", slog.String("connection", p.dialer.name))
+		p.log.Warn("publishing connection lost", slog.String("connection", p.dialer.name))
 		p.live = nil
 	}
 	if !backoff.Sleep(ctx, time.Until(p.retry)) {

@@ -119,9 +119,8 @@ func (s *session) checkQueues() error {
 	}
 	err := Topology{Names: s.config.Names, QueueType: s.config.QueueType}.check(s.conn)
 	if errors.Is(err, errNotAllowed) {
-		s.log.Warn("the queue's arguments were not checked: give the user the configure permission on it "+
-			"(rabbitmqctl set_permissions), or see to it that the queue is as `keyfold setup` makes it",
-			slog.String("queue", s.config.Names.Queue))
+		s.log.Warn("the queue's arguments were not checked", slog.String("queue", s.config.Names.Queue),
+			slog.String("hint", "give the user the configure permission on the queue (rabbitmqctl set_permissions), or declare it as `keyfold setup` does"))
 		return nil
 	}
 	return err
@@ -138,9 +137,8 @@ func (s *session) noteDeliveries(t *settler, count int64) {
 		return
 	}
 	s.manyDeliveries.Do(func() {
-		s.log.Warn("an event was delivered many times: do workers end or lose their connection again and again? "+
-			"A delivery-limit, which no policy should set for this queue, has the broker move it to the dead letters",
-			slog.String("message_id", t.message.ID), slog.Int64("deliveries", count))
+		s.log.Warn("event delivered many times", slog.String("message_id", t.message.ID), slog.Int64("deliveries", count),
+			slog.String("hint", "find out whether workers end or lose their connection repeatedly; at a policy's delivery-limit the broker moves the event to the dead letters"))
 	})
 }
 

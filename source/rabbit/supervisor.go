@@ -62,7 +62,7 @@ func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 			return err
 		}
 		wait := pause.Next()
-		c.ports.Log.Error("not consuming; trying again", slog.Duration("in", wait),
+		c.ports.Log.Error("consumer not connected", slog.Duration("retry_in", wait),
 			slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
 		backoff.Sleep(ctx, wait)
 	}
@@ -84,7 +84,7 @@ func (c *Consumer) consume(ctx context.Context, s *session, deliver engine.Deliv
 		}
 		if c.Ready() != nil {
 			c.setStatus(nil)
-			c.ports.Log.Info("consuming", slog.String("queue", c.config.Names.Queue),
+			c.ports.Log.Info("consumer started", slog.String("queue", c.config.Names.Queue),
 				slog.String("broker", Redact(c.config.DSN)), slog.Uint64("generation", s.generation),
 				slog.Int("prefetch", c.config.Prefetch))
 		}

@@ -63,8 +63,8 @@ type Breaker struct {
 	config  BreakerConfig
 	circuit *gobreaker.CircuitBreaker[[][]float32]
 
-	// The circuit calls back under its own lock and takes this one: whoever
-	// holds this one does not call the circuit.
+	// The circuit calls back under its own lock and takes this one: a
+	// goroutine that holds this one must not call the circuit.
 	mu            sync.Mutex
 	tripNow       bool      // what was met last opens the circuit on its own
 	cause         error     // what failed last

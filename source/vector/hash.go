@@ -11,8 +11,8 @@ import (
 	"keyfold/engine"
 )
 
-// HashModel is the model name of [Hash]. Whoever changes a component of any
-// text's vector changes this name too: stored vectors of the old one would
+// HashModel is the model name of [Hash]. A change of any component of any
+// text's vector needs another name: stored vectors of the old one would
 // otherwise be compared with new ones.
 const HashModel = "keyfold-hash-v1"
 

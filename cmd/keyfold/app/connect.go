@@ -75,7 +75,7 @@ func (a *App) withDatabase(service bool, do func(*outbox.Database) error) error 
 		if !service || engine.KindOf(err) == engine.Configuration {
 			return errors.Join(err, db.Close())
 		}
-		a.Log.Warn("the database is not there yet", slog.Any("error", err))
+		a.Log.Warn("database not reachable", slog.Any("error", err))
 	}
 	return errors.Join(do(db), db.Close())
 }

@@ -147,7 +147,7 @@ func (in *ingesting) serve(addr string) error {
 	if err != nil {
 		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
-	in.app.Log.Info("listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
+	in.app.Log.Info("ingest listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
 	return shutdown.Serve(in.app.Ctx, in.server, listener, func() (context.Context, context.CancelFunc) {
 		return in.app.Clock.Context(in.app.Ctx, shutdown.CloseReserve)
 	})

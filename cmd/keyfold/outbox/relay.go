@@ -25,7 +25,7 @@ func (c *RelayCmd) Run(a *app.App) error {
 	return a.WithServiceDatabase(func(db *outbox.Database) error {
 		r := newRelaying(a, db)
 		return a.WithAdmin(r, func() error {
-			a.Log.Info("relaying", slog.String("broker", rabbit.Redact(a.Servers.RabbitMQ)))
+			a.Log.Info("relay started", slog.String("broker", rabbit.Redact(a.Servers.RabbitMQ)))
 			r.start()
 			<-a.Ctx.Done()
 			return r.stop()

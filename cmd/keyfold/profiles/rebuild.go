@@ -147,7 +147,7 @@ func (r *rebuilder) try(user int32) error {
 		if !r.cmd.All {
 			return err
 		}
-		r.Log.Warn("not rebuilt", slog.Any("error", err))
+		r.Log.Warn("profile not rebuilt", slog.Any("error", err))
 		return nil
 	}
 	same := r.compare(user, old, next.Profile)
@@ -198,7 +198,7 @@ func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[tast
 	all = func(yield func(taste.HistoryEvent, error) bool) {
 		for row, err := range r.db.History(r.Ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
 			if engine.KindOf(err) == engine.Permanent {
-				r.Log.Warn("row left out", slog.Int64("row", row.ID), slog.Any("error", err))
+				r.Log.Warn("row of the history left out", slog.Int64("row", row.ID), slog.Any("error", err))
 				continue
 			}
 			if err == nil && !row.Sent && !folded[row.Event.Digest.ID()] {

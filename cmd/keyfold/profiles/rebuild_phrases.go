@@ -35,8 +35,8 @@ func (p patientPhrases) Resolve(ctx context.Context, phrases []string) []engine.
 		if len(again) == 0 {
 			break
 		}
-		p.log.Warn("phrases not embedded; trying again", slog.Int("phrases", len(again)),
-			slog.Int("attempt", attempt), slog.Duration("in", phrasePause), slog.Any("error", cause))
+		p.log.Warn("phrases not embedded", slog.Int("phrases", len(again)),
+			slog.Int("attempt", attempt), slog.Duration("retry_in", phrasePause), slog.Any("error", cause))
 		select {
 		case <-time.After(phrasePause):
 		case <-ctx.Done():

@@ -148,7 +148,7 @@ func (c *Client) request(ctx context.Context, inputs []string) ([][]float32, err
 	return vectors, nil
 }
 
-// count counts a failure by its kind; one whose caller left is nobody's.
+// count counts a failure by its kind, but not one whose caller left.
 func (c *Client) count(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err

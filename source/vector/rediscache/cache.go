@@ -168,7 +168,7 @@ func (c *Cache) readMany(ctx context.Context, keys, found []string) error {
 	return failure
 }
 
-// Put keeps vectors. Nobody waits for it, so that it has more time than a
+// Put keeps vectors. It runs beside the callers, so that it has more time than a
 // look-up.
 func (c *Cache) Put(ctx context.Context, phrases []string, vectors [][]float32) {
 	if len(phrases) == 0 {
