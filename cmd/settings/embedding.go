@@ -61,7 +61,11 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 	s.Bind()
 	faults := []error{Read(&s)}
 	c := s.config
-	faults = append(faults, checkRequests(&c.API))
+	if err := c.API.CheckRequests(); err != nil {
+		faults = append(faults, err)
+		usual := openai.DefaultConfig() // the client's own check does not tell it again
+		c.API.Timeout, c.API.MaxInputs = usual.Timeout, usual.MaxInputs
+	}
 	switch s.Embedder {
 	case EmbedderHash:
 		c.Offline, c.Model = true, vector.HashModel
@@ -110,23 +114,6 @@ func (c EmbeddingConfig) Holding(events int, memory int64) EmbeddingConfig {
 	const perEntry = 512 // beside the vector
 	c.Phrases.CacheBytes = min(int64(events)*int64(8*c.API.Dimensions+perEntry), memory/8)
 	return c
-}
-
-// maxInputs is the most texts that services take in one request.
-const maxInputs = 2048
-
-// checkRequests puts what is out of range back to its default, like what is no number.
-func checkRequests(c *openai.Config) (fault error) {
-	usual := openai.DefaultConfig()
-	if c.Timeout <= 0 {
-		fault = fmt.Errorf("OPENAI_TIMEOUT is %v: it must be above 0 (seconds)", c.Timeout)
-		c.Timeout = usual.Timeout
-	}
-	if c.MaxInputs < 1 || c.MaxInputs > maxInputs {
-		fault = errors.Join(fault, fmt.Errorf("OPENAI_MAX_INPUTS is %d: it must be between 1 and %d", c.MaxInputs, maxInputs))
-		c.MaxInputs = usual.MaxInputs
-	}
-	return fault
 }
 
 // readKey reads the key, if there is one; it leaves it empty if its file cannot be

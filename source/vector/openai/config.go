@@ -106,10 +106,18 @@ func (c Config) Validate() error {
 	faults.If(c.Model == "", "EMBEDDING_MODEL is empty: set it to a model of the service, such as %s", DefaultModel)
 	faults.If(c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
 	faults.If(c.Encoding != Base64 && c.Encoding != Float, "encoding of embeddings is %q: it must be %q or %q", c.Encoding, Base64, Float)
-	faults.If(c.Timeout <= 0, "timeout of %v for an embedding request: it must be above 0", c.Timeout)
-	faults.If(c.MaxInputs < 1 || c.MaxInputs > 2048, "%d texts in an embedding request: it must be between 1 and 2048", c.MaxInputs)
 	faults.If(c.MaxInputBytes < 4 || c.MaxRequestBytes < c.MaxInputBytes, "texts of %d bytes, requests of %d bytes: at least 4, and no request smaller than a text",
 		c.MaxInputBytes, c.MaxRequestBytes)
+	return errors.Join(faults.Err(), c.CheckRequests())
+}
+
+// CheckRequests reports every fault of what bounds requests: also of a service that
+// is not used.
+func (c Config) CheckRequests() error {
+	const most = 2048 // texts that services take in one request
+	var faults engine.Faults
+	faults.If(c.Timeout <= 0, "OPENAI_TIMEOUT is %v: it must be above 0 (seconds)", c.Timeout)
+	faults.If(c.MaxInputs < 1 || c.MaxInputs > most, "OPENAI_MAX_INPUTS is %d: it must be between 1 and %d", c.MaxInputs, most)
 	return faults.Err()
 }
 
