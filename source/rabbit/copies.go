@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/backoff"
 	"keyfold/engine/failpoint"
 )
@@ -121,7 +122,9 @@ func (c *copier) take(now time.Time) (group []pendingCopy, wait time.Duration) {
 		n++
 	}
 	group = c.waiting[:n:n]
-	c.waiting = c.waiting[n:]
+	if c.waiting = c.waiting[n:]; len(c.waiting) == 0 {
+		c.waiting = nil // its array would keep what was sent
+	}
 	return group, wait
 }
 
@@ -140,7 +143,10 @@ func (c *copier) send(ctx context.Context, group []pendingCopy) (pause time.Dura
 			err = failpoint.Hit(c.confirmed)
 		}
 		if err != nil {
-			failed, cause = failed+1, err
+			failed++
+			if cause == nil || errors.Is(cause, engine.ErrUnroutable) {
+				cause = err // a missing queue is known at once; what else failed needs a pause
+			}
 		}
 		if p := group[i]; c.settle(&p, err) {
 			again = append(again, p)

@@ -134,20 +134,23 @@ func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
 // again, their number would grow with each connection that is lost.
 func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
 	type attempt struct {
-		user   int32
-		digest engine.Digest
+		event  engine.Event
 		number int
 	}
 	var messages []Message
 	positions := make([]int, len(group)) // in messages
 	known := map[attempt]int{}
 	for i, p := range group {
-		a := attempt{p.event.UserID, p.event.Digest, p.attempts}
+		a := attempt{p.event, p.attempts}
 		at, ok := known[a]
 		if !ok {
 			at = len(messages)
 			known[a] = at
 			messages = append(messages, p.copyTo(q.name))
+		}
+		// Each bound says of the event that it was not folded by then: the latest holds.
+		if h := messages[at].Headers; h[HeaderFirstSeen].(int64) < int64(p.firstSeen) {
+			h[HeaderFirstSeen] = int64(p.firstSeen)
 		}
 		positions[i] = at
 	}
@@ -167,6 +170,7 @@ func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
 		stats.Replaced.Add(1)
 	case errors.Is(err, errStale):
 		p.session.stats.Stale.Add(1)
+		p.message.Body = nil
 	case !errors.Is(err, engine.ErrUnroutable) && p.tries+1 < maxPublishes:
 		again = true
 	default:

@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -40,11 +41,20 @@ func TestParkUsesNoAttempt(t *testing.T) {
 	}
 }
 
-// Copies of one event that are parked together come back as one.
+// Copies of one event that are parked together come back as one, with the latest
+// bound. Another event under the same id stays another message.
 func TestCopiesParkedTogetherAreOne(t *testing.T) {
 	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
 	m := w.messages(2)
-	w.publish(m[0], m[1], m[0], m[0])
+	bound := func(at engine.Millis) Message {
+		copied := m[0]
+		copied.Headers = amqp.Table{HeaderFirstSeen: int64(at)}
+		return copied
+	}
+	latest := engine.Now() - 1000
+	other := m[0]
+	other.Body = bytes.Replace(m[0].Body, []byte(`"product_view"`), []byte(`"product_click"`), 1)
+	w.publish(bound(latest-2), m[1], bound(latest), bound(latest-1), other)
 	d := w.retries(w.dsn, quiet)
 	q := d.newQueue(time.Minute)
 	d.queues[time.Minute] = q // it publishes once all of them wait
@@ -54,14 +64,23 @@ func TestCopiesParkedTogetherAreOne(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "all parked", func() bool { return d.Stats.Waiting.Load() == 4 })
+	eventually(t, "all parked", func() bool { return d.Stats.Waiting.Load() == 5 })
 	d.work.Go(func() { q.copies.run(d.life) })
-	eventually(t, "the originals acknowledged", func() bool { return r.Stats.Acked.Load() == 4 })
+	eventually(t, "the originals acknowledged", func() bool { return r.Stats.Acked.Load() == 5 })
 	if err := r.end(ample); err != nil {
 		t.Error(err)
 	}
-	if n := w.depth(w.queue(0)); n != 2 {
+	if n := w.depth(w.queue(0)); n != 3 {
 		t.Errorf("%d copies wait, want one of each event", n)
+	}
+	q.copies.mu.Lock()
+	if q.copies.waiting != nil {
+		t.Error("what was sent is kept")
+	}
+	q.copies.mu.Unlock()
+	first, ok, err := w.channel().Get(w.queue(0), true)
+	if err != nil || !ok || first.Headers[HeaderFirstSeen] != int64(latest) {
+		t.Errorf("%v, %v: bound %v, want %d", ok, err, first.Headers, latest)
 	}
 }
 
