@@ -28,8 +28,8 @@ func TestSwitches(t *testing.T) {
 
 // A switch that says neither yes nor no does not hide what else is wrong.
 func TestSwitchFaults(t *testing.T) {
-	_, err := parse(t, map[string]string{"EMBEDDING_BATCH_ENABLED": "maybe", "EMBEDDING_DIMENSIONS": "many"}).Config()
-	if err == nil || !strings.Contains(err.Error(), `EMBEDDING_BATCH_ENABLED is "maybe"`) || !strings.Contains(err.Error(), "EMBEDDING_DIMENSIONS") {
+	_, err := parse(t, map[string]string{"EMBEDDING_BATCH_ENABLED": "t", "EMBEDDING_DIMENSIONS": "many"}).Config()
+	if err == nil || !strings.Contains(err.Error(), `EMBEDDING_BATCH_ENABLED is "t"`) || !strings.Contains(err.Error(), "EMBEDDING_DIMENSIONS") {
 		t.Errorf("%v", err)
 	}
 	_, err = parseEmbedding(t, map[string]string{

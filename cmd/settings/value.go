@@ -139,12 +139,12 @@ func set[T any](place *T, parse func(string) (T, error), text string) bool {
 
 func parseSwitch(text string) (bool, error) {
 	switch strings.ToLower(text) {
-	case "yes", "on":
+	case "true", "yes", "on", "1":
 		return true, nil
-	case "no", "off":
+	case "false", "no", "off", "0":
 		return false, nil
 	}
-	return strconv.ParseBool(strings.ToLower(text))
+	return false, strconv.ErrSyntax
 }
 
 // Seconds is a duration that is given as a number of seconds or with its unit (1m30s).

@@ -112,7 +112,7 @@ func TestReadProductsRefuses(t *testing.T) {
 		`[{"product_id":1}]`:                              "no JSON object",
 		`null`:                                            "no JSON object",
 		`{"product_id":1,"price":{"eur":1,"\u0065ur":2}}`: `"eur" again`,
-		`{"product_id":1,"product_name":"\ud800"}`:        "surrogate pair",
+		`{"product_id":1,"product_name":"\ud800"}`:        "shorten it by whole characters",
 		"{\"product_id\":1,\"product_name\":\"\xff\"}":    "convert the file",
 	} {
 		file := "{\"product_id\":1}\n\n" + line + "\n{\"product_id\":2}\n"

@@ -55,6 +55,8 @@ func withCure(err error) error {
 	switch reason := engine.ReasonOf(err); {
 	case reason == engine.ReasonInvalidUTF8:
 		return fmt.Errorf("it is not UTF-8, convert the file: %w", err)
+	case reason == engine.ReasonLoneSurrogate:
+		return fmt.Errorf("a text ends inside a character, shorten it by whole characters: %w", err)
 	case reason == engine.ReasonTrailingData:
 		return fmt.Errorf("something follows the object, write one per line: %w", err)
 	case errors.Is(err, engine.ErrCutOff):
