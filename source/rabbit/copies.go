@@ -9,7 +9,6 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
-	"keyfold/engine/failpoint"
 )
 
 // copyTimeout bounds the confirms of one group.
@@ -36,6 +35,8 @@ type copyTarget interface {
 	// publish returns an answer for each copy: nil once the broker has confirmed
 	// it, so that its original can be acknowledged.
 	publish(ctx context.Context, group []pendingCopy) []error
+	// confirmed passes the failpoint of a confirmed copy.
+	confirmed() error
 	// settle settles the original by the answer, which may be [errStale], and
 	// reports whether the copy is to be published again.
 	settle(p *pendingCopy, err error) (again bool)
@@ -48,10 +49,9 @@ type copyTarget interface {
 // It keeps each original unacknowledged until its copy is confirmed, so that a
 // second copy is possible and a loss is not. Prefetch bounds what waits here.
 type copier struct {
-	target    copyTarget
-	confirmed string // the failpoint of a confirmed copy
-	maxGroup  int
-	maxBytes  int // of bodies in one group, which has one at least; 0: no bound
+	target   copyTarget
+	maxGroup int
+	maxBytes int // of bodies in one group, which has one at least; 0: no bound
 	// alone: a copy that the broker refuses by closing the channel takes with it
 	// those behind it. So copies that failed go out one by one, each at its own
 	// pace within these bounds, and new ones in groups in between.
@@ -140,7 +140,7 @@ func (c *copier) send(ctx context.Context, group []pendingCopy) (pause time.Dura
 	again, failed, cause := group[:0], 0, error(nil)
 	for i, err := range c.target.publish(publishing, group) {
 		if err == nil {
-			err = failpoint.Hit(c.confirmed)
+			err = c.target.confirmed()
 		}
 		if err != nil {
 			failed++

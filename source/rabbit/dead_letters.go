@@ -47,7 +47,7 @@ type deadLetterer struct {
 func newDeadLetterer(letters DeadLetters, timing Timing, stats *ConsumerStats, log *slog.Logger) *deadLetterer {
 	d := &deadLetterer{letters: letters, stats: stats, log: log}
 	d.copies = copier{
-		target: d, confirmed: failpoint.LetterConfirmed, maxGroup: maxLetters, maxBytes: maxLetterBytes,
+		target: d, maxGroup: maxLetters, maxBytes: maxLetterBytes,
 		alone: true, pauseMin: timing.BackoffMin, pauseMax: timing.BackoffMax,
 		wake: make(chan struct{}, 1),
 	}
@@ -70,6 +70,8 @@ func (d *deadLetterer) publish(ctx context.Context, group []pendingCopy) []error
 	}
 	return d.letters.Store(ctx, letters)
 }
+
+func (d *deadLetterer) confirmed() error { return failpoint.Hit(failpoint.LetterConfirmed) }
 
 func (d *deadLetterer) settle(p *pendingCopy, err error) (again bool) {
 	switch {

@@ -125,7 +125,7 @@ func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
 		owner: d, delay: delay, name: d.names.RetryQueue(delay),
 		pause: backoff.Backoff{Min: d.timing.BackoffMin, Max: d.timing.BackoffMax},
 	}
-	q.copies = copier{target: q, confirmed: failpoint.RetryConfirmed, maxGroup: maxDelayed, wake: make(chan struct{}, 1)}
+	q.copies = copier{target: q, maxGroup: maxDelayed, wake: make(chan struct{}, 1)}
 	return q
 }
 
@@ -161,6 +161,8 @@ func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
 	}
 	return errs
 }
+
+func (q *delayQueue) confirmed() error { return failpoint.Hit(failpoint.RetryConfirmed) }
 
 func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
 	stats := &q.owner.Stats

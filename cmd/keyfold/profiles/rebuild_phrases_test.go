@@ -36,8 +36,13 @@ func TestRebuildWaitsForPhrases(t *testing.T) {
 	api.SetFaults(embedtest.Faults{ServerError: 1})
 	done := make(chan engine.Resolved, 1)
 	go func() { done <- patientPhrases{way, log}.Resolve(t.Context(), []string{"trail shoes"})[0] }()
-	for !strings.Contains(<-told, `"phrases":1,"attempt":1,"in":"2s","error":"`) {
-		continue
+	for waits := false; !waits; {
+		select {
+		case line := <-told:
+			waits = strings.Contains(line, `"phrases":1,"attempt":1,"retry_in":"2s","error":"`)
+		case answer := <-done:
+			t.Fatalf("no line tells of the wait; the answer is %+v", answer)
+		}
 	}
 	api.SetFaults(embedtest.Faults{})
 	if answer := <-done; answer.Err != nil || len(answer.Vector) != dimensions {
