@@ -30,7 +30,7 @@ type actor[K comparable, V any] struct {
 func newActor[K comparable, V any](r *Router[K, V]) *actor[K, V] {
 	return &actor[K, V]{
 		router: r,
-		mail:   mailbox[K, V]{wake: make(chan struct{}, 1), letter: mail[K, V]{clock: -horizon}},
+		mail:   mailbox[K, V]{wake: make(chan struct{}, 1), incoming: mail[K, V]{clock: -horizon}},
 		table:  newTable[K, V](r.config),
 		spare:  mail[K, V]{clock: -horizon},
 		now:    -horizon,

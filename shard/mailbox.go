@@ -8,9 +8,9 @@ type mailbox[K comparable, V any] struct {
 	// wake holds one token while the actor has something to look at.
 	wake chan struct{}
 
-	mu     sync.Mutex
-	letter mail[K, V] // guarded by mu
-	closed bool       // guarded by mu; nothing comes after this mail
+	mu       sync.Mutex
+	incoming mail[K, V] // guarded by mu
+	closed   bool       // guarded by mu; nothing comes after this mail
 }
 
 // mail is a run of items for one shard, in order.
@@ -25,12 +25,12 @@ type mail[K comparable, V any] struct {
 // that knew a time before the items older than it would close their windows.
 func (m *mailbox[K, V]) put(items []Item[K, V], c *byShard, shard int, clock int64) {
 	m.mu.Lock()
-	m.letter.clock = clock
-	wake := len(m.letter.items) == 0 && c.first[shard] != end
+	m.incoming.clock = clock
+	wake := len(m.incoming.items) == 0 && c.first[shard] != end
 	for i := c.first[shard]; i != end; i = c.next[i] {
-		m.letter.items = append(m.letter.items, items[i])
+		m.incoming.items = append(m.incoming.items, items[i])
 		if len(c.stamps) > 0 {
-			m.letter.stamps = append(m.letter.stamps, c.stamps[i])
+			m.incoming.stamps = append(m.incoming.stamps, c.stamps[i])
 		}
 	}
 	m.mu.Unlock()
@@ -44,14 +44,14 @@ func (m *mailbox[K, V]) put(items []Item[K, V], c *byShard, shard int, clock int
 func (m *mailbox[K, V]) take(empty mail[K, V]) (full mail[K, V], last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	full, m.letter = m.letter, empty
+	full, m.incoming = m.incoming, empty
 	return full, m.closed
 }
 
 // advance moves the event clock.
 func (m *mailbox[K, V]) advance(clock int64) {
 	m.mu.Lock()
-	m.letter.clock = clock
+	m.incoming.clock = clock
 	m.mu.Unlock()
 	m.signal()
 }
