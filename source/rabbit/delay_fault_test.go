@@ -50,7 +50,7 @@ func TestConnectionsLostInAStorm(t *testing.T) {
 	d := w.retries(dsn, quiet)
 	f := failFirst(2)
 	config := w.config()
-	config.DSN, config.MaxRetries, config.Prefetch = dsn, 1000, 200
+	config.DSN, config.MaxRetries, config.Prefetch = dsn, 100, 200
 	r := w.runWith(d, config, f.deliver)
 	for i := range 3 {
 		eventually(t, "some copies", func() bool { return d.Stats.Replaced.Load() > int64(i*300) })
