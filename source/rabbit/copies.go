@@ -40,8 +40,9 @@ type copyTarget interface {
 	// settle settles the original by the answer, which may be [errStale], and
 	// reports whether the copy is to be published again.
 	settle(p *pendingCopy, err error) (again bool)
-	// published is told after a group how many of its copies failed, and the last
-	// failure. It returns how long the next group has to wait.
+	// published is told after a group how many of its copies failed, and why: one
+	// failure, of a missing queue only where there is no other. It returns how long
+	// the next group has to wait.
 	published(failed int, cause error) (pause time.Duration)
 }
 
