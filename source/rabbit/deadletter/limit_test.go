@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,37 +13,11 @@ import (
 	"keyfold/source/rabbit"
 )
 
-// inbox keeps what was delivered.
-type inbox struct {
-	mu  sync.Mutex
-	all []engine.Delivery
-}
-
-func (i *inbox) deliver(_ context.Context, deliveries []engine.Delivery) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.all = append(i.all, deliveries...)
-	return nil
-}
-
-func (i *inbox) len() int {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return len(i.all)
-}
-
-// take empties the inbox.
-func (i *inbox) take() []engine.Delivery {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	all := i.all
-	i.all = nil
-	return all
-}
-
 // consume runs a consumer until the function it returns is called, which closes it.
-func (s *site) consume(in *inbox) (c *rabbit.Consumer, end func() error) {
+// What is delivered is in the channel, which has room for all of it.
+func (s *site) consume() (c *rabbit.Consumer, delivered chan engine.Delivery, end func() error) {
 	s.t.Helper()
+	delivered = make(chan engine.Delivery, 10_000)
 	log := slog.New(slog.DiscardHandler)
 	c, err := rabbit.NewConsumer(rabbit.Config{
 		DSN: s.dsn, Names: s.names, Identity: rabbit.ThisProcess("test"), QueueType: rabbit.Quorum,
@@ -56,8 +29,15 @@ func (s *site) consume(in *inbox) (c *rabbit.Consumer, end func() error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, in.deliver) }()
-	return c, func() error {
+	go func() {
+		done <- c.Run(ctx, func(_ context.Context, deliveries []engine.Delivery) error {
+			for _, d := range deliveries {
+				delivered <- d
+			}
+			return nil
+		})
+	}()
+	return c, delivered, func() error {
 		stop()
 		if err := <-done; err != nil {
 			s.t.Errorf("Run: %v", err)
@@ -76,17 +56,18 @@ func TestDeliveryLimitPolicy(t *testing.T) {
 	s := newSite(t, rabbittest.Shared(t), rabbit.Quorum)
 	s.broker.Control(t, "set_policy", "-p", s.vhost, "limit", "^"+s.names.Queue+"$", `{"delivery-limit":3}`)
 	s.publishEvents(n)
-	var in inbox
-	c, end := s.consume(&in)
+	c, delivered, end := s.consume()
 	for round := int64(1); s.depth(s.names.DeadLetters) < n; round++ {
 		if round > 20 {
 			t.Fatalf("%d of %d events are among the dead letters, %d in the queue", s.depth(s.names.DeadLetters), n, s.depth(s.names.Queue))
 		}
 		eventually(t, "another session", func() bool { return c.Stats.Connects.Load() >= round && c.Ready() == nil })
 		eventually(t, "deliveries, or none left", func() bool {
-			return in.len() > 0 || s.depth(s.names.Queue) == 0
+			return len(delivered) > 0 || s.depth(s.names.Queue) == 0
 		})
-		in.take()
+		for len(delivered) > 0 {
+			<-delivered
+		}
 		s.broker.CloseConnections(t, s.vhost, "consumer")
 	}
 	if err := end(); err != nil {
@@ -111,10 +92,10 @@ func TestDeliveryLimitPolicy(t *testing.T) {
 	if len(given) != n {
 		t.Errorf("%d of %d events are among the dead letters", len(given), n)
 	}
-	var again inbox // the first one may hold what came as its session ended
-	_, end = s.consume(&again)
-	eventually(t, "all are delivered again", func() bool { return again.len() >= n })
-	for _, d := range again.take() {
+	_, delivered, end = s.consume() // another channel: the first may hold what came as its session ended
+	eventually(t, "all are delivered again", func() bool { return len(delivered) >= n })
+	for range len(delivered) {
+		d := <-delivered
 		d.Settler.Settle(engine.Verdict{Outcome: engine.Folded})
 		delete(given, d.Event.MessageID)
 	}
