@@ -34,3 +34,12 @@ func Number(n int64) string {
 	}
 	return s
 }
+
+// Count writes a number with its noun: "1 profile", "1,241 profiles". The plural
+// adds an s.
+func Count(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return Number(n) + " " + noun
+}
