@@ -104,7 +104,9 @@ func (c *setupCmd) Run(a *app.App) error {
 
 func (s *setUp) print(w *cli.Text, noDatabase bool) {
 	if q := s.RabbitMQ; q != nil {
-		w.Line("RabbitMQ: exchange %s, queues %s and %s, retry queues", q.Exchange, q.Queue, q.DeadLetters)
+		w.Line("RabbitMQ: exchange %s, queues %s and %s", q.Exchange, q.Queue, q.DeadLetters)
+		w.Line("RabbitMQ: retry queues %s; those of an earlier WORKER_RETRY_DELAY stay, and their messages come back",
+			strings.Join(q.Retries, ", "))
 	}
 	if m := s.MongoDB; m != nil {
 		for _, notice := range m.Notices {

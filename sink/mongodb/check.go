@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine"
@@ -26,12 +27,32 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) checkIndex(ctx context.Context) error {
+// CheckExists returns a configuration error where the database has no collection of
+// profiles: its name may be wrong.
+func (s *Store) CheckExists(ctx context.Context) error {
+	_, err := s.indexes(ctx)
+	return err
+}
+
+// indexes lists those of the profiles; every collection has one.
+func (s *Store) indexes(ctx context.Context) ([]mongo.IndexSpecification, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	indexes, err := s.users.Indexes().ListSpecifications(ctx)
+	all, err := s.users.Indexes().ListSpecifications(ctx)
 	if err != nil && !hasCode(err, codeNamespaceNotFound) {
-		return mark("list the indexes of "+collectionUsers, err)
+		return nil, mark("list the indexes of "+collectionUsers, err)
+	}
+	if len(all) == 0 {
+		return nil, engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+			"the database %s has no collection %s: is MONGODB_DATABASE right? `keyfold setup` creates it", s.config.Database, collectionUsers))
+	}
+	return all, nil
+}
+
+func (s *Store) checkIndex(ctx context.Context) error {
+	indexes, err := s.indexes(ctx)
+	if err != nil {
+		return err
 	}
 	for _, index := range indexes {
 		keys, err := index.KeysDocument.Elements()

@@ -118,13 +118,28 @@ func (s *Store) index(ctx context.Context, on *mongo.Collection, indexes ...mong
 		name := fmt.Sprintf("index %v of %s", index.Keys, on.Name())
 		switch {
 		case hasCode(err, codeDuplicateKey):
-			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
-				"the unique %s cannot be made, as documents share an id: keep one of each and run setup again: %w", name, err))
+			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf("the unique %s cannot be made: %w", name, several(on, index.Keys.(bson.D)[0].Key, err)))
 		case hasCode(err, codeIndexOptionsConflict, codeIndexKeyConflict):
 			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
-				"the %s exists with other options: drop it and run setup again: %w", name, err))
+				"the %s exists with other options: drop it and run `keyfold setup` again: %w", name, err))
 		}
 		return mark("create "+name, err)
 	}
 	return nil
+}
+
+// several names an id that several documents share, as far as the server tells, and
+// the cure.
+func several(on *mongo.Collection, field string, err error) error {
+	id, kept := "an id", "one"
+	if fault, ok := errors.AsType[mongo.CommandError](err); ok {
+		if n, ok := fault.Raw.Lookup("keyValue", field).AsInt64OK(); ok {
+			id = fmt.Sprint(field, " ", n)
+		}
+	}
+	if field == fieldUser {
+		kept = "the one with the highest version"
+	}
+	return fmt.Errorf("several documents of %s have %s: keep %s, delete the others and run `keyfold setup` again; mongosh lists all such ids with "+
+		`db.%s.aggregate([{$group: {_id: "$%s", n: {$sum: 1}}}, {$match: {n: {$gt: 1}}}]): %w`, on.Name(), id, kept, on.Name(), field, err)
 }

@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -174,8 +175,11 @@ func TestSetupMeetsObstacles(t *testing.T) {
 		s := open(t, settings(uri(t), 4))
 		check(t, obstruct(s))
 		_, err := s.Setup(ctx)
-		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "run setup again") {
+		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "setup` again") {
 			t.Errorf("%s: %v, want a configuration fault with its cure", name, err)
+		}
+		if name == "duplicates" && !strings.Contains(err.Error(), "several documents of user_embeddings have user_id 1: keep") {
+			t.Errorf("%s: %v, want the user named", name, err)
 		}
 		if err := s.Check(ctx); engine.ReasonOf(err) != reasonNotSetUp {
 			t.Errorf("%s: Check says %v", name, err)
@@ -186,11 +190,15 @@ func TestSetupMeetsObstacles(t *testing.T) {
 func TestCheck(t *testing.T) {
 	c := settings(uri(t), 4)
 	s := open(t, c)
-	if err := s.Check(ctx); engine.ReasonOf(err) != reasonNotSetUp || !strings.Contains(err.Error(), "keyfold setup") {
-		t.Errorf("before Setup: %v", err)
+	for _, check := range []func(context.Context) error{s.Check, s.CheckExists} {
+		err := check(ctx)
+		if engine.ReasonOf(err) != reasonNotSetUp || !strings.Contains(err.Error(), "keyfold setup") || !strings.Contains(err.Error(), c.Database) {
+			t.Errorf("before Setup: %v", err)
+		}
 	}
 	s = openReady(t, c)
 	check(t, s.Check(ctx))
+	check(t, s.CheckExists(ctx))
 	check(t, s.Forget(ctx, 3, 1))
 	check(t, s.Check(ctx))
 	put(t, s, profile(1, 1))

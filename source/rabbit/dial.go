@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -161,6 +162,9 @@ func Redact(dsn string) string {
 	if err != nil || ambiguous(dsn) {
 		return "(unreadable DSN)"
 	}
-	return uri.Scheme + "://" + uri.Username + ":***@" +
-		net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) + "/" + uri.Vhost
+	vhost := ""
+	if uri.Vhost != "/" { // the default, which DSNs leave out
+		vhost = url.PathEscape(uri.Vhost)
+	}
+	return uri.Scheme + "://" + uri.Username + ":***@" + net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) + "/" + vhost
 }

@@ -151,7 +151,8 @@ func TestRedact(t *testing.T) {
 		"amqp://user:123/secret@host/": "(unreadable DSN)",
 		"amqp://user:12@34@host/":      "(unreadable DSN)",
 		"amqp://u:p@h:1/v":             "amqp://u:***@h:1/v",
-		"amqps://u:p%40x@h":            "amqps://u:***@h:5671//",
+		"amqps://u:p%40x@h":            "amqps://u:***@h:5671/",
+		"amqp://u:p@h:1/a%2Fb":         "amqp://u:***@h:1/a%2Fb",
 		"amqp://u:secret#x@h/":         "(unreadable DSN)",
 		"secret":                       "(unreadable DSN)",
 	} {
