@@ -93,15 +93,22 @@ func (p Program) report(s Streams, err error) int {
 // anything: its flags, and the settings that it needs. A is what commands work with.
 type Checker[A any] interface{ Check(a A) error }
 
+// Service is a command that runs until it is told to stop.
+type Service interface{ Service() }
+
 // Check reports every fault of the settings and of the command's own check at once.
 func Check[A any](command *kong.Context, a A, settings error) error {
-	if c, ok := command.Selected().Target.Addr().Interface().(Checker[A]); ok {
+	target := command.Selected().Target.Addr().Interface()
+	if c, ok := target.(Checker[A]); ok {
 		settings = errors.Join(settings, c.Check(a))
 	}
 	if settings == nil {
 		return nil
 	}
-	return &UsageError{fmt.Errorf("not started:\n%w", settings)}
+	if _, service := target.(Service); service {
+		settings = fmt.Errorf("not started:\n%w", settings)
+	}
+	return &UsageError{settings}
 }
 
 // Options are the flags of every program.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestConfirm(t *testing.T) {
@@ -20,6 +21,16 @@ func TestConfirm(t *testing.T) {
 		err := console.Confirm(c.flags, "Erase user 17?")
 		if _, usage := errors.AsType[*UsageError](err); usage != (c.want != nil) {
 			t.Errorf("%+v, answer %q: %v", c.flags, c.answer, err)
+		}
+	}
+}
+
+// A call that would have to ask is refused before it asks a server.
+func TestCheckConfirm(t *testing.T) {
+	console := &Console{Streams: Streams{Stdin: strings.NewReader("y\n"), Stderr: &bytes.Buffer{}}}
+	for flags, good := range map[Confirmation]bool{{}: false, {Yes: true}: true, {DryRun: true}: true} {
+		if err := console.CheckConfirm(flags); (err == nil) != good {
+			t.Errorf("%+v: %v", flags, err)
 		}
 	}
 }
@@ -41,6 +52,27 @@ func TestCount(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 profiles", 1: "1 profile", 1241: "1,241 profiles"} {
 		if got := Count(n, "profile"); got != want {
 			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 59 * time.Second: "59s", time.Minute: "1m", 119 * time.Minute: "1h", 47 * time.Hour: "1d", 30 * 24 * time.Hour: "30d",
+	} {
+		if got := Age(d); got != want {
+			t.Errorf("Age(%v) = %q, want %q", d, got, want)
+		}
+		if _, ok := parseSpan(Age(d)); !ok {
+			t.Errorf("Age(%v) is no length of time on the command line", d)
+		}
+	}
+}
+
+func TestShorten(t *testing.T) {
+	for text, want := range map[string]string{"": "", "äöü": "äöü", "äöüß": "äö…"} {
+		if got := Shorten(text, 3); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
 }

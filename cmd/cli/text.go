@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"time"
 )
 
 // Text writes lines and keeps the first error.
@@ -42,4 +43,30 @@ func Count(n int64, noun string) string {
 		noun += "s"
 	}
 	return Number(n) + " " + noun
+}
+
+// At writes a point in time to the second, in UTC.
+func At(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Age writes a length of time in its largest unit, as filters read it: "40s", "5m",
+// "3h", "12d".
+func Age(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if d >= unit.length {
+			return fmt.Sprint(int64(d/unit.length), unit.name)
+		}
+	}
+	return fmt.Sprint(max(0, int64(d/time.Second)), "s")
+}
+
+// Shorten cuts text to n characters at most, the last of which is then an ellipsis.
+func Shorten(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
 }

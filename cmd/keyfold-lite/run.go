@@ -27,6 +27,9 @@ type runCmd struct {
 	serveOnly bool // of `serve`
 }
 
+// Service marks a command that runs until it is told to stop.
+func (c *runCmd) Service() {}
+
 // demoSessions is the sample of a run without input: some seconds' work.
 const demoSessions = 2000
 

@@ -16,6 +16,9 @@ type serveCmd struct {
 	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
 }
 
+// Service marks a command that runs until it is told to stop.
+func (c *serveCmd) Service() {}
+
 // Check refuses an address that is not served.
 func (c *serveCmd) Check(*app) error { return checkAddr(c.Addr) }
 

@@ -15,6 +15,9 @@ import (
 // workCmd is the daemon.
 type workCmd struct{}
 
+// Service marks a command that runs until it is told to stop.
+func (c *workCmd) Service() {}
+
 func (c *workCmd) Check(a *app.App) error {
 	return errors.Join(a.CheckBroker(), a.CheckStore(), a.Vectors.Usable())
 }

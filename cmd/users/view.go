@@ -70,7 +70,7 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, even
 func (p *ProfileView) Print(w *cli.Text) {
 	f := p.Profile
 	if f.Erased() {
-		w.Line("user %d was erased %s", f.UserID, f.ErasedAt.Time().Format(time.DateTime))
+		w.Line("user %d was erased at %s", f.UserID, cli.At(f.ErasedAt.Time()))
 		return
 	}
 	w.Line("user %d: %s events in %s writes, the last a %s on %s", f.UserID, cli.Number(f.EventCount), cli.Number(int64(f.Version)),
@@ -83,7 +83,7 @@ func (p *ProfileView) Print(w *cli.Text) {
 		w.Line("    %6.3f  %s", n.Cosine, title(n.Product))
 	}
 	if len(p.events) > 0 {
-		w.Line("  last events")
+		w.Line("  last events (UTC)")
 	}
 	for _, e := range p.events {
 		w.Line("    %s  %-16s  %-10s  %s", e.OccurredAt.Time().Format(time.DateTime), e.Type, e.State, p.reference(&e.Event))

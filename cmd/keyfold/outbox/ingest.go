@@ -79,6 +79,9 @@ func (b *bucket) UnmarshalText(text []byte) error {
 
 func (b bucket) String() string { return fmt.Sprintf("%v/s", b.PerSecond) }
 
+// Service marks a command that runs until it is told to stop.
+func (c *IngestCmd) Service() {}
+
 // Check also reads the files with tokens and certificates.
 func (c *IngestCmd) Check(a *app.App) error {
 	faults := []error{a.CheckDatabase()}

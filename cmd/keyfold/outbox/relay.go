@@ -14,6 +14,9 @@ import (
 // RelayCmd publishes what is stored.
 type RelayCmd struct{}
 
+// Service marks a command that runs until it is told to stop.
+func (c *RelayCmd) Service() {}
+
 // Check judges the addresses of the servers.
 func (c *RelayCmd) Check(a *app.App) error {
 	return errors.Join(a.CheckDatabase(), a.CheckBroker())
