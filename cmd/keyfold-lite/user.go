@@ -100,5 +100,5 @@ func (c *exportCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	return users.Export(c.File, a.Stdout, file.AllProfiles(a.ctx))
+	return users.Export(c.File, a.Streams, file.AllProfiles(a.ctx))
 }

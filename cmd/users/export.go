@@ -10,14 +10,38 @@ import (
 	"os"
 	"path/filepath"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 )
 
-// Export writes profiles as NDJSON documents, to stdout where path is "-", and
-// otherwise into a file that is complete or not there, readable by its owner only.
+// Export writes profiles as NDJSON documents, to standard output where path is "-",
+// and otherwise into a file that is complete or not there, readable by its owner only.
 // What is no regular file (a pipe, a device) is written to as it is; a link's
-// target is what is replaced.
-func Export(path string, stdout io.Writer, profiles iter.Seq2[*engine.Profile, error]) error {
+// target is what is replaced. It says on standard error how many there were.
+func Export(path string, s cli.Streams, profiles iter.Seq2[*engine.Profile, error]) error {
+	var written int64
+	counted := func(yield func(*engine.Profile, error) bool) {
+		for p, err := range profiles {
+			if err == nil {
+				written++
+			}
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+	to := path
+	if path == "-" {
+		to = "standard output"
+	}
+	if err := exportTo(path, s.Stdout, counted); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.Stderr, "%s written to %s\n", cli.Count(written, "profile"), to)
+	return err
+}
+
+func exportTo(path string, stdout io.Writer, profiles iter.Seq2[*engine.Profile, error]) error {
 	if path == "-" {
 		return export(stdout, profiles)
 	}

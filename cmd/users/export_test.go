@@ -2,15 +2,38 @@ package users
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 )
+
+var quiet = cli.Streams{Stdout: io.Discard, Stderr: io.Discard}
+
+// How many profiles were written is said where it does not mix with them.
+func TestExportSaysHowMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "profiles")
+	for to, want := range map[string]string{path: "1 profile written to " + path + "\n", "-": "1 profile written to standard output\n"} {
+		var out, errs bytes.Buffer
+		if err := Export(to, cli.Streams{Stdout: &out, Stderr: &errs}, one(nil)); err != nil || errs.String() != want {
+			t.Errorf("%q, %v, want %q", &errs, err, want)
+		}
+		if lines := bytes.Count(out.Bytes(), []byte("\n")); (to == "-") != (lines == 1) {
+			t.Errorf("%d lines to standard output:\n%s", lines, &out)
+		}
+	}
+	var errs bytes.Buffer
+	if err := Export("-", cli.Streams{Stdout: io.Discard, Stderr: &errs}, one(errors.New("cut off"))); err == nil || errs.Len() > 0 {
+		t.Errorf("a failed export: %v, %q", err, &errs)
+	}
+}
 
 func one(err error) iter.Seq2[*engine.Profile, error] {
 	return func(yield func(*engine.Profile, error) bool) {
@@ -26,7 +49,7 @@ func TestExportReplacesALinksTarget(t *testing.T) {
 	if err := errors.Join(os.WriteFile(target, []byte("old"), 0o644), os.Symlink(target, link)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Export(link, nil, one(nil)); err != nil {
+	if err := Export(link, quiet, one(nil)); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(link)
@@ -57,7 +80,7 @@ func TestExportIntoAPipe(t *testing.T) {
 		text, _ := bufio.NewReader(f).ReadString('\n')
 		line <- text
 	}()
-	if err := Export(pipe, nil, one(nil)); err != nil {
+	if err := Export(pipe, quiet, one(nil)); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-line; len(got) < 10 || got[0] != '{' {
@@ -73,7 +96,7 @@ func TestFailedExportLeavesTheOldFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Export(path, nil, one(errors.New("cut off"))); err == nil {
+	if err := Export(path, quiet, one(errors.New("cut off"))); err == nil {
 		t.Error("a failed read was exported")
 	}
 	if text, _ := os.ReadFile(path); string(text) != "old" {

@@ -52,6 +52,9 @@ func (c *exportCmd) Check(a *app.App) error { return a.CheckStore() }
 // Run writes the profiles, ordered by user_id.
 func (c *exportCmd) Run(a *app.App) error {
 	return a.WithStore(func(store *mongodb.Store) error {
-		return users.Export(c.File, a.Stdout, store.AllProfiles(a.Ctx))
+		if err := store.CheckExists(a.Ctx); err != nil {
+			return err
+		}
+		return users.Export(c.File, a.Streams, store.AllProfiles(a.Ctx))
 	})
 }
