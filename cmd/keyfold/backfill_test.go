@@ -70,7 +70,7 @@ func TestBackfillIsResumedAfterAKill(t *testing.T) {
 	s.fill(t, rows, 0)
 	s.checkTable(t, rows)
 	o := s.observe(t)
-	if out := s.must(t, "backfill", "--dry-run"); !strings.HasPrefix(out, "600 would be published") {
+	if out := s.must(t, "backfill", "--dry-run"); !strings.HasPrefix(out, "600 rows would be published") {
 		t.Errorf("backfill prints %q", out)
 	}
 	if n := len(o.all()); n != 0 {
@@ -103,7 +103,7 @@ func TestBackfillIsResumedAfterAKill(t *testing.T) {
 		t.Errorf("%d dead letters", n)
 	}
 	t.Logf("%d rows, %d messages", rows, published)
-	if out := s.must(t, "backfill"); !strings.HasPrefix(out, "0 published") {
+	if out := s.must(t, "backfill"); !strings.HasPrefix(out, "0 rows published: no row of the outbox is unsent") {
 		t.Errorf("backfill prints %q", out)
 	}
 }
@@ -169,14 +169,14 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 		t.Errorf("stats print %s", out)
 	}
 	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = 1")
-	if out := s.must(t, "outbox", "cleanup"); !strings.HasPrefix(out, "700 deleted") {
+	if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "700 rows deleted") {
 		t.Errorf("cleanup prints %s", out)
 	}
 	s.takeOver(t)
 	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != 530 {
 		t.Errorf("%d rows after the import was run again behind a cleanup, want 530", n)
 	}
-	if out := s.must(t, "backfill", "--rate=5000/s"); !strings.HasPrefix(out, "500 published") {
+	if out := s.must(t, "backfill", "--rate=5000/s"); !strings.HasPrefix(out, "500 rows published") {
 		t.Errorf("backfill prints %s", out)
 	}
 	for _, m := range o.all() {

@@ -174,7 +174,7 @@ func TestDlqLooking(t *testing.T) {
 	s.mixed(t)
 	before := idsOf(s.dump(t, failed))
 	table := s.dlq(t, "list")
-	for _, want := range []string{"view-1", "retries_exhausted", "malformed_json", "dance", "not_a_letter"} {
+	for _, want := range []string{"view-1", "retries_exhausted", "malformed_json", "dance", "not_a_letter", "store: TIMEOUT", "  4h  ", "ERROR"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %s:\n%s", want, table)
 		}
@@ -188,6 +188,7 @@ func TestDlqLooking(t *testing.T) {
 	}{
 		{"--user=7", []string{"view-1"}},
 		{"--type=search", []string{"search-1"}},
+		{"--type=unknown", []string{"malformed-1", "foreign-1", "foreign-2", "broken-1"}},
 		{"--error=timeout", []string{"view-1"}},
 		{"--error=malformed", []string{"malformed-1"}},
 		{"--failed-after=2h --failed-before=30m", []string{"search-1", "malformed-1"}},
@@ -198,6 +199,24 @@ func TestDlqLooking(t *testing.T) {
 	} {
 		if got := s.listed(t, strings.Fields(tc.args)...); !slices.Equal(got, tc.want) {
 			t.Errorf("list %s: %q, want %q", tc.args, got, tc.want)
+		}
+	}
+	dancer := s.listed(t, "--type=dance") // a type that no event may have
+	if len(dancer) != 1 || !strings.HasPrefix(dancer[0], deadletter.DigestPrefix) {
+		t.Fatalf("--type=dance: %q", dancer)
+	}
+	digest := strings.TrimPrefix(dancer[0], deadletter.DigestPrefix)
+	for _, id := range []string{digest, digest[:5], dancer[0][:12]} {
+		if show := s.dlq(t, "show", id); !strings.Contains(show, dancer[0]) {
+			t.Errorf("show %s:\n%s", id, show)
+		}
+	}
+	for args, want := range map[string]string{
+		"--limit=5": "5 of 7 dead letters; --limit 0 lists all\n", "--limit=0": "", "--type=clik": "0 of 7 dead letters match; keyfold dlq stats counts them by reason and type\n",
+		"--type=search --limit=1": "2 of 7 dead letters were read; --limit 0 lists all that match\n", "--limit=5 -o json": "",
+	} {
+		if _, _, errs := s.run(t, "", append([]string{"dlq", "list"}, strings.Fields(args)...)...); errs != want {
+			t.Errorf("list %s says %q, want %q", args, errs, want)
 		}
 	}
 	if show := s.dlq(t, "show", "sear"); !strings.Contains(show, `"search_phrase": "red mug"`) || !strings.Contains(show, "vector_not_finite") {
@@ -424,16 +443,19 @@ func TestDlqDiscard(t *testing.T) {
 	if code, _, errs := s.run(t, "", "dlq", "discard", "--user=7"); code != cli.ExitUsage || !strings.Contains(errs, "--yes") {
 		t.Errorf("without --yes: %d %s", code, errs)
 	}
-	if code, _, _ := s.run(t, "", "dlq", "discard", "foreign"); code != cli.ExitFailure {
+	if out := s.dlq(t, "discard", "--user=7", "--dry-run"); out != "1 dead letter would be discarded\n" {
+		t.Error(out)
+	}
+	if code, _, _ := s.run(t, "", "dlq", "discard", "foreign", "--yes"); code != cli.ExitFailure {
 		t.Errorf("an ambiguous start: %d", code)
 	}
 	if n := s.depth(t, failed); n != 7 {
 		t.Fatalf("%d letters", n)
 	}
-	if out := s.dlq(t, "discard", "foreign-2"); out != "discarded 1 dead letter\n" {
+	if out := s.dlq(t, "discard", "--yes", "foreign-2"); out != "1 dead letter discarded\n" {
 		t.Error(out)
 	}
-	if out := s.dlq(t, "discard", "--yes", "--failed-after=2h"); out != "discarded 3 dead letters\n" {
+	if out := s.dlq(t, "discard", "--yes", "--failed-after=2h"); out != "3 dead letters discarded\n" {
 		t.Error(out)
 	}
 	if got := s.listed(t); !slices.Equal(got, []string{"view-1", "foreign-1", "broken-1"}) {

@@ -40,7 +40,7 @@ func TestForgetErasesEverywhere(t *testing.T) {
 		forget := func(want string) {
 			t.Helper()
 			var got, expected any
-			if err := json.Unmarshal([]byte(s.must(t, "user", "forget", "17", "-o", "json")), &got); err != nil {
+			if err := json.Unmarshal([]byte(s.must(t, "user", "forget", "17", "--yes", "-o", "json")), &got); err != nil {
 				t.Fatal(err)
 			}
 			if err := json.Unmarshal([]byte(want), &expected); err != nil {
@@ -51,9 +51,18 @@ func TestForgetErasesEverywhere(t *testing.T) {
 				t.Errorf("it says %s, want %s", g, e)
 			}
 		}
+		dry := s.must(t, "user", "forget", "17", "--dry-run")
+		for _, text := range []string{
+			"user 17 would be erased", "profile              would be erased: 3 events", "stored interactions  3 would be deleted",
+			"dead letters         2 would be discarded; 1 in which no user", "queued messages      1 of all users",
+		} {
+			if !strings.Contains(dry, text) {
+				t.Errorf("%q is missing in:\n%s", text, dry)
+			}
+		}
 		const delays = `"user_embedding_updates.retry.5000":0,"user_embedding_updates.retry.10000":0,"user_embedding_updates.retry.20000":0,` +
 			`"user_embedding_updates.retry.40000":0,"user_embedding_updates.retry.60000":0`
-		forget(`{"user_id":17,"erased":true,"profile":"erased","interactions_deleted":3,"dead_letters_discarded":2,
+		forget(`{"user_id":17,"dry_run":false,"erased":true,"profile":"erased","interactions_deleted":3,"dead_letters_discarded":2,
 			"dead_letters_of_unreadable_users":1,"queued_messages_of_all_users":{"user_embedding_updates":1,` + delays + `}}`)
 		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE user_id = 17"); n != 0 {
 			t.Errorf("%d rows of the user are left", n)
@@ -75,9 +84,16 @@ func TestForgetErasesEverywhere(t *testing.T) {
 			}
 			return nil
 		})
-		forget(`{"user_id":17,"erased":true,"profile":"was erased before","interactions_deleted":0,"dead_letters_discarded":0,
+		forget(`{"user_id":17,"dry_run":false,"erased":true,"profile":"was erased before","interactions_deleted":0,"dead_letters_discarded":0,
 			"dead_letters_of_unreadable_users":1,"queued_messages_of_all_users":{"user_embedding_updates":0,` + delays + `}}`)
-		out := s.must(t, "user", "forget", "19")
+		if out := s.must(t, "user", "forget", "17", "--dry-run"); !strings.Contains(out, "was erased at 20") {
+			t.Errorf("an erased user:\n%s", out)
+		}
+		code, out, errs := s.run(t, "user", "forget", "19", "--yes")
+		if code != cli.ExitFailure || out != "" || !strings.Contains(errs, "--even-if-unknown") || allProfiles(t, s.open(t))[19] != nil {
+			t.Errorf("an unknown user: exit code %d\n%s%s", code, out, errs)
+		}
+		out = s.must(t, "user", "forget", "19", "--yes", "--even-if-unknown")
 		for _, text := range []string{"user 19 is erased", "was never there", "0 deleted", "0 discarded; 1 in which no user", "0 of all users"} {
 			if !strings.Contains(out, text) {
 				t.Errorf("%q is missing in:\n%s", text, out)
@@ -91,17 +107,17 @@ func TestForgetWithAServerAway(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	s.more = []string{"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/"}
-	code, out, errs := s.run(t, "user", "forget", "17")
+	code, out, errs := s.run(t, "user", "forget", "17", "--yes")
 	if code != cli.ExitFailure || !strings.Contains(errs, "RABBITMQ_DSN") || !strings.Contains(out, "dead letters         not reached") ||
 		!strings.Contains(out, "queued messages      not reached") || !strings.Contains(out, "1 deleted") {
 		t.Errorf("without the broker: exit code %d\n%s%s", code, out, errs)
 	}
 	s.more = []string{"--database-url="}
-	if out := s.must(t, "user", "forget", "17"); !strings.Contains(out, "DATABASE_URL is not set") || !strings.Contains(out, "erased before") {
+	if out := s.must(t, "user", "forget", "17", "--yes"); !strings.Contains(out, "DATABASE_URL is not set") || !strings.Contains(out, "was erased at") {
 		t.Errorf("without a database:\n%s", out)
 	}
 	s.more = []string{"--database-url=sqlite://" + t.TempDir() + "/mistyped.db"}
-	if code, out, errs := s.run(t, "user", "forget", "20"); code != cli.ExitFailure || !strings.Contains(errs, "no such file") ||
+	if code, out, errs := s.run(t, "user", "forget", "20", "--yes", "--even-if-unknown"); code != cli.ExitFailure || !strings.Contains(errs, "no such file") ||
 		!strings.Contains(out, "stored interactions  not reached") || !strings.Contains(out, "0 discarded") {
 		t.Errorf("with another database: exit code %d\n%s%s", code, out, errs)
 	}

@@ -46,11 +46,15 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 				t.Errorf("cleanup %v: %s", args, errs)
 			}
 		}
-		if out := s.must(t, "outbox", "cleanup", "--chunk=3", "-o", "json"); strings.TrimSpace(out) != `{"deleted":10}` {
+		if out := s.must(t, "outbox", "cleanup", "--dry-run"); !strings.HasPrefix(out, "10 rows would be deleted, published before 20") {
+			t.Errorf("cleanup --dry-run prints %q", out)
+		}
+		check(map[string]float64{"unsent": 14, "failed": 1, "sent": 15})
+		if out := s.must(t, "outbox", "cleanup", "--yes", "--chunk=3", "-o", "json"); !strings.HasPrefix(out, `{"deleted":10,"dry_run":false,"published_before":"20`) {
 			t.Errorf("cleanup prints %q", out)
 		}
 		check(map[string]float64{"unsent": 14, "failed": 1, "sent": 5})
-		if out := s.must(t, "outbox", "cleanup"); !strings.HasPrefix(out, "0 deleted") {
+		if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "0 rows deleted, published before 20") {
 			t.Errorf("cleanup prints %q", out)
 		}
 	})
@@ -89,12 +93,13 @@ func TestOutboxFailedListAndRetry(t *testing.T) {
 		for i, id := range []int{2, 5, 7} {
 			s.exec(t, "UPDATE user_interactions SET body = ? WHERE id = ?", string(bodies[id-1]), id)
 			if i == 0 {
-				if out := s.must(t, "outbox", "failed", "retry", "2", "999", "-o", "json"); strings.TrimSpace(out) != `{"given_back":1}` {
-					t.Errorf("retry prints %q", out)
+				code, out, errs := s.run(t, "outbox", "failed", "retry", "2", "999", "-o", "json")
+				if code != cli.ExitFailure || strings.TrimSpace(out) != `{"given_back":1}` || !strings.Contains(errs, "there is no failed row 999") {
+					t.Errorf("retry: exit code %d, %q, %q", code, out, errs)
 				}
 			}
 		}
-		if out := s.must(t, "outbox", "failed", "retry"); !strings.HasPrefix(out, "2 given back") {
+		if out := s.must(t, "outbox", "failed", "retry"); !strings.HasPrefix(out, "2 rows given back") {
 			t.Errorf("retry prints %q", out)
 		}
 		s.allSent(t)

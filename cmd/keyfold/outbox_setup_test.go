@@ -128,7 +128,7 @@ func TestDatabaseMistakes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shop := &shop{stack: s, url: c.url}
-			commands := [][]string{{"ingest", "--http-addr=127.0.0.1:0"}, {"relay"}, {"outbox", "stats"}, {"outbox", "cleanup"}, {"backfill"}, {"user", "rebuild", "1"}}
+			commands := [][]string{{"ingest", "--http-addr=127.0.0.1:0"}, {"relay"}, {"outbox", "stats"}, {"outbox", "cleanup", "--yes"}, {"backfill"}, {"user", "rebuild", "1"}}
 			if !c.setup {
 				commands = append(commands, []string{"setup"})
 			}

@@ -3,10 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/cmd/cli"
 	"keyfold/engine"
 )
@@ -79,10 +82,38 @@ func TestBackfillWithoutBroker(t *testing.T) {
 	shop := s.with(t, "sqlite://"+t.TempDir()+"/outbox.db")
 	shop.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	shop.more = []string{"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/"}
+	for args, want := range map[string]string{
+		"--from=2026-01-01T00:00:00Z --until=2026-01-02T00:00:00Z": "0 rows published: 0 of 1 unsent row occurred since 2026-01-01T00:00:00Z and occurred before 2026-01-02T00:00:00Z\n",
+		"--user=3 --type=search":                                   "0 rows published: 0 of 1 unsent row are of user 3 and are of the type search\n",
+	} {
+		if out := shop.must(t, append([]string{"backfill"}, strings.Fields(args)...)...); out != want {
+			t.Errorf("backfill %s prints %q, want %q", args, out, want)
+		}
+	}
 	if code, out, errs := shop.run(t, "backfill"); code != cli.ExitFailure || out != "" || !strings.Contains(errs, "RABBITMQ_DSN") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
-	if out := shop.must(t, "backfill", "--dry-run"); !strings.HasPrefix(out, "1 would be published") {
+	if out := shop.must(t, "backfill", "--dry-run"); !strings.HasPrefix(out, "1 row would be published") {
 		t.Errorf("%s", out)
+	}
+}
+
+// An export of a database that has no profiles' collection is no success: its name may
+// be mistyped.
+func TestExportOfAnotherDatabase(t *testing.T) {
+	s := &stack{dsn: "amqp://127.0.0.1:1", mongo: mongotest.Start(t).URI(), history: "mass"}
+	file := filepath.Join(t.TempDir(), "profiles.ndjson")
+	code, _, errs := s.run(t, "", "user", "export", file, "--mongodb-database=nosuch")
+	if _, err := os.Stat(file); code == 0 || !strings.Contains(errs, "the database nosuch has no collection") || err == nil {
+		t.Errorf("exit code %d, file %v: %s", code, err, errs)
+	}
+}
+
+func TestSetupNamesTheRetryQueues(t *testing.T) {
+	var out strings.Builder
+	done := setUp{RabbitMQ: &queuesSetUp{Exchange: "x", Queue: "q", DeadLetters: "d", Retries: []string{"q.retry.7000", "q.retry.14000"}}}
+	done.print(&cli.Text{W: &out}, false)
+	if want := "retry queues q.retry.7000, q.retry.14000; those of an earlier WORKER_RETRY_DELAY stay"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is missing in:\n%s", want, &out)
 	}
 }

@@ -40,9 +40,14 @@ func TestRebuildOfAProfileWithEventCountZero(t *testing.T) {
 	for _, more := range [][]string{nil, {"--force"}} {
 		args := append([]string{"user", "rebuild", "17", "--database-url", "sqlite://" + path}, more...)
 		code, _, errs := s.run(t, "", args...)
-		if code != cli.ExitFailure || !strings.Contains(errs, "no event that a profile can be made from") || strings.Contains(errs, "--force replaces") {
+		if code != cli.ExitFailure || !strings.Contains(errs, "no event of user 17 is in the outbox (a cleanup may have deleted it): the stored profile stays") ||
+			strings.Contains(errs, "--force replaces") {
 			t.Errorf("%v: exit code %d, %q", more, code, errs)
 		}
+	}
+	if code, out, errs := s.run(t, "", "user", "rebuild", "18", "--database-url", "sqlite://"+path); code != cli.ExitFailure || out != "" ||
+		!strings.Contains(errs, "no event of user 18 is in the outbox") || strings.Contains(errs, "stored profile") {
+		t.Errorf("a user without a profile: exit code %d, %q, %q", code, out, errs)
 	}
 	if p := allProfiles(t, s.open(t))[17]; p == nil || p.Version != 1 || p.EventCount != 0 || p.Vector[0] != 1 {
 		t.Errorf("the stored profile is %+v afterwards", p)

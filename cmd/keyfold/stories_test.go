@@ -196,7 +196,7 @@ func TestForget(t *testing.T) {
 	a := event(9, engine.ProductView, 5, now, "before")
 	s.publish(t, a)
 	s.settled(t, s.expect(t, [][]byte{a}))
-	if code, out, errs := s.run(t, "", "user", "forget", "9"); code != 0 || !strings.Contains(out, "erased") {
+	if code, out, errs := s.run(t, "", "user", "forget", "9", "--yes"); code != 0 || !strings.Contains(out, "erased") {
 		t.Fatal(code, out, errs)
 	}
 	s.publish(t, event(9, engine.ProductView, 6, now.Add(time.Second), "after"))

@@ -34,18 +34,22 @@ func TestUsageErrors(t *testing.T) {
 		args string
 		says string
 	}{
-		{"user forget 0", "from 1 to"},
-		{"user forget 2147483648", "from 1 to"},
+		{"user forget 0", "it must be an integer from 1 to 2147483647"},
+		{"user forget 3000000000", "it must be an integer from 1 to 2147483647"},
+		{"user show x", "it must be an integer from 1 to 2147483647"},
 		{"user forget x", "keyfold user forget --help"},
+		{"user forget 17", "--yes"},
+		{"outbox cleanup", "--yes"},
+		{"dlq discard 3f9a", "--yes"},
 		{"user show 0", "from 1 to"},
 		{"user show 1 --near=-1", "--near"},
 		{"user rebuild", "--all"},
 		{"user rebuild 17 --all", "--all"},
 		{"user rebuild 17 --after 3", "--after"},
-		{"user rebuild 0", "from 1 to"},
-		{"dlq list --user=0", "from 1 to"},
+		{"user rebuild 3000000000", "it must be an integer from 1 to 2147483647"},
+		{"user rebuild --all --after=3000000000", "it must be an integer from 1 to 2147483647"},
+		{"dlq list --user=x", "it must be an integer from 1 to 2147483647"},
 		{"dlq discard --user=0 --yes", "from 1 to"},
-		{"dlq stats --type=sale", "product_purchase"},
 		{"dlq replay --failed-after=1h --failed-before=2h", "--failed-before"},
 		{"dlq replay --rate=0", "100/s"},
 		{"dlq discard", "--yes"},
@@ -89,6 +93,18 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// Only what would have run on says that it was not started.
+func TestNotStartedIsSaidOfServicesOnly(t *testing.T) {
+	for args, want := range map[string]string{
+		"work --embedder=openai": "keyfold: not started:\n", "relay --database-url=": "keyfold: not started:\n", "ingest --http-addr=nowhere": "keyfold: not started:\n",
+		"user rebuild": "keyfold: name a user's id, or --all\n",
+	} {
+		if _, _, errs := nobody(t, strings.Fields(args)...); !strings.HasPrefix(errs, want) {
+			t.Errorf("%s: %q, want %q", args, errs, want)
+		}
+	}
+}
+
 // A server that is away is a failure; the message names what to look at, and no
 // secret.
 func TestServersAway(t *testing.T) {
@@ -97,12 +113,14 @@ func TestServersAway(t *testing.T) {
 		says string
 	}{
 		{"dlq list", "RABBITMQ_DSN"},
+		{"dlq discard --type=sale --dry-run", "RABBITMQ_DSN"},
+		{"outbox cleanup --dry-run", "DATABASE_URL"},
 		{"dlq replay", "RABBITMQ_DSN"},
 		{"setup", "RABBITMQ_DSN"},
 		{"setup", "MONGODB_URI"},
 		{"setup", "DATABASE_URL"},
 		{"user show 17", "MONGODB_URI"},
-		{"user forget 17", "MONGODB_URI"},
+		{"user forget 17 --yes", "MONGODB_URI"},
 		{"products import -", "MONGODB_URI"},
 		{"products import /does/not/exist", "NDJSON"},
 		{"outbox stats", "DATABASE_URL"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -45,7 +46,16 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 // of nanoseconds. Numbers that carry their unit in their key stay numbers.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String())
+		a.Value = slog.StringValue(rounded(a.Value.Duration()).String())
 	}
 	return a
+}
+
+// rounded leaves three digits of a duration, and more where those are whole seconds.
+func rounded(d time.Duration) time.Duration {
+	step := time.Duration(1)
+	for step < time.Second && (d/step).Abs() >= 1000 {
+		step *= 10
+	}
+	return d.Round(step)
 }

@@ -16,7 +16,7 @@ func TestDurationsInLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Debug("m", slog.Duration("window", 5*time.Second), slog.Int64("duration_ms", 12), slog.Int("held", 3),
-		slog.Group("of", slog.Any("in", 1500*time.Millisecond)))
+		slog.Group("of", slog.Any("in", 1500*time.Millisecond), slog.Duration("retry_in", 336986662)))
 	var line struct {
 		Window   any            `json:"window"`
 		Millis   any            `json:"duration_ms"`
@@ -29,9 +29,20 @@ func TestDurationsInLogs(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.String()), &line); err != nil {
 		t.Fatal(err)
 	}
-	if line.Window != "5s" || line.Of["in"] != "1.5s" || line.Millis != 12.0 || line.Held != 3.0 ||
+	if line.Window != "5s" || line.Of["in"] != "1.5s" || line.Of["retry_in"] != "337ms" || line.Millis != 12.0 || line.Held != 3.0 ||
 		line.Message != "m" || line.LogLevel != "DEBUG" || line.Time.IsZero() {
 		t.Errorf("%s", out.String())
+	}
+}
+
+func TestRoundedDurations(t *testing.T) {
+	for d, want := range map[time.Duration]time.Duration{
+		0: 0, 999: 999, 1234: 1230, 336986662: 337 * time.Millisecond, 1999 * time.Millisecond: 2 * time.Second, -1234: -1230,
+		3723*time.Second + 400*time.Millisecond: 3723 * time.Second,
+	} {
+		if got := rounded(d); got != want {
+			t.Errorf("%v becomes %v, want %v", d, got, want)
+		}
 	}
 }
 

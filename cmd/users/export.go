@@ -19,25 +19,32 @@ import (
 // What is no regular file (a pipe, a device) is written to as it is; a link's
 // target is what is replaced. It says on standard error how many there were.
 func Export(path string, s cli.Streams, profiles iter.Seq2[*engine.Profile, error]) error {
-	var written int64
+	var live, erased int64
 	counted := func(yield func(*engine.Profile, error) bool) {
 		for p, err := range profiles {
-			if err == nil {
-				written++
+			switch {
+			case err != nil:
+			case p.Erased():
+				erased++
+			default:
+				live++
 			}
 			if !yield(p, err) {
 				return
 			}
 		}
 	}
-	to := path
-	if path == "-" {
-		to = "standard output"
-	}
 	if err := exportTo(path, s.Stdout, counted); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.Stderr, "%s written to %s\n", cli.Count(written, "profile"), to)
+	if path == "-" {
+		path = "standard output"
+	}
+	tombstones := ""
+	if erased > 0 {
+		tombstones = " and " + cli.Count(erased, "tombstone")
+	}
+	_, err := fmt.Fprintf(s.Stderr, "%s%s written to %s\n", cli.Count(live, "profile"), tombstones, path)
 	return err
 }
 

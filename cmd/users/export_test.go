@@ -30,6 +30,13 @@ func TestExportSaysHowMany(t *testing.T) {
 		}
 	}
 	var errs bytes.Buffer
+	two := func(yield func(*engine.Profile, error) bool) {
+		_ = yield(&engine.Profile{UserID: 7, Version: 1}, nil) && yield(&engine.Profile{UserID: 8, Version: 2, ErasedAt: 1}, nil)
+	}
+	if err := Export("-", cli.Streams{Stdout: io.Discard, Stderr: &errs}, two); err != nil || errs.String() != "1 profile and 1 tombstone written to standard output\n" {
+		t.Errorf("with an erased user: %q, %v", &errs, err)
+	}
+	errs.Reset()
 	if err := Export("-", cli.Streams{Stdout: io.Discard, Stderr: &errs}, one(errors.New("cut off"))); err == nil || errs.Len() > 0 {
 		t.Errorf("a failed export: %v, %q", err, &errs)
 	}

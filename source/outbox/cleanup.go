@@ -17,6 +17,7 @@ type CleanupOptions struct {
 	Chunk    int                 // rows per transaction; default 1000
 	Pause    time.Duration       // between two of them, for others' sake; default 10 ms
 	Progress func(deleted int64) // called after each; may be nil
+	DryRun   bool                // count the rows and delete none
 }
 
 // Cleanup deletes the rows that were sent before an instant, in chunks, and
@@ -32,20 +33,22 @@ func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, option
 		if err != nil {
 			return deleted, d.fault("look for old events", err)
 		}
-		if len(ids) > 0 {
-			n, err := d.deleteSent(ctx, ids)
-			if err != nil {
+		n := int64(len(ids))
+		if n > 0 && !options.DryRun {
+			if n, err = d.deleteSent(ctx, ids); err != nil {
 				return deleted, err
 			}
-			deleted += n
-			if options.Progress != nil {
-				options.Progress(deleted)
-			}
+		}
+		if deleted += n; n > 0 && options.Progress != nil {
+			options.Progress(deleted)
 		}
 		if end == after {
 			return deleted, nil
 		}
 		after = end
+		if options.DryRun {
+			continue
+		}
 		if !backoff.Sleep(ctx, pause) {
 			return deleted, ctx.Err()
 		}

@@ -156,6 +156,9 @@ func TestCleanup(t *testing.T) {
 		// As old, and sent only now: they stay, whatever their age.
 		_, err = db.pool.Exec("UPDATE user_interactions SET occurred_at = ? WHERE id % 6 = 2", timeText(now-11*day))
 		must(t, err)
+		if n, err := db.Cleanup(t.Context(), now-7*day, CleanupOptions{Chunk: 20, DryRun: true}); err != nil || n != 83 {
+			t.Errorf("a dry run counts %d rows, %v; want 83", n, err)
+		}
 		var steps []int64
 		n, err := db.Cleanup(t.Context(), now-7*day, CleanupOptions{Chunk: 20, Pause: 1, Progress: func(n int64) { steps = append(steps, n) }})
 		if err != nil || n != 83 || len(steps) < 5 || steps[len(steps)-1] != 83 {

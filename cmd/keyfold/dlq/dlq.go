@@ -4,8 +4,10 @@ package dlq
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"text/tabwriter"
+	"time"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
@@ -58,21 +60,43 @@ func (c *listCmd) Run(a *app.App) error {
 	return Scan(a, func(s *deadletter.Scan) error {
 		table := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 		lines, encode := &cli.Text{W: table}, json.NewEncoder(a.Stdout)
-		if !a.JSON {
-			lines.Line("ID\tUSER\tTYPE\tREASON\tRETRIES\tFAILED AT")
-		}
-		for l, err := range limited(c.only(Watched(a, s, "reading dead letters")), c.Limit) {
+		now := time.Now()
+		read, shown := 0, 0
+		for l, err := range limited(c.only(counted(Watched(a, s, "reading dead letters"), &read)), c.Limit) {
 			if err != nil {
 				return err
 			}
-			if !a.JSON {
-				printRow(lines, l)
-			} else if err := encode.Encode(jsonOf(l)); err != nil {
-				return err
+			if shown++; a.JSON {
+				if err := encode.Encode(jsonOf(l)); err != nil {
+					return err
+				}
+				continue
 			}
+			if shown == 1 {
+				lines.Line("ID\tUSER\tTYPE\tREASON\tRETRIES\tFAILED AT\tAGE\tERROR")
+			}
+			printRow(lines, l, now)
 		}
-		return errors.Join(lines.Err, table.Flush())
+		return errors.Join(lines.Err, table.Flush(), c.note(a, shown, read, s.Waiting))
 	})
+}
+
+// note says on standard error what the list does not show: letters behind the limit,
+// or that there are none.
+func (c *listCmd) note(a *app.App, shown, read, waiting int) (err error) {
+	all := cli.Count(int64(waiting), "dead letter")
+	switch {
+	case a.JSON:
+	case waiting == 0:
+		_, err = fmt.Fprintln(a.Stderr, "there is no dead letter")
+	case shown == 0:
+		_, err = fmt.Fprintf(a.Stderr, "0 of %s match; keyfold dlq stats counts them by reason and type\n", all)
+	case read < waiting && c.letterFilter == letterFilter{}:
+		_, err = fmt.Fprintf(a.Stderr, "%d of %s; --limit 0 lists all\n", shown, all)
+	case read < waiting:
+		_, err = fmt.Fprintf(a.Stderr, "%d of %s were read; --limit 0 lists all that match\n", read, all)
+	}
+	return err
 }
 
 // showCmd shows one letter.
@@ -121,46 +145,66 @@ func (c *statsCmd) Run(a *app.App) error {
 
 // discardCmd drops letters.
 type discardCmd struct {
-	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; if omitted, all letters that match the filters."`
-	letterFilter `embed:""`
-	Limit        uint `default:"0" help:"Letters at most; 0: all."`
-	Yes          bool `help:"Delete all letters that match the filters. There is no undo."`
+	ID               string `arg:"" optional:"" help:"The event's id, or the start of it; if omitted, all letters that match the filters."`
+	letterFilter     `embed:""`
+	Limit            uint `default:"0" help:"Letters at most; 0: all."`
+	cli.Confirmation `embed:""`
 }
 
-// Check also asks for a clear word.
+// Help is the long text.
+func (c *discardCmd) Help() string {
+	return `There is no way back. keyfold dlq list with the same filters shows which letters would go.
+
+Examples:
+  keyfold dlq discard 3f9a
+  keyfold dlq discard --user 17 --dry-run
+  keyfold dlq discard --type search --failed-before 30d --yes`
+}
+
 func (c *discardCmd) Check(a *app.App) error {
-	var fault error
-	if c.ID == "" && !c.Yes {
-		fault = errors.New("discard drops letters for good: name one by its id, or say --yes " +
-			"(`keyfold dlq list` with the same filters shows which would go)")
-	}
-	return errors.Join(fault, c.letterFilter.Check(a))
+	return errors.Join(a.CheckConfirm(c.Confirmation), c.letterFilter.Check(a))
 }
 
-// Run drops the letters.
+// Run drops the letters. It counts them first where it has to say or to ask how
+// many. No letter is held while a question waits.
 func (c *discardCmd) Run(a *app.App) error {
-	dropped := 0
-	err := Scan(a, func(s *deadletter.Scan) error {
-		selected := selection{c.ID, c.letterFilter, c.Limit}
-		for l, err := range selected.of(Watched(a, s, "discarding")) {
+	selected := selection{c.ID, c.letterFilter, c.Limit}
+	if !c.Yes || c.DryRun {
+		n, err := c.pass(a, selected, "reading dead letters", func(*deadletter.Scan, *deadletter.Letter) error { return nil })
+		if err != nil {
+			return err
+		}
+		if c.DryRun || n == 0 {
+			return c.print(a, n)
+		}
+		if err := a.Confirm(c.Confirmation, fmt.Sprintf("Discard %s? There is no way back.", cli.Count(n, "dead letter"))); err != nil {
+			return err
+		}
+		selected.limit = uint(n) // those that came since were not asked for
+	}
+	n, err := c.pass(a, selected, "discarding", func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) })
+	return errors.Join(err, c.print(a, n))
+}
+
+// pass calls do with each of the selected letters and returns how many there were.
+func (c *discardCmd) pass(a *app.App, selected selection, what string, do func(*deadletter.Scan, *deadletter.Letter) error) (n int64, err error) {
+	err = Scan(a, func(s *deadletter.Scan) error {
+		for l, err := range selected.of(Watched(a, s, what)) {
 			if err != nil {
 				return err
 			}
-			if err := s.Remove(l); err != nil {
+			if err := do(s, l); err != nil {
 				return err
 			}
-			dropped++
+			n++
 		}
 		return nil
 	})
-	return errors.Join(err, a.Emit(map[string]int{"discarded": dropped}, func(w *cli.Text) {
-		w.Line("discarded %s", plural(dropped, "dead letter"))
-	}))
+	return n, err
 }
 
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return cli.Number(int64(n)) + " " + what
+func (c *discardCmd) print(a *app.App, n int64) error {
+	return a.Emit(map[string]any{"discarded": n, "dry_run": c.DryRun}, func(w *cli.Text) {
+		w.Line("%s %s", cli.Count(n, "dead letter"), c.Done("discarded"))
+	})
 }

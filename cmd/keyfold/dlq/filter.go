@@ -15,11 +15,11 @@ import (
 // letterFilter says which letters a command is about: those that meet every
 // filter given.
 type letterFilter struct {
-	Type         cli.EventType `placeholder:"TYPE" help:"Event type: search, product_view, product_click, product_purchase."`
-	User         cli.UserID    `placeholder:"ID" help:"User id."`
-	Error        string        `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
-	FailedAfter  cli.Instant   `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
-	FailedBefore cli.Instant   `placeholder:"WHEN" help:"Given up before."`
+	Type         string      `placeholder:"TYPE" help:"Event type as the letter has it (keyfold dlq stats lists them), also one that no event may have."`
+	User         cli.UserID  `placeholder:"ID" help:"User id."`
+	Error        string      `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
+	FailedAfter  cli.Instant `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
+	FailedBefore cli.Instant `placeholder:"WHEN" help:"Given up before."`
 }
 
 // Check refuses filters that no letter can meet.
@@ -28,7 +28,7 @@ func (f letterFilter) Check(a *app.App) error {
 }
 
 func (f letterFilter) matches(l *deadletter.Letter) bool {
-	return (f.Type.EventType == 0 || l.EventType == f.Type.String()) &&
+	return (f.Type == "" || typeOf(l) == f.Type) &&
 		(f.User == 0 || l.UserID == int32(f.User)) &&
 		(f.Error == "" || mentions(l, f.Error)) &&
 		(f.FailedAfter.IsZero() || !l.LastFailure.IsZero() && !l.LastFailure.Before(f.FailedAfter.Time)) &&
@@ -47,6 +47,18 @@ func (f letterFilter) only(all letters) letters {
 	return func(yield func(*deadletter.Letter, error) bool) {
 		for l, err := range all {
 			if (err != nil || f.matches(l)) && !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// counted counts the letters that are read.
+func counted(all letters, n *int) letters {
+	return func(yield func(*deadletter.Letter, error) bool) {
+		for l, err := range all {
+			*n++
+			if !yield(l, err) {
 				return
 			}
 		}
@@ -97,6 +109,11 @@ func (s selection) of(all letters) letters {
 	}
 }
 
+// starts reports whether an id starts so, with or without what digests start with.
+func starts(id, start string) bool {
+	return strings.HasPrefix(id, start) || strings.HasPrefix(strings.TrimPrefix(id, deadletter.DigestPrefix), start)
+}
+
 // named returns the letters of an id, or of the one id that starts so. The whole
 // queue is read before anything is done: a start may fit another id further on.
 func named(all letters, id string) ([]*deadletter.Letter, error) {
@@ -108,7 +125,7 @@ func named(all letters, id string) ([]*deadletter.Letter, error) {
 			return nil, err
 		case l.ID == id:
 			exact = append(exact, l)
-		case !strings.HasPrefix(l.ID, id):
+		case !starts(l.ID, id):
 		case len(begins) == 0 || begins[0].ID == l.ID:
 			begins = append(begins, l)
 		case len(others) < 5 && !slices.Contains(others, l.ID):

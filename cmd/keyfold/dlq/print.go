@@ -31,14 +31,35 @@ func reasonOf(l *deadletter.Letter) string {
 	}
 }
 
-// idShown is how much of an id a table shows; the rest is seldom needed.
-const idShown = 12
+// What a table shows of an id and of an error; the rest is seldom needed.
+const (
+	idShown    = 12
+	errorShown = 60
+)
 
-func printRow(w *cli.Text, l *deadletter.Letter) {
+func printRow(w *cli.Text, l *deadletter.Letter, now time.Time) {
 	id := []rune(l.ID)
-	w.Line("%s\t%s\t%s\t%s\t%d\t%s", printable(string(id[:min(len(id), idShown)])), userOf(l),
-		printable(cmp.Or(l.EventType, "-")), printable(reasonOf(l)), l.Retries, at(l.LastFailure))
+	age := "-"
+	if !l.LastFailure.IsZero() {
+		age = cli.Age(now.Sub(l.LastFailure))
+	}
+	w.Line("%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", printable(string(id[:min(len(id), idShown)])), userOf(l),
+		printable(cmp.Or(l.EventType, "-")), printable(reasonOf(l)), l.Retries, at(l.LastFailure), age, cli.Shorten(printable(errorOf(l)), errorShown))
 }
+
+// errorOf is the last error of a letter, or what is wrong with the letter itself.
+func errorOf(l *deadletter.Letter) string {
+	switch {
+	case len(l.Errors) > 0:
+		return l.Errors[len(l.Errors)-1]
+	case l.Fault != nil:
+		return l.Fault.Error()
+	}
+	return "-"
+}
+
+// typeOf is the type that a letter is counted and picked by.
+func typeOf(l *deadletter.Letter) string { return cmp.Or(l.EventType, "unknown") }
 
 func userOf(l *deadletter.Letter) string {
 	if l.UserID == 0 {
@@ -51,7 +72,7 @@ func at(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return t.UTC().Format(time.RFC3339)
+	return cli.At(t)
 }
 
 // printable replaces the characters that could command a terminal: any program that
@@ -189,7 +210,7 @@ const maxKinds = 1000
 func (c *letterCounts) add(l *deadletter.Letter) {
 	c.Letters++
 	count(c.Reasons, reasonOf(l))
-	count(c.Types, cmp.Or(l.EventType, "unknown"))
+	count(c.Types, typeOf(l))
 	if t := l.LastFailure.UTC(); !l.LastFailure.IsZero() {
 		if c.Oldest == nil || t.Before(*c.Oldest) {
 			c.Oldest = &t
@@ -208,7 +229,7 @@ func count(names map[string]int, name string) {
 }
 
 func (c *letterCounts) print(w *cli.Text) {
-	w.Line("%s", plural(c.Letters, "dead letter"))
+	w.Line("%s", cli.Count(int64(c.Letters), "dead letter"))
 	if c.Letters == 0 {
 		return
 	}

@@ -181,6 +181,9 @@ func (r *replay) print() error {
 			what = "would replay"
 		}
 		w.Line("%s %d, skipped %d, failed %d", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)
+		if n := r.Replayed + r.Malformed + r.Foreign + r.Failed; n == 0 && r.scan != nil && r.scan.Waiting > 0 {
+			w.Line("  0 of %s match; keyfold dlq stats counts them by reason and type", cli.Count(int64(r.scan.Waiting), "dead letter"))
+		}
 		if r.Malformed > 0 {
 			w.Line("  %d malformed: a worker would refuse them again; name them by --error or an id to replay them all the same", r.Malformed)
 		}

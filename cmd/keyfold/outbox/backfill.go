@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"keyfold/cmd/cli"
@@ -58,8 +59,13 @@ func (c *BackfillCmd) Run(a *app.App) error {
 	return a.WithDatabase(func(db *outbox.Database) error {
 		filter := c.filter()
 		total, err := db.Count(a.Ctx, filter)
-		if err != nil || c.DryRun {
-			return errors.Join(err, c.print(a, 0, total))
+		switch {
+		case err != nil:
+			return err
+		case total == 0:
+			return c.none(a, db)
+		case c.DryRun:
+			return c.print(a, 0, total)
 		}
 		// The relay below would wait for a broker that is away. A command reports it.
 		if _, err := rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames().Queue); err != nil {
@@ -82,18 +88,50 @@ func (c *BackfillCmd) drain(a *app.App, relay *outbox.Relay, filter outbox.Filte
 	})
 	bar.Done()
 	if err != nil {
-		return fmt.Errorf("%w (%d of %d were sent and marked; the same command goes on)", err, sent, total)
+		return fmt.Errorf("%w (%s of %s were sent and marked; the same command goes on)", err, cli.Number(sent), cli.Count(total, "row"))
 	}
 	return c.print(a, sent, total-sent)
+}
+
+// none says why there is nothing to publish.
+func (c *BackfillCmd) none(a *app.App, db *outbox.Database) error {
+	unsent, err := db.Count(a.Ctx, outbox.Filter{Sent: outbox.OnlyUnsent})
+	if err != nil {
+		return err
+	}
+	why := "no row of the outbox is unsent"
+	if filters := c.filters(); unsent > 0 && len(filters) > 0 {
+		why = fmt.Sprintf("0 of %s %s", cli.Count(unsent, "unsent row"), strings.Join(filters, " and "))
+	}
+	return a.Emit(map[string]any{"sent": 0, "left": 0, "unsent": unsent, "dry_run": c.DryRun}, func(w *cli.Text) {
+		w.Line("0 rows published: %s", why)
+	})
+}
+
+// filters says which rows the flags pick.
+func (c *BackfillCmd) filters() (all []string) {
+	if c.User != 0 {
+		all = append(all, fmt.Sprintf("are of user %d", c.User))
+	}
+	if c.Type.EventType != 0 {
+		all = append(all, "are of the type "+c.Type.String())
+	}
+	if !c.From.IsZero() {
+		all = append(all, "occurred since "+cli.At(c.From.Time))
+	}
+	if !c.Until.IsZero() {
+		all = append(all, "occurred before "+cli.At(c.Until.Time))
+	}
+	return all
 }
 
 func (c *BackfillCmd) print(a *app.App, sent, left int64) error {
 	return a.Emit(map[string]any{"sent": sent, "left": left, "dry_run": c.DryRun}, func(w *cli.Text) {
 		if c.DryRun {
-			w.Line("%s would be published", cli.Number(left))
+			w.Line("%s would be published", cli.Count(left, "row"))
 			return
 		}
-		w.Line("%s published", cli.Number(sent))
+		w.Line("%s published", cli.Count(sent, "row"))
 		if left > 0 {
 			w.Line("%s are left: set aside (see keyfold outbox failed list), or held back behind a row that was refused", cli.Number(left))
 		}

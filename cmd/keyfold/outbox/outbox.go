@@ -56,40 +56,6 @@ func (c *statsCmd) Run(a *app.App) error {
 	})
 }
 
-// cleanupCmd deletes.
-type cleanupCmd struct {
-	OlderThan cli.Span `name:"older-than" default:"168h" help:"Minimum time since the event was published: 168h, 7d."`
-	Chunk     int      `default:"1000" help:"Rows per transaction."`
-}
-
-// Help is the long text.
-func (c *cleanupCmd) Help() string {
-	return `What was never published stays, whatever its age. What is deleted is gone from the history:
-backfill and user rebuild no longer see it. Its id is kept: the same event is still a duplicate.`
-}
-
-func (c *cleanupCmd) Check(a *app.App) error {
-	var fault error
-	if c.OlderThan <= 0 || c.Chunk < 1 {
-		fault = errors.New("--older-than and --chunk must be above 0, such as 168h and 1000")
-	}
-	return errors.Join(fault, a.CheckDatabase())
-}
-
-// Run deletes in chunks.
-func (c *cleanupCmd) Run(a *app.App) error {
-	return a.WithDatabase(func(db *outbox.Database) error {
-		bar := a.Progress("deleting", 0, nil)
-		before := engine.MillisOf(time.Now().Add(-time.Duration(c.OlderThan)))
-		n, err := db.Cleanup(a.Ctx, before, outbox.CleanupOptions{Chunk: c.Chunk, Progress: func(n int64) { bar.At(int(n)) }})
-		bar.Done()
-		if err != nil {
-			return fmt.Errorf("%w (%d were deleted; run it again for the rest)", err, n)
-		}
-		return a.Emit(map[string]int64{"deleted": n}, func(w *cli.Text) { w.Line("%s deleted", cli.Number(n)) })
-	})
-}
-
 type failedCmd struct {
 	List  failedListCmd  `cmd:"" help:"List failed events with the reason."`
 	Retry failedRetryCmd `cmd:"" help:"Let the relay publish failed events again."`
@@ -118,7 +84,7 @@ func (c *failedListCmd) Run(a *app.App) error {
 		for i := range rows {
 			r := &rows[i]
 			if err := a.Emit(r, func(w *cli.Text) {
-				w.Line("%d  %s  user %d  %s  %d attempts  %s", r.ID, r.FailedAt.Time().Format(time.DateTime), r.UserID, r.EventType, r.Attempts, r.Error)
+				w.Line("%d  %s  user %d  %s  %s  %s", r.ID, cli.At(r.FailedAt.Time()), r.UserID, r.EventType, cli.Count(int64(r.Attempts), "attempt"), r.Error)
 			}); err != nil {
 				return err
 			}
@@ -143,15 +109,34 @@ func (c *failedRetryCmd) Check(a *app.App) error {
 	return errors.Join(fault, a.CheckDatabase())
 }
 
-// Run gives the rows back.
+// Run gives the rows back. Those that are not there are told, after the others.
 func (c *failedRetryCmd) Run(a *app.App) error {
 	return a.WithDatabase(func(db *outbox.Database) error {
-		n, err := db.RetryFailed(a.Ctx, c.IDs...)
+		given, missing, err := c.retry(a, db)
 		if err != nil {
 			return err
 		}
-		return a.Emit(map[string]int64{"given_back": n}, func(w *cli.Text) {
-			w.Line("%s given back to the relay", cli.Number(n))
-		})
+		return errors.Join(a.Emit(map[string]int64{"given_back": given}, func(w *cli.Text) {
+			w.Line("%s given back to the relay", cli.Count(given, "row"))
+		}), missing)
 	})
+}
+
+func (c *failedRetryCmd) retry(a *app.App, db *outbox.Database) (given int64, missing, err error) {
+	if len(c.IDs) == 0 {
+		given, err = db.RetryFailed(a.Ctx)
+		return given, nil, err
+	}
+	slices.Sort(c.IDs)
+	for _, id := range slices.Compact(c.IDs) {
+		n, err := db.RetryFailed(a.Ctx, id)
+		if err != nil {
+			return given, missing, err
+		}
+		if n == 0 {
+			missing = errors.Join(missing, fmt.Errorf("there is no failed row %d: `keyfold outbox failed list` shows those there are", id))
+		}
+		given += n
+	}
+	return given, missing, nil
 }

@@ -2,7 +2,6 @@ package profiles
 
 import (
 	"errors"
-	"fmt"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
@@ -17,7 +16,9 @@ import (
 
 // forgetCmd erases a user.
 type forgetCmd struct {
-	ID cli.UserID `arg:"" help:"The user's id."`
+	ID               cli.UserID `arg:"" help:"The user's id."`
+	cli.Confirmation `embed:""`
+	EvenIfUnknown    bool `name:"even-if-unknown" help:"Also erase a user of whom nothing is stored: later events are dropped."`
 }
 
 // Help is the long text.
@@ -35,67 +36,123 @@ What is not erased:
                        Stop what sends the user's events, and run it again once the queues were empty.
   logs, backups and exports: yours to clean. The phrase cache knows no users.
 
-It may be run again, also where a part failed: the exit code is then 1.
+There is no way back. It may be run again, for what came since, and where a part failed: the exit code is
+then 1.
 
-Example:
+Examples:
+  keyfold user forget 17 --dry-run
   keyfold user forget 17`
 }
 
 func (c *forgetCmd) Check(a *app.App) error {
-	faults := []error{a.CheckStore(), a.CheckBroker()}
+	faults := []error{a.CheckConfirm(c.Confirmation), a.CheckStore(), a.CheckBroker()}
 	if a.Servers.SQL != "" {
 		faults = append(faults, a.CheckDatabase())
 	}
 	return errors.Join(faults...)
 }
 
-// Run writes the tombstone, after which nothing is folded any more, and then
-// erases as much as it reaches.
+// Run looks at what there is and, once it is confirmed, writes the tombstone,
+// after which nothing is folded any more, and then erases as much as it reaches.
 func (c *forgetCmd) Run(a *app.App) error {
-	done := forgotten{UserID: int32(c.ID)}
-	if err := done.erase(a); err != nil {
-		return err
-	}
-	faults := errors.Join(done.deleteRows(a), done.discardLetters(a), done.lookAtQueues(a))
-	return errors.Join(a.Emit(&done, func(w *cli.Text) { done.print(w, a.Servers.SQL != "") }), faults)
+	return a.WithStore(func(store *mongodb.Store) error {
+		found, err := c.load(a, store)
+		if err != nil {
+			return err
+		}
+		faults := found.count(a, c.Yes && !c.DryRun)
+		switch {
+		case !found.known() && !c.EvenIfUnknown:
+			return errors.Join(found.unknown(a), faults)
+		case c.DryRun:
+			faults = errors.Join(faults, found.lookAtQueues(a))
+			return errors.Join(found.emit(a), faults)
+		}
+		if err := a.Confirm(c.Confirmation, found.question()); err != nil {
+			return errors.Join(err, faults)
+		}
+		return c.erase(a, store, found)
+	})
 }
 
-// forgotten is what became of a user. Counts that are not known are nil.
+// load reads the profile. One that cannot be read can be erased all the same.
+func (c *forgetCmd) load(a *app.App, store *mongodb.Store) (*forgotten, error) {
+	f := &forgotten{UserID: int32(c.ID), DryRun: c.DryRun}
+	before, err := store.Load(a.Ctx, []int32{f.UserID})
+	if _, f.damaged = errors.AsType[*engine.UnreadableError](err); f.damaged {
+		f.Profile = "could not be read, " + c.Done("erased")
+		return f, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.before = before[0]
+	f.Profile = users.Erasure(f.before)
+	if f.before != nil && !f.before.Erased() {
+		f.Profile = c.Done("erased")
+	}
+	return f, nil
+}
+
+func (c *forgetCmd) erase(a *app.App, store *mongodb.Store, found *forgotten) error {
+	done := &forgotten{UserID: found.UserID, Profile: found.Profile, before: found.before}
+	if err := store.Forget(a.Ctx, done.UserID, engine.Now()); err != nil {
+		return err
+	}
+	done.Erased = true
+	faults := errors.Join(
+		done.rows(a, func(db *outbox.Database) (int64, error) { return db.Forget(a.Ctx, done.UserID) }),
+		done.letters(a, func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) }),
+		done.lookAtQueues(a))
+	return errors.Join(done.emit(a), faults)
+}
+
+// forgotten is what became of a user, or with DryRun would. Counts that are not
+// known are nil.
 type forgotten struct {
 	UserID       int32          `json:"user_id"`
+	DryRun       bool           `json:"dry_run"`
 	Erased       bool           `json:"erased"`
 	Profile      string         `json:"profile"`
 	Interactions *int64         `json:"interactions_deleted"`
 	DeadLetters  *int64         `json:"dead_letters_discarded"`
 	Unreadable   int64          `json:"dead_letters_of_unreadable_users"`
 	Queued       map[string]int `json:"queued_messages_of_all_users"`
+
+	before  *engine.Profile // nil: none, or one that is damaged
+	damaged bool
 }
 
-func (f *forgotten) erase(a *app.App) error {
-	return a.WithStore(func(store *mongodb.Store) error {
-		// A profile that cannot be read can be erased all the same.
-		f.Profile = "could not be read, erased"
-		if before, err := store.Load(a.Ctx, []int32{f.UserID}); err == nil {
-			f.Profile = users.Erasure(before[0])
-		}
-		err := store.Forget(a.Ctx, f.UserID, engine.Now())
-		f.Erased = err == nil
-		return err
-	})
+// known reports whether anything is stored of the user.
+func (f *forgotten) known() bool {
+	some := func(n *int64) bool { return n != nil && *n > 0 }
+	return f.before != nil || f.damaged || some(f.Interactions) || some(f.DeadLetters)
 }
 
-func (f *forgotten) deleteRows(a *app.App) error {
+// count counts rows and dead letters unless quick is true and the profile is known.
+func (f *forgotten) count(a *app.App, quick bool) error {
+	if quick && f.known() {
+		return nil
+	}
+	return errors.Join(
+		f.rows(a, func(db *outbox.Database) (int64, error) { return db.Count(a.Ctx, outbox.Filter{UserID: f.UserID}) }),
+		f.letters(a, func(*deadletter.Scan, *deadletter.Letter) error { return nil }))
+}
+
+// rows has do count or delete the user's rows.
+func (f *forgotten) rows(a *app.App, do func(*outbox.Database) (int64, error)) error {
 	if a.Servers.SQL == "" {
 		return nil
 	}
 	return a.WithDatabase(func(db *outbox.Database) error {
-		n, err := db.Forget(a.Ctx, f.UserID)
+		n, err := do(db)
 		f.Interactions = &n
 		return err
 	})
 }
 
-func (f *forgotten) discardLetters(a *app.App) error {
+// letters calls do with each dead letter of the user, and counts them.
+func (f *forgotten) letters(a *app.App, do func(*deadletter.Scan, *deadletter.Letter) error) error {
 	return dlq.Scan(a, func(s *deadletter.Scan) error {
 		f.DeadLetters = new(int64)
 		for l, err := range dlq.Watched(a, s, "reading dead letters") {
@@ -108,7 +165,7 @@ func (f *forgotten) discardLetters(a *app.App) error {
 			}
 			switch users.Mentioned(body) {
 			case f.UserID:
-				if err := s.Remove(l); err != nil {
+				if err := do(s, l); err != nil {
 					return err
 				}
 				*f.DeadLetters++
@@ -137,37 +194,4 @@ func (f *forgotten) lookAtQueues(a *app.App) error {
 		f.Queued[queue] = n
 	}
 	return faults
-}
-
-func (f *forgotten) print(w *cli.Text, stored bool) {
-	w.Line("user %d is erased; events of this user are dropped from now on", f.UserID)
-	w.Line("  profile              %s", f.Profile)
-	rows := "not looked at: DATABASE_URL is not set"
-	if stored {
-		rows = counted(f.Interactions, "deleted")
-	}
-	w.Line("  stored interactions  %s", rows)
-	letters := counted(f.DeadLetters, "discarded")
-	if f.Unreadable > 0 {
-		letters += fmt.Sprintf("; %s in which no user can be read stay", cli.Number(f.Unreadable))
-	}
-	w.Line("  dead letters         %s", letters)
-	queued := "not reached"
-	if len(f.Queued) > 0 {
-		var waiting int64
-		for _, n := range f.Queued {
-			waiting += int64(n)
-		}
-		queued = cli.Number(waiting) + " of all users"
-	}
-	w.Line("  queued messages      %s; workers drop those of user %d as they come", queued, f.UserID)
-	w.Line("run it again once the queues were empty; keyfold user forget --help tells of logs and backups")
-}
-
-// counted says how many, or that it is not known.
-func counted(n *int64, done string) string {
-	if n == nil {
-		return "not reached"
-	}
-	return cli.Number(*n) + " " + done
 }

@@ -3,7 +3,6 @@ package profiles
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 
 	"keyfold/cmd/cli"
@@ -20,7 +19,7 @@ import (
 type rebuildCmd struct {
 	ID     cli.UserID `arg:"" optional:"" help:"The user's id."`
 	All    bool       `help:"All users with a history."`
-	After  int32      `help:"With --all: resume after this user id."`
+	After  cli.UserID `placeholder:"ID" help:"With --all: resume after this user id."`
 	DryRun bool       `help:"Only compare: print the cosine with the stored profile and the largest difference of a component."`
 	Force  bool       `help:"Replace the profile even if the history has fewer events (at least one) than the profile counts: the profile loses the missing events."`
 }
@@ -29,7 +28,8 @@ type rebuildCmd struct {
 func (c *rebuildCmd) Help() string {
 	return `Recomputes profiles from DATABASE_URL exactly and replaces the stored ones under the version check,
 while workers run: what they fold meanwhile is seen. Interactions that were never published are left to the relay.
-It is also the cure for profiles made with another model, history or number of dimensions.
+It is also the cure for profiles made with another model, history or number of dimensions. What keyfold outbox
+cleanup has deleted is not in the history. The exit code is 1 where the user that is named could not be rebuilt.
 
 Examples:
   keyfold user rebuild 17 --dry-run
@@ -41,7 +41,7 @@ func (c *rebuildCmd) Check(a *app.App) error {
 	if c.All == (c.ID != 0) {
 		faults = append(faults, errors.New("name a user's id, or --all"))
 	}
-	if c.After < 0 || c.After > 0 && !c.All {
+	if c.After > 0 && !c.All {
 		faults = append(faults, errors.New("--after goes with --all and takes the id of the last user that was rebuilt"))
 	}
 	return errors.Join(faults...)
@@ -90,20 +90,28 @@ func (r *rebuilder) all() error {
 	bar := r.Progress("rebuilding", 0, nil)
 	defer bar.Done()
 	n := 0
-	for after := r.cmd.After; ; {
+	for after := int32(r.cmd.After); ; {
 		users, err := r.db.Users(r.Ctx, after)
 		if err != nil || len(users) == 0 {
 			return err
 		}
 		for _, user := range users {
 			if err := r.one(user); err != nil {
-				return fmt.Errorf("%w (go on with --after %d)", err, after)
+				return fmt.Errorf("%w%s", err, goOn(after))
 			}
 			after = user
 			n++
 			bar.At(n)
 		}
 	}
+}
+
+// goOn says how the same command skips the users that are done.
+func goOn(after int32) string {
+	if after == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (go on with --after %d)", after)
 }
 
 // attempts is how often a user is read again because a worker was faster.
@@ -129,20 +137,17 @@ func (r *rebuilder) try(user int32) error {
 		return err
 	}
 	old := profiles[0]
-	history, lacking := r.history(user, old)
-	next, err := r.taste.Rebuild(r.Ctx, user, old, history)
-	if errors.Is(err, taste.ErrErased) {
-		r.done.Skipped++
-		return nil
-	}
-	if err != nil {
+	past := r.history(user, old)
+	next, err := r.taste.Rebuild(r.Ctx, user, old, past.all)
+	switch {
+	case errors.Is(err, taste.ErrErased):
+		return r.skip(fmt.Errorf("user %d was erased at %s: an erased user is not rebuilt", user, cli.At(old.ErasedAt.Time())))
+	case err != nil:
 		return fmt.Errorf("user %d: %w", user, err)
+	case next.Profile == nil && old == nil:
+		return r.skip(past.empty(user, next))
 	}
-	if next.Profile == nil && old == nil {
-		r.done.Skipped++
-		return nil
-	}
-	if err := r.checkComplete(user, old, next, len(lacking)); err != nil {
+	if err := r.checkComplete(user, old, next, past); err != nil {
 		r.done.Refused++
 		if !r.cmd.All {
 			return err
@@ -164,52 +169,28 @@ func (r *rebuilder) try(user int32) error {
 	return nil
 }
 
+// skip counts a user without a profile to replace. Of the one that is named the caller
+// learns why.
+func (r *rebuilder) skip(why error) error {
+	r.done.Skipped++
+	if r.cmd.All {
+		return nil
+	}
+	return why
+}
+
 // checkComplete refuses a history that is shorter than the profile's, or that lacks what
 // the profile is known to have folded, unless --force allows it. A history without
 // events makes no profile, which --force cannot change.
-func (r *rebuilder) checkComplete(user int32, old *engine.Profile, next taste.Rebuilt, lacking int) error {
+func (r *rebuilder) checkComplete(user int32, old *engine.Profile, next taste.Rebuilt, past *history) error {
 	if next.Profile == nil {
-		return fmt.Errorf("user %d: the history holds no event that a profile can be made from (%d have an unknown product, %d an unusable vector): "+
-			"the stored profile stays as it is; interactions that still wait to be published count once the relay has sent them",
-			user, next.Missing, next.Dead)
+		return fmt.Errorf("%w: the stored profile stays as it is", past.empty(user, next))
 	}
 	events := next.Profile.EventCount
-	if old == nil || r.cmd.Force || events >= old.EventCount && lacking == 0 {
+	if old == nil || r.cmd.Force || events >= old.EventCount && len(past.lacking) == 0 {
 		return nil
 	}
-	return fmt.Errorf("user %d: the history makes %d events (%d more have an unknown product, %d an unusable vector), the profile counts %d, "+
+	return fmt.Errorf("user %d: the history makes %s (%d more have an unknown product, %d an unusable vector), the profile counts %d, "+
 		"of which the history lacks at least %d: was it cleaned up, or published past the database? --force replaces it all the same",
-		user, events, next.Missing, next.Dead, old.EventCount, lacking)
-}
-
-// history yields the user's events that were published, and those the profile
-// has folded though they are not marked yet. Of what was published lately, or by
-// a program that does not say when, a copy is likely to be on its way.
-//
-// lacking holds what the profile has folded and the history did not yield so far.
-func (r *rebuilder) history(user int32, old *engine.Profile) (all iter.Seq2[taste.HistoryEvent, error], lacking map[engine.AppliedID]bool) {
-	folded, lacking := map[engine.AppliedID]bool{}, map[engine.AppliedID]bool{}
-	if old != nil {
-		for _, id := range old.Applied.IDs {
-			folded[id], lacking[id] = true, true
-		}
-	}
-	horizon := engine.Now() - engine.Millis(r.Config.Taste.IDs.Retention.Milliseconds())
-	all = func(yield func(taste.HistoryEvent, error) bool) {
-		for row, err := range r.db.History(r.Ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
-			if engine.KindOf(err) == engine.Permanent {
-				r.Log.Warn("row of the history left out", slog.Int64("row", row.ID), slog.Any("error", err))
-				continue
-			}
-			if err == nil && !row.Sent && !folded[row.Event.Digest.ID()] {
-				continue
-			}
-			past := taste.HistoryEvent{Event: row.Event, InFlight: !row.Sent || row.SentAt == 0 && row.StoredAt >= horizon || row.SentAt >= horizon}
-			delete(lacking, row.Event.Digest.ID())
-			if !yield(past, err) || err != nil {
-				return
-			}
-		}
-	}
-	return all, lacking
+		user, cli.Count(events, "event"), next.Missing, next.Dead, old.EventCount, len(past.lacking))
 }

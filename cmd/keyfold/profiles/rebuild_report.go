@@ -50,9 +50,8 @@ func (d *rebuilt) print(w *cli.Text, all bool) {
 	}
 	switch {
 	case all:
-		w.Line("%d %s, %d are as their history makes them, %d refused, %d skipped", d.Replaced, verb, d.Same, d.Refused, d.Skipped)
-	case d.Skipped > 0:
-		w.Line("user %d: left alone: erased, or no event of the history can be folded", d.Last)
+		w.Line("%s %s, %d are as their history makes them, %d refused, %d skipped (erased, or without an event that can be folded)",
+			cli.Count(int64(d.Replaced), "user"), verb, d.Same, d.Refused, d.Skipped)
 	case d.Same > 0:
 		w.Line("user %d: as the history makes it", d.Last)
 	case d.Replaced > 0:

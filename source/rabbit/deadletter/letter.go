@@ -16,6 +16,9 @@ import (
 	"keyfold/source/rabbit"
 )
 
+// DigestPrefix starts the ids of letters that have none of their own.
+const DigestPrefix = "letter-"
+
 // Letter is one message of the dead-letter queue, read as far as it can be:
 // whatever somebody else has put there, or has broken, is still shown.
 type Letter struct {
@@ -178,7 +181,7 @@ func (l *Letter) readEvent() {
 	}
 	if l.ID == "" {
 		sum := sha256.Sum256(l.Body)
-		l.ID = "letter-" + hex.EncodeToString(sum[:16])
+		l.ID = DigestPrefix + hex.EncodeToString(sum[:16])
 	}
 }
 

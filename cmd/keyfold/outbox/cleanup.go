@@ -1,0 +1,82 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/engine"
+	"keyfold/source/outbox"
+)
+
+// cleanupCmd deletes.
+type cleanupCmd struct {
+	OlderThan        cli.Span `name:"older-than" default:"168h" help:"Minimum time since the event was published: 168h, 7d."`
+	Chunk            int      `default:"1000" help:"Rows per transaction."`
+	cli.Confirmation `embed:""`
+}
+
+// Help is the long text.
+func (c *cleanupCmd) Help() string {
+	return `What was never published stays, whatever its age. What is deleted is gone from the history:
+keyfold user rebuild needs these rows to make a profile anew, and no longer finds them. The ids are kept: the
+same event is still a duplicate.
+
+Examples:
+  keyfold outbox cleanup --older-than 30d --dry-run
+  keyfold outbox cleanup --older-than 30d --yes`
+}
+
+func (c *cleanupCmd) Check(a *app.App) error {
+	var fault error
+	if c.OlderThan <= 0 || c.Chunk < 1 {
+		fault = errors.New("--older-than and --chunk must be above 0, such as 168h and 1000")
+	}
+	return errors.Join(a.CheckConfirm(c.Confirmation), fault, a.CheckDatabase())
+}
+
+// Run counts where it has to say or to ask how many, and deletes in chunks.
+func (c *cleanupCmd) Run(a *app.App) error {
+	return a.WithDatabase(func(db *outbox.Database) error {
+		before := time.Now().Add(-time.Duration(c.OlderThan))
+		if !c.Yes || c.DryRun {
+			n, err := c.pass(a, db, before, "counting", true)
+			if err != nil {
+				return err
+			}
+			if c.DryRun || n == 0 {
+				return c.print(a, n, before)
+			}
+			if err := a.Confirm(c.Confirmation, cleanupQuestion(n, before)); err != nil {
+				return err
+			}
+		}
+		n, err := c.pass(a, db, before, "deleting", false)
+		if err != nil {
+			return fmt.Errorf("%w (%s deleted; run it again for the rest)", err, cli.Count(n, "row"))
+		}
+		return c.print(a, n, before)
+	})
+}
+
+func (c *cleanupCmd) pass(a *app.App, db *outbox.Database, before time.Time, what string, dryRun bool) (int64, error) {
+	bar := a.Progress(what, 0, nil)
+	defer bar.Done()
+	return db.Cleanup(a.Ctx, engine.MillisOf(before), outbox.CleanupOptions{
+		Chunk: c.Chunk, DryRun: dryRun, Progress: func(n int64) { bar.At(int(n)) },
+	})
+}
+
+func cleanupQuestion(n int64, before time.Time) string {
+	return fmt.Sprintf("Delete %s published before %s? keyfold user rebuild needs them to make profiles anew, and there is no way back.",
+		cli.Count(n, "row"), cli.At(before))
+}
+
+func (c *cleanupCmd) print(a *app.App, n int64, before time.Time) error {
+	report := map[string]any{"deleted": n, "published_before": cli.At(before), "dry_run": c.DryRun}
+	return a.Emit(report, func(w *cli.Text) {
+		w.Line("%s %s, published before %s", cli.Count(n, "row"), c.Done("deleted"), cli.At(before))
+	})
+}
