@@ -73,7 +73,7 @@ func (p *ProfileView) Print(w *cli.Text) {
 		w.Line("user %d was erased at %s", f.UserID, cli.At(f.ErasedAt.Time()))
 		return
 	}
-	w.Line("user %d: %s events in %s writes, the last a %s on %s", f.UserID, cli.Number(f.EventCount), cli.Number(int64(f.Version)),
+	w.Line("user %d: %s in %s, the last a %s on %s", f.UserID, cli.Count(f.EventCount, "event"), cli.Count(int64(f.Version), "write"),
 		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
 	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
 	if len(p.near) > 0 {

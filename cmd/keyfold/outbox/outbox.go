@@ -117,7 +117,11 @@ func (c *failedRetryCmd) Run(a *app.App) error {
 			return err
 		}
 		return errors.Join(a.Emit(map[string]int64{"given_back": given}, func(w *cli.Text) {
-			w.Line("%s given back to the relay", cli.Count(given, "row"))
+			why := ""
+			if given == 0 && len(c.IDs) == 0 {
+				why = ": no row is set aside"
+			}
+			w.Line("%s given back to the relay%s", cli.Count(given, "row"), why)
 		}), missing)
 	})
 }

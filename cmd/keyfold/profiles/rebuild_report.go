@@ -50,7 +50,7 @@ func (d *rebuilt) print(w *cli.Text, all bool) {
 	}
 	switch {
 	case all:
-		w.Line("%s %s, %d are as their history makes them, %d refused, %d skipped (erased, or without an event that can be folded)",
+		w.Line("%s %s, %d unchanged, %d refused, %d skipped (erased, or without an event that can be folded)",
 			cli.Count(int64(d.Replaced), "user"), verb, d.Same, d.Refused, d.Skipped)
 	case d.Same > 0:
 		w.Line("user %d: as the history makes it", d.Last)
