@@ -17,7 +17,7 @@ type UserID int32
 func (u *UserID) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseInt(string(text), 10, 32)
 	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no user id: it must be from 1 to 2147483647", text)
+		return fmt.Errorf("%q is no user id: it must be an integer from 1 to 2147483647", text)
 	}
 	*u = UserID(n)
 	return nil

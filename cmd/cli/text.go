@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 )
 
 // Text writes lines and keeps the first error.
@@ -42,4 +44,15 @@ func Count(n int64, noun string) string {
 		noun += "s"
 	}
 	return Number(n) + " " + noun
+}
+
+// Printable replaces the characters that could command a terminal: any program that
+// can send an event may have written the text.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
