@@ -13,6 +13,8 @@ import (
 	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
 	"keyfold/engine"
+	"keyfold/source/inbox"
+	"keyfold/source/ingest"
 )
 
 // summary is what a run amounts to. Every event read or recovered is in exactly
@@ -32,20 +34,24 @@ type summary struct {
 
 	SkippedBy map[string]int64 `json:"skipped_by,omitempty"`
 	DeadBy    map[string]int64 `json:"dead_by,omitempty"`
+	FirstDead []deadEvent      `json:"first_dead,omitempty"`
+	// Missing counts the stored events, of earlier runs too, that were skipped
+	// because their product was unknown.
+	Missing int64 `json:"product_missing_stored"`
 
+	batched int64 // events of the batches
 	example *users.ProfileView
 }
 
-// summary adds up the run's figures.
-func (n *runtime) summary(events int, took time.Duration) (*summary, error) {
+// counts adds up what happened since the start.
+func (n *runtime) counts() *summary {
 	in := n.inbox.Stats()
 	s := &summary{
-		Events:    events,
+		Events:    int(n.events.Load()),
 		Recovered: in.Recovered,
 		Folded:    in.Folded,
 		Duplicate: in.Repeated + in.Duplicate,
 		Skipped:   in.ProductMissing + in.UserErased,
-		Seconds:   took.Round(time.Millisecond).Seconds(),
 		SkippedBy: map[string]int64{},
 		DeadBy:    in.Dead,
 	}
@@ -59,11 +65,30 @@ func (n *runtime) summary(events int, took time.Duration) (*summary, error) {
 	for _, count := range in.Dead {
 		s.Dead += count
 	}
-	waiting := n.intake.report(s)
-	for _, p := range n.done {
-		s.Batches += p.Taste.Stats().Batches.Load()
-		s.Writes += p.Taste.Stats().Writes.Load()
+	for i := range in.FirstDead {
+		s.FirstDead = append(s.FirstDead, deadEventOf(&in.FirstDead[i]))
 	}
+	s.Pending = n.intake.report(s)
+	n.exchange.RLock()
+	defer n.exchange.RUnlock()
+	for _, p := range append(n.done[:len(n.done):len(n.done)], n.pipeline) {
+		if p == nil {
+			continue
+		}
+		stats := p.Taste.Stats()
+		s.Batches += stats.Batches.Load()
+		s.Writes += stats.Writes.Load()
+		for outcome := engine.Folded; outcome <= engine.Dead; outcome++ {
+			s.batched += stats.Of(outcome)
+		}
+	}
+	return s
+}
+
+// summary is the counts with what the file holds.
+func (n *runtime) summary(took time.Duration) (*summary, error) {
+	s := n.counts()
+	s.Seconds = took.Round(time.Millisecond).Seconds()
 	// The report is also due after a signal, when n.ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout)
 	defer cancel()
@@ -71,7 +96,14 @@ func (n *runtime) summary(events int, took time.Duration) (*summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Pending = int64(pending) + waiting
+	s.Pending += int64(pending)
+	missing, err := inbox.ProductMissing(ctx, n.file)
+	for _, events := range missing {
+		s.Missing += events
+	}
+	if err != nil {
+		return nil, err
+	}
 	if s.Users, err = n.file.CountProfiles(ctx); err != nil || s.Users == 0 || n.JSON {
 		return s, err
 	}
@@ -80,6 +112,36 @@ func (n *runtime) summary(events int, took time.Duration) (*summary, error) {
 		s.example, err = profileView(ctx, n.app, n.file.Reader, busiest, 5, 5)
 	}
 	return s, err
+}
+
+// since is s without what before has counted; before may be nil.
+func (s *summary) since(before *summary) *summary {
+	if before == nil {
+		return s
+	}
+	d := *s
+	d.Events -= before.Events
+	d.Recovered -= before.Recovered
+	d.Folded -= before.Folded
+	d.Duplicate -= before.Duplicate
+	d.Skipped -= before.Skipped
+	d.Dead -= before.Dead
+	d.Batches -= before.Batches
+	d.Writes -= before.Writes
+	d.batched -= before.batched
+	d.SkippedBy, d.DeadBy = less(s.SkippedBy, before.SkippedBy), less(s.DeadBy, before.DeadBy)
+	d.FirstDead = s.FirstDead[len(before.FirstDead):]
+	return &d
+}
+
+func less(counts, before map[string]int64) map[string]int64 {
+	d := map[string]int64{}
+	for name, count := range counts {
+		if count > before[name] {
+			d[name] = count - before[name]
+		}
+	}
+	return d
 }
 
 // report adds what came over HTTP, and returns how much of it is not in the inbox
@@ -95,12 +157,19 @@ func (in *httpIngest) report(s *summary) (waiting int64) {
 	return max(0, in.left+fresh-in.passed.Load())
 }
 
-func (s *summary) print(a *app) error {
-	return a.Emit(s, func(w *cli.Text) { s.text(w, a) })
+// print reports a run.
+func (s *summary) print(a *app, c *runCmd) error {
+	return a.Emit(s, func(w *cli.Text) { s.text(w, a, c) })
 }
 
-func (s *summary) text(w *cli.Text, a *app) {
-	w.Line("%s events became %s profiles in %.1f s.", cli.Number(int64(s.Events)+s.Recovered), cli.Number(s.Users), s.Seconds)
+func (s *summary) text(w *cli.Text, a *app, c *runCmd) {
+	total := int64(s.Events) + s.Recovered
+	seen := total > 0 && s.Duplicate == total
+	if seen {
+		w.Line("all %s were read by an earlier run: nothing to do. %s holds %s.", cli.Count(total, "event"), a.data, cli.Count(s.Users, "profile"))
+	} else {
+		w.Line("%s became %s in %.1f s.", cli.Count(total, "event"), cli.Count(s.Users, "profile"), s.Seconds)
+	}
 	w.Line("")
 	w.Row("events", int64(s.Events), "read")
 	if s.Recovered > 0 {
@@ -110,52 +179,111 @@ func (s *summary) text(w *cli.Text, a *app) {
 	w.Row("duplicate", s.Duplicate, "message ids seen before: folded once")
 	w.Row("skipped", s.Skipped, reasons(s.SkippedBy))
 	w.Row("dead", s.Dead, reasons(s.DeadBy))
+	printFirstDead(w, a, s)
 	if s.Pending > 0 {
 		w.Row("pending", s.Pending, "not settled yet: the next run takes them up")
 	}
-	w.Row("batches", s.Batches, fmt.Sprintf("one user's window each, %.1f events a batch", ratio(s.Folded, s.Batches)))
-	w.Row("writes", s.Writes, fmt.Sprintf("%s saved against one write per event (%.0f %%)",
-		cli.Number(s.Folded-s.Writes), 100*ratio(s.Folded-s.Writes, s.Folded)))
+	if !seen {
+		w.Row("batches", s.Batches, fmt.Sprintf("one user's window each, %.1f events a batch", ratio(s.batched, s.Batches)))
+		w.Row("writes", s.Writes, fmt.Sprintf("%s saved against one write per event (%.0f %%)",
+			cli.Number(s.Folded-s.Writes), 100*ratio(s.Folded-s.Writes, s.Folded)))
+	}
+	s.printMissing(w, a)
 	if s.example != nil {
 		w.Line("")
 		s.example.Print(w)
 		if s.Pending == 0 && a.ctx.Err() == nil {
-			s.next(w, a)
+			s.next(w, a, c)
 		}
 	}
 }
 
-// next says what to try next, with this user's own ids.
-func (s *summary) next(w *cli.Text, a *app) {
-	program := "keyfold-lite"
-	if strings.Contains(os.Args[0], "go-build") {
-		program = "go run ./cmd/keyfold-lite"
+// printMissing says how skipped events are folded after all.
+func (s *summary) printMissing(w *cli.Text, a *app) {
+	if s.Missing == 0 {
+		return
 	}
-	program += a.same()
+	w.Line("")
+	w.Line("%s skipped because the product was unknown. Import the products and fold them with one command:", cli.Count(s.Missing, "stored event"))
+	w.Line("  %s rebuild --products PRODUCTS.ndjson", a.command())
+}
+
+// printServed reports what came by HTTP, where anything did.
+func (s *summary) printServed(a *app) error {
+	return a.Emit(s, func(w *cli.Text) {
+		if line := s.line(); line != "" {
+			w.Line("served for %.1f s: %s", s.Seconds, line)
+			printFirstDead(w, a, s)
+			if s.Pending > 0 {
+				w.Line("%s not settled yet: the next run takes them up", cli.Count(s.Pending, "event"))
+			}
+			s.printMissing(w, a)
+		}
+	})
+}
+
+// line says in one line what happened, "" where nothing did.
+func (s *summary) line() string {
+	var parts []string
+	add := func(count int64, text string) {
+		if count > 0 {
+			parts = append(parts, text)
+		}
+	}
+	add(int64(s.Events), cli.Count(int64(s.Events), "event")+" in")
+	add(s.Recovered, cli.Number(s.Recovered)+" recovered")
+	add(s.Duplicate, cli.Count(s.Duplicate, "duplicate"))
+	add(s.Folded, cli.Number(s.Folded)+" folded")
+	add(s.Skipped, cli.Number(s.Skipped)+" skipped ("+reasons(s.SkippedBy)+")")
+	add(s.Dead, cli.Number(s.Dead)+" dead ("+reasons(s.DeadBy)+")")
+	add(s.Writes, cli.Count(s.Writes, "profile")+" written")
+	return strings.Join(parts, ", ")
+}
+
+// next says what to try next, with this user's own ids. A program that goes on to
+// serve leaves out what a second one on the folder could not do.
+func (s *summary) next(w *cli.Text, a *app, c *runCmd) {
+	program := a.command()
 	user := s.example.Profile.UserID
 	w.Line("")
 	w.Line("Try next:")
 	w.Line("  %s user show %d", program, user)
 	w.Line("  %s user export profiles.ndjson", program)
-	w.Line("  %s serve        and from another terminal:", program)
-	w.Line(`  curl -H 'Content-Type: application/json' http://127.0.0.1:7080/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,
-		user, time.Now().UTC().Format(time.RFC3339))
-	w.Line("  %s --events YOUR.ndjson --products PRODUCTS.ndjson   (with --data OTHER-FOLDER to start afresh)", program)
+	if c.Exit {
+		w.Line("  %s serve%s        and from another terminal:", program, c.sameAddr())
+	}
+	w.Line(`  curl -H 'Content-Type: application/json' http://%s/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,
+		c.Addr, user, time.Now().UTC().Format(time.RFC3339))
+	if c.Exit {
+		w.Line("  %s --events YOUR.ndjson --products PRODUCTS.ndjson   (with --data OTHER-FOLDER to start afresh)", program)
+	}
 }
 
-// same is the flags that let another command meet the same profiles.
-func (a *app) same() (flags string) {
+// sameAddr is the flag that lets another command serve at the same address.
+func (c *runCmd) sameAddr() string {
+	if c.Addr == ingest.DefaultConfig().Addr {
+		return ""
+	}
+	return " --http-addr " + c.Addr
+}
+
+// command is how this program is called for the same profiles.
+func (a *app) command() string {
+	program := "keyfold-lite"
+	if strings.Contains(os.Args[0], "go-build") {
+		program = "go run ./cmd/keyfold-lite"
+	}
 	if a.data != "keyfold-data" {
-		flags += " --data " + a.data
+		program += " --data " + a.data
 	}
 	laws, usual := a.config.Taste, engine.DefaultConfig()
 	if laws.History != usual.History {
-		flags += " --history " + string(laws.History)
+		program += " --history " + string(laws.History)
 	}
 	if laws.Dimensions != usual.Dimensions {
-		flags += fmt.Sprintf(" --dimensions %d", laws.Dimensions)
+		program += fmt.Sprintf(" --dimensions %d", laws.Dimensions)
 	}
-	return flags
+	return program
 }
 
 // reasons lists counts by reason, most frequent first.
