@@ -46,8 +46,15 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
+	missing, err := missingEvents(a.ctx, file.Reader)
+	if err != nil {
+		return err
+	}
 	return a.Emit(done, func(w *cli.Text) {
 		w.Line("%s imported", cli.Count(int64(done.Stored), "product"))
+		if missing > 0 {
+			w.Line("%s skipped earlier because the product was unknown. To fold them: %s rebuild", cli.Count(missing, "stored event"), a.command())
+		}
 	})
 }
 

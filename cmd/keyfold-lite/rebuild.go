@@ -42,12 +42,23 @@ type rebuilt struct {
 // Run imports the products, settles what an earlier process left, and makes the
 // profiles anew.
 func (c *rebuildCmd) Run(a *app) error {
+	file, err := openFile(a) // a mistyped folder is not created
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
 	n, err := openRuntime(a)
 	if err != nil {
 		return err
 	}
 	r := &rebuilder{runtime: n}
-	if err := errors.Join(r.run(c.Products), n.close()); err != nil {
+	err = errors.Join(r.run(c.Products), n.close())
+	if err != nil && a.ctx.Err() != nil {
+		return errors.New("interrupted: run the same command again to go on")
+	}
+	if err != nil {
 		return err
 	}
 	return errors.Join(a.Emit(r.done, r.done.print), errors.Join(r.refused...))

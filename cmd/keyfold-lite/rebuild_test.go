@@ -134,7 +134,14 @@ func TestRebuildWithoutTheTexts(t *testing.T) {
 	}
 	fold(t, view("1", "1")+view("2", "1")+view("2", "999999"), append(args, "--no-products", "--events=-")...)
 	before := exported(t, data)[1]
-	code, out, errs := lite(t, "", append([]string{"rebuild", "--products", shopFile(t)}, args...)...)
+	if _, _, errs := lite(t, "", "rebuild", "--data", data+"2"); !strings.Contains(errs, "run keyfold-lite first") {
+		t.Errorf("a mistyped folder: %s", errs)
+	}
+	_, out, _ := lite(t, "", append([]string{"products", "import", "--embed", shopFile(t)}, args...)...)
+	if !strings.Contains(out, "3 stored events skipped earlier") || !strings.Contains(out, " rebuild\n") {
+		t.Errorf("the import says: %s", out)
+	}
+	code, out, errs := lite(t, "", append([]string{"rebuild"}, args...)...)
 	if code != cli.ExitFailure || !strings.Contains(errs, "user 1: the profile stays as it is: the text of event m-0 was deleted") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}

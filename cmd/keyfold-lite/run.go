@@ -78,7 +78,7 @@ func (c *runCmd) Run(a *app) (err error) {
 	var folded *summary // nil: there was nothing to fold before
 	if in.next != nil {
 		if folded, err = c.report(n, began); err != nil {
-			return errors.Join(err, n.close())
+			return errors.Join(n.stop(err), n.closeFile())
 		}
 	}
 	began = time.Now()

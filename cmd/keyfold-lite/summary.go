@@ -13,6 +13,7 @@ import (
 	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
 	"keyfold/engine"
+	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
 	"keyfold/source/ingest"
 )
@@ -97,11 +98,7 @@ func (n *runtime) summary(took time.Duration) (*summary, error) {
 		return nil, err
 	}
 	s.Pending += int64(pending)
-	missing, err := inbox.ProductMissing(ctx, n.file)
-	for _, events := range missing {
-		s.Missing += events
-	}
-	if err != nil {
+	if s.Missing, err = missingEvents(ctx, n.file.Reader); err != nil {
 		return nil, err
 	}
 	if s.Users, err = n.file.CountProfiles(ctx); err != nil || s.Users == 0 || n.JSON {
@@ -112,6 +109,16 @@ func (n *runtime) summary(took time.Duration) (*summary, error) {
 		s.example, err = profileView(ctx, n.app, n.file.Reader, busiest, 5, 5)
 	}
 	return s, err
+}
+
+// missingEvents counts the stored events that were skipped because their product
+// was unknown.
+func missingEvents(ctx context.Context, file *sqlite.Reader) (all int64, err error) {
+	users, err := inbox.ProductMissing(ctx, file)
+	for _, events := range users {
+		all += events
+	}
+	return all, err
 }
 
 // since is s without what before has counted; before may be nil.

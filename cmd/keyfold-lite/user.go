@@ -83,10 +83,10 @@ func noProfile(a *app, file *sqlite.Reader, user int32) error {
 	pending += int64(len(waiting))
 	switch windows := a.config.Shard; {
 	case pending == 1:
-		return fmt.Errorf("user %d has no profile yet: 1 event waits for its window (%v)", user, windows.Window)
+		return fmt.Errorf("user %d has no profile yet: 1 event waits for its window (%g s)", user, windows.Window.Seconds())
 	case pending > 1:
-		return fmt.Errorf("user %d has no profile yet: %s wait for their window (%v after the last of them, %v at most)",
-			user, cli.Count(pending, "event"), windows.Window, windows.MaxDelay)
+		return fmt.Errorf("user %d has no profile yet: %s wait for their window (%g s after the last of them, %g s at most)",
+			user, cli.Count(pending, "event"), windows.Window.Seconds(), windows.MaxDelay.Seconds())
 	case skipped > 0:
 		return fmt.Errorf("user %d has no profile: %s skipped because the product was unknown; "+
 			"import the products and fold them: %s rebuild --products PRODUCTS.ndjson", user, cli.Count(skipped, "event"), a.command())

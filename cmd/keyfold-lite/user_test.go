@@ -34,14 +34,14 @@ func TestShowWithoutAProfile(t *testing.T) {
 			t.Fatal(answer)
 		}
 		if n == 0 {
-			if errs := show("1"); !strings.Contains(errs, "user 1 has no profile yet: 1 event waits for its window (5s)") {
+			if errs := show("1"); !strings.Contains(errs, "user 1 has no profile yet: 1 event waits for its window (5 s)") {
 				t.Errorf("right after its post: %s", errs)
 			}
 		}
 	}
 	post(t, url, `{"user_id":2,"event_type":"search","search_phrase":"tent","occurred_at":"2026-02-10T14:30:00Z"}`)
 	post(t, url, `{"user_id":3,"event_type":"product_view","product_id":9,"occurred_at":"2026-02-10T14:30:00Z"}`)
-	if errs := show("2"); !strings.Contains(errs, "2 events wait for their window (5s after the last of them, 15s at most)") {
+	if errs := show("2"); !strings.Contains(errs, "2 events wait for their window (5 s after the last of them, 15 s at most)") {
 		t.Errorf("two events: %s", errs)
 	}
 	stop()
