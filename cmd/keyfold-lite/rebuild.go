@@ -36,7 +36,7 @@ type rebuilt struct {
 	Products int   `json:"products_imported"`
 	Folded   int64 `json:"folded"`        // events that had been skipped
 	Users    int   `json:"profiles"`      // made anew
-	Missing  int64 `json:"still_skipped"` // events whose product is still unknown
+	Missing  int64 `json:"still_skipped"` // events whose product is still unknown, or whose text is gone
 }
 
 // Run imports the products, settles what an earlier process left, and makes the
@@ -77,7 +77,7 @@ func (d rebuilt) print(w *cli.Text) {
 		w.Line("%s folded after all; %s made anew", cli.Count(d.Folded, "skipped event"), cli.Count(int64(d.Users), "profile"))
 	}
 	if d.Missing > 0 {
-		w.Line("%s left out: the product is still unknown", cli.Count(d.Missing, "event"))
+		w.Line("%s left out: the product is still unknown, or outbox cleanup deleted the event's text", cli.Count(d.Missing, "event"))
 	}
 }
 
