@@ -21,10 +21,13 @@ func (s *summary) print(a *app, c *runCmd) error {
 
 func (s *summary) text(w *cli.Text, a *app, c *runCmd) {
 	total := int64(s.Events) + s.Recovered
-	seen := total > 0 && s.Duplicate == total
-	if seen {
-		w.Line("all %s were read by an earlier run: nothing to do. %s holds %s.", cli.Count(total, "event"), a.data, cli.Count(s.Users, "profile"))
-	} else {
+	seen := s.Duplicate > 0 && s.Duplicate+s.Dead == total
+	switch holds := a.data + " holds " + cli.Count(s.Users, "profile"); {
+	case seen && s.Dead == 0:
+		w.Line("all %s were read by an earlier run: nothing to do. %s.", cli.Count(total, "event"), holds)
+	case seen:
+		w.Line("all %s but the dead ones were read by an earlier run: nothing to do. %s.", cli.Count(total, "event"), holds)
+	default:
 		w.Line("%s became %s in %.1f s.", cli.Count(total, "event"), cli.Count(s.Users, "profile"), s.Seconds)
 	}
 	w.Line("")
