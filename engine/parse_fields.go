@@ -2,8 +2,10 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -177,10 +179,23 @@ func (f *fields) occurredAt(now Millis) (Millis, error) {
 		return 0, refuseField(ReasonBadTimestamp, fieldOccurredAt, "found %s, expected the year 1000 or later: SQL columns keep no earlier time", quoted(text))
 	}
 	if at-now > MaxFutureMillis {
-		return 0, refuseField(ReasonFutureEvent, fieldOccurredAt, "found %s, %d ms after now, expected at most %d ms",
-			quoted(text), at-now, MaxFutureMillis)
+		return 0, refuseField(ReasonFutureEvent, fieldOccurredAt, "found %s, %s after now, expected at most %s",
+			quoted(text), span(at-now), span(MaxFutureMillis))
 	}
 	return at, nil
+}
+
+// span writes a length of time for people: "9.2 years", "12 days", "5m0.001s".
+func span(length Millis) string {
+	const day = 24 * time.Hour
+	switch d := time.Duration(length) * time.Millisecond; {
+	case length > 2*365*Millis(day/time.Millisecond):
+		return fmt.Sprintf("%.1f years", Millis(0).Days(length)/365.25)
+	case d > 2*day:
+		return fmt.Sprintf("%d days", d/day)
+	default:
+		return d.String()
+	}
 }
 
 // messageID returns the id in the body, or where it has none the one that

@@ -18,6 +18,7 @@ type Input struct {
 	Name  string
 	Size  int64 // bytes of the file, 0 where it is not known
 	Lines *bufio.Reader
+	Line  int64 // that Next returned last, from 1
 
 	read  atomic.Int64
 	close func() error
@@ -89,6 +90,7 @@ func (in *Input) Next() ([]byte, error) {
 }
 
 func (in *Input) line() ([]byte, error) {
+	in.Line++
 	line, err := in.Lines.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err

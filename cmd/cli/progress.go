@@ -35,6 +35,9 @@ func (c *Console) Progress(what string, total int64, done func() int64) *Progres
 	return p
 }
 
+// Shown reports whether the job is shown: on a terminal.
+func (p *Progress) Shown() bool { return p.bar != nil }
+
 // At shows that n items are done.
 func (p *Progress) At(n int) {
 	if p.bar == nil {

@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Text writes lines and keeps the first error.
@@ -69,4 +71,15 @@ func Shorten(text string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return text
+}
+
+// Printable replaces the characters that could command a terminal: any program that
+// can send an event may have written the text.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }

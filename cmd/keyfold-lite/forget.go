@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
@@ -16,7 +17,9 @@ import (
 
 // forgetCmd erases a user.
 type forgetCmd struct {
-	ID cli.UserID `arg:"" help:"The user's id."`
+	ID            cli.UserID       `arg:"" help:"The user's id."`
+	Confirmation  cli.Confirmation `embed:""`
+	EvenIfUnknown bool             `name:"even-if-unknown" help:"Erase a user of whom nothing is stored: later events are dropped."`
 }
 
 // Help is the long text.
@@ -24,14 +27,15 @@ func (c *forgetCmd) Help() string {
 	return `What is erased is the profile, the user's events in every state, posts and dead letters. The files are
 written anew, so that nothing of them is left there. The profile's place takes a tombstone of user_id, version and
 erased_at: events of this user that come later are dropped, but stored, so that they can be told from new
-ones; run it again for those. No keyfold-lite may be running on the folder. Dead letters in which no user
-can be read stay, and are counted. Logs, backups, exports and the files that were read: yours to clean.
+ones; run it again for those. It cannot be undone. No keyfold-lite may be running on the folder. Dead letters in
+which no user can be read stay, and are counted. Logs, backups, exports and the files that were read: yours to clean.
 
-Example:
-  keyfold-lite user forget 17`
+Examples:
+  keyfold-lite user forget 17 --dry-run
+  keyfold-lite user forget 17 --yes`
 }
 
-// forgotten is what was erased.
+// forgotten is what was erased, or would be.
 type forgotten struct {
 	UserID   int32  `json:"user_id"`
 	Erased   bool   `json:"erased"`
@@ -40,6 +44,9 @@ type forgotten struct {
 	Posts    int64  `json:"posts_deleted"`
 	Dead     int64  `json:"dead_letters_deleted"`
 	DeadLeft int64  `json:"dead_letters_of_unreadable_users"`
+	DryRun   bool   `json:"dry_run,omitempty"` // nothing was changed
+
+	before *engine.Profile
 }
 
 // Run erases the user.
@@ -57,7 +64,21 @@ func (c *forgetCmd) Run(a *app) error {
 		return err
 	}
 	defer unlock()
-	done, err := erase(a, settings, int32(c.ID))
+	found, err := erase(a, settings, int32(c.ID), true)
+	if err != nil {
+		return err
+	}
+	if found.unknown() && !c.EvenIfUnknown {
+		return fmt.Errorf("nothing is stored of user %d in %s: nothing was changed; "+
+			"add --even-if-unknown to have later events of this user dropped", c.ID, a.data)
+	}
+	if c.Confirmation.DryRun {
+		return a.Emit(found, func(w *cli.Text) { found.print(w, a) })
+	}
+	if err := a.Confirm(c.Confirmation, fmt.Sprintf("Erase user %d from %s (%s) for good?", c.ID, a.data, found.stored())); err != nil {
+		return err
+	}
+	done, err := erase(a, settings, int32(c.ID), false)
 	if err != nil {
 		return err
 	}
@@ -70,17 +91,55 @@ func (c *forgetCmd) Run(a *app) error {
 			return fmt.Errorf("the user is erased, but what was deleted may still be read in the file: %w; run it again", err)
 		}
 	}
-	return a.Emit(done, func(w *cli.Text) {
-		w.Line("user %d is erased: profile %s, %s events, %s posts and %s dead letters deleted; events of this user are dropped from now on",
-			done.UserID, done.Profile, cli.Number(done.Events), cli.Number(done.Posts), cli.Number(done.Dead))
-		if done.DeadLeft > 0 {
-			w.Line("%s dead letters stay in which no user can be read: SELECT * FROM dead WHERE user_id IS NULL", cli.Number(done.DeadLeft))
-		}
-	})
+	return a.Emit(done, func(w *cli.Text) { done.print(w, a) })
 }
 
-// erase begins with the tombstone, and may be run again where it was stopped.
-func erase(a *app, settings sqlite.Settings, user int32) (done forgotten, err error) {
+// unknown reports that nothing is stored of the user, and nothing ever was.
+func (f *forgotten) unknown() bool { return f.before == nil && f.Events+f.Posts+f.Dead == 0 }
+
+// stored says what there is to erase.
+func (f *forgotten) stored() string {
+	profile := "no profile"
+	switch {
+	case f.before.Erased():
+		profile = "erased at " + f.before.ErasedAt.Time().Format(time.RFC3339)
+	case f.before != nil:
+		profile = "the profile"
+	}
+	return profile + ", " + f.rows()
+}
+
+func (f *forgotten) rows() string {
+	return fmt.Sprintf("%s, %s, %s", cli.Count(f.Events, "event"), cli.Count(f.Posts, "post"), cli.Count(f.Dead, "dead letter"))
+}
+
+func (f *forgotten) print(w *cli.Text, a *app) {
+	verb := "deleted"
+	if f.DryRun {
+		verb = "would be deleted"
+	}
+	switch {
+	case f.before.Erased():
+		w.Line("user %d was erased at %s", f.UserID, f.before.ErasedAt.Time().Format(time.RFC3339))
+	case f.before == nil:
+		w.Line("user %d had no profile", f.UserID)
+	case f.DryRun:
+		w.Line("the profile of user %d would be erased", f.UserID)
+	default:
+		w.Line("the profile of user %d is erased", f.UserID)
+	}
+	w.Line("  %s %s", f.rows(), verb)
+	if f.DeadLeft > 0 {
+		w.Line("  %s left in which no user can be read: %s dead list", cli.Count(f.DeadLeft, "dead letter"), a.command())
+	}
+	if !f.DryRun {
+		w.Line("events of this user are dropped from now on")
+	}
+}
+
+// erase begins with the tombstone, and may be run again where it was stopped. With
+// dryRun it says what there is to erase, and changes nothing.
+func erase(a *app, settings sqlite.Settings, user int32, dryRun bool) (done forgotten, err error) {
 	file, err := sqlite.Open(filepath.Join(a.data, databaseName), settings)
 	if err != nil {
 		return done, err
@@ -90,11 +149,19 @@ func erase(a *app, settings sqlite.Settings, user int32) (done forgotten, err er
 	if err != nil {
 		return done, err
 	}
-	done = forgotten{UserID: user, Erased: true, Profile: users.Erasure(before[0])}
-	if err := errors.Join(file.Forget(a.ctx, user, engine.Now()), inbox.Migrate(a.ctx, writer{file})); err != nil {
+	done = forgotten{UserID: user, Erased: !dryRun, DryRun: dryRun, before: before[0]}
+	if done.Profile = users.Erasure(done.before); dryRun && done.before != nil && !done.before.Erased() {
+		done.Profile = "would be erased"
+	}
+	if !dryRun {
+		if err := file.Forget(a.ctx, user, engine.Now()); err != nil {
+			return done, err
+		}
+	}
+	if err := inbox.Migrate(a.ctx, writer{file}); err != nil {
 		return done, err
 	}
-	events, err := inbox.Forget(a.ctx, writer{file}, user, users.Mentioned)
+	events, err := inbox.Forget(a.ctx, writer{file}, user, users.Mentioned, dryRun)
 	if err != nil {
 		return done, err
 	}
@@ -110,6 +177,10 @@ func erase(a *app, settings sqlite.Settings, user int32) (done forgotten, err er
 	if err := posts.Setup(a.ctx, outbox.SetupOptions{}); err != nil {
 		return done, err
 	}
-	done.Posts, err = posts.Forget(a.ctx, user)
+	if dryRun {
+		done.Posts, err = posts.Count(a.ctx, outbox.Filter{UserID: user})
+	} else {
+		done.Posts, err = posts.Forget(a.ctx, user)
+	}
 	return done, err
 }

@@ -38,7 +38,7 @@ func TestForget(t *testing.T) {
 			t.Fatal("a post was refused")
 		}
 	}
-	if code, _, errs := lite(t, "", "user", "forget", "17", "--data", data); code == 0 || !strings.Contains(errs, "in use") {
+	if code, _, errs := lite(t, "", "user", "forget", "17", "--yes", "--data", data); code == 0 || !strings.Contains(errs, "in use") {
 		t.Errorf("beside a running one: exit code %d, %s", code, errs)
 	}
 	kill()
@@ -47,7 +47,7 @@ func TestForget(t *testing.T) {
 	}
 	forget := func(want forgotten) {
 		t.Helper()
-		code, out, errs := lite(t, "", "user", "forget", "17", "--data", data, "-o", "json")
+		code, out, errs := lite(t, "", "user", "forget", "17", "--yes", "--data", data, "-o", "json")
 		var got forgotten
 		if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil {
 			t.Fatalf("exit code %d: %s%s", code, out, errs)
@@ -101,4 +101,46 @@ func holds(t *testing.T, folder, text string) bool {
 		}
 	}
 	return false
+}
+
+// Forgetting asks, can be tried, and refuses an id that nothing is stored of.
+func TestForgetIsHardToMistype(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	fold(t, string(searches(t, 1, "m")[0].Body)+"\n"+`{"user_id":"1"}`, small, "--no-products", "--events=-", "--data", data)
+	forget := func(args ...string) (int, string) {
+		code, out, errs := lite(t, "", append([]string{"user", "forget", "--data", data}, args...)...)
+		return code, out + errs
+	}
+	untouched := exported(t, data)[1].Version
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"1", cli.ExitUsage, "--yes"},
+		{"1 --dry-run", 0, "the profile of user 1 would be erased\n  1 event, 0 posts, 1 dead letter would be deleted\n"},
+		{"1 --dry-run -o json", 0, `"erased":false,"profile":"would be erased"`},
+		{"999 --yes", cli.ExitFailure, "--even-if-unknown"},
+		{"999 --dry-run", cli.ExitFailure, "--even-if-unknown"},
+	} {
+		if code, said := forget(strings.Fields(tc.args)...); code != tc.code || !strings.Contains(said, tc.want) {
+			t.Errorf("%s: exit code %d, %s", tc.args, code, said)
+		}
+		if got := exported(t, data); len(got) != 1 || got[1].Version != untouched {
+			t.Fatalf("%s changed something: %v", tc.args, got)
+		}
+	}
+	if code, said := forget("1", "--yes"); code != 0 || !strings.Contains(said, "the profile of user 1 is erased\n  1 event, 0 posts, 1 dead letter deleted\n") {
+		t.Errorf("%d %s", code, said)
+	}
+	if code, said := forget("1", "--yes"); code != 0 || !strings.Contains(said, "user 1 was erased at 2") {
+		t.Errorf("again: %d %s", code, said)
+	}
+	if code, said := forget("999", "--yes", "--even-if-unknown"); code != 0 || !strings.Contains(said, "user 999 had no profile") {
+		t.Errorf("an unknown user: %d %s", code, said)
+	}
+	if s := fold(t, `{"user_id":999,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z"}`,
+		small, "--no-products", "--events=-", "--data", data); s.SkippedBy["user_erased"] != 1 {
+		t.Errorf("a later event of it: %+v", s)
+	}
 }

@@ -25,7 +25,9 @@ type commands struct {
 	Run      runCmd      `cmd:"" default:"withargs" uses:"profiles,folding,batching,worker" help:"Fold events from a file, standard input or a generated sample, then serve (default)."`
 	Serve    serveCmd    `cmd:"" uses:"profiles,folding,batching,worker" help:"Take events over HTTP."`
 	Products productsCmd `cmd:"" uses:"profiles" help:"Import the product catalogue."`
+	Rebuild  rebuildCmd  `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
+	Dead     deadCmd     `cmd:"" help:"List and show events that cannot be folded."`
 }
 
 var commandLine = cli.Program{
@@ -38,7 +40,8 @@ Examples:
   tail -f events.ndjson | keyfold-lite --events - --realtime
   keyfold-lite serve                             POST /v1/events on 127.0.0.1:7080
   keyfold-lite user show 17
-  keyfold-lite user export profiles.ndjson`,
+  keyfold-lite user export profiles.ndjson
+  keyfold-lite dead list                         events that cannot be folded, and why`,
 	LogLevel: "error", LogFormat: "text",
 }
 

@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
 	"keyfold/source/catalog"
+	"keyfold/source/inbox"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )
@@ -22,8 +23,9 @@ type productsCmd struct {
 
 // importCmd imports a catalogue.
 type importCmd struct {
-	File  string `arg:"" help:"NDJSON, plain or gzip; - for stdin."`
-	Embed bool   `help:"Embed products that have no vector from their name and category."`
+	File    string `arg:"" help:"NDJSON, plain or gzip; - for stdin."`
+	Embed   bool   `help:"Embed products that have no vector from their name and category."`
+	SkipBad bool   `name:"skip-bad" help:"Leave out bad products, name them on standard error, and import the others."`
 }
 
 // Run imports the file.
@@ -36,11 +38,24 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	n, err := importFile(a, file, c.File, c.Embed)
-	if err == nil && !a.JSON {
-		fmt.Fprintf(a.Stdout, "%s products imported\n", cli.Number(int64(n)))
+	// The other commands expect the inbox, also where nothing was read yet.
+	if err := inbox.Migrate(a.ctx, writer{file}); err != nil {
+		return err
 	}
-	return err
+	done, err := importFile(a, file, c.File, importOptions{embed: c.Embed, skipBad: c.SkipBad})
+	if err != nil {
+		return err
+	}
+	missing, err := missingEvents(a.ctx, file.Reader)
+	if err != nil {
+		return err
+	}
+	return a.Emit(done, func(w *cli.Text) {
+		w.Line("%s imported", cli.Count(int64(done.Stored), "product"))
+		if missing > 0 {
+			w.Line("%s skipped earlier because the product was unknown. To fold them: %s rebuild", cli.Count(missing, "stored event"), a.command())
+		}
+	})
 }
 
 // openStore opens the file of the data folder for writing.
@@ -52,32 +67,41 @@ func openStore(a *app) (*sqlite.File, error) {
 	})
 }
 
-func importFile(a *app, file *sqlite.File, path string, embed bool) (int, error) {
+// importOptions say what becomes of products that have no vector, and of bad ones.
+type importOptions struct{ embed, skipBad bool }
+
+func importFile(a *app, file *sqlite.File, path string, o importOptions) (products.Imported, error) {
 	in, err := cli.OpenInput(path, a.Stdin)
 	if err != nil {
-		return 0, err
+		return products.Imported{}, err
 	}
 	bar := a.Progress("importing "+in.Name, in.Size, in.Read)
-	n, err := importAll(a, file, catalog.ReadProducts(in.Lines), bar, embed)
+	done, err := importAll(a, file, catalog.ReadProducts(in.Lines), bar, o)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", in.Name, err)
 	}
-	return n, errors.Join(err, in.Close())
+	return done, errors.Join(err, in.Close())
 }
 
-func importAll(a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], bar *cli.Progress, embed bool) (int, error) {
+func importAll(a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], bar *cli.Progress, o importOptions) (products.Imported, error) {
 	hash, err := vector.NewHash(a.config.Taste.Dimensions)
 	if err != nil {
-		return 0, err
+		return products.Imported{}, err
 	}
-	defer bar.Done()
-	im := products.Import{Store: file, Known: file, Dimensions: hash.Dimensions(), Stored: bar.At}
-	if embed {
+	im := products.Import{Store: file, Known: file, Dimensions: hash.Dimensions(), Stored: bar.At, SkipBad: o.skipBad}
+	if o.embed {
 		im.Embedder = hash
 	}
 	done, err := im.All(a.ctx, all)
-	return done.Stored, err
+	bar.Done()
+	if o.skipBad {
+		fmt.Fprint(a.Stderr, im.Bad.Warning())
+	}
+	return done, err
 }
+
+// sampleEvents is the events of so many sessions in the sample shop.
+func sampleEvents(sessions int) [][]byte { return sample.Events(sample.DefaultConfig(sessions)) }
 
 // sampleProducts is the sample shop's catalogue as a file would give it.
 func sampleProducts() iter.Seq2[engine.Product, error] {

@@ -29,13 +29,11 @@ func bodies(all [][]byte) source {
 }
 
 // replay reads events, makes them durable in the inbox and hands the new ones to
-// the windows. It returns how many it read.
+// the windows.
 type replay struct {
 	*runtime
-	next     source
-	pace     *realtimeReplay // nil: as fast as it goes
-	progress func(events int)
-	events   int
+	*input
+	pace *realtimeReplay // nil: as fast as it goes
 }
 
 // run reads in one goroutine and stores in another, so that parsing a chunk
@@ -90,7 +88,7 @@ func (r *replay) readChunk(ctx context.Context) ([]inbox.Arrival, error) {
 		if err != nil {
 			return chunk, err
 		}
-		a := inbox.Arrival{Body: body}
+		a := inbox.Arrival{Body: body, Origin: inbox.Origin{Name: r.name, Line: r.line()}}
 		a.Event, a.Err = engine.ParseEvent(body, time.Now())
 		chunk = append(chunk, a)
 		if r.pace != nil {
@@ -113,10 +111,10 @@ func (r *replay) store(ctx context.Context, chunk []inbox.Arrival) error {
 		r.fail(err)
 		return err
 	}
-	r.events += len(chunk)
+	read := r.events.Add(int64(len(chunk)))
 	if err := r.deliver(ctx, deliveries); err != nil {
 		return err
 	}
-	r.progress(r.events)
+	r.bar.At(int(read))
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"keyfold/cmd/cli"
 	"keyfold/shard"
-	"keyfold/source/sample"
 )
 
 // runCmd folds what it is given, then serves unless told to exit.
@@ -22,6 +21,7 @@ type runCmd struct {
 	Sample     int    `name:"sample" placeholder:"N" help:"Generate N sessions of a small shop instead."`
 	Realtime   bool   `name:"realtime" help:"Replay at the log's own pace; windows run on the wall clock."`
 	Exit       bool   `name:"exit" help:"Exit when the input is folded, instead of serving HTTP."`
+	Strict     bool   `name:"strict" help:"Exit with 1 if an event was dead: malformed, or impossible to fold."`
 	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
 
 	serveOnly bool // of `serve`
@@ -53,17 +53,18 @@ func (c *runCmd) Check(*app) error {
 func (c *runCmd) Run(a *app) (err error) {
 	// The input is opened before the folder, so that a mistyped name leaves
 	// nothing behind.
-	next, closeInput, bar, err := c.input(a)
+	in, err := c.input(a)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeInput()) }()
+	defer func() { err = errors.Join(err, in.close()) }()
 	var listener net.Listener
 	if !c.Exit {
 		if listener, err = listen(c.Addr); err != nil {
 			return err
 		}
 		defer listener.Close()
+		c.Addr = listener.Addr().String()
 	}
 	n, err := openRuntime(a)
 	if err != nil {
@@ -73,12 +74,21 @@ func (c *runCmd) Run(a *app) (err error) {
 		return errors.Join(err, n.close())
 	}
 	began := time.Now()
-	events, interrupted, err := c.replay(n, next, bar)
+	interrupted, err := c.replay(n, in)
 	if err != nil || interrupted || c.Exit {
-		return c.finish(n, events, began, interrupted, err)
+		return c.finish(n, began, interrupted, err)
 	}
+	var folded *summary // nil: there was nothing to fold before
+	if in.next != nil {
+		if folded, err = c.report(n, began); err != nil {
+			return errors.Join(n.stop(err), n.closeFile())
+		}
+	}
+	began = time.Now()
+	stop := n.activity(!a.JSON)
 	err = serve(n, c.Addr, listener)
-	return c.finish(n, events, began, false, err)
+	stop()
+	return c.finishServing(n, folded, began, err)
 }
 
 // intake opens the way of posts, which a job that serves none needs where an
@@ -90,50 +100,108 @@ func (c *runCmd) intake(n *runtime) (err error) {
 	return err
 }
 
+// report waits for the verdicts on the input and prints what it amounts to.
+func (c *runCmd) report(n *runtime, began time.Time) (*summary, error) {
+	if err := c.fault(n, n.idle()); err != nil {
+		return nil, err
+	}
+	s, err := n.summary(time.Since(began))
+	if err == nil {
+		err = s.print(n.app, c)
+	}
+	return s, err
+}
+
 // finish stops the runtime and reports: the figures are true only once every
 // verdict is durable.
-func (c *runCmd) finish(n *runtime, events int, began time.Time, interrupted bool, err error) error {
+func (c *runCmd) finish(n *runtime, began time.Time, interrupted bool, err error) error {
 	if err == nil && !interrupted {
 		err = c.fault(n, n.idle())
 	}
-	if err := errors.Join(err, n.quiesce()); err != nil {
+	if err := n.stop(err); err != nil {
 		return errors.Join(err, n.closeFile())
 	}
-	s, err := n.summary(events, time.Since(began))
+	s, err := n.summary(time.Since(began))
 	if err == nil {
-		err = s.print(n.app)
+		err = s.print(n.app, c)
 	}
 	if interrupted {
 		err = errors.Join(err, errors.New("interrupted: what was read is kept; run the same command again to go on"))
 	}
-	return errors.Join(err, n.closeFile())
+	return errors.Join(err, c.judge(n), n.closeFile())
 }
 
-// input opens what the command line names; next is nil where it names nothing.
-func (c *runCmd) input(a *app) (next source, closeInput func() error, bar *cli.Progress, err error) {
+// finishServing stops the runtime and reports what came after folded.
+func (c *runCmd) finishServing(n *runtime, folded *summary, began time.Time, err error) error {
+	if err := n.stop(err); err != nil {
+		return errors.Join(err, n.closeFile())
+	}
+	s, err := n.summary(time.Since(began))
+	if err == nil {
+		err = s.since(folded).printServed(n.app)
+	}
+	return errors.Join(err, c.judge(n), n.closeFile())
+}
+
+// judge is the error of --strict.
+func (c *runCmd) judge(n *runtime) error {
+	if dead := n.counts().Dead; c.Strict && dead > 0 {
+		return fmt.Errorf("--strict: %s dead", cli.Count(dead, "event"))
+	}
+	return nil
+}
+
+// input is what is folded before the program serves.
+type input struct {
+	name  string
+	next  source // nil: there is none
+	line  func() int64
+	close func() error
+	bar   *cli.Progress
+}
+
+// input opens what the command line names.
+func (c *runCmd) input(a *app) (*input, error) {
+	nothing := func() error { return nil }
 	switch {
 	case c.Events != "":
+		// OpenInput waits for a pipe's first byte.
+		if c.Events == "-" {
+			a.say("folding standard input into %s", a.data)
+		} else {
+			a.say("folding %s into %s", c.Events, a.data)
+		}
 		in, err := cli.OpenInput(c.Events, a.Stdin)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
-		return in.Next, in.Close, a.Progress("folding "+in.Name, in.Size, in.Read), nil
+		return &input{in.Name, in.Next, func() int64 { return in.Line }, in.Close, c.progress(a, "folding "+in.Name, in.Size, in.Read)}, nil
 	case c.Sample > 0:
-		all := sample.Events(sample.DefaultConfig(c.Sample))
-		return bodies(all), func() error { return nil }, a.Progress("folding a sample", int64(len(all)), nil), nil
+		a.say("generating a small shop with %s, and folding its events into %s", cli.Count(int64(c.Sample), "session"), a.data)
+		all := sampleEvents(c.Sample)
+		return &input{"the sample", bodies(all), func() int64 { return 0 }, nothing, c.progress(a, "folding a sample", int64(len(all)), nil)}, nil
 	default:
-		return nil, func() error { return nil }, nil, nil
+		return &input{close: nothing}, nil
 	}
+}
+
+// progress starts a bar, unless the input comes at its own pace: lines tell of
+// that.
+func (c *runCmd) progress(a *app, what string, total int64, done func() int64) *cli.Progress {
+	if c.Realtime {
+		return &cli.Progress{}
+	}
+	return a.Progress(what, total, done)
 }
 
 // products puts the catalogue into the store before the first event needs it.
 func (c *runCmd) products(n *runtime) error {
 	switch {
 	case c.Products != "":
-		_, err := importFile(n.app, n.file, c.Products, true)
+		_, err := importFile(n.app, n.file, c.Products, importOptions{embed: true})
 		return err
 	case c.Sample > 0:
-		_, err := importAll(n.app, n.file, sampleProducts(), n.Progress("embedding products", 0, nil), true)
+		_, err := importAll(n.app, n.file, sampleProducts(), n.Progress("embedding products", 0, nil), importOptions{embed: true})
 		return err
 	default:
 		return nil
@@ -141,27 +209,30 @@ func (c *runCmd) products(n *runtime) error {
 }
 
 // catalogued refuses to read a file into a store without products: each of its
-// product events would be skipped, for good.
+// product events would be skipped.
 func (c *runCmd) catalogued(n *runtime) error {
 	if c.Events == "" || c.NoProducts {
 		return nil
 	}
 	count, err := n.file.CountProducts(n.ctx)
 	if err == nil && count == 0 {
-		err = &cli.UsageError{Err: fmt.Errorf("%s has no products, and product events without their product are skipped for good: "+
+		err = &cli.UsageError{Err: fmt.Errorf("%s has no products, and product events without their product are skipped: "+
 			"add --products FILE, or --no-products to fold searches only", n.data)}
 	}
 	return err
 }
 
 // replay recovers what an earlier process left and folds the input.
-func (c *runCmd) replay(n *runtime, next source, bar *cli.Progress) (events int, interrupted bool, err error) {
+func (c *runCmd) replay(n *runtime, in *input) (interrupted bool, err error) {
 	clock := shard.EventClock
-	if c.Realtime || next == nil {
+	if c.Realtime || in.next == nil {
 		clock = shard.WallClock
 	}
 	if err := n.start(clock); err != nil {
-		return 0, false, err
+		return false, err
+	}
+	if in.next != nil {
+		defer n.activity(!n.JSON && !in.bar.Shown())()
 	}
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	defer cancel(nil)
@@ -171,22 +242,22 @@ func (c *runCmd) replay(n *runtime, next source, bar *cli.Progress) (events int,
 		err = n.intake.recover(ctx)
 	}
 	if err != nil {
-		return 0, n.ctx.Err() != nil, c.fault(n, err)
+		return n.ctx.Err() != nil, c.fault(n, err)
 	}
-	if next == nil {
-		return 0, false, nil
+	if in.next == nil {
+		return false, nil
 	}
-	r := replay{runtime: n, next: next, progress: bar.At}
+	r := replay{runtime: n, input: in}
 	if c.Realtime {
 		r.pace = &realtimeReplay{}
 	}
 	err = r.run(ctx)
-	bar.Done()
+	in.bar.Done()
 	if err = c.fault(n, err); err != nil || n.ctx.Err() != nil {
-		return r.events, n.ctx.Err() != nil, err
+		return n.ctx.Err() != nil, err
 	}
 	// The windows of the replay close here; retries and HTTP go on in real time.
-	return r.events, false, n.start(shard.WallClock)
+	return false, n.start(shard.WallClock)
 }
 
 // fault returns err unless it only says that the program was told to stop.

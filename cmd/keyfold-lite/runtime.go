@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
@@ -31,7 +32,8 @@ type runtime struct {
 	file   *sqlite.File
 	inbox  *inbox.Inbox
 	ports  taste.Ports
-	intake *httpIngest // nil: nothing comes over HTTP
+	intake *httpIngest  // nil: nothing comes over HTTP
+	events atomic.Int64 // read from the input
 
 	// failed ends with the first fault that stops all work.
 	failed context.Context
@@ -177,6 +179,17 @@ func (n *runtime) quiesce() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout)
 	defer cancel()
 	return errors.Join(context.Cause(n.failed), drained, n.inbox.Close(ctx))
+}
+
+// stop quiesces after err. A fault that stopped all work is told once: that windows
+// and verdicts were left behind is its consequence, and the next process recovers
+// them.
+func (n *runtime) stop(err error) error {
+	quiet := n.quiesce()
+	if cause := context.Cause(n.failed); cause != nil {
+		return fmt.Errorf("%w (what was read is kept; run the same command again to go on)", cause)
+	}
+	return errors.Join(err, quiet)
 }
 
 // close quiesces and lets go of the folder.

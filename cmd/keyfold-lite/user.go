@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
 	"keyfold/engine"
 	"keyfold/sink/sqlite"
@@ -21,16 +25,19 @@ type userCmd struct {
 
 // showCmd shows one user.
 type showCmd struct {
-	ID     int32 `arg:"" help:"The user's id."`
-	Events int   `default:"10" help:"Number of last events."`
-	Near   int   `default:"10" help:"Number of nearest products."`
+	ID     cli.UserID `arg:"" help:"The user's id."`
+	Events int        `default:"10" help:"Number of last events."`
+	Near   int        `default:"10" help:"Number of nearest products."`
 }
 
 // openFile opens the store of a data folder beside a running keyfold-lite.
 func openFile(a *app) (*sqlite.Reader, error) {
 	path := filepath.Join(a.data, databaseName)
-	if _, err := os.Stat(path); err != nil {
+	switch _, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("there are no profiles in %s yet: run keyfold-lite first, or name its folder with --data", a.data)
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read by this user: %w", a.data, err)
 	}
 	return sqlite.OpenReader(path)
 }
@@ -42,14 +49,50 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	p, err := profileView(a.ctx, a, file, c.ID, c.Near, c.Events)
+	p, err := profileView(a.ctx, a, file, int32(c.ID), c.Near, c.Events)
 	if err != nil {
 		return err
 	}
 	if p.Profile == nil {
-		return fmt.Errorf("user %d has no profile in %s", c.ID, a.data)
+		return noProfile(a, file, int32(c.ID))
 	}
 	return a.Emit(p.JSON(), p.Print)
+}
+
+// noProfile says why a user has none.
+func noProfile(a *app, file *sqlite.Reader, user int32) error {
+	// The posts are read first: those that are relayed meanwhile are in the inbox.
+	waiting, err := posted(a.ctx, a, user, 0)
+	if err != nil {
+		return err
+	}
+	stored, err := inbox.Last(a.ctx, file, user, math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	pending, skipped := int64(0), int64(0)
+	for i := range stored {
+		delete(waiting, stored[i].MessageID)
+		switch stored[i].State {
+		case inbox.StatePending:
+			pending++
+		case inbox.StateProductMissing:
+			skipped++
+		}
+	}
+	pending += int64(len(waiting))
+	switch windows := a.config.Shard; {
+	case pending == 1:
+		return fmt.Errorf("user %d has no profile yet: 1 event waits for its window (%g s)", user, windows.Window.Seconds())
+	case pending > 1:
+		return fmt.Errorf("user %d has no profile yet: %s wait for their window (%g s after the last of them, %g s at most)",
+			user, cli.Count(pending, "event"), windows.Window.Seconds(), windows.MaxDelay.Seconds())
+	case skipped > 0:
+		return fmt.Errorf("user %d has no profile: %s skipped because the product was unknown; "+
+			"import the products and fold them: %s rebuild --products PRODUCTS.ndjson", user, cli.Count(skipped, "event"), a.command())
+	default:
+		return fmt.Errorf("user %d has no profile in %s: no event of this user was folded", user, a.data)
+	}
 }
 
 // profileView reads a user's profile and what the inbox knows of the user.
@@ -100,5 +143,12 @@ func (c *exportCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
+	count, err := file.CountProfiles(a.ctx)
+	if err != nil {
+		return err
+	}
+	if count == 0 {
+		return fmt.Errorf("there are no profiles in %s yet: nothing was exported", a.data)
+	}
 	return users.Export(c.File, a.Streams, file.AllProfiles(a.ctx))
 }

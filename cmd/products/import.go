@@ -33,8 +33,14 @@ type Import struct {
 	Known interface {
 		Products(ctx context.Context, ids []int32) ([]engine.Product, error)
 	}
+	// SkipBad leaves bad products out. Without it, none is stored from the first
+	// bad one on, and the others are only checked.
+	SkipBad bool
 	// Stored hears how many products were stored so far; may be nil.
 	Stored func(int)
+
+	// Bad is what [Import.All] found.
+	Bad BadProducts
 }
 
 // chunk is how many products share a round trip.
@@ -45,30 +51,35 @@ type Imported struct {
 	Stored   int `json:"imported"`
 	Embedded int `json:"embedded"` // of those, vectors made now
 	Known    int `json:"known"`    // and vectors taken from the store
+	Skipped  int `json:"skipped"`  // bad ones that were left out
 }
 
 // All stores the products, chunk by chunk, and returns how many: what was stored
-// before a fault stays, and storing it again changes nothing.
+// before a fault stays, and storing it again changes nothing. It reads to the end
+// and reports the bad products together, as a [*BadProducts].
 func (im *Import) All(ctx context.Context, products iter.Seq2[engine.Product, error]) (done Imported, err error) {
+	im.Bad = BadProducts{}
 	var waiting []engine.Product
 	flush := func() error {
-		if err := im.store(ctx, waiting, &done); err != nil {
-			return err
-		}
-		done.Stored += len(waiting)
+		stored, err := im.flush(ctx, waiting, &done)
 		waiting = waiting[:0]
-		if im.Stored != nil {
+		if done.Stored += stored; im.Stored != nil && stored > 0 {
 			im.Stored(done.Stored)
 		}
-		return nil
+		return err
 	}
 	for p, err := range products {
+		if bad, ok := errors.AsType[*catalog.LineError](err); ok {
+			if !im.SkipBad && im.Bad.Count == 0 {
+				if err := flush(); err != nil {
+					return done, err
+				}
+			}
+			im.Bad.add(bad)
+			continue
+		}
 		if err != nil {
 			return done, errors.Join(err, flush())
-		}
-		if p.Vector == nil && im.Embedder == nil {
-			return done, errors.Join(fmt.Errorf(
-				"product %d has no embedding: add --embed to make one from its name and category", p.ID), flush())
 		}
 		if waiting = append(waiting, p); len(waiting) == chunk {
 			if err := flush(); err != nil {
@@ -76,7 +87,51 @@ func (im *Import) All(ctx context.Context, products iter.Seq2[engine.Product, er
 			}
 		}
 	}
-	return done, flush()
+	if err := flush(); err != nil || im.Bad.Count == 0 {
+		return done, err
+	}
+	if im.SkipBad {
+		done.Skipped = im.Bad.Count
+		return done, nil
+	}
+	return done, &im.Bad
+}
+
+// flush checks a chunk and stores it, and returns how many products that were.
+func (im *Import) flush(ctx context.Context, products []engine.Product, done *Imported) (int, error) {
+	good := make([]engine.Product, 0, len(products))
+	for i := range products {
+		if err := im.check(&products[i]); err != nil {
+			im.Bad.add(err)
+			continue
+		}
+		good = append(good, products[i])
+	}
+	if im.Bad.Count > 0 && !im.SkipBad {
+		return 0, ctx.Err()
+	}
+	if err := im.store(ctx, good, done); err != nil {
+		return 0, err
+	}
+	return len(good), nil
+}
+
+// check refuses a product that cannot be stored.
+func (im *Import) check(p *engine.Product) error {
+	if p.Vector != nil {
+		if _, err := engine.Unit(p.Vector, im.Dimensions); err != nil {
+			return fmt.Errorf("product %d: %w: mend its embedding in the file, or set EMBEDDING_DIMENSIONS (%d now) "+
+				"to the length the vectors have", p.ID, err, im.Dimensions)
+		}
+		return nil
+	}
+	if p.Name == "" && p.Category == "" {
+		return fmt.Errorf("product %d has no embedding and no name to make one from: give it a product_name, or an embedding", p.ID)
+	}
+	if im.Embedder == nil {
+		return fmt.Errorf("product %d has no embedding: add --embed to make one from its name and category", p.ID)
+	}
+	return nil
 }
 
 // store embeds what has no vector and writes one chunk.
@@ -93,8 +148,7 @@ func (im *Import) store(ctx context.Context, products []engine.Product, done *Im
 	}
 	for i := range products {
 		if _, err := engine.Unit(products[i].Vector, im.Dimensions); err != nil {
-			return fmt.Errorf("product %d: %w: mend its embedding in the file, or set EMBEDDING_DIMENSIONS (%d now) "+
-				"to the length the vectors have", products[i].ID, err, im.Dimensions)
+			return fmt.Errorf("product %d: its embedding was made now, and cannot be used: %w", products[i].ID, err)
 		}
 	}
 	products = slices.DeleteFunc(products, func(p engine.Product) bool { return same[p.ID] })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -162,5 +163,38 @@ func TestImportStopsAtAFault(t *testing.T) {
 	s.fail = errors.New("away")
 	if done, err = im.All(t.Context(), stream(things(300), nil)); !errors.Is(err, s.fail) || done.Stored != 0 {
 		t.Errorf("no store: %+v %v", done, err)
+	}
+}
+
+// Bad products are named together, at most so many of them. From the first one on,
+// none is stored, unless they are to be left out.
+func TestBadProducts(t *testing.T) {
+	bad := &catalog.LineError{Line: 3, Err: engine.PermanentError("malformed_product", errors.New("no JSON"))}
+	file := func(yield func(engine.Product, error) bool) {
+		all := things(2)
+		_ = yield(all[0], nil) && yield(all[1], nil) && yield(engine.Product{}, bad) && yield(engine.Product{ID: 4}, nil) &&
+			yield(engine.Product{ID: 5, Vector: []float32{1}}, nil) && yield(engine.Product{ID: 6, Name: "Thing"}, nil)
+	}
+	im, s, e := newImport(t)
+	done, err := im.All(t.Context(), file)
+	if done.Stored != 2 || len(s.products) != 2 || engine.KindOf(err) != engine.Permanent || len(e.calls) != 1 {
+		t.Errorf("%+v %v, %d products are stored", done, err, len(s.products))
+	}
+	for _, want := range []string{"3 products are bad", "--skip-bad", "line 3: no JSON", "product 4 has no embedding and no name", "product_name", "product 5: "} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+	im.SkipBad = true
+	done, err = im.All(t.Context(), file)
+	if err != nil || done.Stored != 3 || done.Skipped != 3 || len(s.products) != 3 || s.products[6].Name == "" || !strings.Contains(im.Bad.Warning(), "3 bad products were left out:\n  line 3: ") {
+		t.Errorf("left out: %+v %v, %s", done, err, im.Bad.Warning())
+	}
+	nameless := make([]engine.Product, 600)
+	for i := range nameless {
+		nameless[i].ID = int32(i + 1)
+	}
+	if _, err = im.All(t.Context(), stream(nameless, nil)); err != nil || strings.Count(im.Bad.List(), "\n") != 21 || !strings.HasSuffix(im.Bad.List(), "and 580 more") {
+		t.Errorf("%v %s", err, im.Bad.List())
 	}
 }

@@ -20,7 +20,14 @@ type Arrival struct {
 	Err   error // set for a body that is no event
 	// Kept says that the source keeps the body. The inbox then deletes its copy
 	// in the transaction that settles the event.
-	Kept bool
+	Kept   bool
+	Origin Origin // stored with a body that is no event
+}
+
+// Origin is where a body was read. The zero value is unknown.
+type Origin struct {
+	Name string // of the file
+	Line int64  // in it, from 1
 }
 
 // Receipt is what became of an arrival.
@@ -98,7 +105,8 @@ func (in *Inbox) admit(a *addition, now engine.Millis) []engine.Delivery {
 		case ReceiptDuplicate:
 			in.stats.Repeated++
 		case ReceiptDead:
-			in.stats.Dead[engine.ReasonOf(a.arrivals[i].Err)]++
+			arrival := &a.arrivals[i]
+			in.stats.dead(DeadEvent{Reason: engine.ReasonOf(arrival.Err), Detail: arrival.Err.Error(), Origin: arrival.Origin})
 		}
 	}
 	in.open += len(entries)
@@ -161,7 +169,7 @@ func (a *addition) insertDead(tx Tx) (valid []int, err error) {
 			continue
 		}
 		a.receipts[i] = ReceiptDead
-		l := deadLetter{reason: engine.ReasonOf(arrival.Err), detail: arrival.Err.Error(), body: arrival.Body}
+		l := deadLetter{reason: engine.ReasonOf(arrival.Err), detail: arrival.Err.Error(), body: arrival.Body, origin: arrival.Origin}
 		if err := l.insert(tx, a.now); err != nil {
 			return nil, err
 		}

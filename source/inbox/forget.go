@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 )
 
@@ -13,15 +14,20 @@ type Forgotten struct {
 	Unread int64 // rows of dead whose user cannot be read
 }
 
+// errOnlyCounted undoes a transaction that was run to count.
+var errOnlyCounted = errors.New("only counted")
+
 // Forget deletes what is stored of a user's events, pending and settled ones.
 // mentioned returns whose event a dead body is, 0 where that cannot be read. No
-// inbox may be open on the file.
-func Forget(ctx context.Context, w Writer, user int32, mentioned func(body []byte) int32) (done Forgotten, err error) {
+// inbox may be open on the file. With onlyCount it says what it would delete.
+func Forget(ctx context.Context, w Writer, user int32, mentioned func(body []byte) int32, onlyCount bool) (done Forgotten, err error) {
 	err = w.Write(ctx, func(tx Tx) error {
-		done, err = forget(tx, user, mentioned)
+		if done, err = forget(tx, user, mentioned); err == nil && onlyCount {
+			err = errOnlyCounted
+		}
 		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errOnlyCounted) {
 		return Forgotten{}, fmt.Errorf("inbox: delete the events of user %d: %w", user, err)
 	}
 	return done, nil

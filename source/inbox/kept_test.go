@@ -175,7 +175,7 @@ func TestFileWithoutPendingBodies(t *testing.T) {
 func TestForgetDeletesPendingBodies(t *testing.T) {
 	b := newBench(t)
 	b.add(t, kept(append(events(1, 0, 3), events(2, 0, 2)...)...)...)
-	done, err := Forget(context.Background(), b.writer, 1, func([]byte) int32 { return 0 })
+	done, err := Forget(context.Background(), b.writer, 1, func([]byte) int32 { return 0 }, false)
 	if err != nil || done != (Forgotten{Events: 3}) {
 		t.Errorf("%+v, %v", done, err)
 	}

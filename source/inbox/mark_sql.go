@@ -66,17 +66,18 @@ type deadLetter struct {
 	userID         any // int64, or nil
 	reason, detail string
 	body           []byte
+	origin         Origin
 }
 
-// insert adds the letter, or counts a repeated body. A body over the limit of
-// an event is kept up to it; its hash is of the whole.
+// insert adds the letter, or counts a repeated body, whose last place it keeps. A
+// body over the limit of an event is kept up to it; its hash is of the whole.
 func (l *deadLetter) insert(tx Tx, at int64) error {
 	hash := sha256.Sum256(l.body)
 	kept := append([]byte{}, l.body[:min(len(l.body), engine.MaxBodyBytes)]...) // never nil: the column is NOT NULL
-	_, err := tx.Exec(`INSERT INTO dead (body_hash, message_id, user_id, reason, detail, body, first_at, last_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := tx.Exec(`INSERT INTO dead (body_hash, message_id, user_id, reason, detail, body, first_at, last_at, file, line)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (body_hash) DO UPDATE SET times = times + 1, last_at = excluded.last_at,
-			reason = excluded.reason, detail = excluded.detail`,
-		hash[:], l.messageID, l.userID, l.reason, l.detail, kept, at, at)
+			reason = excluded.reason, detail = excluded.detail, file = excluded.file, line = excluded.line`,
+		hash[:], l.messageID, l.userID, l.reason, l.detail, kept, at, at, l.origin.Name, l.origin.Line)
 	return err
 }

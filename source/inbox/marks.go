@@ -76,7 +76,7 @@ func (in *Inbox) mark(e *entry, m mark) {
 	in.enqueue(func() {
 		in.marks.waiting = append(in.marks.waiting, m)
 		in.marks.volatile++
-		in.stats.count(m.state, m.reason)
+		in.stats.count(&m)
 		if e != nil {
 			in.release(e)
 		}

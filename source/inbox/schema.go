@@ -30,6 +30,7 @@ var schema = [...]string{
 	) STRICT`,
 	`CREATE INDEX IF NOT EXISTS inbox_pending ON inbox (seq) WHERE state = 0`,
 	`CREATE INDEX IF NOT EXISTS inbox_user ON inbox (user_id, occurred_at)`,
+	`CREATE INDEX IF NOT EXISTS inbox_product_missing ON inbox (user_id) WHERE state = 3`,
 	`CREATE TABLE IF NOT EXISTS pending_bodies (
 		seq  INTEGER PRIMARY KEY,
 		body BLOB    NOT NULL
@@ -44,7 +45,9 @@ var schema = [...]string{
 		body       BLOB    NOT NULL,
 		first_at   INTEGER NOT NULL,
 		last_at    INTEGER NOT NULL,
-		times      INTEGER NOT NULL DEFAULT 1
+		times      INTEGER NOT NULL DEFAULT 1,
+		file       TEXT    NOT NULL DEFAULT '',
+		line       INTEGER NOT NULL DEFAULT 0
 	) STRICT`,
 }
 
@@ -62,12 +65,32 @@ func Migrate(ctx context.Context, w Writer) error {
 				return err
 			}
 		}
-		return nil
+		return addOrigin(tx)
 	})
 	if err != nil {
 		return fmt.Errorf("inbox: create tables: %w", err)
 	}
 	return nil
+}
+
+// addOrigin adds the place of a dead body to a table that was made without it.
+func addOrigin(tx Tx) error {
+	known, err := hasOrigin(tx.Query)
+	if err != nil || known {
+		return err
+	}
+	for _, column := range []string{`file TEXT NOT NULL DEFAULT ''`, `line INTEGER NOT NULL DEFAULT 0`} {
+		if _, err := tx.Exec(`ALTER TABLE dead ADD COLUMN ` + column); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasOrigin reports whether the table dead is there with the columns of this version.
+func hasOrigin(q query) (known bool, err error) {
+	err = queryRow(q, []any{&known}, `SELECT EXISTS (SELECT 1 FROM pragma_table_info('dead') WHERE name = 'line')`)
+	return known, err
 }
 
 // widenKey makes a table anew whose ids are unique over all users, as they were

@@ -1,6 +1,9 @@
 package inbox
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Stats counts events since the start, by what became of them.
 type Stats struct {
@@ -14,6 +17,18 @@ type Stats struct {
 	UserErased     int64
 	Retried        int64            // verdicts Retry that led to another attempt
 	Dead           map[string]int64 // by reason, malformed bodies included
+	FirstDead      []DeadEvent      // at most maxFirstDead, with reason, detail and origin
+}
+
+// maxFirstDead bounds the dead events that are kept to be shown.
+const maxFirstDead = 5
+
+// dead counts a dead event. The caller holds in.mu.
+func (s *Stats) dead(d DeadEvent) {
+	s.Dead[d.Reason]++
+	if len(s.FirstDead) < maxFirstDead {
+		s.FirstDead = append(s.FirstDead, d)
+	}
 }
 
 // Stats returns the counts of this moment. A verdict counts when it is given,
@@ -22,13 +37,13 @@ func (in *Inbox) Stats() Stats {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	s := in.stats
-	s.Dead = maps.Clone(s.Dead)
+	s.Dead, s.FirstDead = maps.Clone(s.Dead), slices.Clone(s.FirstDead)
 	return s
 }
 
-// count adds one event that ended in state. The caller holds in.mu.
-func (s *Stats) count(state State, reason string) {
-	switch state {
+// count adds one event that ended as its mark says. The caller holds in.mu.
+func (s *Stats) count(m *mark) {
+	switch m.state {
 	case StateFolded:
 		s.Folded++
 	case StateDuplicate:
@@ -38,7 +53,7 @@ func (s *Stats) count(state State, reason string) {
 	case StateUserErased:
 		s.UserErased++
 	case StateDead:
-		s.Dead[reason]++
+		s.dead(DeadEvent{Reason: m.reason, Detail: m.detail})
 	case StatePending:
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
@@ -75,16 +74,7 @@ func at(t time.Time) string {
 	return cli.At(t)
 }
 
-// printable replaces the characters that could command a terminal: any program that
-// can publish may have written the text.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-}
+func printable(text string) string { return cli.Printable(text) }
 
 // letterJSON is a letter's line in -o json.
 type letterJSON struct {

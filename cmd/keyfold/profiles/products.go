@@ -19,10 +19,11 @@ type ProductsCmd struct {
 
 // importCmd imports a catalogue.
 type importCmd struct {
-	File  string   `arg:"" help:"NDJSON, plain or gzip; - for stdin."`
-	Embed bool     `help:"Embed products that have no vector from their name and category."`
-	Rate  cli.Rate `name:"rate" placeholder:"N/s" help:"Embedding requests a second at most."`
-	Again bool     `help:"With --embed: embed every product again, even if the store has its vector."`
+	File    string   `arg:"" help:"NDJSON, plain or gzip; - for stdin."`
+	Embed   bool     `help:"Embed products that have no vector from their name and category."`
+	SkipBad bool     `name:"skip-bad" help:"Leave out bad products, name them on standard error, and import the others."`
+	Rate    cli.Rate `name:"rate" placeholder:"N/s" help:"Embedding requests a second at most."`
+	Again   bool     `help:"With --embed: embed every product again, even if the store has its vector."`
 }
 
 func (c *importCmd) Check(a *app.App) error {
@@ -60,9 +61,12 @@ func (c *importCmd) Run(a *app.App) (err error) {
 
 func (c *importCmd) all(a *app.App, in *cli.Input, im products.Import, way *embedding.Embedding) error {
 	bar := a.Progress("importing "+in.Name, in.Size, in.Read)
-	im.Stored = bar.At
+	im.Stored, im.SkipBad = bar.At, c.SkipBad
 	done, err := im.All(a.Ctx, catalog.ReadProducts(in.Lines))
 	bar.Done()
+	if c.SkipBad {
+		fmt.Fprint(a.Stderr, im.Bad.Warning())
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w (%d products were stored; the same command goes on where it stopped)", in.Name, err, done.Stored)
 		if !a.JSON {
@@ -83,7 +87,7 @@ func (c *importCmd) print(a *app.App, done products.Imported, way *embedding.Emb
 		Tokens int64 `json:"tokens"`
 	}{done, tokens}
 	return a.Emit(report, func(w *cli.Text) {
-		text := cli.Number(int64(done.Stored)) + " products imported"
+		text := cli.Count(int64(done.Stored), "product") + " imported"
 		if done.Known > 0 {
 			text += fmt.Sprintf(", %s of them with the vector the store had (--again makes them anew)", cli.Number(int64(done.Known)))
 		}
