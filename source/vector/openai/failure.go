@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -18,15 +17,16 @@ import (
 	"keyfold/source/vector"
 )
 
-// failure judges a request that brought no vectors. response may be nil.
-func (c *Client) failure(ctx context.Context, response *http.Response, err error) error {
+// failure judges a request that brought no vectors: by its status where there was
+// an answer, even if its body broke off. response is nil where there was none.
+func (c *Client) failure(ctx context.Context, response *http.Response, body []byte, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	if response == nil || response.StatusCode < http.StatusBadRequest {
 		return c.silence(err)
 	}
-	told := readRefusal(response.Body)
+	told := readRefusal(body)
 	if response.StatusCode == http.StatusUnauthorized {
 		told.message = "the key is refused" // the service's own words quote a part of it
 	}
@@ -135,9 +135,9 @@ func (r refusal) spent() bool {
 
 // readRefusal reads an error's body. Compatible servers have shapes of their
 // own for it, and what stands before them has HTML.
-func readRefusal(body io.Reader) refusal {
+func readRefusal(text []byte) refusal {
 	const most = 64 << 10
-	text, _ := io.ReadAll(io.LimitReader(body, most))
+	text = text[:min(len(text), most)]
 	var outer struct {
 		Error   json.RawMessage `json:"error"`
 		Message json.RawMessage `json:"message"`
