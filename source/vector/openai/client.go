@@ -114,11 +114,11 @@ func (c *Client) request(ctx context.Context, inputs []string) ([][]float32, err
 	c.stats.Requests.Add(1)
 	c.stats.Phrases.Add(int64(len(inputs)))
 
-	response, body, err := c.post(within, inputs)
-	if err != nil || response.StatusCode >= http.StatusBadRequest {
-		return nil, c.count(ctx, c.failure(ctx, response, body, err))
+	got, err := c.post(within, inputs)
+	if err != nil || got.status >= http.StatusBadRequest {
+		return nil, c.count(ctx, c.failure(ctx, got, err))
 	}
-	vectors, tokens, err := decode(body, len(inputs), c.config.Dimensions)
+	vectors, tokens, err := decode(got.body, len(inputs), c.config.Dimensions)
 	c.stats.Tokens.Add(tokens)
 	if err != nil {
 		return nil, c.count(ctx, &engine.Error{Kind: engine.Transient, Reason: "bad_answer", Err: fmt.Errorf(

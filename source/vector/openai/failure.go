@@ -18,22 +18,22 @@ import (
 )
 
 // failure judges a request that brought no vectors: by its status where there was
-// an answer, even if its body broke off. response is nil where there was none.
-func (c *Client) failure(ctx context.Context, response *http.Response, body []byte, err error) error {
+// a reply, even if its body broke off.
+func (c *Client) failure(ctx context.Context, got *reply, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if response == nil || response.StatusCode < http.StatusBadRequest {
+	if got == nil || got.status < http.StatusBadRequest {
 		return c.silence(err)
 	}
-	told := readRefusal(body)
-	if response.StatusCode == http.StatusUnauthorized {
+	told := readRefusal(got.body)
+	if got.status == http.StatusUnauthorized {
 		told.message = "the key is refused" // the service's own words quote a part of it
 	}
 	said := fmt.Errorf("embedding API at %s answered %d: %s",
-		c.config.BaseURL, response.StatusCode, c.redact(told.message))
-	err = c.judge(response.StatusCode, told, said)
-	if pause := retryAfter(response.Header, time.Now()); pause > 0 && engine.KindOf(err) == engine.Transient {
+		c.config.BaseURL, got.status, c.redact(told.message))
+	err = c.judge(got.status, told, said)
+	if pause := retryAfter(got.header, time.Now()); pause > 0 && engine.KindOf(err) == engine.Transient {
 		return &vector.PauseError{Pause: pause, Err: err}
 	}
 	return err

@@ -27,20 +27,27 @@ type question struct {
 	EncodingFormat string   `json:"encoding_format"`
 }
 
-// post sends one request and reads the answer. Where the answer's body breaks off,
-// the response comes with what was read of it, and the error.
-func (c *Client) post(ctx context.Context, inputs []string) (*http.Response, []byte, error) {
+// reply is what a server answered: its body as far as it came.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// post sends one request and reads the reply, nil where there is none. Where a body
+// breaks off, the reply comes with an error.
+func (c *Client) post(ctx context.Context, inputs []string) (*reply, error) {
 	q := question{Input: inputs, Model: c.config.Model, EncodingFormat: c.config.Encoding}
 	if !c.config.OmitDimensions {
 		q.Dimensions = c.config.Dimensions
 	}
 	encoded, err := json.Marshal(q)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), bytes.NewReader(encoded))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
@@ -50,12 +57,12 @@ func (c *Client) post(ctx context.Context, inputs []string) (*http.Response, []b
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer response.Body.Close()
 	// A body that is read to its end leaves the connection to the next request.
 	body, err := io.ReadAll(io.LimitReader(response.Body, c.maxAnswer()))
-	return response, body, err
+	return &reply{response.StatusCode, response.Header, body}, err
 }
 
 // maxAnswer bounds an answer's bytes, decompressed: twice what decimal floats take
