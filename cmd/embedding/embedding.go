@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"keyfold/cmd/settings"
 	"keyfold/engine/breaker"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
@@ -26,7 +25,7 @@ type Embedding struct {
 
 // New builds the way. It connects to nothing yet. perSecond bounds the requests
 // of Embedder, 0 does not.
-func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slog.Logger) (*Embedding, error) {
+func New(c Config, dimensions int, perSecond float64, log *slog.Logger) (*Embedding, error) {
 	if err := c.Usable(); err != nil {
 		return nil, err
 	}
@@ -68,7 +67,7 @@ func New(c settings.EmbeddingConfig, dimensions int, perSecond float64, log *slo
 	return e, err
 }
 
-func offline(c settings.EmbeddingConfig, dimensions int) (*Embedding, error) {
+func offline(c Config, dimensions int) (*Embedding, error) {
 	hash, err := vector.NewHash(dimensions)
 	if err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ type renamed struct {
 
 func (r renamed) Model() string { return r.model }
 
-func breakerConfig(e settings.EmbeddingConfig, log *slog.Logger) vector.BreakerConfig {
+func breakerConfig(e Config, log *slog.Logger) vector.BreakerConfig {
 	c := vector.DefaultBreakerConfig()
 	if e.Failures > 0 {
 		c.Failures = min(c.Failures, e.Failures)

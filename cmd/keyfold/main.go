@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/dlq"
 	"keyfold/cmd/keyfold/outbox"
@@ -23,8 +24,8 @@ func main() { cli.Main(run) }
 // commands is the command line: global settings, then commands.
 type commands struct {
 	Options   cli.Options        `embed:""`
-	Servers   settings.Servers   `embed:""`
-	Embedding settings.Embedding `embed:""`
+	Servers   app.Servers        `embed:""`
+	Embedding embedding.Settings `embed:""`
 	Settings  settings.Engine    `embed:""`
 
 	Setup    setupCmd             `cmd:"" uses:"broker,queue,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`

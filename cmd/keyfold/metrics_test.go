@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"keyfold/cmd/embedding"
-	"keyfold/cmd/settings"
 	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/source/outbox"
@@ -33,7 +32,7 @@ func TestMetricsPages(t *testing.T) {
 
 	redis := rediscache.DefaultConfig()
 	redis.URL, redis.Model, redis.Dimensions = "redis://127.0.0.1:1", "m", 8
-	way := settings.EmbeddingConfig{API: openai.DefaultConfig(), Phrases: vector.DefaultConfig(), Redis: &redis, PhraseTimeout: time.Second}
+	way := embedding.Config{API: openai.DefaultConfig(), Phrases: vector.DefaultConfig(), Redis: &redis, PhraseTimeout: time.Second}
 	way.API.Key, way.API.Model, way.API.Dimensions = "k", "m", 8
 	e, err := embedding.New(way, 8, 0, slog.New(slog.DiscardHandler))
 	if err != nil {

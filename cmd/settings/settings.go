@@ -10,10 +10,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/breaker"
 	"keyfold/engine/taste"
 	"keyfold/shard"
-	"keyfold/source/rabbit"
 )
 
 // Engine are the settings of the laws, the windows and the worker.
@@ -109,7 +109,7 @@ func (s Engine) Config() (Config, error) {
 	}
 	c.divideMemory()
 	c.Taste.Lease, c.Taste.IDs.Horizon = Horizon(c.Breaker.HoldMax, c.Shard.MaxDelay)
-	return c, errors.Join(fault, c.Taste.Validate(), c.Shard.Validate(), rabbit.CheckRetries(c.Retry.Attempts, c.Retry.Delay),
+	return c, errors.Join(fault, c.Taste.Validate(), c.Shard.Validate(), engine.CheckRetries(c.Retry.Attempts, c.Retry.Delay),
 		c.Breaker.Validate(), c.fits())
 }
 

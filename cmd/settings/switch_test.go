@@ -32,30 +32,4 @@ func TestSwitchFaults(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `EMBEDDING_BATCH_ENABLED is "t"`) || !strings.Contains(err.Error(), "EMBEDDING_DIMENSIONS") {
 		t.Errorf("%v", err)
 	}
-	_, err = parseEmbedding(t, map[string]string{
-		"EMBEDDING_FOLD_CASE": "x", "OPENAI_OMIT_DIMENSIONS": "y", "OPENAI_TIMEOUT": "0", "OPENAI_MAX_INPUTS": "4000",
-	}).Config(64)
-	for _, name := range []string{"EMBEDDING_FOLD_CASE", "OPENAI_OMIT_DIMENSIONS", "OPENAI_TIMEOUT", "OPENAI_MAX_INPUTS"} {
-		if err == nil || strings.Count(err.Error(), name) != 1 {
-			t.Errorf("%s is not told once: %v", name, err)
-		}
-	}
-}
-
-// What follows from an embedder or a key that could not be read is not told
-// beside it.
-func TestNoFaultFollowsFromAnother(t *testing.T) {
-	for _, env := range []map[string]string{
-		{"EMBEDDER": "magic"},
-		{"OPENAI_API_KEY_FILE": "/does/not/exist"},
-	} {
-		c, err := parseEmbedding(t, env).Config(64)
-		if err == nil || c.Usable() != nil {
-			t.Errorf("%v: %v; %v", env, err, c.Usable())
-		}
-		for name := range env {
-			t.Setenv(name, "openai")
-		}
-		t.Setenv("OPENAI_API_KEY_FILE", "")
-	}
 }

@@ -10,8 +10,7 @@ import (
 // Help shows the default of the configuration that a setting sets.
 func TestHelpShowsDefaults(t *testing.T) {
 	var grammar struct {
-		Settings  Engine    `embed:""`
-		Embedding Embedding `embed:""`
+		Settings Engine `embed:""`
 	}
 	var out strings.Builder
 	p, err := kong.New(&grammar, Defaults(&grammar), kong.Writers(&out, &out), kong.Exit(func(int) {}))
@@ -23,7 +22,7 @@ func TestHelpShowsDefaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--dimensions=1536 ", "--weight-search=0.7 ", "--history=mass ", "--idempotency-window=24h ", "--batch-window=5 ", "--[no-]batch-enabled ",
-		"--memory-limit=512M ", "--retry-delay=5000 ", "--shards=0 ", "--embedding-cache-ttl=1h ", "--embedding-fold-case ",
+		"--memory-limit=512M ", "--retry-delay=5000 ", "--shards=0 ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, &out)

@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/breaker"
 )
 
@@ -68,6 +70,16 @@ func (f *configFault) stop() {
 	if f.retry != nil {
 		f.retry.Stop()
 	}
+}
+
+// probe asks whether the store takes writes again. A store that was emptied meanwhile
+// answers with a configuration fault, which is told with its cure: no time ends it.
+func (w *Worker) probe(ctx context.Context) error {
+	err := w.store.Probe(ctx)
+	if engine.KindOf(err) == engine.Configuration {
+		w.faultFound(err)
+	}
+	return err
 }
 
 // storeChanged follows the store's breaker: while it is open the worker consumes

@@ -124,6 +124,37 @@ func TestStartWaitsForTheStore(t *testing.T) {
 	})
 }
 
+// emptied is a store that stopped answering and came back without what setup made.
+type emptied struct{ hanging }
+
+var errNotSetUp = engine.ConfigurationError("store_not_set_up", errors.New("no unique index: run `keyfold setup`"))
+
+func (emptied) Probe(context.Context) error { return errNotSetUp }
+
+// A store that comes back empty is told of with its cure, and stays paused.
+func TestStoreThatComesBackEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := quiet(func(context.Context) (Store, error) { return emptied{}, nil })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		<-w.started
+		event := engine.Event{UserID: 1, ProductID: 1, Type: engine.ProductView, MessageID: "a", OccurredAt: engine.Now()}
+		if err := w.deliver(ctx, []engine.Delivery{{Event: event, Settler: ignored{}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(w.config.Shard.Window + w.config.Breaker.Silence + 2*w.config.Breaker.MinPause)
+		if err := w.Ready(); !errors.Is(err, errNotSetUp) {
+			t.Errorf("ready: %v", err)
+		}
+		if s := w.Stats(); !errors.Is(s.ConfigFault, errNotSetUp) || !s.Store.Open {
+			t.Errorf("stats: %v, breaker open %v", s.ConfigFault, s.Store.Open)
+		}
+		stop()
+		<-ended
+	})
+}
+
 // counted counts how often it is paused and resumed.
 type counted struct{ paused, resumed int }
 

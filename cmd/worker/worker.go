@@ -70,7 +70,7 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if w.breaker, err = breaker.New(w.config.Breaker, w.store.Probe, w.storeChanged); err != nil {
+	if w.breaker, err = breaker.New(w.config.Breaker, w.probe, w.storeChanged); err != nil {
 		return err
 	}
 	ports, err := pipeline.Ports(w.config.Taste,

@@ -77,7 +77,7 @@ func mark(doing string, err error) error {
 	case hasCode(err, codesOfDocument...):
 		return engine.PermanentError(reasonRejected, fmt.Errorf("MongoDB rejected the document (%s): %w", doing, err))
 	default:
-		return fmt.Errorf("MongoDB: %s: %w", doing, err)
+		return fmt.Errorf("MongoDB: %s: %w", doing, plainly(err))
 	}
 }
 

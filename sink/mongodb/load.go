@@ -45,7 +45,7 @@ func (s *Store) Load(ctx context.Context, users []int32) ([]*engine.Profile, err
 func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*engine.Profile, unfit map[int32]error) error {
 	here := make(map[int32]bool, len(users)) // a user may be asked for in two chunks
 	var unnamed error
-	asked, founded := slices.Concat(users, []int32{probeUser}), false
+	asked, marked := slices.Concat(users, []int32{probeUser}), false
 	err := s.find(ctx, s.users, among(fieldUser, asked), oneReply(len(asked)), func(doc bson.Raw) error {
 		p, err := s.codec.profile(doc)
 		if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*e
 		}
 		user := p.UserID
 		if user == probeUser {
-			founded = true
+			marked = true
 			return nil
 		}
 		if here[user] {
@@ -68,8 +68,8 @@ func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*e
 		found[user], here[user] = p, true
 		return nil
 	})
-	if err == nil && !founded {
-		s.emptied.Store(true)
+	if err == nil && !marked {
+		s.guard.missing()
 	}
 	switch {
 	case err != nil || unnamed == nil:

@@ -43,6 +43,13 @@ func (s *Store) Products(ctx context.Context, ids []int32) ([]engine.Product, er
 			return nil, err
 		}
 	}
+	if len(products) < len(ids) {
+		// The events of a product that does not exist are skipped for good. Those of
+		// an emptied store are not.
+		if err := s.checkSetUp(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return products, nil
 }
 

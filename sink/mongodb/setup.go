@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -40,30 +39,6 @@ func (s *Store) Setup(ctx context.Context) (notices []string, err error) {
 
 func unique(field string) mongo.IndexModel {
 	return mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: options.Index().SetUnique(true)}
-}
-
-// found makes sure, before users are inserted, that the collection has its unique
-// index: without it two workers could insert one user twice. Every Load looks for
-// the probes' document beside its users. Where that is gone, another program emptied or
-// replaced the collection since it was set up, and the index may be gone with it.
-func (s *Store) found(ctx context.Context, writes []write) error {
-	inserts := func(w write) bool { return w.profile.Version == 1 }
-	if !s.emptied.Load() || !slices.ContainsFunc(writes, inserts) {
-		return nil
-	}
-	err := s.checkIndex(ctx)
-	if engine.ReasonOf(err) == reasonNotSetUp {
-		err = s.index(ctx, s.users, unique(fieldUser))
-	}
-	if err != nil {
-		return err
-	}
-	s.emptied.Store(false)
-	if err := s.Probe(ctx); err != nil {
-		s.emptied.Store(true)
-		return err
-	}
-	return nil
 }
 
 // setValidator creates user_embeddings with its validator, or sets the validator

@@ -2,7 +2,6 @@ package mongodb
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -134,30 +133,6 @@ func TestSetupReadsTheValidatorBack(t *testing.T) {
 			t.Errorf("%q, %v, want one notice", notices, err)
 		}
 	}
-}
-
-// A store that is emptied while a worker runs loses the unique index: it is made
-// again before the next user is inserted.
-func TestInsertIntoAnEmptiedStore(t *testing.T) {
-	c := settings(uri(t), 4)
-	s := openReady(t, c)
-	other := open(t, c)
-	put(t, s, profile(1, 1))
-	check(t, s.users.Drop(ctx))
-	for _, worker := range []*Store{s, other} { // both find nothing, and both insert
-		if p := stored(t, worker, 1); p != nil {
-			t.Fatalf("an emptied store has %+v", p)
-		}
-	}
-	put(t, s, profile(1, 1))
-	if err := other.Swap(ctx, []*engine.Profile{foreign(1, 1)})[0]; !errors.Is(err, engine.ErrConflict) {
-		t.Errorf("the second insert of one user: %v, want a conflict", err)
-	}
-	check(t, s.Check(ctx))
-	if p := stored(t, other, 1); p.Version != 1 {
-		t.Errorf("stored: %+v", p)
-	}
-	put(t, other, profile(2, 1))
 }
 
 func TestSetupMeetsObstacles(t *testing.T) {

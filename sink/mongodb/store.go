@@ -31,9 +31,7 @@ type Store struct {
 	users    *mongo.Collection
 	products *mongo.Collection
 
-	// emptied: a Load did not find the probes' document, so the collection is not
-	// the one that was set up, and may lack its unique index. See [Store.found].
-	emptied atomic.Bool
+	guard *guard
 
 	// putSize is how many products one round trip writes: fewer after timeouts.
 	putSize atomic.Int32
@@ -63,12 +61,14 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	c = c.withDefaults()
 	o := c.clientOptions()
+	g := &guard{}
+	o.SetPoolMonitor(g.monitor())
 	client, err := mongo.Connect(o)
 	if err != nil {
 		return nil, addressFault(c.URI, err)
 	}
 	c.Timeout = *o.Timeout
-	s := newStore(client, c)
+	s := newStore(client, c, g)
 	if err := s.reach(ctx); err != nil {
 		_ = s.Close() // it has nothing to add
 		if o.Auth == nil && engine.ReasonOf(err) == reasonRights {
@@ -96,7 +96,7 @@ func nameFault(err error) *net.DNSError {
 	return fault
 }
 
-func newStore(client *mongo.Client, c Config) *Store {
+func newStore(client *mongo.Client, c Config, g *guard) *Store {
 	database := client.Database(c.Database)
 	s := &Store{
 		config:   c,
@@ -105,6 +105,7 @@ func newStore(client *mongo.Client, c Config) *Store {
 		database: database,
 		users:    database.Collection(collectionUsers),
 		products: database.Collection(collectionProducts),
+		guard:    g,
 		clock:    newClock(),
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 	}

@@ -77,7 +77,7 @@ func (s *Store) swapChunk(ctx context.Context, writes []write) error {
 	defer session.EndSession(context.WithoutCancel(ctx))
 	defer cancel()
 
-	if err := s.found(ctx, writes); err != nil {
+	if err := s.checkSetUp(ctx); err != nil {
 		notBegun(writes, err)
 		return err
 	}
@@ -119,7 +119,11 @@ func (s *Store) insert(ctx context.Context, writes []write, buffer *[]byte) erro
 		documents = s.codec.appendInsert(documents, w.profile, id)
 		models[i] = &mongo.InsertOneModel{Document: bson.Raw(documents[start:])}
 	}
+	doubts := s.guard.doubts.Load()
 	_, undecided, err := s.bulk(ctx, models, writes)
+	if err == nil && s.guard.doubts.Load() != doubts {
+		err = s.takeBack(ctx, undecided, id)
+	}
 	for _, w := range undecided {
 		*w.answer = err // nil: an insert without an error is there
 	}

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/backoff"
 )
 
 // MaxPrefetch is the largest prefetch the protocol can carry. The library cuts
 // larger numbers to their low 16 bits, so that 65536 would mean no limit.
 const MaxPrefetch = 1<<16 - 1
-
-// MaxRetryDelay bounds the delay between two attempts.
-const MaxRetryDelay = time.Minute
 
 // Config holds a consumer's settings.
 type Config struct {
@@ -37,7 +35,7 @@ type Config struct {
 	// MaxRetries is how many attempts follow the first one.
 	MaxRetries int
 	// RetryDelay is the delay before the first retry; it doubles with each one,
-	// up to [MaxRetryDelay].
+	// up to [engine.MaxRetryDelay].
 	RetryDelay time.Duration
 	// Lease is how long a delivery may stay unacknowledged: where one does, the
 	// session is ended, and the broker delivers it again. 0: for ever.
@@ -55,26 +53,13 @@ func (c Config) Validate() error {
 	if c.Prefetch < 1 || c.Prefetch > MaxPrefetch {
 		faults = append(faults, fmt.Errorf("WORKER_PREFETCH is %d: it must be between 1 and %d", c.Prefetch, MaxPrefetch))
 	}
-	return errors.Join(append(faults, CheckRetries(c.MaxRetries, c.RetryDelay))...)
-}
-
-// CheckRetries judges how many retries follow the first attempt, and the delay before
-// the first of them.
-func CheckRetries(retries int, delay time.Duration) error {
-	var faults []error
-	if retries < 0 || retries > 100 {
-		faults = append(faults, fmt.Errorf("WORKER_MAX_RETRIES is %d: it must be between 0 and 100", retries))
-	}
-	if delay < time.Millisecond || delay > MaxRetryDelay {
-		faults = append(faults, fmt.Errorf("WORKER_RETRY_DELAY is %v: it must be between 1 and %d (milliseconds)", delay, MaxRetryDelay.Milliseconds()))
-	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, engine.CheckRetries(c.MaxRetries, c.RetryDelay))...)
 }
 
 // retryDelay returns how long an event waits that was retried so many times
 // before.
 func retryDelay(first time.Duration, retries int) time.Duration {
-	return backoff.Doubled(first, MaxRetryDelay, retries)
+	return backoff.Doubled(first, engine.MaxRetryDelay, retries)
 }
 
 // RetryDelays returns the different delays of so many retries, the shortest

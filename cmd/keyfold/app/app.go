@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/embedding"
 	"keyfold/cmd/settings"
 	"keyfold/cmd/shutdown"
 )
@@ -16,8 +17,8 @@ type App struct {
 	cli.Console
 	Ctx     context.Context // a program's, from main to its commands
 	Clock   *shutdown.Clock // of its end
-	Servers settings.Servers
-	Vectors settings.EmbeddingConfig
+	Servers Servers
+	Vectors embedding.Config
 	Config  settings.Config
 	Log     *slog.Logger
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"keyfold/cmd/embedding"
-	"keyfold/cmd/settings"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
@@ -95,7 +94,7 @@ func (a *App) ClosePublisher(p *rabbit.Publisher) error {
 
 // WithEmbedding builds the way from a text to a vector; perSecond bounds its
 // requests for product texts, 0 does not.
-func (a *App) WithEmbedding(c settings.EmbeddingConfig, perSecond float64, do func(*embedding.Embedding) error) error {
+func (a *App) WithEmbedding(c embedding.Config, perSecond float64, do func(*embedding.Embedding) error) error {
 	way, err := embedding.New(c, a.Config.Taste.Dimensions, perSecond, a.Log)
 	if err != nil {
 		return err

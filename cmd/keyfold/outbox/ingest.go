@@ -58,7 +58,7 @@ func (f apiFlags) config() (ingest.Config, error) {
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, ingest.DefaultConfig().MaxConcurrent)
 	c.Addr, c.Tokens, c.TokenFile = f.Addr, f.Tokens, f.TokenFile
 	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
-	return c, errors.Join(fault, settings.CheckPort("HTTP_ADDR", c.Addr), c.Validate())
+	return c, errors.Join(fault, app.CheckPort("HTTP_ADDR", c.Addr), c.Validate())
 }
 
 // bucket is a rate that is given as so many requests a second.

@@ -26,7 +26,7 @@ func TestRebuildWaitsForPhrases(t *testing.T) {
 	told := make(lines, 1000)
 	log, err := settings.Log{Level: "info", Format: "json"}.Logger(told)
 	must(t, err)
-	config, err := settings.Embedding{Embedder: "openai", Key: key, BaseURL: api.URL()}.Config(dimensions)
+	config, err := embedding.Settings{Embedder: "openai", Key: key, BaseURL: api.URL()}.Config(dimensions)
 	must(t, err)
 	config.Failures = 100
 	way, err := embedding.New(config, dimensions, 0, log)

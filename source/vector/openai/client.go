@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync/atomic"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
 
 	"keyfold/engine"
 	"keyfold/engine/metric"
@@ -17,10 +14,10 @@ import (
 
 // Client asks an embeddings API. It is safe for concurrent use.
 type Client struct {
-	config    Config
-	service   openai.EmbeddingService
-	transport *http.Transport
-	stats     Stats
+	config   Config
+	endpoint *url.URL
+	http     *http.Client
+	stats    Stats
 }
 
 var _ vector.Embedder = (*Client)(nil)
@@ -52,23 +49,17 @@ func New(config Config) (*Client, error) {
 	if err := config.Validate(); err != nil {
 		return nil, engine.ConfigurationError("embedding_api", err)
 	}
-	c := &Client{config: config, transport: http.DefaultTransport.(*http.Transport).Clone()}
-	c.transport.MaxIdleConnsPerHost = 16
-	// Twice what decimal floats take up: no server makes us read for ever.
-	limit := int64(config.MaxInputs)*int64(config.Dimensions)*48 + 1<<20
-	// The service, unlike the whole client, reads no environment: settings
-	// come in through the config only.
-	c.service = openai.NewEmbeddingService(
-		option.WithBaseURL(config.BaseURL),
-		option.WithAPIKey(string(config.Key)),
-		option.WithMaxRetries(0),
-		option.WithHTTPClient(&http.Client{Transport: &limited{next: c.transport, bytes: limit}}),
-	)
+	base, err := url.Parse(config.BaseURL)
+	if err != nil {
+		return nil, engine.ConfigurationError("embedding_api", err)
+	}
+	c := &Client{config: config, endpoint: base.JoinPath("embeddings")}
+	c.http = &http.Client{Transport: newTransport(), CheckRedirect: c.mayFollow}
 	return c, nil
 }
 
 // Close lets idle connections go. The client can be used afterwards.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Model names what makes the vectors.
 func (c *Client) Model() string { return c.config.Model }
@@ -123,23 +114,11 @@ func (c *Client) request(ctx context.Context, inputs []string) ([][]float32, err
 	c.stats.Requests.Add(1)
 	c.stats.Phrases.Add(int64(len(inputs)))
 
-	params := openai.EmbeddingNewParams{
-		Input:          openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: inputs},
-		Model:          c.config.Model,
-		EncodingFormat: openai.EmbeddingNewParamsEncodingFormat(c.config.Encoding),
+	got, err := c.post(within, inputs)
+	if err != nil || got.status >= http.StatusBadRequest {
+		return nil, c.count(ctx, c.failure(ctx, got, err))
 	}
-	if !c.config.OmitDimensions {
-		params.Dimensions = param.NewOpt(int64(c.config.Dimensions))
-	}
-	// The answer is read as it stands: the library's own decoder passes over
-	// what is wrong with it, and is slower.
-	var body []byte
-	var response *http.Response
-	_, err := c.service.New(within, params, option.WithResponseBodyInto(&body), option.WithResponseInto(&response))
-	if err != nil {
-		return nil, c.count(ctx, c.failure(ctx, response, err))
-	}
-	vectors, tokens, err := decode(body, len(inputs), c.config.Dimensions)
+	vectors, tokens, err := decode(got.body, len(inputs), c.config.Dimensions)
 	c.stats.Tokens.Add(tokens)
 	if err != nil {
 		return nil, c.count(ctx, &engine.Error{Kind: engine.Transient, Reason: "bad_answer", Err: fmt.Errorf(

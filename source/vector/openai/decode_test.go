@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"testing"
 	"time"
-
-	sdk "github.com/openai/openai-go/v3"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -64,7 +62,6 @@ func answers256(b *testing.B, encoding string) []byte {
 	return body
 }
 
-// The library's decoder is here for comparison only.
 func BenchmarkDecode256(b *testing.B) {
 	for _, encoding := range []string{Base64, Float} {
 		body := answers256(b, encoding)
@@ -73,16 +70,6 @@ func BenchmarkDecode256(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, _, err := decode(body, 256, 1536); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(encoding+"/library", func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				var response sdk.CreateEmbeddingResponse
-				if err := json.Unmarshal(body, &response); err != nil {
 					b.Fatal(err)
 				}
 			}

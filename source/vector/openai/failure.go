@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -18,22 +17,23 @@ import (
 	"keyfold/source/vector"
 )
 
-// failure judges a request that brought no vectors. response may be nil.
-func (c *Client) failure(ctx context.Context, response *http.Response, err error) error {
+// failure judges a request that brought no vectors: by its status where there was
+// a reply, even if its body broke off.
+func (c *Client) failure(ctx context.Context, got *reply, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if response == nil || response.StatusCode < http.StatusBadRequest {
+	if got == nil || got.status < http.StatusBadRequest {
 		return c.silence(err)
 	}
-	told := readRefusal(response.Body)
-	if response.StatusCode == http.StatusUnauthorized {
+	told := readRefusal(got.body)
+	if got.status == http.StatusUnauthorized {
 		told.message = "the key is refused" // the service's own words quote a part of it
 	}
 	said := fmt.Errorf("embedding API at %s answered %d: %s",
-		c.config.BaseURL, response.StatusCode, c.redact(told.message))
-	err = c.judge(response.StatusCode, told, said)
-	if pause := retryAfter(response.Header, time.Now()); pause > 0 && engine.KindOf(err) == engine.Transient {
+		c.config.BaseURL, got.status, c.redact(told.message))
+	err = c.judge(got.status, told, said)
+	if pause := retryAfter(got.header, time.Now()); pause > 0 && engine.KindOf(err) == engine.Transient {
 		return &vector.PauseError{Pause: pause, Err: err}
 	}
 	return err
@@ -135,9 +135,9 @@ func (r refusal) spent() bool {
 
 // readRefusal reads an error's body. Compatible servers have shapes of their
 // own for it, and what stands before them has HTML.
-func readRefusal(body io.Reader) refusal {
+func readRefusal(text []byte) refusal {
 	const most = 64 << 10
-	text, _ := io.ReadAll(io.LimitReader(body, most))
+	text = text[:min(len(text), most)]
 	var outer struct {
 		Error   json.RawMessage `json:"error"`
 		Message json.RawMessage `json:"message"`

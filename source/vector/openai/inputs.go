@@ -1,9 +1,7 @@
 package openai
 
 import (
-	"io"
 	"iter"
-	"net/http"
 	"strings"
 	"unicode/utf8"
 )
@@ -43,22 +41,4 @@ func cut(text string, most int) string {
 		return text[:space]
 	}
 	return text
-}
-
-// limited ends bodies after that many bytes.
-type limited struct {
-	next  http.RoundTripper
-	bytes int64
-}
-
-// RoundTrip makes the request.
-func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
-	if err == nil {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, l.bytes), response.Body}
-	}
-	return response, err
 }

@@ -1,4 +1,4 @@
-package settings
+package embedding
 
 import (
 	"fmt"
@@ -10,11 +10,12 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"keyfold/cmd/settings"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
 )
 
-func parseEmbedding(t *testing.T, env map[string]string, args ...string) Embedding {
+func parseEmbedding(t *testing.T, env map[string]string, args ...string) Settings {
 	t.Helper()
 	for _, name := range []string{"EMBEDDER", "OPENAI_API_KEY", "OPENAI_BASE_URL", "REDIS_URL"} {
 		t.Setenv(name, "") // the developer's own
@@ -25,7 +26,7 @@ func parseEmbedding(t *testing.T, env map[string]string, args ...string) Embeddi
 	for k, v := range env {
 		t.Setenv(k, v)
 	}
-	var s Embedding
+	var s Settings
 	p, err := kong.New(&s, kong.Name("test"))
 	if err != nil {
 		t.Fatal(err)
@@ -141,5 +142,55 @@ func TestEveryEmbeddingFaultAtOnce(t *testing.T) {
 		if strings.Contains(told, "with space") {
 			t.Errorf("the key was printed: %s", told)
 		}
+	}
+}
+
+// Help shows the default of the configuration that a setting sets.
+func TestHelpShowsDefaults(t *testing.T) {
+	var grammar struct {
+		Embedding Settings `embed:""`
+	}
+	var out strings.Builder
+	p, err := kong.New(&grammar, settings.Defaults(&grammar), kong.Writers(&out, &out), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Parse([]string{"--help"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--embedding-cache-ttl=1h ", "--embedding-fold-case ", "--openai-max-inputs=256 ", "--openai-timeout=10 "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, &out)
+		}
+	}
+}
+
+// A switch that says neither yes nor no does not hide what else is wrong.
+func TestSwitchFaults(t *testing.T) {
+	_, err := parseEmbedding(t, map[string]string{
+		"EMBEDDING_FOLD_CASE": "x", "OPENAI_OMIT_DIMENSIONS": "y", "OPENAI_TIMEOUT": "0", "OPENAI_MAX_INPUTS": "4000",
+	}).Config(64)
+	for _, name := range []string{"EMBEDDING_FOLD_CASE", "OPENAI_OMIT_DIMENSIONS", "OPENAI_TIMEOUT", "OPENAI_MAX_INPUTS"} {
+		if err == nil || strings.Count(err.Error(), name) != 1 {
+			t.Errorf("%s is not told once: %v", name, err)
+		}
+	}
+}
+
+// What follows from an embedder or a key that could not be read is not told
+// beside it.
+func TestNoFaultFollowsFromAnother(t *testing.T) {
+	for _, env := range []map[string]string{
+		{"EMBEDDER": "magic"},
+		{"OPENAI_API_KEY_FILE": "/does/not/exist"},
+	} {
+		c, err := parseEmbedding(t, env).Config(64)
+		if err == nil || c.Usable() != nil {
+			t.Errorf("%v: %v; %v", env, err, c.Usable())
+		}
+		for name := range env {
+			t.Setenv(name, "openai")
+		}
+		t.Setenv("OPENAI_API_KEY_FILE", "")
 	}
 }

@@ -1,4 +1,4 @@
-package settings
+package embedding
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/cmd/settings"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
 	"keyfold/source/vector/rediscache"
@@ -18,26 +19,26 @@ const (
 	EmbedderHash   = "hash"
 )
 
-// Embedding says what makes vectors of search phrases and of product texts.
-type Embedding struct {
-	Embedder  string         `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service with OpenAI's embeddings API. hash: offline and lexical, for trials." group:"embedding" for:"profiles"`
-	Model     string         `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"Embedding model; stored with each profile. Default: text-embedding-3-small (hash: keyfold-hash-v1)." group:"embedding" for:"profiles"`
-	Key       string         `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"API key; better in the environment than on a command line." group:"embedding" for:"embedding"`
-	KeyFile   string         `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the API key." group:"embedding" for:"embedding"`
-	BaseURL   string         `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Base URL of the API, up to /v1. Default: https://api.openai.com/v1." group:"embedding" for:"embedding"`
-	OmitDims  Switch         `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding" for:"embedding"`
-	MaxInputs Value[int]     `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" help:"Phrases in one request; some servers take 32." group:"embedding" for:"embedding"`
-	Timeout   Value[Seconds] `name:"openai-timeout" env:"OPENAI_TIMEOUT" help:"Timeout of one request (seconds)." group:"embedding" for:"embedding"`
-	Redis     string         `name:"redis-url" env:"REDIS_URL" default:"" help:"Redis cache of phrase vectors: redis://, rediss:// or unix://. Not set: in memory only." group:"embedding" for:"embedding"`
-	CacheTTL  Value[Seconds] `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" help:"TTL of a phrase's vector in the cache (seconds, or 1h)." group:"embedding" for:"embedding"`
-	FoldCase  Switch         `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Lower-case phrases before embedding: fewer calls, but models read case." group:"embedding" for:"embedding"`
+// Settings say what makes vectors of search phrases and of product texts.
+type Settings struct {
+	Embedder  string                           `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service with OpenAI's embeddings API. hash: offline and lexical, for trials." group:"embedding" for:"profiles"`
+	Model     string                           `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"Embedding model; stored with each profile. Default: text-embedding-3-small (hash: keyfold-hash-v1)." group:"embedding" for:"profiles"`
+	Key       string                           `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"API key; better in the environment than on a command line." group:"embedding" for:"embedding"`
+	KeyFile   string                           `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the API key." group:"embedding" for:"embedding"`
+	BaseURL   string                           `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Base URL of the API, up to /v1. Default: https://api.openai.com/v1." group:"embedding" for:"embedding"`
+	OmitDims  settings.Switch                  `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding" for:"embedding"`
+	MaxInputs settings.Value[int]              `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" help:"Phrases in one request; some servers take 32." group:"embedding" for:"embedding"`
+	Timeout   settings.Value[settings.Seconds] `name:"openai-timeout" env:"OPENAI_TIMEOUT" help:"Timeout of one request (seconds)." group:"embedding" for:"embedding"`
+	Redis     string                           `name:"redis-url" env:"REDIS_URL" default:"" help:"Redis cache of phrase vectors: redis://, rediss:// or unix://. Not set: in memory only." group:"embedding" for:"embedding"`
+	CacheTTL  settings.Value[settings.Seconds] `name:"embedding-cache-ttl" env:"EMBEDDING_CACHE_TTL" help:"TTL of a phrase's vector in the cache (seconds, or 1h)." group:"embedding" for:"embedding"`
+	FoldCase  settings.Switch                  `name:"embedding-fold-case" env:"EMBEDDING_FOLD_CASE" help:"Lower-case phrases before embedding: fewer calls, but models read case." group:"embedding" for:"embedding"`
 
-	config EmbeddingConfig // what [Read] sets
+	config Config // what [settings.Read] sets
 }
 
-// EmbeddingConfig is what the settings amount to. API and Redis count only where
+// Config is what the settings amount to. API and Redis count only where
 // they are used.
-type EmbeddingConfig struct {
+type Config struct {
 	Offline bool
 	Model   string
 	Phrases vector.Config
@@ -56,10 +57,10 @@ type EmbeddingConfig struct {
 
 // Config reads and checks the settings; the error names every fault with the
 // variable to change. What the embedding service itself needs is checked by who
-// uses it: see [EmbeddingConfig.Usable].
-func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
+// uses it: see [Config.Usable].
+func (s Settings) Config(dimensions int) (Config, error) {
 	s.Bind()
-	faults := []error{Read(&s)}
+	faults := []error{settings.Read(&s)}
 	c := s.config
 	if err := c.API.CheckRequests(); err != nil {
 		faults = append(faults, err)
@@ -96,21 +97,21 @@ func (s Embedding) Config(dimensions int) (EmbeddingConfig, error) {
 }
 
 // Bind binds each setting to its place in a default configuration.
-func (s *Embedding) Bind() {
+func (s *Settings) Bind() {
 	c := &s.config
-	*c = EmbeddingConfig{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig(), PhraseTimeout: 3 * time.Second}
+	*c = Config{Phrases: vector.DefaultConfig(), API: openai.DefaultConfig(), PhraseTimeout: 3 * time.Second}
 	c.Phrases.CacheTTL = rediscache.DefaultConfig().TTL
 	s.OmitDims.Bind(&c.API.OmitDimensions)
 	s.MaxInputs.Bind(&c.API.MaxInputs)
-	s.Timeout.Bind((*Seconds)(&c.API.Timeout))
-	s.CacheTTL.Bind((*Seconds)(&c.Phrases.CacheTTL))
+	s.Timeout.Bind((*settings.Seconds)(&c.API.Timeout))
+	s.CacheTTL.Bind((*settings.Seconds)(&c.Phrases.CacheTTL))
 	s.FoldCase.Bind(&c.Phrases.FoldCase)
 }
 
 // Holding returns the settings for so many events held at once, within that
 // memory: the cache has room for all of their phrases, so that a vector is still
 // there when its window closes.
-func (c EmbeddingConfig) Holding(events int, memory int64) EmbeddingConfig {
+func (c Config) Holding(events int, memory int64) Config {
 	const perEntry = 512 // beside the vector
 	c.Phrases.CacheBytes = min(int64(events)*int64(8*c.API.Dimensions+perEntry), memory/8)
 	return c
@@ -118,7 +119,7 @@ func (c EmbeddingConfig) Holding(events int, memory int64) EmbeddingConfig {
 
 // readKey reads the key, if there is one; it leaves it empty if its file cannot be
 // read.
-func (s Embedding) readKey(c *openai.Config) (fault error) {
+func (s Settings) readKey(c *openai.Config) (fault error) {
 	c.Key = openai.Key(s.Key)
 	if s.KeyFile == "" {
 		return nil
@@ -138,7 +139,7 @@ func (s Embedding) readKey(c *openai.Config) (fault error) {
 }
 
 // Usable reports what is missing for vectors to be made.
-func (c EmbeddingConfig) Usable() error {
+func (c Config) Usable() error {
 	if c.Offline || c.unread {
 		return nil
 	}
@@ -149,7 +150,7 @@ func (c EmbeddingConfig) Usable() error {
 }
 
 // Where says where vectors are made and cached, secrets left out.
-func (c EmbeddingConfig) Where() string {
+func (c Config) Where() string {
 	switch {
 	case c.Offline:
 		return "offline, lexical"
