@@ -9,7 +9,7 @@ PACKAGES := ./...
 KEYFOLD_TEST_DATA ?= $(firstword $(wildcard $(abspath ../*/data)))
 export KEYFOLD_TEST_DATA
 
-.PHONY: run test race lint bench soak soak-sim mutations fuzz needs
+.PHONY: run test race lint bench soak soak-sim mutations fuzz needs release
 
 run:
 	$(GO) run ./cmd/keyfold-lite
@@ -69,3 +69,10 @@ fuzz:
 	    echo "$$f in $$p"; (cd $$p && $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; \
 	  done; \
 	done
+
+# Archives of static programs, their SBOMs and SHA256SUMS, in dist/. The same commit
+# and release of Go give the same bytes.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+release:
+	rm -rf dist
+	$(GO) run ./deploy/release --version $(VERSION)
