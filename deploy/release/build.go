@@ -19,9 +19,9 @@ type file struct {
 // linkerFlags leave out symbols and debug information and set the version.
 const linkerFlags = "-s -w -X keyfold/cmd/version.Version="
 
-// build builds the programs for a target: static, without the builder's paths. The
-// version alone names the commit (-buildvcs=false), so that a checkout and an unpacked
-// archive of the source give the same bytes.
+// build builds the programs for a target: static, without the builder's paths, and,
+// where the tree is a checkout, with the commit (-buildvcs). What the builder has set
+// for Go, like GOFLAGS, must not change the bytes.
 func (c *cli) build(ctx context.Context, system, processor string) (programs []file, err error) {
 	dir, err := os.MkdirTemp("", "keyfold-release-")
 	if err != nil {
@@ -31,9 +31,11 @@ func (c *cli) build(ctx context.Context, system, processor string) (programs []f
 	for _, pkg := range c.Programs {
 		name := path.Base(pkg)
 		output := filepath.Join(dir, name)
-		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+linkerFlags+c.Version, "-o", output, pkg)
+		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto",
+			"-ldflags="+linkerFlags+c.Version, "-o", output, pkg)
 		command.Dir = c.Root
-		command.Env = append(command.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+system, "GOARCH="+processor)
+		command.Env = append(command.Environ(), "GOOS="+system, "GOARCH="+processor,
+			"CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0")
 		if text, err := command.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
 		}
