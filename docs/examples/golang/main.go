@@ -4,6 +4,8 @@
 //
 //	KEYFOLD_URL=http://127.0.0.1:7080 KEYFOLD_TOKEN=... go run . http search 12345 'hiking boots'
 //	RABBITMQ_DSN=amqp://guest:guest@localhost:5672/ go run . amqp product_view 12345 789
+//
+// Outside of keyfold's module it needs one of its own: go mod init shop && go mod tidy.
 package main
 
 import (
