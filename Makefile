@@ -70,8 +70,8 @@ fuzz:
 	  done; \
 	done
 
-# Archives of static programs, their SBOMs and SHA256SUMS, in dist/. The same commit
-# and release of Go give the same bytes.
+# Archives of static programs, their SBOMs and SHA256SUMS, in dist/. Clones of the same
+# commit give the same bytes with the same release of Go.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 release:
 	rm -rf dist

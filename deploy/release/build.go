@@ -20,7 +20,7 @@ type file struct {
 const linkerFlags = "-s -w -X keyfold/cmd/version.Version="
 
 // build builds the programs for a target: static, without the builder's paths, and,
-// where the tree is a checkout, with the commit (-buildvcs). What the builder has set
+// where the tree is a clone, with the commit (-buildvcs). What the builder has set
 // for Go, like GOFLAGS, must not change the bytes.
 func (c *cli) build(ctx context.Context, system, processor string) (programs []file, err error) {
 	dir, err := os.MkdirTemp("", "keyfold-release-")

@@ -1,7 +1,7 @@
 // Command release makes the files of a release: for each target an archive with the
 // static programs, their pages and the examples, beside it a list of the modules in
-// the programs (an SBOM), and SHA256SUMS with the checksums of all of them. The same
-// commit, version and release of Go give the same bytes on every machine.
+// the programs (an SBOM), and SHA256SUMS with the checksums of all of them. Clones
+// of the same commit give the same bytes with the same version and release of Go.
 //
 //	go run ./deploy/release --version v1.2.3 --out dist
 package main
