@@ -9,7 +9,7 @@ PACKAGES := ./...
 KEYFOLD_TEST_DATA ?= $(firstword $(wildcard $(abspath ../*/data)))
 export KEYFOLD_TEST_DATA
 
-.PHONY: run test race lint bench soak soak-sim mutations fuzz needs release
+.PHONY: run test race lint bench soak soak-sim mutations fuzz needs
 
 run:
 	$(GO) run ./cmd/keyfold-lite
@@ -73,6 +73,7 @@ fuzz:
 # Archives of static programs, their SBOMs and SHA256SUMS, in dist/. Clones of the same
 # commit give the same bytes with the same release of Go.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+.PHONY: release
 release:
 	rm -rf dist
 	$(GO) run ./deploy/release --version $(VERSION)
