@@ -69,3 +69,11 @@ fuzz:
 	    echo "$$f in $$p"; (cd $$p && $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; \
 	  done; \
 	done
+
+# Archives of static programs, their SBOMs and SHA256SUMS, in dist/. Clones of the same
+# commit give the same bytes with the same release of Go.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+.PHONY: release
+release:
+	rm -rf dist
+	$(GO) run ./deploy/release --version $(VERSION)

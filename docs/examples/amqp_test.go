@@ -29,11 +29,20 @@ func channel(t *testing.T, dsn string) *amqp.Channel {
 
 func TestAMQPExample(t *testing.T) {
 	b := rabbittest.Shared(t)
+	for _, c := range clients(t) {
+		if c.amqp != nil {
+			t.Run(c.name, func(t *testing.T) { testAMQP(t, b, c.amqp) })
+		}
+	}
+}
+
+// testAMQP runs a publisher on a virtual host of its own.
+func testAMQP(t *testing.T, b *rabbittest.Broker, publisher []string) {
 	vhost := b.VHost(t)
 	dsn := b.DSN(vhost)
 	environment := []string{"RABBITMQ_DSN=" + dsn}
 	publish := func(arguments ...string) (int, string, string) {
-		return run(t, environment, "", append([]string{"php", "amqp.php"}, arguments...)...)
+		return run(t, environment, "", with(publisher, arguments...)...)
 	}
 	if code, _, errs := publish("search", "1", "boots"); code != 1 || !strings.Contains(errs, "user_events") {
 		t.Errorf("before setup: %d: %s", code, errs)

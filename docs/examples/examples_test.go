@@ -6,7 +6,9 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,44 @@ import (
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
+
+// client is the example of one language: its command lines up to the event.
+type client struct {
+	name string
+	http []string
+	amqp []string // nil: HTTP only
+}
+
+// golang builds the example in Go.
+var golang = sync.OnceValues(func() (string, error) {
+	dir, err := process.TempDir()
+	if err != nil {
+		return "", err
+	}
+	return process.Build(context.Background(), dir, "./golang")
+})
+
+// clients returns the examples.
+func clients(t *testing.T) []client {
+	t.Helper()
+	golang, err := golang()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Debian's packages for Python are seen by Debian's Python only.
+	const python = "/usr/bin/python3"
+	return []client{
+		{"php", []string{"php", "http.php"}, []string{"php", "amqp.php"}},
+		{"python", []string{python, "python/http_api.py"}, []string{python, "python/rabbitmq.py"}},
+		{"node", []string{"node", "node/http_api.mjs"}, nil},
+		{"golang", []string{golang, "http"}, []string{golang, "amqp"}},
+	}
+}
+
+// with returns a command line with more arguments.
+func with(command []string, arguments ...string) []string {
+	return append(slices.Clone(command), arguments...)
+}
 
 // phrase is one that quoting, escaping and encoding can all spoil.
 const phrase = `boots "für" 田中's </b> \ 50% $HOME`
@@ -25,13 +65,13 @@ func run(t *testing.T, environment []string, input string, arguments ...string) 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
-	command.Env = append(command.Environ(), environment...)
+	command.Env = append(append(command.Environ(), "PYTHONDONTWRITEBYTECODE=1"), environment...)
 	command.Stdin = strings.NewReader(input)
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs
 	err := command.Run()
 	if command.ProcessState == nil {
-		t.Fatalf("%s does not run: %v; `make test` installs it, or: apt-get install --no-install-recommends php-cli php-amqplib curl", arguments[0], err)
+		t.Fatalf("%s does not run: %v; `make test` installs it, or: apt-get install --no-install-recommends php-cli php-amqplib python3 python3-pika nodejs curl", arguments[0], err)
 	}
 	return command.ProcessState.ExitCode(), strings.TrimSpace(out.String()), errs.String()
 }
@@ -49,9 +89,17 @@ func TestSyntax(t *testing.T) {
 	if code, _, errs := run(t, nil, "", "bash", "-n", "curl.sh"); code != 0 {
 		t.Errorf("curl.sh: %s", errs)
 	}
-	for _, file := range []string{"http.php", "amqp.php"} {
-		if code, _, errs := run(t, nil, "", "php", file, "search"); code != 2 || !strings.Contains(errs, "usage") {
-			t.Errorf("%s without arguments: %d %s", file, code, errs)
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range clients(t) {
+		for _, command := range [][]string{c.http, c.amqp} {
+			if command == nil {
+				continue
+			}
+			if code, _, errs := run(t, nil, "", with(command, "search")...); code != 2 || !strings.Contains(errs, "usage") {
+				t.Errorf("%v without arguments: %d %s", command, code, errs)
+			}
 		}
 	}
 }

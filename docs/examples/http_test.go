@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"keyfold/engine"
@@ -81,40 +84,70 @@ func api(t *testing.T) (*store, []string) {
 }
 
 func TestHTTPExample(t *testing.T) {
-	s, environment := api(t)
-	code, id, errs := run(t, environment, "", "php", "http.php", "search", "12345", phrase)
-	if code != 0 {
-		t.Fatalf("%d: %s", code, errs)
+	for _, c := range clients(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // each waits for the time of Retry-After
+			s, environment := api(t)
+			code, id, errs := run(t, environment, "", with(c.http, "search", "12345", phrase)...)
+			if code != 0 {
+				t.Fatalf("%d: %s", code, errs)
+			}
+			if e := checkEvent(t, s.body(id), engine.Event{UserID: 12345, Type: engine.Search, Phrase: phrase}); e.MessageID != id {
+				t.Errorf("it prints %s", id)
+			}
+			s.leave(1) // it comes again
+			code, id, errs = run(t, environment, "", with(c.http, "product_purchase", "7", "789")...)
+			if code != 0 {
+				t.Fatalf("with the store away at first: %d: %s", code, errs)
+			}
+			checkEvent(t, s.body(id), engine.Event{UserID: 7, Type: engine.ProductPurchase, ProductID: 789})
+		})
 	}
-	if e := checkEvent(t, s.body(id), engine.Event{UserID: 12345, Type: engine.Search, Phrase: phrase}); e.MessageID != id {
-		t.Errorf("it prints %s", id)
-	}
-	s.leave(1) // it comes again
-	code, id, errs = run(t, environment, "", "php", "http.php", "product_purchase", "7", "789")
-	if code != 0 {
-		t.Fatalf("with the store away at first: %d: %s", code, errs)
-	}
-	checkEvent(t, s.body(id), engine.Event{UserID: 7, Type: engine.ProductPurchase, ProductID: 789})
 }
 
 func TestHTTPExampleIsRefused(t *testing.T) {
-	s, environment := api(t)
-	for _, tc := range []struct {
-		environment []string
-		arguments   []string
-		want        string
-	}{
-		{environment, []string{"search", "0", "boots"}, "user_id"},
-		{environment, []string{"stare", "1", "2"}, "unknown_event_type"},
-		{append(environment, "KEYFOLD_TOKEN=another-one"), []string{"search", "1", "boots"}, "401"},
-	} {
-		code, out, errs := run(t, tc.environment, "", append([]string{"php", "http.php"}, tc.arguments...)...)
-		if code != 1 || !strings.Contains(errs, tc.want) || strings.Contains(out+errs, "another-one") {
-			t.Errorf("%v: %d: %s%s", tc.arguments, code, out, errs)
-		}
+	for _, c := range clients(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, environment := api(t)
+			for _, tc := range []struct {
+				environment []string
+				arguments   []string
+				want        string
+			}{
+				{environment, []string{"search", "0", "boots"}, "user_id"},
+				{environment, []string{"stare", "1", "2"}, "unknown_event_type"},
+				{with(environment, "KEYFOLD_TOKEN=another-one"), []string{"search", "1", "boots"}, "401"},
+			} {
+				code, out, errs := run(t, tc.environment, "", with(c.http, tc.arguments...)...)
+				if code != 1 || !strings.Contains(errs, tc.want) || strings.Contains(out+errs, "another-one") {
+					t.Errorf("%v: %d: %s%s", tc.arguments, code, out, errs)
+				}
+			}
+			if s.len() != 0 {
+				t.Errorf("%d events were stored", s.len())
+			}
+		})
 	}
-	if s.len() != 0 {
-		t.Errorf("%d events were stored", s.len())
+}
+
+// A client gives up after four attempts.
+func TestHTTPExampleGivesUp(t *testing.T) {
+	for _, c := range clients(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests.Add(1)
+				w.Header().Set("Retry-After", "0")
+				http.Error(w, "too many", http.StatusTooManyRequests)
+			}))
+			defer server.Close()
+			code, out, errs := run(t, []string{"KEYFOLD_URL=" + server.URL}, "", with(c.http, "search", "1", "boots")...)
+			if code != 1 || !strings.Contains(errs, "429") || requests.Load() != 4 {
+				t.Errorf("%d after %d requests: %s%s", code, requests.Load(), out, errs)
+			}
+		})
 	}
 }
 
