@@ -26,6 +26,9 @@ type commands struct {
 	Serve    serveCmd    `cmd:"" uses:"profiles,folding,batching,worker" help:"Take events over HTTP."`
 	Products productsCmd `cmd:"" uses:"profiles" help:"Import the product catalogue."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
+
+	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
+	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
 
 var commandLine = cli.Program{

@@ -37,6 +37,9 @@ type commands struct {
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
 	Dlq      dlq.Cmd              `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
+
+	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
+	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
 
 var commandLine = cli.Program{
@@ -52,7 +55,7 @@ Examples:
   keyfold user forget 17
 
 A command's --help shows the settings that it uses. Every setting is an environment variable
-and a flag; docs/SETTINGS.md lists them all.`,
+and a flag: "keyfold help settings" lists them all, "keyfold config show" those in force.`,
 	LogLevel: "info", LogFormat: "json",
 }
 

@@ -34,7 +34,7 @@ func workerConfig(a *app.App) worker.Config {
 		Config:    a.Config,
 		DSN:       a.Servers.RabbitMQ,
 		Names:     rabbit.DefaultNames(),
-		Identity:  rabbit.ThisProcess("worker"),
+		Identity:  a.Identity("worker"),
 		QueueType: rabbit.QueueType(a.Servers.QueueType),
 		About: []slog.Attr{
 			slog.String("database", a.Servers.Database),
