@@ -6,7 +6,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -27,6 +30,7 @@ type commands struct {
 	Products productsCmd `cmd:"" uses:"profiles" help:"Import the product catalogue."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
 
+	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
@@ -54,6 +58,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		config = config.WithoutBroker()
 		config.Taste.Model = embedderModel
 		a := &app{Console: c.Options.Console(s), ctx: ctx, data: c.Data, config: config, log: log}
+		for _, w := range slices.Concat(settings.Unknown(command, os.Environ()), config.Warnings) {
+			fmt.Fprintf(s.Stderr, "keyfold-lite: %s: %s: %s\n", w.Variable, w.Text, w.Hint)
+		}
 		if err := cli.Check(command, a, errors.Join(logErr, err)); err != nil {
 			return err
 		}

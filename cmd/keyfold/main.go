@@ -5,11 +5,15 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/config"
 	"keyfold/cmd/keyfold/dlq"
 	"keyfold/cmd/keyfold/outbox"
 	"keyfold/cmd/keyfold/profiles"
@@ -38,6 +42,7 @@ type commands struct {
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
 	Dlq      dlq.Cmd              `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
 
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,store,database,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
@@ -64,6 +69,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	return commandLine.Run(&c, args, s, func(command *kong.Context) error {
 		a, err := c.app(ctx, s)
+		for _, w := range slices.Concat(settings.Unknown(command, os.Environ()), a.Config.Warnings, a.Vectors.Warnings) {
+			a.Log.Warn(w.Text, slog.String("variable", w.Variable), slog.String("hint", w.Hint))
+		}
 		if err := cli.Check(command, a, err); err != nil {
 			return err
 		}
