@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/settings"
+	"keyfold/cmd/version"
 )
 
 // asProgram makes the test binary be the program of the tests, for a shell.
@@ -94,9 +95,9 @@ func TestHelpIsACommandToo(t *testing.T) {
 // The version is told whatever else is wrong.
 func TestVersion(t *testing.T) {
 	t.Setenv("EMBEDDING_DIMENSIONS", "many")
+	text, object := "shop "+version.Read().Version+", commit ", `{"version":"`+version.Read().Version+`","commit":"`
 	for args, want := range map[string]string{
-		"version": "shop devel, commit ", "--version": "shop devel, commit ", "open --version": "shop devel, commit ",
-		"version -o json": `{"version":"devel","commit":"`, "--version -o json": `{"version":"devel","commit":"`,
+		"version": text, "--version": text, "open --version": text, "version -o json": object, "--version -o json": object,
 	} {
 		if code, out, errs := called(t, strings.Fields(args)...); code != 0 || errs != "" || !strings.HasPrefix(out, want) {
 			t.Errorf("shop %s: exit code %d: %s%s", args, code, out, errs)

@@ -51,7 +51,7 @@ complete -F FUNCTION PROGRAM
 	"zsh": `#compdef PROGRAM
 FUNCTION() {
     local -a lines found
-    local line
+    local line meaning
     lines=("${(@f)$(${words[1]} ` + completeArg + ` "${(@)words[2,CURRENT]}" 2>/dev/null)}")
     if [[ ${lines[1]} == ` + completeFiles + ` ]]; then
         compset -P '--*='
@@ -59,7 +59,8 @@ FUNCTION() {
         return
     fi
     for line in $lines; do
-        found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+        meaning=${line#*$'\t'}
+        found+=("${${line%%$'\t'*}//:/\\:}${meaning:+:$meaning}")
     done
     _describe PROGRAM found
 }
@@ -75,7 +76,10 @@ function FUNCTION
     set -l word (commandline -ct)
     set -l found ($words[1] ` + completeArg + ` $words[2..-1] "$word" 2>/dev/null)
     if test "$found[1]" = ` + completeFiles + `
-        __fish_complete_path (string replace -r -- '^--[^=]*=' '' "$word")
+        set -l flag (string match -r -- '^--[^=]*=' "$word")
+        for path in (__fish_complete_path (string replace -r -- '^--[^=]*=' '' "$word"))
+            printf '%s%s\n' "$flag" $path
+        end
     else if set -q found[1]
         printf '%s\n' $found
     end

@@ -14,6 +14,7 @@ import (
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/settings"
+	"keyfold/cmd/version"
 )
 
 // call runs keyfold with these variables beside the process's own.
@@ -165,6 +166,13 @@ func TestHelpSettings(t *testing.T) {
 		if name, _, _ := strings.Cut(row, " "); !strings.Contains(help, "$"+name+")") {
 			t.Errorf("%s is missing in\n%s", name, help)
 		}
+	}
+}
+
+// The broker shows which build a worker is.
+func TestConnectionsHaveTheVersion(t *testing.T) {
+	if got := workerConfig(&app.App{}).Identity.Version; got != version.Read().Version || got == "" {
+		t.Errorf("got %q, want %q", got, version.Read().Version)
 	}
 }
 

@@ -318,6 +318,6 @@ func TestWaitingForTheStoreIsLogged(t *testing.T) {
 	s := &stack{dsn: "amqp://127.0.0.1:1", mongo: "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", history: "mass"}
 	d := s.work(t)
 	eventually(t, "two attempts are logged", func() error {
-		return d.logged(`"attempt":1,"retry_in":"`, `"attempt":2,"retry_in":"`, `"error":"MongoDB`)
+		return d.logged(`"version":"`, `"commit":"`, `"attempt":1,"retry_in":"`, `"attempt":2,"retry_in":"`, `"error":"MongoDB`)
 	})
 }
