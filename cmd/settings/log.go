@@ -12,8 +12,8 @@ import (
 // Log says what is logged, and how. The program's parser supplies the defaults,
 // see [LogDefaults].
 type Log struct {
-	Level  string `name:"log-level" env:"LOG_LEVEL" default:"${log_level}" words:"debug,info,warn,error" help:"debug, info, warn or error; the log goes to standard error."`
-	Format string `name:"log-format" env:"LOG_FORMAT" default:"${log_format}" words:"json,text" help:"json or text."`
+	Level  string `name:"log-level" env:"LOG_LEVEL" default:"${log_level}" help:"debug, info, warn or error; the log goes to standard error."`
+	Format string `name:"log-format" env:"LOG_FORMAT" default:"${log_format}" help:"json or text."`
 }
 
 // LogDefaults sets a program's defaults of [Log].
