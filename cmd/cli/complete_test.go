@@ -8,35 +8,31 @@ import (
 	"testing"
 )
 
-// completions are what the last word may become.
-var completions = []struct{ line, want string }{
-	{"", "open goods version completion"},
-	{"g", "goods"},
-	{"goods ", "import sell"},
-	{"goods sell ", ""},
-	{"goods import ", ":files"},
-	{"goods import a ", ""},
-	{"goods import a --ty", "--type"},
-	{"goods import --type product_", "product_view product_click product_purchase"},
-	{"--log-level debug goods i", "import"},
-	{"-o json goods i", "import"},
-	{"open --door-log ", ":files"},
-	{"open --door ", ""},
-	{"goods --batch-w", "--batch-window"},
-	{"open --batch-w", ""}, // open does not use it
-	{"completion ", "bash zsh fish"},
-	{"--output j", "json"},
-	{"unknown ", "open goods version completion"},
-}
-
 func TestCandidates(t *testing.T) {
-	for _, c := range append(completions, []struct{ line, want string }{
+	for _, c := range []struct{ line, want string }{ // what the last word may become
+		{"", "open goods version completion"},
+		{"g", "goods"},
+		{"goods ", "import sell"},
+		{"goods sell ", ""},
+		{"goods import ", ":files"},
+		{"goods import a ", ""},
+		{"goods import a --ty", "--type"},
+		{"goods import --type product_", "product_view product_click product_purchase"},
+		{"--log-level debug goods i", "import"},
+		{"-o json goods i", "import"},
+		{"open --door-log ", ":files"},
+		{"open --door ", ""},
+		{"goods --batch-w", "--batch-window"},
+		{"open --batch-w", ""}, // open does not use it
+		{"completion ", "bash zsh fish"},
+		{"--output j", "json"},
+		{"unknown ", "open goods version completion"},
 		{"--output=j", "--output=json"},
 		{"open --door-log=x", ":files"},
 		{"--output = j", "json"}, // as bash splits it
 		{"--output =", "text json"},
 		{"--nothing=", ""},
-	}...) {
+	} {
 		_, out, errs := called(t, append([]string{completeArg}, strings.Split(c.line, " ")...)...)
 		var words []string
 		for line := range strings.Lines(out) {
@@ -78,7 +74,9 @@ done
 `
 	var in, want strings.Builder
 	want.WriteString("complete -F _shop shop\n")
-	for _, c := range append(completions, struct{ line, want string }{"--output = j", "json"}) {
+	for _, c := range []struct{ line, want string }{
+		{"g", "goods"}, {"goods ", "import sell"}, {"goods import ", completeFiles}, {"goods sell ", ""}, {"--output = j", "json"},
+	} {
 		in.WriteString("shop " + c.line + "\n")
 		want.WriteString(strings.ReplaceAll(c.want, completeFiles, "a file another") + "\n")
 	}
