@@ -34,6 +34,9 @@ func (e *EventType) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Words are what a shell completes.
+func (EventType) Words() string { return "search,product_view,product_click,product_purchase" }
+
 // Instant is a point in time on the command line.
 type Instant struct {
 	time.Time

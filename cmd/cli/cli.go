@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -51,21 +54,62 @@ func (p Program) Parser(grammar any, s Streams, exit func(int)) (*kong.Kong, err
 }
 
 // Run reads the arguments into grammar and calls work with the command they name,
-// unless they ask for help. It prints an error and returns the exit code.
+// unless it is [Plain] or they ask for help. It prints an error and returns the exit
+// code.
 func (p Program) Run(grammar any, args []string, s Streams, work func(*kong.Context) error) int {
 	answered := false
 	parser, err := p.Parser(grammar, s, func(int) { answered = true })
 	if err != nil {
 		return p.report(s, err)
 	}
-	command, err := parser.Parse(args)
-	if answered {
-		return 0
+	if len(args) > 0 && args[0] == completeArg {
+		return p.report(s, printCandidates(parser.Model, args[1:], s.Stdout))
 	}
-	if err != nil {
+	command, err := parser.Parse(asFlag(args))
+	switch {
+	case answered:
+		return 0
+	case err != nil && p.lacksCommand(parser.Model, args, err):
+		p.Run(grammar, append(slices.Clone(args), "--help"), Streams{Stdout: s.Stderr, Stderr: s.Stderr}, nil)
+		return ExitUsage
+	case err != nil:
 		return p.report(s, &UsageError{fmt.Errorf("%w (see %s --help)", err, p.commandOf(err))})
 	}
+	if plain, ok := command.Selected().Target.Addr().Interface().(Plain); ok {
+		return p.report(s, plain.Answer(command, Console{s, wantsJSON(command)}))
+	}
 	return p.report(s, work(command))
+}
+
+// Plain is a command that reads no settings: it works whatever is wrong with them.
+type Plain interface {
+	Answer(command *kong.Context, c Console) error
+}
+
+// asFlag turns "help COMMAND" into "COMMAND --help". "help settings" is the help of
+// the command that uses all settings.
+func asFlag(args []string) []string {
+	if len(args) == 0 || args[0] != "help" {
+		return args
+	}
+	if args = args[1:]; slices.Equal(args, []string{"settings"}) {
+		args = []string{"config", "check"}
+	}
+	return append(slices.Clone(args), "--help")
+}
+
+// lacksCommand reports whether err came because the arguments end where a command
+// is needed.
+func (p Program) lacksCommand(app *kong.Application, args []string, err error) bool {
+	fault, ok := errors.AsType[*kong.ParseError](err)
+	if !ok {
+		return false
+	}
+	node := app.Node
+	if n := fault.Context.Selected(); n != nil {
+		node = n
+	}
+	return !node.Leaf() && (len(args) == 0 || args[len(args)-1] == node.Name)
 }
 
 // commandOf returns as much of the command as was understood when err came.
@@ -96,25 +140,44 @@ type Checker[A any] interface{ Check(a A) error }
 // Service is a command that runs until it is told to stop.
 type Service interface{ Service() }
 
-// Check reports every fault of the settings and of the command's own check at once.
-func Check[A any](command *kong.Context, a A, settings error) error {
+// Check reports every fault of the settings and of the command's own check at once. A
+// setting that was given as a flag is named by the flag too.
+func Check[A any](command *kong.Context, a A, faults error) error {
 	target := command.Selected().Target.Addr().Interface()
 	if c, ok := target.(Checker[A]); ok {
-		settings = errors.Join(settings, c.Check(a))
+		faults = errors.Join(faults, c.Check(a))
 	}
-	if settings == nil {
+	if faults == nil {
 		return nil
 	}
-	if _, service := target.(Service); service {
-		settings = fmt.Errorf("not started:\n%w", settings)
+	text := byFlag(command, faults.Error())
+	switch _, service := target.(Service); {
+	case service:
+		text = "not started:\n" + text
+	case strings.Contains(text, "\n"):
+		text = "nothing was done:\n" + text
 	}
-	return &UsageError{settings}
+	return &UsageError{errors.New(text)}
 }
+
+// byFlag puts the flag before the variable in the faults of settings that were given
+// as flags. A fault is a line that begins with the variable.
+func byFlag(command *kong.Context, faults string) string {
+	return variable.ReplaceAllStringFunc(faults, func(name string) string {
+		if flag := settings.GivenFlag(command, name); flag != "" {
+			return flag + " (" + name + ")"
+		}
+		return name
+	})
+}
+
+var variable = regexp.MustCompile(`(?m)^[A-Z][A-Z0-9_]+\b`)
 
 // Options are the flags of every program.
 type Options struct {
-	Output string       `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
-	Log    settings.Log `embed:""`
+	Output  string       `name:"output" short:"o" enum:"text,json" default:"text" help:"text or json."`
+	Version versionFlag  `name:"version" help:"Print the version."`
+	Log     settings.Log `embed:""`
 }
 
 // Console returns where a command reads and writes.

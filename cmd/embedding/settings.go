@@ -3,6 +3,7 @@ package embedding
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -21,10 +22,10 @@ const (
 
 // Settings say what makes vectors of search phrases and of product texts.
 type Settings struct {
-	Embedder  string                           `name:"embedder" env:"EMBEDDER" default:"openai" help:"openai: any service with OpenAI's embeddings API. hash: offline and lexical, for trials." group:"embedding" for:"profiles"`
+	Embedder  string                           `name:"embedder" env:"EMBEDDER" default:"openai" words:"openai,hash" help:"openai: any service with OpenAI's embeddings API. hash: offline and lexical, for trials." group:"embedding" for:"profiles"`
 	Model     string                           `name:"embedding-model" env:"EMBEDDING_MODEL" default:"" help:"Embedding model; stored with each profile. Default: text-embedding-3-small (hash: keyfold-hash-v1)." group:"embedding" for:"profiles"`
-	Key       string                           `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" help:"API key; better in the environment than on a command line." group:"embedding" for:"embedding"`
-	KeyFile   string                           `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" help:"File that holds the API key." group:"embedding" for:"embedding"`
+	Key       string                           `name:"openai-api-key" env:"OPENAI_API_KEY" default:"" secret:"" help:"API key; better in the environment than on a command line." group:"embedding" for:"embedding"`
+	KeyFile   string                           `name:"openai-api-key-file" env:"OPENAI_API_KEY_FILE" default:"" placeholder:"FILE" help:"File that holds the API key." group:"embedding" for:"embedding"`
 	BaseURL   string                           `name:"openai-base-url" env:"OPENAI_BASE_URL" default:"" help:"Base URL of the API, up to /v1. Default: https://api.openai.com/v1." group:"embedding" for:"embedding"`
 	OmitDims  settings.Switch                  `name:"openai-omit-dimensions" env:"OPENAI_OMIT_DIMENSIONS" help:"Leave the dimensions parameter out, for models that refuse it." group:"embedding" for:"embedding"`
 	MaxInputs settings.Value[int]              `name:"openai-max-inputs" env:"OPENAI_MAX_INPUTS" help:"Phrases in one request; some servers take 32." group:"embedding" for:"embedding"`
@@ -53,6 +54,8 @@ type Config struct {
 	// unread: which service, or its key, could not be read. That is told; what
 	// follows from it need not be.
 	unread bool
+
+	Warnings []settings.Warning // of values that may not do what is meant
 }
 
 // Config reads and checks the settings; the error names every fault with the
@@ -74,7 +77,7 @@ func (s Settings) Config(dimensions int) (Config, error) {
 		c.Model = openai.DefaultModel
 	default:
 		faults = append(faults, fmt.Errorf("EMBEDDER is %q: it must be %s or %s", s.Embedder, EmbedderOpenAI, EmbedderHash))
-		c.unread = true
+		c.unread, c.Model = true, openai.DefaultModel
 	}
 	if s.Model != "" {
 		c.Model = s.Model
@@ -82,6 +85,7 @@ func (s Settings) Config(dimensions int) (Config, error) {
 	c.API.Model, c.API.Dimensions = c.Model, dimensions
 	if s.BaseURL != "" {
 		c.API.BaseURL = s.BaseURL
+		c.warnOfBase()
 	}
 	if err := s.readKey(&c.API); err != nil {
 		faults = append(faults, err)
@@ -94,6 +98,17 @@ func (s Settings) Config(dimensions int) (Config, error) {
 		faults = append(faults, r.Validate())
 	}
 	return c, errors.Join(append(faults, c.Phrases.Validate())...)
+}
+
+// warnOfBase warns of an address that lacks its last part, which services seldom do
+// without. Its form is judged elsewhere.
+func (c *Config) warnOfBase() {
+	if u, err := url.Parse(c.API.BaseURL); !c.Offline && err == nil && strings.Trim(u.Path, "/") == "" {
+		c.Warnings = append(c.Warnings, settings.Warning{
+			Variable: "OPENAI_BASE_URL", Text: "address without a path",
+			Hint: "most services want /v1 at its end: " + strings.TrimRight(settings.Redact(c.API.BaseURL), "/") + "/v1",
+		})
+	}
 }
 
 // Bind binds each setting to its place in a default configuration.

@@ -194,3 +194,15 @@ func TestNoFaultFollowsFromAnother(t *testing.T) {
 		t.Setenv("OPENAI_API_KEY_FILE", "")
 	}
 }
+
+// A base URL without a path is told of, as most services have theirs at /v1.
+func TestWarningOfTheBaseURL(t *testing.T) {
+	for base, warned := range map[string]bool{
+		"http://localhost:8080": true, "http://localhost:8080/": true, "http://localhost:8080/v1": false, "https://user:s3cret@host": true, "": false,
+	} {
+		c, _ := parseEmbedding(t, map[string]string{"OPENAI_BASE_URL": base}).Config(64)
+		if text := fmt.Sprint(c.Warnings); (len(c.Warnings) > 0) != warned || strings.Contains(text, "s3cret") {
+			t.Errorf("OPENAI_BASE_URL=%s: %s", base, text)
+		}
+	}
+}

@@ -6,7 +6,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -28,6 +31,10 @@ type commands struct {
 	Rebuild  rebuildCmd  `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
 	Dead     deadCmd     `cmd:"" help:"List and show events that cannot be folded."`
+
+	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries" help:"Check and show the settings."`
+	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
+	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
 
 var commandLine = cli.Program{
@@ -54,6 +61,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		config = config.WithoutBroker()
 		config.Taste.Model = embedderModel
 		a := &app{Console: c.Options.Console(s), ctx: ctx, data: c.Data, config: config, log: log}
+		for _, w := range slices.Concat(settings.Unknown(command, os.Environ()), config.Warnings) {
+			fmt.Fprintf(s.Stderr, "keyfold-lite: %s: %s: %s\n", w.Variable, w.Text, w.Hint)
+		}
 		if err := cli.Check(command, a, errors.Join(logErr, err)); err != nil {
 			return err
 		}

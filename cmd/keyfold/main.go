@@ -5,12 +5,16 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/config"
 	"keyfold/cmd/keyfold/dlq"
 	"keyfold/cmd/keyfold/outbox"
 	"keyfold/cmd/keyfold/profiles"
@@ -38,6 +42,10 @@ type commands struct {
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
 	Dlq      dlq.Cmd              `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
+
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,store,database,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Check and show the settings."`
+	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
+	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
 
 var commandLine = cli.Program{
@@ -53,7 +61,7 @@ Examples:
   keyfold user forget 17
 
 A command's --help shows the settings that it uses. Every setting is an environment variable
-and a flag; docs/SETTINGS.md lists them all.`,
+and a flag: "keyfold help settings" lists them all, "keyfold config show" those in force.`,
 	LogLevel: "info", LogFormat: "json",
 }
 
@@ -62,6 +70,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	return commandLine.Run(&c, args, s, func(command *kong.Context) error {
 		a, err := c.app(ctx, s)
+		for _, w := range slices.Concat(settings.Unknown(command, os.Environ()), a.Config.Warnings, a.Vectors.Warnings) {
+			a.Log.Warn(w.Text, slog.String("variable", w.Variable), slog.String("hint", w.Hint))
+		}
 		if err := cli.Check(command, a, err); err != nil {
 			return err
 		}

@@ -23,12 +23,12 @@ func TestMetricsPages(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	_, page := s.work(t).ready().get("/metrics")
 	checkMetrics(t, "work", page, "keyfold_events_total", "keyfold_held_bytes", "keyfold_rabbitmq_unacked", "keyfold_retries_unconfirmed",
-		"keyfold_breaker_probes_total", "keyfold_phrases_total", "go_goroutines", "process_start_time_seconds")
+		"keyfold_breaker_probes_total", "keyfold_phrases_total", "keyfold_build_info", "go_goroutines", "process_start_time_seconds")
 	api := s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
 	api.accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	_, page = api.get("/metrics")
 	checkMetrics(t, "ingest", page, "keyfold_ingest_requests_total", "keyfold_ingest_request_duration_seconds", "keyfold_outbox_unsent",
-		"keyfold_outbox_store_rows_total", "keyfold_relay_delay_seconds", "go_goroutines")
+		"keyfold_outbox_store_rows_total", "keyfold_relay_delay_seconds", "keyfold_build_info", "go_goroutines")
 
 	redis := rediscache.DefaultConfig()
 	redis.URL, redis.Model, redis.Dimensions = "redis://127.0.0.1:1", "m", 8

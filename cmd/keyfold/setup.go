@@ -21,7 +21,8 @@ type setupCmd struct {
 // Help is the long text.
 func (c *setupCmd) Help() string {
 	return `All servers are set up, also where one failed: one call names every fault, and the same command
-goes on once they are cured. -o json prints one object; what was not set up is null there.
+goes on once they are cured. -o json prints one object; what was not set up is null there. Another
+WORKER_RETRY_DELAY or WORKER_MAX_RETRIES adds retry queues; the old ones stay.
 
 Examples:
   keyfold setup

@@ -271,8 +271,8 @@ func (s *stack) settledBy(t *testing.T) {
 // Setup is idempotent, and the admin endpoint tells alive from ready.
 func TestSetupTwiceAndHealth(t *testing.T) {
 	s := newStack(t)
-	if code, _, errs := s.run(t, "", "setup"); code != 0 {
-		t.Fatalf("a second setup: %s", errs)
+	if code, out, errs := s.run(t, "", "setup"); code != 0 || !strings.Contains(out, "retry queues user_embedding_updates.retry.") {
+		t.Fatalf("a second setup: %s%s", out, errs)
 	}
 	d := s.work(t).ready()
 	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusOK, "/metrics": http.StatusOK, "/else": http.StatusNotFound} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
@@ -27,9 +28,23 @@ func (c *workCmd) Check(a *app.App) error {
 func (c *workCmd) Run(a *app.App) error {
 	vectors := a.Vectors.Holding(a.Config.Prefetch(), a.Config.Memory)
 	return a.WithEmbedding(vectors, 0, func(e *embedding.Embedding) error {
+		warnOfRedis(a, e)
 		w := working{worker.New(workerConfig(a), workerPorts(a, e)), e}
 		return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
 	})
+}
+
+// warnOfRedis looks once whether Redis answers. The worker goes on without it.
+func warnOfRedis(a *app.App, e *embedding.Embedding) {
+	if e.Redis == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx, time.Second)
+	defer cancel()
+	if err := e.Redis.Ping(ctx); err != nil && a.Ctx.Err() == nil {
+		a.Log.Warn("Redis does not answer: phrase vectors are cached in memory only",
+			slog.String("hint", "is it running, is REDIS_URL right? it is used once it answers"), slog.Any("error", err))
+	}
 }
 
 func workerConfig(a *app.App) worker.Config {
@@ -37,7 +52,7 @@ func workerConfig(a *app.App) worker.Config {
 		Config:    a.Config,
 		DSN:       a.Servers.RabbitMQ,
 		Names:     rabbit.DefaultNames(),
-		Identity:  rabbit.ThisProcess("worker"),
+		Identity:  a.Identity("worker"),
 		QueueType: rabbit.QueueType(a.Servers.QueueType),
 		About: []slog.Attr{
 			slog.String("database", a.Servers.Database),

@@ -20,7 +20,7 @@ import (
 type Engine struct {
 	Dimensions     Value[int]     `name:"dimensions" env:"EMBEDDING_DIMENSIONS" help:"Components of every vector." group:"folding" for:"profiles"`
 	Lambda         Value[float64] `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
-	History        Value[string]  `name:"history" env:"EMBEDDING_HISTORY" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
+	History        Value[string]  `name:"history" env:"EMBEDDING_HISTORY" words:"mass,unit" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
 	WeightSearch   Value[float64] `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" help:"Weight of a search." group:"folding" for:"folding"`
 	WeightView     Value[float64] `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" help:"Weight of a product view." group:"folding" for:"folding"`
 	WeightClick    Value[float64] `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" help:"Weight of a product click." group:"folding" for:"folding"`
@@ -51,11 +51,19 @@ type Config struct {
 	Retry   Retry
 	Timeout time.Duration // of a shutdown
 	Memory  int64         // bytes
+
+	Warnings []Warning // of values that are not used as given
 }
 
 // minPerEvent is what an event is reckoned to hold in memory: prefetch times
 // this has to fit the held-byte budget.
 const minPerEvent = 4 << 10
+
+// Memory limits. The default prefetch fits the lowest.
+const (
+	minMemory     = 64 << 20
+	defaultMemory = 512 << 20
+)
 
 // Retry says how often and how soon an event is tried again.
 type Retry struct {
@@ -72,7 +80,7 @@ func (s *Engine) Bind() {
 		Breaker: breaker.DefaultConfig(),
 		Retry:   Retry{Attempts: 5, Delay: 5 * time.Second},
 		Timeout: 10 * time.Second,
-		Memory:  512 << 20,
+		Memory:  defaultMemory,
 	}
 	c.Shard.Flushes = max(c.Shard.Flushes, 4)
 	c.Shard.Shards = 0 // GOMAXPROCS
@@ -103,9 +111,15 @@ func (s Engine) Config() (Config, error) {
 	s.Bind()
 	fault := Read(&s)
 	c := s.config
+	if c.Shard.Shards < 0 || c.Shard.Shards > shard.MaxShards {
+		fault = errors.Join(fault, fmt.Errorf("WORKER_SHARDS is %d: it must be between 1 and %d, or 0 for the number of processors",
+			c.Shard.Shards, shard.MaxShards))
+		c.Shard.Shards = 0
+	}
 	c.Shard.Shards = cmp.Or(c.Shard.Shards, shard.DefaultConfig().Shards)
-	if c.Memory < 64<<20 {
-		fault = errors.Join(fault, fmt.Errorf("WORKER_MEMORY_LIMIT is %v: it must be at least 64M", Bytes(c.Memory)))
+	if c.Memory < minMemory {
+		fault = errors.Join(fault, fmt.Errorf("WORKER_MEMORY_LIMIT is %v: it must be at least %v", Bytes(c.Memory), Bytes(minMemory)))
+		c.Memory = defaultMemory // what follows from it is not reported beside it
 	}
 	c.divideMemory()
 	c.Taste.Lease, c.Taste.IDs.Horizon = Horizon(c.Breaker.HoldMax, c.Shard.MaxDelay)
@@ -154,7 +168,14 @@ func (c Config) WithoutBroker() Config {
 func (c *Config) divideMemory() {
 	c.Shard.MaxHeldBytes = c.Memory / 4
 	c.Taste.CacheBytes = c.Memory / 4
-	c.Shard.MaxHeld = min(c.Shard.MaxHeld, int(c.Shard.MaxHeldBytes/minPerEvent))
+	wanted := c.Shard.MaxHeld
+	c.Shard.MaxHeld = min(wanted, int(c.Shard.MaxHeldBytes/minPerEvent))
+	if c.Shard.MaxHeld < wanted {
+		c.Warnings = append(c.Warnings, Warning{
+			"WORKER_PREFETCH", "setting lowered",
+			fmt.Sprintf("%d is used instead of %d: raise WORKER_MEMORY_LIMIT (%v), of which an event takes 16 KiB", c.Shard.MaxHeld, wanted, Bytes(c.Memory)),
+		})
+	}
 }
 
 // Prefetch is how many messages a broker may have delivered and not seen

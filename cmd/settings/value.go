@@ -48,6 +48,7 @@ func (*Switch) IsBool() bool { return true }
 type setting interface {
 	read() error
 	fallback() string
+	input() string // as it was given, or ""
 }
 
 // Read sets what the settings of a section are bound to. The error names every
@@ -102,6 +103,8 @@ func bind(v reflect.Value) {
 }
 
 func (v *Value[T]) fallback() string { return fmt.Sprint(*v.place) }
+
+func (v *Value[T]) input() string { return v.text }
 
 func (v *Value[T]) read() error {
 	if !v.given {

@@ -35,29 +35,77 @@ func program() {
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, os.Interrupt.(syscall.Signal): 130} {
-		p := exec.Command(os.Args[0])
-		p.Env = append(os.Environ(), asProgram+"=1")
-		out, err := p.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{"running\n", "asked to stop\n"} {
-			line := make([]byte, len(want))
-			if _, err := io.ReadFull(out, line); err != nil || string(line) != want {
-				t.Fatalf("read %q, %v; want %q", line, err, want)
-			}
-			if err := p.Process.Signal(signal); err != nil {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			p := exec.Command(os.Args[0])
+			p.Env = append(os.Environ(), asProgram+"=1")
+			out, err := p.StdoutPipe()
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		err = p.Wait()
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != code {
-			t.Errorf("%v twice: %v, want exit code %d", signal, err, code)
-		}
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"running\n", "asked to stop\n"} {
+				line := make([]byte, len(want))
+				if _, err := io.ReadFull(out, line); err != nil || string(line) != want {
+					t.Fatalf("read %q, %v; want %q", line, err, want)
+				}
+				if err := p.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- p.Wait() }()
+			for {
+				select {
+				case err = <-ended:
+				case <-time.After(20 * time.Millisecond):
+					_ = p.Process.Signal(signal) // one that comes within the second does not count
+					continue
+				}
+				break
+			}
+			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != code {
+				t.Errorf("%v twice: %v, want exit code %d", signal, err, code)
+			}
+		})
 	}
+}
+
+// A signal within a second of the first one is the same wish to stop.
+func TestSignalsWithinASecondAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals, released := make(chan os.Signal), make(chan struct{})
+		stops := 0
+		var ended os.Signal
+		go watch(signals, released, func() { stops++ }, func(s os.Signal) { ended = s })
+		time.Sleep(time.Minute)
+		signals <- syscall.SIGTERM
+		signals <- syscall.SIGTERM
+		time.Sleep(apart - time.Nanosecond)
+		for range 10 { // none of them is left waiting
+			signals <- os.Interrupt
+		}
+		synctest.Wait()
+		if stops != 1 || ended != nil {
+			t.Errorf("asked to stop %d times, ended by %v within the second", stops, ended)
+		}
+		time.Sleep(time.Nanosecond)
+		signals <- os.Interrupt
+		synctest.Wait()
+		if stops != 1 || ended != os.Interrupt {
+			t.Errorf("asked to stop %d times, ended by %v after the second", stops, ended)
+		}
+	})
+}
+
+func TestReleasedSignals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		released := make(chan struct{})
+		close(released)
+		watch(nil, released, func() { t.Error("asked to stop") }, nil)
+	})
 }
 
 func TestRunReturnsWhatWorkReturns(t *testing.T) {

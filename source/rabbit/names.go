@@ -3,8 +3,8 @@ package rabbit
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"keyfold/engine"
@@ -83,25 +83,22 @@ type Identity struct {
 	Role    string // "worker", "relay", ...
 	Host    string
 	PID     int
-	Version string
+	Version string // of the program; "" leaves it out
 }
 
-// ThisProcess returns the identity of the running process in a role.
+// ThisProcess returns the identity of the running process in a role, without the
+// version, which the program knows.
 func ThisProcess(role string) Identity {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	version := "devel"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
-	return Identity{Role: role, Host: host, PID: os.Getpid(), Version: version}
+	return Identity{Role: role, Host: host, PID: os.Getpid()}
 }
 
 // connection returns the name operators see in the broker's list.
 func (i Identity) connection(purpose string) string {
-	return fmt.Sprintf("keyfold %s %s %s:%d %s", i.Role, purpose, i.Host, i.PID, i.Version)
+	return strings.TrimSuffix(fmt.Sprintf("keyfold %s %s %s:%d %s", i.Role, purpose, i.Host, i.PID, i.Version), " ")
 }
 
 // maxShortString is the protocol's limit of a property and of a tag, in bytes.

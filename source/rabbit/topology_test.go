@@ -168,3 +168,12 @@ func TestTagsFitTheProtocol(t *testing.T) {
 		t.Error(tag)
 	}
 }
+
+func TestConnectionNames(t *testing.T) {
+	for version, want := range map[string]string{"v1": "keyfold relay publisher vm:7 v1", "": "keyfold relay publisher vm:7"} {
+		i := Identity{Role: "relay", Host: "vm", PID: 7, Version: version}
+		if got := i.connection("publisher"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"keyfold/cmd/shutdown"
+	"keyfold/cmd/version"
 	"keyfold/engine/metric"
 	"keyfold/source/ingest"
 )
@@ -35,6 +36,8 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 	}
 	set := &metric.Set{}
 	of.Register(set)
+	build := version.Read()
+	build.Register(set)
 	metrics.ExposeMetadata(true) // of the process's own metrics; the library leaves their help empty
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
@@ -64,7 +67,8 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 			return context.WithTimeout(context.Background(), 2*time.Second)
 		})
 	}()
-	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
+	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()),
+		slog.String("version", build.Version), slog.String("commit", build.ShortCommit()))
 	err = do()
 	cancel()
 	return errors.Join(err, <-served)

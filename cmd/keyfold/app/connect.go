@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/cmd/embedding"
+	"keyfold/cmd/version"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
@@ -79,9 +80,16 @@ func (a *App) withDatabase(service bool, do func(*outbox.Database) error) error 
 	return errors.Join(do(db), db.Close())
 }
 
+// Identity names this process in a role, for the broker.
+func (a *App) Identity(role string) rabbit.Identity {
+	i := rabbit.ThisProcess(role)
+	i.Version = version.Read().Version
+	return i
+}
+
 // WithPublisher connects to the broker when something is published.
 func (a *App) WithPublisher(purpose string, do func(*rabbit.Publisher) error) error {
-	p := rabbit.NewPublisher(a.Servers.RabbitMQ, rabbit.ThisProcess("tool"), purpose, rabbit.Timing{}, a.Log)
+	p := rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("tool"), purpose, rabbit.Timing{}, a.Log)
 	return errors.Join(do(p), a.ClosePublisher(p))
 }
 

@@ -11,7 +11,7 @@ import (
 // Servers says where the daemon's servers are.
 type Servers struct {
 	RabbitMQ  string `name:"rabbitmq-dsn" env:"RABBITMQ_DSN" default:"amqp://guest:guest@127.0.0.1:5672/" help:"amqp:// or amqps:// address of RabbitMQ." group:"servers" for:"broker"`
-	QueueType string `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" default:"classic" help:"classic, or quorum for clusters." group:"servers" for:"queue"`
+	QueueType string `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" default:"classic" words:"classic,quorum" help:"classic, or quorum for clusters." group:"servers" for:"queue"`
 	MongoDB   string `name:"mongodb-uri" env:"MONGODB_URI" default:"mongodb://127.0.0.1:27017/" help:"mongodb:// or mongodb+srv:// address of MongoDB." group:"servers" for:"store"`
 	Database  string `name:"mongodb-database" env:"MONGODB_DATABASE" default:"keyfold" help:"Database in MongoDB." group:"servers" for:"store"`
 	Admin     string `name:"admin-addr" env:"ADMIN_ADDR" default:"127.0.0.1:9090" help:"Where /metrics, /livez and /readyz are served." group:"servers" for:"admin"`

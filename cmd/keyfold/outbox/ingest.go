@@ -20,18 +20,18 @@ import (
 
 // IngestCmd takes events over HTTP and stores them.
 type IngestCmd struct {
-	API   apiFlags `embed:""`
+	API   APIFlags `embed:""`
 	Relay bool     `help:"Also run the relay in this process."`
 }
 
-// apiFlags say where the API listens and whom it lets in.
-type apiFlags struct {
+// APIFlags say where the API listens and whom it lets in.
+type APIFlags struct {
 	Addr       string                 `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
-	Tokens     []string               `name:"http-tokens" env:"HTTP_TOKENS" help:"Bearer tokens, comma-separated; better in the environment or a file."`
-	TokenFile  string                 `name:"http-token-file" env:"HTTP_TOKEN_FILE" help:"File of bearer tokens, one per line; read again when it changes."`
+	Tokens     []string               `name:"http-tokens" env:"HTTP_TOKENS" secret:"" help:"Bearer tokens, comma-separated; better in the environment or a file."`
+	TokenFile  string                 `name:"http-token-file" env:"HTTP_TOKEN_FILE" placeholder:"FILE" help:"File of bearer tokens, one per line; read again when it changes."`
 	Insecure   settings.Switch        `name:"insecure" env:"HTTP_INSECURE" help:"Explicitly allow listening beyond loopback without tokens."`
-	TLSCert    string                 `name:"http-tls-cert" env:"HTTP_TLS_CERT" help:"PEM certificate; read again when it changes."`
-	TLSKey     string                 `name:"http-tls-key" env:"HTTP_TLS_KEY" help:"PEM key."`
+	TLSCert    string                 `name:"http-tls-cert" env:"HTTP_TLS_CERT" placeholder:"FILE" help:"PEM certificate; read again when it changes."`
+	TLSKey     string                 `name:"http-tls-key" env:"HTTP_TLS_KEY" placeholder:"FILE" help:"PEM key."`
 	Rate       settings.Value[bucket] `name:"http-rate" env:"HTTP_RATE" help:"Requests a second at most, all senders together."`
 	SenderRate settings.Value[bucket] `name:"http-sender-rate" env:"HTTP_SENDER_RATE" help:"Requests a second at most of one token or address."`
 	Concurrent settings.Value[int]    `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" help:"Requests at once, at most a half of them from one sender."`
@@ -40,7 +40,7 @@ type apiFlags struct {
 }
 
 // Bind binds each setting to its place in a default configuration.
-func (f *apiFlags) Bind() {
+func (f *APIFlags) Bind() {
 	c := &f.api
 	*c = ingest.DefaultConfig()
 	f.Insecure.Bind(&c.Insecure)
@@ -51,7 +51,7 @@ func (f *apiFlags) Bind() {
 
 // config returns the API's settings; the error names every fault with the
 // variable to change.
-func (f apiFlags) config() (ingest.Config, error) {
+func (f APIFlags) config() (ingest.Config, error) {
 	f.Bind()
 	fault := settings.Read(&f)
 	c := f.api
@@ -83,16 +83,21 @@ func (b bucket) String() string { return fmt.Sprintf("%v/s", b.PerSecond) }
 func (c *IngestCmd) Service() {}
 
 // Check also reads the files with tokens and certificates.
+func (f APIFlags) Check() error {
+	config, err := f.config()
+	if err == nil {
+		_, err = ingest.NewServer(config, ingest.NewHandler(nil, slog.New(slog.DiscardHandler)))
+	}
+	return err
+}
+
+// Check judges the API's settings and the addresses of the servers.
 func (c *IngestCmd) Check(a *app.App) error {
 	faults := []error{a.CheckDatabase()}
 	if c.Relay {
 		faults = append(faults, a.CheckBroker())
 	}
-	config, err := c.API.config()
-	if err == nil {
-		_, err = ingest.NewServer(config, ingest.NewHandler(nil, slog.New(slog.DiscardHandler)))
-	}
-	return errors.Join(append(faults, err)...)
+	return errors.Join(append(faults, c.API.Check())...)
 }
 
 // Run listens until it is told to stop, answers what is under way, and stores

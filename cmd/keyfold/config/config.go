@@ -1,0 +1,85 @@
+// Package config has the commands about the settings.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/alecthomas/kong"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/outbox"
+	"keyfold/cmd/settings"
+)
+
+// Cmd looks at the settings.
+type Cmd struct {
+	Check checkCmd `cmd:"" help:"Check all settings; --connect also asks each server."`
+	Show  showCmd  `cmd:"" help:"Show the settings in force, and where each is from."`
+}
+
+// checkCmd checks.
+type checkCmd struct {
+	API     outbox.APIFlags `embed:""`
+	Connect bool            `help:"Connect to each server, and fail if one cannot be used."`
+}
+
+// Help is the long text.
+func (c *checkCmd) Help() string {
+	return `All settings are checked, those of every command. Without --connect no server is asked. The exit
+code is 2 where a setting is wrong, and 1 where a server cannot be used. DATABASE_URL and REDIS_URL
+may be left out.`
+}
+
+// Check judges all settings.
+func (c *checkCmd) Check(a *app.App) error {
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check()}
+	if a.Servers.SQL != "" {
+		faults = append(faults, a.CheckDatabase())
+	}
+	return errors.Join(faults...)
+}
+
+// Run tells that nothing was wrong, and asks the servers if told to.
+func (c *checkCmd) Run(a *app.App) error {
+	if !c.Connect {
+		return a.Emit(map[string]bool{"valid": true}, func(w *cli.Text) {
+			w.Line("The settings are valid. No server was asked; --connect asks each.")
+		})
+	}
+	answers := askAll(a)
+	err := a.Emit(map[string]any{"valid": true, "servers": answers}, func(w *cli.Text) {
+		for _, s := range answers {
+			s.print(w)
+		}
+	})
+	failed := 0
+	for _, s := range answers {
+		if s.Error != "" {
+			failed++
+		}
+	}
+	if failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%s cannot be used", cli.Count(int64(failed), "server")))
+	}
+	return err
+}
+
+// showCmd shows.
+type showCmd struct{}
+
+// Check leaves judging to `config check`: what is incomplete can be shown.
+func (c *showCmd) Check(*app.App) error { return nil }
+
+// Run prints the settings, with what is used in place of a value that was left open
+// or lowered.
+func (c *showCmd) Run(a *app.App, command *kong.Context) error {
+	return a.EmitSettings(settings.List(command), map[string]string{
+		"WORKER_SHARDS":   strconv.Itoa(a.Config.Shard.Shards),
+		"WORKER_PREFETCH": strconv.Itoa(a.Config.Prefetch()),
+		"EMBEDDING_MODEL": a.Vectors.Model,
+		"OPENAI_BASE_URL": settings.Redact(a.Vectors.API.BaseURL),
+	})
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/embedding"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/settings"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// patience is how long each server may take: longer than MongoDB is waited for, so that
+// the error says why there was none.
+const patience = 6 * time.Second
+
+// answer is what became of asking a server.
+type answer struct {
+	Server  string `json:"server"`
+	Address string `json:"address"` // "" where none is set; without secrets
+	Used    bool   `json:"used"`
+	Error   string `json:"error,omitempty"`
+	note    string
+}
+
+func (s *answer) print(w *cli.Text) {
+	switch {
+	case !s.Used:
+		w.Line("- %-13s  %s", s.Server, s.note)
+	case s.Error != "":
+		w.Line("✗ %-13s  %s: %s", s.Server, s.Address, s.Error)
+	default:
+		w.Line("✓ %-13s  %s%s", s.Server, s.Address, s.note)
+	}
+}
+
+// askAll asks all servers at once.
+func askAll(a *app.App) []answer {
+	answers := []answer{
+		{Server: "RabbitMQ", Address: a.Servers.RabbitMQ, Used: true},
+		{Server: "MongoDB", Address: a.Servers.MongoDB, Used: true},
+		{Server: "SQL", Address: a.Servers.SQL, Used: a.Servers.SQL != "", note: "none: DATABASE_URL is not set; ingest and relay need one"},
+		{Server: "Redis", Used: a.Vectors.Redis != nil && !a.Vectors.Offline, note: "none: REDIS_URL is not set, or EMBEDDER is hash"},
+		{Server: "embedding API", Address: a.Vectors.API.BaseURL, Used: !a.Vectors.Offline, note: "none: EMBEDDER is hash"},
+	}
+	if a.Vectors.Redis != nil {
+		answers[3].Address = a.Vectors.Redis.URL
+	}
+	var all sync.WaitGroup
+	for i, ask := range []func(*app.App) error{askBroker, askStore, askDatabase, askRedis, askAPI} {
+		s := &answers[i]
+		if !s.Used {
+			s.Address = ""
+			continue
+		}
+		s.Address, s.note = settings.Redact(s.Address), ""
+		all.Go(func() {
+			bounded := *a
+			ctx, cancel := context.WithTimeout(a.Ctx, patience)
+			defer cancel()
+			bounded.Ctx = ctx
+			if err := ask(&bounded); err != nil {
+				s.Error = err.Error()
+			}
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+// askBroker also looks whether the queue is there.
+func askBroker(a *app.App) error {
+	_, err := rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames().Queue)
+	return app.BrokerUnreached(err)
+}
+
+// askStore also looks whether the database is set up for these settings.
+func askStore(a *app.App) error {
+	store, err := a.OpenChecked(a.Ctx)
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}
+
+// askDatabase also looks whether the tables are there.
+func askDatabase(a *app.App) error {
+	return a.WithDatabase(func(*outbox.Database) error { return nil })
+}
+
+func askRedis(a *app.App) error {
+	return a.WithEmbedding(a.Vectors, 0, func(e *embedding.Embedding) error {
+		if err := e.Redis.Ping(a.Ctx); err != nil {
+			return fmt.Errorf("no answer: is it running, is REDIS_URL right? (%w)", err)
+		}
+		return nil
+	})
+}
+
+// askAPI has a word embedded: nothing less shows that the key, the model and the
+// number of components are right.
+func askAPI(a *app.App) error {
+	return a.WithEmbedding(a.Vectors, 0, func(e *embedding.Embedding) error {
+		_, err := e.API.Embed(a.Ctx, []string{"keyfold"})
+		return err
+	})
+}

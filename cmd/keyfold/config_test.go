@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/embedding"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/settings"
+	"keyfold/cmd/version"
+)
+
+// call runs keyfold with these variables beside the process's own.
+func call(t *testing.T, env map[string]string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+	var o, e bytes.Buffer
+	code = run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
+	return code, o.String(), e.String()
+}
+
+// One fault is one line, by the name that was used.
+func TestOneFaultIsToldOnce(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		args string
+		want string
+	}{
+		{map[string]string{"EMBEDDER": "foo"}, "", `EMBEDDER is "foo": it must be openai or hash`},
+		{map[string]string{"EMBEDDER": "foo", "REDIS_URL": "redis://x"}, "", `EMBEDDER is "foo": it must be openai or hash`},
+		{map[string]string{"WORKER_MEMORY_LIMIT": "512"}, "", "WORKER_MEMORY_LIMIT is 512: it must be at least 64M"},
+		{map[string]string{"WORKER_MEMORY_LIMIT": "0"}, "", "WORKER_MEMORY_LIMIT is 0: it must be at least 64M"},
+		{map[string]string{"EMBEDDING_CACHE_TTL": "-1"}, "", `EMBEDDING_CACHE_TTL is "-1": it must be a number of seconds or a duration such as 1m30s`},
+		{map[string]string{"EMBEDDING_CACHE_TTL": "-1", "REDIS_URL": "redis://x"}, "", `EMBEDDING_CACHE_TTL is "-1": it must be a number of seconds or a duration such as 1m30s`},
+		{nil, "--dimensions=0", "--dimensions (EMBEDDING_DIMENSIONS) is 0: it must be between 1 and 16384"},
+		{map[string]string{"WORKER_SHARDS": "-1"}, "", "WORKER_SHARDS is -1: it must be between 1 and 1024, or 0 for the number of processors"},
+		{nil, "--log-level=loud", `--log-level (LOG_LEVEL) is "loud": it must be debug, info, warn or error`},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			t.Setenv("EMBEDDER", "hash")
+			code, out, errs := call(t, c.env, append(strings.Fields(c.args), "work")...)
+			if want := "keyfold: not started:\n" + c.want + "\n"; code != cli.ExitUsage || out != "" || errs != want {
+				t.Errorf("exit code %d, got\n%s%swant\n%s", code, out, errs, want)
+			}
+		})
+	}
+}
+
+// `config check` asks no server, and names the faults of all commands at once.
+func TestConfigCheck(t *testing.T) {
+	away := map[string]string{
+		"RABBITMQ_DSN": "amqp://127.0.0.1:1/", "MONGODB_URI": "mongodb://127.0.0.1:1/", "DATABASE_URL": "mysql://u:s3cret@127.0.0.1:1/d",
+		"REDIS_URL": "redis://127.0.0.1:1", "EMBEDDER": "openai", "OPENAI_API_KEY": "k",
+	}
+	if code, out, errs := call(t, away, "config", "check"); code != 0 || !strings.Contains(out, "valid") || errs != "" {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	faults := map[string]string{
+		"RABBITMQ_DSN": "x", "MONGODB_URI": "x", "DATABASE_URL": "postgres://x", "REDIS_URL": "x", "OPENAI_API_KEY": "", "HTTP_ADDR": "nowhere",
+		"HTTP_TOKENS": "short", "EMBEDDING_BATCH_WINDOW": "soon", "WORKER_SHARDS": "-1", "LOG_LEVEL": "loud",
+	}
+	code, out, errs := call(t, faults, "config", "check")
+	for name := range faults {
+		if strings.Count(errs, "\n"+name+" ")+strings.Count(errs, "\n"+name+":") != 1 {
+			t.Errorf("%s is not told once in\n%s", name, errs)
+		}
+	}
+	if code != cli.ExitUsage || out != "" {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// `config check --connect` has a line for each server, and fails if one cannot be used.
+func TestConfigCheckConnects(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = rw.Write([]byte(`{"data":[{"index":0,"embedding":[1,0]}],"model":"m","usage":{"prompt_tokens":1}}`))
+	}))
+	defer api.Close()
+	env := map[string]string{
+		"RABBITMQ_DSN": "amqp://guest:s3cret@127.0.0.1:1/", "MONGODB_URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50",
+		"DATABASE_URL": "sqlite://" + filepath.Join(t.TempDir(), "outbox.db"), "REDIS_URL": "redis://:s3cret@127.0.0.1:1",
+		"EMBEDDER": "openai", "OPENAI_API_KEY": "s3cret", "OPENAI_BASE_URL": api.URL + "/v1", "EMBEDDING_DIMENSIONS": "2",
+	}
+	code, out, errs := call(t, env, "config", "check", "--connect")
+	for _, want := range []string{
+		"✗ RabbitMQ       amqp://guest:***@127.0.0.1:1/: RabbitMQ does not answer: is it running, is RABBITMQ_DSN right?",
+		"✗ MongoDB        mongodb://127.0.0.1:1/", "✗ SQL            sqlite://", "keyfold setup",
+		"✗ Redis          redis://:***@127.0.0.1:1: no answer: is it running, is REDIS_URL right?", "✓ embedding API  " + api.URL + "/v1\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if code != cli.ExitFailure || strings.Count(out, "\n") != 5 || errs != "keyfold: 4 servers cannot be used\n" || strings.Contains(out, "s3cret") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+
+	env = map[string]string{"DATABASE_URL": "", "REDIS_URL": "", "EMBEDDER": "hash"}
+	code, out, _ = call(t, env, "config", "check", "--connect", "-o", "json")
+	var report struct {
+		Servers []struct {
+			Server, Address, Error string
+			Used                   bool
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != cli.ExitFailure || len(report.Servers) != 5 {
+		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	}
+	for i, s := range report.Servers {
+		if used := i < 2; s.Used != used || (s.Address != "") != used || (s.Error != "") != used {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// `config show` has every variable of the page, what is used, and no secret.
+func TestConfigShow(t *testing.T) {
+	env := map[string]string{
+		"RABBITMQ_DSN": "amqp://u:s3cret@h/", "MONGODB_URI": "mongodb://u:s3cret@h/", "DATABASE_URL": "mysql://u:s3cret@h/d",
+		"REDIS_URL": "redis://u:s3cret@h/", "OPENAI_API_KEY": "s3cret", "HTTP_TOKENS": "s3cret", "WORKER_PREFETCH": "60000",
+		"OPENAI_BASE_URL": "https://u:s3cret@h/v1",
+	}
+	code, out, errs := call(t, env, "config", "show", "--memory-limit=64M")
+	for _, want := range []string{
+		"WORKER_PREFETCH             environment                4096\n", "WORKER_MEMORY_LIMIT         --memory-limit             64M\n",
+		"EMBEDDING_MODEL             default                    text-embedding-3-small\n", "HTTP_RATE                   default                    5000/s\n",
+		"DATABASE_URL                environment                mysql://u:***@h/d\n", "HTTP_TOKENS                 environment                ***\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if code != 0 || strings.Contains(out+errs, "s3cret") || !strings.Contains(errs, `"variable":"WORKER_PREFETCH","hint":"4096 is used instead of 60000`) {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	_, out, _ = call(t, nil, "config", "show", "-o", "json")
+	var all []settings.Setting
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) < 40 {
+		t.Errorf("%v: %d settings in %s", err, len(all), out)
+	}
+}
+
+// Every command warns of a variable that looks like a setting.
+func TestUnknownVariablesAreLogged(t *testing.T) {
+	_, _, errs := call(t, map[string]string{"EMBEDDING_WINDOW": "3"}, "setup", "--print=sqlite")
+	if !strings.Contains(errs, `"level":"WARN","msg":"unknown setting","variable":"EMBEDDING_WINDOW","hint":"did you mean EMBEDDING_BATCH_WINDOW?"`) {
+		t.Errorf("%s", errs)
+	}
+}
+
+// `help settings` shows every setting.
+func TestHelpSettings(t *testing.T) {
+	_, help, _ := call(t, nil, "help", "settings")
+	_, list, _ := call(t, nil, "config", "show")
+	for row := range strings.Lines(list) {
+		if name, _, _ := strings.Cut(row, " "); !strings.Contains(help, "$"+name+")") {
+			t.Errorf("%s is missing in\n%s", name, help)
+		}
+	}
+}
+
+// The broker shows which build a worker is.
+func TestConnectionsHaveTheVersion(t *testing.T) {
+	if got := workerConfig(&app.App{}).Identity.Version; got != version.Read().Version || got == "" {
+		t.Errorf("got %q, want %q", got, version.Read().Version)
+	}
+}
+
+// A worker says at its start that Redis is away, and goes on.
+func TestRedisAwayAtStart(t *testing.T) {
+	var log strings.Builder
+	a := &app.App{Ctx: t.Context(), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := embedding.Settings{Embedder: embedding.EmbedderOpenAI, Key: "k", Redis: "redis://:s3cret@127.0.0.1:1"}
+	c, err := s.Config(8)
+	must(t, err)
+	a.Config.Taste.Dimensions = 8
+	must(t, a.WithEmbedding(c, 0, func(e *embedding.Embedding) error { warnOfRedis(a, e); return nil }))
+	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "REDIS_URL") || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
+		t.Errorf("%s", text)
+	}
+}
