@@ -53,7 +53,7 @@ Examples:
 
 A command's --help shows the settings that it uses. Every setting is an environment variable
 and a flag; docs/SETTINGS.md lists them all.`,
-	LogLevel: "info", LogFormat: "json",
+	LogLevel: "info", LogFormat: "auto",
 }
 
 // run is the program: it returns the exit code.

@@ -22,9 +22,7 @@ type reply struct {
 	status int
 	header http.Header // beside those of every answer; may be nil
 	body   any         // sent as JSON
-	// cause and problem, which names the cure, are for the log and never sent.
-	cause   error
-	problem string
+	cause  error       // for the log, never sent
 }
 
 // eventFault is what is wrong with one event, or with the request as a whole.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"keyfold/engine"
 	"keyfold/engine/backoff"
 )
 
@@ -82,7 +81,7 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 		if p.live.alive() {
 			return p.live, nil
 		}
-		p.log.Warn("publishing connection lost", slog.String("connection", p.dialer.name))
+		p.log.Debug("publishing connection lost", slog.String("connection", p.dialer.name))
 		p.live = nil
 	}
 	if !backoff.Sleep(ctx, time.Until(p.retry)) {
@@ -91,8 +90,8 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 	l, err := openLink(ctx, p.dialer, &p.Stats)
 	if err != nil {
 		p.retry = time.Now().Add(p.pause.Next())
-		p.log.Error("publishing connection failed", slog.String("connection", p.dialer.name),
-			slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
+		// The caller gets the error, and says what it means for its messages.
+		p.log.Debug("publishing connection failed", slog.String("connection", p.dialer.name), slog.Any("error", err))
 		return nil, err
 	}
 	p.pause.Reset()

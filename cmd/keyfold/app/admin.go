@@ -15,6 +15,7 @@ import (
 	"keyfold/cmd/shutdown"
 	"keyfold/engine/metric"
 	"keyfold/source/ingest"
+	"keyfold/source/rabbit"
 )
 
 // Service is what the admin endpoint tells of.
@@ -25,9 +26,21 @@ type Service interface {
 	Notes() []string
 	// Register adds the series of /metrics to set.
 	Register(set *metric.Set)
+	// Figures are the numbers of the log's summaries; none while the service starts.
+	Figures() []Figure
 }
 
-// WithAdmin serves /metrics, /livez and /readyz while do runs.
+// LogStart logs a daemon's first line.
+func (a *App) LogStart(daemon string) {
+	who := rabbit.ThisProcess(daemon)
+	a.Log.Info("starting", slog.String("daemon", daemon), slog.String("version", who.Version), slog.Int("pid", who.PID))
+}
+
+const paths = "/metrics  counters and gauges in Prometheus's text format\n" +
+	"/livez    200 while the process runs\n" +
+	"/readyz   200 while it does its work, otherwise 503 with the reason\n"
+
+// WithAdmin serves /metrics, /livez and /readyz, and logs summaries, while do runs.
 func (a *App) WithAdmin(of Service, do func() error) error {
 	listener, err := net.Listen("tcp", a.Servers.Admin)
 	if err != nil {
@@ -37,6 +50,7 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 	of.Register(set)
 	metrics.ExposeMetadata(true) // of the process's own metrics; the library leaves their help empty
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, paths) })
 	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
 		if err := of.Ready(); err != nil {
@@ -65,7 +79,11 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 		})
 	}()
 	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
+	figures, stopping := &summary{log: a.Log, of: of}, make(chan struct{})
+	go figures.run(stopping)
 	err = do()
+	close(stopping)
+	figures.total()
 	cancel()
 	return errors.Join(err, <-served)
 }
