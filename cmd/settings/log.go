@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
@@ -33,7 +34,7 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 		level = slog.LevelInfo
 		faults = append(faults, fmt.Errorf("LOG_LEVEL is %q: it must be debug, info, warn or error", l.Level))
 	}
-	options := slog.HandlerOptions{Level: level}
+	options := slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	format := cmp.Or(l.Format, "auto")
 	if format != "auto" && format != "json" && format != "text" {
 		faults = append(faults, fmt.Errorf("LOG_FORMAT is %q: it must be auto, json or text", l.Format))
@@ -45,7 +46,6 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	case format == "text":
 		handler = slog.NewTextHandler(w, &options)
 	default:
-		options.ReplaceAttr = readable
 		handler = slog.NewJSONHandler(w, &options)
 	}
 	return slog.New(handler), errors.Join(faults...)
@@ -56,11 +56,15 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// readable writes a duration as people do, "5s", where JSON would have a number
-// of nanoseconds. Numbers that carry their unit in their key stay numbers.
+// readable writes a duration as people do, "5s" or "41ms", where JSON would have a
+// number of nanoseconds. Numbers that carry their unit in their key stay numbers.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String())
+		d := a.Value.Duration()
+		if d > time.Millisecond {
+			d = d.Round(time.Millisecond)
+		}
+		a.Value = slog.StringValue(d.String())
 	}
 	return a
 }

@@ -31,7 +31,7 @@ func newTerminalHandler(w io.Writer, options slog.HandlerOptions) slog.Handler {
 		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
 			return slog.Attr{}
 		}
-		return a
+		return readable(groups, a)
 	}
 	t := &terminalLine{w: w}
 	return terminalHandler{slog.NewTextHandler(&t.line, &options), t}

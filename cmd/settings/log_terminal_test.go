@@ -15,11 +15,11 @@ func TestTerminalLines(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(newTerminalHandler(&out, slog.HandlerOptions{Level: slog.LevelInfo}))
 	log.Debug("not told")
-	log.Info("worker started", slog.Int("shards", 2), slog.Duration("window", 5*time.Second))
+	log.Info("worker started", slog.Int("shards", 2), slog.Duration("window", 5*time.Second), slog.Duration("retry_in", 41447834), slog.Duration("took", 36020))
 	log.With("a", 1).WithGroup("g").Error("failed", "time", "kept", "msg", "two\nlines \x1b[31m")
 	log.Warn("bare")
 	log.Warn("red \x1b[31m")
-	want := regexp.MustCompile(`^\d\d:\d\d:\d\d INFO  worker started  shards=2 window=5s
+	want := regexp.MustCompile(`^\d\d:\d\d:\d\d INFO  worker started  shards=2 window=5s retry_in=41ms took=36.02µs
 \d\d:\d\d:\d\d ERROR failed  a=1 g.time=kept g.msg="two\\nlines \\x1b\[31m"
 \d\d:\d\d:\d\d WARN  bare
 \d\d:\d\d:\d\d WARN  "red \\x1b\[31m"
