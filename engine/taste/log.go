@@ -77,9 +77,11 @@ func (e *Engine) logWritten(w *work, began engine.Millis) {
 		slog.Int64("duration_ms", int64(engine.Now()-began)))
 }
 
+// logConflict logs what settles itself, and comes for many users at once where workers
+// change: the summary counts it.
 func (e *Engine) logConflict(w *work) {
 	newest := &w.events[len(w.events)-1]
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "version conflict: the window is folded again",
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelDebug, "version conflict: the window is folded again",
 		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),
 		slog.String("message_id", newest.Event.MessageID), slog.String("event_type", newest.Event.Type.String()),
 		slog.Int("attempt", newest.Attempt))
