@@ -68,8 +68,8 @@ func (h *Handler) report(r *http.Request, a *reply, id string, took time.Duratio
 		level = slog.LevelInfo
 	}
 	attrs := []slog.Attr{
-		slog.String("request_id", id), slog.String("remote", r.RemoteAddr), slog.String("method", short(r.Method)),
-		slog.String("path", short(r.URL.Path)), slog.Int("status", a.status), slog.Duration("took", took),
+		slog.String("request_id", id), slog.String("remote", r.RemoteAddr), slog.String("method", start(r.Method)),
+		slog.String("path", start(r.URL.Path)), slog.Int("status", a.status), slog.Duration("took", took),
 	}
 	if faults, ok := a.body.(refusal); ok {
 		attrs = append(attrs, slog.Int("faults", faults.size()), slog.String("reason", faults.Errors[0].Reason))

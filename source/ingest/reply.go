@@ -86,5 +86,8 @@ func (a *reply) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(a.body)
 }
 
+// start cuts off what a sender wrote: it may be of any length.
+func start(s string) string { return s[:min(len(s), 64)] }
+
 // short quotes the start of what a sender wrote.
-func short(s string) string { return strconv.Quote(s[:min(len(s), 64)]) }
+func short(s string) string { return strconv.Quote(start(s)) }

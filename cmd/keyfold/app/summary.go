@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -40,7 +41,7 @@ func (s *summary) run(stop <-chan struct{}) {
 }
 
 // minute logs what the service did since the last tick, where it did anything, events
-// wait, or it is not ready.
+// wait, or something is not as it should be.
 func (s *summary) minute() {
 	var attrs []slog.Attr
 	fault, idle, counts := s.of.Ready(), true, map[string]int64{}
@@ -58,8 +59,12 @@ func (s *summary) minute() {
 	s.before = counts
 	if fault != nil {
 		attrs = append(attrs, slog.Any("not_ready", fault))
+		idle = false
+	} else if notes := s.of.Notes(); len(notes) > 0 {
+		attrs = append(attrs, slog.String("notes", strings.Join(notes, "; ")))
+		idle = false
 	}
-	if fault != nil || !idle {
+	if !idle {
 		s.log.LogAttrs(context.Background(), slog.LevelInfo, "the last minute", attrs...)
 	}
 }

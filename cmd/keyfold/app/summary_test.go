@@ -19,13 +19,14 @@ import (
 // fake is a service whose counters a test sets.
 type fake struct {
 	fault          error
+	notes          []string
 	starting       bool
 	events, waits  int64
 	readsOfWaiting int
 }
 
 func (f *fake) Ready() error         { return f.fault }
-func (f *fake) Notes() []string      { return nil }
+func (f *fake) Notes() []string      { return f.notes }
 func (f *fake) Register(*metric.Set) {}
 
 func (f *fake) Figures() []Figure {
@@ -67,7 +68,9 @@ func TestSummaries(t *testing.T) {
 		minute("")
 		f.fault = errors.New("away")
 		minute("\"the last minute\" events=0 not_ready=away\n")
-		f.fault = nil
+		f.fault, f.notes = nil, []string{"API: away", "Redis: away"}
+		minute("\"the last minute\" events=0 notes=\"API: away; Redis: away\"\n")
+		f.notes = nil
 		minute("")
 		close(stop)
 		out.Reset()
