@@ -118,8 +118,10 @@ func (d *deadLetterer) logMalformed(p *pendingCopy) {
 	reason, err := p.reason, p.failures[len(p.failures)-1].Err
 	id, user := Cut(p.letterID, maxShortString), int(p.userID)
 	d.malformed.Add(reason, func(n int) {
-		attrs := []any{slog.String("reason", reason), slog.String("message_id", id), slog.Any("error", err),
-			slog.String("hint", "`keyfold dlq show` with the message_id shows it")}
+		attrs := []any{
+			slog.String("reason", reason), slog.String("message_id", id), slog.Any("error", err),
+			slog.String("hint", "`keyfold dlq show` with the message_id shows it"),
+		}
 		if user != 0 {
 			attrs = append(attrs, slog.Int("user_id", user))
 		}

@@ -95,8 +95,10 @@ func (c *Consumer) consume(ctx context.Context, s *session, deliver engine.Deliv
 		}
 		if c.Ready() != nil {
 			c.setStatus(nil)
-			attrs := []any{slog.String("queue", c.config.Names.Queue), slog.String("broker", Redact(c.config.DSN)),
-				slog.Uint64("generation", s.generation), slog.Int("prefetch", c.config.Prefetch)}
+			attrs := []any{
+				slog.String("queue", c.config.Names.Queue), slog.String("broker", Redact(c.config.DSN)),
+				slog.Uint64("generation", s.generation), slog.Int("prefetch", c.config.Prefetch),
+			}
 			if lasted, was := c.fault.Ends(); was {
 				attrs = append(attrs, slog.Duration("away_for", lasted))
 			}

@@ -77,5 +77,7 @@ func (s *summary) total() {
 			attrs = append(attrs, slog.Int64(f.Name, f.Read()))
 		}
 	}
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, "since the start", attrs...)
+	if len(attrs) > 0 { // else it never got as far as starting
+		s.log.LogAttrs(context.Background(), slog.LevelInfo, "since the start", attrs...)
+	}
 }
