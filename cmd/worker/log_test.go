@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,14 +18,32 @@ import (
 	"keyfold/source/rabbit"
 )
 
+// buffer is a log's text.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), text)
+}
+
 // Each fault has one line when it begins, however long it lasts, and one when it
 // ends.
 func TestOneLinePerFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		calls, dials := 0, 0
+		var out buffer
+		var calls, dials atomic.Int64
 		w := quiet(func(context.Context) (Store, error) {
-			if calls++; calls < 20 {
+			if calls.Add(1) < 20 {
 				return nil, errors.New("store refused")
 			}
 			return hanging{}, nil
@@ -31,7 +51,7 @@ func TestOneLinePerFault(t *testing.T) {
 		w.ports.Log = slog.New(slog.NewTextHandler(&out, nil))
 		w.ports.Broker = func(string) rabbit.Timing {
 			return rabbit.Timing{Dial: func(context.Context, string, string) (net.Conn, error) {
-				dials++
+				dials.Add(1)
 				return nil, errors.New("broker refused")
 			}}
 		}
@@ -39,15 +59,16 @@ func TestOneLinePerFault(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		expect := func(text string, n int) {
 			t.Helper()
 			synctest.Wait()
-			if told := strings.Count(out.String(), text); told != n {
+			if told := out.count(text); told != n {
 				t.Errorf("%q is told %d times, want %d", text, told, n)
 			}
 		}
-		if calls != 20 || dials < 20 {
-			t.Fatalf("%d calls of the store, %d of the broker", calls, dials)
+		if calls.Load() != 20 || dials.Load() < 20 {
+			t.Fatalf("%d calls of the store, %d of the broker", calls.Load(), dials.Load())
 		}
 		expect("store refused", 1)
 		expect("broker refused", 1)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,13 +44,20 @@ func TestFault(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Repeats
+		var mu sync.Mutex
 		var lines []string
 		add := func(key string, id int) {
-			r.Add(key, func(n int) { lines = append(lines, fmt.Sprintf("%s %d: %d", key, id, n)) })
+			r.Add(key, func(n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				lines = append(lines, fmt.Sprintf("%s %d: %d", key, id, n))
+			})
 		}
 		expect := func(when string, want ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(lines, want) {
 				t.Errorf("%s: %q, want %q", when, lines, want)
 			}

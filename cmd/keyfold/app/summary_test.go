@@ -45,13 +45,10 @@ func TestSummaries(t *testing.T) {
 		var out bytes.Buffer
 		f := &fake{starting: true, fault: errors.New("waiting for the store")}
 		s := &summary{log: slog.New(slog.NewTextHandler(&out, nil)), of: f}
-		stop := make(chan struct{})
-		go s.run(stop)
 		minute := func(want string) {
 			t.Helper()
 			out.Reset()
-			time.Sleep(summaryInterval)
-			synctest.Wait()
+			s.minute()
 			_, line, _ := strings.Cut(out.String(), "msg=")
 			if line != want {
 				t.Errorf("logged %q, want %q", line, want)
@@ -72,11 +69,20 @@ func TestSummaries(t *testing.T) {
 		minute("\"the last minute\" events=0 notes=\"API: away; Redis: away\"\n")
 		f.notes = nil
 		minute("")
+		f.events = 9
+		out.Reset()
+		stop := make(chan struct{})
+		go s.run(stop)
+		time.Sleep(5 * summaryInterval)
+		synctest.Wait()
 		close(stop)
+		if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "events=2") {
+			t.Errorf("in five minutes, one of them with events: %s", &out)
+		}
 		out.Reset()
 		f.readsOfWaiting = 0
 		s.total()
-		if !strings.HasSuffix(out.String(), "msg=\"since the start\" events=7\n") || f.readsOfWaiting != 0 {
+		if !strings.HasSuffix(out.String(), "msg=\"since the start\" events=9\n") || f.readsOfWaiting != 0 {
 			t.Errorf("at the stop: %s", &out)
 		}
 	})
