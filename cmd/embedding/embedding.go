@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/engine/breaker"
+	"keyfold/engine/terse"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
 	"keyfold/source/vector/rediscache"
@@ -90,13 +91,18 @@ func breakerConfig(e Config, log *slog.Logger) vector.BreakerConfig {
 	if e.Failures > 0 {
 		c.Failures = min(c.Failures, e.Failures)
 	}
+	var fault terse.Fault
 	c.Changed = func(s breaker.State) {
-		if s.Open {
+		if s.Open && fault.Begins(s.Cause) {
 			log.Error("embedding API down: search events are parked",
 				slog.String("hint", "parked events use no attempt; product events go on"), slog.Any("error", s.Cause))
+		}
+		if s.Open {
 			return
 		}
-		log.Info("embedding API is back")
+		if lasted, was := fault.Ends(); was {
+			log.Info("embedding API is back", slog.Duration("away_for", lasted))
+		}
 	}
 	return c
 }

@@ -62,7 +62,7 @@ Examples:
 
 A command's --help shows the settings that it uses. Every setting is an environment variable
 and a flag: "keyfold help settings" lists them all, "keyfold config show" those in force.`,
-	LogLevel: "info", LogFormat: "json",
+	LogLevel: "info", LogFormat: "auto",
 }
 
 // run is the program: it returns the exit code.

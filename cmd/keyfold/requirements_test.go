@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"testing"
 	"time"
 
@@ -55,6 +56,13 @@ func TestFR005MalformedEventsAreRefused(t *testing.T) {
 	})
 	if n := d.metric("keyfold_malformed_total"); n != int64(len(bad)) {
 		t.Errorf("%d counted as malformed, want %d", n, len(bad))
+	}
+	told := regexp.MustCompile(`"msg":"malformed event dead-lettered",.*"message_id":"([^"]+)"`).FindAllStringSubmatch(d.log.String(), -1)
+	if len(told) == 0 {
+		t.Errorf("the log names none of them:\n%s", d.log)
+	}
+	for _, line := range told {
+		s.dlq(t, "show", line[1])
 	}
 }
 

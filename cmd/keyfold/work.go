@@ -9,6 +9,7 @@ import (
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/worker"
+	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/source/rabbit"
 )
@@ -26,6 +27,7 @@ func (c *workCmd) Check(a *app.App) error {
 // Run starts the admin endpoint, which answers also while the store is away, and
 // works until the program is told to stop.
 func (c *workCmd) Run(a *app.App) error {
+	a.LogStart("work")
 	vectors := a.Vectors.Holding(a.Config.Prefetch(), a.Config.Memory)
 	return a.WithEmbedding(vectors, 0, func(e *embedding.Embedding) error {
 		warnOfRedis(a, e)
@@ -86,4 +88,32 @@ func (w working) Notes() []string { return append(w.embedding.Away(), w.Worker.N
 func (w working) Register(set *metric.Set) {
 	w.Worker.Register(set)
 	w.embedding.Register(set)
+}
+
+func (w working) Figures() []app.Figure {
+	s := w.Stats()
+	if s == nil {
+		return nil
+	}
+	outcome := func(outcomes ...engine.Outcome) func() int64 {
+		return func() (n int64) {
+			for _, o := range outcomes {
+				n += s.Taste.Of(o)
+			}
+			return n
+		}
+	}
+	return []app.Figure{
+		{Name: "events", Read: s.Consumer.Delivered.Load},
+		{Name: "folded", Read: outcome(engine.Folded)},
+		{Name: "writes", Read: s.Taste.Writes.Load},
+		{Name: "duplicate", Read: outcome(engine.Duplicate)},
+		{Name: "skipped", Read: outcome(engine.ProductMissing, engine.UserErased)},
+		{Name: "dead", Read: s.Consumer.DeadLetters.Load},
+		{Name: "retried", Read: s.Consumer.Retried.Load},
+		{Name: "parked", Read: s.Consumer.Parked.Load},
+		{Name: "conflicts", Read: s.Taste.Conflicts.Load},
+		{Name: "store_failures", Read: s.Taste.Failures.Load},
+		{Name: "waiting", Gauge: true, Read: s.Consumer.Unacked.Load},
+	}
 }

@@ -1,20 +1,23 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/term"
 )
 
 // Log says what is logged, and how. The program's parser supplies the defaults,
 // see [LogDefaults].
 type Log struct {
-	Level  string `name:"log-level" env:"LOG_LEVEL" default:"${log_level}" help:"debug, info, warn or error; the log goes to standard error."`
-	Format string `name:"log-format" env:"LOG_FORMAT" default:"${log_format}" help:"json or text."`
+	Level  string `name:"log-level" env:"LOG_LEVEL" default:"${log_level}" words:"debug,info,warn,error" help:"debug, info, warn or error; the log goes to standard error."`
+	Format string `name:"log-format" env:"LOG_FORMAT" default:"${log_format}" words:"auto,json,text" help:"auto (text on a terminal, otherwise json), json or text."`
 }
 
 // LogDefaults sets a program's defaults of [Log].
@@ -31,19 +34,30 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 		level = slog.LevelInfo
 		faults = append(faults, fmt.Errorf("LOG_LEVEL is %q: it must be debug, info, warn or error", l.Level))
 	}
-	var handler slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable})
-	switch l.Format {
-	case "json":
-	case "text":
-		handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
+	options := slog.HandlerOptions{Level: level, ReplaceAttr: readable}
+	format := cmp.Or(l.Format, "auto")
+	if format != "auto" && format != "json" && format != "text" {
+		faults = append(faults, fmt.Errorf("LOG_FORMAT is %q: it must be auto, json or text", l.Format))
+	}
+	var handler slog.Handler
+	switch {
+	case format != "json" && isTerminal(w):
+		handler = newTerminalHandler(w, options)
+	case format == "text":
+		handler = slog.NewTextHandler(w, &options)
 	default:
-		faults = append(faults, fmt.Errorf("LOG_FORMAT is %q: it must be json or text", l.Format))
+		handler = slog.NewJSONHandler(w, &options)
 	}
 	return slog.New(handler), errors.Join(faults...)
 }
 
-// readable writes a duration as people do, "5s", where JSON would have a number
-// of nanoseconds. Numbers that carry their unit in their key stay numbers.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// readable writes a duration as people do, "5s" or "41ms", where JSON would have a
+// number of nanoseconds. Numbers that carry their unit in their key stay numbers.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(rounded(a.Value.Duration()).String())

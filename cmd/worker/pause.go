@@ -18,7 +18,8 @@ const faultPause = 30 * time.Second
 type configFault struct {
 	mu      sync.Mutex
 	current error
-	last    error // also once it is cured
+	last    error     // also once it is cured
+	resumed time.Time // when the last pause was over
 	retry   *time.Timer
 	stopped bool
 }
@@ -32,8 +33,11 @@ func (w *Worker) faultFound(err error) {
 	if f.current != nil || f.stopped {
 		return
 	}
+	// One that comes soon after a pause is the fault before, which goes on.
+	if f.last == nil || engine.ReasonOf(f.last) != engine.ReasonOf(err) || time.Since(f.resumed) > faultPause {
+		w.ports.Log.Error("consumer paused by a configuration fault", slog.Duration("retry_in", faultPause), slog.Any("error", err))
+	}
 	f.current, f.last = err, err
-	w.ports.Log.Error("consumer paused by a configuration fault", slog.Duration("retry_in", faultPause), slog.Any("error", err))
 	w.pause.set(w.consumer, badConfiguration, true)
 	f.retry = time.AfterFunc(faultPause, func() {
 		f.mu.Lock()
@@ -43,7 +47,7 @@ func (w *Worker) faultFound(err error) {
 		}
 		// Under the lock: a fault that comes now must find the consumer resumed, and
 		// pause it again.
-		f.current = nil
+		f.current, f.resumed = nil, time.Now()
 		w.pause.set(w.consumer, badConfiguration, false)
 	})
 }
@@ -88,13 +92,18 @@ func (w *Worker) storeChanged(s breaker.State) {
 	log := w.ports.Log
 	switch {
 	case !s.Open:
-		log.Info("store is back: consumer resumed")
+		if lasted, was := w.storeFault.Ends(); was {
+			log.Info("store is back: consumer resumed", slog.Duration("away_for", lasted))
+		}
 	case s.Expired:
 		log.Warn("store still down: held events go back to the broker", slog.Time("since", s.Since), slog.Any("error", s.Cause))
 		w.consumer.GiveBack()
 	default:
-		log.Error("store down: consumer paused, received events are held",
-			slog.Duration("hold_max", w.config.Breaker.HoldMax), slog.Any("error", s.Cause))
+		if w.storeFault.Begins(s.Cause) {
+			log.Error("store down: consumer paused, received events are held",
+				slog.Duration("hold_max", w.config.Breaker.HoldMax), slog.Any("error", s.Cause),
+				slog.String("hint", "see that MongoDB runs and MONGODB_URI is right; the worker goes on by itself, and no event is lost"))
+		}
 	}
 	w.pause.set(w.consumer, storeAway, s.Open)
 }

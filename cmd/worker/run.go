@@ -48,7 +48,9 @@ func (w *Worker) awaitStore(ctx context.Context) (Store, error) {
 			return store, err
 		}
 		pause := pauses.Next()
-		w.ports.Log.Warn("store not reachable", slog.Int("attempt", attempt), slog.Duration("retry_in", pause), slog.Any("error", err))
+		if attempt == 1 { // the end is the line "worker started"
+			w.ports.Log.Error("store not reachable: the worker waits for it", slog.Duration("retry_in", pause), slog.Any("error", err))
+		}
 		if !backoff.Sleep(ctx, pause) {
 			return nil, context.Cause(ctx)
 		}

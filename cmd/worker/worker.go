@@ -9,6 +9,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/breaker"
 	"keyfold/engine/metric"
+	"keyfold/engine/terse"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
 )
@@ -24,8 +25,9 @@ type Worker struct {
 
 	metrics *metric.Set // nil: none are wanted
 
-	fault configFault
-	pause consumerPause
+	fault      configFault
+	storeFault terse.Fault
+	pause      consumerPause
 
 	closing sync.Once
 	closed  chan struct{} // closed when the windows are

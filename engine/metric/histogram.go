@@ -29,6 +29,14 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
+// Count returns how many durations were counted.
+func (h *Histogram) Count() (n int64) {
+	for i := range h.buckets {
+		n += h.buckets[i].Load()
+	}
+	return n
+}
+
 // write sums the buckets up as it goes, so that they agree with the count even while
 // others observe.
 func (h *Histogram) write(w io.Writer, name string) {

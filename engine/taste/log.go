@@ -14,7 +14,8 @@ const (
 	rebuildDays = 180
 )
 
-// logVerdict logs skips, dead letters and retries, once each, never a payload.
+// logVerdict logs skips, dead letters, retries and parked events, once each, never a
+// payload.
 func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	level := slog.LevelWarn
 	var text string
@@ -32,8 +33,8 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 			return
 		}
 		text = "event retry scheduled"
-	case engine.Park:
-		level, text = slog.LevelInfo, "event parked: a dependency is down or its profile has no room"
+	case engine.Park: // while a dependency is down, every event of its kind
+		level, text = slog.LevelDebug, "event parked: a dependency is down or its profile has no room"
 	default:
 		return
 	}
@@ -67,25 +68,33 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 }
 
 func (e *Engine) logWritten(w *work, began engine.Millis) {
-	if !e.ports.Log.Enabled(context.Background(), slog.LevelInfo) {
+	if !e.ports.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "embedding_updated",
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelDebug, "embedding_updated",
 		slog.Int("user_id", int(w.user)),
 		slog.Int("events", len(w.events)),
 		slog.Int64("duration_ms", int64(engine.Now()-began)))
 }
 
+// logConflict logs what settles itself, and comes for many users at once where workers
+// change: the summary counts it.
 func (e *Engine) logConflict(w *work) {
 	newest := &w.events[len(w.events)-1]
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "version conflict: the window is folded again",
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelDebug, "version conflict: the window is folded again",
 		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),
 		slog.String("message_id", newest.Event.MessageID), slog.String("event_type", newest.Event.Type.String()),
 		slog.Int("attempt", newest.Attempt))
 }
 
+// logStore logs a failed call. Where a breaker judges the calls it logs an outage, and
+// this would be a second line of one fault.
 func (e *Engine) logStore(err error, pause time.Duration) {
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "store failed: the window is held",
+	level := slog.LevelWarn
+	if e.hasBreaker {
+		level = slog.LevelDebug
+	}
+	e.ports.Log.LogAttrs(context.Background(), level, "store failed: the window is held",
 		slog.Duration("retry_in", pause), slog.Any("error", err))
 }
 

@@ -74,10 +74,13 @@ func (h *Handler) add(r *http.Request, entries []engine.Entry) (fresh []bool, re
 		refused := storeFault(r.Context(), err)
 		if refused.status == http.StatusServiceUnavailable && !errors.Is(refused.cause, errSenderLeft) {
 			h.ready.stored(err)
+			h.notStored.Store(true)
 		}
 		return nil, refused
 	}
 	h.ready.stored(nil)
+	h.notStored.Store(false)
+	h.logRecovery()
 	isNew := 0
 	for _, f := range fresh {
 		if f {
@@ -93,7 +96,6 @@ func (h *Handler) add(r *http.Request, entries []engine.Entry) (fresh []bool, re
 // sent, because it may name hosts and tables.
 func storeFault(sender context.Context, err error) *reply {
 	var a *reply
-	problem := "events refused: the store failed; see that it can be reached and written to"
 	switch {
 	case sender.Err() != nil:
 		// The client has disconnected, which says nothing about the store.
@@ -103,13 +105,12 @@ func storeFault(sender context.Context, err error) *reply {
 		if at := rejectedBy(err); len(at) > 0 {
 			a.body = refusalOf(at)
 		}
-		problem = "events refused: the store does not take them; see whether its tables are those of this version"
 	case errors.Is(err, engine.ErrAway):
 		a = unavailable("store_away", "the store is away; send the events again")
 	default:
 		a = unavailable("store_failed", "the events could not be stored; send them again")
 	}
-	a.cause, a.problem = err, problem
+	a.cause = err
 	return a
 }
 

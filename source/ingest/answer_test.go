@@ -93,18 +93,76 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// An outage is told every few seconds, not with each request.
-func TestOutageIsLoggedSeldom(t *testing.T) {
+// An outage is told when it begins and when it ends, whether requests or looks at the
+// store meet it. Where requests met it, a look that finds the store there does not
+// mean that events are stored again.
+func TestOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		m.err = errDisk
 		h, out := logged(m)
+		var away error
+		h.ReadyWhen(func(context.Context) error { return away })
+		expect := func(when string, began, ended int) {
+			t.Helper()
+			if b, e := strings.Count(out.String(), "level=ERROR"), strings.Count(out.String(), "events are stored again"); b != began || e != ended {
+				t.Errorf("%s: %d beginnings and %d ends are told, want %d and %d: %s", when, b, e, began, ended, out)
+			}
+		}
+		m.err = errDisk
 		for range 100 {
 			_, _ = post(t, h, asJSON, view(1))
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := strings.Count(out.String(), "level=ERROR"); n != 2 {
-			t.Errorf("told %d times in 10 s", n)
+		expect("requests fail", 1, 0)
+		time.Sleep(failureHold)
+		_ = h.Ready()
+		expect("the store can be read", 1, 0)
+		m.err = nil
+		_, _ = post(t, h, asJSON, view(1))
+		expect("stored", 1, 1)
+		if !strings.Contains(out.String(), "away_for=20s") {
+			t.Errorf("the end does not say how long it lasted: %s", out)
+		}
+		away = errDisk
+		for range 3 {
+			time.Sleep(time.Minute)
+			_ = h.Ready()
+		}
+		expect("looks fail", 2, 1)
+		away = nil
+		time.Sleep(time.Minute)
+		_ = h.Ready()
+		expect("a look succeeds", 2, 2)
+	})
+}
+
+// Requests that are not let in leave a line a minute for each reason, with their
+// number and the last one's address, and never the token.
+func TestRefusedTokensAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := onLoopback()
+		c.Tokens = []string{"right-token-00001"}
+		var out bytes.Buffer
+		s, err := NewServer(c, NewHandler(newMemory(), slog.New(slog.NewTextHandler(&out, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 12 {
+			_, _ = serve(t, s, from(fmt.Sprintf("192.0.2.%d:9", i), "wrong-token-00002"))
+		}
+		_, _ = serve(t, s, from("192.0.2.77:9", ""))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, want := range []string{
+			"count=1 reason=token_invalid last_address=192.0.2.0\n", "count=11 reason=token_invalid last_address=192.0.2.11\n",
+			"count=1 reason=token_missing last_address=192.0.2.77\n",
+		} {
+			if strings.Count(out.String(), want) != 1 {
+				t.Errorf("no %q in %s", want, &out)
+			}
+		}
+		if strings.Count(out.String(), "\n") != 3 || strings.Contains(out.String(), "wrong-token") {
+			t.Errorf("logged %s", &out)
 		}
 	})
 }

@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"keyfold/engine"
+	"keyfold/engine/terse"
 )
 
 // Limits of a request.
@@ -51,21 +51,25 @@ type Store interface {
 
 // Handler is the API without access control, which [NewServer] adds.
 type Handler struct {
-	store    Store
-	ready    readiness
-	log      *slog.Logger
-	stats    stats
-	memory   *shares // bytes of requests
-	slots    *shares // one for each request whose body is read
-	failures rate.Sometimes
+	store  Store
+	ready  readiness
+	log    *slog.Logger
+	stats  Stats
+	memory *shares // bytes of requests
+	slots  *shares // one for each request whose body is read
+
+	outage        terse.Fault
+	notStored     atomic.Bool   // a request met the outage: only one that is stored ends it
+	storeRefusals terse.Repeats // requests that the store takes never
+	refusals      terse.Repeats // requests that were not let in
 }
 
 // NewHandler returns a handler on a store.
 func NewHandler(store Store, log *slog.Logger) *Handler {
 	return &Handler{
-		store: store, log: log, failures: rate.Sometimes{Interval: failureInterval},
+		store: store, log: log,
 		memory: newShares(MaxInFlightBytes), slots: newShares(int64(DefaultConfig().MaxConcurrent)),
-		stats: stats{latency: newLatency()},
+		stats: Stats{Latency: newLatency()},
 	}
 }
 
@@ -74,8 +78,20 @@ func NewHandler(store Store, log *slog.Logger) *Handler {
 // depends on recent requests only. Call it before the handler is used.
 func (h *Handler) ReadyWhen(ready func(context.Context) error) { h.ready.look = ready }
 
-// Ready returns why events cannot be stored now, or nil. /readyz reports it.
-func (h *Handler) Ready() error { return h.ready.fault() }
+// Ready returns why events cannot be stored now, or nil. /readyz reports it. It logs
+// where that begins and ends.
+func (h *Handler) Ready() error {
+	err := h.ready.fault()
+	if err != nil {
+		h.logOutage("not ready: events cannot be stored", err)
+	} else if !h.notStored.Load() {
+		h.logRecovery()
+	}
+	return err
+}
+
+// Stats returns the counters.
+func (h *Handler) Stats() *Stats { return &h.stats }
 
 // route dispatches by the literal path. http.ServeMux would redirect a path like
 // //v1/events, and its answers are not JSON.
@@ -111,7 +127,7 @@ func serveLive(*http.Request) *reply { return &reply{status: http.StatusOK, body
 func (h *Handler) serveReady(r *http.Request) *reply {
 	if err := h.Ready(); err != nil {
 		a := unavailable("not_ready", "events cannot be stored now; the log says why")
-		a.cause, a.problem = err, "not ready: events cannot be stored"
+		a.cause = err
 		return a
 	}
 	return serveLive(r)

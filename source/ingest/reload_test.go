@@ -70,7 +70,7 @@ func TestTokenRotation(t *testing.T) {
 		if set.WritePrometheus(&metrics); !strings.Contains(metrics.String(), gauge) {
 			t.Errorf("%s: no %s in %s", when, gauge, metrics.String())
 		}
-		if n := strings.Count(logged.String(), "level=WARN"); n != faults {
+		if n := strings.Count(logged.String(), "are at fault"); n != faults {
 			t.Errorf("%s: %d faults are told, want %d: %s", when, n, faults, logged.String())
 		}
 	}

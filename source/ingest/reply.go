@@ -22,9 +22,7 @@ type reply struct {
 	status int
 	header http.Header // beside those of every answer; may be nil
 	body   any         // sent as JSON
-	// cause and problem, which names the cure, are for the log and never sent.
-	cause   error
-	problem string
+	cause  error       // for the log, never sent
 }
 
 // eventFault is what is wrong with one event, or with the request as a whole.
@@ -88,5 +86,8 @@ func (a *reply) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(a.body)
 }
 
+// start cuts off what a sender wrote: it may be of any length.
+func start(s string) string { return s[:min(len(s), 64)] }
+
 // short quotes the start of what a sender wrote.
-func short(s string) string { return strconv.Quote(s[:min(len(s), 64)]) }
+func short(s string) string { return strconv.Quote(start(s)) }

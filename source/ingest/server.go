@@ -124,7 +124,10 @@ func (s *Server) Serve(listener net.Listener) error {
 }
 
 // Shutdown takes no more requests and waits for those under way, until ctx ends.
-func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
+func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.handler.closeLog()
+	return s.http.Shutdown(ctx)
+}
 
 // Close ends every connection at once.
 func (s *Server) Close() error { return s.http.Close() }

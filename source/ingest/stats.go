@@ -9,15 +9,15 @@ import (
 	"keyfold/engine/metric"
 )
 
-// stats counts since the start, except for the gauge.
-type stats struct {
+// Stats counts since the start, except for the gauge.
+type Stats struct {
 	Accepted  atomic.Int64 // new events
 	Duplicate atomic.Int64 // events stored before
 	Refused   atomic.Int64 // events at fault
 	InFlight  atomic.Int64 // gauge: requests being answered
 	Abandoned atomic.Int64 // requests whose sender left before the commit
 
-	latency  *metric.Histogram
+	Latency  *metric.Histogram // of requests with events
 	statuses [600]atomic.Int64 // requests by status
 }
 
@@ -39,7 +39,7 @@ func (s *Server) Register(set *metric.Set) {
 	}
 	set.Counter("keyfold_ingest_requests_abandoned_total", "Requests whose sender left before the commit.", h.Abandoned.Load)
 	set.Gauge("keyfold_ingest_requests_in_flight", "Requests being answered.", metric.Int(h.InFlight.Load))
-	set.Histogram("keyfold_ingest_request_duration_seconds", "From the head of a request with events to its answer.", h.latency)
+	set.Histogram("keyfold_ingest_request_duration_seconds", "From the head of a request with events to its answer.", h.Latency)
 	set.Gauge("keyfold_ingest_token_file_faulty", "1 while HTTP_TOKEN_FILE cannot be read or has an unusable line.", func() float64 {
 		if s.TokenFault() != nil {
 			return 1

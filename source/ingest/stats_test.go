@@ -15,9 +15,9 @@ func TestStats(t *testing.T) {
 	_, _ = post(t, h, "text/plain", "x")
 	_, _ = serve(t, h, request("GET", "/livez", "", nil))
 	s := &h.stats
-	s.latency.Observe(200 * time.Millisecond)
-	s.latency.Observe(200*time.Millisecond + 1)
-	s.latency.Observe(time.Hour)
+	s.Latency.Observe(200 * time.Millisecond)
+	s.Latency.Observe(200*time.Millisecond + 1)
+	s.Latency.Observe(time.Hour)
 	server, err := NewServer(DefaultConfig(), h)
 	if err != nil {
 		t.Fatal(err)

@@ -137,6 +137,16 @@ func (g *Gauge) Register(ctx context.Context, set *metric.Set) {
 	}
 }
 
+// Unsent returns how many rows wait to be published, as far as it is known, and
+// otherwise -1.
+func (g *Gauge) Unsent() int64 {
+	b, known := g.recent()
+	if !known {
+		return -1
+	}
+	return b.Unsent
+}
+
 // recent returns the newest count there is. It starts one where that is old, and
 // waits a moment for one under way.
 func (g *Gauge) recent() (b Backlog, known bool) {

@@ -23,7 +23,7 @@ func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
 		return 0, r.db.fault("look for events", err)
 	}
 	if len(heads) == 0 {
-		r.outage.clear() // or a fault would outlive its last row
+		r.noteSuccess() // or a fault would outlive its last row
 		return 0, nil
 	}
 	held := r.paused.waiting(time.Now())
@@ -79,7 +79,7 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 		return result{}, r.db.fault("mark events as sent", err)
 	}
 	if w.stop == nil && len(w.sent) > 0 {
-		r.outage.clear()
+		r.noteSuccess()
 	}
 	return result{shards: len(l.shards), rows: len(rows), done: len(w.sent) + len(w.failures), sent: len(w.sent)}, w.stop
 }

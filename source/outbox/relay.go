@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/terse"
 )
 
 // RelayConfig holds a relay's settings. The zero value of each is its default.
@@ -95,10 +96,10 @@ type Relay struct {
 	limiter   *rate.Limiter
 	wake      chan struct{}
 	paused    pausedUsers
-	refusals  rate.Sometimes // bounds what is logged of them
-	cursor    atomic.Uint32  // shards take turns
-	lastSent  atomic.Int64   // Unix nanoseconds of the newest confirm
-	refused   atomic.Int64   // Unix nanoseconds of the first refusal after it; 0: none
+	refusals  terse.Repeats
+	cursor    atomic.Uint32 // shards take turns
+	lastSent  atomic.Int64  // Unix nanoseconds of the newest confirm
+	refused   atomic.Int64  // Unix nanoseconds of the first refusal after it; 0: none
 	outage    outage
 	looks     looks
 }
@@ -115,12 +116,11 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 	config.BatchShards = min(config.BatchShards, config.BatchRows)
 	r := &Relay{
 		db: db, publisher: publisher, config: config, log: log,
-		limiter:  rate.NewLimiter(limit, config.BatchRows),
-		wake:     make(chan struct{}, 1),
-		paused:   pausedUsers{first: config.HoldMin, longest: config.HoldMax},
-		refusals: rate.Sometimes{First: 10, Interval: time.Second},
-		outage:   outage{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
-		looks:    looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
+		limiter: rate.NewLimiter(limit, config.BatchRows),
+		wake:    make(chan struct{}, 1),
+		paused:  pausedUsers{first: config.HoldMin, longest: config.HoldMax},
+		outage:  outage{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
+		looks:   looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
 	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
@@ -158,6 +158,7 @@ func (r *Relay) Run(ctx context.Context) {
 		lanes.Go(func() { r.runBatches(ctx) })
 	}
 	lanes.Wait()
+	r.refusals.Close()
 }
 
 // runBatches publishes batch after batch.
@@ -197,13 +198,27 @@ func (r *Relay) rest(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// recordOutage notes what stopped a batch, and tells once per pause.
+// recordOutage notes what stopped a batch, and logs it when it begins.
 func (r *Relay) recordOutage(ctx context.Context, err error) {
-	if ctx.Err() != nil || !r.outage.record(err, time.Now()) {
+	if ctx.Err() != nil {
 		return
 	}
-	r.log.Error("relay stopped by an outage: the events wait in the database",
-		slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
+	begins, pause := r.outage.record(err, time.Now())
+	if !begins {
+		return
+	}
+	attrs := []any{slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err), slog.Duration("retry_in", pause)}
+	if engine.KindOf(err) != engine.Configuration { // which names its own cure
+		attrs = append(attrs, slog.String("hint", "see that the server named in the error runs; publishing goes on by itself, and no event is lost"))
+	}
+	r.log.Error("nothing is published: the events wait in the database", attrs...)
+}
+
+// noteSuccess notes that a batch went well, and logs the end of an outage.
+func (r *Relay) noteSuccess() {
+	if lasted, was := r.outage.clear(); was {
+		r.log.Info("the relay goes on: the fault is over", slog.Duration("away_for", lasted))
+	}
 }
 
 // afterGrace returns a context that ends a while after its parent.

@@ -1,9 +1,11 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -178,6 +180,24 @@ func TestRowsAreSetAside(t *testing.T) {
 	})
 }
 
+// buffer is a log's text.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), text)
+}
+
 // TestABrokerThatTakesNothingUsesNoAttempts lets it refuse everything for many
 // times the attempts a row has.
 func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
@@ -194,7 +214,8 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				}}
 				config := brisk()
 				config.MaxAttempts = 2
-				r := NewRelay(db, b, config, quiet)
+				var log buffer
+				r := NewRelay(db, b, config, slog.New(slog.NewTextHandler(&log, nil)))
 				r.outage.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
 				running(t, r)
 				eventually(t, "many attempts", func() bool {
@@ -213,6 +234,10 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				b.expectOrder(t)
 				b.expectAll(t, 50)
 				eventually(t, "the fault is over", func() bool { return r.Fault() == nil })
+				began, ended := log.count("level=ERROR"), log.count("the relay goes on")
+				if name != "unroutable" && (began != 1 || ended != 1) {
+					t.Errorf("the log tells %d beginnings and %d ends of the fault", began, ended)
+				}
 			})
 		})
 	}

@@ -242,13 +242,25 @@ func (w *rounds) fail(row *Row, v verdict, err error) bool {
 		slog.String("event_type", row.Event.Type.String()), slog.Int("attempt", row.attempts), slog.Any("error", err),
 	}
 	if v == postponed {
-		w.relay.refusals.Do(func() {
-			w.relay.log.Warn("event not published: its user's later events wait", attrs...)
-		})
+		w.relay.logRefusal(err, attrs)
 		return false
 	}
 	w.relay.paused.resume(row.Event.UserID)
 	w.relay.Stats.SetAside.Add(1)
 	w.relay.log.Error("event set aside: it is not published", append(attrs, slog.String("hint", "see `keyfold outbox failed list`"))...)
 	return true
+}
+
+// logRefusal logs a row that the broker refused, and those refused alike once a minute.
+func (r *Relay) logRefusal(err error, attrs []any) {
+	why := engine.ErrRefused
+	if errors.Is(err, engine.ErrUnroutable) {
+		why = engine.ErrUnroutable
+	}
+	r.refusals.Add(why.Error(), func(n int) {
+		if n > 1 {
+			attrs = append(attrs, slog.Int("count", n))
+		}
+		r.log.Warn("event not published: its user's later events wait", attrs...)
+	})
 }

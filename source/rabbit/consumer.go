@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/failpoint"
+	"keyfold/engine/terse"
 )
 
 // Ports is what a consumer is joined to.
@@ -35,6 +36,8 @@ type Consumer struct {
 	stopWork    context.CancelFunc
 
 	last *session // the one Run left for Close; nil where none was open
+
+	fault terse.Fault // of the connection
 
 	mu     sync.Mutex
 	status error // nil while consuming
@@ -128,6 +131,7 @@ func (c *Consumer) Close(ctx context.Context) error {
 	// Storing letters may be stuck in a socket that the broker does not read, which
 	// closing the dead letters' publisher frees.
 	waitUntil(ctx, &c.work)
+	c.deadLetters.malformed.Close()
 	return err
 }
 

@@ -78,7 +78,7 @@ func heldForTooLong(t *testing.T, b *rabbittest.Broker, kind QueueType) {
 	if !maps.Equal(ids(again), ids(held)) {
 		t.Errorf("%v came again, want %v", ids(again), ids(held))
 	}
-	for _, want := range []string{"consumer not connected", "PRECONDITION_FAILED", "consumer_timeout", "write sooner", "generation=2"} {
+	for _, want := range []string{"consumer not connected", "PRECONDITION_FAILED", "consumer_timeout", "write sooner", "generation=2", "away_for="} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, log.String())
 		}

@@ -17,8 +17,12 @@ const copyTimeout = 30 * time.Second
 // pendingCopy is an unacknowledged message whose copy is to be published.
 type pendingCopy struct {
 	*settler
-	reason string // of a dead letter
-	tries  int    // publications that failed
+	tries int // publications that failed
+
+	// Of a dead letter.
+	reason   string
+	letterID string // set when it was published
+	userID   int32  // likewise; 0: not known
 
 	// Set where a copy that failed goes out alone.
 	due   time.Time // no sooner

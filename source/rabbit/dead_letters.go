@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/failpoint"
+	"keyfold/engine/terse"
 )
 
 // Letter is an event that was given up.
@@ -18,11 +19,15 @@ type Letter struct {
 	Retries   int       // attempts after the first one
 	Failures  []Failure // at least one, the oldest first
 	FirstSeen engine.Millis
+
+	// Set by Store, as far as it can tell: what the letter is found by, and its user.
+	ID     string
+	UserID int32
 }
 
 // DeadLetters keeps events that were given up.
 type DeadLetters interface {
-	// Store stores letters. The answer is aligned with them: nil once a letter
+	// Store stores letters and sets their ids. The answer is aligned with them: nil once a letter
 	// is safe, so that its original can be acknowledged.
 	Store(ctx context.Context, letters []Letter) []error
 }
@@ -30,8 +35,6 @@ type DeadLetters interface {
 const (
 	maxLetters     = 256     // in one group
 	maxLetterBytes = 4 << 20 // of bodies in one group
-	// unstoredEvery is how often letters that cannot be stored are logged.
-	unstoredEvery = time.Minute
 )
 
 // deadLetterer hands given-up events to the dead letters.
@@ -41,7 +44,8 @@ type deadLetterer struct {
 	stats   *ConsumerStats
 	log     *slog.Logger
 
-	told time.Time // only used by run: when failures were last logged
+	unstored  terse.Fault
+	malformed terse.Repeats
 }
 
 func newDeadLetterer(letters DeadLetters, timing Timing, stats *ConsumerStats, log *slog.Logger) *deadLetterer {
@@ -68,7 +72,11 @@ func (d *deadLetterer) publish(ctx context.Context, group []pendingCopy) []error
 			FirstSeen: cmp.Or(p.firstSeen, engine.MillisOf(p.arrived)),
 		}
 	}
-	return d.letters.Store(ctx, letters)
+	errs := d.letters.Store(ctx, letters)
+	for i := range letters {
+		group[i].letterID, group[i].userID = letters[i].ID, letters[i].UserID
+	}
+	return errs
 }
 
 func (d *deadLetterer) confirmed() error { return failpoint.Hit(failpoint.LetterConfirmed) }
@@ -77,6 +85,7 @@ func (d *deadLetterer) settle(p *pendingCopy, err error) (again bool) {
 	switch {
 	case err == nil:
 		d.stats.DeadLetters.Add(1)
+		d.logMalformed(p)
 		p.ack()
 	case errors.Is(err, errStale):
 		p.drop()
@@ -86,13 +95,39 @@ func (d *deadLetterer) settle(p *pendingCopy, err error) (again bool) {
 	return false
 }
 
-// published logs letters that could not be stored, now and then.
+// published logs when letters begin to fail, and when none waits any more.
 func (d *deadLetterer) published(int, error) (pause time.Duration) {
 	n, cause := d.copies.unconfirmed()
-	if n > 0 && time.Since(d.told) >= unstoredEvery {
-		d.told = time.Now()
+	if n == 0 {
+		if lasted, was := d.unstored.Ends(); was {
+			d.log.Info("no dead letter waits any more", slog.Duration("waited", lasted))
+		}
+	} else if d.unstored.Begins(cause) {
 		d.log.Error("dead letters not stored: their messages stay unacknowledged",
-			slog.Int("messages", n), slog.Any("error", cause))
+			slog.Int("messages", n), slog.Any("error", cause), slog.String("hint", "they are published again by themselves"))
 	}
 	return 0
+}
+
+// logMalformed logs a refused message once its letter is stored, and those that are
+// alike once a minute.
+func (d *deadLetterer) logMalformed(p *pendingCopy) {
+	if !p.malformed || !d.log.Enabled(context.Background(), slog.LevelError) {
+		return
+	}
+	reason, err := p.reason, p.failures[len(p.failures)-1].Err
+	id, user := Cut(p.letterID, maxShortString), int(p.userID)
+	d.malformed.Add(reason, func(n int) {
+		attrs := []any{
+			slog.String("reason", reason), slog.String("message_id", id), slog.Any("error", err),
+			slog.String("hint", "`keyfold dlq show` with the message_id shows it"),
+		}
+		if user != 0 {
+			attrs = append(attrs, slog.Int("user_id", user))
+		}
+		if n > 1 {
+			attrs = append(attrs, slog.Int("count", n))
+		}
+		d.log.Error("malformed event dead-lettered", attrs...)
+	})
 }

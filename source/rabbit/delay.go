@@ -10,6 +10,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/backoff"
 	"keyfold/engine/failpoint"
+	"keyfold/engine/terse"
 )
 
 // DelayQueues has failed events wait at the broker: a copy in the queue that is
@@ -107,8 +108,8 @@ type delayQueue struct {
 	name   string
 
 	// Only used by the goroutine that publishes.
-	pause backoff.Backoff
-	told  time.Time // when the missing queue was last logged
+	pause            backoff.Backoff
+	refused, missing terse.Fault
 }
 
 const (
@@ -116,8 +117,6 @@ const (
 	// maxPublishes is how often an attempt is published before it waits in
 	// process: a broker that goes on refusing must not keep events for ever.
 	maxPublishes = 5
-	// missingEvery is how often a missing queue is logged.
-	missingEvery = time.Minute
 )
 
 func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
@@ -188,21 +187,28 @@ func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
 	return again
 }
 
-// published logs why copies wait, and has the next group wait for longer each
+// published logs when copies begin to wait, and when that is over, and has the next group wait for longer each
 // time a publication fails.
 func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 	d := q.owner
 	switch {
 	case cause == nil:
 		q.pause.Reset()
+		for _, fault := range []*terse.Fault{&q.refused, &q.missing} {
+			if lasted, was := fault.Ends(); was {
+				d.log.Info("retries are stored in their delay queue again", slog.String("queue", q.name), slog.Duration("waited", lasted))
+			}
+		}
 		return 0
 	case !errors.Is(cause, engine.ErrUnroutable):
 		d.Stats.Failed.Add(1)
-		d.log.Error("retries not stored in their delay queue: their messages stay unacknowledged",
-			slog.String("queue", q.name), slog.Int("messages", failed), slog.Any("error", cause))
-		return q.pause.Next()
-	case time.Since(q.told) >= missingEvery:
-		q.told = time.Now()
+		wait := q.pause.Next()
+		if q.refused.Begins(cause) {
+			d.log.Error("retries not stored in their delay queue: their messages stay unacknowledged",
+				slog.String("queue", q.name), slog.Int("messages", failed), slog.Duration("retry_in", wait), slog.Any("error", cause))
+		}
+		return wait
+	case q.missing.Begins(cause):
 		d.log.Error("delay queue missing: retries wait in process and take up prefetch", slog.String("queue", q.name),
 			slog.Int("messages", failed), slog.String("hint", "run `keyfold setup` with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES"))
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"keyfold/engine"
 	"keyfold/engine/backoff"
 )
 
@@ -25,6 +24,8 @@ type Publisher struct {
 	pause  backoff.Backoff
 	retry  time.Time // no connection attempt before
 	closed bool
+
+	refusal error // of the last connection attempt
 }
 
 // NewPublisher returns a publisher that connects when it has something to send.
@@ -82,17 +83,21 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 		if p.live.alive() {
 			return p.live, nil
 		}
-		p.log.Warn("publishing connection lost", slog.String("connection", p.dialer.name))
+		p.log.Debug("publishing connection lost", slog.String("connection", p.dialer.name))
 		p.live = nil
 	}
 	if !backoff.Sleep(ctx, time.Until(p.retry)) {
-		return nil, fmt.Errorf("rabbitmq: publish: waiting to connect again: %w", ctx.Err())
+		err := fmt.Errorf("rabbitmq: publish: waiting to connect again: %w", ctx.Err())
+		if p.refusal != nil {
+			err = fmt.Errorf("%w: %w", err, p.refusal)
+		}
+		return nil, err
 	}
 	l, err := openLink(ctx, p.dialer, &p.Stats)
 	if err != nil {
-		p.retry = time.Now().Add(p.pause.Next())
-		p.log.Error("publishing connection failed", slog.String("connection", p.dialer.name),
-			slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
+		p.retry, p.refusal = time.Now().Add(p.pause.Next()), err
+		// The caller gets the error, and says what it means for its messages.
+		p.log.Debug("publishing connection failed", slog.String("connection", p.dialer.name), slog.Any("error", err))
 		return nil, err
 	}
 	p.pause.Reset()

@@ -3,7 +3,6 @@ package rabbit
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -180,9 +179,7 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 // refuse dead-letters a message that is no event.
 func (s *session) refuse(t *settler, err error) {
 	s.stats.Malformed.Add(1)
-	s.log.Error("malformed event dead-lettered",
-		slog.String("message_id", t.message.ID), slog.String("reason", engine.ReasonOf(err)),
-		slog.Any("error", err))
+	t.malformed = true
 	t.fail(engine.Verdict{Err: err})
 	// It is never folded: it may wait for its letter for as long as that takes.
 	t.lease.end()

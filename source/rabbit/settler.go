@@ -36,6 +36,8 @@ type settler struct {
 	event   engine.Event // none where the message was refused
 	size    int          // bytes, until it is acknowledged
 
+	malformed bool // it was refused: event is empty
+
 	// Only used by the one goroutine that works on the message: the reader, the
 	// one that settles, then the one that publishes its copy, and the reader again
 	// after a wait in process.

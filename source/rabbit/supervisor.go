@@ -62,10 +62,21 @@ func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 			return err
 		}
 		wait := pause.Next()
-		c.ports.Log.Error("consumer not connected", slog.Duration("retry_in", wait),
-			slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err))
+		c.logFault(err, wait)
 		backoff.Sleep(ctx, wait)
 	}
+}
+
+// logFault logs a fault when it begins. Its end is the line "consumer started".
+func (c *Consumer) logFault(err error, wait time.Duration) {
+	if !c.fault.Begins(err) {
+		return
+	}
+	attrs := []any{slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err), slog.Duration("retry_in", wait)}
+	if engine.KindOf(err) != engine.Configuration { // which names its own cure
+		attrs = append(attrs, slog.String("hint", "see that RabbitMQ runs and RABBITMQ_DSN is right; the consumer connects again by itself, and no event is lost"))
+	}
+	c.ports.Log.Error("consumer not connected", attrs...)
 }
 
 // consume hands over what the broker sends until ctx or the session ends.
@@ -84,9 +95,14 @@ func (c *Consumer) consume(ctx context.Context, s *session, deliver engine.Deliv
 		}
 		if c.Ready() != nil {
 			c.setStatus(nil)
-			c.ports.Log.Info("consumer started", slog.String("queue", c.config.Names.Queue),
-				slog.String("broker", Redact(c.config.DSN)), slog.Uint64("generation", s.generation),
-				slog.Int("prefetch", c.config.Prefetch))
+			attrs := []any{
+				slog.String("queue", c.config.Names.Queue), slog.String("broker", Redact(c.config.DSN)),
+				slog.Uint64("generation", s.generation), slog.Int("prefetch", c.config.Prefetch),
+			}
+			if lasted, was := c.fault.Ends(); was {
+				attrs = append(attrs, slog.Duration("away_for", lasted))
+			}
+			c.ports.Log.Info("consumer started", attrs...)
 		}
 		if err := s.read(ctx, changed, deliver); !errors.Is(err, errPaused) {
 			return err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -26,9 +27,22 @@ type Service interface {
 	Notes() []string
 	// Register adds the series of /metrics to set.
 	Register(set *metric.Set)
+	// Figures are the numbers of the log's summaries; none while the service starts.
+	Figures() []Figure
 }
 
-// WithAdmin serves /metrics, /livez and /readyz while do runs.
+// LogStart logs a daemon's first line.
+func (a *App) LogStart(daemon string) {
+	build := version.Read()
+	a.Log.Info("starting", slog.String("daemon", daemon), slog.String("version", build.Version),
+		slog.String("commit", build.ShortCommit()), slog.Int("pid", os.Getpid()))
+}
+
+const paths = "/metrics  counters and gauges in Prometheus's text format\n" +
+	"/livez    200 while the process runs\n" +
+	"/readyz   200 while it does its work, otherwise 503 with the reason\n"
+
+// WithAdmin serves /metrics, /livez and /readyz, and logs summaries, while do runs.
 func (a *App) WithAdmin(of Service, do func() error) error {
 	listener, err := net.Listen("tcp", a.Servers.Admin)
 	if err != nil {
@@ -36,10 +50,10 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 	}
 	set := &metric.Set{}
 	of.Register(set)
-	build := version.Read()
-	build.Register(set)
+	version.Read().Register(set)
 	metrics.ExposeMetadata(true) // of the process's own metrics; the library leaves their help empty
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, paths) })
 	mux.HandleFunc("GET /livez", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintln(rw, "ok") })
 	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, _ *http.Request) {
 		if err := of.Ready(); err != nil {
@@ -67,9 +81,12 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 			return context.WithTimeout(context.Background(), 2*time.Second)
 		})
 	}()
-	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()),
-		slog.String("version", build.Version), slog.String("commit", build.ShortCommit()))
+	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
+	figures, stopping := &summary{log: a.Log, of: of}, make(chan struct{})
+	go figures.run(stopping)
 	err = do()
+	close(stopping)
+	figures.total()
 	cancel()
 	return errors.Join(err, <-served)
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"keyfold/cmd/embedding"
@@ -74,8 +73,7 @@ func (a *App) withDatabase(service bool, do func(*outbox.Database) error) error 
 	if err := DatabaseUnreached(db.Check(a.Ctx)); err != nil {
 		if !service || engine.KindOf(err) == engine.Configuration {
 			return errors.Join(err, db.Close())
-		}
-		a.Log.Warn("database not reachable", slog.Any("error", err))
+		} // else the service meets it too, and logs it
 	}
 	return errors.Join(do(db), db.Close())
 }

@@ -103,6 +103,7 @@ func (c *IngestCmd) Check(a *app.App) error {
 // Run listens until it is told to stop, answers what is under way, and stores
 // what was taken in before it ends.
 func (c *IngestCmd) Run(a *app.App) error {
+	a.LogStart("ingest")
 	config, err := c.API.config()
 	if err != nil {
 		return err
@@ -156,9 +157,12 @@ func (in *ingesting) serve(addr string) error {
 		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
 	}
 	in.app.Log.Info("ingest listening", slog.String("url", in.server.Scheme()+"://"+listener.Addr().String()+"/v1/events"))
-	return shutdown.Serve(in.app.Ctx, in.server, listener, func() (context.Context, context.CancelFunc) {
+	_ = in.Ready() // logs it where the database is away
+	err = shutdown.Serve(in.app.Ctx, in.server, listener, func() (context.Context, context.CancelFunc) {
 		return in.app.Clock.Context(in.app.Ctx, shutdown.CloseReserve)
 	})
+	in.app.Log.Info("ingest stopped")
+	return err
 }
 
 func (in *ingesting) closeStore() error {
@@ -189,4 +193,18 @@ func (in *ingesting) Register(set *metric.Set) {
 		return
 	}
 	in.gauge.Register(in.app.Ctx, set)
+}
+
+func (in *ingesting) Figures() []app.Figure {
+	s := in.handler.Stats()
+	figures := []app.Figure{
+		{Name: "requests", Read: s.Latency.Count},
+		{Name: "accepted", Read: s.Accepted.Load},
+		{Name: "duplicate", Read: s.Duplicate.Load},
+		{Name: "refused", Read: s.Refused.Load},
+	}
+	if in.relay != nil {
+		figures = append(figures, in.relay.Figures()...)
+	}
+	return figures
 }

@@ -25,10 +25,10 @@ func (c *RelayCmd) Check(a *app.App) error {
 // Run publishes until it is told to stop; what is under way is confirmed and
 // marked before it ends.
 func (c *RelayCmd) Run(a *app.App) error {
+	a.LogStart("relay")
 	return a.WithServiceDatabase(func(db *outbox.Database) error {
 		r := newRelaying(a, db)
 		return a.WithAdmin(r, func() error {
-			a.Log.Info("relay started", slog.String("broker", rabbit.Redact(a.Servers.RabbitMQ)))
 			r.start()
 			<-a.Ctx.Done()
 			return r.stop()
@@ -56,6 +56,7 @@ func (r *relaying) start() {
 	var ctx context.Context
 	// The relay goes on when the program is told to stop: the API stops first, and
 	// its last rows are published too.
+	r.app.Log.Info("relaying", slog.String("broker", rabbit.Redact(r.app.Servers.RabbitMQ)))
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(r.app.Ctx))
 	go func() {
 		defer close(r.ended)
@@ -66,6 +67,7 @@ func (r *relaying) start() {
 func (r *relaying) stop() error {
 	r.cancel()
 	<-r.ended
+	r.app.Log.Info("relay stopped")
 	return r.app.ClosePublisher(r.publisher)
 }
 
@@ -81,4 +83,16 @@ func (r *relaying) Notes() []string {
 func (r *relaying) Register(set *metric.Set) {
 	r.relay.Stats.Register(set)
 	r.gauge.Register(r.app.Ctx, set)
+}
+
+func (r *relaying) Figures() []app.Figure {
+	s := &r.relay.Stats
+	return []app.Figure{
+		{Name: "published", Read: s.Sent.Load},
+		{Name: "unpublished", Read: func() int64 {
+			return s.Unroutable.Load() + s.Refused.Load() + s.Unknown.Load() + s.Away.Load()
+		}},
+		{Name: "set_aside", Read: s.SetAside.Load},
+		{Name: "waiting", Gauge: true, Read: r.gauge.Unsent},
+	}
 }

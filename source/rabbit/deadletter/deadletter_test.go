@@ -23,7 +23,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 	body := rapid.OneOf(
 		rapid.SliceOf(rapid.Byte()),
 		rapid.Custom(func(t *rapid.T) []byte {
-			return []byte(rapid.StringMatching(`[ \t\r\n]*(null|"[,:}]*"|\{"a":\[1, 2e0\]\}|00)[ \t\r\n]*`).Draw(t, "json"))
+			return []byte(rapid.StringMatching(`[ \t\r\n]*(null|"[,:}]*"|\{"a":\[1, 2e0\]\}|\{"user_id":[1-9],"message_id":("m[0-9]"|7)\}|00)[ \t\r\n]*`).Draw(t, "json"))
 		}),
 	)
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,6 +45,11 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 		again := l.Replay(rabbit.DefaultNames(), false)
 		if string(again.Body) != string(l.Original) || again.Headers[rabbit.HeaderFirstSeen] != int64(seen) || again.ID != "m1" {
 			t.Fatalf("%+v", again)
+		}
+		buried.Message.ID = "" // the worker's log names what the letter is found by
+		m = Queue{Names: rabbit.DefaultNames(), Host: "h"}.message(&buried)
+		if l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body}); buried.ID != l.ID || buried.UserID != l.UserID {
+			t.Fatalf("%s of user %d is found as %s of user %d", buried.ID, buried.UserID, l.ID, l.UserID)
 		}
 	})
 }

@@ -163,26 +163,34 @@ func withSpaces(body, value []byte) []byte {
 	return original[:len(original)-len(bytes.TrimLeft(behind, whiteSpace))]
 }
 
-// readEvent reads what a letter is known by, also from events that are refused.
+// readEvent reads what a letter is known by.
 func (l *Letter) readEvent() {
+	l.ID, l.UserID, l.EventType = eventOf(l.message.ID, l.Original, l.Body)
+}
+
+// eventOf returns what a letter is known by, also that of an event that is refused:
+// the id of the message or of its body or, where neither has one, a digest of the
+// letter's body; user and type as far as they can be read.
+func eventOf(messageID string, original, letter []byte) (id string, user int32, eventType string) {
 	var event struct {
 		UserID    json.RawMessage `json:"user_id"`
 		EventType json.RawMessage `json:"event_type"`
 		MessageID json.RawMessage `json:"message_id"`
 	}
 	// Each on its own: one of the wrong type does not hide the others.
-	if json.Unmarshal(l.Original, &event) == nil {
-		_ = json.Unmarshal(event.UserID, &l.UserID)
-		_ = json.Unmarshal(event.EventType, &l.EventType)
-		_ = json.Unmarshal(event.MessageID, &l.ID)
+	if json.Unmarshal(original, &event) == nil {
+		_ = json.Unmarshal(event.UserID, &user)
+		_ = json.Unmarshal(event.EventType, &eventType)
+		_ = json.Unmarshal(event.MessageID, &id)
 	}
-	if l.message.ID != "" {
-		l.ID = l.message.ID
+	if messageID != "" {
+		id = messageID
 	}
-	if l.ID == "" {
-		sum := sha256.Sum256(l.Body)
-		l.ID = DigestPrefix + hex.EncodeToString(sum[:16])
+	if id == "" {
+		sum := sha256.Sum256(letter)
+		id = DigestPrefix + hex.EncodeToString(sum[:16])
 	}
+	return id, user, eventType
 }
 
 // Malformed returns why a worker would refuse the original, nil where it would

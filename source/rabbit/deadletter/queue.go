@@ -32,8 +32,9 @@ func (q Queue) Store(ctx context.Context, letters []rabbit.Letter) []error {
 	return q.Publisher.Publish(ctx, messages)
 }
 
+// message returns a letter's message, and sets what the letter is found by.
 func (q Queue) message(l *rabbit.Letter) rabbit.Message {
-	return rabbit.Message{
+	m := rabbit.Message{
 		RoutingKey: q.Names.DeadLetters,
 		ID:         l.Message.ID,
 		Timestamp:  l.Message.Timestamp,
@@ -41,6 +42,12 @@ func (q Queue) message(l *rabbit.Letter) rabbit.Message {
 		Headers:    headersOf(l),
 		Body:       bodyOf(l, q.Host),
 	}
+	original := l.Message.Body
+	if l.Message.Whole != nil {
+		original = nil // as in [Letter.Original]
+	}
+	l.ID, l.UserID, _ = eventOf(m.ID, original, m.Body)
+	return m
 }
 
 // headersOf keeps the original's and the first mark of where and when it was.

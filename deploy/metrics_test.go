@@ -1,0 +1,111 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	registered = regexp.MustCompile("(Counter|Gauge|Histogram)\\((?:[\\w.]+\\()?[\"`](keyfold_\\w+)")
+	listed     = regexp.MustCompile("\\{\"(keyfold_\\w+)\", ")
+	used       = regexp.MustCompile(`keyfold_\w+`)
+)
+
+// programMetrics returns the families that product code registers, a histogram with
+// its three series.
+func programMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, room := range []string{"cmd", "engine", "shard", "sink", "source"} {
+		err := filepath.WalkDir(filepath.Join("..", room), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, found := range registered.FindAllStringSubmatch(string(text), -1) {
+				names[found[2]] = true
+				if found[1] == "Histogram" {
+					for _, part := range []string{"_bucket", "_sum", "_count"} {
+						names[found[2]+part] = true
+					}
+				}
+			}
+			for _, found := range listed.FindAllStringSubmatch(string(text), -1) {
+				names[found[1]] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(names) < 50 {
+		t.Fatalf("only %d metrics are found in the code", len(names))
+	}
+	return names
+}
+
+// The rules and the dashboard use metrics that the programs have, and the rules cover
+// every metric that the operators' page tells to alert on.
+func TestMetricsOfRulesAndDashboard(t *testing.T) {
+	there := programMetrics(t)
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	rules, dashboard, page := read("alerts.yml"), read("grafana.json"), read("../docs/OPERATIONS.md")
+	for path, text := range map[string]string{"alerts.yml": rules, "grafana.json": dashboard, "docs/OPERATIONS.md": page} {
+		names := map[string]bool{}
+		for _, name := range used.FindAllString(text, -1) {
+			names[name] = true
+			if !there[name] {
+				t.Errorf("%s: no program has the metric %s", path, name)
+			}
+		}
+		if len(names) < 5 {
+			t.Errorf("%s names only %v", path, slices.Sorted(maps.Keys(names)))
+		}
+	}
+	for line := range strings.Lines(page) {
+		if strings.Contains(line, "| alert:") && !strings.Contains(rules, used.FindString(line)) {
+			t.Errorf("no rule for %s", line)
+		}
+	}
+	if !json.Valid([]byte(dashboard)) {
+		t.Error("the dashboard is no JSON")
+	}
+}
+
+// Each rule has what Prometheus and a person need: an expression, a severity and two
+// sentences.
+func TestAlertRules(t *testing.T) {
+	text, err := os.ReadFile("alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := strings.Split(string(text), "      - alert: ")[1:]
+	for _, rule := range rules {
+		name, _, _ := strings.Cut(rule, "\n")
+		for _, part := range []string{"\n        expr: ", "\n        labels: {severity: ", "\n          summary: \"", "\n          description: \""} {
+			if strings.Count(rule, part) != 1 {
+				t.Errorf("%s has no single %q", name, strings.TrimSpace(part))
+			}
+		}
+	}
+	if len(rules) < 5 || strings.Contains(string(text), "\t") {
+		t.Errorf("%d rules, or a tab in %s", len(rules), text)
+	}
+}
