@@ -19,7 +19,7 @@ func TestTerminalLines(t *testing.T) {
 	log.With("a", 1).WithGroup("g").Error("failed", "time", "kept", "msg", "two\nlines \x1b[31m")
 	log.Warn("bare")
 	log.Warn("red \x1b[31m")
-	want := regexp.MustCompile(`^\d\d:\d\d:\d\d INFO  worker started  shards=2 window=5s retry_in=41ms took=36.02µs
+	want := regexp.MustCompile(`^\d\d:\d\d:\d\d INFO  worker started  shards=2 window=5s retry_in=41.4ms took=36µs
 \d\d:\d\d:\d\d ERROR failed  a=1 g.time=kept g.msg="two\\nlines \\x1b\[31m"
 \d\d:\d\d:\d\d WARN  bare
 \d\d:\d\d:\d\d WARN  "red \\x1b\[31m"
