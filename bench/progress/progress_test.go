@@ -52,7 +52,7 @@ func TestEstimate(t *testing.T) {
 	ends(t, r, out, event{Action: "pass", Package: "m/quick", Elapsed: 31}, "ok    m/quick  31.0s", "40s, 1 of 3, about 27 s left")
 	c.pass(50 * time.Second)
 	r.add(&event{Action: "output", Package: "m/slow", Output: "ok  \tm/slow\t90.0s\n"})
-	ends(t, r, out, event{Action: "pass", Package: "m/slow", Elapsed: 90}, "1m30s, 2 of 3, about a few seconds left")
+	ends(t, r, out, event{Action: "pass", Package: "m/slow", Elapsed: 90}, "1m30s, 2 of 3, about 15 s left")
 	out.Reset()
 	r.add(&event{Action: "output", Package: "m/none", Output: "?   \tm/none\t[no test files]\n"})
 	r.add(&event{Action: "skip", Package: "m/none"})

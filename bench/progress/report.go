@@ -261,7 +261,7 @@ func (r *report) times() times {
 func minutes(seconds float64) string {
 	switch {
 	case seconds < 15:
-		return "a few seconds"
+		return "15 s"
 	case seconds < 90:
 		return fmt.Sprintf("%.0f s", seconds)
 	default:
