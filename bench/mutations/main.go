@@ -30,7 +30,7 @@ import (
 type cli struct {
 	By      string        `enum:"sim,soak,tests,all" default:"sim" help:"Which mutations: those the simulation, the soak or tests of one package must notice, or all (sim, soak, tests, all)."`
 	Only    []string      `help:"Only these rules, by name, whatever their --by."`
-	Sim     string        `default:"go test -count=1 -run Schedules$ ./bench/sim" help:"The simulation's command."`
+	Sim     string        `default:"env KEYFOLD_SIM_SCHEDULES=10000 KEYFOLD_SIM_DEEPS=1000 go test -count=1 -run Schedules$ ./bench/sim" help:"The simulation's command."`
 	Soak    string        `default:"go run ./bench/soak --duration 3m --seed 1" help:"The soak's command."`
 	Timeout time.Duration `default:"30m" help:"Of one command."`
 	Logs    string        `placeholder:"DIR" help:"Keep the commands' output here, one file each."`

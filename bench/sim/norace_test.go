@@ -2,8 +2,9 @@
 
 package sim
 
+// What `make test` has time for; `make soak-sim` runs a million.
 const (
-	schedulesByDefault = 10_000
-	deepByDefault      = 1000
-	replays            = 300
+	schedulesByDefault = 2000
+	deepByDefault      = 200
+	replays            = 60
 )

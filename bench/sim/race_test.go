@@ -5,7 +5,7 @@ package sim
 // The race detector makes a schedule several times as dear. What it looks for shows
 // in few of them; `make test` runs the others without it.
 const (
-	schedulesByDefault = 1000
-	deepByDefault      = 40
-	replays            = 60
+	schedulesByDefault = 200
+	deepByDefault      = 20
+	replays            = 20
 )

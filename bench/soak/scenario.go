@@ -33,14 +33,11 @@ type scenario struct {
 // hotUser makes half of a scenario's events.
 const hotUser = 1
 
-// floodKills is how often a worker is killed in the scenarios that kill.
-const floodKills = 30
-
 // scenarios are run by their names; workers are two to four, by the settings.
 var scenarios = map[string]scenario{
 	// kill -9 of workers alone, while they drain a backlog.
 	"kills": {events: 46_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
-		return s.killWorkers(ctx, r, floodKills, 700*time.Millisecond)
+		return s.killWorkers(ctx, r, s.Kills, 700*time.Millisecond)
 	}},
 	// One worker's link to the broker falls silent while it holds its prefetch.
 	"silent": {events: 16_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
@@ -75,7 +72,7 @@ var scenarios = map[string]scenario{
 	}},
 	// The user is busy all the time, and workers are killed.
 	"live": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
-		return s.killWorkers(ctx, r, floodKills, 2*time.Second)
+		return s.killWorkers(ctx, r, s.Kills, 2*time.Second)
 	}},
 	// What a write has become of stays unknown to one worker for ten minutes, while
 	// others fold thousands of events of the user.

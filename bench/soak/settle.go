@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"maps"
 	"syscall"
 	"time"
 
@@ -60,21 +59,11 @@ func (s *soak) rest(ctx context.Context, looks int) error {
 // depths returns how many messages each queue of the workers holds, ready or
 // not, for those that are not empty.
 func (s *soak) depths() (map[string]int, error) {
-	text, err := s.Broker.Tell("list_queues", "name", "messages", "--no-table-headers")
+	depths, err := s.Broker.Depths("/")
 	if err != nil {
 		return nil, err
 	}
-	depths := map[string]int{}
-	for line := range strings.Lines(text) {
-		name, number, found := strings.Cut(strings.TrimSpace(line), "\t")
-		n, err := strconv.Atoi(number)
-		if !found || err != nil {
-			return nil, fmt.Errorf("rabbitmqctl list_queues: %q is no queue with its messages", line)
-		}
-		if n > 0 && name != rabbit.DefaultNames().DeadLetters {
-			depths[name] = n
-		}
-	}
+	maps.DeleteFunc(depths, func(name string, n int) bool { return n == 0 || name == rabbit.DefaultNames().DeadLetters })
 	return depths, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type settings struct {
 	Rate     int           `default:"50" help:"Events a second."`
 	Directed bool          `help:"Instead of a plan: each failpoint once."`
 	Scenario string        `placeholder:"NAME" help:"Instead of a plan: one fault, half of the events one user's: ${scenarios}."`
+	Kills    int           `default:"30" help:"Workers killed in the scenarios that kill."`
 	Race     bool          `help:"Build the workers with the race detector."`
 
 	Dimensions int    `default:"256" help:"Components of vectors."`
@@ -33,6 +35,7 @@ type settings struct {
 	Mix       mix       `kong:"-"`
 	AllPoints bool      `kong:"-"` // after the plan, go to the failpoints it has missed
 	Dir       string    `kong:"-"` // for logs and data
+	Programs  string    `kong:"-"` // folder of what was built before; "": the run builds
 	Out       io.Writer `kong:"-"`
 }
 
@@ -92,10 +95,13 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	return s, nil
 }
 
+// failpoints are the flags that build a keyfold with them.
+var failpoints = []string{"-tags", "failpoints"}
+
 func (s *soak) startServers(ctx context.Context) error {
-	s.Build = []string{"-tags", "failpoints"}
+	s.Stack.Programs, s.Build = s.settings.Programs, failpoints
 	if s.Race {
-		s.Build = append(s.Build, "-race")
+		s.Build = slices.Concat(failpoints, []string{"-race"})
 	}
 	s.StoreArgs = []string{"--data", filepath.Join(s.Stack.Dir, "journal")}
 	s.Env = s.environment()

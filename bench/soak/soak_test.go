@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"keyfold/bench/stack"
+	"keyfold/bench/testserver/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { process.Main(m) } // looks for leaked goroutines too
 
 // seed is that of the runs in CI: one plan that is known, so that a red run is
 // the change's doing. The long run draws another each time.
@@ -26,10 +28,25 @@ var shortMix = mix{
 // kills counts the kill -9 of a mix, without those by failpoints.
 func (m mix) kills() int { return m[killWorker] + m[killBroker] + m[killStore] }
 
+// programs is a folder with what all runs of the test binary use.
+var programs = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = process.TempDir(); err == nil {
+		err = stack.Build(context.Background(), dir, failpoints...)
+	}
+	return dir, err
+})
+
+// runInTest runs beside the other ones: each has its own servers, and mostly waits.
 func runInTest(t *testing.T, change func(*settings)) *result {
 	t.Helper()
+	t.Parallel()
+	built, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := settings{
-		Seed: seed, Duration: time.Minute, Workers: 2, Rate: 60, Dimensions: 64,
+		Programs: built,
+		Seed:     seed, Duration: time.Minute, Workers: 2, Rate: 60, Dimensions: 64,
 		Data: os.Getenv("KEYFOLD_TEST_DATA"), Dir: t.TempDir(), Out: t.Output(),
 	}
 	change(&c)
@@ -75,13 +92,13 @@ func TestEveryFailpoint(t *testing.T) {
 // One user makes half of all events, and workers are killed while they drain the
 // backlog: more events than a profile ever had to remember are delivered again.
 func TestFloodedUser(t *testing.T) {
-	r := runInTest(t, func(c *settings) { c.Scenario, c.Workers = "kills", 3 })
+	r := runInTest(t, func(c *settings) { c.Scenario, c.Workers, c.Kills = "kills", 3, 12 })
 	s := r.soak
 	if n := len(s.ledger.events[hotUser]); n < 20_000 {
 		t.Errorf("%d events of the busy user, want at least 20000", n)
 	}
-	if n := s.counts[string(killWorker)]; n != floodKills {
-		t.Errorf("%d kills, want %d", n, floodKills)
+	if n := s.counts[string(killWorker)]; n != s.Kills {
+		t.Errorf("%d kills, want %d", n, s.Kills)
 	}
 	if s.fleet.total("keyfold_rabbitmq_redelivered_total") < 1000 {
 		t.Error("hardly anything was delivered again: the run proves nothing")

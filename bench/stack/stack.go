@@ -34,6 +34,7 @@ import (
 // blank line are set before Start.
 type Stack struct {
 	Dir       string         // for data and logs
+	Programs  string         // folder of what Build has built before; "": Start builds
 	DSN       string         // of the broker; "": Start runs one
 	Profiles  mongodb.Config // of the profiles' store; without a URI, Start runs one
 	StoreArgs []string       // of the store that Start runs
@@ -55,18 +56,18 @@ func New(dir string) *Stack {
 	return s
 }
 
-// Start builds keyfold and runs the servers that are missing. The caller calls Close,
-// whatever Start returns.
+// Start builds keyfold, unless it is there, and runs the servers that are missing. The
+// caller calls Close, whatever Start returns.
 func (s *Stack) Start(ctx context.Context) (err error) {
-	if s.program, err = process.Build(ctx, s.Dir, "keyfold/cmd/keyfold", s.Build...); err != nil {
-		return err
-	}
-	if s.Profiles.URI == "" {
-		program, err := process.Build(ctx, s.Dir, "keyfold/bench/testserver/mongodb/mongotestd")
-		if err != nil {
+	if s.Programs == "" {
+		if err := Build(ctx, s.Dir, s.Build...); err != nil {
 			return err
 		}
-		if s.Store, err = mongotest.Launch(program, filepath.Join(s.Dir, "store"), s.StoreArgs...); err != nil {
+		s.Programs = s.Dir
+	}
+	s.program = filepath.Join(s.Programs, "keyfold")
+	if s.Profiles.URI == "" {
+		if s.Store, err = mongotest.Launch(filepath.Join(s.Programs, "mongotestd"), filepath.Join(s.Dir, "store"), s.StoreArgs...); err != nil {
 			return err
 		}
 		s.AtEnd(s.Store.Stop)
@@ -85,6 +86,15 @@ func (s *Stack) Start(ctx context.Context) (err error) {
 	s.AtEnd(s.Broker.Stop)
 	s.DSN = s.Broker.DSN("/")
 	return nil
+}
+
+// Build builds keyfold, with flags, and the store's server into a folder.
+func Build(ctx context.Context, dir string, flags ...string) error {
+	_, err := process.Build(ctx, dir, "keyfold/cmd/keyfold", flags...)
+	if err == nil {
+		_, err = process.Build(ctx, dir, "keyfold/bench/testserver/mongodb/mongotestd")
+	}
+	return err
 }
 
 // AtEnd has Close call a function.

@@ -25,14 +25,14 @@ func kills() int {
 	if os.Getenv("KEYFOLD_SOAK") != "" {
 		return 200
 	}
-	return 20
+	return 10
 }
 
 // kill -9 at random moments of one job: at the end every profile is the
 // oracle's and every event is accounted for. The input comes through a pipe and
 // its end is held back, so that each kill meets a job that is not done.
 func TestKill9(t *testing.T) {
-	lines := eventLines(t, 1500)
+	lines := eventLines(t, 750)
 	data := filepath.Join(t.TempDir(), "data")
 	products := shopFile(t)
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))

@@ -41,6 +41,7 @@ func must(t *testing.T, errs ...error) {
 // A store that refuses every call opens the breaker: events stay in the queue,
 // no attempt is used, and all is folded when it is back.
 func TestStoreBreakerOpensAndCloses(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
@@ -72,6 +73,7 @@ func TestStoreBreakerOpensAndCloses(t *testing.T) {
 // A store that takes writes and never gets a majority answers pings: only a
 // real write tells.
 func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
@@ -101,6 +103,7 @@ func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
 // Events held for longer than WORKER_HOLD_MAX go back to the broker, and come
 // again when the store does.
 func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	server := mongotest.StartProcess(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}
@@ -135,6 +138,7 @@ func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
 // shard lost) is away, whatever its code: no attempt is used, readiness says so,
 // and all is folded when it is back.
 func TestStoreThatRefusesEveryWrite(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}

@@ -19,6 +19,7 @@ import (
 // object to; one that holds for more loses its channel and says why. Either way
 // all is folded once when the store is back.
 func TestStoreAwayPastTheConsumerTimeout(t *testing.T) {
+	t.Parallel()
 	// 5 s of silence open the breaker, a second is held, and the probe that is
 	// under way then takes 5 s at most.
 	const timeout = 16 * time.Second

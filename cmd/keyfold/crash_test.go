@@ -19,7 +19,7 @@ func kills() int {
 	if os.Getenv("KEYFOLD_SOAK") != "" {
 		return 200
 	}
-	return 20
+	return 10
 }
 
 // process starts `work` as a process of its own.
@@ -48,7 +48,7 @@ func (s *stack) process(t *testing.T, args ...string) (d *daemon, kill func()) {
 // under way: at the end every profile is the oracle's and the queue is empty.
 func TestKill9(t *testing.T) {
 	s := newStack(t)
-	bodies := sample.Events(sample.DefaultConfig(1200))
+	bodies := sample.Events(sample.DefaultConfig(600))
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	kills := kills()
 	redelivered := int64(0)
@@ -79,6 +79,7 @@ func TestKill9(t *testing.T) {
 // A broker that dies in mid-window and comes back: the worker goes on by
 // itself, what it held is delivered again, and nothing is folded twice.
 func TestBrokerRestartInMidWindow(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Start(t)
 	s := &stack{dsn: broker.DSN("/"), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
 	s.setUp(t)
@@ -108,6 +109,7 @@ func TestBrokerRestartInMidWindow(t *testing.T) {
 // A store that is killed in mid-window and comes back with what it had
 // acknowledged: events are held meanwhile, nothing is dead-lettered.
 func TestStoreKilledInMidWindow(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	server := mongotest.StartProcess(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}

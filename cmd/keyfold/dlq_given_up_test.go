@@ -21,7 +21,7 @@ func TestDlqGivenUpByTheBroker(t *testing.T) {
 	vhost, names := broker.VHost(t), rabbit.DefaultNames()
 	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
 	s.setUp(t)
-	broker.Control(t, "set_policy", "-p", vhost, "limit", "^"+names.Queue+"$", `{"delivery-limit":1}`)
+	broker.SetPolicy(t, vhost, "^"+names.Queue+"$", `{"delivery-limit":1}`)
 	bodies := make([][]byte, 3)
 	for i := range bodies {
 		bodies[i] = event(int32(1+i), engine.ProductView, 1, time.Now().Add(-time.Hour), fmt.Sprint("event ", i))
@@ -39,7 +39,7 @@ func TestDlqGivenUpByTheBroker(t *testing.T) {
 		}
 		return err
 	})
-	broker.Control(t, "clear_policy", "-p", vhost, "limit")
+	broker.ClearPolicy(t, vhost)
 	if code, out, errs := s.run(t, "", "dlq", "stats", "-o", "json"); code != 0 ||
 		!strings.Contains(out, `"by_reason":{"delivery_limit":3}`) || !strings.Contains(out, `"by_type":{"product_view":3}`) {
 		t.Errorf("%d %s %s", code, out, errs)

@@ -141,8 +141,10 @@ func TestAnotherModelInTheStore(t *testing.T) {
 			t.Errorf("a profile of another model: %d, %q is missing in %s", code, want, errs.String())
 		}
 	}
+}
 
-	// No profile tells, but the products do.
+// The same where no profile tells, but the products do.
+func TestAnotherModelInTheProducts(t *testing.T) {
 	b := newAPIStack(t)
 	args := []string{quick, "--embedder=hash", "--embedding-model=another"}
 	d := b.work(t, args...).ready()

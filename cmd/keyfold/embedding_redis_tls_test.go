@@ -21,11 +21,16 @@ func TestRedisCertificateCostsNoEvent(t *testing.T) {
 	a.settled(t, a.expect(t, bodies))
 	eventually(t, "the note says what to set", func() error {
 		code, body := d.get("/readyz")
-		if code != http.StatusOK || !strings.Contains(body, "SSL_CERT_FILE") {
-			return fmt.Errorf("readiness says %d %s", code, body)
+		if code == http.StatusOK && strings.Contains(body, "SSL_CERT_FILE") {
+			return nil
 		}
-		return nil
+		// A busy machine may not come as far as the certificate: Redis is asked again.
+		more := searches(1, 20, fmt.Sprint("tls again ", len(bodies), " "), func(int) string { return fmt.Sprint("spoon ", len(bodies)) })
+		a.publish(t, more...)
+		bodies = append(bodies, more...)
+		return fmt.Errorf("readiness says %d %s", code, body)
 	})
+	a.settled(t, a.expect(t, bodies))
 	if n := d.metric("keyfold_retries_total") + d.metric("keyfold_parked_total"); n != 0 {
 		t.Errorf("%d searches had to come again because of Redis", n)
 	}

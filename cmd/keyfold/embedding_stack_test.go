@@ -33,7 +33,7 @@ type apiStack struct {
 	more  []string          // flags of every command
 }
 
-// newAPIStack sets one up: retries wait for a fifth of a second, and are one.
+// newAPIStack sets one up, as newStack does: retries wait for a fifth of a second, and are one.
 func newAPIStack(t *testing.T) *apiStack {
 	t.Helper()
 	return newAPIStackWith(t, "--retry-delay=200ms", "--max-retries=1")
@@ -41,6 +41,7 @@ func newAPIStack(t *testing.T) *apiStack {
 
 func newAPIStackWith(t *testing.T, more ...string) *apiStack {
 	t.Helper()
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	a := &apiStack{
 		stack: &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass},

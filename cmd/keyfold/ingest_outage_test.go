@@ -84,6 +84,7 @@ func (l *load) reaches(n int) {
 // A broker that dies in the middle: the API goes on answering, the rows wait, and
 // afterwards nothing is lost, nothing doubled, and every row is marked.
 func TestIngestWhileTheBrokerIsAway(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Start(t)
 	server := sqltest.Shared(t)
 	s := (&stack{dsn: broker.DSN("/"), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}).

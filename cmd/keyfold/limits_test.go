@@ -37,7 +37,7 @@ func TestLimit_Body64KiB(t *testing.T) {
 // is folded.
 func TestLimit_LargeBodiesAtASmallMemoryLimit(t *testing.T) {
 	const (
-		events = 1500
+		events = 900
 		size   = 60 << 10
 		limit  = 128 << 20
 	)

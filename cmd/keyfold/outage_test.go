@@ -20,6 +20,7 @@ import (
 // The worker holds its prefetch and no more, its memory stays as it is, the rest
 // waits at the broker, nothing is given up, and all is folded in the end.
 func TestOutageLeavesMemoryFlat(t *testing.T) {
+	t.Parallel()
 	const prefetch = 200
 	broker := rabbittest.Shared(t)
 	server := mongotest.StartProcess(t)

@@ -126,6 +126,7 @@ func TestFR011StoredDocument(t *testing.T) {
 // FR-012: while the store takes nothing, nothing is acknowledged; when it does,
 // all is.
 func TestFR012AcknowledgedOnlyOnceWritten(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}

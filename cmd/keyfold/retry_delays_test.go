@@ -19,6 +19,7 @@ import (
 // soak waits for that, 135 s. Otherwise the delays are a hundredth, none is cut
 // short, and how much longer one takes says more of the machine than of keyfold.
 func TestRetryDelaysAtTheBroker(t *testing.T) {
+	t.Parallel()
 	first, soak := 50*time.Millisecond, os.Getenv("KEYFOLD_SOAK") != ""
 	if soak {
 		first = 5 * time.Second

@@ -16,6 +16,7 @@ import (
 	mongotest "keyfold/bench/testserver/mongodb"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
+	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
 
@@ -97,8 +98,10 @@ type impaired struct {
 	proxy  *rabbittest.Proxy
 }
 
+// newImpaired sets one up, as newStack does.
 func newImpaired(t *testing.T) *impaired {
 	t.Helper()
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	vhost, store, proxy := broker.VHost(t), mongotest.Start(t), rabbittest.NewProxy(t, broker.Address())
 	s := &stack{dsn: broker.DSN(vhost), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
@@ -257,7 +260,7 @@ func TestShutdownWithALogNobodyReads(t *testing.T) {
 		}
 		_, _ = io.WriteString(p.log, line)
 	}
-	bodies := sample.Events(sample.DefaultConfig(3000))
+	bodies := sample.Events(sample.DefaultConfig(800))
 	s.publish(t, bodies...)
 	store := s.open(t)
 	written := -1
@@ -279,9 +282,9 @@ func TestShutdownWithALogNobodyReads(t *testing.T) {
 // what comes at that moment goes back, and nobody waits for it.
 func TestStopAmidABacklog(t *testing.T) {
 	s := newStack(t)
-	bodies := sample.Events(sample.DefaultConfig(6_000))
+	bodies := sample.Events(sample.DefaultConfig(1500))
 	s.publish(t, bodies...)
-	for range 6 {
+	for range 4 {
 		d := s.work(t, quick, "--prefetch=256").ready()
 		eventually(t, "the backlog is worked on", func() error {
 			if d.metric(`keyfold_events_total{outcome="folded"}`) == 0 {
@@ -292,6 +295,9 @@ func TestStopAmidABacklog(t *testing.T) {
 		if code := d.stop(); code != 0 {
 			t.Fatalf("exit code %d\n%.20000s", code, d.log)
 		}
+	}
+	if s.depth(t, rabbit.DefaultNames().Queue) == 0 {
+		t.Error("the backlog was gone before the last stop: the test proves nothing")
 	}
 	s.work(t, quick)
 	s.settled(t, s.expect(t, bodies))

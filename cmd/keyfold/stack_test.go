@@ -52,8 +52,11 @@ type stack struct {
 	history  engine.History
 }
 
+// newStack sets one up. The test goes on beside others from here: it mostly waits, for
+// windows, delays and processes.
 func newStack(t *testing.T) *stack {
 	t.Helper()
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
 	s.setUp(t)

@@ -52,6 +52,7 @@ func TestStopWithTheBreakerOpen(t *testing.T) {
 // SIGTERM before the worker is ready: no store, or no broker.
 func TestStopBeforeReady(t *testing.T) {
 	t.Run("no store", func(t *testing.T) {
+		t.Parallel()
 		broker := rabbittest.Shared(t)
 		store := mongotest.Start(t)
 		must(t, store.RefuseConnections(0))

@@ -175,6 +175,7 @@ func TestRedeliveredEventChangesNothing(t *testing.T) {
 // The history that depends on order: one worker that finds a backlog in order
 // folds it in order, also where a user's events fill many batches.
 func TestUnitHistoryKeepsTheQueuesOrder(t *testing.T) {
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.UnitMass}
 	s.setUp(t)

@@ -61,7 +61,7 @@ func TestLimit_100000OpenWindows(t *testing.T) {
 // More events than the budget of bytes has room for: what is held never exceeds
 // it, and windows close early for it.
 func TestLimit_ByteBudgetHeld(t *testing.T) {
-	const events = 60_000
+	const events = 20_000 // three times what the budget has room for
 	j := newJob(t, sample.Products(), 16)
 	j.windows.Clock, j.windows.Window, j.windows.MaxDelay = shard.WallClock, time.Hour, time.Hour
 	j.windows.MaxHeld, j.windows.MaxHeldBytes = events, 4<<20

@@ -21,13 +21,15 @@ func TestMain(m *testing.M) { process.Main(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// onEach runs a test on every database there is.
+// onEach runs a test on every database there is, side by side.
 func onEach(t *testing.T, test func(t *testing.T, db *Database)) {
 	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
 		server := sqltest.Shared(t)
 		test(t, openAt(t, server.URL(server.Database(t))))
 	})
 	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
 		test(t, openAt(t, "sqlite://"+filepath.Join(t.TempDir(), "outbox.db")))
 	})
 }

@@ -103,7 +103,11 @@ func TestRedeliveredIsWhatWasNotSettled(t *testing.T) {
 	eventually(t, "settled ones acknowledged", func() bool { return r.Stats.Acked.Load() == 700 })
 	// The channel is asynchronous: what left here is not yet there.
 	eventually(t, "the broker knows", func() bool {
-		return strings.Contains(s.broker.Control(t, "-p", s.vhost, "list_queues", "messages"), "500")
+		depths, err := s.broker.Depths(s.vhost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return depths[s.names.Queue] == 500
 	})
 	p.Cut()
 	eventually(t, "the open ones delivered again", func() bool { return in.len() >= len(open) })
@@ -169,6 +173,7 @@ func TestConnectionClosedByBroker(t *testing.T) {
 }
 
 func TestBrokerKilled(t *testing.T) {
+	t.Parallel()
 	const n = 500
 	s := newSite(t, rabbittest.Start(t))
 	s.publish(s.messages(n)...)
@@ -340,7 +345,7 @@ func TestPauseKeepsThePrefetch(t *testing.T) {
 // What deliver refuses is not waited for; what it took and did not settle is.
 func TestDeliverErrorEndsRun(t *testing.T) {
 	for _, taken := range []int{0, 1} {
-		s := shared(t)
+		s := newSite(t, rabbittest.Shared(t))
 		s.publish(s.messages(5)...)
 		c, err := NewConsumer(s.config(), Ports{Log: quiet})
 		if err != nil {
@@ -407,7 +412,8 @@ func TestHalfOpen(t *testing.T) {
 	frozen := time.Now()
 	eventually(t, "the silence noticed", func() bool { return r.Ready() != nil })
 	t.Logf("noticed after %v", time.Since(frozen))
-	if took := time.Since(frozen); took > 3*config.Timing.Heartbeat {
+	// After three heartbeats and what a busy machine adds: no other limit is as short.
+	if took := time.Since(frozen); took >= config.Timing.Write {
 		t.Errorf("noticed after %v, want three heartbeats of %v", took, config.Timing.Heartbeat)
 	}
 	p.Thaw()

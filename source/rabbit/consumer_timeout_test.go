@@ -23,6 +23,7 @@ const holdable = 4 * time.Second
 // is logged, a new session is made by itself, those messages and no others come
 // again, what is said of them late is dropped, and each is settled once.
 func TestConsumerTimeout(t *testing.T) {
+	t.Parallel()
 	b := rabbittest.StartImpatient(t, holdable)
 	t.Run("tests", func(t *testing.T) { // ends with all of them; they mostly wait
 		for _, kind := range []QueueType{Classic, Quorum} {

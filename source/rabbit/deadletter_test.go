@@ -116,9 +116,12 @@ func TestMalformedBodiesAreDeadLettered(t *testing.T) {
 // A body whose letter is over what the broker takes is cut, with its length and
 // hash, and keeps no other letter back.
 func TestOversizedBodyIsCut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, rabbittest.Start(t))
 	const most = 1 << 20
-	s.broker.Control(t, "eval", fmt.Sprintf("application:set_env(rabbit, max_message_size, %d), persistent_term:put(max_message_size, %d).", most, most))
+	if _, err := s.broker.Eval(fmt.Sprintf("application:set_env(rabbit, max_message_size, %d), persistent_term:put(max_message_size, %d).", most, most)); err != nil {
+		t.Fatal(err)
+	}
 	large := bytes.Repeat([]byte("\xfe"), most-1) // its base64 is over the limit
 	bad := func(id string, body []byte) Message {
 		return Message{Exchange: s.names.Exchange, RoutingKey: "user.embedding.search", ID: id, Body: body}

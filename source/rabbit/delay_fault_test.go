@@ -17,7 +17,7 @@ import (
 // The connection dies when the broker has the copy and its confirm is on the
 // way: the original stays unacknowledged until a second copy is confirmed.
 func TestCopyOfUnknownFate(t *testing.T) {
-	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
+	w := newWaiting(t, sharedBroker(t), time.Minute)
 	p := rabbittest.NewProxy(t, w.broker.Address())
 	d := w.retries(rabbittest.DSN(p.Address(), w.vhost), quiet)
 	all := w.messages(2)
@@ -43,7 +43,7 @@ func TestCopyOfUnknownFate(t *testing.T) {
 // lost, whichever of original and copy comes first.
 func TestConnectionsLostInAStorm(t *testing.T) {
 	const n = 2000
-	w := newWaiting(t, rabbittest.Shared(t), 200*time.Millisecond)
+	w := newWaiting(t, sharedBroker(t), 200*time.Millisecond)
 	p := rabbittest.NewProxy(t, w.broker.Address())
 	dsn := rabbittest.DSN(p.Address(), w.vhost)
 	w.publish(w.messages(n)...)
@@ -73,6 +73,7 @@ func TestConnectionsLostInAStorm(t *testing.T) {
 // So may originals, whose acknowledgement it had not yet written: they fail
 // again, and only a copy settles its event.
 func TestBrokerKilledWhileRetriesWait(t *testing.T) {
+	t.Parallel()
 	const n = 300
 	w := newWaiting(t, rabbittest.Start(t), 10*time.Second)
 	w.publish(w.messages(n)...)
@@ -168,7 +169,7 @@ func TestDelayQueueRefuses(t *testing.T) {
 // confirmed is delivered again.
 func TestStopWithUnconfirmedCopies(t *testing.T) {
 	const n = 20
-	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
+	w := newWaiting(t, sharedBroker(t), time.Minute)
 	p := rabbittest.NewProxy(t, w.broker.Address())
 	d := w.retries(rabbittest.DSN(p.Address(), w.vhost), quiet)
 	p.Freeze()

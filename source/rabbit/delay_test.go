@@ -118,7 +118,7 @@ func (f *failing) settled() (n int) {
 // A failed event leaves the worker's queue for the delay queue with all that it
 // was, and there is one copy of it.
 func TestRetryWaitsAtTheBroker(t *testing.T) {
-	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
+	w := newWaiting(t, sharedBroker(t), time.Minute)
 	m := w.messages(1)[0]
 	m.Priority, m.Properties = 7, Properties{ContentType: "application/json", AppID: "shop", Type: "view", CorrelationID: "c1"}
 	m.Headers = amqp.Table{"trace": "abc", "x-death": "forged", "CC": []any{w.names.DeadLetters}, "deep": amqp.Table{"n": int16(3)}}
@@ -158,7 +158,7 @@ func TestRetryWaitsAtTheBroker(t *testing.T) {
 // so often, across the delays, and nothing is left.
 func TestRetryStorm(t *testing.T) {
 	const n = 5000
-	w := newWaiting(t, rabbittest.Shared(t), 200*time.Millisecond)
+	w := newWaiting(t, sharedBroker(t), 200*time.Millisecond)
 	w.publish(w.messages(n)...)
 	d := w.retries(w.dsn, quiet)
 	f := failFirst(2)
@@ -187,7 +187,7 @@ func TestRetryStorm(t *testing.T) {
 // Attempts and errors outlive the worker: a second one goes on where the first
 // stopped, and the dead letter tells of all of them.
 func TestExhaustedOverRestarts(t *testing.T) {
-	w := newWaiting(t, rabbittest.Shared(t), 200*time.Millisecond)
+	w := newWaiting(t, sharedBroker(t), 200*time.Millisecond)
 	w.publish(w.messages(2)...)
 	start := time.Now().Truncate(time.Second)
 	for attempt := range 4 {

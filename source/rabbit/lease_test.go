@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 )
 
@@ -49,7 +48,7 @@ func TestOverdueDeliveryEndsTheSession(t *testing.T) {
 // What waits in process for its next attempt has no lease; it has one again when
 // it is delivered, with the bound of a copy.
 func TestWaitingInProcessHasNoLease(t *testing.T) {
-	w := newWaiting(t, rabbittest.Shared(t), 2*time.Second)
+	w := newWaiting(t, sharedBroker(t), 2*time.Second)
 	w.publish(w.messages(1)...)
 	config := w.config()
 	config.Lease = 700 * time.Millisecond

@@ -47,7 +47,17 @@ func newSite(t testing.TB, b *rabbittest.Broker) *site {
 	return s
 }
 
-func shared(t testing.TB) *site { return newSite(t, rabbittest.Shared(t)) }
+// sharedBroker is the test binary's. The test goes on beside others from here: it mostly
+// waits, for delays, heartbeats and the broker.
+func sharedBroker(t testing.TB) *rabbittest.Broker {
+	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel()
+	}
+	return rabbittest.Shared(t)
+}
+
+func shared(t testing.TB) *site { return newSite(t, sharedBroker(t)) }
 
 func (s *site) setup() {
 	s.t.Helper()

@@ -8,7 +8,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 )
 
@@ -16,7 +15,7 @@ func parkOf(err error) engine.Verdict { return engine.Verdict{Outcome: engine.Pa
 
 // A parked event waits in a delay queue, as a retried one, with no attempt used.
 func TestParkUsesNoAttempt(t *testing.T) {
-	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
+	w := newWaiting(t, sharedBroker(t), time.Minute)
 	w.publish(w.messages(1)...)
 	d := w.retries(w.dsn, quiet)
 	r := w.runWith(d, w.config(), func(_ context.Context, deliveries []engine.Delivery) error {
@@ -44,7 +43,7 @@ func TestParkUsesNoAttempt(t *testing.T) {
 // Copies of one event that are parked together come back as one, with the latest
 // bound. Another event under the same id stays another message.
 func TestCopiesParkedTogetherAreOne(t *testing.T) {
-	w := newWaiting(t, rabbittest.Shared(t), time.Minute)
+	w := newWaiting(t, sharedBroker(t), time.Minute)
 	m := w.messages(2)
 	bound := func(at engine.Millis) Message {
 		copied := m[0]
@@ -87,7 +86,7 @@ func TestCopiesParkedTogetherAreOne(t *testing.T) {
 // However often it was parked, an event has all its attempts left; and after a
 // day it is given up, with the reason.
 func TestParkedTooLong(t *testing.T) {
-	w := newWaiting(t, rabbittest.Shared(t), 50*time.Millisecond)
+	w := newWaiting(t, sharedBroker(t), 50*time.Millisecond)
 	m := w.messages(2)
 	long := Failure{At: engine.Now() - engine.Millis(MaxParked.Milliseconds()) - 1, Err: engine.ErrAway}
 	m[1].Headers = amqp.Table{HeaderFirstSeen: int64(engine.Now()), HeaderErrors: encodeFailures([]Failure{long})}

@@ -165,6 +165,7 @@ func TestPublishOverABadNetwork(t *testing.T) {
 // An alarm stops the publisher, with an error that says so, and not the
 // consumer; when it is over, publishing goes on by itself.
 func TestAlarm(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, rabbittest.Start(t))
 	s.publish(s.messages(1000)...)
 	p := s.publisher(quick)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 )
 
@@ -56,7 +57,7 @@ func TestLargeEventsFitTheBudget(t *testing.T) {
 // be over the budget.
 func TestSmallEventsGetAllOfThePrefetch(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
-		s := shared(t)
+		s := newSite(t, rabbittest.Shared(t))
 		s.publish(s.messages(2000)...)
 		var in inbox
 		config := s.config()

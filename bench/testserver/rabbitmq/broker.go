@@ -19,6 +19,7 @@ import (
 type Broker struct {
 	process.Server
 	control string // the path of rabbitmqctl
+	call    string // and of erl_call
 	node    string
 	mapper  *process.Process // epmd: which port the node listens on, for rabbitmqctl
 	vhosts  atomic.Int64
@@ -69,10 +70,11 @@ func launch(dir string, timeout time.Duration) (*Broker, error) {
 	server, err := process.Find(installed, "rabbitmq-server", scripts...)
 	control, noControl := process.Find(installed, "rabbitmqctl", scripts...)
 	epmd, noEPMD := process.Find(installed, "epmd")
-	if err := errors.Join(err, noControl, noEPMD); err != nil {
+	call, noCall := process.Find(installed, "erl_call")
+	if err := errors.Join(err, noControl, noEPMD, noCall); err != nil {
 		return nil, err
 	}
-	b := &Broker{control: control, Server: process.Server{Dir: dir, Path: server}}
+	b := &Broker{control: control, call: call, Server: process.Server{Dir: dir, Path: server}}
 	if b.Ports, err = process.ClaimPorts(); err != nil {
 		return nil, err
 	}
@@ -101,7 +103,7 @@ func (b *Broker) port(i int) string { return strconv.Itoa(b.Ports.Port(i)) }
 
 func (b *Broker) writeFiles(timeout time.Duration) error {
 	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\n"+
-		"log.console = false\ndisk_free_limit.absolute = 1MB\nconsumer_timeout = %d\n",
+		"management_agent.disable_metrics_collector = true\nlog.console = false\ndisk_free_limit.absolute = 1MB\nconsumer_timeout = %d\n",
 		b.Address(), b.port(managementPort), timeout.Milliseconds())
 	// How often a channel looks for what it holds too long has no name there; a
 	// minute by default.

@@ -9,7 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +25,46 @@ var client = &http.Client{
 	Timeout:   30 * time.Second,
 }
 
+// Eval has the node evaluate Erlang expressions and returns the value of the last, as
+// Erlang writes it. rabbitmqctl would take a second of processor time for it.
+func (b *Broker) Eval(script string) (string, error) {
+	cookie, err := os.ReadFile(filepath.Join(b.Dir, ".erlang.cookie"))
+	if err != nil {
+		return "", err
+	}
+	command := exec.Command(b.call, "-sname", b.node, "-c", string(cookie), "-e")
+	command.Env, command.Dir, command.Stdin = b.Env, b.Dir, strings.NewReader(script+"\n")
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("erl_call: %w\n%s", err, output)
+	}
+	value, ok := strings.CutPrefix(string(output), "{ok, ")
+	if !ok {
+		return "", fmt.Errorf("erl_call: %s\n%s", output, script)
+	}
+	return strings.TrimSuffix(value, "}"), nil
+}
+
+// Depths returns how many messages the queues of a virtual host hold, ready or not. It
+// asks the queues themselves: what the management API says is seconds old.
+func (b *Broker) Depths(vhost string) (map[string]int, error) {
+	text, err := b.Eval(fmt.Sprintf(`lists:flatten([io_lib:format("~s ~b ", [N, M]) ||
+		[{name, {resource, _, queue, N}}, {messages, M}] <- rabbit_amqqueue:info_all(<<%q>>, [name, messages])]).`, vhost))
+	if err != nil {
+		return nil, err
+	}
+	depths := map[string]int{}
+	words := strings.Fields(strings.Trim(text, `"[]`))
+	for pair := range slices.Chunk(words, 2) {
+		if depths[pair[0]], err = strconv.Atoi(pair[len(pair)-1]); err != nil {
+			return nil, fmt.Errorf("queues with their messages: %q: %w", text, err)
+		}
+	}
+	return depths, nil
+}
+
 // Tell runs rabbitmqctl with these arguments and returns what it printed. It
-// takes about a second.
+// takes about a second: Eval is quicker.
 func (b *Broker) Tell(args ...string) (string, error) {
 	command := exec.Command(b.control, append([]string{"--quiet", "--node", b.node}, args...)...)
 	command.Env, command.Dir = b.Env, b.Dir
@@ -47,7 +89,7 @@ func (b *Broker) Control(t testing.TB, args ...string) string {
 // moment after it has answered, so that a queue declared just before a kill can be
 // gone: a loss of the broker's, and not of keyfold's.
 func (b *Broker) Sync() error {
-	_, err := b.Tell("eval", "mnesia:sync_log().")
+	_, err := b.Eval("mnesia:sync_log().")
 	return err
 }
 
@@ -134,6 +176,20 @@ func (b *Broker) Permit(t testing.TB, vhost, user, configure, write, read string
 		map[string]string{"configure": configure, "write": write, "read": read})
 }
 
+// SetPolicy gives the queues that a regular expression matches what the definition, a
+// JSON object, says. A virtual host has one such policy.
+func (b *Broker) SetPolicy(t testing.TB, vhost, pattern, definition string) {
+	t.Helper()
+	b.must(t, http.MethodPut, "policies/"+vhost+"/test",
+		map[string]any{"pattern": pattern, "definition": json.RawMessage(definition), "apply-to": "queues"})
+}
+
+// ClearPolicy removes what SetPolicy has set.
+func (b *Broker) ClearPolicy(t testing.TB, vhost string) {
+	t.Helper()
+	b.must(t, http.MethodDelete, "policies/"+vhost+"/test", nil)
+}
+
 // DeleteQueue removes a queue with all it holds.
 func (b *Broker) DeleteQueue(t testing.TB, vhost, queue string) {
 	t.Helper()
@@ -153,8 +209,12 @@ func (b *Broker) CloseConnections(t testing.TB, vhost, name string) int {
 		    rabbit_networking:connection_info_all([pid, vhost, client_properties]), Named(C)],
 		[rabbit_networking:close_connection(P, "closed by a test") || P <- Pids], length(Pids).`,
 		name, name, vhost)
-	var n int
-	if _, err := fmt.Sscan(b.Control(t, "eval", script), &n); err != nil {
+	value, err := b.Eval(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -164,9 +224,9 @@ func (b *Broker) CloseConnections(t testing.TB, vhost, name string) int {
 func (b *Broker) SetAlarm(on bool) error {
 	watermark := "0.4"
 	if on {
-		watermark = "0"
+		watermark = "0.0"
 	}
-	_, err := b.Tell("set_vm_memory_high_watermark", watermark)
+	_, err := b.Eval("vm_memory_monitor:set_vm_memory_high_watermark(" + watermark + ").")
 	return err
 }
 

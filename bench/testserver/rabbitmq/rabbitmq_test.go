@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { process.Main(m) }
 
 func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
-	b := Start(t)
+	b := Shared(t) // no other test runs meanwhile
 	vhost := b.VHost(t)
 	conn, err := amqp.Dial(b.DSN(vhost))
 	if err != nil {

@@ -85,6 +85,7 @@ func TestReplayWithoutFirstSeen(t *testing.T) {
 func TestDeadLetterScan(t *testing.T) {
 	for _, kind := range []rabbit.QueueType{rabbit.Classic, rabbit.Quorum} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, rabbittest.Shared(t), kind)
 			letter := func(i int) rabbit.Message {
 				return rabbit.Message{RoutingKey: s.names.DeadLetters, ID: fmt.Sprint(i), Body: []byte("{}")}

@@ -52,9 +52,10 @@ func (s *site) consume() (c *rabbit.Consumer, delivered chan engine.Delivery, en
 // whatever the queue's own arguments say. Each of them is among the dead
 // letters, with the reason, and a replay brings it back.
 func TestDeliveryLimitPolicy(t *testing.T) {
+	t.Parallel()
 	const n = 300
 	s := newSite(t, rabbittest.Shared(t), rabbit.Quorum)
-	s.broker.Control(t, "set_policy", "-p", s.vhost, "limit", "^"+s.names.Queue+"$", `{"delivery-limit":3}`)
+	s.broker.SetPolicy(t, s.vhost, "^"+s.names.Queue+"$", `{"delivery-limit":3}`)
 	s.publishEvents(n)
 	c, delivered, end := s.consume()
 	for round := int64(1); s.depth(s.names.DeadLetters) < n; round++ {
@@ -73,7 +74,7 @@ func TestDeliveryLimitPolicy(t *testing.T) {
 	if err := end(); err != nil {
 		t.Log(err) // what the last session held is the broker's
 	}
-	s.broker.Control(t, "clear_policy", "-p", s.vhost, "limit")
+	s.broker.ClearPolicy(t, s.vhost)
 	given := map[string]int{}
 	s.scan(func(scan *Scan, l *Letter) {
 		if l.Reason != "delivery_limit" || l.Fault != nil || l.LastFailure.IsZero() || l.UserID == 0 || l.EventType != "product_view" {
@@ -126,6 +127,7 @@ func (s *site) publishEvents(n int) {
 // A pass over the dead letters that takes too long says so, and that its last
 // removals may be lost; the letters are there.
 func TestScanForTooLong(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, rabbittest.StartImpatient(t, 4*time.Second), rabbit.Classic)
 	s.publish(rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "a", Body: []byte("{}")},
 		rabbit.Message{RoutingKey: s.names.DeadLetters, ID: "b", Body: []byte("{}")})
