@@ -38,7 +38,7 @@ check:
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
 	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=20m $(AT_ONCE) $(PACKAGES)
-	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim # most schedules; a share of them above
+	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim # a share of them above
 
 race: test
 

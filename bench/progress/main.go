@@ -4,11 +4,13 @@
 //
 //	go run ./bench/progress --name test -- -race -count=1 ./...
 //
-// The packages that took longest in the last run of the name start first.
+// times.json has the seconds of each package in an earlier run of that name, on 2
+// cores: packages that take long start first. --record writes it anew.
 package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,89 +27,114 @@ import (
 )
 
 type cli struct {
-	Name    string   `required:"" help:"Of the run: its times are kept under this name, for the next one's estimate."`
+	Name    string   `required:"" help:"Of the run, in times.json."`
 	Without []string `placeholder:"PACKAGE" help:"Leave out packages whose tests import one of these."`
+	Record  string   `placeholder:"FILE" help:"Write the times of this run, too, if it passes: bench/progress/times.json."`
 	Args    []string `arg:"" help:"Of go test: flags as -flag=value, then packages."`
 }
+
+//go:embed times.json
+var recorded []byte
 
 func main() {
 	var c cli
 	kong.Parse(&c, kong.Name("progress"), kong.Description("Run go test with an estimate of the time that is left."))
-	// A signal of the terminal reaches go test too, which ends then.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err := c.run(ctx, os.Stdout)
-	if err == nil {
-		return
-	}
 	stop()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.Exited() {
-		os.Exit(failed.ExitCode()) //nolint:gocritic // stop was called
+		os.Exit(failed.ExitCode())
 	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 func (c *cli) run(ctx context.Context, out io.Writer) error {
-	first := slices.IndexFunc(c.Args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
-	if first < 0 {
-		return errors.New("no packages: name them after the flags of go test")
-	}
-	flags, patterns := c.Args[:first], c.Args[first:]
-	all, err := list(ctx, patterns)
+	flags := c.Args[:max(0, slices.IndexFunc(c.Args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }))]
+	chosen, left, err := packages(c.Args[len(flags):], c.Without)
 	if err != nil {
 		return err
 	}
-	chosen, left := split(all, c.Without)
-	if len(chosen) == 0 {
-		return errors.New("no packages are left to test")
+	times := map[string]map[string]float64{} // by the names of runs, then of packages
+	if err := json.Unmarshal(recorded, &times); err != nil {
+		return fmt.Errorf("times.json: %w", err)
 	}
-	times := readTimes(c.Name)
-	order(chosen, times.Packages)
-	r := newReport(out, time.Now, times, chosen)
+	r := newReport(out, time.Now, times[c.Name], chosen)
 	r.begin(left)
-	err = test(ctx, flags, chosen, r)
-	r.finish()
+	slices.SortStableFunc(chosen, func(a, b string) int { return int(r.open[b] - r.open[a]) })
+	if err = test(ctx, slices.Concat(flags, chosen), r); err == nil && c.Record != "" {
+		times[c.Name] = r.times()
+		text, _ := json.MarshalIndent(times, "", "  ")
+		err = os.WriteFile(c.Record, append(text, '\n'), 0o644)
+	}
+	return err
+}
+
+// packages asks go list for the packages with tests: those to run, and those whose
+// tests import one of without.
+func packages(patterns, without []string) (chosen, left []string, err error) {
+	command := exec.Command("go", append([]string{"list", "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`}, patterns...)...)
+	command.Stderr = os.Stderr
+	listed, err := command.Output()
 	if err != nil {
-		return err
+		return nil, nil, fmt.Errorf("go list: %w", err)
 	}
-	if err := writeTimes(c.Name, r.times()); err != nil {
-		fmt.Fprintf(out, "the times of this run are not kept: %v\n", err)
+	for line := range strings.Lines(string(listed)) {
+		words := strings.Fields(line)
+		path, program := strings.CutSuffix(words[0], ".test") // the program of a package's tests
+		switch {
+		case !program:
+		case slices.ContainsFunc(without, func(w string) bool { return slices.Contains(words, w) }):
+			left = append(left, path)
+		default:
+			chosen = append(chosen, path)
+		}
 	}
-	return nil
+	if len(chosen) == 0 {
+		err = errors.New("no package has tests to run")
+	}
+	return chosen, left, err
 }
 
 // test runs go test and feeds the report. The error is go test's end.
-func test(ctx context.Context, flags []string, all []pkg, r *report) error {
-	args := append([]string{"test", "-json"}, flags...)
-	for _, p := range all {
-		args = append(args, p.path)
-	}
-	command := exec.CommandContext(ctx, "go", args...)
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+func test(ctx context.Context, args []string, r *report) error {
+	command := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it then ends its tests
 	command.Stderr = os.Stderr
-	events, err := command.StdoutPipe()
+	stdout, err := command.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	if err := command.Start(); err != nil {
 		return err
 	}
-	stop := r.tick(tickPause)
-	decode := json.NewDecoder(events)
-	for {
-		var e event
-		if err = decode.Decode(&e); err != nil {
-			break
+	events := make(chan event)
+	go func() {
+		defer close(events)
+		decode := json.NewDecoder(stdout)
+		for {
+			var e event
+			if decode.Decode(&e) != nil {
+				_, _ = io.Copy(io.Discard, stdout)
+				return
+			}
+			events <- e
 		}
-		r.add(&e)
+	}()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				r.finish()
+				return command.Wait()
+			}
+			r.add(e)
+		case <-ticker.C:
+			r.still()
+		}
 	}
-	stop()
-	if !errors.Is(err, io.EOF) {
-		_, _ = io.Copy(io.Discard, events) // go test ends only once all is read
-		err = fmt.Errorf("go test -json: %w", err)
-	} else {
-		err = nil
-	}
-	return errors.Join(command.Wait(), err)
 }

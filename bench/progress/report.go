@@ -3,268 +3,179 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
-// event is a line of go test -json, as `go doc test2json` and `go help buildjson`
-// describe it.
+// event is a line of go test -json, as `go doc test2json` describes it.
 type event struct {
 	Action, Package, Test, Output string
-	ImportPath                    string // of build-output
 	Elapsed                       float64
 }
 
-// tickPause is after how long without a line one says what runs.
-const tickPause = 15 * time.Second
+const (
+	quietFor = 15 * time.Second // after that a line says what runs
+	unknown  = 2                // expected seconds of a package that is not recorded
+)
 
-// report turns events into lines. Its methods may be called from several goroutines.
+// report turns events into lines.
 type report struct {
-	out   io.Writer
-	now   func() time.Time
-	last  times
-	began time.Time
-
-	mu       sync.Mutex
-	quiet    time.Time            // since when no line was printed
-	seconds  map[string]float64   // expected, of packages with tests that have not ended
-	all      float64              // the sum of all expected seconds
-	packages int                  // those with tests
+	out      io.Writer
+	now      func() time.Time
+	began    time.Time
+	printed  time.Time            // the last line
+	packages int                  // to run
+	expected float64              // seconds of the whole run
+	all      float64              // the sum of the packages' expected seconds
+	open     map[string]float64   // those of packages that have not ended
 	running  map[string]time.Time // since when
 	took     map[string]float64
-	output   map[string]*buffered // by package
+	output   map[string][]event // of packages that have not ended
 	failed   []string
 }
 
-// buffered is what a package has printed, by test; "" is the package itself.
-type buffered struct {
-	tests []string // in the order of their first lines
-	text  map[string]*strings.Builder
-	good  map[string]bool // passed or skipped
-}
-
-func newReport(out io.Writer, now func() time.Time, last times, chosen []pkg) *report {
+// newReport takes the seconds of each package in an earlier run, "" for the whole.
+func newReport(out io.Writer, now func() time.Time, earlier map[string]float64, chosen []string) *report {
 	r := &report{
-		out: out, now: now, last: last, began: now(), quiet: now(),
-		seconds: map[string]float64{}, running: map[string]time.Time{}, took: map[string]float64{}, output: map[string]*buffered{},
+		out: out, now: now, began: now(), printed: now(), packages: len(chosen), expected: earlier[""],
+		open: map[string]float64{}, running: map[string]time.Time{}, took: map[string]float64{}, output: map[string][]event{},
 	}
-	for _, p := range chosen {
-		if p.tests {
-			r.packages++
-			r.seconds[p.path] = expected(p, last.Packages)
-			r.all += r.seconds[p.path]
+	for _, path := range chosen {
+		seconds, known := earlier[path]
+		if !known {
+			seconds = unknown
 		}
+		r.open[path] = seconds
+		r.all += seconds
 	}
 	return r
 }
 
 // begin says what comes.
-func (r *report) begin(left []pkg) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	about := "how long it takes is not known yet"
-	if r.last.Total > 0 {
-		about = "about " + minutes(r.last.Total)
-	}
-	r.print("%d packages with tests; %s", r.packages, about)
-	for i, p := range slices.DeleteFunc(slices.Clone(left), func(p pkg) bool { return !p.tests }) {
-		if i == 0 {
-			r.print("left out, as their tests start servers; make test runs them:")
-		}
-		r.print("      %s", p.path)
+func (r *report) begin(left []string) {
+	r.print("%d packages with tests; about %s on 2 cores", r.packages, duration(r.expected))
+	if len(left) > 0 {
+		r.print("left out, as their tests start servers; make test runs them: %s", strings.Join(left, " "))
 	}
 }
 
 func (r *report) print(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
-	r.quiet = r.now()
+	r.printed = r.now()
 }
 
 // add takes an event.
-func (r *report) add(e *event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *report) add(e event) {
+	ended := e.Test == "" && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip")
 	switch {
 	case e.Action == "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case e.Package == "":
 	case e.Action == "start":
 		r.running[e.Package] = r.now()
-	case e.Action == "output":
-		r.of(e.Package).print(e.Test, e.Output)
-	case e.Test != "" && (e.Action == "pass" || e.Action == "skip"):
-		r.of(e.Package).good[e.Test] = true
-	case e.Test == "" && slices.Contains([]string{"pass", "fail", "skip"}, e.Action):
+	case ended:
 		r.end(e)
+	default:
+		r.output[e.Package] = append(r.output[e.Package], e)
 	}
-}
-
-func (r *report) of(path string) *buffered {
-	b := r.output[path]
-	if b == nil {
-		b = &buffered{text: map[string]*strings.Builder{}, good: map[string]bool{}}
-		r.output[path] = b
-	}
-	return b
-}
-
-func (b *buffered) print(test, text string) {
-	if b.text[test] == nil {
-		b.text[test] = &strings.Builder{}
-		b.tests = append(b.tests, test)
-	}
-	b.text[test].WriteString(text)
 }
 
 // end prints a package's end: of a failed one the output of all tests that have not
 // passed, then go test's own line with the time and the estimate.
-func (r *report) end(e *event) {
-	b := r.of(e.Package)
-	_, tests := r.seconds[e.Package]
+func (r *report) end(e event) {
+	last := strings.ToUpper(e.Action) + "\t" + e.Package + "\n"
+	good, text := map[string]bool{}, []string{}
+	for _, of := range slices.Backward(r.output[e.Package]) { // a test's verdict is its last event
+		switch {
+		case of.Action == "pass" || of.Action == "skip":
+			good[of.Test] = true
+		case of.Action == "output" && (of.Test == "" || !good[of.Test]):
+			text = append(text, of.Output)
+		}
+	}
+	if len(text) > 0 {
+		last, text = text[0], text[1:]
+	}
 	delete(r.output, e.Package)
 	delete(r.running, e.Package)
-	delete(r.seconds, e.Package)
-	switch {
-	case e.Action == "fail":
+	delete(r.open, e.Package)
+	r.took[e.Package] = math.Round(e.Elapsed)
+	if e.Action == "fail" {
 		r.failed = append(r.failed, e.Package)
-		b.show(r.out)
-	case !tests:
-		return
-	default:
-		r.took[e.Package] = math.Round(10*e.Elapsed) / 10
+		slices.Reverse(text)
+		fmt.Fprint(r.out, strings.Join(text, ""))
 	}
-	lines := b.lines("")
-	if len(lines) == 0 {
-		lines = []string{strings.ToUpper(e.Action) + " " + e.Package}
-	}
-	r.print("%-60s  %s", strings.ReplaceAll(lines[len(lines)-1], "\t", "  "), r.standing())
-}
-
-// lines are those that a test has printed, "" the package itself.
-func (b *buffered) lines(test string) []string {
-	if b.text[test] == nil {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(b.text[test].String(), "\n"), "\n")
-}
-
-// show prints what a failed package has printed: of the tests that have not passed, and
-// of the package itself all but the last line, which says that it has failed.
-func (b *buffered) show(out io.Writer) {
-	for _, test := range b.tests {
-		if test != "" && !b.good[test] {
-			fmt.Fprint(out, b.text[test].String())
-		}
-	}
-	if own := b.lines(""); len(own) > 1 {
-		fmt.Fprintln(out, strings.Join(own[:len(own)-1], "\n"))
-	}
-}
-
-// finish says how the run has ended.
-func (r *report) finish() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	took := r.now().Sub(r.began).Round(time.Second)
-	switch {
-	case len(r.failed) > 0:
-		r.print("%d of %d packages failed in %s: %s", len(r.failed), r.packages, took, strings.Join(r.failed, ", "))
-	case len(r.seconds) > 0:
-		r.print("%d of %d packages have no result after %s", len(r.seconds), r.packages, took)
-	default:
-		r.print("%d packages passed in %s", r.packages, took)
-	}
-}
-
-// standing says how far the run is.
-func (r *report) standing() string {
-	text := fmt.Sprintf("%s, %d of %d", r.now().Sub(r.began).Round(time.Second), r.packages-len(r.seconds), r.packages)
-	if left := r.left(); len(r.seconds) > 0 && left > 0 {
-		text += ", about " + minutes(left) + " left"
-	}
-	return text
-}
-
-// left estimates how many seconds are left: at first by the last run's total, later
-// by this one's pace. 0 means that there is no estimate.
-func (r *report) left() float64 {
-	open := 0.0
-	for path, s := range r.seconds {
-		if since, runs := r.running[path]; runs {
-			s = max(s-r.now().Sub(since).Seconds(), s/10)
-		}
-		open += s
-	}
-	if r.all == 0 {
-		return 0
-	}
-	share := open / r.all
-	if share < 3.0/4 {
-		return r.now().Sub(r.began).Seconds() * share / (1 - share)
-	}
-	return r.last.Total * share
-}
-
-// tick says every now and then what runs, where no package has ended for a while. stop
-// ends that.
-func (r *report) tick(pause time.Duration) (stop func()) {
-	ticker, done, ended := time.NewTicker(pause/5), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				r.still(pause)
-			}
-		}
-	}()
-	return func() {
-		ticker.Stop()
-		close(done)
-		<-ended
-	}
+	r.print("%-60s  %s", strings.ReplaceAll(strings.TrimSpace(last), "\t", "  "), r.standing())
 }
 
 // still prints what runs, if no line was printed for a while.
-func (r *report) still(pause time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.now().Sub(r.quiet) < pause {
+func (r *report) still() {
+	if r.now().Sub(r.printed) < quietFor {
 		return
 	}
-	var names []string
-	for path, since := range r.running {
-		if _, tests := r.seconds[path]; tests {
-			names = append(names, fmt.Sprintf("%s %s", strings.TrimPrefix(path, "keyfold/"), r.now().Sub(since).Round(time.Second)))
-		}
+	names := slices.Sorted(maps.Keys(r.running))
+	for i, path := range names {
+		names[i] = strings.TrimPrefix(path, "keyfold/") + " " + r.since(r.running[path])
 	}
-	slices.Sort(names)
 	if len(names) == 0 {
 		names = []string{"building"}
 	}
 	r.print("      ... %s  %s", strings.Join(names, ", "), r.standing())
 }
 
-// times returns what the run has taken.
-func (r *report) times() times {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return times{Total: r.now().Sub(r.began).Round(time.Second).Seconds(), Packages: r.took}
+// finish says how the run has ended.
+func (r *report) finish() {
+	switch {
+	case len(r.failed) > 0:
+		r.print("%d of %d packages failed in %s: %s", len(r.failed), r.packages, r.since(r.began), strings.Join(r.failed, ", "))
+	case len(r.open) > 0:
+		r.print("%d of %d packages have no result after %s", len(r.open), r.packages, r.since(r.began))
+	default:
+		r.print("%d packages passed in %s", r.packages, r.since(r.began))
+	}
 }
 
-// minutes says a time as a person would.
-func minutes(seconds float64) string {
-	switch {
-	case seconds < 15:
-		return "15 s"
-	case seconds < 90:
-		return fmt.Sprintf("%.0f s", seconds)
-	default:
-		return fmt.Sprintf("%.0f min", seconds/60)
+// standing says how far the run is.
+func (r *report) standing() string {
+	text := fmt.Sprintf("%s, %d of %d", r.since(r.began), r.packages-len(r.open), r.packages)
+	if len(r.open) > 0 {
+		text += ", about " + duration(r.left()) + " left"
 	}
+	return text
+}
+
+// left estimates how many seconds are left: at first by the earlier run's total, later
+// by this one's pace.
+func (r *report) left() float64 {
+	open := 0.0
+	for path, seconds := range r.open {
+		if since, runs := r.running[path]; runs {
+			seconds = max(seconds-r.now().Sub(since).Seconds(), seconds/10)
+		}
+		open += seconds
+	}
+	share := open / r.all
+	if share < 3.0/4 {
+		return r.now().Sub(r.began).Seconds() * share / (1 - share)
+	}
+	return r.expected * share
+}
+
+func (r *report) since(t time.Time) string { return r.now().Sub(t).Round(time.Second).String() }
+
+// times returns what the run has taken, by package, and "" for the whole.
+func (r *report) times() map[string]float64 {
+	r.took[""] = math.Round(r.now().Sub(r.began).Seconds())
+	return r.took
+}
+
+// duration says seconds as a person would.
+func duration(seconds float64) string {
+	if seconds < 90 {
+		return fmt.Sprintf("%.0f s", max(seconds, 5))
+	}
+	return fmt.Sprintf("%.0f min", seconds/60)
 }
