@@ -330,12 +330,12 @@ func TestSettingsPageListsEveryVariable(t *testing.T) {
 	}
 }
 
-// While a worker waits for its store each line says the attempt, when the next one
-// is, and why.
+// A worker whose store does not answer at its start says so, and why.
 func TestWaitingForTheStoreIsLogged(t *testing.T) {
 	s := &stack{dsn: "amqp://127.0.0.1:1", mongo: "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", history: "mass"}
 	d := s.work(t)
-	eventually(t, "two attempts are logged", func() error {
-		return d.logged(`"version":"`, `"commit":"`, `"attempt":1,"retry_in":"`, `"attempt":2,"retry_in":"`, `"error":"MongoDB`)
+	eventually(t, "the wait is logged", func() error {
+		return d.logged(`"version":"`, `"commit":"`, `"msg":"store not reachable: the worker waits for it"`, `"retry_in":"`,
+			`"error":"MongoDB does not answer: is it running, is MONGODB_URI right?`)
 	})
 }
