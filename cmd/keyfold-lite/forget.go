@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
@@ -102,7 +101,7 @@ func (f *forgotten) stored() string {
 	profile := "no profile"
 	switch {
 	case f.before.Erased():
-		profile = "erased at " + f.before.ErasedAt.Time().Format(time.RFC3339)
+		profile = "erased at " + cli.At(f.before.ErasedAt.Time())
 	case f.before != nil:
 		profile = "the profile"
 	}
@@ -120,7 +119,7 @@ func (f *forgotten) print(w *cli.Text, a *app) {
 	}
 	switch {
 	case f.before.Erased():
-		w.Line("user %d was erased at %s", f.UserID, f.before.ErasedAt.Time().Format(time.RFC3339))
+		w.Line("user %d was erased at %s", f.UserID, cli.At(f.before.ErasedAt.Time()))
 	case f.before == nil:
 		w.Line("user %d had no profile", f.UserID)
 	case f.DryRun:
