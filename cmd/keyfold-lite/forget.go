@@ -113,10 +113,6 @@ func (f *forgotten) rows() string {
 }
 
 func (f *forgotten) print(w *cli.Text, a *app) {
-	verb := "deleted"
-	if f.DryRun {
-		verb = "would be deleted"
-	}
 	switch {
 	case f.before.Erased():
 		w.Line("user %d was erased at %s", f.UserID, cli.At(f.before.ErasedAt.Time()))
@@ -127,7 +123,7 @@ func (f *forgotten) print(w *cli.Text, a *app) {
 	default:
 		w.Line("the profile of user %d is erased", f.UserID)
 	}
-	w.Line("  %s %s", f.rows(), verb)
+	w.Line("  %s %s", f.rows(), cli.Confirmation{DryRun: f.DryRun}.Done("deleted"))
 	if f.DeadLeft > 0 {
 		w.Line("  %s left in which no user can be read: %s dead list", cli.Count(f.DeadLeft, "dead letter"), a.command())
 	}
