@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
@@ -102,7 +101,7 @@ func (f *forgotten) stored() string {
 	profile := "no profile"
 	switch {
 	case f.before.Erased():
-		profile = "erased at " + f.before.ErasedAt.Time().Format(time.RFC3339)
+		profile = "erased at " + cli.At(f.before.ErasedAt.Time())
 	case f.before != nil:
 		profile = "the profile"
 	}
@@ -114,13 +113,9 @@ func (f *forgotten) rows() string {
 }
 
 func (f *forgotten) print(w *cli.Text, a *app) {
-	verb := "deleted"
-	if f.DryRun {
-		verb = "would be deleted"
-	}
 	switch {
 	case f.before.Erased():
-		w.Line("user %d was erased at %s", f.UserID, f.before.ErasedAt.Time().Format(time.RFC3339))
+		w.Line("user %d was erased at %s", f.UserID, cli.At(f.before.ErasedAt.Time()))
 	case f.before == nil:
 		w.Line("user %d had no profile", f.UserID)
 	case f.DryRun:
@@ -128,7 +123,7 @@ func (f *forgotten) print(w *cli.Text, a *app) {
 	default:
 		w.Line("the profile of user %d is erased", f.UserID)
 	}
-	w.Line("  %s %s", f.rows(), verb)
+	w.Line("  %s %s", f.rows(), cli.Confirmation{DryRun: f.DryRun}.Done("deleted"))
 	if f.DeadLeft > 0 {
 		w.Line("  %s left in which no user can be read: %s dead list", cli.Count(f.DeadLeft, "dead letter"), a.command())
 	}

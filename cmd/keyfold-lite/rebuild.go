@@ -159,7 +159,10 @@ func (r *rebuilder) user(user int32) error {
 	if err != nil {
 		return err
 	}
-	if old != nil && next.Profile.EventCount < old.EventCount {
+	switch {
+	case next.Dead > 0: // their marks would say that they are folded
+		return fmt.Errorf("%w: the vectors of %s cannot be used; import these products again", errRefused, cli.Count(int64(next.Dead), "event"))
+	case old != nil && next.Profile.EventCount < old.EventCount:
 		return fmt.Errorf("%w: it counts %d events, and %d are stored", errRefused, old.EventCount, next.Profile.EventCount)
 	}
 	if err := r.file.Swap(r.ctx, []*engine.Profile{next.Profile})[0]; err != nil {

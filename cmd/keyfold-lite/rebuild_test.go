@@ -98,13 +98,18 @@ func inOrder(t *testing.T, history string, lines [][]byte) map[int32]*engine.Pro
 // between the profile's write and the mark.
 func skipAgain(t *testing.T, args []string, data string) {
 	t.Helper()
-	settings := sqlite.Settings{Dimensions: 64, History: engine.History(strings.TrimPrefix(args[1], "--history=")), Model: embedderModel}
-	file, err := sqlite.Open(filepath.Join(data, databaseName), settings)
+	change(t, data, engine.History(strings.TrimPrefix(args[1], "--history=")), "UPDATE inbox SET state = 3 WHERE event_type <> 'search'")
+}
+
+// change runs a statement on a folder's file.
+func change(t *testing.T, data string, history engine.History, statement string) {
+	t.Helper()
+	file, err := sqlite.Open(filepath.Join(data, databaseName), sqlite.Settings{Dimensions: 64, History: history, Model: embedderModel})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = file.Write(t.Context(), func(tx *sqlite.Tx) error {
-		_, err := tx.Exec("UPDATE inbox SET state = 3 WHERE event_type <> 'search'")
+		_, err := tx.Exec(statement)
 		return err
 	})
 	if err != nil {
@@ -112,6 +117,25 @@ func skipAgain(t *testing.T, args []string, data string) {
 	}
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// An event whose product has a vector that cannot be used is not marked as folded.
+func TestRebuildWithAnUnusableVector(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	args := []string{small, "--data", data}
+	view := `{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-02-10T14:31:00Z"}`
+	fold(t, view, append(args, "--no-products", "--events=-")...)
+	if code, _, errs := lite(t, "", append([]string{"products", "import", "--embed", shopFile(t)}, args...)...); code != 0 {
+		t.Fatal(errs)
+	}
+	change(t, data, engine.Mass, "UPDATE product_embeddings SET embedding = zeroblob(length(embedding))")
+	code, _, errs := lite(t, "", append([]string{"rebuild"}, args...)...)
+	if code != cli.ExitFailure || !strings.Contains(errs, "user 1: the profile stays as it is: the vectors of 1 event cannot be used") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if r := rebuild(t, append(args, "--products", shopFile(t))...); r.Folded != 1 || r.Users != 1 {
+		t.Errorf("after the product was imported again: %+v", r)
 	}
 }
 

@@ -178,7 +178,8 @@ func (im *Import) recall(ctx context.Context, products []engine.Product, done *I
 		if p == nil {
 			continue
 		}
-		if p.Vector == nil && im.Embedder != nil && k.Model == im.Embedder.Model() && len(k.Vector) == im.Dimensions &&
+		_, unusable := engine.Unit(k.Vector, im.Dimensions)
+		if p.Vector == nil && im.Embedder != nil && k.Model == im.Embedder.Model() && unusable == nil &&
 			catalog.EmbedText(*k) == catalog.EmbedText(*p) {
 			p.Vector, p.Model = k.Vector, k.Model
 			done.Known++

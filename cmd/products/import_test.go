@@ -128,6 +128,12 @@ func TestImportMakesWhatIsMissing(t *testing.T) {
 	if done, err = im.All(t.Context(), stream(things(10), nil)); err != nil || done.Embedded != 10 || s.products[1].Model != "two" {
 		t.Errorf("of another model: %+v %v", done, err)
 	}
+	damaged := s.products[1]
+	damaged.Vector = make([]float32, dimensions)
+	s.products[1] = damaged
+	if done, err = im.All(t.Context(), stream(things(10), nil)); err != nil || done.Embedded != 1 || done.Known != 9 {
+		t.Errorf("a stored vector that cannot be used: %+v %v", done, err)
+	}
 	im.Known = nil
 	if done, err = im.All(t.Context(), stream(things(10), nil)); err != nil || done.Embedded != 10 {
 		t.Errorf("anew: %+v %v", done, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -90,9 +91,12 @@ func current(flag *kong.Flag) string {
 
 const hidden = "***"
 
+// secret matches a parameter of an address that may hold a secret.
+var secret = regexp.MustCompile(`(?i)pass|secret|token|key`)
+
 // Redact hides what may be a secret in an address: the password and parameters. It
-// relies on the form of an address as little as it can, since a
-// password may hold any character.
+// relies on the form of an address as little as it can, since a password may hold any
+// character.
 func Redact(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if ok {
@@ -109,7 +113,7 @@ func Redact(text string) string {
 		parameters := strings.Split(query, "&")
 		for i, p := range parameters {
 			name, _, _ := strings.Cut(p, "=")
-			if small := strings.ToLower(p); strings.Contains(small, "pass") || strings.Contains(small, "secret") || strings.Contains(small, "token") {
+			if secret.MatchString(p) {
 				parameters[i] = name + "=" + hidden
 			}
 		}

@@ -27,6 +27,7 @@ func TestRedact(t *testing.T) {
 		"mongodb://h/?tlsCertificateKeyFilePassword=x&tls=true":    "mongodb://h/?tlsCertificateKeyFilePassword=***&tls=true",
 		"user:p@ss@tcp(host:3306)/name":                            "user:***@tcp(host:3306)/name",
 		"redis://:p@h:1/0?sentinel_password=x":                     "redis://:***@h:1/0?sentinel_password=***",
+		"https://host/v1?api-version=1&api-key=x":                  "https://host/v1?api-version=1&api-key=***",
 		"sqlite:///var/lib/file.db":                                "sqlite:///var/lib/file.db",
 	} {
 		if got := Redact(text); got != want {

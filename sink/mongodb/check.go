@@ -19,7 +19,7 @@ import (
 // profiles: a few that differ are their users' matter, as long as most fit. Both
 // faults are [engine.ConfigurationError].
 func (s *Store) Check(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{s.checkIndex, s.checkSettings, s.checkProducts} {
+	for _, check := range []func(context.Context) error{s.lookAtIndex, s.checkSettings, s.checkProducts} {
 		if err := check(ctx); err != nil {
 			return err
 		}

@@ -55,9 +55,9 @@
 //
 // Without the unique index two workers could insert one user twice, and a database
 // that was dropped, or a server that was started anew and empty, has none. Swap
-// writes nothing, and Products calls no product missing, unless the index was seen:
-// since the last new connection, within ten seconds (lookEvery), and since the last
-// Load that did not find the probes' document. That is a tombstone of a user_id that
+// writes nothing, and Products, once Check has passed, calls no product missing, unless
+// the index was seen: since the last new connection, within ten seconds (lookEvery), and
+// since the last Load that did not find the probes' document. That is a tombstone of a user_id that
 // no event has (the least int32), and the mark of a collection that was set up: Load
 // asks for it beside its users, at the price of a few bytes. Where the index is
 // missing both return the configuration fault of Check, and so does Probe, which
@@ -66,9 +66,9 @@
 // taken back where the index is missing.
 //
 // A database that is dropped between the Load and the insert of one flush, over
-// connections that stay, can still get the documents of that flush. The next
-// Load finds that out, and setup refuses two documents of one user. Rejected: a look at the indexes before
-// each insert, which is a round trip per bulk; making the index again and going on,
-// which hides that all profiles are gone, and leaves the collection without its
+// connections that stay, can still get the documents of that flush. The next Load finds
+// that out, and setup refuses two documents of one user. Rejected: a look at the indexes
+// before each insert, which is a round trip per bulk; making the index again and going
+// on, which hides that all profiles are gone, and leaves the collection without its
 // validator; upserts with a hint on the index, which not all servers take.
 package mongodb

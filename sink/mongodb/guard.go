@@ -60,10 +60,15 @@ type look struct {
 // it two workers could insert one user twice. It asks the server where there is
 // reason for doubt, and otherwise every lookEvery.
 func (s *Store) checkSetUp(ctx context.Context) error {
-	now := look{at: time.Now(), doubts: s.guard.doubts.Load()}
-	if last := s.guard.last.Load(); last != nil && last.doubts == now.doubts && now.at.Sub(last.at) < lookEvery {
+	if last := s.guard.last.Load(); last != nil && last.doubts == s.guard.doubts.Load() && time.Since(last.at) < lookEvery {
 		return nil
 	}
+	return s.lookAtIndex(ctx)
+}
+
+// lookAtIndex asks the server for the unique index.
+func (s *Store) lookAtIndex(ctx context.Context) error {
+	now := look{at: time.Now(), doubts: s.guard.doubts.Load()}
 	if err := s.checkIndex(ctx); err != nil {
 		return err
 	}

@@ -214,3 +214,20 @@ func TestCollectionThatTakesNoMark(t *testing.T) {
 	aged(s)
 	notSetUp(t, "an insert", s.Swap(ctx, []*engine.Profile{profile(2, 1)})[0])
 }
+
+// A store that was never checked answers which products it has, also before it was set
+// up: an import of products asks. One that was checked asks for its index again.
+func TestProductsOfAStoreNotSetUp(t *testing.T) {
+	s := open(t, settings(uri(t), 4))
+	if found, err := s.Products(ctx, []int32{1}); err != nil || len(found) != 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	if _, err := s.Setup(ctx); err != nil {
+		t.Fatal(err)
+	}
+	check(t, s.Check(ctx))
+	check(t, s.database.Drop(ctx))
+	aged(s)
+	_, err := s.Products(ctx, []int32{1})
+	notSetUp(t, "a product that is not there", err)
+}

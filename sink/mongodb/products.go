@@ -43,9 +43,10 @@ func (s *Store) Products(ctx context.Context, ids []int32) ([]engine.Product, er
 			return nil, err
 		}
 	}
-	if len(products) < len(ids) {
-		// The events of a product that does not exist are skipped for good. Those of
-		// an emptied store are not.
+	if len(products) < len(ids) && s.guard.last.Load() != nil {
+		// A worker skips the events of a product that does not exist for good, but not
+		// those of a store that was emptied since [Store.Check]. Commands that look up
+		// products in a store without profiles do not check it.
 		if err := s.checkSetUp(ctx); err != nil {
 			return nil, err
 		}

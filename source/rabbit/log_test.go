@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,4 +48,28 @@ func TestMalformedMessagesAreLogged(t *testing.T) {
 			t.Errorf("a user that could not be read is named: %s", lines[1])
 		}
 	})
+}
+
+// A publisher that is stopped says why it could not connect, but not what kept an
+// earlier connection that was made in the end.
+func TestRefusalOfAPublisherThatIsStopped(t *testing.T) {
+	refusal := errors.New("connection refused")
+	for _, c := range []struct {
+		retry time.Duration
+		told  bool
+	}{{time.Hour, true}, {-time.Hour, false}} {
+		told := 0
+		for range 100 { // one that has ended may also be seen before the wait
+			p := NewPublisher("amqp://guest:guest@127.0.0.1:1/", Identity{Role: "relay"}, "publisher", Timing{}, slog.New(slog.DiscardHandler))
+			p.retry, p.refusal = time.Now().Add(c.retry), refusal
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			if _, err := p.link(ctx); errors.Is(err, refusal) {
+				told++
+			}
+		}
+		if (told > 0) != c.told {
+			t.Errorf("retry in %v: told %d times", c.retry, told)
+		}
+	}
 }

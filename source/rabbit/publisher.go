@@ -25,7 +25,7 @@ type Publisher struct {
 	retry  time.Time // no connection attempt before
 	closed bool
 
-	refusal error // of the last connection attempt
+	refusal error // of the connection attempt that failed last
 }
 
 // NewPublisher returns a publisher that connects when it has something to send.
@@ -88,7 +88,7 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 	}
 	if !backoff.Sleep(ctx, time.Until(p.retry)) {
 		err := fmt.Errorf("rabbitmq: publish: waiting to connect again: %w", ctx.Err())
-		if p.refusal != nil {
+		if time.Now().Before(p.retry) {
 			err = fmt.Errorf("%w: %w", err, p.refusal)
 		}
 		return nil, err

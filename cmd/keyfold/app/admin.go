@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -82,11 +83,12 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 		})
 	}()
 	a.Log.Info("admin endpoint", slog.String("addr", listener.Addr().String()))
-	figures, stopping := &summary{log: a.Log, of: of}, make(chan struct{})
-	go figures.run(stopping)
+	stopping := make(chan struct{})
+	var summaries sync.WaitGroup
+	summaries.Go(func() { (&summary{log: a.Log, of: of}).run(stopping) })
 	err = do()
 	close(stopping)
-	figures.total()
+	summaries.Wait()
 	cancel()
 	return errors.Join(err, <-served)
 }

@@ -26,7 +26,7 @@ type summary struct {
 	before map[string]int64 // counts at the last tick
 }
 
-// run logs each minute's figures until stop is closed.
+// run logs each minute's figures until stop is closed, and then those of all the time.
 func (s *summary) run(stop <-chan struct{}) {
 	ticker := time.NewTicker(summaryInterval)
 	defer ticker.Stop()
@@ -35,6 +35,7 @@ func (s *summary) run(stop <-chan struct{}) {
 		case <-ticker.C:
 			s.minute()
 		case <-stop:
+			s.total()
 			return
 		}
 	}

@@ -74,13 +74,13 @@ func TestSummaries(t *testing.T) {
 		go s.run(stop)
 		time.Sleep(5 * summaryInterval)
 		synctest.Wait()
-		close(stop)
 		if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), "events=2") {
 			t.Errorf("in five minutes, one of them with events: %s", &out)
 		}
 		out.Reset()
 		f.readsOfWaiting = 0
-		s.total()
+		close(stop)
+		synctest.Wait()
 		if !strings.HasSuffix(out.String(), "msg=\"since the start\" events=9\n") || f.readsOfWaiting != 0 {
 			t.Errorf("at the stop: %s", &out)
 		}

@@ -139,7 +139,7 @@ func named(all letters, id string) ([]*deadletter.Letter, error) {
 		return nil, fmt.Errorf("no dead letter has an id that starts with %q; `keyfold dlq list` shows what there is", id)
 	case len(others) > 0:
 		return nil, fmt.Errorf("several ids start with %q: %s; give more of it", id,
-			printable(strings.Join(append([]string{begins[0].ID}, others...), ", ")))
+			cli.Printable(strings.Join(append([]string{begins[0].ID}, others...), ", ")))
 	}
 	return begins, nil
 }

@@ -42,8 +42,8 @@ func printRow(w *cli.Text, l *deadletter.Letter, now time.Time) {
 	if !l.LastFailure.IsZero() {
 		age = cli.Age(now.Sub(l.LastFailure))
 	}
-	w.Line("%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", printable(string(id[:min(len(id), idShown)])), userOf(l),
-		printable(cmp.Or(l.EventType, "-")), printable(reasonOf(l)), l.Retries, at(l.LastFailure), age, cli.Shorten(printable(errorOf(l)), errorShown))
+	w.Line("%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", cli.Printable(string(id[:min(len(id), idShown)])), userOf(l),
+		cli.Printable(cmp.Or(l.EventType, "-")), cli.Printable(reasonOf(l)), l.Retries, at(l.LastFailure), age, cli.Shorten(cli.Printable(errorOf(l)), errorShown))
 }
 
 // errorOf is the last error of a letter, or what is wrong with the letter itself.
@@ -73,8 +73,6 @@ func at(t time.Time) string {
 	}
 	return cli.At(t)
 }
-
-func printable(text string) string { return cli.Printable(text) }
 
 // letterJSON is a letter's line in -o json.
 type letterJSON struct {
@@ -133,7 +131,7 @@ func printLetter(a *app.App, l *deadletter.Letter) error {
 	return a.Emit(whole, func(w *cli.Text) {
 		printFields(w, l)
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
-			w.Line("header         %s: %s", printable(name), printable(headers[name]))
+			w.Line("header         %s: %s", cli.Printable(name), cli.Printable(headers[name]))
 		}
 		if l.Original == nil {
 			w.Line("body as it is")
@@ -145,22 +143,22 @@ func printLetter(a *app.App, l *deadletter.Letter) error {
 }
 
 func printFields(w *cli.Text, l *deadletter.Letter) {
-	w.Line("id             %s", printable(l.ID))
+	w.Line("id             %s", cli.Printable(l.ID))
 	w.Line("user           %s", userOf(l))
-	w.Line("type           %s", printable(cmp.Or(l.EventType, "-")))
-	w.Line("reason         %s", printable(reasonOf(l)))
+	w.Line("type           %s", cli.Printable(cmp.Or(l.EventType, "-")))
+	w.Line("reason         %s", cli.Printable(reasonOf(l)))
 	w.Line("retries        %d", l.Retries)
 	w.Line("first failure  %s", at(l.FirstFailure))
 	w.Line("last failure   %s", at(l.LastFailure))
-	w.Line("worker         %s", printable(cmp.Or(l.Host, "-")))
+	w.Line("worker         %s", cli.Printable(cmp.Or(l.Host, "-")))
 	if l.FirstSeen > 0 {
 		w.Line("first seen     %s", at(l.FirstSeen.Time()))
 	}
 	if l.Fault != nil {
-		w.Line("letter's fault %s", printable(l.Fault.Error()))
+		w.Line("letter's fault %s", cli.Printable(l.Fault.Error()))
 	}
 	for i, text := range l.Errors {
-		w.Line("error %-8d %s", i+1, printable(text))
+		w.Line("error %-8d %s", i+1, cli.Printable(text))
 	}
 }
 
@@ -171,11 +169,11 @@ func pretty(body []byte) string {
 	if json.Indent(&indented, body, "  ", "  ") == nil {
 		var lines []string
 		for line := range strings.Lines(indented.String()) {
-			lines = append(lines, printable(strings.TrimRight(line, "\r\n")))
+			lines = append(lines, cli.Printable(strings.TrimRight(line, "\r\n")))
 		}
 		return "  " + strings.Join(lines, "\n")
 	}
-	if text := string(body); text == strings.ToValidUTF8(text, "") && printable(text) == text {
+	if text := string(body); text == strings.ToValidUTF8(text, "") && cli.Printable(text) == text {
 		return "  " + text
 	}
 	return "  base64: " + base64.StdEncoding.EncodeToString(body)
@@ -237,6 +235,6 @@ func printCounts(w *cli.Text, title string, names map[string]int) {
 		return cmp.Or(names[y]-names[x], strings.Compare(x, y))
 	})
 	for _, name := range order {
-		w.Line("  %-32s %10s", printable(name), cli.Number(int64(names[name])))
+		w.Line("  %-32s %10s", cli.Printable(name), cli.Number(int64(names[name])))
 	}
 }
