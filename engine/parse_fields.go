@@ -185,7 +185,7 @@ func (f *fields) occurredAt(now Millis) (Millis, error) {
 	return at, nil
 }
 
-// span writes a length of time for people: "9.2 years", "12 days", "5m0.001s".
+// span writes a length of time for people: "9.2 years", "12 days", "5 minutes", "5m0.001s".
 func span(length Millis) string {
 	const day = 24 * time.Hour
 	switch d := time.Duration(length) * time.Millisecond; {
@@ -193,6 +193,8 @@ func span(length Millis) string {
 		return fmt.Sprintf("%.1f years", Millis(0).Days(length)/365.25)
 	case d > 2*day:
 		return fmt.Sprintf("%d days", d/day)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%d minutes", d/time.Minute)
 	default:
 		return d.String()
 	}

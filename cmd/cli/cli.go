@@ -65,6 +65,9 @@ func (p Program) Run(grammar any, args []string, s Streams, work func(*kong.Cont
 	if len(args) > 0 && args[0] == completeArg {
 		return p.report(s, printCandidates(parser.Model, args[1:], s.Stdout))
 	}
+	if slices.Equal(args, helpSettings) {
+		fmt.Fprintf(s.Stdout, "Every setting is a flag and an environment variable ($NAME). This is the help of\nthe command that checks all of them.\n\n")
+	}
 	command, err := parser.Parse(asFlag(args))
 	switch {
 	case answered:
@@ -86,16 +89,18 @@ type Plain interface {
 	Answer(command *kong.Context, c Console) error
 }
 
+var helpSettings = []string{"help", "settings"}
+
 // asFlag turns "help COMMAND" into "COMMAND --help". "help settings" is the help of
 // the command that uses all settings.
 func asFlag(args []string) []string {
 	if len(args) == 0 || args[0] != "help" {
 		return args
 	}
-	if args = args[1:]; slices.Equal(args, []string{"settings"}) {
-		args = []string{"config", "check"}
+	if slices.Equal(args, helpSettings) {
+		return []string{"config", "check", "--help"}
 	}
-	return append(slices.Clone(args), "--help")
+	return append(slices.Clone(args[1:]), "--help")
 }
 
 // lacksCommand reports whether err came because the arguments end where a command

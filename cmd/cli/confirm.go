@@ -56,7 +56,7 @@ func (c *Console) Confirm(f Confirmation, question string) error {
 		return nil
 	}
 	if !c.atTerminal() {
-		return &UsageError{fmt.Errorf("%s %w", question, errNoTerminal)}
+		return &UsageError{errNoTerminal}
 	}
 	// The read below knows no context.
 	stopped := make(chan os.Signal, 1)

@@ -22,6 +22,9 @@ func TestConfirm(t *testing.T) {
 		if _, usage := errors.AsType[*UsageError](err); usage != (c.want != nil) {
 			t.Errorf("%+v, answer %q: %v", c.flags, c.answer, err)
 		}
+		if err != nil && !strings.HasPrefix(err.Error(), "this command deletes") {
+			t.Errorf("the error begins with the question: %v", err)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func (t *Text) Line(format string, args ...any) {
 
 // Row writes a named count and what it means.
 func (t *Text) Row(name string, n int64, what string) {
-	t.Line("  %-10s %12s  %s", name, Number(n), what)
+	t.Line("%s", strings.TrimRight(fmt.Sprintf("  %-10s %12s  %s", name, Number(n), what), " "))
 }
 
 // Number groups digits by thousands.

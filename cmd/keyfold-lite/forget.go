@@ -23,10 +23,10 @@ type forgetCmd struct {
 
 // Help is the long text.
 func (c *forgetCmd) Help() string {
-	return `What is erased is the profile, the user's events in every state, posts and dead letters. The files are
+	return `What is erased is the profile, the user's events in every state, posts and dead events. The files are
 written anew, so that nothing of them is left there. The profile's place takes a tombstone of user_id, version and
 erased_at: events of this user that come later are dropped, but stored, so that they can be told from new
-ones; run it again for those. It cannot be undone. No keyfold-lite may be running on the folder. Dead letters in
+ones; run it again for those. There is no way back. No keyfold-lite may be running on the folder. Dead events in
 which no user can be read stay, and are counted. Logs, backups, exports and the files that were read: yours to clean.
 
 Examples:
@@ -74,7 +74,7 @@ func (c *forgetCmd) Run(a *app) error {
 	if c.Confirmation.DryRun {
 		return a.Emit(found, func(w *cli.Text) { found.print(w, a) })
 	}
-	if err := a.Confirm(c.Confirmation, fmt.Sprintf("Erase user %d from %s (%s) for good?", c.ID, a.data, found.stored())); err != nil {
+	if err := a.Confirm(c.Confirmation, fmt.Sprintf("Erase user %d from %s (%s)? There is no way back.", c.ID, a.data, found.stored())); err != nil {
 		return err
 	}
 	done, err := erase(a, settings, int32(c.ID), false)
@@ -109,7 +109,7 @@ func (f *forgotten) stored() string {
 }
 
 func (f *forgotten) rows() string {
-	return fmt.Sprintf("%s, %s, %s", cli.Count(f.Events, "event"), cli.Count(f.Posts, "post"), cli.Count(f.Dead, "dead letter"))
+	return fmt.Sprintf("%s, %s, %s", cli.Count(f.Events, "event"), cli.Count(f.Posts, "post"), cli.Count(f.Dead, "dead event"))
 }
 
 func (f *forgotten) print(w *cli.Text, a *app) {
@@ -125,7 +125,7 @@ func (f *forgotten) print(w *cli.Text, a *app) {
 	}
 	w.Line("  %s %s", f.rows(), cli.Confirmation{DryRun: f.DryRun}.Done("deleted"))
 	if f.DeadLeft > 0 {
-		w.Line("  %s left in which no user can be read: %s dead list", cli.Count(f.DeadLeft, "dead letter"), a.command())
+		w.Line("  %s left in which no user can be read: %s dead list", cli.Count(f.DeadLeft, "dead event"), a.command())
 	}
 	if !f.DryRun {
 		w.Line("events of this user are dropped from now on")

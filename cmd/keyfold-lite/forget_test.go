@@ -118,7 +118,7 @@ func TestForgetIsHardToMistype(t *testing.T) {
 		want string
 	}{
 		{"1", cli.ExitUsage, "--yes"},
-		{"1 --dry-run", 0, "the profile of user 1 would be erased\n  1 event, 0 posts, 1 dead letter would be deleted\n"},
+		{"1 --dry-run", 0, "the profile of user 1 would be erased\n  1 event, 0 posts, 1 dead event would be deleted\n"},
 		{"1 --dry-run -o json", 0, `"erased":false,"profile":"would be erased"`},
 		{"999 --yes", cli.ExitFailure, "--even-if-unknown"},
 		{"999 --dry-run", cli.ExitFailure, "--even-if-unknown"},
@@ -130,7 +130,7 @@ func TestForgetIsHardToMistype(t *testing.T) {
 			t.Fatalf("%s changed something: %v", tc.args, got)
 		}
 	}
-	if code, said := forget("1", "--yes"); code != 0 || !strings.Contains(said, "the profile of user 1 is erased\n  1 event, 0 posts, 1 dead letter deleted\n") {
+	if code, said := forget("1", "--yes"); code != 0 || !strings.Contains(said, "the profile of user 1 is erased\n  1 event, 0 posts, 1 dead event deleted\n") {
 		t.Errorf("%d %s", code, said)
 	}
 	if code, said := forget("1", "--yes"); code != 0 || !strings.Contains(said, "user 1 was erased at 2") {

@@ -23,6 +23,8 @@ func (s *summary) text(w *cli.Text, a *app, c *runCmd) {
 	total := int64(s.Events) + s.Recovered
 	seen := s.Duplicate > 0 && s.Duplicate+s.Dead == total
 	switch holds := a.data + " holds " + cli.Count(s.Users, "profile"); {
+	case seen && total == 1:
+		w.Line("the event was read by an earlier run: nothing to do. %s.", holds)
 	case seen && s.Dead == 0:
 		w.Line("all %s were read by an earlier run: nothing to do. %s.", cli.Count(total, "event"), holds)
 	case seen:

@@ -106,12 +106,16 @@ func TestSummaryOfASecondRun(t *testing.T) {
 	if _, out, _ := lite(t, "", args...); !strings.HasPrefix(out, "all ") || !strings.Contains(out, nothing) {
 		t.Errorf("the second run: %s", out)
 	}
-	args, lines := []string{small, "--no-products", "--events=-", "--exit", "--data", filepath.Join(t.TempDir(), "other")}, string(searches(t, 1, "m")[0].Body)+"\nno event"
+	args, event := []string{small, "--no-products", "--events=-", "--exit", "--data", filepath.Join(t.TempDir(), "other")}, string(searches(t, 1, "m")[0].Body)
+	lines := event + "\nno event"
 	if _, out, _ := lite(t, lines, args...); !strings.Contains(out, "became 1 profile") {
 		t.Errorf("the first run of another: %s", out)
 	}
 	if _, out, _ := lite(t, lines, args...); !strings.HasPrefix(out, "all 2 events but the dead ones "+nothing) {
 		t.Errorf("its second run: %s", out)
+	}
+	if _, out, _ := lite(t, event, args...); !strings.HasPrefix(out, "the event was read by an earlier run") || strings.Contains(out, " \n") {
+		t.Errorf("a run of one event: %s", out)
 	}
 }
 

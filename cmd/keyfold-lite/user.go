@@ -20,7 +20,7 @@ import (
 type userCmd struct {
 	Show   showCmd   `cmd:"" help:"Show a user's profile, last events and nearest products."`
 	Export exportCmd `cmd:"" help:"Write all profiles as NDJSON, fields named as in the document store."`
-	Forget forgetCmd `cmd:"" help:"Erase a user: profile, stored events, dead letters; later events are dropped."`
+	Forget forgetCmd `cmd:"" help:"Erase a user: profile, stored events, dead events; later events are dropped."`
 }
 
 // showCmd shows one user.

@@ -105,6 +105,12 @@ func TestConfigCheckConnects(t *testing.T) {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 
+	env = map[string]string{"EMBEDDER": "openai", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+	_, out, _ = call(t, env, "config", "check", "--connect")
+	if !strings.Contains(out, "✗ embedding API  http://127.0.0.1:1/v1: embedding API at http://127.0.0.1:1/v1 does not answer: is it running, is OPENAI_BASE_URL right?") {
+		t.Errorf("without an embedding API:\n%s", out)
+	}
+
 	env = map[string]string{"DATABASE_URL": "", "REDIS_URL": "", "EMBEDDER": "hash"}
 	code, out, _ = call(t, env, "config", "check", "--connect", "-o", "json")
 	var report struct {
@@ -161,6 +167,9 @@ func TestUnknownVariablesAreLogged(t *testing.T) {
 // `help settings` shows every setting.
 func TestHelpSettings(t *testing.T) {
 	_, help, _ := call(t, nil, "help", "settings")
+	if !strings.HasPrefix(help, "Every setting is a flag and an environment variable") {
+		t.Errorf("begins with %.80q", help)
+	}
 	_, list, _ := call(t, nil, "config", "show")
 	for row := range strings.Lines(list) {
 		if name, _, _ := strings.Cut(row, " "); !strings.Contains(help, "$"+name+")") {

@@ -235,7 +235,7 @@ func TestMistakes(t *testing.T) {
 		{"not set up", 1, []string{"work", "--mongodb-database=empty"}, []string{"keyfold setup"}},
 		{"broker password", 1, []string{"setup", "--rabbitmq-dsn", strings.Replace(s.dsn, "guest:guest", "guest:s3cret", 1)}, []string{"RABBITMQ_DSN"}},
 		{"queue type", 1, []string{"setup", "--rabbitmq-queue-type=quorum"}, []string{"user_embedding_updates"}},
-		{"unknown user", 1, []string{"user", "show", "12345"}, []string{"no profile"}},
+		{"unknown user", 1, []string{"user", "show", "12345"}, []string{"no profile in the database", "may still wait", "dlq list --user 12345"}},
 		{"mongo uri", 2, []string{"setup", "--mongodb-uri=mongo://x"}, []string{"MONGODB_URI"}},
 	} {
 		var out, errs lockedBuffer

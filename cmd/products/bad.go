@@ -3,6 +3,8 @@ package products
 import (
 	"fmt"
 	"strings"
+
+	"keyfold/cmd/cli"
 )
 
 // maxFaults bounds the bad products that are named.
@@ -49,5 +51,5 @@ func (b *BadProducts) Warning() string {
 	if b.Count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d bad products were left out:%s\n", b.Count, b.List())
+	return fmt.Sprintf("%s left out:%s\n", cli.Count(int64(b.Count), "bad product"), b.List())
 }

@@ -193,7 +193,7 @@ func TestBadProducts(t *testing.T) {
 	}
 	im.SkipBad = true
 	done, err = im.All(t.Context(), file)
-	if err != nil || done.Stored != 3 || done.Skipped != 3 || len(s.products) != 3 || s.products[6].Name == "" || !strings.Contains(im.Bad.Warning(), "3 bad products were left out:\n  line 3: ") {
+	if err != nil || done.Stored != 3 || done.Skipped != 3 || len(s.products) != 3 || s.products[6].Name == "" || !strings.Contains(im.Bad.Warning(), "3 bad products left out:\n  line 3: ") {
 		t.Errorf("left out: %+v %v, %s", done, err, im.Bad.Warning())
 	}
 	nameless := make([]engine.Product, 600)

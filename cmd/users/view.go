@@ -30,10 +30,14 @@ type Event struct {
 // last where that is known, and the products it is nearest to.
 type ProfileView struct {
 	Profile *engine.Profile // nil: the user has none
+	asked   int             // for so many of the nearest products
 	near    []catalog.Neighbour
 	events  []Event
 	names   map[int32]engine.Product // of the events' products
 }
+
+// NoNearest is what is shown where there are no products to compare with.
+const NoNearest = "  nearest products: no product with a vector of this model is stored; `products import` stores them"
 
 // NewProfileView reads a user's profile and the near products nearest to it.
 func NewProfileView(ctx context.Context, store Store, user int32, near int, events []Event) (*ProfileView, error) {
@@ -41,7 +45,7 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, even
 	if err != nil {
 		return nil, err
 	}
-	p := &ProfileView{Profile: profiles[0], events: events, names: map[int32]engine.Product{}}
+	p := &ProfileView{Profile: profiles[0], asked: near, events: events, names: map[int32]engine.Product{}}
 	if p.Profile == nil {
 		return p, nil
 	}
@@ -76,8 +80,11 @@ func (p *ProfileView) Print(w *cli.Text) {
 	w.Line("user %d: %s in %s, the last a %s on %s", f.UserID, cli.Count(f.EventCount, "event"), cli.Count(int64(f.Version), "write"),
 		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
 	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
-	if len(p.near) > 0 {
+	switch {
+	case len(p.near) > 0:
 		w.Line("  nearest products (cosine)")
+	case p.asked > 0:
+		w.Line(NoNearest)
 	}
 	for _, n := range p.near {
 		w.Line("    %6.3f  %s", n.Cosine, title(n.Product))

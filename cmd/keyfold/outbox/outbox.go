@@ -90,7 +90,7 @@ func (c *failedListCmd) Run(a *app.App) error {
 			}
 		}
 		if len(rows) == 0 && !a.JSON {
-			fmt.Fprintln(a.Stdout, "none")
+			fmt.Fprintln(a.Stdout, "there is no failed row")
 		}
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"keyfold/cmd/cli"
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/users"
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/catalog"
@@ -75,7 +76,7 @@ func (c *EmbedCmd) all(a *app.App, way *embedding.Embedding) error {
 				return err
 			}
 		}
-		if err := a.Emit(e, e.print); err != nil {
+		if err := a.Emit(e, func(w *cli.Text) { e.print(w, c.Near > 0) }); err != nil {
 			return err
 		}
 	}
@@ -123,9 +124,12 @@ func (c *EmbedCmd) nearest(a *app.App, e *embedded, unit []float64) error {
 	return nil
 }
 
-func (e *embedded) print(w *cli.Text) {
+func (e *embedded) print(w *cli.Text, near bool) {
 	w.Line("%q (asked for as %q)", e.Phrase, e.Normal)
 	w.Line("  %s, %d dimensions, norm %.6f, from %s in %.1f ms", e.Model, e.Dimensions, e.Norm, e.From, e.Millis)
+	if near && len(e.Nearest) == 0 {
+		w.Line(users.NoNearest)
+	}
 	for _, n := range e.Nearest {
 		w.Line("    %6.3f  product %d  %s", n.Cosine, n.ProductID, n.ProductName)
 	}

@@ -68,7 +68,7 @@ func (c *importCmd) all(a *app.App, in *cli.Input, im products.Import, way *embe
 		fmt.Fprint(a.Stderr, im.Bad.Warning())
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w (%d products were stored; the same command goes on where it stopped)", in.Name, err, done.Stored)
+		err = fmt.Errorf("%s: %w\n%d products were stored; the same command goes on where it stopped", in.Name, err, done.Stored)
 		if !a.JSON {
 			return err
 		}

@@ -35,8 +35,8 @@ func (c *showCmd) Run(a *app.App) error {
 			return err
 		}
 		if p.Profile == nil {
-			return fmt.Errorf("user %d has no profile in database %s: no event of this user was folded into it "+
-				"(`keyfold dlq list --user %d` shows those that were given up)", c.ID, a.Servers.Database, c.ID)
+			return fmt.Errorf("user %d has no profile in the database %s: events of the last seconds may still wait in a queue or "+
+				"for their window; `keyfold dlq list --user %d` shows those that were given up", c.ID, a.Servers.Database, c.ID)
 		}
 		return a.Emit(p.JSON(), p.Print)
 	})

@@ -46,7 +46,7 @@ func (c *Client) silence(err error) error {
 			"embedding API at %s gave no whole answer within %v", c.config.BaseURL, c.config.Timeout)}
 	}
 	return &engine.Error{Kind: engine.Transient, Reason: "embedding_unreachable", Err: fmt.Errorf(
-		"embedding API at %s: %s", c.config.BaseURL, c.redact(err.Error()))}
+		"embedding API at %s does not answer: is it running, is OPENAI_BASE_URL right? (%s)", c.config.BaseURL, c.redact(err.Error()))}
 }
 
 // judge gives a refusal its kind.
