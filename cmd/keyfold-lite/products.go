@@ -94,9 +94,7 @@ func importAll(a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], 
 	}
 	done, err := im.All(a.ctx, all)
 	bar.Done()
-	if o.skipBad {
-		fmt.Fprint(a.Stderr, im.Bad.Warning())
-	}
+	fmt.Fprint(a.Stderr, im.Warning(done))
 	return done, err
 }
 

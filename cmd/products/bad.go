@@ -46,10 +46,16 @@ func (b *BadProducts) List() string {
 // Unwrap returns the faults, for their kinds.
 func (b *BadProducts) Unwrap() []error { return b.Faults }
 
-// Warning says what was left out, "" where nothing was.
-func (b *BadProducts) Warning() string {
-	if b.Count == 0 {
-		return ""
+// Warning says which products of an import may not be as they were meant, "" where
+// all are.
+func (im *Import) Warning(done Imported) string {
+	text := ""
+	if done.Skipped > 0 {
+		text = fmt.Sprintf("%s left out:%s\n", cli.Count(int64(done.Skipped), "bad product"), im.Bad.List())
 	}
-	return fmt.Sprintf("%s left out:%s\n", cli.Count(int64(b.Count), "bad product"), b.List())
+	if done.Nameless > 0 {
+		text += cli.Count(int64(done.Nameless), "product") + " without embedding, name and category: " +
+			"the vectors made of the ids alone are near no phrase and no other product\n"
+	}
+	return text
 }

@@ -51,6 +51,7 @@ type Imported struct {
 	Stored   int `json:"imported"`
 	Embedded int `json:"embedded"` // of those, vectors made now
 	Known    int `json:"known"`    // and vectors taken from the store
+	Nameless int `json:"nameless"` // of those embedded, without name and category
 	Skipped  int `json:"skipped"`  // bad ones that were left out
 }
 
@@ -125,9 +126,6 @@ func (im *Import) check(p *engine.Product) error {
 		}
 		return nil
 	}
-	if p.Name == "" && p.Category == "" {
-		return fmt.Errorf("product %d has no embedding and no name to make one from: give it a product_name, or an embedding", p.ID)
-	}
 	if im.Embedder == nil {
 		return fmt.Errorf("product %d has no embedding: add --embed to make one from its name and category", p.ID)
 	}
@@ -195,6 +193,9 @@ func (im *Import) embed(ctx context.Context, products []engine.Product, done *Im
 	var without []int
 	for i := range products {
 		if products[i].Vector == nil {
+			if products[i].Name == "" && products[i].Category == "" {
+				done.Nameless++
+			}
 			texts = append(texts, catalog.EmbedText(products[i]))
 			without = append(without, i)
 		}

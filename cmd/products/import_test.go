@@ -178,7 +178,7 @@ func TestBadProducts(t *testing.T) {
 	bad := &catalog.LineError{Line: 3, Err: engine.PermanentError("malformed_product", errors.New("no JSON"))}
 	file := func(yield func(engine.Product, error) bool) {
 		all := things(2)
-		_ = yield(all[0], nil) && yield(all[1], nil) && yield(engine.Product{}, bad) && yield(engine.Product{ID: 4}, nil) &&
+		_ = yield(all[0], nil) && yield(all[1], nil) && yield(engine.Product{}, bad) && yield(engine.Product{ID: 4, Name: "Short", Vector: []float32{1, 2}}, nil) &&
 			yield(engine.Product{ID: 5, Vector: []float32{1}}, nil) && yield(engine.Product{ID: 6, Name: "Thing"}, nil)
 	}
 	im, s, e := newImport(t)
@@ -186,21 +186,34 @@ func TestBadProducts(t *testing.T) {
 	if done.Stored != 2 || len(s.products) != 2 || engine.KindOf(err) != engine.Permanent || len(e.calls) != 1 {
 		t.Errorf("%+v %v, %d products are stored", done, err, len(s.products))
 	}
-	for _, want := range []string{"3 products are bad", "--skip-bad", "line 3: no JSON", "product 4 has no embedding and no name", "product_name", "product 5: "} {
+	for _, want := range []string{"3 products are bad", "--skip-bad", "line 3: no JSON", "product 4: ", "product 5: "} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%q is missing in: %v", want, err)
 		}
 	}
 	im.SkipBad = true
 	done, err = im.All(t.Context(), file)
-	if err != nil || done.Stored != 3 || done.Skipped != 3 || len(s.products) != 3 || s.products[6].Name == "" || !strings.Contains(im.Bad.Warning(), "3 bad products left out:\n  line 3: ") {
-		t.Errorf("left out: %+v %v, %s", done, err, im.Bad.Warning())
+	if err != nil || done.Stored != 3 || done.Skipped != 3 || len(s.products) != 3 || s.products[6].Name == "" || !strings.Contains(im.Warning(done), "3 bad products left out:\n  line 3: ") {
+		t.Errorf("left out: %+v %v, %s", done, err, im.Warning(done))
 	}
-	nameless := make([]engine.Product, 600)
-	for i := range nameless {
-		nameless[i].ID = int32(i + 1)
+	short := things(600)
+	for i := range short {
+		short[i].Vector = []float32{1}
 	}
-	if _, err = im.All(t.Context(), stream(nameless, nil)); err != nil || strings.Count(im.Bad.List(), "\n") != 21 || !strings.HasSuffix(im.Bad.List(), "and 580 more") {
+	if _, err = im.All(t.Context(), stream(short, nil)); err != nil || strings.Count(im.Bad.List(), "\n") != 21 || !strings.HasSuffix(im.Bad.List(), "and 580 more") {
 		t.Errorf("%v %s", err, im.Bad.List())
+	}
+}
+
+// A product whose vector can be made of its id only is taken, as real catalogues have
+// some, and a warning says how many there are.
+func TestNamelessProducts(t *testing.T) {
+	im, s, _ := newImport(t)
+	done, err := im.All(t.Context(), stream([]engine.Product{{ID: 1, Name: "Mug"}, {ID: 2}, {ID: 3, Category: "Home"}}, nil))
+	if err != nil || done.Stored != 3 || done.Nameless != 1 || len(s.products) != 3 || !strings.HasPrefix(im.Warning(done), "1 product without embedding, name and category: ") {
+		t.Errorf("%+v %v %q", done, err, im.Warning(done))
+	}
+	if done.Nameless = 0; im.Warning(done) != "" {
+		t.Errorf("a warning of nothing: %q", im.Warning(done))
 	}
 }

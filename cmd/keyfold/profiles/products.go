@@ -64,9 +64,7 @@ func (c *importCmd) all(a *app.App, in *cli.Input, im products.Import, way *embe
 	im.Stored, im.SkipBad = bar.At, c.SkipBad
 	done, err := im.All(a.Ctx, catalog.ReadProducts(in.Lines))
 	bar.Done()
-	if c.SkipBad {
-		fmt.Fprint(a.Stderr, im.Bad.Warning())
-	}
+	fmt.Fprint(a.Stderr, im.Warning(done))
 	if err != nil {
 		err = fmt.Errorf("%s: %w\n%d products were stored; the same command goes on where it stopped", in.Name, err, done.Stored)
 		if !a.JSON {
