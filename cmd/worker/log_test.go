@@ -91,7 +91,9 @@ func TestOneLinePerFault(t *testing.T) {
 			time.Sleep(faultPause + time.Second)
 		}
 		expect("set EMBEDDING_MODEL", 1)
+		expect("the configuration fault is over", 0)
 		time.Sleep(time.Hour)
+		expect("the configuration fault is over: the consumer goes on\" away_for=5m9s", 1) // ten pauses, and a second between them
 		w.faultFound(fault)
 		expect("set EMBEDDING_MODEL", 2)
 		stop()

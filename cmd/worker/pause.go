@@ -17,10 +17,10 @@ const faultPause = 30 * time.Second
 // configFault is the configuration fault that keeps the worker from consuming.
 type configFault struct {
 	mu      sync.Mutex
-	current error
+	current error     // nil while the worker tries whether it is cured
 	last    error     // also once it is cured
-	resumed time.Time // when the last pause was over
-	retry   *time.Timer
+	began   time.Time // zero: none, also not one that is tried
+	next    *time.Timer
 	stopped bool
 }
 
@@ -34,21 +34,43 @@ func (w *Worker) faultFound(err error) {
 		return
 	}
 	// One that comes soon after a pause is the fault before, which goes on.
-	if f.last == nil || engine.ReasonOf(f.last) != engine.ReasonOf(err) || time.Since(f.resumed) > faultPause {
+	if f.began.IsZero() || engine.ReasonOf(f.last) != engine.ReasonOf(err) {
 		w.ports.Log.Error("consumer paused by a configuration fault", slog.Duration("retry_in", faultPause), slog.Any("error", err))
+	}
+	if f.began.IsZero() {
+		f.began = time.Now()
 	}
 	f.current, f.last = err, err
 	w.pause.set(w.consumer, badConfiguration, true)
-	f.retry = time.AfterFunc(faultPause, func() {
+	f.after(faultPause, w.tryConsuming)
+}
+
+// tryConsuming resumes the consumer. If no fault comes for a while, the last one is over.
+// The lock is held: a fault that comes now must find the consumer resumed, and pause
+// it again.
+func (w *Worker) tryConsuming() {
+	f, resumed := &w.fault, time.Now()
+	f.current = nil
+	w.pause.set(w.consumer, badConfiguration, false)
+	f.after(faultPause, func() {
+		if f.current == nil {
+			w.ports.Log.Info("the configuration fault is over: the consumer goes on", slog.Duration("away_for", resumed.Sub(f.began)))
+			f.began = time.Time{}
+		}
+	})
+}
+
+// after calls do, under the lock, in place of what was to be called next. f.mu is held.
+func (f *configFault) after(pause time.Duration, do func()) {
+	if f.next != nil {
+		f.next.Stop()
+	}
+	f.next = time.AfterFunc(pause, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.stopped {
-			return
+		if !f.stopped {
+			do()
 		}
-		// Under the lock: a fault that comes now must find the consumer resumed, and
-		// pause it again.
-		f.current, f.resumed = nil, time.Now()
-		w.pause.set(w.consumer, badConfiguration, false)
 	})
 }
 
@@ -71,8 +93,8 @@ func (f *configFault) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stopped = true
-	if f.retry != nil {
-		f.retry.Stop()
+	if f.next != nil {
+		f.next.Stop()
 	}
 }
 
