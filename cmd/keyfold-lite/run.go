@@ -165,15 +165,15 @@ func (c *runCmd) input(a *app) (*input, error) {
 	nothing := func() error { return nil }
 	switch {
 	case c.Events != "":
-		// OpenInput waits for a pipe's first byte.
-		if c.Events == "-" {
+		if c.Events == "-" { // OpenInput waits for the first byte
 			a.say("folding standard input into %s", a.data)
-		} else {
-			a.say("folding %s into %s", c.Events, a.data)
 		}
 		in, err := cli.OpenInput(c.Events, a.Stdin)
 		if err != nil {
 			return nil, err
+		}
+		if c.Events != "-" {
+			a.say("folding %s into %s", c.Events, a.data)
 		}
 		return &input{in.Name, in.Next, func() int64 { return in.Line }, in.Close, c.progress(a, "folding "+in.Name, in.Size, in.Read)}, nil
 	case c.Sample > 0:
