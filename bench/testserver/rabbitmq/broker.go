@@ -79,7 +79,11 @@ func launch(dir string, timeout time.Duration) (*Broker, error) {
 		return nil, err
 	}
 	b.node = "keyfold" + strconv.Itoa(b.Ports.Port(amqpPort)) + "@localhost"
-	b.Env, b.Answers, b.Logs = b.environment(), b.answers, filepath.Join(dir, "log", b.node+".log")
+	home, err := slimHome(server, dir)
+	if err != nil {
+		return nil, err
+	}
+	b.Env, b.Answers, b.Logs = b.environment(home), b.answers, filepath.Join(dir, "log", b.node+".log")
 	if err := b.start(epmd, timeout); err != nil {
 		b.Stop()
 		return nil, err
@@ -128,12 +132,13 @@ const loopbackOnly = "-kernel inet_dist_use_interface {127,0,0,1}"
 
 // environment holds nothing of the caller's but the path. HOME brings a cookie
 // of the node's own.
-func (b *Broker) environment() []string {
+func (b *Broker) environment(scripts string) []string {
 	in := func(name string) string { return filepath.Join(b.Dir, name) }
 	return []string{
 		"PATH=" + os.Getenv("PATH"),
 		"LANG=C.UTF-8",
 		"HOME=" + b.Dir,
+		"RABBITMQ_SCRIPTS_DIR=" + scripts,
 		"ERL_EPMD_PORT=" + b.port(epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODENAME=" + b.node,
