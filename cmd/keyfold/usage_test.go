@@ -15,9 +15,9 @@ import (
 	"keyfold/cmd/keyfold/app"
 )
 
-// nobody points a command at servers that are away: whoever asks one of them
+// withoutServers points a command at servers that are away: whoever asks one of them
 // ends with a failure.
-func nobody(t *testing.T, args ...string) (code int, out, errs string) {
+func withoutServers(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	flags := []string{
@@ -86,7 +86,7 @@ func TestUsageErrors(t *testing.T) {
 		{"work --embedder=openai", "OPENAI_API_KEY"},
 		{"embed --near=-1 mug", "--near"},
 	} {
-		code, out, errs := nobody(t, strings.Fields(c.args)...)
+		code, out, errs := withoutServers(t, strings.Fields(c.args)...)
 		if code != cli.ExitUsage || out != "" || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
 			t.Errorf("keyfold %s: exit code %d, want one of usage that says %q: %s%s", c.args, code, c.says, out, errs)
 		}
@@ -99,7 +99,7 @@ func TestNotStartedIsSaidOfServicesOnly(t *testing.T) {
 		"work --embedder=openai": "keyfold: not started:\n", "relay --database-url=": "keyfold: not started:\n", "ingest --http-addr=nowhere": "keyfold: not started:\n",
 		"user rebuild": "keyfold: name a user's id, or --all\n",
 	} {
-		if _, _, errs := nobody(t, strings.Fields(args)...); !strings.HasPrefix(errs, want) {
+		if _, _, errs := withoutServers(t, strings.Fields(args)...); !strings.HasPrefix(errs, want) {
 			t.Errorf("%s: %q, want %q", args, errs, want)
 		}
 	}
@@ -127,7 +127,7 @@ func TestServersAway(t *testing.T) {
 		{"backfill", "DATABASE_URL"},
 		{"user rebuild 17", "DATABASE_URL"},
 	} {
-		code, _, errs := nobody(t, strings.Fields(c.args)...)
+		code, _, errs := withoutServers(t, strings.Fields(c.args)...)
 		if code != cli.ExitFailure || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
 			t.Errorf("keyfold %s: exit code %d, want a failure that says %q: %s", c.args, code, c.says, errs)
 		}
@@ -206,7 +206,7 @@ func TestEveryFaultOfTheEnvironmentAtOnce(t *testing.T) {
 
 // The API's settings are judged before its database is asked.
 func TestIngestJudgesItsSettingsFirst(t *testing.T) {
-	code, _, errs := nobody(t, "ingest", "--http-addr=0.0.0.0:0", "--http-tls-key=/does/not/exist")
+	code, _, errs := withoutServers(t, "ingest", "--http-addr=0.0.0.0:0", "--http-tls-key=/does/not/exist")
 	if code != cli.ExitUsage || !strings.Contains(errs, "HTTP_TOKEN_FILE") || !strings.Contains(errs, "HTTP_TLS_CERT") || strings.Contains(errs, "127.0.0.1:1") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
