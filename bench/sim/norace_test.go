@@ -4,7 +4,7 @@ package sim
 
 // What `make test` has time for; `make soak-sim` runs a million.
 const (
-	schedulesByDefault = 2000
-	deepByDefault      = 200
+	schedulesByDefault = 500
+	deepByDefault      = 100
 	replays            = 60
 )

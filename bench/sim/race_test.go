@@ -5,7 +5,7 @@ package sim
 // The race detector makes a schedule several times as dear. What it looks for shows
 // in few of them; `make test` runs the others without it.
 const (
-	schedulesByDefault = 200
-	deepByDefault      = 20
+	schedulesByDefault = 100
+	deepByDefault      = 10
 	replays            = 20
 )

@@ -15,8 +15,8 @@ import (
 	"keyfold/cmd/keyfold/app"
 )
 
-// withoutServers points a command at servers that are away: whoever asks one of them
-// ends with a failure.
+// withoutServers points a command at servers that are away: a command that asks one
+// of them ends with a failure.
 func withoutServers(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer

@@ -2,6 +2,15 @@
 
 package process
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
-func dieWithParent() *syscall.SysProcAttr { return nil }
+func attributes() *syscall.SysProcAttr { return nil }
+
+func kill(pid int) {
+	if p, err := os.FindProcess(pid); err == nil {
+		_ = p.Kill()
+	}
+}

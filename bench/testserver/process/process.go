@@ -24,7 +24,7 @@ type Process struct {
 // Run starts a command.
 func Run(command *exec.Cmd) (*Process, error) {
 	p := &Process{command: command, ended: make(chan struct{})}
-	command.SysProcAttr = dieWithParent()
+	command.SysProcAttr = attributes()
 	started := make(chan error, 1)
 	go p.run(started)
 	if err := <-started; err != nil {
@@ -62,10 +62,12 @@ func (p *Process) run(started chan<- error) {
 	}
 }
 
-// Kill ends the child with SIGKILL, which works on a stopped one too, and awaits
-// its end. It may be called again.
+// Kill ends the child and its own children with SIGKILL, which works on stopped
+// ones too, and awaits the child's end. It may be called again.
 func (p *Process) Kill() {
-	_ = p.command.Process.Kill()
+	if p.Running() {
+		kill(p.PID())
+	}
 	<-p.ended
 }
 

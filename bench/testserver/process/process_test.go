@@ -1,8 +1,10 @@
 package process
 
 import (
+	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,6 +24,29 @@ func TestProcessEndsByASignal(t *testing.T) {
 	p.Kill()
 	if p.Running() || p.Err() == nil {
 		t.Errorf("running: %v, ended with %v", p.Running(), p.Err())
+	}
+}
+
+// A server's own child, which writes its files, ends with it.
+func TestProcessEndsWithItsChildren(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	command := exec.Command("/bin/sh", "-c", "sleep 1000 & echo; wait")
+	command.Stdout = w
+	p, err := Run(command)
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	p.Kill()
+	if _, err := io.Copy(io.Discard, r); err != nil { // ends when both have ended
+		t.Error(err)
 	}
 }
 
