@@ -26,13 +26,14 @@ var client = &http.Client{
 }
 
 // Eval has the node evaluate Erlang expressions and returns the value of the last, as
-// Erlang writes it. rabbitmqctl would take a second of processor time for it.
+// Erlang writes it. rabbitmqctl would take a second of processor time for it. Calls may
+// run at once: -R has the node name each, and it refuses a second one of the same name.
 func (b *Broker) Eval(script string) (string, error) {
 	cookie, err := os.ReadFile(filepath.Join(b.Dir, ".erlang.cookie"))
 	if err != nil {
 		return "", err
 	}
-	command := exec.Command(b.call, "-sname", b.node, "-c", string(cookie), "-e")
+	command := exec.Command(b.call, "-R", "-sname", b.node, "-c", string(cookie), "-e")
 	command.Env, command.Dir, command.Stdin = b.Env, b.Dir, strings.NewReader(script+"\n")
 	output, err := command.CombinedOutput()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -208,4 +209,18 @@ func TestProxy(t *testing.T) {
 	if arrives(10*time.Second) == nil {
 		t.Error("the connection was not cut")
 	}
+}
+
+// Tests ask the broker at the same time.
+func TestEvaluationsAtOnce(t *testing.T) {
+	b := Shared(t)
+	var all sync.WaitGroup
+	for i := range 24 {
+		all.Go(func() {
+			if got, err := b.Eval(fmt.Sprintf("timer:sleep(200), %d.", i)); err != nil || got != strconv.Itoa(i) {
+				t.Errorf("evaluation %d: %q, %v", i, got, err)
+			}
+		})
+	}
+	all.Wait()
 }
