@@ -14,12 +14,15 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
+
+	"keyfold/cmd/version"
 )
 
 // release makes a release of this program, which is small, for this machine.
@@ -71,6 +74,14 @@ func unpack(t *testing.T, archived []byte, folder string) map[string]file {
 		}
 		files[name] = file{name, header.Mode, content}
 	}
+}
+
+// The linker takes the name of a variable that is not there without a word.
+func TestLinkerSetsTheVersion(t *testing.T) {
+	if want := "-X " + reflect.TypeFor[version.Info]().PkgPath() + ".Version="; !strings.HasSuffix(linkerFlags, want) {
+		t.Errorf("the flags are %q, want %q at their end", linkerFlags, want)
+	}
+	_ = &version.Version // the variable has this name
 }
 
 func TestRelease(t *testing.T) {
