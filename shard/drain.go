@@ -52,14 +52,14 @@ func (r *Router[K, V]) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	r.stop()
-	r.cancel(ctx.Err())
+	r.cancel(context.Cause(ctx))
 	moment := time.NewTimer(interruptGrace)
 	defer moment.Stop()
 	select {
 	case <-r.stopped:
 	case <-moment.C:
 	}
-	return r.remains(ctx.Err())
+	return r.remains(context.Cause(ctx))
 }
 
 // remains reports what was not settled, nil when everything was.

@@ -5,16 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"keyfold/cmd/shutdown"
 	"keyfold/engine/failpoint"
 )
-
-// dumpBefore is how long before the deadline of the flushes the stacks of hanging
-// goroutines are written: at the deadline the flushes are interrupted, and no longer
-// hang.
-const dumpBefore = 50 * time.Millisecond
 
 // shutDown closes the windows, acknowledges what was written, and closes the
 // connections, in this order. One deadline bounds all three: it counts from the
@@ -65,8 +59,13 @@ func (w *Worker) drain(parent context.Context) error {
 	w.fault.stop()
 	w.breaker.Close()
 	if w.ports.Stacks != nil {
-		deadline, _ := ctx.Deadline()
-		defer time.AfterFunc(time.Until(deadline)-dumpBefore, w.dump).Stop()
+		patient, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
+		defer interrupt(nil)
+		defer context.AfterFunc(ctx, func() {
+			w.dump() // before the flushes are interrupted, and no longer hang
+			interrupt(context.Cause(ctx))
+		})()
+		ctx = patient
 	}
 	if w.prefetcher != nil {
 		w.prefetcher.Release(ctx)
