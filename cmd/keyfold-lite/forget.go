@@ -9,6 +9,7 @@ import (
 	"keyfold/cmd/cli"
 	"keyfold/cmd/users"
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
 	"keyfold/source/outbox"
@@ -86,7 +87,7 @@ func (c *forgetCmd) Run(a *app) error {
 		if _, absent := os.Stat(path); absent != nil {
 			continue
 		}
-		if err := sqlite.Rewrite(a.ctx, path); err != nil {
+		if err := sqlfile.Rewrite(a.ctx, path); err != nil {
 			return fmt.Errorf("the user is erased, but what was deleted may still be read in the file: %w; run it again", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"keyfold/cmd/cli"
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlite"
 	"keyfold/source/outbox"
 )
@@ -108,7 +109,7 @@ func change(t *testing.T, data string, history engine.History, statement string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = file.Write(t.Context(), func(tx *sqlite.Tx) error {
+	err = file.Write(t.Context(), func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(statement)
 		return err
 	})

@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/taste"
 	"keyfold/shard"
+	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
 	"keyfold/source/vector"
@@ -214,9 +215,9 @@ func (n *runtime) closeFile() (err error) {
 type writer struct{ file *sqlite.File }
 
 func (w writer) Write(ctx context.Context, fn func(inbox.Tx) error) error {
-	return w.file.Write(ctx, func(tx *sqlite.Tx) error { return fn(tx) })
+	return w.file.Write(ctx, func(tx *sqlfile.Tx) error { return fn(tx) })
 }
 
 func (w writer) Enqueue(fn func(inbox.Tx) error, done func(error)) {
-	w.file.Enqueue(func(tx *sqlite.Tx) error { return fn(tx) }, done)
+	w.file.Enqueue(func(tx *sqlfile.Tx) error { return fn(tx) }, done)
 }

@@ -124,7 +124,7 @@ func verify(t *testing.T, path string, acknowledged map[int32]int32) {
 		}
 	}()
 	var sound string
-	if err := one(f, path, "PRAGMA integrity_check", &sound); err != nil || sound != "ok" {
+	if err := f.One("PRAGMA integrity_check", &sound); err != nil || sound != "ok" {
 		t.Fatalf("integrity_check: %s, %v", sound, err)
 	}
 	for p, err := range f.AllProfiles(ctx) {

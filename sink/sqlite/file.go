@@ -3,24 +3,17 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"sync"
-	"time"
-
-	lib "modernc.org/sqlite/lib"
+	"iter"
 
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 )
 
 // File is an open file: what a [Reader] reads, and everything that writes. All
 // methods may be called from any goroutine.
 type File struct {
 	*Reader
-	writer *writer
-
-	closing  sync.Once
-	closeErr error
+	*sqlfile.File
 }
 
 var (
@@ -28,92 +21,68 @@ var (
 	_ engine.Eraser   = (*File)(nil)
 )
 
-// Open opens the file at path, which it creates where there is none; its folder
-// must exist. One process should have a file open for writing: more of them wait
-// for each other, correctly but slowly.
-//
-// A file that is not keyfold's, of a newer version, made with other settings,
-// damaged or not writable is an [engine.ConfigurationError].
+// Open opens the file at path as [sqlfile.Open] does. A file made with other
+// settings is an [engine.ConfigurationError].
 func Open(path string, s Settings) (*File, error) {
 	if err := s.Validate(); err != nil {
 		return nil, engine.ConfigurationError(reasonSettings, err)
 	}
-	return retryBusy(func() (*File, error) { return open(path, s) })
-}
-
-// retryBusy opens again while another process holds the file. A connection waits
-// for others by itself, but not where a file enters or leaves its write-ahead
-// log: SQLite answers "busy" at once there, as waiting could be for ever.
-func retryBusy[T any](open func() (T, error)) (T, error) {
-	for deadline := time.Now().Add(busyMillis * time.Millisecond); ; time.Sleep(10 * time.Millisecond) {
-		opened, err := open()
-		if err == nil || codeOf(err) != lib.SQLITE_BUSY || time.Now().After(deadline) {
-			return opened, err
-		}
-	}
-}
-
-func open(path string, s Settings) (*File, error) {
-	c, err := connect(path, modeCreate)
+	reader := &Reader{}
+	schema := reader.schema()
+	schema.Adopt = s.adopt
+	file, err := sqlfile.Open(path, schema)
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(c, s); err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	reader, err := openReader(path)
-	if err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	f := &File{Reader: reader, writer: newWriter(c)}
-	go f.writer.run()
-	return f, nil
+	reader.Reader = file.Reader()
+	return &File{Reader: reader, File: file}, nil
 }
 
-// prepare makes the file ready for use. It looks before it changes anything:
-// the file may be another program's.
-func prepare(c *connection, s Settings) error {
-	if _, err := schemaVersion(c, c.path); err != nil {
-		return err
-	}
-	var mode string
-	if err := one(c, c.path, "PRAGMA journal_mode = wal", &mode); err != nil {
-		return err
-	}
-	if mode != "wal" {
-		return engine.ConfigurationError(reasonNotWritable, fmt.Errorf(
-			"%s cannot keep a write-ahead log (journal mode stays %s): put it on a local disk, not on a network share",
-			c.path, mode))
-	}
-	if err := migrate(c); err != nil {
-		return err
-	}
-	return s.adopt(c)
+// Reader reads a file, also while another process writes it. All methods may be
+// called from any goroutine.
+type Reader struct {
+	*sqlfile.Reader
+	settings Settings
 }
 
-// Rewrite makes a SQLite file anew, without what was deleted from it: SQLite only
-// marks that as free. Nothing else may have the file open.
-func Rewrite(ctx context.Context, path string) error {
-	name, err := dsn(path, modeWrite)
+// OpenReader opens an existing file read-only, as [sqlfile.OpenReader] does.
+func OpenReader(path string) (*Reader, error) {
+	r := &Reader{}
+	file, err := sqlfile.OpenReader(path, r.schema())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	pool, err := sql.Open(driverName, name)
-	if err != nil {
-		return err
-	}
-	_, err = pool.ExecContext(ctx, "VACUUM")
-	return mark(path, errors.Join(err, pool.Close()))
+	r.Reader = file
+	return r, nil
 }
 
-// Close waits until everything queued is written and answered, then closes the
-// file. Functions queued later are answered with [ErrClosed].
-func (f *File) Close() error {
-	f.closing.Do(func() {
-		f.writer.drain()
-		// The last connection to close brings the log into the database, which
-		// a reading one could not.
-		f.closeErr = errors.Join(f.Reader.Close(), f.writer.disconnect())
+// Settings returns what the file's profiles have in common.
+func (r *Reader) Settings() Settings { return r.settings }
+
+// schema returns what makes a file one of these. Its check reads the settings.
+func (r *Reader) schema() sqlfile.Schema {
+	return sqlfile.Schema{
+		ApplicationID: applicationID,
+		Migrations:    migrations,
+		Frequent:      []string{loadProfiles, pageProfiles, loadProducts, pageProducts},
+		Check: func(file *sqlfile.Reader) (err error) {
+			r.settings, err = storedSettings(file)
+			return err
+		},
+	}
+}
+
+// pageRows is how many rows an iteration reads at a time. No read transaction is
+// open between pages, however slow the loop's body: one would keep the log from
+// being reused.
+const pageRows = 128
+
+// pages yields the rows of a query that takes the key before a page and its size.
+func pages[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), key func(T) int32, query string) iter.Seq2[T, error] {
+	return engine.Pages(pageRows, func(after int64) (page []T, last int64, err error) {
+		if page, err = sqlfile.Collect(ctx, r.Reader, scan, query, after, pageRows); len(page) > 0 {
+			last = int64(key(page[len(page)-1]))
+		}
+		return page, last, err
 	})
-	return f.closeErr
 }

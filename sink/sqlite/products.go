@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 )
 
 const (
@@ -41,7 +42,7 @@ func (f *File) PutProducts(ctx context.Context, products []engine.Product, now e
 		}
 		// The caller may change products once this returns, so it must not
 		// return while the function runs.
-		err := f.Write(context.WithoutCancel(ctx), func(tx *Tx) error { return putAll(tx, chunk, now) })
+		err := f.Write(context.WithoutCancel(ctx), func(tx *sqlfile.Tx) error { return putAll(tx, chunk, now) })
 		if err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func (f *File) PutProducts(ctx context.Context, products []engine.Product, now e
 	return nil
 }
 
-func putAll(tx *Tx, products []engine.Product, now engine.Millis) error {
+func putAll(tx *sqlfile.Tx, products []engine.Product, now engine.Millis) error {
 	for i := range products {
 		p := &products[i]
 		_, err := tx.Exec(putProduct, p.ID, encode(p.Vector), len(p.Vector), p.Name, p.Category, p.Model, int64(now))
@@ -65,7 +66,7 @@ func (r *Reader) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 	if len(ids) == 0 {
 		return nil, ctx.Err()
 	}
-	return collect(ctx, r, scanProduct, loadProducts, jsonIDs(ids))
+	return sqlfile.Collect(ctx, r.Reader, scanProduct, loadProducts, jsonIDs(ids))
 }
 
 // AllProducts yields every product in the order of ids, until the first error.
@@ -76,7 +77,7 @@ func (r *Reader) AllProducts(ctx context.Context) iter.Seq2[engine.Product, erro
 
 // CountProducts returns the number of products.
 func (r *Reader) CountProducts(ctx context.Context) (int64, error) {
-	return r.count(ctx, "SELECT count(*) FROM product_embeddings")
+	return r.Count(ctx, "SELECT count(*) FROM product_embeddings")
 }
 
 // scanProduct reads a row of productColumns.
@@ -89,7 +90,7 @@ func scanProduct(rows *sql.Rows) (p engine.Product, err error) {
 		return p, err
 	}
 	if p.Vector, err = decode[float32](embedding, dimensions); err != nil {
-		return p, engine.ConfigurationError(reasonCorrupt, fmt.Errorf(
+		return p, engine.ConfigurationError(sqlfile.ReasonCorrupt, fmt.Errorf(
 			"product %d is damaged: import it again: %w", p.ID, err))
 	}
 	return p, nil

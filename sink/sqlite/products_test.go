@@ -47,7 +47,7 @@ func TestProducts(t *testing.T) {
 		t.Errorf("count is %d, %v, want %d", n, err, len(all))
 	}
 	var created, updated int64
-	must(t, one(f, f.path, "SELECT created_at, updated_at FROM product_embeddings WHERE product_id = 2", &created, &updated))
+	must(t, f.One("SELECT created_at, updated_at FROM product_embeddings WHERE product_id = 2", &created, &updated))
 	if created != 1000 || updated != 2000 {
 		t.Errorf("created_at %d, updated_at %d, want 1000 and 2000", created, updated)
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 )
 
 const profileColumns = `user_id, version, embedding, COALESCE(dimension_count, 0), COALESCE(mass, 0),
@@ -32,7 +33,7 @@ func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	if len(users) == 0 {
 		return profiles, ctx.Err()
 	}
-	stored, err := collect(ctx, r, scanProfile, loadProfiles, jsonIDs(users))
+	stored, err := sqlfile.Collect(ctx, r.Reader, scanProfile, loadProfiles, jsonIDs(users))
 	if err != nil {
 		return nil, err
 	}
@@ -55,13 +56,13 @@ func (r *Reader) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, err
 
 // CountProfiles returns the number of profiles, without tombstones.
 func (r *Reader) CountProfiles(ctx context.Context) (int64, error) {
-	return r.count(ctx, "SELECT count(*) FROM user_embeddings WHERE erased_at IS NULL")
+	return r.Count(ctx, "SELECT count(*) FROM user_embeddings WHERE erased_at IS NULL")
 }
 
 // BusiestUser returns the user with the most folded events, 0 where there is no
 // profile.
 func (r *Reader) BusiestUser(ctx context.Context) (int32, error) {
-	n, err := r.count(ctx, `SELECT coalesce((SELECT user_id FROM user_embeddings WHERE erased_at IS NULL
+	n, err := r.Count(ctx, `SELECT coalesce((SELECT user_id FROM user_embeddings WHERE erased_at IS NULL
 		ORDER BY event_count DESC, user_id LIMIT 1), 0)`)
 	return int32(n), err
 }
@@ -104,7 +105,7 @@ func scanProfile(rows *sql.Rows) (*engine.Profile, error) {
 // damaged returns a configuration fault: the row was not written by this store,
 // and folding into it would make it worse.
 func damaged(user int32, err error) error {
-	return engine.ConfigurationError(reasonCorrupt, fmt.Errorf(
+	return engine.ConfigurationError(sqlfile.ReasonCorrupt, fmt.Errorf(
 		"profile of user %d is damaged: restore the file from a backup, or delete the user's row and rebuild it: %w", user, err))
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 )
 
 func TestAllProfiles(t *testing.T) {
@@ -48,7 +49,7 @@ func TestAllProfiles(t *testing.T) {
 // TestRejectedDocument has SQLite itself refuse one document of a Swap.
 func TestRejectedDocument(t *testing.T) {
 	f := openNew(t, 4)
-	must(t, f.Write(ctx, func(tx *Tx) error {
+	must(t, f.Write(ctx, func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(`CREATE TRIGGER no_second BEFORE INSERT ON user_embeddings WHEN new.user_id = 2
 			BEGIN SELECT RAISE(ABORT, 'no second user'); END`)
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 )
 
 // Settings are what all profiles of a file have in common. They are written
@@ -32,30 +33,39 @@ func (s Settings) Validate() error {
 	return errors.Join(faults...)
 }
 
+// reasonSettings is the reason of an error of settings.
+const reasonSettings = "store_settings"
+
+// querier is what a file's writer and its reader have in common.
+type querier interface {
+	One(query string, into ...any) error
+	Path() string
+}
+
 // storedSettings reads the settings of a file.
-func storedSettings(q querier, path string) (s Settings, err error) {
-	err = one(q, path, "SELECT dimension_count, history, embedding_model FROM settings",
+func storedSettings(q querier) (s Settings, err error) {
+	err = q.One("SELECT dimension_count, history, embedding_model FROM settings",
 		&s.Dimensions, &s.History, &s.Model)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, engine.ConfigurationError(reasonSettings, fmt.Errorf(
-			"%s has no settings: the daemon that made it was stopped at its first start; start it again", path))
+			"%s has no settings: the daemon that made it was stopped at its first start; start it again", q.Path()))
 	}
 	return s, err
 }
 
 // adopt writes the settings into a file that has none, and compares them with
 // those of one that has.
-func (s Settings) adopt(c *connection) error {
-	_, err := c.exec(`INSERT INTO settings (one, dimension_count, history, embedding_model)
+func (s Settings) adopt(tx *sqlfile.Tx) error {
+	_, err := tx.Exec(`INSERT INTO settings (one, dimension_count, history, embedding_model)
 		VALUES (1, ?, ?, ?) ON CONFLICT DO NOTHING`, s.Dimensions, string(s.History), s.Model)
 	if err != nil {
 		return err
 	}
-	stored, err := storedSettings(c, c.path)
+	stored, err := storedSettings(tx)
 	if err != nil {
 		return err
 	}
-	return s.match(stored, c.path)
+	return s.match(stored, tx.Path())
 }
 
 // match returns a configuration fault that names each setting which differs.

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/sink/sinktest"
+	"keyfold/sink/sqlfile"
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +53,7 @@ func store(t *testing.T, f *File) sinktest.Store {
 	return sinktest.Store{
 		Profiles: f, Eraser: f, Dimensions: f.Settings().Dimensions,
 		Delete: func(ctx context.Context, user int32) error {
-			return f.Write(ctx, func(tx *Tx) error {
+			return f.Write(ctx, func(tx *sqlfile.Tx) error {
 				_, err := tx.Exec("DELETE FROM user_embeddings WHERE user_id = ?", user)
 				return err
 			})
@@ -61,7 +62,7 @@ func store(t *testing.T, f *File) sinktest.Store {
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
 			}
-			return store(t, openAt(t, f.path, f.Settings().Dimensions))
+			return store(t, openAt(t, f.Path(), f.Settings().Dimensions))
 		},
 	}
 }

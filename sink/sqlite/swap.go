@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"keyfold/engine"
+	"keyfold/sink/sqlfile"
 )
 
 // The two statements take the same arguments, the update one more.
@@ -44,7 +45,7 @@ func (f *File) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	if len(writes) == 0 {
 		return answers
 	}
-	err := f.Write(ctx, func(tx *Tx) error { return swapAll(tx, writes) })
+	err := f.Write(ctx, func(tx *sqlfile.Tx) error { return swapAll(tx, writes) })
 	for i := range writes {
 		w := &writes[i]
 		// After an error the function may be running still, so what it writes
@@ -68,7 +69,7 @@ type write struct {
 
 // swapAll writes each profile. A permanent error is that profile's alone;
 // any other ends the transaction.
-func swapAll(tx *Tx, writes []write) error {
+func swapAll(tx *sqlfile.Tx, writes []write) error {
 	var args [16]any
 	for i := range writes {
 		w := &writes[i]
@@ -81,7 +82,7 @@ func swapAll(tx *Tx, writes []write) error {
 	return nil
 }
 
-func swap(tx *Tx, w *write, args []any) error {
+func swap(tx *sqlfile.Tx, w *write, args []any) error {
 	p := w.profile
 	args = append(args, p.Version, encode(p.Vector), len(p.Vector), p.Mass,
 		string(p.History), p.Model, int64(p.Updated), p.LastType.String(), p.LastID, p.EventCount,
@@ -103,7 +104,7 @@ func swap(tx *Tx, w *write, args []any) error {
 
 // Forget implements [engine.Eraser].
 func (f *File) Forget(ctx context.Context, user int32, at engine.Millis) error {
-	return f.Write(ctx, func(tx *Tx) error {
+	return f.Write(ctx, func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(writeTombstone, user, int64(at))
 		return err
 	})

@@ -1,4 +1,4 @@
-package sqlite
+package sqlfile
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // newLog opens a file with a table that keeps the order of its rows.
 func newLog(t *testing.T) *File {
 	t.Helper()
-	f := openNew(t, 4)
+	f := openNew(t)
 	must(t, f.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER NOT NULL UNIQUE) STRICT")
 		return err
@@ -44,7 +44,7 @@ func insert(n int) func(*Tx) error {
 // logged returns the rows of the log.
 func logged(t *testing.T, f *File) (all []int) {
 	t.Helper()
-	rows, err := f.QueryContext(ctx, "SELECT n FROM log ORDER BY id")
+	rows, err := f.Reader().QueryContext(ctx, "SELECT n FROM log ORDER BY id")
 	must(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
@@ -281,7 +281,7 @@ func TestQueryInAFunction(t *testing.T) {
 		}
 		return nil // leaves the rows open
 	}))
-	_, err := f.QueryContext(ctx, "DELETE FROM log")
+	_, err := f.Reader().QueryContext(ctx, "DELETE FROM log")
 	expectFault(t, err, "store_not_writable", "permission")
 	must(t, f.Write(ctx, insert(3)))
 }
@@ -301,7 +301,7 @@ func TestManyStatementTexts(t *testing.T) {
 
 func TestCloseDrainsTheQueue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
-	f := openAt(t, path, 4)
+	f := openAt(t, path)
 	must(t, f.Write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec("CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER NOT NULL UNIQUE) STRICT")
 		return err
@@ -329,11 +329,11 @@ func TestCloseDrainsTheQueue(t *testing.T) {
 	if err := <-late; !errors.Is(err, ErrClosed) {
 		t.Errorf("Enqueue after Close: %v", err)
 	}
-	if _, err := f.Load(ctx, []int32{1}); err == nil {
-		t.Error("Load after Close succeeded")
+	if _, err := f.Reader().Count(ctx, "SELECT count(*) FROM log"); err == nil {
+		t.Error("a read after Close succeeded")
 	}
 	must(t, f.Close())
-	if all := logged(t, openAt(t, path, 4)); len(all) != 100 {
+	if all := logged(t, openAt(t, path)); len(all) != 100 {
 		t.Errorf("%d rows after reopening, want 100", len(all))
 	}
 }
@@ -347,7 +347,7 @@ func TestReadsSeeWhatWasAcknowledged(t *testing.T) {
 		must(t, f.Write(ctx, insert(i)))
 		for range readConnections {
 			readers.Go(func() {
-				if n, err := f.count(ctx, "SELECT count(*) FROM log"); err != nil || n < int64(i+1) {
+				if n, err := f.Reader().Count(ctx, "SELECT count(*) FROM log"); err != nil || n < int64(i+1) {
 					t.Errorf("read %d rows of %d: %v", n, i+1, err)
 				}
 			})

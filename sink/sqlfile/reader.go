@@ -1,4 +1,4 @@
-package sqlite
+package sqlfile
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 
 	"keyfold/engine"
@@ -19,9 +18,8 @@ const readConnections = 4
 // Reader reads a file, also while another process writes it. All methods may be
 // called from any goroutine.
 type Reader struct {
-	path     string
-	settings Settings
-	pool     *sql.DB
+	path string
+	pool *sql.DB
 
 	// statements are the prepared ones by their text. The pool prepares each on
 	// a connection as it is first used there.
@@ -31,33 +29,34 @@ type Reader struct {
 // OpenReader opens an existing file read-only, for tools beside a running
 // daemon. It needs write permission on the file's folder while no daemon runs,
 // as readers share an index of the log.
-func OpenReader(path string) (*Reader, error) {
+func OpenReader(path string, s Schema) (*Reader, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
 			"%s does not exist: check the data folder; the daemon creates the file when it first starts: %w", path, err))
 	}
-	return retryBusy(func() (*Reader, error) { return openReader(path) })
+	return retryBusy(func() (*Reader, error) { return openReader(path, s) })
 }
 
-// check reads the schema's version and the settings of a file that may be
-// anything.
-func (r *Reader) check() error {
-	version, err := schemaVersion(r, r.path)
+// check reads the schema's version of a file that may be anything.
+func (r *Reader) check(s Schema) error {
+	version, err := s.version(r, r.path)
 	if err != nil {
 		return err
 	}
-	if version < len(migrations) {
+	if version < len(s.Migrations) {
 		return engine.ConfigurationError(reasonNotKeyfold, fmt.Errorf(
-			"%s has schema %d, this program reads %d: start the daemon of this version once", r.path, version, len(migrations)))
+			"%s has schema %d, this program reads %d: start the daemon of this version once", r.path, version, len(s.Migrations)))
 	}
-	if r.settings, err = storedSettings(r, r.path); err != nil {
-		return err
+	if s.Check != nil {
+		if err := s.Check(r); err != nil {
+			return err
+		}
 	}
-	return r.prepare()
+	return r.prepare(s.Frequent)
 }
 
 // openReader returns a reader of a file that exists.
-func openReader(path string) (*Reader, error) {
+func openReader(path string, s Schema) (*Reader, error) {
 	name, err := dsn(path, modeRead)
 	if err != nil {
 		return nil, err
@@ -72,14 +71,17 @@ func openReader(path string) (*Reader, error) {
 		return nil, errors.Join(markOpen(path, err), pool.Close())
 	}
 	r := &Reader{path: path, pool: pool, statements: map[string]*sql.Stmt{}}
-	if err := r.check(); err != nil {
+	if err := r.check(s); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// Settings returns what the file's profiles have in common.
-func (r *Reader) Settings() Settings { return r.settings }
+// Path returns the file's path, as it was given.
+func (r *Reader) Path() string { return r.path }
+
+// One reads the single row of a query; [sql.ErrNoRows] where there is none.
+func (r *Reader) One(query string, into ...any) error { return one(r, r.path, query, into...) }
 
 // QueryContext runs a statement that only reads, and sees everything that was
 // committed before. The rows must be closed: they hold one of few connections,
@@ -112,8 +114,8 @@ func (r *Reader) failed(ctx context.Context, err error) error {
 }
 
 // prepare prepares the frequent statements.
-func (r *Reader) prepare() error {
-	for _, query := range []string{loadProfiles, pageProfiles, loadProducts, pageProducts} {
+func (r *Reader) prepare(frequent []string) error {
+	for _, query := range frequent {
 		s, err := r.pool.Prepare(query)
 		if err != nil {
 			return mark(r.path, err)
@@ -123,41 +125,32 @@ func (r *Reader) prepare() error {
 	return nil
 }
 
-// collect reads all rows of a query.
-func collect[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
+// Collect reads all rows of a query.
+func Collect[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := r.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	all, err := scanAll(rows, scan)
+	return all, r.failed(ctx, err)
+}
+
+// scanAll reads all rows, or those before an error.
+func scanAll[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (all []T, err error) {
 	for rows.Next() {
 		row, err := scan(rows)
 		if err != nil {
-			return nil, r.failed(ctx, err)
+			return nil, err
 		}
 		all = append(all, row)
 	}
-	return all, r.failed(ctx, rows.Err())
+	return all, rows.Err()
 }
 
-// pageRows is how many rows an iteration reads at a time. No read transaction is
-// open between pages, however slow the loop's body: one would keep the log from
-// being reused.
-const pageRows = 128
-
-// pages yields the rows of a query that takes the key before a page and its size.
-func pages[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), key func(T) int32, query string) iter.Seq2[T, error] {
-	return engine.Pages(pageRows, func(after int64) (page []T, last int64, err error) {
-		if page, err = collect(ctx, r, scan, query, after, pageRows); len(page) > 0 {
-			last = int64(key(page[len(page)-1]))
-		}
-		return page, last, err
-	})
-}
-
-// count reads the one number of a query.
-func (r *Reader) count(ctx context.Context, query string) (n int64, err error) {
-	_, err = collect(ctx, r, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, rows.Scan(&n) }, query)
+// Count reads the one number of a query.
+func (r *Reader) Count(ctx context.Context, query string, args ...any) (n int64, err error) {
+	_, err = Collect(ctx, r, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, rows.Scan(&n) }, query, args...)
 	return n, err
 }
 

@@ -1,4 +1,4 @@
-package sqlite
+package sqlfile
 
 import (
 	"errors"
@@ -13,14 +13,15 @@ import (
 // ErrClosed: the file was closed before the function ran. Nothing was written.
 var ErrClosed = errors.New("sqlite: file is closed")
 
-// Reasons of the errors this store marks.
+// ReasonCorrupt is the reason of an error that names a damaged file or row.
+const ReasonCorrupt = "store_corrupt"
+
+// Reasons of the other errors that this package marks.
 const (
 	reasonRejected    = "document_rejected"
-	reasonCorrupt     = "store_corrupt"
 	reasonNotWritable = "store_not_writable"
 	reasonNotKeyfold  = "store_not_keyfold"
 	reasonNewer       = "store_newer"
-	reasonSettings    = "store_settings"
 )
 
 // codeOf returns the primary result code of SQLite in err's chain, or 0.
@@ -41,7 +42,7 @@ func mark(path string, err error) error {
 	case lib.SQLITE_CONSTRAINT, lib.SQLITE_TOOBIG, lib.SQLITE_MISMATCH:
 		return engine.PermanentError(reasonRejected, fmt.Errorf("%s rejected the document: %w", path, err))
 	case lib.SQLITE_CORRUPT:
-		return engine.ConfigurationError(reasonCorrupt, fmt.Errorf(
+		return engine.ConfigurationError(ReasonCorrupt, fmt.Errorf(
 			"%s is damaged: stop every program that uses it, then restore it from a backup, "+
 				"or save what is readable with the sqlite3 shell's .recover: %w", path, err))
 	case lib.SQLITE_NOTADB:

@@ -1,4 +1,4 @@
-package sqlite
+package sqlfile
 
 import (
 	"database/sql"

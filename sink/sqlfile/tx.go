@@ -1,4 +1,4 @@
-package sqlite
+package sqlfile
 
 import "database/sql"
 
@@ -27,6 +27,23 @@ func (t *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	}
 	return rows, err
 }
+
+// Select runs a statement as [Tx.Query] does and reads all of its rows.
+func Select[T any](t *Tx, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := t.c.query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	all, err := scanAll(rows, scan)
+	return all, t.c.note(err)
+}
+
+// Path returns the file's path, as it was given.
+func (t *Tx) Path() string { return t.c.path }
+
+// One reads the single row of a query; [sql.ErrNoRows] where there is none.
+func (t *Tx) One(query string, into ...any) error { return one(t.c, t.c.path, query, into...) }
 
 // finish closes the rows and notes the errors that they met on the way.
 func (t *Tx) finish() {
