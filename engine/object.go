@@ -192,7 +192,7 @@ func (r *reader) fault(err error) error {
 	at := syntactic.ByteOffset
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return refuse(ReasonDuplicateKey, "found the key %s again at byte %d, expected each key once in its object",
-			quoted([]byte(syntactic.JSONPointer.LastToken())), at)
+			Quoted([]byte(syntactic.JSONPointer.LastToken())), at)
 	}
 	if escape := surrogateEscape.Find(r.body[at:]); escape != nil {
 		return refuse(ReasonLoneSurrogate, `found the escape %s alone at byte %d, expected a surrogate pair`, escape[:6], at)

@@ -106,7 +106,7 @@ func fieldOf(name []byte) field {
 func rightCase(name []byte) error {
 	for _, n := range fieldNames {
 		if bytes.EqualFold(name, []byte(n)) {
-			return refuse(ReasonWrongKeyCase, "found the key %s, expected %q", quoted(name), n)
+			return refuse(ReasonWrongKeyCase, "found the key %s, expected %q", Quoted(name), n)
 		}
 	}
 	return nil

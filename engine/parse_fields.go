@@ -66,7 +66,7 @@ func (f *fields) checkVersion() error {
 	case v.kind() != stringValue:
 		return refuseField(ReasonUnsupportedVersion, fieldVersion, `found %s, expected "1.0" or no version`, v.kind())
 	case string(v.Unquoted()) != "1.0":
-		return refuseField(ReasonUnsupportedVersion, fieldVersion, `found %s, expected "1.0" or no version`, quoted(v.Unquoted()))
+		return refuseField(ReasonUnsupportedVersion, fieldVersion, `found %s, expected "1.0" or no version`, Quoted(v.Unquoted()))
 	default:
 		return nil
 	}
@@ -87,11 +87,11 @@ func (f *fields) id(name field) (int32, error) {
 	}
 	literal := f[name].Text
 	if bytes.ContainsAny(literal, ".eE") {
-		return 0, refuseField(ReasonWrongType, name, "found %s, expected a number without fraction and exponent", quoted(literal))
+		return 0, refuseField(ReasonWrongType, name, "found %s, expected a number without fraction and exponent", Quoted(literal))
 	}
 	n, err := strconv.ParseInt(string(literal), 10, 32)
 	if err != nil || n < 1 {
-		return 0, refuseField(ReasonIDOutOfRange, name, "found %s, expected 1..%d", quoted(literal), math.MaxInt32)
+		return 0, refuseField(ReasonIDOutOfRange, name, "found %s, expected 1..%d", Quoted(literal), math.MaxInt32)
 	}
 	return int32(n), nil
 }
@@ -103,7 +103,7 @@ func (f *fields) eventType() (EventType, error) {
 	}
 	t := ParseEventType(string(name))
 	if t == 0 {
-		return 0, refuseField(ReasonUnknownEventType, fieldEventType, "found %s, expected one of %v", quoted(name), EventTypes)
+		return 0, refuseField(ReasonUnknownEventType, fieldEventType, "found %s, expected one of %v", Quoted(name), EventTypes)
 	}
 	return t, nil
 }
@@ -176,11 +176,11 @@ func (f *fields) occurredAt(now Millis) (Millis, error) {
 		return 0, err
 	}
 	if at < Earliest {
-		return 0, refuseField(ReasonBadTimestamp, fieldOccurredAt, "found %s, expected the year 1000 or later: SQL columns keep no earlier time", quoted(text))
+		return 0, refuseField(ReasonBadTimestamp, fieldOccurredAt, "found %s, expected the year 1000 or later: SQL columns keep no earlier time", Quoted(text))
 	}
 	if at-now > MaxFutureMillis {
 		return 0, refuseField(ReasonFutureEvent, fieldOccurredAt, "found %s, %s after now, expected at most %s",
-			quoted(text), span(at-now), span(MaxFutureMillis))
+			Quoted(text), span(at-now), span(MaxFutureMillis))
 	}
 	return at, nil
 }

@@ -57,8 +57,9 @@ func refuseField(reason string, name field, format string, args ...any) error {
 	return &Error{Kind: Permanent, Reason: reason, Field: name.String(), Err: fmt.Errorf(name.String()+": "+format, args...)}
 }
 
-// quoted returns the start of a token, quoted and cut between characters.
-func quoted(text []byte) string {
+// Quoted returns the start of a token, at most 32 bytes of it, quoted and cut
+// between characters: errors repeat no more of a body.
+func Quoted(text []byte) string {
 	if len(text) <= maxQuoted {
 		return strconv.Quote(string(text))
 	}

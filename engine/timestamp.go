@@ -5,12 +5,22 @@ import "time"
 // dateTime is the shape of a timestamp before its fraction and offset.
 const dateTime = "0000-00-00T00:00:00"
 
-// parseTimestamp reads an RFC 3339 timestamp, also with its offset as ISO 8601
+// parseTimestamp reads the timestamp of an event.
+func parseTimestamp(text []byte) (Millis, error) {
+	at, err := ParseTimestamp(text)
+	if err != nil {
+		return 0, refuseField(ReasonOf(err), fieldOccurredAt, "%w", err)
+	}
+	return at, nil
+}
+
+// ParseTimestamp reads an RFC 3339 timestamp, also with its offset as ISO 8601
 // writes it in the basic format (+hhmm, which is what PHP's
 // DateTimeInterface::ISO8601 prints), and truncates it to milliseconds towards
 // the past. The T and Z are upper case; the fraction may have any number of
-// digits; there is no hour 24 and no leap second.
-func parseTimestamp(text []byte) (Millis, error) {
+// digits; there is no hour 24 and no leap second. Its errors are [Permanent] and
+// name no field.
+func ParseTimestamp(text []byte) (Millis, error) {
 	if len(text) < len(dateTime) || !shaped(text[:len(dateTime)], dateTime) {
 		return 0, badTimestamp(text)
 	}
@@ -27,7 +37,7 @@ func parseTimestamp(text []byte) (Millis, error) {
 		return 0, badTimestamp(text)
 	}
 	if len(rest) == 0 {
-		return 0, refuseField(ReasonTimestampNoOffset, fieldOccurredAt, "found %s without an offset, expected Z or +hh:mm at its end", quoted(text))
+		return 0, refuse(ReasonTimestampNoOffset, "found %s without an offset, expected Z or +hh:mm at its end", Quoted(text))
 	}
 	minutes, ok := offset(rest)
 	if !ok {
@@ -94,7 +104,7 @@ func decimal(digits []byte) int {
 }
 
 func badTimestamp(text []byte) error {
-	return refuseField(ReasonBadTimestamp, fieldOccurredAt, "found %s, expected an existing time in RFC 3339, like 2026-02-10T14:30:00+00:00", quoted(text))
+	return refuse(ReasonBadTimestamp, "found %s, expected an existing time in RFC 3339, like 2026-02-10T14:30:00+00:00", Quoted(text))
 }
 
 func isDigit(c byte) bool { return c-'0' <= 9 }

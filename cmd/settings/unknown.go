@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"keyfold/engine"
 )
 
 // Warning is about a setting that does not do what it seems to do.
@@ -66,7 +68,7 @@ func nearest(name string, known []string, most int, some bool) string {
 	for _, k := range known {
 		n := most + 1
 		if max(len(name)-len(k), len(k)-len(name)) <= most { // it takes as many edits at least
-			n = edits(name, k)
+			n = engine.Edits(name, k)
 		}
 		if within(name, k) && (some || within(k, name)) || some && within(k, name) {
 			n = 0
@@ -90,30 +92,6 @@ func within(a, b string) bool {
 		}
 	}
 	return true
-}
-
-// edits counts the letters to insert, delete, replace or swap with the next to make
-// b of a.
-func edits(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before, last, row = last, row, before
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }
 
 // ofKubernetes reports whether a name has the form of those that Kubernetes sets for
