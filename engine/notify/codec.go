@@ -1,0 +1,201 @@
+package notify
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify/similar"
+)
+
+// stateVersion is the first byte of a state's binary form.
+const stateVersion = 1
+
+// Bits of the second byte.
+const (
+	bitErased    = 1 << iota // the user is erased
+	bitDigest                // a digest's id is there
+	bitsOfStates = bitErased | bitDigest
+)
+
+// Append appends the state's binary form, which [ReadState] reads: a version byte,
+// a byte of flags, decided_at; the number of sends, the first one and the steps
+// from each to the next; a byte with a bit for each type that was sent, and when;
+// the number of marks, and each; the digest. Numbers are variable-length integers.
+func (s *State) Append(b []byte) []byte {
+	var flags byte
+	if s.Erased {
+		flags |= bitErased
+	}
+	if s.LastDigest != uuid.Nil {
+		flags |= bitDigest
+	}
+	b = append(b, stateVersion, flags)
+	b = binary.AppendVarint(b, int64(s.DecidedAt))
+	b = binary.AppendUvarint(b, uint64(len(s.Sends)))
+	before := engine.Millis(0)
+	for _, at := range s.Sends {
+		b = binary.AppendVarint(b, int64(at-before))
+		before = at
+	}
+	b = s.appendLastSends(b)
+	b = binary.AppendUvarint(b, uint64(len(s.Marks)))
+	for i := range s.Marks {
+		m := &s.Marks[i]
+		b = append(append(b, m.EventID[:]...), byte(m.Type))
+		b = m.Print.Append(binary.AppendVarint(b, int64(m.At)))
+	}
+	if flags&bitDigest != 0 {
+		b = append(b, s.LastDigest[:]...)
+	}
+	return b
+}
+
+func (s *State) appendLastSends(b []byte) []byte {
+	bits := len(b)
+	b = append(b, 0)
+	for _, t := range EventTypes {
+		if at := s.LastSend[t]; at != 0 {
+			b[bits] |= 1 << (t - 1)
+			b = binary.AppendVarint(b, int64(at))
+		}
+	}
+	return b
+}
+
+// ReadState reads what [State.Append] has written. It refuses all else: a newer
+// version, a text that is cut off or goes on, entries over the bounds or out of
+// their order.
+func ReadState(b []byte) (*State, error) {
+	r := stateReader{rest: b}
+	s := r.state()
+	if r.err == nil && len(r.rest) > 0 {
+		r.fail(fmt.Errorf("%d bytes are left behind its end", len(r.rest)))
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("the stored state cannot be read (%d bytes): %w: restore the user from a backup, or forget the user", len(b), r.err)
+	}
+	return s, nil
+}
+
+// stateReader reads from the front of rest until an error.
+type stateReader struct {
+	rest []byte
+	err  error
+}
+
+var errStateCutOff = errors.New("it is cut off")
+
+func (r *stateReader) fail(err error) {
+	if r.err == nil {
+		r.err, r.rest = err, nil
+	}
+}
+
+func (r *stateReader) take(n int) []byte {
+	if len(r.rest) < n {
+		r.fail(errStateCutOff)
+		return make([]byte, n)
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *stateReader) number() int64 {
+	n, size := binary.Varint(r.rest)
+	if size <= 0 {
+		r.fail(errStateCutOff)
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+// length reads how many entries follow.
+func (r *stateReader) length(limit int, of string) int {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.fail(errStateCutOff)
+		return 0
+	}
+	if n > uint64(limit) {
+		r.fail(fmt.Errorf("it has %d %s, expected at most %d", n, of, limit))
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return int(n)
+}
+
+func (r *stateReader) state() *State {
+	head := r.take(2)
+	if r.err == nil && head[0] != stateVersion {
+		r.fail(fmt.Errorf("it is of version %d, expected %d: it needs another keyfold", head[0], stateVersion))
+	}
+	if head[1]&^bitsOfStates != 0 {
+		r.fail(fmt.Errorf("it has the unknown flags %#x", head[1]))
+	}
+	s := &State{Erased: head[1]&bitErased != 0}
+	s.DecidedAt = engine.Millis(r.number())
+	r.sends(s)
+	r.lastSends(s)
+	r.marks(s)
+	if head[1]&bitDigest != 0 {
+		s.LastDigest = uuid.UUID(r.take(16))
+		if s.LastDigest == uuid.Nil {
+			r.fail(errors.New("its digest is the zero UUID"))
+		}
+	}
+	return s
+}
+
+func (r *stateReader) sends(s *State) {
+	n := r.length(MaxSends, "sends")
+	if n == 0 {
+		return
+	}
+	s.Sends = make([]engine.Millis, n)
+	at := engine.Millis(0)
+	for i := range s.Sends {
+		step := engine.Millis(r.number())
+		if i > 0 && at+step < at {
+			r.fail(errors.New("its sends are out of order"))
+		}
+		at += step
+		s.Sends[i] = at
+	}
+}
+
+func (r *stateReader) lastSends(s *State) {
+	bits := r.take(1)[0]
+	for _, t := range EventTypes {
+		if bits&(1<<(t-1)) == 0 {
+			continue
+		}
+		if s.LastSend[t] = engine.Millis(r.number()); s.LastSend[t] == 0 {
+			r.fail(errors.New("a last send is zero"))
+		}
+	}
+}
+
+func (r *stateReader) marks(s *State) {
+	n := r.length(MaxMarks, "marks")
+	for range n {
+		m := Mark{EventID: uuid.UUID(r.take(16)), Type: EventType(r.take(1)[0]), At: engine.Millis(r.number())}
+		if m.Type == 0 || m.Type >= typeCount {
+			r.fail(fmt.Errorf("a mark has the unknown type %d", m.Type))
+		}
+		if r.err != nil {
+			return
+		}
+		var err error
+		if m.Print, r.rest, err = similar.Read(r.rest); err != nil {
+			r.fail(err)
+			return
+		}
+		s.Marks = append(s.Marks, m)
+	}
+}

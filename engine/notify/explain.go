@@ -1,0 +1,251 @@
+package notify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+)
+
+// Explain tells a decision in sentences for people who do not know keyfold: what
+// each stage saw, why the event was not sent at once, and what follows. Times are
+// those of the user's clock. It needs no more than the record; of the event it takes
+// title and expiry, and a nil event leaves them out.
+func Explain(r *Record, event *Notification) []string {
+	e := explanation{record: r, event: event, location: time.UTC, zone: "UTC"}
+	if zone := r.Facts.Preferences.Zone; zone != nil {
+		if location, err := time.LoadLocation(zone.Name()); err == nil {
+			e.location, e.zone = location, zone.Name()
+		}
+	}
+	e.headline()
+	e.user()
+	e.repeat()
+	if r.Facts.Caps != (Caps{}) {
+		if e.rule(); !e.stopped() {
+			e.caps()
+			e.pauses()
+		}
+	}
+	e.score()
+	e.outcome()
+	return e.lines
+}
+
+type explanation struct {
+	record   *Record
+	event    *Notification
+	location *time.Location
+	zone     string
+	lines    []string
+}
+
+func (e *explanation) say(format string, args ...any) {
+	e.lines = append(e.lines, fmt.Sprintf(format, args...))
+}
+
+// because reports whether a reason is among the record's.
+func (e *explanation) because(reason string) bool { return slices.Contains(e.record.Reasons, reason) }
+
+// clock writes an instant as the user's clock shows it, with the day where it is
+// another one than that of the decision.
+func (e *explanation) clock(at engine.Millis) string {
+	t, decided := at.Time().In(e.location), e.record.DecidedAt.Time().In(e.location)
+	if t.Format(time.DateOnly) == decided.Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("15:04:05 on Monday, 2 January 2006")
+}
+
+func (e *explanation) headline() {
+	title := ""
+	if e.event != nil {
+		title = fmt.Sprintf(" %q", e.event.Title)
+	}
+	e.say("%s%s for user %s was decided at %s (%s): %s.", e.record.Type, title, e.record.UserID,
+		e.record.DecidedAt.Time().In(e.location).Format("15:04:05 on Monday, 2 January 2006"), e.zone, e.record.Outcome)
+	if e.record.Turn > 0 {
+		e.say("It had waited before: this is decision %d of at most %d.", e.record.Turn+1, MaxTurn+1)
+	}
+}
+
+// user tells what the user's own settings say.
+func (e *explanation) user() {
+	switch {
+	case e.because(ReasonUserErased):
+		e.say("The user's data was erased, so nothing is sent any more.")
+	case e.because(ReasonExpired) && e.event != nil:
+		e.say("It expired at %s, before it could be decided.", e.clock(e.event.ExpiresAt))
+	case e.because(ReasonExpired):
+		e.say("It expired before it could be decided.")
+	case e.because(ReasonMuted):
+		e.say("The user has muted notifications of the type %s.", e.record.Type)
+	case e.because(ReasonNoChannel):
+		e.say("The user allows %s only, and the event names none of these.", list(e.record.Facts.Preferences.Channels))
+	}
+}
+
+func (e *explanation) repeat() {
+	switch {
+	case e.because(ReasonDuplicate):
+		e.say("It says the same as event %s, which was sent or waits already.", e.record.DuplicateOf)
+	case e.because(ReasonNearDuplicate):
+		e.say("It says nearly the same as event %s, which was sent or waits already (found by %s).",
+			e.record.DuplicateOf, measures[e.record.Facts.Measure])
+	}
+}
+
+// measures are the measures of near duplicates in words.
+var measures = map[string]string{"": "comparison", "simhash": "a fingerprint of the text", "words": "the words that both have"}
+
+func (e *explanation) rule() {
+	r := e.record
+	switch {
+	case r.RuleID == uuid.Nil:
+		e.say("No rule of the set %s decides it.", r.RuleVersion)
+	case r.Facts.Forced:
+		e.say("The rule %q sends it at once: no limit and no quiet hours that it heeds hold it.", r.Facts.RuleName)
+	case e.stopped():
+		e.say("The rule %q says that it is never sent (%s).", r.Facts.RuleName, strings.Join(r.Reasons, ", "))
+	case r.Facts.RuleUntil != 0:
+		e.say("The rule %q makes it wait until %s (%s).", r.Facts.RuleName, e.clock(r.Facts.RuleUntil), strategies[r.Facts.Strategy])
+	case r.Facts.Strategy != 0:
+		e.say("The rule %q would make it wait (%s).", r.Facts.RuleName, strategies[r.Facts.Strategy])
+	default:
+		e.say("The rule %q would send it at once, but not past all limits.", r.Facts.RuleName)
+	}
+}
+
+// stopped reports whether a rule says NEVER.
+func (e *explanation) stopped() bool {
+	r := e.record
+	return r.Outcome == Never && r.RuleID != uuid.Nil && !e.because(ReasonDeferLimit) && !e.because(ReasonExpiresFirst)
+}
+
+// strategies are the strategies in words.
+var strategies = [strategyCount]string{
+	"", "15 minutes", "the next full hour", "the next morning", "the end of the quiet hours", "the next digest",
+}
+
+var windowNames = [len(Windows)]string{"5 min", "1 h", "24 h"}
+
+func (e *explanation) caps() {
+	f := &e.record.Facts
+	for i, name := range windowNames {
+		switch {
+		case f.Caps[i] <= 0:
+			e.say("%s: %d sent, without a limit.", name, f.Counts[i])
+		case f.Frees[i] == 0:
+			e.say("%s: %d of %d sent.", name, f.Counts[i], f.Caps[i])
+		default:
+			e.say("%s: %d of %d sent, a slot frees at %s%s.", name, f.Counts[i], f.Caps[i], e.clock(f.Frees[i]), e.unless(capReasons[i]))
+		}
+	}
+}
+
+// pauses names cooldown and quiet hours.
+func (e *explanation) pauses() {
+	f := &e.record.Facts
+	if f.CooldownEnd != 0 {
+		e.say("The pause after the last %s ends at %s%s.", e.record.Type, e.clock(f.CooldownEnd), e.unless(ReasonCooldown))
+	}
+	if f.QuietEnd != 0 {
+		e.say("The user's quiet hours end at %s%s.", e.clock(f.QuietEnd), e.unless(ReasonQuietHours))
+	}
+}
+
+// unless marks what was seen and does not hold the event. The limit of deferrals and
+// the expiry stand alone as reasons, whatever held the event.
+func (e *explanation) unless(reason string) string {
+	if e.because(reason) || e.because(ReasonDeferLimit) || e.because(ReasonExpiresFirst) || e.record.Outcome == Postponed {
+		return ""
+	}
+	return "; this does not decide here"
+}
+
+func (e *explanation) score() {
+	if !e.record.Scored {
+		return
+	}
+	x := &e.record.Facts.Parts
+	taste := ""
+	if e.record.Facts.TasteUsed {
+		taste = fmt.Sprintf(", the user's taste %.2f", x.Taste)
+	}
+	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s, its freshness %.2f and how little was sent lately %.2f.",
+		e.record.Score, x.Base, x.Hint, taste, x.Recency, x.Calm)
+	switch {
+	case e.because(ReasonScoreHigh):
+		e.say("That is enough to send it at once.")
+	case e.because(ReasonScoreLow):
+		e.say("That is too little to send it.")
+	case e.record.Outcome == Now:
+		e.say("That is enough for a digest only, but it has waited before.")
+	case e.because(ReasonScoreDigest):
+		e.say("That is enough for the next digest, not to be sent at once.")
+	}
+}
+
+func (e *explanation) outcome() {
+	r := e.record
+	switch {
+	case e.because(ReasonExpiresFirst):
+		e.say("It would have to wait until after it expires%s, so it is never sent.", e.expiry())
+	case e.because(ReasonDeferLimit):
+		e.limit()
+	case r.Outcome == Never:
+		e.say("It is never sent.")
+	case r.DigestID != uuid.Nil:
+		e.say("It is sent in the digest %s, with what else waited for it, by %s.", r.DigestID, list(r.Channels))
+	case r.Outcome == Now:
+		e.say("It is sent now, by %s.", list(r.Channels))
+	case r.DigestKey != "":
+		e.say("It waits for the digest %q of %s (%s).", r.DigestKey, e.clock(r.DeferUntil), strings.Join(r.Reasons, ", "))
+	case r.Outcome == Later:
+		e.say("It waits until %s (%s)%s and is then decided again (decision %d of at most %d).",
+			e.clock(r.DeferUntil), strings.Join(r.Reasons, ", "), e.moved(), r.Turn+2, MaxTurn+1)
+	default:
+		e.say("It waits until the user's quiet hours end at %s.", e.clock(r.DeferUntil))
+	}
+}
+
+// moved tells why a deferral ends later than all that was seen to hold the event.
+func (e *explanation) moved() string {
+	f := &e.record.Facts
+	if e.record.DeferUntil <= max(f.RuleUntil, f.Frees[0], f.Frees[1], f.Frees[2], f.CooldownEnd, f.QuietEnd) {
+		return ""
+	}
+	return ", with quiet hours that begin until then and up to 10 minutes that spread what waits for a morning,"
+}
+
+// limit tells what follows the last deferral.
+func (e *explanation) limit() {
+	switch e.record.Outcome {
+	case Now:
+		e.say("It has waited %d times already and is not held again: it is sent now, by %s.", MaxTurn, list(e.record.Channels))
+	case Never:
+		e.say("It has waited %d times already and would have to wait again: notifications of the type %s are then never sent.", MaxTurn, e.record.Type)
+	default:
+		e.say("It has waited %d times already: it is sent when the user's quiet hours end at %s.", MaxTurn, e.clock(e.record.DeferUntil))
+	}
+}
+
+func (e *explanation) expiry() string {
+	if e.event == nil || e.event.ExpiresAt == 0 {
+		return ""
+	}
+	return " at " + e.clock(e.event.ExpiresAt)
+}
+
+// list writes channels for people.
+func list(channels []Channel) string {
+	names := make([]string, len(channels))
+	for i, c := range channels {
+		names[i] = c.String()
+	}
+	return strings.Join(names, ", ")
+}

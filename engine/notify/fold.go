@@ -1,0 +1,77 @@
+package notify
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+)
+
+// Fold makes of the state what it is after the record. A state is the fold over
+// the user's records of the horizon, in their order.
+func (s *State) Fold(r *Record) {
+	if r.Outcome == Postponed {
+		return
+	}
+	s.DecidedAt = r.DecidedAt
+	if r.Outcome == Never && r.Reasons[0] == ReasonUserErased {
+		return
+	}
+	s.unmark(r.EventID)
+	if r.Outcome == Now {
+		s.count(r)
+	}
+	if r.Outcome != Never {
+		s.Marks = append(s.Marks, Mark{EventID: r.EventID, Type: r.Type, At: r.DecidedAt, Print: r.Print})
+	}
+	s.prune(r.DecidedAt - r.Facts.Horizon)
+}
+
+// count counts a NOW, and a digest once, whatever the number of its items.
+func (s *State) count(r *Record) {
+	if r.DigestID == uuid.Nil || r.DigestID != s.LastDigest {
+		s.Sends = append(s.Sends, r.DecidedAt)
+	}
+	if r.DigestID != uuid.Nil {
+		s.LastDigest = r.DigestID
+	}
+	s.LastSend[r.Type] = r.DecidedAt
+}
+
+// unmark removes the mark of an event's earlier turn.
+func (s *State) unmark(event uuid.UUID) {
+	for i := len(s.Marks) - 1; i >= 0; i-- {
+		if s.Marks[i].EventID == event {
+			s.Marks = slices.Delete(s.Marks, i, i+1)
+			return
+		}
+	}
+}
+
+// prune drops what is of an instant or before it, and the oldest entries over the
+// bounds.
+func (s *State) prune(instant engine.Millis) {
+	old := max(0, len(s.Sends)-MaxSends)
+	for old < len(s.Sends) && s.Sends[old] <= instant {
+		old++
+	}
+	s.Sends = slices.Delete(s.Sends, 0, old)
+	old = max(0, len(s.Marks)-MaxMarks)
+	for old < len(s.Marks) && s.Marks[old].At <= instant {
+		old++
+	}
+	s.Marks = slices.Delete(s.Marks, 0, old)
+	for t := range s.LastSend {
+		if s.LastSend[t] <= instant {
+			s.LastSend[t] = 0
+		}
+	}
+}
+
+// Clone returns a copy that shares nothing.
+func (s *State) Clone() *State {
+	c := *s
+	c.Sends, c.Marks = slices.Clone(s.Sends), slices.Clone(s.Marks)
+	return &c
+}

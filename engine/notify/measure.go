@@ -1,0 +1,117 @@
+package notify
+
+import (
+	"sync"
+
+	"keyfold/engine"
+)
+
+// measure reads what caps, cooldown, quiet hours and rules look at into the facts.
+func (d *decision) measure() {
+	f := &d.record.Facts
+	for i, window := range Windows {
+		f.Caps[i] = d.set.Policy.Caps[i]
+		if own := d.prefs.Caps[i]; own > 0 {
+			f.Caps[i] = own
+		}
+		f.Counts[i] = d.state.sentSince(d.now - window)
+		if free := d.frees(i); free > d.now {
+			f.Frees[i] = free
+		}
+	}
+	if end := d.cooldownEnd(); end > d.now {
+		f.CooldownEnd = end
+	}
+	if d.prefs.Quiet.Contains(d.prefs.Zone, d.now) {
+		f.QuietEnd = d.prefs.Quiet.End(d.prefs.Zone, d.now)
+	}
+}
+
+// sentSince returns how many sends are after an instant.
+func (s *State) sentSince(instant engine.Millis) int {
+	low, high := 0, len(s.Sends)
+	for low < high {
+		if middle := int(uint(low+high) / 2); s.Sends[middle] > instant {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return len(s.Sends) - low
+}
+
+// frees returns the least instant at which a cap lets one through: the one at which
+// the cap-th newest send leaves the window. 0: none of the sends holds it. A cap of
+// 0 is no cap.
+func (d *decision) frees(window int) engine.Millis {
+	limit := d.record.Facts.Caps[window]
+	if limit <= 0 || limit > len(d.state.Sends) {
+		return 0
+	}
+	return d.state.Sends[len(d.state.Sends)-limit] + Windows[window]
+}
+
+// cooldownEnd returns when the cooldown of the event's type ends, 0 for none.
+func (d *decision) cooldownEnd() engine.Millis {
+	last := d.state.LastSend[d.event.Type]
+	if last == 0 || d.policy.Cooldown == 0 {
+		return 0
+	}
+	return last + d.policy.Cooldown
+}
+
+// inputs keeps inputs of rules, because one that is handed to an interface is
+// allocated on the heap.
+var inputs = sync.Pool{New: func() any { return new(Input) }}
+
+// input fills what rules can ask for.
+func (d *decision) input(in *Input) {
+	f := &d.record.Facts
+	weekday, minute := d.prefs.Zone.Local(d.now)
+	*in = Input{
+		Event:     d.event,
+		Turn:      d.turn.Number,
+		AgeMs:     max(0, d.now-d.event.Timestamp),
+		ExpiresMs: d.event.ExpiresAt - d.now,
+		Hour:      int(minute) / 60,
+		Weekday:   weekday,
+		InQuiet:   f.QuietEnd != 0,
+		Counts:    f.Counts,
+		SinceLast: -1,
+		SinceSame: -1,
+	}
+	within := d.now - f.Horizon
+	if n := len(d.state.Sends); n > 0 && d.state.Sends[n-1] > within {
+		in.SinceLast = d.now - d.state.Sends[n-1]
+	}
+	if last := d.state.LastSend[d.event.Type]; last != 0 && last > within {
+		in.SinceSame = d.now - last
+	}
+}
+
+// holds is what holds an event back, and what could: a stage applies unless the
+// type's policy or a rule's NOW leaves it out.
+type holds struct {
+	caps                                     [len(Windows)]bool
+	cooldown, quiet                          bool
+	capsApply, cooldownApplies, quietApplies bool
+}
+
+func (h *holds) any() bool { return h.caps != [len(Windows)]bool{} || h.cooldown || h.quiet }
+
+// hold is the stages of caps, cooldown and quiet hours.
+func (d *decision) hold() {
+	var bypass Bypass
+	if d.says(Now) {
+		bypass = d.action.Bypass
+	}
+	f, h := &d.record.Facts, &d.holds
+	h.capsApply = d.policy.Capped && !bypass.Caps
+	h.cooldownApplies = d.policy.Cooldown > 0 && !bypass.Cooldown
+	h.quietApplies = d.policy.Quiet && !bypass.Quiet
+	for i := range h.caps {
+		h.caps[i] = h.capsApply && f.Frees[i] != 0
+	}
+	h.cooldown = h.cooldownApplies && f.CooldownEnd != 0
+	h.quiet = h.quietApplies && f.QuietEnd != 0
+}

@@ -1,0 +1,151 @@
+package notify
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"keyfold/engine"
+)
+
+// field is a key of an event's object.
+type field uint8
+
+const (
+	fieldEventID field = iota
+	fieldUserID
+	fieldEventType
+	fieldTitle
+	fieldMessage
+	fieldSource
+	fieldHint
+	fieldChannel
+	fieldTimestamp
+	fieldExpiresAt
+	fieldDedupeKey
+	fieldMetadata
+	fieldCount // also: none of them
+)
+
+var fieldNames = [fieldCount]string{
+	"event_id", "user_id", "event_type", "title", "message", "source",
+	"priority_hint", "channel", "timestamp", "expires_at", "dedupe_key", "metadata",
+}
+
+// String returns the field's key.
+func (f field) String() string { return fieldNames[f] }
+
+// Parse reads one event, a JSON object of at most [MaxBodyBytes]:
+//
+//	event_id       a UUID in its form of 36 characters, not the zero one; null or
+//	               absent: made from the other fields ([Notification.Body] has it)
+//	user_id        1..[MaxUserRunes] characters
+//	event_type     one of [EventTypes]
+//	title          1..[MaxTitleRunes] characters, not all white space
+//	message        at most [MaxMessageRunes] characters, null or absent
+//	source         1..[MaxSourceRunes] characters, not all white space
+//	priority_hint  CRITICAL, HIGH, MEDIUM, LOW, null or absent
+//	channel        an array of at least one of [Channels], each at most once
+//	timestamp      RFC 3339 with an offset (Z, +hh:mm or +hhmm), year 1000 or
+//	               later, at most [MaxFuture] after now; kept in milliseconds
+//	expires_at     as timestamp, and after it; null or absent: it does not expire
+//	dedupe_key     at most [MaxDedupeRunes] characters, "", null or absent
+//	metadata       an object of at most [MaxMetadataBytes] as it stands in the
+//	               body, [MaxMetadataDepth] levels at most, null or absent
+//
+// Other keys are ignored. As the body is stored in columns of SQL, \u0000 is
+// refused in every text of it, and so are numbers of more than [MaxNumberBytes]
+// characters or with an exponent beyond ±[MaxExponent].
+//
+// The error is [engine.Permanent] and holds all faults ([FaultsOf]), under the
+// reason and the field of the first one. A text that is not one strict JSON object
+// ([engine.ReadObject]) is one fault. The notification does not alias body. Its
+// Print is not set.
+func Parse(body []byte, now engine.Millis) (*Notification, error) {
+	if len(body) > MaxBodyBytes {
+		err := engine.PermanentError(engine.ReasonBodyTooLarge,
+			fmt.Errorf("body: found %d bytes, expected at most %d", len(body), MaxBodyBytes))
+		return nil, Faults{{Reason: engine.ReasonBodyTooLarge, Text: err.Error(), cause: err}}.err()
+	}
+	return parse(body, now)
+}
+
+// ParseStored reads a [Notification.Body] that a ledger has kept. It was accepted by
+// the clock of its time, and the id that was made for it may have brought it over the
+// limit of bodies: neither is judged again.
+func ParseStored(body []byte) (*Notification, error) { return parse(body, math.MaxInt64/2) }
+
+func parse(body []byte, now engine.Millis) (*Notification, error) {
+	p := parser{now: now}
+	end, err := engine.ReadObject(body, p.member)
+	if err != nil {
+		return nil, Faults{{Reason: engine.ReasonOf(err), Field: engine.FieldOf(err), Text: err.Error(), cause: err}}.err()
+	}
+	n := p.notification()
+	if err := p.faults.err(); err != nil {
+		return nil, err
+	}
+	made := n.ID == [16]byte{}
+	if made {
+		n.ID = p.makeID(n)
+	}
+	n.Body = p.complete(body, end-1, n.ID, made)
+	return n, nil
+}
+
+// parser gathers the fields of a body, and what is wrong with it.
+type parser struct {
+	now    engine.Millis
+	fields [fieldCount]engine.Value
+	faults Faults
+}
+
+// member keeps a value that belongs to a field, and checks it for what no text
+// column takes.
+func (p *parser) member(name []byte, value engine.Value) error {
+	f := fieldOf(name)
+	if f != fieldCount {
+		p.fields[f] = value
+		p.storable(f.String(), f.String(), value)
+		return nil
+	}
+	for _, known := range fieldNames {
+		if bytes.EqualFold(name, []byte(known)) {
+			p.once(known, engine.ReasonWrongKeyCase, "found the key %s, expected %q", engine.Quoted(name), known)
+			return nil
+		}
+	}
+	if bytes.IndexByte(name, 0) >= 0 {
+		p.once("", engine.ReasonNulCharacter, `found \u0000 in the key %s`, engine.Quoted(name))
+	}
+	p.storable("", engine.Quoted(name), value)
+	return nil
+}
+
+func fieldOf(name []byte) field {
+	for f := range fieldCount {
+		if string(name) == fieldNames[f] {
+			return f
+		}
+	}
+	return fieldCount
+}
+
+// fault adds a fault of a field.
+func (p *parser) fault(f field, reason, format string, args ...any) {
+	p.add(f.String(), reason, f.String()+": "+format, args...)
+}
+
+// once adds a fault unless there is one of the field and reason.
+func (p *parser) once(name, reason, format string, args ...any) {
+	for i := range p.faults {
+		if p.faults[i].Field == name && p.faults[i].Reason == reason {
+			return
+		}
+	}
+	p.add(name, reason, format, args...)
+}
+
+func (p *parser) add(name, reason, format string, args ...any) {
+	p.faults = append(p.faults, Fault{Field: name, Reason: reason, Text: fmt.Sprintf(format, args...)})
+}

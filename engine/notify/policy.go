@@ -1,0 +1,146 @@
+package notify
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify/quiet"
+	"keyfold/engine/notify/similar"
+)
+
+// Windows over which sends are counted, shortest first.
+var Windows = [3]engine.Millis{5 * 60 * 1000, 60 * 60 * 1000, 24 * 60 * 60 * 1000}
+
+// MaxCap bounds a cap: a state keeps the newest 256 sends.
+const MaxCap = 250
+
+// Caps is how many notifications a user gets in each of [Windows]; in preferences
+// 0 means the policy's.
+type Caps [3]int
+
+// Policy is the part of a set beside its rules.
+type Policy struct {
+	Types    [typeCount]TypePolicy // by EventType
+	Caps     Caps
+	Identity []string // metadata paths whose values are part of an event's content
+	Score    ScorePolicy
+}
+
+// TypePolicy is the policy of one type.
+type TypePolicy struct {
+	DuplicateWindow engine.Millis // 0: exact duplicates are not looked for
+	ByKeyOnly       bool          // duplicates need equal, non-empty dedupe_keys
+	Near            bool          // near duplicates are looked for, in the same window
+	Capped          bool          // false: it counts, and no cap holds it
+	Cooldown        engine.Millis // 0: none
+	Quiet           bool          // quiet hours hold it
+	NowAtLimit      bool          // what follows the second deferral: NOW, else NEVER
+	Base            float64       // of the score
+	HalfLife        engine.Millis // of the score's recency
+}
+
+// ScorePolicy weighs the parts of a score.
+type ScorePolicy struct {
+	Weights        Parts
+	Now, Later     float64 // thresholds
+	Taste          bool    // the taste term takes part
+	Floor, Ceiling float64 // of the cosine
+}
+
+// Parts are the parts of a score, or their weights.
+type Parts struct {
+	Base    float64 `json:"base"`
+	Hint    float64 `json:"hint"`
+	Taste   float64 `json:"taste"`
+	Recency float64 `json:"recency"`
+	Calm    float64 `json:"calm"`
+}
+
+// Horizon is how far back a decision looks: a state keeps nothing older.
+func (p *Policy) Horizon() engine.Millis {
+	h := Windows[2]
+	for i := range p.Types {
+		h = max(h, p.Types[i].Cooldown, p.Types[i].DuplicateWindow)
+	}
+	return h
+}
+
+// Print returns the fingerprint of an event's texts, of the identity values of its
+// metadata and of its dedupe_key.
+func (p *Policy) Print(n *Notification) similar.Print {
+	identity := make([]string, len(p.Identity))
+	for i, path := range p.Identity {
+		identity[i] = n.Metadata.Get(path).text()
+	}
+	return similar.Of(n.Type.String(), n.Title, n.Message, identity, n.DedupeKey)
+}
+
+// MaxHorizon bounds [Policy.Horizon].
+const MaxHorizon = engine.Millis(7 * 24 * time.Hour / time.Millisecond)
+
+// Set is what decides: a published document, compiled. It is not changed.
+type Set struct {
+	Version string // of the document, as records name it
+	Policy  Policy
+	Rules   Rules
+	Local   Local
+}
+
+// Local holds the hours of users who have none of their own: settings, which are
+// not a part of the document.
+type Local struct {
+	Zone    *quiet.Zone
+	Morning quiet.Clock   // 08:00
+	Digests []quiet.Clock // 09:00, 18:00; ascending
+}
+
+// Rules is the compiled list of a set's rules; package rule makes it.
+type Rules interface {
+	// Match returns the first rule, by priority, that the facts match, without
+	// those in spent; nil where there is none. It does not allocate.
+	Match(facts *Input, spent []uuid.UUID) *Action
+}
+
+// Input is what rules can ask for.
+type Input struct {
+	Event     *Notification
+	Turn      int
+	AgeMs     engine.Millis // since the event's timestamp, at least 0
+	ExpiresMs engine.Millis // until it expires; meaningless where Event.ExpiresAt is 0
+	Hour      int           // local, 0 to 23
+	Weekday   int           // local, 1 Monday to 7 Sunday
+	InQuiet   bool
+	Counts    [3]int        // sends in each of Windows
+	SinceLast engine.Millis // since the user's last send; -1: none within the horizon
+	SinceSame engine.Millis // since the last send of this type; -1: none
+}
+
+// Action is what a matching rule says.
+type Action struct {
+	Rule     uuid.UUID
+	Name     string
+	Outcome  Outcome
+	Strategy Strategy  // of Later
+	Channels []Channel // nil: the event's
+	Reason   string
+	// What a NOW is not held by.
+	Bypass    Bypass
+	DigestKey []string // fields whose values make the key of a digest; nil: event_type
+}
+
+// Bypass names the stages that a rule's NOW skips.
+type Bypass struct{ Caps, Cooldown, Quiet bool }
+
+// Forced is the bypass of a NOW that names none: nothing holds the event.
+var Forced = Bypass{Caps: true, Cooldown: true, Quiet: true}
+
+// Preferences are a user's own settings.
+type Preferences struct {
+	Zone     *quiet.Zone // nil: none
+	Quiet    quiet.Hours // empty: none
+	Muted    []EventType
+	Channels []Channel // those that are allowed; empty: all
+	Caps     Caps      // 0: the policy's
+}

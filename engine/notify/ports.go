@@ -1,0 +1,138 @@
+package notify
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+)
+
+// ReasonAnotherUser is the reason of [ErrAnotherUser].
+const ReasonAnotherUser = "event_id_of_another_user"
+
+// ErrAnotherUser is the permanent error of an event_id that a record of another
+// user has.
+var ErrAnotherUser = engine.PermanentError(ReasonAnotherUser, errors.New("event_id belongs to another user's event"))
+
+// KnownError is the answer for a change of which an event has a record of the turn,
+// or of a later one, already. Nothing of the change was written.
+type KnownError struct{ Known []Known }
+
+// Error says it.
+func (*KnownError) Error() string { return "decided already" }
+
+// Ledger stores decisions. Implementations pass sink/ledgertest. Answers are
+// aligned with questions.
+type Ledger interface {
+	// Load reads what is stored of users, at a point every later commit builds on.
+	Load(ctx context.Context, asks []Ask) ([]Standing, error)
+	// Commit writes each change whole or not at all, if the user's version is the
+	// one before it. Marked are events whose dispatch was confirmed. It returns one
+	// error per change: nil once it is durable, [engine.ErrConflict],
+	// [*KnownError], [engine.ErrUnknown] where it may have happened, or a permanent
+	// error. The changes differ in their users. Without changes it returns no error
+	// once the marks are durable, and one where they are not.
+	Commit(ctx context.Context, changes []Change, marked []uuid.UUID) []error
+	// Find reads keys by decision_id: it tells what became of an unknown commit.
+	// Those that are absent are zero.
+	Find(ctx context.Context, decisions []uuid.UUID) ([]Known, error)
+	// Undispatched reads at most n NOWs decided before an instant whose dispatch
+	// was not confirmed, oldest first.
+	Undispatched(ctx context.Context, before engine.Millis, n int) ([]Dispatch, error)
+	// Forget erases a user: a tombstone, no deferrals, blanked records.
+	Forget(ctx context.Context, user string, at engine.Millis) error
+	Deferrals
+}
+
+// Deferrals are the events that wait for their next turn.
+type Deferrals interface {
+	// Claim leases at most about n deferrals that are due, oldest first, and with one
+	// of a digest those of its user and key that have the same time. Until the lease ends no other Claim returns them.
+	Claim(ctx context.Context, now, leaseEnd engine.Millis, n int) ([]Due, error)
+	// Release gives claimed ones back: they are due again at once.
+	Release(ctx context.Context, events []uuid.UUID) error
+	// NextDue returns when the next deferral is due, leased ones included; 0: none waits.
+	NextDue(ctx context.Context) (engine.Millis, error)
+}
+
+// Ask asks for what is stored of a user.
+type Ask struct {
+	User      string
+	Events    []uuid.UUID // whose keys are wanted
+	Deferrals bool        // the user's deferrals too: a replay decides them itself
+}
+
+// Standing is what is stored of a user.
+type Standing struct {
+	State       *State // nil: there is none
+	Version     int64  // 0: there is none
+	Preferences Preferences
+	Known       []Known // aligned with Ask.Events; zero where an event is new
+	Deferred    []Due   // with Ask.Deferrals, by their time
+}
+
+// Known is the key of an event with its newest turn.
+type Known struct {
+	EventID    uuid.UUID
+	User       string
+	DecisionID uuid.UUID
+	Turn       int
+	Outcome    Outcome // 0: the event is new
+	Dispatched bool
+	DecidedAt  engine.Millis
+	DigestID   uuid.UUID
+}
+
+// Change is all that one flush makes of one user.
+type Change struct {
+	User      string
+	Version   int64 // before it; 0: the user is new
+	State     *State
+	Decided   []Decided // in the order of their records
+	Postponed []Postponement
+}
+
+// Decided is a record with its event. A LATER replaces the event's deferral, a
+// NEVER deletes it; of a NOW it is deleted when the dispatch is marked.
+type Decided struct {
+	Record Record
+	Event  *Notification
+}
+
+// Postponement moves a deferral's time.
+type Postponement struct {
+	EventID uuid.UUID
+	DueAt   engine.Millis
+}
+
+// Due is a deferral whose time has come.
+type Due struct {
+	Event     *Notification
+	Turn      Turn // the next one
+	DueAt     engine.Millis
+	DigestKey string // "": it is of no digest
+	Slot      engine.Millis
+}
+
+// Dispatch is the message to the senders for one NOW, or for a digest's items.
+type Dispatch struct {
+	ID      uuid.UUID // event_id, or digest_id: senders drop one they know
+	Records []Record  // one, or one per item of the digest
+	Events  []*Notification
+}
+
+// Dispatcher hands dispatches to the senders. It returns one error per dispatch:
+// nil once the hand-over is confirmed.
+type Dispatcher interface {
+	Send(ctx context.Context, dispatches []Dispatch) []error
+}
+
+// Sets returns the set in force. A flush reads it once.
+type Sets interface{ Current() *Set }
+
+// Scores reads the taste term of events. It answers within its own timeout.
+type Scores interface {
+	Score(ctx context.Context, events []*Notification) []Score
+}

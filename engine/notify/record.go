@@ -1,0 +1,74 @@
+package notify
+
+import (
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify/similar"
+)
+
+// MaxTurn is the number of the last turn: an event is deferred at most twice.
+const MaxTurn = 2
+
+// Turn says which decision of an event is made.
+type Turn struct {
+	Number int         // 0 on arrival, one more after each deferral
+	Spent  []uuid.UUID // rules that have deferred the event
+}
+
+// Score is the cosine of the event's text and the user's taste, read before a
+// decision.
+type Score struct {
+	Cosine float64 `json:"cosine"`
+	Known  bool    `json:"known"` // false: the term drops out
+}
+
+// Record is the decision of one turn. [Decide] makes all of it but DecisionID and
+// Seq, which the flush gives.
+type Record struct {
+	DecisionID uuid.UUID
+	Seq        int64 // the user's version that this decision made
+	EventID    uuid.UUID
+	UserID     string
+	Type       EventType
+	Source     string
+	Print      similar.Print
+
+	Outcome     Outcome
+	Reasons     []string
+	RuleID      uuid.UUID // zero: no rule matched
+	RuleVersion string    // of the set
+	Turn        int
+	DecidedAt   engine.Millis
+	DeferUntil  engine.Millis // of LATER; 0 otherwise
+	Spent       []uuid.UUID   // rules that have deferred the event, this turn's included
+	DigestKey   string        // of a LATER that waits for a digest
+	Slot        engine.Millis // of such: the digest's instant
+	DigestID    uuid.UUID     // of a NOW that was sent in a digest
+	DuplicateOf uuid.UUID     // the event that it repeats
+	Channels    []Channel     // of NOW: where it may go, preferred first
+	Scored      bool
+	Score       float64
+	Facts       Facts
+}
+
+// Facts is all that a decision read besides the event and the set: from it, the
+// record can be explained and decided again.
+type Facts struct {
+	Preferences Preferences      `json:"preferences,omitzero"` // with the zone in force: metadata.timezone and the settings
+	Counts      [3]int           `json:"counts,omitzero"`
+	Caps        Caps             `json:"caps,omitzero"`         // in force; 0: the decision ended before it looked
+	Frees       [3]engine.Millis `json:"frees,omitzero"`        // when each cap lets one through; 0: at once
+	CooldownEnd engine.Millis    `json:"cooldown_end,omitzero"` // 0: none
+	QuietEnd    engine.Millis    `json:"quiet_end,omitzero"`    // 0: not in quiet hours
+	RuleUntil   engine.Millis    `json:"rule_until,omitzero"`   // the instant of the rule's strategy; 0: none
+	RuleName    string           `json:"rule_name,omitzero"`
+	Forced      bool             `json:"forced,omitzero"` // a rule said NOW and nothing held it
+	Strategy    Strategy         `json:"strategy,omitzero"`
+	Measure     string           `json:"measure,omitzero"` // what found a near duplicate: "simhash", "words"
+	Parts       Parts            `json:"parts,omitzero"`   // of the score
+	Taste       Score            `json:"taste,omitzero"`
+	TasteUsed   bool             `json:"taste_used,omitzero"` // it is a part of the score
+	Horizon     engine.Millis    `json:"horizon"`
+	Tzdata      string           `json:"tzdata,omitzero"` // version of the zone data
+}

@@ -1,0 +1,114 @@
+package rule
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine/notify"
+)
+
+// Program is the compiled list of a document's enabled rules. It implements
+// [notify.Rules]. Any number of goroutines may use it.
+type Program struct {
+	// steps are the comparisons of all rules. Each names the step that follows if it
+	// holds and the one if it does not; those stand before it.
+	steps      []step
+	byType     [256][]entry // by event type, in the order of priority
+	mismatches atomic.Uint64
+}
+
+type step struct {
+	holds     func(in *notify.Input) bool
+	then      int32
+	otherwise int32
+	of        *Condition
+}
+
+// Steps that end a rule.
+const (
+	matched = -1
+	missed  = -2
+)
+
+// entry is a rule, for the types of which it can match an event.
+type entry struct {
+	first  int32
+	last   int32 // the rule's steps are last..first
+	action *notify.Action
+}
+
+// Compile makes a set of a document that [Read] returned.
+func Compile(d *Document, local notify.Local) *notify.Set {
+	p := &Program{}
+	order := make([]*Rule, 0, len(d.Rules))
+	for i := range d.Rules {
+		if d.Rules[i].Enabled {
+			order = append(order, &d.Rules[i])
+		}
+	}
+	slices.SortFunc(order, func(a, b *Rule) int { return cmp.Compare(a.Priority, b.Priority) })
+	for _, rule := range order {
+		e := entry{last: int32(len(p.steps)), action: &rule.Action}
+		e.first = p.compile(&rule.Conditions, matched, missed)
+		for _, t := range notify.EventTypes {
+			if rule.Conditions.of(t) != no {
+				p.byType[t] = append(p.byType[t], e)
+			}
+		}
+	}
+	return &notify.Set{Version: d.Version, Policy: d.Policy, Rules: p, Local: local}
+}
+
+// compile appends a condition's steps and returns the first of them. then and otherwise
+// are the steps behind it.
+func (p *Program) compile(c *Condition, then, otherwise int32) int32 {
+	switch c.Op {
+	case "AND":
+		for i := len(c.Rules) - 1; i >= 0; i-- {
+			then = p.compile(&c.Rules[i], then, otherwise)
+		}
+		return then
+	case "OR":
+		for i := len(c.Rules) - 1; i >= 0; i-- {
+			otherwise = p.compile(&c.Rules[i], then, otherwise)
+		}
+		return otherwise
+	case "NOT":
+		return p.compile(&c.Rules[0], otherwise, then)
+	}
+	if _, negated := c.positive(); negated {
+		then, otherwise = otherwise, then
+	}
+	p.steps = append(p.steps, step{p.comparison(c), then, otherwise, c})
+	return int32(len(p.steps) - 1)
+}
+
+// Match returns the first rule, by priority, that the facts match, without those in
+// spent; nil where there is none. It does not allocate.
+func (p *Program) Match(in *notify.Input, spent []uuid.UUID) *notify.Action {
+	entries := p.byType[in.Event.Type]
+	for i := range entries {
+		if p.matches(entries[i].first, in) && !slices.Contains(spent, entries[i].action.Rule) {
+			return entries[i].action
+		}
+	}
+	return nil
+}
+
+func (p *Program) matches(at int32, in *notify.Input) bool {
+	for at >= 0 {
+		if s := &p.steps[at]; s.holds(in) {
+			at = s.then
+		} else {
+			at = s.otherwise
+		}
+	}
+	return at == matched
+}
+
+// Mismatches returns how often a metadata value was of another type than the condition
+// that asked for it.
+func (p *Program) Mismatches() uint64 { return p.mismatches.Load() }

@@ -1,0 +1,33 @@
+package notify
+
+import (
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify/similar"
+)
+
+// Bounds of a state.
+const (
+	MaxSends = 256
+	MaxMarks = 64
+)
+
+// State is what is stored of a user: what the user's records of the horizon come
+// to ([State.Fold]). The zero value is that of a user without records.
+type State struct {
+	DecidedAt  engine.Millis // the newest decided_at; time never runs backwards
+	Erased     bool
+	Sends      []engine.Millis          // ascending, newest MaxSends
+	LastSend   [typeCount]engine.Millis // by type; 0: none
+	Marks      []Mark                   // in the order of their records, newest MaxMarks
+	LastDigest uuid.UUID                // the digest that was counted last
+}
+
+// Mark is the fingerprint of an event that was sent or is deferred.
+type Mark struct {
+	EventID uuid.UUID
+	Type    EventType
+	At      engine.Millis // decided_at of the event's newest record
+	Print   similar.Print
+}

@@ -1,0 +1,55 @@
+package notify
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MarshalText returns the name; JSON has the enums by their names.
+func (t EventType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads a name.
+func (t *EventType) UnmarshalText(b []byte) (err error) {
+	*t, err = named(b, ParseEventType)
+	return err
+}
+
+// MarshalText returns the name.
+func (h Hint) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads a name.
+func (h *Hint) UnmarshalText(b []byte) (err error) { *h, err = named(b, ParseHint); return err }
+
+// MarshalText returns the name.
+func (c Channel) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads a name.
+func (c *Channel) UnmarshalText(b []byte) (err error) { *c, err = named(b, ParseChannel); return err }
+
+// MarshalText returns the name.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads a name.
+func (o *Outcome) UnmarshalText(b []byte) (err error) { *o, err = named(b, ParseOutcome); return err }
+
+// MarshalText returns the name.
+func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name.
+func (s *Strategy) UnmarshalText(b []byte) (err error) { *s, err = named(b, ParseStrategy); return err }
+
+// named returns the value of a name. The empty name is that of the zero value.
+func named[T interface {
+	~uint8
+	String() string
+}](name []byte, parse func(string) T) (T, error) {
+	value := parse(string(name))
+	if value == 0 && len(name) > 0 {
+		var names []string
+		for v := T(1); v.String() != ""; v++ {
+			names = append(names, v.String())
+		}
+		return 0, fmt.Errorf("found %q, expected one of %s", name, strings.Join(names, ", "))
+	}
+	return value, nil
+}
