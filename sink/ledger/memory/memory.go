@@ -1,0 +1,248 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
+)
+
+// Ledger implements [notify.Ledger]. Records, events and preferences that it was
+// given must not be changed afterwards, nor those that it returns; states are copied.
+type Ledger struct {
+	mu        sync.Mutex
+	users     map[string]*user              // this and all below: guarded by mu
+	keys      map[uuid.UUID]*notify.Known   // by event_id
+	decisions map[uuid.UUID]*notify.Decided // by decision_id
+	waiting   map[uuid.UUID]*deferral       // by event_id
+}
+
+type user struct {
+	version int64
+	state   *notify.State // nil: there are preferences only
+	own     notify.Preferences
+	records []*notify.Decided // in the order of Seq
+}
+
+// deferral is an event that waits.
+type deferral struct {
+	notify.Due
+	user   string
+	nextAt engine.Millis // DueAt, or the end of the lease
+}
+
+var _ notify.Ledger = (*Ledger)(nil)
+
+// New returns an empty ledger.
+func New() *Ledger {
+	return &Ledger{
+		users: map[string]*user{}, keys: map[uuid.UUID]*notify.Known{}, decisions: map[uuid.UUID]*notify.Decided{},
+		waiting: map[uuid.UUID]*deferral{},
+	}
+}
+
+// key returns the key of an event, the zero one where it is new. l.mu is held, as
+// in every method that is not exported.
+func (l *Ledger) key(event uuid.UUID) notify.Known {
+	if k := l.keys[event]; k != nil {
+		return *k
+	}
+	return notify.Known{}
+}
+
+// user returns what is kept of a user; a new entry where there is nothing.
+func (l *Ledger) user(id string) *user {
+	u := l.users[id]
+	if u == nil {
+		u = &user{}
+		l.users[id] = u
+	}
+	return u
+}
+
+// Load implements [notify.Ledger].
+func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]notify.Standing, len(asks))
+	for i := range asks {
+		all[i] = l.standing(&asks[i])
+	}
+	return all, nil
+}
+
+func (l *Ledger) standing(ask *notify.Ask) notify.Standing {
+	s := notify.Standing{Known: make([]notify.Known, len(ask.Events))}
+	if u := l.users[ask.User]; u != nil {
+		s.State, s.Version, s.Preferences = clone(u.state), u.version, u.own
+	}
+	for i, event := range ask.Events {
+		s.Known[i] = l.key(event)
+	}
+	if ask.Deferrals {
+		s.Deferred = l.undecided(ask.User)
+	}
+	return s
+}
+
+// undecided returns the user's deferrals whose turn is not decided: the others wait
+// for the mark of their dispatch.
+func (l *Ledger) undecided(user string) []notify.Due {
+	var all []*deferral
+	for event, d := range l.waiting {
+		if d.user == user && l.key(event).Turn < d.Turn.Number {
+			all = append(all, d)
+		}
+	}
+	return sorted(all)
+}
+
+// Commit implements [notify.Ledger].
+func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marked []uuid.UUID) []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	answers := make([]error, len(changes))
+	ended := ctx.Err()
+	if ended != nil && len(changes) == 0 {
+		return []error{ended}
+	}
+	for i := range changes {
+		if answers[i] = ended; ended == nil {
+			answers[i] = l.commit(&changes[i])
+		}
+	}
+	if ended == nil {
+		l.mark(marked)
+	}
+	return answers
+}
+
+func (l *Ledger) commit(c *notify.Change) error {
+	var version int64
+	if u := l.users[c.User]; u != nil {
+		version = u.version
+	}
+	if err := ledger.Check(c, version, l.key); err != nil {
+		return err
+	}
+	if len(c.Decided) > 0 {
+		u := l.user(c.User)
+		u.version += int64(len(c.Decided))
+		u.state = clone(c.State)
+		for _, d := range c.Decided {
+			l.record(u, d)
+		}
+	}
+	for _, p := range c.Postponed {
+		if d := l.waiting[p.EventID]; d != nil && d.user == c.User {
+			d.DueAt, d.nextAt = p.DueAt, p.DueAt
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) record(u *user, d notify.Decided) {
+	r := &d.Record
+	key := ledger.Key(r)
+	l.keys[r.EventID] = &key
+	switch r.Outcome {
+	case notify.Later:
+		l.waiting[r.EventID] = &deferral{user: r.UserID, nextAt: r.DeferUntil, Due: notify.Due{
+			Event: d.Event, Turn: notify.Turn{Number: r.Turn + 1, Spent: r.Spent},
+			DueAt: r.DeferUntil, DigestKey: r.DigestKey, Slot: r.Slot,
+		}}
+	case notify.Never:
+		delete(l.waiting, r.EventID)
+	}
+	if u.state.Erased {
+		d = ledger.Blank(d)
+	} else {
+		u.records = append(u.records, &d)
+	}
+	l.decisions[d.Record.DecisionID] = &d
+}
+
+func (l *Ledger) mark(events []uuid.UUID) {
+	for _, event := range events {
+		if k := l.keys[event]; k != nil && k.Outcome == notify.Now {
+			k.Dispatched = true
+			delete(l.waiting, event)
+		}
+	}
+}
+
+// Find implements [notify.Ledger].
+func (l *Ledger) Find(ctx context.Context, decisions []uuid.UUID) ([]notify.Known, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]notify.Known, len(decisions))
+	for i, id := range decisions {
+		if d := l.decisions[id]; d != nil {
+			key := l.keys[d.Record.EventID]
+			all[i] = ledger.Key(&d.Record)
+			all[i].User, all[i].Dispatched = key.User, key.Dispatched && key.DecisionID == id
+		}
+	}
+	return all, nil
+}
+
+// Forget implements [notify.Ledger].
+func (l *Ledger) Forget(ctx context.Context, id string, at engine.Millis) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.user(id)
+	if u.state == nil {
+		u.state = &notify.State{}
+	}
+	if u.state.Erased {
+		return nil
+	}
+	for _, d := range u.records {
+		l.keys[d.Record.EventID].Dispatched = l.keys[d.Record.EventID].Outcome == notify.Now
+		delete(l.waiting, d.Record.EventID)
+		*d = ledger.Blank(*d)
+	}
+	*u = user{version: u.version + 1, state: ledger.Erased(u.state.DecidedAt, at)}
+	return nil
+}
+
+// SetPreferences replaces a user's preferences. It raises the user's version, so
+// that a decision made with the former ones conflicts.
+func (l *Ledger) SetPreferences(ctx context.Context, id string, own notify.Preferences) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.user(id)
+	if u.state != nil && u.state.Erased {
+		return ledger.ErasedError(id)
+	}
+	u.version++
+	u.own = own
+	return nil
+}
+
+// clone returns a copy that a fold into the other does not change; nil of nil.
+func clone(s *notify.State) *notify.State {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	c.Sends, c.Marks = slices.Clone(s.Sends), slices.Clone(s.Marks)
+	return &c
+}

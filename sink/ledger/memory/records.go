@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
+)
+
+// Undispatched implements [notify.Ledger].
+func (l *Ledger) Undispatched(ctx context.Context, before engine.Millis, n int) ([]notify.Dispatch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys []*notify.Known
+	for _, k := range l.keys {
+		if k.Outcome == notify.Now && !k.Dispatched && k.DecidedAt < before {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b *notify.Known) int {
+		return cmp.Or(cmp.Compare(a.DecidedAt, b.DecidedAt), compare(a.EventID, b.EventID))
+	})
+	var all []notify.Dispatch
+	digests := map[uuid.UUID]bool{}
+	for _, k := range keys[:min(n, len(keys))] {
+		switch {
+		case k.DigestID == uuid.Nil:
+			all = append(all, dispatch(k.EventID, []*notify.Decided{l.decisions[k.DecisionID]}))
+		case !digests[k.DigestID]:
+			digests[k.DigestID] = true
+			all = append(all, dispatch(k.DigestID, l.items(k)))
+		}
+	}
+	return all, nil
+}
+
+// items returns the decisions of the digest that k is of, in the order of Seq.
+func (l *Ledger) items(k *notify.Known) (items []*notify.Decided) {
+	for _, d := range l.users[k.User].records {
+		if d.Record.DigestID == k.DigestID && d.Record.DecisionID == l.keys[d.Record.EventID].DecisionID {
+			items = append(items, d)
+		}
+	}
+	return items
+}
+
+func dispatch(id uuid.UUID, items []*notify.Decided) notify.Dispatch {
+	d := notify.Dispatch{ID: id}
+	for _, item := range items {
+		d.Records, d.Events = append(d.Records, item.Record), append(d.Events, item.Event)
+	}
+	return d
+}
+
+// Decision returns a record with its event, nil where there is none. Of an erased
+// user there is no event.
+func (l *Ledger) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := l.decisions[id]; d != nil {
+		decided := *d
+		return &decided, ctx.Err()
+	}
+	return nil, ctx.Err()
+}
+
+// Records yields the records of a filter, as they are when the iteration begins.
+func (l *Ledger) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
+	return func(yield func(notify.Decided, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(notify.Decided{}, err)
+			return
+		}
+		for _, d := range l.find(f) {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *Ledger) find(f ledger.Filter) (found []notify.Decided) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := maps.Values(l.decisions)
+	if f.User != "" {
+		all = l.own(f.User)
+	}
+	for d := range all {
+		r := &d.Record
+		if (f.Event == uuid.Nil || r.EventID == f.Event) &&
+			r.DecidedAt >= f.From && (f.To == 0 || r.DecidedAt < f.To) {
+			found = append(found, *d)
+		}
+	}
+	slices.SortFunc(found, func(a, b notify.Decided) int {
+		order := compare(a.Record.DecisionID, b.Record.DecisionID)
+		if f.User != "" || f.Event != uuid.Nil {
+			order = cmp.Compare(a.Record.Seq, b.Record.Seq)
+		}
+		if !f.Oldest {
+			order = -order
+		}
+		return order
+	})
+	if f.Limit > 0 {
+		found = found[:min(f.Limit, len(found))]
+	}
+	return found
+}
+
+// own returns the records of a user.
+func (l *Ledger) own(id string) iter.Seq[*notify.Decided] {
+	if u := l.users[id]; u != nil {
+		return slices.Values(u.records)
+	}
+	return slices.Values[[]*notify.Decided](nil)
+}
+
+// Counts returns how many records have each type, outcome and first reason, in the
+// order of these.
+func (l *Ledger) Counts(ctx context.Context) ([]ledger.Count, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts := map[ledger.Count]int64{}
+	for _, d := range l.decisions {
+		counts[ledger.CountOf(&d.Record)]++
+	}
+	all := make([]ledger.Count, 0, len(counts))
+	for c, n := range counts {
+		c.N = n
+		all = append(all, c)
+	}
+	slices.SortFunc(all, ledger.Count.Compare)
+	return all, ctx.Err()
+}
+
+// Users returns the number of users with preferences or records, erased ones
+// included.
+func (l *Ledger) Users(ctx context.Context) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.users)), ctx.Err()
+}

@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
+	"keyfold/sink/sqlfile"
+)
+
+// pageRows is how many records an iteration reads at a time. No read transaction is
+// open between pages: one would keep the file's log from being reused.
+const pageRows = 256
+
+// Records yields the records of a filter until the first error. Each page is as of
+// its own reading.
+func (r *Reader) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
+	return func(yield func(notify.Decided, error) bool) {
+		left := f.Limit
+		for after := any(nil); ; {
+			size := pageRows
+			if f.Limit > 0 {
+				size = min(size, left)
+			}
+			query, args := pageQuery(&f, after, size)
+			page, err := sqlfile.Collect(ctx, r.Reader, scanDecision, query, args...)
+			if err != nil {
+				yield(notify.Decided{}, err)
+				return
+			}
+			for _, d := range page {
+				if !yield(d, nil) {
+					return
+				}
+			}
+			left -= len(page)
+			if len(page) < size || f.Limit > 0 && left == 0 {
+				return
+			}
+			last := &page[len(page)-1].Record
+			if after = any(last.Seq); !ofOneUser(&f) {
+				after = last.DecisionID[:]
+			}
+		}
+	}
+}
+
+// ofOneUser reports whether the filter's records are in the order of seq.
+func ofOneUser(f *ledger.Filter) bool { return f.User != "" || f.Event != uuid.Nil }
+
+// pageQuery returns the query of the page that follows the record with the key
+// after, nil for the first page.
+func pageQuery(f *ledger.Filter, after any, size int) (query string, args []any) {
+	var where []string
+	condition := func(text string, arg any) {
+		where, args = append(where, text), append(args, arg)
+	}
+	condition("decision_id >= ?", firstID(f.From))
+	if f.To != 0 {
+		condition("decision_id < ?", firstID(f.To))
+	}
+	if f.User != "" {
+		condition("user_id = ?", f.User)
+	}
+	if f.Event != uuid.Nil {
+		condition("event_id = ?", f.Event[:])
+	}
+	key, direction, beyond := "seq", " DESC", " < ?"
+	if !ofOneUser(f) {
+		key = "decision_id"
+	}
+	if f.Oldest {
+		direction, beyond = "", " > ?"
+	}
+	if after != nil {
+		condition(key+beyond, after)
+	}
+	return "SELECT " + decisionColumns + " FROM notify_decisions WHERE " + strings.Join(where, " AND ") +
+		" ORDER BY " + key + direction + " LIMIT ?", append(args, size)
+}
+
+// firstID returns the bytes below those of every decision_id of an instant or later.
+func firstID(at engine.Millis) []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(max(0, at))<<16)
+	return b[:6]
+}
+
+// Decision returns a record with its event, nil where there is none. Of an erased
+// user there is no event.
+func (r *Reader) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error) {
+	found, err := sqlfile.Collect(ctx, r.Reader, scanDecision,
+		"SELECT "+decisionColumns+" FROM notify_decisions WHERE decision_id = ?", id[:])
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// Counts returns how many records have each type, outcome and first reason, in the
+// order of these.
+func (r *Reader) Counts(ctx context.Context) ([]ledger.Count, error) {
+	all, err := sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (c ledger.Count, err error) {
+		var kind, outcome string
+		err = rows.Scan(&kind, &outcome, &c.Reason, &c.N)
+		c.Type, c.Outcome = notify.ParseEventType(kind), notify.ParseOutcome(outcome)
+		return c, err
+	}, `SELECT event_type, outcome, coalesce(reasons ->> 0, '') AS reason, count(*)
+		FROM notify_decisions GROUP BY event_type, outcome, reason`)
+	slices.SortFunc(all, ledger.Count.Compare)
+	return all, err
+}
+
+// Users returns the number of users with preferences or records, erased ones
+// included.
+func (r *Reader) Users(ctx context.Context) (int64, error) {
+	return r.Count(ctx, "SELECT count(*) FROM notify_users")
+}
+
+// Ahead returns how many users have a decision later than now, and the latest of
+// these: their time does not run backwards.
+func (r *Reader) Ahead(ctx context.Context, now engine.Millis) (users int64, latest engine.Millis, err error) {
+	_, err = sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (struct{}, error) {
+		return struct{}{}, rows.Scan(&users, &latest)
+	}, "SELECT count(*), coalesce(max(decided_at), 0) FROM notify_users WHERE decided_at > ?", int64(now))
+	return users, latest, err
+}

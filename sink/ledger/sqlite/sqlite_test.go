@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"keyfold/sink/ledgertest"
+)
+
+var ctx = context.Background()
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashVariable); path != "" {
+		commitUntilKilled(path)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openAt opens a file that is closed when the test ends.
+func openAt(t testing.TB, path string) *Ledger {
+	t.Helper()
+	l, err := Open(path)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return l
+}
+
+func openNew(t testing.TB) *Ledger {
+	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "notify.db"))
+}
+
+func TestConformance(t *testing.T) {
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
+		l := openNew(t)
+		return ledgertest.Store{Ledger: l, Reopen: func() ledgertest.Store {
+			must(t, l.Close())
+			return ledgertest.Store{Ledger: openAt(t, l.Path())}
+		}}
+	})
+}

@@ -1,0 +1,74 @@
+package ledgertest
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
+)
+
+// Ledger is a ledger with what commands read of it.
+type Ledger interface {
+	notify.Ledger
+	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
+	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
+	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
+	Counts(ctx context.Context) ([]ledger.Count, error)
+	Users(ctx context.Context) (int64, error)
+}
+
+// Store is a ledger under test.
+type Store struct {
+	Ledger
+	// Reopen closes the ledger and opens it anew with what is durable. It is nil
+	// where nothing outlives the process. It may be called once.
+	Reopen func() Store
+}
+
+// Run holds the ledger that open returns against the contract. Each test opens its
+// own, empty; open registers the closing with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Store)
+	}{
+		{"RoundTrip", testRoundTrip},
+		{"LoadIsAligned", testLoadIsAligned},
+		{"BigState", testBigState},
+		{"UserIDs", testUserIDs},
+		{"OneWriterWins", testOneWriterWins},
+		{"PartialWins", testPartialWins},
+		{"EventTwiceInOneChange", testEventTwiceInOneChange},
+		{"EventOfTwoUsersInOneCall", testEventOfTwoUsersInOneCall},
+		{"EventOfAnotherUser", testEventOfAnotherUser},
+		{"EventTwiceOverTime", testEventTwiceOverTime},
+		{"Find", testFind},
+		{"DeferralUntilNow", testDeferralUntilNow},
+		{"DeferralUntilNever", testDeferralUntilNever},
+		{"Lease", testLease},
+		{"ClaimTakesTheOldest", testClaimTakesTheOldest},
+		{"ClaimTakesWholeDigests", testClaimTakesWholeDigests},
+		{"Postponed", testPostponed},
+		{"Marks", testMarks},
+		{"Undispatched", testUndispatched},
+		{"UndispatchedDigest", testUndispatchedDigest},
+		{"LoadOfDeferrals", testLoadOfDeferrals},
+		{"Preferences", testPreferences},
+		{"Forget", testForget},
+		{"ForgetConflicts", testForgetConflicts},
+		{"ForgetRace", testForgetRace},
+		{"Records", testRecords},
+		{"Counts", testCounts},
+		{"EndedContext", testEndedContext},
+		{"CancelledCommits", testCancelledCommits},
+		{"Durability", testDurability},
+		{"Model", testModel},
+		{"Parallel", testParallel},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+	}
+}
