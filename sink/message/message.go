@@ -1,0 +1,138 @@
+// Package message has the JSON text in which senders get a dispatch.
+package message
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// Version is the format's version.
+const Version = "1.0"
+
+// Begin is how each message begins.
+const Begin = `{"version":"`
+
+// Message is what a sender gets for one NOW, or for the items of a digest. A sender
+// that knows the dispatch_id drops the message: it is a repeat.
+type Message struct {
+	Version    string          `json:"version"`
+	DispatchID uuid.UUID       `json:"dispatch_id"` // the event's id, or the digest's
+	DecisionID uuid.UUID       `json:"decision_id"` // of the first item of a digest
+	EventIDs   []uuid.UUID     `json:"event_ids"`
+	UserID     string          `json:"user_id"`
+	EventType  string          `json:"event_type"` // of a digest DIGEST
+	Channels   []string        `json:"channels"`   // preferred first
+	Title      string          `json:"title"`
+	Text       string          `json:"message"`
+	Metadata   json.RawMessage `json:"metadata"`
+	ExpiresAt  *string         `json:"expires_at"` // of a digest the earliest
+	DecidedAt  string          `json:"decided_at"`
+	Turn       int             `json:"turn"`
+	Reasons    []string        `json:"reasons"`
+	Digest     *Digest         `json:"digest"` // null: one event
+}
+
+// Digest is the part of a message that collects several events.
+type Digest struct {
+	Key   string `json:"key"`
+	Items []Item `json:"items"`
+}
+
+// Item is one event of a digest.
+type Item struct {
+	DecisionID uuid.UUID       `json:"decision_id"`
+	EventID    uuid.UUID       `json:"event_id"`
+	EventType  string          `json:"event_type"`
+	Title      string          `json:"title"`
+	Text       string          `json:"message"`
+	Metadata   json.RawMessage `json:"metadata"`
+	ExpiresAt  *string         `json:"expires_at"`
+}
+
+// Of returns the message of a dispatch.
+func Of(d *notify.Dispatch) (Message, error) {
+	if len(d.Records) == 0 || len(d.Records) != len(d.Events) {
+		return Message{}, engine.PermanentError("bad_dispatch", fmt.Errorf("dispatch %s has %d records and %d events: it needs as many of both, and one at least", d.ID, len(d.Records), len(d.Events)))
+	}
+	first := &d.Records[0]
+	m := Message{
+		Version: Version, DispatchID: d.ID, DecisionID: first.DecisionID, UserID: first.UserID,
+		DecidedAt: instant(first.DecidedAt), Turn: first.Turn, Reasons: first.Reasons, Channels: []string{},
+	}
+	items := make([]Item, len(d.Events))
+	for i, e := range d.Events {
+		r := &d.Records[i]
+		metadata, err := metadataOf(e)
+		if err != nil {
+			return Message{}, err
+		}
+		m.EventIDs = append(m.EventIDs, e.ID)
+		for _, c := range r.Channels {
+			if name := c.String(); !slices.Contains(m.Channels, name) {
+				m.Channels = append(m.Channels, name)
+			}
+		}
+		items[i] = Item{DecisionID: r.DecisionID, EventID: e.ID, EventType: e.Type.String(), Title: e.Title, Text: e.Message, Metadata: metadata, ExpiresAt: expiry(e.ExpiresAt)}
+	}
+	if first.DigestID == uuid.Nil {
+		only := &items[0]
+		m.EventType, m.Title, m.Text, m.Metadata, m.ExpiresAt = only.EventType, only.Title, only.Text, only.Metadata, only.ExpiresAt
+		return m, nil
+	}
+	m.EventType, m.Metadata = notify.Digest.String(), json.RawMessage("null")
+	m.Digest = &Digest{Key: first.DigestKey, Items: items}
+	m.ExpiresAt = expiry(earliest(d.Events))
+	return m, nil
+}
+
+// Append appends the message of a dispatch as one line of JSON, without its end.
+func Append(b []byte, d *notify.Dispatch) ([]byte, error) {
+	m, err := Of(d)
+	if err != nil {
+		return b, err
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return b, engine.PermanentError("bad_dispatch", fmt.Errorf("dispatch %s: %w", d.ID, err))
+	}
+	return append(b, text...), nil
+}
+
+// metadataOf returns the metadata as it was posted, null where there is none.
+func metadataOf(e *notify.Notification) (json.RawMessage, error) {
+	var body struct {
+		Metadata json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		return nil, engine.PermanentError("bad_dispatch", fmt.Errorf("event %s: its stored text is no JSON: %w", e.ID, err))
+	}
+	if body.Metadata == nil {
+		return json.RawMessage("null"), nil
+	}
+	return body.Metadata, nil
+}
+
+func earliest(events []*notify.Notification) (at engine.Millis) {
+	for _, e := range events {
+		if e.ExpiresAt != 0 && (at == 0 || e.ExpiresAt < at) {
+			at = e.ExpiresAt
+		}
+	}
+	return at
+}
+
+func expiry(at engine.Millis) *string {
+	if at == 0 {
+		return nil
+	}
+	text := instant(at)
+	return &text
+}
+
+func instant(at engine.Millis) string { return at.Time().Format("2006-01-02T15:04:05.000Z07:00") }
