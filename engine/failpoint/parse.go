@@ -43,8 +43,8 @@ func parse(text string) (*points, error) {
 			continue
 		}
 		name, rest, found := strings.Cut(spec, "=")
-		if !found || !slices.Contains(Names, name) {
-			return nil, fmt.Errorf("%q names no point: they are %s", spec, strings.Join(Names, ", "))
+		if all := slices.Concat(Names, NotificationNames); !found || !slices.Contains(all, name) {
+			return nil, fmt.Errorf("%q names no point: they are %s", spec, strings.Join(all, ", "))
 		}
 		a, err := parsePoint(rest)
 		if err != nil {

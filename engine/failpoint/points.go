@@ -2,7 +2,7 @@ package failpoint
 
 import "slices"
 
-// The points, in the order in which an event meets them.
+// The points of a user event's way, in their order.
 const (
 	Delivered = "delivered" // received, not handed over; an error ends the session
 	Windowed  = "windowed"  // in its window; an error ends the worker
@@ -24,7 +24,16 @@ const (
 	Drained = "drained" // its windows are written, and not all acknowledged; no errors
 )
 
-// Names lists every point.
+// The points of a notification's way.
+const (
+	Claimed      = "claimed"       // deferrals are leased, not handed over; an error releases them
+	BeforeCommit = "before_commit" // decisions are about to be written; an error stands for the ledger's
+	AfterCommit  = "after_commit"  // they were written; an error makes the answer unknown
+	Dispatched   = "dispatched"    // a NOW was handed over, its mark is not queued; an error stands for the receiver's
+	Marked       = "marked"        // marks of hand-overs were written; no errors
+)
+
+// Names lists the points of user events.
 var Names = []string{
 	Delivered, Windowed,
 	BeforeLoad, AfterLoad, Phrase, BeforeSwap, AfterSwap, BeforeSettle,
@@ -32,8 +41,11 @@ var Names = []string{
 	Closing, Drained,
 }
 
+// NotificationNames lists the points of notifications.
+var NotificationNames = []string{Claimed, BeforeCommit, AfterCommit, Dispatched, Marked}
+
 // TakesErrors reports whether an error can be returned at a point; the
 // callers of the others take none.
 func TakesErrors(name string) bool {
-	return !slices.Contains([]string{BeforeSettle, Closing, Drained}, name)
+	return !slices.Contains([]string{BeforeSettle, Marked, Closing, Drained}, name)
 }

@@ -1,0 +1,139 @@
+package processor
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// Outcome is what became of one delivery.
+type Outcome uint8
+
+const (
+	// Decided: the records are stored, and each NOW was handed over or has expired.
+	// A deferral that quiet hours postponed is decided too: its new time is stored.
+	Decided Outcome = iota + 1
+	// Known: the turn was decided before. The recorded decision is the answer.
+	Known
+	// Dead: it can never be decided; Verdict.Err says why.
+	Dead
+	// Retry: it failed for now. Records that are stored stay; see Verdict.Records.
+	Retry
+	// Park: what the work needs is away. It comes again with no attempt used.
+	Park
+	// Unsettled: nothing was done, and no attempt was used: the process is stopping,
+	// or its settings are at fault.
+	Unsettled
+
+	outcomeCount = iota + 1
+)
+
+var outcomeNames = [outcomeCount]string{"", "decided", "known", "dead", "retry", "park", "unsettled"}
+
+// String returns the outcome's name in metrics and reports.
+func (o Outcome) String() string {
+	if int(o) >= len(outcomeNames) {
+		return ""
+	}
+	return outcomeNames[o]
+}
+
+// Verdict is what became of a delivery.
+type Verdict struct {
+	Outcome Outcome
+	Records []notify.Record // of Decided and Retry: those that this flush stored
+	Key     notify.Known    // of Known, and of Retry where the event was decided before: its key
+	Err     error           // of Dead, Retry, Park and Unsettled
+}
+
+// Settler takes the verdict on one delivery back to where it came from. Settle is
+// called exactly once per delivery, from any goroutine, and must not block.
+type Settler interface{ Settle(Verdict) }
+
+// SettlerFunc is a function as a [Settler].
+type SettlerFunc func(Verdict)
+
+// Settle calls the function.
+func (f SettlerFunc) Settle(v Verdict) { f(v) }
+
+// Delivery is what is to be decided: a new event, or deferrals.
+type Delivery struct {
+	Event *notify.Notification // nil: deferrals
+	// Due is one deferral, or all that a claim returned of one digest.
+	Due []notify.Due
+	// At is the clock of the decision; 0: the processor's, read once per flush.
+	At      engine.Millis
+	Settler Settler
+
+	finish bool // of a replay: decides all deferrals of its user
+}
+
+// Batch is deliveries of one user, in the order in which they came.
+type Batch struct {
+	User       string
+	Deliveries []Delivery
+}
+
+// items returns the turns that a delivery asks for, in the order of decisions.
+func (d *Delivery) items() []notify.Due {
+	if d.Event != nil {
+		return []notify.Due{{Event: d.Event}}
+	}
+	return d.Due
+}
+
+// User returns whose delivery it is.
+func (d *Delivery) User() string { return d.items()[0].Event.UserID }
+
+// Bytes estimates what a delivery keeps in memory.
+func (d *Delivery) Bytes() int {
+	const fixed = 1024 // of an event beside its body
+	n := fixed
+	for _, item := range d.items() {
+		n += fixed + 2*len(item.Event.Body)
+	}
+	return n
+}
+
+// sortItems puts turns into the order in which a user's are decided: the urgent
+// class first, then timestamp and event_id.
+func sortItems(items []notify.Due) { slices.SortStableFunc(items, compareItems) }
+
+func compareItems(a, b notify.Due) int { return notify.CompareEvents(a.Event, b.Event) }
+
+// sortDeliveries puts one user's deliveries into the order of their decisions:
+// their clock, then as [sortItems]. A digest stands where its first item does.
+func sortDeliveries(all []Delivery) {
+	for i := range all {
+		sortItems(all[i].Due)
+	}
+	slices.SortStableFunc(all, func(a, b Delivery) int {
+		if c := cmp.Compare(a.At, b.At); c != 0 || a.finish || b.finish {
+			return c
+		}
+		return compareItems(a.items()[0], b.items()[0])
+	})
+}
+
+// endOfTime is the clock of a replay's end: every deferral is due before it.
+const endOfTime = engine.Millis(math.MaxInt64)
+
+// eventIDs returns the ids of the events that deliveries ask for, each once.
+func eventIDs(all []Delivery) []uuid.UUID {
+	var ids []uuid.UUID
+	seen := map[uuid.UUID]bool{}
+	for i := range all {
+		for _, item := range all[i].items() {
+			if !seen[item.Event.ID] {
+				seen[item.Event.ID] = true
+				ids = append(ids, item.Event.ID)
+			}
+		}
+	}
+	return ids
+}

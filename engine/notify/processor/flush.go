@@ -1,0 +1,142 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/backoff"
+	"keyfold/engine/notify"
+)
+
+// flush is one call of Apply: several users' works that share round trips.
+type flush struct {
+	*Processor
+	ctx   context.Context //nolint:containedctx // a flush lives as long as its call
+	set   *notify.Set     // a flush ends with the set with which it began
+	now   engine.Millis
+	works []*work
+}
+
+// work is one user's deliveries on their way through a flush.
+type work struct {
+	user       string
+	deliveries []Delivery // not settled yet, in the order of their decisions
+
+	loaded   bool
+	standing notify.Standing
+	known    map[uuid.UUID]notify.Known // keys that are stored, by event
+
+	// What the plan of this round came to. See plan.go.
+	state   notify.State
+	version int64
+	change  notify.Change
+	waiting []notify.Due // of a replay: the user's deferrals
+	answers []answer     // aligned with deliveries
+
+	done bool
+}
+
+// run takes the works through the rounds until each is done. A round repeats for
+// users whose version moved (at most Conflicts times) and for calls that failed (at
+// most Failures times in a row).
+func (f *flush) run() {
+	conflicts, failures := 0, 0
+	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
+	for {
+		err := f.round()
+		f.works = slices.DeleteFunc(f.works, func(w *work) bool { return w.done })
+		if len(f.works) == 0 {
+			return
+		}
+		if f.ctx.Err() != nil {
+			f.finishAll(Verdict{Outcome: Unsettled, Err: fmt.Errorf("stopped before the decision: %w", context.Cause(f.ctx))})
+			return
+		}
+		if err == nil {
+			failures = 0
+			if conflicts++; conflicts > f.config.Conflicts {
+				f.finishAll(Verdict{Outcome: Retry, Err: engine.ErrConflict})
+				return
+			}
+			// The waits begin at zero, so that two workers that hold one user separate.
+			backoff.Sleep(f.ctx, rand.N(backoff.Doubled(2*time.Millisecond, f.config.Pause, min(conflicts, 6))))
+			continue
+		}
+		f.stats.Failures.Add(1)
+		if engine.KindOf(err) == engine.Configuration {
+			f.finishAll(Verdict{Outcome: Unsettled, Err: err})
+			return
+		}
+		if failures++; failures >= f.config.Failures {
+			outcome := Retry
+			if errors.Is(err, engine.ErrAway) {
+				outcome = Park
+			}
+			f.finishAll(Verdict{Outcome: outcome, Err: err})
+			return
+		}
+		pause := waits.Next()
+		f.logLedger(err, pause)
+		backoff.Sleep(f.ctx, pause)
+	}
+}
+
+// round takes the works through all steps once. It returns the ledger's error if
+// there was one.
+func (f *flush) round() error {
+	if err := f.load(); err != nil {
+		return err
+	}
+	var again []resend
+	for _, w := range f.works {
+		again = append(again, f.settleKnown(w)...)
+	}
+	sends, err := f.lookup(again)
+	if err != nil {
+		f.keep(again)
+		return err
+	}
+	f.plan()
+	committed, err := f.commit()
+	for _, w := range committed {
+		sends = append(sends, w.sends()...)
+	}
+	failed := f.dispatch(f.ctx, sends)
+	for i := range again {
+		f.settleAgain(&again[i], failed)
+	}
+	for _, w := range committed {
+		f.settleDecided(w, failed)
+	}
+	return err
+}
+
+// keep leaves deliveries that are known to the next round.
+func (f *flush) keep(again []resend) {
+	for i := range again {
+		w := again[i].work
+		w.deliveries = append(w.deliveries, again[i].delivery)
+	}
+}
+
+func (f *flush) finishAll(v Verdict) {
+	for _, w := range f.works {
+		f.finish(w, v)
+	}
+	f.works = nil
+}
+
+// finish settles what is left of a work alike.
+func (f *flush) finish(w *work, v Verdict) {
+	for i := range w.deliveries {
+		f.settle(w, &w.deliveries[i], v)
+	}
+	w.deliveries, w.done = nil, true
+}

@@ -1,0 +1,306 @@
+package processor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/engine/metric"
+	"keyfold/engine/notify"
+	"keyfold/engine/notify/processor"
+)
+
+func now(t *testing.T, v processor.Verdict) notify.Record {
+	t.Helper()
+	if v.Outcome != processor.Decided || len(v.Records) != 1 || v.Records[0].Outcome != notify.Now {
+		t.Fatalf("verdict %+v, want NOW", v)
+	}
+	return v.Records[0]
+}
+
+func TestAnEventThatComesTwiceIsDecidedOnce(t *testing.T) {
+	f := newFixture(t, false)
+	e := post(t, "1", "SECURITY", "Your code is 1234")
+	both := f.decide(t.Context(), processor.Delivery{Event: e}, processor.Delivery{Event: post(t, "1", "SECURITY", "Your code is 1234")})
+	first := now(t, both[0])
+	if both[1].Outcome != processor.Known || both[1].Key.DecisionID != first.DecisionID {
+		t.Errorf("the second in one flush: %+v", both[1])
+	}
+	later := f.decide(t.Context(), processor.Delivery{Event: e})[0]
+	if later.Outcome != processor.Known || later.Key.DecisionID != first.DecisionID {
+		t.Errorf("the third: %+v", later)
+	}
+	if sent := f.out.sent()[e.ID]; sent != 1 {
+		t.Errorf("handed over %d times", sent)
+	}
+}
+
+// A process that ends between the commit and the hand-over leaves a NOW behind: the
+// next delivery hands over what was recorded.
+func TestARecordedNowIsHandedOverAgain(t *testing.T) {
+	f := newFixture(t, false)
+	e := post(t, "1", "SECURITY", "Your code is 1234")
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	v := f.decide(t.Context(), processor.Delivery{Event: e})[0]
+	if v.Outcome != processor.Retry || len(v.Records) != 1 || !errors.Is(v.Err, errFlaky) {
+		t.Fatalf("verdict %+v, want a stored record and a failed hand-over", v)
+	}
+	if v = f.decide(t.Context(), processor.Delivery{Event: e})[0]; v.Outcome != processor.Retry || v.Key.Outcome != notify.Now || v.Key.Dispatched {
+		t.Fatalf("verdict %+v while the receiver fails", v)
+	}
+	f.out.failing = nil
+	if v = f.decide(t.Context(), processor.Delivery{Event: e})[0]; v.Outcome != processor.Known || !v.Key.Dispatched {
+		t.Fatalf("verdict %+v", v)
+	}
+	if got := f.out.got; len(got) != 1 || got[0].ID != e.ID || got[0].Records[0].Outcome != notify.Now {
+		t.Fatalf("handed over %+v", got)
+	}
+	// The mark waits to be written: a delivery before that is no reason to send again.
+	if v = f.decide(t.Context(), processor.Delivery{Event: e})[0]; !v.Key.Dispatched {
+		t.Errorf("verdict %+v, want one that is handed over", v)
+	}
+	if err := f.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.decide(t.Context(), processor.Delivery{Event: e})
+	if n, err := f.Sweep(t.Context(), 1<<62); n != 0 || err != nil || len(f.out.got) != 1 {
+		t.Errorf("swept %d, %v; handed over %d times", n, err, len(f.out.got))
+	}
+}
+
+func TestWhatExpiredBeforeItsHandOverIsNotSent(t *testing.T) {
+	f := newFixture(t, false)
+	e := post(t, "1", "SECURITY", "Your code is 1234")
+	e.ExpiresAt = noon + 60_000
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	f.decide(t.Context(), processor.Delivery{Event: e})
+	f.out.failing, f.now = nil, noon+59_999
+	if n, err := f.Sweep(t.Context(), 1<<62); n != 1 || err != nil {
+		t.Fatalf("a millisecond before it expires: %d, %v", n, err)
+	}
+
+	f = newFixture(t, false)
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	f.decide(t.Context(), processor.Delivery{Event: e})
+	f.out.failing, f.now = nil, noon+60_000
+	if _, err := f.Sweep(t.Context(), 1<<62); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.out.got) != 0 || f.Stats().Expired.Load() != 1 {
+		t.Errorf("handed over %d, expired %d", len(f.out.got), f.Stats().Expired.Load())
+	}
+	if left, err := f.ledger.Undispatched(t.Context(), 1<<62, 9); err != nil || len(left) != 0 {
+		t.Errorf("the sweep finds it again: %v, %v", left, err)
+	}
+}
+
+// One user's events of a flush are decided in the order of their importance: the last
+// free slot goes to the more important one.
+func TestUrgentEventsAreDecidedFirst(t *testing.T) {
+	f := newFixture(t, false)
+	var all []processor.Delivery
+	for _, title := range strings.Split("one two three four five six seven", " ") {
+		all = append(all, processor.Delivery{Event: post(t, "1", "UPDATE", "News about "+title)})
+	}
+	all = append(all, processor.Delivery{Event: post(t, "1", "ALERT", "The stove is on")})
+	verdicts := f.decide(t.Context(), all...)
+	if r := now(t, verdicts[len(verdicts)-1]); r.Seq != 1 {
+		t.Errorf("the ALERT is decision %d, want 1", r.Seq)
+	}
+}
+
+func TestAnEventIDOfAnotherUserIsRefused(t *testing.T) {
+	f := newFixture(t, false)
+	e := post(t, "1", "SECURITY", "Your code is 1234")
+	f.decide(t.Context(), processor.Delivery{Event: e})
+	stolen := post(t, "2", "SECURITY", "Your code is 1234")
+	stolen.ID = e.ID
+	other := post(t, "2", "SECURITY", "Your code is 5678")
+	verdicts := f.decide(t.Context(), processor.Delivery{Event: stolen}, processor.Delivery{Event: other})
+	if verdicts[0].Outcome != processor.Dead || !errors.Is(verdicts[0].Err, notify.ErrAnotherUser) {
+		t.Errorf("verdict %+v", verdicts[0])
+	}
+	now(t, verdicts[1])
+}
+
+// What the ledger refuses for good costs one event and not those that came with it.
+func TestOneRefusedEventCostsNoOther(t *testing.T) {
+	f := newFixture(t, false)
+	bad, good := post(t, "1", "SECURITY", "bad"), post(t, "1", "SECURITY", "good")
+	f.faults.commits = func(c notify.Change) error {
+		for i := range c.Decided {
+			if c.Decided[i].Record.EventID == bad.ID {
+				return engine.PermanentError("refused", errors.New("not this one"))
+			}
+		}
+		return nil
+	}
+	verdicts := f.decide(t.Context(), processor.Delivery{Event: bad}, processor.Delivery{Event: good})
+	if verdicts[0].Outcome != processor.Dead {
+		t.Errorf("verdict %+v", verdicts[0])
+	}
+	now(t, verdicts[1])
+}
+
+// A change whose answer is lost is read back: it is never guessed, nor decided again.
+func TestALostAnswerIsReadBack(t *testing.T) {
+	f := newFixture(t, false)
+	lost := true
+	f.faults.commits = func(c notify.Change) error {
+		if !lost {
+			return nil
+		}
+		lost = false
+		if err := f.ledger.Commit(t.Context(), []notify.Change{c}, nil)[0]; err != nil {
+			return err
+		}
+		return engine.ErrUnknown
+	}
+	e := post(t, "1", "SECURITY", "Your code is 1234")
+	v := f.decide(t.Context(), processor.Delivery{Event: e})[0]
+	r := now(t, v)
+	stored, err := f.ledger.Decision(t.Context(), r.DecisionID)
+	if err != nil || stored == nil || f.out.sent()[e.ID] != 1 || f.Stats().Unknowns.Load() == 0 {
+		t.Errorf("stored %v, %v; sent %d", stored, err, f.out.sent()[e.ID])
+	}
+}
+
+// Deferrals of one digest go out as one message, and count once.
+func TestADigestIsOneMessage(t *testing.T) {
+	f := newFixture(t, false)
+	f.now = noon - 10*3_600_000 // night in no one's quiet hours
+	var all []processor.Delivery
+	for _, title := range []string{"Shoes", "Hats", "Lamps"} {
+		e := post(t, "1", "PROMO", "New in "+title)
+		e.Hint = notify.Low
+		all = append(all, processor.Delivery{Due: []notify.Due{{
+			Event: e, Turn: notify.Turn{Number: 1}, DueAt: noon, DigestKey: "PROMO", Slot: noon,
+		}}})
+	}
+	group := all[0].Due
+	group = append(group, all[1].Due[0], all[2].Due[0])
+	f.now = noon
+	v := f.decide(t.Context(), processor.Delivery{Due: group})[0]
+	if v.Outcome != processor.Decided || len(v.Records) != 3 {
+		t.Fatalf("verdict %+v", v)
+	}
+	if len(f.out.got) != 1 || len(f.out.got[0].Events) != 3 || f.out.got[0].ID != v.Records[0].DigestID {
+		t.Fatalf("handed over %+v", f.out.got)
+	}
+	s, err := f.ledger.Load(t.Context(), []notify.Ask{{User: "1"}})
+	if err != nil || len(s[0].State.Sends) != 1 {
+		t.Errorf("the state counts %+v, %v", s[0].State, err)
+	}
+}
+
+// A process that is told to stop leaves what it has not decided to its source.
+func TestStopLeavesTheRest(t *testing.T) {
+	f := newFixture(t, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.faults.commits = func(notify.Change) error { cancel(); return engine.ErrConflict }
+	v := f.decide(ctx, processor.Delivery{Event: post(t, "1", "SECURITY", "x")})[0]
+	if v.Outcome != processor.Unsettled {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+// Conflicts and failures without end take the way of a retry.
+func TestAnOutageIsARetry(t *testing.T) {
+	for name, fault := range map[string]error{"conflict": engine.ErrConflict, "unknown": engine.ErrUnknown, "flaky": errFlaky} {
+		f := newFixture(t, false)
+		config := processor.DefaultConfig()
+		config.Pause, config.MaxPause, config.Conflicts = time.Microsecond, time.Microsecond, 3
+		f.Processor = f.again(t, config)
+		f.faults.commits = func(notify.Change) error { return fault }
+		v := f.decide(t.Context(), processor.Delivery{Event: post(t, "1", "SECURITY", "x")})[0]
+		if v.Outcome != processor.Retry || !errors.Is(v.Err, fault) {
+			t.Errorf("%s: verdict %+v", name, v)
+		}
+	}
+}
+
+// Many undispatched decisions are swept in several steps, and a receiver that refuses
+// some does not keep the others.
+func TestSweepGoesPastWhatIsRefused(t *testing.T) {
+	f := newFixture(t, false)
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	const events = 450
+	var all []processor.Delivery
+	for i := range events {
+		user := string(rune('a' + i%26))
+		all = append(all, processor.Delivery{Event: post(t, user, "SECURITY", "code "+time.Duration(i).String())})
+	}
+	f.decide(t.Context(), all...)
+	refused := all[7].Event.ID
+	f.out.failing = func(d *notify.Dispatch) error {
+		if d.ID == refused {
+			return engine.PermanentError("refused", errFlaky)
+		}
+		return nil
+	}
+	n, err := f.Sweep(t.Context(), 1<<62)
+	if n != events-1 || !errors.Is(err, errFlaky) {
+		t.Errorf("swept %d of %d: %v", n, events, err)
+	}
+}
+
+// Of an event that comes twice in one flush both verdicts tell that its hand-over
+// failed.
+func TestARepeatTellsOfTheHandOver(t *testing.T) {
+	f := newFixture(t, false)
+	e := post(t, "1", "SECURITY", "Your code is 1234")
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	both := f.decide(t.Context(), processor.Delivery{Event: e}, processor.Delivery{Event: post(t, "1", "SECURITY", "Your code is 1234")})
+	if v := both[1]; v.Outcome != processor.Retry || v.Key.EventID != e.ID || v.Key.Dispatched {
+		t.Errorf("verdict %+v", v)
+	}
+	e = post(t, "1", "SECURITY", "Your code is 5678")
+	f.out.failing = nil
+	both = f.decide(t.Context(), processor.Delivery{Event: e}, processor.Delivery{Event: post(t, "1", "SECURITY", "Your code is 5678")})
+	if v := both[1]; v.Outcome != processor.Known || !v.Key.Dispatched {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+// The oldest undispatched decisions are refused for good, more of them than a sweep
+// reads at once: the later ones are handed over.
+func TestSweepReachesWhatIsBehindRefusals(t *testing.T) {
+	f := newFixture(t, false)
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	const old, young = 250, 3
+	for i := range old + young {
+		if i == old {
+			f.now++
+		}
+		f.decide(t.Context(), processor.Delivery{Event: post(t, string(rune('a'+i%26)), "SECURITY", "code "+time.Duration(i).String())})
+	}
+	f.out.failing = func(d *notify.Dispatch) error {
+		if d.Records[0].DecidedAt == noon {
+			return engine.PermanentError("refused", errFlaky)
+		}
+		return nil
+	}
+	if n, err := f.Sweep(t.Context(), 1<<62); n != young || !errors.Is(err, errFlaky) {
+		t.Errorf("swept %d of %d: %v", n, young, err)
+	}
+}
+
+func TestStatsAreRegistered(t *testing.T) {
+	f := newFixture(t, false)
+	f.decide(t.Context(), processor.Delivery{Event: post(t, "1", "SECURITY", "x")})
+	var set metric.Set
+	f.Stats().Register(&set)
+	var page strings.Builder
+	set.WritePrometheus(&page)
+	for _, line := range []string{
+		`keyfold_notify_decisions_total{outcome="NOW"} 1`, `keyfold_notify_deliveries_total{outcome="decided"} 1`,
+		"keyfold_notify_dispatched_total 1", "keyfold_notify_commit_seconds_count 1",
+	} {
+		if !strings.Contains(page.String(), line+"\n") {
+			t.Errorf("no line %q", line)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package processor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine/notify"
+)
+
+// load reads what is stored of the works that have not been read, in one call.
+func (f *flush) load() error {
+	var (
+		asks  []notify.Ask
+		works []*work
+	)
+	for _, w := range f.works {
+		if !w.loaded {
+			asks = append(asks, notify.Ask{User: w.user, Events: eventIDs(w.deliveries), Deferrals: f.config.Replay})
+			works = append(works, w)
+		}
+	}
+	if len(asks) == 0 {
+		return nil
+	}
+	standings, err := f.ports.Ledger.Load(f.ctx, asks)
+	if err != nil {
+		return fmt.Errorf("load %d users: %w", len(asks), err)
+	}
+	for i, w := range works {
+		w.standing, w.loaded = standings[i], true
+		if w.known == nil {
+			w.known = map[uuid.UUID]notify.Known{}
+		}
+		for j, id := range asks[i].Events {
+			if key := standings[i].Known[j]; key.Outcome != 0 {
+				w.known[id] = key
+			}
+		}
+	}
+	return nil
+}
+
+// reload makes the next round read the work again.
+func (w *work) reload() { w.loaded = false }
+
+// decidedBefore reports whether the ledger has a record of a turn, or of a later
+// one.
+func (w *work) decidedBefore(item *notify.Due) bool {
+	key, ok := w.known[item.Event.ID]
+	return ok && (key.Outcome != notify.Later || key.Turn >= item.Turn.Number)
+}
+
+// settleKnown settles deliveries whose turns were decided before: the recorded
+// decision is the answer. A recorded NOW that was not handed over is handed over
+// again, and its delivery is settled then.
+func (f *flush) settleKnown(w *work) (again []resend) {
+	kept := w.deliveries[:0]
+	for i := range w.deliveries {
+		d := w.deliveries[i]
+		items := d.items()
+		known := 0
+		for j := range items {
+			if w.decidedBefore(&items[j]) {
+				known++
+			}
+		}
+		if known == 0 || known < len(items) {
+			kept = append(kept, d) // plan leaves out the items that are known
+			continue
+		}
+		key := w.known[items[0].Event.ID]
+		switch {
+		case key.User != w.user:
+			f.settle(w, &d, Verdict{Outcome: Dead, Err: notify.ErrAnotherUser})
+		case f.undispatched(w, items):
+			again = append(again, resend{work: w, delivery: d, key: key})
+		default:
+			key.Dispatched = key.Dispatched || f.marks.has(key.EventID)
+			f.settle(w, &d, Verdict{Outcome: Known, Key: key})
+		}
+	}
+	clear(w.deliveries[len(kept):])
+	w.deliveries = kept
+	return again
+}
+
+// undispatched reports whether the ledger says of one of the turns that it is NOW
+// and was not handed over, and this process has not done it since.
+func (f *flush) undispatched(w *work, items []notify.Due) bool {
+	return slices.ContainsFunc(items, func(item notify.Due) bool {
+		key := w.known[item.Event.ID]
+		return key.Outcome == notify.Now && !key.Dispatched && !f.marks.has(key.EventID)
+	})
+}
+
+// resend is a delivery whose recorded NOW was not handed over.
+type resend struct {
+	work     *work
+	delivery Delivery
+	key      notify.Known
+	found    bool // its dispatch was read, and is handed over in this round
+}
+
+// lookupLimit bounds how many undispatched decisions one look reads.
+const lookupLimit = 1000
+
+// lookup reads the dispatches of recorded decisions. One that the ledger does not
+// name among the oldest is left to the sweep.
+func (f *flush) lookup(again []resend) ([]send, error) {
+	if len(again) == 0 {
+		return nil, nil
+	}
+	wanted := map[uuid.UUID]bool{}
+	before := again[0].key.DecidedAt
+	for i := range again {
+		key := &again[i].key
+		wanted[dispatchID(key.EventID, key.DigestID)] = true
+		before = max(before, key.DecidedAt)
+	}
+	found, err := f.ports.Ledger.Undispatched(f.ctx, before+1, lookupLimit)
+	if err != nil {
+		return nil, fmt.Errorf("read undispatched decisions: %w", err)
+	}
+	var sends []send
+	read := map[uuid.UUID]bool{}
+	for i := range found {
+		if id := found[i].ID; wanted[id] {
+			read[id] = true
+			sends = append(sends, send{dispatch: found[i], again: true})
+		}
+	}
+	for i := range again {
+		again[i].found = read[dispatchID(again[i].key.EventID, again[i].key.DigestID)]
+	}
+	return sends, nil
+}
+
+// dispatchID is the identity under which senders get a NOW.
+func dispatchID(event, digest uuid.UUID) uuid.UUID {
+	if digest != uuid.Nil {
+		return digest
+	}
+	return event
+}
+
+// learn takes what a refused commit said of keys.
+func (w *work) learn(keys []notify.Known) {
+	if w.known == nil {
+		w.known = map[uuid.UUID]notify.Known{}
+	}
+	for _, key := range keys {
+		w.known[key.EventID] = key
+	}
+}

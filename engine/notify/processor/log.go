@@ -1,0 +1,61 @@
+package processor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"keyfold/engine/notify"
+)
+
+// logVerdict logs what was not decided, once each, never a text.
+func (p *Processor) logVerdict(w *work, d *Delivery, v *Verdict) {
+	level := slog.LevelWarn
+	var text string
+	switch v.Outcome {
+	case Dead:
+		text = "notification refused: it can never be decided"
+	case Retry:
+		text = "notification not decided, or decided and not handed over: it is tried again"
+	case Park:
+		level, text = slog.LevelDebug, "notification parked: the ledger is away"
+	case Known:
+		level, text = slog.LevelDebug, "notification was decided before"
+	default:
+		return
+	}
+	if !p.ports.Log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("user_id", w.user)}
+	if items := d.items(); len(items) > 0 {
+		e := items[0].Event
+		attrs = append(attrs, slog.String("event_id", e.ID.String()), slog.String("event_type", e.Type.String()), slog.Int("turn", items[0].Turn.Number))
+	}
+	if v.Err != nil {
+		attrs = append(attrs, slog.Any("error", v.Err))
+	}
+	p.ports.Log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+// logConflict logs what settles itself.
+func (p *Processor) logConflict(w *work) {
+	p.ports.Log.LogAttrs(context.Background(), slog.LevelDebug, "version conflict: the user's notifications are decided again",
+		slog.String("user_id", w.user), slog.Int("deliveries", len(w.deliveries)))
+}
+
+func (p *Processor) logLedger(err error, pause time.Duration) {
+	p.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "ledger failed: the notifications wait",
+		slog.Duration("retry_in", pause), slog.Any("error", err))
+}
+
+func (p *Processor) logRefused(d *notify.Dispatch, err error) {
+	p.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "hand-over failed: the decision is stored, and a sweep hands it over again",
+		slog.String("dispatch_id", d.ID.String()), slog.Int("events", len(d.Events)), slog.Any("error", err),
+		slog.String("hint", "see that the receiver of dispatches takes them"))
+}
+
+func (p *Processor) logExpired(r *notify.Record) {
+	p.ports.Log.LogAttrs(context.Background(), slog.LevelInfo, "notification expired before its hand-over: it is not sent",
+		slog.String("user_id", r.UserID), slog.String("event_id", r.EventID.String()), slog.String("decision_id", r.DecisionID.String()))
+}

@@ -1,0 +1,171 @@
+package processor
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// answer is what a plan says of one delivery.
+type answer struct {
+	records []int        // of change.Decided
+	repeats notify.Known // the turn stands earlier in the plan: its key after the commit
+}
+
+// plan decides what every work's deliveries ask for. Nothing is written.
+func (f *flush) plan() {
+	scores := f.scores()
+	for _, w := range f.works {
+		f.planWork(w, scores)
+	}
+}
+
+// scores asks for the taste terms of new events, in one call.
+func (f *flush) scores() map[*notify.Notification]notify.Score {
+	if f.ports.Scores == nil {
+		return nil
+	}
+	var events []*notify.Notification
+	for _, w := range f.works {
+		for i := range w.deliveries {
+			for _, item := range w.deliveries[i].items() {
+				events = append(events, item.Event)
+			}
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	scores := make(map[*notify.Notification]notify.Score, len(events))
+	for i, score := range f.ports.Scores.Score(f.ctx, events) {
+		scores[events[i]] = score
+	}
+	return scores
+}
+
+// planWork decides one user's deliveries on a copy of the user's state.
+func (f *flush) planWork(w *work, scores map[*notify.Notification]notify.Score) {
+	w.version, w.state = w.standing.Version, notify.State{}
+	if w.standing.State != nil {
+		w.state = *w.standing.State.Clone()
+	}
+	w.change = notify.Change{User: w.user, Version: w.standing.Version}
+	w.answers = make([]answer, len(w.deliveries))
+	p := planner{flush: f, work: w, scores: scores, planned: map[uuid.UUID]int{}}
+	if f.config.Replay {
+		w.waiting = f.deferred(w)
+	}
+	for i := range w.deliveries {
+		d := &w.deliveries[i]
+		if f.config.Replay {
+			p.decideWaiting(max(d.At, w.state.DecidedAt))
+		}
+		w.answers[i] = p.answer(d)
+	}
+	w.change.State = &w.state
+}
+
+// planner decides one user's turns, one after the other.
+type planner struct {
+	*flush
+	work    *work
+	scores  map[*notify.Notification]notify.Score
+	planned map[uuid.UUID]int // the event's newest record in change.Decided
+}
+
+// answer decides the turns of a delivery that are not decided yet.
+func (p *planner) answer(d *Delivery) (a answer) {
+	var open []notify.Due
+	for _, item := range d.items() {
+		if p.work.decidedBefore(&item) {
+			continue
+		}
+		if i, ok := p.planned[item.Event.ID]; ok {
+			if r := &p.work.change.Decided[i].Record; r.Outcome != notify.Later || r.Turn >= item.Turn.Number {
+				a.repeats = keyOf(r)
+				continue
+			}
+		}
+		open = append(open, item)
+	}
+	if len(open) > 0 {
+		a.records = p.decide(open, d.At)
+	}
+	return a
+}
+
+// decide decides one turn, or the items of one digest, and folds the records. It
+// returns their indexes in the change.
+func (p *planner) decide(items []notify.Due, at engine.Millis) (records []int) {
+	w := p.work
+	now := max(at, w.state.DecidedAt)
+	sortItems(items) // as the records of a digest come
+	for i := range items {
+		e := items[i].Event
+		e.Print = p.set.Policy.Print(e)
+	}
+	for i, r := range p.records(items, now) {
+		if r.Outcome == notify.Postponed {
+			p.postpone(items[i], r.DeferUntil)
+			continue
+		}
+		w.version++
+		r.Seq, r.DecisionID = w.version, newDecisionID(r.DecidedAt)
+		w.state.Fold(&r)
+		records = append(records, len(w.change.Decided))
+		p.planned[r.EventID] = len(w.change.Decided)
+		w.change.Decided = append(w.change.Decided, notify.Decided{Record: r, Event: items[i].Event})
+		w.change.Postponed = slices.DeleteFunc(w.change.Postponed, func(o notify.Postponement) bool { return o.EventID == r.EventID })
+		if p.config.Replay && r.Outcome == notify.Later {
+			w.waiting = append(w.waiting, notify.Due{
+				Event: items[i].Event, Turn: notify.Turn{Number: r.Turn + 1, Spent: r.Spent},
+				DueAt: r.DeferUntil, DigestKey: r.DigestKey, Slot: r.Slot,
+			})
+		}
+	}
+	return records
+}
+
+func (p *planner) records(items []notify.Due, now engine.Millis) []notify.Record {
+	w := p.work
+	if items[0].DigestKey == "" {
+		item := &items[0]
+		return []notify.Record{notify.Decide(p.set, &w.standing.Preferences, &w.state, item.Event, item.Turn, p.scores[item.Event], now)}
+	}
+	scores := make([]notify.Score, len(items))
+	for i := range items {
+		scores[i] = p.scores[items[i].Event]
+		// Quiet hours may have moved the digest, which is another one then: what of it
+		// went out before has its own id.
+		items[i].Slot = items[i].DueAt
+	}
+	return notify.DecideDigest(p.set, &w.standing.Preferences, &w.state, items, scores, now)
+}
+
+// postpone moves a deferral's time.
+func (p *planner) postpone(item notify.Due, until engine.Millis) {
+	w := p.work
+	w.change.Postponed = slices.DeleteFunc(w.change.Postponed, func(o notify.Postponement) bool { return o.EventID == item.Event.ID })
+	w.change.Postponed = append(w.change.Postponed, notify.Postponement{EventID: item.Event.ID, DueAt: until})
+	if p.config.Replay {
+		item.DueAt = until
+		w.waiting = append(w.waiting, item)
+	}
+}
+
+// keyOf is the key that a record leaves behind.
+func keyOf(r *notify.Record) notify.Known {
+	return notify.Known{
+		EventID: r.EventID, User: r.UserID, DecisionID: r.DecisionID, Turn: r.Turn,
+		Outcome: r.Outcome, DecidedAt: r.DecidedAt, DigestID: r.DigestID,
+	}
+}
+
+// newDecisionID returns an id that was never given: ids sort by decided_at.
+func newDecisionID(at engine.Millis) uuid.UUID {
+	random := uuid.New()
+	return notify.NewDecisionID(at, [10]byte(random[:10]))
+}

@@ -1,0 +1,67 @@
+package processor
+
+import (
+	"context"
+	"log/slog"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// Ports are what the processor reads from and writes to.
+type Ports struct {
+	Ledger     notify.Ledger
+	Dispatcher notify.Dispatcher
+	Sets       notify.Sets
+	Scores     notify.Scores        // nil: no event has a taste term
+	Clock      func() engine.Millis // nil: the process's
+	Log        *slog.Logger         // nil: nothing is logged
+}
+
+// Processor decides deliveries. It is safe for concurrent use, as long as no user
+// is in two calls of Apply at once.
+type Processor struct {
+	config Config
+	ports  Ports
+	stats  Stats
+	marks  marks
+}
+
+// New returns a processor over these ports.
+func New(config Config, ports Ports) (*Processor, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if ports.Clock == nil {
+		ports.Clock = engine.Now
+	}
+	if ports.Log == nil {
+		ports.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Processor{config: config, ports: ports}
+	p.stats.CommitTime = newCommitTime()
+	return p, nil
+}
+
+// Stats returns the counters.
+func (p *Processor) Stats() *Stats { return &p.stats }
+
+// Apply decides the batches, whose users differ, and settles every delivery exactly
+// once before it returns. When ctx ends, what is not decided yet is left unsettled.
+func (p *Processor) Apply(ctx context.Context, batches []Batch) {
+	f := &flush{Processor: p, ctx: ctx, set: p.ports.Sets.Current(), now: p.ports.Clock()}
+	for i := range batches {
+		b := &batches[i]
+		for j := range b.Deliveries {
+			if b.Deliveries[j].At == 0 {
+				b.Deliveries[j].At = f.now
+			}
+		}
+		if !p.config.Replay { // a replay's order is that of the file, whatever the grouping
+			sortDeliveries(b.Deliveries)
+		}
+		f.works = append(f.works, &work{user: b.User, deliveries: b.Deliveries})
+	}
+	p.stats.Flushes.Add(1)
+	f.run()
+}

@@ -1,0 +1,52 @@
+package processor
+
+import (
+	"github.com/google/uuid"
+
+	"keyfold/engine/notify"
+)
+
+// settleDecided settles a work whose change is written: each delivery with its own
+// records.
+func (f *flush) settleDecided(w *work, failed map[uuid.UUID]error) {
+	for i := range w.deliveries {
+		d := &w.deliveries[i]
+		a := &w.answers[i]
+		v := Verdict{Outcome: Decided}
+		if len(a.records) == 0 && a.repeats.Outcome != 0 {
+			v = Verdict{Outcome: Known, Key: a.repeats}
+			if v.Err = failed[dispatchID(v.Key.EventID, v.Key.DigestID)]; v.Err != nil {
+				v.Outcome = Retry
+			}
+			v.Key.Dispatched = v.Err == nil && v.Key.Outcome == notify.Now
+		}
+		for _, at := range a.records {
+			r := w.change.Decided[at].Record
+			v.Records = append(v.Records, r)
+			if err := failed[dispatchID(r.EventID, r.DigestID)]; err != nil {
+				v.Outcome, v.Err = Retry, err
+			}
+		}
+		f.settle(w, d, v)
+	}
+	w.deliveries, w.done = nil, true
+}
+
+// settleAgain settles a delivery whose recorded NOW was to be handed over again.
+func (f *flush) settleAgain(r *resend, failed map[uuid.UUID]error) {
+	v := Verdict{Outcome: Known, Key: r.key}
+	if err := failed[dispatchID(r.key.EventID, r.key.DigestID)]; err != nil {
+		v.Outcome, v.Err = Retry, err
+	}
+	v.Key.Dispatched = v.Err == nil && (r.found || f.marks.has(r.key.EventID))
+	f.settle(r.work, &r.delivery, v)
+}
+
+// settle hands a verdict to the delivery's source, counts it and logs it.
+func (f *flush) settle(w *work, d *Delivery, v Verdict) {
+	f.stats.Outcomes[v.Outcome].Add(1)
+	f.logVerdict(w, d, &v)
+	if d.Settler != nil {
+		d.Settler.Settle(v)
+	}
+}
