@@ -33,4 +33,7 @@
 // its body (body.go), reads and completes its events (split.go, parse.go,
 // engine.CompleteEvent), stores them (add.go) and answers, counts and logs
 // (answer.go).
+//
+// Another application's paths stand behind the same access control and limits:
+// see [NewApplication].
 package ingest

@@ -52,6 +52,7 @@ type Store interface {
 // Handler is the API without access control, which [NewServer] adds.
 type Handler struct {
 	store  Store
+	app    Application // nil: events are served
 	ready  readiness
 	log    *slog.Logger
 	stats  Stats
@@ -97,12 +98,17 @@ func (h *Handler) Stats() *Stats { return &h.stats }
 // //v1/events, and its answers are not JSON.
 func (h *Handler) route(w http.ResponseWriter, r *http.Request, sender string) *reply {
 	switch r.URL.Path {
-	case eventsPath:
-		return h.serveEvents(w, r, sender)
 	case livePath:
 		return onlyGet(r, serveLive)
 	case readyPath:
 		return onlyGet(r, h.serveReady)
+	}
+	if h.app != nil {
+		return h.serveApplication(w, r, sender)
+	}
+	switch r.URL.Path {
+	case eventsPath:
+		return h.serveEvents(w, r, sender)
 	case openAPIPath:
 		return onlyGet(r, serveOpenAPI)
 	default:
