@@ -1,0 +1,156 @@
+package notifier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/engine/notify/processor"
+	"keyfold/shard"
+)
+
+// Notifier decides what is submitted and what is deferred.
+type Notifier struct {
+	Processor *processor.Processor
+	Router    *shard.Router[string, processor.Delivery]
+
+	config Config
+	ports  processor.Ports
+	log    *slog.Logger
+
+	stop context.CancelFunc // ends what Start began
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	returned []uuid.UUID // claimed deferrals that were not decided
+	claimed  int         // that are under way
+}
+
+// New returns a notifier over these ports. It must be stopped.
+func New(config Config, ports processor.Ports) (*Notifier, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if ports.Clock == nil {
+		ports.Clock = engine.Now
+	}
+	n := &Notifier{config: config, ports: ports, log: ports.Log, stop: func() {}}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if n.Processor, err = processor.New(config.Processor, ports); err != nil {
+		return nil, err
+	}
+	n.Router, err = shard.New(config.Shard, shard.HashString, n.handle)
+	return n, err
+}
+
+// handle is the router's handler.
+func (n *Notifier) handle(ctx context.Context, batches []shard.Batch[string, processor.Delivery]) {
+	all := make([]processor.Batch, len(batches))
+	for i := range batches {
+		all[i] = processor.Batch{User: batches[i].Key, Deliveries: batches[i].Items}
+	}
+	n.Processor.Apply(ctx, all)
+}
+
+// Start hands over what an earlier process decided NOW and left, then begins to
+// decide deferrals as they come due. A replay decides its deferrals itself. A
+// receiver that does not answer does not keep the process from starting.
+func (n *Notifier) Start(ctx context.Context) error {
+	if n.config.Processor.Replay {
+		n.sweep(ctx, math.MaxInt64) // FinishReplay tries again
+		return ctx.Err()
+	}
+	first, cancel := context.WithTimeout(ctx, n.config.StartWait)
+	n.sweep(first, math.MaxInt64)
+	cancel()
+	ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
+	n.work.Go(func() { n.poll(ctx) })
+	n.work.Go(func() { n.mark(ctx) })
+	n.work.Go(func() { n.sweepOften(ctx) })
+	return nil
+}
+
+// chunk is how many deliveries are submitted at once: well below the router's bound.
+const chunk = 256
+
+// Submit hands deliveries over, in their order per user. It blocks while there is no
+// room. With an error, those that were not taken are not settled.
+func (n *Notifier) Submit(ctx context.Context, deliveries []processor.Delivery) error {
+	items := make([]shard.Item[string, processor.Delivery], 0, min(len(deliveries), chunk))
+	for len(deliveries) > 0 {
+		part := deliveries[:min(len(deliveries), chunk)]
+		deliveries = deliveries[len(part):]
+		items = items[:0]
+		for i := range part {
+			items = append(items, shard.Item[string, processor.Delivery]{Key: part[i].User(), Value: part[i], Bytes: part[i].Bytes()})
+		}
+		if err := n.Router.Submit(ctx, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Decide submits events and waits for their verdicts, which are aligned with them.
+// When it returns an error, some of the events may still be decided.
+func (n *Notifier) Decide(ctx context.Context, events []*notify.Notification) ([]processor.Verdict, error) {
+	verdicts := make([]processor.Verdict, len(events))
+	deliveries := make([]processor.Delivery, len(events))
+	settled := make(chan struct{}, len(events)) // a late verdict blocks no flush
+	for i, e := range events {
+		deliveries[i] = processor.Delivery{Event: e, Settler: processor.SettlerFunc(func(v processor.Verdict) {
+			verdicts[i] = v
+			settled <- struct{}{}
+		})}
+	}
+	if err := n.Submit(ctx, deliveries); err != nil {
+		return nil, err
+	}
+	for range events {
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-n.Router.Failed():
+			return nil, n.Router.Err()
+		}
+	}
+	return verdicts, nil
+}
+
+// FinishReplay waits for what was submitted, then decides all deferrals that are
+// left, and hands over what was decided NOW and not taken before. Nothing can be
+// submitted any more.
+func (n *Notifier) FinishReplay(ctx context.Context) error {
+	if err := n.Router.Drain(ctx); err != nil {
+		return err
+	}
+	if err := n.Processor.FinishReplay(ctx); err != nil {
+		return err
+	}
+	_, err := n.Processor.Sweep(ctx, math.MaxInt64)
+	return err
+}
+
+// Stop takes nothing more, decides what was submitted, as far as ctx allows, and
+// returns leased deferrals. What is not decided comes again.
+func (n *Notifier) Stop(ctx context.Context) error {
+	n.stop()
+	drained := n.Router.Drain(ctx)
+	n.work.Wait()
+	n.giveBack(ctx)
+	if err := errors.Join(drained, n.Processor.Mark(ctx)); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	return nil
+}
