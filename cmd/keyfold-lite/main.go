@@ -30,6 +30,7 @@ type commands struct {
 	Products productsCmd `cmd:"" uses:"profiles" help:"Import the product catalogue."`
 	Rebuild  rebuildCmd  `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
+	Notify   notifyCmd   `cmd:"" uses:"worker" help:"Decide notifications: now, later or never."`
 	Dead     deadCmd     `cmd:"" help:"List and show events that cannot be folded."`
 
 	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries" help:"Check and show the settings."`
@@ -48,7 +49,8 @@ Examples:
   keyfold-lite serve                             POST /v1/events on 127.0.0.1:7080
   keyfold-lite user show 17
   keyfold-lite user export profiles.ndjson
-  keyfold-lite dead list                         events that cannot be folded, and why`,
+  keyfold-lite dead list                         events that cannot be folded, and why
+  keyfold-lite notify                            decide a sample week of notifications: now, later or never`,
 	LogLevel: "error", LogFormat: "text",
 }
 

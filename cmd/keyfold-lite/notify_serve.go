@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/shutdown"
+	"keyfold/engine"
+	"keyfold/source/ingest"
+)
+
+// notifyServeCmd decides notifications that are posted.
+type notifyServeCmd struct {
+	Addr    string        `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/notifications."`
+	Rules   string        `name:"rules" placeholder:"FILE" help:"The set of rules; without it, the shipped one."`
+	Senders senders       `embed:""`
+	Local   localSettings `embed:""`
+}
+
+// Service marks a command that runs until it is told to stop.
+func (c *notifyServeCmd) Service() {}
+
+// Help is the long text.
+func (c *notifyServeCmd) Help() string {
+	return `POST /v1/notifications takes one notification, an array of them, or NDJSON, and answers with the decisions once they
+are stored and each NOW is handed over. What is deferred is decided again in time, as long as the program runs.
+A notification that is posted again under its event_id gets the first decision again.
+
+  GET /v1/notifications/EVENT_ID          all decisions of a notification, explained
+  GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  GET /livez, /readyz
+
+Example:
+  keyfold-lite notify serve --send-to OUT.ndjson`
+}
+
+// Check refuses an address that is not served, and faulty settings.
+func (c *notifyServeCmd) Check(*app) error {
+	_, err := c.Local.local()
+	return errors.Join(checkAddr(c.Addr), err, c.Senders.check())
+}
+
+// Run serves until it is told to stop.
+func (c *notifyServeCmd) Run(a *app) (err error) {
+	local, err := c.Local.local()
+	if err != nil {
+		return err
+	}
+	set, err := readSet(c.Rules, local)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(c.Addr)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	n, err := openNotify(a, set, c.Senders, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	if err := n.warnAhead(); err != nil {
+		return err
+	}
+	if err := n.notifier.Start(a.ctx); err != nil {
+		return errors.Join(err, n.stop())
+	}
+	err = serveNotify(n, c, listener)
+	return errors.Join(err, n.stop())
+}
+
+// serveNotify answers requests until the program is told to stop or a fault ends it.
+func serveNotify(n *notifyRuntime, c *notifyServeCmd, listener net.Listener) error {
+	server, err := ingest.NewServer(api(c.Addr), ingest.NewApplication(&notifyAPI{n}, n.log))
+	if err != nil {
+		return err
+	}
+	if c.Senders == (senders{}) {
+		fmt.Fprintln(n.Stderr, "no --send-to FILE and no --webhook URL: notifications are decided, and none is sent")
+	}
+	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/notifications; stop with Ctrl-C\n", listener.Addr())
+	stop, cancel := context.WithCancel(n.ctx)
+	defer cancel()
+	defer context.AfterFunc(n.failed, cancel)()
+	return shutdown.Serve(stop, server, listener, func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
+	})
+}
+
+// warnAhead names users whose replayed decisions lie ahead of the clock: what is
+// posted for them is decided as of then.
+func (n *notifyRuntime) warnAhead() error {
+	users, latest, err := n.ledger.Ahead(n.ctx, engine.Now())
+	if err == nil && users > 0 {
+		fmt.Fprintf(n.Stderr, "the folder holds decisions of %s that lie ahead of the clock, up to %s: notifications for them are decided as of then; "+
+			"serve on a folder of its own: --data FOLDER\n", cli.Count(users, "user"), latest.Time().Format("2006-01-02 15:04:05 MST"))
+	}
+	return err
+}
