@@ -21,7 +21,7 @@ export GORACE ?= atexit_sleep_ms=0
 PROGRESS := $(GO) run ./bench/progress
 SERVERS  := keyfold/bench/testserver
 
-.PHONY: run check test race lint bench soak soak-sim mutations fuzz needs
+.PHONY: run check test race lint bench soak soak-sim histories mutations fuzz needs
 
 run:
 	$(GO) run ./cmd/keyfold-lite
@@ -78,6 +78,12 @@ SIM_TIME      ?= 2h
 soak-sim:
 	KEYFOLD_SIM_SCHEDULES=$(SIM_SCHEDULES) KEYFOLD_SIM_DEEPS=$(SIM_DEEPS) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
 	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./bench/sim
+
+# A million random histories of notifications, each decided by the laws and by the
+# oracle. One that differs is named and shown by its number.
+HISTORIES ?= 1000000
+histories:
+	$(GO) run ./bench/notify histories --count $(HISTORIES)
 
 # Takes one rule at a time out of a copy of the tree: each must be noticed.
 mutations:

@@ -1,0 +1,411 @@
+package oracle
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// turn is one decision in the making.
+type turn struct {
+	set      *Set
+	user     *User
+	event    Event
+	policy   notify.TypePolicy
+	prefs    notify.Preferences
+	zone     *zone
+	state    *State
+	score    notify.Score
+	now      engine.Millis
+	rule     *Rule // the one that matched
+	allowed  []notify.Channel
+	decision Decision
+}
+
+// Decide says what must be decided of an event, and keeps it.
+func (u *User) Decide(set *Set, e Event, number int, spent []uuid.UUID, score notify.Score, now engine.Millis) Decision {
+	t := u.begin(set, e, number, spent, now)
+	t.score = score
+	if !t.ended() {
+		t.decide()
+		t.expiresFirst()
+	}
+	return t.end()
+}
+
+// Item is a deferral of a digest.
+type Item struct {
+	Event Event
+	Turn  int
+	Spent []uuid.UUID
+	Key   string // of the digest
+}
+
+// Digest says what must be decided of a digest's items, and keeps it: urgent types
+// first, then by time and id.
+func (u *User) Digest(set *Set, items []Item, id uuid.UUID, now engine.Millis) (all []Decision) {
+	items = slices.Clone(items)
+	slices.SortFunc(items, func(a, b Item) int { return order(a.Event, b.Event) })
+	for _, item := range items {
+		all = append(all, u.DigestItem(set, item, id, now))
+	}
+	return all
+}
+
+func order(a, b Event) int {
+	if a.Type.Urgent() != b.Type.Urgent() {
+		if a.Type.Urgent() {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.Timestamp, b.Timestamp), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// DigestItem says what must be decided of the next item of a digest.
+func (u *User) DigestItem(set *Set, item Item, id uuid.UUID, now engine.Millis) Decision {
+	t := u.begin(set, item.Event, item.Turn, item.Spent, now)
+	ended := t.ended()
+	if !ended {
+		t.rule, t.decision.RuleID = nil, uuid.Nil // a rule's NOW or LATER is ignored
+	}
+	switch {
+	case ended:
+	case t.policy.Quiet && t.zone.quiet(t.prefs.Quiet, t.now):
+		// It moves to a slot at their end.
+		end := t.zone.quietEnd(t.prefs.Quiet, t.now)
+		t.decision.Outcome, t.decision.DeferUntil, t.decision.Slot, t.decision.DigestKey = notify.Postponed, end, end, item.Key
+		t.expiresFirst()
+	default:
+		t.send(notify.ReasonDigested)
+		t.decision.DigestID = id
+	}
+	return t.end()
+}
+
+func (u *User) begin(set *Set, e Event, number int, spent []uuid.UUID, now engine.Millis) *turn {
+	t := &turn{set: set, user: u, event: e, policy: set.Policy.Types[e.Type], prefs: u.Preferences, state: u.State()}
+	t.now = max(now, t.state.DecidedAt) // time never runs backwards
+	t.zone = u.zoneOf(set, e)
+	caps := set.Policy.Caps
+	for i := range caps {
+		if t.prefs.Caps[i] > 0 {
+			caps[i] = t.prefs.Caps[i]
+		}
+	}
+	t.decision = Decision{
+		EventID: e.ID, Type: e.Type, Print: e.Print, Turn: number, Version: set.Version,
+		DecidedAt: t.now, Horizon: horizon(&set.Policy), Spent: slices.Clone(spent), Caps: caps, Zone: t.zone.location.String(),
+	}
+	for i, w := range notify.Windows {
+		t.decision.Counts[i] = t.state.count(w, t.now)
+	}
+	return t
+}
+
+// zoneOf returns the user's zone: of the preferences, else of the metadata, else of the
+// settings.
+func (u *User) zoneOf(set *Set, e Event) *zone {
+	if z := u.Preferences.Zone; z != nil {
+		return u.oracle.zone(z.Name())
+	}
+	if name, ok := e.Object["timezone"].(string); ok {
+		if z := u.oracle.zone(name); z != nil {
+			return z
+		}
+	}
+	return u.oracle.zone(set.Zone)
+}
+
+// horizon is 24 h, or the longest cooldown or duplicate window.
+func horizon(p *notify.Policy) engine.Millis {
+	h := engine.Millis(24 * 60 * 60 * 1000)
+	for _, t := range p.Types {
+		h = max(h, t.Cooldown, t.DuplicateWindow)
+	}
+	return h
+}
+
+// end completes the decision and keeps it. Only a LATER by a rule spends the rule.
+func (t *turn) end() Decision {
+	d := &t.decision
+	if d.Outcome == notify.Later && t.rule.says(notify.Later) {
+		d.Spent = append(d.Spent, t.rule.ID)
+	}
+	if d.Outcome != notify.Postponed {
+		t.user.Past = append(t.user.Past, *d)
+	}
+	return *d
+}
+
+// ended runs stages 1 to 5 and reports whether one of them has ended the decision.
+func (t *turn) ended() bool {
+	e := t.event
+	switch {
+	case t.user.Erased:
+		return t.never(notify.ReasonUserErased)
+	case e.ExpiresAt != 0 && t.now >= e.ExpiresAt:
+		return t.never(notify.ReasonExpired)
+	case slices.Contains(t.prefs.Muted, e.Type) && e.Type != notify.Security:
+		return t.never(notify.ReasonMuted)
+	}
+	t.allowed = t.allowedOf(e.Channels)
+	if len(t.allowed) == 0 {
+		return t.never(notify.ReasonNoChannel)
+	}
+	if t.duplicate() {
+		return true
+	}
+	if t.rule = t.matchRule(); t.rule == nil {
+		return false
+	}
+	t.decision.RuleID = t.rule.ID
+	return t.rule.says(notify.Never) && t.never(t.rule.Action.Reason)
+}
+
+func (t *turn) never(reason string) bool {
+	t.decision.Outcome, t.decision.Reasons = notify.Never, []string{reason}
+	return true
+}
+
+// allowedOf returns those of the channels that the user allows. SECURITY keeps them all
+// where none is allowed.
+func (t *turn) allowedOf(channels []notify.Channel) (allowed []notify.Channel) {
+	for _, c := range channels {
+		if len(t.prefs.Channels) == 0 || slices.Contains(t.prefs.Channels, c) {
+			allowed = append(allowed, c)
+		}
+	}
+	if len(allowed) == 0 && t.event.Type == notify.Security {
+		return t.event.Channels
+	}
+	return allowed
+}
+
+// duplicate is stages 3 and 4: the newest mark counts.
+func (t *turn) duplicate() bool {
+	var marks []*Decision
+	for _, m := range slices.Backward(t.state.Marks) {
+		if m.EventID != t.event.ID && m.Type == t.event.Type && m.DecidedAt > t.now-t.policy.DuplicateWindow &&
+			(!t.policy.ByKeyOnly || m.Print.SameKey(t.event.Print)) {
+			marks = append(marks, m)
+		}
+	}
+	if t.policy.DuplicateWindow == 0 {
+		return false
+	}
+	for _, m := range marks {
+		if t.event.Print.Same(m.Print) {
+			t.decision.DuplicateOf = m.EventID
+			return t.never(notify.ReasonDuplicate)
+		}
+	}
+	for _, m := range marks {
+		if measure, near := t.event.Print.Near(m.Print); near && t.policy.Near {
+			t.decision.DuplicateOf, t.decision.Measure = m.EventID, measure
+			return t.never(notify.ReasonNearDuplicate)
+		}
+	}
+	return false
+}
+
+// send ends the decision with NOW.
+func (t *turn) send(reasons ...string) {
+	t.decision.Outcome, t.decision.Reasons, t.decision.Channels = notify.Now, reasons, t.allowed
+	if t.rule == nil || t.rule.Action.Channels == nil {
+		return
+	}
+	var override []notify.Channel
+	for _, name := range t.rule.Action.Channels {
+		if c := notify.ParseChannel(name); len(t.prefs.Channels) == 0 || slices.Contains(t.prefs.Channels, c) {
+			override = append(override, c)
+		}
+	}
+	if len(override) > 0 {
+		t.decision.Channels = override
+	}
+}
+
+// blocker is what can hold an event; free returns the least instant from at on at which
+// it does not.
+type blocker struct {
+	reason string
+	spread bool // events that it held are spread after it
+	free   func(at engine.Millis) engine.Millis
+}
+
+// blockers are what applies to the event, in the order of the stages 6 to 9, whether it
+// holds the event now or not.
+func (t *turn) blockers() (all []blocker) {
+	if t.rule.says(notify.Later) && t.rule.Action.Strategy != "digest_window" {
+		until := t.ruleUntil()
+		spread := t.rule.Action.Strategy == "next_morning" || t.rule.Action.Strategy == "next_quiet_end"
+		all = append(all, blocker{t.rule.Action.Reason, spread, func(at engine.Millis) engine.Millis { return max(at, until) }})
+	}
+	if t.policy.Capped && !t.rule.bypasses("caps") {
+		for i, reason := range []string{notify.ReasonCap5M, notify.ReasonCap1H, notify.ReasonCap24H} {
+			all = append(all, blocker{reason, false, func(at engine.Millis) engine.Millis { return t.capFree(i, at) }})
+		}
+	}
+	if last := t.state.LastSend[t.event.Type]; last != 0 && t.policy.Cooldown > 0 && !t.rule.bypasses("cooldown") {
+		all = append(all, blocker{notify.ReasonCooldown, false, func(at engine.Millis) engine.Millis { return max(at, last+t.policy.Cooldown) }})
+	}
+	if t.policy.Quiet && !t.rule.bypasses("quiet_hours") {
+		all = append(all, blocker{notify.ReasonQuietHours, true, func(at engine.Millis) engine.Millis { return t.zone.quietEnd(t.prefs.Quiet, at) }})
+	}
+	return all
+}
+
+// capFree returns the least instant from at on at which a window has room.
+func (t *turn) capFree(i int, at engine.Millis) engine.Millis {
+	w := notify.Windows[i]
+	for t.state.count(w, at) >= t.decision.Caps[i] {
+		// Nothing changes before the oldest send of the window leaves it.
+		oldest := at
+		for _, send := range t.state.Sends {
+			if send > at-w {
+				oldest = min(oldest, send)
+			}
+		}
+		at = oldest + w
+	}
+	return at
+}
+
+// ruleUntil is the instant of the rule's strategy.
+func (t *turn) ruleUntil() engine.Millis {
+	switch t.rule.Action.Strategy {
+	case "fixed_delay_15m":
+		return t.now + 15*minute
+	case "next_hour":
+		return t.zone.nextPass(t.now, fullHours...)
+	case "next_quiet_end":
+		if len(t.prefs.Quiet) > 0 {
+			return t.zone.nextQuietEnd(t.prefs.Quiet, t.now)
+		}
+	}
+	return t.zone.nextPass(t.now, t.set.Morning)
+}
+
+// decide is stages 6 to 11.
+func (t *turn) decide() {
+	d := &t.decision
+	digest := t.rule.says(notify.Later) && t.rule.Action.Strategy == "digest_window"
+	if digest {
+		d.Reasons = append(d.Reasons, t.rule.Action.Reason)
+	}
+	blockers := t.blockers()
+	d.Until = map[string]engine.Millis{}
+	quiet := false
+	for _, b := range blockers {
+		if free := b.free(t.now); free > t.now {
+			d.Reasons = append(d.Reasons, b.reason)
+			d.Until[b.reason] = free
+			quiet = quiet || b.reason == notify.ReasonQuietHours
+		}
+	}
+	switch {
+	case len(d.Reasons) > 0:
+		d.Outcome = notify.Later
+	case t.rule.says(notify.Now):
+		t.send(t.rule.Action.Reason)
+		d.Forced = true
+	default:
+		t.decideByScore()
+		digest = true
+	}
+	switch {
+	case d.Outcome != notify.Later:
+	case d.Turn == notify.MaxTurn && !t.policy.NowAtLimit:
+		t.never(notify.ReasonDeferLimit)
+	case d.Turn == notify.MaxTurn && quiet:
+		d.Outcome, d.DeferUntil = notify.Postponed, t.zone.quietEnd(t.prefs.Quiet, t.now)
+	case d.Turn == notify.MaxTurn:
+		t.send(notify.ReasonDeferLimit)
+	case digest:
+		t.deferToSlot()
+	default:
+		t.deferUntilFree(blockers)
+	}
+}
+
+// deferToSlot defers to the next slot for digests. Only quiet hours move it.
+func (t *turn) deferToSlot() {
+	slot := t.zone.nextPass(t.now, t.set.Digests...)
+	if t.policy.Quiet {
+		slot = t.zone.quietEnd(t.prefs.Quiet, slot)
+	}
+	t.decision.Slot, t.decision.DeferUntil, t.decision.DigestKey = slot, slot, t.digestKey()
+}
+
+// deferUntilFree defers to the least instant at which nothing holds, found in at most
+// eight rounds, and spreads what quiet hours and mornings have gathered.
+func (t *turn) deferUntilFree(blockers []blocker) {
+	at, spread, moved := t.now, false, true
+	for round := 0; round < 8 && moved; round++ {
+		moved = false
+		for _, b := range blockers {
+			if free := b.free(at); free > at {
+				at, spread, moved = free, b.spread, true
+			}
+		}
+	}
+	if moved {
+		t.never(notify.ReasonExpiresFirst)
+		return
+	}
+	if spread {
+		by := engine.Millis(xxhash.Sum64(t.event.ID[:]) % 600_001)
+		if t.event.ExpiresAt != 0 {
+			by = max(0, min(by, t.event.ExpiresAt-1-at))
+		}
+		at += by
+	}
+	t.decision.DeferUntil = at
+}
+
+// expiresFirst is stage 12.
+func (t *turn) expiresFirst() {
+	d := &t.decision
+	if d.DeferUntil != 0 && t.event.ExpiresAt != 0 && d.DeferUntil >= t.event.ExpiresAt {
+		t.never(notify.ReasonExpiresFirst)
+		d.DeferUntil, d.Slot, d.DigestKey = 0, 0, ""
+	}
+}
+
+// decideByScore is stage 10.
+func (t *turn) decideByScore() {
+	d, p := &t.decision, t.set.Policy.Score
+	sum, weights := 0.0, 0.0
+	add := func(weight, value float64) { sum, weights = sum+weight*value, weights+weight }
+	add(p.Weights.Base, t.policy.Base)
+	add(p.Weights.Hint, map[notify.Hint]float64{notify.Critical: 1, notify.High: .75, 0: .5, notify.Medium: .5, notify.Low: .2}[t.event.Hint])
+	if p.Taste && t.score.Known {
+		add(p.Weights.Taste, max(0, min(1, (t.score.Cosine-p.Floor)/(p.Ceiling-p.Floor))))
+	}
+	age := float64(max(0, t.now-t.event.Timestamp))
+	add(p.Weights.Recency, math.Exp2(-age/float64(t.policy.HalfLife)))
+	fullest := 0.0
+	for i, count := range d.Counts {
+		fullest = max(fullest, float64(count)/float64(d.Caps[i]))
+	}
+	add(p.Weights.Calm, 1-min(1, fullest))
+	d.Scored, d.Score = true, sum/weights
+	switch {
+	case d.Score >= p.Now:
+		t.send(notify.ReasonScoreHigh)
+	case d.Score < p.Later:
+		t.never(notify.ReasonScoreLow)
+	case d.Turn > 0:
+		t.send(notify.ReasonScoreDigest)
+	default:
+		d.Outcome, d.Reasons = notify.Later, []string{notify.ReasonScoreDigest}
+	}
+}

@@ -1,0 +1,21 @@
+package history
+
+import (
+	"testing"
+	"time"
+)
+
+// TestChangesAreFound: New York's clock changes twice a year, at 02:00 of the old time.
+func TestChangesAreFound(t *testing.T) {
+	l, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := changesOf(l)
+	if len(changes) != 22 {
+		t.Fatalf("%d changes from 2020 to 2030", len(changes))
+	}
+	if first := changes[0].Time().Format(time.RFC3339); first != "2020-03-08T07:00:00Z" {
+		t.Error(first)
+	}
+}

@@ -1,0 +1,76 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// State is what the past decisions of a user come to.
+type State struct {
+	DecidedAt  engine.Millis
+	Sends      []engine.Millis // one per notification, and one per digest
+	LastSend   [notify.Digest + 1]engine.Millis
+	Marks      []*Decision // events that were sent or are deferred, in the order of their decisions
+	LastDigest uuid.UUID
+}
+
+// State walks over all of the user's decisions, each once. It is good until the next
+// decision.
+func (u *User) State() *State {
+	for ; u.walked < len(u.Past); u.walked++ {
+		u.state.add(&u.Past[u.walked])
+	}
+	return &u.state
+}
+
+func (s *State) add(d *Decision) {
+	if d.Outcome == notify.Postponed {
+		return // nothing is recorded
+	}
+	s.DecidedAt = d.DecidedAt
+	if slices.Equal(d.Reasons, []string{notify.ReasonUserErased}) {
+		return
+	}
+	if d.Outcome == notify.Now {
+		if d.DigestID == uuid.Nil || d.DigestID != s.LastDigest {
+			s.Sends = append(s.Sends, d.DecidedAt)
+		}
+		if d.DigestID != uuid.Nil {
+			s.LastDigest = d.DigestID
+		}
+		s.LastSend[d.Type] = d.DecidedAt
+	}
+	// The record of an event replaces the event's own mark; a NEVER leaves none.
+	s.Marks = slices.DeleteFunc(s.Marks, func(m *Decision) bool { return m.EventID == d.EventID })
+	if d.Outcome == notify.Now || d.Outcome == notify.Later {
+		s.Marks = append(s.Marks, d)
+	}
+	s.prune(d.DecidedAt - d.Horizon)
+}
+
+// prune drops what is as old as an instant or older, and what is past the bounds.
+func (s *State) prune(old engine.Millis) {
+	s.Sends = slices.DeleteFunc(s.Sends, func(at engine.Millis) bool { return at <= old })
+	s.Marks = slices.DeleteFunc(s.Marks, func(m *Decision) bool { return m.DecidedAt <= old })
+	for i := range s.LastSend {
+		if s.LastSend[i] <= old {
+			s.LastSend[i] = 0
+		}
+	}
+	s.Sends = s.Sends[max(0, len(s.Sends)-notify.MaxSends):]
+	s.Marks = s.Marks[max(0, len(s.Marks)-notify.MaxMarks):]
+}
+
+// count returns the number of sends in the window that ends at an instant: (at - w, at].
+func (s *State) count(w, at engine.Millis) (n int) {
+	for _, send := range s.Sends {
+		if send > at-w && send <= at {
+			n++
+		}
+	}
+	return n
+}
