@@ -15,7 +15,7 @@ func TestLinksBetweenPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	for _, page := range append(pages, "../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "../SECURITY.md", "examples/README.md") {
+	for _, page := range append(pages, "../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "../SECURITY.md", "examples/README.md", "examples/notify/README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -11,12 +11,22 @@ import (
 // packages may import, directly or not. Of the folders that hold a package, the
 // longest one counts.
 var rooms = map[string][]string{
-	"engine":       {"engine"},
-	"engine/taste": {"engine", "engine/taste"},
-	"shard":        {"shard"},
-	"source":       {"engine", "source"},
-	"sink":         {"engine", "sink"},
-	"cmd":          {"cmd", "engine", "engine/taste", "shard", "sink", "source"},
+	"engine":                      {"engine"},
+	"engine/notify":               {"engine", "engine/notify"},
+	"engine/taste":                {"engine", "engine/taste"},
+	"shard":                       {"shard"},
+	"source":                      {"engine", "source"},
+	"sink":                        {"engine", "sink"},
+	"sink/ledger":                 {"engine", "engine/notify", "sink", "sink/ledger"},
+	"sink/ledgertest":             {"engine", "engine/notify", "sink/ledger", "sink/ledgertest"},
+	"sink/message":                {"engine", "engine/notify", "sink/message"},
+	"sink/ndjson":                 {"engine", "engine/notify", "sink/message", "sink/ndjson"},
+	"sink/webhook":                {"engine", "engine/notify", "sink/message", "sink/webhook"},
+	"source/sample/notifications": {"engine", "engine/notify", "source", "source/sample/notifications"},
+	"cmd": {
+		"cmd", "engine", "engine/notify", "engine/taste", "shard", "sink", "sink/ledger", "sink/ndjson", "sink/message",
+		"sink/webhook", "source", "source/sample/notifications",
+	},
 }
 
 func TestRoomsDoNotImportTheirNeighbours(t *testing.T) {
