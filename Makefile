@@ -7,7 +7,8 @@ BIN      := $(CURDIR)/.bin
 PACKAGES := ./...
 # Folders with real event logs (*/events.ndjson.gz) beside the checkout; tests
 # read them where they are.
-KEYFOLD_TEST_DATA ?= $(firstword $(wildcard $(abspath ../*/data)))
+LOG := $(firstword $(wildcard $(abspath ..)/*/data/*/events.ndjson.gz))
+KEYFOLD_TEST_DATA ?= $(if $(LOG),$(abspath $(dir $(LOG))..))
 export KEYFOLD_TEST_DATA
 
 # The race detector leaves alone what has no goroutines and takes several times as long

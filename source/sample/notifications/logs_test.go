@@ -17,13 +17,12 @@ import (
 // events.ndjson.gz and products.ndjson.gz. The start of each becomes notifications, in the
 // soak all of it.
 func TestRealLogs(t *testing.T) {
-	data := os.Getenv("KEYFOLD_TEST_DATA")
-	if data == "" {
+	if os.Getenv("KEYFOLD_TEST_DATA") == "" {
 		return
 	}
-	folders, err := filepath.Glob(filepath.Join(data, "*", "events.ndjson.gz"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("KEYFOLD_TEST_DATA=%s has no */events.ndjson.gz: %v", data, err)
+	folders, err := filepath.Glob(filepath.Join(os.Getenv("KEYFOLD_TEST_DATA"), "*", "events.ndjson.gz"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, path := range folders {
 		folder := filepath.Dir(path)
