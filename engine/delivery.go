@@ -29,9 +29,12 @@ const (
 	// Unsettled: nothing was done with it and no attempt was used (a configuration
 	// fault, or the worker is stopping). It stays unsettled at its source.
 	Unsettled
+	// Decided: the decisions on it are stored. It is an outcome of notifications;
+	// folding has the others.
+	Decided
 )
 
-var outcomeNames = [...]string{"", "folded", "duplicate", "product_missing", "user_erased", "dead", "retry", "park", "hold"}
+var outcomeNames = [...]string{"", "folded", "duplicate", "product_missing", "user_erased", "dead", "retry", "park", "hold", "decided"}
 
 // String returns the outcome's name in metrics and reports.
 func (o Outcome) String() string {
@@ -39,6 +42,39 @@ func (o Outcome) String() string {
 		return ""
 	}
 	return outcomeNames[o]
+}
+
+// Settlement is what a source does with the message of a delivery that has its
+// verdict.
+type Settlement uint8
+
+const (
+	// Leave: the message stays unsettled at its source.
+	Leave Settlement = iota
+	// Ack: the message is done with.
+	Ack
+	// DeadLetter: the message goes to the dead letters.
+	DeadLetter
+	// RetryLater: the message comes again, and one attempt is used.
+	RetryLater
+	// ParkLater: the message comes again, and no attempt is used.
+	ParkLater
+)
+
+// Settlement returns what a source does with a message of this outcome.
+func (o Outcome) Settlement() Settlement {
+	switch o {
+	case Folded, Duplicate, ProductMissing, UserErased, Decided:
+		return Ack
+	case Dead:
+		return DeadLetter
+	case Retry:
+		return RetryLater
+	case Park:
+		return ParkLater
+	default:
+		return Leave
+	}
 }
 
 // Verdict is an outcome and, where there is one, its cause.

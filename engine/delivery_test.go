@@ -22,3 +22,27 @@ func TestSettledTwice(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A source keeps what has no outcome that it knows.
+func TestSettlements(t *testing.T) {
+	for outcome, want := range map[engine.Outcome]engine.Settlement{
+		0:                     engine.Leave,
+		engine.Folded:         engine.Ack,
+		engine.Duplicate:      engine.Ack,
+		engine.ProductMissing: engine.Ack,
+		engine.UserErased:     engine.Ack,
+		engine.Dead:           engine.DeadLetter,
+		engine.Retry:          engine.RetryLater,
+		engine.Park:           engine.ParkLater,
+		engine.Unsettled:      engine.Leave,
+		engine.Decided:        engine.Ack,
+		engine.Decided + 1:    engine.Leave,
+	} {
+		if got := outcome.Settlement(); got != want {
+			t.Errorf("%q: %d, want %d", outcome, got, want)
+		}
+	}
+	if name := engine.Decided.String(); name != "decided" {
+		t.Error(name)
+	}
+}

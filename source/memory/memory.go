@@ -18,7 +18,7 @@ type Queue struct {
 	ready   []*Message
 	open    map[*Message]struct{} // delivered and not settled
 	closed  bool
-	counts  [engine.Unsettled + 1]int64
+	counts  [engine.Decided + 1]int64
 }
 
 // Message is one event in the queue and, at last, what became of it.
@@ -114,7 +114,7 @@ func (m *Message) Settle(v engine.Verdict) {
 	delete(q.open, m)
 	q.counts[v.Outcome]++
 	m.Verdict = v
-	if v.Outcome == engine.Retry || v.Outcome == engine.Park {
+	if s := v.Outcome.Settlement(); s == engine.RetryLater || s == engine.ParkLater {
 		m.firstSeen = cmp.Or(max(v.AbsentAt, m.firstSeen), engine.Now())
 		q.ready = append(q.ready, m)
 	}

@@ -61,19 +61,19 @@ func (t *settler) delivery() engine.Delivery {
 
 // Settle takes the verdict. It never blocks on the broker.
 func (t *settler) Settle(v engine.Verdict) {
-	switch v.Outcome {
-	case engine.Folded, engine.Duplicate, engine.ProductMissing, engine.UserErased:
+	switch v.Outcome.Settlement() {
+	case engine.Ack:
 		t.ack()
-	case engine.Dead:
+	case engine.DeadLetter:
 		t.fail(v)
 		t.session.deadLetters.add(t, cmp.Or(v.Reason, engine.ReasonOf(v.Err)))
-	case engine.Retry:
+	case engine.RetryLater:
 		t.fail(v)
 		t.retry(v.Err)
-	case engine.Park:
+	case engine.ParkLater:
 		t.fail(v)
 		t.park(v.Err)
-	default:
+	case engine.Leave:
 		t.session.hold()
 	}
 }
