@@ -411,7 +411,7 @@ func TestDlqReplayFails(t *testing.T) {
 	ch, hangUp := s.channel(t)
 	defer hangUp()
 	names := rabbit.DefaultNames()
-	if err := ch.QueueUnbind(names.Queue, names.Binding, names.Exchange, nil); err != nil {
+	if err := ch.QueueUnbind(names.Queue, names.Bindings[0], names.Exchange, nil); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := s.run(t, "", "dlq", "replay")

@@ -6,30 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"keyfold/engine"
 )
 
 // Names are all names the broker knows keyfold's things by.
 type Names struct {
-	Exchange    string // topic exchange events are published to
-	Queue       string // the worker's queue
-	Binding     string // pattern that binds the queue to the exchange
-	DeadLetters string // queue of what was given up
+	Exchange    string   // topic exchange events are published to
+	Queue       string   // the worker's queue
+	Bindings    []string // patterns that bind the queue to the exchange
+	DeadLetters string   // queue of what was given up
 }
-
-// DefaultNames returns the names of an installation that was told nothing.
-func DefaultNames() Names {
-	return Names{
-		Exchange:    "user_events",
-		Queue:       "user_embedding_updates",
-		Binding:     "user.embedding.*",
-		DeadLetters: "user_embedding_updates_failed",
-	}
-}
-
-// RoutingKey returns the routing key of events of a type.
-func (n Names) RoutingKey(t engine.EventType) string { return "user.embedding." + t.String() }
 
 // RetryQueue returns the name of the queue that gives messages back after a
 // delay. The delay is part of it, so that a changed setting meets new queues

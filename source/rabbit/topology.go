@@ -60,7 +60,7 @@ type declaration struct {
 	declare func(*amqp.Channel) error
 }
 
-// Setup declares exchange, queues and binding on the broker behind dsn, as
+// Setup declares exchange, queues and bindings on the broker behind dsn, as
 // often as it is called. It changes nothing that exists: what exists with other
 // arguments is a configuration error that names the queue, what the broker
 // finds different and the cure; so are a wrong user, password, virtual host or
@@ -91,11 +91,13 @@ func (t Topology) declarations() []declaration {
 			return ch.ExchangeDeclare(n.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
 		}},
 		queue(n.Queue, t.mainArguments()),
-		{"binding of queue " + n.Queue + " to exchange " + n.Exchange, func(ch *amqp.Channel) error {
-			return ch.QueueBind(n.Queue, n.Binding, n.Exchange, false, nil)
-		}},
-		queue(n.DeadLetters, t.deadLetterArguments()),
 	}
+	for _, pattern := range n.Bindings {
+		all = append(all, declaration{"binding of queue " + n.Queue + " to exchange " + n.Exchange, func(ch *amqp.Channel) error {
+			return ch.QueueBind(n.Queue, pattern, n.Exchange, false, nil)
+		}})
+	}
+	all = append(all, queue(n.DeadLetters, t.deadLetterArguments()))
 	for _, d := range t.RetryDelays {
 		all = append(all, queue(n.RetryQueue(d), t.retryArguments(d)))
 	}
