@@ -18,6 +18,9 @@ type Config struct {
 	DSN      string
 	Names    Names
 	Identity Identity
+	// Describe names an event that was taken and then given up, in the log. nil:
+	// [DescribeEvent].
+	Describe Describe
 	// QueueType is the type that the queues were set up with: each session
 	// begins with a look whether their arguments are those of [Setup]. "" leaves
 	// the look out.

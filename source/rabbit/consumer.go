@@ -55,6 +55,9 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 		return nil, engine.ConfigurationError("bad_setting", err)
 	}
 	config.Timing = config.Timing.orDefaults()
+	if config.Describe == nil {
+		config.Describe = DescribeEvent
+	}
 	c := &Consumer{
 		config: config, ports: ports, gate: newGate(), status: errNotConnected,
 		sizes:  newSizes(config.Prefetch, config.MaxBytes),

@@ -20,9 +20,8 @@ type pendingCopy struct {
 	tries int // publications that failed
 
 	// Of a dead letter.
-	reason   string
-	letterID string // set when it was published
-	userID   int32  // likewise; 0: not known
+	reason  string
+	subject Subject // of the letter; set when it was published
 
 	// Set where a copy that failed goes out alone.
 	due   time.Time // no sooner

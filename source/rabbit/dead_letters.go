@@ -20,14 +20,12 @@ type Letter struct {
 	Failures  []Failure // at least one, the oldest first
 	FirstSeen engine.Millis
 
-	// Set by Store, as far as it can tell: what the letter is found by, and its user.
-	ID     string
-	UserID int32
+	Subject Subject // set by Store; its ID is what the letter is found by
 }
 
 // DeadLetters keeps events that were given up.
 type DeadLetters interface {
-	// Store stores letters and sets their ids. The answer is aligned with them: nil once a letter
+	// Store stores letters and sets their subjects. The answer is aligned with them: nil once a letter
 	// is safe, so that its original can be acknowledged.
 	Store(ctx context.Context, letters []Letter) []error
 }
@@ -74,7 +72,7 @@ func (d *deadLetterer) publish(ctx context.Context, group []pendingCopy) []error
 	}
 	errs := d.letters.Store(ctx, letters)
 	for i := range letters {
-		group[i].letterID, group[i].userID = letters[i].ID, letters[i].UserID
+		group[i].subject = letters[i].Subject
 	}
 	return errs
 }
@@ -116,14 +114,15 @@ func (d *deadLetterer) logMalformed(p *pendingCopy) {
 		return
 	}
 	reason, err := p.reason, p.failures[len(p.failures)-1].Err
-	id, user := Cut(p.letterID, maxShortString), int(p.userID)
+	subject := p.subject
+	id := Cut(subject.ID, maxShortString)
 	d.malformed.Add(reason, func(n int) {
 		attrs := []any{
 			slog.String("reason", reason), slog.String("message_id", id), slog.Any("error", err),
 			slog.String("hint", "`keyfold dlq show` with the message_id shows it"),
 		}
-		if user != 0 {
-			attrs = append(attrs, slog.Int("user_id", user))
+		if subject.User != "" {
+			attrs = append(attrs, subject.LogUser())
 		}
 		if n > 1 {
 			attrs = append(attrs, slog.Int("count", n))

@@ -3,6 +3,7 @@ package rabbit
 import (
 	"bytes"
 	"encoding/hex"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -69,4 +70,14 @@ func (o *Original) event(now time.Time) (engine.Event, error) {
 // and the body does not hold it.
 func (o *Original) madeID(id string) bool {
 	return len(id) == 64 && !bytes.Contains(o.Body, []byte(id))
+}
+
+// DescribeEvent returns the subject of an event that was parsed before. The id is the
+// event's: see [engine.ParseEvent] for one that was made from the fields.
+func DescribeEvent(o *Original) Subject {
+	e, err := o.event(time.Now())
+	if err != nil {
+		return Subject{ID: o.ID, NumericUser: true}
+	}
+	return Subject{ID: e.MessageID, User: strconv.Itoa(int(e.UserID)), Kind: e.Type.String(), NumericUser: true}
 }

@@ -21,7 +21,10 @@ func TestMalformedMessagesAreLogged(t *testing.T) {
 		var out bytes.Buffer
 		d := newDeadLetterer(nil, Timing{}, &ConsumerStats{}, slog.New(slog.NewTextHandler(&out, nil)))
 		refuse := func(id, reason string, user int32) {
-			p := &pendingCopy{settler: &settler{malformed: true}, reason: reason, letterID: id, userID: user}
+			p := &pendingCopy{settler: &settler{malformed: true}, reason: reason, subject: Subject{ID: id, NumericUser: true}}
+			if user != 0 {
+				p.subject.User = fmt.Sprint(user)
+			}
 			p.fail(engine.Verdict{Err: engine.PermanentError(reason, errors.New("field: found 1, expected 2"))})
 			d.logMalformed(p)
 		}

@@ -132,10 +132,11 @@ func (t *settler) park(cause error) {
 }
 
 func (t *settler) giveUp(reason, text string, cause error) {
-	e, s := &t.event, t.session
+	s := t.session
+	subject := s.config.Describe(&t.message)
 	s.stats.Exhausted.Add(1)
-	s.log.Error(text, slog.Int("user_id", int(e.UserID)), slog.String("message_id", e.MessageID),
-		slog.String("event_type", e.Type.String()), slog.Int("attempt", t.attempts+1), slog.Any("error", cause))
+	s.log.Error(text, subject.LogUser(), slog.String("message_id", subject.ID),
+		slog.String("event_type", subject.Kind), slog.Int("attempt", t.attempts+1), slog.Any("error", cause))
 	s.deadLetters.add(t, reason)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"keyfold/cmd/cli"
@@ -29,7 +30,7 @@ func (f letterFilter) Check(a *app.App) error {
 
 func (f letterFilter) matches(l *deadletter.Letter) bool {
 	return (f.Type == "" || typeOf(l) == f.Type) &&
-		(f.User == 0 || l.UserID == int32(f.User)) &&
+		(f.User == 0 || l.User == strconv.Itoa(int(f.User))) &&
 		(f.Error == "" || mentions(l, f.Error)) &&
 		(f.FailedAfter.IsZero() || !l.LastFailure.IsZero() && !l.LastFailure.Before(f.FailedAfter.Time)) &&
 		(f.FailedBefore.IsZero() || !l.LastFailure.IsZero() && l.LastFailure.Before(f.FailedBefore.Time))

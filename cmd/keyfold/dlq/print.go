@@ -43,7 +43,7 @@ func printRow(w *cli.Text, l *deadletter.Letter, now time.Time) {
 		age = cli.Age(now.Sub(l.LastFailure))
 	}
 	w.Line("%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", cli.Printable(string(id[:min(len(id), idShown)])), userOf(l),
-		cli.Printable(cmp.Or(l.EventType, "-")), cli.Printable(reasonOf(l)), l.Retries, at(l.LastFailure), age, cli.Shorten(cli.Printable(errorOf(l)), errorShown))
+		cli.Printable(cmp.Or(l.Kind, "-")), cli.Printable(reasonOf(l)), l.Retries, at(l.LastFailure), age, cli.Shorten(cli.Printable(errorOf(l)), errorShown))
 }
 
 // errorOf is the last error of a letter, or what is wrong with the letter itself.
@@ -58,14 +58,9 @@ func errorOf(l *deadletter.Letter) string {
 }
 
 // typeOf is the type that a letter is counted and picked by.
-func typeOf(l *deadletter.Letter) string { return cmp.Or(l.EventType, "unknown") }
+func typeOf(l *deadletter.Letter) string { return cmp.Or(l.Kind, "unknown") }
 
-func userOf(l *deadletter.Letter) string {
-	if l.UserID == 0 {
-		return "-"
-	}
-	return fmt.Sprint(l.UserID)
-}
+func userOf(l *deadletter.Letter) string { return cmp.Or(l.User, "-") }
 
 func at(t time.Time) string {
 	if t.IsZero() {
@@ -76,21 +71,21 @@ func at(t time.Time) string {
 
 // letterJSON is a letter's line in -o json.
 type letterJSON struct {
-	ID           string   `json:"id"`
-	UserID       int32    `json:"user_id,omitempty"`
-	EventType    string   `json:"event_type,omitempty"`
-	Reason       string   `json:"reason"`
-	Retries      int      `json:"retries"`
-	FirstFailure string   `json:"first_failure_at,omitempty"`
-	LastFailure  string   `json:"last_failure_at,omitempty"`
-	Errors       []string `json:"errors"`
-	Host         string   `json:"worker_host,omitempty"`
-	Fault        string   `json:"letter_fault,omitempty"`
+	ID           string      `json:"id"`
+	UserID       json.Number `json:"user_id,omitempty"`
+	EventType    string      `json:"event_type,omitempty"`
+	Reason       string      `json:"reason"`
+	Retries      int         `json:"retries"`
+	FirstFailure string      `json:"first_failure_at,omitempty"`
+	LastFailure  string      `json:"last_failure_at,omitempty"`
+	Errors       []string    `json:"errors"`
+	Host         string      `json:"worker_host,omitempty"`
+	Fault        string      `json:"letter_fault,omitempty"`
 }
 
 func jsonOf(l *deadletter.Letter) letterJSON {
 	j := letterJSON{
-		ID: l.ID, UserID: l.UserID, EventType: l.EventType, Reason: reasonOf(l), Retries: l.Retries,
+		ID: l.ID, UserID: json.Number(l.User), EventType: l.Kind, Reason: reasonOf(l), Retries: l.Retries,
 		Errors: append([]string{}, l.Errors...), Host: l.Host,
 	}
 	if !l.FirstFailure.IsZero() {
@@ -145,7 +140,7 @@ func printLetter(a *app.App, l *deadletter.Letter) error {
 func printFields(w *cli.Text, l *deadletter.Letter) {
 	w.Line("id             %s", cli.Printable(l.ID))
 	w.Line("user           %s", userOf(l))
-	w.Line("type           %s", cli.Printable(cmp.Or(l.EventType, "-")))
+	w.Line("type           %s", cli.Printable(cmp.Or(l.Kind, "-")))
 	w.Line("reason         %s", cli.Printable(reasonOf(l)))
 	w.Line("retries        %d", l.Retries)
 	w.Line("first failure  %s", at(l.FirstFailure))

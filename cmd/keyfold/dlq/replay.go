@@ -148,8 +148,8 @@ func (r *replay) done(replayed []*deadletter.Letter) {
 		if l.Reason == engine.ReasonPastHorizon {
 			r.Horizon++
 		}
-		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), slog.Int("user_id", int(l.UserID)),
-			slog.String("event_type", l.EventType), slog.Bool("dry_run", r.cmd.DryRun))
+		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), l.LogUser(),
+			slog.String("event_type", l.Kind), slog.Bool("dry_run", r.cmd.DryRun))
 	}
 	r.waiting = r.waiting[:0]
 }

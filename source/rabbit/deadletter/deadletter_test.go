@@ -34,7 +34,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 			Reason:  "r", Retries: rapid.IntRange(0, 100).Draw(t, "retries"), Failures: []rabbit.Failure{failed, failed}, FirstSeen: seen,
 		}
 		m := Queue{Names: rabbit.DefaultNames(), Host: "h"}.message(&buried)
-		l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID, Priority: m.Priority})
+		l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID, Priority: m.Priority}, nil)
 		if l.Fault != nil || l.Original == nil || string(l.Original) != string(buried.Message.Body) {
 			t.Fatalf("%q became %q (%v) in %s", buried.Message.Body, l.Original, l.Fault, m.Body)
 		}
@@ -48,8 +48,8 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 		}
 		buried.Message.ID = "" // the worker's log names what the letter is found by
 		m = Queue{Names: rabbit.DefaultNames(), Host: "h"}.message(&buried)
-		if l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body}); buried.ID != l.ID || buried.UserID != l.UserID {
-			t.Fatalf("%s of user %d is found as %s of user %d", buried.ID, buried.UserID, l.ID, l.UserID)
+		if l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body}, nil); buried.Subject != l.Subject {
+			t.Fatalf("%s of user %s is found as %s of user %s", buried.Subject.ID, buried.Subject.User, l.ID, l.User)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestDeadLetterReadingNeverFails(t *testing.T) {
 			return fmt.Appendf(nil, `{"original_message":%s,"original_encoding":%s,"failure_info":%s}`,
 				value.Draw(t, "original"), value.Draw(t, "encoding"), value.Draw(t, "info"))
 		})).Draw(t, "body")
-		l := readLetter(&amqp.Delivery{Body: body, Headers: amqp.Table{rabbit.HeaderReason: 5, rabbit.HeaderFirstSeen: "x"}})
+		l := readLetter(&amqp.Delivery{Body: body, Headers: amqp.Table{rabbit.HeaderReason: 5, rabbit.HeaderFirstSeen: "x"}}, nil)
 		if l.ID == "" || l.Original == nil && l.Fault == nil || l.Reason != "" || l.FirstSeen != 0 {
 			t.Fatalf("%+v", l)
 		}
@@ -145,7 +145,7 @@ func TestLetterOfACutBody(t *testing.T) {
 		Message: rabbit.Message{Body: []byte("who"), ID: "large"}, Whole: &rabbit.WholeBody{Length: 5, SHA256: sum},
 	}, Reason: engine.ReasonBodyTooLarge}
 	m := Queue{Names: rabbit.DefaultNames()}.message(&cut)
-	l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID})
+	l := readLetter(&amqp.Delivery{Headers: m.Headers, Body: m.Body, MessageId: m.ID}, nil)
 	if l.Original != nil || l.Reason != engine.ReasonBodyTooLarge || l.ID != "large" || l.Fault == nil ||
 		!strings.Contains(l.Fault.Error(), "had 5 bytes") || !strings.Contains(l.Fault.Error(), hex.EncodeToString(sum[:])) {
 		t.Errorf("%+v", l)

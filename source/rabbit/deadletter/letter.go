@@ -2,12 +2,14 @@ package deadletter
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -22,14 +24,12 @@ const DigestPrefix = "letter-"
 // Letter is one message of the dead-letter queue, read as far as it can be:
 // whatever somebody else has put there, or has broken, is still shown.
 type Letter struct {
-	// ID is the event's, from the message or its body; where neither has one,
-	// a digest of the whole letter.
-	ID        string
-	UserID    int32  // 0 where it could not be read
-	EventType string // as it stands in the event; "" where it could not be read
-	Reason    string // "" where the letter names none
-	Retries   int
-	Errors    []string // the oldest first
+	// Subject has the event's id, from the message or its body; where neither has
+	// one, a digest of the whole letter. The kind is as it stands in the event.
+	rabbit.Subject
+	Reason  string // "" where the letter names none
+	Retries int
+	Errors  []string // the oldest first
 	// FirstFailure and LastFailure are zero where the letter does not tell.
 	FirstFailure, LastFailure time.Time
 	Host                      string        // of the worker that gave up
@@ -64,7 +64,7 @@ var errForeign = errors.New("not a letter of keyfold's: it has no original_messa
 
 // readLetter never fails: what it cannot read it leaves empty, and says so
 // in Fault.
-func readLetter(d *amqp.Delivery) *Letter {
+func readLetter(d *amqp.Delivery, describe rabbit.Describe) *Letter {
 	l := &Letter{Headers: d.Headers, Body: d.Body, message: rabbit.OriginalOf(d), tag: d.DeliveryTag}
 	l.Reason, _ = d.Headers[rabbit.HeaderReason].(string)
 	l.FirstSeen = engine.Millis(max(0, l.message.Integer(rabbit.HeaderFirstSeen)))
@@ -73,7 +73,7 @@ func readLetter(d *amqp.Delivery) *Letter {
 	} else {
 		l.readBody()
 	}
-	l.readEvent()
+	l.Subject = subjectOf(describe, l.message.Message, l.Original, l.Body)
 	return l
 }
 
@@ -163,34 +163,42 @@ func withSpaces(body, value []byte) []byte {
 	return original[:len(original)-len(bytes.TrimLeft(behind, whiteSpace))]
 }
 
-// readEvent reads what a letter is known by.
-func (l *Letter) readEvent() {
-	l.ID, l.UserID, l.EventType = eventOf(l.message.ID, l.Original, l.Body)
+// subjectOf returns what a letter is known by, also that of an event that is refused:
+// the id of the message or of its body or, where neither has one, a digest of the
+// letter's body; the rest as far as it can be read. original is nil where the letter
+// does not have all of it.
+func subjectOf(describe rabbit.Describe, message rabbit.Message, original, letter []byte) rabbit.Subject {
+	if describe == nil {
+		describe = describeEvent
+	}
+	message.Body = original
+	s := describe(&rabbit.Original{Message: message})
+	if s.ID = cmp.Or(message.ID, s.ID); s.ID == "" {
+		sum := sha256.Sum256(letter)
+		s.ID = DigestPrefix + hex.EncodeToString(sum[:16])
+	}
+	return s
 }
 
-// eventOf returns what a letter is known by, also that of an event that is refused:
-// the id of the message or of its body or, where neither has one, a digest of the
-// letter's body; user and type as far as they can be read.
-func eventOf(messageID string, original, letter []byte) (id string, user int32, eventType string) {
+// describeEvent describes events that are folded, by the fields of the body alone:
+// unlike [rabbit.DescribeEvent] it takes events that a worker refuses.
+func describeEvent(o *rabbit.Original) rabbit.Subject {
 	var event struct {
 		UserID    json.RawMessage `json:"user_id"`
 		EventType json.RawMessage `json:"event_type"`
 		MessageID json.RawMessage `json:"message_id"`
 	}
+	s := rabbit.Subject{NumericUser: true}
 	// Each on its own: one of the wrong type does not hide the others.
-	if json.Unmarshal(original, &event) == nil {
-		_ = json.Unmarshal(event.UserID, &user)
-		_ = json.Unmarshal(event.EventType, &eventType)
-		_ = json.Unmarshal(event.MessageID, &id)
+	if json.Unmarshal(o.Body, &event) == nil {
+		var user int32
+		if _ = json.Unmarshal(event.UserID, &user); user != 0 {
+			s.User = strconv.Itoa(int(user))
+		}
+		_ = json.Unmarshal(event.EventType, &s.Kind)
+		_ = json.Unmarshal(event.MessageID, &s.ID)
 	}
-	if messageID != "" {
-		id = messageID
-	}
-	if id == "" {
-		sum := sha256.Sum256(letter)
-		id = DigestPrefix + hex.EncodeToString(sum[:16])
-	}
-	return id, user, eventType
+	return s
 }
 
 // Malformed returns why a worker would refuse the original, nil where it would

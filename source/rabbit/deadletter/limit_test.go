@@ -77,7 +77,7 @@ func TestDeliveryLimitPolicy(t *testing.T) {
 	s.broker.ClearPolicy(t, s.vhost)
 	given := map[string]int{}
 	s.scan(func(scan *Scan, l *Letter) {
-		if l.Reason != "delivery_limit" || l.Fault != nil || l.LastFailure.IsZero() || l.UserID == 0 || l.EventType != "product_view" {
+		if l.Reason != "delivery_limit" || l.Fault != nil || l.LastFailure.IsZero() || l.User == "" || l.Kind != "product_view" {
 			t.Errorf("a dead letter reads %+v", l)
 		}
 		given[l.ID]++

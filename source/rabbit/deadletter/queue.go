@@ -21,6 +21,9 @@ type Queue struct {
 	Publisher *rabbit.Publisher
 	Names     rabbit.Names
 	Host      string // of the worker
+	// Describe reads what letters are known by, also of events that were refused. nil:
+	// the fields of events that are folded.
+	Describe rabbit.Describe
 }
 
 // Store publishes the letters; each is safe once the broker has confirmed it.
@@ -46,7 +49,7 @@ func (q Queue) message(l *rabbit.Letter) rabbit.Message {
 	if l.Message.Whole != nil {
 		original = nil // as in [Letter.Original]
 	}
-	l.ID, l.UserID, _ = eventOf(m.ID, original, m.Body)
+	l.Subject = subjectOf(q.Describe, m, original, m.Body)
 	return m
 }
 

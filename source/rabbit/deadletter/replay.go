@@ -17,6 +17,12 @@ import (
 // have been dropped from its profile is not folded a second time; forced leaves
 // that time out. l.Original must not be nil.
 func (l *Letter) Replay(names rabbit.Names, forced bool) rabbit.Message {
+	return l.ReplayTo(names.Exchange, replayKey(names, l.Kind), forced)
+}
+
+// ReplayTo is [Letter.Replay] of an event that is not folded: its application knows
+// the routing key.
+func (l *Letter) ReplayTo(exchange, key string, forced bool) rabbit.Message {
 	headers := amqp.Table{}
 	maps.Copy(headers, l.Headers)
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return isMark(name) })
@@ -25,7 +31,7 @@ func (l *Letter) Replay(names rabbit.Names, forced bool) rabbit.Message {
 		headers[rabbit.HeaderFirstSeen] = int64(first)
 	}
 	m := l.message.Message
-	m.Exchange, m.RoutingKey, m.Headers, m.Body = names.Exchange, replayKey(names, l.EventType), headers, l.Original
+	m.Exchange, m.RoutingKey, m.Headers, m.Body = exchange, key, headers, l.Original
 	return m
 }
 

@@ -25,6 +25,8 @@ type Scan struct {
 	// Waiting is how many letters there were when the scan began. It reads no
 	// more, so that letters that come back meanwhile are not read again.
 	Waiting int
+	// Describe is that of [Queue]. It is set before letters are read.
+	Describe rabbit.Describe
 
 	queue   string
 	channel *rabbit.Channel
@@ -62,7 +64,7 @@ func (s *Scan) Letters(ctx context.Context) iter.Seq2[*Letter, error] {
 				yield(nil, s.lost("read a dead letter", err))
 				return
 			}
-			if !ok || !yield(readLetter(&d), nil) {
+			if !ok || !yield(readLetter(&d, s.Describe), nil) {
 				return
 			}
 		}
