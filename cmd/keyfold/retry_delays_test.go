@@ -45,7 +45,7 @@ func TestRetryDelaysAtTheBroker(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() {
-		ran <- consumer.Run(ctx, func(_ context.Context, ds []engine.Delivery) error {
+		ran <- consumer.Run(ctx, rabbit.Events(func(_ context.Context, ds []engine.Delivery) error {
 			for _, d := range ds {
 				mu.Lock()
 				arrivals = append(arrivals, time.Now())
@@ -53,7 +53,7 @@ func TestRetryDelaysAtTheBroker(t *testing.T) {
 				d.Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: errors.New("not yet")})
 			}
 			return nil
-		})
+		}))
 	}()
 	s.publish(t, event(1, engine.ProductView, 1, time.Now().Add(-time.Hour), "late"))
 	for deadline := time.Now().Add(5 * time.Minute); s.depth(t, names.DeadLetters) == 0; time.Sleep(50 * time.Millisecond) {

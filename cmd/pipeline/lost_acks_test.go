@@ -90,7 +90,7 @@ func TestLostAcknowledgementsOfAWholePrefetch(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, deliver) }()
+	go func() { done <- c.Run(ctx, rabbit.Events(deliver)) }()
 	s := p.Taste.Stats()
 	waitUntil(t, "all are folded", func() bool { return s.Of(engine.Folded) >= int64(n) })
 	waitUntil(t, "heartbeats give the connection up", func() bool { return c.Ready() != nil })

@@ -91,7 +91,7 @@ func (w *Worker) consume(parent context.Context) error {
 	// The windows are closed beside the end of the consumer, not after it: the
 	// broker's answer to a cancelled consumer may take long or never come.
 	defer context.AfterFunc(ctx, func() { _ = w.closeWindows(parent) })()
-	err := w.consumer.Run(ctx, w.deliver)
+	err := w.consumer.Run(ctx, rabbit.Events(w.deliver))
 	if failure := w.pipeline.Router.Err(); failure != nil {
 		return failure
 	}

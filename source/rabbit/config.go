@@ -18,8 +18,8 @@ type Config struct {
 	DSN      string
 	Names    Names
 	Identity Identity
-	// Describe names an event that was taken and then given up, in the log. nil:
-	// [DescribeEvent].
+	// Describe names an event that its chunk took: in the log, where it is given up,
+	// and by the id of a copy whose original has none. nil: [DescribeEvent].
 	Describe Describe
 	// QueueType is the type that the queues were set up with: each session
 	// begins with a look whether their arguments are those of [Setup]. "" leaves

@@ -232,7 +232,7 @@ func TestConfigurationFaultsAtStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.Run(within(t, ample), settleAtOnce)
+		err = c.Run(within(t, ample), Events(settleAtOnce))
 		if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
 			t.Errorf("%s: %v", reason, err)
 		}
@@ -358,7 +358,7 @@ func TestDeliverErrorEndsRun(t *testing.T) {
 			}
 			return broken
 		}
-		if err := c.Run(t.Context(), refuse); !errors.Is(err, broken) {
+		if err := c.Run(t.Context(), Events(refuse)); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 		closing := t.Context()

@@ -193,7 +193,7 @@ func TestOneLetterThatIsNotStored(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, settleAtOnce) }()
+	go func() { done <- c.Run(ctx, Events(settleAtOnce)) }()
 	bad := make([]Message, n)
 	for i := range bad {
 		bad[i] = Message{Exchange: s.names.Exchange, RoutingKey: "user.embedding.search", ID: fmt.Sprint("bad ", i), Body: []byte("bad")}
@@ -369,7 +369,7 @@ func TestRetriesMayReplaceTheMessage(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, in.deliver) }()
+	go func() { done <- c.Run(ctx, Events(in.deliver)) }()
 	eventually(t, "delivery", func() bool { return in.len() == 1 })
 	before := int64(engine.Now())
 	in.take()[0].Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: errors.New("no")})

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"sync"
@@ -133,19 +134,21 @@ func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
 // again, their number would grow with each connection that is lost.
 func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
 	type attempt struct {
-		event  engine.Event
+		id     string
+		body   [sha256.Size]byte
 		number int
 	}
 	var messages []Message
 	positions := make([]int, len(group)) // in messages
 	known := map[attempt]int{}
 	for i, p := range group {
-		a := attempt{p.event, p.attempts}
+		m := p.copyTo(q.name)
+		a := attempt{m.ID, sha256.Sum256(m.Body), p.attempts}
 		at, ok := known[a]
 		if !ok {
 			at = len(messages)
 			known[a] = at
-			messages = append(messages, p.copyTo(q.name))
+			messages = append(messages, m)
 		}
 		// Each bound says of the event that it was not folded by then: the latest holds.
 		if h := messages[at].Headers; h[HeaderFirstSeen].(int64) < int64(p.firstSeen) {

@@ -1,7 +1,8 @@
 // Package rabbit consumes events from RabbitMQ and publishes messages to it.
 //
 //	Setup        declares exchange, queues and bindings; idempotent
-//	Consumer     delivers parsed events and acknowledges what was settled
+//	Consumer     fills chunks with messages and acknowledges what was settled
+//	Chunk        an application's: it parses messages and hands them on
 //	Publisher    publishes with confirms and the mandatory flag
 //	DelayQueues  keeps events that are tried again in queues of the broker
 //	Channel      a channel on a connection of its own, for tools that look at queues

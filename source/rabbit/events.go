@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"strconv"
 	"time"
@@ -11,7 +12,8 @@ import (
 )
 
 // This file holds all that the package knows of the events that are folded into
-// profiles.
+// profiles. Another application has its own names, its own [Chunk] and its own
+// [Describe].
 
 // DefaultNames returns the names of an installation that was told nothing.
 func DefaultNames() Names {
@@ -80,4 +82,37 @@ func DescribeEvent(o *Original) Subject {
 		return Subject{ID: o.ID, NumericUser: true}
 	}
 	return Subject{ID: e.MessageID, User: strconv.Itoa(int(e.UserID)), Kind: e.Type.String(), NumericUser: true}
+}
+
+// Events returns chunks of events that go to deliver.
+func Events(deliver engine.Deliver) func() Chunk {
+	return func() Chunk {
+		return &events{deliver: deliver, deliveries: make([]engine.Delivery, 0, maxChunk)}
+	}
+}
+
+type events struct {
+	deliver    engine.Deliver
+	deliveries []engine.Delivery
+}
+
+func (c *events) Add(o *Original, a Arrival) error {
+	e, err := o.event(a.Arrived)
+	if err != nil {
+		return err
+	}
+	c.deliveries = append(c.deliveries, engine.Delivery{
+		Event: e, FirstSeen: a.FirstSeen, Arrived: a.Arrived,
+		Attempt: a.Attempt, Last: a.Last, RetryDelay: a.RetryDelay,
+		Bytes: a.Bytes, Settler: a.Settler,
+	})
+	return nil
+}
+
+func (c *events) Len() int { return len(c.deliveries) }
+
+func (c *events) HandOver(ctx context.Context) error {
+	err := c.deliver(ctx, c.deliveries)
+	c.deliveries = c.deliveries[:0]
+	return err
 }

@@ -91,7 +91,7 @@ func (s *site) checked(t *testing.T, kind QueueType, queue, reason string, parts
 	ctx, stop := context.WithCancel(within(t, ample))
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, settleAtOnce) }()
+	go func() { done <- c.Run(ctx, Events(settleAtOnce)) }()
 	if reason == "" {
 		eventually(t, "it consumes", func() bool { return c.Ready() == nil })
 		stop()

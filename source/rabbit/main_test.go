@@ -201,7 +201,7 @@ func (s *site) runLogged(log *slog.Logger, retries Retries, config Config, deliv
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &runner{Consumer: c, t: s.t, stop: cancel, done: make(chan error, 1)}
-	go func() { r.done <- c.Run(ctx, deliver) }()
+	go func() { r.done <- c.Run(ctx, Events(deliver)) }()
 	s.t.Cleanup(func() { r.end(10 * time.Second) })
 	return r
 }

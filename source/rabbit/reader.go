@@ -22,7 +22,7 @@ type deliverError struct{ error }
 
 // read hands over the deliveries of all channels until they have ended or were
 // cancelled because changed was closed.
-func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
+func (s *session) read(ctx context.Context, changed <-chan struct{}, chunks func() Chunk) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})
@@ -30,7 +30,7 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver eng
 	go func() {
 		select {
 		case <-s.ended:
-			cancel(s.reason) // frees a deliver that waits for room
+			cancel(s.reason) // frees a HandOver that waits for room
 		case <-done:
 		}
 	}()
@@ -38,7 +38,7 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver eng
 	var paused atomic.Int64
 	for _, l := range s.channels {
 		reading.Go(func() {
-			if err := l.read(ctx, changed, deliver); errors.Is(err, errPaused) {
+			if err := l.read(ctx, changed, chunks()); errors.Is(err, errPaused) {
 				paused.Add(1)
 			} else {
 				cancel(err) // the first one counts
@@ -53,12 +53,10 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, deliver eng
 }
 
 // read hands over the deliveries of one channel.
-func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, deliver engine.Deliver) error {
+func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chunk Chunk) error {
 	s := l.session
-	chunk := make([]engine.Delivery, 0, maxChunk)
 	wake, freed := s.wake, l.previousAcked
 	for {
-		chunk = chunk[:0]
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -73,33 +71,33 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, del
 				return err
 			}
 		case <-wake:
-			chunk = l.session.takeRequeued(chunk)
+			l.session.takeRequeued(chunk)
 		case d, ok := <-l.main.deliveries:
 			if !ok {
 				l.main.deliveries = nil
 				break
 			}
-			chunk = l.gather(chunk, d, l.main.deliveries)
+			l.gather(chunk, d, l.main.deliveries)
 		case d, ok := <-l.more.deliveries:
 			if !ok {
 				l.more.deliveries = nil
 				break
 			}
-			chunk = l.gather(chunk, d, l.more.deliveries)
+			l.gather(chunk, d, l.more.deliveries)
 		}
 		s.sized(l.count, l.bytes)
 		l.count, l.bytes = 0, 0
 		if l.main.deliveries == nil && l.more.deliveries == nil {
 			return l.drained()
 		}
-		if len(chunk) == 0 {
+		if chunk.Len() == 0 {
 			continue
 		}
 		if err := failpoint.Hit(failpoint.Delivered); err != nil {
 			return err
 		}
-		s.delivering <- struct{}{} // one channel at a time; deliver ends with ctx
-		err := deliver(ctx, chunk)
+		s.delivering <- struct{}{} // one channel at a time; HandOver ends with ctx
+		err := chunk.HandOver(ctx)
 		<-s.delivering
 		if err != nil {
 			return deliverError{err}
@@ -117,34 +115,33 @@ func (l *consumerChannel) drained() error {
 	return l.session.reason
 }
 
-// gather appends the event of d and of what else is there, without waiting.
-func (l *consumerChannel) gather(chunk []engine.Delivery, d amqp.Delivery, deliveries <-chan amqp.Delivery) []engine.Delivery {
+// gather adds d and what else is there, without waiting.
+func (l *consumerChannel) gather(chunk Chunk, d amqp.Delivery, deliveries <-chan amqp.Delivery) {
 	now := time.Now()
 	yielded := false
-	chunk = l.receive(chunk, &d, now)
-	for len(chunk) < maxChunk {
+	l.receive(chunk, &d, now)
+	for chunk.Len() < maxChunk {
 		select {
 		case next, ok := <-deliveries:
 			if !ok {
-				return chunk // met again by the caller
+				return // met again by the caller
 			}
 			yielded = false
-			chunk = l.receive(chunk, &next, now)
+			l.receive(chunk, &next, now)
 		default:
 			// The library hands over one by one: its goroutine may have more
 			// and only need its turn.
 			if yielded {
-				return chunk
+				return
 			}
 			yielded = true
 			runtime.Gosched()
 		}
 	}
-	return chunk
 }
 
-// receive appends the event of one message, or has the message dead-lettered.
-func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now time.Time) []engine.Delivery {
+// receive adds one message to the chunk, or has it dead-lettered.
+func (l *consumerChannel) receive(chunk Chunk, d *amqp.Delivery, now time.Time) {
 	s, stats := l.session, l.session.stats
 	stats.Delivered.Add(1)
 	stats.Unacked.Add(1)
@@ -163,20 +160,19 @@ func (l *consumerChannel) receive(chunk []engine.Delivery, d *amqp.Delivery, now
 	}
 	l.count++
 	l.bytes += int64(messageBytes + len(d.Body))
-	var err error
-	if t.event, err = t.message.event(now); err != nil {
-		t.message.cutBody()
-	}
 	t.size = messageBytes + len(t.message.Body)
+	err := chunk.Add(&t.message, t.arrival())
+	if err != nil {
+		t.message.cutBody()
+		t.size = messageBytes + len(t.message.Body)
+	}
 	s.bytes.Add(int64(t.size))
 	if err != nil {
 		s.refuse(t, err)
-		return chunk
 	}
-	return append(chunk, t.delivery())
 }
 
-// refuse dead-letters a message that is no event.
+// refuse dead-letters a message that the application does not take.
 func (s *session) refuse(t *settler, err error) {
 	s.stats.Malformed.Add(1)
 	t.malformed = true
@@ -186,8 +182,9 @@ func (s *session) refuse(t *settler, err error) {
 	s.deadLetters.add(t, engine.ReasonOf(err))
 }
 
-// takeRequeued appends events whose retry is due.
-func (s *session) takeRequeued(chunk []engine.Delivery) []engine.Delivery {
+// takeRequeued adds messages whose retry is due. Each is parsed again: nothing of the
+// application's is kept while it waits.
+func (s *session) takeRequeued(chunk Chunk) {
 	s.mu.Lock()
 	n := min(len(s.requeued), maxChunk)
 	due := s.requeued[:n:n]
@@ -203,7 +200,8 @@ func (s *session) takeRequeued(chunk []engine.Delivery) []engine.Delivery {
 		// Its bound says until when it was not folded, as that of a copy does.
 		t.arrived = now
 		t.lease = t.channel.leases.begin()
-		chunk = append(chunk, t.delivery())
+		if err := chunk.Add(&t.message, t.arrival()); err != nil {
+			s.refuse(t, err)
+		}
 	}
-	return chunk
 }

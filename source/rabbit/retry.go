@@ -47,8 +47,10 @@ const (
 func (t *settler) copyTo(queue string) Message {
 	m := t.message.Message
 	m.Exchange, m.RoutingKey, m.Headers = "", queue, t.copyHeaders()
-	if m.ID == "" && len(t.event.MessageID) <= maxShortString {
-		m.ID = t.event.MessageID
+	if m.ID == "" {
+		if id := t.session.config.Describe(&t.message).ID; len(id) <= maxShortString {
+			m.ID = id
+		}
 	}
 	return m
 }

@@ -99,7 +99,10 @@ func TestCopyHeaders(t *testing.T) {
 
 // A copy without an id gets its event's, which returns are matched by.
 func TestCopyHasAnID(t *testing.T) {
-	c := &settler{message: Original{Message: Message{Body: body(7)}}, event: event(t, body(7))}
+	c := &settler{
+		session: &session{config: &Config{Describe: DescribeEvent}},
+		message: Original{Message: Message{Body: body(7)}},
+	}
 	if m := c.copyTo("q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
 		t.Errorf("%+v", m)
 	}
@@ -108,7 +111,7 @@ func TestCopyHasAnID(t *testing.T) {
 		t.Error(id)
 	}
 	long := strings.Replace(string(body(7)), "m000007", strings.Repeat("€", engine.MaxMessageRunes), 1)
-	c.message.Message, c.event = Message{Body: []byte(long)}, event(t, []byte(long))
+	c.message.Message = Message{Body: []byte(long)}
 	if id := c.copyTo("q").ID; id != "" {
 		t.Errorf("id of %d bytes", len(id))
 	}

@@ -33,10 +33,9 @@ type settler struct {
 	session *session
 	channel *consumerChannel
 	tag     uint64
-	event   engine.Event // none where the message was refused
-	size    int          // bytes, until it is acknowledged
+	size    int // bytes, until it is acknowledged
 
-	malformed bool // it was refused: event is empty
+	malformed bool // the application refused it
 
 	// Only used by the one goroutine that works on the message: the reader, the
 	// one that settles, then the one that publishes its copy, and the reader again
@@ -49,11 +48,11 @@ type settler struct {
 	failures  []Failure     // the first one and the last ones
 }
 
-// delivery returns the event on its way to the worker.
-func (t *settler) delivery() engine.Delivery {
+// arrival returns what the application is told of the message.
+func (t *settler) arrival() Arrival {
 	config := t.session.config
-	return engine.Delivery{
-		Event: t.event, FirstSeen: t.firstSeen, Arrived: t.arrived,
+	return Arrival{
+		FirstSeen: t.firstSeen, Arrived: t.arrived,
 		Attempt: t.attempts + 1, Last: t.attempts >= config.MaxRetries, RetryDelay: retryDelay(config.RetryDelay, t.attempts),
 		Bytes: t.size, Settler: engine.Once(t),
 	}

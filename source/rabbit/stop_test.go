@@ -145,7 +145,7 @@ func TestCloseWithDeadLettersStuck(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	var in inbox
-	go func() { done <- c.Run(ctx, in.deliver) }()
+	go func() { done <- c.Run(ctx, Events(in.deliver)) }()
 	eventually(t, "delivered", func() bool { return in.len() == 2 })
 	all := in.take()
 	all[0].Settler.Settle(engine.Verdict{Outcome: engine.Dead, Reason: "test"})

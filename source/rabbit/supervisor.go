@@ -19,13 +19,14 @@ const unauthorizedLimit = 2
 // still open, so that what was handed over can be settled: call [Consumer.Close]
 // next, also after an error.
 //
-// While deliver blocks, the consumer reads nothing more, and the broker sends no more
-// than the prefetch. What was not settled goes back to the broker at Close.
+// chunks makes the chunk that a channel fills. While its HandOver blocks, the
+// consumer reads nothing more, and the broker sends no more than the prefetch. What
+// was not settled goes back to the broker at Close.
 //
-// Errors are those of deliver, and configuration faults (credentials, virtual
+// Errors are those of HandOver, and configuration faults (credentials, virtual
 // host, a missing queue) met before the first session. Later ones are logged,
 // told by [Consumer.Ready], and tried again: operators repair brokers.
-func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
+func (c *Consumer) Run(ctx context.Context, chunks func() Chunk) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopWork = stop
 	c.work.Go(func() { c.deadLetters.copies.run(work) })
@@ -35,7 +36,7 @@ func (c *Consumer) Run(ctx context.Context, deliver engine.Deliver) error {
 	for {
 		s, err := c.open(ctx)
 		if err == nil {
-			err = c.consume(ctx, s, deliver)
+			err = c.consume(ctx, s, chunks)
 		}
 		refused, ok := errors.AsType[deliverError](err)
 		if isClosed(ctx.Done()) {
@@ -80,7 +81,7 @@ func (c *Consumer) logFault(err error, wait time.Duration) {
 }
 
 // consume hands over what the broker sends until ctx or the session ends.
-func (c *Consumer) consume(ctx context.Context, s *session, deliver engine.Deliver) error {
+func (c *Consumer) consume(ctx context.Context, s *session, chunks func() Chunk) error {
 	for {
 		changed, err := c.passGate(ctx, s)
 		if err != nil {
@@ -104,7 +105,7 @@ func (c *Consumer) consume(ctx context.Context, s *session, deliver engine.Deliv
 			}
 			c.ports.Log.Info("consumer started", attrs...)
 		}
-		if err := s.read(ctx, changed, deliver); !errors.Is(err, errPaused) {
+		if err := s.read(ctx, changed, chunks); !errors.Is(err, errPaused) {
 			return err
 		}
 	}

@@ -30,12 +30,12 @@ func (s *site) consume() (c *rabbit.Consumer, delivered chan engine.Delivery, en
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- c.Run(ctx, func(_ context.Context, deliveries []engine.Delivery) error {
+		done <- c.Run(ctx, rabbit.Events(func(_ context.Context, deliveries []engine.Delivery) error {
 			for _, d := range deliveries {
 				delivered <- d
 			}
 			return nil
-		})
+		}))
 	}()
 	return c, delivered, func() error {
 		stop()
