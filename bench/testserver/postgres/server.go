@@ -1,0 +1,168 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"keyfold/bench/testserver/process"
+)
+
+// Server is one private PostgreSQL server. Its methods may be called from several
+// goroutines.
+type Server struct {
+	process.Server
+	databases atomic.Int64
+}
+
+// Shared returns the test binary's one server, see [process.Shared]. Tests on it use a
+// database each and never kill it.
+var Shared = process.Shared(func(dir string) (*Server, error) { return Launch(dir) })
+
+// Start runs a server of the test's own and stops it at the test's end. Settings are
+// as in postgresql.conf: "fsync=on".
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	return process.ForTest(t, func(dir string) (*Server, error) { return Launch(dir, settings...) })
+}
+
+// Launch runs a server whose files are all in dir. The caller stops it.
+func Launch(dir string, settings ...string) (*Server, error) {
+	folders := installed()
+	const debian = "postgresql"
+	program, err := process.Find(debian, "postgres", folders...)
+	initdb, noInit := process.Find(debian, "initdb", folders...)
+	as, noAccount := account(dir)
+	if err := errors.Join(err, noInit, noAccount); err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	make := append(slices.Clone(as), initdb, "--pgdata="+data, "--username=postgres", "--auth=trust",
+		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
+	command := exec.Command(make[0], make[1:]...)
+	command.Dir = dir
+	if output, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w\n%s", err, output)
+	}
+	ports, err := process.ClaimPorts()
+	if err != nil {
+		return nil, err
+	}
+	run := append(slices.Clone(as), program, "-D", data)
+	for _, setting := range append([]string{
+		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(ports.Port(0)), "unix_socket_directories=",
+		"fsync=off", "max_connections=200", "shared_buffers=64MB", "dynamic_shared_memory_type=mmap",
+	}, settings...) {
+		run = append(run, "-c", setting)
+	}
+	s := &Server{Server: process.Server{Dir: dir, Path: run[0], Args: run[1:], Ports: ports}}
+	s.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "HOME=" + dir}
+	s.Answers = func(ctx context.Context) bool { return s.exec(ctx, "SELECT 1") == nil }
+	if err := s.Boot(); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// installed returns the folders that may hold the server's programs, those of the
+// newest version first. Debian keeps them out of PATH.
+func installed() []string {
+	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // of a pattern that is well-formed
+	slices.SortFunc(folders, func(a, b string) int { return version(b) - version(a) })
+	return append(folders, filepath.SplitList(os.Getenv("PATH"))...)
+}
+
+func version(folder string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(folder)))
+	return n
+}
+
+// URL returns the address of a database for the user postgres, who needs no password.
+func (s *Server) URL(database string) string {
+	return "postgres://postgres@" + s.Address() + "/" + database + "?sslmode=disable"
+}
+
+// Database makes a database that lasts as long as the test and returns its name. It
+// is a copy of template, or empty where that is "".
+func (s *Server) Database(t testing.TB, template string) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", s.databases.Add(1))
+	statement := "CREATE DATABASE " + name
+	if template != "" {
+		statement += " TEMPLATE " + template
+	}
+	s.Exec(t, statement)
+	t.Cleanup(func() {
+		if s.Running() {
+			_ = s.exec(context.Background(), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		}
+	})
+	return name
+}
+
+// Exec runs a statement as postgres, in the database postgres.
+func (s *Server) Exec(t testing.TB, statement string) {
+	t.Helper()
+	if err := s.exec(context.Background(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func (s *Server) exec(ctx context.Context, statement string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// Kill ends the server with SIGKILL, its backends included: each of these is in a
+// process group of its own, and a new server waits for them in vain.
+func (s *Server) Kill() {
+	if !s.Running() {
+		return
+	}
+	pid := s.PID()
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // Linux only; elsewhere they end by themselves
+	s.Server.Kill()
+	for _, child := range strings.Fields(string(text)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(n, syscall.SIGKILL)
+			for range 100 {
+				if syscall.Kill(n, 0) != nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+	}
+}
+
+// Stop kills the server and gives its ports up. It may be called again.
+func (s *Server) Stop() {
+	s.Kill()
+	s.Server.Stop()
+}
+
+// Restart kills the server, where it still runs, and boots it.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	s.Server.Restart(t)
+}
