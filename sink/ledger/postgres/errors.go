@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"keyfold/engine"
+)
+
+// Reasons of the errors this ledger marks.
+const (
+	ReasonAddress   = "ledger_address"
+	ReasonLogin     = "ledger_login"
+	ReasonRights    = "ledger_rights"
+	ReasonNotSetUp  = "ledger_not_set_up"
+	ReasonSchema    = "ledger_schema"
+	ReasonVersion   = "ledger_version"
+	ReasonPartition = "ledger_partition_missing"
+	ReasonRejected  = "record_rejected"
+	ReasonCorrupt   = "ledger_corrupt"
+)
+
+// Codes of the server's errors.
+// Source: PostgreSQL's src/backend/utils/errcodes.txt; codeRaced is notify_commit's.
+const (
+	codeCheck      = "23514"
+	codeCanceled   = "57014"
+	codeLocked     = "55P03"
+	codeNoDatabase = "3D000"
+	codeNoRight    = "42501"
+	codeRaced      = "KF001"
+)
+
+var (
+	codesOfLogin = []string{"28000", "28P01"}
+	// codesOfAbsence: a table, function, column, type or schema is missing.
+	codesOfAbsence = []string{"42P01", "42883", "42703", "42704", "3F000"}
+)
+
+// codeOf returns the code of the server's error, "" where the server gave none.
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// class returns the first two characters of a code.
+func class(code string) string { return code[:min(2, len(code))] }
+
+// lacksPartition reports whether a row was refused because its day has no partition.
+// The server has no code of its own for it: no constraint is named.
+func lacksPartition(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == codeCheck && e.ConstraintName == ""
+}
+
+// mark gives an error its kind. What is not listed may pass and stays transient.
+// doing says what was under way.
+func mark(ctx context.Context, doing string, err error) error {
+	code := codeOf(err)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && (code == codeCanceled || code == ""):
+		return fmt.Errorf("PostgreSQL: %s: %w", doing, errors.Join(context.Cause(ctx), ctx.Err()))
+	case lacksPartition(err):
+		return engine.ConfigurationError(ReasonPartition, fmt.Errorf(
+			"notify_decisions has no partition for the day of a decision (%s): run `keyfold notify retention`, which makes them ahead: %w", doing, err))
+	case slices.Contains(codesOfLogin, code):
+		return engine.ConfigurationError(ReasonLogin, fmt.Errorf(
+			"PostgreSQL refuses the login (%s): check the user and the password in the address, and pg_hba.conf: %w", doing, err))
+	case code == codeNoDatabase:
+		return engine.ConfigurationError(ReasonAddress, fmt.Errorf(
+			"the database does not exist (%s): create it with CREATE DATABASE, or correct its name in the address: %w", doing, err))
+	case code == codeNoRight:
+		return engine.ConfigurationError(ReasonRights, fmt.Errorf(
+			"PostgreSQL denies the right (%s): GRANT it to the user of the address: %w", doing, err))
+	case slices.Contains(codesOfAbsence, code):
+		return engine.ConfigurationError(ReasonNotSetUp, fmt.Errorf(
+			"the tables of this version are not there (%s): run `keyfold notify setup`: %w", doing, err))
+	case slices.Contains([]string{"22", "23", "54"}, class(code)):
+		return engine.PermanentError(ReasonRejected, fmt.Errorf("PostgreSQL rejected the row (%s): %w", doing, err))
+	case away(err):
+		return fmt.Errorf("PostgreSQL: %s: %w: %w", doing, engine.ErrAway, err)
+	default:
+		return fmt.Errorf("PostgreSQL: %s: %w", doing, err)
+	}
+}
+
+// away reports whether the server could not be reached, or takes no calls for now.
+func away(err error) bool {
+	code := codeOf(err)
+	return code == "" || class(code) == "08" || class(code) == "57" && code != codeCanceled
+}
+
+// unknown reports whether a call that failed may have been carried out: the server
+// gave no answer, or ended while it gave one.
+func unknown(err error) bool {
+	return away(err) && !pgconn.SafeToRetry(err)
+}
+
+// damaged returns a configuration fault: the row was not written by this ledger.
+func damaged(subject string, err error) error {
+	return engine.ConfigurationError(ReasonCorrupt, fmt.Errorf("%s is damaged: restore the database from a backup: %w", subject, err))
+}

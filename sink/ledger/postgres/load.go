@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"keyfold/engine/notify"
+)
+
+const (
+	loadUsers = `SELECT u.user_id, u.version, u.state, p.preferences::text
+		FROM notify_users u LEFT JOIN notify_preferences p ON p.user_id = u.user_id
+		WHERE u.user_id = ANY ($1)`
+
+	loadKeys = `SELECT event_id, user_id, turn, decision_id, digest_id, outcome::text, dispatched, decided_at
+		FROM notify_event_keys WHERE event_id = ANY ($1::uuid[])`
+
+	// A deferral whose turn is decided waits for the mark of its dispatch.
+	loadDeferrals = `SELECT ` + deferralColumns + ` FROM notify_deferrals w
+		WHERE w.user_id = ANY ($1) AND NOT EXISTS (
+			SELECT FROM notify_event_keys k WHERE k.event_id = w.event_id AND k.turn >= w.turn)
+		ORDER BY w.due_at, w.event_id`
+
+	// LIMIT has the planner look each id up, in the partition of its day.
+	findDecisions = `SELECT d.event_id, coalesce(k.user_id, ''), d.defer_count, d.decision_id, d.digest_id, d.outcome::text,
+			coalesce(k.dispatched AND k.decision_id = d.decision_id, false), d.decided_at
+		FROM unnest($1::uuid[]) AS w (id)
+		CROSS JOIN LATERAL (SELECT * FROM notify_decisions d
+			WHERE d.decided_at = notify_instant(w.id) AND d.decision_id = w.id LIMIT 1) d
+		LEFT JOIN LATERAL (SELECT * FROM notify_event_keys k WHERE k.event_id = d.event_id LIMIT 1) k ON true`
+)
+
+// Load implements [notify.Ledger] in one round trip. The users are read first: a
+// commit between the reads raises a version, so that a change made of both conflicts.
+func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error) {
+	if len(asks) == 0 {
+		return nil, ctx.Err()
+	}
+	var users, waiting []string
+	var events []uuid.UUID
+	for i := range asks {
+		users = append(users, asks[i].User)
+		events = append(events, asks[i].Events...)
+		if asks[i].Deferrals {
+			waiting = append(waiting, asks[i].User)
+		}
+	}
+	standings := make(map[string]notify.Standing, len(users))
+	known := make(map[uuid.UUID]notify.Known, len(events))
+	deferred := map[string][]notify.Due{}
+	var batch pgx.Batch
+	batch.Queue(loadUsers, users).Query(func(rows pgx.Rows) error { return readStandings(rows, standings) })
+	if len(events) > 0 {
+		batch.Queue(loadKeys, texts(events)).Query(func(rows pgx.Rows) error {
+			return each(rows, scanKey, func(k notify.Known) { known[k.EventID] = k })
+		})
+	}
+	if len(waiting) > 0 {
+		batch.Queue(loadDeferrals, waiting).Query(func(rows pgx.Rows) error {
+			return each(rows, scanDeferral, func(d deferral) { deferred[d.user] = append(deferred[d.user], d.Due) })
+		})
+	}
+	if err := l.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, mark(ctx, "load", err)
+	}
+	all := make([]notify.Standing, len(asks))
+	for i := range asks {
+		ask := &asks[i]
+		all[i] = standings[ask.User]
+		all[i].Known = make([]notify.Known, len(ask.Events))
+		for j, event := range ask.Events {
+			all[i].Known[j] = known[event]
+		}
+		if ask.Deferrals {
+			all[i].Deferred = slices.Clone(deferred[ask.User])
+		}
+	}
+	return all, nil
+}
+
+// readStandings reads rows of loadUsers.
+func readStandings(rows pgx.Rows, into map[string]notify.Standing) error {
+	var (
+		s     notify.Standing
+		user  string
+		state []byte
+		own   *string
+	)
+	_, err := pgx.ForEachRow(rows, []any{&user, &s.Version, &state, &own}, func() (err error) {
+		s.Preferences = notify.Preferences{}
+		if s.State, err = decodeState(user, state); err == nil {
+			err = decodeJSON(own, &s.Preferences)
+		}
+		into[user] = s
+		return err
+	})
+	return err
+}
+
+// each reads all rows.
+func each[T any](rows pgx.Rows, scan pgx.RowToFunc[T], visit func(T)) error {
+	all, err := pgx.CollectRows(rows, scan)
+	for _, v := range all {
+		visit(v)
+	}
+	return err
+}
+
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, l *Ledger, doing string, scan pgx.RowToFunc[T], query string, args ...any) ([]T, error) {
+	rows, err := l.pool.Query(ctx, query, args...)
+	if err != nil {
+		return nil, mark(ctx, doing, err)
+	}
+	all, err := pgx.CollectRows(rows, scan)
+	return all, mark(ctx, doing, err)
+}
+
+// Find implements [notify.Ledger].
+func (l *Ledger) Find(ctx context.Context, decisions []uuid.UUID) ([]notify.Known, error) {
+	all := make([]notify.Known, len(decisions))
+	if len(decisions) == 0 {
+		return all, ctx.Err()
+	}
+	keys, err := collect(ctx, l, "find", scanKey, findDecisions, texts(decisions))
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[uuid.UUID]notify.Known, len(keys))
+	for _, k := range keys {
+		found[k.DecisionID] = k
+	}
+	for i, id := range decisions {
+		all[i] = found[id]
+	}
+	return all, nil
+}

@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"keyfold/engine"
+)
+
+// day is the span of a partition; days are those of UTC.
+const day = engine.Millis(24 * 60 * 60 * 1000)
+
+const (
+	partitionName = "notify_decisions_20060102"
+
+	lockTimeout = `SET LOCAL lock_timeout = '500ms'`
+
+	// One call works on the partitions at a time.
+	lockPartitions = `SELECT pg_advisory_xact_lock(hashtext('notify_partitions'))`
+
+	// The tables of days, and whether they are attached.
+	listPartitions = `SELECT c.relname, EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid)
+		FROM pg_class c WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'notify_decisions'::regclass)
+		AND c.relkind = 'r' AND c.relname ~ '^notify_decisions_[0-9]{8}$' ORDER BY c.relname`
+)
+
+// attempts is how often a lock that is not given within its timeout is asked for.
+// Between two attempts the inserts that have queued behind it go on.
+const (
+	attempts   = 20
+	retryPause = 200 * time.Millisecond
+)
+
+// partition is the table of one day.
+type partition struct {
+	name     string
+	from     engine.Millis
+	attached bool
+}
+
+func (l *Ledger) partitions(ctx context.Context) ([]partition, error) {
+	return collect(ctx, l, "list partitions", func(row pgx.CollectableRow) (p partition, err error) {
+		if err = row.Scan(&p.name, &p.attached); err != nil {
+			return p, err
+		}
+		from, err := time.Parse(partitionName, p.name)
+		p.from = engine.Millis(from.UnixMilli())
+		return p, err
+	}, listPartitions)
+}
+
+// Days returns the start of each day (UTC) that has a partition, ascending.
+func (l *Ledger) Days(ctx context.Context) (days []engine.Millis, err error) {
+	all, err := l.partitions(ctx)
+	for _, p := range all {
+		if p.attached {
+			days = append(days, p.from)
+		}
+	}
+	return days, err
+}
+
+// EnsurePartitions makes the partitions of a number of days (UTC), of which the first
+// holds from, where they are missing, and returns how many it made. Commits go on
+// meanwhile: a table is made aside and attached, which locks no reader and no writer
+// out.
+func (l *Ledger) EnsurePartitions(ctx context.Context, from engine.Millis, days int) (made int, err error) {
+	all, err := l.partitions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	attached, met := map[engine.Millis]bool{}, map[engine.Millis]bool{}
+	for _, p := range all {
+		attached[p.from], met[p.from] = p.attached, true
+	}
+	first := from - (from%day+day)%day
+	for i := range days {
+		at := first + engine.Millis(i)*day
+		switch {
+		case attached[at]:
+			continue
+		case met[at]:
+			return made, engine.ConfigurationError(ReasonSchema, fmt.Errorf(
+				"the table %s is detached from notify_decisions: attach it (ALTER TABLE notify_decisions ATTACH PARTITION) or drop it",
+				at.Time().UTC().Format(partitionName)))
+		}
+		if err := l.locked(ctx, "make a partition", func(tx pgx.Tx) error { return makePartition(ctx, tx, at) }); err != nil {
+			return made, err
+		}
+		made++
+	}
+	return made, nil
+}
+
+func makePartition(ctx context.Context, tx pgx.Tx, at engine.Millis) error {
+	if _, err := tx.Exec(ctx, lockPartitions); err != nil {
+		return err
+	}
+	name := at.Time().UTC().Format(partitionName)
+	var there bool
+	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&there); err != nil || there {
+		return err // another call has made it meanwhile
+	}
+	if _, err := tx.Exec(ctx, "CREATE TABLE "+name+" (LIKE notify_decisions INCLUDING ALL)"); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, fmt.Sprintf("ALTER TABLE notify_decisions ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')",
+		name, at.Time().UTC().Format(time.RFC3339), (at+day).Time().UTC().Format(time.RFC3339)))
+	return err
+}
+
+// DropBefore drops the partitions whose day ends at an instant or before it, and
+// returns how many it dropped. A partition is detached under a short lock, and dropped
+// once commits have no part in it. One that was detached by a call that died is
+// dropped too.
+func (l *Ledger) DropBefore(ctx context.Context, before engine.Millis) (dropped int, err error) {
+	all, err := l.partitions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range all {
+		if p.from+day > before {
+			continue
+		}
+		if p.attached {
+			err = l.locked(ctx, "detach a partition", func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "ALTER TABLE notify_decisions DETACH PARTITION "+p.name)
+				return err
+			})
+		}
+		if err == nil {
+			err = l.locked(ctx, "drop a partition", func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+p.name)
+				return err
+			})
+		}
+		if err != nil {
+			return dropped, err
+		}
+		dropped++
+	}
+	return dropped, nil
+}
+
+// locked runs a transaction that waits for a lock for 500 ms at most, and repeats it
+// where it was not given.
+func (l *Ledger) locked(ctx context.Context, doing string, run func(pgx.Tx) error) (err error) {
+	for range attempts {
+		err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, lockTimeout)
+			return errors.Join(err, run(tx))
+		})
+		if codeOf(err) != codeLocked {
+			return mark(ctx, doing, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryPause):
+		}
+	}
+	return fmt.Errorf("PostgreSQL: %s: a long transaction keeps the lock; it is tried again by the next run: %w", doing, err)
+}

@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	pgtest "keyfold/bench/testserver/postgres"
+	"keyfold/bench/testserver/process"
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledgertest"
+)
+
+var ctx = context.Background()
+
+// start is when the tests' first events come, as in package ledgertest.
+const start = engine.Millis(1_780_000_000_000)
+
+func TestMain(m *testing.M) { process.Main(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// template returns a database that is set up, with partitions for two days.
+var template = func() func(testing.TB) string {
+	var once sync.Once
+	const name = "template_ledger"
+	return func(t testing.TB) string {
+		t.Helper()
+		once.Do(func() {
+			server := pgtest.Shared(t)
+			server.Exec(t, "CREATE DATABASE "+name)
+			l := openAt(t, server.URL(name))
+			must(t, l.Setup(ctx))
+			made, err := l.EnsurePartitions(ctx, start, 2)
+			if err != nil || made != 2 {
+				t.Fatalf("%d partitions were made, %v", made, err)
+			}
+			must(t, l.Close()) // a copy is made of a database without connections
+		})
+		return name
+	}
+}()
+
+// openAt opens a ledger that is closed when the test ends.
+func openAt(t testing.TB, url string) *Ledger {
+	t.Helper()
+	l, err := Open(url, 0)
+	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
+	return l
+}
+
+// newURL returns the address of a database of the test's own, ready for use.
+func newURL(t testing.TB) string {
+	t.Helper()
+	server := pgtest.Shared(t)
+	return server.URL(server.Database(t, template(t)))
+}
+
+func openNew(t testing.TB) *Ledger {
+	t.Helper()
+	return openAt(t, newURL(t))
+}
+
+func TestConformance(t *testing.T) {
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
+		url := newURL(t)
+		l := openAt(t, url)
+		if strings.HasSuffix(t.Name(), "/Model") { // its histories are 1,000 minutes apart
+			_, err := l.EnsurePartitions(ctx, start, 100)
+			must(t, err)
+		}
+		return ledgertest.Store{Ledger: l, Reopen: func() ledgertest.Store {
+			must(t, l.Close())
+			return ledgertest.Store{Ledger: openAt(t, url)}
+		}}
+	})
+}
+
+// one returns a change of a new user with one decision.
+func one(user string, outcome notify.Outcome) notify.Change { return oneAt(user, 0, outcome, start) }
+
+func oneAt(user string, version int64, outcome notify.Outcome, at engine.Millis) notify.Change {
+	d := ledgertest.Decide(ledgertest.Event(user, notify.Update, at), version+1, 0, outcome, at)
+	return notify.Change{User: user, Version: version, State: &notify.State{DecidedAt: at}, Decided: []notify.Decided{d}}
+}
+
+func commitOne(l *Ledger, c notify.Change) error { return l.Commit(ctx, []notify.Change{c}, nil)[0] }
