@@ -128,6 +128,7 @@ func (l *Ledger) call(ctx context.Context, changes []*notify.Change, marked []uu
 				k := row.key()
 				keys[k.EventID] = k
 			}
+			row.known = notify.Known{} // a NULL leaves an id as it is
 			return nil
 		})
 	}

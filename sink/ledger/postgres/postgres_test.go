@@ -73,9 +73,8 @@ func TestConformance(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
 		url := newURL(t)
 		l := openAt(t, url)
-		if strings.HasSuffix(t.Name(), "/Model") { // its histories are 1,000 minutes apart
-			_, err := l.EnsurePartitions(ctx, start, 100)
-			must(t, err)
+		if strings.HasSuffix(t.Name(), "/Model") { // its histories are 1,000 minutes apart; days would make it slow
+			run(t, l, "CREATE TABLE wide PARTITION OF notify_decisions FOR VALUES FROM ('2026-05-30Z') TO ('2028-01-01Z')")
 		}
 		return ledgertest.Store{Ledger: l, Reopen: func() ledgertest.Store {
 			must(t, l.Close())

@@ -1,0 +1,236 @@
+package postgres
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	pgtest "keyfold/bench/testserver/postgres"
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// expectFault expects a configuration error with a reason and a cure.
+func expectFault(t *testing.T, err error, reason string, words ...string) {
+	t.Helper()
+	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reason {
+		t.Fatalf("the error is %v (%s), want the configuration error %s", err, engine.ReasonOf(err), reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the error %q lacks %q", err, word)
+		}
+	}
+}
+
+// run runs statements in the ledger's database.
+func run(t testing.TB, l *Ledger, statement string, args ...any) {
+	t.Helper()
+	_, err := l.pool.Exec(ctx, statement, args...)
+	must(t, err)
+}
+
+// relay passes bytes between clients and the server. While it is deaf, it ends a
+// connection once the server has answered that a statement is done.
+type relay struct {
+	net.Listener
+	deaf atomic.Bool
+}
+
+func newRelay(t *testing.T, target string) *relay {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	r := &relay{Listener: listener}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { r.pass(client, target, &group) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); group.Wait() })
+	return r
+}
+
+func (r *relay) pass(client net.Conn, target string, group *sync.WaitGroup) {
+	defer client.Close()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	group.Go(func() {
+		defer server.Close()
+		_, _ = copyUntil(server, client, func([]byte) bool { return false })
+	})
+	// ReadyForQuery, outside a transaction: the commit has happened.
+	_, _ = copyUntil(client, server, func(b []byte) bool {
+		return r.deaf.Load() && bytes.HasSuffix(b, []byte("Z\x00\x00\x00\x05I"))
+	})
+}
+
+// copyUntil copies until one of the connections ends, or stop says so of what was read.
+func copyUntil(to, from net.Conn, stop func([]byte) bool) (int, error) {
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil || stop(buffer[:n]) {
+			return n, err
+		}
+		if n, err := to.Write(buffer[:n]); err != nil {
+			return n, err
+		}
+	}
+}
+
+// TestLostAnswer cuts the connection after the server has committed: the answer is
+// unknown, and Find tells what is stored.
+func TestLostAnswer(t *testing.T) {
+	server := pgtest.Shared(t)
+	direct := newURL(t)
+	r := newRelay(t, server.Address())
+	l := openAt(t, strings.Replace(direct, server.Address(), r.Addr().String(), 1)+"&pool_max_conns=1")
+	must(t, l.Check(ctx)) // connected
+	r.deaf.Store(true)
+	changes := []notify.Change{one("a", notify.Now), one("b", notify.Later)}
+	for i, err := range l.Commit(ctx, changes, nil) {
+		if !errors.Is(err, engine.ErrUnknown) || engine.KindOf(err) != engine.Transient {
+			t.Fatalf("change %d: %v, want an unknown outcome", i, err)
+		}
+	}
+	r.deaf.Store(false)
+	lost := one("c", notify.Now).Decided[0].Record.DecisionID
+	found, err := l.Find(ctx, []uuid.UUID{lost, changes[1].Decided[0].Record.DecisionID, changes[0].Decided[0].Record.DecisionID})
+	must(t, err)
+	if found[0].Outcome != 0 || found[1].Outcome != notify.Later || found[2].Outcome != notify.Now {
+		t.Errorf("found %+v", found)
+	}
+	r.Close()
+	l = openAt(t, strings.Replace(direct, server.Address(), "127.0.0.1:1", 1))
+	for _, err := range []error{commitOne(l, one("d", notify.Now)), l.Check(ctx)} {
+		if engine.KindOf(err) != engine.Transient || !errors.Is(err, engine.ErrAway) || errors.Is(err, engine.ErrUnknown) {
+			t.Errorf("without a server: %v, want a transient error", err)
+		}
+	}
+}
+
+// TestServerRestarts kills the server: what was acknowledged is there afterwards, and
+// the ledger goes on by itself.
+func TestServerRestarts(t *testing.T) {
+	server := pgtest.Start(t)
+	l := openAt(t, server.URL("postgres"))
+	must(t, l.Setup(ctx))
+	_, err := l.EnsurePartitions(ctx, start, 1)
+	must(t, err)
+	must(t, commitOne(l, one("a", notify.Now)))
+	server.Kill()
+	if err := commitOne(l, one("b", notify.Now)); engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrConflict) || err == nil {
+		t.Errorf("without a server: %v, want a transient error", err)
+	}
+	server.Restart(t)
+	must(t, commitOne(l, one("c", notify.Now)))
+	if n, err := l.Users(ctx); err != nil || n != 2 {
+		t.Errorf("%d users, %v, want 2", n, err)
+	}
+}
+
+func TestConfigurationFaults(t *testing.T) {
+	server := pgtest.Shared(t)
+	_, err := Open("postgres://u:s3cret@[h/db", 0)
+	expectFault(t, err, ReasonAddress, "postgres://")
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("the error has the password: %v", err)
+	}
+	expectFault(t, openAt(t, server.URL("nowhere")).Check(ctx), ReasonAddress, "CREATE DATABASE")
+	empty := openAt(t, server.URL(server.Database(t, "")))
+	expectFault(t, empty.Check(ctx), ReasonNotSetUp, "keyfold notify setup")
+	expectFault(t, commitOne(empty, one("a", notify.Now)), ReasonNotSetUp, "keyfold notify setup")
+
+	l := openNew(t)
+	must(t, l.Setup(ctx)) // again
+	must(t, l.Check(ctx))
+	run(t, l, "CREATE ROLE reader LOGIN PASSWORD 'x'")
+	t.Cleanup(func() { server.Exec(t, "DROP ROLE reader") })
+	reader := openAt(t, strings.Replace(l.pool.Config().ConnString(), "postgres@", "reader:x@", 1))
+	expectFault(t, commitOne(reader, one("a", notify.Now)), ReasonRights, "GRANT")
+	must(t, reader.Close())
+	run(t, l, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES (99, true)")
+	expectFault(t, l.Check(ctx), ReasonSchema, "newer")
+}
+
+// The SQL that is printed makes what Setup makes.
+func TestPrintedSQL(t *testing.T) {
+	server := pgtest.Shared(t)
+	l := openAt(t, server.URL(server.Database(t, "")))
+	conn, err := l.pool.Acquire(ctx)
+	must(t, err)
+	_, err = conn.Conn().PgConn().Exec(ctx, SQL()).ReadAll()
+	conn.Release()
+	must(t, err)
+	_, err = l.EnsurePartitions(ctx, start, 1)
+	must(t, err)
+	must(t, commitOne(l, one("a", notify.Later)))
+}
+
+// A row that is refused leaves the other changes written, and the marks set.
+func TestRefusedRows(t *testing.T) {
+	l := openNew(t)
+	sent := one("sent", notify.Now)
+	must(t, commitOne(l, sent))
+	turn, deferred, long, nul := one("turn", notify.Now), one("later", notify.Later), one("x", notify.Now), one("nul", notify.Now)
+	turn.Decided[0].Record.Turn = notify.MaxTurn + 1
+	deferred.Decided[0].Record.DeferUntil = 0
+	long.User = strings.Repeat("x", notify.MaxUserRunes+1)
+	nul.Decided[0].Record.Source = "a\x00b"
+	far := oneAt("far", 0, notify.Now, start+400*day)
+	fine := one("fine", notify.Now)
+	event := sent.Decided[0].Record.EventID
+	answers := l.Commit(ctx, []notify.Change{turn, deferred, fine, long, far, nul}, []uuid.UUID{event})
+	for _, i := range []int{0, 1, 3, 5} {
+		if engine.KindOf(answers[i]) != engine.Permanent || engine.ReasonOf(answers[i]) != ReasonRejected {
+			t.Errorf("change %d: %v, want a permanent error", i, answers[i])
+		}
+	}
+	must(t, answers[2])
+	expectFault(t, answers[4], ReasonPartition, "keyfold notify retention")
+	standings, err := l.Load(ctx, []notify.Ask{{User: "sent", Events: []uuid.UUID{event}}, {User: "far"}})
+	must(t, err)
+	if !standings[0].Known[0].Dispatched || standings[1].Version != 0 {
+		t.Errorf("the users are %+v", standings)
+	}
+	_, err = l.EnsurePartitions(ctx, start+400*day, 1)
+	must(t, err)
+	must(t, commitOne(l, far))
+}
+
+func TestDamagedRows(t *testing.T) {
+	for name, test := range map[string]struct {
+		damage string
+		read   func(*Ledger) error
+	}{
+		"state": {"UPDATE notify_users SET state = 'x'", func(l *Ledger) error {
+			_, err := l.Load(ctx, []notify.Ask{{User: "a"}})
+			return err
+		}},
+		"deferral": {"UPDATE notify_deferrals SET event = '{}'", func(l *Ledger) error {
+			_, err := l.Claim(ctx, start*2, start*2, 9)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := openNew(t)
+			must(t, commitOne(l, one("a", notify.Later)))
+			run(t, l, test.damage)
+			expectFault(t, test.read(l), ReasonCorrupt, "backup")
+		})
+	}
+}
