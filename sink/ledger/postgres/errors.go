@@ -30,6 +30,7 @@ const (
 	codeCheck      = "23514"
 	codeCanceled   = "57014"
 	codeLocked     = "55P03"
+	codeReadOnly   = "25006"
 	codeNoDatabase = "3D000"
 	codeNoRight    = "42501"
 	codeRaced      = "KF001"
@@ -92,17 +93,21 @@ func mark(ctx context.Context, doing string, err error) error {
 	}
 }
 
-// away reports whether the server could not be reached, or takes no calls for now.
+// away reports whether the server could not be reached, or takes no calls for now: it
+// is ending, is a replica that takes no writes, or is out of connections, memory or disk.
 func away(err error) bool {
+	code := codeOf(err)
+	return silent(err) || class(code) == "53" || code == codeReadOnly
+}
+
+// silent reports whether the server gave no answer, or ended while it gave one.
+func silent(err error) bool {
 	code := codeOf(err)
 	return code == "" || class(code) == "08" || class(code) == "57" && code != codeCanceled
 }
 
-// unknown reports whether a call that failed may have been carried out: the server
-// gave no answer, or ended while it gave one.
-func unknown(err error) bool {
-	return away(err) && !pgconn.SafeToRetry(err)
-}
+// unknown reports whether a call that failed may have been carried out.
+func unknown(err error) bool { return silent(err) && !pgconn.SafeToRetry(err) }
 
 // damaged returns a configuration fault: the row was not written by this ledger.
 func damaged(subject string, err error) error {

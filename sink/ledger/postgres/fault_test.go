@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
@@ -232,5 +233,36 @@ func TestDamagedRows(t *testing.T) {
 			run(t, l, test.damage)
 			expectFault(t, test.read(l), ReasonCorrupt, "backup")
 		})
+	}
+}
+
+// The kinds of the server's answers: what may pass, what may have happened, and what
+// is of the row.
+func TestKindsOfErrors(t *testing.T) {
+	for code, want := range map[string]struct {
+		kind          engine.Kind
+		away, unknown bool
+	}{
+		"40001": {engine.Transient, false, false},
+		"40P01": {engine.Transient, false, false},
+		"55P03": {engine.Transient, false, false},
+		"57014": {engine.Transient, false, false},
+		"57P01": {engine.Transient, true, true},
+		"57P03": {engine.Transient, true, true},
+		"08006": {engine.Transient, true, true},
+		"53300": {engine.Transient, true, false},
+		"25006": {engine.Transient, true, false},
+		"22021": {engine.Permanent, false, false},
+		"23502": {engine.Permanent, false, false},
+		"28P01": {engine.Configuration, false, false},
+		"3D000": {engine.Configuration, false, false},
+		"42P01": {engine.Configuration, false, false},
+		"42501": {engine.Configuration, false, false},
+	} {
+		err := &pgconn.PgError{Code: code}
+		marked := mark(ctx, "test", err)
+		if engine.KindOf(marked) != want.kind || errors.Is(marked, engine.ErrAway) != want.away || unknown(err) != want.unknown {
+			t.Errorf("%s is %v, unknown is %t", code, marked, unknown(err))
+		}
 	}
 }
