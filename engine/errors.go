@@ -49,7 +49,7 @@ var (
 	// open). The event gets the verdict Park.
 	ErrAway = errors.New("away")
 	// ErrUnroutable: no queue is bound for a message's routing key.
-	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`")
+	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`, or `keyfold notify setup` for notifications")
 	// ErrRefused: the broker did not take a message over, for now: a queue is
 	// full, or could not store it.
 	ErrRefused = errors.New("the broker refused the message: see its log and the queue's limits")

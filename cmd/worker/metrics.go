@@ -3,7 +3,6 @@ package worker
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"keyfold/engine/breaker"
 	"keyfold/engine/metric"
@@ -20,11 +19,8 @@ func (w *Worker) Ready() error {
 	if p == nil {
 		return errStarting
 	}
-	if err := w.fault.err(); err != nil {
+	if err := w.control.Err(p.breaker.State()); err != nil {
 		return err
-	}
-	if s := p.breaker.State(); s.Open {
-		return fmt.Errorf("store: away since %s: %w", s.Since.UTC().Format(time.RFC3339), s.Cause)
 	}
 	return p.consumer.Ready()
 }
@@ -68,7 +64,7 @@ func (w *Worker) Stats() *Stats {
 		Retries:     &p.retries.Stats,
 		Publisher:   &p.publisher.Stats,
 		Store:       p.breaker.State(),
-		ConfigFault: w.fault.newest(),
+		ConfigFault: w.control.LastFault(),
 		Panic:       p.pipeline.Router.Err(),
 	}
 	s.Unstored, _ = p.consumer.Unstored()

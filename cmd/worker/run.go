@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
+	"keyfold/cmd/consuming"
 	"keyfold/engine"
-	"keyfold/engine/backoff"
 	"keyfold/source/rabbit"
 )
 
@@ -17,8 +16,8 @@ import (
 // [keyfold/cmd/shutdown.Clock.Run].
 func (w *Worker) Run(ctx context.Context) error {
 	var err error
-	if w.store, err = w.awaitStore(ctx); err != nil {
-		return unlessStopped(ctx, err)
+	if w.store, err = consuming.AwaitStore(ctx, w.ports.Log, w.ports.OpenStore); err != nil {
+		return consuming.UnlessStopped(ctx, err)
 	}
 	if err := w.start(ctx); err != nil {
 		return errors.Join(err, w.store.Close())
@@ -26,35 +25,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.announce()
 	err = w.consume(ctx)
 	return errors.Join(err, w.shutDown(ctx))
-}
-
-// unlessStopped returns err unless the worker was told to stop.
-func unlessStopped(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	default:
-		return err
-	}
-}
-
-// awaitStore opens the store and retries for as long as the store is away: a worker
-// may start before its servers. It returns configuration faults at once.
-func (w *Worker) awaitStore(ctx context.Context) (Store, error) {
-	pauses := backoff.Backoff{Min: time.Second, Max: 15 * time.Second}
-	for attempt := 1; ; attempt++ {
-		store, err := w.ports.OpenStore(ctx)
-		if err == nil || engine.KindOf(err) == engine.Configuration || ctx.Err() != nil {
-			return store, err
-		}
-		pause := pauses.Next()
-		if attempt == 1 { // the end is the line "worker started"
-			w.ports.Log.Error("store not reachable: the worker waits for it", slog.Duration("retry_in", pause), slog.Any("error", err))
-		}
-		if !backoff.Sleep(ctx, pause) {
-			return nil, context.Cause(ctx)
-		}
-	}
 }
 
 // announce logs the settings in force, without secrets.
@@ -79,26 +49,8 @@ func (w *Worker) announce() {
 
 // consume delivers events until ctx ends or the worker cannot go on.
 func (w *Worker) consume(parent context.Context) error {
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-w.pipeline.Router.Failed():
-			cancel(w.pipeline.Router.Err())
-		case <-ctx.Done():
-		}
-	}()
-	// The windows are closed beside the end of the consumer, not after it: the
-	// broker's answer to a cancelled consumer may take long or never come.
-	defer context.AfterFunc(ctx, func() { _ = w.closeWindows(parent) })()
-	err := w.consumer.Run(ctx, rabbit.Events(w.deliver))
-	if failure := w.pipeline.Router.Err(); failure != nil {
-		return failure
-	}
-	if engine.KindOf(err) == engine.Configuration {
-		return err
-	}
-	return unlessStopped(parent, err)
+	return consuming.While(parent, w.pipeline.Router, func() { _ = w.closeWindows(parent) },
+		func(ctx context.Context) error { return w.consumer.Run(ctx, rabbit.Events(w.deliver)) })
 }
 
 // deliver hands deliveries to their windows, searches once they have vectors.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 
+	"keyfold/cmd/consuming"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine/failpoint"
 )
@@ -36,17 +36,9 @@ func (w *Worker) acknowledge(ctx context.Context, all bool) error {
 }
 
 // closeWindows writes what the windows hold. The first call starts that, and every
-// call waits for it. They wait on a channel and not in a [sync.Once]: a goroutine
-// that waits for a mutex stops the clock of a synctest bubble.
+// call waits for it.
 func (w *Worker) closeWindows(parent context.Context) error {
-	w.closing.Do(func() {
-		go func() {
-			w.drained = w.drain(parent)
-			close(w.closed)
-		}()
-	})
-	<-w.closed
-	return w.drained
+	return w.windows.Do(func() error { return w.drain(parent) })
 }
 
 // drain closes the windows and waits until they are written. From now on no flush
@@ -56,17 +48,10 @@ func (w *Worker) drain(parent context.Context) error {
 	ctx, cancel := w.ports.Clock.Context(parent, shutdown.CloseReserve)
 	defer cancel()
 	w.ports.Log.Info("worker stopping: closing its windows", slog.Int("held", w.pipeline.Router.Stats().HeldItems))
-	w.fault.stop()
+	w.control.Stop()
 	w.breaker.Close()
-	if w.ports.Stacks != nil {
-		patient, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
-		defer interrupt(nil)
-		defer context.AfterFunc(ctx, func() {
-			w.dump() // before the flushes are interrupted, and no longer hang
-			interrupt(context.Cause(ctx))
-		})()
-		ctx = patient
-	}
+	ctx, release := consuming.Patient(ctx, w.ports.Stacks, w.late)
+	defer release()
 	if w.prefetcher != nil {
 		w.prefetcher.Release(ctx)
 		defer w.prefetcher.Close()
@@ -74,23 +59,14 @@ func (w *Worker) drain(parent context.Context) error {
 	return w.pipeline.Router.Drain(ctx)
 }
 
-// dump shows what keeps the windows from being written.
-func (w *Worker) dump() {
+// late tells that the stacks that follow are of what keeps the windows from being
+// written.
+func (w *Worker) late() {
 	w.ports.Log.Error("windows not written in time: the stacks of the goroutines that work on them follow",
 		slog.Int("held", w.pipeline.Router.Stats().HeldItems), slog.String("hint", "the broker delivers again what is not acknowledged"))
-	shutdown.Print(w.ports.Stacks, shutdown.Goroutines())
 }
 
-// closeConnections closes them side by side: each may be to a server that does not
-// answer.
+// closeConnections closes them side by side.
 func (w *Worker) closeConnections(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, shutdown.ConnCloseTimeout)
-	defer cancel()
-	var closing sync.WaitGroup
-	var errs [3]error
-	closing.Go(func() { errs[0] = w.retries.Close(ctx) })
-	closing.Go(func() { errs[1] = w.publisher.Close(ctx) })
-	closing.Go(func() { errs[2] = w.store.Close() })
-	closing.Wait()
-	return errors.Join(errs[:]...)
+	return consuming.CloseSideBySide(ctx, w.retries.Close, w.publisher.Close, func(context.Context) error { return w.store.Close() })
 }

@@ -2,14 +2,13 @@ package worker
 
 import (
 	"context"
-	"sync"
 
+	"keyfold/cmd/consuming"
 	"keyfold/cmd/pipeline"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
 	"keyfold/engine/breaker"
 	"keyfold/engine/metric"
-	"keyfold/engine/terse"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
 )
@@ -25,13 +24,8 @@ type Worker struct {
 
 	metrics *metric.Set // nil: none are wanted
 
-	fault      configFault
-	storeFault terse.Fault
-	pause      consumerPause
-
-	closing sync.Once
-	closed  chan struct{} // closed when the windows are
-	drained error         // the result of closing the windows; set before closed is closed
+	control consuming.Control
+	windows *consuming.Once // their closing
 }
 
 // components are what events pass through between the queue and the store.
@@ -53,7 +47,7 @@ func New(config Config, ports Ports) *Worker {
 	if ports.Broker == nil {
 		ports.Broker = func(string) rabbit.Timing { return rabbit.Timing{} }
 	}
-	return &Worker{config: config, ports: ports, started: make(chan struct{}), closed: make(chan struct{})}
+	return &Worker{config: config, ports: ports, started: make(chan struct{}), windows: consuming.NewOnce()}
 }
 
 // running returns the components, nil while the worker is starting.
@@ -72,7 +66,7 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if w.breaker, err = breaker.New(w.config.Breaker, w.probe, w.storeChanged); err != nil {
+	if w.breaker, err = breaker.New(w.config.Breaker, w.control.Probe(w.store.Probe), w.storeChanged); err != nil {
 		return err
 	}
 	ports, err := pipeline.Ports(w.config.Taste,
@@ -129,6 +123,10 @@ func (w *Worker) connect() (err error) {
 		Retries:     w.retries,
 		Log:         log,
 	})
+	w.control = consuming.Control{
+		Log: log, Consumers: []consuming.Consumer{w.consumer}, HoldMax: c.Breaker.HoldMax,
+		Hint: "see that MongoDB runs and MONGODB_URI is right; the worker goes on by itself, and no event is lost",
+	}
 	return err
 }
 

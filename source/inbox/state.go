@@ -32,6 +32,7 @@ var finalStates = map[engine.Outcome]State{
 	engine.ProductMissing: StateProductMissing,
 	engine.UserErased:     StateUserErased,
 	engine.Dead:           StateDead,
+	engine.Decided:        StateFolded, // no outcome of folding: the event is done with all the same
 }
 
 // stateOf returns the final state of an outcome; false where there is none.

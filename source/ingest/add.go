@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -24,7 +23,7 @@ func (h *Handler) addBatch(r *http.Request, b batch, partial bool) *reply {
 	if refused != nil {
 		return refused
 	}
-	if n := o.faults.size(); n > 0 && (!partial || !b.lines && !json.Valid(b.body)) {
+	if n := o.faults.size(); n > 0 && (!partial || !b.separable()) {
 		h.stats.Refused.Add(int64(n))
 		return o.refusal()
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 // admission names the sender of a request, or refuses the request.
-type admission func(*http.Request) (sender string, refused *reply)
+type admission func(*http.Request) (sender visitor, refused *reply)
 
 // ServeHTTP answers a request without access control. The sender is its address.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(r *http.Request) (string, *reply) { return addressOf(r), nil })
+	h.answer(w, r, func(r *http.Request) (visitor, *reply) { return visitor{addressOf(r), allScopes}, nil })
 }
 
 // answer lets a request in or not, answers, counts and logs.
@@ -36,7 +36,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, enter admission
 	a.write(w)
 
 	took := time.Since(started)
-	if r.URL.Path == eventsPath {
+	if r.URL.Path == eventsPath || h.app != nil && r.Method == http.MethodPost {
 		h.stats.Latency.Observe(took)
 	}
 	if errors.Is(a.cause, errSenderLeft) {
@@ -83,7 +83,7 @@ func (h *Handler) report(r *http.Request, a *reply, id string, took time.Duratio
 			h.log.LogAttrs(context.Background(), slog.LevelError, "events refused: the store does not take them", append(attrs, slog.Int("count", n))...)
 		})
 	default:
-		h.logOutage("events refused: the store failed", a.cause, attrs...)
+		h.logOutage(h.texts.failed, a.cause, attrs...)
 	}
 }
 
@@ -94,7 +94,7 @@ func (h *Handler) logOutage(text string, cause error, attrs ...slog.Attr) {
 		level = slog.LevelError
 	}
 	attrs = append(attrs, slog.String("kind", engine.KindOf(cause).String()), slog.Any("error", cause),
-		slog.String("hint", "see that the database can be reached and written to; requests are answered 503 until then"))
+		slog.String("hint", h.texts.hint))
 	h.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 

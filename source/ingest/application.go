@@ -26,6 +26,9 @@ type Answer struct {
 	Body   any         // sent as JSON
 	Header http.Header // beside those of every answer; may be nil
 	Cause  error       // for the log, never sent
+	// Beside says of an answer of 503 that requests of other kinds may do: it does not
+	// end the readiness.
+	Beside bool
 }
 
 // Fault is what is wrong with one event of a request, or with the request as a whole.
@@ -53,6 +56,10 @@ func Unavailable(reason, text string, cause error) *Answer {
 func NewApplication(app Application, log *slog.Logger) *Handler {
 	h := NewHandler(nil, log)
 	h.app = app
+	h.texts = texts{
+		cannot: "requests cannot be answered", failed: "requests refused: a server that they need failed",
+		hint: "do what the error says; requests that need it are answered 503 until then",
+	}
 	h.ReadyWhen(app.Ready)
 	return h
 }
@@ -62,22 +69,28 @@ type Request struct {
 	*http.Request
 	handler *Handler
 	writer  http.ResponseWriter
-	sender  string
+	visitor visitor
 	share   reservation
 	slot    bool
+	batch   batch // that Each has read
 }
 
 // Read returns the whole body. It is part of the request's memory.
 func (r *Request) Read() ([]byte, *Answer) {
 	body, refused := readBody(r.writer, r.Request, &r.share)
-	if refused == nil && !r.handler.slots.take(r.sender, 1) {
+	if refused == nil && !r.enter() {
 		refused = busy()
 	}
 	if refused != nil {
 		return nil, answerOf(refused)
 	}
-	r.slot = true
 	return body, nil
+}
+
+// enter takes the request's slot, or reports that there is none.
+func (r *Request) enter() bool {
+	r.slot = r.slot || r.handler.slots.take(r.visitor.key, 1)
+	return r.slot
 }
 
 // Each calls do with the text of every event of the body: one JSON object, an array
@@ -91,10 +104,26 @@ func (r *Request) Each(do func(index int, text []byte, err error)) *Answer {
 	if a != nil {
 		return a
 	}
-	if refused := (batch{body: body, lines: lines, now: time.Now()}).each(do); refused != nil {
+	r.batch = batch{body: body, lines: lines, now: time.Now()}
+	if refused := r.batch.each(do); refused != nil {
 		return answerOf(refused)
 	}
 	return nil
+}
+
+// Separable reports whether the events that Each has read are told apart for certain
+// also where some are at fault: one cannot tell where an element of an array ends that
+// is no JSON as a whole.
+func (r *Request) Separable() bool { return r.batch.separable() }
+
+// Partial reads ?partial, as for events: whether the good events of a request go on
+// where others are at fault.
+func (r *Request) Partial() (bool, *Answer) {
+	partial, refused := isPartial(r.Request)
+	if refused != nil {
+		return false, answerOf(refused)
+	}
+	return partial, nil
 }
 
 // JSON refuses a content type that a web page of another site may send.
@@ -110,14 +139,18 @@ func answerOf(a *reply) *Answer {
 }
 
 // serveApplication lets the application answer.
-func (h *Handler) serveApplication(w http.ResponseWriter, r *http.Request, sender string) *reply {
-	request := &Request{Request: r, handler: h, writer: w, sender: sender, share: reservation{from: h.memory, sender: sender}}
+func (h *Handler) serveApplication(w http.ResponseWriter, r *http.Request, sender visitor) *reply {
+	request := &Request{Request: r, handler: h, writer: w, visitor: sender, share: reservation{from: h.memory, sender: sender.key}}
 	defer func() {
 		request.share.release()
 		if request.slot {
-			h.slots.give(sender, 1)
+			h.slots.give(sender.key, 1)
 		}
 	}()
+	// One with a body enters only once the body is read.
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && !request.enter() {
+		return busy()
+	}
 	a := h.app.Serve(request)
 	switch {
 	case a == nil:
@@ -126,7 +159,7 @@ func (h *Handler) serveApplication(w http.ResponseWriter, r *http.Request, sende
 		h.ready.stored(nil)
 	case r.Context().Err() != nil:
 		a.Cause = errSenderLeft
-	case a.Cause != nil && !errors.Is(a.Cause, errSenderLeft) && engine.KindOf(a.Cause) != engine.Permanent:
+	case !a.Beside && a.Cause != nil && !errors.Is(a.Cause, errSenderLeft) && engine.KindOf(a.Cause) != engine.Permanent:
 		h.ready.stored(a.Cause)
 	}
 	return &reply{status: a.Status, header: a.Header, body: a.Body, cause: a.Cause}

@@ -38,6 +38,10 @@ func TestApplication(t *testing.T) {
 			return Refuse(http.StatusBadRequest, make([]Fault, maxListed+3)...)
 		case "/away":
 			return Unavailable("away", "it is away", errors.New("a secret cause"))
+		case "/beside":
+			beside := Unavailable("away", "it is away", errors.New("a secret cause"))
+			beside.Beside = true
+			return beside
 		}
 		return nil
 	}}
@@ -58,8 +62,10 @@ func TestApplication(t *testing.T) {
 		{"GET", "/many", "", "", 400, `"more":3`},
 		{"GET", "/livez", "", "", 200, "ok"},
 		{"GET", "/readyz", "", "", 200, "ok"},
+		{"GET", "/beside", "", "", 503, "it is away"},
+		{"GET", "/readyz", "", "", 200, "ok"},
 		{"GET", "/away", "", "", 503, "it is away"},
-		{"GET", "/readyz", "", "", 503, "not_ready"},
+		{"GET", "/readyz", "", "", 503, "requests cannot be answered now"},
 	} {
 		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
 		r.Header.Set("Content-Type", c.kind)
@@ -72,5 +78,30 @@ func TestApplication(t *testing.T) {
 	// What requests held is free again.
 	if h.memory.free != MaxInFlightBytes || h.slots.free != int64(DefaultConfig().MaxConcurrent) {
 		t.Errorf("%d bytes and %d slots are free", h.memory.free, h.slots.free)
+	}
+}
+
+// A request without a body counts among those that are answered at once, too.
+func TestReadingApplicationTakesASlot(t *testing.T) {
+	var h *Handler
+	ask := func(path string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	second := 0
+	a := &app{serve: func(r *Request) *Answer {
+		if r.URL.Path == "/first" {
+			second = ask("/second")
+		}
+		return &Answer{Status: http.StatusOK, Body: 1}
+	}}
+	h = NewApplication(a, slog.New(slog.DiscardHandler))
+	h.slots = newShares(1)
+	if first := ask("/first"); first != 200 || second != 503 {
+		t.Errorf("the first is answered %d, the second meanwhile %d", first, second)
+	}
+	if status := ask("/second"); status != 200 {
+		t.Errorf("afterwards: %d", status)
 	}
 }

@@ -11,8 +11,9 @@ import (
 // Config says where the API listens and whom it lets in.
 type Config struct {
 	Addr string // host:port
-	// Tokens and those in TokenFile, one a line, are what senders show. With
-	// neither, everybody who reaches the port may write every user's profile.
+	// Tokens and those in TokenFile, one a line, are what senders show, each alone or
+	// with scopes behind it: "TOKEN send,read". With neither, every client that reaches the
+	// port may do all.
 	Tokens    []string
 	TokenFile string
 	// Insecure allows an address beyond loopback without tokens.
@@ -69,11 +70,11 @@ func (c Config) Validate() error {
 	_, _, err := net.SplitHostPort(c.Addr)
 	faults.If(err != nil, "HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", c.Addr, err)
 	faults.If(err == nil && !c.authenticates() && !c.Insecure && !OnLoopback(c.Addr),
-		"HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: anyone who reaches it could write any user's profile; "+
+		"HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: every client that reaches it could do all, such as write any user's profile; "+
 			"name tokens with HTTP_TOKEN_FILE or HTTP_TOKENS, or set 127.0.0.1:7080, or allow it with HTTP_INSECURE=true (--insecure)", c.Addr)
 	faults.If((c.TLSCert == "") != (c.TLSKey == ""), "HTTP_TLS_CERT is %q and HTTP_TLS_KEY is %q: set both, or none for HTTP without TLS", c.TLSCert, c.TLSKey)
-	for i, token := range c.Tokens {
-		err := checkToken(token)
+	for i, entry := range listed(c.Tokens) {
+		_, _, err := parseToken(entry)
 		faults.If(err != nil, "HTTP_TOKENS: token %d %w", i+1, err)
 	}
 	c.Total.check(&faults, "HTTP_RATE")

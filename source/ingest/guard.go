@@ -42,22 +42,22 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 
 // enter is an [admission]. Probes and the API description need no token and are
 // not rate limited.
-func (g *guard) enter(r *http.Request) (sender string, refused *reply) {
+func (g *guard) enter(r *http.Request) (sender visitor, refused *reply) {
 	if g.localOnly && !LocalHost(r.Host) {
-		return "", refuse(http.StatusForbidden, "foreign_host",
+		return visitor{}, refuse(http.StatusForbidden, "foreign_host",
 			fmt.Sprintf("the host %s is not this machine's loopback: use localhost or 127.0.0.1", short(r.Host)))
 	}
 	switch r.URL.Path {
 	case livePath, readyPath, openAPIPath:
-		return "", nil
+		return visitor{scopes: allScopes}, nil
 	}
 	now := time.Now()
 	sender, refused = g.identify(r, now)
 	if refused != nil {
-		return "", refused
+		return visitor{}, refused
 	}
-	if wait := take(now, g.senders.of(sender), g.total); wait > 0 {
-		return "", tooMany(wait)
+	if wait := take(now, g.senders.of(sender.key), g.total); wait > 0 {
+		return visitor{}, tooMany(wait)
 	}
 	return sender, nil
 }
@@ -65,23 +65,23 @@ func (g *guard) enter(r *http.Request) (sender string, refused *reply) {
 // identify names the sender. Requests without a valid token use up the rate of
 // their address, which bounds guessing. They do not use up the total rate, so
 // that they cannot lock out senders with a token.
-func (g *guard) identify(r *http.Request, now time.Time) (key string, refused *reply) {
+func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refused *reply) {
 	address := addressOf(r)
 	if g.tokens == nil {
-		return address, nil
+		return visitor{address, allScopes}, nil
 	}
 	shown, all := bearer(r), g.tokens.get()
-	digest, known := all.find(shown)
-	if known {
-		return string(digest[:]), nil
+	digest, scopes := all.find(shown)
+	if scopes != 0 {
+		return visitor{string(digest[:]), scopes}, nil
 	}
 	if wait := take(now, g.senders.of(address)); wait > 0 {
-		return "", tooMany(wait)
+		return visitor{}, tooMany(wait)
 	}
 	if shown != "" && all.unread {
-		return "", unavailable("tokens_unread", "the server cannot read its tokens; send it again")
+		return visitor{}, unavailable("tokens_unread", "the server cannot read its tokens; send it again")
 	}
-	return "", unauthorized(shown != "")
+	return visitor{}, unauthorized(shown != "")
 }
 
 func tooMany(wait time.Duration) *reply {

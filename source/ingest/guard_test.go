@@ -82,6 +82,47 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A token with scopes may be used for these alone, one without for all.
+func TestScopes(t *testing.T) {
+	c := onLoopback()
+	c.TokenFile = filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(c.TokenFile, []byte("filed-token-00001 read,deliver\nfiled-token-00002\tsend\nfiled-token-00003\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Tokens = strings.Split("listed-token-0001 read,send,listed-token-0002 admin,listed-token-0003", ",")
+	s := newTestServer(t, c, newMemory())
+	for token, want := range map[string]int{
+		"filed-token-00001": 403, "filed-token-00002": 202, "filed-token-00003": 202,
+		"listed-token-0001": 202, "listed-token-0002": 403, "listed-token-0003": 202,
+		"listed-token-0001 read,send": 401, "read": 401,
+	} {
+		w, answer := serve(t, s, from("192.0.2.1:5", token))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", token, w.Code, want)
+		}
+		if challenge := w.Header().Get("WWW-Authenticate"); want == 403 && (answer.Errors[0].Reason != "scope_missing" || !strings.Contains(challenge, `scope="send"`)) {
+			t.Errorf("%s: %+v, challenge %q", token, answer, challenge)
+		}
+	}
+}
+
+// What is wrong with a token's line is told without its text.
+func TestFaultyScopes(t *testing.T) {
+	for _, entry := range []string{"listed-token-0001 write", "listed-token-0001 ", "listed-token-0001 send,,read", "listed-token-0001 send read", "short send"} {
+		c := onLoopback()
+		c.Tokens = []string{"listed-token-0000", entry}
+		err := c.Validate()
+		if err == nil || !strings.Contains(err.Error(), "HTTP_TOKENS: token 2 ") || strings.Contains(err.Error(), "listed") {
+			t.Errorf("%q: %v", entry, err)
+		}
+	}
+	c := onLoopback()
+	c.Tokens = []string{"send", "read"} // they follow no token
+	if err := c.Validate(); err == nil {
+		t.Error("scopes without a token are taken")
+	}
+}
+
 // With tokens a browser that was led here shows none: names do not matter.
 func TestTokensUnderAnyName(t *testing.T) {
 	c := onLoopback()

@@ -59,16 +59,28 @@ type Handler struct {
 	memory *shares // bytes of requests
 	slots  *shares // one for each request whose body is read
 
+	texts         texts
 	outage        terse.Fault
 	notStored     atomic.Bool   // a request met the outage: only one that is stored ends it
 	storeRefusals terse.Repeats // requests that the store takes never
 	refusals      terse.Repeats // requests that were not let in
 }
 
+// texts are those of an outage.
+type texts struct {
+	cannot string // is said where the handler is not ready
+	failed string // is logged where a request met the outage
+	hint   string
+}
+
 // NewHandler returns a handler on a store.
 func NewHandler(store Store, log *slog.Logger) *Handler {
 	return &Handler{
 		store: store, log: log,
+		texts: texts{
+			cannot: "events cannot be stored", failed: "events refused: the store failed",
+			hint: "see that the database can be reached and written to; requests are answered 503 until then",
+		},
 		memory: newShares(MaxInFlightBytes), slots: newShares(int64(DefaultConfig().MaxConcurrent)),
 		stats: Stats{Latency: newLatency()},
 	}
@@ -84,7 +96,7 @@ func (h *Handler) ReadyWhen(ready func(context.Context) error) { h.ready.look = 
 func (h *Handler) Ready() error {
 	err := h.ready.fault()
 	if err != nil {
-		h.logOutage("not ready: events cannot be stored", err)
+		h.logOutage("not ready: "+h.texts.cannot, err)
 	} else if !h.notStored.Load() {
 		h.logRecovery()
 	}
@@ -96,7 +108,7 @@ func (h *Handler) Stats() *Stats { return &h.stats }
 
 // route dispatches by the literal path. http.ServeMux would redirect a path like
 // //v1/events, and its answers are not JSON.
-func (h *Handler) route(w http.ResponseWriter, r *http.Request, sender string) *reply {
+func (h *Handler) route(w http.ResponseWriter, r *http.Request, sender visitor) *reply {
 	switch r.URL.Path {
 	case livePath:
 		return onlyGet(r, serveLive)
@@ -132,16 +144,19 @@ func serveLive(*http.Request) *reply { return &reply{status: http.StatusOK, body
 
 func (h *Handler) serveReady(r *http.Request) *reply {
 	if err := h.Ready(); err != nil {
-		a := unavailable("not_ready", "events cannot be stored now; the log says why")
+		a := unavailable("not_ready", h.texts.cannot+" now; the log says why")
 		a.cause = err
 		return a
 	}
 	return serveLive(r)
 }
 
-func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, sender string) *reply {
+func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, sender visitor) *reply {
 	if r.Method != http.MethodPost {
 		return refuseMethod(r, http.MethodPost)
+	}
+	if refused := sender.require(ScopeSend); refused != nil {
+		return refused
 	}
 	partial, refused := isPartial(r)
 	if refused != nil {
@@ -151,17 +166,17 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, sender str
 	if refused != nil {
 		return refused
 	}
-	share := reservation{from: h.memory, sender: sender}
+	share := reservation{from: h.memory, sender: sender.key}
 	defer share.release()
 	body, refused := readBody(w, r, &share)
 	if refused != nil {
 		return refused
 	}
 	// A slot is taken only now, so that a body that never ends does not occupy one.
-	if !h.slots.take(sender, 1) {
+	if !h.slots.take(sender.key, 1) {
 		return busy()
 	}
-	defer h.slots.give(sender, 1)
+	defer h.slots.give(sender.key, 1)
 	return h.addBatch(r, batch{body: body, lines: lines, now: time.Now()}, partial)
 }
 

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -40,6 +41,10 @@ func (b batch) each(do func(index int, text []byte, err error)) *reply {
 	}
 	return nil
 }
+
+// separable reports whether events are told apart for certain, also where some are at
+// fault.
+func (b batch) separable() bool { return b.lines || json.Valid(b.body) }
 
 // read makes an entry of one event's text.
 func (b batch) read(text []byte) (engine.Entry, error) {

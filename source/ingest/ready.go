@@ -40,7 +40,7 @@ type failure struct {
 // stored notes the outcome of a request that reached the store.
 func (r *readiness) stored(err error) {
 	if err != nil {
-		r.failure.Store(&failure{at: time.Now(), err: fmt.Errorf("events could not be stored: %w", err)})
+		r.failure.Store(&failure{at: time.Now(), err: fmt.Errorf("a request failed: %w", err)})
 	} else if r.failure.Load() != nil {
 		r.failure.Store(nil)
 	}

@@ -17,7 +17,7 @@ type Stats struct {
 	InFlight  atomic.Int64 // gauge: requests being answered
 	Abandoned atomic.Int64 // requests whose sender left before the commit
 
-	Latency  *metric.Histogram // of requests with events
+	Latency  *metric.Histogram // of requests with events, and of all POSTs to an application
 	statuses [600]atomic.Int64 // requests by status
 }
 

@@ -23,24 +23,64 @@ type tokenDigest [sha256.Size]byte
 // tokens are those a sender may show.
 type tokens struct {
 	digests []tokenDigest
+	scopes  []Scope // aligned with digests
 	// unread: the token file cannot be read, so that it is not known what it
 	// lists.
 	unread bool
 }
 
 // find looks for a token in time that depends on neither its text nor its
-// place.
-func (t tokens) find(token string) (tokenDigest, bool) {
+// place. A token without scopes is not known.
+func (t tokens) find(token string) (tokenDigest, Scope) {
 	digest := tokenDigest(sha256.Sum256([]byte(token)))
 	found := 0
 	for i := range t.digests {
-		found |= subtle.ConstantTimeCompare(t.digests[i][:], digest[:])
+		same := subtle.ConstantTimeCompare(t.digests[i][:], digest[:])
+		found |= subtle.ConstantTimeSelect(same, int(t.scopes[i]), 0)
 	}
-	return digest, found == 1
+	return digest, Scope(found) //nolint:gosec // it is made of scopes
 }
 
-func (t *tokens) add(token string) {
-	t.digests = append(t.digests, sha256.Sum256([]byte(token)))
+// add adds a token and its scopes, as they are listed.
+func (t *tokens) add(entry string) error {
+	token, scopes, err := parseToken(entry)
+	if err == nil {
+		t.digests, t.scopes = append(t.digests, sha256.Sum256([]byte(token))), append(t.scopes, scopes)
+	}
+	return err
+}
+
+// parseToken reads "TOKEN" or "TOKEN scope,scope". A token without scopes has all of
+// them. The error does not repeat the token.
+func parseToken(entry string) (token string, scopes Scope, err error) {
+	token, names, scoped := strings.Cut(strings.ReplaceAll(entry, "\t", " "), " ")
+	if err := checkToken(token); err != nil {
+		return "", 0, err
+	}
+	if !scoped {
+		return token, allScopes, nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		one := scopeOf(strings.TrimSpace(name))
+		if one == 0 {
+			return "", 0, fmt.Errorf("is followed by what is no scope: write none, or some of %s with commas between them", strings.Join(scopeNames, ", "))
+		}
+		scopes |= one
+	}
+	return token, scopes, nil
+}
+
+// listed returns the entries of HTTP_TOKENS, which was cut at its commas: the name of
+// a scope belongs to the token before it. No token is as short.
+func listed(parts []string) (entries []string) {
+	for _, part := range parts {
+		if last := len(entries) - 1; last >= 0 && scopeOf(strings.TrimSpace(part)) != 0 {
+			entries[last] += "," + part
+		} else {
+			entries = append(entries, part)
+		}
+	}
+	return entries
 }
 
 // checkToken says what is wrong with a token, without repeating it.
@@ -54,14 +94,15 @@ func checkToken(token string) error {
 	return nil
 }
 
-// loadTokens returns listed and those of a file: one a line, blank lines and
-// lines that start with # aside. path may be "". With an error, the tokens are
-// those that could be read all the same.
-func loadTokens(listed []string, path string) (tokens, error) {
+// loadTokens returns those of HTTP_TOKENS, which were checked, and those of a file: one
+// a line, blank lines and lines that start with # aside. path may be "". With an error,
+// the tokens are those that could be read all the same.
+func loadTokens(given []string, path string) (tokens, error) {
 	var all tokens
-	for _, token := range listed {
-		all.add(token)
+	for _, entry := range listed(given) {
+		_ = all.add(entry) // [Config.Validate] has judged it
 	}
+	before := len(all.digests)
 	if path == "" {
 		return all, nil
 	}
@@ -78,13 +119,11 @@ func loadTokens(listed []string, path string) (tokens, error) {
 		if token == "" || token[0] == '#' {
 			continue
 		}
-		if err := checkToken(token); err == nil {
-			all.add(token)
-		} else if fault == nil {
+		if err := all.add(token); err != nil && fault == nil {
 			fault = fmt.Errorf("%s: the token on line %d %w", path, number, err)
 		}
 	}
-	if fault == nil && len(all.digests) == len(listed) {
+	if fault == nil && len(all.digests) == before {
 		fault = fmt.Errorf("%s has no token: write one a line, e.g. from `openssl rand -base64 32`", path)
 	}
 	return all, fault

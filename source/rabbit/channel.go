@@ -104,7 +104,7 @@ func (l *consumerChannel) watch(closed <-chan *amqp.Error, cancelled <-chan stri
 				continue
 			}
 			l.session.stats.Cancelled.Add(1)
-			l.session.end(errCancelled)
+			l.session.end(errCancelled(l.session.config.Names))
 		}
 	}
 }
@@ -161,13 +161,13 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscripti
 	defer cancel()
 	defer context.AfterFunc(ctx, s.socket.abort)()
 	if err := l.channel.Qos(prefetch, 0, false); err != nil {
-		return subscription{}, Fault("set the prefetch", err)
+		return subscription{}, config.Names.Fault("set the prefetch", err)
 	}
 	l.tags++
 	tag := config.Identity.tag(s.generation, l.index, l.tags)
 	deliveries, err := l.channel.Consume(config.Names.Queue, tag, false, false, false, false, nil)
 	if err != nil {
-		return subscription{}, Fault("consume from queue "+config.Names.Queue, err)
+		return subscription{}, config.Names.Fault("consume from queue "+config.Names.Queue, err)
 	}
 	return subscription{tag, deliveries}, nil
 }

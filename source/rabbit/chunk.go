@@ -24,13 +24,15 @@ type Chunk interface {
 }
 
 // Arrival is what an application is told of a message beside its content. The fields
-// are those of [engine.Delivery].
+// are those of [engine.Delivery], and Redelivered: an earlier attempt may have done a
+// part of its work.
 type Arrival struct {
-	FirstSeen  engine.Millis
-	Arrived    time.Time
-	Attempt    int
-	Last       bool
-	RetryDelay time.Duration
-	Bytes      int
-	Settler    engine.Settler
+	FirstSeen   engine.Millis
+	Arrived     time.Time
+	Attempt     int
+	Last        bool
+	RetryDelay  time.Duration
+	Redelivered bool
+	Bytes       int
+	Settler     engine.Settler
 }

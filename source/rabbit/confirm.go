@@ -152,9 +152,23 @@ func (l *link) await(ctx context.Context, f *pendingConfirm) error {
 	case l.channel.IsClosed():
 		// The library completes what is open as refused when the channel ends.
 		l.stats.Unknown.Add(1)
-		return fmt.Errorf("rabbitmq: publish: connection lost before the confirm: %w", engine.ErrUnknown)
+		return l.lost(ctx)
 	default:
 		l.stats.Nacked.Add(1)
 		return fmt.Errorf("rabbitmq: publish: %w", engine.ErrRefused)
 	}
+}
+
+// lost returns the error of a message whose channel ended before the confirm.
+func (l *link) lost(ctx context.Context) error {
+	err := fmt.Errorf("rabbitmq: publish: connection lost before the confirm: %w", engine.ErrUnknown)
+	select {
+	case <-l.ended:
+	case <-ctx.Done():
+		return err
+	}
+	if l.cause != nil && l.cause.Code == amqp.NotFound {
+		return fmt.Errorf("%w: %w: %w", err, ErrNoExchange, l.cause)
+	}
+	return err
 }

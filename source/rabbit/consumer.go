@@ -64,6 +64,7 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 		dialer: dialer{dsn: config.DSN, name: config.Identity.connection("consumer"), timing: config.Timing},
 	}
 	c.deadLetters = newDeadLetterer(ports.DeadLetters, config.Timing, &c.Stats, ports.Log)
+	c.deadLetters.names = config.Names
 	return c, nil
 }
 

@@ -39,6 +39,7 @@ const (
 type deadLetterer struct {
 	copies  copier
 	letters DeadLetters
+	names   Names
 	stats   *ConsumerStats
 	log     *slog.Logger
 
@@ -119,7 +120,7 @@ func (d *deadLetterer) logMalformed(p *pendingCopy) {
 	d.malformed.Add(reason, func(n int) {
 		attrs := []any{
 			slog.String("reason", reason), slog.String("message_id", id), slog.Any("error", err),
-			slog.String("hint", "`keyfold dlq show` with the message_id shows it"),
+			slog.String("hint", d.names.showCommand()+" with the message_id shows it"),
 		}
 		if subject.User != "" {
 			attrs = append(attrs, subject.LogUser())

@@ -213,7 +213,7 @@ func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 		return wait
 	case q.missing.Begins(cause):
 		d.log.Error("delay queue missing: retries wait in process and take up prefetch", slog.String("queue", q.name),
-			slog.Int("messages", failed), slog.String("hint", "run `keyfold setup` with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES"))
+			slog.Int("messages", failed), slog.String("hint", "run "+d.names.setupCommand()+" with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES"))
 	}
 	return 0
 }

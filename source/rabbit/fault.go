@@ -20,15 +20,19 @@ const (
 )
 
 // Fault names what was being done when err came. The broker's own refusals
-// become configuration errors with their cure; everything else (a lost
-// connection, a broker that is starting) stays transient.
-func Fault(doing string, err error) error {
+// become configuration errors with their cure, which names the command of
+// [DefaultNames]; everything else (a lost connection, a broker that is starting) stays
+// transient.
+func Fault(doing string, err error) error { return Names{}.Fault(doing, err) }
+
+// Fault is [Fault] with the command that sets these names up as the cure.
+func (n Names) Fault(doing string, err error) error {
 	err = fmt.Errorf("rabbitmq: %s: %w", doing, err)
 	refusal, ok := errors.AsType[*amqp.Error](err)
 	if !ok || !refusal.Server && !refused(refusal) {
 		return err
 	}
-	reason, cure := cureOf(refusal)
+	reason, cure := n.cureOf(refusal)
 	if reason == "" {
 		return err
 	}
@@ -41,7 +45,7 @@ func refused(e *amqp.Error) bool {
 	return e == amqp.ErrCredentials || e == amqp.ErrVhost || e == amqp.ErrSASL
 }
 
-func cureOf(e *amqp.Error) (reason, cure string) {
+func (n Names) cureOf(e *amqp.Error) (reason, cure string) {
 	switch {
 	case e == amqp.ErrVhost || e.Code == amqp.NotAllowed:
 		return ReasonVHostRefused, "check the virtual host in RABBITMQ_DSN (/ is written %2F), " +
@@ -53,11 +57,11 @@ func cureOf(e *amqp.Error) (reason, cure string) {
 		return ReasonAccessRefused, "check user and password in RABBITMQ_DSN and the user's permissions " +
 			"(rabbitmqctl set_permissions)"
 	case e.Code == amqp.NotFound:
-		return ReasonQueueMissing, "run `keyfold setup`"
+		return ReasonQueueMissing, "run " + n.setupCommand()
 	case e.Code == amqp.PreconditionFailed:
 		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE to what it is; " +
 			"a queue made by hand or by an earlier version has to be replaced: stop what publishes to it, have it emptied " +
-			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run `keyfold setup` again"
+			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run " + n.setupCommand() + " again"
 	case e.Code == amqp.ResourceLocked:
 		return ReasonQueueLocked, "another connection holds it exclusively: stop that consumer"
 	case e.Code == amqp.NotImplemented:

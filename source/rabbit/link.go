@@ -14,6 +14,10 @@ import (
 // so that the library's reader never waits for us.
 const maxInFlight = 2048
 
+// ErrNoExchange: a message was published to an exchange that does not exist. The broker
+// closes the channel for it, so that the fate of messages beside it is unknown.
+var ErrNoExchange = errors.New("the broker has no such exchange")
+
 // errLinkLost: the connection ended before the message was written.
 var errLinkLost = errors.New("rabbitmq: publish: connection lost before the message was written")
 
@@ -32,6 +36,8 @@ type link struct {
 	reason    string        // of the alarm
 	returns   chan amqp.Return
 	returned  map[address][]amqp.Return // drained and not yet asked for
+
+	cause *amqp.Error // that the channel ended with; set before ended is closed
 }
 
 // openLink connects and enters confirm mode.
@@ -79,7 +85,8 @@ func (l *link) watch(blockings <-chan amqp.Blocking, closed <-chan *amqp.Error) 
 				continue
 			}
 			l.setBlocked(b)
-		case _, broken := <-closed:
+		case cause, broken := <-closed:
+			l.cause = cause
 			// Without its channel the connection is of no use. Nothing waits
 			// for an answer: what is in flight is unknown already.
 			if broken {

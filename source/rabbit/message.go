@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"maps"
+	"math"
 	"reflect"
+	"strconv"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -33,6 +35,11 @@ type Message struct {
 	ID         string // of the event
 	Timestamp  time.Time
 	Priority   uint8
+	// Expiration is after how long a queue drops the message, rounded up to
+	// milliseconds; 0: never. More than [MaxExpiration] counts as never. It is of one
+	// publication: [OriginalOf] does not read it, so that no copy of an event that
+	// waits for a retry, and no dead letter, expires.
+	Expiration time.Duration
 	Properties Properties
 	Headers    amqp.Table // of AMQP field types; may be nil
 	Body       []byte
@@ -51,9 +58,21 @@ func (m *Message) publishing() amqp.Publishing {
 		Priority:        m.Priority,
 		Timestamp:       m.Timestamp,
 		MessageId:       m.ID,
+		Expiration:      m.expiration(),
 		AppId:           cmp.Or(p.AppID, appID),
 		Body:            m.Body,
 	}
+}
+
+// MaxExpiration is the longest expiration that brokers take: 2^32-1 ms, about 49 days.
+// They close the channel for a longer one.
+const MaxExpiration = math.MaxUint32 * time.Millisecond
+
+func (m *Message) expiration() string {
+	if m.Expiration <= 0 || m.Expiration > MaxExpiration {
+		return ""
+	}
+	return strconv.FormatInt(int64((m.Expiration+time.Millisecond-1)/time.Millisecond), 10)
 }
 
 // Original is a message as the broker delivered it: what a retry or a dead

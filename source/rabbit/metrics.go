@@ -1,9 +1,36 @@
 package rabbit
 
-import "keyfold/engine/metric"
+import (
+	"fmt"
+
+	"keyfold/engine/metric"
+)
 
 // Register adds the consumer's series to set.
-func (c *Consumer) Register(set *metric.Set) {
+func (c *Consumer) Register(set *metric.Set) { c.register(labelled{Set: set}) }
+
+// RegisterQueue adds the consumer's series to set, with the queue as their label.
+func (c *Consumer) RegisterQueue(set *metric.Set) { c.register(ofQueue(set, c.config.Names)) }
+
+// labelled adds series with one label, or with none.
+type labelled struct {
+	*metric.Set
+	label string
+}
+
+func ofQueue(set *metric.Set, n Names) labelled {
+	return labelled{set, fmt.Sprintf("{queue=%q}", n.Queue)}
+}
+
+func (l labelled) Counter(name, help string, read func() int64) {
+	l.Set.Counter(name+l.label, help, read)
+}
+
+func (l labelled) Gauge(name, help string, read func() float64) {
+	l.Set.Gauge(name+l.label, help, read)
+}
+
+func (c *Consumer) register(set labelled) {
 	s := &c.Stats
 	set.Counter("keyfold_rabbitmq_connects_total", "Sessions opened with the broker.", s.Connects.Load)
 	set.Gauge("keyfold_rabbitmq_connected", "1 while a session consumes or is paused.", metric.Int(s.Connected.Load))
@@ -24,7 +51,12 @@ func (c *Consumer) Register(set *metric.Set) {
 }
 
 // Register adds the series of the delay queues to set.
-func (d *DelayQueues) Register(set *metric.Set) {
+func (d *DelayQueues) Register(set *metric.Set) { d.register(labelled{Set: set}) }
+
+// RegisterQueue adds the series to set, with the queue as their label.
+func (d *DelayQueues) RegisterQueue(set *metric.Set) { d.register(ofQueue(set, d.names)) }
+
+func (d *DelayQueues) register(set labelled) {
 	s := &d.Stats
 	set.Gauge("keyfold_retries_unconfirmed", "Events whose copy is not yet confirmed in a delay queue.", metric.Int(s.Waiting.Load))
 	set.Counter("keyfold_retries_delayed_total", "Events confirmed in a delay queue.", s.Replaced.Load)

@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -13,8 +14,16 @@ type Names struct {
 	Exchange    string   // topic exchange events are published to
 	Queue       string   // the worker's queue
 	Bindings    []string // patterns that bind the queue to the exchange
-	DeadLetters string   // queue of what was given up
+	DeadLetters string   // queue of what was given up; "": keyfold only publishes to Queue
+
+	// Commands that logs and errors name as a cure.
+	Setup string // declares all this; default keyfold setup
+	Show  string // shows a dead letter; default keyfold dlq show
 }
+
+func (n Names) setupCommand() string { return "`" + cmp.Or(n.Setup, "keyfold setup") + "`" }
+
+func (n Names) showCommand() string { return "`" + cmp.Or(n.Show, "keyfold dlq show") + "`" }
 
 // RetryQueue returns the name of the queue that gives messages back after a
 // delay. The delay is part of it, so that a changed setting meets new queues

@@ -151,7 +151,10 @@ func (l *consumerChannel) receive(chunk Chunk, d *amqp.Delivery, now time.Time) 
 	if d.Redelivered {
 		stats.Redelivered.Add(1)
 	}
-	t := &settler{session: s, channel: l, tag: d.DeliveryTag, message: OriginalOf(d), arrived: now, lease: l.leases.begin()}
+	t := &settler{
+		session: s, channel: l, tag: d.DeliveryTag, redelivered: d.Redelivered,
+		message: OriginalOf(d), arrived: now, lease: l.leases.begin(),
+	}
 	if len(d.Headers) > 0 {
 		t.firstSeen = engine.Millis(max(0, t.message.Integer(HeaderFirstSeen)))
 		t.attempts = int(max(0, min(t.message.Integer(HeaderAttempts), MaxPrefetch)))

@@ -153,7 +153,7 @@ func TestSecondApplication(t *testing.T) {
 	if len(letters) != 3 || app.times("good") != 1 || app.times("again") != 2 || app.times("spent") != 2 {
 		t.Errorf("%d letters; %v", len(letters), app.taken)
 	}
-	if again := app.taken["again"]; len(again) == 2 && (again[1].FirstSeen == 0 || !again[1].Last || again[1].Bytes <= 0) {
+	if again := app.taken["again"]; len(again) == 2 && (again[0].Redelivered || again[1].FirstSeen == 0 || !again[1].Last || !again[1].Redelivered || again[1].Bytes <= 0) {
 		t.Errorf("the second attempt arrived as %+v", again[1].Arrival)
 	}
 	if n := delays.Stats.Replaced.Load(); n != 2 {

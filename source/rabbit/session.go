@@ -14,13 +14,16 @@ import (
 
 // Why a session ended, besides a lost connection.
 var (
-	errCancelled = errors.New("rabbitmq: the broker cancelled the consumer: the queue was deleted or moved; " +
-		"if it is gone, run `keyfold setup`")
 	// errGiveBack: held deliveries are to be delivered again.
 	errGiveBack = errors.New("rabbitmq: giving held messages back to the broker")
 	// errPaused is no end: consuming stopped and may go on.
 	errPaused = errors.New("rabbitmq: paused")
 )
+
+// errCancelled is why a session ended whose queue is gone.
+func errCancelled(n Names) error {
+	return errors.New("rabbitmq: the broker cancelled the consumer: the queue was deleted or moved; if it is gone, run " + n.setupCommand())
+}
 
 // session is one connection with its channels: one generation of delivery tags.
 // When it ends, everything it has not acknowledged is the broker's again.
@@ -120,7 +123,7 @@ func (s *session) checkQueues() error {
 	err := Topology{Names: s.config.Names, QueueType: s.config.QueueType}.check(s.conn)
 	if errors.Is(err, errNotAllowed) {
 		s.log.Warn("the queue's arguments were not checked", slog.String("queue", s.config.Names.Queue),
-			slog.String("hint", "give the user the configure permission on the queue (rabbitmqctl set_permissions), or declare it as `keyfold setup` does"))
+			slog.String("hint", "give the user the configure permission on the queue (rabbitmqctl set_permissions), or declare it as "+s.config.Names.setupCommand()+" does"))
 		return nil
 	}
 	return err

@@ -57,3 +57,15 @@ func TestSettledTwice(t *testing.T) {
 		}
 	}
 }
+
+// An application is told what may have been worked on before.
+func TestArrivalSaysRedelivered(t *testing.T) {
+	for what, s := range map[string]*settler{
+		"": {}, "by the broker": {redelivered: true}, "retried": {attempts: 1}, "parked": {failures: []Failure{{}}},
+	} {
+		s.session = &session{config: &Config{}}
+		if s.arrival().Redelivered != (what != "") {
+			t.Errorf("redelivered %q: told %t", what, what == "")
+		}
+	}
+}

@@ -35,7 +35,8 @@ type settler struct {
 	tag     uint64
 	size    int // bytes, until it is acknowledged
 
-	malformed bool // the application refused it
+	redelivered bool // the broker had delivered it before
+	malformed   bool // the application refused it
 
 	// Only used by the one goroutine that works on the message: the reader, the
 	// one that settles, then the one that publishes its copy, and the reader again
@@ -54,7 +55,8 @@ func (t *settler) arrival() Arrival {
 	return Arrival{
 		FirstSeen: t.firstSeen, Arrived: t.arrived,
 		Attempt: t.attempts + 1, Last: t.attempts >= config.MaxRetries, RetryDelay: retryDelay(config.RetryDelay, t.attempts),
-		Bytes: t.size, Settler: engine.Once(t),
+		Redelivered: t.redelivered || t.attempts > 0 || len(t.failures) > 0,
+		Bytes:       t.size, Settler: engine.Once(t),
 	}
 }
 

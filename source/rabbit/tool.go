@@ -44,11 +44,11 @@ func (c *Channel) Gather(work func() error) error {
 }
 
 // Ready returns how many messages are ready in a queue: those that consumers
-// hold are not among them.
-func (c *Channel) Ready(queue string) (int, error) {
+// hold are not among them. An error names the command that sets names up.
+func (c *Channel) Ready(names Names, queue string) (int, error) {
 	q, err := c.QueueDeclarePassive(queue, true, false, false, false, nil)
 	if err != nil {
-		return 0, Fault("look at queue "+queue, err)
+		return 0, names.Fault("look at queue "+queue, err)
 	}
 	return q.Messages, nil
 }
@@ -69,6 +69,6 @@ func Depth(ctx context.Context, dsn, queue string) (n int, err error) {
 		return 0, err
 	}
 	defer closeBounded(ctx, c.conn, c.socket)
-	err = c.During(ctx, func() error { n, err = c.Ready(queue); return err })
+	err = c.During(ctx, func() error { n, err = c.Ready(Names{}, queue); return err })
 	return n, err
 }

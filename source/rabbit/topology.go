@@ -60,14 +60,16 @@ type declaration struct {
 	declare func(*amqp.Channel) error
 }
 
-// Setup declares exchange, queues and bindings on the broker behind dsn, as
+// Setup declares exchanges, queues and bindings on the broker behind dsn, as
 // often as it is called. It changes nothing that exists: what exists with other
 // arguments is a configuration error that names the queue, what the broker
 // finds different and the cure; so are a wrong user, password, virtual host or
 // permission. An unreachable broker is transient.
-func Setup(ctx context.Context, dsn string, t Topology) error {
-	if err := t.Validate(); err != nil {
-		return err
+func Setup(ctx context.Context, dsn string, parts ...Topology) error {
+	for _, t := range parts {
+		if err := t.Validate(); err != nil {
+			return err
+		}
 	}
 	c, err := OpenChannel(ctx, dsn, "setup", "topology")
 	if err != nil {
@@ -75,13 +77,22 @@ func Setup(ctx context.Context, dsn string, t Topology) error {
 	}
 	defer closeBounded(ctx, c.conn, c.socket)
 	return c.During(ctx, func() error {
-		for _, d := range t.declarations() {
-			if err := d.declare(c.Channel); err != nil {
-				return Fault("declare "+d.name, cmp.Or(ctx.Err(), err))
+		for _, t := range parts {
+			if err := t.declare(ctx, c.Channel); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
+}
+
+func (t Topology) declare(ctx context.Context, ch *amqp.Channel) error {
+	for _, d := range t.declarations() {
+		if err := d.declare(ch); err != nil {
+			return t.Names.Fault("declare "+d.name, cmp.Or(ctx.Err(), err))
+		}
+	}
+	return nil
 }
 
 func (t Topology) declarations() []declaration {
@@ -97,7 +108,9 @@ func (t Topology) declarations() []declaration {
 			return ch.QueueBind(n.Queue, pattern, n.Exchange, false, nil)
 		}})
 	}
-	all = append(all, queue(n.DeadLetters, t.deadLetterArguments()))
+	if n.DeadLetters != "" {
+		all = append(all, queue(n.DeadLetters, t.deadLetterArguments()))
+	}
 	for _, d := range t.RetryDelays {
 		all = append(all, queue(n.RetryQueue(d), t.retryArguments(d)))
 	}
@@ -112,12 +125,17 @@ func queue(name string, arguments amqp.Table) declaration {
 }
 
 // mainArguments are those of the worker's queue. What a quorum queue gives up by
-// a delivery limit goes to the dead letters: without that the broker drops it.
+// a delivery limit goes to the dead letters: without that the broker drops it. A
+// queue without dead letters is one that other programs consume: a message that
+// expires there, or that they reject, is dropped.
 func (t Topology) mainArguments() amqp.Table {
 	if t.QueueType == Classic {
 		return amqp.Table{"x-queue-type": string(Classic), "x-max-priority": int32(maxPriority)}
 	}
-	arguments := handingOnTo(t.Names.DeadLetters)
+	arguments := amqp.Table{"x-queue-type": string(Quorum), "x-overflow": overflow}
+	if t.Names.DeadLetters != "" {
+		arguments = handingOnTo(t.Names.DeadLetters)
+	}
 	arguments["x-delivery-limit"] = int32(deliveryLimit)
 	return arguments
 }
@@ -148,9 +166,12 @@ func handingOnTo(queue string) amqp.Table {
 		"x-dead-letter-exchange":    "",
 		"x-dead-letter-routing-key": queue,
 		"x-dead-letter-strategy":    "at-least-once",
-		"x-overflow":                "reject-publish",
+		"x-overflow":                overflow,
 	}
 }
+
+// overflow has a full queue refuse new messages, where the default would drop old ones.
+const overflow = "reject-publish"
 
 // errNotAllowed: the user may not declare queues, and so cannot compare them.
 var errNotAllowed = errors.New("rabbitmq: the user has no configure permission")
@@ -161,10 +182,10 @@ var errNotAllowed = errors.New("rabbitmq: the user has no configure permission")
 // affair: letters wait for it.
 func (t Topology) check(conn *amqp.Connection) error {
 	n := t.Names
-	if err := compare(conn, n.Queue, t.mainArguments()); err != nil {
+	if err := n.compare(conn, n.Queue, t.mainArguments()); err != nil {
 		return err
 	}
-	err := compare(conn, n.DeadLetters, t.deadLetterArguments())
+	err := n.compare(conn, n.DeadLetters, t.deadLetterArguments())
 	if engine.ReasonOf(err) == ReasonQueueMissing {
 		return nil
 	}
@@ -173,21 +194,21 @@ func (t Topology) check(conn *amqp.Connection) error {
 
 // compare declares a queue that exists, on a channel of its own: the broker
 // closes it with a refusal.
-func compare(conn *amqp.Connection, name string, arguments amqp.Table) error {
+func (n Names) compare(conn *amqp.Connection, name string, arguments amqp.Table) error {
 	channel, err := conn.Channel()
 	if err != nil {
 		return Fault("open a channel", err)
 	}
 	defer func() { _ = channel.Close() }()
 	if _, err := channel.QueueDeclarePassive(name, true, false, false, false, nil); err != nil {
-		return Fault("look at queue "+name, err)
+		return n.Fault("look at queue "+name, err)
 	}
 	_, err = channel.QueueDeclare(name, true, false, false, false, arguments)
 	if refusal, ok := errors.AsType[*amqp.Error](err); ok && refusal.Code == amqp.AccessRefused {
 		return errNotAllowed
 	}
 	if err != nil {
-		return Fault("compare the arguments of queue "+name, err)
+		return n.Fault("compare the arguments of queue "+name, err)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 
 	"keyfold/cmd/cli"
@@ -16,21 +15,24 @@ import (
 // letterFilter says which letters a command is about: those that meet every
 // filter given.
 type letterFilter struct {
-	Type         string      `placeholder:"TYPE" help:"Event type as the letter has it (keyfold dlq stats lists them), also one that no event may have."`
-	User         cli.UserID  `placeholder:"ID" help:"User id."`
+	Type         string      `placeholder:"TYPE" help:"Event type as the letter has it (stats lists them), also one that no event may have."`
+	User         *string     `placeholder:"ID" help:"User id."`
 	Error        string      `placeholder:"TEXT" help:"Part of the reason or of an error's text; case does not count."`
 	FailedAfter  cli.Instant `placeholder:"WHEN" help:"Given up at or after: 2026-02-10T14:30:00Z, or how long ago: 2h, 3d."`
 	FailedBefore cli.Instant `placeholder:"WHEN" help:"Given up before."`
 }
 
-// Check refuses filters that no letter can meet.
-func (f letterFilter) Check(a *app.App) error {
-	return errors.Join(cli.CheckSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.CheckBroker())
+// check refuses filters that no letter can meet.
+func (f *letterFilter) check(a *app.App, source Source) (err error) {
+	if f.User != nil {
+		*f.User, err = source.ReadUser(*f.User)
+	}
+	return errors.Join(err, cli.CheckSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.CheckBroker())
 }
 
 func (f letterFilter) matches(l *deadletter.Letter) bool {
 	return (f.Type == "" || typeOf(l) == f.Type) &&
-		(f.User == 0 || l.User == strconv.Itoa(int(f.User))) &&
+		(f.User == nil || l.User == *f.User) &&
 		(f.Error == "" || mentions(l, f.Error)) &&
 		(f.FailedAfter.IsZero() || !l.LastFailure.IsZero() && !l.LastFailure.Before(f.FailedAfter.Time)) &&
 		(f.FailedBefore.IsZero() || !l.LastFailure.IsZero() && l.LastFailure.Before(f.FailedBefore.Time))
@@ -84,6 +86,7 @@ func limited(all letters, n uint) letters {
 
 // selection is one letter by its id, or those a filter names.
 type selection struct {
+	source Source
 	id     string
 	filter letterFilter
 	limit  uint
@@ -94,7 +97,7 @@ func (s selection) of(all letters) letters {
 		return limited(s.filter.only(all), s.limit)
 	}
 	return func(yield func(*deadletter.Letter, error) bool) {
-		found, err := named(all, s.id)
+		found, err := named(all, s.id, s.source)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -117,7 +120,7 @@ func starts(id, start string) bool {
 
 // named returns the letters of an id, or of the one id that starts so. The whole
 // queue is read before anything is done: a start may fit another id further on.
-func named(all letters, id string) ([]*deadletter.Letter, error) {
+func named(all letters, id string, source Source) ([]*deadletter.Letter, error) {
 	var exact, begins []*deadletter.Letter
 	var others []string
 	for l, err := range all {
@@ -137,7 +140,7 @@ func named(all letters, id string) ([]*deadletter.Letter, error) {
 	case len(exact) > 0:
 		return exact, nil
 	case len(begins) == 0:
-		return nil, fmt.Errorf("no dead letter has an id that starts with %q; `keyfold dlq list` shows what there is", id)
+		return nil, fmt.Errorf("no dead letter has an id that starts with %q; `%s list` shows what there is", id, source.Texts().Command)
 	case len(others) > 0:
 		return nil, fmt.Errorf("several ids start with %q: %s; give more of it", id,
 			cli.Printable(strings.Join(append([]string{begins[0].ID}, others...), ", ")))

@@ -60,7 +60,7 @@ func errorOf(l *deadletter.Letter) string {
 // typeOf is the type that a letter is counted and picked by.
 func typeOf(l *deadletter.Letter) string { return cmp.Or(l.Kind, "unknown") }
 
-func userOf(l *deadletter.Letter) string { return cmp.Or(l.User, "-") }
+func userOf(l *deadletter.Letter) string { return cli.Printable(cmp.Or(l.User, "-")) }
 
 func at(t time.Time) string {
 	if t.IsZero() {
@@ -71,21 +71,21 @@ func at(t time.Time) string {
 
 // letterJSON is a letter's line in -o json.
 type letterJSON struct {
-	ID           string      `json:"id"`
-	UserID       json.Number `json:"user_id,omitempty"`
-	EventType    string      `json:"event_type,omitempty"`
-	Reason       string      `json:"reason"`
-	Retries      int         `json:"retries"`
-	FirstFailure string      `json:"first_failure_at,omitempty"`
-	LastFailure  string      `json:"last_failure_at,omitempty"`
-	Errors       []string    `json:"errors"`
-	Host         string      `json:"worker_host,omitempty"`
-	Fault        string      `json:"letter_fault,omitempty"`
+	ID           string   `json:"id"`
+	UserID       any      `json:"user_id,omitempty"` // a number where ids are numbers
+	EventType    string   `json:"event_type,omitempty"`
+	Reason       string   `json:"reason"`
+	Retries      int      `json:"retries"`
+	FirstFailure string   `json:"first_failure_at,omitempty"`
+	LastFailure  string   `json:"last_failure_at,omitempty"`
+	Errors       []string `json:"errors"`
+	Host         string   `json:"worker_host,omitempty"`
+	Fault        string   `json:"letter_fault,omitempty"`
 }
 
 func jsonOf(l *deadletter.Letter) letterJSON {
 	j := letterJSON{
-		ID: l.ID, UserID: json.Number(l.User), EventType: l.Kind, Reason: reasonOf(l), Retries: l.Retries,
+		ID: l.ID, UserID: userIDOf(l), EventType: l.Kind, Reason: reasonOf(l), Retries: l.Retries,
 		Errors: append([]string{}, l.Errors...), Host: l.Host,
 	}
 	if !l.FirstFailure.IsZero() {
@@ -98,6 +98,17 @@ func jsonOf(l *deadletter.Letter) letterJSON {
 		j.Fault = l.Fault.Error()
 	}
 	return j
+}
+
+// userIDOf returns the user's id for JSON, nil where it could not be read.
+func userIDOf(l *deadletter.Letter) any {
+	switch {
+	case l.User == "":
+		return nil
+	case l.NumericUser:
+		return json.Number(l.User)
+	}
+	return l.User
 }
 
 // wholeJSON is a letter with all it carries.

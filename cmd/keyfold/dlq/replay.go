@@ -16,45 +16,53 @@ import (
 )
 
 // replayCmd sends originals to the workers again.
-type replayCmd struct {
+type replayCmd[R Replay] struct {
+	Source       R      `embed:""`
 	ID           string `arg:"" optional:"" help:"The event's id, or the start of it; if omitted, all letters that match the filters."`
 	letterFilter `embed:""`
 	Limit        uint     `default:"0" help:"Letters at most; 0: all."`
 	DryRun       bool     `help:"Show what would be replayed and change nothing."`
 	Rate         cli.Rate `placeholder:"N/s" help:"Letters a second at most; default: no limit."`
-	Force        bool     `help:"Also fold events with the reason past_horizon. RISK: their ids may have been dropped from the profile, so an event that was folded before is folded a second time. Use it only for events that were never folded."`
 	Yes          bool     `hidden:"" help:"Accepted for scripts; no effect."`
 }
 
 // Help is the long text.
-func (c *replayCmd) Help() string {
-	return `A letter is removed once the broker has confirmed its event, so a replay that is killed loses
-nothing; an event that went out twice is folded once. Events that a worker would refuse again
+func (c *replayCmd[R]) Help() string {
+	t := c.Source.Texts()
+	return fmt.Sprintf(`A letter is removed once the broker has confirmed its event, so a replay that is killed loses
+nothing; %[3]s. Events that a worker would refuse again
 (malformed ones) are skipped unless named by --error or an id. Exit code 1 when a letter failed.
 
 Examples:
-  keyfold dlq replay --error timeout --failed-after 2h --dry-run
-  keyfold dlq replay --type product_view --rate 100/s
-  keyfold dlq replay 3f9a`
+  %[1]s replay --error timeout --failed-after 2h --dry-run
+  %[1]s replay --type %[2]s --rate 100/s
+  %[1]s replay 3f9a`, t.Command, t.Type, t.Twice)
 }
 
+func (c *replayCmd[R]) Check(a *app.App) error { return c.check(a, c.Source) }
+
 // Run replays the letters and prints how many.
-func (c *replayCmd) Run(a *app.App) error {
-	r := &replay{cmd: c, app: a, started: time.Now(), names: rabbit.DefaultNames(), batch: batchOf(c.Rate)}
+func (c *replayCmd[R]) Run(a *app.App) error {
+	r := &replay{
+		source: c.Source, selected: selection{c.Source, c.ID, c.letterFilter, c.Limit}, rate: c.Rate, dryRun: c.DryRun,
+		app: a, started: time.Now(), batch: batchOf(c.Rate),
+	}
 	err := a.WithPublisher("replay", func(p *rabbit.Publisher) error {
 		r.publisher = p
-		return Scan(a, r.run)
+		return scan(a, c.Source, r.run)
 	})
 	return errors.Join(err, r.print())
 }
 
 // replay is one run. A letter is in at most one of the counts.
 type replay struct {
-	cmd       *replayCmd
+	source    Replay
+	selected  selection
+	rate      cli.Rate
+	dryRun    bool
 	app       *app.App
 	scan      *deadletter.Scan
 	publisher *rabbit.Publisher
-	names     rabbit.Names
 	started   time.Time
 	batch     int
 	waiting   []*deadletter.Letter
@@ -68,8 +76,7 @@ type replay struct {
 
 func (r *replay) run(s *deadletter.Scan) error {
 	r.scan = s
-	selected := selection{r.cmd.ID, r.cmd.letterFilter, r.cmd.Limit}
-	for l, err := range selected.of(Watched(r.app, s, "replaying")) {
+	for l, err := range r.selected.of(Watched(r.app, s, "replaying")) {
 		if err != nil {
 			return err
 		}
@@ -88,11 +95,11 @@ func (r *replay) run(s *deadletter.Scan) error {
 
 // skip counts what is not to be replayed.
 func (r *replay) skip(l *deadletter.Letter) bool {
-	switch explicit := r.cmd.ID != "" || r.cmd.Error != ""; {
+	switch explicit := r.selected.id != "" || r.selected.filter.Error != ""; {
 	case l.Original == nil:
 		r.Foreign++
 		return true
-	case !explicit && l.Malformed(time.Now()) != nil:
+	case !explicit && r.source.Refused(l) != nil:
 		r.Malformed++
 		return true
 	default:
@@ -109,7 +116,7 @@ func (r *replay) flush() error {
 	if len(r.waiting) == 0 {
 		return nil
 	}
-	if r.cmd.DryRun {
+	if r.dryRun {
 		r.done(r.waiting)
 		return nil
 	}
@@ -120,7 +127,7 @@ func (r *replay) flush() error {
 	defer cancel()
 	messages := make([]rabbit.Message, len(r.waiting))
 	for i, l := range r.waiting {
-		messages[i] = l.Replay(r.names, r.cmd.Force)
+		messages[i] = r.source.Message(l)
 	}
 	var failed error
 	confirmed := make([]*deadletter.Letter, 0, len(messages))
@@ -149,17 +156,17 @@ func (r *replay) done(replayed []*deadletter.Letter) {
 			r.Horizon++
 		}
 		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), l.LogUser(),
-			slog.String("event_type", l.Kind), slog.Bool("dry_run", r.cmd.DryRun))
+			slog.String("event_type", l.Kind), slog.Bool("dry_run", r.dryRun))
 	}
 	r.waiting = r.waiting[:0]
 }
 
 // pace waits until the next batch is due.
 func (r *replay) pace() error {
-	if r.cmd.Rate == 0 {
+	if r.rate == 0 {
 		return r.app.Ctx.Err()
 	}
-	due := r.started.Add(time.Duration(float64(r.Replayed) / float64(r.cmd.Rate) * float64(time.Second)))
+	due := r.started.Add(time.Duration(float64(r.Replayed) / float64(r.rate) * float64(time.Second)))
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
@@ -174,15 +181,15 @@ func (r *replay) print() error {
 	report := struct {
 		*replay
 		DryRun bool `json:"dry_run"`
-	}{r, r.cmd.DryRun}
+	}{r, r.dryRun}
 	return r.app.Emit(report, func(w *cli.Text) {
 		what := "replayed"
-		if r.cmd.DryRun {
+		if r.dryRun {
 			what = "would replay"
 		}
 		w.Line("%s %d, skipped %d, failed %d", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)
 		if n := r.Replayed + r.Malformed + r.Foreign + r.Failed; n == 0 && r.scan != nil && r.scan.Waiting > 0 {
-			w.Line("  0 of %s match; keyfold dlq stats counts them by reason and type", cli.Count(int64(r.scan.Waiting), "dead letter"))
+			w.Line("  0 of %s match; %s stats counts them by reason and type", cli.Count(int64(r.scan.Waiting), "dead letter"), r.source.Texts().Command)
 		}
 		if r.Malformed > 0 {
 			w.Line("  %d malformed: a worker would refuse them again; name them by --error or an id to replay them all the same", r.Malformed)
@@ -190,7 +197,7 @@ func (r *replay) print() error {
 		if r.Foreign > 0 {
 			w.Line("  %d hold no original message: they can only be shown and discarded", r.Foreign)
 		}
-		if r.Horizon > 0 && !r.cmd.Force {
+		if r.Horizon > 0 && !r.source.Forced() {
 			w.Line("  %d are past the horizon and come back unless their profile changed: see --force", r.Horizon)
 		}
 	})

@@ -200,10 +200,3 @@ func describeEvent(o *rabbit.Original) rabbit.Subject {
 	}
 	return s
 }
-
-// Malformed returns why a worker would refuse the original, nil where it would
-// take it: a refused one only comes back.
-func (l *Letter) Malformed(now time.Time) error {
-	_, err := engine.ParseEvent(l.Original, now)
-	return err
-}

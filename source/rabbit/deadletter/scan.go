@@ -28,7 +28,7 @@ type Scan struct {
 	// Describe is that of [Queue]. It is set before letters are read.
 	Describe rabbit.Describe
 
-	queue   string
+	names   rabbit.Names
 	channel *rabbit.Channel
 	closed  chan *amqp.Error
 	cause   *amqp.Error // what the channel ended with, once that was asked for
@@ -41,8 +41,8 @@ func Open(ctx context.Context, dsn string, names rabbit.Names) (s *Scan, err err
 	if err != nil {
 		return nil, err
 	}
-	s = &Scan{queue: names.DeadLetters, channel: channel, closed: channel.NotifyClose(make(chan *amqp.Error, 1))}
-	err = channel.During(ctx, func() error { s.Waiting, err = channel.Ready(s.queue); return err })
+	s = &Scan{names: names, channel: channel, closed: channel.NotifyClose(make(chan *amqp.Error, 1))}
+	err = channel.During(ctx, func() error { s.Waiting, err = channel.Ready(names, names.DeadLetters); return err })
 	if err != nil {
 		_ = channel.Disconnect(ctx)
 		return nil, err
@@ -59,7 +59,7 @@ func (s *Scan) Letters(ctx context.Context) iter.Seq2[*Letter, error] {
 				yield(nil, err)
 				return
 			}
-			d, ok, err := s.channel.Get(s.queue, false)
+			d, ok, err := s.channel.Get(s.names.DeadLetters, false)
 			if err != nil {
 				yield(nil, s.lost("read a dead letter", err))
 				return
@@ -94,7 +94,7 @@ func (s *Scan) lost(doing string, err error) error {
 		return fmt.Errorf("rabbitmq: %s: %w; a pass may not take longer than the broker's consumer_timeout "+
 			"(30 min by default): what was done is done, run it again with --limit or a higher --rate", doing, err)
 	}
-	return rabbit.Fault(doing, err)
+	return s.names.Fault(doing, err)
 }
 
 const scanCloseTimeout = 10 * time.Second

@@ -1,0 +1,41 @@
+package rabbit
+
+import (
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestExpiration(t *testing.T) {
+	for expiration, want := range map[time.Duration]string{
+		0: "", -time.Second: "", time.Nanosecond: "1", time.Millisecond: "1", 1500 * time.Microsecond: "2",
+		MaxExpiration: "4294967295", MaxExpiration + 1: "", MaxExpiration + time.Millisecond: "",
+	} {
+		m := Message{Expiration: expiration}
+		p := m.publishing()
+		if p.Expiration != want {
+			t.Errorf("%v: %q, want %q", expiration, p.Expiration, want)
+		}
+		// Neither a retry nor a dead letter expires with its original.
+		if o := OriginalOf(&amqp.Delivery{Expiration: p.Expiration}); o.Expiration != 0 {
+			t.Errorf("a copy expires within %v", o.Expiration)
+		}
+	}
+}
+
+// The broker takes the longest expiration, and drops what has expired.
+func TestExpirationAtTheBroker(t *testing.T) {
+	s := shared(t)
+	message := func(after time.Duration) Message {
+		return Message{RoutingKey: s.names.DeadLetters, ID: after.String(), Expiration: after}
+	}
+	p := NewPublisher(s.dsn, ThisProcess("test"), "publisher", quick, quiet)
+	defer p.Close(t.Context())
+	for i, err := range p.Publish(t.Context(), []Message{message(time.Millisecond), message(MaxExpiration), message(0)}) {
+		if err != nil {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	eventually(t, "one has expired", func() bool { return s.depth(s.names.DeadLetters) == 2 })
+}
