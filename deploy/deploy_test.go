@@ -46,14 +46,60 @@ func TestComposeAsksForAToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, ingest, _ := strings.Cut(string(compose), "\n  ingest:\n")
-	ingest, _, _ = strings.Cut(ingest, "\n  worker:\n")
-	for _, want := range []string{"HTTP_TOKEN_FILE: /token/tokens", "volumes: [token:/token:ro]", "token: {condition: service_completed_successfully}"} {
-		if !strings.Contains(ingest, want) {
-			t.Errorf("the service ingest has no %s", want)
+	for _, name := range []string{"ingest", "notify-api"} {
+		for _, want := range []string{"HTTP_TOKEN_FILE: /token/tokens", "volumes: [token:/token:ro]", "token: {condition: service_completed_successfully}"} {
+			if !strings.Contains(service(t, string(compose), name), want) {
+				t.Errorf("the service %s has no %s", name, want)
+			}
 		}
 	}
 	if strings.Contains(string(compose), "HTTP_INSECURE") {
 		t.Error("the API listens without tokens")
+	}
+}
+
+// service returns the text of a service.
+func service(t *testing.T, compose, name string) string {
+	t.Helper()
+	_, text, found := strings.Cut(compose, "\n  "+name+":\n")
+	if !found {
+		t.Fatalf("there is no service %s", name)
+	}
+	if next := regexp.MustCompile(`(?m)^ {0,2}[a-z-]+:$`).FindStringIndex(text); next != nil {
+		text = text[:next[0]]
+	}
+	return text
+}
+
+// Notifications have services of their own, which an installation without them does not
+// start, and which wait until their tables and queues are there.
+func TestComposeOfNotifications(t *testing.T) {
+	text, err := os.ReadFile("../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compose := string(text)
+	for name, command := range map[string]string{
+		"notify-setup": "[notify, setup]", "notify-api": "[notify, serve]", "notify-worker": "[notify, work]", "notify-retention": "keyfold notify retention",
+	} {
+		text := service(t, compose, name)
+		for _, want := range []string{"<<: *keyfold", "profiles: [notify]", command} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the service %s has no %s", name, want)
+			}
+		}
+		if name != "notify-setup" && !strings.Contains(text, "notify-setup: {condition: service_completed_successfully}") {
+			t.Errorf("the service %s does not wait for notify-setup", name)
+		}
+	}
+	for _, server := range []string{"rabbitmq", "postgres"} {
+		if !strings.Contains(service(t, compose, "notify-setup"), server+": {condition: service_healthy}") {
+			t.Errorf("notify-setup does not wait for %s", server)
+		}
+	}
+	for _, name := range []string{"ingest", "worker", "setup"} {
+		if strings.Contains(service(t, compose, name), "notify") {
+			t.Errorf("the service %s needs notifications", name)
+		}
 	}
 }

@@ -30,7 +30,7 @@ type commands struct {
 	Products productsCmd `cmd:"" uses:"profiles" help:"Import the product catalogue."`
 	Rebuild  rebuildCmd  `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
-	Notify   notifyCmd   `cmd:"" uses:"worker" help:"Decide notifications: now, later or never."`
+	Notify   notifyCmd   `cmd:"" uses:"worker,rules" help:"Decide notifications: now, later or never."`
 	Dead     deadCmd     `cmd:"" help:"List and show events that cannot be folded."`
 
 	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries" help:"Check and show the settings."`

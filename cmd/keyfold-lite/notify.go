@@ -6,14 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	_ "time/tzdata" // zones also where the system has none
 
-	"keyfold/cmd/cli"
-	"keyfold/engine"
-	"keyfold/engine/notify"
-	"keyfold/engine/notify/quiet"
-	"keyfold/engine/notify/rule"
 	"keyfold/sink/ledger/sqlite"
 )
 
@@ -27,52 +20,6 @@ type notifyCmd struct {
 	Rules   notifyRulesCmd   `cmd:"" help:"Check, test and show sets of rules."`
 	Explain notifyExplainCmd `cmd:"" help:"Explain the decisions of a notification in words."`
 	User    notifyUserCmd    `cmd:"" help:"Show a user's decisions, set preferences, erase a user."`
-}
-
-// localSettings are the hours of users who have none of their own.
-type localSettings struct {
-	Zone    string `name:"zone" env:"NOTIFY_ZONE" default:"UTC" help:"Time zone of users who have none, such as Europe/Berlin."`
-	Morning string `name:"morning" env:"NOTIFY_MORNING" default:"08:00" help:"Local time to which next_morning defers."`
-	Digests string `name:"digest-times" env:"NOTIFY_DIGEST_TIMES" default:"09:00,18:00" help:"Local times of digests."`
-}
-
-// local reads the settings; the error names every fault.
-func (s *localSettings) local() (l notify.Local, err error) {
-	var faults engine.Faults
-	l.Zone, err = quiet.LoadZone(s.Zone)
-	faults.If(err != nil, "NOTIFY_ZONE is %q: %w", s.Zone, err)
-	l.Morning, err = quiet.ParseClock(s.Morning)
-	faults.If(err != nil, "NOTIFY_MORNING is %q: %w", s.Morning, err)
-	for text := range strings.SplitSeq(s.Digests, ",") {
-		clock, err := quiet.ParseClock(strings.TrimSpace(text))
-		faults.If(err != nil, "NOTIFY_DIGEST_TIMES is %q: %w", s.Digests, err)
-		faults.If(err == nil && len(l.Digests) > 0 && clock <= l.Digests[len(l.Digests)-1],
-			"NOTIFY_DIGEST_TIMES is %q: each time must be later than the one before", s.Digests)
-		l.Digests = append(l.Digests, clock)
-	}
-	return l, faults.Err()
-}
-
-// fixedSet is the set of a process that does not exchange it.
-type fixedSet struct{ set *notify.Set }
-
-// Current implements [notify.Sets].
-func (f fixedSet) Current() *notify.Set { return f.set }
-
-// readSet reads the rules of a file, the shipped ones without one.
-func readSet(path string, local notify.Local) (*notify.Set, error) {
-	text := rule.Default()
-	if path != "" {
-		var err error
-		if text, err = os.ReadFile(path); err != nil {
-			return nil, err
-		}
-	}
-	document, faults := rule.Read(text)
-	if err := faults.Err(); err != nil {
-		return nil, &cli.UsageError{Err: fmt.Errorf("%s cannot be used: nothing was decided (`keyfold-lite notify rules lint` shows the same):\n%w", path, err)}
-	}
-	return rule.Compile(document, local), nil
 }
 
 // openDecisions opens the ledger of a data folder for reading, beside a running

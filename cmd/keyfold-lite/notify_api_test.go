@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/notifier/api"
 	"keyfold/engine/notify"
 	"keyfold/source/ingest"
 )
@@ -109,7 +110,7 @@ func nowEvent(id uuid.UUID, user, kind, title string) string {
 }
 
 type decided struct {
-	Decisions []decision `json:"decisions"`
+	Decisions []api.Decision `json:"decisions"`
 	Errors    []ingest.Fault
 }
 
@@ -154,7 +155,7 @@ func TestNotifyServe(t *testing.T) {
 	if text, _ := os.ReadFile(sent); strings.Count(string(text), `"dispatch_id"`) != 3 {
 		t.Errorf("handed over:\n%s", text)
 	}
-	var turns struct{ Turns []explained }
+	var turns struct{ Turns []api.Explained }
 	if status := asked(t, "GET", server+"/v1/notifications/"+ids[0].String(), "", "", &turns); status != 200 || len(turns.Turns) != 1 || len(turns.Turns[0].Lines) == 0 {
 		t.Errorf("status %d: %+v", status, turns)
 	}
@@ -244,6 +245,9 @@ func TestNotifyServeNamesEveryFault(t *testing.T) {
 			t.Errorf("no fault of %s in %+v", field, refused.Errors)
 		}
 	}
+	if status := asked(t, "POST", server+"/v1/notifications?partial=true", "application/json", body, &refused); status != 400 || refused.Errors[0].Reason != "bad_parameter" {
+		t.Errorf("partial: %d %+v", status, refused)
+	}
 	if status := asked(t, "GET", server+"/v1/notifications/"+good.String(), "", "", nil); status != 404 {
 		t.Errorf("the good one was decided: %d", status)
 	}
@@ -274,7 +278,7 @@ func TestNotifyServeHostileBodies(t *testing.T) {
 			body = bytes.Replace(body, []byte(`"x"`), []byte(`"\u0000\ud800`+strings.Repeat("é", r.IntN(200))+`"`), 1)
 		}
 		var answer struct {
-			Decisions []decision     `json:"decisions"`
+			Decisions []api.Decision `json:"decisions"`
 			Errors    []ingest.Fault `json:"errors"`
 		}
 		kind := []string{"application/json", "application/x-ndjson"}[r.IntN(2)]

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	oracle "keyfold/bench/oracle/notify"
+	"keyfold/cmd/notifier/ruleset"
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"
@@ -226,7 +227,7 @@ func TestNotifyKeepsTheLaws(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	set, err := readSet("", mustLocal(t))
+	set, err := ruleset.Read("", mustLocal(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestNotifyKeepsTheLaws(t *testing.T) {
 
 func mustLocal(t *testing.T) notify.Local {
 	t.Helper()
-	local, err := (&localSettings{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}).local()
+	local, err := (&ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}).Local()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/notifier/api"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/sqlite"
@@ -17,21 +17,6 @@ import (
 // notifyExplainCmd explains decisions.
 type notifyExplainCmd struct {
 	ID string `arg:"" help:"An event_id or a decision_id, or its beginning."`
-}
-
-// explained is a decision with its explanation.
-type explained struct {
-	Record notify.Record   `json:"decision"`
-	Event  json.RawMessage `json:"event"` // null: its user was erased
-	Lines  []string        `json:"explanation"`
-}
-
-func explainedOf(d *notify.Decided) explained {
-	e := explained{Record: d.Record, Event: json.RawMessage("null"), Lines: notify.Explain(&d.Record, d.Event)}
-	if d.Event != nil {
-		e.Event = d.Event.Body
-	}
-	return e
 }
 
 // Run prints all turns of an event, or the one decision that was named.
@@ -48,9 +33,9 @@ func (c *notifyExplainCmd) Run(a *app) error {
 	if len(found) == 0 {
 		return fmt.Errorf("no decision in %s has an event_id or decision_id that begins with %q", a.data, c.ID)
 	}
-	all := make([]explained, len(found))
+	all := make([]api.Explained, len(found))
 	for i := range found {
-		all[i] = explainedOf(&found[i])
+		all[i] = api.Explain(&found[i])
 	}
 	return a.Emit(all, func(w *cli.Text) {
 		for i := range all {
@@ -71,7 +56,7 @@ const minPrefix = 4
 // findDecisions returns all turns of an event, oldest first, or one decision.
 func findDecisions(ctx context.Context, file *sqlite.Reader, id string) ([]notify.Decided, error) {
 	if whole, err := uuid.Parse(id); err == nil {
-		turns, err := turnsOf(ctx, file, whole)
+		turns, err := api.Turns(ctx, file, whole)
 		if err != nil || len(turns) > 0 {
 			return turns, err
 		}
@@ -100,20 +85,10 @@ func findDecisions(ctx context.Context, file *sqlite.Reader, id string) ([]notif
 		return nil, &cli.UsageError{Err: fmt.Errorf("%d ids begin with %q: give more of it", n, id)}
 	}
 	for event := range events {
-		return turnsOf(ctx, file, event)
+		return api.Turns(ctx, file, event)
 	}
 	for decision := range decisions {
 		return findDecisions(ctx, file, decision.String())
 	}
 	return nil, nil
-}
-
-func turnsOf(ctx context.Context, file *sqlite.Reader, event uuid.UUID) (turns []notify.Decided, err error) {
-	for d, err := range file.Records(ctx, ledger.Filter{Event: event, Oldest: true}) {
-		if err != nil {
-			return nil, err
-		}
-		turns = append(turns, d)
-	}
-	return turns, nil
 }

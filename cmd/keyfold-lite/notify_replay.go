@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/cmd/notifier/api"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 )
@@ -151,7 +151,7 @@ func (r *notifyReplay) settle(e *notify.Notification, v processor.Verdict) {
 	case processor.Dead:
 		r.faults++
 		if len(r.firstOf) < maxReported {
-			r.firstOf = append(r.firstOf, refusedLine{Event: e.ID.String(), Faults: faultsOf(v.Err)})
+			r.firstOf = append(r.firstOf, refusedLine{Event: e.ID.String(), Faults: api.FaultsOf(v.Err)})
 			r.say("%s: event %s of user %s: %s", r.name, e.ID, cli.Printable(e.UserID), cli.Printable(v.Err.Error()))
 		} else if r.faults == maxReported+1 {
 			r.say("%s has more events that are refused: they are counted", r.name)
@@ -167,7 +167,7 @@ func (r *notifyReplay) settle(e *notify.Notification, v processor.Verdict) {
 // refuse reports a line that is no notification, with all of its faults.
 func (r *notifyReplay) refuse(err error) {
 	r.refused++
-	line := refusedLine{Line: r.line(), Faults: faultsOf(err)}
+	line := refusedLine{Line: r.line(), Faults: api.FaultsOf(err)}
 	if len(r.first) == maxReported {
 		if r.refused == maxReported+1 {
 			r.say("%s has more lines that are refused: they are counted", r.name)
@@ -178,12 +178,4 @@ func (r *notifyReplay) refuse(err error) {
 	for _, f := range line.Faults {
 		r.say("%s:%d: %s", r.name, line.Line, cli.Printable(f.Text))
 	}
-}
-
-// faultsOf returns everything that is wrong with a notification.
-func faultsOf(err error) []notify.Fault {
-	if faults := notify.FaultsOf(err); len(faults) > 0 {
-		return faults
-	}
-	return []notify.Fault{{Field: engine.FieldOf(err), Reason: engine.ReasonOf(err), Text: err.Error()}}
 }

@@ -104,7 +104,8 @@ func examples(ctx context.Context, n *notifyRuntime) ([]example, error) {
 	var all []example
 	for _, reason := range interesting {
 		if d, ok := found[reason]; ok && len(all) < 3 {
-			all = append(all, example{d.Record.EventID, d.Record.DecisionID, notify.Explain(&d.Record, d.Event)})
+			d.Delivery = notify.Delivery{} // nothing reports in a replay
+			all = append(all, example{d.Record.EventID, d.Record.DecisionID, notify.Explain(&d)})
 		}
 	}
 	return all, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/notifier/ruleset"
 	"keyfold/engine"
 	"keyfold/engine/notify"
 )
@@ -19,7 +20,7 @@ type notifyRunCmd struct {
 	Sample  int           `name:"sample" default:"500" placeholder:"N" help:"Users of the sample week."`
 	Strict  bool          `name:"strict" help:"Exit with 1 if a line was refused."`
 	Senders senders       `embed:""`
-	Local   localSettings `embed:""`
+	Local   ruleset.Hours `embed:""`
 }
 
 // Help is the long text.
@@ -37,7 +38,7 @@ Examples:
 
 // Check refuses what cannot be run.
 func (c *notifyRunCmd) Check(*app) error {
-	_, err := c.Local.local()
+	_, err := c.Local.Local()
 	if c.Events == "" && c.Users != "" {
 		err = errors.Join(err, errors.New("--users without --events: the sample brings its own users"))
 	}
@@ -74,11 +75,11 @@ type posts struct {
 
 // Run decides.
 func (c *notifyRunCmd) Run(a *app) (err error) {
-	local, err := c.Local.local()
+	local, err := c.Local.Local()
 	if err != nil {
 		return err
 	}
-	set, err := readSet(c.Rules, local)
+	set, err := ruleset.Read(c.Rules, local)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"keyfold/cmd/notifier"
+	"keyfold/cmd/notifier/ruleset"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/sink/ledger/sqlite"
@@ -111,7 +112,7 @@ func (n *notifyRuntime) open(set *notify.Set, to senders, replay bool) (err erro
 	config.Shard.Shards, config.Shard.MaxHeld, config.Shard.MaxHeldBytes = n.config.Shard.Shards, n.config.Shard.MaxHeld, n.config.Shard.MaxHeldBytes
 	config.Shard.Flushes = n.config.Shard.Flushes
 	n.notifier, err = notifier.New(config, processor.Ports{
-		Ledger: n.ledger, Dispatcher: n.out, Sets: fixedSet{set}, Log: n.log,
+		Ledger: n.ledger, Dispatcher: n.out, Sets: ruleset.Fixed{Set: set}, Log: n.log,
 	})
 	if err != nil {
 		return err

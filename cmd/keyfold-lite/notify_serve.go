@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/notifier/api"
+	"keyfold/cmd/notifier/ruleset"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
 	"keyfold/source/ingest"
@@ -17,7 +19,7 @@ type notifyServeCmd struct {
 	Addr    string        `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/notifications."`
 	Rules   string        `name:"rules" placeholder:"FILE" help:"The set of rules; without it, the shipped one."`
 	Senders senders       `embed:""`
-	Local   localSettings `embed:""`
+	Local   ruleset.Hours `embed:""`
 }
 
 // Service marks a command that runs until it is told to stop.
@@ -30,7 +32,10 @@ are stored and each NOW is handed over. What is deferred is decided again in tim
 A notification that is posted again under its event_id gets the first decision again.
 
   GET /v1/notifications/EVENT_ID          all decisions of a notification, explained
+  GET /v1/decisions/DECISION_ID           one decision, explained
+  GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
   GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  POST /v1/deliveries                     what the senders report of deliveries
   GET /livez, /readyz
 
 Example:
@@ -39,17 +44,17 @@ Example:
 
 // Check refuses an address that is not served, and faulty settings.
 func (c *notifyServeCmd) Check(*app) error {
-	_, err := c.Local.local()
+	_, err := c.Local.Local()
 	return errors.Join(checkAddr(c.Addr), err, c.Senders.check())
 }
 
 // Run serves until it is told to stop.
 func (c *notifyServeCmd) Run(a *app) (err error) {
-	local, err := c.Local.local()
+	local, err := c.Local.Local()
 	if err != nil {
 		return err
 	}
-	set, err := readSet(c.Rules, local)
+	set, err := ruleset.Read(c.Rules, local)
 	if err != nil {
 		return err
 	}
@@ -73,9 +78,20 @@ func (c *notifyServeCmd) Run(a *app) (err error) {
 	return errors.Join(err, n.stop())
 }
 
+// api returns the API, which decides in this process.
+func (n *notifyRuntime) api() *api.API {
+	return api.New(api.Ports{Ledger: n.ledger, Decider: n.notifier, Reports: n.ledger, Log: n.log, Ready: func(ctx context.Context) error {
+		if err := context.Cause(n.failed); err != nil {
+			return err
+		}
+		_, err := n.ledger.NextDue(ctx)
+		return err
+	}})
+}
+
 // serveNotify answers requests until the program is told to stop or a fault ends it.
 func serveNotify(n *notifyRuntime, c *notifyServeCmd, listener net.Listener) error {
-	server, err := ingest.NewServer(api(c.Addr), ingest.NewApplication(&notifyAPI{n}, n.log))
+	server, err := ingest.NewServer(apiConfig(c.Addr), ingest.NewApplication(n.api(), n.log))
 	if err != nil {
 		return err
 	}

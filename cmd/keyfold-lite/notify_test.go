@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/cmd/notifier/api"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"
 )
@@ -214,7 +215,7 @@ func TestNotifyExplain(t *testing.T) {
 	notified(t, postedLines(40), "--data", data, "--events", "-")
 	id := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, 0)).String()
 	code, out, errs := lite(t, "", "notify", "explain", id, "--data", data, "-o", "json")
-	var turns []explained
+	var turns []api.Explained
 	if err := json.Unmarshal([]byte(out), &turns); err != nil || code != 0 || len(turns) != 1 || len(turns[0].Lines) == 0 {
 		t.Fatalf("exit code %d: %s%s %v", code, errs, out, err)
 	}
@@ -332,7 +333,7 @@ func TestNotifyPreferenceFaults(t *testing.T) {
 		`{"caps":[1,2]}`:       `caps: found [1,2], expected a list of three integers`,
 		`{"quiet":[{"from":"25:00","to":"07:00","days":["mo"]}]}`: `quiet: span 1: "days"`,
 	} {
-		if _, _, err := parsePreferences([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := api.ParsePreferences([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, expected %s", text, err, want)
 		}
 	}

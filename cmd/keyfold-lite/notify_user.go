@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/notifier/api"
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
@@ -39,9 +40,9 @@ type shownUser struct {
 // Check refuses an id that no user has.
 func (c *notifyShowCmd) Check(*app) error {
 	if c.Last < 0 {
-		return errors.Join(checkUser(c.ID), errors.New("--last must be at least 0"))
+		return errors.Join(api.CheckUser(c.ID), errors.New("--last must be at least 0"))
 	}
-	return checkUser(c.ID)
+	return api.CheckUser(c.ID)
 }
 
 // Run prints the user.
@@ -96,13 +97,13 @@ type notifySetCmd struct {
 
 // Check refuses preferences that cannot be kept.
 func (c *notifySetCmd) Check(*app) error {
-	_, _, err := parsePreferences([]byte(c.Preferences))
-	return errors.Join(checkUser(c.ID), err)
+	_, _, err := api.ParsePreferences([]byte(c.Preferences))
+	return errors.Join(api.CheckUser(c.ID), err)
 }
 
 // Run stores them.
 func (c *notifySetCmd) Run(a *app) (err error) {
-	own, _, err := parsePreferences([]byte(c.Preferences))
+	own, _, err := api.ParsePreferences([]byte(c.Preferences))
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ type notifyForgetCmd struct {
 }
 
 // Check refuses an id that no user has.
-func (c *notifyForgetCmd) Check(*app) error { return checkUser(c.ID) }
+func (c *notifyForgetCmd) Check(*app) error { return api.CheckUser(c.ID) }
 
 // Run erases the user.
 func (c *notifyForgetCmd) Run(a *app) error {

@@ -29,7 +29,7 @@ func (c *serveCmd) Run(a *app) error {
 }
 
 func checkAddr(addr string) error {
-	if err := api(addr).Validate(); err != nil {
+	if err := apiConfig(addr).Validate(); err != nil {
 		return err
 	}
 	if !ingest.OnLoopback(addr) {
@@ -49,9 +49,9 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// api returns the settings of an API for this machine alone: its rate is what the
+// apiConfig returns the settings of an API for this machine alone: its rate is what the
 // disk takes.
-func api(addr string) ingest.Config {
+func apiConfig(addr string) ingest.Config {
 	c := ingest.DefaultConfig()
 	c.Addr, c.Total, c.Sender = addr, ingest.Rate{}, ingest.Rate{}
 	c.Insecure = true // checkAddr has judged the address
@@ -63,7 +63,7 @@ func api(addr string) ingest.Config {
 func serve(n *runtime, addr string, listener net.Listener) error {
 	handler := ingest.NewHandler(n.intake.store, n.log)
 	handler.ReadyWhen(n.intake.ready)
-	server, err := ingest.NewServer(api(addr), handler)
+	server, err := ingest.NewServer(apiConfig(addr), handler)
 	if err != nil {
 		return err
 	}

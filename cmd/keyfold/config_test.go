@@ -105,13 +105,19 @@ func TestConfigCheckConnects(t *testing.T) {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 
+	env["NOTIFY_DATABASE_URL"] = "postgres://u:s3cret@127.0.0.1:1/d"
+	_, out, _ = call(t, env, "config", "check", "--connect")
+	if !strings.Contains(out, "✗ PostgreSQL     postgres://u:***@127.0.0.1:1/d: PostgreSQL does not answer: is it running, is NOTIFY_DATABASE_URL right?") || strings.Contains(out, "s3cret") {
+		t.Errorf("with notifications:\n%s", out)
+	}
+
 	env = map[string]string{"EMBEDDER": "openai", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
 	_, out, _ = call(t, env, "config", "check", "--connect")
 	if !strings.Contains(out, "✗ embedding API  http://127.0.0.1:1/v1: embedding API at http://127.0.0.1:1/v1 does not answer: is it running, is OPENAI_BASE_URL right?") {
 		t.Errorf("without an embedding API:\n%s", out)
 	}
 
-	env = map[string]string{"DATABASE_URL": "", "REDIS_URL": "", "EMBEDDER": "hash"}
+	env = map[string]string{"DATABASE_URL": "", "REDIS_URL": "", "EMBEDDER": "hash", "NOTIFY_DATABASE_URL": ""}
 	code, out, _ = call(t, env, "config", "check", "--connect", "-o", "json")
 	var report struct {
 		Servers []struct {

@@ -16,6 +16,7 @@ import (
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/config"
 	"keyfold/cmd/keyfold/dlq"
+	"keyfold/cmd/keyfold/notifications"
 	"keyfold/cmd/keyfold/outbox"
 	"keyfold/cmd/keyfold/profiles"
 	"keyfold/cmd/settings"
@@ -31,6 +32,7 @@ type commands struct {
 	Servers   app.Servers        `embed:""`
 	Embedding embedding.Settings `embed:""`
 	Settings  settings.Engine    `embed:""`
+	Notify    app.Notify         `embed:"" group:"notifications"`
 
 	Setup    setupCmd             `cmd:"" uses:"broker,queue,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
 	Work     workCmd              `cmd:"" uses:"broker,queue,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
@@ -43,7 +45,9 @@ type commands struct {
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
 	Dlq      dlq.Cmd              `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
 
-	Config     config.Cmd        `cmd:"" uses:"broker,queue,store,database,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Check and show the settings."`
+	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
+
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,store,database,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,retention" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
@@ -96,6 +100,7 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 		Clock:   shutdown.NewClock(config.Timeout),
 		Servers: c.Servers,
 		Vectors: embeddings,
+		Notify:  c.Notify,
 		Config:  config,
 		Log:     log,
 	}, errors.Join(logErr, engineErr, c.Servers.Check(), embeddingErr)

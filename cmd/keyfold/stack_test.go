@@ -107,11 +107,16 @@ type daemon struct {
 // work starts a worker and stops it at the test's end.
 func (s *stack) work(t *testing.T, args ...string) *daemon {
 	t.Helper()
+	return startDaemon(t, append([]string{"work"}, s.flags(args...)...)...)
+}
+
+func startDaemon(t *testing.T, args ...string) *daemon {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &daemon{t: t, log: &lockedBuffer{}}
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, append([]string{"work"}, s.flags(args...)...), cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
+		done <- run(ctx, args, cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
 	}()
 	d.stop = sync.OnceValue(func() int {
 		cancel()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +86,15 @@ func TestUsageErrors(t *testing.T) {
 		{"products import - --embed --embedder=openai", "OPENAI_API_KEY"},
 		{"work --embedder=openai", "OPENAI_API_KEY"},
 		{"embed --near=-1 mug", "--near"},
+		{"notify work", "NOTIFY_DATABASE_URL is not set"},
+		{"notify serve", "NOTIFY_DATABASE_URL is not set"},
+		{"notify serve --notify-database-url=postgres://127.0.0.1:1/d --http-tokens=short", "HTTP_TOKENS"},
+		{"notify send", "<file>"},
+		{"notify work --notify-database-url=mysql://h/d", "postgres://user:password@host:5432/name"},
+		{"notify setup --notify-admin-url=postgres://h", "NOTIFY_ADMIN_URL"},
+		{"notify work --notify-rules=/does/not/exist", "NOTIFY_RULES"},
+		{"notify work --notify-zone=Nowhere --notify-morning=25:00", "NOTIFY_MORNING"},
+		{"notify retention --notify-retention=soon --notify-key-retention=1h", "NOTIFY_KEY_RETENTION"},
 	} {
 		code, out, errs := withoutServers(t, strings.Fields(c.args)...)
 		if code != cli.ExitUsage || out != "" || !strings.Contains(errs, c.says) || strings.Contains(errs, "s3cret") {
@@ -258,11 +268,12 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 // A command's help shows a server's settings where the command judges them, and
 // only there.
 func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
-	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file="}
-	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY"}
+	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
+	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
 	arguments := map[string]string{
 		"ingest": "--relay", "products import": "x --embed", "embed": "x",
 		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x",
+		"notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
 	}
 	t.Setenv("OPENAI_API_KEY", "")
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
@@ -282,7 +293,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", command, code, &errs)
 		}
 		for flag, name := range reported {
-			if shown, used := strings.Contains(help.String(), flag+"="), strings.Contains(errs.String(), name); shown != used {
+			if shown, used := strings.Contains(help.String(), " "+flag+"="), regexp.MustCompile(`\b`+name).MatchString(errs.String()); shown != used {
 				t.Errorf("%s: help shows %s: %t, the command uses it: %t\n%s", command, flag, shown, used, &errs)
 			}
 		}

@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
 	"keyfold/engine"
+	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/shard"
@@ -20,13 +23,22 @@ import (
 type Notifier struct {
 	Processor *processor.Processor
 	Router    *shard.Router[string, processor.Delivery]
+	Lag       *metric.Histogram // of deferrals, from their time to their decision
+	// Leases has one of several processes sweep. It is set before Start; nil: no other
+	// process shares the ledger.
+	Leases notify.Leases
 
 	config Config
 	ports  processor.Ports
 	log    *slog.Logger
 
-	stop context.CancelFunc // ends what Start began
-	work sync.WaitGroup
+	stop   context.CancelFunc // ends what Start began
+	work   sync.WaitGroup
+	paused atomic.Bool
+
+	id       uuid.UUID     // as the holder of leases
+	room     chan struct{} // wakes the poller
+	gaveBack time.Time     // the poller's
 
 	mu       sync.Mutex
 	returned []uuid.UUID // claimed deferrals that were not decided
@@ -41,7 +53,9 @@ func New(config Config, ports processor.Ports) (*Notifier, error) {
 	if ports.Clock == nil {
 		ports.Clock = engine.Now
 	}
-	n := &Notifier{config: config, ports: ports, log: ports.Log, stop: func() {}}
+	n := &Notifier{
+		config: config, ports: ports, log: ports.Log, stop: func() {}, room: make(chan struct{}, 1), Lag: newLag(), id: uuid.New(),
+	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
@@ -70,15 +84,33 @@ func (n *Notifier) Start(ctx context.Context) error {
 		n.sweep(ctx, math.MaxInt64) // FinishReplay tries again
 		return ctx.Err()
 	}
-	first, cancel := context.WithTimeout(ctx, n.config.StartWait)
-	n.sweep(first, math.MaxInt64)
-	cancel()
+	if !n.paused.Load() {
+		first, cancel := context.WithTimeout(ctx, n.config.StartWait)
+		n.sweep(first, n.sweepAtStart())
+		cancel()
+	}
 	ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	n.work.Go(func() { n.poll(ctx) })
 	n.work.Go(func() { n.mark(ctx) })
 	n.work.Go(func() { n.sweepOften(ctx) })
 	return nil
 }
+
+// sweepAtStart returns before when the decisions were made that the first sweep hands
+// over: others of the same ledger are left to the processes that made them.
+func (n *Notifier) sweepAtStart() engine.Millis {
+	if n.Leases != nil {
+		return n.ports.Clock() - engine.Millis(n.config.SweepAge.Milliseconds())
+	}
+	return math.MaxInt64
+}
+
+// Pause keeps deferrals from being claimed, and decisions from being marked and
+// swept. What is submitted is decided.
+func (n *Notifier) Pause() { n.paused.Store(true) }
+
+// Resume ends a pause.
+func (n *Notifier) Resume() { n.paused.Store(false) }
 
 // chunk is how many deliveries are submitted at once: well below the router's bound.
 const chunk = 256
@@ -149,7 +181,12 @@ func (n *Notifier) Stop(ctx context.Context) error {
 	drained := n.Router.Drain(ctx)
 	n.work.Wait()
 	n.giveBack(ctx)
-	if err := errors.Join(drained, n.Processor.Mark(ctx)); err != nil {
+	marked := n.Processor.Mark(ctx)
+	if errors.Is(marked, engine.ErrAway) { // a sweep hands over again, under the same id
+		n.log.Warn("confirmed hand-overs are not marked", slog.Any("error", marked))
+		marked = nil
+	}
+	if err := errors.Join(drained, marked); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
+	"keyfold/bench/testserver/process"
 	"keyfold/cmd/notifier"
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -23,7 +23,7 @@ import (
 	"keyfold/sink/ledger/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 type sets struct{ *notify.Set }
 
@@ -59,6 +59,17 @@ func (r *receiver) count() int {
 // start starts a notifier with quick intervals whose clock is at.
 func start(t *testing.T, store notify.Ledger, out *receiver, at *atomic.Int64) *notifier.Notifier {
 	t.Helper()
+	config := notifier.DefaultConfig()
+	config.Poll, config.Mark, config.Sweep, config.SweepAge = time.Millisecond, time.Millisecond, 5*time.Millisecond, 0
+	n := newWith(t, config, store, out, at)
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func newWith(t *testing.T, config notifier.Config, store notify.Ledger, out *receiver, at *atomic.Int64) *notifier.Notifier {
+	t.Helper()
 	document, faults := rule.Read(rule.Default())
 	if document == nil {
 		t.Fatal(faults.Err())
@@ -67,16 +78,11 @@ func start(t *testing.T, store notify.Ledger, out *receiver, at *atomic.Int64) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := notifier.DefaultConfig()
-	config.Poll, config.Mark, config.Sweep, config.SweepAge = time.Millisecond, time.Millisecond, 5*time.Millisecond, 0
 	n, err := notifier.New(config, processor.Ports{
 		Ledger: store, Dispatcher: out, Clock: func() engine.Millis { return engine.Millis(at.Load()) },
 		Sets: sets{rule.Compile(document, notify.Local{Zone: zone, Morning: 8 * 60, Digests: []quiet.Clock{9 * 60, 18 * 60}})},
 	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -217,5 +223,56 @@ func TestConfigIsChecked(t *testing.T) {
 	config.Shard.Batching, config.Lease, config.Claim, config.Processor.Failures = true, 0, 0, 0
 	if err := config.Validate(); err == nil || len(err.(interface{ Unwrap() []error }).Unwrap()) != 4 {
 		t.Errorf("%v", err)
+	}
+}
+
+// A paused notifier claims no deferral and hands nothing over again; it decides what
+// is submitted.
+func TestAPauseRestsPollerAndSweep(t *testing.T) {
+	store, out, at := memory.New(), &receiver{}, clockAt(noon)
+	n := start(t, store, out, at)
+	defer stop(t, n)
+	n.Pause()
+	out.down.Store(true)
+	e := event(t, "1", "SECURITY", "Your code is 1234")
+	if _, err := n.Decide(t.Context(), []*notify.Notification{e}); err != nil {
+		t.Fatal(err)
+	}
+	out.down.Store(false)
+	at.Add(1)
+	time.Sleep(50 * time.Millisecond) // ten sweeps
+	if out.count() != 0 {
+		t.Error("handed over in a pause")
+	}
+	n.Resume()
+	eventually(t, "it is handed over", func() bool { return out.count() == 1 })
+}
+
+// A process that shares its ledger leaves what was decided a moment ago to the process
+// that decided it.
+func TestASharedLedgersYoungDecisionsAreNotSweptAtTheStart(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		store, out, at := memory.New(), &receiver{}, clockAt(noon)
+		out.down.Store(true)
+		first := start(t, store, out, at)
+		first.Pause()
+		if _, err := first.Decide(t.Context(), []*notify.Notification{event(t, "1", "SECURITY", "Your code is 1234")}); err != nil {
+			t.Fatal(err)
+		}
+		stop(t, first)
+		out.down.Store(false)
+		config := notifier.DefaultConfig()
+		at.Add(config.SweepAge.Milliseconds() / 2)
+		second := newWith(t, config, store, out, at)
+		if shared {
+			second.Leases = store
+		}
+		if err := second.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if swept := out.count() == 1; swept == shared {
+			t.Errorf("shared %t: swept %t", shared, swept)
+		}
+		stop(t, second)
 	}
 }

@@ -13,64 +13,81 @@ import (
 	"keyfold/shard"
 )
 
-// poll leases deferrals that are due and submits them, until ctx ends.
+// poll leases deferrals that are due and submits them, until ctx ends. It claims again
+// as soon as half of what it may hold is decided: claims and decisions go on side by
+// side.
 func (n *Notifier) poll(ctx context.Context) {
-	ticker := time.NewTicker(n.config.Poll)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		more, err := n.claim(ctx)
+		select {
+		case <-timer.C:
+		case <-n.room:
+		case <-ctx.Done():
+			return
+		}
+		pause, err := n.claim(ctx)
 		switch {
 		case errors.Is(err, shard.ErrDraining), ctx.Err() != nil:
 			return
 		case err != nil:
 			n.log.Warn("deferrals cannot be read: they wait", slog.Any("error", err), slog.String("hint", "see that the ledger can be reached and written to"))
-		case more:
-			continue
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+		timer.Reset(pause)
 	}
 }
 
-// claim leases what is due, if as much is not under way already. more says that
-// there may be more of it.
-func (n *Notifier) claim(ctx context.Context) (more bool, err error) {
-	n.giveBack(ctx)
+// claim leases what is due and submits it, and returns how long to wait before the next
+// claim: until a deferral is due, and a poll at most.
+func (n *Notifier) claim(ctx context.Context) (pause time.Duration, err error) {
+	pause = n.config.Poll
+	if n.paused.Load() {
+		return pause, nil
+	}
+	if time.Since(n.gaveBack) >= n.config.Poll { // what fails at once does not come again at once
+		n.gaveBack = time.Now()
+		n.giveBack(ctx)
+	}
 	room := n.config.Claim - n.underWay()
-	if room <= 0 {
-		return false, nil
+	if !n.enough(room) {
+		return pause, nil // n.room ends the wait
 	}
 	next, err := n.ports.Ledger.NextDue(ctx)
 	now := n.ports.Clock()
-	if err != nil || next == 0 || next > now {
-		return false, err
+	if err != nil || next == 0 {
+		return pause, err
+	}
+	if next > now {
+		return min(pause, time.Duration(next-now)*time.Millisecond), nil
 	}
 	due, err := n.ports.Ledger.Claim(ctx, now, now+engine.Millis(n.config.Lease.Milliseconds()), room)
-	if err != nil || len(due) == 0 {
-		return false, err
+	if len(due) == 0 {
+		return pause, err
 	}
+	return 0, errors.Join(err, n.submitDue(ctx, due))
+}
+
+// enough reports whether a claim of so many deferrals is worth its round trips.
+func (n *Notifier) enough(room int) bool { return room > 0 && 2*room >= n.config.Claim }
+
+// submitDue submits claimed deferrals, each digest as one delivery.
+func (n *Notifier) submitDue(ctx context.Context, due []notify.Due) error {
 	groups := grouped(due)
 	n.count(len(due))
 	if err := failpoint.Hit(failpoint.Claimed); err != nil {
 		n.release(due)
-		return false, err
+		return err
 	}
-	deliveries := make([]processor.Delivery, len(groups))
 	for i, group := range groups {
-		deliveries[i] = processor.Delivery{Due: group, Settler: processor.SettlerFunc(func(v processor.Verdict) { n.settle(group, v) })}
-	}
-	for i := range deliveries {
-		if err := n.Submit(ctx, deliveries[i:i+1]); err != nil {
+		d := processor.Delivery{Due: group, Settler: processor.SettlerFunc(func(v processor.Verdict) { n.settle(group, v) })}
+		if err := n.Submit(ctx, []processor.Delivery{d}); err != nil {
 			for _, group := range groups[i:] {
 				n.release(group)
 			}
-			return false, err
+			return err
 		}
 	}
-	return len(due) >= room, nil
+	return nil
 }
 
 // grouped puts the items of one digest together: they are decided together.
@@ -98,9 +115,14 @@ func grouped(due []notify.Due) (groups [][]notify.Due) {
 func (n *Notifier) settle(group []notify.Due, v processor.Verdict) {
 	switch v.Outcome {
 	case processor.Retry, processor.Park, processor.Unsettled:
-		if len(v.Records) == 0 && v.Key.Outcome == 0 {
+		if !v.Stored() {
 			n.release(group)
 			return
+		}
+	case processor.Decided:
+		now := n.ports.Clock()
+		for i := range group {
+			n.Lag.Observe(time.Duration(max(0, now-group[i].DueAt)) * time.Millisecond)
 		}
 	}
 	n.count(-len(group))
@@ -109,11 +131,11 @@ func (n *Notifier) settle(group []notify.Due, v processor.Verdict) {
 // release notes deferrals to give back: a settler must not wait for the ledger.
 func (n *Notifier) release(group []notify.Due) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.claimed -= len(group)
 	for i := range group {
 		n.returned = append(n.returned, group[i].Event.ID)
 	}
+	n.mu.Unlock()
+	n.count(-len(group))
 }
 
 // giveBack returns leased deferrals, which are due again at once.
@@ -130,10 +152,20 @@ func (n *Notifier) giveBack(ctx context.Context) {
 	}
 }
 
+// count counts deferrals that are under way. It wakes the poller when there is room
+// for a claim again.
 func (n *Notifier) count(more int) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	before := n.claimed
 	n.claimed += more
+	now := n.claimed
+	n.mu.Unlock()
+	if !n.enough(n.config.Claim-before) && n.enough(n.config.Claim-now) {
+		select {
+		case n.room <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (n *Notifier) underWay() int {

@@ -94,6 +94,9 @@ const hidden = "***"
 // secret matches a parameter of an address that may hold a secret.
 var secret = regexp.MustCompile(`(?i)pass|secret|token|key`)
 
+// keyword matches a password given as password=secret, or in single quotes.
+var keyword = regexp.MustCompile(`(?i)(\w*pass\w*\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)`)
+
 // Redact hides what may be a secret in an address: the password and parameters. It
 // relies on the form of an address as little as it can, since a password may hold any
 // character.
@@ -119,5 +122,5 @@ func Redact(text string) string {
 		}
 		rest = address + "?" + strings.Join(parameters, "&")
 	}
-	return scheme + rest
+	return scheme + keyword.ReplaceAllString(rest, "${1}"+hidden)
 }

@@ -28,6 +28,9 @@ func TestRedact(t *testing.T) {
 		"user:p@ss@tcp(host:3306)/name":                            "user:***@tcp(host:3306)/name",
 		"redis://:p@h:1/0?sentinel_password=x":                     "redis://:***@h:1/0?sentinel_password=***",
 		"https://host/v1?api-version=1&api-key=x":                  "https://host/v1?api-version=1&api-key=***",
+		"host=db password=s3 user=k":                               "host=db password=*** user=k",
+		`host=db password = 'a b\'c' user=k`:                       "host=db password = *** user=k",
+		"host=db PGPASSWORD=s3&c=d":                                "host=db PGPASSWORD=***&c=d",
 		"sqlite:///var/lib/file.db":                                "sqlite:///var/lib/file.db",
 	} {
 		if got := Redact(text); got != want {

@@ -30,6 +30,18 @@ func Hit(name string) error { return process().hit(name) }
 // Reach passes a point at which an error cannot be returned.
 func Reach(name string) { _ = Hit(name) }
 
+// Acted returns how often each armed point has acted in this process.
+func Acted() map[string]int {
+	p := process()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	acted := map[string]int{}
+	for name, a := range p.armed {
+		acted[name] = a.acted
+	}
+	return acted
+}
+
 // process reads the environment once. A binary that was built to fail and told
 // so wrongly must not look like one that passed.
 var process = sync.OnceValue(func() *points {
@@ -64,6 +76,7 @@ func (p *points) hit(name string) error {
 		p.mu.Unlock()
 		return nil
 	}
+	a.acted++
 	p.note(name, a)
 	p.mu.Unlock()
 	switch a.action {

@@ -25,6 +25,7 @@ type point struct {
 	at     int           // the hit it acts on first
 	every  int           // and then again after so many; 0 for never
 	hits   int
+	acted  int
 	noted  bool
 }
 

@@ -26,11 +26,16 @@ const (
 
 // The points of a notification's way.
 const (
+	Posted    = "posted"    // it was posted and is not published; an error stands for the broker's
+	Confirmed = "confirmed" // the broker keeps all of a request, which is not answered; an error is answered in its place
+
 	Claimed      = "claimed"       // deferrals are leased, not handed over; an error releases them
 	BeforeCommit = "before_commit" // decisions are about to be written; an error stands for the ledger's
 	AfterCommit  = "after_commit"  // they were written; an error makes the answer unknown
 	Dispatched   = "dispatched"    // a NOW was handed over, its mark is not queued; an error stands for the receiver's
 	Marked       = "marked"        // marks of hand-overs were written; no errors
+
+	ReportApplied = "report_applied" // delivery reports were written, and are not settled; an error has them applied again
 )
 
 // Names lists the points of user events.
@@ -42,7 +47,7 @@ var Names = []string{
 }
 
 // NotificationNames lists the points of notifications.
-var NotificationNames = []string{Claimed, BeforeCommit, AfterCommit, Dispatched, Marked}
+var NotificationNames = []string{Posted, Confirmed, Claimed, BeforeCommit, AfterCommit, Dispatched, Marked, ReportApplied}
 
 // TakesErrors reports whether an error can be returned at a point; the
 // callers of the others take none.

@@ -39,8 +39,8 @@ func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, score
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return CompareEvents(items[a].Event, items[b].Event) })
-	first := &items[0]
-	id := DigestID(first.Event.UserID, first.DigestKey, first.Slot)
+	first := &items[order[0]]
+	id := DigestID(first.Event.UserID, first.DigestKey, first.Slot, first.Event.ID)
 	state = state.Clone()
 	records := make([]Record, len(items))
 	for i, at := range order {

@@ -3,6 +3,7 @@ package notify
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -34,6 +35,17 @@ func (p *parser) makeID(n *Notification) uuid.UUID {
 	id[6] = id[6]&0x0f | 0x80
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// ContentID returns the id that [Parse] would make for the event of a
+// [Notification.Body], whatever its event_id: two bodies say the same if theirs are
+// equal.
+func ContentID(body []byte) (uuid.UUID, error) {
+	p := parser{now: math.MaxInt64 / 2, known: eventFields}
+	if _, err := p.read(body); err != nil {
+		return uuid.Nil, err
+	}
+	return p.makeID(p.notification()), p.faults.err()
 }
 
 // appendText appends a text under its length.
@@ -88,9 +100,10 @@ func NewDecisionID(at engine.Millis, random [10]byte) (id uuid.UUID) {
 var digestSpace = uuid.MustParse("6f1d2c34-58c7-4b0a-9a53-0f6be0a3c1d7")
 
 // DigestID returns the id of a digest: a UUID of version 5 (RFC 9562) of the user,
-// the digest's key and its instant. A digest that is decided again finds its own
-// earlier work by it.
-func DigestID(user, key string, slot engine.Millis) uuid.UUID {
+// the digest's key, its instant and the first of its items. An event is sent once at
+// most, so items that come after their digest has been decided, because their LATER was
+// written late, make a digest of another id. Under the same id, senders would drop it.
+func DigestID(user, key string, slot engine.Millis, first uuid.UUID) uuid.UUID {
 	name := appendText(appendText(nil, user), key)
-	return uuid.NewSHA1(digestSpace, binary.AppendVarint(name, int64(slot)))
+	return uuid.NewSHA1(digestSpace, append(binary.AppendVarint(name, int64(slot)), first[:]...))
 }

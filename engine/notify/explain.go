@@ -14,10 +14,11 @@ import (
 // Explain tells a decision in sentences for people who do not know keyfold: what
 // each stage saw, why the event was not sent at once, and what follows. Times are
 // those of the user's clock. It needs no more than the record; of the event it takes
-// title and expiry, and a nil event leaves them out.
-func Explain(r *Record, event *Notification) []string {
-	e := explanation{record: r, event: event, location: time.UTC, zone: "UTC"}
-	if zone := r.Facts.Preferences.Zone; zone != nil {
+// title and expiry, and a nil event leaves them out, as a delivery without status does
+// what became of it.
+func Explain(d *Decided) []string {
+	e := explanation{record: &d.Record, event: d.Event, location: time.UTC, zone: "UTC"}
+	if zone := d.Record.Facts.Preferences.Zone; zone != nil {
 		if location, err := time.LoadLocation(zone.Name()); err == nil {
 			e.location, e.zone = location, zone.Name()
 		}
@@ -25,7 +26,7 @@ func Explain(r *Record, event *Notification) []string {
 	e.headline()
 	e.user()
 	e.repeat()
-	if r.Facts.Caps != (Caps{}) {
+	if d.Record.Facts.Caps != (Caps{}) {
 		if e.rule(); !e.stopped() {
 			e.caps()
 			e.pauses()
@@ -33,6 +34,7 @@ func Explain(r *Record, event *Notification) []string {
 	}
 	e.score()
 	e.outcome()
+	e.delivery(&d.Delivery)
 	return e.lines
 }
 
@@ -239,6 +241,29 @@ func (e *explanation) expiry() string {
 		return ""
 	}
 	return " at " + e.clock(e.event.ExpiresAt)
+}
+
+// delivery tells what the senders made of a NOW.
+func (e *explanation) delivery(d *Delivery) {
+	by, at := "", ""
+	if d.Channel != 0 {
+		by = fmt.Sprintf(" by %s", d.Channel)
+	}
+	if d.At != 0 {
+		at = fmt.Sprintf(" at %s", e.clock(d.At))
+	}
+	switch {
+	case d.Status == Pending:
+		e.say("No sender has reported its delivery yet.")
+	case d.Status == Delivered:
+		e.say("It was delivered%s%s.", by, at)
+	case d.Status == DeliveryFailed && d.Error == ErrorExpired:
+		e.say("It expired before it was handed to a sender, so it was not sent.")
+	case d.Status == DeliveryFailed && d.Error != "":
+		e.say("Its delivery%s failed%s: %s.", by, at, strings.TrimRight(d.Error, "."))
+	case d.Status == DeliveryFailed:
+		e.say("Its delivery%s failed%s.", by, at)
+	}
 }
 
 // list writes channels for people.

@@ -23,6 +23,14 @@ const (
 	FaultNumberOutOfRange = "number_out_of_range" // a number that SQL's jsonb does not take
 )
 
+// Reasons of faults that only [ParseReport] finds.
+const (
+	FaultBadDecisionID    = "bad_decision_id"    // not the 36 characters of a UUID, or the zero UUID
+	FaultTwoIDs           = "two_ids"            // decision_id and event_id
+	FaultUnknownStatus    = "unknown_status"     // not one of the statuses that a sender reports
+	FaultErrorOfDelivered = "error_of_delivered" // an error of what was delivered
+)
+
 // Fault is one thing that is wrong with a body.
 type Fault struct {
 	Field  string `json:"field"`  // of the event, "" where the fault is not of one field

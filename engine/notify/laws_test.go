@@ -31,7 +31,7 @@ func TestU1CapPerHour(t *testing.T) {
 			t.Errorf("number %d is %s %v until %d", i+1, r.Outcome, r.Reasons, r.DeferUntil-testNow)
 		}
 		if i == 3 {
-			explained := strings.Join(Explain(&r, s.event), "\n")
+			explained := strings.Join(Explain(&Decided{Record: r, Event: s.event}), "\n")
 			for _, want := range []string{"1 h: 3 of 3 sent, a slot frees at 14:00:00.", "(Europe/Berlin)", "waits until 14:00:00 (FATIGUE_CAP_1H)"} {
 				if !strings.Contains(explained, want) {
 					t.Errorf("%q is not in:\n%s", want, explained)
@@ -242,13 +242,41 @@ func TestDigest(t *testing.T) {
 		if r.EventID != idOf(want.id) || r.Outcome != want.outcome || r.Reasons[0] != want.reason {
 			t.Errorf("item %d is %s: %s %v", i, r.EventID, r.Outcome, r.Reasons)
 		}
-		if (r.Outcome == Now) != (r.DigestID == DigestID("u", "PROMO", slot)) {
+		if (r.Outcome == Now) != (r.DigestID == DigestID("u", "PROMO", slot, idOf(13))) {
 			t.Errorf("item %d has the digest_id %s", i, r.DigestID)
 		}
 		s.state.Fold(r)
 	}
 	if len(s.state.Sends) != 4 || s.state.LastSend[Promo] != s.now || s.state.LastSend[Alert] != s.now || len(s.state.Marks) != 3 {
 		t.Errorf("the state is %+v", s.state)
+	}
+}
+
+// Senders drop an id that they know. So an item whose LATER is written after its digest
+// was decided is not sent under that digest's id.
+func TestALateItemIsADigestOfItsOwn(t *testing.T) {
+	s := newScene()
+	item := func(n int) Due {
+		e := *s.event
+		e.ID, e.Title = idOf(n), fmt.Sprint("Order ", n)
+		e.Print = s.set.Policy.Print(&e)
+		return Due{Event: &e, Turn: Turn{Number: 1}, DueAt: s.now, DigestKey: "k", Slot: s.now}
+	}
+	decide := func(items ...Due) (id uuid.UUID) {
+		for _, r := range DecideDigest(s.set, &s.prefs, s.state, items, nil, s.now) {
+			if r.Outcome != Now || id != uuid.Nil && r.DigestID != id {
+				t.Fatalf("%s: %v in digest %v", r.EventID, r.Outcome, r.DigestID)
+			}
+			id = r.DigestID
+		}
+		return id
+	}
+	one := decide(item(10), item(11))
+	if again := decide(item(11), item(10)); again != one {
+		t.Errorf("in another order the digest is %v, not %v", again, one)
+	}
+	if late := decide(item(12)); late == one {
+		t.Errorf("a late item is of the same digest, %v", one)
 	}
 }
 
@@ -309,8 +337,10 @@ func TestIDs(t *testing.T) {
 	if id.Version() != 7 || id.Variant() != uuid.RFC4122 || sec*1000+nsec/1e6 != int64(testNow) {
 		t.Errorf("%s is of version %d, time %d.%09d", id, id.Version(), sec, nsec)
 	}
-	one := DigestID("u", "k", 5)
-	if one.Version() != 5 || one != DigestID("u", "k", 5) || one == DigestID("u", "k", 6) || DigestID("u1", "2", 5) == DigestID("u", "12", 5) {
+	first := idOf(1)
+	one := DigestID("u", "k", 5, first)
+	if one.Version() != 5 || one != DigestID("u", "k", 5, first) || one == DigestID("u", "k", 6, first) ||
+		one == DigestID("u", "k", 5, idOf(2)) || DigestID("u1", "2", 5, first) == DigestID("u", "12", 5, first) {
 		t.Errorf("%s", one)
 	}
 }

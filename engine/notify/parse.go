@@ -24,7 +24,14 @@ const (
 	fieldExpiresAt
 	fieldDedupeKey
 	fieldMetadata
-	fieldCount // also: none of them
+	fieldCount // of events
+
+	// Of reports, beside event_id and channel.
+	fieldDecisionID = iota - 1
+	fieldStatus
+	fieldAt
+	fieldError
+	fieldAll
 )
 
 var fieldNames = [fieldCount]string{
@@ -32,8 +39,24 @@ var fieldNames = [fieldCount]string{
 	"priority_hint", "channel", "timestamp", "expires_at", "dedupe_key", "metadata",
 }
 
+var reportFieldNames = [fieldAll - fieldCount]string{"decision_id", "status", "at", "error"}
+
 // String returns the field's key.
-func (f field) String() string { return fieldNames[f] }
+func (f field) String() string {
+	if f >= fieldCount {
+		return reportFieldNames[f-fieldCount]
+	}
+	return fieldNames[f]
+}
+
+// eventFields and reportFields are the fields of a body.
+var (
+	eventFields = []field{
+		fieldEventID, fieldUserID, fieldEventType, fieldTitle, fieldMessage, fieldSource,
+		fieldHint, fieldChannel, fieldTimestamp, fieldExpiresAt, fieldDedupeKey, fieldMetadata,
+	}
+	reportFields = []field{fieldDecisionID, fieldEventID, fieldStatus, fieldChannel, fieldAt, fieldError}
+)
 
 // Parse reads one event, a JSON object of at most [MaxBodyBytes]:
 //
@@ -62,12 +85,19 @@ func (f field) String() string { return fieldNames[f] }
 // ([engine.ReadObject]) is one fault. The notification does not alias body. Its
 // Print is not set.
 func Parse(body []byte, now engine.Millis) (*Notification, error) {
-	if len(body) > MaxBodyBytes {
-		err := engine.PermanentError(engine.ReasonBodyTooLarge,
-			fmt.Errorf("body: found %d bytes, expected at most %d", len(body), MaxBodyBytes))
-		return nil, Faults{{Reason: engine.ReasonBodyTooLarge, Text: err.Error(), cause: err}}.err()
+	if err := tooLarge(body); err != nil {
+		return nil, err
 	}
 	return parse(body, now)
+}
+
+func tooLarge(body []byte) error {
+	if len(body) <= MaxBodyBytes {
+		return nil
+	}
+	err := engine.PermanentError(engine.ReasonBodyTooLarge,
+		fmt.Errorf("body: found %d bytes, expected at most %d", len(body), MaxBodyBytes))
+	return Faults{{Reason: engine.ReasonBodyTooLarge, Text: err.Error(), cause: err}}.err()
 }
 
 // ParseStored reads a [Notification.Body] that a ledger has kept. It was accepted by
@@ -76,10 +106,10 @@ func Parse(body []byte, now engine.Millis) (*Notification, error) {
 func ParseStored(body []byte) (*Notification, error) { return parse(body, math.MaxInt64/2) }
 
 func parse(body []byte, now engine.Millis) (*Notification, error) {
-	p := parser{now: now}
-	end, err := engine.ReadObject(body, p.member)
+	p := parser{now: now, known: eventFields}
+	end, err := p.read(body)
 	if err != nil {
-		return nil, Faults{{Reason: engine.ReasonOf(err), Field: engine.FieldOf(err), Text: err.Error(), cause: err}}.err()
+		return nil, err
 	}
 	n := p.notification()
 	if err := p.faults.err(); err != nil {
@@ -96,21 +126,32 @@ func parse(body []byte, now engine.Millis) (*Notification, error) {
 // parser gathers the fields of a body, and what is wrong with it.
 type parser struct {
 	now    engine.Millis
-	fields [fieldCount]engine.Value
+	known  []field // that the body may have
+	fields [fieldAll]engine.Value
 	faults Faults
+}
+
+// read gathers the fields. It returns the offset behind the object's closing brace.
+func (p *parser) read(body []byte) (end int, err error) {
+	end, err = engine.ReadObject(body, p.member)
+	if err != nil {
+		err = Faults{{Reason: engine.ReasonOf(err), Field: engine.FieldOf(err), Text: err.Error(), cause: err}}.err()
+	}
+	return end, err
 }
 
 // member keeps a value that belongs to a field, and checks it for what no text
 // column takes.
 func (p *parser) member(name []byte, value engine.Value) error {
-	f := fieldOf(name)
-	if f != fieldCount {
-		p.fields[f] = value
-		p.storable(f.String(), f.String(), value)
-		return nil
+	for _, f := range p.known {
+		if string(name) == f.String() {
+			p.fields[f] = value
+			p.storable(f.String(), f.String(), value)
+			return nil
+		}
 	}
-	for _, known := range fieldNames {
-		if bytes.EqualFold(name, []byte(known)) {
+	for _, f := range p.known {
+		if known := f.String(); bytes.EqualFold(name, []byte(known)) {
 			p.once(known, engine.ReasonWrongKeyCase, "found the key %s, expected %q", engine.Quoted(name), known)
 			return nil
 		}
@@ -120,15 +161,6 @@ func (p *parser) member(name []byte, value engine.Value) error {
 	}
 	p.storable("", engine.Quoted(name), value)
 	return nil
-}
-
-func fieldOf(name []byte) field {
-	for f := range fieldCount {
-		if string(name) == fieldNames[f] {
-			return f
-		}
-	}
-	return fieldCount
 }
 
 // fault adds a fault of a field.

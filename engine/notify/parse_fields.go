@@ -14,7 +14,7 @@ import (
 // where no fault was added.
 func (p *parser) notification() *Notification {
 	n := &Notification{
-		ID:        p.eventID(),
+		ID:        p.id(fieldEventID, FaultBadEventID),
 		UserID:    p.text(fieldUserID, MaxUserRunes),
 		Type:      p.eventType(),
 		Title:     p.text(fieldTitle, MaxTitleRunes),
@@ -22,7 +22,7 @@ func (p *parser) notification() *Notification {
 		Source:    p.text(fieldSource, MaxSourceRunes),
 		Hint:      p.hint(),
 		Channels:  p.channels(),
-		Timestamp: p.timestamp(),
+		Timestamp: p.past(fieldTimestamp),
 	}
 	n.ExpiresAt = p.expiresAt(n.Timestamp)
 	n.DedupeKey = p.optionalText(fieldDedupeKey, MaxDedupeRunes)
@@ -94,14 +94,14 @@ func (p *parser) short(f field, text []byte, limit int) string {
 	return string(text)
 }
 
-func (p *parser) eventID() (id uuid.UUID) {
-	if !p.set(fieldEventID, String) {
+func (p *parser) id(f field, reason string) (id uuid.UUID) {
+	if !p.set(f, String) {
 		return id
 	}
-	text := p.fields[fieldEventID].Unquoted()
+	text := p.fields[f].Unquoted()
 	err := id.UnmarshalText(text)
 	if err != nil || len(text) != 36 || id == uuid.Nil {
-		p.fault(fieldEventID, FaultBadEventID,
+		p.fault(f, reason,
 			"found %s, expected a UUID like 018f3c2e-7d1a-7c40-9b0e-5a1f2c3d4e5f, and not the zero one", engine.Quoted(text))
 	}
 	return id
@@ -189,17 +189,19 @@ func (p *parser) instant(f field) (at engine.Millis, ok bool) {
 // noTime stands for a timestamp with a fault.
 const noTime = engine.Earliest - 1
 
-func (p *parser) timestamp() engine.Millis {
-	if !p.has(fieldTimestamp, String) {
+// past returns a required timestamp that is not far in the future, noTime where a
+// fault was added.
+func (p *parser) past(f field) engine.Millis {
+	if !p.has(f, String) {
 		return noTime
 	}
-	at, ok := p.instant(fieldTimestamp)
+	at, ok := p.instant(f)
 	if !ok {
 		return noTime
 	}
 	if at-p.now > MaxFuture {
-		p.fault(fieldTimestamp, engine.ReasonFutureEvent, "found %s, which is more than 5 minutes after now: check the clock of the service",
-			engine.Quoted(p.fields[fieldTimestamp].Unquoted()))
+		p.fault(f, engine.ReasonFutureEvent, "found %s, which is more than 5 minutes after now: check the clock of the service",
+			engine.Quoted(p.fields[f].Unquoted()))
 	}
 	return at
 }

@@ -29,18 +29,21 @@ type Ledger interface {
 	// Load reads what is stored of users, at a point every later commit builds on.
 	Load(ctx context.Context, asks []Ask) ([]Standing, error)
 	// Commit writes each change whole or not at all, if the user's version is the
-	// one before it. Marked are events whose dispatch was confirmed. It returns one
-	// error per change: nil once it is durable, [engine.ErrConflict],
-	// [*KnownError], [engine.ErrUnknown] where it may have happened, or a permanent
-	// error. The changes differ in their users. Without changes it returns no error
-	// once the marks are durable, and one where they are not.
-	Commit(ctx context.Context, changes []Change, marked []uuid.UUID) []error
+	// one before it, and then the marks. It returns one error per change: nil once it
+	// is durable, [engine.ErrConflict], [*KnownError], [engine.ErrUnknown] where it may
+	// have happened, or a permanent error. The changes differ in their users. One more
+	// error follows those of the changes where the marks are not known to be durable;
+	// to write a mark twice changes nothing.
+	Commit(ctx context.Context, changes []Change, marks []DispatchMark) []error
 	// Find reads keys by decision_id: it tells what became of an unknown commit.
 	// Those that are absent are zero.
 	Find(ctx context.Context, decisions []uuid.UUID) ([]Known, error)
-	// Undispatched reads at most n NOWs decided before an instant whose dispatch
-	// was not confirmed, oldest first.
+	// Undispatched reads at most n NOWs decided before an instant that have no
+	// [DispatchMark], oldest first.
 	Undispatched(ctx context.Context, before engine.Millis, n int) ([]Dispatch, error)
+	// Dispatches reads the dispatches of keys that are NOW, each once, in the order of the
+	// keys, whether they are marked or not. Those of erased users are left out.
+	Dispatches(ctx context.Context, keys []Known) ([]Dispatch, error)
 	// Forget erases a user: a tombstone, no deferrals, blanked records.
 	Forget(ctx context.Context, user string, at engine.Millis) error
 	Deferrals
@@ -50,6 +53,8 @@ type Ledger interface {
 type Deferrals interface {
 	// Claim leases at most about n deferrals that are due, oldest first, and with one
 	// of a digest those of its user and key that have the same time. Until the lease ends no other Claim returns them.
+	// With an error, those that it returns are leased all the same: of the others, one is
+	// damaged.
 	Claim(ctx context.Context, now, leaseEnd engine.Millis, n int) ([]Due, error)
 	// Release gives claimed ones back: they are due again at once.
 	Release(ctx context.Context, events []uuid.UUID) error
@@ -57,11 +62,22 @@ type Deferrals interface {
 	NextDue(ctx context.Context) (engine.Millis, error)
 }
 
+// Leases give work to one of several processes that share a ledger.
+type Leases interface {
+	// Lease gives the work of a name to holder until an instant, and reports whether
+	// it has it: the lease of another one must have ended by now. The holder moves its
+	// own lease at any time.
+	Lease(ctx context.Context, name string, holder uuid.UUID, now, until engine.Millis) (bool, error)
+}
+
 // Ask asks for what is stored of a user.
 type Ask struct {
 	User      string
 	Events    []uuid.UUID // whose keys are wanted
 	Deferrals bool        // the user's deferrals too: a replay decides them itself
+	// Stale admits an earlier state of the user, and Known without the keys: what is
+	// made of them conflicts, or Commit answers with the keys.
+	Stale bool
 }
 
 // Standing is what is stored of a user.
@@ -97,8 +113,18 @@ type Change struct {
 // Decided is a record with its event. A LATER replaces the event's deferral, a
 // NEVER deletes it; of a NOW it is deleted when the dispatch is marked.
 type Decided struct {
-	Record Record
-	Event  *Notification
+	Record   Record
+	Event    *Notification
+	Delivery Delivery // as it is read; a decision begins with [StatusOf], whatever a change says
+}
+
+// DispatchMark says that the dispatch of a NOW needs no further try.
+type DispatchMark struct {
+	Event uuid.UUID
+	// Expired: the event expired before its dispatch and was not sent. A delivery that
+	// is PENDING becomes DELIVERY_FAILED with [ErrorExpired], unless the dispatch was
+	// marked before. Otherwise the dispatch was confirmed.
+	Expired bool
 }
 
 // Postponement moves a deferral's time.

@@ -38,6 +38,12 @@ func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 // UnmarshalText reads a name.
 func (s *Strategy) UnmarshalText(b []byte) (err error) { *s, err = named(b, ParseStrategy); return err }
 
+// MarshalText returns the name.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name.
+func (s *Status) UnmarshalText(b []byte) (err error) { *s, err = named(b, ParseStatus); return err }
+
 // named returns the value of a name. The empty name is that of the zero value.
 func named[T interface {
 	~uint8

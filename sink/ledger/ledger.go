@@ -5,6 +5,7 @@ package ledger
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -29,6 +30,19 @@ type Filter struct {
 	To     engine.Millis // above the greatest decided_at; 0: no bound
 	Limit  int           // the most records; 0: no bound
 	Oldest bool          // oldest first
+	Page   int           // the most records that are read at a time; 0: as many as the store likes
+}
+
+// PageSize returns how many records the next page has where the store likes most, and
+// left of the limit are not read yet.
+func (f *Filter) PageSize(most, left int) int {
+	if f.Page > 0 {
+		most = min(most, f.Page)
+	}
+	if f.Limit > 0 {
+		most = min(most, left)
+	}
+	return most
 }
 
 // Count is how many records have a type, an outcome and a first reason in common.
@@ -97,10 +111,26 @@ func Key(r *notify.Record) notify.Known {
 	}
 }
 
+// Split returns the events whose dispatch was confirmed, and those that expired before
+// it. An event that is marked as both was dispatched.
+func Split(marks []notify.DispatchMark) (dispatched, expired []uuid.UUID) {
+	for _, m := range marks {
+		if !m.Expired {
+			dispatched = append(dispatched, m.Event)
+		}
+	}
+	for _, m := range marks {
+		if m.Expired && !slices.Contains(dispatched, m.Event) {
+			expired = append(expired, m.Event)
+		}
+	}
+	return dispatched, expired
+}
+
 // Blank returns what stays of a record of an erased user: nothing that tells of the
-// user or of the event's texts.
+// user, of the event's texts or of what a sender said of its delivery.
 func Blank(d notify.Decided) notify.Decided {
-	d.Event = nil
+	d.Event, d.Delivery.Error = nil, ""
 	d.Record.UserID, d.Record.DigestKey = "", ""
 	d.Record.Print, d.Record.Facts = notify.Record{}.Print, notify.Facts{}
 	return d

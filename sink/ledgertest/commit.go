@@ -178,7 +178,7 @@ func testPartialWins(t *testing.T, s Store) {
 		change("a", 1, fine("a", 1), Decide(again, 3, 0, notify.Now, start+1)),
 		change("b", 1, wins[1]),
 		change("c", 0, Decide(Event("c", notify.Update, start), 1, 0, notify.Now, start), Decide(event(b.Event.ID, "c", notify.Update, start), 2, 0, notify.Now, start)),
-	}, idsOf(b))
+	}, Dispatched(idsOf(b)...))
 	if len(answers) != 5 || answers[0] != nil || answers[3] != nil {
 		t.Fatalf("the answers are %v", answers)
 	}

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -161,7 +162,7 @@ func testMarks(t *testing.T, s Store) {
 		Decide(Event("a", notify.Update, start), 2, 0, notify.Later, start), Decide(Event("a", notify.Update, start), 3, 0, notify.Never, start)
 	must(t, commit(s, change("a", 0, now, later, never), now.Event.ID)) // also of the commit itself
 	for range 2 {
-		equal(t, "answers", s.Commit(ctx, nil, append(idsOf(never, later, now), id(start))), []error{})
+		equal(t, "answers", s.Commit(ctx, nil, Dispatched(append(idsOf(never, later, now), id(start))...)), []error{})
 		got := standing(t, s, "a", idsOf(now, later, never)...)
 		equal(t, "keys", got.Known, []notify.Known{key(now, true), key(later, false), key(never, false)})
 		equal(t, "deferrals", dueIDs(got.Deferred), idsOf(later))
@@ -195,8 +196,9 @@ func testUndispatched(t *testing.T, s Store) {
 	expect(start+2, 10, all[0])
 	expect(start+9, 3, all[:3]...)
 	expect(start+9, 0)
-	s.Commit(ctx, nil, idsOf(all[1], all[3]))
+	s.Commit(ctx, nil, Dispatched(idsOf(all[1], all[3])...))
 	expect(start+9, 10, all[0], all[2], all[4])
+	expect(math.MaxInt64, 10, all[0], all[2], all[4])
 }
 
 func testUndispatchedDigest(t *testing.T, s Store) {
@@ -219,8 +221,23 @@ func testUndispatchedDigest(t *testing.T, s Store) {
 	}
 	equal(t, "a digest is whole", undispatched(t, s, start+9, 1), []notify.Dispatch{whole})
 	equal(t, "a digest comes once", undispatched(t, s, start+9, 10), []notify.Dispatch{whole, one(items[2]), one(later)})
-	s.Commit(ctx, nil, idsOf(items[0], items[1], items[3]))
+	s.Commit(ctx, nil, Dispatched(idsOf(items[0], items[1], items[3])...))
 	equal(t, "the rest", undispatched(t, s, start+9, 10), []notify.Dispatch{one(items[2]), one(later)})
+	// By key: in the order of the keys, each once, marked or not.
+	lost := key(Decide(Event("a", notify.Promo, start), 9, 0, notify.Now, start), false)
+	byKey := func(want []notify.Dispatch, keys ...notify.Known) {
+		t.Helper()
+		got, err := s.Dispatches(ctx, keys)
+		must(t, err)
+		if len(got)+len(want) > 0 {
+			equal(t, "dispatches", got, want)
+		}
+	}
+	byKey([]notify.Dispatch{one(later), whole, one(items[2])}, key(later, false), key(items[3], false), lost, key(items[2], false), key(items[0], true), key(later, false))
+	byKey(nil, lost)
+	byKey(nil)
+	must(t, s.Forget(ctx, "a", start+9))
+	byKey([]notify.Dispatch{one(later)}, key(items[3], false), key(items[2], false), key(later, false))
 }
 
 // A replay decides a user's deferrals itself, leased ones too, but for those that

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
 )
@@ -14,6 +15,8 @@ import (
 // Ledger is a ledger with what commands read of it.
 type Ledger interface {
 	notify.Ledger
+	notify.Reports
+	Unreported(ctx context.Context, before engine.Millis) (int64, error)
 	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
@@ -57,6 +60,15 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Undispatched", testUndispatched},
 		{"UndispatchedDigest", testUndispatchedDigest},
 		{"LoadOfDeferrals", testLoadOfDeferrals},
+		{"Reports", testReports},
+		{"ReportBeforeMark", testReportBeforeMark},
+		{"ReportOfALaterTurn", testReportOfALaterTurn},
+		{"ReportOfADigest", testReportOfADigest},
+		{"ReportOfAnErasedUser", testReportOfAnErasedUser},
+		{"ReportsInAnyOrder", testReportsInAnyOrder},
+		{"ReportsInParallel", testReportsInParallel},
+		{"ExpiredMarks", testExpiredMarks},
+		{"Unreported", testUnreported},
 		{"Preferences", testPreferences},
 		{"Forget", testForget},
 		{"ForgetConflicts", testForgetConflicts},
@@ -68,6 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Durability", testDurability},
 		{"Model", testModel},
 		{"Parallel", testParallel},
+		{"Leases", testLeases},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
 	}

@@ -93,7 +93,16 @@ func Decide(e *notify.Notification, seq int64, turn int, outcome notify.Outcome,
 	case notify.Never:
 		r.Reasons = []string{notify.ReasonDuplicate}
 	}
-	return notify.Decided{Record: r, Event: e}
+	return notify.Decided{Record: r, Event: e, Delivery: notify.Delivery{Status: notify.StatusOf(outcome)}}
+}
+
+// Dispatched returns the marks of events whose dispatch was confirmed.
+func Dispatched(events ...uuid.UUID) []notify.DispatchMark {
+	marks := make([]notify.DispatchMark, len(events))
+	for i := range events {
+		marks[i].Event = events[i]
+	}
+	return marks
 }
 
 // change returns the change of a user's version that decisions make.
@@ -108,7 +117,7 @@ func change(user string, version int64, decided ...notify.Decided) notify.Change
 
 // commit writes one change and returns its answer.
 func commit(l notify.Ledger, c notify.Change, marked ...uuid.UUID) error {
-	return l.Commit(ctx, []notify.Change{c}, marked)[0]
+	return l.Commit(ctx, []notify.Change{c}, Dispatched(marked...))[0]
 }
 
 // decide commits one decision of a new event.

@@ -30,6 +30,7 @@ func testModel(t *testing.T, s Store) {
 			"":            m.sometimes,
 			"commit":      m.commit,
 			"mark":        m.mark,
+			"report":      m.report,
 			"claim":       m.claim,
 			"release":     m.release,
 			"postpone":    m.postpone,
@@ -78,6 +79,14 @@ func (m *both) ids(t *rapid.T) (ids []uuid.UUID) {
 	return ids
 }
 
+func (m *both) marks(t *rapid.T) []notify.DispatchMark {
+	marks := Dispatched(m.ids(t)...)
+	for i := range marks {
+		marks[i].Expired = rapid.Bool().Draw(t, "expired")
+	}
+	return marks
+}
+
 // commit writes changes of several users, some with a version of the past.
 func (m *both) commit(t *rapid.T) {
 	m.now += engine.Millis(rapid.IntRange(0, int(minute)).Draw(t, "pause"))
@@ -87,8 +96,9 @@ func (m *both) commit(t *rapid.T) {
 			changes = append(changes, m.change(t, user))
 		}
 	}
-	marked := m.ids(t)
+	marked := m.marks(t)
 	got, want := m.store.Commit(ctx, changes, marked), m.model.Commit(ctx, changes, marked)
+	equal(t, "answers", len(got), len(want))
 	for i := range want {
 		sameAnswer(t, got[i], want[i])
 	}
@@ -130,9 +140,34 @@ func (m *both) change(t *rapid.T, user string) notify.Change {
 }
 
 func (m *both) mark(t *rapid.T) {
-	marked := m.ids(t)
+	marked := m.marks(t)
 	m.store.Commit(ctx, nil, marked)
 	m.model.Commit(ctx, nil, marked)
+}
+
+// report applies reports of decisions, events and digests, known and unknown.
+func (m *both) report(t *rapid.T) {
+	var reports []notify.Report
+	for range rapid.IntRange(1, 4).Draw(t, "reports") {
+		r := notify.Report{Status: notify.Delivered, Channel: notify.Push, At: m.now + engine.Millis(rapid.IntRange(0, 2).Draw(t, "at"))}
+		if rapid.Bool().Draw(t, "failed") {
+			r.Status, r.Error = notify.DeliveryFailed, rapid.SampledFrom([]string{"", "busy"}).Draw(t, "error")
+		}
+		switch at := rapid.IntRange(0, 2).Draw(t, "by"); {
+		case at == 0 && len(m.decided) > 0:
+			r.Decision = rapid.SampledFrom(m.decided).Draw(t, "decision")
+		case at == 1 && len(m.events) > 0:
+			r.Event = rapid.SampledFrom(m.events).Draw(t, "event").ID
+		default:
+			r.Event = uuid.NewSHA1(uuid.Nil, fmt.Append(nil, m.user(t), start+engine.Millis(rapid.IntRange(1, 4).Draw(t, "slot"))))
+		}
+		reports = append(reports, r)
+	}
+	got, want := m.store.Apply(ctx, reports), m.model.Apply(ctx, reports)
+	equal(t, "answers", len(got), len(want))
+	for i := range want {
+		sameAnswer(t, got[i], want[i])
+	}
 }
 
 func (m *both) claim(t *rapid.T) {

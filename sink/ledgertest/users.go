@@ -163,6 +163,7 @@ func testRecords(t *testing.T, s Store) {
 		"all":       {ledger.Filter{Oldest: true}, all},
 		"newest":    {ledger.Filter{}, reversed(all)},
 		"limit":     {ledger.Filter{Limit: 300}, reversed(all)[:300]},
+		"pages":     {ledger.Filter{Limit: 30, Page: 7}, reversed(all)[:30]},
 		"one":       {ledger.Filter{Limit: 1}, []notify.Decided{second}},
 		"user":      {ledger.Filter{User: "b", Oldest: true}, ofB},
 		"the last":  {ledger.Filter{User: "b", Limit: 2}, reversed(ofB)[:2]},
@@ -221,14 +222,18 @@ func testEndedContext(t *testing.T, s Store) {
 	_, load := s.Load(ended, []notify.Ask{{User: "a"}})
 	_, find := s.Find(ended, []uuid.UUID{d.Record.DecisionID})
 	_, sweep := s.Undispatched(ended, start+1, 1)
+	_, dispatches := s.Dispatches(ended, []notify.Known{key(d, false)})
 	_, due := s.Claim(ended, start+minute, start+2*minute, 1)
 	_, next := s.NextDue(ended)
+	_, unreported := s.Unreported(ended, start+1)
 	_, decision := s.Decision(ended, d.Record.DecisionID)
 	for name, err := range map[string]error{
-		"Load": load, "Find": find, "Undispatched": sweep, "Claim": due, "NextDue": next, "Decision": decision,
-		"Commit":  s.Commit(ended, []notify.Change{change("a", 1, Decide(Event("a", notify.Update, start), 2, 0, notify.Now, start))}, idsOf(d))[0],
-		"marks":   errors.Join(s.Commit(ended, nil, idsOf(d))...),
-		"Release": s.Release(ended, idsOf(d)), "Forget": s.Forget(ended, "a", start),
+		"Load": load, "Find": find, "Undispatched": sweep, "Dispatches": dispatches, "Claim": due, "NextDue": next, "Decision": decision,
+		"Unreported": unreported,
+		"Commit":     s.Commit(ended, []notify.Change{change("a", 1, Decide(Event("a", notify.Update, start), 2, 0, notify.Now, start))}, Dispatched(idsOf(d)...))[0],
+		"marks":      errors.Join(s.Commit(ended, nil, Dispatched(idsOf(d)...))...),
+		"Apply":      s.Apply(ended, []notify.Report{delivered(&d, start, notify.Push)})[0],
+		"Release":    s.Release(ended, idsOf(d)), "Forget": s.Forget(ended, "a", start),
 		"SetPreferences": s.SetPreferences(ended, "a", preferences()),
 	} {
 		if !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrUnknown) {

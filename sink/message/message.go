@@ -97,9 +97,14 @@ func Append(b []byte, d *notify.Dispatch) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
+	return m.Append(b)
+}
+
+// Append appends the message as one line of JSON, without its end.
+func (m *Message) Append(b []byte) ([]byte, error) {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return b, engine.PermanentError("bad_dispatch", fmt.Errorf("dispatch %s: %w", d.ID, err))
+		return b, engine.PermanentError("bad_dispatch", fmt.Errorf("dispatch %s: %w", m.DispatchID, err))
 	}
 	return append(b, text...), nil
 }

@@ -285,7 +285,7 @@ func (c *checker) replay(user string, records []*notify.Record) {
 			// another one, of which no record tells.
 			id := r.DigestID
 			if id == uuid.Nil {
-				id = notify.DigestID(user, last.DigestKey, last.Slot)
+				id = notify.DigestID(user, last.DigestKey, last.Slot, r.EventID)
 			}
 			item.Key = last.DigestKey
 			want = u.DigestItem(c.Sets[r.RuleVersion], item, id, r.DecidedAt)

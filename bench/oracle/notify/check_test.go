@@ -94,7 +94,7 @@ func play(t *testing.T) *Run {
 		queue = queue[1:]
 		var d Decision
 		if next.digest {
-			d = p.user.DigestItem(set, next.Item, notify.DigestID("u", "PROMO", next.at), next.at)
+			d = p.user.DigestItem(set, next.Item, notify.DigestID("u", "PROMO", next.at, next.Event.ID), next.at)
 		} else {
 			d = p.user.Decide(set, next.Event, next.Turn, next.Spent, notify.Score{}, next.at)
 		}

@@ -49,3 +49,29 @@ func TestCommitsOutliveAKill(t *testing.T) {
 		t.Fatalf("%d rows, want 3", n)
 	}
 }
+
+func TestPooler(t *testing.T) {
+	p := StartPooler(t, Shared(t), 1)
+	first, second := connect(t, p.URL("postgres")), connect(t, p.URL("postgres"))
+	if a, b := backend(t, first), backend(t, second); a != b {
+		t.Errorf("two clients have the connections %d and %d, want one", a, b)
+	}
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+func backend(t *testing.T, conn *pgx.Conn) (pid int) {
+	t.Helper()
+	if err := conn.QueryRow(context.Background(), "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}

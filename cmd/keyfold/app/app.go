@@ -19,6 +19,7 @@ type App struct {
 	Clock   *shutdown.Clock // of its end
 	Servers Servers
 	Vectors embedding.Config
+	Notify  Notify
 	Config  settings.Config
 	Log     *slog.Logger
 }

@@ -10,7 +10,6 @@ import (
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/keyfold/outbox"
 	"keyfold/cmd/settings"
 )
 
@@ -22,20 +21,26 @@ type Cmd struct {
 
 // checkCmd checks.
 type checkCmd struct {
-	API     outbox.APIFlags `embed:""`
-	Connect bool            `help:"Connect to each server, and fail if one cannot be used."`
+	API     app.APIFlags `embed:""`
+	Connect bool         `help:"Connect to each server, and fail if one cannot be used."`
 }
 
 // Help is the long text.
 func (c *checkCmd) Help() string {
 	return `All settings are checked, those of every command. Without --connect no server is asked. The exit
-code is 2 where a setting is wrong, and 1 where a server cannot be used. DATABASE_URL and REDIS_URL
-may be left out.`
+code is 2 where a setting is wrong, and 1 where a server cannot be used. DATABASE_URL, REDIS_URL and
+NOTIFY_DATABASE_URL may be left out.`
 }
 
 // Check judges all settings.
 func (c *checkCmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), a.CheckRules(), a.CheckRetention()}
+	if a.Notify.Ledger != "" {
+		faults = append(faults, a.CheckLedger())
+	}
+	if a.Notify.Owner != "" {
+		faults = append(faults, a.CheckLedgerOwner())
+	}
 	if a.Servers.SQL != "" {
 		faults = append(faults, a.CheckDatabase())
 	}

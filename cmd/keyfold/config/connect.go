@@ -10,6 +10,7 @@ import (
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/settings"
+	"keyfold/sink/ledger/postgres"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -50,8 +51,13 @@ func askAll(a *app.App) []answer {
 	if a.Vectors.Redis != nil {
 		answers[3].Address = a.Vectors.Redis.URL
 	}
+	asks := []func(*app.App) error{askBroker, askStore, askDatabase, askRedis, askAPI}
+	if a.Notify.Ledger != "" { // notifications are in use
+		answers = append(answers, answer{Server: "PostgreSQL", Address: a.Notify.Ledger, Used: true})
+		asks = append(asks, askLedger)
+	}
 	var all sync.WaitGroup
-	for i, ask := range []func(*app.App) error{askBroker, askStore, askDatabase, askRedis, askAPI} {
+	for i, ask := range asks {
 		s := &answers[i]
 		if !s.Used {
 			s.Address = ""
@@ -90,6 +96,11 @@ func askStore(a *app.App) error {
 // askDatabase also looks whether the tables are there.
 func askDatabase(a *app.App) error {
 	return a.WithDatabase(func(*outbox.Database) error { return nil })
+}
+
+// askLedger also looks whether the tables are there.
+func askLedger(a *app.App) error {
+	return a.WithLedger(func(*postgres.Ledger) error { return nil })
 }
 
 func askRedis(a *app.App) error {

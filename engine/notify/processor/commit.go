@@ -73,10 +73,7 @@ func (f *flush) write(changes []notify.Change) []error {
 	began := time.Now()
 	errs := f.ports.Ledger.Commit(f.ctx, changes, marks)
 	f.stats.CommitTime.Observe(time.Since(began))
-	written := false
-	for _, err := range errs {
-		written = written || err == nil
-	}
+	written := len(errs) == len(changes) // no error of the marks follows
 	f.taken(marks, written)
 	if err := failpoint.Hit(failpoint.AfterCommit); err != nil {
 		return fail(fmt.Errorf("%w: %w", engine.ErrUnknown, err))
@@ -84,7 +81,7 @@ func (f *flush) write(changes []notify.Change) []error {
 	if written && len(marks) > 0 {
 		failpoint.Reach(failpoint.Marked)
 	}
-	return errs
+	return errs[:len(changes)]
 }
 
 // refused takes an answer that says that nothing was written, and reports whether it
@@ -106,7 +103,7 @@ func (f *flush) refused(w *work, err error) bool {
 		f.reject(w, err)
 		return true
 	case engine.Configuration:
-		f.finish(w, Verdict{Outcome: Unsettled, Err: err})
+		f.finish(w, f.leave(err))
 		return true
 	}
 	return false
@@ -141,20 +138,14 @@ func (f *flush) resolve(unknown []*work) (written []*work, err error) {
 			ids[i] = w.change.Decided[n-1].Record.DecisionID
 		}
 	}
-	var keys []notify.Known
-	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
-	for try := 1; ; try++ {
-		if keys, err = f.ports.Ledger.Find(f.ctx, ids); err == nil {
-			break
+	keys, err := f.find(ids)
+	if err != nil {
+		// What was written is found when its event comes again.
+		v := f.leave(fmt.Errorf("%w: %w", engine.ErrUnknown, err))
+		for _, w := range unknown {
+			f.finish(w, v)
 		}
-		f.stats.Failures.Add(1)
-		if try >= f.config.Failures || !backoff.Sleep(f.ctx, waits.Next()) {
-			// What was written is found when its event comes again.
-			for _, w := range unknown {
-				f.finish(w, Verdict{Outcome: Retry, Err: fmt.Errorf("%w: %w", engine.ErrUnknown, err)})
-			}
-			return nil, fmt.Errorf("read back %d changes: %w", len(unknown), err)
-		}
+		return nil, fmt.Errorf("read back %d changes: %w", len(unknown), err)
 	}
 	for i, w := range unknown {
 		if ids[i] != uuid.Nil && keys[i].Outcome != 0 {
@@ -162,6 +153,28 @@ func (f *flush) resolve(unknown []*work) (written []*work, err error) {
 		}
 	}
 	return written, nil
+}
+
+// find reads keys by decision_id. While the ledger is away it waits.
+func (f *flush) find(ids []uuid.UUID) (keys []notify.Known, err error) {
+	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
+	for failures, relapses := 0, 0; ; {
+		waited, err := f.await()
+		if err != nil {
+			return nil, err
+		}
+		if keys, err = f.ports.Ledger.Find(f.ctx, ids); err == nil {
+			return keys, nil
+		}
+		f.stats.Failures.Add(1)
+		if waited {
+			failures = 0
+			relapses++
+		}
+		if failures++; max(failures, relapses) >= f.config.Failures || !backoff.Sleep(f.ctx, waits.Next()) {
+			return nil, err
+		}
+	}
 }
 
 // count counts what a work's change has written.

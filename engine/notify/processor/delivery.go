@@ -22,7 +22,7 @@ const (
 	Known
 	// Dead: it can never be decided; Verdict.Err says why.
 	Dead
-	// Retry: it failed for now. Records that are stored stay; see Verdict.Records.
+	// Retry: it failed for now. Records that are stored stay; see [Verdict.Stored].
 	Retry
 	// Park: what the work needs is away. It comes again with no attempt used.
 	Park
@@ -46,10 +46,14 @@ func (o Outcome) String() string {
 // Verdict is what became of a delivery.
 type Verdict struct {
 	Outcome Outcome
-	Records []notify.Record // of Decided and Retry: those that this flush stored
-	Key     notify.Known    // of Known, and of Retry where the event was decided before: its key
+	Records []notify.Record // those that this flush stored
+	Key     notify.Known    // where the event was decided before: its key
 	Err     error           // of Dead, Retry, Park and Unsettled
 }
+
+// Stored reports whether a decision is stored, by this flush or before: of a delivery
+// that is not settled with [Decided] or [Known], only the hand-over is missing.
+func (v *Verdict) Stored() bool { return len(v.Records) > 0 || v.Key.Outcome != 0 }
 
 // Settler takes the verdict on one delivery back to where it came from. Settle is
 // called exactly once per delivery, from any goroutine, and must not block.
@@ -67,9 +71,13 @@ type Delivery struct {
 	// Due is one deferral, or all that a claim returned of one digest.
 	Due []notify.Due
 	// At is the clock of the decision; 0: the processor's, read once per flush.
-	At      engine.Millis
-	Settler Settler
+	At engine.Millis
+	// Redelivered: the event may have been decided before. Without it, the key of a new
+	// event is not asked for where the user's state is cached.
+	Redelivered bool
+	Settler     Settler
 
+	live   bool // At is the processor's clock
 	finish bool // of a replay: decides all deferrals of its user
 }
 
@@ -89,6 +97,9 @@ func (d *Delivery) items() []notify.Due {
 
 // User returns whose delivery it is.
 func (d *Delivery) User() string { return d.items()[0].Event.UserID }
+
+// repeats reports whether a delivery may ask for what was decided before.
+func (d *Delivery) repeats() bool { return d.Event == nil || d.Redelivered }
 
 // Bytes estimates what a delivery keeps in memory.
 func (d *Delivery) Bytes() int {

@@ -107,6 +107,9 @@ type faulty struct {
 	random  *rand.Rand
 	percent int // of the calls and changes
 	commits func(notify.Change) error
+	noMarks bool // marks beside changes are not written
+	// skipMarks: keys are locked by another call, and their marks are left out.
+	skipMarks bool
 }
 
 var errFlaky = errors.New("the connection was reset")
@@ -132,9 +135,15 @@ func (f *faulty) Find(ctx context.Context, ids []uuid.UUID) ([]notify.Known, err
 }
 
 // Commit loses answers after the write and before it, and lets another worker win.
-func (f *faulty) Commit(ctx context.Context, changes []notify.Change, marked []uuid.UUID) []error {
+func (f *faulty) Commit(ctx context.Context, changes []notify.Change, marks []notify.DispatchMark) []error {
 	errs := make([]error, len(changes))
-	f.Ledger.Commit(ctx, nil, marked)
+	if f.skipMarks {
+		marks = nil
+	}
+	if f.noMarks && len(changes) > 0 && len(marks) > 0 {
+		return append(f.Ledger.Commit(ctx, changes, nil), errFlaky)
+	}
+	f.Ledger.Commit(ctx, nil, marks)
 	for i := range changes {
 		if f.commits != nil {
 			errs[i] = f.commits(changes[i])

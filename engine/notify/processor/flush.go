@@ -30,6 +30,7 @@ type work struct {
 	deliveries []Delivery // not settled yet, in the order of their decisions
 
 	loaded   bool
+	met      bool // loaded before: what was made of it was refused
 	standing notify.Standing
 	known    map[uuid.UUID]notify.Known // keys that are stored, by event
 
@@ -47,10 +48,15 @@ type work struct {
 // users whose version moved (at most Conflicts times) and for calls that failed (at
 // most Failures times in a row).
 func (f *flush) run() {
-	conflicts, failures := 0, 0
+	conflicts, failures, relapses := 0, 0, 0
 	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
 	for {
-		err := f.round()
+		waited, err := f.await()
+		if err != nil {
+			f.finishAll(f.leave(err))
+			return
+		}
+		err = f.round()
 		f.works = slices.DeleteFunc(f.works, func(w *work) bool { return w.done })
 		if len(f.works) == 0 {
 			return
@@ -71,20 +77,57 @@ func (f *flush) run() {
 		}
 		f.stats.Failures.Add(1)
 		if engine.KindOf(err) == engine.Configuration {
-			f.finishAll(Verdict{Outcome: Unsettled, Err: err})
+			f.finishAll(f.leave(err))
 			return
 		}
-		if failures++; failures >= f.config.Failures {
-			outcome := Retry
-			if errors.Is(err, engine.ErrAway) {
-				outcome = Park
-			}
-			f.finishAll(Verdict{Outcome: outcome, Err: err})
+		if waited { // the ledger has just shown that it works
+			failures = 0
+			relapses++
+		}
+		if failures++; max(failures, relapses) >= f.config.Failures {
+			f.finishAll(f.leave(err))
 			return
 		}
 		pause := waits.Next()
 		f.logLedger(err, pause)
 		backoff.Sleep(f.ctx, pause)
+	}
+}
+
+// errLeft: the wait for the ledger ended without it.
+var errLeft = errors.New("not decided")
+
+// await waits until the ledger may be asked. After a wait the flush reads its clock
+// again: what expired meanwhile is decided as expired.
+func (f *flush) await() (waited bool, err error) {
+	if waited, err = f.ports.WaitForLedger(f.ctx); err != nil {
+		return waited, fmt.Errorf("%w: %w", errLeft, err)
+	}
+	if waited {
+		f.now = f.ports.Clock()
+		for _, w := range f.works {
+			for i := range w.deliveries {
+				if d := &w.deliveries[i]; d.live {
+					d.At = f.now
+				}
+			}
+		}
+	}
+	return waited, nil
+}
+
+// leave returns the verdict on deliveries that the ledger's error leaves undecided.
+func (f *flush) leave(err error) Verdict {
+	switch {
+	case engine.KindOf(err) == engine.Configuration:
+		f.ports.OnConfigError(err)
+		return Verdict{Outcome: Unsettled, Err: err}
+	case errors.Is(err, errLeft), f.ctx.Err() != nil:
+		return Verdict{Outcome: Unsettled, Err: err}
+	case errors.Is(err, engine.ErrAway):
+		return Verdict{Outcome: Park, Err: err}
+	default:
+		return Verdict{Outcome: Retry, Err: err}
 	}
 }
 
@@ -108,7 +151,7 @@ func (f *flush) round() error {
 	for _, w := range committed {
 		sends = append(sends, w.sends()...)
 	}
-	failed := f.dispatch(f.ctx, sends)
+	_, failed := f.dispatch(f.ctx, sends)
 	for i := range again {
 		f.settleAgain(&again[i], failed)
 	}

@@ -3,6 +3,7 @@ package processor_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
+	"keyfold/sink/ledger"
 )
 
 func now(t *testing.T, v processor.Verdict) notify.Record {
@@ -71,6 +73,77 @@ func TestARecordedNowIsHandedOverAgain(t *testing.T) {
 	}
 }
 
+// What comes again is handed over however much else waits for its hand-over.
+func TestWhatComesAgainIsFoundAmongMany(t *testing.T) {
+	f := newFixture(t, false)
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	for i := range 1001 {
+		f.decide(t.Context(), processor.Delivery{Event: post(t, strconv.Itoa(i), "SECURITY", "Your code is 1234")})
+	}
+	f.now += 60_000
+	last := post(t, "last", "SECURITY", "Your code is 1234")
+	f.decide(t.Context(), processor.Delivery{Event: last})
+	f.out.failing = nil
+	if v := f.decide(t.Context(), processor.Delivery{Event: last})[0]; v.Outcome != processor.Known || f.out.sent()[last.ID] != 1 || len(f.out.got) != 1 {
+		t.Errorf("verdict %+v; %d dispatches", v, len(f.out.got))
+	}
+}
+
+// A commit whose changes are written and whose marks are not leaves the marks to the
+// next one: nothing is handed over again.
+func TestMarksThatAreNotWrittenAreKept(t *testing.T) {
+	f := newFixture(t, false)
+	first, second := post(t, "1", "SECURITY", "Your code is 1234"), post(t, "2", "SECURITY", "Your code is 5678")
+	f.decide(t.Context(), processor.Delivery{Event: first})
+	f.faults.noMarks = true
+	now(t, f.decide(t.Context(), processor.Delivery{Event: second})[0])
+	if n := f.Stats().Marked.Load(); n != 0 {
+		t.Errorf("%d marks are said to be written", n)
+	}
+	if err := f.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := f.ledger.Undispatched(t.Context(), 1<<62, 9)
+	if err != nil || len(left) != 0 || f.Stats().Marked.Load() != 2 {
+		t.Errorf("%d are left, %d marks were written, %v", len(left), f.Stats().Marked.Load(), err)
+	}
+}
+
+// A key that another call has locked is not marked: one sweep hands its dispatch over
+// once, and counts what it handed over alone.
+func TestASweepHandsOverOnceWhereNoMarkIsWritten(t *testing.T) {
+	f := newFixture(t, false)
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	first, second := post(t, "1", "SECURITY", "Your code is 1234"), post(t, "2", "SECURITY", "Your code is 5678")
+	second.ExpiresAt = noon + 60_000
+	f.decide(t.Context(), processor.Delivery{Event: first}, processor.Delivery{Event: second})
+	f.out.failing, f.faults.skipMarks, f.now = nil, true, noon+60_000
+	if n, err := f.Sweep(t.Context(), 1<<62); n != 1 || err != nil || len(f.out.got) != 1 {
+		t.Errorf("%d handed over, the senders got %d, want 1 beside one that expired; %v", n, len(f.out.got), err)
+	}
+}
+
+// A mark may be written while a claim has the deferral's row, which is then still
+// there: the row comes again, and goes with the mark that it causes.
+func TestADeferralThatWasDispatchedIsMarkedAgain(t *testing.T) {
+	f := newFixture(t, false)
+	e := post(t, "1", "SECURITY", "Your code is 1234")
+	now(t, f.decide(t.Context(), processor.Delivery{Event: e})[0])
+	if err := f.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	due := processor.Delivery{Due: []notify.Due{{Event: e, Turn: notify.Turn{Number: 1}, DueAt: noon}}}
+	if v := f.decide(t.Context(), due)[0]; v.Outcome != processor.Known {
+		t.Fatalf("verdict %+v", v)
+	}
+	if err := f.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.Stats().Marked.Load(); n != 2 || len(f.out.got) != 1 {
+		t.Errorf("%d marks were written, want one more; %d handed over", n, len(f.out.got))
+	}
+}
+
 func TestWhatExpiredBeforeItsHandOverIsNotSent(t *testing.T) {
 	f := newFixture(t, false)
 	e := post(t, "1", "SECURITY", "Your code is 1234")
@@ -94,6 +167,12 @@ func TestWhatExpiredBeforeItsHandOverIsNotSent(t *testing.T) {
 	}
 	if left, err := f.ledger.Undispatched(t.Context(), 1<<62, 9); err != nil || len(left) != 0 {
 		t.Errorf("the sweep finds it again: %v, %v", left, err)
+	}
+	want := notify.Delivery{Status: notify.DeliveryFailed, Error: notify.ErrorExpired}
+	for d, err := range f.ledger.Records(t.Context(), ledger.Filter{Event: e.ID}) {
+		if err != nil || d.Delivery != want {
+			t.Errorf("its delivery is %+v, %v, want %+v", d.Delivery, err, want)
+		}
 	}
 }
 

@@ -17,7 +17,10 @@ func (f *flush) load() error {
 	)
 	for _, w := range f.works {
 		if !w.loaded {
-			asks = append(asks, notify.Ask{User: w.user, Events: eventIDs(w.deliveries), Deferrals: f.config.Replay})
+			asks = append(asks, notify.Ask{
+				User: w.user, Events: eventIDs(w.deliveries), Deferrals: f.config.Replay,
+				Stale: !f.config.Replay && !w.met && !slices.ContainsFunc(w.deliveries, func(d Delivery) bool { return d.repeats() }),
+			})
 			works = append(works, w)
 		}
 	}
@@ -29,7 +32,7 @@ func (f *flush) load() error {
 		return fmt.Errorf("load %d users: %w", len(asks), err)
 	}
 	for i, w := range works {
-		w.standing, w.loaded = standings[i], true
+		w.standing, w.loaded, w.met = standings[i], true, true
 		if w.known == nil {
 			w.known = map[uuid.UUID]notify.Known{}
 		}
@@ -64,6 +67,7 @@ func (f *flush) settleKnown(w *work) (again []resend) {
 		for j := range items {
 			if w.decidedBefore(&items[j]) {
 				known++
+				f.markAgain(w, &d, &items[j])
 			}
 		}
 		if known == 0 || known < len(items) {
@@ -86,6 +90,15 @@ func (f *flush) settleKnown(w *work) (again []resend) {
 	return again
 }
 
+// markAgain queues the mark of a deferral that was dispatched: its row is still there,
+// because another call had locked it when the mark was written.
+func (f *flush) markAgain(w *work, d *Delivery, item *notify.Due) {
+	key := w.known[item.Event.ID]
+	if d.Event == nil && key.Outcome == notify.Now && key.Dispatched && !f.marks.has(key.EventID) {
+		f.marks.add(notify.DispatchMark{Event: key.EventID})
+	}
+}
+
 // undispatched reports whether the ledger says of one of the turns that it is NOW
 // and was not handed over, and this process has not done it since.
 func (f *flush) undispatched(w *work, items []notify.Due) bool {
@@ -103,33 +116,28 @@ type resend struct {
 	found    bool // its dispatch was read, and is handed over in this round
 }
 
-// lookupLimit bounds how many undispatched decisions one look reads.
-const lookupLimit = 1000
-
-// lookup reads the dispatches of recorded decisions. One that the ledger does not
-// name among the oldest is left to the sweep.
+// lookup reads the dispatches of recorded decisions. One that the ledger does not have
+// any more is left out: its user is erased. Of a digest whose first item is not to be
+// handed over, the others are left to the sweep.
 func (f *flush) lookup(again []resend) ([]send, error) {
 	if len(again) == 0 {
 		return nil, nil
 	}
-	wanted := map[uuid.UUID]bool{}
-	before := again[0].key.DecidedAt
+	var keys []notify.Known
 	for i := range again {
-		key := &again[i].key
-		wanted[dispatchID(key.EventID, key.DigestID)] = true
-		before = max(before, key.DecidedAt)
+		if key := again[i].key; key.Outcome == notify.Now && !key.Dispatched {
+			keys = append(keys, key)
+		}
 	}
-	found, err := f.ports.Ledger.Undispatched(f.ctx, before+1, lookupLimit)
+	found, err := f.ports.Ledger.Dispatches(f.ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("read undispatched decisions: %w", err)
 	}
-	var sends []send
+	sends := make([]send, len(found))
 	read := map[uuid.UUID]bool{}
 	for i := range found {
-		if id := found[i].ID; wanted[id] {
-			read[id] = true
-			sends = append(sends, send{dispatch: found[i], again: true})
-		}
+		read[found[i].ID] = true
+		sends[i] = send{dispatch: found[i], again: true}
 	}
 	for i := range again {
 		again[i].found = read[dispatchID(again[i].key.EventID, again[i].key.DigestID)]

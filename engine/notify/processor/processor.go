@@ -15,7 +15,14 @@ type Ports struct {
 	Sets       notify.Sets
 	Scores     notify.Scores        // nil: no event has a taste term
 	Clock      func() engine.Millis // nil: the process's
-	Log        *slog.Logger         // nil: nothing is logged
+	// WaitForLedger returns when the ledger may be asked, and whether it was known to
+	// be away before; an error ends the wait, and what waits is left unsettled. nil:
+	// a ledger that fails is asked again, at most [Config.Failures] times.
+	WaitForLedger func(context.Context) (waited bool, err error)
+	// OnConfigError hears of configuration faults of the ledger and the dispatcher:
+	// no delivery caused them. It may be called often. nil: they stand in verdicts.
+	OnConfigError func(error)
+	Log           *slog.Logger // nil: nothing is logged
 }
 
 // Processor decides deliveries. It is safe for concurrent use, as long as no user
@@ -25,6 +32,7 @@ type Processor struct {
 	ports  Ports
 	stats  Stats
 	marks  marks
+	rests  rests
 }
 
 // New returns a processor over these ports.
@@ -34,6 +42,12 @@ func New(config Config, ports Ports) (*Processor, error) {
 	}
 	if ports.Clock == nil {
 		ports.Clock = engine.Now
+	}
+	if ports.WaitForLedger == nil {
+		ports.WaitForLedger = func(context.Context) (bool, error) { return false, nil }
+	}
+	if ports.OnConfigError == nil {
+		ports.OnConfigError = func(error) {}
 	}
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)
@@ -53,8 +67,8 @@ func (p *Processor) Apply(ctx context.Context, batches []Batch) {
 	for i := range batches {
 		b := &batches[i]
 		for j := range b.Deliveries {
-			if b.Deliveries[j].At == 0 {
-				b.Deliveries[j].At = f.now
+			if d := &b.Deliveries[j]; d.At == 0 {
+				d.At, d.live = f.now, true
 			}
 		}
 		if !p.config.Replay { // a replay's order is that of the file, whatever the grouping

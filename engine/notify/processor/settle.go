@@ -3,6 +3,7 @@ package processor
 import (
 	"github.com/google/uuid"
 
+	"keyfold/engine"
 	"keyfold/engine/notify"
 )
 
@@ -15,17 +16,13 @@ func (f *flush) settleDecided(w *work, failed map[uuid.UUID]error) {
 		v := Verdict{Outcome: Decided}
 		if len(a.records) == 0 && a.repeats.Outcome != 0 {
 			v = Verdict{Outcome: Known, Key: a.repeats}
-			if v.Err = failed[dispatchID(v.Key.EventID, v.Key.DigestID)]; v.Err != nil {
-				v.Outcome = Retry
-			}
+			v.refused(failed[dispatchID(v.Key.EventID, v.Key.DigestID)])
 			v.Key.Dispatched = v.Err == nil && v.Key.Outcome == notify.Now
 		}
 		for _, at := range a.records {
 			r := w.change.Decided[at].Record
 			v.Records = append(v.Records, r)
-			if err := failed[dispatchID(r.EventID, r.DigestID)]; err != nil {
-				v.Outcome, v.Err = Retry, err
-			}
+			v.refused(failed[dispatchID(r.EventID, r.DigestID)])
 		}
 		f.settle(w, d, v)
 	}
@@ -35,11 +32,21 @@ func (f *flush) settleDecided(w *work, failed map[uuid.UUID]error) {
 // settleAgain settles a delivery whose recorded NOW was to be handed over again.
 func (f *flush) settleAgain(r *resend, failed map[uuid.UUID]error) {
 	v := Verdict{Outcome: Known, Key: r.key}
-	if err := failed[dispatchID(r.key.EventID, r.key.DigestID)]; err != nil {
-		v.Outcome, v.Err = Retry, err
-	}
+	v.refused(failed[dispatchID(r.key.EventID, r.key.DigestID)])
 	v.Key.Dispatched = v.Err == nil && (r.found || f.marks.has(r.key.EventID))
 	f.settle(r.work, &r.delivery, v)
+}
+
+// refused notes why a hand-over failed; nil: it did not. The decision is stored: the
+// delivery's next attempt, or a sweep, hands it over.
+func (v *Verdict) refused(err error) {
+	switch {
+	case err == nil:
+	case engine.KindOf(err) == engine.Configuration:
+		v.Outcome, v.Err = Unsettled, err
+	default:
+		v.Outcome, v.Err = Retry, err
+	}
 }
 
 // settle hands a verdict to the delivery's source, counts it and logs it.

@@ -20,6 +20,7 @@ type Ledger struct {
 	keys      map[uuid.UUID]*notify.Known   // by event_id
 	decisions map[uuid.UUID]*notify.Decided // by decision_id
 	waiting   map[uuid.UUID]*deferral       // by event_id
+	leases    map[string]lease              // by name
 }
 
 type user struct {
@@ -36,13 +37,16 @@ type deferral struct {
 	nextAt engine.Millis // DueAt, or the end of the lease
 }
 
-var _ notify.Ledger = (*Ledger)(nil)
+var (
+	_ notify.Ledger  = (*Ledger)(nil)
+	_ notify.Reports = (*Ledger)(nil)
+)
 
 // New returns an empty ledger.
 func New() *Ledger {
 	return &Ledger{
 		users: map[string]*user{}, keys: map[uuid.UUID]*notify.Known{}, decisions: map[uuid.UUID]*notify.Decided{},
-		waiting: map[uuid.UUID]*deferral{},
+		waiting: map[uuid.UUID]*deferral{}, leases: map[string]lease{},
 	}
 }
 
@@ -106,21 +110,23 @@ func (l *Ledger) undecided(user string) []notify.Due {
 }
 
 // Commit implements [notify.Ledger].
-func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marked []uuid.UUID) []error {
+func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marks []notify.DispatchMark) []error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	answers := make([]error, len(changes))
 	ended := ctx.Err()
-	if ended != nil && len(changes) == 0 {
-		return []error{ended}
-	}
 	for i := range changes {
 		if answers[i] = ended; ended == nil {
 			answers[i] = l.commit(&changes[i])
 		}
 	}
-	if ended == nil {
-		l.mark(marked)
+	switch {
+	case ended == nil:
+		dispatched, expired := ledger.Split(marks)
+		l.mark(expired, true)
+		l.mark(dispatched, false)
+	case len(marks) > 0:
+		answers = append(answers, ended)
 	}
 	return answers
 }
@@ -151,6 +157,7 @@ func (l *Ledger) commit(c *notify.Change) error {
 
 func (l *Ledger) record(u *user, d notify.Decided) {
 	r := &d.Record
+	d.Delivery = notify.Delivery{Status: notify.StatusOf(r.Outcome)}
 	key := ledger.Key(r)
 	l.keys[r.EventID] = &key
 	switch r.Outcome {
@@ -170,12 +177,17 @@ func (l *Ledger) record(u *user, d notify.Decided) {
 	l.decisions[d.Record.DecisionID] = &d
 }
 
-func (l *Ledger) mark(events []uuid.UUID) {
+func (l *Ledger) mark(events []uuid.UUID, expired bool) {
 	for _, event := range events {
-		if k := l.keys[event]; k != nil && k.Outcome == notify.Now {
-			k.Dispatched = true
-			delete(l.waiting, event)
+		k := l.keys[event]
+		if k == nil || k.Outcome != notify.Now {
+			continue
 		}
+		if d := l.decisions[k.DecisionID]; expired && !k.Dispatched && d.Delivery.Status == notify.Pending {
+			d.Delivery = notify.Delivery{Status: notify.DeliveryFailed, Error: notify.ErrorExpired}
+		}
+		k.Dispatched = true
+		delete(l.waiting, event)
 	}
 }
 

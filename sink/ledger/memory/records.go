@@ -30,18 +30,39 @@ func (l *Ledger) Undispatched(ctx context.Context, before engine.Millis, n int) 
 	slices.SortFunc(keys, func(a, b *notify.Known) int {
 		return cmp.Or(cmp.Compare(a.DecidedAt, b.DecidedAt), compare(a.EventID, b.EventID))
 	})
-	var all []notify.Dispatch
-	digests := map[uuid.UUID]bool{}
-	for _, k := range keys[:min(n, len(keys))] {
-		switch {
-		case k.DigestID == uuid.Nil:
-			all = append(all, dispatch(k.EventID, []*notify.Decided{l.decisions[k.DecisionID]}))
-		case !digests[k.DigestID]:
-			digests[k.DigestID] = true
-			all = append(all, dispatch(k.DigestID, l.items(k)))
+	return l.dispatches(keys[:min(n, len(keys))]), nil
+}
+
+// Dispatches implements [notify.Ledger].
+func (l *Ledger) Dispatches(ctx context.Context, keys []notify.Known) ([]notify.Dispatch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var stored []*notify.Known
+	for i := range keys {
+		if d := l.decisions[keys[i].DecisionID]; d != nil && d.Event != nil {
+			stored = append(stored, &keys[i])
 		}
 	}
-	return all, nil
+	return l.dispatches(stored), nil
+}
+
+// dispatches returns the dispatches of keys whose decisions have their events.
+func (l *Ledger) dispatches(keys []*notify.Known) (all []notify.Dispatch) {
+	met := map[uuid.UUID]bool{}
+	for _, k := range keys {
+		id, items := k.EventID, []*notify.Decided{l.decisions[k.DecisionID]}
+		if k.DigestID != uuid.Nil {
+			id, items = k.DigestID, l.items(k)
+		}
+		if !met[id] {
+			met[id] = true
+			all = append(all, dispatch(id, items))
+		}
+	}
+	return all
 }
 
 // items returns the decisions of the digest that k is of, in the order of Seq.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,18 +15,34 @@ import (
 	"keyfold/sink/ledger"
 )
 
-// Commit implements [notify.Ledger], in one round trip but for rare faults. Where a row of one change is
-// refused, the call leaves nothing, and each change is written by a call of its own.
-func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marked []uuid.UUID) []error {
+// Commit implements [notify.Ledger], in one round trip but for rare faults and for marks
+// of events that expired. Where a row of one change is refused, the call leaves nothing, and each change is written by a call of its own.
+func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marks []notify.DispatchMark) []error {
 	all := make([]*notify.Change, len(changes))
 	for i := range changes {
 		all[i] = &changes[i]
 	}
+	marked, expired := ledger.Split(marks)
 	answers, err := l.commitInOrder(ctx, all, marked)
-	if len(changes) == 0 && err != nil {
-		return []error{err}
+	if err == nil {
+		err = l.expire(ctx, expired)
+	}
+	if len(marks) > 0 && err != nil {
+		answers = append(answers, err)
 	}
 	return answers
+}
+
+// expire marks events that expired before their dispatch. They are rare: a call of
+// their own serves them.
+func (l *Ledger) expire(ctx context.Context, events []uuid.UUID) error {
+	if len(events) == 0 {
+		return nil
+	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	_, err := l.pool.Exec(ctx, "SELECT notify_expire($1::uuid[])", texts(events))
+	return mark(ctx, "mark expired dispatches", err)
 }
 
 // commitInOrder writes the changes up to the first one with an event of one before it
@@ -76,8 +93,8 @@ func (l *Ledger) commit(ctx context.Context, changes []*notify.Change, marked []
 		}
 		_, err = l.commit(ctx, nil, marked)
 		return answers, err
-	case codeOf(err) == codeRaced:
-		err = engine.ErrConflict
+	case len(changes) > 0 && raced(err):
+		err = fmt.Errorf("%w: %w", engine.ErrConflict, err)
 	}
 	return fill(answers, err), err
 }
@@ -89,9 +106,17 @@ func fill(answers []error, err error) []error {
 	return answers
 }
 
-// ofOneChange reports whether an error is of some rows, so that others may be written.
+// ofOneChange reports whether an error is of some rows, so that others may be written:
+// one is refused, has no partition, was decided meanwhile, or is locked for long.
 func ofOneChange(err error) bool {
-	return engine.KindOf(err) == engine.Permanent || engine.ReasonOf(err) == ReasonPartition || codeOf(err) == codeRaced
+	code := codeOf(err)
+	return engine.KindOf(err) == engine.Permanent || engine.ReasonOf(err) == ReasonPartition || code == codeRaced || code == codeLocked
+}
+
+// raced reports whether another call wrote first. Nothing was written by this one, and
+// the users are to be read again.
+func raced(err error) bool {
+	return slices.Contains([]string{codeRaced, codeSerialization, codeDeadlock}, codeOf(err))
 }
 
 // answerOf returns the answer of a change: from the users that were written, and the
@@ -112,6 +137,8 @@ func (l *Ledger) call(ctx context.Context, changes []*notify.Change, marked []uu
 			return nil, nil, err
 		}
 	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	conn, err := l.pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, mark(ctx, doing, err)
@@ -136,7 +163,7 @@ func (l *Ledger) call(ctx context.Context, changes []*notify.Change, marked []uu
 	case err == nil:
 		return written, keys, nil
 	case unknown(err):
-		return nil, nil, fmt.Errorf("PostgreSQL: %s: %w: %w", doing, engine.ErrUnknown, errors.Join(err, ctx.Err()))
+		return nil, nil, fmt.Errorf("PostgreSQL: %s: %w: %w: %w", doing, engine.ErrUnknown, engine.ErrAway, errors.Join(err, ctx.Err()))
 	default:
 		return nil, nil, mark(ctx, doing, err)
 	}

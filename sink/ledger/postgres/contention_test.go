@@ -18,16 +18,17 @@ import (
 
 // TestContention has 50 writers commit for overlapping users, new ones among them, with
 // claims, marks and erasures beside: no update is lost, and no call waits in a circle.
-func TestContention(t *testing.T) {
-	const writers, users, rounds = 50, 40, 2
-	l := openNew(t)
+func TestContention(t *testing.T) { contention(t, openNew(t), 50, 40) }
+
+func contention(t *testing.T, l *Ledger, writers, users int) {
+	const rounds = 2
 	var group sync.WaitGroup
-	var won [users]atomic.Int64
+	won := make([]atomic.Int64, users)
 	for w := range writers {
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(w)))
 			for range rounds {
-				if err := contend(l, random, won[:]); err != nil {
+				if err := contend(l, random, won); err != nil {
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}
@@ -55,7 +56,7 @@ func TestContention(t *testing.T) {
 		}
 		sum += n
 	}
-	if sum < writers*rounds {
+	if sum < int64(writers*rounds) {
 		t.Errorf("only %d decisions were made: the test tested little", sum)
 	}
 }
@@ -79,7 +80,7 @@ func contend(l *Ledger, random *rand.Rand, won []atomic.Int64) error {
 			changes[i] = oneAt(asks[i].User, standings[i].Version, notify.Outcome(1+random.IntN(3)), start+engine.Millis(standings[i].Version))
 		}
 		var lost []int
-		for i, err := range l.Commit(ctx, changes, marked) {
+		for i, err := range l.Commit(ctx, changes, ledgertest.Dispatched(marked...)) {
 			switch {
 			case err == nil:
 				won[left[i]].Add(1)

@@ -53,18 +53,29 @@ func scanDeferral(row pgx.CollectableRow) (d deferral, err error) {
 
 // Claim implements [notify.Deferrals]. They come by their due time.
 func (l *Ledger) Claim(ctx context.Context, now, leaseEnd engine.Millis, n int) ([]notify.Due, error) {
-	claimed, err := collect(ctx, l, "claim", scanDeferral, claimDeferrals, now.Time(), leaseEnd.Time(), n)
-	if err != nil || len(claimed) == 0 {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	var damage error
+	claimed, err := collect(ctx, l, "claim", func(row pgx.CollectableRow) (deferral, error) {
+		d, err := scanDeferral(row)
+		if engine.ReasonOf(err) == ReasonCorrupt {
+			d.Event, damage, err = nil, err, nil
+		}
+		return d, err
+	}, claimDeferrals, now.Time(), leaseEnd.Time(), n)
+	if err != nil {
 		return nil, err
 	}
-	all := make([]notify.Due, len(claimed))
+	var all []notify.Due
 	for i := range claimed {
-		all[i] = claimed[i].Due
+		if claimed[i].Event != nil {
+			all = append(all, claimed[i].Due)
+		}
 	}
 	slices.SortFunc(all, func(a, b notify.Due) int {
 		return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), bytes.Compare(a.Event.ID[:], b.Event.ID[:]))
 	})
-	return all, nil
+	return all, damage
 }
 
 // Release implements [notify.Deferrals].
@@ -72,12 +83,16 @@ func (l *Ledger) Release(ctx context.Context, events []uuid.UUID) error {
 	if len(events) == 0 {
 		return ctx.Err()
 	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	_, err := l.pool.Exec(ctx, releaseDeferrals, texts(events))
 	return mark(ctx, "release", err)
 }
 
 // NextDue implements [notify.Deferrals].
 func (l *Ledger) NextDue(ctx context.Context) (engine.Millis, error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	var next *time.Time
 	err := l.pool.QueryRow(ctx, nextDue).Scan(&next)
 	return millisOf(next), mark(ctx, "next due", err)

@@ -27,13 +27,15 @@ const (
 // Codes of the server's errors.
 // Source: PostgreSQL's src/backend/utils/errcodes.txt; codeRaced is notify_commit's.
 const (
-	codeCheck      = "23514"
-	codeCanceled   = "57014"
-	codeLocked     = "55P03"
-	codeReadOnly   = "25006"
-	codeNoDatabase = "3D000"
-	codeNoRight    = "42501"
-	codeRaced      = "KF001"
+	codeCheck         = "23514"
+	codeCanceled      = "57014"
+	codeLocked        = "55P03"
+	codeReadOnly      = "25006"
+	codeNoDatabase    = "3D000"
+	codeNoRight       = "42501"
+	codeSerialization = "40001"
+	codeDeadlock      = "40P01"
+	codeRaced         = "KF001"
 )
 
 var (
@@ -80,10 +82,14 @@ func mark(ctx context.Context, doing string, err error) error {
 			"the database does not exist (%s): create it with CREATE DATABASE, or correct its name in the address: %w", doing, err))
 	case code == codeNoRight:
 		return engine.ConfigurationError(ReasonRights, fmt.Errorf(
-			"PostgreSQL denies the right (%s): GRANT it to the user of the address: %w", doing, err))
+			"PostgreSQL denies the right (%s): GRANT it to the user of the address; setup and retention need the owner of the tables (NOTIFY_ADMIN_URL): %w", doing, err))
 	case slices.Contains(codesOfAbsence, code):
 		return engine.ConfigurationError(ReasonNotSetUp, fmt.Errorf(
 			"the tables of this version are not there (%s): run `keyfold notify setup`: %w", doing, err))
+	case code == codeLocked:
+		return fmt.Errorf("PostgreSQL: %s: another session keeps a lock: see pg_stat_activity for one that is idle in transaction: %w", doing, err)
+	case code == codeReadOnly:
+		return fmt.Errorf("PostgreSQL: %s: %w: the server takes no writes: name the primary in the address: %w", doing, engine.ErrAway, err)
 	case slices.Contains([]string{"22", "23", "54"}, class(code)):
 		return engine.PermanentError(ReasonRejected, fmt.Errorf("PostgreSQL rejected the row (%s): %w", doing, err))
 	case away(err):
@@ -94,11 +100,8 @@ func mark(ctx context.Context, doing string, err error) error {
 }
 
 // away reports whether the server could not be reached, or takes no calls for now: it
-// is ending, is a replica that takes no writes, or is out of connections, memory or disk.
-func away(err error) bool {
-	code := codeOf(err)
-	return silent(err) || class(code) == "53" || code == codeReadOnly
-}
+// is ending or starting, or is out of connections, memory or disk.
+func away(err error) bool { return silent(err) || class(codeOf(err)) == "53" }
 
 // silent reports whether the server gave no answer, or ended while it gave one.
 func silent(err error) bool {

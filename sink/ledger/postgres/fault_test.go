@@ -15,6 +15,7 @@ import (
 	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledgertest"
 )
 
 // expectFault expects a configuration error with a reason and a cure.
@@ -38,10 +39,12 @@ func run(t testing.TB, l *Ledger, statement string, args ...any) {
 }
 
 // relay passes bytes between clients and the server. While it is deaf, it ends a
-// connection once the server has answered that a statement is done.
+// connection once the server has answered that a statement is done. It counts round
+// trips: how often a client sends after the server has.
 type relay struct {
 	net.Listener
-	deaf atomic.Bool
+	deaf  atomic.Bool
+	trips atomic.Int64
 }
 
 func newRelay(t *testing.T, target string) *relay {
@@ -69,12 +72,19 @@ func (r *relay) pass(client net.Conn, target string, group *sync.WaitGroup) {
 		return
 	}
 	defer server.Close()
+	var answered atomic.Bool
 	group.Go(func() {
 		defer server.Close()
-		_, _ = copyUntil(server, client, func([]byte) bool { return false })
+		_, _ = copyUntil(server, client, func([]byte) bool {
+			if answered.Swap(false) {
+				r.trips.Add(1)
+			}
+			return false
+		})
 	})
 	// ReadyForQuery, outside a transaction: the commit has happened.
 	_, _ = copyUntil(client, server, func(b []byte) bool {
+		answered.Store(true)
 		return r.deaf.Load() && bytes.HasSuffix(b, []byte("Z\x00\x00\x00\x05I"))
 	})
 }
@@ -104,8 +114,8 @@ func TestLostAnswer(t *testing.T) {
 	r.deaf.Store(true)
 	changes := []notify.Change{one("a", notify.Now), one("b", notify.Later)}
 	for i, err := range l.Commit(ctx, changes, nil) {
-		if !errors.Is(err, engine.ErrUnknown) || engine.KindOf(err) != engine.Transient {
-			t.Fatalf("change %d: %v, want an unknown outcome", i, err)
+		if !errors.Is(err, engine.ErrUnknown) || !errors.Is(err, engine.ErrAway) || engine.KindOf(err) != engine.Transient {
+			t.Fatalf("change %d: %v, want an unknown outcome of a server that is away: no attempt is used", i, err)
 		}
 	}
 	r.deaf.Store(false)
@@ -144,13 +154,22 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
+// What is no address is refused, and no error shows the password.
+func TestAddress(t *testing.T) {
+	for _, text := range []string{"postgres://u:s3cret@[h/db", "host=h user=u password=s3cret dbname=d", "mysql://u:s3cret@h/d", "/s3cret"} {
+		_, err := Open(text, 0)
+		expectFault(t, err, ReasonAddress, "postgres://")
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("the error has the password: %v", err)
+		}
+	}
+	l, err := Open("postgresql://u:s3cret@h/d", 0)
+	must(t, err)
+	must(t, l.Close())
+}
+
 func TestConfigurationFaults(t *testing.T) {
 	server := pgtest.Shared(t)
-	_, err := Open("postgres://u:s3cret@[h/db", 0)
-	expectFault(t, err, ReasonAddress, "postgres://")
-	if strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("the error has the password: %v", err)
-	}
 	expectFault(t, openAt(t, server.URL("nowhere")).Check(ctx), ReasonAddress, "CREATE DATABASE")
 	empty := openAt(t, server.URL(server.Database(t, "")))
 	expectFault(t, empty.Check(ctx), ReasonNotSetUp, "keyfold notify setup")
@@ -195,7 +214,7 @@ func TestRefusedRows(t *testing.T) {
 	far := oneAt("far", 0, notify.Now, start+400*day)
 	fine := one("fine", notify.Now)
 	event := sent.Decided[0].Record.EventID
-	answers := l.Commit(ctx, []notify.Change{turn, deferred, fine, long, far, nul}, []uuid.UUID{event})
+	answers := l.Commit(ctx, []notify.Change{turn, deferred, fine, long, far, nul}, ledgertest.Dispatched(event))
 	for _, i := range []int{0, 1, 3, 5} {
 		if engine.KindOf(answers[i]) != engine.Permanent || engine.ReasonOf(answers[i]) != ReasonRejected {
 			t.Errorf("change %d: %v, want a permanent error", i, answers[i])
@@ -233,6 +252,20 @@ func TestDamagedRows(t *testing.T) {
 			run(t, l, test.damage)
 			expectFault(t, test.read(l), ReasonCorrupt, "backup")
 		})
+	}
+}
+
+// A deferral that is damaged keeps no other one.
+func TestADamagedDeferralAmongOthers(t *testing.T) {
+	l := openNew(t)
+	for _, user := range []string{"a", "b", "c"} {
+		must(t, commitOne(l, one(user, notify.Later)))
+	}
+	run(t, l, "UPDATE notify_deferrals SET event = '{}' WHERE user_id = 'b'")
+	due, err := l.Claim(ctx, start*2, start*2, 9)
+	expectFault(t, err, ReasonCorrupt, "backup")
+	if len(due) != 2 || due[0].Event.UserID+due[1].Event.UserID != "ac" {
+		t.Errorf("%+v are claimed, want those of a and c", due)
 	}
 }
 

@@ -39,6 +39,8 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	if len(asks) == 0 {
 		return nil, ctx.Err()
 	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	var users, waiting []string
 	var events []uuid.UUID
 	for i := range asks {
@@ -125,6 +127,8 @@ func (l *Ledger) Find(ctx context.Context, decisions []uuid.UUID) ([]notify.Know
 	if len(decisions) == 0 {
 		return all, ctx.Err()
 	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	keys, err := collect(ctx, l, "find", scanKey, findDecisions, texts(decisions))
 	if err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,20 +19,33 @@ import (
 
 // Ledger is a pool of connections to one database. All methods may be called from any
 // goroutine.
-type Ledger struct{ pool *pgxpool.Pool }
+type Ledger struct {
+	// Timeout bounds each call of a worker, the wait for a free connection included;
+	// [Open] sets 10 s. It is changed before the first call only. The server's own
+	// statement_timeout is not used: poolers refuse or lose settings of a session.
+	Timeout time.Duration
 
-var _ notify.Ledger = (*Ledger)(nil)
+	pool  *pgxpool.Pool
+	ahead atomic.Int64 // days, as of the last Check
+}
+
+var (
+	_ notify.Ledger  = (*Ledger)(nil)
+	_ notify.Reports = (*Ledger)(nil)
+)
 
 // giveUp is how long a call whose context has ended waits for the server's answer.
 // Until then it is known whether the call was carried out.
 const giveUp = 2 * time.Second
 
+const defaultTimeout = 10 * time.Second
+
 // Open reads the address, such as postgres://user:password@host:5432/name, and makes
 // a pool of at most connections; 0: as many as the address says (pool_max_conns), or
 // pgxpool's own number. It connects to nothing yet.
 func Open(url string, connections int) (*Ledger, error) {
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil { // pgx leaves the password out
+	config, err := parse(url)
+	if err != nil {
 		return nil, engine.ConfigurationError(ReasonAddress, fmt.Errorf(
 			"the address of PostgreSQL cannot be read, expected postgres://user:password@host:5432/name: %w", err))
 	}
@@ -57,7 +72,22 @@ func Open(url string, connections int) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
 	}
-	return &Ledger{pool}, nil
+	return &Ledger{Timeout: defaultTimeout, pool: pool}, nil
+}
+
+// parse reads an address. The error has no part of the password.
+func parse(url string) (*pgxpool.Config, error) {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		// pgx also reads host=h password=p, where secrets are hard to find and hide.
+		return nil, errors.New("found no postgres:// at its beginning")
+	}
+	return pgxpool.ParseConfig(url) // pgx leaves the password out
+}
+
+// bounded ends a call after [Ledger.Timeout]. That the server did not answer in time
+// says that it is away.
+func (l *Ledger) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, l.Timeout, fmt.Errorf("no answer within %v: %w", l.Timeout, engine.ErrAway))
 }
 
 // Close waits until no call is under way and closes the connections.

@@ -14,6 +14,9 @@ import (
 // day is the span of a partition; days are those of UTC.
 const day = engine.Millis(24 * 60 * 60 * 1000)
 
+// midnight returns the start of an instant's day.
+func midnight(at engine.Millis) engine.Millis { return at - (at%day+day)%day }
+
 const (
 	partitionName = "notify_decisions_20060102"
 
@@ -77,7 +80,7 @@ func (l *Ledger) EnsurePartitions(ctx context.Context, from engine.Millis, days 
 	for _, p := range all {
 		attached[p.from], met[p.from] = p.attached, true
 	}
-	first := from - (from%day+day)%day
+	first := midnight(from)
 	for i := range days {
 		at := first + engine.Millis(i)*day
 		switch {
@@ -88,7 +91,7 @@ func (l *Ledger) EnsurePartitions(ctx context.Context, from engine.Millis, days 
 				"the table %s is detached from notify_decisions: attach it (ALTER TABLE notify_decisions ATTACH PARTITION) or drop it",
 				at.Time().UTC().Format(partitionName)))
 		}
-		if err := l.locked(ctx, "make a partition", func(tx pgx.Tx) error { return makePartition(ctx, tx, at) }); err != nil {
+		if _, err := l.locked(ctx, "make a partition", func(tx pgx.Tx) error { return makePartition(ctx, tx, at) }); err != nil {
 			return made, err
 		}
 		made++
@@ -114,54 +117,58 @@ func makePartition(ctx context.Context, tx pgx.Tx, at engine.Millis) error {
 }
 
 // DropBefore drops the partitions whose day ends at an instant or before it, and
-// returns how many it dropped. A partition is detached under a short lock, and dropped
-// once commits have no part in it. One that was detached by a call that died is
-// dropped too.
-func (l *Ledger) DropBefore(ctx context.Context, before engine.Millis) (dropped int, err error) {
+// returns how many it dropped, and how long commits were kept out. A partition is
+// detached under a short lock, and dropped once commits have no part in it. One that
+// was detached by a call that died is dropped too.
+func (l *Ledger) DropBefore(ctx context.Context, before engine.Millis) (dropped int, kept time.Duration, err error) {
 	all, err := l.partitions(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for _, p := range all {
 		if p.from+day > before {
 			continue
 		}
 		if p.attached {
-			err = l.locked(ctx, "detach a partition", func(tx pgx.Tx) error {
+			var took time.Duration
+			took, err = l.locked(ctx, "detach a partition", func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "ALTER TABLE notify_decisions DETACH PARTITION "+p.name)
 				return err
 			})
+			kept += took
 		}
 		if err == nil {
-			err = l.locked(ctx, "drop a partition", func(tx pgx.Tx) error {
+			_, err = l.locked(ctx, "drop a partition", func(tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+p.name)
 				return err
 			})
 		}
 		if err != nil {
-			return dropped, err
+			return dropped, kept, err
 		}
 		dropped++
 	}
-	return dropped, nil
+	return dropped, kept, nil
 }
 
 // locked runs a transaction that waits for a lock for 500 ms at most, and repeats it
-// where it was not given.
-func (l *Ledger) locked(ctx context.Context, doing string, run func(pgx.Tx) error) (err error) {
+// where it was not given. It returns how long the transactions took.
+func (l *Ledger) locked(ctx context.Context, doing string, run func(pgx.Tx) error) (took time.Duration, err error) {
 	for range attempts {
+		began := time.Now()
 		err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, lockTimeout)
 			return errors.Join(err, run(tx))
 		})
+		took += time.Since(began)
 		if codeOf(err) != codeLocked {
-			return mark(ctx, doing, err)
+			return took, mark(ctx, doing, err)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return took, ctx.Err()
 		case <-time.After(retryPause):
 		}
 	}
-	return fmt.Errorf("PostgreSQL: %s: a long transaction keeps the lock; it is tried again by the next run: %w", doing, err)
+	return took, fmt.Errorf("PostgreSQL: %s: a long transaction keeps the lock; it is tried again by the next run: %w", doing, err)
 }

@@ -11,7 +11,7 @@ import (
 
 func TestPartitions(t *testing.T) {
 	l := openNew(t) // with two days
-	midnight := start - start%day
+	midnight := midnight(start)
 	expect := func(days ...engine.Millis) {
 		t.Helper()
 		for i := range days {
@@ -33,7 +33,7 @@ func TestPartitions(t *testing.T) {
 	expectFault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight+4*day)), ReasonPartition, "keyfold notify retention")
 	expectFault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight-1)), ReasonPartition)
 
-	dropped, err := l.DropBefore(ctx, midnight+2*day-1)
+	dropped, _, err := l.DropBefore(ctx, midnight+2*day-1)
 	if err != nil || dropped != 1 {
 		t.Fatalf("%d were dropped, %v, want 1", dropped, err)
 	}
@@ -46,7 +46,7 @@ func TestPartitions(t *testing.T) {
 	run(t, l, "ALTER TABLE notify_decisions DETACH PARTITION "+(midnight+day).Time().UTC().Format(partitionName))
 	_, err = l.EnsurePartitions(ctx, midnight+day, 1)
 	expectFault(t, err, ReasonSchema, "detached")
-	if dropped, err := l.DropBefore(ctx, midnight+2*day); err != nil || dropped != 1 {
+	if dropped, _, err := l.DropBefore(ctx, midnight+2*day); err != nil || dropped != 1 {
 		t.Fatalf("%d were dropped, %v, want the detached one", dropped, err)
 	}
 	expect(2, 3)
@@ -63,7 +63,7 @@ func TestDropWaits(t *testing.T) {
 	must(t, err)
 	dropped := make(chan error, 1)
 	go func() {
-		_, err := l.DropBefore(ctx, start+day)
+		_, _, err := l.DropBefore(ctx, start+day)
 		dropped <- err
 	}()
 	for i := range 20 { // commits go on meanwhile

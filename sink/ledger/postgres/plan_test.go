@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -36,34 +38,78 @@ func TestNoSequentialScan(t *testing.T) {
 	}
 	run(t, l, "ANALYZE")
 	before := scans(t, l)
-	record, err := l.Decision(ctx, single)
-	must(t, err)
-	event := record.Record.EventID
-	_, err = l.Load(ctx, []notify.Ask{{User: "7", Events: []uuid.UUID{event}, Deferrals: true}})
-	must(t, err)
-	due, err := l.Claim(ctx, start*2, start*2, 100)
-	must(t, err)
-	must(t, l.Release(ctx, []uuid.UUID{due[0].Event.ID}))
-	_, err = l.Find(ctx, []uuid.UUID{single, digest, record.Record.DecisionID})
-	must(t, err)
-	waiting, err := l.Undispatched(ctx, start*2, 100)
-	if err != nil || len(waiting) == 0 {
-		t.Fatalf("%d dispatches, %v", len(waiting), err)
-	}
-	must(t, l.Commit(ctx, []notify.Change{oneAt("7", turns, notify.Later, start)}, []uuid.UUID{event})[0])
-	for _, f := range []ledger.Filter{{User: "7"}, {Event: event}, {Limit: 50}, {Oldest: true, Limit: 600}} {
-		for _, err := range l.Records(ctx, f) {
-			must(t, err)
-		}
-	}
-	must(t, l.Forget(ctx, "9", start))
+	callEach(t, l, single, digest)
 	if after := scans(t, l); after != before {
 		t.Errorf("the tables of decisions were read whole %d times", after-before)
 	}
-	_, err = l.Counts(ctx) // it does: the test can fail
+	_, err := l.Counts(ctx) // it does: the test can fail
 	must(t, err)
 	if after := scans(t, l); after == before {
 		t.Error("the server did not count the reading of all records")
+	}
+}
+
+// callEach makes each call of the workers and of the API, and logs how long it took.
+// single is a NOW of an event of one turn, digest a digest's id.
+func callEach(t *testing.T, l *Ledger, single, digest uuid.UUID) {
+	t.Helper()
+	call := func(name string, err error, began time.Time) {
+		t.Helper()
+		t.Logf("%-12s %v", name, time.Since(began).Round(100*time.Microsecond))
+		must(t, err)
+	}
+	began := time.Now()
+	record, err := l.Decision(ctx, single)
+	call("Decision", err, began)
+	event, user := record.Record.EventID, record.Record.UserID
+
+	began = time.Now()
+	standing, err := l.Load(ctx, []notify.Ask{{User: user, Events: []uuid.UUID{event}, Deferrals: true}})
+	call("Load", err, began)
+
+	began = time.Now()
+	due, err := l.Claim(ctx, start*2, start*2, 100)
+	call("Claim", err, began)
+	began = time.Now()
+	call("Release", l.Release(ctx, []uuid.UUID{due[0].Event.ID}), began)
+
+	began = time.Now()
+	_, err = l.Find(ctx, []uuid.UUID{single, digest, record.Record.DecisionID})
+	call("Find", err, began)
+
+	began = time.Now()
+	waiting, err := l.Undispatched(ctx, start*2, 100)
+	if call("Undispatched", err, began); len(waiting) == 0 {
+		t.Fatal("no decision is not dispatched")
+	}
+
+	for name, mark := range map[string]notify.DispatchMark{"Commit": {Event: event}, "expired": {Event: waiting[1].Events[0].ID, Expired: true}} {
+		began = time.Now()
+		c := oneAt(name, 0, notify.Later, start)
+		call(name, errors.Join(l.Commit(ctx, []notify.Change{c}, []notify.DispatchMark{mark})...), began)
+	}
+	for _, f := range []ledger.Filter{{User: user, Limit: 300}, {Event: event}, {Limit: 50}, {Oldest: true, Limit: 600}} {
+		began = time.Now()
+		for _, err := range l.Records(ctx, f) {
+			must(t, err)
+		}
+		call("Records", nil, began)
+	}
+	for _, r := range []notify.Report{
+		{Decision: single, Status: notify.Delivered, Channel: notify.Push, At: start}, {Event: digest, Status: notify.DeliveryFailed, At: start},
+	} {
+		began = time.Now()
+		call("Apply", errors.Join(l.Apply(ctx, []notify.Report{r})...), began)
+	}
+	began = time.Now()
+	unreported, err := l.Unreported(ctx, start*2)
+	if call("Unreported", err, began); unreported == 0 {
+		t.Error("no decision lacks a report")
+	}
+	began = time.Now()
+	call("Probe", l.probe(ctx, start), began)
+	if began = time.Now(); standing[0].Version > 0 {
+		call("Forget", l.Forget(ctx, user, start), began)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 
 const decisionColumns = `d.decision_id, d.event_id, d.user_id, d.seq, d.event_type::text, d.source, d.print, d.outcome::text,
 	d.reasons, d.matched_rule_id, d.rule_version, d.defer_count, d.decided_at, d.defer_until, d.spent::text[], d.digest_key,
-	d.slot, d.digest_id, d.duplicate_of, d.channels::text[], d.score, d.event::text, d.facts::text`
+	d.slot, d.digest_id, d.duplicate_of, d.channels::text[], d.score, d.event::text, d.facts::text,
+	d.delivery_status::text, d.delivered_at, d.delivery_channel::text, d.delivery_error`
 
 // scanDecision reads a row of decisionColumns.
 func scanDecision(row pgx.CollectableRow) (d notify.Decided, err error) {
@@ -20,19 +21,23 @@ func scanDecision(row pgx.CollectableRow) (d notify.Decided, err error) {
 		kind, outcome           string
 		decidedAt               time.Time
 		deferUntil, slot        *time.Time
+		stored                  delivery
 		spent, channels         []string
 		score                   *float64
 		print                   []byte
 	)
-	err = row.Scan(&r.DecisionID, &r.EventID, &user, &r.Seq, &kind, &r.Source, &print, &outcome,
+	err = row.Scan(append([]any{
+		&r.DecisionID, &r.EventID, &user, &r.Seq, &kind, &r.Source, &print, &outcome,
 		&r.Reasons, &r.RuleID, &r.RuleVersion, &r.Turn, &decidedAt, &deferUntil, &spent, &key,
-		&slot, &r.DigestID, &r.DuplicateOf, &channels, &score, &event, &facts)
+		&slot, &r.DigestID, &r.DuplicateOf, &channels, &score, &event, &facts,
+	}, stored.columns()...)...)
 	if err != nil {
 		return d, err
 	}
 	r.UserID, r.DigestKey = textOf(user), textOf(key)
 	r.Type, r.Outcome = notify.ParseEventType(kind), notify.ParseOutcome(outcome)
 	r.DecidedAt, r.DeferUntil, r.Slot = millisOf(&decidedAt), millisOf(deferUntil), millisOf(slot)
+	d.Delivery = stored.value()
 	for _, name := range channels {
 		r.Channels = append(r.Channels, notify.ParseChannel(name))
 	}

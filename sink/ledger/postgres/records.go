@@ -14,7 +14,7 @@ import (
 	"keyfold/sink/ledger"
 )
 
-// pageRows is how many records an iteration reads at a time. No transaction is open
+// pageRows is how many records an iteration reads at a time at most. No transaction is open
 // between pages: one would keep old versions of rows from being removed.
 const pageRows = 256
 
@@ -24,12 +24,9 @@ func (l *Ledger) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.
 	return func(yield func(notify.Decided, error) bool) {
 		left := f.Limit
 		for last := (*notify.Record)(nil); ; {
-			size := pageRows
-			if f.Limit > 0 {
-				size = min(size, left)
-			}
+			size := f.PageSize(pageRows, left)
 			query, args := pageQuery(&f, last, size)
-			page, err := collect(ctx, l, "records", scanDecision, query, args...)
+			page, err := l.page(ctx, query, args)
 			if err != nil {
 				yield(notify.Decided{}, err)
 				return
@@ -46,6 +43,12 @@ func (l *Ledger) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.
 			last = &page[len(page)-1].Record
 		}
 	}
+}
+
+func (l *Ledger) page(ctx context.Context, query string, args []any) ([]notify.Decided, error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	return collect(ctx, l, "records", scanDecision, query, args...)
 }
 
 // pageQuery returns the query of the page that follows a record, nil for the first
@@ -90,6 +93,8 @@ func pageQuery(f *ledger.Filter, last *notify.Record, size int) (query string, a
 // Decision returns a record with its event, nil where there is none. Of an erased
 // user there is no event.
 func (l *Ledger) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	found, err := collect(ctx, l, "decision", scanDecision, "SELECT "+decisionColumns+
 		" FROM notify_decisions d WHERE d.decided_at = notify_instant($1::uuid) AND d.decision_id = $1::uuid", id.String())
 	if err != nil || len(found) == 0 {

@@ -19,7 +19,7 @@ import (
 const versionTable = "notify_schema_version"
 
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 2
+const newestMigration = 4
 
 // oldestServer is the first version of PostgreSQL that is supported.
 const oldestServer = 15
@@ -75,8 +75,11 @@ func SQL() string {
 }
 
 // Check returns nil where the server and the schema can be used: transient errors
-// may pass, configuration errors name the cure.
+// may pass, configuration errors name the cure. A missing partition is no fault here: the
+// calls that need it say so.
 func (l *Ledger) Check(ctx context.Context) error {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	if err := l.checkServer(ctx); err != nil {
 		return err
 	}
@@ -92,7 +95,11 @@ func (l *Ledger) Check(ctx context.Context) error {
 		return engine.ConfigurationError(ReasonSchema, fmt.Errorf(
 			"the tables are of version %d, and this program knows %d: run the newer keyfold", version, newestMigration))
 	}
-	return nil
+	ahead, err := l.DaysAhead(ctx, engine.Now())
+	if err == nil {
+		l.ahead.Store(int64(ahead))
+	}
+	return err
 }
 
 func (l *Ledger) checkServer(ctx context.Context) error {

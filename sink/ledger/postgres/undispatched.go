@@ -25,15 +25,18 @@ const (
 
 // Undispatched implements [notify.Ledger].
 func (l *Ledger) Undispatched(ctx context.Context, before engine.Millis, n int) ([]notify.Dispatch, error) {
-	keys, err := collect(ctx, l, "undispatched", scanKey, undispatchedKeys, before.Time(), n)
-	if err != nil || len(keys) == 0 {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	keys, err := collect(ctx, l, "undispatched", scanKey, undispatchedKeys, min(before, endOfTime).Time(), n)
+	if err != nil {
 		return nil, err
 	}
-	return l.dispatches(ctx, keys)
+	return l.Dispatches(ctx, keys)
 }
 
-// dispatches reads the decisions of keys, and all those of the digests of keys.
-func (l *Ledger) dispatches(ctx context.Context, keys []notify.Known) ([]notify.Dispatch, error) {
+// Dispatches implements [notify.Ledger]. It reads the decisions of keys, and all those
+// of the digests of keys.
+func (l *Ledger) Dispatches(ctx context.Context, keys []notify.Known) ([]notify.Dispatch, error) {
 	var order, decisions, digests []uuid.UUID // order: ids of the dispatches
 	met := map[uuid.UUID]bool{}
 	for _, k := range keys {
@@ -49,7 +52,12 @@ func (l *Ledger) dispatches(ctx context.Context, keys []notify.Known) ([]notify.
 			digests = append(digests, k.DigestID)
 		}
 	}
-	decided, err := collect(ctx, l, "undispatched", scanDecision, dispatchDecisions, texts(decisions), texts(digests))
+	if len(order) == 0 {
+		return nil, ctx.Err()
+	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	decided, err := collect(ctx, l, "dispatches", scanDecision, dispatchDecisions, texts(decisions), texts(digests))
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,10 @@ const (
 var eraseRest = []string{
 	`UPDATE notify_event_keys SET dispatched = true WHERE outcome = 'NOW' AND NOT dispatched
 		AND event_id IN (SELECT event_id FROM notify_decisions WHERE user_id = $1)`,
-	`UPDATE notify_decisions SET user_id = NULL, print = NULL, digest_key = NULL, event = NULL, facts = NULL
+	// Reports lock decisions in this order.
+	`SELECT FROM notify_decisions WHERE user_id = $1 ORDER BY decision_id FOR UPDATE`,
+	`UPDATE notify_decisions SET user_id = NULL, print = NULL, digest_key = NULL, event = NULL, facts = NULL,
+		delivery_error = NULL
 		WHERE user_id = $1`,
 	`DELETE FROM notify_deferrals WHERE user_id = $1`,
 	`DELETE FROM notify_preferences WHERE user_id = $1`,
@@ -48,6 +51,8 @@ func (l *Ledger) SetPreferences(ctx context.Context, user string, own notify.Pre
 	if err != nil {
 		return err
 	}
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	return l.transaction(ctx, "set preferences", func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, raiseVersion, user)
 		if err == nil && tag.RowsAffected() == 0 {
@@ -63,6 +68,8 @@ func (l *Ledger) SetPreferences(ctx context.Context, user string, own notify.Pre
 // Forget implements [notify.Ledger]. The id of the user stays in the tombstone and
 // in the keys of its events, which say that these are decided.
 func (l *Ledger) Forget(ctx context.Context, user string, at engine.Millis) error {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	return l.transaction(ctx, "forget", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, makeUser, user); err != nil {
 			return err

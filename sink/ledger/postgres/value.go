@@ -31,6 +31,10 @@ func idOrNull(id uuid.UUID) *string {
 	return &text
 }
 
+// endOfTime, the end of the year 9999, stands for all later instants: PostgreSQL refuses
+// those past its own end.
+const endOfTime = engine.Millis(253_402_300_799_999)
+
 func timeOrNull(at engine.Millis) *time.Time {
 	if at == 0 {
 		return nil

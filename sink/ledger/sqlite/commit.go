@@ -37,6 +37,11 @@ const (
 	markKeys = `UPDATE notify_event_keys SET dispatched = 1
 		WHERE outcome = 'NOW' AND event_id IN (SELECT unhex(value) FROM json_each(?))`
 
+	// Of the events of ids, those whose dispatch is not marked.
+	markExpired = `UPDATE notify_decisions SET delivery_status = 'DELIVERY_FAILED', delivery_error = '` + notify.ErrorExpired + `'
+		WHERE delivery_status = 'PENDING' AND decision_id IN (SELECT decision_id FROM notify_event_keys
+			WHERE outcome = 'NOW' AND NOT dispatched AND event_id IN (SELECT unhex(value) FROM json_each(?)))`
+
 	deleteMarked = `DELETE FROM notify_deferrals WHERE event_id IN (
 		SELECT event_id FROM notify_event_keys
 		WHERE outcome = 'NOW' AND event_id IN (SELECT unhex(value) FROM json_each(?)))`
@@ -44,7 +49,7 @@ const (
 
 // Commit implements [notify.Ledger]. All changes are written in one transaction but
 // each has its own answer, unless the transaction itself fails.
-func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marked []uuid.UUID) []error {
+func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marks []notify.DispatchMark) []error {
 	answers := make([]error, len(changes))
 	writes := make([]*write, 0, len(changes))
 	at := make([]int, 0, len(changes))
@@ -54,12 +59,12 @@ func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marked []u
 			writes, at = append(writes, w), append(at, i)
 		}
 	}
-	written, err := l.commit(ctx, writes, marked)
+	written, err := l.commit(ctx, writes, marks)
 	for i, answer := range written {
 		answers[at[i]] = answer
 	}
-	if len(changes) == 0 && err != nil {
-		return []error{err}
+	if len(marks) > 0 && err != nil {
+		answers = append(answers, err)
 	}
 	return answers
 }
@@ -67,12 +72,12 @@ func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marked []u
 // commit writes what one transaction takes. SQLite rejects a row of one change for
 // good and undoes all: then each change is written alone. The error is that of the
 // marks.
-func (l *Ledger) commit(ctx context.Context, writes []*write, marked []uuid.UUID) (answers []error, err error) {
+func (l *Ledger) commit(ctx context.Context, writes []*write, marks []notify.DispatchMark) (answers []error, err error) {
 	answers = make([]error, len(writes))
-	if len(writes)+len(marked) == 0 {
+	if len(writes)+len(marks) == 0 {
 		return answers, ctx.Err()
 	}
-	b := batch{writes: writes, marked: marked, answers: make([]error, len(writes))}
+	b := batch{writes: writes, marks: marks, answers: make([]error, len(writes))}
 	err = l.Write(ctx, b.run)
 	switch {
 	case err == nil:
@@ -82,7 +87,7 @@ func (l *Ledger) commit(ctx context.Context, writes []*write, marked []uuid.UUID
 			alone, _ := l.commit(ctx, []*write{w}, nil)
 			answers[i] = alone[0]
 		}
-		_, err = l.commit(ctx, nil, marked)
+		_, err = l.commit(ctx, nil, marks)
 	default:
 		// The function may be running still, so its answers are not looked at.
 		for i := range answers {
@@ -103,7 +108,7 @@ type write struct {
 // batch is one transaction.
 type batch struct {
 	writes  []*write
-	marked  []uuid.UUID
+	marks   []notify.DispatchMark
 	answers []error
 
 	versions map[string]int64
@@ -164,10 +169,16 @@ func (b *batch) loadKeys(tx *sqlfile.Tx) error {
 }
 
 func (b *batch) mark(tx *sqlfile.Tx) error {
-	if len(b.marked) == 0 {
+	if len(b.marks) == 0 {
 		return nil
 	}
-	events := hexIDs(b.marked)
+	marked, expired := ledger.Split(b.marks)
+	if len(expired) > 0 {
+		if _, err := tx.Exec(markExpired, hexIDs(expired)); err != nil {
+			return err
+		}
+	}
+	events := hexIDs(append(marked, expired...))
 	if _, err := tx.Exec(markKeys, events); err != nil {
 		return err
 	}

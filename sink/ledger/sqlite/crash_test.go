@@ -55,7 +55,7 @@ func commitOnce(l *Ledger) error {
 	for _, d := range waiting {
 		marked = append(marked, d.ID)
 	}
-	for i, err := range l.Commit(ctx, changes, marked) {
+	for i, err := range l.Commit(ctx, changes, ledgertest.Dispatched(marked...)) {
 		if err != nil {
 			return err
 		}

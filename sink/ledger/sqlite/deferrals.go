@@ -67,19 +67,22 @@ func (l *Ledger) Claim(ctx context.Context, now, leaseEnd engine.Millis, n int) 
 		claimed = all
 		return err
 	})
-	if err != nil || len(claimed) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	all := make([]notify.Due, len(claimed))
+	var all []notify.Due
 	for i := range claimed {
-		if all[i], err = claimed[i].due(); err != nil {
-			return nil, err
+		due, damage := claimed[i].due()
+		if damage != nil {
+			err = damage
+			continue
 		}
+		all = append(all, due)
 	}
 	slices.SortFunc(all, func(a, b notify.Due) int {
 		return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), bytes.Compare(a.Event.ID[:], b.Event.ID[:]))
 	})
-	return all, nil
+	return all, err
 }
 
 // Release implements [notify.Deferrals].

@@ -12,7 +12,10 @@ type Ledger struct {
 	*sqlfile.File
 }
 
-var _ notify.Ledger = (*Ledger)(nil)
+var (
+	_ notify.Ledger  = (*Ledger)(nil)
+	_ notify.Reports = (*Ledger)(nil)
+)
 
 // Open opens the file at path, as [sqlfile.Open] does, and creates it where there is
 // none.

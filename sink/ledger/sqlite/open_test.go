@@ -88,7 +88,7 @@ func TestRejectedChange(t *testing.T) {
 	marked := one("0", notify.Now)
 	must(t, l.Commit(ctx, []notify.Change{marked}, nil)[0])
 	mark := []uuid.UUID{marked.Decided[0].Event.ID}
-	answers := l.Commit(ctx, []notify.Change{one("a", notify.Later), one("b", notify.Later), one("c", notify.Now)}, mark)
+	answers := l.Commit(ctx, []notify.Change{one("a", notify.Later), one("b", notify.Later), one("c", notify.Now)}, ledgertest.Dispatched(mark...))
 	if answers[0] != nil || answers[2] != nil {
 		t.Errorf("beside a rejected change: %v", answers)
 	}
@@ -154,6 +154,20 @@ func TestDamagedRows(t *testing.T) {
 			run(t, l, test.damage)
 			expectFault(t, test.read(l), sqlfile.ReasonCorrupt, test.words...)
 		})
+	}
+}
+
+// A deferral that is damaged keeps no other one.
+func TestADamagedDeferralAmongOthers(t *testing.T) {
+	l := openNew(t)
+	for _, user := range []string{"a", "b", "c"} {
+		must(t, l.Commit(ctx, []notify.Change{one(user, notify.Later)}, nil)[0])
+	}
+	run(t, l, "UPDATE notify_deferrals SET event = '{}' WHERE user_id = 'b'")
+	due, err := l.Claim(ctx, now*2, now*3, 9)
+	expectFault(t, err, sqlfile.ReasonCorrupt, "event")
+	if len(due) != 2 || due[0].Event.UserID+due[1].Event.UserID != "ac" {
+		t.Errorf("%+v are claimed, want those of a and c", due)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 const (
 	decisionColumns = `decision_id, event_id, user_id, seq, event_type, source, print, outcome, reasons,
 		matched_rule_id, rule_version, turn, decided_at, defer_until, spent, digest_key, slot, digest_id,
-		duplicate_of, channels, score, event, facts`
+		duplicate_of, channels, score, event, facts, delivery_status, delivered_at, delivery_channel, delivery_error`
 
 	putDecision = `INSERT INTO notify_decisions (` + decisionColumns + `)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)`
 )
 
 // encode returns the stored form of a change.
@@ -35,7 +35,7 @@ func encode(c *notify.Change) (*write, error) {
 	return w, nil
 }
 
-// encodeRecord returns the values of decisionColumns. Of an erased user those that
+// encodeRecord returns the values of putDecision. Of an erased user those that
 // tell of it are NULL.
 func encodeRecord(r *notify.Record, event any, erased bool) (row []any, err error) {
 	reasons, err := encodeJSON(r.Reasons)
@@ -59,6 +59,7 @@ func encodeRecord(r *notify.Record, event any, erased bool) (row []any, err erro
 		r.DecisionID[:], r.EventID[:], user, r.Seq, r.Type.String(), r.Source, print, r.Outcome.String(), reasons,
 		blob(r.RuleID), r.RuleVersion, r.Turn, int64(r.DecidedAt), millis(r.DeferUntil), blobs(r.Spent), key,
 		millis(r.Slot), blob(r.DigestID), blob(r.DuplicateOf), text(encodeChannels(r.Channels)), score, event, facts,
+		text(notify.StatusOf(r.Outcome).String()),
 	}, nil
 }
 
@@ -68,13 +69,16 @@ func scanDecision(rows *sql.Rows) (d notify.Decided, err error) {
 		r                                   = &d.Record
 		user, key, channels                 sql.NullString
 		deferUntil, slot                    sql.NullInt64
+		stored                              delivery
 		score                               sql.NullFloat64
 		kind, outcome                       string
 		print, reasons, spent, event, facts sql.RawBytes
 	)
-	err = rows.Scan(&r.DecisionID, &r.EventID, &user, &r.Seq, &kind, &r.Source, &print, &outcome, &reasons,
+	err = rows.Scan(append([]any{
+		&r.DecisionID, &r.EventID, &user, &r.Seq, &kind, &r.Source, &print, &outcome, &reasons,
 		&r.RuleID, &r.RuleVersion, &r.Turn, &r.DecidedAt, &deferUntil, &spent, &key, &slot, &r.DigestID,
-		&r.DuplicateOf, &channels, &score, &event, &facts)
+		&r.DuplicateOf, &channels, &score, &event, &facts,
+	}, stored.columns()...)...)
 	if err != nil {
 		return d, err
 	}
@@ -82,6 +86,7 @@ func scanDecision(rows *sql.Rows) (d notify.Decided, err error) {
 	r.Type, r.Outcome = notify.ParseEventType(kind), notify.ParseOutcome(outcome)
 	r.DeferUntil, r.Slot = engine.Millis(deferUntil.Int64), engine.Millis(slot.Int64)
 	r.Channels, r.Scored, r.Score = decodeChannels(channels.String), score.Valid, score.Float64
+	d.Delivery = stored.value()
 	if r.Print, err = decodePrint(print); err != nil {
 		return d, err
 	}

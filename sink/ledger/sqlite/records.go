@@ -16,7 +16,7 @@ import (
 	"keyfold/sink/sqlfile"
 )
 
-// pageRows is how many records an iteration reads at a time. No read transaction is
+// pageRows is how many records an iteration reads at a time at most. No read transaction is
 // open between pages: one would keep the file's log from being reused.
 const pageRows = 256
 
@@ -26,10 +26,7 @@ func (r *Reader) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.
 	return func(yield func(notify.Decided, error) bool) {
 		left := f.Limit
 		for after := any(nil); ; {
-			size := pageRows
-			if f.Limit > 0 {
-				size = min(size, left)
-			}
+			size := f.PageSize(pageRows, left)
 			query, args := pageQuery(&f, after, size)
 			page, err := sqlfile.Collect(ctx, r.Reader, scanDecision, query, args...)
 			if err != nil {

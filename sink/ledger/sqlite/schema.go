@@ -1,5 +1,7 @@
 package sqlite
 
+import "strings"
+
 // applicationID marks the file as a ledger in SQLite's header ("kfnt").
 const applicationID = 0x6b666e74
 
@@ -80,4 +82,14 @@ CREATE TABLE notify_deferrals (
 
 CREATE INDEX notify_deferrals_next ON notify_deferrals (next_at);
 CREATE INDEX notify_deferrals_group ON notify_deferrals (user_id, digest_key, due_at);
+`, `
+ALTER TABLE notify_decisions ADD COLUMN delivery_status TEXT;     -- NULL: of a LATER
+ALTER TABLE notify_decisions ADD COLUMN delivered_at INTEGER;     -- when the status was reached, by the sender's clock
+ALTER TABLE notify_decisions ADD COLUMN delivery_channel TEXT;
+ALTER TABLE notify_decisions ADD COLUMN delivery_error TEXT;
+UPDATE notify_decisions SET delivery_status = CASE outcome WHEN 'NOW' THEN 'PENDING' WHEN 'NEVER' THEN 'SUPPRESSED' END;
+CREATE INDEX notify_decisions_pending ON notify_decisions (decided_at) WHERE delivery_status = 'PENDING';
 `}
+
+// SQL returns the statements that make the tables in an empty file.
+func SQL() string { return strings.TrimLeft(strings.Join(migrations, ""), "\n") }

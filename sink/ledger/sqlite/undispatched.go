@@ -26,14 +26,15 @@ const (
 // Undispatched implements [notify.Ledger].
 func (r *Reader) Undispatched(ctx context.Context, before engine.Millis, n int) ([]notify.Dispatch, error) {
 	keys, err := sqlfile.Collect(ctx, r.Reader, scanKey, undispatchedKeys, int64(before), n)
-	if err != nil || len(keys) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	return r.dispatches(ctx, keys)
+	return r.Dispatches(ctx, keys)
 }
 
-// dispatches reads the decisions of keys, and all those of the digests of keys.
-func (r *Reader) dispatches(ctx context.Context, keys []notify.Known) ([]notify.Dispatch, error) {
+// Dispatches implements [notify.Ledger]. It reads the decisions of keys, and all those
+// of the digests of keys.
+func (r *Reader) Dispatches(ctx context.Context, keys []notify.Known) ([]notify.Dispatch, error) {
 	var order, decisions, digests []uuid.UUID // order: ids of the dispatches
 	met := map[uuid.UUID]bool{}
 	for _, k := range keys {
@@ -48,6 +49,9 @@ func (r *Reader) dispatches(ctx context.Context, keys []notify.Known) ([]notify.
 		} else {
 			digests = append(digests, k.DigestID)
 		}
+	}
+	if len(order) == 0 {
+		return nil, ctx.Err()
 	}
 	decided, err := sqlfile.Collect(ctx, r.Reader, scanDecision, dispatchDecisions, hexIDs(decisions), hexIDs(digests))
 	if err != nil {

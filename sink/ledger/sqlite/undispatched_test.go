@@ -25,11 +25,11 @@ func TestUndispatchedDuringAnErasure(t *testing.T) {
 	must(t, l.Commit(ctx, []notify.Change{change}, nil)[0])
 	keys, err := sqlfile.Collect(ctx, l.Reader.Reader, scanKey, undispatchedKeys, int64(at)+1, 9)
 	must(t, err)
-	if all, err := l.dispatches(ctx, keys); err != nil || len(all) != 1 {
+	if all, err := l.Dispatches(ctx, keys); err != nil || len(all) != 1 {
 		t.Fatalf("before the erasure: %+v, %v", all, err)
 	}
 	must(t, l.Forget(ctx, "17", at+1))
-	if all, err := l.dispatches(ctx, keys); err != nil || len(all) != 0 {
+	if all, err := l.Dispatches(ctx, keys); err != nil || len(all) != 0 {
 		t.Errorf("found %+v, %v, want no dispatch", all, err)
 	}
 }

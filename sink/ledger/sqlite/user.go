@@ -30,7 +30,8 @@ const (
 var eraseRest = []string{
 	`UPDATE notify_event_keys SET dispatched = 1 WHERE outcome = 'NOW'
 		AND event_id IN (SELECT event_id FROM notify_decisions WHERE user_id = ?)`,
-	`UPDATE notify_decisions SET user_id = NULL, print = NULL, digest_key = NULL, event = NULL, facts = NULL
+	`UPDATE notify_decisions SET user_id = NULL, print = NULL, digest_key = NULL, event = NULL, facts = NULL,
+		delivery_error = NULL
 		WHERE user_id = ?`,
 	`DELETE FROM notify_deferrals WHERE user_id = ?`,
 	`DELETE FROM notify_preferences WHERE user_id = ?`,

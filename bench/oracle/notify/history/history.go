@@ -219,7 +219,8 @@ func (h *history) decide(d waiting) error {
 }
 
 func (h *history) decideDigest(group []waiting) error {
-	id := notify.DigestID("u", group[0].DigestKey, group[0].Slot)
+	first := slices.MinFunc(group, func(a, b waiting) int { return notify.CompareEvents(a.Event, b.Event) })
+	id := notify.DigestID("u", first.DigestKey, first.Slot, first.Event.ID)
 	var dues []notify.Due
 	var items []oracle.Item
 	for _, d := range group {

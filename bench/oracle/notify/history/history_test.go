@@ -7,7 +7,7 @@ import (
 )
 
 // TestHistoriesAreDecidedAsTheOracleSays compares random histories. A million of them:
-// go run ./bench/notify histories --count 1000000.
+// go run ./bench notify histories --count 1000000.
 func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 	w, err := New()
 	if err != nil {

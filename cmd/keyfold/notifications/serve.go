@@ -1,0 +1,145 @@
+package notifications
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/notifier/api"
+	"keyfold/cmd/notifier/broker"
+	"keyfold/cmd/shutdown"
+	"keyfold/engine"
+	"keyfold/engine/metric"
+	"keyfold/sink/ledger/postgres"
+	"keyfold/source/ingest"
+	"keyfold/source/rabbit"
+)
+
+// serveCmd is the HTTP API.
+type serveCmd struct {
+	API app.APIFlags `embed:""`
+}
+
+// Service marks a command that runs until it is told to stop.
+func (c *serveCmd) Service() {}
+
+// Help is the long text.
+func (c *serveCmd) Help() string {
+	return `POST /v1/notifications takes one notification, an array of them, or NDJSON. It is answered with 202 once the broker
+has confirmed all of them; what was decided before counts as a duplicate. With the header "Prefer: wait=2" it is
+answered with the decisions, if they are made in time. Where it is answered with 503, send the request again: a
+notification is decided once under its event_id.
+
+  GET /v1/notifications/EVENT_ID          all decisions of a notification, explained
+  GET /v1/decisions/DECISION_ID           one decision, explained
+  GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
+  GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  POST /v1/deliveries                     what the senders report of deliveries
+  GET /livez, /readyz, /openapi.json
+
+Example:
+  NOTIFY_DATABASE_URL=postgres://user:password@127.0.0.1:5432/keyfold keyfold notify serve --http-addr 127.0.0.1:7081`
+}
+
+// Check judges the API's settings and the addresses of the servers.
+func (c *serveCmd) Check(a *app.App) error {
+	return errors.Join(a.CheckBroker(), a.CheckLedger(), c.API.Check())
+}
+
+// Run serves until it is told to stop, and answers what is under way before it ends. It
+// starts also while RabbitMQ or PostgreSQL is away.
+func (c *serveCmd) Run(a *app.App) (err error) {
+	a.LogStart("notify serve")
+	config, err := c.API.Config()
+	if err != nil {
+		return err
+	}
+	ledger, err := postgres.Open(a.Notify.Ledger, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
+	if err := app.LedgerUnreached(ledger.Check(a.Ctx)); engine.KindOf(err) == engine.Configuration {
+		return err // no time cures it
+	}
+	s := &serving{app: a, ledger: ledger, publisher: rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("notify api"), "publisher", rabbit.Timing{}, a.Log)}
+	defer func() { err = errors.Join(err, a.ClosePublisher(s.publisher)) }()
+	s.api = api.New(api.Ports{
+		Ledger: ledger, Reports: ledger, Publisher: broker.NewPublisher(s.publisher), Ready: s.look, Stop: a.Ctx, Log: a.Log,
+	})
+	s.handler = ingest.NewApplication(s.api, a.Log)
+	if s.server, err = ingest.NewServer(config, s.handler); err != nil {
+		return err
+	}
+	return a.WithAdmin(s, func() error { return s.serve(config.Addr) })
+}
+
+// serving is a running API, and what the admin endpoint asks.
+type serving struct {
+	app       *app.App
+	ledger    *postgres.Ledger
+	publisher *rabbit.Publisher
+	api       *api.API
+	handler   *ingest.Handler
+	server    *ingest.Server
+}
+
+// look asks the broker: notifications are taken also while PostgreSQL is away.
+func (s *serving) look(ctx context.Context) error {
+	return app.BrokerUnreached(broker.Check(ctx, s.app.Servers.RabbitMQ, "notify api"))
+}
+
+// lookTimeout bounds how long a note waits for PostgreSQL.
+const lookTimeout = 2 * time.Second
+
+func (s *serving) serve(addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
+	}
+	s.app.Log.Info("notify serve listening", slog.String("url", s.server.Scheme()+"://"+listener.Addr().String()+api.NotificationsPath))
+	_ = s.Ready() // logs it where a server is away
+	err = shutdown.Serve(s.app.Ctx, s.server, listener, func() (context.Context, context.CancelFunc) {
+		return s.app.Clock.Context(s.app.Ctx, shutdown.CloseReserve)
+	})
+	s.app.Log.Info("notify serve stopped")
+	return err
+}
+
+// Ready implements [app.Service].
+func (s *serving) Ready() error { return s.handler.Ready() }
+
+// Notes implements [app.Service].
+func (s *serving) Notes() (notes []string) {
+	if err := s.server.TokenFault(); err != nil {
+		notes = append(notes, "HTTP_TOKEN_FILE: "+err.Error())
+	}
+	ctx, cancel := context.WithTimeout(s.app.Ctx, lookTimeout)
+	defer cancel()
+	if err := app.LedgerUnreached(s.ledger.Check(ctx)); err != nil {
+		notes = append(notes, "notifications are taken; decisions and preferences cannot be read: "+err.Error())
+	}
+	return notes
+}
+
+// Register implements [app.Service].
+func (s *serving) Register(set *metric.Set) {
+	s.server.Register(set)
+	s.api.Stats().Register(set)
+}
+
+// Figures implements [app.Service].
+func (s *serving) Figures() []app.Figure {
+	stats := s.api.Stats()
+	return []app.Figure{
+		{Name: "requests", Read: s.handler.Stats().Latency.Count},
+		{Name: "accepted", Read: stats.Accepted.Load},
+		{Name: "duplicate", Read: stats.Duplicate.Load},
+		{Name: "refused", Read: stats.Refused.Load},
+		{Name: "failed", Read: stats.Failed.Load},
+	}
+}

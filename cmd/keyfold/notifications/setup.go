@@ -1,0 +1,147 @@
+package notifications
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/notifier/broker"
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger/postgres"
+	"keyfold/sink/ledger/sqlite"
+	"keyfold/source/rabbit"
+)
+
+// setupCmd creates the queues and the tables.
+type setupCmd struct {
+	Print string `placeholder:"DATABASE" help:"Print the SQL for postgres or sqlite and change nothing."`
+}
+
+// Help is the long text.
+func (c *setupCmd) Help() string {
+	return `Both servers are set up, also where one failed: one call names every fault, and the same command
+goes on once they are cured. -o json prints one object; what was not set up is null there. The
+tables belong to the role of NOTIFY_ADMIN_URL. The partitions of today and of the next days are
+made too; ` + "`keyfold notify retention`" + `, run once a day, makes those that follow. Another
+WORKER_RETRY_DELAY or WORKER_MAX_RETRIES adds retry queues; the old ones stay.
+
+Examples:
+  keyfold notify setup
+  NOTIFY_DATABASE_URL=postgres://user:password@127.0.0.1:5432/keyfold keyfold notify setup
+  keyfold notify setup --print postgres`
+}
+
+func (c *setupCmd) Check(a *app.App) error {
+	if c.Print != "" {
+		_, err := c.sql()
+		return err
+	}
+	return errors.Join(a.CheckBroker(), a.CheckLedgerOwner())
+}
+
+func (c *setupCmd) sql() (string, error) {
+	switch c.Print {
+	case "postgres":
+		return postgres.SQL(), nil
+	case "sqlite":
+		return sqlite.SQL(), nil
+	}
+	return "", fmt.Errorf("--print is %q: it must be postgres or sqlite", c.Print)
+}
+
+// setUp is what is there now; nil where it could not be set up.
+type setUp struct {
+	RabbitMQ   *queuesSetUp `json:"rabbitmq"`
+	PostgreSQL *tablesSetUp `json:"postgresql"`
+}
+
+type queuesSetUp struct {
+	Exchanges   []string `json:"exchanges"`
+	Queues      []string `json:"queues"`
+	Dispatches  []string `json:"dispatch_queues"`
+	DeadLetters []string `json:"dead_letter_queues"`
+	Retries     []string `json:"retry_queues"`
+}
+
+type tablesSetUp struct {
+	Tables []string `json:"tables"`
+	Made   int      `json:"partitions_made"`
+	Ahead  int      `json:"days_ahead"` // that have a partition, after today
+}
+
+// Run sets up both servers, the second one also where the first failed, so that one
+// call names every fault.
+func (c *setupCmd) Run(a *app.App) error {
+	if c.Print != "" {
+		text, err := c.sql()
+		if err != nil {
+			return err
+		}
+		return a.Emit(map[string]string{"sql": text}, func(w *cli.Text) { _, w.Err = io.WriteString(w.W, text) })
+	}
+	var done setUp
+	var faults [2]error
+	done.RabbitMQ, faults[0] = setUpQueues(a)
+	done.PostgreSQL, faults[1] = setUpTables(a)
+	return errors.Join(append(faults[:], a.Emit(&done, done.print))...)
+}
+
+func (s *setUp) print(w *cli.Text) {
+	if q := s.RabbitMQ; q != nil {
+		w.Line("RabbitMQ: exchanges %s", strings.Join(q.Exchanges, ", "))
+		w.Line("RabbitMQ: queues %s; dead letters %s", strings.Join(q.Queues, ", "), strings.Join(q.DeadLetters, ", "))
+		w.Line("RabbitMQ: queues for the senders %s", strings.Join(q.Dispatches, ", "))
+		w.Line("RabbitMQ: retry queues %s; those of an earlier WORKER_RETRY_DELAY stay, and their messages come back",
+			strings.Join(q.Retries, ", "))
+	}
+	if t := s.PostgreSQL; t != nil {
+		w.Line("PostgreSQL: tables %s", strings.Join(t.Tables, ", "))
+		w.Line("PostgreSQL: %s made; there is one for each day up to %s ahead", cli.Count(int64(t.Made), "partition"), cli.Count(int64(t.Ahead), "day"))
+	}
+}
+
+func setUpQueues(a *app.App) (*queuesSetUp, error) {
+	t := broker.Topology{
+		QueueType:   rabbit.QueueType(a.Servers.QueueType),
+		RetryDelays: rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts),
+	}
+	if err := broker.Setup(a.Ctx, a.Servers.RabbitMQ, t); err != nil {
+		return nil, app.BrokerUnreached(err)
+	}
+	done := &queuesSetUp{
+		Exchanges:   []string{broker.EventsExchange, broker.DispatchExchange, broker.DeliveryExchange},
+		DeadLetters: []string{broker.Bulk().DeadLetters, broker.Deliveries().DeadLetters},
+	}
+	for _, names := range broker.Inputs() {
+		done.Queues = append(done.Queues, names.Queue)
+		for _, delay := range t.RetryDelays {
+			done.Retries = append(done.Retries, names.RetryQueue(delay))
+		}
+	}
+	for _, channel := range notify.Channels {
+		done.Dispatches = append(done.Dispatches, broker.DispatchQueue(channel))
+	}
+	return done, nil
+}
+
+func setUpTables(a *app.App) (*tablesSetUp, error) {
+	done := &tablesSetUp{
+		Tables: []string{"notify_users", "notify_preferences", "notify_event_keys", "notify_decisions", "notify_deferrals"},
+		Ahead:  postgres.DefaultRetention().Ahead,
+	}
+	err := a.WithLedgerOwner(func(ledger *postgres.Ledger) (err error) {
+		if err := ledger.Setup(a.Ctx); err != nil {
+			return err
+		}
+		done.Made, err = ledger.EnsurePartitions(a.Ctx, engine.Now(), done.Ahead+1)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}

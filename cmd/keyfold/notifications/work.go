@@ -1,0 +1,112 @@
+package notifications
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/notifier/ruleset"
+	"keyfold/cmd/notifier/worker"
+	"keyfold/cmd/settings"
+	"keyfold/engine/notify"
+	"keyfold/engine/notify/processor"
+	"keyfold/source/rabbit"
+)
+
+// workCmd is the daemon.
+type workCmd struct{}
+
+// Service marks a command that runs until it is told to stop.
+func (c *workCmd) Service() {}
+
+// Help is the long text.
+func (c *workCmd) Help() string {
+	return `Events come from the queues notification_events_urgent and notification_events, which ` + "`keyfold notify setup`" + ` makes.
+Each is decided NOW, LATER or NEVER, the decision is stored in PostgreSQL, and a NOW is published for the senders,
+before the event is acknowledged. What is LATER is decided again in time. Several workers may run side by side.
+
+Example:
+  NOTIFY_DATABASE_URL=postgres://user:password@127.0.0.1:5432/keyfold keyfold notify work`
+}
+
+func (c *workCmd) Check(a *app.App) error {
+	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules())
+}
+
+// Run starts the admin endpoint, which answers also while the ledger is away, and
+// works until the program is told to stop.
+func (c *workCmd) Run(a *app.App) error {
+	a.LogStart("notify work")
+	set, err := a.RuleSet()
+	if err != nil {
+		return err
+	}
+	w := working{worker.New(workerConfig(a), workerPorts(a, set))}
+	return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
+}
+
+func workerConfig(a *app.App) worker.Config {
+	c := worker.Size(a.Config)
+	c.DSN, c.Identity, c.QueueType = a.Servers.RabbitMQ, a.Identity("notify worker"), rabbit.QueueType(a.Servers.QueueType)
+	c.About = []slog.Attr{slog.String("ledger", settings.Redact(a.Notify.Ledger))}
+	return c
+}
+
+// connections is how many connections a worker takes: one per flush under way, and
+// those of the poller, the sweep, the reports and the checks.
+func connections(c worker.Config) int { return c.Notifier.Shard.Flushes + 4 }
+
+func workerPorts(a *app.App, set *notify.Set) worker.Ports {
+	return worker.Ports{
+		OpenLedger: func(ctx context.Context) (worker.Ledger, error) {
+			return opened(a.OpenLedger(ctx, connections(worker.Size(a.Config))))
+		},
+		Sets:   ruleset.Fixed{Set: set},
+		Log:    a.Log,
+		Clock:  a.Clock,
+		Stacks: a.Stderr,
+	}
+}
+
+// opened returns nil with an error: a nil pointer in the interface would be closed.
+func opened[L worker.Ledger](ledger L, err error) (worker.Ledger, error) {
+	if err != nil {
+		return nil, err
+	}
+	return ledger, nil
+}
+
+// working is a running daemon as the admin endpoint sees it.
+type working struct{ *worker.Worker }
+
+// Figures implements [app.Service].
+func (w working) Figures() []app.Figure {
+	s := w.Stats()
+	if s == nil {
+		return nil
+	}
+	sum := func(of func(*rabbit.ConsumerStats) int64) func() int64 {
+		return func() (n int64) {
+			for _, c := range s.Consumers {
+				n += of(c)
+			}
+			return n
+		}
+	}
+	outcome := func(o notify.Outcome) func() int64 { return s.Processor.Decisions[o].Load }
+	return []app.Figure{
+		{Name: "messages", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Delivered.Load() })},
+		{Name: "now", Read: outcome(notify.Now)},
+		{Name: "later", Read: outcome(notify.Later)},
+		{Name: "never", Read: outcome(notify.Never)},
+		{Name: "known", Read: func() int64 { return s.Processor.Of(processor.Known) }},
+		{Name: "dispatched", Read: s.Processor.Dispatched.Load},
+		{Name: "dead", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.DeadLetters.Load() })},
+		{Name: "retried", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Retried.Load() })},
+		{Name: "parked", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Parked.Load() })},
+		{Name: "conflicts", Read: s.Processor.Conflicts.Load},
+		{Name: "ledger_failures", Read: s.Processor.Failures.Load},
+		{Name: "waiting", Gauge: true, Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Unacked.Load() })},
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/cmd/cli"
+	"keyfold/cmd/notifier/broker"
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
+)
+
+const (
+	promoID  = "11111111-1111-4111-8111-111111111111"
+	alertID  = "22222222-2222-4222-8222-222222222222"
+	reportID = "33333333-3333-4333-8333-333333333333"
+)
+
+func notification(id, user, kind string) string {
+	return fmt.Sprintf(`{"event_id":%q,"user_id":%q,"event_type":%q,"title":"t","source":"s","channel":["push"],"timestamp":"2026-02-10T14:30:00Z"}`, id, user, kind)
+}
+
+// notifyLetters is a virtual host with dead letters of notifications: two events, one
+// that is malformed, and a delivery report.
+type notifyLetters struct{ vhost, dsn string }
+
+func newNotifyLetters(t *testing.T) notifyLetters {
+	t.Helper()
+	t.Parallel()
+	b := rabbittest.Shared(t)
+	s := notifyLetters{vhost: b.VHost(t)}
+	s.dsn = b.DSN(s.vhost)
+	if err := broker.Setup(t.Context(), s.dsn, broker.Topology{QueueType: rabbit.Classic}); err != nil {
+		t.Fatal(err)
+	}
+	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "dead letters", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	defer p.Close(t.Context())
+	for _, l := range []struct {
+		names            rabbit.Names
+		id, body, reason string
+	}{
+		{broker.Urgent(), alertID, notification(alertID, "anna", "ALERT"), engine.ReasonRetriesExhausted},
+		{broker.Bulk(), promoID, notification(promoID, "17", "PROMO"), "event_id_of_another_user"},
+		{broker.Bulk(), "", `{"event_id":"no-uuid","user_id":"bert","event_type":"NEWS"}`, "bad_event"},
+		{broker.Deliveries(), reportID, fmt.Sprintf(`{"event_id":%q,"status":"DELIVERED","channel":"push","at":"2026-02-10T14:30:00Z"}`, reportID), "unknown_decision"},
+	} {
+		queue := deadletter.Queue{Publisher: p, Names: l.names, Host: "test-host", Describe: broker.Describe}
+		letter := rabbit.Letter{
+			Message: &rabbit.Original{Message: rabbit.Message{ID: l.id, Body: []byte(l.body)}}, Reason: l.reason,
+			Failures: []rabbit.Failure{{At: engine.Now(), Err: errors.New("it failed")}},
+		}
+		if err := errors.Join(queue.Store(t.Context(), []rabbit.Letter{letter})...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s notifyLetters) dlq(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), append([]string{"notify", "dlq", "--rabbitmq-dsn=" + s.dsn}, args...),
+		cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
+	return code, o.String(), e.String()
+}
+
+// take takes all messages off a queue.
+func (s notifyLetters) take(t *testing.T, queue string) (all []amqp.Delivery) {
+	t.Helper()
+	channel, err := rabbit.OpenChannel(t.Context(), s.dsn, "test", "take")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = channel.Disconnect(t.Context()) }()
+	for {
+		d, ok, err := channel.Get(queue, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return all
+		}
+		all = append(all, d)
+	}
+}
+
+// letters lists, as users by id.
+func (s notifyLetters) letters(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	code, out, errs := s.dlq(t, append([]string{"list", "-o", "json"}, args...)...)
+	if code != 0 {
+		t.Fatal(code, errs)
+	}
+	users := map[string]any{}
+	for line := range strings.Lines(out) {
+		var l struct {
+			ID   string `json:"id"`
+			User any    `json:"user_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		users[l.ID] = l.User
+	}
+	return users
+}
+
+// The dead letters of events are found by names, types and ids, and those of delivery
+// reports apart from them.
+func TestNotifyDlqLists(t *testing.T) {
+	s := newNotifyLetters(t)
+	if all := s.letters(t); !maps.Equal(all, map[string]any{alertID: "anna", promoID: "17", "no-uuid": "bert"}) {
+		t.Errorf("%v", all)
+	}
+	for flag, want := range map[string]string{
+		"--user=anna": alertID, "--user=17": promoID, "--type=NEWS": "no-uuid", "--error=another_user": promoID, "--queue=deliveries": reportID,
+	} {
+		if ids := slices.Collect(maps.Keys(s.letters(t, flag))); !slices.Equal(ids, []string{want}) {
+			t.Errorf("%s: %v", flag, ids)
+		}
+	}
+	for _, c := range [][]string{
+		{"show 2222", `"user_id": "anna"`, "it failed"},
+		{"show --queue=deliveries 3333", "DELIVERED", "unknown_decision"},
+		{"stats", "3 dead letters", "PROMO"},
+		{"list --user=carl", "keyfold notify dlq stats"},
+	} {
+		code, out, errs := s.dlq(t, strings.Fields(c[0])...)
+		for _, part := range c[1:] {
+			if code != 0 || !strings.Contains(out+errs, part) {
+				t.Errorf("%s: %d, no %q in %s%s", c[0], code, part, out, errs)
+			}
+		}
+	}
+	if code, _, errs := s.dlq(t, "show", "9999"); code != 1 || !strings.Contains(errs, "keyfold notify dlq list") {
+		t.Errorf("%d: %s", code, errs)
+	}
+}
+
+// A replayed letter is the message that was published first, in the queue of its type;
+// what a worker would refuse again stays, unless it is named.
+func TestNotifyDlqReplays(t *testing.T) {
+	s := newNotifyLetters(t)
+	replay := func(args string, replayed, skipped int) {
+		t.Helper()
+		code, out, errs := s.dlq(t, append([]string{"replay", "-o", "json"}, strings.Fields(args)...)...)
+		var done struct {
+			Replayed int `json:"replayed"`
+			Skipped  int `json:"skipped_malformed"`
+		}
+		if err := json.Unmarshal([]byte(out), &done); code != 0 || err != nil || done.Replayed != replayed || done.Skipped != skipped {
+			t.Errorf("replay %s: %d %s %s", args, code, out, errs)
+		}
+	}
+	replay("--dry-run", 2, 1)
+	replay("", 2, 1)
+	replay("", 0, 1)
+	replay("no-uuid", 1, 0)
+	replay("--queue=deliveries", 1, 0)
+	for queue, ids := range map[string][]string{
+		"notification_events_urgent": {alertID}, "notification_events": {promoID, ""}, "notification_deliveries": {reportID},
+		"notification_events_failed": nil, "notification_deliveries_failed": nil,
+	} {
+		for _, m := range s.take(t, queue) {
+			if len(ids) == 0 || m.MessageId != ids[0] || m.Headers[rabbit.HeaderAttempts] != int64(0) {
+				t.Errorf("%s: %s, want %q", queue, m.MessageId, ids)
+				continue
+			}
+			if id := ids[0]; id != "" && !strings.Contains(string(m.Body), id) {
+				t.Errorf("%s: %s", queue, m.Body)
+			}
+			ids = ids[1:]
+		}
+		if len(ids) > 0 {
+			t.Errorf("%s: %q are missing", queue, ids)
+		}
+	}
+}
+
+func TestNotifyDlqDiscards(t *testing.T) {
+	s := newNotifyLetters(t)
+	for _, c := range []struct {
+		args string
+		left int
+	}{{"--user=anna --dry-run", 3}, {"--user=anna --yes", 2}, {"--queue=deliveries --yes", 2}, {"--yes", 0}} {
+		if code, out, errs := s.dlq(t, append([]string{"discard"}, strings.Fields(c.args)...)...); code != 0 || !strings.Contains(out, "dead letter") {
+			t.Errorf("%s: %d %s%s", c.args, code, out, errs)
+		}
+		if all := s.letters(t); len(all) != c.left {
+			t.Errorf("after %s: %v", c.args, all)
+		}
+	}
+	if all := s.letters(t, "--queue=deliveries"); len(all) != 0 {
+		t.Errorf("%v", all)
+	}
+}
+
+func TestNotifyDlqUsage(t *testing.T) {
+	for args, says := range map[string]string{
+		"notify dlq list --user=": "--user is empty", "notify dlq discard": "--yes", "notify dlq list --queue=other": "events",
+		"notify dlq replay --force": "--force", "notify dlq list --rabbitmq-dsn=localhost": "RABBITMQ_DSN",
+	} {
+		if code, _, errs := withoutServers(t, strings.Fields(args)...); code != 2 || !strings.Contains(errs, says) {
+			t.Errorf("%s: %d %s", args, code, errs)
+		}
+	}
+}

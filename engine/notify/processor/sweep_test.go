@@ -1,0 +1,55 @@
+package processor_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/engine/notify/processor"
+)
+
+// A dispatch that has no queue is tried ever less often, and keeps no other one from
+// being handed over; once it has a queue, it goes out within ten minutes.
+func TestRefusedDispatchesRest(t *testing.T) {
+	f := newFixture(t, false)
+	unroutable := engine.ConfigurationError("unroutable", errors.New("no queue"))
+	tries := map[uuid.UUID]int{}
+	bound := true
+	f.out.failing = func(d *notify.Dispatch) error {
+		tries[d.ID]++
+		if !bound || d.Records[0].DecidedAt == noon {
+			return unroutable
+		}
+		return nil
+	}
+	const refused = 250
+	var all []processor.Delivery
+	for i := range refused {
+		all = append(all, processor.Delivery{Event: post(t, fmt.Sprint(i%26), "SECURITY", fmt.Sprint("code ", i))})
+	}
+	f.decide(t.Context(), all...)
+	const minutes = 60
+	for i := range minutes {
+		f.now += 60_000
+		bound = false
+		f.decide(t.Context(), processor.Delivery{Event: post(t, "late", "SECURITY", fmt.Sprint("late ", i))})
+		bound = true
+		if n, _ := f.Sweep(t.Context(), 1<<62); n != 1 {
+			t.Fatalf("minute %d: %d handed over, want the new one", i, n)
+		}
+	}
+	for _, d := range all {
+		if n := tries[d.Event.ID]; n < 6 || n > 20 {
+			t.Errorf("%d tries in %d minutes", n, minutes)
+		}
+	}
+	f.out.failing = nil
+	f.now += 600_000
+	if n, err := f.Sweep(t.Context(), 1<<62); n != refused || err != nil {
+		t.Errorf("%d handed over, %v", n, err)
+	}
+}

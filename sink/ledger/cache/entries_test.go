@@ -1,0 +1,140 @@
+package cache_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger/cache"
+	"keyfold/sink/ledger/memory"
+	"keyfold/sink/ledgertest"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The state that was written is the next one's, and no key is read for it.
+func TestWrittenStatesAreCached(t *testing.T) {
+	behind := &counting{Ledger: memory.New()}
+	l := cache.New(behind, 1<<20)
+	for range 10 {
+		must(t, write(t, l, "a"))
+	}
+	if n := behind.loads.Load(); n != 1 {
+		t.Errorf("%d loads, want the first one only", n)
+	}
+	got := stale(t, l, "a", uuid.New())
+	if got.Version != 10 || got.State.DecidedAt != start || len(got.Known) != 1 || got.Known[0].Outcome != 0 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := l.Load(ctx, []notify.Ask{{User: "a", Stale: true}, {User: "b", Stale: true}}); err != nil || behind.asked.Load() != 2 {
+		t.Errorf("%v: %d users were read, want the one that is not cached", err, behind.asked.Load()-1)
+	}
+	for _, ask := range []notify.Ask{{User: "a"}, {User: "a", Stale: true, Deferrals: true}} {
+		before := behind.loads.Load()
+		if _, err := l.Load(ctx, []notify.Ask{ask}); err != nil || behind.loads.Load() == before {
+			t.Errorf("%+v was answered from memory, %v", ask, err)
+		}
+	}
+}
+
+// What another process changes is met by a conflict, and never lost.
+func TestOldEntriesConflict(t *testing.T) {
+	for name, change := range map[string]func(*memory.Ledger) error{
+		"a decision": func(s *memory.Ledger) error { return write(t, s, "a") },
+		"preferences": func(s *memory.Ledger) error {
+			return s.SetPreferences(ctx, "a", notify.Preferences{Caps: notify.Caps{1}})
+		},
+		"an erasure": func(s *memory.Ledger) error { return s.Forget(ctx, "a", start) },
+	} {
+		store := memory.New()
+		l := cache.New(store, 1<<20)
+		must(t, write(t, l, "a"))
+		must(t, change(store))
+		if err := write(t, l, "a"); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("%s: %v, want a conflict", name, err)
+		}
+		if err := write(t, l, "a"); err != nil {
+			t.Errorf("%s: the second try: %v", name, err)
+		}
+	}
+}
+
+// An event that was decided before is found by the commit, and its user is read anew.
+func TestKnownEventsDropTheEntry(t *testing.T) {
+	behind := &counting{Ledger: memory.New()}
+	l := cache.New(behind, 1<<20)
+	e := ledgertest.Event("a", notify.Update, start)
+	for turn := range 2 {
+		had := stale(t, l, "a", e.ID)
+		c := notify.Change{User: "a", Version: had.Version, State: &notify.State{DecidedAt: start}}
+		c.Decided = []notify.Decided{ledgertest.Decide(e, had.Version+1, 0, notify.Now, start)}
+		_, known := errors.AsType[*notify.KnownError](l.Commit(ctx, []notify.Change{c}, nil)[0])
+		if known != (turn == 1) {
+			t.Errorf("turn %d: known is %t", turn, known)
+		}
+	}
+	if stale(t, l, "a"); behind.loads.Load() != 2 {
+		t.Errorf("%d loads, want 2", behind.loads.Load())
+	}
+}
+
+// Two workers that decide for one user in turn would conflict each time.
+func TestUsersOfTwoWorkersAreNotCached(t *testing.T) {
+	store := memory.New()
+	workers := []*cache.Ledger{cache.New(store, 1<<20), cache.New(store, 1<<20)}
+	conflicts := 0
+	const rounds = 1000
+	for i := range rounds {
+		if err := write(t, workers[i%2], "a"); errors.Is(err, engine.ErrConflict) {
+			conflicts++
+			must(t, write(t, workers[i%2], "a"))
+		}
+	}
+	if conflicts == 0 || conflicts > rounds/20 {
+		t.Errorf("%d conflicts in %d turns", conflicts, rounds)
+	}
+}
+
+func TestEntriesAreBounded(t *testing.T) {
+	const limit = 50_000
+	l := cache.New(memory.New(), limit)
+	for i := range 1000 {
+		must(t, write(t, l, fmt.Sprint("user ", i)))
+	}
+	users, bytes := l.Usage()
+	if users < 50 || users > 500 || bytes > limit || bytes < limit/2 {
+		t.Errorf("%d users, %d bytes", users, bytes)
+	}
+	must(t, write(t, l, "user 1"))
+}
+
+// Readers change what they were given, while writers go on.
+func TestNothingIsShared(t *testing.T) {
+	l := cache.New(memory.New(), 1<<20)
+	must(t, write(t, l, "a"))
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 50 {
+				s := stale(t, l, "a")
+				if s.State == nil || s.State.DecidedAt != start || len(s.State.Sends) != 0 {
+					t.Errorf("%+v", s.State)
+					return
+				}
+				s.State.DecidedAt, s.State.Sends = 1, append(s.State.Sends, 1)
+				_ = write(t, l, "a") // conflicts are part of it
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,58 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+
+	"keyfold/engine"
+)
+
+// A probe tells what a commit would meet, and leaves nothing that is counted.
+func TestProbe(t *testing.T) {
+	l := openNew(t)
+	expectFault(t, l.Probe(ctx), ReasonPartition, "keyfold notify retention")
+	_, err := l.EnsurePartitions(ctx, engine.Now(), 2) // of tomorrow too: a test may run at midnight
+	must(t, err)
+	must(t, errors.Join(l.Probe(ctx), l.Probe(ctx)))
+	counts, err := l.Counts(ctx)
+	users, err2 := l.Users(ctx)
+	if must(t, errors.Join(err, err2)); len(counts) != 0 || users != 0 {
+		t.Errorf("a probe left %v, %d users", counts, users)
+	}
+	waiting, err := l.Undispatched(ctx, engine.Now()+day, 9)
+	if must(t, err); len(waiting) != 0 {
+		t.Errorf("a probe left %v", waiting)
+	}
+}
+
+func TestProbeNoticesFaults(t *testing.T) {
+	for name, test := range map[string]struct {
+		damage string
+		reason string
+		cure   string
+	}{
+		"function": {"ALTER FUNCTION notify_commit RENAME TO gone", ReasonNotSetUp, "keyfold notify setup"},
+		"table":    {"DROP TABLE notify_event_keys", ReasonNotSetUp, "keyfold notify setup"},
+		"records":  {"DROP TABLE notify_decisions", ReasonNotSetUp, "keyfold notify setup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := openNew(t)
+			run(t, l, test.damage)
+			expectFault(t, l.probe(ctx, start), test.reason, test.cure)
+		})
+	}
+	url := newURL(t)
+	l := openAt(t, url+"&default_transaction_read_only=on")
+	if err := l.probe(ctx, start); !errors.Is(err, engine.ErrAway) {
+		t.Errorf("a server that takes no writes: %v, want away", err)
+	}
+}
+
+func TestClock(t *testing.T) {
+	l := openNew(t)
+	before := engine.Now()
+	now, err := l.Clock(ctx)
+	if must(t, err); now < before || now > engine.Now() { // the server's clock is this machine's
+		t.Errorf("the clock is %v, and was %v before", now.Time(), before.Time())
+	}
+}

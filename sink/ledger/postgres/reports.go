@@ -1,0 +1,111 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
+)
+
+const (
+	lockReported = `SELECT decision_id, event_id, digest_id, newest, outcome::text, erased,
+		delivery_status::text, delivered_at, delivery_channel::text, delivery_error
+		FROM notify_reported($1::uuid[], $2::uuid[])`
+
+	putDeliveries = `SELECT notify_deliver($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[])`
+
+	countUnreported = `SELECT notify_unreported($1, $2)`
+)
+
+// Apply implements [notify.Reports], in one transaction: it locks the decisions in their
+// order, and writes those that change. Where a row is refused, each report is applied
+// alone.
+func (l *Ledger) Apply(ctx context.Context, reports []notify.Report) []error {
+	if len(reports) == 0 {
+		return nil
+	}
+	bounded, cancel := l.bounded(ctx)
+	defer cancel()
+	var answers []error
+	err := l.transaction(bounded, "apply delivery reports", func(tx pgx.Tx) error {
+		decisions, events := ledger.NamedBy(reports)
+		rows, err := tx.Query(bounded, lockReported, texts(decisions), texts(events))
+		if err != nil {
+			return err
+		}
+		named, err := pgx.CollectRows(rows, scanReported)
+		if err != nil {
+			return err
+		}
+		all, changed := ledger.Report(reports, named)
+		if answers = all; len(changed) == 0 {
+			return nil
+		}
+		_, err = tx.Exec(bounded, putDeliveries, deliveriesOf(changed)...)
+		return err
+	})
+	switch {
+	case err == nil:
+		return answers
+	case engine.KindOf(err) == engine.Permanent && len(reports) > 1:
+		answers = nil
+		for i := range reports {
+			answers = append(answers, l.Apply(ctx, reports[i:i+1])...)
+		}
+		return answers
+	default:
+		return fill(make([]error, len(reports)), err)
+	}
+}
+
+// deliveriesOf returns the arguments of notify_deliver.
+func deliveriesOf(all []*ledger.Reported) []any {
+	var ids []uuid.UUID
+	var statuses []string
+	var at []*time.Time
+	var channels, faults []*string
+	for _, d := range all {
+		x := &d.Delivery
+		ids, statuses, at = append(ids, d.Decision), append(statuses, x.Status.String()), append(at, timeOrNull(x.At))
+		channels, faults = append(channels, orNull(x.Channel.String())), append(faults, orNull(x.Error))
+	}
+	return []any{texts(ids), statuses, at, channels, faults}
+}
+
+func scanReported(row pgx.CollectableRow) (d ledger.Reported, err error) {
+	var outcome string
+	var stored delivery
+	err = row.Scan(append([]any{&d.Decision, &d.Event, &d.Digest, &d.Newest, &outcome, &d.Erased}, stored.columns()...)...)
+	d.Outcome, d.Delivery = notify.ParseOutcome(outcome), stored.value()
+	return d, err
+}
+
+// delivery is a delivery in its columns: delivery_status, delivered_at,
+// delivery_channel and delivery_error.
+type delivery struct {
+	status, channel, text *string
+	at                    *time.Time
+}
+
+func (d *delivery) columns() []any { return []any{&d.status, &d.at, &d.channel, &d.text} }
+
+func (d *delivery) value() notify.Delivery {
+	return notify.Delivery{
+		Status: notify.ParseStatus(textOf(d.status)), Channel: notify.ParseChannel(textOf(d.channel)),
+		At: millisOf(d.at), Error: textOf(d.text),
+	}
+}
+
+// Unreported returns of how many NOWs decided before an instant the delivery is not
+// reported, at most [ledger.MaxUnreported]. Those of erased users do not count.
+func (l *Ledger) Unreported(ctx context.Context, before engine.Millis) (n int64, err error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	err = l.pool.QueryRow(ctx, countUnreported, before.Time(), ledger.MaxUnreported).Scan(&n)
+	return n, mark(ctx, "unreported", err)
+}

@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// Waiting chooses deferrals. Its zero value chooses all.
+type Waiting struct {
+	Events    []uuid.UUID   // of these events; nil: of all
+	User      string        // "": of every user
+	DueBefore engine.Millis // 0: no bound
+}
+
+// DeferralCount counts the deferrals of one type of events.
+type DeferralCount struct {
+	Type    notify.EventType
+	Due     int64         // their time has come, and no worker has claimed them
+	Claimed int64         // a worker has a lease of them
+	Minute  int64         // due within a minute
+	Hour    int64         // due after that, within an hour
+	Day     int64         // due after that, within a day
+	Later   int64         // due after that
+	Oldest  engine.Millis // the earliest time of all; 0: there is none
+}
+
+// The index alone answers it.
+const countDeferrals = `SELECT event_type::text,
+		count(*) FILTER (WHERE next_at <= $1),
+		count(*) FILTER (WHERE next_at > $1 AND next_at <> due_at),
+		count(*) FILTER (WHERE next_at > $1 AND next_at = due_at AND due_at <= $1 + interval '1 minute'),
+		count(*) FILTER (WHERE next_at = due_at AND due_at > $1 + interval '1 minute' AND due_at <= $1 + interval '1 hour'),
+		count(*) FILTER (WHERE next_at = due_at AND due_at > $1 + interval '1 hour' AND due_at <= $1 + interval '1 day'),
+		count(*) FILTER (WHERE next_at = due_at AND due_at > $1 + interval '1 day'),
+		min(due_at)
+	FROM notify_deferrals GROUP BY event_type ORDER BY event_type::text`
+
+// CountDeferrals counts what waits, as of an instant, by the types' names.
+func (l *Ledger) CountDeferrals(ctx context.Context, now engine.Millis) ([]DeferralCount, error) {
+	return collect(ctx, l, "count deferrals", func(row pgx.CollectableRow) (c DeferralCount, err error) {
+		var kind string
+		var oldest *time.Time
+		err = row.Scan(&kind, &c.Due, &c.Claimed, &c.Minute, &c.Hour, &c.Day, &c.Later, &oldest)
+		c.Type, c.Oldest = notify.ParseEventType(kind), millisOf(oldest)
+		return c, err
+	}, countDeferrals, now.Time())
+}
+
+// Deferral is an event that waits.
+type Deferral struct {
+	notify.Due
+	ClaimedUntil engine.Millis // the end of a worker's lease; 0: it was not claimed
+}
+
+// Deferrals returns at most n deferrals, the next to be claimed first.
+func (l *Ledger) Deferrals(ctx context.Context, w Waiting, n int) ([]Deferral, error) {
+	where, args := w.where(nil)
+	args = append(args, n)
+	return collect(ctx, l, "list deferrals", func(row pgx.CollectableRow) (d Deferral, err error) {
+		scanned, err := scanDeferral(claimedRow{row, &d.ClaimedUntil})
+		d.Due = scanned.Due
+		if d.ClaimedUntil == d.DueAt {
+			d.ClaimedUntil = 0
+		}
+		return d, err
+	}, "SELECT "+deferralColumns+", w.next_at FROM notify_deferrals w WHERE "+where+
+		" ORDER BY w.next_at, w.event_id LIMIT $"+strconv.Itoa(len(args)), args...)
+}
+
+// claimedRow is a row of deferralColumns that next_at follows.
+type claimedRow struct {
+	pgx.CollectableRow
+	next *engine.Millis
+}
+
+func (r claimedRow) Scan(into ...any) error {
+	var next time.Time
+	err := r.CollectableRow.Scan(append(into, &next)...)
+	*r.next = millisOf(&next)
+	return err
+}
+
+// where returns the condition, whose first parameter follows args.
+func (w *Waiting) where(args []any) (string, []any) {
+	conditions := []string{"true"}
+	add := func(condition string, v any) {
+		args = append(args, v)
+		conditions = append(conditions, strings.ReplaceAll(condition, "?", "$"+strconv.Itoa(len(args))))
+	}
+	if w.Events != nil {
+		add("w.event_id = ANY (?::uuid[])", texts(w.Events))
+	}
+	if w.User != "" {
+		add("w.user_id = ?", w.User)
+	}
+	if w.DueBefore != 0 {
+		// A lease is short: what is due is not looked for among all that waits.
+		add("w.due_at < ? AND w.next_at < greatest(?, now()) + interval '1 hour'", w.DueBefore.Time())
+	}
+	return strings.Join(conditions, " AND "), args
+}
+
+// released is a deferral that is not due and that no worker has.
+const released = "w.next_at = w.due_at AND w.next_at > $1"
+
+// CountReleasable counts the deferrals that [Ledger.MakeDue] would make due.
+func (l *Ledger) CountReleasable(ctx context.Context, now engine.Millis, w Waiting) (n int64, err error) {
+	where, args := w.where([]any{now.Time()})
+	err = l.pool.QueryRow(ctx, "SELECT count(*) FROM notify_deferrals w WHERE "+released+" AND "+where, args...).Scan(&n)
+	return n, mark(ctx, "count deferrals", err)
+}
+
+// MakeDue makes deferrals due now that are not due yet, and returns how many. Those that
+// a worker has claimed, or that a call has locked, are left as they are.
+func (l *Ledger) MakeDue(ctx context.Context, now engine.Millis, w Waiting) (int64, error) {
+	where, args := w.where([]any{now.Time()})
+	tag, err := l.pool.Exec(ctx, `UPDATE notify_deferrals SET due_at = $1, next_at = $1 WHERE event_id IN (
+		SELECT w.event_id FROM notify_deferrals w WHERE `+released+" AND "+where+" ORDER BY w.event_id FOR UPDATE SKIP LOCKED)", args...)
+	return tag.RowsAffected(), mark(ctx, "make deferrals due", err)
+}
+
+// CountUndispatched counts the NOWs decided before an instant that have no mark of their
+// dispatch, and returns when the oldest was decided; 0: there is none.
+func (l *Ledger) CountUndispatched(ctx context.Context, before engine.Millis) (n int64, oldest engine.Millis, err error) {
+	var at *time.Time
+	err = l.pool.QueryRow(ctx, `SELECT count(*), min(decided_at) FROM notify_event_keys
+		WHERE outcome = 'NOW' AND NOT dispatched AND decided_at < $1`, before.Time()).Scan(&n, &at)
+	return n, millisOf(at), mark(ctx, "count undispatched", err)
+}
