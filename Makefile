@@ -32,14 +32,14 @@ run:
 check:
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet $(PACKAGES)
-	KEYFOLD_SIM_SCHEDULES=200 KEYFOLD_SIM_DEEPS=20 \
+	KEYFOLD_SIM_SCHEDULES=200 KEYFOLD_SIM_DEEPS=20 KEYFOLD_SIM_NOTIFY_SCHEDULES=200 \
 	  $(PROGRESS) --name check --without $(SERVERS)/rabbitmq,$(SERVERS)/mariadb,$(SERVERS)/postgres,$(SERVERS)/redis \
 	  -- -count=1 -vet=off $(AT_ONCE) $(PACKAGES)
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
 	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=20m $(AT_ONCE) $(PACKAGES)
-	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim # a share of them above
+	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim ./bench/sim/notify # a share of them above
 
 race: test
 
@@ -65,30 +65,35 @@ SCENARIOS ?= kills silent paused live unknown refusals oversized unreadable
 soak:
 	$(GO) run ./bench/soak --duration $(SOAK_TIME) --workers 3
 	$(GO) run ./bench/soak --directed --workers 1
+	$(GO) run ./bench/soak notify --duration $(SOAK_TIME)
 	for s in $(SCENARIOS); do $(GO) run ./bench/soak --scenario $$s --duration $(SCENARIO_TIME) --rate 200 || exit 1; done
 	KEYFOLD_SOAK=1 $(GO) test $(RACE) -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/... ./source/outbox/...
 	$(MAKE) fuzz FUZZTIME=2m
 
-# A million schedules in virtual time and some deep ones (with the real store's
-# client), or as many of each as SIM_TIME allows. A failing one is
+# A million schedules in virtual time, some deep ones (with the real store's client)
+# and 100,000 of notifiers, or as many of each as SIM_TIME allows. A failing one is
 # named and replayed by its number.
 SIM_SCHEDULES ?= 1000000
 SIM_FIRST     ?= 1
 SIM_DEEPS     ?= 50000
+SIM_NOTIFY    ?= 100000
 SIM_TIME      ?= 2h
 soak-sim:
 	KEYFOLD_SIM_SCHEDULES=$(SIM_SCHEDULES) KEYFOLD_SIM_DEEPS=$(SIM_DEEPS) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
 	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./bench/sim
+	KEYFOLD_SIM_NOTIFY_SCHEDULES=$(SIM_NOTIFY) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
+	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./bench/sim/notify
 
 # A million random histories of notifications, each decided by the laws and by the
 # oracle. One that differs is named and shown by its number.
 HISTORIES ?= 1000000
 histories:
-	$(GO) run ./bench/notify histories --count $(HISTORIES)
+	$(GO) run ./bench notify histories --count $(HISTORIES)
 
 # Takes one rule at a time out of a copy of the tree: each must be noticed.
 mutations:
 	$(GO) run ./bench/mutations
+	$(GO) run ./bench/mutations --by notify
 	$(GO) run ./bench/mutations --by tests
 
 FUZZTIME ?= 20s

@@ -21,6 +21,7 @@ type cli struct {
 	Phrases phrasesCmd `cmd:"" help:"Searches through an embedding API and Redis, both with faults: requests, and event to profile."`
 	Outage  outageCmd  `cmd:"" help:"Take the store away under load: memory, dead letters, and how soon the rate is back."`
 	Ingest  ingestCmd  `cmd:"" help:"Requests at a rate to the HTTP API, the broker away in the middle: how soon they are answered, what becomes of them."`
+	Notify  notifyCmd  `cmd:"" help:"Notifications: throughput, latency, an outage, backlogs, deferrals; histories against the oracle."`
 }
 
 func main() {

@@ -24,8 +24,9 @@ type outageCmd struct {
 
 // outage is one run.
 type outage struct {
-	*stack.Stack
-	admin   string // of the worker
+	metrics func(context.Context) (map[string]float64, error) // of the worker; none while it is starting
+	ready   func(context.Context) (int, error)                // messages that wait at the broker
+	done    string                                            // the metric of finished events
 	samples []outageSample
 }
 
@@ -33,7 +34,7 @@ type outage struct {
 type outageSample struct {
 	at             time.Time
 	resident, heap float64 // bytes
-	folded         float64
+	done           float64
 	held, queue    int
 }
 
@@ -44,16 +45,21 @@ func (c *outageCmd) Run(ctx context.Context) error {
 }
 
 func (c *outageCmd) measure(ctx context.Context, s *stack.Stack) (err error) {
-	o := &outage{Stack: s}
-	if o.admin, err = s.Address(); err != nil {
+	admin, err := s.Address()
+	if err != nil {
 		return err
 	}
-	if err := startWorkers(ctx, s, 1, append(c.Env, "ADMIN_ADDR="+o.admin)); err != nil {
+	o := &outage{
+		metrics: func(ctx context.Context) (map[string]float64, error) { return readMetrics(ctx, admin) },
+		ready:   func(ctx context.Context) (int, error) { return ready(ctx, s) },
+		done:    `keyfold_events_total{outcome="folded"}`,
+	}
+	if err := startWorkers(ctx, s, 1, append(c.Env, "ADMIN_ADDR="+admin)); err != nil {
 		return err
 	}
 	var gone time.Time
 	var first, last int // of the samples without a store, and behind them
-	r := outageReport{rate: 1 / c.Rate.pause.Seconds()}
+	r := outageReport{rate: 1 / c.Rate.pause.Seconds(), recovery: recovery}
 	l := newLoad(s, c.Rate, "", phase{span: c.Before}, phase{span: c.Away, begin: func() error {
 		gone, first = time.Now(), len(o.samples)
 		s.Store.Kill()
@@ -102,17 +108,17 @@ func (o *outage) sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queue, err := ready(ctx, o.Stack)
+	queue, err := o.ready(ctx)
 	o.samples = append(o.samples, outageSample{
 		at: time.Now(), resident: figures["process_resident_memory_bytes"], heap: figures["go_memstats_heap_inuse_bytes"],
-		folded: figures[`keyfold_events_total{outcome="folded"}`], held: int(figures["keyfold_held_events"]), queue: queue,
+		done: figures[o.done], held: int(figures["keyfold_held_events"]), queue: queue,
 	})
 	return err
 }
 
-// metrics reads the worker's figures; none while it is starting.
-func (o *outage) metrics(ctx context.Context) (map[string]float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.admin+"/metrics", nil)
+// readMetrics reads a worker's figures; none while it is starting.
+func readMetrics(ctx context.Context, admin string) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

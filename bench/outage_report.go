@@ -10,7 +10,8 @@ import (
 // outageReport is what an outage came to.
 type outageReport struct {
 	away                  time.Duration
-	rate                  float64 // events published per second
+	rate                  float64       // events published per second
+	recovery              time.Duration // until the full rate is back, as promised
 	sent, missing, dead   int
 	before, during, after []outageSample
 	back, drained         time.Time
@@ -20,7 +21,7 @@ const (
 	// settling is how long after the store has gone the worker fills its
 	// prefetch: memory is to be flat from then on.
 	settling = 15 * time.Second
-	// flatness and recovery are the promises.
+	// flatness and recovery are the promises; recovery is that of profiles.
 	flatness = 1.10
 	recovery = 15 * time.Second
 )
@@ -50,8 +51,8 @@ recovered  full rate after %s, backlog gone after %.0f s
 	if r.dead > 0 || r.missing > 0 {
 		err = errors.Join(err, fmt.Errorf("%d dead letters, %d events missing", r.dead, r.missing))
 	}
-	if !found || full > recovery {
-		err = errors.Join(err, fmt.Errorf("the full rate was back after %s, promised are %v", within(full, found), recovery))
+	if !found || full > r.recovery {
+		err = errors.Join(err, fmt.Errorf("the full rate was back after %s, promised are %v", within(full, found), r.recovery))
 	}
 	return err
 }
@@ -72,7 +73,7 @@ func (r *outageReport) fullRate() (after time.Duration, found bool) {
 			break
 		}
 		from, to := r.after[i], r.after[i+span]
-		if (to.folded-from.folded)/to.at.Sub(from.at).Seconds() >= r.rate {
+		if (to.done-from.done)/to.at.Sub(from.at).Seconds() >= r.rate {
 			return from.at.Sub(r.back), true
 		}
 	}

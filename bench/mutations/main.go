@@ -2,6 +2,7 @@
 // of a copy of the tree, and runs there what has to notice.
 //
 //	go run ./bench/mutations                 # those the simulation must notice
+//	go run ./bench/mutations --by notify     # those the simulation of notifiers must notice
 //	go run ./bench/mutations --by soak       # those the soak must notice
 //	go run ./bench/mutations --by tests      # those that tests of one package must notice
 //	go run ./bench/mutations --only dedup,generation -- go test ./engine/...
@@ -28,9 +29,10 @@ import (
 )
 
 type cli struct {
-	By      string        `enum:"sim,soak,tests,all" default:"sim" help:"Which mutations: those the simulation, the soak or tests of one package must notice, or all (sim, soak, tests, all)."`
+	By      string        `enum:"sim,notify,soak,tests,all" default:"sim" help:"Which mutations: those the simulation, that of notifiers, the soak or tests of one package must notice, or all (sim, notify, soak, tests, all)."`
 	Only    []string      `help:"Only these rules, by name, whatever their --by."`
 	Sim     string        `default:"env KEYFOLD_SIM_SCHEDULES=10000 KEYFOLD_SIM_DEEPS=1000 go test -count=1 -run Schedules$ ./bench/sim" help:"The simulation's command."`
+	Notify  string        `default:"env KEYFOLD_SIM_NOTIFY_SCHEDULES=3000 go test -count=1 -run Schedules$ ./bench/sim/notify" help:"The command of the simulation of notifiers."`
 	Soak    string        `default:"go run ./bench/soak --duration 3m --seed 1" help:"The soak's command."`
 	Timeout time.Duration `default:"30m" help:"Of one command."`
 	Logs    string        `placeholder:"DIR" help:"Keep the commands' output here, one file each."`
@@ -76,6 +78,8 @@ func (c *cli) command(m mutation) []string {
 		return c.Command
 	case m.by == "tests":
 		return append([]string{"go", "test", "-count=1"}, strings.Fields(m.tests)...)
+	case m.by == "notify":
+		return strings.Fields(c.Notify)
 	case m.by == "soak":
 		return strings.Fields(c.Soak)
 	default:
@@ -111,7 +115,7 @@ func unmutated(all []mutation) (runs []mutation) {
 			runs = append(runs, mutation{name: "none", by: m.by, tests: m.tests, rule: "the tree as it is"})
 		}
 	}
-	for _, by := range []string{"sim", "soak"} {
+	for _, by := range []string{"sim", "notify", "soak"} {
 		if slices.ContainsFunc(all, func(m mutation) bool { return m.by == by }) {
 			runs = append(runs, mutation{name: "none", by: by, rule: "the tree as it is"})
 		}

@@ -9,11 +9,11 @@ import (
 // code that a mutation no longer fits is noticed at once.
 func TestMutationsFitTheCode(t *testing.T) {
 	mutations, err := load()
-	if err != nil || len(mutations) < 28 {
+	if err != nil || len(mutations) < 33 {
 		t.Fatalf("%d mutations, %v", len(mutations), err)
 	}
 	for _, m := range mutations {
-		if !slices.Contains([]string{"sim", "soak", "tests"}, m.by) {
+		if !slices.Contains([]string{"sim", "notify", "soak", "tests"}, m.by) {
 			t.Errorf("%s: by %q", m.name, m.by)
 		}
 		if err := m.apply("../..", "--check"); err != nil {

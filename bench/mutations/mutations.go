@@ -14,7 +14,7 @@ import (
 type mutation struct {
 	name  string
 	rule  string
-	by    string // what has to notice: "sim", "soak" or "tests"
+	by    string // what has to notice: "sim", "notify", "soak" or "tests"
 	tests string // by tests: what `go test` gets to notice it with
 	patch []byte // nil: the tree as it is
 }

@@ -6,11 +6,13 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"keyfold/bench/sim/schedule"
 )
 
 // act does what the plan has next. What is to be started again is.
 func (w *simulation) act(a action) {
-	w.note("plan", disturbanceNames[a.disturbance], int64(a.on), a.span.Milliseconds())
+	w.Note("plan", disturbanceNames[a.disturbance], int64(a.on), a.span.Milliseconds())
 	switch a.disturbance {
 	case killWorker, stopWorker:
 		w.stop(a.on, a.disturbance == stopWorker)
@@ -107,8 +109,8 @@ var errRefused = errors.New("sim: connection refused")
 
 // dial makes a connection of a worker to the broker.
 func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
-	d := k.rng("dial "+purpose, k.life, instantOf(time.Now()))
-	if err := pause(ctx, d.latency(20*time.Millisecond, time.Second)); err != nil {
+	d := k.rng("dial "+purpose, k.life, schedule.InstantOf(time.Now()))
+	if err := pause(ctx, d.Latency(20*time.Millisecond, time.Second)); err != nil {
 		return nil, err
 	}
 	if err := k.alive(ctx); err != nil {
@@ -125,7 +127,7 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 	w := k.newWire(purpose, "", id, time.Millisecond)
 	w.up.gathers = true
 	k.wires = append(k.wires, w)
-	b.note("broker", "connection of a "+purpose, int64(k.life), int64(id))
+	b.Note("broker", "connection of a "+purpose, int64(k.life), int64(id))
 	go b.serve(w, id)
 	return socket{wire: w, in: w.down, out: w.up}, nil
 }
@@ -135,8 +137,8 @@ func (k *worker) dial(ctx context.Context, purpose string) (net.Conn, error) {
 func (w *simulation) newWire(purpose, server string, id uint64, usual time.Duration) *wire {
 	direction := func(name string) *stream {
 		return newStream(func() time.Duration {
-			d := w.rng(server+name, id, instantOf(time.Now()))
-			return d.latency(usual, 100*time.Millisecond)
+			d := w.rng(server+name, id, schedule.InstantOf(time.Now()))
+			return d.Latency(usual, 100*time.Millisecond)
 		})
 	}
 	return &wire{purpose: purpose, up: direction("up"), down: direction("down")}

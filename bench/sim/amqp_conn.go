@@ -80,7 +80,7 @@ func (b *broker) serve(w *wire, id uint64) {
 	beat.Stop()
 	// Those that end together are noticed one after the other.
 	d := b.rng("leave", id)
-	time.Sleep(d.between(time.Microsecond, time.Millisecond))
+	time.Sleep(d.Between(time.Microsecond, time.Millisecond))
 	p.disconnected()
 }
 
@@ -116,7 +116,7 @@ func (p *amqpConn) disconnected() {
 	for _, number := range slices.Sorted(maps.Keys(p.channels)) {
 		back += p.closeChannel(number)
 	}
-	b.note("broker", p.wire.purpose+" gone, given back", int64(p.id), int64(back))
+	b.Note("broker", p.wire.purpose+" gone, given back", int64(p.id), int64(back))
 	b.pump()
 }
 
@@ -148,7 +148,7 @@ func (p *amqpConn) deliver(s *consumer, m *message) {
 	if m.redelivered {
 		again = 1
 	}
-	b.note("broker", "delivered to "+p.wire.purpose, int64(p.id), int64(c.last), int64(m.event), int64(again))
+	b.Note("broker", "delivered to "+p.wire.purpose, int64(p.id), int64(c.last), int64(m.event), int64(again))
 	p.out.method(s.channel, basicDeliver, s.tag, c.last, again, m.exchange, "user.embedding.event")
 	p.out.content(s.channel, m.properties, m.body)
 	p.flush()
@@ -160,7 +160,7 @@ func (p *amqpConn) ack(number uint16, tag uint64, multiple bool) {
 	c := p.channels[number]
 	at := slices.IndexFunc(c.out, func(o outstanding) bool { return o.tag == tag })
 	if at < 0 {
-		b.note("broker", "unknown tag acknowledged", int64(p.id), int64(tag))
+		b.Note("broker", "unknown tag acknowledged", int64(p.id), int64(tag))
 		b.badAcks++
 		p.closeChannel(number)
 		c.closing = true
@@ -179,7 +179,7 @@ func (p *amqpConn) ack(number uint16, tag uint64, multiple bool) {
 	for _, o := range settled {
 		o.consumer.held--
 		b.unacked--
-		b.note("broker", "acknowledged by "+p.wire.purpose, int64(p.id), int64(o.tag), int64(o.message.event))
+		b.Note("broker", "acknowledged by "+p.wire.purpose, int64(p.id), int64(o.tag), int64(o.message.event))
 		b.gone(o.message)
 	}
 }

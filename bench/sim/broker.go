@@ -65,7 +65,7 @@ func (b *broker) publish(event int) {
 	defer b.mu.Unlock()
 	e := &b.plan.events[event]
 	b.published++
-	b.note("broker", "published", int64(event))
+	b.Note("broker", "published", int64(event))
 	b.enqueue(&message{event: event, properties: e.properties, body: e.body, exchange: b.names.Exchange})
 	b.copies[event]++
 	b.pump()
@@ -113,7 +113,7 @@ func (b *broker) routed(exchange, key string, m *message) bool {
 		b.letters[event]++
 		b.reasons[event] = reason
 		b.copies[event]++
-		b.note("broker", "dead letter", int64(event))
+		b.Note("broker", "dead letter", int64(event))
 		return true
 	case exchange == "" && strings.HasPrefix(key, b.names.Queue+".retry.") && !b.plan.noDelayQueues:
 		millis, err := strconv.Atoi(strings.TrimPrefix(key, b.names.Queue+".retry."))
@@ -132,15 +132,15 @@ func (b *broker) routed(exchange, key string, m *message) bool {
 func (b *broker) delay(m *message, span time.Duration) {
 	b.copies[m.event]++
 	b.delayed++
-	b.note("broker", "delayed", int64(m.event), span.Milliseconds())
+	b.Note("broker", "delayed", int64(m.event), span.Milliseconds())
 	d := b.rng("delay", uint64(m.event), uint64(b.seq), uint64(b.delayed))
-	time.AfterFunc(span+d.latency(time.Millisecond, time.Second), func() {
+	time.AfterFunc(span+d.Latency(time.Millisecond, time.Second), func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.delayed--
 		m.exchange = ""
 		b.enqueue(m)
-		b.note("broker", "due again", int64(m.event))
+		b.Note("broker", "due again", int64(m.event))
 		b.pump()
 	})
 }
@@ -186,8 +186,8 @@ func (b *broker) gone(m *message) {
 
 // fault notes that a law was broken. The caller holds mu.
 func (b *broker) fault(format string, arguments ...any) {
-	err := fmt.Errorf("%v: "+format, append([]any{time.Since(b.began)}, arguments...)...)
-	b.note("broker", "LAW BROKEN: "+err.Error())
+	err := fmt.Errorf("%v: "+format, append([]any{time.Since(b.Began)}, arguments...)...)
+	b.Note("broker", "LAW BROKEN: "+err.Error())
 	b.faults = append(b.faults, err)
 }
 

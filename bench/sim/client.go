@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"keyfold/bench/sim/schedule"
 	"keyfold/engine"
 )
 
@@ -24,9 +25,9 @@ func (c *client) beginWrites(profiles []*engine.Profile) {
 	defer c.mu.Unlock()
 	for _, p := range profiles {
 		if c.writing[p.UserID] {
-			c.note("store", "LAW BROKEN: two writes in flight", int64(c.of.life), int64(p.UserID))
+			c.Note("store", "LAW BROKEN: two writes in flight", int64(c.of.life), int64(p.UserID))
 			c.faults = append(c.faults, fmt.Errorf("%v: worker %d has two writes of user %d in flight",
-				time.Since(c.began), c.of.life, p.UserID))
+				time.Since(c.Began), c.of.life, p.UserID))
 		}
 		c.writing[p.UserID] = true
 	}
@@ -62,11 +63,11 @@ func (c *client) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 		found[i] = from[user]
 	}
 	c.mu.Unlock()
-	if !c.quiet() && d.chance(c.plan.rates.load) {
-		c.note("store", "read failed", int64(users[0]))
+	if !c.quiet() && d.Chance(c.plan.rates.load) {
+		c.Note("store", "read failed", int64(users[0]))
 		return nil, errReply
 	}
-	return found, pause(ctx, d.latency(2*time.Millisecond, 200*time.Millisecond))
+	return found, pause(ctx, d.Latency(2*time.Millisecond, 200*time.Millisecond))
 }
 
 // Now implements [engine.Profiles]. The store's clock is not the workers', and
@@ -93,7 +94,7 @@ func (c *client) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 	if err := c.reach(ctx, &d); err != nil {
 		return nil, err
 	}
-	if !c.quiet() && d.chance(c.plan.rates.products) {
+	if !c.quiet() && d.Chance(c.plan.rates.products) {
 		return nil, errReply
 	}
 	var found []engine.Product
@@ -111,7 +112,7 @@ func (c *client) Probe(ctx context.Context) error {
 		return err
 	}
 	d := c.rngFor(c.of.life, "probe", 0)
-	if err := pause(ctx, d.between(50*time.Millisecond, time.Second)); err != nil {
+	if err := pause(ctx, d.Between(50*time.Millisecond, time.Second)); err != nil {
 		return err
 	}
 	return c.reach(ctx, &d)
@@ -137,7 +138,7 @@ func (c *client) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	if away && s.fault != late {
 		return all(len(profiles), c.reach(ctx, &s.d))
 	}
-	time.AfterFunc(s.d.latency(3*time.Millisecond, 300*time.Millisecond), s.arrive)
+	time.AfterFunc(s.d.Latency(3*time.Millisecond, 300*time.Millisecond), s.arrive)
 	limit := time.NewTimer(callTimeout)
 	defer limit.Stop()
 	select {
@@ -171,7 +172,7 @@ const (
 // swap is one call at the store.
 type swap struct {
 	*client
-	d        rng
+	d        schedule.RNG
 	fault    swapFault
 	profiles []*engine.Profile
 	entries  []*entry
@@ -180,23 +181,23 @@ type swap struct {
 }
 
 func (s *swap) draw() swapFault {
-	if s.quiet() || !s.d.chance(s.plan.rates.swap) {
+	if s.quiet() || !s.d.Chance(s.plan.rates.swap) {
 		return none
 	}
-	return swapFault(1 + s.d.n(int(late)))
+	return swapFault(1 + s.d.N(int(late)))
 }
 
 // arrive carries the call out.
 func (s *swap) arrive() {
 	switch s.fault {
 	case refused:
-		s.note("store", "write refused", int64(s.profiles[0].UserID))
+		s.Note("store", "write refused", int64(s.profiles[0].UserID))
 		copy(s.errs, slices.Repeat([]error{errReply}, len(s.errs)))
 		close(s.done)
 		return
 	case late:
-		s.note("store", "write is late", int64(s.profiles[0].UserID))
-		time.AfterFunc(callTimeout+s.d.between(-2*time.Second, 5*time.Second), s.write)
+		s.Note("store", "write is late", int64(s.profiles[0].UserID))
+		time.AfterFunc(callTimeout+s.d.Between(-2*time.Second, 5*time.Second), s.write)
 		return
 	}
 	s.write()
@@ -207,11 +208,11 @@ func (s *swap) write() {
 	s.mu.Lock()
 	begun := len(s.profiles)
 	if s.fault == partial {
-		begun = s.d.n(len(s.profiles) + 1)
+		begun = s.d.N(len(s.profiles) + 1)
 	}
 	s.advance()
 	s.entries = make([]*entry, len(s.profiles))
-	lag := s.d.latency(4*time.Millisecond, s.plan.rates.lag)
+	lag := s.d.Latency(4*time.Millisecond, s.plan.rates.lag)
 	now := time.Now()
 	for i, p := range s.profiles {
 		switch {
@@ -230,15 +231,15 @@ func (s *swap) write() {
 	}
 	s.mu.Unlock()
 	if s.fault == reply {
-		s.note("store", "reply lost", int64(s.profiles[0].UserID))
-		if s.d.chance(500) {
+		s.Note("store", "reply lost", int64(s.profiles[0].UserID))
+		if s.d.Chance(500) {
 			return // the worker waits in vain
 		}
 		copy(s.errs, slices.Repeat([]error{fmt.Errorf("%w: %w", engine.ErrUnknown, errReply)}, len(s.errs)))
-		time.AfterFunc(s.d.between(time.Millisecond, time.Second), func() { close(s.done) })
+		time.AfterFunc(s.d.Between(time.Millisecond, time.Second), func() { close(s.done) })
 		return
 	}
-	time.AfterFunc(due.Sub(now)+s.d.latency(2*time.Millisecond, 200*time.Millisecond), s.answer)
+	time.AfterFunc(due.Sub(now)+s.d.Latency(2*time.Millisecond, 200*time.Millisecond), s.answer)
 }
 
 // answer says what a majority has.

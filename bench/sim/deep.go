@@ -73,7 +73,7 @@ func (s *server) injectFaults() error {
 	errs := []error{s.DelayReplication(s.lag())}
 	d := s.rng("server faults")
 	if s.plan.rates.swap > 0 {
-		for range 1 + d.n(4) {
+		for range 1 + d.N(4) {
 			kinds := []mongotest.Fault{
 				{Reply: mongotest.LoseReply},
 				{Reply: mongotest.SwallowReply},
@@ -81,10 +81,10 @@ func (s *server) injectFaults() error {
 				{CloseConnection: true},
 				{BlockConnection: true},
 			}
-			f := kinds[d.n(len(kinds))]
+			f := kinds[d.N(len(kinds))]
 			f.Commands = []string{"update", "insert", "find"}
-			f.Skip, f.Times = d.n(20), 1+d.n(2)
-			f.BlockTimeMS = d.between(time.Second, 15*time.Second).Milliseconds()
+			f.Skip, f.Times = d.N(20), 1+d.N(2)
+			f.BlockTimeMS = d.Between(time.Second, 15*time.Second).Milliseconds()
 			_, err := s.Inject(f)
 			errs = append(errs, err)
 		}
@@ -104,10 +104,10 @@ const longestStall = 25 * time.Second
 func (s *server) failOver(a action) {
 	d := s.rng("failover", uint64(a.at))
 	_ = s.StallReplication()
-	time.AfterFunc(d.between(time.Millisecond, longestStall), func() {
+	time.AfterFunc(d.Between(time.Millisecond, longestStall), func() {
 		n, _ := s.Rollback()
 		_ = s.DelayReplication(s.lag())
-		s.note("store", "failover, writes taken back", int64(n))
+		s.Note("store", "failover, writes taken back", int64(n))
 	})
 }
 
@@ -186,7 +186,7 @@ func (v *storeConn) DialContext(ctx context.Context, _, _ string) (net.Conn, err
 	s := v.server
 	id := s.dials.Add(1)
 	d := s.rng("dial store", id)
-	if err := pause(ctx, d.between(time.Microsecond, 10*time.Millisecond)); err != nil {
+	if err := pause(ctx, d.Between(time.Microsecond, 10*time.Millisecond)); err != nil {
 		return nil, err
 	}
 	if err := v.worker.alive(ctx); err != nil {
@@ -269,7 +269,7 @@ func (c *caller) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 	errs := c.storeConn.Swap(ctx, profiles)
 	for i, p := range profiles {
 		if errs[i] == nil {
-			c.client.note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
+			c.client.Note("store", "written: user, version, events", int64(p.UserID), int64(p.Version), p.EventCount)
 		}
 	}
 	return errs

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"keyfold/bench/sim/schedule"
 	"keyfold/engine"
 )
 
@@ -44,24 +45,24 @@ func (e *embedder) Resolve(ctx context.Context, phrases []string) []engine.Resol
 
 // latency draws how long a call takes. A call that comes too late for its caller is a
 // failure of each of its phrases.
-func (e *embedder) latency(ctx context.Context, d *rng, phrases []string) time.Duration {
-	latency, usual := d.latency(20*time.Millisecond, time.Second), 20*time.Millisecond
+func (e *embedder) latency(ctx context.Context, d *schedule.RNG, phrases []string) time.Duration {
+	latency, usual := d.Latency(20*time.Millisecond, time.Second), 20*time.Millisecond
 	deadline, bounded := ctx.Deadline()
 	if !bounded || time.Until(deadline) > latency {
 		return latency
 	}
 	if e.quiet() {
-		return d.between(usual/10, usual)
+		return d.Between(usual/10, usual)
 	}
 	for _, phrase := range phrases {
 		if !e.mayFail(phrase) {
-			return d.between(usual/10, usual)
+			return d.Between(usual/10, usual)
 		}
 	}
 	return latency
 }
 
-func (e *embedder) rngFor(phrase string) rng {
+func (e *embedder) rngFor(phrase string) schedule.RNG {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.calls == nil {
@@ -71,13 +72,13 @@ func (e *embedder) rngFor(phrase string) rng {
 	return e.rng("phrase "+phrase, e.life, e.calls[phrase])
 }
 
-func (e *embedder) resolve(d *rng, phrase string) (r engine.Resolved) {
+func (e *embedder) resolve(d *schedule.RNG, phrase string) (r engine.Resolved) {
 	switch {
 	case phrase == hopelessPhrase:
 		r.Err = errPhrase
-	case !e.quiet() && d.chance(e.plan.rates.away):
+	case !e.quiet() && d.Chance(e.plan.rates.away):
 		r.Err = fmt.Errorf("%w: %w", engine.ErrAway, errPhrase)
-	case !e.quiet() && d.chance(e.plan.rates.phrase) && e.mayFail(phrase):
+	case !e.quiet() && d.Chance(e.plan.rates.phrase) && e.mayFail(phrase):
 		r.Err = errPhrase
 	default:
 		r.Vector, r.Err = engine.Unit(embed(e.plan.dimensions, phrase), e.plan.dimensions)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"keyfold/bench/sim/schedule"
 	"keyfold/engine"
 	"keyfold/source/catalog"
 	"keyfold/source/vector"
@@ -46,8 +47,8 @@ const (
 
 var phrases = [...]string{"red wool scarf", "trail shoes", "espresso machine", "garden chair"}
 
-func (p *plan) drawEvents(d *rng) {
-	n := 6 + d.n(28)
+func (p *plan) drawEvents(d *schedule.RNG) {
+	n := 6 + d.N(28)
 	p.byBody = make(map[string]int, n)
 	for i := range n {
 		p.addEvent(p.drawEvent(d, i))
@@ -68,30 +69,30 @@ func (p *plan) addEvent(e event) {
 const steadyUser = 1
 
 // steadyEvent is one that can be folded.
-func (p *plan) steadyEvent(d *rng, i int) event {
+func (p *plan) steadyEvent(d *schedule.RNG, i int) event {
 	return event{
 		user: steadyUser, properties: propertiesOf(""),
 		body: fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","product_id":%d,"occurred_at":"2000-01-01T00:00:00Z","message_id":"event-%d"}`,
-			steadyUser, 1+d.n(products), i),
+			steadyUser, 1+d.N(products), i),
 	}
 }
 
-func (p *plan) drawEvent(d *rng, i int) event {
-	e := event{user: int32(1 + d.n(int(p.users)))}
+func (p *plan) drawEvent(d *schedule.RNG, i int) event {
+	e := event{user: int32(1 + d.N(int(p.users)))}
 	id := fmt.Sprintf("event-%d", i)
-	kind := engine.EventTypes[d.n(len(engine.EventTypes))]
-	phrase, product := "null", fmt.Sprint(1+d.n(products))
+	kind := engine.EventTypes[d.N(len(engine.EventTypes))]
+	phrase, product := "null", fmt.Sprint(1+d.N(products))
 	if kind == engine.Search {
-		e.phrase = phrases[d.n(len(phrases))]
+		e.phrase = phrases[d.N(len(phrases))]
 		phrase, product = fmt.Sprintf("%q", e.phrase), "null"
 	}
 	// Some share an instant, to the second.
-	at := epoch.Add(-d.between(0, 100*24*time.Hour))
-	if d.chance(200) {
-		at = epoch.Add(-time.Duration(d.n(3)) * 24 * time.Hour)
+	at := epoch.Add(-d.Between(0, 100*24*time.Hour))
+	if d.Chance(200) {
+		at = epoch.Add(-time.Duration(d.N(3)) * 24 * time.Hour)
 	}
 	when := at.Format("2006-01-02T15:04:05.000Z07:00")
-	switch pick := d.n(1000); {
+	switch pick := d.N(1000); {
 	case pick < 30 && kind == engine.Search:
 		e.fate, e.phrase = hopeless, hopelessPhrase
 		phrase = `"` + hopelessPhrase + `"`
@@ -106,10 +107,10 @@ func (p *plan) drawEvent(d *rng, i int) event {
 	}
 	e.body = fmt.Appendf(nil, `{"user_id":%d,"event_type":%q,"search_phrase":%s,"product_id":%s,"occurred_at":%q,"message_id":%q}`,
 		e.user, kind, phrase, product, when, id)
-	if e.fate == poison && d.chance(300) {
+	if e.fate == poison && d.Chance(300) {
 		e.body = fmt.Appendf(nil, "\xff{%d", i)
 	}
-	if d.chance(500) {
+	if d.Chance(500) {
 		e.properties = propertiesOf(id)
 	} else {
 		e.properties = propertiesOf("")

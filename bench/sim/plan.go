@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"keyfold/bench/sim/schedule"
 	"keyfold/cmd/settings"
 	"keyfold/engine"
 	"keyfold/shard"
@@ -53,28 +54,28 @@ type publish struct {
 
 // planOf draws a schedule's plan.
 func planOf(number uint64, deep bool) *plan {
-	d := rngOf(number, "plan")
+	d := schedule.Of(number, "plan")
 	p := &plan{
-		dimensions: 4 + 2*d.n(3),
-		workers:    1 + d.n(3),
-		users:      int32(1 + d.n(4)),
-		prefetch:   []int{4, 16, 64, 600}[d.n(4)],
+		dimensions: 4 + 2*d.N(3),
+		workers:    1 + d.N(3),
+		users:      int32(1 + d.N(4)),
+		prefetch:   []int{4, 16, 64, 600}[d.N(4)],
 		retry: settings.Retry{
-			Attempts: 3 + d.n(3),
-			Delay:    []time.Duration{time.Second, 5 * time.Second}[d.n(2)],
+			Attempts: 3 + d.N(3),
+			Delay:    []time.Duration{time.Second, 5 * time.Second}[d.N(2)],
 		},
-		holdMax:    []time.Duration{time.Second, 20 * time.Second, time.Minute}[d.n(3)],
-		cacheBytes: []int64{0, 1500, 1 << 20}[d.n(3)],
-		conflicts:  []int{3, 10}[d.n(2)],
+		holdMax:    []time.Duration{time.Second, 20 * time.Second, time.Minute}[d.N(3)],
+		cacheBytes: []int64{0, 1500, 1 << 20}[d.N(3)],
+		conflicts:  []int{3, 10}[d.N(2)],
 		erased:     map[int32]bool{},
 	}
 	p.windows = drawWindows(&d)
-	p.noDelayQueues = d.chance(80)
+	p.noDelayQueues = d.Chance(80)
 	p.rates = drawRates(&d)
 	p.drawIDLimits(&d)
-	p.quietAfter = d.between(5*time.Second, 60*time.Second)
-	if d.chance(200) {
-		p.quietAfter = d.between(p.ids.Horizon, 2*p.ids.Horizon)
+	p.quietAfter = d.Between(5*time.Second, 60*time.Second)
+	if d.Chance(200) {
+		p.quietAfter = d.Between(p.ids.Horizon, 2*p.ids.Horizon)
 	}
 	p.shop = shopOf(p.dimensions)
 	p.drawEvents(&d)
@@ -85,30 +86,30 @@ func planOf(number uint64, deep bool) *plan {
 	p.drawSteady(&d)
 	p.drawActions(&d)
 	if deep {
-		p.actions = append(p.actions, action{at: d.between(0, p.quietAfter), disturbance: failOver})
+		p.actions = append(p.actions, action{at: d.Between(0, p.quietAfter), disturbance: failOver})
 		slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 	}
-	p.phraseTimeout = []time.Duration{0, 100 * time.Millisecond, 3 * time.Second}[d.n(3)]
+	p.phraseTimeout = []time.Duration{0, 100 * time.Millisecond, 3 * time.Second}[d.N(3)]
 	return p
 }
 
 // drawIDLimits makes profiles keep hardly more ids than they must: in every
 // schedule ids are dropped.
-func (p *plan) drawIDLimits(d *rng) {
-	p.ids = engine.IDLimits{Retention: time.Hour, Min: 1, Keep: []int{1, 4, 16}[d.n(3)], Max: 1 << 18}
+func (p *plan) drawIDLimits(d *schedule.RNG) {
+	p.ids = engine.IDLimits{Retention: time.Hour, Min: 1, Keep: []int{1, 4, 16}[d.N(3)], Max: 1 << 18}
 	p.lease, p.ids.Horizon = settings.Horizon(p.holdMax, p.windows.MaxDelay)
 	// Where what is parked waits in process it fills the prefetch, and the queue
 	// stands still for longer than ids are kept: that is not promised.
-	if small := d.chance(100); small && !p.noDelayQueues {
+	if small := d.Chance(100); small && !p.noDelayQueues {
 		p.ids.Max = p.ids.Keep + 4
 	}
 }
 
 // drawSteady has one user go on for longer than ids are kept, with a pause now and
 // then that is as long as a pause counts.
-func (p *plan) drawSteady(d *rng) {
+func (p *plan) drawSteady(d *schedule.RNG) {
 	gap := p.ids.Horizon / 10
-	for at := d.between(0, gap); at < p.ids.Horizon*3/2; at += d.between(gap/3, gap*5/4) {
+	for at := d.Between(0, gap); at < p.ids.Horizon*3/2; at += d.Between(gap/3, gap*5/4) {
 		p.publishes = append(p.publishes, publish{at, len(p.events)})
 		p.addEvent(p.steadyEvent(d, len(p.events)))
 	}
@@ -116,40 +117,40 @@ func (p *plan) drawSteady(d *rng) {
 	p.publications = len(p.publishes)
 }
 
-func drawWindows(d *rng) shard.Config {
+func drawWindows(d *schedule.RNG) shard.Config {
 	c := shard.DefaultConfig()
-	c.Shards = 1 + d.n(2)
-	c.FlushKeys = 1 + d.n(4)
-	c.MaxSize = []int{1, 3, 8, 500}[d.n(4)]
-	c.Window = []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[d.n(3)]
-	c.Batching = !d.chance(200)
-	c.Flushes = c.Shards * (1 + d.n(3))
+	c.Shards = 1 + d.N(2)
+	c.FlushKeys = 1 + d.N(4)
+	c.MaxSize = []int{1, 3, 8, 500}[d.N(4)]
+	c.Window = []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second}[d.N(3)]
+	c.Batching = !d.Chance(200)
+	c.Flushes = c.Shards * (1 + d.N(3))
 	c.MaxDelay = 3 * c.Window
 	return c
 }
 
 // drawRates makes some schedules rough and some quiet: a fault that comes alone
 // shows other faults than many at once.
-func drawRates(d *rng) rates {
-	roughness := []int{0, 1, 1, 4}[d.n(4)]
+func drawRates(d *schedule.RNG) rates {
+	roughness := []int{0, 1, 1, 4}[d.N(4)]
 	return rates{
 		load: 30 * roughness, swap: 80 * roughness, products: 20 * roughness,
 		phrase: 80 * roughness, away: 20 * roughness,
 		lost: 30 * roughness, refused: 30 * roughness, unconfirmed: 30 * roughness,
-		lag: []time.Duration{20 * time.Millisecond, time.Second, 12 * time.Second}[d.n(3)],
+		lag: []time.Duration{20 * time.Millisecond, time.Second, 12 * time.Second}[d.N(3)],
 	}
 }
 
 // drawPublishes spreads the events over the time before the faults end, in any order,
 // some of them twice or more.
-func (p *plan) drawPublishes(d *rng) {
-	span := d.between(100*time.Millisecond, p.quietAfter)
+func (p *plan) drawPublishes(d *schedule.RNG) {
+	span := d.Between(100*time.Millisecond, p.quietAfter)
 	for event := range p.events {
 		// What a publisher repeats later than that may be folded again.
-		at, repeats := d.between(0, span), min(span, p.lease)
-		for more := true; more; more = d.chance(100) {
+		at, repeats := d.Between(0, span), min(span, p.lease)
+		for more := true; more; more = d.Chance(100) {
 			p.publishes = append(p.publishes, publish{at, event})
-			at += d.between(0, repeats)
+			at += d.Between(0, repeats)
 		}
 	}
 }
@@ -187,7 +188,7 @@ type action struct {
 	flag        bool          // what that means depends on the disturbance
 }
 
-func (p *plan) drawActions(d *rng) {
+func (p *plan) drawActions(d *schedule.RNG) {
 	often := [disturbances]int{
 		killWorker: 6, stopWorker: 2, cutConsumer: 4, cutPublisher: 3, blackholeWorker: 2, restartBroker: 1,
 		cancelConsumers: 1, raiseAlarm: 1, storeDown: 2, failOver: 4,
@@ -196,21 +197,21 @@ func (p *plan) drawActions(d *rng) {
 	for _, n := range often {
 		sum += n
 	}
-	for range d.n(7) {
-		pick, chosen := d.n(sum), disturbance(0)
+	for range d.N(7) {
+		pick, chosen := d.N(sum), disturbance(0)
 		for pick >= often[chosen] {
 			pick -= often[chosen]
 			chosen++
 		}
 		p.actions = append(p.actions, action{
-			at: d.between(0, p.quietAfter), disturbance: chosen, on: d.n(p.workers),
-			span: d.latency(2*time.Second, 40*time.Second), flag: d.chance(500),
+			at: d.Between(0, p.quietAfter), disturbance: chosen, on: d.N(p.workers),
+			span: d.Latency(2*time.Second, 40*time.Second), flag: d.Chance(500),
 		})
 	}
-	if d.chance(100) {
-		user := int32(1 + d.n(int(p.users)))
+	if d.Chance(100) {
+		user := int32(1 + d.N(int(p.users)))
 		p.erased[user] = true
-		p.actions = append(p.actions, action{at: d.between(0, p.quietAfter), disturbance: eraseUser, on: int(user)})
+		p.actions = append(p.actions, action{at: d.Between(0, p.quietAfter), disturbance: eraseUser, on: int(user)})
 	}
 	slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 }

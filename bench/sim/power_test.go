@@ -16,7 +16,7 @@ func TestModelsRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const most = 2000
 			for n := range uint64(most) {
-				if r := schedule(t, n, s, nil); r.Err != nil {
+				if r := run(t, n, s, nil); r.Err != nil {
 					t.Logf("schedule %d: %v", n, r.Err)
 					return
 				}

@@ -3,6 +3,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"keyfold/bench/sim/schedule"
 )
 
 // take serves one frame and reports whether the connection goes on.
@@ -132,28 +134,28 @@ func (p *amqpConn) publication(number uint16, c *channel) bool {
 	c.published++
 	tag := c.published
 	m := &message{properties: c.properties, body: c.body}
-	d := b.rng("publication", p.id, tag, instantOf(time.Now()))
+	d := b.rng("publication", p.id, tag, schedule.InstantOf(time.Now()))
 	faulty := !b.quiet()
 	switch {
-	case faulty && d.chance(b.plan.rates.lost):
-		b.note("broker", "publication lost with its connection", int64(p.id))
+	case faulty && d.Chance(b.plan.rates.lost):
+		b.Note("broker", "publication lost with its connection", int64(p.id))
 		p.wire.cut(true)
 		return false
-	case faulty && d.chance(b.plan.rates.refused):
-		b.note("broker", "publication refused", int64(p.id), int64(tag))
+	case faulty && d.Chance(b.plan.rates.refused):
+		b.Note("broker", "publication refused", int64(p.id), int64(tag))
 		p.later(&d, func() { p.out.method(number, basicNack, tag, uint8(0)) })
 		return true
 	}
 	key, exchange := c.key, c.exchange
 	if !b.routed(exchange, key, m) {
-		b.note("broker", "publication returned", int64(p.id), int64(tag))
+		b.Note("broker", "publication returned", int64(p.id), int64(tag))
 		p.out.method(number, basicReturn, uint16(312), "NO_ROUTE", exchange, key)
 		p.out.content(number, m.properties, m.body)
 		p.out.method(number, basicAck, tag, uint8(0))
 		return true
 	}
-	if faulty && d.chance(b.plan.rates.unconfirmed) {
-		b.note("broker", "confirm lost with its connection", int64(p.id), int64(tag))
+	if faulty && d.Chance(b.plan.rates.unconfirmed) {
+		b.Note("broker", "confirm lost with its connection", int64(p.id), int64(tag))
 		p.wire.cut(true)
 		return false
 	}
@@ -162,8 +164,8 @@ func (p *amqpConn) publication(number uint16, c *channel) bool {
 }
 
 // later answers after a while, as a broker that writes to its disk first.
-func (p *amqpConn) later(d *rng, answer func()) {
-	time.AfterFunc(d.latency(2*time.Millisecond, 2*time.Second), func() {
+func (p *amqpConn) later(d *schedule.RNG, answer func()) {
+	time.AfterFunc(d.Latency(2*time.Millisecond, 2*time.Second), func() {
 		b := p.broker
 		b.mu.Lock()
 		defer b.mu.Unlock()

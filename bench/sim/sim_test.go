@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"keyfold/bench/sim/schedule"
 )
 
 // Environment variables of the schedules.
@@ -18,12 +18,10 @@ const (
 	envDeepNumber = "KEYFOLD_SIM_DEEP"      // or this one, as a deep one
 	envSchedules  = "KEYFOLD_SIM_SCHEDULES" // how many TestSchedules runs
 	envDeep       = "KEYFOLD_SIM_DEEPS"     // how many TestDeepSchedules runs
-	envFirst      = "KEYFOLD_SIM_FIRST"     // the number both begin with
-	envTime       = "KEYFOLD_SIM_TIME"      // how long each at most, as a Go duration
 )
 
-// schedule runs one schedule in a bubble of its own.
-func schedule(t *testing.T, number uint64, k kind, out io.Writer) (r Report) {
+// run runs one schedule in a bubble of its own.
+func run(t *testing.T, number uint64, k kind, out io.Writer) (r Report) {
 	synctest.Test(t, func(*testing.T) { r = newSimulation(number, k, out).run() })
 	return r
 }
@@ -35,11 +33,11 @@ func TestSchedule(t *testing.T) {
 	if testing.Verbose() {
 		out = os.Stdout
 	}
-	k, n := kind{}, number(t, envNumber, 1)
+	k, n := kind{}, schedule.Number(t, envNumber, 1)
 	if os.Getenv(envDeepNumber) != "" {
-		k.deep, n = true, number(t, envDeepNumber, 1)
+		k.deep, n = true, schedule.Number(t, envDeepNumber, 1)
 	}
-	r := schedule(t, n, k, out)
+	r := run(t, n, k, out)
 	t.Logf("%d events, %d lines in %v of virtual time, hash %016x", r.Events, r.Lines, r.Time, r.Hash)
 	if r.Err != nil {
 		t.Fatal(r.Err)
@@ -49,103 +47,43 @@ func TestSchedule(t *testing.T) {
 // TestSchedules runs many schedules, each on its own, as many at once as there are
 // processors.
 func TestSchedules(t *testing.T) {
-	many(t, kind{}, number(t, envSchedules, schedulesByDefault))
+	many(t, kind{}, schedule.Number(t, envSchedules, schedulesByDefault))
 }
 
 // TestDeepSchedules runs schedules whose profiles go through sink/mongodb and the
 // driver to a test server.
 func TestDeepSchedules(t *testing.T) {
-	many(t, kind{deep: true}, number(t, envDeep, deepByDefault))
+	many(t, kind{deep: true}, schedule.Number(t, envDeep, deepByDefault))
 }
 
 func many(t *testing.T, k kind, count uint64) {
-	first := number(t, envFirst, 1)
-	c := campaign{kind: k, first: first, count: count, until: time.Now().Add(span(t))}
-	began := time.Now()
-	t.Run("side by side", func(t *testing.T) {
-		for range runtime.GOMAXPROCS(0) {
-			t.Run("", func(t *testing.T) {
-				t.Parallel()
-				c.run(t)
-			})
-		}
-	})
-	t.Logf("%d schedules from %d on, %d events, %v of virtual time in %v",
-		c.done.Load(), first, c.events.Load(), time.Duration(c.virtual.Load()).Round(time.Second), time.Since(began).Round(time.Second))
-	// Not where the busy user was erased, or its profile has room for all its events.
-	if done := c.done.Load(); done >= 100 && c.dropped.Load() < done*6/10 {
-		t.Errorf("profiles dropped ids in %d of %d schedules only: that old ids are not needed was hardly tested", c.dropped.Load(), done)
-	}
-	if c.done.Load() < count && c.failed.Load() == 0 {
-		t.Logf("stopped by %s after %d of %d schedules", envTime, c.done.Load(), count)
-	}
-}
-
-// campaign is a run of many schedules.
-type campaign struct {
-	kind
-	first, count                        uint64
-	until                               time.Time
-	next, done, failed, events, virtual atomic.Uint64
-	dropped                             atomic.Uint64 // schedules in which a profile dropped ids
-}
-
-// enough is how many failures end a campaign.
-const enough = 5
-
-// run takes schedules one after the other until there are no more.
-func (c *campaign) run(t *testing.T) {
-	for time.Now().Before(c.until) && c.failed.Load() < enough {
-		n := c.next.Add(1) - 1
-		if n >= c.count {
-			return
-		}
-		r := schedule(t, c.first+n, c.kind, nil)
-		c.done.Add(1)
-		c.events.Add(uint64(r.Events))
-		c.virtual.Add(uint64(r.Time))
+	var events, virtual, dropped atomic.Uint64
+	c := schedule.Campaign{Count: count, Replay: k.replay}
+	c.Run = func(t *testing.T, number uint64) error {
+		r := run(t, number, k, nil)
+		events.Add(uint64(r.Events))
+		virtual.Add(uint64(r.Time))
 		if r.Dropped {
-			c.dropped.Add(1)
+			dropped.Add(1)
 		}
-		if r.Err != nil {
-			c.failed.Add(1)
-			t.Errorf("schedule %d: %v\n%s", c.first+n, r.Err, c.replay(c.first+n))
-		}
+		return r.Err
+	}
+	began := time.Now()
+	c.Go(t)
+	t.Logf("%d schedules from %d on, %d events, %v of virtual time in %v",
+		c.Done.Load(), c.First, events.Load(), time.Duration(virtual.Load()).Round(time.Second), time.Since(began).Round(time.Second))
+	// Not where the busy user was erased, or its profile has room for all its events.
+	if done := c.Done.Load(); done >= 100 && dropped.Load() < done*6/10 {
+		t.Errorf("profiles dropped ids in %d of %d schedules only: that old ids are not needed was hardly tested", dropped.Load(), done)
 	}
 }
 
-// span is how long a campaign may take.
-func span(t *testing.T) time.Duration {
-	text := os.Getenv(envTime)
-	if text == "" {
-		return 15 * time.Minute
-	}
-	limit, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("%s: %v", envTime, err)
-	}
-	return limit
-}
-
-func (c *campaign) replay(number uint64) string {
+func (k kind) replay(number uint64) string {
 	variable := envNumber
-	if c.deep {
+	if k.deep {
 		variable = envDeepNumber
 	}
-	return fmt.Sprintf("replay: %s=%d go test -run 'TestSchedule$' -v ./bench/sim", variable, number)
-}
-
-// number reads an environment variable.
-func number(t *testing.T, name string, otherwise uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
+	return fmt.Sprintf("%s=%d go test -run 'TestSchedule$' -v ./bench/sim", variable, number)
 }
 
 // TestReplay runs schedules twice: the same must happen at the same times. All but
@@ -157,7 +95,7 @@ func TestReplay(t *testing.T) {
 	const few = replays / 4
 	differ := 0
 	for n := range uint64(replays) {
-		a, b := schedule(t, n, kind{}, nil), schedule(t, n, kind{}, nil)
+		a, b := run(t, n, kind{}, nil), run(t, n, kind{}, nil)
 		if a.Hash != b.Hash {
 			differ++
 			t.Logf("schedule %d: %d lines, then %d", n, a.Lines, b.Lines)

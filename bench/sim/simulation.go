@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/bench/oracle"
+	"keyfold/bench/sim/schedule"
 	"keyfold/engine"
 	"keyfold/source/vector"
 )
@@ -29,7 +30,7 @@ type kind struct {
 
 // simulation is one running schedule.
 type simulation struct {
-	*trace
+	*schedule.Trace
 	number uint64
 	plan   *plan
 	kind
@@ -60,7 +61,7 @@ type profileStore interface {
 
 func newSimulation(number uint64, k kind, out io.Writer) *simulation {
 	w := &simulation{
-		trace: &trace{began: time.Now(), out: out}, number: number,
+		Trace: schedule.NewTrace(out), number: number,
 		plan: planOf(number, k.deep), kind: k, limit: 6 * time.Hour,
 	}
 	w.store = newStore(w)
@@ -72,10 +73,12 @@ func newSimulation(number uint64, k kind, out io.Writer) *simulation {
 	return w
 }
 
-func (w *simulation) rng(what string, keys ...uint64) rng { return rngOf(w.number, what, keys...) }
+func (w *simulation) rng(what string, keys ...uint64) schedule.RNG {
+	return schedule.Of(w.number, what, keys...)
+}
 
 // quiet reports whether faults are over.
-func (w *simulation) quiet() bool { return time.Since(w.began) >= w.plan.quietAfter }
+func (w *simulation) quiet() bool { return time.Since(w.Began) >= w.plan.quietAfter }
 
 // laws are the engine's settings of a schedule.
 func (w *simulation) laws() engine.Config {
@@ -111,7 +114,7 @@ func (w *simulation) run() Report {
 	for len(w.todo) > 0 {
 		a := w.todo[0]
 		w.todo = w.todo[1:]
-		time.Sleep(time.Until(w.began.Add(a.at)))
+		time.Sleep(time.Until(w.Began.Add(a.at)))
 		w.act(a)
 	}
 	err := w.settle()
@@ -123,10 +126,10 @@ func (w *simulation) run() Report {
 		<-k.stopped
 	}
 	time.Sleep(2 * callTimeout) // writes that are late arrive
-	hash, lines := w.sums()     // of the schedule, not of the clearing up
+	hash, lines := w.Sums()     // of the schedule, not of the clearing up
 	defer w.clear()
 	err = errors.Join(errors.Join(w.broker.faults...), errors.Join(w.store.faults...), err, w.check())
-	return Report{Hash: hash, Lines: lines, Events: len(w.plan.events), Time: time.Since(w.began), Dropped: w.dropped, Err: err}
+	return Report{Hash: hash, Lines: lines, Events: len(w.plan.events), Time: time.Since(w.Began), Dropped: w.dropped, Err: err}
 }
 
 // clear ends what the model still runs: the clock of a bubble stands still once
@@ -151,18 +154,18 @@ func (w *simulation) publishAll() {
 
 // settle waits until every queue is empty.
 func (w *simulation) settle() error {
-	time.Sleep(time.Until(w.began.Add(w.plan.quietAfter)))
+	time.Sleep(time.Until(w.Began.Add(w.plan.quietAfter)))
 	w.profiles.heal()
 	d := w.rng("settle")
 	for !w.broker.idle() {
-		if time.Since(w.began) > w.limit {
+		if time.Since(w.Began) > w.limit {
 			b := w.broker
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return fmt.Errorf("after %v the queues are not empty: %d ready, %d unacknowledged, %d delayed",
 				w.limit, len(b.ready), b.unacked, b.delayed)
 		}
-		time.Sleep(d.between(500*time.Millisecond, time.Second))
+		time.Sleep(d.Between(500*time.Millisecond, time.Second))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"keyfold/bench/sim/schedule"
 	"keyfold/engine"
 )
 
@@ -54,7 +55,7 @@ var errStoreDown = errors.New("sim: the store is down")
 func newStore(w *simulation) *store {
 	d := w.rng("clock")
 	return &store{
-		skew:       d.between(-mostSkew, mostSkew),
+		skew:       d.Between(-mostSkew, mostSkew),
 		simulation: w, latest: map[int32]*engine.Profile{}, committed: map[int32]*engine.Profile{},
 		calls: map[uint64]uint64{},
 	}
@@ -62,12 +63,12 @@ func newStore(w *simulation) *store {
 
 // rngFor returns the random numbers of a call, which is known by its caller, its kind and
 // the first user it is about.
-func (s *store) rngFor(caller uint64, kind string, user int32) rng {
+func (s *store) rngFor(caller uint64, kind string, user int32) schedule.RNG {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := mix(caller<<32 + uint64(user))
+	key := schedule.Mix(caller<<32 + uint64(user))
 	for i := range len(kind) {
-		key = mix(key ^ uint64(kind[i]))
+		key = schedule.Mix(key ^ uint64(kind[i]))
 	}
 	s.calls[key]++
 	return s.rng("store "+kind, caller, uint64(user), s.calls[key])
@@ -92,7 +93,7 @@ func (s *store) apply(next *engine.Profile, lag time.Duration) (*entry, error) {
 		due = stored.Version + 1
 	}
 	if !s.blindSwaps && (next.Version != due || stored.Erased()) {
-		s.note("store", "conflict: user, version, stored", int64(next.UserID), int64(next.Version), int64(due-1))
+		s.Note("store", "conflict: user, version, stored", int64(next.UserID), int64(next.Version), int64(due-1))
 		return nil, engine.ErrConflict
 	}
 	e := &entry{profile: next, due: time.Now().Add(lag)}
@@ -101,7 +102,7 @@ func (s *store) apply(next *engine.Profile, lag time.Duration) (*entry, error) {
 	}
 	s.latest[next.UserID] = next
 	s.pending = append(s.pending, e)
-	s.note("store", "written: user, version, events", int64(next.UserID), int64(next.Version), next.EventCount)
+	s.Note("store", "written: user, version, events", int64(next.UserID), int64(next.Version), next.EventCount)
 	return e, nil
 }
 
@@ -136,10 +137,10 @@ func (s *store) failOver(action) {
 			delete(s.latest, user)
 		}
 	}
-	s.note("store", "failover, writes taken back", int64(len(s.pending)))
+	s.Note("store", "failover, writes taken back", int64(len(s.pending)))
 	s.pending = nil
-	d := s.rng("clock", uint64(time.Since(s.began)))
-	s.skew = d.between(-mostSkew, mostSkew)
+	d := s.rng("clock", uint64(time.Since(s.Began)))
+	s.skew = d.Between(-mostSkew, mostSkew)
 }
 
 // accounted reports whether an event needs no copy in a queue any more.
@@ -166,7 +167,7 @@ func (s *store) erase(user int32) {
 		if stored := s.latest[user]; stored != nil {
 			tombstone.Version = stored.Version + 1
 		}
-		e, err := s.apply(tombstone, d.latency(5*time.Millisecond, 5*time.Second))
+		e, err := s.apply(tombstone, d.Latency(5*time.Millisecond, 5*time.Second))
 		s.mu.Unlock()
 		if err != nil {
 			return // erased already
@@ -204,8 +205,8 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // reach is the way to the store: an error where no answer comes.
-func (s *store) reach(ctx context.Context, d *rng) error {
-	if err := pause(ctx, d.latency(3*time.Millisecond, 300*time.Millisecond)); err != nil {
+func (s *store) reach(ctx context.Context, d *schedule.RNG) error {
+	if err := pause(ctx, d.Latency(3*time.Millisecond, 300*time.Millisecond)); err != nil {
 		return err
 	}
 	away, hangs := s.away()
@@ -218,7 +219,7 @@ func (s *store) reach(ctx context.Context, d *rng) error {
 		}
 		return fmt.Errorf("%w: no answer in time", errStoreDown)
 	default:
-		if err := pause(ctx, d.between(10*time.Millisecond, 100*time.Millisecond)); err != nil {
+		if err := pause(ctx, d.Between(10*time.Millisecond, 100*time.Millisecond)); err != nil {
 			return err
 		}
 		return errStoreDown

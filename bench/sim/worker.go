@@ -43,7 +43,7 @@ const shutdownTimeout = 10 * time.Second
 func (w *simulation) start(place int) {
 	k := &worker{simulation: w, life: uint64(len(w.started) + 1), stopped: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
-	w.note("worker", "started", int64(place), int64(k.life))
+	w.Note("worker", "started", int64(place), int64(k.life))
 	w.workers[place] = k
 	w.started = append(w.started, k)
 	go k.work()
@@ -76,7 +76,7 @@ func (k *worker) work() {
 		}
 	}
 	k.broker.cutWires(k)
-	k.note("worker", "gone", int64(k.life))
+	k.Note("worker", "gone", int64(k.life))
 }
 
 func (k *worker) config() daemon.Config {
@@ -151,13 +151,13 @@ func (w *simulation) stop(place int, inOrder bool) {
 	w.workers[place] = nil
 	if !inOrder {
 		k.dead.Store(true)
-		w.note("worker", "killed", int64(place), int64(k.life))
+		w.Note("worker", "killed", int64(place), int64(k.life))
 		w.broker.cutWires(k)
 		if v := k.opened.Load(); v != nil {
 			v.hangUp()
 		}
 	} else {
-		w.note("worker", "told to stop", int64(place), int64(k.life))
+		w.Note("worker", "told to stop", int64(place), int64(k.life))
 	}
 	k.cancel()
 }

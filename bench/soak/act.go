@@ -22,10 +22,13 @@ type ending struct {
 	do func()
 }
 
+// timeline waits, and has what lasts undone meanwhile.
+type timeline struct{ endings []ending }
+
 // schedule carries out a plan.
 type schedule struct {
 	*soak
-	endings []ending
+	timeline
 }
 
 // follow carries the plan out, each step at its time or, where one before it
@@ -53,7 +56,7 @@ func (p *schedule) follow(ctx context.Context, plan []step) error {
 }
 
 // waitUntil sleeps until a time and has endings happen meanwhile.
-func (p *schedule) waitUntil(ctx context.Context, at time.Time) error {
+func (p *timeline) waitUntil(ctx context.Context, at time.Time) error {
 	for {
 		next, ends := at, -1
 		for i, e := range p.endings {
@@ -76,7 +79,7 @@ func (p *schedule) waitUntil(ctx context.Context, at time.Time) error {
 }
 
 // later has something undone after d.
-func (p *schedule) later(d time.Duration, do func()) {
+func (p *timeline) later(d time.Duration, do func()) {
 	p.endings = append(p.endings, ending{time.Now().Add(d), do})
 }
 

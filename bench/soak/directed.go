@@ -15,8 +15,10 @@ import (
 )
 
 // met returns what acted so far: "name action" each.
-func (s *soak) met() (map[string]bool, error) {
-	text, err := os.ReadFile(s.hits)
+func (s *soak) met() (map[string]bool, error) { return readHits(s.hits) }
+
+func readHits(path string) (map[string]bool, error) {
+	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

@@ -21,10 +21,12 @@ import (
 	"keyfold/bench/testserver/process"
 )
 
-// fleet is the workers, each in a slot of its own behind relays of its own. A
+// fleet is the workers, or processes of another kind, each in a slot of its own. A
 // worker that ends is started again as long as its slot is wanted, as any
 // supervisor does.
 type fleet struct {
+	name    string // of one process, in reports and names of logs
+	always  string // failpoints of every process
 	dir     string
 	command func(slot int, points string) *exec.Cmd
 	say     func(format string, args ...any)
@@ -58,7 +60,7 @@ const basePoint = "phrase=error:5/40"
 
 func newFleet(dir string, command func(slot int, points string) *exec.Cmd, say func(string, ...any)) *fleet {
 	return &fleet{
-		dir: dir, command: command, say: say,
+		name: "worker", dir: dir, command: command, say: say,
 		slots: map[int]*worker{}, next: map[int]arming{}, totals: map[string]float64{}, ends: map[string]int{},
 	}
 }
@@ -83,13 +85,13 @@ func (f *fleet) launch(slot int) error {
 	f.started++
 	next := f.next[slot]
 	delete(f.next, slot)
-	w := &worker{slot: slot, armed: next.points, log: filepath.Join(f.dir, fmt.Sprintf("worker-%d-%04d.log", slot, f.started))}
+	w := &worker{slot: slot, armed: next.points, log: filepath.Join(f.dir, fmt.Sprintf("%s-%d-%04d.log", f.name, slot, f.started))}
 	log, err := os.Create(w.log)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	command := f.command(slot, strings.Trim(basePoint+";"+next.points, ";"))
+	command := f.command(slot, strings.Trim(f.always+";"+next.points, ";"))
 	command.Stderr, command.Stdout = log, log
 	if w.Process, err = process.Run(command); err != nil {
 		return err
@@ -123,7 +125,7 @@ func (f *fleet) watch(w *worker) {
 	}
 	f.mu.Unlock()
 	if fault != "" || !strings.HasPrefix(how, "kill") {
-		f.say("worker %d ended: %s %s", w.slot, how, fault)
+		f.say("%s %d ended: %s %s", f.name, w.slot, how, fault)
 	}
 	time.Sleep(200 * time.Millisecond)
 	f.mu.Lock()
@@ -153,7 +155,7 @@ func (w *worker) verdict() (how, fault string) {
 		// What a supervisor sees when a server is away at the wrong moment.
 		return exitFailure, ""
 	default:
-		return "unexpected", fmt.Sprintf("worker %d ended by itself, exit code %d, signal %v: see %s", w.slot, code, ended, w.log)
+		return "unexpected", fmt.Sprintf("process %d ended by itself, exit code %d, signal %v: see %s", w.slot, code, ended, w.log)
 	}
 }
 
@@ -187,11 +189,11 @@ func (w *worker) expect(reason string) {
 	}
 }
 
-// ended returns how many workers ended in a way.
-func (f *fleet) ended(how string) int {
+// failed returns how many workers ended with an error.
+func (f *fleet) failed() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ends[how]
+	return f.ends[exitFailure]
 }
 
 // fault returns the ends that must not be, nil for none.
@@ -252,7 +254,7 @@ func (f *fleet) terminate(w *worker) {
 	case <-w.Ended():
 	case <-time.After(stopLimit):
 		f.mu.Lock()
-		f.faults = append(f.faults, fmt.Sprintf("worker %d did not end within %v of SIGTERM: see %s", w.slot, stopLimit, w.log))
+		f.faults = append(f.faults, fmt.Sprintf("%s %d did not end within %v of SIGTERM: see %s", f.name, w.slot, stopLimit, w.log))
 		f.mu.Unlock()
 		_ = w.Signal(syscall.SIGQUIT) // leaves its goroutines in the log
 		time.Sleep(time.Second)

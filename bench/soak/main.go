@@ -18,6 +18,10 @@
 //
 //	go run ./bench/soak --mongodb-uri 'mongodb://a,b,c/?replicaSet=rs0' --duration 45m
 //
+// `go run ./bench/soak notify` does the same for notifications: it kills the API,
+// workers, workers that have leased deferrals, RabbitMQ and PostgreSQL, and holds
+// records, states and dispatches against the laws and the oracle of notifications.
+//
 // What it cannot prove: that a machine without power keeps what its disk said it
 // had (SIGKILL leaves the kernel's buffers alone), and that a real replica set
 // rolls back as the test store does. One broker node is killed and comes back; a
@@ -36,6 +40,12 @@ import (
 )
 
 type cli struct {
+	Profiles profilesCmd `cmd:"" default:"withargs" help:"Profiles: RabbitMQ, workers, a store (default)."`
+	Notify   notifyCmd   `cmd:"" help:"Notifications: the API, RabbitMQ, workers, PostgreSQL."`
+}
+
+// profilesCmd is the soak of profiles.
+type profilesCmd struct {
 	Settings settings `embed:""`
 	Runs     int      `default:"1" help:"How often, each with the next seed."`
 	Keep     bool     `help:"Keep logs and data also where nothing is wrong."`
@@ -46,26 +56,38 @@ const wholeRun = 45 * time.Minute
 
 func main() {
 	var c cli
-	kong.Parse(&c, kong.Name("soak"), kong.Vars{"scenarios": scenarioNames()}, kong.Description("Nothing lost, nothing twice: real processes under seeded faults."))
+	command := kong.Parse(&c, kong.Name("soak"), kong.Vars{"scenarios": scenarioNames()}, kong.Description("Nothing lost, nothing twice: real processes under seeded faults."))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	s := &c.Settings
-	s.Workers, s.Rate, s.Out = min(max(s.Workers, 1), 8), max(s.Rate, 1), os.Stdout
-	s.Mix, s.AllPoints = longMix.over(float64(s.Duration)/float64(wholeRun)), s.Scenario == ""
-	if s.Seed == 0 {
-		s.Seed = uint64(time.Now().UnixNano()) % 1_000_000
-	}
-	var err error
-	for range max(c.Runs, 1) {
-		if err = s.once(ctx, c.Keep); err != nil {
-			break
-		}
-		s.Seed++
-	}
+	command.BindTo(ctx, (*context.Context)(nil))
+	err := command.Run()
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}
+}
+
+// Run soaks so many times.
+func (c *profilesCmd) Run(ctx context.Context) error {
+	s := &c.Settings
+	s.Workers, s.Rate, s.Out = min(max(s.Workers, 1), 8), max(s.Rate, 1), os.Stdout
+	s.Mix, s.AllPoints = longMix.over(float64(s.Duration)/float64(wholeRun)), s.Scenario == ""
+	s.Seed = seedOr(s.Seed)
+	for range max(c.Runs, 1) {
+		if err := s.once(ctx, c.Keep); err != nil {
+			return err
+		}
+		s.Seed++
+	}
+	return nil
+}
+
+// seedOr returns a seed, another one each time where it is 0.
+func seedOr(seed uint64) uint64 {
+	if seed == 0 {
+		return uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	return seed
 }
 
 // once runs in a folder of its own, which is kept where something is wrong.

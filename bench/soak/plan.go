@@ -39,6 +39,11 @@ const (
 	deleteMain  action = "delete queue"       // after a checkpoint, when nothing is in it
 	deleteRetry action = "delete delay queue" // while it is empty
 
+	// Of notifications: the API, a worker that has leased deferrals, PostgreSQL.
+	killAPI    action = "kill -9 API"
+	killPoller action = "kill -9 poller"
+	killLedger action = "kill -9 PostgreSQL"
+
 	terminate action = "SIGTERM worker" // which is started again
 	scale     action = "scale"          // to For workers
 	replay    action = "replay"         // dead letters that come back
@@ -102,6 +107,11 @@ func (m mix) over(part float64) mix {
 // newPlan draws a plan of the mix over a duration: each action at even distances
 // with jitter. It depends on its arguments only.
 func newPlan(seed uint64, m mix, duration time.Duration, workers int) []step {
+	return planThrough(seed, m, duration, workers, armable)
+}
+
+// planThrough is newPlan with the failpoints that arm goes through.
+func planThrough(seed uint64, m mix, duration time.Duration, workers int, armable []string) []step {
 	var plan []step
 	actions := make([]action, 0, len(m))
 	for a := range m {
@@ -162,7 +172,7 @@ func lasting(r *rand.Rand, a action, duration time.Duration) time.Duration {
 		return between(5*time.Second, 20*time.Second)
 	case stopBroker, stopStore, alarm, stepDown:
 		return between(time.Second, 6*time.Second)
-	case failOver, killBroker, killStore, deleteMain, deleteRetry:
+	case failOver, killBroker, killStore, killLedger, deleteMain, deleteRetry:
 		return between(200*time.Millisecond, 2*time.Second)
 	default:
 		return 0

@@ -108,9 +108,9 @@ func (s *soak) conclude(ctx context.Context) (*result, error) {
 	for _, w := range s.fleet.running() {
 		w.scrape()
 	}
-	failed := s.fleet.ended(exitFailure)
+	failed := s.fleet.failed()
 	s.fleet.close()
-	if s.fleet.ended(exitFailure) > failed {
+	if s.fleet.failed() > failed {
 		err = errors.Join(err, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Stack.Dir))
 	}
 	left, depthErr := s.depths()

@@ -51,19 +51,27 @@ type soak struct {
 	ledger  *ledger
 	traffic *traffic
 
-	printing sync.Mutex
-	counts   map[string]int // of what was done
-	hits     string         // file with the failpoints that acted
+	voice  voice
+	counts map[string]int // of what was done
+	hits   string         // file with the failpoints that acted
 }
 
 // relays stand between one worker and its servers.
 type relays struct{ broker, store *rabbittest.Proxy }
 
+// voice prints from several goroutines.
+type voice struct{ printing sync.Mutex }
+
+// say prints a line with the time since the start.
+func (v *voice) say(out io.Writer, began time.Time, format string, args ...any) {
+	v.printing.Lock()
+	defer v.printing.Unlock()
+	fmt.Fprintf(out, "%8.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+}
+
 // say prints a line with the time since the start.
 func (s *soak) say(format string, args ...any) {
-	s.printing.Lock()
-	defer s.printing.Unlock()
-	fmt.Fprintf(s.Out, "%8.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+	s.voice.say(s.Out, s.began, format, args...)
 }
 
 // prepare builds the programs, starts the servers and sets them up.
@@ -89,6 +97,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	s.feed = newFeed(s.DSN, s.traffic.messages, c.Rate, s.ledger)
 	s.AtEnd(s.feed.close)
 	s.fleet = newFleet(c.Dir, s.worker, s.say)
+	s.fleet.always = basePoint
 	s.AtEnd(s.fleet.close)
 	s.say("set up: %d messages at hand, %d products, real logs %v", len(s.traffic.messages), len(s.traffic.products), s.traffic.logs)
 	s.began = time.Now()

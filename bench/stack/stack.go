@@ -1,5 +1,6 @@
-// Package stack runs keyfold between a broker and a store: the servers that bench and
-// bench/soak measure, and the program's commands.
+// Package stack runs keyfold between a broker and a store, or, for notifications, between
+// a broker and PostgreSQL: the servers that bench and bench/soak measure, and the
+// program's commands.
 package stack
 
 import (
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	mongotest "keyfold/bench/testserver/mongodb"
+	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/bench/testserver/process"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
@@ -33,16 +35,20 @@ import (
 // Stack is a broker, a store and the program between them. The fields above the
 // blank line are set before Start.
 type Stack struct {
-	Dir       string         // for data and logs
-	Programs  string         // folder of what Build has built before; "": Start builds
-	DSN       string         // of the broker; "": Start runs one
-	Profiles  mongodb.Config // of the profiles' store; without a URI, Start runs one
-	StoreArgs []string       // of the store that Start runs
-	Build     []string       // flags of go build
-	Env       []string       // of every command, beside the addresses
+	Dir        string         // for data and logs
+	Programs   string         // folder of what Build has built before; "": Start builds
+	DSN        string         // of the broker; "": Start runs one
+	Profiles   mongodb.Config // of the profiles' store; without a URI, Start runs one
+	StoreArgs  []string       // of the store that Start runs
+	Decisions  bool           // notifications are decided: PostgreSQL takes the place of the profiles' store
+	Ledger     string         // the address of its database; "": Start runs a server
+	LedgerArgs []string       // settings of the server that Start runs
+	Build      []string       // flags of go build
+	Env        []string       // of every command, beside the addresses
 
 	Broker  *rabbittest.Broker // nil for one that was there before
 	Store   *mongotest.Process // nil for one that was there before
+	SQL     *pgtest.Server     // PostgreSQL; nil for one that was there before
 	Used    []time.Duration    // processor time of the commands that Launch ran, in the order of their ends
 	program string
 	closers []func() error
@@ -56,6 +62,9 @@ func New(dir string) *Stack {
 	return s
 }
 
+// ForNotifications returns a stack of private servers for `keyfold notify`.
+func ForNotifications(dir string) *Stack { return &Stack{Dir: dir, Decisions: true} }
+
 // Start builds keyfold, unless it is there, and runs the servers that are missing. The
 // caller calls Close, whatever Start returns.
 func (s *Stack) Start(ctx context.Context) (err error) {
@@ -66,15 +75,14 @@ func (s *Stack) Start(ctx context.Context) (err error) {
 		s.Programs = s.Dir
 	}
 	s.program = filepath.Join(s.Programs, "keyfold")
-	if s.Profiles.URI == "" {
-		if s.Store, err = mongotest.Launch(filepath.Join(s.Programs, "mongotestd"), filepath.Join(s.Dir, "store"), s.StoreArgs...); err != nil {
-			return err
-		}
-		s.AtEnd(s.Store.Stop)
-		s.Profiles.URI = s.Store.URI()
+	switch {
+	case s.Decisions && s.Ledger == "":
+		err = s.startLedger()
+	case !s.Decisions && s.Profiles.URI == "":
+		err = s.startStore()
 	}
-	if s.DSN != "" {
-		return nil
+	if err != nil || s.DSN != "" {
+		return err
 	}
 	dir := filepath.Join(s.Dir, "broker")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -85,6 +93,24 @@ func (s *Stack) Start(ctx context.Context) (err error) {
 	}
 	s.AtEnd(s.Broker.Stop)
 	s.DSN = s.Broker.DSN("/")
+	return nil
+}
+
+func (s *Stack) startStore() (err error) {
+	if s.Store, err = mongotest.Launch(filepath.Join(s.Programs, "mongotestd"), filepath.Join(s.Dir, "store"), s.StoreArgs...); err != nil {
+		return err
+	}
+	s.AtEnd(s.Store.Stop)
+	s.Profiles.URI = s.Store.URI()
+	return nil
+}
+
+func (s *Stack) startLedger() (err error) {
+	if s.SQL, err = pgtest.Launch(filepath.Join(s.Dir, "ledger"), s.LedgerArgs...); err != nil {
+		return err
+	}
+	s.AtEnd(s.SQL.Stop)
+	s.Ledger = s.SQL.URL("postgres")
 	return nil
 }
 
@@ -114,15 +140,18 @@ func (s *Stack) Close() error {
 
 // Environment is that of a command; more overrides it.
 func (s *Stack) Environment(more ...string) []string {
-	return slices.Concat(os.Environ(),
-		[]string{"RABBITMQ_DSN=" + s.DSN, "MONGODB_URI=" + s.Profiles.URI, "EMBEDDER=hash", "ADMIN_ADDR=127.0.0.1:0"},
-		s.Env, more)
+	store := []string{"MONGODB_URI=" + s.Profiles.URI, "EMBEDDER=hash"}
+	if s.Decisions {
+		store = []string{"NOTIFY_DATABASE_URL=" + s.Ledger}
+	}
+	return slices.Concat(os.Environ(), []string{"RABBITMQ_DSN=" + s.DSN, "ADMIN_ADDR=127.0.0.1:0"}, store, s.Env, more)
 }
 
 // Worker is the command of a worker.
-func (s *Stack) Worker(env ...string) *exec.Cmd { return s.command(env, "work") }
+func (s *Stack) Worker(env ...string) *exec.Cmd { return s.Command(env, "work") }
 
-func (s *Stack) command(env []string, args ...string) *exec.Cmd {
+// Command is a command of keyfold.
+func (s *Stack) Command(env []string, args ...string) *exec.Cmd {
 	c := exec.Command(s.program, args...)
 	c.Env = s.Environment(env...)
 	return c
@@ -131,7 +160,7 @@ func (s *Stack) command(env []string, args ...string) *exec.Cmd {
 // Run runs a command of keyfold to its end and returns its output. The error holds
 // it too, and an [exec.ExitError] where the command failed.
 func (s *Stack) Run(ctx context.Context, stdin io.Reader, env []string, args ...string) (string, error) {
-	c, out := s.command(env, args...), &bytes.Buffer{}
+	c, out := s.Command(env, args...), &bytes.Buffer{}
 	c.Stdin, c.Stdout, c.Stderr = stdin, out, out
 	p, err := process.Run(c)
 	if err != nil {
@@ -165,7 +194,7 @@ func (s *Stack) SetUp(ctx context.Context, products []engine.Product) error {
 // Launch runs a command until stop or Close ends it in order. stop may be called
 // again.
 func (s *Stack) Launch(env []string, args ...string) (stop func() error, err error) {
-	c := s.command(env, args...)
+	c := s.Command(env, args...)
 	c.Stderr = os.Stderr
 	p, err := process.Run(c)
 	if err != nil {
