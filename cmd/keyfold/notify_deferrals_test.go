@@ -98,7 +98,7 @@ func TestNotifyDeferrals(t *testing.T) {
 	if _, _, errs := s.run(t, "deferrals", "list", "--limit", "2"); errs != "the first 2; --limit shows more\n" {
 		t.Errorf("%s", errs)
 	}
-	if _, out, errs := s.run(t, "deferrals", "list", "--user", "nobody"); out != "" || !strings.Contains(errs, "no such deferral") {
+	if _, out, errs := s.run(t, "deferrals", "list", "--user", "unknown"); out != "" || !strings.Contains(errs, "no such deferral") {
 		t.Errorf("%s%s", out, errs)
 	}
 

@@ -109,7 +109,7 @@ func TestOneEventOfManyUsers(t *testing.T) {
 	l := openNew(t)
 	ids := make([]*notify.Notification, events)
 	for i := range ids {
-		ids[i] = ledgertest.Event("nobody", notify.Update, start)
+		ids[i] = ledgertest.Event("none", notify.Update, start)
 	}
 	var group sync.WaitGroup
 	var written atomic.Int64

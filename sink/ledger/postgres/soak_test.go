@@ -20,7 +20,7 @@ import (
 )
 
 // soak skips a long test unless KEYFOLD_SOAK asks for it: its figures are in
-// docs/NOTIFICATIONS.md.
+// docs/RELIABILITY.md.
 func soak(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KEYFOLD_SOAK") == "" {
