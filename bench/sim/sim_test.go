@@ -86,23 +86,10 @@ func (k kind) replay(number uint64) string {
 	return fmt.Sprintf("%s=%d go test -run 'TestSchedule$' -v ./bench/sim", variable, number)
 }
 
-// TestReplay runs schedules twice: the same must happen at the same times. All but
-// a few do. What is left are goroutines of one worker that act in the same instant
-// (two delay queues that publish on one channel, the library's heartbeats), whose
-// order is the Go scheduler's: no seed reaches it. With the race detector that is
-// one of 20 or 30; the bound is for a seed that does not reach what it should.
+// TestReplay runs schedules twice: see [schedule.Repeat].
 func TestReplay(t *testing.T) {
-	const few = replays / 4
-	differ := 0
-	for n := range uint64(replays) {
-		a, b := run(t, n, kind{}, nil), run(t, n, kind{}, nil)
-		if a.Hash != b.Hash {
-			differ++
-			t.Logf("schedule %d: %d lines, then %d", n, a.Lines, b.Lines)
-		}
-	}
-	t.Logf("%d of %d schedules differ", differ, replays)
-	if differ > few {
-		t.Errorf("%d of %d schedules did not do the same twice, want at most %d", differ, replays, few)
-	}
+	schedule.Repeat(t, replays, func(number uint64) (hash uint64, lines int) {
+		r := run(t, number, kind{}, nil)
+		return r.Hash, r.Lines
+	})
 }

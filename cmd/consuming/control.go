@@ -52,9 +52,9 @@ func (c *Control) Resume() {
 	}
 }
 
-// Err returns why the worker does not consume, nil while it does. store is the state
+// Ready returns nil while events are consumed, and otherwise why not. store is the state
 // of the store's breaker.
-func (c *Control) Err(store breaker.State) error {
+func (c *Control) Ready(store breaker.State) error {
 	if err := c.fault.err(); err != nil {
 		return err
 	}
@@ -62,8 +62,14 @@ func (c *Control) Err(store breaker.State) error {
 		return fmt.Errorf("store: away since %s: %w", store.Since.UTC().Format(time.RFC3339), store.Cause)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.unfit
+	err := c.unfit
+	c.mu.Unlock()
+	for _, consumer := range c.Consumers {
+		if err == nil {
+			err = consumer.Ready()
+		}
+	}
+	return err
 }
 
 // LastFault returns the last configuration fault, also once it is cured; nil for none.

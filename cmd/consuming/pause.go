@@ -1,6 +1,9 @@
 package consuming
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Pauser is what a worker pauses.
 type Pauser interface {
@@ -46,4 +49,8 @@ type Consumer interface {
 	Pauser
 	// GiveBack has the broker take back all that is not acknowledged.
 	GiveBack()
+	// Ready returns nil while events are consumed, and otherwise why not.
+	Ready() error
+	// Close waits for acknowledgements that are being sent, and disconnects.
+	Close(context.Context) error
 }

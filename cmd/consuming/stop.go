@@ -53,11 +53,42 @@ func Patient(ctx context.Context, stacks io.Writer, log func()) (patient context
 	}
 }
 
-// CloseSideBySide closes connections at once: each may be to a server that does not
-// answer.
-func CloseSideBySide(ctx context.Context, closers ...func(context.Context) error) error {
+// ShutDown closes the windows, acknowledges what became of their events, and closes the
+// connections, in this order. One deadline bounds all three: it counts from the moment
+// the worker was told to stop. The broker delivers again what is not settled by then.
+func (c *Control) ShutDown(parent context.Context, clock *shutdown.Clock, closeWindows func(context.Context) error, connections ...func(context.Context) error) error {
+	ctx, cancel := clock.Context(parent, shutdown.CloseReserve)
+	defer cancel()
+	closed := closeWindows(parent)
+	err := errors.Join(closed, c.acknowledge(ctx, closed == nil), closeInTime(ctx, connections...))
+	c.Log.Info("worker stopped")
+	return err
+}
+
+// acknowledge closes the consumers. Where not all events were written or decided, the
+// others get no verdict, and the consumers wait only for acknowledgements and copies
+// that are being sent.
+func (c *Control) acknowledge(ctx context.Context, all bool) error {
+	var closers []func(context.Context) error
+	for _, consumer := range c.Consumers {
+		closers = append(closers, consumer.Close)
+	}
+	if all {
+		return closeSideBySide(ctx, closers...)
+	}
+	return closeInTime(ctx, closers...)
+}
+
+// closeInTime is closeSideBySide within the time for connections.
+func closeInTime(ctx context.Context, closers ...func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdown.ConnCloseTimeout)
 	defer cancel()
+	return closeSideBySide(ctx, closers...)
+}
+
+// closeSideBySide closes connections at once: each may be to a server that does not
+// answer.
+func closeSideBySide(ctx context.Context, closers ...func(context.Context) error) error {
 	var closing sync.WaitGroup
 	errs := make([]error, len(closers))
 	for i, closer := range closers {

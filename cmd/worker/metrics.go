@@ -19,10 +19,7 @@ func (w *Worker) Ready() error {
 	if p == nil {
 		return errStarting
 	}
-	if err := w.control.Err(p.breaker.State()); err != nil {
-		return err
-	}
-	return p.consumer.Ready()
+	return w.control.Ready(p.breaker.State())
 }
 
 // Notes returns what an operator should know although events are consumed.

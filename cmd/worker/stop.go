@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"keyfold/cmd/consuming"
@@ -10,29 +9,10 @@ import (
 	"keyfold/engine/failpoint"
 )
 
-// shutDown closes the windows, acknowledges what was written, and closes the
-// connections, in this order. One deadline bounds all three: it counts from the
-// moment the worker was told to stop. The broker delivers again what is not settled
-// by then.
+// shutDown stops in order: see [consuming.Control.ShutDown].
 func (w *Worker) shutDown(parent context.Context) error {
-	ctx, cancel := w.ports.Clock.Context(parent, shutdown.CloseReserve)
-	defer cancel()
-	closed := w.closeWindows(parent)
-	err := errors.Join(closed, w.acknowledge(ctx, closed == nil), w.closeConnections(ctx))
-	w.ports.Log.Info("worker stopped")
-	return err
-}
-
-// acknowledge closes the consumer. Where not all windows were written, the events
-// left in them get no verdict, and the consumer waits only for acknowledgements and
-// copies that are being sent.
-func (w *Worker) acknowledge(ctx context.Context, all bool) error {
-	if !all {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, shutdown.ConnCloseTimeout)
-		defer cancel()
-	}
-	return w.consumer.Close(ctx)
+	return w.control.ShutDown(parent, w.ports.Clock, w.closeWindows,
+		w.retries.Close, w.publisher.Close, func(context.Context) error { return w.store.Close() })
 }
 
 // closeWindows writes what the windows hold. The first call starts that, and every
@@ -64,9 +44,4 @@ func (w *Worker) drain(parent context.Context) error {
 func (w *Worker) late() {
 	w.ports.Log.Error("windows not written in time: the stacks of the goroutines that work on them follow",
 		slog.Int("held", w.pipeline.Router.Stats().HeldItems), slog.String("hint", "the broker delivers again what is not acknowledged"))
-}
-
-// closeConnections closes them side by side.
-func (w *Worker) closeConnections(ctx context.Context) error {
-	return consuming.CloseSideBySide(ctx, w.retries.Close, w.publisher.Close, func(context.Context) error { return w.store.Close() })
 }

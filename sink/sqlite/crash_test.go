@@ -1,31 +1,26 @@
 package sqlite
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"keyfold/engine"
+	"keyfold/sink/sqlfile/crashtest"
 )
 
 const (
-	crashVariable   = "KEYFOLD_SQLITE_CRASH_TEST"
 	crashUsers      = 64
 	crashDimensions = 256
 )
 
 // writeUntilKilled is the child's part of TestKill: it writes versions in turn,
 // and prints each once it was acknowledged.
-func writeUntilKilled(path string) {
+func writeUntilKilled(path string) error {
 	f, err := Open(path, settings(crashDimensions))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
 	for {
 		users := make([]int32, 1+rand.IntN(crashUsers))
@@ -34,8 +29,7 @@ func writeUntilKilled(path string) {
 		}
 		stored, err := f.Load(ctx, users)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			return err
 		}
 		next := make([]*engine.Profile, len(users))
 		for i, user := range users {
@@ -47,8 +41,7 @@ func writeUntilKilled(path string) {
 		}
 		for i, err := range f.Swap(ctx, next) {
 			if err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
+				return err
 			}
 			fmt.Println(next[i].UserID, next[i].Version)
 		}
@@ -70,44 +63,11 @@ func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kill.db")
 	acknowledged := map[int32]int32{}
 	for range 10 {
-		killOnce(t, path, acknowledged)
+		crashtest.Kill(t, path, acknowledged)
 		verify(t, path, acknowledged)
 	}
 	if len(acknowledged) < crashUsers/2 {
 		t.Fatalf("only %d users were written in all: the test tested little", len(acknowledged))
-	}
-}
-
-// killOnce starts a child, kills it a little after its first answer, and notes
-// what it acknowledged.
-func killOnce(t *testing.T, path string, acknowledged map[int32]int32) {
-	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^$")
-	child.Env = append(os.Environ(), crashVariable+"="+path)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var kill *time.Timer
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		var user, version int32
-		if _, err := fmt.Sscan(lines.Text(), &user, &version); err != nil {
-			continue // the line the kill cut off
-		}
-		acknowledged[user] = version
-		if kill == nil {
-			delay := time.Duration(rand.Int64N(int64(150 * time.Millisecond)))
-			kill = time.AfterFunc(delay, func() { _ = child.Process.Kill() })
-			defer kill.Stop()
-		}
-	}
-	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
-		t.Fatalf("the child ended by itself: %v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,13 +10,11 @@ import (
 	"keyfold/engine"
 	"keyfold/sink/sinktest"
 	"keyfold/sink/sqlfile"
+	"keyfold/sink/sqlfile/crashtest"
 )
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(crashVariable); path != "" {
-		writeUntilKilled(path)
-		return
-	}
+	crashtest.Child(writeUntilKilled)
 	goleak.VerifyTestMain(m)
 }
 

@@ -68,21 +68,10 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestReplay runs schedules twice: the same must happen at the same times. All but a few
-// do. What is left are goroutines of one notifier that act in the same instant, whose
-// order is the Go scheduler's.
+// TestReplay runs schedules twice: see [schedule.Repeat].
 func TestReplay(t *testing.T) {
-	const few = replays / 4
-	differ := 0
-	for n := range uint64(replays) {
-		a, b := run(t, n, modelBug{}, nil), run(t, n, modelBug{}, nil)
-		if a.Hash != b.Hash {
-			differ++
-			t.Logf("schedule %d: %d lines, then %d", n, a.Lines, b.Lines)
-		}
-	}
-	t.Logf("%d of %d schedules differ", differ, replays)
-	if differ > few {
-		t.Errorf("%d of %d schedules did not do the same twice, want at most %d", differ, replays, few)
-	}
+	schedule.Repeat(t, replays, func(number uint64) (hash uint64, lines int) {
+		r := run(t, number, modelBug{}, nil)
+		return r.Hash, r.Lines
+	})
 }

@@ -20,15 +20,7 @@ func (w *Worker) Ready() error {
 	if p == nil {
 		return errStarting
 	}
-	if err := w.control.Err(p.breaker.State()); err != nil {
-		return err
-	}
-	for _, in := range p.inputs {
-		if err := in.consumer.Ready(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.control.Ready(p.breaker.State())
 }
 
 // Notes returns what an operator should know although events are consumed.

@@ -2,25 +2,22 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"sync"
 
 	"keyfold/cmd/consuming"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine/failpoint"
 )
 
-// shutDown decides what is held, acknowledges it, and closes the connections, in this
-// order. One deadline bounds all three: it counts from the moment the worker was told
-// to stop. The broker delivers again what is not settled by then.
+// shutDown stops in order: see [consuming.Control.ShutDown].
 func (w *Worker) shutDown(parent context.Context) error {
-	ctx, cancel := w.ports.Clock.Context(parent, shutdown.CloseReserve)
-	defer cancel()
-	closed := w.closeWindows(parent)
-	err := errors.Join(closed, w.acknowledge(ctx, closed == nil), w.closeConnections(ctx))
-	w.ports.Log.Info("worker stopped")
-	return err
+	connections := []func(context.Context) error{
+		w.publisher.Close, w.dispatches.Close, func(context.Context) error { return w.ledger.Close() },
+	}
+	for _, in := range w.inputs {
+		connections = append(connections, in.retries.Close)
+	}
+	return w.control.ShutDown(parent, w.ports.Clock, w.closeWindows, connections...)
 }
 
 // closeWindows decides what is held. The first call starts that, and every call waits
@@ -44,33 +41,4 @@ func (w *Worker) drain(parent context.Context) error {
 	})
 	defer release()
 	return w.notifier.Stop(ctx)
-}
-
-// acknowledge closes the consumers side by side. Where not all events were decided,
-// the others get no verdict, and the consumers wait only for acknowledgements and
-// copies that are being sent.
-func (w *Worker) acknowledge(ctx context.Context, all bool) error {
-	if !all {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, shutdown.ConnCloseTimeout)
-		defer cancel()
-	}
-	var closing sync.WaitGroup
-	errs := make([]error, len(w.inputs))
-	for i, in := range w.inputs {
-		closing.Go(func() { errs[i] = in.consumer.Close(ctx) })
-	}
-	closing.Wait()
-	return errors.Join(errs...)
-}
-
-// closeConnections closes them side by side.
-func (w *Worker) closeConnections(ctx context.Context) error {
-	closers := []func(context.Context) error{
-		w.publisher.Close, w.dispatches.Close, func(context.Context) error { return w.ledger.Close() },
-	}
-	for _, in := range w.inputs {
-		closers = append(closers, in.retries.Close)
-	}
-	return consuming.CloseSideBySide(ctx, closers...)
 }

@@ -38,7 +38,7 @@ func scanDeferral(row pgx.CollectableRow) (d deferral, err error) {
 		slot  *time.Time
 		key   *string
 		spent []string
-		event string
+		event []byte
 	)
 	if err = row.Scan(&d.user, &d.Turn.Number, &due, &spent, &key, &slot, &event); err != nil {
 		return d, err
@@ -47,7 +47,7 @@ func scanDeferral(row pgx.CollectableRow) (d deferral, err error) {
 	if d.Turn.Spent, err = decodeIDs(spent); err != nil {
 		return d, err
 	}
-	d.Event, err = decodeEvent(&event)
+	d.Event, err = decode.Event(event)
 	return d, err
 }
 

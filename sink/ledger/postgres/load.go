@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 )
 
 const (
@@ -41,15 +41,7 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	var users, waiting []string
-	var events []uuid.UUID
-	for i := range asks {
-		users = append(users, asks[i].User)
-		events = append(events, asks[i].Events...)
-		if asks[i].Deferrals {
-			waiting = append(waiting, asks[i].User)
-		}
-	}
+	users, waiting, events := ledger.Asked(asks)
 	standings := make(map[string]notify.Standing, len(users))
 	known := make(map[uuid.UUID]notify.Known, len(events))
 	deferred := map[string][]notify.Due{}
@@ -68,33 +60,20 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	if err := l.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, mark(ctx, "load", err)
 	}
-	all := make([]notify.Standing, len(asks))
-	for i := range asks {
-		ask := &asks[i]
-		all[i] = standings[ask.User]
-		all[i].Known = make([]notify.Known, len(ask.Events))
-		for j, event := range ask.Events {
-			all[i].Known[j] = known[event]
-		}
-		if ask.Deferrals {
-			all[i].Deferred = slices.Clone(deferred[ask.User])
-		}
-	}
-	return all, nil
+	return ledger.Standings(asks, standings, known, deferred), nil
 }
 
 // readStandings reads rows of loadUsers.
 func readStandings(rows pgx.Rows, into map[string]notify.Standing) error {
 	var (
-		s     notify.Standing
-		user  string
-		state []byte
-		own   *string
+		s          notify.Standing
+		user       string
+		state, own []byte
 	)
 	_, err := pgx.ForEachRow(rows, []any{&user, &s.Version, &state, &own}, func() (err error) {
 		s.Preferences = notify.Preferences{}
-		if s.State, err = decodeState(user, state); err == nil {
-			err = decodeJSON(own, &s.Preferences)
+		if s.State, err = decode.State(user, state); err == nil {
+			err = decode.JSON(own, &s.Preferences)
 		}
 		into[user] = s
 		return err
@@ -123,9 +102,8 @@ func collect[T any](ctx context.Context, l *Ledger, doing string, scan pgx.RowTo
 
 // Find implements [notify.Ledger].
 func (l *Ledger) Find(ctx context.Context, decisions []uuid.UUID) ([]notify.Known, error) {
-	all := make([]notify.Known, len(decisions))
 	if len(decisions) == 0 {
-		return all, ctx.Err()
+		return []notify.Known{}, ctx.Err()
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
@@ -133,12 +111,5 @@ func (l *Ledger) Find(ctx context.Context, decisions []uuid.UUID) ([]notify.Know
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[uuid.UUID]notify.Known, len(keys))
-	for _, k := range keys {
-		found[k.DecisionID] = k
-	}
-	for i, id := range decisions {
-		all[i] = found[id]
-	}
-	return all, nil
+	return ledger.InOrder(decisions, keys), nil
 }

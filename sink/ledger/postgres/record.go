@@ -16,15 +16,15 @@ const decisionColumns = `d.decision_id, d.event_id, d.user_id, d.seq, d.event_ty
 // scanDecision reads a row of decisionColumns.
 func scanDecision(row pgx.CollectableRow) (d notify.Decided, err error) {
 	var (
-		r                       = &d.Record
-		user, key, event, facts *string
-		kind, outcome           string
-		decidedAt               time.Time
-		deferUntil, slot        *time.Time
-		stored                  delivery
-		spent, channels         []string
-		score                   *float64
-		print                   []byte
+		r                   = &d.Record
+		user, key           *string
+		kind, outcome       string
+		decidedAt           time.Time
+		deferUntil, slot    *time.Time
+		stored              delivery
+		spent, channels     []string
+		score               *float64
+		print, event, facts []byte
 	)
 	err = row.Scan(append([]any{
 		&r.DecisionID, &r.EventID, &user, &r.Seq, &kind, &r.Source, &print, &outcome,
@@ -44,16 +44,16 @@ func scanDecision(row pgx.CollectableRow) (d notify.Decided, err error) {
 	if score != nil {
 		r.Scored, r.Score = true, *score
 	}
-	if r.Print, err = decodePrint(print); err != nil {
+	if r.Print, err = decode.Print(print); err != nil {
 		return d, err
 	}
 	if r.Spent, err = decodeIDs(spent); err != nil {
 		return d, err
 	}
-	if err = decodeJSON(facts, &r.Facts); err != nil {
+	if err = decode.JSON(facts, &r.Facts); err != nil {
 		return d, err
 	}
-	d.Event, err = decodeEvent(event)
+	d.Event, err = decode.Event(event)
 	return d, err
 }
 

@@ -14,41 +14,15 @@ import (
 	"keyfold/sink/ledger"
 )
 
-// pageRows is how many records an iteration reads at a time at most. No transaction is open
-// between pages: one would keep old versions of rows from being removed.
-const pageRows = 256
-
 // Records yields the records of a filter until the first error. Each page is as of
 // its own reading.
 func (l *Ledger) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
-	return func(yield func(notify.Decided, error) bool) {
-		left := f.Limit
-		for last := (*notify.Record)(nil); ; {
-			size := f.PageSize(pageRows, left)
-			query, args := pageQuery(&f, last, size)
-			page, err := l.page(ctx, query, args)
-			if err != nil {
-				yield(notify.Decided{}, err)
-				return
-			}
-			for _, d := range page {
-				if !yield(d, nil) {
-					return
-				}
-			}
-			left -= len(page)
-			if len(page) < size || f.Limit > 0 && left == 0 {
-				return
-			}
-			last = &page[len(page)-1].Record
-		}
-	}
-}
-
-func (l *Ledger) page(ctx context.Context, query string, args []any) ([]notify.Decided, error) {
-	ctx, cancel := l.bounded(ctx)
-	defer cancel()
-	return collect(ctx, l, "records", scanDecision, query, args...)
+	return f.Records(func(last *notify.Record, size int) ([]notify.Decided, error) {
+		ctx, cancel := l.bounded(ctx)
+		defer cancel()
+		query, args := pageQuery(&f, last, size)
+		return collect(ctx, l, "records", scanDecision, query, args...)
+	})
 }
 
 // pageQuery returns the query of the page that follows a record, nil for the first

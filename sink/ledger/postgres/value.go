@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -9,9 +8,10 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine"
-	"keyfold/engine/notify"
-	"keyfold/engine/notify/similar"
+	"keyfold/sink/ledger"
 )
+
+var decode = ledger.Decoder{Damaged: damaged}
 
 // orNull returns a pointer to a value, nil for the zero one.
 func orNull[T comparable](v T) *T {
@@ -94,55 +94,6 @@ func textArray(values []string) string {
 	}
 	b.WriteByte('}')
 	return b.String()
-}
-
-// decodeState returns nil for a user without decisions.
-func decodeState(user string, b []byte) (*notify.State, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	s, err := notify.ReadState(b)
-	if err != nil {
-		return nil, damaged(fmt.Sprintf("the state of user %q", user), err)
-	}
-	return s, nil
-}
-
-// decodeEvent returns nil for NULL.
-func decodeEvent(body *string) (*notify.Notification, error) {
-	if body == nil {
-		return nil, nil
-	}
-	e, err := notify.ParseStored([]byte(*body))
-	if err != nil {
-		return nil, damaged("an event", err)
-	}
-	return e, nil
-}
-
-// decodePrint returns the zero one for NULL.
-func decodePrint(b []byte) (p similar.Print, err error) {
-	if b == nil {
-		return p, nil
-	}
-	p, rest, err := similar.Read(b)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%d bytes are left over", len(rest))
-	}
-	if err != nil {
-		return p, damaged("a fingerprint", err)
-	}
-	return p, nil
-}
-
-func decodeJSON(text *string, into any) error {
-	if text == nil {
-		return nil
-	}
-	if err := json.Unmarshal([]byte(*text), into); err != nil {
-		return damaged(fmt.Sprintf("a stored %T", into), err)
-	}
-	return nil
 }
 
 func decodeIDs(all []string) (ids []uuid.UUID, err error) {

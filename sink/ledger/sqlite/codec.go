@@ -8,59 +8,15 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine"
-	"keyfold/engine/notify"
-	"keyfold/engine/notify/similar"
+	"keyfold/sink/ledger"
 	"keyfold/sink/sqlfile"
 )
 
-// decodeState returns nil for a user without decisions.
-func decodeState(user string, b []byte) (*notify.State, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	s, err := notify.ReadState(b)
-	if err != nil {
-		return nil, damaged(fmt.Sprintf("the state of user %q", user), err)
-	}
-	return s, nil
-}
-
-func decodeEvent(body []byte) (*notify.Notification, error) {
-	e, err := notify.ParseStored(body)
-	if err != nil {
-		return nil, damaged("an event", err)
-	}
-	return e, nil
-}
-
-// decodePrint returns the zero one for NULL.
-func decodePrint(b []byte) (p similar.Print, err error) {
-	if b == nil {
-		return p, nil
-	}
-	p, rest, err := similar.Read(b)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%d bytes are left over", len(rest))
-	}
-	if err != nil {
-		return p, damaged("a fingerprint", err)
-	}
-	return p, nil
-}
+var decode = ledger.Decoder{Damaged: damaged}
 
 func encodeJSON(v any) (string, error) {
 	b, err := json.Marshal(v)
 	return string(b), err
-}
-
-func decodeJSON(text []byte, into any) error {
-	if len(text) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return damaged(fmt.Sprintf("a stored %T", into), err)
-	}
-	return nil
 }
 
 // damaged returns a configuration fault: the row was not written by this ledger.

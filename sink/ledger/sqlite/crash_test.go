@@ -1,14 +1,10 @@
 package sqlite
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -16,22 +12,19 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
+	"keyfold/sink/sqlfile/crashtest"
 )
 
-const (
-	crashVariable = "KEYFOLD_LEDGER_CRASH_TEST"
-	crashUsers    = 32
-)
+const crashUsers = 32
 
 // commitUntilKilled is the child's part of TestKill: it commits changes of many
 // users, claims what is due, decides it again and marks dispatches, and prints each
 // user's version once it was acknowledged.
-func commitUntilKilled(path string) {
+func commitUntilKilled(path string) error {
 	l, err := Open(path)
 	for ; err == nil; err = commitOnce(l) {
 	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	return err
 }
 
 func commitOnce(l *Ledger) error {
@@ -92,41 +85,11 @@ func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kill.db")
 	acknowledged := map[string]int64{}
 	for range 6 {
-		killOnce(t, path, acknowledged)
+		crashtest.Kill(t, path, acknowledged)
 		verify(t, path, acknowledged)
 	}
 	if len(acknowledged) < crashUsers/2 {
 		t.Fatalf("only %d users were written in all: the test tested little", len(acknowledged))
-	}
-}
-
-// killOnce starts a child, kills it a little after its first answer, and notes what
-// it acknowledged.
-func killOnce(t *testing.T, path string, acknowledged map[string]int64) {
-	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^$")
-	child.Env = append(os.Environ(), crashVariable+"="+path)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	must(t, err)
-	must(t, child.Start())
-	var kill *time.Timer
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		var user string
-		var version int64
-		if _, err := fmt.Sscan(lines.Text(), &user, &version); err != nil {
-			continue // the line the kill cut off
-		}
-		acknowledged[user] = max(version, acknowledged[user])
-		if kill == nil {
-			delay := time.Duration(rand.Int64N(int64(150 * time.Millisecond)))
-			kill = time.AfterFunc(delay, func() { _ = child.Process.Kill() })
-			defer kill.Stop()
-		}
-	}
-	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
-		t.Fatalf("the child ended by itself: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 	"keyfold/sink/sqlfile"
 )
 
@@ -33,15 +34,7 @@ const (
 // Load implements [notify.Ledger]. The users are read first: a commit
 // between the reads raises a version, so that a change made of both conflicts.
 func (r *Reader) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error) {
-	var users, waiting []string
-	var events []uuid.UUID
-	for i := range asks {
-		users = append(users, asks[i].User)
-		events = append(events, asks[i].Events...)
-		if asks[i].Deferrals {
-			waiting = append(waiting, asks[i].User)
-		}
-	}
+	users, waiting, events := ledger.Asked(asks)
 	standings, err := r.loadUsers(ctx, users)
 	if err != nil {
 		return nil, err
@@ -54,19 +47,7 @@ func (r *Reader) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	if err != nil {
 		return nil, err
 	}
-	all := make([]notify.Standing, len(asks))
-	for i := range asks {
-		ask := &asks[i]
-		all[i] = standings[ask.User]
-		all[i].Known = make([]notify.Known, len(ask.Events))
-		for j, event := range ask.Events {
-			all[i].Known[j] = known[event]
-		}
-		if ask.Deferrals {
-			all[i].Deferred = deferred[ask.User]
-		}
-	}
-	return all, nil
+	return ledger.Standings(asks, standings, known, deferred), nil
 }
 
 func (r *Reader) loadUsers(ctx context.Context, users []string) (map[string]notify.Standing, error) {
@@ -83,10 +64,10 @@ func (r *Reader) loadUsers(ctx context.Context, users []string) (map[string]noti
 		if err = rows.Scan(&user, &s.Version, &state, &own); err != nil {
 			return
 		}
-		if s.State, err = decodeState(user, state); err != nil {
+		if s.State, err = decode.State(user, state); err != nil {
 			return
 		}
-		err = decodeJSON(own, &s.Preferences)
+		err = decode.JSON(own, &s.Preferences)
 		all[user] = s
 		return
 	}, loadUsers, jsonTexts(users))
@@ -138,20 +119,12 @@ func (r *Reader) loadDeferrals(ctx context.Context, users []string) (map[string]
 
 // Find implements [notify.Ledger].
 func (r *Reader) Find(ctx context.Context, decisions []uuid.UUID) ([]notify.Known, error) {
-	all := make([]notify.Known, len(decisions))
 	if len(decisions) == 0 {
-		return all, ctx.Err()
+		return []notify.Known{}, ctx.Err()
 	}
 	keys, err := sqlfile.Collect(ctx, r.Reader, scanKey, findDecisions, hexIDs(decisions))
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[uuid.UUID]notify.Known, len(keys))
-	for _, k := range keys {
-		found[k.DecisionID] = k
-	}
-	for i, id := range decisions {
-		all[i] = found[id]
-	}
-	return all, nil
+	return ledger.InOrder(decisions, keys), nil
 }

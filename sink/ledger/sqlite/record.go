@@ -87,19 +87,19 @@ func scanDecision(rows *sql.Rows) (d notify.Decided, err error) {
 	r.DeferUntil, r.Slot = engine.Millis(deferUntil.Int64), engine.Millis(slot.Int64)
 	r.Channels, r.Scored, r.Score = decodeChannels(channels.String), score.Valid, score.Float64
 	d.Delivery = stored.value()
-	if r.Print, err = decodePrint(print); err != nil {
+	if r.Print, err = decode.Print(print); err != nil {
 		return d, err
 	}
 	if r.Spent, err = idsOf(spent); err != nil {
 		return d, err
 	}
-	if err = decodeJSON(reasons, &r.Reasons); err != nil {
+	if err = decode.JSON(reasons, &r.Reasons); err != nil {
 		return d, err
 	}
-	if err = decodeJSON(facts, &r.Facts); err != nil || event == nil {
+	if err = decode.JSON(facts, &r.Facts); err != nil {
 		return d, err
 	}
-	d.Event, err = decodeEvent(bytes.Clone(event))
+	d.Event, err = decode.Event(bytes.Clone(event))
 	return d, err
 }
 

@@ -16,46 +16,18 @@ import (
 	"keyfold/sink/sqlfile"
 )
 
-// pageRows is how many records an iteration reads at a time at most. No read transaction is
-// open between pages: one would keep the file's log from being reused.
-const pageRows = 256
-
 // Records yields the records of a filter until the first error. Each page is as of
 // its own reading.
 func (r *Reader) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
-	return func(yield func(notify.Decided, error) bool) {
-		left := f.Limit
-		for after := any(nil); ; {
-			size := f.PageSize(pageRows, left)
-			query, args := pageQuery(&f, after, size)
-			page, err := sqlfile.Collect(ctx, r.Reader, scanDecision, query, args...)
-			if err != nil {
-				yield(notify.Decided{}, err)
-				return
-			}
-			for _, d := range page {
-				if !yield(d, nil) {
-					return
-				}
-			}
-			left -= len(page)
-			if len(page) < size || f.Limit > 0 && left == 0 {
-				return
-			}
-			last := &page[len(page)-1].Record
-			if after = any(last.Seq); !ofOneUser(&f) {
-				after = last.DecisionID[:]
-			}
-		}
-	}
+	return f.Records(func(last *notify.Record, size int) ([]notify.Decided, error) {
+		query, args := pageQuery(&f, last, size)
+		return sqlfile.Collect(ctx, r.Reader, scanDecision, query, args...)
+	})
 }
 
-// ofOneUser reports whether the filter's records are in the order of seq.
-func ofOneUser(f *ledger.Filter) bool { return f.User != "" || f.Event != uuid.Nil }
-
-// pageQuery returns the query of the page that follows the record with the key
-// after, nil for the first page.
-func pageQuery(f *ledger.Filter, after any, size int) (query string, args []any) {
+// pageQuery returns the query of the page that follows a record, nil for the first
+// page.
+func pageQuery(f *ledger.Filter, last *notify.Record, size int) (query string, args []any) {
 	var where []string
 	condition := func(text string, arg any) {
 		where, args = append(where, text), append(args, arg)
@@ -70,15 +42,20 @@ func pageQuery(f *ledger.Filter, after any, size int) (query string, args []any)
 	if f.Event != uuid.Nil {
 		condition("event_id = ?", f.Event[:])
 	}
-	key, direction, beyond := "seq", " DESC", " < ?"
-	if !ofOneUser(f) {
-		key = "decision_id"
+	key := "decision_id"
+	if f.User != "" || f.Event != uuid.Nil {
+		key = "seq"
 	}
+	direction, beyond := " DESC", " < ?"
 	if f.Oldest {
 		direction, beyond = "", " > ?"
 	}
-	if after != nil {
-		condition(key+beyond, after)
+	switch {
+	case last == nil:
+	case key == "seq":
+		condition(key+beyond, last.Seq)
+	default:
+		condition(key+beyond, last.DecisionID[:])
 	}
 	return "SELECT " + decisionColumns + " FROM notify_decisions WHERE " + strings.Join(where, " AND ") +
 		" ORDER BY " + key + direction + " LIMIT ?", append(args, size)

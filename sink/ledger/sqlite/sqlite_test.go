@@ -2,22 +2,19 @@ package sqlite
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"keyfold/sink/ledgertest"
+	"keyfold/sink/sqlfile/crashtest"
 )
 
 var ctx = context.Background()
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(crashVariable); path != "" {
-		commitUntilKilled(path)
-		return
-	}
+	crashtest.Child(commitUntilKilled)
 	goleak.VerifyTestMain(m)
 }
 
