@@ -162,6 +162,28 @@ func TestNotifyRetention(t *testing.T) {
 	s.must(t, "setup")
 	says(t, s.must(t, "retention"), "0 days made, 0 days dropped", "0 event keys deleted", "7 days ahead")
 	says(t, s.must(t, "retention", "--ahead", "9", "-o", "json"), `"days_made":2`, `"days_ahead":9`, `"keys_deleted":0`, `"days_dropped":0`)
+	old := engine.Now() - 100*24*3600*1000 // past NOTIFY_RETENTION
+	events := s.fill(t, []string{"anna", "ben"}, notify.Now, old, 0)
+	l, err := postgres.Open(s.database, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(append(l.Commit(t.Context(), nil, ledgertest.Dispatched(events[0])), l.Close())...); err != nil {
+		t.Fatal(err)
+	}
+	day := old.Time().UTC().Format("2006-01-02")
+	for range 2 { // nothing has changed
+		says(t, s.must(t, "retention", "--dry-run"), day+" would be dropped", "0 days would be made, 1 day dropped", "2 event keys would be deleted, 1 of them")
+	}
+	says(t, s.must(t, "retention", "--dry-run", "-o", "json"),
+		`"days":["`+day+`"]`, `"days_dropped":1`, `"keys_deleted":2`, `"keys_lost":1`, `"dry_run":true`)
+	code, out, errs := s.run(t, "retention", "-o", "json")
+	if says(t, out, `"days_dropped":1`, `"keys_deleted":2`, `"keys_lost":1`, `"dry_run":false`); code != 0 || !strings.Contains(errs, "warning: ") {
+		t.Errorf("%d: %s", code, errs)
+	}
+	if code, _, errs := s.run(t, "retention"); code != 0 || errs != "" {
+		t.Errorf("%d: %s", code, errs)
+	}
 	if code, _, errs := s.run(t, "retention", "--ahead", "0"); code != cli.ExitUsage || !strings.Contains(errs, "--ahead") {
 		t.Errorf("%d: %s", code, errs)
 	}

@@ -188,6 +188,55 @@ func TestNotifyDlqReplays(t *testing.T) {
 	}
 }
 
+// The errors name `keyfold notify setup` where all, an exchange or a queue is missing.
+func TestNotifyDlqWithoutSetup(t *testing.T) {
+	for name, remove := range map[string]func(*rabbit.Channel) error{
+		"all": nil,
+		"exchange": func(c *rabbit.Channel) error {
+			return errors.Join(c.ExchangeDelete(broker.EventsExchange, false, false), c.ExchangeDelete(broker.DeliveryExchange, false, false))
+		},
+		"queue": func(c *rabbit.Channel) (err error) {
+			for _, n := range []rabbit.Names{broker.Urgent(), broker.Bulk(), broker.Deliveries()} {
+				_, deleted := c.QueueDelete(n.Queue, false, false, false)
+				err = errors.Join(err, deleted)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := notifyLetters{}
+			if remove == nil {
+				t.Parallel()
+				b := rabbittest.Shared(t)
+				s.dsn = b.DSN(b.VHost(t))
+			} else {
+				s = newNotifyLetters(t)
+				channel, err := rabbit.OpenChannel(t.Context(), s.dsn, "test", "delete")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(remove(channel), channel.Disconnect(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, args := range []string{"replay", "replay --queue=deliveries"} {
+				code, _, errs := s.dlq(t, strings.Fields(args)...)
+				if code != 1 || !strings.Contains(errs, "`keyfold notify setup`") || strings.Contains(errs, "`keyfold setup`") {
+					t.Errorf("%s: %d %s", args, code, errs)
+				}
+			}
+		})
+	}
+}
+
+// The answer has no count that notifications do not know.
+func TestNotifyDlqReplaysWithoutHorizon(t *testing.T) {
+	s := newNotifyLetters(t)
+	if code, out, errs := s.dlq(t, "replay", "--dry-run", "-o", "json"); code != 0 || strings.Contains(out, "past_horizon") {
+		t.Errorf("%d: %s%s", code, out, errs)
+	}
+}
+
 func TestNotifyDlqDiscards(t *testing.T) {
 	s := newNotifyLetters(t)
 	for _, c := range []struct {

@@ -247,6 +247,22 @@ func TestNotifyServeWithoutServers(t *testing.T) {
 	}
 }
 
+// While PostgreSQL is away the API is ready, and /readyz says what cannot be read.
+func TestNotifyServeReadyWithoutTheLedger(t *testing.T) {
+	s := newNotifyStack(t)
+	s.must(t, "setup")
+	s.database = "postgres://keyfold:s3cret@127.0.0.1:1/keyfold"
+	api := s.service(t, "serve", "--http-addr=127.0.0.1:0").ready()
+	code, body := api.get("/readyz")
+	if code != 200 || !strings.HasPrefix(body, "ok\n") || strings.Contains(body, "s3cret") {
+		t.Errorf("%d: %s", code, body)
+	}
+	says(t, body, "notifications are taken; decisions and preferences cannot be read", "NOTIFY_DATABASE_URL")
+	if status, _ := api.call("POST", "/v1/notifications", "", urgentNow(uuid.New(), "17", "Your code is 1"), nil); status != 202 {
+		t.Errorf("post: %d", status)
+	}
+}
+
 func writeNotifications(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notifications")

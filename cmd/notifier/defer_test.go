@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,7 @@ type store struct {
 	takes           time.Duration // a commit
 	claims, nextDue atomic.Int64
 	broken          atomic.Bool
+	locked          atomic.Bool // another session has locked users whose names begin with locked
 
 	mu   sync.Mutex
 	lags []time.Duration // from when a deferral was due to its record
@@ -46,6 +48,9 @@ func (s *store) Commit(ctx context.Context, changes []notify.Change, marks []not
 	time.Sleep(s.takes)
 	if s.broken.Load() {
 		return slices.Repeat([]error{engine.ConfigurationError("broken", errors.New("no partition"))}, max(1, len(changes)))
+	}
+	if s.locked.Load() && len(changes) > 0 && strings.HasPrefix(changes[0].User, "locked") {
+		return []error{engine.ErrOwn}
 	}
 	s.mu.Lock()
 	for i := range changes {
@@ -179,6 +184,29 @@ func TestFailingDeferralsDoNotSpin(t *testing.T) {
 		time.Sleep(61 * time.Second) // a lease may be left
 		if got := s.decided(); got != 10 {
 			t.Errorf("%d of 10 decided after the pause", got)
+		}
+		stop(t, n)
+	})
+}
+
+// Deferrals of users that are locked come again when their lease ends: until then they
+// leave room for the others.
+func TestDeferralsOfLockedUsersKeepNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{Ledger: memory.New()}
+		s.locked.Store(true)
+		n := live(t, s, &receiver{}, func(c *notifier.Config) { c.Claim, c.Shard.FlushKeys = 4, 1 }, nil)
+		s.postpone(t, 10, "locked")
+		time.Sleep(time.Second)
+		s.postpone(t, 3, "free")
+		time.Sleep(90 * time.Second)
+		if got := s.decided(); got != 3 {
+			t.Errorf("%d of 3 decided beside 10 that are locked", got)
+		}
+		s.locked.Store(false)
+		time.Sleep(61 * time.Second)
+		if got := s.decided(); got != 13 {
+			t.Errorf("%d of 13 decided once nothing is locked", got)
 		}
 		stop(t, n)
 	})

@@ -111,11 +111,12 @@ func grouped(due []notify.Due) (groups [][]notify.Due) {
 }
 
 // settle ends the lease of deferrals that were not decided. Of a NOW that was not
-// handed over the lease stays: it is handed over again when the lease ends.
+// handed over the lease stays: it is handed over again when the lease ends. It stays too
+// where only this user failed, so that the user's deferrals leave room for others.
 func (n *Notifier) settle(group []notify.Due, v processor.Verdict) {
 	switch v.Outcome {
 	case processor.Retry, processor.Park, processor.Unsettled:
-		if !v.Stored() {
+		if !v.Stored() && !errors.Is(v.Err, engine.ErrOwn) {
 			n.release(group)
 			return
 		}

@@ -3,6 +3,8 @@ package notify
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -39,10 +41,12 @@ type Ledger interface {
 	// Those that are absent are zero.
 	Find(ctx context.Context, decisions []uuid.UUID) ([]Known, error)
 	// Undispatched reads at most n NOWs decided before an instant that have no
-	// [DispatchMark], oldest first.
+	// [DispatchMark], oldest first. Those without a record, or of an erased user, do not
+	// count.
 	Undispatched(ctx context.Context, before engine.Millis, n int) ([]Dispatch, error)
 	// Dispatches reads the dispatches of keys that are NOW, each once, in the order of the
-	// keys, whether they are marked or not. Those of erased users are left out.
+	// keys, whether they are marked or not. Those of erased users, and those without a
+	// record, are left out.
 	Dispatches(ctx context.Context, keys []Known) ([]Dispatch, error)
 	// Forget erases a user: a tombstone, no deferrals, blanked records.
 	Forget(ctx context.Context, user string, at engine.Millis) error
@@ -68,6 +72,22 @@ type Leases interface {
 	// it has it: the lease of another one must have ended by now. The holder moves its
 	// own lease at any time.
 	Lease(ctx context.Context, name string, holder uuid.UUID, now, until engine.Millis) (bool, error)
+}
+
+// UnreadableError is the error of a Load that was answered, but for users whose stored
+// rows cannot be used. It holds why by user; the answers for the others stand. Each of
+// the errors names its cure.
+type UnreadableError struct{ Users map[string]error }
+
+// Error returns the texts of all users' errors.
+func (e *UnreadableError) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap returns the users' errors in the order of the users.
+func (e *UnreadableError) Unwrap() (all []error) {
+	for _, user := range slices.Sorted(maps.Keys(e.Users)) {
+		all = append(all, e.Users[user])
+	}
+	return all
 }
 
 // Ask asks for what is stored of a user.

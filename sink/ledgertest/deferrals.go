@@ -201,6 +201,40 @@ func testUndispatched(t *testing.T, s Store) {
 	expect(math.MaxInt64, 10, all[0], all[2], all[4])
 }
 
+// A decision whose record was deleted, or whose user is erased, cannot be dispatched: it
+// keeps no other one from being read.
+func testUndispatchedWithoutRecords(t *testing.T, s Store) {
+	if s.Drop == nil {
+		t.Skip("the ledger keeps all records")
+	}
+	drop := func(d notify.Decided) { s.Drop(t, d.Record.DecisionID) }
+	single, digest := decide(t, s, "a", 0, notify.Now, start), Decide(Event("b", notify.Promo, start), 1, 0, notify.Now, start+1)
+	digest.Record.DigestID = id(1)
+	must(t, commit(s, change("b", 0, digest)))
+	erased := decide(t, s, "c", 0, notify.Now, start+2)
+	left := decide(t, s, "d", 0, notify.Now, start+3)
+	drop(single)
+	drop(digest)
+	must(t, s.Forget(ctx, "c", start+9))
+	dispatches := []notify.Dispatch{{ID: left.Event.ID, Records: []notify.Record{left.Record}, Events: []*notify.Notification{left.Event}}}
+	equal(t, "undispatched", undispatched(t, s, start+9, 1), dispatches)
+	for _, d := range []notify.Decided{single, digest, erased} {
+		found, err := s.Dispatches(ctx, []notify.Known{key(d, false)})
+		if must(t, err); len(found) != 0 {
+			t.Errorf("found %+v, want no dispatch of %s", found, d.Record.UserID)
+		}
+	}
+	// The record of one item of a digest was deleted: the other items are dispatched.
+	items := []notify.Decided{Decide(Event("e", notify.Promo, start), 1, 0, notify.Now, start+4), Decide(Event("e", notify.Promo, start), 2, 0, notify.Now, start+4)}
+	both := id(2)
+	items[0].Record.DigestID, items[1].Record.DigestID = both, both
+	must(t, commit(s, change("e", 0, items...)))
+	drop(items[0])
+	equal(t, "of a digest", undispatched(t, s, start+9, 9), append(dispatches, notify.Dispatch{
+		ID: both, Records: []notify.Record{items[1].Record}, Events: []*notify.Notification{items[1].Event},
+	}))
+}
+
 func testUndispatchedDigest(t *testing.T, s Store) {
 	digest := id(1)
 	var items []notify.Decided

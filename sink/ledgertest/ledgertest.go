@@ -20,6 +20,7 @@ type Ledger interface {
 	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
+	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
 	Counts(ctx context.Context) ([]ledger.Count, error)
 	Users(ctx context.Context) (int64, error)
 }
@@ -30,6 +31,9 @@ type Store struct {
 	// Reopen closes the ledger and opens it anew with what is durable. It is nil
 	// where nothing outlives the process. It may be called once.
 	Reopen func() Store
+	// Drop deletes the record of a decision and nothing else, as the retention of
+	// records does; nil where a ledger is tested in front of another one.
+	Drop func(t *testing.T, decision uuid.UUID)
 }
 
 // Run holds the ledger that open returns against the contract. Each test opens its
@@ -58,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Postponed", testPostponed},
 		{"Marks", testMarks},
 		{"Undispatched", testUndispatched},
+		{"UndispatchedWithoutRecords", testUndispatchedWithoutRecords},
 		{"UndispatchedDigest", testUndispatchedDigest},
 		{"LoadOfDeferrals", testLoadOfDeferrals},
 		{"Reports", testReports},

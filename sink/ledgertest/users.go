@@ -1,9 +1,11 @@
 package ledgertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -187,6 +189,14 @@ func testRecords(t *testing.T, s Store) {
 	if got, err := s.Decision(ctx, id(start)); err != nil || got != nil {
 		t.Errorf("a decision that is not there: %v, %v", got, err)
 	}
+	ids := []uuid.UUID{second.Record.DecisionID, id(start), uuid.Max, all[0].Record.DecisionID, second.Record.DecisionID}
+	got, err := s.Decisions(ctx, ids)
+	must(t, err)
+	slices.SortFunc(got, func(a, b notify.Decided) int { return cmp.Compare(a.Record.DecidedAt, b.Record.DecidedAt) })
+	equal(t, "decisions", got, []notify.Decided{all[0], second})
+	if got, err := s.Decisions(ctx, nil); err != nil || len(got) > 0 {
+		t.Errorf("no decisions: %v, %v", got, err)
+	}
 }
 
 func testCounts(t *testing.T, s Store) {
@@ -227,13 +237,14 @@ func testEndedContext(t *testing.T, s Store) {
 	_, next := s.NextDue(ended)
 	_, unreported := s.Unreported(ended, start+1)
 	_, decision := s.Decision(ended, d.Record.DecisionID)
+	_, decisions := s.Decisions(ended, []uuid.UUID{d.Record.DecisionID})
 	for name, err := range map[string]error{
 		"Load": load, "Find": find, "Undispatched": sweep, "Dispatches": dispatches, "Claim": due, "NextDue": next, "Decision": decision,
-		"Unreported": unreported,
-		"Commit":     s.Commit(ended, []notify.Change{change("a", 1, Decide(Event("a", notify.Update, start), 2, 0, notify.Now, start))}, Dispatched(idsOf(d)...))[0],
-		"marks":      errors.Join(s.Commit(ended, nil, Dispatched(idsOf(d)...))...),
-		"Apply":      s.Apply(ended, []notify.Report{delivered(&d, start, notify.Push)})[0],
-		"Release":    s.Release(ended, idsOf(d)), "Forget": s.Forget(ended, "a", start),
+		"Unreported": unreported, "Decisions": decisions,
+		"Commit":  s.Commit(ended, []notify.Change{change("a", 1, Decide(Event("a", notify.Update, start), 2, 0, notify.Now, start))}, Dispatched(idsOf(d)...))[0],
+		"marks":   errors.Join(s.Commit(ended, nil, Dispatched(idsOf(d)...))...),
+		"Apply":   s.Apply(ended, []notify.Report{delivered(&d, start, notify.Push)})[0],
+		"Release": s.Release(ended, idsOf(d)), "Forget": s.Forget(ended, "a", start),
 		"SetPreferences": s.SetPreferences(ended, "a", preferences()),
 	} {
 		if !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrUnknown) {

@@ -65,6 +65,14 @@ func (d *DelayQueues) register(set labelled) {
 }
 
 // Register adds the publisher's series to set.
-func (p *Publisher) Register(set *metric.Set) {
+func (p *Publisher) Register(set *metric.Set) { p.register(labelled{Set: set}) }
+
+// RegisterOf adds the series to set, with what is published as their label: a process may
+// have several publishers.
+func (p *Publisher) RegisterOf(set *metric.Set, published string) {
+	p.register(labelled{set, fmt.Sprintf("{publisher=%q}", published)})
+}
+
+func (p *Publisher) register(set labelled) {
 	set.Gauge("keyfold_rabbitmq_publisher_blocked", "1 while an alarm of the broker stops publishing.", metric.Int(p.Stats.Blocked.Load))
 }

@@ -71,7 +71,7 @@ type replay struct {
 	Malformed int `json:"skipped_malformed"`
 	Foreign   int `json:"skipped_foreign"`
 	Failed    int `json:"failed"`
-	Horizon   int `json:"past_horizon"` // of the replayed ones
+	horizon   int // of the replayed ones
 }
 
 func (r *replay) run(s *deadletter.Scan) error {
@@ -125,13 +125,9 @@ func (r *replay) flush() error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.app.Ctx), publishTimeout)
 	defer cancel()
-	messages := make([]rabbit.Message, len(r.waiting))
-	for i, l := range r.waiting {
-		messages[i] = r.source.Message(l)
-	}
 	var failed error
-	confirmed := make([]*deadletter.Letter, 0, len(messages))
-	for i, err := range r.publisher.Publish(ctx, messages) {
+	confirmed := make([]*deadletter.Letter, 0, len(r.waiting))
+	for i, err := range r.source.Publish(ctx, r.publisher, r.waiting) {
 		if err == nil {
 			confirmed = append(confirmed, r.waiting[i])
 			continue
@@ -153,7 +149,7 @@ func (r *replay) done(replayed []*deadletter.Letter) {
 	for _, l := range replayed {
 		r.Replayed++
 		if l.Reason == engine.ReasonPastHorizon {
-			r.Horizon++
+			r.horizon++
 		}
 		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), l.LogUser(),
 			slog.String("event_type", l.Kind), slog.Bool("dry_run", r.dryRun))
@@ -180,8 +176,13 @@ func (r *replay) pace() error {
 func (r *replay) print() error {
 	report := struct {
 		*replay
-		DryRun bool `json:"dry_run"`
-	}{r, r.dryRun}
+		Horizon *int `json:"past_horizon,omitempty"`
+		DryRun  bool `json:"dry_run"`
+	}{replay: r, DryRun: r.dryRun}
+	known, forced := r.source.Horizon()
+	if known {
+		report.Horizon = &r.horizon
+	}
 	return r.app.Emit(report, func(w *cli.Text) {
 		what := "replayed"
 		if r.dryRun {
@@ -197,8 +198,8 @@ func (r *replay) print() error {
 		if r.Foreign > 0 {
 			w.Line("  %d hold no original message: they can only be shown and discarded", r.Foreign)
 		}
-		if r.Horizon > 0 && !r.source.Forced() {
-			w.Line("  %d are past the horizon and come back unless their profile changed: see --force", r.Horizon)
+		if known && !forced && r.horizon > 0 {
+			w.Line("  %d are past the horizon and come back unless their profile changed: see --force", r.horizon)
 		}
 	})
 }

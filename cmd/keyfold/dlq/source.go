@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -31,10 +32,11 @@ type Replay interface {
 	// Refused returns why a worker would refuse the original again, nil where it
 	// would take it.
 	Refused(*deadletter.Letter) error
-	// Message returns the message that brings the original back to the workers.
-	Message(*deadletter.Letter) rabbit.Message
-	// Forced reports whether letters of the reason past_horizon are folded too.
-	Forced() bool
+	// Publish brings the originals back to the workers, as [rabbit.Publisher.Publish] does.
+	Publish(context.Context, *rabbit.Publisher, []*deadletter.Letter) []error
+	// Horizon reports whether there are letters of the reason past_horizon, and whether
+	// they are folded too.
+	Horizon() (known, forced bool)
 }
 
 // Texts are words of one application.
@@ -72,14 +74,20 @@ type replayed struct {
 	Force bool `help:"Also fold events with the reason past_horizon. RISK: their ids may have been dropped from the profile, so an event that was folded before is folded a second time. Use it only for events that were never folded."`
 }
 
-func (r replayed) Forced() bool { return r.Force }
+func (r replayed) Horizon() (known, forced bool) { return true, r.Force }
 
 func (r replayed) Refused(l *deadletter.Letter) error {
 	_, err := engine.ParseEvent(l.Original, time.Now())
 	return err
 }
 
-func (r replayed) Message(l *deadletter.Letter) rabbit.Message { return l.Replay(r.Queue(), r.Force) }
+func (r replayed) Publish(ctx context.Context, p *rabbit.Publisher, letters []*deadletter.Letter) []error {
+	messages := make([]rabbit.Message, len(letters))
+	for i, l := range letters {
+		messages[i] = l.Replay(r.Queue(), r.Force)
+	}
+	return p.Publish(ctx, messages)
+}
 
 // UserName reads the id of a user who has a name, in the flag --user.
 func UserName(text string) (string, error) {

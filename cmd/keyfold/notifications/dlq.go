@@ -1,6 +1,8 @@
 package notifications
 
 import (
+	"context"
+
 	"keyfold/cmd/keyfold/dlq"
 	"keyfold/cmd/notifier/broker"
 	"keyfold/engine"
@@ -48,13 +50,13 @@ func (l letters) Refused(letter *deadletter.Letter) (err error) {
 	return err
 }
 
-// Message implements [dlq.Replay].
-func (l letters) Message(letter *deadletter.Letter) rabbit.Message {
+// Publish implements [dlq.Replay].
+func (l letters) Publish(ctx context.Context, p *rabbit.Publisher, all []*deadletter.Letter) []error {
 	if l.reports() {
-		return broker.ReplayReport(letter)
+		return broker.ReplayReports(ctx, p, all)
 	}
-	return broker.ReplayEvent(letter)
+	return broker.ReplayEvents(ctx, p, all)
 }
 
-// Forced implements [dlq.Replay]: no event is older than what tells that it was decided.
-func (letters) Forced() bool { return false }
+// Horizon implements [dlq.Replay]: no event is older than what tells that it was decided.
+func (letters) Horizon() (known, forced bool) { return false, false }

@@ -25,6 +25,7 @@ import (
 type Ledger interface {
 	Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error)
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
+	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
 }

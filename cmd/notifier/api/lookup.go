@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,8 +18,9 @@ const (
 	// lookupRest is how long the ledger is not asked after it failed: requests do not
 	// wait for it one by one.
 	lookupRest = 5 * time.Second
-	// maxCompared bounds the repeats of a request that are compared with what is stored.
-	maxCompared = 100
+	// comparedAtOnce is how many stored events are read at a time: their bodies are in
+	// memory meanwhile.
+	comparedAtOnce = 500
 )
 
 // ReasonAnotherEvent is the reason of an event_id that an event of other content has.
@@ -71,8 +73,7 @@ func idOf(e *entry) uuid.UUID {
 }
 
 // lookUpKeys asks the ledger for the keys of events. It returns an error of the ledger,
-// none while the ledger is not asked. Repeats whose records cannot be read in time are
-// not compared: a request of many repeats says nothing about the ledger.
+// none while the ledger is not asked.
 func (a *API) lookUpKeys(ctx context.Context, q *request, first map[uuid.UUID]*entry, ids []uuid.UUID) error {
 	if len(ids) == 0 || time.Now().UnixNano() < a.rest.Load() {
 		return nil
@@ -84,7 +85,7 @@ func (a *API) lookUpKeys(ctx context.Context, q *request, first map[uuid.UUID]*e
 	if away, was := a.outage.Ends(); was {
 		a.ports.Log.Info("the ledger is asked for repeats again", slog.Duration("away_for", away))
 	}
-	compared, readable := 0, true
+	var compared []notify.Known
 	for _, key := range keys {
 		if key.Outcome == 0 {
 			continue
@@ -95,15 +96,31 @@ func (a *API) lookUpKeys(ctx context.Context, q *request, first map[uuid.UUID]*e
 			q.compare(e, key.User, nil)
 			continue
 		}
-		if compared++; compared > maxCompared || !readable {
-			continue
+		compared = append(compared, key)
+	}
+	a.compareStored(ctx, q, first, compared)
+	return nil
+}
+
+// compareStored compares repeats with what is stored under their keys. Those whose
+// records cannot be read in time are not compared: a request of many repeats says nothing
+// about the ledger.
+func (a *API) compareStored(ctx context.Context, q *request, first map[uuid.UUID]*entry, keys []notify.Known) {
+	for part := range slices.Chunk(keys, comparedAtOnce) {
+		ids := make([]uuid.UUID, len(part))
+		for i := range part {
+			ids[i] = part[i].DecisionID
 		}
-		stored, err := a.ports.Ledger.Decision(ctx, key.DecisionID)
-		if readable = err == nil; readable && stored != nil && stored.Event != nil { // its user was not erased
-			q.compare(e, key.User, stored.Event.Body)
+		stored, err := a.ports.Ledger.Decisions(ctx, ids)
+		if err != nil {
+			return
+		}
+		for i := range stored {
+			if d := &stored[i]; d.Event != nil { // its user was not erased
+				q.compare(first[d.Record.EventID], d.Record.UserID, d.Event.Body)
+			}
 		}
 	}
-	return nil
 }
 
 // keys reads the keys of events; those that are absent are zero.

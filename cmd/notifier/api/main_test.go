@@ -62,6 +62,13 @@ func (s *shaky) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, er
 	return s.Ledger.Decision(ctx, id)
 }
 
+func (s *shaky) Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error) {
+	if err := s.fault(); err != nil || s.lacking.Load() {
+		return nil, errors.Join(err, errDown)
+	}
+	return s.Ledger.Decisions(ctx, ids)
+}
+
 func (s *shaky) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
 	s.page.Store(int64(f.Page))
 	if err := s.fault(); err != nil {

@@ -157,6 +157,37 @@ func TestRepeatOfAnErasedUser(t *testing.T) {
 	}
 }
 
+// All repeats of a request are compared, and those that are alike are duplicates.
+func TestManyRepeats(t *testing.T) {
+	w := newWorld(t)
+	const n = comparedAtOnce + 2
+	bodies, events := make([]string, n), make([]*notify.Notification, n)
+	for i := range bodies {
+		bodies[i] = event(uuid.New(), fmt.Sprint(i%9), fmt.Sprint("number ", i))
+		var err error
+		if events[i], err = notify.Parse([]byte(bodies[i]), engine.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.broker.Decide(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	all := func() string { return "[" + strings.Join(bodies, ",") + "]" }
+	if status, p := w.post(t, all()); status != 202 || p.Duplicate != n {
+		t.Errorf("alike: status %d: %+v", status, p)
+	}
+	for _, i := range []int{0, n - 1} {
+		bodies[i] = event(events[i].ID, events[i].UserID, "another")
+	}
+	status, p := w.post(t, all())
+	if status != 409 || len(p.Errors) != 2 || *p.Errors[0].Index != 0 || *p.Errors[1].Index != n-1 || p.Errors[1].Reason != ReasonAnotherEvent {
+		t.Errorf("of other content: status %d: %+v", status, p)
+	}
+	if w.broker.count() != 0 {
+		t.Errorf("%d were published", w.broker.count())
+	}
+}
+
 // Without the ledger a POST is published all the same, and requests do not ask it one by
 // one.
 func TestPostWhileTheLedgerIsAway(t *testing.T) {

@@ -65,7 +65,7 @@ func TestGatesHearOfFailures(t *testing.T) {
 	}
 	for answer, failure := range map[error]bool{
 		nil: false, errDown: true, engine.ErrConflict: false, error(&notify.KnownError{}): false, engine.ErrUnknown: true,
-		notify.ErrAnotherUser: false, engine.ConfigurationError("x", errDown): false,
+		notify.ErrAnotherUser: false, engine.ErrOwn: false, engine.ConfigurationError("x", errDown): false,
 	} {
 		for i, c := range calls {
 			if _, known := errors.AsType[*notify.KnownError](answer); known && c.gate != 1 {

@@ -87,7 +87,8 @@ func (w *Worker) register(set *metric.Set) {
 		in.consumer.RegisterQueue(set)
 		in.retries.RegisterQueue(set)
 	}
-	w.dispatches.Register(set)
+	w.dispatches.RegisterOf(set, "dispatches")
+	w.publisher.RegisterOf(set, "dead_letters")
 	w.breaker.Register(set, "ledger")
 	w.ledger.Register(set)
 }

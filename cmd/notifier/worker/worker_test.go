@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -155,6 +156,28 @@ func (v *verdicts) event(t *testing.T, user, kind string) processor.Delivery {
 		t.Fatal(err)
 	}
 	return processor.Delivery{Event: e, Settler: v}
+}
+
+// An alarm is told of each publisher by itself.
+func TestMetricsOfThePublishers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := running(t, newFake())
+		var set metric.Set
+		w.register(&set)
+		w.publisher.Stats.Blocked.Store(1)
+		var page strings.Builder
+		set.WritePrometheus(&page)
+		for _, line := range []string{
+			"keyfold_rabbitmq_publisher_blocked{publisher=\"dead_letters\"} 1\n", "keyfold_rabbitmq_publisher_blocked{publisher=\"dispatches\"} 0\n",
+		} {
+			if !strings.Contains(page.String(), line) {
+				t.Errorf("no %s in %s", line, page.String())
+			}
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Neither the ledger nor the broker answers: what is held is given up when the time

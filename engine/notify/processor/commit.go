@@ -40,6 +40,9 @@ func (f *flush) commit() (committed []*work, down error) {
 		case err == nil:
 			committed = append(committed, w)
 		case f.refused(w, err):
+		case errors.Is(err, engine.ErrOwn): // nothing was written
+			w.reload()
+			down = err
 		default:
 			f.stats.Unknowns.Add(1)
 			unknown, down = append(unknown, w), err

@@ -24,7 +24,8 @@ const (
 	Dead
 	// Retry: it failed for now. Records that are stored stay; see [Verdict.Stored].
 	Retry
-	// Park: what the work needs is away. It comes again with no attempt used.
+	// Park: what the work needs is away, or another session keeps its user locked. It
+	// comes again with no attempt used.
 	Park
 	// Unsettled: nothing was done, and no attempt was used: the process is stopping,
 	// or its settings are at fault.

@@ -110,6 +110,9 @@ type faulty struct {
 	noMarks bool // marks beside changes are not written
 	// skipMarks: keys are locked by another call, and their marks are left out.
 	skipMarks bool
+	reads     int // calls of Undispatched
+	noRecords bool
+	damaged   []string // users that cannot be read
 }
 
 var errFlaky = errors.New("the connection was reset")
@@ -120,11 +123,33 @@ func (f *faulty) fails() bool {
 	return f.random != nil && f.random.IntN(100) < f.percent
 }
 
+func (f *faulty) Undispatched(ctx context.Context, before engine.Millis, n int) ([]notify.Dispatch, error) {
+	f.reads++
+	return f.Ledger.Undispatched(ctx, before, n)
+}
+
+func (f *faulty) Dispatches(ctx context.Context, keys []notify.Known) ([]notify.Dispatch, error) {
+	if f.noRecords {
+		return nil, ctx.Err()
+	}
+	return f.Ledger.Dispatches(ctx, keys)
+}
+
 func (f *faulty) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error) {
 	if f.fails() {
 		return nil, errFlaky
 	}
-	return f.Ledger.Load(ctx, asks)
+	unreadable := &notify.UnreadableError{Users: map[string]error{}}
+	for i := range asks {
+		if slices.Contains(f.damaged, asks[i].User) {
+			unreadable.Users[asks[i].User] = engine.ConfigurationError("ledger_corrupt", errFlaky)
+		}
+	}
+	all, err := f.Ledger.Load(ctx, asks)
+	if len(unreadable.Users) > 0 {
+		err = unreadable
+	}
+	return all, err
 }
 
 func (f *faulty) Find(ctx context.Context, ids []uuid.UUID) ([]notify.Known, error) {

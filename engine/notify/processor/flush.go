@@ -124,7 +124,7 @@ func (f *flush) leave(err error) Verdict {
 		return Verdict{Outcome: Unsettled, Err: err}
 	case errors.Is(err, errLeft), f.ctx.Err() != nil:
 		return Verdict{Outcome: Unsettled, Err: err}
-	case errors.Is(err, engine.ErrAway):
+	case errors.Is(err, engine.ErrAway), errors.Is(err, engine.ErrOwn): // the event is not to blame
 		return Verdict{Outcome: Park, Err: err}
 	default:
 		return Verdict{Outcome: Retry, Err: err}

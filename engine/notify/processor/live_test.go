@@ -3,6 +3,7 @@ package processor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,6 +142,33 @@ func TestADeferralThatWasDispatchedIsMarkedAgain(t *testing.T) {
 	}
 	if n := f.Stats().Marked.Load(); n != 2 || len(f.out.got) != 1 {
 		t.Errorf("%d marks were written, want one more; %d handed over", n, len(f.out.got))
+	}
+}
+
+// A deferral whose NOW was not handed over before its record was deleted cannot be
+// handed over: its mark deletes it, so that it does not come again for ever, and is not
+// decided anew once the key is deleted too.
+func TestADeferralWithoutARecordIsMarked(t *testing.T) {
+	f := newFixture(t, false)
+	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
+	items := make([]notify.Due, 2)
+	for i := range items {
+		items[i] = notify.Due{Event: post(t, "1", "SECURITY", fmt.Sprint("code ", i)), Turn: notify.Turn{Number: 1}, DueAt: noon}
+		f.decide(t.Context(), processor.Delivery{Event: items[i].Event})
+	}
+	f.out.failing = nil
+	f.faults.noRecords = true
+	for i := range items {
+		v := f.decide(t.Context(), processor.Delivery{Due: items[i : i+1]})[0]
+		if v.Outcome != processor.Known || v.Key.Dispatched {
+			t.Fatalf("verdict %+v", v)
+		}
+	}
+	if err := f.Mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.Stats().Marked.Load(); n != 2 || len(f.out.got) != 0 {
+		t.Errorf("%d marks were written, want 2; %d handed over", n, len(f.out.got))
 	}
 }
 

@@ -1,11 +1,13 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
 
+	"keyfold/engine"
 	"keyfold/engine/notify"
 )
 
@@ -28,10 +30,17 @@ func (f *flush) load() error {
 		return nil
 	}
 	standings, err := f.ports.Ledger.Load(f.ctx, asks)
-	if err != nil {
+	unreadable, some := errors.AsType[*notify.UnreadableError](err)
+	// Where no user of several can be read, another version has written the rows.
+	if some = some && (len(asks) == 1 || len(unreadable.Users) < len(asks)); err != nil && !some {
 		return fmt.Errorf("load %d users: %w", len(asks), err)
 	}
 	for i, w := range works {
+		if some && unreadable.Users[w.user] != nil {
+			f.logUnreadable(w, unreadable.Users[w.user])
+			f.finish(w, Verdict{Outcome: Park, Err: fmt.Errorf("%w: %w", engine.ErrOwn, unreadable.Users[w.user])})
+			continue
+		}
 		w.standing, w.loaded, w.met = standings[i], true, true
 		if w.known == nil {
 			w.known = map[uuid.UUID]notify.Known{}
@@ -42,6 +51,7 @@ func (f *flush) load() error {
 			}
 		}
 	}
+	f.works = slices.DeleteFunc(f.works, func(w *work) bool { return w.done })
 	return nil
 }
 
@@ -114,10 +124,17 @@ type resend struct {
 	delivery Delivery
 	key      notify.Known
 	found    bool // its dispatch was read, and is handed over in this round
+	gone     bool // it was asked for and has no record: it cannot be handed over
 }
 
+// id returns what the senders know the dispatch by.
+func (r *resend) id() uuid.UUID { return dispatchID(r.key.EventID, r.key.DigestID) }
+
+// waits reports whether the decision is a NOW that was not handed over.
+func (r *resend) waits() bool { return r.key.Outcome == notify.Now && !r.key.Dispatched }
+
 // lookup reads the dispatches of recorded decisions. One that the ledger does not have
-// any more is left out: its user is erased. Of a digest whose first item is not to be
+// any more is left out: its user is erased, or its record was deleted. Of a digest whose first item is not to be
 // handed over, the others are left to the sweep.
 func (f *flush) lookup(again []resend) ([]send, error) {
 	if len(again) == 0 {
@@ -125,8 +142,8 @@ func (f *flush) lookup(again []resend) ([]send, error) {
 	}
 	var keys []notify.Known
 	for i := range again {
-		if key := again[i].key; key.Outcome == notify.Now && !key.Dispatched {
-			keys = append(keys, key)
+		if again[i].waits() {
+			keys = append(keys, again[i].key)
 		}
 	}
 	found, err := f.ports.Ledger.Dispatches(f.ctx, keys)
@@ -140,9 +157,22 @@ func (f *flush) lookup(again []resend) ([]send, error) {
 		sends[i] = send{dispatch: found[i], again: true}
 	}
 	for i := range again {
-		again[i].found = read[dispatchID(again[i].key.EventID, again[i].key.DigestID)]
+		r := &again[i]
+		r.found = read[r.id()]
+		r.gone = !r.found && r.waits()
 	}
 	return sends, nil
+}
+
+// markGone queues the marks of a dispatch that has no record: its deferrals must not come
+// again for ever, nor be decided anew once their keys are deleted.
+func (f *flush) markGone(r *resend) {
+	for _, item := range r.delivery.items() {
+		key := r.work.known[item.Event.ID]
+		if key.Outcome == notify.Now && !key.Dispatched && dispatchID(key.EventID, key.DigestID) == r.id() {
+			f.marks.add(notify.DispatchMark{Event: key.EventID})
+		}
+	}
 }
 
 // dispatchID is the identity under which senders get a NOW.

@@ -18,7 +18,7 @@ func (p *Processor) logVerdict(w *work, d *Delivery, v *Verdict) {
 	case Retry:
 		text = "notification not decided, or decided and not handed over: it is tried again"
 	case Park:
-		level, text = slog.LevelDebug, "notification parked: the ledger is away"
+		level, text = slog.LevelDebug, "notification parked: the ledger cannot write it now"
 	case Known:
 		level, text = slog.LevelDebug, "notification was decided before"
 	default:
@@ -42,6 +42,12 @@ func (p *Processor) logVerdict(w *work, d *Delivery, v *Verdict) {
 func (p *Processor) logConflict(w *work) {
 	p.ports.Log.LogAttrs(context.Background(), slog.LevelDebug, "version conflict: the user's notifications are decided again",
 		slog.String("user_id", w.user), slog.Int("deliveries", len(w.deliveries)))
+}
+
+func (p *Processor) logUnreadable(w *work, err error) {
+	p.ports.Log.LogAttrs(context.Background(), slog.LevelError, "what is stored of a user cannot be read: the user's notifications wait",
+		slog.String("user_id", w.user), slog.Int("deliveries", len(w.deliveries)), slog.Any("error", err),
+		slog.String("hint", "restore the user's rows of notify_users and notify_preferences from a backup, or erase the user; other users go on"))
 }
 
 func (p *Processor) logLedger(err error, pause time.Duration) {

@@ -32,8 +32,11 @@ func (f *flush) settleDecided(w *work, failed map[uuid.UUID]error) {
 // settleAgain settles a delivery whose recorded NOW was to be handed over again.
 func (f *flush) settleAgain(r *resend, failed map[uuid.UUID]error) {
 	v := Verdict{Outcome: Known, Key: r.key}
-	v.refused(failed[dispatchID(r.key.EventID, r.key.DigestID)])
+	v.refused(failed[r.id()])
 	v.Key.Dispatched = v.Err == nil && (r.found || f.marks.has(r.key.EventID))
+	if r.gone {
+		f.markGone(r)
+	}
 	f.settle(r.work, &r.delivery, v)
 }
 

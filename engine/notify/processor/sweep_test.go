@@ -53,3 +53,25 @@ func TestRefusedDispatchesRest(t *testing.T) {
 		t.Errorf("%d handed over, %v", n, err)
 	}
 }
+
+// A sweep that hands nothing over ends at a receiver that is down: a dispatch that has
+// expired is no hand-over.
+func TestASweepOfAnExpiredOneEndsAtAReceiverThatIsDown(t *testing.T) {
+	f := newFixture(t, false)
+	tries := 0
+	f.out.failing = func(*notify.Dispatch) error { tries++; return errFlaky }
+	expired := post(t, "1", "SECURITY", "Your code is 1234")
+	expired.ExpiresAt = f.now + 60_000
+	f.decide(t.Context(), processor.Delivery{Event: expired}, processor.Delivery{Event: post(t, "2", "SECURITY", "x")})
+	f.now += 60_000
+	tries = 0
+	reads := f.faults.reads
+	n, err := f.Sweep(t.Context(), 1<<62)
+	if reads = f.faults.reads - reads; n != 0 || !errors.Is(err, errFlaky) || tries != 1 || reads != 1 {
+		t.Errorf("%d handed over, %v, %d tries, %d reads of what is undispatched", n, err, tries, reads)
+	}
+	f.out.failing = nil
+	if n, err := f.Sweep(t.Context(), 1<<62); n != 1 || err != nil {
+		t.Errorf("then %d handed over, %v", n, err)
+	}
+}

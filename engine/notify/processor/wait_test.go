@@ -3,7 +3,11 @@ package processor_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -98,4 +102,106 @@ func TestConfigurationFaultsAreTold(t *testing.T) {
 			t.Errorf("%s: heard %d times, verdict %+v", name, heard, v)
 		}
 	}
+}
+
+// A user whose row another session keeps locked is parked after a bounded number of
+// tries, with pauses between them, and no attempt is used. Others are decided.
+func TestALockedUserIsParked(t *testing.T) {
+	f := newFixture(t, false)
+	const failures = 4
+	f.waiting(t, failures, nil, nil)
+	locked, tries := true, 0
+	f.faults.commits = func(c notify.Change) error {
+		if c.User != "locked" || !locked {
+			return nil
+		}
+		tries++
+		return fmt.Errorf("%w: a lock", engine.ErrOwn)
+	}
+	event := func() processor.Delivery {
+		return processor.Delivery{Event: post(t, "locked", "SECURITY", "x"), Redelivered: true}
+	}
+	verdicts := f.decide(t.Context(), event(), processor.Delivery{Event: post(t, "free", "SECURITY", "x")})
+	if v := verdicts[0]; v.Outcome != processor.Park || v.Stored() || tries != failures {
+		t.Errorf("verdict %+v after %d tries", v, tries)
+	}
+	if v := verdicts[1]; v.Outcome != processor.Decided {
+		t.Errorf("the other user: %+v", v)
+	}
+	if n := f.Stats().Unknowns.Load(); n != 0 {
+		t.Errorf("%d answers are counted as unknown: nothing was written", n)
+	}
+	locked = false
+	if v := f.decide(t.Context(), event())[0]; v.Outcome != processor.Decided {
+		t.Errorf("once it is free: %+v", v)
+	}
+}
+
+// endsInFind is a ledger during whose Find the process is told to stop.
+type endsInFind struct {
+	*faulty
+	stop context.CancelFunc
+}
+
+func (l endsInFind) Find(ctx context.Context, _ []uuid.UUID) ([]notify.Known, error) {
+	l.stop()
+	return nil, ctx.Err()
+}
+
+// A stop while a lost answer is read back uses no attempt.
+func TestAStopInFindLeavesEventsUnsettled(t *testing.T) {
+	f := newFixture(t, false)
+	ctx, stop := context.WithCancel(t.Context())
+	f.faults.commits = func(notify.Change) error { return engine.ErrUnknown }
+	config := processor.DefaultConfig()
+	config.Failures = 1
+	p, err := processor.New(config, processor.Ports{
+		Ledger: endsInFind{f.faults, stop}, Dispatcher: f.out, Sets: sets{shippedSet(t)}, Clock: func() engine.Millis { return f.now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Processor = p
+	v := f.decide(ctx, processor.Delivery{Event: post(t, "1", "SECURITY", "x")})[0]
+	if v.Outcome != processor.Unsettled || !errors.Is(v.Err, context.Canceled) {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+// A user whose stored rows cannot be read is parked, and others are decided. Where no
+// user of several can be read, the fault is the settings', such as an earlier version.
+func TestAnUnreadableUserKeepsNoOther(t *testing.T) {
+	f, heard := newFixture(t, false), 0
+	f.waiting(t, 3, nil, func(error) { heard++ })
+	decide := func(users ...string) (outcomes []processor.Outcome) {
+		var all []processor.Delivery
+		for _, user := range users {
+			all = append(all, processor.Delivery{Event: post(t, user, "SECURITY", "x"), Redelivered: true})
+		}
+		for _, v := range f.decide(t.Context(), all...) {
+			outcomes = append(outcomes, v.Outcome)
+			if v.Outcome == processor.Park && (!errors.Is(v.Err, errFlaky) || !errors.Is(v.Err, engine.ErrOwn)) {
+				t.Errorf("parked for %v", v.Err)
+			}
+		}
+		return outcomes
+	}
+	f.faults.damaged = []string{"bad", "worse"}
+	expect := func(got []processor.Outcome, want ...processor.Outcome) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("outcomes %v, want %v", got, want)
+		}
+	}
+	expect(decide("bad", "fine", "worse"), processor.Park, processor.Decided, processor.Park)
+	expect(decide("bad"), processor.Park)
+	if heard != 0 {
+		t.Errorf("a fault of the settings was told %d times", heard)
+	}
+	expect(decide("bad", "worse"), processor.Unsettled, processor.Unsettled)
+	if heard == 0 {
+		t.Error("no fault of the settings was told")
+	}
+	f.faults.damaged = nil
+	expect(decide("bad", "worse"), processor.Decided, processor.Decided)
 }

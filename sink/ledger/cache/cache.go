@@ -64,14 +64,17 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 		return all, ctx.Err()
 	}
 	read, err := l.Ledger.Load(ctx, missing)
-	if err != nil {
+	unreadable, some := errors.AsType[*notify.UnreadableError](err)
+	if err != nil && !some {
 		return nil, err
 	}
 	for i := range read {
 		all[places[i]] = read[i]
-		l.loaded(missing[i].User, &read[i])
+		if user := missing[i].User; !some || unreadable.Users[user] == nil {
+			l.loaded(user, &read[i])
+		}
 	}
-	return all, nil
+	return all, err
 }
 
 // answer answers an ask from memory, if it admits that and the user is there.

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -137,4 +138,31 @@ func TestNothingIsShared(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// halfRead is a ledger that cannot read one user.
+type halfRead struct{ *memory.Ledger }
+
+func (l halfRead) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing, error) {
+	all, err := l.Ledger.Load(ctx, asks)
+	for i := range asks {
+		if asks[i].User == "bad" {
+			all[i], err = notify.Standing{}, &notify.UnreadableError{Users: map[string]error{"bad": errors.New("damaged")}}
+		}
+	}
+	return all, err
+}
+
+// A user who cannot be read is not cached, and keeps no other one from being.
+func TestAnUnreadableUserIsNotCached(t *testing.T) {
+	l := cache.New(halfRead{memory.New()}, 1<<20)
+	for range 2 {
+		all, err := l.Load(t.Context(), []notify.Ask{{User: "bad", Stale: true}, {User: "fine", Stale: true}})
+		if _, some := errors.AsType[*notify.UnreadableError](err); !some || len(all) != 2 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+	}
+	if users, _ := l.Usage(); users != 1 {
+		t.Errorf("%d users are cached, want the one that was read", users)
+	}
 }

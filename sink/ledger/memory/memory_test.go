@@ -3,10 +3,15 @@ package memory_test
 import (
 	"testing"
 
+	"github.com/google/uuid"
+
 	"keyfold/sink/ledger/memory"
 	"keyfold/sink/ledgertest"
 )
 
 func TestConformance(t *testing.T) {
-	ledgertest.Run(t, func(*testing.T) ledgertest.Store { return ledgertest.Store{Ledger: memory.New()} })
+	ledgertest.Run(t, func(*testing.T) ledgertest.Store {
+		l := memory.New()
+		return ledgertest.Store{Ledger: l, Drop: func(_ *testing.T, decision uuid.UUID) { l.Drop(decision) }}
+	})
 }

@@ -23,7 +23,7 @@ func (l *Ledger) Undispatched(ctx context.Context, before engine.Millis, n int) 
 	defer l.mu.Unlock()
 	var keys []*notify.Known
 	for _, k := range l.keys {
-		if k.Outcome == notify.Now && !k.Dispatched && k.DecidedAt < before {
+		if k.Outcome == notify.Now && !k.Dispatched && k.DecidedAt < before && l.stored(k) {
 			keys = append(keys, k)
 		}
 	}
@@ -42,11 +42,17 @@ func (l *Ledger) Dispatches(ctx context.Context, keys []notify.Known) ([]notify.
 	defer l.mu.Unlock()
 	var stored []*notify.Known
 	for i := range keys {
-		if d := l.decisions[keys[i].DecisionID]; d != nil && d.Event != nil {
+		if l.stored(&keys[i]) {
 			stored = append(stored, &keys[i])
 		}
 	}
 	return l.dispatches(stored), nil
+}
+
+// stored reports whether the decision of a key has its event.
+func (l *Ledger) stored(k *notify.Known) bool {
+	d := l.decisions[k.DecisionID]
+	return d != nil && d.Event != nil
 }
 
 // dispatches returns the dispatches of keys whose decisions have their events.
@@ -93,6 +99,21 @@ func (l *Ledger) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, e
 		return &decided, ctx.Err()
 	}
 	return nil, ctx.Err()
+}
+
+// Decisions returns the records of ids that are there, each once and in no order, as
+// [Ledger.Decision] does.
+func (l *Ledger) Decisions(ctx context.Context, ids []uuid.UUID) (all []notify.Decided, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	met := map[uuid.UUID]bool{}
+	for _, id := range ids {
+		if d := l.decisions[id]; d != nil && !met[id] {
+			met[id] = true
+			all = append(all, *d)
+		}
+	}
+	return all, ctx.Err()
 }
 
 // Records yields the records of a filter, as they are when the iteration begins.

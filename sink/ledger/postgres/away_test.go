@@ -16,6 +16,7 @@ import (
 	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledgertest"
 )
 
 // TestServerIsKilledUnderLoad has writers go on while the server is killed and started
@@ -137,14 +138,32 @@ func TestNothingWasWritten(t *testing.T) {
 	t.Run("lock", func(t *testing.T) { // the other users of the call are written
 		l, held := lockedUser(t, "")
 		run(t, l, "ALTER FUNCTION notify_commit SET lock_timeout = '50ms'")
-		answers := l.Commit(ctx, []notify.Change{oneAt("locked", 1, notify.Now, start), one("free", notify.Now)}, nil)
+		free := one("free", notify.Now)
+		answers := l.Commit(ctx, []notify.Change{oneAt("locked", 1, notify.Now, start), free}, nil)
 		must(t, answers[1])
 		err := answers[0]
 		if engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) || errors.Is(err, engine.ErrUnknown) || !strings.Contains(err.Error(), "idle in transaction") {
 			t.Errorf("the error is %v, want a transient one", err)
 		}
+		if !errors.Is(err, engine.ErrOwn) || !strings.Contains(err.Error(), `"locked"`) {
+			t.Errorf("the error is %v, want the user's own", err)
+		}
+		sent := free.Decided[0].Record.EventID
+		answers = l.Commit(ctx, []notify.Change{oneAt("locked", 1, notify.Now, start)}, ledgertest.Dispatched(sent))
+		if len(answers) != 1 || !errors.Is(answers[0], engine.ErrOwn) {
+			t.Errorf("beside a mark: %v, want the user's own error and the mark written", answers)
+		}
 		must(t, held.Rollback(ctx))
 		must(t, commitOne(l, oneAt("locked", 1, notify.Now, start)))
+		tx, err := l.pool.Begin(ctx) // a lock that is no change's
+		must(t, err)
+		_, err = tx.Exec(ctx, "LOCK TABLE notify_event_keys")
+		must(t, err)
+		answers = l.Commit(ctx, nil, ledgertest.Dispatched(sent))
+		if len(answers) != 1 || codeOf(answers[0]) != codeLocked || errors.Is(answers[0], engine.ErrOwn) {
+			t.Errorf("marks alone: %v, want that the call failed", answers)
+		}
+		must(t, tx.Rollback(ctx))
 	})
 }
 

@@ -93,6 +93,9 @@ func (l *Ledger) commit(ctx context.Context, changes []*notify.Change, marked []
 		}
 		_, err = l.commit(ctx, nil, marked)
 		return answers, err
+	case len(changes) == 1 && codeOf(err) == codeLocked: // others are written
+		_, errOfMarks := l.commit(ctx, nil, marked)
+		return fill(answers, fmt.Errorf("%w: user %q: %w", engine.ErrOwn, changes[0].User, err)), errOfMarks
 	case len(changes) > 0 && raced(err):
 		err = fmt.Errorf("%w: %w", engine.ErrConflict, err)
 	}

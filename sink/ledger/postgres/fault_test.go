@@ -255,6 +255,23 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
+// A user whose row is damaged keeps no other one.
+func TestADamagedUserAmongOthers(t *testing.T) {
+	l := openNew(t)
+	for _, user := range []string{"a", "b", "c"} {
+		must(t, commitOne(l, one(user, notify.Later)))
+	}
+	must(t, l.SetPreferences(ctx, "c", notify.Preferences{}))
+	run(t, l, "UPDATE notify_users SET state = 'x' WHERE user_id = 'b'")
+	run(t, l, "UPDATE notify_preferences SET preferences = '[]' WHERE user_id = 'c'")
+	all, err := l.Load(ctx, []notify.Ask{{User: "b"}, {User: "a"}, {User: "c"}})
+	expectFault(t, err, ReasonCorrupt, "backup", `"b"`, `"c"`)
+	unreadable, ok := errors.AsType[*notify.UnreadableError](err)
+	if !ok || len(unreadable.Users) != 2 || unreadable.Users["b"] == nil || len(all) != 3 || all[1].Version != 1 || all[1].State == nil {
+		t.Errorf("found %+v, %v, want that a is read", all, err)
+	}
+}
+
 // A deferral that is damaged keeps no other one.
 func TestADamagedDeferralAmongOthers(t *testing.T) {
 	l := openNew(t)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -42,11 +43,11 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
 	users, waiting, events := ledger.Asked(asks)
-	standings := make(map[string]notify.Standing, len(users))
+	standings, unreadable := make(map[string]notify.Standing, len(users)), map[string]error{}
 	known := make(map[uuid.UUID]notify.Known, len(events))
 	deferred := map[string][]notify.Due{}
 	var batch pgx.Batch
-	batch.Queue(loadUsers, users).Query(func(rows pgx.Rows) error { return readStandings(rows, standings) })
+	batch.Queue(loadUsers, users).Query(func(rows pgx.Rows) error { return readStandings(rows, standings, unreadable) })
 	if len(events) > 0 {
 		batch.Queue(loadKeys, texts(events)).Query(func(rows pgx.Rows) error {
 			return each(rows, scanKey, func(k notify.Known) { known[k.EventID] = k })
@@ -60,11 +61,15 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	if err := l.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, mark(ctx, "load", err)
 	}
-	return ledger.Standings(asks, standings, known, deferred), nil
+	all := ledger.Standings(asks, standings, known, deferred)
+	if len(unreadable) > 0 {
+		return all, &notify.UnreadableError{Users: unreadable}
+	}
+	return all, nil
 }
 
-// readStandings reads rows of loadUsers.
-func readStandings(rows pgx.Rows, into map[string]notify.Standing) error {
+// readStandings reads rows of loadUsers. A row that is damaged keeps no other one.
+func readStandings(rows pgx.Rows, into map[string]notify.Standing, unreadable map[string]error) error {
 	var (
 		s          notify.Standing
 		user       string
@@ -75,8 +80,12 @@ func readStandings(rows pgx.Rows, into map[string]notify.Standing) error {
 		if s.State, err = decode.State(user, state); err == nil {
 			err = decode.JSON(own, &s.Preferences)
 		}
+		if err != nil {
+			unreadable[user] = fmt.Errorf("user %q: %w", user, err)
+			return nil
+		}
 		into[user] = s
-		return err
+		return nil
 	})
 	return err
 }

@@ -76,6 +76,19 @@ func (l *Ledger) EnsurePartitions(ctx context.Context, from engine.Millis, days 
 	if err != nil {
 		return 0, err
 	}
+	missing, fault := missingDays(all, from, days)
+	for _, at := range missing {
+		if _, err := l.locked(ctx, "make a partition", func(tx pgx.Tx) error { return makePartition(ctx, tx, at) }); err != nil {
+			return made, err
+		}
+		made++
+	}
+	return made, fault
+}
+
+// missingDays returns those of a number of days that have no partition, up to one whose
+// table is detached.
+func missingDays(all []partition, from engine.Millis, days int) (missing []engine.Millis, err error) {
 	attached, met := map[engine.Millis]bool{}, map[engine.Millis]bool{}
 	for _, p := range all {
 		attached[p.from], met[p.from] = p.attached, true
@@ -85,18 +98,25 @@ func (l *Ledger) EnsurePartitions(ctx context.Context, from engine.Millis, days 
 		at := first + engine.Millis(i)*day
 		switch {
 		case attached[at]:
-			continue
 		case met[at]:
-			return made, engine.ConfigurationError(ReasonSchema, fmt.Errorf(
+			return missing, engine.ConfigurationError(ReasonSchema, fmt.Errorf(
 				"the table %s is detached from notify_decisions: attach it (ALTER TABLE notify_decisions ATTACH PARTITION) or drop it",
 				at.Time().UTC().Format(partitionName)))
+		default:
+			missing = append(missing, at)
 		}
-		if _, err := l.locked(ctx, "make a partition", func(tx pgx.Tx) error { return makePartition(ctx, tx, at) }); err != nil {
-			return made, err
-		}
-		made++
 	}
-	return made, nil
+	return missing, nil
+}
+
+// endedBefore returns the partitions whose day ends at an instant or before it.
+func endedBefore(all []partition, at engine.Millis) (ended []partition) {
+	for _, p := range all {
+		if p.from+day <= at {
+			ended = append(ended, p)
+		}
+	}
+	return ended
 }
 
 func makePartition(ctx context.Context, tx pgx.Tx, at engine.Millis) error {
@@ -125,10 +145,7 @@ func (l *Ledger) DropBefore(ctx context.Context, before engine.Millis) (dropped 
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, p := range all {
-		if p.from+day > before {
-			continue
-		}
+	for _, p := range endedBefore(all, before) {
 		if p.attached {
 			var took time.Duration
 			took, err = l.locked(ctx, "detach a partition", func(tx pgx.Tx) error {

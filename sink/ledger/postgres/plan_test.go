@@ -3,10 +3,12 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -62,6 +64,12 @@ func callEach(t *testing.T, l *Ledger, single, digest uuid.UUID) {
 	record, err := l.Decision(ctx, single)
 	call("Decision", err, began)
 	event, user := record.Record.EventID, record.Record.UserID
+
+	began = time.Now()
+	found, err := l.Decisions(ctx, []uuid.UUID{single, digest})
+	if call("Decisions", err, began); len(found) != 1 {
+		t.Fatalf("%d decisions, want the single one", len(found))
+	}
 
 	began = time.Now()
 	standing, err := l.Load(ctx, []notify.Ask{{User: user, Events: []uuid.UUID{event}, Deferrals: true}})
@@ -121,4 +129,32 @@ func scans(t *testing.T, l *Ledger) (n int64) {
 	run(t, l, "SELECT pg_stat_clear_snapshot()")
 	must(t, l.pool.QueryRow(ctx, "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'notify_decisions%'").Scan(&n))
 	return n
+}
+
+// The record of an undispatched key is looked up in the partition of its day alone, and
+// keys whose partition was dropped cost no look-up at all.
+func TestUndispatchedReadsOnePartition(t *testing.T) {
+	l := openNew(t)
+	_, err := l.EnsurePartitions(ctx, start, 30)
+	must(t, err)
+	run(t, l, `INSERT INTO notify_event_keys (event_id, user_id, turn, decision_id, outcome, dispatched, decided_at)
+		SELECT gen_random_uuid(), 'a', 0, gen_random_uuid(), 'NOW', false, $1::timestamptz + i * interval '1 millisecond'
+		FROM generate_series(1, 5000) i`, (start - 9*day).Time())
+	must(t, commitOne(l, one("b", notify.Now)))
+	run(t, l, "ANALYZE")
+	found, err := l.Undispatched(ctx, start+1, 1)
+	if must(t, err); len(found) != 1 {
+		t.Fatalf("found %+v, want the one behind those without records", found)
+	}
+	lines, err := collect(ctx, l, "explain", pgx.RowTo[string], "EXPLAIN (ANALYZE, TIMING OFF) "+undispatchedKeys, (start + 1).Time(), 200)
+	must(t, err)
+	read := 0
+	for _, line := range lines {
+		if strings.Contains(line, " on notify_decisions_") && !strings.Contains(line, "never executed") {
+			read++
+		}
+	}
+	if read != 1 {
+		t.Errorf("%d partitions were read, want 1:\n%s", read, strings.Join(lines, "\n"))
+	}
 }

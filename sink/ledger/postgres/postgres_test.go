@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
+
 	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/bench/testserver/process"
 	"keyfold/engine"
@@ -79,6 +81,8 @@ func TestConformance(t *testing.T) {
 		return ledgertest.Store{Ledger: l, Reopen: func() ledgertest.Store {
 			must(t, l.Close())
 			return ledgertest.Store{Ledger: openAt(t, url)}
+		}, Drop: func(t *testing.T, decision uuid.UUID) {
+			run(t, l, "DELETE FROM notify_decisions WHERE decision_id = $1::uuid", decision.String())
 		}}
 	})
 }

@@ -14,6 +14,11 @@ import (
 	"keyfold/sink/ledger"
 )
 
+// LIMIT has the planner look each id up, in the partition of its day.
+const readDecisions = `SELECT ` + decisionColumns + ` FROM (SELECT DISTINCT unnest($1::uuid[]) AS id) w
+	CROSS JOIN LATERAL (SELECT * FROM notify_decisions d
+		WHERE d.decided_at = notify_instant(w.id) AND d.decision_id = w.id LIMIT 1) d`
+
 // Records yields the records of a filter until the first error. Each page is as of
 // its own reading.
 func (l *Ledger) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
@@ -75,6 +80,14 @@ func (l *Ledger) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, e
 		return nil, err
 	}
 	return &found[0], nil
+}
+
+// Decisions returns the records of ids that are there, each once and in no order, as
+// [Ledger.Decision] does.
+func (l *Ledger) Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	return collect(ctx, l, "decisions", scanDecision, readDecisions, texts(ids))
 }
 
 // Counts returns how many records have each type, outcome and first reason, in the

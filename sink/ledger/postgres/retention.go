@@ -41,6 +41,7 @@ type Retained struct {
 	Made    int           // partitions
 	Dropped int           // partitions
 	Keys    int64         // deleted
+	Lost    int64         // of Keys: those of a NOW that was never dispatched
 	Ahead   int           // as of [Ledger.DaysAhead], after the call
 	Locked  time.Duration // how long commits were kept out, the waits for the lock included
 }
@@ -69,11 +70,38 @@ func (l *Ledger) Retain(ctx context.Context, now engine.Millis, r Retention) (do
 	if done.Dropped, done.Locked, err = l.DropBefore(ctx, oldest); err != nil {
 		return done, err
 	}
-	if done.Keys, err = l.deleteKeys(ctx, now-engine.Millis(r.Keys.Milliseconds()), midnight(oldest)); err != nil {
+	if done.Keys, done.Lost, err = l.deleteKeys(ctx, now-engine.Millis(r.Keys.Milliseconds()), midnight(oldest)); err != nil {
 		return done, err
 	}
 	done.Ahead, err = l.DaysAhead(ctx, now)
 	return done, err
+}
+
+// PlanRetention returns what [Ledger.Retain] would do, and the starts of the days (UTC)
+// that it would drop. It changes nothing; Ahead is as it is without the call.
+func (l *Ledger) PlanRetention(ctx context.Context, now engine.Millis, r Retention) (plan Retained, drops []engine.Millis, err error) {
+	if err := r.Validate(); err != nil {
+		return plan, nil, err
+	}
+	all, err := l.partitions(ctx)
+	if err != nil {
+		return plan, nil, err
+	}
+	missing, err := missingDays(all, now, 1+r.Ahead)
+	if err != nil {
+		return plan, nil, err
+	}
+	oldest := now - engine.Millis(r.Records.Milliseconds())
+	for _, p := range endedBefore(all, oldest) {
+		drops = append(drops, p.from)
+	}
+	plan.Made, plan.Dropped = len(missing), len(drops)
+	keys := now - engine.Millis(r.Keys.Milliseconds())
+	if err := l.pool.QueryRow(ctx, countOldKeys, keys.Time(), midnight(oldest).Time()).Scan(&plan.Keys, &plan.Lost); err != nil {
+		return plan, drops, mark(ctx, "count event keys", err)
+	}
+	plan.Ahead, err = l.DaysAhead(ctx, now)
+	return plan, drops, err
 }
 
 // lockRetention returns a function that gives the lock back, or [ErrBusy]. The
@@ -110,29 +138,40 @@ func (l *Ledger) lockRetention(ctx context.Context) (unlock func(), err error) {
 // keysPerCall bounds how long a call of deleteKeys keeps locks.
 const keysPerCall = 5000
 
-// deleteOldKeys begins at an instant, so that a call does not pass again over keys that
-// stay. It waits for no lock.
-const deleteOldKeys = `WITH old AS (
-		SELECT event_id FROM notify_event_keys
-		WHERE decided_at >= $1 AND decided_at < $2 AND (outcome = 'NEVER' OR outcome = 'NOW' AND (dispatched OR decided_at < $3))
-		ORDER BY decided_at LIMIT $4 FOR UPDATE SKIP LOCKED
-	), gone AS (
-		DELETE FROM notify_event_keys k USING old WHERE k.event_id = old.event_id RETURNING k.decided_at
-	) SELECT count(*), max(decided_at) FROM gone`
+const (
+	// A deferral may outlive the hand-over of its NOW: it needs its key until its mark
+	// deletes it.
+	oldKeys = `decided_at < $1 AND (outcome = 'NEVER' OR outcome = 'NOW' AND (dispatched OR decided_at < $2)
+		AND NOT EXISTS (SELECT FROM notify_deferrals w WHERE w.event_id = k.event_id))`
+
+	countOldKeys = `SELECT count(*), count(*) FILTER (WHERE outcome = 'NOW' AND NOT dispatched) FROM notify_event_keys k WHERE ` + oldKeys
+
+	// It begins at an instant, so that a call does not pass again over keys that stay. It
+	// waits for no lock.
+	deleteOldKeys = `WITH old AS (
+			SELECT event_id FROM notify_event_keys k WHERE ` + oldKeys + ` AND decided_at >= $3
+			ORDER BY decided_at LIMIT $4 FOR UPDATE SKIP LOCKED
+		), gone AS (
+			DELETE FROM notify_event_keys k USING old WHERE k.event_id = old.event_id RETURNING k.*
+		) SELECT count(*), count(*) FILTER (WHERE outcome = 'NOW' AND NOT dispatched), max(decided_at) FROM gone`
+)
 
 // deleteKeys deletes the final keys decided before an instant: those of a NEVER, of a
-// NOW that was dispatched, and of a NOW decided before dropped, whose record is gone.
-func (l *Ledger) deleteKeys(ctx context.Context, before, dropped engine.Millis) (deleted int64, err error) {
+// NOW that was dispatched, and of a NOW decided before dropped, whose record is gone. Those
+// of deferrals stay. It returns how many, and how many of these were of a NOW that was not
+// dispatched.
+func (l *Ledger) deleteKeys(ctx context.Context, before, dropped engine.Millis) (deleted, lost int64, err error) {
 	from := time.UnixMilli(0)
 	for {
-		var n int64
+		var n, undispatched int64
 		var last *time.Time
-		err := l.pool.QueryRow(ctx, deleteOldKeys, from, before.Time(), dropped.Time(), keysPerCall).Scan(&n, &last)
+		err := l.pool.QueryRow(ctx, deleteOldKeys, before.Time(), dropped.Time(), from, keysPerCall).Scan(&n, &undispatched, &last)
 		if err != nil {
-			return deleted, mark(ctx, fmt.Sprintf("delete event keys, %d are deleted", deleted), err)
+			return deleted, lost, mark(ctx, fmt.Sprintf("delete event keys, %d are deleted", deleted), err)
 		}
-		if deleted += n; n < keysPerCall {
-			return deleted, nil
+		deleted, lost = deleted+n, lost+undispatched
+		if n < keysPerCall {
+			return deleted, lost, nil
 		}
 		from = *last
 	}

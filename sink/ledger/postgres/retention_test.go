@@ -38,8 +38,18 @@ func TestRetain(t *testing.T) {
 	keep("young", notify.Never, start+6*day)
 	must(t, errors.Join(l.Commit(ctx, nil, ledgertest.Dispatched(events["dispatched"]))...))
 
+	plan, days, err := l.PlanRetention(ctx, now, kept)
+	must(t, err)
+	if plan != (Retained{Made: 4, Dropped: 3, Keys: 3, Lost: 1, Ahead: -1}) || !slices.Equal(days, []engine.Millis{
+		midnight(start), midnight(start) + day, midnight(start) + 4*day,
+	}) {
+		t.Errorf("the plan is %+v, of the days %v", plan, days)
+	}
 	done, err := l.Retain(ctx, now, kept)
 	must(t, err)
+	if done.Lost != 1 {
+		t.Errorf("%d keys of NOWs that were not dispatched were deleted, want 1", done.Lost)
+	}
 	if done.Made != 4 || done.Dropped != 3 || done.Keys != 3 || done.Ahead != 3 || done.Locked <= 0 {
 		t.Errorf("done is %+v", done)
 	}
@@ -61,8 +71,32 @@ func TestRetain(t *testing.T) {
 	if slices.Sort(left); !slices.Equal(left, []string{"later", "waiting", "young"}) {
 		t.Errorf("the keys of %v are left", left)
 	}
+	if plan, days, err := l.PlanRetention(ctx, now, kept); err != nil || plan != (Retained{Ahead: 3}) || len(days) > 0 {
+		t.Errorf("a plan again: %+v, %v, %v", plan, days, err)
+	}
 	if done, err := l.Retain(ctx, now, kept); err != nil || done.Made+done.Dropped != 0 || done.Keys != 0 || done.Ahead != 3 {
 		t.Errorf("again: %+v, %v", done, err)
+	}
+}
+
+// A deferral whose turn is decided and that waits for its mark keeps its key: without
+// the key, the event would be decided anew.
+func TestKeysOfDeferralsStay(t *testing.T) {
+	l := openNew(t)
+	c := oneAt("a", 0, notify.Later, start)
+	must(t, commitOne(l, c))
+	e := c.Decided[0].Event
+	must(t, commitOne(l, notify.Change{
+		User: "a", Version: 1, State: &notify.State{DecidedAt: start + 1},
+		Decided: []notify.Decided{ledgertest.Decide(e, 2, 1, notify.Now, start+1)},
+	}))
+	done, err := l.Retain(ctx, start+8*day, kept)
+	if must(t, err); done.Dropped == 0 || done.Keys != 0 {
+		t.Errorf("done is %+v, want that the record is dropped and the key stays", done)
+	}
+	must(t, errors.Join(l.Commit(ctx, nil, ledgertest.Dispatched(e.ID))...)) // the mark ends the deferral
+	if done, err = l.Retain(ctx, start+8*day, kept); err != nil || done.Keys != 1 {
+		t.Errorf("after its mark: %+v, %v", done, err)
 	}
 }
 
@@ -109,12 +143,12 @@ func TestKeysAreDeletedInParts(t *testing.T) {
 	must(t, err)
 	_, err = tx.Exec(ctx, "SELECT FROM notify_event_keys WHERE outcome = 'NEVER' ORDER BY decided_at LIMIT 3 FOR UPDATE", pgx.QueryExecModeExec)
 	must(t, err)
-	n, err := l.deleteKeys(ctx, start, 0)
+	n, _, err := l.deleteKeys(ctx, start, 0)
 	if must(t, err); n != final-3 {
 		t.Errorf("%d keys were deleted, want %d", n, final-3)
 	}
 	must(t, tx.Rollback(ctx))
-	if n, err = l.deleteKeys(ctx, start, 0); err != nil || n != 3 {
+	if n, _, err = l.deleteKeys(ctx, start, 0); err != nil || n != 3 {
 		t.Errorf("then %d, %v, want 3", n, err)
 	}
 }

@@ -70,7 +70,7 @@ func TestMillionsOfRecords(t *testing.T) {
 		t.Errorf("%d days were dropped, commits were kept out for %v", dropped, kept)
 	}
 	began = time.Now()
-	keys, err := l.deleteKeys(ctx, now, now)
+	keys, _, err := l.deleteKeys(ctx, now, now)
 	took = time.Since(began)
 	beside = flushes.take()
 	flushes.stop()

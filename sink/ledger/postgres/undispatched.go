@@ -9,9 +9,19 @@ import (
 )
 
 const (
-	undispatchedKeys = `SELECT event_id, user_id, turn, decision_id, digest_id, outcome::text, dispatched, decided_at
-		FROM notify_event_keys WHERE outcome = 'NOW' AND NOT dispatched AND decided_at < $1
-		ORDER BY decided_at, event_id LIMIT $2`
+	// The NOWs decided before an instant that have no mark of their dispatch. Those
+	// without a record that can be dispatched (its partition was dropped, or its user is
+	// erased) are left out. LIMIT has the planner look each record up, in the partition
+	// of its day.
+	undispatched = `notify_event_keys k
+		CROSS JOIN LATERAL (SELECT FROM notify_decisions d
+			WHERE d.decided_at = k.decided_at AND d.decision_id = k.decision_id AND d.event IS NOT NULL LIMIT 1) d
+		WHERE k.outcome = 'NOW' AND NOT k.dispatched AND k.decided_at < $1`
+
+	undispatchedKeys = `SELECT k.event_id, k.user_id, k.turn, k.decision_id, k.digest_id, k.outcome::text, k.dispatched, k.decided_at
+		FROM ` + undispatched + ` ORDER BY k.decided_at, k.event_id LIMIT $2`
+
+	countUndispatched = `SELECT count(*), min(k.decided_at) FROM ` + undispatched
 
 	// The decisions of ids, and those of the digests of ids.
 	dispatchDecisions = `SELECT ` + decisionColumns + ` FROM (

@@ -128,10 +128,10 @@ func (l *Ledger) MakeDue(ctx context.Context, now engine.Millis, w Waiting) (int
 }
 
 // CountUndispatched counts the NOWs decided before an instant that have no mark of their
-// dispatch, and returns when the oldest was decided; 0: there is none.
+// dispatch and can be dispatched, and returns when the oldest was decided; 0: there is
+// none.
 func (l *Ledger) CountUndispatched(ctx context.Context, before engine.Millis) (n int64, oldest engine.Millis, err error) {
 	var at *time.Time
-	err = l.pool.QueryRow(ctx, `SELECT count(*), min(decided_at) FROM notify_event_keys
-		WHERE outcome = 'NOW' AND NOT dispatched AND decided_at < $1`, before.Time()).Scan(&n, &at)
+	err = l.pool.QueryRow(ctx, countUndispatched, before.Time()).Scan(&n, &at)
 	return n, millisOf(at), mark(ctx, "count undispatched", err)
 }

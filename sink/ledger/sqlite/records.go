@@ -78,6 +78,13 @@ func (r *Reader) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, e
 	return &found[0], nil
 }
 
+// Decisions returns the records of ids that are there, each once and in no order, as
+// [Reader.Decision] does.
+func (r *Reader) Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error) {
+	return sqlfile.Collect(ctx, r.Reader, scanDecision, "SELECT "+decisionColumns+
+		" FROM notify_decisions WHERE decision_id IN (SELECT unhex(value) FROM json_each(?))", hexIDs(ids))
+}
+
 // Counts returns how many records have each type, outcome and first reason, in the
 // order of these.
 func (r *Reader) Counts(ctx context.Context) ([]ledger.Count, error) {

@@ -2,9 +2,11 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 
+	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
 	"keyfold/sink/ledgertest"
@@ -49,6 +51,8 @@ func TestConformance(t *testing.T) {
 		return ledgertest.Store{Ledger: l, Reopen: func() ledgertest.Store {
 			must(t, l.Close())
 			return ledgertest.Store{Ledger: openAt(t, l.Path())}
+		}, Drop: func(t *testing.T, decision uuid.UUID) {
+			run(t, l, fmt.Sprintf("DELETE FROM notify_decisions WHERE decision_id = x'%x'", decision[:]))
 		}}
 	})
 }

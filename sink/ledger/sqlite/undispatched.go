@@ -10,8 +10,10 @@ import (
 )
 
 const (
+	// A key without a record that can be dispatched takes no place of another one.
 	undispatchedKeys = `SELECT event_id, user_id, turn, decision_id, digest_id, outcome, dispatched, decided_at
-		FROM notify_event_keys WHERE outcome = 'NOW' AND NOT dispatched AND decided_at < ?
+		FROM notify_event_keys k WHERE outcome = 'NOW' AND NOT dispatched AND decided_at < ?
+			AND EXISTS (SELECT 1 FROM notify_decisions d WHERE d.decision_id = k.decision_id AND d.event IS NOT NULL)
 		ORDER BY decided_at, event_id LIMIT ?`
 
 	// The decisions of ids, and those of the digests of ids.
