@@ -21,25 +21,47 @@ AT_ONCE := -p=4 -parallel=4
 export GORACE ?= atexit_sleep_ms=0
 PROGRESS := $(GO) run ./bench/progress
 SERVERS  := keyfold/bench/testserver
+COMMA    := ,
 
-.PHONY: run check test race lint bench soak soak-sim histories mutations fuzz needs
+# Tests run on the machine's RabbitMQ, and those of what only RabbitMQ 4 does on the one
+# that .ci/rabbitmq4 unpacks. RABBITMQ=4 runs all of them on that one.
+ifeq ($(RABBITMQ),4)
+  export KEYFOLD_TEST_RABBITMQ := $(or $(KEYFOLD_TEST_RABBITMQ),$(shell .ci/rabbitmq4),$(error RabbitMQ 4 could not be unpacked))
+else ifneq ($(RABBITMQ),)
+  $(error RABBITMQ is "$(RABBITMQ)": it must be 4, or not set for the machine's RabbitMQ)
+endif
+
+.PHONY: run check test test-rabbitmq4 race lint bench soak soak-sim histories mutations fuzz needs
 
 run:
 	$(GO) run ./cmd/keyfold-lite
 
 # The quick part: formatting, vet, and without the race detector the packages whose
-# tests start no server.
+# tests start no server, or with RABBITMQ=4 none but that.
 check:
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	KEYFOLD_SIM_SCHEDULES=200 KEYFOLD_SIM_DEEPS=20 KEYFOLD_SIM_NOTIFY_SCHEDULES=200 \
-	  $(PROGRESS) --name check --without $(SERVERS)/rabbitmq,$(SERVERS)/mariadb,$(SERVERS)/postgres,$(SERVERS)/redis \
+	  $(PROGRESS) --name check --without $(if $(RABBITMQ),,$(SERVERS)/rabbitmq$(COMMA))$(SERVERS)/mariadb,$(SERVERS)/postgres,$(SERVERS)/redis \
 	  -- -count=1 -vet=off $(AT_ONCE) $(PACKAGES)
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
 	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=20m $(AT_ONCE) $(PACKAGES)
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim ./bench/sim/notify # a share of them above
+
+# The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
+# Khepri, and no deprecated feature.
+ON_RABBITMQ4 ?= ./source/rabbit/... ./cmd/pipeline ./cmd/worker ./cmd/consuming ./cmd/partitioner
+test-rabbitmq4: needs
+ifdef KEYFOLD_TEST_WITHOUT_RABBITMQ4
+	@echo "RabbitMQ 4 is missing and no test ran on it: $$KEYFOLD_TEST_WITHOUT_RABBITMQ4"
+else ifneq ($(RABBITMQ),4)
+	@$(MAKE) --no-print-directory $@ RABBITMQ=4
+else
+	@echo "On RabbitMQ 4 from $$KEYFOLD_TEST_RABBITMQ:"
+	KEYFOLD_TEST_RABBITMQ_STRICT=1 $(PROGRESS) --name rabbitmq4 -- -count=1 -vet=off -timeout=5m $(AT_ONCE) $(ON_RABBITMQ4)
+endif
 
 race: test
 
@@ -61,11 +83,14 @@ bench:
 # The long runs, each bounded; `make test` runs a short form of each.
 SOAK_TIME ?= 45m
 SCENARIO_TIME ?= 2m
+PARTITIONS_TIME ?= 15m
 SCENARIOS ?= kills silent paused live unknown refusals oversized unreadable
 soak:
 	$(GO) run ./bench/soak --duration $(SOAK_TIME) --workers 3
 	$(GO) run ./bench/soak --directed --workers 1
 	$(GO) run ./bench/soak notify --duration $(SOAK_TIME)
+	$(GO) run ./bench/soak partitions --duration $(PARTITIONS_TIME)
+	$(GO) run ./bench/soak --scenario broker --queue-type quorum --kills 25 --duration 20m --rate 100 --workers 3
 	for s in $(SCENARIOS); do $(GO) run ./bench/soak --scenario $$s --duration $(SCENARIO_TIME) --rate 200 || exit 1; done
 	KEYFOLD_SOAK=1 $(GO) test $(RACE) -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/... ./source/outbox/...
 	$(MAKE) fuzz FUZZTIME=2m

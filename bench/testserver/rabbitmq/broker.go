@@ -1,7 +1,6 @@
 package rabbittest
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -18,11 +17,10 @@ import (
 // goroutines.
 type Broker struct {
 	process.Server
-	control string // the path of rabbitmqctl
-	call    string // and of erl_call
-	node    string
-	mapper  *process.Process // epmd: which port the node listens on, for rabbitmqctl
-	vhosts  atomic.Int64
+	installation
+	node   string
+	mapper *process.Process // epmd: which port the node listens on, for rabbitmqctl
+	vhosts atomic.Int64
 }
 
 // Shared returns the test binary's one broker, see [process.Shared]. Tests on it use a
@@ -35,16 +33,49 @@ func Start(t testing.TB) *Broker {
 	return process.ForTest(t, Launch)
 }
 
+// StartVersion is Start with a broker of this major version of RabbitMQ, 3 or 4, for
+// tests of what only that one does: [Start]'s is the machine's. A test whose version
+// is missing fails, see [withoutVariable].
+func StartVersion(t testing.TB, major int) *Broker {
+	t.Helper()
+	SkipWithout(t, major)
+	return process.ForTest(t, launchVersion(major))
+}
+
+// SharedVersion is Shared with a broker of this major version, see [StartVersion].
+func SharedVersion(t testing.TB, major int) *Broker {
+	t.Helper()
+	if in, err := chosen(); err == nil && in.major == major {
+		return Shared(t)
+	}
+	SkipWithout(t, major)
+	return sharedVersion[major](t)
+}
+
+var sharedVersion = map[int]func(testing.TB) *Broker{
+	3: process.Shared(launchVersion(3)),
+	4: process.Shared(launchVersion(4)),
+}
+
+func launchVersion(major int) func(dir string) (*Broker, error) {
+	return func(dir string) (*Broker, error) { return LaunchVersion(dir, major) }
+}
+
+// LaunchVersion is [Launch] with a broker of this major version of RabbitMQ, 3 or 4.
+func LaunchVersion(dir string, major int) (*Broker, error) {
+	return launch(dir, func() (installation, error) { return ofVersion(major) }, patient)
+}
+
 // StartImpatient is Start with a broker that closes the channel of a consumer
 // that holds a message for longer than timeout, within a second or so: its
 // consumer_timeout, which is half an hour by default.
 func StartImpatient(t testing.TB, timeout time.Duration) *Broker {
 	t.Helper()
-	return process.ForTest(t, func(dir string) (*Broker, error) { return launch(dir, timeout) })
+	return process.ForTest(t, func(dir string) (*Broker, error) { return launch(dir, chosen, timeout) })
 }
 
 // Launch runs a private broker, all of its files in dir. The caller stops it.
-func Launch(dir string) (*Broker, error) { return launch(dir, patient) }
+func Launch(dir string) (*Broker, error) { return launch(dir, chosen, patient) }
 
 // patient is RabbitMQ's own consumer_timeout.
 const patient = 30 * time.Minute
@@ -59,32 +90,23 @@ const (
 	lastControlPort = firstControlPort + 10
 )
 
-// scripts is where packages put the scripts that run as the calling user. Those
-// in /usr/sbin on Debian switch to the user rabbitmq, whose folders are the system
-// broker's.
-var scripts = []string{"/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin", "/usr/local/opt/rabbitmq/sbin"}
-
 // launch starts a node whose files are all in dir.
-func launch(dir string, timeout time.Duration) (*Broker, error) {
-	const installed = "rabbitmq-server"
-	server, err := process.Find(installed, "rabbitmq-server", scripts...)
-	control, noControl := process.Find(installed, "rabbitmqctl", scripts...)
-	epmd, noEPMD := process.Find(installed, "epmd")
-	call, noCall := process.Find(installed, "erl_call")
-	if err := errors.Join(err, noControl, noEPMD, noCall); err != nil {
+func launch(dir string, look func() (installation, error), timeout time.Duration) (*Broker, error) {
+	in, err := look()
+	if err != nil {
 		return nil, err
 	}
-	b := &Broker{control: control, call: call, Server: process.Server{Dir: dir, Path: server}}
+	b := &Broker{installation: in, Server: process.Server{Dir: dir, Path: in.server}}
 	if b.Ports, err = process.ClaimPorts(); err != nil {
 		return nil, err
 	}
 	b.node = "keyfold" + strconv.Itoa(b.Ports.Port(amqpPort)) + "@localhost"
-	home, err := slimHome(server, dir)
+	scripts, err := slimHome(in.home, dir)
 	if err != nil {
 		return nil, err
 	}
-	b.Env, b.Answers, b.Logs = b.environment(home), b.answers, filepath.Join(dir, "log", b.node+".log")
-	if err := b.start(epmd, timeout); err != nil {
+	b.Env, b.Answers, b.Logs = b.environment(scripts), b.answers, filepath.Join(dir, "log", b.node+".log")
+	if err := b.start(timeout); err != nil {
 		b.Stop()
 		return nil, err
 	}
@@ -92,18 +114,30 @@ func launch(dir string, timeout time.Duration) (*Broker, error) {
 }
 
 // start starts the port mapper and boots.
-func (b *Broker) start(epmd string, timeout time.Duration) (err error) {
+func (b *Broker) start(timeout time.Duration) (err error) {
 	if err := b.writeFiles(timeout); err != nil {
 		return err
 	}
-	if b.mapper, err = process.Start(b.Dir, "epmd", b.Env, epmd,
+	if b.mapper, err = process.Start(b.Dir, "epmd", b.Env, b.epmd,
 		"-address", "127.0.0.1", "-port", b.port(epmdPort)); err != nil {
 		return err
 	}
-	return b.Boot()
+	if err := b.Boot(); err != nil || !b.strict() {
+		return err
+	}
+	_, err = b.Eval("ok = rabbit_feature_flags:enable(khepri_db).")
+	return err
 }
 
 func (b *Broker) port(i int) string { return strconv.Itoa(b.Ports.Port(i)) }
+
+// deprecated are the features of RabbitMQ 4.0 that a later version drops.
+var deprecated = []string{
+	"amqp_address_v1", "global_qos", "management_metrics_collection", "queue_master_locator", "ram_node_type", "transient_nonexcl_queues",
+}
+
+// strict reports whether the broker is to be as later versions are, see [strictVariable].
+func (b *Broker) strict() bool { return b.major >= 4 && os.Getenv(strictVariable) != "" }
 
 func (b *Broker) writeFiles(timeout time.Duration) error {
 	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\n"+
@@ -114,6 +148,11 @@ func (b *Broker) writeFiles(timeout time.Duration) error {
 	tick := time.Minute
 	if timeout < patient {
 		tick = time.Second
+	}
+	if b.strict() {
+		for _, feature := range deprecated {
+			config += "deprecated_features.permit." + feature + " = false\n"
+		}
 	}
 	for name, text := range map[string]string{
 		"rabbitmq.conf":   config,
@@ -135,7 +174,7 @@ const loopbackOnly = "-kernel inet_dist_use_interface {127,0,0,1}"
 func (b *Broker) environment(scripts string) []string {
 	in := func(name string) string { return filepath.Join(b.Dir, name) }
 	return []string{
-		"PATH=" + os.Getenv("PATH"),
+		"PATH=" + b.path,
 		"LANG=C.UTF-8",
 		"HOME=" + b.Dir,
 		"RABBITMQ_SCRIPTS_DIR=" + scripts,
@@ -149,7 +188,7 @@ func (b *Broker) environment(scripts string) []string {
 		"RABBITMQ_CTL_ERL_ARGS=" + loopbackOnly,
 		"RABBITMQ_CTL_DIST_PORT_MIN=" + b.port(firstControlPort),
 		"RABBITMQ_CTL_DIST_PORT_MAX=" + b.port(lastControlPort),
-		"RABBITMQ_MNESIA_BASE=" + in("data"),
+		"RABBITMQ_MNESIA_BASE=" + in("data"), // also where Khepri has taken Mnesia's place
 		"RABBITMQ_LOG_BASE=" + in("log"),
 		"RABBITMQ_PID_FILE=" + in("pid"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),

@@ -14,11 +14,7 @@ var wanted = []string{"rabbit", "rabbitmq_prelaunch", "rabbitmq_management"}
 // needs, and returns its folder of scripts. A node looks for each of some hundred modules
 // in the folders of all plugins, one after the other: without the plugins that are not
 // used it boots in two thirds of the processor time.
-func slimHome(server, dir string) (scripts string, err error) {
-	if server, err = filepath.EvalSymlinks(server); err != nil {
-		return "", err
-	}
-	installed := filepath.Dir(filepath.Dir(server))
+func slimHome(installed, dir string) (scripts string, err error) {
 	home := filepath.Join(dir, "home")
 	plugins := filepath.Join(home, "plugins")
 	if err := os.MkdirAll(plugins, 0o700); err != nil {

@@ -67,6 +67,58 @@ func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
 	}
 }
 
+// A test may ask for a version, whichever the other tests run on.
+func TestVersions(t *testing.T) {
+	for _, major := range []int{3, 4} {
+		b := SharedVersion(t, major)
+		version, err := b.Eval("rabbit_misc:version().")
+		if err != nil || !strings.HasPrefix(version, fmt.Sprintf(`"%d.`, major)) {
+			t.Errorf("RabbitMQ %d: its version is %s, %v", major, version, err)
+		}
+	}
+	if _, err := ofVersion(2); err == nil || !strings.Contains(err.Error(), folderVariable) {
+		t.Errorf("a version that is not installed: %v", err)
+	}
+	if _, err := ofFolder(t.TempDir()); err == nil || !strings.Contains(err.Error(), ".ci/rabbitmq4") {
+		t.Errorf("a folder without RabbitMQ: %v", err)
+	}
+}
+
+// A broker of later versions' ways keeps what is in its queues over a kill, and takes no
+// queue that goes with a restart of its node.
+func TestStrictBroker(t *testing.T) {
+	t.Setenv(strictVariable, "1")
+	b := StartVersion(t, 4)
+	declare := func(name string, durable bool) error {
+		conn, err := amqp.Dial(b.DSN("/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		ch, err := conn.Channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ch.QueueDeclare(name, durable, false, false, false, nil)
+		return err
+	}
+	if err := declare("transient", false); err == nil {
+		t.Error("a deprecated feature, a transient queue that is not exclusive, is there")
+	}
+	if err := declare("durable", true); err != nil {
+		t.Error(err)
+	}
+	b.Flush(t)
+	if store, err := b.Eval("rabbit_khepri:is_enabled()."); store != "true" {
+		t.Errorf("Khepri is enabled: %s, %v", store, err)
+	}
+	b.Kill()
+	b.Restart(t)
+	if depths, err := b.Depths("/"); err != nil || len(depths) != 1 {
+		t.Errorf("queues after a kill: %v, %v", depths, err)
+	}
+}
+
 // Two brokers share nothing, and what a test starts ends with it.
 func TestBrokersArePrivate(t *testing.T) {
 	a := Shared(t)
