@@ -50,6 +50,10 @@ const (
 var (
 	codesOfLogin    = []int{codeUserNotFound, codeAuthenticationFailed, codeMechanismUnavailable, codeAtlasError}
 	codesOfDocument = []int{codeValidation, codeTooLarge, codeUpdateTooLarge, codeInsertTooLarge}
+	// codesOfLostShard are how a mongos answers for a shard that it cannot reach, or that has no
+	// primary: HostUnreachable, HostNotFound, NetworkTimeout, FailedToSatisfyReadPreference,
+	// NetworkInterfaceExceededTimeLimit. Reads fail with them as a whole, writes statement by statement.
+	codesOfLostShard = []int{6, 7, 89, 133, 202}
 	// codesOfAbsence are how servers say that they have no such feature.
 	codesOfAbsence = []int{
 		codeCommandNotFound, codeInvalidOptions, codeCommandNotSupported, codeNotImplemented,
@@ -76,6 +80,8 @@ func mark(doing string, err error) error {
 			"MongoDB denies the right (%s): grant the user of MONGODB_URI the role readWrite on the database: %w", doing, err))
 	case hasCode(err, codesOfDocument...):
 		return engine.PermanentError(reasonRejected, fmt.Errorf("MongoDB rejected the document (%s): %w", doing, err))
+	case hasCode(err, codesOfLostShard...):
+		return fmt.Errorf("MongoDB: %s: a shard is %w: %w", doing, engine.ErrAway, err)
 	default:
 		return fmt.Errorf("MongoDB: %s: %w", doing, plainly(err))
 	}

@@ -77,10 +77,11 @@ func (s *Store) eraseForeign(ctx context.Context, user int32, at engine.Millis) 
 	if err != nil {
 		return err
 	}
-	due := bson.D{{Key: fieldID, Value: doc.Lookup(fieldID)}, {Key: fieldErased, Value: nil}, {Key: fieldVersion, Value: nil}}
+	// The user is in it because a sharded cluster routes by it.
+	due := bson.D{{Key: fieldUser, Value: user}, {Key: fieldID, Value: doc.Lookup(fieldID)}, {Key: fieldErased, Value: nil}, {Key: fieldVersion, Value: nil}}
 	var version int32
 	if was, err := doc.LookupErr(fieldVersion); err == nil {
-		due[2].Value = was
+		due[3].Value = was
 		_ = readInt32(bsoncore.Value{Type: bsoncore.Type(was.Type), Data: was.Value}, &version) // what is no number counts as 0
 	}
 	_, err = s.users.UpdateOne(ctx, due, bson.D{

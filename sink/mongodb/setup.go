@@ -20,6 +20,11 @@ import (
 // A missing right, and indexes or documents in the way of the unique indexes,
 // are [engine.ConfigurationError].
 func (s *Store) Setup(ctx context.Context) (notices []string, err error) {
+	return s.setUp(ctx, func(context.Context) error { return nil })
+}
+
+// setUp calls shard when the indexes are there and the probes' document may not be.
+func (s *Store) setUp(ctx context.Context, shard func(context.Context) error) (notices []string, err error) {
 	notice, err := s.setValidator(ctx)
 	if err != nil {
 		return nil, err
@@ -32,6 +37,9 @@ func (s *Store) Setup(ctx context.Context) (notices []string, err error) {
 		return notices, err
 	}
 	if err = s.index(ctx, s.products, unique(fieldProduct)); err != nil {
+		return notices, err
+	}
+	if err = shard(ctx); err != nil {
 		return notices, err
 	}
 	return notices, s.Probe(ctx)

@@ -17,6 +17,10 @@ type collection struct {
 	validator *filter
 	indexes   []*index  // the first is that of _id
 	rows      []*record // in order of insertion; nil where one was removed
+	// shardKey is that of shardCollection, nil where the collection is not sharded;
+	// shardField is its field. The DDL lock guards both.
+	shardKey   document
+	shardField string
 	// dirty holds the records that have versions no majority has.
 	dirty   map[*record]struct{}
 	scratch []byte

@@ -91,5 +91,10 @@ func find(r *request) error {
 	if q.majority, err = r.majority(); err != nil {
 		return err
 	}
-	return r.answerCursor(namespace, q.run(r.store.collection(namespace)))
+	c := r.store.collection(namespace)
+	if r.store.mongos && namespace == configCollections {
+		c = r.store.shardedCollections()
+	}
+	c.targeted(r.name, specs["filter"], q.filter)
+	return r.answerCursor(namespace, q.run(c))
 }

@@ -149,6 +149,9 @@ func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err
 	if err != nil {
 		return t, err
 	}
+	if err := c.requireTarget(r.name, doc, f); err != nil {
+		return t, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	records := c.matching(f, 1)
@@ -207,6 +210,9 @@ func (r *request) deleteOne(c *collection, doc document, id int32) (t tally, err
 	limit, _ := lookup(doc, "limit").AsInt64OK()
 	if limit != 0 && limit != 1 {
 		return t, fail(codeFailedToParse, "The limit field in delete objects must be 0 or 1. Got %d", limit)
+	}
+	if err := c.requireTarget(r.name, doc, f); err != nil && limit == 1 {
+		return t, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,6 +49,8 @@ func init() {
 
 		"create": {create, defining}, "collMod": {collMod, defining}, "drop": {drop, defining},
 		"dropDatabase": {dropDatabase, defining}, "createIndexes": {createIndexes, defining},
+
+		"enableSharding": {enableSharding, defining}, "shardCollection": {shardCollection, defining},
 	}
 }
 

@@ -13,7 +13,8 @@
 //
 //   - Commands: insert, update, delete, find, getMore, killCursors, create,
 //     collMod, drop, dropDatabase, createIndexes, listCollections, listIndexes,
-//     hello, ping, buildInfo, endSessions, configureFailPoint, SCRAM-SHA-256.
+//     hello, ping, buildInfo, endSessions, configureFailPoint, SCRAM-SHA-256; as a mongos
+//     ([WithMongos]) enableSharding and shardCollection too.
 //   - Documents change atomically, one at a time. Unique indexes (on one field),
 //     $jsonSchema validators, upserts, ordered and unordered batches and
 //     retryable writes work as in a server, and errors have a server's codes

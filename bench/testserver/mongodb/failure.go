@@ -16,12 +16,14 @@ const (
 	codeUnauthorized         = 13
 	codeTypeMismatch         = 14
 	codeAuthenticationFailed = 18
+	codeAlreadyInitialized   = 23
 	codeNamespaceNotFound    = 26
 	codeConflictingOperators = 40
 	codeCursorNotFound       = 43
 	codeNamespaceExists      = 48
 	codeMaxTimeExpired       = 50
 	codeCommandNotFound      = 59
+	codeShardKeyNotFound     = 61
 	codeImmutableField       = 66
 	codeCannotCreateIndex    = 67
 	codeInvalidOptions       = 72

@@ -39,7 +39,7 @@ func parseIndex(spec document) (*index, error) {
 		return nil, fail(codeCannotCreateIndex, "mongotest: an index needs exactly one field, got %s", key)
 	}
 	direction := first.Value()
-	if classOf(direction.Type) != classNumber {
+	if word, _ := direction.StringValueOK(); word != "hashed" && classOf(direction.Type) != classNumber {
 		return nil, fail(codeCannotCreateIndex, "mongotest: index type %s is not supported", direction)
 	}
 	if err := refuseName(first.Key()); err != nil {
@@ -55,7 +55,11 @@ func parseIndex(spec document) (*index, error) {
 			return nil, fail(codeCannotCreateIndex, "mongotest: index option '%s' is not supported", e.Key())
 		}
 	}
-	return newIndex(name, first.Key(), direction, unique), nil
+	x := newIndex(name, first.Key(), direction, unique)
+	if unique && x.hashed() {
+		return nil, fail(codeCannotCreateIndex, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
+	}
+	return x, nil
 }
 
 // spec returns the index as listIndexes shows it.

@@ -41,6 +41,7 @@ type settings struct {
 	data           string
 	user, password string
 	noValidators   bool
+	mongos         bool
 	now            func() time.Time
 }
 
@@ -91,7 +92,7 @@ func Listen(options ...Option) (*Server, error) {
 		o(&set)
 	}
 	st := newStore()
-	st.noValidators = set.noValidators
+	st.noValidators, st.mongos = set.noValidators, set.mongos
 	if set.data != "" {
 		j, err := openJournal(set.data, st)
 		if err != nil {
@@ -123,7 +124,12 @@ func Listen(options ...Option) (*Server, error) {
 func (s *Server) Addr() string { return s.address }
 
 // URI returns the connection string, without credentials.
-func (s *Server) URI() string { return uri(s.address) }
+func (s *Server) URI() string {
+	if s.store.mongos {
+		return "mongodb://" + s.address + "/"
+	}
+	return uri(s.address)
+}
 
 func uri(address string) string { return "mongodb://" + address + "/?replicaSet=" + replicaSet }
 

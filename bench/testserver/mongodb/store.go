@@ -31,11 +31,12 @@ type store struct {
 	counters    counters
 
 	noValidators bool // see WithoutValidators
+	mongos       bool // see WithMongos
 }
 
 func newStore() *store {
 	s := &store{collections: make(map[string]*collection), sessions: newSessions(), faults: &faults{}}
-	s.counters.commands = make(map[string]int64)
+	s.counters.commands, s.counters.broadcasts = make(map[string]int64), make(map[string]int64)
 	s.replication = newReplication(&s.ddl)
 	return s
 }

@@ -140,17 +140,10 @@ func hello(r *request) error {
 	r.reply.boolean("ismaster", primary)
 	r.reply.boolean("helloOk", true)
 	r.reply.document("topologyVersion", t.version(now.counter))
-	host := r.server.address
-	hosts := r.reply.open("hosts", bsoncore.TypeArray)
-	r.reply.text("0", host)
-	r.reply.close(hosts)
-	r.reply.text("setName", replicaSet)
-	r.reply.number("setVersion", 1)
-	r.reply.boolean("secondary", !primary)
-	r.reply.text("me", host)
-	if primary {
-		r.reply.text("primary", host)
-		r.reply.buf = bsoncore.AppendObjectIDElement(r.reply.buf, "electionId", electionID(now.term))
+	if r.store.mongos {
+		r.reply.text("msg", "isdbgrid")
+	} else {
+		r.member(now)
 	}
 	r.reply.number("maxBsonObjectSize", maxDocument)
 	r.reply.number("maxMessageSizeBytes", maxMessage)
@@ -167,6 +160,23 @@ func hello(r *request) error {
 		r.reply.close(list)
 	}
 	return nil
+}
+
+// member tells what hello of a member of a replica set says beside.
+func (r *request) member(now state) {
+	primary := now.down == 0
+	host := r.server.address
+	hosts := r.reply.open("hosts", bsoncore.TypeArray)
+	r.reply.text("0", host)
+	r.reply.close(hosts)
+	r.reply.text("setName", replicaSet)
+	r.reply.number("setVersion", 1)
+	r.reply.boolean("secondary", !primary)
+	r.reply.text("me", host)
+	if primary {
+		r.reply.text("primary", host)
+		r.reply.buf = bsoncore.AppendObjectIDElement(r.reply.buf, "electionId", electionID(now.term))
+	}
 }
 
 // wireVersion 21 is that of server 7.0.
