@@ -71,6 +71,24 @@ func service(t *testing.T, compose, name string) string {
 	return text
 }
 
+// The stage in front of partitions is started by its profile alone, and waits for setup;
+// all services are told how many partitions there are.
+func TestComposeOfPartitions(t *testing.T) {
+	text, err := os.ReadFile("../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compose := string(text)
+	for _, want := range []string{"<<: *keyfold", "profiles: [partition]", "command: [partition]", "setup: {condition: service_completed_successfully}", "healthcheck: *ready"} {
+		if !strings.Contains(service(t, compose, "partition"), want) {
+			t.Errorf("the service partition has no %s", want)
+		}
+	}
+	if common, _, _ := strings.Cut(compose, "\nservices:\n"); !strings.Contains(common, "RABBITMQ_PARTITIONS: ${RABBITMQ_PARTITIONS:-0}") {
+		t.Error("the services are not told how many partitions there are")
+	}
+}
+
 // Notifications have services of their own, which an installation without them does not
 // start, and which wait until their tables and queues are there.
 func TestComposeOfNotifications(t *testing.T) {

@@ -74,6 +74,9 @@ func (a *actor[K, V]) step() {
 	} else {
 		a.receive(got)
 	}
+	for _, key := range got.where {
+		a.table.closeWhere(key)
+	}
 	a.spare = got.emptied()
 	if last {
 		a.draining = true

@@ -18,7 +18,8 @@
 //
 // A key's window opens with its first item. It closes when no item came for
 // [Config.Window], when [Config.MaxDelay] has passed since the first, when it
-// holds [Config.MaxSize] items, under pressure, and on [Router.Drain].
+// holds [Config.MaxSize] items, under pressure, on [Router.CloseWhere] and on
+// [Router.Drain].
 // Deadlines lie on two lists per shard, by last and by first item. Time never
 // runs backwards in a shard and every window has the same two spans, so both
 // lists are sorted by construction: closing what is due looks at the two fronts

@@ -46,16 +46,17 @@ const (
 	TriggerPressure                     // the held budget ran short
 	TriggerDrain                        // the router is stopping
 	TriggerImmediate                    // batching is off, or the item was prompt
+	TriggerRequest                      // CloseWhere named its key
 	triggers                            // their number, and one
 )
 
-var triggerNames = [triggers]string{"", "idle", "max_delay", "max_size", "pressure", "drain", "immediate"}
+var triggerNames = [triggers]string{"", "idle", "max_delay", "max_size", "pressure", "drain", "immediate", "request"}
 
 // Triggers lists every trigger, for metrics.
 func Triggers() []Trigger {
 	return []Trigger{
 		TriggerIdle, TriggerMaxDelay, TriggerMaxSize,
-		TriggerPressure, TriggerDrain, TriggerImmediate,
+		TriggerPressure, TriggerDrain, TriggerImmediate, TriggerRequest,
 	}
 }
 

@@ -16,8 +16,9 @@ type mailbox[K comparable, V any] struct {
 // mail is a run of items for one shard, in order.
 type mail[K comparable, V any] struct {
 	items  []Item[K, V]
-	stamps []int64 // the event clock at each item; empty on the wall clock
-	clock  int64   // the event clock after the last: all that follows is no older
+	stamps []int64        // the event clock at each item; empty on the wall clock
+	clock  int64          // the event clock after the last: all that follows is no older
+	where  []func(K) bool // windows of these keys close once the items are in them
 }
 
 // put appends the items of one shard's chain; see [chains]. clock is the event
@@ -56,6 +57,14 @@ func (m *mailbox[K, V]) advance(clock int64) {
 	m.signal()
 }
 
+// closeWhere has the windows of some keys closed, with all items put before.
+func (m *mailbox[K, V]) closeWhere(key func(K) bool) {
+	m.mu.Lock()
+	m.incoming.where = append(m.incoming.where, key)
+	m.mu.Unlock()
+	m.signal()
+}
+
 // close says that no more items come.
 func (m *mailbox[K, V]) close() {
 	m.mu.Lock()
@@ -75,7 +84,8 @@ func (m *mailbox[K, V]) signal() {
 // emptied returns the mail without its items, nothing of them kept alive.
 func (m mail[K, V]) emptied() mail[K, V] {
 	clear(m.items)
-	return mail[K, V]{items: m.items[:0], stamps: m.stamps[:0], clock: m.clock}
+	clear(m.where)
+	return mail[K, V]{items: m.items[:0], stamps: m.stamps[:0], clock: m.clock, where: m.where[:0]}
 }
 
 // byShard splits a chunk by shard without moving it: per shard the index of its

@@ -69,8 +69,9 @@ type bubble struct{ testing.TB }
 
 // step is one thing a submitter does.
 type step struct {
-	items []Item[int32, int]
-	pause time.Duration
+	items  []Item[int32, int]
+	closes int32 // CloseWhere with the keys that it divides; 0: none
+	pause  time.Duration
 }
 
 const submitters = 2
@@ -89,6 +90,7 @@ func drawSteps(t *rapid.T, submitter int32) []step {
 			})
 			next[key]++
 		}
+		s.closes = int32(rapid.IntRange(0, 3).Draw(t, "closes"))
 		steps = append(steps, s)
 	}
 	return steps
@@ -147,6 +149,9 @@ func play(router *Router[int32, int], steps []step) {
 	for _, s := range steps {
 		if err := router.Submit(context.Background(), s.items); err != nil {
 			panic(err)
+		}
+		if s.closes > 0 {
+			router.CloseWhere(func(key int32) bool { return key%s.closes == 0 })
 		}
 		clear(s.items) // the slice is the caller's again
 		time.Sleep(s.pause)

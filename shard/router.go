@@ -186,6 +186,16 @@ func (r *Router[K, V]) Advance(t time.Time) {
 	}
 }
 
+// CloseWhere closes the open windows of the keys that key reports true for, with every
+// item that was submitted before the call. It does not wait for them to be flushed. key
+// is called on the shards' goroutines, several at a time, and is to be quick. On the
+// event clock such groups depend on when the call comes, as those of pressure do.
+func (r *Router[K, V]) CloseWhere(key func(K) bool) {
+	for _, a := range r.actors {
+		a.mail.closeWhere(key)
+	}
+}
+
 // signalPressure looks at the pressure and, where it is high, has every shard but the
 // caller's close windows. It reports whether it was.
 func (r *Router[K, V]) signalPressure(caller *actor[K, V]) bool {

@@ -92,6 +92,17 @@ func (t *table[K, V]) closeAll(trigger Trigger) {
 	}
 }
 
+// closeWhere closes the windows of some keys, the oldest first.
+func (t *table[K, V]) closeWhere(key func(K) bool) {
+	for w := t.first.front; w != nil; {
+		next := w.links[byFirst].next
+		if key(w.queue.key) {
+			t.fire(w, TriggerRequest)
+		}
+		w = next
+	}
+}
+
 // fire closes an open window and queues its key where nothing stands before it.
 func (t *table[K, V]) fire(w *window[K, V], trigger Trigger) {
 	t.first.remove(w)

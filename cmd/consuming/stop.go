@@ -74,21 +74,21 @@ func (c *Control) acknowledge(ctx context.Context, all bool) error {
 		closers = append(closers, consumer.Close)
 	}
 	if all {
-		return closeSideBySide(ctx, closers...)
+		return CloseSideBySide(ctx, closers...)
 	}
 	return closeInTime(ctx, closers...)
 }
 
-// closeInTime is closeSideBySide within the time for connections.
+// closeInTime is CloseSideBySide within the time for connections.
 func closeInTime(ctx context.Context, closers ...func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdown.ConnCloseTimeout)
 	defer cancel()
-	return closeSideBySide(ctx, closers...)
+	return CloseSideBySide(ctx, closers...)
 }
 
-// closeSideBySide closes connections at once: each may be to a server that does not
+// CloseSideBySide closes connections at once: each may be to a server that does not
 // answer.
-func closeSideBySide(ctx context.Context, closers ...func(context.Context) error) error {
+func CloseSideBySide(ctx context.Context, closers ...func(context.Context) error) error {
 	var closing sync.WaitGroup
 	errs := make([]error, len(closers))
 	for i, closer := range closers {

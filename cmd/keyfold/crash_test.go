@@ -80,27 +80,37 @@ func TestKill9(t *testing.T) {
 // itself, what it held is delivered again, and nothing is folded twice.
 func TestBrokerRestartInMidWindow(t *testing.T) {
 	t.Parallel()
-	broker := rabbittest.Start(t)
+	brokerKilled(t, rabbittest.Start(t), 1)
+}
+
+// The same with quorum queues on RabbitMQ 4, more than once.
+func TestBrokerRestartInMidWindowOfQuorumQueues(t *testing.T) {
+	t.Parallel()
+	brokerKilled(t, rabbittest.StartVersion(t, 4), 2, "--rabbitmq-queue-type=quorum")
+}
+
+func brokerKilled(t *testing.T, broker *rabbittest.Broker, kills int, flags ...string) {
 	s := &stack{dsn: broker.DSN("/"), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
-	s.setUp(t)
-	d := s.work(t, "--batch-window=3").ready()
+	s.setUp(t, flags...)
+	d := s.work(t, append(flags, "--batch-window=3")...).ready()
 	bodies := sample.Events(sample.DefaultConfig(40))
-	half := len(bodies) / 2
-	s.publish(t, bodies[:half]...)
-	eventually(t, "windows are open", func() error {
-		if n := d.metric("keyfold_open_windows"); n < 1 {
-			return fmt.Errorf("%d open windows", n)
-		}
-		return nil
-	})
 	broker.Flush(t)
-	broker.Kill()
-	broker.Restart(t)
-	d.ready()
-	s.publish(t, bodies[half:]...)
+	for i := range kills {
+		s.publish(t, bodies[len(bodies)*i/(kills+1):len(bodies)*(i+1)/(kills+1)]...)
+		eventually(t, "windows are open", func() error {
+			if n := d.metric("keyfold_open_windows"); n < 1 {
+				return fmt.Errorf("%d open windows", n)
+			}
+			return nil
+		})
+		broker.Kill()
+		broker.Restart(t)
+		d.ready()
+	}
+	s.publish(t, bodies[len(bodies)*kills/(kills+1):]...)
 	s.settled(t, s.expect(t, bodies))
-	if n := d.metric("keyfold_rabbitmq_connects_total"); n < 2 {
-		t.Errorf("%d connects: the broker's death was not noticed", n)
+	if n := d.metric("keyfold_rabbitmq_connects_total"); n < int64(kills)+1 {
+		t.Errorf("%d connects after %d deaths of the broker: some were not noticed", n, kills)
 	}
 	d.stop()
 	s.emptied(t)

@@ -158,7 +158,7 @@ func (s *shop) checkTable(t *testing.T, want int) {
 		}
 		if user != int(e.UserID) || kind != e.Type.String() || phrase.String != e.Phrase || phrase.Valid != (e.Type == engine.Search) ||
 			product.Int64 != int64(e.ProductID) || product.Valid == phrase.Valid || id != e.MessageID ||
-			occurred != e.OccurredAt.Time().Format("2006-01-02 15:04:05.000") || shard%outbox.Shards != outbox.ShardOf(e.UserID) {
+			occurred != e.OccurredAt.Time().Format("2006-01-02 15:04:05.000") || shard%outbox.Shards != engine.SlotOf(e.UserID) {
 			t.Errorf("the columns %d %q %v %v %q %q %d do not say what the body says: %.300q", user, kind, phrase, product, occurred, id, shard, body)
 		}
 		if metadata.Valid && !json.Valid([]byte(metadata.String)) {

@@ -30,24 +30,26 @@ func main() { cli.Main(run) }
 type commands struct {
 	Options   cli.Options        `embed:""`
 	Servers   app.Servers        `embed:""`
+	Queues    app.QueueFlags     `embed:""`
 	Embedding embedding.Settings `embed:""`
 	Settings  settings.Engine    `embed:""`
 	Notify    app.Notify         `embed:"" group:"notifications"`
 
-	Setup    setupCmd             `cmd:"" uses:"broker,queue,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
-	Work     workCmd              `cmd:"" uses:"broker,queue,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
-	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,admin" help:"Run the HTTP API: store events in the SQL outbox."`
-	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
+	Setup    setupCmd             `cmd:"" uses:"broker,queue,partitions,priorities,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
+	Work     workCmd              `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
+	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,partitions,admin" help:"Run the HTTP API: store events in the SQL outbox."`
+	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,partitions,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
+	Stage    partitionCmd         `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
 	Outbox   outbox.Cmd           `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
-	Backfill outbox.BackfillCmd   `cmd:"" uses:"database,broker" help:"Publish events of the outbox that were never sent, at a bounded rate."`
+	Backfill outbox.BackfillCmd   `cmd:"" uses:"database,broker,partitions" help:"Publish events of the outbox that were never sent, at a bounded rate."`
 	Products profiles.ProductsCmd `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
-	Dlq      dlq.Cmd              `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
+	Dlq      dlq.Cmd              `cmd:"" uses:"broker,partitions" help:"List, replay and discard dead letters."`
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 
-	Config     config.Cmd        `cmd:"" uses:"broker,queue,store,database,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,retention" help:"Check and show the settings."`
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,database,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,retention" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
@@ -93,15 +95,17 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 	// A number out of range is told once.
 	embeddings, embeddingErr := c.Embedding.Config(max(1, min(config.Taste.Dimensions, engine.MaxDimensions)))
 	config.Taste.Model = embeddings.Model
+	queues, queuesErr := c.Queues.Queues()
 	embeddings.Failures = config.Retry.Attempts + 1
 	return &app.App{
 		Console: c.Options.Console(s),
 		Ctx:     ctx,
 		Clock:   shutdown.NewClock(config.Timeout),
 		Servers: c.Servers,
+		Queues:  queues,
 		Vectors: embeddings,
 		Notify:  c.Notify,
 		Config:  config,
 		Log:     log,
-	}, errors.Join(logErr, engineErr, c.Servers.Check(), embeddingErr)
+	}, errors.Join(logErr, engineErr, c.Servers.Check(), queuesErr, embeddingErr)
 }

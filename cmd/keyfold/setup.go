@@ -15,6 +15,7 @@ import (
 // setupCmd creates what the daemon needs on its servers.
 type setupCmd struct {
 	ForeignKeys bool   `help:"Add foreign keys from user_interactions to the tables users and products, which must exist."`
+	Shard       bool   `help:"Shard user_embeddings by user_id; MONGODB_URI leads to a mongos (docs/SCALING.md)."`
 	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb or sqlite and change nothing."`
 }
 
@@ -22,12 +23,15 @@ type setupCmd struct {
 func (c *setupCmd) Help() string {
 	return `All servers are set up, also where one failed: one call names every fault, and the same command
 goes on once they are cured. -o json prints one object; what was not set up is null there. Another
-WORKER_RETRY_DELAY or WORKER_MAX_RETRIES adds retry queues; the old ones stay.
+WORKER_RETRY_DELAY or WORKER_MAX_RETRIES adds retry queues; the old ones stay. So do the queues of
+another number of partitions: they are listed, with the commands that delete them.
 
 Examples:
   keyfold setup
+  keyfold setup --partitions 16
   DATABASE_URL=mysql://user:password@127.0.0.1:3306/keyfold keyfold setup
-  keyfold setup --print mysql --foreign-keys`
+  keyfold setup --print mysql --foreign-keys
+  MONGODB_URI=mongodb://mongos1,mongos2/ keyfold setup --shard`
 }
 
 func (c *setupCmd) Check(a *app.App) error {
@@ -68,16 +72,24 @@ type setUp struct {
 	SQL      *tablesSetUp `json:"sql"`
 }
 
+// queuesSetUp are the names of queues and exchanges. With partitions, Queue takes the
+// events of publishers that know no slot.
 type queuesSetUp struct {
 	Exchange    string   `json:"exchange"`
 	Queue       string   `json:"queue"`
 	DeadLetters string   `json:"dead_letter_queue"`
 	Retries     []string `json:"retry_queues"`
+	Slots       string   `json:"slots_exchange,omitempty"`
+	Partitions  []string `json:"partition_queues,omitempty"`
+
+	Retired  []rabbit.RetiredQueue `json:"retired_queues,omitempty"`
+	Commands []string              `json:"retired_commands,omitempty"`
 }
 
 type storeSetUp struct {
 	Database    string   `json:"database"`
 	Collections []string `json:"collections"`
+	ShardKey    string   `json:"shard_key,omitempty"` // of user_embeddings, with --shard
 	Notices     []string `json:"notices"`
 }
 
@@ -105,15 +117,16 @@ func (c *setupCmd) Run(a *app.App) error {
 
 func (s *setUp) print(w *cli.Text, noDatabase bool) {
 	if q := s.RabbitMQ; q != nil {
-		w.Line("RabbitMQ: exchange %s, queues %s and %s", q.Exchange, q.Queue, q.DeadLetters)
-		w.Line("RabbitMQ: retry queues %s; those of an earlier WORKER_RETRY_DELAY stay, and their messages come back",
-			strings.Join(q.Retries, ", "))
+		q.print(w)
 	}
 	if m := s.MongoDB; m != nil {
 		for _, notice := range m.Notices {
 			w.Line("MongoDB: %s", notice)
 		}
 		w.Line("MongoDB: database %s, collections %s, indexes", m.Database, strings.Join(m.Collections, " and "))
+		if m.ShardKey != "" {
+			w.Line("MongoDB: user_embeddings is sharded by %s; product_embeddings stays as it is", m.ShardKey)
+		}
 	}
 	switch {
 	case s.SQL != nil:
@@ -123,19 +136,50 @@ func (s *setUp) print(w *cli.Text, noDatabase bool) {
 	}
 }
 
+func (q *queuesSetUp) print(w *cli.Text) {
+	w.Line("RabbitMQ: exchange %s, queues %s and %s", q.Exchange, q.Queue, q.DeadLetters)
+	if n := len(q.Partitions); n > 0 {
+		w.Line("RabbitMQ: exchange %s, %s: queues %s to %s", q.Slots, cli.Count(int64(n), "partition"), q.Partitions[0], q.Partitions[n-1])
+	}
+	w.Line("RabbitMQ: retry queues %s; those of an earlier WORKER_RETRY_DELAY stay, and their messages come back",
+		strings.Join(q.Retries, ", "))
+	if len(q.Retired) > 0 {
+		w.Line("RabbitMQ: %s of another number of partitions; docs/UPGRADE.md says when they may be deleted:", cli.Count(int64(len(q.Retired)), "queue"))
+		for _, command := range q.Commands {
+			w.Line("  %s", command)
+		}
+	}
+}
+
 func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
 	names, delays := rabbit.DefaultNames(), rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts)
-	err := rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, rabbit.Topology{
-		Names:       names,
-		QueueType:   rabbit.QueueType(a.Servers.QueueType),
-		RetryDelays: delays,
-	})
+	topology := rabbit.Topology{
+		Names:        names,
+		QueueType:    a.Queues.Type,
+		RetryDelays:  delays,
+		Partitions:   a.Queues.Partitions,
+		NoPriorities: a.Queues.NoPriorities,
+	}
+	if err := rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, topology); err != nil {
+		return nil, app.BrokerUnreached(err)
+	}
+	retired, err := rabbit.Retired(a.Ctx, a.Servers.RabbitMQ, topology)
 	if err != nil {
 		return nil, app.BrokerUnreached(err)
 	}
-	done := &queuesSetUp{Exchange: names.Exchange, Queue: names.Queue, DeadLetters: names.DeadLetters}
+	done := &queuesSetUp{
+		Exchange: names.Exchange, Queue: names.Queue, DeadLetters: names.DeadLetters,
+		Retired: retired, Commands: rabbit.RetiredCommands(a.Servers.RabbitMQ, retired),
+	}
+	retry := names.RetryQueue
+	if topology.Partitions > 0 {
+		done.Queue, done.Slots, retry = names.CommonQueue(), names.Slots, names.RetryExchange
+	}
 	for _, delay := range delays {
-		done.Retries = append(done.Retries, names.RetryQueue(delay))
+		done.Retries = append(done.Retries, retry(delay))
+	}
+	for i := range topology.Partitions {
+		done.Partitions = append(done.Partitions, names.PartitionQueue(i))
 	}
 	return done, nil
 }
@@ -146,8 +190,13 @@ func (c *setupCmd) store(a *app.App) (*storeSetUp, error) {
 		Collections: []string{"user_embeddings", "product_embeddings"},
 		Notices:     []string{},
 	}
-	err := a.WithStore(func(store *mongodb.Store) error {
-		notices, err := store.Setup(a.Ctx)
+	err := a.WithStore(func(store *mongodb.Store) (err error) {
+		var notices []string
+		if c.Shard {
+			done.ShardKey, notices, err = store.SetupSharded(a.Ctx)
+		} else {
+			notices, err = store.Setup(a.Ctx)
+		}
 		done.Notices = append(done.Notices, notices...)
 		return err
 	})

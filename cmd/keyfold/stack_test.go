@@ -64,9 +64,9 @@ func newStack(t *testing.T) *stack {
 }
 
 // setUp runs `setup` and imports the products, through the commands.
-func (s *stack) setUp(t *testing.T) {
+func (s *stack) setUp(t *testing.T, args ...string) {
 	t.Helper()
-	if code, _, errs := s.run(t, "", "setup"); code != 0 {
+	if code, _, errs := s.run(t, "", append([]string{"setup"}, args...)...); code != 0 {
 		t.Fatalf("setup: %s", errs)
 	}
 	var lines strings.Builder

@@ -68,11 +68,14 @@ func TestUsageErrors(t *testing.T) {
 		{"outbox cleanup --older-than=0s", "--older-than"},
 		{"outbox cleanup --older-than=soon", "7d"},
 		{"setup --print=oracle", "mariadb"},
+		{"setup --partitions=65", "(RABBITMQ_PARTITIONS) is 65"},
+		{"work --worker-partitions=7-3", "WORKER_PARTITIONS"},
 		{"work --admin-addr=127.0.0.1:99999", "ADMIN_ADDR"},
 		{"ingest --http-addr=127.0.0.1:99999", "HTTP_ADDR"},
 		{"outbox failed list --limit=0", "--limit"},
 		{"outbox failed retry 0", "above 0"},
 		{"relay --database-url=", "DATABASE_URL"},
+		{"partition --rabbitmq-dsn=localhost", "RABBITMQ_DSN"},
 		{"ingest --http-addr=nowhere", "HTTP_ADDR"},
 		{"ingest --http-tokens=short", "HTTP_TOKENS"},
 		{"ingest --http-token-file=/does/not/exist", "HTTP_TOKEN_FILE"},
@@ -106,7 +109,7 @@ func TestUsageErrors(t *testing.T) {
 // Only what would have run on says that it was not started.
 func TestNotStartedIsSaidOfServicesOnly(t *testing.T) {
 	for args, want := range map[string]string{
-		"work --embedder=openai": "keyfold: not started:\n", "relay --database-url=": "keyfold: not started:\n", "ingest --http-addr=nowhere": "keyfold: not started:\n",
+		"work --embedder=openai": "keyfold: not started:\n", "relay --database-url=": "keyfold: not started:\n", "partition --rabbitmq-dsn=x": "keyfold: not started:\n", "ingest --http-addr=nowhere": "keyfold: not started:\n",
 		"user rebuild": "keyfold: name a user's id, or --all\n",
 	} {
 		if _, _, errs := withoutServers(t, strings.Fields(args)...); !strings.HasPrefix(errs, want) {

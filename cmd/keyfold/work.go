@@ -51,15 +51,19 @@ func warnOfRedis(a *app.App, e *embedding.Embedding) {
 
 func workerConfig(a *app.App) worker.Config {
 	c := worker.Config{
-		Config:    a.Config,
-		DSN:       a.Servers.RabbitMQ,
-		Names:     rabbit.DefaultNames(),
-		Identity:  a.Identity("worker"),
-		QueueType: rabbit.QueueType(a.Servers.QueueType),
+		Config:       a.Config,
+		DSN:          a.Servers.RabbitMQ,
+		Names:        rabbit.DefaultNames(),
+		Identity:     a.Identity("worker"),
+		QueueType:    a.Queues.WorkerType(),
+		NoPriorities: a.Queues.NoPriorities,
 		About: []slog.Attr{
 			slog.String("database", a.Servers.Database),
 			slog.String("embeddings", a.Vectors.Where()),
 		},
+	}
+	if a.Queues.Partitions > 0 {
+		c.Partitions = &rabbit.Partitions{Only: a.Queues.Only}
 	}
 	if !a.Vectors.Offline {
 		c.PhraseTimeout = a.Vectors.PhraseTimeout
@@ -103,7 +107,7 @@ func (w working) Figures() []app.Figure {
 			return n
 		}
 	}
-	return []app.Figure{
+	figures := []app.Figure{
 		{Name: "events", Read: s.Consumer.Delivered.Load},
 		{Name: "folded", Read: outcome(engine.Folded)},
 		{Name: "writes", Read: s.Taste.Writes.Load},
@@ -116,4 +120,8 @@ func (w working) Figures() []app.Figure {
 		{Name: "store_failures", Read: s.Taste.Failures.Load},
 		{Name: "waiting", Gauge: true, Read: s.Consumer.Unacked.Load},
 	}
+	if partitions := &s.Consumer.Partitions; partitions.Workers.Load() > 0 {
+		figures = append(figures, app.Figure{Name: "partitions", Gauge: true, Read: partitions.Owned.Load})
+	}
+	return figures
 }

@@ -23,6 +23,10 @@ type Config struct {
 	// QueueType is checked against the queue at the start of each session; "" skips
 	// the check.
 	QueueType rabbit.QueueType
+	// NoPriorities is checked with it.
+	NoPriorities bool
+	// Partitions has the worker consume partition queues; nil: the one queue.
+	Partitions *rabbit.Partitions
 	// PhraseTimeout is how long a search waits for its phrase's vector before it
 	// joins its user's window: see [Prefetcher]. 0 means that phrases are resolved
 	// without waiting, and no search waits.

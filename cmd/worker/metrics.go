@@ -28,10 +28,15 @@ func (w *Worker) Notes() []string {
 	if p == nil {
 		return nil
 	}
+	var notes []string
 	if n, cause := p.consumer.Unstored(); n > 0 {
-		return []string{fmt.Sprintf("dead letters: %d events wait, unacknowledged, for the broker to take their letters: %v", n, cause)}
+		notes = append(notes, fmt.Sprintf("dead letters: %d events wait, unacknowledged, for the broker to take their letters: %v", n, cause))
 	}
-	return nil
+	if s := &p.consumer.Stats.Partitions; s.Workers.Load() > 1 && s.Owned.Load() == 0 {
+		notes = append(notes, fmt.Sprintf("partitions: none is this worker's, as there are fewer than the %d workers: it stands by; "+
+			"for all to work, set up more partitions (`keyfold setup --partitions N`)", s.Workers.Load()))
+	}
+	return notes
 }
 
 // Stats are a worker's counters. Those behind pointers go on counting.

@@ -107,27 +107,37 @@ func (w *Worker) connect() (err error) {
 	w.publisher = rabbit.NewPublisher(c.DSN, c.Identity, "publisher", w.ports.Broker("publisher"), log)
 	w.retries = rabbit.NewDelayQueues(c.DSN, c.Names, c.Identity, w.ports.Broker("retries"), log)
 	w.consumer, err = rabbit.NewConsumer(rabbit.Config{
-		DSN:        c.DSN,
-		Names:      c.Names,
-		Identity:   c.Identity,
-		QueueType:  c.QueueType,
-		Prefetch:   c.Prefetch(),
-		MaxBytes:   c.Shard.MaxHeldBytes,
-		Ordered:    w.ordered(),
-		MaxRetries: c.Retry.Attempts,
-		RetryDelay: c.Retry.Delay,
-		Lease:      c.Taste.Lease,
-		Timing:     w.ports.Broker("consumer"),
+		DSN:          c.DSN,
+		Names:        c.Names,
+		Identity:     c.Identity,
+		QueueType:    c.QueueType,
+		NoPriorities: c.NoPriorities,
+		Prefetch:     c.Prefetch(),
+		MaxBytes:     c.Shard.MaxHeldBytes,
+		Ordered:      w.ordered(),
+		MaxRetries:   c.Retry.Attempts,
+		RetryDelay:   c.Retry.Delay,
+		Lease:        c.Taste.Lease,
+		Timing:       w.ports.Broker("consumer"),
+		Partitions:   c.Partitions,
 	}, rabbit.Ports{
-		DeadLetters: deadletter.Queue{Publisher: w.publisher, Names: c.Names, Host: c.Identity.Host},
-		Retries:     w.retries,
-		Log:         log,
+		DeadLetters:  deadletter.Queue{Publisher: w.publisher, Names: c.Names, Host: c.Identity.Host},
+		Retries:      w.retries,
+		Log:          log,
+		Layout:       w.publisher,
+		CloseWindows: w.closeWindowsOf,
 	})
 	w.control = consuming.Control{
 		Log: log, Consumers: []consuming.Consumer{w.consumer}, HoldMax: c.Breaker.HoldMax,
 		Hint: "see that MongoDB runs and MONGODB_URI is right; the worker goes on by itself, and no event is lost",
 	}
 	return err
+}
+
+// closeWindowsOf closes the windows of the users of some slots: their partition goes to
+// another worker, or its prefetch is used up.
+func (w *Worker) closeWindowsOf(of func(slot int) bool) {
+	w.pipeline.Router.CloseWhere(func(user int32) bool { return of(engine.SlotOf(user)) })
 }
 
 // ordered reports whether profiles depend on the order of events.

@@ -44,7 +44,7 @@ func parse(text string) (*points, error) {
 			continue
 		}
 		name, rest, found := strings.Cut(spec, "=")
-		if all := slices.Concat(Names, NotificationNames); !found || !slices.Contains(all, name) {
+		if all := slices.Concat(Names, PartitionNames, NotificationNames); !found || !slices.Contains(all, name) {
 			return nil, fmt.Errorf("%q names no point: they are %s", spec, strings.Join(all, ", "))
 		}
 		a, err := parsePoint(rest)

@@ -24,6 +24,12 @@ const (
 	Drained = "drained" // its windows are written, and not all acknowledged; no errors
 )
 
+// The points of an event's way from the common queue to its partition, before [BeforeAck].
+const (
+	BeforePartition    = "before_partition"    // copies are about to be published; an error stands for the broker's
+	PartitionConfirmed = "partition_confirmed" // they are confirmed, their originals not settled; an error has them published again
+)
+
 // The points of a notification's way.
 const (
 	Posted    = "posted"    // it was posted and is not published; an error stands for the broker's
@@ -45,6 +51,9 @@ var Names = []string{
 	BeforeAck, Unconfirmed, RetryConfirmed, LetterConfirmed, ReplayConfirmed,
 	Closing, Drained,
 }
+
+// PartitionNames lists the points of `keyfold partition` alone.
+var PartitionNames = []string{BeforePartition, PartitionConfirmed}
 
 // NotificationNames lists the points of notifications.
 var NotificationNames = []string{Posted, Confirmed, Claimed, BeforeCommit, AfterCommit, Dispatched, Marked, ReportApplied}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -205,4 +206,53 @@ func TestRejectedBatchGoesLast(t *testing.T) {
 	if p := f.profile(t, 1); p.EventCount != 499 {
 		t.Errorf("%d events, want 499", p.EventCount)
 	}
+}
+
+// A small part of the store that is known to be away (one shard of twelve) uses no attempt of its
+// users, however many others are written.
+func TestALostShardUsesNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.await = func(ctx context.Context) (bool, error) { return false, ctx.Err() }
+		f.Engine = f.engine(t)
+		lost := func(user int32) bool { return user%12 == 0 }
+		flush := func(round int, want engine.Outcome) {
+			t.Helper()
+			var batches []engine.Batch
+			letters := map[int32]*letter{}
+			for user := int32(1); user <= 24; user++ {
+				letters[user] = view(user, fmt.Sprint(user, " ", round), 1, engine.Now())
+				batches = append(batches, batch(letters[user]))
+			}
+			f.Apply(t.Context(), batches)
+			for user, l := range letters {
+				if lost(user) {
+					l.want(t, want)
+				} else {
+					l.want(t, engine.Folded)
+				}
+			}
+		}
+		flush(0, engine.Folded) // the profiles are cached now
+		f.ports.load = func(ctx context.Context, asked []int32) ([]*engine.Profile, error) {
+			if slices.ContainsFunc(asked, lost) { // a mongos answers for all or for none
+				return nil, fmt.Errorf("shard 2 is %w", engine.ErrAway)
+			}
+			return f.store.Load(ctx, asked)
+		}
+		f.ports.swap = func(ctx context.Context, profiles []*engine.Profile) []error {
+			answers := make([]error, len(profiles))
+			for i, p := range profiles {
+				if answers[i] = fmt.Errorf("%w: shard 2 is %w", engine.ErrOwn, engine.ErrAway); !lost(p.UserID) {
+					answers[i] = f.store.Swap(ctx, []*engine.Profile{p})[0]
+				}
+			}
+			return answers
+		}
+		for round := range 6 {
+			flush(round+1, engine.Park)
+		}
+		f.ports.load, f.ports.swap = nil, nil
+		flush(9, engine.Folded)
+	})
 }

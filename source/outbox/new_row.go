@@ -129,7 +129,7 @@ const columns = "user_id, event_type, search_phrase, product_id, occurred_at, me
 const places = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 func (r *newRow) values(args []any) []any {
-	return append(args, r.userID, r.eventType, r.phrase, r.productID, r.occurred, r.metadata, r.created, r.messageID, r.body, ShardOf(r.userID))
+	return append(args, r.userID, r.eventType, r.phrase, r.productID, r.occurred, r.metadata, r.created, r.messageID, r.body, engine.SlotOf(r.userID))
 }
 
 // size returns about how many bytes the row brings into a statement.

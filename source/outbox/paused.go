@@ -3,6 +3,8 @@ package outbox
 import (
 	"sync"
 	"time"
+
+	"keyfold/engine"
 )
 
 // pausedUsers remembers the users whose oldest row was refused, by the relay's own
@@ -48,7 +50,7 @@ func (h *pausedUsers) waiting(now time.Time) map[int][]int32 {
 	for user, hold := range h.users {
 		switch {
 		case now.Before(hold.until):
-			shards[ShardOf(user)] = append(shards[ShardOf(user)], user)
+			shards[engine.SlotOf(user)] = append(shards[engine.SlotOf(user)], user)
 		case now.Sub(hold.until) > 2*h.longest:
 			delete(h.users, user)
 		}

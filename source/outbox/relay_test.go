@@ -518,7 +518,7 @@ func TestACopyAfterACrashSaysSinceWhen(t *testing.T) {
 		add(t, storeOn(t, db, StoreConfig{}), view(t, 1, 1), view(t, 1, 2))
 		work, crash := context.WithCancel(t.Context())
 		dying := &broker{before: crash}
-		_, err := NewRelay(db, dying, brisk(), quiet).publishShards(t.Context(), work, []int{ShardOf(1)}, query{})
+		_, err := NewRelay(db, dying, brisk(), quiet).publishShards(t.Context(), work, []int{engine.SlotOf(1)}, query{})
 		if err == nil || len(dying.taken) == 0 {
 			t.Fatalf("the relay marked what it published: %v", err)
 		}
@@ -567,7 +567,7 @@ func TestABacklogLeavesRoomForOthers(t *testing.T) {
 		const rows = 3000
 		fill(t, db, 1, rows)
 		neighbour := int32(2)
-		for ShardOf(neighbour) != ShardOf(1) {
+		for engine.SlotOf(neighbour) != engine.SlotOf(1) {
 			neighbour++
 		}
 		add(t, storeOn(t, db, StoreConfig{}), view(t, neighbour, 1))

@@ -9,13 +9,9 @@ import (
 	"keyfold/engine"
 )
 
-// Shards is the number of shards users are spread over. It stands in stored
-// rows and cannot be changed.
-const Shards = 64
-
-// ShardOf returns the shard of a user's rows: Fibonacci hashing, so that ids
-// with a common step are spread too.
-func ShardOf(userID int32) int { return int(uint32(userID) * 2654435769 >> 26) }
+// Shards is the number of shards users are spread over: a user's shard is its slot,
+// [engine.SlotOf].
+const Shards = engine.Slots
 
 // Row is a stored interaction. Its event is read from the body: the columns
 // beside it serve queries.

@@ -168,7 +168,7 @@ func expectColumns(t *testing.T, db *Database, want map[string]engine.Entry) {
 		if err := json.Unmarshal([]byte(metadata.String), &parsed); err != nil || parsed["device"] != e.Phrase {
 			t.Errorf("%q: metadata is %q", id, metadata.String)
 		}
-		if int(shard) != ShardOf(user) || !sentColumn {
+		if int(shard) != engine.SlotOf(user) || !sentColumn {
 			t.Errorf("%q: shard %d, processed_to_queue %v", id, shard, sentColumn)
 		}
 	}

@@ -3,6 +3,7 @@ package rabbit
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,13 +35,15 @@ func splitPrefetch(prefetch, allowed int) []int {
 
 // consumerChannel is one channel of a session with its consumer and acknowledgements.
 type consumerChannel struct {
-	session  *session
-	index    int
-	prefetch int
-	channel  *amqp.Channel
-	acks     *acks
-	unacked  atomic.Int64 // received and not acknowledged
-	leases   leases
+	session    *session
+	index      int
+	queue      string
+	prefetch   int
+	channel    *amqp.Channel
+	acks       *acks
+	unacked    atomic.Int64 // received and not acknowledged
+	ackedTotal atomic.Int64
+	leases     leases
 
 	// Only used by the goroutine that starts and stops reading.
 	main, more      subscription
@@ -54,6 +57,11 @@ type consumerChannel struct {
 	// previousAcked is signalled once they are all acknowledged.
 	previousTags  atomic.Uint64
 	previousAcked chan struct{}
+
+	// partition is nil where the channel is not that of one.
+	partition *partition
+	next      subscription // follows main, which was cancelled and is read to its end
+	left      atomic.Bool  // closed here, while the session goes on
 }
 
 // subscription is a consumer at the broker: live while it has a tag, and with
@@ -63,12 +71,13 @@ type subscription struct {
 	deliveries <-chan amqp.Delivery
 }
 
-func (s *session) openChannel(prefetch int) (*consumerChannel, error) {
+// openChannel opens the channel of that index for a queue.
+func (s *session) openChannel(index int, queue string, prefetch int) (*consumerChannel, error) {
 	channel, err := s.conn.Channel()
 	if err != nil {
 		return nil, err
 	}
-	l := &consumerChannel{session: s, index: len(s.channels), prefetch: prefetch, channel: channel, previousAcked: make(chan struct{}, 1)}
+	l := &consumerChannel{session: s, index: index, queue: queue, prefetch: prefetch, channel: channel, previousAcked: make(chan struct{}, 1)}
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
 		interval: ackInterval, maxAckDelay: maxAckDelay,
@@ -76,6 +85,9 @@ func (s *session) openChannel(prefetch int) (*consumerChannel, error) {
 		sent: l.acked,
 	}
 	l.acks.start()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.channels = append(slices.Clone(s.channels), l)
 	return l, nil
 }
 
@@ -97,6 +109,9 @@ func (l *consumerChannel) watch(closed <-chan *amqp.Error, cancelled <-chan stri
 				continue
 			}
 			closed = nil
+			if l.left.Load() {
+				continue
+			}
 			l.session.end(errors.New("rabbitmq: the channel was closed"))
 		case _, ok := <-cancelled:
 			if !ok {
@@ -116,7 +131,7 @@ func (l *consumerChannel) watch(closed <-chan *amqp.Error, cancelled <-chan stri
 func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 	prefetch := l.share()
 	held := min(int(l.unacked.Load()), prefetch-1)
-	l.main, err = l.consume(ctx, prefetch-held)
+	l.main, err = l.consume(ctx, prefetch-held, nil)
 	if l.missingPrefetch = held; err != nil || held == 0 || l.session.config.Ordered {
 		l.previousTags.Store(0)
 		return err
@@ -138,7 +153,7 @@ func (l *consumerChannel) restorePrefetch(ctx context.Context) (err error) {
 		return nil
 	}
 	l.previousTags.Store(0)
-	l.more, err = l.consume(ctx, l.missingPrefetch)
+	l.more, err = l.consume(ctx, l.missingPrefetch, nil)
 	return err
 }
 
@@ -154,7 +169,7 @@ func (l *consumerChannel) previousIsAcked() bool {
 	return earlier > 0 && l.acks.below.Load() >= earlier
 }
 
-func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscription, error) {
+func (l *consumerChannel) consume(ctx context.Context, prefetch int, arguments amqp.Table) (subscription, error) {
 	s := l.session
 	config := s.config
 	ctx, cancel := boundedContext(ctx, config.Timing.Connect)
@@ -165,9 +180,9 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int) (subscripti
 	}
 	l.tags++
 	tag := config.Identity.tag(s.generation, l.index, l.tags)
-	deliveries, err := l.channel.Consume(config.Names.Queue, tag, false, false, false, false, nil)
+	deliveries, err := l.channel.Consume(l.queue, tag, false, false, false, false, arguments)
 	if err != nil {
-		return subscription{}, config.Names.Fault("consume from queue "+config.Names.Queue, err)
+		return subscription{}, config.Names.Fault("consume from queue "+l.queue, err)
 	}
 	return subscription{tag, deliveries}, nil
 }
@@ -185,6 +200,35 @@ func (l *consumerChannel) unsubscribe() {
 	}
 }
 
+// replace has a new consumer follow the main one, which is cancelled: its messages stay
+// this channel's, and are read before those of the new one. Where the queue has a single
+// active consumer, the new one is next in line unless another has a higher priority.
+func (l *consumerChannel) replace(ctx context.Context, prefetch int, arguments amqp.Table) (err error) {
+	if l.next, err = l.consume(ctx, prefetch, arguments); err != nil {
+		return err
+	}
+	defer time.AfterFunc(cancelTimeout, l.session.socket.abort).Stop()
+	err = l.channel.Cancel(l.main.tag, false)
+	l.main.tag = ""
+	return err
+}
+
+// leave closes the channel while the session goes on: the broker takes back what was
+// not acknowledged.
+func (l *consumerChannel) leave(ctx context.Context) {
+	s := l.session
+	l.left.Store(true)
+	s.mu.Lock()
+	s.channels = slices.DeleteFunc(slices.Clone(s.channels), func(other *consumerChannel) bool { return other == l })
+	s.mu.Unlock()
+	ctx, cancel := boundedContext(ctx, s.config.Timing.Connect)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.socket.abort)()
+	l.acks.close()
+	_ = l.channel.Close()
+	s.stats.Unacked.Add(-l.unacked.Swap(0))
+}
+
 // acked is told what was acknowledged.
 func (l *consumerChannel) acked(messages, frames int) {
 	stats := l.session.stats
@@ -192,5 +236,6 @@ func (l *consumerChannel) acked(messages, frames int) {
 	stats.AckFrames.Add(int64(frames))
 	stats.Unacked.Add(-int64(messages))
 	l.unacked.Add(-int64(messages))
+	l.ackedTotal.Add(int64(messages))
 	l.signalPreviousAcked()
 }

@@ -21,10 +21,18 @@ type Config struct {
 	// Describe names an event that its chunk took: in the log, where it is given up,
 	// and by the id of a copy whose original has none. nil: [DescribeEvent].
 	Describe Describe
+	// Partitions has the consumer take events from partition queues; nil: from the one
+	// queue.
+	Partitions *Partitions
 	// QueueType is the type that the queues were set up with: each session
 	// begins with a look whether their arguments are those of [Setup]. "" leaves
 	// the look out.
 	QueueType QueueType
+	// Optional says that the queue may be missing: the consumer looks for it from time to
+	// time, and [Consumer.Ready] returns [ErrNoQueue] meanwhile.
+	Optional bool
+	// NoPriorities is that of [Topology], for the same look.
+	NoPriorities bool
 	// Prefetch is how many messages are held unacknowledged at once. It bounds
 	// memory too: the library buffers whatever the broker sends.
 	Prefetch int
@@ -44,6 +52,13 @@ type Config struct {
 	// session is ended, and the broker delivers it again. 0: for ever.
 	Lease  time.Duration
 	Timing Timing
+}
+
+// Partitions says which partition queues a consumer consumes.
+type Partitions struct {
+	// Only are the indexes of the queues. nil: all that the broker has, which the workers
+	// share out; that takes RabbitMQ 4.
+	Only []int
 }
 
 // Validate reports every fault at once, by the names of the environment

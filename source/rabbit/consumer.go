@@ -18,6 +18,14 @@ type Ports struct {
 	DeadLetters DeadLetters
 	Retries     Retries
 	Log         *slog.Logger
+
+	// Used where [Config.Partitions] are.
+
+	// Layout asks the broker for the number of partitions.
+	Layout *Publisher
+	// CloseWindows closes the windows of the users of some slots, without waiting until
+	// they are written; nil: there are no windows.
+	CloseWindows func(of func(slot int) bool)
 }
 
 // Consumer delivers the events of a queue and acknowledges those that are
@@ -29,9 +37,11 @@ type Consumer struct {
 	ports       Ports
 	dialer      dialer
 	generation  atomic.Uint64
-	gate        *gate // shut while paused
+	reading     atomic.Bool // while a queue is consumed, not while paused
+	gate        *gate       // shut while paused
 	sizes       *sizes
 	deadLetters *deadLetterer
+	layout      layout         // of the partitions, as last seen
 	work        sync.WaitGroup // the goroutine that stores dead letters
 	stopWork    context.CancelFunc
 
@@ -42,6 +52,9 @@ type Consumer struct {
 	mu     sync.Mutex
 	status error // nil while consuming
 }
+
+// ErrNoQueue says that the queue of an optional consumer does not exist.
+var ErrNoQueue = errors.New("rabbitmq: the queue does not exist")
 
 var (
 	errNotConnected = errors.New("rabbitmq: not connected yet")
@@ -76,6 +89,10 @@ func (c *Consumer) Pause() { c.gate.set(true) }
 // channel: the broker takes back all that is not acknowledged and delivers it
 // again.
 func (c *Consumer) Resume() { c.gate.set(false) }
+
+// Idle reports whether nothing is being received, and what was received is handed over: a
+// pause has come into force, or there is no session. It is not for [Config.Partitions].
+func (c *Consumer) Idle() bool { return !c.reading.Load() }
 
 // GiveBack has the broker take back all that is not acknowledged, by closing the
 // channels; while paused, nothing comes in their place until Resume. Verdicts

@@ -16,7 +16,7 @@ import (
 
 // DelayQueues has failed events wait at the broker: a copy in the queue that is
 // named by the delay takes the original's place, and comes back to the worker's
-// queue when the delay is over. Waiting so, an event takes no prefetch, and
+// queue, or to the partition that has the user's slot by then, when the delay is over. Waiting so, an event takes no prefetch, and
 // neither a restart of the worker nor one of the broker forgets its attempts.
 //
 // The original is acknowledged once the broker has confirmed the copy, never
@@ -39,7 +39,7 @@ type DelayQueues struct {
 	work      sync.WaitGroup
 
 	mu     sync.Mutex
-	queues map[time.Duration]*delayQueue
+	queues map[wait]*delayQueue
 	closed bool
 }
 
@@ -51,7 +51,7 @@ func NewDelayQueues(dsn string, names Names, who Identity, timing Timing, log *s
 		publisher: NewPublisher(dsn, who, "retries", timing, log),
 		names:     names, timing: timing.orDefaults(), log: log,
 		life: life, stop: stop,
-		queues: map[time.Duration]*delayQueue{},
+		queues: map[wait]*delayQueue{},
 	}
 }
 
@@ -64,10 +64,11 @@ func (d *DelayQueues) park(t *settler, delay time.Duration) {
 	if d.closed {
 		return
 	}
-	q := d.queues[delay]
+	w := wait{delay, d.names.bySlot(&t.message)}
+	q := d.queues[w]
 	if q == nil {
-		q = d.newQueue(delay)
-		d.queues[delay] = q
+		q = d.newQueue(w)
+		d.queues[w] = q
 		d.work.Go(func() { q.copies.run(d.life) })
 	}
 	d.Stats.Waiting.Add(1)
@@ -100,13 +101,19 @@ func (d *DelayQueues) Close(ctx context.Context) error {
 	return err
 }
 
+// wait is how an event waits.
+type wait struct {
+	delay  time.Duration
+	bySlot bool // through [Names.RetryExchange], with the routing key of its slot
+}
+
 // delayQueue publishes the copies of one delay. Each delay has its own, so that
 // a queue that is missing or without a majority keeps up no other.
 type delayQueue struct {
 	copies copier
 	owner  *DelayQueues
-	delay  time.Duration
-	name   string
+	wait
+	name string
 
 	// Only used by the goroutine that publishes.
 	pause            backoff.Backoff
@@ -120,13 +127,26 @@ const (
 	maxPublishes = 5
 )
 
-func (d *DelayQueues) newQueue(delay time.Duration) *delayQueue {
+func (d *DelayQueues) newQueue(w wait) *delayQueue {
+	name := d.names.RetryQueue(w.delay)
+	if w.bySlot {
+		name = d.names.RetryExchange(w.delay)
+	}
 	q := &delayQueue{
-		owner: d, delay: delay, name: d.names.RetryQueue(delay),
+		owner: d, wait: w, name: name,
 		pause: backoff.Backoff{Min: d.timing.BackoffMin, Max: d.timing.BackoffMax},
 	}
 	q.copies = copier{target: q, maxGroup: maxDelayed, wake: make(chan struct{}, 1)}
 	return q
+}
+
+// copyOf returns the copy of an event. One that came by slot keeps its routing key: the
+// slot may be another partition's by the time it comes back.
+func (q *delayQueue) copyOf(p *pendingCopy) Message {
+	if q.bySlot {
+		return p.copyTo(q.name, p.message.RoutingKey)
+	}
+	return p.copyTo("", q.name)
 }
 
 // publish publishes one copy for all messages of one event in the group. A copy of
@@ -142,7 +162,7 @@ func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
 	positions := make([]int, len(group)) // in messages
 	known := map[attempt]int{}
 	for i, p := range group {
-		m := p.copyTo(q.name)
+		m := q.copyOf(&p)
 		a := attempt{m.ID, sha256.Sum256(m.Body), p.attempts}
 		at, ok := known[a]
 		if !ok {
@@ -166,6 +186,12 @@ func (q *delayQueue) publish(ctx context.Context, group []pendingCopy) []error {
 
 func (q *delayQueue) confirmed() error { return failpoint.Hit(failpoint.RetryConfirmed) }
 
+// isMissing reports whether a copy failed because there is no delay queue, or no exchange
+// to it.
+func isMissing(err error) bool {
+	return errors.Is(err, engine.ErrUnroutable) || errors.Is(err, ErrNoExchange)
+}
+
 func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
 	stats := &q.owner.Stats
 	switch {
@@ -175,7 +201,7 @@ func (q *delayQueue) settle(p *pendingCopy, err error) (again bool) {
 	case errors.Is(err, errStale):
 		p.session.stats.Stale.Add(1)
 		p.message.Body = nil
-	case !errors.Is(err, engine.ErrUnroutable) && p.tries+1 < maxPublishes:
+	case !isMissing(err) && p.tries+1 < maxPublishes:
 		again = true
 	default:
 		stats.InProcess.Add(1)
@@ -203,7 +229,7 @@ func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 			}
 		}
 		return 0
-	case !errors.Is(cause, engine.ErrUnroutable):
+	case !isMissing(cause):
 		d.Stats.Failed.Add(1)
 		wait := q.pause.Next()
 		if q.refused.Begins(cause) {
@@ -214,6 +240,9 @@ func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 	case q.missing.Begins(cause):
 		d.log.Error("delay queue missing: retries wait in process and take up prefetch", slog.String("queue", q.name),
 			slog.Int("messages", failed), slog.String("hint", "run "+d.names.setupCommand()+" with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES"))
+	}
+	if errors.Is(cause, ErrNoExchange) { // each publication costs a connection
+		return q.pause.Next()
 	}
 	return 0
 }

@@ -205,7 +205,7 @@ func TestNoCopyOfWhatTheBrokerTookBack(t *testing.T) {
 	}
 	d := &DelayQueues{}
 	d.Stats.Waiting.Store(3)
-	left := d.newQueue(time.Second).copies.live(group)
+	left := d.newQueue(wait{delay: time.Second}).copies.live(group)
 	if len(left) != 1 || left[0].session != lives || stats.Stale.Load() != 2 || d.Stats.Waiting.Load() != 1 ||
 		over.unsettled.Load() != 0 || lives.unsettled.Load() != 1 {
 		t.Errorf("%d left, %d stale, %d and %d waited for", len(left), stats.Stale.Load(), over.unsettled.Load(), lives.unsettled.Load())

@@ -29,6 +29,8 @@ type Timing struct {
 	// Backoff bounds the wait before a new connection, doubled from Min to Max,
 	// with jitter; default 0.5 s and 30 s.
 	BackoffMin, BackoffMax time.Duration
+	// Look is how often workers that share partitions count each other; default 1 s.
+	Look time.Duration
 }
 
 func (t Timing) orDefaults() Timing {
@@ -42,6 +44,7 @@ func (t Timing) orDefaults() Timing {
 		Write:      cmp.Or(t.Write, 10*time.Second),
 		BackoffMin: cmp.Or(t.BackoffMin, 500*time.Millisecond),
 		BackoffMax: cmp.Or(t.BackoffMax, 30*time.Second),
+		Look:       cmp.Or(t.Look, time.Second),
 	}
 }
 

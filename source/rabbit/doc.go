@@ -19,6 +19,10 @@
 // broker pays for an acknowledgement out of order with a walk over what the
 // channel holds; see channel.go.
 //
+// Where users are spread over partition queues, workers share these: balance.go keeps a
+// worker's part, owners.go reckons it, number.go and layout.go ask the broker for what
+// that takes, and partition.go consumes one queue.
+//
 // Reading order: one delivery's way is reader.go, settler.go, acks.go. An event
 // that is tried again or given up goes on in retry.go and copies.go, which puts
 // confirmed copies in the place of originals: into delay queues (delay.go) or to

@@ -22,6 +22,7 @@ func DefaultNames() Names {
 		Queue:       "user_embedding_updates",
 		Bindings:    []string{"user.embedding.*"},
 		DeadLetters: "user_embedding_updates_failed",
+		Slots:       "user_event_slots",
 	}
 }
 
@@ -42,6 +43,14 @@ func (n Names) EventMessage(body []byte, event *engine.Event) Message {
 		Priority:   priority,
 		Body:       body,
 	}
+}
+
+// SlotMessage returns the message of an event that is published by its user's slot:
+// [Names.EventMessage], to the partition that takes the slot's events.
+func (n Names) SlotMessage(body []byte, event *engine.Event) Message {
+	m := n.EventMessage(body, event)
+	m.Exchange, m.RoutingKey = n.Slots, n.SlotKey(engine.SlotOf(event.UserID))
+	return m
 }
 
 // propertyID returns the id a message is known by: the event's own, or its digest

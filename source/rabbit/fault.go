@@ -59,7 +59,7 @@ func (n Names) cureOf(e *amqp.Error) (reason, cure string) {
 	case e.Code == amqp.NotFound:
 		return ReasonQueueMissing, "run " + n.setupCommand()
 	case e.Code == amqp.PreconditionFailed:
-		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE to what it is; " +
+		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE and RABBITMQ_PRIORITIES to what it is; " +
 			"a queue made by hand or by an earlier version has to be replaced: stop what publishes to it, have it emptied " +
 			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run " + n.setupCommand() + " again"
 	case e.Code == amqp.ResourceLocked:

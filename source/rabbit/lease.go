@@ -86,7 +86,7 @@ func (s *session) watchLeases(most time.Duration) {
 			return
 		}
 		oldest := time.Duration(0)
-		for _, l := range s.channels {
+		for _, l := range s.live() {
 			oldest = max(oldest, l.leases.oldest())
 		}
 		if oldest >= most {

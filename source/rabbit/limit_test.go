@@ -67,6 +67,17 @@ func TestQueueArgumentsAreChecked(t *testing.T) {
 			t.Error("the check has made the queue")
 		}
 	})
+	t.Run("of partitions", func(t *testing.T) {
+		s := unset(t)
+		s.partition(2)
+		config := s.config()
+		config.QueueType, config.Partitions = Quorum, &Partitions{Only: []int{0, 1}}
+		config.checked(t, "", "", nil)
+		config.QueueType = Classic
+		config.checked(t, s.names.PartitionQueue(0), ReasonQueueMismatch, []string{"RABBITMQ_QUEUE_TYPE"})
+		config.QueueType, config.Partitions = Quorum, &Partitions{Only: []int{1, 2}}
+		config.checked(t, s.names.PartitionQueue(2), ReasonQueueMissing, []string{"keyfold setup"})
+	})
 	t.Run("as set up", func(t *testing.T) {
 		shared(t).checked(t, Classic, "", "", nil)
 		newQuorumSite(t).checked(t, Quorum, "", "", nil)
@@ -84,6 +95,11 @@ func (s *site) checked(t *testing.T, kind QueueType, queue, reason string, parts
 	t.Helper()
 	config := s.config()
 	config.QueueType = kind
+	config.checked(t, queue, reason, parts)
+}
+
+func (config Config) checked(t *testing.T, queue, reason string, parts []string) {
+	t.Helper()
 	c, err := NewConsumer(config, Ports{Log: quiet})
 	if err != nil {
 		t.Fatal(err)

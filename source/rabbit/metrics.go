@@ -48,6 +48,24 @@ func (c *Consumer) register(set labelled) {
 	})
 	set.Counter("keyfold_retries_total", "Verdicts that led to another attempt.", s.Retried.Load)
 	set.Counter("keyfold_parked_total", "Events put into a delay queue with their attempts unchanged.", s.Parked.Load)
+	if c.config.Partitions != nil {
+		s.Partitions.register(set.Set)
+	}
+}
+
+// register adds the series of partitions. One of a partition begins when it is known.
+func (s *PartitionStats) register(set *metric.Set) {
+	for i := range s.Events {
+		set.Counter(fmt.Sprintf("keyfold_partition_events_total{partition=\"%02d\"}", i), "Messages received, by partition.", func() int64 {
+			if !s.Known[i].Load() {
+				return -1 // not told
+			}
+			return s.Events[i].Load()
+		})
+	}
+	set.Gauge("keyfold_partitions_owned", "Partitions that are this worker's.", metric.Int(s.Owned.Load))
+	set.Gauge("keyfold_workers_seen", "Workers that share the partitions, as this one counts them.", metric.Int(s.Workers.Load))
+	set.Counter("keyfold_partition_moves_total", "Partitions that this worker took over or gave up.", s.Moves.Load)
 }
 
 // Register adds the series of the delay queues to set.

@@ -15,6 +15,7 @@ type Names struct {
 	Queue       string   // the worker's queue
 	Bindings    []string // patterns that bind the queue to the exchange
 	DeadLetters string   // queue of what was given up; "": keyfold only publishes to Queue
+	Slots       string   // direct exchange events are published to by slot; "": the application has no partitions
 
 	// Commands that logs and errors name as a cure.
 	Setup string // declares all this; default keyfold setup

@@ -55,8 +55,8 @@ func TestCopiesParkedTogetherAreOne(t *testing.T) {
 	other.Body = bytes.Replace(m[0].Body, []byte(`"product_view"`), []byte(`"product_click"`), 1)
 	w.publish(bound(latest-2), m[1], bound(latest), bound(latest-1), other)
 	d := w.retries(w.dsn, quiet)
-	q := d.newQueue(time.Minute)
-	d.queues[time.Minute] = q // it publishes once all of them wait
+	q := d.newQueue(wait{delay: time.Minute})
+	d.queues[q.wait] = q // it publishes once all of them wait
 	r := w.runWith(d, w.config(), func(_ context.Context, deliveries []engine.Delivery) error {
 		for _, each := range deliveries {
 			each.Settler.Settle(parkOf(engine.ErrAway))

@@ -56,13 +56,22 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, chunks func
 func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chunk Chunk) error {
 	s := l.session
 	wake, freed := s.wake, l.previousAcked
+	var wanted <-chan struct{}
+	if l.partition != nil {
+		wanted = l.partition.wanted
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.ended:
 			return s.reason
+		case <-wanted:
+			return errPaused
 		case <-changed:
+			if l.partition != nil {
+				return errPaused // the consumer stays: see partition.run
+			}
 			// Resuming takes effect once the buffer is empty.
 			changed, wake, freed = nil, nil, nil
 			l.unsubscribe()
@@ -74,7 +83,10 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chu
 			l.session.takeRequeued(chunk)
 		case d, ok := <-l.main.deliveries:
 			if !ok {
-				l.main.deliveries = nil
+				if l.main.deliveries = nil; l.next.tag != "" {
+					l.main, l.next = l.next, subscription{}
+					l.partition.replaced = l.last
+				}
 				break
 			}
 			l.gather(chunk, d, l.main.deliveries)
@@ -147,6 +159,9 @@ func (l *consumerChannel) receive(chunk Chunk, d *amqp.Delivery, now time.Time) 
 	stats.Unacked.Add(1)
 	l.unacked.Add(1)
 	l.last = max(l.last, d.DeliveryTag)
+	if l.partition != nil {
+		l.partition.note(d.RoutingKey)
+	}
 	s.occupy()
 	if d.Redelivered {
 		stats.Redelivered.Add(1)
@@ -199,6 +214,11 @@ func (s *session) takeRequeued(chunk Chunk) {
 	now := time.Now()
 	for _, t := range due {
 		s.waitingInProcess.Add(-1)
+		if t.channel.left.Load() {
+			s.bytes.Add(-int64(t.size))
+			s.stats.Stale.Add(1)
+			continue
+		}
 		s.occupy()
 		// Its bound says until when it was not folded, as that of a copy does.
 		t.arrived = now

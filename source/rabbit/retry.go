@@ -40,13 +40,13 @@ const (
 	maxErrorsHeader = maxFailures * (6*maxCarriedText + 64)
 )
 
-// copyTo returns the message that takes this one's place in a queue: the
+// copyTo returns the message that takes this one's place elsewhere: the
 // original's body and properties, except for an expiration and a user, which
 // hold for the original only. Where the original has no id the copy has the
 // event's: returned copies are told apart by it.
-func (t *settler) copyTo(queue string) Message {
+func (t *settler) copyTo(exchange, key string) Message {
 	m := t.message.Message
-	m.Exchange, m.RoutingKey, m.Headers = "", queue, t.copyHeaders()
+	m.Exchange, m.RoutingKey, m.Headers = exchange, key, t.copyHeaders()
 	if m.ID == "" {
 		if id := t.session.config.Describe(&t.message).ID; len(id) <= maxShortString {
 			m.ID = id

@@ -103,16 +103,16 @@ func TestCopyHasAnID(t *testing.T) {
 		session: &session{config: &Config{Describe: DescribeEvent}},
 		message: Original{Message: Message{Body: body(7)}},
 	}
-	if m := c.copyTo("q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
+	if m := c.copyTo("", "q"); m.ID != "m000007" || m.Exchange != "" || m.RoutingKey != "q" || string(m.Body) != string(body(7)) {
 		t.Errorf("%+v", m)
 	}
 	c.message.ID = "property"
-	if id := c.copyTo("q").ID; id != "property" {
+	if id := c.copyTo("", "q").ID; id != "property" {
 		t.Error(id)
 	}
 	long := strings.Replace(string(body(7)), "m000007", strings.Repeat("€", engine.MaxMessageRunes), 1)
 	c.message.Message = Message{Body: []byte(long)}
-	if id := c.copyTo("q").ID; id != "" {
+	if id := c.copyTo("", "q").ID; id != "" {
 		t.Errorf("id of %d bytes", len(id))
 	}
 }

@@ -20,9 +20,11 @@ var (
 	errPaused = errors.New("rabbitmq: paused")
 )
 
+var errQueueGone = errors.New("rabbitmq: the broker cancelled the consumer")
+
 // errCancelled is why a session ended whose queue is gone.
 func errCancelled(n Names) error {
-	return errors.New("rabbitmq: the broker cancelled the consumer: the queue was deleted or moved; if it is gone, run " + n.setupCommand())
+	return fmt.Errorf("%w: the queue was deleted or moved; if it is gone, run %s", errQueueGone, n.setupCommand())
 }
 
 // session is one connection with its channels: one generation of delivery tags.
@@ -32,7 +34,7 @@ type session struct {
 	generation uint64
 	conn       *amqp.Connection
 	socket     *socket
-	channels   []*consumerChannel
+	channels   []*consumerChannel // guarded by mu; a change makes a new slice
 
 	// The consumer's, which its sessions share.
 	config      *Config
@@ -42,6 +44,7 @@ type session struct {
 	sizes       *sizes
 	retries     Retries
 	deadLetters *deadLetterer
+	closing     func(of func(slot int) bool) // of windows
 
 	ending  sync.Once
 	reason  error         // set before ended is closed
@@ -62,7 +65,7 @@ type session struct {
 	waitingInProcess atomic.Int64  // waiting in process for their next attempt
 	settledAll       chan struct{} // signalled when unsettled comes down to 0
 
-	mu       sync.Mutex
+	mu       sync.Mutex    // guards channels too
 	requeued []*settler    // to be delivered once more; guarded by mu
 	wake     chan struct{} // signalled when there are some
 }
@@ -79,26 +82,11 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		config: &c.config, stats: &c.Stats, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
 		retries: c.ports.Retries, deadLetters: c.deadLetters,
 		ended: make(chan struct{}), settledAll: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		delivering: make(chan struct{}, 1),
+		delivering: make(chan struct{}, 1), closing: c.ports.CloseWindows,
 	}
-	if err := s.checkQueues(); err != nil {
+	if err := s.prepare(); err != nil {
 		c.finish(ctx, s)
 		return nil, err
-	}
-	channels := int(conn.Config.ChannelMax)
-	if c.config.Ordered {
-		channels = 1
-	}
-	for _, prefetch := range splitPrefetch(c.config.Prefetch, channels) {
-		l, err := s.openChannel(prefetch)
-		if err != nil {
-			c.finish(ctx, s)
-			return nil, Fault("open a channel", err)
-		}
-		s.channels = append(s.channels, l)
-	}
-	for _, l := range s.channels {
-		l.follow()
 	}
 	// Alarms do not stop connections that only consume. A notification that is not
 	// taken would stop the library's reader.
@@ -115,12 +103,43 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
+// prepare looks at the broker and opens the channels. Those of partitions are opened
+// later, one for each.
+func (s *session) prepare() error {
+	if s.config.Partitions != nil {
+		return s.checkVersion()
+	}
+	if err := s.checkQueues(); err != nil {
+		return err
+	}
+	channels := int(s.conn.Config.ChannelMax)
+	if s.config.Ordered {
+		channels = 1
+	}
+	for _, prefetch := range splitPrefetch(s.config.Prefetch, channels) {
+		if _, err := s.openChannel(len(s.channels), s.config.Names.Queue, prefetch); err != nil {
+			return Fault("open a channel", err)
+		}
+	}
+	for _, l := range s.channels {
+		l.follow()
+	}
+	return nil
+}
+
+// live returns the open channels.
+func (s *session) live() []*consumerChannel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.channels
+}
+
 // checkQueues refuses queues that lose messages: see [Topology.check].
-func (s *session) checkQueues() error {
+func (s *session) checkQueues(partitions ...int) error {
 	if s.config.QueueType == "" {
 		return nil
 	}
-	err := Topology{Names: s.config.Names, QueueType: s.config.QueueType}.check(s.conn)
+	err := Topology{Names: s.config.Names, QueueType: s.config.QueueType, NoPriorities: s.config.NoPriorities}.check(s.conn, partitions...)
 	if errors.Is(err, errNotAllowed) {
 		s.log.Warn("the queue's arguments were not checked", slog.String("queue", s.config.Names.Queue),
 			slog.String("hint", "give the user the configure permission on the queue (rabbitmqctl set_permissions), or declare it as "+s.config.Names.setupCommand()+" does"))
@@ -159,7 +178,7 @@ func lost(err *amqp.Error) error {
 func (s *session) end(reason error) {
 	s.ending.Do(func() {
 		s.reason = reason
-		for _, l := range s.channels {
+		for _, l := range s.live() {
 			l.acks.refuse()
 		}
 		close(s.ended)
@@ -185,7 +204,7 @@ func boundedContext(ctx context.Context, d time.Duration) (context.Context, cont
 
 // unacked returns how many messages were received and not acknowledged.
 func (s *session) unacked() (n int) {
-	for _, l := range s.channels {
+	for _, l := range s.live() {
 		n += int(l.unacked.Load())
 	}
 	return n
@@ -193,7 +212,7 @@ func (s *session) unacked() (n int) {
 
 // unsubscribe cancels the consumers at the broker.
 func (s *session) unsubscribe() {
-	for _, l := range s.channels {
+	for _, l := range s.live() {
 		l.unsubscribe()
 	}
 }
@@ -203,15 +222,16 @@ func (s *session) unsubscribe() {
 func (s *session) close(ctx context.Context) {
 	// Acknowledgements too may be stuck in a socket that the broker does not read.
 	defer context.AfterFunc(ctx, s.socket.abort)()
-	channels := make([]*amqp.Channel, len(s.channels))
-	for i, l := range s.channels {
+	live := s.live()
+	channels := make([]*amqp.Channel, len(live))
+	for i, l := range live {
 		l.acks.close()
 		channels[i] = l.channel
 	}
 	closeBounded(ctx, s.conn, s.socket, channels...)
 	s.end(errors.New("rabbitmq: closed"))
 	s.watches.Wait()
-	for _, l := range s.channels {
+	for _, l := range live {
 		s.stats.Unacked.Add(-l.unacked.Swap(0))
 	}
 }

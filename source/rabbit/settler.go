@@ -75,6 +75,10 @@ func (t *settler) Settle(v engine.Verdict) {
 		t.fail(v)
 		t.park(v.Err)
 	case engine.Leave:
+		if t.channel.left.Load() {
+			t.drop() // the broker has it back already
+			return
+		}
 		t.session.hold()
 	}
 }
@@ -170,7 +174,9 @@ func (t *settler) replaced() {
 // does not wait for it.
 func (t *settler) again() {
 	s := t.session
-	if s.over() {
+	if s.over() || t.channel.left.Load() {
+		s.waitingInProcess.Add(-1)
+		s.bytes.Add(-int64(t.size))
 		s.stats.Stale.Add(1)
 		return
 	}

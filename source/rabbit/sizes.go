@@ -50,6 +50,14 @@ func (z *sizes) fit() int {
 	return max(1, min(n, z.prefetch/2))
 }
 
+// hold reports whether n messages, of the size they have of late, are little more than
+// may be held.
+func (z *sizes) hold(n int) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return float64(n)*z.mean <= float64(z.budget)*1.25
+}
+
 // full reports whether so many held bytes are more than may be.
 func (z *sizes) full(held int64) bool { return z.budget > 0 && held > z.budget }
 
@@ -65,6 +73,9 @@ func (s *session) sized(n int, bytes int64) {
 		return
 	}
 	z.note(n, bytes)
+	if s.config.Partitions != nil {
+		return // see balance.fit
+	}
 	if fit, now := z.fit(), int(s.prefetch.Load()); z.full(s.bytes.Load()) || fit > now+now/4 {
 		if s.resizing.CompareAndSwap(false, true) {
 			s.gate.renew()

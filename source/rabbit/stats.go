@@ -21,6 +21,17 @@ type ConsumerStats struct {
 	Redelivered atomic.Int64 // messages the broker had delivered before
 	DeadLetters atomic.Int64 // copies confirmed in the dead-letter queue
 	Cancelled   atomic.Int64 // consumers cancelled by the broker
+
+	Partitions PartitionStats
+}
+
+// PartitionStats is of a consumer of partitions.
+type PartitionStats struct {
+	Events  [MaxPartitions]atomic.Int64 // received, by partition
+	Known   [MaxPartitions]atomic.Bool  // subscribed to at least once
+	Owned   atomic.Int64                // gauge: partitions that are this worker's
+	Workers atomic.Int64                // gauge: workers that share them
+	Moves   atomic.Int64                // partitions taken over or given up
 }
 
 // DelayStats counts attempts since the start, except for the gauge. Its fields

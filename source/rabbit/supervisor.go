@@ -35,7 +35,11 @@ func (c *Consumer) Run(ctx context.Context, chunks func() Chunk) error {
 	established, refusals := false, 0
 	for {
 		s, err := c.open(ctx)
-		if err == nil {
+		switch {
+		case err != nil:
+		case c.config.Partitions != nil:
+			err = c.consumePartitions(ctx, s, chunks)
+		default:
 			err = c.consume(ctx, s, chunks)
 		}
 		refused, ok := errors.AsType[deliverError](err)
@@ -56,6 +60,10 @@ func (c *Consumer) Run(ctx context.Context, chunks func() Chunk) error {
 		if errors.Is(err, errGiveBack) {
 			continue
 		}
+		missing := c.config.Optional && (engine.ReasonOf(err) == ReasonQueueMissing || errors.Is(err, errQueueGone))
+		if missing {
+			err = ErrNoQueue
+		}
 		c.setStatus(err)
 		if engine.KindOf(err) != engine.Configuration {
 			refusals = 0
@@ -63,7 +71,9 @@ func (c *Consumer) Run(ctx context.Context, chunks func() Chunk) error {
 			return err
 		}
 		wait := pause.Next()
-		c.logFault(err, wait)
+		if !missing {
+			c.logFault(err, wait)
+		}
 		backoff.Sleep(ctx, wait)
 	}
 }
@@ -82,11 +92,14 @@ func (c *Consumer) logFault(err error, wait time.Duration) {
 
 // consume hands over what the broker sends until ctx or the session ends.
 func (c *Consumer) consume(ctx context.Context, s *session, chunks func() Chunk) error {
+	defer c.reading.Store(false)
 	for {
+		c.reading.Store(false)
 		changed, err := c.passGate(ctx, s)
 		if err != nil {
 			return err
 		}
+		c.reading.Store(true)
 		s.prefetch.Store(int64(c.sizes.fit()))
 		s.resizing.Store(false)
 		for _, l := range s.channels {
@@ -94,21 +107,27 @@ func (c *Consumer) consume(ctx context.Context, s *session, chunks func() Chunk)
 				return err
 			}
 		}
-		if c.Ready() != nil {
-			c.setStatus(nil)
-			attrs := []any{
-				slog.String("queue", c.config.Names.Queue), slog.String("broker", Redact(c.config.DSN)),
-				slog.Uint64("generation", s.generation), slog.Int("prefetch", c.config.Prefetch),
-			}
-			if lasted, was := c.fault.Ends(); was {
-				attrs = append(attrs, slog.Duration("away_for", lasted))
-			}
-			c.ports.Log.Info("consumer started", attrs...)
-		}
+		c.consuming(s)
 		if err := s.read(ctx, changed, chunks); !errors.Is(err, errPaused) {
 			return err
 		}
 	}
+}
+
+// consuming notes that the session consumes, and tells it once.
+func (c *Consumer) consuming(s *session, more ...any) {
+	if c.Ready() == nil {
+		return
+	}
+	c.setStatus(nil)
+	attrs := append([]any{
+		slog.String("queue", c.config.Names.Queue), slog.String("broker", Redact(c.config.DSN)),
+		slog.Uint64("generation", s.generation), slog.Int("prefetch", c.config.Prefetch),
+	}, more...)
+	if lasted, was := c.fault.Ends(); was {
+		attrs = append(attrs, slog.Duration("away_for", lasted))
+	}
+	c.ports.Log.Info("consumer started", attrs...)
 }
 
 // passGate waits while the consumer is paused. After a pause it starts anew
@@ -159,10 +178,15 @@ func (c *Consumer) worked() bool {
 // leave keeps the last session for Close.
 func (c *Consumer) leave(s *session) {
 	c.setStatus(errStopped)
-	if s != nil {
-		s.unsubscribe()
-		c.last = s
+	if s == nil {
+		return
 	}
+	// A partition is to go to another worker once its windows are written: its consumer
+	// stays until the connection is closed.
+	if c.config.Partitions == nil {
+		s.unsubscribe()
+	}
+	c.last = s
 }
 
 // finish closes a session that was lost or is given up. A verdict that comes

@@ -12,7 +12,8 @@ import (
 	"keyfold/engine"
 )
 
-// QueueType is the kind of the worker's and the dead-letter queue.
+// QueueType is the kind of the worker's and the dead-letter queue. "" is classic for the
+// one queue, and quorum for partitions.
 type QueueType string
 
 const (
@@ -37,14 +38,23 @@ type Topology struct {
 	QueueType QueueType
 	// RetryDelays are the delays to have a queue for; see [RetryDelays].
 	RetryDelays []time.Duration
+	// Partitions is the number of queues the users' slots are spread over, up to
+	// [MaxPartitions]; 0: one queue takes all events.
+	Partitions int
+	// NoPriorities leaves priorities out of a classic queue, which then costs the
+	// broker less.
+	NoPriorities bool
 }
 
 // Validate reports every fault at once, by the names of the environment
 // variables.
 func (t Topology) Validate() error {
 	var faults []error
-	if t.QueueType != Classic && t.QueueType != Quorum {
+	if t.QueueType != "" && t.QueueType != Classic && t.QueueType != Quorum {
 		faults = append(faults, fmt.Errorf("RABBITMQ_QUEUE_TYPE is %q: it must be %q or %q", t.QueueType, Classic, Quorum))
+	}
+	if t.Partitions < 0 || t.Partitions > MaxPartitions {
+		faults = append(faults, fmt.Errorf("RABBITMQ_PARTITIONS is %d: it must be from 0 (one queue) to %d", t.Partitions, MaxPartitions))
 	}
 	for _, d := range t.RetryDelays {
 		if d < time.Millisecond || d > 24*time.Hour {
@@ -52,6 +62,10 @@ func (t Topology) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+func (t Topology) classic() bool {
+	return t.QueueType == Classic || t.QueueType == "" && t.Partitions == 0
 }
 
 // declaration is one thing to declare; name stands in the error.
@@ -78,7 +92,7 @@ func Setup(ctx context.Context, dsn string, parts ...Topology) error {
 	defer closeBounded(ctx, c.conn, c.socket)
 	return c.During(ctx, func() error {
 		for _, t := range parts {
-			if err := t.declare(ctx, c.Channel); err != nil {
+			if err := t.declare(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -86,35 +100,79 @@ func Setup(ctx context.Context, dsn string, parts ...Topology) error {
 	})
 }
 
-func (t Topology) declare(ctx context.Context, ch *amqp.Channel) error {
-	for _, d := range t.declarations() {
-		if err := d.declare(ch); err != nil {
+func (t Topology) declare(ctx context.Context, c *Channel) error {
+	declarations, err := t.declarations(c)
+	if err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	for _, d := range declarations {
+		if err := d.declare(c.Channel); err != nil {
 			return t.Names.Fault("declare "+d.name, cmp.Or(ctx.Err(), err))
 		}
 	}
 	return nil
 }
 
-func (t Topology) declarations() []declaration {
+// declarations returns what is to be declared, in an order in which no event is without
+// a queue.
+func (t Topology) declarations(c *Channel) ([]declaration, error) {
 	n := t.Names
-	all := []declaration{
-		{"exchange " + n.Exchange, func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclare(n.Exchange, amqp.ExchangeTopic, true, false, false, false, nil)
-		}},
-		queue(n.Queue, t.mainArguments()),
-	}
-	for _, pattern := range n.Bindings {
-		all = append(all, declaration{"binding of queue " + n.Queue + " to exchange " + n.Exchange, func(ch *amqp.Channel) error {
-			return ch.QueueBind(n.Queue, pattern, n.Exchange, false, nil)
-		}})
-	}
+	all := []declaration{exchange(n.Exchange, amqp.ExchangeTopic)}
 	if n.DeadLetters != "" {
-		all = append(all, queue(n.DeadLetters, t.deadLetterArguments()))
+		letters, err := t.deadLetters(c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, letters...)
 	}
+	if t.Partitions > 0 {
+		return append(all, t.partitioned()...), nil
+	}
+	all = append(all, queue(n.Queue, t.mainArguments()))
 	for _, d := range t.RetryDelays {
 		all = append(all, queue(n.RetryQueue(d), t.retryArguments(d)))
 	}
+	all = append(all, t.bindings(n.Queue)...)
+	were, err := n.partitioned(c)
+	if were {
+		all = append(all, t.unpartitioned()...)
+	}
+	return all, err
+}
+
+func exchange(name, kind string) declaration {
+	return declaration{"exchange " + name, func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclare(name, kind, true, false, false, false, nil)
+	}}
+}
+
+// bindings bind a queue to the exchange that events are published to.
+func (t Topology) bindings(queue string) (all []declaration) {
+	for _, pattern := range t.Names.Bindings {
+		all = append(all, binding(queue, pattern, t.Names.Exchange))
+	}
 	return all
+}
+
+func (t Topology) unbindings(queue string) (all []declaration) {
+	for _, pattern := range t.Names.Bindings {
+		all = append(all, unbinding(queue, pattern, t.Names.Exchange))
+	}
+	return all
+}
+
+func binding(queue, key, exchange string) declaration {
+	return declaration{"binding of queue " + queue + " to exchange " + exchange, func(ch *amqp.Channel) error {
+		return ch.QueueBind(queue, key, exchange, false, nil)
+	}}
+}
+
+// unbinding removes a binding. The broker takes it where there is none, and where there is
+// no such queue.
+func unbinding(queue, key, exchange string) declaration {
+	return declaration{"removal of the binding of queue " + queue + " to exchange " + exchange, func(ch *amqp.Channel) error {
+		return ch.QueueUnbind(queue, key, exchange, nil)
+	}}
 }
 
 func queue(name string, arguments amqp.Table) declaration {
@@ -129,8 +187,12 @@ func queue(name string, arguments amqp.Table) declaration {
 // queue without dead letters is one that other programs consume: a message that
 // expires there, or that they reject, is dropped.
 func (t Topology) mainArguments() amqp.Table {
-	if t.QueueType == Classic {
-		return amqp.Table{"x-queue-type": string(Classic), "x-max-priority": int32(maxPriority)}
+	if t.classic() {
+		arguments := amqp.Table{"x-queue-type": string(Classic)}
+		if !t.NoPriorities {
+			arguments["x-max-priority"] = int32(maxPriority)
+		}
+		return arguments
 	}
 	arguments := amqp.Table{"x-queue-type": string(Quorum), "x-overflow": overflow}
 	if t.Names.DeadLetters != "" {
@@ -140,10 +202,39 @@ func (t Topology) mainArguments() amqp.Table {
 	return arguments
 }
 
+// deadLetters declares the queue of dead letters, unless it is there as either type: the
+// type that the setting stands for may have changed with the number of partitions.
+func (t Topology) deadLetters(c *Channel) ([]declaration, error) {
+	switch err := t.checkDeadLetters(c.conn); {
+	case err == nil, errors.Is(err, errNotAllowed):
+		return nil, nil
+	case engine.ReasonOf(err) != ReasonQueueMissing:
+		return nil, err
+	}
+	return []declaration{queue(t.Names.DeadLetters, t.deadLetterArguments())}, nil
+}
+
+// checkDeadLetters compares the queue of dead letters with what Setup declares for a
+// classic and for a quorum queue.
+func (t Topology) checkDeadLetters(conn *amqp.Connection) error {
+	err := t.Names.compare(conn, t.Names.DeadLetters, t.deadLetterArguments())
+	if engine.ReasonOf(err) != ReasonQueueMismatch {
+		return err
+	}
+	other := Topology{QueueType: Classic}
+	if t.classic() {
+		other.QueueType = Quorum
+	}
+	if t.Names.compare(conn, t.Names.DeadLetters, other.deadLetterArguments()) == nil {
+		return nil
+	}
+	return err
+}
+
 // deadLetterArguments name the type of a classic queue too: a virtual host may
 // have another default.
 func (t Topology) deadLetterArguments() amqp.Table {
-	if t.QueueType == Classic {
+	if t.classic() {
 		return amqp.Table{"x-queue-type": string(Classic)}
 	}
 	return amqp.Table{"x-queue-type": string(Quorum), "x-delivery-limit": int32(deliveryLimit)}
@@ -161,12 +252,20 @@ func (t Topology) retryArguments(d time.Duration) amqp.Table {
 // Only a quorum queue hands them on at least once, and only if it may refuse new
 // messages when it is full.
 func handingOnTo(queue string) amqp.Table {
+	arguments := handingOn("")
+	arguments["x-dead-letter-routing-key"] = queue
+	return arguments
+}
+
+// handingOn returns the arguments of a queue whose dead letters go to an exchange with
+// the routing key that they have. One that the exchange has no queue for stays, and is
+// tried again after up to 3 minutes.
+func handingOn(exchange string) amqp.Table {
 	return amqp.Table{
-		"x-queue-type":              string(Quorum),
-		"x-dead-letter-exchange":    "",
-		"x-dead-letter-routing-key": queue,
-		"x-dead-letter-strategy":    "at-least-once",
-		"x-overflow":                overflow,
+		"x-queue-type":           string(Quorum),
+		"x-dead-letter-exchange": exchange,
+		"x-dead-letter-strategy": "at-least-once",
+		"x-overflow":             overflow,
 	}
 }
 
@@ -176,16 +275,23 @@ const overflow = "reject-publish"
 // errNotAllowed: the user may not declare queues, and so cannot compare them.
 var errNotAllowed = errors.New("rabbitmq: the user has no configure permission")
 
-// check compares the worker's and the dead-letter queue with what Setup
-// declares. The protocol has no way to read arguments, but a declaration with
-// other ones is refused. A missing dead-letter queue is not the check's
-// affair: letters wait for it.
-func (t Topology) check(conn *amqp.Connection) error {
+// check compares the worker's queue, or those of partitions, and the dead-letter
+// queue with what Setup declares. The protocol has no way to read arguments, but a
+// declaration with other ones is refused. A missing dead-letter queue is not the
+// check's affair: letters wait for it.
+func (t Topology) check(conn *amqp.Connection, partitions ...int) error {
 	n := t.Names
-	if err := n.compare(conn, n.Queue, t.mainArguments()); err != nil {
-		return err
+	if len(partitions) == 0 {
+		if err := n.compare(conn, n.Queue, t.mainArguments()); err != nil {
+			return err
+		}
 	}
-	err := n.compare(conn, n.DeadLetters, t.deadLetterArguments())
+	for _, i := range partitions {
+		if err := n.compare(conn, n.PartitionQueue(i), t.partitionArguments()); err != nil {
+			return err
+		}
+	}
+	err := t.checkDeadLetters(conn)
 	if engine.ReasonOf(err) == ReasonQueueMissing {
 		return nil
 	}

@@ -18,6 +18,7 @@ type App struct {
 	Ctx     context.Context // a program's, from main to its commands
 	Clock   *shutdown.Clock // of its end
 	Servers Servers
+	Queues  Queues
 	Vectors embedding.Config
 	Notify  Notify
 	Config  settings.Config

@@ -4,23 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
-
-	"keyfold/source/rabbit"
 )
 
 // Servers says where the daemon's servers are.
 type Servers struct {
-	RabbitMQ  string `name:"rabbitmq-dsn" env:"RABBITMQ_DSN" default:"amqp://guest:guest@127.0.0.1:5672/" help:"amqp:// or amqps:// address of RabbitMQ." group:"servers" for:"broker"`
-	QueueType string `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" default:"classic" words:"classic,quorum" help:"classic, or quorum for clusters." group:"servers" for:"queue"`
-	MongoDB   string `name:"mongodb-uri" env:"MONGODB_URI" default:"mongodb://127.0.0.1:27017/" help:"mongodb:// or mongodb+srv:// address of MongoDB." group:"servers" for:"store"`
-	Database  string `name:"mongodb-database" env:"MONGODB_DATABASE" default:"keyfold" help:"Database in MongoDB." group:"servers" for:"store"`
-	Admin     string `name:"admin-addr" env:"ADMIN_ADDR" default:"127.0.0.1:9090" help:"Where /metrics, /livez and /readyz are served." group:"servers" for:"admin"`
-	SQL       string `name:"database-url" env:"DATABASE_URL" default:"" help:"SQL database of the outbox: mysql://user:password@host:3306/name (MySQL 8, MariaDB 10.6) or sqlite:///file." group:"servers" for:"database"`
+	RabbitMQ string `name:"rabbitmq-dsn" env:"RABBITMQ_DSN" default:"amqp://guest:guest@127.0.0.1:5672/" help:"amqp:// or amqps:// address of RabbitMQ." group:"servers" for:"broker"`
+	MongoDB  string `name:"mongodb-uri" env:"MONGODB_URI" default:"mongodb://127.0.0.1:27017/" help:"mongodb:// or mongodb+srv:// address of MongoDB." group:"servers" for:"store"`
+	Database string `name:"mongodb-database" env:"MONGODB_DATABASE" default:"keyfold" help:"Database in MongoDB." group:"servers" for:"store"`
+	Admin    string `name:"admin-addr" env:"ADMIN_ADDR" default:"127.0.0.1:9090" help:"Where /metrics, /livez and /readyz are served." group:"servers" for:"admin"`
+	SQL      string `name:"database-url" env:"DATABASE_URL" default:"" help:"SQL database of the outbox: mysql://user:password@host:3306/name (MySQL 8, MariaDB 10.6) or sqlite:///file." group:"servers" for:"database"`
 }
 
 // Check reports what no server has to be asked for, every fault at once.
 func (s Servers) Check() error {
-	faults := []error{rabbit.Topology{QueueType: rabbit.QueueType(s.QueueType)}.Validate()}
+	var faults []error
 	if _, _, err := net.SplitHostPort(s.Admin); err != nil {
 		faults = append(faults, fmt.Errorf("ADMIN_ADDR is %q: it must be host:port, such as 127.0.0.1:9090", s.Admin))
 	}

@@ -12,7 +12,6 @@ import (
 	"keyfold/cmd/settings"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/outbox"
-	"keyfold/source/rabbit"
 )
 
 // patience is how long each server may take: longer than MongoDB is waited for, so that
@@ -78,10 +77,13 @@ func askAll(a *app.App) []answer {
 	return answers
 }
 
-// askBroker also looks whether the queue is there.
+// askBroker also looks whether the queues are there, and as RABBITMQ_PARTITIONS says.
 func askBroker(a *app.App) error {
-	_, err := rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames().Queue)
-	return app.BrokerUnreached(err)
+	partitions, err := a.CheckQueues()
+	if err == nil && partitions > 0 && a.Queues.Partitions == 0 {
+		return fmt.Errorf("RABBITMQ_PARTITIONS is 0, and the broker is set up with %s: set it to %d", cli.Count(int64(partitions), "partition"), partitions)
+	}
+	return err
 }
 
 // askStore also looks whether the database is set up for these settings.

@@ -127,7 +127,7 @@ func (r *replay) flush() error {
 	defer cancel()
 	var failed error
 	confirmed := make([]*deadletter.Letter, 0, len(r.waiting))
-	for i, err := range r.source.Publish(ctx, r.publisher, r.waiting) {
+	for i, err := range r.source.Publish(ctx, r.app, r.publisher, r.waiting) {
 		if err == nil {
 			confirmed = append(confirmed, r.waiting[i])
 			continue

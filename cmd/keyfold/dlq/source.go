@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
@@ -33,7 +34,7 @@ type Replay interface {
 	// would take it.
 	Refused(*deadletter.Letter) error
 	// Publish brings the originals back to the workers, as [rabbit.Publisher.Publish] does.
-	Publish(context.Context, *rabbit.Publisher, []*deadletter.Letter) []error
+	Publish(context.Context, *app.App, *rabbit.Publisher, []*deadletter.Letter) []error
 	// Horizon reports whether there are letters of the reason past_horizon, and whether
 	// they are folded too.
 	Horizon() (known, forced bool)
@@ -81,12 +82,22 @@ func (r replayed) Refused(l *deadletter.Letter) error {
 	return err
 }
 
-func (r replayed) Publish(ctx context.Context, p *rabbit.Publisher, letters []*deadletter.Letter) []error {
+func (r replayed) Publish(ctx context.Context, a *app.App, p *rabbit.Publisher, letters []*deadletter.Letter) []error {
 	messages := make([]rabbit.Message, len(letters))
 	for i, l := range letters {
-		messages[i] = l.Replay(r.Queue(), r.Force)
+		messages[i] = r.message(a, l)
 	}
 	return p.Publish(ctx, messages)
+}
+
+// message goes by the user's slot where there are partitions. An original that cannot be
+// read has no slot: it goes the way of publishers that know none.
+func (r replayed) message(a *app.App, l *deadletter.Letter) rabbit.Message {
+	names := r.Queue()
+	if e, err := engine.ParseEvent(l.Original, time.Now()); err == nil && a.Queues.Partitions > 0 {
+		return l.ReplayTo(names.Slots, names.SlotKey(engine.SlotOf(e.UserID)), r.Force)
+	}
+	return l.Replay(names, r.Force)
 }
 
 // UserName reads the id of a user who has a name, in the flag --user.

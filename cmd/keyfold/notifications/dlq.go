@@ -3,6 +3,7 @@ package notifications
 import (
 	"context"
 
+	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/dlq"
 	"keyfold/cmd/notifier/broker"
 	"keyfold/engine"
@@ -51,7 +52,7 @@ func (l letters) Refused(letter *deadletter.Letter) (err error) {
 }
 
 // Publish implements [dlq.Replay].
-func (l letters) Publish(ctx context.Context, p *rabbit.Publisher, all []*deadletter.Letter) []error {
+func (l letters) Publish(ctx context.Context, _ *app.App, p *rabbit.Publisher, all []*deadletter.Letter) []error {
 	if l.reports() {
 		return broker.ReplayReports(ctx, p, all)
 	}

@@ -106,7 +106,7 @@ func (s *setUp) print(w *cli.Text) {
 
 func setUpQueues(a *app.App) (*queuesSetUp, error) {
 	t := broker.Topology{
-		QueueType:   rabbit.QueueType(a.Servers.QueueType),
+		QueueType:   a.Queues.TypeOfOne(),
 		RetryDelays: rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts),
 	}
 	if err := broker.Setup(a.Ctx, a.Servers.RabbitMQ, t); err != nil {

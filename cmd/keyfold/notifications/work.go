@@ -48,7 +48,7 @@ func (c *workCmd) Run(a *app.App) error {
 
 func workerConfig(a *app.App) worker.Config {
 	c := worker.Size(a.Config)
-	c.DSN, c.Identity, c.QueueType = a.Servers.RabbitMQ, a.Identity("notify worker"), rabbit.QueueType(a.Servers.QueueType)
+	c.DSN, c.Identity, c.QueueType = a.Servers.RabbitMQ, a.Identity("notify worker"), a.Queues.TypeOfOne()
 	c.About = []slog.Attr{slog.String("ledger", settings.Redact(a.Notify.Ledger))}
 	return c
 }

@@ -68,11 +68,11 @@ func (c *BackfillCmd) Run(a *app.App) error {
 			return c.print(a, 0, total)
 		}
 		// The relay below would wait for a broker that is away. A command reports it.
-		if _, err := rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames().Queue); err != nil {
-			return app.BrokerUnreached(err)
+		if _, err := a.CheckQueues(); err != nil {
+			return err
 		}
 		return a.WithPublisher("backfill", func(p *rabbit.Publisher) error {
-			to := toBroker{p, rabbit.DefaultNames(), true}
+			to := toBroker{p, a.Queues.Message(), true}
 			relay := outbox.NewRelay(db, to, outbox.RelayConfig{Rate: float64(c.Rate)}, a.Log)
 			return c.drain(a, relay, filter, total)
 		})

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 
+	"keyfold/engine"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -10,7 +11,7 @@ import (
 // toBroker publishes stored rows as the events they are.
 type toBroker struct {
 	publisher *rabbit.Publisher
-	names     rabbit.Names
+	message   func(body []byte, event *engine.Event) rabbit.Message
 	// backfill marks rows as seen when they were stored: whether their ids have
 	// been dropped from a profile since can be told then. A relay marks only those
 	// that may have been published before.
@@ -21,7 +22,7 @@ type toBroker struct {
 func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
 	messages := make([]rabbit.Message, len(rows))
 	for i := range rows {
-		messages[i] = b.names.EventMessage(rows[i].Body, &rows[i].Event)
+		messages[i] = b.message(rows[i].Body, &rows[i].Event)
 		since := rows[i].TriedAt
 		if b.backfill {
 			since = rows[i].StoredAt

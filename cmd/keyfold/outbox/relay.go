@@ -48,7 +48,7 @@ type relaying struct {
 
 func newRelaying(a *app.App, db *outbox.Database) *relaying {
 	p := rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("relay"), "publisher", rabbit.Timing{}, a.Log)
-	to := toBroker{publisher: p, names: rabbit.DefaultNames()}
+	to := toBroker{publisher: p, message: a.Queues.Message()}
 	return &relaying{app: a, gauge: outbox.NewGauge(db), publisher: p, relay: outbox.NewRelay(db, to, outbox.RelayConfig{}, a.Log), ended: make(chan struct{})}
 }
 

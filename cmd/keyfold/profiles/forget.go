@@ -178,9 +178,14 @@ func (f *forgotten) letters(a *app.App, do func(*deadletter.Scan, *deadletter.Le
 }
 
 func (f *forgotten) lookAtQueues(a *app.App) error {
-	names := rabbit.DefaultNames()
+	names, delays := rabbit.DefaultNames(), rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts)
+	if a.Queues.Partitions > 0 {
+		depths, err := rabbit.Depths(a.Ctx, a.Servers.RabbitMQ, names, delays)
+		f.Queued = depths
+		return app.BrokerUnreached(err)
+	}
 	queues := []string{names.Queue}
-	for _, delay := range rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts) {
+	for _, delay := range delays {
 		queues = append(queues, names.RetryQueue(delay))
 	}
 	f.Queued = map[string]int{}

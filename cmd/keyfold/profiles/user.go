@@ -16,7 +16,7 @@ type UserCmd struct {
 	Show    showCmd    `cmd:"" help:"Show a user's profile and the nearest products."`
 	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON documents."`
 	Rebuild rebuildCmd `cmd:"" uses:"database,folding,embedding" help:"Recompute profiles from the stored history."`
-	Forget  forgetCmd  `cmd:"" uses:"broker,database,retries" help:"Erase a user: profile, stored events, dead letters; later events are dropped."`
+	Forget  forgetCmd  `cmd:"" uses:"broker,partitions,database,retries" help:"Erase a user: profile, stored events, dead letters; later events are dropped."`
 }
 
 // showCmd shows one user.

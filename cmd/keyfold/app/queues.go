@@ -1,0 +1,126 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"keyfold/cmd/settings"
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+)
+
+// QueueFlags are the settings of the worker's queues at the broker.
+type QueueFlags struct {
+	Type       settings.Value[string]        `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" words:"classic,quorum" help:"classic, or quorum for clusters. Not set: classic for one queue, quorum for partitions." group:"servers" for:"queue"`
+	Partitions settings.Value[int]           `name:"partitions" env:"RABBITMQ_PARTITIONS" help:"Queues that the users are spread over, up to 64; 0: one queue." group:"servers" for:"partitions"`
+	Priorities settings.Switch               `name:"priorities" env:"RABBITMQ_PRIORITIES" negatable:"" help:"Have a classic queue know priorities, which costs the broker CPU." group:"servers" for:"priorities"`
+	Only       settings.Value[partitionList] `name:"worker-partitions" env:"WORKER_PARTITIONS" help:"Partitions this worker consumes, such as 0-7,12. Not set: all, spread over the workers, which needs RabbitMQ 4.0." group:"worker" for:"partitions-of-worker"`
+
+	queues     Queues // what [settings.Read] sets
+	priorities bool
+}
+
+// Queues is what [QueueFlags] amount to.
+type Queues struct {
+	Type         rabbit.QueueType // "": classic for one queue, quorum for partitions
+	Partitions   int              // 0: one queue
+	NoPriorities bool
+	Only         []int // the partitions of this worker, ascending; nil: all
+}
+
+// Bind binds each setting to its place in a default configuration.
+func (f *QueueFlags) Bind() {
+	f.queues = Queues{}
+	f.priorities = true
+	f.Type.Bind((*string)(&f.queues.Type))
+	f.Partitions.Bind(&f.queues.Partitions)
+	f.Priorities.Bind(&f.priorities)
+	f.Only.Bind((*partitionList)(&f.queues.Only))
+}
+
+// Queues reads and checks the settings; the error names every fault with the variable
+// to change.
+func (f QueueFlags) Queues() (Queues, error) {
+	f.Bind()
+	fault := settings.Read(&f)
+	q := f.queues
+	q.NoPriorities = !f.priorities
+	return q, errors.Join(fault, rabbit.Topology{QueueType: q.Type, Partitions: q.Partitions}.Validate())
+}
+
+// TypeOfOne returns the type of a queue that has no partitions.
+func (q Queues) TypeOfOne() rabbit.QueueType {
+	if q.Type == "" {
+		return rabbit.Classic
+	}
+	return q.Type
+}
+
+// WorkerType returns the type of the queues that the worker consumes.
+func (q Queues) WorkerType() rabbit.QueueType {
+	if q.Type == "" && q.Partitions > 0 {
+		return rabbit.Quorum
+	}
+	return q.TypeOfOne()
+}
+
+// Message returns how the events of publishers that know the user go to the workers.
+func (q Queues) Message() func(body []byte, event *engine.Event) rabbit.Message {
+	if q.Partitions > 0 {
+		return rabbit.DefaultNames().SlotMessage
+	}
+	return rabbit.DefaultNames().EventMessage
+}
+
+// CheckQueues looks whether the broker has queues for what is published by
+// RABBITMQ_PARTITIONS. It returns the number of partitions that the broker has.
+func (a *App) CheckQueues() (partitions int, err error) {
+	names, set := rabbit.DefaultNames(), a.Queues.Partitions
+	partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
+	if err == nil && partitions == 0 {
+		if set > 0 {
+			return 0, fmt.Errorf("RABBITMQ_PARTITIONS is %d, and the broker is set up for one queue: run `keyfold setup`", set)
+		}
+		_, err = rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, names.Queue)
+	}
+	return partitions, BrokerUnreached(err)
+}
+
+// partitionList is a list of numbers and ranges of numbers below [rabbit.MaxPartitions].
+type partitionList []int
+
+// UnmarshalText reads a list such as 0-7,12; an empty one is nil.
+func (l *partitionList) UnmarshalText(text []byte) error {
+	*l = nil
+	if len(text) == 0 {
+		return nil
+	}
+	for part := range strings.SplitSeq(string(text), ",") {
+		low, high, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			high = low
+		}
+		first, err := strconv.Atoi(low)
+		last, lastErr := strconv.Atoi(high)
+		if errors.Join(err, lastErr) != nil || first > last || first < 0 || last >= rabbit.MaxPartitions {
+			return fmt.Errorf("numbers from 0 to %d and ranges of them, such as 0-7,12", rabbit.MaxPartitions-1)
+		}
+		for i := first; i <= last; i++ {
+			*l = append(*l, i)
+		}
+	}
+	slices.Sort(*l)
+	*l = slices.Compact(*l)
+	return nil
+}
+
+func (l partitionList) String() string {
+	var parts []string
+	for _, i := range l {
+		parts = append(parts, strconv.Itoa(i))
+	}
+	return strings.Join(parts, ",")
+}

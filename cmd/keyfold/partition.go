@@ -1,0 +1,61 @@
+package main
+
+import (
+	"sync/atomic"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/partitioner"
+	"keyfold/source/rabbit"
+)
+
+// partitionCmd moves events that came without a slot into the partitions.
+type partitionCmd struct{}
+
+// Service marks a command that runs until it is told to stop.
+func (c *partitionCmd) Service() {}
+
+// Help is the long text.
+func (c *partitionCmd) Help() string {
+	return `With partitions, keyfold's own programs publish each event by its user's slot. Other publishers
+send to the exchange user_events, whose events wait in one common queue: this command publishes them by
+slot, with confirms, before it acknowledges them. Malformed ones become dead letters. While the
+broker has partitions it drains the one queue of before, too.
+
+Several may run: one works and the others wait for it to end.
+
+Examples:
+  keyfold setup --partitions 16
+  keyfold partition`
+}
+
+// Check judges the address of the broker.
+func (c *partitionCmd) Check(a *app.App) error { return a.CheckBroker() }
+
+// Run moves events until it is told to stop; what is under way is confirmed and
+// acknowledged before it ends.
+func (c *partitionCmd) Run(a *app.App) error {
+	a.LogStart("partition")
+	p, err := partitioner.New(partitioner.Config{
+		DSN: a.Servers.RabbitMQ, Names: rabbit.DefaultNames(), Identity: a.Identity("partition"),
+	}, a.Clock, a.Log)
+	if err != nil {
+		return err
+	}
+	return a.WithAdmin(partitioning{p}, func() error { return p.Run(a.Ctx) })
+}
+
+// partitioning is a running stage as the admin endpoint sees it.
+type partitioning struct{ *partitioner.Partitioner }
+
+func (p partitioning) Figures() []app.Figure {
+	consumed := func(of func(*rabbit.ConsumerStats) *atomic.Int64) func() int64 {
+		return func() int64 { return p.Consumed(of) }
+	}
+	return []app.Figure{
+		{Name: "events", Read: consumed(func(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.Delivered })},
+		{Name: "partitioned", Read: p.Stats.Partitioned.Load},
+		{Name: "unpublished", Read: p.Stats.Unpublished},
+		{Name: "dead", Read: consumed(func(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.DeadLetters })},
+		{Name: "waiting", Gauge: true, Read: consumed(func(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.Unacked })},
+	}
+}

@@ -1,0 +1,105 @@
+package partitioner
+
+import (
+	"context"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/engine/backoff"
+	"keyfold/source/rabbit"
+)
+
+// chunk holds the messages that one channel brought until their copies are confirmed.
+type chunk struct {
+	stage   *Partitioner
+	pending []pending
+	waits   backoff.Backoff
+}
+
+// pending is a message whose copy is to be published.
+type pending struct {
+	slot    int
+	copy    rabbit.Message
+	settler engine.Settler
+}
+
+// chunks makes the chunk of a channel.
+func (p *Partitioner) chunks() rabbit.Chunk {
+	return &chunk{stage: p, waits: backoff.Backoff{Min: p.config.WaitMin, Max: p.config.WaitMax}}
+}
+
+// Add refuses what a worker would refuse.
+func (c *chunk) Add(o *rabbit.Original, a rabbit.Arrival) error {
+	e, err := engine.ParseEvent(o.Body, a.Arrived)
+	if err != nil {
+		return err
+	}
+	c.pending = append(c.pending, pending{
+		slot: engine.SlotOf(e.UserID), copy: copyOf(c.stage.config.Names, o, a, &e), settler: a.Settler,
+	})
+	return nil
+}
+
+func (c *chunk) Len() int { return len(c.pending) }
+
+// HandOver returns once all copies are confirmed, or ctx has ended: then the broker
+// delivers again what is left. It returns no error, since a fault of the broker or of
+// the queues is tried again for as long as it lasts: no attempt of an event is used.
+func (c *chunk) HandOver(ctx context.Context) error {
+	defer func() {
+		clear(c.pending)
+		c.pending = c.pending[:0]
+	}()
+	left := c.pending
+	for {
+		tried := engine.Now()
+		errs := c.stage.publish(ctx, left)
+		if left = settle(left, errs, tried); len(left) == 0 {
+			c.waits.Reset()
+			return nil
+		}
+		if !backoff.Sleep(ctx, c.stage.failed(ctx, errs, c.waits.Next())) {
+			for _, p := range left {
+				p.settler.Settle(engine.Verdict{Outcome: engine.Unsettled, Err: ctx.Err()})
+			}
+			return nil
+		}
+	}
+}
+
+// settle acknowledges the messages whose copies are confirmed, and returns those that
+// are to be published again. A message behind one of its slot that was not confirmed is
+// among them: its copy would be ahead of the other.
+//
+// What may have reached a queue at the time tried says so from then on: its next copy may
+// be the second one.
+func settle(all []pending, errs []error, tried engine.Millis) (left []pending) {
+	var held [engine.Slots]bool
+	left = all[:0]
+	for i, p := range all {
+		if errs[i] == nil && !held[p.slot] {
+			p.settler.Settle(engine.Verdict{Outcome: engine.Decided})
+			continue
+		}
+		held[p.slot] = true
+		if _, bounded := p.copy.Headers[rabbit.HeaderFirstSeen]; !bounded && mayBeStored(errs[i]) {
+			p.copy.Headers[rabbit.HeaderFirstSeen] = int64(tried)
+		}
+		left = append(left, p)
+	}
+	return left
+}
+
+// grace is how long copies on their way may take to be confirmed once the stage is told
+// to stop or its session has ended.
+const grace = 3 * time.Second
+
+// bounded returns a context for one publication.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return work, func() {
+		stop()
+		cancel()
+	}
+}

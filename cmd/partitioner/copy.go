@@ -1,0 +1,51 @@
+package partitioner
+
+import (
+	"cmp"
+	"errors"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+)
+
+// copyOf returns the message that takes the original's place in its user's partition:
+// the same body and properties, and the headers that a worker reads.
+func copyOf(names rabbit.Names, o *rabbit.Original, a rabbit.Arrival, e *engine.Event) rabbit.Message {
+	m := o.Message
+	bySlot := names.SlotMessage(o.Body, e)
+	m.Exchange, m.RoutingKey = bySlot.Exchange, bySlot.RoutingKey
+	m.ID = cmp.Or(m.ID, bySlot.ID) // returned messages are told apart by it
+	m.Headers = o.CarriedHeaders()
+	for _, name := range []string{rabbit.HeaderReason, rabbit.HeaderFirstExchange, rabbit.HeaderAttempts, rabbit.HeaderFirstSeen} {
+		delete(m.Headers, name)
+	}
+	m.Headers[rabbit.HeaderExchange] = o.Origin()
+	if len(o.Failures()) > 0 {
+		m.Headers[rabbit.HeaderErrors] = o.Headers[rabbit.HeaderErrors]
+	}
+	if attempts := a.Attempt - 1; attempts > 0 {
+		m.Headers[rabbit.HeaderAttempts] = int64(attempts)
+	}
+	if since := firstSeen(a, e); since > 0 {
+		m.Headers[rabbit.HeaderFirstSeen] = int64(since)
+	}
+	return m
+}
+
+// firstSeen returns the time at which the event was not folded for sure, 0 where the copy
+// needs none. An earlier delivery may have been published by a process that ended before
+// the acknowledgement, at a time that is not known any more: the stage may have been away
+// for longer than profiles keep ids. But no event is published that is further in the
+// future than [engine.MaxFutureMillis].
+func firstSeen(a rabbit.Arrival, e *engine.Event) engine.Millis {
+	if a.FirstSeen == 0 && a.Redelivered {
+		return max(1, e.OccurredAt-engine.MaxFutureMillis)
+	}
+	return a.FirstSeen
+}
+
+// mayBeStored reports whether a queue may have the message whose publication had this
+// error.
+func mayBeStored(err error) bool {
+	return err == nil || errors.Is(err, engine.ErrRefused) || errors.Is(err, engine.ErrUnknown)
+}

@@ -1,0 +1,312 @@
+package partitioner
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/deadletter"
+)
+
+// Events of the common queue and of the one queue of before come into their user's
+// partition, each user's in their order, with all that they carried.
+func TestEventsComeIntoTheirPartition(t *testing.T) {
+	s := newSite(t)
+	const n, users = 900, 31
+	var common, old []rabbit.Message
+	for i := range n {
+		m := s.foreign(i%users+1, i)
+		m.Priority, m.Properties.AppID = uint8(i%4), "shop"
+		m.Headers = map[string]any{"trace": fmt.Sprint(i)}
+		if i%users < 10 {
+			m.Exchange, m.RoutingKey = "", s.names.Queue // of before
+			m.Headers[rabbit.HeaderFirstSeen], m.Headers[rabbit.HeaderAttempts] = int64(5), int32(2)
+			m.Headers[rabbit.HeaderErrors], m.Headers[rabbit.HeaderExchange] = `[{"at":1,"error":"503"}]`, "user_events"
+			m.Priority = 5 // or a classic queue does not keep the order
+			old = append(old, m)
+			continue
+		}
+		common = append(common, m)
+	}
+	s.publish(old...)
+	s.publish(common...)
+	st := s.run()
+	await(t, "all are in a partition", func() bool { return st.Stats.Partitioned.Load() == n && st.acked() == n })
+	came := 0
+	newest := map[int32]int{}
+	for i := range partitions {
+		for _, d := range s.take(s.names.PartitionQueue(i), 1) {
+			came++
+			e, err := engine.ParseEvent(d.Body, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var number int
+			fmt.Sscanf(e.MessageID, "m%d", &number)
+			want := common[0]
+			if number%users < 10 {
+				want = old[0]
+			}
+			if engine.SlotOf(e.UserID)%partitions != i || d.RoutingKey != s.names.SlotKey(engine.SlotOf(e.UserID)) || d.Exchange != s.names.Slots {
+				t.Errorf("user %d came into partition %d under %q", e.UserID, i, d.RoutingKey)
+			}
+			if before, met := newest[e.UserID]; met && before >= number {
+				t.Errorf("user %d: %d came behind %d", e.UserID, number, before)
+			}
+			newest[e.UserID] = number
+			o := rabbit.OriginalOf(&d)
+			if d.MessageId != e.MessageID || d.AppId != "shop" || d.Timestamp.IsZero() || d.Headers["trace"] != fmt.Sprint(number) || o.Origin() != "user_events" ||
+				o.Integer(rabbit.HeaderFirstSeen) != int64(first(want.Headers[rabbit.HeaderFirstSeen])) || o.Integer(rabbit.HeaderAttempts) != int64(first(want.Headers[rabbit.HeaderAttempts])) ||
+				len(o.Failures()) != len(want.Headers)/4 {
+				t.Fatalf("%s: %+v %v", e.MessageID, d, d.Headers)
+			}
+		}
+	}
+	if came != n || s.depth(s.names.DeadLetters) != 0 {
+		t.Errorf("%d of %d events came, %d dead letters", came, n, s.depth(s.names.DeadLetters))
+	}
+}
+
+// first returns a header's number, 0 where there is none.
+func first(v any) int {
+	switch n := v.(type) {
+	case int64:
+		return int(n)
+	case int32:
+		return int(n)
+	}
+	return 0
+}
+
+// acked returns how many originals were acknowledged.
+func (s *stage) acked() (n int64) {
+	for _, c := range s.consumers() {
+		n += c.Stats.Acked.Load()
+	}
+	return n
+}
+
+// A malformed message becomes one dead letter that says why, and those around it pass.
+func TestMalformedMessagesBecomeDeadLetters(t *testing.T) {
+	s := newSite(t)
+	bad := s.foreign(1, 2)
+	bad.ID, bad.Body = "bad", []byte(`{"user_id":1,"event_type":"sale","message_id":"bad"}`)
+	broken := s.foreign(1, 3)
+	broken.ID, broken.Body = "broken", []byte(`{`)
+	s.publish(s.foreign(1, 1), bad, broken, s.foreign(1, 4))
+	st := s.run()
+	await(t, "all are acknowledged", func() bool { return st.acked() == 4 })
+	scan, err := deadletter.Open(t.Context(), s.dsn, s.names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]string{}
+	for l, err := range scan.Letters(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reasons[l.ID] != "" {
+			t.Errorf("%s became two letters", l.ID)
+		}
+		reasons[l.ID] = l.Reason
+	}
+	for _, m := range []rabbit.Message{bad, broken} {
+		_, want := engine.ParseEvent(m.Body, time.Now())
+		if reasons[m.ID] != engine.ReasonOf(want) {
+			t.Errorf("%s: the reason %q, want %q", m.ID, reasons[m.ID], engine.ReasonOf(want))
+		}
+	}
+	partition := s.names.PartitionQueue(engine.SlotOf(1) % partitions)
+	if len(reasons) != 2 || s.depth(partition) != 2 {
+		t.Errorf("%v, %d events came", reasons, s.depth(partition))
+	}
+	if err := errors.Join(scan.Close(), st.stop()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where no queue takes a slot's events, or their exchange is missing, they stay in the
+// common queue with no attempt used: the stage says the cure, in one line of the log, and
+// goes on once that is done.
+func TestEventsWaitForTheirPartition(t *testing.T) {
+	for name, breakIt := range map[string]func(s *site) error{
+		"slot not bound": func(s *site) error {
+			slot := engine.SlotOf(1)
+			return s.channel.QueueUnbind(s.names.PartitionQueue(slot%partitions), s.names.SlotKey(slot), s.names.Slots, nil)
+		},
+		"no exchange": func(s *site) error { return s.channel.ExchangeDelete(s.names.Slots, false, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			if err := breakIt(s); err != nil {
+				t.Fatal(err)
+			}
+			const n = 5
+			for i := range n {
+				s.publish(s.foreign(1, i))
+			}
+			st := s.run()
+			await(t, "it was tried several times", func() bool { return st.Stats.Unpublished() >= 3*n })
+			err := st.Ready()
+			if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "`keyfold setup --partitions N`") || len(st.Notes()) != 1 {
+				t.Errorf("it is ready: %v, and notes %q", err, st.Notes())
+			}
+			if st.acked() != 0 || s.depth(s.names.DeadLetters) != 0 {
+				t.Errorf("%d acknowledged, %d dead letters", st.acked(), s.depth(s.names.DeadLetters))
+			}
+			s.setUp(partitions)
+			for i, d := range s.take(s.names.PartitionQueue(engine.SlotOf(1)%partitions), n) {
+				o := rabbit.OriginalOf(&d)
+				if d.MessageId != fmt.Sprintf("m%d", i) || o.Integer(rabbit.HeaderAttempts) != 0 {
+					t.Errorf("message %d is %s with %v", i, d.MessageId, d.Headers)
+				}
+			}
+			await(t, "it is ready", func() bool { return st.Ready() == nil && st.acked() == n })
+			if lines := strings.Count(st.log.String(), `"level":"ERROR"`); lines != 1 && name != "no exchange" || lines > 2 {
+				t.Errorf("%d lines of errors:\n%s", lines, st.log)
+			}
+		})
+	}
+}
+
+// A broker without the common queue has no partitions: the stage ends with the cure.
+func TestNoCommonQueue(t *testing.T) {
+	s := newSite(t)
+	s.DeleteQueue(t, s.vhost, s.names.CommonQueue())
+	st := s.run()
+	await(t, "it has ended", func() bool { return strings.Contains(st.log.String(), "partitioning stopped") })
+	err := st.stop()
+	if engine.ReasonOf(err) != rabbit.ReasonQueueMissing || !strings.Contains(err.Error(), "`keyfold setup --partitions N`") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// The one queue of before may be deleted once it is empty, and made again.
+func TestTheQueueOfBeforeMayBeMissing(t *testing.T) {
+	s := newSite(t)
+	s.DeleteQueue(t, s.vhost, s.names.Queue)
+	st := s.run()
+	s.publish(s.foreign(1, 1))
+	await(t, "the event passes", func() bool { return st.acked() == 1 && st.Ready() == nil })
+	for i := range 2 {
+		s.setUp(0)
+		s.setUp(partitions)
+		m := s.foreign(1, 10+i)
+		m.Exchange, m.RoutingKey = "", s.names.Queue
+		s.publish(m)
+		await(t, "an event of the queue passes", func() bool { return st.acked() == int64(2+i) && st.Ready() == nil })
+		s.DeleteQueue(t, s.vhost, s.names.Queue)
+		await(t, "it is noticed", func() bool { return errors.Is(st.old.Ready(), rabbit.ErrNoQueue) })
+		if err := st.Ready(); err != nil {
+			t.Errorf("not ready: %v", err)
+		}
+	}
+	if strings.Contains(st.log.String(), `"level":"ERROR"`) {
+		t.Errorf("an error is logged:\n%s", st.log)
+	}
+}
+
+// Without partitions the one queue is the workers': a stage leaves it alone, and moves what
+// waits in the common queue.
+func TestTheOneQueueIsLeftToWorkersWithoutPartitions(t *testing.T) {
+	s := newSite(t)
+	s.publish(s.foreign(1, 1))
+	s.setUp(0)
+	st := s.run()
+	await(t, "the common queue is moved", func() bool { return st.acked() == 1 && st.Ready() == nil })
+	s.publish(s.foreign(1, 2))
+	await(t, "the workers' queue has the event", func() bool { return s.depth(s.names.Queue) == 1 })
+	s.setUp(partitions)
+	await(t, "the queue of before is drained", func() bool { return st.acked() == 2 && st.draining.Load() })
+	s.setUp(0)
+	await(t, "it is noticed", func() bool { return !st.draining.Load() })
+	s.publish(s.foreign(1, 3))
+	await(t, "the workers' queue has an event again", func() bool { return s.depth(s.names.Queue) == 1 })
+	if n := st.acked(); n != 2 || len(st.Notes()) != 0 {
+		t.Errorf("%d events were moved, notes %q", n, st.Notes())
+	}
+}
+
+// Of two stages one works. The other goes on where the first ends.
+func TestTwoStagesTakeTurns(t *testing.T) {
+	s := newSite(t)
+	first := s.run()
+	await(t, "the first is ready", func() bool { return first.Ready() == nil })
+	second := s.run()
+	await(t, "the second is ready", func() bool { return second.Ready() == nil })
+	const n = 300
+	for i := range n {
+		s.publish(s.foreign(i%7+1, i))
+	}
+	await(t, "all pass", func() bool { return first.acked()+second.acked() == n })
+	if first.acked() != n {
+		t.Errorf("the second stage took %d", second.acked())
+	}
+	if err := first.stop(); err != nil {
+		t.Error(err)
+	}
+	for i := range n {
+		s.publish(s.foreign(i%7+1, n+i))
+	}
+	await(t, "the second goes on", func() bool { return second.acked() == n })
+}
+
+// A stage that is told to stop publishes what it has received: it does not go back to the
+// broker, where it would be marked as delivered before. A quorum queue may still send some
+// messages behind the end of the consumer, which nothing takes.
+func TestAStageThatStopsPublishesWhatItReceived(t *testing.T) {
+	s := newSite(t)
+	const n = 3000
+	for from := 0; from < n; from += 500 {
+		var messages []rabbit.Message
+		for i := from; i < from+500; i++ {
+			messages = append(messages, s.foreign(i%7+1, i))
+		}
+		s.publish(messages...)
+	}
+	st := s.run()
+	await(t, "it works", func() bool { return st.acked() > 0 })
+	if err := st.stop(); err != nil {
+		t.Error(err)
+	}
+	moved := st.acked()
+	next := s.run()
+	await(t, "the next one moves the rest", func() bool { return moved+next.acked() == n })
+	if again := next.common.Stats.Redelivered.Load(); again > prefetch/4 {
+		t.Errorf("%d messages were given back, %d were moved before", again, moved)
+	}
+}
+
+// While the broker is away, or takes no messages, the stage waits.
+func TestBrokerAway(t *testing.T) {
+	s := newSite(t)
+	st := s.run()
+	const n = 400
+	go func() {
+		for range 5 {
+			time.Sleep(20 * time.Millisecond)
+			s.CloseConnections(t, s.vhost, " partition ")
+		}
+	}()
+	for i := range n {
+		m := s.foreign(i%5+1, i)
+		await(t, "it is published", func() bool { return s.publisher.Publish(t.Context(), []rabbit.Message{m})[0] == nil })
+	}
+	await(t, "the common queue is empty", func() bool { return st.Ready() == nil && st.Consumed(unacked) == 0 && st.acked() >= n })
+	seen := map[string]bool{}
+	for i := range partitions {
+		for _, d := range s.take(s.names.PartitionQueue(i), 0) {
+			seen[d.MessageId] = true
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d of %d events came", len(seen), n)
+	}
+}
+
+func unacked(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.Unacked }

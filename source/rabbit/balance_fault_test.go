@@ -1,0 +1,272 @@
+package rabbit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/engine"
+)
+
+// fixed has a member consume these partitions only.
+func fixed(indexes ...int) func(*Config) {
+	return func(c *Config) { c.Partitions.Only = indexes }
+}
+
+// Workers with partitions of their own get the events of these, each once. Any broker
+// can do that.
+func TestFixedPartitions(t *testing.T) {
+	f := newFleet(partitioned(t, sharedBroker(t), 5))
+	a, b := f.join("a", fixed(0, 2)), f.join("b", fixed(1, 3, 4))
+	f.publish(f.slotted(1000)...)
+	eventually(t, "every event", func() bool { events, _, _ := f.count(); return events == 1000 })
+	if _, again, split := f.count(); again != 0 || split != 0 {
+		t.Errorf("%d came again, %d to a second worker", again, split)
+	}
+	for name, want := range map[*member][]int{a: {0, 2}, b: {1, 3, 4}} {
+		var got []int
+		for i := range MaxPartitions {
+			if name.Stats.Partitions.Events[i].Load() > 0 {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, want) || name.Stats.Partitions.Owned.Load() != int64(len(want)) {
+			t.Errorf("%s got events of partitions %v, want %v", name.name, got, want)
+		}
+	}
+	if err := errorsOf(a, b); err != nil {
+		t.Error(err)
+	}
+}
+
+func errorsOf(members ...*member) (err error) {
+	for _, m := range members {
+		if err == nil {
+			err = m.Ready()
+		}
+	}
+	return err
+}
+
+// faultOf runs a worker of partitions against a broker that cannot serve it.
+func faultOf(t *testing.T, s *site, only []int) error {
+	t.Helper()
+	config := s.config()
+	config.Partitions = &Partitions{Only: only}
+	c, err := NewConsumer(config, Ports{Retries: InProcess{}, Log: quiet, Layout: s.publisher(quick)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Run(within(t, ample), Events(settleAtOnce))
+	if closing := c.Close(t.Context()); closing != nil {
+		t.Error(closing)
+	}
+	if engine.KindOf(err) != engine.Configuration {
+		t.Errorf("%v is no configuration fault", err)
+	}
+	return err
+}
+
+// What is missing is said with its cure, before the first event is consumed.
+func TestPartitionFaults(t *testing.T) {
+	b := modern(t)
+	one := newSite(t, b)
+	if err := faultOf(t, one, nil); engine.ReasonOf(err) != ReasonNotPartitioned || !strings.Contains(err.Error(), "`keyfold setup` with --partitions N") {
+		t.Errorf("without partitions: %v", err)
+	}
+	if err := faultOf(t, partitioned(t, b, 2), []int{1, 2}); engine.ReasonOf(err) != ReasonQueueMissing || !strings.Contains(err.Error(), ".02") {
+		t.Errorf("with a partition that is missing: %v", err)
+	}
+	old := partitioned(t, rabbittest.SharedVersion(t, 3), 2)
+	if err := faultOf(t, old, nil); engine.ReasonOf(err) != ReasonNotPartitioned || !strings.Contains(err.Error(), "WORKER_PARTITIONS") {
+		t.Errorf("on a broker that cannot share them out: %v", err)
+	}
+}
+
+// The number of partitions is raised and lowered while workers run: the new ones are
+// consumed, and what waits in the others comes too.
+func TestNumberOfPartitionsChanges(t *testing.T) {
+	f := newFleet(partitioned(t, modern(t), 2))
+	a, b := f.join("a", nil), f.join("b", nil)
+	f.owned([]*member{a, b}, 1, 1)
+	stop := f.flow()
+	f.partition(5)
+	f.owned([]*member{a, b}, 2, 3)
+	f.partition(3)
+	// Five queues go on: three in use, shared out as 2 and 1, and two retired, one for each.
+	eventually(t, "the change is seen", func() bool { return a.Stats.Partitions.Moves.Load()+b.Stats.Partitions.Moves.Load() > 0 })
+	f.owned([]*member{a, b}, 2, 3)
+	n := stop()
+	eventually(t, "every event", func() bool { events, _, _ := f.count(); return events == n })
+	if err := errorsOf(a, b); err != nil {
+		t.Error(err)
+	}
+}
+
+// A partition queue that is deleted costs the session; the next one finds what there is.
+func TestPartitionQueueDeleted(t *testing.T) {
+	f := newFleet(partitioned(t, modern(t), 3))
+	a := f.join("a", nil)
+	f.owned([]*member{a}, 3)
+	eventually(t, "consuming", func() bool { return a.Ready() == nil })
+	f.broker.DeleteQueue(t, f.vhost, f.names.PartitionQueue(1))
+	eventually(t, "the loss is told", func() bool { return engine.ReasonOf(a.Ready()) == ReasonQueueMissing })
+	f.partition(3)
+	eventually(t, "consuming again", func() bool { return a.Ready() == nil })
+	f.publish(f.slotted(300)...)
+	eventually(t, "every event", func() bool { events, _, _ := f.count(); return events == 300 })
+}
+
+// An operator deletes the queues that are not used any more, as docs/UPGRADE.md says.
+func TestRetiredQueueDeleted(t *testing.T) {
+	f := newFleet(partitioned(t, modern(t), 3))
+	f.partition(2)
+	a := f.join("a", nil)
+	f.owned([]*member{a}, 3)
+	eventually(t, "consuming", func() bool { return a.Ready() == nil })
+	before := a.Stats.Connects.Load()
+	f.broker.DeleteQueue(t, f.vhost, f.names.PartitionQueue(2))
+	f.owned([]*member{a}, 2)
+	eventually(t, "consuming again", func() bool { return a.Ready() == nil && a.Stats.Connects.Load() > before })
+	f.publish(f.slotted(300)...)
+	eventually(t, "every event", func() bool { events, _, _ := f.count(); return events == 300 })
+}
+
+// A worker that pauses keeps its partitions with what it holds. Once it gives that back,
+// the others get it.
+func TestPauseKeepsPartitions(t *testing.T) {
+	f := newFleet(partitioned(t, modern(t), 4))
+	a, b := f.join("a", nil), f.join("b", nil)
+	f.owned([]*member{a, b}, 2, 2)
+	eventually(t, "both consume", func() bool { return errorsOf(a, b) == nil })
+	a.hold()
+	f.publish(f.slotted(200)...)
+	eventually(t, "every event", func() bool { events, _, _ := f.count(); return events == 200 })
+	a.Pause()
+	c := f.join("c", nil) // has a claim on one of the four
+	eventually(t, "the third worker is counted", func() bool { return b.Stats.Partitions.Workers.Load() == 3 })
+	f.publish(f.slotted(400)[200:]...)
+	time.Sleep(500 * time.Millisecond) // ten looks
+	events, again, split := f.count()
+	if again != 0 || split != 0 || events == 400 {
+		t.Errorf("in a pause: %d of 400 events, %d came again, %d to a second worker", events, again, split)
+	}
+	a.GiveBack()
+	eventually(t, "the others have all of it", func() bool { events, again, _ := f.count(); return events == 400 && again > 0 })
+	a.Resume()
+	f.owned([]*member{a, b, c}, 1, 1, 2)
+}
+
+// What a worker holds is bounded by the prefetch, also where it stands in for others.
+func TestPrefetchBoundsPartitions(t *testing.T) {
+	f := newFleet(partitioned(t, modern(t), 4))
+	keep := func(c *Config) { c.Prefetch = 40 }
+	stubborn := f.join("a", keep)
+	deafen(stubborn)
+	f.owned([]*member{stubborn}, 4)
+	f.publish(f.slotted(1000)...)
+	ready := func() (n int) {
+		for i := range 4 {
+			n += f.depth(f.names.PartitionQueue(i))
+		}
+		return n
+	}
+	eventually(t, "the prefetch is used up", func() bool { return stubborn.share() == 40 })
+	time.Sleep(300 * time.Millisecond)
+	if n := ready(); n != 960 || stubborn.share() != 40 {
+		t.Errorf("%d are ready and %d held of 1000, want 960 and 40", n, stubborn.share())
+	}
+	// A second worker gets its half at last, though the first writes nothing.
+	other := f.join("b", keep)
+	f.owned([]*member{stubborn, other}, 2, 2)
+	moved := func() (n int) {
+		for i, owner := range owners(4, 2) {
+			n += owner * f.depth(f.names.PartitionQueue(i))
+		}
+		return n
+	}
+	eventually(t, "the moved partitions go on", func() bool { return moved() == 0 })
+}
+
+// Windows that wait for what the prefetch of their partition keeps out are closed.
+func TestFullPartitionsCloseTheirWindows(t *testing.T) {
+	f := newFleet(partitioned(t, sharedBroker(t), 2))
+	a := f.join("a", func(c *Config) { c.Prefetch, c.Partitions.Only = 16, []int{0, 1} })
+	a.hold()
+	f.publish(f.slotted(300)...)
+	eventually(t, "every event but those of the last windows", func() bool { events, _, _ := f.count(); return events == 300 })
+}
+
+// A worker that stops writes its windows first. Its partitions go to the others then, at
+// once, and nothing comes twice.
+func TestStopHandsPartitionsOver(t *testing.T) {
+	f := newFleet(partitioned(t, modern(t), 4))
+	a, b := f.join("a", nil), f.join("b", nil)
+	f.owned([]*member{a, b}, 2, 2)
+	eventually(t, "both consume", func() bool { return errorsOf(a, b) == nil })
+	a.hold()
+	stop := f.flow()
+	eventually(t, "the first holds some", func() bool { return a.share() > 50 })
+	a.stop()
+	if err := <-a.done; err != nil {
+		t.Fatal(err)
+	}
+	a.done <- nil
+	time.Sleep(100 * time.Millisecond) // Router.Drain
+	a.settle(func(int) bool { return true })
+	if err := a.end(ample); err != nil {
+		t.Error(err)
+	}
+	n := stop()
+	eventually(t, "every event", func() bool { events, _, _ := f.count(); return events == n })
+	if _, again, split := f.count(); again != 0 || split != 0 {
+		t.Errorf("%d came again, %d to a second worker at once", again, split)
+	}
+	f.owned([]*member{b}, 4)
+}
+
+// The prefetch of partitions follows the size of events: large ones fit the budget, and
+// small ones get all of the prefetch.
+func TestPrefetchOfPartitionsFollowsSizes(t *testing.T) {
+	const budget, size = 4 << 20, 40 << 10
+	small := func(c *Config) {
+		c.Partitions.Only = []int{0, 1}
+		c.Prefetch, c.MaxBytes = 1000, budget
+	}
+	f := newFleet(partitioned(t, sharedBroker(t), 2))
+	a := f.join("a", small)
+	deafen(a)
+	heavy := f.heavy(300, size)
+	for i := range heavy {
+		heavy[i].Exchange, heavy[i].RoutingKey = f.names.Slots, f.names.SlotKey(i%engine.Slots)
+	}
+	f.publish(heavy...)
+	sent := func() int { return 300 - f.depth(f.names.PartitionQueue(0)) - f.depth(f.names.PartitionQueue(1)) }
+	eventually(t, "deliveries", func() bool { return a.share() >= 32 })
+	time.Sleep(300 * time.Millisecond)
+	if n := sent(); n*size > budget {
+		t.Errorf("%d events of %d bytes are here, the budget is %d", n, size, budget)
+	}
+	a.settle(func(int) bool { return true })
+
+	f = newFleet(partitioned(t, rabbittest.Shared(t), 2))
+	a = f.join("a", small)
+	f.publish(f.slotted(2500)[:500]...)
+	eventually(t, "the first ones", func() bool { return a.Stats.Acked.Load() == 500 })
+	deafen(a)
+	f.publish(f.slotted(2500)[500:]...)
+	eventually(t, "the whole prefetch is here", func() bool { return a.share() >= 1000 })
+	time.Sleep(300 * time.Millisecond)
+	if n := a.share(); n > 1500 {
+		t.Errorf("%d events are held, with a prefetch of 1000 and at first half of it at most", n)
+	}
+}
+
+// deafen has a member keep what comes, also where its windows are to be closed.
+func deafen(m *member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open, m.deaf = false, true
+}
