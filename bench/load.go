@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"keyfold/bench/stack"
@@ -26,14 +28,24 @@ type loadCmd struct {
 	Workers  int           `default:"3" help:"keyfold work processes to start."`
 	Users    int           `default:"400" help:"Users the events are spread over."`
 	Env      []string      `help:"Settings of the workers, NAME=value."`
+	Programs string        `placeholder:"DIR" help:"Folder with the keyfold to measure; default: this tree's is built."`
+
+	Partitions int `default:"${partitions}" help:"Partition queues, on RabbitMQ 4; 0: the workers compete for one queue."`
 
 	Broker brokerFlag `embed:""`
 	Store  storeFlag  `embed:""`
+
+	outputFlag `embed:""`
 }
 
 // Run starts what is needed, publishes, waits until all is folded, and reports.
 func (c *loadCmd) Run(ctx context.Context) error {
-	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, c.measure)
+	return onServers(ctx, func(s *stack.Stack) {
+		s.DSN, s.Profiles.URI, s.Programs = c.Broker.RabbitMQ, c.Store.MongoDB, c.Programs
+		if c.Partitions > 0 {
+			s.RabbitMQ, s.Env = 4, append(s.Env, "RABBITMQ_PARTITIONS="+strconv.Itoa(c.Partitions))
+		}
+	}, c.measure)
 }
 
 func (c *loadCmd) measure(ctx context.Context, s *stack.Stack) error {
@@ -42,9 +54,12 @@ func (c *loadCmd) measure(ctx context.Context, s *stack.Stack) error {
 	}
 	l := newLoad(s, c.Rate, "", phase{span: c.Duration})
 	l.event = sampleEvents(l.events()/8, c.Users, true)
+	if l.bySlot = c.Partitions > 0; l.bySlot {
+		l.event = withSingles(l.event)
+	}
 	var depths []int
 	l.watch = func(ctx context.Context) error {
-		n, err := ready(ctx, s)
+		n, err := ready(ctx, s, c.Partitions)
 		depths = append(depths, n)
 		return err
 	}
@@ -54,25 +69,59 @@ func (c *loadCmd) measure(ctx context.Context, s *stack.Stack) error {
 	if err := l.await(ctx, awaitLimit, noDeadLetters); err != nil {
 		return err
 	}
-	return c.report(os.Stdout, l, depths)
+	return c.report(l, depths)
 }
 
-func (c *loadCmd) report(w io.Writer, l *load, depths []int) error {
-	sum := 0
-	for _, d := range depths {
-		sum += d
+// loadReport is what a load has shown. Times are seconds.
+type loadReport struct {
+	Published    int         `json:"published"`
+	Folded       int         `json:"folded"`
+	Workers      int         `json:"workers"`
+	Partitions   int         `json:"partitions"`
+	Users        int         `json:"users"`
+	Writes       int64       `json:"writes"`
+	ToProfile    percentiles `json:"to_profile"`
+	Single       int64       `json:"windows_of_one_event"`
+	SingleTo     percentiles `json:"windows_of_one_event_to_profile"`
+	QueueMax     int         `json:"queue_max"`
+	QueueAverage float64     `json:"queue_average"`
+}
+
+type percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func (l latencies) percentiles() percentiles {
+	return percentiles{l.seconds(50), l.seconds(95), l.seconds(99), l.seconds(100)}
+}
+
+func (q percentiles) String() string {
+	return fmt.Sprintf("p50 %.2f s, p95 %.2f s, p99 %.2f s, max %.2f s", q.P50, q.P95, q.P99, q.Max)
+}
+
+func (c *loadCmd) report(l *load, depths []int) error {
+	r := loadReport{
+		Published: len(l.sent), Folded: len(l.sent) - l.missing, Workers: c.Workers, Partitions: c.Partitions, Users: l.users, Writes: l.writes,
+		ToProfile: l.latencies(0, 0).percentiles(), Single: l.single.TotalCount(), SingleTo: l.single.percentiles(), QueueMax: slices.Max(depths),
 	}
-	h, sent := l.latencies(0, 0), len(l.sent)
-	_, err := fmt.Fprintf(w, `published  %d events at %s for %v, %d workers
+	for _, d := range depths {
+		r.QueueAverage += float64(d) / float64(len(depths))
+	}
+	err := c.emit(r, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, `published  %d events at %s for %v, %d workers, %d partitions
 folded     %d of them (%.2f %%), %d users, %d writes (%.2f events each)
-to profile p50 %.2f s, p95 %.2f s, p99 %.2f s, max %.2f s
+to profile %v
+single     %v of the %d windows of one event
 queue      %d ready at most, %.1f on average, looked at once a second
 `,
-		sent, c.Rate, c.Duration, c.Workers,
-		sent-l.missing, 100*float64(sent-l.missing)/float64(max(1, sent)), l.users, l.writes,
-		float64(sent)/float64(max(1, l.writes)),
-		h.seconds(50), h.seconds(95), h.seconds(99), h.seconds(100),
-		slices.Max(depths), float64(sum)/float64(len(depths)))
+			r.Published, c.Rate, c.Duration, r.Workers, r.Partitions,
+			r.Folded, 100*float64(r.Folded)/float64(max(1, r.Published)), r.Users, r.Writes, float64(r.Published)/float64(max(1, r.Writes)),
+			r.ToProfile, r.SingleTo, r.Single, r.QueueMax, r.QueueAverage)
+		return err
+	})
 	if l.missing > 0 {
 		err = errors.Join(err, fmt.Errorf("%d events did not reach a profile within %v", l.missing, awaitLimit))
 	}
@@ -85,6 +134,7 @@ type load struct {
 	scenario
 	*stack.Stack
 	publisher *rabbit.Publisher // while run or preload is under way
+	bySlot    bool              // events are published to partitions
 	mark      string            // tells this load's events from another's
 	event     eventMaker
 	// beside, where set, is called with each event's number and publishes what is
@@ -93,7 +143,9 @@ type load struct {
 
 	sent    map[engine.AppliedID]sentEvent
 	reached map[series]latencies // from being sent to being in a profile
+	single  latencies            // of the events whose write holds no other
 	missing int                  // in no profile
+	folded  int                  // into all profiles, those of other loads too
 	users   int
 	writes  int64
 }
@@ -135,6 +187,20 @@ func sampleEvents(sessions, users int, now bool) eventMaker {
 	}
 }
 
+// withSingles gives every tenth event to a user who has no other: its window holds one.
+func withSingles(event eventMaker) eventMaker {
+	alone := int32(1_000_000)
+	single := userEvents(1, false)
+	return func(i int, id string) ([]byte, int, error) {
+		if i%10 != 0 {
+			return event(i, id)
+		}
+		body, kind, err := single(i, id)
+		alone++
+		return bytes.Replace(body, []byte(`"user_id":1,`), fmt.Appendf(nil, `"user_id":%d,`, alone), 1), kind, err
+	}
+}
+
 const timeFormat = "2006-01-02T15:04:05.000-07:00"
 
 // next makes an event's message and notes it as sent.
@@ -148,6 +214,9 @@ func (l *load) next(i int) (rabbit.Message, error) {
 		return rabbit.Message{}, err
 	}
 	l.sent[e.Digest.ID()] = sentEvent{time.Now(), series{int(l.current.Load()), kind}}
+	if l.bySlot {
+		return rabbit.DefaultNames().SlotMessage(body, &e), nil
+	}
 	return rabbit.DefaultNames().EventMessage(body, &e), nil
 }
 
@@ -221,20 +290,26 @@ func (l *load) await(ctx context.Context, limit time.Duration, deadLetters func(
 
 func (l *load) read(ctx context.Context, store *mongodb.Store) error {
 	l.reached = map[series]latencies{}
-	l.missing, l.users, l.writes = len(l.sent), 0, 0
+	l.single = newLatencies()
+	l.missing, l.folded, l.users, l.writes = len(l.sent), 0, 0, 0
 	for p, err := range store.AllProfiles(ctx) {
 		if err != nil {
 			return err
 		}
 		l.users++
 		l.writes += int64(p.Version)
+		l.folded += int(p.EventCount)
 		if p.Applied.Floor != 0 {
 			l.missing -= int(p.EventCount) - len(p.Applied.IDs) // folded so long ago that their ids are gone
 		}
 		for id, group := range p.Applied.All() {
 			if e, ok := l.sent[id]; ok {
 				l.missing--
-				l.latencies(e.phase, e.kind).add(group.At.Time().Sub(e.at))
+				took := group.At.Time().Sub(e.at)
+				l.latencies(e.phase, e.kind).add(took)
+				if group.Count == 1 {
+					l.single.add(took)
+				}
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (c *outageCmd) measure(ctx context.Context, s *stack.Stack) (err error) {
 	}
 	o := &outage{
 		metrics: func(ctx context.Context) (map[string]float64, error) { return readMetrics(ctx, admin) },
-		ready:   func(ctx context.Context) (int, error) { return ready(ctx, s) },
+		ready:   func(ctx context.Context) (int, error) { return ready(ctx, s, 0) },
 		done:    `keyfold_events_total{outcome="folded"}`,
 	}
 	if err := startWorkers(ctx, s, 1, append(c.Env, "ADMIN_ADDR="+admin)); err != nil {

@@ -23,13 +23,19 @@ type (
 
 // onStack measures on a stack, which it starts and ends. The arguments are those of
 // a private store.
-func onStack(ctx context.Context, dsn, uri string, measure func(context.Context, *stack.Stack) error, args ...string) (err error) {
+func onStack(ctx context.Context, dsn, uri string, measure func(context.Context, *stack.Stack) error, args ...string) error {
+	return onServers(ctx, func(s *stack.Stack) { s.DSN, s.Profiles.URI, s.StoreArgs = dsn, uri, args }, measure)
+}
+
+// onServers measures on a stack, prepared before it starts.
+func onServers(ctx context.Context, prepare func(*stack.Stack), measure func(context.Context, *stack.Stack) error) (err error) {
 	dir, err := os.MkdirTemp("", "keyfold-bench-")
 	if err != nil {
 		return err
 	}
 	s := stack.New(dir)
-	s.DSN, s.Profiles.URI, s.StoreArgs, s.Env = dsn, uri, args, []string{"LOG_LEVEL=warn"}
+	s.Env = []string{"LOG_LEVEL=warn"}
+	prepare(s)
 	defer func() { err = errors.Join(err, s.Close(), os.RemoveAll(dir)) }()
 	if err := s.Start(ctx); err != nil {
 		return err
@@ -50,9 +56,25 @@ func startWorkers(ctx context.Context, s *stack.Stack, n int, env []string) erro
 	return nil
 }
 
-// ready returns how many messages are ready in the workers' queue.
-func ready(ctx context.Context, s *stack.Stack) (int, error) {
-	return rabbit.Depth(ctx, s.DSN, rabbit.DefaultNames().Queue)
+// ready returns how many messages are ready in the workers' queues.
+func ready(ctx context.Context, s *stack.Stack, partitions int) (sum int, err error) {
+	n := rabbit.DefaultNames()
+	if partitions == 0 {
+		return rabbit.Depth(ctx, s.DSN, n.Queue)
+	}
+	c, err := rabbit.OpenChannel(ctx, s.DSN, "bench", "depth")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.Disconnect(ctx)) }()
+	for i := range partitions {
+		depth, err := c.Ready(n, n.PartitionQueue(i))
+		if err != nil {
+			return 0, err
+		}
+		sum += depth
+	}
+	return sum, nil
 }
 
 // deadLetters returns how many there are.

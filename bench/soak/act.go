@@ -31,28 +31,33 @@ type schedule struct {
 	timeline
 }
 
-// follow carries the plan out, each step at its time or, where one before it
-// took long, as soon as it can. An error ends the run: a fault could not be
+// follow carries a plan out that lasts for duration, each step at its time or, where one
+// before it took long, as soon as it can. An error ends the run: a fault could not be
 // made, or a checkpoint found a difference.
-func (p *schedule) follow(ctx context.Context, plan []step) error {
+func (p *timeline) follow(ctx context.Context, plan []step, duration time.Duration, do func(context.Context, step) error) error {
 	began := time.Now()
 	for _, st := range plan {
 		if err := p.waitUntil(ctx, began.Add(st.At)); err != nil {
 			return err
 		}
-		if st.Do.needsTestStore() && !p.store.own() {
-			continue
-		}
-		p.say("%s  (planned at %.1fs)", st, st.At.Seconds())
-		if err := p.act(ctx, st); err != nil {
+		if err := do(ctx, st); err != nil {
 			return fmt.Errorf("%s: %w", st, err)
 		}
-		p.counts[string(st.Do)]++
-		if err := p.fleet.fault(); err != nil {
-			return err
-		}
 	}
-	return p.waitUntil(ctx, began.Add(p.Duration))
+	return p.waitUntil(ctx, began.Add(duration))
+}
+
+// do carries out one step and looks at the workers.
+func (p *schedule) do(ctx context.Context, st step) error {
+	if st.Do.needsTestStore() && !p.store.own() {
+		return nil
+	}
+	p.say("%s  (planned at %.1fs)", st, st.At.Seconds())
+	if err := p.act(ctx, st); err != nil {
+		return err
+	}
+	p.counts[string(st.Do)]++
+	return p.fleet.fault()
 }
 
 // waitUntil sleeps until a time and has endings happen meanwhile.

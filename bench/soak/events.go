@@ -33,8 +33,8 @@ type traffic struct {
 }
 
 // newTraffic makes n messages of a seed: half of real logs where folder has
-// some, half generated; where it is flooded, half of them one user's.
-func newTraffic(seed uint64, n int, folder string, flooded bool) (*traffic, error) {
+// some, half generated; a share of them is one user's.
+func newTraffic(seed uint64, n int, folder string, busy float64) (*traffic, error) {
 	r := rand.New(rand.NewPCG(seed, 0x74726166666963))
 	t := &traffic{products: sample.Products()}
 	real, err := t.realBodies(r, folder, n/2)
@@ -46,8 +46,8 @@ func newTraffic(seed uint64, n int, folder string, flooded bool) (*traffic, erro
 	made := sample.Events(config)
 	made = made[:min(len(made), n-len(real))]
 	bodies := interleave(r, real, made)
-	if flooded {
-		flood(r, bodies)
+	if busy > 0 {
+		flood(r, bodies, busy)
 	}
 	t.messages = compose(r, bodies)
 	return t, nil

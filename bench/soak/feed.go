@@ -18,7 +18,8 @@ type feed struct {
 	messages  []rabbit.Message
 	rate      int // per second
 	ledger    *ledger
-	again     atomic.Int64 // messages that were published once more
+	again     atomic.Int64                                  // messages that were published once more
+	confirmed func(burst []rabbit.Message, began time.Time) // nil: not told
 
 	turn sync.Mutex // held while publishing, and while the feed is paused
 	next int
@@ -62,6 +63,7 @@ func (f *feed) publish(ctx context.Context, n int) error {
 	}
 	burst := f.messages[f.next : f.next+n]
 	f.next += n
+	began := time.Now()
 	for left := burst; len(left) > 0; {
 		trying, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		var failed []rabbit.Message
@@ -80,6 +82,9 @@ func (f *feed) publish(ctx context.Context, n int) error {
 		if err := f.ledger.add(&burst[i]); err != nil {
 			return err
 		}
+	}
+	if f.confirmed != nil {
+		f.confirmed(burst, began)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ type fleet struct {
 	say     func(format string, args ...any)
 
 	mu      sync.Mutex
-	slots   map[int]*worker // those that are wanted, from 0 without gaps
+	slots   map[int]*worker // those that are wanted
 	next    map[int]arming  // of a slot's next worker
 	started int
 	closed  bool
@@ -262,19 +262,41 @@ func (f *fleet) terminate(w *worker) {
 	}
 }
 
-// scale has n slots filled.
+// add has the first empty slot filled.
+func (f *fleet) add() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slot := 0
+	for f.slots[slot] != nil {
+		slot++
+	}
+	return f.launch(slot)
+}
+
+// drop is kill -9 of a worker that has no successor.
+func (f *fleet) drop(w *worker) {
+	f.mu.Lock()
+	if f.slots[w.slot] == w {
+		delete(f.slots, w.slot)
+	}
+	f.mu.Unlock()
+	f.kill(w)
+}
+
+// scale has the first n slots filled and no others.
 func (f *fleet) scale(n int) error {
 	f.mu.Lock()
 	var surplus []*worker
 	var err error
-	for slot := range max(n, len(f.slots)) {
-		w := f.slots[slot]
-		switch {
-		case slot < n && w == nil && err == nil:
-			err = f.launch(slot)
-		case slot >= n && w != nil:
+	for slot, w := range f.slots {
+		if slot >= n {
 			delete(f.slots, slot)
 			surplus = append(surplus, w)
+		}
+	}
+	for slot := range n {
+		if f.slots[slot] == nil && err == nil {
+			err = f.launch(slot)
 		}
 	}
 	f.mu.Unlock()
@@ -360,6 +382,13 @@ func (w *worker) ready(ctx context.Context) error {
 			return false, nil
 		}
 	})
+}
+
+// metric returns what the last scrape has read.
+func (w *worker) metric(name string) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.metrics[name]
 }
 
 // scrape remembers the worker's counters, where it answers.

@@ -13,7 +13,7 @@ import (
 // books returns a ledger of a few messages, and profiles and letters that match.
 func books(t *testing.T) (*ledger, map[int32]*engine.Profile, []string) {
 	t.Helper()
-	traffic, err := newTraffic(seed, 600, "", false)
+	traffic, err := newTraffic(seed, 600, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestSeedDecides(t *testing.T) {
 		t.Error("a plan does not follow its seed")
 	}
 	bodies := func(seed uint64) string {
-		traffic, err := newTraffic(seed, 400, "", false)
+		traffic, err := newTraffic(seed, 400, "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestLongPlan(t *testing.T) {
 
 // Duplicates are a tenth, poison a hundredth, and order is not kept.
 func TestTraffic(t *testing.T) {
-	traffic, err := newTraffic(seed, 6000, "", false)
+	traffic, err := newTraffic(seed, 6000, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

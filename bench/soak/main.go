@@ -18,6 +18,11 @@
 //
 //	go run ./bench/soak --mongodb-uri 'mongodb://a,b,c/?replicaSet=rs0' --duration 45m
 //
+// `go run ./bench/soak partitions` does it with partitions on RabbitMQ 4: workers are
+// added and killed, the number of partitions changes, and `keyfold partition` is killed.
+// It looks at the broker all the time: how long the partitions are unevenly spread after
+// a change of the workers, and how long events wait for a worker.
+//
 // `go run ./bench/soak notify` does the same for notifications: it kills the API,
 // workers, workers that have leased deferrals, RabbitMQ and PostgreSQL, and holds
 // records, states and dispatches against the laws and the oracle of notifications.
@@ -31,6 +36,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,8 +46,9 @@ import (
 )
 
 type cli struct {
-	Profiles profilesCmd `cmd:"" default:"withargs" help:"Profiles: RabbitMQ, workers, a store (default)."`
-	Notify   notifyCmd   `cmd:"" help:"Notifications: the API, RabbitMQ, workers, PostgreSQL."`
+	Profiles   profilesCmd   `cmd:"" default:"withargs" help:"Profiles: RabbitMQ, workers, a store (default)."`
+	Partitions partitionsCmd `cmd:"" help:"Profiles over partitions, on RabbitMQ 4: workers come and go, and the number of partitions changes."`
+	Notify     notifyCmd     `cmd:"" help:"Notifications: the API, RabbitMQ, workers, PostgreSQL."`
 }
 
 // profilesCmd is the soak of profiles.
@@ -90,25 +97,37 @@ func seedOr(seed uint64) uint64 {
 	return seed
 }
 
-// once runs in a folder of its own, which is kept where something is wrong.
-func (c *settings) once(ctx context.Context, keep bool) (err error) {
+// once soaks once.
+func (c *settings) once(ctx context.Context, keep bool) error {
 	if _, known := scenarios[c.Scenario]; c.Scenario != "" && !known {
 		return fmt.Errorf("--scenario is %q: it must be one of %s", c.Scenario, scenarioNames())
 	}
-	if c.Dir, err = os.MkdirTemp("", "keyfold-soak-"); err != nil {
+	return inFolder(c.Out, c.Seed, keep, nothingWrong, func(dir string) error {
+		c.Dir = dir
+		result, err := run(ctx, *c)
+		if result != nil {
+			result.report()
+		}
+		return err
+	})
+}
+
+const nothingWrong = "nothing lost, nothing twice"
+
+// inFolder soaks in a folder of its own, which is kept where something is wrong, and
+// prints what a run shows in which nothing is.
+func inFolder(out io.Writer, seed uint64, keep bool, shown string, soak func(dir string) error) error {
+	dir, err := os.MkdirTemp("", "keyfold-soak-")
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "seed %d, logs in %s\n", c.Seed, c.Dir)
-	result, err := run(ctx, *c)
-	if result != nil {
-		result.report()
+	fmt.Fprintf(out, "seed %d, logs in %s\n", seed, dir)
+	if err := soak(dir); err != nil {
+		return fmt.Errorf("seed %d: %w\nlogs are in %s", seed, err, dir)
 	}
-	if err != nil {
-		return fmt.Errorf("seed %d: %w\nlogs are in %s", c.Seed, err, c.Dir)
-	}
-	fmt.Fprintln(c.Out, "nothing lost, nothing twice")
+	fmt.Fprintln(out, shown)
 	if keep {
 		return nil
 	}
-	return os.RemoveAll(c.Dir)
+	return os.RemoveAll(dir)
 }

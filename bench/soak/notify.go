@@ -54,7 +54,7 @@ var notifyMix = mix{
 }
 
 // Run soaks once, in a folder of its own, which is kept where something is wrong.
-func (c *notifyCmd) Run(ctx context.Context) (err error) {
+func (c *notifyCmd) Run(ctx context.Context) error {
 	s := c.Settings
 	s.Seed, s.Out = seedOr(s.Seed), os.Stdout
 	part := float64(s.Duration) / float64(wholeRun)
@@ -62,22 +62,14 @@ func (c *notifyCmd) Run(ctx context.Context) (err error) {
 		part = float64(s.Kills) / float64(notifyMix.notifyKills())
 	}
 	s.Mix, s.AllPoints = notifyMix.over(part), true
-	if s.Dir, err = os.MkdirTemp("", "keyfold-soak-"); err != nil {
+	return inFolder(s.Out, s.Seed, c.Keep, "every event decided once, every NOW dispatched under one id", func(dir string) error {
+		s.Dir = dir
+		result, err := runNotify(ctx, s)
+		if result != nil {
+			result.report()
+		}
 		return err
-	}
-	fmt.Fprintf(s.Out, "seed %d, logs in %s\n", s.Seed, s.Dir)
-	result, err := runNotify(ctx, s)
-	if result != nil {
-		result.report()
-	}
-	if err != nil {
-		return fmt.Errorf("seed %d: %w\nlogs are in %s", s.Seed, err, s.Dir)
-	}
-	fmt.Fprintln(s.Out, "every event decided once, every NOW dispatched under one id")
-	if c.Keep {
-		return nil
-	}
-	return os.RemoveAll(s.Dir)
+	})
 }
 
 // notifyKills counts the kill -9 of a mix, without those by armed failpoints.
@@ -137,7 +129,7 @@ func runNotify(ctx context.Context, c notifySettings) (s *notifySoak, err error)
 	go func() { fed <- s.feed.run(feeding) }()
 	p := notifySchedule{notifySoak: s}
 	if !s.Directed {
-		err = p.follow(ctx, planThrough(s.Seed, s.Mix, s.Duration, s.Workers, workerPoints))
+		err = p.follow(ctx, planThrough(s.Seed, s.Mix, s.Duration, s.Workers, workerPoints), s.Duration, p.do)
 	}
 	if err == nil && (s.Directed || s.AllPoints) {
 		err = p.visit(ctx)

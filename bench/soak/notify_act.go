@@ -29,23 +29,14 @@ type notifySchedule struct {
 	timeline
 }
 
-// follow does the steps of a plan at their times. A step waits for the one before it.
-func (p *notifySchedule) follow(ctx context.Context, plan []step) error {
-	began := time.Now()
-	for _, st := range plan {
-		if err := p.waitUntil(ctx, began.Add(st.At)); err != nil {
-			return err
-		}
-		p.say("%s  (planned at %.1fs)", st, st.At.Seconds())
-		if err := p.act(ctx, st); err != nil {
-			return fmt.Errorf("%s: %w", st, err)
-		}
-		p.counts[string(st.Do)]++
-		if err := errors.Join(p.workers.fault(), p.apis.fault(), p.feed.err()); err != nil {
-			return err
-		}
+// do carries out one step and looks at the processes.
+func (p *notifySchedule) do(ctx context.Context, st step) error {
+	p.say("%s  (planned at %.1fs)", st, st.At.Seconds())
+	if err := p.act(ctx, st); err != nil {
+		return err
 	}
-	return p.waitUntil(ctx, began.Add(p.Duration))
+	p.counts[string(st.Do)]++
+	return errors.Join(p.workers.fault(), p.apis.fault(), p.feed.err())
 }
 
 // act carries out one step.

@@ -44,6 +44,12 @@ const (
 	killPoller action = "kill -9 poller"
 	killLedger action = "kill -9 PostgreSQL"
 
+	// Of partitions: workers come and go for good, the stage is started again.
+	addWorker   action = "add worker"
+	dropWorker  action = "kill -9 worker for good"
+	killStage   action = "kill -9 partition stage"
+	repartition action = "setup --partitions"
+
 	terminate action = "SIGTERM worker" // which is started again
 	scale     action = "scale"          // to For workers
 	replay    action = "replay"         // dead letters that come back

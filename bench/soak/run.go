@@ -24,6 +24,9 @@ type result struct {
 // run is one soak, from the first server to the verdict. The error says what is
 // wrong, by users and events; everything needed to do it again is the seed.
 func run(ctx context.Context, c settings) (res *result, err error) {
+	if c.Scenario != "" {
+		c.Busy, c.Plain = 0.5, true
+	}
 	s, err := prepare(ctx, c)
 	if err != nil {
 		return nil, err
@@ -74,7 +77,7 @@ func (s *soak) stress(ctx context.Context, _ *rand.Rand) error {
 	p := schedule{soak: s}
 	plan := newPlan(s.Seed, s.Mix, s.Duration, s.Workers)
 	s.say("plan: %d steps in %v", len(plan), s.Duration)
-	if err := p.follow(ctx, plan); err != nil {
+	if err := p.follow(ctx, plan, s.Duration, p.do); err != nil {
 		return err
 	}
 	if !s.AllPoints {

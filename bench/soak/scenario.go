@@ -39,6 +39,26 @@ var scenarios = map[string]scenario{
 	"kills": {events: 46_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		return s.killWorkers(ctx, r, s.Kills, 700*time.Millisecond)
 	}},
+	// kill -9 of the broker, each time while workers hold open windows.
+	"broker": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
+		if err := s.Broker.Sync(); err != nil {
+			return err
+		}
+		for range s.Kills {
+			if err := s.windowsOpen(ctx); err != nil {
+				return err
+			}
+			if err := stack.Wait(ctx, time.Duration(r.Int64N(int64(time.Second)))); err != nil {
+				return err
+			}
+			s.counts[string(killBroker)]++
+			s.Broker.Kill()
+			if err := s.Broker.Boot(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
 	// One worker's link to the broker falls silent while it holds its prefetch.
 	"silent": {events: 16_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
 		if err := s.someFolded(ctx, 500); err != nil {
@@ -219,6 +239,19 @@ func (s *soak) killWorkers(ctx context.Context, r *rand.Rand, times int, pause t
 	return nil
 }
 
+// windowsOpen waits until a worker that is connected holds events in windows.
+func (s *soak) windowsOpen(ctx context.Context) error {
+	return stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		for _, w := range s.fleet.running() {
+			w.scrape()
+			if w.metric("keyfold_rabbitmq_connected") == 1 && w.metric("keyfold_open_windows") > 0 {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
 // someFolded waits until n more events are folded.
 func (s *soak) someFolded(ctx context.Context, n int64) error {
 	folded := func() (sum int64) {
@@ -231,10 +264,10 @@ func (s *soak) someFolded(ctx context.Context, n int64) error {
 	return stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) { return folded() >= first+n, nil })
 }
 
-// flood gives half of the bodies to one user.
-func flood(r *rand.Rand, bodies [][]byte) {
+// flood gives a share of the bodies to one user.
+func flood(r *rand.Rand, bodies [][]byte, share float64) {
 	for i, body := range bodies {
-		if r.IntN(2) == 0 {
+		if r.Float64() < share {
 			bodies[i] = changed(body, "user_id", hotUser)
 		}
 	}

@@ -25,7 +25,8 @@ type settings struct {
 	Rate     int           `default:"50" help:"Events a second."`
 	Directed bool          `help:"Instead of a plan: each failpoint once."`
 	Scenario string        `placeholder:"NAME" help:"Instead of a plan: one fault, half of the events one user's: ${scenarios}."`
-	Kills    int           `default:"30" help:"Workers killed in the scenarios that kill."`
+	Kills    int           `default:"30" help:"Workers, or brokers, killed in the scenarios that kill."`
+	Queues   string        `name:"queue-type" default:"" enum:",classic,quorum" help:"Of the workers' queue: classic or quorum; the program's default without."`
 	Race     bool          `help:"Build the workers with the race detector."`
 
 	Dimensions int    `default:"256" help:"Components of vectors."`
@@ -34,6 +35,10 @@ type settings struct {
 
 	Mix       mix       `kong:"-"`
 	AllPoints bool      `kong:"-"` // after the plan, go to the failpoints it has missed
+	Busy      float64   `kong:"-"` // share of the events that are one user's
+	Plain     bool      `kong:"-"` // workers have the default delays
+	Direct    bool      `kong:"-"` // workers reach the servers without relays
+	Version   int       `kong:"-"` // of RabbitMQ, see [stack.Stack]
 	Dir       string    `kong:"-"` // for logs and data
 	Programs  string    `kong:"-"` // folder of what was built before; "": the run builds
 	Out       io.Writer `kong:"-"`
@@ -85,7 +90,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	if err := s.startServers(ctx); err != nil {
 		return s, err
 	}
-	if s.traffic, err = newTraffic(c.Seed, c.events(), c.Data, c.Scenario != ""); err != nil {
+	if s.traffic, err = newTraffic(c.Seed, c.events(), c.Data, c.Busy); err != nil {
 		return s, err
 	}
 	if s.ledger, err = newLedger(c.Dimensions, s.traffic.products); err != nil {
@@ -108,7 +113,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 var failpoints = []string{"-tags", "failpoints"}
 
 func (s *soak) startServers(ctx context.Context) error {
-	s.Stack.Programs, s.Build = s.settings.Programs, failpoints
+	s.Stack.Programs, s.Build, s.RabbitMQ = s.settings.Programs, failpoints, s.Version
 	if s.Race {
 		s.Build = slices.Concat(failpoints, []string{"-race"})
 	}
@@ -120,6 +125,9 @@ func (s *soak) startServers(ctx context.Context) error {
 		return err
 	}
 	s.store = &store{s.Store}
+	if s.Direct {
+		return nil
+	}
 	return s.startRelays()
 }
 
@@ -147,21 +155,29 @@ func (s *soak) database() string {
 }
 
 // environment is that of all commands. Delays are short, so that a fault every few
-// seconds meets events in every state there is. A scenario has the default ones.
+// seconds meets events in every state there is.
 func (s *soak) environment() []string {
 	all := []string{
 		"MONGODB_DATABASE=" + s.database(), "EMBEDDING_DIMENSIONS=" + strconv.Itoa(s.Dimensions), "KEYFOLD_FAILPOINT_LOG=" + s.hits,
 	}
-	if s.Scenario == "" {
+	if s.Queues != "" {
+		all = append(all, "RABBITMQ_QUEUE_TYPE="+s.Queues)
+	}
+	if !s.Plain {
 		all = append(all, "EMBEDDING_BATCH_WINDOW=0.5", "EMBEDDING_BATCH_MAX_DELAY=1.5", "WORKER_RETRY_DELAY=200")
 	}
 	return all
 }
 
-// worker is the command of a slot's worker, which reaches the servers by relays.
+// worker is the command of a slot's worker, which reaches the servers by relays unless
+// the run has none.
 func (s *soak) worker(slot int, points string) *exec.Cmd {
+	env := []string{"KEYFOLD_FAILPOINTS=" + points}
+	if s.Direct {
+		return s.Worker(env...)
+	}
 	r := s.relays[slot]
-	env := []string{"RABBITMQ_DSN=" + rabbittest.DSN(r.broker.Address(), "/"), "KEYFOLD_FAILPOINTS=" + points}
+	env = append(env, "RABBITMQ_DSN="+rabbittest.DSN(r.broker.Address(), "/"))
 	if r.store != nil {
 		env = append(env, "MONGODB_URI="+uri(r.store.Address()))
 	}

@@ -38,6 +38,7 @@ type Stack struct {
 	Dir        string         // for data and logs
 	Programs   string         // folder of what Build has built before; "": Start builds
 	DSN        string         // of the broker; "": Start runs one
+	RabbitMQ   int            // its major version, 3 or 4; 0: the one the machine has
 	Profiles   mongodb.Config // of the profiles' store; without a URI, Start runs one
 	StoreArgs  []string       // of the store that Start runs
 	Decisions  bool           // notifications are decided: PostgreSQL takes the place of the profiles' store
@@ -50,6 +51,7 @@ type Stack struct {
 	Store   *mongotest.Process // nil for one that was there before
 	SQL     *pgtest.Server     // PostgreSQL; nil for one that was there before
 	Used    []time.Duration    // processor time of the commands that Launch ran, in the order of their ends
+	ended   *sync.Mutex        // guards Used while commands end side by side
 	program string
 	closers []func() error
 }
@@ -57,13 +59,15 @@ type Stack struct {
 // New returns a stack of private servers, whose profiles have vectors of the offline
 // embedder.
 func New(dir string) *Stack {
-	s := &Stack{Dir: dir, Profiles: mongodb.DefaultConfig()}
+	s := &Stack{Dir: dir, ended: &sync.Mutex{}, Profiles: mongodb.DefaultConfig()}
 	s.Profiles.URI, s.Profiles.Model = "", vector.HashModel
 	return s
 }
 
 // ForNotifications returns a stack of private servers for `keyfold notify`.
-func ForNotifications(dir string) *Stack { return &Stack{Dir: dir, Decisions: true} }
+func ForNotifications(dir string) *Stack {
+	return &Stack{Dir: dir, ended: &sync.Mutex{}, Decisions: true}
+}
 
 // Start builds keyfold, unless it is there, and runs the servers that are missing. The
 // caller calls Close, whatever Start returns.
@@ -88,12 +92,29 @@ func (s *Stack) Start(ctx context.Context) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if s.Broker, err = rabbittest.Launch(dir); err != nil {
+	if s.RabbitMQ == 0 {
+		s.Broker, err = rabbittest.Launch(dir)
+	} else {
+		s.Broker, err = rabbittest.LaunchVersion(dir, s.RabbitMQ)
+	}
+	if err != nil {
 		return err
 	}
 	s.AtEnd(s.Broker.Stop)
 	s.DSN = s.Broker.DSN("/")
 	return nil
+}
+
+// Apart returns a stack on the same servers, with a virtual host of the broker and a
+// database of the store of its own. Its Close removes the virtual host.
+func (s *Stack) Apart(name string) (*Stack, error) {
+	if err := s.Broker.AddVHost(name); err != nil {
+		return nil, err
+	}
+	apart := *s
+	apart.DSN, apart.Profiles.Database = s.Broker.DSN(name), name
+	apart.Used, apart.closers = nil, []func() error{func() error { return s.Broker.RemoveVHost(name) }}
+	return &apart, nil
 }
 
 func (s *Stack) startStore() (err error) {
@@ -140,7 +161,7 @@ func (s *Stack) Close() error {
 
 // Environment is that of a command; more overrides it.
 func (s *Stack) Environment(more ...string) []string {
-	store := []string{"MONGODB_URI=" + s.Profiles.URI, "EMBEDDER=hash"}
+	store := []string{"MONGODB_URI=" + s.Profiles.URI, "MONGODB_DATABASE=" + s.Profiles.Database, "EMBEDDER=hash"}
 	if s.Decisions {
 		store = []string{"NOTIFY_DATABASE_URL=" + s.Ledger}
 	}
@@ -203,6 +224,8 @@ func (s *Stack) Launch(env []string, args ...string) (stop func() error, err err
 	stop = sync.OnceValue(func() error {
 		err := p.Signal(syscall.SIGTERM)
 		<-p.Ended()
+		s.ended.Lock()
+		defer s.ended.Unlock()
 		s.Used = append(s.Used, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
 		return errors.Join(err, p.Err())
 	})
