@@ -114,7 +114,7 @@ func TestSetupOfPartitions(t *testing.T) {
 		t.Errorf("with partitions, config check --connect prints\n%s", out)
 	}
 	command("setup")
-	if out := command("config", "check", "--connect", "--partitions=9"); !strings.Contains(out, "RABBITMQ_PARTITIONS is 9, and the broker is set up for one queue: run `keyfold setup`") {
+	if out := command("config", "check", "--connect", "--partitions=9"); !strings.Contains(out, "RABBITMQ_PARTITIONS is 9, and the broker is set up for one queue: run `keyfold setup --partitions 9`") {
 		t.Errorf("set back to one queue, config check --connect prints\n%s", out)
 	}
 }

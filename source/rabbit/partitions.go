@@ -31,10 +31,12 @@ func (t Topology) partitioned() []declaration {
 	for slot := range engine.Slots {
 		all = append(all, binding(n.PartitionQueue(slot%t.Partitions), n.SlotKey(slot), n.Slots))
 	}
+	// The layout first: a setup that breaks off behind it leaves no slot with workers that
+	// look at other queues.
+	all = append(all, t.layout()...)
 	for _, b := range formerBindings(t.Partitions) {
 		all = append(all, unbinding(n.PartitionQueue(b.partition), n.SlotKey(b.slot), n.Slots))
 	}
-	all = append(all, t.layout()...)
 	all = append(all, t.bindings(n.CommonQueue())...)
 	return append(all, t.unbindings(n.Queue)...)
 }

@@ -233,7 +233,7 @@ func TestRetiredQueues(t *testing.T) {
 	for _, step := range []struct {
 		partitions int
 		want       string
-	}{{3, ":2"}, {1, ":2 .01:0 .02:0"}, {0, ".common:0 .slots.retry.7000:0 .00:0 .01:0 .02:0"}, {2, ":2 .retry.7000:0 .02:0"}} {
+	}{{3, ":2"}, {1, ":2 .01:0 .02:0"}, {0, ".slots.retry.7000:0 .common:0 .00:0 .01:0 .02:0"}, {2, ".retry.7000:0 :2 .02:0"}} {
 		if got := told(step.partitions); got != step.want {
 			t.Errorf("%d partitions: %q, want %q", step.partitions, got, step.want)
 		}

@@ -98,10 +98,11 @@ func (n Names) retired(c *Channel, l layout, partitions int, delays []time.Durat
 	if partitions == 0 {
 		main, retry = n.CommonQueue(), n.RetryExchange
 	}
-	candidates := []string{main}
+	var candidates []string // the delays first: they give back to the queue behind them
 	for _, d := range delays {
 		candidates = append(candidates, retry(d))
 	}
+	candidates = append(candidates, main)
 	for _, i := range l.indexes() {
 		if i >= partitions {
 			candidates = append(candidates, n.PartitionQueue(i))

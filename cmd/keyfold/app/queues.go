@@ -82,7 +82,7 @@ func (a *App) CheckQueues() (partitions int, err error) {
 	partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
 	if err == nil && partitions == 0 {
 		if set > 0 {
-			return 0, fmt.Errorf("RABBITMQ_PARTITIONS is %d, and the broker is set up for one queue: run `keyfold setup`", set)
+			return 0, fmt.Errorf("RABBITMQ_PARTITIONS is %d, and the broker is set up for one queue: run `keyfold setup --partitions %d`, or leave RABBITMQ_PARTITIONS unset", set, set)
 		}
 		_, err = rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, names.Queue)
 	}
