@@ -69,7 +69,13 @@ func (c *chunk) HandOver(ctx context.Context) error {
 
 // settle acknowledges the messages whose copies are confirmed, and returns those that
 // are to be published again. A message behind one of its slot that was not confirmed is
-// among them: its copy would be ahead of the other.
+// among them, so that the last copies of a slot's messages are in the order of the
+// messages.
+//
+// The first copies are not in that order where the broker refused or returned one and
+// took those behind it: they are in the queue before it, and once more behind it. A
+// profile of the history "mass" does not depend on the order. Keeping it would take a
+// wait for each confirm before the next message of the slot is published.
 //
 // What may have reached a queue at the time tried says so from then on: its next copy may
 // be the second one.

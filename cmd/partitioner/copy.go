@@ -37,6 +37,22 @@ func copyOf(names rabbit.Names, o *rabbit.Original, a rabbit.Arrival, e *engine.
 // the acknowledgement, at a time that is not known any more: the stage may have been away
 // for longer than profiles keep ids. But no event is published that is further in the
 // future than [engine.MaxFutureMillis].
+//
+// The time of an event that occurred long ago is far below the real one, and a worker may
+// have to dead-letter the copy as past_horizon. A mark "a stage was alive at T", kept at
+// the broker, is no later bound that holds:
+//   - The message may have been copied by a stage before the one that wrote the mark, and
+//     have waited or been delivered to several stages since.
+//   - A stage that stops has cancelled its consumer and still holds messages, while the
+//     next one consumes and would write marks.
+//   - The broker confirms no acknowledgement. One that is lost with its connection brings
+//     back a message that the writer of the mark counted as moved.
+//
+// A mark would be safe only after a period in which no message came again and in which
+// every delivery from before has ended by a lease and a heartbeat. Stages that are killed
+// more often than that would write none. A record of each message before its copy is
+// published would be safe at once, but has no entry of a message that a stage held and had
+// not published, and its absence proves nothing once old records are dropped.
 func firstSeen(a rabbit.Arrival, e *engine.Event) engine.Millis {
 	if a.FirstSeen == 0 && a.Redelivered {
 		return max(1, e.OccurredAt-engine.MaxFutureMillis)

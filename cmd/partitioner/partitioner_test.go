@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
@@ -312,3 +314,43 @@ func TestBrokerAway(t *testing.T) {
 }
 
 func unacked(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.Unacked }
+
+// Headers may take up a whole frame already, keyfold's own among them: the copy has fewer,
+// and none that says where the event came from if that is no exchange. The messages
+// behind it pass.
+func TestHeadersOfAWholeFrame(t *testing.T) {
+	const frame, rest = 128 << 10, 27
+	for name, headers := range map[string]amqp.Table{
+		"the exchange":            {rabbit.HeaderExchange: strings.Repeat("x", 70<<10), "own": ""},
+		"the exchange of a death": {rabbit.HeaderFirstExchange: strings.Repeat("x", 70<<10), rabbit.HeaderReason: "expired", "own": ""},
+		"the errors":              {rabbit.HeaderErrors: strings.Repeat("x", 70<<10), "own": ""},
+		"one of the publisher's":  {"own": ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			size := 0
+			for name, text := range headers {
+				size += len(name) + len(text.(string)) + 6
+			}
+			headers["own"] = strings.Repeat("x", frame-rest-size)
+			m := s.foreign(1, 1)
+			// Not by a publisher of keyfold's, which sends no more than fits.
+			if err := s.channel.Publish(m.Exchange, m.RoutingKey, true, false, amqp.Publishing{Headers: headers, Priority: m.Priority, Body: m.Body}); err != nil {
+				t.Fatal(err)
+			}
+			queue := s.names.CommonQueue()
+			await(t, "it waits", func() bool { return s.depth(queue) == 1 })
+			s.publish(s.foreign(1, 2))
+			st := s.run()
+			await(t, "both pass", func() bool { return st.acked() == 2 })
+			for i, d := range s.take(s.names.PartitionQueue(engine.SlotOf(1)%partitions), 2) {
+				if o := rabbit.OriginalOf(&d); d.MessageId != fmt.Sprintf("m%d", i+1) || o.Origin() != s.names.Exchange {
+					t.Errorf("%s came %d. from %.40q", d.MessageId, i+1, o.Origin())
+				}
+			}
+			if n := st.Stats.Unpublished(); n != 0 {
+				t.Errorf("%d publications failed", n)
+			}
+		})
+	}
+}

@@ -68,18 +68,18 @@ type acknowledger interface {
 // second). So it waits for the open ones below it, though not for longer than
 // lag, nor while more than spare tags wait with it: they take up prefetch.
 type acks struct {
-	channel       acknowledger
-	cork          func() // around the sending of several
-	uncork        func()
-	interval      time.Duration
-	maxAckDelay   time.Duration
-	sendAt        int                        // settled tags that are not gathered any longer
-	maxOutOfOrder int                        // settled tags that may wait for lower ones
-	sent          func(messages, frames int) // told after each sending
+	channel     acknowledger
+	cork        func() // around the sending of several
+	uncork      func()
+	interval    time.Duration
+	maxAckDelay time.Duration
+	sent        func(messages, frames int) // told after each sending
 
-	mu      sync.Mutex
-	settled []uint64
-	closed  bool
+	mu            sync.Mutex
+	sendAt        int // settled tags that are not gathered any longer; guarded by mu
+	maxOutOfOrder int // settled tags that may wait for lower ones; guarded by mu
+	settled       []uint64
+	closed        bool
 
 	some chan struct{} // there is something settled
 	many chan struct{} // there is enough not to wait
@@ -93,6 +93,13 @@ type acks struct {
 	fresh []uint64
 	late  []uint64  // settled, above an open tag, not acknowledged
 	since time.Time // when late began to fill
+}
+
+// limit has the tags that wait take up a part of the consumer's prefetch at most.
+func (a *acks) limit(prefetch int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sendAt, a.maxOutOfOrder = min(256, max(1, prefetch/4)), prefetch/8
 }
 
 func (a *acks) start() {
@@ -110,12 +117,12 @@ func (a *acks) settle(tag uint64) bool {
 		return false
 	}
 	a.settled = append(a.settled, tag)
-	n := len(a.settled)
+	n, sendAt := len(a.settled), a.sendAt
 	a.mu.Unlock()
 	if n == 1 {
 		signal(a.some)
 	}
-	if n == a.sendAt {
+	if n == sendAt {
 		signal(a.many)
 	}
 	return true
@@ -171,11 +178,11 @@ func (a *acks) send(now time.Time, everything bool) {
 	if len(a.late) == 0 {
 		a.since = now
 	}
-	a.collect()
+	maxOutOfOrder := a.collect()
 	a.tags.advance()
 	top, covered := a.split()
 	single := a.late
-	if !everything && len(single) <= a.maxOutOfOrder && now.Sub(a.since) < a.maxAckDelay {
+	if !everything && len(single) <= maxOutOfOrder && now.Sub(a.since) < a.maxAckDelay {
 		single = nil
 	}
 	frames := len(single)
@@ -197,10 +204,11 @@ func (a *acks) send(now time.Time, everything bool) {
 	}
 }
 
-// collect takes what was settled since.
-func (a *acks) collect() {
+// collect takes what was settled since, and returns how many tags may wait for lower ones.
+func (a *acks) collect() (maxOutOfOrder int) {
 	a.mu.Lock()
 	a.settled, a.fresh = a.fresh[:0], a.settled
+	maxOutOfOrder = a.maxOutOfOrder
 	a.mu.Unlock()
 	for _, tag := range a.fresh {
 		// A tag acknowledged twice would cost the channel.
@@ -208,6 +216,7 @@ func (a *acks) collect() {
 			a.late = append(a.late, tag)
 		}
 	}
+	return maxOutOfOrder
 }
 
 // split takes the tags out of late that one frame can acknowledge, and returns

@@ -42,6 +42,28 @@ func newAcks(l acknowledger) *acks {
 	}
 }
 
+// Tags that wait for lower ones take up an eighth of the prefetch at most, also where that
+// changes.
+func TestAcksFollowThePrefetch(t *testing.T) {
+	l := &ledger{open: map[uint64]bool{}, settled: map[uint64]bool{}}
+	a := newAcks(l)
+	a.limit(80)
+	for _, tag := range tagsUpTo(11) {
+		l.open[tag] = true
+		if l.settled[tag] = tag > 1; tag > 1 {
+			a.settle(tag)
+			a.send(time.Now(), false)
+		}
+	}
+	if len(l.open) != 11 {
+		t.Errorf("%d are open, want all 11: ten may wait for the first", len(l.open))
+	}
+	a.limit(8)
+	if a.send(time.Now(), false); len(l.open) != 1 {
+		t.Errorf("with a tenth of the prefetch %d are open, want the first", len(l.open))
+	}
+}
+
 // Whatever the order, no frame covers an open tag, none names a tag twice, and
 // in the end everything settled is acknowledged.
 func TestAcksCoverWhatIsSettled(t *testing.T) {

@@ -35,7 +35,9 @@ type balance struct {
 	membership *membership
 	layout     layout
 	fit        int // prefetch of the worker; see [sizes]
+	first      int // the one it began with, until the workers have found each other; then 0
 	partitions []*partition
+	left       bool // at the last look there were messages to give back, and no pause
 	start      func(*partition)
 }
 
@@ -46,6 +48,11 @@ const (
 	looksPerLayout = 5
 )
 
+// firstPart is the part of its prefetch that a worker begins with. The first one of several
+// that start on a backlog has all partitions for a moment, and what it takes of them has to
+// be written before the others get theirs.
+const firstPart = 16
+
 // consumePartitions hands over what the partitions bring until ctx or the session ends.
 func (c *Consumer) consumePartitions(ctx context.Context, s *session, chunks func() Chunk) error {
 	if _, err := c.passGate(ctx, s); err != nil {
@@ -54,6 +61,10 @@ func (c *Consumer) consumePartitions(ctx context.Context, s *session, chunks fun
 	b := &balance{consumer: c, session: s, fit: c.sizes.fit()}
 	if err := b.join(ctx); err != nil {
 		return err
+	}
+	if s.config.Partitions.Only == nil {
+		b.first = max(1, b.fit/firstPart)
+		b.fit = b.first
 	}
 	defer b.stats().Owned.Store(0)
 	defer b.stats().Workers.Store(0)
@@ -96,7 +107,7 @@ func (b *balance) join(ctx context.Context) (err error) {
 		return err
 	case len(c.layout.indexes()) > 0: // as last seen
 	default:
-		if c.layout, err = s.config.Names.layoutByQueues(s.conn); err != nil {
+		if c.layout, err = s.layoutByQueues(); err != nil {
 			return err
 		}
 	}
@@ -116,6 +127,7 @@ func (b *balance) join(ctx context.Context) (err error) {
 // existing returns which of the retired queues are there. The layout tells of a deleted one
 // until the next setup.
 func (s *session) existing(retired []int) (found []int, err error) {
+	defer s.bounded()()
 	for _, i := range retired {
 		channel, err := s.conn.Channel()
 		if err != nil {
@@ -188,7 +200,9 @@ func (b *balance) run(ctx context.Context, layouts <-chan layout) error {
 func (b *balance) look(workers bool) error {
 	s := b.session
 	shut, _ := s.gate.state()
-	if s.gate.takeGiveBack() || !shut && s.unacknowledged.Load() > 0 {
+	// The first of several messages to be given back is often a moment before the pause.
+	left, before := !shut && s.toGiveBack.Load() > 0, b.left
+	if b.left = left; s.gate.takeGiveBack() || left && before {
 		return errGiveBack
 	}
 	if shut {
@@ -215,11 +229,18 @@ func (b *balance) look(workers bool) error {
 
 // size has the prefetch follow the size of events. A consumer's prefetch cannot be
 // changed, and what the one before it brought comes on top: a higher one is to leave room
-// for that.
+// for that. It also waits until the number of workers stays.
 func (b *balance) size() {
 	z := b.session.sizes
 	fit := z.fit()
-	if z.full(b.session.bytes.Load()) && fit < b.fit || fit > b.fit+b.fit/4 && z.hold(b.fit+fit) {
+	if z.full(b.session.bytes.Load()) && fit < b.fit {
+		b.fit = fit
+	}
+	switch {
+	case !b.membership.stays():
+	case b.first > 0:
+		b.fit, b.first = max(b.fit, fit-b.first), 0
+	case fit > b.fit+b.fit/4 && z.hold(b.fit+fit):
 		b.fit = fit
 	}
 }

@@ -38,7 +38,7 @@ type consumerChannel struct {
 	session    *session
 	index      int
 	queue      string
-	prefetch   int
+	prefetch   int // the channel's part of [Config.Prefetch]; that of a partition is in its [wish]
 	channel    *amqp.Channel
 	acks       *acks
 	unacked    atomic.Int64 // received and not acknowledged
@@ -81,9 +81,9 @@ func (s *session) openChannel(index int, queue string, prefetch int) (*consumerC
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
 		interval: ackInterval, maxAckDelay: maxAckDelay,
-		sendAt: min(256, max(1, prefetch/4)), maxOutOfOrder: prefetch / 8,
 		sent: l.acked,
 	}
+	l.acks.limit(prefetch)
 	l.acks.start()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,34 +92,37 @@ func (s *session) openChannel(index int, queue string, prefetch int) (*consumerC
 }
 
 // follow starts watching the channel, once the session knows all its channels.
-func (l *consumerChannel) follow() {
-	closed := l.channel.NotifyClose(make(chan *amqp.Error, 1))
-	cancelled := l.channel.NotifyCancel(make(chan string, 8))
-	l.session.watches.Go(func() { l.watch(closed, cancelled) })
+func (l *consumerChannel) follow() { l.session.watch(l.channel, &l.left) }
+
+// watch starts watching a channel that the session cannot do without, unless it has left it.
+func (s *session) watch(channel *amqp.Channel, left *atomic.Bool) {
+	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
+	cancelled := channel.NotifyCancel(make(chan string, 8))
+	s.watches.Go(func() { s.drain(closed, cancelled, left) })
 }
 
-// watch drains the library's notifications for as long as there are any, and
+// drain drains the library's notifications for as long as there are any, and
 // ends the session with its first channel or consumer.
-func (l *consumerChannel) watch(closed <-chan *amqp.Error, cancelled <-chan string) {
+func (s *session) drain(closed <-chan *amqp.Error, cancelled <-chan string, left *atomic.Bool) {
 	for closed != nil || cancelled != nil {
 		select {
 		case err, ok := <-closed:
 			if ok {
-				l.session.end(lost(err))
+				s.end(lost(err))
 				continue
 			}
 			closed = nil
-			if l.left.Load() {
+			if left.Load() {
 				continue
 			}
-			l.session.end(errors.New("rabbitmq: the channel was closed"))
+			s.end(errors.New("rabbitmq: the channel was closed"))
 		case _, ok := <-cancelled:
 			if !ok {
 				cancelled = nil
 				continue
 			}
-			l.session.stats.Cancelled.Add(1)
-			l.session.end(errCancelled(l.session.config.Names))
+			s.stats.Cancelled.Add(1)
+			s.end(errCancelled(s.config.Names))
 		}
 	}
 }
@@ -207,9 +210,16 @@ func (l *consumerChannel) replace(ctx context.Context, prefetch int, arguments a
 	if l.next, err = l.consume(ctx, prefetch, arguments); err != nil {
 		return err
 	}
-	defer time.AfterFunc(cancelTimeout, l.session.socket.abort).Stop()
-	err = l.channel.Cancel(l.main.tag, false)
+	// As long as the new one may take: many workers that start on a backlog keep the broker
+	// busy for seconds, and a connection that ends adds to it.
+	ctx, cancel := boundedContext(ctx, l.session.config.Timing.Connect)
+	defer cancel()
+	defer context.AfterFunc(ctx, l.session.socket.abort)()
+	if err = l.channel.Cancel(l.main.tag, false); err != nil {
+		err = Fault("cancel a consumer", err)
+	}
 	l.main.tag = ""
+	l.acks.limit(prefetch)
 	return err
 }
 

@@ -113,7 +113,7 @@ func (l *link) waitToken(ctx context.Context) error {
 
 func (b *publishBatch) write(m *Message, index int) error {
 	l := b.link
-	confirm, err := l.channel.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing())
+	confirm, err := l.channel.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing(l.conn.Config.FrameSize))
 	if err != nil {
 		<-l.tokens
 		if errors.Is(err, amqp.ErrClosed) {

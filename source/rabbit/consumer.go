@@ -81,8 +81,9 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 	return c, nil
 }
 
-// Pause cancels the consumer at the broker. What is here already is still
-// handed over.
+// Pause cancels the consumer at the broker; what is here already is still handed over. The
+// consumers of partitions stay, because a cancelled one would hand its partition over with
+// events held here: they read nothing until Resume, and the broker sends no more than their prefetch.
 func (c *Consumer) Pause() { c.gate.set(true) }
 
 // Resume consumes again. Where messages got the verdict Unsettled, that is on a new

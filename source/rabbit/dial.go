@@ -48,6 +48,10 @@ func (t Timing) orDefaults() Timing {
 	}
 }
 
+// maxFrame is the largest frame that is taken. The broker's frame_max, 128 KiB by default,
+// is the limit below it: an operator can raise that for a message whose headers fill a frame.
+const maxFrame = 1 << 20
+
 // dialer makes connections to one broker.
 type dialer struct {
 	dsn    string
@@ -74,6 +78,7 @@ func (d dialer) dial(ctx context.Context) (*amqp.Connection, *socket, error) {
 	// The library's handshake knows no context: what ends it is its socket.
 	var release func() bool
 	conn, err := amqp.DialConfig(d.dsn, amqp.Config{
+		FrameSize:  maxFrame,
 		Heartbeat:  d.timing.Heartbeat,
 		Properties: d.properties(),
 		Dial: func(network, addr string) (net.Conn, error) {

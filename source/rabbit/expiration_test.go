@@ -13,7 +13,7 @@ func TestExpiration(t *testing.T) {
 		MaxExpiration: "4294967295", MaxExpiration + 1: "", MaxExpiration + time.Millisecond: "",
 	} {
 		m := Message{Expiration: expiration}
-		p := m.publishing()
+		p := m.publishing(128 << 10)
 		if p.Expiration != want {
 			t.Errorf("%v: %q, want %q", expiration, p.Expiration, want)
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"keyfold/engine"
 )
 
@@ -96,20 +94,24 @@ func (p *Publisher) layout(ctx context.Context, n Names) (found layout, err erro
 // layoutByQueues returns the queues there are, up to the first that is missing. It is for
 // a broker that takes no messages because of an alarm: consumers are what ends that. The
 // broker logs an error for a queue that is missing.
-func (n Names) layoutByQueues(conn *amqp.Connection) (found layout, err error) {
-	channel, err := conn.Channel()
+func (s *session) layoutByQueues() (found layout, err error) {
+	defer s.bounded()()
+	n := s.config.Names
+	channel, err := s.conn.Channel()
 	if err != nil {
 		return found, Fault("open a channel", err)
 	}
 	defer func() { _ = channel.Close() }()
 	for ; found.partitions < MaxPartitions; found.partitions++ {
 		queue := n.PartitionQueue(found.partitions)
-		if _, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil); err != nil {
-			if found.partitions == 0 {
-				return found, n.Fault("look at queue "+queue, err)
-			}
-			break
+		_, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil)
+		if err == nil {
+			continue
 		}
+		if err = n.Fault("look at queue "+queue, err); found.partitions == 0 || engine.ReasonOf(err) != ReasonQueueMissing {
+			return layout{}, err
+		}
+		break
 	}
 	return found, nil
 }

@@ -45,10 +45,11 @@ type Message struct {
 	Body       []byte
 }
 
-func (m *Message) publishing() amqp.Publishing {
+// publishing returns what is sent over a connection with frames of a size.
+func (m *Message) publishing(frame int) amqp.Publishing {
 	p := &m.Properties
 	return amqp.Publishing{
-		Headers:         m.Headers,
+		Headers:         fitting(m.Headers, frame-maxProperties),
 		ContentType:     cmp.Or(p.ContentType, "application/json"),
 		ContentEncoding: cmp.Or(p.ContentEncoding, "utf-8"),
 		Type:            p.Type,
@@ -145,19 +146,49 @@ func (o *Original) CarriedHeaders() amqp.Table {
 	return headers
 }
 
+// maxProperties is the most that a frame with a message's headers has beside them: ten
+// properties of up to 256 bytes, and some numbers.
+const maxProperties = 10*256 + 64
+
+// fitting returns headers of at most room bytes: where all are more, those of keyfold's
+// own that fit, the one that matters most first. A broker ends the connection for headers
+// that are larger than a frame, each time they are sent: they would be in the way of all
+// other messages. The copy of a message whose headers fill a frame has more than fit, and
+// so has a message of a broker's whose frame_max was lowered since.
+func fitting(headers amqp.Table, room int) amqp.Table {
+	if tableSize(headers) <= room {
+		return headers
+	}
+	own := amqp.Table{}
+	for _, name := range [...]string{HeaderFirstSeen, HeaderAttempts, HeaderReason, HeaderExchange, HeaderFirstExchange, HeaderErrors} {
+		value, has := headers[name]
+		if !has {
+			continue
+		}
+		if own[name] = value; tableSize(own) > room {
+			delete(own, name)
+		}
+	}
+	return own
+}
+
 // Origin returns the exchange the event was first published to: a delay queue
-// gives its messages back through another.
+// gives its messages back through another. What is too long for an exchange's name is
+// none: a copy says it beside other headers, which it is to fit into a frame with.
 func (o *Original) Origin() string {
-	if name, ok := o.Headers[HeaderExchange].(string); ok {
+	if name, ok := o.Headers[HeaderExchange].(string); ok && len(name) <= maxShortString {
 		return name
 	}
 	first, _ := o.Headers[HeaderFirstExchange].(string)
+	if len(first) > maxShortString {
+		first = ""
+	}
 	return cmp.Or(o.Exchange, first)
 }
 
-// tableSize estimates the bytes a header's value takes up in a frame.
+// tableSize returns the bytes a header's value takes up in a frame, or somewhat more.
 func tableSize(value any) (n int) {
-	const head = 8 // type and length
+	const head = 10 // length of the name, type, length or number
 	switch v := value.(type) {
 	case amqp.Table:
 		for name, field := range v {

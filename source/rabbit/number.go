@@ -3,7 +3,7 @@ package rabbit
 import (
 	"errors"
 	"strconv"
-	"time"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -29,10 +29,12 @@ type membership struct {
 }
 
 // A count is believed when so many looks in a row gave it: a worker that connects again
-// is away for a moment. A number that is too high is given up after some more.
+// is away for a moment. A number that is too high is given up after some more. Workers that are
+// started together have found each other after so many looks that a count stays.
 const (
 	looksToBelieve  = 2
 	looksUntilLower = 2
+	looksToStay     = 5
 )
 
 // join takes a number and has the worker counted.
@@ -50,21 +52,33 @@ func (s *session) join() (*membership, error) {
 	if m.number, err = m.take(m.last, m.last+maxNumbers); err != nil {
 		return nil, err
 	}
+	if err := m.subscribe(); err != nil {
+		return nil, err
+	}
+	if m.workers, err = m.count(); err != nil {
+		return nil, err
+	}
+	m.last, m.looks = m.workers, looksToBelieve
+	return m, nil
+}
+
+// subscribe has the worker counted. Where the broker ends that, it ends the session: the
+// others would share this worker's partitions out, and it would keep them.
+func (m *membership) subscribe() error {
+	s := m.session
+	defer s.bounded()()
+	s.watch(m.channel, new(atomic.Bool))
 	queue := s.config.Names.LayoutExchange()
 	dropped, err := m.channel.Consume(queue, s.config.Identity.tag(s.generation, 0, 0), true, false, false, false, nil)
 	if err != nil {
-		return nil, s.config.Names.Fault("consume from queue "+queue, err)
+		return s.config.Names.Fault("consume from queue "+queue, err)
 	}
 	s.watches.Go(func() {
 		for range dropped {
 			continue
 		}
 	})
-	if m.workers, err = m.count(); err != nil {
-		return nil, err
-	}
-	m.last, m.looks = m.workers, looksToBelieve
-	return m, nil
+	return nil
 }
 
 // maxNumbers is how many numbers are tried.
@@ -75,7 +89,7 @@ var errNoNumber = errors.New("rabbitmq: no worker number is free")
 // take locks the first free number from first to below end.
 func (m *membership) take(first, end int) (int, error) {
 	s := m.session
-	defer time.AfterFunc(s.config.Timing.Connect, s.socket.abort).Stop()
+	defer s.bounded()()
 	for n := first; n < end; n++ {
 		channel, err := s.conn.Channel()
 		if err != nil {
@@ -100,7 +114,7 @@ func (m *membership) lock(n int) string {
 // count asks for the number of workers.
 func (m *membership) count() (int, error) {
 	s := m.session
-	defer time.AfterFunc(s.config.Timing.Connect, s.socket.abort).Stop()
+	defer s.bounded()()
 	queue := s.config.Names.LayoutExchange()
 	q, err := m.channel.QueueDeclarePassive(queue, true, false, false, false, nil)
 	if err != nil {
@@ -150,6 +164,9 @@ func (m *membership) lower() error {
 	_, err = m.channel.QueueDelete(m.lock(before), false, false, false)
 	return err
 }
+
+// stays reports whether no worker has come or gone of late.
+func (m *membership) stays() bool { return m.session == nil || m.looks >= looksToStay }
 
 // placed reports whether the number is one of those that share the partitions.
 func (m *membership) placed() bool { return m.number < m.workers }

@@ -26,14 +26,18 @@ type partition struct {
 	wanted chan struct{} // signalled when want is to be looked at
 
 	// Only used by the goroutine of run, but for looks at the channel's counters.
-	channel  atomic.Pointer[consumerChannel]
-	have     wish
-	replaced uint64 // the last delivery tag before the consumer was replaced
+	channel      atomic.Pointer[consumerChannel]
+	have         wish
+	previousTags uint64 // the last delivery tag of the consumer before this one, as far as it is read
 
 	slots      atomic.Uint64 // whose events came, a bit for each
 	subscribed atomic.Bool
+	overdue    atomic.Bool // another worker's, and kept for too long: see relieve
 
-	acked int64 // of the channel, at the last look for windows to close
+	// Only used by the balance.
+	acked int64  // of the channel, at the last look for windows to close
+	below uint64 // the tag up to which all was acknowledged, at the last look at the workers
+	looks int    // at the workers, in a row, that found the same one
 }
 
 // wish is how a worker is to consume a partition.
@@ -44,9 +48,16 @@ type wish struct {
 }
 
 // meets reports whether a consumer may stay as it is. Between two owners the order of
-// their priorities decides nothing for long.
-func (w wish) meets(other wish) bool {
-	return w.owner == other.owner && w.prefetch == other.prefetch && (w.owner || w.priority == other.priority)
+// their priorities decides nothing for long. One that stands in may have a lower prefetch:
+// most consumers do, and a change of all at once keeps the broker busy.
+func (w wish) meets(want wish) bool {
+	if w.owner != want.owner {
+		return false
+	}
+	if w.owner {
+		return w.prefetch == want.prefetch
+	}
+	return w.prefetch <= want.prefetch && w.priority == want.priority
 }
 
 func (w wish) arguments() amqp.Table {
@@ -118,20 +129,22 @@ func (p *partition) run(ctx context.Context, chunk Chunk) error {
 
 // follow makes the consumer what it is to be.
 func (p *partition) follow(ctx context.Context) error {
-	want, l := p.wish(), p.channel.Load()
+	want, l, overdue := p.wish(), p.channel.Load(), p.overdue.Swap(false)
 	switch {
 	case l == nil:
 		return p.subscribe(ctx, want)
+	case overdue && !want.owner:
+		return p.handOver(ctx)
 	case p.have.meets(want):
 		return nil
 	case !want.owner && (p.have.owner || l.unacked.Load() > 0): // also one that stood in
 		return p.stepDown(ctx)
-	case l.next.tag != "", l.acks.below.Load() < p.replaced && int(l.unacked.Load()) > want.prefetch/4:
+	case l.next.tag != "", l.acks.below.Load() < p.previousTags && int(l.unacked.Load()) > want.prefetch/4:
 		return nil // much of the last change is still here; this one is asked for again
 	}
 	// Up in the line, or another prefetch. What is held already comes on top of it, for as
 	// long as windows take.
-	p.replaced = l.last
+	p.previousTags = l.last
 	p.have = want
 	return l.replace(ctx, want.prefetch, want.arguments())
 }
@@ -144,7 +157,8 @@ func (p *partition) subscribe(ctx context.Context, want wish) error {
 	}
 	l.partition = p
 	l.follow()
-	p.have, p.replaced = want, 0
+	p.have, p.previousTags = want, 0
+	p.overdue.Store(false) // of the channel before
 	p.channel.Store(l)
 	if l.main, err = l.consume(ctx, want.prefetch, want.arguments()); err != nil {
 		return err
@@ -155,9 +169,9 @@ func (p *partition) subscribe(ctx context.Context, want wish) error {
 }
 
 const (
-	// handOverLooks is for how many looks a worker keeps a partition that is no longer its
-	// own to have its events written, 10 s. What is not written by then is delivered to
-	// the new owner too.
+	// handOverLooks is for how many looks a worker keeps a partition that is another's to
+	// have its events written, 10 s. What is not written by then is delivered to the owner
+	// too.
 	handOverLooks = 10
 	// handOverPause is how often it looks whether they are.
 	handOverPause = 20 * time.Millisecond
@@ -185,14 +199,21 @@ func (p *partition) stepDown(ctx context.Context) error {
 			return nil
 		}
 	}
+	return p.handOver(ctx)
+}
+
+// handOver closes the channel, and joins the line with a new one.
+func (p *partition) handOver(ctx context.Context) error {
 	p.slots.Store(0)
-	l.leave(ctx)
+	p.channel.Load().leave(ctx)
 	return p.subscribe(ctx, p.wish())
 }
 
-// relieve closes windows that wait for what the partition's prefetch keeps out, and those
-// of a partition that this worker only stands in for.
-func (p *partition) relieve(standIns bool) {
+// relieve closes windows that wait for what the partition's prefetch keeps out. At each
+// look at the workers it also closes those of a partition that this worker only stands in
+// for, and gives up one of whose messages the oldest stays unacknowledged for too long:
+// the broker hands it to its owner only once the last is acknowledged.
+func (p *partition) relieve(workers bool) {
 	l := p.channel.Load()
 	if l == nil {
 		return
@@ -201,7 +222,19 @@ func (p *partition) relieve(standIns bool) {
 	want := p.wish()
 	stuck := unacked >= want.prefetch-want.prefetch/8 && acked == p.acked
 	p.acked = acked
-	if stuck || standIns && unacked > 0 && !want.owner {
+	standsIn := workers && unacked > 0 && !want.owner
+	if stuck || standsIn {
 		p.closeWindows()
+	}
+	if !workers {
+		return
+	}
+	if below := l.acks.below.Load(); !standsIn || below != p.below {
+		p.below, p.looks = below, 0
+	}
+	if p.looks++; standsIn && p.looks > handOverLooks {
+		p.looks = 0
+		p.overdue.Store(true)
+		signal(p.wanted)
 	}
 }

@@ -85,7 +85,7 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chu
 			if !ok {
 				if l.main.deliveries = nil; l.next.tag != "" {
 					l.main, l.next = l.next, subscription{}
-					l.partition.replaced = l.last
+					l.partition.previousTags = l.last
 				}
 				break
 			}

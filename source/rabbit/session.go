@@ -10,6 +10,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
 )
 
 // Why a session ended, besides a lost connection.
@@ -18,6 +20,7 @@ var (
 	errGiveBack = errors.New("rabbitmq: giving held messages back to the broker")
 	// errPaused is no end: consuming stopped and may go on.
 	errPaused = errors.New("rabbitmq: paused")
+	errClosed = errors.New("rabbitmq: closed")
 )
 
 var errQueueGone = errors.New("rabbitmq: the broker cancelled the consumer")
@@ -60,7 +63,7 @@ type session struct {
 
 	// Counted by settlers: each has its message, and whether a stop waits for it.
 	bytes            atomic.Int64  // of the messages that have no final verdict
-	unacknowledged   atomic.Int64  // messages with the verdict Unsettled
+	toGiveBack       atomic.Int64  // messages with the verdict Unsettled: only a new channel brings them again
 	unsettled        atomic.Int64  // handed over, or on their way to another queue
 	waitingInProcess atomic.Int64  // waiting in process for their next attempt
 	settledAll       chan struct{} // signalled when unsettled comes down to 0
@@ -171,7 +174,21 @@ func lost(err *amqp.Error) error {
 		return fmt.Errorf("rabbitmq: the broker closed the channel: %w; if a message was held for longer than its "+
 			"consumer_timeout (30 min by default), write sooner (is the store slow?) or raise that timeout", err)
 	}
+	if err.Code == amqp.FrameError {
+		return fmt.Errorf("rabbitmq: connection lost: %w; if this repeats, the headers of a message fill a frame, and the "+
+			"broker adds one to them when it delivers it again: raise its frame_max (rabbitmqctl eval "+
+			"'application:set_env(rabbit, frame_max, 262144).', and rabbitmq.conf)", err)
+	}
 	return fmt.Errorf("rabbitmq: connection lost: %w", err)
+}
+
+// explain returns the error of a session that is closed: what met a connection that was
+// lost does not say why it was, and its channels do.
+func (s *session) explain(err error) error {
+	if _, ok := errors.AsType[*amqp.Error](err); ok && engine.KindOf(err) == engine.Transient && !errors.Is(s.reason, errClosed) {
+		return s.reason
+	}
+	return err
 }
 
 // end invalidates all delivery tags of the session.
@@ -202,7 +219,14 @@ func boundedContext(ctx context.Context, d time.Duration) (context.Context, cont
 	}
 }
 
-// unacked returns how many messages were received and not acknowledged.
+// bounded ends the connection unless release is called within the time for connecting:
+// the library waits for answers without a limit.
+func (s *session) bounded() (release func() bool) {
+	return time.AfterFunc(s.config.Timing.Connect, s.socket.abort).Stop
+}
+
+// unacked returns how many messages were received and not acknowledged, whatever their
+// verdict.
 func (s *session) unacked() (n int) {
 	for _, l := range s.live() {
 		n += int(l.unacked.Load())
@@ -229,7 +253,7 @@ func (s *session) close(ctx context.Context) {
 		channels[i] = l.channel
 	}
 	closeBounded(ctx, s.conn, s.socket, channels...)
-	s.end(errors.New("rabbitmq: closed"))
+	s.end(errClosed)
 	s.watches.Wait()
 	for _, l := range live {
 		s.stats.Unacked.Add(-l.unacked.Swap(0))

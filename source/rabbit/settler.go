@@ -189,7 +189,7 @@ func (t *settler) again() {
 // hold leaves a message unacknowledged.
 func (s *session) hold() {
 	s.stats.Held.Add(1)
-	s.unacknowledged.Add(1)
+	s.toGiveBack.Add(1)
 	s.release()
 }
 

@@ -56,6 +56,7 @@ func (c *Consumer) Run(ctx context.Context, chunks func() Chunk) error {
 				pause.Reset()
 			}
 			c.finish(ctx, s)
+			err = s.explain(err)
 		}
 		if errors.Is(err, errGiveBack) {
 			continue
@@ -149,7 +150,7 @@ func (c *Consumer) passGate(ctx context.Context, s *session) (changed <-chan str
 			// Both are looked at again and again: verdicts come in meanwhile.
 			roomy := c.sizes.roomy(s.bytes.Load())
 			inProcess := int(s.waitingInProcess.Load())
-			if s.unacknowledged.Load() > 0 || inProcess > c.config.Prefetch/2 || !roomy && inProcess > 0 {
+			if s.toGiveBack.Load() > 0 || inProcess > c.config.Prefetch/2 || !roomy && inProcess > 0 {
 				return nil, errGiveBack
 			}
 			if roomy && s.unacked() <= c.config.Prefetch/2 {
