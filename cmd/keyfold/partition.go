@@ -21,7 +21,8 @@ send to the exchange user_events, whose events wait in one common queue: this co
 slot, with confirms, before it acknowledges them. Malformed ones become dead letters. While the
 broker has partitions it drains the one queue of before, too.
 
-Several may run: one works and the others wait for it to end.
+Several may run. One of them takes the events of the common queue, and the others wait for it to end.
+All of them drain the one queue of before.
 
 Examples:
   keyfold setup --partitions 16

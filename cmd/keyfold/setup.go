@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -24,7 +26,9 @@ func (c *setupCmd) Help() string {
 	return `All servers are set up, also where one failed: one call names every fault, and the same command
 goes on once they are cured. -o json prints one object; what was not set up is null there. Another
 WORKER_RETRY_DELAY or WORKER_MAX_RETRIES adds retry queues; the old ones stay. So do the queues of
-another number of partitions: they are listed, with the commands that delete them.
+another number of partitions: they are listed, with the commands that delete them. Without
+--partitions and RABBITMQ_PARTITIONS the broker keeps the number of partitions that it has;
+--partitions 0 goes back to one queue.
 
 Examples:
   keyfold setup
@@ -81,6 +85,7 @@ type queuesSetUp struct {
 	Retries     []string `json:"retry_queues"`
 	Slots       string   `json:"slots_exchange,omitempty"`
 	Partitions  []string `json:"partition_queues,omitempty"`
+	Uneven      string   `json:"uneven_partitions,omitempty"`
 
 	Retired  []rabbit.RetiredQueue `json:"retired_queues,omitempty"`
 	Commands []string              `json:"retired_commands,omitempty"`
@@ -141,6 +146,9 @@ func (q *queuesSetUp) print(w *cli.Text) {
 	if n := len(q.Partitions); n > 0 {
 		w.Line("RabbitMQ: exchange %s, %s: queues %s to %s", q.Slots, cli.Count(int64(n), "partition"), q.Partitions[0], q.Partitions[n-1])
 	}
+	if q.Uneven != "" {
+		w.Line("RabbitMQ: %s", q.Uneven)
+	}
 	w.Line("RabbitMQ: retry queues %s; those of an earlier WORKER_RETRY_DELAY stay, and their messages come back",
 		strings.Join(q.Retries, ", "))
 	if len(q.Retired) > 0 {
@@ -160,6 +168,12 @@ func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
 		Partitions:   a.Queues.Partitions,
 		NoPriorities: a.Queues.NoPriorities,
 	}
+	if a.Queues.AsTheyAre {
+		var err error
+		if topology.Partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names); err != nil {
+			return nil, app.BrokerUnreached(err)
+		}
+	}
 	if err := rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, topology); err != nil {
 		return nil, app.BrokerUnreached(err)
 	}
@@ -178,10 +192,21 @@ func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
 	for _, delay := range delays {
 		done.Retries = append(done.Retries, retry(delay))
 	}
+	done.Uneven = uneven(topology.Partitions)
 	for i := range topology.Partitions {
 		done.Partitions = append(done.Partitions, names.PartitionQueue(i))
 	}
 	return done, nil
+}
+
+// uneven says which partitions have more slots than others, "" where all have as many.
+func uneven(partitions int) string {
+	if partitions == 0 || engine.Slots%partitions == 0 {
+		return ""
+	}
+	more := engine.Slots % partitions
+	return fmt.Sprintf("%d slots over %d partitions: %d of them have %d slots of users, the others %d; a power of two spreads users evenly",
+		engine.Slots, partitions, more, engine.Slots/partitions+1, engine.Slots/partitions)
 }
 
 func (c *setupCmd) store(a *app.App) (*storeSetUp, error) {

@@ -70,6 +70,7 @@ func TestUsageErrors(t *testing.T) {
 		{"setup --print=oracle", "mariadb"},
 		{"setup --partitions=65", "(RABBITMQ_PARTITIONS) is 65"},
 		{"work --worker-partitions=7-3", "WORKER_PARTITIONS"},
+		{"work --worker-partitions=0-7", "and RABBITMQ_PARTITIONS is not: the worker would consume the one queue"},
 		{"work --admin-addr=127.0.0.1:99999", "ADMIN_ADDR"},
 		{"ingest --http-addr=127.0.0.1:99999", "HTTP_ADDR"},
 		{"outbox failed list --limit=0", "--limit"},

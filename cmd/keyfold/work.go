@@ -21,7 +21,7 @@ type workCmd struct{}
 func (c *workCmd) Service() {}
 
 func (c *workCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckStore(), a.Vectors.Usable())
+	return errors.Join(a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), a.Queues.CheckWorker())
 }
 
 // Run starts the admin endpoint, which answers also while the store is away, and

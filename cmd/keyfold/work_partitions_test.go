@@ -49,6 +49,32 @@ func TestWorkersSharePartitions(t *testing.T) {
 	s.settled(t, s.expect(t, bodies))
 }
 
+// Classic queues of partitions are shared too. After the way back to one queue, events
+// that are still published by slot and those of the one queue are all folded once.
+func TestBackToOneQueue(t *testing.T) {
+	t.Parallel()
+	broker := rabbittest.SharedVersion(t, 4)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t, "--partitions=4", "--rabbitmq-queue-type=classic")
+	bodies := sample.Events(sample.DefaultConfig(600))
+	third := len(bodies) / 3
+	settings := []string{"--partitions=4", "--rabbitmq-queue-type=classic", "--batch-window=2"}
+	a, b := s.work(t, settings...).ready(), s.work(t, settings...).ready()
+	shared(t, 4, a, b)
+	s.publishBySlot(t, bodies[:third])
+	s.settled(t, s.expect(t, bodies[:third]))
+	if code, _, errs := s.run(t, "", "setup", "--partitions=0"); code != 0 {
+		t.Fatalf("setup: %s", errs)
+	}
+	s.publishBySlot(t, bodies[third:2*third])
+	s.publish(t, bodies[2*third:]...)
+	s.work(t, "--batch-window=2").ready()
+	s.settled(t, s.expect(t, bodies))
+	if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
 // shared waits until workers have counted each other, and share all partitions.
 func shared(t *testing.T, partitions int64, workers ...*daemon) {
 	t.Helper()

@@ -113,7 +113,13 @@ func TestSetupOfPartitions(t *testing.T) {
 	if out := command("config", "check", "--connect", "--partitions=9"); !strings.Contains(out, "✓ RabbitMQ") {
 		t.Errorf("with partitions, config check --connect prints\n%s", out)
 	}
-	command("setup")
+	if out := command("setup"); !strings.Contains(out, "1 partition: queues user_embedding_updates.00 to") {
+		t.Errorf("without a number setup does not keep the partitions:\n%s", out)
+	}
+	if out := command("setup", "--partitions=3"); !strings.Contains(out, "64 slots over 3 partitions: 1 of them have 22 slots of users, the others 21") {
+		t.Errorf("with 3 partitions setup prints\n%s", out)
+	}
+	command("setup", "--partitions=0")
 	if out := command("config", "check", "--connect", "--partitions=9"); !strings.Contains(out, "RABBITMQ_PARTITIONS is 9, and the broker is set up for one queue: run `keyfold setup --partitions 9`") {
 		t.Errorf("set back to one queue, config check --connect prints\n%s", out)
 	}

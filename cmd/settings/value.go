@@ -29,6 +29,9 @@ func (v *Value[T]) Decode(c *kong.DecodeContext) error {
 // Bind says what the setting sets. Its default is what is there before.
 func (v *Value[T]) Bind(place *T) { v.place = place }
 
+// Given reports whether the setting was given, by its flag or its variable.
+func (v *Value[T]) Given() bool { return v.given }
+
 // Switch is a yes or no; the flag alone means yes.
 type Switch struct{ Value[bool] }
 

@@ -15,7 +15,7 @@ import (
 // QueueFlags are the settings of the worker's queues at the broker.
 type QueueFlags struct {
 	Type       settings.Value[string]        `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" words:"classic,quorum" help:"classic, or quorum for clusters. Not set: classic for one queue, quorum for partitions." group:"servers" for:"queue"`
-	Partitions settings.Value[int]           `name:"partitions" env:"RABBITMQ_PARTITIONS" help:"Queues that the users are spread over, up to 64; 0: one queue." group:"servers" for:"partitions"`
+	Partitions settings.Value[int]           `name:"partitions" env:"RABBITMQ_PARTITIONS" help:"Queues that the users are spread over, up to 64; 0: one queue. Not set: setup keeps the number that the broker has." group:"servers" for:"partitions"`
 	Priorities settings.Switch               `name:"priorities" env:"RABBITMQ_PRIORITIES" negatable:"" help:"Have a classic queue know priorities, which costs the broker CPU." group:"servers" for:"priorities"`
 	Only       settings.Value[partitionList] `name:"worker-partitions" env:"WORKER_PARTITIONS" help:"Partitions this worker consumes, such as 0-7,12. Not set: all, spread over the workers, which needs RabbitMQ 4.0." group:"worker" for:"partitions-of-worker"`
 
@@ -27,6 +27,7 @@ type QueueFlags struct {
 type Queues struct {
 	Type         rabbit.QueueType // "": classic for one queue, quorum for partitions
 	Partitions   int              // 0: one queue
+	AsTheyAre    bool             // no number of partitions is set: setup keeps the broker's
 	NoPriorities bool
 	Only         []int // the partitions of this worker, ascending; nil: all
 }
@@ -47,7 +48,7 @@ func (f QueueFlags) Queues() (Queues, error) {
 	f.Bind()
 	fault := settings.Read(&f)
 	q := f.queues
-	q.NoPriorities = !f.priorities
+	q.NoPriorities, q.AsTheyAre = !f.priorities, !f.Partitions.Given()
 	return q, errors.Join(fault, rabbit.Topology{QueueType: q.Type, Partitions: q.Partitions}.Validate())
 }
 
@@ -87,6 +88,14 @@ func (a *App) CheckQueues() (partitions int, err error) {
 		_, err = rabbit.Depth(a.Ctx, a.Servers.RabbitMQ, names.Queue)
 	}
 	return partitions, BrokerUnreached(err)
+}
+
+// CheckWorker judges the settings that only a worker reads.
+func (q Queues) CheckWorker() error {
+	if q.Only != nil && q.Partitions == 0 {
+		return errors.New("WORKER_PARTITIONS is set, and RABBITMQ_PARTITIONS is not: the worker would consume the one queue; set RABBITMQ_PARTITIONS to the number of partitions, or leave WORKER_PARTITIONS unset")
+	}
+	return nil
 }
 
 // partitionList is a list of numbers and ranges of numbers below [rabbit.MaxPartitions].
