@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -134,18 +135,41 @@ func (b *backlog) drain(ctx context.Context) (r drained, err error) {
 	}
 	r, err = b.measure(ctx, all)
 	if err == nil {
-		err = b.acknowledged(ctx, all, 1)
+		r.DeadLetters, err = b.settled(ctx)
 	}
 	if err = errors.Join(err, stopAll(all)); err != nil {
 		return r, err
 	}
-	if err := b.load.await(ctx, time.Second, noDeadLetters); err != nil {
-		return r, err
+	return r, b.complete(ctx, r.DeadLetters)
+}
+
+// settled waits, with the workers running, until each event is in a profile or a dead
+// letter, and returns how many are dead letters. Acknowledgements do not tell: that of an
+// event that goes to a delay queue, after too many conflicts, counts too.
+func (b *backlog) settled(ctx context.Context) (dead int, err error) {
+	return dead, b.load.await(ctx, settledLimit, func(ctx context.Context) (int, error) {
+		dead, err = deadLetters(ctx, b.Stack)
+		return dead, err
+	})
+}
+
+// settledLimit is longer than all delays of one event together (5, 10, 20, 40 and 60 s).
+const settledLimit = 4 * time.Minute
+
+// complete fails unless each event was folded once. Only workers that compete may have dead
+// letters: events that met a conflict in every attempt. The error names the queues that
+// hold events.
+func (b *backlog) complete(ctx context.Context, dead int) error {
+	if err := b.load.await(ctx, time.Second, func(context.Context) (int, error) { return dead, nil }); err != nil {
+		return err
 	}
-	if b.load.missing != 0 || b.load.folded != b.events {
-		return r, fmt.Errorf("%s: of %d events %d are in no profile, and %d were folded", b.name, b.events, b.load.missing, b.load.folded)
+	if b.load.missing == dead && b.load.folded == b.events-dead && (dead == 0 || b.partitions == 0) {
+		return nil
 	}
-	return r, nil
+	depths, err := b.Broker.Depths(b.name)
+	maps.DeleteFunc(depths, func(_ string, n int) bool { return n == 0 })
+	return errors.Join(err, fmt.Errorf("%s: of %d events %d are in no profile, %d are dead letters, and %d were folded; the queues hold %v",
+		b.name, b.events, b.load.missing, dead, b.load.folded, depths))
 }
 
 func stopAll(all []member) (err error) {
@@ -201,8 +225,10 @@ func (b *backlog) measure(ctx context.Context, all []member) (r drained, err err
 		return r, fmt.Errorf("%s: %.0f of %d events are acknowledged: %w", b.name, last.m[acked], b.events, err)
 	}
 	if b.flags.Check && b.partitions > 0 {
-		if balanced, err := b.balanced(); !balanced || err != nil || last.m[moves] != first.m[moves] {
-			return r, errors.Join(err, fmt.Errorf("%s: partitions have moved in the steady part, by %.0f", b.name, last.m[moves]-first.m[moves]))
+		why, err := b.unbalanced()
+		if moved, connected := last.m[moves]-first.m[moves], last.m[connects]-first.m[connects]; why != "" || err != nil || moved != 0 || connected != 0 {
+			return r, errors.Join(err, fmt.Errorf("%s: the steady part was not steady: %.0f partitions have moved, and workers have connected %.0f times again; %s",
+				b.name, moved, connected, why))
 		}
 	}
 	return last.since(first, b.workers), nil
@@ -232,8 +258,8 @@ func (b *backlog) settle(ctx context.Context, all []member) error {
 		if err != nil {
 			return false, err
 		}
-		balanced, err := b.balanced()
-		if !balanced || l.m[moves] != seen {
+		why, err := b.unbalanced()
+		if why != "" || l.m[moves] != seen {
 			since, seen = time.Now(), l.m[moves]
 		}
 		return time.Since(since) > stays, err
@@ -241,27 +267,35 @@ func (b *backlog) settle(ctx context.Context, all []member) error {
 }
 
 // stays is how long nothing must have moved before it counts: workers look for each other
-// once a second.
-const stays = 2 * time.Second
+// once a second, and take their whole prefetch when five looks have found the same number.
+const stays = 6 * time.Second
 
-// balanced reports whether the broker delivers each partition to one worker, and to each
-// worker as many as to any other or one more.
-func (b *backlog) balanced() (bool, error) {
+// unbalanced says what keeps the partitions from being balanced: that the broker delivers
+// each partition to one worker, and to each worker as many as to any other or one more.
+// "": they are.
+func (b *backlog) unbalanced() (why string, err error) {
 	queues, err := b.Broker.Queues(b.name)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	owned, names := map[string]int{}, rabbit.DefaultNames()
 	for i := range b.partitions {
-		owned[workerOf(queues[names.PartitionQueue(i)].Active)]++
+		q := names.PartitionQueue(i)
+		if queues[q].Active == "" {
+			return fmt.Sprintf("queue %s has no active consumer: %+v", q, queues[q]), nil
+		}
+		owned[workerOf(queues[q].Active)]++
 	}
 	share := b.partitions / b.workers
 	for _, n := range owned {
 		if n < share || n > share+1 {
-			return false, nil
+			return fmt.Sprintf("the workers' consumers have %v partitions", owned), nil
 		}
 	}
-	return owned[""] == 0 && len(owned) == b.workers, nil
+	if len(owned) != b.workers {
+		return fmt.Sprintf("%d of %d workers have partitions: %v", len(owned), b.workers, owned), nil
+	}
+	return "", nil
 }
 
 // workerOf returns what the tags of a worker's consumers begin with.
@@ -278,9 +312,11 @@ type look struct {
 
 // The series that count.
 const (
+	connects  = "keyfold_rabbitmq_connects_total"
 	acked     = "keyfold_rabbitmq_acked_total"
 	moves     = "keyfold_partition_moves_total"
 	conflicts = "keyfold_conflicts_total"
+	delayed   = "keyfold_retries_total"
 	writes    = "keyfold_profile_writes_total"
 	folded    = `keyfold_events_total{outcome="folded"}`
 )
@@ -313,6 +349,8 @@ type drained struct {
 	Seconds      float64 `json:"seconds"`
 	Rate         float64 `json:"events_per_second"`
 	Conflicts    float64 `json:"conflicts_per_1000_events"`
+	Delayed      float64 `json:"delayed_per_1000_events"` // to a delay queue, after too many conflicts
+	DeadLetters  int     `json:"dead_letters"`            // of the whole run
 	WritesEach   float64 `json:"writes_per_event"`
 	WorkerCPU    float64 `json:"worker_cpu_ms_per_event"`
 	WorkersShare float64 `json:"workers_share_of_cpu"` // of all processors
@@ -326,7 +364,7 @@ func (l look) since(first look, workers int) drained {
 	share := func(d time.Duration) float64 { return d.Seconds() / took.Seconds() / float64(runtime.NumCPU()) }
 	return drained{
 		Workers: workers, Events: int(events), Seconds: took.Seconds(), Rate: events / took.Seconds(),
-		Conflicts: ratio(1000*n(conflicts), events), WritesEach: ratio(n(writes), n(folded)),
+		Conflicts: ratio(1000*n(conflicts), events), Delayed: ratio(1000*n(delayed), events), WritesEach: ratio(n(writes), n(folded)),
 		WorkerCPU:    ratio(1000*(l.workers-first.workers).Seconds(), events),
 		WorkersShare: share(l.workers - first.workers), BrokerShare: share(l.broker - first.broker), StoreShare: share(l.store - first.store),
 	}

@@ -170,15 +170,15 @@ func (r *scaleReport) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, `%d %s, %.0f ms a command of the store, one flush of %d users in flight, %d events of a window at most
 the backlog is published when each worker has its partitions for good, and measured from %.0f %% to %.0f %% of its acknowledgements
-                   workers  events/s  speedup  of linear  conflicts/1,000  writes/event  processors: workers  broker  store
+                   workers  events/s  speedup  of linear  conflicts/1,000  delayed/1,000  dead letters  writes/event  processors: workers  broker  store
 `, r.Users, users, r.Latency, r.FlushUsers, r.Batch, 100*beginAt, 100*endAt)
 	for _, run := range r.Runs {
 		name := "competing"
 		if run.Partitions > 0 {
 			name = fmt.Sprintf("%d partitions", run.Partitions)
 		}
-		_, failed := fmt.Fprintf(w, "%-18s %7d  %8.0f  %7.2f  %9.2f  %15.2f  %12.3f  %18.1f %%  %4.1f %%  %3.1f %%\n", name, run.Workers, run.Rate, run.Speedup, run.OfLinear,
-			run.Conflicts, run.WritesEach, 100*run.WorkersShare, 100*run.BrokerShare, 100*run.StoreShare)
+		_, failed := fmt.Fprintf(w, "%-18s %7d  %8.0f  %7.2f  %9.2f  %15.2f  %13.2f  %12d  %12.3f  %18.1f %%  %4.1f %%  %3.1f %%\n", name, run.Workers, run.Rate, run.Speedup, run.OfLinear,
+			run.Conflicts, run.Delayed, run.DeadLetters, run.WritesEach, 100*run.WorkersShare, 100*run.BrokerShare, 100*run.StoreShare)
 		err = errors.Join(err, failed)
 	}
 	return err

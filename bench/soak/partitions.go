@@ -75,7 +75,8 @@ type partitionSoak struct {
 	working atomic.Int64 // process id of the stage that the broker delivers to
 }
 
-// stages is how many processes of `keyfold partition` run: one works, one waits.
+// stages is how many processes of `keyfold partition` run: one takes the common queue, one
+// waits for it to end.
 const stages = 2
 
 // rabbitMQ is the version that spreads partitions over workers.
@@ -272,7 +273,8 @@ func (p *partitionSoak) settle(ctx context.Context) error {
 
 // replayHorizon brings back what a kill of the stage has made unprovable, as an operator
 // would: an event of long ago that came to the stage a second time, of a user whose ids
-// of that time were dropped.
+// of that time were dropped. The events of a run occurred long before it, and a stage that
+// is killed leaves no later time that is proof: see firstSeen in cmd/partitioner.
 func (p *partitionSoak) replayHorizon(ctx context.Context) error {
 	if err := p.rest(ctx, 2); err != nil {
 		return err
