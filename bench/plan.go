@@ -29,7 +29,8 @@ type planCmd struct {
 	Prefetch float64       `default:"65535" help:"WORKER_PREFETCH; windows close early where it does not hold their events."`
 
 	Worker       float64 `default:"11763" help:"Events/s of one worker."`
-	Node         float64 `default:"30000" help:"Messages/s of one broker node (an assumption)."`
+	Node         float64 `default:"30000" help:"Messages/s, in and out again, of the queues that one broker node leads (an assumption)."`
+	Queue        float64 `default:"20000" help:"Messages/s, in and out again, of one quorum queue (an assumption)."`
 	Writes       float64 `default:"4000" help:"Profiles/s that one shard of the store writes (an assumption)."`
 	ProfileBytes float64 `default:"24e3" help:"Bytes of a profile's document."`
 	EventBytes   float64 `default:"1e3" help:"Bytes of an event in a queue (an assumption)."`
@@ -188,7 +189,8 @@ func (c *planCmd) needs(t traffic, part float64) []need {
 		{"workers for windows of full length", t.full, 0, fmt.Sprintf("their events / (3/4 x prefetch of %.0f)", c.Prefetch)},
 		{"events/s of one partition", c.Rate / partitions, c.Worker, "rate / partitions; one worker consumes it"},
 		{"memory of one worker, GiB", c.Prefetch * (16 << 10) / (1 << 30), 0, "prefetch x 16 KiB"},
-		{"broker nodes", max(3, math.Ceil(c.Rate/c.Node)), 0, fmt.Sprintf("rate / %.0f a node, at least 3", c.Node)},
+		{"messages/s of one queue", c.Rate / partitions, c.Queue, "rate / partitions; one process of the broker has it"},
+		{"broker nodes", c.nodes(partitions), 0, fmt.Sprintf("%.0f messages/s a node, queues undivided, at least 3", c.Node)},
 		{"broker disk, GB for 10 minutes", c.Rate * 600 * c.EventBytes * 3 / 1e9, 0, "rate x 600 s x bytes of an event x 3 members"},
 		{"store writes/s", writes, 0, "rate / events per write; as many reads at most"},
 		{"store writes, GB/s", writes * c.ProfileBytes / 1e9, 0, "writes x bytes of a profile, on each member"},
@@ -197,6 +199,13 @@ func (c *planCmd) needs(t traffic, part float64) []need {
 		{"events/s of the most active user", t.topUser, float64(ids.Max) / ids.Horizon.Seconds(), "262,144 ids in a horizon of 600 s"},
 		{"user ids", c.Users, math.MaxInt32, "positive int32"},
 	}
+}
+
+// nodes returns how many broker nodes lead the queues of the partitions: a queue is on one
+// node and cannot be divided.
+func (c *planCmd) nodes(partitions float64) float64 {
+	each := math.Max(1, math.Floor(c.Node*partitions/c.Rate)) // queues of a node
+	return max(3, math.Ceil(partitions/each))
 }
 
 // Run prints the plan, and what breaks first.

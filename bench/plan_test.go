@@ -105,3 +105,13 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%v: %s", err, &text)
 	}
 }
+
+// A queue is led by one node: 64 queues of which a node takes one are 64 nodes.
+func TestPlanDividesNoQueue(t *testing.T) {
+	for _, tc := range []struct{ rate, partitions, want float64 }{{1e6, 64, 64}, {1e5, 16, 4}, {1e3, 1, 3}, {9e5, 64, 32}, {1e5, 1, 3}} {
+		c := planCmd{Rate: tc.rate, Node: 30000}
+		if got := c.nodes(tc.partitions); got != tc.want {
+			t.Errorf("%.0f messages/s in %.0f queues: %.0f nodes, want %.0f", tc.rate, tc.partitions, got, tc.want)
+		}
+	}
+}
