@@ -192,6 +192,10 @@ const (
 	endAt       = 0.8
 )
 
+// lookEvery is the time between two looks while it is measured: a look costs each worker about
+// a millisecond.
+const lookEvery = 500 * time.Millisecond
+
 // measure waits for the balance and for the end of the steady part.
 func (b *backlog) measure(ctx context.Context, all []member) (r drained, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
@@ -217,7 +221,7 @@ func (b *backlog) measure(ctx context.Context, all []member) (r drained, err err
 		return r, fmt.Errorf("%s: %.0f of %d events are acknowledged before the workers are balanced: raise --events", b.name, first.m[acked], b.events)
 	}
 	last := first
-	err = stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+	err = stack.Poll(ctx, lookEvery, func() (bool, error) {
 		last, err = b.look(ctx, all)
 		return last.m[acked] >= endAt*float64(b.events), err
 	})
@@ -236,7 +240,7 @@ func (b *backlog) measure(ctx context.Context, all []member) (r drained, err err
 
 // acknowledged waits until such a part of the events is.
 func (b *backlog) acknowledged(ctx context.Context, all []member, part float64) error {
-	return stack.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
+	return stack.Poll(ctx, lookEvery, func() (bool, error) {
 		l, err := b.look(ctx, all)
 		return l.m[acked] >= part*float64(b.events), err
 	})
