@@ -1,0 +1,92 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keyfold/engine"
+)
+
+const (
+	// postgresBegin begins a transaction. A shop's transaction may hold a row of
+	// users for long. The server gives up a silent transaction, and with it the lock
+	// of a relay whose host is gone: the server is not told of that.
+	postgresBegin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '60s'"
+	// postgresSetup begins one of setup, whose lock is silent while a migration runs.
+	postgresSetup = "BEGIN; SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0"
+	// postgresGiveUp is how long a statement whose context has ended waits for the
+	// server's answer. Until then it is known whether it was carried out.
+	postgresGiveUp = 2 * time.Second
+)
+
+func isPostgres(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+func openPostgres(text string) (*Database, error) {
+	config, err := postgresConfig(text)
+	if err != nil {
+		return nil, engine.ConfigurationError(reasonURL, err)
+	}
+	inner := stdlib.GetConnector(*config, stdlib.OptionAfterConnect(untypedText))
+	pool := sql.OpenDB(postgresConnector{Connector: inner, begin: postgresBegin, timeout: ioTimeout})
+	pool.SetMaxOpenConns(32)
+	pool.SetMaxIdleConns(16)
+	pool.SetConnMaxIdleTime(idleTime / 2)
+	setup := func() (*sql.DB, error) {
+		return sql.OpenDB(postgresConnector{Connector: inner, begin: postgresSetup, times: true}), nil
+	}
+	return &Database{pool: pool, dialect: postgresDialect{}, setup: setup}, nil
+}
+
+// untypedText has texts sent without a type, so that the server reads a time or JSON
+// from them as it reads them from a literal.
+func untypedText(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterDefaultPgType("", "unknown")
+	conn.TypeMap().RegisterDefaultPgType(pgtype.Text{}, "unknown")
+	return nil
+}
+
+const postgresForm = "postgres://user:password@host:5432/name"
+
+// postgresConfig reads a DATABASE_URL of PostgreSQL. The errors have no part of the
+// password.
+func postgresConfig(text string) (*pgx.ConnConfig, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL cannot be read: expected %s, with %%40 for @ in a password and the like", postgresForm)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		return nil, errors.New("DATABASE_URL names no database: add its name, as in " + postgresForm)
+	}
+	query := u.Query()
+	for _, foreign := range []string{"serverVersion", "charset", "driver"} {
+		query.Del(foreign) // Doctrine's own
+	}
+	u.RawQuery = query.Encode()
+	config, err := pgx.ParseConfig(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("DATABASE_URL cannot be read: expected %s, and parameters that PostgreSQL's libpq knows", postgresForm)
+	}
+	// No statement is prepared: a pooler may give each transaction another connection.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.RuntimeParams["datestyle"] = "ISO"
+	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "keyfold")
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, dialTimeout)
+	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: postgresGiveUp}
+	}
+	return config, nil
+}
