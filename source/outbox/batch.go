@@ -61,6 +61,12 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 		_ = l.end(false) // its connection failed
 		return result{}, r.db.fault("read events", err)
 	}
+	read := len(rows)
+	rows, resolved, err := r.complete(work, l.run, rows)
+	if err != nil {
+		_ = l.end(false)
+		return result{}, r.db.fault("complete events", err)
+	}
 	there, err := r.try(work, rows)
 	if err != nil || !there {
 		err = errors.Join(err, l.end(false))
@@ -69,7 +75,7 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 		return result{}, r.db.fault("note events as tried", err)
 	}
 	if !there {
-		return result{shards: len(l.shards), rows: len(rows)}, nil // they are read again
+		return result{shards: len(l.shards), rows: read, done: resolved}, nil // they are read again
 	}
 	w := newRounds(r, rows)
 	w.run(ctx, work)
@@ -81,7 +87,7 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	if w.stop == nil && len(w.sent) > 0 {
 		r.noteSuccess()
 	}
-	return result{shards: len(l.shards), rows: len(rows), done: len(w.sent) + len(w.failures), sent: len(w.sent)}, w.stop
+	return result{shards: len(l.shards), rows: read, done: resolved + len(w.sent) + len(w.failures), sent: len(w.sent)}, w.stop
 }
 
 // maxHeldUsers is how many users of one shard are left out of a query by name.

@@ -85,12 +85,13 @@ func (d *Database) fault(doing string, err error) error {
 
 // Stable reasons of marked errors.
 const (
-	reasonRejected = "store_rejected"
-	reasonSchema   = "schema_missing"
-	reasonAccess   = "access_refused"
-	reasonDatabase = "database_missing"
-	reasonOld      = "database_too_old"
-	reasonURL      = "database_url"
+	reasonRejected      = "store_rejected"
+	reasonBeforeHistory = "before_history" // pruned: it cannot be told whether the event is a repeated one
+	reasonSchema        = "schema_missing"
+	reasonAccess        = "access_refused"
+	reasonDatabase      = "database_missing"
+	reasonOld           = "database_too_old"
+	reasonURL           = "database_url"
 )
 
 // maxCollisions is how often a transaction is run again that met another.

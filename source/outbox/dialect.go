@@ -26,6 +26,10 @@ type dialect interface {
 	byID(table string) string
 	// parenthesised brackets a SELECT with a LIMIT for use in a UNION.
 	parenthesised(query string) string
+	// sharedLock and rowLock end a SELECT that keeps others from changing, and from
+	// locking, the rows that it finds until its transaction ends.
+	sharedLock() string
+	rowLock() string
 	// lease locks shards of those wanted that no other relay holds.
 	lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error)
 	// release ends what outlives leases.

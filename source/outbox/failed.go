@@ -43,7 +43,7 @@ func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]Failed
 		row.FailedAt, err = parseTime(failedAt)
 		rows = append(rows, row)
 		return err
-	}, "SELECT id, user_id, event_type, message_id, attempts, created_at, failed_at, last_error FROM "+
+	}, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error FROM "+
 		d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+failed+" AND id > ? ORDER BY id LIMIT ?", after, limit)
 	if err != nil {
 		return nil, d.fault("list failed events", err)

@@ -8,10 +8,9 @@ import (
 // forgetChunk is how many rows share a transaction.
 const forgetChunk = 1000
 
-// Forget deletes all rows of a user, sent or not, and what is kept of cleaned
-// ones, and returns how many rows. It may
-// be stopped and run again. Rows that a relay is publishing at this moment may
-// still become messages.
+// Forget deletes all rows of a user, sent or not, and then the user's ids, and returns
+// how many rows. It may be stopped and run again. Rows that a relay is publishing at
+// this moment may still become messages.
 func (d *Database) Forget(ctx context.Context, user int32) (deleted int64, err error) {
 	for {
 		ids, err := collect(ctx, d.pool, column[int64], "SELECT id FROM user_interactions WHERE user_id = ? LIMIT ?", user, forgetChunk)
@@ -19,8 +18,8 @@ func (d *Database) Forget(ctx context.Context, user int32) (deleted int64, err e
 			return deleted, d.fault("look for the user's events", err)
 		}
 		if len(ids) == 0 {
-			if _, err := d.pool.ExecContext(ctx, "DELETE FROM keyfold_cleaned_ids WHERE user_id = ?", user); err != nil {
-				return deleted, d.fault("delete the ids of the user's cleaned events", err)
+			if _, err := d.pool.ExecContext(ctx, "DELETE FROM keyfold_event_ids WHERE user_id = ?", user); err != nil {
+				return deleted, d.fault("delete the ids of the user's events", err)
 			}
 			return deleted, nil
 		}

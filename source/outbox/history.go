@@ -16,7 +16,8 @@ const page = 1000
 // being the beginning, and reads in pages, so that it may take as long as its
 // reader does; rows that are stored meanwhile behind the position are seen. A
 // row whose body is no event comes with a permanent error, and reading goes on;
-// any other error is the last thing it yields.
+// any other error is the last thing it yields. Repeated events are left out, and rows of
+// a shop that no relay has completed yet.
 func (d *Database) History(ctx context.Context, filter Filter, from Position) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		if from.UserID > 0 && !d.readUser(ctx, filter, from, yield) {
@@ -102,13 +103,13 @@ type placed struct {
 // message ids are compared byte by byte in both.
 func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]placed, error) {
 	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM "+
-		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE 1 = 1", nil)
+		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE message_id IS NOT NULL AND duplicate = 0", nil)
 	if at.MessageID != "" {
 		occurred := timeText(at.OccurredAt)
 		query += " AND occurred_at >= ? AND (occurred_at > ? OR message_id > ?)"
 		args = append(args, occurred, occurred, at.MessageID)
 	}
-	return collect(ctx, d.pool, func(s scanner) (row placed, err error) {
+	rows, err := collect(ctx, d.pool, func(s scanner) (row placed, err error) {
 		var occurred string
 		row.stored, err = scanStored(extended{s, []any{&occurred}})
 		if err != nil {
@@ -118,6 +119,20 @@ func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]
 		row.at.OccurredAt, err = parseTime(occurred)
 		return row, err
 	}, query+" ORDER BY occurred_at, message_id LIMIT ?", append(args, page)...)
+	if err != nil {
+		return nil, err
+	}
+	bare := make([]stored, len(rows))
+	for i := range rows {
+		bare[i] = rows[i].stored
+	}
+	if err := fillBodies(ctx, d.pool, bare); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		rows[i].stored = bare[i]
+	}
+	return rows, nil
 }
 
 // extended scans more columns than its caller knows of.

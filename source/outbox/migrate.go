@@ -27,8 +27,11 @@ const (
 // versionTable is where the migrations that were applied are noted.
 const versionTable = "keyfold_schema_version"
 
+// idsMigration is the migration after which setup registers the ids of all rows.
+const idsMigration = 3
+
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 2
+const newestMigration = 4
 
 //go:embed migrations
 var migrationFiles embed.FS
@@ -92,20 +95,64 @@ func (d *Database) migrate(ctx context.Context, pool *sql.DB, conn *sql.Conn, fl
 	if err := noteApplied(ctx, conn); err != nil {
 		return err
 	}
+	if _, err := provider.UpTo(ctx, idsMigration); err != nil {
+		return err
+	}
+	if err := d.registerStored(ctx, pool); err != nil {
+		return err
+	}
 	_, err = provider.Up(ctx)
 	return err
 }
 
-// noteApplied notes the second migration where a setup was killed between its
-// last statement and the note: MySQL's ALTER TABLE is a transaction of its own,
-// and cannot be told to do nothing where it has been run.
+// noteApplied notes a migration where a setup was killed between its last statement
+// and the note: MySQL's ALTER TABLE is a transaction of its own, and cannot be told to
+// do nothing where it has been run. Each of these adds its column last.
 func noteApplied(ctx context.Context, conn *sql.Conn) error {
-	if !readable(ctx, conn, "tried_at") {
-		return nil
+	for _, migration := range []struct {
+		version int
+		column  string
+	}{{2, "tried_at"}, {idsMigration, "registered"}, {newestMigration, "headers"}} {
+		if !readable(ctx, conn, migration.column) {
+			return nil
+		}
+		_, err := conn.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
+			"SELECT ?, 1 FROM (SELECT COUNT(*) AS n FROM "+versionTable+" WHERE version_id = ?) AS noted WHERE n = 0", migration.version, migration.version)
+		if err != nil {
+			return err
+		}
 	}
-	_, err := conn.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
-		"SELECT 2, 1 FROM (SELECT COUNT(*) AS n FROM "+versionTable+" WHERE version_id = 2) AS noted WHERE n = 0")
-	return err
+	return nil
+}
+
+// registerStored registers the ids of rows that were stored by an earlier version. It
+// may be run again: what it registered is marked.
+func (d *Database) registerStored(ctx context.Context, pool *sql.DB) error {
+	stored := &Database{pool: pool, dialect: d.dialect}
+	for after := int64(0); ; {
+		var rows []*newRow
+		err := stored.transact(ctx, "register the ids of stored events", func(tx *sql.Tx) (err error) {
+			rows, err = collect(ctx, tx, func(s scanner) (*newRow, error) {
+				row := &newRow{}
+				err := s.Scan(&row.id, &row.userID, &row.messageID)
+				row.digest = digestOf(row.messageID)
+				return row, err
+			}, "SELECT id, user_id, message_id FROM "+d.dialect.byID("user_interactions")+
+				" WHERE id > ? AND registered = 0 AND message_id IS NOT NULL ORDER BY id LIMIT ?", after, statementRows)
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			if _, err := stored.register(ctx, tx, rows); err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "UPDATE user_interactions SET registered = 1 WHERE id IN ("+list(len(rows))+")", anyOf(idsOf(rows))...)
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		after = rows[len(rows)-1].id
+	}
 }
 
 // refuseForeign refuses a user_interactions that is not keyfold's: the shop may
@@ -144,6 +191,7 @@ func SQL(flavour string, options SetupOptions) (string, error) {
 		}
 		up, _, _ := strings.Cut(string(text), "-- +goose Down")
 		_, up, _ = strings.Cut(up, "-- +goose Up")
+		up = strings.NewReplacer("-- +goose StatementBegin\n", "", "-- +goose StatementEnd\n", "").Replace(up)
 		all.WriteString(strings.TrimSpace(up) + "\n")
 	}
 	if options.ForeignKeys {

@@ -32,6 +32,10 @@ func (d mysqlDialect) byID(table string) string { return d.withIndex(table, "PRI
 
 func (mysqlDialect) parenthesised(query string) string { return "(" + query + ")" }
 
+func (mysqlDialect) sharedLock() string { return " LOCK IN SHARE MODE" }
+
+func (mysqlDialect) rowLock() string { return " FOR UPDATE" }
+
 // setupLock is the name of the server's lock that one setup holds at a time.
 const setupLock = "keyfold_setup"
 

@@ -11,12 +11,13 @@ import (
 
 // newRow is a row to insert. The caller's body is not kept.
 type newRow struct {
+	id        int64 // of a row that stands in the table already; 0 otherwise
 	userID    int32
 	eventType string
-	phrase    any // string or nil
-	productID any // int32 or nil
-	occurred  string
-	metadata  any // string or nil
+	phrase    any    // string or nil
+	productID any    // int32 or nil
+	occurred  string // as [sqlTime]
+	metadata  any    // string or nil
 	created   string
 	messageID string
 	digest    []byte // of the message id
@@ -35,6 +36,14 @@ type key struct {
 func scanKey(s scanner) (k key, err error) {
 	err = s.Scan(&k.user, &k.id)
 	return k, err
+}
+
+func idsOf(rows []*newRow) []int64 {
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.id
+	}
+	return ids
 }
 
 func (r *newRow) key() key { return key{r.userID, r.messageID} }
@@ -85,7 +94,7 @@ func fits(e *engine.Event, body []byte) error {
 	}
 }
 
-// digestOf is what is kept of the id of a row that was cleaned up.
+// digestOf is what keyfold_event_ids keeps of an id.
 func digestOf(messageID string) []byte {
 	digest := engine.DigestOf(messageID)
 	return digest[:]
@@ -124,9 +133,9 @@ func metadataOf(body []byte) (any, error) {
 }
 
 // columns are what [newRow.values] fills.
-const columns = "user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at, message_id, body, shard"
+const columns = "user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at, message_id, body, shard, registered"
 
-const places = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+const places = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, TRUE)"
 
 func (r *newRow) values(args []any) []any {
 	return append(args, r.userID, r.eventType, r.phrase, r.productID, r.occurred, r.metadata, r.created, r.messageID, r.body, engine.SlotOf(r.userID))

@@ -13,8 +13,8 @@ import (
 // [engine.SlotOf].
 const Shards = engine.Slots
 
-// Row is a stored interaction. Its event is read from the body: the columns
-// beside it serve queries.
+// Row is a stored interaction. Its event is read from the body, or from the columns
+// beside it where a shop's own INSERT gave no body or a cleanup has freed it.
 type Row struct {
 	ID       int64
 	Event    engine.Event
@@ -26,17 +26,23 @@ type Row struct {
 	// the attempts before the present one.
 	TriedAt engine.Millis
 
-	messageID string // the column's
-	attempts  int
+	messageID  string // the column's; "" before a relay has completed a shop's row
+	attempts   int
+	registered bool // its id is
 }
 
 // sqlTime is how a time stands in statements and results: UTC in milliseconds.
 const sqlTime = "2006-01-02 15:04:05.000"
 
+// isoTime is how a time stands in a body that is made of columns: UTC in milliseconds.
+// The id of a shop's row is a digest of it.
+const isoTime = "2006-01-02T15:04:05.000+00:00"
+
 func timeText(at engine.Millis) string { return at.Time().Format(sqlTime) }
 
+// parseTime reads a time with any number of decimals, as a shop may have written it.
 func parseTime(text string) (engine.Millis, error) {
-	at, err := time.Parse(sqlTime, text)
+	at, err := time.Parse(time.DateTime, text)
 	if err != nil {
 		return 0, fmt.Errorf("outbox: a stored time: %w", err)
 	}
@@ -67,12 +73,12 @@ func changeRows(ctx context.Context, run runner, rows []Row, update string, args
 }
 
 // rowColumns are what [scanStored] reads.
-const rowColumns = "id, user_id, message_id, body, created_at, processed_to_queue, COALESCE(sent_at, ''), COALESCE(tried_at, ''), attempts"
+const rowColumns = "id, user_id, COALESCE(message_id, ''), body, created_at, processed_to_queue, COALESCE(sent_at, ''), COALESCE(tried_at, ''), attempts, registered"
 
 type scanner interface{ Scan(dest ...any) error }
 
 // stored is a row as it was read. fault is set where its body is no event: then it
-// has nothing of its event but the user.
+// has nothing of its event but the user. A row without a body has no more either.
 type stored struct {
 	Row
 	fault error
@@ -84,7 +90,7 @@ func scanStored(s scanner) (row stored, err error) {
 		storedAt, sentAt, triedAt string
 		userID                    int32
 	)
-	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts); err != nil {
+	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered); err != nil {
 		return stored{}, err
 	}
 	for _, column := range []struct {
@@ -95,13 +101,23 @@ func scanStored(s scanner) (row stored, err error) {
 			continue
 		}
 		if *column.into, err = parseTime(column.text); err != nil {
-			return stored{}, err
+			row.fault = fmt.Errorf("user_interactions row %d: %w", row.ID, err)
 		}
 	}
+	row.Event.UserID = userID
+	if row.Body != nil && row.fault == nil {
+		row.parse()
+	}
+	return row, nil
+}
+
+// parse reads the event from the body.
+func (row *stored) parse() {
+	user := row.Event.UserID
+	var err error
 	if row.Event, err = engine.ParseEvent(row.Body, farFuture); err != nil {
 		row.Event = engine.Event{}
 		row.fault = fmt.Errorf("user_interactions row %d: the body is no event: %w", row.ID, err)
 	}
-	row.Event.UserID = userID
-	return row, nil
+	row.Event.UserID = user
 }

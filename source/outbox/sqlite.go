@@ -99,6 +99,11 @@ func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" 
 
 func (*sqliteDialect) parenthesised(query string) string { return "SELECT * FROM (" + query + ")" }
 
+// A transaction that may write is the only one of its kind from its beginning.
+func (*sqliteDialect) sharedLock() string { return "" }
+
+func (*sqliteDialect) rowLock() string { return "" }
+
 func (*sqliteDialect) variant(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
 
 func (*sqliteDialect) lockSetup(context.Context, *sql.Conn) (func(context.Context) error, error) {

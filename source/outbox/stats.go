@@ -26,6 +26,7 @@ type RelayStats struct {
 	Unknown    atomic.Int64 // attempts without an answer: their rows are sent again
 	Away       atomic.Int64 // rows not sent because the publisher could not
 	SetAside   atomic.Int64 // rows given up
+	Duplicates atomic.Int64 // rows of a shop whose id was known
 	Unmarked   atomic.Int64 // rows confirmed whose mark failed: they are sent again
 	Batches    atomic.Int64
 	InFlight   atomic.Int64 // gauge: rows being published
@@ -48,13 +49,14 @@ func (s *StoreStats) Register(set *metric.Set) {
 
 // Register adds the relay's series to set.
 func (s *RelayStats) Register(set *metric.Set) {
-	const rows = "Attempts to publish a row, by outcome; set_aside are rows given up, unmarked those confirmed whose mark failed."
+	const rows = "Attempts to publish a row, by outcome; set_aside are rows given up, unmarked those confirmed whose mark failed, duplicate those of a shop whose id was known."
 	set.Counter(`keyfold_relay_rows_total{outcome="sent"}`, rows, s.Sent.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="unroutable"}`, rows, s.Unroutable.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="refused"}`, rows, s.Refused.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="unknown"}`, rows, s.Unknown.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="away"}`, rows, s.Away.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="set_aside"}`, rows, s.SetAside.Load)
+	set.Counter(`keyfold_relay_rows_total{outcome="duplicate"}`, rows, s.Duplicates.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="unmarked"}`, rows, s.Unmarked.Load)
 	set.Counter("keyfold_relay_batches_total", "Batches of rows.", s.Batches.Load)
 	set.Gauge("keyfold_relay_in_flight", "Rows being published.", metric.Int(s.InFlight.Load))

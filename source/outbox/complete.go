@@ -1,0 +1,171 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"strings"
+
+	"keyfold/engine"
+)
+
+// completeRows bounds the rows of one statement that fills in their columns.
+const completeRows = 100
+
+// complete makes whole events of the rows that a shop's own INSERT left in the table,
+// and returns the rows to publish, in their order: it adds the id and the body, and
+// registers the id. That is committed before any of them is published, so that a row
+// is either registered or was never sent. A row whose id is known is marked as a
+// duplicate, and one that is no event is set aside. resolved is how many rows of these.
+func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole []stored, resolved int, err error) {
+	var ids []int64
+	for i := range rows {
+		if !rows[i].registered {
+			ids = append(ids, rows[i].ID)
+		}
+	}
+	var done completion
+	if len(ids) > 0 {
+		err = r.db.transact(ctx, "complete rows", func(tx *sql.Tx) error {
+			done = completion{entries: map[int64]engine.Entry{}, faults: map[int64]error{}}
+			return r.db.complete(ctx, tx, ids, &done)
+		})
+	}
+	if err == nil {
+		err = fillBodies(ctx, run, rows)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, row := range rows {
+		if !row.registered {
+			entry, completed := done.entries[row.ID]
+			if !completed {
+				continue // resolved, or another relay's by now
+			}
+			row.registered, row.messageID, row.Body, row.Event, row.fault = true, entry.Event.MessageID, entry.Body, entry.Event, nil
+		}
+		whole = append(whole, row)
+	}
+	r.Stats.Duplicates.Add(int64(done.duplicates))
+	r.Stats.SetAside.Add(int64(len(done.faults)))
+	for id, fault := range done.faults {
+		r.log.Error("event set aside: it is not published", slog.Int64("row", id), slog.Any("error", fault), slog.String("hint", setAsideHint))
+	}
+	return whole, done.duplicates + len(done.faults), nil
+}
+
+// completion is what became of rows.
+type completion struct {
+	entries    map[int64]engine.Entry
+	faults     map[int64]error
+	duplicates int
+}
+
+// complete completes those of the rows that are not registered yet.
+func (d *Database) complete(ctx context.Context, tx *sql.Tx, ids []int64, done *completion) error {
+	shop, err := collect(ctx, tx, scanShopRow, "SELECT "+shopColumns+" FROM user_interactions WHERE id IN ("+list(len(ids))+
+		") AND registered = 0 AND "+unsent+" ORDER BY id"+d.dialect.rowLock(), anyOf(ids)...)
+	if err != nil || len(shop) == 0 {
+		return err
+	}
+	now := engine.Now()
+	var rows, repeated []*newRow
+	seen := map[key]bool{}
+	for i := range shop {
+		row, entry, err := shop[i].newRow(now)
+		switch {
+		case err != nil:
+			done.faults[shop[i].id] = err
+			continue
+		case seen[row.key()]:
+			repeated = append(repeated, row)
+			continue
+		}
+		seen[row.key()] = true
+		done.entries[row.id] = entry
+		rows = append(rows, row)
+	}
+	above, err := d.aboveFloor(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	fresh, err := d.register(ctx, tx, above)
+	if err != nil {
+		return err
+	}
+	for _, row := range fresh {
+		row.fresh = true
+	}
+	for _, row := range rows {
+		switch {
+		case row.fault != nil:
+			done.faults[row.id] = row.fault
+			delete(done.entries, row.id)
+		case !row.fresh:
+			repeated = append(repeated, row)
+			delete(done.entries, row.id)
+		}
+	}
+	done.duplicates = len(repeated)
+	return d.noteCompletion(ctx, tx, fresh, repeated, done.faults)
+}
+
+// newRow is the row as it would have been stored by [Store.Add].
+func (r *shopRow) newRow(now engine.Millis) (*newRow, engine.Entry, error) {
+	entry, err := r.entry()
+	if err != nil {
+		return nil, entry, err
+	}
+	row, err := rowOf(&entry, now)
+	row.id = r.id
+	return &row, entry, err
+}
+
+func (d *Database) noteCompletion(ctx context.Context, tx *sql.Tx, fresh, repeated []*newRow, faults map[int64]error) error {
+	if err := inChunks(fresh, func(rows []*newRow) error {
+		messageIDs, idArgs := caseByID(rows, func(row *newRow) any { return row.messageID })
+		bodies, bodyArgs := caseByID(rows, func(row *newRow) any { return row.body })
+		args := append(append(idArgs, bodyArgs...), anyOf(idsOf(rows))...)
+		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET registered = 1, message_id = "+messageIDs+", body = "+bodies+
+			" WHERE id IN ("+list(len(rows))+")", args...)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := inChunks(repeated, func(rows []*newRow) error {
+		messageIDs, args := caseByID(rows, func(row *newRow) any { return row.messageID })
+		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET duplicate = 1, processed_to_queue = 1, body = NULL, message_id = "+messageIDs+
+			" WHERE id IN ("+list(len(rows))+")", append(args, anyOf(idsOf(rows))...)...)
+		return err
+	}); err != nil {
+		return err
+	}
+	for id, fault := range faults {
+		f := failure{err: fault}
+		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET failed_at = ?, last_error = ? WHERE id = ?", timeText(engine.Now()), f.text(), id)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inChunks(rows []*newRow, do func([]*newRow) error) error {
+	for len(rows) > 0 {
+		n := min(len(rows), completeRows)
+		if err := do(rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// caseByID is the expression of a column's value by the row's id.
+func caseByID(rows []*newRow, value func(*newRow) any) (expression string, args []any) {
+	for _, row := range rows {
+		args = append(args, row.id, value(row))
+	}
+	return "CASE id" + strings.Repeat(" WHEN ? THEN ?", len(rows)) + " END", args
+}

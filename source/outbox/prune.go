@@ -1,0 +1,120 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"keyfold/engine"
+)
+
+// Prune deletes the history before an instant: the sent rows that occurred before it,
+// with their ids. First it raises the floor to it, so that an event that occurred
+// before is refused from then on: keyfold could not tell whether it is a repeated one.
+// Rows that were not sent stay, whatever their age. It may be stopped and run again.
+func (d *Database) Prune(ctx context.Context, occurredBefore engine.Millis, options CleanupOptions) (deleted int64, err error) {
+	old := " FROM " + d.dialect.withIndex("user_interactions", "idx_processed") + " WHERE processed_to_queue = 1 AND occurred_at < ?"
+	limit := timeText(occurredBefore)
+	if options.DryRun {
+		return d.countOld(ctx, "SELECT COUNT(*)"+old, limit)
+	}
+	err = d.transact(ctx, "raise the floor of the history", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE keyfold_outbox_state SET history_floor = ? WHERE id = 1 AND (history_floor IS NULL OR history_floor < ?)", limit, limit)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return d.inSteps(ctx, options, func(chunk int) (n int64, more bool, err error) {
+		err = d.transact(ctx, "delete old events", func(tx *sql.Tx) error {
+			n, err = d.deleteOld(ctx, tx, "SELECT id, user_id, COALESCE(message_id, ''), duplicate"+old+" ORDER BY occurred_at, id LIMIT ?"+d.dialect.rowLock(), limit, chunk)
+			return err
+		})
+		return n, n > 0, err
+	})
+}
+
+// oldRow is a row to delete with its id.
+type oldRow struct {
+	newRow
+	duplicate bool // its id is another row's
+}
+
+func (d *Database) deleteOld(ctx context.Context, tx *sql.Tx, query string, args ...any) (n int64, err error) {
+	rows, err := collect(ctx, tx, func(s scanner) (row *oldRow, err error) {
+		row = &oldRow{}
+		err = s.Scan(&row.id, &row.userID, &row.messageID, &row.duplicate)
+		row.digest = digestOf(row.messageID)
+		return row, err
+	}, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	for rows := range slices.Chunk(rows, statementRows) {
+		var ids []int64
+		var known []*newRow
+		for _, row := range rows {
+			ids = append(ids, row.id)
+			if row.messageID != "" && !row.duplicate {
+				known = append(known, &row.newRow)
+			}
+		}
+		deleted, err := change(ctx, tx, "DELETE FROM user_interactions WHERE id IN ("+list(len(ids))+")", anyOf(ids)...)
+		if err != nil {
+			return 0, err
+		}
+		n += deleted
+		if len(known) == 0 {
+			continue
+		}
+		condition, args := anyID(known)
+		if _, err := tx.ExecContext(ctx, "DELETE FROM keyfold_event_ids WHERE "+condition, args...); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// HistoryStats tells how far the history reaches back.
+type HistoryStats struct {
+	Rows   int64         // of the history: sent events and those that wait
+	Bodies int64         // sent rows with a body, which a cleanup would free
+	IDs    int64         // that are known
+	Oldest engine.Millis // when the oldest event occurred; 0 without any
+	Newest engine.Millis
+	Floor  engine.Millis // events that occurred before it are refused; 0: none are
+}
+
+// HistoryStats counts the history. It reads an index entry per row.
+func (d *Database) HistoryStats(ctx context.Context) (h HistoryStats, err error) {
+	if h.Floor, err = d.Floor(ctx); err != nil {
+		return h, err
+	}
+	for _, one := range []struct {
+		query string
+		n     *int64
+	}{
+		{"SELECT COUNT(*) FROM user_interactions WHERE duplicate = 0", &h.Rows},
+		{"SELECT COUNT(*) FROM user_interactions WHERE sent_at IS NOT NULL", &h.Bodies},
+		{"SELECT COUNT(*) FROM keyfold_event_ids", &h.IDs},
+	} {
+		if *one.n, err = d.countOld(ctx, one.query); err != nil {
+			return h, err
+		}
+	}
+	for _, one := range []struct {
+		query string
+		at    *engine.Millis
+	}{{"MIN", &h.Oldest}, {"MAX", &h.Newest}} {
+		var text sql.NullString
+		if err := d.pool.QueryRowContext(ctx, "SELECT "+one.query+"(occurred_at) FROM user_interactions").Scan(&text); err != nil {
+			return h, d.fault("read the ends of the history", err)
+		}
+		if text.Valid {
+			if *one.at, err = parseTime(text.String); err != nil {
+				return h, err
+			}
+		}
+	}
+	return h, nil
+}

@@ -1,0 +1,114 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"keyfold/engine"
+)
+
+// shopRow is a row by the columns of the specification.
+type shopRow struct {
+	id        int64
+	userID    int32
+	eventType sql.NullString
+	phrase    sql.NullString
+	productID sql.NullInt64
+	occurred  string
+	metadata  sql.NullString
+	messageID sql.NullString
+	body      []byte // nil where the row has none
+}
+
+const shopColumns = "id, user_id, event_type, search_phrase, product_id, occurred_at, metadata, message_id, body"
+
+func scanShopRow(s scanner) (row shopRow, err error) {
+	err = s.Scan(&row.id, &row.userID, &row.eventType, &row.phrase, &row.productID, &row.occurred, &row.metadata, &row.messageID, &row.body)
+	return row, err
+}
+
+// shopBody is a message's body, in the specification's order.
+type shopBody struct {
+	UserID     int32           `json:"user_id"`
+	EventType  string          `json:"event_type"`
+	Phrase     *string         `json:"search_phrase"`
+	ProductID  *int64          `json:"product_id"`
+	OccurredAt string          `json:"occurred_at"`
+	Metadata   json.RawMessage `json:"metadata"`
+	MessageID  string          `json:"message_id"`
+	Version    string          `json:"version"`
+}
+
+// entry returns the row as an event with its body: the row's own, or one that is made
+// of its columns. Errors are permanent ones: the columns make no event.
+func (r *shopRow) entry() (engine.Entry, error) {
+	body := r.body
+	if body == nil {
+		var err error
+		if body, err = r.write(); err != nil {
+			return engine.Entry{}, rejected("user_interactions row %d: %w", r.id, err)
+		}
+	}
+	event, err := engine.ParseEvent(body, farFuture)
+	if err != nil {
+		return engine.Entry{}, rejected("user_interactions row %d is no event: %w", r.id, err)
+	}
+	if event.UserID != r.userID {
+		return engine.Entry{}, rejected("user_interactions row %d: its body is of user %d and its column of user %d", r.id, event.UserID, r.userID)
+	}
+	return engine.Entry{Event: event, Body: body}, nil
+}
+
+func (r *shopRow) write() ([]byte, error) {
+	occurred, err := parseTime(r.occurred)
+	if err != nil {
+		return nil, err
+	}
+	body := shopBody{
+		UserID: r.userID, EventType: r.eventType.String, OccurredAt: occurred.Time().Format(isoTime),
+		MessageID: r.messageID.String, Version: "1.0",
+	}
+	reference := ""
+	if r.phrase.Valid {
+		body.Phrase, reference = &r.phrase.String, r.phrase.String
+	}
+	if kind := engine.ParseEventType(body.EventType); kind != engine.Search && r.productID.Valid {
+		body.ProductID, reference = &r.productID.Int64, fmt.Sprint(r.productID.Int64)
+	}
+	if text := []byte(r.metadata.String); json.Valid(text) && bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		body.Metadata = text
+	}
+	if body.MessageID == "" {
+		body.MessageID = engine.MessageID(r.userID, engine.ParseEventType(body.EventType), reference, body.OccurredAt)
+	}
+	return json.Marshal(body)
+}
+
+// fillBodies makes the bodies of rows that have none, and reads their events.
+func fillBodies(ctx context.Context, run runner, rows []stored) error {
+	bare := map[int64]*stored{}
+	var ids []int64
+	for i := range rows {
+		if rows[i].Body == nil {
+			bare[rows[i].ID] = &rows[i]
+			ids = append(ids, rows[i].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return each(ctx, run, func(s scanner) error {
+		shop, err := scanShopRow(s)
+		if err != nil {
+			return err
+		}
+		row, entry := bare[shop.id], engine.Entry{}
+		if entry, row.fault = shop.entry(); row.fault == nil {
+			row.Body, row.Event = entry.Body, entry.Event
+		}
+		return nil
+	}, "SELECT "+shopColumns+" FROM user_interactions WHERE id IN ("+list(len(ids))+")", anyOf(ids)...)
+}
