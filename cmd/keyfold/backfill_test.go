@@ -77,7 +77,7 @@ func TestBackfillIsResumedAfterAKill(t *testing.T) {
 		t.Fatalf("a dry run published %d messages", n)
 	}
 	worker := s.work(t, quick).ready()
-	marked := func() int { return s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1") }
+	marked := func() int { return s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = TRUE") }
 	for _, until := range []int{1, 200} {
 		_, kill := s.spawn(t, "backfill", "--rate=150/s")
 		eventually(t, "rows are marked", func() error {
@@ -155,7 +155,7 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 	s.fill(t, 1200, 700)
 	api.accepted(sampleOf(t, 30)...)
 	eventually(t, "today's events are published", func() error {
-		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1 AND tried_at IS NOT NULL"); n != 30 {
+		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = TRUE AND tried_at IS NOT NULL"); n != 30 {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil
@@ -168,7 +168,7 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 	if out := s.must(t, "outbox", "stats", "-o", "json"); !strings.Contains(out, `"backfill":500`) || !strings.Contains(out, `"unsent":0`) {
 		t.Errorf("stats print %s", out)
 	}
-	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = 1")
+	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = TRUE")
 	if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "700 rows deleted") {
 		t.Errorf("cleanup prints %s", out)
 	}

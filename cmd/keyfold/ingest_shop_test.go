@@ -288,7 +288,7 @@ func (s *shop) allSent(t *testing.T) {
 	pool := s.pool(t)
 	eventually(t, "every row is marked as sent", func() error {
 		var n int
-		err := pool.QueryRow("SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 0 OR sent_at IS NULL").Scan(&n)
+		err := pool.QueryRow("SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = FALSE OR sent_at IS NULL").Scan(&n)
 		if err == nil && n > 0 {
 			err = fmt.Errorf("%d are not", n)
 		}

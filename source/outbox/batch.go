@@ -267,10 +267,10 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 // write marks rows. It may be run again.
 func (w *rounds) write(ctx context.Context, run runner) error {
 	now := timeText(engine.Now())
-	if _, err := changeRows(ctx, run, w.sent, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = ?, failed_at = NULL WHERE ", now); err != nil {
+	if _, err := changeRows(ctx, run, w.sent, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = ?, failed_at = NULL WHERE ", now); err != nil {
 		return err
 	}
-	if _, err := changeRows(ctx, run, w.untried(), "UPDATE user_interactions SET tried_at = NULL WHERE processed_to_queue = 0 AND "); err != nil {
+	if _, err := changeRows(ctx, run, w.untried(), "UPDATE user_interactions SET tried_at = NULL WHERE processed_to_queue = FALSE AND "); err != nil {
 		return err
 	}
 	for _, f := range w.failures {
@@ -279,7 +279,7 @@ func (w *rounds) write(ctx context.Context, run runner) error {
 			failedAt = now
 		}
 		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET attempts = ?, last_error = ?, failed_at = ? "+
-			"WHERE id = ? AND message_id = ? AND processed_to_queue = 0", f.attempts, f.text(), failedAt, f.id, f.messageID); err != nil {
+			"WHERE id = ? AND message_id = ? AND processed_to_queue = FALSE", f.attempts, f.text(), failedAt, f.id, f.messageID); err != nil {
 			return err
 		}
 	}

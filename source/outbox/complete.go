@@ -65,7 +65,7 @@ type completion struct {
 // complete completes those of the rows that are not registered yet.
 func (d *Database) complete(ctx context.Context, tx *sql.Tx, ids []int64, done *completion) error {
 	shop, err := collect(ctx, tx, scanShopRow, "SELECT "+shopColumns+" FROM user_interactions WHERE id IN ("+list(len(ids))+
-		") AND registered = 0 AND "+unsent+" ORDER BY id"+d.dialect.rowLock(), anyOf(ids)...)
+		") AND registered = FALSE AND "+unsent+" ORDER BY id"+d.dialect.rowLock(), anyOf(ids)...)
 	if err != nil || len(shop) == 0 {
 		return err
 	}
@@ -127,7 +127,7 @@ func (d *Database) noteCompletion(ctx context.Context, tx *sql.Tx, fresh, repeat
 		messageIDs, idArgs := caseByID(rows, func(row *newRow) any { return row.messageID })
 		bodies, bodyArgs := caseByID(rows, func(row *newRow) any { return row.body })
 		args := append(append(idArgs, bodyArgs...), anyOf(idsOf(rows))...)
-		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET registered = 1, message_id = "+messageIDs+", body = "+bodies+
+		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET registered = TRUE, message_id = "+messageIDs+", body = "+bodies+
 			" WHERE id IN ("+list(len(rows))+")", args...)
 		return err
 	}); err != nil {
@@ -135,7 +135,7 @@ func (d *Database) noteCompletion(ctx context.Context, tx *sql.Tx, fresh, repeat
 	}
 	if err := inChunks(repeated, func(rows []*newRow) error {
 		messageIDs, args := caseByID(rows, func(row *newRow) any { return row.messageID })
-		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET duplicate = 1, processed_to_queue = 1, body = NULL, message_id = "+messageIDs+
+		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET duplicate = TRUE, processed_to_queue = TRUE, body = NULL, message_id = "+messageIDs+
 			" WHERE id IN ("+list(len(rows))+")", append(args, anyOf(idsOf(rows))...)...)
 		return err
 	}); err != nil {

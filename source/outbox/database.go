@@ -24,6 +24,7 @@ type Database struct {
 //
 //	mysql://user:password@host:3306/name?tls=true   MySQL 8, MariaDB 10.6
 //	user:password@tcp(host:3306)/name               the same, as Go's driver has it
+//	postgres://user:password@host:5432/name         PostgreSQL 12
 //	sqlite:///absolute/file, sqlite:relative/file, file:/absolute/file
 //
 // Errors are configuration faults and hold no password.
@@ -32,6 +33,9 @@ func Open(url string) (*Database, error) {
 		return nil, err
 	} else if ok {
 		return openSQLite(path)
+	}
+	if isPostgres(url) {
+		return openPostgres(url)
 	}
 	return openMySQL(url)
 }

@@ -14,8 +14,11 @@ type dialect interface {
 	// variant tells the servers of one dialect apart, which [SQL] names, and
 	// refuses those that are too old.
 	variant(ctx context.Context, conn *sql.Conn) (string, error)
-	// lockSetup keeps several setups from running at once.
-	lockSetup(ctx context.Context, conn *sql.Conn) (unlock func(context.Context) error, err error)
+	// lockSetup keeps several setups from running at once. It has a connection of its own.
+	lockSetup(ctx context.Context, pool *sql.DB) (unlock func(context.Context) error, err error)
+	// currentSchema is the expression of the schema that tables are made in; "" where
+	// no foreign key can be added to one.
+	currentSchema() string
 	// classify says what an error of the driver means.
 	classify(err error) class
 	// cure returns a stable reason and the cure of a configuration fault.
@@ -30,6 +33,8 @@ type dialect interface {
 	// locking, the rows that it finds until its transaction ends.
 	sharedLock() string
 	rowLock() string
+	// try runs statements of tx that may fail. Where they do, tx goes on without them.
+	try(ctx context.Context, tx *sql.Tx, do func() error) error
 	// lease locks shards of those wanted that no other relay holds.
 	lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error)
 	// release ends what outlives leases.

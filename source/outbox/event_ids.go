@@ -23,7 +23,7 @@ func (d *Database) register(ctx context.Context, tx *sql.Tx, rows []*newRow) (un
 		if len(unknown) == 0 {
 			return nil, nil
 		}
-		if err = insertIDs(ctx, tx, unknown); err == nil || d.dialect.classify(err) != classDuplicate {
+		if err = d.dialect.try(ctx, tx, func() error { return insertIDs(ctx, tx, unknown) }); err == nil || d.dialect.classify(err) != classDuplicate {
 			return unknown, err
 		}
 		var known map[key]bool

@@ -8,7 +8,7 @@ import (
 )
 
 // failed is the condition of a row that was set aside.
-const failed = "processed_to_queue = 0 AND failed_at IS NOT NULL"
+const failed = "processed_to_queue = FALSE AND failed_at IS NOT NULL"
 
 // FailedRow is a row that was set aside.
 type FailedRow struct {

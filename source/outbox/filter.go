@@ -46,9 +46,9 @@ func (f Filter) restrict(query string, args []any) (string, []any) {
 	}
 	switch f.Sent {
 	case OnlySent:
-		and("processed_to_queue = 1")
+		and("processed_to_queue = TRUE")
 	case OnlyUnsent:
-		and("processed_to_queue = 0")
+		and("processed_to_queue = FALSE")
 	case SentOrNot:
 	}
 	return query, args

@@ -28,13 +28,14 @@ var errNoForeignKeys = engine.ConfigurationError(reasonSchema,
 	errors.New("SQLite cannot add foreign keys to a table: run setup without them"))
 
 func (d *Database) addForeignKeys(ctx context.Context, conn *sql.Conn) error {
-	if _, ok := d.dialect.(mysqlDialect); !ok {
+	schema := d.dialect.currentSchema()
+	if schema == "" {
 		return errNoForeignKeys
 	}
 	for _, key := range foreignKeys {
 		var there int
 		err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.table_constraints "+
-			"WHERE constraint_schema = DATABASE() AND table_name = 'user_interactions' AND constraint_name = ?", key.name).Scan(&there)
+			"WHERE constraint_schema = "+schema+" AND table_name = 'user_interactions' AND constraint_name = ?", key.name).Scan(&there)
 		if err != nil {
 			return d.fault("look for foreign keys", err)
 		}

@@ -7,7 +7,7 @@ func TestForgetDeletesAUsersRows(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		const rows = 5 * forgetChunk
 		fill(t, db, 2, rows)
-		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1 WHERE id % 3 = 0")
+		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE WHERE id % 3 = 0")
 		must(t, err)
 		count := func(user int32) int64 {
 			n, err := db.Count(t.Context(), Filter{UserID: user})

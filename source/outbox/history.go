@@ -103,7 +103,7 @@ type placed struct {
 // message ids are compared byte by byte in both.
 func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]placed, error) {
 	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM "+
-		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE message_id IS NOT NULL AND duplicate = 0", nil)
+		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE message_id IS NOT NULL AND duplicate = FALSE", nil)
 	if at.MessageID != "" {
 		occurred := timeText(at.OccurredAt)
 		query += " AND occurred_at >= ? AND (occurred_at > ? OR message_id > ?)"

@@ -85,7 +85,7 @@ func TestHistoryOrder(t *testing.T) {
 func TestHistoryFilters(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 9, 300)
-		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = created_at WHERE id % 3 = 0")
+		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id % 3 = 0")
 		must(t, err)
 		all := rowsOf(t, db, Filter{})
 		middle := all[len(all)/2].Event.OccurredAt
@@ -149,7 +149,7 @@ func TestCleanup(t *testing.T) {
 		now := engine.Now()
 		day := engine.Millis(24 * time.Hour / time.Millisecond)
 		// Half are sent: a third of those ten days ago, the others just now.
-		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = ? WHERE id % 2 = 0", timeText(now))
+		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = ? WHERE id % 2 = 0", timeText(now))
 		must(t, err)
 		_, err = db.pool.Exec("UPDATE user_interactions SET sent_at = ?, occurred_at = ? WHERE id % 6 = 0", timeText(now-10*day), timeText(now-11*day))
 		must(t, err)
@@ -199,7 +199,7 @@ func TestCleanedUpEventsAreStillDuplicates(t *testing.T) {
 		var cleaned int64
 		for range 5 {
 			sum(add(t, s, all...))
-			_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = created_at WHERE processed_to_queue = 0")
+			_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE processed_to_queue = FALSE")
 			must(t, err)
 			done := make(chan error, 1)
 			go func() {

@@ -50,7 +50,7 @@ func (d *Database) insertNew(ctx context.Context, tx *sql.Tx, rows []*newRow) er
 	if len(rows) == 0 {
 		return nil
 	}
-	err := d.insertRows(ctx, tx, rows)
+	err := d.dialect.try(ctx, tx, func() error { return insertRows(ctx, tx, rows) })
 	if err == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (d *Database) insertNew(ctx context.Context, tx *sql.Tx, rows []*newRow) er
 
 var errOtherKey = errors.New("a unique key of user_interactions that is not keyfold's holds another event")
 
-func (d *Database) insertRows(ctx context.Context, tx *sql.Tx, rows []*newRow) error {
+func insertRows(ctx context.Context, tx *sql.Tx, rows []*newRow) error {
 	args := make([]any, 0, 10*len(rows)) // as many as [places]
 	for _, row := range rows {
 		args = row.values(args)

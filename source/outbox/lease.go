@@ -14,10 +14,14 @@ type lease struct {
 	end    func(commit bool) error // lets the shards go
 }
 
-// lease locks shards through their rows, in a transaction that also carries the
+func (d mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error) {
+	return lockShards(ctx, pool, d.byID("keyfold_relay_shards"), wanted)
+}
+
+// lockShards locks shards through their rows, in a transaction that also carries the
 // marks: the relay that gets a shard next sees them, and a lock never outlives its
 // connection.
-func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error) {
+func lockShards(ctx context.Context, pool *sql.DB, table string, wanted []int) (*lease, error) {
 	tx, err := pool.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -28,7 +32,7 @@ func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lea
 		}
 		return tx.Rollback()
 	}}
-	l.shards, err = collect(ctx, tx, column[int], "SELECT shard FROM keyfold_relay_shards FORCE INDEX (PRIMARY) WHERE shard IN ("+list(len(wanted))+") FOR UPDATE SKIP LOCKED", anyOf(wanted)...)
+	l.shards, err = collect(ctx, tx, column[int], "SELECT shard FROM "+table+" WHERE shard IN ("+list(len(wanted))+") FOR UPDATE SKIP LOCKED", anyOf(wanted)...)
 	if err != nil {
 		return nil, errors.Join(err, tx.Rollback())
 	}
@@ -39,7 +43,7 @@ func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lea
 func (mysqlDialect) release() error { return nil }
 
 // unsent is the condition of a row that waits, in the form idx_unsent serves.
-const unsent = "processed_to_queue = 0 AND failed_at IS NULL"
+const unsent = "processed_to_queue = FALSE AND failed_at IS NULL"
 
 // backfillShards is what is added to the shard of a row that is left to a
 // backfill: a relay does not look there, so that a table that was taken over does
@@ -63,6 +67,6 @@ func (d *Database) heads(ctx context.Context, above int) (map[int]int64, error) 
 		}
 		return err
 	}, "SELECT s.shard, (SELECT u.id FROM "+d.dialect.withIndex("user_interactions u", "idx_unsent")+
-		" WHERE u.processed_to_queue = 0 AND u.failed_at IS NULL AND u.shard = s.shard + ? ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s", above)
+		" WHERE u.processed_to_queue = FALSE AND u.failed_at IS NULL AND u.shard = s.shard + ? ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s", above)
 	return heads, err
 }

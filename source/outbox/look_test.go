@@ -21,7 +21,7 @@ func TestALookBehindManySentRows(t *testing.T) {
 	defer func() { must(t, snapshot.Rollback()) }()
 	var n int
 	must(t, snapshot.QueryRow("SELECT COUNT(*) FROM user_interactions").Scan(&n)) // from now on it sees what was
-	_, err = db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1")
+	_, err = db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE")
 	must(t, err)
 	fill(t, db, 500, 100)
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/bench/testserver/process"
 	"keyfold/engine"
 )
@@ -28,10 +29,20 @@ func onEach(t *testing.T, test func(t *testing.T, db *Database)) {
 		server := sqltest.Shared(t)
 		test(t, openAt(t, server.URL(server.Database(t))))
 	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, openAt(t, postgresURL(t)))
+	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		test(t, openAt(t, "sqlite://"+filepath.Join(t.TempDir(), "outbox.db")))
 	})
+}
+
+// postgresURL returns the DATABASE_URL of a new database of the shared server.
+func postgresURL(t testing.TB) string {
+	server := pgtest.Shared(t)
+	return server.URL(server.Database(t, ""))
 }
 
 // openAt opens a database and sets it up.

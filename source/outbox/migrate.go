@@ -19,10 +19,14 @@ import (
 
 // The databases [SQL] prints for.
 const (
-	MySQL   = "mysql"
-	MariaDB = "mariadb"
-	SQLite  = "sqlite"
+	MySQL      = "mysql"
+	MariaDB    = "mariadb"
+	PostgreSQL = "postgres"
+	SQLite     = "sqlite"
 )
+
+// errOtherSetup meets a setup that has waited for the lock.
+var errOtherSetup = errors.New("another `keyfold setup` has been running for a minute: wait for it, and run this again")
 
 // versionTable is where the migrations that were applied are noted.
 const versionTable = "keyfold_schema_version"
@@ -61,7 +65,7 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) 
 	if err != nil {
 		return d.fault("read the version", err)
 	}
-	unlock, err := d.dialect.lockSetup(ctx, conn)
+	unlock, err := d.dialect.lockSetup(ctx, pool)
 	if err != nil {
 		return d.fault("wait for another setup", err)
 	}
@@ -90,6 +94,10 @@ func (d *Database) migrate(ctx context.Context, pool *sql.DB, conn *sql.Conn, fl
 	}
 	// This makes the table of versions.
 	if _, err := provider.GetDBVersion(ctx); err != nil {
+		return err
+	}
+	if flavour == PostgreSQL { // its schema begins with this version, whose DDL is a transaction
+		_, err := provider.Up(ctx)
 		return err
 	}
 	if err := noteApplied(ctx, conn); err != nil {
@@ -138,14 +146,14 @@ func (d *Database) registerStored(ctx context.Context, pool *sql.DB) error {
 				row.digest = digestOf(row.messageID)
 				return row, err
 			}, "SELECT id, user_id, message_id FROM "+d.dialect.byID("user_interactions")+
-				" WHERE id > ? AND registered = 0 AND message_id IS NOT NULL ORDER BY id LIMIT ?", after, statementRows)
+				" WHERE id > ? AND registered = FALSE AND message_id IS NOT NULL ORDER BY id LIMIT ?", after, statementRows)
 			if err != nil || len(rows) == 0 {
 				return err
 			}
 			if _, err := stored.register(ctx, tx, rows); err != nil {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, "UPDATE user_interactions SET registered = 1 WHERE id IN ("+list(len(rows))+")", anyOf(idsOf(rows))...)
+			_, err = tx.ExecContext(ctx, "UPDATE user_interactions SET registered = TRUE WHERE id IN ("+list(len(rows))+")", anyOf(idsOf(rows))...)
 			return err
 		})
 		if err != nil || len(rows) == 0 {
@@ -173,7 +181,7 @@ func readable(ctx context.Context, conn *sql.Conn, columns string) bool {
 }
 
 // SQL returns the statements that [Database.Setup] runs in an empty database of
-// that name: [MySQL], [MariaDB] or [SQLite].
+// that name: [MySQL], [MariaDB], [PostgreSQL] or [SQLite].
 func SQL(flavour string, options SetupOptions) (string, error) {
 	files, err := migrations(flavour)
 	if err != nil {
@@ -207,15 +215,15 @@ func SQL(flavour string, options SetupOptions) (string, error) {
 
 // migrations returns the files with their placeholders filled in.
 func migrations(flavour string) (fs.FS, error) {
-	exact := map[string]string{MySQL: "utf8mb4_0900_bin", MariaDB: "utf8mb4_nopad_bin", SQLite: ""}
+	exact := map[string]string{MySQL: "utf8mb4_0900_bin", MariaDB: "utf8mb4_nopad_bin", PostgreSQL: "", SQLite: ""}
 	collation, known := exact[flavour]
 	if !known {
 		return nil, engine.ConfigurationError(reasonURL,
-			fmt.Errorf("there is no schema for %q: expected %s, %s or %s", flavour, MySQL, MariaDB, SQLite))
+			fmt.Errorf("there is no schema for %q: expected %s, %s, %s or %s", flavour, MySQL, MariaDB, PostgreSQL, SQLite))
 	}
-	folder := "migrations/mysql"
-	if flavour == SQLite {
-		folder = "migrations/sqlite"
+	folder := "migrations/" + flavour
+	if flavour == MariaDB {
+		folder = "migrations/mysql"
 	}
 	fill := strings.NewReplacer("{{exact}}", collation, "{{shards}}", shardRows())
 	entries, err := fs.ReadDir(migrationFiles, folder)

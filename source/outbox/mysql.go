@@ -36,20 +36,29 @@ func (mysqlDialect) sharedLock() string { return " LOCK IN SHARE MODE" }
 
 func (mysqlDialect) rowLock() string { return " FOR UPDATE" }
 
+func (mysqlDialect) currentSchema() string { return "DATABASE()" }
+
+func (mysqlDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }
+
 // setupLock is the name of the server's lock that one setup holds at a time.
 const setupLock = "keyfold_setup"
 
-func (mysqlDialect) lockSetup(ctx context.Context, conn *sql.Conn) (func(context.Context) error, error) {
-	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 60)", setupLock).Scan(&got); err != nil {
+func (mysqlDialect) lockSetup(ctx context.Context, pool *sql.DB) (func(context.Context) error, error) {
+	conn, err := pool.Conn(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if got.Int64 != 1 {
-		return nil, errors.New("another `keyfold setup` has been running for a minute: wait for it, and run this again")
+	var got sql.NullInt64
+	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 60)", setupLock).Scan(&got)
+	if err == nil && got.Int64 != 1 {
+		err = errOtherSetup
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	return func(ctx context.Context) error {
 		_, err := conn.ExecContext(ctx, "DO RELEASE_LOCK(?)", setupLock)
-		return err
+		return errors.Join(err, conn.Close())
 	}, nil
 }
 

@@ -114,7 +114,7 @@ func mysqlConfig(text string) (*mysql.Config, error) {
 	return config, config.Apply(mysql.Charset("utf8mb4", ""))
 }
 
-const urlForms = "mysql://user:password@host:3306/name, user:password@tcp(host:3306)/name or sqlite:///path/file"
+const urlForms = "mysql://user:password@host:3306/name, user:password@tcp(host:3306)/name, postgres://user:password@host:5432/name or sqlite:///path/file"
 
 // driverName translates a URL, as other languages write it, to the form of Go's
 // driver.

@@ -28,6 +28,10 @@ func (postgresDialect) byID(table string) string { return table }
 
 func (postgresDialect) parenthesised(query string) string { return "(" + query + ")" }
 
+func (postgresDialect) sharedLock() string { return " FOR SHARE" }
+
+func (postgresDialect) rowLock() string { return " FOR UPDATE" }
+
 func (postgresDialect) currentSchema() string { return "current_schema()" }
 
 // oldestPostgres has the numbers of versions that one can compare: 12.0.

@@ -13,7 +13,7 @@ import (
 // before is refused from then on: keyfold could not tell whether it is a repeated one.
 // Rows that were not sent stay, whatever their age. It may be stopped and run again.
 func (d *Database) Prune(ctx context.Context, occurredBefore engine.Millis, options CleanupOptions) (deleted int64, err error) {
-	old := " FROM " + d.dialect.withIndex("user_interactions", "idx_processed") + " WHERE processed_to_queue = 1 AND occurred_at < ?"
+	old := " FROM " + d.dialect.withIndex("user_interactions", "idx_processed") + " WHERE processed_to_queue = TRUE AND occurred_at < ?"
 	limit := timeText(occurredBefore)
 	if options.DryRun {
 		return d.countOld(ctx, "SELECT COUNT(*)"+old, limit)
@@ -94,7 +94,7 @@ func (d *Database) HistoryStats(ctx context.Context) (h HistoryStats, err error)
 		query string
 		n     *int64
 	}{
-		{"SELECT COUNT(*) FROM user_interactions WHERE duplicate = 0", &h.Rows},
+		{"SELECT COUNT(*) FROM user_interactions WHERE duplicate = FALSE", &h.Rows},
 		{"SELECT COUNT(*) FROM user_interactions WHERE sent_at IS NOT NULL", &h.Bodies},
 		{"SELECT COUNT(*) FROM keyfold_event_ids", &h.IDs},
 	} {

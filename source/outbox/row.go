@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -73,7 +74,7 @@ func changeRows(ctx context.Context, run runner, rows []Row, update string, args
 }
 
 // rowColumns are what [scanStored] reads.
-const rowColumns = "id, user_id, COALESCE(message_id, ''), body, created_at, processed_to_queue, COALESCE(sent_at, ''), COALESCE(tried_at, ''), attempts, registered"
+const rowColumns = "id, user_id, COALESCE(message_id, ''), body, created_at, processed_to_queue, sent_at, tried_at, attempts, registered"
 
 type scanner interface{ Scan(dest ...any) error }
 
@@ -87,20 +88,20 @@ type stored struct {
 // scanStored reads one row.
 func scanStored(s scanner) (row stored, err error) {
 	var (
-		storedAt, sentAt, triedAt string
+		storedAt, sentAt, triedAt sql.NullString
 		userID                    int32
 	)
 	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered); err != nil {
 		return stored{}, err
 	}
 	for _, column := range []struct {
-		text string
+		text sql.NullString
 		into *engine.Millis
 	}{{storedAt, &row.StoredAt}, {sentAt, &row.SentAt}, {triedAt, &row.TriedAt}} {
-		if column.text == "" {
+		if !column.text.Valid {
 			continue
 		}
-		if *column.into, err = parseTime(column.text); err != nil {
+		if *column.into, err = parseTime(column.text.String); err != nil {
 			row.fault = fmt.Errorf("user_interactions row %d: %w", row.ID, err)
 		}
 	}

@@ -236,7 +236,7 @@ func TestSetupOfAnEarlierSchema(t *testing.T) {
 
 func TestURLs(t *testing.T) {
 	for _, url := range []string{
-		"", "postgres://u:hunter2@h/db", "mysql://u:hunter2@h", "mysql://u:hunter2@h/", "u:hunter2@tcp(h:3306)",
+		"", "oracle://u:hunter2@h/db", "postgres://u:hunter2@h/", "postgres://u:hunter2%zz@h/db", "postgresql://u:hunter2@h:x/db", "postgres://u:hunter2@h/db?sslmode=no", "mysql://u:hunter2@h", "mysql://u:hunter2@h/", "u:hunter2@tcp(h:3306)",
 		"mysql://u:hunter2%zz@h/db", "sqlite:", "sqlite://", "sqlite:///:memory:", "hunter2",
 	} {
 		db, err := Open(url)
@@ -322,12 +322,12 @@ func TestIndexes(t *testing.T) {
 	server := sqltest.Shared(t)
 	db := openAt(t, server.URL(server.Database(t)))
 	fill(t, db, 50, 3000)
-	_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = created_at WHERE id < 2900")
+	_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id < 2900")
 	must(t, err)
 	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 ORDER BY id LIMIT 10", "idx_unsent")
 	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND user_id NOT IN (7, 8) ORDER BY id LIMIT 10", "idx_unsent")
 	explain(t, db, "SELECT id, body FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND id + 0 > 2950 ORDER BY id LIMIT 10", "idx_unsent")
-	explain(t, db, "SELECT id, occurred_at FROM user_interactions FORCE INDEX (idx_processed) WHERE processed_to_queue = 1"+
+	explain(t, db, "SELECT id, occurred_at FROM user_interactions FORCE INDEX (idx_processed) WHERE processed_to_queue = TRUE"+
 		" AND occurred_at >= '2000-01-01' AND (occurred_at > '2000-01-01' OR id > 5) AND occurred_at < '2030-01-01' ORDER BY occurred_at, id LIMIT 10", "idx_processed")
 }
 

@@ -104,9 +104,13 @@ func (*sqliteDialect) sharedLock() string { return "" }
 
 func (*sqliteDialect) rowLock() string { return "" }
 
+func (*sqliteDialect) currentSchema() string { return "" }
+
+func (*sqliteDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }
+
 func (*sqliteDialect) variant(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
 
-func (*sqliteDialect) lockSetup(context.Context, *sql.Conn) (func(context.Context) error, error) {
+func (*sqliteDialect) lockSetup(context.Context, *sql.DB) (func(context.Context) error, error) {
 	return func(context.Context) error { return nil }, nil
 }
 
@@ -176,7 +180,7 @@ func (s *sqliteDialect) lease(_ context.Context, pool *sql.DB, wanted []int) (*l
 
 // errRelayed meets a second process that would publish from one SQLite file.
 var errRelayed = engine.ConfigurationError("relayed_elsewhere", errors.New("another process publishes from this SQLite file, which takes one: "+
-	"stop it (keyfold relay, ingest --relay, backfill, keyfold-lite), or use MySQL or MariaDB"))
+	"stop it (keyfold relay, ingest --relay, backfill, keyfold-lite), or use MySQL, MariaDB or PostgreSQL"))
 
 // claim takes the right to publish from the file: an exclusive transaction on a
 // file beside it, which ends with the process, however that ends. The caller

@@ -32,8 +32,8 @@ CREATE INDEX IF NOT EXISTS idx_user_occurred ON user_interactions (user_id, occu
 CREATE INDEX IF NOT EXISTS idx_event_type ON user_interactions (event_type);
 CREATE INDEX IF NOT EXISTS idx_product ON user_interactions (product_id);
 CREATE INDEX IF NOT EXISTS idx_occurred ON user_interactions (occurred_at);
-CREATE INDEX IF NOT EXISTS idx_processed ON user_interactions (processed_to_queue, occurred_at);
-CREATE INDEX IF NOT EXISTS idx_sent ON user_interactions (sent_at);
+CREATE INDEX IF NOT EXISTS idx_processed ON user_interactions (processed_to_queue, occurred_at, id);
+CREATE INDEX IF NOT EXISTS idx_sent ON user_interactions (sent_at, id);
 
 -- What waits, and what was set aside. Each has an entry only as long as it does, and
 -- those of a shard stand in the order of their ids.
