@@ -207,7 +207,7 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 		}
 		query, args = filter.restrict(query, args)
 		args = append(args, w.rows)
-		parts = append(parts, r.db.dialect.parenthesised(query+" ORDER BY id LIMIT ?"))
+		parts = append(parts, r.db.dialect.parenthesised(query+" ORDER BY "+r.db.dialect.oldestFirst()+" LIMIT ?"))
 	}
 	rows := map[int][]stored{}
 	err := each(ctx, l.run, func(s scanner) error {

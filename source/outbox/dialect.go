@@ -25,6 +25,8 @@ type dialect interface {
 	cure(err error) (reason, cure string)
 	// withIndex makes a table reference use an index.
 	withIndex(table, index string) string
+	// oldestFirst is the order of a shard's rows in idx_unsent, by their ids.
+	oldestFirst() string
 	// byID makes one use the rows' own order.
 	byID(table string) string
 	// parenthesised brackets a SELECT with a LIMIT for use in a UNION.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 )
 
@@ -15,8 +16,19 @@ import (
 // are stored and relayed: every Add that was answered is there afterwards, and
 // every row is sent.
 func TestAcknowledgedRowsOutliveAKill(t *testing.T) {
-	server := sqltest.Start(t)
-	db := openAt(t, server.URL(server.Database(t)))
+	t.Run("mariadb", func(t *testing.T) {
+		server := sqltest.Start(t)
+		outliveKills(t, server.URL(server.Database(t)), server.Restart)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		server := pgtest.Start(t)
+		outliveKills(t, server.URL("postgres"), server.Restart)
+	})
+}
+
+func outliveKills(t *testing.T, url string, restart func(testing.TB)) {
+	t.Helper()
+	db := openAt(t, url)
 	s := storeOn(t, db, StoreConfig{})
 	b := &broker{}
 	r := NewRelay(db, b, brisk(), quiet)
@@ -55,7 +67,7 @@ func TestAcknowledgedRowsOutliveAKill(t *testing.T) {
 		before := count()
 		eventually(t, "requests are stored", func() bool { return count() > before+100 })
 		time.Sleep(rand.N(50 * time.Millisecond))
-		server.Restart(t)
+		restart(t)
 	}
 	before := count()
 	eventually(t, "requests are stored after the last kill", func() bool { return count() > before+100 })

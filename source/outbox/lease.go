@@ -67,6 +67,6 @@ func (d *Database) heads(ctx context.Context, above int) (map[int]int64, error) 
 		}
 		return err
 	}, "SELECT s.shard, (SELECT u.id FROM "+d.dialect.withIndex("user_interactions u", "idx_unsent")+
-		" WHERE u.processed_to_queue = FALSE AND u.failed_at IS NULL AND u.shard = s.shard + ? ORDER BY u.id LIMIT 1) FROM keyfold_relay_shards s", above)
+		" WHERE u.processed_to_queue = FALSE AND u.failed_at IS NULL AND u.shard = s.shard + ? ORDER BY "+d.dialect.oldestFirst()+" LIMIT 1) FROM keyfold_relay_shards s", above)
 	return heads, err
 }

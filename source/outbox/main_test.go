@@ -39,6 +39,26 @@ func onEach(t *testing.T, test func(t *testing.T, db *Database)) {
 	})
 }
 
+// onServers runs a test on an empty database of every server there is, side by side.
+func onServers(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		server := sqltest.Shared(t)
+		test(t, server.URL(server.Database(t)))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, postgresURL(t))
+	})
+}
+
+// exec runs a statement.
+func exec(t testing.TB, db *Database, statement string, args ...any) {
+	t.Helper()
+	_, err := db.pool.Exec(statement, args...)
+	must(t, err)
+}
+
 // postgresURL returns the DATABASE_URL of a new database of the shared server.
 func postgresURL(t testing.TB) string {
 	server := pgtest.Shared(t)

@@ -28,6 +28,8 @@ func (mysqlDialect) withIndex(table, index string) string {
 	return table + " FORCE INDEX (" + index + ")"
 }
 
+func (mysqlDialect) oldestFirst() string { return "id" }
+
 func (d mysqlDialect) byID(table string) string { return d.withIndex(table, "PRIMARY") }
 
 func (mysqlDialect) parenthesised(query string) string { return "(" + query + ")" }

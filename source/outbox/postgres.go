@@ -24,6 +24,11 @@ func (postgresDialect) gooseDialect() goose.Dialect { return goose.DialectPostgr
 // PostgreSQL takes no hints: its indexes are made for these queries.
 func (postgresDialect) withIndex(table, _ string) string { return table }
 
+// oldestFirst is an expression that idx_unsent alone is sorted by. By the id itself the
+// planner would go through the primary key where it believes that most rows are unsent:
+// the whole table, for each shard that has none.
+func (postgresDialect) oldestFirst() string { return "id + 0" }
+
 func (postgresDialect) byID(table string) string { return table }
 
 func (postgresDialect) parenthesised(query string) string { return "(" + query + ")" }
@@ -116,7 +121,10 @@ func (postgresDialect) cure(err error) (reason, cure string) {
 	if !ok {
 		return reasonSchema, "see the server's log"
 	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	switch {
+	case e.Code == "42704" && connecting:
+		return reasonURL, "check the parameters of DATABASE_URL: the server knows none of this name"
 	case e.Code[:2] == "28":
 		return reasonAccess, "check the user and the password of DATABASE_URL, and the server's pg_hba.conf"
 	case e.Code == "42501":

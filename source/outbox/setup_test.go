@@ -40,24 +40,24 @@ func TestSetupIsIdempotent(t *testing.T) {
 }
 
 func TestSetupsAtOnce(t *testing.T) {
-	server := sqltest.Shared(t)
-	url := server.URL(server.Database(t))
-	var group sync.WaitGroup
-	for range 4 {
-		db := openOnly(t, url)
-		group.Go(func() {
-			if err := db.Setup(t.Context(), SetupOptions{}); err != nil {
-				t.Errorf("Setup: %v", err)
-			}
-		})
-	}
-	group.Wait()
-	must(t, openOnly(t, url).Check(t.Context()))
+	onServers(t, func(t *testing.T, url string) {
+		var group sync.WaitGroup
+		for range 4 {
+			db := openOnly(t, url)
+			group.Go(func() {
+				if err := db.Setup(t.Context(), SetupOptions{}); err != nil {
+					t.Errorf("Setup: %v", err)
+				}
+			})
+		}
+		group.Wait()
+		must(t, openOnly(t, url).Check(t.Context()))
+	})
 }
 
 func TestBeforeSetup(t *testing.T) {
 	server := sqltest.Shared(t)
-	for _, url := range []string{server.URL(server.Database(t)), "sqlite://" + filepath.Join(t.TempDir(), "new.db")} {
+	for _, url := range []string{server.URL(server.Database(t)), postgresURL(t), "sqlite://" + filepath.Join(t.TempDir(), "new.db")} {
 		db := openOnly(t, url)
 		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
 		s := storeOn(t, db, StoreConfig{})
@@ -282,7 +282,7 @@ func TestFlavours(t *testing.T) {
 func TestPrintedSQLIsWhatSetupRuns(t *testing.T) {
 	server := sqltest.Shared(t)
 	for flavour, url := range map[string]string{
-		MariaDB: server.URL(server.Database(t)), SQLite: "sqlite://" + filepath.Join(t.TempDir(), "printed.db"),
+		MariaDB: server.URL(server.Database(t)), PostgreSQL: postgresURL(t), SQLite: "sqlite://" + filepath.Join(t.TempDir(), "printed.db"),
 	} {
 		text, err := SQL(flavour, SetupOptions{})
 		must(t, err)

@@ -95,6 +95,8 @@ func (*sqliteDialect) gooseDialect() goose.Dialect { return goose.DialectSQLite3
 
 func (*sqliteDialect) withIndex(table, index string) string { return table + " INDEXED BY " + index }
 
+func (*sqliteDialect) oldestFirst() string { return "id" }
+
 func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" }
 
 func (*sqliteDialect) parenthesised(query string) string { return "SELECT * FROM (" + query + ")" }

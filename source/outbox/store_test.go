@@ -233,130 +233,134 @@ func TestMetadataBeyondColumns(t *testing.T) {
 // TestABadRowRefusesOnlyItsRequest lets the database itself refuse a row, in a
 // transaction it shares with others.
 func TestABadRowRefusesOnlyItsRequest(t *testing.T) {
-	server := sqltest.Shared(t)
-	name := server.Database(t)
-	server.Exec(t, "CREATE TABLE "+name+".users (id INT PRIMARY KEY)")
-	server.Exec(t, "CREATE TABLE "+name+".products (id INT PRIMARY KEY)")
-	server.Exec(t, "INSERT INTO "+name+".users VALUES (1), (2), (3)")
-	server.Exec(t, "INSERT INTO "+name+".products VALUES (1), (2), (3), (4), (5)")
-	db := openOnly(t, server.URL(name))
-	for range 2 { // idempotent
-		must(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}))
-	}
-	s := storeOn(t, db, StoreConfig{Committers: 1})
-	var group []*request
-	for user := range int32(4) {
-		e := view(t, user+1, 1) // user 4 does not exist
-		row, err := rowOf(&e, engine.Now())
+	onServers(t, func(t *testing.T, url string) {
+		db := withUsers(t, url, 1, 2, 3)
+		must(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true})) // idempotent
+		s := storeOn(t, db, StoreConfig{Committers: 1})
+		group := groupOf(t, view(t, 1, 1), view(t, 2, 1), view(t, 3, 1), view(t, 4, 1)) // user 4 does not exist
+		s.commit(group)
+		for i, r := range group {
+			err := <-r.answer
+			if i < 3 && (err != nil || !r.rows[0].fresh) {
+				t.Errorf("user %d: %v", i+1, err)
+			}
+			if i == 3 && engine.KindOf(err) != engine.Permanent {
+				t.Errorf("an event of an unknown user: %v, want a permanent error", err)
+			}
+		}
+		if rows := rowsOf(t, db, Filter{}); len(rows) != 3 {
+			t.Errorf("%d rows are stored, want 3", len(rows))
+		}
+		exec(t, db, "DELETE FROM users WHERE id = 1")
+		exec(t, db, "DELETE FROM products WHERE id = 2")
+		rows := rowsOf(t, db, Filter{})
+		if len(rows) != 2 || rows[0].Event.ProductID != 2 {
+			t.Errorf("after the user and the product were deleted: %+v", rows)
+		}
+	})
+}
+
+// groupOf makes a request of each entry.
+func groupOf(t *testing.T, entries ...engine.Entry) (group []*request) {
+	t.Helper()
+	for i := range entries {
+		row, err := rowOf(&entries[i], engine.Now())
 		must(t, err)
 		group = append(group, &request{ctx: t.Context(), rows: []newRow{row}, answer: make(chan error, 1)})
 	}
-	s.commit(group)
-	for i, r := range group {
-		err := <-r.answer
-		if i < 3 && (err != nil || !r.rows[0].fresh) {
-			t.Errorf("user %d: %v", i+1, err)
-		}
-		if i == 3 && engine.KindOf(err) != engine.Permanent {
-			t.Errorf("an event of an unknown user: %v, want a permanent error", err)
-		}
-	}
-	if rows := rowsOf(t, db, Filter{}); len(rows) != 3 {
-		t.Errorf("%d rows are stored, want 3", len(rows))
-	}
-	server.Exec(t, "DELETE FROM "+name+".users WHERE id = 1")
-	server.Exec(t, "DELETE FROM "+name+".products WHERE id = 2")
-	rows := rowsOf(t, db, Filter{})
-	if len(rows) != 2 || rows[0].Event.ProductID != 2 {
-		t.Errorf("after the user and the product were deleted: %+v", rows)
-	}
+	return group
 }
 
-// withUsers returns a database whose events refer to users of these ids.
-func withUsers(t *testing.T, ids ...int32) (*Database, *sqltest.Server, string) {
+// withUsers sets up a database whose events refer to users of these ids, and to
+// products.
+func withUsers(t *testing.T, url string, ids ...int32) *Database {
 	t.Helper()
-	server := sqltest.Shared(t)
-	name := server.Database(t)
-	server.Exec(t, "CREATE TABLE "+name+".users (id INT PRIMARY KEY, seen INT NOT NULL DEFAULT 0)")
-	server.Exec(t, "CREATE TABLE "+name+".products (id INT PRIMARY KEY)")
-	server.Exec(t, "INSERT INTO "+name+".products SELECT seq FROM "+name+".seq_1_to_2000")
-	for _, id := range ids {
-		server.Exec(t, "INSERT INTO "+name+".users (id) VALUES (?)", id)
+	db := openOnly(t, url)
+	exec(t, db, "CREATE TABLE users (id INT PRIMARY KEY, seen INT NOT NULL DEFAULT 0)")
+	exec(t, db, "CREATE TABLE products (id INT PRIMARY KEY)")
+	products := make([]int, 2000)
+	for i := range products {
+		products[i] = i + 1
 	}
-	db := openOnly(t, server.URL(name))
+	exec(t, db, "INSERT INTO products VALUES "+strings.Repeat("(?), ", len(products)-1)+"(?)", anyOf(products)...)
+	for _, id := range ids {
+		exec(t, db, "INSERT INTO users (id) VALUES (?)", id)
+	}
 	must(t, db.Setup(t.Context(), SetupOptions{ForeignKeys: true}))
-	return db, server, name
+	return db
 }
 
 // An error of Add names every entry that the database rejects, and no other.
 func TestRejectedEntriesAreNamed(t *testing.T) {
-	db, _, _ := withUsers(t, 1, 2, 3)
-	s := storeOn(t, db, StoreConfig{})
-	var entries []engine.Entry
-	for n := range 1000 {
-		user := int32(n%3 + 1)
-		if n == 17 || n == 18 || n == 700 {
-			user = 4
+	onServers(t, func(t *testing.T, url string) {
+		db := withUsers(t, url, 1, 2, 3)
+		s := storeOn(t, db, StoreConfig{})
+		var entries []engine.Entry
+		for n := range 1000 {
+			user := int32(n%3 + 1)
+			if n == 17 || n == 18 || n == 700 {
+				user = 4
+			}
+			entries = append(entries, view(t, user, n))
 		}
-		entries = append(entries, view(t, user, n))
-	}
-	_, err := s.Add(t.Context(), entries)
-	found, ok := errors.AsType[interface {
-		error
-		Rejected() map[int]error
-	}](err)
-	if !ok || engine.KindOf(err) != engine.Permanent {
-		t.Fatalf("1000 entries with 3 of an unknown user: %v", err)
-	}
-	at := slices.Sorted(maps.Keys(found.Rejected()))
-	if !slices.Equal(at, []int{17, 18, 700}) {
-		t.Errorf("entries %v are rejected", at)
-	}
-	if n, err := db.Count(t.Context(), Filter{}); n != 0 || err != nil {
-		t.Errorf("%d rows of a refused request are stored, %v", n, err)
-	}
-	good := slices.DeleteFunc(entries, func(e engine.Entry) bool { return e.Event.UserID == 4 })
-	for i, fresh := range add(t, s, good...) {
-		if !fresh {
-			t.Fatalf("entry %d was stored before", i)
+		_, err := s.Add(t.Context(), entries)
+		found, ok := errors.AsType[interface {
+			error
+			Rejected() map[int]error
+		}](err)
+		if !ok || engine.KindOf(err) != engine.Permanent {
+			t.Fatalf("1000 entries with 3 of an unknown user: %v", err)
 		}
-	}
+		at := slices.Sorted(maps.Keys(found.Rejected()))
+		if !slices.Equal(at, []int{17, 18, 700}) {
+			t.Errorf("entries %v are rejected", at)
+		}
+		if n, err := db.Count(t.Context(), Filter{}); n != 0 || err != nil {
+			t.Errorf("%d rows of a refused request are stored, %v", n, err)
+		}
+		good := slices.DeleteFunc(entries, func(e engine.Entry) bool { return e.Event.UserID == 4 })
+		for i, fresh := range add(t, s, good...) {
+			if !fresh {
+				t.Fatalf("entry %d was stored before", i)
+			}
+		}
+	})
 }
 
 // Another transaction holds a row of users: an event of that user fails for now,
 // those of the others in the same group are stored meanwhile.
 func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
-	db, server, name := withUsers(t, 1, 2, 3)
-	lock, err := server.Admin().Begin()
-	must(t, err)
-	defer lock.Rollback()
-	_, err = lock.Exec("UPDATE " + name + ".users SET seen = 1 WHERE id = 1")
-	must(t, err)
-	s := storeOn(t, db, StoreConfig{Committers: 1})
-	var group []*request
-	for i, user := range []int32{2, 1, 3, 1, 1} {
-		e := view(t, user, i)
-		row, err := rowOf(&e, engine.Now())
+	onServers(t, func(t *testing.T, url string) {
+		db := withUsers(t, url, 1, 2, 3)
+		lock, err := db.pool.Begin()
 		must(t, err)
-		group = append(group, &request{ctx: t.Context(), rows: []newRow{row}, answer: make(chan error, 1)})
-	}
-	s.commit(group)
-	for i, r := range group {
-		err := <-r.answer
-		if r.rows[0].userID == 1 {
-			if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
-				t.Errorf("request %d of the locked user: %v", i, err)
+		defer lock.Rollback()
+		_, err = lock.Exec("SELECT id FROM users WHERE id = 1 FOR UPDATE")
+		must(t, err)
+		s := storeOn(t, db, StoreConfig{Committers: 1})
+		var entries []engine.Entry
+		for i, user := range []int32{2, 1, 3, 1, 1} {
+			entries = append(entries, view(t, user, i))
+		}
+		group := groupOf(t, entries...)
+		s.commit(group)
+		for i, r := range group {
+			err := <-r.answer
+			if r.rows[0].userID == 1 {
+				if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
+					t.Errorf("request %d of the locked user: %v", i, err)
+				}
+				continue
 			}
-			continue
+			if err != nil || !r.rows[0].fresh {
+				t.Errorf("request %d: %v", i, err)
+			}
 		}
-		if err != nil || !r.rows[0].fresh {
-			t.Errorf("request %d: %v", i, err)
+		must(t, lock.Rollback())
+		if fresh := add(t, s, view(t, 1, 1), view(t, 2, 0)); !fresh[0] || fresh[1] {
+			t.Errorf("after the lock: fresh is %v", fresh)
 		}
-	}
-	must(t, lock.Rollback())
-	if fresh := add(t, s, view(t, 1, 1), view(t, 2, 0)); !fresh[0] || fresh[1] {
-		t.Errorf("after the lock: fresh is %v", fresh)
-	}
+	})
 }
 
 // A server that takes small packets only gets the same rows in more statements.

@@ -1,0 +1,268 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	pgtest "keyfold/bench/testserver/postgres"
+	"keyfold/engine"
+)
+
+func TestPostgresFaults(t *testing.T) {
+	server := pgtest.Shared(t)
+	name := server.Database(t, "")
+	admin := openAt(t, server.URL(name))
+	exec(t, admin, "CREATE ROLE reads LOGIN PASSWORD 's3cr3t@/'")
+	exec(t, admin, "CREATE ROLE stays NOLOGIN")
+	t.Cleanup(func() { exec(t, admin, "DROP OWNED BY reads; DROP ROLE reads; DROP ROLE stays") })
+	exec(t, admin, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reads")
+	at := server.Address() + "/" + name + "?sslmode=disable"
+	check := func(url string) error { return openOnly(t, url).Check(t.Context()) }
+
+	must(t, check("postgres://reads:s3cr3t%40%2F@"+at))
+	must(t, check("postgresql://reads:s3cr3t%40%2F@"+at+"&serverVersion=15&charset=utf8&connect_timeout=3"))
+	expectFault(t, check("postgres://stays:wr0ng@"+at), reasonAccess, "password")
+	expectFault(t, check("postgres://postgres@"+server.Address()+"/nowhere?sslmode=disable"), reasonDatabase, "CREATE DATABASE", "nowhere")
+	expectFault(t, check("postgres://postgres@"+at+"&colour=red"), reasonURL, "colour", "parameters")
+	s := storeOn(t, openOnly(t, "postgres://reads@"+at), StoreConfig{})
+	_, err := s.Add(t.Context(), []engine.Entry{view(t, 1, 1)})
+	expectFault(t, err, reasonAccess, "INSERT")
+	if err := check("postgres://postgres@127.0.0.1:1/" + name); !errors.Is(err, engine.ErrAway) {
+		t.Errorf("no server listens there: %v", err)
+	}
+	exec(t, admin, "ALTER DATABASE "+name+" SET default_transaction_read_only = on")
+	_, err = storeOn(t, openOnly(t, server.URL(name)), StoreConfig{}).Add(t.Context(), []engine.Entry{view(t, 1, 1)})
+	if !errors.Is(err, engine.ErrAway) {
+		t.Errorf("a server that takes no writes: %v", err)
+	}
+}
+
+// A transaction has bounds that end with it: a pooler gives its session to others.
+func TestPostgresTransactionsHaveBounds(t *testing.T) {
+	db := openAt(t, postgresURL(t))
+	db.pool.SetMaxOpenConns(1)
+	shown := func(run runner, setting, want string) {
+		t.Helper()
+		got, err := collect(t.Context(), run, column[string], "SELECT current_setting(?)", setting)
+		must(t, err)
+		if got[0] != want {
+			t.Errorf("%s is %s, want %s", setting, got[0], want)
+		}
+	}
+	l, err := db.dialect.lease(t.Context(), db.pool, []int{1, 5, 63})
+	must(t, err)
+	if len(l.shards) != 3 {
+		t.Errorf("the lease has the shards %v", l.shards)
+	}
+	shown(l.run, "lock_timeout", "1s")
+	shown(l.run, "idle_in_transaction_session_timeout", "1min")
+	shown(l.run, "transaction_isolation", "read committed")
+	must(t, l.end(true))
+	shown(db.pool, "lock_timeout", "0")
+	shown(db.pool, "idle_in_transaction_session_timeout", "0")
+	if n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM pg_prepared_statements"); n != 0 || err != nil {
+		t.Errorf("the session has %d prepared statements, %v", n, err)
+	}
+}
+
+// Behind a PgBouncer in transaction mode, whose connections are fewer than the
+// transactions that want one, setups, stores and relays go on as without it.
+func TestPostgresBehindAPooler(t *testing.T) {
+	server := pgtest.Shared(t)
+	pooler := pgtest.StartPooler(t, server, 4)
+	url := pooler.URL(server.Database(t, ""))
+	var all sync.WaitGroup
+	for range 2 {
+		db := openOnly(t, url)
+		all.Go(func() {
+			if err := db.Setup(t.Context(), SetupOptions{}); err != nil {
+				t.Errorf("Setup: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	b := &broker{}
+	for range 2 {
+		db := openOnly(t, url)
+		must(t, db.Check(t.Context()))
+		config := brisk()
+		config.Batches, config.BatchShards = 1, 4
+		running(t, NewRelay(db, b, config, quiet))
+	}
+	db := openOnly(t, url)
+	s := storeOn(t, db, StoreConfig{})
+	for user := range int32(16) {
+		all.Go(func() {
+			for n := range 40 {
+				for again := 0; again < 2; again++ {
+					if fresh, err := s.Add(t.Context(), []engine.Entry{view(t, user+1, n)}); err != nil || fresh[0] != (again == 0) {
+						t.Errorf("event %d of user %d: fresh is %v, %v", n, user+1, fresh, err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	drained(t, db)
+	b.expectOrder(t)
+	b.expectAll(t, 16*40)
+}
+
+// The trigger's arithmetic is that of the engine, and it never fails a shop's INSERT.
+func TestPostgresFindsTheShardOfAShopsRow(t *testing.T) {
+	db := openAt(t, postgresURL(t))
+	users := []int32{1, 2, 63, 64, 65, 1000, 123456789, math.MaxInt32 - 1, math.MaxInt32, 0, -1, math.MinInt32}
+	for _, user := range users {
+		exec(t, db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_view', 5, '2026-02-10 14:30:00')", user)
+	}
+	must(t, each(t.Context(), db.pool, func(s scanner) error {
+		var user int32
+		var shard int
+		err := s.Scan(&user, &shard)
+		if shard != engine.SlotOf(user) {
+			t.Errorf("user %d has the shard %d, want %d", user, shard, engine.SlotOf(user))
+		}
+		return err
+	}, "SELECT user_id, shard FROM user_interactions"))
+	for _, at := range []string{"infinity", "-infinity", "12026-02-10", "0026-02-10 BC"} {
+		if _, err := db.pool.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (1, 'product_view', 5, ?)", at); err == nil {
+			t.Errorf("%s is stored as a time", at)
+		}
+	}
+}
+
+func TestPostgresPlaces(t *testing.T) {
+	for query, want := range map[string]string{
+		"SELECT 1":                          "SELECT 1",
+		"a = ? AND b IN (?, ?)":             "a = $1 AND b IN ($2, $3)",
+		"a = '?' AND b = ?":                 "a = '?' AND b = $1",
+		"a = 'it''s ?' AND b = ? AND c='?'": "a = 'it''s ?' AND b = $1 AND c='?'",
+	} {
+		if got := numbered(query, 3); got != want {
+			t.Errorf("%s is %s, want %s", query, got, want)
+		}
+	}
+	if got := numbered("SELECT metadata ? 'a'", 0); !strings.Contains(got, "?") {
+		t.Errorf("a statement without arguments is %s", got)
+	}
+}
+
+// TestPostgresReadsNoWholeTable counts what the server read of the tables, with a long
+// history in them: nothing that runs all the time, or on one user, reads them whole.
+func TestPostgresReadsNoWholeTable(t *testing.T) {
+	const history, users, most = 40_000, 2000, 6000
+	url := postgresURL(t)
+	admin := openAt(t, url)
+	exec(t, admin, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id, body, processed_to_queue, sent_at, tried_at, registered)"+
+		" SELECT n % ?::int + 1, 'product_view', n, at, 'm' || n, NULL, TRUE, at, at, TRUE FROM (SELECT n, TIMESTAMP '2026-01-01' + n * INTERVAL '1 second' AS at FROM generate_series(1, ?::int) AS n) AS rows", users, history)
+	exec(t, admin, "INSERT INTO keyfold_event_ids SELECT user_id, decode(md5(message_id), 'hex') FROM user_interactions")
+	exec(t, admin, "VACUUM ANALYZE")
+	ctx := t.Context()
+	middle := engine.Millis(1767225600000) // 2026-01-01
+	relay := func(db *Database) error {
+		r := NewRelay(db, &broker{}, RelayConfig{}, quiet)
+		for {
+			if n, err := r.batch(ctx, ctx); n == 0 || err != nil {
+				return err
+			}
+		}
+	}
+	for _, one := range []struct {
+		name string
+		do   func(db *Database) error
+	}{
+		{"the relay, with nothing to send", relay},
+		{"add and add again", func(db *Database) error {
+			s := storeOn(t, db, StoreConfig{})
+			var entries []engine.Entry
+			for n := range 200 {
+				entries = append(entries, view(t, int32(n%50+1), n))
+			}
+			add(t, s, entries...)
+			add(t, s, append(entries, view(t, 3, 201))...)
+			return s.Close(ctx)
+		}},
+		{"backlog", func(db *Database) error { _, err := db.Backlog(ctx); return err }},
+		{"the relay, with 201 rows", relay},
+		{"a shop's rows", func(db *Database) error {
+			_, err := db.pool.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) SELECT 7, 'product_view', n, '2026-02-10 14:30:00' FROM generate_series(1, 20) AS n")
+			return errors.Join(err, relay(db))
+		}},
+		{"failed rows", func(db *Database) error {
+			exec(t, db, "UPDATE user_interactions SET processed_to_queue = FALSE, failed_at = sent_at WHERE id IN (5, 6, 7)")
+			rows, err := db.Failed(ctx, 5, 10)
+			if len(rows) != 2 {
+				t.Errorf("%d failed rows", len(rows))
+			}
+			_, again := db.RetryFailed(ctx)
+			return errors.Join(err, again)
+		}},
+		{"cleanup of 500 rows", func(db *Database) error {
+			n, err := db.Cleanup(ctx, middle+501_000, CleanupOptions{Chunk: 100, Pause: 1})
+			if n < 490 {
+				t.Errorf("%d rows were cleaned up", n)
+			}
+			return err
+		}},
+		{"a user's history", func(db *Database) error { rowsOf(t, db, Filter{UserID: 9}); return nil }},
+		{"users", func(db *Database) error { _, err := db.Users(ctx, users-20); return err }},
+		{"prune of 500 rows", func(db *Database) error {
+			n, err := db.Prune(ctx, middle+501_000, CleanupOptions{Chunk: 100, Pause: 1})
+			if n < 490 {
+				t.Errorf("%d rows were pruned", n)
+			}
+			return err
+		}},
+		{"erasure of a user", func(db *Database) error { _, err := db.Forget(ctx, 11); return err }},
+	} {
+		whole, read := tuplesRead(t, admin)
+		db := openOnly(t, url)
+		must(t, one.do(db))
+		must(t, db.Close())
+		wholeAfter, readAfter := tuplesRead(t, admin)
+		if wholeAfter != whole || readAfter-read > most {
+			t.Errorf("%s: %d rows by whole tables, %d by indexes", one.name, wholeAfter-whole, readAfter-read)
+		}
+		t.Logf("%s: %d index entries", one.name, readAfter-read)
+	}
+}
+
+// The server's figures of the table say that all of its rows are unsent and left to a
+// backfill: a relay beside it looks for its own rows, and finds none, at no more cost.
+func TestPostgresRelayBesideABackfill(t *testing.T) {
+	url := postgresURL(t)
+	admin := openAt(t, url)
+	fill(t, admin, 500, 30_000)
+	exec(t, admin, "UPDATE user_interactions SET shard = shard + 64")
+	exec(t, admin, "VACUUM ANALYZE")
+	whole, read := tuplesRead(t, admin)
+	db := openOnly(t, url)
+	if n, err := NewRelay(db, &broker{}, RelayConfig{}, quiet).batch(t.Context(), t.Context()); n != 0 || err != nil {
+		t.Errorf("%d rows were published, %v", n, err)
+	}
+	must(t, db.Close())
+	wholeAfter, readAfter := tuplesRead(t, admin)
+	if wholeAfter != whole || readAfter-read > 10 {
+		t.Errorf("%d rows by whole tables, %d by indexes", wholeAfter-whole, readAfter-read)
+	}
+}
+
+// tuplesRead returns how many rows were read by scans of a whole table, and how many
+// entries of indexes, once the other sessions have ended, which is when they tell.
+func tuplesRead(t *testing.T, db *Database) (whole, entries int64) {
+	t.Helper()
+	db.pool.SetMaxOpenConns(1)
+	eventually(t, "the other sessions have ended", func() bool {
+		n, err := db.countOld(context.Background(), "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		must(t, err)
+		return n == 0
+	})
+	const tables = "relname IN ('user_interactions', 'keyfold_event_ids')"
+	must(t, db.pool.QueryRow(fmt.Sprintf("SELECT (SELECT SUM(seq_tup_read) FROM pg_stat_user_tables WHERE %s), (SELECT SUM(idx_tup_read) FROM pg_stat_user_indexes WHERE %s)", tables, tables)).Scan(&whole, &entries))
+	return whole, entries
+}
