@@ -169,12 +169,12 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 		t.Errorf("stats print %s", out)
 	}
 	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = 1")
-	if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "700 rows deleted") {
+	if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "700 rows freed") {
 		t.Errorf("cleanup prints %s", out)
 	}
 	s.takeOver(t)
-	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != 530 {
-		t.Errorf("%d rows after the import was run again behind a cleanup, want 530", n)
+	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != 1230 {
+		t.Errorf("%d rows after the import was run again behind a cleanup, want 1230", n)
 	}
 	if out := s.must(t, "backfill", "--rate=5000/s"); !strings.HasPrefix(out, "500 rows published") {
 		t.Errorf("backfill prints %s", out)

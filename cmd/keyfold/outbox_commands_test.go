@@ -46,15 +46,15 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 				t.Errorf("cleanup %v: %s", args, errs)
 			}
 		}
-		if out := s.must(t, "outbox", "cleanup", "--dry-run"); !strings.HasPrefix(out, "10 rows would be deleted, published before 20") {
+		if out := s.must(t, "outbox", "cleanup", "--dry-run"); !strings.HasPrefix(out, "10 rows would be freed, published before 20") {
 			t.Errorf("cleanup --dry-run prints %q", out)
 		}
 		check(map[string]float64{"unsent": 14, "failed": 1, "sent": 15})
-		if out := s.must(t, "outbox", "cleanup", "--yes", "--chunk=3", "-o", "json"); !strings.HasPrefix(out, `{"deleted":10,"dry_run":false,"published_before":"20`) {
+		if out := s.must(t, "outbox", "cleanup", "--yes", "--chunk=3", "-o", "json"); !strings.HasPrefix(out, `{"dry_run":false,"freed":10,"published_before":"20`) {
 			t.Errorf("cleanup prints %q", out)
 		}
-		check(map[string]float64{"unsent": 14, "failed": 1, "sent": 5})
-		if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "0 rows deleted, published before 20") {
+		check(map[string]float64{"unsent": 14, "failed": 1, "sent": 15})
+		if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "0 rows freed, published before 20") {
 			t.Errorf("cleanup prints %q", out)
 		}
 	})
