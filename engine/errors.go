@@ -48,6 +48,9 @@ var (
 	// ErrAway: what an event's work needs is known to be away (its breaker is
 	// open). The event gets the verdict Park.
 	ErrAway = errors.New("away")
+	// ErrBeforeHistory: the event occurred before the stored history begins, so that it
+	// cannot be told whether it is a repeated one.
+	ErrBeforeHistory = errors.New("the event occurred before the history begins, which was pruned: it cannot be told whether it is a repeated one")
 	// ErrUnroutable: no queue is bound for a message's routing key.
 	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`, or `keyfold notify setup` for notifications")
 	// ErrRefused: the broker did not take a message over, for now: a queue is

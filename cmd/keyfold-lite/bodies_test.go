@@ -124,10 +124,10 @@ func TestBodiesOfSettledPosts(t *testing.T) {
 	}
 	look(func(e users.Event) bool { return e.Event == want[e.MessageID] })
 
-	// What `keyfold outbox cleanup` deletes is gone, the event and its verdict are not.
+	// What `keyfold history prune` deletes is gone, the event and its verdict are not.
 	db := stored(t, data)
-	if deleted, err := db.Cleanup(t.Context(), engine.Now()+engine.Millis(1000), outbox.CleanupOptions{}); err != nil || deleted == 0 {
-		t.Fatalf("%d cleaned up, %v", deleted, err)
+	if deleted, err := db.Prune(t.Context(), engine.Now()+engine.Millis(1000), outbox.CleanupOptions{}); err != nil || deleted == 0 {
+		t.Fatalf("%d pruned, %v", deleted, err)
 	}
 	cleaned := 0
 	look(func(e users.Event) bool {
@@ -146,7 +146,7 @@ func TestBodiesOfSettledPosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, out, _ := lite(t, "", "user", "show", fmt.Sprint(last.UserID), "--data", data)
-	if !strings.Contains(out, "(deleted by outbox cleanup)") {
+	if !strings.Contains(out, "(deleted by history prune)") {
 		t.Errorf("user show: %s", out)
 	}
 }

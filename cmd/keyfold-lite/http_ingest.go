@@ -47,7 +47,7 @@ func openOutbox(a *app) (*outbox.Database, error) {
 }
 
 // posted reads a user's posts that occurred since then, by message_id. What
-// `keyfold outbox cleanup` deleted is missing.
+// `keyfold history prune` deleted is missing.
 func posted(ctx context.Context, a *app, user int32, since engine.Millis) (events map[string]engine.Event, err error) {
 	if _, absent := os.Stat(filepath.Join(a.data, outboxName)); absent != nil {
 		return nil, nil

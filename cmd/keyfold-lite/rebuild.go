@@ -77,7 +77,7 @@ func (d rebuilt) print(w *cli.Text) {
 		w.Line("%s folded after all; %s made anew", cli.Count(d.Folded, "skipped event"), cli.Count(int64(d.Users), "profile"))
 	}
 	if d.Missing > 0 {
-		w.Line("%s left out: the product is still unknown, or outbox cleanup deleted the event's text", cli.Count(d.Missing, "event"))
+		w.Line("%s left out: the product is still unknown, or history prune deleted the event's text", cli.Count(d.Missing, "event"))
 	}
 }
 
@@ -217,7 +217,7 @@ func history(events []users.Event) iter.Seq2[taste.HistoryEvent, error] {
 			}
 			if e.ProductID == 0 && e.Phrase == "" {
 				if e.State != inbox.StateProductMissing.String() {
-					yield(taste.HistoryEvent{}, fmt.Errorf("%w: the text of event %s was deleted by outbox cleanup", errRefused, e.MessageID))
+					yield(taste.HistoryEvent{}, fmt.Errorf("%w: the text of event %s was deleted by history prune", errRefused, e.MessageID))
 					return
 				}
 				continue

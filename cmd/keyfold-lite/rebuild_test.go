@@ -151,8 +151,8 @@ func TestRebuildWithoutTheTexts(t *testing.T) {
 		t.Fatal(answer)
 	}
 	stop()
-	if deleted, err := stored(t, data).Cleanup(t.Context(), engine.Now()+engine.Millis(1000), outbox.CleanupOptions{}); err != nil || deleted != 1 {
-		t.Fatalf("%d cleaned up, %v", deleted, err)
+	if deleted, err := stored(t, data).Prune(t.Context(), engine.Now()+engine.Millis(1000), outbox.CleanupOptions{}); err != nil || deleted != 1 {
+		t.Fatalf("%d pruned, %v", deleted, err)
 	}
 	view := func(user, product string) string {
 		return `{"user_id":` + user + `,"event_type":"product_view","product_id":` + product + `,"occurred_at":"2026-02-10T14:31:00Z"}` + "\n"

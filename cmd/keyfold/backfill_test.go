@@ -77,7 +77,7 @@ func TestBackfillIsResumedAfterAKill(t *testing.T) {
 		t.Fatalf("a dry run published %d messages", n)
 	}
 	worker := s.work(t, quick).ready()
-	marked := func() int { return s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = TRUE") }
+	marked := func() int { return s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1") }
 	for _, until := range []int{1, 200} {
 		_, kill := s.spawn(t, "backfill", "--rate=150/s")
 		eventually(t, "rows are marked", func() error {
@@ -155,7 +155,7 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 	s.fill(t, 1200, 700)
 	api.accepted(sampleOf(t, 30)...)
 	eventually(t, "today's events are published", func() error {
-		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = TRUE AND tried_at IS NOT NULL"); n != 30 {
+		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1 AND tried_at IS NOT NULL"); n != 30 {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil
@@ -168,13 +168,13 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 	if out := s.must(t, "outbox", "stats", "-o", "json"); !strings.Contains(out, `"backfill":500`) || !strings.Contains(out, `"unsent":0`) {
 		t.Errorf("stats print %s", out)
 	}
-	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = TRUE")
-	if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "700 rows deleted") {
+	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = 1")
+	if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "700 rows freed") {
 		t.Errorf("cleanup prints %s", out)
 	}
 	s.takeOver(t)
-	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != 530 {
-		t.Errorf("%d rows after the import was run again behind a cleanup, want 530", n)
+	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != 1230 {
+		t.Errorf("%d rows after the import was run again behind a cleanup, want 1230", n)
 	}
 	if out := s.must(t, "backfill", "--rate=5000/s"); !strings.HasPrefix(out, "500 rows published") {
 		t.Errorf("backfill prints %s", out)

@@ -41,6 +41,7 @@ type commands struct {
 	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,partitions,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
 	Stage    partitionCmd         `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
 	Outbox   outbox.Cmd           `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
+	History  outbox.HistoryCmd    `cmd:"" uses:"database" help:"Count and prune the history of events."`
 	Backfill outbox.BackfillCmd   `cmd:"" uses:"database,broker,partitions" help:"Publish events of the outbox that were never sent, at a bounded rate."`
 	Products profiles.ProductsCmd `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`

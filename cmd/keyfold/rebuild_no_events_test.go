@@ -40,7 +40,7 @@ func TestRebuildOfAProfileWithEventCountZero(t *testing.T) {
 	for _, more := range [][]string{nil, {"--force"}} {
 		args := append([]string{"user", "rebuild", "17", "--database-url", "sqlite://" + path}, more...)
 		code, _, errs := s.run(t, "", args...)
-		if code != cli.ExitFailure || !strings.Contains(errs, "no event of user 17 is in the outbox (a cleanup may have deleted it): the stored profile stays") ||
+		if code != cli.ExitFailure || !strings.Contains(errs, "no event of user 17 is in the outbox (a prune may have deleted it): the stored profile stays") ||
 			strings.Contains(errs, "--force replaces") {
 			t.Errorf("%v: exit code %d, %q", more, code, errs)
 		}

@@ -43,7 +43,7 @@ func (s *stack) stored(t *testing.T, path string, ago time.Duration, bodies [][]
 	must(t, err)
 	defer raw.Close()
 	at := time.Now().Add(-ago).UTC().Format("2006-01-02 15:04:05.000")
-	_, err = raw.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = ?, created_at = ? WHERE processed_to_queue = FALSE", at, at)
+	_, err = raw.Exec("UPDATE user_interactions SET processed_to_queue = 1, sent_at = ?, created_at = ? WHERE processed_to_queue = 0", at, at)
 	must(t, err)
 }
 

@@ -277,7 +277,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 	arguments := map[string]string{
 		"ingest": "--relay", "products import": "x --embed", "embed": "x",
 		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x",
-		"notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
+		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
 	}
 	t.Setenv("OPENAI_API_KEY", "")
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})

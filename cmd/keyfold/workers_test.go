@@ -65,7 +65,7 @@ func TestPublishersPublishBySlot(t *testing.T) {
 	s.allSent(t)
 	api.stop()
 
-	s.exec(t, "UPDATE user_interactions SET processed_to_queue = FALSE, sent_at = NULL WHERE id <= 10")
+	s.exec(t, "UPDATE user_interactions SET processed_to_queue = 0, sent_at = NULL WHERE id <= 10")
 	if out := s.must(t, "backfill"); !strings.Contains(out, "10 rows published") {
 		t.Errorf("backfill prints %q", out)
 	}

@@ -100,7 +100,7 @@ func (p *ProfileView) Print(w *cli.Text) {
 func (p *ProfileView) reference(e *engine.Event) string {
 	switch {
 	case e.Phrase == "" && e.ProductID == 0:
-		return "(deleted by outbox cleanup)"
+		return "(deleted by history prune)"
 	case e.Type == engine.Search:
 		return fmt.Sprintf("%q", e.Phrase)
 	}

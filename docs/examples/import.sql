@@ -23,6 +23,7 @@ BEGIN
         IF end_id IS NULL THEN
             LEAVE chunks;
         END IF;
+        START TRANSACTION;
         INSERT INTO user_interactions
             (user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at,
              processed_to_queue, sent_at, message_id, body, shard)
@@ -39,10 +40,13 @@ BEGIN
                      SHA2(CONCAT_WS('|', user_id, event_type, COALESCE(search_phrase, product_id), at), 256) AS message_id
               FROM (SELECT *, DATE_FORMAT(occurred_at, '%Y-%m-%dT%H:%i:%s+00:00') AS at
                     FROM shop_interactions WHERE id > begin_id AND id <= end_id) AS shop) AS events
-        WHERE NOT EXISTS (SELECT 1 FROM keyfold_cleaned_ids AS cleaned
-                          WHERE cleaned.user_id = events.user_id AND cleaned.digest = LEFT(UNHEX(SHA2(events.message_id, 256)), 16))
-        ORDER BY id
-        ON DUPLICATE KEY UPDATE user_interactions.shard = user_interactions.shard;
+        WHERE NOT EXISTS (SELECT 1 FROM keyfold_event_ids AS known
+                          WHERE known.user_id = events.user_id AND known.digest = LEFT(UNHEX(SHA2(events.message_id, 256)), 16))
+        ORDER BY id;
+        INSERT IGNORE INTO keyfold_event_ids (user_id, digest)
+        SELECT user_id, LEFT(UNHEX(SHA2(message_id, 256)), 16) FROM user_interactions WHERE registered = 0 AND message_id IS NOT NULL;
+        UPDATE user_interactions SET registered = 1 WHERE registered = 0 AND message_id IS NOT NULL;
+        COMMIT;
         SET begin_id = end_id;
         DO SLEEP(0.05);
     END LOOP;

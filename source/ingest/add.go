@@ -101,8 +101,8 @@ func storeFault(sender context.Context, err error) *reply {
 		a, err = unavailable("abandoned", "the connection was closed before the events were stored; send them again"), errSenderLeft
 	case engine.KindOf(err) == engine.Permanent:
 		a = refuse(http.StatusBadRequest, reasonStoreRefused, "the store does not take these events; sending them again does not help")
-		if at := rejectedBy(err); len(at) > 0 {
-			a.body = refusalOf(at)
+		if faults := rejectedBy(err); len(faults) > 0 {
+			a.body = refusalOf(faults)
 		}
 	case errors.Is(err, engine.ErrAway):
 		a = unavailable("store_away", "the store is away; send the events again")
@@ -113,15 +113,20 @@ func storeFault(sender context.Context, err error) *reply {
 	return a
 }
 
-// reasonStoreRefused and textStoreRefused describe an event that the store rejects.
-const (
-	reasonStoreRefused = "store_refused"
-	textStoreRefused   = "the store does not take this event; sending it again does not help"
-)
+// reasonStoreRefused is the reason of an event that the store rejects.
+const reasonStoreRefused = "store_refused"
 
-// rejectedBy returns the indexes of the entries that a store's error names, in
-// order; none where it names none.
-func rejectedBy(err error) []int {
+// rejection says why the store rejects an event, without the store's own text.
+func rejection(fault error) (reason, text string) {
+	if errors.Is(fault, engine.ErrBeforeHistory) {
+		return "before_history", engine.ErrBeforeHistory.Error()
+	}
+	return reasonStoreRefused, "the store does not take this event; sending it again does not help"
+}
+
+// rejectedBy returns the faults of the entries that a store's error names, by their
+// indexes; none where it names none.
+func rejectedBy(err error) map[int]error {
 	named, ok := errors.AsType[interface {
 		error
 		Rejected() map[int]error
@@ -129,17 +134,18 @@ func rejectedBy(err error) []int {
 	if !ok {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(named.Rejected()))
+	return named.Rejected()
 }
 
 // refusalOf names the entries of a whole request that the store rejects.
-func refusalOf(at []int) (faults refusal) {
-	for _, index := range at {
+func refusalOf(rejected map[int]error) (faults refusal) {
+	for _, index := range slices.Sorted(maps.Keys(rejected)) {
 		if len(faults.Errors) == maxListed {
 			faults.More++
 			continue
 		}
-		faults.Errors = append(faults.Errors, eventFault{Index: &index, Reason: reasonStoreRefused, Error: textStoreRefused})
+		reason, text := rejection(rejected[index])
+		faults.Errors = append(faults.Errors, eventFault{Index: &index, Reason: reason, Error: text})
 	}
 	return faults
 }

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"net/http"
-	"slices"
 
 	"keyfold/engine"
 )
@@ -56,19 +55,21 @@ func (h *Handler) partialReply(o *outcome, fresh []bool) *reply {
 	return &reply{status: status, body: answer}
 }
 
-// leaveOut removes the entries that the store rejects, whose indexes are given
-// in order, and says so in their results.
-func (o *outcome) leaveOut(rejected []int) {
+// leaveOut removes the entries that the store rejects, by their indexes, and says so
+// in their results.
+func (o *outcome) leaveOut(rejected map[int]error) {
 	var (
 		kept []engine.Entry
 		at   []int
 	)
 	for i := range o.entries {
-		if _, out := slices.BinarySearch(rejected, i); !out {
+		fault, out := rejected[i]
+		if !out {
 			kept, at = append(kept, o.entries[i]), append(at, o.at[i])
 			continue
 		}
-		o.results[o.at[i]] = result{Index: o.at[i], Status: statusRefused, Reason: reasonStoreRefused, Error: textStoreRefused}
+		reason, text := rejection(fault)
+		o.results[o.at[i]] = result{Index: o.at[i], Status: statusRefused, Reason: reason, Error: text}
 	}
 	o.entries, o.at = kept, at
 }

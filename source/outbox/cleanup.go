@@ -22,7 +22,7 @@ type CleanupOptions struct {
 // chunks, and returns how many: their bodies and headers. The rows stay as history, and
 // their ids stay known. It may be stopped and run again.
 func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, options CleanupOptions) (cleaned int64, err error) {
-	sent := " FROM " + d.dialect.withIndex("user_interactions", "idx_sent") + " WHERE sent_at < ?"
+	sent := " FROM " + d.dialect.withIndex("user_interactions", "idx_sent") + " WHERE sent_at < ? AND processed_to_queue = TRUE"
 	if options.DryRun {
 		return d.countOld(ctx, "SELECT COUNT(*)"+sent, timeText(sentBefore))
 	}
@@ -35,9 +35,9 @@ func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, option
 			return 0, false, nil
 		}
 		err = d.transact(ctx, "free old events", func(tx *sql.Tx) error {
-			// A row without sent_at is none of idx_sent's range: it is not looked at again.
+			// A row without sent_at is out of the range of idx_sent: it is not read again.
 			n, err = change(ctx, tx, "UPDATE user_interactions SET body = NULL, headers = NULL, sent_at = NULL WHERE id IN ("+list(len(ids))+
-				") AND sent_at < ?", append(anyOf(ids), timeText(sentBefore))...)
+				") AND processed_to_queue = TRUE AND sent_at < ?", append(anyOf(ids), timeText(sentBefore))...)
 			return err
 		})
 		return n, true, err

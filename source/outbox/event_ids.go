@@ -101,8 +101,7 @@ func (d *Database) aboveFloor(ctx context.Context, tx *sql.Tx, rows []*newRow) (
 	above := make([]*newRow, 0, len(rows))
 	for _, row := range rows {
 		if row.occurred < timeText(floor) {
-			row.fault = engine.PermanentError(reasonBeforeHistory, fmt.Errorf(
-				"the event occurred before %s: the history before then was pruned (keyfold history prune), so that a repeated event would not be known", floor.Time().Format(isoTime)))
+			row.fault = engine.PermanentError(reasonBeforeHistory, fmt.Errorf("%w (keyfold history prune, to %s)", engine.ErrBeforeHistory, floor.Time().Format(isoTime)))
 			continue
 		}
 		above = append(above, row)

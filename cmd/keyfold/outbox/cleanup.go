@@ -11,7 +11,7 @@ import (
 	"keyfold/source/outbox"
 )
 
-// cleanupCmd deletes.
+// cleanupCmd frees.
 type cleanupCmd struct {
 	OlderThan        cli.Span `name:"older-than" default:"168h" help:"Minimum time since the event was published: 168h, 7d."`
 	Chunk            int      `default:"1000" help:"Rows per transaction."`
@@ -20,9 +20,9 @@ type cleanupCmd struct {
 
 // Help is the long text.
 func (c *cleanupCmd) Help() string {
-	return `What was never published stays, whatever its age. What is deleted is gone from the history:
-keyfold user rebuild needs these rows to make a profile anew, and no longer finds them. The ids are kept: the
-same event is still a duplicate.
+	return `Frees what publishing needed, the message bodies and headers, of events that were published long ago.
+The rows stay as history: keyfold user rebuild makes profiles of them, and the same event is still a duplicate.
+What was never published stays whole, whatever its age. keyfold history prune deletes history.
 
 Examples:
   keyfold outbox cleanup --older-than 30d --dry-run
@@ -37,7 +37,7 @@ func (c *cleanupCmd) Check(a *app.App) error {
 	return errors.Join(a.CheckConfirm(c.Confirmation), fault, a.CheckDatabase())
 }
 
-// Run counts where it has to say or to ask how many, and deletes in chunks.
+// Run counts where it has to say or to ask how many, and frees in chunks.
 func (c *cleanupCmd) Run(a *app.App) error {
 	return a.WithDatabase(func(db *outbox.Database) error {
 		before := time.Now().Add(-time.Duration(c.OlderThan))
@@ -53,9 +53,9 @@ func (c *cleanupCmd) Run(a *app.App) error {
 				return err
 			}
 		}
-		n, err := c.pass(a, db, before, "deleting", false)
+		n, err := c.pass(a, db, before, "freeing", false)
 		if err != nil {
-			return fmt.Errorf("%w (%s deleted; run it again for the rest)", err, cli.Count(n, "row"))
+			return fmt.Errorf("%w (%s freed; run it again for the rest)", err, cli.Count(n, "row"))
 		}
 		return c.print(a, n, before)
 	})
@@ -70,13 +70,12 @@ func (c *cleanupCmd) pass(a *app.App, db *outbox.Database, before time.Time, wha
 }
 
 func cleanupQuestion(n int64, before time.Time) string {
-	return fmt.Sprintf("Delete %s published before %s? keyfold user rebuild needs them to make profiles anew, and there is no way back.",
-		cli.Count(n, "row"), cli.At(before))
+	return fmt.Sprintf("Free the bodies of %s published before %s? The rows stay as history.", cli.Count(n, "row"), cli.At(before))
 }
 
 func (c *cleanupCmd) print(a *app.App, n int64, before time.Time) error {
-	report := map[string]any{"deleted": n, "published_before": cli.At(before), "dry_run": c.DryRun}
+	report := map[string]any{"freed": n, "published_before": cli.At(before), "dry_run": c.DryRun}
 	return a.Emit(report, func(w *cli.Text) {
-		w.Line("%s %s, published before %s", cli.Count(n, "row"), c.Done("deleted"), cli.At(before))
+		w.Line("%s %s, published before %s", cli.Count(n, "row"), c.Done("freed"), cli.At(before))
 	})
 }

@@ -17,7 +17,7 @@ import (
 // Cmd looks after what is stored.
 type Cmd struct {
 	Stats   statsCmd   `cmd:"" help:"Count unsent, failed and sent events."`
-	Cleanup cleanupCmd `cmd:"" help:"Delete events that were published long ago."`
+	Cleanup cleanupCmd `cmd:"" help:"Free the bodies of events that were published long ago."`
 	Failed  failedCmd  `cmd:"" help:"List and retry events that could not be published."`
 }
 

@@ -28,8 +28,8 @@ type rebuildCmd struct {
 func (c *rebuildCmd) Help() string {
 	return `Recomputes profiles from DATABASE_URL exactly and replaces the stored ones under the version check,
 while workers run: what they fold meanwhile is seen. Interactions that were never published are left to the relay.
-It is also the cure for profiles made with another model, history or number of dimensions. What keyfold outbox
-cleanup has deleted is not in the history. The exit code is 1 where the user that is named could not be rebuilt.
+It is also the cure for profiles made with another model, history or number of dimensions. What keyfold history
+prune has deleted is not in the history. The exit code is 1 where the user that is named could not be rebuilt.
 
 Examples:
   keyfold user rebuild 17 --dry-run
@@ -191,6 +191,6 @@ func (r *rebuilder) checkComplete(user int32, old *engine.Profile, next taste.Re
 		return nil
 	}
 	return fmt.Errorf("user %d: the history makes %s (%d more have an unknown product, %d an unusable vector), the profile counts %d, "+
-		"of which the history lacks at least %d: was it cleaned up, or published past the database? --force replaces it all the same",
+		"of which the history lacks at least %d: was it pruned, or published past the database? --force replaces it all the same",
 		user, cli.Count(events, "event"), next.Missing, next.Dead, old.EventCount, len(past.lacking))
 }

@@ -59,7 +59,7 @@ func (r *rebuilder) history(user int32, old *engine.Profile) *history {
 func (h *history) empty(user int32, next taste.Rebuilt) error {
 	switch h.rows {
 	case 0:
-		return fmt.Errorf("no event of user %d is in the outbox (a cleanup may have deleted it)", user)
+		return fmt.Errorf("no event of user %d is in the outbox (a prune may have deleted it)", user)
 	case h.unsent:
 		return fmt.Errorf("%s of user %d in the outbox: none is published yet; repeat the command once the relay has published them",
 			cli.Count(h.rows, "event"), user)

@@ -15,7 +15,7 @@ func TestEmptyHistory(t *testing.T) {
 		history
 		taste.Rebuilt
 	}{
-		"no event of user 7 is in the outbox (a cleanup may have deleted it)":         {},
+		"no event of user 7 is in the outbox (a prune may have deleted it)":           {},
 		"3 events of user 7 in the outbox: none is published yet":                     {history{rows: 3, unsent: 3}, taste.Rebuilt{}},
 		"10 rows in the outbox, and no event that a profile can be made from: 1 wait": {history{rows: 10, unsent: 1, damaged: 4}, taste.Rebuilt{Missing: 2, Dead: 3}},
 		"2 have an unknown product, 3 an unusable vector, 4 cannot be read":           {history{rows: 10, unsent: 1, damaged: 4}, taste.Rebuilt{Missing: 2, Dead: 3}},
