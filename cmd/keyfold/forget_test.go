@@ -16,7 +16,7 @@ import (
 // One command erases a user's profile, rows and dead letters, says what queues
 // still hold, and touches no other user.
 func TestForgetErasesEverywhere(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		at := time.Now().Add(-time.Hour)
 		api := s.ingest(t)
 		var bodies [][]byte

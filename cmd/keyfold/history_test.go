@@ -20,7 +20,7 @@ func TestTheHistoryOutlivesACleanup(t *testing.T) {
 	if os.Getenv("KEYFOLD_SOAK") != "" {
 		events = 10_000
 	}
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		api := s.ingest(t)
 		bodies := sampleOf(t, events)
 		api.accepted(bodies...)
@@ -58,7 +58,7 @@ func TestTheHistoryOutlivesACleanup(t *testing.T) {
 // A prune says what it makes impossible, and from then on both doors refuse what
 // occurred before it.
 func TestHistoryPrune(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		api := s.ingest(t)
 		api.accepted(event(1, engine.ProductView, 1, time.Now().Add(-48*time.Hour), "old"), event(1, engine.ProductView, 2, time.Now(), "young"))
 		s.allSent(t)

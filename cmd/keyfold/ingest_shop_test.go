@@ -21,6 +21,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/source/outbox"
@@ -34,21 +35,31 @@ type shop struct {
 	more []string // flags that override the stack's
 }
 
-// onBoth runs a test with each kind of database.
-func onBoth(t *testing.T, test func(t *testing.T, s *shop)) {
-	for _, kind := range []string{outbox.MariaDB, outbox.SQLite} {
+// onEach runs a test with each kind of database.
+func onEach(t *testing.T, test func(t *testing.T, s *shop)) {
+	for _, kind := range []string{outbox.MariaDB, outbox.PostgreSQL, outbox.SQLite} {
 		t.Run(kind, func(t *testing.T) { test(t, newShop(t, kind)) })
 	}
 }
 
 func newShop(t *testing.T, kind string) *shop {
 	t.Helper()
-	url := "sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
-	if kind == outbox.MariaDB {
+	return newStack(t).with(t, newDatabase(t, kind))
+}
+
+// newDatabase returns the DATABASE_URL of an empty database.
+func newDatabase(t *testing.T, kind string) string {
+	t.Helper()
+	switch kind {
+	case outbox.MariaDB:
 		server := sqltest.Shared(t)
-		url = server.URL(server.Database(t))
+		return server.URL(server.Database(t))
+	case outbox.PostgreSQL:
+		server := pgtest.Shared(t)
+		return server.URL(server.Database(t, ""))
+	default:
+		return "sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
 	}
-	return newStack(t).with(t, url)
 }
 
 // with adds a database to a stack and sets it up.
@@ -232,7 +243,10 @@ func send(url, token string, bodies ...[]byte) (answered, error) {
 func (s *shop) pool(t *testing.T) *sql.DB {
 	t.Helper()
 	driver, name := "sqlite", "file:"+strings.TrimPrefix(s.url, "sqlite://")+"?_pragma=busy_timeout(10000)"
-	if !s.sqlite() {
+	switch {
+	case strings.HasPrefix(s.url, "postgres"):
+		driver, name = "pgx", s.url
+	case !s.sqlite():
 		driver, name = "mysql", strings.Replace(strings.TrimPrefix(s.url, "mysql://"), "@", "@tcp(", 1)
 		name = strings.Replace(name, "/", ")/", 1)
 	}

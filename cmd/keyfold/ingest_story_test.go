@@ -18,7 +18,7 @@ import (
 // columns of the data model before it is a message with user, phrase and time, and then
 // part of the user's profile.
 func TestIngestStory1SearchReachesTheProfile(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		o := s.observe(t)
 		api := s.ingest(t)
 		s.work(t, quick).ready()
@@ -44,7 +44,7 @@ func TestIngestStory1SearchReachesTheProfile(t *testing.T) {
 // Story 2.1 and 2.3: views, clicks and purchases do the same with their product,
 // and those of one window share one write.
 func TestIngestStory2ProductEventsReachTheProfile(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		o := s.observe(t)
 		api := s.ingest(t)
 		now := time.Now().Add(-time.Hour).UTC().Truncate(time.Millisecond)

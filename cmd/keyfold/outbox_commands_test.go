@@ -13,7 +13,7 @@ import (
 // `outbox stats` counts what waits, was sent and was set aside; `cleanup` deletes
 // what was sent long ago and nothing else.
 func TestOutboxStatsAndCleanup(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 		api.accepted(sampleOf(t, 30)...)
 		s.exec(t, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = '2026-01-01 00:00:00.000' WHERE id <= 10")
@@ -63,7 +63,7 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 // A row that cannot be published is set aside with its reason, its user's later
 // rows go on; `outbox failed` lists it and gives it back once it is mended.
 func TestOutboxFailedListAndRetry(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		if out := s.must(t, "outbox", "failed", "list"); out != "there is no failed row\n" {
 			t.Errorf("list prints %q", out)
 		}
@@ -114,7 +114,7 @@ func TestOutboxFailedListAndRetry(t *testing.T) {
 // The relay's message of a row that may have been published before says since
 // when; that of any other row does not.
 func TestRelayedCopiesSaySinceWhen(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 		api.accepted(sampleOf(t, 10)...)
 		if code := api.stop(); code != 0 {

@@ -4,20 +4,20 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
 	sqltest "keyfold/bench/testserver/mariadb"
+	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/cmd/cli"
 	"keyfold/source/outbox"
 )
 
 // `setup` makes the tables, says so, and changes nothing the second time.
 func TestSetupMakesTheTables(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+	onEach(t, func(t *testing.T, s *shop) {
 		s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(sampleOf(t, 3)...)
 		if out := s.must(t, "setup"); !strings.Contains(out, "user_interactions") {
 			t.Errorf("setup says %q", out)
@@ -32,7 +32,7 @@ func TestSetupMakesTheTables(t *testing.T) {
 // no server.
 func TestSetupPrint(t *testing.T) {
 	nowhere := &shop{stack: &stack{dsn: "amqp://127.0.0.1:1", mongo: "mongodb://127.0.0.1:1", history: "mass"}}
-	for _, kind := range []string{outbox.MySQL, outbox.MariaDB, outbox.SQLite} {
+	for _, kind := range []string{outbox.MySQL, outbox.MariaDB, outbox.PostgreSQL, outbox.SQLite} {
 		code, out, errs := nowhere.run(t, "setup", "--print", kind)
 		if code != 0 || !strings.Contains(out, "CREATE TABLE IF NOT EXISTS user_interactions") || strings.Contains(out, "{{") {
 			t.Errorf("%s: exit code %d\n%s%s", kind, code, out, errs)
@@ -40,11 +40,7 @@ func TestSetupPrint(t *testing.T) {
 		if kind == outbox.MySQL {
 			continue // there is none to try it on
 		}
-		s := &shop{url: "sqlite://" + filepath.Join(t.TempDir(), "by hand.db")}
-		if kind == outbox.MariaDB {
-			server := sqltest.Shared(t)
-			s.url = server.URL(server.Database(t))
-		}
+		s := &shop{url: newDatabase(t, kind)}
 		for _, statement := range strings.Split(out, ";\n") {
 			if strings.TrimSpace(statement) != "" {
 				s.exec(t, statement)
@@ -54,7 +50,7 @@ func TestSetupPrint(t *testing.T) {
 			t.Errorf("%s: %d shards", kind, n)
 		}
 	}
-	for kind, want := range map[string]int{outbox.MySQL: 2, outbox.MariaDB: 2} {
+	for kind, want := range map[string]int{outbox.MySQL: 2, outbox.MariaDB: 2, outbox.PostgreSQL: 2} {
 		_, out, _ := nowhere.run(t, "setup", "--print", kind, "--foreign-keys")
 		if n := strings.Count(out, "FOREIGN KEY"); n != want {
 			t.Errorf("%s: %d foreign keys, want %d\n%s", kind, n, want, out)
@@ -71,7 +67,12 @@ func TestSetupPrint(t *testing.T) {
 // With --foreign-keys an event of an unknown user is refused for good, alone:
 // its group's others are stored. Without the tables, setup says what is missing.
 func TestSetupForeignKeys(t *testing.T) {
-	s := newShop(t, outbox.MariaDB)
+	t.Run(outbox.MariaDB, func(t *testing.T) { setupForeignKeys(t, newShop(t, outbox.MariaDB)) })
+	t.Run(outbox.PostgreSQL, func(t *testing.T) { setupForeignKeys(t, newShop(t, outbox.PostgreSQL)) })
+}
+
+func setupForeignKeys(t *testing.T, s *shop) {
+	t.Helper()
 	if code, _, errs := s.run(t, "setup", "--foreign-keys"); code != cli.ExitFailure || !strings.Contains(errs, "users") {
 		t.Fatalf("without a table users: exit code %d, %s", code, errs)
 	}
@@ -106,6 +107,7 @@ func TestDatabaseMistakes(t *testing.T) {
 	server.Exec(t, "CREATE USER IF NOT EXISTS shop IDENTIFIED BY 'right-secret'")
 	server.Exec(t, "CREATE USER IF NOT EXISTS guest IDENTIFIED BY 'right-secret'")
 	server.Exec(t, "GRANT ALL ON *.* TO shop")
+	postgres := "postgres://postgres:right-secret@" + pgtest.Shared(t).Address() + "/"
 	old := impostor(t, server.Address())
 	as := func(user, password, database string) string {
 		return "mysql://" + user + ":" + password + "@" + server.Address() + "/" + database
@@ -121,7 +123,10 @@ func TestDatabaseMistakes(t *testing.T) {
 		{"unknown database", as("shop", "right-secret", "nowhere"), []string{"CREATE DATABASE"}, false, cli.ExitFailure},
 		{"missing tables", as("shop", "right-secret", empty), []string{"keyfold setup"}, true, cli.ExitFailure},
 		{"old server", "mysql://shop:right-secret@" + old + "/" + empty, []string{"10.05", "MariaDB 10.6"}, false, cli.ExitFailure},
-		{"no such scheme", "postgres://shop:right-secret@127.0.0.1/shop", []string{"DATABASE_URL", "mysql://"}, false, cli.ExitUsage},
+		{"no such scheme", "oracle://shop:right-secret@127.0.0.1/shop", []string{"DATABASE_URL", "mysql://", "postgres://"}, false, cli.ExitUsage},
+		{"PostgreSQL, unknown database", postgres + "nowhere?sslmode=disable", []string{"CREATE DATABASE"}, false, cli.ExitFailure},
+		{"PostgreSQL, missing tables", postgres + "postgres?sslmode=disable", []string{"keyfold setup"}, true, cli.ExitFailure},
+		{"PostgreSQL, unreadable", "postgres://shop:right-secret@[::1/shop", []string{"DATABASE_URL"}, false, cli.ExitUsage},
 		{"no such folder", "sqlite:///nowhere/at/all.db", []string{"DATABASE_URL"}, false, cli.ExitFailure},
 		{"unreadable", "mysql://shop:right-secret@[::1/shop", []string{"DATABASE_URL"}, false, cli.ExitUsage},
 		{"none", "", []string{"DATABASE_URL"}, true, cli.ExitUsage},

@@ -23,7 +23,12 @@ func relayKills() (kills, rows int) {
 // every row is published at least once, in the order of its user's rows, marked,
 // and folded once.
 func TestRelayKill9(t *testing.T) {
-	s := newShop(t, outbox.MariaDB)
+	t.Run(outbox.MariaDB, func(t *testing.T) { killRelays(t, newShop(t, outbox.MariaDB)) })
+	t.Run(outbox.PostgreSQL, func(t *testing.T) { killRelays(t, newShop(t, outbox.PostgreSQL)) })
+}
+
+func killRelays(t *testing.T, s *shop) {
+	t.Helper()
 	o := s.observe(t)
 	api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 	s.work(t, quick).ready()

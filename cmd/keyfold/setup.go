@@ -18,7 +18,7 @@ import (
 type setupCmd struct {
 	ForeignKeys bool   `help:"Add foreign keys from user_interactions to the tables users and products, which must exist."`
 	Shard       bool   `help:"Shard user_embeddings by user_id; MONGODB_URI leads to a mongos (docs/SCALING.md)."`
-	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb or sqlite and change nothing."`
+	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb, postgres or sqlite and change nothing."`
 }
 
 // Help is the long text.
@@ -34,6 +34,7 @@ Examples:
   keyfold setup
   keyfold setup --partitions 16
   DATABASE_URL=mysql://user:password@127.0.0.1:3306/keyfold keyfold setup
+  DATABASE_URL=postgres://user:password@127.0.0.1:5432/keyfold keyfold setup
   keyfold setup --print mysql --foreign-keys
   MONGODB_URI=mongodb://mongos1,mongos2/ keyfold setup --shard`
 }

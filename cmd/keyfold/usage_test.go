@@ -62,7 +62,7 @@ func TestUsageErrors(t *testing.T) {
 		{"backfill --from=72h --until=3d", "nothing is between them"},
 		{"backfill --from=2026-02-10T14:30:00Z --until=2026-02-10T14:30:00.0009Z", "nothing is between them"},
 		{"dlq replay --failed-after=2h --failed-before=2h", "--failed-after the earlier time"},
-		{"backfill --database-url=postgres://shop:s3cret@127.0.0.1/shop", "mysql://"},
+		{"backfill --database-url=oracle://shop:s3cret@127.0.0.1/shop", "mysql://"},
 		{"outbox stats --database-url=", "DATABASE_URL"},
 		{"outbox stats --database-url=mysql://127.0.0.1", "DATABASE_URL"},
 		{"outbox cleanup --older-than=0s", "--older-than"},

@@ -49,7 +49,7 @@ func (a *App) OpenChecked(ctx context.Context) (*mongodb.Store, error) {
 // OpenDatabase opens DATABASE_URL; it does not connect.
 func (a *App) OpenDatabase() (*outbox.Database, error) {
 	if a.Servers.SQL == "" {
-		return nil, errors.New("DATABASE_URL is not set: set it to mysql://user:password@host:3306/name or sqlite:///file, and run `keyfold setup`")
+		return nil, errors.New("DATABASE_URL is not set: set it to mysql://user:password@host:3306/name, postgres://user:password@host:5432/name or sqlite:///file, and run `keyfold setup`")
 	}
 	return outbox.Open(a.Servers.SQL)
 }

@@ -12,7 +12,7 @@ type Servers struct {
 	MongoDB  string `name:"mongodb-uri" env:"MONGODB_URI" default:"mongodb://127.0.0.1:27017/" help:"mongodb:// or mongodb+srv:// address of MongoDB." group:"servers" for:"store"`
 	Database string `name:"mongodb-database" env:"MONGODB_DATABASE" default:"keyfold" help:"Database in MongoDB." group:"servers" for:"store"`
 	Admin    string `name:"admin-addr" env:"ADMIN_ADDR" default:"127.0.0.1:9090" help:"Where /metrics, /livez and /readyz are served." group:"servers" for:"admin"`
-	SQL      string `name:"database-url" env:"DATABASE_URL" default:"" help:"SQL database of the outbox: mysql://user:password@host:3306/name (MySQL 8, MariaDB 10.6) or sqlite:///file." group:"servers" for:"database"`
+	SQL      string `name:"database-url" env:"DATABASE_URL" default:"" help:"SQL database of the outbox: mysql://user:password@host:3306/name (MySQL 8, MariaDB 10.6), postgres://user:password@host:5432/name (PostgreSQL 12) or sqlite:///file." group:"servers" for:"database"`
 }
 
 // Check reports what no server has to be asked for, every fault at once.
