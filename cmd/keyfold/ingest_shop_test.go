@@ -258,10 +258,22 @@ func (s *shop) pool(t *testing.T) *sql.DB {
 	return db
 }
 
+// placed has a statement's arguments as the database's driver takes them.
+func (s *shop) placed(statement string) string {
+	parts := strings.Split(statement, "?")
+	if !strings.HasPrefix(s.url, "postgres") {
+		return statement
+	}
+	for i := range parts[1:] {
+		parts[i] += fmt.Sprint("$", i+1)
+	}
+	return strings.Join(parts, "")
+}
+
 // exec runs a statement.
 func (s *shop) exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	if _, err := s.pool(t).Exec(statement, args...); err != nil {
+	if _, err := s.pool(t).Exec(s.placed(statement), args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -269,7 +281,7 @@ func (s *shop) exec(t *testing.T, statement string, args ...any) {
 // count runs a query for one number.
 func (s *shop) count(t *testing.T, query string, args ...any) (n int) {
 	t.Helper()
-	if err := s.pool(t).QueryRow(query, args...).Scan(&n); err != nil {
+	if err := s.pool(t).QueryRow(s.placed(query), args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n

@@ -101,8 +101,8 @@ func (s *shop) checkRow(t *testing.T, id string, want row) {
 		occurred, created, meta string
 		sent                    bool
 	)
-	if err := s.pool(t).QueryRow("SELECT user_id, event_type, search_phrase, product_id, occurred_at, created_at, metadata, processed_to_queue "+
-		"FROM user_interactions WHERE message_id = ?", id).
+	if err := s.pool(t).QueryRow(s.placed("SELECT user_id, event_type, search_phrase, product_id, CAST(occurred_at AS CHAR(23)), CAST(created_at AS CHAR(23)), metadata, processed_to_queue "+
+		"FROM user_interactions WHERE message_id = ?"), id).
 		Scan(&got.User, &got.Type, &phrase, &product, &occurred, &created, &meta, &sent); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func (s *shop) checkRow(t *testing.T, id string, want row) {
 	} else {
 		got.Product = *product
 	}
-	at, err := time.Parse("2006-01-02 15:04:05.000", occurred)
+	at, err := time.Parse(time.DateTime, strings.TrimSpace(occurred))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func (s *shop) checkRow(t *testing.T, id string, want row) {
 	if got != want {
 		t.Errorf("%s is stored as %+v, want %+v", id, got, want)
 	}
-	if stored, err := time.Parse("2006-01-02 15:04:05.000", created); err != nil || math.Abs(time.Since(stored).Seconds()) > 600 {
+	if stored, err := time.Parse(time.DateTime, strings.TrimSpace(created)); err != nil || math.Abs(time.Since(stored).Seconds()) > 600 {
 		t.Errorf("%s: created_at %q is not now in UTC: %v", id, created, err)
 	}
 }
