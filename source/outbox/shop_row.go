@@ -105,8 +105,9 @@ func fillBodies(ctx context.Context, run runner, rows []stored) error {
 		if err != nil {
 			return err
 		}
-		row, entry := bare[shop.id], engine.Entry{}
-		if entry, row.fault = shop.entry(); row.fault == nil {
+		row := bare[shop.id]
+		entry, fault := shop.entry()
+		if row.fault = fault; fault == nil {
 			row.Body, row.Event = entry.Body, entry.Event
 		}
 		return nil
