@@ -43,7 +43,7 @@ func TestTheHistoryOutlivesACleanup(t *testing.T) {
 		}
 		s.exec(t, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) SELECT user_id, event_type, product_id, occurred_at FROM user_interactions WHERE user_id = 1 AND product_id = 1")
 		eventually(t, "the repeated row is marked", func() error {
-			if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 0"); n > 0 {
+			if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = FALSE"); n > 0 {
 				return fmt.Errorf("%d rows wait", n)
 			}
 			return nil

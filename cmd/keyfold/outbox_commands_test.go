@@ -16,8 +16,8 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shop) {
 		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 		api.accepted(sampleOf(t, 30)...)
-		s.exec(t, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = '2026-01-01 00:00:00.000' WHERE id <= 10")
-		s.exec(t, "UPDATE user_interactions SET processed_to_queue = 1, sent_at = created_at WHERE id > 10 AND id <= 15")
+		s.exec(t, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2026-01-01 00:00:00.000' WHERE id <= 10")
+		s.exec(t, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id > 10 AND id <= 15")
 		s.exec(t, "UPDATE user_interactions SET failed_at = created_at, last_error = 'no' WHERE id = 16")
 		// cleanup finds rows by when they occurred, which is before they were sent.
 		s.exec(t, "UPDATE user_interactions SET occurred_at = '2025-12-31 00:00:00.000' WHERE id <= 10")
@@ -77,7 +77,7 @@ func TestOutboxFailedListAndRetry(t *testing.T) {
 		// Any service that relays: SQLite's file has one.
 		s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
 		eventually(t, "three rows are set aside, the rest is sent", func() error {
-			if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1 OR failed_at IS NOT NULL"); n != 12 {
+			if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = TRUE OR failed_at IS NOT NULL"); n != 12 {
 				return fmt.Errorf("%d rows are either", n)
 			}
 			return nil
