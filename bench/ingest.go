@@ -14,6 +14,7 @@ import (
 
 	"keyfold/bench/stack"
 	sqltest "keyfold/bench/testserver/mariadb"
+	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
@@ -27,7 +28,7 @@ type ingestCmd struct {
 	Away     time.Duration `default:"30s" help:"How long the broker is away."`
 	After    time.Duration `default:"30s" help:"How long to post after its return."`
 	Users    int           `default:"2000" help:"Users the events are spread over."`
-	Database string        `default:"mariadb" enum:"mariadb,sqlite" help:"mariadb, a private server, or sqlite, a file."`
+	Database string        `default:"mariadb" enum:"mariadb,postgres,sqlite" help:"mariadb or postgres, a private server, or sqlite, a file."`
 	Env      []string      `help:"Settings of the processes, NAME=value."`
 }
 
@@ -108,9 +109,17 @@ func (c *ingestCmd) measure(ctx context.Context, s *stack.Stack) error {
 
 // prepare starts the database, sets everything up, and makes the events.
 func (r *ingestRun) prepare(ctx context.Context, c *ingestCmd) error {
-	if c.Database == outbox.SQLite {
+	switch c.Database {
+	case outbox.SQLite:
 		r.database = "sqlite://" + filepath.Join(r.Dir, "outbox.db")
-	} else {
+	case outbox.PostgreSQL:
+		server, err := pgtest.Launch(filepath.Join(r.Dir, "sql"), "fsync=on")
+		if err != nil {
+			return err
+		}
+		r.AtEnd(server.Stop)
+		r.database = server.URL("postgres")
+	default:
 		server, err := sqltest.Launch(filepath.Join(r.Dir, "sql"))
 		if err != nil {
 			return err

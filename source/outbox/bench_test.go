@@ -16,6 +16,9 @@ func benchOnEach(b *testing.B, bench func(b *testing.B, db *Database)) {
 		server := sqltest.Shared(b)
 		bench(b, openAt(b, server.URL(server.Database(b))))
 	})
+	b.Run("postgres", func(b *testing.B) {
+		bench(b, openAt(b, postgresURL(b)))
+	})
 	b.Run("sqlite", func(b *testing.B) {
 		bench(b, openAt(b, "sqlite://"+filepath.Join(b.TempDir(), "outbox.db")))
 	})

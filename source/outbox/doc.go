@@ -48,7 +48,8 @@
 // marks: it ends with the connection, so that no relay waits for one that was
 // killed, and the one that gets the lock next sees every mark. SQLite has no row
 // locks: there the relays of one process share their shards in memory, and a
-// file has one process that relays.
+// file has one process that relays. Behind a pooler of PostgreSQL nothing of a session
+// is used: whatever a transaction sets ends with it.
 //
 // Row locks on the events themselves, which SKIP LOCKED suggests, were rejected:
 // a second relay would skip to the user's next event and overtake.

@@ -107,7 +107,7 @@ func cause(ctx, bounded context.Context, err error) error {
 }
 
 type postgresTx struct {
-	ctx  context.Context //nolint:containedctx // the driver's interface gives none at the end
+	ctx  context.Context // the driver's interface gives none at the end
 	made *postgresConnector
 	tx   pgx.Tx
 }
@@ -118,16 +118,19 @@ func (t *postgresTx) Commit() error { return t.end(t.tx.Commit) }
 // Rollback takes the transaction back.
 func (t *postgresTx) Rollback() error { return t.end(t.tx.Rollback) }
 
+// end does not heed the end of the context, as the other drivers: a transaction that is
+// given up lets its locks go.
 func (t *postgresTx) end(how func(context.Context) error) error {
-	bounded, cancel := t.made.bounded(t.ctx)
+	ctx := context.WithoutCancel(t.ctx)
+	bounded, cancel := t.made.bounded(ctx)
 	defer cancel()
-	return cause(t.ctx, bounded, how(bounded))
+	return cause(ctx, bounded, how(bounded))
 }
 
 type postgresRows struct {
 	*stdlib.Rows
 	made         *postgresConnector
-	ctx, bounded context.Context //nolint:containedctx // of the query, until its rows are read
+	ctx, bounded context.Context // of the query, until its rows are read
 	cancel       context.CancelFunc
 }
 

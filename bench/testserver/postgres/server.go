@@ -145,13 +145,19 @@ func (s *Server) Kill() {
 		if n, err := strconv.Atoi(child); err == nil {
 			_ = syscall.Kill(n, syscall.SIGKILL)
 			for range 100 {
-				if syscall.Kill(n, 0) != nil {
+				if gone(n) {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
 		}
 	}
+}
+
+// gone reports whether a process has ended, even if its new parent never asks how.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return syscall.Kill(pid, 0) != nil || err == nil && strings.Contains(string(stat), ") Z ")
 }
 
 // Stop kills the server and gives its ports up. It may be called again.
