@@ -62,7 +62,7 @@ func printFirstDead(w *cli.Text, a *app, s *summary) {
 		w.Line("    %s%s", at, cli.Printable(cmp.Or(e.Detail, e.Reason)))
 	}
 	if s.Dead > 0 {
-		w.Line("    all of them: %s dead list", a.command())
+		w.Line("    all of them: %s failed list", a.command())
 	}
 }
 
@@ -100,13 +100,13 @@ func (c *deadListCmd) Run(a *app) error {
 
 // deadShowCmd shows one dead event.
 type deadShowCmd struct {
-	ID int64 `arg:"" help:"The id that dead list shows."`
+	ID int64 `arg:"" help:"The id that failed list shows."`
 }
 
 // Check refuses an id that means all.
 func (c *deadShowCmd) Check(*app) error {
 	if c.ID < 1 {
-		return fmt.Errorf("%d is no id of a dead event: take one from dead list", c.ID)
+		return fmt.Errorf("%d is no id of a dead event: take one from failed list", c.ID)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *deadShowCmd) Run(a *app) error {
 		return a.Emit(e, e.print)
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("there is no dead event %d in %s: dead list shows those there are", c.ID, a.data)
+		err = fmt.Errorf("there is no dead event %d in %s: failed list shows those there are", c.ID, a.data)
 	}
 	return err
 }

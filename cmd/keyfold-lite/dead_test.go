@@ -24,7 +24,7 @@ func TestDeadEventsAreFound(t *testing.T) {
 	args := []string{small, "--no-products", "--exit", "--data", data, "--events", file}
 	code, out, _ := lite(t, "", args...)
 	if code != 0 || !strings.Contains(out, `line 3: event_type: found "product_clik", expected one of`) || !strings.Contains(out, "line 4: ") ||
-		!strings.Contains(out, "dead list") || strings.Contains(out, "line 8") {
+		!strings.Contains(out, "failed list") || strings.Contains(out, "line 8") {
 		t.Errorf("exit code %d, want 0 and the first five: %s", code, out)
 	}
 	if code, _, errs := lite(t, "", append(args, "--strict")...); code != cli.ExitFailure || !strings.Contains(errs, "6 events dead") {

@@ -126,7 +126,7 @@ func (f *forgotten) print(w *cli.Text, a *app) {
 	}
 	w.Line("  %s %s", f.rows(), cli.Confirmation{DryRun: f.DryRun}.Done("deleted"))
 	if f.DeadLeft > 0 {
-		w.Line("  %s left in which no user can be read: %s dead list", cli.Count(f.DeadLeft, "dead event"), a.command())
+		w.Line("  %s left in which no user can be read: %s failed list", cli.Count(f.DeadLeft, "dead event"), a.command())
 	}
 	if !f.DryRun {
 		w.Line("events of this user are dropped from now on")

@@ -31,7 +31,7 @@ type commands struct {
 	Rebuild  rebuildCmd  `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
 	Notify   notifyCmd   `cmd:"" uses:"worker,rules" help:"Decide notifications: now, later or never."`
-	Dead     deadCmd     `cmd:"" help:"List and show events that cannot be folded."`
+	Failed   deadCmd     `cmd:"" aliases:"dead" help:"List and show events that cannot be folded."`
 
 	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
@@ -49,7 +49,7 @@ Examples:
   keyfold-lite serve                             POST /v1/events on 127.0.0.1:7080
   keyfold-lite user show 17
   keyfold-lite user export profiles.ndjson
-  keyfold-lite dead list                         events that cannot be folded, and why
+  keyfold-lite failed list                       events that cannot be folded, and why
   keyfold-lite notify                            decide a sample week of notifications: now, later or never`,
 	LogLevel: "error", LogFormat: "text",
 }

@@ -46,7 +46,8 @@ type commands struct {
 	Products profiles.ProductsCmd `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
-	Dlq      dlq.Cmd              `cmd:"" uses:"broker,partitions" help:"List, replay and discard dead letters."`
+	Failed   dlq.FailedCmd        `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
+	Dlq      dlq.Cmd              `cmd:"" uses:"broker,partitions" help:"List, replay and discard dead letters: the broker's part of keyfold failed."`
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"keyfold/cmd/cli"
-	"keyfold/source/outbox"
 )
 
 // `outbox stats` counts what waits, was sent and was set aside; `cleanup` deletes
@@ -61,11 +60,11 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 }
 
 // A row that cannot be published is set aside with its reason, its user's later
-// rows go on; `outbox failed` lists it and gives it back once it is mended.
+// rows go on; `keyfold failed` lists it and gives it back once it is mended.
 func TestOutboxFailedListAndRetry(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shop) {
-		if out := s.must(t, "outbox", "failed", "list"); out != "there is no failed row\n" {
-			t.Errorf("list prints %q", out)
+		if _, out, errs := s.run(t, "failed", "list"); out != "" || errs != "there is no failure that matches\n" {
+			t.Errorf("list prints %q, %q", out, errs)
 		}
 		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 		bodies := sampleOf(t, 12)
@@ -82,30 +81,33 @@ func TestOutboxFailedListAndRetry(t *testing.T) {
 			}
 			return nil
 		})
-		out := s.must(t, "outbox", "failed", "list", "-o", "json")
-		var first outbox.FailedRow
-		if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || first.ID != 2 || first.Error == "" || strings.Count(out, "\n") != 3 {
+		out := s.must(t, "failed", "list", "-o", "json")
+		var first struct{ Where, ID string }
+		if err := json.NewDecoder(strings.NewReader(out)).Decode(&first); err != nil || first.Where != "sql" || first.ID != "row-2" || strings.Count(out, "\n") != 3 {
 			t.Errorf("list prints %s: %v", out, err)
 		}
-		if out := s.must(t, "outbox", "failed", "list", "--limit=2"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "the body is no event") {
+		if out := s.must(t, "failed", "list", "--in=sql", "--limit=2"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "the body is no event") {
 			t.Errorf("list prints %s", out)
 		}
 		for i, id := range []int{2, 5, 7} {
 			s.exec(t, "UPDATE user_interactions SET body = ? WHERE id = ?", string(bodies[id-1]), id)
 			if i == 0 {
-				code, out, errs := s.run(t, "outbox", "failed", "retry", "2", "999", "-o", "json")
-				if code != cli.ExitFailure || strings.TrimSpace(out) != `{"given_back":1}` || !strings.Contains(errs, "there is no failed row 999") {
+				if out := s.must(t, "failed", "retry", "row-2", "-o", "json"); strings.TrimSpace(out) != `{"dry_run":false,"given_back":1}` {
+					t.Errorf("retry prints %q", out)
+				}
+				code, out, errs := s.run(t, "failed", "retry", "row-999")
+				if code != cli.ExitFailure || out != "" || !strings.Contains(errs, "there is no failed row-999") {
 					t.Errorf("retry: exit code %d, %q, %q", code, out, errs)
 				}
 			}
 		}
-		if out := s.must(t, "outbox", "failed", "retry"); !strings.HasPrefix(out, "2 rows given back") {
+		if out := s.must(t, "failed", "retry"); !strings.HasPrefix(out, "2 rows given back") {
 			t.Errorf("retry prints %q", out)
 		}
 		s.allSent(t)
 		s.work(t, quick).ready()
 		s.settled(t, s.expect(t, bodies))
-		if out := s.must(t, "outbox", "failed", "list", "-o", "json"); out != "" {
+		if out := s.must(t, "failed", "list", "-o", "json"); out != "" {
 			t.Errorf("list prints %q", out)
 		}
 	})

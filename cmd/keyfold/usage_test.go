@@ -73,8 +73,8 @@ func TestUsageErrors(t *testing.T) {
 		{"work --worker-partitions=0-7", "and RABBITMQ_PARTITIONS is not: the worker would consume the one queue"},
 		{"work --admin-addr=127.0.0.1:99999", "ADMIN_ADDR"},
 		{"ingest --http-addr=127.0.0.1:99999", "HTTP_ADDR"},
-		{"outbox failed list --limit=0", "--limit"},
-		{"outbox failed retry 0", "above 0"},
+		{"failed list --in=attic", "--in"},
+		{"failed archive --database-url=", "DATABASE_URL"},
 		{"relay --database-url=", "DATABASE_URL"},
 		{"partition --rabbitmq-dsn=localhost", "RABBITMQ_DSN"},
 		{"ingest --http-addr=nowhere", "HTTP_ADDR"},
@@ -276,7 +276,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
 	arguments := map[string]string{
 		"ingest": "--relay", "products import": "x --embed", "embed": "x",
-		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x",
+		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
 		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
 	}
 	t.Setenv("OPENAI_API_KEY", "")

@@ -20,6 +20,7 @@ type FailedRow struct {
 	StoredAt  engine.Millis `json:"stored_at"`
 	FailedAt  engine.Millis `json:"failed_at"`
 	Error     string        `json:"error"`
+	Body      []byte        `json:"-"` // nil of a shop's row that no relay could complete
 }
 
 // Failed returns up to limit rows that were set aside, in the order of their
@@ -32,7 +33,7 @@ func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]Failed
 			storedAt, failedAt string
 			text               sql.NullString
 		)
-		err := s.Scan(&row.ID, &row.UserID, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text)
+		err := s.Scan(&row.ID, &row.UserID, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,7 @@ func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]Failed
 		row.FailedAt, err = parseTime(failedAt)
 		rows = append(rows, row)
 		return err
-	}, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error FROM "+
+	}, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
 		d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+failed+" AND id > ? ORDER BY id LIMIT ?", after, limit)
 	if err != nil {
 		return nil, d.fault("list failed events", err)
@@ -61,6 +62,19 @@ func (d *Database) RetryFailed(ctx context.Context, ids ...int64) (n int64, err 
 	}
 	err = d.transact(ctx, "retry failed events", func(tx *sql.Tx) error {
 		n, err = change(ctx, tx, query, anyOf(ids)...)
+		return err
+	})
+	return n, err
+}
+
+// RemoveFailed deletes rows that were set aside, and returns how many. Their ids stay
+// known: the same event is a duplicate when it comes again.
+func (d *Database) RemoveFailed(ctx context.Context, ids ...int64) (n int64, err error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	err = d.transact(ctx, "remove failed events", func(tx *sql.Tx) error {
+		n, err = change(ctx, tx, "DELETE FROM user_interactions WHERE "+failed+" AND id IN ("+list(len(ids))+")", anyOf(ids)...)
 		return err
 	})
 	return n, err

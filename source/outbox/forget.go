@@ -8,8 +8,8 @@ import (
 // forgetChunk is how many rows share a transaction.
 const forgetChunk = 1000
 
-// Forget deletes all rows of a user, sent or not, and then the user's ids, and returns
-// how many rows. It may be stopped and run again. Rows that a relay is publishing at
+// Forget deletes all rows of a user, sent or not, then the user's ids and archived dead
+// letters, and returns how many rows. It may be stopped and run again. Rows that a relay is publishing at
 // this moment may still become messages.
 func (d *Database) Forget(ctx context.Context, user int32) (deleted int64, err error) {
 	for {
@@ -18,8 +18,10 @@ func (d *Database) Forget(ctx context.Context, user int32) (deleted int64, err e
 			return deleted, d.fault("look for the user's events", err)
 		}
 		if len(ids) == 0 {
-			if _, err := d.pool.ExecContext(ctx, "DELETE FROM keyfold_event_ids WHERE user_id = ?", user); err != nil {
-				return deleted, d.fault("delete the ids of the user's events", err)
+			for _, table := range []string{"keyfold_event_ids", "keyfold_failed"} {
+				if _, err := d.pool.ExecContext(ctx, "DELETE FROM "+table+" WHERE user_id = ?", user); err != nil {
+					return deleted, d.fault("delete the user from "+table, err)
+				}
 			}
 			return deleted, nil
 		}

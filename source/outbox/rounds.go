@@ -251,7 +251,7 @@ func (w *rounds) fail(row *Row, v verdict, err error) bool {
 	return true
 }
 
-const setAsideHint = "see `keyfold outbox failed list`"
+const setAsideHint = "see `keyfold failed list`"
 
 // logRefusal logs a row that the broker refused, and those refused alike once a minute.
 func (r *Relay) logRefusal(err error, attrs []any) {

@@ -22,12 +22,16 @@ type letterFilter struct {
 	FailedBefore cli.Instant `placeholder:"WHEN" help:"Given up before."`
 }
 
-// check refuses filters that no letter can meet.
-func (f *letterFilter) check(a *app.App, source Source) (err error) {
+func (f *letterFilter) check(a *app.App, source Source) error {
+	return errors.Join(f.checkFlags(source), a.CheckBroker())
+}
+
+// checkFlags refuses filters that no letter can meet.
+func (f *letterFilter) checkFlags(source Source) (err error) {
 	if f.User != nil {
 		*f.User, err = source.ReadUser(*f.User)
 	}
-	return errors.Join(err, cli.CheckSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"), a.CheckBroker())
+	return errors.Join(err, cli.CheckSpan(f.FailedAfter, f.FailedBefore, "--failed-after", "--failed-before"))
 }
 
 func (f letterFilter) matches(l *deadletter.Letter) bool {

@@ -133,7 +133,7 @@ func (c *BackfillCmd) print(a *app.App, sent, left int64) error {
 		}
 		w.Line("%s published", cli.Count(sent, "row"))
 		if left > 0 {
-			w.Line("%s are left: set aside (see keyfold outbox failed list), or held back behind a row that was refused", cli.Number(left))
+			w.Line("%s are left: set aside (see keyfold failed list), or held back behind a row that was refused", cli.Number(left))
 		}
 	})
 }
