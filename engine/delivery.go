@@ -130,6 +130,8 @@ type Delivery struct {
 	// RetryDelay is how long a source lets the event wait after a verdict Retry
 	// on this attempt; 0 where the source does not say.
 	RetryDelay time.Duration
+	// Trace names the request that the event came with, for logs; nil without one.
+	Trace *Trace
 	// Bytes is what the source keeps in memory until the verdict, beside Event.
 	Bytes   int
 	Settler Settler

@@ -92,4 +92,5 @@ func (e *Event) Before(o *Event) bool { return e.Compare(o) < 0 }
 type Entry struct {
 	Event Event
 	Body  []byte
+	Trace *Trace // nil without one; entries may share it
 }

@@ -41,7 +41,7 @@ type fields [fieldCount]Value
 //	occurred_at    RFC 3339 with an offset (Z, +hh:mm or +hhmm), at least
 //	               [Earliest], at most [MaxFutureMillis] after now; kept in
 //	               milliseconds
-//	metadata       an object, null or absent; not kept
+//	metadata       an object, null, [] or absent; not kept
 //	message_id     1..[MaxMessageRunes] characters; null or absent: made with
 //	               [MessageID]
 //	version        "1.0" or absent

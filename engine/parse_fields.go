@@ -73,10 +73,17 @@ func (f *fields) checkVersion() error {
 }
 
 func (f *fields) checkMetadata() error {
-	if kind := f[fieldMetadata].kind(); kind > nullValue && kind != objectValue {
+	v := f[fieldMetadata]
+	if kind := v.kind(); kind > nullValue && kind != objectValue && !v.isEmptyArray() {
 		return refuseField(ReasonMetadataNotObject, fieldMetadata, "found %s, expected an object, null or nothing", kind)
 	}
 	return nil
+}
+
+// isEmptyArray reports whether the value is []: PHP's json_encode makes that of metadata
+// without members.
+func (v Value) isEmptyArray() bool {
+	return len(v.Text) > 1 && v.Text[0] == '[' && len(bytes.TrimSpace(v.Text[1:len(v.Text)-1])) == 0
 }
 
 // id reads a positive int32. Only a plain integer literal is one: 12.0 and 1e3

@@ -178,7 +178,8 @@ func (r referenceFields) event(now time.Time) (e Event) {
 			r.found[ReasonUnsupportedVersion] = true
 		}
 	}
-	if !r.null("metadata") && r.raw["metadata"][0] != '{' {
+	var list []any
+	if !r.null("metadata") && r.raw["metadata"][0] != '{' && (json.Unmarshal(r.raw["metadata"], &list) != nil || len(list) > 0) {
 		r.found[ReasonMetadataNotObject] = true
 	}
 	e.UserID = r.id("user_id")

@@ -152,7 +152,7 @@ var badBodies = []struct{ name, reason, body, says string }{
 	{"version null", ReasonUnsupportedVersion, message("version", "null"), "null"},
 	{"version before all other fields", ReasonUnsupportedVersion, `{"version":"3"}`, ""},
 
-	{"metadata an array", ReasonMetadataNotObject, message("metadata", "[]"), "an array"},
+	{"metadata an array", ReasonMetadataNotObject, message("metadata", "[1]"), "an array"},
 	{"metadata a string", ReasonMetadataNotObject, message("metadata", `"{}"`), "a string"},
 	{"metadata false", ReasonMetadataNotObject, message("metadata", "false"), ""},
 	{"metadata a number", ReasonMetadataNotObject, message("metadata", "0"), ""},

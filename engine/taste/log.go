@@ -46,6 +46,7 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 		slog.String("message_id", d.Event.MessageID),
 		slog.String("event_type", d.Event.Type.String()),
 	}
+	attrs = append(attrs, d.Trace.LogAttrs()...)
 	if d.Event.ProductID != 0 {
 		attrs = append(attrs, slog.Int("product_id", int(d.Event.ProductID)))
 	}
@@ -81,10 +82,12 @@ func (e *Engine) logWritten(w *work, began engine.Millis) {
 // change: the summary counts it.
 func (e *Engine) logConflict(w *work) {
 	newest := &w.events[len(w.events)-1]
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelDebug, "version conflict: the window is folded again",
+	attrs := append([]slog.Attr{
 		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),
 		slog.String("message_id", newest.Event.MessageID), slog.String("event_type", newest.Event.Type.String()),
-		slog.Int("attempt", newest.Attempt))
+		slog.Int("attempt", newest.Attempt),
+	}, newest.Trace.LogAttrs()...)
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelDebug, "version conflict: the window is folded again", attrs...)
 }
 
 // logStore logs a failed call. Where a breaker judges the calls it logs an outage, and

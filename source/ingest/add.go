@@ -27,6 +27,11 @@ func (h *Handler) addBatch(r *http.Request, b batch, partial bool) *reply {
 		h.stats.Refused.Add(int64(n))
 		return o.refusal()
 	}
+	if trace := engine.TraceOf(r.Header.Get); trace != nil {
+		for i := range o.entries {
+			o.entries[i].Trace = trace
+		}
+	}
 	fresh, refused := h.add(r, o.entries)
 	for refused != nil {
 		rejected := rejectedBy(refused.cause)

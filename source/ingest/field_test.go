@@ -52,7 +52,7 @@ var badEvents = []struct{ event, field, reason string }{
 	{event("message_id", `"\u0000"`), "message_id", engine.ReasonNulCharacter},
 	{event("message_id", `""`), "message_id", engine.ReasonBadMessageID},
 	{event("event_type", `"stare"`), "event_type", engine.ReasonUnknownEventType},
-	{event("metadata", "[]"), "metadata", engine.ReasonMetadataNotObject},
+	{event("metadata", "[1]"), "metadata", engine.ReasonMetadataNotObject},
 	{event("version", "null"), "version", engine.ReasonUnsupportedVersion},
 	{event("occurred_at", `"2025-02-30T00:00:00Z"`), "occurred_at", engine.ReasonBadTimestamp},
 	{event("occurred_at", `"2025-02-10T14:30:00"`), "occurred_at", engine.ReasonTimestampNoOffset},

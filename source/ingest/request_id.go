@@ -4,19 +4,19 @@ import (
 	"crypto/rand"
 	"net/http"
 	"strings"
+
+	"keyfold/engine"
 )
 
 // requestHeader carries the id under which a request stands in both sides'
 // logs.
-const requestHeader = "X-Request-Id"
-
-const maxRequestID = 128
+const requestHeader = engine.HeaderRequestID
 
 // requestID returns the sender's id for a request where it can stand in a log
-// as it is, and a new one otherwise. UUIDs, ULIDs, trace contexts and base64 can.
+// as it is, and a new one otherwise.
 func requestID(r *http.Request) string {
 	id := r.Header.Get(requestHeader)
-	if len(id) == 0 || len(id) > maxRequestID || strings.ContainsFunc(id, outside("._:=+/-")) {
+	if !engine.IsRequestID(id) {
 		return rand.Text()
 	}
 	return id

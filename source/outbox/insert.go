@@ -75,7 +75,7 @@ func (d *Database) insertNew(ctx context.Context, tx *sql.Tx, rows []*newRow) er
 var errOtherKey = errors.New("a unique key of user_interactions that is not keyfold's holds another event")
 
 func insertRows(ctx context.Context, tx *sql.Tx, rows []*newRow) error {
-	args := make([]any, 0, 10*len(rows)) // as many as [places]
+	args := make([]any, 0, 11*len(rows)) // as many as [places]
 	for _, row := range rows {
 		args = row.values(args)
 	}

@@ -22,6 +22,7 @@ type newRow struct {
 	messageID string
 	digest    []byte // of the message id
 	body      string
+	headers   any // string or nil
 
 	fresh bool  // set by the insert
 	fault error // set by the insert: the database rejected this row
@@ -68,6 +69,7 @@ func rowOf(e *engine.Entry, now engine.Millis) (newRow, error) {
 		messageID: event.MessageID,
 		digest:    digestOf(event.MessageID),
 		body:      string(e.Body),
+		headers:   headersOf(e.Trace),
 	}
 	if event.Type == engine.Search {
 		row.phrase = event.Phrase
@@ -92,6 +94,29 @@ func fits(e *engine.Event, body []byte) error {
 	default:
 		return nil
 	}
+}
+
+// headersOf returns what the column headers keeps of a trace: a JSON object of strings,
+// or NULL.
+func headersOf(t *engine.Trace) any {
+	if t == nil {
+		return nil
+	}
+	text, _ := json.Marshal(t.Headers()) // strings can be marshalled
+	return string(text)
+}
+
+// traceOf reads the column headers, which a shop may have written: it leaves out what is
+// no header of a trace.
+func traceOf(headers []byte) *engine.Trace {
+	var all map[string]any
+	if len(headers) == 0 || json.Unmarshal(headers, &all) != nil {
+		return nil
+	}
+	return engine.TraceOf(func(name string) string {
+		text, _ := all[name].(string)
+		return text
+	})
 }
 
 // digestOf is what keyfold_event_ids keeps of an id.
@@ -133,12 +158,12 @@ func metadataOf(body []byte) (any, error) {
 }
 
 // columns are what [newRow.values] fills.
-const columns = "user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at, message_id, body, shard, registered"
+const columns = "user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at, message_id, body, shard, headers, registered"
 
-const places = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, TRUE)"
+const places = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, TRUE)"
 
 func (r *newRow) values(args []any) []any {
-	return append(args, r.userID, r.eventType, r.phrase, r.productID, r.occurred, r.metadata, r.created, r.messageID, r.body, engine.SlotOf(r.userID))
+	return append(args, r.userID, r.eventType, r.phrase, r.productID, r.occurred, r.metadata, r.created, r.messageID, r.body, engine.SlotOf(r.userID), r.headers)
 }
 
 // size returns about how many bytes the row brings into a statement.

@@ -26,6 +26,7 @@ type Row struct {
 	// TriedAt is when the broker may have got the row before; 0: never. It is of
 	// the attempts before the present one.
 	TriedAt engine.Millis
+	Trace   *engine.Trace // of the request that the event came with; nil without one
 
 	messageID  string // the column's; "" before a relay has completed a shop's row
 	attempts   int
@@ -74,7 +75,7 @@ func changeRows(ctx context.Context, run runner, rows []Row, update string, args
 }
 
 // rowColumns are what [scanStored] reads.
-const rowColumns = "id, user_id, COALESCE(message_id, ''), body, created_at, processed_to_queue, sent_at, tried_at, attempts, registered"
+const rowColumns = "id, user_id, COALESCE(message_id, ''), body, created_at, processed_to_queue, sent_at, tried_at, attempts, registered, headers"
 
 type scanner interface{ Scan(dest ...any) error }
 
@@ -90,8 +91,9 @@ func scanStored(s scanner) (row stored, err error) {
 	var (
 		storedAt, sentAt, triedAt sql.NullString
 		userID                    int32
+		headers                   []byte
 	)
-	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered); err != nil {
+	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered, &headers); err != nil {
 		return stored{}, err
 	}
 	for _, column := range []struct {
@@ -105,7 +107,7 @@ func scanStored(s scanner) (row stored, err error) {
 			row.fault = fmt.Errorf("user_interactions row %d: %w", row.ID, err)
 		}
 	}
-	row.Event.UserID = userID
+	row.Event.UserID, row.Trace = userID, traceOf(headers)
 	if row.Body != nil && row.fault == nil {
 		row.parse()
 	}

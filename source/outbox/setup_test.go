@@ -212,7 +212,7 @@ func TestSetupOfAnEarlierSchema(t *testing.T) {
 			e := view(t, int32(id), id)
 			row, err := rowOf(&e, engine.Now())
 			must(t, err)
-			_, err = db.pool.Exec("INSERT INTO user_interactions ("+strings.TrimSuffix(columns, ", registered")+") VALUES "+strings.Replace(places, ", TRUE", "", 1), row.values(nil)...)
+			_, err = db.pool.Exec("INSERT INTO user_interactions ("+strings.TrimSuffix(columns, ", headers, registered")+") VALUES "+strings.Replace(places, ", ?, TRUE", "", 1), row.values(nil)[:10]...)
 			must(t, err)
 		}
 		_, err = db.pool.Exec("DELETE FROM user_interactions WHERE id = 3")

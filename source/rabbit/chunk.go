@@ -34,5 +34,6 @@ type Arrival struct {
 	RetryDelay  time.Duration
 	Redelivered bool
 	Bytes       int
+	Trace       *engine.Trace
 	Settler     engine.Settler
 }

@@ -116,7 +116,7 @@ func (d *deadLetterer) logMalformed(p *pendingCopy) {
 	}
 	reason, err := p.reason, p.failures[len(p.failures)-1].Err
 	subject := p.subject
-	id := Cut(subject.ID, maxShortString)
+	id, trace := Cut(subject.ID, maxShortString), p.message.Trace()
 	d.malformed.Add(reason, func(n int) {
 		attrs := []any{
 			slog.String("reason", reason), slog.String("message_id", id), slog.Any("error", err),
@@ -124,6 +124,9 @@ func (d *deadLetterer) logMalformed(p *pendingCopy) {
 		}
 		if subject.User != "" {
 			attrs = append(attrs, subject.LogUser())
+		}
+		for _, attr := range trace.LogAttrs() {
+			attrs = append(attrs, attr)
 		}
 		if n > 1 {
 			attrs = append(attrs, slog.Int("count", n))

@@ -112,7 +112,7 @@ func (c *events) Add(o *Original, a Arrival) error {
 	}
 	c.deliveries = append(c.deliveries, engine.Delivery{
 		Event: e, FirstSeen: a.FirstSeen, Arrived: a.Arrived,
-		Attempt: a.Attempt, Last: a.Last, RetryDelay: a.RetryDelay,
+		Attempt: a.Attempt, Last: a.Last, RetryDelay: a.RetryDelay, Trace: a.Trace,
 		Bytes: a.Bytes, Settler: a.Settler,
 	})
 	return nil

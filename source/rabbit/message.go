@@ -128,6 +128,17 @@ func (o *Original) Integer(name string) int64 {
 	}
 }
 
+// Trace returns the trace in the message's headers; nil without one.
+func (o *Original) Trace() *engine.Trace {
+	if len(o.Headers) == 0 {
+		return nil
+	}
+	return engine.TraceOf(func(name string) string {
+		text, _ := o.Headers[name].(string)
+		return text
+	})
+}
+
 // maxForeignHeaders bounds the original's headers on a copy: all of them go into
 // one frame, of 128 KiB by default, and a larger one costs the connection.
 const maxForeignHeaders = 64 << 10

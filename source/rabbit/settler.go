@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -56,7 +57,7 @@ func (t *settler) arrival() Arrival {
 		FirstSeen: t.firstSeen, Arrived: t.arrived,
 		Attempt: t.attempts + 1, Last: t.attempts >= config.MaxRetries, RetryDelay: retryDelay(config.RetryDelay, t.attempts),
 		Redelivered: t.redelivered || t.attempts > 0 || len(t.failures) > 0,
-		Bytes:       t.size, Settler: engine.Once(t),
+		Bytes:       t.size, Trace: t.message.Trace(), Settler: engine.Once(t),
 	}
 }
 
@@ -140,8 +141,11 @@ func (t *settler) giveUp(reason, text string, cause error) {
 	s := t.session
 	subject := s.config.Describe(&t.message)
 	s.stats.Exhausted.Add(1)
-	s.log.Error(text, subject.LogUser(), slog.String("message_id", subject.ID),
-		slog.String("event_type", subject.Kind), slog.Int("attempt", t.attempts+1), slog.Any("error", cause))
+	attrs := append([]slog.Attr{
+		subject.LogUser(), slog.String("message_id", subject.ID),
+		slog.String("event_type", subject.Kind), slog.Int("attempt", t.attempts+1), slog.Any("error", cause),
+	}, t.message.Trace().LogAttrs()...)
+	s.log.LogAttrs(context.Background(), slog.LevelError, text, attrs...)
 	s.deadLetters.add(t, reason)
 }
 

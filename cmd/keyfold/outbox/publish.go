@@ -27,9 +27,22 @@ func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
 		if b.backfill {
 			since = rows[i].StoredAt
 		}
-		if since != 0 {
-			messages[i].Headers = map[string]any{rabbit.HeaderFirstSeen: int64(since)}
-		}
+		messages[i].Headers = headersOf(rows[i].Trace, since)
 	}
 	return b.publisher.Publish(ctx, messages)
+}
+
+// headersOf returns what a message says of its event; nil where that is nothing.
+func headersOf(trace *engine.Trace, since engine.Millis) map[string]any {
+	if trace == nil && since == 0 {
+		return nil
+	}
+	headers := map[string]any{}
+	for name, value := range trace.Headers() {
+		headers[name] = value
+	}
+	if since != 0 {
+		headers[rabbit.HeaderFirstSeen] = int64(since)
+	}
+	return headers
 }
