@@ -12,6 +12,7 @@ import (
 
 	sqltest "keyfold/bench/testserver/mariadb"
 	mongotest "keyfold/bench/testserver/mongodb"
+	pgtest "keyfold/bench/testserver/postgres"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/source/sample"
@@ -118,9 +119,20 @@ func (s *stack) setUpWith(t *testing.T, url string) *shop {
 
 // A database that dies with SIGKILL: every 202 is there afterwards; meanwhile the
 // API answers 503 with Retry-After, says so to probes, and goes on by itself.
-func TestIngestMariaDBKilled(t *testing.T) {
-	server := sqltest.Start(t)
-	s := newStack(t).with(t, server.URL(server.Database(t)))
+func TestIngestDatabaseKilled(t *testing.T) {
+	t.Run("mariadb", func(t *testing.T) {
+		server := sqltest.Start(t)
+		ingestWhileKilled(t, server.URL(server.Database(t)), server.Kill, server.Restart)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		server := pgtest.Start(t)
+		ingestWhileKilled(t, server.URL("postgres"), server.Kill, server.Restart)
+	})
+}
+
+func ingestWhileKilled(t *testing.T, url string, kill func(), restart func(testing.TB)) {
+	t.Helper()
+	s := newStack(t).with(t, url)
 	api, stop := s.spawn(t, "ingest", "--relay", "--http-addr=127.0.0.1:0")
 	defer stop()
 	api.ready()
@@ -135,7 +147,7 @@ func TestIngestMariaDBKilled(t *testing.T) {
 	for range rounds {
 		l.reaches(min(l.count()+300, len(bodies)))
 		before := l.refused.Load()
-		server.Kill()
+		kill()
 		eventually(t, "requests are answered with 503", func() error {
 			if l.refused.Load() == before {
 				return fmt.Errorf("none was")
@@ -145,7 +157,7 @@ func TestIngestMariaDBKilled(t *testing.T) {
 		if code, body := api.get("/readyz"); code != http.StatusServiceUnavailable {
 			t.Errorf("ready without a database: %d %s", code, body)
 		}
-		server.Restart(t)
+		restart(t)
 		api.ready()
 	}
 	l.senders.Wait()

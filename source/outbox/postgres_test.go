@@ -167,7 +167,7 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 	exec(t, admin, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id, body, processed_to_queue, sent_at, tried_at, registered)"+
 		" SELECT n % ?::int + 1, 'product_view', n, at, 'm' || n, NULL, TRUE, at, at, TRUE FROM (SELECT n, TIMESTAMP '2026-01-01' + n * INTERVAL '1 second' AS at FROM generate_series(1, ?::int) AS n) AS rows", users, history)
 	exec(t, admin, "INSERT INTO keyfold_event_ids SELECT user_id, decode(md5(message_id), 'hex') FROM user_interactions")
-	exec(t, admin, "VACUUM ANALYZE")
+	admin = analyzed(t, admin, url)
 	ctx := t.Context()
 	middle := engine.Millis(1767225600000) // 2026-01-01
 	relay := func(db *Database) error {
@@ -245,7 +245,7 @@ func TestPostgresRelayBesideABackfill(t *testing.T) {
 	admin := openAt(t, url)
 	fill(t, admin, 500, 30_000)
 	exec(t, admin, "UPDATE user_interactions SET shard = shard + 64")
-	exec(t, admin, "VACUUM ANALYZE")
+	admin = analyzed(t, admin, url)
 	whole, read := tuplesRead(t, admin)
 	db := openOnly(t, url)
 	if n, err := NewRelay(db, &broker{}, RelayConfig{}, quiet).batch(t.Context(), t.Context()); n != 0 || err != nil {
@@ -256,6 +256,15 @@ func TestPostgresRelayBesideABackfill(t *testing.T) {
 	if wholeAfter != whole || readAfter-read > 10 {
 		t.Errorf("%d rows by whole tables, %d by indexes", wholeAfter-whole, readAfter-read)
 	}
+}
+
+// analyzed has the server gather its figures of the tables, ends the sessions that
+// filled them, which tell then what they have read, and opens the database again.
+func analyzed(t *testing.T, db *Database, url string) *Database {
+	t.Helper()
+	exec(t, db, "VACUUM ANALYZE")
+	must(t, db.Close())
+	return openOnly(t, url)
 }
 
 // tuplesRead returns how many rows were read by scans of a whole table, and how many
