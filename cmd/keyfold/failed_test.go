@@ -36,8 +36,11 @@ func TestOneViewOfFailures(t *testing.T) {
 		}
 		for _, c := range []struct{ args, want string }{
 			{"", "broker,id:letter-of-7 broker,id:letter-of-9 sql,id:row-1 sql,id:row-2"},
-			{"--user=7", "broker,id:letter-of-7 sql,id:row-1"}, {"--in=broker", "broker,id:letter-of-7 broker,id:letter-of-9"},
-			{"--error=timeout", "broker,id:letter-of-7 broker,id:letter-of-9"}, {"--error=not_published --user=8", "sql,id:row-2"}, {"--failed-before=2026-01-01T00:00:00Z", ""},
+			{"--user=7", "broker,id:letter-of-7 sql,id:row-1"},
+			{"--in=broker", "broker,id:letter-of-7 broker,id:letter-of-9"},
+			{"--error=timeout", "broker,id:letter-of-7 broker,id:letter-of-9"},
+			{"--error=not_published --user=8", "sql,id:row-2"},
+			{"--failed-before=2026-01-01T00:00:00Z", ""},
 		} {
 			if got := ids(strings.Fields(c.args)...); got != c.want {
 				t.Errorf("list %s: %s, want %s", c.args, got, c.want)

@@ -42,7 +42,7 @@ type places struct {
 }
 
 func (p *places) check(a *app.App) error {
-	fault := p.letterFilter.checkFlags(events{})
+	fault := p.checkFlags(events{})
 	if p.In != inSQL {
 		fault = errors.Join(fault, a.CheckBroker())
 	}
