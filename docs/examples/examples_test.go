@@ -71,7 +71,7 @@ func run(t *testing.T, environment []string, input string, arguments ...string) 
 	command.Stdout, command.Stderr = &out, &errs
 	err := command.Run()
 	if command.ProcessState == nil {
-		t.Fatalf("%s does not run: %v; `make test` installs it, or: apt-get install --no-install-recommends php-cli php-amqplib python3 python3-pika nodejs curl", arguments[0], err)
+		t.Fatalf("%s does not run: %v; `make test` installs it, or: apt-get install --no-install-recommends php-cli php-amqplib php-doctrine-dbal php-mysql php-pgsql php-sqlite3 python3 python3-pika nodejs curl", arguments[0], err)
 	}
 	return command.ProcessState.ExitCode(), strings.TrimSpace(out.String()), errs.String()
 }

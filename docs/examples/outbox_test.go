@@ -1,0 +1,210 @@
+package examples_test
+
+import (
+	"bufio"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	sqltest "keyfold/bench/testserver/mariadb"
+	pgtest "keyfold/bench/testserver/postgres"
+	"keyfold/bench/testserver/process"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/engine"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+)
+
+// shopDatabase is a database with keyfold's tables and the shop's table of orders.
+type shopDatabase struct {
+	*sql.DB
+	url      string // keyfold's DATABASE_URL
+	doctrine string // the example's
+}
+
+// onShops runs a test on every kind of database.
+func onShops(t *testing.T, test func(t *testing.T, db *shopDatabase)) {
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		server := sqltest.Shared(t)
+		name := server.Database(t)
+		url := server.URL(name)
+		test(t, newShop(t, url, url, "mysql", "root@tcp("+server.Address()+")/"+name))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		server := pgtest.Shared(t)
+		url := server.URL(server.Database(t, ""))
+		test(t, newShop(t, url, url, "pgx", url))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "shop.db")
+		test(t, newShop(t, "sqlite://"+path, "sqlite:///"+path, "sqlite", "file:"+path+"?_pragma=busy_timeout(60000)"))
+	})
+}
+
+func newShop(t *testing.T, url, doctrine, driver, name string) *shopDatabase {
+	t.Helper()
+	db, err := outbox.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Setup(t.Context(), outbox.SetupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := sql.Open(driver, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	text, err := os.ReadFile("outbox.php")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, create, _ := strings.Cut(string(text), " *   CREATE TABLE")
+	create, _, _ = strings.Cut(create, "\n") // the statement of the example's own comment
+	if _, err := pool.ExecContext(t.Context(), "CREATE TABLE"+create); err != nil {
+		t.Fatal(err)
+	}
+	return &shopDatabase{DB: pool, url: url, doctrine: doctrine}
+}
+
+// steps is how many points of the transaction the program of testdata can stop at; the
+// last one is behind the commit.
+const steps = 8
+
+// Whenever a shop's program is killed, its order and its event are both there or both
+// absent. Every other one of the kills at the commit hits it while it is
+// under way.
+func TestOutboxExampleIsKilled(t *testing.T) {
+	kills := 25
+	if os.Getenv("KEYFOLD_SOAK") != "" {
+		kills = 1000
+	}
+	onShops(t, func(t *testing.T, s *shopDatabase) {
+		committed, racing := 0, 0
+		for n := range kills {
+			step := n % steps
+			race := step == steps-2 && n/steps%2 == 1
+			killAt(t, s, step, n+1, race)
+			switch {
+			case step == steps-1:
+				committed++
+			case race:
+				racing++
+			}
+		}
+		var both, orders, events int
+		err := s.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM orders o JOIN user_interactions i ON i.user_id = o.user_id AND i.product_id = o.product_id), "+
+			"(SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM user_interactions)").Scan(&both, &orders, &events) // of one instant
+		if err != nil {
+			t.Fatal(err)
+		}
+		if orders != both || events != both || both < committed || both > committed+racing {
+			t.Errorf("after %d kills there are %d orders and %d events, %d of them together; %d were committed and %d were being committed",
+				kills, orders, events, both, committed, racing)
+		}
+		t.Logf("%d kills: %d before the commit, %d during it, %d behind it; %d orders with their events", kills, kills-committed-racing, racing, committed, both)
+	})
+}
+
+// killAt runs the example for a user and kills it where it has stopped, or just after it
+// was let go.
+func killAt(t *testing.T, s *shopDatabase, step, user int, race bool) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "php", "testdata/outbox_steps.php", fmt.Sprint(step), fmt.Sprint(user))
+	command.Env = append(command.Environ(), "DATABASE_URL="+s.doctrine)
+	input, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	command.Stderr = &errs
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(output).ReadString('\n')
+	if race {
+		_, _ = input.Write([]byte("\n"))
+	}
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	if line != fmt.Sprintf("at %d\n", step) {
+		t.Fatalf("step %d: it printed %q %s; `make test` installs what it needs, or: apt-get install php-cli php-doctrine-dbal php-mysql php-pgsql php-sqlite3", step, line, errs.String())
+	}
+}
+
+// What the example stores is a whole event in the queue.
+func TestOutboxExample(t *testing.T) {
+	dir, err := process.TempDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyfold, err := process.Build(t.Context(), dir, "../../cmd/keyfold")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := rabbittest.Shared(t)
+	onShops(t, func(t *testing.T, s *shopDatabase) {
+		dsn := b.DSN(b.VHost(t))
+		names := rabbit.DefaultNames()
+		if err := rabbit.Setup(t.Context(), dsn, rabbit.Topology{Names: names, QueueType: rabbit.Classic, RetryDelays: []time.Duration{5 * time.Second}}); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, errs := run(t, []string{"DATABASE_URL=" + s.doctrine}, "", "php", "outbox.php", "12345", "789"); code != 0 {
+			t.Fatalf("%d: %s", code, errs)
+		}
+		deliveries, err := channel(t, dsn).Consume(names.Queue, "", true, false, false, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		relay, err := process.Start(t.TempDir(), "relay", []string{"DATABASE_URL=" + s.url, "RABBITMQ_DSN=" + dsn}, keyfold, "relay")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer relay.Kill()
+		var d amqp.Delivery
+		select {
+		case d = <-deliveries:
+		case <-relay.Ended():
+			t.Fatalf("the relay ended: %v", relay.Err())
+		case <-time.After(time.Minute):
+			t.Fatal("nothing came into the queue")
+		}
+		e := checkEvent(t, string(d.Body), engine.Event{UserID: 12345, Type: engine.ProductPurchase, ProductID: 789})
+		checkProperties(t, &d, e.MessageID, &e)
+		if !strings.Contains(string(d.Body), `"metadata":{"source"`) {
+			t.Errorf("it arrived as %s", d.Body)
+		}
+	})
+}
+
+func TestOutboxExampleUsage(t *testing.T) {
+	for _, arguments := range [][]string{{}, {"12345"}, {"a", "789"}} {
+		code, _, errs := run(t, []string{"DATABASE_URL=sqlite:///x"}, "", with([]string{"php", "outbox.php"}, arguments...)...)
+		if code != 2 || !strings.Contains(errs, "usage") {
+			t.Errorf("%v: %d: %s", arguments, code, errs)
+		}
+	}
+	missing := "sqlite:////" + strings.TrimPrefix(t.TempDir(), "/") + "/none/shop.db"
+	if code, _, errs := run(t, []string{"DATABASE_URL=" + missing}, "", "php", "outbox.php", "1", "789"); code != 1 || errs == "" {
+		t.Errorf("without a database: %d: %s", code, errs)
+	}
+}
