@@ -31,14 +31,15 @@ type commands struct {
 	Options   cli.Options        `embed:""`
 	Servers   app.Servers        `embed:""`
 	Queues    app.QueueFlags     `embed:""`
+	Sending   app.Outbox         `embed:""`
 	Embedding embedding.Settings `embed:""`
 	Settings  settings.Engine    `embed:""`
 	Notify    app.Notify         `embed:"" group:"notifications"`
 
 	Setup    setupCmd             `cmd:"" uses:"broker,queue,partitions,priorities,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
 	Work     workCmd              `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
-	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,partitions,admin" help:"Run the HTTP API: store events in the SQL outbox."`
-	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,partitions,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
+	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
+	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
 	Stage    partitionCmd         `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
 	Outbox   outbox.Cmd           `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
 	History  outbox.HistoryCmd    `cmd:"" uses:"database" help:"Count and prune the history of events."`
@@ -51,7 +52,7 @@ type commands struct {
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 
-	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,database,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,retention" help:"Check and show the settings."`
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,database,auto-setup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,retention" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
@@ -105,6 +106,7 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 		Clock:   shutdown.NewClock(config.Timeout),
 		Servers: c.Servers,
 		Queues:  queues,
+		Outbox:  c.Sending,
 		Vectors: embeddings,
 		Notify:  c.Notify,
 		Config:  config,

@@ -161,23 +161,11 @@ func (q *queuesSetUp) print(w *cli.Text) {
 }
 
 func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
-	names, delays := rabbit.DefaultNames(), rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts)
-	topology := rabbit.Topology{
-		Names:        names,
-		QueueType:    a.Queues.Type,
-		RetryDelays:  delays,
-		Partitions:   a.Queues.Partitions,
-		NoPriorities: a.Queues.NoPriorities,
+	topology, err := a.SetupBroker()
+	if err != nil {
+		return nil, err
 	}
-	if a.Queues.AsTheyAre {
-		var err error
-		if topology.Partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names); err != nil {
-			return nil, app.BrokerUnreached(err)
-		}
-	}
-	if err := rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, topology); err != nil {
-		return nil, app.BrokerUnreached(err)
-	}
+	names := topology.Names
 	retired, err := rabbit.Retired(a.Ctx, a.Servers.RabbitMQ, topology)
 	if err != nil {
 		return nil, app.BrokerUnreached(err)
@@ -190,7 +178,7 @@ func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
 	if topology.Partitions > 0 {
 		done.Queue, done.Slots, retry = names.CommonQueue(), names.Slots, names.RetryExchange
 	}
-	for _, delay := range delays {
+	for _, delay := range topology.RetryDelays {
 		done.Retries = append(done.Retries, retry(delay))
 	}
 	done.Uneven = uneven(topology.Partitions)
@@ -237,12 +225,7 @@ func (c *setupCmd) database(a *app.App) (*tablesSetUp, error) {
 	if a.Servers.SQL == "" {
 		return nil, nil
 	}
-	db, err := a.OpenDatabase()
-	if err != nil {
-		return nil, err
-	}
-	err = app.DatabaseUnreached(db.Setup(a.Ctx, outbox.SetupOptions{ForeignKeys: c.ForeignKeys}))
-	if err := errors.Join(err, db.Close()); err != nil {
+	if err := a.SetupDatabase(outbox.SetupOptions{ForeignKeys: c.ForeignKeys}); err != nil {
 		return nil, err
 	}
 	return &tablesSetUp{Tables: []string{"user_interactions", "keyfold_relay_shards"}}, nil

@@ -19,6 +19,7 @@ type App struct {
 	Clock   *shutdown.Clock // of its end
 	Servers Servers
 	Queues  Queues
+	Outbox  Outbox
 	Vectors embedding.Config
 	Notify  Notify
 	Config  settings.Config

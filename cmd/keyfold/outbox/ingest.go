@@ -41,6 +41,9 @@ func (c *IngestCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
+	if err := a.AutoSetup(c.Relay); err != nil {
+		return err
+	}
 	return a.WithServiceDatabase(func(db *outbox.Database) error { return c.serve(a, config, db) })
 }
 

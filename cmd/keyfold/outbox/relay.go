@@ -26,6 +26,9 @@ func (c *RelayCmd) Check(a *app.App) error {
 // marked before it ends.
 func (c *RelayCmd) Run(a *app.App) error {
 	a.LogStart("relay")
+	if err := a.AutoSetup(true); err != nil {
+		return err
+	}
 	return a.WithServiceDatabase(func(db *outbox.Database) error {
 		r := newRelaying(a, db)
 		return a.WithAdmin(r, func() error {
