@@ -38,8 +38,8 @@ type commands struct {
 
 	Setup    setupCmd             `cmd:"" uses:"broker,queue,partitions,priorities,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
 	Work     workCmd              `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
-	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
-	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
+	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,cleanup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
+	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,cleanup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
 	Stage    partitionCmd         `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
 	Outbox   outbox.Cmd           `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
 	History  outbox.HistoryCmd    `cmd:"" uses:"database" help:"Count and prune the history of events."`
@@ -52,7 +52,7 @@ type commands struct {
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 
-	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,database,auto-setup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,retention" help:"Check and show the settings."`
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,database,auto-setup,cleanup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,retention" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
@@ -111,5 +111,5 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 		Notify:  c.Notify,
 		Config:  config,
 		Log:     log,
-	}, errors.Join(logErr, engineErr, c.Servers.Check(), queuesErr, embeddingErr)
+	}, errors.Join(logErr, engineErr, c.Servers.Check(), c.Sending.Check(), queuesErr, embeddingErr)
 }

@@ -16,6 +16,7 @@ type CleanupOptions struct {
 	Pause    time.Duration    // between two of them, for others' sake; default 10 ms
 	Progress func(done int64) // called after each; may be nil
 	DryRun   bool             // count the rows and change none
+	Limit    int64            // of rows to change; 0: none
 }
 
 // Cleanup frees what publishing needed of the rows that were sent before an instant, in
@@ -57,6 +58,12 @@ func (d *Database) countOld(ctx context.Context, query string, args ...any) (n i
 func (d *Database) inSteps(ctx context.Context, options CleanupOptions, step func(chunk int) (n int64, more bool, err error)) (total int64, err error) {
 	chunk, pause := cmp.Or(options.Chunk, 1000), cmp.Or(options.Pause, 10*time.Millisecond)
 	for {
+		if options.Limit > 0 {
+			chunk = int(min(int64(chunk), options.Limit-total))
+		}
+		if chunk == 0 {
+			return total, nil
+		}
 		n, more, err := step(chunk)
 		if err != nil || !more {
 			return total, err

@@ -2,14 +2,36 @@ package app
 
 import (
 	"errors"
+	"time"
 
+	"keyfold/cmd/cli"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
 
 // Outbox are the settings of the services on the SQL outbox.
 type Outbox struct {
-	AutoSetup bool `name:"auto-setup" env:"AUTO_SETUP" default:"false" help:"Set up the servers of the command at its start, as keyfold setup does." group:"servers" for:"auto-setup"`
+	AutoSetup    bool     `name:"auto-setup" env:"AUTO_SETUP" default:"false" help:"Set up the servers of the command at its start, as keyfold setup does." group:"servers" for:"auto-setup"`
+	CleanupAfter cli.Span `name:"outbox-cleanup-after" env:"OUTBOX_CLEANUP_AFTER" default:"0s" help:"How long a published row keeps its body: 168h, 7d; 0s: the relay cleans nothing up." group:"servers" for:"cleanup"`
+	CleanupEvery cli.Span `name:"outbox-cleanup-every" env:"OUTBOX_CLEANUP_EVERY" default:"1h" help:"From one cleanup of the relay to the next." group:"servers" for:"cleanup"`
+	CleanupRows  int64    `name:"outbox-cleanup-rows" env:"OUTBOX_CLEANUP_ROWS" default:"100000" help:"Rows that one cleanup of the relay frees at most." group:"servers" for:"cleanup"`
+}
+
+// Cleaner is what the settings of the cleanup amount to.
+func (o Outbox) Cleaner() outbox.CleanerConfig {
+	return outbox.CleanerConfig{After: time.Duration(o.CleanupAfter), Every: time.Duration(o.CleanupEvery), Rows: o.CleanupRows}
+}
+
+// Check reports every fault at once.
+func (o Outbox) Check() error {
+	var faults []error
+	if o.CleanupEvery == 0 {
+		faults = append(faults, errors.New("OUTBOX_CLEANUP_EVERY is 0s: it must be above 0, such as 1h"))
+	}
+	if o.CleanupRows == 0 {
+		faults = append(faults, errors.New("OUTBOX_CLEANUP_ROWS is 0: it must be above 0, such as 100000"))
+	}
+	return errors.Join(append(faults, o.Cleaner().Validate())...)
 }
 
 // SetupBroker sets up the queues and returns what was asked for: without a number of

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/sourcegraph/conc"
+
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine/metric"
 	"keyfold/source/outbox"
@@ -45,6 +47,7 @@ type relaying struct {
 	gauge     *outbox.Gauge
 	publisher *rabbit.Publisher
 	relay     *outbox.Relay
+	cleaner   *outbox.Cleaner
 	cancel    context.CancelFunc
 	ended     chan struct{}
 }
@@ -52,7 +55,11 @@ type relaying struct {
 func newRelaying(a *app.App, db *outbox.Database) *relaying {
 	p := rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("relay"), "publisher", rabbit.Timing{}, a.Log)
 	to := toBroker{publisher: p, message: a.Queues.Message()}
-	return &relaying{app: a, gauge: outbox.NewGauge(db), publisher: p, relay: outbox.NewRelay(db, to, outbox.RelayConfig{}, a.Log), ended: make(chan struct{})}
+	return &relaying{
+		app: a, gauge: outbox.NewGauge(db), publisher: p, ended: make(chan struct{}),
+		relay:   outbox.NewRelay(db, to, outbox.RelayConfig{}, a.Log),
+		cleaner: outbox.NewCleaner(db, a.Outbox.Cleaner(), a.Log),
+	}
 }
 
 func (r *relaying) start() {
@@ -63,7 +70,10 @@ func (r *relaying) start() {
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(r.app.Ctx))
 	go func() {
 		defer close(r.ended)
-		r.relay.Run(ctx)
+		var both conc.WaitGroup
+		both.Go(func() { r.relay.Run(ctx) })
+		both.Go(func() { r.cleaner.Run(ctx) })
+		both.Wait()
 	}()
 }
 
@@ -85,6 +95,7 @@ func (r *relaying) Notes() []string {
 
 func (r *relaying) Register(set *metric.Set) {
 	r.relay.Stats.Register(set)
+	r.cleaner.Register(set)
 	r.gauge.Register(r.app.Ctx, set)
 }
 
