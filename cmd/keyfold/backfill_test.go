@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,29 +12,20 @@ import (
 	"keyfold/source/outbox"
 )
 
-// takeOver runs docs/examples/import.sql with MariaDB's client.
+// takeOver takes over the shop's own table.
 func (s *shop) takeOver(t *testing.T) {
 	t.Helper()
-	script, err := os.Open("../../docs/examples/import.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer script.Close()
-	address, name, _ := strings.Cut(strings.TrimPrefix(s.url, "mysql://root@"), "/")
-	host, port, _ := strings.Cut(address, ":")
-	client := exec.Command("mariadb", "--no-defaults", "--protocol=tcp", "--user=root", "--default-character-set=utf8mb4", "--host="+host, "--port="+port, name)
-	client.Stdin = script
-	if output, err := client.CombinedOutput(); err != nil {
-		t.Fatalf("import.sql: %v\n%s", err, output)
-	}
+	s.must(t, "setup", "--adopt=user_interactions", "--adopt-backfill")
 }
 
 // fill fills the shop's own table, as the data model has it, with searches and
 // views of 20 users, one a minute, of which the shop has published the first
-// ones, and takes it into keyfold's by the script of docs/examples.
+// ones, and takes it over.
 func (s *shop) fill(t *testing.T, events, sent int) {
 	t.Helper()
-	s.exec(t, `CREATE TABLE shop_interactions (
+	s.exec(t, "DROP TABLE user_interactions")
+	s.exec(t, "DROP TABLE keyfold_schema_version")
+	s.exec(t, `CREATE TABLE user_interactions (
 		id INT AUTO_INCREMENT PRIMARY KEY,
 		user_id INT NOT NULL,
 		event_type ENUM('search', 'product_view', 'product_click', 'product_purchase') NOT NULL,
@@ -52,8 +41,8 @@ func (s *shop) fill(t *testing.T, events, sent int) {
 		}
 		values[i] = fmt.Sprintf("(%d, %s, '%s')", i%20+1, what, at)
 	}
-	s.exec(t, "INSERT INTO shop_interactions (user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at) VALUES "+strings.Join(values, ", "))
-	s.exec(t, "UPDATE shop_interactions SET processed_to_queue = TRUE WHERE id IN (SELECT id FROM (SELECT id FROM shop_interactions WHERE id <= ?) AS sent)", sent)
+	s.exec(t, "INSERT INTO user_interactions (user_id, event_type, search_phrase, product_id, occurred_at, metadata, created_at) VALUES "+strings.Join(values, ", "))
+	s.exec(t, "UPDATE user_interactions SET processed_to_queue = TRUE WHERE id IN (SELECT id FROM (SELECT id FROM user_interactions WHERE id <= ?) AS sent)", sent)
 	for range 2 { // the second time nothing is new
 		s.takeOver(t)
 	}
@@ -151,8 +140,8 @@ func TestBackfillFilters(t *testing.T) {
 func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
 	o := s.observe(t)
-	api := s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
 	s.fill(t, 1200, 700)
+	api := s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
 	api.accepted(sampleOf(t, 30)...)
 	eventually(t, "today's events are published", func() error {
 		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = 1 AND tried_at IS NOT NULL"); n != 30 {
@@ -168,13 +157,9 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 	if out := s.must(t, "outbox", "stats", "-o", "json"); !strings.Contains(out, `"backfill":500`) || !strings.Contains(out, `"unsent":0`) {
 		t.Errorf("stats print %s", out)
 	}
-	s.exec(t, "UPDATE user_interactions SET sent_at = sent_at - INTERVAL 30 DAY, occurred_at = occurred_at - INTERVAL 31 DAY WHERE tried_at IS NULL AND processed_to_queue = 1")
-	if out := s.must(t, "outbox", "cleanup", "--yes"); !strings.HasPrefix(out, "700 rows freed") {
-		t.Errorf("cleanup prints %s", out)
-	}
 	s.takeOver(t)
 	if n := s.count(t, "SELECT COUNT(*) FROM user_interactions"); n != 1230 {
-		t.Errorf("%d rows after the import was run again behind a cleanup, want 1230", n)
+		t.Errorf("%d rows after the take-over was run again, want 1230", n)
 	}
 	if out := s.must(t, "backfill", "--rate=5000/s"); !strings.HasPrefix(out, "500 rows published") {
 		t.Errorf("backfill prints %s", out)

@@ -18,6 +18,8 @@ import (
 type setupCmd struct {
 	ForeignKeys bool   `help:"Add foreign keys from user_interactions to the tables users and products, which must exist."`
 	Shard       bool   `help:"Shard user_embeddings by user_id; MONGODB_URI leads to a mongos (docs/SCALING.md)."`
+	Adopt       string `placeholder:"TABLE" help:"Take over a table of the shop's: user_interactions in place, messenger_outbox by copying (docs/UPGRADE.md)."`
+	Backfill    bool   `name:"adopt-backfill" help:"With --adopt: leave what the shop has not published to keyfold backfill."`
 	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb, postgres or sqlite and change nothing."`
 }
 
@@ -36,6 +38,7 @@ Examples:
   DATABASE_URL=mysql://user:password@127.0.0.1:3306/keyfold keyfold setup
   DATABASE_URL=postgres://user:password@127.0.0.1:5432/keyfold keyfold setup
   keyfold setup --print mysql --foreign-keys
+  keyfold setup --adopt user_interactions
   MONGODB_URI=mongodb://mongos1,mongos2/ keyfold setup --shard`
 }
 
@@ -44,7 +47,7 @@ func (c *setupCmd) Check(a *app.App) error {
 		_, err := c.sql(c.Print)
 		return err
 	}
-	faults := []error{a.CheckBroker(), a.CheckStore()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), c.checkAdopt(a.Servers.SQL)}
 	if a.Servers.SQL != "" {
 		faults = append(faults, a.CheckDatabase())
 	}
@@ -52,6 +55,18 @@ func (c *setupCmd) Check(a *app.App) error {
 		faults = append(faults, c.checkForeignKeys(a.Servers.SQL))
 	}
 	return errors.Join(faults...)
+}
+
+func (c *setupCmd) checkAdopt(url string) error {
+	switch {
+	case c.Adopt == "" && c.Backfill:
+		return errors.New("--adopt-backfill is about a table that is taken over: name it with --adopt")
+	case c.Adopt == "":
+		return nil
+	case url == "":
+		return errors.New("--adopt is about the database, and DATABASE_URL is not set: set it")
+	}
+	return outbox.CheckAdopt(c.Adopt)
 }
 
 func (c *setupCmd) checkForeignKeys(url string) error {
@@ -100,7 +115,8 @@ type storeSetUp struct {
 }
 
 type tablesSetUp struct {
-	Tables []string `json:"tables"`
+	Tables  []string        `json:"tables"`
+	Adopted *outbox.Adopted `json:"adopted,omitempty"`
 }
 
 // Run sets up all servers, the next one also where one failed, so that one call
@@ -136,6 +152,7 @@ func (s *setUp) print(w *cli.Text, noDatabase bool) {
 	}
 	switch {
 	case s.SQL != nil:
+		printAdopted(w, s.SQL.Adopted)
 		w.Line("SQL: tables %s", strings.Join(s.SQL.Tables, " and "))
 	case noDatabase:
 		w.Line("SQL: none (DATABASE_URL is not set; ingest and relay need one)")
@@ -225,8 +242,12 @@ func (c *setupCmd) database(a *app.App) (*tablesSetUp, error) {
 	if a.Servers.SQL == "" {
 		return nil, nil
 	}
+	adopted, err := c.adopt(a)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.SetupDatabase(outbox.SetupOptions{ForeignKeys: c.ForeignKeys}); err != nil {
 		return nil, err
 	}
-	return &tablesSetUp{Tables: []string{"user_interactions", "keyfold_relay_shards"}}, nil
+	return &tablesSetUp{Tables: []string{"user_interactions", "keyfold_relay_shards"}, Adopted: adopted}, nil
 }

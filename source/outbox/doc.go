@@ -57,7 +57,7 @@
 // A fetch takes of one user at most half of a shard's share and looks past that
 // user for the rest, so that no backlog keeps a shard's other users waiting.
 //
-// Rows of shards from 64 on are left to a backfill: docs/examples/import.sql puts
+// Rows of shards from 64 on are left to a backfill: `keyfold setup --adopt-backfill` puts
 // there what a shop has not published of its past.
 //
 // # What is given up

@@ -50,7 +50,23 @@ type SetupOptions struct {
 
 // Setup brings the schema to this version. It may be run again, and by several
 // at once.
-func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) {
+func (d *Database) Setup(ctx context.Context, options SetupOptions) error {
+	return d.settingUp(ctx, func(pool *sql.DB, conn *sql.Conn, flavour string) error {
+		if err := refuseForeign(ctx, conn); err != nil {
+			return err
+		}
+		if err := d.migrate(ctx, pool, conn, flavour); err != nil {
+			return d.fault("migrate", err)
+		}
+		if options.ForeignKeys {
+			return d.addForeignKeys(ctx, conn)
+		}
+		return nil
+	})
+}
+
+// settingUp calls do under the lock that one setup holds at a time.
+func (d *Database) settingUp(ctx context.Context, do func(pool *sql.DB, conn *sql.Conn, flavour string) error) (err error) {
 	pool, err := d.setup()
 	if err != nil {
 		return d.fault("open", err)
@@ -70,25 +86,20 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) (err error) 
 		return d.fault("wait for another setup", err)
 	}
 	defer func() { err = errors.Join(err, unlock(context.WithoutCancel(ctx))) }()
-	if err := refuseForeign(ctx, conn); err != nil {
-		return err
+	return do(pool, conn, flavour)
+}
+
+func (d *Database) provider(pool *sql.DB, flavour string) (*goose.Provider, error) {
+	files, err := migrations(flavour)
+	if err != nil {
+		return nil, err
 	}
-	if err := d.migrate(ctx, pool, conn, flavour); err != nil {
-		return d.fault("migrate", err)
-	}
-	if options.ForeignKeys {
-		return d.addForeignKeys(ctx, conn)
-	}
-	return nil
+	return goose.NewProvider(d.dialect.gooseDialect(), pool, files,
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithAllowOutofOrder(true))
 }
 
 func (d *Database) migrate(ctx context.Context, pool *sql.DB, conn *sql.Conn, flavour string) error {
-	files, err := migrations(flavour)
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(d.dialect.gooseDialect(), pool, files,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithAllowOutofOrder(true))
+	provider, err := d.provider(pool, flavour)
 	if err != nil {
 		return err
 	}
@@ -118,19 +129,23 @@ func (d *Database) migrate(ctx context.Context, pool *sql.DB, conn *sql.Conn, fl
 // do nothing where it has been run. Each of these adds its column last.
 func noteApplied(ctx context.Context, conn *sql.Conn) error {
 	for _, migration := range []struct {
-		version int
+		version int64
 		column  string
 	}{{2, "tried_at"}, {idsMigration, "registered"}, {newestMigration, "headers"}} {
 		if !readable(ctx, conn, migration.column) {
 			return nil
 		}
-		_, err := conn.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
-			"SELECT ?, 1 FROM (SELECT COUNT(*) AS n FROM "+versionTable+" WHERE version_id = ?) AS noted WHERE n = 0", migration.version, migration.version)
-		if err != nil {
+		if err := noteVersion(ctx, conn, migration.version); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func noteVersion(ctx context.Context, conn *sql.Conn, version int64) error {
+	_, err := conn.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) "+
+		"SELECT ?, TRUE FROM (SELECT COUNT(*) AS n FROM "+versionTable+" WHERE version_id = ?) AS noted WHERE n = 0", version, version)
+	return err
 }
 
 // registerStored registers the ids of rows that were stored by an earlier version. It
@@ -167,11 +182,11 @@ func (d *Database) registerStored(ctx context.Context, pool *sql.DB) error {
 // have made one by the same specification.
 func refuseForeign(ctx context.Context, conn *sql.Conn) error {
 	if !readable(ctx, conn, "id") || readable(ctx, conn, "message_id, shard") {
-		return nil // there is none, or it is ours; what else is wrong the migration will say
+		return half(ctx, conn) // there is none, or it is ours; what else is wrong the migration will say
 	}
 	return engine.ConfigurationError(reasonSchema, errors.New(
-		"the database has a table user_interactions that keyfold did not make: name another database in DATABASE_URL, "+
-			"or rename the table, run `keyfold setup` and copy its rows"))
+		"the database has a table user_interactions that keyfold did not make: `keyfold setup --adopt user_interactions` takes it over in place "+
+			"while the shop goes on inserting (docs/UPGRADE.md), or name another database in DATABASE_URL"))
 }
 
 // readable reports whether user_interactions has these columns.

@@ -45,6 +45,9 @@ func timeText(at engine.Millis) string { return at.Time().Format(sqlTime) }
 // parseTime reads a time with any number of decimals, as a shop may have written it.
 func parseTime(text string) (engine.Millis, error) {
 	at, err := time.Parse(time.DateTime, text)
+	if err != nil { // SQLite's driver gives the DATETIME of a shop's own table in this form
+		at, err = time.Parse(time.RFC3339, text)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("outbox: a stored time: %w", err)
 	}

@@ -1,0 +1,257 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"keyfold/engine"
+)
+
+// The tables that [Database.Adopt] takes over.
+const (
+	adoptInPlace = "user_interactions"
+	adoptByCopy  = "messenger_outbox"
+)
+
+// AdoptOptions say how [Database.Adopt] goes about it.
+type AdoptOptions struct {
+	Backfill bool             // leave what the shop has not published to a backfill
+	Progress func(done int64) // called after each chunk; may be nil
+}
+
+// Adopted is what [Database.Adopt] did.
+type Adopted struct {
+	Table      string `json:"table"`
+	Before     int64  `json:"rows_before"` // in the table when it began
+	After      int64  `json:"rows_after"`  // of these, at the end
+	Taken      int64  `json:"taken"`       // rows taken over by this run
+	History    int64  `json:"history"`     // of these: published by the shop
+	Duplicates int64  `json:"duplicates"`  // of these: their id was known
+	NoEvents   int64  `json:"no_events"`   // left as they are
+}
+
+// CheckAdopt refuses a table that [Database.Adopt] cannot take over.
+func CheckAdopt(table string) error {
+	if table == adoptInPlace || table == adoptByCopy {
+		return nil
+	}
+	return engine.ConfigurationError(reasonSchema, fmt.Errorf("--adopt takes %s and %s, not %q: a table with the specification's columns is renamed first, "+
+		"ALTER TABLE %s RENAME TO user_interactions, with the shop's INSERT, and taken over with --adopt user_interactions", adoptInPlace, adoptByCopy, table, table))
+}
+
+// Adopt takes over a table of a shop's, which goes on inserting: user_interactions gets
+// keyfold's columns in place; the rows of messenger_outbox are copied. It may be stopped
+// and run again. What the shop has published becomes history, and the rest is published
+// by a relay. No relay starts before a table in place is taken over whole, so that the
+// order of a user's rows is kept.
+func (d *Database) Adopt(ctx context.Context, table string, options AdoptOptions) (done Adopted, err error) {
+	if err := CheckAdopt(table); err != nil {
+		return done, err
+	}
+	done.Table = table
+	if table == adoptByCopy {
+		if err := d.Setup(ctx, SetupOptions{}); err != nil {
+			return done, err
+		}
+	}
+	err = d.settingUp(ctx, func(pool *sql.DB, conn *sql.Conn, flavour string) error {
+		run := &adopting{db: &Database{pool: pool, dialect: d.dialect}, options: options, done: &done, as: adoptionOf(flavour)}
+		if table == adoptByCopy {
+			return run.copy(ctx, conn)
+		}
+		return run.inPlace(ctx, conn, flavour)
+	})
+	return done, err
+}
+
+// adopting is one run.
+type adopting struct {
+	db      *Database
+	as      adoption
+	options AdoptOptions
+	done    *Adopted
+}
+
+const (
+	adoptedTable = "CREATE TABLE IF NOT EXISTS keyfold_adopted (table_name VARCHAR(64) NOT NULL PRIMARY KEY, position BIGINT NOT NULL, done BOOLEAN NOT NULL)"
+	halfAdopted  = "SELECT table_name FROM keyfold_adopted WHERE table_name = 'user_interactions' AND done = FALSE"
+)
+
+// begin notes that a table is being taken over, where that is not noted.
+func (a *adopting) begin(ctx context.Context, conn *sql.Conn) error {
+	if _, err := conn.ExecContext(ctx, adoptedTable); err != nil {
+		return err
+	}
+	there, err := collect(ctx, conn, column[string], "SELECT table_name FROM keyfold_adopted WHERE table_name = ?", a.done.Table)
+	if err == nil && len(there) == 0 {
+		_, err = conn.ExecContext(ctx, "INSERT INTO keyfold_adopted (table_name, position, done) VALUES (?, 0, FALSE)", a.done.Table)
+	}
+	return err
+}
+
+// inPlace adds the columns and indexes, takes over row after row, and notes the version
+// of the schema last: a relay checks it at its start.
+func (a *adopting) inPlace(ctx context.Context, conn *sql.Conn, flavour string) error {
+	if err := checkSpecified(ctx, conn); err != nil {
+		return err
+	}
+	half, _ := collect(ctx, conn, column[string], halfAdopted) // there may be no such table
+	if readable(ctx, conn, "message_id, shard") && len(half) == 0 {
+		return nil // keyfold's already
+	}
+	if err := a.begin(ctx, conn); err != nil {
+		return a.db.fault("take over", err)
+	}
+	newest, before, err := countUpTo(ctx, conn, 0)
+	if err != nil {
+		return a.db.fault("count the rows", err)
+	}
+	a.done.Before = before
+	if err := a.as.widen(ctx, conn); err != nil {
+		return a.db.fault("widen user_interactions", err)
+	}
+	if err := a.fill(ctx); err != nil {
+		return err
+	}
+	if _, a.done.After, err = countUpTo(ctx, conn, newest); err != nil {
+		return a.db.fault("count the rows", err)
+	}
+	if a.done.After < before {
+		return fmt.Errorf("user_interactions had %d rows up to id %d and has %d: if the shop deleted none, restore a backup; else run this again", before, newest, a.done.After)
+	}
+	if err := a.db.noteVersions(ctx, a.db.pool, conn, flavour); err != nil {
+		return a.db.fault("note the version", err)
+	}
+	_, err = conn.ExecContext(ctx, "UPDATE keyfold_adopted SET done = TRUE WHERE table_name = ?", a.done.Table)
+	return err
+}
+
+// countUpTo counts the rows up to an id; 0 is the newest.
+func countUpTo(ctx context.Context, conn *sql.Conn, newest int64) (id, rows int64, err error) {
+	if newest == 0 {
+		err = conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM user_interactions").Scan(&newest)
+	}
+	if err == nil {
+		err = conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM user_interactions WHERE id <= ?", newest).Scan(&rows)
+	}
+	return newest, rows, err
+}
+
+// noteVersions notes the migrations whose work Adopt has done.
+func (d *Database) noteVersions(ctx context.Context, pool *sql.DB, conn *sql.Conn, flavour string) error {
+	provider, err := d.provider(pool, flavour)
+	if err != nil {
+		return err
+	}
+	if _, err := provider.GetDBVersion(ctx); err != nil { // makes the table
+		return err
+	}
+	for _, source := range provider.ListSources() {
+		if source.Version > adoptedVersion {
+			continue
+		}
+		if err := noteVersion(ctx, conn, source.Version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill takes over the rows that have no shard: those from before the columns were added.
+func (a *adopting) fill(ctx context.Context) error {
+	for after := int64(0); ; {
+		var ids []int64
+		var chunk Adopted
+		err := a.db.transact(ctx, "take over rows", func(tx *sql.Tx) (err error) {
+			chunk = Adopted{}
+			ids, err = collect(ctx, tx, column[int64], "SELECT id FROM "+a.db.dialect.byID("user_interactions")+
+				" WHERE id > ? AND shard IS NULL ORDER BY id LIMIT ?"+a.db.dialect.rowLock(), after, statementRows)
+			if err != nil || len(ids) == 0 {
+				return err
+			}
+			return a.fillChunk(ctx, tx, ids, &chunk)
+		})
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		after = ids[len(ids)-1]
+		a.count(int64(len(ids)), &chunk)
+	}
+}
+
+func (a *adopting) count(n int64, chunk *Adopted) {
+	a.done.Taken += n
+	a.done.History += chunk.History
+	a.done.Duplicates += chunk.Duplicates
+	a.done.NoEvents += chunk.NoEvents
+	if a.options.Progress != nil {
+		a.options.Progress(a.done.Taken)
+	}
+}
+
+// fillChunk gives rows their shard, and registers the ids of those that the shop has
+// published. The relay completes the others, as it does with every row of a shop's.
+func (a *adopting) fillChunk(ctx context.Context, tx *sql.Tx, ids []int64, chunk *Adopted) error {
+	shard := a.as.shard
+	if a.options.Backfill {
+		shard = fmt.Sprintf("(%s) + CASE WHEN COALESCE(processed_to_queue, FALSE) THEN 0 ELSE %d END", shard, backfillShards)
+	}
+	among := " WHERE id IN (" + list(len(ids)) + ")"
+	if _, err := tx.ExecContext(ctx, "UPDATE user_interactions SET shard = "+shard+", processed_to_queue = COALESCE(processed_to_queue, FALSE)"+
+		a.as.times+among, anyOf(ids)...); err != nil {
+		return err
+	}
+	shop, err := collect(ctx, tx, scanShopRow, "SELECT "+shopColumns+" FROM user_interactions"+among+" AND processed_to_queue = TRUE AND registered = FALSE ORDER BY id", anyOf(ids)...)
+	if err != nil {
+		return err
+	}
+	var rows, repeated []*newRow
+	seen := map[key]bool{}
+	for i := range shop {
+		row, _, err := shop[i].newRow(engine.Now())
+		switch {
+		case err != nil:
+			chunk.NoEvents++
+			continue
+		case seen[row.key()]:
+			repeated = append(repeated, row)
+			continue
+		}
+		seen[row.key()] = true
+		rows = append(rows, row)
+	}
+	fresh, err := a.db.register(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	for _, row := range fresh {
+		row.fresh = true
+	}
+	for _, row := range rows {
+		if !row.fresh {
+			repeated = append(repeated, row)
+		}
+	}
+	chunk.History, chunk.Duplicates = int64(len(fresh)), int64(len(repeated))
+	return errors.Join(noteHistory(ctx, tx, fresh, "registered"), noteHistory(ctx, tx, repeated, "duplicate"))
+}
+
+// noteHistory marks rows that are history, and gives them their ids. They get no body:
+// it is made of their columns.
+func noteHistory(ctx context.Context, tx *sql.Tx, rows []*newRow, mark string) error {
+	return inChunks(rows, func(rows []*newRow) error {
+		messageIDs, args := caseByID(rows, func(row *newRow) any { return row.messageID })
+		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET "+mark+" = TRUE, message_id = "+messageIDs+
+			" WHERE id IN ("+list(len(rows))+")", append(args, anyOf(idsOf(rows))...)...)
+		return err
+	})
+}
+
+func half(ctx context.Context, conn *sql.Conn) error {
+	if names, err := collect(ctx, conn, column[string], halfAdopted); err != nil || len(names) == 0 {
+		return nil //nolint:nilerr // where there is no such table, nothing was begun
+	}
+	return engine.ConfigurationError(reasonSchema, errors.New("taking over user_interactions was begun and is not finished: run `keyfold setup --adopt user_interactions` again, which goes on"))
+}

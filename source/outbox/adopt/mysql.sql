@@ -1,0 +1,20 @@
+CREATE TABLE IF NOT EXISTS keyfold_event_ids (
+    user_id INT NOT NULL,
+    digest  BINARY(16) NOT NULL,
+    PRIMARY KEY (user_id, digest)
+) ENGINE=InnoDB;
+
+CREATE TABLE IF NOT EXISTS keyfold_outbox_state (
+    id            TINYINT NOT NULL PRIMARY KEY,
+    history_floor DATETIME(3) NULL
+) ENGINE=InnoDB;
+
+INSERT IGNORE INTO keyfold_outbox_state (id) VALUES (1);
+
+CREATE TABLE IF NOT EXISTS keyfold_relay_shards (
+    shard TINYINT UNSIGNED NOT NULL PRIMARY KEY
+) ENGINE=InnoDB;
+
+INSERT IGNORE INTO keyfold_relay_shards (shard) VALUES {{shards}};
+
+ALTER TABLE user_interactions ALTER COLUMN shard SET DEFAULT ((user_id * 2654435769 & 4294967295) >> 26);

@@ -1,0 +1,181 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"keyfold/engine"
+)
+
+//go:embed adopt
+var adoptFiles embed.FS
+
+// adoptedVersion is the version of the schema that [Database.Adopt] makes. Setup goes on
+// from there.
+const adoptedVersion = 4
+
+// adoption is what a shop's table needs to become keyfold's, in one dialect. The column
+// shard stands last and may be NULL: so a row is marked that is still to be taken over.
+type adoption struct {
+	script  string // of helper tables, and of what gives new rows their shard
+	columns []string
+	indexes []string // name (columns), as in the migrations
+	shard   string   // the expression
+	times   string   // brings the times of a row into the form that sorts; "" where the type does
+}
+
+var specifiedIndexes = []string{
+	"idx_user_occurred (user_id, occurred_at DESC)", "idx_event_type (event_type)", "idx_product (product_id)", "idx_occurred (occurred_at)",
+}
+
+const slotExpression = "(user_id * 2654435769 & 4294967295) >> 26"
+
+func adoptionOf(flavour string) adoption {
+	indexes := append(specifiedIndexes[:4:4], "idx_processed (processed_to_queue, occurred_at)",
+		"idx_unsent (processed_to_queue, failed_at, shard, id, user_id)", "idx_sent (sent_at)")
+	switch flavour {
+	case SQLite:
+		return adoption{
+			script: "sqlite", indexes: indexes, shard: slotExpression,
+			columns: []string{
+				"message_id TEXT NULL", "body TEXT NULL", "attempts INTEGER NOT NULL DEFAULT 0", "sent_at TEXT NULL", "failed_at TEXT NULL",
+				"last_error TEXT NULL", "tried_at TEXT NULL", "registered INTEGER NOT NULL DEFAULT 0", "duplicate INTEGER NOT NULL DEFAULT 0",
+				"headers TEXT NULL", "shard INTEGER NULL",
+			},
+			times: ", occurred_at = COALESCE(strftime('%Y-%m-%d %H:%M:%f', occurred_at), occurred_at)" +
+				", created_at = COALESCE(strftime('%Y-%m-%d %H:%M:%f', created_at), strftime('%Y-%m-%d %H:%M:%f', 'now'))",
+		}
+	case PostgreSQL:
+		return adoption{
+			script: "postgres", shard: strings.Replace(slotExpression, "user_id", "user_id::bigint", 1),
+			indexes: append(specifiedIndexes[:4:4], "idx_processed (occurred_at, id) WHERE processed_to_queue", "idx_sent (sent_at, id)",
+				"idx_unsent (shard, (id + 0)) WHERE NOT processed_to_queue AND failed_at IS NULL",
+				"idx_failed (id) WHERE NOT processed_to_queue AND failed_at IS NOT NULL"),
+			columns: []string{
+				`message_id VARCHAR(128) COLLATE "C" NULL`, "body TEXT NULL", "attempts INTEGER NOT NULL DEFAULT 0", "sent_at TIMESTAMP(3) NULL",
+				"failed_at TIMESTAMP(3) NULL", "last_error VARCHAR(255) NULL", "tried_at TIMESTAMP(3) NULL",
+				"registered BOOLEAN NOT NULL DEFAULT FALSE", "duplicate BOOLEAN NOT NULL DEFAULT FALSE", "headers JSON NULL", "shard SMALLINT NULL",
+			},
+		}
+	default:
+		exact := "utf8mb4_0900_bin"
+		if flavour == MariaDB {
+			exact = "utf8mb4_nopad_bin"
+		}
+		return adoption{
+			script: "mysql", indexes: indexes, shard: slotExpression,
+			columns: []string{
+				"message_id VARCHAR(128) CHARACTER SET utf8mb4 COLLATE " + exact + " NULL", "body MEDIUMTEXT CHARACTER SET utf8mb4 NULL",
+				"attempts INT UNSIGNED NOT NULL DEFAULT 0", "sent_at DATETIME(3) NULL", "failed_at DATETIME(3) NULL",
+				"last_error VARCHAR(255) CHARACTER SET utf8mb4 NULL", "tried_at DATETIME(3) NULL", "registered BOOLEAN NOT NULL DEFAULT FALSE",
+				"duplicate BOOLEAN NOT NULL DEFAULT FALSE", "headers JSON NULL", "shard TINYINT UNSIGNED NULL",
+			},
+		}
+	}
+}
+
+// specified are the columns that a shop's table has to have.
+var specified = []string{
+	"id", "user_id", "event_type", "search_phrase", "product_id", "occurred_at", "metadata", "created_at", "processed_to_queue",
+}
+
+// checkSpecified refuses a table that lacks columns of the specification.
+func checkSpecified(ctx context.Context, conn *sql.Conn) error {
+	if err := conn.PingContext(ctx); err != nil {
+		return err
+	}
+	var missing []string
+	for _, name := range specified {
+		if !readable(ctx, conn, name) {
+			missing = append(missing, name)
+		}
+	}
+	switch {
+	case len(missing) == len(specified):
+		return engine.ConfigurationError(reasonSchema, errors.New("there is no table user_interactions that can be read: name its database in DATABASE_URL, "+
+			"grant the user SELECT, or run `keyfold setup` without --adopt, which makes it"))
+	case len(missing) > 0:
+		return engine.ConfigurationError(reasonSchema, fmt.Errorf("user_interactions lacks %s: add what is missing, as the specification has it, and run this again",
+			strings.Join(missing, ", ")))
+	}
+	return nil
+}
+
+// widen adds what the table lacks. Each statement is done or not, and a second run goes
+// on with what is missing.
+func (a adoption) widen(ctx context.Context, conn *sql.Conn) error {
+	var missing []string
+	for _, definition := range a.columns {
+		name, _, _ := strings.Cut(definition, " ")
+		if !readable(ctx, conn, name) {
+			missing = append(missing, "ADD COLUMN "+definition)
+		}
+	}
+	if a.script == "mysql" {
+		if err := alterOnline(ctx, conn, missing); err != nil {
+			return err
+		}
+		missing, err := a.missingKeys(ctx, conn)
+		if err == nil {
+			err = alterOnline(ctx, conn, missing)
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		for _, add := range missing {
+			if _, err := conn.ExecContext(ctx, "ALTER TABLE user_interactions "+add); err != nil {
+				return err
+			}
+		}
+		for _, index := range a.indexes {
+			if _, err := conn.ExecContext(ctx, "CREATE INDEX IF NOT EXISTS "+strings.Replace(index, " (", " ON user_interactions (", 1)); err != nil {
+				return err
+			}
+		}
+	}
+	text, err := adoptFiles.ReadFile("adopt/" + a.script + ".sql")
+	if err != nil {
+		return err
+	}
+	for statement := range strings.SplitSeq(strings.ReplaceAll(string(text), "{{shards}}", shardRows()), ";\n\n") {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a adoption) missingKeys(ctx context.Context, conn *sql.Conn) (missing []string, err error) {
+	there, err := collect(ctx, conn, column[string], "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = 'user_interactions'")
+	known := strings.ToLower(" " + strings.Join(there, " ") + " ")
+	for _, index := range a.indexes {
+		name, _, _ := strings.Cut(index, " ")
+		if !strings.Contains(known, " "+name+" ") {
+			missing = append(missing, "ADD KEY "+index)
+		}
+	}
+	return missing, err
+}
+
+// alterOnline changes the table in one statement, in the first of the ways that the
+// server has for it: without touching rows, beside the shop's writes, or as it can.
+func alterOnline(ctx context.Context, conn *sql.Conn, changes []string) (err error) {
+	if len(changes) == 0 {
+		return nil
+	}
+	for _, way := range []string{", ALGORITHM=INSTANT", ", ALGORITHM=INPLACE, LOCK=NONE", ""} {
+		_, err = conn.ExecContext(ctx, "ALTER TABLE user_interactions "+strings.Join(changes, ", ")+way)
+		refused, ok := errors.AsType[*mysql.MySQLError](err)
+		if !ok || refused.Number != 1845 && refused.Number != 1846 && refused.Number != 1221 {
+			return err
+		}
+	}
+	return err
+}

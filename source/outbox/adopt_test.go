@@ -1,0 +1,207 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	sqltest "keyfold/bench/testserver/mariadb"
+	"keyfold/engine"
+)
+
+// shopTables makes a shop's own table, as the specification has it.
+var shopTables = map[string]string{
+	"mariadb": `CREATE TABLE user_interactions (
+		id INT AUTO_INCREMENT PRIMARY KEY, user_id INT NOT NULL,
+		event_type ENUM('search', 'product_view', 'product_click', 'product_purchase'),
+		search_phrase VARCHAR(255), product_id INT, occurred_at DATETIME NOT NULL, metadata JSON,
+		created_at DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP, processed_to_queue BOOLEAN DEFAULT FALSE,
+		INDEX idx_user_occurred (user_id, occurred_at DESC), INDEX idx_processed (processed_to_queue, occurred_at)) ENGINE=InnoDB`,
+	"sqlite": `CREATE TABLE user_interactions (
+		id INTEGER PRIMARY KEY AUTOINCREMENT, user_id INT NOT NULL, event_type VARCHAR(20), search_phrase VARCHAR(255), product_id INT,
+		occurred_at DATETIME NOT NULL, metadata JSON, created_at DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP, processed_to_queue BOOLEAN DEFAULT FALSE)`,
+	"postgres": `CREATE TABLE user_interactions (
+		id SERIAL PRIMARY KEY, user_id INT NOT NULL, event_type VARCHAR(20), search_phrase VARCHAR(255), product_id INT,
+		occurred_at TIMESTAMP NOT NULL, metadata JSON, created_at TIMESTAMP NOT NULL DEFAULT now(), processed_to_queue BOOLEAN DEFAULT FALSE)`,
+}
+
+// onShops runs a test on each database with a shop's own table.
+func onShops(t *testing.T, test func(t *testing.T, db *Database)) {
+	for name, table := range shopTables {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var url string
+			switch name {
+			case "mariadb":
+				server := sqltest.Shared(t)
+				url = server.URL(server.Database(t))
+			case "postgres":
+				url = postgresURL(t)
+			default:
+				file := filepath.Join(t.TempDir(), "shop.db")
+				must(t, os.WriteFile(file, nil, 0o600))
+				url = "sqlite://" + file
+			}
+			db := openOnly(t, url)
+			exec(t, db, table)
+			test(t, db)
+		})
+	}
+}
+
+func shopHistory(t *testing.T, db *Database, rows, sent int) {
+	t.Helper()
+	begin := time.Now().Add(-24 * time.Hour)
+	must(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
+		for i := range rows {
+			if _, err := tx.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, processed_to_queue) VALUES (?, 'product_view', ?, ?, "+
+				map[bool]string{true: "TRUE", false: "FALSE"}[i < sent]+")", i%20+1, i+1, begin.Add(time.Duration(i)*time.Second).UTC().Format(time.DateTime)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// A table is taken over while the shop inserts, by runs that are stopped again and
+// again: nothing is lost or doubled, and each user's order is kept.
+func TestAdoptInPlaceBesideTheShop(t *testing.T) {
+	onShops(t, func(t *testing.T, db *Database) {
+		rows, sent := 3000, 2000
+		if os.Getenv("KEYFOLD_SOAK") != "" {
+			rows, sent = 1_000_000, 990_000
+		}
+		shopHistory(t, db, rows, sent)
+		expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "--adopt user_interactions")
+		stop, inserted := make(chan struct{}), make(chan int)
+		go func() {
+			n := 0
+			for tick := time.NewTicker(10 * time.Millisecond); ; n++ {
+				select {
+				case <-stop:
+					tick.Stop()
+					inserted <- n
+					return
+				case <-tick.C:
+					shopInsert(t, db, int32(n%20+1), "product_view", nil, 2_000_000+n, time.Now().UTC().Format(time.DateTime), nil)
+				}
+			}
+		}()
+		for kill := range 5 { // between chunks, and in their middle
+			ctx, cancel := context.WithCancel(t.Context())
+			at := int64(1)
+			if kill == 0 {
+				cancel() // before anything is done
+			}
+			_, err := db.Adopt(ctx, "user_interactions", AdoptOptions{Progress: func(n int64) {
+				if n >= at {
+					cancel()
+				}
+			}})
+			cancel()
+			if err == nil {
+				t.Fatal("a run that is stopped ends well")
+			}
+			if db.Check(t.Context()) == nil {
+				t.Error("a relay could start with half a table")
+			}
+			if kill > 0 {
+				expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "not finished")
+			}
+		}
+		done, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
+		must(t, err)
+		if done.After < done.Before {
+			t.Errorf("adopted %+v", done)
+		}
+		must(t, db.Setup(t.Context(), SetupOptions{}))
+		must(t, db.Check(t.Context()))
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		close(stop)
+		n := <-inserted
+		drained(t, db)
+		b.expectAll(t, rows-sent+n)
+		b.expectOrder(t)
+		all := rowsOf(t, db, Filter{})
+		ids, err := collect(t.Context(), db.pool, column[int64], "SELECT COUNT(*) FROM keyfold_event_ids")
+		must(t, err)
+		if len(all) != rows+n || ids[0] != int64(rows+n) {
+			t.Errorf("the history has %d rows and %d ids, want %d", len(all), ids[0], rows+n)
+		}
+		t.Logf("%d rows, of which %d were inserted meanwhile", rows+n, n)
+	})
+}
+
+// What the shop has published once more is a duplicate, a row that is no event stays as
+// it is, and the rest may be left to a backfill.
+func TestAdoptOddRows(t *testing.T) {
+	onShops(t, func(t *testing.T, db *Database) {
+		shopHistory(t, db, 4, 3)
+		exec(t, db, "UPDATE user_interactions SET product_id = 1, user_id = 1, occurred_at = '2026-02-10 14:30:00' WHERE id < 3")
+		exec(t, db, "UPDATE user_interactions SET product_id = NULL WHERE id = 3")
+		done, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{Backfill: true})
+		must(t, err)
+		if want := (Adopted{Table: "user_interactions", Before: 4, After: 4, Taken: 4, History: 1, Duplicates: 1, NoEvents: 1}); done != want {
+			t.Errorf("adopted %+v, want %+v", done, want)
+		}
+		if backlog := backlog(t, db); backlog.Unsent != 0 || backlog.Backfill != 1 {
+			t.Errorf("waiting: %+v", backlog)
+		}
+		again, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
+		if must(t, err); again.Taken != 0 {
+			t.Errorf("adopted again %+v", again)
+		}
+	})
+}
+
+// The rows of a messenger_outbox are copied once each, also by runs that are stopped.
+func TestAdoptAMessengerOutbox(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		exec(t, db, "CREATE TABLE messenger_outbox (id BIGINT PRIMARY KEY, body TEXT NOT NULL, headers TEXT NOT NULL, queue_name VARCHAR(190) NOT NULL, "+
+			"created_at TIMESTAMP, available_at TIMESTAMP, delivered_at TIMESTAMP NULL)")
+		const rows = 1200
+		for i := range rows {
+			at := any(nil)
+			if i < 700 {
+				at = timeText(engine.Now())
+			}
+			body := string(view(t, int32(i%20+1), i).Body)
+			if i%100 == 99 {
+				body = fmt.Sprintf(`O:36:"Symfony\Component\Messenger\Envelope":%d`, i)
+			}
+			exec(t, db, "INSERT INTO messenger_outbox (id, body, headers, queue_name, delivered_at) VALUES (?, ?, '{}', 'outbox', ?)", i+1, body, at)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err := db.Adopt(ctx, "messenger_outbox", AdoptOptions{Progress: func(int64) { cancel() }}); err == nil {
+			t.Error("a run that is stopped ends well")
+		}
+		rest, err := db.Adopt(t.Context(), "messenger_outbox", AdoptOptions{})
+		must(t, err)
+		if rest.Taken != 700 || rest.NoEvents != 7 {
+			t.Errorf("the rest is %+v", rest)
+		}
+		again, err := db.Adopt(t.Context(), "messenger_outbox", AdoptOptions{})
+		must(t, err)
+		if again.Duplicates != 1188 || again.History != 0 || again.NoEvents != 12 {
+			t.Errorf("once more is %+v", again)
+		}
+		b := &broker{}
+		running(t, NewRelay(db, b, brisk(), quiet))
+		drained(t, db)
+		b.expectAll(t, 495)
+		b.expectOrder(t)
+		if n := len(rowsOf(t, db, Filter{})); n != 1188 {
+			t.Errorf("%d rows", n)
+		}
+	})
+	if err := CheckAdopt("shop_events"); err == nil {
+		t.Error("another table is taken over")
+	} else {
+		expectFault(t, err, reasonSchema, "RENAME TO user_interactions")
+	}
+}
