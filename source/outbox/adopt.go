@@ -97,8 +97,7 @@ func (a *adopting) inPlace(ctx context.Context, conn *sql.Conn, flavour string) 
 	if err := checkSpecified(ctx, conn); err != nil {
 		return err
 	}
-	half, _ := collect(ctx, conn, column[string], halfAdopted) // there may be no such table
-	if readable(ctx, conn, "message_id, shard") && len(half) == 0 {
+	if readable(ctx, conn, "message_id, shard") && refuseHalf(ctx, conn) == nil {
 		return nil // keyfold's already
 	}
 	if err := a.begin(ctx, conn); err != nil {
@@ -249,7 +248,8 @@ func noteHistory(ctx context.Context, tx *sql.Tx, rows []*newRow, mark string) e
 	})
 }
 
-func half(ctx context.Context, conn *sql.Conn) error {
+// refuseHalf refuses a table whose take-over has begun and has not ended.
+func refuseHalf(ctx context.Context, conn *sql.Conn) error {
 	if names, err := collect(ctx, conn, column[string], halfAdopted); err != nil || len(names) == 0 {
 		return nil //nolint:nilerr // where there is no such table, nothing was begun
 	}

@@ -182,7 +182,7 @@ func (d *Database) registerStored(ctx context.Context, pool *sql.DB) error {
 // have made one by the same specification.
 func refuseForeign(ctx context.Context, conn *sql.Conn) error {
 	if !readable(ctx, conn, "id") || readable(ctx, conn, "message_id, shard") {
-		return half(ctx, conn) // there is none, or it is ours; what else is wrong the migration will say
+		return refuseHalf(ctx, conn) // there is none, or it is ours; what else is wrong the migration will say
 	}
 	return engine.ConfigurationError(reasonSchema, errors.New(
 		"the database has a table user_interactions that keyfold did not make: `keyfold setup --adopt user_interactions` takes it over in place "+
