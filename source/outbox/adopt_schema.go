@@ -38,8 +38,10 @@ var specifiedIndexes = []string{
 const slotExpression = "(user_id * 2654435769 & 4294967295) >> 26"
 
 func adoptionOf(flavour string) adoption {
-	indexes := slices.Concat(specifiedIndexes, []string{"idx_processed (processed_to_queue, occurred_at)",
-		"idx_unsent (processed_to_queue, failed_at, shard, id, user_id)", "idx_sent (sent_at)"})
+	indexes := slices.Concat(specifiedIndexes, []string{
+		"idx_processed (processed_to_queue, occurred_at)",
+		"idx_unsent (processed_to_queue, failed_at, shard, id, user_id)", "idx_sent (sent_at)",
+	})
 	switch flavour {
 	case SQLite:
 		return adoption{
@@ -55,9 +57,11 @@ func adoptionOf(flavour string) adoption {
 	case PostgreSQL:
 		return adoption{
 			script: "postgres", shard: strings.Replace(slotExpression, "user_id", "user_id::bigint", 1),
-			indexes: slices.Concat(specifiedIndexes, []string{"idx_processed (occurred_at, id) WHERE processed_to_queue", "idx_sent (sent_at, id)",
+			indexes: slices.Concat(specifiedIndexes, []string{
+				"idx_processed (occurred_at, id) WHERE processed_to_queue", "idx_sent (sent_at, id)",
 				"idx_unsent (shard, (id + 0)) WHERE NOT processed_to_queue AND failed_at IS NULL",
-				"idx_failed (id) WHERE NOT processed_to_queue AND failed_at IS NOT NULL"}),
+				"idx_failed (id) WHERE NOT processed_to_queue AND failed_at IS NOT NULL",
+			}),
 			columns: []string{
 				`message_id VARCHAR(128) COLLATE "C" NULL`, "body TEXT NULL", "attempts INTEGER NOT NULL DEFAULT 0", "sent_at TIMESTAMP(3) NULL",
 				"failed_at TIMESTAMP(3) NULL", "last_error VARCHAR(255) NULL", "tried_at TIMESTAMP(3) NULL",
