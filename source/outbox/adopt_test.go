@@ -205,3 +205,28 @@ func TestAdoptAMessengerOutbox(t *testing.T) {
 		expectFault(t, err, reasonSchema, "RENAME TO user_interactions")
 	}
 }
+
+// A column that was taken over may hold user ids that no event has: such a row is set
+// aside, and those behind it go on.
+func TestAdoptedUserIDsOutOfRange(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shop.db")
+	must(t, os.WriteFile(file, nil, 0o600))
+	db := openOnly(t, "sqlite://"+file)
+	exec(t, db, shopTables["sqlite"])
+	_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
+	must(t, err)
+	must(t, db.Setup(t.Context(), SetupOptions{}))
+	for _, user := range []int64{5_000_000_000, 1 << 62, -1 << 62, 7} {
+		exec(t, db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_view', 1, '2026-02-10T14:30:00Z')", user)
+	}
+	b := &broker{}
+	running(t, NewRelay(db, b, brisk(), quiet))
+	drained(t, db)
+	b.expectAll(t, 1)
+	if failed, err := db.Failed(t.Context(), 0, 10); err != nil || len(failed) != 3 {
+		t.Errorf("%d rows are set aside, %v; want 3", len(failed), err)
+	}
+	if rows := rowsOf(t, db, Filter{}); len(rows) != 1 {
+		t.Errorf("the history has %d events, want 1", len(rows))
+	}
+}

@@ -8,10 +8,15 @@
 //
 // # Ids
 //
-// A message id is unique per user, as in profiles. A duplicate is an event whose
-// user and id are stored, or were stored and cleaned up: cleanup keeps both of a
-// row that it deletes. A row that collides with a unique key of the shop's own is
-// no duplicate: it is rejected.
+// A message id is unique per user, as in profiles. keyfold_event_ids has the digests of
+// the ids: who stores an event notes its id in the same transaction, and a duplicate is
+// an event whose id is noted. A row of a shop's own INSERT is stored without: the relay
+// adds its id and body, notes the id, and commits that before it publishes the row. A
+// row that collides with a unique key of the shop's own is no duplicate: it is rejected.
+//
+// The rows are the history that profiles can be made from. [Database.Cleanup] frees their
+// bodies. [Database.Prune] deletes the rows of before a floor with their ids, and events of
+// before the floor are refused from then on.
 //
 // # Order
 //

@@ -13,7 +13,7 @@ const failed = "processed_to_queue = FALSE AND failed_at IS NOT NULL"
 // FailedRow is a row that was set aside.
 type FailedRow struct {
 	ID        int64         `json:"id"`
-	UserID    int32         `json:"user_id"`
+	UserID    int64         `json:"user_id"`
 	EventType string        `json:"event_type"`
 	MessageID string        `json:"message_id"`
 	Attempts  int           `json:"attempts"`

@@ -66,7 +66,7 @@ func (d *Database) Users(ctx context.Context, after int32) ([]int32, error) {
 
 // usersAfter returns the next users with rows the filter picks.
 func (d *Database) usersAfter(ctx context.Context, filter Filter, user int32) ([]int32, error) {
-	query, args := filter.restrict("SELECT DISTINCT user_id FROM user_interactions WHERE user_id > ?", []any{user})
+	query, args := filter.restrict("SELECT DISTINCT user_id FROM user_interactions WHERE user_id > ? AND user_id <= 2147483647", []any{user})
 	return collect(ctx, d.pool, column[int32], query+" ORDER BY user_id LIMIT ?", append(args, page)...)
 }
 

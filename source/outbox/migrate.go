@@ -35,7 +35,7 @@ const versionTable = "keyfold_schema_version"
 const idsMigration = 3
 
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 4
+const newestMigration = 5
 
 //go:embed migrations
 var migrationFiles embed.FS
@@ -131,7 +131,7 @@ func noteApplied(ctx context.Context, conn *sql.Conn) error {
 	for _, migration := range []struct {
 		version int64
 		column  string
-	}{{2, "tried_at"}, {idsMigration, "registered"}, {newestMigration, "headers"}} {
+	}{{2, "tried_at"}, {idsMigration, "registered"}, {adoptedVersion, "headers"}} {
 		if !readable(ctx, conn, migration.column) {
 			return nil
 		}

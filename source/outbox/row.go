@@ -93,7 +93,7 @@ type stored struct {
 func scanStored(s scanner) (row stored, err error) {
 	var (
 		storedAt, sentAt, triedAt sql.NullString
-		userID                    int32
+		userID                    int64
 		headers                   []byte
 	)
 	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered, &headers); err != nil {
@@ -110,7 +110,12 @@ func scanStored(s scanner) (row stored, err error) {
 			row.fault = fmt.Errorf("user_interactions row %d: %w", row.ID, err)
 		}
 	}
-	row.Event.UserID, row.Trace = userID, traceOf(headers)
+	if userID == int64(int32(userID)) {
+		row.Event.UserID = int32(userID)
+	} else { // in a table that was taken over, whose column may hold more
+		row.fault = fmt.Errorf("user_interactions row %d: the user id %d is out of range", row.ID, userID)
+	}
+	row.Trace = traceOf(headers)
 	if row.Body != nil && row.fault == nil {
 		row.parse()
 	}

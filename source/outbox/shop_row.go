@@ -13,7 +13,7 @@ import (
 // shopRow is a row by the columns of the specification.
 type shopRow struct {
 	id        int64
-	userID    int32
+	userID    int64
 	eventType sql.NullString
 	phrase    sql.NullString
 	productID sql.NullInt64
@@ -32,7 +32,7 @@ func scanShopRow(s scanner) (row shopRow, err error) {
 
 // shopBody is a message's body, in the specification's order.
 type shopBody struct {
-	UserID     int32           `json:"user_id"`
+	UserID     int64           `json:"user_id"`
 	EventType  string          `json:"event_type"`
 	Phrase     *string         `json:"search_phrase"`
 	ProductID  *int64          `json:"product_id"`
@@ -56,7 +56,7 @@ func (r *shopRow) entry() (engine.Entry, error) {
 	if err != nil {
 		return engine.Entry{}, rejected("user_interactions row %d is no event: %w", r.id, err)
 	}
-	if event.UserID != r.userID {
+	if int64(event.UserID) != r.userID {
 		return engine.Entry{}, rejected("user_interactions row %d: its body is of user %d and its column of user %d", r.id, event.UserID, r.userID)
 	}
 	return engine.Entry{Event: event, Body: body}, nil
@@ -82,7 +82,7 @@ func (r *shopRow) write() ([]byte, error) {
 		body.Metadata = text
 	}
 	if body.MessageID == "" {
-		body.MessageID = engine.MessageID(r.userID, engine.ParseEventType(body.EventType), reference, body.OccurredAt)
+		body.MessageID = engine.MessageID(int32(r.userID), engine.ParseEventType(body.EventType), reference, body.OccurredAt)
 	}
 	return json.Marshal(body)
 }

@@ -102,7 +102,7 @@ func letterOf(r *outbox.FailedRow) *deadletter.Letter {
 	failedAt := r.FailedAt.Time()
 	return &deadletter.Letter{
 		Subject: rabbit.Subject{
-			ID: rowPrefix + strconv.FormatInt(r.ID, 10), User: strconv.Itoa(int(r.UserID)), Kind: r.EventType, NumericUser: true,
+			ID: rowPrefix + strconv.FormatInt(r.ID, 10), User: strconv.FormatInt(r.UserID, 10), Kind: r.EventType, NumericUser: true,
 		},
 		Reason: reasonUnpublished, Retries: r.Attempts, Errors: []string{r.Error},
 		FirstFailure: failedAt, LastFailure: failedAt, FirstSeen: engine.Millis(0), Original: r.Body,
