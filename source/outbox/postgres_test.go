@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -150,91 +149,6 @@ func TestPostgresPlaces(t *testing.T) {
 	}
 	if got := numbered("SELECT metadata ? 'a'", 0); !strings.Contains(got, "?") {
 		t.Errorf("a statement without arguments is %s", got)
-	}
-}
-
-// TestPostgresReadsNoWholeTable counts what the server read of the tables, with a long
-// history in them: nothing that runs all the time, or on one user, reads them whole.
-func TestPostgresReadsNoWholeTable(t *testing.T) {
-	const users = 2000
-	history := 40_000
-	if os.Getenv("KEYFOLD_SOAK") != "" {
-		history = 1_000_000
-	}
-	most := int64(5000 + history/users*20) // the rows of 20 users
-	url := postgresURL(t)
-	admin := openAt(t, url)
-	exec(t, admin, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id, body, processed_to_queue, sent_at, tried_at, registered)"+
-		" SELECT n % ?::int + 1, 'product_view', n, at, 'm' || n, NULL, TRUE, at, at, TRUE FROM (SELECT n, TIMESTAMP '2026-01-01' + n * INTERVAL '1 second' AS at FROM generate_series(1, ?::int) AS n) AS rows", users, history)
-	exec(t, admin, "INSERT INTO keyfold_event_ids SELECT user_id, decode(md5(message_id), 'hex') FROM user_interactions")
-	admin = analyzed(t, admin, url)
-	ctx := t.Context()
-	middle := engine.Millis(1767225600000) // 2026-01-01
-	relay := func(db *Database) error {
-		r := NewRelay(db, &broker{}, RelayConfig{}, quiet)
-		for {
-			if n, err := r.batch(ctx, ctx); n == 0 || err != nil {
-				return err
-			}
-		}
-	}
-	for _, one := range []struct {
-		name string
-		do   func(db *Database) error
-	}{
-		{"the relay, with nothing to send", relay},
-		{"add and add again", func(db *Database) error {
-			s := storeOn(t, db, StoreConfig{})
-			var entries []engine.Entry
-			for n := range 200 {
-				entries = append(entries, view(t, int32(n%50+1), n))
-			}
-			add(t, s, entries...)
-			add(t, s, append(entries, view(t, 3, 201))...)
-			return s.Close(ctx)
-		}},
-		{"backlog", func(db *Database) error { _, err := db.Backlog(ctx); return err }},
-		{"the relay, with 201 rows", relay},
-		{"a shop's rows", func(db *Database) error {
-			_, err := db.pool.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) SELECT 7, 'product_view', n, '2026-02-10 14:30:00' FROM generate_series(1, 20) AS n")
-			return errors.Join(err, relay(db))
-		}},
-		{"failed rows", func(db *Database) error {
-			exec(t, db, "UPDATE user_interactions SET processed_to_queue = FALSE, failed_at = sent_at WHERE id IN (5, 6, 7)")
-			rows, err := db.Failed(ctx, 5, 10)
-			if len(rows) != 2 {
-				t.Errorf("%d failed rows", len(rows))
-			}
-			_, again := db.RetryFailed(ctx)
-			return errors.Join(err, again)
-		}},
-		{"cleanup of 500 rows", func(db *Database) error {
-			n, err := db.Cleanup(ctx, middle+501_000, CleanupOptions{Chunk: 100, Pause: 1})
-			if n < 490 {
-				t.Errorf("%d rows were cleaned up", n)
-			}
-			return err
-		}},
-		{"a user's history", func(db *Database) error { rowsOf(t, db, Filter{UserID: 9}); return nil }},
-		{"users", func(db *Database) error { _, err := db.Users(ctx, users-20); return err }},
-		{"prune of 500 rows", func(db *Database) error {
-			n, err := db.Prune(ctx, middle+501_000, CleanupOptions{Chunk: 100, Pause: 1})
-			if n < 490 {
-				t.Errorf("%d rows were pruned", n)
-			}
-			return err
-		}},
-		{"erasure of a user", func(db *Database) error { _, err := db.Forget(ctx, 11); return err }},
-	} {
-		whole, read := tuplesRead(t, admin)
-		db := openOnly(t, url)
-		must(t, one.do(db))
-		must(t, db.Close())
-		wholeAfter, readAfter := tuplesRead(t, admin)
-		if wholeAfter != whole || readAfter-read > most {
-			t.Errorf("%s: %d rows by whole tables, %d by indexes", one.name, wholeAfter-whole, readAfter-read)
-		}
-		t.Logf("%s: %d index entries", one.name, readAfter-read)
 	}
 }
 
