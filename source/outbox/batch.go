@@ -62,12 +62,14 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 		return result{}, r.db.fault("read events", err)
 	}
 	read := len(rows)
-	rows, resolved, err := r.complete(work, l.run, rows)
+	rows, resolved, there, err := r.complete(work, l.run, rows)
 	if err != nil {
 		_ = l.end(false)
 		return result{}, r.db.fault("complete events", err)
 	}
-	there, err := r.try(work, rows)
+	if there {
+		there, err = r.try(work, rows)
+	}
 	if err != nil || !there {
 		err = errors.Join(err, l.end(false))
 	}

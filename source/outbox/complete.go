@@ -16,8 +16,12 @@ const completeRows = 100
 // and returns the rows to publish, in their order: it adds the id and the body, and
 // registers the id. That is committed before any of them is published, so that a row
 // is either registered or was never sent. A row whose id is known is marked as a
-// duplicate, and one that is no event is set aside. resolved is how many rows of these.
-func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole []stored, resolved int, err error) {
+// duplicate, and one that is no event is set aside; resolved is how many rows of these.
+//
+// there is false where another relay, which does not know yet that it has lost its lease,
+// has completed one of the rows, or where one is gone: they are to be read again, since a
+// user's later row must not go before an earlier one.
+func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole []stored, resolved int, there bool, err error) {
 	var ids []int64
 	for i := range rows {
 		if !rows[i].registered {
@@ -35,24 +39,27 @@ func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole 
 		err = fillBodies(ctx, run, rows)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	for _, row := range rows {
 		if !row.registered {
 			entry, completed := done.entries[row.ID]
 			if !completed {
-				continue // resolved, or another relay's by now
+				continue
 			}
 			row.registered, row.messageID, row.Body, row.Event, row.fault = true, entry.Event.MessageID, entry.Body, entry.Event, nil
 		}
-		whole = append(whole, row)
+		if row.Body != nil || row.fault != nil {
+			whole = append(whole, row)
+		}
 	}
+	resolved = done.duplicates + len(done.faults)
 	r.Stats.Duplicates.Add(int64(done.duplicates))
 	r.Stats.SetAside.Add(int64(len(done.faults)))
 	for id, fault := range done.faults {
 		r.log.Error("event set aside: it is not published", slog.Int64("row", id), slog.Any("error", fault), slog.String("hint", setAsideHint))
 	}
-	return whole, done.duplicates + len(done.faults), nil
+	return whole, resolved, len(whole)+resolved == len(rows), nil
 }
 
 // completion is what became of rows.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -306,6 +307,30 @@ func TestHistoryOutlivesACleanup(t *testing.T) {
 		}
 		if n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM user_interactions WHERE body IS NOT NULL"); n != 0 || err != nil {
 			t.Errorf("%d bodies are left, %v", n, err)
+		}
+	})
+}
+
+// A row that another relay has completed meanwhile is read again, and with it the later
+// rows of its user: none of them goes before it.
+func TestARowThatAnotherRelayCompleted(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		for n := range 2 {
+			shopInsert(t, db, 1, "product_view", nil, n+1, recently(n), nil)
+		}
+		r := NewRelay(db, &broker{}, brisk(), quiet)
+		rows, err := collect(t.Context(), db.pool, scanStored, "SELECT "+rowColumns+" FROM user_interactions ORDER BY id")
+		must(t, err)
+		other := completion{entries: map[int64]engine.Entry{}, faults: map[int64]error{}}
+		must(t, db.transact(t.Context(), "complete", func(tx *sql.Tx) error { return db.complete(t.Context(), tx, []int64{rows[0].ID}, &other) }))
+		if _, _, there, err := r.complete(t.Context(), db.pool, rows); there || err != nil || len(other.entries) != 1 {
+			t.Errorf("the rows are all there: %t, %v; another relay completed %d", there, err, len(other.entries))
+		}
+		rows, err = collect(t.Context(), db.pool, scanStored, "SELECT "+rowColumns+" FROM user_interactions ORDER BY id")
+		must(t, err)
+		whole, resolved, there, err := r.complete(t.Context(), db.pool, rows)
+		if must(t, err); !there || resolved != 0 || len(whole) != 2 || whole[0].ID > whole[1].ID {
+			t.Errorf("read again: %d rows, %d resolved, all there: %t", len(whole), resolved, there)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"keyfold/engine"
 )
@@ -75,7 +76,7 @@ func (d *Database) usersAfter(ctx context.Context, filter Filter, user int32) ([
 func (d *Database) readUser(ctx context.Context, filter Filter, at Position, yield func(Row, error) bool) bool {
 	filter.UserID = at.UserID
 	for {
-		rows, err := d.userPage(ctx, filter, at)
+		rows, more, err := d.userPage(ctx, filter, at)
 		if err != nil {
 			yield(Row{}, d.fault(fmt.Sprintf("read user %d", at.UserID), err))
 			return false
@@ -86,7 +87,7 @@ func (d *Database) readUser(ctx context.Context, filter Filter, at Position, yie
 			}
 			at = row.at
 		}
-		if len(rows) < page {
+		if !more {
 			return true
 		}
 	}
@@ -99,9 +100,10 @@ type placed struct {
 	at Position
 }
 
-// userPage reads some of a user's rows. The columns' order is the events' own:
+// userPage reads some of a user's rows, and whether there may be more. The columns'
+// order is the events' own:
 // message ids are compared byte by byte in both.
-func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]placed, error) {
+func (d *Database) userPage(ctx context.Context, filter Filter, at Position) (rows []placed, more bool, err error) {
 	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM "+
 		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE message_id IS NOT NULL AND duplicate = FALSE", nil)
 	if at.MessageID != "" {
@@ -109,7 +111,7 @@ func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]
 		query += " AND occurred_at >= ? AND (occurred_at > ? OR message_id > ?)"
 		args = append(args, occurred, occurred, at.MessageID)
 	}
-	rows, err := collect(ctx, d.pool, func(s scanner) (row placed, err error) {
+	rows, err = collect(ctx, d.pool, func(s scanner) (row placed, err error) {
 		var occurred string
 		row.stored, err = scanStored(extended{s, []any{&occurred}})
 		if err != nil {
@@ -120,19 +122,22 @@ func (d *Database) userPage(ctx context.Context, filter Filter, at Position) ([]
 		return row, err
 	}, query+" ORDER BY occurred_at, message_id LIMIT ?", append(args, page)...)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	bare := make([]stored, len(rows))
 	for i := range rows {
 		bare[i] = rows[i].stored
 	}
 	if err := fillBodies(ctx, d.pool, bare); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for i := range rows {
 		rows[i].stored = bare[i]
 	}
-	return rows, nil
+	more = len(rows) == page
+	// A row without a body that is gone by now was deleted meanwhile.
+	rows = slices.DeleteFunc(rows, func(row placed) bool { return row.Body == nil && row.fault == nil })
+	return rows, more, nil
 }
 
 // extended scans more columns than its caller knows of.
