@@ -175,7 +175,7 @@ func TestOutboxExample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		relay, err := process.Start(t.TempDir(), "relay", []string{"DATABASE_URL=" + s.url, "RABBITMQ_DSN=" + dsn}, keyfold, "relay")
+		relay, err := process.Start(t.TempDir(), "relay", []string{"DATABASE_URL=" + s.url, "RABBITMQ_DSN=" + dsn, "ADMIN_ADDR=127.0.0.1:0"}, keyfold, "relay")
 		if err != nil {
 			t.Fatal(err)
 		}
