@@ -23,10 +23,15 @@ const completeRows = 100
 // user's later row must not go before an earlier one.
 func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole []stored, resolved int, there bool, err error) {
 	var ids []int64
+	bare := false
 	for i := range rows {
 		if !rows[i].registered {
 			ids = append(ids, rows[i].ID)
 		}
+		bare = bare || rows[i].Body == nil
+	}
+	if len(ids) == 0 && !bare {
+		return rows, 0, true, nil // the API's rows are whole
 	}
 	var done completion
 	if len(ids) > 0 {
