@@ -15,7 +15,7 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shop) {
 		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 		api.accepted(sampleOf(t, 30)...)
-		s.exec(t, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2026-01-01 00:00:00.000' WHERE id <= 10")
+		s.exec(t, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2026-01-01 00:00:00.000', created_at = '2026-01-01 00:00:00.000' WHERE id <= 10")
 		s.exec(t, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id > 10 AND id <= 15")
 		s.exec(t, "UPDATE user_interactions SET failed_at = created_at, last_error = 'no' WHERE id = 16")
 		// cleanup finds rows by when they occurred, which is before they were sent.

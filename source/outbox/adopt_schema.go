@@ -40,7 +40,7 @@ const slotExpression = "(user_id * 2654435769 & 4294967295) >> 26"
 func adoptionOf(flavour string) adoption {
 	indexes := slices.Concat(specifiedIndexes, []string{
 		"idx_processed (processed_to_queue, occurred_at)",
-		"idx_unsent (processed_to_queue, failed_at, shard, id, user_id)", "idx_sent (sent_at)",
+		"idx_unsent (processed_to_queue, failed_at, shard, id, user_id)",
 	})
 	switch flavour {
 	case SQLite:
@@ -58,7 +58,7 @@ func adoptionOf(flavour string) adoption {
 		return adoption{
 			script: "postgres", shard: strings.Replace(slotExpression, "user_id", "user_id::bigint", 1),
 			indexes: slices.Concat(specifiedIndexes, []string{
-				"idx_processed (occurred_at, id) WHERE processed_to_queue", "idx_sent (sent_at, id)",
+				"idx_processed (occurred_at, id) WHERE processed_to_queue",
 				"idx_unsent (shard, (id + 0)) WHERE NOT processed_to_queue AND failed_at IS NULL",
 				"idx_failed (id) WHERE NOT processed_to_queue AND failed_at IS NOT NULL",
 			}),

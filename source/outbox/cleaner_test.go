@@ -20,7 +20,7 @@ func TestCleanupHasALimit(t *testing.T) {
 		for i := range 6 {
 			add(t, s, view(t, int32(i+1), i))
 		}
-		exec(t, db, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2020-01-01 00:00:00.000' WHERE id < 6")
+		exec(t, db, "UPDATE user_interactions SET processed_to_queue = TRUE, created_at = '2020-01-01 00:00:00.000', sent_at = '2020-01-01 00:00:00.000' WHERE id < 6")
 		c := NewCleaner(db, CleanerConfig{After: time.Hour, Rows: 3}, quiet)
 		for _, want := range []int64{3, 5, 5} {
 			c.once(t.Context())

@@ -22,27 +22,104 @@ type CleanupOptions struct {
 // Cleanup frees what publishing needed of the rows that were sent before an instant, in
 // chunks, and returns how many: their bodies and headers. The rows stay as history, and
 // their ids stay known. It may be stopped and run again.
+//
+// It goes through the rows by their ids, from the first that an earlier one had to leave,
+// up to the first that was stored after the instant. (An index by sent_at would cost the
+// relay a tenth of its rate.) Rows that were set aside are passed for good: one that is
+// retried later keeps its body.
 func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, options CleanupOptions) (cleaned int64, err error) {
-	sent := " FROM " + d.dialect.withIndex("user_interactions", "idx_sent") + " WHERE sent_at < ? AND processed_to_queue = TRUE"
-	if options.DryRun {
-		return d.countOld(ctx, "SELECT COUNT(*)"+sent, timeText(sentBefore))
+	c := cleanup{db: d, limit: sentBefore, dryRun: options.DryRun}
+	err = d.pool.QueryRowContext(ctx, "SELECT cleaned_id FROM keyfold_outbox_state WHERE id = 2").Scan(&c.passed)
+	if err != nil {
+		return 0, d.fault("read how far a cleanup has come", err)
 	}
-	return d.inSteps(ctx, options, func(chunk int) (n int64, more bool, err error) {
-		ids, err := collect(ctx, d.pool, column[int64], "SELECT id"+sent+" ORDER BY sent_at, id LIMIT ?", timeText(sentBefore), chunk)
-		if err != nil {
-			return 0, false, d.fault("look for old events", err)
+	c.at = c.passed
+	return d.inSteps(ctx, options, func(chunk int) (int64, bool, error) { return c.step(ctx, chunk) })
+}
+
+// cleanup is one run.
+type cleanup struct {
+	db     *Database
+	limit  engine.Millis
+	dryRun bool
+	at     int64 // the last row that was looked at
+	passed int64 // the last row such that no cleanup has to look at it or at those before it
+	left   bool  // a row that a later cleanup has to look at
+}
+
+// step looks at a chunk of rows and frees those that were sent in time.
+func (c *cleanup) step(ctx context.Context, chunk int) (n int64, more bool, err error) {
+	rows, err := collect(ctx, c.db.pool, scanSentRow, "SELECT id, created_at, processed_to_queue, sent_at, failed_at IS NOT NULL, body IS NOT NULL OR headers IS NOT NULL FROM "+
+		c.db.dialect.byID("user_interactions")+" WHERE id > ? ORDER BY id LIMIT ?", c.at, chunk)
+	if err != nil {
+		return 0, false, c.db.fault("look for old events", err)
+	}
+	ids, more := c.pick(rows), len(rows) == chunk
+	if len(rows) > 0 && rows[len(rows)-1].storedAt >= c.limit {
+		more = false
+	}
+	if c.dryRun {
+		return int64(len(ids)), more, nil
+	}
+	n, err = c.free(ctx, ids)
+	return n, more, err
+}
+
+// sentRow is what a cleanup knows of a row.
+type sentRow struct {
+	id       int64
+	storedAt engine.Millis
+	sent     bool
+	sentAt   engine.Millis // 0: not, or by another program
+	failed   bool
+	full     bool // has something to free
+}
+
+func scanSentRow(s scanner) (row sentRow, err error) {
+	var storedAt, sentAt sql.NullString
+	if err := s.Scan(&row.id, &storedAt, &row.sent, &sentAt, &row.failed, &row.full); err != nil {
+		return row, err
+	}
+	row.storedAt, _ = parseTime(storedAt.String) // what is no time is of long ago
+	row.sentAt, _ = parseTime(sentAt.String)
+	return row, nil
+}
+
+// pick returns the rows to free, up to the first that was stored after the limit.
+func (c *cleanup) pick(rows []sentRow) (ids []int64) {
+	for _, row := range rows {
+		if row.storedAt >= c.limit {
+			break
 		}
-		if len(ids) == 0 {
-			return 0, false, nil
+		c.at = row.id
+		switch due := row.sent && row.sentAt < c.limit; {
+		case due && row.full && row.sentAt != 0:
+			ids = append(ids, row.id)
+		case !due && !row.failed:
+			c.left = true
 		}
-		err = d.transact(ctx, "free old events", func(tx *sql.Tx) error {
-			// A row without sent_at is out of the range of idx_sent: it is not read again.
-			n, err = change(ctx, tx, "UPDATE user_interactions SET body = NULL, headers = NULL, sent_at = NULL WHERE id IN ("+list(len(ids))+
-				") AND processed_to_queue = TRUE AND sent_at < ?", append(anyOf(ids), timeText(sentBefore))...)
-			return err
-		})
-		return n, true, err
+		if !c.left {
+			c.passed = row.id
+		}
+	}
+	return ids
+}
+
+// free empties rows and notes how far the cleanup has come, in one transaction.
+func (c *cleanup) free(ctx context.Context, ids []int64) (n int64, err error) {
+	err = c.db.transact(ctx, "free old events", func(tx *sql.Tx) error {
+		n = 0
+		if len(ids) > 0 {
+			n, err = change(ctx, tx, "UPDATE user_interactions SET body = NULL, headers = NULL WHERE id IN ("+list(len(ids))+
+				") AND processed_to_queue = TRUE AND sent_at < ?", append(anyOf(ids), timeText(c.limit))...)
+			if err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE keyfold_outbox_state SET cleaned_id = ? WHERE id = 2 AND cleaned_id < ?", c.passed, c.passed)
+		return err
 	})
+	return n, err
 }
 
 func (d *Database) countOld(ctx context.Context, query string, args ...any) (n int64, err error) {
@@ -54,7 +131,7 @@ func (d *Database) countOld(ctx context.Context, query string, args ...any) (n i
 }
 
 // inSteps repeats step with pauses until there are no more rows. A step may change none
-// of the rows that it found, where another cleanup runs beside it.
+// of the rows that it looks at.
 func (d *Database) inSteps(ctx context.Context, options CleanupOptions, step func(chunk int) (n int64, more bool, err error)) (total int64, err error) {
 	chunk, pause := cmp.Or(options.Chunk, 1000), cmp.Or(options.Pause, 10*time.Millisecond)
 	for {
@@ -65,12 +142,17 @@ func (d *Database) inSteps(ctx context.Context, options CleanupOptions, step fun
 			return total, nil
 		}
 		n, more, err := step(chunk)
-		if err != nil || !more {
+		if err != nil {
 			return total, err
 		}
-		total += n
-		if options.Progress != nil {
+		if total += n; n > 0 && options.Progress != nil {
 			options.Progress(total)
+		}
+		if !more {
+			return total, nil
+		}
+		if options.DryRun {
+			continue
 		}
 		if !backoff.Sleep(ctx, pause) {
 			return total, ctx.Err()

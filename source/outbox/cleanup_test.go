@@ -14,7 +14,7 @@ func TestCleanupLeavesWhatWaitsAgain(t *testing.T) {
 		fill(t, db, 5, 50)
 		now := engine.Now()
 		day := engine.Millis(24 * time.Hour / time.Millisecond)
-		_, err := db.pool.Exec("UPDATE user_interactions SET sent_at = ?, occurred_at = ?", timeText(now-10*day), timeText(now-11*day))
+		_, err := db.pool.Exec("UPDATE user_interactions SET sent_at = ?, occurred_at = ?, created_at = ?", timeText(now-10*day), timeText(now-11*day), timeText(now-11*day))
 		must(t, err)
 		n, err := db.Cleanup(t.Context(), now-7*day, CleanupOptions{Chunk: 20, Pause: 1, Progress: func(int64) {
 			t.Error("a chunk had rows to delete")
@@ -24,6 +24,30 @@ func TestCleanupLeavesWhatWaitsAgain(t *testing.T) {
 		}
 		if got := backlog(t, db); got.Unsent != 50 {
 			t.Errorf("%d rows are left, want 50", got.Unsent)
+		}
+	})
+}
+
+// A row that waits does not keep those behind it from being freed, and is freed itself
+// once it was sent; a row that was set aside is passed.
+func TestCleanupComesBackToWhatWaited(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 5, 20)
+		exec(t, db, "UPDATE user_interactions SET created_at = '2020-01-01 00:00:00.000'")
+		exec(t, db, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2020-01-01 00:00:00.000' WHERE id NOT IN (3, 7)")
+		exec(t, db, "UPDATE user_interactions SET failed_at = '2020-01-01 00:00:00.000' WHERE id = 3")
+		for _, want := range []int64{18, 0} {
+			if n, err := db.Cleanup(t.Context(), engine.Now(), CleanupOptions{Chunk: 4, Pause: 1}); n != want || err != nil {
+				t.Errorf("%d rows are freed, %v; want %d", n, err, want)
+			}
+		}
+		passed, err := collect(t.Context(), db.pool, column[int64], "SELECT cleaned_id FROM keyfold_outbox_state WHERE id = 2")
+		if err != nil || len(passed) != 1 || passed[0] != 6 {
+			t.Errorf("cleaned up to %v, %v; want the row before the one that waits", passed, err)
+		}
+		exec(t, db, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2020-01-01 00:00:00.000' WHERE id = 7")
+		if n, err := db.Cleanup(t.Context(), engine.Now(), CleanupOptions{Chunk: 4, Pause: 1}); n != 1 || err != nil {
+			t.Errorf("%d rows are freed once the row was sent, %v", n, err)
 		}
 	})
 }

@@ -153,6 +153,8 @@ func TestCleanup(t *testing.T) {
 		must(t, err)
 		_, err = db.pool.Exec("UPDATE user_interactions SET sent_at = ?, occurred_at = ? WHERE id % 6 = 0", timeText(now-10*day), timeText(now-11*day))
 		must(t, err)
+		_, err = db.pool.Exec("UPDATE user_interactions SET created_at = ?", timeText(now-11*day))
+		must(t, err)
 		// As old, and sent only now: they stay, whatever their age.
 		_, err = db.pool.Exec("UPDATE user_interactions SET occurred_at = ? WHERE id % 6 = 2", timeText(now-11*day))
 		must(t, err)

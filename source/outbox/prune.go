@@ -85,7 +85,7 @@ type HistoryStats struct {
 	Floor  engine.Millis // events that occurred before it are refused; 0: none are
 }
 
-// HistoryStats counts the history. It reads an index entry per row.
+// HistoryStats counts the history. It reads all rows.
 func (d *Database) HistoryStats(ctx context.Context) (h HistoryStats, err error) {
 	if h.Floor, err = d.Floor(ctx); err != nil {
 		return h, err
@@ -95,7 +95,7 @@ func (d *Database) HistoryStats(ctx context.Context) (h HistoryStats, err error)
 		n     *int64
 	}{
 		{"SELECT COUNT(*) FROM user_interactions WHERE duplicate = FALSE", &h.Rows},
-		{"SELECT COUNT(*) FROM user_interactions WHERE sent_at IS NOT NULL", &h.Bodies},
+		{"SELECT COUNT(*) FROM user_interactions WHERE processed_to_queue = TRUE AND body IS NOT NULL", &h.Bodies},
 		{"SELECT COUNT(*) FROM keyfold_event_ids", &h.IDs},
 	} {
 		if *one.n, err = d.countOld(ctx, one.query); err != nil {

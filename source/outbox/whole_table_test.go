@@ -22,8 +22,8 @@ func TestPostgresReadsNoWholeTable(t *testing.T) {
 	url := postgresURL(t)
 	readsNoWholeTable(t, counted{
 		url: url, read: tuplesRead, analyze: func(t *testing.T, db *Database) *Database { return analyzed(t, db, url) },
-		history: "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id, body, processed_to_queue, sent_at, tried_at, registered)" +
-			" SELECT n % ?::int + 1, 'product_view', n, at, 'm' || n, NULL, TRUE, at, at, TRUE FROM (SELECT n, TIMESTAMP '2026-01-01' + n * INTERVAL '1 second' AS at FROM generate_series(1, ?::int) AS n) AS all_rows",
+		history: "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, created_at, message_id, headers, processed_to_queue, sent_at, tried_at, registered)" +
+			" SELECT n % ?::int + 1, 'product_view', n, at, at, 'm' || n, '{}'::json, TRUE, at, at, TRUE FROM (SELECT n, TIMESTAMP '2026-01-01' + n * INTERVAL '1 second' AS at FROM generate_series(1, ?::int) AS n) AS all_rows",
 		ids: "INSERT INTO keyfold_event_ids SELECT user_id, decode(md5(message_id), 'hex') FROM user_interactions",
 	})
 }
@@ -39,8 +39,8 @@ func TestMariaDBReadsNoWholeTable(t *testing.T) {
 			exec(t, db, "ANALYZE TABLE user_interactions, keyfold_event_ids")
 			return db
 		},
-		history: "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id, body, processed_to_queue, sent_at, tried_at, registered)" +
-			" SELECT seq % ? + 1, 'product_view', seq, at, CONCAT('m', seq), NULL, TRUE, at, at, TRUE FROM (SELECT seq, TIMESTAMP '2026-01-01 00:00:00' + INTERVAL seq SECOND AS at FROM seq_1_to_1000000 WHERE seq <= ?) AS all_rows",
+		history: "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, created_at, message_id, headers, processed_to_queue, sent_at, tried_at, registered)" +
+			" SELECT seq % ? + 1, 'product_view', seq, at, at, CONCAT('m', seq), '{}', TRUE, at, at, TRUE FROM (SELECT seq, TIMESTAMP '2026-01-01 00:00:00' + INTERVAL seq SECOND AS at FROM seq_1_to_1000000 WHERE seq <= ?) AS all_rows",
 		ids: "INSERT INTO keyfold_event_ids SELECT user_id, UNHEX(MD5(message_id)) FROM user_interactions",
 	})
 }

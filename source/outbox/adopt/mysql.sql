@@ -6,10 +6,11 @@ CREATE TABLE IF NOT EXISTS keyfold_event_ids (
 
 CREATE TABLE IF NOT EXISTS keyfold_outbox_state (
     id            TINYINT NOT NULL PRIMARY KEY,
-    history_floor DATETIME(3) NULL
+    history_floor DATETIME(3) NULL,
+    cleaned_id    BIGINT NOT NULL DEFAULT 0
 ) ENGINE=InnoDB;
 
-INSERT IGNORE INTO keyfold_outbox_state (id) VALUES (1);
+INSERT IGNORE INTO keyfold_outbox_state (id) VALUES (1), (2);
 
 CREATE TABLE IF NOT EXISTS keyfold_relay_shards (
     shard TINYINT UNSIGNED NOT NULL PRIMARY KEY

@@ -14,10 +14,11 @@ CREATE TABLE IF NOT EXISTS keyfold_event_ids (
 
 CREATE TABLE IF NOT EXISTS keyfold_outbox_state (
     id            SMALLINT PRIMARY KEY,
-    history_floor TIMESTAMP(3) NULL
+    history_floor TIMESTAMP(3) NULL,
+    cleaned_id    BIGINT NOT NULL DEFAULT 0
 );
 
-INSERT INTO keyfold_outbox_state (id) VALUES (1) ON CONFLICT DO NOTHING;
+INSERT INTO keyfold_outbox_state (id) VALUES (1), (2) ON CONFLICT DO NOTHING;
 
 CREATE TABLE IF NOT EXISTS keyfold_relay_shards (
     shard SMALLINT PRIMARY KEY

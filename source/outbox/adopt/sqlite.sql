@@ -6,10 +6,11 @@ CREATE TABLE IF NOT EXISTS keyfold_event_ids (
 
 CREATE TABLE IF NOT EXISTS keyfold_outbox_state (
     id            INTEGER PRIMARY KEY,
-    history_floor TEXT NULL
+    history_floor TEXT NULL,
+    cleaned_id    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
-INSERT OR IGNORE INTO keyfold_outbox_state (id) VALUES (1);
+INSERT OR IGNORE INTO keyfold_outbox_state (id) VALUES (1), (2);
 
 CREATE TABLE IF NOT EXISTS keyfold_relay_shards (
     shard INTEGER NOT NULL PRIMARY KEY

@@ -13,13 +13,14 @@ CREATE TABLE IF NOT EXISTS keyfold_event_ids (
 INSERT IGNORE INTO keyfold_event_ids (user_id, digest) SELECT user_id, digest FROM keyfold_cleaned_ids;
 
 -- Events that occurred before history_floor are refused: what was known of them is
--- pruned.
+-- pruned. The second row says up to which row a cleanup has freed all bodies.
 CREATE TABLE IF NOT EXISTS keyfold_outbox_state (
     id            TINYINT NOT NULL PRIMARY KEY,
-    history_floor DATETIME(3) NULL
+    history_floor DATETIME(3) NULL,
+    cleaned_id    BIGINT NOT NULL DEFAULT 0
 ) ENGINE=InnoDB;
 
-INSERT IGNORE INTO keyfold_outbox_state (id) VALUES (1);
+INSERT IGNORE INTO keyfold_outbox_state (id) VALUES (1), (2);
 
 -- A shop's own INSERT gives the specification's columns: a relay adds the id and the
 -- body of such a row and registers its id before it publishes the row. This statement
@@ -30,7 +31,6 @@ ALTER TABLE user_interactions
     MODIFY body MEDIUMTEXT NULL,
     MODIFY shard TINYINT UNSIGNED NOT NULL DEFAULT ((user_id * 2654435769 & 4294967295) >> 26),
     ADD COLUMN duplicate BOOLEAN NOT NULL DEFAULT FALSE,
-    ADD KEY idx_sent (sent_at),
     ADD COLUMN registered BOOLEAN NOT NULL DEFAULT FALSE;
 
 -- +goose Down

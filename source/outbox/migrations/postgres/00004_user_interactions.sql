@@ -33,7 +33,6 @@ CREATE INDEX IF NOT EXISTS idx_event_type ON user_interactions (event_type);
 CREATE INDEX IF NOT EXISTS idx_product ON user_interactions (product_id);
 CREATE INDEX IF NOT EXISTS idx_occurred ON user_interactions (occurred_at);
 CREATE INDEX IF NOT EXISTS idx_processed ON user_interactions (occurred_at, id) WHERE processed_to_queue;
-CREATE INDEX IF NOT EXISTS idx_sent ON user_interactions (sent_at, id);
 
 -- What waits, and what was set aside: a row has an entry only for as long. The rows of
 -- a shard stand in the order of their ids, by an expression that the relay's queries
@@ -60,13 +59,14 @@ CREATE TABLE IF NOT EXISTS keyfold_event_ids (
 );
 
 -- Events that occurred before history_floor are refused: what was known of them is
--- pruned.
+-- pruned. The second row says up to which row a cleanup has freed all bodies.
 CREATE TABLE IF NOT EXISTS keyfold_outbox_state (
     id            SMALLINT PRIMARY KEY,
-    history_floor TIMESTAMP(3) NULL
+    history_floor TIMESTAMP(3) NULL,
+    cleaned_id    BIGINT NOT NULL DEFAULT 0
 );
 
-INSERT INTO keyfold_outbox_state (id) VALUES (1) ON CONFLICT DO NOTHING;
+INSERT INTO keyfold_outbox_state (id) VALUES (1), (2) ON CONFLICT DO NOTHING;
 
 -- One row per shard of users. Who publishes a shard's events holds the lock on
 -- its row, which ends with the transaction, however that ends.

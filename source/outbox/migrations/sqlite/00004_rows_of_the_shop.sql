@@ -52,7 +52,6 @@ CREATE INDEX idx_product ON user_interactions (product_id);
 CREATE INDEX idx_occurred ON user_interactions (occurred_at);
 CREATE INDEX idx_processed ON user_interactions (processed_to_queue, occurred_at);
 CREATE INDEX idx_unsent ON user_interactions (processed_to_queue, failed_at, shard, id, user_id);
-CREATE INDEX idx_sent ON user_interactions (sent_at);
 
 -- Of a shop's row it adds the shard of the user, and writes the times in the form that
 -- sorts by time.
