@@ -40,7 +40,8 @@ func TestSetupIsIdempotent(t *testing.T) {
 }
 
 func TestSetupsAtOnce(t *testing.T) {
-	onServers(t, func(t *testing.T, url string) {
+	atOnce := func(t *testing.T, url string) {
+		t.Helper()
 		var group sync.WaitGroup
 		for range 4 {
 			db := openOnly(t, url)
@@ -52,7 +53,9 @@ func TestSetupsAtOnce(t *testing.T) {
 		}
 		group.Wait()
 		must(t, openOnly(t, url).Check(t.Context()))
-	})
+	}
+	onServers(t, atOnce)
+	t.Run("sqlite", func(t *testing.T) { atOnce(t, "sqlite://"+filepath.Join(t.TempDir(), "outbox.db")) })
 }
 
 func TestBeforeSetup(t *testing.T) {

@@ -112,8 +112,8 @@ func (*sqliteDialect) try(_ context.Context, _ *sql.Tx, do func() error) error {
 
 func (*sqliteDialect) variant(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
 
-func (*sqliteDialect) lockSetup(context.Context, *sql.DB) (func(context.Context) error, error) {
-	return func(context.Context) error { return nil }, nil
+func (s *sqliteDialect) lockSetup(ctx context.Context, _ *sql.DB) (func(context.Context) error, error) {
+	return lockFolder(ctx, s.path)
 }
 
 func (*sqliteDialect) classify(err error) class {
