@@ -112,13 +112,9 @@ func (l *Ledger) blank(ctx context.Context, user string) (n int, err error) {
 
 // buryOldKeys takes the name of an erased user out of keys whose records are dropped.
 func (l *Ledger) buryOldKeys(ctx context.Context, user string) error {
-	days, err := l.Days(ctx)
+	oldest, err := l.OldestDay(ctx)
 	if err != nil {
 		return err
-	}
-	oldest := endOfTime
-	if len(days) > 0 {
-		oldest = days[0]
 	}
 	_, err = l.pool.Exec(ctx, buryOldKeys, user, notify.Tombstone(user), oldest.Time())
 	return mark(ctx, "erase keys", err)
