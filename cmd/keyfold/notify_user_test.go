@@ -52,9 +52,9 @@ func TestNotifyUser(t *testing.T) {
 	}
 
 	for args, says := range map[string]string{
-		"set anna []":              "JSON object",
-		`set anna {"zone":"Mars"}`: "zone",
-		"show anna --last -1":      "--last",
+		"set anna []":                                   "JSON object",
+		`set anna {"zone":"Mars"}`:                      "zone",
+		"show anna --last -1":                           "--last",
 		"forget " + strings.Repeat("x", 129) + " --yes": "1 to 128 characters",
 	} {
 		if code, _, errs := s.run(t, append([]string{"user"}, strings.Fields(args)...)...); code != cli.ExitUsage || !strings.Contains(errs, says) {
