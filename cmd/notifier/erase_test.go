@@ -42,7 +42,7 @@ func newWorkers(t *testing.T, n int) *workers {
 	}
 	t.Cleanup(func() { _ = w.store.Close() })
 	must(t, w.store.Setup(t.Context()))
-	_, err = w.store.EnsurePartitions(t.Context(), noon, 5)
+	_, err = w.store.EnsurePartitions(t.Context(), noon, 21)
 	must(t, err)
 	for range n {
 		w.all = append(w.all, start(t, cache.New(w.store, 1<<20), w.out, w.clock))

@@ -95,7 +95,7 @@ func (a *API) user(r *ingest.Request) *ingest.Answer {
 	if at := strings.LastIndexByte(rest, '/'); at >= 0 {
 		escaped, what, whole = rest[:at], rest[at+1:], false
 	}
-	if what != "decisions" && what != "preferences" && !(whole && a.ports.Erases) {
+	if what != "decisions" && what != "preferences" && (!whole || !a.ports.Erases) {
 		return noSuchPath()
 	}
 	user, err := url.PathUnescape(escaped)

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -169,7 +170,7 @@ func TestForgetUser(t *testing.T) {
 	w.api.ports.Erases = false
 	w.api.ports.Ledger = nil // is not asked
 	answer := httptest.NewRecorder()
-	r := httptest.NewRequest("DELETE", path, nil)
+	r := httptest.NewRequest(http.MethodDelete, path, nil)
 	r.Header.Set("Authorization", bearer("02")["Authorization"])
 	if w.http.ServeHTTP(answer, r); answer.Code != 404 {
 		t.Errorf("where users are not erased: %d", answer.Code)
