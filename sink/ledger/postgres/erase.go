@@ -17,6 +17,10 @@ import (
 const blankedPerCall = 1000
 
 const (
+	// Each row is looked up: no table is read whole.
+	byIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+		set_config('enable_mergejoin', 'off', true)`
+
 	recordsOfUser = `SELECT decision_id, event_id FROM notify_decisions WHERE user_id = $1 LIMIT $2`
 
 	// Keys and records are locked in the order of the other calls.
@@ -55,9 +59,7 @@ func (l *Ledger) Forget(ctx context.Context, user string, at engine.Millis) erro
 
 // bury makes the tombstone, unless there is one.
 func (l *Ledger) bury(ctx context.Context, user string, at engine.Millis) error {
-	ctx, cancel := l.bounded(ctx)
-	defer cancel()
-	err := l.transaction(ctx, "forget", func(tx pgx.Tx) error {
+	err := l.erasing(ctx, "forget", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, makeUser, user); err != nil {
 			return err
 		}
@@ -83,9 +85,7 @@ func (l *Ledger) bury(ctx context.Context, user string, at engine.Millis) error 
 // blank blanks some records of an erased user, and the user's name in the keys of their
 // events. It returns how many records it was.
 func (l *Ledger) blank(ctx context.Context, user string) (n int, err error) {
-	ctx, cancel := l.bounded(ctx)
-	defer cancel()
-	err = l.transaction(ctx, "blank records", func(tx pgx.Tx) error {
+	err = l.erasing(ctx, "blank records", func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, recordsOfUser, user, blankedPerCall)
 		if err != nil {
 			return err
@@ -116,6 +116,20 @@ func (l *Ledger) buryOldKeys(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.pool.Exec(ctx, buryOldKeys, user, notify.Tombstone(user), oldest.Time())
-	return mark(ctx, "erase keys", err)
+	return l.erasing(ctx, "erase keys", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, buryOldKeys, user, notify.Tombstone(user), oldest.Time())
+		return err
+	})
+}
+
+// erasing runs one transaction of an erasure.
+func (l *Ledger) erasing(ctx context.Context, doing string, run func(context.Context, pgx.Tx) error) error {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	return l.transaction(ctx, doing, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, byIndex); err != nil {
+			return err
+		}
+		return run(ctx, tx)
+	})
 }

@@ -66,7 +66,7 @@ func standingOf(t *testing.T, l *Ledger, user string) notify.Standing {
 // and keys a hash of the id. Other users keep what they have.
 func TestErasureLeavesNoCopy(t *testing.T) {
 	url := newURL(t)
-	l := openAt(t, url)
+	l := openAt(t, url+"&pool_max_conns=1") // which tells its counts
 	const user = "Kassandra-71"
 	texts := []string{user, "Grüße", "shipped", "no device"}
 	fillUser(t, l, "other", 1)
@@ -87,7 +87,11 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 	}
 	before := pgtest.Search(t, url, "other")
 
+	read := scans(t, l)
 	must(t, l.Forget(ctx, user, start+5))
+	if n := scans(t, l) - read; n > 0 {
+		t.Errorf("the erasure read tables whole %d times", n)
+	}
 	if places := pgtest.Search(t, url, user); len(places) > 0 {
 		t.Errorf("after the erasure: %v", places)
 	}
