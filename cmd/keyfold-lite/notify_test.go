@@ -253,11 +253,14 @@ func TestNotifyUser(t *testing.T) {
 	user("Europe/Berlin", 0, "show", "17")
 	user("SECURITY_ALWAYS", 0, "show", "17")
 	user("nothing is stored", 1, "show", "18")
+	user("is what 2 records", 0, "verify", "17")
+	user("nothing is stored", 1, "verify", "18")
 	user("would be erased", 0, "forget", "17", "--dry-run")
 	user("SECURITY_ALWAYS", 0, "show", "17")
 	user("--yes", 2, "forget", "17")
 	user("2 decisions erased", 0, "forget", "17", "--yes")
 	user("erased", 0, "show", "17")
+	user("no decision or deferral names the user", 0, "verify", "17")
 	stored, err := os.ReadFile(filepath.Join(data, ledgerName))
 	if err != nil || bytes.Contains(stored, []byte("Your code is")) {
 		t.Errorf("texts are in the file: %v", err)
@@ -303,6 +306,11 @@ func TestNotifySampleAfterForget(t *testing.T) {
 	}
 	if code, out, errs := lite(t, "", "notify", "--data", data, "user", "show", "1"); code != 0 || !strings.Contains(out, "erased") {
 		t.Errorf("exit code %d: %s%s", code, errs, out)
+	}
+	for user := 1; user <= 10; user++ {
+		if code, out, errs := lite(t, "", "notify", "--data", data, "user", "verify", fmt.Sprint(user)); code != 0 {
+			t.Errorf("user %d: exit code %d: %s%s", user, code, errs, out)
+		}
 	}
 	// The week of other users has the same ids for other events.
 	if code, _, errs := lite(t, "", "notify", "--data", data, "--sample", "60"); code != 2 || !strings.Contains(errs, "a sample of another size") {

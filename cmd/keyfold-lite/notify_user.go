@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/notifier/api"
+	"keyfold/cmd/notifier/users"
 	"keyfold/engine"
-	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/sqlite"
 	"keyfold/sink/sqlfile"
@@ -20,21 +19,13 @@ type notifyUserCmd struct {
 	Show   notifyShowCmd   `cmd:"" help:"Show a user's preferences and last decisions."`
 	Set    notifySetCmd    `cmd:"" help:"Replace a user's preferences."`
 	Forget notifyForgetCmd `cmd:"" help:"Erase a user: preferences, state, waiting notifications, texts of decisions."`
+	Verify notifyVerifyCmd `cmd:"" help:"Compare a user's stored state with the user's decisions. Read-only."`
 }
 
 // notifyShowCmd shows a user.
 type notifyShowCmd struct {
 	ID   string `arg:"" help:"The user's id."`
 	Last int    `default:"10" help:"Number of last decisions."`
-}
-
-// shownUser is a user in JSON.
-type shownUser struct {
-	UserID      string             `json:"user_id"`
-	Version     int64              `json:"version"`
-	Erased      bool               `json:"erased"`
-	Preferences notify.Preferences `json:"preferences"`
-	Decisions   []notify.Record    `json:"decisions"` // newest first
 }
 
 // Check refuses an id that no user has.
@@ -52,41 +43,43 @@ func (c *notifyShowCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	standings, err := file.Load(a.ctx, []notify.Ask{{User: c.ID}})
+	shown, err := users.Show(a.ctx, file, c.ID, c.Last)
 	if err != nil {
 		return err
 	}
-	s := &standings[0]
-	if s.Version == 0 {
-		return fmt.Errorf("nothing is stored of user %s in %s", cli.Printable(c.ID), a.data)
+	if shown == nil {
+		return noSuchUser(a, c.ID)
 	}
-	shown := shownUser{UserID: c.ID, Version: s.Version, Erased: s.State != nil && s.State.Erased, Preferences: s.Preferences, Decisions: []notify.Record{}}
-	if c.Last > 0 {
-		for d, err := range file.Records(a.ctx, ledger.Filter{User: c.ID, Limit: c.Last}) {
-			if err != nil {
-				return err
-			}
-			shown.Decisions = append(shown.Decisions, d.Record)
-		}
-	}
-	return a.Emit(shown, shown.print)
+	return a.Emit(shown, shown.Print)
 }
 
-func (u *shownUser) print(w *cli.Text) {
-	w.Line("user %s", cli.Printable(u.UserID))
-	if u.Erased {
-		w.Line("  erased: later notifications are not sent")
-	}
-	text, err := u.Preferences.MarshalJSON()
+func noSuchUser(a *app, id string) error {
+	return fmt.Errorf("nothing is stored of user %s in %s", cli.Printable(id), a.data)
+}
+
+// notifyVerifyCmd compares a user's state with the user's decisions.
+type notifyVerifyCmd struct {
+	ID string `arg:"" help:"The user's id."`
+}
+
+// Check refuses an id that no user has.
+func (c *notifyVerifyCmd) Check(*app) error { return api.CheckUser(c.ID) }
+
+// Run prints what differs; it fails where something does.
+func (c *notifyVerifyCmd) Run(a *app) error {
+	file, err := openDecisions(a)
 	if err != nil {
-		w.Err = err
-		return
+		return err
 	}
-	w.Line("  preferences  %s", text)
-	for i := range u.Decisions {
-		r := &u.Decisions[i]
-		w.Line("  %s  %-5s %-8s %s  (%s)", cli.At(r.DecidedAt.Time()), r.Outcome, r.Type, strings.Join(r.Reasons, ", "), r.EventID)
+	defer file.Close()
+	verified, err := users.Verify(a.ctx, file, c.ID, 0)
+	if err != nil {
+		return err
 	}
+	if verified == nil {
+		return noSuchUser(a, c.ID)
+	}
+	return errors.Join(a.Emit(verified, verified.Print), verified.Fault())
 }
 
 // notifySetCmd replaces preferences.

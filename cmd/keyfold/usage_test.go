@@ -281,6 +281,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		"ingest": "--relay", "products import": "x --embed", "embed": "x",
 		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
 		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
+		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
 	}
 	t.Setenv("OPENAI_API_KEY", "")
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})

@@ -48,7 +48,8 @@ type Ledger interface {
 	// keys, whether they are marked or not. Those of erased users, and those without a
 	// record, are left out.
 	Dispatches(ctx context.Context, keys []Known) ([]Dispatch, error)
-	// Forget erases a user: a tombstone, no deferrals, blanked records.
+	// Forget erases a user: a [Tombstone], no deferrals, blanked records. After an error
+	// some may be left: a further call goes on. To erase a user twice changes nothing.
 	Forget(ctx context.Context, user string, at engine.Millis) error
 	Deferrals
 }
@@ -112,7 +113,7 @@ type Standing struct {
 // Known is the key of an event with its newest turn.
 type Known struct {
 	EventID    uuid.UUID
-	User       string
+	User       string // of an erased user the [Tombstone]; see [Known.Of]
 	DecisionID uuid.UUID
 	Turn       int
 	Outcome    Outcome // 0: the event is new

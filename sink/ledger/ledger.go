@@ -83,7 +83,7 @@ func Check(c *notify.Change, version int64, key func(uuid.UUID) notify.Known) er
 		stored := key(r.EventID)
 		before, met := newest[r.EventID]
 		switch {
-		case stored.Outcome != 0 && stored.User != c.User:
+		case stored.Outcome != 0 && !stored.Of(c.User):
 			return fmt.Errorf("event %s: %w: give each event an event_id of its own", r.EventID, notify.ErrAnotherUser)
 		case met && before >= r.Turn:
 			return engine.PermanentError(ReasonTurnTwice, fmt.Errorf(
@@ -103,7 +103,17 @@ func Check(c *notify.Change, version int64, key func(uuid.UUID) notify.Known) er
 	}
 }
 
-// Key returns the key that a record leaves of its event.
+// Name returns the name under which the user of a change is stored: a user who was
+// erased is stored as a tombstone. A change that knows nothing of the erasure finds no
+// such user.
+func Name(c *notify.Change) string {
+	if c.State != nil && c.State.Erased {
+		return notify.Tombstone(c.User)
+	}
+	return c.User
+}
+
+// Key returns the key that a record leaves of its event, where its user is not erased.
 func Key(r *notify.Record) notify.Known {
 	return notify.Known{
 		EventID: r.EventID, User: r.UserID, DecisionID: r.DecisionID, Turn: r.Turn,

@@ -221,3 +221,10 @@ func key(d notify.Decided, dispatched bool) notify.Known {
 	k.Dispatched = dispatched
 	return k
 }
+
+// keyOfErased returns the key that a decision of an erased user leaves.
+func keyOfErased(d notify.Decided, dispatched bool) notify.Known {
+	k := key(d, dispatched)
+	k.User = notify.Tombstone(d.Record.UserID)
+	return k
+}

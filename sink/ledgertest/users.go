@@ -64,7 +64,7 @@ func testForget(t *testing.T, s Store) {
 	must(t, s.Forget(ctx, "unknown", start+5))
 	got := standing(t, s, "a", now.Event.ID)
 	equal(t, "the tombstone", got, notify.Standing{
-		State: &notify.State{Erased: true, DecidedAt: start + 9}, Version: 4, Known: []notify.Known{key(now, true)},
+		State: &notify.State{Erased: true, DecidedAt: start + 9}, Version: 4, Known: []notify.Known{keyOfErased(now, true)},
 	})
 	equal(t, "the tombstone of a user without records", standing(t, s, "unknown"), notify.Standing{
 		State: &notify.State{Erased: true, DecidedAt: start + 5}, Version: 1, Known: []notify.Known{},
@@ -85,7 +85,7 @@ func testForget(t *testing.T, s Store) {
 	c := change("a", 4, late)
 	c.State = &notify.State{Erased: true, DecidedAt: start + 9}
 	must(t, commit(s, c))
-	equal(t, "known", known(t, commit(s, c)), []notify.Known{key(late, false)})
+	equal(t, "known", known(t, commit(s, c)), []notify.Known{keyOfErased(late, false)})
 	equal(t, "records", records(t, s, ledger.Filter{Event: late.Event.ID}), []notify.Decided{ledger.Blank(late)})
 	equal(t, "preferences", standing(t, s, "a").Preferences, notify.Preferences{})
 }

@@ -8,6 +8,7 @@ type Cmd struct {
 	Work       workCmd       `cmd:"" uses:"broker,queue,admin,worker,retries,hold,ledger,rules" help:"Run the worker: consume, decide, store, dispatch, acknowledge."`
 	Serve      serveCmd      `cmd:"" uses:"broker,admin,ledger" help:"Run the HTTP API: publish notifications, answer with decisions."`
 	Send       sendCmd       `cmd:"" uses:"broker" help:"Publish the notifications of a file."`
+	User       userCmd       `cmd:"" uses:"ledger" help:"Show and verify a user, set preferences, erase a user."`
 	Deferrals  deferralsCmd  `cmd:"" uses:"ledger" help:"Count, list and release notifications that wait for their time."`
 	Redispatch redispatchCmd `cmd:"" uses:"broker,ledger" help:"Dispatch again what was decided NOW and not confirmed."`
 	Retention  retentionCmd  `cmd:"" uses:"ledger,ledger-owner,retention" help:"Make the days to come, drop those that are past."`

@@ -38,6 +38,7 @@ notification is decided once under its event_id.
   GET /v1/decisions/DECISION_ID           one decision, explained
   GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
   GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  DELETE /v1/users/ID                     erases a user, as ` + "`keyfold notify user forget`" + ` does
   POST /v1/deliveries                     what the senders report of deliveries
   GET /livez, /readyz, /openapi.json
 
@@ -69,7 +70,7 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	s := &serving{app: a, ledger: ledger, publisher: rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("notify api"), "publisher", rabbit.Timing{}, a.Log)}
 	defer func() { err = errors.Join(err, a.ClosePublisher(s.publisher)) }()
 	s.api = api.New(api.Ports{
-		Ledger: ledger, Reports: ledger, Publisher: broker.NewPublisher(s.publisher), Ready: s.look, Stop: a.Ctx, Log: a.Log,
+		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Ready: s.look, Stop: a.Ctx, Log: a.Log,
 	})
 	s.handler = ingest.NewApplication(s.api, a.Log)
 	if s.server, err = ingest.NewServer(config, s.handler); err != nil {

@@ -28,6 +28,7 @@ type Ledger interface {
 	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
 	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
+	Forget(ctx context.Context, user string, at engine.Millis) error
 }
 
 // Decider decides in the process. Verdicts are aligned with events.
@@ -49,6 +50,7 @@ type Ports struct {
 	Decider   Decider
 	Publisher Publisher
 	Reports   notify.Reports // nil: deliveries are not reported here
+	Erases    bool           // users are erased here
 	// Ready returns why notifications cannot be taken now, or nil.
 	Ready func(context.Context) error
 	Stop  context.Context // its end ends waiting for decisions; nil: it never ends

@@ -92,7 +92,7 @@ func (a *API) lookUpKeys(ctx context.Context, q *request, first map[uuid.UUID]*e
 		}
 		e := first[key.EventID]
 		e.repeat, e.known = true, key
-		if key.User != e.event.UserID {
+		if !key.Of(e.event.UserID) {
 			q.compare(e, key.User, nil)
 			continue
 		}

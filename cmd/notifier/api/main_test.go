@@ -84,6 +84,13 @@ func (s *shaky) SetPreferences(ctx context.Context, user string, own notify.Pref
 	return s.Ledger.SetPreferences(ctx, user, own)
 }
 
+func (s *shaky) Forget(ctx context.Context, user string, at engine.Millis) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	return s.Ledger.Forget(ctx, user, at)
+}
+
 func (s *shaky) Apply(ctx context.Context, reports []notify.Report) []error {
 	if err := s.fault(); err != nil {
 		errs := make([]error, len(reports))
@@ -170,7 +177,7 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	})
 	log := slog.New(slog.DiscardHandler)
 	w.api = New(Ports{
-		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Stop: ctx, Log: log,
+		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Stop: ctx, Log: log,
 		Ready: func(context.Context) error { return w.ledger.fault() },
 	})
 	c := ingest.DefaultConfig()

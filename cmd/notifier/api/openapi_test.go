@@ -105,7 +105,7 @@ func TestDescribedScopes(t *testing.T) {
 			}
 		}
 	}
-	if checked != 7*len(names) {
+	if checked != 8*len(names) {
 		t.Errorf("%d requests", checked)
 	}
 }

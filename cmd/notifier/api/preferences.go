@@ -67,6 +67,20 @@ func (a *API) putPreferences(r *ingest.Request, user string) *ingest.Answer {
 	return ok(own)
 }
 
+// forget erases a user, whether anything is stored of the user or not.
+func (a *API) forget(r *ingest.Request, user string) *ingest.Answer {
+	if r.Method != http.MethodDelete {
+		return ingest.RefuseMethod(r, http.MethodDelete)
+	}
+	if refused := r.Require(ingest.ScopeAdmin); refused != nil {
+		return refused
+	}
+	if err := a.ports.Ledger.Forget(r.Context(), user, engine.Now()); err != nil {
+		return a.unread(err, "the user could not be erased, or not all of it; ask again: it goes on")
+	}
+	return ok(map[string]any{"user_id": user, "erased": true})
+}
+
 // preferenceFields are the members of preferences in JSON.
 var preferenceFields = []string{"zone", "quiet", "muted", "channels", "caps"}
 

@@ -91,12 +91,11 @@ func (a *API) decision(r *ingest.Request, text string) *ingest.Answer {
 // user serves what belongs to one user.
 func (a *API) user(r *ingest.Request) *ingest.Answer {
 	rest := strings.TrimPrefix(r.URL.EscapedPath(), usersPath)
-	at := strings.LastIndexByte(rest, '/')
-	if at < 0 {
-		return noSuchPath()
+	escaped, what, whole := rest, "", true
+	if at := strings.LastIndexByte(rest, '/'); at >= 0 {
+		escaped, what, whole = rest[:at], rest[at+1:], false
 	}
-	escaped, what := rest[:at], rest[at+1:]
-	if what != "decisions" && what != "preferences" {
+	if what != "decisions" && what != "preferences" && (!whole || !a.ports.Erases) {
 		return noSuchPath()
 	}
 	user, err := url.PathUnescape(escaped)
@@ -106,7 +105,10 @@ func (a *API) user(r *ingest.Request) *ingest.Answer {
 	if err != nil || strings.Contains(escaped, "/") {
 		return refuse(http.StatusBadRequest, "user_id", "bad_user", fmt.Sprintf("the path has a user id of 1 to %d characters", notify.MaxUserRunes))
 	}
-	if what == "preferences" {
+	switch what {
+	case "":
+		return a.forget(r, user)
+	case "preferences":
 		return a.preferences(r, user)
 	}
 	return reading(r, func() *ingest.Answer { return a.history(r, user) })

@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -30,7 +32,7 @@ func TestRead(t *testing.T) {
 	for path, want := range map[string]int{
 		NotificationsPath + "/" + uuid.NewString(): 404, NotificationsPath + "/x": 400, "/v1/decisions/" + uuid.NewString(): 404, "/v1/decisions/x": 400,
 		"/v1/users/99/decisions": 200, "/v1/users//decisions": 400, "/v1/users/a/b/decisions": 400, "/v1/users/a%00b/decisions": 400, "/v1/users/%00/preferences": 400, "/v1/users/" + strings.Repeat("x", 129) + "/decisions": 400,
-		"/v1/users/1": 404, "/v1/users/1/other": 404, "/v1/events": 404,
+		"/v1/users/1": 405, "/v1/users/1/other": 404, "/v1/events": 404,
 		"/v1/users/1/decisions?limit=0": 400, "/v1/users/1/decisions?limit=101": 400, "/v1/users/1/decisions?limit=x": 400,
 		"/v1/users/1/decisions?before=yesterday": 400, "/v1/users/1/decisions?after=1": 400, "/v1/users/1/decisions?%zz": 400,
 		"/v1/users/1/decisions?before=2026-02-10T14:30:00Z&limit=5": 200,
@@ -111,6 +113,67 @@ func TestPreferences(t *testing.T) {
 	}
 	if status, _ := w.ask(t, put, &refused); status != 409 || refused.Errors[0].Reason != "user_erased" {
 		t.Errorf("erased: %d %+v", status, refused)
+	}
+}
+
+// A user is erased by a token of the scope admin, as often as it is asked for: texts and
+// preferences are gone, a repeat of what was decided is a repeat, and what comes later is
+// not sent.
+func TestForgetUser(t *testing.T) {
+	w := newWorld(t, "token-of-a-test-01 send,read", "token-of-a-test-02 admin")
+	bearer := func(token string) map[string]string {
+		return map[string]string{"Authorization": "Bearer token-of-a-test-" + token, "Prefer": "wait=10"}
+	}
+	const path = "/v1/users/anna%2F1"
+	first := event(uuid.New(), "anna/1", "a text")
+	post := func(body string) (p posted) {
+		status, _ := w.ask(t, call{method: "POST", path: NotificationsPath, kind: "application/json", body: body, header: bearer("01")}, &p)
+		if status != 200 || len(p.Decisions) != 1 {
+			t.Fatalf("%d %+v", status, p)
+		}
+		return p
+	}
+	made := post(first).Decisions[0]
+	if status, _ := w.ask(t, call{method: "DELETE", path: path, header: bearer("01")}, nil); status != 403 {
+		t.Errorf("without the scope: %d", status)
+	}
+	w.ledger.away.Store(true)
+	if status, _ := w.ask(t, call{method: "DELETE", path: path, header: bearer("02")}, nil); status != 503 {
+		t.Errorf("away: %d", status)
+	}
+	w.ledger.away.Store(false)
+	for range 2 {
+		var erased map[string]any
+		if status, _ := w.ask(t, call{method: "DELETE", path: path, header: bearer("02")}, &erased); status != 200 || erased["user_id"] != "anna/1" || erased["erased"] != true {
+			t.Errorf("%d %v", status, erased)
+		}
+	}
+	if again := post(first).Decisions[0]; again.DecisionID != made.DecisionID || !again.Repeat {
+		t.Errorf("%+v", again)
+	}
+	if later := post(event(uuid.New(), "anna/1", "a text")).Decisions[0]; later.Reasons[0] != notify.ReasonUserErased {
+		t.Errorf("%+v", later)
+	}
+	var read map[string]any
+	w.ask(t, call{method: "GET", path: "/v1/decisions/" + made.DecisionID.String(), header: bearer("01")}, &read)
+	if text := fmt.Sprint(read); strings.Contains(text, "anna") || strings.Contains(text, "a text") {
+		t.Errorf("%s", text)
+	}
+	for path, want := range map[string]int{"/v1/users/": 400, "/v1/users": 404, "/v1/users/a/b": 404} {
+		if status, _ := w.ask(t, call{method: "DELETE", path: path, header: bearer("02")}, nil); status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+	}
+	if status, header := w.ask(t, call{method: "GET", path: path, header: bearer("01")}, nil); status != 405 || header.Get("Allow") != "DELETE" {
+		t.Errorf("GET: %d", status)
+	}
+	w.api.ports.Erases = false
+	w.api.ports.Ledger = nil // is not asked
+	answer := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodDelete, path, nil)
+	r.Header.Set("Authorization", bearer("02")["Authorization"])
+	if w.http.ServeHTTP(answer, r); answer.Code != 404 {
+		t.Errorf("where users are not erased: %d", answer.Code)
 	}
 }
 

@@ -114,7 +114,7 @@ func (a *API) poll(ctx context.Context, q *request) error {
 		}
 		for _, key := range keys {
 			for _, e := range open[key.EventID] {
-				if e.known = key; key.Outcome != 0 && key.User != e.event.UserID {
+				if e.known = key; key.Outcome != 0 && !key.Of(e.event.UserID) {
 					q.compare(e, key.User, nil)
 				}
 			}

@@ -86,7 +86,7 @@ func (f *flush) settleKnown(w *work) (again []resend) {
 		}
 		key := w.known[items[0].Event.ID]
 		switch {
-		case key.User != w.user:
+		case !key.Of(w.user):
 			f.settle(w, &d, Verdict{Outcome: Dead, Err: notify.ErrAnotherUser})
 		case f.undispatched(w, items):
 			again = append(again, resend{work: w, delivery: d, key: key})

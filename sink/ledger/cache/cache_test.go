@@ -96,7 +96,7 @@ func write(t *testing.T, l notify.Ledger, user string) error {
 	t.Helper()
 	had := stale(t, l, user)
 	e := ledgertest.Event(user, notify.Update, start)
-	c := notify.Change{User: user, Version: had.Version, State: &notify.State{DecidedAt: start}}
+	c := notify.Change{User: user, Version: had.Version, State: &notify.State{DecidedAt: start, Erased: had.State != nil && had.State.Erased}}
 	c.Decided = []notify.Decided{ledgertest.Decide(e, had.Version+1, 0, notify.Now, start)}
 	return l.Commit(ctx, []notify.Change{c}, nil)[0]
 }

@@ -16,7 +16,7 @@ import (
 // given must not be changed afterwards, nor those that it returns; states are copied.
 type Ledger struct {
 	mu        sync.Mutex
-	users     map[string]*user              // this and all below: guarded by mu
+	users     map[string]*user              // by [ledger.Name]; this and all below: guarded by mu
 	keys      map[uuid.UUID]*notify.Known   // by event_id
 	decisions map[uuid.UUID]*notify.Decided // by decision_id
 	waiting   map[uuid.UUID]*deferral       // by event_id
@@ -85,7 +85,11 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 
 func (l *Ledger) standing(ask *notify.Ask) notify.Standing {
 	s := notify.Standing{Known: make([]notify.Known, len(ask.Events))}
-	if u := l.users[ask.User]; u != nil {
+	u := l.users[ask.User]
+	if u == nil {
+		u = l.users[notify.Tombstone(ask.User)]
+	}
+	if u != nil {
 		s.State, s.Version, s.Preferences = clone(u.state), u.version, u.own
 	}
 	for i, event := range ask.Events {
@@ -133,18 +137,22 @@ func (l *Ledger) Commit(ctx context.Context, changes []notify.Change, marks []no
 
 func (l *Ledger) commit(c *notify.Change) error {
 	var version int64
-	if u := l.users[c.User]; u != nil {
+	name := ledger.Name(c)
+	if u := l.users[name]; u != nil {
 		version = u.version
 	}
 	if err := ledger.Check(c, version, l.key); err != nil {
 		return err
 	}
 	if len(c.Decided) > 0 {
-		u := l.user(c.User)
+		if name == c.User && l.users[notify.Tombstone(c.User)] != nil {
+			return engine.ErrConflict
+		}
+		u := l.user(name)
 		u.version += int64(len(c.Decided))
 		u.state = clone(c.State)
 		for _, d := range c.Decided {
-			l.record(u, d)
+			l.record(name, u, d)
 		}
 	}
 	for _, p := range c.Postponed {
@@ -155,10 +163,11 @@ func (l *Ledger) commit(c *notify.Change) error {
 	return nil
 }
 
-func (l *Ledger) record(u *user, d notify.Decided) {
+func (l *Ledger) record(name string, u *user, d notify.Decided) {
 	r := &d.Record
 	d.Delivery = notify.Delivery{Status: notify.StatusOf(r.Outcome)}
 	key := ledger.Key(r)
+	key.User = name
 	l.keys[r.EventID] = &key
 	switch r.Outcome {
 	case notify.Later:
@@ -216,19 +225,22 @@ func (l *Ledger) Forget(ctx context.Context, id string, at engine.Millis) error 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	name := notify.Tombstone(id)
+	if l.users[name] != nil {
+		return nil
+	}
 	u := l.user(id)
 	if u.state == nil {
 		u.state = &notify.State{}
 	}
-	if u.state.Erased {
-		return nil
-	}
 	for _, d := range u.records {
-		l.keys[d.Record.EventID].Dispatched = l.keys[d.Record.EventID].Outcome == notify.Now
+		key := l.keys[d.Record.EventID]
+		key.User, key.Dispatched = name, key.Outcome == notify.Now
 		delete(l.waiting, d.Record.EventID)
 		*d = ledger.Blank(*d)
 	}
-	*u = user{version: u.version + 1, state: ledger.Erased(u.state.DecidedAt, at)}
+	delete(l.users, id)
+	l.users[name] = &user{version: u.version + 1, state: ledger.Erased(u.state.DecidedAt, at)}
 	return nil
 }
 
@@ -240,10 +252,10 @@ func (l *Ledger) SetPreferences(ctx context.Context, id string, own notify.Prefe
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := l.user(id)
-	if u.state != nil && u.state.Erased {
+	if l.users[notify.Tombstone(id)] != nil {
 		return ledger.ErasedError(id)
 	}
+	u := l.user(id)
 	u.version++
 	u.own = own
 	return nil

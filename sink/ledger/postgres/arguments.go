@@ -98,34 +98,35 @@ func (a *arguments) list() []any {
 
 // add appends a change.
 func (a *arguments) add(c *notify.Change) error {
-	state, at := []byte{}, time.UnixMilli(0)
+	name, state, at := ledger.Name(c), []byte{}, time.UnixMilli(0)
 	erased := false
 	if len(c.Decided) > 0 {
 		state, at, erased = c.State.Append(nil), c.State.DecidedAt.Time(), c.State.Erased
 	}
 	version := c.Version
-	if ledger.Check(c, version, func(uuid.UUID) (none notify.Known) { return none }) != nil {
+	fault := ledger.Check(c, version, func(uuid.UUID) (none notify.Known) { return none })
+	if fault != nil || name != c.User && version == 0 { // a commit makes no tombstone
 		version = noVersion
 	}
-	a.users, a.versions = append(a.users, c.User), append(a.versions, version)
+	a.users, a.versions = append(a.users, name), append(a.versions, version)
 	a.turns = append(a.turns, int32(len(c.Decided))) //nolint:gosec // a flush is bounded
 	a.states, a.at = append(a.states, state), append(a.at, at)
 	effects, newest := effectsOf(c.Decided)
 	for i := range c.Decided {
-		if err := a.addTurn(c.User, &c.Decided[i], erased); err != nil {
+		if err := a.addTurn(name, &c.Decided[i], erased); err != nil {
 			return err
 		}
 		a.effects, a.newest = append(a.effects, effects[i]), append(a.newest, newest[i])
 	}
 	for _, p := range c.Postponed {
-		a.postponedOf, a.postponedEvents = append(a.postponedOf, c.User), append(a.postponedEvents, p.EventID.String())
+		a.postponedOf, a.postponedEvents = append(a.postponedOf, name), append(a.postponedEvents, p.EventID.String())
 		a.due = append(a.due, p.DueAt.Time())
 	}
 	return nil
 }
 
-// addTurn appends one decision. Of an erased user, what tells of it is NULL.
-func (a *arguments) addTurn(user string, d *notify.Decided, erased bool) error {
+// addTurn appends one decision of the user of that name. Of an erased user, what tells of it is NULL.
+func (a *arguments) addTurn(name string, d *notify.Decided, erased bool) error {
 	r := &d.Record
 	var owner, key, body, facts *string
 	var print []byte
@@ -144,7 +145,7 @@ func (a *arguments) addTurn(user string, d *notify.Decided, erased bool) error {
 	if r.Facts.Taste.Known {
 		taste = &r.Facts.Taste.Cosine
 	}
-	a.of, a.owners = append(a.of, user), append(a.owners, owner)
+	a.of, a.owners = append(a.of, name), append(a.owners, owner)
 	a.decisions, a.events = append(a.decisions, r.DecisionID.String()), append(a.events, r.EventID.String())
 	a.seqs, a.types, a.sources = append(a.seqs, r.Seq), append(a.types, r.Type.String()), append(a.sources, r.Source)
 	a.prints, a.outcomes = append(a.prints, print), append(a.outcomes, r.Outcome.String())

@@ -110,22 +110,23 @@ func fill(answers []error, err error) []error {
 }
 
 // ofOneChange reports whether an error is of some rows, so that others may be written:
-// one is refused, has no partition, was decided meanwhile, or is locked for long.
+// one is refused, has no partition, was decided meanwhile, is of a user who was erased
+// meanwhile, or is locked for long.
 func ofOneChange(err error) bool {
 	code := codeOf(err)
-	return engine.KindOf(err) == engine.Permanent || engine.ReasonOf(err) == ReasonPartition || code == codeRaced || code == codeLocked
+	return engine.KindOf(err) == engine.Permanent || engine.ReasonOf(err) == ReasonPartition || code == codeRaced || code == codeErased || code == codeLocked
 }
 
 // raced reports whether another call wrote first. Nothing was written by this one, and
 // the users are to be read again.
 func raced(err error) bool {
-	return slices.Contains([]string{codeRaced, codeSerialization, codeDeadlock}, codeOf(err))
+	return slices.Contains([]string{codeRaced, codeErased, codeSerialization, codeDeadlock}, codeOf(err))
 }
 
-// answerOf returns the answer of a change: from the users that were written, and the
+// answerOf returns the answer of a change: from the names of users that were written, and the
 // keys that the call has found.
 func answerOf(c *notify.Change, written map[string]bool, keys map[uuid.UUID]notify.Known) error {
-	if written[c.User] {
+	if written[ledger.Name(c)] {
 		return nil
 	}
 	return ledger.Check(c, c.Version-1, func(event uuid.UUID) notify.Known { return keys[event] })

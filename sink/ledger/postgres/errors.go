@@ -25,7 +25,8 @@ const (
 )
 
 // Codes of the server's errors.
-// Source: PostgreSQL's src/backend/utils/errcodes.txt; codeRaced is notify_commit's.
+// Source: PostgreSQL's src/backend/utils/errcodes.txt; codeRaced is notify_commit's,
+// codeErased that of a user who was erased and would be made again.
 const (
 	codeCheck         = "23514"
 	codeCanceled      = "57014"
@@ -36,6 +37,7 @@ const (
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeRaced         = "KF001"
+	codeErased        = "KF003"
 )
 
 var (

@@ -12,9 +12,15 @@ import (
 )
 
 const (
-	loadUsers = `SELECT u.user_id, u.version, u.state, p.preferences::text
-		FROM notify_users u LEFT JOIN notify_preferences p ON p.user_id = u.user_id
-		WHERE u.user_id = ANY ($1)`
+	// The tombstone is looked for where there is no row of the user: LIMIT ends the
+	// reading.
+	loadUsers = `SELECT w.id, u.version, u.state, p.preferences::text
+		FROM unnest($1::text[], $2::text[]) AS w (id, tombstone)
+		CROSS JOIN LATERAL (
+			SELECT u.version, u.state FROM notify_users u WHERE u.user_id = w.id
+			UNION ALL SELECT u.version, u.state FROM notify_users u WHERE u.user_id = w.tombstone
+			LIMIT 1) u
+		LEFT JOIN notify_preferences p ON p.user_id = w.id`
 
 	loadKeys = `SELECT event_id, user_id, turn, decision_id, digest_id, outcome::text, dispatched, decided_at
 		FROM notify_event_keys WHERE event_id = ANY ($1::uuid[])`
@@ -47,7 +53,7 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	known := make(map[uuid.UUID]notify.Known, len(events))
 	deferred := map[string][]notify.Due{}
 	var batch pgx.Batch
-	batch.Queue(loadUsers, users).Query(func(rows pgx.Rows) error { return readStandings(rows, standings, unreadable) })
+	batch.Queue(loadUsers, users, tombstones(users)).Query(func(rows pgx.Rows) error { return readStandings(rows, standings, unreadable) })
 	if len(events) > 0 {
 		batch.Queue(loadKeys, texts(events)).Query(func(rows pgx.Rows) error {
 			return each(rows, scanKey, func(k notify.Known) { known[k.EventID] = k })
@@ -66,6 +72,14 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 		return all, &notify.UnreadableError{Users: unreadable}
 	}
 	return all, nil
+}
+
+func tombstones(users []string) []string {
+	names := make([]string, len(users))
+	for i, user := range users {
+		names[i] = notify.Tombstone(user)
+	}
+	return names
 }
 
 // readStandings reads rows of loadUsers. A row that is damaged keeps no other one.

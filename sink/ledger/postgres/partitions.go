@@ -67,6 +67,16 @@ func (l *Ledger) Days(ctx context.Context) (days []engine.Millis, err error) {
 	return days, err
 }
 
+// OldestDay returns the start of the first day (UTC) whose records are kept; the end of
+// time where there is none.
+func (l *Ledger) OldestDay(ctx context.Context) (engine.Millis, error) {
+	days, err := l.Days(ctx)
+	if err != nil || len(days) == 0 {
+		return endOfTime, err
+	}
+	return days[0], nil
+}
+
 // EnsurePartitions makes the partitions of a number of days (UTC), of which the first
 // holds from, where they are missing, and returns how many it made. Commits go on
 // meanwhile: a table is made aside and attached, which locks no reader and no writer

@@ -30,6 +30,12 @@ func (l *Ledger) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.
 	})
 }
 
+// CountRecords returns how many records a user has.
+func (l *Ledger) CountRecords(ctx context.Context, user string) (n int64, err error) {
+	err = l.pool.QueryRow(ctx, "SELECT count(*) FROM notify_decisions WHERE user_id = $1", user).Scan(&n)
+	return n, mark(ctx, "count records", err)
+}
+
 // pageQuery returns the query of the page that follows a record, nil for the first
 // page.
 func pageQuery(f *ledger.Filter, last *notify.Record, size int) (query string, args []any) {

@@ -19,7 +19,7 @@ import (
 const versionTable = "notify_schema_version"
 
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 4
+const newestMigration = 6
 
 // oldestServer is the first version of PostgreSQL that is supported.
 const oldestServer = 15
@@ -37,7 +37,9 @@ func migrations() fs.FS {
 
 // Setup brings the schema to this version. It may be run again, and by several at
 // once. It needs a direct connection: a lock is held between transactions.
-func (l *Ledger) Setup(ctx context.Context) (err error) {
+func (l *Ledger) Setup(ctx context.Context) error { return l.setUp(ctx, newestMigration) }
+
+func (l *Ledger) setUp(ctx context.Context, version int64) (err error) {
 	if err := l.checkServer(ctx); err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ func (l *Ledger) Setup(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = provider.Up(ctx)
+	_, err = provider.UpTo(ctx, version)
 	return mark(ctx, "migrate", err)
 }
 

@@ -16,7 +16,8 @@ import (
 const (
 	loadVersions = `SELECT user_id, version FROM notify_users WHERE user_id IN (SELECT value FROM json_each(?))`
 
-	putUser = `INSERT INTO notify_users (user_id, version, state, decided_at) VALUES (?, ?, ?, ?)
+	// SQLite checks erased_at before it finds the tombstone, which keeps its own.
+	putUser = `INSERT INTO notify_users (user_id, version, state, decided_at, erased_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (user_id) DO UPDATE SET version = excluded.version, state = excluded.state,
 			decided_at = excluded.decided_at`
 
@@ -122,7 +123,11 @@ func (b *batch) run(tx *sqlfile.Tx) error {
 	}
 	for i, w := range b.writes {
 		c := w.change
-		b.answers[i] = ledger.Check(c, b.versions[c.User], func(event uuid.UUID) notify.Known { return b.keys[event] })
+		name := ledger.Name(c)
+		b.answers[i] = ledger.Check(c, b.versions[name], func(event uuid.UUID) notify.Known { return b.keys[event] })
+		if _, erased := b.versions[notify.Tombstone(c.User)]; erased && name == c.User && len(c.Decided) > 0 && b.answers[i] == nil {
+			b.answers[i] = engine.ErrConflict
+		}
 		if b.answers[i] != nil {
 			continue
 		}
@@ -131,6 +136,7 @@ func (b *batch) run(tx *sqlfile.Tx) error {
 		}
 		for j := range c.Decided {
 			key := ledger.Key(&c.Decided[j].Record)
+			key.User = name
 			b.keys[key.EventID] = key
 		}
 	}
@@ -138,11 +144,11 @@ func (b *batch) run(tx *sqlfile.Tx) error {
 }
 
 func (b *batch) loadVersions(tx *sqlfile.Tx) error {
-	users := make([]string, len(b.writes))
-	for i, w := range b.writes {
-		users[i] = w.change.User
+	users := make([]string, 0, 2*len(b.writes))
+	for _, w := range b.writes {
+		users = append(users, w.change.User, notify.Tombstone(w.change.User))
 	}
-	b.versions = make(map[string]int64, len(users))
+	b.versions = make(map[string]int64, len(users)) // of those that are stored, by their names
 	_, err := sqlfile.Select(tx, func(rows *sql.Rows) (_ struct{}, err error) {
 		var user string
 		var version int64
@@ -210,7 +216,7 @@ func (w *write) put(tx *sqlfile.Tx) error {
 // event's deferral.
 func (w *write) putTurn(tx *sqlfile.Tx, i int) error {
 	r := &w.change.Decided[i].Record
-	_, err := tx.Exec(putKey, r.EventID[:], r.UserID, r.Turn, r.DecisionID[:], blob(r.DigestID),
+	_, err := tx.Exec(putKey, r.EventID[:], ledger.Name(w.change), r.Turn, r.DecisionID[:], blob(r.DigestID),
 		r.Outcome.String(), int64(r.DecidedAt))
 	if err != nil {
 		return err

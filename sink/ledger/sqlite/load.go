@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -55,6 +57,10 @@ func (r *Reader) loadUsers(ctx context.Context, users []string) (map[string]noti
 	if len(users) == 0 {
 		return all, ctx.Err()
 	}
+	names := make(map[string]string, 2*len(users)) // of rows, to users
+	for _, user := range users {
+		names[user], names[notify.Tombstone(user)] = user, user
+	}
 	_, err := sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (_ struct{}, err error) {
 		var (
 			s          notify.Standing
@@ -68,9 +74,9 @@ func (r *Reader) loadUsers(ctx context.Context, users []string) (map[string]noti
 			return
 		}
 		err = decode.JSON(own, &s.Preferences)
-		all[user] = s
+		all[names[user]] = s
 		return
-	}, loadUsers, jsonTexts(users))
+	}, loadUsers, jsonTexts(slices.Collect(maps.Keys(names))))
 	return all, err
 }
 

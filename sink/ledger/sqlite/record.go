@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/sink/ledger"
 )
 
 const (
@@ -24,7 +25,11 @@ func encode(c *notify.Change) (*write, error) {
 	if len(c.Decided) == 0 {
 		return w, nil
 	}
-	w.user = []any{c.User, c.Version + int64(len(c.Decided)), c.State.Append(nil), int64(c.State.DecidedAt)}
+	var erasedAt any
+	if c.State.Erased {
+		erasedAt = int64(c.State.DecidedAt)
+	}
+	w.user = []any{ledger.Name(c), c.Version + int64(len(c.Decided)), c.State.Append(nil), int64(c.State.DecidedAt), erasedAt}
 	for i := range c.Decided {
 		var err error
 		w.events[i] = string(c.Decided[i].Event.Body)

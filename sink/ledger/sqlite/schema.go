@@ -89,6 +89,18 @@ ALTER TABLE notify_decisions ADD COLUMN delivery_channel TEXT;
 ALTER TABLE notify_decisions ADD COLUMN delivery_error TEXT;
 UPDATE notify_decisions SET delivery_status = CASE outcome WHEN 'NOW' THEN 'PENDING' WHEN 'NEVER' THEN 'SUPPRESSED' END;
 CREATE INDEX notify_decisions_pending ON notify_decisions (decided_at) WHERE delivery_status = 'PENDING';
+`, `
+-- An erased user is kept as a tombstone, whose name is longer than any id.
+ALTER TABLE notify_users RENAME TO notify_users_before;
+CREATE TABLE notify_users (
+	user_id    TEXT    NOT NULL PRIMARY KEY CHECK (erased_at IS NOT NULL OR length(user_id) BETWEEN 1 AND 128),
+	version    INTEGER NOT NULL,
+	state      BLOB    NOT NULL, -- see notify.State; empty before the first decision
+	decided_at INTEGER NOT NULL,
+	erased_at  INTEGER
+) STRICT;
+INSERT INTO notify_users SELECT user_id, version, state, decided_at, erased_at FROM notify_users_before;
+DROP TABLE notify_users_before;
 `}
 
 // SQL returns the statements that make the tables in an empty file.

@@ -14,22 +14,22 @@ const (
 	// The version rises, so that a decision made with the former preferences
 	// conflicts.
 	raiseVersion = `INSERT INTO notify_users (user_id, version, state, decided_at) VALUES (?, 1, x'', 0)
-		ON CONFLICT (user_id) DO UPDATE SET version = version + 1 WHERE erased_at IS NULL`
+		ON CONFLICT (user_id) DO UPDATE SET version = version + 1`
 
 	putPreferences = `INSERT OR REPLACE INTO notify_preferences (user_id, preferences) VALUES (?, ?)`
 
-	userDecidedAt = `SELECT decided_at, erased_at IS NOT NULL FROM notify_users WHERE user_id = ?`
+	userDecidedAt = `SELECT version, decided_at, erased_at IS NOT NULL FROM notify_users WHERE user_id IN (?, ?)`
 
-	eraseUser = `INSERT INTO notify_users (user_id, version, state, decided_at, erased_at) VALUES (?1, 1, ?2, ?3, ?4)
-		ON CONFLICT (user_id) DO UPDATE SET version = version + 1, state = excluded.state,
-			decided_at = excluded.decided_at, erased_at = excluded.erased_at`
+	putTombstone = `INSERT INTO notify_users (user_id, version, state, decided_at, erased_at) VALUES (?, ?, ?, ?, ?)`
+
+	// A NOW that is not dispatched can be dispatched no more: its text is gone.
+	eraseKeys = `UPDATE notify_event_keys SET user_id = ?2, dispatched = dispatched OR outcome = 'NOW'
+		WHERE event_id IN (SELECT event_id FROM notify_decisions WHERE user_id = ?1)`
 )
 
-// eraseRest are the other statements of an erasure; they take the user. A NOW that
-// is not dispatched can be dispatched no more: its text is gone.
+// eraseRest are the other statements of an erasure; they take the user.
 var eraseRest = []string{
-	`UPDATE notify_event_keys SET dispatched = 1 WHERE outcome = 'NOW'
-		AND event_id IN (SELECT event_id FROM notify_decisions WHERE user_id = ?)`,
+	`DELETE FROM notify_users WHERE user_id = ?`,
 	`UPDATE notify_decisions SET user_id = NULL, print = NULL, digest_key = NULL, event = NULL, facts = NULL,
 		delivery_error = NULL
 		WHERE user_id = ?`,
@@ -45,13 +45,12 @@ func (l *Ledger) SetPreferences(ctx context.Context, user string, own notify.Pre
 		return err
 	}
 	return l.Write(ctx, func(tx *sqlfile.Tx) error {
-		result, err := tx.Exec(raiseVersion, user)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		if err == nil && n == 0 {
+		stored, err := storedUser(tx, user)
+		if err == nil && stored.erased {
 			return ledger.ErasedError(user)
+		}
+		if err == nil {
+			_, err = tx.Exec(raiseVersion, user)
 		}
 		if err == nil {
 			_, err = tx.Exec(putPreferences, user, preferences)
@@ -60,15 +59,18 @@ func (l *Ledger) SetPreferences(ctx context.Context, user string, own notify.Pre
 	})
 }
 
-// Forget implements [notify.Ledger]. The id of the user stays in the tombstone and
-// in the keys of its events, which say that these are decided.
+// Forget implements [notify.Ledger].
 func (l *Ledger) Forget(ctx context.Context, user string, at engine.Millis) error {
 	return l.Write(ctx, func(tx *sqlfile.Tx) error {
-		erased, err := tombstone(tx, user, at)
-		if err != nil || erased == nil {
+		stored, err := storedUser(tx, user)
+		if err != nil || stored.erased {
 			return err
 		}
-		if _, err := tx.Exec(eraseUser, user, erased.Append(nil), int64(erased.DecidedAt), int64(at)); err != nil {
+		erased, name := ledger.Erased(stored.decidedAt, at), notify.Tombstone(user)
+		if _, err := tx.Exec(putTombstone, name, stored.version+1, erased.Append(nil), int64(erased.DecidedAt), int64(at)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(eraseKeys, user, name); err != nil {
 			return err
 		}
 		for _, statement := range eraseRest {
@@ -80,15 +82,16 @@ func (l *Ledger) Forget(ctx context.Context, user string, at engine.Millis) erro
 	})
 }
 
-// tombstone returns the state of a user that is to be erased; nil: it is erased.
-func tombstone(tx *sqlfile.Tx, user string, at engine.Millis) (*notify.State, error) {
-	var before engine.Millis
-	var erased bool
-	_, err := sqlfile.Select(tx, func(rows *sql.Rows) (struct{}, error) {
-		return struct{}{}, rows.Scan(&before, &erased)
-	}, userDecidedAt, user)
-	if err != nil || erased {
-		return nil, err
-	}
-	return ledger.Erased(before, at), nil
+// userRow is what an erasure reads of a user; zero: there is nothing.
+type userRow struct {
+	version   int64
+	decidedAt engine.Millis
+	erased    bool
+}
+
+func storedUser(tx *sqlfile.Tx, user string) (stored userRow, err error) {
+	_, err = sqlfile.Select(tx, func(rows *sql.Rows) (struct{}, error) {
+		return struct{}{}, rows.Scan(&stored.version, &stored.decidedAt, &stored.erased)
+	}, userDecidedAt, user, notify.Tombstone(user))
+	return stored, err
 }

@@ -63,12 +63,13 @@ func kindsOf(v any) []any {
 	return []any{"object"}
 }
 
-// fitsBounds checks what a value of the right type holds. No text is empty, and no
+// fitsBounds checks what a value of the right type holds. No text is empty, unless the
+// schema has the minLength 0, and no
 // number is below the minimum, 0 where the schema has none.
 func (d Description) fitsBounds(v any, s map[string]any) error {
 	switch v := v.(type) {
 	case string:
-		if v == "" {
+		if least, given := s["minLength"].(float64); v == "" && (!given || least > 0) {
 			return fmt.Errorf("the text is empty")
 		}
 	case float64:

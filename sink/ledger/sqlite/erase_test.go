@@ -1,0 +1,42 @@
+package sqlite
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledgertest"
+	"keyfold/sink/sqlfile"
+)
+
+// After an erasure and a rewriting, the file holds no byte of the user's id and texts.
+func TestErasureLeavesNoCopy(t *testing.T) {
+	const user, at = "Kassandra-71", engine.Millis(1_780_000_000_000)
+	l := openNew(t)
+	must(t, l.SetPreferences(ctx, user, notify.Preferences{Muted: []notify.EventType{notify.Promo}}))
+	c := notify.Change{User: user, Version: 1, State: &notify.State{DecidedAt: at}}
+	for i, outcome := range []notify.Outcome{notify.Now, notify.Later, notify.Never} {
+		c.Decided = append(c.Decided, ledgertest.Decide(ledgertest.Event(user, notify.Update, at), int64(2+i), 0, outcome, at))
+	}
+	must(t, l.Commit(ctx, []notify.Change{c}, nil)[0])
+	texts := []string{user, "shipped", "Grüße"}
+	holds := func() (n int) {
+		stored, err := os.ReadFile(l.Path())
+		must(t, err)
+		for _, text := range texts {
+			n += bytes.Count(stored, []byte(text))
+		}
+		return n
+	}
+	must(t, l.Forget(ctx, user, at))
+	must(t, l.Close())
+	must(t, sqlfile.Rewrite(ctx, l.Path()))
+	if n := holds(); n > 0 {
+		t.Errorf("id and texts stand %d times in the file", n)
+	}
+	if stored, err := os.ReadFile(l.Path()); err != nil || !bytes.Contains(stored, []byte(notify.Tombstone(user))) {
+		t.Errorf("the tombstone is not in the file: %v", err)
+	}
+}
