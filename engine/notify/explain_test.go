@@ -109,7 +109,8 @@ func TestExplain(t *testing.T) {
 			tc.change(s)
 			s.print()
 			r := s.decide()
-			lines := Explain(&Decided{Record: r, Event: s.event})
+			told := Explain(&Decided{Record: r, Event: s.event})
+			lines := told.Lines
 			if !strings.HasPrefix(lines[0], r.Type.String()+` "`+s.event.Title+`" for user u was decided at `) ||
 				!strings.HasSuffix(lines[0], "10 March 2026 (Europe/Berlin): "+r.Outcome.String()+".") {
 				t.Errorf("the headline is %s", lines[0])
