@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,14 +83,17 @@ func TestExplainingReadsFewPartitions(t *testing.T) {
 		}
 		return strings.Count(text, " on notify_decisions_")
 	}
-	last := &all[len(all)-1].Record
+	newest := slices.MaxFunc(all, func(a, b notify.Decided) int { return cmp.Compare(a.Record.DecidedAt, b.Record.DecidedAt) })
+	last := &newest.Record
 	run(t, l, "SET enable_seqscan = off") // the tables of the test are of one page
 	if n := plan(readDecision, notify.DecisionInstant(last.DecisionID).Time(), last.DecisionID.String()); n != 1 {
 		t.Errorf("the plan of a decision has %d partitions, want 1", n)
 	}
-	query, args := pageQuery(&ledger.Filter{Event: last.EventID, From: start + (days-2)*day, Oldest: true}, nil, 256)
-	if n := plan(query, args...); n > 3 {
-		t.Errorf("the plan of an event's turns has %d partitions, want those behind its first day", n)
+	for days, from := range map[int]engine.Millis{1: last.DecidedAt, 9: last.DecidedAt - turnsWithin} {
+		query, args := pageQuery(&ledger.Filter{Event: last.EventID, From: from, To: last.DecidedAt + 1, Oldest: true}, nil, 256)
+		if n := plan(query, args...); n != days {
+			t.Errorf("the plan of an event's turns has %d partitions, want %d", n, days)
+		}
 	}
 
 	// Without the key, and where a turn lies further back, all days are asked.

@@ -72,13 +72,14 @@ func (l *Ledger) turnsOf(ctx context.Context, f ledger.Filter) ([]notify.Decided
 		return nil, err
 	}
 	if len(keys) > 0 {
+		f.To = keys[0].DecidedAt + 1
 		if f.From = keys[0].DecidedAt; keys[0].Turn > 0 {
 			f.From -= turnsWithin
 		}
 		if found, err := l.all(ctx, f); err != nil || len(found) > keys[0].Turn {
 			return found, err
 		}
-		f.From = 0
+		f.From, f.To = 0, 0
 	}
 	return l.all(ctx, f)
 }
