@@ -16,7 +16,8 @@ import (
 
 // notifyExplainCmd explains decisions.
 type notifyExplainCmd struct {
-	ID string `arg:"" help:"An event_id or a decision_id, or its beginning."`
+	ID     string `arg:"" help:"An event_id or a decision_id, or its beginning."`
+	Stages bool   `help:"Show also what each stage saw."`
 }
 
 // Run prints all turns of an event, or the one decision that was named.
@@ -37,17 +38,7 @@ func (c *notifyExplainCmd) Run(a *app) error {
 	for i := range found {
 		all[i] = api.Explain(&found[i])
 	}
-	return a.Emit(all, func(w *cli.Text) {
-		for i := range all {
-			if i > 0 {
-				w.Line("")
-			}
-			w.Line("decision %s", all[i].Record.DecisionID)
-			for _, line := range all[i].Lines {
-				w.Line("  %s", cli.Printable(line))
-			}
-		}
-	})
+	return a.Emit(all, func(w *cli.Text) { api.Print(w, all, c.Stages) })
 }
 
 // minPrefix is how much of an id a look-up needs.

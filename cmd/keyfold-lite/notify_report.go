@@ -105,7 +105,7 @@ func examples(ctx context.Context, n *notifyRuntime) ([]example, error) {
 	for _, reason := range interesting {
 		if d, ok := found[reason]; ok && len(all) < 3 {
 			d.Delivery = notify.Delivery{} // nothing reports in a replay
-			all = append(all, example{d.Record.EventID, d.Record.DecisionID, notify.Explain(&d)})
+			all = append(all, example{d.Record.EventID, d.Record.DecisionID, notify.Explain(&d).Lines})
 		}
 	}
 	return all, nil

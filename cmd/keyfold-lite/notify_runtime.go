@@ -78,6 +78,7 @@ type notifyRuntime struct {
 	unlock   func()
 	ledger   *sqlite.Ledger
 	out      dispatcher
+	sets     ruleset.Fixed
 	notifier *notifier.Notifier
 	failed   context.Context
 	fail     context.CancelCauseFunc
@@ -101,6 +102,7 @@ func openNotify(a *app, set *notify.Set, to senders, replay bool) (*notifyRuntim
 }
 
 func (n *notifyRuntime) open(set *notify.Set, to senders, replay bool) (err error) {
+	n.sets = ruleset.Fixed{Set: set}
 	if n.ledger, err = sqlite.Open(filepath.Join(n.data, ledgerName)); err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func (n *notifyRuntime) open(set *notify.Set, to senders, replay bool) (err erro
 	config.Shard.Shards, config.Shard.MaxHeld, config.Shard.MaxHeldBytes = n.config.Shard.Shards, n.config.Shard.MaxHeld, n.config.Shard.MaxHeldBytes
 	config.Shard.Flushes = n.config.Shard.Flushes
 	n.notifier, err = notifier.New(config, processor.Ports{
-		Ledger: n.ledger, Dispatcher: n.out, Sets: ruleset.Fixed{Set: set}, Log: n.log,
+		Ledger: n.ledger, Dispatcher: n.out, Sets: n.sets, Log: n.log,
 	})
 	if err != nil {
 		return err

@@ -97,6 +97,9 @@ func TestUsageErrors(t *testing.T) {
 		{"notify serve", "NOTIFY_DATABASE_URL is not set"},
 		{"notify serve --notify-database-url=postgres://127.0.0.1:1/d --http-tokens=short", "HTTP_TOKENS"},
 		{"notify send", "<file>"},
+		{"notify decision show x --notify-database-url=postgres://127.0.0.1:1/d", "is no UUID"},
+		{"notify event show 6f6c4d00-8000-4000-8000-000000000001", "NOTIFY_DATABASE_URL is not set"},
+		{"notify serve --notify-database-url=postgres://127.0.0.1:1/d --notify-rules=/does/not/exist", "NOTIFY_RULES"},
 		{"notify work --notify-database-url=mysql://h/d", "postgres://user:password@host:5432/name"},
 		{"notify setup --notify-admin-url=postgres://h", "NOTIFY_ADMIN_URL"},
 		{"notify work --notify-rules=/does/not/exist", "NOTIFY_RULES"},
@@ -282,6 +285,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
 		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
 		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
+		"notify decision show": "x", "notify event show": "x",
 	}
 	t.Setenv("OPENAI_API_KEY", "")
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})

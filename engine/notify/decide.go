@@ -225,6 +225,9 @@ func (d *decision) ruledOut() bool {
 	return false
 }
 
+// maxNear bounds the rules that a record says nearly matched.
+const maxNear = 3
+
 // match finds the rule.
 func (d *decision) match() {
 	if d.set.Rules == nil {
@@ -233,6 +236,9 @@ func (d *decision) match() {
 	in := inputs.Get().(*Input)
 	d.input(in)
 	d.action = d.set.Rules.Match(in, d.turn.Spent)
+	if rules, ok := d.set.Rules.(NearRules); ok {
+		d.record.Facts.Near = rules.NearBefore(in, d.action, maxNear)
+	}
 	in.Event = nil
 	inputs.Put(in)
 }

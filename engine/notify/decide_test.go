@@ -238,7 +238,7 @@ func TestStages(t *testing.T) {
 			if !reflect.DeepEqual(s.state, before) {
 				t.Error("the state was changed")
 			}
-			if lines := Explain(&Decided{Record: r, Event: s.event}); len(lines) < 2 {
+			if lines := Explain(&Decided{Record: r, Event: s.event}).Lines; len(lines) < 2 {
 				t.Errorf("explained as %q", lines)
 			}
 		})

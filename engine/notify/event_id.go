@@ -96,6 +96,11 @@ func NewDecisionID(at engine.Millis, random [10]byte) (id uuid.UUID) {
 	return id
 }
 
+// DecisionInstant returns the decided_at in a decision_id; of another UUID it has no meaning.
+func DecisionInstant(id uuid.UUID) engine.Millis {
+	return engine.Millis(binary.BigEndian.Uint64(id[:8]) >> 16)
+}
+
 // digestSpace is the namespace of the ids of digests.
 var digestSpace = uuid.MustParse("6f1d2c34-58c7-4b0a-9a53-0f6be0a3c1d7")
 

@@ -11,12 +11,36 @@ import (
 	"keyfold/engine"
 )
 
-// Explain tells a decision in sentences for people who do not know keyfold: what
-// each stage saw, why the event was not sent at once, and what follows. Times are
-// those of the user's clock. It needs no more than the record; of the event it takes
-// title and expiry, and a nil event leaves them out, as a delivery without status does
-// what became of it.
-func Explain(d *Decided) []string {
+// Explanation tells why an event was decided as it was. It is made from the record alone.
+type Explanation struct {
+	// Lines are sentences for people who do not know keyfold: what each stage saw, why
+	// the event was not sent at once, and what follows. Times are those of the user's clock.
+	Lines []string `json:"explanation"`
+	// Stages are what the decision went through, in its order; none of an erased user.
+	Stages []Stage `json:"stages"`
+	// NotNow is why a decision is not NOW, one sentence for each reason; empty of a NOW.
+	NotNow []string `json:"why_not_now"`
+	Next   *Next    `json:"next_turn"` // of LATER
+	Erased bool     `json:"erased"`    // the user was erased: nothing else is told
+}
+
+// Next is when a deferred event is decided again.
+type Next struct {
+	Turn int     `json:"turn"`
+	At   instant `json:"at"`
+	// Digest is the key of the digest that it waits for, "" for none.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Explain explains a decision. Of the event it takes title and expiry, and a nil event
+// leaves them out, as a delivery without status does what became of it.
+func Explain(d *Decided) Explanation {
+	if d.Record.UserID == "" {
+		return Explanation{
+			Lines:  []string{"The user of this decision was erased. What explained it was erased with the user."},
+			Stages: []Stage{}, NotNow: []string{}, Erased: true,
+		}
+	}
 	e := explanation{record: &d.Record, event: d.Event, location: time.UTC, zone: "UTC"}
 	if zone := d.Record.Facts.Preferences.Zone; zone != nil {
 		if location, err := time.LoadLocation(zone.Name()); err == nil {
@@ -26,8 +50,9 @@ func Explain(d *Decided) []string {
 	e.headline()
 	e.user()
 	e.repeat()
-	if d.Record.Facts.Caps != (Caps{}) {
-		if e.rule(); !e.stopped() {
+	if e.asked() {
+		e.rule()
+		if e.near(); !e.stopped() {
 			e.caps()
 			e.pauses()
 		}
@@ -35,7 +60,7 @@ func Explain(d *Decided) []string {
 	e.score()
 	e.outcome()
 	e.delivery(&d.Delivery)
-	return e.lines
+	return Explanation{Lines: e.lines, Stages: e.stages(), NotNow: e.notNow(), Next: e.next()}
 }
 
 type explanation struct {
@@ -45,6 +70,9 @@ type explanation struct {
 	zone     string
 	lines    []string
 }
+
+// asked reports whether the decision came to the rules.
+func (e *explanation) asked() bool { return e.record.Facts.Caps != (Caps{}) }
 
 func (e *explanation) say(format string, args ...any) {
 	e.lines = append(e.lines, fmt.Sprintf(format, args...))
@@ -122,6 +150,13 @@ func (e *explanation) rule() {
 	}
 }
 
+// near names the rules that one comparison kept from matching.
+func (e *explanation) near() {
+	for _, line := range e.record.Facts.Near {
+		e.say("A rule nearly matched: %s.", line)
+	}
+}
+
 // stopped reports whether a rule says NEVER.
 func (e *explanation) stopped() bool {
 	r := e.record
@@ -151,12 +186,19 @@ func (e *explanation) caps() {
 
 // pauses names cooldown and quiet hours.
 func (e *explanation) pauses() {
-	f := &e.record.Facts
-	if f.CooldownEnd != 0 {
-		e.say("The pause after the last %s ends at %s%s.", e.record.Type, e.clock(f.CooldownEnd), e.unless(ReasonCooldown))
+	e.cooldown()
+	e.quiet()
+}
+
+func (e *explanation) cooldown() {
+	if end := e.record.Facts.CooldownEnd; end != 0 {
+		e.say("The pause after the last %s ends at %s%s.", e.record.Type, e.clock(end), e.unless(ReasonCooldown))
 	}
-	if f.QuietEnd != 0 {
-		e.say("The user's quiet hours end at %s%s.", e.clock(f.QuietEnd), e.unless(ReasonQuietHours))
+}
+
+func (e *explanation) quiet() {
+	if end := e.record.Facts.QuietEnd; end != 0 {
+		e.say("The user's quiet hours end at %s%s.", e.clock(end), e.unless(ReasonQuietHours))
 	}
 }
 

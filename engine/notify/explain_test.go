@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine/notify/quiet"
 )
 
@@ -109,7 +111,8 @@ func TestExplain(t *testing.T) {
 			tc.change(s)
 			s.print()
 			r := s.decide()
-			lines := Explain(&Decided{Record: r, Event: s.event})
+			told := Explain(&Decided{Record: r, Event: s.event})
+			lines := told.Lines
 			if !strings.HasPrefix(lines[0], r.Type.String()+` "`+s.event.Title+`" for user u was decided at `) ||
 				!strings.HasSuffix(lines[0], "10 March 2026 (Europe/Berlin): "+r.Outcome.String()+".") {
 				t.Errorf("the headline is %s", lines[0])
@@ -118,5 +121,88 @@ func TestExplain(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(lines[1:], "\n"), strings.Join(tc.lines, "\n"))
 			}
 		})
+	}
+}
+
+// nearRules nearly match, all of them.
+type nearRules struct{ Rules }
+
+func (nearRules) NearBefore(_ *Input, _ *Action, most int) []string {
+	return []string{"one: asks for local_hour gte 20, found 13", "two: asks for turn eq 1, found 0", "three: a", "four: b"}[:most]
+}
+
+// Each stage has a result, and the record alone tells why it is not NOW and what follows.
+func TestStagesAreExplained(t *testing.T) {
+	const passed, holds, ends, skipped, not = StagePassed, StageHolds, StageEnds, StageSkipped, StageNotAsked
+	held := func(s *scene) { s.sent(-2*minute, -minute, -second) }
+	for _, tc := range []struct {
+		name   string
+		change func(s *scene)
+		want   [12]StageResult
+		notNow int // sentences
+	}{
+		{"sent", func(*scene) {}, [12]StageResult{passed, passed, passed, passed, passed, passed, passed, passed, passed, ends, not, not}, 0},
+		{"expired", func(s *scene) { s.event.ExpiresAt = s.now - minute }, [12]StageResult{ends, not, not, not, not, not, not, not, not, not, not, not}, 2},
+		{"muted", func(s *scene) { s.prefs.Muted = []EventType{Update} }, [12]StageResult{passed, ends, not, not, not, not, not, not, not, not, not, not}, 2},
+		{
+			"a rule says never", func(s *scene) { s.set.Rules = always(Action{Name: "No", Outcome: Never, Reason: "NO"}) },
+			[12]StageResult{passed, passed, passed, passed, ends, not, not, not, not, not, not, not},
+			2,
+		},
+		{"forced past a cap", func(s *scene) {
+			held(s)
+			s.set.Rules = always(Action{Name: "Yes", Outcome: Now, Reason: "YES", Bypass: Forced})
+		}, [12]StageResult{passed, passed, passed, passed, passed, ends, skipped, not, not, not, not, not}, 0},
+		{"held", held, [12]StageResult{passed, passed, passed, passed, passed, passed, holds, passed, passed, not, passed, passed}, 2},
+		{"held by a rule and a cap", func(s *scene) {
+			held(s)
+			s.set.Rules = always(Action{Name: "Wait", Outcome: Later, Reason: "WAIT", Strategy: NextHour})
+		}, [12]StageResult{passed, passed, passed, passed, passed, holds, holds, passed, passed, not, passed, passed}, 3},
+		{"expires first", func(s *scene) {
+			held(s)
+			s.event.ExpiresAt = s.now + minute
+		}, [12]StageResult{passed, passed, passed, passed, passed, passed, holds, passed, passed, not, passed, ends}, 2},
+		{"the limit", func(s *scene) {
+			held(s)
+			s.turn.Number = MaxTurn
+		}, [12]StageResult{passed, passed, passed, passed, passed, passed, holds, passed, passed, not, ends, not}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			tc.change(s)
+			r := s.decide()
+			told := Explain(&Decided{Record: r, Event: s.event})
+			for i, stage := range told.Stages {
+				if stage.Number != i+1 || stage.Result != tc.want[i] {
+					t.Errorf("stage %d, %s: %s, want %s", stage.Number, stage.Name, stage.Result, tc.want[i])
+				}
+			}
+			if len(told.NotNow) != tc.notNow {
+				t.Errorf("why not NOW: %q", told.NotNow)
+			}
+			if (told.Next != nil) != (r.Outcome == Later) || told.Next != nil && (told.Next.Turn != 1 || told.Next.At != instant(r.DeferUntil)) {
+				t.Errorf("next turn %+v", told.Next)
+			}
+		})
+	}
+}
+
+// A record keeps the first rules that nearly matched, and they are told.
+func TestNearRulesAreRecorded(t *testing.T) {
+	s := newScene()
+	s.set.Rules = nearRules{rulesFunc(func(*Input, []uuid.UUID) *Action { return nil })}
+	told := Explain(&Decided{Record: s.decide(), Event: s.event})
+	if saw := told.Stages[4].Saw; len(saw) != 4 || saw[1] != "A rule nearly matched: one: asks for local_hour gte 20, found 13." {
+		t.Errorf("%q", saw)
+	}
+}
+
+// Of an erased user's record nothing is told but that.
+func TestErasedIsNotExplained(t *testing.T) {
+	r := newScene().decide()
+	r.UserID = ""
+	told := Explain(&Decided{Record: r})
+	if !told.Erased || len(told.Lines) != 1 || len(told.Stages)+len(told.NotNow) != 0 || told.Next != nil {
+		t.Errorf("%+v", told)
 	}
 }

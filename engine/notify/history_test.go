@@ -174,7 +174,7 @@ func (h *history) take(t *rapid.T, r *Record) {
 	if stored, err := ReadState(b); err != nil || !sameState(stored, h.state) {
 		t.Fatalf("%v\nstored %+v\nread   %+v", err, h.state, stored)
 	}
-	if len(Explain(&Decided{Record: *r, Event: e})) < 2 || len(Explain(&Decided{Record: *r})) < 2 {
+	if len(Explain(&Decided{Record: *r, Event: e}).Lines) < 2 || len(Explain(&Decided{Record: *r}).Lines) < 2 {
 		t.Fatal("not explained")
 	}
 	turn := Turn{Number: r.Turn, Spent: r.Spent}

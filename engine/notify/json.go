@@ -51,10 +51,10 @@ type recordJSON struct {
 	DecisionID  uuid.UUID   `json:"decision_id"`
 	Seq         int64       `json:"seq"`
 	EventID     uuid.UUID   `json:"event_id"`
-	UserID      string      `json:"user_id"`
+	UserID      string      `json:"user_id,omitzero"` // absent, as source and print are, of an erased user
 	Type        EventType   `json:"event_type"`
-	Source      string      `json:"source"`
-	Print       []byte      `json:"print"`
+	Source      string      `json:"source,omitzero"`
+	Print       []byte      `json:"print,omitempty"`
 	Outcome     Outcome     `json:"outcome"`
 	Reasons     []string    `json:"reasons"`
 	RuleID      *uuid.UUID  `json:"matched_rule_id"`
@@ -103,10 +103,13 @@ func (i *instant) UnmarshalJSON(b []byte) error {
 func (r Record) MarshalJSON() ([]byte, error) {
 	form := recordJSON{
 		DecisionID: r.DecisionID, Seq: r.Seq, EventID: r.EventID, UserID: r.UserID, Type: r.Type, Source: r.Source,
-		Print: r.Print.Append(nil), Outcome: r.Outcome, Reasons: r.Reasons, RuleID: pointer(r.RuleID),
+		Outcome: r.Outcome, Reasons: r.Reasons, RuleID: pointer(r.RuleID),
 		RuleVersion: r.RuleVersion, TasteUsed: r.Facts.TasteUsed, Turn: r.Turn, DecidedAt: instant(r.DecidedAt),
 		DeferUntil: instant(r.DeferUntil), Spent: r.Spent, DigestKey: r.DigestKey, Slot: instant(r.Slot),
 		DigestID: pointer(r.DigestID), DuplicateOf: pointer(r.DuplicateOf), Channels: r.Channels, Facts: r.Facts,
+	}
+	if r.UserID != "" {
+		form.Print = r.Print.Append(nil)
 	}
 	if r.Scored {
 		form.Score = &r.Score
@@ -123,9 +126,12 @@ func (r *Record) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &form); err != nil {
 		return err
 	}
-	fingerprint, _, err := similar.Read(form.Print)
-	if err != nil {
-		return err
+	var fingerprint similar.Print
+	if form.Print != nil {
+		var err error
+		if fingerprint, _, err = similar.Read(form.Print); err != nil {
+			return err
+		}
 	}
 	*r = Record{
 		DecisionID: form.DecisionID, Seq: form.Seq, EventID: form.EventID, UserID: form.UserID, Type: form.Type, Source: form.Source,

@@ -31,7 +31,7 @@ func TestU1CapPerHour(t *testing.T) {
 			t.Errorf("number %d is %s %v until %d", i+1, r.Outcome, r.Reasons, r.DeferUntil-testNow)
 		}
 		if i == 3 {
-			explained := strings.Join(Explain(&Decided{Record: r, Event: s.event}), "\n")
+			explained := strings.Join(Explain(&Decided{Record: r, Event: s.event}).Lines, "\n")
 			for _, want := range []string{"1 h: 3 of 3 sent, a slot frees at 14:00:00.", "(Europe/Berlin)", "waits until 14:00:00 (FATIGUE_CAP_1H)"} {
 				if !strings.Contains(explained, want) {
 					t.Errorf("%q is not in:\n%s", want, explained)

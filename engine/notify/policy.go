@@ -103,6 +103,14 @@ type Rules interface {
 	Match(facts *Input, spent []uuid.UUID) *Action
 }
 
+// NearRules is implemented by [Rules] that can say which of them nearly match: a record
+// keeps it, because the explanation is made from the record alone.
+type NearRules interface {
+	// NearBefore says of at most so many rules before the one that matched (nil: of all)
+	// what one comparison asks for and the event has instead.
+	NearBefore(facts *Input, match *Action, most int) []string
+}
+
 // Input is what rules can ask for.
 type Input struct {
 	Event     *Notification

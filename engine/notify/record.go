@@ -63,6 +63,7 @@ type Facts struct {
 	QuietEnd    engine.Millis    `json:"quiet_end,omitzero"`    // 0: not in quiet hours
 	RuleUntil   engine.Millis    `json:"rule_until,omitzero"`   // the instant of the rule's strategy; 0: none
 	RuleName    string           `json:"rule_name,omitzero"`
+	Near        []string         `json:"near,omitempty"`  // the first rules that nearly matched: what each asked for
 	Forced      bool             `json:"forced,omitzero"` // a rule said NOW and nothing held it
 	Strategy    Strategy         `json:"strategy,omitzero"`
 	Measure     string           `json:"measure,omitzero"` // what found a near duplicate: "simhash", "words"

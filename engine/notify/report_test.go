@@ -216,12 +216,12 @@ func TestExplainDelivery(t *testing.T) {
 		"Its delivery failed at 12:00:00.":                                        {Status: DeliveryFailed, At: reportNow},
 		"It expired before it was handed to a sender, so it was not sent.":        {Status: DeliveryFailed, Error: ErrorExpired},
 	} {
-		if lines := Explain(&Decided{Record: r, Delivery: d}); lines[len(lines)-1] != want {
+		if lines := Explain(&Decided{Record: r, Delivery: d}).Lines; lines[len(lines)-1] != want {
 			t.Errorf("%+v: the last line is %q, want %q", d, lines[len(lines)-1], want)
 		}
 	}
 	for _, d := range []Delivery{{}, {Status: Suppressed}} {
-		if lines := Explain(&Decided{Record: r, Delivery: d}); len(lines) != len(Explain(&Decided{Record: r})) {
+		if lines := Explain(&Decided{Record: r, Delivery: d}).Lines; len(lines) != len(Explain(&Decided{Record: r}).Lines) {
 			t.Errorf("of %+v the explanation is %q", d, lines)
 		}
 	}

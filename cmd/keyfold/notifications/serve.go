@@ -11,6 +11,7 @@ import (
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/notifier/api"
 	"keyfold/cmd/notifier/broker"
+	"keyfold/cmd/notifier/ruleset"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
 	"keyfold/engine/metric"
@@ -36,6 +37,7 @@ notification is decided once under its event_id.
 
   GET /v1/notifications/EVENT_ID          all decisions of a notification, explained
   GET /v1/decisions/DECISION_ID           one decision, explained
+  POST /v1/decisions/preview              decide one notification without effect
   GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
   GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
   DELETE /v1/users/ID                     erases a user, as ` + "`keyfold notify user forget`" + ` does
@@ -48,7 +50,7 @@ Example:
 
 // Check judges the API's settings and the addresses of the servers.
 func (c *serveCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckLedger(), c.API.Check())
+	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), c.API.Check())
 }
 
 // Run serves until it is told to stop, and answers what is under way before it ends. It
@@ -56,6 +58,10 @@ func (c *serveCmd) Check(a *app.App) error {
 func (c *serveCmd) Run(a *app.App) (err error) {
 	a.LogStart("notify serve")
 	config, err := c.API.Config()
+	if err != nil {
+		return err
+	}
+	set, err := a.RuleSet()
 	if err != nil {
 		return err
 	}
@@ -70,7 +76,8 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	s := &serving{app: a, ledger: ledger, publisher: rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("notify api"), "publisher", rabbit.Timing{}, a.Log)}
 	defer func() { err = errors.Join(err, a.ClosePublisher(s.publisher)) }()
 	s.api = api.New(api.Ports{
-		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Ready: s.look, Stop: a.Ctx, Log: a.Log,
+		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Sets: ruleset.Fixed{Set: set},
+		Ready: s.look, Stop: a.Ctx, Log: a.Log,
 	})
 	s.handler = ingest.NewApplication(s.api, a.Log)
 	if s.server, err = ingest.NewServer(config, s.handler); err != nil {

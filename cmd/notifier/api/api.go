@@ -51,6 +51,8 @@ type Ports struct {
 	Publisher Publisher
 	Reports   notify.Reports // nil: deliveries are not reported here
 	Erases    bool           // users are erased here
+	Sets      notify.Sets    // of previews; nil: they are not served
+	Scores    notify.Scores  // of previews; nil: without the taste term
 	// Ready returns why notifications cannot be taken now, or nil.
 	Ready func(context.Context) error
 	Stop  context.Context // its end ends waiting for decisions; nil: it never ends
@@ -100,6 +102,8 @@ func (a *API) Serve(r *ingest.Request) *ingest.Answer {
 		return posting(r, ingest.ScopeSend, a.post)
 	case strings.HasPrefix(path, NotificationsPath+"/"):
 		return reading(r, func() *ingest.Answer { return a.turns(r, strings.TrimPrefix(path, NotificationsPath+"/")) })
+	case path == previewPath && a.ports.Sets != nil:
+		return posting(r, ingest.ScopeRead, a.preview)
 	case strings.HasPrefix(path, decisionsPath):
 		return reading(r, func() *ingest.Answer { return a.decision(r, strings.TrimPrefix(path, decisionsPath)) })
 	case path == deliveriesPath && a.ports.Reports != nil:

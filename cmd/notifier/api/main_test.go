@@ -177,7 +177,7 @@ func newWorld(t testing.TB, tokens ...string) *world {
 	})
 	log := slog.New(slog.DiscardHandler)
 	w.api = New(Ports{
-		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Stop: ctx, Log: log,
+		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Stop: ctx, Log: log,
 		Ready: func(context.Context) error { return w.ledger.fault() },
 	})
 	c := ingest.DefaultConfig()

@@ -17,6 +17,9 @@ var parameter = regexp.MustCompile(`\{\w+\}`)
 
 // operationsOf returns the operations of the described path that a path is.
 func operationsOf(asked string) map[string]any {
+	if operations, ok := description.At("paths", asked).(map[string]any); ok {
+		return operations
+	}
 	for template, operations := range description.At("paths").(map[string]any) {
 		if matched, err := path.Match(parameter.ReplaceAllString(template, "*"), asked); err == nil && matched {
 			return operations.(map[string]any)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
@@ -24,16 +25,46 @@ type Explained struct {
 	Record   notify.Record   `json:"decision"`
 	Event    json.RawMessage `json:"event"`    // null: its user was erased
 	Delivery notify.Delivery `json:"delivery"` // null of a LATER
-	Lines    []string        `json:"explanation"`
+	notify.Explanation
 }
 
-// Explain explains a decision.
+// Explain explains a decision. Of an erased user's only what names the decision is shown.
 func Explain(d *notify.Decided) Explained {
-	e := Explained{Record: d.Record, Event: json.RawMessage("null"), Delivery: d.Delivery, Lines: notify.Explain(d)}
+	e := Explained{Record: d.Record, Event: json.RawMessage("null"), Delivery: d.Delivery, Explanation: notify.Explain(d)}
 	if d.Event != nil {
 		e.Event = d.Event.Body
 	}
+	if r := &d.Record; e.Erased {
+		e.Delivery, e.Event = notify.Delivery{}, json.RawMessage("null")
+		e.Record = notify.Record{
+			DecisionID: r.DecisionID, EventID: r.EventID, Seq: r.Seq, Type: r.Type, Outcome: r.Outcome, Reasons: []string{},
+			RuleVersion: r.RuleVersion, Turn: r.Turn, DecidedAt: r.DecidedAt,
+		}
+	}
 	return e
+}
+
+// Print writes decisions for people: the sentences and, where the stages are asked for,
+// what each of them saw.
+func Print(w *cli.Text, all []Explained, stages bool) {
+	for i := range all {
+		if i > 0 {
+			w.Line("")
+		}
+		w.Line("decision %s", all[i].Record.DecisionID)
+		for _, line := range all[i].Lines {
+			w.Line("  %s", cli.Printable(line))
+		}
+		if stages && len(all[i].Stages) > 0 {
+			w.Line("  stages:")
+			for _, s := range all[i].Stages {
+				w.Line("  %4d  %-30s  %s", s.Number, s.Name, s.Result)
+				for _, line := range s.Saw {
+					w.Line("        %s", cli.Printable(line))
+				}
+			}
+		}
+	}
 }
 
 // Recorder reads records.

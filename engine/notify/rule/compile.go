@@ -36,7 +36,6 @@ const (
 // entry is a rule, for the types of which it can match an event.
 type entry struct {
 	first  int32
-	last   int32 // the rule's steps are last..first
 	action *notify.Action
 }
 
@@ -51,8 +50,7 @@ func Compile(d *Document, local notify.Local) *notify.Set {
 	}
 	slices.SortFunc(order, func(a, b *Rule) int { return cmp.Compare(a.Priority, b.Priority) })
 	for _, rule := range order {
-		e := entry{last: int32(len(p.steps)), action: &rule.Action}
-		e.first = p.compile(&rule.Conditions, matched, missed)
+		e := entry{first: p.compile(&rule.Conditions, matched, missed), action: &rule.Action}
 		for _, t := range notify.EventTypes {
 			if rule.Conditions.of(t) != no {
 				p.byType[t] = append(p.byType[t], e)

@@ -12,50 +12,41 @@ import (
 
 // Near explains which rules nearly match: those of the event's type that would match if
 // one of their comparisons were the other way. It gives a line for each, by priority.
-// It is for explanations, and slower than Match.
-func (p *Program) Near(in *notify.Input) (lines []string) {
+func (p *Program) Near(in *notify.Input) []string {
+	return p.NearBefore(in, nil, math.MaxInt)
+}
+
+// NearBefore is Near for at most so many of the rules before the one that matched; nil: of
+// all. It implements [notify.NearRules]: where no rule is near it does not allocate.
+func (p *Program) NearBefore(in *notify.Input, match *notify.Action, most int) (lines []string) {
 	entries := p.byType[in.Event.Type]
 	for i := range entries {
-		if c := p.turning(&entries[i], in); c != nil {
+		if entries[i].action == match || len(lines) >= most {
+			break
+		}
+		if c := p.turning(entries[i].first, in); c != nil {
 			lines = append(lines, entries[i].action.Name+": "+c.missed(in))
 		}
 	}
 	return lines
 }
 
-// turning returns the comparison of a rule that decides alone that the rule does not match;
-// nil where the rule matches, or more than one would have to change.
-func (p *Program) turning(e *entry, in *notify.Input) *Condition {
-	// costs[i] is how many comparisons must change from step last + i on.
-	costs := make([]int, e.first-e.last+1)
-	holds := make([]bool, len(costs))
-	cost := func(at int32) int {
-		switch at {
-		case matched:
-			return 0
-		case missed:
-			return math.MaxInt / 2
-		default:
-			return costs[at-e.last]
+// turning returns the comparison of a rule that decides alone that the rule does not match,
+// the last one where there are several; nil where the rule matches, or more than one would
+// have to change.
+func (p *Program) turning(at int32, in *notify.Input) (last *Condition) {
+	for at >= 0 {
+		s := &p.steps[at]
+		holds := s.holds(in)
+		if p.matches(s.next(!holds), in) {
+			last = s.of
 		}
+		at = s.next(holds)
 	}
-	for i := range costs {
-		s := &p.steps[e.last+int32(i)]
-		holds[i] = s.holds(in)
-		costs[i] = min(cost(s.next(holds[i])), 1+cost(s.next(!holds[i])))
-	}
-	if cost(e.first) != 1 {
+	if at == matched {
 		return nil
 	}
-	at := e.first
-	for {
-		s := &p.steps[at]
-		next := s.next(holds[at-e.last])
-		if cost(next) != 1 {
-			return s.of
-		}
-		at = next
-	}
+	return last
 }
 
 func (s *step) next(holds bool) int32 {
@@ -112,6 +103,19 @@ func text(v notify.Value) string {
 	}
 }
 
+// shown is how many characters of an event's text an explanation repeats.
+const shown = 60
+
+func start(text string) string {
+	runes := 0
+	for at := range text {
+		if runes++; runes > shown {
+			return text[:at] + "..."
+		}
+	}
+	return text
+}
+
 // found returns the field's value of an event.
 func (f *field) found(in *notify.Input) string {
 	switch {
@@ -120,7 +124,7 @@ func (f *field) found(in *notify.Input) string {
 	case f.text != nil && f.text(in) == "":
 		return "null"
 	case f.text != nil:
-		return strconv.Quote(f.text(in))
+		return strconv.Quote(start(f.text(in)))
 	case f.set == nil:
 		n, there := f.number(in)
 		if !there {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,10 @@ import (
 	"keyfold/sink/ledger"
 )
 
+// The instant is a value, which the planner knows: it plans the one partition of its day.
+const readDecision = `SELECT ` + decisionColumns + ` FROM notify_decisions d
+	WHERE d.decided_at = $1::timestamptz AND d.decision_id = $2::uuid`
+
 // LIMIT has the planner look each id up, in the partition of its day.
 const readDecisions = `SELECT ` + decisionColumns + ` FROM (SELECT DISTINCT unnest($1::uuid[]) AS id) w
 	CROSS JOIN LATERAL (SELECT * FROM notify_decisions d
@@ -21,7 +26,75 @@ const readDecisions = `SELECT ` + decisionColumns + ` FROM (SELECT DISTINCT unne
 
 // Records yields the records of a filter until the first error. Each page is as of
 // its own reading.
+//
+// The turns of one event are asked for in the days that its key leaves open.
 func (l *Ledger) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
+	if f.Event != uuid.Nil && f.User == "" && f.From == 0 && f.To == 0 && f.Limit == 0 {
+		return l.turns(ctx, f)
+	}
+	return l.pages(ctx, f)
+}
+
+// turnsWithin is how long before its newest turn the first turn of an event is looked for
+// at first: a deferral ends within days, longer only where no worker ran.
+const turnsWithin = 8 * day
+
+const readTurn = `SELECT turn, decided_at FROM notify_event_keys WHERE event_id = $1::uuid`
+
+// turns yields the records of an event. The key says when its newest turn was decided and
+// how many came before it. Only the days of these are read, mostly one; all days where one
+// of the turns is older, and of an event whose key was deleted, each by its index.
+func (l *Ledger) turns(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
+	return func(yield func(notify.Decided, error) bool) {
+		found, err := l.turnsOf(ctx, f)
+		if err != nil {
+			yield(notify.Decided{}, err)
+			return
+		}
+		for _, d := range found {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *Ledger) turnsOf(ctx context.Context, f ledger.Filter) ([]notify.Decided, error) {
+	bounded, cancel := l.bounded(ctx)
+	defer cancel()
+	keys, err := collect(bounded, l, "turns", func(row pgx.CollectableRow) (k notify.Known, err error) {
+		var at time.Time
+		err = row.Scan(&k.Turn, &at)
+		k.DecidedAt = millisOf(&at)
+		return k, err
+	}, readTurn, f.Event.String())
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) > 0 {
+		f.To = keys[0].DecidedAt + 1
+		if f.From = keys[0].DecidedAt; keys[0].Turn > 0 {
+			f.From -= turnsWithin
+		}
+		if found, err := l.all(ctx, f); err != nil || len(found) > keys[0].Turn {
+			return found, err
+		}
+		f.From, f.To = 0, 0
+	}
+	return l.all(ctx, f)
+}
+
+func (l *Ledger) all(ctx context.Context, f ledger.Filter) (all []notify.Decided, err error) {
+	for d, err := range l.pages(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+func (l *Ledger) pages(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error] {
 	return f.Records(func(last *notify.Record, size int) ([]notify.Decided, error) {
 		ctx, cancel := l.bounded(ctx)
 		defer cancel()
@@ -80,8 +153,7 @@ func pageQuery(f *ledger.Filter, last *notify.Record, size int) (query string, a
 func (l *Ledger) Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	found, err := collect(ctx, l, "decision", scanDecision, "SELECT "+decisionColumns+
-		" FROM notify_decisions d WHERE d.decided_at = notify_instant($1::uuid) AND d.decision_id = $1::uuid", id.String())
+	found, err := collect(ctx, l, "decision", scanDecision, readDecision, notify.DecisionInstant(id).Time(), id.String())
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
