@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 
@@ -44,5 +45,23 @@ func TestTasteMovesNoOtherStage(t *testing.T) {
 	t.Logf("%d decisions by score, another taste changes %d", scored, moved)
 	if scored == 0 || moved == 0 {
 		t.Errorf("%d decisions by score, another taste changes %d: the draw is lopsided", scored, moved)
+	}
+}
+
+// Each reason for an absent taste has a sentence, and a record keeps it through JSON.
+func TestSkipsAreToldAndKept(t *testing.T) {
+	for _, skip := range Skips {
+		if skip.text() == "" {
+			t.Errorf("%s has no sentence", skip)
+		}
+		r := Record{Facts: Facts{Taste: Score{Skip: skip}}}
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Record
+		if err := json.Unmarshal(b, &read); err != nil || read.Facts.Taste != r.Facts.Taste {
+			t.Errorf("%v: %+v of %s", err, read.Facts.Taste, b)
+		}
 	}
 }
