@@ -85,8 +85,8 @@ func run(t *testing.T, s *score.Scores) (took []time.Duration, records []notify.
 	return took, records
 }
 
-// At 300 decisions a second the time of decisions grows by at most the patience, and the
-// records say what was away.
+// At 300 decisions a second no decision waits longer than the patience, also not behind
+// another one, and the records say what was away.
 func TestDecisionsBesideAHungServer(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -107,7 +107,7 @@ func TestDecisionsBesideAHungServer(t *testing.T) {
 				p.Close()
 				p99, most := took[len(took)*99/100], took[len(took)-1]
 				t.Logf("p50 %v, p99 %v, at most %v", took[len(took)/2], p99, most)
-				if p99 > 150*time.Millisecond {
+				if most > 150*time.Millisecond {
 					t.Errorf("p99 is %v, at most %v", p99, most)
 				}
 				hung := c.api || c.store

@@ -302,10 +302,12 @@ func TestMemoryNeedsNoServer(t *testing.T) {
 		a.hung.Store(true)
 		for range 3 {
 			one(t, s, event(notify.Promo, "2", unmet()))
+			time.Sleep(150 * time.Millisecond)
 		}
 		st.hung.Store(true)
 		for range 3 {
 			one(t, s, event(notify.Promo, unmet(), "Sale"))
+			time.Sleep(150 * time.Millisecond)
 		}
 		began := time.Now()
 		if got := one(t, s, broadcast); got != want || time.Since(began) > 0 || len(s.Notes()) != 2 {
