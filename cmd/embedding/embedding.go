@@ -22,6 +22,7 @@ type Embedding struct {
 	API      *openai.Client
 	Breaker  *vector.Breaker
 	Redis    *rediscache.Cache
+	effect   string // of an API that is away
 }
 
 // New builds the way. It connects to nothing yet. perSecond bounds the requests
@@ -33,7 +34,7 @@ func New(c Config, dimensions int, perSecond float64, log *slog.Logger) (*Embedd
 	if c.Offline {
 		return offline(c, dimensions)
 	}
-	e := &Embedding{}
+	e := &Embedding{effect: c.effect()}
 	var err error
 	if e.API, err = openai.New(c.API); err != nil {
 		return nil, err
@@ -94,8 +95,7 @@ func breakerConfig(e Config, log *slog.Logger) vector.BreakerConfig {
 	var fault terse.Fault
 	c.Changed = func(s breaker.State) {
 		if s.Open && fault.Begins(s.Cause) {
-			log.Error("embedding API down: search events are parked",
-				slog.String("hint", "parked events use no attempt; product events go on"), slog.Any("error", s.Cause))
+			log.Error("embedding API down: "+e.effect(), slog.String("hint", "all other work goes on"), slog.Any("error", s.Cause))
 		}
 		if s.Open {
 			return

@@ -29,7 +29,7 @@ func (e *Embedding) Away() (notes []string) {
 		}
 	}
 	if e.Breaker != nil {
-		note("embedding API", "search events are parked", e.Breaker.State())
+		note("embedding API", e.effect, e.Breaker.State())
 	}
 	if e.Redis != nil {
 		note("Redis", "passed by", e.Redis.State())

@@ -1,6 +1,7 @@
 package embedding
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -51,6 +52,8 @@ type Config struct {
 	// PhraseTimeout is how long a flush waits for phrases: its product events wait
 	// with them. Commands wait for as long as the API's timeout.
 	PhraseTimeout time.Duration
+	// Effect is what an API that is away means, for the log; "": search events are parked.
+	Effect string
 	// unread: which service, or its key, could not be read. That is told; what
 	// follows from it need not be.
 	unread bool
@@ -163,6 +166,9 @@ func (c Config) Usable() error {
 	}
 	return nil
 }
+
+// effect returns what an API that is away means.
+func (c Config) effect() string { return cmp.Or(c.Effect, "search events are parked") }
 
 // Where says where vectors are made and cached, secrets left out.
 func (c Config) Where() string {

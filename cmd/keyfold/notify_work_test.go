@@ -29,15 +29,19 @@ func (s *notifyStack) work(t *testing.T) *daemon {
 // post publishes an event of each type.
 func (s *notifyStack) post(t *testing.T, types ...string) {
 	t.Helper()
-	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "test", rabbit.Timing{}, slog.New(slog.DiscardHandler))
-	var messages []rabbit.Message
 	for _, kind := range types {
-		e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":"a","event_type":%q,"title":"a title","source":"test","channel":["push"],"timestamp":%q}`,
-			uuid.New(), kind, time.Now().UTC().Format(time.RFC3339)), engine.Now())
-		must(t, err)
-		messages = append(messages, broker.EventMessage(e))
+		s.postTo(t, "a", kind, "a title")
 	}
-	must(t, errors.Join(p.Publish(t.Context(), messages)...))
+}
+
+// postTo publishes an event.
+func (s *notifyStack) postTo(t *testing.T, user, kind, title string) {
+	t.Helper()
+	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "test", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":%q,"event_type":%q,"title":%q,"source":"test","channel":["push"],"timestamp":%q}`,
+		uuid.New(), user, kind, title, time.Now().UTC().Format(time.RFC3339)), engine.Now())
+	must(t, err)
+	must(t, errors.Join(p.Publish(t.Context(), []rabbit.Message{broker.EventMessage(e)})...))
 	must(t, p.Close(t.Context()))
 }
 

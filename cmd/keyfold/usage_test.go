@@ -103,6 +103,9 @@ func TestUsageErrors(t *testing.T) {
 		{"notify work --notify-database-url=mysql://h/d", "postgres://user:password@host:5432/name"},
 		{"notify setup --notify-admin-url=postgres://h", "NOTIFY_ADMIN_URL"},
 		{"notify work --notify-rules=/does/not/exist", "NOTIFY_RULES"},
+		{"notify work --notify-ai=perhaps", "NOTIFY_AI"},
+		{"notify work --notify-ai=on --mongodb-uri=h", "MONGODB_URI"},
+		{"notify score calibrate --last=0s --notify-database-url=postgres://127.0.0.1:1/d", "--last"},
 		{"notify work --notify-zone=Nowhere --notify-morning=25:00", "NOTIFY_MORNING"},
 		{"notify retention --notify-retention=soon --notify-key-retention=1h", "NOTIFY_KEY_RETENTION"},
 	} {
@@ -286,6 +289,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
 		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
 		"notify decision show": "x", "notify event show": "x",
+		"notify work": "--notify-ai=on",
 	}
 	t.Setenv("OPENAI_API_KEY", "")
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})

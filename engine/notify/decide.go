@@ -71,9 +71,7 @@ func begin(r *Record, set *Set, prefs *Preferences, state *State, event *Notific
 	r.Facts.Preferences.Zone = zoneOf(set, prefs, event)
 	r.Facts.Horizon = set.Policy.Horizon()
 	r.Facts.Tzdata = quiet.Tzdata()
-	if score.Known {
-		r.Facts.Taste = score
-	}
+	r.Facts.Taste = score
 	return decision{
 		set: set, policy: &set.Policy.Types[event.Type], prefs: &r.Facts.Preferences, state: state, event: event,
 		turn: turn, now: r.DecidedAt, record: r,

@@ -219,6 +219,8 @@ func (e *explanation) score() {
 	taste := ""
 	if e.record.Facts.TasteUsed {
 		taste = fmt.Sprintf(", the user's taste %.2f", x.Taste)
+	} else if why := e.record.Facts.Taste.Skip.text(); why != "" {
+		taste = fmt.Sprintf(" (without the user's taste: %s)", why)
 	}
 	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s, its freshness %.2f and how little was sent lately %.2f.",
 		e.record.Score, x.Base, x.Hint, taste, x.Recency, x.Calm)

@@ -80,6 +80,17 @@ var explained = []struct {
 		"That is enough for the next digest, not to be sent at once.",
 		`It waits for the digest "PROMO" of 18:00:00 (SCORE_DIGEST).`,
 	}},
+	{"score without taste", func(s *scene) {
+		s.event.Type, s.event.Hint, s.score, s.set.Policy.Score.Taste = Promo, Low, Score{Skip: SkipEmbeddingLate}, true
+	}, []string{
+		"No rule of the set 7 decides it.",
+		"5 min: 0 of 3 sent.",
+		"1 h: 0 of 6 sent.",
+		"24 h: 0 of 20 sent.",
+		"Nothing holds it, so its score decides: 0.47 of 1, from its type 0.25, the sender's hint 0.20 (without the user's taste: the embedding API did not answer in time), its freshness 1.00 and how little was sent lately 1.00.",
+		"That is enough for the next digest, not to be sent at once.",
+		`It waits for the digest "PROMO" of 18:00:00 (SCORE_DIGEST).`,
+	}},
 	{"expires first", func(s *scene) {
 		s.event.ExpiresAt = s.now + minute
 		s.sent(-2*minute, -minute, -second)

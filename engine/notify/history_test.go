@@ -114,6 +114,8 @@ type history struct {
 	waiting  []Due
 	records  []Record
 	perEvent map[uuid.UUID][]Record
+
+	scored, moved int // decisions by score, and those of them that another taste changes
 }
 
 // decideDue decides all deferrals that are due until an instant.
@@ -163,6 +165,7 @@ func (h *history) decide(t *rapid.T, e *Notification, turn Turn, now engine.Mill
 		t.Fatalf("from the record itself it is decided as %+v\nnot as %+v", again, r)
 	}
 	checkLeast(t, &s, &r)
+	h.checkTaste(t, s, &r)
 	h.take(t, &r)
 }
 

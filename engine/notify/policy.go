@@ -39,6 +39,7 @@ type TypePolicy struct {
 	NowAtLimit      bool          // what follows the second deferral: NOW, else NEVER
 	Base            float64       // of the score
 	HalfLife        engine.Millis // of the score's recency
+	EmbedText       bool          // the text may be sent to the embedding API
 }
 
 // ScorePolicy weighs the parts of a score.

@@ -179,7 +179,8 @@ type Dispatcher interface {
 // Sets returns the set in force. A flush reads it once.
 type Sets interface{ Current() *Set }
 
-// Scores reads the taste term of events. It answers within its own timeout.
+// Scores reads the taste terms of events under the policy of a set. The answer is
+// aligned with events, and comes within the port's own timeout.
 type Scores interface {
-	Score(ctx context.Context, events []*Notification) []Score
+	Score(ctx context.Context, policy *Policy, events []*Notification) []Score
 }

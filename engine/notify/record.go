@@ -19,8 +19,30 @@ type Turn struct {
 // Score is the cosine of the event's text and the user's taste, read before a
 // decision.
 type Score struct {
-	Cosine float64 `json:"cosine"`
-	Known  bool    `json:"known"` // false: the term drops out
+	Cosine float64 `json:"cosine,omitzero"`
+	Known  bool    `json:"known,omitzero"` // false: the term drops out
+	Skip   Skip    `json:"skip,omitzero"`  // why it is not known; "": taste was not asked for
+}
+
+// Skip is why an event has no taste term.
+type Skip string
+
+// Reasons for an absent taste term.
+const (
+	SkipText          Skip = "text_kept"          // the policy keeps texts of this type inside
+	SkipRefused       Skip = "text_refused"       // the embedding API does not take this text
+	SkipNoProfile     Skip = "no_profile"         // no user of this number has a profile with events in it
+	SkipOtherProfile  Skip = "profile_unfit"      // another model, dimension or history made it
+	SkipEmbeddingLate Skip = "embedding_late"     // no vector of the text in time
+	SkipEmbeddingAway Skip = "embedding_away"     // the API failed, or is left alone after failures
+	SkipProfilesLate  Skip = "profile_store_late" // no answer in time
+	SkipProfilesAway  Skip = "profile_store_away" // the store failed, or is left alone after failures
+)
+
+// Skips are all reasons for an absent taste term.
+var Skips = [...]Skip{
+	SkipText, SkipRefused, SkipNoProfile, SkipOtherProfile,
+	SkipEmbeddingLate, SkipEmbeddingAway, SkipProfilesLate, SkipProfilesAway,
 }
 
 // Record is the decision of one turn. [Decide] makes all of it but DecisionID and

@@ -48,6 +48,22 @@ func (d *decision) score() float64 {
 	return sum / weights
 }
 
+// Private reports whether texts of the type never leave keyfold but to the senders.
+func (t EventType) Private() bool { return t == Security || t == Message }
+
+// MayEmbed reports whether the event's text may be sent to the embedding API.
+func (p *Policy) MayEmbed(e *Notification) bool {
+	return p.Types[e.Type].EmbedText && !e.Type.Private()
+}
+
+// Text is what is embedded of an event.
+func (n *Notification) Text() string {
+	if n.Message == "" {
+		return n.Title
+	}
+	return n.Title + ". " + n.Message
+}
+
 // recency returns 2^(-age/half-life); without a half-life events do not age.
 func (d *decision) recency() float64 {
 	age := max(0, d.now-d.event.Timestamp)

@@ -59,3 +59,26 @@ func named[T interface {
 	}
 	return value, nil
 }
+
+// text says in a sentence why there is no taste term.
+func (s Skip) text() string {
+	switch s {
+	case SkipText:
+		return "texts of this type are not embedded"
+	case SkipRefused:
+		return "the embedding API does not take this text"
+	case SkipNoProfile:
+		return "the user has no profile"
+	case SkipOtherProfile:
+		return "other settings made the user's profile"
+	case SkipEmbeddingLate:
+		return "the embedding API did not answer in time"
+	case SkipEmbeddingAway:
+		return "the embedding API was away"
+	case SkipProfilesLate:
+		return "the profile store did not answer in time"
+	case SkipProfilesAway:
+		return "the profile store was away"
+	}
+	return ""
+}

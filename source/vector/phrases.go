@@ -97,6 +97,16 @@ func (p *Phrases) Resolve(ctx context.Context, phrases []string) []engine.Resolv
 	return answers
 }
 
+// Cached returns the vector of a phrase if it is in memory, nil otherwise. It asks no
+// server.
+func (p *Phrases) Cached(phrase string) []float64 {
+	unit := p.cache.get(Normal(phrase, p.config.FoldCase))
+	if unit != nil {
+		p.stats.Hits.Add(1)
+	}
+	return unit
+}
+
 // obtain answers each of the texts, which the cache did not hold.
 func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string, engine.Resolved)) {
 	if p.batcher == nil {

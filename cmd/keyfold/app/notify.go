@@ -18,6 +18,7 @@ type Notify struct {
 	Ledger       string        `name:"notify-database-url" env:"NOTIFY_DATABASE_URL" default:"" help:"PostgreSQL database of the decisions: postgres://user:password@host:5432/name (15 or later)." for:"ledger"`
 	Owner        string        `name:"notify-admin-url" env:"NOTIFY_ADMIN_URL" default:"" help:"The same database for the owner of its tables, past any pooler; not set: NOTIFY_DATABASE_URL." for:"ledger-owner"`
 	Rules        string        `name:"notify-rules" env:"NOTIFY_RULES" default:"" help:"File with the set of rules; not set: the shipped one." for:"rules"`
+	AI           string        `name:"notify-ai" env:"NOTIFY_AI" default:"off" words:"on,off" help:"on: read how near each text is to the user's profile, as a part of the score." for:"taste"`
 	Hours        ruleset.Hours `embed:"" prefix:"notify-"`
 	Retention    string        `name:"notify-retention" env:"NOTIFY_RETENTION" default:"90d" help:"How long decisions are kept." for:"retention"`
 	KeyRetention string        `name:"notify-key-retention" env:"NOTIFY_KEY_RETENTION" default:"30d" help:"How long a notification that comes again is known by its event_id." for:"retention"`
@@ -53,6 +54,17 @@ func checkLedger(variable, url string) error {
 func (a *App) CheckRules() error {
 	_, err := a.RuleSet()
 	return err
+}
+
+// CheckTaste judges NOTIFY_AI and what it needs.
+func (a *App) CheckTaste() error {
+	switch a.Notify.AI {
+	case "off":
+		return nil
+	case "on":
+		return errors.Join(a.CheckStore(), a.Vectors.Usable())
+	}
+	return fmt.Errorf("NOTIFY_AI is %q: it must be on or off", a.Notify.AI)
 }
 
 // RuleSet reads the set of rules.

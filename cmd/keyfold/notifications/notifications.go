@@ -5,7 +5,7 @@ package notifications
 // Cmd decides notifications.
 type Cmd struct {
 	Setup      setupCmd      `cmd:"" uses:"broker,queue,retries,ledger,ledger-owner" help:"Create queues and tables; idempotent."`
-	Work       workCmd       `cmd:"" uses:"broker,queue,admin,worker,retries,hold,ledger,rules" help:"Run the worker: consume, decide, store, dispatch, acknowledge."`
+	Work       workCmd       `cmd:"" uses:"broker,queue,admin,worker,retries,hold,ledger,rules,taste,store,profiles,embedding" help:"Run the worker: consume, decide, store, dispatch, acknowledge."`
 	Serve      serveCmd      `cmd:"" uses:"broker,admin,ledger,rules" help:"Run the HTTP API: publish notifications, answer with decisions."`
 	Send       sendCmd       `cmd:"" uses:"broker" help:"Publish the notifications of a file."`
 	User       userCmd       `cmd:"" uses:"ledger" help:"Show and verify a user, set preferences, erase a user."`
@@ -13,6 +13,7 @@ type Cmd struct {
 	Event      eventCmd      `cmd:"" uses:"ledger" help:"Show all decisions of a notification."`
 	Deferrals  deferralsCmd  `cmd:"" uses:"ledger" help:"Count, list and release notifications that wait for their time."`
 	Redispatch redispatchCmd `cmd:"" uses:"broker,ledger" help:"Dispatch again what was decided NOW and not confirmed."`
+	Score      scoreCmd      `cmd:"" uses:"ledger" help:"Show the cosines of texts and profiles, to set the score's bounds."`
 	Retention  retentionCmd  `cmd:"" uses:"ledger,ledger-owner,retention" help:"Make the days to come, drop those that are past."`
 	Dlq        dlqCmd        `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
 }

@@ -9,6 +9,7 @@ import (
 	"keyfold/cmd/notifier/ruleset"
 	"keyfold/cmd/notifier/worker"
 	"keyfold/cmd/settings"
+	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/source/rabbit"
@@ -31,7 +32,7 @@ Example:
 }
 
 func (c *workCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules())
+	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), a.CheckTaste())
 }
 
 // Run starts the admin endpoint, which answers also while the ledger is away, and
@@ -42,14 +43,20 @@ func (c *workCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
-	w := working{worker.New(workerConfig(a), workerPorts(a, set))}
-	return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
+	return withTaste(a, func(t *taste) error {
+		ports := workerPorts(a, set)
+		if t != nil {
+			ports.Scores = t.scores
+		}
+		w := working{worker.New(workerConfig(a), ports), t}
+		return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
+	})
 }
 
 func workerConfig(a *app.App) worker.Config {
 	c := worker.Size(a.Config)
 	c.DSN, c.Identity, c.QueueType = a.Servers.RabbitMQ, a.Identity("notify worker"), a.Queues.TypeOfOne()
-	c.About = []slog.Attr{slog.String("ledger", settings.Redact(a.Notify.Ledger))}
+	c.About = []slog.Attr{slog.String("ledger", settings.Redact(a.Notify.Ledger)), slog.String("taste", a.Notify.AI)}
 	return c
 }
 
@@ -78,7 +85,27 @@ func opened[L worker.Ledger](ledger L, err error) (worker.Ledger, error) {
 }
 
 // working is a running daemon as the admin endpoint sees it.
-type working struct{ *worker.Worker }
+type working struct {
+	*worker.Worker
+	taste *taste // nil: it is off
+}
+
+// Register implements [app.Service].
+func (w working) Register(set *metric.Set) {
+	w.Worker.Register(set)
+	if w.taste != nil {
+		w.taste.register(set)
+	}
+}
+
+// Notes implements [app.Service].
+func (w working) Notes() []string {
+	notes := w.Worker.Notes()
+	if w.taste != nil {
+		notes = append(notes, w.taste.notes()...)
+	}
+	return notes
+}
 
 // Figures implements [app.Service].
 func (w working) Figures() []app.Figure {

@@ -46,7 +46,7 @@ func (a *API) preview(r *ingest.Request) *ingest.Answer {
 	}
 	set, score := a.ports.Sets.Current(), notify.Score{}
 	if a.ports.Scores != nil {
-		score = a.ports.Scores.Score(r.Context(), []*notify.Notification{event})[0]
+		score = a.ports.Scores.Score(r.Context(), &set.Policy, []*notify.Notification{event})[0]
 	}
 	event.Print = set.Policy.Print(event)
 	record := notify.Decide(set, &standing.Preferences, standing.State, event, notify.Turn{}, score, engine.Now())

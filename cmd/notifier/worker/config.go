@@ -81,6 +81,8 @@ type Ports struct {
 	// again, after a pause, until it succeeds or returns a configuration fault.
 	OpenLedger func(context.Context) (Ledger, error)
 	Sets       notify.Sets
+	// Scores reads the taste terms; nil: no score has one.
+	Scores notify.Scores
 	// Broker returns how to connect to the broker for a purpose ("consumer",
 	// "publisher", "dispatches" or "retries"); nil means the defaults.
 	Broker func(purpose string) rabbit.Timing

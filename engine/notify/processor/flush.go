@@ -22,6 +22,8 @@ type flush struct {
 	set   *notify.Set     // a flush ends with the set with which it began
 	now   engine.Millis
 	works []*work
+	// scores are the taste terms that were asked for.
+	scores map[*notify.Notification]notify.Score
 }
 
 // work is one user's deliveries on their way through a flush.

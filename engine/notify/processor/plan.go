@@ -17,44 +17,49 @@ type answer struct {
 
 // plan decides what every work's deliveries ask for. Nothing is written.
 func (f *flush) plan() {
-	scores := f.scores()
+	f.askScores()
 	for _, w := range f.works {
-		f.planWork(w, scores)
+		f.planWork(w)
 	}
 }
 
-// scores asks for the taste terms of new events, in one call.
-func (f *flush) scores() map[*notify.Notification]notify.Score {
+// askScores asks for the taste terms of the turns that are still open, in one call. A
+// flush asks once per event: a round that is repeated has its answers.
+func (f *flush) askScores() {
 	if f.ports.Scores == nil {
-		return nil
+		return
 	}
 	var events []*notify.Notification
 	for _, w := range f.works {
 		for i := range w.deliveries {
 			for _, item := range w.deliveries[i].items() {
-				events = append(events, item.Event)
+				// A digest is sent without a score.
+				if _, asked := f.scores[item.Event]; !asked && item.DigestKey == "" && !w.decidedBefore(&item) {
+					events = append(events, item.Event)
+				}
 			}
 		}
 	}
 	if len(events) == 0 {
-		return nil
+		return
 	}
-	scores := make(map[*notify.Notification]notify.Score, len(events))
-	for i, score := range f.ports.Scores.Score(f.ctx, events) {
-		scores[events[i]] = score
+	if f.scores == nil {
+		f.scores = make(map[*notify.Notification]notify.Score, len(events))
 	}
-	return scores
+	for i, score := range f.ports.Scores.Score(f.ctx, &f.set.Policy, events) {
+		f.scores[events[i]] = score
+	}
 }
 
 // planWork decides one user's deliveries on a copy of the user's state.
-func (f *flush) planWork(w *work, scores map[*notify.Notification]notify.Score) {
+func (f *flush) planWork(w *work) {
 	w.version, w.state = w.standing.Version, notify.State{}
 	if w.standing.State != nil {
 		w.state = *w.standing.State.Clone()
 	}
 	w.change = notify.Change{User: w.user, Version: w.standing.Version}
 	w.answers = make([]answer, len(w.deliveries))
-	p := planner{flush: f, work: w, scores: scores, planned: map[uuid.UUID]int{}}
+	p := planner{flush: f, work: w, planned: map[uuid.UUID]int{}}
 	if f.config.Replay {
 		w.waiting = f.deferred(w)
 	}
@@ -72,7 +77,6 @@ func (f *flush) planWork(w *work, scores map[*notify.Notification]notify.Score) 
 type planner struct {
 	*flush
 	work    *work
-	scores  map[*notify.Notification]notify.Score
 	planned map[uuid.UUID]int // the event's newest record in change.Decided
 }
 

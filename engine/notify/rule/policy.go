@@ -40,7 +40,7 @@ func (r *reader) policy(n *node, p *notify.Policy) {
 		key{"types", false, func(n *node) {
 			keys := make([]key, len(notify.EventTypes))
 			for i, t := range notify.EventTypes {
-				keys[i] = key{t.String(), false, func(n *node) { r.typePolicy(n, &p.Types[t]) }}
+				keys[i] = key{t.String(), false, func(n *node) { r.typePolicy(n, t, &p.Types[t]) }}
 			}
 			r.object(n, keys...)
 		}},
@@ -59,7 +59,7 @@ func (r *reader) caps(n *node, c *notify.Caps) {
 	r.object(n, keys...)
 }
 
-func (r *reader) typePolicy(n *node, p *notify.TypePolicy) {
+func (r *reader) typePolicy(n *node, t notify.EventType, p *notify.TypePolicy) {
 	flag := func(to *bool) func(*node) { return func(n *node) { *to = r.bool(n) } }
 	span := func(to *engine.Millis, least, most time.Duration) func(*node) {
 		return func(n *node) { *to = r.duration(n, least, most) }
@@ -74,7 +74,19 @@ func (r *reader) typePolicy(n *node, p *notify.TypePolicy) {
 		key{"at_limit", false, func(n *node) { p.NowAtLimit = word(r, n, notify.Now, notify.Never) == notify.Now }},
 		key{"base", false, func(n *node) { p.Base = r.float(n, 0, 1) }},
 		key{"half_life", false, span(&p.HalfLife, time.Millisecond, maxHalfLife)},
+		key{"embed_text", false, func(n *node) { p.EmbedText = r.embedText(n, t) }},
 	)
+}
+
+// embedText reads whether texts of a type may be sent to the embedding API, which no
+// policy allows for codes of logins and for what users write to each other.
+func (r *reader) embedText(n *node, t notify.EventType) bool {
+	allowed := r.bool(n)
+	if allowed && t.Private() {
+		r.fault(n, "texts of %s are never sent to the embedding API: set it to false", t)
+		return false
+	}
+	return allowed
 }
 
 // identity reads paths into the metadata.

@@ -413,9 +413,9 @@ func TestDefaultFigures(t *testing.T) {
 	want.Types[notify.System] = figures{DuplicateWindow: 24 * hour, Capped: true, Quiet: true, NowAtLimit: true, Base: .7, HalfLife: 24 * hour}
 	want.Types[notify.Message] = figures{DuplicateWindow: 5 * minute, ByKeyOnly: true, Capped: true, Quiet: true, NowAtLimit: true, Base: .8, HalfLife: 2 * hour}
 	want.Types[notify.Reminder] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 10 * minute, Quiet: true, NowAtLimit: true, Base: .6, HalfLife: 6 * hour}
-	want.Types[notify.Update] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 30 * minute, Quiet: true, Base: .5, HalfLife: 24 * hour}
-	want.Types[notify.Digest] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 12 * hour, Quiet: true, Base: .4, HalfLife: 24 * hour}
-	want.Types[notify.Promo] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 4 * hour, Quiet: true, Base: .25, HalfLife: 24 * hour}
+	want.Types[notify.Update] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 30 * minute, Quiet: true, Base: .5, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Digest] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 12 * hour, Quiet: true, Base: .4, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Promo] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 4 * hour, Quiet: true, Base: .25, HalfLife: 24 * hour, EmbedText: true}
 	want.Caps = notify.Caps{3, 6, 20}
 	want.Identity = []string{"order_id", "thread_id", "entity_id"}
 	want.Score = notify.ScorePolicy{
@@ -423,5 +423,19 @@ func TestDefaultFigures(t *testing.T) {
 	}
 	if got := defaultPolicy(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found    %+v\nexpected %+v", got, want)
+	}
+}
+
+// No set allows texts of SECURITY and MESSAGE to leave.
+func TestPrivateTextsAreNotEmbedded(t *testing.T) {
+	for _, kind := range notify.EventTypes {
+		document, faults := Read(fmt.Appendf(nil, `{"version":"1","policy":{"types":{%q:{"embed_text":true}}},"rules":[]}`, kind))
+		refused := document == nil
+		if refused != (kind == notify.Security || kind == notify.Message) {
+			t.Errorf("%s: refused %t, %v", kind, refused, faults.Err())
+		}
+		if refused && !strings.Contains(faults.Err().Error(), "policy.types."+kind.String()+".embed_text") {
+			t.Errorf("the fault does not name its place: %v", faults.Err())
+		}
 	}
 }

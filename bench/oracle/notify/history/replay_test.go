@@ -126,7 +126,7 @@ func (s inForce) Current() *notify.Set { return s.Set }
 // cosines follow from the events' ids; a third is not known.
 type cosines struct{}
 
-func (cosines) Score(_ context.Context, events []*notify.Notification) (scores []notify.Score) {
+func (cosines) Score(_ context.Context, _ *notify.Policy, events []*notify.Notification) (scores []notify.Score) {
 	for _, e := range events {
 		scores = append(scores, notify.Score{Known: e.ID[0]%3 != 0, Cosine: float64(e.ID[1])/256 - .3})
 	}
