@@ -112,12 +112,13 @@ func TestAFullFrameThatIsDeliveredAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.publish(m[1])
-	deliveries, err := ch.Consume(s.names.Queue, "", false, false, false, false, nil)
+	deliveries, err := ch.Consume(s.names.Queue, "reader", false, false, false, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := <-deliveries
-	if err := errors.Join(first.Reject(true), ch.Close()); err != nil {
+	// A consumer that went on would get the frame that is too large, in place of the close's answer.
+	if err := errors.Join(ch.Cancel("reader", false), first.Reject(true), ch.Close()); err != nil {
 		t.Fatal(err)
 	}
 	r := s.run(s.config(), settleAtOnce)
