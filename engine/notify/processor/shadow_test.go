@@ -1,13 +1,18 @@
 package processor_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/engine/notify/processor"
 )
 
 // beside is a candidate, made of the shipped set, and what was observed of it.
@@ -79,6 +84,53 @@ func TestACandidateHasNoEffect(t *testing.T) {
 			}
 			if observed != records || (b.differ > 0) != c.differs {
 				t.Errorf("%s: %d of %d records were observed, %d differ", name, observed, records, b.differ)
+			}
+		}
+	}
+}
+
+// exchanged is another set at each call.
+type exchanged struct {
+	t     *testing.T
+	calls atomic.Int64
+}
+
+func (e *exchanged) Current() *notify.Set {
+	set := shippedSet(e.t)
+	set.Version = fmt.Sprint(e.calls.Add(1))
+	return set
+}
+
+// A flush ends with the set with which it began: all of its users' records name it, also
+// those that were decided again after conflicts and a lost call.
+func TestAFlushEndsWithItsSet(t *testing.T) {
+	f, all := newFixture(t, false), &exchanged{t: t}
+	config := processor.DefaultConfig()
+	config.Pause, config.MaxPause = time.Microsecond, time.Millisecond
+	p, err := processor.New(config, processor.Ports{
+		Ledger: f.faults, Dispatcher: f.out, Sets: all, Clock: func() engine.Millis { return f.now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Processor = p
+	refused := map[string]int{}
+	f.faults.commits = func(c notify.Change) error {
+		if refused[c.User]++; c.User != "0" && refused[c.User] < 4 {
+			return engine.ErrConflict
+		}
+		return nil
+	}
+	for flush := range 3 {
+		var deliveries []processor.Delivery
+		for user := range 4 {
+			for i := range 3 {
+				deliveries = append(deliveries, processor.Delivery{Event: post(t, fmt.Sprint(user), "UPDATE", fmt.Sprintf("Order %d of %d", i, flush))})
+			}
+		}
+		for _, v := range f.decide(t.Context(), deliveries...) {
+			if v.Outcome != processor.Decided || v.Records[0].RuleVersion != fmt.Sprint(flush+1) {
+				t.Errorf("flush %d: %+v", flush, v)
 			}
 		}
 	}
