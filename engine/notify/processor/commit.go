@@ -189,4 +189,7 @@ func (f *flush) count(w *work) {
 	for i := range w.change.Decided {
 		f.stats.Decisions[w.change.Decided[i].Record.Outcome].Add(1)
 	}
+	if len(w.would) > 0 {
+		f.ports.Shadows.Observe(f.set.Shadow, w.change.Decided, w.would)
+	}
 }
