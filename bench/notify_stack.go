@@ -164,7 +164,7 @@ func (b *notifyBench) metrics(ctx context.Context) metrics {
 
 // settled returns how many deliveries have their verdict and need no other.
 func (m metrics) settled() int {
-	return int(m[`keyfold_notify_deliveries_total{outcome="decided"}`] + m[`keyfold_notify_deliveries_total{outcome="known"}`])
+	return int(m[`keyfold_notify_handled_total{outcome="decided"}`] + m[`keyfold_notify_handled_total{outcome="known"}`])
 }
 
 func (m metrics) decided(o notify.Outcome) float64 {

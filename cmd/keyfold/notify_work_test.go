@@ -82,7 +82,7 @@ func TestNotifyWork(t *testing.T) {
 	eventually(t, "it is ready", d.unready)
 	s.post(t, "SECURITY", "PROMO")
 	for _, series := range []string{
-		`keyfold_notify_deliveries_total{outcome="decided"} 2`, `keyfold_rabbitmq_acked_total{queue="notification_events"} 1`,
+		`keyfold_notify_handled_total{outcome="decided"} 2`, `keyfold_rabbitmq_acked_total{queue="notification_events"} 1`,
 		`keyfold_rabbitmq_acked_total{queue="notification_events_urgent"} 1`, `keyfold_breaker_open{dependency="ledger"} 0`,
 	} {
 		eventually(t, series, func() error {

@@ -1,7 +1,6 @@
 package taste
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"keyfold/engine"
@@ -28,9 +27,6 @@ func (s *Stats) Of(o engine.Outcome) int64 { return s.Outcomes[o].Load() }
 
 // Register adds the series to set.
 func (s *Stats) Register(set *metric.Set) {
-	for o := engine.Folded; o <= engine.Unsettled; o++ {
-		set.Counter(fmt.Sprintf("keyfold_events_total{outcome=%q}", o), "Events by verdict.", s.Outcomes[o].Load)
-	}
 	set.Counter("keyfold_batches_total", "Closed windows that were taken to be folded, each of one user.", s.Batches.Load)
 	set.Counter("keyfold_profile_writes_total", "Profiles written.", s.Writes.Load)
 	set.Counter("keyfold_profile_reads_total", "Profiles read from the store.", s.Reads.Load)

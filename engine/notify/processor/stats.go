@@ -34,7 +34,7 @@ func (s *Stats) Of(o Outcome) int64 { return s.Outcomes[o].Load() }
 // Register adds the series to set.
 func (s *Stats) Register(set *metric.Set) {
 	for o := Decided; o < outcomeCount; o++ {
-		set.Counter(fmt.Sprintf("keyfold_notify_deliveries_total{outcome=%q}", o), "Deliveries by what became of them.", s.Outcomes[o].Load)
+		set.Counter(fmt.Sprintf("keyfold_notify_handled_total{outcome=%q}", o), "Events and due deferrals, by what one attempt came to.", s.Outcomes[o].Load)
 	}
 	for o := notify.Now; o <= notify.Never; o++ {
 		set.Counter(fmt.Sprintf("keyfold_notify_decisions_total{outcome=%q}", o), "Decisions by outcome.", s.Decisions[o].Load)
