@@ -234,7 +234,7 @@ func (s *notifySoak) report() {
 		line("workers saw  %d redelivered, %d conflicts, %d unknown outcomes, %d dispatched again, %d known, %d retries",
 			s.workers.sum("keyfold_rabbitmq_redelivered_total"), s.workers.total("keyfold_notify_conflicts_total"),
 			s.workers.total("keyfold_notify_unknown_outcomes_total"), s.workers.total("keyfold_notify_dispatched_again_total"),
-			s.workers.total(`keyfold_notify_deliveries_total{outcome="known"}`), s.workers.total(`keyfold_notify_deliveries_total{outcome="retry"}`))
+			s.workers.total(`keyfold_notify_handled_total{outcome="known"}`), s.workers.total(`keyfold_notify_handled_total{outcome="retry"}`))
 	}
 	if s.feed != nil {
 		line("published    %d events: %d by the API, %d by AMQP; %d of them twice or more, %d posts tried again",

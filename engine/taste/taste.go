@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/lru"
@@ -55,7 +56,7 @@ func New(config Config, ports Ports) (*Engine, error) {
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{
+	e := &Engine{
 		config:     config,
 		ports:      ports,
 		hasBreaker: hasBreaker,
@@ -63,7 +64,9 @@ func New(config Config, ports Ports) (*Engine, error) {
 		dedups:     sync.Pool{New: func() any { return new(engine.Dedup) }},
 		unfit:      share{cost: 1},
 		unable:     share{cost: 3}, // a lost shard may be a quarter of the store
-	}, nil
+	}
+	e.stats.time()
+	return e, nil
 }
 
 // Stats returns the engine's counters.
@@ -77,7 +80,7 @@ func (e *Engine) Apply(ctx context.Context, batches []engine.Batch) {
 		Engine:  e,
 		ctx:     ctx,
 		vectors: newVectors(),
-		sum:     new(sum),
+		sum:     &sum{began: time.Now()},
 		works:   make([]work, len(batches)),
 	}
 	for i := range batches {
@@ -87,4 +90,5 @@ func (e *Engine) Apply(ctx context.Context, batches []engine.Batch) {
 	e.stats.Batches.Add(int64(len(batches)))
 	f.run()
 	f.judge()
+	e.stats.FlushTime.Observe(time.Since(f.sum.began))
 }

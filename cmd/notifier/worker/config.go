@@ -107,6 +107,7 @@ type Ledger interface {
 	notify.Reports
 	notify.Leases
 	notifier.Unreported
+	notifier.Waiting
 	// Check returns a configuration error where the server or the schema cannot be
 	// used.
 	Check(context.Context) error

@@ -35,6 +35,7 @@ type components struct {
 	breaker    *breaker.Breaker // of the ledger
 	notifier   *notifier.Notifier
 	reports    *notifier.Reports
+	backlog    *notifier.Backlog
 	cache      *cache.Ledger
 	publisher  *rabbit.Publisher // of dead letters
 	dispatches *rabbit.Publisher
@@ -86,6 +87,7 @@ func (w *Worker) start() error {
 		return err
 	}
 	ledger := guard(w.breaker.Group, w.ledger)
+	w.backlog = notifier.NewBacklog()
 	w.reports = notifier.CountReports(waitingReports{ledger, w.breaker.Wait})
 	if err := w.consumeFrom(); err != nil {
 		return err

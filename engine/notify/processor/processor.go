@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -54,7 +55,7 @@ func New(config Config, ports Ports) (*Processor, error) {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &Processor{config: config, ports: ports}
-	p.stats.CommitTime = newCommitTime()
+	p.stats.init()
 	return p, nil
 }
 
@@ -78,5 +79,7 @@ func (p *Processor) Apply(ctx context.Context, batches []Batch) {
 		f.works = append(f.works, &work{user: b.User, deliveries: b.Deliveries})
 	}
 	p.stats.Flushes.Add(1)
+	began := time.Now()
 	f.run()
+	p.stats.FlushTime.Observe(time.Since(began))
 }
