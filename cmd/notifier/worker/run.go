@@ -26,12 +26,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.announce()
 	checks, cancel := context.WithCancel(ctx)
 	var checking sync.WaitGroup
-	if w.ports.Follow != nil {
-		checking.Go(func() { w.ports.Follow(checks) })
-	}
 	w.check(checks)
 	checking.Go(func() { w.checkOften(checks) })
 	checking.Go(func() { w.reports.Watch(checks, w.ledger, w.ports.Now, w.ports.Log) })
+	if w.ports.Follow != nil {
+		checking.Go(func() { w.ports.Follow(checks) })
+	}
 	if err = w.notifier.Start(ctx); err == nil {
 		err = w.consume(ctx)
 	}
