@@ -119,14 +119,14 @@ func (c *ledgerOutageCmd) tell(b *notifyBench, f *workload.Findings) error {
 	return f.Err()
 }
 
-// shippedLaws are those of a worker that was told nothing.
+// shippedLaws are those of a worker that was told nothing: the set that setup publishes.
 func shippedLaws() (*workload.Laws, error) {
 	hours := ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}
 	local, err := hours.Local()
 	if err != nil {
 		return nil, err
 	}
-	return workload.NewLaws(rule.Default(), local)
+	return workload.NewLaws(rule.Default(), "1", local)
 }
 
 // readyEvents returns how many events are ready in the workers' queues.

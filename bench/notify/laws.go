@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,13 +26,15 @@ type Laws struct {
 	events    map[uuid.UUID]*notify.Notification
 }
 
-// NewLaws reads a set's document.
-func NewLaws(document []byte, local notify.Local) (*Laws, error) {
+// NewLaws reads a set's document. number is that under which it was published, "" where it
+// is of a file.
+func NewLaws(document []byte, number string, local notify.Local) (*Laws, error) {
 	read, faults := rule.Read(document)
 	if read == nil {
 		return nil, faults.Err()
 	}
 	set := rule.Compile(read, local)
+	set.Version = cmp.Or(number, set.Version)
 	reference, err := oracle.NewSet(set, document)
 	return &Laws{set, reference, map[uuid.UUID]*notify.Notification{}}, err
 }

@@ -56,7 +56,7 @@ func run(t *testing.T, n int) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	laws, err := workload.NewLaws(rule.Default(), local)
+	laws, err := workload.NewLaws(rule.Default(), "", local)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func (s *notifySoak) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.laws, err = workload.NewLaws(soakRules, local); err != nil {
+	if s.laws, err = workload.NewLaws(soakRules, "", local); err != nil {
 		return err
 	}
 	rules := filepath.Join(s.Stack.Dir, "rules.json")

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/cmd/notifier/api"
+	"keyfold/cmd/notifier/ruleset"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"
 )
@@ -188,7 +189,7 @@ func TestNotifyRules(t *testing.T) {
 	}
 	bad := writeFile(t, "bad.json", `{"version":"1","rules":[{"rule_id":"x","priority":"y","conditions":{"op":"XOR"},"action":{"outcome":"SOON"}}]}`)
 	code, out, errs := lite(t, "", "notify", "rules", "lint", bad, "-o", "json")
-	var found linted
+	var found ruleset.Checked
 	if err := json.Unmarshal([]byte(out), &found); err != nil || code != 1 || found.Valid || len(found.Faults) < 4 {
 		t.Errorf("exit code %d: %s%s %v", code, errs, out, err)
 	}

@@ -103,6 +103,14 @@ func TestUsageErrors(t *testing.T) {
 		{"notify work --notify-database-url=mysql://h/d", "postgres://user:password@host:5432/name"},
 		{"notify setup --notify-admin-url=postgres://h", "NOTIFY_ADMIN_URL"},
 		{"notify work --notify-rules=/does/not/exist", "NOTIFY_RULES"},
+		{"notify rules lint /does/not/exist", "/does/not/exist"},
+		{"notify rules publish usage_test.go --if-active=1 --note=x", "NOTIFY_DATABASE_URL is not set"},
+		{"notify rules publish usage_test.go --if-active=0 --note=x", "--if-active"},
+		{"notify rules publish usage_test.go", "--if-active"},
+		{"notify rules rollback 0", "numbers begin at 1"},
+		{"notify rules show -- -1", "numbers begin at 1"},
+		{"notify rules diff 1 0", "numbers begin at 1"},
+		{"notify rules list --limit=0", "--limit"},
 		{"notify work --notify-ai=perhaps", "NOTIFY_AI"},
 		{"notify work --notify-ai=on --mongodb-uri=h", "MONGODB_URI"},
 		{"notify score calibrate --last=0s --notify-database-url=postgres://127.0.0.1:1/d", "--last"},
@@ -289,6 +297,8 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
 		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
 		"notify decision show": "x", "notify event show": "x",
+		"notify rules lint": "x", "notify rules test": "x", "notify rules publish": "x --if-active=1 --note=x",
+		"notify rules rollback": "1", "notify rules diff": "1 2",
 		"notify work": "--notify-ai=on",
 	}
 	t.Setenv("OPENAI_API_KEY", "")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,18 +54,43 @@ func onShops(t *testing.T, test func(t *testing.T, db *Database)) {
 	}
 }
 
+// shopHistory fills the shop's table with the events of a day, of which the first ones are
+// sent.
 func shopHistory(t *testing.T, db *Database, rows, sent int) {
 	t.Helper()
 	begin := time.Now().Add(-24 * time.Hour)
 	must(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
-		for i := range rows {
-			if _, err := tx.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, processed_to_queue) VALUES (?, 'product_view', ?, ?, "+
-				map[bool]string{true: "TRUE", false: "FALSE"}[i < sent]+")", i%20+1, i+1, begin.Add(time.Duration(i)*time.Second).UTC().Format(time.DateTime)); err != nil {
+		for first := 0; first < rows; first += 1000 {
+			var values []string
+			var args []any
+			for i := first; i < min(first+1000, rows); i++ {
+				values = append(values, "(?, 'product_view', ?, ?, "+map[bool]string{true: "TRUE", false: "FALSE"}[i < sent]+")")
+				at := begin.Add(20 * time.Hour * time.Duration(i) / time.Duration(rows))
+				args = append(args, i%20+1, i+1, at.UTC().Format(time.DateTime))
+			}
+			query := "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, processed_to_queue) VALUES " + strings.Join(values, ", ")
+			if _, err := tx.Exec(query, args...); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
+}
+
+// insertPatiently inserts as a shop that tries again while SQLite is locked: an index of a
+// million rows is made under one lock.
+func insertPatiently(t *testing.T, db *Database, user int32, product int) {
+	for {
+		_, err := db.pool.Exec("INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_view', ?, ?)",
+			user, product, time.Now().UTC().Format(time.DateTime))
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "SQLITE_BUSY") {
+			t.Error(err)
+			return
+		}
+	}
 }
 
 // A table is taken over while the shop inserts, by runs that are stopped again and
@@ -87,7 +113,7 @@ func TestAdoptInPlaceBesideTheShop(t *testing.T) {
 					inserted <- n
 					return
 				case <-tick.C:
-					shopInsert(t, db, int32(n%20+1), "product_view", nil, 2_000_000+n, time.Now().UTC().Format(time.DateTime), nil)
+					insertPatiently(t, db, int32(n%20+1), 2_000_000+n)
 				}
 			}
 		}()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/cmd/cli"
+	"keyfold/cmd/notifier/published"
 	"keyfold/cmd/notifier/ruleset"
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -17,7 +18,7 @@ import (
 type Notify struct {
 	Ledger       string        `name:"notify-database-url" env:"NOTIFY_DATABASE_URL" default:"" help:"PostgreSQL database of the decisions: postgres://user:password@host:5432/name (15 or later)." for:"ledger"`
 	Owner        string        `name:"notify-admin-url" env:"NOTIFY_ADMIN_URL" default:"" help:"The same database for the owner of its tables, past any pooler; not set: NOTIFY_DATABASE_URL." for:"ledger-owner"`
-	Rules        string        `name:"notify-rules" env:"NOTIFY_RULES" default:"" help:"File with the set of rules; not set: the shipped one." for:"rules"`
+	Rules        string        `name:"notify-rules" env:"NOTIFY_RULES" default:"" help:"File with the set of rules; not set: the published one." for:"rules"`
 	AI           string        `name:"notify-ai" env:"NOTIFY_AI" default:"off" words:"on,off" help:"on: read how near each text is to the user's profile, as a part of the score." for:"taste"`
 	Hours        ruleset.Hours `embed:"" prefix:"notify-"`
 	Retention    string        `name:"notify-retention" env:"NOTIFY_RETENTION" default:"90d" help:"How long decisions are kept." for:"retention"`
@@ -52,7 +53,7 @@ func checkLedger(variable, url string) error {
 
 // CheckRules judges the set of rules and the hours of users who have none.
 func (a *App) CheckRules() error {
-	_, err := a.RuleSet()
+	_, _, err := a.RuleSets()
 	return err
 }
 
@@ -67,17 +68,22 @@ func (a *App) CheckTaste() error {
 	return fmt.Errorf("NOTIFY_AI is %q: it must be on or off", a.Notify.AI)
 }
 
-// RuleSet reads the set of rules.
-func (a *App) RuleSet() (*notify.Set, error) {
+// RuleSets returns the set of the file that the settings name, else the published sets,
+// which follow what is published once they are loaded; live is nil for a file.
+func (a *App) RuleSets() (sets notify.Sets, live *published.Sets, err error) {
 	local, err := a.Notify.Hours.Local()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if a.Notify.Rules == "" {
+		live = published.New(local, a.Log)
+		return live, live, nil
 	}
 	set, err := ruleset.Read(a.Notify.Rules, local)
 	if err != nil {
-		return nil, fmt.Errorf("NOTIFY_RULES: %w", err)
+		return nil, nil, fmt.Errorf("NOTIFY_RULES: %w", err)
 	}
-	return set, nil
+	return ruleset.Fixed{Set: set}, nil, nil
 }
 
 // CheckRetention judges NOTIFY_RETENTION and NOTIFY_KEY_RETENTION.

@@ -8,6 +8,7 @@ type Cmd struct {
 	Work       workCmd       `cmd:"" uses:"broker,queue,admin,worker,retries,hold,ledger,rules,taste,store,profiles,embedding" help:"Run the worker: consume, decide, store, dispatch, acknowledge."`
 	Serve      serveCmd      `cmd:"" uses:"broker,admin,ledger,rules" help:"Run the HTTP API: publish notifications, answer with decisions."`
 	Send       sendCmd       `cmd:"" uses:"broker" help:"Publish the notifications of a file."`
+	Rules      rulesCmd      `cmd:"" help:"Check, publish, compare and roll back sets of rules."`
 	User       userCmd       `cmd:"" uses:"ledger" help:"Show and verify a user, set preferences, erase a user."`
 	Decision   decisionCmd   `cmd:"" uses:"ledger" help:"Show why a notification was decided so."`
 	Event      eventCmd      `cmd:"" uses:"ledger" help:"Show all decisions of a notification."`

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/notifier/api"
 	"keyfold/cmd/notifier/broker"
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/cmd/notifier/published"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
 	"keyfold/engine/metric"
@@ -61,7 +62,7 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	if err != nil {
 		return err
 	}
-	set, err := a.RuleSet()
+	sets, live, err := a.RuleSets()
 	if err != nil {
 		return err
 	}
@@ -73,10 +74,14 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	if err := app.LedgerUnreached(ledger.Check(a.Ctx)); engine.KindOf(err) == engine.Configuration {
 		return err // no time cures it
 	}
-	s := &serving{app: a, ledger: ledger, publisher: rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("notify api"), "publisher", rabbit.Timing{}, a.Log)}
+	if live != nil {
+		stop := follow(a.Ctx, live, ledger)
+		defer stop()
+	}
+	s := &serving{app: a, ledger: ledger, rules: live, publisher: rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("notify api"), "publisher", rabbit.Timing{}, a.Log)}
 	defer func() { err = errors.Join(err, a.ClosePublisher(s.publisher)) }()
 	s.api = api.New(api.Ports{
-		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Sets: ruleset.Fixed{Set: set},
+		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Sets: sets,
 		Ready: s.look, Stop: a.Ctx, Log: a.Log,
 	})
 	s.handler = ingest.NewApplication(s.api, a.Log)
@@ -86,10 +91,26 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	return a.WithAdmin(s, func() error { return s.serve(config.Addr) })
 }
 
+// follow keeps the published set for previews, until stop is called. It is not waited for:
+// notifications are taken without one.
+func follow(ctx context.Context, live *published.Sets, ledger *postgres.Ledger) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		_ = live.Load(ctx, ledger) // a note says so
+		live.Follow(ctx)
+	})
+	return func() {
+		cancel()
+		following.Wait()
+	}
+}
+
 // serving is a running API, and what the admin endpoint asks.
 type serving struct {
 	app       *app.App
 	ledger    *postgres.Ledger
+	rules     *published.Sets // nil: they are of a file
 	publisher *rabbit.Publisher
 	api       *api.API
 	handler   *ingest.Handler
@@ -131,6 +152,9 @@ func (s *serving) Notes() (notes []string) {
 	if err := app.LedgerUnreached(s.ledger.Check(ctx)); err != nil {
 		notes = append(notes, "notifications are taken; decisions and preferences cannot be read: "+err.Error())
 	}
+	if s.rules != nil {
+		notes = append(notes, s.rules.Notes()...)
+	}
 	return notes
 }
 
@@ -138,6 +162,9 @@ func (s *serving) Notes() (notes []string) {
 func (s *serving) Register(set *metric.Set) {
 	s.server.Register(set)
 	s.api.Stats().Register(set)
+	if s.rules != nil {
+		s.rules.Register(set)
+	}
 }
 
 // Figures implements [app.Service].

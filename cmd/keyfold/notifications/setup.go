@@ -11,6 +11,7 @@ import (
 	"keyfold/cmd/notifier/broker"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/engine/notify/rule"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/sink/ledger/sqlite"
 	"keyfold/source/rabbit"
@@ -26,8 +27,8 @@ func (c *setupCmd) Help() string {
 	return `Both servers are set up, also where one failed: one call names every fault, and the same command
 goes on once they are cured. -o json prints one object; what was not set up is null there. The
 tables belong to the role of NOTIFY_ADMIN_URL. The partitions of today and of the next days are
-made too; ` + "`keyfold notify retention`" + `, run once a day, makes those that follow. Another
-WORKER_RETRY_DELAY or WORKER_MAX_RETRIES adds retry queues; the old ones stay.
+made too; ` + "`keyfold notify retention`" + `, run once a day, makes those that follow. Where no set of
+rules is published, the shipped one is. Another WORKER_RETRY_DELAY or WORKER_MAX_RETRIES adds retry queues; the old ones stay.
 
 Examples:
   keyfold notify setup
@@ -68,9 +69,11 @@ type queuesSetUp struct {
 }
 
 type tablesSetUp struct {
-	Tables []string `json:"tables"`
-	Made   int      `json:"partitions_made"`
-	Ahead  int      `json:"days_ahead"` // that have a partition, after today
+	Tables  []string `json:"tables"`
+	RuleSet int64    `json:"rule_set"`           // in force
+	First   bool     `json:"rule_set_published"` // it is the shipped one, from now on
+	Made    int      `json:"partitions_made"`
+	Ahead   int      `json:"days_ahead"` // that have a partition, after today
 }
 
 // Run sets up both servers, the second one also where the first failed, so that one
@@ -100,6 +103,11 @@ func (s *setUp) print(w *cli.Text) {
 	}
 	if t := s.PostgreSQL; t != nil {
 		w.Line("PostgreSQL: tables %s", strings.Join(t.Tables, ", "))
+		if t.First {
+			w.Line("PostgreSQL: the shipped set of rules is published as the set %d", t.RuleSet)
+		} else {
+			w.Line("PostgreSQL: the set of rules %d is in force", t.RuleSet)
+		}
 		w.Line("PostgreSQL: %s made; there is one for each day up to %s ahead", cli.Count(int64(t.Made), "partition"), cli.Count(int64(t.Ahead), "day"))
 	}
 }
@@ -130,18 +138,31 @@ func setUpQueues(a *app.App) (*queuesSetUp, error) {
 
 func setUpTables(a *app.App) (*tablesSetUp, error) {
 	done := &tablesSetUp{
-		Tables: []string{"notify_users", "notify_preferences", "notify_event_keys", "notify_decisions", "notify_deferrals"},
+		Tables: []string{"notify_users", "notify_preferences", "notify_event_keys", "notify_decisions", "notify_deferrals", "notify_rule_sets", "notify_rules"},
 		Ahead:  postgres.DefaultRetention().Ahead,
 	}
 	err := a.WithLedgerOwner(func(ledger *postgres.Ledger) (err error) {
 		if err := ledger.Setup(a.Ctx); err != nil {
 			return err
 		}
-		done.Made, err = ledger.EnsurePartitions(a.Ctx, engine.Now(), done.Ahead+1)
+		if done.Made, err = ledger.EnsurePartitions(a.Ctx, engine.Now(), done.Ahead+1); err != nil {
+			return err
+		}
+		done.RuleSet, done.First, err = publishFirst(a, ledger)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return done, nil
+}
+
+// publishFirst publishes the shipped set where none is published, and returns the number
+// of the set in force.
+func publishFirst(a *app.App, ledger *postgres.Ledger) (version int64, published bool, err error) {
+	version, err = ledger.Publish(a.Ctx, postgres.Publication{Document: rule.Default(), By: "keyfold notify setup", Note: "the shipped set"})
+	if other, ok := errors.AsType[*postgres.NotActiveError](err); ok {
+		return other.Active, false, nil
+	}
+	return version, err == nil, err
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/cmd/notifier/published"
 	"keyfold/cmd/notifier/worker"
 	"keyfold/cmd/settings"
 	"keyfold/engine/metric"
@@ -26,6 +26,8 @@ func (c *workCmd) Help() string {
 	return `Events come from the queues notification_events_urgent and notification_events, which ` + "`keyfold notify setup`" + ` makes.
 Each is decided NOW, LATER or NEVER, the decision is stored in PostgreSQL, and a NOW is published for the senders,
 before the event is acknowledged. What is LATER is decided again in time. Several workers may run side by side.
+Workers decide by the set of rules that is published (` + "`keyfold notify rules`" + `), and take another one over within seconds.
+With NOTIFY_RULES they decide by that file.
 
 Example:
   NOTIFY_DATABASE_URL=postgres://user:password@127.0.0.1:5432/keyfold keyfold notify work`
@@ -39,16 +41,16 @@ func (c *workCmd) Check(a *app.App) error {
 // works until the program is told to stop.
 func (c *workCmd) Run(a *app.App) error {
 	a.LogStart("notify work")
-	set, err := a.RuleSet()
+	sets, live, err := a.RuleSets()
 	if err != nil {
 		return err
 	}
 	return withTaste(a, func(t *taste) error {
-		ports := workerPorts(a, set)
+		ports := workerPorts(a, sets, live)
 		if t != nil {
 			ports.Scores = t.scores
 		}
-		w := working{worker.New(workerConfig(a), ports), t}
+		w := working{worker.New(workerConfig(a), ports), t, live}
 		return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
 	})
 }
@@ -64,16 +66,27 @@ func workerConfig(a *app.App) worker.Config {
 // those of the poller, the sweep, the reports and the checks.
 func connections(c worker.Config) int { return c.Notifier.Shard.Flushes + 4 }
 
-func workerPorts(a *app.App, set *notify.Set) worker.Ports {
-	return worker.Ports{
+// workerPorts connects a worker. It does not start without a set of rules.
+func workerPorts(a *app.App, sets notify.Sets, live *published.Sets) worker.Ports {
+	ports := worker.Ports{
 		OpenLedger: func(ctx context.Context) (worker.Ledger, error) {
-			return opened(a.OpenLedger(ctx, connections(worker.Size(a.Config))))
+			ledger, err := a.OpenLedger(ctx, connections(worker.Size(a.Config)))
+			if err == nil && live != nil {
+				if err = live.Load(ctx, ledger); err != nil {
+					err = errors.Join(err, ledger.Close())
+				}
+			}
+			return opened(ledger, err)
 		},
-		Sets:   ruleset.Fixed{Set: set},
+		Sets:   sets,
 		Log:    a.Log,
 		Clock:  a.Clock,
 		Stacks: a.Stderr,
 	}
+	if live != nil {
+		ports.Follow = live.Follow
+	}
+	return ports
 }
 
 // opened returns nil with an error: a nil pointer in the interface would be closed.
@@ -87,7 +100,8 @@ func opened[L worker.Ledger](ledger L, err error) (worker.Ledger, error) {
 // working is a running daemon as the admin endpoint sees it.
 type working struct {
 	*worker.Worker
-	taste *taste // nil: it is off
+	taste *taste          // nil: it is off
+	rules *published.Sets // nil: they are of a file
 }
 
 // Register implements [app.Service].
@@ -96,6 +110,9 @@ func (w working) Register(set *metric.Set) {
 	if w.taste != nil {
 		w.taste.register(set)
 	}
+	if w.rules != nil {
+		w.rules.Register(set)
+	}
 }
 
 // Notes implements [app.Service].
@@ -103,6 +120,9 @@ func (w working) Notes() []string {
 	notes := w.Worker.Notes()
 	if w.taste != nil {
 		notes = append(notes, w.taste.notes()...)
+	}
+	if w.rules != nil {
+		notes = append(notes, w.rules.Notes()...)
 	}
 	return notes
 }

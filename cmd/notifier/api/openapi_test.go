@@ -108,7 +108,7 @@ func TestDescribedScopes(t *testing.T) {
 			}
 		}
 	}
-	if checked != 8*len(names) {
+	if checked != 9*len(names) {
 		t.Errorf("%d requests", checked)
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -20,6 +21,8 @@ type Preview struct {
 	// decision_id is all zeros: nothing is stored.
 	Repeat bool `json:"repeat"`
 }
+
+var errNoSet = errors.New("no set of rules is in force in this process yet")
 
 // preview decides one notification by the set in force and the user's state of this
 // moment, and stores and publishes nothing: no counter, no mark, no record.
@@ -45,6 +48,9 @@ func (a *API) preview(r *ingest.Request) *ingest.Answer {
 		return a.previewKnown(r, q, known)
 	}
 	set, score := a.ports.Sets.Current(), notify.Score{}
+	if set == nil {
+		return a.unread(errNoSet, "no set of rules could be read yet; ask again")
+	}
 	if a.ports.Scores != nil {
 		score = a.ports.Scores.Score(r.Context(), &set.Policy, []*notify.Notification{event})[0]
 	}

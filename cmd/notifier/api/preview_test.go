@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/cmd/notifier/ruleset"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
 )
@@ -82,5 +83,14 @@ func TestErasedExplainsNothing(t *testing.T) {
 	}
 	if r.UserID != "" || len(r.Reasons) != 0 || r.RuleID != uuid.Nil || r.Source != "" || len(r.Channels) != 0 || r.DecisionID != made.DecisionID {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Before a set of rules is read, nothing is previewed.
+func TestPreviewWithoutASet(t *testing.T) {
+	w := newWorld(t)
+	w.api.ports.Sets = ruleset.Fixed{}
+	if status, _, p := w.preview(t, event(uuid.New(), "17", "a")); status != 503 || len(p.Errors) == 0 {
+		t.Errorf("%d %+v", status, p)
 	}
 }

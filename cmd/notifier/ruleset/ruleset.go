@@ -26,7 +26,7 @@ func Read(path string, local notify.Local) (*notify.Set, error) {
 	}
 	document, faults := rule.Read(text)
 	if err := faults.Err(); err != nil {
-		return nil, &cli.UsageError{Err: fmt.Errorf("%s cannot be used (the program keyfold-lite shows the same with `notify rules lint FILE`):\n%w", path, err)}
+		return nil, &cli.UsageError{Err: fmt.Errorf("%s cannot be used (`notify rules lint FILE` shows the same):\n%w", path, err)}
 	}
 	return rule.Compile(document, local), nil
 }

@@ -80,7 +80,10 @@ type Ports struct {
 	// OpenLedger connects to the ledger and checks that it is set up. Run calls it
 	// again, after a pause, until it succeeds or returns a configuration fault.
 	OpenLedger func(context.Context) (Ledger, error)
-	Sets       notify.Sets
+	Sets       notify.Sets // has a set once the ledger is open
+	// Follow runs beside the worker until ctx ends, and is over before the ledger is
+	// closed; nil: nothing does.
+	Follow func(ctx context.Context)
 	// Scores reads the taste terms; nil: no score has one.
 	Scores notify.Scores
 	// Broker returns how to connect to the broker for a purpose ("consumer",

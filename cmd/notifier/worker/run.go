@@ -30,6 +30,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	checking.Go(func() { w.checkOften(checks) })
 	checking.Go(func() { w.reports.Watch(checks, w.ledger, w.ports.Now, w.ports.Log) })
 	checking.Go(func() { w.backlog.Watch(checks, w.ledger, w.ports.Now, w.ports.Log) })
+	if w.ports.Follow != nil {
+		checking.Go(func() { w.ports.Follow(checks) })
+	}
 	if err = w.notifier.Start(ctx); err == nil {
 		err = w.consume(ctx)
 	}

@@ -87,6 +87,7 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 	}
 	before := pgtest.Search(t, url, "other")
 
+	alone(t, l)
 	read := scans(t, l)
 	must(t, l.Forget(ctx, user, start+5))
 	if n := scans(t, l) - read; n > 0 {

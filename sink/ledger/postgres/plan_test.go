@@ -121,6 +121,21 @@ func callEach(t *testing.T, l *Ledger, single, digest uuid.UUID) {
 	}
 }
 
+// alone waits until no other connection to the database is left: the server counts what
+// one has read when it ends, which may be after its client has closed it.
+func alone(t *testing.T, l *Ledger) {
+	t.Helper()
+	for {
+		var others int
+		must(t, l.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()").Scan(&others))
+		if others == 0 {
+			return
+		}
+		must(t, ctx.Err())
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // scans returns how many sequential scans of decisions the server has counted.
 func scans(t *testing.T, l *Ledger) (n int64) {
 	t.Helper()

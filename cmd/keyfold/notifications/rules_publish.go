@@ -1,0 +1,166 @@
+package notifications
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/notifier/published"
+	"keyfold/cmd/notifier/ruleset"
+	"keyfold/engine"
+	"keyfold/engine/notify/rule"
+	"keyfold/sink/ledger/postgres"
+)
+
+// rulesPublishCmd puts a set into force.
+type rulesPublishCmd struct {
+	ruleFile `embed:""`
+	IfActive int64  `name:"if-active" required:"" placeholder:"N" help:"The set that is in force now: nothing is published when it is another one."`
+	Note     string `required:"" placeholder:"TEXT" help:"Why: it stands in the list."`
+	By       string `placeholder:"NAME" help:"Who publishes it; not set: the user of this command."`
+}
+
+// Help is the long text.
+func (c *rulesPublishCmd) Help() string {
+	return `The set is checked, its test cases are run, and it is compared with the set in force: a rule that changed has a
+higher version, and no rule is left out (set "enabled" to false). With any fault nothing is published. Workers
+and APIs that name no file in NOTIFY_RULES decide by it within 5 s; a call that has begun ends with the set before it.
+Decisions name the set by its number. A published set is never changed.
+
+Examples:
+  keyfold notify rules list
+  keyfold notify rules publish rules.json --if-active 41 --note "fewer promotions"`
+}
+
+func (c *rulesPublishCmd) Check(a *app.App) error {
+	var faults engine.Faults
+	faults.If(c.IfActive < 1, "--if-active is %d: give the number of the set in force: `keyfold notify rules list` shows it", c.IfActive)
+	faults.If(c.Note == "", "--note is empty: say why the set is published")
+	return errors.Join(c.ruleFile.Check(a), faults.Err(), a.CheckLedger())
+}
+
+// Run publishes, or prints what keeps the set from being published.
+func (c *rulesPublishCmd) Run(a *app.App) error {
+	found, err := ruleset.Lint(c.File)
+	if err != nil {
+		return err
+	}
+	found.Test()
+	return a.WithLedger(func(l *postgres.Ledger) error {
+		before, err := inForce(a.Ctx, l)
+		if err != nil {
+			return err
+		}
+		if before.Version != c.IfActive {
+			return &postgres.NotActiveError{Active: before.Version}
+		}
+		if bytes.Equal(before.Document, found.Text) {
+			return fmt.Errorf("the set %d in force is this document: there is nothing to publish", before.Version)
+		}
+		if previous, _ := rule.Read(before.Document); previous != nil { // one of a later version is no measure
+			found.Follows(previous)
+		}
+		if err := found.Err(); err != nil {
+			return errors.Join(a.Emit(found, found.Print), err)
+		}
+		version, err := l.Publish(a.Ctx, postgres.Publication{
+			Document: found.Text, By: cmp.Or(c.By, whoCalls()), Note: c.Note, IfActive: c.IfActive,
+		})
+		if err != nil {
+			return err
+		}
+		return a.Emit(publishedSet{Version: version, Before: c.IfActive, Findings: found}, func(w *cli.Text) {
+			found.Print(w)
+			w.Line("published as the set %d in place of %d: workers decide by it within %v", version, c.IfActive, inForceWithin)
+		})
+	})
+}
+
+// inForceWithin is how long a set takes to be in force in all workers: two looks, and a
+// slow answer.
+const inForceWithin = 2*published.Interval + published.Interval/2
+
+// publishedSet is a set that has come into force.
+type publishedSet struct {
+	Version  int64            `json:"set_version"`
+	Before   int64            `json:"before"`
+	Document int64            `json:"document_of,omitempty"` // the set that a rollback repeats
+	Findings *ruleset.Checked `json:"findings,omitempty"`
+}
+
+// inForce reads the set in force.
+func inForce(ctx context.Context, l *postgres.Ledger) (postgres.RuleSet, error) {
+	active, err := l.Active(ctx)
+	if err == nil && active.Set == 0 {
+		err = &postgres.NotActiveError{}
+	}
+	if err != nil {
+		return postgres.RuleSet{}, err
+	}
+	return l.RuleSet(ctx, active.Set)
+}
+
+// whoCalls names the user of the command.
+func whoCalls() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "unknown"
+}
+
+// rulesRollbackCmd puts an earlier document into force.
+type rulesRollbackCmd struct {
+	Set  int64  `arg:"" name:"set" help:"The number of the set whose document is wanted."`
+	Note string `placeholder:"TEXT" help:"Why; not set: a note that names the set."`
+	By   string `placeholder:"NAME" help:"Who rolls back; not set: the user of this command."`
+}
+
+// Help is the long text.
+func (c *rulesRollbackCmd) Help() string {
+	return `A rollback is a new set with the old document: numbers only rise, and decisions name the set that they were
+made by. Test cases and versions of rules are not compared.
+
+Examples:
+  keyfold notify rules diff 41 42
+  keyfold notify rules rollback 41`
+}
+
+func (c *rulesRollbackCmd) Check(a *app.App) error {
+	var faults engine.Faults
+	faults.If(c.Set < 1, "the set %d: numbers begin at 1: `keyfold notify rules list` shows them", c.Set)
+	return errors.Join(faults.Err(), a.CheckLedger())
+}
+
+// Run publishes the document again.
+func (c *rulesRollbackCmd) Run(a *app.App) error {
+	return a.WithLedger(func(l *postgres.Ledger) error {
+		active, err := l.Active(a.Ctx)
+		if err != nil {
+			return err
+		}
+		old, err := l.RuleSet(a.Ctx, c.Set)
+		if err != nil {
+			return fmt.Errorf("the set %d: %w", c.Set, err)
+		}
+		if c.Set == active.Set {
+			return fmt.Errorf("the set %d is in force already", c.Set)
+		}
+		if err := ruleset.LintText(fmt.Sprintf("the set %d", c.Set), old.Document).Err(); err != nil {
+			return fmt.Errorf("%w: this version of keyfold does not know all of it", err)
+		}
+		version, err := l.Publish(a.Ctx, postgres.Publication{
+			Document: old.Document, By: cmp.Or(c.By, whoCalls()), Note: cmp.Or(c.Note, fmt.Sprintf("rollback to %d", c.Set)), IfActive: active.Set,
+		})
+		if err != nil {
+			return err
+		}
+		return a.Emit(publishedSet{Version: version, Before: active.Set, Document: c.Set}, func(w *cli.Text) {
+			w.Line("the document of the set %d is published as the set %d in place of %d: workers decide by it within %v", c.Set, version, active.Set, inForceWithin)
+		})
+	})
+}
