@@ -80,7 +80,9 @@ func (f *fake) Clock(context.Context) (engine.Millis, error) {
 	return engine.Now() + engine.Millis(f.ahead.Load()), nil
 }
 
-func (f *fake) Backlog(context.Context) (int64, engine.Millis, error) { return 3, 0, f.Check(context.Background()) }
+func (f *fake) Backlog(context.Context) (int64, engine.Millis, error) {
+	return 3, 0, f.Check(context.Background())
+}
 
 func (f *fake) Close() error { return nil }
 
