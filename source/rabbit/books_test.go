@@ -26,9 +26,13 @@ type byNumber struct {
 // verdicts are given in turn: of eight events one is given up at once, one is retried, one
 // parked, one retried until it is given up.
 var verdicts = []engine.Verdict{
-	{Outcome: engine.Folded}, {Outcome: engine.Duplicate}, {Outcome: engine.ProductMissing}, {Outcome: engine.UserErased},
+	{Outcome: engine.Folded},
+	{Outcome: engine.Duplicate},
+	{Outcome: engine.ProductMissing},
+	{Outcome: engine.UserErased},
 	{Outcome: engine.Dead, Reason: "product_unusable", Err: errors.New("no vector")},
-	{Outcome: engine.Retry, Err: errors.New("503")}, {Outcome: engine.Park, Err: engine.ErrAway},
+	{Outcome: engine.Retry, Err: errors.New("503")},
+	{Outcome: engine.Park, Err: engine.ErrAway},
 	{Outcome: engine.Retry, Err: errors.New("always")},
 }
 
