@@ -25,7 +25,10 @@ type Ports struct {
 	// OnConfigError hears of configuration faults (another history, model or dimension
 	// in most profiles): the worker must stop consuming. It may be called often.
 	OnConfigError func(error)
-	Log           *slog.Logger
+	// OnFlush is called at the beginning of each call of Apply, for a trace. It returns the
+	// context of the stores' calls and what is called at the end. nil: it is not wanted.
+	OnFlush func(context.Context, []engine.Batch) (context.Context, func())
+	Log     *slog.Logger
 }
 
 // Engine folds batches into profiles. It is safe for concurrent use, as long as
@@ -76,6 +79,11 @@ func (e *Engine) Stats() *Stats { return &e.stats }
 // exactly once before it returns. While the store is away it waits and tries
 // again; when ctx ends, what is not settled yet is held.
 func (e *Engine) Apply(ctx context.Context, batches []engine.Batch) {
+	if e.ports.OnFlush != nil {
+		var end func()
+		ctx, end = e.ports.OnFlush(ctx, batches)
+		defer end()
+	}
 	f := flush{
 		Engine:  e,
 		ctx:     ctx,

@@ -84,7 +84,7 @@ func workerPorts(a *app.App, sets notify.Sets, live *published.Sets) worker.Port
 		Stacks: a.Stderr,
 	}
 	if live != nil {
-		ports.Follow = live.Follow
+		ports.Follow, ports.Shadows = live.Follow, live
 	}
 	return ports
 }

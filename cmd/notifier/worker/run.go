@@ -29,10 +29,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.check(checks)
 	checking.Go(func() { w.checkOften(checks) })
 	checking.Go(func() { w.reports.Watch(checks, w.ledger, w.ports.Now, w.ports.Log) })
-	checking.Go(func() { w.backlog.Watch(checks, w.ledger, w.ports.Now, w.ports.Log) })
 	if w.ports.Follow != nil {
 		checking.Go(func() { w.ports.Follow(checks) })
 	}
+	checking.Go(func() { w.backlog.Watch(checks, w.ledger, w.ports.Now, w.ports.Log) })
 	if err = w.notifier.Start(ctx); err == nil {
 		err = w.consume(ctx)
 	}

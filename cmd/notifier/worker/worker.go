@@ -99,7 +99,8 @@ func (w *Worker) start() error {
 	sender := broker.NewSender(w.dispatches, c.DispatchTimeout)
 	sender.Now = w.ports.Now
 	w.notifier, err = notifier.New(c.Notifier, processor.Ports{
-		Ledger: w.cache, Dispatcher: sender, Sets: w.ports.Sets, Scores: w.ports.Scores, Clock: w.ports.Now,
+		Ledger: w.cache, Dispatcher: sender, Sets: w.ports.Sets, Scores: w.ports.Scores, Shadows: w.ports.Shadows,
+		Clock:         w.ports.Now,
 		WaitForLedger: w.breaker.Wait, OnConfigError: w.control.FaultFound, Log: log,
 	})
 	if err != nil {

@@ -190,4 +190,7 @@ func (f *flush) count(w *work) {
 	for i := range w.change.Decided {
 		f.stats.Decisions.add(&w.change.Decided[i].Record)
 	}
+	if len(w.would) > 0 {
+		f.ports.Shadows.Observe(f.set.Shadow, w.change.Decided, w.would)
+	}
 }

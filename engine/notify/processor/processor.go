@@ -15,6 +15,7 @@ type Ports struct {
 	Dispatcher notify.Dispatcher
 	Sets       notify.Sets
 	Scores     notify.Scores        // nil: no event has a taste term
+	Shadows    notify.Shadows       // nil: nothing is decided a second time
 	Clock      func() engine.Millis // nil: the process's
 	// WaitForLedger returns when the ledger may be asked, and whether it was known to
 	// be away before; an error ends the wait, and what waits is left unsettled. nil:
