@@ -202,7 +202,7 @@ several sources may have one more label: ` + "`queue`" + ` in ` + "`keyfold noti
 A process that is killed takes its counters along, and its unsettled deliveries are received again.
 
 **The specification's names** stand beside keyfold's: ` + "`events_published_total`, `messages_processed_total`,\n`messages_failed_total`, `embedding_update_duration_seconds`, `worker_instances_active`" + `. The depths of the queues are
-RabbitMQ's own, of its plugin rabbitmq_prometheus:
+RabbitMQ's own, of its plugin rabbitmq_prometheus on /metrics/per-object:
 ` + "`rabbitmq_queue_messages{queue=\"user_embedding_updates\"}` and `rabbitmq_queue_messages{queue=\"user_embedding_updates_failed\"}`" + `.
 
 **Workers at the broker**: a worker has many consumers, but one connection with the name ` + "`keyfold worker consumer HOST:PID VERSION`" + `

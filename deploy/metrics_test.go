@@ -72,7 +72,7 @@ func TestAlertRules(t *testing.T) {
 	rules := strings.Split(string(text), "      - alert: ")[1:]
 	for _, rule := range rules {
 		name, _, _ := strings.Cut(rule, "\n")
-		for _, part := range []string{"\n        expr: ", "\n        labels: {severity: ", "\n          summary: \"", "\n          description: \""} {
+		for _, part := range []string{"\n        expr: ", "\n        labels: {severity: ", "\n          summary: \"", "\n          description: \"", "\n          runbook_url: \""} {
 			if strings.Count(rule, part) != 1 {
 				t.Errorf("%s has no single %q", name, strings.TrimSpace(part))
 			}
