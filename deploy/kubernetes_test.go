@@ -24,9 +24,24 @@ func buildCheck(t *testing.T) string {
 func inCheck(t *testing.T, arguments ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", arguments...)
-	command.Dir = "kubernetes/check"
+	command.Dir = "check"
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("go %v: %v\n%s", arguments, err, out)
+	}
+}
+
+// checked runs the program and reads the JSON that it prints.
+func checked(t *testing.T, into any, check string, arguments ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), check, arguments...)
+	var faults strings.Builder
+	command.Stderr = &faults
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, faults.String())
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -97,13 +112,7 @@ type probe struct{ HTTPGet struct{ Path, Port string } }
 
 func render(t *testing.T, check, folder string) (objects []object) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), check, folder).Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, err.(*exec.ExitError).Stderr)
-	}
-	if err := json.Unmarshal(out, &objects); err != nil {
-		t.Fatal(err)
-	}
+	checked(t, &objects, check, "kubernetes", folder)
 	return objects
 }
 
@@ -176,7 +185,7 @@ func TestKubernetesManifests(t *testing.T) {
 }
 
 // The policy of the autoscaler is the specification's.
-func TestKubernetesPolicy(t *testing.T) { inCheck(t, "test", "-count=1", ".") }
+func TestKubernetesPolicy(t *testing.T) { inCheck(t, "test", "-count=1", "./...") }
 
 // What Kubernetes or KEDA would refuse or ignore is refused.
 func TestKubernetesCheckRefuses(t *testing.T) {
@@ -199,7 +208,7 @@ func TestKubernetesCheckRefuses(t *testing.T) {
 				t.Fatalf("no %s in %s: %v", change.from, change.file, err)
 			}
 			write(t, path, strings.ReplaceAll(string(text), change.from, change.to))
-			out, err := exec.CommandContext(t.Context(), check, folder).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), check, "kubernetes", folder).CombinedOutput()
 			if err == nil || !strings.Contains(string(out), change.says) {
 				t.Errorf("it says %v: %s", err, out)
 			}

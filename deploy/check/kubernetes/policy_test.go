@@ -1,4 +1,4 @@
-package main
+package kubernetes
 
 import (
 	"math"
@@ -93,7 +93,7 @@ func number(t *testing.T, value any, path ...string) int {
 // hour, and its formula.
 func autoscaler(t *testing.T, replicas int) (h *hpa, answer func(ready, age float64) float64) {
 	t.Helper()
-	objects, err := check("..")
+	objects, err := Check("../../kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +149,10 @@ func TestPolicy(t *testing.T) {
 		"under 2 minutes are too short":        {3, []phase{{105 * time.Second, 5000, 0}, {minute, 500, 0}, {105 * time.Second, 5000, 0}, {5 * minute, 500, 0}}, nil, nil},
 		"100 to 1000 change nothing":           {7, []phase{{hour, 1000, 60}, {hour, 100, 0}}, nil, nil},
 		"99 remove 1 every 10 minutes, down to 3": {
-			6, []phase{{2 * hour, 99, 0}},
-			[]int{5, 4, 3}, []time.Duration{10 * minute, 20 * minute, 30 * minute},
+			6,
+			[]phase{{2 * hour, 99, 0}},
+			[]int{5, 4, 3},
+			[]time.Duration{10 * minute, 20 * minute, 30 * minute},
 		},
 		"under 10 minutes are too short":          {10, []phase{{9 * minute, 0, 0}, {minute, 500, 0}, {9 * minute, 0, 0}, {minute, 500, 0}}, nil, nil},
 		"few messages that are old are a backlog": {3, []phase{{3 * minute, 90, 61}}, []int{5}, []time.Duration{2 * minute}},
