@@ -3,8 +3,10 @@ package deploy_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -132,4 +134,40 @@ func output(t *testing.T, arguments ...string) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// Each panel of the dashboard has a place of its own, and Prometheus can read its queries.
+func TestDashboardsQueries(t *testing.T) {
+	text, err := os.ReadFile("grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct{ X, Y, W, H int }
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			GridPos place
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	ids, places := map[int]bool{}, map[place]bool{}
+	rules := "groups:\n  - name: dashboard\n    rules:\n"
+	for _, p := range dashboard.Panels {
+		ids[p.ID], places[p.GridPos] = true, true
+		for i, target := range p.Targets {
+			query := strings.ReplaceAll(target.Expr, "$__rate_interval", "1m")
+			rules += fmt.Sprintf("      - {record: 'panel:%d:%d', expr: '%s'}\n", p.ID, i, strings.ReplaceAll(query, "'", "''"))
+		}
+	}
+	if n := len(dashboard.Panels); len(ids) != n || len(places) != n || n < 10 {
+		t.Errorf("of %d panels there are %d ids and %d places", n, len(ids), len(places))
+	}
+	path := filepath.Join(t.TempDir(), "rules.yml")
+	write(t, path, rules)
+	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", path).CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v (.ci/needs installs promtool)\n%s", err, out)
+	}
 }
