@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"keyfold/cmd/notifier/broker"
+	"keyfold/source/rabbit"
 )
 
 var (
@@ -89,6 +92,40 @@ func TestRunbookAnchors(t *testing.T) {
 	for _, link := range regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(string(page), -1) {
 		if !anchors[link[1]] {
 			t.Errorf("no section %q", link[1])
+		}
+	}
+}
+
+// The patterns of the rules, the dashboard and the autoscaler fit the names that keyfold gives its
+// queues, and no queue that no worker consumes.
+func TestPatternsOfQueues(t *testing.T) {
+	profiles := rabbit.DefaultNames()
+	consumed, dead := []string{profiles.Queue, profiles.PartitionQueue(0), profiles.PartitionQueue(63)}, []string{profiles.DeadLetters}
+	scaled := slices.Clone(consumed)
+	consumed = append(consumed, profiles.CommonQueue())
+	for _, n := range broker.Inputs() {
+		consumed, dead = append(consumed, n.Queue), append(dead, n.DeadLetters)
+	}
+	others := []string{profiles.Queue + ".retry.5000", profiles.Queue + ".layout", profiles.Queue + ".worker.1", profiles.Queue + ".slots.retry.5000", broker.Bulk().Queue + ".retry.5000"}
+	patterns := func(path, around string) []string { return names(t, path, regexp.MustCompile(around)) }
+	count := func(queues []string, patterns ...string) (n int) {
+		for _, queue := range queues {
+			if slices.ContainsFunc(patterns, func(p string) bool { return regexp.MustCompile("^(?:" + p + ")$").MatchString(queue) }) {
+				n++
+			}
+		}
+		return n
+	}
+	for path, around := range map[string]string{"alerts.yml": `queue=~"([^"]+)"`, "grafana.json": `queue=~\\"([^"]+)\\"`} {
+		found := patterns(path, around)
+		if count(consumed, found...) != len(consumed) || count(dead, found...) != len(dead) || count(others, found...) != 0 {
+			t.Errorf("%s has the patterns %q", path, found)
+		}
+	}
+	for _, around := range []string{`queueName: (.+)`, `queue=~"([^"]+)"`} {
+		found := patterns("kubernetes/scaling.yaml", around)
+		if count(scaled, found...) != len(scaled) || len(found) != 1 || count(slices.Concat(dead, others), found...) != 0 {
+			t.Errorf("scaling.yaml has the patterns %q", found)
 		}
 	}
 }
