@@ -106,6 +106,10 @@ func TestUsageErrors(t *testing.T) {
 		{"notify work --notify-ai=perhaps", "NOTIFY_AI"},
 		{"notify work --notify-ai=on --mongodb-uri=h", "MONGODB_URI"},
 		{"notify score calibrate --last=0s --notify-database-url=postgres://127.0.0.1:1/d", "--last"},
+		{"notify rules simulate main.go --sample=2 --notify-database-url=postgres://127.0.0.1:1/d", "--sample"},
+		{"notify rules simulate main.go --last=0s --notify-database-url=postgres://127.0.0.1:1/d", "--last"},
+		{"notify rules simulate /does/not/exist", "the candidate"},
+		{"notify rules simulate main.go", "NOTIFY_DATABASE_URL is not set"},
 		{"notify work --notify-zone=Nowhere --notify-morning=25:00", "NOTIFY_MORNING"},
 		{"notify retention --notify-retention=soon --notify-key-retention=1h", "NOTIFY_KEY_RETENTION"},
 	} {
@@ -288,7 +292,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
 		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
 		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
-		"notify decision show": "x", "notify event show": "x",
+		"notify decision show": "x", "notify event show": "x", "notify rules simulate": "main.go",
 		"notify work": "--notify-ai=on",
 	}
 	t.Setenv("OPENAI_API_KEY", "")

@@ -14,6 +14,7 @@ type Cmd struct {
 	Deferrals  deferralsCmd  `cmd:"" uses:"ledger" help:"Count, list and release notifications that wait for their time."`
 	Redispatch redispatchCmd `cmd:"" uses:"broker,ledger" help:"Dispatch again what was decided NOW and not confirmed."`
 	Score      scoreCmd      `cmd:"" uses:"ledger" help:"Show the cosines of texts and profiles, to set the score's bounds."`
+	Rules      rulesCmd      `cmd:"" help:"Decide past notifications anew by a candidate set of rules."`
 	Retention  retentionCmd  `cmd:"" uses:"ledger,ledger-owner,retention" help:"Make the days to come, drop those that are past."`
 	Dlq        dlqCmd        `cmd:"" uses:"broker" help:"List, replay and discard dead letters."`
 }
