@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+
+	"keyfold/bench/stack"
 )
 
 // balanced counts the scrapes whose books were right, in the figures of a worker.
@@ -29,4 +32,30 @@ func unbalanced(figures map[string]float64) error {
 		}
 	}
 	return nil
+}
+
+// metric returns what the last scrape has read.
+func (w *worker) metric(name string) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.metrics[name]
+}
+
+// scrape remembers the worker's counters, where it answers.
+func (w *worker) scrape() {
+	code, body := w.get("/metrics")
+	if code != http.StatusOK {
+		return
+	}
+	read, err := stack.ParseMetrics(strings.NewReader(body))
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	read[balanced] = w.metrics[balanced] + 1
+	if err := unbalanced(read); err != nil && w.wrong == "" {
+		w.wrong = fmt.Sprintf("worker %d: %v", w.slot, err)
+	}
+	w.metrics = read
 }

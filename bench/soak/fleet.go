@@ -386,29 +386,3 @@ func (w *worker) ready(ctx context.Context) error {
 		}
 	})
 }
-
-// metric returns what the last scrape has read.
-func (w *worker) metric(name string) float64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.metrics[name]
-}
-
-// scrape remembers the worker's counters, where it answers.
-func (w *worker) scrape() {
-	code, body := w.get("/metrics")
-	if code != http.StatusOK {
-		return
-	}
-	read, err := stack.ParseMetrics(strings.NewReader(body))
-	if err != nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	read[balanced] = w.metrics[balanced] + 1
-	if err := unbalanced(read); err != nil && w.wrong == "" {
-		w.wrong = fmt.Sprintf("worker %d: %v", w.slot, err)
-	}
-	w.metrics = read
-}
