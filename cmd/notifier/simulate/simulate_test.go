@@ -240,7 +240,7 @@ func (h *history) judge(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) { run(t, memory.New(), 120, 3000, 20).judge(t) }
+func TestSimulationInMemory(t *testing.T) { run(t, memory.New(), 120, 3000, 20).judge(t) }
 
 func open(t *testing.T) *postgres.Ledger {
 	t.Helper()
@@ -254,7 +254,7 @@ func open(t *testing.T) *postgres.Ledger {
 	return l
 }
 
-func TestPostgres(t *testing.T) { run(t, open(t), 60, 1500, 30).judge(t) }
+func TestSimulationInPostgres(t *testing.T) { run(t, open(t), 60, 1500, 30).judge(t) }
 
 // TestManyDecisions simulates the set in force: 1,000,000 decisions with KEYFOLD_SOAK=1.
 func TestManyDecisions(t *testing.T) {
