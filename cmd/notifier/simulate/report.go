@@ -191,7 +191,7 @@ func (r *Report) Print(w *cli.Text) {
 		w.Line("Users with the most changes:")
 	}
 	for _, u := range r.MostChanged {
-		w.Line("  %s  %s", cli.Number(u.N), cli.Printable(u.ID))
+		w.Line("  %s  user %s", cli.Number(u.N), cli.Printable(u.ID))
 	}
 	w.Line("")
 	if r.Sample < 1 {

@@ -43,7 +43,7 @@ type Config struct {
 func (c *Config) Validate() error {
 	var faults engine.Faults
 	faults.If(c.To <= c.From, "--last must be above 0")
-	faults.If(!(c.Sample > 0 && c.Sample <= 1), "--sample is %v: it must be above 0 and at most 1", c.Sample) //nolint:staticcheck // false for NaN, too
+	faults.If(!(c.Sample > 0 && c.Sample <= 1), "--sample is %v: it must be above 0 and at most 1", c.Sample)
 	err := faults.Err()
 	if c.User != "" {
 		err = errors.Join(err, api.CheckUser(c.User))

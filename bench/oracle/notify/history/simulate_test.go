@@ -38,7 +38,7 @@ func text(r *notify.Record) string {
 	if r == nil {
 		return "none"
 	}
-	return fmt.Sprint(r.Outcome, r.Reasons, r.RuleID, r.DecidedAt, r.DeferUntil, r.DigestKey, r.Slot, r.Channels)
+	return fmt.Sprintf("%v %v %v %d %d %s %d %v", r.Outcome, r.Reasons, r.RuleID, r.DecidedAt, r.DeferUntil, r.DigestKey, r.Slot, r.Channels)
 }
 
 // simulated returns what a set would have decided of what is in a ledger.
