@@ -12,6 +12,8 @@ type notifyRulesCmd struct {
 	Lint lintCmd      `cmd:"" help:"Name every fault of a set of rules."`
 	Test rulesTestCmd `cmd:"" help:"Run the test cases that a set of rules brings along."`
 	Show rulesShowCmd `cmd:"" help:"Print the shipped set of rules: a file to begin with."`
+
+	Simulate rulesSimulateCmd `cmd:"" help:"Decide past notifications anew by a set of rules, and show what would change. Read-only."`
 }
 
 // lintCmd checks a set.

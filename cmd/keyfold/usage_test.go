@@ -116,6 +116,10 @@ func TestUsageErrors(t *testing.T) {
 		{"notify work --notify-ai=perhaps", "NOTIFY_AI"},
 		{"notify work --notify-ai=on --mongodb-uri=h", "MONGODB_URI"},
 		{"notify score calibrate --last=0s --notify-database-url=postgres://127.0.0.1:1/d", "--last"},
+		{"notify rules simulate main.go --sample=2 --notify-database-url=postgres://127.0.0.1:1/d", "--sample"},
+		{"notify rules simulate main.go --last=0s --notify-database-url=postgres://127.0.0.1:1/d", "--last"},
+		{"notify rules simulate /does/not/exist", "the candidate"},
+		{"notify rules simulate main.go", "NOTIFY_DATABASE_URL is not set"},
 		{"notify work --notify-zone=Nowhere --notify-morning=25:00", "NOTIFY_MORNING"},
 		{"notify retention --notify-retention=soon --notify-key-retention=1h", "NOTIFY_KEY_RETENTION"},
 	} {
@@ -300,7 +304,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
 		"notify decision show": "x", "notify event show": "x",
 		"notify rules lint": "x", "notify rules test": "x", "notify rules publish": "x --if-active=1 --note=x",
-		"notify rules rollback": "1", "notify rules diff": "1 2",
+		"notify rules rollback": "1", "notify rules simulate": "main.go", "notify rules diff": "1 2",
 		"notify work": "--notify-ai=on",
 	}
 	t.Setenv("OPENAI_API_KEY", "")

@@ -27,7 +27,7 @@ func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 	}
 	records := 0
 	for number := range uint64(histories / 20) {
-		run := w.replay(t, number*setsEvery)
+		run, _ := w.replay(t, number*setsEvery, cosines{}, nil)
 		records += len(run.Records)
 		for _, v := range slices.Concat(oracle.Check(run), oracle.Replay(run)) {
 			t.Errorf("history %d: %v", number*setsEvery, v)
@@ -41,8 +41,9 @@ func TestReplaysOfRandomSetsKeepTheLaws(t *testing.T) {
 	}
 }
 
-// replay has 8 users, whose events come in groups of random sizes.
-func (w *World) replay(t *testing.T, number uint64) *oracle.Run {
+// replay has 8 users, whose events come in groups of random sizes. changed makes another
+// set of the drawn one; nil: it decides itself.
+func (w *World) replay(t *testing.T, number uint64, scores notify.Scores, changed func(sets) sets) (*oracle.Run, *memory.Ledger) {
 	t.Helper()
 	if err := w.drawSets(number); err != nil {
 		t.Fatal(err)
@@ -50,10 +51,13 @@ func (w *World) replay(t *testing.T, number uint64) *oracle.Run {
 	w.rng.seed(number, 3)
 	store, out := memory.New(), &outbox{}
 	s := pick(w.rng, w.sets)
+	if changed != nil {
+		s = changed(s)
+	}
 	config := processor.DefaultConfig()
 	config.Replay, config.Pause = true, time.Microsecond
 	p, err := processor.New(config, processor.Ports{
-		Ledger: store, Dispatcher: out, Sets: inForce{s.theirs}, Scores: cosines{}, Clock: func() engine.Millis { return 0 },
+		Ledger: store, Dispatcher: out, Sets: inForce{s.theirs}, Scores: scores, Clock: func() engine.Millis { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +90,7 @@ func (w *World) replay(t *testing.T, number uint64) *oracle.Run {
 		sent.At = decided[sent.Events[0]]
 		run.Sent = append(run.Sent, sent)
 	}
-	return run
+	return run, store
 }
 
 // replayUser decides one user's events on their own clock.

@@ -1,0 +1,115 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"keyfold/bench/oracle/notify"
+	"keyfold/cmd/notifier/simulate"
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/sink/ledger/memory"
+)
+
+// fewer halves the caps, or opens them.
+func fewer(open bool) func(sets) sets {
+	return func(s sets) sets {
+		theirs, ours := *s.theirs, *s.ours
+		for i := range theirs.Policy.Caps {
+			if theirs.Policy.Caps[i] = (theirs.Policy.Caps[i] + 1) / 2; open {
+				theirs.Policy.Caps[i] = notify.MaxCap
+			}
+		}
+		ours.Policy = theirs.Policy
+		return sets{&theirs, &ours}
+	}
+}
+
+type turn struct {
+	event  uuid.UUID
+	number int
+}
+
+// text is what a simulation says of a decision.
+func text(r *notify.Record) string {
+	if r == nil {
+		return "none"
+	}
+	return fmt.Sprint(r.Outcome, r.Reasons, r.RuleID, r.DecidedAt, r.DeferUntil, r.DigestKey, r.Slot, r.Channels)
+}
+
+// simulated returns what a set would have decided of what is in a ledger.
+func simulated(t *testing.T, store *memory.Ledger, set *notify.Set, from engine.Millis) (*simulate.Report, map[turn]string) {
+	t.Helper()
+	would := map[turn]string{}
+	report, err := simulate.Run(t.Context(), store, simulate.Config{
+		Set: set, From: from, To: 1 << 47, Sample: 1,
+		Each: func(_, w *notify.Record) {
+			if w != nil {
+				would[turn{w.EventID, w.Turn}] = text(w)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report, would
+}
+
+// TestSimulation decides random histories anew. The set that made them changes nothing,
+// from whatever time on; under other caps each event has the turns that the processor gives
+// it under them, which are a run of the oracle.
+func TestSimulation(t *testing.T) {
+	w, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed, added int64
+	for number := range uint64(histories / 40) {
+		number *= setsEvery
+		run, store := w.replay(t, number, cosines{}, nil)
+		set := pickSet(w, run)
+		for _, from := range []engine.Millis{0, run.Records[len(run.Records)/2].DecidedAt} {
+			report, _ := simulated(t, store, set, from)
+			if report.Changed != 0 || report.Added != 0 || report.Read == 0 || report.NotReplayable != 0 {
+				t.Fatalf("history %d from %d, the set in force: %+v", number, from, report)
+			}
+		}
+		// A replay asks for the cosine of an event when it comes, and not again for its later
+		// turns: which of these have one differs.
+		_, store = w.replay(t, number, nil, nil)
+		for _, open := range []bool{false, true} {
+			other, _ := w.replay(t, number, nil, fewer(open))
+			if faults := slices.Concat(oracle.Check(other), oracle.Replay(other)); len(faults) > 0 {
+				t.Fatalf("history %d: %v", number, faults)
+			}
+			report, would := simulated(t, store, fewer(open)(sets{set, run.Sets[set.Version]}).theirs, 0)
+			changed, added = changed+report.Changed, added+report.Added
+			if len(would) != len(other.Records) {
+				t.Errorf("history %d: %d turns, want %d", number, len(would), len(other.Records))
+			}
+			for i := range other.Records {
+				r := &other.Records[i]
+				if got, want := would[turn{r.EventID, r.Turn}], text(r); got != want {
+					t.Errorf("history %d, event %s, turn %d:\n got %s\nwant %s", number, r.EventID, r.Turn, got, want)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	t.Logf("%d decisions changed, %d turns added", changed, added)
+	if changed < histories/40 || added == 0 {
+		t.Errorf("%d decisions changed, %d turns added", changed, added)
+	}
+}
+
+// pickSet returns the set of a run.
+func pickSet(w *World, run *oracle.Run) *notify.Set {
+	at := slices.IndexFunc(w.sets, func(s sets) bool { return run.Sets[s.theirs.Version] != nil })
+	return w.sets[at].theirs
+}
