@@ -12,6 +12,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger/postgres"
+	"keyfold/source/ingest/repeat"
 )
 
 // Notify are the settings of notifications.
@@ -20,6 +21,8 @@ type Notify struct {
 	Owner        string        `name:"notify-admin-url" env:"NOTIFY_ADMIN_URL" default:"" help:"The same database for the owner of its tables, past any pooler; not set: NOTIFY_DATABASE_URL." for:"ledger-owner"`
 	Rules        string        `name:"notify-rules" env:"NOTIFY_RULES" default:"" help:"File with the set of rules; not set: the published one." for:"rules"`
 	AI           string        `name:"notify-ai" env:"NOTIFY_AI" default:"off" words:"on,off" help:"on: read how near each text is to the user's profile, as a part of the score." for:"taste"`
+	Redis        string        `name:"notify-redis-url" env:"NOTIFY_REDIS_URL" default:"" help:"Redis memory of posted notifications: redis:// or rediss://. Not set: PostgreSQL is asked for each." for:"repeats"`
+	Bloom        int           `name:"notify-bloom-capacity" env:"NOTIFY_BLOOM_CAPACITY" default:"10000000" help:"Notifications that one generation of the filter in Redis is sized for, 22.25 bits each." for:"repeats"`
 	Hours        ruleset.Hours `embed:"" prefix:"notify-"`
 	Retention    string        `name:"notify-retention" env:"NOTIFY_RETENTION" default:"90d" help:"How long decisions are kept." for:"retention"`
 	KeyRetention string        `name:"notify-key-retention" env:"NOTIFY_KEY_RETENTION" default:"30d" help:"How long a notification that comes again is known by its event_id." for:"retention"`
@@ -66,6 +69,21 @@ func (a *App) CheckTaste() error {
 		return errors.Join(a.CheckStore(), a.Vectors.Usable())
 	}
 	return fmt.Errorf("NOTIFY_AI is %q: it must be on or off", a.Notify.AI)
+}
+
+// Repeats returns the settings of the memory of posted notifications.
+func (n *Notify) Repeats() repeat.Config {
+	config := repeat.DefaultConfig()
+	config.URL, config.Capacity = n.Redis, n.Bloom
+	return config
+}
+
+// CheckRepeats judges NOTIFY_REDIS_URL and NOTIFY_BLOOM_CAPACITY.
+func (a *App) CheckRepeats() error {
+	if a.Notify.Redis == "" {
+		return nil
+	}
+	return a.Notify.Repeats().Check()
 }
 
 // RuleSets returns the set of the file that the settings name, else the published sets,

@@ -34,7 +34,7 @@ NOTIFY_DATABASE_URL may be left out.`
 
 // Check judges all settings.
 func (c *checkCmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRetention()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.CheckRetention()}
 	if a.Notify.Ledger != "" {
 		faults = append(faults, a.CheckLedger())
 	}

@@ -6,7 +6,7 @@ package notifications
 type Cmd struct {
 	Setup      setupCmd      `cmd:"" uses:"broker,queue,retries,ledger,ledger-owner" help:"Create queues and tables; idempotent."`
 	Work       workCmd       `cmd:"" uses:"broker,queue,admin,worker,retries,hold,ledger,rules,taste,store,profiles,embedding" help:"Run the worker: consume, decide, store, dispatch, acknowledge."`
-	Serve      serveCmd      `cmd:"" uses:"broker,admin,ledger,rules" help:"Run the HTTP API: publish notifications, answer with decisions."`
+	Serve      serveCmd      `cmd:"" uses:"broker,admin,ledger,rules,repeats" help:"Run the HTTP API: publish notifications, answer with decisions."`
 	Send       sendCmd       `cmd:"" uses:"broker" help:"Publish the notifications of a file."`
 	Rules      rulesCmd      `cmd:"" help:"Check, publish, compare and roll back sets of rules."`
 	User       userCmd       `cmd:"" uses:"ledger" help:"Show and verify a user, set preferences, erase a user."`

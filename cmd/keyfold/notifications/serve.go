@@ -18,6 +18,7 @@ import (
 	"keyfold/engine/metric"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/ingest"
+	"keyfold/source/ingest/repeat"
 	"keyfold/source/rabbit"
 )
 
@@ -34,7 +35,7 @@ func (c *serveCmd) Help() string {
 	return `POST /v1/notifications takes one notification, an array of them, or NDJSON. It is answered with 202 once the broker
 has confirmed all of them; what was decided before counts as a duplicate. With the header "Prefer: wait=2" it is
 answered with the decisions, if they are made in time. Where it is answered with 503, send the request again: a
-notification is decided once under its event_id.
+notification is decided once under its event_id. With NOTIFY_REDIS_URL most repeats are answered without PostgreSQL.
 
   GET /v1/notifications/EVENT_ID          all decisions of a notification, explained
   GET /v1/decisions/DECISION_ID           one decision, explained
@@ -51,7 +52,7 @@ Example:
 
 // Check judges the API's settings and the addresses of the servers.
 func (c *serveCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), c.API.Check())
+	return errors.Join(a.CheckBroker(), a.CheckLedger(), a.CheckRules(), c.API.Check(), a.CheckRepeats())
 }
 
 // Run serves until it is told to stop, and answers what is under way before it ends. It
@@ -80,10 +81,17 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 	}
 	s := &serving{app: a, ledger: ledger, rules: live, publisher: rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("notify api"), "publisher", rabbit.Timing{}, a.Log)}
 	defer func() { err = errors.Join(err, a.ClosePublisher(s.publisher)) }()
-	s.api = api.New(api.Ports{
+	ports := api.Ports{
 		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Sets: sets,
 		Ready: s.look, Stop: a.Ctx, Log: a.Log,
-	})
+	}
+	if s.repeats, err = openRepeats(a, &ports); err != nil {
+		return err
+	}
+	if s.repeats != nil {
+		defer func() { err = errors.Join(err, s.repeats.Close()) }()
+	}
+	s.api = api.New(ports)
 	s.handler = ingest.NewApplication(s.api, a.Log)
 	if s.server, err = ingest.NewServer(config, s.handler); err != nil {
 		return err
@@ -106,6 +114,18 @@ func follow(ctx context.Context, live *published.Sets, ledger *postgres.Ledger) 
 	}
 }
 
+// openRepeats opens the memory in Redis, nil where there is none.
+func openRepeats(a *app.App, ports *api.Ports) (*repeat.Store, error) {
+	if a.Notify.Redis == "" {
+		return nil, nil
+	}
+	store, err := repeat.New(a.Notify.Repeats(), a.Log)
+	if err == nil {
+		ports.Repeats = store
+	}
+	return store, err
+}
+
 // serving is a running API, and what the admin endpoint asks.
 type serving struct {
 	app       *app.App
@@ -115,6 +135,7 @@ type serving struct {
 	api       *api.API
 	handler   *ingest.Handler
 	server    *ingest.Server
+	repeats   *repeat.Store // nil: none
 }
 
 // look asks the broker: notifications are taken also while PostgreSQL is away.
@@ -155,6 +176,11 @@ func (s *serving) Notes() (notes []string) {
 	if s.rules != nil {
 		notes = append(notes, s.rules.Notes()...)
 	}
+	if s.repeats != nil {
+		if state := s.repeats.State(); state.Open {
+			notes = append(notes, fmt.Sprintf("Redis is passed by, see that NOTIFY_REDIS_URL is right: %v", state.Cause))
+		}
+	}
 	return notes
 }
 
@@ -164,6 +190,9 @@ func (s *serving) Register(set *metric.Set) {
 	s.api.Stats().Register(set)
 	if s.rules != nil {
 		s.rules.Register(set)
+	}
+	if s.repeats != nil {
+		s.repeats.Register(set)
 	}
 }
 

@@ -44,11 +44,21 @@ type Publisher interface {
 	Publish(ctx context.Context, events []*notify.Notification) []error
 }
 
+// Repeats remembers which events the broker has confirmed, and may forget them at any
+// time: what it does not know, the ledger or the workers do.
+type Repeats interface {
+	// Lookup is aligned with events. A failure is the answer unknown.
+	Lookup(ctx context.Context, events []notify.Posting) []notify.Repeat
+	// Confirmed is told of events that the broker keeps. It does not wait.
+	Confirmed(events []notify.Posting)
+}
+
 // Ports is what the API works with: either a Decider or a Publisher.
 type Ports struct {
 	Ledger    Ledger
 	Decider   Decider
 	Publisher Publisher
+	Repeats   Repeats        // beside a Publisher; nil: the ledger is asked for each event
 	Reports   notify.Reports // nil: deliveries are not reported here
 	Erases    bool           // users are erased here
 	Sets      notify.Sets    // of previews; nil: they are not served

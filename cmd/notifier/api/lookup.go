@@ -46,6 +46,7 @@ func (a *API) lookUp(ctx context.Context, q *request) {
 		e.repeat = true
 		q.compare(e, before.event.UserID, before.event.Body)
 	}
+	ids = a.lookUpRepeats(ctx, first, ids)
 	bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	if err := a.lookUpKeys(bounded, q, first, ids); err != nil && ctx.Err() == nil { // else the sender has left

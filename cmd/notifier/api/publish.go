@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/failpoint"
+	"keyfold/engine/notify"
 	"keyfold/source/ingest"
 )
 
@@ -63,12 +64,15 @@ func (a *API) send(ctx context.Context, q *request) *ingest.Answer {
 		confirmed := 0
 		err := failpoint.Hit(failpoint.Posted)
 		if err == nil {
-			for _, one := range a.ports.Publisher.Publish(ctx, events) {
+			var kept []*notify.Notification
+			for i, one := range a.ports.Publisher.Publish(ctx, events) {
 				if one == nil {
-					confirmed++
+					kept = append(kept, events[i])
 				}
 				err = worse(err, one)
 			}
+			confirmed = len(kept)
+			a.remember(kept)
 		}
 		if err == nil {
 			err = failpoint.Hit(failpoint.Confirmed)

@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"keyfold/engine"
 )
 
 // target is where Redis is: one of the three.
@@ -124,4 +126,16 @@ func (t target) connect(timeout time.Duration) redis.UniversalClient {
 		o.MaintNotificationsConfig = noNotices
 		return redis.NewClient(o)
 	}
+}
+
+// Connect returns a client for another use of Redis, which never waits longer than
+// timeout for a step and never tries one again. It connects when it is first used. The
+// error names setting, where the URL (in the forms of [Config]) comes from, and none of
+// its secrets.
+func Connect(setting, text string, timeout time.Duration) (redis.UniversalClient, error) {
+	where, err := parseURL(text)
+	if err != nil {
+		return nil, engine.ConfigurationError("redis", errors.New(strings.ReplaceAll(err.Error(), "REDIS_URL", setting)))
+	}
+	return where.connect(timeout), nil
 }
