@@ -22,10 +22,11 @@ var rooms = map[string][]string{
 	"sink/message":                {"engine", "engine/notify", "sink/message"},
 	"sink/ndjson":                 {"engine", "engine/notify", "sink/message", "sink/ndjson"},
 	"sink/webhook":                {"engine", "engine/notify", "sink/message", "sink/webhook"},
+	"source/ingest/repeat":        {"engine", "engine/notify", "source", "source/ingest/repeat"},
 	"source/sample/notifications": {"engine", "engine/notify", "source", "source/sample/notifications"},
 	"cmd": {
 		"cmd", "engine", "engine/notify", "engine/taste", "shard", "sink", "sink/ledger", "sink/ndjson", "sink/message",
-		"sink/webhook", "source", "source/sample/notifications",
+		"sink/webhook", "source", "source/ingest/repeat", "source/sample/notifications",
 	},
 }
 
