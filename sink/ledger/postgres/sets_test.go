@@ -129,7 +129,7 @@ func TestPublishedSetsAreImmutable(t *testing.T) {
 func TestRulesComeToOlderTables(t *testing.T) {
 	server := pgtest.Shared(t)
 	l := openAt(t, server.URL(server.Database(t, "")))
-	must(t, l.setUp(ctx, 6))
+	must(t, l.setUp(ctx, 5))
 	if err := l.Check(ctx); engine.ReasonOf(err) != ReasonNotSetUp {
 		t.Error(err)
 	}
