@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	rabbittest "keyfold/bench/testserver/rabbitmq"
+	redistest "keyfold/bench/testserver/redis"
 	"keyfold/cmd/notifier/api"
 	"keyfold/cmd/notifier/broker"
 	"keyfold/engine"
@@ -300,5 +301,56 @@ func TestNotifyC4UrgentBesideABacklog(t *testing.T) {
 	}
 	if all != backlog+1 || after < backlog/2 {
 		t.Errorf("%d decisions, %d behind the SECURITY event", all, after)
+	}
+}
+
+// C2: Redis is emptied, killed, started again and frozen while notifications are posted, a
+// tenth of them twice: each is taken and decided once, whatever Redis has forgotten.
+func TestNotifyC2RedisForgets(t *testing.T) {
+	s := newNotifyStack(t)
+	s.must(t, "setup")
+	redis := redistest.Start(t)
+	s.service(t, "work").ready()
+	http := s.service(t, "serve", "--http-addr=127.0.0.1:0", "--notify-redis-url="+redis.URL()).ready()
+	faults := []func(){
+		func() {},
+		func() { redis.Do(t, "FLUSHALL") },
+		redis.Kill,
+		func() { redis.Restart(t) },
+		func() { redis.Freeze(t) },
+		func() { redis.Thaw(t) },
+	}
+	posted := map[uuid.UUID]bool{}
+	var before []string
+	for round, fault := range faults {
+		fault()
+		for i := range 40 {
+			id := uuid.New()
+			body := urgentNow(id, fmt.Sprint("user-", i), fmt.Sprintf("Your code is %d%02d", round, i))
+			posted[id] = true
+			bodies := []string{body}
+			if round > 0 && i%10 == 0 {
+				bodies = append(bodies, before[i])
+			}
+			before = append(before, body)
+			for _, b := range bodies {
+				if status, _ := http.call("POST", "/v1/notifications", "", b, nil); status != 202 {
+					t.Fatalf("round %d: %d", round, status)
+				}
+			}
+		}
+	}
+	s.queuesAreEmpty(t)
+	all := s.decisionsOf(t)
+	for id, n := range all {
+		if n != 1 || !posted[id] {
+			t.Errorf("event %s has %d decisions", id, n)
+		}
+	}
+	if len(all) != len(posted) {
+		t.Errorf("%d of %d are decided", len(all), len(posted))
+	}
+	if _, page := http.get("/metrics"); !strings.Contains(page, `keyfold_notify_repeats_total{answer="new"}`) {
+		t.Error("the API has not asked Redis")
 	}
 }
