@@ -52,7 +52,7 @@ func (c *ledgerOutageCmd) Run(ctx context.Context) error {
 		o := &outage{
 			metrics: func(ctx context.Context) (map[string]float64, error) { return b.metrics(ctx), nil },
 			ready:   b.readyEvents,
-			done:    `keyfold_notify_deliveries_total{outcome="decided"}`,
+			done:    `keyfold_notify_handled_total{outcome="decided"}`,
 		}
 		r := outageReport{rate: 1 / c.Rate.pause.Seconds(), recovery: recoveryOfNotify}
 		if err := c.play(ctx, b, t, laws, o, &r); err != nil {

@@ -164,11 +164,16 @@ func (b *notifyBench) metrics(ctx context.Context) metrics {
 
 // settled returns how many deliveries have their verdict and need no other.
 func (m metrics) settled() int {
-	return int(m[`keyfold_notify_deliveries_total{outcome="decided"}`] + m[`keyfold_notify_deliveries_total{outcome="known"}`])
+	return int(m[`keyfold_notify_handled_total{outcome="decided"}`] + m[`keyfold_notify_handled_total{outcome="known"}`])
 }
 
-func (m metrics) decided(o notify.Outcome) float64 {
-	return m[`keyfold_notify_decisions_total{outcome="`+o.String()+`"}`]
+func (m metrics) decided(o notify.Outcome) (n float64) {
+	for name, v := range m {
+		if strings.HasPrefix(name, `keyfold_notify_decisions_total{outcome="`+o.String()+`",`) {
+			n += v
+		}
+	}
+	return n
 }
 
 // publish publishes events and returns when the broker has confirmed each.

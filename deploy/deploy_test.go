@@ -121,3 +121,27 @@ func TestComposeOfNotifications(t *testing.T) {
 		}
 	}
 }
+
+// Units of systemd start commands that there are, with one set of restrictions, and the timer
+// starts the one that ends by itself.
+func TestUnitsOfSystemd(t *testing.T) {
+	unit := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	restrictions := func(text string) string {
+		_, after, _ := strings.Cut(text, "\nCapabilityBoundingSet=")
+		before, _, _ := strings.Cut(after, "[Install]")
+		return before
+	}
+	profiles, notifications := unit("keyfold@.service"), unit("keyfold-notify@.service")
+	if restrictions(profiles) != restrictions(notifications) || !strings.Contains(profiles, "\nProtectSystem=strict\n") {
+		t.Error("the units have other restrictions")
+	}
+	if !strings.Contains(notifications, "\nExecStart=/usr/local/bin/keyfold notify %i\n") || !strings.Contains(unit("keyfold-notify-retention.timer"), "\nUnit=keyfold-notify@retention.service\n") {
+		t.Error("the timer does not start retention")
+	}
+}

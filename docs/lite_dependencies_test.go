@@ -14,6 +14,8 @@ var notInLite = []string{
 	"github.com/rabbitmq/amqp091-go",
 	"github.com/redis/go-redis",
 	"go.mongodb.org/mongo-driver",
+	"go.opentelemetry.io",
+	"google.golang.org",
 }
 
 func TestLiteIsBuiltWithoutTheDaemonsModules(t *testing.T) {

@@ -19,29 +19,40 @@ import (
 	"keyfold/sink/ledger"
 )
 
-// Laws is the set in force and what was accepted under it.
+// Laws are the sets that were in force and what was accepted under them.
 type Laws struct {
-	set       *notify.Set
-	reference *oracle.Set
-	events    map[uuid.UUID]*notify.Notification
+	local  notify.Local
+	policy *notify.Policy         // of the first set: the others tell texts apart as it does
+	sets   map[string]*oracle.Set // by the number or version that records name
+	events map[uuid.UUID]*notify.Notification
 }
 
 // NewLaws reads a set's document. number is that under which it was published, "" where it
 // is of a file.
 func NewLaws(document []byte, number string, local notify.Local) (*Laws, error) {
+	l := &Laws{local: local, sets: map[string]*oracle.Set{}, events: map[uuid.UUID]*notify.Notification{}}
+	return l, l.Add(document, number)
+}
+
+// Add takes in a further set.
+func (l *Laws) Add(document []byte, number string) error {
 	read, faults := rule.Read(document)
 	if read == nil {
-		return nil, faults.Err()
+		return faults.Err()
 	}
-	set := rule.Compile(read, local)
+	set := rule.Compile(read, l.local)
 	set.Version = cmp.Or(number, set.Version)
-	reference, err := oracle.NewSet(set, document)
-	return &Laws{set, reference, map[uuid.UUID]*notify.Notification{}}, err
+	if l.policy == nil {
+		l.policy = &set.Policy
+	}
+	var err error
+	l.sets[set.Version], err = oracle.NewSet(set, document)
+	return err
 }
 
 // Accepted takes in an event that a broker or the API has confirmed, each time it has.
 func (l *Laws) Accepted(e *notify.Notification) {
-	e.Print = l.set.Policy.Print(e)
+	e.Print = l.policy.Print(e)
 	l.events[e.ID] = e
 }
 
@@ -51,7 +62,8 @@ func (l *Laws) Count() int { return len(l.events) }
 // Findings is what a run came to.
 type Findings struct {
 	Events, Decisions, Users int
-	Undecided                int // accepted events without a record
+	Sets                     map[string]int // decisions by the set that made them
+	Undecided                int            // accepted events without a record
 	Outcomes                 map[notify.Outcome]int
 	Expired                  int // records NEVER with EXPIRED
 	Deferred                 int // records of turns after the first
@@ -72,10 +84,10 @@ type Store interface {
 // Judge compares the ledger with what was accepted and with what the senders received.
 // over says that nothing waits anywhere: every deferral is decided, every NOW dispatched.
 func (l *Laws) Judge(ctx context.Context, store Store, sent []oracle.Sent, over bool) (*Findings, error) {
-	f := &Findings{Outcomes: map[notify.Outcome]int{}, Deliveries: map[uuid.UUID]notify.Status{}}
+	f := &Findings{Outcomes: map[notify.Outcome]int{}, Sets: map[string]int{}, Deliveries: map[uuid.UUID]notify.Status{}}
 	run := &oracle.Run{
 		Events: slices.Collect(maps.Values(l.events)), Sent: sent,
-		Sets: map[string]*oracle.Set{l.set.Version: l.reference},
+		Sets: l.sets,
 	}
 	if over {
 		run.End = engine.Now()
@@ -106,6 +118,7 @@ func (l *Laws) Judge(ctx context.Context, store Store, sent []oracle.Sent, over 
 func (f *Findings) add(d *notify.Decided) {
 	r := &d.Record
 	f.Outcomes[r.Outcome]++
+	f.Sets[r.RuleVersion]++
 	if d.Delivery.Error == notify.ErrorExpired {
 		f.Late++
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ type worker struct {
 	reason  string // why it is about to end; "" while it is to run on
 	addr    string
 	metrics map[string]float64
+	wrong   string // of the first scrape whose books did not balance
 }
 
 // basePoint has some phrases of every worker fail, so that there are retries.
@@ -115,6 +117,7 @@ func (f *fleet) watch(w *worker) {
 		}
 	}
 	how, fault := w.verdict()
+	fault = cmp.Or(fault, w.wrong)
 	f.mu.Lock()
 	f.ends[how]++
 	for name, n := range w.metrics {
@@ -403,5 +406,9 @@ func (w *worker) scrape() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	read[balanced] = w.metrics[balanced] + 1
+	if err := unbalanced(read); err != nil && w.wrong == "" {
+		w.wrong = fmt.Sprintf("worker %d: %v", w.slot, err)
+	}
 	w.metrics = read
 }

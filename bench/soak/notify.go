@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	workload "keyfold/bench/notify"
@@ -81,16 +82,18 @@ func (m mix) notifyKills() int {
 type notifySoak struct {
 	notifySettings
 	*stack.Stack
-	began    time.Time
-	workers  *fleet
-	apis     *fleet
-	posts    []string // addresses of the APIs, by slot
-	feed     *notifyFeed
-	laws     *workload.Laws
-	senders  *workload.Senders
-	reports  *notifyReports
-	findings *workload.Findings
-	took     time.Duration
+	began   time.Time
+	workers *fleet
+	apis    *fleet
+	posts   []string // addresses of the APIs, by slot
+	feed    *notifyFeed
+	laws    *workload.Laws
+	senders *workload.Senders
+	reports *notifyReports
+	// published counts the sets of rules that were published, lost answers included.
+	published atomic.Int64
+	findings  *workload.Findings
+	took      time.Duration
 
 	voice  voice
 	counts map[string]int // of what was done
@@ -98,9 +101,6 @@ type notifySoak struct {
 }
 
 func (s *notifySoak) say(format string, args ...any) { s.voice.say(s.Out, s.began, format, args...) }
-
-//go:embed notify_rules.json
-var soakRules []byte
 
 // minutes are the times of digests: one each minute, so that a digest is due soon.
 func minutes() string {
@@ -127,6 +127,8 @@ func runNotify(ctx context.Context, c notifySettings) (s *notifySoak, err error)
 	defer stop()
 	fed := make(chan error, 1)
 	go func() { fed <- s.feed.run(feeding) }()
+	var exchanging sync.WaitGroup
+	exchanging.Go(func() { s.exchange(feeding) })
 	p := notifySchedule{notifySoak: s}
 	if !s.Directed {
 		err = p.follow(ctx, planThrough(s.Seed, s.Mix, s.Duration, s.Workers, workerPoints), s.Duration, p.do)
@@ -135,6 +137,7 @@ func runNotify(ctx context.Context, c notifySettings) (s *notifySoak, err error)
 		err = p.visit(ctx)
 	}
 	stop()
+	exchanging.Wait()
 	s.took = time.Since(s.began)
 	if err = errors.Join(err, <-fed); err != nil {
 		return s, err
@@ -151,16 +154,12 @@ func (s *notifySoak) prepare(ctx context.Context) error {
 	if s.laws, err = workload.NewLaws(soakRules, "", local); err != nil {
 		return err
 	}
-	rules := filepath.Join(s.Stack.Dir, "rules.json")
-	if err := os.WriteFile(rules, soakRules, 0o600); err != nil {
-		return err
-	}
 	s.Stack.Programs, s.Build, s.LedgerArgs = s.notifySettings.Programs, failpoints, []string{"fsync=on"}
 	if s.Race {
 		s.Build = slices.Concat(failpoints, []string{"-race"})
 	}
 	s.Env = []string{
-		"NOTIFY_RULES=" + rules, "NOTIFY_ZONE=" + hours.Zone, "NOTIFY_MORNING=" + hours.Morning, "NOTIFY_DIGEST_TIMES=" + hours.Digests,
+		"NOTIFY_ZONE=" + hours.Zone, "NOTIFY_MORNING=" + hours.Morning, "NOTIFY_DIGEST_TIMES=" + hours.Digests,
 		"WORKER_RETRY_DELAY=200", "KEYFOLD_FAILPOINT_LOG=" + s.hits,
 	}
 	if err := s.Start(ctx); err != nil {
@@ -169,6 +168,9 @@ func (s *notifySoak) prepare(ctx context.Context) error {
 	setUp, cancel := context.WithTimeout(ctx, setUpLimit)
 	defer cancel()
 	if _, err := s.Run(setUp, nil, nil, "notify", "setup"); err != nil {
+		return err
+	}
+	if err := s.publishNext(setUp); err != nil {
 		return err
 	}
 	if err := s.startProcesses(); err != nil {
@@ -232,7 +234,7 @@ func (s *notifySoak) report() {
 		line("workers saw  %d redelivered, %d conflicts, %d unknown outcomes, %d dispatched again, %d known, %d retries",
 			s.workers.sum("keyfold_rabbitmq_redelivered_total"), s.workers.total("keyfold_notify_conflicts_total"),
 			s.workers.total("keyfold_notify_unknown_outcomes_total"), s.workers.total("keyfold_notify_dispatched_again_total"),
-			s.workers.total(`keyfold_notify_deliveries_total{outcome="known"}`), s.workers.total(`keyfold_notify_deliveries_total{outcome="retry"}`))
+			s.workers.total(`keyfold_notify_handled_total{outcome="known"}`), s.workers.total(`keyfold_notify_handled_total{outcome="retry"}`))
 	}
 	if s.feed != nil {
 		line("published    %d events: %d by the API, %d by AMQP; %d of them twice or more, %d posts tried again",
@@ -244,6 +246,7 @@ func (s *notifySoak) report() {
 	missed, _ := s.missedPoints()
 	line("failpoints   %d of %d met", len(failpoint.NotificationNames)-len(missed), len(failpoint.NotificationNames))
 	if s.findings != nil {
+		line("rules        %d sets published, %d decided something", s.published.Load(), len(s.findings.Sets))
 		line("%s", s.findings)
 	}
 }

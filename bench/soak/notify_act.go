@@ -134,6 +134,9 @@ func (s *notifySoak) judge(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := s.addSets(ctx, store); err != nil {
+		return err
+	}
 	sent, faults := s.senders.Sent()
 	if s.findings, err = s.laws.Judge(ctx, store, sent, true); err != nil {
 		return errors.Join(faults, err)

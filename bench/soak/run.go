@@ -152,6 +152,7 @@ func (r *result) report() {
 		s.fleet.total("keyfold_rabbitmq_redelivered_total"), s.fleet.total("keyfold_retries_total"),
 		s.fleet.total("keyfold_conflicts_total"), s.fleet.total("keyfold_unknown_outcomes_total"),
 		s.fleet.total("keyfold_rabbitmq_stale_settlements_total"))
+	line("metrics      %d scrapes of workers, in each all deliveries are accounted for", s.fleet.total(balanced))
 	line("failpoints   %d of %d met", len(failpoint.Names)-len(r.missed), len(failpoint.Names))
 	if f := r.findings; f != nil {
 		line("dead letters %d of %d poison, %d copies", f.letters, len(s.ledger.poison), f.copies)

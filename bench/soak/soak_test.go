@@ -75,6 +75,9 @@ func TestShortSoak(t *testing.T) {
 	if s.fleet.total("keyfold_retries_total") == 0 {
 		t.Error("no event was ever retried: the run proves nothing of retries")
 	}
+	if s.fleet.total(balanced) == 0 {
+		t.Error("no page of metrics was read")
+	}
 	if len(s.ledger.poison) == 0 || s.ledger.oracle.Repeated == 0 {
 		t.Errorf("%d poison, %d repeated: the traffic is too tame", len(s.ledger.poison), s.ledger.oracle.Repeated)
 	}

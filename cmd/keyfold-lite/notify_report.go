@@ -56,7 +56,7 @@ func (r *notifyReplay) summary(took time.Duration) (*notifySummary, error) {
 	}
 	s.Decided = s.Read - s.Known - s.Refused
 	for o := notify.Now; o <= notify.Never; o++ {
-		s.Decisions += stats.Decisions[o].Load()
+		s.Decisions += stats.Decisions.Of(o)
 	}
 	counts, err := r.ledger.Counts(r.ctx)
 	if err != nil {

@@ -33,6 +33,7 @@ type shop struct {
 	*stack
 	url  string   // DATABASE_URL
 	more []string // flags that override the stack's
+	env  []string // of processes
 }
 
 // onEach runs a test with each kind of database.
@@ -123,7 +124,7 @@ func (s *shop) service(t *testing.T, args ...string) *daemon {
 func (s *shop) spawn(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
 	program := exec.Command(os.Args[0], append(args, s.flags()...)...)
-	program.Env = append(os.Environ(), asProgram+"=1")
+	program.Env = append(append(os.Environ(), asProgram+"=1"), s.env...)
 	log := &lockedBuffer{}
 	program.Stderr = log
 	if err := program.Start(); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,13 +23,15 @@ import (
 func TestMetricsPages(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	_, page := s.work(t).ready().get("/metrics")
-	checkMetrics(t, "work", page, "keyfold_events_total", "keyfold_held_bytes", "keyfold_rabbitmq_unacked", "keyfold_retries_unconfirmed",
+	checkMetrics(t, "work", page, "keyfold_events_total", "keyfold_rabbitmq_returned_total", "keyfold_rabbitmq_in_hand",
+		"messages_processed_total", "messages_failed_total", "embedding_update_duration_seconds", "worker_instances_active",
+		"keyfold_event_to_profile_seconds", "keyfold_flush_seconds", "keyfold_store_call_seconds", "keyfold_held_bytes", "keyfold_rabbitmq_unacked", "keyfold_retries_unconfirmed",
 		"keyfold_breaker_probes_total", "keyfold_phrases_total", "keyfold_build_info", "go_goroutines", "process_start_time_seconds")
 	api := s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
 	api.accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	_, page = api.get("/metrics")
 	checkMetrics(t, "ingest", page, "keyfold_ingest_requests_total", "keyfold_ingest_request_duration_seconds", "keyfold_outbox_unsent",
-		"keyfold_outbox_store_rows_total", "keyfold_relay_delay_seconds", "keyfold_build_info", "go_goroutines")
+		"events_published_total", "keyfold_outbox_store_rows_total", "keyfold_relay_delay_seconds", "keyfold_build_info", "go_goroutines")
 
 	redis := rediscache.DefaultConfig()
 	redis.URL, redis.Model, redis.Dimensions = "redis://127.0.0.1:1", "m", 8
@@ -43,7 +46,7 @@ func TestMetricsPages(t *testing.T) {
 	var text strings.Builder
 	e.Register(&set)
 	set.WritePrometheus(&text)
-	checkMetrics(t, "embedding", text.String(), "keyfold_embedding_tokens_total", "keyfold_redis_hits_total", "keyfold_breaker_open")
+	checkMetrics(t, "embedding", text.String(), "keyfold_embedding_tokens_total", "keyfold_embedding_request_seconds", "keyfold_redis_hits_total", "keyfold_breaker_open")
 }
 
 var (
@@ -57,13 +60,20 @@ var (
 // own families come from a library, which gives them no help.
 func checkMetrics(t *testing.T, page, text string, wanted ...string) {
 	t.Helper()
+	documented, err := os.ReadFile("../../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	kinds, series := map[string]string{}, map[string]bool{}
 	helped, family := "", ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if c := comment.FindStringSubmatch(line); c != nil {
 			name, rest := c[2], c[3]
-			own := strings.HasPrefix(name, "keyfold_")
+			own := !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_")
+			if c[1] == "HELP" && own && (!strings.Contains(string(documented), "`"+name) || !strings.Contains(string(documented), rest)) {
+				t.Errorf("%s: docs/METRICS.md has no %s with the help %q", page, name, rest)
+			}
 			switch {
 			case c[1] == "HELP":
 				if kinds[name] != "" || own && !strings.HasSuffix(rest, ".") {
@@ -72,7 +82,7 @@ func checkMetrics(t *testing.T, page, text string, wanted ...string) {
 				helped = name
 			case helped != name || kinds[name] != "":
 				t.Errorf("%s: %s stands without help before it, or comes again", page, line)
-			case own && ((rest == "counter") != strings.HasSuffix(name, "_total") || rest == "histogram" && !strings.HasSuffix(name, "_seconds") || unit.MatchString(name)):
+			case own && ((rest == "counter") != strings.HasSuffix(name, "_total") || rest == "histogram" && !strings.HasSuffix(name, "_seconds") && !strings.HasSuffix(name, "_per_commit") || unit.MatchString(name)):
 				t.Errorf("%s: the %s %s has another type's or unit's name", page, rest, name)
 			default:
 				family, kinds[name] = name, rest

@@ -11,6 +11,7 @@ import (
 
 	"keyfold/cmd/cli"
 	"keyfold/engine/notify/rule"
+	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -170,4 +171,66 @@ func TestNotifyRulesOfALaterVersion(t *testing.T) {
 			return errors.Join(d.has("/metrics", "keyfold_notify_rules_fault 0\n"), d.has("/metrics", "keyfold_notify_rules_version 3\n"))
 		})
 	}
+}
+
+// A candidate decides in a worker beside the set in force: nothing comes of it but counts,
+// samples and a metric.
+func TestNotifyRulesShadow(t *testing.T) {
+	s := newNotifyStack(t)
+	s.must(t, "setup")
+	s.publishUnchecked(t, ruled("IN_FORCE", 0, ""), 1)
+	says(t, s.must(t, "rules", "shadow"), "there is no candidate")
+	faulty := setFile(t, `{"version":"1","rules":[{}]}`)
+	if code, out, errs := s.run(t, "rules", "shadow", faulty); code != 1 || !strings.Contains(out+errs, "cannot be used") {
+		t.Errorf("%d: %s%s", code, out, errs)
+	}
+	d := s.work(t)
+	eventually(t, "it is ready", d.unready)
+	says(t, s.must(t, "rules", "shadow", setFile(t, ruled("WOULD_BE", 0, ""))), "decide by it a second time, without effect")
+	type report struct {
+		Shadow            bool
+		Candidate         int64
+		Decisions, Differ int
+		Samples           []struct {
+			Set          string   `json:"rule_version"`
+			WasReasons   []string `json:"was_reasons"`
+			WouldReasons []string `json:"would_reasons"`
+		}
+	}
+	var r report
+	eventually(t, "what differs is told", func() error {
+		s.postTo(t, "a", "ALERT", "an alert")
+		r = report{}
+		if err := json.Unmarshal([]byte(s.must(t, "rules", "shadow", "-o", "json")), &r); err != nil || r.Differ == 0 {
+			return fmt.Errorf("%+v: %w", r, err)
+		}
+		return nil
+	})
+	if !r.Shadow || r.Candidate != 1 || r.Decisions < r.Differ || r.Samples[0].Set != "2" || r.Samples[0].WasReasons[0] != "IN_FORCE" || r.Samples[0].WouldReasons[0] != "WOULD_BE" {
+		t.Errorf("%+v", r)
+	}
+	must(t, d.has("/metrics", `keyfold_notify_shadow_total{was="NEVER",would="NEVER"} `))
+	says(t, s.must(t, "rules", "shadow", "--off"), "workers decide once")
+	says(t, s.must(t, "rules", "shadow"), "the candidate 1 has ended", "NEVER -> NEVER", "by the set 2: NEVER IN_FORCE, would be NEVER WOULD_BE")
+	if n := s.decidedWith(t, "WOULD_BE"); n != 0 {
+		t.Errorf("%d decisions are by the candidate", n)
+	}
+	if code := d.stop(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, d.log)
+	}
+}
+
+// decidedWith counts decisions with a reason.
+func (s *notifyStack) decidedWith(t *testing.T, reason string) (n int) {
+	t.Helper()
+	l, err := postgres.Open(s.database, 1)
+	must(t, err)
+	defer func() { _ = l.Close() }()
+	for d, err := range l.Records(t.Context(), ledger.Filter{}) {
+		must(t, err)
+		if d.Record.Reasons[0] == reason {
+			n++
+		}
+	}
+	return n
 }

@@ -82,7 +82,7 @@ func TestNotifyWork(t *testing.T) {
 	eventually(t, "it is ready", d.unready)
 	s.post(t, "SECURITY", "PROMO")
 	for _, series := range []string{
-		`keyfold_notify_deliveries_total{outcome="decided"} 2`, `keyfold_rabbitmq_acked_total{queue="notification_events"} 1`,
+		`keyfold_notify_handled_total{outcome="decided"} 2`, `keyfold_rabbitmq_acked_total{queue="notification_events"} 1`,
 		`keyfold_rabbitmq_acked_total{queue="notification_events_urgent"} 1`, `keyfold_breaker_open{dependency="ledger"} 0`,
 	} {
 		eventually(t, series, func() error {
@@ -92,6 +92,11 @@ func TestNotifyWork(t *testing.T) {
 			return nil
 		})
 	}
+	_, page := d.get("/metrics")
+	checkMetrics(t, "notify work", page, "keyfold_notify_decisions_total", "keyfold_notify_decision_seconds", "keyfold_notify_event_to_dispatch_seconds",
+		"keyfold_notify_conflicts_total", "keyfold_notify_deferred", "keyfold_notify_deferral_lag_seconds", "keyfold_notify_oldest_undispatched_seconds",
+		"keyfold_notify_commit_seconds", "keyfold_notify_users_per_commit", "keyfold_notify_partitions_ahead_days",
+		"keyfold_notify_deliveries_total", "keyfold_notify_unreported", "messages_processed_total", "worker_instances_active")
 	s.dispatched(t)
 	if code := d.stop(); code != 0 || d.logged(`"msg":"worker started"`) != nil || d.logged(`"msg":"since the start"`, `"messages":2`) != nil {
 		t.Errorf("exit code %d:\n%s", code, d.log)

@@ -53,7 +53,7 @@ func TestStopAfterAPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := workerPorts(a, e)
+	ports := workerPorts(a, e, nil)
 	ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
 		store, err := a.OpenChecked(ctx)
 		return panicking{store}, err

@@ -62,7 +62,7 @@ func TestOneUnusableProfileStopsItsUserOnly(t *testing.T) {
 		d := s.work(t, quick, "--retry-delay=20ms", "--max-retries=1").ready() // with nothing in its cache
 		publish(fmt.Sprint("round ", round, " "))
 		eventually(t, "all others are folded, and its events parked", func() error {
-			f, p := d.metric(`keyfold_events_total{outcome="folded"}`), d.metric(`keyfold_events_total{outcome="park"}`)
+			f, p := d.metric(`keyfold_events_total{outcome="folded"}`), d.metric(`keyfold_events_total{outcome="parked"}`)
 			if f != 29 || p < 2 {
 				return fmt.Errorf("%d folded, %d parked", f, p)
 			}

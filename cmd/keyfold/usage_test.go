@@ -107,6 +107,8 @@ func TestUsageErrors(t *testing.T) {
 		{"notify rules publish usage_test.go --if-active=1 --note=x", "NOTIFY_DATABASE_URL is not set"},
 		{"notify rules publish usage_test.go --if-active=0 --note=x", "--if-active"},
 		{"notify rules publish usage_test.go", "--if-active"},
+		{"notify rules shadow usage_test.go --off", "exclude each other"},
+		{"notify rules shadow /does/not/exist", "/does/not/exist"},
 		{"notify rules rollback 0", "numbers begin at 1"},
 		{"notify rules show -- -1", "numbers begin at 1"},
 		{"notify rules diff 1 0", "numbers begin at 1"},

@@ -8,6 +8,7 @@ import (
 
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/tracing"
 	"keyfold/cmd/worker"
 	"keyfold/engine"
 	"keyfold/engine/metric"
@@ -31,8 +32,10 @@ func (c *workCmd) Run(a *app.App) error {
 	vectors := a.Vectors.Holding(a.Config.Prefetch(), a.Config.Memory)
 	return a.WithEmbedding(vectors, 0, func(e *embedding.Embedding) error {
 		warnOfRedis(a, e)
-		w := working{worker.New(workerConfig(a), workerPorts(a, e)), e}
-		return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
+		return a.WithTracing("keyfold-work", func(t *tracing.Tracing) error {
+			w := working{worker.New(workerConfig(a), workerPorts(a, e, t)), e}
+			return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
+		})
 	})
 }
 
@@ -71,14 +74,18 @@ func workerConfig(a *app.App) worker.Config {
 	return c
 }
 
-func workerPorts(a *app.App, e *embedding.Embedding) worker.Ports {
-	return worker.Ports{
+func workerPorts(a *app.App, e *embedding.Embedding, t *tracing.Tracing) worker.Ports {
+	ports := worker.Ports{
 		OpenStore: func(ctx context.Context) (worker.Store, error) { return a.OpenChecked(ctx) },
 		Phrases:   e.Phrases,
 		Log:       a.Log,
 		Clock:     a.Clock,
 		Stacks:    a.Stderr,
 	}
+	if t != nil {
+		ports.Tracing = t
+	}
+	return ports
 }
 
 // working is a running daemon as the admin endpoint sees it.

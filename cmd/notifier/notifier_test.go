@@ -213,7 +213,7 @@ func TestConcurrentCallers(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if got := n.Processor.Stats().Decisions[notify.Now].Load(); got != 160 || out.count() != 160 {
+	if got := n.Processor.Stats().Decisions.Of(notify.Now); got != 160 || out.count() != 160 {
 		t.Errorf("%d decided NOW, %d handed over", got, out.count())
 	}
 }

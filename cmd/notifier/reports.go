@@ -77,7 +77,7 @@ func (r *Reports) Watch(ctx context.Context, ledger Unreported, now func() engin
 // Register adds the series to set.
 func (r *Reports) Register(set *metric.Set) {
 	for i, s := range reported {
-		set.Counter(fmt.Sprintf("keyfold_notify_reports_total{status=%q}", s), "Delivery reports that were applied, by status.", r.applied[i].Load)
+		set.Counter(fmt.Sprintf("keyfold_notify_deliveries_total{status=%q}", s), "Delivery reports that were applied, by status.", r.applied[i].Load)
 	}
 	set.Counter("keyfold_notify_reports_refused_total", "Delivery reports that name no decision, or one that was not to send.", r.refused.Load)
 	set.Counter("keyfold_notify_report_failures_total", "Delivery reports that the ledger did not take for now.", r.failed.Load)

@@ -57,7 +57,7 @@ func TestReportsAreCounted(t *testing.T) {
 		var b strings.Builder
 		set.WritePrometheus(&b)
 		for _, want := range []string{
-			`keyfold_notify_reports_total{status="DELIVERED"} 2`, `keyfold_notify_reports_total{status="DELIVERY_FAILED"} 1`,
+			`keyfold_notify_deliveries_total{status="DELIVERED"} 2`, `keyfold_notify_deliveries_total{status="DELIVERY_FAILED"} 1`,
 			"keyfold_notify_reports_refused_total 1", "keyfold_notify_report_failures_total 1", "keyfold_notify_unreported 2",
 		} {
 			if !strings.Contains(b.String(), want+"\n") {

@@ -45,12 +45,23 @@ type Ports struct {
 	// Broker returns how to connect to the broker for a purpose ("consumer",
 	// "publisher" or "retries"); nil means the defaults.
 	Broker func(purpose string) rabbit.Timing
-	Log    *slog.Logger
+	// Tracing follows events; nil: they are not followed.
+	Tracing Tracing
+	Log     *slog.Logger
 	// Clock bounds the shutdown; nil means a new one with the shutdown timeout.
 	Clock *shutdown.Clock
 	// Stacks receives the stacks of the goroutines that keep windows from being
 	// written in time; nil means that they are not looked at.
 	Stacks io.Writer
+}
+
+// Tracing tells another program what happens to an event.
+type Tracing interface {
+	// Received may replace traces and settlers of deliveries.
+	Received(context.Context, []engine.Delivery)
+	// Flush is [taste.Ports.OnFlush].
+	Flush(context.Context, []engine.Batch) (context.Context, func())
+	Profiles(engine.Profiles) engine.Profiles
 }
 
 // Store holds the profiles and the product catalogue. Run closes the store it

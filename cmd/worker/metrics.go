@@ -82,6 +82,12 @@ func (w *Worker) Register(set *metric.Set) { w.metrics = set }
 
 // register adds the series of everything that runs.
 func (w *Worker) register(set *metric.Set) {
+	set.Gauge("worker_instances_active", "1 while this worker consumes: the sum over all instances is the number of workers.", func() float64 {
+		if w.consumer.Ready() != nil {
+			return 0
+		}
+		return 1
+	})
 	w.pipeline.Register(set)
 	w.consumer.Register(set)
 	w.retries.Register(set)

@@ -55,6 +55,9 @@ func (w *Worker) consume(parent context.Context) error {
 
 // deliver hands deliveries to their windows, searches once they have vectors.
 func (w *Worker) deliver(ctx context.Context, deliveries []engine.Delivery) error {
+	if w.ports.Tracing != nil {
+		w.ports.Tracing.Received(ctx, deliveries)
+	}
 	if w.prefetcher == nil {
 		return w.pipeline.Deliver(ctx, deliveries)
 	}

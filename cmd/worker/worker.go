@@ -74,6 +74,9 @@ func (w *Worker) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if w.ports.Tracing != nil {
+		ports.OnFlush, ports.Profiles = w.ports.Tracing.Flush, w.ports.Tracing.Profiles(ports.Profiles)
+	}
 	if w.ports.Phrases != nil {
 		ports.Phrases = w.ports.Phrases
 	}

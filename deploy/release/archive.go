@@ -17,7 +17,7 @@ import (
 // The licence is in it as soon as there is one.
 var patterns = []string{
 	"*.md", "LICENSE*",
-	"docs/*.md", "docs/examples/*", "docs/examples/*/*", "deploy/*.service", "deploy/*.yml", "deploy/*.json",
+	"docs/*.md", "docs/examples/*", "docs/examples/*/*", "deploy/*.service", "deploy/*.timer", "deploy/*.yml", "deploy/*.json", "deploy/kubernetes/*.yaml", "deploy/kubernetes/*/*.yaml",
 }
 
 // pages returns these files, without tests.

@@ -3,7 +3,7 @@
 package metric
 
 import (
-	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -21,6 +21,7 @@ import (
 // the others give the same text or none. It is a programming error, and panics, to
 // register a series twice or a family with two types or texts.
 type Set struct {
+	writing  sync.Mutex // one page at a time: the updates are of one page
 	mu       sync.Mutex
 	families map[string]*family
 	updates  []func()
@@ -41,6 +42,21 @@ func (s *Set) Counter(series, help string, read func() int64) {
 	})
 }
 
+// Counters registers series that appear as they are first counted: read returns them by
+// their label's value. name has the labels that they have in common, or none.
+func (s *Set) Counters(name, label, help string, read func() map[string]int64) {
+	s.add(name, "counter", help, func(w io.Writer) {
+		family, common, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
+		if common != "" {
+			common += ","
+		}
+		all := read()
+		for _, value := range slices.Sorted(maps.Keys(all)) {
+			fmt.Fprintf(w, "%s{%s%s=%q} %d\n", family, common, label, value, all[value])
+		}
+	})
+}
+
 // Gauge registers a series that grows and shrinks. NaN, which stands for a value that
 // is not known, leaves it out.
 func (s *Set) Gauge(series, help string, read func() float64) {
@@ -57,13 +73,14 @@ func Int(read func() int64) func() float64 {
 	return func() float64 { return float64(max(0, read())) }
 }
 
-// Histogram registers the series of a histogram under its family's name.
-func (s *Set) Histogram(name, help string, h *Histogram) {
-	s.add(name, "histogram", help, func(w io.Writer) { h.write(w, name) })
+// Histogram registers the series of a histogram, with labels or without.
+func (s *Set) Histogram(series, help string, h *Histogram) {
+	s.add(series, "histogram", help, func(w io.Writer) { h.write(w, series) })
 }
 
 // OnWrite registers what is called before the series are read, in the goroutine of
-// each [Set.WritePrometheus]: for gauges that share one costly look.
+// each [Set.WritePrometheus], which write one page at a time: for series that share one
+// look, because it is costly or because they must agree.
 func (s *Set) OnWrite(update func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,6 +111,14 @@ var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 // WritePrometheus writes all families by name. Write errors are ignored: the scraper
 // has disconnected.
 func (s *Set) WritePrometheus(to io.Writer) {
+	var page bytes.Buffer // a scraper that reads slowly keeps no other waiting
+	s.write(&page)
+	_, _ = page.WriteTo(to)
+}
+
+func (s *Set) write(w io.Writer) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.mu.Lock() // only to copy: a series or an update may take a while
 	updates, families := s.updates, make([]family, 0, len(s.families))
 	for _, name := range slices.Sorted(maps.Keys(s.families)) {
@@ -103,8 +128,6 @@ func (s *Set) WritePrometheus(to io.Writer) {
 	for _, update := range updates {
 		update()
 	}
-	w := bufio.NewWriter(to)
-	defer w.Flush()
 	for _, f := range families {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", f.name, escape.Replace(f.help), f.name, f.kind)
 		for _, write := range f.series {

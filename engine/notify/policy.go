@@ -87,6 +87,9 @@ type Set struct {
 	Policy  Policy
 	Rules   Rules
 	Local   Local
+	// Shadow is a candidate by which decisions are made a second time, without effect;
+	// nil: none.
+	Shadow *Set
 }
 
 // Local holds the hours of users who have none of their own: settings, which are

@@ -179,6 +179,13 @@ type Dispatcher interface {
 // Sets returns the set in force. A flush reads it once.
 type Sets interface{ Current() *Set }
 
+// Shadows hears of decisions that were made a second time, by [Set.Shadow].
+type Shadows interface {
+	// Observe gets stored records, and what the candidate makes of the same events, aligned
+	// with them.
+	Observe(candidate *Set, was []Decided, would []Record)
+}
+
 // Scores reads the taste terms of events under the policy of a set. The answer is
 // aligned with events, and comes within the port's own timeout.
 type Scores interface {

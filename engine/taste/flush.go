@@ -26,6 +26,7 @@ type flush struct {
 
 // sum is what has become of the users of one call of Apply.
 type sum struct {
+	began   time.Time
 	written []int32
 	unable  []unable
 }

@@ -3,6 +3,7 @@ package taste
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"keyfold/engine"
 )
@@ -30,7 +31,9 @@ func (f *flush) load() error {
 	if err != nil {
 		return err
 	}
+	called := time.Now()
 	profiles, err := f.ports.Profiles.Load(f.ctx, users)
+	f.stats.LoadTime.Observe(time.Since(called))
 	var unfit map[int32]error
 	if unreadable, ok := errors.AsType[*engine.UnreadableError](err); ok {
 		unfit = unreadable.Users

@@ -1,7 +1,6 @@
 package taste
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"keyfold/engine"
@@ -21,6 +20,19 @@ type Stats struct {
 	Failures  atomic.Int64                       // store calls that failed
 	Overdue   atomic.Int64                       // events left to the broker: their lease was over
 	Stale     atomic.Int64                       // folds that bridged more than 90 days
+
+	EventTime  *metric.Histogram // of folded events, from their occurred_at to the profile's write
+	UpdateTime *metric.Histogram // of profiles, from the start of their flush to their write
+	FlushTime  *metric.Histogram // of calls of Apply
+	LoadTime   *metric.Histogram // of the store's calls
+	SwapTime   *metric.Histogram
+}
+
+func (s *Stats) time() {
+	s.EventTime = metric.NewDelays()
+	for _, h := range []**metric.Histogram{&s.UpdateTime, &s.FlushTime, &s.LoadTime, &s.SwapTime} {
+		*h = metric.NewCalls()
+	}
 }
 
 // Of returns how many events ended with an outcome.
@@ -28,9 +40,6 @@ func (s *Stats) Of(o engine.Outcome) int64 { return s.Outcomes[o].Load() }
 
 // Register adds the series to set.
 func (s *Stats) Register(set *metric.Set) {
-	for o := engine.Folded; o <= engine.Unsettled; o++ {
-		set.Counter(fmt.Sprintf("keyfold_events_total{outcome=%q}", o), "Events by verdict.", s.Outcomes[o].Load)
-	}
 	set.Counter("keyfold_batches_total", "Closed windows that were taken to be folded, each of one user.", s.Batches.Load)
 	set.Counter("keyfold_profile_writes_total", "Profiles written.", s.Writes.Load)
 	set.Counter("keyfold_profile_reads_total", "Profiles read from the store.", s.Reads.Load)
@@ -40,4 +49,10 @@ func (s *Stats) Register(set *metric.Set) {
 	set.Counter("keyfold_store_failures_total", "Calls of the store that failed.", s.Failures.Load)
 	set.Counter("keyfold_overdue_events_total", "Events left to the broker because their lease was over.", s.Overdue.Load)
 	set.Counter("keyfold_stale_profiles_total", "Folds that bridged more than 90 days.", s.Stale.Load)
+	set.Histogram("keyfold_event_to_profile_seconds", "From an event's occurred_at to the write of the profile that has it; events of a backfill are old.", s.EventTime)
+	set.Histogram("embedding_update_duration_seconds", "From the start of a flush to the write of one of its profiles.", s.UpdateTime)
+	set.Histogram("keyfold_flush_seconds", "From the start of a flush until all its events are settled.", s.FlushTime)
+	const calls = "Calls of the store of profiles, of many users each."
+	set.Histogram(`keyfold_store_call_seconds{call="load"}`, calls, s.LoadTime)
+	set.Histogram(`keyfold_store_call_seconds{call="swap"}`, calls, s.SwapTime)
 }

@@ -2,6 +2,7 @@ package taste
 
 import (
 	"errors"
+	"time"
 
 	"keyfold/engine"
 )
@@ -17,7 +18,10 @@ func (f *flush) swap(began engine.Millis) (down error) {
 	if len(works) == 0 {
 		return nil
 	}
-	for i, err := range f.ports.Profiles.Swap(f.ctx, profiles) {
+	called := time.Now()
+	answers := f.ports.Profiles.Swap(f.ctx, profiles)
+	f.stats.SwapTime.Observe(time.Since(called))
+	for i, err := range answers {
 		if failure := f.swapped(works[i], err, began); failure != nil {
 			down = failure
 		}
@@ -61,9 +65,19 @@ func (f *flush) written(w *work, began engine.Millis) {
 	f.cache.Put(w.next.UserID, w.next)
 	f.stats.Writes.Add(1)
 	f.sum.written = append(f.sum.written, w.user)
+	f.observe(w)
 	f.logWritten(w, began)
 	f.finishCopies(w, engine.Verdict{Outcome: engine.Duplicate})
 	f.finish(w, engine.Verdict{Outcome: engine.Folded})
+}
+
+// observe times what was written.
+func (f *flush) observe(w *work) {
+	f.stats.UpdateTime.Observe(time.Since(f.sum.began))
+	now := engine.Now()
+	for i := range w.events {
+		f.stats.EventTime.Observe(time.Duration(max(0, now-w.events[i].Event.OccurredAt)) * time.Millisecond)
+	}
 }
 
 // reject takes a document the store will never accept. A single event is dead;

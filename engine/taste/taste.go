@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/lru"
@@ -24,7 +25,10 @@ type Ports struct {
 	// OnConfigError hears of configuration faults (another history, model or dimension
 	// in most profiles): the worker must stop consuming. It may be called often.
 	OnConfigError func(error)
-	Log           *slog.Logger
+	// OnFlush is called at the beginning of each call of Apply, for a trace. It returns the
+	// context of the stores' calls and what is called at the end. nil: it is not wanted.
+	OnFlush func(context.Context, []engine.Batch) (context.Context, func())
+	Log     *slog.Logger
 }
 
 // Engine folds batches into profiles. It is safe for concurrent use, as long as
@@ -55,7 +59,7 @@ func New(config Config, ports Ports) (*Engine, error) {
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{
+	e := &Engine{
 		config:     config,
 		ports:      ports,
 		hasBreaker: hasBreaker,
@@ -63,7 +67,9 @@ func New(config Config, ports Ports) (*Engine, error) {
 		dedups:     sync.Pool{New: func() any { return new(engine.Dedup) }},
 		unfit:      share{cost: 1},
 		unable:     share{cost: 3}, // a lost shard may be a quarter of the store
-	}, nil
+	}
+	e.stats.time()
+	return e, nil
 }
 
 // Stats returns the engine's counters.
@@ -73,11 +79,16 @@ func (e *Engine) Stats() *Stats { return &e.stats }
 // exactly once before it returns. While the store is away it waits and tries
 // again; when ctx ends, what is not settled yet is held.
 func (e *Engine) Apply(ctx context.Context, batches []engine.Batch) {
+	if e.ports.OnFlush != nil {
+		var end func()
+		ctx, end = e.ports.OnFlush(ctx, batches)
+		defer end()
+	}
 	f := flush{
 		Engine:  e,
 		ctx:     ctx,
 		vectors: newVectors(),
-		sum:     new(sum),
+		sum:     &sum{began: time.Now()},
 		works:   make([]work, len(batches)),
 	}
 	for i := range batches {
@@ -87,4 +98,5 @@ func (e *Engine) Apply(ctx context.Context, batches []engine.Batch) {
 	e.stats.Batches.Add(int64(len(batches)))
 	f.run()
 	f.judge()
+	e.stats.FlushTime.Observe(time.Since(f.sum.began))
 }

@@ -58,6 +58,7 @@ func (s *RelayStats) Register(set *metric.Set) {
 	set.Counter(`keyfold_relay_rows_total{outcome="set_aside"}`, rows, s.SetAside.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="duplicate"}`, rows, s.Duplicates.Load)
 	set.Counter(`keyfold_relay_rows_total{outcome="unmarked"}`, rows, s.Unmarked.Load)
+	set.Counter("events_published_total", "Events whose publication the broker has confirmed.", s.Sent.Load)
 	set.Counter("keyfold_relay_batches_total", "Batches of rows.", s.Batches.Load)
 	set.Gauge("keyfold_relay_in_flight", "Rows being published.", metric.Int(s.InFlight.Load))
 	set.Gauge("keyfold_relay_held_users", "Users whose rows wait because the broker refused one.", metric.Int(s.Held.Load))

@@ -74,11 +74,13 @@ type acks struct {
 	interval    time.Duration
 	maxAckDelay time.Duration
 	sent        func(messages, frames int) // told after each sending
+	books       *Books
 
 	mu            sync.Mutex
 	sendAt        int // settled tags that are not gathered any longer; guarded by mu
 	maxOutOfOrder int // settled tags that may wait for lower ones; guarded by mu
 	settled       []uint64
+	inHand        int64 // received and not settled; 0 once closed
 	closed        bool
 
 	some chan struct{} // there is something settled
@@ -108,14 +110,26 @@ func (a *acks) start() {
 	go a.run()
 }
 
+// receive books a delivery.
+func (a *acks) receive() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.inHand++
+	}
+	a.books.receive(a.closed)
+}
+
 // settle has a tag acknowledged, within the interval. It returns false where
 // the channel has ended: the message is the broker's again.
-func (a *acks) settle(tag uint64) bool {
+func (a *acks) settle(tag uint64, end settlement) bool {
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
 		return false
 	}
+	a.inHand--
+	a.books.settle(end)
 	a.settled = append(a.settled, tag)
 	n, sendAt := len(a.settled), a.sendAt
 	a.mu.Unlock()
@@ -128,11 +142,14 @@ func (a *acks) settle(tag uint64) bool {
 	return true
 }
 
-// refuse makes settle return false from now on.
+// refuse makes settle return false from now on: what is in hand is the broker's again.
 func (a *acks) refuse() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.closed = true
+	if !a.closed {
+		a.books.giveBack(a.inHand)
+	}
+	a.closed, a.inHand = true, 0
 }
 
 // close sends what is settled and ends the goroutine. It is called once.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"keyfold/engine"
 )
 
 // ledger is a broker's view of one channel: what is open, and which frames it
@@ -36,7 +38,7 @@ func (l *ledger) Ack(tag uint64, multiple bool) error {
 
 func newAcks(l acknowledger) *acks {
 	return &acks{
-		channel: l, cork: func() {}, uncork: func() {}, sent: func(int, int) {},
+		channel: l, cork: func() {}, uncork: func() {}, sent: func(int, int) {}, books: &Books{},
 		interval: time.Hour, maxAckDelay: time.Hour, sendAt: 1 << 30, maxOutOfOrder: 8,
 		some: make(chan struct{}, 1), many: make(chan struct{}, 1),
 	}
@@ -51,7 +53,7 @@ func TestAcksFollowThePrefetch(t *testing.T) {
 	for _, tag := range tagsUpTo(11) {
 		l.open[tag] = true
 		if l.settled[tag] = tag > 1; tag > 1 {
-			a.settle(tag)
+			a.settle(tag, settlement{outcome: engine.Folded})
 			a.send(time.Now(), false)
 		}
 	}
@@ -79,9 +81,9 @@ func TestAcksCoverWhatIsSettled(t *testing.T) {
 		now := time.Now()
 		for _, tag := range order[:n-left] {
 			l.settled[tag] = true
-			a.settle(tag)
+			a.settle(tag, settlement{outcome: engine.Folded})
 			if rapid.Bool().Draw(t, "again") {
-				a.settle(tag)
+				a.settle(tag, settlement{outcome: engine.Folded})
 			}
 			switch rapid.IntRange(0, 3).Draw(t, "send") {
 			case 0:
@@ -119,26 +121,26 @@ func TestAcksWaitForLowerTags(t *testing.T) {
 	a.sent = func(_, n int) { frames += n }
 	start := time.Now()
 	for tag := uint64(2); tag <= 9; tag++ {
-		a.settle(tag)
+		a.settle(tag, settlement{outcome: engine.Folded})
 	}
 	a.send(start, false)
 	a.send(start.Add(a.maxAckDelay-1), false)
 	if frames != 0 {
 		t.Errorf("%d frames went out for tags above an open one", frames)
 	}
-	a.settle(1)
+	a.settle(1, settlement{outcome: engine.Folded})
 	a.send(start.Add(a.maxAckDelay-1), false)
 	if frames != 1 || len(l.open) != 91 {
 		t.Errorf("%d frames for tags 1 to 9, %d open", frames, len(l.open))
 	}
-	a.settle(11)
+	a.settle(11, settlement{outcome: engine.Folded})
 	a.send(start, false)
 	a.send(start.Add(a.maxAckDelay), false)
 	if frames != 2 || l.open[11] {
 		t.Error("a tag waited for longer than the lag")
 	}
 	for tag := uint64(20); tag < 29; tag++ {
-		a.settle(tag)
+		a.settle(tag, settlement{outcome: engine.Folded})
 	}
 	a.send(start, false)
 	if frames != 2+9 {
@@ -165,7 +167,7 @@ func TestAcksRun(t *testing.T) {
 	for i := range 8 {
 		settling.Go(func() {
 			for _, tag := range tags[i*n/8 : (i+1)*n/8] {
-				if !a.settle(tag) {
+				if !a.settle(tag, settlement{outcome: engine.Folded}) {
 					t.Error("refused")
 				}
 			}
@@ -173,7 +175,7 @@ func TestAcksRun(t *testing.T) {
 	}
 	settling.Wait()
 	a.close()
-	if acked != n || a.settle(1) {
+	if acked != n || a.settle(1, settlement{outcome: engine.Folded}) {
 		t.Errorf("%d of %d acknowledged", acked, n)
 	}
 }

@@ -81,7 +81,7 @@ func (s *session) openChannel(index int, queue string, prefetch int) (*consumerC
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
 		interval: ackInterval, maxAckDelay: maxAckDelay,
-		sent: l.acked,
+		sent: l.acked, books: s.books,
 	}
 	l.acks.limit(prefetch)
 	l.acks.start()

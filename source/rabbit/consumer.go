@@ -32,6 +32,7 @@ type Ports struct {
 // settled. It is used once: Run, and when Run has returned, Close.
 type Consumer struct {
 	Stats ConsumerStats
+	Books Books
 
 	config      Config
 	ports       Ports

@@ -85,6 +85,7 @@ func (d *deadLetterer) settle(p *pendingCopy, err error) (again bool) {
 	case err == nil:
 		d.stats.DeadLetters.Add(1)
 		d.logMalformed(p)
+		p.end = settlement{outcome: engine.Dead, reason: p.reason}
 		p.ack()
 	case errors.Is(err, errStale):
 		p.drop()

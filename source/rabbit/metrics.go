@@ -2,7 +2,10 @@ package rabbit
 
 import (
 	"fmt"
+	"strings"
+	"sync/atomic"
 
+	"keyfold/engine"
 	"keyfold/engine/metric"
 )
 
@@ -30,11 +33,22 @@ func (l labelled) Gauge(name, help string, read func() float64) {
 	l.Set.Gauge(name+l.label, help, read)
 }
 
+// series returns the name of a series with one more label.
+func (l labelled) series(name, label, value string) string {
+	common := strings.TrimSuffix(l.label, "}")
+	if common == "" {
+		common = "{"
+	} else {
+		common += ","
+	}
+	return fmt.Sprintf("%s%s%s=%q}", name, common, label, value)
+}
+
 func (c *Consumer) register(set labelled) {
 	s := &c.Stats
+	c.registerBooks(set)
 	set.Counter("keyfold_rabbitmq_connects_total", "Sessions opened with the broker.", s.Connects.Load)
 	set.Gauge("keyfold_rabbitmq_connected", "1 while a session consumes or is paused.", metric.Int(s.Connected.Load))
-	set.Counter("keyfold_rabbitmq_delivered_total", "Messages received.", s.Delivered.Load)
 	set.Counter("keyfold_rabbitmq_redelivered_total", "Messages received that the broker had delivered before.", s.Redelivered.Load)
 	set.Counter("keyfold_rabbitmq_acked_total", "Messages acknowledged.", s.Acked.Load)
 	set.Gauge("keyfold_rabbitmq_unacked", "Messages received in the live session and not acknowledged.", metric.Int(s.Unacked.Load))
@@ -46,11 +60,43 @@ func (c *Consumer) register(set labelled) {
 		events, _ := c.Unstored()
 		return float64(events)
 	})
-	set.Counter("keyfold_retries_total", "Verdicts that led to another attempt.", s.Retried.Load)
+	set.Counter("keyfold_retries_total", "Failed attempts that led to another one.", s.Retried.Load)
+	set.Counter("keyfold_retried_events_total", "Events that needed another attempt, each once.", s.RetriedEvents.Load)
 	set.Counter("keyfold_parked_total", "Events put into a delay queue with their attempts unchanged.", s.Parked.Load)
 	if c.config.Partitions != nil {
 		s.Partitions.register(set.Set)
 	}
+}
+
+// settledAs are the outcomes by which deliveries are settled, as metrics name them.
+var settledAs = map[engine.Outcome]string{
+	engine.Folded: "folded", engine.Duplicate: "duplicate", engine.ProductMissing: "product_missing", engine.UserErased: "user_erased",
+	engine.Decided: "decided", engine.Retry: "retried", engine.Park: "parked", engine.Dead: "dead",
+}
+
+// registerBooks adds the series of the books. One page has them of one look.
+func (c *Consumer) registerBooks(set labelled) {
+	var seen atomic.Pointer[Totals]
+	set.OnWrite(func() {
+		now := c.Books.Read()
+		seen.Store(&now)
+	})
+	set.Counter("keyfold_rabbitmq_delivered_total", "Messages received: as many as were settled (keyfold_events_total), returned and are in hand.",
+		func() int64 { return seen.Load().Received })
+	for o := engine.Folded; o <= engine.Decided; o++ {
+		if name := settledAs[o]; name != "" {
+			set.Set.Counter(set.series("keyfold_events_total", "outcome", name), "Messages settled, by outcome; of a retried or parked one a copy waits in a delay queue and is received again.",
+				func() int64 { return seen.Load().Settled[o] })
+		}
+	}
+	set.Counter("keyfold_rabbitmq_returned_total", "Messages that the broker took back unsettled, because their channel ended.",
+		func() int64 { return seen.Load().Returned })
+	set.Gauge("keyfold_rabbitmq_in_hand", "Messages received that are neither settled nor returned.",
+		metric.Int(func() int64 { return seen.Load().InHand }))
+	set.Counter("messages_processed_total", "Messages done with: without dead letters and those that come again.",
+		func() int64 { return seen.Load().Processed() })
+	set.Counters("messages_failed_total"+set.label, "error_type", "Messages that became dead letters, by reason.",
+		func() map[string]int64 { return seen.Load().Dead })
 }
 
 // register adds the series of partitions. One of a partition begins when it is known.

@@ -156,6 +156,7 @@ func (l *consumerChannel) gather(chunk Chunk, d amqp.Delivery, deliveries <-chan
 func (l *consumerChannel) receive(chunk Chunk, d *amqp.Delivery, now time.Time) {
 	s, stats := l.session, l.session.stats
 	stats.Delivered.Add(1)
+	l.acks.receive()
 	stats.Unacked.Add(1)
 	l.unacked.Add(1)
 	l.last = max(l.last, d.DeliveryTag)

@@ -42,6 +42,7 @@ type session struct {
 	// The consumer's, which its sessions share.
 	config      *Config
 	stats       *ConsumerStats
+	books       *Books
 	log         *slog.Logger
 	gate        *gate
 	sizes       *sizes
@@ -82,7 +83,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	defer context.AfterFunc(ctx, socket.abort)()
 	s := &session{
 		generation: c.generation.Add(1), conn: conn, socket: socket,
-		config: &c.config, stats: &c.Stats, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
+		config: &c.config, stats: &c.Stats, books: &c.Books, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
 		retries: c.ports.Retries, deadLetters: c.deadLetters,
 		ended: make(chan struct{}), settledAll: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		delivering: make(chan struct{}, 1), closing: c.ports.CloseWindows,

@@ -38,6 +38,7 @@ type settler struct {
 
 	redelivered bool // the broker had delivered it before
 	malformed   bool // the application refused it
+	end         settlement
 
 	// Only used by the one goroutine that works on the message: the reader, the
 	// one that settles, then the one that publishes its copy, and the reader again
@@ -65,6 +66,7 @@ func (t *settler) arrival() Arrival {
 func (t *settler) Settle(v engine.Verdict) {
 	switch v.Outcome.Settlement() {
 	case engine.Ack:
+		t.end = settlement{outcome: v.Outcome}
 		t.ack()
 	case engine.DeadLetter:
 		t.fail(v)
@@ -92,7 +94,7 @@ func (t *settler) ack() {
 		s.end(err)
 	}
 	t.lease.end()
-	if !t.channel.acks.settle(t.tag) {
+	if !t.channel.acks.settle(t.tag, t.end) {
 		s.stats.Stale.Add(1)
 	}
 	s.bytes.Add(-int64(t.size))
@@ -120,6 +122,10 @@ func (t *settler) retry(cause error) {
 		return
 	}
 	delay := retryDelay(config.RetryDelay, t.attempts)
+	if t.attempts == 0 {
+		t.session.stats.RetriedEvents.Add(1)
+	}
+	t.end = settlement{outcome: engine.Retry}
 	t.attempts++
 	t.session.stats.Retried.Add(1)
 	t.redeliver(delay)
@@ -133,6 +139,7 @@ func (t *settler) park(cause error) {
 		t.giveUp(ReasonParkedTooLong, "event dead-lettered: parked for too long", cause)
 		return
 	}
+	t.end = settlement{outcome: engine.Park}
 	t.session.stats.Parked.Add(1)
 	t.redeliver(retryDelay(config.RetryDelay, min(len(t.failures)-1, max(config.MaxRetries-1, 0))))
 }

@@ -52,6 +52,12 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 	set := &metric.Set{}
 	of.Register(set)
 	version.Read().Register(set)
+	set.Gauge("keyfold_ready", "1 while /readyz answers with 200.", func() float64 {
+		if of.Ready() != nil {
+			return 0
+		}
+		return 1
+	})
 	metrics.ExposeMetadata(true) // of the process's own metrics; the library leaves their help empty
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, paths) })

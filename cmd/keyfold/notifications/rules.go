@@ -13,6 +13,7 @@ import (
 type rulesCmd struct {
 	Lint     rulesLintCmd     `cmd:"" help:"Name every fault of a set of rules. Read-only."`
 	Test     rulesTestCmd     `cmd:"" help:"Run the test cases that a set of rules brings along. Read-only."`
+	Shadow   rulesShadowCmd   `cmd:"" uses:"ledger" help:"Have workers decide a second time by a candidate, without effect, and show what it comes to."`
 	Publish  rulesPublishCmd  `cmd:"" uses:"ledger" help:"Put a set of rules into force in all workers."`
 	Rollback rulesRollbackCmd `cmd:"" uses:"ledger" help:"Put the document of an earlier set into force again."`
 	List     rulesListCmd     `cmd:"" uses:"ledger" help:"List the sets that were published. Read-only."`

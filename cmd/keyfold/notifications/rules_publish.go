@@ -50,20 +50,12 @@ func (c *rulesPublishCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
-	found.Test()
+	if found.Test(); found.Document == nil {
+		return errors.Join(a.Emit(found, found.Print), found.Err())
+	}
 	return a.WithLedger(func(l *postgres.Ledger) error {
-		before, err := inForce(a.Ctx, l)
-		if err != nil {
+		if err := c.follows(a.Ctx, l, found); err != nil {
 			return err
-		}
-		if before.Version != c.IfActive {
-			return &postgres.NotActiveError{Active: before.Version}
-		}
-		if bytes.Equal(before.Document, found.Text) {
-			return fmt.Errorf("the set %d in force is this document: there is nothing to publish", before.Version)
-		}
-		if previous, _ := rule.Read(before.Document); previous != nil { // one of a later version is no measure
-			found.Follows(previous)
 		}
 		if err := found.Err(); err != nil {
 			return errors.Join(a.Emit(found, found.Print), err)
@@ -79,6 +71,23 @@ func (c *rulesPublishCmd) Run(a *app.App) error {
 			w.Line("published as the set %d in place of %d: workers decide by it within %v", version, c.IfActive, inForceWithin)
 		})
 	})
+}
+
+// follows adds to the findings what keeps the set from following the one in force.
+func (c *rulesPublishCmd) follows(ctx context.Context, l *postgres.Ledger, found *ruleset.Checked) error {
+	before, err := inForce(ctx, l)
+	switch {
+	case err != nil:
+		return err
+	case before.Version != c.IfActive:
+		return &postgres.NotActiveError{Active: before.Version}
+	case bytes.Equal(before.Document, found.Text):
+		return fmt.Errorf("the set %d in force is this document: there is nothing to publish", before.Version)
+	}
+	if previous, _ := rule.Read(before.Document); previous != nil { // one of a later version is no measure
+		found.Follows(previous)
+	}
+	return nil
 }
 
 // inForceWithin is how long a set takes to be in force in all workers: two looks, and a
@@ -156,6 +165,9 @@ func (c *rulesRollbackCmd) Run(a *app.App) error {
 		version, err := l.Publish(a.Ctx, postgres.Publication{
 			Document: old.Document, By: cmp.Or(c.By, whoCalls()), Note: cmp.Or(c.Note, fmt.Sprintf("rollback to %d", c.Set)), IfActive: active.Set,
 		})
+		if _, other := errors.AsType[*postgres.NotActiveError](err); other {
+			return fmt.Errorf("another set came into force meanwhile: look at `keyfold notify rules list`, and run it again if it is meant: %w", err)
+		}
 		if err != nil {
 			return err
 		}

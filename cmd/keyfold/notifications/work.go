@@ -84,7 +84,7 @@ func workerPorts(a *app.App, sets notify.Sets, live *published.Sets) worker.Port
 		Stacks: a.Stderr,
 	}
 	if live != nil {
-		ports.Follow = live.Follow
+		ports.Follow, ports.Shadows = live.Follow, live
 	}
 	return ports
 }
@@ -141,7 +141,9 @@ func (w working) Figures() []app.Figure {
 			return n
 		}
 	}
-	outcome := func(o notify.Outcome) func() int64 { return s.Processor.Decisions[o].Load }
+	outcome := func(o notify.Outcome) func() int64 {
+		return func() int64 { return s.Processor.Decisions.Of(o) }
+	}
 	return []app.Figure{
 		{Name: "messages", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Delivered.Load() })},
 		{Name: "now", Read: outcome(notify.Now)},

@@ -72,7 +72,7 @@ func (c *BackfillCmd) Run(a *app.App) error {
 			return err
 		}
 		return a.WithPublisher("backfill", func(p *rabbit.Publisher) error {
-			to := toBroker{p, a.Queues.Message(), true}
+			to := toBroker{publisher: p, message: a.Queues.Message(), backfill: true}
 			relay := outbox.NewRelay(db, to, outbox.RelayConfig{Rate: float64(c.Rate)}, a.Log)
 			return c.drain(a, relay, filter, total)
 		})

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/shutdown"
+	"keyfold/cmd/tracing"
 	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/source/ingest"
@@ -44,14 +45,16 @@ func (c *IngestCmd) Run(a *app.App) error {
 	if err := a.AutoSetup(c.Relay); err != nil {
 		return err
 	}
-	return a.WithServiceDatabase(func(db *outbox.Database) error { return c.serve(a, config, db) })
+	return a.WithServiceDatabase(func(db *outbox.Database) error {
+		return a.WithTracing("keyfold-ingest", func(t *tracing.Tracing) error { return c.serve(a, config, db, t) })
+	})
 }
 
-func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database) (err error) {
-	in := &ingesting{app: a, db: db, gauge: outbox.NewGauge(db)}
+func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database, t *tracing.Tracing) (err error) {
+	in := &ingesting{app: a, db: db, tracing: t, gauge: outbox.NewGauge(db)}
 	storing := outbox.StoreConfig{}
 	if c.Relay {
-		in.relay = newRelaying(a, db)
+		in.relay = newRelaying(a, db, t)
 		storing.Stored = in.relay.relay.Wake
 	}
 	in.store = outbox.NewStore(db, storing)
@@ -75,6 +78,7 @@ func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database)
 type ingesting struct {
 	app     *app.App
 	db      *outbox.Database
+	tracing *tracing.Tracing
 	gauge   *outbox.Gauge
 	store   *outbox.Store
 	handler *ingest.Handler
@@ -84,7 +88,10 @@ type ingesting struct {
 
 // Add stores what came in one request.
 func (in *ingesting) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
-	return in.store.Add(ctx, entries)
+	ctx, stored := in.tracing.Stored(ctx, entries)
+	fresh, err := in.store.Add(ctx, entries)
+	stored(err)
+	return fresh, err
 }
 
 func (in *ingesting) serve(addr string) error {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 
+	"keyfold/cmd/tracing"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -11,6 +12,7 @@ import (
 // toBroker publishes stored rows as the events they are.
 type toBroker struct {
 	publisher *rabbit.Publisher
+	tracing   *tracing.Tracing
 	message   func(body []byte, event *engine.Event) rabbit.Message
 	// backfill marks rows as seen when they were stored: whether their ids have
 	// been dropped from a profile since can be told then. A relay marks only those
@@ -20,6 +22,7 @@ type toBroker struct {
 
 // Publish answers in the outbox's words.
 func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
+	traces, published := b.tracing.Published(ctx, rows)
 	messages := make([]rabbit.Message, len(rows))
 	for i := range rows {
 		messages[i] = b.message(rows[i].Body, &rows[i].Event)
@@ -27,9 +30,11 @@ func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
 		if b.backfill {
 			since = rows[i].StoredAt
 		}
-		messages[i].Headers = headersOf(rows[i].Trace, since)
+		messages[i].Headers = headersOf(traces[i], since)
 	}
-	return b.publisher.Publish(ctx, messages)
+	errs := b.publisher.Publish(ctx, messages)
+	published(errs)
+	return errs
 }
 
 // headersOf returns what a message says of its event; nil where that is nothing.

@@ -8,6 +8,7 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/tracing"
 	"keyfold/engine/metric"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -32,11 +33,13 @@ func (c *RelayCmd) Run(a *app.App) error {
 		return err
 	}
 	return a.WithServiceDatabase(func(db *outbox.Database) error {
-		r := newRelaying(a, db)
-		return a.WithAdmin(r, func() error {
-			r.start()
-			<-a.Ctx.Done()
-			return r.stop()
+		return a.WithTracing("keyfold-relay", func(t *tracing.Tracing) error {
+			r := newRelaying(a, db, t)
+			return a.WithAdmin(r, func() error {
+				r.start()
+				<-a.Ctx.Done()
+				return r.stop()
+			})
 		})
 	})
 }
@@ -52,9 +55,9 @@ type relaying struct {
 	ended     chan struct{}
 }
 
-func newRelaying(a *app.App, db *outbox.Database) *relaying {
+func newRelaying(a *app.App, db *outbox.Database, t *tracing.Tracing) *relaying {
 	p := rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("relay"), "publisher", rabbit.Timing{}, a.Log)
-	to := toBroker{publisher: p, message: a.Queues.Message()}
+	to := toBroker{publisher: p, tracing: t, message: a.Queues.Message()}
 	return &relaying{
 		app: a, gauge: outbox.NewGauge(db), publisher: p, ended: make(chan struct{}),
 		relay:   outbox.NewRelay(db, to, outbox.RelayConfig{}, a.Log),

@@ -26,6 +26,7 @@ func (s *Stats) Register(set *metric.Set) {
 	set.Counter(`keyfold_notify_posted_total{outcome="duplicate"}`, posted, s.Duplicate.Load)
 	set.Counter(`keyfold_notify_posted_total{outcome="refused"}`, posted, s.Refused.Load)
 	set.Counter(`keyfold_notify_posted_total{outcome="failed"}`, posted, s.Failed.Load)
+	set.Counter("events_published_total", "Events whose publication the broker has confirmed.", s.Accepted.Load)
 	const waits = "Requests that waited for their decisions, and whether these came in time."
 	set.Counter(`keyfold_notify_waits_total{in_time="true"}`, waits, s.InTime.Load)
 	set.Counter(`keyfold_notify_waits_total{in_time="false"}`, waits, func() int64 { return s.Waits.Load() - s.InTime.Load() })

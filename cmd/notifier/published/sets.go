@@ -31,11 +31,14 @@ const (
 type Store interface {
 	Active(context.Context) (postgres.Active, error)
 	RuleSet(context.Context, int64) (postgres.RuleSet, error)
+	Shadow(context.Context, int64) ([]byte, error)
+	NoteShadow(context.Context, int64, []postgres.ShadowPair, []postgres.ShadowSample) error
 }
 
 var _ Store = (*postgres.Ledger)(nil)
 
-// Sets is the set in force, as of the last look. It implements [notify.Sets].
+// Sets is the set in force, as of the last look. It implements [notify.Sets] and
+// [notify.Shadows].
 type Sets struct {
 	local notify.Local
 	log   *slog.Logger
@@ -43,11 +46,12 @@ type Sets struct {
 	current atomic.Pointer[notify.Set]
 	number  atomic.Int64          // of current
 	fault   atomic.Pointer[error] // why a later set is not in force here; nil: there is none
+	shadows shadows
 
 	// Only used by Load, and by Follow after it.
 	store   Store
 	seen    postgres.Active // the last one that was judged
-	verdict error           // on it: a configuration error, nil where it is in force
+	verdict error           // on its set: a configuration error, nil where it is in force
 }
 
 // New returns the sets of a store that [Sets.Load] names, for users with these hours.
@@ -68,6 +72,7 @@ func (s *Sets) Load(ctx context.Context, store Store) error {
 func (s *Sets) Follow(ctx context.Context) {
 	for backoff.Sleep(ctx, Interval) {
 		_ = s.refresh(ctx) // it is noted; while the store is away, the set stays
+		s.shadows.write(ctx, s.store)
 	}
 }
 
@@ -90,20 +95,33 @@ func (s *Sets) refresh(ctx context.Context) error {
 	return err
 }
 
-// exchange compiles what is in force now and puts it in the place of what was.
+// exchange compiles what is in force now and puts it in the place of what was. A candidate
+// that cannot be used is none.
 func (s *Sets) exchange(ctx context.Context, active postgres.Active) error {
-	set, err := s.read(ctx, active.Set)
-	if err != nil && engine.KindOf(err) != engine.Configuration {
+	verdict, set := s.verdict, s.current.Load()
+	if active.Set != s.seen.Set {
+		next, err := s.read(ctx, active.Set)
+		if err != nil && engine.KindOf(err) != engine.Configuration {
+			return err
+		}
+		if verdict = err; err == nil {
+			set = next
+		}
+	}
+	if err := s.shadows.exchange(ctx, s.store, active.Shadow, s.local); err != nil {
 		return err
 	}
-	s.seen, s.verdict = active, err
-	if err != nil {
-		return err
+	s.seen, s.verdict = active, verdict
+	if set == nil {
+		return verdict
 	}
-	s.current.Store(set)
-	s.number.Store(active.Set)
-	s.log.Info("rules in force", slog.Int64("set", active.Set))
-	return nil
+	combined := *set
+	combined.Shadow = s.shadows.candidate
+	s.current.Store(&combined)
+	if number, _ := strconv.ParseInt(set.Version, 10, 64); number != s.number.Swap(number) {
+		s.log.Info("rules in force", slog.Int64("set", number))
+	}
+	return verdict
 }
 
 // read compiles a published set.
@@ -112,12 +130,20 @@ func (s *Sets) read(ctx context.Context, number int64) (*notify.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	document, faults := rule.Read(stored.Document)
-	if err := faults.Err(); err != nil {
-		return nil, engine.ConfigurationError(ReasonSet, fmt.Errorf(
+	set, err := compile(stored.Document, number, s.local)
+	if err != nil {
+		err = engine.ConfigurationError(ReasonSet, fmt.Errorf(
 			"the set %d cannot be used by this version of keyfold: run the version that published it, or `keyfold notify rules rollback` to a set before it: %w", number, err))
 	}
-	set := rule.Compile(document, s.local)
+	return set, err
+}
+
+func compile(text []byte, number int64, local notify.Local) (*notify.Set, error) {
+	document, faults := rule.Read(text)
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
+	set := rule.Compile(document, local)
 	set.Version = strconv.FormatInt(number, 10)
 	return set, nil
 }
@@ -145,15 +171,18 @@ func (s *Sets) Fault() error {
 }
 
 // Notes say what keeps a set from being used.
-func (s *Sets) Notes() []string {
+func (s *Sets) Notes() (notes []string) {
 	switch fault, current := s.Fault(), s.Current(); {
 	case fault == nil:
-		return nil
 	case current == nil:
-		return []string{"rules: none are in force: " + fault.Error()}
+		notes = append(notes, "rules: none are in force: "+fault.Error())
 	default:
-		return []string{fmt.Sprintf("rules: deciding by the set %s: %v", current.Version, fault)}
+		notes = append(notes, fmt.Sprintf("rules: deciding by the set %s: %v", current.Version, fault))
 	}
+	if fault := s.shadows.fault.Load(); fault != nil {
+		notes = append(notes, "rules: "+(*fault).Error())
+	}
+	return notes
 }
 
 // Register adds the series to set.
@@ -165,4 +194,5 @@ func (s *Sets) Register(set *metric.Set) {
 		}
 		return 0
 	})
+	s.shadows.register(set)
 }

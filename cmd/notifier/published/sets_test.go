@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,18 +28,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // store is a store in memory.
 type store struct {
-	mu     sync.Mutex
-	sets   []string // the last one is in force
-	fault  error
-	reads  int
-	active int
+	mu    sync.Mutex
+	sets  []string // the last one is in force
+	fault error
+	reads int
+
+	shadow  string // "": none
+	version int64  // of shadow
+	pairs   []postgres.ShadowPair
+	samples []postgres.ShadowSample
 }
 
 func (s *store) Active(context.Context) (postgres.Active, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active++
-	return postgres.Active{Set: int64(len(s.sets))}, s.fault
+	a := postgres.Active{Set: int64(len(s.sets))}
+	if s.shadow != "" {
+		a.Shadow = s.version
+	}
+	return a, s.fault
 }
 
 func (s *store) RuleSet(_ context.Context, version int64) (postgres.RuleSet, error) {
@@ -46,6 +54,28 @@ func (s *store) RuleSet(_ context.Context, version int64) (postgres.RuleSet, err
 	defer s.mu.Unlock()
 	s.reads++
 	return postgres.RuleSet{Version: version, Document: []byte(s.sets[version-1])}, s.fault
+}
+
+func (s *store) Shadow(context.Context, int64) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []byte(s.shadow), s.fault
+}
+
+func (s *store) NoteShadow(_ context.Context, version int64, pairs []postgres.ShadowPair, samples []postgres.ShadowSample) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version != s.version {
+		return fmt.Errorf("%d is noted, %d is the candidate", version, s.version)
+	}
+	s.pairs, s.samples = append(s.pairs, pairs...), append(s.samples, samples...)
+	return s.fault
+}
+
+func (s *store) tries(document string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shadow, s.version = document, s.version+1
 }
 
 func (s *store) publish(document string) {
@@ -162,4 +192,68 @@ func TestLoadOfAFaultySet(t *testing.T) {
 	if engine.ReasonOf(err) != ReasonSet || !strings.Contains(err.Error(), "rules rollback") || s.Current() != nil {
 		t.Errorf("%v", err)
 	}
+}
+
+// A candidate comes with the set in force, stays while sets are exchanged, and goes. One
+// that cannot be used is none, and the set in force is as it was. What is observed is
+// counted in the series and written with a few samples of each pair of outcomes.
+func TestShadow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of, s := &store{sets: []string{empty}}, newSets(io.Discard)
+		if err := s.Load(t.Context(), of); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go s.Follow(ctx)
+		defer synctest.Wait()
+		defer cancel()
+		look := func() { time.Sleep(Interval); synctest.Wait() }
+		shadow := func(version, candidate string) *notify.Set {
+			t.Helper()
+			look()
+			expect(t, s, version, 0)
+			got := s.Current().Shadow
+			if (got == nil) != (candidate == "") || got != nil && got.Version != candidate {
+				t.Fatalf("the candidate is %+v, want %q", got, candidate)
+			}
+			return got
+		}
+		shadow("1", "")
+		of.tries(string(rule.Default()))
+		shadow("1", "1")
+		of.publish(empty)
+		candidate := shadow("2", "1")
+
+		same := notify.Record{Outcome: notify.Never, Reasons: []string{"A"}}
+		later := notify.Record{Outcome: notify.Later, Reasons: []string{"B"}, DeferUntil: 5}
+		for range 100 {
+			s.Observe(candidate, []notify.Decided{{Record: same}, {Record: same}, {Record: later}},
+				[]notify.Record{same, {Outcome: notify.Postponed}, {Outcome: notify.Later, Reasons: []string{"B"}, DeferUntil: 6}})
+		}
+		look()
+		want := []postgres.ShadowPair{
+			{Was: notify.Later, Would: notify.Later, Differ: 100, Decisions: 100},
+			{Was: notify.Never, Would: notify.Later, Differ: 100, Decisions: 100},
+			{Was: notify.Never, Would: notify.Never, Decisions: 100},
+		}
+		if !slices.Equal(of.pairs, want) || len(of.samples) != 2*samplesPerPair {
+			t.Errorf("%+v, %d samples", of.pairs, len(of.samples))
+		}
+		if text := page(s); !strings.Contains(text, `keyfold_notify_shadow_total{was="NEVER",would="LATER"} 100`) {
+			t.Error(text)
+		}
+		of.tries(`{"moods":1}`)
+		look()
+		if s.Current().Version != "2" || s.Current().Shadow != nil || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "the candidate 2 cannot be used") {
+			t.Errorf("%+v %q", s.Current(), s.Notes())
+		}
+		of.tries(empty)
+		shadow("2", "3")
+		of.tries("")
+		shadow("2", "")
+		look()
+		if len(of.pairs) != len(want) {
+			t.Errorf("nothing was observed, and noted: %+v", of.pairs)
+		}
+	})
 }

@@ -86,6 +86,8 @@ type Ports struct {
 	Follow func(ctx context.Context)
 	// Scores reads the taste terms; nil: no score has one.
 	Scores notify.Scores
+	// Shadows hears of decisions by a candidate; nil: none are made.
+	Shadows notify.Shadows
 	// Broker returns how to connect to the broker for a purpose ("consumer",
 	// "publisher", "dispatches" or "retries"); nil means the defaults.
 	Broker func(purpose string) rabbit.Timing
@@ -105,6 +107,7 @@ type Ledger interface {
 	notify.Reports
 	notify.Leases
 	notifier.Unreported
+	notifier.Waiting
 	// Check returns a configuration error where the server or the schema cannot be
 	// used.
 	Check(context.Context) error

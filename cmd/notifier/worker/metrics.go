@@ -78,9 +78,18 @@ func (w *Worker) Register(set *metric.Set) { w.metrics = set }
 
 // register adds the series of everything that runs.
 func (w *Worker) register(set *metric.Set) {
+	set.Gauge("worker_instances_active", "1 while this worker consumes: the sum over all instances is the number of workers.", func() float64 {
+		for _, in := range w.inputs {
+			if in.consumer.Ready() != nil {
+				return 0
+			}
+		}
+		return 1
+	})
 	w.notifier.Processor.Stats().Register(set)
 	w.notifier.Register(set)
 	w.reports.Register(set)
+	w.backlog.Register(set)
 	w.cache.Register(set)
 	consuming.RegisterWindows(set, w.notifier.Router.Stats)
 	for _, in := range w.inputs {

@@ -32,6 +32,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.ports.Follow != nil {
 		checking.Go(func() { w.ports.Follow(checks) })
 	}
+	checking.Go(func() { w.backlog.Watch(checks, w.ledger, w.ports.Now, w.ports.Log) })
 	if err = w.notifier.Start(ctx); err == nil {
 		err = w.consume(ctx)
 	}

@@ -35,6 +35,7 @@ type components struct {
 	breaker    *breaker.Breaker // of the ledger
 	notifier   *notifier.Notifier
 	reports    *notifier.Reports
+	backlog    *notifier.Backlog
 	cache      *cache.Ledger
 	publisher  *rabbit.Publisher // of dead letters
 	dispatches *rabbit.Publisher
@@ -86,6 +87,7 @@ func (w *Worker) start() error {
 		return err
 	}
 	ledger := guard(w.breaker.Group, w.ledger)
+	w.backlog = notifier.NewBacklog()
 	w.reports = notifier.CountReports(waitingReports{ledger, w.breaker.Wait})
 	if err := w.consumeFrom(); err != nil {
 		return err
@@ -97,7 +99,8 @@ func (w *Worker) start() error {
 	sender := broker.NewSender(w.dispatches, c.DispatchTimeout)
 	sender.Now = w.ports.Now
 	w.notifier, err = notifier.New(c.Notifier, processor.Ports{
-		Ledger: w.cache, Dispatcher: sender, Sets: w.ports.Sets, Scores: w.ports.Scores, Clock: w.ports.Now,
+		Ledger: w.cache, Dispatcher: sender, Sets: w.ports.Sets, Scores: w.ports.Scores, Shadows: w.ports.Shadows,
+		Clock:         w.ports.Now,
 		WaitForLedger: w.breaker.Wait, OnConfigError: w.control.FaultFound, Log: log,
 	})
 	if err != nil {

@@ -80,6 +80,10 @@ func (f *fake) Clock(context.Context) (engine.Millis, error) {
 	return engine.Now() + engine.Millis(f.ahead.Load()), nil
 }
 
+func (f *fake) Backlog(context.Context) (int64, engine.Millis, error) {
+	return 3, 0, f.Check(context.Background())
+}
+
 func (f *fake) Close() error { return nil }
 
 func (f *fake) Register(*metric.Set) {}
@@ -168,6 +172,7 @@ func TestMetricsOfThePublishers(t *testing.T) {
 		var page strings.Builder
 		set.WritePrometheus(&page)
 		for _, line := range []string{
+			"keyfold_notify_deferred 3\n", "keyfold_notify_oldest_undispatched_seconds 0\n", "worker_instances_active 0\n",
 			"keyfold_rabbitmq_publisher_blocked{publisher=\"dead_letters\"} 1\n", "keyfold_rabbitmq_publisher_blocked{publisher=\"dispatches\"} 0\n",
 		} {
 			if !strings.Contains(page.String(), line) {

@@ -76,6 +76,7 @@ func (f *flush) write(changes []notify.Change) []error {
 	began := time.Now()
 	errs := f.ports.Ledger.Commit(f.ctx, changes, marks)
 	f.stats.CommitTime.Observe(time.Since(began))
+	f.stats.UsersPerCommit.ObserveSize(int64(len(changes)))
 	written := len(errs) == len(changes) // no error of the marks follows
 	f.taken(marks, written)
 	if err := failpoint.Hit(failpoint.AfterCommit); err != nil {
@@ -187,6 +188,9 @@ func (f *flush) count(w *work) {
 	}
 	f.stats.Postponed.Add(int64(len(w.change.Postponed)))
 	for i := range w.change.Decided {
-		f.stats.Decisions[w.change.Decided[i].Record.Outcome].Add(1)
+		f.stats.Decisions.add(&w.change.Decided[i].Record)
+	}
+	if len(w.would) > 0 {
+		f.ports.Shadows.Observe(f.set.Shadow, w.change.Decided, w.would)
 	}
 }

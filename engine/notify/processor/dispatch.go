@@ -73,6 +73,8 @@ func (p *Processor) dispatch(ctx context.Context, sends []send) (published int, 
 		p.stats.Dispatched.Add(1)
 		if kept[i].again {
 			p.stats.Again.Add(1)
+		} else if !p.config.Replay {
+			p.stats.dispatched(&out[i], p.ports.Clock())
 		}
 		for _, e := range out[i].Events {
 			p.marks.add(notify.DispatchMark{Event: e.ID})

@@ -196,14 +196,18 @@ type fixture struct {
 	faults *faulty
 	out    *outbox
 	now    engine.Millis
+	beside *beside // a candidate; nil: none
 }
 
 // noon is a Monday.
 const noon = engine.Millis(1_774_872_000_000) // 2026-03-30T12:00:00Z
 
-func newFixture(t testing.TB, replay bool) *fixture {
+func newFixture(t testing.TB, replay bool, candidate ...*beside) *fixture {
 	t.Helper()
 	f := &fixture{ledger: memory.New(), out: &outbox{}, now: noon}
+	if len(candidate) > 0 {
+		f.beside = candidate[0]
+	}
 	f.faults = &faulty{Ledger: f.ledger}
 	config := processor.DefaultConfig()
 	config.Replay, config.Pause, config.MaxPause = replay, time.Microsecond, time.Millisecond
@@ -215,9 +219,13 @@ func newFixture(t testing.TB, replay bool) *fixture {
 // again is another process on the same ledger.
 func (f *fixture) again(t testing.TB, config processor.Config) *processor.Processor {
 	t.Helper()
-	p, err := processor.New(config, processor.Ports{
+	ports := processor.Ports{
 		Ledger: f.faults, Dispatcher: f.out, Sets: sets{shippedSet(t)}, Clock: func() engine.Millis { return f.now },
-	})
+	}
+	if f.beside != nil {
+		ports.Sets, ports.Shadows = sets{f.beside.set(t)}, f.beside
+	}
+	p, err := processor.New(config, ports)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,9 @@ type work struct {
 	state   notify.State
 	version int64
 	change  notify.Change
-	waiting []notify.Due // of a replay: the user's deferrals
-	answers []answer     // aligned with deliveries
+	would   []notify.Record // by the candidate, aligned with change.Decided; nil: there is none
+	waiting []notify.Due    // of a replay: the user's deferrals
+	answers []answer        // aligned with deliveries
 
 	done bool
 }

@@ -403,7 +403,8 @@ func TestStatsAreRegistered(t *testing.T) {
 	var page strings.Builder
 	set.WritePrometheus(&page)
 	for _, line := range []string{
-		`keyfold_notify_decisions_total{outcome="NOW"} 1`, `keyfold_notify_deliveries_total{outcome="decided"} 1`,
+		`keyfold_notify_decisions_total{outcome="NOW",reason="rule"} 1`, `keyfold_notify_users_per_commit_bucket{le="1"} 1`,
+		`keyfold_notify_event_to_dispatch_seconds_count{class="urgent"} 1`, `keyfold_notify_handled_total{outcome="decided"} 1`,
 		"keyfold_notify_dispatched_total 1", "keyfold_notify_commit_seconds_count 1",
 	} {
 		if !strings.Contains(page.String(), line+"\n") {

@@ -57,7 +57,7 @@ func (f *flush) planWork(w *work) {
 	if w.standing.State != nil {
 		w.state = *w.standing.State.Clone()
 	}
-	w.change = notify.Change{User: w.user, Version: w.standing.Version}
+	w.change, w.would = notify.Change{User: w.user, Version: w.standing.Version}, nil
 	w.answers = make([]answer, len(w.deliveries))
 	p := planner{flush: f, work: w, planned: map[uuid.UUID]int{}}
 	if f.config.Replay {
@@ -111,7 +111,8 @@ func (p *planner) decide(items []notify.Due, at engine.Millis) (records []int) {
 		e := items[i].Event
 		e.Print = p.set.Policy.Print(e)
 	}
-	for i, r := range p.records(items, now) {
+	would := p.shadowed(items, now)
+	for i, r := range p.records(p.set, items, now) {
 		if r.Outcome == notify.Postponed {
 			p.postpone(items[i], r.DeferUntil)
 			continue
@@ -120,6 +121,9 @@ func (p *planner) decide(items []notify.Due, at engine.Millis) (records []int) {
 		r.Seq, r.DecisionID = w.version, newDecisionID(r.DecidedAt)
 		w.state.Fold(&r)
 		records = append(records, len(w.change.Decided))
+		if would != nil {
+			w.would = append(w.would, would[i])
+		}
 		p.planned[r.EventID] = len(w.change.Decided)
 		w.change.Decided = append(w.change.Decided, notify.Decided{Record: r, Event: items[i].Event})
 		w.change.Postponed = slices.DeleteFunc(w.change.Postponed, func(o notify.Postponement) bool { return o.EventID == r.EventID })
@@ -133,11 +137,12 @@ func (p *planner) decide(items []notify.Due, at engine.Millis) (records []int) {
 	return records
 }
 
-func (p *planner) records(items []notify.Due, now engine.Millis) []notify.Record {
+// records decides by a set, and changes nothing.
+func (p *planner) records(set *notify.Set, items []notify.Due, now engine.Millis) []notify.Record {
 	w := p.work
 	if items[0].DigestKey == "" {
 		item := &items[0]
-		return []notify.Record{notify.Decide(p.set, &w.standing.Preferences, &w.state, item.Event, item.Turn, p.scores[item.Event], now)}
+		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, item.Turn, p.scores[item.Event], now)}
 	}
 	scores := make([]notify.Score, len(items))
 	for i := range items {
@@ -146,7 +151,25 @@ func (p *planner) records(items []notify.Due, now engine.Millis) []notify.Record
 		// went out before has its own id.
 		items[i].Slot = items[i].DueAt
 	}
-	return notify.DecideDigest(p.set, &w.standing.Preferences, &w.state, items, scores, now)
+	return notify.DecideDigest(set, &w.standing.Preferences, &w.state, items, scores, now)
+}
+
+// shadowed decides by the candidate, from the same state; nil: there is none.
+func (p *planner) shadowed(items []notify.Due, now engine.Millis) []notify.Record {
+	candidate := p.set.Shadow
+	if candidate == nil || p.ports.Shadows == nil {
+		return nil
+	}
+	prints := func(of *notify.Set) {
+		for i := range items {
+			items[i].Event.Print = of.Policy.Print(items[i].Event)
+		}
+	}
+	if !slices.Equal(candidate.Policy.Identity, p.set.Policy.Identity) {
+		prints(candidate)
+		defer prints(p.set)
+	}
+	return p.records(candidate, items, now)
 }
 
 // postpone moves a deferral's time.

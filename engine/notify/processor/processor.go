@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -14,6 +15,7 @@ type Ports struct {
 	Dispatcher notify.Dispatcher
 	Sets       notify.Sets
 	Scores     notify.Scores        // nil: no event has a taste term
+	Shadows    notify.Shadows       // nil: nothing is decided a second time
 	Clock      func() engine.Millis // nil: the process's
 	// WaitForLedger returns when the ledger may be asked, and whether it was known to
 	// be away before; an error ends the wait, and what waits is left unsettled. nil:
@@ -53,7 +55,7 @@ func New(config Config, ports Ports) (*Processor, error) {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &Processor{config: config, ports: ports}
-	p.stats.CommitTime = newCommitTime()
+	p.stats.init()
 	return p, nil
 }
 
@@ -77,5 +79,7 @@ func (p *Processor) Apply(ctx context.Context, batches []Batch) {
 		f.works = append(f.works, &work{user: b.User, deliveries: b.Deliveries})
 	}
 	p.stats.Flushes.Add(1)
+	began := time.Now()
 	f.run()
+	p.stats.FlushTime.Observe(time.Since(began))
 }

@@ -17,7 +17,13 @@ import (
 // call, and the calls keep the order of the events.
 func replayed(t *testing.T, seed uint64, percent int) *fixture {
 	t.Helper()
-	f := newFixture(t, true)
+	return replayedBeside(t, nil, seed, percent)
+}
+
+// replayedBeside is replayed with a candidate; nil: none.
+func replayedBeside(t *testing.T, candidate *beside, seed uint64, percent int) *fixture {
+	t.Helper()
+	f := newFixture(t, true, candidate)
 	random := rand.New(rand.NewPCG(seed, 1))
 	events, users := week(t)
 	for _, u := range users {

@@ -2,9 +2,11 @@ package processor
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 )
@@ -12,7 +14,7 @@ import (
 // Stats counts since the start. Its fields are read with Load.
 type Stats struct {
 	Outcomes   [outcomeCount]atomic.Int64 // deliveries by [Outcome]
-	Decisions  [4]atomic.Int64            // records by notify.Outcome
+	Decisions  Decisions                  // records
 	Postponed  atomic.Int64               // deferrals that quiet hours moved
 	Flushes    atomic.Int64
 	Commits    atomic.Int64 // users' changes that were written
@@ -25,7 +27,50 @@ type Stats struct {
 	Refused    atomic.Int64 // hand-overs that failed
 	Expired    atomic.Int64 // NOWs that expired before their hand-over
 
-	CommitTime *metric.Histogram // of the ledger's commits
+	FlushTime      *metric.Histogram // of calls of Apply
+	CommitTime     *metric.Histogram // of the ledger's commits
+	UsersPerCommit *metric.Histogram
+	// DispatchTime is of events that are decided NOW as they come, from their timestamp
+	// to the confirmed hand-over: urgent ones, and all others.
+	DispatchTime [2]*metric.Histogram
+}
+
+// Decisions counts records by outcome and reason.
+type Decisions struct {
+	counts [notify.Never + 1][]atomic.Int64 // by the index in decisionReasons
+}
+
+// decisionReasons are those that metrics tell apart: a rule's own reason is "rule".
+var decisionReasons = append(slices.Clone(notify.Reasons), "rule")
+
+// add counts a record by the first of its reasons.
+func (d *Decisions) add(r *notify.Record) {
+	i := len(decisionReasons) - 1
+	if len(r.Reasons) > 0 {
+		if at := slices.Index(notify.Reasons, r.Reasons[0]); at >= 0 {
+			i = at
+		}
+	}
+	d.counts[r.Outcome][i].Add(1)
+}
+
+// Of returns how many records have an outcome.
+func (d *Decisions) Of(o notify.Outcome) (n int64) {
+	for i := range d.counts[o] {
+		n += d.counts[o][i].Load()
+	}
+	return n
+}
+
+// ByReason returns the records of an outcome by the first of their reasons.
+func (d *Decisions) ByReason(o notify.Outcome) map[string]int64 {
+	all := map[string]int64{}
+	for i := range d.counts[o] {
+		if n := d.counts[o][i].Load(); n > 0 {
+			all[decisionReasons[i]] = n
+		}
+	}
+	return all
 }
 
 // Of returns how many deliveries ended with an outcome.
@@ -34,10 +79,11 @@ func (s *Stats) Of(o Outcome) int64 { return s.Outcomes[o].Load() }
 // Register adds the series to set.
 func (s *Stats) Register(set *metric.Set) {
 	for o := Decided; o < outcomeCount; o++ {
-		set.Counter(fmt.Sprintf("keyfold_notify_deliveries_total{outcome=%q}", o), "Deliveries by what became of them.", s.Outcomes[o].Load)
+		set.Counter(fmt.Sprintf("keyfold_notify_handled_total{outcome=%q}", o), "Events and due deferrals, by what one attempt came to.", s.Outcomes[o].Load)
 	}
 	for o := notify.Now; o <= notify.Never; o++ {
-		set.Counter(fmt.Sprintf("keyfold_notify_decisions_total{outcome=%q}", o), "Decisions by outcome.", s.Decisions[o].Load)
+		set.Counters(fmt.Sprintf("keyfold_notify_decisions_total{outcome=%q}", o), "reason", "Decisions by outcome and the first of their reasons; rules' own reasons are rule.",
+			func() map[string]int64 { return s.Decisions.ByReason(o) })
 	}
 	set.Counter("keyfold_notify_postponed_total", "Deferrals that quiet hours moved without a decision.", s.Postponed.Load)
 	set.Counter("keyfold_notify_flushes_total", "Calls with the deliveries of several users.", s.Flushes.Load)
@@ -51,9 +97,35 @@ func (s *Stats) Register(set *metric.Set) {
 	set.Counter("keyfold_notify_dispatch_failures_total", "Hand-overs that failed.", s.Refused.Load)
 	set.Counter("keyfold_notify_expired_before_dispatch_total", "NOWs that expired before their hand-over.", s.Expired.Load)
 	set.Histogram("keyfold_notify_commit_seconds", "Calls of the ledger's commit.", s.CommitTime)
+	set.Histogram("keyfold_notify_users_per_commit", "Users whose changes one call of the ledger's commit writes.", s.UsersPerCommit)
+	set.Histogram("keyfold_notify_decision_seconds", "From the start of a flush until all its notifications are decided, stored and handed over.", s.FlushTime)
+	for i, class := range []string{"urgent", "bulk"} {
+		set.Histogram(fmt.Sprintf("keyfold_notify_event_to_dispatch_seconds{class=%q}", class),
+			"From an event's timestamp to the confirmed hand-over, of events that are decided NOW as they come.", s.DispatchTime[i])
+	}
 }
 
-func newCommitTime() *metric.Histogram {
-	const ms = time.Millisecond
-	return metric.NewHistogram(ms, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 250*ms, 500*ms, 1000*ms, 5000*ms)
+func (s *Stats) init() {
+	for o := range s.Decisions.counts {
+		s.Decisions.counts[o] = make([]atomic.Int64, len(decisionReasons))
+	}
+	s.FlushTime, s.CommitTime = metric.NewCalls(), metric.NewCalls()
+	s.UsersPerCommit = metric.NewSizes(1, 2, 5, 10, 25, 50, 100, 250, 500)
+	for i := range s.DispatchTime {
+		s.DispatchTime[i] = metric.NewDelays()
+	}
+}
+
+// dispatched times a confirmed hand-over.
+func (s *Stats) dispatched(d *notify.Dispatch, now engine.Millis) {
+	for i, e := range d.Events {
+		if d.Records[i].Turn > 0 {
+			continue
+		}
+		class := 1
+		if e.Type.Urgent() {
+			class = 0
+		}
+		s.DispatchTime[class].Observe(time.Duration(max(0, now-e.Timestamp)) * time.Millisecond)
+	}
 }

@@ -3,13 +3,17 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
+
 	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
+	"keyfold/engine/notify"
 )
 
 // document returns a set whose two rules have these priorities.
@@ -136,4 +140,62 @@ func TestRulesComeToOlderTables(t *testing.T) {
 	must(t, l.Setup(ctx))
 	must(t, l.Check(ctx))
 	publish(t, l, document(1, 2), 0)
+}
+
+// A candidate is there until it ends; what is known of it is counted, sampled within
+// bounds, kept at its end and deleted by the next one. It has no part in what is in force.
+func TestShadowTables(t *testing.T) {
+	l := openNew(t)
+	if _, err := l.SetShadow(ctx, document(1, 2)); engine.ReasonOf(err) != ReasonNotSetUp {
+		t.Error(err)
+	}
+	publish(t, l, document(1, 2), 0)
+	one, err := l.SetShadow(ctx, document(2, 1))
+	must(t, err)
+	if active, err := l.Active(ctx); err != nil || active != (Active{1, one}) || rulesOf(t, l) != "rule 1=1 rule 2=2" {
+		t.Errorf("%+v %v", active, err)
+	}
+	if text, err := l.Shadow(ctx, one); err != nil || string(text) != string(document(2, 1)) {
+		t.Errorf("%s %v", text, err)
+	}
+	pairs := []ShadowPair{{Was: notify.Never, Would: notify.Now, Differ: 1, Decisions: 2}, {Was: notify.Now, Would: notify.Now, Decisions: 4}}
+	sample := ShadowSample{Set: "1", Was: notify.Never, WasReasons: []string{"A"}, Would: notify.Now, WouldReasons: []string{"B", `c"d`}, DecidedAt: start}
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for range 20 {
+				samples := make([]ShadowSample, 50)
+				for i := range samples {
+					samples[i] = sample
+					samples[i].Decision = uuid.New()
+				}
+				if err := l.NoteShadow(ctx, one, pairs, samples); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	publish(t, l, document(3, 4), 1)
+	must(t, l.EndShadow(ctx))
+	if active, err := l.Active(ctx); err != nil || active != (Active{Set: 2}) {
+		t.Errorf("%+v %v", active, err)
+	}
+	if _, err := l.Shadow(ctx, one); !errors.Is(err, ErrNoSet) {
+		t.Error(err)
+	}
+	r, err := l.ShadowReport(ctx, 5000)
+	must(t, err)
+	total := []ShadowPair{{Was: notify.Now, Would: notify.Now, Decisions: 320}, {Was: notify.Never, Would: notify.Now, Differ: 80, Decisions: 160}}
+	if r.Version != one || r.On || !slices.Equal(r.Pairs, total) || len(r.Samples) != mostSamples {
+		t.Errorf("%d %t %+v, %d samples", r.Version, r.On, r.Pairs, len(r.Samples))
+	}
+	if got := r.Samples[0]; got.Decision == uuid.Nil || !slices.Equal(got.WouldReasons, sample.WouldReasons) || got.DecidedAt != start || got.Would != notify.Now {
+		t.Errorf("%+v", got)
+	}
+	two, err := l.SetShadow(ctx, document(2, 1))
+	must(t, err)
+	if r, err := l.ShadowReport(ctx, 10); err != nil || r.Version != two || two <= one || !r.On || len(r.Pairs)+len(r.Samples) != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
 }

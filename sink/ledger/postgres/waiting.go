@@ -127,6 +127,20 @@ func (l *Ledger) MakeDue(ctx context.Context, now engine.Millis, w Waiting) (int
 	return tag.RowsAffected(), mark(ctx, "make deferrals due", err)
 }
 
+const countDeferred = `SELECT count(*) FROM (SELECT FROM notify_deferrals LIMIT 100000) w`
+
+// Backlog returns how many deferrals wait, at most 100,000, and when the oldest NOW was
+// decided that has no mark of its dispatch and can be dispatched; 0: there is none.
+func (l *Ledger) Backlog(ctx context.Context) (deferred int64, undispatched engine.Millis, err error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	if err = l.pool.QueryRow(ctx, countDeferred).Scan(&deferred); err != nil {
+		return 0, 0, mark(ctx, "count deferrals", err)
+	}
+	_, undispatched, err = l.CountUndispatched(ctx, engine.Now())
+	return deferred, undispatched, err
+}
+
 // CountUndispatched counts the NOWs decided before an instant that have no mark of their
 // dispatch and can be dispatched, and returns when the oldest was decided; 0: there is
 // none.

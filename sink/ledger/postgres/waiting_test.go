@@ -100,6 +100,9 @@ func TestUndispatchedAreCounted(t *testing.T) {
 	if n, oldest, err := l.CountUndispatched(ctx, start+2); n != 2 || oldest != start || err != nil {
 		t.Errorf("%d, the oldest of %d, %v", n, oldest-start, err)
 	}
+	if deferred, oldest, err := l.Backlog(ctx); deferred != 0 || oldest != start || err != nil {
+		t.Errorf("the backlog: %d deferred, the oldest of %d, %v", deferred, oldest-start, err)
+	}
 	if n, oldest, err := l.CountUndispatched(ctx, start); n != 0 || oldest != 0 || err != nil {
 		t.Errorf("%d, the oldest of %d, %v", n, oldest, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/metric"
@@ -30,6 +31,7 @@ type Stats struct {
 	Transient     atomic.Int64 // requests that failed, by kind
 	Permanent     atomic.Int64
 	Configuration atomic.Int64
+	Time          *metric.Histogram // of requests
 }
 
 // Register adds the client's series to set.
@@ -42,6 +44,7 @@ func (c *Client) Register(set *metric.Set) {
 	set.Counter(`keyfold_embedding_failures_total{kind="transient"}`, failures, s.Transient.Load)
 	set.Counter(`keyfold_embedding_failures_total{kind="permanent"}`, failures, s.Permanent.Load)
 	set.Counter(`keyfold_embedding_failures_total{kind="configuration"}`, failures, s.Configuration.Load)
+	set.Histogram("keyfold_embedding_request_seconds", "Requests to the embedding API, failed ones too.", s.Time)
 }
 
 // New returns a client. Nothing is asked yet.
@@ -54,6 +57,7 @@ func New(config Config) (*Client, error) {
 		return nil, engine.ConfigurationError("embedding_api", err)
 	}
 	c := &Client{config: config, endpoint: base.JoinPath("embeddings")}
+	c.stats.Time = metric.NewCalls()
 	c.http = &http.Client{Transport: newTransport(), CheckRedirect: c.mayFollow}
 	return c, nil
 }
@@ -114,7 +118,9 @@ func (c *Client) request(ctx context.Context, inputs []string) ([][]float32, err
 	c.stats.Requests.Add(1)
 	c.stats.Phrases.Add(int64(len(inputs)))
 
+	began := time.Now()
 	got, err := c.post(within, inputs)
+	c.stats.Time.Observe(time.Since(began))
 	if err != nil || got.status >= http.StatusBadRequest {
 		return nil, c.count(ctx, c.failure(ctx, got, err))
 	}

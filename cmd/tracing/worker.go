@@ -1,0 +1,101 @@
+package tracing
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"keyfold/engine"
+)
+
+// Received begins a span for each delivery that has a trace, and makes it the delivery's
+// trace. It ends with the verdict.
+func (t *Tracing) Received(ctx context.Context, deliveries []engine.Delivery) {
+	for i := range deliveries {
+		d := &deliveries[i]
+		if d.Trace == nil || d.Trace.Parent == "" {
+			continue
+		}
+		at, span := t.begin(ctx, d.Trace, "process event", trace.WithSpanKind(trace.SpanKindConsumer),
+			trace.WithAttributes(messageID(d.Event.MessageID), attribute.Int("keyfold.attempt", d.Attempt)))
+		if span.IsRecording() {
+			d.Trace, d.Settler = below(at, d.Trace), &settled{d.Settler, span}
+		}
+	}
+}
+
+// settled ends a delivery's span with its verdict.
+type settled struct {
+	settler engine.Settler
+	span    trace.Span
+}
+
+// Settle implements [engine.Settler].
+func (s *settled) Settle(v engine.Verdict) {
+	s.span.SetAttributes(attribute.String("keyfold.outcome", v.Outcome.String()))
+	ended(s.span, v.Err)
+	s.settler.Settle(v)
+}
+
+// Flush begins the span of a flush: below its first event that has a trace, with links to
+// all others. The library keeps 128 links of a span.
+func (t *Tracing) Flush(ctx context.Context, batches []engine.Batch) (context.Context, func()) {
+	var links []trace.Link
+	for i := range batches {
+		for j := range batches[i].Deliveries {
+			above := batches[i].Deliveries[j].Trace
+			if above == nil || above.Parent == "" {
+				continue
+			}
+			of := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(above.Headers())))
+			if of.IsSampled() {
+				links = append(links, trace.Link{SpanContext: of})
+			}
+		}
+	}
+	if len(links) == 0 {
+		return ctx, func() {}
+	}
+	ctx, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, links[0].SpanContext), "flush", trace.WithLinks(links...),
+		trace.WithAttributes(attribute.Int("keyfold.users", len(batches))))
+	return ctx, func() { span.End() }
+}
+
+// Profiles begins a span for each call of a store of profiles within a traced flush.
+func (t *Tracing) Profiles(store engine.Profiles) engine.Profiles { return profiles{store, t.tracer} }
+
+type profiles struct {
+	engine.Profiles
+	tracer trace.Tracer
+}
+
+// Load implements [engine.Profiles].
+func (p profiles) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return p.Profiles.Load(ctx, users)
+	}
+	ctx, span := p.tracer.Start(ctx, "load profiles", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.Int("keyfold.users", len(users))))
+	found, err := p.Profiles.Load(ctx, users)
+	ended(span, err)
+	return found, err
+}
+
+// Swap implements [engine.Profiles].
+func (p profiles) Swap(ctx context.Context, all []*engine.Profile) []error {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return p.Profiles.Swap(ctx, all)
+	}
+	ctx, span := p.tracer.Start(ctx, "write profiles", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.Int("keyfold.users", len(all))))
+	errs := p.Profiles.Swap(ctx, all)
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	span.SetAttributes(attribute.Int("keyfold.failed", failed))
+	span.End()
+	return errs
+}

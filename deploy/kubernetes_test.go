@@ -1,0 +1,217 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// buildCheck builds the program that compares manifests with the schemas. It is a module of
+// its own.
+func buildCheck(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "check")
+	inCheck(t, "build", "-o", program, ".")
+	return program
+}
+
+func inCheck(t *testing.T, arguments ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", arguments...)
+	command.Dir = "check"
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", arguments, err, out)
+	}
+}
+
+// checked runs the program and reads the JSON that it prints.
+func checked(t *testing.T, into any, check string, arguments ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), check, arguments...)
+	var faults strings.Builder
+	command.Stderr = &faults
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, faults.String())
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// overlay copies the manifests and writes an overlay as kustomization.yaml describes it,
+// with notifications.
+func overlay(t *testing.T) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	if err := os.CopyFS(filepath.Join(folder, "keyfold"), os.DirFS("kubernetes")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, "shop", "kustomization.yaml"), "resources: [../keyfold]\nnamespace: shop\n"+
+		"images: [{name: keyfold, newName: registry.example/keyfold, newTag: \"1.0\"}]\n"+
+		"configMapGenerator: [{name: keyfold, behavior: merge, literals: [EMBEDDER=openai]}]\ncomponents: [../keyfold/notify]\n")
+	return folder
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// object is what the tests read of a manifest.
+type object struct {
+	Kind     string
+	Metadata struct{ Name, Namespace string }
+	Data     map[string]string
+	Spec     struct {
+		Replicas    *int
+		Selector    json.RawMessage
+		Template    *template
+		JobTemplate struct{ Spec struct{ Template *template } }
+	}
+}
+
+type template struct {
+	Metadata struct{ Labels map[string]string }
+	Spec     struct {
+		TerminationGracePeriodSeconds int
+		AutomountServiceAccountToken  *bool
+		SecurityContext               struct {
+			RunAsNonRoot bool
+			RunAsUser    int
+		}
+		Containers []struct {
+			Image           string
+			Args            []string
+			EnvFrom         []struct{ ConfigMapRef, SecretRef struct{ Name string } }
+			Env             []struct{ Name, Value string }
+			LivenessProbe   probe
+			ReadinessProbe  probe
+			SecurityContext struct {
+				ReadOnlyRootFilesystem   bool
+				AllowPrivilegeEscalation *bool
+			}
+			Resources struct{ Limits map[string]string }
+		}
+		Volumes []struct{ Secret struct{ SecretName string } }
+	}
+}
+
+type probe struct{ HTTPGet struct{ Path, Port string } }
+
+func render(t *testing.T, check, folder string) (objects []object) {
+	t.Helper()
+	checked(t, &objects, check, "kubernetes", folder)
+	return objects
+}
+
+// The manifests render, with an overlay and without, and each object is one that
+// Kubernetes or KEDA knows. Every pod runs without root and without a writable file
+// system, has its settings, and takes long enough to stop.
+func TestKubernetesManifests(t *testing.T) {
+	check := buildCheck(t)
+	folder := overlay(t)
+	if n := len(render(t, check, "kubernetes")); n != 9 {
+		t.Errorf("without notifications there are %d objects", n)
+	}
+	objects := render(t, check, filepath.Join(folder, "shop"))
+	kinds, settings, configured := map[string]int{}, map[string]string{}, ""
+	for _, o := range objects {
+		kinds[o.Kind]++
+		if o.Metadata.Namespace != "shop" {
+			t.Errorf("%s %s is in the namespace %q", o.Kind, o.Metadata.Name, o.Metadata.Namespace)
+		}
+		if o.Kind == "ConfigMap" {
+			settings, configured = o.Data, o.Metadata.Name
+		}
+	}
+	if got := fmt.Sprint(kinds); got != "map[ConfigMap:1 CronJob:1 Deployment:4 Job:2 PodDisruptionBudget:4 ScaledObject:1 Service:2 TriggerAuthentication:1]" {
+		t.Errorf("the objects are %s", got)
+	}
+	stop, err := strconv.Atoi(settings["WORKER_SHUTDOWN_TIMEOUT"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const longestWindow = 15 // EMBEDDING_BATCH_MAX_DELAY
+	for _, o := range objects {
+		pod := o.Spec.Template
+		if o.Kind == "CronJob" {
+			pod = o.Spec.JobTemplate.Spec.Template
+		}
+		if pod == nil {
+			continue
+		}
+		name, c := o.Metadata.Name, pod.Spec.Containers[0]
+		if pod.Metadata.Labels["app.kubernetes.io/name"] != name {
+			t.Errorf("%s: the labels are %v", name, pod.Metadata.Labels)
+		}
+		if !pod.Spec.SecurityContext.RunAsNonRoot || pod.Spec.SecurityContext.RunAsUser == 0 || !c.SecurityContext.ReadOnlyRootFilesystem ||
+			c.SecurityContext.AllowPrivilegeEscalation == nil || *c.SecurityContext.AllowPrivilegeEscalation ||
+			pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
+			t.Errorf("%s may do more than it has to", name)
+		}
+		if c.Image != "registry.example/keyfold:1.0" || len(c.EnvFrom) != 2 || c.EnvFrom[0].ConfigMapRef.Name != configured || c.EnvFrom[1].SecretRef.Name != "keyfold" ||
+			c.Resources.Limits["memory"] == "" {
+			t.Errorf("%s runs %s with the settings of %v within %v", name, c.Image, c.EnvFrom, c.Resources.Limits)
+		}
+		if o.Kind != "Deployment" {
+			continue
+		}
+		if c.LivenessProbe.HTTPGet.Path != "/livez" || c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.ReadinessProbe.HTTPGet.Port != "admin" {
+			t.Errorf("%s has the probes %v and %v", name, c.LivenessProbe, c.ReadinessProbe)
+		}
+		least := stop
+		if slices.Contains(c.Args, "work") {
+			least += longestWindow
+		}
+		if grace := pod.Spec.TerminationGracePeriodSeconds; grace <= least {
+			t.Errorf("%s has %d s to stop and needs more than %d", name, grace, least)
+		}
+		if name == "keyfold-worker" && o.Spec.Replicas != nil {
+			t.Error("each apply would undo what KEDA has scaled")
+		}
+	}
+}
+
+// The policy of the autoscaler is the specification's.
+func TestKubernetesPolicy(t *testing.T) { inCheck(t, "test", "-count=1", "./...") }
+
+// What Kubernetes or KEDA would refuse or ignore is refused.
+func TestKubernetesCheckRefuses(t *testing.T) {
+	check := buildCheck(t)
+	for _, change := range []struct{ file, from, to, says string }{
+		{"worker.yaml", "readOnlyRootFilesystem", "readonlyRootFilesystem", "readonlyRootFilesystem"},
+		{"worker.yaml", "terminationGracePeriodSeconds: 45", "terminationGracePeriodSeconds: 45s", "terminationGracePeriodSeconds"},
+		{"scaling.yaml", "minReplicaCount", "minReplicas", "minReplicas"},
+		{"scaling.yaml", "stabilizationWindowSeconds: 120", `stabilizationWindowSeconds: "120"`, "stabilizationWindowSeconds"},
+		{"scaling.yaml", "excludeUnacknowledged", "excludeUnacked", "excludeUnacked"},
+		{"scaling.yaml", "ready > 1000", "readyMessages > 1000", "readyMessages"},
+		{"ingest.yaml", "kind: Service", "kind: Servise", "Servise"},
+		{"kustomization.yaml", "resources: [setup.yaml", "resources: [set-up.yaml", "set-up.yaml"},
+	} {
+		t.Run(change.to, func(t *testing.T) {
+			folder := filepath.Join(overlay(t), "keyfold")
+			path := filepath.Join(folder, change.file)
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(text), change.from) {
+				t.Fatalf("no %s in %s: %v", change.from, change.file, err)
+			}
+			write(t, path, strings.ReplaceAll(string(text), change.from, change.to))
+			out, err := exec.CommandContext(t.Context(), check, "kubernetes", folder).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), change.says) {
+				t.Errorf("it says %v: %s", err, out)
+			}
+		})
+	}
+}
