@@ -58,7 +58,7 @@ Examples:
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	var c commands
 	return commandLine.Run(&c, args, s, func(command *kong.Context) error {
-		log, logErr := c.Options.Log.Logger(s.Stderr)
+		log, _, logErr := c.Options.Log.Logger(s.Stderr)
 		config, err := c.Settings.Config()
 		config = config.WithoutBroker()
 		config.Taste.Model = embedderModel

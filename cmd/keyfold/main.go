@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 // app returns what a command works with, also where settings have faults: those
 // that are wrong are at their defaults, and the error names them all.
 func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
-	log, logErr := c.Options.Log.Logger(s.Stderr)
+	log, level, logErr := c.Options.Log.Logger(s.Stderr)
 	config, engineErr := c.Settings.Config()
 	// A number out of range is told once.
 	embeddings, embeddingErr := c.Embedding.Config(max(1, min(config.Taste.Dimensions, engine.MaxDimensions)))
@@ -101,15 +101,16 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 	queues, queuesErr := c.Queues.Queues()
 	embeddings.Failures = config.Retry.Attempts + 1
 	return &app.App{
-		Console: c.Options.Console(s),
-		Ctx:     ctx,
-		Clock:   shutdown.NewClock(config.Timeout),
-		Servers: c.Servers,
-		Queues:  queues,
-		Outbox:  c.Sending,
-		Vectors: embeddings,
-		Notify:  c.Notify,
-		Config:  config,
-		Log:     log,
+		Console:  c.Options.Console(s),
+		Ctx:      ctx,
+		Clock:    shutdown.NewClock(config.Timeout),
+		Servers:  c.Servers,
+		Queues:   queues,
+		Outbox:   c.Sending,
+		Vectors:  embeddings,
+		Notify:   c.Notify,
+		Config:   config,
+		Log:      log,
+		LogLevel: level,
 	}, errors.Join(logErr, engineErr, c.Servers.Check(), c.Sending.Check(), queuesErr, embeddingErr)
 }

@@ -25,13 +25,13 @@ func LogDefaults(level, format string) kong.Vars {
 	return kong.Vars{"log_level": level, "log_format": format}
 }
 
-// Logger returns a logger to w. The error names every fault with the variable to
-// change; the logger then keeps to the defaults.
-func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
+// Logger returns a logger to w, and its level, which may be changed at any time. The error
+// names every fault with the variable to change; the logger then keeps to the defaults.
+func (l Log) Logger(w io.Writer) (*slog.Logger, *slog.LevelVar, error) {
 	var faults []error
-	level := slog.LevelInfo
+	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
-		level = slog.LevelInfo
+		level.Set(slog.LevelInfo)
 		faults = append(faults, fmt.Errorf("LOG_LEVEL is %q: it must be debug, info, warn or error", l.Level))
 	}
 	options := slog.HandlerOptions{Level: level, ReplaceAttr: readable}
@@ -48,7 +48,7 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	default:
 		handler = slog.NewJSONHandler(w, &options)
 	}
-	return slog.New(handler), errors.Join(faults...)
+	return slog.New(handler), level, errors.Join(faults...)
 }
 
 func isTerminal(w io.Writer) bool {

@@ -40,7 +40,7 @@ func TestDefaultFormat(t *testing.T) {
 		if err := file.Truncate(0); err != nil {
 			t.Fatal(err)
 		}
-		log, err := Log{Level: "info", Format: format}.Logger(file)
+		log, _, err := Log{Level: "info", Format: format}.Logger(file)
 		if err != nil {
 			t.Fatal(err)
 		}

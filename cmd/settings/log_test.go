@@ -11,7 +11,7 @@ import (
 // Durations are text in JSON logs; numbers that carry their unit stay numbers.
 func TestDurationsInLogs(t *testing.T) {
 	var out strings.Builder
-	log, err := Log{Level: "debug", Format: "json"}.Logger(&out)
+	log, _, err := Log{Level: "debug", Format: "json"}.Logger(&out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestRoundedDurations(t *testing.T) {
 
 func TestLogFaults(t *testing.T) {
 	var out strings.Builder
-	log, err := Log{Level: "loud", Format: "xml"}.Logger(&out)
+	log, _, err := Log{Level: "loud", Format: "xml"}.Logger(&out)
 	if err == nil || !strings.Contains(err.Error(), `LOG_LEVEL is "loud"`) || !strings.Contains(err.Error(), `LOG_FORMAT is "xml"`) {
 		t.Errorf("%v", err)
 	}
@@ -56,7 +56,7 @@ func TestLogFaults(t *testing.T) {
 	if !strings.Contains(out.String(), "still there") {
 		t.Errorf("%q", out.String())
 	}
-	log, err = Log{Level: "ERROR", Format: "text"}.Logger(&out)
+	log, _, err = Log{Level: "ERROR", Format: "text"}.Logger(&out)
 	if err != nil {
 		t.Fatal(err)
 	}

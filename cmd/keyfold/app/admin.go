@@ -41,7 +41,8 @@ func (a *App) LogStart(daemon string) {
 
 const paths = "/metrics  counters and gauges in Prometheus's text format\n" +
 	"/livez    200 while the process runs\n" +
-	"/readyz   200 while it does its work, otherwise 503 with the reason\n"
+	"/readyz   200 while it does its work, otherwise 503 with the reason\n" +
+	"/log-level  the log's level; PUT debug, info, warn or error changes it until the end of the process\n"
 
 // WithAdmin serves /metrics, /livez and /readyz, and logs summaries, while do runs.
 func (a *App) WithAdmin(of Service, do func() error) error {
@@ -69,6 +70,7 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 		}
 		fmt.Fprintln(rw, strings.Join(append([]string{"ok"}, of.Notes()...), "\n"))
 	})
+	mux.HandleFunc("/log-level", a.serveLogLevel)
 	mux.HandleFunc("GET /metrics", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		set.WritePrometheus(rw)

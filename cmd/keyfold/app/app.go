@@ -24,4 +24,6 @@ type App struct {
 	Notify  Notify
 	Config  settings.Config
 	Log     *slog.Logger
+	// LogLevel is that of Log.
+	LogLevel *slog.LevelVar
 }

@@ -24,7 +24,7 @@ func TestRebuildWaitsForPhrases(t *testing.T) {
 	const dimensions, key = 8, "sk-of-a-test"
 	api := embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: key, Seed: 7})
 	told := make(lines, 1000)
-	log, err := settings.Log{Level: "info", Format: "json"}.Logger(told)
+	log, _, err := settings.Log{Level: "info", Format: "json"}.Logger(told)
 	must(t, err)
 	config, err := embedding.Settings{Embedder: "openai", Key: key, BaseURL: api.URL()}.Config(dimensions)
 	must(t, err)
