@@ -62,7 +62,6 @@ type Ports struct {
 	Reports   notify.Reports // nil: deliveries are not reported here
 	Erases    bool           // users are erased here
 	Sets      notify.Sets    // of previews; nil: they are not served
-	Scores    notify.Scores  // of previews; nil: without the taste term
 	// Ready returns why notifications cannot be taken now, or nil.
 	Ready func(context.Context) error
 	Stop  context.Context // its end ends waiting for decisions; nil: it never ends

@@ -47,15 +47,12 @@ func (a *API) preview(r *ingest.Request) *ingest.Answer {
 	if known := standing.Known[0]; known.Outcome != 0 {
 		return a.previewKnown(r, q, known)
 	}
-	set, score := a.ports.Sets.Current(), notify.Score{}
+	set := a.ports.Sets.Current()
 	if set == nil {
 		return a.unread(errNoSet, "no set of rules could be read yet; ask again")
 	}
-	if a.ports.Scores != nil {
-		score = a.ports.Scores.Score(r.Context(), &set.Policy, []*notify.Notification{event})[0]
-	}
 	event.Print = set.Policy.Print(event)
-	record := notify.Decide(set, &standing.Preferences, standing.State, event, notify.Turn{}, score, engine.Now())
+	record := notify.Decide(set, &standing.Preferences, standing.State, event, notify.Turn{}, notify.Score{}, engine.Now())
 	return ok(Preview{Explained: Explain(&notify.Decided{Record: record, Event: event})})
 }
 
