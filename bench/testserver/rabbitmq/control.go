@@ -84,6 +84,22 @@ func (b *Broker) Flush(t testing.TB) {
 	}
 }
 
+// ManagementURL is the address of the management API, without user and password.
+func (b *Broker) ManagementURL() string { return "http://" + b.Ports.Address(managementPort) }
+
+// GatherStatistics has the management API know connections and rates, which it does not
+// by itself: they cost CPU. It ends no connection.
+func (b *Broker) GatherStatistics(t testing.TB) {
+	t.Helper()
+	_, err := b.Eval(`ok = application:stop(rabbitmq_management), ok = application:stop(rabbitmq_management_agent),
+		ok = application:set_env(rabbitmq_management_agent, disable_metrics_collector, false),
+		ok = application:set_env(rabbit, collect_statistics, fine), ok = application:set_env(rabbit, collect_statistics_interval, 500),
+		ok = application:start(rabbitmq_management_agent), ok = application:start(rabbitmq_management).`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // request calls the management API.
 func (b *Broker) request(ctx context.Context, method, path string, body any) error {
 	var text io.Reader
@@ -94,7 +110,7 @@ func (b *Broker) request(ctx context.Context, method, path string, body any) err
 		}
 		text = bytes.NewReader(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+b.Ports.Address(managementPort)+"/api/"+path, text)
+	req, err := http.NewRequestWithContext(ctx, method, b.ManagementURL()+"/api/"+path, text)
 	if err != nil {
 		return err
 	}
