@@ -215,10 +215,9 @@ func (w *watched) workerGone() {
 // A broker that gathers statistics counts its workers; partitions are one line.
 func TestStatusOfPartitions(t *testing.T) {
 	t.Parallel()
-	broker := rabbittest.Start(t)
+	broker := rabbittest.SharedWithStatistics(t)
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
 	s.setUp(t, "--partitions=4")
-	broker.GatherStatistics(t)
 	s.work(t, quick, "--partitions=4", "--worker-partitions=0-3").ready()
 	stage := startDaemon(t, append([]string{"partition"}, s.flags()...)...)
 	stage.ready()

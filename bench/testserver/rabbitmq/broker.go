@@ -27,6 +27,17 @@ type Broker struct {
 // virtual host each and never kill it.
 var Shared = process.Shared(Launch)
 
+// SharedWithStatistics is [Shared] with a broker whose management gathers statistics.
+var SharedWithStatistics = process.Shared(func(dir string) (*Broker, error) {
+	b, err := Launch(dir)
+	if err == nil {
+		if err = b.gatherStatistics(); err != nil {
+			b.Stop()
+		}
+	}
+	return b, err
+})
+
 // Start runs a broker of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Broker {
 	t.Helper()

@@ -87,47 +87,58 @@ func (b *Broker) Flush(t testing.TB) {
 // ManagementURL is the address of the management API, without user and password.
 func (b *Broker) ManagementURL() string { return "http://" + b.Ports.Address(managementPort) }
 
-// GatherStatistics has the management API know connections and rates, which it does not
-// by itself: they cost CPU. It ends no connection.
-func (b *Broker) GatherStatistics(t testing.TB) {
-	t.Helper()
+// gatherStatistics has the management API know connections and rates, as it does by default;
+// brokers of tests leave it out, since it costs CPU.
+func (b *Broker) gatherStatistics() error {
 	_, err := b.Eval(`ok = application:stop(rabbitmq_management), ok = application:stop(rabbitmq_management_agent),
 		ok = application:set_env(rabbitmq_management_agent, disable_metrics_collector, false),
 		ok = application:set_env(rabbit, collect_statistics, fine), ok = application:set_env(rabbit, collect_statistics_interval, 500),
 		ok = application:start(rabbitmq_management_agent), ok = application:start(rabbitmq_management).`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return err
 }
 
-// request calls the management API.
+// Manage reads an answer of the management API.
+func (b *Broker) Manage(ctx context.Context, method, path string, body, into any) error {
+	answer, err := b.ask(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, into)
+}
+
 func (b *Broker) request(ctx context.Context, method, path string, body any) error {
+	_, err := b.ask(ctx, method, path, body)
+	return err
+}
+
+// ask calls the management API.
+func (b *Broker) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var text io.Reader
 	if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		text = bytes.NewReader(encoded)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, b.ManagementURL()+"/api/"+path, text)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.SetBasicAuth("guest", "guest")
 	res, err := client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
 	content, err := io.ReadAll(res.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if res.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, content)
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, res.Status, content)
 	}
-	return nil
+	return content, nil
 }
 
 // answers reports whether both listeners do; which is first is not promised.
