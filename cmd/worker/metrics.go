@@ -29,6 +29,9 @@ func (w *Worker) Notes() []string {
 		return nil
 	}
 	var notes []string
+	if err := p.breaker.Failing(); err != nil {
+		notes = append(notes, fmt.Sprintf("store: %v", err))
+	}
 	if n, cause := p.consumer.Unstored(); n > 0 {
 		notes = append(notes, fmt.Sprintf("dead letters: %d events wait, unacknowledged, for the broker to take their letters: %v", n, cause))
 	}

@@ -25,6 +25,7 @@ type Cache struct {
 	client  redis.UniversalClient
 	circuit *gobreaker.CircuitBreaker[struct{}]
 	stats   Stats
+	share   breaker.Share
 
 	answered atomic.Bool // at all, so far
 
@@ -98,6 +99,10 @@ func (c *Cache) State() breaker.State {
 	}
 	return breaker.State{Open: true, Since: c.since, Cause: c.cause}
 }
+
+// Failing returns which share of the last minutes' calls failed while Redis was not passed by,
+// nil where it is small.
+func (c *Cache) Failing() error { return c.share.Err() }
 
 // Ping reports whether Redis answers, and if not, the cure where one is known.
 // It asks what a look-up asks: a user of few rights may not PING.
@@ -209,11 +214,13 @@ func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.
 		switch {
 		case err == nil:
 			c.answered.Store(true)
+			c.share.Note(nil)
 			return struct{}{}, nil
 		case ctx.Err() != nil:
 			return struct{}{}, errLeft
 		}
 		c.stats.Failures.Add(1)
+		c.share.Note(err)
 		c.mu.Lock()
 		c.cause = err
 		c.mu.Unlock()
@@ -234,5 +241,6 @@ func (c *Cache) changed(_ string, from, to gobreaker.State) {
 		c.since = time.Now()
 	case to == gobreaker.StateClosed:
 		c.since, c.cause = time.Time{}, nil
+		c.share.Forget()
 	}
 }
