@@ -47,17 +47,23 @@ func newWatched(t *testing.T) *watched {
 		more:  []string{"--retry-delay=50ms", "--max-retries=5", "--database-url=sqlite://" + file},
 	}}
 	w.withRedis(t)
-	for stdin, args := range map[string][]string{"": {"setup"}, catalogue(t, w.products): {"products", "import", "-", "--embed"}} {
-		if code, _, errs := w.run(t, stdin, args...); code != 0 {
-			t.Fatalf("%v: %s", args, errs)
-		}
-	}
+	w.setUpAll()
 	w.worker = w.work(t, quick).ready()
 	return w
 }
 
-// args are those of `status`.
-func (w *watched) args(more ...string) []string {
+func (w *watched) setUpAll() {
+	w.t.Helper()
+	if code, _, errs := w.run(w.t, "", "setup"); code != 0 {
+		w.t.Fatal(errs)
+	}
+	if code, _, errs := w.run(w.t, catalogue(w.t, w.products), "products", "import", "-", "--embed"); code != 0 {
+		w.t.Fatal(errs)
+	}
+}
+
+// call returns the arguments of `status`.
+func (w *watched) call(more ...string) []string {
 	address := adminAddr.FindStringSubmatch(w.worker.log.String())[1]
 	return append([]string{"status", "--rabbitmq-management-url", w.broker.ManagementURL(), "--processes", address}, more...)
 }
@@ -65,14 +71,14 @@ func (w *watched) args(more ...string) []string {
 // look runs `status` in both forms, which agree, and returns the screen and the report.
 func (w *watched) look(more ...string) (code int, screen string, r status.Report) {
 	w.t.Helper()
-	code, out, errs := w.run(w.t, "", w.args(append(more, "-o", "json")...)...)
+	code, out, errs := w.run(w.t, "", w.call(append(more, "-o", "json")...)...)
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		w.t.Fatalf("exit code %d: %v\n%s%s", code, err, out, errs)
 	}
 	if failed := code != 0; failed != (len(r.Problems) > 0) {
 		w.t.Errorf("exit code %d with %d problems", code, len(r.Problems))
 	}
-	code, screen, _ = w.run(w.t, "", w.args(more...)...)
+	code, screen, _ = w.run(w.t, "", w.call(more...)...)
 	return code, screen, r
 }
 
@@ -175,7 +181,7 @@ func (w *watched) outboxWaits() {
 		_, err := db.Exec(statement, args...)
 		must(w.t, err)
 	}
-	api := startDaemon(w.t, w.flags(w.apiStack.args("ingest", "--http-addr=127.0.0.1:0")...)...).ready()
+	api := startDaemon(w.t, w.flags(w.args("ingest", "--http-addr=127.0.0.1:0")...)...).ready()
 	api.accepted(sample.Events(sample.DefaultConfig(2))[:2]...)
 	if code := api.stop(); code != 0 {
 		w.t.Fatalf("ingest ended with %d", code)

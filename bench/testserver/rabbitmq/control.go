@@ -87,14 +87,9 @@ func (b *Broker) Flush(t testing.TB) {
 // ManagementURL is the address of the management API, without user and password.
 func (b *Broker) ManagementURL() string { return "http://" + b.Ports.Address(managementPort) }
 
-// gatherStatistics has the management API know connections and rates, as it does by default;
-// brokers of tests leave it out, since it costs CPU.
-func (b *Broker) gatherStatistics() error {
-	_, err := b.Eval(`ok = application:stop(rabbitmq_management), ok = application:stop(rabbitmq_management_agent),
-		ok = application:set_env(rabbitmq_management_agent, disable_metrics_collector, false),
-		ok = application:set_env(rabbit, collect_statistics, fine), ok = application:set_env(rabbit, collect_statistics_interval, 500),
-		ok = application:start(rabbitmq_management_agent), ok = application:start(rabbitmq_management).`)
-	return err
+// QueueMetricsURL is where Prometheus reads the queues' figures, of a broker with statistics.
+func (b *Broker) QueueMetricsURL() string {
+	return "http://" + b.Ports.Address(prometheusPort) + "/metrics/detailed?family=queue_coarse_metrics&family=queue_consumer_count"
 }
 
 // Manage reads an answer of the management API.
