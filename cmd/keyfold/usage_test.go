@@ -295,21 +295,23 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 	}
 }
 
+// exampleArguments are what commands need to be called with.
+var exampleArguments = map[string]string{
+	"ingest": "--relay", "products import": "x --embed", "embed": "x",
+	"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
+	"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
+	"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
+	"notify decision show": "x", "notify event show": "x",
+	"notify rules lint": "x", "notify rules test": "x", "notify rules publish": "x --if-active=1 --note=x",
+	"notify rules rollback": "1", "notify rules simulate": "main.go", "notify rules diff": "1 2",
+	"notify work": "--notify-ai=on",
+}
+
 // A command's help shows a server's settings where the command judges them, and
 // only there.
 func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
 	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
-	arguments := map[string]string{
-		"ingest": "--relay", "products import": "x --embed", "embed": "x",
-		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
-		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
-		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
-		"notify decision show": "x", "notify event show": "x",
-		"notify rules lint": "x", "notify rules test": "x", "notify rules publish": "x --if-active=1 --note=x",
-		"notify rules rollback": "1", "notify rules simulate": "main.go", "notify rules diff": "1 2",
-		"notify work": "--notify-ai=on",
-	}
 	t.Setenv("OPENAI_API_KEY", "")
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
@@ -323,7 +325,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 		}
 		var help, out, errs bytes.Buffer
 		run(t.Context(), append(strings.Fields(command), "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &help, Stderr: &errs})
-		args := slices.Concat(faulty, strings.Fields(command), strings.Fields(arguments[command]))
+		args := slices.Concat(faulty, strings.Fields(command), strings.Fields(exampleArguments[command]))
 		if code := run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); code != cli.ExitUsage {
 			t.Errorf("%s: exit code %d: %s", command, code, &errs)
 		}
