@@ -47,6 +47,7 @@ func New(config Config, ports Ports) *Worker {
 	if ports.Broker == nil {
 		ports.Broker = func(string) rabbit.Timing { return rabbit.Timing{} }
 	}
+	ports.Log = ports.Log.With("component", "worker")
 	return &Worker{config: config, ports: ports, started: make(chan struct{}), windows: consuming.NewOnce()}
 }
 

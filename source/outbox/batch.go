@@ -262,7 +262,8 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 		r.Stats.Unmarked.Add(int64(len(w.sent)))
 		return errors.Join(err, again)
 	}
-	r.log.Warn("database connection lost in the middle of a batch", slog.Any("error", r.db.fault("mark events", err)))
+	r.log.Warn("database connection lost in the middle of a batch", slog.Any("error", r.db.fault("mark events", err)),
+		slog.String("hint", "see that the database runs; the rows are published again, and the workers know repeats"))
 	return nil
 }
 
