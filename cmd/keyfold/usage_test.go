@@ -295,8 +295,8 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 	}
 }
 
-// exampleArguments are what commands need to be called with.
-var exampleArguments = map[string]string{
+// arguments are what a command needs to be called.
+var arguments = map[string]string{
 	"ingest": "--relay", "products import": "x --embed", "embed": "x",
 	"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
 	"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
@@ -307,25 +307,34 @@ var exampleArguments = map[string]string{
 	"notify work": "--notify-ai=on",
 }
 
-// A command's help shows a server's settings where the command judges them, and
-// only there.
-func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
-	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
-	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
-	t.Setenv("OPENAI_API_KEY", "")
+// leaves calls do with each command that reads settings.
+func leaves(t *testing.T, do func(command string)) {
+	t.Helper()
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range parser.Model.Leaves(false) {
 		command := strings.TrimPrefix(strings.SplitN(n.Path(), " <", 2)[0], "keyfold ")
-		command = strings.SplitN(command, " [", 2)[0]
-		if plain(n) || command == "config show" { // which shows all settings and judges no address
-			continue
+		if !plain(n) {
+			do(strings.SplitN(command, " [", 2)[0])
+		}
+	}
+}
+
+// A command's help shows a server's settings where the command judges them, and
+// only there.
+func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
+	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
+	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
+	t.Setenv("OPENAI_API_KEY", "")
+	leaves(t, func(command string) {
+		if command == "config show" { // which shows all settings and judges no address
+			return
 		}
 		var help, out, errs bytes.Buffer
 		run(t.Context(), append(strings.Fields(command), "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &help, Stderr: &errs})
-		args := slices.Concat(faulty, strings.Fields(command), strings.Fields(exampleArguments[command]))
+		args := slices.Concat(faulty, strings.Fields(command), strings.Fields(arguments[command]))
 		if code := run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); code != cli.ExitUsage {
 			t.Errorf("%s: exit code %d: %s", command, code, &errs)
 		}
@@ -334,7 +343,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 				t.Errorf("%s: help shows %s: %t, the command uses it: %t\n%s", command, flag, shown, used, &errs)
 			}
 		}
-	}
+	})
 }
 
 // A program's help shows its commands before its flags, and of the flags those of
