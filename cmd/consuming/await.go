@@ -12,6 +12,7 @@ import (
 // AwaitStore opens the store and retries for as long as the store is away: a worker
 // may start before its servers. It returns configuration faults at once.
 func AwaitStore[S any](ctx context.Context, log *slog.Logger, open func(context.Context) (S, error)) (S, error) {
+	log = log.With("component", "store")
 	pauses := backoff.Backoff{Min: time.Second, Max: 15 * time.Second}
 	for attempt := 1; ; attempt++ {
 		store, err := open(ctx)
@@ -20,7 +21,8 @@ func AwaitStore[S any](ctx context.Context, log *slog.Logger, open func(context.
 		}
 		pause := pauses.Next()
 		if attempt == 1 { // the end is the line "worker started"
-			log.Error("store not reachable: the worker waits for it", slog.Duration("retry_in", pause), slog.Any("error", err))
+			log.Error("store not reachable: the worker waits for it", slog.Duration("retry_in", pause), slog.Any("error", err),
+				slog.String("hint", "see that the server named in the error runs; the worker starts by itself then"))
 		}
 		if !backoff.Sleep(ctx, pause) {
 			return store, context.Cause(ctx)

@@ -89,7 +89,8 @@ func (c *Control) FaultFound(err error) {
 	}
 	// One that comes soon after a pause is the fault before, which goes on.
 	if !f.continues(err) {
-		c.Log.Error("consumer paused by a configuration fault", slog.Duration("retry_in", FaultPause), slog.Any("error", err))
+		c.Log.Error("consumer paused by a configuration fault", slog.Duration("retry_in", FaultPause), slog.Any("error", err),
+			slog.String("hint", "do what the error says; the consumer goes on by itself, and no event is lost"))
 	}
 	if f.began.IsZero() {
 		f.began = time.Now()
@@ -132,21 +133,23 @@ func (c *Control) StoreChanged(s breaker.State) {
 	switch {
 	case !s.Open:
 		if lasted, was := c.storeFault.Ends(); was {
-			c.Log.Info("store is back: consumer resumed", slog.Duration("away_for", lasted))
+			c.storeLog().Info("store is back: consumer resumed", slog.Duration("away_for", lasted))
 		}
 	case s.Expired:
-		c.Log.Warn("store still down: held events go back to the broker", slog.Time("since", s.Since), slog.Any("error", s.Cause))
+		c.storeLog().Warn("store still down: held events go back to the broker", slog.Time("since", s.Since), slog.Any("error", s.Cause), slog.String("hint", c.Hint))
 		for _, consumer := range c.Consumers {
 			consumer.GiveBack()
 		}
 	default:
 		if c.storeFault.Begins(s.Cause) {
-			c.Log.Error("store down: consumer paused, received events are held",
+			c.storeLog().Error("store down: consumer paused, received events are held",
 				slog.Duration("hold_max", c.HoldMax), slog.Any("error", s.Cause), slog.String("hint", c.Hint))
 		}
 	}
 	c.pause.set(c, storeAway, s.Open)
 }
+
+func (c *Control) storeLog() *slog.Logger { return c.Log.With("component", "store") }
 
 // Unfit says that a condition of the work does not hold, and why; nil: it holds.
 func (c *Control) Unfit(err error) {
@@ -160,7 +163,8 @@ func (c *Control) Unfit(err error) {
 	c.mu.Unlock()
 	switch {
 	case err != nil && (before == nil || engine.ReasonOf(before) != engine.ReasonOf(err)):
-		c.Log.Error("consumer paused", slog.Any("error", err))
+		c.Log.Error("consumer paused", slog.Any("error", err),
+			slog.String("hint", "do what the error says; the consumer goes on by itself, and no event is lost"))
 	case err == nil && before != nil:
 		c.Log.Info("the consumer goes on", slog.Duration("away_for", lasted))
 	}

@@ -31,6 +31,7 @@ func New(c Config, dimensions int, perSecond float64, log *slog.Logger) (*Embedd
 	if err := c.Usable(); err != nil {
 		return nil, err
 	}
+	log = log.With("component", "search")
 	if c.Offline {
 		return offline(c, dimensions)
 	}
@@ -95,7 +96,7 @@ func breakerConfig(e Config, log *slog.Logger) vector.BreakerConfig {
 	var fault terse.Fault
 	c.Changed = func(s breaker.State) {
 		if s.Open && fault.Begins(s.Cause) {
-			log.Error("embedding API down: "+e.effect(), slog.String("hint", "all other work goes on"), slog.Any("error", s.Cause))
+			log.Error("embedding API down: "+e.effect(), slog.String("hint", "see that the service runs, and that OPENAI_BASE_URL and OPENAI_API_KEY are right; all other work goes on"), slog.Any("error", s.Cause))
 		}
 		if s.Open {
 			return

@@ -295,31 +295,42 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 	}
 }
 
-// A command's help shows a server's settings where the command judges them, and
-// only there.
-func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
-	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
-	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
-	arguments := map[string]string{
-		"ingest": "--relay", "products import": "x --embed", "embed": "x",
-		"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
-		"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
-		"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
-		"notify decision show": "x", "notify event show": "x",
-		"notify rules lint": "x", "notify rules test": "x", "notify rules publish": "x --if-active=1 --note=x",
-		"notify rules rollback": "1", "notify rules simulate": "main.go", "notify rules diff": "1 2",
-		"notify work": "--notify-ai=on",
-	}
-	t.Setenv("OPENAI_API_KEY", "")
+// arguments are what a command needs to be called.
+var arguments = map[string]string{
+	"ingest": "--relay", "products import": "x --embed", "embed": "x",
+	"user show": "1", "user rebuild": "1", "user forget": "1", "dlq show": "x", "dlq discard": "x", "failed show": "x",
+	"history prune": "--older-than=1h", "notify dlq show": "x", "notify dlq discard": "x", "notify send": "x",
+	"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",
+	"notify decision show": "x", "notify event show": "x",
+	"notify rules lint": "x", "notify rules test": "x", "notify rules publish": "x --if-active=1 --note=x",
+	"notify rules rollback": "1", "notify rules simulate": "main.go", "notify rules diff": "1 2",
+	"notify work": "--notify-ai=on",
+}
+
+// leaves calls do with each command that reads settings.
+func leaves(t *testing.T, do func(command string)) {
+	t.Helper()
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range parser.Model.Leaves(false) {
 		command := strings.TrimPrefix(strings.SplitN(n.Path(), " <", 2)[0], "keyfold ")
-		command = strings.SplitN(command, " [", 2)[0]
-		if plain(n) || command == "config show" { // which shows all settings and judges no address
-			continue
+		if !plain(n) {
+			do(strings.SplitN(command, " [", 2)[0])
+		}
+	}
+}
+
+// A command's help shows a server's settings where the command judges them, and
+// only there.
+func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
+	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
+	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
+	t.Setenv("OPENAI_API_KEY", "")
+	leaves(t, func(command string) {
+		if command == "config show" { // which shows all settings and judges no address
+			return
 		}
 		var help, out, errs bytes.Buffer
 		run(t.Context(), append(strings.Fields(command), "--help"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &help, Stderr: &errs})
@@ -332,7 +343,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 				t.Errorf("%s: help shows %s: %t, the command uses it: %t\n%s", command, flag, shown, used, &errs)
 			}
 		}
-	}
+	})
 }
 
 // A program's help shows its commands before its flags, and of the flags those of

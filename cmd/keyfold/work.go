@@ -47,7 +47,7 @@ func warnOfRedis(a *app.App, e *embedding.Embedding) {
 	ctx, cancel := context.WithTimeout(a.Ctx, time.Second)
 	defer cancel()
 	if err := e.Redis.Ping(ctx); err != nil && a.Ctx.Err() == nil {
-		a.Log.Warn("Redis does not answer: phrase vectors are cached in memory only",
+		a.Log.With("component", "search").Warn("Redis does not answer: phrase vectors are cached in memory only",
 			slog.String("hint", "is it running, is REDIS_URL right? it is used once it answers"), slog.Any("error", err))
 	}
 }

@@ -53,11 +53,12 @@ func New(config Config, ports processor.Ports) (*Notifier, error) {
 	if ports.Clock == nil {
 		ports.Clock = engine.Now
 	}
+	if ports.Log == nil {
+		ports.Log = slog.New(slog.DiscardHandler)
+	}
+	ports.Log = ports.Log.With("component", "notify")
 	n := &Notifier{
 		config: config, ports: ports, log: ports.Log, stop: func() {}, room: make(chan struct{}, 1), Lag: newLag(), id: uuid.New(),
-	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
 	if n.Processor, err = processor.New(config.Processor, ports); err != nil {
@@ -183,7 +184,8 @@ func (n *Notifier) Stop(ctx context.Context) error {
 	n.giveBack(ctx)
 	marked := n.Processor.Mark(ctx)
 	if errors.Is(marked, engine.ErrAway) { // a sweep hands over again, under the same id
-		n.log.Warn("confirmed hand-overs are not marked", slog.Any("error", marked))
+		n.log.Warn("confirmed hand-overs are not marked", slog.Any("error", marked),
+			slog.String("hint", "the next sweep hands them over again: receivers know a dispatch by its id"))
 		marked = nil
 	}
 	if err := errors.Join(drained, marked); err != nil {

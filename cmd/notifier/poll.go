@@ -149,7 +149,8 @@ func (n *Notifier) giveBack(ctx context.Context) {
 		return
 	}
 	if err := n.ports.Ledger.Release(ctx, events); err != nil { // their lease ends by itself
-		n.log.Warn("leases of deferrals were not returned: they end by themselves", slog.Int("deferrals", len(events)), slog.Any("error", err))
+		n.log.Warn("leases of deferrals were not returned: they end by themselves", slog.Int("deferrals", len(events)), slog.Any("error", err),
+			slog.String("hint", "nothing is to be done: another worker takes the deferrals then"))
 	}
 }
 

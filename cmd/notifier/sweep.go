@@ -12,7 +12,8 @@ import (
 func (n *Notifier) mark(ctx context.Context) {
 	n.every(ctx, n.config.Mark, func() {
 		if err := n.Processor.Mark(ctx); err != nil && ctx.Err() == nil {
-			n.log.Warn("confirmed hand-overs are not marked yet", slog.Any("error", err))
+			n.log.Warn("confirmed hand-overs are not marked yet", slog.Any("error", err),
+				slog.String("hint", "see that the ledger can be written to; they are marked by the next sweep"))
 		}
 	})
 }
@@ -28,7 +29,8 @@ func (n *Notifier) sweepOften(ctx context.Context) {
 func (n *Notifier) sweep(ctx context.Context, before engine.Millis) {
 	taken, err := n.takeSweep(ctx)
 	if err != nil && ctx.Err() == nil {
-		n.log.Warn("the sweep is left out: its lease cannot be taken", slog.Any("error", err))
+		n.log.Warn("the sweep is left out: its lease cannot be taken", slog.Any("error", err),
+			slog.String("hint", "see that the ledger can be reached and written to"))
 	}
 	if !taken {
 		return

@@ -54,7 +54,7 @@ type Partitioner struct {
 
 // New returns a stage that connects when it is run. The clock bounds its stop.
 func New(config Config, clock *shutdown.Clock, log *slog.Logger) (*Partitioner, error) {
-	config = config.orDefaults()
+	config, log = config.orDefaults(), log.With("component", "partition")
 	p := &Partitioner{
 		config: config, log: log, clock: clock,
 		publisher: rabbit.NewPublisher(config.DSN, config.Identity, "publisher", config.Timing, log),

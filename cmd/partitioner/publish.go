@@ -98,7 +98,8 @@ func (o *outage) begins(log *slog.Logger, cause error, messages int, wait time.D
 	o.mu.Unlock()
 	if o.told.Begins(cause) {
 		log.Error("events not published to their partitions: they stay in their queue, and no attempt is used",
-			slog.Int("messages", messages), slog.Duration("retry_in", wait), slog.String("kind", engine.KindOf(cause).String()), slog.Any("error", cause))
+			slog.Int("messages", messages), slog.Duration("retry_in", wait), slog.String("kind", engine.KindOf(cause).String()), slog.Any("error", cause),
+			slog.String("hint", "see that RabbitMQ runs and has the partitions (`keyfold setup`); they are published again by themselves"))
 	}
 }
 

@@ -25,7 +25,8 @@ func LogDefaults(level, format string) kong.Vars {
 	return kong.Vars{"log_level": level, "log_format": format}
 }
 
-// Logger returns a logger to w, and its level, which may be changed at any time. The error
+// Logger returns a logger to w, whose lines have one component ([Admin], or that of the last
+// With), and its level, which may be changed at any time. The error
 // names every fault with the variable to change; the logger then keeps to the defaults.
 func (l Log) Logger(w io.Writer) (*slog.Logger, *slog.LevelVar, error) {
 	var faults []error
@@ -48,7 +49,7 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, *slog.LevelVar, error) {
 	default:
 		handler = slog.NewJSONHandler(w, &options)
 	}
-	return slog.New(handler), level, errors.Join(faults...)
+	return slog.New(withComponent(handler)), level, errors.Join(faults...)
 }
 
 func isTerminal(w io.Writer) bool {

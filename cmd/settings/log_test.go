@@ -67,3 +67,29 @@ func TestLogFaults(t *testing.T) {
 		t.Errorf("%q", out.String())
 	}
 }
+
+// A line has one component, that of the last With, also behind other attributes.
+func TestLinesHaveOneComponent(t *testing.T) {
+	for _, format := range []string{"json", "text"} {
+		var out strings.Builder
+		log, _, err := Log{Level: "info", Format: format}.Logger(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := log.With("component", "worker", "queue", "q")
+		part.With("component", "rabbit").Info("inner", slog.Int("attempt", 1))
+		part.Info("outer")
+		log.Info("whole")
+		for line := range strings.Lines(out.String()) {
+			name, queue := "admin", !strings.Contains(line, "whole")
+			if strings.Contains(line, "inner") {
+				name = "rabbit"
+			} else if strings.Contains(line, "outer") {
+				name = "worker"
+			}
+			if strings.Count(line, "component") != 1 || !strings.Contains(strings.ReplaceAll(line, `"`, ""), name) || queue != strings.Contains(line, "queue") {
+				t.Errorf("%s", line)
+			}
+		}
+	}
+}

@@ -52,7 +52,7 @@ func Start(ctx context.Context, service, version string, log *slog.Logger) (*Tra
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	otel.SetErrorHandler(seldom(log))
+	otel.SetErrorHandler(seldom(log.With("component", "tracing")))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	return &Tracing{provider: provider, tracer: provider.Tracer("keyfold")}, nil
 }

@@ -80,7 +80,7 @@ func TestOneLinePerFault(t *testing.T) {
 		expect("level=ERROR msg=\"store down", 1)
 		time.Sleep(time.Minute)
 		w.storeChanged(breaker.State{})
-		expect("store is back: consumer resumed\" away_for=1m0s", 1)
+		expect("store is back: consumer resumed\" component=store away_for=1m0s", 1)
 		w.storeChanged(down)
 		expect("level=ERROR msg=\"store down", 2)
 

@@ -18,21 +18,21 @@ const (
 // payload.
 func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	level := slog.LevelWarn
-	var text string
+	var text, hint string
 	switch v.Outcome {
 	case engine.ProductMissing:
-		text = "event skipped: its product is unknown"
+		text, hint = "event skipped: its product is unknown", "import the product if it exists"
 	case engine.UserErased:
 		level, text = slog.LevelInfo, "event skipped: its user was erased"
 	case engine.Duplicate:
 		level, text = slog.LevelDebug, "event skipped: it was folded before"
 	case engine.Dead:
-		text = "event dead-lettered"
+		text, hint = "event dead-lettered", "the dead letter has the reason and the event, to be sent again once the error is cured"
 	case engine.Retry:
 		if d.Last {
 			return
 		}
-		text = "event retry scheduled"
+		text, hint = "event retry scheduled", "it is tried again by itself; if many are, cure the error"
 	case engine.Park: // while a dependency is down, every event of its kind
 		level, text = slog.LevelDebug, "event parked: a dependency is down or its profile has no room"
 	default:
@@ -56,14 +56,14 @@ func (e *Engine) logVerdict(d *engine.Delivery, v engine.Verdict) {
 	if v.Outcome == engine.Retry && d.RetryDelay > 0 {
 		attrs = append(attrs, slog.Duration("delay", d.RetryDelay))
 	}
-	if v.Outcome == engine.ProductMissing {
-		attrs = append(attrs, slog.String("hint", "import the product if it exists"))
-	}
 	if v.Reason != "" {
 		attrs = append(attrs, slog.String("reason", v.Reason))
 	}
 	if v.Err != nil {
 		attrs = append(attrs, slog.Any("error", v.Err))
+	}
+	if hint != "" {
+		attrs = append(attrs, slog.String("hint", hint))
 	}
 	e.ports.Log.LogAttrs(context.Background(), level, text, attrs...)
 }
@@ -98,14 +98,15 @@ func (e *Engine) logStore(err error, pause time.Duration) {
 		level = slog.LevelDebug
 	}
 	e.ports.Log.LogAttrs(context.Background(), level, "store failed: the window is held",
-		slog.Duration("retry_in", pause), slog.Any("error", err))
+		slog.Duration("retry_in", pause), slog.Any("error", err),
+		slog.String("hint", "see that the store runs and takes writes; the window is written once it does"))
 }
 
 func (e *Engine) logUnfit(w *work) {
 	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn,
 		"profile unusable: its user's events are parked",
 		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),
-		slog.String("hint", "parked events use no attempt; other users go on"), slog.Any("error", w.unfit))
+		slog.String("hint", "do what the error says; parked events use no attempt, and other users go on"), slog.Any("error", w.unfit))
 }
 
 // noteGap counts folds that bridge a long silence, also within the first batch of
@@ -124,9 +125,10 @@ func (e *Engine) noteGap(w *work, steps []engine.Step) {
 		return
 	}
 	e.stats.Stale.Add(1)
-	attrs := []slog.Attr{slog.Int("user_id", int(w.user)), slog.Float64("days", days)}
+	hint := "nothing is to be done: the stored vector was decayed over this time"
 	if days > rebuildDays {
-		attrs = append(attrs, slog.String("hint", "`keyfold user rebuild` computes it again from its history"))
+		hint = "`keyfold user rebuild` computes it again from its history"
 	}
-	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "profile was idle for more than 90 days", attrs...)
+	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "profile was idle for more than 90 days",
+		slog.Int("user_id", int(w.user)), slog.Float64("days", days), slog.String("hint", hint))
 }

@@ -59,6 +59,7 @@ func New(config Config, ports Ports) (*Engine, error) {
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
+	ports.Log = ports.Log.With("component", "fold")
 	e := &Engine{
 		config:     config,
 		ports:      ports,

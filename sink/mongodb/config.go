@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -146,25 +147,35 @@ func applicationName() string {
 	return name[:min(len(name), maxNameBytes)]
 }
 
-// redact replaces the password of uri wherever text repeats it, in either
-// spelling. The URI may be malformed, so it is not parsed: the password begins
-// behind the first colon after the scheme and ends before the last at sign.
+// secretOption matches an option of a URI that holds a secret, such as
+// tlsCertificateKeyFilePassword or authMechanismProperties.
+var secretOption = regexp.MustCompile(`(?i)[?&;](\w*(?:pass|properties|token|secret)\w*)=([^&;]+)`)
+
+// redact replaces the secrets of uri wherever text repeats them, in either spelling: the
+// password, and those of the options. The URI may be malformed, so it is not parsed: the
+// password begins behind the first colon after the scheme and ends before the last at sign.
 func redact(uri, text string) string {
 	_, rest, found := strings.Cut(uri, "://")
 	if !found {
 		rest = uri
 	}
-	at := strings.LastIndexByte(rest, '@')
-	if at < 0 {
+	var secrets []string
+	for _, option := range secretOption.FindAllStringSubmatch(rest, -1) {
+		secrets = append(secrets, option[2])
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		if _, password, found := strings.Cut(rest[:at], ":"); found && password != "" {
+			secrets = append(secrets, password)
+		}
+	}
+	if len(secrets) == 0 {
 		return text
 	}
-	_, password, found := strings.Cut(rest[:at], ":")
-	if !found || password == "" {
-		return text
-	}
-	text = strings.ReplaceAll(text, password, "xxxxx")
-	if plain, err := url.PathUnescape(password); err == nil {
-		text = strings.ReplaceAll(text, plain, "xxxxx")
+	for _, secret := range secrets {
+		text = strings.ReplaceAll(text, secret, "xxxxx")
+		if plain, err := url.PathUnescape(secret); err == nil {
+			text = strings.ReplaceAll(text, plain, "xxxxx")
+		}
 	}
 	// This error quotes the piece it stumbled over, which may be the password's.
 	if before, _, found := strings.Cut(text, "invalid URL escape"); found {

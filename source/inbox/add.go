@@ -118,7 +118,8 @@ func (in *Inbox) logMalformed(arrivals []Arrival) {
 	for i := range arrivals {
 		if err := arrivals[i].Err; err != nil {
 			in.ports.Log.Warn("event dead-lettered: malformed",
-				slog.String("reason", engine.ReasonOf(err)), slog.Any("error", err))
+				slog.String("reason", engine.ReasonOf(err)), slog.Any("error", err),
+				slog.String("hint", "correct the sender, and send the event again"))
 		}
 	}
 }

@@ -37,6 +37,7 @@ func New(ctx context.Context, ports Ports, config Config) (*Inbox, error) {
 	if err := Migrate(ctx, ports.Writer); err != nil {
 		return nil, err
 	}
+	ports.Log = ports.Log.With("component", "inbox")
 	return &Inbox{
 		config: config,
 		ports:  ports,

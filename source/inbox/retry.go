@@ -158,7 +158,8 @@ func (in *Inbox) deliverAgain(ctx context.Context, deliver engine.Deliver, entri
 	}
 	if ctx.Err() == nil {
 		in.ports.Log.Warn("retries not delivered",
-			slog.Int("events", len(entries)), slog.Duration("retry_in", in.config.RetryDelay), slog.Any("error", err))
+			slog.Int("events", len(entries)), slog.Duration("retry_in", in.config.RetryDelay), slog.Any("error", err),
+			slog.String("hint", "check free space and permissions of the database file"))
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -72,6 +72,6 @@ func (in *Inbox) exhausted(e *entry, last engine.Verdict) engine.Verdict {
 		slog.String("message_id", e.event.MessageID),
 		slog.String("event_type", e.event.Type.String()),
 		slog.Int("attempt", in.config.MaxRetries+1),
-		slog.Any("error", last.Err))
+		slog.Any("error", last.Err), slog.String("hint", "cure the error and send the event again under a new id"))
 	return engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonRetriesExhausted, Err: last.Err}
 }

@@ -114,7 +114,8 @@ func (h *Handler) logRefusal(r *http.Request, a *reply) {
 	}
 	reason, address := faults.Errors[0].Reason, addressOf(r)
 	h.refusals.Add(reason, func(n int) {
-		h.log.Warn("requests refused", slog.Int("count", n), slog.String("reason", reason), slog.String("last_address", address))
+		h.log.Warn("requests refused", slog.Int("count", n), slog.String("reason", reason), slog.String("remote", address),
+			slog.String("hint", "see which sender it is; its requests are refused until it is corrected"))
 	})
 }
 

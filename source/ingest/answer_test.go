@@ -154,8 +154,8 @@ func TestRefusedTokensAreLogged(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for _, want := range []string{
-			"count=1 reason=token_invalid last_address=192.0.2.0\n", "count=11 reason=token_invalid last_address=192.0.2.11\n",
-			"count=1 reason=token_missing last_address=192.0.2.77\n",
+			"count=1 reason=token_invalid remote=192.0.2.0 hint=", "count=11 reason=token_invalid remote=192.0.2.11 hint=",
+			"count=1 reason=token_missing remote=192.0.2.77 hint=",
 		} {
 			if strings.Count(out.String(), want) != 1 {
 				t.Errorf("no %q in %s", want, &out)

@@ -55,7 +55,7 @@ func Unavailable(reason, text string, cause error) *Answer {
 // all other paths to an application.
 func NewApplication(app Application, log *slog.Logger) *Handler {
 	h := NewHandler(nil, log)
-	h.app = app
+	h.app, h.log = app, log.With("component", "notify")
 	h.texts = texts{
 		cannot: "requests cannot be answered", failed: "requests refused: a server that they need failed",
 		hint: "do what the error says; requests that need it are answered 503 until then",

@@ -76,7 +76,7 @@ type texts struct {
 // NewHandler returns a handler on a store.
 func NewHandler(store Store, log *slog.Logger) *Handler {
 	return &Handler{
-		store: store, log: log,
+		store: store, log: log.With("component", "ingest"),
 		texts: texts{
 			cannot: "events cannot be stored", failed: "events refused: the store failed",
 			hint: "see that the database can be reached and written to; requests are answered 503 until then",

@@ -56,7 +56,9 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	if len(l.shards) == 0 {
 		return result{}, l.end(false)
 	}
+	began := time.Now()
 	rows, err := r.fetch(work, l, find)
+	r.Stats.fetch.Observe(time.Since(began))
 	if err != nil {
 		_ = l.end(false) // its connection failed
 		return result{}, r.db.fault("read events", err)
@@ -83,7 +85,10 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	w.run(ctx, work)
 	r.Stats.Batches.Add(1)
 	r.Stats.Held.Store(r.paused.size())
-	if err := r.mark(work, l, w); err != nil {
+	began = time.Now()
+	err = r.mark(work, l, w)
+	r.Stats.mark.Observe(time.Since(began))
+	if err != nil {
 		return result{}, r.db.fault("mark events as sent", err)
 	}
 	if w.stop == nil && len(w.sent) > 0 {
@@ -262,7 +267,8 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 		r.Stats.Unmarked.Add(int64(len(w.sent)))
 		return errors.Join(err, again)
 	}
-	r.log.Warn("database connection lost in the middle of a batch", slog.Any("error", r.db.fault("mark events", err)))
+	r.log.Warn("database connection lost in the middle of a batch", slog.Any("error", r.db.fault("mark events", err)),
+		slog.String("hint", "see that the database runs; the rows are published again, and the workers know repeats"))
 	return nil
 }
 

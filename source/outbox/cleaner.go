@@ -56,7 +56,7 @@ type CleanerStats struct {
 func NewCleaner(db *Database, config CleanerConfig, log *slog.Logger) *Cleaner {
 	config.Every = cmp.Or(config.Every, time.Hour)
 	config.Rows = cmp.Or(config.Rows, 100_000)
-	return &Cleaner{config: config, log: log, clean: db.Cleanup}
+	return &Cleaner{config: config, log: log.With("component", "outbox"), clean: db.Cleanup}
 }
 
 // Run cleans until ctx ends; at once, and then at its interval.

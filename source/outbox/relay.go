@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/metric"
 	"keyfold/engine/terse"
 )
 
@@ -115,7 +116,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 	}
 	config.BatchShards = min(config.BatchShards, config.BatchRows)
 	r := &Relay{
-		db: db, publisher: publisher, config: config, log: log,
+		db: db, publisher: publisher, config: config, log: log.With("component", "outbox"),
 		limiter: rate.NewLimiter(limit, config.BatchRows),
 		wake:    make(chan struct{}, 1),
 		paused:  pausedUsers{first: config.HoldMin, longest: config.HoldMax},
@@ -124,6 +125,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
 	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
+	r.Stats.fetch, r.Stats.mark = metric.NewCalls(), metric.NewCalls()
 	return r
 }
 
@@ -207,11 +209,12 @@ func (r *Relay) recordOutage(ctx context.Context, err error) {
 	if !begins {
 		return
 	}
-	attrs := []any{slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err), slog.Duration("retry_in", pause)}
-	if engine.KindOf(err) != engine.Configuration { // which names its own cure
-		attrs = append(attrs, slog.String("hint", "see that the server named in the error runs; publishing goes on by itself, and no event is lost"))
+	hint := "see that the server named in the error runs; publishing goes on by itself, and no event is lost"
+	if engine.KindOf(err) == engine.Configuration {
+		hint = "do what the error says; publishing goes on by itself, and no event is lost"
 	}
-	r.log.Error("nothing is published: the events wait in the database", attrs...)
+	r.log.Error("nothing is published: the events wait in the database", slog.String("kind", engine.KindOf(err).String()),
+		slog.Any("error", err), slog.Duration("retry_in", pause), slog.String("hint", hint))
 }
 
 // noteSuccess notes that a batch went well, and logs the end of an outage.

@@ -260,6 +260,7 @@ func (r *Relay) logRefusal(err error, attrs []any) {
 		why = engine.ErrUnroutable
 	}
 	r.refusals.Add(why.Error(), func(n int) {
+		attrs := append(attrs, slog.String("hint", "see why the broker refuses it; the row is tried again by itself, and set aside after its last attempt"))
 		if n > 1 {
 			attrs = append(attrs, slog.Int("count", n))
 		}

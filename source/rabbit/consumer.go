@@ -72,6 +72,7 @@ func NewConsumer(config Config, ports Ports) (*Consumer, error) {
 	if config.Describe == nil {
 		config.Describe = DescribeEvent
 	}
+	ports.Log = ports.Log.With("component", "rabbit")
 	c := &Consumer{
 		config: config, ports: ports, gate: newGate(), status: errNotConnected,
 		sizes:  newSizes(config.Prefetch, config.MaxBytes),

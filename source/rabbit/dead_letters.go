@@ -100,7 +100,7 @@ func (d *deadLetterer) published(int, error) (pause time.Duration) {
 	n, cause := d.copies.unconfirmed()
 	if n == 0 {
 		if lasted, was := d.unstored.Ends(); was {
-			d.log.Info("no dead letter waits any more", slog.Duration("waited", lasted))
+			d.log.Info("no dead letter waits any more", slog.Duration("away_for", lasted))
 		}
 	} else if d.unstored.Begins(cause) {
 		d.log.Error("dead letters not stored: their messages stay unacknowledged",

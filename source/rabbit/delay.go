@@ -49,7 +49,7 @@ func NewDelayQueues(dsn string, names Names, who Identity, timing Timing, log *s
 	life, stop := context.WithCancel(context.Background())
 	return &DelayQueues{
 		publisher: NewPublisher(dsn, who, "retries", timing, log),
-		names:     names, timing: timing.orDefaults(), log: log,
+		names:     names, timing: timing.orDefaults(), log: log.With("component", "rabbit"),
 		life: life, stop: stop,
 		queues: map[wait]*delayQueue{},
 	}
@@ -225,7 +225,7 @@ func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 		q.pause.Reset()
 		for _, fault := range []*terse.Fault{&q.refused, &q.missing} {
 			if lasted, was := fault.Ends(); was {
-				d.log.Info("retries are stored in their delay queue again", slog.String("queue", q.name), slog.Duration("waited", lasted))
+				d.log.Info("retries are stored in their delay queue again", slog.String("queue", q.name), slog.Duration("away_for", lasted))
 			}
 		}
 		return 0
@@ -234,7 +234,8 @@ func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 		wait := q.pause.Next()
 		if q.refused.Begins(cause) {
 			d.log.Error("retries not stored in their delay queue: their messages stay unacknowledged",
-				slog.String("queue", q.name), slog.Int("messages", failed), slog.Duration("retry_in", wait), slog.Any("error", cause))
+				slog.String("queue", q.name), slog.Int("messages", failed), slog.Duration("retry_in", wait), slog.Any("error", cause),
+				slog.String("hint", "see that RabbitMQ runs and that its log names no fault of the queue; they are published again by themselves"))
 		}
 		return wait
 	case q.missing.Begins(cause):

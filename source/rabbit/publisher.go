@@ -34,7 +34,7 @@ func NewPublisher(dsn string, who Identity, purpose string, timing Timing, log *
 	timing = timing.orDefaults()
 	return &Publisher{
 		dialer: dialer{dsn: dsn, name: who.connection(purpose), timing: timing},
-		log:    log,
+		log:    log.With("component", "rabbit"),
 		turn:   make(chan struct{}, 1),
 		pause:  backoff.Backoff{Min: timing.BackoffMin, Max: timing.BackoffMax},
 	}

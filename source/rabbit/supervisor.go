@@ -84,11 +84,12 @@ func (c *Consumer) logFault(err error, wait time.Duration) {
 	if !c.fault.Begins(err) {
 		return
 	}
-	attrs := []any{slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err), slog.Duration("retry_in", wait)}
-	if engine.KindOf(err) != engine.Configuration { // which names its own cure
-		attrs = append(attrs, slog.String("hint", "see that RabbitMQ runs and RABBITMQ_DSN is right; the consumer connects again by itself, and no event is lost"))
+	hint := "see that RabbitMQ runs and RABBITMQ_DSN is right; the consumer connects again by itself, and no event is lost"
+	if engine.KindOf(err) == engine.Configuration {
+		hint = "do what the error says; the consumer connects again by itself, and no event is lost"
 	}
-	c.ports.Log.Error("consumer not connected", attrs...)
+	c.ports.Log.Error("consumer not connected", slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err),
+		slog.Duration("retry_in", wait), slog.String("hint", hint))
 }
 
 // consume hands over what the broker sends until ctx or the session ends.

@@ -29,7 +29,8 @@ func (a *App) serveLogLevel(rw http.ResponseWriter, r *http.Request) {
 		}
 		before := level()
 		a.LogLevel.Set(next)
-		a.Log.Warn("log level changed", slog.String("from", before), slog.String("to", level()))
+		a.Log.Warn("log level changed", slog.String("from", before), slog.String("to", level()),
+			slog.String("hint", "it lasts until the process ends; LOG_LEVEL is that of the next start"))
 	default:
 		rw.Header().Set("Allow", "GET, PUT")
 		http.Error(rw, "GET tells the level, PUT changes it", http.StatusMethodNotAllowed)

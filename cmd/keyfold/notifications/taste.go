@@ -91,7 +91,8 @@ func (p *profileStore) openWhenThere(a *app.App) (stop func() error) {
 			p.opened.Store(store)
 		case ctx.Err() == nil:
 			p.fault.Store(&err)
-			a.Log.Error("scores are made without the users' taste", slog.Any("error", err))
+			a.Log.With("component", "notify").Error("scores are made without the users' taste", slog.Any("error", err),
+				slog.String("hint", "do what the error says, and restart the worker"))
 		}
 	})
 	return func() error {

@@ -152,7 +152,8 @@ func (r *rebuilder) try(user int32) error {
 		if !r.cmd.All {
 			return err
 		}
-		r.Log.Warn("profile not rebuilt", slog.Any("error", err))
+		r.Log.Warn("profile not rebuilt", slog.Int("user_id", int(user)), slog.Any("error", err),
+			slog.String("hint", "do what the error says, then rebuild this user"))
 		return nil
 	}
 	same := r.compare(user, old, next.Profile)

@@ -38,7 +38,8 @@ func (r *rebuilder) history(user int32, old *engine.Profile) *history {
 			h.rows++
 			if engine.KindOf(err) == engine.Permanent {
 				h.damaged++
-				r.Log.Warn("row of the history left out", slog.Int64("row", row.ID), slog.Any("error", err))
+				r.Log.Warn("row of the history left out", slog.Int64("row", row.ID), slog.Any("error", err),
+					slog.String("hint", "correct the row where the event is to count"))
 				continue
 			}
 			if err == nil && !row.Sent && !folded[row.Event.Digest.ID()] {

@@ -36,7 +36,8 @@ func (p patientPhrases) Resolve(ctx context.Context, phrases []string) []engine.
 			break
 		}
 		p.log.Warn("phrases not embedded", slog.Int("phrases", len(again)),
-			slog.Int("attempt", attempt), slog.Duration("retry_in", phrasePause), slog.Any("error", cause))
+			slog.Int("attempt", attempt), slog.Duration("retry_in", phrasePause), slog.Any("error", cause),
+			slog.String("hint", "see that the embedding API answers; the rebuild waits for it"))
 		select {
 		case <-time.After(phrasePause):
 		case <-ctx.Done():

@@ -85,6 +85,7 @@ func New(ports Ports) *API {
 	if ports.Stop == nil {
 		ports.Stop = context.Background()
 	}
+	ports.Log = ports.Log.With("component", "notify")
 	return &API{ports: ports}
 }
 

@@ -52,7 +52,7 @@ func (c *eventChunk) Add(o *rabbit.Original, a rabbit.Arrival) error {
 	if err != nil {
 		return err
 	}
-	c.deliveries = append(c.deliveries, processor.Delivery{Event: e, Redelivered: a.Redelivered, Settler: settler{a.Settler}})
+	c.deliveries = append(c.deliveries, processor.Delivery{Event: e, Redelivered: a.Redelivered, Attempt: a.Attempt, Last: a.Last, RetryDelay: a.RetryDelay, Settler: settler{a.Settler}})
 	return nil
 }
 

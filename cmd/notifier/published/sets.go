@@ -55,7 +55,9 @@ type Sets struct {
 }
 
 // New returns the sets of a store that [Sets.Load] names, for users with these hours.
-func New(local notify.Local, log *slog.Logger) *Sets { return &Sets{local: local, log: log} }
+func New(local notify.Local, log *slog.Logger) *Sets {
+	return &Sets{local: local, log: log.With("component", "notify")}
+}
 
 // Current implements [notify.Sets]. It is nil until a set is loaded.
 func (s *Sets) Current() *notify.Set { return s.current.Load() }
@@ -157,8 +159,8 @@ func (s *Sets) note(err error) {
 	}
 	s.fault.Store(&err)
 	if current := s.Current(); current != nil && (before == nil || before.Error() != err.Error()) {
-		s.log.Error("another set of rules cannot be used", slog.String("deciding_by", current.Version), slog.Any("error", err),
-			slog.String("hint", "decisions go on by the set before it"))
+		s.log.Error("another set of rules cannot be used", slog.String("rules", current.Version), slog.Any("error", err),
+			slog.String("hint", "publish a set without the fault; decisions go on by the set before it"))
 	}
 }
 

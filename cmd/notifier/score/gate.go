@@ -34,10 +34,10 @@ func newGate(c Config, server string, late, away notify.Skip, log *slog.Logger) 
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {
 			case from == gobreaker.StateClosed:
-				log.Warn("scores are made without the users' taste", slog.String("away", server),
+				log.Warn("scores are made without the users' taste", slog.String("server", server),
 					slog.String("hint", "decisions go on; taste takes part again by itself when the server answers in time"))
 			case to == gobreaker.StateClosed:
-				log.Info("the users' taste takes part in scores again", slog.String("back", server))
+				log.Info("the users' taste takes part in scores again", slog.String("server", server))
 			}
 		},
 	})}

@@ -85,6 +85,7 @@ func New(config Config, texts Texts, profiles Profiles, log *slog.Logger) (*Scor
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	log = log.With("component", "notify")
 	return &Scores{
 		config: config, texts: texts, profiles: profiles,
 		api:   newGate(config, "embedding API", notify.SkipEmbeddingLate, notify.SkipEmbeddingAway, log),

@@ -60,6 +60,7 @@ func New(config Config, ports Ports) *Worker {
 	if ports.Now == nil {
 		ports.Now = engine.Now
 	}
+	ports.Log = ports.Log.With("component", "notify")
 	return &Worker{config: config, ports: ports, started: make(chan struct{}), windows: consuming.NewOnce()}
 }
 

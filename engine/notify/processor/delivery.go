@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -76,7 +77,13 @@ type Delivery struct {
 	// Redelivered: the event may have been decided before. Without it, the key of a new
 	// event is not asked for where the user's state is cached.
 	Redelivered bool
-	Settler     Settler
+	// Attempt, Last and RetryDelay are for the log: which attempt it is, from 1, whether none
+	// follows, of which the source tells then, and how long it waits before the next one.
+	// 0: the source does not say.
+	Attempt    int
+	Last       bool
+	RetryDelay time.Duration
+	Settler    Settler
 
 	live   bool // At is the processor's clock
 	finish bool // of a replay: decides all deferrals of its user

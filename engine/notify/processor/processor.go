@@ -54,6 +54,7 @@ func New(config Config, ports Ports) (*Processor, error) {
 	if ports.Log == nil {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
+	ports.Log = ports.Log.With("component", "notify")
 	p := &Processor{config: config, ports: ports}
 	p.stats.init()
 	return p, nil

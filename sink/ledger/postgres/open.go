@@ -81,7 +81,16 @@ func parse(url string) (*pgxpool.Config, error) {
 		// pgx also reads host=h password=p, where secrets are hard to find and hide.
 		return nil, errors.New("found no postgres:// at its beginning")
 	}
-	return pgxpool.ParseConfig(url) // pgx leaves the password out
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// pgx quotes the address without its password, and with parameters that it does not know.
+		text := err.Error()
+		if end := strings.LastIndex(text, "`: "); end >= 0 {
+			text = text[end+len("`: "):]
+		}
+		return nil, errors.New(text)
+	}
+	return config, nil
 }
 
 // bounded ends a call after [Ledger.Timeout]. That the server did not answer in time

@@ -52,6 +52,7 @@ func New(config Config, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	log = log.With("component", "notify")
 	s := &Store{config: config, client: client, waiting: make(chan []notify.Posting, maxWaiting)}
 	s.circuit, err = breaker.New(config.Breaker, s.probe, func(state breaker.State) {
 		if state.Open {

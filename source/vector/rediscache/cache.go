@@ -38,12 +38,13 @@ var _ vector.Cache = (*Cache)(nil)
 
 // Stats counts since the start. Its fields are read with Load.
 type Stats struct {
-	Hits     atomic.Int64 // phrases found
-	Misses   atomic.Int64 // phrases asked for in vain, unusable ones among them
-	Invalid  atomic.Int64 // values that were no usable vector
-	Written  atomic.Int64 // vectors written
-	Failures atomic.Int64 // calls that failed
-	Bypassed atomic.Int64 // calls not made, since Redis is away
+	Hits     atomic.Int64      // phrases found
+	Misses   atomic.Int64      // phrases asked for in vain, unusable ones among them
+	Invalid  atomic.Int64      // values that were no usable vector
+	Written  atomic.Int64      // vectors written
+	Failures atomic.Int64      // calls that failed
+	Bypassed atomic.Int64      // calls not made, since Redis is away
+	Time     *metric.Histogram // of calls
 }
 
 // Register adds the cache's series to set.
@@ -55,6 +56,7 @@ func (c *Cache) Register(set *metric.Set) {
 	set.Counter("keyfold_redis_written_total", "Vectors written to Redis.", s.Written.Load)
 	set.Counter("keyfold_redis_failures_total", "Calls of Redis that failed.", s.Failures.Load)
 	set.Counter("keyfold_redis_bypassed_total", "Calls not made because Redis is down.", s.Bypassed.Load)
+	set.Histogram("keyfold_redis_call_seconds", "Calls of Redis, also those that failed.", s.Time)
 	breaker.RegisterState(set, "redis", c.State)
 }
 
@@ -74,6 +76,7 @@ func New(config Config) (*Cache, error) {
 		where:  where,
 		client: where.connect(config.Timeout),
 	}
+	c.stats.Time = metric.NewCalls()
 	c.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:   1,
 		Timeout:       config.OpenFor,
@@ -210,7 +213,9 @@ func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.
 	_, err := c.circuit.Execute(func() (struct{}, error) {
 		bounded, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
+		began := time.Now()
 		err := c.cure(do(bounded))
+		c.stats.Time.Observe(time.Since(began))
 		switch {
 		case err == nil:
 			c.answered.Store(true)
