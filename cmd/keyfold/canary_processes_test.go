@@ -196,7 +196,7 @@ func TestNoSecretOfWorkingPrograms(t *testing.T) {
 		}
 		return nil
 	})
-	runs := runAll(t, "all well", g.env, false)
+	runs := runAll(t, "all well", g.env, false, everyCommand)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusForbidden, http.StatusBadRequest, http.StatusTooManyRequests} {
 		key := g.token("OPENAI_API_KEY")
 		g.api.SetFaults(embedtest.Faults{Status: status, Code: "c", Message: "the key " + key + " of 'Bearer " + strings.ToUpper(key) + "' is refused"})
@@ -272,7 +272,7 @@ func TestNoSecretOfFailingPrograms(t *testing.T) {
 			return slices.ContainsFunc([]string{`"WARN"`, `"ERROR"`}, func(level string) bool { return strings.Contains(d.log.String(), level) })
 		})
 		g.search(t, mode.name, all)
-		t.Logf("%s: %d runs of commands", mode.name, runAll(t, mode.name, mode.env, mode.name == "servers away"))
+		t.Logf("%s: %d runs of commands", mode.name, runAll(t, mode.name, mode.env, mode.name == "servers away", everyCommand))
 	}
 	for _, endpoint := range []string{"http://user:" + canary + "93a%zz" + canary + "b@127.0.0.1:4318", "http://user:" + canary + "94a b@127.0.0.1:4318/"} {
 		away["OTEL_EXPORTER_OTLP_ENDPOINT"], away["OTEL_EXPORTER_OTLP_HEADERS"] = endpoint, "no "+canary+"97,authorization=%zz"+canary+"98"
