@@ -150,7 +150,7 @@ func start(t *testing.T, env map[string]string, met func(*daemon) bool) map[stri
 var apiURL = regexp.MustCompile(`listening","url":"(http://[^/"]+)`)
 
 // search asks services for all that they answer, also under a wrong token, ends them, and
-// searches the answers and the logs.
+// searches the answers and the logs, each of whose lines has its component and its hint.
 func (g *guarded) search(t *testing.T, what string, all map[string]*daemon) {
 	t.Helper()
 	for name, d := range all {
@@ -170,7 +170,12 @@ func (g *guarded) search(t *testing.T, what string, all map[string]*daemon) {
 	}
 	for name, d := range all {
 		d.stop()
-		noCanary(t, what+": keyfold "+name, d.log.String())
+		log := d.log.String()
+		noCanary(t, what+": keyfold "+name, log)
+		log, _, _ = strings.Cut("\n"+log, "\nkeyfold: ") // why it ended
+		for line := range strings.Lines(strings.TrimPrefix(log, "\n")) {
+			readLogLine(t, what+": keyfold "+name, line)
+		}
 	}
 	noCanary(t, what+": the spans", g.spans.sent.String())
 }
