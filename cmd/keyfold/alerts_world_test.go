@@ -156,6 +156,12 @@ func (s *scrapes) fires(fault string, must []string, may ...string) {
 // silent expects that no alert fires.
 func (s *scrapes) silent(when string) { s.fires(when+": none", nil) }
 
+// expected reports whether a fault has to fire an alert.
+func (s *scrapes) expected(alert string) bool {
+	fires := regexp.MustCompile(`exp_samples: \[.*"` + alert + `"`)
+	return slices.ContainsFunc(s.checks, fires.MatchString)
+}
+
 // judge has promtool compare.
 func (s *scrapes) judge() {
 	s.t.Helper()
