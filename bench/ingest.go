@@ -225,7 +225,7 @@ func (r *ingestRun) watchBacklog(ctx context.Context) error {
 		return nil
 	}
 	return stack.Poll(ctx, 100*time.Millisecond, func() (bool, error) {
-		backlog, err := r.db.Backlog(ctx)
+		backlog, err := r.db.Backlog(ctx, 0)
 		age := backlog.Age(engine.Now())
 		r.oldest, r.resumed = max(r.oldest, age), time.Since(r.back)
 		return age < time.Second, err

@@ -55,7 +55,7 @@ func (r *ingestRun) read(ctx context.Context, result *ingestResult, expected *or
 	if result.rows, err = r.db.Count(ctx, outbox.Filter{}); err != nil {
 		return err
 	}
-	backlog, err := r.db.Backlog(ctx)
+	backlog, err := r.db.Backlog(ctx, 0)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/bench/stack"
+	"keyfold/engine/metric"
 )
 
 // outageCmd takes the store away from a worker under load and gives it back.
@@ -127,5 +128,5 @@ func readMetrics(ctx context.Context, admin string) (map[string]float64, error) 
 		return nil, ctx.Err()
 	}
 	defer response.Body.Close()
-	return stack.ParseMetrics(response.Body)
+	return metric.Parse(response.Body)
 }

@@ -142,7 +142,7 @@ func startHere(b *backlog, i int, config settings.Config, products shop) (member
 			}
 			var text bytes.Buffer
 			set.WritePrometheus(&text)
-			return stack.ParseMetrics(&text)
+			return metric.Parse(&text)
 		},
 		stop: func() error { stop(); return <-ended },
 	}, nil

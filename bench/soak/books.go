@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"keyfold/bench/stack"
+	"keyfold/engine/metric"
 )
 
 // balanced counts the scrapes whose books were right, in the figures of a worker.
@@ -47,7 +47,7 @@ func (w *worker) scrape() {
 	if code != http.StatusOK {
 		return
 	}
-	read, err := stack.ParseMetrics(strings.NewReader(body))
+	read, err := metric.Parse(strings.NewReader(body))
 	if err != nil {
 		return
 	}

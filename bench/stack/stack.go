@@ -4,7 +4,6 @@
 package stack
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -15,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -303,16 +301,4 @@ func Poll(ctx context.Context, pause time.Duration, ask func() (bool, error)) er
 		}
 		_ = Wait(ctx, pause) // ask tells of the end
 	}
-}
-
-// ParseMetrics reads what /metrics answers: values by the names with their labels.
-func ParseMetrics(text io.Reader) (map[string]float64, error) {
-	figures := map[string]float64{}
-	lines := bufio.NewScanner(text)
-	for lines.Scan() {
-		if name, value, ok := strings.Cut(lines.Text(), " "); ok {
-			figures[name], _ = strconv.ParseFloat(value, 64) // comments are none
-		}
-	}
-	return figures, lines.Err()
 }

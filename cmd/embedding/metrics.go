@@ -20,19 +20,21 @@ func (e *Embedding) Register(set *metric.Set) {
 	}
 }
 
-// Away says which of its servers are away, since when and why; nothing where
-// all is well. Events go on all the same: searches are parked, or cost a call.
-func (e *Embedding) Away() (notes []string) {
-	note := func(name, effect string, s breaker.State) {
+// Notes say which of its servers are away, since when and why, and which fail in part;
+// nothing where all is well. Events go on all the same: searches are parked, or cost a call.
+func (e *Embedding) Notes() (notes []string) {
+	note := func(name, effect string, s breaker.State, failing error) {
 		if s.Open {
 			notes = append(notes, fmt.Sprintf("%s: away since %s (%s): %v", name, s.Since.UTC().Format(time.RFC3339), effect, s.Cause))
+		} else if failing != nil {
+			notes = append(notes, fmt.Sprintf("%s: %v", name, failing))
 		}
 	}
 	if e.Breaker != nil {
-		note("embedding API", e.effect, e.Breaker.State())
+		note("embedding API", e.effect, e.Breaker.State(), e.Breaker.Failing())
 	}
 	if e.Redis != nil {
-		note("Redis", "passed by", e.Redis.State())
+		note("Redis", "passed by", e.Redis.State(), e.Redis.Failing())
 	}
 	return notes
 }

@@ -84,7 +84,7 @@ func (in *httpIngest) open() error {
 	if err := in.db.Setup(in.ctx, outbox.SetupOptions{}); err != nil {
 		return err
 	}
-	backlog, err := in.db.Backlog(in.ctx)
+	backlog, err := in.db.Backlog(in.ctx, 0)
 	if err != nil {
 		return err
 	}

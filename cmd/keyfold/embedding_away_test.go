@@ -197,3 +197,30 @@ func TestSharedCallThatFailsUsesNoAttempt(t *testing.T) {
 	d.stop()
 	a.emptied(t)
 }
+
+// An API that fails every other call, at a search at a time, opens no breaker, as its failures
+// are not in a row: /readyz says all the same which share fails, until it is well for a while.
+func TestEmbeddingAPIThatFailsInPartIsSeen(t *testing.T) {
+	a := newAPIStackWith(t, "--retry-delay=50ms", "--max-retries=20")
+	d := a.work(t, quick).ready()
+	if _, body := d.get("/readyz"); body != "ok\n" {
+		t.Errorf("before: %q", body)
+	}
+	a.api.SetFaults(embedtest.Faults{ServerError: 0.5})
+	now, n := hourAgo(), int64(0)
+	eventually(t, "readiness tells of it", func() error {
+		n++
+		a.publish(t, event(int32(n), engine.Search, fmt.Sprint("blue hats, size ", n), now, fmt.Sprint("hat ", n)))
+		eventually(t, "the search is folded", func() error {
+			if folded := d.metric(`keyfold_events_total{outcome="folded"}`); folded != n {
+				return fmt.Errorf("%d are folded, want %d", folded, n)
+			}
+			return nil
+		})
+		code, body := d.get("/readyz")
+		if code != http.StatusOK || !strings.Contains(body, "embedding API: ") || !strings.Contains(body, "calls failed in the last 10 minutes") {
+			return fmt.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+}

@@ -19,6 +19,7 @@ import (
 	"keyfold/cmd/keyfold/notifications"
 	"keyfold/cmd/keyfold/outbox"
 	"keyfold/cmd/keyfold/profiles"
+	"keyfold/cmd/keyfold/status"
 	"keyfold/cmd/settings"
 	"keyfold/cmd/shutdown"
 	"keyfold/engine"
@@ -47,6 +48,7 @@ type commands struct {
 	Products profiles.ProductsCmd `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
+	Status   status.Cmd           `cmd:"" uses:"broker,partitions,store,database,profiles,retries,ledger" help:"Show queues, workers and backlogs on one screen, and what needs a person."`
 	Failed   dlq.FailedCmd        `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
 	Dlq      dlq.Cmd              `cmd:"" uses:"broker,partitions" help:"List, replay and discard dead letters: the broker's part of keyfold failed."`
 
@@ -66,6 +68,7 @@ Examples:
   keyfold work                       the worker
   keyfold embed "wireless headphones"
   keyfold products import shop.ndjson --embed
+  keyfold status                     what needs a person
   keyfold user show 17
   keyfold user forget 17
 

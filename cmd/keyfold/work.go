@@ -94,7 +94,7 @@ type working struct {
 	embedding *embedding.Embedding
 }
 
-func (w working) Notes() []string { return append(w.embedding.Away(), w.Worker.Notes()...) }
+func (w working) Notes() []string { return append(w.embedding.Notes(), w.Worker.Notes()...) }
 
 func (w working) Register(set *metric.Set) {
 	w.Worker.Register(set)

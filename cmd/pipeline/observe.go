@@ -2,9 +2,11 @@ package pipeline
 
 import (
 	"context"
+	"time"
 
 	"keyfold/cmd/consuming"
 	"keyfold/engine"
+	"keyfold/engine/metric"
 	"keyfold/source/catalog"
 )
 
@@ -41,19 +43,22 @@ func (g observedProfiles) Now(ctx context.Context) (engine.Millis, error) {
 	return now, err
 }
 
-// ObserveProducts tells a gate of every read of a store of products.
-func ObserveProducts(gate consuming.CallObserver, store catalog.Store) catalog.Store {
-	return observedProducts{gate, store}
+// ObserveProducts tells a gate of every read of a store of products, and took how long it was.
+func ObserveProducts(gate consuming.CallObserver, took *metric.Histogram, store catalog.Store) catalog.Store {
+	return observedProducts{gate, took, store}
 }
 
 type observedProducts struct {
 	gate  consuming.CallObserver
+	took  *metric.Histogram
 	store catalog.Store
 }
 
 func (g observedProducts) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
 	g.gate.Begin()
+	began := time.Now()
 	products, err := g.store.Products(ctx, ids)
+	g.took.Observe(time.Since(began))
 	g.gate.End(consuming.StoreFailure(ctx, err))
 	return products, err
 }

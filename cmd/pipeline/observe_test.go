@@ -13,6 +13,7 @@ import (
 	"keyfold/cmd/pipeline"
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/engine/metric"
 	"keyfold/shard"
 	sink "keyfold/sink/memory"
 	"keyfold/source/sample"
@@ -231,7 +232,8 @@ func TestAwayCatalogueCostsNoAttempt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ports, err := pipeline.Ports(j.laws, pipeline.ObserveProfiles(b.Group, j.store), pipeline.ObserveProducts(b.Group(), awayShop{j.shop}))
+		reads := metric.NewCalls()
+		ports, err := pipeline.Ports(j.laws, pipeline.ObserveProfiles(b.Group, j.store), pipeline.ObserveProducts(b.Group(), reads, awayShop{j.shop}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,6 +251,9 @@ func TestAwayCatalogueCostsNoAttempt(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		v.mu.Lock()
 		t.Logf("breaker %+v; view %v; search of another user %v", b.State(), v.all["view"], v.all["search"])
+		if reads.Count() == 0 {
+			t.Error("no read of products was timed")
+		}
 		if got := v.all["view"]; len(got) > 0 && got[0].Outcome == engine.Retry {
 			t.Error("the view used an attempt")
 		}

@@ -29,6 +29,9 @@ func (w *Worker) Notes() []string {
 		return nil
 	}
 	var notes []string
+	if err := p.breaker.Failing(); err != nil {
+		notes = append(notes, fmt.Sprintf("store: %v", err))
+	}
 	if n, cause := p.consumer.Unstored(); n > 0 {
 		notes = append(notes, fmt.Sprintf("dead letters: %d events wait, unacknowledged, for the broker to take their letters: %v", n, cause))
 	}
@@ -93,6 +96,7 @@ func (w *Worker) register(set *metric.Set) {
 	w.retries.Register(set)
 	w.publisher.Register(set)
 	w.breaker.Register(set, "store")
+	set.Histogram("keyfold_product_read_seconds", "Reads of products that the cache does not hold from the store, of many each.", w.productReads)
 	if w.prefetcher != nil {
 		set.Gauge("keyfold_searches_waiting", "Searches that wait for the vector of their phrase.",
 			func() float64 { return float64(w.prefetcher.Waiting()) })

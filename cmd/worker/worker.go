@@ -22,7 +22,8 @@ type Worker struct {
 	components               // only used by Run's goroutine until started is closed
 	started    chan struct{} // closed when components may be read by others
 
-	metrics *metric.Set // nil: none are wanted
+	metrics      *metric.Set // nil: none are wanted
+	productReads *metric.Histogram
 
 	control consuming.Control
 	windows *consuming.Once // their closing
@@ -48,7 +49,7 @@ func New(config Config, ports Ports) *Worker {
 		ports.Broker = func(string) rabbit.Timing { return rabbit.Timing{} }
 	}
 	ports.Log = ports.Log.With("component", "worker")
-	return &Worker{config: config, ports: ports, started: make(chan struct{}), windows: consuming.NewOnce()}
+	return &Worker{config: config, ports: ports, started: make(chan struct{}), windows: consuming.NewOnce(), productReads: metric.NewCalls()}
 }
 
 // running returns the components, nil while the worker is starting.
@@ -71,7 +72,7 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	ports, err := pipeline.Ports(w.config.Taste,
-		pipeline.ObserveProfiles(w.breaker.Group, w.store), pipeline.ObserveProducts(w.breaker.Group(), w.store))
+		pipeline.ObserveProfiles(w.breaker.Group, w.store), pipeline.ObserveProducts(w.breaker.Group(), w.productReads, w.store))
 	if err != nil {
 		return err
 	}

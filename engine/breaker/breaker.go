@@ -38,6 +38,7 @@ type Breaker struct {
 	work sync.WaitGroup
 
 	telling sync.Mutex // one call of changed at a time
+	share   Share      // of all groups' calls
 
 	mu     sync.Mutex
 	state  State
@@ -86,6 +87,10 @@ func (b *Breaker) State() State {
 	return b.state
 }
 
+// Failing returns which share of the last minutes' calls failed, nil where it is small. It is
+// for a closed breaker: what an open one knows is in its state.
+func (b *Breaker) Failing() error { return b.share.Err() }
+
 // Wait returns as soon as the breaker is closed, and whether it was open before.
 // Errors: ErrExpired, ErrClosed, the context's; the first two carry why the
 // breaker is open.
@@ -125,6 +130,7 @@ func (l *CallGroup) Begin() {
 // working store, an error a failure of the store.
 func (l *CallGroup) End(err error) {
 	b := l.b
+	b.share.Note(err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l.calls--

@@ -50,6 +50,7 @@ func (b *Breaker) probed() bool {
 	}
 	b.state.Open, b.state.Expired = false, false
 	b.state.Since, b.state.Cause = time.Now(), nil
+	b.share.Forget()
 	for _, l := range b.groups {
 		l.failures = 0
 		if l.calls > 0 {

@@ -31,9 +31,10 @@ func (b Backlog) Age(now engine.Millis) time.Duration {
 	return max(0, time.Duration(now-b.Oldest)*time.Millisecond)
 }
 
-// Backlog counts what waits. It reads one index entry per unsent row.
-func (d *Database) Backlog(ctx context.Context) (Backlog, error) {
-	b, err := d.count(ctx, 0)
+// Backlog counts what waits, up to limit rows of each kind; 0 is no limit. It reads one
+// index entry per row that it counts.
+func (d *Database) Backlog(ctx context.Context, limit int64) (Backlog, error) {
+	b, err := d.count(ctx, limit)
 	if err == nil {
 		b.Oldest, err = d.oldest(ctx)
 	}

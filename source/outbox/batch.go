@@ -56,7 +56,9 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	if len(l.shards) == 0 {
 		return result{}, l.end(false)
 	}
+	began := time.Now()
 	rows, err := r.fetch(work, l, find)
+	r.Stats.fetch.Observe(time.Since(began))
 	if err != nil {
 		_ = l.end(false) // its connection failed
 		return result{}, r.db.fault("read events", err)
@@ -83,7 +85,10 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	w.run(ctx, work)
 	r.Stats.Batches.Add(1)
 	r.Stats.Held.Store(r.paused.size())
-	if err := r.mark(work, l, w); err != nil {
+	began = time.Now()
+	err = r.mark(work, l, w)
+	r.Stats.mark.Observe(time.Since(began))
+	if err != nil {
 		return result{}, r.db.fault("mark events as sent", err)
 	}
 	if w.stop == nil && len(w.sent) > 0 {

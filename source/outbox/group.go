@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // commitGroups runs until the queue is closed and empty.
@@ -57,12 +58,14 @@ func (s *Store) commit(group []*request) {
 func (s *Store) transact(group []*request, way func(context.Context, *sql.Tx, []*request) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeout)
 	defer cancel()
+	began := time.Now()
 	err := s.db.transact(ctx, "store events", func(tx *sql.Tx) error {
 		for _, r := range group {
 			r.begin()
 		}
 		return way(ctx, tx, group)
 	})
+	s.Stats.transaction.Observe(time.Since(began))
 	s.Stats.Transactions.Add(1)
 	if err != nil {
 		s.Stats.Failed.Add(1)

@@ -283,7 +283,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 
 func backlog(t testing.TB, db *Database) Backlog {
 	t.Helper()
-	b, err := db.Backlog(context.Background())
+	b, err := db.Backlog(context.Background(), 0)
 	must(t, err)
 	return b
 }

@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/metric"
 	"keyfold/engine/terse"
 )
 
@@ -124,6 +125,7 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
 	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
+	r.Stats.fetch, r.Stats.mark = metric.NewCalls(), metric.NewCalls()
 	return r
 }
 

@@ -66,7 +66,7 @@ func TestBeforeSetup(t *testing.T) {
 		s := storeOn(t, db, StoreConfig{})
 		_, err := s.Add(t.Context(), []engine.Entry{view(t, 1, 1)})
 		expectFault(t, err, reasonSchema, "keyfold setup")
-		_, err = db.Backlog(t.Context())
+		_, err = db.Backlog(t.Context(), 0)
 		expectFault(t, err, reasonSchema, "keyfold setup")
 	}
 }
@@ -77,7 +77,7 @@ func TestSQLiteFilesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	db := openOnly(t, "sqlite://"+filepath.Join(dir, "mistyped.db"))
 	expectFault(t, db.Check(t.Context()), reasonSchema, "no such file")
-	if _, err := db.Backlog(t.Context()); err == nil {
+	if _, err := db.Backlog(t.Context(), 0); err == nil {
 		t.Error("there is a backlog in no file")
 	}
 	found, err := os.ReadDir(dir)

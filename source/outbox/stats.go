@@ -15,6 +15,8 @@ type StoreStats struct {
 	Transactions atomic.Int64 // tried; several requests may share one
 	Failed       atomic.Int64 // transactions that failed
 	Split        atomic.Int64 // groups stored one by one after a row that never fits
+
+	transaction *metric.Histogram // of one transaction
 }
 
 // RelayStats counts since the start, except for the gauges. Its fields are read
@@ -34,6 +36,8 @@ type RelayStats struct {
 
 	delay   *metric.Histogram // from stored to confirmed
 	publish *metric.Histogram // of one call of the publisher
+	fetch   *metric.Histogram // of the reading of one batch's rows
+	mark    *metric.Histogram // of the marking of one batch's rows
 }
 
 // Register adds the store's series to set.
@@ -44,6 +48,7 @@ func (s *StoreStats) Register(set *metric.Set) {
 	set.Counter(`keyfold_outbox_store_rows_total{outcome="repeated"}`, rows, s.Repeated.Load)
 	set.Counter("keyfold_outbox_store_transactions_total", "Transactions tried; several requests may share one.", s.Transactions.Load)
 	set.Counter("keyfold_outbox_store_transactions_failed_total", "Transactions that failed.", s.Failed.Load)
+	set.Histogram("keyfold_outbox_store_transaction_seconds", "Transactions of the database that store the events of requests.", s.transaction)
 	set.Counter("keyfold_outbox_store_groups_split_total", "Groups of requests stored one by one because the database refused a row.", s.Split.Load)
 }
 
@@ -62,6 +67,9 @@ func (s *RelayStats) Register(set *metric.Set) {
 	set.Counter("keyfold_relay_batches_total", "Batches of rows.", s.Batches.Load)
 	set.Gauge("keyfold_relay_in_flight", "Rows being published.", metric.Int(s.InFlight.Load))
 	set.Gauge("keyfold_relay_held_users", "Users whose rows wait because the broker refused one.", metric.Int(s.Held.Load))
+	const calls = "Calls of the database for one batch of rows."
+	set.Histogram(`keyfold_relay_database_seconds{call="fetch"}`, calls, s.fetch)
+	set.Histogram(`keyfold_relay_database_seconds{call="mark"}`, calls, s.mark)
 	set.Histogram("keyfold_relay_delay_seconds", "From the time a row was stored to the broker's confirm.", s.delay)
 	set.Histogram("keyfold_relay_publish_duration_seconds", "Duration of one call of the publisher.", s.publish)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"keyfold/engine"
+	"keyfold/engine/metric"
 )
 
 // StoreConfig holds a store's settings. The zero value of each is its default.
@@ -64,6 +65,7 @@ type Store struct {
 // [Store.Close] ends.
 func NewStore(db *Database, config StoreConfig) *Store {
 	s := &Store{db: db, config: config.orDefaults(), queue: make(chan *request, 1024), done: make(chan struct{})}
+	s.Stats.transaction = metric.NewCalls()
 	for range s.config.Committers {
 		s.work.Go(s.commitGroups)
 	}

@@ -429,6 +429,9 @@ func TestManyRequestsShareTransactions(t *testing.T) {
 		if got := s.Stats.Stored.Load(); got != 320 {
 			t.Errorf("%d rows were stored, want 320", got)
 		}
+		if n, timed := s.Stats.Transactions.Load(), s.Stats.transaction.Count(); n != timed {
+			t.Errorf("%d transactions, and %d were timed", n, timed)
+		}
 		if n := s.Stats.Transactions.Load(); n > 200 {
 			t.Errorf("320 requests took %d transactions", n)
 		}

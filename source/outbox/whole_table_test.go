@@ -104,7 +104,7 @@ func readsNoWholeTable(t *testing.T, server counted) {
 			add(t, s, append(entries, view(t, 3, 201))...)
 			return s.Close(ctx)
 		}},
-		{"backlog", func(db *Database) error { _, err := db.Backlog(ctx); return err }},
+		{"backlog", func(db *Database) error { _, err := db.Backlog(ctx, 0); return err }},
 		{"the relay, with 201 rows", relay},
 		{"a shop's rows", func(db *Database) error {
 			for n := range 20 {

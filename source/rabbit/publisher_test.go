@@ -174,10 +174,12 @@ func TestAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.broker.Alarm(t, true)
-	// The broker tells a connection when it publishes; that message may be
-	// anything.
-	_ = p.Publish(within(t, 200*time.Millisecond), extra)
-	eventually(t, "the alarm told", func() bool { return p.Stats.Blocked.Load() == 1 })
+	// The broker tells a connection when it publishes, once the alarm has reached it; these
+	// messages may be anything.
+	eventually(t, "the alarm told", func() bool {
+		_ = p.Publish(within(t, 200*time.Millisecond), extra)
+		return p.Stats.Blocked.Load() == 1
+	})
 	err := errors.Join(p.Publish(within(t, 200*time.Millisecond), extra)...)
 	if err == nil || errors.Is(err, engine.ErrUnknown) || engine.KindOf(err) != engine.Transient ||
 		!strings.Contains(err.Error(), "alarm") || !strings.Contains(err.Error(), "memory") {

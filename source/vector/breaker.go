@@ -62,6 +62,7 @@ type Breaker struct {
 	Embedder
 	config  BreakerConfig
 	circuit *gobreaker.CircuitBreaker[[][]float32]
+	share   breaker.Share
 
 	// The circuit calls back under its own lock and takes this one: a
 	// goroutine that holds this one must not call the circuit.
@@ -104,6 +105,10 @@ func (b *Breaker) State() breaker.State {
 	}
 	return breaker.State{Open: true, Since: b.since, Cause: b.cause, Opened: b.opened}
 }
+
+// Failing returns which share of the last minutes' calls failed, nil where it is small. It is
+// for a closed breaker: what an open one knows is in its state.
+func (b *Breaker) Failing() error { return b.share.Err() }
 
 // canceledError marks the failure of a call whose context has ended.
 type canceledError struct{ error }
@@ -156,8 +161,10 @@ func (b *Breaker) pause(ctx context.Context) error {
 // note remembers what a failure says beyond having failed.
 func (b *Breaker) note(err error) {
 	if err == nil || engine.KindOf(err) == engine.Permanent {
+		b.share.Note(nil)
 		return
 	}
+	b.share.Note(err)
 	pause := min(PauseOf(err), maxPause)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,6 +194,7 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 		b.opened++
 	case to == gobreaker.StateClosed:
 		b.since, b.cause, b.notBefore, b.changePending = time.Time{}, nil, time.Time{}, true
+		b.share.Forget()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,20 @@ type Broker struct {
 // Shared returns the test binary's one broker, see [process.Shared]. Tests on it use a
 // virtual host each and never kill it.
 var Shared = process.Shared(Launch)
+
+// SharedWithStatistics is [Shared] with a broker whose management gathers statistics.
+var SharedWithStatistics = process.Shared(launchWithStatistics)
+
+// StartWithStatistics is [Start] with a broker whose management gathers statistics, as it does
+// by default, and which Prometheus can read: other brokers of tests leave out what costs CPU.
+func StartWithStatistics(t testing.TB) *Broker {
+	t.Helper()
+	return process.ForTest(t, launchWithStatistics)
+}
+
+func launchWithStatistics(dir string) (*Broker, error) {
+	return launch(dir, options{look: chosen, timeout: patient, statistics: true})
+}
 
 // Start runs a broker of the test's own and stops it at the test's end.
 func Start(t testing.TB) *Broker {
@@ -63,7 +78,7 @@ func launchVersion(major int) func(dir string) (*Broker, error) {
 
 // LaunchVersion is [Launch] with a broker of this major version of RabbitMQ, 3 or 4.
 func LaunchVersion(dir string, major int) (*Broker, error) {
-	return launch(dir, func() (installation, error) { return ofVersion(major) }, patient)
+	return launch(dir, options{look: func() (installation, error) { return ofVersion(major) }, timeout: patient})
 }
 
 // StartImpatient is Start with a broker that closes the channel of a consumer
@@ -71,11 +86,11 @@ func LaunchVersion(dir string, major int) (*Broker, error) {
 // consumer_timeout, which is half an hour by default.
 func StartImpatient(t testing.TB, timeout time.Duration) *Broker {
 	t.Helper()
-	return process.ForTest(t, func(dir string) (*Broker, error) { return launch(dir, chosen, timeout) })
+	return process.ForTest(t, func(dir string) (*Broker, error) { return launch(dir, options{look: chosen, timeout: timeout}) })
 }
 
 // Launch runs a private broker, all of its files in dir. The caller stops it.
-func Launch(dir string) (*Broker, error) { return launch(dir, chosen, patient) }
+func Launch(dir string) (*Broker, error) { return launch(dir, options{look: chosen, timeout: patient}) }
 
 // patient is RabbitMQ's own consumer_timeout.
 const patient = 30 * time.Minute
@@ -86,13 +101,29 @@ const (
 	distPort
 	epmdPort
 	managementPort
+	prometheusPort
 	firstControlPort
 	lastControlPort = firstControlPort + 10
 )
 
+// options are what a broker of tests may be unlike others in.
+type options struct {
+	look       func() (installation, error)
+	timeout    time.Duration // its consumer_timeout
+	statistics bool
+}
+
+// plugins are those that the node is to start.
+func (o options) plugins() []string {
+	if o.statistics {
+		return []string{"rabbitmq_management", "rabbitmq_prometheus"}
+	}
+	return []string{"rabbitmq_management"}
+}
+
 // launch starts a node whose files are all in dir.
-func launch(dir string, look func() (installation, error), timeout time.Duration) (*Broker, error) {
-	in, err := look()
+func launch(dir string, o options) (*Broker, error) {
+	in, err := o.look()
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +132,12 @@ func launch(dir string, look func() (installation, error), timeout time.Duration
 		return nil, err
 	}
 	b.node = "keyfold" + strconv.Itoa(b.Ports.Port(amqpPort)) + "@localhost"
-	scripts, err := slimHome(in.home, dir)
+	scripts, err := slimHome(in.home, dir, o.plugins())
 	if err != nil {
 		return nil, err
 	}
 	b.Env, b.Answers, b.Logs = b.environment(scripts), b.answers, filepath.Join(dir, "log", b.node+".log")
-	if err := b.start(timeout); err != nil {
+	if err := b.start(o); err != nil {
 		b.Stop()
 		return nil, err
 	}
@@ -114,8 +145,8 @@ func launch(dir string, look func() (installation, error), timeout time.Duration
 }
 
 // start starts the port mapper and boots.
-func (b *Broker) start(timeout time.Duration) (err error) {
-	if err := b.writeFiles(timeout); err != nil {
+func (b *Broker) start(o options) (err error) {
+	if err := b.writeFiles(o); err != nil {
 		return err
 	}
 	if b.mapper, err = process.Start(b.Dir, "epmd", b.Env, b.epmd,
@@ -139,14 +170,17 @@ var deprecated = []string{
 // strict reports whether the broker is to be as later versions are, see [strictVariable].
 func (b *Broker) strict() bool { return b.major >= 4 && os.Getenv(strictVariable) != "" }
 
-func (b *Broker) writeFiles(timeout time.Duration) error {
+func (b *Broker) writeFiles(o options) error {
 	config := fmt.Sprintf("listeners.tcp.1 = %s\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %s\n"+
-		"management_agent.disable_metrics_collector = true\nlog.console = false\ndisk_free_limit.absolute = 1MB\nconsumer_timeout = %d\n",
-		b.Address(), b.port(managementPort), timeout.Milliseconds())
+		"management_agent.disable_metrics_collector = %t\nlog.console = false\ndisk_free_limit.absolute = 1MB\nconsumer_timeout = %d\n",
+		b.Address(), b.port(managementPort), !o.statistics, o.timeout.Milliseconds())
+	if o.statistics {
+		config += fmt.Sprintf("collect_statistics_interval = 500\nprometheus.tcp.ip = 127.0.0.1\nprometheus.tcp.port = %s\n", b.port(prometheusPort))
+	}
 	// How often a channel looks for what it holds too long has no name there; a
 	// minute by default.
 	tick := time.Minute
-	if timeout < patient {
+	if o.timeout < patient {
 		tick = time.Second
 	}
 	if b.strict() {
@@ -157,7 +191,7 @@ func (b *Broker) writeFiles(timeout time.Duration) error {
 	for name, text := range map[string]string{
 		"rabbitmq.conf":   config,
 		"advanced.config": fmt.Sprintf("[{rabbit, [{channel_tick_interval, %d}]}].\n", tick.Milliseconds()),
-		"enabled_plugins": "[rabbitmq_management].\n",
+		"enabled_plugins": "[" + strings.Join(o.plugins(), ",") + "].\n",
 	} {
 		if err := os.WriteFile(filepath.Join(b.Dir, name), []byte(text), 0o600); err != nil {
 			return err

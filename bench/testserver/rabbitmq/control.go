@@ -84,34 +84,56 @@ func (b *Broker) Flush(t testing.TB) {
 	}
 }
 
-// request calls the management API.
+// ManagementURL is the address of the management API, without user and password.
+func (b *Broker) ManagementURL() string { return "http://" + b.Ports.Address(managementPort) }
+
+// QueueMetricsURL is where Prometheus reads the queues' figures, of a broker with statistics.
+func (b *Broker) QueueMetricsURL() string {
+	return "http://" + b.Ports.Address(prometheusPort) + "/metrics/detailed?family=queue_coarse_metrics&family=queue_consumer_count"
+}
+
+// Manage reads an answer of the management API.
+func (b *Broker) Manage(ctx context.Context, method, path string, body, into any) error {
+	answer, err := b.ask(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, into)
+}
+
 func (b *Broker) request(ctx context.Context, method, path string, body any) error {
+	_, err := b.ask(ctx, method, path, body)
+	return err
+}
+
+// ask calls the management API.
+func (b *Broker) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var text io.Reader
 	if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		text = bytes.NewReader(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+b.Ports.Address(managementPort)+"/api/"+path, text)
+	req, err := http.NewRequestWithContext(ctx, method, b.ManagementURL()+"/api/"+path, text)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.SetBasicAuth("guest", "guest")
 	res, err := client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
 	content, err := io.ReadAll(res.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if res.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, content)
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, res.Status, content)
 	}
-	return nil
+	return content, nil
 }
 
 // answers reports whether both listeners do; which is first is not promised.

@@ -4,17 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// wanted are the applications that a node starts; [slimHome] adds those they need.
-var wanted = []string{"rabbit", "rabbitmq_prelaunch", "rabbitmq_management"}
+// wanted are the applications that a node starts beside its plugins; [slimHome] adds those they need.
+var wanted = []string{"rabbit", "rabbitmq_prelaunch"}
 
 // slimHome makes a folder of links to those parts of RabbitMQ's installation that a node
 // needs, and returns its folder of scripts. A node looks for each of some hundred modules
 // in the folders of all plugins, one after the other: without the plugins that are not
 // used it boots in two thirds of the processor time.
-func slimHome(installed, dir string) (scripts string, err error) {
+func slimHome(installed, dir string, started []string) (scripts string, err error) {
 	home := filepath.Join(dir, "home")
 	plugins := filepath.Join(home, "plugins")
 	if err := os.MkdirAll(plugins, 0o700); err != nil {
@@ -26,7 +27,7 @@ func slimHome(installed, dir string) (scripts string, err error) {
 		}
 	}
 	linked := map[string]bool{}
-	for queue := wanted; len(queue) > 0; queue = queue[1:] {
+	for queue := slices.Concat(wanted, started); len(queue) > 0; queue = queue[1:] {
 		name := queue[0]
 		folders, err := filepath.Glob(filepath.Join(installed, "plugins", name+"-[0-9]*"))
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/settings"
 )
 
@@ -21,8 +22,9 @@ type Cmd struct {
 
 // checkCmd checks.
 type checkCmd struct {
-	API     app.APIFlags `embed:""`
-	Connect bool         `help:"Connect to each server, and fail if one cannot be used."`
+	API     app.APIFlags      `embed:""`
+	Status  reach.StatusFlags `embed:""`
+	Connect bool              `help:"Connect to each server, and fail if one cannot be used."`
 }
 
 // Help is the long text.
@@ -34,7 +36,7 @@ NOTIFY_DATABASE_URL may be left out.`
 
 // Check judges all settings.
 func (c *checkCmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.CheckRetention()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), c.Status.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.CheckRetention()}
 	if a.Notify.Ledger != "" {
 		faults = append(faults, a.CheckLedger())
 	}
@@ -54,10 +56,10 @@ func (c *checkCmd) Run(a *app.App) error {
 			w.Line("The settings are valid. No server was asked; --connect asks each.")
 		})
 	}
-	answers := askAll(a)
+	answers := reach.AskAll(a)
 	err := a.Emit(map[string]any{"valid": true, "servers": answers}, func(w *cli.Text) {
 		for _, s := range answers {
-			s.print(w)
+			s.Print(w)
 		}
 	})
 	failed := 0

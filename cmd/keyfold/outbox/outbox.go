@@ -26,7 +26,7 @@ func (c *statsCmd) Check(a *app.App) error { return a.CheckDatabase() }
 // Run prints the counts.
 func (c *statsCmd) Run(a *app.App) error {
 	return a.WithDatabase(func(db *outbox.Database) error {
-		backlog, err := db.Backlog(a.Ctx)
+		backlog, err := db.Backlog(a.Ctx, 0)
 		if err != nil {
 			return err
 		}

@@ -29,6 +29,9 @@ func (w *Worker) Notes() (notes []string) {
 	if p == nil {
 		return nil
 	}
+	if err := p.breaker.Failing(); err != nil {
+		notes = append(notes, fmt.Sprintf("ledger: %v", err))
+	}
 	for _, in := range p.inputs {
 		if n, cause := in.consumer.Unstored(); n > 0 {
 			notes = append(notes, fmt.Sprintf("dead letters: %d messages wait, unacknowledged, for the broker to take their letters: %v", n, cause))

@@ -25,6 +25,7 @@ type Cache struct {
 	client  redis.UniversalClient
 	circuit *gobreaker.CircuitBreaker[struct{}]
 	stats   Stats
+	share   breaker.Share
 
 	answered atomic.Bool // at all, so far
 
@@ -37,12 +38,13 @@ var _ vector.Cache = (*Cache)(nil)
 
 // Stats counts since the start. Its fields are read with Load.
 type Stats struct {
-	Hits     atomic.Int64 // phrases found
-	Misses   atomic.Int64 // phrases asked for in vain, unusable ones among them
-	Invalid  atomic.Int64 // values that were no usable vector
-	Written  atomic.Int64 // vectors written
-	Failures atomic.Int64 // calls that failed
-	Bypassed atomic.Int64 // calls not made, since Redis is away
+	Hits     atomic.Int64      // phrases found
+	Misses   atomic.Int64      // phrases asked for in vain, unusable ones among them
+	Invalid  atomic.Int64      // values that were no usable vector
+	Written  atomic.Int64      // vectors written
+	Failures atomic.Int64      // calls that failed
+	Bypassed atomic.Int64      // calls not made, since Redis is away
+	Time     *metric.Histogram // of calls
 }
 
 // Register adds the cache's series to set.
@@ -54,6 +56,7 @@ func (c *Cache) Register(set *metric.Set) {
 	set.Counter("keyfold_redis_written_total", "Vectors written to Redis.", s.Written.Load)
 	set.Counter("keyfold_redis_failures_total", "Calls of Redis that failed.", s.Failures.Load)
 	set.Counter("keyfold_redis_bypassed_total", "Calls not made because Redis is down.", s.Bypassed.Load)
+	set.Histogram("keyfold_redis_call_seconds", "Calls of Redis, also those that failed.", s.Time)
 	breaker.RegisterState(set, "redis", c.State)
 }
 
@@ -73,6 +76,7 @@ func New(config Config) (*Cache, error) {
 		where:  where,
 		client: where.connect(config.Timeout),
 	}
+	c.stats.Time = metric.NewCalls()
 	c.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:   1,
 		Timeout:       config.OpenFor,
@@ -98,6 +102,10 @@ func (c *Cache) State() breaker.State {
 	}
 	return breaker.State{Open: true, Since: c.since, Cause: c.cause}
 }
+
+// Failing returns which share of the last minutes' calls failed while Redis was not passed by,
+// nil where it is small.
+func (c *Cache) Failing() error { return c.share.Err() }
 
 // Ping reports whether Redis answers, and if not, the cure where one is known.
 // It asks what a look-up asks: a user of few rights may not PING.
@@ -205,15 +213,19 @@ func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.
 	_, err := c.circuit.Execute(func() (struct{}, error) {
 		bounded, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
+		began := time.Now()
 		err := c.cure(do(bounded))
+		c.stats.Time.Observe(time.Since(began))
 		switch {
 		case err == nil:
 			c.answered.Store(true)
+			c.share.Note(nil)
 			return struct{}{}, nil
 		case ctx.Err() != nil:
 			return struct{}{}, errLeft
 		}
 		c.stats.Failures.Add(1)
+		c.share.Note(err)
 		c.mu.Lock()
 		c.cause = err
 		c.mu.Unlock()
@@ -234,5 +246,6 @@ func (c *Cache) changed(_ string, from, to gobreaker.State) {
 		c.since = time.Now()
 	case to == gobreaker.StateClosed:
 		c.since, c.cause = time.Time{}, nil
+		c.share.Forget()
 	}
 }

@@ -100,6 +100,9 @@ func TestGetAndPut(t *testing.T) {
 					t.Fatalf("%s: got %v, put %v", phrases[i], got[i], all[i])
 				}
 			}
+			if n := c.Stats().Time.Count(); n == 0 || c.Stats().Failures.Load() > n {
+				t.Errorf("%d calls were timed", n)
+			}
 			if st := c.Stats(); st.Hits.Load() != 200 || st.Misses.Load() != 100 || st.Written.Load() != 200 ||
 				st.Failures.Load() != 0 {
 				t.Errorf("stats %+v", st)

@@ -1,8 +1,11 @@
-package config
+// Package reach asks the servers that keyfold needs whether it can use them.
+package reach
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,14 +15,15 @@ import (
 	"keyfold/cmd/settings"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/outbox"
+	"keyfold/source/vector/rediscache"
 )
 
-// patience is how long each server may take: longer than MongoDB is waited for, so that
+// Patience is how long each server may take: longer than MongoDB is waited for, so that
 // the error says why there was none.
-const patience = 6 * time.Second
+const Patience = 6 * time.Second
 
-// answer is what became of asking a server.
-type answer struct {
+// Answer is what became of asking a server.
+type Answer struct {
 	Server  string `json:"server"`
 	Address string `json:"address"` // "" where none is set; without secrets
 	Used    bool   `json:"used"`
@@ -27,32 +31,48 @@ type answer struct {
 	note    string
 }
 
-func (s *answer) print(w *cli.Text) {
+// Print writes a line.
+func (s *Answer) Print(w *cli.Text) {
 	switch {
 	case !s.Used:
 		w.Line("- %-13s  %s", s.Server, s.note)
 	case s.Error != "":
-		w.Line("✗ %-13s  %s: %s", s.Server, s.Address, s.Error)
+		w.Line("✗ %-13s  %s: %s", s.Server, s.Address, cli.Printable(s.Error))
 	default:
 		w.Line("✓ %-13s  %s%s", s.Server, s.Address, s.note)
 	}
 }
 
-// askAll asks all servers at once.
-func askAll(a *app.App) []answer {
-	answers := []answer{
-		{Server: "RabbitMQ", Address: a.Servers.RabbitMQ, Used: true},
+// Names of servers in answers.
+const (
+	RabbitMQ = "RabbitMQ"
+	SQL      = "SQL"
+	api      = "embedding API"
+)
+
+// AskAll asks all servers at once, also the embedding API, for the vector of one word.
+func AskAll(a *app.App) []Answer { return ask(a, !a.Vectors.Offline) }
+
+// AskOwn asks all servers at once but the embedding API, which charges for it.
+func AskOwn(a *app.App) []Answer {
+	answers := ask(a, false)
+	return slices.DeleteFunc(answers, func(s Answer) bool { return s.Server == api })
+}
+
+func ask(a *app.App, withAPI bool) []Answer {
+	answers := []Answer{
+		{Server: RabbitMQ, Address: a.Servers.RabbitMQ, Used: true},
 		{Server: "MongoDB", Address: a.Servers.MongoDB, Used: true},
-		{Server: "SQL", Address: a.Servers.SQL, Used: a.Servers.SQL != "", note: "none: DATABASE_URL is not set; ingest and relay need one"},
+		{Server: SQL, Address: a.Servers.SQL, Used: a.Servers.SQL != "", note: "none: DATABASE_URL is not set; ingest and relay need one"},
 		{Server: "Redis", Used: a.Vectors.Redis != nil && !a.Vectors.Offline, note: "none: REDIS_URL is not set, or EMBEDDER is hash"},
-		{Server: "embedding API", Address: a.Vectors.API.BaseURL, Used: !a.Vectors.Offline, note: "none: EMBEDDER is hash"},
+		{Server: api, Address: a.Vectors.API.BaseURL, Used: withAPI, note: "none: EMBEDDER is hash"},
 	}
 	if a.Vectors.Redis != nil {
 		answers[3].Address = a.Vectors.Redis.URL
 	}
 	asks := []func(*app.App) error{askBroker, askStore, askDatabase, askRedis, askAPI}
 	if a.Notify.Ledger != "" { // notifications are in use
-		answers = append(answers, answer{Server: "PostgreSQL", Address: a.Notify.Ledger, Used: true})
+		answers = append(answers, Answer{Server: "PostgreSQL", Address: a.Notify.Ledger, Used: true})
 		asks = append(asks, askLedger)
 	}
 	var all sync.WaitGroup
@@ -65,7 +85,7 @@ func askAll(a *app.App) []answer {
 		s.Address, s.note = settings.Redact(s.Address), ""
 		all.Go(func() {
 			bounded := *a
-			ctx, cancel := context.WithTimeout(a.Ctx, patience)
+			ctx, cancel := context.WithTimeout(a.Ctx, Patience)
 			defer cancel()
 			bounded.Ctx = ctx
 			if err := ask(&bounded); err != nil {
@@ -106,12 +126,14 @@ func askLedger(a *app.App) error {
 }
 
 func askRedis(a *app.App) error {
-	return a.WithEmbedding(a.Vectors, 0, func(e *embedding.Embedding) error {
-		if err := e.Redis.Ping(a.Ctx); err != nil {
-			return fmt.Errorf("no answer: is it running, is REDIS_URL right? (%w)", err)
-		}
-		return nil
-	})
+	redis, err := rediscache.New(*a.Vectors.Redis)
+	if err != nil {
+		return err
+	}
+	if err := redis.Ping(a.Ctx); err != nil {
+		return errors.Join(fmt.Errorf("no answer: is it running, is REDIS_URL right? (%w)", err), redis.Close())
+	}
+	return redis.Close()
 }
 
 // askAPI has a word embedded: nothing less shows that the key, the model and the

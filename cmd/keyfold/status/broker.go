@@ -1,0 +1,122 @@
+package status
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/notifier/broker"
+	"keyfold/engine/notify"
+	"keyfold/source/rabbit"
+)
+
+// Applications that queues belong to.
+const (
+	ofProfiles      = "profiles"
+	ofNotifications = "notifications"
+)
+
+// lookAtBroker fills in queues and workers. m is nil where no management API is set.
+func (r *Report) lookAtBroker(a *app.App, m *management) error {
+	var managed map[string]managedQueue
+	if m == nil {
+		r.Notes = append(r.Notes, "RABBITMQ_MANAGEMENT_URL is not set: messages that workers hold, and workers, are not counted at the broker")
+	} else if err := r.askManagement(a.Ctx, m, &managed); err != nil {
+		r.Problems = append(r.Problems, Problem{About: "RabbitMQ", Text: err.Error()})
+	}
+	queues, err := expected(a)
+	if err != nil {
+		return err
+	}
+	queues = append(queues, otherDelays(queues, managed)...)
+	names := make([]string, len(queues))
+	for i, q := range queues {
+		names[i] = q.Name
+	}
+	states, err := rabbit.States(a.Ctx, a.Servers.RabbitMQ, names)
+	if err != nil {
+		return app.BrokerUnreached(err)
+	}
+	for _, q := range queues {
+		state, there := states[q.Name]
+		q.Missing, q.Ready, q.Consumers = !there, state.Ready, state.Consumers
+		if more, found := managed[q.Name]; found {
+			q.Unacknowledged, q.OldestSeconds = more.Unacknowledged, more.ageOf(time.Now())
+		}
+		if there || q.Holds != delayed { // a delay has a queue only where it is in use
+			r.Queues = append(r.Queues, q)
+		}
+	}
+	return nil
+}
+
+func (r *Report) askManagement(ctx context.Context, m *management, managed *map[string]managedQueue) (err error) {
+	if *managed, err = m.queues(ctx); err != nil {
+		return err
+	}
+	if r.Workers, err = m.workers(ctx); err == nil && r.Workers == nil {
+		r.Notes = append(r.Notes, "the broker knows no connection by name: workers are not counted there")
+	}
+	return err
+}
+
+// expected returns the queues that the settings and the broker's partitions stand for.
+func expected(a *app.App) (queues []Queue, err error) {
+	names := rabbit.DefaultNames()
+	partitions, err := rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
+	if err != nil {
+		return nil, app.BrokerUnreached(err)
+	}
+	add := func(of, holds, setup string, names ...string) {
+		for _, name := range names {
+			queues = append(queues, Queue{Name: name, Of: of, Holds: holds, setup: setup})
+		}
+	}
+	main, delay := []string{names.Queue}, names.RetryQueue
+	if partitions > 0 {
+		main, delay = []string{names.CommonQueue()}, names.RetryExchange
+		for i := range partitions {
+			main = append(main, names.PartitionQueue(i))
+		}
+	}
+	delays := rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts)
+	const setup = "keyfold setup"
+	add(ofProfiles, events, setup, main...)
+	for _, d := range delays {
+		add(ofProfiles, delayed, setup, delay(d))
+	}
+	add(ofProfiles, deadLetters, setup, names.DeadLetters)
+	if a.Notify.Ledger == "" {
+		return queues, nil
+	}
+	for _, input := range broker.Inputs() {
+		add(ofNotifications, events, input.Setup, input.Queue)
+		for _, d := range delays {
+			add(ofNotifications, delayed, input.Setup, input.RetryQueue(d))
+		}
+	}
+	for _, channel := range notify.Channels {
+		add(ofNotifications, dispatches, broker.Bulk().Setup, broker.DispatchQueue(channel))
+	}
+	add(ofNotifications, deadLetters, broker.Bulk().Setup, broker.Bulk().DeadLetters, broker.Deliveries().DeadLetters)
+	return queues, nil
+}
+
+// otherDelays returns the queues of delays that other settings stand for: messages may
+// still wait in them.
+func otherDelays(known []Queue, managed map[string]managedQueue) (more []Queue) {
+	for name := range managed {
+		isKnown := slices.ContainsFunc(known, func(q Queue) bool { return q.Name == name })
+		if main, _, found := strings.Cut(name, ".retry."); found && !isKnown {
+			for _, q := range known {
+				if q.Holds == events && q.Name == strings.TrimSuffix(main, ".slots") {
+					more = append(more, Queue{Name: name, Of: q.Of, Holds: delayed, setup: q.setup})
+				}
+			}
+		}
+	}
+	slices.SortFunc(more, func(a, b Queue) int { return strings.Compare(a.Name, b.Name) })
+	return more
+}

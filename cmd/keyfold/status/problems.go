@@ -1,0 +1,163 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/reach"
+)
+
+// From these figures on a person is needed, as the alerts of deploy/alerts.yml have them.
+const (
+	maxDeadLetters  = 10
+	maxReady        = 5000
+	maxOutboxSecond = 60
+)
+
+// judge adds what needs a person to the problems that the look itself has met.
+func (r *Report) judge() {
+	for _, s := range r.Servers {
+		if s.Error != "" {
+			r.Problems = append(r.Problems, Problem{About: s.Server, Text: s.Error, Runbook: "outage-of-a-server"})
+		}
+	}
+	r.judgeQueues()
+	r.judgeOutbox()
+	for i := range r.Processes {
+		r.judgeProcess(&r.Processes[i])
+	}
+}
+
+// away reports whether a server cannot be used: what follows from that need not be told.
+func (r *Report) away(server string) bool {
+	for _, s := range r.Servers {
+		if s.Server == server {
+			return s.Error != ""
+		}
+	}
+	return false
+}
+
+func (r *Report) judgeQueues() {
+	ready, letters := map[string]int{}, map[string]int{}
+	var unread, missing []Queue
+	for _, q := range r.Queues {
+		switch {
+		case q.Missing:
+			missing = append(missing, q)
+		case q.Holds == events:
+			ready[q.Of] += q.Ready
+			if q.Consumers == 0 {
+				unread = append(unread, q)
+			}
+		case q.Holds == deadLetters:
+			letters[q.Of] += q.Ready
+		}
+	}
+	if len(missing) > 0 && !r.away(reach.RabbitMQ) {
+		r.Problems = append(r.Problems, Problem{About: "queues", Text: namesOf(missing) + " not there", Cure: "run `" + missing[0].setup + "`"})
+	}
+	if len(unread) > 0 {
+		r.Problems = append(r.Problems, Problem{
+			About: "workers", Text: fmt.Sprintf("no process consumes from %s, where %s ready", namesOnly(unread), messages(unread)),
+			Cure:    "start workers; those that run and do not consume are not ready, and say why",
+			Runbook: "keyfoldnoconsumers",
+		})
+	}
+	for _, of := range []string{ofProfiles, ofNotifications} {
+		command, long := "keyfold dlq", "keyfoldqueuelong"
+		if of == ofNotifications {
+			command, long = "keyfold notify dlq", "keyfoldnotifyqueuelong"
+		}
+		if n := ready[of]; n > maxReady {
+			r.Problems = append(r.Problems, Problem{
+				About: "queues", Text: fmt.Sprintf("%s of %s are ready: more than workers take", cli.Count(int64(n), "message"), of),
+				Cure: "start more workers, or see why those that run are slow", Runbook: long,
+			})
+		}
+		if n := letters[of]; n > maxDeadLetters {
+			r.Problems = append(r.Problems, Problem{
+				About: "dead letters", Text: fmt.Sprintf("%s of %s", cli.Count(int64(n), "dead letter"), of),
+				Cure: fmt.Sprintf("`%[1]s stats` says why; cure it, then `%[1]s replay`", command), Runbook: "keyfolddeadletterswaiting",
+			})
+		}
+	}
+}
+
+func (r *Report) judgeOutbox() {
+	o := r.Outbox
+	if o == nil {
+		return
+	}
+	if o.OldestSeconds > maxOutboxSecond {
+		r.Problems = append(r.Problems, Problem{
+			About: "outbox", Text: fmt.Sprintf("%s not published, the oldest after %s", isOrAre(o.Unsent, "event"), cli.Age(seconds(o.OldestSeconds))),
+			Cure: "see that `keyfold relay` runs, and what its log says", Runbook: "keyfoldoutboxnotpublished",
+		})
+	}
+	if o.SetAside > 0 {
+		r.Problems = append(r.Problems, Problem{
+			About: "outbox", Text: isOrAre(o.SetAside, "row") + " set aside: the broker refuses what they hold",
+			Cure: "`keyfold failed list --in sql` says why; cure it, then `keyfold failed retry`", Runbook: "keyfoldoutboxrowssetaside",
+		})
+	}
+}
+
+func (r *Report) judgeProcess(p *Process) {
+	about := strings.TrimSpace(strings.Join(p.Roles, ", ") + " " + p.Address)
+	switch {
+	case p.Error != "":
+		r.Problems = append(r.Problems, Problem{
+			About: about, Text: "the process does not answer: " + p.Error,
+			Cure: "see that it runs, and that STATUS_PROCESSES names its ADMIN_ADDR", Runbook: "keyfolddown",
+		})
+	case !p.Ready:
+		r.Problems = append(r.Problems, Problem{About: about, Text: "not ready: " + p.Reason, Runbook: "keyfoldnotready"})
+	}
+	for _, remark := range p.Remarks {
+		if !strings.HasPrefix(remark, "partitions:") { // it stands by, as a spare one does
+			r.Problems = append(r.Problems, Problem{About: about, Text: remark})
+		}
+	}
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// isOrAre writes "1 row is", "3 rows are".
+func isOrAre(n int64, noun string) string {
+	if n == 1 {
+		return cli.Count(n, noun) + " is"
+	}
+	return cli.Count(n, noun) + " are"
+}
+
+func messages(queues []Queue) string {
+	n := 0
+	for _, q := range queues {
+		n += q.Ready
+	}
+	return isOrAre(int64(n), "message")
+}
+
+// namesOnly writes the names of up to three queues, and how many more there are.
+func namesOnly(queues []Queue) string {
+	const most = 3
+	var names []string
+	for _, q := range queues[:min(most, len(queues))] {
+		names = append(names, q.Name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(queues) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func namesOf(queues []Queue) string {
+	if len(queues) == 1 {
+		return namesOnly(queues) + " is"
+	}
+	return namesOnly(queues) + " are"
+}

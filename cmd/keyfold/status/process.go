@@ -1,0 +1,164 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"keyfold/engine/metric"
+)
+
+// addresses replaces each name by all addresses it stands for: a service of Kubernetes
+// without an address of its own has one name for all its pods.
+func addresses(ctx context.Context, given []string) (all []string, problems []Problem) {
+	for _, address := range given {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			continue // Check has told
+		}
+		found, err := net.DefaultResolver.LookupHost(ctx, host)
+		if err != nil {
+			problems = append(problems, Problem{
+				About: address, Text: "the name stands for no process now: " + err.Error(),
+				Cure: "see that the process runs, and that STATUS_PROCESSES is right", Runbook: "keyfolddown",
+			})
+			continue
+		}
+		if len(found) == 1 {
+			all = append(all, address)
+			continue
+		}
+		slices.Sort(found)
+		for _, ip := range found {
+			all = append(all, net.JoinHostPort(ip, port))
+		}
+	}
+	return slices.Compact(all), problems
+}
+
+// lookAtProcesses asks all processes at once. before are the figures of the look before, by
+// address.
+func lookAtProcesses(ctx context.Context, addresses []string, before map[string]map[string]float64) []Process {
+	processes := make([]Process, len(addresses))
+	var all sync.WaitGroup
+	for i, address := range addresses {
+		all.Go(func() { processes[i] = lookAt(ctx, address, before[address]) })
+	}
+	all.Wait()
+	return processes
+}
+
+func lookAt(ctx context.Context, address string, before map[string]float64) Process {
+	p := Process{Address: address, Remarks: []string{}, Open: []string{}, Roles: []string{}}
+	code, ready, err := get(ctx, address, "/readyz")
+	if err == nil {
+		var page string
+		if _, page, err = get(ctx, address, "/metrics"); err == nil {
+			p.figures, err = metric.Parse(strings.NewReader(page))
+		}
+	}
+	if err != nil {
+		p.Error = err.Error()
+		return p
+	}
+	if p.Ready = code == http.StatusOK; !p.Ready {
+		p.Reason = strings.ReplaceAll(strings.TrimSpace(ready), "\n", "; ")
+	} else if _, remarks, more := strings.Cut(strings.TrimSpace(ready), "\n"); more {
+		p.Remarks = strings.Split(remarks, "\n")
+	}
+	p.read(before)
+	return p
+}
+
+// roles are told by a family of metrics that no other role has.
+var roles = map[string]string{
+	"keyfold_searches_waiting":            "worker",
+	"keyfold_notify_deferrals_claimed":    "notify worker",
+	"keyfold_relay_batches_total":         "relay",
+	"keyfold_notify_posted_total":         "notify API",
+	"keyfold_outbox_store_requests_total": "ingest",
+	"keyfold_partitioned_batches_total":   "partition",
+}
+
+var label = regexp.MustCompile(`(dependency|version|le)="([^"]*)"`)
+
+// read takes what the screen shows out of the figures.
+func (p *Process) read(before map[string]float64) {
+	for _, name := range slices.Sorted(maps.Keys(p.figures)) {
+		family, _, _ := strings.Cut(name, "{")
+		value := p.figures[name]
+		if role, known := roles[family]; known && !slices.Contains(p.Roles, role) {
+			p.Roles = append(p.Roles, role)
+		}
+		found := label.FindStringSubmatch(name)
+		switch {
+		case family == "keyfold_rabbitmq_in_hand":
+			p.InHand += int64(value)
+		case family == "keyfold_build_info" && found != nil:
+			p.Version = found[2]
+		case family == "keyfold_breaker_open" && found != nil && value == 1:
+			p.Open = append(p.Open, found[2])
+		}
+	}
+	p.Lag99 = quantile(p.figures, before, "keyfold_event_to_profile_seconds", 0.99)
+}
+
+// quantile returns the bound of the bucket that a quantile of a histogram is in, of what was
+// observed since before; nil where nothing was. Above all bounds it is the highest one.
+func quantile(now, before map[string]float64, histogram string, q float64) *float64 {
+	type bucket struct{ end, total float64 }
+	var buckets []bucket
+	for name, total := range now {
+		if found := label.FindStringSubmatch(name); found != nil && strings.HasPrefix(name, histogram+"_bucket{") {
+			if end, err := strconv.ParseFloat(found[2], 64); err == nil {
+				buckets = append(buckets, bucket{end, total - before[name]})
+			}
+		}
+	}
+	slices.SortFunc(buckets, func(a, b bucket) int { return cmp.Compare(a.end, b.end) })
+	if len(buckets) == 0 || buckets[len(buckets)-1].total <= 0 {
+		return nil
+	}
+	highest, rank := 0.0, q*buckets[len(buckets)-1].total
+	for _, b := range buckets {
+		if !math.IsInf(b.end, 1) {
+			highest = b.end
+		}
+		if b.total >= rank {
+			break
+		}
+	}
+	return &highest
+}
+
+var client = http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// maxPage bounds what is read of a process: another program may listen there.
+const maxPage = 4 << 20
+
+func get(ctx context.Context, address, path string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxPage))
+	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusServiceUnavailable {
+		err = fmt.Errorf("%s answers %s: is it the ADMIN_ADDR of a process of keyfold?", path, res.Status)
+	}
+	return res.StatusCode, string(body), err
+}

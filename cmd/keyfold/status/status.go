@@ -1,0 +1,167 @@
+// Package status has the command that shows on one screen how all parts of an
+// installation stand, and whether anything needs a person.
+package status
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/keyfold/reach"
+	"keyfold/engine"
+	"keyfold/source/outbox"
+)
+
+// patience is how long a process, or RabbitMQ's management, may take to answer.
+const patience = 3 * time.Second
+
+// Cmd shows the status.
+type Cmd struct {
+	reach.StatusFlags `embed:""`
+	Watch             bool     `help:"Look again and again, until Ctrl-C."`
+	Every             cli.Span `default:"5s" help:"From one look to the next, with --watch."`
+}
+
+// Help is the long text.
+func (c *Cmd) Help() string {
+	return `The exit code is 0 where nothing needs a person, and otherwise 1. It is a look: no message is taken,
+nothing is written, and the embedding API is not asked; workers say whether it answers them. Redis is asked
+where REDIS_URL is set.
+
+Examples:
+  keyfold status --processes worker-1:9090,worker-2:9090,relay:9090
+  keyfold status --processes keyfold-worker.shop.svc:9090 --watch
+  keyfold status -o json | jq .problems`
+}
+
+// Check judges the settings.
+func (c *Cmd) Check(a *app.App) error {
+	faults := []error{a.CheckBroker(), a.CheckStore(), c.StatusFlags.Check()}
+	if a.Servers.SQL != "" {
+		faults = append(faults, a.CheckDatabase())
+	}
+	if a.Notify.Ledger != "" {
+		faults = append(faults, a.CheckLedger())
+	}
+	if c.Every <= 0 {
+		faults = append(faults, errors.New("--every must be above 0s, such as 5s"))
+	}
+	return errors.Join(faults...)
+}
+
+// Run looks once, or until it is told to stop.
+func (c *Cmd) Run(a *app.App) error {
+	if !c.Watch {
+		r, err := c.look(a, nil)
+		if err == nil {
+			err = a.Emit(r, r.print)
+		}
+		if err == nil && len(r.Problems) > 0 {
+			err = errors.New(cli.Count(int64(len(r.Problems)), "problem") + " found")
+		}
+		return err
+	}
+	ticker := time.NewTicker(time.Duration(c.Every))
+	defer ticker.Stop()
+	for before := map[string]map[string]float64(nil); ; {
+		r, err := c.look(a, before)
+		if err != nil || a.Ctx.Err() != nil {
+			return err
+		}
+		if err := show(a, r); err != nil {
+			return err
+		}
+		before = map[string]map[string]float64{}
+		for _, p := range r.Processes {
+			before[p.Address] = p.figures
+		}
+		select {
+		case <-a.Ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// look asks servers and processes, all at once.
+func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*Report, error) {
+	r := &Report{At: time.Now(), Queues: []Queue{}, Problems: []Problem{}, Notes: []string{}, Processes: []Process{}}
+	bounded := *a
+	ctx, cancel := context.WithTimeout(a.Ctx, reach.Patience)
+	defer cancel()
+	bounded.Ctx = ctx
+	base, err := c.ManagementURL()
+	if err != nil {
+		return nil, err
+	}
+	m, err := newManagement(base, a.Servers.RabbitMQ)
+	if err != nil {
+		return nil, err
+	}
+	var all sync.WaitGroup
+	var brokerErr, outboxErr error
+	all.Go(func() { r.Servers = reach.AskOwn(&bounded) })
+	all.Go(func() { brokerErr = r.lookAtBroker(&bounded, m) })
+	all.Go(func() { r.Outbox, outboxErr = lookAtOutbox(&bounded) })
+	asked, unnamed := addresses(ctx, c.Processes)
+	r.Processes = lookAtProcesses(ctx, asked, before)
+	all.Wait()
+	r.Problems = append(r.Problems, unnamed...)
+	if len(c.Processes) == 0 {
+		r.Notes = append(r.Notes, "STATUS_PROCESSES is not set: no process is asked")
+	}
+	r.failed(reach.RabbitMQ, brokerErr)
+	r.failed(reach.SQL, outboxErr)
+	r.judge()
+	return r, nil
+}
+
+// failed notes that a server could be used, and could not be looked at.
+func (r *Report) failed(server string, err error) {
+	if err != nil && !r.away(server) {
+		r.Problems = append(r.Problems, Problem{About: server, Text: err.Error()})
+	}
+}
+
+// lookAtOutbox counts what waits there; nil without DATABASE_URL.
+func lookAtOutbox(a *app.App) (o *Outbox, err error) {
+	if a.Servers.SQL == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	const most = 1_000_000 // rows: as many as the relay's metrics count
+	err = a.WithDatabase(func(db *outbox.Database) error {
+		b, err := db.Backlog(a.Ctx, most)
+		if err == nil {
+			o = &Outbox{b.Unsent, b.Age(engine.Now()).Seconds(), b.Failed, b.Backfill}
+		}
+		return err
+	})
+	return o, err
+}
+
+// show prints a look: on a terminal in the place of the one before.
+func show(a *app.App, r *Report) error {
+	f, ok := a.Stdout.(*os.File)
+	if a.JSON || !ok || !term.IsTerminal(int(f.Fd())) {
+		return a.Emit(r, r.print)
+	}
+	return repaint(f, r)
+}
+
+// repaint writes a screen line by line over the one before, and erases what is left of that: a
+// screen that is erased first flickers.
+func repaint(to io.Writer, r *Report) error {
+	var screen bytes.Buffer
+	r.print(&cli.Text{W: &screen})
+	_, err := fmt.Fprintf(to, "\x1b[H%s\x1b[J", bytes.ReplaceAll(screen.Bytes(), []byte("\n"), []byte("\x1b[K\n")))
+	return err
+}

@@ -1,0 +1,197 @@
+package status
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/cmd/cli"
+	"keyfold/cmd/keyfold/reach"
+	"keyfold/source/rabbit"
+)
+
+// quiet is an installation that needs no person.
+func quiet() *Report {
+	held, workers, lag, oldest := 4031, 3, 10.0, 2.0
+	names := rabbit.DefaultNames()
+	zero := 0
+	r := &Report{
+		At: time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC),
+		Servers: []reach.Answer{
+			{Server: reach.RabbitMQ, Address: "amqp://keyfold:***@rabbitmq:5672/", Used: true},
+			{Server: "MongoDB", Address: "mongodb://mongodb:27017/?replicaSet=rs0", Used: true},
+			{Server: reach.SQL, Address: "mysql://keyfold:***@mariadb:3306/keyfold", Used: true},
+			{Server: "Redis", Address: "redis://redis:6379/0", Used: true},
+		},
+		Queues: []Queue{
+			{Name: names.Queue, Of: ofProfiles, Holds: events, Ready: 12, Unacknowledged: &held, Consumers: 48, OldestSeconds: &oldest, setup: "keyfold setup"},
+			{Name: names.RetryQueue(200 * time.Millisecond), Of: ofProfiles, Holds: delayed, Unacknowledged: &zero, setup: "keyfold setup"},
+			{Name: names.RetryQueue(400 * time.Millisecond), Of: ofProfiles, Holds: delayed, Unacknowledged: &zero, Ready: 3, setup: "keyfold setup"},
+			{Name: names.DeadLetters, Of: ofProfiles, Holds: deadLetters, Unacknowledged: &zero, Ready: 2, setup: "keyfold setup"},
+		},
+		Workers: &workers,
+		Outbox:  &Outbox{Unsent: 7, OldestSeconds: 0.4},
+	}
+	for i := range 3 {
+		r.Processes = append(r.Processes, Process{
+			Address: fmt.Sprintf("10.0.0.%d:9090", 11+i), Roles: []string{"worker"}, Version: "v1.0.0", Ready: true, InHand: 1300 + int64(i), Lag99: &lag,
+		})
+	}
+	r.Processes = append(r.Processes, Process{Address: "relay:9090", Roles: []string{"relay"}, Version: "v1.0.0", Ready: true})
+	return r
+}
+
+// faulty is one that does.
+func faulty() *Report {
+	r := quiet()
+	none := 0
+	r.Servers[1].Error = "MongoDB does not answer: is it running, is MONGODB_URI right? (server selection timeout)"
+	r.Queues[0].Ready, r.Queues[0].Unacknowledged, r.Queues[0].Consumers = 7210, &none, 0
+	r.Queues[3].Ready = 31
+	r.Outbox = &Outbox{Unsent: 90114, OldestSeconds: 154, SetAside: 1}
+	for i := range 2 {
+		p := &r.Processes[i]
+		p.Ready, p.Reason, p.InHand, p.Open = false, "store: away since 2026-11-23T07:58:40Z: server selection timeout", 0, []string{"store"}
+	}
+	r.Processes[2] = Process{Address: "10.0.0.13:9090", Error: "connection refused"}
+	r.Processes[3].Remarks = []string{"partitions: none is this worker's", "dead letters: 3 events wait"}
+	r.judge()
+	return r
+}
+
+func screen(r *Report) string {
+	var text strings.Builder
+	r.print(&cli.Text{W: &text})
+	return text.String()
+}
+
+// OPERATIONS shows what these two print.
+func TestScreensOfTheDocs(t *testing.T) {
+	r := quiet()
+	if r.judge(); len(r.Problems) > 0 {
+		t.Errorf("a quiet installation has the problems %+v", r.Problems)
+	}
+	page, err := os.ReadFile("../../../docs/OPERATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Report{r, faulty()} {
+		text := strings.ReplaceAll("    "+strings.TrimSpace(screen(r)), "\n", "\n    ")
+		if text = regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, ""); !strings.Contains(string(page), text) {
+			t.Errorf("docs/OPERATIONS.md lacks this screen:\n%s", text)
+		}
+	}
+}
+
+// Each problem has its section in the runbook, and the limits are those of the alerts.
+func TestProblemsAgreeWithAlertsAndRunbook(t *testing.T) {
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile("../../../" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	sections := strings.ReplaceAll(strings.ToLower(read("docs/RUNBOOK.md")), " ", "-")
+	problems := faulty().Problems
+	if len(problems) != 10 {
+		t.Errorf("%d problems: %+v", len(problems), problems)
+	}
+	for _, p := range problems {
+		if p.Runbook != "" && !strings.Contains(sections, "#-"+p.Runbook+"\n") {
+			t.Errorf("docs/RUNBOOK.md has no section %s", p.Runbook)
+		}
+	}
+	alerts := read("deploy/alerts.yml")
+	for _, want := range []string{
+		fmt.Sprintf(`notification_(events|deliveries)_failed"}) > %d`, maxDeadLetters), fmt.Sprintf(`([.][0-9]{2}|[.]common)?"})) > %d`, maxReady),
+		fmt.Sprintf(`keyfold_outbox_oldest_unsent_seconds > %d`, maxOutboxSecond),
+	} {
+		if !strings.Contains(alerts, want) {
+			t.Errorf("deploy/alerts.yml has no %s", want)
+		}
+	}
+}
+
+// A missing queue is told with the command that declares it, unless the broker is away.
+func TestMissingQueues(t *testing.T) {
+	r := quiet()
+	r.Queues[3].Missing = true
+	r.judge()
+	want := []Problem{{About: "queues", Text: "user_embedding_updates_failed is not there", Cure: "run `keyfold setup`"}}
+	if !reflect.DeepEqual(r.Problems, want) {
+		t.Errorf("got %+v", r.Problems)
+	}
+	r = quiet()
+	r.Queues[3].Missing, r.Servers[0].Error = true, "away"
+	if r.judge(); len(r.Problems) != 1 || r.Problems[0].About != reach.RabbitMQ {
+		t.Errorf("got %+v", r.Problems)
+	}
+}
+
+// Delays of other settings are found where the management API lists them.
+func TestOtherDelays(t *testing.T) {
+	names := rabbit.DefaultNames()
+	known := []Queue{{Name: names.Queue, Of: ofProfiles, Holds: events}, {Name: names.RetryQueue(time.Second), Of: ofProfiles, Holds: delayed}}
+	managed := map[string]managedQueue{}
+	for _, name := range []string{names.Queue, names.RetryQueue(time.Second), names.RetryQueue(7 * time.Second), names.RetryExchange(time.Minute), "shop.retry.1000"} {
+		managed[name] = managedQueue{Name: name}
+	}
+	want := []Queue{
+		{Name: names.RetryQueue(7 * time.Second), Of: ofProfiles, Holds: delayed}, {Name: names.RetryExchange(time.Minute), Of: ofProfiles, Holds: delayed},
+	}
+	if got := otherDelays(known, managed); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A quantile is of what came since the look before; above all buckets it is the highest.
+func TestQuantile(t *testing.T) {
+	series := func(one, ten, all float64) map[string]float64 {
+		return map[string]float64{`h_bucket{le="1"}`: one, `h_bucket{le="10"}`: ten, `h_bucket{le="+Inf"}`: all, `other_bucket{le="1"}`: 99}
+	}
+	for _, c := range []struct {
+		now, before map[string]float64
+		want        float64 // 0: none
+	}{
+		{series(99, 99, 100), nil, 1},
+		{series(98, 100, 100), nil, 10},
+		{series(0, 0, 5), nil, 10},
+		{series(99, 199, 199), series(99, 99, 99), 10},
+		{series(99, 99, 99), series(99, 99, 99), 0},
+		{series(0, 0, 0), nil, 0},
+	} {
+		got := quantile(c.now, c.before, "h", 0.99)
+		if c.want == 0 && got != nil || c.want != 0 && (got == nil || *got != c.want) {
+			t.Errorf("of %v since %v: got %v, want %v", c.now, c.before, got, c.want)
+		}
+	}
+}
+
+// A screen is painted over the one before, each line to its end.
+func TestRepaint(t *testing.T) {
+	var text strings.Builder
+	if err := repaint(&text, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	plain := screen(quiet())
+	if want := "\x1b[H" + strings.ReplaceAll(plain, "\n", "\x1b[K\n") + "\x1b[J"; text.String() != want {
+		t.Errorf("got %q", text.String())
+	}
+}
+
+// A text of a server or a process commands no terminal.
+func TestScreenIsPrintable(t *testing.T) {
+	r := quiet()
+	r.Processes[0].Ready, r.Processes[0].Reason = false, "store: \x1b[2J away\nsince yesterday"
+	r.Servers[1].Error = "\x1b[2J"
+	r.judge()
+	if text := screen(r); strings.Contains(text, "\x1b") {
+		t.Errorf("got %q", text)
+	}
+}
