@@ -60,7 +60,7 @@ func newGuarded(t *testing.T) *guarded {
 	t.Cleanup(collector.Close)
 	g.env = map[string]string{
 		"ADMIN_ADDR": "127.0.0.1:0", "HTTP_ADDR": "127.0.0.1:0", "LOG_LEVEL": "debug", "EMBEDDING_DIMENSIONS": fmt.Sprint(dimensions),
-		"EMBEDDING_BATCH_WINDOW": "0.1", "WORKER_RETRY_DELAY": "20ms", "WORKER_MAX_RETRIES": "1", "NOTIFY_AI": "on", "RABBITMQ_PARTITIONS": "2", "WORKER_PARTITIONS": "0-1",
+		"EMBEDDING_BATCH_WINDOW": "0.1", "WORKER_RETRY_DELAY": "20ms", "WORKER_MAX_RETRIES": "1", "NOTIFY_AI": "on", "STATUS_PROCESSES": "127.0.0.1:1", "RABBITMQ_PARTITIONS": "2", "WORKER_PARTITIONS": "0-1",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=" + canary + "90", "OTEL_BSP_SCHEDULE_DELAY": "50",
 	}
 	for name, kind := range g.kinds {
@@ -93,6 +93,7 @@ func (g *guarded) servers(t *testing.T) {
 	broker.AddUser(t, "canary", g.password("RABBITMQ_DSN"))
 	broker.Permit(t, vhost, "canary", ".*", ".*", ".*")
 	g.env["RABBITMQ_DSN"] = g.at(broker.DSN(vhost), "RABBITMQ_DSN")
+	g.env["RABBITMQ_MANAGEMENT_URL"] = g.at(broker.ManagementURL(), "RABBITMQ_MANAGEMENT_URL") // refuses it
 
 	store := mongotest.Start(t, mongotest.WithUser("canary", g.password("MONGODB_URI")))
 	g.env["MONGODB_URI"] = g.at(store.URI(), "MONGODB_URI")
@@ -154,7 +155,7 @@ var apiURL = regexp.MustCompile(`listening","url":"(http://[^/"]+)`)
 func (g *guarded) search(t *testing.T, what string, all map[string]*daemon) {
 	t.Helper()
 	for name, d := range all {
-		for _, path := range []string{"/", "/livez", "/readyz", "/metrics", "/log-level", "/debug/pprof/cmdline"} {
+		for _, path := range []string{"/", "/livez", "/readyz", "/metrics", "/log-level", "/nothing?key=x"} {
 			_, body := d.get(path)
 			noCanary(t, what+": "+path+" of "+name, body)
 		}
@@ -267,6 +268,9 @@ func TestNoSecretOfFailingPrograms(t *testing.T) {
 			away[name] = u.String()
 		}
 	}
+	delete(away, "OPENAI_API_KEY")
+	away["OPENAI_API_KEY_FILE"] = filepath.Join(t.TempDir(), "key")
+	write(t, away["OPENAI_API_KEY_FILE"], g.token("OPENAI_API_KEY")+"\n")
 	away["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
 	away["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://user:" + canary + "92@127.0.0.1:1"
 	for _, mode := range []struct {
