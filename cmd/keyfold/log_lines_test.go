@@ -113,25 +113,32 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
+// logLine is what lines have in common.
+type logLine struct {
+	Level, Msg, Component, Hint, Delay, Error string
+	UserID                                    any    `json:"user_id"`
+	MessageID                                 string `json:"message_id"`
+	EventType                                 string `json:"event_type"`
+	Attempt                                   int
+}
+
+// readLogLine returns a line, which has one component, and a hint where it warns.
+func readLogLine(t *testing.T, of, line string) (l logLine) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &l); err != nil {
+		t.Errorf("%s: %v: %s", of, err, line)
+	} else if l.Component == "" || strings.Count(line, `"component":`) != 1 || l.Hint == "" && (l.Level == "WARN" || l.Level == "ERROR") {
+		t.Errorf("%s: no component, or no hint: %s", of, line)
+	}
+	return l
+}
+
 // checkLogLine judges a line, and counts it by its component and by what it tells.
 func checkLogLine(t *testing.T, of, line string, seen map[string]int) {
 	t.Helper()
-	var l struct {
-		Level, Msg, Component, Hint, Delay, Error string
-		UserID                                    int    `json:"user_id"`
-		MessageID                                 string `json:"message_id"`
-		EventType                                 string `json:"event_type"`
-		Attempt                                   int
-	}
-	if err := json.Unmarshal([]byte(line), &l); err != nil {
-		t.Errorf("%s: %v: %s", of, err, line)
-		return
-	}
+	l := readLogLine(t, of, line)
 	seen[l.Component]++
-	if l.Component == "" || strings.Count(line, `"component":`) != 1 || l.Hint == "" && (l.Level == "WARN" || l.Level == "ERROR") {
-		t.Errorf("%s: no component, or no hint: %s", of, line)
-	}
-	named := l.UserID == 42 && l.MessageID == "unlucky" && l.EventType == "product_view" && l.Error != ""
+	named := l.UserID == 42.0 && l.MessageID == "unlucky" && l.EventType == "product_view" && l.Error != ""
 	switch l.Msg {
 	case "event retry scheduled":
 		seen["retry"]++

@@ -308,7 +308,7 @@ var arguments = map[string]string{
 }
 
 // leaves calls do with each command that reads settings.
-func leaves(t *testing.T, do func(command string)) {
+func leaves(t *testing.T, do func(command string, n *kong.Node)) {
 	t.Helper()
 	parser, err := commandLine.Parser(&commands{}, cli.Streams{}, func(int) {})
 	if err != nil {
@@ -317,7 +317,7 @@ func leaves(t *testing.T, do func(command string)) {
 	for _, n := range parser.Model.Leaves(false) {
 		command := strings.TrimPrefix(strings.SplitN(n.Path(), " <", 2)[0], "keyfold ")
 		if !plain(n) {
-			do(strings.SplitN(command, " [", 2)[0])
+			do(strings.SplitN(command, " [", 2)[0], n)
 		}
 	}
 }
@@ -328,7 +328,7 @@ func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
 	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
 	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
 	t.Setenv("OPENAI_API_KEY", "")
-	leaves(t, func(command string) {
+	leaves(t, func(command string, _ *kong.Node) {
 		if command == "config show" { // which shows all settings and judges no address
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -43,6 +44,8 @@ func Start(ctx context.Context, service, version string, log *slog.Logger) (*Tra
 	if protocol := os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: keyfold sends http/protobuf only, by default to port 4318", protocol)
 	}
+	log = log.With("component", "tracing")
+	otel.SetLogger(logr.New(libraryLog{log}))
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
@@ -52,7 +55,7 @@ func Start(ctx context.Context, service, version string, log *slog.Logger) (*Tra
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	otel.SetErrorHandler(seldom(log.With("component", "tracing")))
+	otel.SetErrorHandler(seldom(log))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	return &Tracing{provider: provider, tracer: provider.Tracer("keyfold")}, nil
 }

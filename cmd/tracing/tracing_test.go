@@ -118,3 +118,18 @@ func TestAnotherProtocol(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Settings that the library cannot read are told of without what they hold.
+func TestUnreadableSettings(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:s3cret%zz@127.0.0.1:1")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "s3cret,authorization=%zzs3cret")
+	var log bytes.Buffer
+	if _, err := Start(t.Context(), "test", "1", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"parse url", "parse headers", "escape header value", "hint="} {
+		if !strings.Contains(log.String(), what) || strings.Contains(log.String(), "s3cret") {
+			t.Errorf("%q is missing, or there is a secret: %s", what, log.String())
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -197,6 +198,7 @@ type fixture struct {
 	out    *outbox
 	now    engine.Millis
 	beside *beside // a candidate; nil: none
+	log    *slog.Logger
 }
 
 // noon is a Monday.
@@ -220,7 +222,7 @@ func newFixture(t testing.TB, replay bool, candidate ...*beside) *fixture {
 func (f *fixture) again(t testing.TB, config processor.Config) *processor.Processor {
 	t.Helper()
 	ports := processor.Ports{
-		Ledger: f.faults, Dispatcher: f.out, Sets: sets{shippedSet(t)}, Clock: func() engine.Millis { return f.now },
+		Ledger: f.faults, Dispatcher: f.out, Sets: sets{shippedSet(t)}, Clock: func() engine.Millis { return f.now }, Log: f.log,
 	}
 	if f.beside != nil {
 		ports.Sets, ports.Shadows = sets{f.beside.set(t)}, f.beside
