@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -283,7 +284,10 @@ func TestNoSecretOfFailingPrograms(t *testing.T) {
 		g.search(t, mode.name, all)
 		t.Logf("%s: %d runs of commands", mode.name, runAll(t, mode.name, mode.env, mode.name == "servers away", everyCommand))
 	}
-	for _, endpoint := range []string{"http://user:" + canary + "93a%zz" + canary + "b@127.0.0.1:4318", "http://user:" + canary + "94a b@127.0.0.1:4318/"} {
+	for i, endpoint := range []string{"http://user:" + canary + "93a%zz" + canary + "b@127.0.0.1:4318", "http://user:" + canary + "94a b@127.0.0.1:4318/"} {
+		if i > 0 && os.Getenv("KEYFOLD_SOAK") == "" {
+			continue
+		}
 		away["OTEL_EXPORTER_OTLP_ENDPOINT"], away["OTEL_EXPORTER_OTLP_HEADERS"] = endpoint, "no "+canary+"97,authorization=%zz"+canary+"98"
 		g.search(t, "unreadable settings of traces", start(t, away, func(d *daemon) bool { return strings.Contains(d.log.String(), `"ERROR"`) }))
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/sourcegraph/conc/pool"
 
 	"keyfold/cmd/cli"
 )
@@ -219,8 +220,8 @@ var judges = []string{"config check", "config show", "setup", "work", "ingest", 
 
 func everyCommand(string) bool { return true }
 
-// runAll runs the chosen commands in this process with these settings, for a moment if they
-// wait, and searches what they print.
+// runAll runs the chosen commands in this process with these settings, eight at a time as they
+// mostly wait, for a moment each, and searches what they print.
 func runAll(t *testing.T, form string, env map[string]string, asJSON bool, chosen func(command string) bool) (runs int) {
 	t.Helper()
 	for name, value := range env {
@@ -231,10 +232,12 @@ func runAll(t *testing.T, form string, env map[string]string, asJSON bool, chose
 			os.Unsetenv(name)
 		}
 	}()
+	commands := pool.New().WithMaxGoroutines(8)
 	leaves(t, func(command string, node *kong.Node) {
 		if !chosen(command) {
 			return
 		}
+		runs++
 		args := slices.Concat(strings.Fields(command), strings.Fields(arguments[command]))
 		if asJSON {
 			args = append(args, "-o", "json")
@@ -245,12 +248,14 @@ func runAll(t *testing.T, form string, env map[string]string, asJSON bool, chose
 		if slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == "yes" }) {
 			args = append(args, "--yes")
 		}
-		out, errs := &lockedBuffer{}, &lockedBuffer{}
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		run(ctx, args, cli.Streams{Stdin: strings.NewReader(""), Stdout: out, Stderr: errs})
-		cancel()
-		runs++
-		noCanary(t, fmt.Sprintf("%s: keyfold %s", form, strings.Join(args, " ")), out.String()+errs.String())
+		commands.Go(func() {
+			out, errs := &lockedBuffer{}, &lockedBuffer{}
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			run(ctx, args, cli.Streams{Stdin: strings.NewReader(""), Stdout: out, Stderr: errs})
+			noCanary(t, fmt.Sprintf("%s: keyfold %s", form, strings.Join(args, " ")), out.String()+errs.String())
+		})
 	})
+	commands.Wait()
 	return runs
 }
