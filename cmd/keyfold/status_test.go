@@ -289,7 +289,7 @@ func TestStatusWatch(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			t.Fatalf("%v: %s", err, lines.Text())
 		}
-		if len(r.Processes) != 1 || first && r.Processes[0].Lag99 == nil {
+		if len(r.Processes) != 1 || first && r.Processes[0].Lag99 == nil || strings.Join(r.Processes[0].Roles, " ") != "worker" {
 			t.Fatalf("the first look says %s", lines.Text())
 		}
 		first, quiet = false, r.Processes[0].Lag99 == nil // once no event was folded between two looks

@@ -82,7 +82,7 @@ func lookAt(ctx context.Context, address string, before map[string]float64) Proc
 
 // roles are told by a family of metrics that no other role has.
 var roles = map[string]string{
-	"keyfold_searches_waiting":            "worker",
+	"keyfold_profile_writes_total":        "worker",
 	"keyfold_notify_deferrals_claimed":    "notify worker",
 	"keyfold_relay_batches_total":         "relay",
 	"keyfold_notify_posted_total":         "notify API",

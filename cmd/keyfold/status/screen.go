@@ -141,7 +141,7 @@ func (r *Report) processRows() (rows []string) {
 		if !p.Ready {
 			ready = "no"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", p.Address, strings.Join(p.Roles, ", "), cli.Printable(p.Version), ready, cli.Number(p.InHand),
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", p.Address, cmp.Or(strings.Join(p.Roles, ", "), "-"), cli.Printable(p.Version), ready, cli.Number(p.InHand),
 			known(p.Lag99, func(n float64) string { return fmt.Sprintf("<= %v s", n) }), cmp.Or(cli.Printable(strings.Join(p.Open, ", ")), "-")))
 	}
 	return rows
