@@ -10,8 +10,8 @@ import (
 
 var errNo = errors.New("answered 503")
 
-// Two calls a minute that all fail, with answers between the failures of one call, are seen
-// within minutes; a few failures among many answers are not.
+// Two calls a minute that all fail are seen within two minutes, and a fifth that fails among
+// answers is; a smaller share is not.
 func TestShareSeesAFaultAtLowTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Share

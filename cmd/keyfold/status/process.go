@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,7 +27,7 @@ func addresses(ctx context.Context, given []string) (all []string, problems []Pr
 		if err != nil {
 			continue // Check has told
 		}
-		found, err := net.DefaultResolver.LookupHost(ctx, host)
+		resolved, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		if err != nil {
 			problems = append(problems, Problem{
 				About: address, Text: "the name stands for no process now: " + err.Error(),
@@ -34,16 +35,30 @@ func addresses(ctx context.Context, given []string) (all []string, problems []Pr
 			})
 			continue
 		}
+		found := oneFamily(resolved)
 		if len(found) == 1 {
 			all = append(all, address)
 			continue
 		}
-		slices.Sort(found)
 		for _, ip := range found {
 			all = append(all, net.JoinHostPort(ip, port))
 		}
 	}
 	return slices.Compact(all), problems
+}
+
+// oneFamily returns the addresses of one family, of IPv4 where there are any: a process that
+// has one of each, as localhost may, is asked once.
+func oneFamily(found []netip.Addr) (all []string) {
+	is4 := func(ip netip.Addr) bool { return ip.Unmap().Is4() }
+	either := slices.ContainsFunc(found, is4)
+	for _, ip := range found {
+		if is4(ip) == either {
+			all = append(all, ip.Unmap().String())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // lookAtProcesses asks all processes at once. before are the figures of the look before, by

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"reflect"
 	"regexp"
@@ -193,5 +194,29 @@ func TestScreenIsPrintable(t *testing.T) {
 	r.judge()
 	if text := screen(r); strings.Contains(text, "\x1b") {
 		t.Errorf("got %q", text)
+	}
+}
+
+// A name with an address of each family is one process, as localhost is; one with several of a
+// family is several.
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct{ found, want string }{
+		{"127.0.0.1 ::1", "127.0.0.1"}, {"::1 ::ffff:127.0.0.1 127.0.0.1", "127.0.0.1"}, {"fd00::2 fd00::1", "fd00::1 fd00::2"},
+		{"10.0.0.2 fd00::1 10.0.0.1 fd00::2", "10.0.0.1 10.0.0.2"},
+	} {
+		var found []netip.Addr
+		for _, text := range strings.Fields(c.found) {
+			found = append(found, netip.MustParseAddr(text))
+		}
+		if got := strings.Join(oneFamily(found), " "); got != c.want {
+			t.Errorf("of %s: got %s, want %s", c.found, got, c.want)
+		}
+	}
+	given := []string{"localhost:9090", "[::1]:9090", "127.0.0.1:9091"}
+	if got, problems := addresses(t.Context(), given); !reflect.DeepEqual(got, given) || len(problems) != 0 {
+		t.Errorf("got %q and %+v", got, problems)
+	}
+	if got, problems := addresses(t.Context(), []string{"worker.invalid:9090"}); len(got) != 0 || len(problems) != 1 {
+		t.Errorf("a name without addresses: %q and %+v", got, problems)
 	}
 }
