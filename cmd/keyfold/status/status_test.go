@@ -201,7 +201,9 @@ func TestScreenIsPrintable(t *testing.T) {
 // family is several.
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct{ found, want string }{
-		{"127.0.0.1 ::1", "127.0.0.1"}, {"::1 ::ffff:127.0.0.1 127.0.0.1", "127.0.0.1"}, {"fd00::2 fd00::1", "fd00::1 fd00::2"},
+		{"127.0.0.1 ::1", "127.0.0.1"},
+		{"::1 ::ffff:127.0.0.1 127.0.0.1", "127.0.0.1"},
+		{"fd00::2 fd00::1", "fd00::1 fd00::2"},
 		{"10.0.0.2 fd00::1 10.0.0.1 fd00::2", "10.0.0.1 10.0.0.2"},
 	} {
 		var found []netip.Addr
