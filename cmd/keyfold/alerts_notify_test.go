@@ -292,7 +292,8 @@ func (f *notifyFaults) slotsHaveNoQueue() {
 }
 
 // partOfTheStoreFails has MongoDB refuse the writes of a part of the users, as where one of its
-// shards is lost: its breaker stays closed.
+// shards is lost. Flushes of such users alone, three in a row, open the breaker until a probe has
+// been answered, never from one scrape to the next.
 func (f *notifyFaults) partOfTheStoreFails() {
 	store := mongotest.Start(f.t)
 	s := &stack{dsn: f.broker.DSN(f.broker.VHost(f.t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
@@ -311,13 +312,19 @@ func (f *notifyFaults) partOfTheStoreFails() {
 		for i := range each {
 			n := round*each + i
 			bodies = append(bodies, event(int32(100_000+n), engine.ProductView, 1+n%200, time.Now(), fmt.Sprint("refused ", n)))
-			for other := range 6 { // so that no flush has the users of that part alone
+			for other := range 6 { // so that few flushes have the users of that part alone
 				bodies = append(bodies, event(int32(1+6*n+other), engine.ProductView, 1+n%200, time.Now(), fmt.Sprint("taken ", n, other)))
 			}
 		}
 		want := worker.metric(failed) + each
 		s.publish(f.t, bodies...)
 		f.reaches(worker, failed, want)
+		eventually(f.t, "the breaker is closed", func() error {
+			if worker.metric(`keyfold_breaker_open{dependency="store"}`) != 0 {
+				return errors.New("open")
+			}
+			return nil
+		})
 		f.scrape()
 		f.hold(1)
 	}
