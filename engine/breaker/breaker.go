@@ -116,7 +116,7 @@ func (b *Breaker) Wait(ctx context.Context) (waited bool, err error) {
 	}
 }
 
-// Begin notes that a call is made. Each needs its End.
+// Begin notes that a call is made. Each needs its End, or its Leave.
 func (l *CallGroup) Begin() {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
@@ -133,10 +133,7 @@ func (l *CallGroup) End(err error) {
 	b.share.Note(err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l.calls--
-	if l.calls == 0 {
-		l.silence.Stop()
-	}
+	l.left()
 	if err == nil {
 		l.failures = 0
 		if l.calls > 0 {
@@ -149,6 +146,22 @@ func (l *CallGroup) End(err error) {
 		b.state.Cause = err
 	} else if l.failures >= b.config.Failures {
 		b.open(err)
+	}
+}
+
+// Leave notes that a call's caller went before the store answered, which says nothing of the
+// store. It takes the place of End.
+func (l *CallGroup) Leave() {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.left()
+}
+
+// left notes that a call is over. The caller holds mu.
+func (l *CallGroup) left() {
+	l.calls--
+	if l.calls == 0 {
+		l.silence.Stop()
 	}
 }
 

@@ -101,6 +101,11 @@ func TestOpensAfterFailuresInARow(t *testing.T) {
 		if f.State().Open {
 			t.Fatal("open, though a call succeeded in between")
 		}
+		f.Begin()
+		f.Leave() // is neither a success nor a failure
+		if f.State().Open {
+			t.Fatal("opened by a caller that went")
+		}
 		f.call(errDown)
 		if s := f.State(); !s.Open || !errors.Is(s.Cause, errDown) || !s.Since.Equal(time.Now()) || s.Opened != 1 {
 			t.Fatalf("%+v", s)
@@ -160,6 +165,8 @@ func TestRestIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.call(nil)
+		f.Begin()
+		f.Leave()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if f.State().Open || len(f.states()) != 0 {

@@ -101,7 +101,7 @@ func (s *Store) Lookup(ctx context.Context, events []notify.Posting) []notify.Re
 	s.reads.Begin()
 	err := s.look(bounded, events, answers)
 	if ctx.Err() != nil {
-		s.reads.End(nil) // the sender has left: this says nothing about Redis
+		s.reads.Leave()
 	} else {
 		s.reads.End(err)
 	}
@@ -221,7 +221,7 @@ func (s *Store) remember(events []notify.Posting) {
 	s.writes.Begin()
 	err := s.add(ctx, events)
 	if s.life.Err() != nil {
-		s.writes.End(nil)
+		s.writes.Leave()
 		return
 	}
 	s.writes.End(err)

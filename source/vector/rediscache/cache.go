@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sony/gobreaker/v2"
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
@@ -23,15 +22,12 @@ type Cache struct {
 	prefix  string
 	where   target
 	client  redis.UniversalClient
-	circuit *gobreaker.CircuitBreaker[struct{}]
+	read    func(ctx context.Context, keys, found []string) error
+	circuit *breaker.Breaker
+	calls   *breaker.CallGroup
 	stats   Stats
-	share   breaker.Share
 
 	answered atomic.Bool // at all, so far
-
-	mu    sync.Mutex
-	since time.Time // when the breaker opened; not set while closed
-	cause error     // what failed last
 }
 
 var _ vector.Cache = (*Cache)(nil)
@@ -77,40 +73,48 @@ func New(config Config) (*Cache, error) {
 		client: where.connect(config.Timeout),
 	}
 	c.stats.Time = metric.NewCalls()
-	c.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:   1,
-		Timeout:       config.OpenFor,
-		ReadyToTrip:   func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= config.Failures },
-		IsExcluded:    func(err error) bool { return errors.Is(err, errLeft) },
-		OnStateChange: c.changed,
-	})
+	if c.read = c.readOne; where.cluster != nil {
+		c.read = c.readMany
+	}
+	if c.circuit, err = breaker.New(config.breaker(), c.probe, nil); err != nil {
+		return nil, errors.Join(engine.ConfigurationError("redis", err), c.client.Close())
+	}
+	c.calls = c.circuit.Group()
 	return c, nil
 }
 
 // Close closes all connections. No call may follow.
-func (c *Cache) Close() error { return c.client.Close() }
+func (c *Cache) Close() error {
+	c.circuit.Close()
+	return c.client.Close()
+}
 
 // Stats returns the cache's counters.
 func (c *Cache) Stats() *Stats { return &c.stats }
 
 // State returns whether Redis is passed by, since when and why.
-func (c *Cache) State() breaker.State {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.since.IsZero() {
-		return breaker.State{}
-	}
-	return breaker.State{Open: true, Since: c.since, Cause: c.cause}
-}
+func (c *Cache) State() breaker.State { return c.circuit.State() }
 
 // Failing returns which share of the last minutes' calls failed while Redis was not passed by,
 // nil where it is small.
-func (c *Cache) Failing() error { return c.share.Err() }
+func (c *Cache) Failing() error { return c.circuit.Failing() }
 
 // Ping reports whether Redis answers, and if not, the cure where one is known.
 // It asks what a look-up asks: a user of few rights may not PING.
 func (c *Cache) Ping(ctx context.Context) error {
 	return c.cure(c.client.MGet(ctx, c.key("")).Err())
+}
+
+// probed is how many keys a probe asks for: in a cluster, keys of as many nodes as look-ups need.
+const probed = 64
+
+// probe makes a look-up, so that Redis is found again where no search asks for it.
+func (c *Cache) probe(ctx context.Context) error {
+	keys := make([]string, probed)
+	for i := range keys {
+		keys[i] = c.key(strconv.Itoa(i))
+	}
+	return c.heard(c.read(ctx, keys, make([]string, probed)))
 }
 
 // Get returns the vectors Redis holds.
@@ -123,12 +127,8 @@ func (c *Cache) Get(ctx context.Context, phrases []string) [][]float32 {
 	for i, phrase := range phrases {
 		keys[i] = c.key(phrase)
 	}
-	read := c.readOne
-	if c.where.cluster != nil {
-		read = c.readMany
-	}
 	found := make([]string, len(keys))
-	if !c.call(ctx, c.config.Timeout, func(ctx context.Context) error { return read(ctx, keys, found) }) {
+	if !c.call(ctx, c.config.Timeout, func(ctx context.Context) error { return c.read(ctx, keys, found) }) {
 		return vectors
 	}
 	for i, packed := range found {
@@ -182,7 +182,6 @@ func (c *Cache) Put(ctx context.Context, phrases []string, vectors [][]float32) 
 	if len(phrases) == 0 {
 		return
 	}
-	const patience = 5
 	c.call(ctx, patience*c.config.Timeout, func(ctx context.Context) error {
 		pipeline := c.client.Pipeline()
 		for i, phrase := range phrases {
@@ -204,48 +203,34 @@ func (c *Cache) lifetime() time.Duration {
 	return c.config.TTL - tenth + rand.N(2*tenth+1)
 }
 
-// errLeft marks a call whose caller left: it says nothing about Redis.
-var errLeft = errors.New("the caller left")
-
 // call makes one call within that time and reports so, unless the breaker is
 // open.
 func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.Context) error) bool {
-	_, err := c.circuit.Execute(func() (struct{}, error) {
-		bounded, cancel := context.WithTimeout(ctx, within)
-		defer cancel()
-		began := time.Now()
-		err := c.cure(do(bounded))
-		c.stats.Time.Observe(time.Since(began))
-		switch {
-		case err == nil:
-			c.answered.Store(true)
-			c.share.Note(nil)
-			return struct{}{}, nil
-		case ctx.Err() != nil:
-			return struct{}{}, errLeft
-		}
-		c.stats.Failures.Add(1)
-		c.share.Note(err)
-		c.mu.Lock()
-		c.cause = err
-		c.mu.Unlock()
-		return struct{}{}, err
-	})
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+	if c.circuit.State().Open {
 		c.stats.Bypassed.Add(1)
 		return false
 	}
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	c.calls.Begin()
+	began := time.Now()
+	err := c.heard(do(bounded))
+	c.stats.Time.Observe(time.Since(began))
+	if err != nil && ctx.Err() != nil {
+		c.calls.Leave()
+		return true
+	}
+	if err != nil {
+		c.stats.Failures.Add(1)
+	}
+	c.calls.End(err)
 	return true
 }
 
-func (c *Cache) changed(_ string, from, to gobreaker.State) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case from == gobreaker.StateClosed:
-		c.since = time.Now()
-	case to == gobreaker.StateClosed:
-		c.since, c.cause = time.Time{}, nil
-		c.share.Forget()
+// heard adds the cure to an error, and remembers an answer.
+func (c *Cache) heard(err error) error {
+	if err == nil {
+		c.answered.Store(true)
 	}
+	return c.cure(err)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/breaker"
 )
 
 // Config holds the settings of a [Cache].
@@ -36,8 +37,8 @@ type Config struct {
 	TTL time.Duration
 	// Timeout bounds a look-up, and each step of a write.
 	Timeout time.Duration
-	// Failures is how many in a row open the breaker; OpenFor how long it stays
-	// open before one call may try.
+	// Failures is how many in a row open the breaker; OpenFor the time between
+	// two probes while it is open.
 	Failures int
 	OpenFor  time.Duration
 }
@@ -54,6 +55,17 @@ func DefaultConfig() Config {
 		Failures:   2,
 		OpenFor:    2 * time.Second,
 	}
+}
+
+// patience is how much longer a write may take than a look-up.
+const patience = 5
+
+// breaker goes by failures: no call takes as long as its silence.
+func (c Config) breaker() breaker.Config {
+	b := breaker.DefaultConfig()
+	b.Failures, b.Silence, b.ProbeTimeout = c.Failures, 2*patience*c.Timeout, c.Timeout
+	b.MinPause, b.MaxPause = c.OpenFor, c.OpenFor
+	return b
 }
 
 // Validate reports every fault at once, without a password.
