@@ -97,7 +97,7 @@ func searched(n int) any { return fmt.Sprint("grey scarf, size ", n) }
 // wellFor lets the fault's end be seen, and as much time pass as the rules look back.
 func (f *faulted) wellFor(what string) {
 	f.watched.t.Helper()
-	f.scrape()
+	f.scrapeWell()
 	f.hold(45)
 	f.silent("after " + what)
 }
@@ -106,7 +106,7 @@ func (f *faulted) aQuietQuarter() {
 	for range 15 {
 		f.comes(engine.ProductView, viewed, time.Now(), 3)
 		f.comes(engine.Search, searched, time.Now(), 1)
-		f.scrape()
+		f.scrapeWell()
 		f.silent("a quiet minute")
 	}
 }

@@ -252,6 +252,32 @@ func TestStatusOfPartitions(t *testing.T) {
 	})
 }
 
+// The broker knows the time of a message that came back from a worker; one that never left
+// may lie on its disk, where the broker reads none.
+func TestStatusTellsTheOldest(t *testing.T) {
+	t.Parallel()
+	broker := rabbittest.SharedWithStatistics(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s.setUp(t)
+	s.publish(t, event(1, engine.ProductView, 7, hourAgo(), "taken and not acknowledged"))
+	ch, hangUp := s.channel(t)
+	if _, taken, err := ch.Get(rabbit.DefaultNames().Queue, false); err != nil || !taken {
+		t.Fatalf("the message is taken: %v, %v", taken, err)
+	}
+	hangUp()
+	eventually(t, "the age of the first message is told", func() error {
+		_, out, errs := s.run(t, "", "status", "-o", "json", "--rabbitmq-management-url", broker.ManagementURL())
+		var r status.Report
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			return fmt.Errorf("%w: %s%s", err, out, errs)
+		}
+		if age := r.Queues[0].OldestSeconds; age == nil || *age < 3600 || *age > 7200 {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
 // What cannot be looked at is a problem with its cure, and no secret is part of it.
 func TestStatusCannotLook(t *testing.T) {
 	s := newStack(t)

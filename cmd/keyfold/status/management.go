@@ -45,7 +45,8 @@ type managedQueue struct {
 }
 
 // queues returns the queues of the virtual host by name. Their numbers are of now; the
-// times, which only classic queues have, are some seconds old.
+// times, which the broker knows of messages of classic queues in its memory, are some
+// seconds old.
 func (m *management) queues(ctx context.Context) (map[string]managedQueue, error) {
 	var totals, heads []managedQueue
 	path := "/api/queues/" + url.PathEscape(m.vhost)
