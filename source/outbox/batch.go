@@ -31,9 +31,15 @@ func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
 	if len(wanted) == 0 {
 		return 0, nil
 	}
+	turnedAway := r.turnedAway.Load()
 	result, err := r.publishShards(ctx, work, wanted, query{held: held, floor: floor})
 	if result.rows > 0 && len(heads) > len(wanted) {
 		r.Wake() // there is work for another goroutine
+	}
+	// A goroutine that a new row woke went away again if it found the shard held here.
+	// atLease is read first: who leaves it is counted by then.
+	if result.shards > 0 && result.done == 0 && (r.atLease.Load() > 0 || r.turnedAway.Load() != turnedAway) {
+		r.Wake()
 	}
 	return result.done, err
 }
@@ -49,7 +55,7 @@ type result struct {
 // publishShards locks shards, reads their oldest rows, publishes and marks them,
 // and lets the shards go.
 func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find query) (result, error) {
-	l, err := r.db.dialect.lease(work, r.db.pool, wanted)
+	l, err := r.lease(work, wanted)
 	if err != nil {
 		return result{}, r.db.fault("lock shards", err)
 	}
@@ -95,6 +101,17 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 		r.noteSuccess()
 	}
 	return result{shards: len(l.shards), rows: read, done: resolved + len(w.sent) + len(w.failures), sent: len(w.sent)}, w.stop
+}
+
+// lease locks those of the shards that are free, and counts who finds none.
+func (r *Relay) lease(ctx context.Context, wanted []int) (*lease, error) {
+	r.atLease.Add(1)
+	defer r.atLease.Add(-1)
+	l, err := r.db.dialect.lease(ctx, r.db.pool, wanted)
+	if err == nil && len(l.shards) == 0 {
+		r.turnedAway.Add(1)
+	}
+	return l, err
 }
 
 // maxHeldUsers is how many users of one shard are left out of a query by name.

@@ -90,19 +90,21 @@ func (c RelayConfig) orDefaults() RelayConfig {
 type Relay struct {
 	Stats RelayStats
 
-	db        *Database
-	publisher Publisher
-	config    RelayConfig
-	log       *slog.Logger
-	limiter   *rate.Limiter
-	wake      chan struct{}
-	paused    pausedUsers
-	refusals  terse.Repeats
-	cursor    atomic.Uint32 // shards take turns
-	lastSent  atomic.Int64  // Unix nanoseconds of the newest confirm
-	refused   atomic.Int64  // Unix nanoseconds of the first refusal after it; 0: none
-	outage    outage
-	looks     looks
+	db         *Database
+	publisher  Publisher
+	config     RelayConfig
+	log        *slog.Logger
+	limiter    *rate.Limiter
+	wake       chan struct{}
+	paused     pausedUsers
+	refusals   terse.Repeats
+	cursor     atomic.Uint32 // shards take turns
+	atLease    atomic.Int64  // goroutines that are locking shards
+	turnedAway atomic.Int64  // times that one found the shards it wanted held by others
+	lastSent   atomic.Int64  // Unix nanoseconds of the newest confirm
+	refused    atomic.Int64  // Unix nanoseconds of the first refusal after it; 0: none
+	outage     outage
+	looks      looks
 }
 
 // NewRelay returns a relay from a database to a publisher.

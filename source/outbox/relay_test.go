@@ -3,6 +3,7 @@ package outbox
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -404,6 +405,57 @@ func TestWakeSparesThePoll(t *testing.T) {
 			eventually(t, "the row is sent without a poll", func() bool { return len(b.ids()) == n+1 })
 		}
 	})
+}
+
+// A row is sent by another of the goroutines before this one has its shard, which finds
+// nothing there; the one that a new row wakes finds the shard held.
+func TestOneThatIsTurnedAwaySparesThePoll(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		add(t, s, view(t, 1, 0))
+		empty := &emptyLease{dialect: db.dialect, ending: make(chan struct{}), ends: make(chan struct{})}
+		db.dialect = empty
+		config := brisk()
+		config.PollMin, config.PollMax, config.Batches = time.Hour, time.Hour, 1
+		b := &broker{}
+		r := NewRelay(db, b, config, quiet)
+		running(t, r)
+		end := sync.OnceFunc(func() { close(empty.ends) })
+		t.Cleanup(end)
+		<-empty.ending
+		add(t, s, view(t, 1, 1))
+		done, err := r.batch(t.Context(), t.Context())
+		must(t, err)
+		if done != 0 {
+			t.Fatalf("%d rows of a shard that is held were sent", done)
+		}
+		end()
+		eventually(t, "the row is sent without a poll", func() bool { return len(b.ids()) == 1 })
+	})
+}
+
+// emptyLease is a dialect whose first lease finds all rows sent, and ends when it is told.
+type emptyLease struct {
+	dialect
+	once         sync.Once
+	ending, ends chan struct{}
+}
+
+func (e *emptyLease) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error) {
+	l, err := e.dialect.lease(ctx, pool, wanted)
+	if err != nil {
+		return l, err
+	}
+	e.once.Do(func() {
+		_, err = pool.ExecContext(ctx, "UPDATE user_interactions SET processed_to_queue = TRUE")
+		end := l.end
+		l.end = func(commit bool) error {
+			close(e.ending)
+			<-e.ends
+			return end(commit)
+		}
+	})
+	return l, err
 }
 
 func TestRelayEndsInTime(t *testing.T) {
