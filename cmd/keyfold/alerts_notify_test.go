@@ -78,7 +78,7 @@ func (f *notifyFaults) queueMetricsURL() string {
 // wellFor lets the fault's end be seen, and as much time pass as the rules look back.
 func (f *notifyFaults) wellFor(what string) {
 	f.t.Helper()
-	f.scrapeWell()
+	f.scrape()
 	f.hold(20)
 	f.silent("after " + what)
 }
@@ -131,7 +131,7 @@ func (f *notifyFaults) urgent(age time.Duration) {
 func (f *notifyFaults) aQuietQuarter() {
 	for range 8 {
 		f.urgent(0)
-		f.scrapeWell()
+		f.scrape()
 		f.hold(1)
 		f.silent("two quiet minutes")
 	}
@@ -252,13 +252,8 @@ func (f *notifyFaults) ledgerIsNeglected() {
 	f.of("notifier-2:9090", second)
 	f.reaches(second, "keyfold_notify_unreported", 1001)
 	f.publish(f.messages(1, "SECURITY", 0)) // whose hand-over fails
-	eventually(f.t, "it is not ready without the queue", func() error {
-		if second.unready() == nil || second.metric("keyfold_notify_oldest_undispatched_seconds") < 600 {
-			return errors.New(second.log.String())
-		}
-		return nil
-	})
-	f.scrape()
+	f.reaches(second, "keyfold_notify_oldest_undispatched_seconds", 600)
+	f.scrape("notifier-2:9090 keyfold_ready")
 	f.hold(61)
 	f.fires("a ledger that is neglected", []string{"KeyfoldNotifyFewDaysAhead", "KeyfoldNotifyUndispatched", "KeyfoldNotifyUnreported", "KeyfoldNotReady"}, "KeyfoldNoConsumers")
 	second.stop()
@@ -283,7 +278,7 @@ func (f *notifyFaults) slotsHaveNoQueue() {
 	const unroutable = `keyfold_partitioned_failures_total{cause="unroutable"}`
 	for range 3 {
 		f.reaches(stage, unroutable, stage.metric(unroutable)+1)
-		f.scrape()
+		f.scrape("partition-1:9090 keyfold_ready")
 		f.hold(2)
 	}
 	f.fires("a partition without its queue", []string{"KeyfoldEventsNotPartitioned", "KeyfoldNotReady"})
@@ -319,7 +314,7 @@ func (f *notifyFaults) partOfTheStoreFails() {
 		want := worker.metric(failed) + each
 		s.publish(f.t, bodies...)
 		f.reaches(worker, failed, want)
-		f.scrapeWell()
+		f.scrape()
 		f.hold(1)
 	}
 	f.fires("a part of the store fails", []string{"KeyfoldStoreFailures"})
@@ -342,7 +337,7 @@ func (f *notifyFaults) ledgerIsAway() {
 		}
 		return err
 	})
-	f.scrape()
+	f.scrape("notifier-3:9090 keyfold_ready", `notifier-3:9090 keyfold_breaker_open{dependency="ledger"}`)
 	f.hold(6)
 	f.fires("PostgreSQL is away", []string{"KeyfoldNotifyLedgerDown", "KeyfoldNotifyQueueLong", "KeyfoldNotReady"}, "KeyfoldNoConsumers", "KeyfoldNotifyUndispatched", "KeyfoldNotifyUnreported")
 	ch, hangUp := (&stack{dsn: f.dsn}).channel(f.t)

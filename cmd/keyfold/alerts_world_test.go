@@ -58,9 +58,56 @@ func (s *scrapes) gone(instance string) {
 	s.targets = slices.DeleteFunc(s.targets, func(t target) bool { return t.instance == instance })
 }
 
-// scrape reads all targets: a minute has passed.
-func (s *scrapes) scrape() {
+// scrape reads all targets: a minute has passed. It waits until what is at fault are these
+// figures and no others, each an instance and a series: on a busy machine a breaker opens for a
+// moment, or a process is still starting, which hold would make minutes of.
+func (s *scrapes) scrape(faults ...string) {
 	s.t.Helper()
+	slices.Sort(faults)
+	var pages []map[string]float64
+	eventually(s.t, fmt.Sprintf("what is at fault is %q", faults), func() error {
+		pages = s.read()
+		if found := s.faults(pages); !slices.Equal(found, faults) {
+			return fmt.Errorf("%q", found)
+		}
+		return nil
+	})
+	s.note(pages)
+}
+
+// read returns a page of each target, nil where it has none.
+func (s *scrapes) read() []map[string]float64 {
+	pages := make([]map[string]float64, len(s.targets))
+	for i, target := range s.targets {
+		if page, err := readPage(target.url()); err == nil {
+			pages[i] = page
+		}
+	}
+	return pages
+}
+
+// wellIs has what the figures are that say at once that something is wrong.
+var wellIs = map[string]float64{"keyfold_ready": 1, "keyfold_breaker_open": 0, "keyfold_rabbitmq_connected": 1, "keyfold_rabbitmq_publisher_blocked": 0}
+
+// faults returns what says at once that something is wrong, sorted.
+func (s *scrapes) faults(pages []map[string]float64) (found []string) {
+	for i, target := range s.targets {
+		if pages[i] == nil {
+			found = append(found, target.instance+" up")
+		}
+		for series, n := range pages[i] {
+			family, _, _ := strings.Cut(series, "{")
+			if well, known := wellIs[family]; known && n != well {
+				found = append(found, target.instance+" "+series)
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// note adds the pages of a minute.
+func (s *scrapes) note(pages []map[string]float64) {
 	seen := map[string]bool{}
 	note := func(series, value string) {
 		all := s.series[series]
@@ -69,15 +116,14 @@ func (s *scrapes) scrape() {
 		}
 		s.series[series], seen[series] = append(all, value), true
 	}
-	for _, target := range s.targets {
+	for i, target := range s.targets {
 		own := fmt.Sprintf("job=%q,instance=%q", target.job, target.instance)
-		page, err := readPage(target.url())
-		if err != nil {
+		if pages[i] == nil {
 			note("up{"+own+"}", "0")
 			continue
 		}
 		note("up{"+own+"}", "1")
-		for name, value := range page {
+		for name, value := range pages[i] {
 			family, labels, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
 			if usedInRules[family] {
 				note(family+"{"+strings.Trim(labels+","+own, ",")+"}", fmt.Sprint(value))
@@ -92,31 +138,6 @@ func (s *scrapes) scrape() {
 	}
 	s.minute++
 }
-
-// scrapeWell reads all targets when none is at fault: on a busy machine a breaker opens for a
-// moment, which hold would make minutes of.
-func (s *scrapes) scrapeWell() {
-	s.t.Helper()
-	eventually(s.t, "no target is at fault", func() error {
-		for _, target := range s.targets {
-			page, err := readPage(target.url())
-			if err != nil {
-				return err
-			}
-			for series, n := range page {
-				family, _, _ := strings.Cut(series, "{")
-				if well, known := wellIs[family]; known && n != well {
-					return fmt.Errorf("%s: %s is %v", target.instance, series, n)
-				}
-			}
-		}
-		return nil
-	})
-	s.scrape()
-}
-
-// wellIs has what the figures are that say at once that something is wrong.
-var wellIs = map[string]float64{"keyfold_ready": 1, "keyfold_breaker_open": 0, "keyfold_rabbitmq_connected": 1, "keyfold_rabbitmq_publisher_blocked": 0}
 
 func readPage(url string) (map[string]float64, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
