@@ -26,7 +26,7 @@ func kills() int {
 func (s *stack) process(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
 	program := exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
-	program.Env = append(os.Environ(), asProgram+"=1")
+	program.Env = append(append(os.Environ(), asProgram+"=1"), s.env...)
 	log := &lockedBuffer{}
 	program.Stderr = log
 	if err := program.Start(); err != nil {

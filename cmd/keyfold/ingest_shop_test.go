@@ -33,7 +33,6 @@ type shop struct {
 	*stack
 	url  string   // DATABASE_URL
 	more []string // flags that override the stack's
-	env  []string // of processes
 }
 
 // onEach runs a test with each kind of database.

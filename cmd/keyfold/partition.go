@@ -5,6 +5,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/partitioner"
+	"keyfold/cmd/tracing"
 	"keyfold/source/rabbit"
 )
 
@@ -36,13 +37,17 @@ func (c *partitionCmd) Check(a *app.App) error { return a.CheckBroker() }
 // acknowledged before it ends.
 func (c *partitionCmd) Run(a *app.App) error {
 	a.LogStart("partition")
-	p, err := partitioner.New(partitioner.Config{
-		DSN: a.Servers.RabbitMQ, Names: rabbit.DefaultNames(), Identity: a.Identity("partition"),
-	}, a.Clock, a.Log)
-	if err != nil {
-		return err
-	}
-	return a.WithAdmin(partitioning{p}, func() error { return p.Run(a.Ctx) })
+	return a.WithTracing("keyfold-partition", func(t *tracing.Tracing) error {
+		config := partitioner.Config{DSN: a.Servers.RabbitMQ, Names: rabbit.DefaultNames(), Identity: a.Identity("partition")}
+		if t != nil {
+			config.Tracing = t
+		}
+		p, err := partitioner.New(config, a.Clock, a.Log)
+		if err != nil {
+			return err
+		}
+		return a.WithAdmin(partitioning{p}, func() error { return p.Run(a.Ctx) })
+	})
 }
 
 // partitioning is a running stage as the admin endpoint sees it.

@@ -50,6 +50,7 @@ type stack struct {
 	mongo    string
 	products []engine.Product
 	history  engine.History
+	env      []string // of processes
 }
 
 // newStack sets one up. The test goes on beside others from here: it mostly waits, for

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
 
@@ -60,6 +62,13 @@ func (c *collected) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// settings starts the collector and returns the variables by which a process finds it.
+func (c *collected) settings(t *testing.T) []string {
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_BSP_SCHEDULE_DELAY=50"}
+}
+
 // find waits for a span of a trace.
 func (c *collected) find(t *testing.T, trace, service, name string) (found traced) {
 	t.Helper()
@@ -83,9 +92,7 @@ func TestTracing(t *testing.T) {
 	const trace, shopSpan = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	s := newShop(t, outbox.MariaDB)
 	c := &collected{}
-	server := httptest.NewServer(c)
-	t.Cleanup(server.Close)
-	s.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_BSP_SCHEDULE_DELAY=50"}
+	s.env = c.settings(t)
 	s.importProducts(t)
 	api, _ := s.spawn(t, "ingest", "--http-addr=127.0.0.1:0")
 	relay, _ := s.spawn(t, "relay")
@@ -128,6 +135,38 @@ func TestTracing(t *testing.T) {
 	}
 	if end := attribute(processed, "keyfold.outcome"); end != engine.Folded.String() {
 		t.Errorf("the event's span says %q", end)
+	}
+}
+
+// An event whose publisher knows no slots is followed through the stage that moves it into
+// its partition: the stage is below the publisher, and the worker below the stage.
+func TestTracingOfPartitions(t *testing.T) {
+	const trace, shopSpan = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	c := &collected{}
+	p := newParted(t)
+	p.env = append(p.env, c.settings(t)...)
+	p.stage(t, p.env...)
+	_, kill := p.process(t, quick, "--partitions=4", "--worker-partitions=0-3")
+	t.Cleanup(kill)
+	body := event(1, engine.ProductView, sample.Products()[0].ID, time.Now(), "traced")
+	e, err := engine.ParseEvent(body, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := p.names.EventMessage(body, &e)
+	message.Headers = map[string]any{engine.HeaderTraceParent: "00-" + trace + "-" + shopSpan + "-01"}
+	if err := errors.Join(p.publisher.Publish(t.Context(), []rabbit.Message{message})...); err != nil {
+		t.Fatal(err)
+	}
+	moved := c.find(t, trace, "keyfold-partition", "partition event")
+	if got := hex.EncodeToString(moved.ParentSpanId); got != shopSpan {
+		t.Errorf("the stage is below %s, want %s", got, shopSpan)
+	}
+	if id := attribute(moved, "messaging.message.id"); id != "traced" {
+		t.Errorf("the stage's span is of the message %q", id)
+	}
+	if processed := c.find(t, trace, "keyfold-work", "process event"); !bytes.Equal(processed.ParentSpanId, moved.SpanId) {
+		t.Errorf("the worker is below %x, want %x", processed.ParentSpanId, moved.SpanId)
 	}
 }
 

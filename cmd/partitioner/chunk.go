@@ -34,9 +34,15 @@ func (c *chunk) Add(o *rabbit.Original, a rabbit.Arrival) error {
 	if err != nil {
 		return err
 	}
-	c.pending = append(c.pending, pending{
-		slot: engine.SlotOf(e.UserID), copy: copyOf(c.stage.config.Names, o, a, &e), settler: a.Settler,
-	})
+	p := pending{slot: engine.SlotOf(e.UserID), copy: copyOf(c.stage.config.Names, o, a, &e), settler: a.Settler}
+	if tracing := c.stage.config.Tracing; tracing != nil {
+		var next *engine.Trace
+		next, p.settler = tracing.Moved(a.Trace, p.copy.ID, p.settler)
+		for name, value := range next.Headers() {
+			p.copy.Headers[name] = value
+		}
+	}
+	c.pending = append(c.pending, p)
 	return nil
 }
 

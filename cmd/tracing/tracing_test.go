@@ -90,6 +90,34 @@ func TestSpansOfEvents(t *testing.T) {
 }
 
 // A collector that is away costs a warning a minute, and no event.
+// The span of a message that is moved ends with its copy's confirm, and tells no outcome
+// of the event. What is not sampled goes on as it came.
+func TestSpansOfMovedMessages(t *testing.T) {
+	on, spans := recorded(t)
+	settler := &noSettler{}
+	for _, above := range []*engine.Trace{nil, {RequestID: "r-2"}, traceOf("00f067aa0ba902b7", "00")} {
+		if next, same := on.Moved(above, "m1", settler); next != above || same != engine.Settler(settler) {
+			t.Errorf("%v became %v", above, next)
+		}
+	}
+	above := traceOf("00f067aa0ba902b7", "01")
+	next, follows := on.Moved(above, "m1", settler)
+	follows.Settle(engine.Verdict{Outcome: engine.Decided})
+	all := spans.GetSpans()
+	if len(all) != 1 || len(settler.verdicts) != 1 {
+		t.Fatalf("%d verdicts, spans %+v", len(settler.verdicts), all)
+	}
+	moved := all[0]
+	if moved.Parent.SpanID().String() != "00f067aa0ba902b7" || !strings.Contains(next.Parent, moved.SpanContext.SpanID().String()) || next.RequestID != "r-1" {
+		t.Errorf("%+v is followed by %+v", moved, next)
+	}
+	for _, a := range moved.Attributes {
+		if a.Key == "keyfold.outcome" {
+			t.Errorf("the span tells the outcome %q", a.Value.AsString())
+		}
+	}
+}
+
 func TestCollectorAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	var log bytes.Buffer

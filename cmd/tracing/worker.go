@@ -15,18 +15,31 @@ import (
 func (t *Tracing) Received(ctx context.Context, deliveries []engine.Delivery) {
 	for i := range deliveries {
 		d := &deliveries[i]
-		if d.Trace == nil || d.Trace.Parent == "" {
-			continue
-		}
-		at, span := t.begin(ctx, d.Trace, "process event", trace.WithSpanKind(trace.SpanKindConsumer),
-			trace.WithAttributes(messageID(d.Event.MessageID), attribute.Int("keyfold.attempt", d.Attempt)))
-		if span.IsRecording() {
-			d.Trace, d.Settler = below(at, d.Trace), &settled{d.Settler, span}
-		}
+		d.Trace, d.Settler = t.consumed(ctx, "process event", d.Trace, d.Settler, messageID(d.Event.MessageID), attribute.Int("keyfold.attempt", d.Attempt))
 	}
 }
 
-// settled ends a delivery's span with its verdict.
+// Moved begins the span of a message that goes into its user's partition, if it has a
+// trace. It returns the trace of the copy, and the message's settler, which ends the span.
+func (t *Tracing) Moved(above *engine.Trace, id string, settler engine.Settler) (*engine.Trace, engine.Settler) {
+	return t.consumed(context.Background(), "partition event", above, settler, messageID(id))
+}
+
+// consumed begins the span of a message that has a trace, and returns the trace of what
+// comes next, and a settler that ends the span with the verdict. Without a trace, or where
+// it is not sampled, both are as they were.
+func (t *Tracing) consumed(ctx context.Context, name string, above *engine.Trace, settler engine.Settler, about ...attribute.KeyValue) (*engine.Trace, engine.Settler) {
+	if above == nil || above.Parent == "" {
+		return above, settler
+	}
+	at, span := t.begin(ctx, above, name, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(about...))
+	if !span.IsRecording() {
+		return above, settler
+	}
+	return below(at, above), &settled{settler, span}
+}
+
+// settled ends a message's span with its verdict.
 type settled struct {
 	settler engine.Settler
 	span    trace.Span
@@ -34,7 +47,9 @@ type settled struct {
 
 // Settle implements [engine.Settler].
 func (s *settled) Settle(v engine.Verdict) {
-	s.span.SetAttributes(attribute.String("keyfold.outcome", v.Outcome.String()))
+	if v.Outcome != engine.Decided { // a copy is confirmed: the event's outcome comes later
+		s.span.SetAttributes(attribute.String("keyfold.outcome", v.Outcome.String()))
+	}
 	ended(s.span, v.Err)
 	s.settler.Settle(v)
 }
