@@ -9,13 +9,11 @@ import (
 
 	"keyfold/bench/stack"
 	"keyfold/bench/testserver/process"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
 )
 
 // A short form of each measurement: it runs to its end, loses and doubles no event, and
 // prints its figures. Their values say nothing here.
 func TestScaleMeasurements(t *testing.T) {
-	rabbittest.SkipWithout(t, 4)
 	programs, err := process.TempDir()
 	if err == nil {
 		err = stack.Build(t.Context(), programs)

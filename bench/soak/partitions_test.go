@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
 	"keyfold/source/rabbit"
 )
@@ -207,7 +206,6 @@ func TestSendBySlot(t *testing.T) {
 // Half a minute of workers that come and go over partitions, whose number changes, and of
 // kills of the stage.
 func TestShortPartitionsSoak(t *testing.T) {
-	rabbittest.SkipWithout(t, rabbitMQ)
 	t.Parallel()
 	built, err := programs()
 	if err != nil {

@@ -50,10 +50,9 @@ func Start(t testing.TB) *Broker {
 
 // StartVersion is Start with a broker of this major version of RabbitMQ, 3 or 4, for
 // tests of what only that one does: [Start]'s is the machine's. A test whose version
-// is missing fails, see [withoutVariable].
+// is missing fails.
 func StartVersion(t testing.TB, major int) *Broker {
 	t.Helper()
-	SkipWithout(t, major)
 	return process.ForTest(t, launchVersion(major))
 }
 
@@ -63,7 +62,6 @@ func SharedVersion(t testing.TB, major int) *Broker {
 	if in, err := chosen(); err == nil && in.major == major {
 		return Shared(t)
 	}
-	SkipWithout(t, major)
 	return sharedVersion[major](t)
 }
 

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 
 	"keyfold/bench/testserver/process"
 )
@@ -15,10 +14,6 @@ import (
 // folderVariable names a folder with an unpacked RabbitMQ and its Erlang, as
 // .ci/rabbitmq4 makes one: brokers run from there and not from the machine's packages.
 const folderVariable = "KEYFOLD_TEST_RABBITMQ"
-
-// withoutVariable says why this machine can have no RabbitMQ 4. Where it is set, the
-// tests that need one are skipped and give that reason; where it is not, they fail.
-const withoutVariable = "KEYFOLD_TEST_WITHOUT_RABBITMQ4"
 
 // strictVariable makes RabbitMQ 4 as later versions are: Khepri in the place of Mnesia,
 // which RabbitMQ 4.3 has dropped, and no deprecated feature.
@@ -109,13 +104,4 @@ func ofVersion(major int) (installation, error) {
 		}
 	}
 	return installation{}, fmt.Errorf("RabbitMQ %d is not installed: `make test` installs both 3 and 4, or name a folder that has it in %s", major, folderVariable)
-}
-
-// SkipWithout skips a test of what only this major version of RabbitMQ does, where the
-// machine can have none, see [withoutVariable].
-func SkipWithout(t testing.TB, major int) {
-	t.Helper()
-	if reason := os.Getenv(withoutVariable); major == 4 && reason != "" {
-		t.Skip("RabbitMQ 4 is missing: " + reason)
-	}
 }
