@@ -40,7 +40,7 @@ func (c *partitionCmd) Run(a *app.App) error {
 	return a.WithTracing("keyfold-partition", func(t *tracing.Tracing) error {
 		config := partitioner.Config{DSN: a.Servers.RabbitMQ, Names: rabbit.DefaultNames(), Identity: a.Identity("partition")}
 		if t != nil {
-			config.Tracing = t
+			config.Follow = t.Moved
 		}
 		p, err := partitioner.New(config, a.Clock, a.Log)
 		if err != nil {

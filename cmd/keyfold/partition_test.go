@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func (p *parted) publish(t *testing.T, bodies ...[]byte) {
 func (p *parted) stage(t *testing.T, env ...string) (log *lockedBuffer, kill func(), ended <-chan struct{}) {
 	t.Helper()
 	program := exec.Command(os.Args[0], append([]string{"partition"}, p.flags()...)...)
-	program.Env = append(append(os.Environ(), asProgram+"=1"), env...)
+	program.Env = slices.Concat(os.Environ(), []string{asProgram + "=1"}, p.env, env)
 	log = &lockedBuffer{}
 	program.Stderr = log
 	if err := program.Start(); err != nil {

@@ -64,6 +64,7 @@ func (c *collected) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // settings starts the collector and returns the variables by which a process finds it.
 func (c *collected) settings(t *testing.T) []string {
+	t.Helper()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_BSP_SCHEDULE_DELAY=50"}
@@ -144,8 +145,8 @@ func TestTracingOfPartitions(t *testing.T) {
 	const trace, shopSpan = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	c := &collected{}
 	p := newParted(t)
-	p.env = append(p.env, c.settings(t)...)
-	p.stage(t, p.env...)
+	p.env = c.settings(t)
+	p.stage(t)
 	_, kill := p.process(t, quick, "--partitions=4", "--worker-partitions=0-3")
 	t.Cleanup(kill)
 	body := event(1, engine.ProductView, sample.Products()[0].ID, time.Now(), "traced")

@@ -35,9 +35,9 @@ func (c *chunk) Add(o *rabbit.Original, a rabbit.Arrival) error {
 		return err
 	}
 	p := pending{slot: engine.SlotOf(e.UserID), copy: copyOf(c.stage.config.Names, o, a, &e), settler: a.Settler}
-	if tracing := c.stage.config.Tracing; tracing != nil {
+	if follow := c.stage.config.Follow; follow != nil {
 		var next *engine.Trace
-		next, p.settler = tracing.Moved(a.Trace, p.copy.ID, p.settler)
+		next, p.settler = follow(a.Trace, p.copy.ID, p.settler)
 		for name, value := range next.Headers() {
 			p.copy.Headers[name] = value
 		}

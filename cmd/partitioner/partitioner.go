@@ -34,15 +34,9 @@ type Config struct {
 	// Look is the time between two looks whether the broker has partitions; default 15 s.
 	Look   time.Duration
 	Timing rabbit.Timing // of all connections
-	// Tracing tells another program of each message; nil: of none.
-	Tracing Tracing
-}
-
-// Tracing tells another program what happens to a message.
-type Tracing interface {
-	// Moved may replace the trace and the settler of a message whose copy is to be
-	// published. The trace is nil if the message has none.
-	Moved(of *engine.Trace, id string, s engine.Settler) (*engine.Trace, engine.Settler)
+	// Follow, if not nil, may replace the trace and the settler of each message whose copy
+	// is to be published. The trace is nil if the message has none.
+	Follow func(of *engine.Trace, id string, s engine.Settler) (*engine.Trace, engine.Settler)
 }
 
 // Partitioner is one stage. It is used once: New, then Run. The other methods may be

@@ -89,7 +89,6 @@ func TestSpansOfEvents(t *testing.T) {
 	}
 }
 
-// A collector that is away costs a warning a minute, and no event.
 // The span of a message that is moved ends with its copy's confirm, and tells no outcome
 // of the event. What is not sampled goes on as it came.
 func TestSpansOfMovedMessages(t *testing.T) {
@@ -118,6 +117,7 @@ func TestSpansOfMovedMessages(t *testing.T) {
 	}
 }
 
+// A collector that is away costs a warning a minute, and no event.
 func TestCollectorAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	var log bytes.Buffer
