@@ -98,10 +98,14 @@ type notified struct {
 	Errors []struct{ Reason, Error string } `json:"errors"`
 }
 
+// urgentTime is the time of all urgent notifications: one that is posted again is the same event, also after the
+// turn of a minute.
+var urgentTime = time.Now().UTC().Truncate(time.Second).Format(time.RFC3339)
+
 // urgentNow is a notification that the shipped rules send at once.
 func urgentNow(id uuid.UUID, user, title string) string {
 	return fmt.Sprintf(`{"event_id":%q,"user_id":%q,"event_type":"SECURITY","title":%q,"source":"test","channel":["push"],"timestamp":%q}`,
-		id, user, title, time.Now().UTC().Truncate(time.Minute).Format(time.RFC3339))
+		id, user, title, urgentTime)
 }
 
 // decisionsOf counts the records of each event.

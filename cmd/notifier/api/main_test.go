@@ -249,14 +249,15 @@ func (w *world) decidedNow(t testing.TB, body string) []Decision {
 	return p.Decisions
 }
 
-// event is a notification of this moment; without an event_id where id is zero.
+// event is a notification, without an event_id where id is zero. All have one time: one that is posted again is
+// the same event, whatever the clock says.
 func event(id uuid.UUID, user, title string) string {
 	own := ""
 	if id != uuid.Nil {
 		own = fmt.Sprintf(`"event_id":%q,`, id)
 	}
-	return fmt.Sprintf(`{%s"user_id":%q,"event_type":"SECURITY","title":%q,"source":"test","channel":["push"],"timestamp":%q}`,
-		own, user, title, time.Now().UTC().Truncate(time.Minute).Format(time.RFC3339))
+	return fmt.Sprintf(`{%s"user_id":%q,"event_type":"SECURITY","title":%q,"source":"test","channel":["push"],"timestamp":"1999-12-31T23:00:00Z"}`,
+		own, user, title)
 }
 
 var errDown = errors.New("it is down")
