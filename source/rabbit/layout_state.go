@@ -56,6 +56,12 @@ func (n Names) faultOrNil(doing string, err error) error {
 // partition: what comes for them waits in the common queue.
 const ReasonSetupInterrupted = "setup_interrupted"
 
+// CheckSlots returns a configuration error that names the slots which a setup left without
+// the queue of their partition, as far as the layout exchange tells.
+func CheckSlots(ctx context.Context, dsn string, names Names) error {
+	return withLayout(ctx, dsn, names, func(_ *Channel, l layout) error { return names.openSlots(l) })
+}
+
 // openSlots returns a configuration error that names the slots which a setup left without
 // the queue of their partition.
 func (n Names) openSlots(l layout) error {
