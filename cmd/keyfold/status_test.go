@@ -250,6 +250,37 @@ func TestStatusOfPartitions(t *testing.T) {
 		}
 		return nil
 	})
+	names := rabbit.DefaultNames()
+	ch, hangUp := s.channel(t)
+	defer hangUp()
+	inner := names.InnerExchange(names.Slots)
+	must(t, ch.QueueUnbind(names.PartitionQueue(1), names.SlotKey(5), inner, nil))
+	must(t, ch.QueueBind(names.PartitionQueue(3), names.SlotKey(6), names.Slots, false, nil))
+	eventually(t, "a slot without a queue and one with two are named", func() error {
+		code, out, _ := s.run(t, "", "status", "--partitions=4", "--rabbitmq-management-url", broker.ManagementURL())
+		for _, want := range []string{
+			"no partition takes the events of slots 05: they wait in user_embedding_updates.common",
+			"events of slots 06 go to two queues", "run `keyfold setup --partitions 4`",
+		} {
+			if code != 1 || !strings.Contains(out, want) {
+				return fmt.Errorf("exit code %d, no %q in\n%s", code, want, out)
+			}
+		}
+		return nil
+	})
+	must(t, ch.QueueUnbind(names.PartitionQueue(3), names.SlotKey(6), names.Slots, nil))
+	s.setUp(t, "--partitions=4")
+	eventually(t, "setup has mended it", func() error {
+		if code, out, _ := s.run(t, "", "status", "--partitions=4", "--rabbitmq-management-url", broker.ManagementURL()); code != 0 {
+			return errors.New(out)
+		}
+		return nil
+	})
+	// As where setup is killed.
+	must(t, ch.QueueUnbind(names.LayoutExchange(), names.BoundKey(9), names.LayoutExchange(), nil))
+	if code, out, errs := s.run(t, "", "config", "check", "--connect", "--partitions=4"); code != 1 || !strings.Contains(out, "of 64 slots 1 are not bound to their partition ([9]): a setup was interrupted") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
 }
 
 // The broker knows the time of a message that came back from a worker; one that never left

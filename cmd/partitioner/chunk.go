@@ -21,6 +21,14 @@ type pending struct {
 	slot    int
 	copy    rabbit.Message
 	settler engine.Settler
+	back    bool // no queue took its copy: see [cameBack]
+}
+
+// cameBack reports whether a message in the common queue was published by slot already.
+// While setup gives its slot another queue the broker puts it there, and where that setup
+// was killed, again and again.
+func cameBack(names rabbit.Names, o *rabbit.Original) bool {
+	return o.Exchange == names.Slots && o.Headers[rabbit.HeaderExchange] != nil
 }
 
 // chunks makes the chunk of a channel.
@@ -34,7 +42,7 @@ func (c *chunk) Add(o *rabbit.Original, a rabbit.Arrival) error {
 	if err != nil {
 		return err
 	}
-	p := pending{slot: engine.SlotOf(e.UserID), copy: copyOf(c.stage.config.Names, o, a, &e), settler: a.Settler}
+	p := pending{slot: engine.SlotOf(e.UserID), copy: copyOf(c.stage.config.Names, o, a, &e), settler: a.Settler, back: cameBack(c.stage.config.Names, o)}
 	if follow := c.stage.config.Follow; follow != nil {
 		var next *engine.Trace
 		next, p.settler = follow(a.Trace, p.copy.ID, p.settler)
@@ -57,11 +65,15 @@ func (c *chunk) HandOver(ctx context.Context) error {
 		c.pending = c.pending[:0]
 	}()
 	left := c.pending
+	returned := c.awaitPartition(ctx)
 	for {
 		tried := engine.Now()
 		errs := c.stage.publish(ctx, left)
 		if left = settle(left, errs, tried); len(left) == 0 {
-			c.waits.Reset()
+			if !returned {
+				c.waits.Reset()
+				c.stage.outage.ends(c.stage.log)
+			}
 			return nil
 		}
 		if !backoff.Sleep(ctx, c.stage.failed(ctx, errs, c.waits.Next())) {
@@ -71,6 +83,22 @@ func (c *chunk) HandOver(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// awaitPartition waits, longer each time, where messages came back: their copies would come
+// back again. It reports whether there are such.
+func (c *chunk) awaitPartition(ctx context.Context) bool {
+	var errs []error
+	for i := range c.pending {
+		if c.pending[i].back {
+			errs = append(errs, named(engine.ErrUnroutable, &c.pending[i].copy, false))
+		}
+	}
+	if len(errs) == 0 {
+		return false
+	}
+	backoff.Sleep(ctx, c.stage.failed(ctx, errs, c.waits.Next()))
+	return true
 }
 
 // settle acknowledges the messages whose copies are confirmed, and returns those that

@@ -132,6 +132,38 @@ func TestMalformedMessagesBecomeDeadLetters(t *testing.T) {
 	}
 }
 
+// A setup that was killed leaves a slot without a queue: its events come back to the common
+// queue, in which they wait for longer each time. The stage says the cure, and the next
+// setup gives each event to its partition, once.
+func TestEventsOfASlotInBetween(t *testing.T) {
+	s := newSite(t)
+	slot := engine.SlotOf(1)
+	if err := s.channel.QueueUnbind(s.names.PartitionQueue(slot%partitions), s.names.SlotKey(slot), s.names.InnerExchange(s.names.Slots), nil); err != nil {
+		t.Fatal(err)
+	}
+	const n = 5
+	for i := range n {
+		s.publish(s.foreign(1, i))
+	}
+	st := s.run()
+	await(t, "they came back several times, and that is noted", func() bool { return st.acked() >= 3*n && len(st.Notes()) == 1 })
+	if err := st.Ready(); engine.ReasonOf(err) != ReasonNoPartition || !strings.Contains(err.Error(), "`keyfold setup --partitions N`") {
+		t.Errorf("it is ready: %v", err)
+	}
+	s.setUp(partitions)
+	came := map[string]int{}
+	for _, d := range s.take(s.names.PartitionQueue(slot%partitions), n) {
+		came[d.MessageId]++
+	}
+	if len(came) != n || s.depth(s.names.DeadLetters) != 0 {
+		t.Errorf("%v came, %d dead letters", came, s.depth(s.names.DeadLetters))
+	}
+	await(t, "what came back is noted no more once other events are moved", func() bool {
+		s.publish(s.foreign(1, n))
+		return st.Ready() == nil
+	})
+}
+
 // Where no queue takes a slot's events, or their exchange is missing, they stay in the
 // common queue with no attempt used: the stage says the cure, in one line of the log, and
 // goes on once that is done.
@@ -139,7 +171,7 @@ func TestEventsWaitForTheirPartition(t *testing.T) {
 	for name, breakIt := range map[string]func(s *site) error{
 		"slot not bound": func(s *site) error {
 			slot := engine.SlotOf(1)
-			return s.channel.QueueUnbind(s.names.PartitionQueue(slot%partitions), s.names.SlotKey(slot), s.names.Slots, nil)
+			return s.channel.ExchangeUnbind(s.names.InnerExchange(s.names.Slots), s.names.SlotKey(slot), s.names.Slots, false, nil)
 		},
 		"no exchange": func(s *site) error { return s.channel.ExchangeDelete(s.names.Slots, false, false) },
 	} {

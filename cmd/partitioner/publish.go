@@ -36,19 +36,14 @@ func (p *Partitioner) publish(ctx context.Context, all []pending) []error {
 	errs := p.send(ctx, messages)
 	lost := failpoint.Hit(failpoint.PartitionConfirmed)
 	noExchange := slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, rabbit.ErrNoExchange) })
-	failed := false
 	for i, err := range errs {
 		if err == nil && lost != nil {
 			err = fmt.Errorf("%w: %w", engine.ErrUnknown, lost)
 		}
 		p.Stats.count(err)
 		errs[i] = named(err, &messages[i], noExchange)
-		failed = failed || err != nil
 	}
 	p.Stats.Batches.Add(1)
-	if !failed {
-		p.outage.ends(p.log)
-	}
 	return errs
 }
 

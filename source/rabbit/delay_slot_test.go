@@ -39,7 +39,7 @@ func TestDelayedEventFindsItsSlot(t *testing.T) {
 	w.publish(mine...)
 	for slot := range engine.Slots {
 		if slot%8 == 3 {
-			if err := w.channel().QueueUnbind(w.names.PartitionQueue(3), w.names.SlotKey(slot), w.names.Slots, nil); err != nil {
+			if err := w.channel().ExchangeUnbind(w.names.InnerExchange(w.names.Slots), w.names.SlotKey(slot), w.names.Slots, false, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -17,6 +17,9 @@ const ReasonNotPartitioned = "not_partitioned"
 type layout struct {
 	partitions int   // events are routed to the first so many
 	retired    []int // further partition queues: nothing is routed to them any more
+	told       bool  // a setup told their number, which may be 0
+	inner      bool  // the inner exchanges are in place: open tells the slots
+	open       []int // slots without the queue of their partition
 }
 
 // indexes returns those of all queues: the partitions in use, and then the retired ones.
@@ -70,6 +73,10 @@ func (p *Publisher) layout(ctx context.Context, n Names) (found layout, err erro
 	for i := range MaxPartitions {
 		keys = append(keys, n.DeclaredKey(i))
 	}
+	for slot := range engine.Slots {
+		keys = append(keys, n.BoundKey(slot))
+	}
+	keys = append(keys, n.LayoutKey(0), innerKey)
 	facts, err := p.facts(ctx, n, keys...)
 	if err != nil {
 		return found, err
@@ -80,7 +87,9 @@ func (p *Publisher) layout(ctx context.Context, n Names) (found layout, err erro
 			found.partitions = i + 1
 		}
 	}
-	for i, declared := range facts[MaxPartitions:] {
+	found.told = found.partitions > 0 || facts[len(facts)-2]
+	found.open, found.inner = openOf(facts[2*MaxPartitions:2*MaxPartitions+engine.Slots]), facts[len(facts)-1]
+	for i, declared := range facts[MaxPartitions : 2*MaxPartitions] {
 		if declared && i >= found.partitions {
 			found.retired = append(found.retired, i)
 		}

@@ -31,6 +31,13 @@ func (n Names) RetryExchange(delay time.Duration) string {
 // bySlot reports whether a message came by its user's slot.
 func (n Names) bySlot(o *Original) bool { return n.Slots != "" && o.Exchange == n.Slots }
 
+// InnerExchange returns the exchange between one that events are published to and
+// keyfold's queues.
+func (n Names) InnerExchange(outer string) string { return outer + ".inner" }
+
+// UnroutedExchange returns the exchange that takes events whose queue is being changed.
+func (n Names) UnroutedExchange() string { return n.Queue + ".unrouted" }
+
 // LayoutExchange returns the direct exchange that tells how the broker is set up: a
 // mandatory message to it is returned where the fact of its routing key does not hold.
 // The queue of the same name takes the messages of the others, and drops them at once.
@@ -44,3 +51,10 @@ func (n Names) LayoutKey(p int) string { return "p" + strconv.Itoa(p) }
 // declared, also where i is not below the number of partitions any more. Where the
 // queue was deleted since, the next setup withdraws it.
 func (n Names) DeclaredKey(i int) string { return fmt.Sprintf("q%02d", i) }
+
+// innerKey is the routing key of the fact that the inner exchanges are in place.
+const innerKey = "inner"
+
+// BoundKey returns the routing key of the fact that a slot has the queue of its partition,
+// by the number that the layout exchange tells.
+func (n Names) BoundKey(slot int) string { return fmt.Sprintf("s%02d", slot) }

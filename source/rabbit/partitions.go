@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"maps"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -9,12 +10,74 @@ import (
 )
 
 // Partitions: events that are published by slot go through [Names.Slots] to the queue of
-// the slot's partition. [Topology.partitioned] binds every slot to its new partition
-// before it removes other bindings, so that an event always has a queue. For a moment a
-// slot may have two: its events come twice, which the profiles' ids absorb.
+// the slot's partition, and others through [Names.Exchange] to the common queue.
+//
+// No event may ever be in two queues: neither copy has a bound, and where one waits for
+// longer than the profile keeps ids, the event is folded twice. The broker binds and
+// unbinds one queue at a time. So a queue leaves before the next one takes its place, and
+// what comes in between goes through the unrouted exchange to the common queue, from
+// which `keyfold partition` moves it.
+//
+// Other programs may bind queues of theirs to the outer exchanges, and an alternate
+// exchange takes only what no queue takes. So an inner exchange stands behind each outer
+// one, and only keyfold's queues are bound to it:
+//
+//	user_events      --> user_events.inner      --> common queue, or the one queue
+//	user_event_slots --> user_event_slots.inner --> partitions
+//	                     (no queue) --> user_embedding_updates.unrouted --> common queue
+//
+// An installation of an earlier version has its queues at the outer exchanges. A queue
+// to which both exchanges of a pair lead takes each message once, so the inner one can be
+// put in between while events come.
+//
+// Rejected: to bind the new queue first and leave the second copy to the ids, which holds
+// only for queues without a backlog; an alternate exchange of the outer exchanges, which
+// an exchange that exists does not take, and which a queue of another program defeats.
 
-// partitioned returns the declarations of partitions, whatever there was before.
-func (t Topology) partitioned() []declaration {
+// partitioned returns the declarations of partitions, whatever there was before. Setup may
+// end behind any of them, and the next one may have another number: an event has one
+// queue all the same.
+func (t Topology) partitioned(was state) []declaration {
+	n := t.Names
+	all := append(t.partitionQueues(), t.innerExchanges(was)...)
+	if was.partitions != t.Partitions {
+		for slot := range engine.Slots {
+			all = append(all, unbinding(n.LayoutExchange(), n.BoundKey(slot), n.LayoutExchange()))
+		}
+	}
+	// The layout first: a setup that breaks off behind it leaves no slot with workers that
+	// look at other queues.
+	all = append(all, t.layout()...)
+	for slot := range engine.Slots {
+		former := formerPartitions(slot, t.Partitions)
+		if last := slot % max(was.partitions, 1); slices.Contains(former, last) { // the slot has no queue for a moment only
+			former = append(slices.DeleteFunc(former, func(p int) bool { return p == last }), last)
+		}
+		for _, p := range former {
+			all = append(all, unbinding(n.PartitionQueue(p), n.SlotKey(slot), n.InnerExchange(n.Slots)))
+		}
+		all = append(all, binding(n.PartitionQueue(slot%t.Partitions), n.SlotKey(slot), n.InnerExchange(n.Slots)),
+			binding(n.LayoutExchange(), n.BoundKey(slot), n.LayoutExchange()))
+	}
+	all = append(all, t.moveEvents(n.Queue, n.CommonQueue())...)
+	return append(all, t.innerBindings()...)
+}
+
+// unpartitioned returns the declarations that end partitions, for a broker that had some.
+// The slots stay bound: what waits in a delay comes back to its partition, and so does
+// what publishers publish by slot that know nothing of it yet.
+func (t Topology) unpartitioned(was state) []declaration {
+	if !was.inner && was.partitions == 0 {
+		return append(t.bindings(t.Names.Queue), t.layout()...) // an earlier version ended them
+	}
+	all := append(t.unrouted(), t.innerExchanges(was)...)
+	all = append(all, t.layout()...)
+	all = append(all, t.moveEvents(t.Names.CommonQueue(), t.Names.Queue)...)
+	return append(all, t.innerBindings()...)
+}
+
+// partitionQueues declares exchanges and queues, and binds none of them to events.
+func (t Topology) partitionQueues() []declaration {
 	n := t.Names
 	all := []declaration{exchange(n.Slots, amqp.ExchangeDirect), exchange(n.LayoutExchange(), amqp.ExchangeDirect)}
 	for _, d := range t.RetryDelays {
@@ -23,45 +86,108 @@ func (t Topology) partitioned() []declaration {
 		arguments["x-message-ttl"] = int32(d.Milliseconds())
 		all = append(all, exchange(name, amqp.ExchangeFanout), queue(name, arguments), binding(name, "", name))
 	}
-	all = append(all, queue(n.LayoutExchange(), layoutArguments), queue(n.CommonQueue(), t.partitionArguments()))
+	all = append(all, queue(n.LayoutExchange(), layoutArguments))
 	for i := range t.Partitions {
 		all = append(all, queue(n.PartitionQueue(i), t.partitionArguments()),
 			binding(n.LayoutExchange(), n.DeclaredKey(i), n.LayoutExchange()))
 	}
+	return append(append(all, queue(n.CommonQueue(), t.partitionArguments())), t.unrouted()...)
+}
+
+// anySlot is a pattern that each slot's routing key matches, and no event's.
+const anySlot = "*"
+
+// unrouted declares the inner exchanges, and where events go whose queue is being changed.
+func (t Topology) unrouted() []declaration {
+	n := t.Names
+	all := []declaration{exchange(n.UnroutedExchange(), amqp.ExchangeTopic)}
+	for _, key := range append([]string{anySlot}, n.Bindings...) {
+		all = append(all, binding(n.CommonQueue(), key, n.UnroutedExchange()))
+	}
+	alternate := amqp.Table{"alternate-exchange": n.UnroutedExchange()}
+	return append(all, exchangeWith(n.InnerExchange(n.Exchange), amqp.ExchangeTopic, alternate),
+		exchangeWith(n.InnerExchange(n.Slots), amqp.ExchangeDirect, alternate))
+}
+
+// innerExchanges puts the inner exchanges between the outer ones and the queues that take
+// the events now, once.
+func (t Topology) innerExchanges(was state) (all []declaration) {
+	n := t.Names
+	if !was.inner {
+		all = append(t.innerOfEvents(was), t.innerOfSlots(was)...)
+		all = append(all, binding(n.LayoutExchange(), innerKey, n.LayoutExchange()))
+	}
+	// An earlier version's setup binds them again.
+	return append(all, append(t.unbindings(n.Queue), t.unbindings(n.CommonQueue())...)...)
+}
+
+func (t Topology) innerOfEvents(was state) (all []declaration) {
+	n := t.Names
+	taker := n.CommonQueue()
+	if was.partitions == 0 && was.oneQueue {
+		taker = n.Queue
+	}
+	for _, pattern := range n.Bindings {
+		all = append(all, binding(taker, pattern, n.InnerExchange(n.Exchange)))
+	}
+	return append(all, t.eventsToInner()...)
+}
+
+// innerBindings binds the inner exchanges to the outer ones where another program took
+// them away: at the end, when the queues behind them are the right ones.
+func (t Topology) innerBindings() []declaration {
+	return append(t.eventsToInner(), t.slotsToInner()...)
+}
+
+func (t Topology) eventsToInner() (all []declaration) {
+	for _, pattern := range t.Names.Bindings {
+		all = append(all, exchangeBinding(t.Names.InnerExchange(t.Names.Exchange), pattern, t.Names.Exchange))
+	}
+	return all
+}
+
+func (t Topology) slotsToInner() (all []declaration) {
 	for slot := range engine.Slots {
-		all = append(all, binding(n.PartitionQueue(slot%t.Partitions), n.SlotKey(slot), n.Slots))
+		all = append(all, exchangeBinding(t.Names.InnerExchange(t.Names.Slots), t.Names.SlotKey(slot), t.Names.Slots))
 	}
-	// The layout first: a setup that breaks off behind it leaves no slot with workers that
-	// look at other queues.
-	all = append(all, t.layout()...)
-	for _, b := range formerBindings(t.Partitions) {
-		all = append(all, unbinding(n.PartitionQueue(b.partition), n.SlotKey(b.slot), n.Slots))
-	}
-	all = append(all, t.bindings(n.CommonQueue())...)
-	return append(all, t.unbindings(n.Queue)...)
+	return all
 }
 
-// unpartitioned returns the declarations that end partitions, once the one queue is bound.
-// The slots stay bound: what waits in a delay comes back to its partition, and so does
-// what publishers publish by slot that know nothing of it yet.
-func (t Topology) unpartitioned() []declaration {
-	return append(t.layout(), t.unbindings(t.Names.CommonQueue())...)
+// innerOfSlots takes the slots from the queues that an earlier version bound. Where that
+// version ended partitions later, it forgot their number: the slots have no queue for a
+// moment, in which keyfold's publishers wait.
+func (t Topology) innerOfSlots(was state) (all []declaration) {
+	n := t.Names
+	var outer []declaration
+	for slot := range engine.Slots {
+		for _, p := range append(formerPartitions(slot, 1), 0) {
+			outer = append(outer, unbinding(n.PartitionQueue(p), n.SlotKey(slot), n.Slots))
+		}
+	}
+	if was.partitions == 0 {
+		return append(outer, t.slotsToInner()...)
+	}
+	for slot := range engine.Slots {
+		all = append(all, binding(n.PartitionQueue(slot%was.partitions), n.SlotKey(slot), n.InnerExchange(n.Slots)))
+	}
+	return append(append(all, t.slotsToInner()...), outer...)
 }
 
-// formerBinding is a slot that a partition's queue may be bound to and should not.
-type formerBinding struct{ partition, slot int }
+// moveEvents has the events that come without a slot go to another queue.
+func (t Topology) moveEvents(from, to string) (all []declaration) {
+	inner := t.Names.InnerExchange(t.Names.Exchange)
+	for _, pattern := range t.Names.Bindings {
+		all = append(all, unbinding(from, pattern, inner), binding(to, pattern, inner))
+	}
+	return all
+}
 
-// formerBindings returns the bindings that any other number of partitions makes.
-func formerBindings(partitions int) []formerBinding {
-	known := map[formerBinding]bool{}
-	var all []formerBinding
+// formerPartitions returns the partitions that a slot belongs to with any other number of
+// partitions.
+func formerPartitions(slot, partitions int) (all []int) {
 	for p := 1; p <= MaxPartitions; p++ {
-		for slot := range engine.Slots {
-			b := formerBinding{slot % p, slot}
-			if !known[b] && b.partition != slot%partitions {
-				known[b] = true
-				all = append(all, b)
-			}
+		if i := slot % p; i != slot%partitions && !slices.Contains(all, i) {
+			all = append(all, i)
 		}
 	}
 	return all

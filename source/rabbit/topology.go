@@ -92,7 +92,7 @@ func Setup(ctx context.Context, dsn string, parts ...Topology) error {
 	defer closeBounded(ctx, c.conn, c.socket)
 	return c.During(ctx, func() error {
 		for _, t := range parts {
-			if err := t.declare(ctx, c); err != nil {
+			if err := t.declare(ctx, c, dsn); err != nil {
 				return err
 			}
 		}
@@ -100,8 +100,15 @@ func Setup(ctx context.Context, dsn string, parts ...Topology) error {
 	})
 }
 
-func (t Topology) declare(ctx context.Context, c *Channel) error {
-	declarations, err := t.declarations(c)
+func (t Topology) declare(ctx context.Context, c *Channel, dsn string) error {
+	if err := c.lock(ctx, t.Names); err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	was, err := t.Names.state(ctx, c, dsn)
+	if err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	declarations, err := t.declarations(c, was)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
@@ -110,12 +117,12 @@ func (t Topology) declare(ctx context.Context, c *Channel) error {
 			return t.Names.Fault("declare "+d.name, cmp.Or(ctx.Err(), err))
 		}
 	}
-	return nil
+	return t.verify(ctx, c, dsn)
 }
 
 // declarations returns what is to be declared, in an order in which no event is without
-// a queue.
-func (t Topology) declarations(c *Channel) ([]declaration, error) {
+// a queue, or has two.
+func (t Topology) declarations(c *Channel, was state) ([]declaration, error) {
 	n := t.Names
 	all := []declaration{exchange(n.Exchange, amqp.ExchangeTopic)}
 	if n.DeadLetters != "" {
@@ -126,23 +133,23 @@ func (t Topology) declarations(c *Channel) ([]declaration, error) {
 		all = append(all, letters...)
 	}
 	if t.Partitions > 0 {
-		return append(all, t.partitioned()...), nil
+		return append(all, t.partitioned(was)...), nil
 	}
 	all = append(all, queue(n.Queue, t.mainArguments()))
 	for _, d := range t.RetryDelays {
 		all = append(all, queue(n.RetryQueue(d), t.retryArguments(d)))
 	}
-	all = append(all, t.bindings(n.Queue)...)
-	were, err := n.partitioned(c)
-	if were {
-		all = append(all, t.unpartitioned()...)
+	if was.known {
+		return append(all, t.unpartitioned(was)...), nil
 	}
-	return all, err
+	return append(all, t.bindings(n.Queue)...), nil
 }
 
-func exchange(name, kind string) declaration {
+func exchange(name, kind string) declaration { return exchangeWith(name, kind, nil) }
+
+func exchangeWith(name, kind string, arguments amqp.Table) declaration {
 	return declaration{"exchange " + name, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclare(name, kind, true, false, false, false, nil)
+		return ch.ExchangeDeclare(name, kind, true, false, false, false, arguments)
 	}}
 }
 
@@ -164,6 +171,12 @@ func (t Topology) unbindings(queue string) (all []declaration) {
 func binding(queue, key, exchange string) declaration {
 	return declaration{"binding of queue " + queue + " to exchange " + exchange, func(ch *amqp.Channel) error {
 		return ch.QueueBind(queue, key, exchange, false, nil)
+	}}
+}
+
+func exchangeBinding(to, key, exchange string) declaration {
+	return declaration{"binding of exchange " + to + " to exchange " + exchange, func(ch *amqp.Channel) error {
+		return ch.ExchangeBind(to, key, exchange, false, nil)
 	}}
 }
 

@@ -15,6 +15,7 @@ import (
 	"keyfold/cmd/settings"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
 	"keyfold/source/vector/rediscache"
 )
 
@@ -97,9 +98,13 @@ func ask(a *app.App, withAPI bool) []Answer {
 	return answers
 }
 
-// askBroker also looks whether the queues are there, and as RABBITMQ_PARTITIONS says.
+// askBroker also looks whether the queues are there, as RABBITMQ_PARTITIONS says, and
+// whether a setup left slots without a queue.
 func askBroker(a *app.App) error {
 	partitions, err := a.CheckQueues()
+	if err == nil && partitions > 0 {
+		err = app.BrokerUnreached(rabbit.CheckSlots(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames()))
+	}
 	if err == nil && partitions > 0 && a.Queues.Partitions == 0 {
 		return fmt.Errorf("RABBITMQ_PARTITIONS is 0, and the broker is set up with %s: set it to %d", cli.Count(int64(partitions), "partition"), partitions)
 	}

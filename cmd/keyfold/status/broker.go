@@ -2,12 +2,14 @@ package status
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/notifier/broker"
+	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/source/rabbit"
 )
@@ -26,9 +28,14 @@ func (r *Report) lookAtBroker(a *app.App, m *management) error {
 	} else if err := r.askManagement(a.Ctx, m, &managed); err != nil {
 		r.Problems = append(r.Problems, Problem{About: "RabbitMQ", Text: err.Error()})
 	}
-	queues, err := expected(a)
+	queues, partitions, err := expected(a)
 	if err != nil {
 		return err
+	}
+	if m != nil && managed != nil && partitions > 0 {
+		if err := r.lookAtSlots(a.Ctx, m, partitions); err != nil {
+			r.Problems = append(r.Problems, Problem{About: "RabbitMQ", Text: err.Error()})
+		}
 	}
 	queues = append(queues, otherDelays(queues, managed)...)
 	names := make([]string, len(queues))
@@ -62,12 +69,43 @@ func (r *Report) askManagement(ctx context.Context, m *management, managed *map[
 	return err
 }
 
-// expected returns the queues that the settings and the broker's partitions stand for.
-func expected(a *app.App) (queues []Queue, err error) {
+// lookAtSlots adds the slots whose events go to no queue, or to two, to the problems.
+func (r *Report) lookAtSlots(ctx context.Context, m *management, partitions int) error {
 	names := rabbit.DefaultNames()
-	partitions, err := rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
+	queues, err := m.slotQueues(ctx, names)
 	if err != nil {
-		return nil, app.BrokerUnreached(err)
+		return err
+	}
+	var none, several []string
+	for slot := range engine.Slots {
+		key := names.SlotKey(slot)
+		switch n := len(queues[key]); {
+		case n == 0:
+			none = append(none, key)
+		case n > 1:
+			several = append(several, key)
+		}
+	}
+	cure := fmt.Sprintf("run `keyfold setup --partitions %d`", partitions)
+	if len(none) > 0 {
+		r.Problems = append(r.Problems, Problem{
+			About: "queues", Text: fmt.Sprintf("no partition takes the events of slots %s: they wait in %s", strings.Join(none, " "), names.CommonQueue()), Cure: cure,
+		})
+	}
+	if len(several) > 0 {
+		r.Problems = append(r.Problems, Problem{
+			About: "queues", Text: "events of slots " + strings.Join(several, " ") + " go to two queues: they may be folded twice", Cure: cure,
+		})
+	}
+	return nil
+}
+
+// expected returns the queues that the settings and the broker's partitions stand for.
+func expected(a *app.App) (queues []Queue, partitions int, err error) {
+	names := rabbit.DefaultNames()
+	partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
+	if err != nil {
+		return nil, 0, app.BrokerUnreached(err)
 	}
 	add := func(of, holds, setup string, names ...string) {
 		for _, name := range names {
@@ -89,7 +127,7 @@ func expected(a *app.App) (queues []Queue, err error) {
 	}
 	add(ofProfiles, deadLetters, setup, names.DeadLetters)
 	if a.Notify.Ledger == "" {
-		return queues, nil
+		return queues, partitions, nil
 	}
 	for _, input := range broker.Inputs() {
 		add(ofNotifications, events, input.Setup, input.Queue)
@@ -101,7 +139,7 @@ func expected(a *app.App) (queues []Queue, err error) {
 		add(ofNotifications, dispatches, broker.Bulk().Setup, broker.DispatchQueue(channel))
 	}
 	add(ofNotifications, deadLetters, broker.Bulk().Setup, broker.Bulk().DeadLetters, broker.Deliveries().DeadLetters)
-	return queues, nil
+	return queues, partitions, nil
 }
 
 // otherDelays returns the queues of delays that other settings stand for: messages may

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,28 @@ func (m *management) queues(ctx context.Context) (map[string]managedQueue, error
 		if q, found := queues[head.Name]; found {
 			q.Head = head.Head
 			queues[head.Name] = q
+		}
+	}
+	return queues, nil
+}
+
+// slotQueues returns the queues that take the events of each slot, by its routing key.
+func (m *management) slotQueues(ctx context.Context, names rabbit.Names) (map[string][]string, error) {
+	queues := map[string][]string{}
+	for _, exchange := range []string{names.Slots, names.InnerExchange(names.Slots)} {
+		var bindings []struct {
+			Queue string `json:"destination"`
+			Type  string `json:"destination_type"`
+			Key   string `json:"routing_key"`
+		}
+		path := "/api/exchanges/" + url.PathEscape(m.vhost) + "/" + url.PathEscape(exchange) + "/bindings/source"
+		if err := m.get(ctx, path, "", &bindings); err != nil {
+			return nil, err
+		}
+		for _, b := range bindings {
+			if b.Type == "queue" && !slices.Contains(queues[b.Key], b.Queue) {
+				queues[b.Key] = append(queues[b.Key], b.Queue)
+			}
 		}
 	}
 	return queues, nil

@@ -1,0 +1,135 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// state is how setups left the broker: what exists there, and what the layout exchange tells.
+type state struct {
+	oneQueue   bool // the queue of all events exists
+	known      bool // the broker has partitions, or had some: others may be bound than those of the one queue
+	partitions int  // 0: one queue
+	inner      bool // the inner exchanges are in place
+	open       []int
+}
+
+// state asks the broker.
+func (n Names) state(ctx context.Context, c *Channel, dsn string) (was state, err error) {
+	if was.known, err = n.partitioned(c); err != nil || n.Slots == "" {
+		return was, err
+	}
+	was.oneQueue, err = c.exists(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(n.Queue, true, false, false, false, nil)
+		return err
+	})
+	if err != nil || !was.known {
+		return was, n.faultOrNil("look at queue "+n.Queue, err)
+	}
+	p := NewPublisher(dsn, ThisProcess("tool"), "layout", Timing{}, slog.New(slog.DiscardHandler))
+	defer func() { err = errors.Join(err, p.Close(ctx)) }()
+	found, err := p.layout(ctx, n)
+	if errors.Is(err, errNoPartitions) || errors.Is(err, ErrNoExchange) {
+		err = nil
+	}
+	was.known = found.told || found.inner
+	was.partitions, was.inner, was.open = found.partitions, found.inner, found.open
+	return was, err
+}
+
+func (n Names) faultOrNil(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return n.Fault(doing, err)
+}
+
+// ReasonSetupInterrupted is the reason of slots that were left without the queue of their
+// partition: what comes for them waits in the common queue.
+const ReasonSetupInterrupted = "setup_interrupted"
+
+// CheckSlots returns a configuration error that names the slots which a setup left without
+// the queue of their partition, as far as the layout exchange tells.
+func CheckSlots(ctx context.Context, dsn string, names Names) error {
+	return withLayout(ctx, dsn, names, func(_ *Channel, l layout) error { return names.openSlots(l) })
+}
+
+// openSlots returns a configuration error that names the slots which a setup left without
+// the queue of their partition.
+func (n Names) openSlots(l layout) error {
+	if l.partitions == 0 || !l.inner || len(l.open) == 0 {
+		return nil
+	}
+	return engine.ConfigurationError(ReasonSetupInterrupted, fmt.Errorf(
+		"rabbitmq: of %d slots %d are not bound to their partition (%v): a setup was interrupted, and their events may wait in %s; run %s with --partitions %d again",
+		engine.Slots, len(l.open), l.open, n.CommonQueue(), n.setupCommand(), l.partitions))
+}
+
+// verify looks whether each slot has the queue of its partition.
+func (t Topology) verify(ctx context.Context, c *Channel, dsn string) error {
+	if t.Partitions == 0 {
+		return nil
+	}
+	now, err := t.Names.state(ctx, c, dsn)
+	if err != nil {
+		return err
+	}
+	if now.partitions != t.Partitions {
+		return engine.ConfigurationError(ReasonSetupInterrupted, fmt.Errorf(
+			"rabbitmq: the broker tells %d partitions and not %d: another setup, of an earlier version, was at work; run %s with --partitions %d again",
+			now.partitions, t.Partitions, t.Names.setupCommand(), t.Partitions))
+	}
+	return t.Names.openSlots(layout{partitions: now.partitions, inner: now.inner, open: now.open})
+}
+
+const (
+	// lockWait is how long a setup waits for another one to end.
+	lockWait  = 30 * time.Second
+	lockPause = 200 * time.Millisecond
+)
+
+// lock has one setup at a time at the broker: the lock is a queue that belongs to this
+// connection and goes with it.
+func (c *Channel) lock(ctx context.Context, n Names) error {
+	name := n.Queue + ".setup"
+	for end := time.Now().Add(lockWait); ; {
+		channel, err := c.conn.Channel()
+		if err != nil {
+			return Fault("open a channel", err)
+		}
+		_, err = channel.QueueDeclare(name, false, true, true, false, nil)
+		refusal, is := errors.AsType[*amqp.Error](err)
+		switch {
+		case err == nil:
+			return nil // the channel stays open with the connection
+		case !is || refusal.Code != amqp.ResourceLocked:
+			return n.Fault("declare queue "+name, err)
+		case time.Now().After(end):
+			return engine.ConfigurationError(ReasonQueueLocked, fmt.Errorf(
+				"rabbitmq: another setup is at work (it holds queue %s): wait until it has ended and run %s again", name, n.setupCommand()))
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// openOf returns the slots whose fact does not hold.
+func openOf(bound []bool) (open []int) {
+	for slot := range bound {
+		if !bound[slot] {
+			open = append(open, slot)
+		}
+	}
+	return slices.Clip(open)
+}

@@ -1,0 +1,261 @@
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+)
+
+// steps are the declarations of a setup, one by one.
+type steps struct {
+	*site
+	published []string
+	round     int
+	waits     bool // what is published by slot may be refused
+}
+
+// plan returns what a setup would declare now.
+func (s *steps) plan(partitions int) (*Channel, []declaration) {
+	s.t.Helper()
+	topology := Topology{Names: s.names, Partitions: partitions, QueueType: Classic}
+	c, err := OpenChannel(s.t.Context(), s.dsn, "setup", "test")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	was, err := s.names.state(s.t.Context(), c, s.dsn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all, err := topology.declarations(c, was)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c, all
+}
+
+// parts sets up partitions of classic queues, which cost a test less.
+func (s *steps) parts(n int) {
+	s.t.Helper()
+	if err := Setup(s.t.Context(), s.dsn, Topology{Names: s.names, Partitions: n, QueueType: Classic}); err != nil {
+		s.t.Fatalf("%d partitions: %v", n, err)
+	}
+}
+
+// publishAll publishes one event of each slot and one without a slot. Each must have a queue.
+func (s *steps) publishAll(p *Publisher, slots ...int) {
+	s.t.Helper()
+	s.round++
+	group := s.messages(1)
+	group[0].ID = fmt.Sprintf("common-%d", s.round)
+	of := s.ofSlots(s.round)
+	for _, slot := range slots {
+		of[slot].ID = fmt.Sprintf("%d of slot %d", s.round, slot)
+		group = append(group, of[slot])
+	}
+	for i, err := range p.Publish(within(s.t, ample), group) {
+		if s.waits && errors.Is(err, engine.ErrUnroutable) && group[i].Exchange == s.names.Slots {
+			continue
+		}
+		if err != nil {
+			s.t.Fatalf("%s with key %s: %v", group[i].Exchange, group[i].RoutingKey, err)
+		}
+		s.published = append(s.published, group[i].ID)
+	}
+}
+
+// eachSlot returns all slots.
+func eachSlot() (all []int) {
+	for slot := range engine.Slots {
+		all = append(all, slot)
+	}
+	return all
+}
+
+// once checks that each event is in one queue.
+func (s *steps) once() {
+	s.t.Helper()
+	came := s.empty(append(s.names.partitionQueues(0, MaxPartitions), s.names.Queue, s.names.CommonQueue())...)
+	for _, id := range s.published {
+		if came[id] != 1 {
+			s.t.Fatalf("event %q is in %d queues", id, came[id])
+		}
+	}
+	if len(s.published) < 64 {
+		s.t.Errorf("only %d events were published", len(s.published))
+	}
+	s.published = nil
+}
+
+// changes reports whether a declaration can move events, as far as its name tells.
+func (d declaration) changes(n Names) bool {
+	for _, exchange := range []string{n.Exchange, n.Slots} {
+		if strings.HasSuffix(d.name, "to exchange "+exchange) || strings.HasSuffix(d.name, "to exchange "+n.InnerExchange(exchange)) {
+			return true
+		}
+	}
+	return false
+}
+
+// While a setup changes the number of partitions, an event that is published behind any of
+// its declarations is in one queue, neither in none nor in two.
+func TestEventsHaveOneQueueWhilePartitionsChange(t *testing.T) {
+	s := &steps{site: unset(t)}
+	p := s.publisher(quick)
+	s.setup()
+	s.publishAll(p)
+	before := 0
+	for _, partitions := range []int{4, 6, 3, 0, 5} {
+		s.waits = before == 0 && partitions == 4 // nothing goes by slot before the first partitions
+		s.stepThrough(p, partitions)
+		before, s.waits = partitions, false
+		s.publishAll(p, eachSlot()...)
+		s.once()
+	}
+}
+
+// stepThrough sets up partitions and publishes behind each declaration.
+func (s *steps) stepThrough(p *Publisher, partitions int) {
+	s.t.Helper()
+	c, all := s.plan(partitions)
+	for i, d := range all {
+		if err := d.declare(c.Channel); err != nil {
+			s.t.Fatalf("%s: %v", d.name, err)
+		}
+		// Most removals are of bindings that there are not.
+		if d.changes(s.names) && (!strings.HasPrefix(d.name, "removal") || i%17 == 0) {
+			s.publishAll(p, eachSlot()[i%7*9:i%7*9+10]...)
+		}
+	}
+	_ = c.Disconnect(s.t.Context())
+}
+
+// earlier sets up as the version before the inner exchanges did: the queues are bound to the
+// outer ones. With ended, the partitions were given up again later.
+func (s *steps) earlier(partitions int, ended bool) {
+	s.t.Helper()
+	n, topology := s.names, Topology{Names: s.names, Partitions: partitions, QueueType: Classic}
+	all := []declaration{
+		exchange(n.Exchange, amqp.ExchangeTopic), queue(n.Queue, Topology{Names: n, QueueType: Classic}.mainArguments()),
+		exchange(n.Slots, amqp.ExchangeDirect), exchange(n.LayoutExchange(), amqp.ExchangeDirect),
+		queue(n.LayoutExchange(), layoutArguments), queue(n.CommonQueue(), topology.partitionArguments()),
+	}
+	for i := range partitions {
+		all = append(all, queue(n.PartitionQueue(i), topology.partitionArguments()), binding(n.LayoutExchange(), n.DeclaredKey(i), n.LayoutExchange()))
+	}
+	for slot := range engine.Slots {
+		all = append(all, binding(n.PartitionQueue(slot%partitions), n.SlotKey(slot), n.Slots))
+	}
+	taker := n.CommonQueue()
+	if ended {
+		taker, topology.Partitions = n.Queue, 0
+	}
+	all = append(append(all, topology.bindings(taker)...), topology.layout()...)
+	channel := s.channel()
+	for _, d := range all {
+		if err := d.declare(channel); err != nil {
+			s.t.Fatalf("%s: %v", d.name, err)
+		}
+	}
+}
+
+// The same holds for the first setup of this version where an earlier one has set up
+// partitions. Where that one gave them up again, it forgot their number: publishers by slot
+// wait for a moment.
+func TestPartitionsOfAnEarlierVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		ended bool
+		now   []int
+	}{
+		"same number": {false, []int{4, 4}}, "another number": {false, []int{6}}, "to one queue": {false, []int{0, 3}}, "ended": {true, []int{0, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &steps{site: unset(t)}
+			p := s.publisher(quick)
+			s.earlier(4, c.ended)
+			s.waits = c.ended
+			for _, partitions := range c.now {
+				s.publishAll(p, eachSlot()...)
+				s.stepThrough(p, partitions)
+				s.publishAll(p, eachSlot()...)
+				s.once()
+			}
+		})
+	}
+}
+
+// A setup that is killed behind any of its declarations leaves events with one queue each,
+// and so does the setup after it, whatever its number. The layout tells of a slot that was
+// left without the queue of its partition.
+func TestSetupsThatAreKilled(t *testing.T) {
+	s := &steps{site: unset(t)}
+	p := s.publisher(quick)
+	s.setup()
+	s.parts(4)
+	rng := rand.New(rand.NewPCG(1, 2))
+	told := 0
+	for _, partitions := range []int{6, 6, 3, 3, 0, 5, 0, 8, 8, 2, 7} {
+		c, all := s.plan(partitions)
+		for _, d := range all[:rng.IntN(len(all)+1)] {
+			if err := d.declare(c.Channel); err != nil {
+				t.Fatalf("%s: %v", d.name, err)
+			}
+		}
+		was, err := s.names.state(t.Context(), c, s.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Disconnect(t.Context())
+		if len(was.open) > 0 {
+			told++
+		}
+		s.publishAll(p, eachSlot()...)
+	}
+	s.once()
+	if told == 0 {
+		t.Error("no setup left a slot without its partition")
+	}
+	s.parts(5)
+	s.publishAll(p, eachSlot()...)
+	s.publishAll(p, eachSlot()...)
+	for i := range 5 {
+		if came := s.empty(s.names.PartitionQueue(i)); len(came) < 2*(engine.Slots/5) {
+			t.Errorf("%d events in partition %d", len(came), i)
+		}
+	}
+}
+
+// Two setups with different numbers come one after the other, and each slot has one queue.
+func TestSetupsAtOnce(t *testing.T) {
+	s := &steps{site: unset(t)}
+	p := s.publisher(quick)
+	s.setup()
+	s.parts(2)
+	var setups sync.WaitGroup
+	for _, partitions := range []int{8, 3, 5} {
+		setups.Go(func() {
+			if err := Setup(t.Context(), s.dsn, Topology{Names: s.names, Partitions: partitions, QueueType: Classic}); err != nil {
+				t.Errorf("%d partitions: %v", partitions, err)
+			}
+		})
+	}
+	setups.Wait()
+	told := s.told()
+	if len(told) != 1 || told[0] != 8 && told[0] != 3 && told[0] != 5 {
+		t.Fatalf("the layout tells %v", told)
+	}
+	s.publishAll(p, eachSlot()...)
+	s.publishAll(p, eachSlot()...)
+	came := s.empty(s.names.partitionQueues(0, told[0])...)
+	for _, id := range s.published {
+		if !strings.HasPrefix(id, "common") && came[id] != 1 {
+			t.Errorf("event %q is in %d partitions", id, came[id])
+		}
+	}
+}
