@@ -115,7 +115,7 @@ func (a *actor[K, V]) replay(got mail[K, V]) {
 func (a *actor[K, V]) closeUnderPressure() {
 	found := a.router.signalPressure(a)
 	if a.pressed.Swap(false) || found {
-		a.table.closeOldest(a.router.pressure.keep(a.router.budget.demand.load()), TriggerPressure)
+		a.table.closeOldest(a.router.pressureNow().keep(a.router.budget.demand.load()), TriggerPressure)
 		a.publish()
 	}
 }

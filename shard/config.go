@@ -27,6 +27,10 @@ type Config struct {
 
 	MaxHeld      int   // items held over all shards, from Submit to the handler's return
 	MaxHeldBytes int64 // the same in Item.Bytes
+	// Room tells how many more items the source may bring while those that it has brought are
+	// held; false: any number. Windows never wait for more than that. nil: any number. It is
+	// called often, by several goroutines.
+	Room func() (items int, ok bool)
 
 	Flushes    int // handlers running at once, over all shards
 	FlushKeys  int // keys of one flush

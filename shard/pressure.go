@@ -8,6 +8,13 @@ type pressure struct {
 	shards int64
 }
 
+// within returns the pressure where the source may bring no more than so many items beside
+// those held and those of a blocked Submit.
+func (p pressure) within(held, demand, more int64) pressure {
+	p.limit.items = max(1, min(p.limit.items, held+demand+more))
+	return p
+}
+
 // high reports whether windows have to close early: at three quarters of either
 // limit, or where a blocked Submit could not get in even if everything that is
 // on its way to the handler were gone.

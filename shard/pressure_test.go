@@ -250,3 +250,32 @@ func TestBudgetServesInOrder(t *testing.T) {
 		}
 	})
 }
+
+// Windows close at three quarters of what may come to be held, where the source may bring
+// less than the budget has room for; also when that shrinks and nothing is submitted.
+func TestPressureGoesByTheRoom(t *testing.T) {
+	config := testConfig()
+	config.MaxHeld, config.MaxSize = 1000, 100
+	room, known := 20, true
+	config.Room = func() (int, bool) { return room, known }
+	inBubble(t, config, func(t *testing.T, r rig) {
+		for i := range 14 { // of 20
+			room--
+			r.submit(string(rune('a'+i)), "x")
+		}
+		r.expect()
+		room-- // the 15th
+		r.submit("o", "x")
+		if got := r.take(); len(got) != 5 { // 10 are left
+			t.Fatalf("%d closed", len(got))
+		}
+		room, known = 0, false // a pause: windows run their time
+		r.router.Relieve()
+		r.expect()
+		known = true // it is over, and nothing comes until less is held, here never
+		r.router.Relieve()
+		if got := r.take(); len(got) != 10 {
+			t.Fatalf("%d closed", len(got))
+		}
+	})
+}

@@ -196,10 +196,14 @@ func (r *Router[K, V]) CloseWhere(key func(K) bool) {
 	}
 }
 
+// Relieve closes the oldest windows where [Config.Room] leaves too little for them to wait
+// for. Submit looks too: it is for a room that shrinks without one.
+func (r *Router[K, V]) Relieve() { r.signalPressure(nil) }
+
 // signalPressure looks at the pressure and, where it is high, has every shard but the
 // caller's close windows. It reports whether it was.
 func (r *Router[K, V]) signalPressure(caller *actor[K, V]) bool {
-	if !r.pressure.high(r.stats.waiting.load(), r.budget.demand.load()) {
+	if !r.pressureNow().high(r.stats.waiting.load(), r.budget.demand.load()) {
 		return false
 	}
 	for _, a := range r.actors {
@@ -208,4 +212,18 @@ func (r *Router[K, V]) signalPressure(caller *actor[K, V]) bool {
 		}
 	}
 	return true
+}
+
+// pressureNow returns the pressure by what may come to be held: the whole budget, or less
+// where the source may bring less. The room is looked at first: what is settled meanwhile
+// makes the sum too large, and the next look, when its flush is done, finds it right.
+func (r *Router[K, V]) pressureNow() pressure {
+	if r.config.Room == nil {
+		return r.pressure
+	}
+	more, ok := r.config.Room()
+	if !ok {
+		return r.pressure
+	}
+	return r.pressure.within(r.budget.usage().items, r.budget.demand.load().items, int64(more))
 }

@@ -28,6 +28,7 @@ type worker struct {
 	cancel  context.CancelFunc // to stop
 	stopped chan struct{}
 	opened  atomic.Pointer[storeConn] // in a deep schedule
+	daemon  atomic.Pointer[daemon.Worker]
 }
 
 const dsn = "amqp://sim:sim@broker:5672/"
@@ -60,6 +61,7 @@ func (k *worker) work() {
 		Log:       slog.New(slog.DiscardHandler),
 		Clock:     clock,
 	})
+	k.daemon.Store(d)
 	err := clock.Run(k.ctx, io.Discard, func() error {
 		defer close(ended)
 		return d.Run(k.ctx)

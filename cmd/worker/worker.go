@@ -94,7 +94,7 @@ func (w *Worker) start(ctx context.Context) error {
 	// The windows must react to as many events as the broker may send, which are
 	// fewer than they could hold: else they would wait for more than can come.
 	windows := w.config.Shard
-	windows.MaxHeld = w.config.Prefetch()
+	windows.MaxHeld, windows.Room = w.config.Prefetch(), w.consumer.Room
 	if w.pipeline, err = pipeline.New(windows, w.config.Taste, ports); err != nil {
 		return err
 	}
@@ -130,6 +130,7 @@ func (w *Worker) connect() (err error) {
 		Retries:      w.retries,
 		Log:          log,
 		Layout:       w.publisher,
+		Pressed:      func() { w.pipeline.Router.Relieve() },
 		CloseWindows: w.closeWindowsOf,
 	})
 	w.control = consuming.Control{

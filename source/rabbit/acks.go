@@ -80,8 +80,11 @@ type acks struct {
 	sendAt        int // settled tags that are not gathered any longer; guarded by mu
 	maxOutOfOrder int // settled tags that may wait for lower ones; guarded by mu
 	settled       []uint64
-	inHand        int64 // received and not settled; 0 once closed
+	inHand        int64  // received and not settled; 0 once closed
+	former        uint64 // the last tag that earlier consumers brought; guarded by mu
 	closed        bool
+
+	open atomic.Int64 // received from the present consumers and not settled
 
 	some chan struct{} // there is something settled
 	many chan struct{} // there is enough not to wait
@@ -116,8 +119,17 @@ func (a *acks) receive() {
 	defer a.mu.Unlock()
 	if !a.closed {
 		a.inHand++
+		a.open.Add(1)
 	}
 	a.books.receive(a.closed)
+}
+
+// renew says that all tags up to last came from consumers that are cancelled.
+func (a *acks) renew(last uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.former = last
+	a.open.Store(0)
 }
 
 // settle has a tag acknowledged, within the interval. It returns false where
@@ -129,6 +141,9 @@ func (a *acks) settle(tag uint64, end settlement) bool {
 		return false
 	}
 	a.inHand--
+	if tag > a.former {
+		a.open.Add(-1)
+	}
 	a.books.settle(end)
 	a.settled = append(a.settled, tag)
 	n, sendAt := len(a.settled), a.sendAt

@@ -43,20 +43,20 @@ type consumerChannel struct {
 	acks       *acks
 	unacked    atomic.Int64 // received and not acknowledged
 	ackedTotal atomic.Int64
+	inForce    atomic.Int64 // the prefetch of its consumers; 0 where another worker's come first
 	leases     leases
 
 	// Only used by the goroutine that starts and stops reading.
-	main, more      subscription
-	tags            int    // consumers so far
-	last            uint64 // delivery tag received last
-	missingPrefetch int    // of the prefetch, while messages of an earlier consumer are held
-	count           int    // received since the session looked at their sizes
-	bytes           int64  // of these
+	main, more subscription
+	tags       int    // consumers so far
+	last       uint64 // delivery tag received last
+	count      int    // received since the session looked at their sizes
+	bytes      int64  // of these
 
-	// previousTags is the last of those messages' tags, 0 where no prefetch is missing;
-	// previousAcked is signalled once they are all acknowledged.
-	previousTags  atomic.Uint64
-	previousAcked chan struct{}
+	// previousTags is the last tag of earlier consumers, 0 once all up to it are acknowledged.
+	previousTags atomic.Uint64
+	// refillable is signalled when a part of the prefetch that is not in force may be used.
+	refillable chan struct{}
 
 	// partition is nil where the channel is not that of one.
 	partition *partition
@@ -68,6 +68,7 @@ type consumerChannel struct {
 // something to read until its deliveries are nil.
 type subscription struct {
 	tag        string
+	prefetch   int
 	deliveries <-chan amqp.Delivery
 }
 
@@ -77,7 +78,7 @@ func (s *session) openChannel(index int, queue string, prefetch int) (*consumerC
 	if err != nil {
 		return nil, err
 	}
-	l := &consumerChannel{session: s, index: index, queue: queue, prefetch: prefetch, channel: channel, previousAcked: make(chan struct{}, 1)}
+	l := &consumerChannel{session: s, index: index, queue: queue, prefetch: prefetch, channel: channel, refillable: make(chan struct{}, 1)}
 	l.acks = &acks{
 		channel: channel, cork: s.socket.cork, uncork: s.socket.uncork,
 		interval: ackInterval, maxAckDelay: maxAckDelay,
@@ -128,16 +129,19 @@ func (s *session) drain(closed <-chan *amqp.Error, cancelled <-chan string, left
 }
 
 // subscribe starts a consumer with as much prefetch as the messages still held
-// leave. It has no more for as long as it lives: the rest is for a second one,
-// which [consumerChannel.restorePrefetch] starts. That one could overtake the first, so
-// that an ordered consumer does without.
+// leave. The rest is for a second one: see [consumerChannel.refill].
 func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 	prefetch := l.share()
 	held := min(int(l.unacked.Load()), prefetch-1)
-	l.main, err = l.consume(ctx, prefetch-held, nil)
-	if l.missingPrefetch = held; err != nil || held == 0 || l.session.config.Ordered {
-		l.previousTags.Store(0)
+	l.acks.renew(l.last)
+	l.more = subscription{}
+	if l.main, err = l.consume(ctx, prefetch-held, nil); err != nil {
 		return err
+	}
+	l.enforce()
+	if held == 0 {
+		l.previousTags.Store(0)
+		return nil
 	}
 	l.previousTags.Store(l.last)
 	l.signalPreviousAcked() // they may have been acknowledged meanwhile
@@ -149,21 +153,42 @@ func (l *consumerChannel) share() int {
 	return max(1, l.prefetch*int(l.session.prefetch.Load())/l.session.config.Prefetch)
 }
 
-// restorePrefetch starts the second consumer once the messages of an earlier one are
-// acknowledged.
-func (l *consumerChannel) restorePrefetch(ctx context.Context) (err error) {
-	if !l.previousIsAcked() {
+// refill starts a second consumer for what is missing of the channel's share: more messages
+// fit than did at first, or those of earlier consumers are acknowledged, on top of which it
+// would come. It could overtake the first one, so that an ordered consumer does without. Where
+// there is a second one already, all start anew.
+func (l *consumerChannel) refill(ctx context.Context) (err error) {
+	if l.previousTags.Load() > 0 {
+		if !l.previousIsAcked() {
+			return nil // and signalled again
+		}
+		l.previousTags.Store(0)
+	}
+	missing := l.share() - l.main.prefetch - l.more.prefetch
+	switch {
+	case missing <= 0 || l.main.tag == "" || l.session.config.Ordered:
+		return nil
+	case l.more.tag != "":
+		l.session.startAnew()
 		return nil
 	}
-	l.previousTags.Store(0)
-	l.more, err = l.consume(ctx, l.missingPrefetch, nil)
+	if l.more, err = l.consume(ctx, missing, nil); err == nil {
+		l.enforce()
+	}
 	return err
+}
+
+// enforce notes the prefetch of the consumers.
+func (l *consumerChannel) enforce() {
+	prefetch := l.main.prefetch + l.more.prefetch
+	l.inForce.Store(int64(prefetch))
+	l.acks.limit(prefetch)
 }
 
 // signalPreviousAcked wakes the reader where the rest of the prefetch may be used. Any goroutine may call it.
 func (l *consumerChannel) signalPreviousAcked() {
 	if l.previousIsAcked() {
-		signal(l.previousAcked)
+		signal(l.refillable)
 	}
 }
 
@@ -171,6 +196,9 @@ func (l *consumerChannel) previousIsAcked() bool {
 	earlier := l.previousTags.Load()
 	return earlier > 0 && l.acks.below.Load() >= earlier
 }
+
+// room returns how many more messages the broker may deliver than are in hand.
+func (l *consumerChannel) room() int64 { return max(0, l.inForce.Load()-l.acks.open.Load()) }
 
 func (l *consumerChannel) consume(ctx context.Context, prefetch int, arguments amqp.Table) (subscription, error) {
 	s := l.session
@@ -187,7 +215,7 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int, arguments a
 	if err != nil {
 		return subscription{}, config.Names.Fault("consume from queue "+l.queue, err)
 	}
-	return subscription{tag, deliveries}, nil
+	return subscription{tag, prefetch, deliveries}, nil
 }
 
 // unsubscribe cancels the consumers at the broker; what the library has
@@ -195,6 +223,7 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int, arguments a
 func (l *consumerChannel) unsubscribe() {
 	// The library waits for answers without a limit.
 	defer time.AfterFunc(cancelTimeout, l.session.socket.abort).Stop()
+	l.inForce.Store(0)
 	for _, c := range []*subscription{&l.main, &l.more} {
 		if c.tag != "" && !l.session.over() {
 			_ = l.channel.Cancel(c.tag, false)
@@ -220,6 +249,7 @@ func (l *consumerChannel) replace(ctx context.Context, prefetch int, arguments a
 	}
 	l.main.tag = ""
 	l.acks.limit(prefetch)
+	l.acks.renew(l.last)
 	return err
 }
 

@@ -19,6 +19,10 @@ type Ports struct {
 	Retries     Retries
 	Log         *slog.Logger
 
+	// Pressed has the oldest windows closed where [Consumer.Room] says that little more may
+	// come; nil: there are no windows.
+	Pressed func()
+
 	// Used where [Config.Partitions] are.
 
 	// Layout asks the broker for the number of partitions.
@@ -39,7 +43,9 @@ type Consumer struct {
 	dialer      dialer
 	generation  atomic.Uint64
 	reading     atomic.Bool // while a queue is consumed, not while paused
-	gate        *gate       // shut while paused
+	resuming    atomic.Bool // while it is to be consumed and too much is held
+	live        atomic.Pointer[session]
+	gate        *gate // shut while paused
 	sizes       *sizes
 	deadLetters *deadLetterer
 	layout      layout         // of the partitions, as last seen
@@ -96,6 +102,30 @@ func (c *Consumer) Resume() { c.gate.set(false) }
 // Idle reports whether nothing is being received, and what was received is handed over: a
 // pause has come into force, or there is no session. It is not for [Config.Partitions].
 func (c *Consumer) Idle() bool { return !c.reading.Load() }
+
+// Room returns how many more messages the broker may deliver than are in hand; false where
+// that does not depend on what is in hand: while paused or not connected.
+func (c *Consumer) Room() (messages int, ok bool) {
+	s := c.live.Load()
+	if s == nil {
+		return 0, false
+	}
+	if shut, _ := c.gate.state(); shut {
+		return 0, false
+	}
+	room, inForce := s.room()
+	return int(room), inForce > 0 || c.resuming.Load()
+}
+
+// inForce returns how many messages may be received and not acknowledged at once.
+func (c *Consumer) inForce() int64 {
+	s := c.live.Load()
+	if s == nil {
+		return 0
+	}
+	_, inForce := s.room()
+	return inForce
+}
 
 // GiveBack has the broker take back all that is not acknowledged, by closing the
 // channels; while paused, nothing comes in their place until Resume. Verdicts

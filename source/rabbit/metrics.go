@@ -52,7 +52,7 @@ func (c *Consumer) register(set labelled) {
 	set.Counter("keyfold_rabbitmq_redelivered_total", "Messages received that the broker had delivered before.", s.Redelivered.Load)
 	set.Counter("keyfold_rabbitmq_acked_total", "Messages acknowledged.", s.Acked.Load)
 	set.Gauge("keyfold_rabbitmq_unacked", "Messages received in the live session and not acknowledged.", metric.Int(s.Unacked.Load))
-	set.Gauge("keyfold_rabbitmq_prefetch", "Messages that may be received and not acknowledged at once.", func() float64 { return float64(c.config.Prefetch) })
+	set.Gauge("keyfold_rabbitmq_prefetch", "Prefetch of the consumers in force, of which messages of earlier consumers are no part; 0 while nothing is consumed.", metric.Int(c.inForce))
 	set.Counter("keyfold_rabbitmq_overdue_sessions_total", "Sessions ended because a message was not settled within its lease.", s.Overdue.Load)
 	set.Counter("keyfold_rabbitmq_stale_settlements_total", "Verdicts dropped because their session had ended.", s.Stale.Load)
 	set.Counter("keyfold_malformed_total", "Messages that the parser refused.", s.Malformed.Load)

@@ -60,6 +60,15 @@ func (w wish) meets(want wish) bool {
 	return w.prefetch <= want.prefetch && w.priority == want.priority
 }
 
+// inForce returns how many messages the broker may deliver: none while another worker owns
+// the partition.
+func (w wish) inForce() int {
+	if w.owner {
+		return w.prefetch
+	}
+	return 0
+}
+
 func (w wish) arguments() amqp.Table {
 	return amqp.Table{"x-priority": int32(w.priority)}
 }
@@ -146,6 +155,7 @@ func (p *partition) follow(ctx context.Context) error {
 	// long as windows take.
 	p.previousTags = l.last
 	p.have = want
+	l.inForce.Store(int64(want.inForce()))
 	return l.replace(ctx, want.prefetch, want.arguments())
 }
 
@@ -163,6 +173,7 @@ func (p *partition) subscribe(ctx context.Context, want wish) error {
 	if l.main, err = l.consume(ctx, want.prefetch, want.arguments()); err != nil {
 		return err
 	}
+	l.inForce.Store(int64(want.inForce()))
 	s.stats.Partitions.Known[p.index].Store(true)
 	p.subscribed.Store(true)
 	return nil

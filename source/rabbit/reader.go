@@ -55,7 +55,7 @@ func (s *session) read(ctx context.Context, changed <-chan struct{}, chunks func
 // read hands over the deliveries of one channel.
 func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chunk Chunk) error {
 	s := l.session
-	wake, freed := s.wake, l.previousAcked
+	wake, refillable := s.wake, l.refillable
 	var wanted <-chan struct{}
 	if l.partition != nil {
 		wanted = l.partition.wanted
@@ -73,10 +73,10 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chu
 				return errPaused // the consumer stays: see partition.run
 			}
 			// Resuming takes effect once the buffer is empty.
-			changed, wake, freed = nil, nil, nil
+			changed, wake, refillable = nil, nil, nil
 			l.unsubscribe()
-		case <-freed:
-			if err := l.restorePrefetch(ctx); err != nil {
+		case <-refillable:
+			if err := l.refill(ctx); err != nil {
 				return err
 			}
 		case <-wake:
@@ -86,6 +86,7 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chu
 				if l.main.deliveries = nil; l.next.tag != "" {
 					l.main, l.next = l.next, subscription{}
 					l.partition.previousTags = l.last
+					l.acks.renew(l.last)
 				}
 				break
 			}
@@ -103,6 +104,7 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chu
 			return l.drained()
 		}
 		if chunk.Len() == 0 {
+			s.relieve()
 			continue
 		}
 		if err := failpoint.Hit(failpoint.Delivered); err != nil {
@@ -114,6 +116,7 @@ func (l *consumerChannel) read(ctx context.Context, changed <-chan struct{}, chu
 		if err != nil {
 			return deliverError{err}
 		}
+		s.relieve()
 	}
 }
 

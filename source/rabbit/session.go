@@ -49,6 +49,7 @@ type session struct {
 	retries     Retries
 	deadLetters *deadLetterer
 	closing     func(of func(slot int) bool) // of windows
+	pressed     func()                       // has the oldest windows closed; or nil
 
 	ending  sync.Once
 	reason  error         // set before ended is closed
@@ -86,7 +87,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		config: &c.config, stats: &c.Stats, books: &c.Books, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
 		retries: c.ports.Retries, deadLetters: c.deadLetters,
 		ended: make(chan struct{}), settledAll: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		delivering: make(chan struct{}, 1), closing: c.ports.CloseWindows,
+		delivering: make(chan struct{}, 1), closing: c.ports.CloseWindows, pressed: c.ports.Pressed,
 	}
 	if err := s.prepare(); err != nil {
 		c.finish(ctx, s)

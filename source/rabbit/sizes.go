@@ -12,15 +12,20 @@ const messageBytes = 1 << 10
 // sizes says how many messages fit the bytes that may be held, by the size they
 // have of late. The prefetch counts messages, and the library buffers all of it:
 // a full one of the largest events would be a hundred times one of usual ones.
-// So a consumer starts with as many as fit of the largest, and goes on with all
-// of its prefetch once it has seen that they fit.
+// So a consumer starts with as many as fit of the largest, and has all of its
+// prefetch once it has seen that they fit.
 type sizes struct {
 	prefetch int
 	budget   int64 // 0: there is no bound
 
-	mu   sync.Mutex
-	mean float64 // of the last ones
+	mu    sync.Mutex
+	mean  float64 // of the last ones
+	seen  int     // before the first mean
+	bytes int64   // of these
 }
+
+// sizesSeen is how many messages decide about the mean.
+const sizesSeen = 64
 
 func newSizes(prefetch int, budget int64) *sizes {
 	return &sizes{prefetch: prefetch, budget: budget, mean: engine.MaxBodyBytes + messageBytes}
@@ -28,10 +33,16 @@ func newSizes(prefetch int, budget int64) *sizes {
 
 // note takes n messages that came together into the mean.
 func (z *sizes) note(n int, bytes int64) {
-	const memory = 64 // few enough that the first ones here decide
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.mean += (float64(bytes)/float64(n) - z.mean) * min(1, float64(n)/memory)
+	if z.seen >= sizesSeen {
+		z.mean += (float64(bytes)/float64(n) - z.mean) * min(1, float64(n)/sizesSeen)
+		return
+	}
+	z.seen += n
+	if z.bytes += bytes; z.seen >= sizesSeen {
+		z.mean = float64(z.bytes) / float64(z.seen)
+	}
 }
 
 // fit returns how many messages may be unacknowledged: all of the prefetch, or
@@ -64,9 +75,8 @@ func (z *sizes) full(held int64) bool { return z.budget > 0 && held > z.budget }
 // roomy reports whether they leave half of the budget free.
 func (z *sizes) roomy(held int64) bool { return z.budget == 0 || held <= z.budget/2 }
 
-// sized notes what a channel has received together, and has the consumers start
-// anew where the prefetch does not fit it any more: more is held than may be, or
-// much more would fit.
+// sized notes what a channel has received together. Where more is held than may be, the
+// consumers start anew; where much more would fit, further ones join them.
 func (s *session) sized(n int, bytes int64) {
 	z := s.sizes
 	if n == 0 || z.budget == 0 {
@@ -76,9 +86,38 @@ func (s *session) sized(n int, bytes int64) {
 	if s.config.Partitions != nil {
 		return // see balance.fit
 	}
-	if fit, now := z.fit(), int(s.prefetch.Load()); z.full(s.bytes.Load()) || fit > now+now/4 {
-		if s.resizing.CompareAndSwap(false, true) {
-			s.gate.renew()
+	fit, now := int64(z.fit()), s.prefetch.Load()
+	switch {
+	case z.full(s.bytes.Load()), s.config.Ordered && fit > now+now/4:
+		s.startAnew()
+	case fit > now+now/4 && s.prefetch.CompareAndSwap(now, fit):
+		for _, l := range s.live() {
+			signal(l.refillable)
 		}
+	}
+}
+
+// startAnew has the consumers cancelled and started with what fits.
+func (s *session) startAnew() {
+	if s.resizing.CompareAndSwap(false, true) {
+		s.gate.renew()
+	}
+}
+
+// room returns how many more messages the broker may deliver than are in hand, and the
+// prefetch of the consumers.
+func (s *session) room() (messages, inForce int64) {
+	for _, l := range s.live() {
+		messages += l.room()
+		inForce += l.inForce.Load()
+	}
+	return messages, inForce
+}
+
+// relieve has windows closed early where little of the prefetch is left: messages that
+// wait elsewhere, such as for their dead letters, may use up what the windows wait for.
+func (s *session) relieve() {
+	if room, inForce := s.room(); s.pressed != nil && room <= inForce/3 {
+		s.pressed()
 	}
 }

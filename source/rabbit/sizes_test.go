@@ -125,3 +125,45 @@ func TestSizes(t *testing.T) {
 		t.Errorf("%d without a budget", n)
 	}
 }
+
+// The prefetch grows while the consumers of the start go on: none is cancelled, and no
+// message has to be settled for it. What is in force is told, also across a pause.
+func TestPrefetchGrowsWithoutARestart(t *testing.T) {
+	s := shared(t)
+	var in inbox
+	config := s.config()
+	config.MaxBytes = 8 << 20
+	r := s.run(config, in.deliver)
+	eventually(t, "consuming", func() bool { return r.Ready() == nil })
+	first := r.inForce()
+	if room, ok := r.Room(); first > 130 || int64(room) != first || !ok {
+		t.Fatalf("a prefetch of %d and room for %d, %v, at first", first, room, ok)
+	}
+	last := r.live.Load()
+	s.publish(s.messages(2000)...)
+	eventually(t, "the whole prefetch is here", func() bool { return in.len() == config.Prefetch })
+	if room, _ := r.Room(); r.inForce() != int64(config.Prefetch) || room != 0 {
+		t.Errorf("a prefetch of %d with %d here, and room for %d", r.inForce(), in.len(), room)
+	}
+	for _, l := range last.live() {
+		if l.main.tag == "" || l.more.tag == "" || l.tags != 2 {
+			t.Errorf("channel %d has had %d consumers", l.index, l.tags)
+		}
+	}
+	r.Pause()
+	s.unsubscribed()
+	if _, ok := r.Room(); ok || r.inForce() != 0 {
+		t.Errorf("a prefetch of %d while paused", r.inForce())
+	}
+	held := in.take()
+	for _, d := range held[:600] {
+		d.Settler.Settle(folded)
+	}
+	r.Resume()
+	eventually(t, "what is not held is delivered", func() bool { return in.len() == 600 })
+	for _, d := range held[600:] {
+		d.Settler.Settle(folded)
+	}
+	eventually(t, "the rest follows", func() bool { return in.len() == config.Prefetch && r.inForce() == int64(config.Prefetch) })
+	_ = settleAtOnce(t.Context(), in.take())
+}

@@ -35,6 +35,7 @@ func (c *Consumer) Run(ctx context.Context, chunks func() Chunk) error {
 	established, refusals := false, 0
 	for {
 		s, err := c.open(ctx)
+		c.live.Store(s)
 		switch {
 		case err != nil:
 		case c.config.Partitions != nil:
@@ -141,6 +142,7 @@ func (c *Consumer) consuming(s *session, more ...any) {
 //
 // changed is closed by whatever the gate is told after this look at it.
 func (c *Consumer) passGate(ctx context.Context, s *session) (changed <-chan struct{}, err error) {
+	defer c.resuming.Store(false)
 	for {
 		shut, changed := c.gate.state()
 		if c.gate.takeGiveBack() && s.unacked() > 0 {
@@ -158,6 +160,10 @@ func (c *Consumer) passGate(ctx context.Context, s *session) (changed <-chan str
 				return changed, nil
 			}
 			look = time.After(ackInterval)
+			c.resuming.Store(true)
+			if s.pressed != nil {
+				s.pressed() // windows may hold what it waits for
+			}
 		}
 		select {
 		case <-changed:
@@ -180,6 +186,7 @@ func (c *Consumer) worked() bool {
 // leave keeps the last session for Close.
 func (c *Consumer) leave(s *session) {
 	c.setStatus(errStopped)
+	c.live.Store(nil)
 	if s == nil {
 		return
 	}
@@ -194,6 +201,7 @@ func (c *Consumer) leave(s *session) {
 // finish closes a session that was lost or is given up. A verdict that comes
 // from now on is dropped.
 func (c *Consumer) finish(ctx context.Context, s *session) {
+	c.live.Store(nil)
 	s.end(errGiveBack)
 	ctx, cancel := boundedContext(ctx, c.config.Timing.Connect)
 	defer cancel()
