@@ -1,7 +1,10 @@
 package partitioner
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"keyfold/engine"
@@ -20,6 +23,7 @@ type chunk struct {
 type pending struct {
 	slot    int
 	copy    rabbit.Message
+	arrived time.Time
 	settler engine.Settler
 	back    bool // no queue took its copy: see [cameBack]
 }
@@ -42,7 +46,11 @@ func (c *chunk) Add(o *rabbit.Original, a rabbit.Arrival) error {
 	if err != nil {
 		return err
 	}
-	p := pending{slot: engine.SlotOf(e.UserID), copy: copyOf(c.stage.config.Names, o, a, &e), settler: a.Settler, back: cameBack(c.stage.config.Names, o)}
+	names := c.stage.config.Names
+	p := pending{
+		slot: engine.SlotOf(e.UserID), copy: copyOf(names, o, a, &e), arrived: a.Arrived, settler: a.Settler, back: cameBack(names, o),
+	}
+	p.copy.Until = a.Arrived.Add(c.stage.config.Lease)
 	if follow := c.stage.config.Follow; follow != nil {
 		var next *engine.Trace
 		next, p.settler = follow(a.Trace, p.copy.ID, p.settler)
@@ -56,9 +64,10 @@ func (c *chunk) Add(o *rabbit.Original, a rabbit.Arrival) error {
 
 func (c *chunk) Len() int { return len(c.pending) }
 
-// HandOver returns once all copies are confirmed, or ctx has ended: then the broker
-// delivers again what is left. It returns no error, since a fault of the broker or of
-// the queues is tried again for as long as it lasts: no attempt of an event is used.
+// HandOver returns once all copies are confirmed, ctx has ended, or the lease of a
+// message is over: then the broker delivers again what is left. It returns no error,
+// since a fault of the broker or of the queues is tried again for as long as it lasts:
+// no attempt of an event is used.
 func (c *chunk) HandOver(ctx context.Context) error {
 	defer func() {
 		clear(c.pending)
@@ -66,10 +75,9 @@ func (c *chunk) HandOver(ctx context.Context) error {
 	}()
 	left := c.pending
 	returned := c.awaitPartition(ctx)
-	for {
-		tried := engine.Now()
+	for !late(left) {
 		errs := c.stage.publish(ctx, left)
-		if left = settle(left, errs, tried); len(left) == 0 {
+		if left = settle(left, errs); len(left) == 0 {
 			if !returned {
 				c.waits.Reset()
 				c.stage.outage.ends(c.stage.log)
@@ -77,12 +85,25 @@ func (c *chunk) HandOver(ctx context.Context) error {
 			return nil
 		}
 		if !backoff.Sleep(ctx, c.stage.failed(ctx, errs, c.waits.Next())) {
-			for _, p := range left {
-				p.settler.Settle(engine.Verdict{Outcome: engine.Unsettled, Err: ctx.Err()})
-			}
-			return nil
+			break
 		}
 	}
+	cause := cmp.Or(ctx.Err(), errLate)
+	for _, p := range left {
+		p.settler.Settle(engine.Verdict{Outcome: engine.Unsettled, Err: cause})
+	}
+	return nil
+}
+
+// errLate leaves messages to the broker. Another stage may have published them meanwhile,
+// and profiles keep the ids of that time for some leases only.
+var errLate = errors.New("a message was not published within its lease")
+
+// late reports whether the lease of a message is over. The session ends with the lease,
+// so that all others go back to the broker too.
+func late(all []pending) bool {
+	now := time.Now()
+	return slices.ContainsFunc(all, func(p pending) bool { return p.copy.Late(now) })
 }
 
 // awaitPartition waits, longer each time, where messages came back: their copies would come
@@ -111,9 +132,9 @@ func (c *chunk) awaitPartition(ctx context.Context) bool {
 // profile of the history "mass" does not depend on the order. Keeping it would take a
 // wait for each confirm before the next message of the slot is published.
 //
-// What may have reached a queue at the time tried says so from then on: its next copy may
-// be the second one.
-func settle(all []pending, errs []error, tried engine.Millis) (left []pending) {
+// What may have reached a queue says so from then on: its next copy may be the second
+// one. Nothing was folded before its arrival.
+func settle(all []pending, errs []error) (left []pending) {
 	var held [engine.Slots]bool
 	left = all[:0]
 	for i, p := range all {
@@ -123,7 +144,7 @@ func settle(all []pending, errs []error, tried engine.Millis) (left []pending) {
 		}
 		held[p.slot] = true
 		if _, bounded := p.copy.Headers[rabbit.HeaderFirstSeen]; !bounded && mayBeStored(errs[i]) {
-			p.copy.Headers[rabbit.HeaderFirstSeen] = int64(tried)
+			p.copy.Headers[rabbit.HeaderFirstSeen] = int64(engine.MillisOf(p.arrived))
 		}
 		left = append(left, p)
 	}

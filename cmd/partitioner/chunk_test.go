@@ -80,7 +80,7 @@ func TestCopiesKeepTheOrderOfTheirSlot(t *testing.T) {
 		stage.config.WaitMin, stage.config.WaitMax = time.Nanosecond, time.Nanosecond
 		c := stage.chunks()
 		for i, user := range users {
-			if err := c.Add(original(body(user, i), nil), rabbit.Arrival{Attempt: 1, Arrived: afternoon, Settler: numbered{settled, i}}); err != nil {
+			if err := c.Add(original(body(user, i), nil), rabbit.Arrival{Attempt: 1, Arrived: time.Now(), Settler: numbered{settled, i}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -134,6 +134,45 @@ func TestNothingIsSettledThatWasNotPublished(t *testing.T) {
 	})
 }
 
+// A stage that is frozen between a message's arrival and a publication leaves the message
+// to the broker once its lease is over, wherever the freeze begins. Copies that may be
+// second ones say that nothing was folded before the arrival.
+func TestNothingIsPublishedBehindItsLease(t *testing.T) {
+	for _, frozenBefore := range []int{1, 2, 3, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(afternoon))
+			tries := 0
+			stage := alone(func(_ context.Context, messages []rabbit.Message) []error {
+				if messages[0].Late(time.Now()) {
+					return []error{errors.New("not sent")} // as a publisher answers
+				}
+				tries++
+				if bound := messages[0].Headers[rabbit.HeaderFirstSeen]; tries > 1 && bound != afternoon.UnixMilli() {
+					t.Errorf("the bound of publication %d is %v", tries, bound)
+				}
+				if tries+1 == frozenBefore {
+					time.Sleep(25 * time.Minute)
+				}
+				return []error{engine.ErrUnknown}
+			})
+			settled := verdicts{}
+			c := stage.chunks()
+			if err := c.Add(original(body(1, 0), nil), rabbit.Arrival{Attempt: 1, Arrived: time.Now(), Settler: numbered{settled, 0}}); err != nil {
+				t.Fatal(err)
+			}
+			if frozenBefore == 1 {
+				time.Sleep(25 * time.Minute)
+			}
+			if err := c.HandOver(t.Context()); err != nil || c.Len() != 0 {
+				t.Errorf("%d left: %v", c.Len(), err)
+			}
+			if v := settled[0]; len(v) != 1 || v[0].Outcome != engine.Unsettled || tries != frozenBefore-1 {
+				t.Errorf("frozen before publication %d: %d publications, %v", frozenBefore, tries, v)
+			}
+		})
+	}
+}
+
 type counter struct{ n int }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -176,6 +215,11 @@ func TestCopiesCarryTheirHeaders(t *testing.T) {
 			rabbit.Arrival{Attempt: 3, FirstSeen: 5, Redelivered: true},
 			map[string]any{rabbit.HeaderFirstSeen: int64(5), rabbit.HeaderAttempts: int64(2), rabbit.HeaderErrors: errs, rabbit.HeaderExchange: "elsewhere"},
 		},
+		"of a clock that is ahead": {
+			nil,
+			rabbit.Arrival{Attempt: 1, FirstSeen: engine.MillisOf(afternoon) + 1},
+			map[string]any{rabbit.HeaderExchange: "user_events", rabbit.HeaderFirstSeen: afternoon.UnixMilli()},
+		},
 		"delivered before": {
 			nil,
 			rabbit.Arrival{Attempt: 1, Redelivered: true},
@@ -188,6 +232,7 @@ func TestCopiesCarryTheirHeaders(t *testing.T) {
 		if err != nil || e.OccurredAt != occurred {
 			t.Fatal(err, e.OccurredAt)
 		}
+		c.arrival.Arrived = afternoon
 		m := copyOf(rabbit.DefaultNames(), o, c.arrival, &e)
 		if !maps.EqualFunc(m.Headers, c.want, func(a, b any) bool { return a == b }) {
 			t.Errorf("%s: headers %v, want %v", name, m.Headers, c.want)

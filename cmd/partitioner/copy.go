@@ -57,7 +57,7 @@ func firstSeen(a rabbit.Arrival, e *engine.Event) engine.Millis {
 	if a.FirstSeen == 0 && a.Redelivered {
 		return max(1, e.OccurredAt-engine.MaxFutureMillis)
 	}
-	return a.FirstSeen
+	return min(a.FirstSeen, engine.MillisOf(a.Arrived)) // a publisher's clock may be ahead
 }
 
 // mayBeStored reports whether a queue may have the message whose publication had this

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +19,16 @@ import (
 	"keyfold/source/rabbit"
 )
 
-func TestMain(m *testing.M) { process.Main(m) }
+// frozenDSN is the environment variable that makes the test's program a stage.
+const frozenDSN = "KEYFOLD_TEST_STAGE"
+
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv(frozenDSN); dsn != "" {
+		runStage(dsn)
+		return
+	}
+	process.Main(m)
+}
 
 const partitions = 4
 

@@ -26,6 +26,9 @@ type Config struct {
 	DSN      string
 	Names    rabbit.Names
 	Identity rabbit.Identity
+	// Lease is for how long after its arrival a message may be published; default 60 s,
+	// well below the time for which profiles keep the ids of folded events.
+	Lease time.Duration
 	// PublishTimeout bounds one publication; default 10 s.
 	PublishTimeout time.Duration
 	// WaitMin and WaitMax are how long a publication that failed waits for the next one:
@@ -76,6 +79,9 @@ func New(config Config, clock *shutdown.Clock, log *slog.Logger) (*Partitioner, 
 }
 
 func (c Config) orDefaults() Config {
+	if c.Lease == 0 {
+		c.Lease = time.Minute
+	}
 	if c.PublishTimeout == 0 {
 		c.PublishTimeout = 10 * time.Second
 	}
@@ -99,7 +105,7 @@ func (p *Partitioner) consumer(queue string, optional bool) (*rabbit.Consumer, e
 	names.Queue = queue
 	return rabbit.NewConsumer(rabbit.Config{
 		DSN: p.config.DSN, Names: names, Identity: p.config.Identity, Optional: optional,
-		Prefetch: prefetch, Ordered: true, RetryDelay: time.Second, Timing: p.config.Timing,
+		Prefetch: prefetch, Ordered: true, RetryDelay: time.Second, Lease: p.config.Lease, Timing: p.config.Timing,
 	}, rabbit.Ports{
 		DeadLetters: deadletter.Queue{Publisher: p.letters, Names: names, Host: p.config.Identity.Host},
 		Retries:     rabbit.InProcess{},

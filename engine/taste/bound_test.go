@@ -79,6 +79,35 @@ func TestParkingWithoutALookKeepsTheBound(t *testing.T) {
 	}
 }
 
+// An event that comes straight from the broker may have been folded by a worker that had
+// it before. Where it is parked without a look, its bound is before all that worker's
+// writes: it is not folded again once its id is dropped.
+func TestParkingWithoutALookTakesTheOldestBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		c.await = func(ctx context.Context) (bool, error) { return false, ctx.Err() }
+		c.Engine = c.engine(t)
+		c.again("first").want(t, engine.Folded) // and its acknowledgement is lost
+		c.folded++
+		c.others(500*100, 5*time.Second)
+		c.ports.load = func(_ context.Context, users []int32) ([]*engine.Profile, error) {
+			return make([]*engine.Profile, len(users)), &engine.UnreadableError{Users: map[int32]error{1: engine.ConfigurationError("store_corrupt", errors.New("no version"))}}
+		}
+		redelivered := c.delivered("first")
+		c.apply(batch(redelivered))
+		v := redelivered.want(t, engine.Park)
+		c.ports.load = nil // cured
+		c.others(500*30, 5*time.Second)
+		copied := c.delivered("first")
+		copied.firstSeen = v.AbsentAt
+		c.apply(batch(copied))
+		if v := copied.want(t, engine.Dead); v.Reason != engine.ReasonPastHorizon {
+			t.Errorf("the reason is %q", v.Reason)
+		}
+		c.exact()
+	})
+}
+
 // Events that are parked because the catalogue is away are looked up in the store.
 func TestAnAwayCatalogueLooksPastTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -304,6 +304,35 @@ func TestUnknownWriteKeepsTheBound(t *testing.T) {
 	})
 }
 
+// A batch whose write may have happened is rejected when it is written again, and halved:
+// what a half looks up is no proof that its events are absent.
+func TestHalvesKeepTheUnknownWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *taste.Config) { c.Lease, c.Conflicts, c.Failures = lease, 2, 2 })
+		f.await = func(ctx context.Context) (bool, error) { return false, ctx.Err() }
+		f.Engine = f.engine(t)
+		began, writes := engine.Now(), 0
+		f.ports.swap = func(context.Context, []*engine.Profile) []error {
+			time.Sleep(time.Second)
+			if writes++; writes == 2 {
+				return []error{engine.PermanentError("document_rejected", errors.New("failed validation"))}
+			}
+			return []error{engine.ErrUnknown}
+		}
+		a, b := view(1, "a", 1, 1), view(1, "b", 1, 1)
+		a.arrived, b.arrived = time.Now(), time.Now()
+		f.apply(batch(a, b))
+		for _, l := range []*letter{a, b} {
+			if v := l.one(t); v.AbsentAt != began {
+				t.Errorf("%v: absent as of %d, want the look before the first write, %d", v.Outcome, v.AbsentAt, began)
+			}
+		}
+		if writes < 3 {
+			t.Errorf("%d writes: no half was written", writes)
+		}
+	})
+}
+
 // A user with more events than a profile has room for is slowed down: what finds
 // no room is parked, others are folded as ever, and in the end everything is.
 func TestAUserOverTheCap(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -62,6 +63,9 @@ func notSent(err error) error {
 	return err
 }
 
+// errLate: a message was to be sent later than it may.
+var errLate = errors.New("rabbitmq: publish: the message's time is over")
+
 // acquireSlot returns once one more message may be written: no alarm is on, and it
 // holds a token.
 func (b *publishBatch) acquireSlot(ctx context.Context) error {
@@ -113,6 +117,12 @@ func (l *link) waitToken(ctx context.Context) error {
 
 func (b *publishBatch) write(m *Message, index int) error {
 	l := b.link
+	// The process may have been frozen at any time before. One that is frozen from here
+	// on for longer than the heartbeats last has no connection when it goes on.
+	if m.Late(time.Now()) {
+		<-l.tokens
+		return errLate
+	}
 	confirm, err := l.channel.PublishWithDeferredConfirm(m.Exchange, m.RoutingKey, true, false, m.publishing(l.conn.Config.FrameSize))
 	if err != nil {
 		<-l.tokens

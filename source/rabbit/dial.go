@@ -86,7 +86,7 @@ func (d dialer) dial(ctx context.Context) (*amqp.Connection, *socket, error) {
 			if err != nil {
 				return nil, err
 			}
-			s = newSocket(c, d.timing.Write)
+			s = newSocket(c, d.timing)
 			release = context.AfterFunc(ctx, s.abort)
 			return s, nil
 		},

@@ -11,7 +11,7 @@ import (
 // Profiles keep the ids of folded events for some leases: what is not settled by
 // then has to come again while its id is still there.
 var errOverdue = errors.New("rabbitmq: a message was not settled within its lease; the broker delivers it again; " +
-	"if this repeats, the store or the embedding service is too slow for so many events at a time: lower WORKER_PREFETCH")
+	"if this repeats, what its events go to (the store, the embedding service, their partition) is away, or too slow for so many at a time: lower WORKER_PREFETCH")
 
 // lease is when a delivery's lease began, by [clock]; 0 while it has none.
 type lease struct{ began atomic.Int64 }

@@ -40,9 +40,17 @@ type Message struct {
 	// publication: [OriginalOf] does not read it, so that no copy of an event that
 	// waits for a retry, and no dead letter, expires.
 	Expiration time.Duration
+	Until      time.Time // it is not sent later; zero: at any time
 	Properties Properties
 	Headers    amqp.Table // of AMQP field types; may be nil
 	Body       []byte
+}
+
+// Late reports whether the message must not be sent any more. A machine that was
+// suspended may have stopped the monotonic clock, and one whose clock was set the other:
+// the later time counts.
+func (m *Message) Late(now time.Time) bool {
+	return !m.Until.IsZero() && (now.After(m.Until) || now.Round(0).After(m.Until.Round(0)))
 }
 
 // publishing returns what is sent over a connection with frames of a size.

@@ -133,6 +133,10 @@ func (l *consumerChannel) drained() error {
 // gather adds d and what else is there, without waiting.
 func (l *consumerChannel) gather(chunk Chunk, d amqp.Delivery, deliveries <-chan amqp.Delivery) {
 	now := time.Now()
+	if s := l.session; s.socket.frozen(now) {
+		s.end(errFrozen) // d may have been another consumer's for long
+		return
+	}
 	yielded := false
 	l.receive(chunk, &d, now)
 	for chunk.Len() < maxChunk {

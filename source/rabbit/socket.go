@@ -1,6 +1,8 @@
 package rabbit
 
 import (
+	"cmp"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -21,17 +23,46 @@ type socket struct {
 	buffer  []byte
 	broken  error // of a gathered write; answers the next one
 
+	silence time.Duration // the longest between two reads from a broker that lives
 	reading sync.Mutex
-	failed  error // first error of Read
+	heard   time.Time // when the last Read ended
+	failed  error     // first error of Read
 }
 
-func newSocket(c net.Conn, writeTimeout time.Duration) *socket {
-	return &socket{Conn: c, writeTimeout: writeTimeout}
+func newSocket(c net.Conn, timing Timing) *socket {
+	return &socket{Conn: c, writeTimeout: timing.Write, silence: heartbeatsMissed * timing.Heartbeat, heard: time.Now()}
 }
 
-// Read remembers how the connection ended.
+// heartbeatsMissed is after how many heartbeats in vain the library gives a connection up,
+// and a broker the latest.
+const heartbeatsMissed = 3
+
+// errFrozen ends a connection whose process was stopped, or whose machine slept, for
+// longer than the broker waits: what it had sent before is another consumer's by now.
+var errFrozen = errors.New("rabbitmq: the process did not run for longer than its heartbeats last; the broker has given the connection up")
+
+// frozen reports whether the process did not run for so long. It stays so.
+func (s *socket) frozen(now time.Time) bool {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if max(now.Sub(s.heard), now.Round(0).Sub(s.heard.Round(0))) > s.silence {
+		s.failed = cmp.Or(s.failed, errFrozen)
+	}
+	return errors.Is(s.failed, errFrozen)
+}
+
+// Read remembers how the connection ended. After a freeze it returns nothing that came
+// before.
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
+	if now := time.Now(); err == nil && s.frozen(now) {
+		s.abort()
+		return 0, errFrozen
+	} else if err == nil {
+		s.reading.Lock()
+		s.heard = now
+		s.reading.Unlock()
+	}
 	if err != nil {
 		s.reading.Lock()
 		if s.failed == nil {
