@@ -39,7 +39,7 @@ func TestOneViewOfFailures(t *testing.T) {
 			{"--user=7", "broker,id:letter-of-7 sql,id:row-1"},
 			{"--in=broker", "broker,id:letter-of-7 broker,id:letter-of-9"},
 			{"--error=timeout", "broker,id:letter-of-7 broker,id:letter-of-9"},
-			{"--error=not_published --user=8", "sql,id:row-2"},
+			{"--error=product_event_without_product --user=8", "sql,id:row-2"},
 			{"--failed-before=2026-01-01T00:00:00Z", ""},
 		} {
 			if got := ids(strings.Fields(c.args)...); got != c.want {
@@ -49,7 +49,7 @@ func TestOneViewOfFailures(t *testing.T) {
 		if out := s.must(t, "failed", "list"); !strings.HasPrefix(out, "WHERE") || !strings.Contains(out, "sql     row-1") || !strings.Contains(out, "broker  letter-of-7") {
 			t.Errorf("list prints %s", out)
 		}
-		if out := s.must(t, "failed", "stats"); !strings.Contains(out, "rows that were set aside in SQL\n2 dead letters") || !strings.Contains(out, "not_published") {
+		if out := s.must(t, "failed", "stats"); !strings.Contains(out, "rows that were set aside in SQL\n2 dead letters") || !strings.Contains(out, "product_event_without_product") {
 			t.Errorf("stats print %s", out)
 		}
 		if out := s.must(t, "failed", "show", "row-1"); !strings.Contains(out, "product_id") {

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (p *places) each(a *app.App, rows func(*outbox.Database) error, letters fun
 // rowPrefix starts the ids that failed rows are listed with.
 const rowPrefix = "row-"
 
-// reasonUnpublished is the reason of a row that was set aside.
+// reasonUnpublished is the reason of a row that was set aside by a version that stored none.
 const reasonUnpublished = "not_published"
 
 // rowsOf yields the failed rows as letters, so that they are picked and printed alike.
@@ -99,12 +100,15 @@ func rowsOf(a *app.App, db *outbox.Database) letters {
 }
 
 func letterOf(r *outbox.FailedRow) *deadletter.Letter {
-	failedAt := r.FailedAt.Time()
+	var failedAt time.Time
+	if r.FailedAt != 0 {
+		failedAt = r.FailedAt.Time()
+	}
 	return &deadletter.Letter{
 		Subject: rabbit.Subject{
 			ID: rowPrefix + strconv.FormatInt(r.ID, 10), User: strconv.FormatInt(r.UserID, 10), Kind: r.EventType, NumericUser: true,
 		},
-		Reason: reasonUnpublished, Retries: r.Attempts, Errors: []string{r.Error},
+		Reason: cmp.Or(r.Reason, reasonUnpublished), Retries: r.Attempts, Errors: []string{r.Error},
 		FirstFailure: failedAt, LastFailure: failedAt, FirstSeen: engine.Millis(0), Original: r.Body,
 	}
 }
