@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -152,7 +151,7 @@ func (c *failedListCmd) Check(a *app.App) error { return c.check(a) }
 // Run prints a line per failure: a table, or NDJSON with -o json.
 func (c *failedListCmd) Run(a *app.App) error {
 	table := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-	lines, encode := &cli.Text{W: table}, json.NewEncoder(a.Stdout)
+	lines, encode := &cli.Text{W: table}, a.Encoder()
 	now, shown := time.Now(), 0
 	list := func(where string, all iter.Seq2[*deadletter.Letter, error]) error {
 		for l, err := range limited(c.only(all), c.Limit) {
