@@ -200,10 +200,13 @@ type Console struct {
 	JSON bool // answers are JSON
 }
 
+// Encoder writes JSON to the console in which no character commands a terminal.
+func (c *Console) Encoder() *json.Encoder { return json.NewEncoder(settings.Escaped(c.Stdout)) }
+
 // Emit writes a command's answer: value as JSON, or what text writes.
 func (c *Console) Emit(value any, text func(w *Text)) error {
 	if c.JSON {
-		return json.NewEncoder(c.Stdout).Encode(value)
+		return c.Encoder().Encode(value)
 	}
 	w := &Text{W: c.Stdout}
 	text(w)

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 
@@ -115,5 +117,28 @@ func TestFaultsNameTheFlag(t *testing.T) {
 EMBEDDING_WEIGHT_VIEW is -1: it must be a number from 1e-06 to 1e+06
 `; code != ExitUsage || errs != want {
 		t.Errorf("exit code %d, got\n%swant\n%s", code, errs, want)
+	}
+}
+
+// JSON answers, like text, have no character that commands a terminal, and read back as
+// they were.
+func TestAnswersCommandNoTerminal(t *testing.T) {
+	const id = "\u009b31m \u007f \u202e \u2066 \U000e0041 naïve 🙂"
+	var out strings.Builder
+	c := Console{Streams{Stdout: &out}, true}
+	if err := errors.Join(c.Emit(map[string]any{"id": id, "raw": json.RawMessage(`["` + id + `"]`)}, nil), c.Encoder().Encode(id)); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range out.String() {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%U passes in %q", r, out.String())
+		}
+	}
+	var answer struct {
+		ID  string
+		Raw []string
+	}
+	if err := json.NewDecoder(strings.NewReader(out.String())).Decode(&answer); err != nil || answer.ID != id || answer.Raw[0] != id {
+		t.Errorf("read back it is %+v, %v", answer, err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -74,7 +73,7 @@ type deadListCmd struct {
 // Run prints a line for each, in the order in which they came first.
 func (c *deadListCmd) Run(a *app) error {
 	n := 0
-	encode := json.NewEncoder(a.Stdout)
+	encode := a.Encoder()
 	w := &cli.Text{W: a.Stdout}
 	err := eachDead(a, 0, c.Reason, func(d *inbox.DeadEvent) error {
 		n++

@@ -82,14 +82,8 @@ func (c *forgetCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{databaseName, outboxName} {
-		path := filepath.Join(a.data, name)
-		if _, absent := os.Stat(path); absent != nil {
-			continue
-		}
-		if err := sqlfile.Rewrite(a.ctx, path); err != nil {
-			return fmt.Errorf("the user is erased, but what was deleted may still be read in the file: %w; run it again", err)
-		}
+	if err := sqlfile.Rewrite(a.ctx, filepath.Join(a.data, databaseName)); err != nil {
+		return fmt.Errorf("the user is erased, but what was deleted may still be read in the file: %w; run it again", err)
 	}
 	return a.Emit(done, func(w *cli.Text) { done.print(w, a) })
 }
@@ -173,10 +167,7 @@ func erase(a *app, settings sqlite.Settings, user int32, dryRun bool) (done forg
 	if err := posts.Setup(a.ctx, outbox.SetupOptions{}); err != nil {
 		return done, err
 	}
-	if dryRun {
-		done.Posts, err = posts.Count(a.ctx, outbox.Filter{UserID: user})
-	} else {
-		done.Posts, err = posts.Forget(a.ctx, user)
-	}
+	stored, err := posts.Forget(a.ctx, user, users.Mentioned, dryRun)
+	done.Posts = stored.Rows
 	return done, err
 }

@@ -169,3 +169,28 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 		}
 	}
 }
+
+// Two backfills at once share the rows, and neither counts those of the other as left.
+func TestTwoBackfillsAtOnce(t *testing.T) {
+	s := newShop(t, outbox.MariaDB)
+	const rows = 600
+	s.fill(t, rows, 0)
+	outs := make(chan string, 2)
+	for range cap(outs) {
+		go func() {
+			_, out, errs := s.run(t, "backfill", "--rate=200/s", "-o", "json")
+			outs <- out + errs
+		}()
+	}
+	total := 0
+	for range cap(outs) {
+		var report struct{ Sent, Left int }
+		if out := <-outs; json.Unmarshal([]byte(out), &report) != nil || report.Left != 0 {
+			t.Errorf("a backfill prints %s, want that 0 are left", out)
+		}
+		total += report.Sent
+	}
+	if total != rows {
+		t.Errorf("both have sent %d rows, want %d", total, rows)
+	}
+}

@@ -39,7 +39,7 @@ func TestOneViewOfFailures(t *testing.T) {
 			{"--user=7", "broker,id:letter-of-7 sql,id:row-1"},
 			{"--in=broker", "broker,id:letter-of-7 broker,id:letter-of-9"},
 			{"--error=timeout", "broker,id:letter-of-7 broker,id:letter-of-9"},
-			{"--error=not_published --user=8", "sql,id:row-2"},
+			{"--error=product_event_without_product --user=8", "sql,id:row-2"},
 			{"--failed-before=2026-01-01T00:00:00Z", ""},
 		} {
 			if got := ids(strings.Fields(c.args)...); got != c.want {
@@ -49,7 +49,7 @@ func TestOneViewOfFailures(t *testing.T) {
 		if out := s.must(t, "failed", "list"); !strings.HasPrefix(out, "WHERE") || !strings.Contains(out, "sql     row-1") || !strings.Contains(out, "broker  letter-of-7") {
 			t.Errorf("list prints %s", out)
 		}
-		if out := s.must(t, "failed", "stats"); !strings.Contains(out, "rows that were set aside in SQL\n2 dead letters") || !strings.Contains(out, "not_published") {
+		if out := s.must(t, "failed", "stats"); !strings.Contains(out, "rows that were set aside in SQL\n2 dead letters") || !strings.Contains(out, "product_event_without_product") {
 			t.Errorf("stats print %s", out)
 		}
 		if out := s.must(t, "failed", "show", "row-1"); !strings.Contains(out, "product_id") {
@@ -117,11 +117,22 @@ func TestFailedArchive(t *testing.T) {
 		if n := s.depth(t, failed); n != 0 || rows() != 3 {
 			t.Errorf("%d letters are left in the broker and %d in SQL, want 0 and 3", n, rows())
 		}
-		if code, _, errs := s.run(t, "user", "forget", "7", "--yes", "--even-if-unknown"); code != 0 {
-			t.Error(errs)
+		s.bury(t, buried{body: []byte(`{"user_id":"7"}`), id: "d", reason: "wrong_type"}, buried{body: []byte(`{"user_id":7.0}`), id: "e", reason: "wrong_type"},
+			buried{body: []byte("no event"), id: "f", reason: "malformed_json"})
+		if out := s.must(t, "failed", "archive"); !strings.HasPrefix(out, "3 dead letters archived") || s.count(t, "SELECT COUNT(*) FROM keyfold_failed WHERE user_id = 7") != 4 {
+			t.Errorf("letters whose user a worker refuses: %s", out)
 		}
-		if rows() != 1 {
-			t.Errorf("%d letters are left after an erasure, want 1", rows())
+		s.exec(t, "UPDATE keyfold_failed SET user_id = NULL WHERE body LIKE '%\"user_id\":%7%'") // as former versions stored them
+		for _, c := range []struct{ flag, want string }{
+			{"--dry-run", "archived letters     4 would be deleted; 1 in which no user can be read stay\n"},
+			{"--yes", "archived letters     4 deleted; 1 in which no user can be read stay\n"},
+		} {
+			if out := s.must(t, "user", "forget", "7", c.flag); !strings.Contains(out, c.want) {
+				t.Errorf("%s: no %q in\n%s", c.flag, c.want, out)
+			}
+		}
+		if rows() != 2 {
+			t.Errorf("%d letters are left after an erasure, want 2", rows())
 		}
 	})
 }

@@ -62,8 +62,8 @@ func TestForgetErasesEverywhere(t *testing.T) {
 		}
 		const delays = `"user_embedding_updates.retry.5000":0,"user_embedding_updates.retry.10000":0,"user_embedding_updates.retry.20000":0,` +
 			`"user_embedding_updates.retry.40000":0,"user_embedding_updates.retry.60000":0`
-		forget(`{"user_id":17,"dry_run":false,"erased":true,"profile":"erased","interactions_deleted":3,"dead_letters_discarded":2,
-			"dead_letters_of_unreadable_users":1,"queued_messages_of_all_users":{"user_embedding_updates":1,` + delays + `}}`)
+		forget(`{"user_id":17,"dry_run":false,"erased":true,"profile":"erased","interactions_deleted":3,"archived_letters_deleted":0,
+			"archived_letters_of_unreadable_users":0,"dead_letters_discarded":2,"dead_letters_of_unreadable_users":1,"queued_messages_of_all_users":{"user_embedding_updates":1,` + delays + `}}`)
 		if n := s.count(t, "SELECT COUNT(*) FROM user_interactions WHERE user_id = 17"); n != 0 {
 			t.Errorf("%d rows of the user are left", n)
 		}
@@ -84,8 +84,8 @@ func TestForgetErasesEverywhere(t *testing.T) {
 			}
 			return nil
 		})
-		forget(`{"user_id":17,"dry_run":false,"erased":true,"profile":"was erased before","interactions_deleted":0,"dead_letters_discarded":0,
-			"dead_letters_of_unreadable_users":1,"queued_messages_of_all_users":{"user_embedding_updates":0,` + delays + `}}`)
+		forget(`{"user_id":17,"dry_run":false,"erased":true,"profile":"was erased before","interactions_deleted":0,"archived_letters_deleted":0,
+			"archived_letters_of_unreadable_users":0,"dead_letters_discarded":0,"dead_letters_of_unreadable_users":1,"queued_messages_of_all_users":{"user_embedding_updates":0,` + delays + `}}`)
 		if out := s.must(t, "user", "forget", "17", "--dry-run"); !strings.Contains(out, "was erased at 20") {
 			t.Errorf("an erased user:\n%s", out)
 		}

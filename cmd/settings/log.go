@@ -41,13 +41,13 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, *slog.LevelVar, error) {
 		faults = append(faults, fmt.Errorf("LOG_FORMAT is %q: it must be auto, json or text", l.Format))
 	}
 	var handler slog.Handler
-	switch {
+	switch out := Escaped(w); {
 	case format != "json" && isTerminal(w):
-		handler = newTerminalHandler(w, options)
+		handler = newTerminalHandler(out, options)
 	case format == "text":
-		handler = slog.NewTextHandler(w, &options)
+		handler = slog.NewTextHandler(out, &options)
 	default:
-		handler = slog.NewJSONHandler(w, &options)
+		handler = slog.NewJSONHandler(out, &options)
 	}
 	return slog.New(withComponent(handler)), level, errors.Join(faults...)
 }

@@ -89,8 +89,12 @@ func prepare(c *connection, s Schema) error {
 	return s.Adopt(&tx)
 }
 
+// errStillRead meets a write-ahead log that cannot be emptied.
+var errStillRead = errors.New("another process reads a former state of the file")
+
 // Rewrite makes a SQLite file anew, without what was deleted from it: SQLite only
-// marks that as free. Nothing else may have the file open.
+// marks that as free. It empties the write-ahead log, which has the former pages. Nothing
+// else may write the file.
 func Rewrite(ctx context.Context, path string) error {
 	name, err := dsn(path, modeWrite)
 	if err != nil {
@@ -100,7 +104,13 @@ func Rewrite(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = pool.ExecContext(ctx, "VACUUM")
+	if _, err = pool.ExecContext(ctx, "VACUUM"); err == nil {
+		var busy, pages, copied int
+		err = pool.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &copied)
+		if err == nil && busy != 0 {
+			err = errStillRead
+		}
+	}
 	return mark(path, errors.Join(err, pool.Close()))
 }
 

@@ -118,3 +118,40 @@ func TestEmptyFileIsNew(t *testing.T) {
 		return nil
 	}))
 }
+
+// A file that is written anew has no byte of what was deleted, also where readers have it
+// open; one that reads a former state is told of.
+func TestRewriteLeavesNoByte(t *testing.T) {
+	const secret = "zanzibar lamp"
+	path := filepath.Join(t.TempDir(), "f.db")
+	f := openAt(t, path)
+	for _, statement := range []string{
+		"CREATE TABLE texts (text TEXT NOT NULL)",
+		"INSERT INTO texts SELECT '" + secret + "' || n FROM (WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000) SELECT n FROM c)",
+		"DELETE FROM texts",
+	} {
+		must(t, f.Write(ctx, func(tx *Tx) error { _, err := tx.Exec(statement); return err }))
+	}
+	must(t, f.Close())
+	reader, err := OpenReader(path, schema)
+	must(t, err)
+	defer func() { must(t, reader.Close()) }()
+	var n int
+	must(t, reader.One("SELECT COUNT(*) FROM texts", &n))
+	pool, err := sql.Open(driverName, path)
+	must(t, err)
+	defer func() { must(t, pool.Close()) }()
+	reading, err := pool.BeginTx(ctx, nil)
+	must(t, err)
+	must(t, reading.QueryRow("SELECT COUNT(*) FROM texts").Scan(&n))
+	if err := Rewrite(ctx, path); err == nil || !strings.Contains(err.Error(), "former state") {
+		t.Errorf("beside a transaction that reads: %v", err)
+	}
+	must(t, reading.Rollback())
+	must(t, Rewrite(ctx, path))
+	for _, name := range []string{path, path + "-wal"} {
+		if content, err := os.ReadFile(name); err == nil && bytes.Contains(content, []byte(secret)) {
+			t.Errorf("%s still holds it", filepath.Base(name))
+		}
+	}
+}

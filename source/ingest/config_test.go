@@ -94,7 +94,7 @@ func TestFilesMustBeGoodAtTheStart(t *testing.T) {
 		"no such token file": func(c *Config) { c.TokenFile = filepath.Join(dir, "none") },
 		"no token":           func(c *Config) { c.TokenFile = file("empty", "# soon\n\n") },
 		"a short token":      func(c *Config) { c.TokenFile = file("short", goodToken+"\ns3cret\n") },
-		"a large file":       func(c *Config) { c.TokenFile = file("large", strings.Repeat("x", maxTokenFile+1)) },
+		"a large file":       func(c *Config) { c.TokenFile = file("large", strings.Repeat("x", maxFile+1)) },
 		"no certificate":     func(c *Config) { c.TLSCert, c.TLSKey = file("cert", "x"), file("key", "y") },
 	} {
 		c := onLoopback()

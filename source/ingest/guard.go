@@ -28,7 +28,7 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 	}
 	g.tokens = &reloader[tokens]{
 		what:  "the bearer tokens",
-		load:  func() (tokens, error) { return loadTokens(c.Tokens, c.TokenFile) },
+		load:  func(files [][]byte, err error) (tokens, error) { return loadTokens(c.Tokens, c.TokenFile, files, err) },
 		every: c.ReloadInterval, strict: true, log: log,
 	}
 	if c.TokenFile != "" {

@@ -1,21 +1,23 @@
 package ingest
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// settled is the age from which a file's times can be trusted: within one tick
-// of the file system's clock it can change and look the same.
-const settled = 2 * time.Second
+// maxFile bounds what is read into memory by a wrong path.
+const maxFile = 1 << 20
 
 // reloader holds a value read from files, and reads it again once they have
-// changed. Nothing runs in the background: the first get after an interval looks
-// at the files.
+// changed. Nothing runs in the background: the first get after an interval reads
+// the files, since a file may be replaced by one of the same size and time.
 //
 // The files at start must be without fault. After that, files at fault leave
 // the last good value in place, or, where strict is set, give what load could
@@ -23,17 +25,16 @@ const settled = 2 * time.Second
 type reloader[T any] struct {
 	what   string // for the log
 	paths  []string
-	load   func() (T, error)
+	load   func(files [][]byte, err error) (T, error) // err: they cannot be read
 	every  time.Duration
 	strict bool
 	log    *slog.Logger
 
 	value atomic.Pointer[T]
-	due   atomic.Int64 // when the files are looked at next, Unix nanoseconds
-	look  sync.Mutex   // for the fields below
-	seen  []os.FileInfo
-	fresh bool  // seen was too young to be trusted
-	fault error // of the last look
+	due   atomic.Int64      // when the files are looked at next, Unix nanoseconds
+	look  sync.Mutex        // for the fields below
+	seen  [sha256.Size]byte // digest of the files that the value is made of
+	fault error             // of the last look
 }
 
 // start reads the value for the first time.
@@ -72,40 +73,67 @@ func (r *reloader[T]) lookAgain(now time.Time) {
 			in = "only what can be read of them is in use"
 		}
 		r.log.Warn(r.what+" are at fault: "+in, slog.String("hint", "correct the files; a restart is not needed"), slog.Any("error", r.fault))
-	case r.fault == nil && !same(before, r.seen):
+	case r.fault == nil && (told != nil || before != r.seen):
 		r.log.Info(r.what + " were read again")
 	}
 }
 
-// read looks at the files, and reads them where they are not as before or were
-// at fault.
+// read reads the files, and makes a value of them where they are not as before or
+// were at fault.
 func (r *reloader[T]) read(now time.Time) error {
 	r.due.Store(now.Add(r.every).UnixNano())
-	found := make([]os.FileInfo, len(r.paths))
-	fresh := false
-	for i, path := range r.paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			found = nil
-			break // load says so too
-		}
-		found[i] = info
-		fresh = fresh || now.Sub(info.ModTime()) < settled
-	}
-	if r.value.Load() != nil && r.fault == nil && !r.fresh && same(found, r.seen) {
+	files, err := readFiles(r.paths)
+	found := digestOf(files)
+	if r.value.Load() != nil && err == nil && r.fault == nil && found == r.seen {
 		return nil
 	}
-	value, err := r.load()
+	value, err := r.load(files, err)
 	if err == nil || r.strict && r.value.Load() != nil {
 		r.value.Store(&value)
-		r.seen, r.fresh = found, fresh
+		r.seen = found
 	}
 	return err
 }
 
-// same reports whether files look as they did.
-func same(a, b []os.FileInfo) bool {
-	return slices.EqualFunc(a, b, func(a, b os.FileInfo) bool {
-		return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-	})
+func digestOf(files [][]byte) [sha256.Size]byte {
+	var all []byte
+	for _, text := range files {
+		one := sha256.Sum256(text)
+		all = append(all, one[:]...)
+	}
+	return sha256.Sum256(all)
+}
+
+func readFiles(paths []string) (files [][]byte, err error) {
+	for _, path := range paths {
+		text, err := readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, text)
+	}
+	return files, nil
+}
+
+// readFile reads a regular file. It opens it without waiting, as for the writer of a FIFO.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory: name a file in it", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file (%s): write the text to a file, and rename it to this name", path, info.Mode())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s has more than %d bytes: is it another file? A token file has one token a line", path, maxFile)
+	}
+	return text, err
 }

@@ -63,7 +63,12 @@ func certificates(c Config, log *slog.Logger) (*tls.Config, error) {
 	pair := &reloader[tls.Certificate]{
 		what:  "the TLS certificate and its key",
 		paths: []string{c.TLSCert, c.TLSKey},
-		load:  func() (tls.Certificate, error) { return tls.LoadX509KeyPair(c.TLSCert, c.TLSKey) },
+		load: func(files [][]byte, err error) (tls.Certificate, error) {
+			if err != nil {
+				return tls.Certificate{}, err
+			}
+			return tls.X509KeyPair(files[0], files[1])
+		},
 		every: c.ReloadInterval, log: log,
 	}
 	if err := pair.start(); err != nil {

@@ -7,15 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 )
 
 // minToken is the shortest token: 16 random characters of base64 are 96 bits.
 const minToken = 16
-
-// maxTokenFile bounds what is read into memory by a wrong path.
-const maxTokenFile = 1 << 20
 
 // tokenDigest is the SHA-256 of a token. Only digests are kept.
 type tokenDigest [sha256.Size]byte
@@ -94,26 +90,22 @@ func checkToken(token string) error {
 	return nil
 }
 
-// loadTokens returns those of HTTP_TOKENS, which were checked, and those of a file: one
-// a line, blank lines and lines that start with # aside. path may be "". With an error,
-// the tokens are those that could be read all the same.
-func loadTokens(given []string, path string) (tokens, error) {
+// loadTokens returns those of HTTP_TOKENS, which were checked, and those of a token file's
+// text: one a line, blank lines and lines that start with # aside. There may be no file;
+// unreadable says why it could not be read. With an error, the tokens are those that could
+// be read all the same.
+func loadTokens(given []string, path string, files [][]byte, unreadable error) (tokens, error) {
 	var all tokens
 	for _, entry := range listed(given) {
 		_ = all.add(entry) // [Config.Validate] has judged it
 	}
 	before := len(all.digests)
-	if path == "" {
-		return all, nil
-	}
-	text, err := readTokenFile(path)
-	if err != nil {
-		all.unread = true
-		return all, err
+	if all.unread = unreadable != nil; all.unread || len(files) == 0 {
+		return all, unreadable
 	}
 	var fault error
 	number := 0
-	for line := range bytes.Lines(text) {
+	for line := range bytes.Lines(files[0]) {
 		number++
 		token := string(bytes.TrimSpace(line))
 		if token == "" || token[0] == '#' {
@@ -127,17 +119,6 @@ func loadTokens(given []string, path string) (tokens, error) {
 		fault = fmt.Errorf("%s has no token: write one a line, e.g. from `openssl rand -base64 32`", path)
 	}
 	return all, fault
-}
-
-func readTokenFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxTokenFile {
-		return nil, fmt.Errorf("%s has %d bytes: a token file has one token a line, and at most %d bytes", path, info.Size(), maxTokenFile)
-	}
-	return os.ReadFile(path)
 }
 
 // bearer returns the token of an Authorization header, "" where there is none.

@@ -37,6 +37,8 @@ type dialect interface {
 	rowLock() string
 	// try runs statements of tx that may fail. Where they do, tx goes on without them.
 	try(ctx context.Context, tx *sql.Tx, do func() error) error
+	// overwrite removes what deleted rows have left in a file that keyfold keeps.
+	overwrite(ctx context.Context, pool *sql.DB) error
 	// lease locks shards of those wanted that no other relay holds.
 	lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error)
 	// release ends what outlives leases.

@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"regexp"
+	"slices"
 
 	"keyfold/engine"
 )
@@ -10,7 +12,8 @@ import (
 // failed is the condition of a row that was set aside.
 const failed = "processed_to_queue = FALSE AND failed_at IS NOT NULL"
 
-// FailedRow is a row that was set aside.
+// FailedRow is a row that was set aside. A field is zero where its column has no such value,
+// as in a shop's own table.
 type FailedRow struct {
 	ID        int64         `json:"id"`
 	UserID    int64         `json:"user_id"`
@@ -19,32 +22,18 @@ type FailedRow struct {
 	Attempts  int           `json:"attempts"`
 	StoredAt  engine.Millis `json:"stored_at"`
 	FailedAt  engine.Millis `json:"failed_at"`
+	Reason    string        `json:"reason"` // as of dead letters; "" where none was stored
 	Error     string        `json:"error"`
 	Body      []byte        `json:"-"` // nil of a shop's row that no relay could complete
 }
 
+// storedReason is how last_error begins where the reason is known.
+var storedReason = regexp.MustCompile(`^\[([a-z0-9_]+)\] `)
+
 // Failed returns up to limit rows that were set aside, in the order of their
 // ids, from the one after the id given.
 func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]FailedRow, error) {
-	var rows []FailedRow
-	err := each(ctx, d.pool, func(s scanner) error {
-		var (
-			row                FailedRow
-			storedAt, failedAt string
-			text               sql.NullString
-		)
-		err := s.Scan(&row.ID, &row.UserID, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
-		if err != nil {
-			return err
-		}
-		row.Error = text.String
-		if row.StoredAt, err = parseTime(storedAt); err != nil {
-			return err
-		}
-		row.FailedAt, err = parseTime(failedAt)
-		rows = append(rows, row)
-		return err
-	}, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
+	rows, err := collect(ctx, d.pool, scanFailed, "SELECT id, COALESCE(user_id, 0), COALESCE(event_type, ''), COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
 		d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+failed+" AND id > ? ORDER BY id LIMIT ?", after, limit)
 	if err != nil {
 		return nil, d.fault("list failed events", err)
@@ -52,30 +41,52 @@ func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]Failed
 	return rows, nil
 }
 
+func scanFailed(s scanner) (row FailedRow, err error) {
+	var storedAt, failedAt, text sql.NullString
+	err = s.Scan(&row.ID, &row.UserID, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
+	row.StoredAt, _ = parseTime(storedAt.String) // a zero date, or what is no time, is none
+	row.FailedAt, _ = parseTime(failedAt.String)
+	row.Error = text.String
+	if found := storedReason.FindStringSubmatch(row.Error); found != nil {
+		row.Reason, row.Error = found[1], row.Error[len(found[0]):]
+	}
+	return row, err
+}
+
 // RetryFailed gives rows that were set aside back to the relay, with no attempt
 // behind them, and returns how many; all of them where no id is named. They are
 // published after whatever of their users was published meanwhile.
-func (d *Database) RetryFailed(ctx context.Context, ids ...int64) (n int64, err error) {
-	query := "UPDATE user_interactions SET failed_at = NULL, attempts = 0, last_error = NULL WHERE " + failed
+func (d *Database) RetryFailed(ctx context.Context, ids ...int64) (int64, error) {
+	lists := [][]int64{nil}
 	if len(ids) > 0 {
-		query += " AND id IN (" + list(len(ids)) + ")"
+		lists = slices.Collect(slices.Chunk(ids, statementRows))
 	}
-	err = d.transact(ctx, "retry failed events", func(tx *sql.Tx) error {
-		n, err = change(ctx, tx, query, anyOf(ids)...)
-		return err
-	})
-	return n, err
+	return d.changeFailed(ctx, "retry failed events", "UPDATE user_interactions SET failed_at = NULL, attempts = 0, last_error = NULL", lists)
 }
 
 // RemoveFailed deletes rows that were set aside, and returns how many. Their ids stay
 // known: the same event is a duplicate when it comes again.
-func (d *Database) RemoveFailed(ctx context.Context, ids ...int64) (n int64, err error) {
-	if len(ids) == 0 {
-		return 0, nil
+func (d *Database) RemoveFailed(ctx context.Context, ids ...int64) (int64, error) {
+	return d.changeFailed(ctx, "remove failed events", "DELETE FROM user_interactions", slices.Collect(slices.Chunk(ids, statementRows)))
+}
+
+// changeFailed changes the rows of each list of ids, where an empty list means all. A list
+// is a transaction: an error leaves the lists before it changed.
+func (d *Database) changeFailed(ctx context.Context, doing, statement string, lists [][]int64) (changed int64, err error) {
+	for _, ids := range lists {
+		query := statement + " WHERE " + failed
+		if len(ids) > 0 {
+			query += " AND id IN (" + list(len(ids)) + ")"
+		}
+		var n int64
+		err := d.transact(ctx, doing, func(tx *sql.Tx) (err error) {
+			n, err = change(ctx, tx, query, anyOf(ids)...)
+			return err
+		})
+		if err != nil {
+			return changed, err
+		}
+		changed += n
 	}
-	err = d.transact(ctx, "remove failed events", func(tx *sql.Tx) error {
-		n, err = change(ctx, tx, "DELETE FROM user_interactions WHERE "+failed+" AND id IN ("+list(len(ids))+")", anyOf(ids)...)
-		return err
-	})
-	return n, err
+	return changed, nil
 }

@@ -42,6 +42,8 @@ func (mysqlDialect) currentSchema() string { return "DATABASE()" }
 
 func (mysqlDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }
 
+func (mysqlDialect) overwrite(context.Context, *sql.DB) error { return nil }
+
 // setupLock is the name of the server's lock that one setup holds at a time.
 const setupLock = "keyfold_setup"
 

@@ -138,6 +138,8 @@ func (postgresDialect) cure(err error) (reason, cure string) {
 	}
 }
 
+func (postgresDialect) overwrite(context.Context, *sql.DB) error { return nil }
+
 // try runs do behind a savepoint, to which it goes back where do fails: PostgreSQL takes
 // no statement after a failed one.
 func (postgresDialect) try(ctx context.Context, tx *sql.Tx, do func() error) error {

@@ -49,11 +49,21 @@ type failure struct {
 	err       error
 }
 
-// text returns the error as it fits the column.
+// text returns the error as it fits the column, behind its reason as [storedReason] finds it.
 func (f *failure) text() string {
 	const limit = 255
-	text := []rune(strings.ToValidUTF8(f.err.Error(), ""))
+	text := []rune("[" + f.reason() + "] " + strings.ToValidUTF8(f.err.Error(), ""))
 	return string(text[:min(len(text), limit)])
+}
+
+func (f *failure) reason() string {
+	switch {
+	case errors.Is(f.err, engine.ErrUnroutable):
+		return "unroutable"
+	case errors.Is(f.err, engine.ErrRefused):
+		return "refused"
+	}
+	return engine.ReasonOf(f.err)
 }
 
 func newRounds(r *Relay, rows []stored) *rounds {

@@ -54,7 +54,7 @@ func (r *shopRow) entry() (engine.Entry, error) {
 	}
 	event, err := engine.ParseEvent(body, farFuture)
 	if err != nil {
-		return engine.Entry{}, rejected("user_interactions row %d is no event: %w", r.id, err)
+		return engine.Entry{}, engine.PermanentError(engine.ReasonOf(err), fmt.Errorf("user_interactions row %d is no event: %w", r.id, err))
 	}
 	if int64(event.UserID) != r.userID {
 		return engine.Entry{}, rejected("user_interactions row %d: its body is of user %d and its column of user %d", r.id, event.UserID, r.userID)

@@ -46,7 +46,7 @@ func openSQLite(path string) (*Database, error) {
 		"mode":    {"rw"}, // setup makes the file, and nothing makes one of a mistyped path
 		"_dqs":    {"0"},
 		"_txlock": {"immediate"}, // a transaction that may write waits at its start, not in its middle
-		"_pragma": {"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(1)", "secure_delete(1)"},
 	})
 	pool, err := sql.Open("sqlite", name)
 	if err != nil {
@@ -109,6 +109,23 @@ func (*sqliteDialect) rowLock() string { return "" }
 func (*sqliteDialect) currentSchema() string { return "" }
 
 func (*sqliteDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }
+
+// errStillRead meets a write-ahead log that cannot be emptied.
+var errStillRead = errors.New("another connection reads a former state of the file")
+
+// overwrite writes the file anew, since a shop's own connection and earlier versions leave
+// what they delete in it. Then it empties the write-ahead log, which has the former pages.
+func (*sqliteDialect) overwrite(ctx context.Context, pool *sql.DB) error {
+	if _, err := pool.ExecContext(ctx, "VACUUM"); err != nil {
+		return err
+	}
+	var busy, pages, copied int
+	err := pool.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &copied)
+	if err == nil && busy != 0 {
+		err = errStillRead
+	}
+	return err
+}
 
 func (*sqliteDialect) variant(context.Context, *sql.Conn) (string, error) { return SQLite, nil }
 

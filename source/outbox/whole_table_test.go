@@ -137,7 +137,10 @@ func readsNoWholeTable(t *testing.T, server counted) {
 			}
 			return err
 		}},
-		{"erasure of a user", func(db *Database) error { _, err := db.Forget(ctx, 11); return err }},
+		{"erasure of a user", func(db *Database) error {
+			_, err := db.Forget(ctx, 11, func([]byte) int32 { return 0 }, false)
+			return err
+		}},
 	} {
 		whole, read := server.read(t, admin)
 		db := openOnly(t, server.url)

@@ -8,6 +8,7 @@ import (
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/cmd/users"
 	"keyfold/engine"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit/deadletter"
@@ -91,16 +92,16 @@ func (c *archiveCmd) move(a *app.App, db *outbox.Database, s *deadletter.Scan, b
 	return s.Remove(batch...)
 }
 
+// UserIn returns whose event the body of a letter has, also of one that a worker refuses; 0
+// where no user can be read.
+func UserIn(letter []byte) int32 { return users.Mentioned(deadletter.OriginalIn(letter)) }
+
 func archived(l *deadletter.Letter) outbox.ArchivedLetter {
-	row := outbox.ArchivedLetter{Queue: events{}.Queue().DeadLetters, Headers: map[string]string{}, Body: l.Body}
+	row := outbox.ArchivedLetter{Queue: events{}.Queue().DeadLetters, UserID: UserIn(l.Body), Headers: map[string]string{}, Body: l.Body}
 	for name, value := range l.Headers {
 		row.Headers[name] = strings.ToValidUTF8(fmt.Sprint(value), "\uFFFD")
 	}
 	row.Headers["keyfold-id"] = strings.ToValidUTF8(l.ID, "\uFFFD")
-	var user cli.UserID
-	if user.UnmarshalText([]byte(l.User)) == nil {
-		row.UserID = int32(user)
-	}
 	if !l.LastFailure.IsZero() {
 		row.FailedAt = engine.MillisOf(l.LastFailure)
 	}

@@ -2,7 +2,6 @@
 package dlq
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -65,7 +64,7 @@ func (c *listCmd[S]) Check(a *app.App) error { return c.check(a, c.Source) }
 func (c *listCmd[S]) Run(a *app.App) error {
 	return scan(a, c.Source, func(s *deadletter.Scan) error {
 		table := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-		lines, encode := &cli.Text{W: table}, json.NewEncoder(a.Stdout)
+		lines, encode := &cli.Text{W: table}, a.Encoder()
 		now := time.Now()
 		read, shown := 0, 0
 		for l, err := range limited(c.only(counted(Watched(a, s, "reading dead letters"), &read)), c.Limit) {

@@ -1,7 +1,7 @@
 package dlq
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -72,7 +72,7 @@ func (p *places) each(a *app.App, rows func(*outbox.Database) error, letters fun
 // rowPrefix starts the ids that failed rows are listed with.
 const rowPrefix = "row-"
 
-// reasonUnpublished is the reason of a row that was set aside.
+// reasonUnpublished is the reason of a row that was set aside by a version that stored none.
 const reasonUnpublished = "not_published"
 
 // rowsOf yields the failed rows as letters, so that they are picked and printed alike.
@@ -99,12 +99,15 @@ func rowsOf(a *app.App, db *outbox.Database) letters {
 }
 
 func letterOf(r *outbox.FailedRow) *deadletter.Letter {
-	failedAt := r.FailedAt.Time()
+	var failedAt time.Time
+	if r.FailedAt != 0 {
+		failedAt = r.FailedAt.Time()
+	}
 	return &deadletter.Letter{
 		Subject: rabbit.Subject{
 			ID: rowPrefix + strconv.FormatInt(r.ID, 10), User: strconv.FormatInt(r.UserID, 10), Kind: r.EventType, NumericUser: true,
 		},
-		Reason: reasonUnpublished, Retries: r.Attempts, Errors: []string{r.Error},
+		Reason: cmp.Or(r.Reason, reasonUnpublished), Retries: r.Attempts, Errors: []string{r.Error},
 		FirstFailure: failedAt, LastFailure: failedAt, FirstSeen: engine.Millis(0), Original: r.Body,
 	}
 }
@@ -148,7 +151,7 @@ func (c *failedListCmd) Check(a *app.App) error { return c.check(a) }
 // Run prints a line per failure: a table, or NDJSON with -o json.
 func (c *failedListCmd) Run(a *app.App) error {
 	table := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-	lines, encode := &cli.Text{W: table}, json.NewEncoder(a.Stdout)
+	lines, encode := &cli.Text{W: table}, a.Encoder()
 	now, shown := time.Now(), 0
 	list := func(where string, all iter.Seq2[*deadletter.Letter, error]) error {
 		for l, err := range limited(c.only(all), c.Limit) {

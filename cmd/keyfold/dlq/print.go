@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
@@ -117,7 +118,7 @@ type wholeJSON struct {
 	Headers  map[string]string `json:"headers"`
 	Original json.RawMessage   `json:"original_message,omitempty"`
 	// Base64 is the original, or in what is no letter the whole body, where it
-	// is not JSON.
+	// is not JSON in UTF-8.
 	Base64 []byte `json:"base64,omitempty"`
 }
 
@@ -131,7 +132,7 @@ func printLetter(a *app.App, l *deadletter.Letter) error {
 		headers[name] = fmt.Sprint(v)
 	}
 	whole := wholeJSON{letterJSON: jsonOf(l), Headers: headers, Original: body}
-	if !json.Valid(body) {
+	if !json.Valid(body) || !utf8.Valid(body) {
 		whole.Original, whole.Base64 = nil, body
 	}
 	return a.Emit(whole, func(w *cli.Text) {

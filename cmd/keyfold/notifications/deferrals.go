@@ -1,7 +1,6 @@
 package notifications
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -176,7 +175,7 @@ func (c *deferralsListCmd) Run(a *app.App) error {
 }
 
 func encodeDeferrals(a *app.App, all []postgres.Deferral) error {
-	encode := json.NewEncoder(a.Stdout)
+	encode := a.Encoder()
 	for i := range all {
 		if err := encode.Encode(deferralOf(&all[i])); err != nil {
 			return err

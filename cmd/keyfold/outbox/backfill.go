@@ -74,15 +74,15 @@ func (c *BackfillCmd) Run(a *app.App) error {
 		return a.WithPublisher("backfill", func(p *rabbit.Publisher) error {
 			to := toBroker{publisher: p, message: a.Queues.Message(), backfill: true}
 			relay := outbox.NewRelay(db, to, outbox.RelayConfig{Rate: float64(c.Rate)}, a.Log)
-			return c.drain(a, relay, filter, total)
+			return c.drain(a, db, relay, total)
 		})
 	})
 }
 
-func (c *BackfillCmd) drain(a *app.App, relay *outbox.Relay, filter outbox.Filter, total int64) error {
+func (c *BackfillCmd) drain(a *app.App, db *outbox.Database, relay *outbox.Relay, total int64) error {
 	var done atomic.Int64
 	bar := a.Progress("backfilling", total, done.Load)
-	sent, err := relay.Drain(a.Ctx, filter, func(n int64) {
+	sent, err := relay.Drain(a.Ctx, c.filter(), func(n int64) {
 		done.Store(n)
 		bar.At(int(n))
 	})
@@ -90,7 +90,12 @@ func (c *BackfillCmd) drain(a *app.App, relay *outbox.Relay, filter outbox.Filte
 	if err != nil {
 		return fmt.Errorf("%w (%s of %s were sent and marked; the same command goes on)", err, cli.Number(sent), cli.Count(total, "row"))
 	}
-	return c.print(a, sent, total-sent)
+	// Another backfill or relay may have sent some of them, and new ones may have come.
+	left, err := db.Count(a.Ctx, c.filter())
+	if err != nil {
+		return fmt.Errorf("%s sent and marked; how many are left is not known: %w", cli.Count(sent, "row"), err)
+	}
+	return c.print(a, sent, left)
 }
 
 // none says why there is nothing to publish.
@@ -133,7 +138,7 @@ func (c *BackfillCmd) print(a *app.App, sent, left int64) error {
 		}
 		w.Line("%s published", cli.Count(sent, "row"))
 		if left > 0 {
-			w.Line("%s are left: set aside (see keyfold failed list), or held back behind a row that was refused", cli.Number(left))
+			w.Line("%s are unsent: set aside (see keyfold failed list), held back behind a row that was refused, or new", cli.Number(left))
 		}
 	})
 }

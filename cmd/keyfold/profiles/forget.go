@@ -26,7 +26,10 @@ func (c *forgetCmd) Help() string {
 	return `What is erased, in this order:
   profile              its place takes a tombstone of user_id, version and erased_at, which has
                        workers drop the user's events, whatever their time.
-  stored interactions  the user's rows in DATABASE_URL, if that is set.
+  stored interactions  the user's rows in DATABASE_URL, if that is set. An SQLite file is
+                       written anew, so that it has no copy.
+  archived letters     of keyfold failed archive, there: those in which this user can be read.
+                       Others stay and are counted: their user_id in keyfold_failed is NULL.
   dead letters         those in which this user can be read. Others stay and are counted:
                        keyfold dlq list shows them with the user "-".
 
@@ -101,7 +104,7 @@ func (c *forgetCmd) erase(a *app.App, store *mongodb.Store, found *forgotten) er
 	}
 	done.Erased = true
 	faults := errors.Join(
-		done.rows(a, func(db *outbox.Database) (int64, error) { return db.Forget(a.Ctx, done.UserID) }),
+		done.rows(a, false),
 		done.letters(a, func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) }),
 		done.lookAtQueues(a))
 	return errors.Join(done.emit(a), faults)
@@ -115,6 +118,8 @@ type forgotten struct {
 	Erased       bool           `json:"erased"`
 	Profile      string         `json:"profile"`
 	Interactions *int64         `json:"interactions_deleted"`
+	Archived     *int64         `json:"archived_letters_deleted"`
+	ArchivedLeft int64          `json:"archived_letters_of_unreadable_users"`
 	DeadLetters  *int64         `json:"dead_letters_discarded"`
 	Unreadable   int64          `json:"dead_letters_of_unreadable_users"`
 	Queued       map[string]int `json:"queued_messages_of_all_users"`
@@ -126,7 +131,7 @@ type forgotten struct {
 // known reports whether anything is stored of the user.
 func (f *forgotten) known() bool {
 	some := func(n *int64) bool { return n != nil && *n > 0 }
-	return f.before != nil || f.damaged || some(f.Interactions) || some(f.DeadLetters)
+	return f.before != nil || f.damaged || some(f.Interactions) || some(f.Archived) || some(f.DeadLetters)
 }
 
 // count counts rows and dead letters unless quick is true and the profile is known.
@@ -135,18 +140,18 @@ func (f *forgotten) count(a *app.App, quick bool) error {
 		return nil
 	}
 	return errors.Join(
-		f.rows(a, func(db *outbox.Database) (int64, error) { return db.Count(a.Ctx, outbox.Filter{UserID: f.UserID}) }),
+		f.rows(a, true),
 		f.letters(a, func(*deadletter.Scan, *deadletter.Letter) error { return nil }))
 }
 
-// rows has do count or delete the user's rows.
-func (f *forgotten) rows(a *app.App, do func(*outbox.Database) (int64, error)) error {
+// rows deletes the user's rows and archived letters, or counts them.
+func (f *forgotten) rows(a *app.App, onlyCount bool) error {
 	if a.Servers.SQL == "" {
 		return nil
 	}
 	return a.WithDatabase(func(db *outbox.Database) error {
-		n, err := do(db)
-		f.Interactions = &n
+		done, err := db.Forget(a.Ctx, f.UserID, dlq.UserIn, onlyCount)
+		f.Interactions, f.Archived, f.ArchivedLeft = &done.Rows, &done.Letters, done.Unread
 		return err
 	})
 }
@@ -159,11 +164,7 @@ func (f *forgotten) letters(a *app.App, do func(*deadletter.Scan, *deadletter.Le
 			if err != nil {
 				return err
 			}
-			body := l.Original
-			if body == nil {
-				body = l.Body // what the broker gave up on by itself
-			}
-			switch users.Mentioned(body) {
+			switch dlq.UserIn(l.Body) {
 			case f.UserID:
 				if err := do(s, l); err != nil {
 					return err

@@ -9,7 +9,7 @@ import (
 
 // unknown is the error for a user of whom nothing is stored: the id may be mistyped.
 func (f *forgotten) unknown(a *app.App) error {
-	rows := "no row in DATABASE_URL"
+	rows := "no row and no archived letter in DATABASE_URL"
 	switch {
 	case a.Servers.SQL == "":
 		rows = "no row (DATABASE_URL is not set)"
@@ -28,6 +28,9 @@ func (f *forgotten) unknown(a *app.App) error {
 // question asks for what was found.
 func (f *forgotten) question() string {
 	stored := quantity(f.Interactions, "stored interaction") + ", " + quantity(f.DeadLetters, "dead letter")
+	if f.Archived != nil && *f.Archived > 0 {
+		stored += ", " + cli.Count(*f.Archived, "archived letter")
+	}
 	switch {
 	case f.before.Erased():
 		return fmt.Sprintf("User %d was erased at %s. Erase what came since (%s)?", f.UserID, cli.At(f.before.ErasedAt.Time()), stored)
@@ -59,16 +62,13 @@ func (f *forgotten) print(w *cli.Text, stored bool) {
 		profile += ": " + cli.Count(f.before.EventCount, "event")
 	}
 	w.Line("  profile              %s", profile)
-	rows := "not looked at: DATABASE_URL is not set"
+	rows, archived := "not looked at: DATABASE_URL is not set", "not looked at: DATABASE_URL is not set"
 	if stored {
-		rows = counted(f.Interactions, flags.Done("deleted"))
+		rows, archived = counted(f.Interactions, flags.Done("deleted")), counted(f.Archived, flags.Done("deleted"))
 	}
 	w.Line("  stored interactions  %s", rows)
-	letters := counted(f.DeadLetters, flags.Done("discarded"))
-	if f.Unreadable > 0 {
-		letters += fmt.Sprintf("; %s in which no user can be read stay", cli.Number(f.Unreadable))
-	}
-	w.Line("  dead letters         %s", letters)
+	w.Line("  archived letters     %s%s", archived, unread(f.ArchivedLeft))
+	w.Line("  dead letters         %s%s", counted(f.DeadLetters, flags.Done("discarded")), unread(f.Unreadable))
 	queued := "not reached"
 	if len(f.Queued) > 0 {
 		var waiting int64
@@ -81,6 +81,14 @@ func (f *forgotten) print(w *cli.Text, stored bool) {
 	if !f.DryRun {
 		w.Line("run it again once the queues were empty; keyfold user forget --help tells of logs and backups")
 	}
+}
+
+// unread says how many letters stay that may be of any user.
+func unread(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s in which no user can be read stay", cli.Number(n))
 }
 
 // counted says how many, or that it is not known.

@@ -99,6 +99,16 @@ func (l *Letter) readGivenUp(death amqp.Table) {
 	}
 }
 
+// OriginalIn returns the event's body in the body of a letter; that itself where it holds
+// none in whole, as that of an event which the broker moved.
+func OriginalIn(body []byte) []byte {
+	l := Letter{Body: body}
+	if l.readBody(); l.Original == nil {
+		return body
+	}
+	return l.Original
+}
+
 func (l *Letter) readBody() {
 	var e envelope
 	if err := json.Unmarshal(l.Body, &e); err != nil {

@@ -1,0 +1,124 @@
+package outbox
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine"
+)
+
+// setAside inserts rows that were set aside.
+func setAside(t *testing.T, db *Database, rows int) {
+	t.Helper()
+	must(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
+		for first := 0; first < rows; first += 5000 {
+			n := min(5000, rows-first)
+			values := "(1, 'product_view', '2026-02-10 14:30:00', '2026-02-10 14:31:00.000', 7)"
+			if _, err := tx.Exec("INSERT INTO user_interactions (user_id, event_type, occurred_at, failed_at, attempts) VALUES " +
+				strings.Repeat(values+", ", n-1) + values); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func failedOf(t *testing.T, db *Database) []FailedRow {
+	t.Helper()
+	rows, err := db.Failed(t.Context(), 0, 1000)
+	must(t, err)
+	return rows
+}
+
+// Rows with columns that no event has, as a shop's own table may hold them, are listed
+// among the others, and are given back and removed with them.
+func TestFailedRowsOfAnyColumns(t *testing.T) {
+	onShops(t, func(t *testing.T, db *Database) {
+		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
+		must(t, err)
+		setAside(t, db, 3)
+		exec(t, db, "UPDATE user_interactions SET event_type = NULL WHERE id = 1")
+		conn, err := db.pool.Conn(t.Context())
+		must(t, err)
+		defer conn.Close()
+		odd := map[string]string{MariaDB: "0000-00-00 00:00:00", PostgreSQL: "infinity", SQLite: "tomorrow"}
+		flavour, err := db.dialect.variant(t.Context(), conn)
+		must(t, err)
+		if flavour == MariaDB {
+			_, err := conn.ExecContext(t.Context(), "SET SESSION sql_mode = ''")
+			must(t, err)
+		}
+		_, err = conn.ExecContext(t.Context(), "UPDATE user_interactions SET created_at = ?, failed_at = ? WHERE id = 2", odd[flavour], odd[flavour])
+		must(t, err)
+		rows := failedOf(t, db)
+		if len(rows) != 3 || rows[0].EventType != "" || rows[1].StoredAt != 0 || rows[1].FailedAt != 0 || rows[2].FailedAt == 0 {
+			t.Fatalf("listed are %+v", rows)
+		}
+		if n, err := db.RetryFailed(t.Context(), 1); n != 1 || err != nil {
+			t.Errorf("%d rows are given back, %v", n, err)
+		}
+		if n, err := db.RemoveFailed(t.Context(), 2, 3); n != 2 || err != nil {
+			t.Errorf("%d rows are removed, %v", n, err)
+		}
+	})
+}
+
+// No number of rows is too many for a database's statement, and a row that is given back
+// has all of its attempts again.
+func TestManyFailedRows(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		const many = 70_000
+		setAside(t, db, many)
+		ids, err := collect(t.Context(), db.pool, column[int64], "SELECT id FROM user_interactions")
+		must(t, err)
+		if n, err := db.RetryFailed(t.Context(), ids...); n != many || err != nil {
+			t.Fatalf("%d rows are given back, %v", n, err)
+		}
+		if n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM user_interactions WHERE attempts = 0 AND failed_at IS NULL"); n != many || err != nil {
+			t.Errorf("%d rows have all of their attempts again, %v", n, err)
+		}
+		exec(t, db, "UPDATE user_interactions SET failed_at = '2026-02-10 14:31:00.000'")
+		if n, err := db.RemoveFailed(t.Context(), ids...); n != many || err != nil {
+			t.Errorf("%d rows are removed, %v", n, err)
+		}
+		exec(t, db, "DELETE FROM user_interactions")
+		setAside(t, db, 3)
+		if n, err := db.RetryFailed(t.Context()); n != 3 || err != nil {
+			t.Errorf("%d of all rows are given back, %v", n, err)
+		}
+	})
+}
+
+// A row says why it was set aside: the reason that its dead letter would have.
+func TestFailedRowsKeepTheirReason(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		_, err := db.Prune(t.Context(), engine.MillisOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), CleanupOptions{})
+		must(t, err)
+		shopInsert(t, db, 1, "product_view", nil, 5, "2025-12-31 14:30:00", nil)
+		shopInsert(t, db, 2, "search", nil, nil, "2026-02-10 14:30:00", nil)
+		s := storeOn(t, db, StoreConfig{})
+		add(t, s, view(t, 3, 1), view(t, 4, 1), view(t, 5, 1), view(t, 6, 1))
+		answers := map[int32]error{
+			3: fmt.Errorf("rabbit: %w", engine.ErrUnroutable), 4: fmt.Errorf("rabbit: %w", engine.ErrRefused),
+			5: engine.PermanentError("too_large", errors.New("rabbit: the message is too large")),
+		}
+		config := brisk()
+		config.MaxAttempts = 1
+		b := &broker{answer: func(row Row) error { return answers[row.Event.UserID] }}
+		running(t, NewRelay(db, b, config, quiet))
+		want := map[int64]string{1: "before_history", 2: "search_without_phrase", 3: "unroutable", 4: "refused", 5: "too_large"}
+		eventually(t, "all but one are set aside", func() bool {
+			add(t, s, view(t, 6, int(engine.Now()%1_000_000))) // attempts count where others are taken
+			return len(failedOf(t, db)) == len(want)
+		})
+		for _, row := range failedOf(t, db) {
+			if row.Reason != want[row.UserID] || row.Error == "" || strings.HasPrefix(row.Error, "[") {
+				t.Errorf("user %d: the reason is %q and the error %q, want %q", row.UserID, row.Reason, row.Error, want[row.UserID])
+			}
+		}
+	})
+}
