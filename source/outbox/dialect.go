@@ -35,6 +35,8 @@ type dialect interface {
 	// locking, the rows that it finds until its transaction ends.
 	sharedLock() string
 	rowLock() string
+	// skipLocked is rowLock for a SELECT that leaves out what others have locked.
+	skipLocked() string
 	// try runs statements of tx that may fail. Where they do, tx goes on without them.
 	try(ctx context.Context, tx *sql.Tx, do func() error) error
 	// lease locks shards of those wanted that no other relay holds.

@@ -38,6 +38,8 @@ func (mysqlDialect) sharedLock() string { return " LOCK IN SHARE MODE" }
 
 func (mysqlDialect) rowLock() string { return " FOR UPDATE" }
 
+func (mysqlDialect) skipLocked() string { return " FOR UPDATE SKIP LOCKED" }
+
 func (mysqlDialect) currentSchema() string { return "DATABASE()" }
 
 func (mysqlDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }

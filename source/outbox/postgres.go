@@ -37,6 +37,8 @@ func (postgresDialect) sharedLock() string { return " FOR SHARE" }
 
 func (postgresDialect) rowLock() string { return " FOR UPDATE" }
 
+func (postgresDialect) skipLocked() string { return " FOR UPDATE SKIP LOCKED" }
+
 func (postgresDialect) currentSchema() string { return "current_schema()" }
 
 // oldestPostgres has the numbers of versions that one can compare: 12.0.

@@ -106,6 +106,8 @@ func (*sqliteDialect) sharedLock() string { return "" }
 
 func (*sqliteDialect) rowLock() string { return "" }
 
+func (*sqliteDialect) skipLocked() string { return "" }
+
 func (*sqliteDialect) currentSchema() string { return "" }
 
 func (*sqliteDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }
