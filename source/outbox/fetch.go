@@ -85,11 +85,15 @@ func narrow(wants []want, rows map[int][]stored, users map[int32]int, most int, 
 // index: at a range's end it would go on through all entries that are marked as
 // deleted and not yet purged, those of other shards too.
 func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Filter) (map[int][]stored, error) {
+	waits, err := r.db.waits(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var u union
 	for _, w := range wants {
-		err := r.db.eachWaiting(ctx, func(waits string) {
+		for _, condition := range waits {
 			query := "SELECT " + rowColumns + ", shard FROM " + r.db.dialect.withIndex("user_interactions", "idx_unsent") +
-				" WHERE " + waits + " AND shard = ? AND id + 0 > ?"
+				" WHERE " + condition + " AND shard = ? AND id + 0 > ?"
 			args := []any{w.shard, w.after}
 			if len(w.without) > 0 {
 				query += " AND user_id NOT IN (" + list(len(w.without)) + ")"
@@ -97,13 +101,10 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 			}
 			query, args = filter.restrict(query, args)
 			u.add(r.db.dialect.parenthesised(query+" ORDER BY "+r.db.dialect.oldestFirst()+" LIMIT ?"), append(args, w.rows)...)
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
 	rows := map[int][]stored{}
-	err := each(ctx, l.run, func(s scanner) error {
+	err = each(ctx, l.run, func(s scanner) error {
 		var shard int
 		row, err := scanStored(extended{s, []any{&shard}})
 		rows[shard] = append(rows[shard], row)
@@ -121,8 +122,9 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 // behind the page it would have been on. So the last that a batch reads of what waits is
 // one statement on all of it.
 func (r *Relay) dropEarly(ctx context.Context, l *lease, filter Filter, kept map[int][]stored, all []stored) ([]stored, error) {
-	if len(all) == 0 {
-		return all, nil
+	waits, err := r.db.waits(ctx)
+	if err != nil || len(all) == 0 {
+		return all, err
 	}
 	var u union
 	for shard, rows := range kept {
@@ -132,18 +134,15 @@ func (r *Relay) dropEarly(ctx context.Context, l *lease, filter Filter, kept map
 		}
 		slices.Sort(users)
 		users = slices.Compact(users)
-		err := r.db.eachWaiting(ctx, func(waits string) {
-			query, args := filter.restrict("SELECT user_id, MIN(id) FROM "+r.db.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+waits+
+		for _, condition := range waits {
+			query, args := filter.restrict("SELECT user_id, MIN(id) FROM "+r.db.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+condition+
 				" AND shard = ? AND id + 0 < ? AND user_id IN ("+list(len(users))+") AND id NOT IN ("+list(len(ids))+")",
 				slices.Concat([]any{shard, slices.Max(ids)}, anyOf(users), anyOf(ids)))
 			u.add(query+" GROUP BY user_id", args...)
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
 	earlier := map[int32]int64{}
-	err := each(ctx, l.run, func(s scanner) error {
+	err = each(ctx, l.run, func(s scanner) error {
 		var user int32
 		var id int64
 		err := s.Scan(&user, &id)

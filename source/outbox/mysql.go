@@ -34,6 +34,11 @@ func (d mysqlDialect) byID(table string) string { return d.withIndex(table, "PRI
 
 func (mysqlDialect) parenthesised(query string) string { return "(" + query + ")" }
 
+func (mysqlDialect) findsNulls() string {
+	return "SELECT 1 FROM information_schema.columns WHERE table_schema = DATABASE()" +
+		" AND table_name = 'user_interactions' AND column_name = 'processed_to_queue' AND is_nullable = 'YES'"
+}
+
 func (mysqlDialect) sharedLock() string { return " LOCK IN SHARE MODE" }
 
 func (mysqlDialect) rowLock() string { return " FOR UPDATE" }

@@ -33,6 +33,11 @@ func (postgresDialect) byID(table string) string { return table }
 
 func (postgresDialect) parenthesised(query string) string { return "(" + query + ")" }
 
+// On PostgreSQL it is an index of their own, which tables have that were taken over.
+func (postgresDialect) findsNulls() string {
+	return "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('idx_unsent_null') AND indisvalid"
+}
+
 func (postgresDialect) sharedLock() string { return " FOR SHARE" }
 
 func (postgresDialect) rowLock() string { return " FOR UPDATE" }

@@ -101,6 +101,9 @@ func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" 
 
 func (*sqliteDialect) parenthesised(query string) string { return "SELECT * FROM (" + query + ")" }
 
+// SQLite itself leaves out what its column cannot be.
+func (*sqliteDialect) findsNulls() string { return "SELECT 1" }
+
 // A transaction that may write is the only one of its kind from its beginning.
 func (*sqliteDialect) sharedLock() string { return "" }
 

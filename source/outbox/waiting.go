@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"strings"
 )
 
 // notSent is the condition of a row that was not sent, and unsent that of one that
@@ -12,52 +13,74 @@ const (
 	unsent  = notSent + " AND failed_at IS NULL"
 )
 
-// eachWaiting calls do with each condition that together are unsent, in the form that an
-// index serves: one, and two where the shop's column may be NULL.
-func (d *Database) eachWaiting(ctx context.Context, do func(condition string)) error {
+// waits returns the conditions that together are unsent, in the form that an index
+// serves: one, and two where the shop's column may be NULL.
+func (d *Database) waits(ctx context.Context) ([]string, error) {
+	conditions := []string{"processed_to_queue = FALSE AND failed_at IS NULL", "processed_to_queue IS NULL AND failed_at IS NULL"}
 	nullable, err := d.nullable(ctx)
-	if err != nil {
-		return err
+	if !nullable {
+		conditions = conditions[:1]
 	}
-	do("processed_to_queue = FALSE AND failed_at IS NULL")
-	if nullable {
-		do("processed_to_queue IS NULL AND failed_at IS NULL")
-	}
-	return nil
+	return conditions, err
 }
 
-// nullable reports whether processed_to_queue may be NULL. It asks the database once.
+// nullable reports whether processed_to_queue may be NULL, and an index finds the rows
+// where it is. It asks the database once.
 func (d *Database) nullable(ctx context.Context) (bool, error) {
 	if known := d.mayBeNull.Load(); known != nil {
 		return *known, nil
 	}
-	nullable := true
-	if schema := d.dialect.currentSchema(); schema != "" { // SQLite itself leaves out what cannot be
-		n, err := collect(ctx, d.pool, column[string], "SELECT is_nullable FROM information_schema.columns WHERE table_schema = "+schema+
-			" AND table_name = 'user_interactions' AND column_name = 'processed_to_queue'")
-		if err != nil || len(n) == 0 {
-			return false, err
-		}
-		nullable = n[0] == "YES"
+	found, err := collect(ctx, d.pool, column[int], d.dialect.findsNulls())
+	nullable := len(found) > 0
+	if err == nil {
+		d.mayBeNull.Store(&nullable)
 	}
-	d.mayBeNull.Store(&nullable)
-	return nullable, nil
+	return nullable, err
 }
+
+// indexNulls makes the index of rows whose processed_to_queue is NULL, beside a shop's
+// writes, where such rows may be and no other index finds them.
+func (d *Database) indexNulls(ctx context.Context, conn *sql.Conn, flavour string) error {
+	d.mayBeNull.Store(nil)
+	if flavour != PostgreSQL {
+		return nil
+	}
+	maybe, err := collect(ctx, conn, column[int], "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()"+
+		" AND table_name = 'user_interactions' AND column_name = 'processed_to_queue' AND is_nullable = 'YES'")
+	if err != nil || len(maybe) == 0 {
+		return err
+	}
+	there, err := collect(ctx, conn, column[int], d.dialect.findsNulls())
+	if err != nil || len(there) > 0 {
+		return err
+	}
+	for _, statement := range []string{"DROP INDEX IF EXISTS idx_unsent_null", // one that a stopped run left
+		"CREATE INDEX CONCURRENTLY " + strings.Replace(nullIndex, " (", " ON user_interactions (", 1)} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nullIndex is idx_unsent of PostgreSQL for these rows.
+const nullIndex = "idx_unsent_null (shard, (id + 0)) WHERE processed_to_queue IS NULL AND failed_at IS NULL"
 
 // heads returns the shards that have something to send, with the ids of their
 // oldest rows. It reads one index entry per shard, however many rows wait. The
 // rows that are left to a backfill have shards of their own, from backfillShards
 // on; above is 0 or that.
 func (d *Database) heads(ctx context.Context, above int) (map[int]int64, error) {
-	query := "SELECT s.shard"
-	var args []any
-	err := d.eachWaiting(ctx, func(waits string) {
-		query += ", (SELECT id FROM " + d.dialect.withIndex("user_interactions", "idx_unsent") + " WHERE " + waits +
-			" AND user_interactions.shard = s.shard + ? ORDER BY " + d.dialect.oldestFirst() + " LIMIT 1)"
-		args = append(args, above)
-	})
+	waits, err := d.waits(ctx)
 	if err != nil {
 		return nil, err
+	}
+	query := "SELECT s.shard"
+	var args []any
+	for _, condition := range waits {
+		query += ", (SELECT id FROM " + d.dialect.withIndex("user_interactions", "idx_unsent") + " WHERE " + condition +
+			" AND user_interactions.shard = s.shard + ? ORDER BY " + d.dialect.oldestFirst() + " LIMIT 1)"
+		args = append(args, above)
 	}
 	heads := map[int]int64{}
 	err = each(ctx, d.pool, func(s scanner) error {
