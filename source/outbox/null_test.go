@@ -45,7 +45,7 @@ func TestARowWithoutTheMarkIsUnsent(t *testing.T) {
 		config := brisk()
 		config.BatchRows = 16
 		r := NewRelay(db, b, config, quiet)
-		onlyQuick(r, 4)
+		onlyQuick(r, 3)
 		batches(t, r)
 		b.expectOrder(t)
 		b.expectAll(t, 32)
@@ -82,8 +82,8 @@ func TestARowThatLosesItsMark(t *testing.T) {
 	})
 }
 
-// Setup finds the index that a table lacks which an earlier version took over, and one
-// that a stopped setup left half made.
+// Setup makes the index that a table lacks which an earlier version took over, and one that
+// is invalid.
 func TestSetupIndexesRowsWithoutTheMark(t *testing.T) {
 	url := postgresURL(t)
 	db := openOnly(t, url)

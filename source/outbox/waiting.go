@@ -38,8 +38,9 @@ func (d *Database) nullable(ctx context.Context) (bool, error) {
 	return nullable, err
 }
 
-// indexNulls makes the index of rows whose processed_to_queue is NULL, beside a shop's
-// writes, where such rows may be and no other index finds them.
+// indexNulls makes the index of rows whose processed_to_queue is NULL, where such rows may
+// be and no other index finds them. (CONCURRENTLY would wait for the transaction that holds
+// setup's lock.)
 func (d *Database) indexNulls(ctx context.Context, conn *sql.Conn, flavour string) error {
 	d.mayBeNull.Store(nil)
 	if flavour != PostgreSQL {
@@ -54,8 +55,8 @@ func (d *Database) indexNulls(ctx context.Context, conn *sql.Conn, flavour strin
 	if err != nil || len(there) > 0 {
 		return err
 	}
-	for _, statement := range []string{"DROP INDEX IF EXISTS idx_unsent_null", // one that a stopped run left
-		"CREATE INDEX CONCURRENTLY " + strings.Replace(nullIndex, " (", " ON user_interactions (", 1)} {
+	for _, statement := range []string{"DROP INDEX IF EXISTS idx_unsent_null", // one that is invalid
+		"CREATE INDEX " + strings.Replace(nullIndex, " (", " ON user_interactions (", 1)} {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return err
 		}
