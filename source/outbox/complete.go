@@ -50,7 +50,7 @@ func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole 
 	for i := range rows {
 		row := &rows[i]
 		if entry, completed := done.entries[row.ID]; completed && !row.registered {
-			row.registered, row.messageID, row.Body, row.Event, row.fault = true, entry.Event.MessageID, entry.Body, entry.Event, nil
+			row.registered, row.messageID, row.Body, row.Event = true, entry.Event.MessageID, entry.Body, entry.Event
 		}
 	}
 	resolved = len(done.duplicates) + len(done.faults)

@@ -29,6 +29,8 @@ type dialect interface {
 	oldestFirst() string
 	// byID makes one use the rows' own order.
 	byID(table string) string
+	// asText is a column of times that is compared with what may be none.
+	asText(column string) string
 	// findsNulls is a query that finds something where processed_to_queue may be NULL.
 	findsNulls() string
 	// parenthesised brackets a SELECT with a LIMIT for use in a UNION.

@@ -32,6 +32,9 @@ func (mysqlDialect) oldestFirst() string { return "id" }
 
 func (d mysqlDialect) byID(table string) string { return d.withIndex(table, "PRIMARY") }
 
+// MySQL takes no zero date in a comparison.
+func (mysqlDialect) asText(column string) string { return "CAST(" + column + " AS CHAR)" }
+
 func (mysqlDialect) parenthesised(query string) string { return "(" + query + ")" }
 
 func (mysqlDialect) findsNulls() string {

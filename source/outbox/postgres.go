@@ -31,6 +31,8 @@ func (postgresDialect) oldestFirst() string { return "id + 0" }
 
 func (postgresDialect) byID(table string) string { return table }
 
+func (postgresDialect) asText(column string) string { return column }
+
 func (postgresDialect) parenthesised(query string) string { return "(" + query + ")" }
 
 // On PostgreSQL it is an index of their own, which tables have that were taken over.

@@ -113,13 +113,13 @@ func scanStored(s scanner) (row stored, err error) {
 			continue
 		}
 		if *column.into, err = parseTime(column.text.String); err != nil {
-			row.fault = fmt.Errorf("user_interactions row %d: %w", row.ID, err)
+			row.fault = rejected("user_interactions row %d: %w", row.ID, err)
 		}
 	}
 	if userID == int64(int32(userID)) {
 		row.Event.UserID = int32(userID)
 	} else { // in a table that was taken over, whose column may hold more
-		row.fault = fmt.Errorf("user_interactions row %d: the user id %d is out of range", row.ID, userID)
+		row.fault = rejected("user_interactions row %d: the user id %d is out of range", row.ID, userID)
 	}
 	row.Trace = traceOf(headers)
 	if row.Body != nil && row.fault == nil {

@@ -99,6 +99,8 @@ func (*sqliteDialect) oldestFirst() string { return "id" }
 
 func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" }
 
+func (*sqliteDialect) asText(column string) string { return column }
+
 func (*sqliteDialect) parenthesised(query string) string { return "SELECT * FROM (" + query + ")" }
 
 // SQLite itself leaves out what its column cannot be.
