@@ -79,6 +79,7 @@ type rebuilt struct {
 	Replaced int     `json:"replaced"`
 	Same     int     `json:"unchanged"`
 	Refused  int     `json:"refused"`
+	Failed   int     `json:"failed"`
 	Skipped  int     `json:"skipped"`
 	Compared int     `json:"compared"`
 	Lowest   float64 `json:"lowest_cosine"`

@@ -60,7 +60,7 @@ func adoptionOf(flavour string) adoption {
 			indexes: slices.Concat(specifiedIndexes, []string{
 				"idx_processed (occurred_at, id) WHERE processed_to_queue",
 				"idx_unsent (shard, (id + 0)) WHERE NOT processed_to_queue AND failed_at IS NULL",
-				"idx_failed (id) WHERE NOT processed_to_queue AND failed_at IS NOT NULL",
+				"idx_failed (id) WHERE NOT processed_to_queue AND failed_at IS NOT NULL", nullIndex,
 			}),
 			columns: []string{
 				`message_id VARCHAR(128) COLLATE "C" NULL`, "body TEXT NULL", "attempts INTEGER NOT NULL DEFAULT 0", "sent_at TIMESTAMP(3) NULL",

@@ -43,30 +43,34 @@ func (d *Database) Backlog(ctx context.Context, limit int64) (Backlog, error) {
 
 // count counts up to limit rows of each kind; 0 is no limit.
 func (d *Database) count(ctx context.Context, limit int64) (b Backlog, err error) {
+	waits, err := d.waits(ctx)
+	if err != nil {
+		return Backlog{}, d.fault("count unsent events", err)
+	}
 	bound := ""
 	if limit > 0 {
 		bound = fmt.Sprint(" LIMIT ", limit)
 	}
-	table := d.dialect.withIndex("user_interactions", "idx_unsent")
-	for _, one := range []struct {
-		rows string
-		n    *int64
-	}{
-		{fmt.Sprint(unsent, " AND shard < ", backfillShards), &b.Unsent},
-		{fmt.Sprint(unsent, " AND shard >= ", backfillShards), &b.Backfill},
-		{failed, &b.Failed},
-	} {
-		query := "SELECT COUNT(*) FROM (SELECT 1 FROM " + table + " WHERE " + one.rows + bound + ") AS some_rows"
-		if err := d.pool.QueryRowContext(ctx, query).Scan(one.n); err != nil {
-			return Backlog{}, d.fault("count unsent events", err)
+	count := func(condition string, into *int64) {
+		var n int64
+		if err == nil {
+			err = d.pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM "+d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+condition+bound+") AS some_rows").Scan(&n)
 		}
+		*into += n
+	}
+	for _, condition := range waits {
+		count(fmt.Sprint(condition, " AND shard < ", backfillShards), &b.Unsent)
+		count(fmt.Sprint(condition, " AND shard >= ", backfillShards), &b.Backfill)
+	}
+	if count(failed, &b.Failed); err != nil {
+		return Backlog{}, d.fault("count unsent events", err)
 	}
 	return b, nil
 }
 
 // oldest returns when the oldest row for a relay was stored, by the oldest of
-// each shard; 0 without any.
-func (d *Database) oldest(ctx context.Context) (engine.Millis, error) {
+// each shard; 0 without any. What is no time, in a row of a shop's, is passed over.
+func (d *Database) oldest(ctx context.Context) (oldest engine.Millis, err error) {
 	heads, err := d.heads(ctx, 0)
 	if err != nil {
 		return 0, d.fault("look for the oldest event", err)
@@ -75,15 +79,16 @@ func (d *Database) oldest(ctx context.Context) (engine.Millis, error) {
 		return 0, nil
 	}
 	ids := slices.Collect(maps.Values(heads))
-	var stored sql.NullString
-	err = d.pool.QueryRowContext(ctx, "SELECT MIN(created_at) FROM user_interactions WHERE id IN ("+list(len(ids))+")", anyOf(ids)...).Scan(&stored)
+	stored, err := collect(ctx, d.pool, column[sql.NullString], "SELECT created_at FROM user_interactions WHERE id IN ("+list(len(ids))+")", anyOf(ids)...)
 	if err != nil {
 		return 0, d.fault("read the oldest event", err)
 	}
-	if !stored.Valid {
-		return 0, nil // they were deleted meanwhile
+	for _, text := range stored {
+		if at, err := parseTime(text.String); err == nil && (oldest == 0 || at < oldest) {
+			oldest = at
+		}
 	}
-	return parseTime(stored.String)
+	return oldest, nil
 }
 
 // Gauge tells a scraper what waits, at a cost that does not grow with it. The age

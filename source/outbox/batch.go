@@ -6,9 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"keyfold/engine"
@@ -18,22 +16,22 @@ import (
 // returns how many rows met their fate. The error says why nothing can be
 // published now. ctx says whether to go on, work bounds what is under way.
 func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
-	heads, floor, err := r.look(work)
+	pending, err := r.look(work)
 	if err != nil {
 		return 0, r.db.fault("look for events", err)
 	}
-	if len(heads) == 0 {
+	if len(pending) == 0 {
 		r.noteSuccess() // or a fault would outlive its last row
 		return 0, nil
 	}
 	held := r.paused.waiting(time.Now())
-	wanted := r.choose(slices.Collect(maps.Keys(heads)), held)
+	wanted := r.choose(pending, held)
 	if len(wanted) == 0 {
 		return 0, nil
 	}
 	turnedAway := r.turnedAway.Load()
-	result, err := r.publishShards(ctx, work, wanted, query{held: held, floor: floor})
-	if result.rows > 0 && len(heads) > len(wanted) {
+	result, err := r.publishShards(ctx, work, wanted, query{held: held})
+	if result.rows > 0 && len(pending) > len(wanted) {
 		r.Wake() // there is work for another goroutine
 	}
 	// A goroutine that a new row woke went away again if it found the shard held here.
@@ -62,36 +60,16 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	if len(l.shards) == 0 {
 		return result{}, l.end(false)
 	}
-	began := time.Now()
-	rows, err := r.fetch(work, l, find)
-	r.Stats.fetch.Observe(time.Since(began))
+	rows, done, err := r.prepare(work, l, find)
 	if err != nil {
 		_ = l.end(false) // its connection failed
-		return result{}, r.db.fault("read events", err)
-	}
-	read := len(rows)
-	rows, resolved, there, err := r.complete(work, l.run, rows)
-	if err != nil {
-		_ = l.end(false)
-		return result{}, r.db.fault("complete events", err)
-	}
-	if there {
-		there, err = r.try(work, rows)
-	}
-	if err != nil || !there {
-		err = errors.Join(err, l.end(false))
-	}
-	if err != nil {
-		return result{}, r.db.fault("note events as tried", err)
-	}
-	if !there {
-		return result{shards: len(l.shards), rows: read, done: resolved}, nil // they are read again
+		return result{}, err
 	}
 	w := newRounds(r, rows)
 	w.run(ctx, work)
 	r.Stats.Batches.Add(1)
 	r.Stats.Held.Store(r.paused.size())
-	began = time.Now()
+	began := time.Now()
 	err = r.mark(work, l, w)
 	r.Stats.mark.Observe(time.Since(began))
 	if err != nil {
@@ -100,7 +78,52 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	if w.stop == nil && len(w.sent) > 0 {
 		r.noteSuccess()
 	}
-	return result{shards: len(l.shards), rows: read, done: resolved + len(w.sent) + len(w.failures), sent: len(w.sent)}, w.stop
+	done.sent, done.done = len(w.sent), done.done+len(w.sent)+len(w.failures)
+	return done, w.stop
+}
+
+// prepare reads rows of the leased shards and returns those that may be published.
+func (r *Relay) prepare(ctx context.Context, l *lease, find query) (rows []stored, done result, err error) {
+	began := time.Now()
+	rows, read, err := r.fetch(ctx, l, find)
+	r.Stats.fetch.Observe(time.Since(began))
+	if err != nil {
+		return nil, done, r.db.fault("read events", err)
+	}
+	due := len(rows)
+	rows, resolved, err := r.complete(ctx, l.run, rows)
+	if err != nil {
+		return nil, done, r.db.fault("complete events", err)
+	}
+	if rows, err = r.try(ctx, rows); err != nil {
+		return nil, done, r.db.fault("note events as tried", err)
+	}
+	if waiting := due - resolved - len(rows); waiting > 0 {
+		r.logWaiting(waiting)
+	}
+	return rows, result{shards: len(l.shards), rows: read, done: resolved}, nil
+}
+
+// logWaiting logs rows that a batch left alone, at most once a minute.
+func (r *Relay) logWaiting(rows int) {
+	r.refusals.Add("waiting", func(n int) {
+		attrs := []any{slog.Int("rows", rows), slog.String("hint", "see which transaction of the shop's stays open (SHOW ENGINE INNODB STATUS, pg_locks); the events are sent once it has ended")}
+		if n > 1 {
+			attrs = append(attrs, slog.Int("count", n))
+		}
+		r.log.Warn("events not published: another transaction has locked or changed their rows, and their users' later events wait", attrs...)
+	})
+}
+
+// upTo keeps, of rows in the order of their ids, each user's before the first that is
+// not ready: none of a user's rows goes before an earlier one.
+func upTo(rows []stored, ready func(*stored) bool) []stored {
+	stopped := map[int32]bool{}
+	return slices.DeleteFunc(rows, func(row stored) bool {
+		user := row.Event.UserID
+		stopped[user] = stopped[user] || !ready(&row)
+		return stopped[user]
+	})
 }
 
 // lease locks those of the shards that are free, and counts who finds none.
@@ -135,178 +158,74 @@ func (r *Relay) choose(pending []int, held map[int][]int32) []int {
 	return wanted
 }
 
-// query says which rows a batch reads, and how.
+// query says which rows a batch reads.
 type query struct {
 	held   map[int][]int32 // users left out, by shard
 	filter Filter
-	floor  int64 // of a quick look; 0: of a full one
-}
-
-// fetch reads rows of the leased shards, in the order of their ids: the oldest
-// ones, but of one user at most half of a shard's share, so that the others of
-// the shard do not wait for the end of that user's backlog.
-func (r *Relay) fetch(ctx context.Context, l *lease, find query) (all []stored, err error) {
-	if find.floor > 0 {
-		return r.fetchNew(ctx, l, find)
-	}
-	shards := l.shards
-	if find.filter.backfill {
-		for _, shard := range l.shards {
-			shards = append(slices.Clip(shards), shard+backfillShards)
-		}
-	}
-	share := max(1, r.config.BatchRows/len(shards))
-	wants := make([]want, len(shards))
-	for i, shard := range shards {
-		wants[i] = want{shard: shard, rows: share, without: slices.Clone(find.held[shard%Shards])}
-	}
-	users := map[int32]int{}
-	for range maxBusyUsers {
-		rows, err := r.fetchOnce(ctx, l, wants, find.filter)
-		if err != nil {
-			return nil, err
-		}
-		wants = narrow(wants, rows, users, max(1, share/2), func(row stored) { all = append(all, row) })
-		if len(wants) == 0 {
-			break
-		}
-	}
-	slices.SortFunc(all, func(a, b stored) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
-}
-
-// maxBusyUsers is how many users with more rows than one may have in a batch a
-// fetch looks past.
-const maxBusyUsers = 4
-
-// want is what a fetch still wants of a shard.
-type want struct {
-	shard   int
-	rows    int
-	after   int64   // the last id read
-	without []int32 // users
-}
-
-// narrow keeps the rows that one fetch brought, of each user so many at most, and
-// returns what to fetch instead of those left out.
-func narrow(wants []want, rows map[int][]stored, users map[int32]int, most int, keep func(stored)) []want {
-	var more []want
-	for _, w := range wants {
-		got := rows[w.shard]
-		full := len(got) == w.rows // or there is no more
-		for _, row := range got {
-			user := row.Event.UserID
-			w.after = row.ID
-			if users[user] == most {
-				w.without = append(w.without, user)
-			}
-			if users[user]++; users[user] <= most {
-				w.rows--
-				keep(row)
-			}
-		}
-		if full && w.rows > 0 {
-			more = append(more, w)
-		}
-	}
-	return more
-}
-
-// fetchOnce reads the oldest rows that are wanted, by shard. The ids behind which
-// it begins are compared as sums, which keeps InnoDB from reading a range of the
-// index: at a range's end it would go on through all entries that are marked as
-// deleted and not yet purged, those of other shards too.
-func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Filter) (map[int][]stored, error) {
-	var (
-		parts []string
-		args  []any
-	)
-	for _, w := range wants {
-		query := "SELECT " + rowColumns + ", shard FROM " + r.db.dialect.withIndex("user_interactions", "idx_unsent") +
-			" WHERE " + unsent + " AND shard = ? AND id + 0 > ?"
-		args = append(args, w.shard, w.after)
-		if len(w.without) > 0 {
-			query += " AND user_id NOT IN (" + list(len(w.without)) + ")"
-			args = append(args, anyOf(w.without)...)
-		}
-		query, args = filter.restrict(query, args)
-		args = append(args, w.rows)
-		parts = append(parts, r.db.dialect.parenthesised(query+" ORDER BY "+r.db.dialect.oldestFirst()+" LIMIT ?"))
-	}
-	rows := map[int][]stored{}
-	err := each(ctx, l.run, func(s scanner) error {
-		var shard int
-		row, err := scanStored(extended{s, []any{&shard}})
-		rows[shard] = append(rows[shard], row)
-		return err
-	}, strings.Join(parts, " UNION ALL "), args...)
-	for _, shard := range rows {
-		slices.SortFunc(shard, func(a, b stored) int { return cmp.Compare(a.ID, b.ID) })
-	}
-	return rows, err
 }
 
 // try notes of the rows that were not tried before that they are now, durably:
 // whatever becomes of this process, a later copy of theirs says since when there
-// may be an earlier one. It reports whether the rows are all there.
+// may be an earlier one. It returns the rows that may be published.
 //
-// They need not be: a server shows a transaction to others before it is durable,
+// They need not be there: a server shows a transaction to others before it is durable,
 // and one that is killed in between takes it back and gives its ids away again.
 // The server writes its transactions in their order, so that this one, once it is
-// durable, vouches for the rows.
-func (r *Relay) try(ctx context.Context, rows []stored) (there bool, err error) {
-	fresh := make([]Row, 0, len(rows))
+// durable, vouches for the rows. A row that another transaction has locked is left
+// alone, or it would hold up whatever else is in the batch.
+func (r *Relay) try(ctx context.Context, rows []stored) ([]stored, error) {
+	all := make([]Row, len(rows))
 	for i := range rows {
-		if rows[i].TriedAt == 0 {
-			fresh = append(fresh, rows[i].Row)
-		}
+		all[i] = rows[i].Row
 	}
-	noted, err := changeRows(ctx, r.db.pool, fresh, "UPDATE user_interactions SET tried_at = ? WHERE tried_at IS NULL AND ", timeText(engine.Now()))
-	return noted == int64(len(fresh)), err
+	var tried map[int64]bool
+	err := r.db.transact(ctx, "note events as tried", func(tx *sql.Tx) (err error) {
+		if tried, err = r.db.lock(ctx, tx, all); err != nil {
+			return err
+		}
+		fresh := slices.DeleteFunc(slices.Clone(all), func(row Row) bool { before, got := tried[row.ID]; return before || !got })
+		_, err = changeRows(ctx, tx, fresh, "UPDATE user_interactions SET tried_at = ? WHERE ", timeText(engine.Now()))
+		return err
+	})
+	return upTo(rows, func(row *stored) bool { before, got := tried[row.ID]; return got && before == (row.TriedAt != 0) }), err
 }
 
 // mark writes the fate of a batch and lets its shards go. Where the lease's
 // connection is lost, the marks are tried without it: they are true whichever relay has
-// the shards now, and spare sending everything again.
+// the shards now, and spare sending everything again. So they are where another
+// transaction has locked a row meanwhile, which is left out then: it is published again.
 func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
-	if !w.anything() {
+	all := w.marks()
+	if all.none() {
 		return l.end(false)
 	}
-	err := w.write(ctx, l.run)
+	err := r.db.write(ctx, l.run, all)
+	locked := err != nil && r.db.dialect.classify(err) == classLocked
 	if end := l.end(err == nil); err == nil {
 		err = end
 	}
 	if err == nil {
 		return nil
 	}
-	again := r.db.transact(ctx, "mark events", func(tx *sql.Tx) error { return w.write(ctx, tx) })
-	if again != nil {
-		r.Stats.Unmarked.Add(int64(len(w.sent)))
-		return errors.Join(err, again)
-	}
-	r.log.Warn("database connection lost in the middle of a batch", slog.Any("error", r.db.fault("mark events", err)),
-		slog.String("hint", "see that the database runs; the rows are published again, and the workers know repeats"))
-	return nil
-}
-
-// write marks rows. It may be run again.
-func (w *rounds) write(ctx context.Context, run runner) error {
-	now := timeText(engine.Now())
-	if _, err := changeRows(ctx, run, w.sent, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = ?, failed_at = NULL WHERE ", now); err != nil {
-		return err
-	}
-	if _, err := changeRows(ctx, run, w.untried(), "UPDATE user_interactions SET tried_at = NULL WHERE processed_to_queue = FALSE AND "); err != nil {
-		return err
-	}
-	for _, f := range w.failures {
-		failedAt := any(nil)
-		if f.verdict == quarantined {
-			failedAt = now
-		}
-		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET attempts = ?, last_error = ?, failed_at = ? "+
-			"WHERE id = ? AND message_id = ? AND processed_to_queue = FALSE", f.attempts, f.text(), failedAt, f.id, f.messageID); err != nil {
+	left := 0
+	again := r.db.transact(ctx, "mark events", func(tx *sql.Tx) error {
+		some, err := r.db.free(ctx, tx, all)
+		if err != nil {
 			return err
 		}
+		left = len(all.sent) - len(some.sent)
+		return r.db.write(ctx, tx, some)
+	})
+	if again != nil {
+		r.Stats.Unmarked.Add(int64(len(all.sent)))
+		return errors.Join(err, again)
 	}
+	r.Stats.Unmarked.Add(int64(left))
+	what, hint := "database connection lost in the middle of a batch", "see that the database runs; the rows are published again, and the workers know repeats"
+	if locked {
+		what, hint = "events were published and could not be marked: another transaction has locked their rows",
+			"see which transaction of the shop's stays open; the rows are published again once it has ended, and the workers know repeats"
+	}
+	r.log.Warn(what, slog.Any("error", r.db.fault("mark events", err)), slog.Int("rows", left), slog.String("hint", hint))
 	return nil
 }

@@ -25,10 +25,10 @@ type CleanupOptions struct {
 //
 // It goes through the rows by their ids, from the first that an earlier one had to leave,
 // up to the first that was stored after the instant. (An index by sent_at would cost the
-// relay a tenth of its rate.) Rows that were set aside are passed for good: one that is
+// relay a tenth of its rate.) A row that says that it is of the future ends nothing. Rows that were set aside are passed for good: one that is
 // retried later keeps its body.
 func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, options CleanupOptions) (cleaned int64, err error) {
-	c := cleanup{db: d, limit: sentBefore, dryRun: options.DryRun}
+	c := cleanup{db: d, limit: sentBefore, now: engine.Now(), dryRun: options.DryRun}
 	err = d.pool.QueryRowContext(ctx, "SELECT cleaned_id FROM keyfold_outbox_state WHERE id = 2").Scan(&c.passed)
 	if err != nil {
 		return 0, d.fault("read how far a cleanup has come", err)
@@ -41,7 +41,9 @@ func (d *Database) Cleanup(ctx context.Context, sentBefore engine.Millis, option
 type cleanup struct {
 	db     *Database
 	limit  engine.Millis
+	now    engine.Millis
 	dryRun bool
+	ended  bool  // at a row that was stored after the limit
 	at     int64 // the last row that was looked at
 	passed int64 // the last row such that no cleanup has to look at it or at those before it
 	left   bool  // a row that a later cleanup has to look at
@@ -49,15 +51,13 @@ type cleanup struct {
 
 // step looks at a chunk of rows and frees those that were sent in time.
 func (c *cleanup) step(ctx context.Context, chunk int) (n int64, more bool, err error) {
-	rows, err := collect(ctx, c.db.pool, scanSentRow, "SELECT id, created_at, processed_to_queue, sent_at, failed_at IS NOT NULL, body IS NOT NULL OR headers IS NOT NULL FROM "+
+	rows, err := collect(ctx, c.db.pool, scanSentRow, "SELECT id, created_at, COALESCE(processed_to_queue, FALSE), sent_at, failed_at IS NOT NULL, body IS NOT NULL OR headers IS NOT NULL FROM "+
 		c.db.dialect.byID("user_interactions")+" WHERE id > ? ORDER BY id LIMIT ?", c.at, chunk)
 	if err != nil {
 		return 0, false, c.db.fault("look for old events", err)
 	}
-	ids, more := c.pick(rows), len(rows) == chunk
-	if len(rows) > 0 && rows[len(rows)-1].storedAt >= c.limit {
-		more = false
-	}
+	ids := c.pick(rows)
+	more = len(rows) == chunk && !c.ended
 	if c.dryRun {
 		return int64(len(ids)), more, nil
 	}
@@ -88,7 +88,7 @@ func scanSentRow(s scanner) (row sentRow, err error) {
 // pick returns the rows to free, up to the first that was stored after the limit.
 func (c *cleanup) pick(rows []sentRow) (ids []int64) {
 	for _, row := range rows {
-		if row.storedAt >= c.limit {
+		if c.ended = row.storedAt >= c.limit && row.storedAt <= c.now; c.ended {
 			break
 		}
 		c.at = row.id

@@ -51,3 +51,42 @@ func TestCleanupComesBackToWhatWaited(t *testing.T) {
 		}
 	})
 }
+
+// A shop's row says that it was stored in 2099. Cleanup goes on behind it, and frees it too
+// once it was sent in time; a row that was stored after the limit still ends it.
+func TestCleanupPassesARowOfTheFuture(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 5, 30)
+		exec(t, db, "UPDATE user_interactions SET created_at = '2020-01-01 00:00:00.000', processed_to_queue = TRUE, sent_at = '2020-01-01 00:00:00.000'")
+		exec(t, db, "UPDATE user_interactions SET created_at = '2099-01-01 00:00:00.000' WHERE id IN (4, 9)")
+		exec(t, db, "UPDATE user_interactions SET sent_at = ? WHERE id = 9", timeText(engine.Now()))
+		limit := engine.Millis(1_600_000_000_000) // 2020-09-13
+		exec(t, db, "UPDATE user_interactions SET created_at = '2021-01-01 00:00:00.000' WHERE id = 21")
+		if n, err := db.Cleanup(t.Context(), limit, CleanupOptions{Chunk: 4, DryRun: true}); n != 19 || err != nil {
+			t.Errorf("a dry run counts %d rows, %v; want 19", n, err)
+		}
+		if n, err := db.Cleanup(t.Context(), limit, CleanupOptions{Chunk: 4, Pause: 1}); n != 19 || err != nil {
+			t.Errorf("%d rows are freed, %v; want 19", n, err)
+		}
+		full, err := collect(t.Context(), db.pool, column[int64], "SELECT id FROM user_interactions WHERE body IS NOT NULL ORDER BY id")
+		if err != nil || len(full) != 11 || full[0] != 9 || full[1] != 21 {
+			t.Errorf("the rows %v are left, %v; want 9, and those from 21 on", full, err)
+		}
+	})
+}
+
+// What has become of a row since a cleanup looked at it counts: one that waits again, and
+// one that was sent again after the limit, keep their bodies.
+func TestCleanupLooksAgainAtWhatItFrees(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		fill(t, db, 2, 3)
+		now := engine.Now()
+		exec(t, db, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2020-01-01 00:00:00.000'")
+		exec(t, db, "UPDATE user_interactions SET processed_to_queue = FALSE WHERE id = 1")
+		exec(t, db, "UPDATE user_interactions SET sent_at = ? WHERE id = 2", timeText(now))
+		c := cleanup{db: db, limit: now - 1000, now: now}
+		if n, err := c.free(t.Context(), []int64{1, 2, 3}); n != 1 || err != nil {
+			t.Errorf("%d rows are freed, %v; want the third alone", n, err)
+		}
+	})
+}

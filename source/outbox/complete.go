@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"keyfold/engine"
@@ -18,10 +19,10 @@ const completeRows = 100
 // is either registered or was never sent. A row whose id is known is marked as a
 // duplicate, and one that is no event is set aside; resolved is how many rows of these.
 //
-// there is false where another relay, which does not know yet that it has lost its lease,
-// has completed one of the rows, or where one is gone: they are to be read again, since a
-// user's later row must not go before an earlier one.
-func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole []stored, resolved int, there bool, err error) {
+// A row is left alone, and with it the later ones of its user, where another transaction
+// has locked it, where another relay, which does not know yet that it has lost its lease,
+// has completed it, and where it is gone.
+func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole []stored, resolved int, err error) {
 	var ids []int64
 	bare := false
 	for i := range rows {
@@ -31,12 +32,12 @@ func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole 
 		bare = bare || rows[i].Body == nil
 	}
 	if len(ids) == 0 && !bare {
-		return rows, 0, true, nil // the API's rows are whole
+		return rows, 0, nil // the API's rows are whole
 	}
 	var done completion
 	if len(ids) > 0 {
 		err = r.db.transact(ctx, "complete rows", func(tx *sql.Tx) error {
-			done = completion{entries: map[int64]engine.Entry{}, faults: map[int64]error{}}
+			done = newCompletion()
 			return r.db.complete(ctx, tx, ids, &done)
 		})
 	}
@@ -44,40 +45,39 @@ func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole 
 		err = fillBodies(ctx, run, rows)
 	}
 	if err != nil {
-		return nil, 0, false, err
+		return nil, 0, err
 	}
-	for _, row := range rows {
-		if !row.registered {
-			entry, completed := done.entries[row.ID]
-			if !completed {
-				continue
-			}
-			row.registered, row.messageID, row.Body, row.Event, row.fault = true, entry.Event.MessageID, entry.Body, entry.Event, nil
-		}
-		if row.Body != nil || row.fault != nil {
-			whole = append(whole, row)
+	for i := range rows {
+		row := &rows[i]
+		if entry, completed := done.entries[row.ID]; completed && !row.registered {
+			row.registered, row.messageID, row.Body, row.Event = true, entry.Event.MessageID, entry.Body, entry.Event
 		}
 	}
-	resolved = done.duplicates + len(done.faults)
-	r.Stats.Duplicates.Add(int64(done.duplicates))
+	resolved = len(done.duplicates) + len(done.faults)
+	r.Stats.Duplicates.Add(int64(len(done.duplicates)))
 	r.Stats.SetAside.Add(int64(len(done.faults)))
 	for id, fault := range done.faults {
 		r.log.Error("event set aside: it is not published", slog.Int64("row", id), slog.Any("error", fault), slog.String("hint", setAsideHint))
 	}
-	return whole, resolved, len(whole)+resolved == len(rows), nil
+	whole = slices.DeleteFunc(rows, func(row stored) bool { return done.faults[row.ID] != nil || done.duplicates[row.ID] })
+	return upTo(whole, func(row *stored) bool { return row.registered && (row.Body != nil || row.fault != nil) }), resolved, nil
 }
 
 // completion is what became of rows.
 type completion struct {
 	entries    map[int64]engine.Entry
 	faults     map[int64]error
-	duplicates int
+	duplicates map[int64]bool
+}
+
+func newCompletion() completion {
+	return completion{entries: map[int64]engine.Entry{}, faults: map[int64]error{}, duplicates: map[int64]bool{}}
 }
 
 // complete completes those of the rows that are not registered yet.
 func (d *Database) complete(ctx context.Context, tx *sql.Tx, ids []int64, done *completion) error {
-	shop, err := collect(ctx, tx, scanShopRow, "SELECT "+shopColumns+" FROM user_interactions WHERE id IN ("+list(len(ids))+
-		") AND registered = FALSE AND "+unsent+" ORDER BY id"+d.dialect.rowLock(), anyOf(ids)...)
+	shop, err := collect(ctx, tx, scanShopRow, "SELECT "+shopColumns+" FROM "+d.dialect.byID("user_interactions")+" WHERE id IN ("+list(len(ids))+
+		") AND registered = FALSE AND "+unsent+" ORDER BY id"+d.dialect.skipLocked(), anyOf(ids)...)
 	if err != nil || len(shop) == 0 {
 		return err
 	}
@@ -119,7 +119,9 @@ func (d *Database) complete(ctx context.Context, tx *sql.Tx, ids []int64, done *
 			delete(done.entries, row.id)
 		}
 	}
-	done.duplicates = len(repeated)
+	for _, row := range repeated {
+		done.duplicates[row.id] = true
+	}
 	return d.noteCompletion(ctx, tx, fresh, repeated, done.faults)
 }
 
@@ -155,7 +157,7 @@ func (d *Database) noteCompletion(ctx context.Context, tx *sql.Tx, fresh, repeat
 	}
 	for id, fault := range faults {
 		f := failure{err: fault}
-		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET failed_at = ?, last_error = ? WHERE id = ?", timeText(engine.Now()), f.text(), id)
+		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET failed_at = ?, last_error = ?, processed_to_queue = FALSE WHERE id = ?", timeText(engine.Now()), f.text(), id)
 		if err != nil {
 			return err
 		}

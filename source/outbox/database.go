@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"keyfold/engine"
@@ -17,6 +18,8 @@ type Database struct {
 	pool    *sql.DB
 	dialect dialect
 	setup   func() (*sql.DB, error) // a pool without deadlines, for migrations
+
+	mayBeNull atomic.Pointer[bool] // processed_to_queue; nil: not known yet
 }
 
 // Open reads a DATABASE_URL. It does not connect, so that a service starts

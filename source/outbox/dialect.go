@@ -29,12 +29,18 @@ type dialect interface {
 	oldestFirst() string
 	// byID makes one use the rows' own order.
 	byID(table string) string
+	// asText is a column of times that is compared with what may be none.
+	asText(column string) string
+	// findsNulls is a query that finds something where processed_to_queue may be NULL.
+	findsNulls() string
 	// parenthesised brackets a SELECT with a LIMIT for use in a UNION.
 	parenthesised(query string) string
 	// sharedLock and rowLock end a SELECT that keeps others from changing, and from
 	// locking, the rows that it finds until its transaction ends.
 	sharedLock() string
 	rowLock() string
+	// skipLocked is rowLock for a SELECT that leaves out what others have locked.
+	skipLocked() string
 	// try runs statements of tx that may fail. Where they do, tx goes on without them.
 	try(ctx context.Context, tx *sql.Tx, do func() error) error
 	// overwrite removes what deleted rows have left in a file that keyfold keeps.

@@ -21,7 +21,7 @@
 // # Order
 //
 // One user's rows are published in the order of their ids, as far as they are
-// visible when a batch is read. So a transaction that was committed before
+// visible in the last read of a batch ([Relay.fetch]). So a transaction that was committed before
 // another one began goes first; of two that overlap, the one that is committed
 // last goes second, whatever its ids.
 //
@@ -58,6 +58,9 @@
 //
 // Row locks on the events themselves, which SKIP LOCKED suggests, were rejected:
 // a second relay would skip to the user's next event and overtake.
+//
+// A row that another transaction has locked is left alone, and with it the later ones of
+// its user: a batch waits for none.
 //
 // A fetch takes of one user at most half of a shard's share and looks past that
 // user for the rest, so that no backlog keeps a shard's other users waiting.

@@ -48,7 +48,7 @@ func (f Filter) restrict(query string, args []any) (string, []any) {
 	case OnlySent:
 		and("processed_to_queue = TRUE")
 	case OnlyUnsent:
-		and("processed_to_queue = FALSE")
+		and(notSent)
 	case SentOrNot:
 	}
 	return query, args

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"iter"
 	"slices"
@@ -16,12 +17,13 @@ const page = 1000
 // by user, occurred_at and message_id. It starts behind a position, the zero one
 // being the beginning, and reads in pages, so that it may take as long as its
 // reader does; rows that are stored meanwhile behind the position are seen. A
-// row whose body is no event comes with a permanent error, and reading goes on;
+// row that is no event comes with a permanent error, and reading goes on;
 // any other error is the last thing it yields. Repeated events are left out, and rows of
 // a shop that no relay has completed yet.
 func (d *Database) History(ctx context.Context, filter Filter, from Position) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		if from.UserID > 0 && !d.readUser(ctx, filter, from, yield) {
+		start := cursor{begun: from.MessageID != "", occurred: timeText(from.OccurredAt), messageID: from.MessageID}
+		if from.UserID > 0 && !d.readUser(ctx, filter, from.UserID, start, yield) {
 			return
 		}
 		for user := from.UserID; ; {
@@ -31,7 +33,7 @@ func (d *Database) History(ctx context.Context, filter Filter, from Position) it
 				return
 			}
 			for _, user = range users {
-				if !d.readUser(ctx, filter, Position{UserID: user}, yield) {
+				if !d.readUser(ctx, filter, user, cursor{}, yield) {
 					return
 				}
 			}
@@ -71,14 +73,14 @@ func (d *Database) usersAfter(ctx context.Context, filter Filter, user int32) ([
 	return collect(ctx, d.pool, column[int32], query+" ORDER BY user_id LIMIT ?", append(args, page)...)
 }
 
-// readUser yields one user's rows from behind a position and reports whether to
+// readUser yields one user's rows from behind a place and reports whether to
 // go on.
-func (d *Database) readUser(ctx context.Context, filter Filter, at Position, yield func(Row, error) bool) bool {
-	filter.UserID = at.UserID
+func (d *Database) readUser(ctx context.Context, filter Filter, user int32, at cursor, yield func(Row, error) bool) bool {
+	filter.UserID = user
 	for {
 		rows, more, err := d.userPage(ctx, filter, at)
 		if err != nil {
-			yield(Row{}, d.fault(fmt.Sprintf("read user %d", at.UserID), err))
+			yield(Row{}, d.fault(fmt.Sprintf("read user %d", user), err))
 			return false
 		}
 		for _, row := range rows {
@@ -93,32 +95,41 @@ func (d *Database) readUser(ctx context.Context, filter Filter, at Position, yie
 	}
 }
 
-// placed is a row with its place by the columns, which a row without an event
-// has too.
+// cursor is a place among a user's rows by their columns, which a row without an event
+// has too. occurred may be what is no time.
+type cursor struct {
+	begun     bool // or it is the beginning
+	occurred  string
+	noTime    bool
+	messageID string
+}
+
+// placed is a row with its place.
 type placed struct {
 	stored
-	at Position
+	at cursor
 }
 
 // userPage reads some of a user's rows, and whether there may be more. The columns'
-// order is the events' own:
-// message ids are compared byte by byte in both.
-func (d *Database) userPage(ctx context.Context, filter Filter, at Position) (rows []placed, more bool, err error) {
+// order is the events' own: message ids are compared byte by byte in both.
+func (d *Database) userPage(ctx context.Context, filter Filter, at cursor) (rows []placed, more bool, err error) {
 	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM "+
 		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE message_id IS NOT NULL AND duplicate = FALSE", nil)
-	if at.MessageID != "" {
-		occurred := timeText(at.OccurredAt)
-		query += " AND occurred_at >= ? AND (occurred_at > ? OR message_id > ?)"
-		args = append(args, occurred, occurred, at.MessageID)
+	if at.begun {
+		by := "occurred_at"
+		if at.noTime {
+			by = d.dialect.asText(by)
+		}
+		query += " AND " + by + " >= ? AND (" + by + " > ? OR message_id > ?)"
+		args = append(args, at.occurred, at.occurred, at.messageID)
 	}
 	rows, err = collect(ctx, d.pool, func(s scanner) (row placed, err error) {
-		var occurred string
+		var occurred sql.NullString
 		row.stored, err = scanStored(extended{s, []any{&occurred}})
-		if err != nil {
-			return row, err
+		row.at = cursor{begun: true, occurred: occurred.String, noTime: true, messageID: row.messageID}
+		if known, err := parseTime(occurred.String); err == nil {
+			row.at.occurred, row.at.noTime = timeText(known), false
 		}
-		row.at = Position{UserID: filter.UserID, MessageID: row.messageID}
-		row.at.OccurredAt, err = parseTime(occurred)
 		return row, err
 	}, query+" ORDER BY occurred_at, message_id LIMIT ?", append(args, page)...)
 	if err != nil {

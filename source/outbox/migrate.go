@@ -58,6 +58,9 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) error {
 		if err := d.migrate(ctx, pool, conn, flavour); err != nil {
 			return d.fault("migrate", err)
 		}
+		if err := d.indexNulls(ctx, conn, flavour); err != nil {
+			return d.fault("index rows without processed_to_queue", err)
+		}
 		if options.ForeignKeys {
 			return d.addForeignKeys(ctx, conn)
 		}

@@ -32,11 +32,21 @@ func (mysqlDialect) oldestFirst() string { return "id" }
 
 func (d mysqlDialect) byID(table string) string { return d.withIndex(table, "PRIMARY") }
 
+// MySQL takes no zero date in a comparison.
+func (mysqlDialect) asText(column string) string { return "CAST(" + column + " AS CHAR)" }
+
 func (mysqlDialect) parenthesised(query string) string { return "(" + query + ")" }
+
+func (mysqlDialect) findsNulls() string {
+	return "SELECT 1 FROM information_schema.columns WHERE table_schema = DATABASE()" +
+		" AND table_name = 'user_interactions' AND column_name = 'processed_to_queue' AND is_nullable = 'YES'"
+}
 
 func (mysqlDialect) sharedLock() string { return " LOCK IN SHARE MODE" }
 
 func (mysqlDialect) rowLock() string { return " FOR UPDATE" }
+
+func (mysqlDialect) skipLocked() string { return " FOR UPDATE SKIP LOCKED" }
 
 func (mysqlDialect) currentSchema() string { return "DATABASE()" }
 

@@ -31,11 +31,20 @@ func (postgresDialect) oldestFirst() string { return "id + 0" }
 
 func (postgresDialect) byID(table string) string { return table }
 
+func (postgresDialect) asText(column string) string { return column }
+
 func (postgresDialect) parenthesised(query string) string { return "(" + query + ")" }
+
+// On PostgreSQL it is an index of their own, which tables have that were taken over.
+func (postgresDialect) findsNulls() string {
+	return "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('idx_unsent_null') AND indisvalid"
+}
 
 func (postgresDialect) sharedLock() string { return " FOR SHARE" }
 
 func (postgresDialect) rowLock() string { return " FOR UPDATE" }
+
+func (postgresDialect) skipLocked() string { return " FOR UPDATE SKIP LOCKED" }
 
 func (postgresDialect) currentSchema() string { return "current_schema()" }
 

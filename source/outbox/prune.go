@@ -102,19 +102,28 @@ func (d *Database) HistoryStats(ctx context.Context) (h HistoryStats, err error)
 			return h, err
 		}
 	}
-	for _, one := range []struct {
-		query string
-		at    *engine.Millis
-	}{{"MIN", &h.Oldest}, {"MAX", &h.Newest}} {
-		var text sql.NullString
-		if err := d.pool.QueryRowContext(ctx, "SELECT "+one.query+"(occurred_at) FROM user_interactions").Scan(&text); err != nil {
-			return h, d.fault("read the ends of the history", err)
-		}
-		if text.Valid {
-			if *one.at, err = parseTime(text.String); err != nil {
-				return h, err
-			}
-		}
+	if h.Oldest, err = d.endOfHistory(ctx, "MIN", ">"); err == nil {
+		h.Newest, err = d.endOfHistory(ctx, "MAX", "<")
+	}
+	if err != nil {
+		return h, d.fault("read the ends of the history", err)
 	}
 	return h, nil
+}
+
+// endOfHistory returns when the first or the last event occurred; 0 without any. It passes
+// over a shop's rows of no time: a zero date, or whatever text SQLite has taken.
+func (d *Database) endOfHistory(ctx context.Context, extreme, further string) (engine.Millis, error) {
+	query := "SELECT " + extreme + "(occurred_at) FROM user_interactions WHERE occurred_at >= ? AND occurred_at <= ?"
+	args := []any{"0001-01-01 00:00:00.000", "9999-12-31 23:59:59.999"}
+	for behind, text := "", (sql.NullString{}); ; {
+		if err := d.pool.QueryRowContext(ctx, query+behind, args...).Scan(&text); err != nil || !text.Valid {
+			return 0, err
+		}
+		if at, err := parseTime(text.String); err == nil {
+			return at, nil
+		}
+		behind = " AND " + d.dialect.asText("occurred_at") + " " + further + " ?"
+		args = append(args[:2], text.String)
+	}
 }

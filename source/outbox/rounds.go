@@ -90,8 +90,6 @@ func (w *rounds) untried() []Row {
 	return slices.DeleteFunc(slices.Clone(w.fresh), func(row Row) bool { return w.reached[row.ID] })
 }
 
-func (w *rounds) anything() bool { return len(w.sent)+len(w.failures)+len(w.fresh) > 0 }
-
 // run publishes until nothing is left, the batch's time is over, or the
 // publisher cannot go on.
 func (w *rounds) run(ctx, work context.Context) {

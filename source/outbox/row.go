@@ -59,16 +59,11 @@ func parseTime(text string) (engine.Millis, error) {
 var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // changeRows runs an update of rows, whose statement ends where their condition is to
-// stand, and returns how many it changed. It names them by message_id too: a server
-// that has lost its last transactions gives their ids to new rows.
+// stand, and returns how many it changed.
 func changeRows(ctx context.Context, run runner, rows []Row, update string, args ...any) (changed int64, err error) {
 	for rows := range slices.Chunk(rows, statementRows) {
-		ids, messageIDs := make([]any, len(rows)), make([]any, len(rows))
-		for i := range rows {
-			ids[i], messageIDs[i] = rows[i].ID, rows[i].messageID
-		}
-		places := list(len(rows))
-		n, err := change(ctx, run, update+"id IN ("+places+") AND message_id IN ("+places+")", slices.Concat(args, ids, messageIDs)...)
+		condition, named := among(rows)
+		n, err := change(ctx, run, update+condition, slices.Concat(args, named)...)
 		if err != nil {
 			return changed, err
 		}
@@ -77,8 +72,19 @@ func changeRows(ctx context.Context, run runner, rows []Row, update string, args
 	return changed, nil
 }
 
+// among is the condition of these rows. It names them by message_id too: a server that
+// has lost its last transactions gives their ids to new rows.
+func among(rows []Row) (condition string, args []any) {
+	ids, messageIDs := make([]any, len(rows)), make([]any, len(rows))
+	for i := range rows {
+		ids[i], messageIDs[i] = rows[i].ID, rows[i].messageID
+	}
+	places := list(len(rows))
+	return "id IN (" + places + ") AND message_id IN (" + places + ")", slices.Concat(ids, messageIDs)
+}
+
 // rowColumns are what [scanStored] reads.
-const rowColumns = "id, user_id, COALESCE(message_id, ''), body, created_at, processed_to_queue, sent_at, tried_at, attempts, registered, headers"
+const rowColumns = "id, user_id, COALESCE(message_id, ''), body, created_at, COALESCE(processed_to_queue, FALSE), sent_at, tried_at, attempts, registered, headers"
 
 type scanner interface{ Scan(dest ...any) error }
 
@@ -107,13 +113,13 @@ func scanStored(s scanner) (row stored, err error) {
 			continue
 		}
 		if *column.into, err = parseTime(column.text.String); err != nil {
-			row.fault = fmt.Errorf("user_interactions row %d: %w", row.ID, err)
+			row.fault = rejected("user_interactions row %d: %w", row.ID, err)
 		}
 	}
 	if userID == int64(int32(userID)) {
 		row.Event.UserID = int32(userID)
 	} else { // in a table that was taken over, whose column may hold more
-		row.fault = fmt.Errorf("user_interactions row %d: the user id %d is out of range", row.ID, userID)
+		row.fault = rejected("user_interactions row %d: the user id %d is out of range", row.ID, userID)
 	}
 	row.Trace = traceOf(headers)
 	if row.Body != nil && row.fault == nil {

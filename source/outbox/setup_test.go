@@ -327,9 +327,20 @@ func TestIndexes(t *testing.T) {
 	fill(t, db, 50, 3000)
 	_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id < 2900")
 	must(t, err)
-	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 ORDER BY id LIMIT 10", "idx_unsent")
-	explain(t, db, "SELECT id FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND user_id NOT IN (7, 8) ORDER BY id LIMIT 10", "idx_unsent")
-	explain(t, db, "SELECT id, body FROM user_interactions FORCE INDEX (idx_unsent) WHERE "+unsent+" AND shard = 5 AND id + 0 > 2950 ORDER BY id LIMIT 10", "idx_unsent")
+	for _, nullable := range []bool{false, true} {
+		db.mayBeNull.Store(&nullable)
+		waits, err := db.waits(t.Context())
+		must(t, err)
+		if nullable {
+			exec(t, db, "ALTER TABLE user_interactions MODIFY processed_to_queue BOOLEAN NULL DEFAULT FALSE")
+		}
+		for _, condition := range waits {
+			from := " FROM user_interactions FORCE INDEX (idx_unsent) WHERE " + condition + " AND shard = 5"
+			explain(t, db, "SELECT id"+from+" ORDER BY id LIMIT 10", "idx_unsent")
+			explain(t, db, "SELECT id"+from+" AND user_id NOT IN (7, 8) ORDER BY id LIMIT 10", "idx_unsent")
+			explain(t, db, "SELECT id, body"+from+" AND id + 0 > 2950 ORDER BY id LIMIT 10", "idx_unsent")
+		}
+	}
 	explain(t, db, "SELECT id, occurred_at FROM user_interactions FORCE INDEX (idx_processed) WHERE processed_to_queue = TRUE"+
 		" AND occurred_at >= '2000-01-01' AND (occurred_at > '2000-01-01' OR id > 5) AND occurred_at < '2030-01-01' ORDER BY occurred_at, id LIMIT 10", "idx_processed")
 }

@@ -17,7 +17,7 @@ type shopRow struct {
 	eventType sql.NullString
 	phrase    sql.NullString
 	productID sql.NullInt64
-	occurred  string
+	occurred  sql.NullString
 	metadata  sql.NullString
 	messageID sql.NullString
 	body      []byte // nil where the row has none
@@ -63,7 +63,7 @@ func (r *shopRow) entry() (engine.Entry, error) {
 }
 
 func (r *shopRow) write() ([]byte, error) {
-	occurred, err := parseTime(r.occurred)
+	occurred, err := parseTime(r.occurred.String)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,9 @@ func fillBodies(ctx context.Context, run runner, rows []stored) error {
 		}
 		row := bare[shop.id]
 		entry, fault := shop.entry()
-		if row.fault = fault; fault == nil {
+		if fault != nil {
+			row.fault = fault
+		} else {
 			row.Body, row.Event = entry.Body, entry.Event
 		}
 		return nil

@@ -99,12 +99,19 @@ func (*sqliteDialect) oldestFirst() string { return "id" }
 
 func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" }
 
+func (*sqliteDialect) asText(column string) string { return column }
+
 func (*sqliteDialect) parenthesised(query string) string { return "SELECT * FROM (" + query + ")" }
+
+// SQLite itself leaves out what its column cannot be.
+func (*sqliteDialect) findsNulls() string { return "SELECT 1" }
 
 // A transaction that may write is the only one of its kind from its beginning.
 func (*sqliteDialect) sharedLock() string { return "" }
 
 func (*sqliteDialect) rowLock() string { return "" }
+
+func (*sqliteDialect) skipLocked() string { return "" }
 
 func (*sqliteDialect) currentSchema() string { return "" }
 

@@ -485,3 +485,26 @@ func TestAddAfterItsSenderLeft(t *testing.T) {
 		}
 	})
 }
+
+// A sender leaves while its request waits for the transaction before it: it was told that
+// its events may have been stored, and they are not.
+func TestNothingOfASenderThatLeftIsStored(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := storeOn(t, db, StoreConfig{})
+		left, cancel := context.WithCancel(t.Context())
+		var group []*request
+		for n, ctx := range []context.Context{left, t.Context()} {
+			entry := view(t, int32(n+1), n)
+			row, err := rowOf(&entry, engine.Now())
+			must(t, err)
+			group = append(group, &request{ctx: ctx, rows: []newRow{row}, answer: make(chan error, 1)})
+		}
+		cancel()
+		stays := group[1]
+		s.commit(group)
+		must(t, <-stays.answer)
+		if rows := rowsOf(t, db, Filter{}); len(rows) != 1 || rows[0].Event.UserID != 2 {
+			t.Errorf("%d rows are stored, want the one of the sender that stayed", len(rows))
+		}
+	})
+}

@@ -29,7 +29,8 @@ func (c *rebuildCmd) Help() string {
 	return `Recomputes profiles from DATABASE_URL exactly and replaces the stored ones under the version check,
 while workers run: what they fold meanwhile is seen. Interactions that were never published are left to the relay.
 It is also the cure for profiles made with another model, history or number of dimensions. What keyfold history
-prune has deleted is not in the history. The exit code is 1 where the user that is named could not be rebuilt.
+prune has deleted is not in the history. The exit code is 1 where the user that is named could not be
+rebuilt, or one of --all, which goes on with the others.
 
 Examples:
   keyfold user rebuild 17 --dry-run
@@ -85,7 +86,7 @@ type rebuilder struct {
 	done  rebuilt
 }
 
-// all rebuilds every user of the history, also after one that is refused.
+// all rebuilds every user of the history, also after one that is refused or faulty.
 func (r *rebuilder) all() error {
 	bar := r.Progress("rebuilding", 0, nil)
 	defer bar.Done()
@@ -93,17 +94,39 @@ func (r *rebuilder) all() error {
 	for after := int32(r.cmd.After); ; {
 		users, err := r.db.Users(r.Ctx, after)
 		if err != nil || len(users) == 0 {
-			return err
+			return errors.Join(err, r.faulty())
 		}
 		for _, user := range users {
-			if err := r.one(user); err != nil {
-				return fmt.Errorf("%w%s", err, goOn(after))
+			if err := r.one(user); usersOwn(err) {
+				r.done.Failed++
+				r.notRebuilt(user, err)
+			} else if err != nil {
+				return fmt.Errorf("%w%s", errors.Join(err, r.faulty()), goOn(after))
 			}
 			after = user
 			n++
 			bar.At(n)
 		}
 	}
+}
+
+// usersOwn reports whether an error is of one user: the next one may be rebuilt.
+func usersOwn(err error) bool {
+	_, unreadable := errors.AsType[*engine.UnreadableError](err)
+	return unreadable || errors.Is(err, errBusy) || engine.KindOf(err) == engine.Permanent
+}
+
+// faulty says that users could not be rebuilt.
+func (r *rebuilder) faulty() error {
+	if r.done.Failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s could not be rebuilt: the log names each with its fault", cli.Count(int64(r.done.Failed), "user"))
+}
+
+func (r *rebuilder) notRebuilt(user int32, err error) {
+	r.Log.Warn("profile not rebuilt", slog.Int("user_id", int(user)), slog.Any("error", err),
+		slog.String("hint", "do what the error says, then rebuild this user"))
 }
 
 // goOn says how the same command skips the users that are done.
@@ -117,6 +140,8 @@ func goOn(after int32) string {
 // attempts is how often a user is read again because a worker was faster.
 const attempts = 50
 
+var errBusy = errors.New("workers wrote the profile again and again: try at a quieter time")
+
 // one rebuilds a user.
 func (r *rebuilder) one(user int32) error {
 	for range attempts {
@@ -126,7 +151,7 @@ func (r *rebuilder) one(user int32) error {
 			return err
 		}
 	}
-	return fmt.Errorf("user %d: workers wrote the profile again and again: try at a quieter time", user)
+	return fmt.Errorf("user %d: %w", user, errBusy)
 }
 
 // try reads the profile first and the history after it: whatever the profile
@@ -152,8 +177,7 @@ func (r *rebuilder) try(user int32) error {
 		if !r.cmd.All {
 			return err
 		}
-		r.Log.Warn("profile not rebuilt", slog.Int("user_id", int(user)), slog.Any("error", err),
-			slog.String("hint", "do what the error says, then rebuild this user"))
+		r.notRebuilt(user, err)
 		return nil
 	}
 	same := r.compare(user, old, next.Profile)

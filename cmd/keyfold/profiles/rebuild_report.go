@@ -15,6 +15,7 @@ type rebuilt struct {
 	Replaced int     `json:"replaced"`
 	Same     int     `json:"unchanged"` // within 1e-9
 	Refused  int     `json:"refused"`   // fewer events than the profile counts
+	Failed   int     `json:"failed"`    // their profile or their history is faulty
 	Skipped  int     `json:"skipped"`   // erased, or nothing to fold
 	Compared int     `json:"compared"`  // with a stored profile of the same kind: those below
 	Lowest   float64 `json:"lowest_cosine"`
@@ -50,8 +51,8 @@ func (d *rebuilt) print(w *cli.Text, all bool) {
 	}
 	switch {
 	case all:
-		w.Line("%s %s, %d unchanged, %d refused, %d skipped (erased, or without an event that can be folded)",
-			cli.Count(int64(d.Replaced), "user"), verb, d.Same, d.Refused, d.Skipped)
+		w.Line("%s %s, %d unchanged, %d refused, %d failed, %d skipped (erased, or without an event that can be folded)",
+			cli.Count(int64(d.Replaced), "user"), verb, d.Same, d.Refused, d.Failed, d.Skipped)
 	case d.Same > 0:
 		w.Line("user %d: as the history makes it", d.Last)
 	case d.Replaced > 0:
