@@ -97,6 +97,9 @@ func (a *adopting) inPlace(ctx context.Context, conn *sql.Conn, flavour string) 
 	if err := checkSpecified(ctx, conn); err != nil {
 		return err
 	}
+	if err := a.as.checkTypes(ctx, conn); err != nil {
+		return err
+	}
 	if readable(ctx, conn, "message_id, shard") && refuseHalf(ctx, conn) == nil {
 		return nil // keyfold's already
 	}

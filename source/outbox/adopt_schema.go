@@ -26,16 +26,20 @@ const adoptedVersion = 4
 type adoption struct {
 	script  string // of helper tables, and of what gives new rows their shard
 	columns []string
-	indexes []string // name (columns), as in the migrations
-	shard   string   // the expression
-	times   string   // brings the times of a row into the form that sorts; "" where the type does
+	indexes []string            // name (columns), as in the migrations
+	shard   string              // the expression
+	times   string              // brings the times of a row into the form that sorts; "" where the type does
+	types   map[string][]string // that columns may have
+	schema  string              // the expression of the table's
 }
 
 var specifiedIndexes = []string{
 	"idx_user_occurred (user_id, occurred_at DESC)", "idx_event_type (event_type)", "idx_product (product_id)", "idx_occurred (occurred_at)",
 }
 
-const slotExpression = "(user_id * 2654435769 & 4294967295) >> 26"
+// slotExpression is [engine.SlotOf], and 0 for a number that no event has as its user: no
+// value of the column overflows it, which would fail the shop's INSERT.
+const slotExpression = "CASE WHEN user_id BETWEEN -2147483648 AND 2147483647 THEN (user_id * 2654435769 & 4294967295) >> 26 ELSE 0 END"
 
 func adoptionOf(flavour string) adoption {
 	indexes := slices.Concat(specifiedIndexes, []string{
@@ -56,7 +60,9 @@ func adoptionOf(flavour string) adoption {
 		}
 	case PostgreSQL:
 		return adoption{
-			script: "postgres", shard: strings.Replace(slotExpression, "user_id", "user_id::bigint", 1),
+			script: "postgres", types: postgresTypes,
+			schema: "(SELECT nspname FROM pg_namespace JOIN pg_class ON pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass('user_interactions'))",
+			shard:  strings.Replace(slotExpression, "user_id *", "user_id::bigint *", 1),
 			indexes: slices.Concat(specifiedIndexes, []string{
 				"idx_processed (occurred_at, id) WHERE processed_to_queue",
 				"idx_unsent (shard, (id + 0)) WHERE NOT processed_to_queue AND failed_at IS NULL",
@@ -74,7 +80,7 @@ func adoptionOf(flavour string) adoption {
 			exact = "utf8mb4_nopad_bin"
 		}
 		return adoption{
-			script: "mysql", indexes: indexes, shard: slotExpression,
+			script: "mysql", types: mysqlTypes, schema: "DATABASE()", indexes: indexes, shard: slotExpression,
 			columns: []string{
 				"message_id VARCHAR(128) CHARACTER SET utf8mb4 COLLATE " + exact + " NULL", "body MEDIUMTEXT CHARACTER SET utf8mb4 NULL",
 				"attempts INT UNSIGNED NOT NULL DEFAULT 0", "sent_at DATETIME(3) NULL", "failed_at DATETIME(3) NULL",

@@ -35,22 +35,26 @@ func onShops(t *testing.T, test func(t *testing.T, db *Database)) {
 	for name, table := range shopTables {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var url string
-			switch name {
-			case "mariadb":
-				server := sqltest.Shared(t)
-				url = server.URL(server.Database(t))
-			case "postgres":
-				url = postgresURL(t)
-			default:
-				file := filepath.Join(t.TempDir(), "shop.db")
-				must(t, os.WriteFile(file, nil, 0o600))
-				url = "sqlite://" + file
-			}
-			db := openOnly(t, url)
+			db := shopDatabase(t, name)
 			exec(t, db, table)
 			test(t, db)
 		})
+	}
+}
+
+// shopDatabase opens an empty database for a shop's table.
+func shopDatabase(t *testing.T, name string) *Database {
+	t.Helper()
+	switch name {
+	case "mariadb":
+		server := sqltest.Shared(t)
+		return openOnly(t, server.URL(server.Database(t)))
+	case "postgres":
+		return openOnly(t, postgresURL(t))
+	default:
+		file := filepath.Join(t.TempDir(), "shop.db")
+		must(t, os.WriteFile(file, nil, 0o600))
+		return openOnly(t, "sqlite://"+file)
 	}
 }
 
@@ -229,30 +233,5 @@ func TestAdoptAMessengerOutbox(t *testing.T) {
 		t.Error("another table is taken over")
 	} else {
 		expectFault(t, err, reasonSchema, "RENAME TO user_interactions")
-	}
-}
-
-// A column that was taken over may hold user ids that no event has: such a row is set
-// aside, and those behind it go on.
-func TestAdoptedUserIDsOutOfRange(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "shop.db")
-	must(t, os.WriteFile(file, nil, 0o600))
-	db := openOnly(t, "sqlite://"+file)
-	exec(t, db, shopTables["sqlite"])
-	_, err := db.Adopt(t.Context(), adoptInPlace, AdoptOptions{})
-	must(t, err)
-	must(t, db.Setup(t.Context(), SetupOptions{}))
-	for _, user := range []int64{5_000_000_000, 1 << 62, -1 << 62, 7} {
-		exec(t, db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_view', 1, '2026-02-10T14:30:00Z')", user)
-	}
-	b := &broker{}
-	running(t, NewRelay(db, b, brisk(), quiet))
-	drained(t, db)
-	b.expectAll(t, 1)
-	if failed, err := db.Failed(t.Context(), 0, 10); err != nil || len(failed) != 3 {
-		t.Errorf("%d rows are set aside, %v; want 3", len(failed), err)
-	}
-	if rows := rowsOf(t, db, Filter{}); len(rows) != 1 {
-		t.Errorf("the history has %d events, want 1", len(rows))
 	}
 }

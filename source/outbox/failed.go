@@ -30,14 +30,15 @@ func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]Failed
 	err := each(ctx, d.pool, func(s scanner) error {
 		var (
 			row                FailedRow
+			user               userID
 			storedAt, failedAt string
 			text               sql.NullString
 		)
-		err := s.Scan(&row.ID, &row.UserID, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
+		err := s.Scan(&row.ID, &user, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
 		if err != nil {
 			return err
 		}
-		row.Error = text.String
+		row.UserID, row.Error = user.wide(), text.String
 		if row.StoredAt, err = parseTime(storedAt); err != nil {
 			return err
 		}

@@ -102,9 +102,9 @@ func headsOf(rows []place) map[int]int64 {
 // newRows lists the unsent rows behind an id, oldest first; quickRows at most.
 func (d *Database) newRows(ctx context.Context, run runner, floor int64) ([]place, error) {
 	return collect(ctx, run, func(s scanner) (row place, err error) {
-		var user int64
+		var user userID
 		err = s.Scan(&row.id, &row.shard, &user)
-		row.user = int32(user)
+		row.user = user.id
 		return row, err
 	}, "SELECT id, shard, user_id FROM "+d.dialect.byID("user_interactions")+
 		" WHERE id > ? AND "+unsent+" AND shard < ? ORDER BY id LIMIT ?", floor, backfillShards, quickRows)
