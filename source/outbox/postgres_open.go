@@ -24,8 +24,9 @@ const (
 	// users for long. The server gives up a silent transaction, and with it the lock
 	// of a relay whose host is gone: the server is not told of that.
 	postgresBegin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '60s'"
-	// postgresSetup begins one of setup, whose lock is silent while a migration runs.
-	postgresSetup = "BEGIN; SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0"
+	// postgresSetup begins one of setup, whose lock is silent while a migration runs. The
+	// shop's statements stand behind one that waits for the table.
+	postgresSetup = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0"
 	// postgresGiveUp is how long a statement whose context has ended waits for the
 	// server's answer. Until then it is known whether it was carried out.
 	postgresGiveUp = 2 * time.Second
