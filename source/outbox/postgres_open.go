@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -83,6 +84,10 @@ func postgresConfig(text string) (*pgx.ConnConfig, error) {
 	}
 	// No statement is prepared: a pooler may give each transaction another connection.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// The server reads and compares the times of statements in the session's time zone,
+	// where a table that was taken over has TIMESTAMPTZ.
+	maps.DeleteFunc(config.RuntimeParams, func(name, _ string) bool { return strings.EqualFold(name, "timezone") })
+	config.RuntimeParams["timezone"] = "UTC"
 	config.RuntimeParams["datestyle"] = "ISO"
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "keyfold")
 	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, dialTimeout)
