@@ -19,12 +19,18 @@ type columnType struct {
 
 // The types that a column may have, by its name. SQLite's columns have none.
 var (
-	mysqlIntegers   = []string{"tinyint", "smallint", "mediumint", "int", "bigint"}
-	mysqlTimes      = []string{"datetime", "timestamp"}
-	mysqlTypes      = map[string][]string{"id": mysqlIntegers, "user_id": append([]string{"decimal"}, mysqlIntegers...), "occurred_at": mysqlTimes, "created_at": mysqlTimes, "processed_to_queue": mysqlIntegers}
-	postgresInteger = []string{"smallint", "integer", "bigint"}
-	postgresTimes   = []string{"timestamp without time zone", "timestamp with time zone"}
-	postgresTypes   = map[string][]string{"id": postgresInteger, "user_id": append([]string{"numeric"}, postgresInteger...), "occurred_at": postgresTimes, "created_at": postgresTimes, "processed_to_queue": {"boolean"}}
+	mysqlIntegers = []string{"tinyint", "smallint", "mediumint", "int", "bigint"}
+	mysqlTimes    = []string{"datetime", "timestamp"}
+	mysqlTypes    = map[string][]string{
+		"id": mysqlIntegers, "user_id": append([]string{"decimal"}, mysqlIntegers...),
+		"occurred_at": mysqlTimes, "created_at": mysqlTimes, "processed_to_queue": mysqlIntegers,
+	}
+	postgresIntegers = []string{"smallint", "integer", "bigint"}
+	postgresTimes    = []string{"timestamp without time zone", "timestamp with time zone"}
+	postgresTypes    = map[string][]string{
+		"id": postgresIntegers, "user_id": append([]string{"numeric"}, postgresIntegers...),
+		"occurred_at": postgresTimes, "created_at": postgresTimes, "processed_to_queue": {"boolean"},
+	}
 )
 
 // checkTypes refuses a table with a column of a type that keyfold cannot work with:
