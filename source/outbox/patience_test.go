@@ -17,7 +17,7 @@ func TestAdoptBesideAnOpenTransaction(t *testing.T) {
 		shopHistory(t, db, 10, 5)
 		writes := strings.HasSuffix(t.Name(), "/sqlite") // where a reader is in no one's way
 		release := openTransaction(t, db, writes)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		var waits []string
 		patience := Patience{Tries: 2, Pause: time.Millisecond, Waiting: func(err error) { waits = append(waits, err.Error()) }}
