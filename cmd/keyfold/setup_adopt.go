@@ -18,7 +18,7 @@ func (c *setupCmd) adopt(a *app.App) (*outbox.Adopted, error) {
 		return nil, err
 	}
 	bar := a.Progress("taking over", 0, nil)
-	done, err := db.Adopt(a.Ctx, c.Adopt, outbox.AdoptOptions{Backfill: c.Backfill, Progress: func(n int64) { bar.At(int(n)) }})
+	done, err := db.Adopt(a.Ctx, c.Adopt, outbox.AdoptOptions{Patience: a.SetupPatience(), Backfill: c.Backfill, Progress: func(n int64) { bar.At(int(n)) }})
 	bar.Done()
 	if err := errors.Join(app.DatabaseUnreached(err), db.Close()); err != nil {
 		return nil, err

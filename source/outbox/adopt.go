@@ -17,6 +17,7 @@ const (
 
 // AdoptOptions say how [Database.Adopt] goes about it.
 type AdoptOptions struct {
+	Patience
 	Backfill bool             // leave what the shop has not published to a backfill
 	Progress func(done int64) // called after each chunk; may be nil
 }
@@ -52,16 +53,20 @@ func (d *Database) Adopt(ctx context.Context, table string, options AdoptOptions
 	}
 	done.Table = table
 	if table == adoptByCopy {
-		if err := d.Setup(ctx, SetupOptions{}); err != nil {
+		if err := d.Setup(ctx, SetupOptions{Patience: options.Patience}); err != nil {
 			return done, err
 		}
 	}
 	err = d.settingUp(ctx, func(pool *sql.DB, conn *sql.Conn, flavour string) error {
-		run := &adopting{db: &Database{pool: pool, dialect: d.dialect}, options: options, done: &done, as: adoptionOf(flavour)}
-		if table == adoptByCopy {
-			return run.copy(ctx, conn)
+		run := &adopting{
+			db: &Database{pool: pool, dialect: d.dialect}, as: adoptionOf(flavour), options: options, done: &done, patience: options.with(d.dialect),
 		}
-		return run.inPlace(ctx, conn, flavour)
+		return run.patience.do(ctx, conn, func() error {
+			if table == adoptByCopy {
+				return run.copy(ctx, conn)
+			}
+			return run.inPlace(ctx, conn, flavour)
+		})
 	})
 	return done, err
 }
@@ -72,6 +77,9 @@ type adopting struct {
 	as      adoption
 	options AdoptOptions
 	done    *Adopted
+	newest  int64 // id of the table when it began; 0 before it is known
+
+	patience *patience
 }
 
 const (
@@ -97,28 +105,33 @@ func (a *adopting) inPlace(ctx context.Context, conn *sql.Conn, flavour string) 
 	if err := checkSpecified(ctx, conn); err != nil {
 		return err
 	}
+	if err := a.as.checkTypes(ctx, conn); err != nil {
+		return err
+	}
 	if readable(ctx, conn, "message_id, shard") && refuseHalf(ctx, conn) == nil {
 		return nil // keyfold's already
 	}
 	if err := a.begin(ctx, conn); err != nil {
 		return a.db.fault("take over", err)
 	}
-	newest, before, err := countUpTo(ctx, conn, 0)
-	if err != nil {
-		return a.db.fault("count the rows", err)
+	if a.newest == 0 {
+		var err error
+		if a.newest, a.done.Before, err = countUpTo(ctx, conn, 0); err != nil {
+			return a.db.fault("count the rows", err)
+		}
 	}
-	a.done.Before = before
-	if err := a.as.widen(ctx, conn); err != nil {
+	if err := a.widen(ctx, conn); err != nil {
 		return a.db.fault("widen user_interactions", err)
 	}
 	if err := a.fill(ctx); err != nil {
 		return err
 	}
-	if _, a.done.After, err = countUpTo(ctx, conn, newest); err != nil {
+	var err error
+	if _, a.done.After, err = countUpTo(ctx, conn, a.newest); err != nil {
 		return a.db.fault("count the rows", err)
 	}
-	if a.done.After < before {
-		return fmt.Errorf("user_interactions had %d rows up to id %d and has %d: if the shop deleted none, restore a backup; else run this again", before, newest, a.done.After)
+	if a.done.After < a.done.Before {
+		return fmt.Errorf("user_interactions had %d rows up to id %d and has %d: if the shop deleted none, restore a backup; else run this again", a.done.Before, a.newest, a.done.After)
 	}
 	if err := a.db.noteVersions(ctx, a.db.pool, conn, flavour); err != nil {
 		return a.db.fault("note the version", err)
@@ -181,6 +194,7 @@ func (a *adopting) fill(ctx context.Context) error {
 }
 
 func (a *adopting) count(n int64, chunk *Adopted) {
+	a.patience.progress()
 	a.done.Taken += n
 	a.done.History += chunk.History
 	a.done.Duplicates += chunk.Duplicates

@@ -112,15 +112,37 @@ func (a *adopting) copyChunk(ctx context.Context, tx *sql.Tx, from []messengerRo
 	return markCopied(ctx, tx, waiting, fmt.Sprint("shard = shard + ", backfillShards))
 }
 
-// markCopied changes rows that tx has inserted. Their ids are not known.
-func markCopied(ctx context.Context, tx *sql.Tx, rows []*newRow, change string) error {
-	const one = "(user_id = ? AND occurred_at = ? AND message_id = ?)"
+// markCopied changes rows that tx has inserted, by their ids.
+func markCopied(ctx context.Context, tx *sql.Tx, rows []*newRow, how string) error {
 	return inChunks(rows, func(rows []*newRow) error {
-		var args []any
-		for _, row := range rows {
-			args = append(args, row.userID, row.occurred, row.messageID)
+		ids, err := insertedIDs(ctx, tx, rows)
+		if err != nil {
+			return err
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET "+change+" WHERE "+strings.Repeat(one+" OR ", len(rows)-1)+one, args...)
+		changed, err := change(ctx, tx, "UPDATE user_interactions SET "+how+" WHERE id IN ("+list(len(ids))+")", anyOf(ids)...)
+		if err == nil && changed != int64(len(rows)) {
+			err = fmt.Errorf("%d of %d copied rows of messenger_outbox were changed: look for a trigger of user_interactions that changes rows", changed, len(rows))
+		}
 		return err
 	})
+}
+
+// insertedIDs finds the rows that tx has inserted. A shop's column may keep no
+// milliseconds of occurred_at, by which an index finds a user's row.
+func insertedIDs(ctx context.Context, tx *sql.Tx, rows []*newRow) ([]int64, error) {
+	const one = "(user_id = ? AND occurred_at BETWEEN ? AND ? AND message_id = ?)"
+	var args []any
+	for _, row := range rows {
+		at, err := parseTime(row.occurred)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, row.userID, timeText(at-1000), timeText(at+1000), row.messageID)
+	}
+	ids, err := collect(ctx, tx, column[int64], "SELECT id FROM user_interactions WHERE registered = TRUE AND ("+strings.Repeat(one+" OR ", len(rows)-1)+one+")", args...)
+	if err == nil && len(ids) != len(rows) {
+		err = fmt.Errorf("%d of %d copied rows of messenger_outbox are found again: look for a trigger of user_interactions that changes rows, "+
+			"and for the type of occurred_at, which keeps seconds at least", len(ids), len(rows))
+	}
+	return ids, err
 }

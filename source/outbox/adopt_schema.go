@@ -24,18 +24,23 @@ const adoptedVersion = 4
 // adoption is what a shop's table needs to become keyfold's, in one dialect. The column
 // shard stands last and may be NULL: so a row is marked that is still to be taken over.
 type adoption struct {
-	script  string // of helper tables, and of what gives new rows their shard
-	columns []string
-	indexes []string // name (columns), as in the migrations
-	shard   string   // the expression
-	times   string   // brings the times of a row into the form that sorts; "" where the type does
+	script     string // of helper tables, and of what gives new rows their shard
+	columns    []string
+	indexes    []string            // name (columns), as in the migrations
+	indexNames string              // the query of those there are
+	shard      string              // the expression
+	times      string              // brings the times of a row into the form that sorts; "" where the type does
+	types      map[string][]string // that columns may have
+	schema     string              // the expression of the table's
 }
 
 var specifiedIndexes = []string{
 	"idx_user_occurred (user_id, occurred_at DESC)", "idx_event_type (event_type)", "idx_product (product_id)", "idx_occurred (occurred_at)",
 }
 
-const slotExpression = "(user_id * 2654435769 & 4294967295) >> 26"
+// slotExpression is [engine.SlotOf], and 0 for a number that no event has as its user: no
+// value of the column overflows it, which would fail the shop's INSERT.
+const slotExpression = "CASE WHEN user_id BETWEEN -2147483648 AND 2147483647 THEN (user_id * 2654435769 & 4294967295) >> 26 ELSE 0 END"
 
 func adoptionOf(flavour string) adoption {
 	indexes := slices.Concat(specifiedIndexes, []string{
@@ -45,7 +50,8 @@ func adoptionOf(flavour string) adoption {
 	switch flavour {
 	case SQLite:
 		return adoption{
-			script: "sqlite", indexes: indexes, shard: slotExpression,
+			script: "sqlite", indexes: indexes, indexNames: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'user_interactions'",
+			shard: slotExpression,
 			columns: []string{
 				"message_id TEXT NULL", "body TEXT NULL", "attempts INTEGER NOT NULL DEFAULT 0", "sent_at TEXT NULL", "failed_at TEXT NULL",
 				"last_error TEXT NULL", "tried_at TEXT NULL", "registered INTEGER NOT NULL DEFAULT 0", "duplicate INTEGER NOT NULL DEFAULT 0",
@@ -56,7 +62,10 @@ func adoptionOf(flavour string) adoption {
 		}
 	case PostgreSQL:
 		return adoption{
-			script: "postgres", shard: strings.Replace(slotExpression, "user_id", "user_id::bigint", 1),
+			script: "postgres", types: postgresTypes,
+			schema:     "(SELECT nspname FROM pg_namespace JOIN pg_class ON pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass('user_interactions'))",
+			shard:      strings.Replace(slotExpression, "user_id *", "user_id::bigint *", 1),
+			indexNames: "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indrelid = to_regclass('user_interactions')",
 			indexes: slices.Concat(specifiedIndexes, []string{
 				"idx_processed (occurred_at, id) WHERE processed_to_queue",
 				"idx_unsent (shard, (id + 0)) WHERE NOT processed_to_queue AND failed_at IS NULL",
@@ -74,7 +83,9 @@ func adoptionOf(flavour string) adoption {
 			exact = "utf8mb4_nopad_bin"
 		}
 		return adoption{
-			script: "mysql", indexes: indexes, shard: slotExpression,
+			script: "mysql", types: mysqlTypes, schema: "DATABASE()", indexes: indexes,
+			indexNames: "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = 'user_interactions'",
+			shard:      slotExpression,
 			columns: []string{
 				"message_id VARCHAR(128) CHARACTER SET utf8mb4 COLLATE " + exact + " NULL", "body MEDIUMTEXT CHARACTER SET utf8mb4 NULL",
 				"attempts INT UNSIGNED NOT NULL DEFAULT 0", "sent_at DATETIME(3) NULL", "failed_at DATETIME(3) NULL",
@@ -114,69 +125,79 @@ func checkSpecified(ctx context.Context, conn *sql.Conn) error {
 
 // widen adds what the table lacks. Each statement is done or not, and a second run goes
 // on with what is missing.
-func (a adoption) widen(ctx context.Context, conn *sql.Conn) error {
+func (a *adopting) widen(ctx context.Context, conn *sql.Conn) error {
 	var missing []string
-	for _, definition := range a.columns {
+	for _, definition := range a.as.columns {
 		name, _, _ := strings.Cut(definition, " ")
 		if !readable(ctx, conn, name) {
 			missing = append(missing, "ADD COLUMN "+definition)
 		}
 	}
-	if a.script == "mysql" {
-		if err := alterOnline(ctx, conn, missing); err != nil {
-			return err
-		}
-		missing, err := a.missingKeys(ctx, conn)
-		if err == nil {
-			err = alterOnline(ctx, conn, missing)
-		}
-		if err != nil {
-			return err
-		}
-	} else {
-		for _, add := range missing {
-			if _, err := conn.ExecContext(ctx, "ALTER TABLE user_interactions "+add); err != nil {
-				return err
-			}
-		}
-		for _, index := range a.indexes {
-			if _, err := conn.ExecContext(ctx, "CREATE INDEX IF NOT EXISTS "+strings.Replace(index, " (", " ON user_interactions (", 1)); err != nil {
-				return err
-			}
-		}
+	if err := a.alter(ctx, conn, missing); err != nil {
+		return err
 	}
-	text, err := adoptFiles.ReadFile("adopt/" + a.script + ".sql")
+	if err := a.addIndexes(ctx, conn); err != nil {
+		return err
+	}
+	text, err := adoptFiles.ReadFile("adopt/" + a.as.script + ".sql")
 	if err != nil {
 		return err
 	}
 	for statement := range strings.SplitSeq(strings.ReplaceAll(string(text), "{{shards}}", shardRows()), ";\n\n") {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
+		if err := a.patience.change(ctx, conn, statement); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a adoption) missingKeys(ctx context.Context, conn *sql.Conn) (missing []string, err error) {
-	there, err := collect(ctx, conn, column[string], "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = 'user_interactions'")
-	known := strings.ToLower(" " + strings.Join(there, " ") + " ")
-	for _, index := range a.indexes {
-		name, _, _ := strings.Cut(index, " ")
-		if !strings.Contains(known, " "+name+" ") {
-			missing = append(missing, "ADD KEY "+index)
+// alter changes the table in one statement, but for SQLite, which takes one column at a
+// time.
+func (a *adopting) alter(ctx context.Context, conn *sql.Conn, changes []string) error {
+	switch {
+	case len(changes) == 0:
+		return nil
+	case a.as.script == "mysql":
+		return a.alterOnline(ctx, conn, changes)
+	case a.as.script == "postgres":
+		changes = []string{strings.Join(changes, ", ")}
+	}
+	for _, change := range changes {
+		if err := a.patience.change(ctx, conn, "ALTER TABLE user_interactions "+change); err != nil {
+			return err
 		}
 	}
-	return missing, err
+	return nil
+}
+
+func (a *adopting) addIndexes(ctx context.Context, conn *sql.Conn) error {
+	there, err := collect(ctx, conn, column[string], a.as.indexNames)
+	if err != nil {
+		return err
+	}
+	known := strings.ToLower(" " + strings.Join(there, " ") + " ")
+	var keys []string
+	for _, index := range a.as.indexes {
+		name, _, _ := strings.Cut(index, " ")
+		switch {
+		case strings.Contains(known, " "+name+" "):
+		case a.as.script == "mysql":
+			keys = append(keys, "ADD KEY "+index)
+		default:
+			statement := "CREATE INDEX IF NOT EXISTS " + strings.Replace(index, " (", " ON user_interactions (", 1)
+			if err := a.patience.change(ctx, conn, statement); err != nil {
+				return err
+			}
+		}
+	}
+	return a.alter(ctx, conn, keys)
 }
 
 // alterOnline changes the table in one statement, in the first of the ways that the
 // server has for it: without touching rows, beside the shop's writes, or as it can.
-func alterOnline(ctx context.Context, conn *sql.Conn, changes []string) (err error) {
-	if len(changes) == 0 {
-		return nil
-	}
+func (a *adopting) alterOnline(ctx context.Context, conn *sql.Conn, changes []string) (err error) {
 	for _, way := range []string{", ALGORITHM=INSTANT", ", ALGORITHM=INPLACE, LOCK=NONE", ""} {
-		_, err = conn.ExecContext(ctx, "ALTER TABLE user_interactions "+strings.Join(changes, ", ")+way)
+		err = a.patience.change(ctx, conn, "ALTER TABLE user_interactions "+strings.Join(changes, ", ")+way)
 		refused, ok := errors.AsType[*mysql.MySQLError](err)
 		if !ok || refused.Number != 1845 && refused.Number != 1846 && refused.Number != 1221 {
 			return err

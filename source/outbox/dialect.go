@@ -16,6 +16,8 @@ type dialect interface {
 	variant(ctx context.Context, conn *sql.Conn) (string, error)
 	// lockSetup keeps several setups from running at once. It has a connection of its own.
 	lockSetup(ctx context.Context, pool *sql.DB) (unlock func(context.Context) error, err error)
+	// holder describes what holds a lock on user_interactions; "" where that is not told.
+	holder(ctx context.Context, conn *sql.Conn) string
 	// currentSchema is the expression of the schema that tables are made in; "" where
 	// no foreign key can be added to one.
 	currentSchema() string

@@ -27,7 +27,7 @@ func (k foreignKey) statement() string {
 var errNoForeignKeys = engine.ConfigurationError(reasonSchema,
 	errors.New("SQLite cannot add foreign keys to a table: run setup without them"))
 
-func (d *Database) addForeignKeys(ctx context.Context, conn *sql.Conn) error {
+func (d *Database) addForeignKeys(ctx context.Context, conn *sql.Conn, patience *patience) error {
 	schema := d.dialect.currentSchema()
 	if schema == "" {
 		return errNoForeignKeys
@@ -42,7 +42,7 @@ func (d *Database) addForeignKeys(ctx context.Context, conn *sql.Conn) error {
 		if there > 0 {
 			continue
 		}
-		if _, err := conn.ExecContext(ctx, key.statement()); err != nil {
+		if err := patience.change(ctx, conn, key.statement()); err != nil {
 			return engine.ConfigurationError(reasonSchema, fmt.Errorf(
 				"%s cannot be tied to %s: that table needs a column id of type INT as its primary key, "+
 					"and a row for every %s there is; or run setup without foreign keys: %w", key.column, key.table, key.column, err))

@@ -35,13 +35,14 @@ const versionTable = "keyfold_schema_version"
 const idsMigration = 3
 
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 5
+const newestMigration = 6
 
 //go:embed migrations
 var migrationFiles embed.FS
 
 // SetupOptions say what [Database.Setup] does beside the migrations.
 type SetupOptions struct {
+	Patience
 	// ForeignKeys ties user_id to users.id and product_id to products.id, which
 	// have to exist: an event of an unknown user is then refused, and a
 	// deleted user's events go with the user.
@@ -55,16 +56,19 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) error {
 		if err := refuseForeign(ctx, conn); err != nil {
 			return err
 		}
-		if err := d.migrate(ctx, pool, conn, flavour); err != nil {
-			return d.fault("migrate", err)
-		}
-		if err := d.indexNulls(ctx, conn, flavour); err != nil {
-			return d.fault("index rows without processed_to_queue", err)
-		}
-		if options.ForeignKeys {
-			return d.addForeignKeys(ctx, conn)
-		}
-		return nil
+		patience := options.with(d.dialect)
+		return patience.do(ctx, conn, func() error {
+			if err := d.migrate(ctx, pool, conn, flavour); err != nil {
+				return d.fault("migrate", err)
+			}
+			if err := d.indexNulls(ctx, conn, flavour); err != nil {
+				return d.fault("index rows without processed_to_queue", err)
+			}
+			if options.ForeignKeys {
+				return d.addForeignKeys(ctx, conn, patience)
+			}
+			return nil
+		})
 	})
 }
 

@@ -44,6 +44,7 @@ func openMySQL(text string) (*Database, error) {
 		patient.ReadTimeout = 0 // a migration of a large table takes its time
 		// The connection that holds the setup's lock is silent for as long.
 		patient.Params["wait_timeout"] = fmt.Sprint(int(setupTime.Seconds()))
+		patient.Params["lock_wait_timeout"] = "1" // the shop's statements stand behind one that waits for the table
 		patient.ParseTime = true
 		return mysqlPool(patient)
 	}

@@ -73,7 +73,7 @@ func (d postgresDialect) lockSetup(ctx context.Context, pool *sql.DB) (func(cont
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", postgresSetupLock); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprint("SET LOCAL lock_timeout = '60s'; SELECT pg_advisory_xact_lock(", postgresSetupLock, ")")); err != nil {
 		_ = tx.Rollback() // the error says more
 		if d.classify(err) == classLocked {
 			return nil, errOtherSetup

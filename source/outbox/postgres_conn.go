@@ -144,7 +144,7 @@ func (r *postgresRows) Next(values []driver.Value) error {
 	}
 	for i, value := range values {
 		if at, ok := value.(time.Time); ok {
-			values[i] = at.Format(sqlTime)
+			values[i] = at.UTC().Format(sqlTime) // of a TIMESTAMPTZ it comes in the zone of this process
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -24,8 +25,9 @@ const (
 	// users for long. The server gives up a silent transaction, and with it the lock
 	// of a relay whose host is gone: the server is not told of that.
 	postgresBegin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '60s'"
-	// postgresSetup begins one of setup, whose lock is silent while a migration runs.
-	postgresSetup = "BEGIN; SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0"
+	// postgresSetup begins one of setup, whose lock is silent while a migration runs. The
+	// shop's statements stand behind one that waits for the table.
+	postgresSetup = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0"
 	// postgresGiveUp is how long a statement whose context has ended waits for the
 	// server's answer. Until then it is known whether it was carried out.
 	postgresGiveUp = 2 * time.Second
@@ -82,6 +84,10 @@ func postgresConfig(text string) (*pgx.ConnConfig, error) {
 	}
 	// No statement is prepared: a pooler may give each transaction another connection.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// The server reads and compares the times of statements in the session's time zone,
+	// where a table that was taken over has TIMESTAMPTZ.
+	maps.DeleteFunc(config.RuntimeParams, func(name, _ string) bool { return strings.EqualFold(name, "timezone") })
+	config.RuntimeParams["timezone"] = "UTC"
 	config.RuntimeParams["datestyle"] = "ISO"
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "keyfold")
 	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, dialTimeout)

@@ -43,8 +43,9 @@ type oldRow struct {
 func (d *Database) deleteOld(ctx context.Context, tx *sql.Tx, query string, args ...any) (n int64, err error) {
 	rows, err := collect(ctx, tx, func(s scanner) (row *oldRow, err error) {
 		row = &oldRow{}
-		err = s.Scan(&row.id, &row.userID, &row.messageID, &row.duplicate)
-		row.digest = digestOf(row.messageID)
+		var user userID
+		err = s.Scan(&row.id, &user, &row.messageID, &row.duplicate)
+		row.userID, row.digest = user.id, digestOf(row.messageID)
 		return row, err
 	}, query, args...)
 	if err != nil {

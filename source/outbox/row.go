@@ -99,10 +99,10 @@ type stored struct {
 func scanStored(s scanner) (row stored, err error) {
 	var (
 		storedAt, sentAt, triedAt sql.NullString
-		userID                    int64
+		user                      userID
 		headers                   []byte
 	)
-	if err := s.Scan(&row.ID, &userID, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered, &headers); err != nil {
+	if err := s.Scan(&row.ID, &user, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered, &headers); err != nil {
 		return stored{}, err
 	}
 	for _, column := range []struct {
@@ -116,10 +116,9 @@ func scanStored(s scanner) (row stored, err error) {
 			row.fault = rejected("user_interactions row %d: %w", row.ID, err)
 		}
 	}
-	if userID == int64(int32(userID)) {
-		row.Event.UserID = int32(userID)
-	} else { // in a table that was taken over, whose column may hold more
-		row.fault = rejected("user_interactions row %d: the user id %d is out of range", row.ID, userID)
+	row.Event.UserID = user.id
+	if fault := user.fault(row.ID); fault != nil {
+		row.fault = fault
 	}
 	row.Trace = traceOf(headers)
 	if row.Body != nil && row.fault == nil {

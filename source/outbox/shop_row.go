@@ -13,10 +13,10 @@ import (
 // shopRow is a row by the columns of the specification.
 type shopRow struct {
 	id        int64
-	userID    int64
+	user      userID
 	eventType sql.NullString
 	phrase    sql.NullString
-	productID sql.NullInt64
+	productID sql.NullString // a whole number of any size, or the event is none
 	occurred  sql.NullString
 	metadata  sql.NullString
 	messageID sql.NullString
@@ -26,16 +26,16 @@ type shopRow struct {
 const shopColumns = "id, user_id, event_type, search_phrase, product_id, occurred_at, metadata, message_id, body"
 
 func scanShopRow(s scanner) (row shopRow, err error) {
-	err = s.Scan(&row.id, &row.userID, &row.eventType, &row.phrase, &row.productID, &row.occurred, &row.metadata, &row.messageID, &row.body)
+	err = s.Scan(&row.id, &row.user, &row.eventType, &row.phrase, &row.productID, &row.occurred, &row.metadata, &row.messageID, &row.body)
 	return row, err
 }
 
 // shopBody is a message's body, in the specification's order.
 type shopBody struct {
-	UserID     int64           `json:"user_id"`
+	UserID     int32           `json:"user_id"`
 	EventType  string          `json:"event_type"`
 	Phrase     *string         `json:"search_phrase"`
-	ProductID  *int64          `json:"product_id"`
+	ProductID  json.RawMessage `json:"product_id"`
 	OccurredAt string          `json:"occurred_at"`
 	Metadata   json.RawMessage `json:"metadata"`
 	MessageID  string          `json:"message_id"`
@@ -45,6 +45,9 @@ type shopBody struct {
 // entry returns the row as an event with its body: the row's own, or one that is made
 // of its columns. Errors are permanent ones: the columns make no event.
 func (r *shopRow) entry() (engine.Entry, error) {
+	if fault := r.user.fault(r.id); fault != nil {
+		return engine.Entry{}, rejected("%w", fault)
+	}
 	body := r.body
 	if body == nil {
 		var err error
@@ -56,8 +59,8 @@ func (r *shopRow) entry() (engine.Entry, error) {
 	if err != nil {
 		return engine.Entry{}, engine.PermanentError(engine.ReasonOf(err), fmt.Errorf("user_interactions row %d is no event: %w", r.id, err))
 	}
-	if int64(event.UserID) != r.userID {
-		return engine.Entry{}, rejected("user_interactions row %d: its body is of user %d and its column of user %d", r.id, event.UserID, r.userID)
+	if event.UserID != r.user.id {
+		return engine.Entry{}, rejected("user_interactions row %d: its body is of user %d and its column of user %d", r.id, event.UserID, r.user.id)
 	}
 	return engine.Entry{Event: event, Body: body}, nil
 }
@@ -68,7 +71,7 @@ func (r *shopRow) write() ([]byte, error) {
 		return nil, err
 	}
 	body := shopBody{
-		UserID: r.userID, EventType: r.eventType.String, OccurredAt: occurred.Time().Format(isoTime),
+		UserID: r.user.id, EventType: r.eventType.String, OccurredAt: occurred.Time().Format(isoTime),
 		MessageID: r.messageID.String, Version: "1.0",
 	}
 	reference := ""
@@ -76,13 +79,13 @@ func (r *shopRow) write() ([]byte, error) {
 		body.Phrase, reference = &r.phrase.String, r.phrase.String
 	}
 	if kind := engine.ParseEventType(body.EventType); kind != engine.Search && r.productID.Valid {
-		body.ProductID, reference = &r.productID.Int64, fmt.Sprint(r.productID.Int64)
+		body.ProductID, reference = []byte(r.productID.String), r.productID.String
 	}
 	if text := []byte(r.metadata.String); json.Valid(text) && bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		body.Metadata = text
 	}
 	if body.MessageID == "" {
-		body.MessageID = engine.MessageID(int32(r.userID), engine.ParseEventType(body.EventType), reference, body.OccurredAt)
+		body.MessageID = engine.MessageID(r.user.id, engine.ParseEventType(body.EventType), reference, body.OccurredAt)
 	}
 	return json.Marshal(body)
 }

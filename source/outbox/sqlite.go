@@ -60,7 +60,7 @@ func openSQLite(path string) (*Database, error) {
 		if f, err := os.OpenFile(absolute, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 			_ = f.Close()
 		}
-		return sql.Open("sqlite", name)
+		return sql.Open("sqlite", strings.Replace(name, "busy_timeout%285000%29", "busy_timeout%281000%29", 1)) // it is tried again
 	}
 	return &Database{pool: pool, dialect: &sqliteDialect{path: absolute, held: map[int]bool{}}, setup: setup}, nil
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"keyfold/cmd/cli"
@@ -59,7 +60,16 @@ func (a *App) SetupDatabase(options outbox.SetupOptions) error {
 	if err != nil {
 		return err
 	}
+	options.Patience = a.SetupPatience()
 	return errors.Join(DatabaseUnreached(db.Setup(a.Ctx, options)), db.Close())
+}
+
+// SetupPatience logs what a setup waits for, and lets it go on waiting for minutes.
+func (a *App) SetupPatience() outbox.Patience {
+	return outbox.Patience{Waiting: func(err error) {
+		a.Log.Warn("user_interactions is in use: setup waits with a change of it", slog.Any("error", err),
+			slog.String("hint", "let the open transaction end, or end it; the shop's statements go on meanwhile"))
+	}}
 }
 
 // AutoSetup sets up what a service needs, where AUTO_SETUP says so: the SQL schema, and

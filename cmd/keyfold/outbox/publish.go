@@ -14,9 +14,9 @@ type toBroker struct {
 	publisher *rabbit.Publisher
 	tracing   *tracing.Tracing
 	message   func(body []byte, event *engine.Event) rabbit.Message
-	// backfill marks rows as seen when they were stored: whether their ids have
-	// been dropped from a profile since can be told then. A relay marks only those
-	// that may have been published before.
+	// backfill marks rows as seen when they were stored, or tried before that by a wrong
+	// created_at: whether their ids have been dropped from a profile since can be told then.
+	// A relay marks only those that may have been published before.
 	backfill bool
 }
 
@@ -26,15 +26,19 @@ func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
 	messages := make([]rabbit.Message, len(rows))
 	for i := range rows {
 		messages[i] = b.message(rows[i].Body, &rows[i].Event)
-		since := rows[i].TriedAt
-		if b.backfill {
-			since = rows[i].StoredAt
-		}
-		messages[i].Headers = headersOf(traces[i], since)
+		messages[i].Headers = headersOf(traces[i], b.since(&rows[i]))
 	}
 	errs := b.publisher.Publish(ctx, messages)
 	published(errs)
 	return errs
+}
+
+// since is from when on there may be an earlier copy of the row; 0 where there is none.
+func (b toBroker) since(row *outbox.Row) engine.Millis {
+	if b.backfill && (row.TriedAt == 0 || row.StoredAt < row.TriedAt) {
+		return row.StoredAt
+	}
+	return row.TriedAt
 }
 
 // headersOf returns what a message says of its event; nil where that is nothing.

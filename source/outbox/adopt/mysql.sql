@@ -18,4 +18,4 @@ CREATE TABLE IF NOT EXISTS keyfold_relay_shards (
 
 INSERT IGNORE INTO keyfold_relay_shards (shard) VALUES {{shards}};
 
-ALTER TABLE user_interactions ALTER COLUMN shard SET DEFAULT ((user_id * 2654435769 & 4294967295) >> 26);
+ALTER TABLE user_interactions ALTER COLUMN shard SET DEFAULT (CASE WHEN user_id BETWEEN -2147483648 AND 2147483647 THEN (user_id * 2654435769 & 4294967295) >> 26 ELSE 0 END);

@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION keyfold_shard() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN NEW.shard := (NEW.user_id::bigint * 2654435769 & 4294967295) >> 26; RETURN NEW; END $$;
+    $$ BEGIN NEW.shard := CASE WHEN NEW.user_id BETWEEN -2147483648 AND 2147483647 THEN (NEW.user_id::bigint * 2654435769 & 4294967295) >> 26 ELSE 0 END; RETURN NEW; END $$;
 
 DROP TRIGGER IF EXISTS keyfold_shard ON user_interactions;
 
