@@ -43,12 +43,12 @@ type consumerChannel struct {
 	acks       *acks
 	unacked    atomic.Int64 // received and not acknowledged
 	ackedTotal atomic.Int64
+	consumers  atomic.Int64 // so far
 	inForce    atomic.Int64 // the prefetch of its consumers; 0 where another worker's come first
 	leases     leases
 
 	// Only used by the goroutine that starts and stops reading.
 	main, more subscription
-	tags       int    // consumers so far
 	last       uint64 // delivery tag received last
 	count      int    // received since the session looked at their sizes
 	bytes      int64  // of these
@@ -209,8 +209,7 @@ func (l *consumerChannel) consume(ctx context.Context, prefetch int, arguments a
 	if err := l.channel.Qos(prefetch, 0, false); err != nil {
 		return subscription{}, config.Names.Fault("set the prefetch", err)
 	}
-	l.tags++
-	tag := config.Identity.tag(s.generation, l.index, l.tags)
+	tag := config.Identity.tag(s.generation, l.index, int(l.consumers.Add(1)))
 	deliveries, err := l.channel.Consume(l.queue, tag, false, false, false, false, arguments)
 	if err != nil {
 		return subscription{}, config.Names.Fault("consume from queue "+l.queue, err)
