@@ -100,6 +100,21 @@ func TestKeysOfDeferralsStay(t *testing.T) {
 	}
 }
 
+// The key of a LATER that an erasure has left without a deferral goes with its time.
+func TestKeysOfErasedUsersGo(t *testing.T) {
+	l := openNew(t)
+	must(t, commitOne(l, oneAt("a", 0, notify.Later, start)))
+	must(t, commitOne(l, oneAt("b", 0, notify.Later, start)))
+	must(t, l.Forget(ctx, "a", start+1))
+	plan, _, err := l.PlanRetention(ctx, start+8*day, kept)
+	if must(t, err); plan.Keys != 1 {
+		t.Errorf("the plan has %d keys, want the one of the erased user", plan.Keys)
+	}
+	if done, err := l.Retain(ctx, start+8*day, kept); err != nil || done.Keys != 1 || done.Lost != 0 {
+		t.Errorf("done is %+v, %v, want the one key of the erased user", done, err)
+	}
+}
+
 // One call runs at a time. The lock of one that was killed is free.
 func TestRetainAlone(t *testing.T) {
 	l := openNew(t)
