@@ -154,6 +154,8 @@ func TestKeysAreDeletedInParts(t *testing.T) {
 	run(t, l, `INSERT INTO notify_event_keys (event_id, user_id, turn, decision_id, outcome, dispatched, decided_at)
 		SELECT gen_random_uuid(), 'a', 0, gen_random_uuid(), (ARRAY['NEVER', 'LATER'])[1 + i % 2]::notify_outcome, false,
 			timestamptz 'epoch' + (i / 1000) * interval '1 second' FROM generate_series(0, $1 - 1) i`, 2*final)
+	run(t, l, `INSERT INTO notify_deferrals (event_id, user_id, turn, due_at, event, next_at)
+		SELECT event_id, 'a', 1, decided_at, '{"event_type":"PROMO"}', decided_at FROM notify_event_keys WHERE outcome = 'LATER'`)
 	tx, err := l.pool.Begin(ctx)
 	must(t, err)
 	_, err = tx.Exec(ctx, "SELECT FROM notify_event_keys WHERE outcome = 'NEVER' ORDER BY decided_at LIMIT 3 FOR UPDATE", pgx.QueryExecModeExec)
