@@ -37,7 +37,7 @@ func parseGrant(text string) (g grant, err error) {
 			return grant{}, err
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && g.limited() {
 		g.scopes = allScopes
 		return g, nil
 	}

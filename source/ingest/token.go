@@ -56,9 +56,12 @@ func (t *tokens) add(entry string) error {
 // parseToken reads "TOKEN", "TOKEN scope,scope" or "TOKEN scope source=a|b type=PROMO". A
 // token without scopes has all of them. The error does not repeat the token.
 func parseToken(entry string) (token string, may grant, err error) {
-	token, rest, _ := strings.Cut(strings.ReplaceAll(entry, "\t", " "), " ")
+	token, rest, found := strings.Cut(strings.ReplaceAll(entry, "\t", " "), " ")
 	if err := checkToken(token); err != nil {
 		return "", grant{}, err
+	}
+	if !found {
+		return token, whole, nil
 	}
 	may, err = parseGrant(rest)
 	return token, may, err
