@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"keyfold/engine/notify"
 )
 
 // grant is what a token may be used for.
@@ -60,8 +58,8 @@ func (g *grant) limit(name string, values []string) error {
 		g.sources = append(g.sources, values...)
 	case "type":
 		for _, v := range values {
-			if notify.ParseEventType(v) == 0 {
-				return fmt.Errorf("is followed by the unknown type %s: write some of %v with | between them", short(v), notify.EventTypes)
+			if strings.Trim(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
+				return fmt.Errorf("is followed by %s, which is no type: write types in capitals with | between them, such as PROMO|UPDATE", short(v))
 			}
 		}
 		g.types = append(g.types, values...)

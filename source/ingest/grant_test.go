@@ -34,7 +34,7 @@ func TestATokenNamesItsSources(t *testing.T) {
 	if _, may := all.find("9876543210abcdefgh"); may.limited() || may.scopes != allScopes {
 		t.Errorf("a token alone may %+v", may)
 	}
-	for _, bad := range []string{"send source=", "send types=PROMO", "type=PROM", "send source=a||b", "sent source=a"} {
+	for _, bad := range []string{"send source=", "send types=PROMO", "type=promo", "send source=a||b", "sent source=a"} {
 		if _, _, err := parseToken(grantToken + " " + bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
