@@ -68,7 +68,7 @@ func benchState(b *testing.B, set *notify.Set) *notify.State {
 func BenchmarkDecide(b *testing.B) {
 	set := benchSet(b)
 	state := benchState(b, set)
-	if len(state.Sends) != notify.MaxSends || len(state.Marks) != notify.MaxMarks {
+	if len(state.Sends) != notify.MaxSends || len(state.Marks) != notify.MaxSends {
 		b.Fatalf("%d sends, %d marks", len(state.Sends), len(state.Marks))
 	}
 	prefs := &notify.Preferences{Quiet: quiet.Hours{{From: 22 * 60, To: 7 * 60}}}

@@ -44,14 +44,23 @@ func (s *State) Append(b []byte) []byte {
 	b = s.appendLastSends(b)
 	b = binary.AppendUvarint(b, uint64(len(s.Marks)))
 	for i := range s.Marks {
-		m := &s.Marks[i]
-		b = append(append(b, m.EventID[:]...), byte(m.Type))
-		b = m.Print.Append(binary.AppendVarint(b, int64(m.At)))
+		b = s.Marks[i].append(b)
 	}
 	if flags&bitDigest != 0 {
 		b = append(b, s.LastDigest[:]...)
 	}
 	return b
+}
+
+// bitExact is set in the type of a mark whose print is short.
+const bitExact = 0x80
+
+func (m *Mark) append(b []byte) []byte {
+	b = append(b, m.EventID[:]...)
+	if exact := m.Print.Exact(); m.Print == exact {
+		return exact.AppendExact(binary.AppendVarint(append(b, byte(m.Type)|bitExact), int64(m.At)))
+	}
+	return m.Print.Append(binary.AppendVarint(append(b, byte(m.Type)), int64(m.At)))
 }
 
 func (s *State) appendLastSends(b []byte) []byte {
@@ -182,17 +191,22 @@ func (r *stateReader) lastSends(s *State) {
 }
 
 func (r *stateReader) marks(s *State) {
-	n := r.length(MaxMarks, "marks")
+	n := r.length(MaxMarks*len(EventTypes), "marks")
 	for range n {
-		m := Mark{EventID: uuid.UUID(r.take(16)), Type: EventType(r.take(1)[0]), At: engine.Millis(r.number())}
+		id, kind := uuid.UUID(r.take(16)), r.take(1)[0]
+		m := Mark{EventID: id, Type: EventType(kind &^ bitExact), At: engine.Millis(r.number())}
 		if m.Type == 0 || m.Type >= typeCount {
 			r.fail(fmt.Errorf("a mark has the unknown type %d", m.Type))
 		}
 		if r.err != nil {
 			return
 		}
+		read := similar.Read
+		if kind&bitExact != 0 {
+			read = similar.ReadExact
+		}
 		var err error
-		if m.Print, r.rest, err = similar.Read(r.rest); err != nil {
+		if m.Print, r.rest, err = read(r.rest); err != nil {
 			r.fail(err)
 			return
 		}

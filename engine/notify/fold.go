@@ -57,16 +57,30 @@ func (s *State) prune(instant engine.Millis) {
 		old++
 	}
 	s.Sends = slices.Delete(s.Sends, 0, old)
-	old = max(0, len(s.Marks)-MaxMarks)
-	for old < len(s.Marks) && s.Marks[old].At <= instant {
-		old++
-	}
-	s.Marks = slices.Delete(s.Marks, 0, old)
+	s.pruneMarks(instant)
 	for t := range s.LastSend {
 		if s.LastSend[t] <= instant {
 			s.LastSend[t] = 0
 		}
 	}
+}
+
+// pruneMarks counts each type's marks for itself: others push none out.
+func (s *State) pruneMarks(instant engine.Millis) {
+	var newer [typeCount]int
+	kept := len(s.Marks)
+	for i := len(s.Marks) - 1; i >= 0; i-- {
+		m := s.Marks[i]
+		if newer[m.Type]++; m.At <= instant || newer[m.Type] > MaxMarks {
+			continue
+		}
+		if newer[m.Type] > MaxNear {
+			m.Print = m.Print.Exact()
+		}
+		kept--
+		s.Marks[kept] = m
+	}
+	s.Marks = slices.Delete(s.Marks, 0, kept)
 }
 
 // Clone returns a copy that shares nothing.

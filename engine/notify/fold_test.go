@@ -21,8 +21,55 @@ func TestFoldKeepsBounds(t *testing.T) {
 	for i := range 300 {
 		s.Fold(recordOf(i, Now, testNow+engine.Millis(i)))
 	}
-	if len(s.Sends) != MaxSends || s.Sends[0] != testNow+44 || len(s.Marks) != MaxMarks || s.Marks[0].At != testNow+236 {
+	if len(s.Sends) != MaxSends || s.Sends[0] != testNow+44 || len(s.Marks) != MaxMarks || s.Marks[0].At != testNow+44 {
 		t.Errorf("%d sends from %d on, %d marks from %d on", len(s.Sends), s.Sends[0]-testNow, len(s.Marks), s.Marks[0].At-testNow)
+	}
+}
+
+// Others push no mark out of its window: not those of other types, and of its own type
+// not the next 255, of which the newest 64 find near texts too.
+func TestARepeatIsFoundBehindOthers(t *testing.T) {
+	s := newScene()
+	s.set.Policy.Types[Promo].Cooldown, s.set.Policy.Types[Promo].Near = 0, true
+	s.event.Type, s.event.Title, s.event.Message = Promo, "Summer sale: shoes and bags at half price", "Only today in all our stores in town."
+	s.print()
+	first := s.decide()
+	s.state.Fold(&first)
+	fold := func(n int, of EventType) {
+		r := recordOf(n, Later, s.now)
+		r.Type, r.Print = of, similar.Of(of.String(), idOf(n).String(), "", nil, "")
+		s.state.Fold(r)
+	}
+	of := func(n int, title string) string {
+		s.event.ID, s.event.Title = idOf(n), title
+		s.print()
+		r := s.decide()
+		return r.Reasons[0]
+	}
+	for i := range 300 {
+		fold(1000+i, Message)
+	}
+	for i := range MaxNear - 1 {
+		fold(2000+i, Promo)
+	}
+	title, near := s.event.Title, "Summer sale! Shoes and bags at half price"
+	s.now += hour
+	if got := of(5, near); got != ReasonNearDuplicate {
+		t.Errorf("behind 300 of another type and 63 of its own, a near text is %s", got)
+	}
+	fold(3000, Promo)
+	if got := of(6, near); got == ReasonNearDuplicate {
+		t.Errorf("behind 64 of its own, a near text is %s", got)
+	}
+	for i := range MaxMarks - MaxNear - 1 {
+		fold(4000+i, Promo)
+	}
+	if got := of(7, title); got != ReasonDuplicate {
+		t.Errorf("behind 255 of its own type, a repeat is %s", got)
+	}
+	fold(5000, Promo)
+	if got := of(8, title); got == ReasonDuplicate {
+		t.Errorf("behind 256 of its own type, a repeat is %s", got)
 	}
 }
 
@@ -103,10 +150,11 @@ func drawState(t *rapid.T) *State {
 	}
 	for n := range rapid.IntRange(0, MaxMarks).Draw(t, "marks") {
 		eventType := rapid.SampledFrom(EventTypes).Draw(t, "type")
-		s.Marks = append(s.Marks, Mark{
-			EventID: idOf(n), Type: eventType, At: engine.Millis(millis.Draw(t, "at")),
-			Print: similar.Of(eventType.String(), rapid.String().Draw(t, "title"), "", nil, rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")),
-		})
+		print := similar.Of(eventType.String(), rapid.String().Draw(t, "title"), "", nil, rapid.SampledFrom([]string{"", "k"}).Draw(t, "key"))
+		if rapid.Bool().Draw(t, "exact") {
+			print = print.Exact()
+		}
+		s.Marks = append(s.Marks, Mark{EventID: idOf(n), Type: eventType, At: engine.Millis(millis.Draw(t, "at")), Print: print})
 	}
 	if rapid.Bool().Draw(t, "digest") {
 		s.LastDigest = idOf(5)
@@ -154,7 +202,7 @@ func TestReadStateRefuses(t *testing.T) {
 		"a newer one":    append([]byte{stateVersion + 1}, good[1:]...),
 		"unknown flags":  append([]byte{stateVersion, 4}, good[2:]...),
 		"257 sends":      {stateVersion, 0, 0, 0x81, 2},
-		"65 marks":       {stateVersion, 0, 0, 0, 0, 65},
+		"2,049 marks":    {stateVersion, 0, 0, 0, 0, 0x81, 0x10},
 		"sends reversed": {stateVersion, 0, 0, 2, 4, 1, 0, 0},
 		"a zero last":    {stateVersion, 0, 0, 0, 1, 0, 0},
 		"a zero digest":  append([]byte{stateVersion, 2, 0, 0, 0, 0}, make([]byte, 16)...),
@@ -178,7 +226,7 @@ func FuzzReadState(f *testing.F) {
 		if err != nil || !sameState(again, s) {
 			t.Errorf("%v\nread  %+v\nagain %+v", err, s, again)
 		}
-		if len(s.Sends) > MaxSends || len(s.Marks) > MaxMarks {
+		if len(s.Sends) > MaxSends || len(s.Marks) > MaxMarks*len(EventTypes) {
 			t.Errorf("%d sends, %d marks", len(s.Sends), len(s.Marks))
 		}
 	})

@@ -10,7 +10,8 @@ import (
 // Bounds of a state.
 const (
 	MaxSends = 256
-	MaxMarks = 64
+	MaxMarks = 256 // of a type
+	MaxNear  = 64  // of a type, the newest: older marks find the same content only
 )
 
 // State is what is stored of a user: what the user's records of the horizon come
@@ -20,7 +21,7 @@ type State struct {
 	Erased     bool
 	Sends      []engine.Millis          // ascending, newest MaxSends
 	LastSend   [typeCount]engine.Millis // by type; 0: none
-	Marks      []Mark                   // in the order of their records, newest MaxMarks
+	Marks      []Mark                   // in the order of their records
 	LastDigest uuid.UUID                // the digest that was counted last
 }
 
@@ -29,5 +30,5 @@ type Mark struct {
 	EventID uuid.UUID
 	Type    EventType
 	At      engine.Millis // decided_at of the event's newest record
-	Print   similar.Print
+	Print   similar.Print // of an older one, [similar.Print.Exact]
 }

@@ -169,7 +169,7 @@ func (d *decision) digestKey() string {
 	for i, name := range d.action.DigestKey {
 		values[i] = d.event.text(name)
 	}
-	return strings.Join(values, "|")
+	return groupKey(values)
 }
 
 // text returns the value of a field as a key of digests has it, "" where there is

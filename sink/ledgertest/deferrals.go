@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -137,6 +138,25 @@ func testClaimTakesWholeDigests(t *testing.T, s Store) {
 }
 
 // Postponed moves the deferral and nothing else, and only under the user's version.
+// The longest key of a digest, of the longest user, in signs of four bytes.
+func testLongestDigestKey(t *testing.T, s Store) {
+	random := rand.NewChaCha8([32]byte{1}) // an index must not save bytes by compression
+	user, key := make([]rune, notify.MaxUserRunes), make([]byte, notify.MaxGroupBytes)
+	for i := range user {
+		user[i] = 0x10000 + rune(random.Uint64()%0xffff)
+	}
+	for i := range key {
+		key[i] = '0' + byte(random.Uint64()%64)
+	}
+	d := Decide(Event(string(user), notify.Update, start), 1, 0, notify.Later, start)
+	d.Record.DigestKey, d.Record.Slot = string(key), d.Record.DeferUntil
+	must(t, commit(s, change(string(user), 0, d)))
+	due := claim(t, s, d.Record.DeferUntil)
+	if equal(t, "claimed", dueIDs(due), idsOf(d)); len(due) == 1 && due[0].DigestKey != string(key) {
+		t.Errorf("the key is %q", due[0].DigestKey)
+	}
+}
+
 func testPostponed(t *testing.T, s Store) {
 	d := decide(t, s, "a", 0, notify.Later, start)
 	claim(t, s, start+minute)

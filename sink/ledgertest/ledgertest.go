@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"Lease", testLease},
 		{"ClaimTakesTheOldest", testClaimTakesTheOldest},
 		{"ClaimTakesWholeDigests", testClaimTakesWholeDigests},
+		{"LongestDigestKey", testLongestDigestKey},
 		{"Postponed", testPostponed},
 		{"Marks", testMarks},
 		{"Undispatched", testUndispatched},

@@ -31,7 +31,7 @@ type Message struct {
 	Title      string          `json:"title"`
 	Text       string          `json:"message"`
 	Metadata   json.RawMessage `json:"metadata"`
-	ExpiresAt  *string         `json:"expires_at"` // of a digest the earliest
+	ExpiresAt  *string         `json:"expires_at"` // of a digest the latest, null where an item has none
 	DecidedAt  string          `json:"decided_at"`
 	Turn       int             `json:"turn"`
 	Reasons    []string        `json:"reasons"`
@@ -87,7 +87,7 @@ func Of(d *notify.Dispatch) (Message, error) {
 	}
 	m.EventType, m.Metadata = notify.Digest.String(), json.RawMessage("null")
 	m.Digest = &Digest{Key: first.DigestKey, Items: items}
-	m.ExpiresAt = expiry(earliest(d.Events))
+	m.ExpiresAt = expiry(latest(d.Events))
 	return m, nil
 }
 
@@ -123,11 +123,13 @@ func metadataOf(e *notify.Notification) (json.RawMessage, error) {
 	return body.Metadata, nil
 }
 
-func earliest(events []*notify.Notification) (at engine.Millis) {
+// latest returns when the last event expires; 0: one of them never does.
+func latest(events []*notify.Notification) (at engine.Millis) {
 	for _, e := range events {
-		if e.ExpiresAt != 0 && (at == 0 || e.ExpiresAt < at) {
-			at = e.ExpiresAt
+		if e.ExpiresAt == 0 {
+			return 0
 		}
+		at = max(at, e.ExpiresAt)
 	}
 	return at
 }

@@ -15,7 +15,7 @@ type admission func(*http.Request) (sender visitor, refused *reply)
 
 // ServeHTTP answers a request without access control. The sender is its address.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(r *http.Request) (visitor, *reply) { return visitor{addressOf(r), allScopes}, nil })
+	h.answer(w, r, func(r *http.Request) (visitor, *reply) { return visitor{addressOf(r), whole}, nil })
 }
 
 // answer lets a request in or not, answers, counts and logs.

@@ -49,7 +49,7 @@ func (g *guard) enter(r *http.Request) (sender visitor, refused *reply) {
 	}
 	switch r.URL.Path {
 	case livePath, readyPath, openAPIPath:
-		return visitor{scopes: allScopes}, nil
+		return visitor{may: whole}, nil
 	}
 	now := time.Now()
 	sender, refused = g.identify(r, now)
@@ -68,12 +68,12 @@ func (g *guard) enter(r *http.Request) (sender visitor, refused *reply) {
 func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refused *reply) {
 	address := addressOf(r)
 	if g.tokens == nil {
-		return visitor{address, allScopes}, nil
+		return visitor{address, whole}, nil
 	}
 	shown, all := bearer(r), g.tokens.get()
-	digest, scopes := all.find(shown)
-	if scopes != 0 {
-		return visitor{string(digest[:]), scopes}, nil
+	digest, may := all.find(shown)
+	if may.scopes != 0 {
+		return visitor{string(digest[:]), may}, nil
 	}
 	if wait := take(now, g.senders.of(address)); wait > 0 {
 		return visitor{}, tooMany(wait)

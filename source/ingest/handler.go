@@ -158,6 +158,9 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request, sender vis
 	if refused := sender.require(ScopeSend); refused != nil {
 		return refused
 	}
+	if refused := sender.unlimited(); refused != nil {
+		return refused
+	}
 	partial, refused := isPartial(r)
 	if refused != nil {
 		return refused

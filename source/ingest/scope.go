@@ -41,13 +41,13 @@ func (s Scope) String() string {
 
 // visitor is who makes a request.
 type visitor struct {
-	key    string // of the shares and the rate: a token's digest, or an address
-	scopes Scope
+	key string // of the shares and the rate: a token's digest, or an address
+	may grant
 }
 
 // require refuses a visitor whose token has not the scope.
 func (v visitor) require(s Scope) *reply {
-	if v.scopes&s != 0 {
+	if v.may.scopes&s != 0 {
 		return nil
 	}
 	a := refuse(http.StatusForbidden, "scope_missing",

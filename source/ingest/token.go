@@ -19,7 +19,7 @@ type tokenDigest [sha256.Size]byte
 // tokens are those a sender may show.
 type tokens struct {
 	digests []tokenDigest
-	scopes  []Scope // aligned with digests
+	grants  []grant // aligned with digests
 	// unread: the token file cannot be read, so that it is not known what it
 	// lists.
 	unread bool
@@ -27,50 +27,48 @@ type tokens struct {
 
 // find looks for a token in time that depends on neither its text nor its
 // place. A token without scopes is not known.
-func (t tokens) find(token string) (tokenDigest, Scope) {
+func (t tokens) find(token string) (tokenDigest, grant) {
 	digest := tokenDigest(sha256.Sum256([]byte(token)))
 	found := 0
 	for i := range t.digests {
 		same := subtle.ConstantTimeCompare(t.digests[i][:], digest[:])
-		found |= subtle.ConstantTimeSelect(same, int(t.scopes[i]), 0)
+		found = subtle.ConstantTimeSelect(same, i+1, found)
 	}
-	return digest, Scope(found) //nolint:gosec // it is made of scopes
+	if found == 0 {
+		return digest, grant{}
+	}
+	return digest, t.grants[found-1]
 }
 
 // add adds a token and its scopes, as they are listed.
 func (t *tokens) add(entry string) error {
-	token, scopes, err := parseToken(entry)
+	token, may, err := parseToken(entry)
 	if err == nil {
-		t.digests, t.scopes = append(t.digests, sha256.Sum256([]byte(token))), append(t.scopes, scopes)
+		t.digests, t.grants = append(t.digests, sha256.Sum256([]byte(token))), append(t.grants, may)
 	}
 	return err
 }
 
-// parseToken reads "TOKEN" or "TOKEN scope,scope". A token without scopes has all of
-// them. The error does not repeat the token.
-func parseToken(entry string) (token string, scopes Scope, err error) {
-	token, names, scoped := strings.Cut(strings.ReplaceAll(entry, "\t", " "), " ")
+// parseToken reads "TOKEN", "TOKEN scope,scope" or "TOKEN scope source=a|b type=PROMO". A
+// token without scopes has all of them. The error does not repeat the token.
+func parseToken(entry string) (token string, may grant, err error) {
+	token, rest, found := strings.Cut(strings.ReplaceAll(entry, "\t", " "), " ")
 	if err := checkToken(token); err != nil {
-		return "", 0, err
+		return "", grant{}, err
 	}
-	if !scoped {
-		return token, allScopes, nil
+	if !found {
+		return token, whole, nil
 	}
-	for name := range strings.SplitSeq(names, ",") {
-		one := scopeOf(strings.TrimSpace(name))
-		if one == 0 {
-			return "", 0, fmt.Errorf("is followed by what is no scope: write none, or some of %s with commas between them", strings.Join(scopeNames, ", "))
-		}
-		scopes |= one
-	}
-	return token, scopes, nil
+	may, err = parseGrant(rest)
+	return token, may, err
 }
 
 // listed returns the entries of HTTP_TOKENS, which was cut at its commas: the name of
 // a scope belongs to the token before it. No token is as short.
 func listed(parts []string) (entries []string) {
 	for _, part := range parts {
-		if last := len(entries) - 1; last >= 0 && scopeOf(strings.TrimSpace(part)) != 0 {
+		name, _, _ := strings.Cut(strings.TrimSpace(part), " ")
+		if last := len(entries) - 1; last >= 0 && scopeOf(name) != 0 {
 			entries[last] += "," + part
 		} else {
 			entries = append(entries, part)

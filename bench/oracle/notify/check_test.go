@@ -114,7 +114,7 @@ func storedOf(u *User) *notify.State {
 	stored := &notify.State{DecidedAt: s.DecidedAt, Sends: s.Sends, LastDigest: s.LastDigest}
 	copy(stored.LastSend[:], s.LastSend[:])
 	for _, m := range s.Marks {
-		stored.Marks = append(stored.Marks, notify.Mark{EventID: m.EventID, Type: m.Type, At: m.DecidedAt, Print: m.Print})
+		stored.Marks = append(stored.Marks, notify.Mark{EventID: m.EventID, Type: m.Type, At: m.DecidedAt, Print: printOf(m)})
 	}
 	return stored
 }

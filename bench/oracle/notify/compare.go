@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/engine/notify/similar"
 )
 
 // Compare names the fields in which a record is not what is expected; none where it is.
@@ -83,14 +84,22 @@ func (u *User) CompareState(got *notify.State) (differences []string) {
 	for _, kind := range notify.EventTypes {
 		differ(d, "state: last send", want.LastSend[kind] == got.LastSend[kind], want.LastSend[kind], got.LastSend[kind])
 	}
-	same := slices.EqualFunc(want.Marks, got.Marks, func(w *Decision, g notify.Mark) bool {
-		return w.EventID == g.EventID && w.Type == g.Type && w.DecidedAt == g.At && w.Print == g.Print
+	same := slices.EqualFunc(want.Marks, got.Marks, func(w Mark, g notify.Mark) bool {
+		return w.EventID == g.EventID && w.Type == g.Type && w.DecidedAt == g.At && printOf(w) == g.Print
 	})
 	if !same {
-		differ(d, "state: marks", false, idsOf(want.Marks, func(m *Decision) uuid.UUID { return m.EventID }),
+		differ(d, "state: marks", false, idsOf(want.Marks, func(m Mark) uuid.UUID { return m.EventID }),
 			idsOf(got.Marks, func(m notify.Mark) uuid.UUID { return m.EventID }))
 	}
 	return differences
+}
+
+// printOf returns what is stored of a mark's texts.
+func printOf(m Mark) similar.Print {
+	if m.Old {
+		return m.Print.Exact()
+	}
+	return m.Print
 }
 
 // differ appends what differs under a name.

@@ -190,7 +190,7 @@ func (t *turn) allowedOf(channels []notify.Channel) (allowed []notify.Channel) {
 
 // duplicate is stages 3 and 4: the newest mark counts.
 func (t *turn) duplicate() bool {
-	var marks []*Decision
+	var marks []Mark
 	for _, m := range slices.Backward(t.state.Marks) {
 		if m.EventID != t.event.ID && m.Type == t.event.Type && m.DecidedAt > t.now-t.policy.DuplicateWindow &&
 			(!t.policy.ByKeyOnly || m.Print.SameKey(t.event.Print)) {
@@ -207,7 +207,7 @@ func (t *turn) duplicate() bool {
 		}
 	}
 	for _, m := range marks {
-		if measure, near := t.event.Print.Near(m.Print); near && t.policy.Near {
+		if measure, near := t.event.Print.Near(m.Print); near && t.policy.Near && !m.Old {
 			t.decision.DuplicateOf, t.decision.Measure = m.EventID, measure
 			return t.never(notify.ReasonNearDuplicate)
 		}

@@ -3,7 +3,9 @@ package oracle
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
@@ -280,5 +282,22 @@ func (t *turn) digestKey() string {
 			values = append(values, "")
 		}
 	}
-	return strings.Join(values, "|")
+	// Within a value the sign between values, and the one before it, have a backslash
+	// before them. A key over 256 bytes is its SHA-256 behind what no other key begins with.
+	var key []byte
+	for i, value := range values {
+		if i > 0 {
+			key = append(key, '|')
+		}
+		for _, b := range []byte(value) {
+			if b == '|' || b == '\\' {
+				key = append(key, '\\')
+			}
+			key = append(key, b)
+		}
+	}
+	if len(key) > 256 {
+		return fmt.Sprintf(`\#%x`, sha256.Sum256(key))
+	}
+	return string(key)
 }

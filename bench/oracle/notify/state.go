@@ -14,8 +14,15 @@ type State struct {
 	DecidedAt  engine.Millis
 	Sends      []engine.Millis // one per notification, and one per digest
 	LastSend   [notify.Digest + 1]engine.Millis
-	Marks      []*Decision // events that were sent or are deferred, in the order of their decisions
+	Marks      []Mark // events that were sent or are deferred, in the order of their decisions
 	LastDigest uuid.UUID
+}
+
+// Mark is an event that was sent or is deferred. Of an old one only the same content is
+// found again.
+type Mark struct {
+	*Decision
+	Old bool
 }
 
 // State walks over all of the user's decisions, each once. It is good until the next
@@ -45,9 +52,9 @@ func (s *State) add(d *Decision) {
 		s.LastSend[d.Type] = d.DecidedAt
 	}
 	// The record of an event replaces the event's own mark; a NEVER leaves none.
-	s.Marks = slices.DeleteFunc(s.Marks, func(m *Decision) bool { return m.EventID == d.EventID })
+	s.Marks = slices.DeleteFunc(s.Marks, func(m Mark) bool { return m.EventID == d.EventID })
 	if d.Outcome == notify.Now || d.Outcome == notify.Later {
-		s.Marks = append(s.Marks, d)
+		s.Marks = append(s.Marks, Mark{Decision: d})
 	}
 	s.prune(d.DecidedAt - d.Horizon)
 }
@@ -55,14 +62,23 @@ func (s *State) add(d *Decision) {
 // prune drops what is as old as an instant or older, and what is past the bounds.
 func (s *State) prune(old engine.Millis) {
 	s.Sends = slices.DeleteFunc(s.Sends, func(at engine.Millis) bool { return at <= old })
-	s.Marks = slices.DeleteFunc(s.Marks, func(m *Decision) bool { return m.DecidedAt <= old })
+	s.Marks = slices.DeleteFunc(s.Marks, func(m Mark) bool { return m.DecidedAt <= old })
 	for i := range s.LastSend {
 		if s.LastSend[i] <= old {
 			s.LastSend[i] = 0
 		}
 	}
 	s.Sends = s.Sends[max(0, len(s.Sends)-notify.MaxSends):]
-	s.Marks = s.Marks[max(0, len(s.Marks)-notify.MaxMarks):]
+	newest := map[notify.EventType]int{}
+	var kept []Mark
+	for _, m := range slices.Backward(s.Marks) {
+		if newest[m.Type]++; newest[m.Type] <= notify.MaxMarks {
+			m.Old = m.Old || newest[m.Type] > notify.MaxNear
+			kept = append(kept, m)
+		}
+	}
+	slices.Reverse(kept)
+	s.Marks = kept
 }
 
 // count returns the number of sends in the window that ends at an instant: (at - w, at].

@@ -25,6 +25,7 @@ type request struct {
 	entries []entry
 	faulty  int  // entries at fault
 	large   bool // one of them is too large
+	barred  bool // one of them is none that the token may post
 }
 
 // post answers a POST of notifications.
@@ -45,6 +46,8 @@ func (a *API) post(r *ingest.Request) *ingest.Answer {
 		status := http.StatusBadRequest
 		if q.large {
 			status = http.StatusRequestEntityTooLarge
+		} else if q.barred {
+			status = http.StatusForbidden
 		}
 		return q.refusal(status)
 	}
@@ -70,6 +73,10 @@ func (a *API) read(r *ingest.Request) (*request, *ingest.Answer) {
 			e.faults = FaultsOf(err)
 			q.faulty++
 			q.large = q.large || engine.ReasonOf(err) == engine.ReasonBodyTooLarge
+		} else if f := r.Forbidden(e.event.Source, e.event.Type.String()); f != nil {
+			e.faults = []notify.Fault{{Field: f.Field, Reason: f.Reason, Text: f.Error}}
+			q.faulty++
+			q.barred = true
 		}
 		q.entries = append(q.entries, e)
 	})

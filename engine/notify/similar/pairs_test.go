@@ -20,9 +20,9 @@ func printOf(notification string) Print {
 	return Of("PROMO", title, message, []string{id}, "")
 }
 
-func pairs(t testing.TB) (all []pairing) {
+func pairs(t testing.TB, name string) (all []pairing) {
 	t.Helper()
-	file, err := os.ReadFile("testdata/pairs.tsv")
+	file, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func pairs(t testing.TB) (all []pairing) {
 // Each pair is right: a repeat has the same content or is near, anything else is
 // neither.
 func TestPairs(t *testing.T) {
-	all := pairs(t)
+	all := pairs(t, "pairs.tsv")
 	for _, p := range all {
 		measure, near := p.a.Near(p.b)
 		same := p.a.Same(p.b)
@@ -55,5 +55,34 @@ func TestPairs(t *testing.T) {
 	}
 	if len(all) < 200 {
 		t.Errorf("%d pairs", len(all))
+	}
+}
+
+// TestUnseenPairs measures what the word lists were not made from: of the repeats in
+// unseen.tsv, the share that is found (recall), and of the pairs that are found, the
+// share that are repeats (precision). What is promised is the precision: of repeats in
+// quite other words most are not found.
+func TestUnseenPairs(t *testing.T) {
+	var repeats, found, wrong int
+	for _, p := range pairs(t, "unseen.tsv") {
+		_, near := p.a.Near(p.b)
+		near = near || p.a.Same(p.b)
+		switch {
+		case p.repeats && near:
+			found++
+		case near:
+			wrong++
+		}
+		if p.repeats {
+			repeats++
+		}
+		if near != p.repeats {
+			t.Logf("line %d: %s", p.line, p.texts)
+		}
+	}
+	recall, precision := float64(found)/float64(repeats), float64(found)/float64(found+wrong)
+	t.Logf("recall %.3f (%d of %d), precision %.3f (%d wrong)", recall, found, repeats, precision, wrong)
+	if repeats < 200 || recall < 0.29 || precision < 0.99 {
+		t.Errorf("recall %.3f, expected 0.29; precision %.3f, expected 0.99", recall, precision)
 	}
 }

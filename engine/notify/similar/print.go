@@ -23,6 +23,11 @@ type Print struct {
 // Size is the length of a Print's binary form in bytes.
 const Size = 16 + 4*8 + 4*4 + 1 + 1
 
+// ExactSize is the length of the binary form of what [Print.Exact] returns.
+const ExactSize = 16 + 4
+
+var errCutOff = errors.New("the fingerprint of a text is cut off")
+
 // Limits of the measures.
 const (
 	simhashDistance    = 3  // bits of 64
@@ -39,7 +44,7 @@ func (p Print) SameKey(q Print) bool { return p.key != 0 && p.key == q.key }
 // Near reports whether the texts say nearly the same, and which measure says so:
 // "simhash" or "words". It is symmetric.
 func (p Print) Near(q Print) (measure string, near bool) {
-	if p.guard != q.guard { // most marks
+	if p.guard != q.guard || p == p.Exact() { // most marks
 		return "", false
 	}
 	return compare(&p, &q)
@@ -111,7 +116,7 @@ func (p Print) Append(b []byte) []byte {
 // Read reads a fingerprint from the front of b and returns the rest.
 func Read(b []byte) (Print, []byte, error) {
 	if len(b) < Size {
-		return Print{}, nil, errors.New("the fingerprint of a text is cut off")
+		return Print{}, nil, errCutOff
 	}
 	if b[Size-1] > 1 {
 		return Print{}, nil, errors.New("this is no fingerprint of a text")
@@ -124,6 +129,23 @@ func Read(b []byte) (Print, []byte, error) {
 		*n = binary.LittleEndian.Uint32(b[48+4*i:])
 	}
 	return p, b[Size:], nil
+}
+
+// Exact returns what finds the same content again and says nothing of near texts.
+func (p Print) Exact() Print { return Print{content: p.content, key: p.key} }
+
+// AppendExact appends the binary form of [ExactSize] bytes of a print that [Print.Exact]
+// returned, which [ReadExact] reads.
+func (p Print) AppendExact(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(append(b, p.content[:]...), p.key)
+}
+
+// ReadExact reads such a print from the front of b and returns the rest.
+func ReadExact(b []byte) (Print, []byte, error) {
+	if len(b) < ExactSize {
+		return Print{}, nil, errCutOff
+	}
+	return Print{content: [16]byte(b), key: binary.LittleEndian.Uint32(b[16:])}, b[ExactSize:], nil
 }
 
 // Content returns the hash of the content: 16 bytes of a SHA-256.

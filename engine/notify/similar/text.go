@@ -2,6 +2,7 @@ package similar
 
 import (
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -65,6 +66,8 @@ type reader struct {
 	rest  string
 	lower bool // it has small letters
 	token []byte
+	last  rune // the character before rest
+	sign  byte // '+' or '-' of the number that follows, else 0
 }
 
 // next reads a token or skips a character.
@@ -72,9 +75,12 @@ func (r *reader) next() {
 	c, size := utf8.DecodeRuneInString(r.rest)
 	switch {
 	case wordless(c):
+		r.sign = 0
 		r.character(c, size)
 	case inWord(c):
 		r.word()
+	case r.signs(c, r.rest[size:]):
+		r.rest = r.rest[size:]
 	case unicode.Is(unicode.Sc, c) || c == '%' || c == '‰' || c == '٪':
 		if c == '٪' {
 			c = '%'
@@ -84,6 +90,29 @@ func (r *reader) next() {
 	default:
 		r.rest = r.rest[size:]
 	}
+	r.last = c
+}
+
+// signs reports whether a character is the sign of a number, as in "+50", "-$50" and
+// "+ 50", and keeps it. "A-50" and "9-17" have none, and "sale - 50" has a dash.
+func (r *reader) signs(c rune, rest string) bool {
+	sign := byte('-')
+	switch c {
+	case '-', '‐', '–', '−':
+	case '+':
+		sign, rest = '+', strings.TrimLeftFunc(rest, unicode.IsSpace)
+	default:
+		return false
+	}
+	next, size := utf8.DecodeRuneInString(rest)
+	if unicode.Is(unicode.Sc, next) {
+		next, _ = utf8.DecodeRuneInString(rest[size:])
+	}
+	if inWord(r.last) || !unicode.IsDigit(next) {
+		return false
+	}
+	r.sign = sign
+	return true
 }
 
 // character reads one character of a script without spaces, with its marks.
@@ -111,6 +140,10 @@ func (r *reader) character(c rune, size int) {
 // word reads a word or a token with digits.
 func (r *reader) word() {
 	r.token = r.token[:0]
+	if r.sign != 0 {
+		r.token = append(r.token, r.sign)
+	}
+	r.sign = 0
 	var previous rune
 	hasDigit, upper, letters, at := false, 0, 0, 0
 	for at < len(r.rest) {

@@ -110,6 +110,25 @@ func TestClaimsSideBySide(t *testing.T) {
 	}
 }
 
+// Another call has locked one item of a digest, such as a claim whose items they are: the
+// others are not claimed without it.
+func TestADigestIsNotClaimedInHalves(t *testing.T) {
+	l := openNew(t)
+	fillDeferrals(t, l, 3, 0) // one digest
+	tx, err := l.pool.Begin(ctx)
+	must(t, err)
+	defer func() { _ = tx.Rollback(ctx) }()
+	_, err = tx.Exec(ctx, "SELECT FROM notify_deferrals ORDER BY event_id LIMIT 1 FOR UPDATE")
+	must(t, err)
+	if part, err := l.Claim(ctx, start, start+60_000, 9); err != nil || len(part) > 0 {
+		t.Errorf("%d items of 3 were claimed, %v", len(part), err)
+	}
+	must(t, tx.Rollback(ctx))
+	if whole, err := l.Claim(ctx, start, start+60_000, 9); err != nil || len(whole) != 3 || whole[0].DigestKey == "" {
+		t.Errorf("then %d of 3, %v", len(whole), err)
+	}
+}
+
 // A worker that is frozen amid a claim keeps others from its own rows only.
 func TestClaimsWaitForNothing(t *testing.T) {
 	l := openNew(t)

@@ -140,8 +140,8 @@ const keysPerCall = 5000
 
 const (
 	// A deferral may outlive the hand-over of its NOW: it needs its key until its mark
-	// deletes it.
-	oldKeys = `decided_at < $1 AND (outcome = 'NEVER' OR outcome = 'NOW' AND (dispatched OR decided_at < $2)
+	// deletes it. The key of a LATER goes where its deferral is gone: its user is erased.
+	oldKeys = `decided_at < $1 AND (outcome = 'NEVER' OR (outcome = 'LATER' OR outcome = 'NOW' AND (dispatched OR decided_at < $2))
 		AND NOT EXISTS (SELECT FROM notify_deferrals w WHERE w.event_id = k.event_id))`
 
 	countOldKeys = `SELECT count(*), count(*) FILTER (WHERE outcome = 'NOW' AND NOT dispatched) FROM notify_event_keys k WHERE ` + oldKeys
@@ -157,8 +157,8 @@ const (
 )
 
 // deleteKeys deletes the final keys decided before an instant: those of a NEVER, of a
-// NOW that was dispatched, and of a NOW decided before dropped, whose record is gone. Those
-// of deferrals stay. It returns how many, and how many of these were of a NOW that was not
+// NOW that was dispatched, of a NOW decided before dropped, whose record is gone, and of a
+// LATER of an erased user. Those of deferrals stay. It returns how many, and how many of these were of a NOW that was not
 // dispatched.
 func (l *Ledger) deleteKeys(ctx context.Context, before, dropped engine.Millis) (deleted, lost int64, err error) {
 	from := time.UnixMilli(0)

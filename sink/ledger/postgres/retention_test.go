@@ -100,6 +100,21 @@ func TestKeysOfDeferralsStay(t *testing.T) {
 	}
 }
 
+// The key of a LATER that an erasure has left without a deferral goes with its time.
+func TestKeysOfErasedUsersGo(t *testing.T) {
+	l := openNew(t)
+	must(t, commitOne(l, oneAt("a", 0, notify.Later, start)))
+	must(t, commitOne(l, oneAt("b", 0, notify.Later, start)))
+	must(t, l.Forget(ctx, "a", start+1))
+	plan, _, err := l.PlanRetention(ctx, start+8*day, kept)
+	if must(t, err); plan.Keys != 1 {
+		t.Errorf("the plan has %d keys, want the one of the erased user", plan.Keys)
+	}
+	if done, err := l.Retain(ctx, start+8*day, kept); err != nil || done.Keys != 1 || done.Lost != 0 {
+		t.Errorf("done is %+v, %v, want the one key of the erased user", done, err)
+	}
+}
+
 // One call runs at a time. The lock of one that was killed is free.
 func TestRetainAlone(t *testing.T) {
 	l := openNew(t)
@@ -139,6 +154,8 @@ func TestKeysAreDeletedInParts(t *testing.T) {
 	run(t, l, `INSERT INTO notify_event_keys (event_id, user_id, turn, decision_id, outcome, dispatched, decided_at)
 		SELECT gen_random_uuid(), 'a', 0, gen_random_uuid(), (ARRAY['NEVER', 'LATER'])[1 + i % 2]::notify_outcome, false,
 			timestamptz 'epoch' + (i / 1000) * interval '1 second' FROM generate_series(0, $1 - 1) i`, 2*final)
+	run(t, l, `INSERT INTO notify_deferrals (event_id, user_id, turn, due_at, event, next_at)
+		SELECT event_id, 'a', 1, decided_at, '{"event_type":"PROMO"}', decided_at FROM notify_event_keys WHERE outcome = 'LATER'`)
 	tx, err := l.pool.Begin(ctx)
 	must(t, err)
 	_, err = tx.Exec(ctx, "SELECT FROM notify_event_keys WHERE outcome = 'NEVER' ORDER BY decided_at LIMIT 3 FOR UPDATE", pgx.QueryExecModeExec)

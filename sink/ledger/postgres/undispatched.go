@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
@@ -32,11 +34,29 @@ const (
 		ORDER BY d.seq`
 )
 
+// interpreted is collect for a query whose plan names every partition and reads few of
+// them. Where the server compiles such a plan (jit), that takes seconds: an expression of
+// each partition is a function of its own. The setting ends with the transaction, so that
+// a pooler hands it to no other client.
+func interpreted[T any](ctx context.Context, l *Ledger, doing string, scan pgx.RowToFunc[T], query string, args ...any) (all []T, err error) {
+	err = l.transaction(ctx, doing, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL jit = off"); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, query, args...)
+		if err == nil {
+			all, err = pgx.CollectRows(rows, scan)
+		}
+		return err
+	})
+	return all, err
+}
+
 // Undispatched implements [notify.Ledger].
 func (l *Ledger) Undispatched(ctx context.Context, before engine.Millis, n int) ([]notify.Dispatch, error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	keys, err := collect(ctx, l, "undispatched", scanKey, undispatchedKeys, min(before, endOfTime).Time(), n)
+	keys, err := interpreted(ctx, l, "undispatched", scanKey, undispatchedKeys, min(before, endOfTime).Time(), n)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +72,7 @@ func (l *Ledger) Dispatches(ctx context.Context, keys []notify.Known) ([]notify.
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	decided, err := collect(ctx, l, "dispatches", scanDecision, dispatchDecisions, texts(w.Decisions), texts(w.Digests))
+	decided, err := interpreted(ctx, l, "dispatches", scanDecision, dispatchDecisions, texts(w.Decisions), texts(w.Digests))
 	if err != nil {
 		return nil, err
 	}

@@ -145,7 +145,12 @@ func (l *Ledger) Backlog(ctx context.Context) (deferred int64, undispatched engi
 // dispatch and can be dispatched, and returns when the oldest was decided; 0: there is
 // none.
 func (l *Ledger) CountUndispatched(ctx context.Context, before engine.Millis) (n int64, oldest engine.Millis, err error) {
-	var at *time.Time
-	err = l.pool.QueryRow(ctx, countUndispatched, before.Time()).Scan(&n, &at)
-	return n, millisOf(at), mark(ctx, "count undispatched", err)
+	all, err := interpreted(ctx, l, "count undispatched", func(row pgx.CollectableRow) (at *time.Time, err error) {
+		err = row.Scan(&n, &at)
+		return at, err
+	}, countUndispatched, before.Time())
+	if err != nil {
+		return 0, 0, err
+	}
+	return n, millisOf(all[0]), nil
 }
