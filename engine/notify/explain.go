@@ -160,7 +160,7 @@ func (e *explanation) near() {
 // stopped reports whether a rule says NEVER.
 func (e *explanation) stopped() bool {
 	r := e.record
-	return r.Outcome == Never && r.RuleID != uuid.Nil && !e.because(ReasonDeferLimit) && !e.because(ReasonExpiresFirst)
+	return r.Outcome == Never && r.RuleID != uuid.Nil && !e.because(ReasonDeferLimit) && !e.because(ReasonExpiresFirst) && !e.because(ReasonNoChannel)
 }
 
 // strategies are the strategies in words.

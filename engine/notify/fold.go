@@ -19,6 +19,7 @@ func (s *State) Fold(r *Record) {
 		return
 	}
 	s.unmark(r.EventID)
+	s.reserve(r)
 	if r.Outcome == Now {
 		s.count(r)
 	}
@@ -62,6 +63,11 @@ func (s *State) prune(instant engine.Millis) {
 		old++
 	}
 	s.Marks = slices.Delete(s.Marks, 0, old)
+	old = 0
+	for old < len(s.Reserved) && s.Reserved[old].At <= instant {
+		old++
+	}
+	s.Reserved = slices.Delete(s.Reserved, 0, old)
 	for t := range s.LastSend {
 		if s.LastSend[t] <= instant {
 			s.LastSend[t] = 0
@@ -72,6 +78,6 @@ func (s *State) prune(instant engine.Millis) {
 // Clone returns a copy that shares nothing.
 func (s *State) Clone() *State {
 	c := *s
-	c.Sends, c.Marks = slices.Clone(s.Sends), slices.Clone(s.Marks)
+	c.Sends, c.Marks, c.Reserved = slices.Clone(s.Sends), slices.Clone(s.Marks), slices.Clone(s.Reserved)
 	return &c
 }

@@ -81,6 +81,7 @@ type Facts struct {
 	Counts      [3]int           `json:"counts,omitzero"`
 	Caps        Caps             `json:"caps,omitzero"`         // in force; 0: the decision ended before it looked
 	Frees       [3]engine.Millis `json:"frees,omitzero"`        // when each cap lets one through; 0: at once
+	Waiting     int              `json:"waiting,omitzero"`      // reservations of other events that count
 	CooldownEnd engine.Millis    `json:"cooldown_end,omitzero"` // 0: none
 	QuietEnd    engine.Millis    `json:"quiet_end,omitzero"`    // 0: not in quiet hours
 	RuleUntil   engine.Millis    `json:"rule_until,omitzero"`   // the instant of the rule's strategy; 0: none
@@ -92,6 +93,8 @@ type Facts struct {
 	Parts       Parts            `json:"parts,omitzero"`   // of the score
 	Taste       Score            `json:"taste,omitzero"`
 	TasteUsed   bool             `json:"taste_used,omitzero"` // it is a part of the score
+	Reserved    bool             `json:"reserved,omitzero"`   // of LATER: a send at DeferUntil is kept for it
+	Moved       []Move           `json:"moved,omitempty"`     // reservations whose places it took
 	Horizon     engine.Millis    `json:"horizon"`
 	Tzdata      string           `json:"tzdata,omitzero"` // version of the zone data
 }
