@@ -108,6 +108,13 @@ func drawState(t *rapid.T) *State {
 			Print: similar.Of(eventType.String(), rapid.String().Draw(t, "title"), "", nil, rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")),
 		})
 	}
+	at = engine.Millis(millis.Draw(t, "first slot"))
+	for n := range rapid.IntRange(0, MaxSends).Draw(t, "reservations") {
+		s.Reserved = append(s.Reserved, Reservation{
+			EventID: idOf(n), Type: rapid.SampledFrom(EventTypes).Draw(t, "of"), At: at, Made: at - engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "made")),
+		})
+		at += engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "step"))
+	}
 	if rapid.Bool().Draw(t, "digest") {
 		s.LastDigest = idOf(5)
 	}

@@ -155,18 +155,23 @@ func (d *decision) look() {
 }
 
 // keepsSlot is what follows where an event is held that has a reservation. Before the time
-// of its reservation it waits for it. At its time, sends hold it: the ones that went out a
-// little later than their own reservations move its time, without a turn. Any others have
-// taken its slot, and the event is decided like one that comes.
+// of its reservation it waits for it, or for an instant that is free before. At its time,
+// sends hold it: the ones that went out a little later than their own reservations move its
+// time, without a turn. Any others have taken its slot, and the event is decided like one
+// that comes.
 func (d *decision) keepsSlot() bool {
-	if d.own == nil || d.says(Later) || !d.holds.any() {
+	switch {
+	case d.own == nil || !d.says(Later) && !d.holds.any():
 		return false
-	}
-	if d.own.At > d.now {
-		d.waits(Postponed, d.own.At, d.held())
+	case d.says(Later):
+	case d.own.At > d.now:
+		until, settled := d.until(0)
+		if !settled || until > d.own.At {
+			until = d.own.At
+		}
+		d.waits(Postponed, until, d.held())
 		return true
-	}
-	if !d.holds.quiet {
+	case !d.holds.quiet:
 		if until, settled := d.until(0); settled && until-d.now < Windows[0] {
 			d.waits(Postponed, until, d.held())
 			return true
