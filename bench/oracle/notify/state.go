@@ -16,6 +16,7 @@ type State struct {
 	LastSend   [notify.Digest + 1]engine.Millis
 	Marks      []*Decision // events that were sent or are deferred, in the order of their decisions
 	LastDigest uuid.UUID
+	Slots      []Slot // in their order
 }
 
 // State walks over all of the user's decisions, each once. It is good until the next
@@ -44,6 +45,7 @@ func (s *State) add(d *Decision) {
 		}
 		s.LastSend[d.Type] = d.DecidedAt
 	}
+	s.keepSlots(d)
 	// The record of an event replaces the event's own mark; a NEVER leaves none.
 	s.Marks = slices.DeleteFunc(s.Marks, func(m *Decision) bool { return m.EventID == d.EventID })
 	if d.Outcome == notify.Now || d.Outcome == notify.Later {
@@ -56,6 +58,7 @@ func (s *State) add(d *Decision) {
 func (s *State) prune(old engine.Millis) {
 	s.Sends = slices.DeleteFunc(s.Sends, func(at engine.Millis) bool { return at <= old })
 	s.Marks = slices.DeleteFunc(s.Marks, func(m *Decision) bool { return m.DecidedAt <= old })
+	s.Slots = slices.DeleteFunc(s.Slots, func(o Slot) bool { return o.At <= old })
 	for i := range s.LastSend {
 		if s.LastSend[i] <= old {
 			s.LastSend[i] = 0
