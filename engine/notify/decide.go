@@ -77,6 +77,7 @@ func begin(r *Record, set *Set, prefs *Preferences, state *State, event *Notific
 	r.DecidedAt = max(now, state.DecidedAt)
 	r.Facts.Preferences = *prefs
 	r.Facts.Preferences.Zone = zoneOf(set, prefs, event)
+	r.Facts.Due = turn.Due
 	r.Facts.Horizon = set.Policy.Horizon()
 	r.Facts.Tzdata = quiet.Tzdata()
 	r.Facts.Taste = score

@@ -12,8 +12,9 @@ const MaxTurn = 2
 
 // Turn says which decision of an event is made.
 type Turn struct {
-	Number int         // 0 on arrival, one more after each deferral
-	Spent  []uuid.UUID // rules that have deferred the event
+	Number int           // 0 on arrival, one more after each deferral
+	Spent  []uuid.UUID   // rules that have deferred the event
+	Due    engine.Millis // the time of its deferral, as it was moved; 0 on arrival
 }
 
 // Score is the cosine of the event's text and the user's taste, read before a
@@ -95,6 +96,7 @@ type Facts struct {
 	TasteUsed   bool             `json:"taste_used,omitzero"` // it is a part of the score
 	Reserved    bool             `json:"reserved,omitzero"`   // of LATER: a send at DeferUntil is kept for it
 	Moved       []Move           `json:"moved,omitempty"`     // reservations whose places it took
+	Due         engine.Millis    `json:"due,omitzero"`        // [Turn.Due]
 	Horizon     engine.Millis    `json:"horizon"`
 	Tzdata      string           `json:"tzdata,omitzero"` // version of the zone data
 }

@@ -190,7 +190,7 @@ func (t *turn) allowedOf(channels []notify.Channel) (allowed []notify.Channel) {
 		}
 	}
 	if len(allowed) == 0 && t.event.Type == notify.Security {
-		return t.event.Channels
+		return channels
 	}
 	return allowed
 }
