@@ -67,7 +67,9 @@ func (s *State) prune(instant engine.Millis) {
 	for old < len(s.Reserved) && s.Reserved[old].At <= instant {
 		old++
 	}
-	s.Reserved = slices.Delete(s.Reserved, 0, old)
+	if s.Reserved = slices.Delete(s.Reserved, 0, old); len(s.Reserved) == 0 {
+		s.Reserved = nil // as it is read
+	}
 	for t := range s.LastSend {
 		if s.LastSend[t] <= instant {
 			s.LastSend[t] = 0

@@ -40,7 +40,7 @@ func (p *played) keep(d *Decision, e Event) {
 func recordOf(p *played, d *Decision, e Event) notify.Record {
 	facts := notify.Facts{
 		Preferences: p.user.Preferences, Counts: d.Counts, Caps: d.Caps, Forced: d.Forced, Measure: d.Measure, Horizon: d.Horizon,
-		Frees:       [3]engine.Millis{d.Until[notify.ReasonCap5M], d.Until[notify.ReasonCap1H], d.Until[notify.ReasonCap24H]},
+		Frees:   [3]engine.Millis{d.Until[notify.ReasonCap5M], d.Until[notify.ReasonCap1H], d.Until[notify.ReasonCap24H]},
 		Waiting: d.Waiting, Reserved: d.Reserved, Moved: d.Moved,
 		CooldownEnd: d.Until[notify.ReasonCooldown], QuietEnd: d.Until[notify.ReasonQuietHours],
 	}
