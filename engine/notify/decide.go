@@ -85,7 +85,8 @@ func begin(r *Record, set *Set, prefs *Preferences, state *State, event *Notific
 		set: set, policy: &set.Policy.Types[event.Type], prefs: &r.Facts.Preferences, state: state, event: event,
 		turn: turn, now: r.DecidedAt, record: r,
 	}
-	if i := state.reserved(event.ID); i >= 0 {
+	// A turn that comes again finds what its own record reserved: that is of the next turn.
+	if i := state.reserved(event.ID); i >= 0 && turn.Number > 0 && (turn.Due == 0 || state.Reserved[i].Made < turn.Due) {
 		d.own = &state.Reserved[i]
 	}
 	return d

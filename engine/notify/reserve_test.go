@@ -279,3 +279,21 @@ func TestTheSpreadStaysBetweenQuietHours(t *testing.T) {
 		}
 	}
 }
+
+// A turn that comes again is decided as if it had no slot: its record, and no postponement,
+// finds the one that stands.
+func TestATurnThatComesAgainHasNoSlot(t *testing.T) {
+	l := newLine(t)
+	for n := range 3 {
+		l.arrive(n+1, Message, testNow)
+	}
+	if r := l.arrive(4, Message, testNow+1); r.Outcome != Later || !r.Facts.Reserved {
+		t.Fatalf("%s, reserved %v", r.Outcome, r.Facts.Reserved)
+	}
+	e := l.waiting[0].Event
+	for _, again := range []Turn{{}, {Number: 1, Due: testNow + 1}} {
+		if r := Decide(l.set, &l.prefs, l.state, e, again, Score{}, testNow+2); r.Outcome != Later || r.DeferUntil != testNow+5*minute {
+			t.Errorf("turn %d again: %s until %d", again.Number, r.Outcome, r.DeferUntil-testNow)
+		}
+	}
+}

@@ -318,6 +318,9 @@ func (t *turn) held(reason string) bool { return t.decision.Until[reason] != 0 }
 func (t *turn) decide() {
 	d := &t.decision
 	own := t.state.slotOf(t.event.ID)
+	if d.Turn == 0 {
+		own = nil // it comes
+	}
 	if own == nil || own.At > t.now {
 		t.seeOthers() // whose own time has come heeds sends alone
 	}
