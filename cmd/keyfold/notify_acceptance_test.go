@@ -199,8 +199,8 @@ func TestNotifyU1CapPerHour(t *testing.T) {
 	for _, title := range []string{"Sofa: the price fell", "Your review of a lamp is online", "New in carpets", "A table is back in stock", "Shelves by three designers"} {
 		all = append(all, http.decided(posting("17", "UPDATE", title)).Record)
 	}
-	frees := all[0].DecidedAt + engine.Millis(time.Hour.Milliseconds())
 	for i, r := range all {
+		frees := all[max(0, i-3)].DecidedAt + engine.Millis(time.Hour.Milliseconds())
 		if i < 3 && r.Outcome != notify.Now || i >= 3 && (r.Outcome != notify.Later || !slices.Equal(r.Reasons, []string{notify.ReasonCap1H}) || r.DeferUntil != frees) {
 			t.Errorf("%d: %s %v until %d, want %d", i, r.Outcome, r.Reasons, r.DeferUntil, frees)
 		}

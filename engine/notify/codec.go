@@ -11,8 +11,8 @@ import (
 	"keyfold/engine/notify/similar"
 )
 
-// stateVersion is the first byte of a state's binary form.
-const stateVersion = 1
+// stateVersion is the first byte of a state's binary form. Version 1 has no reservations.
+const stateVersion = 2
 
 // Bits of the second byte.
 const (
@@ -24,7 +24,7 @@ const (
 // Append appends the state's binary form, which [ReadState] reads: a version byte,
 // a byte of flags, decided_at; the number of sends, the first one and the steps
 // from each to the next; a byte with a bit for each type that was sent, and when;
-// the number of marks, and each; the digest. Numbers are variable-length integers.
+// the number of marks, and each; the digest; the number of reservations, and each. Numbers are variable-length integers.
 func (s *State) Append(b []byte) []byte {
 	var flags byte
 	if s.Erased {
@@ -48,6 +48,14 @@ func (s *State) Append(b []byte) []byte {
 	}
 	if flags&bitDigest != 0 {
 		b = append(b, s.LastDigest[:]...)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Reserved)))
+	before = 0
+	for i := range s.Reserved {
+		r := &s.Reserved[i]
+		b = append(append(b, r.EventID[:]...), byte(r.Type))
+		b = binary.AppendVarint(binary.AppendVarint(b, int64(r.At-before)), int64(r.At-r.Made))
+		before = r.At
 	}
 	return b
 }
@@ -141,8 +149,8 @@ func (r *stateReader) length(limit int, of string) int {
 
 func (r *stateReader) state() *State {
 	head := r.take(2)
-	if r.err == nil && head[0] != stateVersion {
-		r.fail(fmt.Errorf("it is of version %d, expected %d: it needs another keyfold", head[0], stateVersion))
+	if r.err == nil && (head[0] == 0 || head[0] > stateVersion) {
+		r.fail(fmt.Errorf("it is of version %d, expected at most %d: it needs another keyfold", head[0], stateVersion))
 	}
 	if head[1]&^bitsOfStates != 0 {
 		r.fail(fmt.Errorf("it has the unknown flags %#x", head[1]))
@@ -158,7 +166,30 @@ func (r *stateReader) state() *State {
 			r.fail(errors.New("its digest is the zero UUID"))
 		}
 	}
+	if head[0] > 1 {
+		r.reservations(s)
+	}
 	return s
+}
+
+func (r *stateReader) reservations(s *State) {
+	at := engine.Millis(0)
+	for i := range r.length(MaxSends, "reservations") {
+		one := Reservation{EventID: uuid.UUID(r.take(16)), Type: EventType(r.take(1)[0])}
+		step := engine.Millis(r.number())
+		if i > 0 && at+step < at {
+			r.fail(errors.New("its reservations are out of order"))
+		}
+		at += step
+		one.At, one.Made = at, at-engine.Millis(r.number())
+		if one.Type == 0 || one.Type >= typeCount {
+			r.fail(fmt.Errorf("a reservation has the unknown type %d", one.Type))
+		}
+		if r.err != nil {
+			return
+		}
+		s.Reserved = append(s.Reserved, one)
+	}
 }
 
 func (r *stateReader) sends(s *State) {

@@ -27,17 +27,21 @@ func Decide(set *Set, prefs *Preferences, state *State, event *Notification, tur
 		return r
 	}
 	d.hold()
+	if d.keepsSlot() {
+		return r
+	}
 	switch {
 	case d.says(Later):
-		d.defers(d.action.Strategy, append([]string{d.action.Reason}, d.held()...))
+		d.defers(d.action.Strategy, d.collected())
 	case d.holds.any():
-		d.defers(0, d.held())
+		d.defers(0, d.collected())
 	case d.says(Now):
 		r.Facts.Forced = true
 		d.sends(d.action.Reason)
 	default:
 		d.weigh()
 	}
+	d.takesPlaces()
 	return r
 }
 
@@ -55,6 +59,10 @@ type decision struct {
 	allowed []Channel
 	action  *Action // of the rule that matched; nil: none
 	holds   holds
+	own     *Reservation // the event's; nil: none
+	slots   slots
+	// waitsForSlot: a cap or a cooldown has moved its time.
+	waitsForSlot bool
 }
 
 var noState State
@@ -69,13 +77,19 @@ func begin(r *Record, set *Set, prefs *Preferences, state *State, event *Notific
 	r.DecidedAt = max(now, state.DecidedAt)
 	r.Facts.Preferences = *prefs
 	r.Facts.Preferences.Zone = zoneOf(set, prefs, event)
+	r.Facts.Due = turn.Due
 	r.Facts.Horizon = set.Policy.Horizon()
 	r.Facts.Tzdata = quiet.Tzdata()
 	r.Facts.Taste = score
-	return decision{
+	d := decision{
 		set: set, policy: &set.Policy.Types[event.Type], prefs: &r.Facts.Preferences, state: state, event: event,
 		turn: turn, now: r.DecidedAt, record: r,
 	}
+	// A turn that comes again finds what its own record reserved: that is of the next turn.
+	if i := state.reserved(event.ID); i >= 0 && turn.Number > 0 && (turn.Due == 0 || state.Reserved[i].Made < turn.Due) {
+		d.own = &state.Reserved[i]
+	}
+	return d
 }
 
 // zoneOf returns the zone whose clock the user reads: the user's own, else the one
@@ -95,15 +109,15 @@ func zoneOf(set *Set, prefs *Preferences, event *Notification) *quiet.Zone {
 // says reports whether a rule with that outcome matched.
 func (d *decision) says(o Outcome) bool { return d.action != nil && d.action.Outcome == o }
 
-// never ends the decision.
-func (d *decision) never(reason string) bool {
-	d.record.Outcome, d.record.Reasons = Never, []string{reason}
+// never ends the decision. The reason that decides is the first.
+func (d *decision) never(reason string, collected ...string) bool {
+	d.record.Outcome, d.record.Reasons = Never, append([]string{reason}, collected...)
 	return true
 }
 
-// sends ends the decision.
-func (d *decision) sends(reason string) {
-	d.record.Outcome, d.record.Reasons, d.record.Channels = Now, []string{reason}, d.allowed
+// sends ends the decision. The reason that decides is the first.
+func (d *decision) sends(reason string, collected ...string) {
+	d.record.Outcome, d.record.Reasons, d.record.Channels = Now, append([]string{reason}, collected...), d.allowed
 }
 
 // ended is the stages of the user's erasure, the expiry, mutes and channels.
@@ -117,13 +131,19 @@ func (d *decision) ended() bool {
 	if d.event.Type != Security && contains(d.prefs.Muted, d.event.Type) {
 		return d.never(ReasonMuted)
 	}
-	d.allowed = d.allow(d.event.Channels)
-	if len(d.allowed) == 0 {
-		if d.event.Type != Security {
-			return d.never(ReasonNoChannel)
-		}
-		d.allowed = d.event.Channels
+	return d.noneOf(d.event.Channels)
+}
+
+// noneOf ends the decision where the user allows none of the channels, the event's or a
+// rule's. SECURITY keeps them all then.
+func (d *decision) noneOf(channels []Channel) bool {
+	if d.allowed = d.allow(channels); len(d.allowed) > 0 {
+		return false
 	}
+	if d.event.Type != Security {
+		return d.never(ReasonNoChannel)
+	}
+	d.allowed = channels
 	return false
 }
 
@@ -207,7 +227,7 @@ func (d *decision) near(m *Mark) bool {
 }
 
 // ruledOut is the stage of the rules: it reports whether the one that matches says
-// NEVER.
+// NEVER, or names channels of which the user allows none.
 func (d *decision) ruledOut() bool {
 	d.match()
 	if d.action == nil {
@@ -217,10 +237,7 @@ func (d *decision) ruledOut() bool {
 	if d.action.Outcome == Never {
 		return d.never(d.action.Reason)
 	}
-	if override := d.allow(d.action.Channels); len(override) > 0 {
-		d.allowed = override
-	}
-	return false
+	return len(d.action.Channels) > 0 && d.noneOf(d.action.Channels)
 }
 
 // maxNear bounds the rules that a record says nearly matched.

@@ -172,11 +172,11 @@ var stages = []struct {
 	{"limit, NOW", func(s *scene) {
 		s.event.Type, s.turn.Number = Reminder, 2
 		s.sent(-3, -2, -1)
-	}, Now, []string{ReasonDeferLimit}, 0},
+	}, Now, []string{ReasonDeferLimit, ReasonCap5M}, 0},
 	{"limit, NEVER", func(s *scene) {
 		s.turn.Number = 2
 		s.sent(-3, -2, -1)
-	}, Never, []string{ReasonDeferLimit}, 0},
+	}, Never, []string{ReasonDeferLimit, ReasonCap5M}, 0},
 	{"limit in quiet hours", func(s *scene) {
 		s.event.Type, s.turn.Number, s.prefs.Quiet = Reminder, 2, quiet.Hours{{From: 13 * 60, To: 14 * 60}}
 		s.sent(-3, -2, -1)
@@ -184,16 +184,16 @@ var stages = []struct {
 	{"limit in quiet hours, expires first", func(s *scene) {
 		s.event.Type, s.turn.Number, s.prefs.Quiet = Reminder, 2, quiet.Hours{{From: 13 * 60, To: 14 * 60}}
 		s.event.ExpiresAt = s.now + hour
-	}, Never, []string{ReasonExpiresFirst}, 0},
+	}, Never, []string{ReasonExpiresFirst, ReasonQuietHours}, 0},
 	{"limit, NEVER in quiet hours", func(s *scene) {
 		s.turn.Number, s.prefs.Quiet = 2, quiet.Hours{{From: 13 * 60, To: 14 * 60}}
-	}, Never, []string{ReasonDeferLimit}, 0},
+	}, Never, []string{ReasonDeferLimit, ReasonQuietHours}, 0},
 	{"nothing holds it at the last turn", func(s *scene) { s.turn.Number = 2 }, Now, []string{ReasonScoreHigh}, 0},
 
 	{"expires at the deferral's end", func(s *scene) {
 		s.sent(-3, -2, -1)
 		s.event.ExpiresAt = s.now + 5*minute - 3
-	}, Never, []string{ReasonExpiresFirst}, 0},
+	}, Never, []string{ReasonExpiresFirst, ReasonCap5M}, 0},
 	{"expires after the deferral's end", func(s *scene) {
 		s.sent(-3, -2, -1)
 		s.event.ExpiresAt = s.now + 5*minute - 2
@@ -202,6 +202,23 @@ var stages = []struct {
 		s.prefs.Quiet = quiet.Hours{{From: 13 * 60, To: 14 * 60}}
 		s.event.ExpiresAt = s.now + hour + 4
 	}, Later, []string{ReasonQuietHours}, hour + 3},
+	{"a rule's wait after the expiry", func(s *scene) {
+		s.set.Rules = always(Action{Outcome: Later, Reason: "WAIT", Strategy: FixedDelay15m})
+		s.event.ExpiresAt = s.now + 15*minute
+	}, Never, []string{ReasonExpiresFirst, "WAIT"}, 0},
+	{"rule NOW past the cooldown alone", func(s *scene) {
+		s.set.Rules = always(Action{Outcome: Now, Reason: "GO", Bypass: Bypass{Cooldown: true}})
+		s.state.LastSend[Update] = s.now - 1
+	}, Now, []string{"GO"}, 0},
+	{"rule NOW past the cooldown, held by a cap", func(s *scene) {
+		s.set.Rules = always(Action{Outcome: Now, Reason: "GO", Bypass: Bypass{Cooldown: true}})
+		s.state.LastSend[Update] = s.now - 1
+		s.sent(-3, -2, -1)
+	}, Later, []string{ReasonCap5M}, 5*minute - 3},
+	{"rule NOW not past the cooldown", func(s *scene) {
+		s.set.Rules = always(Action{Outcome: Now, Reason: "GO", Bypass: Bypass{Caps: true, Quiet: true}})
+		s.state.LastSend[Update] = s.now - 1
+	}, Later, []string{ReasonCooldown}, 30*minute - 1},
 	{"a slot after the expiry", func(s *scene) {
 		s.event.Type, s.event.Hint, s.event.ExpiresAt = Promo, Low, s.now+5*hour
 	}, Never, []string{ReasonExpiresFirst}, 0},

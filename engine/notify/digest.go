@@ -59,7 +59,9 @@ func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, score
 
 // decideItem decides one item of a digest.
 func decideItem(r *Record, set *Set, prefs *Preferences, state *State, item *Due, score Score, now engine.Millis) {
-	d := begin(r, set, prefs, state, item.Event, item.Turn, score, now)
+	turn := item.Turn
+	turn.Due = item.DueAt
+	d := begin(r, set, prefs, state, item.Event, turn, score, now)
 	if d.ended() || d.repeats() {
 		return
 	}

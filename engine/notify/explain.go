@@ -52,13 +52,14 @@ func Explain(d *Decided) Explanation {
 	e.repeat()
 	if e.asked() {
 		e.rule()
-		if e.near(); !e.stopped() {
+		if e.near(); !e.stopped() && !e.because(ReasonNoChannel) {
 			e.caps()
 			e.pauses()
 		}
 	}
 	e.score()
 	e.outcome()
+	e.slots()
 	e.delivery(&d.Delivery)
 	return Explanation{Lines: e.lines, Stages: e.stages(), NotNow: e.notNow(), Next: e.next()}
 }
@@ -114,6 +115,8 @@ func (e *explanation) user() {
 		e.say("It expired before it could be decided.")
 	case e.because(ReasonMuted):
 		e.say("The user has muted notifications of the type %s.", e.record.Type)
+	case e.because(ReasonNoChannel) && e.record.RuleID != uuid.Nil:
+		e.say("The user allows %s only, and the rule %q names none of these.", list(e.record.Facts.Preferences.Channels), e.record.Facts.RuleName)
 	case e.because(ReasonNoChannel):
 		e.say("The user allows %s only, and the event names none of these.", list(e.record.Facts.Preferences.Channels))
 	}
@@ -139,6 +142,7 @@ func (e *explanation) rule() {
 		e.say("No rule of the set %s decides it.", r.RuleVersion)
 	case r.Facts.Forced:
 		e.say("The rule %q sends it at once: no limit and no quiet hours that it heeds hold it.", r.Facts.RuleName)
+	case e.because(ReasonNoChannel):
 	case e.stopped():
 		e.say("The rule %q says that it is never sent (%s).", r.Facts.RuleName, strings.Join(r.Reasons, ", "))
 	case r.Facts.RuleUntil != 0:
@@ -160,7 +164,7 @@ func (e *explanation) near() {
 // stopped reports whether a rule says NEVER.
 func (e *explanation) stopped() bool {
 	r := e.record
-	return r.Outcome == Never && r.RuleID != uuid.Nil && !e.because(ReasonDeferLimit) && !e.because(ReasonExpiresFirst)
+	return r.Outcome == Never && r.RuleID != uuid.Nil && !e.because(ReasonDeferLimit) && !e.because(ReasonExpiresFirst) && !e.because(ReasonNoChannel)
 }
 
 // strategies are the strategies in words.
@@ -179,9 +183,17 @@ func (e *explanation) caps() {
 		case f.Frees[i] == 0:
 			e.say("%s: %d of %d sent.", name, f.Counts[i], f.Caps[i])
 		default:
-			e.say("%s: %d of %d sent, a slot frees at %s%s.", name, f.Counts[i], f.Caps[i], e.clock(f.Frees[i]), e.unless(capReasons[i]))
+			e.say("%s: %d of %d sent%s, a slot frees at %s%s.", name, f.Counts[i], f.Caps[i], e.waiting(), e.clock(f.Frees[i]), e.unless(capReasons[i]))
 		}
 	}
+}
+
+// waiting tells of the reservations that count beside what was sent.
+func (e *explanation) waiting() string {
+	if e.record.Facts.Waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d that wait before it", e.record.Facts.Waiting)
 }
 
 // pauses names cooldown and quiet hours.
@@ -192,8 +204,17 @@ func (e *explanation) pauses() {
 
 func (e *explanation) cooldown() {
 	if end := e.record.Facts.CooldownEnd; end != 0 {
-		e.say("The pause after the last %s ends at %s%s.", e.record.Type, e.clock(end), e.unless(ReasonCooldown))
+		e.say("The pause after the last %s%s ends at %s%s.", e.record.Type, e.paused(), e.clock(end), e.unless(ReasonCooldown))
 	}
+}
+
+// paused tells that the pause follows those of the type that wait, too.
+func (e *explanation) paused() string {
+	f := &e.record.Facts
+	if f.Waiting == 0 {
+		return ""
+	}
+	return ", or after one that waits before it,"
 }
 
 func (e *explanation) quiet() {
@@ -202,10 +223,11 @@ func (e *explanation) quiet() {
 	}
 }
 
-// unless marks what was seen and does not hold the event. The limit of deferrals and
-// the expiry stand alone as reasons, whatever held the event.
+// unless marks what was seen and does not hold the event. In older records the limit of
+// deferrals and the expiry stand alone as reasons, whatever held the event.
 func (e *explanation) unless(reason string) string {
-	if e.because(reason) || e.because(ReasonDeferLimit) || e.because(ReasonExpiresFirst) || e.record.Outcome == Postponed {
+	alone := len(e.record.Reasons) == 1 && (e.because(ReasonDeferLimit) || e.because(ReasonExpiresFirst))
+	if e.because(reason) || alone || e.record.Outcome == Postponed {
 		return ""
 	}
 	return "; this does not decide here"
@@ -254,8 +276,20 @@ func (e *explanation) outcome() {
 	case r.Outcome == Later:
 		e.say("It waits until %s (%s)%s and is then decided again (decision %d of at most %d).",
 			e.clock(r.DeferUntil), strings.Join(r.Reasons, ", "), e.moved(), r.Turn+2, MaxTurn+1)
+	case !e.because(ReasonQuietHours) && !e.because(ReasonDeferLimit) && !e.because(ReasonDigested):
+		e.say("It waits for its slot at %s.", e.clock(r.DeferUntil))
 	default:
 		e.say("It waits until the user's quiet hours end at %s.", e.clock(r.DeferUntil))
+	}
+}
+
+// slots tells of the slot that is kept for the event, and of those that it took.
+func (e *explanation) slots() {
+	if e.record.Facts.Reserved {
+		e.say("A slot is kept for it at that time.")
+	}
+	if n := len(e.record.Facts.Moved); n > 0 {
+		e.say("It takes a place that was kept for others, which are less urgent: %d of them wait longer.", n)
 	}
 }
 
@@ -265,7 +299,7 @@ func (e *explanation) moved() string {
 	if e.record.DeferUntil <= max(f.RuleUntil, f.Frees[0], f.Frees[1], f.Frees[2], f.CooldownEnd, f.QuietEnd) {
 		return ""
 	}
-	return ", with quiet hours that begin until then and up to 10 minutes that spread what waits for a morning,"
+	return ", with slots that are kept for others, quiet hours that begin until then and up to 10 minutes that spread what waits for a morning,"
 }
 
 // limit tells what follows the last deferral.

@@ -56,7 +56,8 @@ var explained = []struct {
 		"24 h: 3 of 20 sent.",
 		"The pause after the last UPDATE ends at 13:20:00.",
 		"The user's quiet hours end at 14:00:00.",
-		"It waits until 14:08:48 (FATIGUE_CAP_5M, COOLDOWN, QUIET_HOURS), with quiet hours that begin until then and up to 10 minutes that spread what waits for a morning, and is then decided again (decision 2 of at most 3).",
+		"It waits until 14:08:48 (FATIGUE_CAP_5M, COOLDOWN, QUIET_HOURS), with slots that are kept for others, quiet hours that begin until then and up to 10 minutes that spread what waits for a morning, and is then decided again (decision 2 of at most 3).",
+		"A slot is kept for it at that time.",
 	}},
 	{"a rule defers it to a morning", func(s *scene) {
 		s.set.Rules = always(Action{Name: "Later", Outcome: Later, Reason: "WAIT", Strategy: NextHour})

@@ -19,6 +19,7 @@ func (s *State) Fold(r *Record) {
 		return
 	}
 	s.unmark(r.EventID)
+	s.reserve(r)
 	if r.Outcome == Now {
 		s.count(r)
 	}
@@ -58,6 +59,13 @@ func (s *State) prune(instant engine.Millis) {
 	}
 	s.Sends = slices.Delete(s.Sends, 0, old)
 	s.pruneMarks(instant)
+	old = 0
+	for old < len(s.Reserved) && s.Reserved[old].At <= instant {
+		old++
+	}
+	if s.Reserved = slices.Delete(s.Reserved, 0, old); len(s.Reserved) == 0 {
+		s.Reserved = nil // as it is read
+	}
 	for t := range s.LastSend {
 		if s.LastSend[t] <= instant {
 			s.LastSend[t] = 0
@@ -86,6 +94,6 @@ func (s *State) pruneMarks(instant engine.Millis) {
 // Clone returns a copy that shares nothing.
 func (s *State) Clone() *State {
 	c := *s
-	c.Sends, c.Marks = slices.Clone(s.Sends), slices.Clone(s.Marks)
+	c.Sends, c.Marks, c.Reserved = slices.Clone(s.Sends), slices.Clone(s.Marks), slices.Clone(s.Reserved)
 	return &c
 }

@@ -156,6 +156,13 @@ func drawState(t *rapid.T) *State {
 		}
 		s.Marks = append(s.Marks, Mark{EventID: idOf(n), Type: eventType, At: engine.Millis(millis.Draw(t, "at")), Print: print})
 	}
+	at = engine.Millis(millis.Draw(t, "first slot"))
+	for n := range rapid.IntRange(0, MaxSends).Draw(t, "reservations") {
+		s.Reserved = append(s.Reserved, Reservation{
+			EventID: idOf(n), Type: rapid.SampledFrom(EventTypes).Draw(t, "of"), At: at, Made: at - engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "made")),
+		})
+		at += engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "step"))
+	}
 	if rapid.Bool().Draw(t, "digest") {
 		s.LastDigest = idOf(5)
 	}

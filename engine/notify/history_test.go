@@ -198,7 +198,7 @@ func (h *history) take(t *rapid.T, r *Record) {
 
 func sameState(a, b *State) bool {
 	return a.DecidedAt == b.DecidedAt && a.Erased == b.Erased && a.LastSend == b.LastSend && a.LastDigest == b.LastDigest &&
-		slices.Equal(a.Sends, b.Sends) && slices.Equal(a.Marks, b.Marks)
+		slices.Equal(a.Sends, b.Sends) && slices.Equal(a.Marks, b.Marks) && slices.Equal(a.Reserved, b.Reserved)
 }
 
 func drawHistory(t *rapid.T) *history {
@@ -361,22 +361,49 @@ func (b *blockers) at(at engine.Millis) bool {
 	if at < b.rule {
 		return true
 	}
+	instants := b.instants()
 	for i, window := range Windows {
-		count := 0
-		for _, sent := range b.s.state.Sends {
-			if sent > at-window {
-				count++
+		for _, end := range append(slices.Clone(instants), at) {
+			count := 0
+			for _, one := range instants {
+				if one > end-window && one <= end {
+					count++
+				}
 			}
-		}
-		if p.Capped && !b.bypass.Caps && count >= f.Caps[i] {
-			return true
+			// The windows that the instant is in.
+			if end >= at && end < at+window && p.Capped && !b.bypass.Caps && count >= f.Caps[i] {
+				return true
+			}
 		}
 	}
 	last := b.s.state.LastSend[b.s.event.Type]
 	if !b.bypass.Cooldown && last != 0 && at < last+p.Cooldown {
 		return true
 	}
+	for _, o := range b.others() {
+		if !b.bypass.Cooldown && o.Type == b.s.event.Type && max(at-o.At, o.At-at) < p.Cooldown {
+			return true
+		}
+	}
 	return p.Quiet && !b.bypass.Quiet && f.Preferences.Quiet.Contains(f.Preferences.Zone, at)
+}
+
+// others are the reservations of other events that count for it.
+func (b *blockers) others() (all []Reservation) {
+	for _, o := range b.s.state.Reserved {
+		if o.EventID != b.s.event.ID && (o.Type.Urgent() || !b.s.event.Type.Urgent()) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func (b *blockers) instants() []engine.Millis {
+	all := slices.Clone(b.s.state.Sends)
+	for _, o := range b.others() {
+		all = append(all, o.At)
+	}
+	return all
 }
 
 // checkLeast finds the least instant at which nothing holds the event by trying
@@ -399,9 +426,12 @@ func checkLeast(t *rapid.T, s *scene, r *Record) {
 		}
 	}
 	for _, window := range Windows {
-		for _, sent := range s.state.Sends {
-			candidates = append(candidates, sent+window)
+		for _, one := range b.instants() {
+			candidates = append(candidates, one+window)
 		}
+	}
+	for _, o := range b.others() {
+		candidates = append(candidates, o.At+s.set.Policy.Types[s.event.Type].Cooldown)
 	}
 	candidates = append(candidates, s.state.LastSend[s.event.Type]+s.set.Policy.Types[s.event.Type].Cooldown)
 	zone, hours := r.Facts.Preferences.Zone, r.Facts.Preferences.Quiet
@@ -417,24 +447,30 @@ func checkLeast(t *rapid.T, s *scene, r *Record) {
 	if least == s.now || !b.at(least-1) {
 		t.Fatalf("nothing holds the event a millisecond before %d", least)
 	}
-	if expires {
-		if least < s.event.ExpiresAt {
-			t.Fatalf("expires at %d, but nothing holds it at %d", s.event.ExpiresAt, least)
-		}
-		return
-	}
-	spread := engine.Millis(xxhash.Sum64(s.event.ID[:]) % 600_001)
-	if s.event.ExpiresAt != 0 {
-		spread = min(spread, s.event.ExpiresAt-1-least)
-	}
 	keeps := s.set.Policy.Types[s.event.Type].Quiet && !b.bypass.Quiet
 	b.bypass.Quiet = true
 	quietEnds := keeps && hours.Contains(zone, least-1) && !b.at(least-1)
+	b.bypass.Quiet = !keeps
 	morning := least == b.rule && (r.Facts.Strategy == NextMorning || r.Facts.Strategy == NextQuietEnd)
-	if !quietEnds && !morning {
-		spread = 0
+	spread := engine.Millis(0)
+	if quietEnds || morning {
+		room := engine.Millis(600_000)
+		for room > 0 && keeps && hours.Contains(zone, least+room) {
+			room = room/minute*minute - 1 // the days of these tests begin at full minutes
+		}
+		spread = engine.Millis(xxhash.Sum64(s.event.ID[:]) % uint64(room+1))
+		if s.event.ExpiresAt != 0 {
+			spread = max(0, min(spread, s.event.ExpiresAt-1-least))
+		}
 	}
-	if r.DeferUntil != least+spread {
+	aside := spread > 0 && b.at(least+spread) // a reservation moves it on
+	switch {
+	case expires && !aside && least < s.event.ExpiresAt:
+		t.Fatalf("expires at %d, but nothing holds it at %d", s.event.ExpiresAt, least)
+	case expires:
+	case aside && (r.DeferUntil < least+spread || b.at(r.DeferUntil)):
+		t.Fatalf("until %d, where something holds it", r.DeferUntil)
+	case !aside && r.DeferUntil != least+spread:
 		t.Fatalf("until %d, expected %d and a spread of %d", r.DeferUntil, least, spread)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"keyfold/engine/notify/quiet"
 )
 
-// U1: of five UPDATEs within a minute under a cap of 3 per hour, three are sent and
-// two wait until the first leaves the hour, to the millisecond.
+// U1: of five UPDATEs within a minute under a cap of 3 per hour, three are sent. The fourth
+// waits until the first leaves the hour, the fifth until the second does, to the millisecond.
 func TestU1CapPerHour(t *testing.T) {
 	s := newScene()
 	s.set.Policy.Types[Update].Cooldown = 0
@@ -27,7 +27,7 @@ func TestU1CapPerHour(t *testing.T) {
 		switch {
 		case i < 3 && r.Outcome != Now:
 			t.Errorf("number %d is %s %v", i+1, r.Outcome, r.Reasons)
-		case i >= 3 && (r.Outcome != Later || !slices.Equal(r.Reasons, []string{ReasonCap1H}) || r.DeferUntil != testNow+hour):
+		case i >= 3 && (r.Outcome != Later || !slices.Equal(r.Reasons, []string{ReasonCap1H}) || r.DeferUntil != testNow+hour+engine.Millis(i-3)*12345):
 			t.Errorf("number %d is %s %v until %d", i+1, r.Outcome, r.Reasons, r.DeferUntil-testNow)
 		}
 		if i == 3 {
@@ -162,14 +162,39 @@ func TestChannelsOfARule(t *testing.T) {
 		{nil, []Channel{Email}, []Channel{Email}},
 		{[]Channel{SMS, Push}, nil, []Channel{SMS, Push}},
 		{[]Channel{SMS, Push}, []Channel{Push}, []Channel{Push}},
-		{[]Channel{SMS}, []Channel{Email}, []Channel{Email}},
+		{[]Channel{SMS}, []Channel{Email}, nil},
 	} {
 		s := newScene()
 		s.prefs.Channels = tc.allowed
 		s.set.Rules = always(Action{Outcome: Now, Reason: "GO", Channels: tc.override, Bypass: Forced})
-		if r := s.decide(); !slices.Equal(r.Channels, tc.want) {
-			t.Errorf("override %v, allowed %v: %v", tc.override, tc.allowed, r.Channels)
+		r := s.decide()
+		if !slices.Equal(r.Channels, tc.want) || (r.Outcome == Now) != (tc.want != nil) {
+			t.Errorf("override %v, allowed %v: %s %v", tc.override, tc.allowed, r.Outcome, r.Channels)
 		}
+		if tc.want == nil && (!slices.Equal(r.Reasons, []string{ReasonNoChannel}) || r.RuleID == uuid.Nil) {
+			t.Errorf("none of the rule's channels is allowed: %v by the rule %v", r.Reasons, r.RuleID)
+		}
+		s.event.Type = Security
+		if r := s.decide(); r.Outcome != Now {
+			t.Errorf("SECURITY, override %v, allowed %v: %s %v", tc.override, tc.allowed, r.Outcome, r.Reasons)
+		}
+	}
+}
+
+// A rule "in the app, and nowhere else" sends no push in the night to a user who has the
+// app's notifications off.
+func TestARulesChannelsAreAllThereAre(t *testing.T) {
+	s := newScene()
+	s.now = at("2026-03-10T01:00:00Z")
+	s.prefs = Preferences{Quiet: night, Channels: []Channel{Push, Email}}
+	s.set.Rules = always(Action{Outcome: Now, Reason: "QUIETLY_IN_APP", Channels: []Channel{InApp}, Bypass: Bypass{Quiet: true}})
+	r := s.decide()
+	if r.Outcome != Never || !slices.Equal(r.Reasons, []string{ReasonNoChannel}) || len(r.Channels) > 0 {
+		t.Errorf("at 02:00: %s %v by %v", r.Outcome, r.Reasons, r.Channels)
+	}
+	e := Explain(&Decided{Record: r, Event: s.event})
+	if e.Stages[stageRules-1].Result != StageEnds || !strings.Contains(strings.Join(e.NotNow, " "), "names none of these") {
+		t.Errorf("explained as %+v", e)
 	}
 }
 

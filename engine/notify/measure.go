@@ -9,17 +9,19 @@ import (
 // measure reads what caps, cooldown, quiet hours and rules look at into the facts.
 func (d *decision) measure() {
 	f := &d.record.Facts
+	d.look()
+	f.Waiting, f.Frees, f.CooldownEnd = len(d.slots.reserved), [len(Windows)]engine.Millis{}, 0
 	for i, window := range Windows {
 		f.Caps[i] = d.set.Policy.Caps[i]
 		if own := d.prefs.Caps[i]; own > 0 {
 			f.Caps[i] = own
 		}
 		f.Counts[i] = d.state.sentSince(d.now - window)
-		if free := d.frees(i); free > d.now {
+		if free := d.frees(i, d.now); free > d.now {
 			f.Frees[i] = free
 		}
 	}
-	if end := d.cooldownEnd(); end > d.now {
+	if end := d.cooled(d.now); end > d.now {
 		f.CooldownEnd = end
 	}
 	if d.prefs.Quiet.Contains(d.prefs.Zone, d.now) {
@@ -40,24 +42,20 @@ func (s *State) sentSince(instant engine.Millis) int {
 	return len(s.Sends) - low
 }
 
-// frees returns the least instant at which a cap lets one through: the one at which
-// the cap-th newest send leaves the window. 0: none of the sends holds it. A cap of
-// 0 is no cap.
-func (d *decision) frees(window int) engine.Millis {
-	limit := d.record.Facts.Caps[window]
-	if limit <= 0 || limit > len(d.state.Sends) {
-		return 0
-	}
-	return d.state.Sends[len(d.state.Sends)-limit] + Windows[window]
+// frees returns the least instant from at on at which a cap lets one through.
+func (d *decision) frees(window int, at engine.Millis) engine.Millis {
+	return d.slots.free(d.record.Facts.Caps[window], Windows[window], at)
 }
 
-// cooldownEnd returns when the cooldown of the event's type ends, 0 for none.
-func (d *decision) cooldownEnd() engine.Millis {
-	last := d.state.LastSend[d.event.Type]
-	if last == 0 || d.policy.Cooldown == 0 {
-		return 0
+// cooled returns the least instant from at on that no cooldown of the event's type holds.
+func (d *decision) cooled(at engine.Millis) engine.Millis {
+	if d.policy.Cooldown == 0 {
+		return at
 	}
-	return last + d.policy.Cooldown
+	if last := d.state.LastSend[d.event.Type]; last != 0 {
+		at = max(at, last+d.policy.Cooldown)
+	}
+	return d.slots.cooled(d.event.Type, d.policy.Cooldown, at)
 }
 
 // inputs keeps inputs of rules, because one that is handed to an interface is

@@ -12,8 +12,9 @@ const MaxTurn = 2
 
 // Turn says which decision of an event is made.
 type Turn struct {
-	Number int         // 0 on arrival, one more after each deferral
-	Spent  []uuid.UUID // rules that have deferred the event
+	Number int           // 0 on arrival, one more after each deferral
+	Spent  []uuid.UUID   // rules that have deferred the event
+	Due    engine.Millis // the time of its deferral, as it was moved; 0 on arrival
 }
 
 // Score is the cosine of the event's text and the user's taste, read before a
@@ -81,6 +82,7 @@ type Facts struct {
 	Counts      [3]int           `json:"counts,omitzero"`
 	Caps        Caps             `json:"caps,omitzero"`         // in force; 0: the decision ended before it looked
 	Frees       [3]engine.Millis `json:"frees,omitzero"`        // when each cap lets one through; 0: at once
+	Waiting     int              `json:"waiting,omitzero"`      // reservations of other events that count
 	CooldownEnd engine.Millis    `json:"cooldown_end,omitzero"` // 0: none
 	QuietEnd    engine.Millis    `json:"quiet_end,omitzero"`    // 0: not in quiet hours
 	RuleUntil   engine.Millis    `json:"rule_until,omitzero"`   // the instant of the rule's strategy; 0: none
@@ -92,6 +94,9 @@ type Facts struct {
 	Parts       Parts            `json:"parts,omitzero"`   // of the score
 	Taste       Score            `json:"taste,omitzero"`
 	TasteUsed   bool             `json:"taste_used,omitzero"` // it is a part of the score
+	Reserved    bool             `json:"reserved,omitzero"`   // of LATER: a send at DeferUntil is kept for it
+	Moved       []Move           `json:"moved,omitempty"`     // reservations whose places it took
+	Due         engine.Millis    `json:"due,omitzero"`        // [Turn.Due]
 	Horizon     engine.Millis    `json:"horizon"`
 	Tzdata      string           `json:"tzdata,omitzero"` // version of the zone data
 }

@@ -78,6 +78,9 @@ func (e *explanation) last() int {
 	for i, s := range stageTable {
 		for _, reason := range s.ends {
 			if e.because(reason) && (i+1 != stageScore || e.record.Scored) {
+				if reason == ReasonNoChannel && e.record.RuleID != uuid.Nil {
+					return stageRules
+				}
 				return i + 1
 			}
 		}
@@ -188,7 +191,7 @@ func (e *explanation) holding() {
 	f := &e.record.Facts
 	for i, name := range windowNames {
 		if f.Frees[i] != 0 && e.unless(capReasons[i]) == "" {
-			e.say("%s: %d of %d sent, a slot frees at %s.", name, f.Counts[i], f.Caps[i], e.clock(f.Frees[i]))
+			e.say("%s: %d of %d sent%s, a slot frees at %s.", name, f.Counts[i], f.Caps[i], e.waiting(), e.clock(f.Frees[i]))
 		}
 	}
 	if e.holds(stageCooldown) {

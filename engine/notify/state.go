@@ -23,6 +23,7 @@ type State struct {
 	LastSend   [typeCount]engine.Millis // by type; 0: none
 	Marks      []Mark                   // in the order of their records
 	LastDigest uuid.UUID                // the digest that was counted last
+	Reserved   []Reservation            // slots of events that wait, by their instants; at most MaxSends
 }
 
 // Mark is the fingerprint of an event that was sent or is deferred.

@@ -32,16 +32,18 @@ func (d *decision) defers(strategy Strategy, reasons []string) {
 	}
 	until, settled := d.until(strategy)
 	if !settled {
-		d.never(ReasonExpiresFirst)
+		d.never(ReasonExpiresFirst, d.collected()...)
 		return
 	}
-	d.waits(Later, until, reasons)
+	if d.waits(Later, until, reasons); d.record.Outcome == Later {
+		d.reserves()
+	}
 }
 
 // waits ends the decision with LATER or Postponed, unless the event expires first.
 func (d *decision) waits(outcome Outcome, until engine.Millis, reasons []string) {
 	if expires := d.event.ExpiresAt; expires != 0 && until >= expires {
-		d.never(ReasonExpiresFirst)
+		d.never(ReasonExpiresFirst, d.collected()...)
 		return
 	}
 	d.record.Outcome, d.record.Reasons, d.record.DeferUntil = outcome, reasons, until
@@ -55,11 +57,11 @@ func (d *decision) waits(outcome Outcome, until engine.Millis, reasons []string)
 func (d *decision) limited() {
 	switch {
 	case !d.policy.NowAtLimit:
-		d.never(ReasonDeferLimit)
+		d.never(ReasonDeferLimit, d.collected()...)
 	case d.holds.quiet:
 		d.waits(Postponed, d.record.Facts.QuietEnd, []string{ReasonDeferLimit})
 	default:
-		d.sends(ReasonDeferLimit)
+		d.sends(ReasonDeferLimit, d.collected()...)
 	}
 }
 
@@ -85,7 +87,11 @@ func (d *decision) until(strategy Strategy) (until engine.Millis, settled bool) 
 	for range maxRounds {
 		next, moved := d.move(until)
 		if moved == moverNone {
-			return until + d.spread(until, last, strategy), true
+			// Its spread may meet a reservation, which moves it on.
+			until += d.spread(until, last, strategy)
+			if next, moved = d.move(until); moved == moverNone {
+				return until, true
+			}
 		}
 		until, last = next, moved
 	}
@@ -98,16 +104,17 @@ func (d *decision) move(until engine.Millis) (engine.Millis, mover) {
 	to := func(instant engine.Millis, by mover) {
 		if instant > until {
 			until, moved = instant, by
+			d.waitsForSlot = d.waitsForSlot || by == moverOther
 		}
 	}
 	to(d.record.Facts.RuleUntil, moverRule)
 	if d.holds.capsApply {
 		for i := range Windows {
-			to(d.frees(i), moverOther)
+			to(d.frees(i, until), moverOther)
 		}
 	}
 	if d.holds.cooldownApplies {
-		to(d.cooldownEnd(), moverOther)
+		to(d.cooled(until), moverOther)
 	}
 	if d.holds.quietApplies && len(d.prefs.Quiet) > 0 {
 		to(d.prefs.Quiet.End(d.prefs.Zone, until), moverQuiet)
@@ -137,11 +144,34 @@ func (d *decision) spread(until engine.Millis, last mover, strategy Strategy) en
 	if last != moverQuiet && (last != moverRule || strategy != NextMorning && strategy != NextQuietEnd) {
 		return 0
 	}
-	spread := engine.Millis(xxhash.Sum64(d.event.ID[:]) % (maxSpread + 1))
+	spread := engine.Millis(xxhash.Sum64(d.event.ID[:]) % uint64(d.room(until)+1))
 	if d.event.ExpiresAt != 0 {
 		spread = max(0, min(spread, d.event.ExpiresAt-1-until))
 	}
 	return spread
+}
+
+// room returns how far an event may be spread: not into quiet hours that begin meanwhile.
+func (d *decision) room(until engine.Millis) engine.Millis {
+	if d.holds.quietApplies && len(d.prefs.Quiet) > 0 {
+		// Quiet hours begin at whole minutes.
+		const minute = 60_000
+		for at := (until/minute + 1) * minute; at <= until+maxSpread; at += minute {
+			if d.prefs.Quiet.Contains(d.prefs.Zone, at) {
+				return at - 1 - until
+			}
+		}
+	}
+	return maxSpread
+}
+
+// collected returns the reasons that make an event wait, in the order of their stages: a
+// rule's, and those of caps, cooldown and quiet hours.
+func (d *decision) collected() []string {
+	if d.says(Later) {
+		return append([]string{d.action.Reason}, d.held()...)
+	}
+	return d.held()
 }
 
 // digests ends the decision with a LATER until the next slot for digests. Quiet

@@ -29,6 +29,11 @@ func (s *State) Differences(folded *State, since engine.Millis) (differences []s
 	if !slices.Equal(stored.Marks, made.Marks) {
 		differ("%d events are remembered as sent or deferred, by the records %d, or they differ in their texts or times", len(stored.Marks), len(made.Marks))
 	}
+	before := func(r Reservation) bool { return r.Made < since }
+	stored.Reserved, made.Reserved = slices.DeleteFunc(stored.Reserved, before), slices.DeleteFunc(made.Reserved, before)
+	if !slices.Equal(stored.Reserved, made.Reserved) {
+		differ("%d slots are reserved, by the records %d, or they differ in their events or times", len(stored.Reserved), len(made.Reserved))
+	}
 	// The digest that was sent last may be of any time.
 	if none := (State{}).LastDigest; made.LastDigest != none && stored.LastDigest != made.LastDigest {
 		differ("the last digest is %s, by the records %s", stored.LastDigest, made.LastDigest)

@@ -43,12 +43,15 @@ func testRoundTrip(t *testing.T, s Store) {
 	c.State.LastSend[notify.Security] = start
 	c.State.Marks = []notify.Mark{{EventID: now.Event.ID, Type: notify.Security, At: start, Print: now.Record.Print}}
 	c.State.LastDigest = id(6)
+	slot := notify.Reservation{EventID: later.Event.ID, Type: notify.Promo, At: start + 60_000, Made: start}
+	c.State.Reserved = []notify.Reservation{slot}
 	want := *c.State
 	must(t, commit(s, c))
-	c.State.Sends[0], c.State.Marks[0].At = 1, 1 // the caller goes on folding
+	c.State.Sends[0], c.State.Marks[0].At, c.State.Reserved[0].At = 1, 1, 1 // the caller goes on folding
 
 	got := standing(t, s, "a", idsOf(now, later, never)...)
 	equal(t, "version", got.Version, 3)
+	want.Reserved = []notify.Reservation{slot}
 	want.Sends, want.Marks = []engine.Millis{start, start, start + 1}, []notify.Mark{{EventID: now.Event.ID, Type: notify.Security, At: start, Print: now.Record.Print}}
 	equal(t, "state", *got.State, want)
 	equal(t, "keys", got.Known, []notify.Known{key(now, false), key(later, false), key(never, false)})

@@ -40,7 +40,8 @@ func (p *played) keep(d *Decision, e Event) {
 func recordOf(p *played, d *Decision, e Event) notify.Record {
 	facts := notify.Facts{
 		Preferences: p.user.Preferences, Counts: d.Counts, Caps: d.Caps, Forced: d.Forced, Measure: d.Measure, Horizon: d.Horizon,
-		Frees:       [3]engine.Millis{d.Until[notify.ReasonCap5M], d.Until[notify.ReasonCap1H], d.Until[notify.ReasonCap24H]},
+		Frees:   [3]engine.Millis{d.Until[notify.ReasonCap5M], d.Until[notify.ReasonCap1H], d.Until[notify.ReasonCap24H]},
+		Waiting: d.Waiting, Reserved: d.Reserved, Moved: d.Moved,
 		CooldownEnd: d.Until[notify.ReasonCooldown], QuietEnd: d.Until[notify.ReasonQuietHours],
 	}
 	facts.Preferences.Zone = berlin
@@ -113,6 +114,9 @@ func storedOf(u *User) *notify.State {
 	s := u.State()
 	stored := &notify.State{DecidedAt: s.DecidedAt, Sends: s.Sends, LastDigest: s.LastDigest}
 	copy(stored.LastSend[:], s.LastSend[:])
+	for _, o := range s.Slots {
+		stored.Reserved = append(stored.Reserved, notify.Reservation{EventID: o.Event, Type: o.Type, At: o.At, Made: o.Made})
+	}
 	for _, m := range s.Marks {
 		stored.Marks = append(stored.Marks, notify.Mark{EventID: m.EventID, Type: m.Type, At: m.DecidedAt, Print: printOf(m)})
 	}

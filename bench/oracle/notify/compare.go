@@ -38,6 +38,8 @@ func Compare(want *Decision, got *notify.Record) (differences []string) {
 	differ(d, "scored", want.Scored == got.Scored, want.Scored, got.Scored)
 	differ(d, "score", math.Abs(want.Score-got.Score) <= 1e-9, want.Score, got.Score)
 	differ(d, "horizon", want.Horizon == got.Facts.Horizon, want.Horizon, got.Facts.Horizon)
+	differ(d, "reserved", want.Reserved == got.Facts.Reserved, want.Reserved, got.Facts.Reserved)
+	differ(d, "moved", slices.Equal(want.Moved, got.Facts.Moved), want.Moved, got.Facts.Moved)
 	if !got.Scored && got.Outcome == notify.Never {
 		return differences // an early stage may have read neither counts nor caps
 	}
@@ -45,6 +47,9 @@ func Compare(want *Decision, got *notify.Record) (differences []string) {
 	differ(d, "caps", want.Caps == got.Facts.Caps, want.Caps, got.Facts.Caps)
 	if z := got.Facts.Preferences.Zone; z == nil || z.Name() != want.Zone {
 		differ(d, "zone", false, want.Zone, fmt.Sprint(got.Facts.Preferences.Zone))
+	}
+	if want.DigestID == uuid.Nil {
+		differ(d, "waiting", want.Waiting == got.Facts.Waiting, want.Waiting, got.Facts.Waiting)
 	}
 	if want.Outcome != notify.Later {
 		return differences
@@ -87,6 +92,10 @@ func (u *User) CompareState(got *notify.State) (differences []string) {
 	same := slices.EqualFunc(want.Marks, got.Marks, func(w Mark, g notify.Mark) bool {
 		return w.EventID == g.EventID && w.Type == g.Type && w.DecidedAt == g.At && printOf(w) == g.Print
 	})
+	kept := slices.EqualFunc(want.Slots, got.Reserved, func(w Slot, g notify.Reservation) bool {
+		return w == Slot{g.EventID, g.Type, g.At, g.Made}
+	})
+	differ(d, "state: reserved", kept, fmt.Sprint(want.Slots), fmt.Sprint(got.Reserved))
 	if !same {
 		differ(d, "state: marks", false, idsOf(want.Marks, func(m Mark) uuid.UUID { return m.EventID }),
 			idsOf(got.Marks, func(m notify.Mark) uuid.UUID { return m.EventID }))
@@ -125,5 +134,6 @@ func DecisionOf(r *notify.Record) Decision {
 		DeferUntil: r.DeferUntil, Spent: r.Spent, DigestKey: r.DigestKey, Slot: r.Slot, DigestID: r.DigestID,
 		DuplicateOf: r.DuplicateOf, Measure: r.Facts.Measure, Channels: r.Channels,
 		Scored: r.Scored, Score: r.Score, Counts: r.Facts.Counts, Caps: r.Facts.Caps,
+		Reserved: r.Facts.Reserved, Moved: r.Facts.Moved,
 	}
 }

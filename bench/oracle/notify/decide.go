@@ -25,6 +25,8 @@ type turn struct {
 	now      engine.Millis
 	rule     *Rule // the one that matched
 	allowed  []notify.Channel
+	slots    []Slot   // those in its way
+	waits    []string // the reasons that are collected
 	decision Decision
 }
 
@@ -32,7 +34,11 @@ type turn struct {
 func (u *User) Decide(set *Set, e Event, number int, spent []uuid.UUID, score notify.Score, now engine.Millis) Decision {
 	t := u.begin(set, e, number, spent, now)
 	t.score = score
-	if !t.ended() {
+	switch {
+	case t.ended():
+	case t.rule != nil && t.rule.Action.Channels != nil && len(t.allowedOf(t.rule.channels())) == 0:
+		t.never(notify.ReasonNoChannel)
+	default:
 		t.decide()
 		t.expiresFirst()
 	}
@@ -169,8 +175,9 @@ func (t *turn) ended() bool {
 	return t.rule.says(notify.Never) && t.never(t.rule.Action.Reason)
 }
 
+// never ends the decision: the reason comes first, then those that were collected.
 func (t *turn) never(reason string) bool {
-	t.decision.Outcome, t.decision.Reasons = notify.Never, []string{reason}
+	t.decision.Outcome, t.decision.Reasons = notify.Never, append([]string{reason}, t.waits...)
 	return true
 }
 
@@ -183,7 +190,7 @@ func (t *turn) allowedOf(channels []notify.Channel) (allowed []notify.Channel) {
 		}
 	}
 	if len(allowed) == 0 && t.event.Type == notify.Security {
-		return t.event.Channels
+		return channels
 	}
 	return allowed
 }
@@ -218,18 +225,17 @@ func (t *turn) duplicate() bool {
 // send ends the decision with NOW.
 func (t *turn) send(reasons ...string) {
 	t.decision.Outcome, t.decision.Reasons, t.decision.Channels = notify.Now, reasons, t.allowed
-	if t.rule == nil || t.rule.Action.Channels == nil {
-		return
+	if t.rule != nil && t.rule.Action.Channels != nil {
+		t.decision.Channels = t.allowedOf(t.rule.channels())
 	}
-	var override []notify.Channel
-	for _, name := range t.rule.Action.Channels {
-		if c := notify.ParseChannel(name); len(t.prefs.Channels) == 0 || slices.Contains(t.prefs.Channels, c) {
-			override = append(override, c)
-		}
+}
+
+// channels are those that a rule names.
+func (r *Rule) channels() (all []notify.Channel) {
+	for _, name := range r.Action.Channels {
+		all = append(all, notify.ParseChannel(name))
 	}
-	if len(override) > 0 {
-		t.decision.Channels = override
-	}
+	return all
 }
 
 // blocker is what can hold an event; free returns the least instant from at on at which
@@ -237,6 +243,7 @@ func (t *turn) send(reasons ...string) {
 type blocker struct {
 	reason string
 	spread bool // events that it held are spread after it
+	slot   bool // it has slots: caps and cooldowns
 	free   func(at engine.Millis) engine.Millis
 }
 
@@ -246,36 +253,25 @@ func (t *turn) blockers() (all []blocker) {
 	if t.rule.says(notify.Later) && t.rule.Action.Strategy != "digest_window" {
 		until := t.ruleUntil()
 		spread := t.rule.Action.Strategy == "next_morning" || t.rule.Action.Strategy == "next_quiet_end"
-		all = append(all, blocker{t.rule.Action.Reason, spread, func(at engine.Millis) engine.Millis { return max(at, until) }})
+		all = append(all, blocker{t.rule.Action.Reason, spread, false, func(at engine.Millis) engine.Millis { return max(at, until) }})
 	}
 	if t.policy.Capped && !t.rule.bypasses("caps") {
+		taken := instants(t.state.Sends, t.slots)
 		for i, reason := range []string{notify.ReasonCap5M, notify.ReasonCap1H, notify.ReasonCap24H} {
-			all = append(all, blocker{reason, false, func(at engine.Millis) engine.Millis { return t.capFree(i, at) }})
+			all = append(all, blocker{reason, false, true, func(at engine.Millis) engine.Millis {
+				return roomFrom(taken, t.decision.Caps[i], notify.Windows[i], at)
+			}})
 		}
 	}
-	if last := t.state.LastSend[t.event.Type]; last != 0 && t.policy.Cooldown > 0 && !t.rule.bypasses("cooldown") {
-		all = append(all, blocker{notify.ReasonCooldown, false, func(at engine.Millis) engine.Millis { return max(at, last+t.policy.Cooldown) }})
+	if t.policy.Cooldown > 0 && !t.rule.bypasses("cooldown") {
+		all = append(all, blocker{notify.ReasonCooldown, false, true, func(at engine.Millis) engine.Millis {
+			return t.pauseFrom(t.slots, t.event.Type, at)
+		}})
 	}
 	if t.policy.Quiet && !t.rule.bypasses("quiet_hours") {
-		all = append(all, blocker{notify.ReasonQuietHours, true, func(at engine.Millis) engine.Millis { return t.zone.quietEnd(t.prefs.Quiet, at) }})
+		all = append(all, blocker{notify.ReasonQuietHours, true, false, func(at engine.Millis) engine.Millis { return t.zone.quietEnd(t.prefs.Quiet, at) }})
 	}
 	return all
-}
-
-// capFree returns the least instant from at on at which a window has room.
-func (t *turn) capFree(i int, at engine.Millis) engine.Millis {
-	w := notify.Windows[i]
-	for t.state.count(w, at) >= t.decision.Caps[i] {
-		// Nothing changes before the oldest send of the window leaves it.
-		oldest := at
-		for _, send := range t.state.Sends {
-			if send > at-w {
-				oldest = min(oldest, send)
-			}
-		}
-		at = oldest + w
-	}
-	return at
 }
 
 // ruleUntil is the instant of the rule's strategy.
@@ -293,26 +289,53 @@ func (t *turn) ruleUntil() engine.Millis {
 	return t.zone.nextPass(t.now, t.set.Morning)
 }
 
+// collect asks what holds the event now, and returns all that could.
+func (t *turn) collect() []blocker {
+	d := &t.decision
+	d.Until, d.Waiting, t.waits = map[string]engine.Millis{}, len(t.slots), nil
+	if t.digest() {
+		t.waits = append(t.waits, t.rule.Action.Reason)
+	}
+	blockers := t.blockers()
+	for _, b := range blockers {
+		if free := b.free(t.now); free > t.now {
+			t.waits = append(t.waits, b.reason)
+			d.Until[b.reason] = free
+		}
+	}
+	return blockers
+}
+
+// digest reports whether a rule makes the event wait for a digest.
+func (t *turn) digest() bool {
+	return t.rule.says(notify.Later) && t.rule.Action.Strategy == "digest_window"
+}
+
+// held reports whether a reason is collected.
+func (t *turn) held(reason string) bool { return t.decision.Until[reason] != 0 }
+
 // decide is stages 6 to 11.
 func (t *turn) decide() {
 	d := &t.decision
-	digest := t.rule.says(notify.Later) && t.rule.Action.Strategy == "digest_window"
-	if digest {
-		d.Reasons = append(d.Reasons, t.rule.Action.Reason)
+	own := t.state.slotOf(t.event.ID)
+	if d.Turn == 0 {
+		own = nil // it comes
 	}
-	blockers := t.blockers()
-	d.Until = map[string]engine.Millis{}
-	quiet := false
-	for _, b := range blockers {
-		if free := b.free(t.now); free > t.now {
-			d.Reasons = append(d.Reasons, b.reason)
-			d.Until[b.reason] = free
-			quiet = quiet || b.reason == notify.ReasonQuietHours
+	if own == nil || own.At > t.now {
+		t.seeOthers() // whose own time has come heeds sends alone
+	}
+	blockers := t.collect()
+	if own != nil && (len(t.waits) > 0 || t.rule.says(notify.Later)) {
+		if t.moves(own, blockers) {
+			return
 		}
+		t.seeOthers()
+		blockers = t.collect()
 	}
+	digest := t.digest()
 	switch {
-	case len(d.Reasons) > 0:
-		d.Outcome = notify.Later
+	case len(t.waits) > 0:
+		d.Outcome, d.Reasons = notify.Later, t.waits
 	case t.rule.says(notify.Now):
 		t.send(t.rule.Action.Reason)
 		d.Forced = true
@@ -321,18 +344,39 @@ func (t *turn) decide() {
 		digest = true
 	}
 	switch {
+	case d.Outcome == notify.Now:
+		t.takePlaces(t.now)
 	case d.Outcome != notify.Later:
 	case d.Turn == notify.MaxTurn && !t.policy.NowAtLimit:
 		t.never(notify.ReasonDeferLimit)
-	case d.Turn == notify.MaxTurn && quiet:
+	case d.Turn == notify.MaxTurn && t.held(notify.ReasonQuietHours):
 		d.Outcome, d.DeferUntil = notify.Postponed, t.zone.quietEnd(t.prefs.Quiet, t.now)
 	case d.Turn == notify.MaxTurn:
-		t.send(notify.ReasonDeferLimit)
+		t.send(append([]string{notify.ReasonDeferLimit}, t.waits...)...)
 	case digest:
 		t.deferToSlot()
 	default:
 		t.deferUntilFree(blockers)
 	}
+}
+
+// moves says what becomes of an event that has a slot and is held, where its turn is not
+// used: before its slot it waits for it, or for an instant that is free before; where only
+// late sends hold it, it waits less than the shortest window.
+func (t *turn) moves(own *Slot, blockers []blocker) bool {
+	if t.rule.says(notify.Later) {
+		return false
+	}
+	at, settled, _ := t.freeFrom(blockers)
+	switch {
+	case own.At > t.now && (!settled || at > own.At):
+		at = own.At
+	case own.At > t.now:
+	case t.held(notify.ReasonQuietHours) || !settled || at >= t.now+5*minute:
+		return false
+	}
+	t.decision.Outcome, t.decision.DeferUntil = notify.Postponed, at
+	return true
 }
 
 // decideByScore is stage 10.

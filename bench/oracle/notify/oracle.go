@@ -5,6 +5,7 @@
 //
 //	decide.go   the stages in their order, the instant of a deferral, digests
 //	state.go    what the past decisions come to
+//	slots.go    what is kept for those that wait, and who gives way
 //	rules.go    rules, matched by a walk over their JSON
 //	clock.go    local time, minute by minute
 //	compare.go  a decision against a record, the past against a stored state
@@ -146,4 +147,7 @@ type Decision struct {
 	Counts      [3]int
 	Caps        notify.Caps
 	Until       map[string]engine.Millis // of a LATER: when each of its reasons ends
+	Waiting     int                      // slots in its way
+	Reserved    bool                     // of a LATER: it has a slot
+	Moved       []notify.Move            // slots whose places it took
 }

@@ -56,7 +56,7 @@ func TestCapsFreeToTheMillisecond(t *testing.T) {
 			if d.Outcome != notify.Now || !slices.Equal(d.Reasons, []string{notify.ReasonScoreHigh}) {
 				t.Errorf("event %d: %+v", i, d)
 			}
-		case d.Outcome != notify.Later || d.DeferUntil != noon+3_600_000 ||
+		case d.Outcome != notify.Later || d.DeferUntil != noon+3_600_000+engine.Millis(i-3)*1001 ||
 			!slices.Equal(d.Reasons, []string{notify.ReasonCap5M, notify.ReasonCap1H}):
 			t.Errorf("event %d: %+v", i, d)
 		}

@@ -16,6 +16,7 @@ type State struct {
 	LastSend   [notify.Digest + 1]engine.Millis
 	Marks      []Mark // events that were sent or are deferred, in the order of their decisions
 	LastDigest uuid.UUID
+	Slots      []Slot // in their order
 }
 
 // Mark is an event that was sent or is deferred. Of an old one only the same content is
@@ -51,6 +52,7 @@ func (s *State) add(d *Decision) {
 		}
 		s.LastSend[d.Type] = d.DecidedAt
 	}
+	s.keepSlots(d)
 	// The record of an event replaces the event's own mark; a NEVER leaves none.
 	s.Marks = slices.DeleteFunc(s.Marks, func(m Mark) bool { return m.EventID == d.EventID })
 	if d.Outcome == notify.Now || d.Outcome == notify.Later {
@@ -63,6 +65,7 @@ func (s *State) add(d *Decision) {
 func (s *State) prune(old engine.Millis) {
 	s.Sends = slices.DeleteFunc(s.Sends, func(at engine.Millis) bool { return at <= old })
 	s.Marks = slices.DeleteFunc(s.Marks, func(m Mark) bool { return m.DecidedAt <= old })
+	s.Slots = slices.DeleteFunc(s.Slots, func(o Slot) bool { return o.At <= old })
 	for i := range s.LastSend {
 		if s.LastSend[i] <= old {
 			s.LastSend[i] = 0

@@ -102,7 +102,8 @@ func (s *simulation) states() map[string]*notify.State {
 func sameState(a, b *notify.State) bool {
 	x, y := *a, *b
 	same := slices.Equal(x.Sends, y.Sends) && slices.EqualFunc(x.Marks, y.Marks, func(a, b notify.Mark) bool { return reflect.DeepEqual(a, b) })
-	x.Sends, y.Sends, x.Marks, y.Marks = nil, nil, nil, nil
+	same = same && slices.Equal(x.Reserved, y.Reserved)
+	x.Sends, y.Sends, x.Marks, y.Marks, x.Reserved, y.Reserved = nil, nil, nil, nil, nil, nil
 	return same && reflect.DeepEqual(x, y)
 }
 

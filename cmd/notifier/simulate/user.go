@@ -21,7 +21,8 @@ func turnOf(r *notify.Record) turn { return turn{r.EventID, r.Turn} }
 // waiting is a deferral of the candidate.
 type waiting struct {
 	notify.Due
-	// aligned: it is the recorded one, so that its next turn has the recorded time.
+	// aligned: it is the recorded one, moved to the same time, so that its next turn has the
+	// recorded time.
 	aligned bool
 }
 
@@ -60,7 +61,8 @@ func (u *user) replay(from, until engine.Millis) {
 			i++
 			continue
 		}
-		// What comes before may make the deferral that this turn ends.
+		// What comes before may make the deferral that this turn ends, or move it.
+		u.advance(d.Record.DecidedAt-1, nil)
 		u.advance(d.Record.DecidedAt, u.find(&d.Record))
 		switch {
 		case u.find(&d.Record) != nil:
@@ -94,7 +96,8 @@ func (u *user) begin(d *notify.Decided) {
 	u.met[r.EventID] = true
 	u.waiting = slices.DeleteFunc(u.waiting, func(w waiting) bool { return w.Event.ID == r.EventID })
 	if r.Outcome == notify.Later && d.Event != nil {
-		u.waiting = append(u.waiting, waiting{nextOf(d.Event, r), true})
+		next := nextOf(d.Event, r)
+		u.waiting = append(u.waiting, waiting{next, u.asRecorded(&next)})
 	}
 }
 
@@ -205,7 +208,8 @@ func (u *user) decide(items []waiting, now engine.Millis) {
 		item := &items[i]
 		u.met[r.EventID] = true
 		if r.Outcome == notify.Postponed {
-			item.DueAt, item.aligned = r.DeferUntil, false
+			item.DueAt = r.DeferUntil
+			item.aligned = item.DigestKey == "" && u.record(turn{r.EventID, r.Turn}) != nil && u.asRecorded(&item.Due)
 			u.waiting = append(u.waiting, *item)
 			continue
 		}
@@ -213,10 +217,17 @@ func (u *user) decide(items []waiting, now engine.Millis) {
 		u.madeAt[turnOf(&r)] = len(u.made)
 		u.made = append(u.made, r)
 		if r.Outcome == notify.Later {
-			was := u.record(turnOf(&r))
-			u.waiting = append(u.waiting, waiting{nextOf(item.Event, &r), was != nil && sameDeferral(was, &r)})
+			was, next := u.record(turnOf(&r)), nextOf(item.Event, &r)
+			u.waiting = append(u.waiting, waiting{next, was != nil && sameDeferral(was, &r) && u.asRecorded(&next)})
 		}
 	}
+}
+
+// asRecorded reports whether the recorded next turn of an event was due when a deferral is.
+// Older records do not tell, and digests are decided with their recorded items.
+func (u *user) asRecorded(next *notify.Due) bool {
+	r := u.record(turn{next.Event.ID, next.Turn.Number})
+	return r == nil || next.DigestKey != "" || r.Facts.Due == 0 || r.Facts.Due == next.DueAt
 }
 
 func sameDeferral(a, b *notify.Record) bool {
@@ -231,7 +242,9 @@ func (u *user) records(items []waiting, now engine.Millis) []notify.Record {
 	}
 	prefs := facts[0].Preferences
 	if items[0].DigestKey == "" {
-		return []notify.Record{notify.Decide(u.set, &prefs, &u.state, items[0].Event, items[0].Turn, scores[0], now)}
+		turn := items[0].Turn
+		turn.Due = items[0].DueAt
+		return []notify.Record{notify.Decide(u.set, &prefs, &u.state, items[0].Event, turn, scores[0], now)}
 	}
 	due := make([]notify.Due, len(items))
 	for i := range items {

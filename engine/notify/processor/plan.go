@@ -142,7 +142,9 @@ func (p *planner) records(set *notify.Set, items []notify.Due, now engine.Millis
 	w := p.work
 	if items[0].DigestKey == "" {
 		item := &items[0]
-		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, item.Turn, p.scores[item.Event], now)}
+		turn := item.Turn
+		turn.Due = item.DueAt
+		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, turn, p.scores[item.Event], now)}
 	}
 	scores := make([]notify.Score, len(items))
 	for i := range items {

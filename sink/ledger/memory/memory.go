@@ -267,6 +267,6 @@ func clone(s *notify.State) *notify.State {
 		return nil
 	}
 	c := *s
-	c.Sends, c.Marks = slices.Clone(s.Sends), slices.Clone(s.Marks)
+	c.Sends, c.Marks, c.Reserved = slices.Clone(s.Sends), slices.Clone(s.Marks), slices.Clone(s.Reserved)
 	return &c
 }

@@ -1,0 +1,289 @@
+package notify
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+)
+
+// Reservation is a send that is kept for an event that waits for a cap or a cooldown.
+// Others count it as a send at its instant. It ends with the event's next record.
+type Reservation struct {
+	EventID uuid.UUID
+	Type    EventType
+	At      engine.Millis
+	Made    engine.Millis // decided_at of the event's record
+}
+
+// Move is a reservation that gave its place to an event of the urgent class.
+type Move struct {
+	EventID uuid.UUID     `json:"event_id"`
+	At      engine.Millis `json:"at"` // its next place
+}
+
+// reserved returns the index of an event's reservation, -1 without one.
+func (s *State) reserved(event uuid.UUID) int {
+	for i := range s.Reserved {
+		if s.Reserved[i].EventID == event {
+			return i
+		}
+	}
+	return -1
+}
+
+// reserve takes in what a record says of reservations.
+func (s *State) reserve(r *Record) {
+	s.unreserve(r.EventID)
+	for _, m := range r.Facts.Moved {
+		if held := s.unreserve(m.EventID); held.EventID != uuid.Nil {
+			held.At = m.At
+			s.insert(held)
+		}
+	}
+	if r.Outcome == Later && r.Facts.Reserved {
+		s.insert(Reservation{EventID: r.EventID, Type: r.Type, At: r.DeferUntil, Made: r.DecidedAt})
+	}
+}
+
+// unreserve gives an event's slot back, and returns what was reserved.
+func (s *State) unreserve(event uuid.UUID) (held Reservation) {
+	if i := s.reserved(event); i >= 0 {
+		held = s.Reserved[i]
+		s.Reserved = slices.Delete(s.Reserved, i, i+1)
+	}
+	return held
+}
+
+// insert keeps the reservations in the order of their instants.
+func (s *State) insert(r Reservation) {
+	i := len(s.Reserved)
+	for i > 0 && s.Reserved[i-1].At > r.At {
+		i--
+	}
+	s.Reserved = slices.Insert(s.Reserved, i, r)
+}
+
+// slots are the instants that caps and cooldowns count.
+type slots struct {
+	taken    []engine.Millis // sends and reservations, ascending
+	reserved []Reservation   // those that count, ascending
+}
+
+// slotsOf returns the slots of a state with those of the reservations that count.
+func slotsOf(s *State, counts func(*Reservation) bool) (all slots) {
+	for i := range s.Reserved {
+		if counts(&s.Reserved[i]) {
+			all.reserved = append(all.reserved, s.Reserved[i])
+		}
+	}
+	all.taken = s.Sends
+	if len(all.reserved) > 0 {
+		all.taken = make([]engine.Millis, 0, len(s.Sends)+len(all.reserved)+1)
+		all.taken = append(all.taken, s.Sends...)
+		for i := range all.reserved {
+			all.taken = insertInstant(all.taken, all.reserved[i].At)
+		}
+	}
+	return all
+}
+
+func insertInstant(instants []engine.Millis, at engine.Millis) []engine.Millis {
+	i := len(instants)
+	for i > 0 && instants[i-1] > at {
+		i--
+	}
+	return slices.Insert(instants, i, at)
+}
+
+// blocks reports whether the instants from i on, as many as a cap has, leave a window that
+// holds them all no room for one more at an instant.
+func (s *slots) blocks(i, limit int, window, at engine.Millis) bool {
+	first, last := s.taken[i], s.taken[i+limit-1]
+	return last-first < window && last-window < at && at < first+window
+}
+
+// within returns the first of the instants that can share a window with an instant.
+func (s *slots) within(window, at engine.Millis) int {
+	low, high := 0, len(s.taken)
+	for low < high {
+		if middle := int(uint(low+high) / 2); s.taken[middle] > at-window {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
+}
+
+// free returns the least instant from at on at which a cap has room: one more there fills
+// neither the window that ends with it nor one of a later reservation. A cap of 0 is no cap.
+func (s *slots) free(limit int, window, at engine.Millis) engine.Millis {
+	if limit <= 0 || limit > len(s.taken) {
+		return at
+	}
+	for i := s.within(window, at); i+limit <= len(s.taken); i++ {
+		if s.blocks(i, limit, window, at) {
+			at = s.taken[i] + window
+		}
+	}
+	return at
+}
+
+// cooled returns the least instant from at on that is no cooldown away from a reservation
+// of a type.
+func (s *slots) cooled(t EventType, cooldown, at engine.Millis) engine.Millis {
+	for i := range s.reserved {
+		if r := &s.reserved[i]; r.Type == t && r.At-cooldown < at && at < r.At+cooldown {
+			at = r.At + cooldown
+		}
+	}
+	return at
+}
+
+// look counts the sends, and the reservations that hold the event: not its own, none once
+// the time of its own has come, and for the urgent class none of the bulk class.
+func (d *decision) look() {
+	if d.slots = (slots{taken: d.state.Sends}); len(d.state.Reserved) == 0 || d.own != nil && d.own.At <= d.now {
+		return
+	}
+	urgent := d.event.Type.Urgent()
+	d.slots = slotsOf(d.state, func(r *Reservation) bool {
+		return r.EventID != d.event.ID && (!urgent || r.Type.Urgent())
+	})
+}
+
+// keepsSlot is what follows where an event is held that has a reservation. Before the time
+// of its reservation it waits for it, or for an instant that is free before. At its time,
+// sends hold it: the ones that went out a little later than their own reservations move its
+// time, without a turn. Any others have taken its slot, and the event is decided like one
+// that comes.
+func (d *decision) keepsSlot() bool {
+	switch {
+	case d.own == nil || !d.says(Later) && !d.holds.any():
+		return false
+	case d.says(Later):
+	case d.own.At > d.now:
+		until, settled := d.until(0)
+		if !settled || until > d.own.At {
+			until = d.own.At
+		}
+		d.waits(Postponed, until, d.held())
+		return true
+	case !d.holds.quiet:
+		if until, settled := d.until(0); settled && until-d.now < Windows[0] {
+			d.waits(Postponed, until, d.held())
+			return true
+		}
+	}
+	d.own = nil
+	d.measure()
+	d.hold()
+	return false
+}
+
+// reserves keeps the slot of a LATER that waits for a cap or a cooldown. A state has room
+// for as many reservations as it keeps instants of sends, less the sends of a day.
+func (d *decision) reserves() {
+	others := len(d.state.Reserved)
+	if d.state.reserved(d.event.ID) >= 0 {
+		others--
+	}
+	waits := d.holds.caps != [len(Windows)]bool{} || d.holds.cooldown || d.waitsForSlot
+	d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends
+}
+
+// takesPlaces gives an event of the urgent class the places of the bulk class that its send
+// needs. Each reservation that has to move gets the next free instant.
+func (d *decision) takesPlaces() {
+	at := d.now
+	switch r := d.record; {
+	case !d.holds.capsApply || !d.event.Type.Urgent() || len(d.state.Reserved) == 0:
+		return
+	case r.Outcome == Later && r.Facts.Reserved:
+		at = r.DeferUntil
+	case r.Outcome != Now || d.holds.any():
+		return
+	}
+	all := slotsOf(d.state, func(r *Reservation) bool { return r.EventID != d.event.ID })
+	var moved []Reservation
+	for {
+		i := d.inTheWay(&all, at)
+		if i < 0 {
+			break
+		}
+		moved = append(moved, all.reserved[i])
+		all.remove(i)
+	}
+	if len(moved) == 0 {
+		return
+	}
+	all.taken = insertInstant(all.taken, at)
+	for _, m := range moved {
+		m.At = d.placeOf(&all, &m)
+		all.insert(m)
+		d.record.Facts.Moved = append(d.record.Facts.Moved, Move{m.EventID, m.At})
+	}
+}
+
+// inTheWay returns the index of the latest bulk reservation in the first full window, of
+// the shortest kind, that has no room at an instant; -1: all have.
+func (d *decision) inTheWay(all *slots, at engine.Millis) int {
+	for w, window := range Windows {
+		limit := d.record.Facts.Caps[w]
+		if limit <= 0 {
+			continue
+		}
+		for i := all.within(window, at); i+limit <= len(all.taken); i++ {
+			if !all.blocks(i, limit, window, at) {
+				continue
+			}
+			for j, r := range slices.Backward(all.reserved) {
+				if first, last := all.taken[i], all.taken[i+limit-1]; first <= r.At && r.At <= last && !r.Type.Urgent() {
+					return j
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// placeOf returns the next instant for a reservation that moves.
+func (d *decision) placeOf(all *slots, m *Reservation) engine.Millis {
+	policy, at := &d.set.Policy.Types[m.Type], max(m.At, d.now)
+	for range maxRounds {
+		before := at
+		for i, window := range Windows {
+			if policy.Capped {
+				at = all.free(d.record.Facts.Caps[i], window, at)
+			}
+		}
+		if last := d.state.LastSend[m.Type]; last != 0 {
+			at = max(at, last+policy.Cooldown)
+		}
+		at = all.cooled(m.Type, policy.Cooldown, at)
+		if policy.Quiet && len(d.prefs.Quiet) > 0 {
+			at = d.prefs.Quiet.End(d.prefs.Zone, at)
+		}
+		if at == before {
+			break
+		}
+	}
+	return at
+}
+
+func (s *slots) remove(i int) {
+	at, _ := slices.BinarySearch(s.taken, s.reserved[i].At)
+	s.taken = slices.Delete(s.taken, at, at+1)
+	s.reserved = slices.Delete(s.reserved, i, i+1)
+}
+
+func (s *slots) insert(r Reservation) {
+	s.taken = insertInstant(s.taken, r.At)
+	i := len(s.reserved)
+	for i > 0 && s.reserved[i-1].At > r.At {
+		i--
+	}
+	s.reserved = slices.Insert(s.reserved, i, r)
+}
