@@ -153,6 +153,7 @@ func TestNothingIsPublishedBehindItsLease(t *testing.T) {
 				if tries+1 == frozenBefore {
 					time.Sleep(25 * time.Minute)
 				}
+				time.Sleep(time.Second)
 				return []error{engine.ErrUnknown}
 			})
 			settled := verdicts{}

@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"keyfold/cmd/consuming"
 	"keyfold/cmd/pipeline"
@@ -62,13 +64,18 @@ func (w *Worker) running() *components {
 	}
 }
 
+// restBeforeProbe is after how long without a call the store is probed.
+const restBeforeProbe = 10 * time.Second
+
 // start builds the components over the store.
 func (w *Worker) start(ctx context.Context) error {
 	if err := w.connect(); err != nil {
 		return err
 	}
 	var err error
-	if w.breaker, err = breaker.New(w.config.Breaker, w.control.Probe(w.store.Probe), w.storeChanged); err != nil {
+	guard := w.config.Breaker
+	guard.Rest = cmp.Or(guard.Rest, restBeforeProbe)
+	if w.breaker, err = breaker.New(guard, w.control.Probe(w.store.Probe), w.storeChanged); err != nil {
 		return err
 	}
 	ports, err := pipeline.Ports(w.config.Taste,

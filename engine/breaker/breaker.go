@@ -43,6 +43,8 @@ type Breaker struct {
 	mu     sync.Mutex
 	state  State
 	closed bool // by Close
+
+	lastCall time.Time // when it ended
 	groups []*CallGroup
 	moved  chan struct{} // closed and replaced whenever a waiter may go on
 }
@@ -52,6 +54,7 @@ type Breaker struct {
 // the breaker's mu.
 type CallGroup struct {
 	b        *Breaker
+	rest     bool        // it is that of the probes at rest, which are no part of the share
 	failures int         // in a row
 	calls    int         // under way
 	silence  *time.Timer // runs while calls are under way
@@ -77,7 +80,11 @@ func New(config Config, probe func(context.Context) error, changed func(State)) 
 		changed = func(State) {}
 	}
 	life, stop := context.WithCancel(context.Background())
-	return &Breaker{config: config, probe: probe, changed: changed, life: life, stop: stop, moved: make(chan struct{})}, nil
+	b := &Breaker{config: config, probe: probe, changed: changed, life: life, stop: stop, moved: make(chan struct{})}
+	if config.Rest > 0 {
+		b.work.Go(b.watchRest)
+	}
+	return b, nil
 }
 
 // State returns what the breaker stands at.
@@ -130,10 +137,13 @@ func (l *CallGroup) Begin() {
 // working store, an error a failure of the store.
 func (l *CallGroup) End(err error) {
 	b := l.b
-	b.share.Note(err)
+	if !l.rest {
+		b.share.Note(err)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l.left()
+	b.lastCall = time.Now()
 	if err == nil {
 		l.failures = 0
 		if l.calls > 0 {

@@ -175,6 +175,35 @@ func TestRestIsNoSilence(t *testing.T) {
 	})
 }
 
+// A store that dies while no calls are made is noticed within the time of rest and that of
+// a probe, whether it refuses or hangs, and the breaker closes when it is back. Beside
+// calls no probe is made.
+func TestRestingBreakerNotices(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, func(c *Config) { c.Rest = 10 * time.Second })
+			for range 100 {
+				time.Sleep(f.config.Rest - time.Second)
+				f.call(nil)
+			}
+			f.away.Store(!hangs)
+			f.hangs.Store(hangs)
+			time.Sleep(2*f.config.Rest + f.config.ProbeTimeout)
+			synctest.Wait()
+			if s := f.State(); !s.Open || s.Cause == nil {
+				t.Fatalf("hangs %t: %+v", hangs, s)
+			}
+			f.away.Store(false)
+			f.hangs.Store(false)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if s := f.State(); s.Open || s.Opened != 1 || f.Failing() != nil {
+				t.Errorf("hangs %t: %+v, %v", hangs, s, f.Failing())
+			}
+		})
+	}
+}
+
 func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(c *Config) { c.HoldMax = 10 * time.Minute })

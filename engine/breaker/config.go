@@ -16,6 +16,9 @@ type Config struct {
 	// MinPause and MaxPause bound the wait between two probes: doubled each
 	// time.
 	MinPause, MaxPause time.Duration
+	// Rest is after how long without a call a closed breaker probes the store by itself,
+	// so that an idle worker notices that it is away. 0: it does not.
+	Rest time.Duration
 	// ProbeTimeout bounds one probe.
 	ProbeTimeout time.Duration
 	// HoldMax is how long callers wait for an open breaker, counted from its

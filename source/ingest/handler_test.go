@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong brackets", asJSON, `[{"user_id":]}]`, 400, "0:malformed_json 1:malformed_json"},
 		{
 			"several faults", asLines, view(1) + "\n{}\n" + strings.Replace(view(2), "product_view", "stare", 1), 400,
-			"1:missing_field 2:unknown_event_type",
+			"1:missing_field 1:missing_field 1:missing_field 2:unknown_event_type",
 		},
 		{"a large event", asJSON, "[" + view(2) + "," + long + "]", 413, "1:body_too_large"},
 		{"a large request", asJSON, "[" + strings.Repeat(" ", MaxRequestBytes) + "]", 413, "-:request_too_large"},
@@ -128,7 +128,7 @@ func TestManyEvents(t *testing.T) {
 		t.Errorf("%d, %d accepted", w.Code, answer.Accepted)
 	}
 	_, answer = post(t, newTestHandler(m), asLines, strings.Repeat("{}\n", MaxEvents))
-	if len(answer.Errors) != maxListed || answer.More != MaxEvents-maxListed {
+	if len(answer.Errors) != 3*maxListed || answer.More != MaxEvents-maxListed {
 		t.Errorf("%d errors listed and %d more", len(answer.Errors), answer.More)
 	}
 }

@@ -59,6 +59,14 @@ func (b batch) read(text []byte) (engine.Entry, error) {
 	return engine.Entry{Event: event, Body: body}, nil
 }
 
+// faults returns all that is wrong with an event whose first fault is err.
+func (b batch) faults(text []byte, err error) []error {
+	if all := engine.EventFaults(text, b.now); len(all) > 0 && all[0].Error() == err.Error() {
+		return all
+	}
+	return []error{err}
+}
+
 // outcome holds what came of the events of a request.
 type outcome struct {
 	entries  []engine.Entry
@@ -82,7 +90,7 @@ func (b batch) readAll() (o outcome, refused *reply) {
 		}
 		o.tooLarge = o.tooLarge || engine.ReasonOf(err) == engine.ReasonBodyTooLarge
 		r := result{Index: index, Status: statusRefused, Reason: engine.ReasonOf(err)}
-		if o.faults.add(index, err) {
+		if o.faults.addEvent(index, b.faults(text, err)) {
 			r.Field, r.Error = engine.FieldOf(err), err.Error()
 		}
 		o.results = append(o.results, r)

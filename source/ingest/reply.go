@@ -11,7 +11,7 @@ import (
 	"keyfold/engine"
 )
 
-// maxListed bounds the faults a refusal describes.
+// maxListed bounds the events at fault that a refusal describes.
 const maxListed = 100
 
 // retryAfter is what a 503 asks the sender to wait.
@@ -38,6 +38,8 @@ type refusal struct {
 	Errors []eventFault `json:"errors"`
 	// More counts the events at fault beyond those listed.
 	More int `json:"more,omitempty"`
+
+	further int // of Errors, those behind the first one of their event
 }
 
 // refuse answers with one fault of the request as a whole.
@@ -66,16 +68,33 @@ func later(status int, wait time.Duration, reason, text string) *reply {
 // add counts a fault of event index, and returns whether it is among those that
 // are described.
 func (f *refusal) add(index int, err error) bool {
-	if len(f.Errors) >= maxListed {
+	if len(f.Errors)-f.further >= maxListed {
 		f.More++
 		return false
 	}
+	f.append(index, err)
+	return true
+}
+
+func (f *refusal) append(index int, err error) {
 	f.Errors = append(f.Errors, eventFault{Index: &index, Field: engine.FieldOf(err), Reason: engine.ReasonOf(err), Error: err.Error()})
+}
+
+// addEvent counts all faults of event index, and returns whether the first one is
+// described.
+func (f *refusal) addEvent(index int, all []error) bool {
+	if !f.add(index, all[0]) {
+		return false
+	}
+	for _, err := range all[1:] {
+		f.append(index, err)
+		f.further++
+	}
 	return true
 }
 
 // size is how many events are at fault.
-func (f *refusal) size() int { return len(f.Errors) + f.More }
+func (f *refusal) size() int { return len(f.Errors) - f.further + f.More }
 
 // write sends the answer. Write errors are ignored: the client has disconnected,
 // its events are stored, and sending them again is safe.

@@ -16,7 +16,8 @@ import (
 
 // BreakerConfig holds the settings of a [Breaker].
 type BreakerConfig struct {
-	// Failures is how many failed calls in a row open it.
+	// Failures is how many failed calls in a row open it. Calls with a phrase in common
+	// count as one: the phrase may be at fault.
 	Failures int
 	// OpenFor is how long it stays open before one call may try.
 	OpenFor time.Duration
@@ -47,8 +48,10 @@ func (c BreakerConfig) Validate() error {
 // that is wrong, must not end searches until a restart.
 const maxPause = 15 * time.Minute
 
-// Breaker leaves an absent embedder alone. It opens after some failures in a
-// row, and at once where more calls cannot help: on a configuration fault (a
+// Breaker leaves an absent embedder alone. It opens after failures in a row of calls
+// that have no phrase in common. Where as many calls failed, repeats among them, it
+// asks for an ordinary phrase: that this fails too opens it, and that it is answered
+// makes the failure the call's own ([ErrOwn]). It opens at once where more calls cannot help: on a configuration fault (a
 // refused key), on [engine.ErrAway] (a spent quota) and on a long pause the
 // other side asks for. While it is open every call is answered at once with an
 // error that is [engine.ErrAway] and transient, whatever opened it: only the
@@ -63,6 +66,7 @@ type Breaker struct {
 	config  BreakerConfig
 	circuit *gobreaker.CircuitBreaker[[][]float32]
 	share   breaker.Share
+	row     failureRow
 
 	// The circuit calls back under its own lock and takes this one: a
 	// goroutine that holds this one must not call the circuit.
@@ -88,7 +92,7 @@ func NewBreaker(config BreakerConfig, embedder Embedder) (*Breaker, error) {
 		Timeout:       config.OpenFor,
 		ReadyToTrip:   b.opens,
 		OnStateChange: b.changed,
-		IsSuccessful:  func(err error) bool { return err == nil || engine.KindOf(err) == engine.Permanent },
+		IsSuccessful:  answered,
 		IsExcluded:    func(err error) bool { _, gone := errors.AsType[*canceledError](err); return gone },
 	})
 	return b, nil
@@ -118,15 +122,15 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 	if err := b.pause(ctx); err != nil {
 		return nil, err
 	}
-	vectors, err := b.circuit.Execute(func() ([][]float32, error) {
-		vectors, err := b.Embedder.Embed(ctx, phrases)
-		if err != nil && ctx.Err() != nil {
-			return nil, &canceledError{err}
+	vectors, err := b.execute(ctx, phrases)
+	if err != nil && b.row.suspects(b.config.Failures) && !b.State().Open {
+		switch _, probed := b.execute(ctx, ordinary); {
+		case answered(probed):
+			return nil, fmt.Errorf("%w: %w", ErrOwn, err)
+		case ctx.Err() == nil:
+			err = probed
 		}
-		b.note(err)
-		return vectors, err
-	})
-	b.tell()
+	}
 	if err == nil {
 		return vectors, nil
 	}
@@ -140,6 +144,19 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 		return nil, b.away()
 	}
 	return nil, err
+}
+
+// execute makes a call unless the circuit is open.
+func (b *Breaker) execute(ctx context.Context, phrases []string) ([][]float32, error) {
+	defer b.tell()
+	return b.circuit.Execute(func() ([][]float32, error) {
+		vectors, err := b.Embedder.Embed(ctx, phrases)
+		if err != nil && ctx.Err() != nil {
+			return nil, &canceledError{err}
+		}
+		b.note(phrases, err)
+		return vectors, err
+	})
 }
 
 // pause waits as long as the other side wants to be left alone, or says that it
@@ -159,8 +176,9 @@ func (b *Breaker) pause(ctx context.Context) error {
 }
 
 // note remembers what a failure says beyond having failed.
-func (b *Breaker) note(err error) {
-	if err == nil || engine.KindOf(err) == engine.Permanent {
+func (b *Breaker) note(phrases []string, err error) {
+	b.row.note(phrases, err)
+	if answered(err) {
 		b.share.Note(nil)
 		return
 	}
@@ -178,10 +196,10 @@ func (b *Breaker) note(err error) {
 }
 
 // opens is asked after each failure while the circuit is closed.
-func (b *Breaker) opens(counts gobreaker.Counts) bool {
+func (b *Breaker) opens(gobreaker.Counts) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tripNow || int(counts.ConsecutiveFailures) >= b.config.Failures
+	return b.tripNow || b.row.ofAll(b.config.Failures)
 }
 
 func (b *Breaker) changed(_ string, from, to gobreaker.State) {

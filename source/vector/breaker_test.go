@@ -308,7 +308,7 @@ func TestPatientLeavesTheJudgementToTheBreaker(t *testing.T) {
 		err   error
 		calls int
 		away  bool
-	}{"quick": {errDown, 5, true}, "asks for a pause": {&vector.PauseError{Pause: 10 * time.Second, Err: errDown}, 1, true}, "refused": {errRefused, 1, false}} {
+	}{"quick": {errDown, 6, true}, "asks for a pause": {&vector.PauseError{Pause: 10 * time.Second, Err: errDown}, 1, true}, "refused": {errRefused, 1, false}} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &faulty{err: tc.err}
 			b, err := vector.NewBreaker(vector.DefaultBreakerConfig(), f)

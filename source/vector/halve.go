@@ -2,14 +2,15 @@ package vector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"keyfold/engine"
 )
 
 // ask calls an embedder for texts and answers each, with a vector or an error.
-// A call refused for good is made again in halves, so that one bad phrase costs
-// no other its vector.
+// A call refused for good, or failed for its own phrases, is made again in halves, so
+// that one bad phrase costs no other its vector.
 func ask(ctx context.Context, e Embedder, s *Stats, texts []string, answer func(text string, raw []float32, err error)) {
 	if len(texts) == 0 {
 		return
@@ -25,7 +26,7 @@ func ask(ctx context.Context, e Embedder, s *Stats, texts []string, answer func(
 		return
 	}
 	s.Failures.Add(1)
-	if half := len(texts) / 2; half > 0 && engine.KindOf(err) == engine.Permanent {
+	if half := len(texts) / 2; half > 0 && (engine.KindOf(err) == engine.Permanent || errors.Is(err, ErrOwn)) {
 		ask(ctx, e, s, texts[:half], answer)
 		ask(ctx, e, s, texts[half:], answer)
 		return

@@ -132,9 +132,10 @@ func (p *Phrases) obtain(ctx context.Context, texts []string, answer func(string
 
 // judge says of a failure whose it may be. Where the embedder has answered nothing
 // since these phrases were asked for, it is the embedder's, whether the breaker has
-// opened yet or not; otherwise it may be the phrase's own, and uses an attempt.
+// opened yet or not; otherwise, and where the breaker has judged so, it may be the
+// phrase's own, and uses an attempt.
 func (p *Phrases) judge(err error, asked time.Time) error {
-	if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) || p.answered.Load() >= asked.UnixNano() {
+	if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) || errors.Is(err, ErrOwn) || p.answered.Load() >= asked.UnixNano() {
 		return err
 	}
 	return &engine.Error{Kind: engine.Transient, Reason: "embedder_away", Err: fmt.Errorf("embedder is %w: %w", engine.ErrAway, err)}

@@ -42,7 +42,8 @@ func (c RetryingConfig) Validate() error {
 
 // Retrying makes calls again that may succeed later, for callers who have no
 // queue to put their work back into. What cannot pass by waiting (a refused
-// text, a configuration fault, a spent quota) comes back at once.
+// text, a configuration fault, a spent quota) comes back at once, and so does what a
+// [Breaker] has judged.
 type Retrying struct {
 	Embedder
 	config RetryingConfig
@@ -72,7 +73,7 @@ func (p *Retrying) Embed(ctx context.Context, phrases []string) ([][]float32, er
 			return nil, err
 		}
 		vectors, err := p.Embedder.Embed(ctx, phrases)
-		if err == nil || ctx.Err() != nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) {
+		if err == nil || ctx.Err() != nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrAway) || errors.Is(err, ErrOwn) {
 			return vectors, err
 		}
 		jittered := max(pause.Next(), min(PauseOf(err), maxPause))

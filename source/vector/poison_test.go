@@ -1,0 +1,96 @@
+package vector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/source/vector"
+)
+
+// poisoned is an embedder that fails every call with the phrase "poison".
+type poisoned struct{ faulty }
+
+func (p *poisoned) Embed(ctx context.Context, phrases []string) ([][]float32, error) {
+	vectors, err := p.faulty.Embed(ctx, phrases)
+	if err == nil && slices.Contains(phrases, "poison") {
+		err = errDown
+	}
+	return vectors, err
+}
+
+// A phrase that always fails opens the breaker for no other one, alone and beside others,
+// and its failure is its own. The patient caller does not ask again once that is judged.
+func TestOnePhraseOpensNoBreaker(t *testing.T) {
+	for _, mate := range []string{"", "mug", "a new one"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &poisoned{}
+			b := newBreaker(t, p, nil)
+			patient, err := vector.NewRetrying(vector.RetryingConfig{Attempts: 5, Pause: 100 * time.Millisecond}, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 50 {
+				phrases := []string{"poison"}
+				if mate == "a new one" {
+					phrases = append(phrases, fmt.Sprint("mug ", i))
+				} else if mate != "" {
+					phrases = append(phrases, mate)
+				}
+				before := p.calls
+				_, err := patient.Embed(t.Context(), phrases)
+				if !errors.Is(err, vector.ErrOwn) || !errors.Is(err, errDown) || errors.Is(err, engine.ErrAway) || engine.KindOf(err) != engine.Transient {
+					t.Fatalf("round %d: %v", i, err)
+				}
+				if asked := p.calls - before; asked != 6 {
+					t.Fatalf("round %d: %d calls", i, asked)
+				}
+				if s := b.State(); s.Open || s.Opened > 0 {
+					t.Fatalf("round %d: %+v", i, s)
+				}
+			}
+		})
+	}
+}
+
+// Failures of different phrases open the breaker, without a probe.
+func TestDifferentPhrasesOpenTheBreaker(t *testing.T) {
+	f := &faulty{err: errDown}
+	b := newBreaker(t, f, nil)
+	for i := range 5 {
+		if b.State().Open {
+			t.Fatalf("open after %d", i)
+		}
+		_, _ = b.Embed(t.Context(), []string{fmt.Sprint("phrase ", i)})
+	}
+	if !b.State().Open || f.calls != 5 {
+		t.Errorf("%d calls, %+v", f.calls, b.State())
+	}
+}
+
+// The phrases that share a request with one that always fails get their vectors, and only
+// the failing one uses an attempt.
+func TestAFailingPhraseSparesItsRequestMates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, &poisoned{}, nil)
+		patient, err := vector.NewRetrying(vector.RetryingConfig{Attempts: 5, Pause: 100 * time.Millisecond}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newGathered(t, vector.DefaultConfig(), vector.DefaultBatching(), patient, nil)
+		phrases := []string{"a", "bb", "ccc", "poison", "dddd", "eeeee"}
+		for i, r := range p.Resolve(t.Context(), phrases) {
+			if own := phrases[i] == "poison"; own != (r.Err != nil) || own && (errors.Is(r.Err, engine.ErrAway) || engine.KindOf(r.Err) != engine.Transient) {
+				t.Errorf("%s: %v", phrases[i], r.Err)
+			}
+		}
+		if s := b.State(); s.Opened > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
