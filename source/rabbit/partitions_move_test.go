@@ -259,3 +259,30 @@ func TestSetupsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A setup without a number that waits for another one keeps the number which that one sets.
+func TestSetupKeepsTheNumberOfTheOneBefore(t *testing.T) {
+	s := &steps{site: unset(t)}
+	s.setup()
+	s.parts(2)
+	other, all := s.plan(5)
+	if err := other.lock(t.Context(), s.names); err != nil {
+		t.Fatal(err)
+	}
+	kept := make(chan error, 1)
+	go func() { kept <- Setup(t.Context(), s.dsn, Topology{Names: s.names, Keep: true, QueueType: Classic}) }()
+	for _, d := range all {
+		if err := d.declare(other.Channel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Disconnect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-kept; err != nil {
+		t.Fatal(err)
+	}
+	if told := s.told(); len(told) != 1 || told[0] != 5 {
+		t.Errorf("the layout tells %v, want 5", told)
+	}
+}

@@ -44,6 +44,9 @@ type Topology struct {
 	// NoPriorities leaves priorities out of a classic queue, which then costs the
 	// broker less.
 	NoPriorities bool
+	// Keep has Setup keep the number of partitions that the broker has when this setup's
+	// turn comes.
+	Keep bool
 }
 
 // Validate reports every fault at once, by the names of the environment
@@ -107,6 +110,9 @@ func (t Topology) declare(ctx context.Context, c *Channel, dsn string) error {
 	was, err := t.Names.state(ctx, c, dsn)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
+	}
+	if t.Keep {
+		t.Partitions = was.partitions
 	}
 	declarations, err := t.declarations(c, was)
 	if err != nil {

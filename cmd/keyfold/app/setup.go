@@ -44,14 +44,13 @@ func (a *App) SetupBroker() (rabbit.Topology, error) {
 		RetryDelays:  rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts),
 		Partitions:   a.Queues.Partitions,
 		NoPriorities: a.Queues.NoPriorities,
+		Keep:         a.Queues.AsTheyAre,
 	}
-	if a.Queues.AsTheyAre {
-		var err error
-		if topology.Partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, topology.Names); err != nil {
-			return topology, BrokerUnreached(err)
-		}
+	err := rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, topology)
+	if err == nil && topology.Keep {
+		topology.Partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, topology.Names)
 	}
-	return topology, BrokerUnreached(rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, topology))
+	return topology, BrokerUnreached(err)
 }
 
 // SetupDatabase sets up the SQL schema of the outbox.
