@@ -10,7 +10,7 @@ const grantToken = "0123456789abcdefgh"
 
 // A token names the sources and types of notifications that it may post.
 func TestATokenNamesItsSources(t *testing.T) {
-	all, err := loadTokens([]string{grantToken + " send", "read source=newsletter|crm type=PROMO", "9876543210abcdefgh"}, "")
+	all, err := loadTokens([]string{grantToken + " send", "read source=newsletter|crm type=PROMO", "9876543210abcdefgh"}, "", nil, nil)
 	if err != nil || len(all.grants) != 2 {
 		t.Fatalf("%d tokens, %v", len(all.grants), err)
 	}

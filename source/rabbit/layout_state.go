@@ -105,7 +105,7 @@ func (c *Channel) lock(ctx context.Context, n Names) error {
 		if err != nil {
 			return Fault("open a channel", err)
 		}
-		_, err = channel.QueueDeclare(name, false, true, true, false, nil)
+		_, err = channel.QueueDeclare(name, false, true, true, false, amqp.Table{"x-queue-type": string(Classic)}) // no other type can be exclusive
 		refusal, is := errors.AsType[*amqp.Error](err)
 		switch {
 		case err == nil:
