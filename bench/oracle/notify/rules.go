@@ -282,3 +282,11 @@ func (t *turn) digestKey() string {
 	}
 	return strings.Join(values, "|")
 }
+
+// channels are those that a rule names.
+func (r *Rule) channels() (all []notify.Channel) {
+	for _, name := range r.Action.Channels {
+		all = append(all, notify.ParseChannel(name))
+	}
+	return all
+}
