@@ -19,13 +19,13 @@ func (s *State) Fold(r *Record) {
 		return
 	}
 	s.unmark(r.EventID)
-	s.reserve(r)
 	if r.Outcome == Now {
 		s.count(r)
 	}
 	if r.Outcome != Never {
 		s.Marks = append(s.Marks, Mark{EventID: r.EventID, Type: r.Type, At: r.DecidedAt, Print: r.Print})
 	}
+	s.reserve(r)
 	s.prune(r.DecidedAt - r.Facts.Horizon)
 }
 

@@ -203,7 +203,7 @@ func (d *decision) takesPlaces() {
 		return
 	case r.Outcome == Later && r.Facts.Reserved:
 		at = r.DeferUntil
-	case r.Outcome != Now || d.holds.any():
+	case r.Outcome != Now || r.Reasons[0] == ReasonDeferLimit:
 		return
 	}
 	all := slotsOf(d.state, func(r *Reservation) bool { return r.EventID != d.event.ID })

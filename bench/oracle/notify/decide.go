@@ -230,14 +230,6 @@ func (t *turn) send(reasons ...string) {
 	}
 }
 
-// channels are those that a rule names.
-func (r *Rule) channels() (all []notify.Channel) {
-	for _, name := range r.Action.Channels {
-		all = append(all, notify.ParseChannel(name))
-	}
-	return all
-}
-
 // blocker is what can hold an event; free returns the least instant from at on at which
 // it does not.
 type blocker struct {
@@ -358,25 +350,6 @@ func (t *turn) decide() {
 	default:
 		t.deferUntilFree(blockers)
 	}
-}
-
-// moves says what becomes of an event that has a slot and is held, where its turn is not
-// used: before its slot it waits for it, or for an instant that is free before; where only
-// late sends hold it, it waits less than the shortest window.
-func (t *turn) moves(own *Slot, blockers []blocker) bool {
-	if t.rule.says(notify.Later) {
-		return false
-	}
-	at, settled, _ := t.freeFrom(blockers)
-	switch {
-	case own.At > t.now && (!settled || at > own.At):
-		at = own.At
-	case own.At > t.now:
-	case t.held(notify.ReasonQuietHours) || !settled || at >= t.now+5*minute:
-		return false
-	}
-	t.decision.Outcome, t.decision.DeferUntil = notify.Postponed, at
-	return true
 }
 
 // decideByScore is stage 10.

@@ -301,3 +301,11 @@ func (t *turn) digestKey() string {
 	}
 	return string(key)
 }
+
+// channels are those that a rule names.
+func (r *Rule) channels() (all []notify.Channel) {
+	for _, name := range r.Action.Channels {
+		all = append(all, notify.ParseChannel(name))
+	}
+	return all
+}

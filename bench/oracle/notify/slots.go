@@ -194,3 +194,22 @@ func (t *turn) nextPlace(sends []engine.Millis, kept []Slot, m Slot) engine.Mill
 	}
 	return at
 }
+
+// moves says what becomes of an event that has a slot and is held, where its turn is not
+// used: before its slot it waits for it, or for an instant that is free before; where only
+// late sends hold it, it waits less than the shortest window.
+func (t *turn) moves(own *Slot, blockers []blocker) bool {
+	if t.rule.says(notify.Later) {
+		return false
+	}
+	at, settled, _ := t.freeFrom(blockers)
+	switch {
+	case own.At > t.now && (!settled || at > own.At):
+		at = own.At
+	case own.At > t.now:
+	case t.held(notify.ReasonQuietHours) || !settled || at >= t.now+5*minute:
+		return false
+	}
+	t.decision.Outcome, t.decision.DeferUntil = notify.Postponed, at
+	return true
+}

@@ -105,7 +105,7 @@ func sampled(id string, share float64) bool {
 
 func runUser(ctx context.Context, store Store, c *Config, report *Report, id string) error {
 	var recorded []notify.Decided
-	filter := ledger.Filter{User: id, From: max(0, c.From-c.Set.Policy.Horizon()), To: c.To, Oldest: true}
+	filter := ledger.Filter{User: id, From: max(0, c.From-notify.MaxHorizon), To: c.To, Oldest: true}
 	for d, err := range store.Records(ctx, filter) {
 		if err != nil {
 			return fmt.Errorf("read the decisions of a user: %w", err)

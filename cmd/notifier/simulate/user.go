@@ -35,6 +35,7 @@ type user struct {
 	waiting  []waiting
 	met      map[uuid.UUID]bool // events with a turn in what was read
 	made     []notify.Record
+	differs  bool // some decision is not the recorded one
 	madeAt   map[turn]int
 }
 
@@ -216,6 +217,7 @@ func (u *user) decide(items []waiting, now engine.Millis) {
 		u.state.Fold(&r)
 		u.madeAt[turnOf(&r)] = len(u.made)
 		u.made = append(u.made, r)
+		u.compare(&r)
 		if r.Outcome == notify.Later {
 			was, next := u.record(turnOf(&r)), nextOf(item.Event, &r)
 			u.waiting = append(u.waiting, waiting{next, was != nil && sameDeferral(was, &r) && u.asRecorded(&next)})
@@ -223,9 +225,27 @@ func (u *user) decide(items []waiting, now engine.Millis) {
 	}
 }
 
+// compare looks whether a decision is the recorded one. From the first that is not, deferrals
+// that were moved without a record are moved by the candidate.
+func (u *user) compare(r *notify.Record) {
+	was := u.record(turnOf(r))
+	if u.differs || was != nil && was.DecidedAt == r.DecidedAt && sameDeferral(was, r) && slices.Equal(was.Facts.Moved, r.Facts.Moved) {
+		return
+	}
+	u.differs = true
+	for i := range u.waiting {
+		w := &u.waiting[i]
+		w.aligned = w.aligned && u.asRecorded(&w.Due)
+	}
+}
+
 // asRecorded reports whether the recorded next turn of an event was due when a deferral is.
-// Older records do not tell, and digests are decided with their recorded items.
+// While nothing differs it was. Older records do not tell, and digests are decided with
+// their recorded items.
 func (u *user) asRecorded(next *notify.Due) bool {
+	if !u.differs {
+		return true
+	}
 	r := u.record(turn{next.Event.ID, next.Turn.Number})
 	return r == nil || next.DigestKey != "" || r.Facts.Due == 0 || r.Facts.Due == next.DueAt
 }
