@@ -153,7 +153,7 @@ func countUpTo(ctx context.Context, conn *sql.Conn, newest int64) (id, rows int6
 
 // noteVersions notes the migrations whose work Adopt has done.
 func (d *Database) noteVersions(ctx context.Context, pool *sql.DB, conn *sql.Conn, flavour string) error {
-	provider, err := d.provider(pool, flavour)
+	provider, err := d.provider(pool, flavour, "")
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,9 @@ type dialect interface {
 	lockSetup(ctx context.Context, pool *sql.DB) (unlock func(context.Context) error, err error)
 	// holder describes what holds a lock on user_interactions; "" where that is not told.
 	holder(ctx context.Context, conn *sql.Conn) string
+	// createdAt is the change that makes the default of created_at UTC; "" where there is
+	// none to make, or a migration finds that out by itself.
+	createdAt(ctx context.Context, conn *sql.Conn) (string, error)
 	// currentSchema is the expression of the schema that tables are made in; "" where
 	// no foreign key can be added to one.
 	currentSchema() string

@@ -96,8 +96,8 @@ func (d *Database) settingUp(ctx context.Context, do func(pool *sql.DB, conn *sq
 	return do(pool, conn, flavour)
 }
 
-func (d *Database) provider(pool *sql.DB, flavour string) (*goose.Provider, error) {
-	files, err := migrations(flavour)
+func (d *Database) provider(pool *sql.DB, flavour, createdAt string) (*goose.Provider, error) {
+	files, err := migrations(flavour, createdAt)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,11 @@ func (d *Database) provider(pool *sql.DB, flavour string) (*goose.Provider, erro
 }
 
 func (d *Database) migrate(ctx context.Context, pool *sql.DB, conn *sql.Conn, flavour string) error {
-	provider, err := d.provider(pool, flavour)
+	createdAt, err := d.dialect.createdAt(ctx, conn)
+	if err != nil {
+		return err
+	}
+	provider, err := d.provider(pool, flavour, createdAt)
 	if err != nil {
 		return err
 	}
@@ -205,7 +209,7 @@ func readable(ctx context.Context, conn *sql.Conn, columns string) bool {
 // SQL returns the statements that [Database.Setup] runs in an empty database of
 // that name: [MySQL], [MariaDB], [PostgreSQL] or [SQLite].
 func SQL(flavour string, options SetupOptions) (string, error) {
-	files, err := migrations(flavour)
+	files, err := migrations(flavour, fmt.Sprintf(createdInUTC, 3))
 	if err != nil {
 		return "", err
 	}
@@ -235,8 +239,9 @@ func SQL(flavour string, options SetupOptions) (string, error) {
 	return all.String(), nil
 }
 
-// migrations returns the files with their placeholders filled in.
-func migrations(flavour string) (fs.FS, error) {
+// migrations returns the files with their placeholders filled in: createdAt is the change
+// of the column's default on MySQL and MariaDB.
+func migrations(flavour, createdAt string) (fs.FS, error) {
 	exact := map[string]string{MySQL: "utf8mb4_0900_bin", MariaDB: "utf8mb4_nopad_bin", PostgreSQL: "", SQLite: ""}
 	collation, known := exact[flavour]
 	if !known {
@@ -247,7 +252,7 @@ func migrations(flavour string) (fs.FS, error) {
 	if flavour == MariaDB {
 		folder = "migrations/mysql"
 	}
-	fill := strings.NewReplacer("{{exact}}", collation, "{{shards}}", shardRows())
+	fill := strings.NewReplacer("{{exact}}", collation, "{{shards}}", shardRows(), "{{created_at}}", createdAt)
 	entries, err := fs.ReadDir(migrationFiles, folder)
 	if err != nil {
 		return nil, err

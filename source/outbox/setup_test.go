@@ -199,7 +199,7 @@ func TestSetupOfAnEarlierSchema(t *testing.T) {
 		MariaDB: server.URL(server.Database(t)), SQLite: "sqlite://" + file,
 	} {
 		db := openOnly(t, url)
-		files, err := migrations(flavour)
+		files, err := migrations(flavour, "")
 		must(t, err)
 		text, err := fs.ReadFile(files, "00001_user_interactions.sql")
 		must(t, err)
