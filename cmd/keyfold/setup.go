@@ -103,6 +103,8 @@ type queuesSetUp struct {
 	Partitions  []string `json:"partition_queues,omitempty"`
 	Uneven      string   `json:"uneven_partitions,omitempty"`
 
+	WithoutNet string `json:"net_command,omitempty"` // gives the queue of an earlier version its net
+
 	Retired  []rabbit.RetiredQueue `json:"retired_queues,omitempty"`
 	Commands []string              `json:"retired_commands,omitempty"`
 }
@@ -169,6 +171,10 @@ func (q *queuesSetUp) print(w *cli.Text) {
 	}
 	w.Line("RabbitMQ: retry queues %s; those of an earlier WORKER_RETRY_DELAY stay, and their messages come back",
 		strings.Join(q.Retries, ", "))
+	if q.WithoutNet != "" {
+		w.Line("RabbitMQ: queue %s is of an earlier version: a policy with message-ttl or max-length drops its events in silence. This policy, in place of any other of the queue, keeps them:", q.Queue)
+		w.Line("  %s", q.WithoutNet)
+	}
 	if len(q.Retired) > 0 {
 		w.Line("RabbitMQ: %s of another number of partitions; docs/UPGRADE.md says when they may be deleted:", cli.Count(int64(len(q.Retired)), "queue"))
 		for _, command := range q.Commands {
@@ -187,8 +193,13 @@ func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
 	if err != nil {
 		return nil, app.BrokerUnreached(err)
 	}
+	withoutNet, err := rabbit.WithoutNet(a.Ctx, a.Servers.RabbitMQ, topology)
+	if err != nil {
+		return nil, app.BrokerUnreached(err)
+	}
 	done := &queuesSetUp{
-		Exchange: names.Exchange, Queue: names.Queue, DeadLetters: names.DeadLetters,
+		WithoutNet: withoutNet,
+		Exchange:   names.Exchange, Queue: names.Queue, DeadLetters: names.DeadLetters,
 		Retired: retired, Commands: rabbit.RetiredCommands(a.Servers.RabbitMQ, retired),
 	}
 	retry := names.RetryQueue

@@ -36,6 +36,11 @@ func (b *buffer) count(text string) int {
 	return strings.Count(b.text.String(), text)
 }
 
+// probed is a store that answers probes.
+type probed struct{ hanging }
+
+func (probed) Probe(context.Context) error { return nil }
+
 // Each fault has one line when it begins, however long it lasts, and one when it
 // ends.
 func TestOneLinePerFault(t *testing.T) {
@@ -46,7 +51,7 @@ func TestOneLinePerFault(t *testing.T) {
 			if calls.Add(1) < 20 {
 				return nil, errors.New("store refused")
 			}
-			return hanging{}, nil
+			return probed{}, nil
 		})
 		w.ports.Log = slog.New(slog.NewTextHandler(&out, nil))
 		w.ports.Broker = func(string) rabbit.Timing {

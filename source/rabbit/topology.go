@@ -141,7 +141,13 @@ func (t Topology) declarations(c *Channel, was state) ([]declaration, error) {
 	if t.Partitions > 0 {
 		return append(all, t.partitioned(was)...), nil
 	}
-	all = append(all, queue(n.Queue, t.mainArguments()))
+	// One of an earlier version, without a net, is kept as it is.
+	switch err := t.checkMain(c.conn); {
+	case engine.ReasonOf(err) == ReasonQueueMismatch:
+		return nil, err
+	case err != nil:
+		all = append(all, queue(n.Queue, t.netArguments()))
+	}
 	for _, d := range t.RetryDelays {
 		all = append(all, queue(n.RetryQueue(d), t.retryArguments(d)))
 	}
@@ -301,7 +307,7 @@ var errNotAllowed = errors.New("rabbitmq: the user has no configure permission")
 func (t Topology) check(conn *amqp.Connection, partitions ...int) error {
 	n := t.Names
 	if len(partitions) == 0 {
-		if err := n.compare(conn, n.Queue, t.mainArguments()); err != nil {
+		if err := t.checkMain(conn); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/cmd/keyfold/status"
 	"keyfold/cmd/settings"
 )
 
@@ -62,6 +63,11 @@ func (c *checkCmd) Run(a *app.App) error {
 			s.Print(w)
 		}
 	})
+	problems, policyErr := status.LossyPolicies(a, &c.Status)
+	err = errors.Join(err, policyErr)
+	for _, p := range problems {
+		err = errors.Join(err, fmt.Errorf("%s: %s", p.Text, p.Cure))
+	}
 	failed := 0
 	for _, s := range answers {
 		if s.Error != "" {

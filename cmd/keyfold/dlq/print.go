@@ -159,7 +159,8 @@ func printFields(w *cli.Text, l *deadletter.Letter) {
 	w.Line("last failure   %s", at(l.LastFailure))
 	w.Line("worker         %s", cli.Printable(cmp.Or(l.Host, "-")))
 	if l.FirstSeen > 0 {
-		w.Line("first seen     %s", at(l.FirstSeen.Time()))
+		w.Line("first seen     %s", at(firstSeen(l)))
+		w.Line("not folded by  %s", at(l.FirstSeen.Time()))
 	}
 	if l.Fault != nil {
 		w.Line("letter's fault %s", cli.Printable(l.Fault.Error()))
@@ -167,6 +168,15 @@ func printFields(w *cli.Text, l *deadletter.Letter) {
 	for i, text := range l.Errors {
 		w.Line("error %-8d %s", i+1, cli.Printable(text))
 	}
+}
+
+// firstSeen is the first time that a letter tells of its event. The bound is not: each look
+// for the event's id renews it.
+func firstSeen(l *deadletter.Letter) time.Time {
+	if bound := l.FirstSeen.Time(); l.FirstFailure.IsZero() || bound.Before(l.FirstFailure) {
+		return bound
+	}
+	return l.FirstFailure
 }
 
 // pretty indents JSON; what is none is shown as text where it can be, and as

@@ -43,6 +43,9 @@ type managedQueue struct {
 	Name           string `json:"name"`
 	Unacknowledged *int   `json:"messages_unacknowledged"`
 	Head           int64  `json:"head_message_timestamp"` // Unix seconds; 0: not known
+
+	Policy    string          `json:"policy"`    // the name of the one on it; "": none
+	Arguments json.RawMessage `json:"arguments"` // an object, or an empty array
 }
 
 // queues returns the queues of the virtual host by name. Their numbers are of now; the

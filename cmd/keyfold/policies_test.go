@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/engine"
+	"keyfold/source/rabbit"
+	"keyfold/source/sample"
+)
+
+// `status` and `config check --connect` name a policy by which the broker drops messages,
+// with or without its statistics, and none by which it does not.
+func TestPoliciesAreTold(t *testing.T) {
+	for name, broker := range map[string]*rabbittest.Broker{"without statistics": rabbittest.Shared(t), "with statistics": rabbittest.SharedWithStatistics(t)} {
+		t.Run(name, func(t *testing.T) {
+			vhost := broker.VHost(t)
+			s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+			s.setUp(t)
+			names := rabbit.DefaultNames()
+			told := func(text string, want bool) {
+				t.Helper()
+				for _, command := range [][]string{{"status"}, {"config", "check", "--connect", "--embedder=hash"}} {
+					eventually(t, "the broker shows the policy", func() error {
+						code, out, errs := s.run(t, "", append(command, "--rabbitmq-management-url", broker.ManagementURL())...)
+						if got := strings.Contains(out+errs, text); got != want || want && code != 1 {
+							return fmt.Errorf("%v: told %t, want %t, exit code %d:\n%s%s", command, got, want, code, out, errs)
+						}
+						return nil
+					})
+				}
+			}
+			told("a policy sets", false)
+			broker.SetPolicy(t, vhost, ".*", `{"message-ttl":3600000,"max-length":1000}`)
+			told("a policy sets message-ttl, max-length on queue "+names.DeadLetters, true)
+			told("on queue "+names.Queue+":", false) // it has its net
+			conn, hangUp := s.channel(t)
+			defer hangUp()
+			_, err := conn.QueueDelete(names.Queue, false, false, false)
+			_, again := conn.QueueDeclare(names.Queue, true, false, false, false, map[string]any{"x-queue-type": "classic", "x-max-priority": int32(10)})
+			must(t, errors.Join(err, again))
+			told("a policy sets message-ttl, max-length on queue "+names.Queue+":", true)
+			code, out, errs := s.run(t, "", "setup")
+			if code != 0 || !strings.Contains(out, "set_policy -p "+vhost) {
+				t.Errorf("setup: %d, %s%s", code, out, errs)
+			}
+			broker.ClearPolicy(t, vhost)
+			told("a policy sets", false)
+		})
+	}
+}
