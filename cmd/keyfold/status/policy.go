@@ -120,6 +120,6 @@ func LossyPolicies(a *app.App, flags *reach.StatusFlags) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	queues, err := expected(a)
+	queues, _, err := expected(a)
 	return judgePolicies(queues, managed, p), err
 }
