@@ -39,11 +39,7 @@ func (r *Report) lookAtBroker(a *app.App, m *management) error {
 	}
 	queues = append(queues, otherDelays(queues, managed)...)
 	if m != nil && managed != nil {
-		if p, err := m.policies(a.Ctx); err != nil {
-			r.Notes = append(r.Notes, "policies were not looked at: "+err.Error())
-		} else {
-			r.Problems = append(r.Problems, judgePolicies(queues, managed, p)...)
-		}
+		r.lookAtPolicies(a.Ctx, m, queues, managed)
 	}
 	names := make([]string, len(queues))
 	for i, q := range queues {

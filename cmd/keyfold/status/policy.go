@@ -101,6 +101,16 @@ func judgePolicies(queues []Queue, managed map[string]managedQueue, p policies) 
 	return problems
 }
 
+// lookAtPolicies adds the policies by which messages are lost.
+func (r *Report) lookAtPolicies(ctx context.Context, m *management, queues []Queue, managed map[string]managedQueue) {
+	p, err := m.policies(ctx)
+	if err != nil {
+		r.Notes = append(r.Notes, "policies were not looked at: "+err.Error())
+		return
+	}
+	r.Problems = append(r.Problems, judgePolicies(queues, managed, p)...)
+}
+
 // LossyPolicies returns the policies by which the broker drops messages, where
 // RABBITMQ_MANAGEMENT_URL is set.
 func LossyPolicies(a *app.App, flags *reach.StatusFlags) ([]Problem, error) {
