@@ -45,8 +45,8 @@ type Breaker struct {
 	closed bool // by Close
 
 	lastCall time.Time // when it ended
-	groups []*CallGroup
-	moved  chan struct{} // closed and replaced whenever a waiter may go on
+	groups   []*CallGroup
+	moved    chan struct{} // closed and replaced whenever a waiter may go on
 }
 
 // CallGroup counts the failures of one kind of call. Reads and writes have a group

@@ -20,8 +20,10 @@ func TestATokenNamesItsSources(t *testing.T) {
 	}
 	r := &Request{visitor: visitor{may: may}}
 	for _, c := range []struct{ source, kind, reason string }{
-		{"newsletter", "PROMO", ""}, {"crm", "PROMO", ""},
-		{"payments", "PROMO", "source_forbidden"}, {"newsletter", "ALERT", "type_forbidden"},
+		{"newsletter", "PROMO", ""},
+		{"crm", "PROMO", ""},
+		{"payments", "PROMO", "source_forbidden"},
+		{"newsletter", "ALERT", "type_forbidden"},
 	} {
 		f := r.Forbidden(c.source, c.kind)
 		if (f == nil) != (c.reason == "") || f != nil && (f.Reason != c.reason || !strings.Contains(f.Error, "HTTP_TOKEN_FILE")) {

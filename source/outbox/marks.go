@@ -22,10 +22,10 @@ func (m *marks) none() bool { return len(m.sent)+len(m.untried)+len(m.failures) 
 // write marks rows. It may be run again.
 func (d *Database) write(ctx context.Context, run runner, m marks) error {
 	now := timeText(engine.Now())
-	if _, err := changeRows(ctx, run, m.sent, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = ?, failed_at = NULL WHERE ", now); err != nil {
+	if err := changeRows(ctx, run, m.sent, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = ?, failed_at = NULL WHERE ", now); err != nil {
 		return err
 	}
-	if _, err := changeRows(ctx, run, m.untried, "UPDATE user_interactions SET tried_at = NULL WHERE "+notSent+" AND "); err != nil {
+	if err := changeRows(ctx, run, m.untried, "UPDATE user_interactions SET tried_at = NULL WHERE "+notSent+" AND "); err != nil {
 		return err
 	}
 	for _, f := range m.failures {

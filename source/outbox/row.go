@@ -59,17 +59,15 @@ func parseTime(text string) (engine.Millis, error) {
 var farFuture = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // changeRows runs an update of rows, whose statement ends where their condition is to
-// stand, and returns how many it changed.
-func changeRows(ctx context.Context, run runner, rows []Row, update string, args ...any) (changed int64, err error) {
+// stand.
+func changeRows(ctx context.Context, run runner, rows []Row, update string, args ...any) error {
 	for rows := range slices.Chunk(rows, statementRows) {
 		condition, named := among(rows)
-		n, err := change(ctx, run, update+condition, slices.Concat(args, named)...)
-		if err != nil {
-			return changed, err
+		if _, err := change(ctx, run, update+condition, slices.Concat(args, named)...); err != nil {
+			return err
 		}
-		changed += n
 	}
-	return changed, nil
+	return nil
 }
 
 // among is the condition of these rows. It names them by message_id too: a server that

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"keyfold/engine"
 	"keyfold/engine/notify"
 )
 
@@ -52,7 +51,7 @@ func TestUndispatchedOf98PartitionsIsNotCompiled(t *testing.T) {
 	must(t, err)
 	must(t, commitOne(l, oneAt("b", 0, notify.Now, start+50*day)))
 	run(t, l, "ANALYZE")
-	before := engine.Millis(start + 60*day)
+	before := start + 60*day
 	for name, look := range map[string]func() error{
 		"CountUndispatched": func() error { _, _, err := l.CountUndispatched(ctx, before); return err },
 		"Undispatched":      func() error { _, err := l.Undispatched(ctx, before, 100); return err },
