@@ -184,8 +184,7 @@ func (r *Relay) try(ctx context.Context, rows []stored) ([]stored, error) {
 			return err
 		}
 		fresh := slices.DeleteFunc(slices.Clone(all), func(row Row) bool { before, got := tried[row.ID]; return before || !got })
-		err = changeRows(ctx, tx, fresh, "UPDATE user_interactions SET tried_at = ? WHERE ", timeText(engine.Now()))
-		return err
+		return changeRows(ctx, tx, fresh, "UPDATE user_interactions SET tried_at = ? WHERE ", timeText(engine.Now()))
 	})
 	return upTo(rows, func(row *stored) bool { before, got := tried[row.ID]; return got && before == (row.TriedAt != 0) }), err
 }
