@@ -92,7 +92,7 @@ func (t Topology) verify(ctx context.Context, c *Channel, dsn string) error {
 
 const (
 	// lockWait is how long a setup waits for another one to end.
-	lockWait  = 30 * time.Second
+	lockWait  = 2 * time.Minute
 	lockPause = 200 * time.Millisecond
 )
 
