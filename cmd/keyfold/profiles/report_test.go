@@ -55,8 +55,8 @@ func TestForgetOfAnUnknownUser(t *testing.T) {
 	a := &app.App{}
 	a.Servers.Database, a.Servers.SQL = "shop", "sqlite:///x"
 	for want, f := range map[string]forgotten{
-		"no profile in the database shop, no row in DATABASE_URL, no dead letter:":          {Interactions: &none, DeadLetters: &none},
-		"DATABASE_URL was not reached, the dead letters were not reached: is the id right?": {},
+		"no profile in the database shop, no row and no archived letter in DATABASE_URL, no dead letter:": {Interactions: &none, DeadLetters: &none},
+		"DATABASE_URL was not reached, the dead letters were not reached: is the id right?":               {},
 	} {
 		if err := f.unknown(a); f.known() || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
