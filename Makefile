@@ -47,7 +47,7 @@ check:
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
-	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=20m $(AT_ONCE) $(PACKAGES)
+	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=25m $(AT_ONCE) $(PACKAGES)
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim ./bench/sim/notify # a share of them above
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
@@ -58,7 +58,7 @@ ifneq ($(RABBITMQ),4)
 	@$(MAKE) --no-print-directory $@ RABBITMQ=4
 else
 	@echo "On RabbitMQ 4 from $$KEYFOLD_TEST_RABBITMQ:"
-	KEYFOLD_TEST_RABBITMQ_STRICT=1 $(PROGRESS) --name rabbitmq4 -- -count=1 -vet=off -timeout=5m $(AT_ONCE) $(ON_RABBITMQ4)
+	KEYFOLD_TEST_RABBITMQ_STRICT=1 $(PROGRESS) --name rabbitmq4 -- -count=1 -vet=off -timeout=10m $(AT_ONCE) $(ON_RABBITMQ4)
 endif
 
 race: test

@@ -112,6 +112,7 @@ func (c *chunk) awaitPartition(ctx context.Context) bool {
 	var errs []error
 	for i := range c.pending {
 		if c.pending[i].back {
+			c.stage.Stats.count(engine.ErrUnroutable)
 			errs = append(errs, named(engine.ErrUnroutable, &c.pending[i].copy, false))
 		}
 	}
