@@ -188,7 +188,7 @@ func TestRestingBreakerNotices(t *testing.T) {
 			}
 			f.away.Store(!hangs)
 			f.hangs.Store(hangs)
-			time.Sleep(2*f.config.Rest + f.config.ProbeTimeout)
+			time.Sleep(2*f.config.Rest + f.config.ProbeTimeout + time.Second) // a rest is noticed within two
 			synctest.Wait()
 			if s := f.State(); !s.Open || s.Cause == nil {
 				t.Fatalf("hangs %t: %+v", hangs, s)

@@ -118,7 +118,7 @@ func TestDigest(t *testing.T) {
 	for i := range digest.Records {
 		digest.Records[i].DigestID, digest.Records[i].DigestKey = digest.ID, "PROMO"
 	}
-	digest.Events[1].ExpiresAt = 5000
+	digest.Events[0].ExpiresAt, digest.Events[1].ExpiresAt = 4000, 5000
 	m, err := message.Of(&digest)
 	if err != nil {
 		t.Fatal(err)
