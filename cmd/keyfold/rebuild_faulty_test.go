@@ -15,7 +15,7 @@ import (
 )
 
 // A shop's row of no time costs its user nothing but the row, and a profile that cannot be
-// read stops nobody else's rebuild.
+// read stops no other user's rebuild.
 func TestRebuildGoesOnPastAFaultyUser(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	api := s.ingest(t)
