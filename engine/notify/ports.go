@@ -163,7 +163,8 @@ type Due struct {
 	Slot      engine.Millis
 }
 
-// Dispatch is the message to the senders for one NOW, or for a digest's items.
+// Dispatch is the message to the senders for one NOW, or for the items of a digest that
+// one message has room for.
 type Dispatch struct {
 	ID      uuid.UUID // event_id, or digest_id: senders drop one they know
 	Records []Record  // one, or one per item of the digest

@@ -53,13 +53,44 @@ type Item struct {
 	Key   string // of the digest
 }
 
+// A message of a digest has at most so many items. It has at most so many bytes of their
+// posted texts, or one item.
+const (
+	itemsOfAMessage = 100
+	bytesOfAMessage = 131_072
+)
+
+// fits reports whether a message may have these items.
+func fits(items []Event) bool {
+	bytes := 0
+	for _, e := range items {
+		bytes += len(e.Body)
+	}
+	return len(items) <= itemsOfAMessage && (len(items) == 1 || bytes <= bytesOfAMessage)
+}
+
 // Digest says what must be decided of a digest's items, and keeps it: urgent types
-// first, then by time and id.
-func (u *User) Digest(set *Set, items []Item, id uuid.UUID, now engine.Millis) (all []Decision) {
+// first, then by time and id. Those that are sent fill one message after the other. id names
+// a message by the event that begins it: of the first one, the first of all items.
+func (u *User) Digest(set *Set, items []Item, id func(first uuid.UUID) uuid.UUID, now engine.Millis) (all []Decision) {
 	items = slices.Clone(items)
 	slices.SortFunc(items, func(a, b Item) int { return order(a.Event, b.Event) })
+	begins := items[0].Event.ID
+	var message []Event
 	for _, item := range items {
-		all = append(all, u.DigestItem(set, item, id, now))
+		first := begins
+		if !fits(append(slices.Clone(message), item.Event)) {
+			first = item.Event.ID
+		}
+		d := u.DigestItem(set, item, id(first), now)
+		switch {
+		case d.Outcome != notify.Now:
+		case first != begins:
+			begins, message = first, []Event{item.Event}
+		default:
+			message = append(message, item.Event)
+		}
+		all = append(all, d)
 	}
 	return all
 }
