@@ -56,7 +56,7 @@ type Ledger interface {
 
 // Deferrals are the events that wait for their next turn.
 type Deferrals interface {
-	// Claim leases at most about n deferrals that are due, oldest first, and with one
+	// Claim leases at most about n deferrals that are due, by their time, and with one
 	// of a digest those of its user and key that have the same time. Until the lease ends no other Claim returns them.
 	// With an error, those that it returns are leased all the same: of the others, one is
 	// damaged.
