@@ -41,9 +41,7 @@ const insertDeferrals = `WITH made AS (
 		'source', 'support', 'channel', json_build_array('push'),
 		'timestamp', to_char(now() at time zone 'UTC' - interval '1 hour', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))::text, due FROM made`
 
-// countDue reads the index on next_at, where a leased deferral is some minutes later: a look
-// at all that wait would take a good part of the processor that is measured.
-const countDue = "SELECT count(*) FROM notify_deferrals WHERE next_at < $1::timestamptz + interval '1 day' AND due_at <= $1"
+const countDue = "SELECT count(*) FROM notify_deferrals WHERE due_at <= $1"
 
 // insert writes deferrals.
 func (b *notifyBench) insert(ctx context.Context, n int, first time.Time, pause time.Duration, users string) error {

@@ -5,7 +5,16 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"keyfold/engine"
+)
+
+// Limits of a digest's message: brokers and senders refuse what is too large. What waits
+// beyond them goes out at the same time in further messages.
+const (
+	MaxDigestItems = 100
+	MaxDigestBytes = 128 << 10 // of the events as they were posted; one event alone has at most [MaxBodyBytes]
 )
 
 // CompareEvents orders the events of one user that are decided together: the urgent
@@ -25,8 +34,9 @@ func CompareEvents(a, b *Notification) int {
 // [CompareEvents], in which they are folded. The items are those of one user, key
 // and slot; scores are aligned with them. An item that no stage up to the rules'
 // NEVER ends is sent with the others, under one digest_id ([DigestID]): caps and
-// cooldown do not hold a digest, and it counts once. Quiet hours postpone it, with
-// Slot and DeferUntil at their end.
+// cooldown do not hold a digest, and it counts once. An item that the message has no room
+// for begins the next one, which has an id of its own and counts too. Quiet hours postpone
+// it, with Slot and DeferUntil at their end.
 func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, scores []Score, now engine.Millis) []Record {
 	if len(items) == 0 {
 		return nil
@@ -40,7 +50,7 @@ func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, score
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return CompareEvents(items[a].Event, items[b].Event) })
 	first := &items[order[0]]
-	id := DigestID(first.Event.UserID, first.DigestKey, first.Slot, first.Event.ID)
+	m := message{id: digestOf(first)}
 	state = state.Clone()
 	records := make([]Record, len(items))
 	for i, at := range order {
@@ -50,11 +60,32 @@ func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, score
 		}
 		decideItem(&records[i], set, prefs, state, &items[at], score, now)
 		if records[i].Outcome == Now {
-			records[i].DigestID = id
+			records[i].DigestID = m.take(&items[at])
 		}
 		state.Fold(&records[i])
 	}
 	return records
+}
+
+// message is the message of a digest that items fill.
+type message struct {
+	id           uuid.UUID
+	items, bytes int
+}
+
+// take returns the id of the message that has room for an item: this one, or the next.
+func (m *message) take(item *Due) uuid.UUID {
+	size := len(item.Event.Body)
+	if m.items == MaxDigestItems || m.items > 0 && m.bytes+size > MaxDigestBytes {
+		*m = message{id: digestOf(item)}
+	}
+	m.items, m.bytes = m.items+1, m.bytes+size
+	return m.id
+}
+
+// digestOf returns the id of the message that an item begins.
+func digestOf(item *Due) uuid.UUID {
+	return DigestID(item.Event.UserID, item.DigestKey, item.Slot, item.Event.ID)
 }
 
 // decideItem decides one item of a digest.

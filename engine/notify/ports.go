@@ -56,7 +56,7 @@ type Ledger interface {
 
 // Deferrals are the events that wait for their next turn.
 type Deferrals interface {
-	// Claim leases at most about n deferrals that are due, oldest first, and with one
+	// Claim leases at most about n deferrals that are due, by their time, and with one
 	// of a digest those of its user and key that have the same time. Until the lease ends no other Claim returns them.
 	// With an error, those that it returns are leased all the same: of the others, one is
 	// damaged.
@@ -163,7 +163,8 @@ type Due struct {
 	Slot      engine.Millis
 }
 
-// Dispatch is the message to the senders for one NOW, or for a digest's items.
+// Dispatch is the message to the senders for one NOW, or for the items of a digest that
+// one message has room for.
 type Dispatch struct {
 	ID      uuid.UUID // event_id, or digest_id: senders drop one they know
 	Records []Record  // one, or one per item of the digest

@@ -53,6 +53,7 @@ const (
 	LawTurns    = "turns 0 to 2 without a gap"
 	LawEnds     = "every accepted event ends"
 	LawDispatch = "each NOW is dispatched under one id"
+	LawDigest   = "a digest's message is not too large"
 	LawState    = "the state is a fold over the records"
 	LawOracle   = "the records are a run of the oracle"
 )
@@ -115,6 +116,7 @@ func Check(run *Run) []Violation {
 	for user, records := range c.users {
 		c.checkSends(user, records)
 		c.checkState(user, records)
+		c.checkDigests(user, records)
 	}
 	for _, e := range c.Events {
 		c.checkTurns(e)
@@ -211,6 +213,21 @@ func (c *checker) checkTurns(e *notify.Notification) {
 	}
 	if len(turns) == 0 && c.End != 0 {
 		c.violated(LawEnds, e.UserID, e.ID, "it has no record")
+	}
+}
+
+// checkDigests adds up what has one id.
+func (c *checker) checkDigests(user string, records []*notify.Record) {
+	messages := map[uuid.UUID][]Event{}
+	for _, r := range records {
+		if r.Outcome == notify.Now && r.DigestID != uuid.Nil {
+			messages[r.DigestID] = append(messages[r.DigestID], Event{Notification: c.events[r.EventID]})
+		}
+	}
+	for id, items := range messages {
+		if !fits(items) {
+			c.violated(LawDigest, user, items[0].ID, "the digest %v has %d items, or too many bytes", id, len(items))
+		}
 	}
 }
 

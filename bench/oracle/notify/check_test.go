@@ -191,6 +191,12 @@ func TestChecksNoticeAPlantedViolation(t *testing.T) {
 			r := record(t, run, is(notify.Later, notify.ReasonCap5M))
 			run.Records = slices.DeleteFunc(run.Records, func(x notify.Record) bool { return x.EventID == r.EventID && x.Turn == 1 })
 		}},
+		{"a digest that is too large", LawDigest, func(run *Run) {
+			record(t, run, is(notify.Now, notify.ReasonScoreHigh)).DigestID = record(t, run, is(notify.Now, notify.ReasonDigested)).DigestID
+			for _, e := range run.Events {
+				e.Body = append(e.Body, make([]byte, 70_000)...)
+			}
+		}},
 		{"a NOW without a dispatch", LawDispatch, func(run *Run) { run.Sent = run.Sent[1:] }},
 		{"a second id", LawDispatch, func(run *Run) {
 			s := run.Sent[0]

@@ -1,8 +1,6 @@
 package oracle
 
 import (
-	"bytes"
-	"cmp"
 	"math"
 	"slices"
 
@@ -41,56 +39,6 @@ func (u *User) Decide(set *Set, e Event, number int, spent []uuid.UUID, score no
 	default:
 		t.decide()
 		t.expiresFirst()
-	}
-	return t.end()
-}
-
-// Item is a deferral of a digest.
-type Item struct {
-	Event Event
-	Turn  int
-	Spent []uuid.UUID
-	Key   string // of the digest
-}
-
-// Digest says what must be decided of a digest's items, and keeps it: urgent types
-// first, then by time and id.
-func (u *User) Digest(set *Set, items []Item, id uuid.UUID, now engine.Millis) (all []Decision) {
-	items = slices.Clone(items)
-	slices.SortFunc(items, func(a, b Item) int { return order(a.Event, b.Event) })
-	for _, item := range items {
-		all = append(all, u.DigestItem(set, item, id, now))
-	}
-	return all
-}
-
-func order(a, b Event) int {
-	if a.Type.Urgent() != b.Type.Urgent() {
-		if a.Type.Urgent() {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(a.Timestamp, b.Timestamp), bytes.Compare(a.ID[:], b.ID[:]))
-}
-
-// DigestItem says what must be decided of the next item of a digest.
-func (u *User) DigestItem(set *Set, item Item, id uuid.UUID, now engine.Millis) Decision {
-	t := u.begin(set, item.Event, item.Turn, item.Spent, now)
-	ended := t.ended()
-	if !ended {
-		t.rule, t.decision.RuleID = nil, uuid.Nil // a rule's NOW or LATER is ignored
-	}
-	switch {
-	case ended:
-	case t.policy.Quiet && t.zone.quiet(t.prefs.Quiet, t.now):
-		// It moves to a slot at their end.
-		end := t.zone.quietEnd(t.prefs.Quiet, t.now)
-		t.decision.Outcome, t.decision.DeferUntil, t.decision.Slot, t.decision.DigestKey = notify.Postponed, end, end, item.Key
-		t.expiresFirst()
-	default:
-		t.send(notify.ReasonDigested)
-		t.decision.DigestID = id
 	}
 	return t.end()
 }

@@ -3,7 +3,8 @@
 // shares with package notify the words, the types of events, policies and preferences,
 // and the fingerprints of texts (package similar); not the code that decides.
 //
-//	decide.go   the stages in their order, the instant of a deferral, digests
+//	decide.go   the stages in their order, the instant of a deferral
+//	digest.go   digests, and the messages that their items fill
 //	state.go    what the past decisions come to
 //	slots.go    what is kept for those that wait, and who gives way
 //	rules.go    rules, matched by a walk over their JSON

@@ -113,7 +113,7 @@ func TestADigestCountsOnce(t *testing.T) {
 	u, set, slot := New().User("u"), testSet(t, ""), at("2026-06-01T16:00:00.000Z")
 	items := []Item{{Event: testEvent(1, notify.Promo, slot-10), Turn: 1}, {Event: testEvent(2, notify.Alert, slot), Turn: 1}}
 	id := uuid.NewSHA1(uuid.NameSpaceDNS, []byte("digest"))
-	all := u.Digest(set, items, id, slot)
+	all := u.Digest(set, items, func(uuid.UUID) uuid.UUID { return id }, slot)
 	if len(all) != 2 || all[0].Type != notify.Alert || all[0].Outcome != notify.Now || all[1].DigestID != id {
 		t.Fatalf("%+v", all)
 	}

@@ -275,34 +275,6 @@ func TestALostAnswerIsReadBack(t *testing.T) {
 	}
 }
 
-// Deferrals of one digest go out as one message, and count once.
-func TestADigestIsOneMessage(t *testing.T) {
-	f := newFixture(t, false)
-	f.now = noon - 10*3_600_000 // night in no one's quiet hours
-	var all []processor.Delivery
-	for _, title := range []string{"Shoes", "Hats", "Lamps"} {
-		e := post(t, "1", "PROMO", "New in "+title)
-		e.Hint = notify.Low
-		all = append(all, processor.Delivery{Due: []notify.Due{{
-			Event: e, Turn: notify.Turn{Number: 1}, DueAt: noon, DigestKey: "PROMO", Slot: noon,
-		}}})
-	}
-	group := all[0].Due
-	group = append(group, all[1].Due[0], all[2].Due[0])
-	f.now = noon
-	v := f.decide(t.Context(), processor.Delivery{Due: group})[0]
-	if v.Outcome != processor.Decided || len(v.Records) != 3 {
-		t.Fatalf("verdict %+v", v)
-	}
-	if len(f.out.got) != 1 || len(f.out.got[0].Events) != 3 || f.out.got[0].ID != v.Records[0].DigestID {
-		t.Fatalf("handed over %+v", f.out.got)
-	}
-	s, err := f.ledger.Load(t.Context(), []notify.Ask{{User: "1"}})
-	if err != nil || len(s[0].State.Sends) != 1 {
-		t.Errorf("the state counts %+v, %v", s[0].State, err)
-	}
-}
-
 // A process that is told to stop leaves what it has not decided to its source.
 func TestStopLeavesTheRest(t *testing.T) {
 	f := newFixture(t, false)

@@ -85,11 +85,12 @@ func (f *flush) settleKnown(w *work) (again []resend) {
 			continue
 		}
 		key := w.known[items[0].Event.ID]
+		waits := f.undispatched(w, items)
 		switch {
 		case !key.Of(w.user):
 			f.settle(w, &d, Verdict{Outcome: Dead, Err: notify.ErrAnotherUser})
-		case f.undispatched(w, items):
-			again = append(again, resend{work: w, delivery: d, key: key})
+		case len(waits) > 0:
+			again = append(again, resend{work: w, delivery: d, keys: waits})
 		default:
 			key.Dispatched = key.Dispatched || f.marks.has(key.EventID)
 			f.settle(w, &d, Verdict{Outcome: Known, Key: key})
@@ -109,42 +110,38 @@ func (f *flush) markAgain(w *work, d *Delivery, item *notify.Due) {
 	}
 }
 
-// undispatched reports whether the ledger says of one of the turns that it is NOW
-// and was not handed over, and this process has not done it since.
-func (f *flush) undispatched(w *work, items []notify.Due) bool {
-	return slices.ContainsFunc(items, func(item notify.Due) bool {
-		key := w.known[item.Event.ID]
-		return key.Outcome == notify.Now && !key.Dispatched && !f.marks.has(key.EventID)
-	})
+// undispatched returns the keys of the turns that the ledger says are NOW and were not
+// handed over, and that this process has not handed over since: one of each message.
+func (f *flush) undispatched(w *work, items []notify.Due) (keys []notify.Known) {
+	met := map[uuid.UUID]bool{}
+	for i := range items {
+		key := w.known[items[i].Event.ID]
+		id := dispatchID(key.EventID, key.DigestID)
+		if key.Outcome == notify.Now && !key.Dispatched && !f.marks.has(key.EventID) && !met[id] {
+			met[id] = true
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // resend is a delivery whose recorded NOW was not handed over.
 type resend struct {
 	work     *work
 	delivery Delivery
-	key      notify.Known
-	found    bool // its dispatch was read, and is handed over in this round
-	gone     bool // it was asked for and has no record: it cannot be handed over
+	keys     []notify.Known // of each message that was not
+	gone     []uuid.UUID    // messages that have no record: they cannot be handed over
 }
 
-// id returns what the senders know the dispatch by.
-func (r *resend) id() uuid.UUID { return dispatchID(r.key.EventID, r.key.DigestID) }
-
-// waits reports whether the decision is a NOW that was not handed over.
-func (r *resend) waits() bool { return r.key.Outcome == notify.Now && !r.key.Dispatched }
-
 // lookup reads the dispatches of recorded decisions. One that the ledger does not have
-// any more is left out: its user is erased, or its record was deleted. Of a digest whose first item is not to be
-// handed over, the others are left to the sweep.
+// any more is left out: its user is erased, or its record was deleted.
 func (f *flush) lookup(again []resend) ([]send, error) {
 	if len(again) == 0 {
 		return nil, nil
 	}
 	var keys []notify.Known
 	for i := range again {
-		if again[i].waits() {
-			keys = append(keys, again[i].key)
-		}
+		keys = append(keys, again[i].keys...)
 	}
 	found, err := f.ports.Ledger.Dispatches(f.ctx, keys)
 	if err != nil {
@@ -158,18 +155,21 @@ func (f *flush) lookup(again []resend) ([]send, error) {
 	}
 	for i := range again {
 		r := &again[i]
-		r.found = read[r.id()]
-		r.gone = !r.found && r.waits()
+		for _, key := range r.keys {
+			if id := dispatchID(key.EventID, key.DigestID); !read[id] {
+				r.gone = append(r.gone, id)
+			}
+		}
 	}
 	return sends, nil
 }
 
-// markGone queues the marks of a dispatch that has no record: its deferrals must not come
+// markGone queues the marks of dispatches that have no record: their deferrals must not come
 // again for ever, nor be decided anew once their keys are deleted.
 func (f *flush) markGone(r *resend) {
 	for _, item := range r.delivery.items() {
 		key := r.work.known[item.Event.ID]
-		if key.Outcome == notify.Now && !key.Dispatched && dispatchID(key.EventID, key.DigestID) == r.id() {
+		if key.Outcome == notify.Now && !key.Dispatched && slices.Contains(r.gone, dispatchID(key.EventID, key.DigestID)) {
 			f.marks.add(notify.DispatchMark{Event: key.EventID})
 		}
 	}

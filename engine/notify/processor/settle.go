@@ -31,12 +31,12 @@ func (f *flush) settleDecided(w *work, failed map[uuid.UUID]error) {
 
 // settleAgain settles a delivery whose recorded NOW was to be handed over again.
 func (f *flush) settleAgain(r *resend, failed map[uuid.UUID]error) {
-	v := Verdict{Outcome: Known, Key: r.key}
-	v.refused(failed[r.id()])
-	v.Key.Dispatched = v.Err == nil && (r.found || f.marks.has(r.key.EventID))
-	if r.gone {
-		f.markGone(r)
+	v := Verdict{Outcome: Known, Key: r.keys[0]}
+	for _, key := range r.keys {
+		v.refused(failed[dispatchID(key.EventID, key.DigestID)])
 	}
+	v.Key.Dispatched = v.Err == nil && len(r.gone) == 0
+	f.markGone(r)
 	f.settle(r.work, &r.delivery, v)
 }
 

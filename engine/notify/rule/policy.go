@@ -48,6 +48,7 @@ func (r *reader) policy(n *node, p *notify.Policy) {
 		key{"identity", false, func(n *node) { p.Identity = r.identity(n) }},
 		key{"score", false, func(n *node) { r.score(n, &p.Score) }},
 	)
+	r.marks(n, p)
 }
 
 // caps reads caps by the names of their windows.

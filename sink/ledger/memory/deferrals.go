@@ -48,7 +48,7 @@ func (l *Ledger) Claim(ctx context.Context, now, leaseEnd engine.Millis, n int) 
 		}
 	}
 	slices.SortFunc(due, func(a, b *deferral) int {
-		return cmp.Or(cmp.Compare(a.nextAt, b.nextAt), compare(a.Event.ID, b.Event.ID))
+		return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), compare(a.Event.ID, b.Event.ID))
 	})
 	groups := map[group]bool{}
 	for _, d := range due[:min(n, len(due))] {

@@ -23,7 +23,7 @@ const (
 	releaseDeferrals = `UPDATE notify_deferrals SET next_at = due_at WHERE event_id IN (
 		SELECT event_id FROM notify_deferrals WHERE event_id = ANY ($1::uuid[]) ORDER BY event_id FOR UPDATE SKIP LOCKED)`
 
-	nextDue = `SELECT min(next_at) FROM notify_deferrals`
+	nextDue = `SELECT notify_next_due()`
 )
 
 // deferral is a row of deferralColumns.

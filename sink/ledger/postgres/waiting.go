@@ -32,16 +32,21 @@ type DeferralCount struct {
 	Oldest  engine.Millis // the earliest time of all; 0: there is none
 }
 
-// The index alone answers it.
-const countDeferrals = `SELECT event_type::text,
-		count(*) FILTER (WHERE next_at <= $1),
-		count(*) FILTER (WHERE next_at > $1 AND next_at <> due_at),
-		count(*) FILTER (WHERE next_at > $1 AND next_at = due_at AND due_at <= $1 + interval '1 minute'),
-		count(*) FILTER (WHERE next_at = due_at AND due_at > $1 + interval '1 minute' AND due_at <= $1 + interval '1 hour'),
-		count(*) FILTER (WHERE next_at = due_at AND due_at > $1 + interval '1 hour' AND due_at <= $1 + interval '1 day'),
-		count(*) FILTER (WHERE next_at = due_at AND due_at > $1 + interval '1 day'),
-		min(due_at)
-	FROM notify_deferrals GROUP BY event_type ORDER BY event_type::text`
+// The index alone answers it of what is not due. A lease is of what was due.
+const countDeferrals = `SELECT event_type::text, sum(due)::bigint, sum(claimed)::bigint,
+		sum(minute)::bigint, sum(hour)::bigint, sum(day)::bigint, sum(later)::bigint, min(oldest)
+	FROM (
+		SELECT event_type, count(*) FILTER (WHERE next_at <= $1) AS due, count(*) FILTER (WHERE next_at > $1) AS claimed,
+			0 AS minute, 0 AS hour, 0 AS day, 0 AS later, min(due_at) AS oldest
+		FROM notify_deferrals WHERE due_at <= $1 GROUP BY event_type
+		UNION ALL SELECT event_type, 0, 0,
+			count(*) FILTER (WHERE due_at <= $1 + interval '1 minute'),
+			count(*) FILTER (WHERE due_at > $1 + interval '1 minute' AND due_at <= $1 + interval '1 hour'),
+			count(*) FILTER (WHERE due_at > $1 + interval '1 hour' AND due_at <= $1 + interval '1 day'),
+			count(*) FILTER (WHERE due_at > $1 + interval '1 day'),
+			min(due_at)
+		FROM notify_deferrals WHERE due_at > $1 GROUP BY event_type
+	) w GROUP BY event_type ORDER BY event_type::text`
 
 // CountDeferrals counts what waits, as of an instant, by the types' names.
 func (l *Ledger) CountDeferrals(ctx context.Context, now engine.Millis) ([]DeferralCount, error) {
@@ -60,7 +65,7 @@ type Deferral struct {
 	ClaimedUntil engine.Millis // the end of a worker's lease; 0: it was not claimed
 }
 
-// Deferrals returns at most n deferrals, the next to be claimed first.
+// Deferrals returns at most n deferrals by their time.
 func (l *Ledger) Deferrals(ctx context.Context, w Waiting, n int) ([]Deferral, error) {
 	where, args := w.where(nil)
 	args = append(args, n)
@@ -72,7 +77,7 @@ func (l *Ledger) Deferrals(ctx context.Context, w Waiting, n int) ([]Deferral, e
 		}
 		return d, err
 	}, "SELECT "+deferralColumns+", w.next_at FROM notify_deferrals w WHERE "+where+
-		" ORDER BY w.next_at, w.event_id LIMIT $"+strconv.Itoa(len(args)), args...)
+		" ORDER BY w.due_at, w.event_id LIMIT $"+strconv.Itoa(len(args)), args...)
 }
 
 // claimedRow is a row of deferralColumns that next_at follows.
@@ -102,14 +107,13 @@ func (w *Waiting) where(args []any) (string, []any) {
 		add("w.user_id = ?", w.User)
 	}
 	if w.DueBefore != 0 {
-		// A lease is short: what is due is not looked for among all that waits.
-		add("w.due_at < ? AND w.next_at < greatest(?, now()) + interval '1 hour'", w.DueBefore.Time())
+		add("w.due_at < ?", w.DueBefore.Time())
 	}
 	return strings.Join(conditions, " AND "), args
 }
 
 // released is a deferral that is not due and that no worker has.
-const released = "w.next_at = w.due_at AND w.next_at > $1"
+const released = "w.next_at = w.due_at AND w.due_at > $1"
 
 // CountReleasable counts the deferrals that [Ledger.MakeDue] would make due.
 func (l *Ledger) CountReleasable(ctx context.Context, now engine.Millis, w Waiting) (n int64, err error) {

@@ -65,13 +65,13 @@ func TestDeferralsAreCountedListedAndReleased(t *testing.T) {
 		}
 		return all
 	}
-	all := list(Waiting{}, 100, due, claimed, soon, hour, tomorrow, last)
-	if all[0].ClaimedUntil != 0 || all[1].ClaimedUntil != start+60*second || all[1].DueAt != start {
+	all := list(Waiting{}, 100, claimed, due, soon, hour, tomorrow, last)
+	if all[0].ClaimedUntil != start+60*second || all[0].DueAt != start || all[1].ClaimedUntil != 0 {
 		t.Errorf("%+v", all[:2])
 	}
-	list(Waiting{}, 2, due, claimed)
+	list(Waiting{}, 2, claimed, due)
 	list(Waiting{User: "soon"}, 100, soon)
-	list(Waiting{DueBefore: now + 61*second}, 100, due, claimed, soon)
+	list(Waiting{DueBefore: now + 61*second}, 100, claimed, due, soon)
 	list(Waiting{Events: []uuid.UUID{last, uuid.New()}}, 100, last)
 	list(Waiting{Events: []uuid.UUID{}}, 100)
 
@@ -108,7 +108,7 @@ func TestUndispatchedAreCounted(t *testing.T) {
 	}
 }
 
-// Counting what waits reads no row, and so no text of an event.
+// Counting what is not due reads no row, and so no text of an event.
 func TestCountsReadTheIndex(t *testing.T) {
 	l := openAt(t, newURL(t)+"&pool_max_conns=1")
 	due, later := sizes()
@@ -126,7 +126,7 @@ func TestCountsReadTheIndex(t *testing.T) {
 	must(t, err)
 	plan := strings.Join(lines, "\n")
 	t.Logf("%+v in %v\n%s", counts, took, plan)
-	if !strings.Contains(plan, "Index Only Scan using notify_deferrals_next") {
+	if !strings.Contains(plan, "Index Only Scan using notify_deferrals_due") {
 		t.Errorf("the plan is\n%s", plan)
 	}
 }

@@ -21,7 +21,7 @@ const (
 	// until quiet hours move it. Those that another lease holds are not due.
 	claimDeferrals = `WITH oldest AS (
 			SELECT event_id, user_id, digest_key, due_at FROM notify_deferrals
-			WHERE next_at <= ?1 ORDER BY next_at, event_id LIMIT ?3)
+			WHERE next_at <= ?1 ORDER BY due_at, event_id LIMIT ?3)
 		UPDATE notify_deferrals SET next_at = ?2 WHERE event_id IN (
 			SELECT event_id FROM oldest
 			UNION SELECT d.event_id FROM oldest o JOIN notify_deferrals d

@@ -25,6 +25,17 @@ func (h *history) widen() {
 	h.change()
 }
 
+// flood has all that comes wait for a digest: it is more than one message has items.
+func (h *history) flood() {
+	h.flooded = true
+	h.set.theirs.Policy.Score.Now, h.set.theirs.Policy.Score.Later = 2, 0
+	h.set.ours.Policy = h.set.theirs.Policy
+	for i := range h.set.theirs.Policy.Types {
+		h.set.theirs.Policy.Types[i].DuplicateWindow = 0
+		h.set.ours.Policy.Types[i].DuplicateWindow = 0
+	}
+}
+
 // change draws the user's preferences.
 func (h *history) change() {
 	g := h.rng
@@ -132,6 +143,9 @@ func (h *history) newEvent() oracle.Event {
 		again := pick(g, h.met)
 		e.Type, text, m = again.kind, again.text, again.metadata
 	}
+	if h.flooded {
+		e.Type = notify.Promo
+	}
 	h.met = append(h.met, said{e.Type, text, m})
 	e.Title, e.Message, e.Metadata = texts[text][0], texts[text][1], m.theirs
 	e.Timestamp = h.now - g.span(2*day)
@@ -148,8 +162,10 @@ func (h *history) newEvent() oracle.Event {
 		h.prints[key] = print
 	}
 	e.Print = print
+	if e.Body = m.body; e.ID[0]%4 == 0 && !h.flooded {
+		e.Body = m.large
+	}
 	if h.run != nil {
-		e.Body = m.body
 		h.run.Events = append(h.run.Events, e)
 	}
 	return oracle.Event{Notification: e, Object: m.object}

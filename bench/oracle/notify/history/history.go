@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"keyfold/bench/oracle/notify"
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -68,6 +70,7 @@ type history struct {
 	waiting []waiting
 	steps   int
 	wide    bool
+	flooded bool
 	run     *oracle.Run // what has happened, where the laws of runs are checked too
 }
 
@@ -145,6 +148,11 @@ func (h *history) play(number uint64) error {
 		events = 500
 		h.widen()
 	}
+	if number%1024 == 255 {
+		events = 300
+		h.widen()
+		h.flood()
+	}
 	for range events {
 		next := h.nextTime()
 		if err := h.decideDue(next); err != nil {
@@ -219,8 +227,7 @@ func (h *history) decide(d waiting) error {
 }
 
 func (h *history) decideDigest(group []waiting) error {
-	first := slices.MinFunc(group, func(a, b waiting) int { return notify.CompareEvents(a.Event, b.Event) })
-	id := notify.DigestID("u", first.DigestKey, first.Slot, first.Event.ID)
+	id := func(first uuid.UUID) uuid.UUID { return notify.DigestID("u", group[0].DigestKey, group[0].Slot, first) }
 	var dues []notify.Due
 	var items []oracle.Item
 	for _, d := range group {
@@ -236,7 +243,9 @@ func (h *history) decideDigest(group []waiting) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("a digest of %d items has %d records", len(want), len(got))
 	}
+	messages := map[uuid.UUID]bool{}
 	for i := range want {
+		messages[want[i].DigestID] = true
 		at := slices.IndexFunc(group, func(d waiting) bool { return d.Event.ID == want[i].EventID })
 		if err := h.compare(&want[i], &got[i]); err != nil {
 			return err
@@ -245,8 +254,14 @@ func (h *history) decideDigest(group []waiting) error {
 			return err
 		}
 	}
+	if delete(messages, uuid.Nil); len(messages) > 1 {
+		h.Seen[severalMessages]++
+	}
 	return h.compareState()
 }
+
+// severalMessages is the case of a digest that one message has no room for.
+var severalMessages = Case{notify.Now, "several messages"}
 
 // keep compares one decision and lets both sides go on from it.
 func (h *history) keep(d waiting, want *oracle.Decision, got *notify.Record) error {

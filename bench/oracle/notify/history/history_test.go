@@ -24,6 +24,9 @@ func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 	if decisions < 8*histories {
 		t.Errorf("%d histories have %d decisions only", histories, decisions)
 	}
+	if w.Seen[severalMessages] < histories/500 {
+		t.Errorf("%d digests have several messages", w.Seen[severalMessages])
+	}
 	for _, c := range cases {
 		if w.Seen[c] < histories/200 {
 			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)

@@ -74,6 +74,7 @@ var metadataTexts = []string{
 // metadata is one metadata in the forms of both sides.
 type metadata struct {
 	body     []byte // a body with nothing else
+	large    []byte // the same, as long as a body may be: few of them fill a digest's message
 	theirs   notify.Metadata
 	object   map[string]any
 	identity []string
@@ -86,7 +87,7 @@ func metadatas() ([]metadata, error) {
 	var all []metadata
 	for _, text := range metadataTexts {
 		if text == "" {
-			all = append(all, metadata{body: []byte(`{}`), identity: make([]string, len(identityPaths))})
+			all = append(all, metadata{body: []byte(`{}`), large: padded(`{}`), identity: make([]string, len(identityPaths))})
 			continue
 		}
 		body := fmt.Sprintf(`{"event_id":"%v","user_id":"u","event_type":"UPDATE","title":"t","source":"s","channel":["push"],"timestamp":"2026-01-01T00:00:00Z","metadata":%s}`,
@@ -95,7 +96,8 @@ func metadatas() ([]metadata, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
-		m := metadata{body: []byte(`{"metadata":` + text + `}`), theirs: parsed.Metadata}
+		body = `{"metadata":` + text + `}`
+		m := metadata{body: []byte(body), large: padded(body), theirs: parsed.Metadata}
 		if m.object, err = oracle.ReadObject([]byte(text)); err != nil {
 			return nil, err
 		}
@@ -106,6 +108,8 @@ func metadatas() ([]metadata, error) {
 	}
 	return all, nil
 }
+
+func padded(body string) []byte { return fmt.Appendf(nil, "%-*s", notify.MaxBodyBytes, body) }
 
 // texts are titles and messages: equal ones, rewordings, ones that differ in a number.
 var texts = [][2]string{
