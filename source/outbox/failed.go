@@ -33,7 +33,7 @@ var storedReason = regexp.MustCompile(`^\[([a-z0-9_]+)\] `)
 // Failed returns up to limit rows that were set aside, in the order of their
 // ids, from the one after the id given.
 func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]FailedRow, error) {
-	rows, err := collect(ctx, d.pool, scanFailed, "SELECT id, user_id, COALESCE(event_type, ''), COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
+	rows, err := collect(ctx, d.pool, scanFailed, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
 		d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+failed+" AND id > ? ORDER BY id LIMIT ?", after, limit)
 	if err != nil {
 		return nil, d.fault("list failed events", err)
@@ -43,11 +43,11 @@ func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]Failed
 
 func scanFailed(s scanner) (row FailedRow, err error) {
 	var user userID
-	var storedAt, failedAt, text sql.NullString
-	err = s.Scan(&row.ID, &user, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
+	var kind, storedAt, failedAt, text sql.NullString
+	err = s.Scan(&row.ID, &user, &kind, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
 	row.StoredAt, _ = parseTime(storedAt.String) // a zero date, or what is no time, is none
 	row.FailedAt, _ = parseTime(failedAt.String)
-	row.UserID, row.Error = user.wide(), text.String
+	row.UserID, row.EventType, row.Error = user.wide(), kind.String, text.String
 	if found := storedReason.FindStringSubmatch(row.Error); found != nil {
 		row.Reason, row.Error = found[1], row.Error[len(found[0]):]
 	}

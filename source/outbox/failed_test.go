@@ -34,6 +34,20 @@ func failedOf(t *testing.T, db *Database) []FailedRow {
 	return rows
 }
 
+// A type that PostgreSQL checks takes no text of keyfold's.
+func TestFailedRowsOfAnEnumeratedType(t *testing.T) {
+	db := shopDatabase(t, "postgres")
+	exec(t, db, "CREATE TYPE kind AS ENUM ('search', 'product_view')")
+	exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", "event_type kind", 1))
+	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
+	must(t, err)
+	setAside(t, db, 2)
+	exec(t, db, "UPDATE user_interactions SET event_type = NULL WHERE id = 1")
+	if rows := failedOf(t, db); len(rows) != 2 || rows[0].EventType != "" || rows[1].EventType != "product_view" {
+		t.Errorf("listed are %+v", rows)
+	}
+}
+
 // Rows with columns that no event has, as a shop's own table may hold them, are listed
 // among the others, and are given back and removed with them.
 func TestFailedRowsOfAnyColumns(t *testing.T) {
