@@ -199,7 +199,9 @@ func (w *rounds) judge(row *Row, err error, now time.Time) bool {
 	case err == nil:
 		w.sent = append(w.sent, *row)
 		r.Stats.Sent.Add(1)
-		r.Stats.delay.Observe(now.Sub(row.StoredAt.Time()))
+		if row.StoredAt != 0 {
+			r.Stats.delay.Observe(now.Sub(row.StoredAt.Time()))
+		}
 		r.lastSent.Store(now.UnixNano())
 		r.refused.Store(0)
 		r.paused.resume(row.Event.UserID)
