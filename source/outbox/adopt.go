@@ -111,6 +111,9 @@ func (a *adopting) inPlace(ctx context.Context, conn *sql.Conn, flavour string) 
 	if readable(ctx, conn, "message_id, shard") && refuseHalf(ctx, conn) == nil {
 		return nil // keyfold's already
 	}
+	if err := a.checkContents(ctx, conn); err != nil {
+		return err
+	}
 	if err := a.begin(ctx, conn); err != nil {
 		return a.db.fault("take over", err)
 	}

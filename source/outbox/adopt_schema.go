@@ -30,8 +30,10 @@ type adoption struct {
 	indexNames string              // the query of those there are
 	shard      string              // the expression
 	times      string              // brings the times of a row into the form that sorts; "" where the type does
+	others     string              // the query of other tables' indexes that leave no room for one of the same name; "" where none do
 	types      map[string][]string // that columns may have
-	schema     string              // the expression of the table's
+	typesOf    string              // the query of those they have
+	marks      string              // the condition of a row that is neither sent nor unsent; "" where the type has none
 }
 
 var specifiedIndexes = []string{
@@ -50,8 +52,10 @@ func adoptionOf(flavour string) adoption {
 	switch flavour {
 	case SQLite:
 		return adoption{
-			script: "sqlite", indexes: indexes, indexNames: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'user_interactions'",
-			shard: slotExpression,
+			script: "sqlite", types: sqliteTypes, typesOf: sqliteColumnTypes, marks: noMark, indexes: indexes,
+			indexNames: "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'user_interactions'",
+			others:     "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name <> 'user_interactions'",
+			shard:      slotExpression,
 			columns: []string{
 				"message_id TEXT NULL", "body TEXT NULL", "attempts INTEGER NOT NULL DEFAULT 0", "sent_at TEXT NULL", "failed_at TEXT NULL",
 				"last_error TEXT NULL", "tried_at TEXT NULL", "registered INTEGER NOT NULL DEFAULT 0", "duplicate INTEGER NOT NULL DEFAULT 0",
@@ -63,9 +67,12 @@ func adoptionOf(flavour string) adoption {
 	case PostgreSQL:
 		return adoption{
 			script: "postgres", types: postgresTypes,
-			schema:     "(SELECT nspname FROM pg_namespace JOIN pg_class ON pg_namespace.oid = relnamespace WHERE pg_class.oid = to_regclass('user_interactions'))",
+			typesOf: fmt.Sprintf(columnTypes, "(SELECT nspname FROM pg_namespace JOIN pg_class ON pg_namespace.oid = relnamespace "+
+				"WHERE pg_class.oid = to_regclass('user_interactions'))"),
 			shard:      strings.Replace(slotExpression, "user_id *", "user_id::bigint *", 1),
 			indexNames: "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE indrelid = to_regclass('user_interactions')",
+			others: "SELECT relname FROM pg_class WHERE relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('user_interactions')) " +
+				"AND oid NOT IN (SELECT indexrelid FROM pg_index WHERE indrelid = to_regclass('user_interactions'))",
 			indexes: slices.Concat(specifiedIndexes, []string{
 				"idx_processed (occurred_at, id) WHERE processed_to_queue",
 				"idx_unsent (shard, (id + 0)) WHERE NOT processed_to_queue AND failed_at IS NULL",
@@ -83,7 +90,7 @@ func adoptionOf(flavour string) adoption {
 			exact = "utf8mb4_nopad_bin"
 		}
 		return adoption{
-			script: "mysql", types: mysqlTypes, schema: "DATABASE()", indexes: indexes,
+			script: "mysql", types: mysqlTypes, typesOf: fmt.Sprintf(columnTypes, "DATABASE()"), marks: noMark, indexes: indexes,
 			indexNames: "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = 'user_interactions'",
 			shard:      slotExpression,
 			columns: []string{

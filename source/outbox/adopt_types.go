@@ -3,12 +3,9 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"keyfold/engine"
 )
 
 // columnType is the type of a shop's column.
@@ -17,7 +14,8 @@ type columnType struct {
 	scale        sql.NullInt64 // of a number
 }
 
-// The types that a column may have, by its name. SQLite's columns have none.
+// The types that a column may have, by its name. Of SQLite they are the affinities, by which
+// it stores and compares values.
 var (
 	mysqlIntegers = []string{"tinyint", "smallint", "mediumint", "int", "bigint"}
 	mysqlTimes    = []string{"datetime", "timestamp"}
@@ -31,18 +29,28 @@ var (
 		"id": postgresIntegers, "user_id": append([]string{"numeric"}, postgresIntegers...),
 		"occurred_at": postgresTimes, "created_at": postgresTimes, "processed_to_queue": {"boolean"},
 	}
+	sqliteIntegers = []string{"integer", "numeric"}
+	sqliteTypes    = map[string][]string{"id": {"integer"}, "user_id": sqliteIntegers, "processed_to_queue": sqliteIntegers}
 )
+
+// columnTypes is the query of the columns' types in a schema; %s is its expression.
+const columnTypes = "SELECT column_name, data_type, numeric_scale FROM information_schema.columns WHERE table_name = 'user_interactions' AND table_schema = %s"
+
+// sqliteColumnTypes has SQLite's rules of affinity, and those of a column that is the row's
+// own number, or else may be NULL.
+const sqliteColumnTypes = `SELECT name, CASE
+	WHEN lower(name) = 'id' AND NOT (upper(type) = 'INTEGER' AND pk = 1) AND "notnull" = 0 THEN type || ' that may be NULL'
+	WHEN upper(type) LIKE '%INT%' THEN 'integer' WHEN upper(type) LIKE '%CHAR%' OR upper(type) LIKE '%CLOB%' OR upper(type) LIKE '%TEXT%' THEN 'text'
+	WHEN type = '' OR upper(type) LIKE '%BLOB%' THEN 'blob' WHEN upper(type) LIKE '%REAL%' OR upper(type) LIKE '%FLOA%' OR upper(type) LIKE '%DOUB%' THEN 'real'
+	ELSE 'numeric' END, 0 FROM pragma_table_info('user_interactions')`
 
 // checkTypes refuses a table with a column of a type that keyfold cannot work with:
 // its own statements, or the shop's INSERT, would fail once the table is changed.
 func (a *adoption) checkTypes(ctx context.Context, conn *sql.Conn) error {
-	if a.types == nil {
-		return nil
-	}
 	found, err := collect(ctx, conn, func(s scanner) (c columnType, err error) {
 		err = s.Scan(&c.column, &c.kind, &c.scale)
 		return c, err
-	}, "SELECT column_name, data_type, numeric_scale FROM information_schema.columns WHERE table_name = 'user_interactions' AND table_schema = "+a.schema)
+	}, a.typesOf)
 	if err != nil {
 		return err
 	}
@@ -58,6 +66,5 @@ func (a *adoption) checkTypes(ctx context.Context, conn *sql.Conn) error {
 		return nil
 	}
 	slices.Sort(wrong)
-	return engine.ConfigurationError(reasonSchema, errors.New("user_interactions cannot be taken over, and nothing was changed: "+strings.Join(wrong, "; ")+
-		"; numbers have no decimals. Change the types, and run this again"))
+	return cannotAdopt(strings.Join(wrong, "; ") + "; numbers have no decimals. Change the types, and run this again")
 }

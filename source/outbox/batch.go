@@ -53,6 +53,7 @@ type result struct {
 // publishShards locks shards, reads their oldest rows, publishes and marks them,
 // and lets the shards go.
 func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find query) (result, error) {
+	leased := time.Now()
 	l, err := r.lease(work, wanted)
 	if err != nil {
 		return result{}, r.db.fault("lock shards", err)
@@ -66,6 +67,7 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 		return result{}, err
 	}
 	w := newRounds(r, rows)
+	w.until = leased.Add(r.leaseLasts)
 	w.run(ctx, work)
 	r.Stats.Batches.Add(1)
 	r.Stats.Held.Store(r.paused.size())
@@ -193,6 +195,7 @@ func (r *Relay) try(ctx context.Context, rows []stored) ([]stored, error) {
 // connection is lost, the marks are tried without it: they are true whichever relay has
 // the shards now, and spare sending everything again. So they are where another
 // transaction has locked a row meanwhile, which is left out then: it is published again.
+// Only that a row was not tried is not said without the lease: the next relay may have.
 func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 	all := w.marks()
 	if all.none() {
@@ -206,6 +209,7 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 	if err == nil {
 		return nil
 	}
+	all.untried = nil
 	left := 0
 	again := r.db.transact(ctx, "mark events", func(tx *sql.Tx) error {
 		some, err := r.db.free(ctx, tx, all)

@@ -128,17 +128,16 @@ func TestAShopsRowThatIsNoEvent(t *testing.T) {
 		running(t, NewRelay(db, b, brisk(), quiet))
 		drained(t, db)
 		b.expectAll(t, 1)
-		failed, err := db.Failed(t.Context(), 0, 10)
-		if err != nil || len(failed) != 3 {
-			t.Fatalf("%d rows are set aside, %v; want 3", len(failed), err)
+		failed := failedOf(t, db)
+		if len(failed) != 3 {
+			t.Fatalf("%d rows are set aside, want 3", len(failed))
 		}
 		for i, word := range []string{"product_id", "search_phrase", "user_id"} {
 			if !strings.Contains(failed[i].Error, word) {
 				t.Errorf("row %d is set aside with %q, want a word of %s", failed[i].ID, failed[i].Error, word)
 			}
 		}
-		_, err = db.pool.Exec("UPDATE user_interactions SET product_id = 9 WHERE id = ?", failed[0].ID)
-		must(t, err)
+		exec(t, db, "UPDATE user_interactions SET product_id = 9 WHERE id = ?", failed[0].ID)
 		if n, err := db.RetryFailed(t.Context(), failed[0].ID); n != 1 || err != nil {
 			t.Errorf("%d rows are retried, %v", n, err)
 		}
@@ -228,9 +227,9 @@ func TestPrune(t *testing.T) {
 		running(t, NewRelay(db, b, brisk(), quiet))
 		drained(t, db)
 		b.expectAll(t, 2) // what waited, and the view behind the floor
-		failed, err := db.Failed(t.Context(), 0, 10)
-		if err != nil || len(failed) != 1 || !strings.Contains(failed[0].Error, "history prune") {
-			t.Errorf("set aside: %+v, %v", failed, err)
+		failed := failedOf(t, db)
+		if len(failed) != 1 || !strings.Contains(failed[0].Error, "history prune") {
+			t.Errorf("set aside: %+v", failed)
 		}
 		h, err := db.HistoryStats(t.Context())
 		if err != nil || h.Floor != floor || h.IDs != 3 || h.Rows != 4 {

@@ -30,24 +30,38 @@ type FailedRow struct {
 // storedReason is how last_error begins where the reason is known.
 var storedReason = regexp.MustCompile(`^\[([a-z0-9_]+)\] `)
 
-// Failed returns up to limit rows that were set aside, in the order of their
-// ids, from the one after the id given.
-func (d *Database) Failed(ctx context.Context, after int64, limit int) ([]FailedRow, error) {
-	rows, err := collect(ctx, d.pool, scanFailed, "SELECT id, user_id, COALESCE(event_type, ''), COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
-		d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+failed+" AND id > ? ORDER BY id LIMIT ?", after, limit)
+// FailedIDs returns the ids of all rows that were set aside, in their order. An index holds
+// them in another one, so that they are read at once and not in pages.
+func (d *Database) FailedIDs(ctx context.Context) ([]int64, error) {
+	ids, err := collect(ctx, d.pool, column[int64], "SELECT id FROM "+d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+failed)
 	if err != nil {
-		return nil, d.fault("list failed events", err)
+		return nil, d.fault("look for failed events", err)
 	}
-	return rows, nil
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// Failed returns those of the rows that are set aside, in the order of their ids.
+func (d *Database) Failed(ctx context.Context, ids ...int64) ([]FailedRow, error) {
+	var all []FailedRow
+	for ids := range slices.Chunk(ids, statementRows) {
+		rows, err := collect(ctx, d.pool, scanFailed, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
+			d.dialect.byID("user_interactions")+" WHERE "+failed+" AND id IN ("+list(len(ids))+") ORDER BY id", anyOf(ids)...)
+		if err != nil {
+			return nil, d.fault("list failed events", err)
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
 }
 
 func scanFailed(s scanner) (row FailedRow, err error) {
 	var user userID
-	var storedAt, failedAt, text sql.NullString
-	err = s.Scan(&row.ID, &user, &row.EventType, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
+	var kind, storedAt, failedAt, text sql.NullString
+	err = s.Scan(&row.ID, &user, &kind, &row.MessageID, &row.Attempts, &storedAt, &failedAt, &text, &row.Body)
 	row.StoredAt, _ = parseTime(storedAt.String) // a zero date, or what is no time, is none
 	row.FailedAt, _ = parseTime(failedAt.String)
-	row.UserID, row.Error = user.wide(), text.String
+	row.UserID, row.EventType, row.Error = user.wide(), kind.String, text.String
 	if found := storedReason.FindStringSubmatch(row.Error); found != nil {
 		row.Reason, row.Error = found[1], row.Error[len(found[0]):]
 	}

@@ -29,9 +29,25 @@ func setAside(t *testing.T, db *Database, rows int) {
 
 func failedOf(t *testing.T, db *Database) []FailedRow {
 	t.Helper()
-	rows, err := db.Failed(t.Context(), 0, 1000)
+	ids, err := db.FailedIDs(t.Context())
+	must(t, err)
+	rows, err := db.Failed(t.Context(), ids...)
 	must(t, err)
 	return rows
+}
+
+// A type that PostgreSQL checks takes no text of keyfold's.
+func TestFailedRowsOfAnEnumeratedType(t *testing.T) {
+	db := shopDatabase(t, "postgres")
+	exec(t, db, "CREATE TYPE kind AS ENUM ('search', 'product_view')")
+	exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", "event_type kind", 1))
+	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
+	must(t, err)
+	setAside(t, db, 2)
+	exec(t, db, "UPDATE user_interactions SET event_type = NULL WHERE id = 1")
+	if rows := failedOf(t, db); len(rows) != 2 || rows[0].EventType != "" || rows[1].EventType != "product_view" {
+		t.Errorf("listed are %+v", rows)
+	}
 }
 
 // Rows with columns that no event has, as a shop's own table may hold them, are listed
@@ -91,6 +107,35 @@ func TestManyFailedRows(t *testing.T) {
 			t.Errorf("%d of all rows are given back, %v", n, err)
 		}
 	})
+}
+
+// However many rows were set aside, each is read twice at most: by its index entry, and by
+// its id.
+func TestFailedRowsAreReadOnce(t *testing.T) {
+	db := shopDatabase(t, "mariadb")
+	must(t, db.Setup(t.Context(), SetupOptions{}))
+	const rows = 5 * statementRows
+	setAside(t, db, rows)
+	db.pool.SetMaxOpenConns(1) // the server counts by connection
+	reads := func() (sum int64) {
+		counts, err := collect(t.Context(), db.pool, func(s scanner) (n int64, err error) {
+			var name string
+			err = s.Scan(&name, &n)
+			return n, err
+		}, "SHOW SESSION STATUS LIKE 'Handler_read%'")
+		must(t, err)
+		for _, n := range counts {
+			sum += n
+		}
+		return sum
+	}
+	before := reads()
+	if found := failedOf(t, db); len(found) != rows {
+		t.Errorf("%d rows are listed", len(found))
+	}
+	if n := reads() - before; n > 5*rows/2 {
+		t.Errorf("%d reads for %d rows", n, rows)
+	}
 }
 
 // A row says why it was set aside: the reason that its dead letter would have.

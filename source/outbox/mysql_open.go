@@ -45,6 +45,8 @@ func openMySQL(text string) (*Database, error) {
 		// The connection that holds the setup's lock is silent for as long.
 		patient.Params["wait_timeout"] = fmt.Sprint(int(setupTime.Seconds()))
 		patient.Params["lock_wait_timeout"] = "1" // the shop's statements stand behind one that waits for the table
+		// A shop's table may have a default of '0000-00-00', which a strict server takes for a fault of the change.
+		patient.Params["sql_mode"] = strings.NewReplacer("NO_ZERO_DATE,", "", "NO_ZERO_IN_DATE,", "").Replace(patient.Params["sql_mode"])
 		patient.ParseTime = true
 		return mysqlPool(patient)
 	}

@@ -105,6 +105,10 @@ type Relay struct {
 	refused    atomic.Int64  // Unix nanoseconds of the first refusal after it; 0: none
 	outage     outage
 	looks      looks
+
+	// leaseLasts is how long a batch may begin to publish from its lease on. It is less than
+	// a server keeps the lease of a process that stands still.
+	leaseLasts time.Duration
 }
 
 // NewRelay returns a relay from a database to a publisher.
@@ -119,11 +123,12 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 	config.BatchShards = min(config.BatchShards, config.BatchRows)
 	r := &Relay{
 		db: db, publisher: publisher, config: config, log: log.With("component", "outbox"),
-		limiter: rate.NewLimiter(limit, config.BatchRows),
-		wake:    make(chan struct{}, 1),
-		paused:  pausedUsers{first: config.HoldMin, longest: config.HoldMax},
-		outage:  outage{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
-		looks:   looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
+		limiter:    rate.NewLimiter(limit, config.BatchRows),
+		wake:       make(chan struct{}, 1),
+		paused:     pausedUsers{first: config.HoldMin, longest: config.HoldMax},
+		outage:     outage{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
+		looks:      looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
+		leaseLasts: idleTime / 2,
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
 	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
@@ -151,6 +156,8 @@ func (r *Relay) Fault() error {
 	}
 	return nil
 }
+
+var errFrozen = errors.New("outbox: this process stood still, so that another relay may have its rows by now: see what stopped it (a suspended or overloaded host)")
 
 var errRefusesAll = errors.New("outbox: the broker takes none of the events: run `keyfold setup`, and see the log for its answers")
 

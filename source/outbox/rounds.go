@@ -25,7 +25,8 @@ import (
 // sends all at once.
 type rounds struct {
 	relay *Relay
-	users []run // with rows left, in the order of their oldest rows
+	users []run     // with rows left, in the order of their oldest rows
+	until time.Time // nothing is published behind it: another relay may have the shards by then
 
 	fresh    []Row          // were not tried before this batch
 	reached  map[int64]bool // ids of rows that the broker may have got
@@ -98,6 +99,10 @@ func (w *rounds) run(ctx, work context.Context) {
 		rows, going := w.next()
 		if w.relay.limiter.WaitN(ctx, len(rows)) != nil {
 			return // ctx ended
+		}
+		if !time.Now().Before(w.until) {
+			w.stop = errFrozen
+			return
 		}
 		w.judgeAll(rows, going, w.relay.publish(work, rows))
 		if w.stop != nil || ctx.Err() != nil || !time.Now().Before(deadline) {
@@ -199,7 +204,9 @@ func (w *rounds) judge(row *Row, err error, now time.Time) bool {
 	case err == nil:
 		w.sent = append(w.sent, *row)
 		r.Stats.Sent.Add(1)
-		r.Stats.delay.Observe(now.Sub(row.StoredAt.Time()))
+		if row.StoredAt != 0 {
+			r.Stats.delay.Observe(now.Sub(row.StoredAt.Time()))
+		}
 		r.lastSent.Store(now.UnixNano())
 		r.refused.Store(0)
 		r.paused.resume(row.Event.UserID)

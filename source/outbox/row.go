@@ -20,7 +20,7 @@ type Row struct {
 	ID       int64
 	Event    engine.Event
 	Body     []byte
-	StoredAt engine.Millis
+	StoredAt engine.Millis // 0 where a shop's row has no such time
 	Sent     bool
 	SentAt   engine.Millis // 0 while it is not, or where another program sent it
 	// TriedAt is when the broker may have got the row before; 0: never. It is of
@@ -103,10 +103,11 @@ func scanStored(s scanner) (row stored, err error) {
 	if err := s.Scan(&row.ID, &user, &row.messageID, &row.Body, &storedAt, &row.Sent, &sentAt, &triedAt, &row.attempts, &row.registered, &headers); err != nil {
 		return stored{}, err
 	}
+	row.StoredAt, _ = parseTime(storedAt.String) // it is no part of the event
 	for _, column := range []struct {
 		text sql.NullString
 		into *engine.Millis
-	}{{storedAt, &row.StoredAt}, {sentAt, &row.SentAt}, {triedAt, &row.TriedAt}} {
+	}{{sentAt, &row.SentAt}, {triedAt, &row.TriedAt}} {
 		if !column.text.Valid {
 			continue
 		}

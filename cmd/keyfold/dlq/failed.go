@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -75,27 +76,37 @@ const rowPrefix = "row-"
 // reasonUnpublished is the reason of a row that was set aside by a version that stored none.
 const reasonUnpublished = "not_published"
 
-// rowsOf yields the failed rows as letters, so that they are picked and printed alike.
-func rowsOf(a *app.App, db *outbox.Database) letters {
+// rowsOf yields the failed rows as letters, so that they are picked and printed alike: all
+// of them, or the one of an id.
+func rowsOf(a *app.App, db *outbox.Database, id string) letters {
 	const page = 500
 	return func(yield func(*deadletter.Letter, error) bool) {
-		for after := int64(0); ; {
-			rows, err := db.Failed(a.Ctx, after, page)
-			if err != nil {
-				yield(nil, err)
-				return
+		ids, err := failedIDs(a, db, id)
+		for page := range slices.Chunk(ids, page) {
+			var rows []outbox.FailedRow
+			if rows, err = db.Failed(a.Ctx, page...); err != nil {
+				break
 			}
 			for i := range rows {
-				after = rows[i].ID
 				if !yield(letterOf(&rows[i]), nil) {
 					return
 				}
 			}
-			if len(rows) < page {
-				return
-			}
+		}
+		if err != nil {
+			yield(nil, err)
 		}
 	}
+}
+
+func failedIDs(a *app.App, db *outbox.Database, id string) ([]int64, error) {
+	switch n, one := rowID(id); {
+	case id == "":
+		return db.FailedIDs(a.Ctx)
+	case one:
+		return []int64{n}, nil
+	}
+	return nil, nil
 }
 
 func letterOf(r *outbox.FailedRow) *deadletter.Letter {
@@ -122,22 +133,13 @@ func rowIDs(failed []*deadletter.Letter) []int64 {
 
 // isRow reports whether an id is that of a row, in full.
 func isRow(id string) bool {
-	_, err := strconv.ParseInt(strings.TrimPrefix(id, rowPrefix), 10, 64)
-	return strings.HasPrefix(id, rowPrefix) && err == nil
+	_, is := rowID(id)
+	return is
 }
 
-// withID leaves the row of that id; "" leaves all.
-func withID(all letters, id string) letters {
-	if id == "" {
-		return all
-	}
-	return func(yield func(*deadletter.Letter, error) bool) {
-		for l, err := range all {
-			if (err != nil || l.ID == id) && !yield(l, err) {
-				return
-			}
-		}
-	}
+func rowID(id string) (n int64, is bool) {
+	n, err := strconv.ParseInt(strings.TrimPrefix(id, rowPrefix), 10, 64)
+	return n, strings.HasPrefix(id, rowPrefix) && err == nil
 }
 
 // failedListCmd lists what failed.
@@ -174,7 +176,7 @@ func (c *failedListCmd) Run(a *app.App) error {
 		return nil
 	}
 	err := c.each(a,
-		func(db *outbox.Database) error { return list(inSQL, rowsOf(a, db)) },
+		func(db *outbox.Database) error { return list(inSQL, rowsOf(a, db, "")) },
 		func(s *deadletter.Scan) error { return list(inBroker, Watched(a, s, "reading dead letters")) })
 	if shown == 0 && err == nil && !a.JSON {
 		fmt.Fprintln(a.Stderr, "there is no failure that matches")
@@ -206,7 +208,7 @@ func (c *failedShowCmd) Check(a *app.App) error { return c.places().check(a) }
 func (c *failedShowCmd) Run(a *app.App) error {
 	return c.places().each(a, func(db *outbox.Database) error {
 		shown := false
-		for l, err := range withID(rowsOf(a, db), c.ID) {
+		for l, err := range rowsOf(a, db, c.ID) {
 			if err != nil {
 				return err
 			}
@@ -255,7 +257,7 @@ func (c *failedStatsCmd) Run(a *app.App) error {
 		return nil
 	}
 	err := c.each(a,
-		func(db *outbox.Database) error { return count(inSQL, rowsOf(a, db)) },
+		func(db *outbox.Database) error { return count(inSQL, rowsOf(a, db, "")) },
 		func(s *deadletter.Scan) error { return count(inBroker, Watched(a, s, "counting dead letters")) })
 	return errors.Join(a.Emit(counts, func(w *cli.Text) {
 		for _, place := range []struct{ where, title string }{{inSQL, "rows that were set aside in SQL"}, {inBroker, "dead letters in the broker"}} {

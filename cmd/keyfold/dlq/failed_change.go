@@ -30,7 +30,7 @@ func (c *picked) where() *places {
 }
 
 func (c *picked) rows(a *app.App, db *outbox.Database) (found []*deadletter.Letter, err error) {
-	for l, err := range limited(c.only(withID(rowsOf(a, db), c.ID)), c.Limit) {
+	for l, err := range limited(c.only(rowsOf(a, db, c.ID)), c.Limit) {
 		if err != nil {
 			return nil, err
 		}

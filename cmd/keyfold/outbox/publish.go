@@ -14,8 +14,8 @@ type toBroker struct {
 	publisher *rabbit.Publisher
 	tracing   *tracing.Tracing
 	message   func(body []byte, event *engine.Event) rabbit.Message
-	// backfill marks rows as seen when they were stored, or tried before that by a wrong
-	// created_at: whether their ids have been dropped from a profile since can be told then.
+	// backfill marks rows as seen when they were stored (long ago, where a shop's row does not
+	// tell), or tried before that by a wrong created_at: whether their ids have been dropped from a profile since can be told then.
 	// A relay marks only those that may have been published before.
 	backfill bool
 }
@@ -36,7 +36,7 @@ func (b toBroker) Publish(ctx context.Context, rows []outbox.Row) []error {
 // since is from when on there may be an earlier copy of the row; 0 where there is none.
 func (b toBroker) since(row *outbox.Row) engine.Millis {
 	if b.backfill && (row.TriedAt == 0 || row.StoredAt < row.TriedAt) {
-		return row.StoredAt
+		return max(row.StoredAt, 1)
 	}
 	return row.TriedAt
 }

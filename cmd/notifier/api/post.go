@@ -43,13 +43,7 @@ func (a *API) post(r *ingest.Request) *ingest.Answer {
 	}
 	if q.faulty > 0 && (!partial || !r.Separable()) {
 		a.counts.Refused.Add(int64(q.faulty))
-		status := http.StatusBadRequest
-		if q.large {
-			status = http.StatusRequestEntityTooLarge
-		} else if q.barred {
-			status = http.StatusForbidden
-		}
-		return q.refusal(status)
+		return q.refusal(q.status())
 	}
 	if a.ports.Publisher != nil {
 		return a.publish(r, q, partial)
@@ -101,6 +95,17 @@ func (q *request) events() (events []*notify.Notification) {
 		}
 	}
 	return events
+}
+
+// status is that of a request whose notifications are at fault.
+func (q *request) status() int {
+	switch {
+	case q.large:
+		return http.StatusRequestEntityTooLarge
+	case q.barred:
+		return http.StatusForbidden
+	}
+	return http.StatusBadRequest
 }
 
 // refusal names all faults of a request.

@@ -31,10 +31,8 @@ func (a *API) preview(r *ingest.Request) *ingest.Answer {
 	switch {
 	case refused != nil:
 		return refused
-	case q.large:
-		return q.refusal(http.StatusRequestEntityTooLarge)
 	case q.faulty > 0:
-		return q.refusal(http.StatusBadRequest)
+		return q.refusal(q.status())
 	case len(q.entries) != 1:
 		return refuse(http.StatusBadRequest, "", "bad_parameter", "one notification is previewed at a time: send one object")
 	}
