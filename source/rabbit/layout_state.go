@@ -112,6 +112,9 @@ func (c *Channel) lock(ctx context.Context, n Names) error {
 			return nil // the channel stays open with the connection
 		case !is || refusal.Code != amqp.ResourceLocked:
 			return n.Fault("declare queue "+name, err)
+		case c.shared(name):
+			return engine.ConfigurationError(ReasonQueueMismatch, fmt.Errorf(
+				"rabbitmq: queue %s is there, and it is not that of a setup: see what uses it, delete it (rabbitmqctl delete_queue) and run %s again", name, n.setupCommand()))
 		case time.Now().After(end):
 			return engine.ConfigurationError(ReasonQueueLocked, fmt.Errorf(
 				"rabbitmq: another setup is at work (it holds queue %s): wait until it has ended and run %s again", name, n.setupCommand()))
@@ -122,6 +125,15 @@ func (c *Channel) lock(ctx context.Context, n Names) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// shared reports whether a queue exists that is not another connection's alone.
+func (c *Channel) shared(queue string) bool {
+	there, err := c.exists(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		return err
+	})
+	return there && err == nil
 }
 
 // openOf returns the slots whose fact does not hold.
