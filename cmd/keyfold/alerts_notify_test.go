@@ -317,7 +317,8 @@ func (f *notifyFaults) partOfTheStoreFails() {
 		f.scrape()
 		f.hold(1)
 	}
-	f.fires("a part of the store fails", []string{"KeyfoldStoreFailures"})
+	// What is refused is held for its next attempt: a slow machine's scrapes find the prefetch used up.
+	f.fires("a part of the store fails", []string{"KeyfoldStoreFailures"}, "KeyfoldPrefetchExhausted")
 	worker.stop()
 	f.gone("worker-1:9090")
 }

@@ -323,11 +323,16 @@ func (f *faulted) prefetchIsUsedUp() {
 	f.figureOfBroker("consumers", rabbit.DefaultNames().Queue, func(n float64) bool { return n > 0 })
 	eventually(t, "a scrape shows that the worker holds its prefetch", func() error {
 		f.scrape()
-		const unacked = "keyfold_rabbitmq_unacked{"
+		const name = "keyfold_rabbitmq_"
+		now := map[string]string{}
 		for series, all := range f.series {
-			if strings.HasPrefix(series, unacked) && strings.Contains(series, "worker-2") && all[len(all)-1] == fmt.Sprint(prefetch) {
-				return nil
+			if metric, ok := strings.CutPrefix(series, name); ok && strings.Contains(series, "worker-2") {
+				metric, _, _ = strings.Cut(metric, "{")
+				now[metric] = all[len(all)-1]
 			}
+		}
+		if now["prefetch"] == fmt.Sprint(prefetch) && now["room"] == "0" {
+			return nil
 		}
 		return errors.New("not yet")
 	})

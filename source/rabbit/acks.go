@@ -124,6 +124,13 @@ func (a *acks) receive() {
 	a.books.receive(a.closed)
 }
 
+// unsettled returns how many deliveries are in hand.
+func (a *acks) unsettled() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int(a.inHand)
+}
+
 // renew says that all tags up to last came from consumers that are cancelled.
 func (a *acks) renew(last uint64) {
 	a.mu.Lock()

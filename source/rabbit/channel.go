@@ -129,10 +129,11 @@ func (s *session) drain(closed <-chan *amqp.Error, cancelled <-chan string, left
 }
 
 // subscribe starts a consumer with as much prefetch as the messages still held
-// leave. The rest is for a second one: see [consumerChannel.refill].
+// leave; settled ones are acknowledged in a moment and take up none. The rest is for a
+// second one: see [consumerChannel.refill].
 func (l *consumerChannel) subscribe(ctx context.Context) (err error) {
 	prefetch := l.share()
-	held := min(int(l.unacked.Load()), prefetch-1)
+	held := min(l.acks.unsettled(), prefetch-1)
 	l.acks.renew(l.last)
 	l.more = subscription{}
 	if l.main, err = l.consume(ctx, prefetch-held, nil); err != nil {

@@ -53,6 +53,10 @@ func (c *Consumer) register(set labelled) {
 	set.Counter("keyfold_rabbitmq_acked_total", "Messages acknowledged.", s.Acked.Load)
 	set.Gauge("keyfold_rabbitmq_unacked", "Messages received in the live session and not acknowledged.", metric.Int(s.Unacked.Load))
 	set.Gauge("keyfold_rabbitmq_prefetch", "Prefetch of the consumers in force, of which messages of earlier consumers are no part; 0 while nothing is consumed.", metric.Int(c.inForce))
+	set.Gauge("keyfold_rabbitmq_room", "Messages that the broker may deliver beside those in hand; 0 while nothing is consumed.", func() float64 {
+		room, _ := c.Room()
+		return float64(room)
+	})
 	set.Counter("keyfold_rabbitmq_overdue_sessions_total", "Sessions ended because a message was not settled within its lease.", s.Overdue.Load)
 	set.Counter("keyfold_rabbitmq_stale_settlements_total", "Verdicts dropped because their session had ended.", s.Stale.Load)
 	set.Counter("keyfold_malformed_total", "Messages that the parser refused.", s.Malformed.Load)

@@ -160,7 +160,11 @@ func TestPrefetchGrowsWithoutARestart(t *testing.T) {
 		d.Settler.Settle(folded)
 	}
 	r.Resume()
-	eventually(t, "what is not held is delivered", func() bool { return in.len() == 600 })
+	// One more for each channel whose messages are all held: its consumer has a prefetch of 1.
+	eventually(t, "what is not held is delivered", func() bool { return in.len() >= 600 })
+	if n := in.len(); n > 600+len(last.live()) {
+		t.Errorf("%d delivered beside 400 that are held", n)
+	}
 	for _, d := range held[600:] {
 		d.Settler.Settle(folded)
 	}
