@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	mongotest "keyfold/bench/testserver/mongodb"
 	rabbittest "keyfold/bench/testserver/rabbitmq"
@@ -48,6 +49,11 @@ func TestPoliciesAreTold(t *testing.T) {
 			if code != 0 || !strings.Contains(out, "set_policy -p "+vhost) {
 				t.Errorf("setup: %d, %s%s", code, out, errs)
 			}
+			delay := names.RetryQueue(rabbit.RetryDelays(5*time.Second, 5)[0])
+			broker.SetPolicy(t, vhost, ".*", `{"max-length":1000,"overflow":"drop-head"}`)
+			told("a policy sets max-length on queue "+delay+":", true) // the policy is stronger than the argument
+			broker.SetPolicy(t, vhost, ".*", `{"message-ttl":3600000,"expires":86400000}`)
+			told("a policy sets expires on queue "+delay+":", true)
 			broker.ClearPolicy(t, vhost)
 			told("a policy sets", false)
 		})

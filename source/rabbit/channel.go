@@ -156,21 +156,25 @@ func (l *consumerChannel) share() int {
 
 // refill starts a second consumer for what is missing of the channel's share: more messages
 // fit than did at first, or those of earlier consumers are acknowledged, on top of which it
-// would come. It could overtake the first one, so that an ordered consumer does without. Where
-// there is a second one already, all start anew.
+// would come. Where there is a second one already, all start anew. So does an ordered
+// consumer, which a second one could overtake, where much is missing.
 func (l *consumerChannel) refill(ctx context.Context) (err error) {
-	if l.previousTags.Load() > 0 {
-		if !l.previousIsAcked() {
-			return nil // and signalled again
-		}
-		l.previousTags.Store(0)
+	previous := l.previousTags.Load() > 0
+	if previous && !l.previousIsAcked() {
+		return nil // and signalled again
 	}
-	missing := l.share() - l.main.prefetch - l.more.prefetch
+	l.previousTags.Store(0)
+	missing, s := l.share()-l.main.prefetch-l.more.prefetch, l.session
 	switch {
-	case missing <= 0 || l.main.tag == "" || l.session.config.Ordered:
+	case missing <= 0 || l.main.tag == "":
+		return nil
+	case s.config.Ordered:
+		if previous && missing > l.share()/4 {
+			s.startAnew()
+		}
 		return nil
 	case l.more.tag != "":
-		l.session.startAnew()
+		s.startAnew()
 		return nil
 	}
 	if l.more, err = l.consume(ctx, missing, nil); err == nil {

@@ -3,6 +3,7 @@ package rabbit
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -11,12 +12,13 @@ import (
 
 // Reasons of configuration faults at the broker.
 const (
-	ReasonAccessRefused = "access_refused" // user, password or permission
-	ReasonVHostRefused  = "vhost_refused"  // no such virtual host, no access to it, or its limit
-	ReasonQueueMissing  = "queue_missing"
-	ReasonQueueMismatch = "queue_mismatch" // it exists with other arguments
-	ReasonQueueLocked   = "queue_locked"
-	ReasonUnsupported   = "unsupported" // by this broker version
+	ReasonAccessRefused    = "access_refused" // user, password or permission
+	ReasonVHostRefused     = "vhost_refused"  // no such virtual host, no access to it, or its limit
+	ReasonQueueMissing     = "queue_missing"
+	ReasonQueueMismatch    = "queue_mismatch"    // it exists with other arguments
+	ReasonExchangeMismatch = "exchange_mismatch" // the same
+	ReasonQueueLocked      = "queue_locked"
+	ReasonUnsupported      = "unsupported" // by this broker version
 )
 
 // Fault names what was being done when err came. The broker's own refusals
@@ -58,6 +60,9 @@ func (n Names) cureOf(e *amqp.Error) (reason, cure string) {
 			"(rabbitmqctl set_permissions)"
 	case e.Code == amqp.NotFound:
 		return ReasonQueueMissing, "run " + n.setupCommand()
+	case e.Code == amqp.PreconditionFailed && strings.Contains(e.Reason, "for exchange"):
+		return ReasonExchangeMismatch, "keyfold has not declared it so: see what uses it (rabbitmqctl list_exchanges, list_bindings), " +
+			"delete it (rabbitmqadmin delete exchange name=...) and run " + n.setupCommand() + " again"
 	case e.Code == amqp.PreconditionFailed:
 		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE and RABBITMQ_PRIORITIES to what it is; " +
 			"a queue made by hand or by an earlier version has to be replaced: stop what publishes to it, have it emptied " +

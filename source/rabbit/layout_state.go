@@ -20,6 +20,7 @@ type state struct {
 	partitions int  // 0: one queue
 	inner      bool // the inner exchanges are in place
 	open       []int
+	lost       bool // they are, and the layout exchange tells nothing: its queue was deleted
 }
 
 // state asks the broker.
@@ -42,7 +43,33 @@ func (n Names) state(ctx context.Context, c *Channel, dsn string) (was state, er
 	}
 	was.known = found.told || found.inner
 	was.partitions, was.inner, was.open = found.partitions, found.inner, found.open
-	return was, err
+	if err != nil || was.known || found.retired != nil {
+		return was, err
+	}
+	was.lost, err = c.exists(func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclarePassive(n.InnerExchange(n.Slots), amqp.ExchangeDirect, true, false, false, false, nil)
+	})
+	was.known, was.inner = was.lost, was.lost
+	return was, n.faultOrNil("look at exchange "+n.InnerExchange(n.Slots), err)
+}
+
+// notes has the layout exchange tell something again, before anything else is changed.
+func (t Topology) notes(was state) []declaration {
+	n := t.Names
+	if !was.lost {
+		return nil
+	}
+	return []declaration{
+		exchange(n.LayoutExchange(), amqp.ExchangeDirect), queue(n.LayoutExchange(), layoutArguments),
+		binding(n.LayoutExchange(), innerKey, n.LayoutExchange()),
+	}
+}
+
+// lostNotes is the fault of a setup that is to keep a number which nothing tells any more.
+func (n Names) lostNotes() error {
+	return engine.ConfigurationError(ReasonSetupInterrupted, fmt.Errorf(
+		"rabbitmq: queue %s was deleted, and with it what tells the number of partitions: run %s with --partitions N, the number there was (queues %s and on), or 0 for one queue",
+		n.LayoutExchange(), n.setupCommand(), n.PartitionQueue(0)))
 }
 
 func (n Names) faultOrNil(doing string, err error) error {
@@ -112,6 +139,9 @@ func (c *Channel) lock(ctx context.Context, n Names) error {
 			return nil // the channel stays open with the connection
 		case !is || refusal.Code != amqp.ResourceLocked:
 			return n.Fault("declare queue "+name, err)
+		case c.shared(name):
+			return engine.ConfigurationError(ReasonQueueMismatch, fmt.Errorf(
+				"rabbitmq: queue %s is there, and it is not that of a setup: see what uses it, delete it (rabbitmqctl delete_queue) and run %s again", name, n.setupCommand()))
 		case time.Now().After(end):
 			return engine.ConfigurationError(ReasonQueueLocked, fmt.Errorf(
 				"rabbitmq: another setup is at work (it holds queue %s): wait until it has ended and run %s again", name, n.setupCommand()))
@@ -122,6 +152,15 @@ func (c *Channel) lock(ctx context.Context, n Names) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// shared reports whether a queue exists that is not another connection's alone.
+func (c *Channel) shared(queue string) bool {
+	there, err := c.exists(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		return err
+	})
+	return there && err == nil
 }
 
 // openOf returns the slots whose fact does not hold.

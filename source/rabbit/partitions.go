@@ -39,7 +39,7 @@ import (
 // queue all the same.
 func (t Topology) partitioned(was state) []declaration {
 	n := t.Names
-	all := append(t.partitionQueues(), t.innerExchanges(was)...)
+	all := append(t.notes(was), append(t.partitionQueues(), t.innerExchanges(was)...)...)
 	if was.partitions != t.Partitions {
 		for slot := range engine.Slots {
 			all = append(all, unbinding(n.LayoutExchange(), n.BoundKey(slot), n.LayoutExchange()))
@@ -70,7 +70,7 @@ func (t Topology) unpartitioned(was state) []declaration {
 	if !was.inner && was.partitions == 0 {
 		return append(t.bindings(t.Names.Queue), t.layout()...) // an earlier version ended them
 	}
-	all := append(t.unrouted(), t.innerExchanges(was)...)
+	all := append(t.notes(was), append(t.unrouted(), t.innerExchanges(was)...)...)
 	all = append(all, t.layout()...)
 	all = append(all, t.moveEvents(t.Names.CommonQueue(), t.Names.Queue)...)
 	return append(all, t.innerBindings()...)

@@ -286,3 +286,25 @@ func TestSetupKeepsTheNumberOfTheOneBefore(t *testing.T) {
 		t.Errorf("the layout tells %v, want 5", told)
 	}
 }
+
+// Without the queue in which setups note the layout, a setup that is told no number says so
+// and changes nothing, and one that is told a number keeps each event in one queue.
+func TestSetupWhoseNotesAreLost(t *testing.T) {
+	for _, partitions := range []int{0, 3, 4} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			s := &steps{site: unset(t)}
+			p := s.publisher(quick)
+			s.setup()
+			s.parts(4)
+			s.broker.DeleteQueue(t, s.vhost, s.names.LayoutExchange())
+			err := Setup(t.Context(), s.dsn, Topology{Names: s.names, QueueType: Classic, Keep: true})
+			if engine.ReasonOf(err) != ReasonSetupInterrupted || !strings.Contains(err.Error(), "--partitions") {
+				t.Errorf("without a number: %v", err)
+			}
+			s.publishAll(p, eachSlot()...)
+			s.stepThrough(p, partitions)
+			s.publishAll(p, eachSlot()...)
+			s.once()
+		})
+	}
+}

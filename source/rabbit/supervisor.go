@@ -135,7 +135,7 @@ func (c *Consumer) consuming(s *session, more ...any) {
 
 // passGate waits while the consumer is paused. After a pause it starts anew
 // where messages were held, since only a new channel brings them back, and
-// otherwise waits until half of the prefetch, and of the bytes, is free: a consumer's prefetch is
+// otherwise waits until half of the prefetch (a quarter where ordered), and of the bytes, is free: a consumer's prefetch is
 // fixed when it starts, and what its channel holds already comes on top of it.
 // What waits in process for its next attempt comes again through the reader only:
 // where that is most of the prefetch, it is given back too.
@@ -156,7 +156,7 @@ func (c *Consumer) passGate(ctx context.Context, s *session) (changed <-chan str
 			if s.toGiveBack.Load() > 0 || inProcess > c.config.Prefetch/2 || !roomy && inProcess > 0 {
 				return nil, errGiveBack
 			}
-			if roomy && s.unacked() <= c.config.Prefetch/2 {
+			if roomy && s.unacked() <= c.mayHold() {
 				return changed, nil
 			}
 			look = time.After(ackInterval)
@@ -174,6 +174,15 @@ func (c *Consumer) passGate(ctx context.Context, s *session) (changed <-chan str
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// mayHold returns how many held messages keep no consumer from starting. An ordered one starts
+// anew for a quarter of its prefetch, without a wait for the rest: see [consumerChannel.refill].
+func (c *Consumer) mayHold() int {
+	if c.config.Ordered {
+		return c.config.Prefetch - max(1, c.config.Prefetch/4)
+	}
+	return c.config.Prefetch / 2
 }
 
 // worked reports whether the session got as far as consuming.

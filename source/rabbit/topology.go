@@ -111,6 +111,9 @@ func (t Topology) declare(ctx context.Context, c *Channel, dsn string) error {
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
+	if t.Keep && was.lost {
+		return t.Names.lostNotes()
+	}
 	if t.Keep {
 		t.Partitions = was.partitions
 	}

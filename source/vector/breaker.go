@@ -55,8 +55,8 @@ const maxPause = 15 * time.Minute
 // refused key), on [engine.ErrAway] (a spent quota) and on a long pause the
 // other side asks for. While it is open every call is answered at once with an
 // error that is [engine.ErrAway] and transient, whatever opened it: only the
-// events that need the embedder wait. Then one call is let through, and its
-// success closes the breaker. A refused phrase is an answer, not a failure; a
+// events that need the embedder wait. Then one call is let through, for an ordinary phrase,
+// since another one may be at fault itself, and its success closes the breaker. A refused phrase is an answer, not a failure; a
 // call whose context ended says nothing.
 //
 // While it is closed a failed call's error is what the embedder said. The call
@@ -122,6 +122,11 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 	if err := b.pause(ctx); err != nil {
 		return nil, err
 	}
+	if b.circuit.State() == gobreaker.StateHalfOpen {
+		if _, err := b.execute(ctx, ordinary); !answered(err) {
+			return nil, b.told(err)
+		}
+	}
 	vectors, err := b.execute(ctx, phrases)
 	if err != nil && b.row.suspects(b.config.Failures) && !b.State().Open {
 		switch _, probed := b.execute(ctx, ordinary); {
@@ -134,16 +139,21 @@ func (b *Breaker) Embed(ctx context.Context, phrases []string) ([][]float32, err
 	if err == nil {
 		return vectors, nil
 	}
+	return nil, b.told(err)
+}
+
+// told returns what a caller is told of a call that failed.
+func (b *Breaker) told(err error) error {
 	if gone, ok := errors.AsType[*canceledError](err); ok {
-		return nil, gone.error
+		return gone.error
 	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return nil, b.away()
+		return b.away()
 	}
 	if engine.KindOf(err) != engine.Permanent && b.State().Open {
-		return nil, b.away()
+		return b.away()
 	}
-	return nil, err
+	return err
 }
 
 // execute makes a call unless the circuit is open.

@@ -94,3 +94,29 @@ func TestAFailingPhraseSparesItsRequestMates(t *testing.T) {
 		}
 	})
 }
+
+// After an outage a phrase that always fails keeps the breaker open for no other one, also
+// where it comes first each time: its parked event is the oldest.
+func TestAFailingPhraseKeepsNoBreakerOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &poisoned{}
+		b := newBreaker(t, p, nil)
+		p.set(errDown)
+		for i := range 5 {
+			_, _ = b.Embed(t.Context(), []string{fmt.Sprint("phrase ", i)})
+		}
+		time.Sleep(time.Minute)
+		before := p.calls
+		if _, err := b.Embed(t.Context(), []string{"poison", "mug"}); !errors.Is(err, engine.ErrAway) || p.calls != before+1 {
+			t.Fatalf("while it is away: %v, %d calls", err, p.calls-before)
+		}
+		p.set(nil)
+		time.Sleep(time.Minute)
+		if _, err := b.Embed(t.Context(), []string{"poison", "mug"}); err == nil || errors.Is(err, engine.ErrAway) {
+			t.Errorf("the failing phrase is answered with %v", err)
+		}
+		if _, err := b.Embed(t.Context(), []string{"mug"}); err != nil || b.State().Open {
+			t.Errorf("another one: %v, %+v", err, b.State())
+		}
+	})
+}

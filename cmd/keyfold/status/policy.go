@@ -12,6 +12,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/source/rabbit"
 )
 
 // dropping are the keys of policies by which a broker takes messages out of a queue, or
@@ -74,7 +75,11 @@ func dropped(q managedQueue, policy map[string]any) string {
 	arguments := map[string]any{}
 	_ = json.Unmarshal(q.Arguments, &arguments) // an empty array where there are none
 	has := func(key string) bool { return policy[key] != nil || arguments["x-"+key] != nil }
-	refuses := arguments["x-overflow"] == "reject-publish" || arguments["x-overflow"] == nil && policy["overflow"] == "reject-publish"
+	overflow := arguments["x-overflow"]
+	if overflow == nil || arguments["x-queue-type"] == string(rabbit.Quorum) && policy["overflow"] != nil {
+		overflow = policy["overflow"] // of a quorum queue a policy is stronger than the argument
+	}
+	refuses := overflow == "reject-publish"
 	var keys []string
 	for _, key := range dropping {
 		kept := key == "message-ttl" && has("dead-letter-exchange") || strings.HasPrefix(key, "max-length") && refuses
@@ -85,12 +90,10 @@ func dropped(q managedQueue, policy map[string]any) string {
 	return strings.Join(keys, ", ")
 }
 
-// judgePolicies adds the policies by which events or dead letters are lost.
+// judgePolicies adds the policies by which events or dead letters are lost. No delay's queue has a
+// consumer, so that one which expires goes with its events.
 func judgePolicies(queues []Queue, managed map[string]managedQueue, p policies) (problems []Problem) {
 	for _, q := range queues {
-		if q.Holds == delayed {
-			continue
-		}
 		if keys := dropped(managed[q.Name], p.on(managed[q.Name])); keys != "" {
 			problems = append(problems, Problem{
 				About: "policies", Text: fmt.Sprintf("a policy sets %s on queue %s: the broker drops messages in silence", keys, q.Name),
