@@ -300,7 +300,7 @@ func server(t *testing.T, args ...string) (url string, stop func() string) {
 	})
 	t.Cleanup(func() { stop() })
 	listening := regexp.MustCompile(`http://[0-9.]+:[0-9]+`)
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if url := listening.FindString(errs.String()); url != "" {
 			return url, stop
 		}

@@ -49,7 +49,7 @@ func notifyServing(t *testing.T, args ...string) (string, *lockedBuffer) {
 		http.DefaultClient.CloseIdleConnections()
 	})
 	address := regexp.MustCompile(`listening on (http://[^:]+:\d+)`)
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(5 * time.Millisecond) {
 		if found := address.FindStringSubmatch(errs.String()); found != nil {
 			return found[1], errs
 		}

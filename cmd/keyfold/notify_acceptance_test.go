@@ -231,7 +231,7 @@ func TestNotifyU4NothingIsSentExpired(t *testing.T) {
 	s := newNotifyStack(t)
 	s.must(t, "setup")
 	http := s.service(t, "serve", "--http-addr=127.0.0.1:0").ready()
-	expires := time.Now().UTC().Add(1500 * time.Millisecond)
+	expires := time.Now().UTC().Add(5 * time.Second)
 	until := `,"expires_at":"` + expires.Format("2006-01-02T15:04:05.000Z") + `"`
 	var p notified
 	if status, _ := http.call("POST", "/v1/notifications", "", posting("17", "SECURITY", "Your code is 1", until), &p); status != 202 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,6 +150,44 @@ func TestStoreThatComesBackEmpty(t *testing.T) {
 		}
 		if s := w.Stats(); !errors.Is(s.ConfigFault, errNotSetUp) || !s.Store.Open {
 			t.Errorf("stats: %v, breaker open %v", s.ConfigFault, s.Store.Open)
+		}
+		stop()
+		<-ended
+	})
+}
+
+// mortal is a store that answers until it is dead.
+type mortal struct {
+	hanging
+	dead atomic.Bool
+}
+
+func (m *mortal) Probe(context.Context) error {
+	if m.dead.Load() {
+		return errRefused
+	}
+	return nil
+}
+
+var errRefused = errors.New("connection refused")
+
+// A worker without an event notices that its store is dead, and is not ready then.
+func TestAnIdleWorkerNoticesADeadStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &mortal{}
+		w := quiet(func(context.Context) (Store, error) { return store, nil })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		<-w.started
+		time.Sleep(time.Minute)
+		if s := w.Stats(); s.Store.Open {
+			t.Errorf("the store is away before it is: %+v", s.Store)
+		}
+		store.dead.Store(true)
+		time.Sleep(2*restBeforeProbe + w.config.Breaker.ProbeTimeout)
+		if err := w.Ready(); !w.Stats().Store.Open || !errors.Is(err, errRefused) {
+			t.Errorf("ready: %v, %+v", err, w.Stats().Store)
 		}
 		stop()
 		<-ended

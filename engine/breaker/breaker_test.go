@@ -22,10 +22,11 @@ var errDown = errors.New("connection refused")
 type fixture struct {
 	*Breaker
 	*CallGroup
-	away  atomic.Bool
-	hangs atomic.Bool
-	mu    sync.Mutex
-	told  []State
+	away   atomic.Bool
+	hangs  atomic.Bool
+	probes atomic.Int64
+	mu     sync.Mutex
+	told   []State
 }
 
 func newFixture(t *testing.T, change ...func(*Config)) *fixture {
@@ -61,6 +62,7 @@ func (f *fixture) states() []State {
 }
 
 func (f *fixture) probe(ctx context.Context) error {
+	f.probes.Add(1)
 	if f.hangs.Load() {
 		<-ctx.Done()
 		return ctx.Err()
@@ -186,6 +188,9 @@ func TestRestingBreakerNotices(t *testing.T) {
 				time.Sleep(f.config.Rest - time.Second)
 				f.call(nil)
 			}
+			if n := f.probes.Load(); n > 0 {
+				t.Errorf("%d probes beside calls", n)
+			}
 			f.away.Store(!hangs)
 			f.hangs.Store(hangs)
 			time.Sleep(2*f.config.Rest + f.config.ProbeTimeout + time.Second) // a rest is noticed within two
@@ -202,6 +207,26 @@ func TestRestingBreakerNotices(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The probes at rest are no part of the share: a store that is called twice a minute and
+// fails half of that is told of.
+func TestProbesAtRestHideNoFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(c *Config) { c.Rest = 5 * time.Second })
+		for range 8 {
+			for _, err := range []error{nil, errDown} {
+				time.Sleep(30 * time.Second)
+				f.call(err)
+			}
+		}
+		if n := f.probes.Load(); n < 16 {
+			t.Fatalf("only %d probes: this test shows nothing", n)
+		}
+		if err := f.Failing(); !errors.Is(err, errDown) || f.State().Open {
+			t.Errorf("%v, %+v", err, f.State())
+		}
+	})
 }
 
 func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -40,5 +41,20 @@ func TestATokenNamesItsSources(t *testing.T) {
 		if _, _, err := parseToken(grantToken + " " + bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+}
+
+// A token for some notifications posts no events: the door asks for more than its scope.
+func TestALimitedTokenPostsNoEvents(t *testing.T) {
+	c := onLoopback()
+	c.Tokens = []string{"limited-token-0001 send source=newsletter", "sender-token-00001 send"}
+	m := newMemory()
+	s := newTestServer(t, c, m)
+	w, answer := serve(t, s, from("192.0.2.1:9", "limited-token-0001"))
+	if w.Code != http.StatusForbidden || len(answer.Errors) != 1 || answer.Errors[0].Reason != "token_limited" {
+		t.Errorf("the limited token meets %d %+v", w.Code, answer)
+	}
+	if got := status(t, s, from("192.0.2.1:9", "sender-token-00001")); got != http.StatusAccepted || len(m.bodies) != 1 {
+		t.Errorf("the other one meets %d, and %d events are stored", got, len(m.bodies))
 	}
 }

@@ -17,9 +17,8 @@ import (
 // shopInsert runs a shop's INSERT, with the specification's columns alone.
 func shopInsert(t testing.TB, db *Database, user int32, kind string, phrase, product any, occurred string, metadata any) {
 	t.Helper()
-	_, err := db.pool.Exec("INSERT INTO user_interactions (user_id, event_type, search_phrase, product_id, occurred_at, metadata) VALUES (?, ?, ?, ?, ?, ?)",
+	exec(t, db, "INSERT INTO user_interactions (user_id, event_type, search_phrase, product_id, occurred_at, metadata) VALUES (?, ?, ?, ?, ?, ?)",
 		user, kind, phrase, product, occurred, metadata)
-	must(t, err)
 }
 
 // recently is a time that no floor is above, in SQL's form.
@@ -173,7 +172,7 @@ func TestRelaysCompleteBesideEachOther(t *testing.T) {
 					if n%10 == 9 {
 						at = n - 8
 					}
-					if _, err := db.pool.ExecContext(context.Background(), "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_click', ?, ?)",
+					if err := patiently(db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at) VALUES (?, 'product_click', ?, ?)",
 						at%users+1, at+1, "2026-02-10 14:30:00"); err != nil {
 						t.Errorf("insert: %v", err)
 					}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ func TestPruneWaitsForAPost(t *testing.T) {
 		must(t, err)
 		must(t, conn.Close())
 		pruned := make(chan error, 1)
+		var gaveUp atomic.Bool // it has waited for a lock for as long as it may
 		must(t, db.transact(t.Context(), "post", func(tx *sql.Tx) error {
 			row, err := rowOf(&event, engine.Now())
 			must(t, err)
@@ -65,6 +67,9 @@ func TestPruneWaitsForAPost(t *testing.T) {
 			}
 			go func() {
 				_, err := db.Prune(context.Background(), floor, CleanupOptions{Pause: 1})
+				for ; err != nil && db.dialect.classify(err) == classLocked; _, err = db.Prune(context.Background(), floor, CleanupOptions{Pause: 1}) {
+					gaveUp.Store(true)
+				}
 				pruned <- err
 			}()
 			eventually(t, "the prune waits", func() bool {
@@ -73,9 +78,10 @@ func TestPruneWaitsForAPost(t *testing.T) {
 					t.Fatalf("the prune has ended beside the post: %v", err)
 				default:
 				}
+				time.Sleep(150 * time.Millisecond) // MariaDB looks at transactions anew once it was not asked for 100 ms
 				n, err := db.countOld(t.Context(), waitingForLocks[flavour])
 				must(t, err)
-				return n > 0
+				return n > 0 || gaveUp.Load()
 			})
 			unknown, err := db.register(t.Context(), tx, above)
 			if len(unknown) != 0 {

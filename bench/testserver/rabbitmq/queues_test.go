@@ -63,7 +63,7 @@ func testQueue(t *testing.T, b *Broker, vhost string, conn *amqp.Connection, kin
 	}
 	want := Queue{Ready: 3, Messages: 5, Consumers: 1, Active: "some host:17 1"}
 	var got Queue
-	for end := time.Now().Add(10 * time.Second); got != want && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); got != want && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		queues, err := b.Queues(vhost)
 		if err != nil {
 			t.Fatal(err)

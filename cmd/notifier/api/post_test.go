@@ -308,6 +308,47 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
+// A token posts notifications of its sources and types alone. Where one of a request is
+// barred, the request is refused, or with partial=true that notification.
+func TestATokenPostsItsSourcesAlone(t *testing.T) {
+	const news = "token-of-a-test-01"
+	w := newWorld(t, news+" send source=newsletter type=PROMO|UPDATE")
+	of := func(source, kind string) string {
+		e := strings.Replace(event(uuid.New(), "17", "one"), `"source":"test"`, `"source":"`+source+`"`, 1)
+		return strings.Replace(e, "SECURITY", kind, 1)
+	}
+	good, payments, security := of("newsletter", "UPDATE"), of("payments", "UPDATE"), of("newsletter", "SECURITY")
+	for _, c := range []struct {
+		body, query       string
+		status, published int
+		fault             string // of the last notification
+	}{
+		{good, "", 202, 1, ""},
+		{payments, "", 403, 0, "source_forbidden at source"},
+		{security, "", 403, 0, "type_forbidden at event_type"},
+		{"[" + of("newsletter", "PROMO") + "," + payments + "]", "", 403, 0, "source_forbidden at source"},
+		{"[" + of("newsletter", "PROMO") + "," + payments + "]", "?partial=true", 202, 1, "source_forbidden at source"},
+	} {
+		before := w.broker.count()
+		var p posted
+		status, _ := w.ask(t, call{
+			method: "POST", path: NotificationsPath + c.query, kind: "application/json", body: c.body,
+			header: map[string]string{"Authorization": "Bearer " + news},
+		}, &p)
+		faults := p.Errors
+		if len(p.Results) > 0 {
+			faults = p.Results[len(p.Results)-1].Errors
+		}
+		fault := ""
+		if len(faults) == 1 {
+			fault = faults[0].Reason + " at " + faults[0].Field
+		}
+		if published := w.broker.count() - before; status != c.status || published != c.published || fault != c.fault {
+			t.Errorf("%s: status %d, want %d; %d published, want %d; %+v, want %q", c.body, status, c.status, published, c.published, p, c.fault)
+		}
+	}
+}
+
 // A wait ends at its time, at the stop of the process and at the sender's leave; it is
 // 10 s long at most.
 func TestWaitEnds(t *testing.T) {

@@ -27,7 +27,7 @@ func explained(t *testing.T, url string) (l *Ledger, plans func() string) {
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	must(t, err)
 	t.Cleanup(pool.Close)
-	l = &Ledger{Timeout: defaultTimeout, pool: pool}
+	l = &Ledger{Timeout: 6 * defaultTimeout, pool: pool} // to compile each plan takes long
 	for _, s := range []string{
 		"LOAD 'auto_explain'", "SET auto_explain.log_min_duration = 0", "SET auto_explain.log_analyze = on", "SET auto_explain.log_timing = off",
 		"SET jit = on", "SET jit_above_cost = 0", "SET client_min_messages = log",
