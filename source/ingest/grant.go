@@ -36,7 +36,7 @@ func parseGrant(text string) (g grant, err error) {
 		}
 	}
 	if len(names) == 0 && g.limited() {
-		g.scopes = allScopes
+		g.scopes = ScopeSend // to read all users' notifications or publish rules it has to be named
 		return g, nil
 	}
 	for name := range strings.SplitSeq(strings.Join(names, " "), ",") {

@@ -34,6 +34,9 @@ func TestATokenNamesItsSources(t *testing.T) {
 	if refused := r.visitor.unlimited(); refused == nil {
 		t.Error("such a token may post events")
 	}
+	if _, may, err := parseToken(grantToken + " source=crm"); err != nil || may.scopes != ScopeSend {
+		t.Errorf("a token with limits and no scope may %+v, %v", may, err)
+	}
 	if _, may := all.find("9876543210abcdefgh"); may.limited() || may.scopes != allScopes {
 		t.Errorf("a token alone may %+v", may)
 	}
@@ -47,12 +50,14 @@ func TestATokenNamesItsSources(t *testing.T) {
 // A token for some notifications posts no events: the door asks for more than its scope.
 func TestALimitedTokenPostsNoEvents(t *testing.T) {
 	c := onLoopback()
-	c.Tokens = []string{"limited-token-0001 send source=newsletter", "sender-token-00001 send"}
+	c.Tokens = []string{"limited-token-0001 send source=newsletter", "limited-token-0002 type=PROMO", "sender-token-00001 send"}
 	m := newMemory()
 	s := newTestServer(t, c, m)
-	w, answer := serve(t, s, from("192.0.2.1:9", "limited-token-0001"))
-	if w.Code != http.StatusForbidden || len(answer.Errors) != 1 || answer.Errors[0].Reason != "token_limited" {
-		t.Errorf("the limited token meets %d %+v", w.Code, answer)
+	for _, limited := range []string{"limited-token-0001", "limited-token-0002"} {
+		w, answer := serve(t, s, from("192.0.2.1:9", limited))
+		if w.Code != http.StatusForbidden || len(answer.Errors) != 1 || answer.Errors[0].Reason != "token_limited" {
+			t.Errorf("%s meets %d %+v", limited, w.Code, answer)
+		}
 	}
 	if got := status(t, s, from("192.0.2.1:9", "sender-token-00001")); got != http.StatusAccepted || len(m.bodies) != 1 {
 		t.Errorf("the other one meets %d, and %d events are stored", got, len(m.bodies))

@@ -106,20 +106,6 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A token that is limited to some notifications posts no events.
-func TestALimitedTokenPostsNoEvents(t *testing.T) {
-	c := onLoopback()
-	c.Tokens = []string{"listed-token-0001 send source=newsletter", "listed-token-0002 type=PROMO"}
-	m := newMemory()
-	s := newTestServer(t, c, m)
-	for _, token := range []string{"listed-token-0001", "listed-token-0002"} {
-		w, answer := serve(t, s, from("192.0.2.1:5", token))
-		if w.Code != 403 || len(answer.Errors) != 1 || answer.Errors[0].Reason != "token_limited" || m.len() != 0 {
-			t.Errorf("%s: %d %+v, %d stored", token, w.Code, answer, m.len())
-		}
-	}
-}
-
 // What is wrong with a token's line is told without its text.
 func TestFaultyScopes(t *testing.T) {
 	for _, entry := range []string{"listed-token-0001 write", "listed-token-0001 ", "listed-token-0001 send,,read", "listed-token-0001 send read", "short send"} {
