@@ -13,7 +13,7 @@ import (
 // may start before its servers. It returns configuration faults at once.
 func AwaitStore[S any](ctx context.Context, log *slog.Logger, open func(context.Context) (S, error)) (S, error) {
 	log = log.With("component", "store")
-	pauses := backoff.Backoff{Min: time.Second, Max: 15 * time.Second}
+	pauses := backoff.Backoff{Min: time.Second, Max: 5 * time.Second}
 	for attempt := 1; ; attempt++ {
 		store, err := open(ctx)
 		if err == nil || engine.KindOf(err) == engine.Configuration || ctx.Err() != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"regexp"
@@ -29,8 +30,13 @@ func TestMetricsPages(t *testing.T) {
 		"keyfold_breaker_probes_total", "keyfold_phrases_total", "keyfold_build_info", "go_goroutines", "process_start_time_seconds")
 	api := s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
 	api.accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
-	_, page = api.get("/metrics")
-	checkMetrics(t, "ingest", page, "keyfold_ingest_requests_total", "keyfold_ingest_request_duration_seconds", "keyfold_outbox_unsent",
+	eventually(t, "the backlog is read", func() error {
+		if _, page = api.get("/metrics"); !strings.Contains(page, "keyfold_outbox_unsent") {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	checkMetrics(t, "ingest", page, "keyfold_rabbitmq_publisher_blocked", "keyfold_ingest_requests_total", "keyfold_ingest_request_duration_seconds", "keyfold_outbox_unsent",
 		"events_published_total", "keyfold_outbox_store_rows_total", "keyfold_relay_delay_seconds", "keyfold_build_info", "go_goroutines")
 
 	redis := rediscache.DefaultConfig()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -17,15 +18,25 @@ import (
 // store: without the unique index two workers could insert one user twice, and
 // profiles of other settings cannot be folded into. It looks at the newest
 // profiles: a few that differ are their users' matter, as long as most fit. Both
-// faults are [engine.ConfigurationError].
+// faults are [engine.ConfigurationError]. A server that does not answer the look in time
+// passes: some sort all documents for it.
 func (s *Store) Check(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{s.lookAtIndex, s.checkSettings, s.checkProducts} {
-		if err := check(ctx); err != nil {
+	if err := s.lookAtIndex(ctx); err != nil {
+		return err
+	}
+	for _, look := range []func(context.Context) error{s.checkSettings, s.checkProducts} {
+		bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+		err := look(bounded)
+		cancel()
+		if err != nil && (!mongo.IsTimeout(err) || ctx.Err() != nil) {
 			return err
 		}
 	}
 	return nil
 }
+
+// lookTimeout is how long a start waits for the newest documents.
+const lookTimeout = 2 * time.Second
 
 // CheckExists returns a configuration error where the database has no collection of
 // profiles: its name may be wrong.

@@ -37,6 +37,7 @@ const (
 	codeCommandNotSupported  = 115
 	codeValidation           = 121
 	codeNotImplemented       = 238
+	codeNoRetryableWrites    = 301
 	codeFeatureNotSupported  = 303
 	codeMechanismUnavailable = 334
 	codeAtlasError           = 8000
@@ -78,6 +79,9 @@ func mark(doing string, err error) error {
 	case hasCode(err, codeUnauthorized):
 		return engine.ConfigurationError(reasonRights, fmt.Errorf(
 			"MongoDB denies the right (%s): grant the user of MONGODB_URI the role readWrite on the database: %w", doing, err))
+	case hasCode(err, codeNoRetryableWrites):
+		return engine.ConfigurationError(reasonAddress, fmt.Errorf(
+			"this server has no retryable writes (%s): add retryWrites=false to the options of MONGODB_URI: %w", doing, err))
 	case hasCode(err, codesOfDocument...):
 		return engine.PermanentError(reasonRejected, fmt.Errorf("MongoDB rejected the document (%s): %w", doing, err))
 	case hasCode(err, codesOfLostShard...):

@@ -48,14 +48,3 @@ func (s *Store) find(
 	}
 	return mark(doing, cursor.Err())
 }
-
-// pageDocuments is how many documents an iteration reads at a time. No cursor is
-// open between pages, however slow the loop's body: the server would close it.
-const pageDocuments = 128
-
-// page returns the filter and options of the documents whose key is above
-// after, in the order of keys.
-func page(key string, after int64) (bson.D, *options.FindOptionsBuilder) {
-	return bson.D{{Key: key, Value: bson.D{{Key: "$gt", Value: after}}}},
-		oneReply(pageDocuments).SetLimit(pageDocuments).SetSort(bson.D{{Key: key, Value: 1}})
-}

@@ -95,15 +95,11 @@ func userOf(doc bson.Raw) (user int32, ok bool) {
 // included but not that of [Store.Probe], until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
 func (s *Store) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
-	return engine.Pages(pageDocuments, func(after int64) (all []*engine.Profile, last int64, err error) {
-		filter, how := page(fieldUser, max(after, int64(probeUser)))
-		err = s.find(ctx, s.users, filter, how, func(doc bson.Raw) error {
-			p, err := s.codec.profile(doc)
-			if err == nil {
-				all, last = append(all, p), int64(p.UserID)
-			}
-			return err
-		})
-		return all, last, err
+	return inOrder(ctx, s, s.users, fieldUser, int64(probeUser), func(doc bson.Raw) (*engine.Profile, int64, error) {
+		p, err := s.codec.profile(doc)
+		if err != nil {
+			return nil, 0, err
+		}
+		return p, int64(p.UserID), nil
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -30,10 +31,14 @@ var codesOfChange = []int{
 	13436, // NotPrimaryOrSecondary
 }
 
+// deadlockMessage is how PostgreSQL tells the victim of a deadlock, below servers that keep
+// their documents in it, each with a code of its own: another writer was faster.
+const deadlockMessage = "deadlock detected"
+
 // markStatement gives the error of one statement its kind. Any that is not
 // listed says that the statement was not applied: a refusal.
 func markStatement(p *engine.Profile, failure mongo.WriteError) error {
-	if failure.Code == codeDuplicateKey {
+	if failure.Code == codeDuplicateKey || strings.Contains(failure.Message, deadlockMessage) {
 		return engine.ErrConflict
 	}
 	doing := fmt.Sprintf("write user %d", p.UserID)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -57,14 +58,9 @@ func (s *Store) Products(ctx context.Context, ids []int32) ([]engine.Product, er
 // AllProducts yields every product in the order of ids, until the first error.
 // Each page is as of its own reading.
 func (s *Store) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error] {
-	return engine.Pages(pageDocuments, func(after int64) (all []engine.Product, last int64, err error) {
-		filter, how := page(fieldProduct, after)
-		err = s.find(ctx, s.products, filter, how, func(doc bson.Raw) error {
-			p, err := s.codec.product(doc)
-			all, last = append(all, p), int64(p.ID)
-			return err
-		})
-		return all, last, err
+	return inOrder(ctx, s, s.products, fieldProduct, math.MinInt32-1, func(doc bson.Raw) (engine.Product, int64, error) {
+		p, err := s.codec.product(doc)
+		return p, int64(p.ID), err
 	})
 }
 

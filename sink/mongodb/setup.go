@@ -42,6 +42,12 @@ func (s *Store) setUp(ctx context.Context, shard func(context.Context) error) (n
 	if err = shard(ctx); err != nil {
 		return notices, err
 	}
+	if notice, err = s.Durability(ctx); err != nil {
+		return notices, err
+	}
+	if notice != "" {
+		notices = append(notices, notice)
+	}
 	return notices, s.Probe(ctx)
 }
 

@@ -8,10 +8,10 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/backoff"
 	"keyfold/engine/metric"
 )
 
@@ -91,105 +91,80 @@ func (d *Database) oldest(ctx context.Context) (oldest engine.Millis, err error)
 	return oldest, nil
 }
 
-// Gauge tells a scraper what waits, at a cost that does not grow with it. The age
-// of the oldest row is always read. Rows are counted up to a bound, by one count
-// at a time, which goes on when a scraper has left, and is kept for a while.
+// Gauge tells scrapers what waits. It asks the database by itself, so that a scrape waits for
+// none, and the less often the longer the answers take.
 type Gauge struct {
-	db    *Database
-	count func(ctx context.Context, limit int64) (Backlog, error)
-	wait  time.Duration // for a count under way
+	read func(ctx context.Context, limit int64) (Backlog, error)
 
-	mu      sync.Mutex
-	counted Backlog
-	at      time.Time     // of that count; zero: there was none
-	running chan struct{} // closed when the count under way ends; nil: none is
+	mu    sync.Mutex
+	last  Backlog
+	began time.Time // of the reading; zero: there was none
 }
 
-// Bounds of a gauge's counts.
+// Bounds of a gauge's readings.
 const (
-	gaugeRows    = 1_000_000
-	gaugeKeep    = 10 * time.Second
-	gaugeWait    = time.Second
-	gaugeTimeout = 25 * time.Second
-	gaugeScrape  = 2 * time.Second // of the look for the oldest row
+	gaugeRows     = 1_000_000
+	gaugeMinPause = time.Second
+	gaugeMaxPause = 30 * time.Second
+	gaugeShare    = 20 // times what a reading took is the pause behind it
+	gaugeTimeout  = 25 * time.Second
+	gaugeKeep     = 2 * time.Minute
 )
 
-// NewGauge returns a gauge on a database.
-func NewGauge(db *Database) *Gauge { return &Gauge{db: db, count: db.count, wait: gaugeWait} }
+// NewGauge returns a gauge on a database, which knows nothing until it is run.
+func NewGauge(db *Database) *Gauge { return &Gauge{read: db.Backlog} }
 
-// Register adds the series to set. Where the database is away, or has not counted
-// yet, they are left out. ctx ends the queries of a scrape.
-func (g *Gauge) Register(ctx context.Context, set *metric.Set) {
-	var seen atomic.Pointer[[4]float64]
-	set.OnWrite(func() {
-		ctx, cancel := context.WithTimeout(ctx, gaugeScrape)
-		defer cancel()
-		now := [4]float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
-		if oldest, err := g.db.oldest(ctx); err == nil {
-			now[0] = Backlog{Oldest: oldest}.Age(engine.Now()).Seconds()
+// Run reads the backlog until ctx ends.
+func (g *Gauge) Run(ctx context.Context) {
+	for {
+		began := time.Now()
+		bounded, cancel := context.WithTimeout(ctx, gaugeTimeout)
+		b, err := g.read(bounded, gaugeRows)
+		cancel()
+		if err == nil {
+			g.mu.Lock()
+			g.last, g.began = b, began
+			g.mu.Unlock()
 		}
-		if b, known := g.recent(); known {
-			now[1], now[2], now[3] = float64(b.Unsent), float64(b.Failed), float64(b.Backfill)
+		if !backoff.Sleep(ctx, min(gaugeMaxPause, max(gaugeMinPause, gaugeShare*time.Since(began)))) {
+			return
 		}
-		seen.Store(&now)
-	})
-	for i, series := range [4][2]string{
-		{"keyfold_outbox_oldest_unsent_seconds", "How long the oldest row has waited to be published."},
-		{"keyfold_outbox_unsent", "Rows that wait to be published; counted up to a million."},
-		{"keyfold_outbox_failed", "Rows set aside; counted up to a million."},
-		{"keyfold_outbox_backfill", "Rows left to a backfill; counted up to a million."},
-	} {
-		set.Gauge(series[0], series[1], func() float64 { return seen.Load()[i] })
 	}
+}
+
+// Register adds the series to set. They are left out until the first reading has ended, and
+// once the last one is two minutes old: the database is away.
+func (g *Gauge) Register(set *metric.Set) {
+	gauge := func(name, help string, value func(Backlog) float64) {
+		set.Gauge(name, help, func() float64 {
+			b, known := g.known()
+			if !known {
+				return math.NaN()
+			}
+			return value(b)
+		})
+	}
+	gauge("keyfold_outbox_oldest_unsent_seconds", "How long the oldest row has waited to be published.", func(b Backlog) float64 { return b.Age(engine.Now()).Seconds() })
+	gauge("keyfold_outbox_unsent", "Rows that wait to be published; counted up to a million.", func(b Backlog) float64 { return float64(b.Unsent) })
+	gauge("keyfold_outbox_failed", "Rows set aside; counted up to a million.", func(b Backlog) float64 { return float64(b.Failed) })
+	gauge("keyfold_outbox_backfill", "Rows left to a backfill; counted up to a million.", func(b Backlog) float64 { return float64(b.Backfill) })
 }
 
 // Unsent returns how many rows wait to be published, as far as it is known, and
 // otherwise -1.
 func (g *Gauge) Unsent() int64 {
-	b, known := g.recent()
+	b, known := g.known()
 	if !known {
 		return -1
 	}
 	return b.Unsent
 }
 
-// recent returns the newest count there is. It starts one where that is old, and
-// waits a moment for one under way.
-func (g *Gauge) recent() (b Backlog, known bool) {
-	g.mu.Lock()
-	if g.running == nil && time.Since(g.at) >= gaugeKeep {
-		g.running = make(chan struct{})
-		go g.recount(g.running)
-	}
-	running := g.running
-	g.mu.Unlock()
-	if running != nil {
-		select {
-		case <-running:
-		case <-time.After(g.wait):
-		}
-	}
+// known returns the last reading.
+func (g *Gauge) known() (b Backlog, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.counted, !g.at.IsZero()
-}
-
-// recount counts without a scraper's context: a server goes on with a query whose
-// client has left, and the next scrape would add another.
-func (g *Gauge) recount(done chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), gaugeTimeout)
-	defer cancel()
-	b, err := g.count(ctx, gaugeRows)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.running = nil
-	close(done)
-	switch {
-	case err == nil:
-		g.counted, g.at = b, time.Now()
-	case time.Since(g.at) >= 2*gaugeTimeout:
-		g.at = time.Time{} // too old to be told
-	}
+	return g.last, !g.began.IsZero() && time.Since(g.began) < gaugeKeep
 }
 
 // Count returns how many rows a filter picks.

@@ -3,51 +3,50 @@ package outbox
 import (
 	"context"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/metric"
 )
 
-// While a count takes longer than any scraper waits, each scrape still tells how
-// old the oldest row is, and none adds a count.
-func TestAGaugeCountsOnceAtATime(t *testing.T) {
-	onEach(t, func(t *testing.T, db *Database) {
-		fill(t, db, 20, 300)
-		_, err := db.pool.Exec("UPDATE user_interactions SET created_at = '2026-02-10 14:30:00.000' WHERE id = 1")
-		must(t, err)
-		g := NewGauge(db)
-		g.wait = time.Millisecond
-		var counts atomic.Int64
-		release := make(chan struct{})
-		g.count = func(ctx context.Context, limit int64) (Backlog, error) {
-			counts.Add(1)
-			<-release
-			return db.count(ctx, min(limit, 100))
-		}
+// While the database does not answer, a scrape tells what it answered last, and how old the
+// oldest row is by now. What was read long ago is left out.
+func TestAScrapeAsksNoServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		g := &Gauge{read: func(ctx context.Context, _ int64) (Backlog, error) {
+			if asked++; asked > 1 { // as where the table is locked
+				<-ctx.Done()
+				return Backlog{}, ctx.Err()
+			}
+			return Backlog{Unsent: 7, Oldest: engine.Now() - 1000}, nil
+		}}
 		var set metric.Set
-		g.Register(t.Context(), &set)
-		scrape := func() string {
+		g.Register(&set)
+		says := func(line string) {
+			t.Helper()
 			var text strings.Builder
 			set.WritePrometheus(&text)
-			return text.String()
+			if series, _, _ := strings.Cut(line, " "); line == series && strings.Contains(text.String(), "\n"+line+" ") ||
+				line != series && !strings.Contains(text.String(), "\n"+line+"\n") {
+				t.Errorf("not %q in\n%s", line, &text)
+			}
 		}
-		var scrapers sync.WaitGroup
-		for range 30 {
-			scrapers.Go(func() {
-				if text := scrape(); !strings.Contains(text, "\nkeyfold_outbox_oldest_unsent_seconds ") || strings.Contains(text, " 0\n") {
-					t.Errorf("a scrape during a count says %q", text)
-				}
-			})
-		}
-		scrapers.Wait()
-		close(release)
-		eventually(t, "the count ends", func() bool { return strings.Contains(scrape(), "keyfold_outbox_unsent 100\n") })
-		if n := counts.Load(); n != 1 {
-			t.Errorf("%d counts for 30 scrapes", n)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		says("keyfold_outbox_unsent")
+		go g.Run(ctx)
+		synctest.Wait()
+		says("keyfold_outbox_unsent 7")
+		time.Sleep(99 * time.Second)
+		says("keyfold_outbox_unsent 7")
+		says("keyfold_outbox_oldest_unsent_seconds 100")
+		time.Sleep(gaugeKeep)
+		says("keyfold_outbox_unsent")
+		if asked > 6 {
+			t.Errorf("%d readings of a database that does not answer", asked)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"io/fs"
@@ -372,7 +373,12 @@ func TestPrometheusText(t *testing.T) {
 		var set metric.Set
 		s.Stats.Register(&set)
 		r.Stats.Register(&set)
-		NewGauge(db).Register(t.Context(), &set)
+		g := NewGauge(db)
+		g.Register(&set)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go g.Run(ctx)
+		eventually(t, "the backlog is read", func() bool { return g.Unsent() == 0 })
 		var text strings.Builder
 		set.WritePrometheus(&text)
 		for _, line := range []string{`keyfold_relay_rows_total{outcome="sent"} 5`, "keyfold_relay_delay_seconds_count 5", "keyfold_outbox_unsent 0", "keyfold_outbox_oldest_unsent_seconds 0", "keyfold_outbox_store_requests_total 0"} {

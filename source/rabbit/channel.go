@@ -109,7 +109,7 @@ func (s *session) drain(closed <-chan *amqp.Error, cancelled <-chan string, left
 		select {
 		case err, ok := <-closed:
 			if ok {
-				s.end(lost(err))
+				s.end(lost(err, time.Since(s.opened)))
 				continue
 			}
 			closed = nil

@@ -27,7 +27,7 @@ type Timing struct {
 	Connect   time.Duration // TCP, TLS and AMQP handshake; default 10 s
 	Write     time.Duration // one write to the socket; default 10 s
 	// Backoff bounds the wait before a new connection, doubled from Min to Max,
-	// with jitter; default 0.5 s and 30 s.
+	// with jitter; default 0.5 s and 5 s.
 	BackoffMin, BackoffMax time.Duration
 	// Look is how often workers that share partitions count each other; default 1 s.
 	Look time.Duration
@@ -43,7 +43,7 @@ func (t Timing) orDefaults() Timing {
 		Connect:    cmp.Or(t.Connect, 10*time.Second),
 		Write:      cmp.Or(t.Write, 10*time.Second),
 		BackoffMin: cmp.Or(t.BackoffMin, 500*time.Millisecond),
-		BackoffMax: cmp.Or(t.BackoffMax, 30*time.Second),
+		BackoffMax: cmp.Or(t.BackoffMax, 5*time.Second),
 		Look:       cmp.Or(t.Look, time.Second),
 	}
 }

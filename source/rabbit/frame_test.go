@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"pgregory.net/rapid"
@@ -130,5 +131,17 @@ func TestAFullFrameThatIsDeliveredAgain(t *testing.T) {
 	eventually(t, "both are acknowledged", func() bool { return r.Stats.Acked.Load() == 2 })
 	if err := r.end(ample); err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection that was open for long was not ended by a message that fits no frame: the
+// process stood still, or the broker went away.
+func TestALostConnectionBlamesNoFrame(t *testing.T) {
+	fault := &amqp.Error{Code: amqp.FrameError, Reason: "EOF"}
+	if err := lost(fault, 30*time.Second); strings.Contains(err.Error(), "frame_max") {
+		t.Errorf("after 30 s: %v", err)
+	}
+	if err := lost(fault, time.Second); !strings.Contains(err.Error(), "frame_max") {
+		t.Errorf("at once: %v", err)
 	}
 }

@@ -35,6 +35,7 @@ func errCancelled(n Names) error {
 type session struct {
 	// Set when it is opened.
 	generation uint64
+	opened     time.Time
 	conn       *amqp.Connection
 	socket     *socket
 	channels   []*consumerChannel // guarded by mu; a change makes a new slice
@@ -83,7 +84,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	}
 	defer context.AfterFunc(ctx, socket.abort)()
 	s := &session{
-		generation: c.generation.Add(1), conn: conn, socket: socket,
+		generation: c.generation.Add(1), opened: time.Now(), conn: conn, socket: socket,
 		config: &c.config, stats: &c.Stats, books: &c.Books, log: c.ports.Log, gate: c.gate, sizes: c.sizes,
 		retries: c.ports.Retries, deadLetters: c.deadLetters,
 		ended: make(chan struct{}), settledAll: make(chan struct{}, 1), wake: make(chan struct{}, 1),
@@ -169,14 +170,18 @@ func (s *session) noteDeliveries(t *settler, count int64) {
 	})
 }
 
+// soon is how long a session lasts at most that its first messages end.
+const soon = 5 * time.Second
+
 // lost names the reason a working channel ended for. It is never the events'
-// fault, and consuming is tried again.
-func lost(err *amqp.Error) error {
+// fault, and consuming is tried again. lasted is how long the session was open: a message
+// that fits no frame ends one after the other, each at once.
+func lost(err *amqp.Error, lasted time.Duration) error {
 	if err.Code == amqp.PreconditionFailed {
 		return fmt.Errorf("rabbitmq: the broker closed the channel: %w; if a message was held for longer than its "+
 			"consumer_timeout (30 min by default), write sooner (is the store slow?) or raise that timeout", err)
 	}
-	if err.Code == amqp.FrameError {
+	if err.Code == amqp.FrameError && lasted < soon {
 		return fmt.Errorf("rabbitmq: connection lost: %w; if this repeats, the headers of a message fill a frame, and the "+
 			"broker adds one to them when it delivers it again: raise its frame_max (rabbitmqctl eval "+
 			"'application:set_env(rabbit, frame_max, 262144).', and rabbitmq.conf)", err)

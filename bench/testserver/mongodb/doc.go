@@ -23,7 +23,7 @@
 //     "mongotest:", rather than doing something else: transactions, collation,
 //     fields below the top level, updates of many documents, pipelines as updates,
 //     compound, sparse and TTL indexes, sorts by several fields, projections that
-//     exclude, and all operators but $in, $gt, $gte, $exists, $set, $unset, $inc
+//     exclude, and all operators but $in, $gt, $gte, $lt, $lte, $exists, $set, $unset, $inc
 //     and $setOnInsert.
 //   - Documents and arrays equal each other where their bytes do.
 //

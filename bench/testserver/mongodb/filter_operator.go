@@ -2,13 +2,14 @@ package mongotest
 
 import (
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 func (f *filter) parseOperator(field, operator string, v value) (func(value) bool, error) {
 	switch operator {
-	case "$gt", "$gte":
+	case "$gt", "$gte", "$lt", "$lte":
 		return ordered(operator, v), nil
 	case "$in":
 		values, err := listOf(operator, v)
@@ -56,12 +57,16 @@ func oneOf(values []value) func(value) bool {
 	}
 }
 
-// ordered accepts values of the operand's own class above it, or equal to it
-// with $gte: range operators never match across types.
+// ordered accepts values of the operand's own class on the operator's side of it, or equal to
+// it with $gte and $lte: range operators never match across types.
 func ordered(operator string, want value) func(value) bool {
+	side, orEqual := 1, strings.HasSuffix(operator, "e")
+	if strings.HasPrefix(operator, "$lt") {
+		side = -1
+	}
 	return func(v value) bool {
-		d := compare(v, want)
-		return classOf(v.Type) == classOf(want.Type) && (d > 0 || d == 0 && operator == "$gte")
+		d := side * compare(v, want)
+		return classOf(v.Type) == classOf(want.Type) && (d > 0 || d == 0 && orEqual)
 	}
 }
 

@@ -111,6 +111,10 @@ func referenceOperator(values []any, operator string, want any) bool {
 			return d == 0
 		case "$gt":
 			return same && d > 0
+		case "$lt":
+			return same && d < 0
+		case "$lte":
+			return same && d <= 0
 		default: // $gte
 			return same && d >= 0
 		}
@@ -220,7 +224,7 @@ func documents() *rapid.Generator[bson.D] {
 
 func conditions() *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
-		operator := rapid.SampledFrom([]string{"", "", "$gt", "$gte", "$in", "$exists"}).Draw(t, "operator")
+		operator := rapid.SampledFrom([]string{"", "", "$gt", "$gte", "$lt", "$lte", "$in", "$exists"}).Draw(t, "operator")
 		switch operator {
 		case "":
 			return scalars().Draw(t, "operand")

@@ -187,6 +187,7 @@ func (s *serving) Notes() (notes []string) {
 // Register implements [app.Service].
 func (s *serving) Register(set *metric.Set) {
 	s.server.Register(set)
+	s.publisher.Register(set)
 	s.api.Stats().Register(set)
 	if s.rules != nil {
 		s.rules.Register(set)

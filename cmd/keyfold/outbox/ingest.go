@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/sourcegraph/conc"
+
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/shutdown"
 	"keyfold/cmd/tracing"
@@ -66,6 +68,11 @@ func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database,
 	}
 	return a.WithAdmin(in, func() error {
 		if in.relay == nil {
+			ctx, cancel := context.WithCancel(a.Ctx)
+			var gauge conc.WaitGroup
+			gauge.Go(func() { in.gauge.Run(ctx) })
+			defer gauge.Wait()
+			defer cancel()
 			return in.serve(config.Addr)
 		}
 		in.relay.start()
@@ -135,7 +142,7 @@ func (in *ingesting) Register(set *metric.Set) {
 		in.relay.Register(set)
 		return
 	}
-	in.gauge.Register(in.app.Ctx, set)
+	in.gauge.Register(set)
 }
 
 func (in *ingesting) Figures() []app.Figure {

@@ -73,10 +73,11 @@ func (r *relaying) start() {
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(r.app.Ctx))
 	go func() {
 		defer close(r.ended)
-		var both conc.WaitGroup
-		both.Go(func() { r.relay.Run(ctx) })
-		both.Go(func() { r.cleaner.Run(ctx) })
-		both.Wait()
+		var all conc.WaitGroup
+		all.Go(func() { r.relay.Run(ctx) })
+		all.Go(func() { r.cleaner.Run(ctx) })
+		all.Go(func() { r.gauge.Run(ctx) })
+		all.Wait()
 	}()
 }
 
@@ -98,8 +99,9 @@ func (r *relaying) Notes() []string {
 
 func (r *relaying) Register(set *metric.Set) {
 	r.relay.Stats.Register(set)
+	r.publisher.Register(set)
 	r.cleaner.Register(set)
-	r.gauge.Register(r.app.Ctx, set)
+	r.gauge.Register(set)
 }
 
 func (r *relaying) Figures() []app.Figure {

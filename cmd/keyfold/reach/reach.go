@@ -71,7 +71,11 @@ func ask(a *app.App, withAPI bool) []Answer {
 	if a.Vectors.Redis != nil {
 		answers[3].Address = a.Vectors.Redis.URL
 	}
-	asks := []func(*app.App) error{askBroker, askStore, askDatabase, askRedis, askAPI}
+	asks := []func(*app.App) error{askBroker, nil, askDatabase, askRedis, askAPI}
+	asks[1] = func(a *app.App) (err error) {
+		answers[1].note, err = askStore(a)
+		return err
+	}
 	if a.Notify.Ledger != "" { // notifications are in use
 		answers = append(answers, Answer{Server: "PostgreSQL", Address: a.Notify.Ledger, Used: true})
 		asks = append(asks, askLedger)
@@ -111,13 +115,17 @@ func askBroker(a *app.App) error {
 	return err
 }
 
-// askStore also looks whether the database is set up for these settings.
-func askStore(a *app.App) error {
+// askStore also looks whether the database is set up for these settings, and says what
+// the server does not promise.
+func askStore(a *app.App) (note string, err error) {
 	store, err := a.OpenChecked(a.Ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return store.Close()
+	if note, err = store.Durability(a.Ctx); note != "" {
+		note = "; " + note
+	}
+	return note, errors.Join(err, store.Close())
 }
 
 // askDatabase also looks whether the tables are there.
