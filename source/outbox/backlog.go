@@ -135,8 +135,19 @@ func (g *Gauge) Run(ctx context.Context) {
 // Register adds the series to set. They are left out until the first reading has ended, and
 // once the last one is two minutes old: the database is away.
 func (g *Gauge) Register(set *metric.Set) {
-	gauge := func(name, help string, value func(Backlog) float64) {
-		set.Gauge(name, help, func() float64 {
+	series := [4][2]string{
+		{"keyfold_outbox_oldest_unsent_seconds", "How long the oldest row has waited to be published."},
+		{"keyfold_outbox_unsent", "Rows that wait to be published; counted up to a million."},
+		{"keyfold_outbox_failed", "Rows set aside; counted up to a million."},
+		{"keyfold_outbox_backfill", "Rows left to a backfill; counted up to a million."},
+	}
+	for i, value := range [4]func(Backlog) float64{
+		func(b Backlog) float64 { return b.Age(engine.Now()).Seconds() },
+		func(b Backlog) float64 { return float64(b.Unsent) },
+		func(b Backlog) float64 { return float64(b.Failed) },
+		func(b Backlog) float64 { return float64(b.Backfill) },
+	} {
+		set.Gauge(series[i][0], series[i][1], func() float64 {
 			b, known := g.known()
 			if !known {
 				return math.NaN()
@@ -144,10 +155,6 @@ func (g *Gauge) Register(set *metric.Set) {
 			return value(b)
 		})
 	}
-	gauge("keyfold_outbox_oldest_unsent_seconds", "How long the oldest row has waited to be published.", func(b Backlog) float64 { return b.Age(engine.Now()).Seconds() })
-	gauge("keyfold_outbox_unsent", "Rows that wait to be published; counted up to a million.", func(b Backlog) float64 { return float64(b.Unsent) })
-	gauge("keyfold_outbox_failed", "Rows set aside; counted up to a million.", func(b Backlog) float64 { return float64(b.Failed) })
-	gauge("keyfold_outbox_backfill", "Rows left to a backfill; counted up to a million.", func(b Backlog) float64 { return float64(b.Backfill) })
 }
 
 // Unsent returns how many rows wait to be published, as far as it is known, and
