@@ -88,8 +88,12 @@ func TestAdoptRefusesTypes(t *testing.T) {
 		"mariadb":  {{"user_id INT ", "user_id VARCHAR(36) "}, {"user_id INT ", "user_id DECIMAL(12, 2) "}, {"occurred_at DATETIME", "occurred_at VARCHAR(40)"}},
 		"postgres": {{"user_id INT ", "user_id UUID "}, {"user_id INT ", "user_id NUMERIC "}, {"processed_to_queue BOOLEAN DEFAULT FALSE", "processed_to_queue SMALLINT DEFAULT 0"}, {"created_at TIMESTAMP", "created_at TEXT"}},
 		"sqlite": {
-			{"user_id INT ", "user_id TEXT "}, {"user_id INT ", "user_id REAL "}, {"user_id INT ", "user_id "}, {"user_id INT ", "user_id BLOB "},
-			{"processed_to_queue BOOLEAN", "processed_to_queue TEXT"}, {"id INTEGER PRIMARY KEY AUTOINCREMENT", "id INT PRIMARY KEY"},
+			{"user_id INT ", "user_id TEXT "},
+			{"user_id INT ", "user_id REAL "},
+			{"user_id INT ", "user_id "},
+			{"user_id INT ", "user_id BLOB "},
+			{"processed_to_queue BOOLEAN", "processed_to_queue TEXT"},
+			{"id INTEGER PRIMARY KEY AUTOINCREMENT", "id INT PRIMARY KEY"},
 			{"id INTEGER PRIMARY KEY AUTOINCREMENT", "id TEXT PRIMARY KEY NOT NULL"},
 		},
 	} {

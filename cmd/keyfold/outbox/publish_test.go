@@ -14,8 +14,15 @@ func TestSinceWhenACopyIsKnown(t *testing.T) {
 		backfill              bool
 		stored, tried, expect engine.Millis
 	}{
-		{false, 100, 0, 0}, {false, 100, 200, 200}, {true, 100, 0, 100}, {true, 100, 200, 100}, {true, 300, 200, 200},
-		{false, 0, 0, 0}, {false, 0, 200, 200}, {true, 0, 0, 1}, {true, 0, 200, 1}, // stored at no time: long ago
+		{false, 100, 0, 0},
+		{false, 100, 200, 200},
+		{true, 100, 0, 100},
+		{true, 100, 200, 100},
+		{true, 300, 200, 200},
+		{false, 0, 0, 0},
+		{false, 0, 200, 200},
+		{true, 0, 0, 1},
+		{true, 0, 200, 1}, // stored at no time: long ago
 	} {
 		row := outbox.Row{StoredAt: c.stored, TriedAt: c.tried}
 		if got := (toBroker{backfill: c.backfill}).since(&row); got != c.expect {

@@ -43,8 +43,10 @@ func TestALimitedTokenPostsItsOwnAlone(t *testing.T) {
 	}
 	var p posted
 	before := w.broker.count()
-	status, _ := w.ask(t, call{method: "POST", path: NotificationsPath + "?partial=true", kind: "application/x-ndjson",
-		body: from("newsletter", "PROMO") + "\n" + foreign + "\n", header: header}, &p)
+	status, _ := w.ask(t, call{
+		method: "POST", path: NotificationsPath + "?partial=true", kind: "application/x-ndjson",
+		body: from("newsletter", "PROMO") + "\n" + foreign + "\n", header: header,
+	}, &p)
 	if status != 207 && status != 202 && status != 200 || p.Refused != 1 || w.broker.count() != before+1 {
 		t.Errorf("in part: %d %+v", status, p)
 	}
