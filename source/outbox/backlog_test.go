@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,9 @@ import (
 // oldest row is by now. What was read long ago is left out.
 func TestAScrapeAsksNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		var asked atomic.Int64
 		g := &Gauge{read: func(ctx context.Context, _ int64) (Backlog, error) {
-			if asked++; asked > 1 { // as where the table is locked
+			if asked.Add(1) > 1 { // as where the table is locked
 				<-ctx.Done()
 				return Backlog{}, ctx.Err()
 			}
@@ -45,8 +46,8 @@ func TestAScrapeAsksNoServer(t *testing.T) {
 		says("keyfold_outbox_oldest_unsent_seconds 100")
 		time.Sleep(gaugeKeep)
 		says("keyfold_outbox_unsent")
-		if asked > 6 {
-			t.Errorf("%d readings of a database that does not answer", asked)
+		if n := asked.Load(); n > 6 {
+			t.Errorf("%d readings of a database that does not answer", n)
 		}
 	})
 }
