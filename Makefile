@@ -47,7 +47,7 @@ check:
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
-	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=25m $(AT_ONCE) $(PACKAGES)
+	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=35m $(AT_ONCE) $(PACKAGES)
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim ./bench/sim/notify # a share of them above
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:

@@ -114,18 +114,27 @@ func (s *Senders) take(d *amqp.Delivery, now time.Time) {
 // to a sender, while the broker is killed and started.
 const onTheWay = engine.Millis(60_000)
 
-// atOf returns when a dispatch was handed over at the latest: the broker may have kept
-// it for a while after that.
+// atOf returns when a dispatch was handed over at the latest: before the first of its events
+// expired, since one that had would not be in it; the broker may have kept it for a while after that.
 func atOf(m *message.Message, now time.Time) engine.Millis {
 	at := engine.MillisOf(now)
-	if m.ExpiresAt == nil {
-		return at
+	expiries := []*string{m.ExpiresAt}
+	if m.Digest != nil {
+		for _, item := range m.Digest.Items {
+			expiries = append(expiries, item.ExpiresAt)
+		}
 	}
-	expires, err := time.Parse(time.RFC3339, *m.ExpiresAt)
-	if late := at - engine.MillisOf(expires); err == nil && late >= 0 && late < onTheWay {
-		return engine.MillisOf(expires) - 1
+	latest := at
+	for _, text := range expiries {
+		if text == nil {
+			continue
+		}
+		expires, err := time.Parse(time.RFC3339, *text)
+		if late := at - engine.MillisOf(expires); err == nil && late >= 0 && late < onTheWay {
+			latest = min(latest, engine.MillisOf(expires)-1)
+		}
 	}
-	return at
+	return latest
 }
 
 // Received returns how many dispatches came, repeats included.
