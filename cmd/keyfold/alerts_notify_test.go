@@ -296,7 +296,7 @@ func (f *notifyFaults) partOfTheStoreFails() {
 	s.setUp(f.t, later)
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: bson.D{{Key: "$gte", Value: int32(100_000)}}}})
 	must(f.t, err)
-	_, err = store.Inject(mongotest.Fault{WriteError: 14, Namespace: "keyfold.user_embeddings", Match: match})
+	refusing, err := store.Inject(mongotest.Fault{WriteError: 14, Namespace: "keyfold.user_embeddings", Match: match})
 	must(f.t, err)
 	worker := s.work(f.t, quick, later).ready()
 	f.of("worker-1:9090", worker)
@@ -319,6 +319,13 @@ func (f *notifyFaults) partOfTheStoreFails() {
 	}
 	// What is refused is held for its next attempt: a slow machine's scrapes find the prefetch used up.
 	f.fires("a part of the store fails", []string{"KeyfoldStoreFailures"}, "KeyfoldPrefetchExhausted")
+	must(f.t, store.Remove(refusing))
+	eventually(f.t, "nothing is held", func() error { // or a slow machine's stop leaves it to the broker
+		if n := worker.metric("keyfold_held_events"); n != 0 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
 	worker.stop()
 	f.gone("worker-1:9090")
 }
