@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Pages yields the rows of one page after another. read returns at most size rows
-// whose key is above after, and the last one's key.
+// Pages yields the rows of one page after another. read returns rows whose key is
+// above after, and the last one's key; fewer than size are the last ones.
 func Pages[T any](size int, read func(after int64) (page []T, last int64, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for after := int64(math.MinInt64); ; {

@@ -10,11 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	mongotest "keyfold/bench/testserver/mongodb"
+	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/cmd/cli"
 	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/settings"
 	"keyfold/cmd/version"
+	"keyfold/engine"
 )
 
 // call runs keyfold with these variables beside the process's own.
@@ -202,5 +205,28 @@ func TestRedisAwayAtStart(t *testing.T) {
 	must(t, a.WithEmbedding(c, 0, func(e *embedding.Embedding) error { warnOfRedis(a, e); return nil }))
 	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "REDIS_URL") || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
 		t.Errorf("%s", text)
+	}
+}
+
+// Beside the address of a server that is none of MongoDB's own stands what it does not promise.
+func TestConfigCheckOfAKindredServer(t *testing.T) {
+	t.Parallel()
+	broker, store := rabbittest.Shared(t), mongotest.Start(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), history: engine.Mass}
+	s.setUp(t)
+	line := func() string {
+		t.Helper()
+		_, out, _ := s.run(t, "", "config", "check", "--connect")
+		_, line, _ := strings.Cut(out, "✓ MongoDB ")
+		line, _, _ = strings.Cut(line, "\n")
+		return line
+	}
+	if own := line(); !strings.HasSuffix(own, "replicaSet=rs0") {
+		t.Errorf("of MongoDB's own: %q", own)
+	}
+	_, err := store.Inject(mongotest.Fault{Commands: []string{"buildInfo"}, ErrorCode: 59})
+	must(t, err)
+	if kindred := line(); !strings.Contains(kindred, "is no mongod") || !strings.Contains(kindred, "synchronous_commit") {
+		t.Errorf("of another: %q", kindred)
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"keyfold/engine"
 )
 
 // pageDocuments is how many documents an iteration reads at a time. No cursor is
@@ -65,23 +67,20 @@ func inOrder[T any](
 // for which it was too slow is read once more, as narrow as they get.
 func bySpans[T any](after int64, slow func(error) bool, read func(span) (page []T, last int64, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for r := (span{after, max(pageDocuments, -after)}); r.after < math.MaxInt32; {
-			page, last, err := read(r)
-			if err != nil && r.width > pageDocuments && slow(err) {
-				r.width = pageDocuments
-				page, last, err = read(r)
-			}
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, row := range page {
-				if !yield(row, nil) {
-					return
+		r := span{after, max(pageDocuments, -after)}
+		engine.Pages(pageDocuments, func(int64) (rows []T, last int64, err error) {
+			for len(rows) < pageDocuments && r.after < math.MaxInt32 {
+				page, last, err := read(r)
+				if err != nil && r.width > pageDocuments && slow(err) {
+					r.width = pageDocuments
+					page, last, err = read(r)
 				}
+				if err != nil {
+					return nil, 0, err
+				}
+				rows, r = append(rows, page...), r.next(len(page) == pageDocuments, last)
 			}
-			r = r.next(len(page) == pageDocuments, last)
-		}
+			return rows, 0, nil // r tells where the next page begins
+		})(yield)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine/backoff"
 )
 
 // The library sends the low 16 bits of a prefetch: 65536 is 0, no limit. This is
@@ -99,4 +101,15 @@ func TestLibraryRecoveryMixesTags(t *testing.T) {
 	}
 	ch.Close()
 	eventually(t, "one message acknowledged through a stale tag", func() bool { return s.depth(s.names.Queue) == 2 })
+}
+
+// However long the broker was away, the next attempt comes within seconds.
+func TestConnectionsAreTriedEachFewSeconds(t *testing.T) {
+	timing := Timing{}.orDefaults()
+	pauses := backoff.Backoff{Min: timing.BackoffMin, Max: timing.BackoffMax}
+	for range 100 {
+		if pause := pauses.Next(); pause > 5*time.Second {
+			t.Fatalf("a pause of %v", pause)
+		}
+	}
 }

@@ -71,11 +71,10 @@ func ask(a *app.App, withAPI bool) []Answer {
 	if a.Vectors.Redis != nil {
 		answers[3].Address = a.Vectors.Redis.URL
 	}
-	asks := []func(*app.App) error{askBroker, nil, askDatabase, askRedis, askAPI}
-	asks[1] = func(a *app.App) (err error) {
+	asks := []func(*app.App) error{askBroker, func(a *app.App) (err error) {
 		answers[1].note, err = askStore(a)
 		return err
-	}
+	}, askDatabase, askRedis, askAPI}
 	if a.Notify.Ledger != "" { // notifications are in use
 		answers = append(answers, Answer{Server: "PostgreSQL", Address: a.Notify.Ledger, Used: true})
 		asks = append(asks, askLedger)
