@@ -115,8 +115,8 @@ func TestStartWaitsForTheStore(t *testing.T) {
 		if err := w.Run(t.Context()); !errors.Is(err, fault) {
 			t.Errorf("it ended with %v", err)
 		}
-		// The pauses double up to 15 s; each is shortened by a random half at most.
-		if took := time.Since(began); took < 15*time.Second || took > (1+2+4+8+15)*time.Second {
+		// The pauses double up to 5 s; each is shortened by a random half at most.
+		if took, longest := time.Since(began), (1+2+4+5+5)*time.Second; took < longest/2 || took > longest {
 			t.Errorf("it took %v", took)
 		}
 		if err := w.Ready(); !errors.Is(err, errStarting) {
