@@ -12,15 +12,20 @@ KEYFOLD_TEST_DATA ?= $(if $(LOG),$(abspath $(dir $(LOG))..))
 export KEYFOLD_TEST_DATA
 
 # The race detector leaves alone what has no goroutines and takes several times as long
-# with it: SQLite, which is C translated to Go, and the command line's parser.
-RACE := -race $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... github.com/alecthomas/kong regexp,-gcflags=$(p)=-race=false)
+# with it: SQLite, which is C translated to Go, and the command line's parser. What only a
+# debugger reads is left out: it takes a fourteenth of the compiler's time.
+RACE := -race -gcflags=all=-dwarf=false \
+  $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... github.com/alecthomas/kong regexp,-gcflags=$(p)="-race=false -dwarf=false")
 # Tests mostly wait, for windows, delays and servers: more run at once than there are
 # processors.
 AT_ONCE := -p=4 -parallel=4
 # The race detector would have each of 80 programs sleep for a second at its end.
 export GORACE ?= atexit_sleep_ms=0
+# Compilers and tests collect garbage a quarter as often: 1 s of processor time in 6, for
+# memory that the machine has.
+export GOGC ?= 400
 PROGRESS := $(GO) run ./bench/progress
-SERVERS  := keyfold/bench/testserver
+SERVERS  := keyfold/internal/testserver
 COMMA    := ,
 
 # Tests run on the machine's RabbitMQ, and those of what only RabbitMQ 4 does on the one
@@ -31,7 +36,7 @@ else ifneq ($(RABBITMQ),)
   $(error RABBITMQ is "$(RABBITMQ)": it must be 4, or not set for the machine's RabbitMQ)
 endif
 
-.PHONY: run check test test-rabbitmq4 race lint bench soak soak-sim histories mutations fuzz needs
+.PHONY: run check test test-long test-rabbitmq4 race lint unreachable bench soak soak-sim histories mutations fuzz needs
 
 run:
 	$(GO) run ./cmd/keyfold-lite
@@ -42,17 +47,17 @@ check:
 	@unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	KEYFOLD_SIM_SCHEDULES=200 KEYFOLD_SIM_DEEPS=20 KEYFOLD_SIM_NOTIFY_SCHEDULES=200 \
-	  $(PROGRESS) --name check --without $(if $(RABBITMQ),,$(SERVERS)/rabbitmq$(COMMA))$(SERVERS)/mariadb,$(SERVERS)/postgres,$(SERVERS)/redis \
+	  $(PROGRESS) --name check --without $(if $(RABBITMQ),,$(SERVERS)/rabbittest$(COMMA)$(SERVERS)/sitetest$(COMMA))$(SERVERS)/sqltest,$(SERVERS)/pgtest,$(SERVERS)/redistest \
 	  -- -count=1 -vet=off $(AT_ONCE) $(PACKAGES)
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
-	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=35m $(AT_ONCE) $(PACKAGES)
-	$(PROGRESS) --name schedules -- -count=1 -vet=off ./bench/sim ./bench/sim/notify # a share of them above
+	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=25m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG))' $(PACKAGES)
+	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim # a share of them above
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
 # Khepri, and no deprecated feature.
-ON_RABBITMQ4 ?= ./source/rabbit/... ./cmd/pipeline ./cmd/worker ./cmd/consuming ./cmd/partitioner
+ON_RABBITMQ4 ?= ./source/rabbit/... ./service/profile/pipeline ./service/profile/worker ./service/daemon ./service/profile/partitioner
 test-rabbitmq4: needs
 ifneq ($(RABBITMQ),4)
 	@$(MAKE) --no-print-directory $@ RABBITMQ=4
@@ -61,21 +66,51 @@ else
 	KEYFOLD_TEST_RABBITMQ_STRICT=1 $(PROGRESS) --name rabbitmq4 -- -count=1 -vet=off -timeout=10m $(AT_ONCE) $(ON_RABBITMQ4)
 endif
 
+# What proves by volume, by long outages or by building programs anew has no place in make
+# test. These run in make test-long alone, without the race detector:
+ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$$|NoSecretOf|\
+^TestStoreAwayPastTheConsumerTimeout$$|^TestIngestDatabaseKilled$$|^TestIngestWhileTheBrokerIsAway$$|\
+^TestBrokerRestartInMidWindowOfQuorumQueues$$|^TestOutageLeavesMemoryFlat$$|^TestEdge_QueueGrows|^TestEdge_Hundreds|^TestLimit_LargeBodies|\
+^TestShort.*Soak$$|^TestEveryFailpoint$$|^TestFloodedUser$$|^TestScenariosOfTheStore$$|^TestReleaseBinaryHasNoFailpoints$$|\
+^TestRelease$$|^TestDockerfileBuildsTheSame$$|^TestScaleMeasurements$$|^TestNotifyMeasurements$$
+# and these in a short form in make test, in the long one here, without the race detector
+# ten times as much in the time. `make soak` runs the other long forms too.
+LONG ?= ^TestKill9$$|RelayKill9$$|PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
+^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
+^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
+^TestShutdownEndsInTime$$|^TestIngestHostileCorpus$$|^TestMetricsAgreeWithTheOracle$$|\
+^TestEventsHaveOneQueueWhile|^TestPartitionsOfAnEarlier|^TestSetupsThatAreKilled$$|^TestSetupWhoseNotes|^TestSlotsHaveOnePartition$$
+LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./deploy/release ./engine/failpoint ./source/rabbit/...
+test-long: needs
+	KEYFOLD_SOAK=1 $(PROGRESS) --name long -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=$(subst $() ,,$(ONLY_LONG)|$(LONG))' $(LONG_PACKAGES)
+	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb
+	KEYFOLD_SOAK=1 $(PROGRESS) --name long-processes -- -count=1 -vet=off -timeout=30m -p=1 ./bench ./proof/soak
+
 race: test
 
 needs:
 	@./.ci/needs
 
-lint: $(BIN)/golangci-lint
+lint: $(BIN)/golangci-lint unreachable
 	$(BIN)/golangci-lint run $(PACKAGES)
 	$(BIN)/golangci-lint fmt --diff
+
+# Functions that neither program can reach. tools/unreachable.txt lists those that stay.
+unreachable: $(BIN)/deadcode
+	@$(BIN)/deadcode -f '{{$$p := .Path}}{{range .Funcs}}{{println}}{{$$p}}.{{.Name}}{{end}}' ./cmd/... >$(BIN)/unreachable.txt
+	@grep -v '^#' tools/unreachable.txt | LC_ALL=C sort >$(BIN)/unreachable.want
+	@sed '/^$$/d' $(BIN)/unreachable.txt | LC_ALL=C sort | diff $(BIN)/unreachable.want - || \
+	  { echo "> is a function that no program reaches: remove it. < is one that has a caller or is gone: remove its line from tools/unreachable.txt"; exit 1; }
 
 $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	cd tools && GOFLAGS=-mod=mod $(GO) build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+$(BIN)/deadcode: tools/go.mod tools/go.sum
+	cd tools && GOFLAGS=-mod=mod $(GO) build -o $@ golang.org/x/tools/cmd/deadcode
+
 # Ratios within one run are what counts: machines are noisy.
 bench:
-	$(GO) test -run '^$$' -bench . -benchtime 300ms -cpu 1 ./engine ./shard ./source/... ./sink/...
+	$(GO) test -run '^$$' -bench . -benchtime 300ms -cpu 1 ./engine/... ./shard ./source/... ./sink/...
 	$(GO) run ./bench engine
 
 # The long runs, each bounded; `make test` runs a short form of each.
@@ -84,13 +119,14 @@ SCENARIO_TIME ?= 2m
 PARTITIONS_TIME ?= 15m
 SCENARIOS ?= kills silent paused live unknown refusals oversized unreadable
 soak:
-	$(GO) run ./bench/soak --duration $(SOAK_TIME) --workers 3
-	$(GO) run ./bench/soak --directed --workers 1
-	$(GO) run ./bench/soak notify --duration $(SOAK_TIME)
-	$(GO) run ./bench/soak partitions --duration $(PARTITIONS_TIME)
-	$(GO) run ./bench/soak --scenario broker --queue-type quorum --kills 25 --duration 20m --rate 100 --workers 3
-	for s in $(SCENARIOS); do $(GO) run ./bench/soak --scenario $$s --duration $(SCENARIO_TIME) --rate 200 || exit 1; done
-	KEYFOLD_SOAK=1 $(GO) test $(RACE) -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/... ./source/outbox/...
+	$(GO) run ./proof/soak --duration $(SOAK_TIME) --workers 3
+	$(GO) run ./proof/soak --directed --workers 1
+	$(GO) run ./proof/soak notify --duration $(SOAK_TIME)
+	$(GO) run ./proof/soak partitions --duration $(PARTITIONS_TIME)
+	$(GO) run ./proof/soak --scenario broker --queue-type quorum --kills 25 --duration 20m --rate 100 --workers 3
+	for s in $(SCENARIOS); do $(GO) run ./proof/soak --scenario $$s --duration $(SCENARIO_TIME) --rate 200 || exit 1; done
+	KEYFOLD_SOAK=1 $(GO) test $(RACE) -count=1 -timeout 40m ./cmd/... ./engine/... ./shard/... ./source/...
+	$(MAKE) test-long
 	$(MAKE) fuzz FUZZTIME=2m
 
 # A million schedules in virtual time, some deep ones (with the real store's client)
@@ -103,9 +139,9 @@ SIM_NOTIFY    ?= 100000
 SIM_TIME      ?= 2h
 soak-sim:
 	KEYFOLD_SIM_SCHEDULES=$(SIM_SCHEDULES) KEYFOLD_SIM_DEEPS=$(SIM_DEEPS) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
-	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./bench/sim
+	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./proof/sim
 	KEYFOLD_SIM_NOTIFY_SCHEDULES=$(SIM_NOTIFY) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
-	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./bench/sim/notify
+	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./proof/notifysim
 
 # A million random histories of notifications, each decided by the laws and by the
 # oracle. One that differs is named and shown by its number.
@@ -115,9 +151,19 @@ histories:
 
 # Takes one rule at a time out of a copy of the tree: each must be noticed.
 mutations:
-	$(GO) run ./bench/mutations
-	$(GO) run ./bench/mutations --by notify
-	$(GO) run ./bench/mutations --by tests
+	$(GO) run ./proof/mutations
+	$(GO) run ./proof/mutations --by notify
+	$(GO) run ./proof/mutations --by tests
+
+# The manifests on Kubernetes' own API server and autoscaler, with KEDA and a RabbitMQ.
+.PHONY: cluster
+cluster: needs
+	.ci/kubernetes scaling
+
+# docker-compose.yml on an engine of its own, as root.
+.PHONY: compose
+compose:
+	@.ci/compose
 
 FUZZTIME ?= 20s
 fuzz:

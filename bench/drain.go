@@ -11,8 +11,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"keyfold/bench/stack"
-	"keyfold/cmd/settings"
+	"keyfold/internal/settings"
+	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -62,7 +62,7 @@ func (c *drainCmd) Run(ctx context.Context) error {
 		return err
 	}
 	config.Limit()
-	products, err := shopVectors(config.Taste.Dimensions)
+	products, err := shopVectors(config.Processor.Dimensions)
 	if err != nil {
 		return err
 	}

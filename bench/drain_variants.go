@@ -14,8 +14,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"keyfold/cmd/worker"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/service/profile/worker"
 	sink "keyfold/sink/memory"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
@@ -111,16 +112,19 @@ func (d *draining) plainEvent(ctx context.Context, users *mongo.Collection, vect
 		return err
 	}
 	x := vectors(&e)
-	laws := d.config.Taste.Config
-	weight := laws.Weights.Of(engine.ParseEventType(e.EventType))
+	laws := d.config.Processor.Config
+	weight, err := laws.Weights.Of(profile.ParseEventType(e.EventType))
+	if err != nil {
+		return err
+	}
 	for {
 		var p plainProfile
 		err := users.FindOne(ctx, bson.D{{Key: "user_id", Value: e.UserID}}).Decode(&p)
 		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 			return err
 		}
-		state := engine.State{Vector: p.Embedding, Mass: 1, Updated: engine.MillisOf(p.Updated)}
-		state = laws.FoldOne(state, engine.Step{Vector: x, Weight: weight, At: engine.MillisOf(e.OccurredAt)})
+		state := profile.State{Vector: p.Embedding, Mass: 1, Updated: engine.MillisOf(p.Updated)}
+		state = laws.FoldOne(state, profile.Step{Vector: x, Weight: weight, At: engine.MillisOf(e.OccurredAt)})
 		next := plainProfile{e.UserID, state.Vector, state.Updated.Time(), p.Count + 1, p.Version + 1}
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			_, err = users.InsertOne(ctx, next)
@@ -143,13 +147,13 @@ func (d *draining) plainEvent(ctx context.Context, users *mongo.Collection, vect
 func (d *draining) vectors() (func(*wire) []float64, error) {
 	products := map[int32][]float64{}
 	for _, p := range d.products {
-		unit, err := engine.Unit(p.Vector, d.config.Taste.Dimensions)
+		unit, err := engine.Unit(p.Vector, d.config.Processor.Dimensions)
 		if err != nil {
 			return nil, err
 		}
 		products[p.ID] = unit
 	}
-	hash, err := vector.NewHash(d.config.Taste.Dimensions)
+	hash, err := vector.NewHash(d.config.Processor.Dimensions)
 	if err != nil {
 		return nil, err
 	}
@@ -166,17 +170,17 @@ func (d *draining) vectors() (func(*wire) []float64, error) {
 func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
 	return func(ctx context.Context, d *draining) error {
 		c := worker.Config{Config: d.config, DSN: d.DSN, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench")}
-		c.Taste.Model, c.Shard.Batching = vector.HashModel, batching
+		c.Processor.Model, c.Shard.Batching = vector.HashModel, batching
 		ports := worker.Ports{
 			OpenStore: func(context.Context) (worker.Store, error) {
-				return inMemory{sink.New(c.Taste.Dimensions), d.products}, nil
+				return inMemory{sink.New(c.Processor.Dimensions), d.products}, nil
 			},
 			Log: slog.New(slog.DiscardHandler),
 		}
 		if wired {
 			ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
 				m := mongodb.DefaultConfig()
-				m.URI, m.Model = d.Profiles.URI, c.Taste.Model
+				m.URI, m.Model = d.Profiles.URI, c.Processor.Model
 				store, err := mongodb.Open(ctx, m)
 				return onTheWire{store, d.products}, err
 			}
@@ -200,7 +204,7 @@ type onTheWire struct {
 	products shop
 }
 
-func (s onTheWire) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+func (s onTheWire) Products(ctx context.Context, ids []int32) ([]profile.Product, error) {
 	return s.products.Products(ctx, ids)
 }
 
@@ -222,7 +226,7 @@ func (d *draining) consume(ctx context.Context, w *worker.Worker) error {
 	if err := <-ended; err != nil {
 		return err
 	}
-	if t := w.Stats().Taste; t.Of(engine.Folded)+t.Of(engine.Duplicate) != int64(d.events) {
+	if t := w.Stats().Processor; t.Of(engine.Folded)+t.Of(engine.Duplicate) != int64(d.events) {
 		return errors.New("not every event was folded")
 	}
 	return nil

@@ -13,19 +13,22 @@ import (
 	"syscall"
 	"time"
 
-	"keyfold/cmd/pipeline"
-	"keyfold/cmd/settings"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/processor"
+	"keyfold/internal/settings"
+	"keyfold/service/profile/pipeline"
+
 	"keyfold/engine"
-	"keyfold/engine/taste"
+
+	"keyfold/proof/queue"
 	"keyfold/shard"
 	sink "keyfold/sink/memory"
 	"keyfold/source/catalog"
-	source "keyfold/source/memory"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
 )
 
-// engineCmd drives generated sessions from source/memory into sink/memory.
+// engineCmd drives generated sessions from proof/queue into sink/memory.
 type engineCmd struct {
 	Users    int    `default:"20000" help:"Users the sessions are spread over."`
 	Sessions int    `default:"40000" help:"Sessions to generate."`
@@ -50,7 +53,7 @@ func (c *engineCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	products, err := shopVectors(config.Taste.Dimensions)
+	products, err := shopVectors(config.Processor.Dimensions)
 	if err != nil {
 		return err
 	}
@@ -60,7 +63,7 @@ func (c *engineCmd) Run(ctx context.Context) error {
 	previous := runtime.GOMAXPROCS(c.Cores)
 	defer runtime.GOMAXPROCS(previous)
 
-	stop, err := profile(c.Profile)
+	stop, err := startProfile(c.Profile)
 	if err != nil {
 		return err
 	}
@@ -81,7 +84,7 @@ func (c *engineCmd) Run(ctx context.Context) error {
 }
 
 // profile starts a CPU profile into a file, if there is one to be written.
-func profile(path string) (stop func(), err error) {
+func startProfile(path string) (stop func(), err error) {
 	if path == "" {
 		return func() {}, nil
 	}
@@ -98,12 +101,12 @@ func profile(path string) (stop func(), err error) {
 	}, nil
 }
 
-func parse(bodies [][]byte) ([]engine.Event, time.Duration, error) {
-	events := make([]engine.Event, len(bodies))
+func parse(bodies [][]byte) ([]profile.Event, time.Duration, error) {
+	events := make([]profile.Event, len(bodies))
 	began := time.Now()
 	for i, body := range bodies {
 		var err error
-		if events[i], err = engine.ParseEvent(body, began); err != nil {
+		if events[i], err = profile.ParseEvent(body, began); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -111,10 +114,10 @@ func parse(bodies [][]byte) ([]engine.Event, time.Duration, error) {
 }
 
 // shop is a catalogue in memory.
-type shop []engine.Product
+type shop []profile.Product
 
-func (s shop) Products(_ context.Context, ids []int32) ([]engine.Product, error) {
-	var found []engine.Product
+func (s shop) Products(_ context.Context, ids []int32) ([]profile.Product, error) {
+	var found []profile.Product
 	for _, p := range s {
 		if slices.Contains(ids, p.ID) {
 			found = append(found, p)
@@ -143,7 +146,7 @@ func shopVectors(dimensions int) (shop, error) {
 type result struct {
 	took    time.Duration // wall clock
 	cpu     time.Duration // user and system time of the process
-	taste   *taste.Stats
+	taste   *processor.Stats
 	windows shard.Stats
 	users   int
 }
@@ -159,8 +162,8 @@ func (r result) print(w io.Writer, events, cores int) {
 
 // engineRun takes all events through once. Windows run on the events' own
 // clock: no time is spent waiting for them.
-func engineRun(ctx context.Context, config settings.Config, products shop, events []engine.Event) (result, error) {
-	laws, windows := config.Taste, config.Shard
+func engineRun(ctx context.Context, config settings.Config, products shop, events []profile.Event) (result, error) {
+	laws, windows := config.Processor, config.Shard
 	laws.Model = vector.HashModel
 	laws.CacheBytes = 1 << 30 // every user's: the store is memory anyway
 	windows.Clock = shard.EventClock
@@ -173,13 +176,13 @@ func engineRun(ctx context.Context, config settings.Config, products shop, event
 	if err != nil {
 		return result{}, err
 	}
-	queue := source.NewQueue()
+	queue := queue.NewQueue()
 	queue.Publish(events...)
 	queue.Close()
 	runtime.GC()
 	began, cpu, left := time.Now(), cpuTime(), len(events)
 	drained := make(chan error, 1)
-	err = queue.Run(ctx, 256, func(ctx context.Context, deliveries []engine.Delivery) error {
+	err = queue.Run(ctx, 256, func(ctx context.Context, deliveries []profile.Delivery) error {
 		err := p.Deliver(ctx, deliveries)
 		if left -= len(deliveries); left == 0 || err != nil {
 			// The last windows would wait for an event that never comes.
@@ -194,7 +197,7 @@ func engineRun(ctx context.Context, config settings.Config, products shop, event
 	if folded, repeated := queue.Count(engine.Folded), queue.Count(engine.Duplicate); folded+repeated != int64(len(events)) {
 		return result{}, fmt.Errorf("%d events folded and %d repeated of %d", folded, repeated, len(events))
 	}
-	took.taste, took.windows, took.users = p.Taste.Stats(), p.Router.Stats(), store.Len()
+	took.taste, took.windows, took.users = p.Processor.Stats(), p.Router.Stats(), store.Len()
 	return took, nil
 }
 

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"keyfold/bench/stack"
-	sqltest "keyfold/bench/testserver/mariadb"
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/sqltest"
+	"keyfold/proof/stack"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
 )

@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
-	"keyfold/bench/oracle"
-	"keyfold/bench/stack"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/proof/oracle"
+	"keyfold/proof/stack"
 	"keyfold/source/outbox"
 	"keyfold/source/sample"
 	"keyfold/source/vector"
@@ -28,7 +28,7 @@ type ingestResult struct {
 // settle waits until every row is marked and folded, for three minutes at most,
 // and compares the profiles with the oracle.
 func (r *ingestRun) settle(ctx context.Context) (result ingestResult, err error) {
-	laws := engine.DefaultConfig()
+	laws := profile.DefaultConfig()
 	laws.Model = vector.HashModel
 	expected, err := oracle.New(laws, sample.Products())
 	if err != nil {

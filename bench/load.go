@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,8 +12,8 @@ import (
 	"strconv"
 	"time"
 
-	"keyfold/bench/stack"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/proof/stack"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -141,7 +140,7 @@ type load struct {
 	// not measured.
 	beside func(ctx context.Context, i int) error
 
-	sent    map[engine.AppliedID]sentEvent
+	sent    map[profile.AppliedID]sentEvent
 	reached map[series]latencies // from being sent to being in a profile
 	single  latencies            // of the events whose write holds no other
 	missing int                  // in no profile
@@ -162,7 +161,7 @@ type sentEvent struct {
 }
 
 func newLoad(s *stack.Stack, r rate, mark string, phases ...phase) *load {
-	l := &load{Stack: s, mark: mark, sent: map[engine.AppliedID]sentEvent{}}
+	l := &load{Stack: s, mark: mark, sent: map[profile.AppliedID]sentEvent{}}
 	l.rate, l.phases, l.send = r, phases, l.publish
 	return l
 }
@@ -172,7 +171,11 @@ func newLoad(s *stack.Stack, r rate, mark string, phases ...phase) *load {
 func sampleEvents(sessions, users int, now bool) eventMaker {
 	g := sample.DefaultConfig(max(1, sessions))
 	g.Users, g.Repeats = users, 0
-	bodies := sample.Events(g)
+	return ofBodies(sample.Events(g), now)
+}
+
+// ofBodies makes the events of such bodies, with ids of their own.
+func ofBodies(bodies [][]byte, now bool) eventMaker {
 	return func(i int, id string) ([]byte, int, error) {
 		var m map[string]any
 		if err := json.Unmarshal(bodies[i%len(bodies)], &m); err != nil {
@@ -190,14 +193,14 @@ func sampleEvents(sessions, users int, now bool) eventMaker {
 // withSingles gives every tenth event to a user who has no other: its window holds one.
 func withSingles(event eventMaker) eventMaker {
 	alone := int32(1_000_000)
-	single := userEvents(1, false)
+	products := sample.Products()
 	return func(i int, id string) ([]byte, int, error) {
 		if i%10 != 0 {
 			return event(i, id)
 		}
-		body, kind, err := single(i, id)
 		alone++
-		return bytes.Replace(body, []byte(`"user_id":1,`), fmt.Appendf(nil, `"user_id":%d,`, alone), 1), kind, err
+		return fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_click","search_phrase":null,"product_id":%d,"occurred_at":%q,"metadata":{"device":"mobile"},"message_id":%q,"version":"1.0"}`,
+			alone, products[i%len(products)].ID, time.Now().UTC().Format(timeFormat), id), 0, nil
 	}
 }
 
@@ -209,7 +212,7 @@ func (l *load) next(i int) (rabbit.Message, error) {
 	if err != nil {
 		return rabbit.Message{}, err
 	}
-	e, err := engine.ParseEvent(body, time.Now())
+	e, err := profile.ParseEvent(body, time.Now())
 	if err != nil {
 		return rabbit.Message{}, err
 	}
@@ -250,21 +253,36 @@ func (l *load) publish(ctx context.Context, i int, _ time.Time) error {
 }
 
 // preload publishes n events at once.
-func (l *load) preload(ctx context.Context, n int) (err error) {
+func (l *load) preload(ctx context.Context, n int) error { return l.stream(ctx, n, 0) }
+
+// stream publishes n events, those that are due together, with a pause between two of them
+// on average; 0: at once.
+func (l *load) stream(ctx context.Context, n int, pause time.Duration) error {
 	defer l.connect()()
-	messages := make([]rabbit.Message, n)
-	for i := range messages {
-		if messages[i], err = l.next(i); err != nil {
-			return err
+	began := time.Now()
+	for i := 0; i < n; {
+		due := min(n, i+1000)
+		if pause > 0 {
+			_ = stack.Wait(ctx, time.Until(began.Add(time.Duration(i+1)*pause))+streamTick)
+			due = min(due, int(time.Since(began)/pause))
 		}
-	}
-	for part := range slices.Chunk(messages, 1000) {
-		if err := errors.Join(l.publisher.Publish(ctx, part)...); err != nil {
+		messages := make([]rabbit.Message, 0, max(0, due-i))
+		for ; i < due; i++ {
+			m, err := l.next(i)
+			if err != nil {
+				return err
+			}
+			messages = append(messages, m)
+		}
+		if err := errors.Join(append(l.publisher.Publish(ctx, messages), ctx.Err())...); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 	}
 	return nil
 }
+
+// streamTick is how long events gather that are published together.
+const streamTick = 20 * time.Millisecond
 
 const awaitLimit = time.Minute
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"keyfold/cmd/settings"
+	"keyfold/internal/settings"
 )
 
 type cli struct {
@@ -21,7 +21,6 @@ type cli struct {
 	Phrases phrasesCmd `cmd:"" help:"Searches through an embedding API and Redis, both with faults: requests, and event to profile."`
 	Outage  outageCmd  `cmd:"" help:"Take the store away under load: memory, dead letters, and how soon the rate is back."`
 	Ingest  ingestCmd  `cmd:"" help:"Requests at a rate to the HTTP API, the broker away in the middle: how soon they are answered, what becomes of them."`
-	Plan    planCmd    `cmd:"" help:"What a load needs, by simulated windows and arithmetic: partitions, workers, broker nodes, shards; what breaks first."`
 	Scale   scaleCmd   `cmd:"" help:"Partitions and many workers: rate, processor time, latency; what priorities cost the broker."`
 	Notify  notifyCmd  `cmd:"" help:"Notifications: throughput, latency, an outage, backlogs, deferrals; histories against the oracle."`
 }

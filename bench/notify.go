@@ -1,7 +1,7 @@
 package main
 
 // notifyCmd measures and proves the second application. Kills of its processes are in
-// bench/soak.
+// proof/soak.
 type notifyCmd struct {
 	Throughput throughputCmd   `cmd:"" help:"Decide what waits in the queues: decisions a second from queue to confirmed dispatch and acknowledgement, round trips to PostgreSQL, processor time."`
 	Pair       pairCmd         `cmd:"" help:"Two workers on the same users: conflicts, and the throughput against one worker's."`

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	workload "keyfold/bench/notify"
+	"keyfold/bench/workload"
 	"keyfold/engine/notify"
 )
 

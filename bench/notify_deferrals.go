@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	workload "keyfold/bench/notify"
-	"keyfold/bench/stack"
+	"keyfold/bench/workload"
+	"keyfold/proof/stack"
 )
 
 // deferralsCmd has deferrals come due that were written into the table.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"keyfold/bench/oracle/notify/history"
+	"keyfold/proof/notifyoracle/history"
 )
 
 type historiesCmd struct {

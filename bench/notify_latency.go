@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	workload "keyfold/bench/notify"
+	"keyfold/bench/workload"
 	"keyfold/engine/notify"
-	"keyfold/sink/message"
+	"keyfold/sink/senders/message"
 )
 
 // latencyCmd publishes at a rate to one worker.

@@ -7,11 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	workload "keyfold/bench/notify"
-	"keyfold/cmd/notifier/broker"
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/bench/workload"
 	"keyfold/engine/notify"
-	"keyfold/engine/notify/rule"
+	"keyfold/service/notify/broker"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/rabbit"
 )
@@ -40,7 +38,7 @@ func (c *ledgerOutageCmd) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		laws, err := shippedLaws()
+		laws, err := workload.ShippedLaws()
 		if err != nil {
 			return err
 		}
@@ -117,16 +115,6 @@ func (c *ledgerOutageCmd) tell(b *notifyBench, f *workload.Findings) error {
 		return errors.New("no event is NEVER with EXPIRED: the run proves nothing of them")
 	}
 	return f.Err()
-}
-
-// shippedLaws are those of a worker that was told nothing: the set that setup publishes.
-func shippedLaws() (*workload.Laws, error) {
-	hours := ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}
-	local, err := hours.Local()
-	if err != nil {
-		return nil, err
-	}
-	return workload.NewLaws(rule.Default(), "1", local)
 }
 
 // readyEvents returns how many events are ready in the workers' queues.

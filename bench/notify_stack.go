@@ -16,10 +16,10 @@ import (
 
 	"github.com/google/uuid"
 
-	workload "keyfold/bench/notify"
-	"keyfold/bench/stack"
-	"keyfold/cmd/notifier/broker"
+	"keyfold/bench/workload"
 	"keyfold/engine/notify"
+	"keyfold/proof/stack"
+	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
 )
 

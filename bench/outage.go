@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"keyfold/bench/stack"
 	"keyfold/engine/metric"
+	"keyfold/proof/stack"
 )
 
 // outageCmd takes the store away from a worker under load and gives it back.

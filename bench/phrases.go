@@ -12,10 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"keyfold/bench/stack"
-	embedtest "keyfold/bench/testserver/embeddings"
-	redistest "keyfold/bench/testserver/redis"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/redistest"
+	"keyfold/proof/stack"
+
 	"keyfold/source/sample"
 	"keyfold/source/vector/openai"
 )
@@ -257,7 +258,7 @@ func (p *phrases) aroundRedis(ctx context.Context) (err error) {
 // phraseMaker makes searches and product events.
 type phraseMaker struct {
 	users    int
-	products []engine.Product
+	products []profile.Product
 	zipf     *rand.Zipf
 	drawn    map[uint64]bool // phrases, by their numbers
 }

@@ -14,9 +14,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"keyfold/bench/stack"
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector"
 )
@@ -89,8 +90,8 @@ func poisonStore(ctx context.Context, s *stack.Stack) error {
 		return err
 	}
 	defer store.Close()
-	short := engine.Product{ID: shortProduct, Name: "short", Model: vector.HashModel, Vector: []float32{1}}
-	if err := store.PutProducts(ctx, []engine.Product{short}, engine.Now()); err != nil {
+	short := profile.Product{ID: shortProduct, Name: "short", Model: vector.HashModel, Vector: []float32{1}}
+	if err := store.PutProducts(ctx, []profile.Product{short}, engine.Now()); err != nil {
 		return err
 	}
 	at, err := url.Parse(s.Profiles.URI)
@@ -152,7 +153,7 @@ func (c *poisonCmd) poison(ctx context.Context, l *load, i int, expected map[str
 	kind, names := poisons[i/c.Every%len(poisons)], rabbit.DefaultNames()
 	id := fmt.Sprintf("poison-%d-%s-%d", os.Getpid(), l.mark, i)
 	m := rabbit.Message{
-		Exchange: names.Exchange, RoutingKey: names.RoutingKey(engine.ProductView), ID: id,
+		Exchange: names.Exchange, RoutingKey: names.RoutingKey(profile.ProductView), ID: id,
 		Timestamp: time.Now(), Body: kind.body(id, time.Now()),
 	}
 	expected[kind.reason]++

@@ -12,7 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"keyfold/bench/stack"
+	"keyfold/proof/stack"
 )
 
 // rate is events per unit of time: 1000/min, 200/s.

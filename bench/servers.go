@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 
-	"keyfold/bench/stack"
+	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/notifier/broker"
+	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
 )
 
@@ -35,6 +35,8 @@ func names(t *testing.T, path string, pattern *regexp.Regexp) []string {
 }
 
 // Prometheus takes the rules, and each alert fires in the world of its fault and in no other.
+//
+// Promise(monitoring/alerts)
 func TestAlertsInPromtool(t *testing.T) {
 	for _, arguments := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
 		if out, err := exec.CommandContext(t.Context(), "promtool", arguments...).CombinedOutput(); err != nil {
@@ -47,7 +49,9 @@ func TestAlertsInPromtool(t *testing.T) {
 }
 
 // Each alert leads to its section of the runbook, and each such section is of an alert
-// and says what to look at, what to do and how to see that it worked.
+// and says what to look at, what to do and how to see whether it worked.
+//
+// Promise(monitoring/alerts)
 func TestRunbookOfAlerts(t *testing.T) {
 	const runbook = "../docs/RUNBOOK.md"
 	alerts := names(t, "alerts.yml", alertNames)
@@ -98,6 +102,8 @@ func TestRunbookAnchors(t *testing.T) {
 
 // The patterns of the rules, the dashboard and the autoscaler fit the names that keyfold gives its
 // queues, and no queue that no worker consumes.
+//
+// Promise(monitoring/alerts, partitions/slots)
 func TestPatternsOfQueues(t *testing.T) {
 	profiles := rabbit.DefaultNames()
 	consumed, dead := []string{profiles.Queue, profiles.PartitionQueue(0), profiles.PartitionQueue(63)}, []string{profiles.DeadLetters}
@@ -122,10 +128,11 @@ func TestPatternsOfQueues(t *testing.T) {
 			t.Errorf("%s has the patterns %q", path, found)
 		}
 	}
-	for _, around := range []string{`queueName: (.+)`, `queue=~"([^"]+)"`} {
-		found := patterns("kubernetes/scaling.yaml", around)
-		if count(scaled, found...) != len(scaled) || len(found) != 1 || count(slices.Concat(dead, others), found...) != 0 {
-			t.Errorf("scaling.yaml has the patterns %q", found)
-		}
+	found := patterns("kubernetes/scaling.yaml", `queueName: (.+)`)
+	if count(scaled, found...) != len(scaled) || len(found) != 1 || count(slices.Concat(dead, others), found...) != 0 {
+		t.Errorf("scaling.yaml has the patterns %q", found)
+	}
+	if counted := patterns("kubernetes/scaling.yaml", `(?m)^ +excludeUnacknowledged: (.+)$`); len(counted) != 1 || counted[0] != `"true"` {
+		t.Errorf("scaling.yaml excludes what workers hold: %q", counted)
 	}
 }

@@ -10,6 +10,8 @@ import (
 )
 
 // The first start makes a token, for this user alone; later ones keep it.
+//
+// Promise(security/foreign-hosts)
 func TestMakeToken(t *testing.T) {
 	dir := t.TempDir()
 	token := func() string {
@@ -41,6 +43,8 @@ func TestMakeToken(t *testing.T) {
 
 // Compose publishes a port to a browser's machine: it must ask for the token,
 // as a page of any site can reach that port under a name of its own.
+//
+// Promise(security/foreign-hosts)
 func TestComposeAsksForAToken(t *testing.T) {
 	compose, err := os.ReadFile("../docker-compose.yml")
 	if err != nil {

@@ -9,25 +9,42 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+
+	"keyfold/internal/testserver/process"
 )
 
-// buildCheck builds the program that compares manifests with the schemas. It is a module of
-// its own.
+func TestMain(m *testing.M) { process.Main(m) }
+
+// built is the program that compares manifests with the schemas, built once. It is a module
+// of its own.
+var built = sync.OnceValues(func() (program string, err error) {
+	dir, err := process.TempDir()
+	if err == nil {
+		program = filepath.Join(dir, "check")
+		err = inCheck("build", "-o", program, ".")
+	}
+	return program, err
+})
+
 func buildCheck(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "check")
-	inCheck(t, "build", "-o", program, ".")
+	program, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return program
 }
 
-func inCheck(t *testing.T, arguments ...string) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", arguments...)
+func inCheck(arguments ...string) error {
+	command := exec.Command("go", arguments...)
 	command.Dir = "check"
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("go %v: %v\n%s", arguments, err, out)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go %v: %w\n%s", arguments, err, out)
 	}
+	return nil
 }
 
 // checked runs the program and reads the JSON that it prints.
@@ -119,6 +136,11 @@ func render(t *testing.T, check, folder string) (objects []object) {
 // The manifests render, with an overlay and without, and each object is one that
 // Kubernetes or KEDA knows. Every pod runs without root and without a writable file
 // system, has its settings, and takes long enough to stop.
+//
+// Promise(manifests/kubernetes): Kubernetes and KEDA take the manifests: rendered, decoded, and
+// compared with KEDA's schema and scalers.
+// Figure: Kubernetes 1.31 and KEDA 2.16, strict validation; a worker without capabilities on a
+// read-only root stopped within 1.3 s
 func TestKubernetesManifests(t *testing.T) {
 	check := buildCheck(t)
 	folder := overlay(t)
@@ -185,9 +207,21 @@ func TestKubernetesManifests(t *testing.T) {
 }
 
 // The policy of the autoscaler is the specification's.
-func TestKubernetesPolicy(t *testing.T) { inCheck(t, "test", "-count=1", "./...") }
+//
+// Promise(manifests/autoscaler): The autoscaler has the specification's policy, by KEDA's own formula
+// and a model of the autoscaler's algorithm.
+// Figure: `make cluster`: with 1,500 ready 3, 5, 7, 9, 10 workers; with 500 the 10 stayed; with none
+// 9, 8, 7, 6, 5, 4, 3
+// Promise(partitions/slots)
+func TestKubernetesPolicy(t *testing.T) {
+	if err := inCheck("test", "-count=1", "-vet=off", "./kubernetes"); err != nil {
+		t.Error(err)
+	}
+}
 
 // What Kubernetes or KEDA would refuse or ignore is refused.
+//
+// Promise(manifests/kubernetes)
 func TestKubernetesCheckRefuses(t *testing.T) {
 	check := buildCheck(t)
 	for _, change := range []struct{ file, from, to, says string }{

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/catalog"
 )
 
@@ -21,6 +21,9 @@ var comments = regexp.MustCompile(`(?m)^ *#.*\n`)
 
 // Docker Compose reads the file, and of each set of profiles the services are there that the others
 // need.
+//
+// Promise(manifests/compose): Compose's file fits its schema and profiles; Prometheus's configuration
+// and the dashboard's queries are valid.
 func TestComposeInItsSchema(t *testing.T) {
 	check := buildCheck(t)
 	const file = "../docker-compose.yml"
@@ -64,6 +67,8 @@ func sorted(names []string) []string {
 }
 
 // Prometheus takes its configuration, which loads the rules and scrapes every daemon of Compose.
+//
+// Promise(manifests/compose)
 func TestPrometheusConfiguration(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", "prometheus.yml").CombinedOutput(); err != nil || !strings.Contains(string(out), "Checking alerts.yml") {
 		t.Errorf("promtool: %v (.ci/needs installs promtool)\n%s", err, out)
@@ -94,6 +99,8 @@ func TestPrometheusConfiguration(t *testing.T) {
 
 // The sample traffic is what the API and the import take, and has products that the
 // catalogue has.
+//
+// Promise(manifests/compose)
 func TestSampleTraffic(t *testing.T) {
 	products := map[int32]bool{}
 	for product, err := range catalog.ReadProducts(bytes.NewReader(output(t, "products"))) {
@@ -105,18 +112,18 @@ func TestSampleTraffic(t *testing.T) {
 	if len(products) != 30 {
 		t.Errorf("the catalogue has %d products", len(products))
 	}
-	types := map[engine.EventType]bool{}
+	types := map[profile.EventType]bool{}
 	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
 		var events []json.RawMessage
 		if err := json.Unmarshal(output(t, "events", seed), &events); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range events {
-			event, _, err := engine.CompleteEvent(text, time.Now().Add(time.Hour))
+			event, _, err := profile.CompleteEvent(text, time.Now().Add(time.Hour))
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			if event.Type != engine.Search && !products[event.ProductID] {
+			if !event.Type.HasPhrase() && !products[event.ProductID] {
 				t.Errorf("no product %d", event.ProductID)
 			}
 			types[event.Type] = true
@@ -137,6 +144,8 @@ func output(t *testing.T, arguments ...string) []byte {
 }
 
 // Each panel of the dashboard has a place of its own, and Prometheus can read its queries.
+//
+// Promise(manifests/compose)
 func TestDashboardsQueries(t *testing.T) {
 	text, err := os.ReadFile("grafana.json")
 	if err != nil {

@@ -2,10 +2,16 @@ package docs_test
 
 import (
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// rabbit lists the folders of source/rabbit: each may import those before it.
+var rabbit = []string{
+	"source/rabbit", "source/rabbit/topology", "source/rabbit/partition", "source/rabbit/consume", "source/rabbit/deadletter",
+}
 
 // rooms lists, for each folder of product code, the folders of keyfold that its
 // packages may import, directly or not. Of the folders that hold a package, the
@@ -13,26 +19,40 @@ import (
 var rooms = map[string][]string{
 	"engine":                      {"engine"},
 	"engine/notify":               {"engine", "engine/notify"},
-	"engine/taste":                {"engine", "engine/taste"},
+	"engine/profile":              {"engine", "engine/profile"},
 	"shard":                       {"shard"},
-	"source":                      {"engine", "source"},
-	"sink":                        {"engine", "sink"},
+	"source":                      {"engine", "engine/profile", "source"},
+	"source/httpapi":              {"engine", "source/httpapi"}, // it serves both applications, and knows neither
+	"source/ingest":               {"engine", "engine/profile", "source/httpapi", "source/ingest"},
+	"source/rabbit":               {"engine", "engine/profile", "source/rabbit"},
+	"source/rabbit/topology":      append(rabbit[:2:2], "engine", "engine/profile"),
+	"source/rabbit/partition":     append(rabbit[:3:3], "engine", "engine/profile"),
+	"source/rabbit/consume":       append(rabbit[:4:4], "engine", "engine/profile"),
+	"source/rabbit/deadletter":    append(rabbit[:5:5], "engine", "engine/profile"),
+	"source/repeat":               {"engine", "engine/notify", "engine/profile", "source", "source/repeat"},
+	"source/sample/notifications": {"engine", "engine/notify", "engine/profile", "source", "source/sample/notifications"},
+	"sink":                        {"engine", "engine/profile", "sink"},
 	"sink/ledger":                 {"engine", "engine/notify", "sink", "sink/ledger"},
 	"sink/ledgertest":             {"engine", "engine/notify", "sink/ledger", "sink/ledgertest"},
-	"sink/message":                {"engine", "engine/notify", "sink/message"},
-	"sink/ndjson":                 {"engine", "engine/notify", "sink/message", "sink/ndjson"},
-	"sink/webhook":                {"engine", "engine/notify", "sink/message", "sink/webhook"},
-	"source/ingest/repeat":        {"engine", "engine/notify", "source", "source/ingest/repeat"},
-	"source/sample/notifications": {"engine", "engine/notify", "source", "source/sample/notifications"},
-	"cmd": {
-		"cmd", "engine", "engine/notify", "engine/taste", "shard", "sink", "sink/ledger", "sink/ndjson", "sink/message",
-		"sink/webhook", "source", "source/ingest/repeat", "source/sample/notifications",
-	},
+	"sink/senders":                {"engine", "engine/notify", "sink/senders"},
+	"internal":                    {"engine", "engine/profile", "internal", "shard", "source"},
+	"internal/testserver":         {"engine", "engine/profile", "internal/testserver", "source", "source/rabbit"},
+	"service/daemon":              {"engine", "internal", "service/daemon", "shard"},
+	"service/profile": append(rabbit[:5:5],
+		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source"),
+	"service/notify": append(rabbit[:5:5],
+		"engine", "engine/notify", "engine/profile", // the latter by the taste terms of scores, settings and source/rabbit
+		"internal", "service/daemon", "service/notify", "shard", "sink", "sink/ledger",
+		"sink/senders", "source/httpapi"),
+	"cmd": append(rabbit[:5:5],
+		"cmd", "engine", "engine/notify", "engine/profile", "internal", "service/daemon", "service/notify", "service/profile",
+		"shard", "sink", "sink/ledger", "sink/senders", "source", "source/httpapi", "source/ingest",
+		"source/repeat", "source/sample/notifications"),
 }
 
 func TestRoomsDoNotImportTheirNeighbours(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`,
-		"./engine/...", "./shard/...", "./source/...", "./sink/...", "./cmd/...")
+		"./engine/...", "./shard/...", "./source/...", "./sink/...", "./internal/...", "./service/...", "./cmd/...")
 	command.Dir = ".."
 	listed, err := command.CombinedOutput()
 	if err != nil {
@@ -62,4 +82,28 @@ func roomOf(path string) (room string) {
 		}
 	}
 	return room
+}
+
+// Packages are named as their folders, so that no import needs another name, and nothing
+// imports cmd: what two programs share is in internal or service.
+func TestPackagesAreNamedAsTheirFolders(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "go", "list", "-f",
+		`{{.Name}} {{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}`, "./...")
+	command.Dir = ".."
+	listed, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, listed)
+	}
+	for line := range strings.Lines(string(listed)) {
+		words := strings.Fields(line)
+		name, importer := words[0], words[1]
+		if name != "main" && name != path.Base(importer) {
+			t.Errorf("%s is named %s", importer, name)
+		}
+		for _, imported := range words[2:] {
+			if strings.HasPrefix(imported, "keyfold/cmd/") && !strings.HasPrefix(importer, "keyfold/cmd/") {
+				t.Errorf("%s must not import %s", importer, imported)
+			}
+		}
+	}
 }

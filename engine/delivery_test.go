@@ -11,6 +11,8 @@ type verdicts []engine.Verdict
 func (v *verdicts) Settle(verdict engine.Verdict) { *v = append(*v, verdict) }
 
 // A delivery has one verdict, the first; the next delivery has its own.
+//
+// Promise(rabbitmq/verdicts)
 func TestSettledTwice(t *testing.T) {
 	var got verdicts
 	first, second := engine.Once(&got), engine.Once(&got)

@@ -11,6 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// MaxDepth is how deep objects and arrays may be nested.
+const MaxDepth = 32
+
 // Value is a JSON value as it stands in a text, which Text aliases. The zero
 // value is no value at all.
 type Value struct {
@@ -28,34 +31,36 @@ func (v Value) Unquoted() []byte {
 	return text
 }
 
-// valueKind is the type of a JSON value.
-type valueKind uint8
+// ValueKind is the type of a JSON value.
+type ValueKind uint8
 
+// The kinds of values; [NoValue] is that of the zero Value.
 const (
-	noValue valueKind = iota
-	nullValue
-	boolValue
-	numberValue
-	stringValue
-	objectValue
-	arrayValue
+	NoValue ValueKind = iota
+	NullValue
+	BoolValue
+	NumberValue
+	StringValue
+	ObjectValue
+	ArrayValue
 )
 
 // String returns the kind with its article, for error texts.
-func (k valueKind) String() string {
+func (k ValueKind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an object", "an array"}[k]
 }
 
 // kinds holds the kind of a value by its first byte.
-var kinds = [256]valueKind{
-	'n': nullValue, 't': boolValue, 'f': boolValue, '"': stringValue, '{': objectValue, '[': arrayValue,
-	'-': numberValue, '0': numberValue, '1': numberValue, '2': numberValue, '3': numberValue, '4': numberValue,
-	'5': numberValue, '6': numberValue, '7': numberValue, '8': numberValue, '9': numberValue,
+var kinds = [256]ValueKind{
+	'n': NullValue, 't': BoolValue, 'f': BoolValue, '"': StringValue, '{': ObjectValue, '[': ArrayValue,
+	'-': NumberValue, '0': NumberValue, '1': NumberValue, '2': NumberValue, '3': NumberValue, '4': NumberValue,
+	'5': NumberValue, '6': NumberValue, '7': NumberValue, '8': NumberValue, '9': NumberValue,
 }
 
-func (v Value) kind() valueKind {
+// Kind returns the type of the value.
+func (v Value) Kind() ValueKind {
 	if len(v.Text) == 0 {
-		return noValue
+		return NoValue
 	}
 	return kinds[v.Text[0]]
 }
@@ -76,7 +81,7 @@ func ReadObject(body []byte, member func(name []byte, value Value) error) (end i
 	r.Reset(&r.buffer) // also forgets the body
 	readers.Put(r)
 	if err != nil && !utf8.Valid(body) {
-		return 0, refuse(ReasonInvalidUTF8, "body: found a byte that is not UTF-8 at byte %d, expected UTF-8 only", invalidAt(body))
+		return 0, Refuse(ReasonInvalidUTF8, "body: found a byte that is not UTF-8 at byte %d, expected UTF-8 only", invalidAt(body))
 	}
 	return end, err
 }
@@ -112,7 +117,7 @@ func (r *reader) object(member func([]byte, Value) error) (end int, err error) {
 		return 0, cutOff(start, "one JSON object")
 	} else if r.body[start] != '{' {
 		found, _ := utf8.DecodeRune(r.body[start:])
-		return 0, refuse(ReasonMalformedJSON, "found %q at byte %d, expected one JSON object", found, start)
+		return 0, Refuse(ReasonMalformedJSON, "found %q at byte %d, expected one JSON object", found, start)
 	}
 	_, err = r.next()
 	for err == nil {
@@ -120,10 +125,10 @@ func (r *reader) object(member func([]byte, Value) error) (end int, err error) {
 		if name, err = r.next(); err != nil {
 			break
 		}
-		if name.kind() == noValue { // the closing brace
+		if name.Kind() == NoValue { // the closing brace
 			end = int(r.InputOffset())
 			if next := r.skip(end, ' ', ' '); next < len(r.body) {
-				err = refuse(ReasonTrailingData, "body: found something more at byte %d of %d, expected one JSON object only",
+				err = Refuse(ReasonTrailingData, "body: found something more at byte %d of %d, expected one JSON object only",
 					next, len(r.body))
 			}
 			return end, err
@@ -163,12 +168,12 @@ func (r *reader) next() (Value, error) {
 // so that the depth of a hostile body costs no stack.
 func (r *reader) value() (Value, error) {
 	v, err := r.next()
-	if err != nil || v.kind() < objectValue {
+	if err != nil || v.Kind() < ObjectValue {
 		return v, err
 	}
 	for depth := r.StackDepth(); depth > 1; depth = r.StackDepth() {
 		if depth > MaxDepth {
-			return v, refuse(ReasonTooDeep, "found a level more at byte %d, expected objects and arrays at most %d deep",
+			return v, Refuse(ReasonTooDeep, "found a level more at byte %d, expected objects and arrays at most %d deep",
 				r.InputOffset()-1, MaxDepth)
 		}
 		if _, err = r.ReadToken(); err != nil {
@@ -191,19 +196,19 @@ func (r *reader) fault(err error) error {
 	}
 	at := syntactic.ByteOffset
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return refuse(ReasonDuplicateKey, "found the key %s again at byte %d, expected each key once in its object",
+		return Refuse(ReasonDuplicateKey, "found the key %s again at byte %d, expected each key once in its object",
 			Quoted([]byte(syntactic.JSONPointer.LastToken())), at)
 	}
 	if escape := surrogateEscape.Find(r.body[at:]); escape != nil {
-		return refuse(ReasonLoneSurrogate, `found the escape %s alone at byte %d, expected a surrogate pair`, escape[:6], at)
+		return Refuse(ReasonLoneSurrogate, `found the escape %s alone at byte %d, expected a surrogate pair`, escape[:6], at)
 	}
 	found, _ := utf8.DecodeRune(r.body[at:])
-	return refuse(ReasonMalformedJSON, "found %q at byte %d: %w", found, at, syntactic.Err)
+	return Refuse(ReasonMalformedJSON, "found %q at byte %d: %w", found, at, syntactic.Err)
 }
 
 // ErrCutOff is in the chain of a malformed text's error where it ends too early.
 var ErrCutOff = errors.New("it is cut off")
 
 func cutOff(size int, expected string) error {
-	return refuse(ReasonMalformedJSON, "body ends after %d bytes, expected %s: %w", size, expected, ErrCutOff)
+	return Refuse(ReasonMalformedJSON, "body ends after %d bytes, expected %s: %w", size, expected, ErrCutOff)
 }

@@ -6,14 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Reasons for which [ParseEvent] refuses a body. They are stable: they label
-// counters and stand in dead letters. A body with several faults is refused for
-// the first of them in this order: size, encoding, then the JSON text from its
-// start to its end, then version, metadata, user_id, event_type, product_id and
-// search_phrase, occurred_at, message_id.
+// Reasons for which a body is refused, whichever application reads it. They are
+// stable: they label counters and stand in dead letters.
 const (
 	// The body as a whole.
-	ReasonBodyTooLarge = "body_too_large" // over [MaxBodyBytes]
+	ReasonBodyTooLarge = "body_too_large" // over the limit of its kind
 	ReasonInvalidUTF8  = "invalid_utf8"
 
 	// The JSON text, RFC 8259 without its leniencies.
@@ -25,36 +22,24 @@ const (
 	ReasonWrongKeyCase  = "wrong_key_case" // "User_ID" for "user_id"
 
 	// The fields one by one.
-	ReasonMissingField         = "missing_field"
-	ReasonWrongType            = "wrong_type"          // another JSON type; an id with a fraction or exponent
-	ReasonUnsupportedVersion   = "unsupported_version" // present and not "1.0"
-	ReasonMetadataNotObject    = "metadata_not_object"
-	ReasonUnknownEventType     = "unknown_event_type"
-	ReasonIDOutOfRange         = "id_out_of_range"          // not 1..2147483647
-	ReasonPhraseTooLong        = "phrase_too_long"          // over [MaxPhraseRunes]
-	ReasonNulCharacter         = "nul_character"            // \u0000, which SQL text columns do not keep
-	ReasonBadMessageID         = "bad_message_id"           // empty or over [MaxMessageRunes]
-	ReasonBadTimestamp         = "bad_timestamp"            // not RFC 3339, no such day or time, or before [Earliest]
-	ReasonTimestampNoOffset    = "timestamp_without_offset" // a local time
-	ReasonFutureEvent          = "future_event"             // over [MaxFutureMillis] ahead
-	ReasonSearchWithoutPhrase  = "search_without_phrase"    // none, empty or white space only
-	ReasonProductEventNoTarget = "product_event_without_product"
-	ReasonPhraseAndProduct     = "phrase_and_product" // both set, for either kind of event
+	ReasonMissingField      = "missing_field"
+	ReasonWrongType         = "wrong_type" // another JSON type; an id with a fraction or exponent
+	ReasonUnknownEventType  = "unknown_event_type"
+	ReasonIDOutOfRange      = "id_out_of_range"          // not 1..2147483647
+	ReasonNulCharacter      = "nul_character"            // \u0000, which SQL text columns do not keep
+	ReasonBadTimestamp      = "bad_timestamp"            // not RFC 3339, no such day or time, or before [Earliest]
+	ReasonTimestampNoOffset = "timestamp_without_offset" // a local time
+	ReasonFutureEvent       = "future_event"             // too far ahead
 )
 
 // maxQuoted bounds how much of an offending token an error repeats, in bytes:
 // errors go to logs, and logs hold no payloads.
 const maxQuoted = 32
 
-// refuse returns the permanent error of one reason. Its text says what was found
+// Refuse returns the permanent error of one reason. Its text says what was found
 // and what is expected; search phrases never go into it.
-func refuse(reason, format string, args ...any) error {
+func Refuse(reason, format string, args ...any) error {
 	return PermanentError(reason, fmt.Errorf(format, args...))
-}
-
-// refuseField does what refuse does, for a fault of one field.
-func refuseField(reason string, name field, format string, args ...any) error {
-	return &Error{Kind: Permanent, Reason: reason, Field: name.String(), Err: fmt.Errorf(name.String()+": "+format, args...)}
 }
 
 // Quoted returns the start of a token, at most 32 bytes of it, quoted and cut

@@ -9,8 +9,8 @@ const MaxRetryDelay = time.Minute
 // the first of them.
 func CheckRetries(retries int, delay time.Duration) error {
 	var faults Faults
-	faults.If(retries < 0 || retries > 100, "WORKER_MAX_RETRIES is %d: it must be between 0 and 100", retries)
+	faults.If(retries < 0 || retries > 100, "MaxRetries is %d: it must be between 0 and 100", retries)
 	faults.If(delay < time.Millisecond || delay > MaxRetryDelay,
-		"WORKER_RETRY_DELAY is %v: it must be between 1 and %d (milliseconds)", delay, MaxRetryDelay.Milliseconds())
+		"RetryDelay is %v: it must be between 1 and %d (milliseconds)", delay, MaxRetryDelay.Milliseconds())
 	return faults.Err()
 }

@@ -2,17 +2,12 @@ package engine
 
 import "time"
 
+// Earliest is the first instant that an event may have: the year 1000, before
+// which SQL's DATETIME columns keep nothing.
+const Earliest Millis = -30610224000000
+
 // dateTime is the shape of a timestamp before its fraction and offset.
 const dateTime = "0000-00-00T00:00:00"
-
-// parseTimestamp reads the timestamp of an event.
-func parseTimestamp(text []byte) (Millis, error) {
-	at, err := ParseTimestamp(text)
-	if err != nil {
-		return 0, refuseField(ReasonOf(err), fieldOccurredAt, "%w", err)
-	}
-	return at, nil
-}
 
 // ParseTimestamp reads an RFC 3339 timestamp, also with its offset as ISO 8601
 // writes it in the basic format (+hhmm, which is what PHP's
@@ -37,7 +32,7 @@ func ParseTimestamp(text []byte) (Millis, error) {
 		return 0, badTimestamp(text)
 	}
 	if len(rest) == 0 {
-		return 0, refuse(ReasonTimestampNoOffset, "found %s without an offset, expected Z or +hh:mm at its end", Quoted(text))
+		return 0, Refuse(ReasonTimestampNoOffset, "found %s without an offset, expected Z or +hh:mm at its end", Quoted(text))
 	}
 	minutes, ok := offset(rest)
 	if !ok {
@@ -104,7 +99,7 @@ func decimal(digits []byte) int {
 }
 
 func badTimestamp(text []byte) error {
-	return refuse(ReasonBadTimestamp, "found %s, expected an existing time in RFC 3339, like 2026-02-10T14:30:00+00:00", Quoted(text))
+	return Refuse(ReasonBadTimestamp, "found %s, expected an existing time in RFC 3339, like 2026-02-10T14:30:00+00:00", Quoted(text))
 }
 
 func isDigit(c byte) bool { return c-'0' <= 9 }

@@ -32,7 +32,7 @@ func TestParseTimestamp(t *testing.T) {
 		{"0000-01-01T00:00:00Z", -62167219200000},
 		{"9999-12-31T23:59:59.999Z", 253402300799999},
 	} {
-		got, err := parseTimestamp([]byte(tc.text))
+		got, err := ParseTimestamp([]byte(tc.text))
 		if err != nil || got != tc.want {
 			t.Errorf("%.40s: got %d, %v, want %d", tc.text, got, err, tc.want)
 		}
@@ -57,13 +57,13 @@ var badTimestamps = []string{
 
 func TestParseTimestampRefuses(t *testing.T) {
 	for _, text := range badTimestamps {
-		got, err := parseTimestamp([]byte(text))
+		got, err := ParseTimestamp([]byte(text))
 		if err == nil || ReasonOf(err) != ReasonBadTimestamp {
 			t.Errorf("%q: got %d, %v, want %s", text, got, err, ReasonBadTimestamp)
 		}
 	}
 	for _, text := range []string{"2026-02-10T14:30:00", "2026-02-10T14:30:00.25"} {
-		got, err := parseTimestamp([]byte(text))
+		got, err := ParseTimestamp([]byte(text))
 		if err == nil || ReasonOf(err) != ReasonTimestampNoOffset {
 			t.Errorf("%q: got %d, %v, want %s", text, got, err, ReasonTimestampNoOffset)
 		}
@@ -73,7 +73,7 @@ func TestParseTimestampRefuses(t *testing.T) {
 var timestampPattern = regexp.MustCompile(
 	`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:(Z)|([+-](?:[01]\d|2[0-3])):?([0-5]\d))?$`)
 
-// referenceTimestamp is parseTimestamp by regular expression and time.Parse,
+// referenceTimestamp is ParseTimestamp by regular expression and time.Parse,
 // which alone would also take one-digit hours, a comma before the fraction and
 // an offset of 24 hours. It returns "" or the reason.
 func referenceTimestamp(text string) (Millis, string) {
@@ -104,7 +104,7 @@ func FuzzTimestamp(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseTimestamp([]byte(text))
+		got, err := ParseTimestamp([]byte(text))
 		want, reason := referenceTimestamp(text)
 		if err == nil {
 			if reason != "" || got != want {

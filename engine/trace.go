@@ -27,7 +27,7 @@ const (
 )
 
 var (
-	traceParent = regexp.MustCompile(`^[0-9a-e][0-9a-f]-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+	traceParent = regexp.MustCompile(`^(?:[0-9a-e][0-9a-f]|f[0-9a-e])-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 	traceState  = regexp.MustCompile(`^[\x20-\x7e]{1,512}$`)
 	requestID   = regexp.MustCompile(`^[0-9A-Za-z._:=+/-]{1,128}$`)
 )

@@ -13,7 +13,7 @@ type Clock uint8
 const (
 	// WallClock is the process's monotonic clock.
 	WallClock Clock = iota
-	// EventClock is driven by Item.At and [Router.Advance], for replays.
+	// EventClock is driven by Item.At, for replays.
 	EventClock
 )
 
@@ -24,6 +24,9 @@ type Config struct {
 	MaxDelay time.Duration // closes it after its first item, however busy the key
 	MaxSize  int           // items of one batch
 	Batching bool          // false: an item is flushed as soon as its key is free
+	// Early is how much too early a window may close, together with one that is due, so that
+	// they share a flush. Only used on the wall clock.
+	Early time.Duration
 
 	MaxHeld      int   // items held over all shards, from Submit to the handler's return
 	MaxHeldBytes int64 // the same in Item.Bytes
@@ -65,8 +68,7 @@ const (
 	MaxSpan = 24 * time.Hour
 )
 
-// Validate reports every fault at once, by the names of the environment
-// variables where a setting has one.
+// Validate reports every fault at once, by the names of the fields.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -77,14 +79,14 @@ func (c Config) Validate() error {
 	}
 
 	if c.Shards < 1 || c.Shards > MaxShards {
-		fault("WORKER_SHARDS is %d: it must be between 1 and %d (usually the number of processors)", c.Shards, MaxShards)
+		fault("Shards is %d: it must be between 1 and %d (usually the number of processors)", c.Shards, MaxShards)
 	}
 	if c.Batching {
 		faults = append(faults, c.spanFaults()...)
 	}
-	positive("EMBEDDING_BATCH_MAX_SIZE", int64(c.MaxSize))
-	positive("WORKER_PREFETCH", int64(c.MaxHeld))
-	positive("the held-byte budget (set by WORKER_MEMORY_LIMIT)", c.MaxHeldBytes)
+	positive("MaxSize", int64(c.MaxSize))
+	positive("MaxHeld", int64(c.MaxHeld))
+	positive("MaxHeldBytes", c.MaxHeldBytes)
 	positive("Flushes", int64(c.Flushes))
 	positive("FlushKeys", int64(c.FlushKeys))
 	positive("FlushItems", int64(c.FlushItems))
@@ -98,12 +100,15 @@ func (c Config) Validate() error {
 func (c Config) spanFaults() []error {
 	var faults []error
 	if c.Window <= 0 || c.Window > MaxSpan {
-		faults = append(faults, fmt.Errorf("EMBEDDING_BATCH_WINDOW is %v: it must be above 0 and at most %v "+
-			"(to write each event at once, set EMBEDDING_BATCH_ENABLED to false)", c.Window, MaxSpan))
+		faults = append(faults, fmt.Errorf("%s is %v: it must be above 0 and at most %v "+
+			"(to flush each item at once, set Batching to false)", "Window", c.Window, MaxSpan))
 	}
 	if c.MaxDelay < c.Window || c.MaxDelay > MaxSpan {
-		faults = append(faults, fmt.Errorf("EMBEDDING_BATCH_MAX_DELAY is %v: it must be at least EMBEDDING_BATCH_WINDOW (%v) and at most %v",
+		faults = append(faults, fmt.Errorf("MaxDelay is %v: it must be at least Window (%v) and at most %v",
 			c.MaxDelay, c.Window, MaxSpan))
+	}
+	if c.Early < 0 || c.Early >= c.Window {
+		faults = append(faults, fmt.Errorf("the early close is %v: it must be at least 0, and below Window (%v)", c.Early, c.Window))
 	}
 	return faults
 }

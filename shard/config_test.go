@@ -19,8 +19,8 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, name := range []string{
-		"WORKER_SHARDS", "EMBEDDING_BATCH_WINDOW", "EMBEDDING_BATCH_ENABLED", "EMBEDDING_BATCH_MAX_DELAY",
-		"EMBEDDING_BATCH_MAX_SIZE", "WORKER_PREFETCH", "WORKER_MEMORY_LIMIT", "Flushes", "FlushKeys", "FlushItems", "Clock",
+		"Shards is", "Window is", "set Batching to false", "MaxDelay is",
+		"MaxSize is", "MaxHeld is", "MaxHeldBytes is", "Flushes", "FlushKeys", "FlushItems", "Clock",
 	} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in %v", name, err)

@@ -19,7 +19,8 @@
 // A key's window opens with its first item. It closes when no item came for
 // [Config.Window], when [Config.MaxDelay] has passed since the first, when it
 // holds [Config.MaxSize] items, under pressure, on [Router.CloseWhere] and on
-// [Router.Drain].
+// [Router.Drain]. With one that is due close those that are due within
+// [Config.Early], which saves flushes.
 // Deadlines lie on two lists per shard, by last and by first item. Time never
 // runs backwards in a shard and every window has the same two spans, so both
 // lists are sorted by construction: closing what is due looks at the two fronts
@@ -48,8 +49,8 @@
 //
 // With [EventClock] time is the newest Item.At submitted so far, over all
 // shards, and windows are sealed when they close. Groups are then a function of
-// the submitted sequence and of the calls to [Router.Advance] between: not of
-// the machine's speed, the number of shards or the size of the chunks. Pressure
-// is the exception, as it follows what the handler has finished: where groups
-// must repeat, give enough room that [Stats] counts no window closed by it.
+// the submitted sequence: not of the machine's speed, the number of shards or
+// the size of the chunks. Pressure is the exception, as it follows what the
+// handler has finished: where groups must repeat, give enough room that [Stats]
+// counts no window closed by it.
 package shard

@@ -11,6 +11,8 @@ import (
 	"time"
 )
 
+// Promise(batching/drain): At shutdown every window closes at once.
+// Promise(shutdown/in-order)
 func TestDrainClosesEveryWindowAtOnce(t *testing.T) {
 	for _, clock := range []Clock{WallClock, EventClock} {
 		config := testConfig()
@@ -113,6 +115,7 @@ func TestDrainDeadlineInterruptsHandlers(t *testing.T) {
 	})
 }
 
+// Promise(shutdown/in-time)
 func TestDrainLeavesAHandlerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		router, release := obstinate(t, false)

@@ -49,14 +49,6 @@ func (m *mailbox[K, V]) take(empty mail[K, V]) (full mail[K, V], last bool) {
 	return full, m.closed
 }
 
-// advance moves the event clock.
-func (m *mailbox[K, V]) advance(clock int64) {
-	m.mu.Lock()
-	m.incoming.clock = clock
-	m.mu.Unlock()
-	m.signal()
-}
-
 // closeWhere has the windows of some keys closed, with all items put before.
 func (m *mailbox[K, V]) closeWhere(key func(K) bool) {
 	m.mu.Lock()

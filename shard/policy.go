@@ -14,19 +14,24 @@ const never = math.MaxInt64
 type policy struct {
 	idle     int64 // span after the last item
 	delay    int64 // span after the first
+	early    int64 // how long before that a window may close with another
 	size     int
 	batching bool
 	sealed   bool // a closed window takes no more items
 }
 
 func newPolicy(c Config) policy {
-	return policy{
+	p := policy{
 		idle:     int64(c.Window),
 		delay:    int64(c.MaxDelay),
 		size:     c.MaxSize,
 		batching: c.Batching,
 		sealed:   c.Clock == EventClock,
 	}
+	if c.Clock == WallClock {
+		p.early = int64(c.Early)
+	}
+	return p
 }
 
 // idleDeadline is the first instant at which a window that stays quiet closes.

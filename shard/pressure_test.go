@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// Promise(batching/rate)
 func TestPressureThresholds(t *testing.T) {
 	p := pressure{limit: usage{100, 1000}, shards: 2}
 	for _, tt := range []struct {
@@ -47,6 +49,7 @@ func TestPressureThresholds(t *testing.T) {
 	}
 }
 
+// Promise(bounds/held)
 func TestPressureClosesTheOldestFirstDownToOneHalf(t *testing.T) {
 	config := testConfig()
 	config.MaxHeld, config.MaxSize = 20, 100
@@ -77,6 +80,7 @@ func TestPressureClosesTheOldestFirstDownToOneHalf(t *testing.T) {
 	}
 }
 
+// Promise(bounds/held)
 func TestPressureOfBytes(t *testing.T) {
 	config := testConfig()
 	config.MaxHeldBytes = 100
@@ -253,26 +257,31 @@ func TestBudgetServesInOrder(t *testing.T) {
 
 // Windows close at three quarters of what may come to be held, where the source may bring
 // less than the budget has room for; also when that shrinks and nothing is submitted.
+//
+// Promise(batching/prefetch)
 func TestPressureGoesByTheRoom(t *testing.T) {
 	config := testConfig()
 	config.MaxHeld, config.MaxSize = 1000, 100
-	room, known := 20, true
-	config.Room = func() (int, bool) { return room, known }
+	var room atomic.Int64
+	var unknown atomic.Bool
+	room.Store(20)
+	config.Room = func() (int, bool) { return int(room.Load()), !unknown.Load() }
 	inBubble(t, config, func(t *testing.T, r rig) {
 		for i := range 14 { // of 20
-			room--
+			room.Add(-1)
 			r.submit(string(rune('a'+i)), "x")
 		}
 		r.expect()
-		room-- // the 15th
+		room.Add(-1) // the 15th
 		r.submit("o", "x")
 		if got := r.take(); len(got) != 5 { // 10 are left
 			t.Fatalf("%d closed", len(got))
 		}
-		room, known = 0, false // a pause: windows run their time
+		room.Store(0)
+		unknown.Store(true) // a pause: windows run their time
 		r.router.Relieve()
 		r.expect()
-		known = true // it is over, and nothing comes until less is held, here never
+		unknown.Store(false) // it is over, and nothing comes until less is held, here never
 		r.router.Relieve()
 		if got := r.take(); len(got) != 10 {
 			t.Fatalf("%d closed", len(got))

@@ -11,6 +11,10 @@ import (
 	"github.com/sourcegraph/conc"
 )
 
+// Chunk is how many items an application submits at once, all or none: far below any held
+// budget, so that a chunk never has to wait for all of it.
+const Chunk = 256
+
 // ErrDraining is what Submit returns once Drain has begun.
 var ErrDraining = errors.New("shard: router is draining")
 
@@ -104,7 +108,7 @@ func (r *Router[K, V]) start() {
 // It blocks while the held budget has no room for all of the items, until ctx
 // ends, Drain begins ([ErrDraining]) or the router fails (the error of Err).
 // Callers are served in the order in which they came. Items beyond the whole budget are let in
-// once nothing else is held: keep chunks well below it.
+// once nothing else is held: see [Chunk].
 //
 // On the event clock the order of the calls is the order of the items:
 // concurrent callers make groups that do not repeat.
@@ -168,21 +172,6 @@ func (r *Router[K, V]) stamp(c *byShard, items []Item[K, V]) {
 	for i := range items {
 		r.clock = max(r.clock, nanos(items[i].At))
 		c.stamps = append(c.stamps, r.clock)
-	}
-}
-
-// Advance moves the event clock of every shard to t, so that the windows of
-// quiet keys close; a t behind it does nothing, nor does a call on the wall
-// clock. Items submitted later count as no older than t.
-func (r *Router[K, V]) Advance(t time.Time) {
-	if r.config.Clock != EventClock {
-		return
-	}
-	r.gate.Lock()
-	defer r.gate.Unlock()
-	r.clock = max(r.clock, nanos(t))
-	for _, a := range r.actors {
-		a.mail.advance(r.clock)
 	}
 }
 

@@ -65,6 +65,9 @@ func (a *actor[K, V]) publish() {
 	*p = tally{closed: t.closed, open: t.open, waiting: t.waiting}
 }
 
+// Held returns how many items are held: accepted and not done.
+func (r *Router[K, V]) Held() int { return int(r.budget.usage().items) }
+
 // Stats reads the counters.
 func (r *Router[K, V]) Stats() Stats {
 	held, waiting := r.budget.usage(), r.stats.waiting.load()

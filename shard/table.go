@@ -70,9 +70,14 @@ func (t *table[K, V]) due() (*window[K, V], int64, Trigger) {
 	return w, idle, TriggerIdle
 }
 
-// closeDue closes every window whose deadline is now or past.
+// closeDue closes every window whose deadline is now or past, and with them those that are
+// due soon: so they share a flush.
 func (t *table[K, V]) closeDue(now int64) {
-	for w, at, trigger := t.due(); at <= now; w, at, trigger = t.due() {
+	if _, at, _ := t.due(); at > now {
+		return
+	}
+	soon := now + t.policy.early
+	for w, at, trigger := t.due(); at <= soon; w, at, trigger = t.due() {
 		t.fire(w, trigger)
 	}
 }

@@ -49,6 +49,35 @@ func TestTableClosesInTheOrderOfDeadlines(t *testing.T) {
 	}
 }
 
+// Windows that are due soon after one that is due close with it, to share its flush. None
+// closes earlier than that, and none before one is due.
+//
+// Promise(batching/flushes): Windows that are due soon close with one that is due, and share its
+// flush.
+func TestWindowsDueSoonCloseWithOneThatIsDue(t *testing.T) {
+	for _, c := range []struct {
+		clock Clock
+		want  string // after 5 s
+	}{{WallClock, "a[1]idle b[1]idle "}, {EventClock, "a[1]idle "}} {
+		config := testConfig()
+		config.Early, config.Clock = 500*time.Millisecond, c.clock
+		tab := newTable[string, string](config)
+		const ms = int64(time.Millisecond)
+		tab.add("a", "1", 1, 0, false)
+		tab.add("b", "1", 1, 500*ms, false)
+		tab.add("c", "1", 1, 500*ms+1, false)
+		due := int64(config.Window)
+		tab.closeDue(due - 1)
+		if got := taken(tab, 9, 9); got != "" {
+			t.Fatalf("clock %d: %s closed before one was due", c.clock, got)
+		}
+		tab.closeDue(due)
+		if got := taken(tab, 9, 9); got != c.want {
+			t.Fatalf("clock %d: closed %s, want %s", c.clock, got, c.want)
+		}
+	}
+}
+
 // The lists' order is what makes the deadlines cheap.
 func TestDeadlineListsStaySorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,6 +19,7 @@ func TestIdleWindowClosesExactlyAtItsDeadline(t *testing.T) {
 	})
 }
 
+// Promise(batching/windows): Each user has a window of its own.
 func TestEachItemRestartsTheWindow(t *testing.T) {
 	inBubble(t, testConfig(), func(t *testing.T, r rig) {
 		r.submit("u", "a")
@@ -37,6 +38,8 @@ func TestEachItemRestartsTheWindow(t *testing.T) {
 
 // What has waited already waits for no window: it goes at once, or with the
 // others of its key, which it does not keep waiting.
+//
+// Promise(event/retry-delays)
 func TestPromptItemsDoNotWait(t *testing.T) {
 	inBubble(t, testConfig(), func(t *testing.T, r rig) {
 		prompt := func(key, value string) {
@@ -55,6 +58,7 @@ func TestPromptItemsDoNotWait(t *testing.T) {
 	})
 }
 
+// Promise(batching/windows)
 func TestMaxDelayCapsABusyKey(t *testing.T) {
 	config := testConfig()
 	config.MaxSize = 100
@@ -114,6 +118,7 @@ func TestBatchingOffFlushesAtOnceOneFlushPerKey(t *testing.T) {
 	})
 }
 
+// Promise(away/busy-user)
 func TestKeyInFlightGoesOnCollecting(t *testing.T) {
 	inBubble(t, testConfig(), func(t *testing.T, r rig) {
 		r.hold = make(chan struct{})

@@ -1,6 +1,7 @@
 // Command progress runs go test, and prints a line for each package that has ended:
 // what go test says of it, the time since the start, and an estimate of what is left.
-// Of tests that fail it prints all output.
+// Of tests that fail it prints all output. At the end it prints the processor time of the
+// packages that took most, and of the whole.
 //
 //	go run ./bench/progress --name test -- -race -count=1 ./...
 //
@@ -37,6 +38,9 @@ type cli struct {
 var recorded []byte
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == asWrapper {
+		os.Exit(wrap(os.Args[2:], os.Stdout))
+	}
 	var c cli
 	kong.Parse(&c, kong.Name("progress"), kong.Description("Run go test with an estimate of the time that is left."))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -100,7 +104,11 @@ func packages(patterns, without []string) (chosen, left []string, err error) {
 
 // test runs go test and feeds the report. The error is go test's end.
 func test(ctx context.Context, args []string, r *report) error {
-	command := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	wrapper, err := wrapperFlag()
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, "go", append([]string{"test", "-json", wrapper}, args...)...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it then ends its tests
 	command.Stderr = os.Stderr
 	stdout, err := command.StdoutPipe()
@@ -129,8 +137,9 @@ func test(ctx context.Context, args []string, r *report) error {
 		select {
 		case e, ok := <-events:
 			if !ok {
-				r.finish()
-				return command.Wait()
+				err := command.Wait()
+				r.finish(cpuOf(command.ProcessState).Seconds())
+				return err
 			}
 			r.add(e)
 		case <-ticker.C:

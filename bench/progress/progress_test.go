@@ -53,7 +53,7 @@ func TestEstimate(t *testing.T) {
 	r.add(event{Action: "output", Package: "m/slow", Output: "ok  \tm/slow\t90.0s\n"})
 	shows(t, r, out, event{Action: "pass", Package: "m/slow", Elapsed: 90}, "1m30s, 2 of 3, about 5 s left\n")
 	shows(t, r, out, event{Action: "pass", Package: "m/new", Elapsed: 1}, "3 of 3\n")
-	r.finish()
+	r.finish(55)
 	if !strings.Contains(out.String(), "3 packages passed in 1m30s") {
 		t.Error(out)
 	}
@@ -87,9 +87,9 @@ func TestStill(t *testing.T) {
 // The real go command, with tests that pass, fail, hang the package and do not build:
 // its exit code is kept, and of the failed ones everything is printed.
 func TestGoTest(t *testing.T) {
-	module := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":              "module m\n\ngo 1.26\n",
+	folder := module(t, map[string]string{
+		"busy/busy_test.go":   busy,
+		"shot/shot_test.go":   shot,
 		"good/good_test.go":   "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) { t.Log(\"quiet\") }\n",
 		"bad/bad_test.go":     "package bad\n\nimport \"testing\"\n\nfunc TestFine(t *testing.T) { t.Log(\"quiet\") }\n\nfunc TestBad(t *testing.T) { t.Log(\"some context\"); t.Run(\"part\", func(t *testing.T) { t.Error(\"is wrong\") }) }\n",
 		"dies/dies_test.go":   "package dies\n\nimport \"testing\"\n\nfunc TestDies(*testing.T) { panic(\"it died\") }\n",
@@ -97,33 +97,24 @@ func TestGoTest(t *testing.T) {
 		"server/server.go":    "package server\n",
 		"left/left_test.go":   "package left\n\nimport (\n\t\"testing\"\n\n\t_ \"m/server\"\n)\n\nfunc TestLeft(t *testing.T) { t.Error(\"was not left out\") }\n",
 		"without/no_tests.go": "package without\n",
-	} {
-		path := filepath.Join(module, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Chdir(module)
-
+	})
 	var out strings.Builder
-	times := filepath.Join(module, "times.json")
+	times := filepath.Join(folder, "times.json")
 	c := cli{Name: "a test's", Without: []string{"m/server"}, Record: times, Args: []string{"-count=1", "./..."}}
 	err := c.run(t.Context(), &out)
 	if failed, ok := errors.AsType[*exec.ExitError](err); !ok || failed.ExitCode() != 1 {
 		t.Errorf("it ends with %v", err)
 	}
 	for _, want := range []string{
-		"4 packages with tests", "ok    m/good", "some context", "--- FAIL: TestBad/part", "is wrong", "FAIL  m/bad",
-		"panic: it died", "goroutine ", "undefined: missing", "[build failed]", "3 of 4 packages failed", "runs them: m/left\n",
+		"6 packages with tests", "ok    m/good", "ok    m/busy", "signal: killed", "FAIL  m/shot", "some context", "--- FAIL: TestBad/part", "is wrong", "FAIL  m/bad",
+		"panic: it died", "goroutine ", "undefined: missing", "[build failed]", "4 of 6 packages failed", "runs them: m/left\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, &out)
 		}
 	}
-	for _, not := range []string{"quiet", "was not left out", "no test files"} {
+	tellsCosts(t, out.String(), 5) // one is not built
+	for _, not := range []string{cpuLine, "quiet", "was not left out", "no test files"} {
 		if strings.Contains(out.String(), not) {
 			t.Errorf("%q is in:\n%s", not, &out)
 		}

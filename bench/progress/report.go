@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -19,6 +20,7 @@ type event struct {
 const (
 	quietFor = 15 * time.Second // after that a line says what runs
 	unknown  = 2                // expected seconds of a package that is not recorded
+	dearest  = 10               // packages whose processor time is printed
 )
 
 // report turns events into lines.
@@ -33,6 +35,7 @@ type report struct {
 	open     map[string]float64   // those of packages that have not ended
 	running  map[string]time.Time // since when
 	took     map[string]float64
+	cpu      map[string]float64 // seconds of processor time, children's included
 	output   map[string][]event // of packages that have not ended
 	failed   []string
 }
@@ -41,7 +44,7 @@ type report struct {
 func newReport(out io.Writer, now func() time.Time, earlier map[string]float64, chosen []string) *report {
 	r := &report{
 		out: out, now: now, began: now(), printed: now(), packages: len(chosen), expected: earlier[""],
-		open: map[string]float64{}, running: map[string]time.Time{}, took: map[string]float64{}, output: map[string][]event{},
+		open: map[string]float64{}, running: map[string]time.Time{}, took: map[string]float64{}, cpu: map[string]float64{}, output: map[string][]event{},
 	}
 	for _, path := range chosen {
 		seconds, known := earlier[path]
@@ -79,6 +82,9 @@ func (r *report) add(e event) {
 	case ended:
 		r.end(e)
 	default:
+		if seconds, before, ok := cpuIn(e.Output); ok {
+			r.cpu[e.Package], e.Output = seconds, before
+		}
 		r.output[e.Package] = append(r.output[e.Package], e)
 	}
 }
@@ -126,8 +132,10 @@ func (r *report) still() {
 	r.print("      ... %s  %s", strings.Join(names, ", "), r.standing())
 }
 
-// finish says how the run has ended.
-func (r *report) finish() {
+// finish says what the run has cost and how it has ended. cpu is the seconds of processor
+// time that go test and all its children have taken.
+func (r *report) finish(cpu float64) {
+	r.costs(cpu)
 	switch {
 	case len(r.failed) > 0:
 		r.print("%d of %d packages failed in %s: %s", len(r.failed), r.packages, r.since(r.began), strings.Join(r.failed, ", "))
@@ -136,6 +144,19 @@ func (r *report) finish() {
 	default:
 		r.print("%d packages passed in %s", r.packages, r.since(r.began))
 	}
+}
+
+// costs prints the processor and wall time of the dearest packages.
+func (r *report) costs(cpu float64) {
+	paths := slices.SortedFunc(maps.Keys(r.cpu), func(a, b string) int { return cmp.Compare(r.cpu[b], r.cpu[a]) })
+	sum := 0.0
+	for i, path := range paths {
+		sum += r.cpu[path]
+		if i < dearest {
+			r.print("%7.0f s of CPU, %5.0f s: %s", r.cpu[path], r.took[path], path)
+		}
+	}
+	r.print("%7.0f s of CPU in all: %.0f s by the tests of %d packages, %.0f s to compile and link", cpu, sum, len(paths), max(0, cpu-sum))
 }
 
 // standing says how far the run is.

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/users"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/service/profile/users"
 	"keyfold/source/outbox"
 )
 
@@ -54,9 +55,11 @@ func postedBodies(t *testing.T, data string) (bodies [][]byte) {
 // What was posted is kept once, in the history, once it is folded; what came from
 // a file is kept in the inbox. Both together make every profile again, and a
 // user's last events are read from both.
+//
+// Promise(lite/killed)
 func TestBodiesOfSettledPosts(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
-	lines := eventLines(t, 60)
+	lines := eventLines(t, 25)
 	data := filepath.Join(t.TempDir(), "data")
 	half := len(lines) / 2
 	file := bytes.Join(lines[:half], []byte("\n"))
@@ -90,9 +93,9 @@ func TestBodiesOfSettledPosts(t *testing.T) {
 	}
 	equalsOracle(t, data, lines)
 
-	want := map[string]engine.Event{}
+	want := map[string]profile.Event{}
 	for _, line := range lines {
-		e, err := engine.ParseEvent(line, engine.Millis(1<<50).Time())
+		e, err := profile.ParseEvent(line, engine.Millis(1<<50).Time())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +144,7 @@ func TestBodiesOfSettledPosts(t *testing.T) {
 	if cleaned != len(want)-len(kept) {
 		t.Errorf("%d events without a body, want %d", cleaned, len(want)-len(kept))
 	}
-	last, err := engine.ParseEvent(posts[len(posts)-1], engine.Millis(1<<50).Time())
+	last, err := profile.ParseEvent(posts[len(posts)-1], engine.Millis(1<<50).Time())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/settings"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
 )
 
 // configCmd looks at the settings.

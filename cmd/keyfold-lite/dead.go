@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 	"keyfold/source/inbox"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 )
 
 // Dead events are named with their lines by the run, and found again afterwards.

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/users"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/users"
+
 	"keyfold/engine"
 	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlite"
@@ -46,7 +48,7 @@ type forgotten struct {
 	DeadLeft int64  `json:"dead_letters_of_unreadable_users"`
 	DryRun   bool   `json:"dry_run,omitempty"` // nothing was changed
 
-	before *engine.Profile
+	before *profile.Profile
 }
 
 // Run erases the user.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 )
 
 // secret is what only the events of the erased user hold.
@@ -17,6 +17,8 @@ const secret = "zanzibar lamp"
 
 // Forgetting leaves nothing of the user in the folder, not even bytes that are
 // no longer used, and everything of the others.
+//
+// Promise(security/forget)
 func TestForget(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	search := func(user, n int, phrase string) string {
@@ -104,6 +106,8 @@ func holds(t *testing.T, folder, text string) bool {
 }
 
 // Forgetting asks, can be tried, and refuses an id that nothing is stored of.
+//
+// Promise(security/forget)
 func TestForgetIsHardToMistype(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	fold(t, string(searches(t, 1, "m")[0].Body)+"\n"+`{"user_id":"1"}`, small, "--no-products", "--events=-", "--data", data)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/inbox"
 	"keyfold/source/outbox"
 )
@@ -48,7 +49,7 @@ func openOutbox(a *app) (*outbox.Database, error) {
 
 // posted reads a user's posts that occurred since then, by message_id. What
 // `keyfold history prune` deleted is missing.
-func posted(ctx context.Context, a *app, user int32, since engine.Millis) (events map[string]engine.Event, err error) {
+func posted(ctx context.Context, a *app, user int32, since engine.Millis) (events map[string]profile.Event, err error) {
 	if _, absent := os.Stat(filepath.Join(a.data, outboxName)); absent != nil {
 		return nil, nil
 	}
@@ -57,7 +58,7 @@ func posted(ctx context.Context, a *app, user int32, since engine.Millis) (event
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	events = map[string]engine.Event{}
+	events = map[string]profile.Event{}
 	for row, err := range db.History(ctx, outbox.Filter{UserID: user, From: since}, outbox.Position{UserID: user}) {
 		if err == nil {
 			events[row.Event.MessageID] = row.Event

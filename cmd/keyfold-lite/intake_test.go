@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/outbox"
 )
 
@@ -52,7 +52,7 @@ func distinct(t *testing.T, lines [][]byte) int {
 	t.Helper()
 	ids := map[string]bool{}
 	for _, line := range lines {
-		e, err := engine.ParseEvent(line, time.Now())
+		e, err := profile.ParseEvent(line, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +106,10 @@ func send(url string, line []byte) bool {
 // kill -9 while posts come in: what was answered is there afterwards, what was
 // not is sent again, and at the end every profile is the oracle's and every row
 // is marked.
+//
+// Promise(lite/killed, shutdown/lite)
 func TestKill9WhilePosting(t *testing.T) {
-	lines := eventLines(t, 40)
+	lines := eventLines(t, often(15, 40))
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{small, "--data", data, "--products", shopFile(t), "--batch-window=100ms", "--batch-max-delay=200ms"}
 	runs := 0
@@ -141,6 +143,8 @@ func TestKill9WhilePosting(t *testing.T) {
 
 // What was stored and not relayed by an earlier process is folded by the next
 // one, also by a job that serves nothing.
+//
+// Promise(shutdown/lite)
 func TestPostsLeftBehind(t *testing.T) {
 	lines := eventLines(t, 40)
 	data := filepath.Join(t.TempDir(), "data")
@@ -153,13 +157,13 @@ func TestPostsLeftBehind(t *testing.T) {
 	}
 	store := outbox.NewStore(db, outbox.StoreConfig{})
 	for some := range slices.Chunk(lines, 7) {
-		var entries []engine.Entry
+		var entries []profile.Entry
 		for _, body := range some {
-			e, err := engine.ParseEvent(body, time.Now())
+			e, err := profile.ParseEvent(body, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
-			entries = append(entries, engine.Entry{Body: body, Event: e})
+			entries = append(entries, profile.Entry{Body: body, Event: e})
 		}
 		if _, err := store.Add(t.Context(), entries); err != nil {
 			t.Fatal(err)

@@ -21,8 +21,9 @@ import (
 	"go.uber.org/goleak"
 	"gonum.org/v1/gonum/floats"
 
-	"keyfold/cmd/cli"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 	"keyfold/sink/sqlite"
 	"keyfold/source/sample"
 )
@@ -85,7 +86,7 @@ func eventLines(t *testing.T, sessions int) [][]byte {
 const small = "--dimensions=64" // vectors small enough for the race detector
 
 func TestFileTwice(t *testing.T) {
-	lines := eventLines(t, 200)
+	lines := eventLines(t, 80)
 	plain := bytes.Join(lines, []byte("\n"))
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
@@ -195,7 +196,7 @@ func TestExport(t *testing.T) {
 func TestCutFile(t *testing.T) {
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
-	lines := eventLines(t, 300)
+	lines := eventLines(t, 120)
 	w.Write(bytes.Join(lines, []byte("\n")))
 	w.Close()
 	path, data := filepath.Join(t.TempDir(), "events.gz"), filepath.Join(t.TempDir(), "data")
@@ -246,6 +247,7 @@ func TestProductsImport(t *testing.T) {
 	}
 }
 
+// Promise(event/configuration)
 func TestMistakes(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	fold(t, "", small, "--data", data, "--sample", "5")
@@ -433,13 +435,16 @@ func TestProductsImportGoesOn(t *testing.T) {
 
 // In `unit`, ordered input gives one profile however batches cut it, also within
 // one instant.
+//
+// Promise(event/unit-order): With the history `unit`, input ordered by (occurred_at, message_id) gives
+// the same profile whatever the batches; other input may not.
 func TestUnitOfOneInstant(t *testing.T) {
 	products := shopFile(t)
 	var lines []string
 	for n := range 542 {
 		lines = append(lines, fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":%d,"occurred_at":"2026-02-10T14:30:00Z","message_id":"id-%03d"}`, 1+n%200, n))
 	}
-	folded := func(size string) *engine.Profile {
+	folded := func(size string) *profile.Profile {
 		data := filepath.Join(t.TempDir(), "data")
 		s := fold(t, strings.Join(lines, "\n"), small, "--history=unit", size, "--data", data, "--products", products, "--events", "-")
 		if s.Folded != int64(len(lines)) {

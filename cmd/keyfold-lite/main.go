@@ -13,8 +13,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/settings"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
 )
 
 func main() { cli.Main(run) }
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		log, _, logErr := c.Options.Log.Logger(s.Stderr)
 		config, err := c.Settings.Config()
 		config = config.WithoutBroker()
-		config.Taste.Model = embedderModel
+		config.Processor.Model = embedderModel
 		a := &app{Console: c.Options.Console(s), ctx: ctx, data: c.Data, config: config, log: log}
 		for _, w := range slices.Concat(settings.Unknown(command, os.Environ()), config.Warnings) {
 			fmt.Fprintf(s.Stderr, "keyfold-lite: %s: %s: %s\n", w.Variable, w.Text, w.Hint)
@@ -70,6 +70,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 			return err
 		}
 		config.Limit()
+		if s.Stderr == os.Stderr { // a test's command is one of several in its process
+			settings.BridgeLibraries(log)
+		}
 		return command.Run(a)
 	})
 }

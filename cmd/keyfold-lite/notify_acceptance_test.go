@@ -16,6 +16,8 @@ import (
 
 // U2: in quiet hours from 22:00 to 07:00 in Berlin nothing is decided NOW unless a rule
 // forces it or its type ignores them, also in the nights in which the clocks change.
+//
+// Promise(acceptance/u2): U2: quiet hours hold in the nights in which the clocks change.
 func TestNotifyU2QuietHoursWhenClocksChange(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

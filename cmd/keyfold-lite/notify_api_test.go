@@ -18,10 +18,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/api"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/api"
+
 	"keyfold/engine/notify"
-	"keyfold/source/ingest"
+	"keyfold/source/httpapi"
 )
 
 // notifyServer runs `notify serve` until the test ends, and returns its address.
@@ -111,7 +112,7 @@ func nowEvent(id uuid.UUID, user, kind, title string) string {
 
 type decided struct {
 	Decisions []api.Decision `json:"decisions"`
-	Errors    []ingest.Fault
+	Errors    []httpapi.Fault
 }
 
 // A POST is answered with the decisions, once they are stored and handed over. A
@@ -278,8 +279,8 @@ func TestNotifyServeHostileBodies(t *testing.T) {
 			body = bytes.Replace(body, []byte(`"x"`), []byte(`"\u0000\ud800`+strings.Repeat("é", r.IntN(200))+`"`), 1)
 		}
 		var answer struct {
-			Decisions []api.Decision `json:"decisions"`
-			Errors    []ingest.Fault `json:"errors"`
+			Decisions []api.Decision  `json:"decisions"`
+			Errors    []httpapi.Fault `json:"errors"`
 		}
 		kind := []string{"application/json", "application/x-ndjson"}[r.IntN(2)]
 		status := asked(t, "POST", server+"/v1/notifications", kind, string(body), &answer)

@@ -7,8 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/api"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/api"
+
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/sqlite"
@@ -34,10 +35,7 @@ func (c *notifyExplainCmd) Run(a *app) error {
 	if len(found) == 0 {
 		return fmt.Errorf("no decision in %s has an event_id or decision_id that begins with %q", a.data, c.ID)
 	}
-	all := make([]api.Explained, len(found))
-	for i := range found {
-		all[i] = api.Explain(&found[i])
-	}
+	all := api.ExplainAll(found)
 	return a.Emit(all, func(w *cli.Text) { api.Print(w, all, c.Stages) })
 }
 

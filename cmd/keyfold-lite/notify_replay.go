@@ -8,8 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/api"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/api"
+
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 )

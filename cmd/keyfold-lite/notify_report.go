@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"keyfold/cmd/cli"
 	"keyfold/engine/notify"
+	"keyfold/internal/cli"
 	"keyfold/sink/ledger"
 )
 

@@ -4,52 +4,30 @@ import (
 	"fmt"
 	"strings"
 
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/cmd/decisions"
 	"keyfold/engine/notify/rule"
+	"keyfold/service/notify/ruleset"
 )
 
 type notifyRulesCmd struct {
-	Lint lintCmd      `cmd:"" help:"Name every fault of a set of rules."`
-	Test rulesTestCmd `cmd:"" help:"Run the test cases that a set of rules brings along."`
-	Show rulesShowCmd `cmd:"" help:"Print the shipped set of rules: a file to begin with."`
+	Lint decisions.Lint[*app] `cmd:"" help:"Name every fault of a set of rules. Read-only."`
+	Test decisions.Test[*app] `cmd:"" help:"Run the test cases that a set of rules brings along. Read-only."`
+	Show rulesShowCmd         `cmd:"" help:"Print the shipped set of rules: a file to begin with."`
 
-	Simulate rulesSimulateCmd `cmd:"" help:"Decide past notifications anew by a set of rules, and show what would change. Read-only."`
+	Simulate rulesSimulateCmd `cmd:"" help:"Decide past notifications anew by a candidate, and show what would change. Read-only."`
 }
 
-// lintCmd checks a set.
-type lintCmd struct {
-	File string `arg:"" help:"The set: one JSON document."`
+// rulesSimulateCmd decides past notifications anew.
+type rulesSimulateCmd struct {
+	decisions.Simulation[*app] `embed:""`
+	Local                      ruleset.Hours `embed:""`
 }
 
-// Run prints every fault at once.
-func (c *lintCmd) Run(a *app) error {
-	found, err := ruleset.Lint(c.File)
-	if err != nil {
-		return err
-	}
-	if err := a.Emit(found, found.Print); err != nil {
-		return err
-	}
-	return found.Err()
-}
+// Check refuses faulty flags.
+func (c *rulesSimulateCmd) Check(a *app) error { return c.CheckWith(a, &c.Local) }
 
-// rulesTestCmd runs a set's cases.
-type rulesTestCmd struct {
-	File string `arg:"" help:"The set: one JSON document."`
-}
-
-// Run decides every case and prints those that fail.
-func (c *rulesTestCmd) Run(a *app) error {
-	found, err := ruleset.Lint(c.File)
-	if err != nil {
-		return err
-	}
-	found.Test()
-	if err := a.Emit(found, found.Print); err != nil {
-		return err
-	}
-	return found.Err()
-}
+// Run prints what would change.
+func (c *rulesSimulateCmd) Run(a *app) error { return c.RunWith(a, &c.Local) }
 
 // rulesShowCmd prints the shipped set.
 type rulesShowCmd struct{}

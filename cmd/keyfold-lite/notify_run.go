@@ -6,8 +6,9 @@ import (
 	"os"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/ruleset"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
 )

@@ -8,13 +8,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"keyfold/cmd/notifier"
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/service/notify/notifier"
+	"keyfold/service/notify/ruleset"
+
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/sink/ledger/sqlite"
-	"keyfold/sink/ndjson"
-	"keyfold/sink/webhook"
+
+	"keyfold/sink/senders/ndjson"
+	"keyfold/sink/senders/webhook"
 )
 
 // senders are the flags that say where NOWs go.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"keyfold/cmd/cli"
 	"keyfold/engine/notify"
+	"keyfold/internal/cli"
 	"keyfold/sink/ledger"
 	"keyfold/source/sample/notifications"
 )

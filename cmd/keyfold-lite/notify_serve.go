@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"net"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/api"
-	"keyfold/cmd/notifier/ruleset"
-	"keyfold/cmd/shutdown"
+	"keyfold/internal/cli"
+	"keyfold/internal/shutdown"
+	"keyfold/service/notify/api"
+	"keyfold/service/notify/ruleset"
+
 	"keyfold/engine"
-	"keyfold/source/ingest"
+	"keyfold/source/httpapi"
 )
 
 // notifyServeCmd decides notifications that are posted.
@@ -91,7 +92,7 @@ func (n *notifyRuntime) api() *api.API {
 
 // serveNotify answers requests until the program is told to stop or a fault ends it.
 func serveNotify(n *notifyRuntime, c *notifyServeCmd, listener net.Listener) error {
-	server, err := ingest.NewServer(apiConfig(c.Addr), ingest.NewApplication(n.api(), n.log))
+	server, err := httpapi.NewServer(apiConfig(c.Addr), httpapi.NewHandler(n.api(), n.log.With("component", "notify")))
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/notifier/simulate"
 	"keyfold/engine/notify/rule"
+	"keyfold/service/notify/simulate"
 )
 
 // The sample week is decided anew: the shipped set changes nothing, one with lower caps does.
+//
+// Promise(ledger/simulate)
 func TestNotifySimulate(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	notified(t, "", "--data", data, "--sample", "60")

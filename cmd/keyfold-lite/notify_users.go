@@ -11,8 +11,9 @@ import (
 	"strings"
 	"sync"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/api"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/api"
+
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger/sqlite"
 )

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/products"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
+	"keyfold/service/profile/products"
+
 	"keyfold/sink/sqlite"
 	"keyfold/source/catalog"
 	"keyfold/source/inbox"
@@ -60,11 +62,12 @@ func (c *importCmd) Run(a *app) (err error) {
 
 // openStore opens the file of the data folder for writing.
 func openStore(a *app) (*sqlite.File, error) {
-	return sqlite.Open(filepath.Join(a.data, databaseName), sqlite.Settings{
-		Dimensions: a.config.Taste.Dimensions,
-		History:    a.config.Taste.History,
-		Model:      a.config.Taste.Model,
+	file, err := sqlite.Open(filepath.Join(a.data, databaseName), sqlite.Settings{
+		Dimensions: a.config.Processor.Dimensions,
+		History:    a.config.Processor.History,
+		Model:      a.config.Processor.Model,
 	})
+	return file, settings.Named(&settings.Engine{}, nil, err)
 }
 
 // importOptions say what becomes of products that have no vector, and of bad ones.
@@ -83,10 +86,10 @@ func importFile(a *app, file *sqlite.File, path string, o importOptions) (produc
 	return done, errors.Join(err, in.Close())
 }
 
-func importAll(a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], bar *cli.Progress, o importOptions) (products.Imported, error) {
-	hash, err := vector.NewHash(a.config.Taste.Dimensions)
+func importAll(a *app, file *sqlite.File, all iter.Seq2[profile.Product, error], bar *cli.Progress, o importOptions) (products.Imported, error) {
+	hash, err := vector.NewHash(a.config.Processor.Dimensions)
 	if err != nil {
-		return products.Imported{}, err
+		return products.Imported{}, settings.Named(&settings.Engine{}, nil, err)
 	}
 	im := products.Import{Store: file, Known: file, Dimensions: hash.Dimensions(), Stored: bar.At, SkipBad: o.skipBad}
 	if o.embed {
@@ -102,8 +105,8 @@ func importAll(a *app, file *sqlite.File, all iter.Seq2[engine.Product, error], 
 func sampleEvents(sessions int) [][]byte { return sample.Events(sample.DefaultConfig(sessions)) }
 
 // sampleProducts is the sample shop's catalogue as a file would give it.
-func sampleProducts() iter.Seq2[engine.Product, error] {
-	return func(yield func(engine.Product, error) bool) {
+func sampleProducts() iter.Seq2[profile.Product, error] {
+	return func(yield func(profile.Product, error) bool) {
 		for _, p := range sample.Products() {
 			if !yield(p, nil) {
 				return

@@ -8,10 +8,11 @@ import (
 	"math"
 	"slices"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/users"
-	"keyfold/engine"
-	"keyfold/engine/taste"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/processor"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/users"
+
 	"keyfold/shard"
 	"keyfold/source/inbox"
 )
@@ -84,7 +85,7 @@ func (d rebuilt) print(w *cli.Text) {
 // rebuilder is one rebuild.
 type rebuilder struct {
 	*runtime
-	taste   *taste.Engine
+	taste   *processor.Engine
 	done    rebuilt
 	refused []error // by user
 }
@@ -109,7 +110,7 @@ func (r *rebuilder) run(products string) (err error) {
 	if err != nil || r.ctx.Err() != nil {
 		return errors.Join(err, r.ctx.Err())
 	}
-	if r.taste, err = taste.New(r.config.Taste, r.ports); err != nil {
+	if r.taste, err = processor.New(r.config.Processor, r.ports); err != nil {
 		return err
 	}
 	missing, err := inbox.ProductMissing(r.ctx, r.file)
@@ -153,7 +154,7 @@ func (r *rebuilder) user(user int32) error {
 	}
 	old := stored[0]
 	next, err := r.taste.Rebuild(r.ctx, user, old, history(events))
-	if errors.Is(err, taste.ErrErased) {
+	if errors.Is(err, processor.ErrErased) {
 		return nil
 	}
 	if err != nil {
@@ -165,7 +166,7 @@ func (r *rebuilder) user(user int32) error {
 	case old != nil && next.Profile.EventCount < old.EventCount:
 		return fmt.Errorf("%w: it counts %d events, and %d are stored", errRefused, old.EventCount, next.Profile.EventCount)
 	}
-	if err := r.file.Swap(r.ctx, []*engine.Profile{next.Profile})[0]; err != nil {
+	if err := r.file.Swap(r.ctx, []*profile.Profile{next.Profile})[0]; err != nil {
 		return err
 	}
 	if err := inbox.MarkFolded(r.ctx, writer{r.file}, user, skipped); err != nil {
@@ -207,9 +208,9 @@ func (r *rebuilder) foldable(events []users.Event) (skipped []string, err error)
 }
 
 // history yields the events that are or were to be in the profile.
-func history(events []users.Event) iter.Seq2[taste.HistoryEvent, error] {
+func history(events []users.Event) iter.Seq2[processor.HistoryEvent, error] {
 	states := []string{inbox.StateFolded.String(), inbox.StateDuplicate.String(), inbox.StateProductMissing.String()}
-	return func(yield func(taste.HistoryEvent, error) bool) {
+	return func(yield func(processor.HistoryEvent, error) bool) {
 		for i := range events {
 			e := &events[i]
 			if !slices.Contains(states, e.State) {
@@ -217,12 +218,12 @@ func history(events []users.Event) iter.Seq2[taste.HistoryEvent, error] {
 			}
 			if e.ProductID == 0 && e.Phrase == "" {
 				if e.State != inbox.StateProductMissing.String() {
-					yield(taste.HistoryEvent{}, fmt.Errorf("%w: the text of event %s was deleted by history prune", errRefused, e.MessageID))
+					yield(processor.HistoryEvent{}, fmt.Errorf("%w: the text of event %s was deleted by history prune", errRefused, e.MessageID))
 					return
 				}
 				continue
 			}
-			if !yield(taste.HistoryEvent{Event: e.Event}, nil) {
+			if !yield(processor.HistoryEvent{Event: e.Event}, nil) {
 				return
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/inbox"
 )
 
@@ -89,7 +89,7 @@ func (r *replay) readChunk(ctx context.Context) ([]inbox.Arrival, error) {
 			return chunk, err
 		}
 		a := inbox.Arrival{Body: body, Origin: inbox.Origin{Name: r.name, Line: r.line()}}
-		a.Event, a.Err = engine.ParseEvent(body, time.Now())
+		a.Event, a.Err = profile.ParseEvent(body, time.Now())
 		chunk = append(chunk, a)
 		if r.pace != nil {
 			return chunk, nil // one by one, each at its time

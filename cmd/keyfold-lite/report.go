@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/engine"
-	"keyfold/source/ingest"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/source/httpapi"
 )
 
 // print reports a run.
@@ -123,7 +123,7 @@ func (s *summary) next(w *cli.Text, a *app, c *runCmd) {
 
 // sameAddr is the flag that lets another command serve at the same address.
 func (c *runCmd) sameAddr() string {
-	if c.Addr == ingest.DefaultConfig().Addr {
+	if c.Addr == httpapi.DefaultConfig().Addr {
 		return ""
 	}
 	return " --http-addr " + c.Addr
@@ -138,7 +138,7 @@ func (a *app) command() string {
 	if a.data != "keyfold-data" {
 		program += " --data " + a.data
 	}
-	laws, usual := a.config.Taste, engine.DefaultConfig()
+	laws, usual := a.config.Processor, profile.DefaultConfig()
 	if laws.History != usual.History {
 		program += " --history " + string(laws.History)
 	}

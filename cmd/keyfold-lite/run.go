@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 	"keyfold/shard"
 )
 

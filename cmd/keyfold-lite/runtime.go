@@ -8,9 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"keyfold/cmd/pipeline"
-	"keyfold/engine"
-	"keyfold/engine/taste"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/processor"
+	"keyfold/internal/settings"
+	"keyfold/service/profile/pipeline"
+
 	"keyfold/shard"
 	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlite"
@@ -32,7 +34,7 @@ type runtime struct {
 	unlock func()
 	file   *sqlite.File
 	inbox  *inbox.Inbox
-	ports  taste.Ports
+	ports  processor.Ports
 	intake *httpIngest  // nil: nothing comes over HTTP
 	events atomic.Int64 // read from the input
 
@@ -74,10 +76,10 @@ func (n *runtime) open() (err error) {
 		Profiles: n.file,
 		Log:      n.log,
 	}, inbox.Config{RetryDelay: c.Retry.Delay, MaxRetries: c.Retry.Attempts}); err != nil {
-		return err
+		return settings.Named(&settings.Engine{}, nil, err)
 	}
-	if n.ports, err = pipeline.Ports(c.Taste, n.file, n.file); err != nil {
-		return err
+	if n.ports, err = pipeline.Ports(c.Processor, n.file, n.file); err != nil {
+		return settings.Named(&settings.Engine{}, nil, err)
 	}
 	n.ports.OnConfigError, n.ports.Log = n.fail, n.log
 	n.inbox.Start(n.deliver)
@@ -94,7 +96,7 @@ func (n *runtime) start(clock shard.Clock) error {
 	}
 	windows := n.config.Shard
 	windows.Clock = clock
-	p, err := pipeline.New(windows, n.config.Taste, n.ports)
+	p, err := pipeline.New(windows, n.config.Processor, n.ports)
 	if err != nil {
 		return err
 	}
@@ -112,13 +114,13 @@ func (n *runtime) start(clock shard.Clock) error {
 // deliver hands new, recovered and retried events to the pipeline. It may wait
 // for room, and must not hold up a shutdown meanwhile: the lock is held for a
 // look at the pipeline only. What no pipeline takes stays pending in the inbox.
-func (n *runtime) deliver(ctx context.Context, deliveries []engine.Delivery) error {
+func (n *runtime) deliver(ctx context.Context, deliveries []profile.Delivery) error {
 	return pipeline.InChunks(ctx, deliveries, n.offer)
 }
 
 // offer hands a chunk to the pipeline, all or none. Where the pipeline was
 // exchanged during the wait, its successor gets what the old one refused.
-func (n *runtime) offer(ctx context.Context, part []engine.Delivery) error {
+func (n *runtime) offer(ctx context.Context, part []profile.Delivery) error {
 	for {
 		p := n.current()
 		if p == nil {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"net"
 
-	"keyfold/cmd/shutdown"
+	"keyfold/internal/shutdown"
+	"keyfold/source/httpapi"
 	"keyfold/source/ingest"
 )
 
@@ -32,7 +33,7 @@ func checkAddr(addr string) error {
 	if err := apiConfig(addr).Validate(); err != nil {
 		return err
 	}
-	if !ingest.OnLoopback(addr) {
+	if !httpapi.OnLoopback(addr) {
 		return fmt.Errorf("HTTP_ADDR is %q: only loopback addresses are served, since requests are neither authenticated nor encrypted; "+
 			"set 127.0.0.1:7080, and put a reverse proxy with both in front to reach it from elsewhere", addr)
 	}
@@ -51,9 +52,9 @@ func listen(addr string) (net.Listener, error) {
 
 // apiConfig returns the settings of an API for this machine alone: its rate is what the
 // disk takes.
-func apiConfig(addr string) ingest.Config {
-	c := ingest.DefaultConfig()
-	c.Addr, c.Total, c.Sender = addr, ingest.Rate{}, ingest.Rate{}
+func apiConfig(addr string) httpapi.Config {
+	c := httpapi.DefaultConfig()
+	c.Addr, c.Total, c.Sender = addr, httpapi.Rate{}, httpapi.Rate{}
 	c.Insecure = true // checkAddr has judged the address
 	return c
 }
@@ -61,9 +62,7 @@ func apiConfig(addr string) ingest.Config {
 // serve answers POST /v1/events until the program is told to stop or a fault
 // ends it.
 func serve(n *runtime, addr string, listener net.Listener) error {
-	handler := ingest.NewHandler(n.intake.store, n.log)
-	handler.ReadyWhen(n.intake.ready)
-	server, err := ingest.NewServer(apiConfig(addr), handler)
+	server, err := httpapi.NewServer(apiConfig(addr), httpapi.NewHandler(ingest.New(n.intake.store, n.intake.ready), n.log.With("component", "ingest")))
 	if err != nil {
 		return err
 	}

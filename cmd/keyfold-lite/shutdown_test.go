@@ -13,23 +13,24 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/settings"
-	"keyfold/engine"
-	"keyfold/engine/taste"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/processor"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
+
 	"keyfold/shard"
 )
 
 // panickingStore is a programming error.
-type panickingStore struct{ engine.Profiles }
+type panickingStore struct{ profile.Profiles }
 
-func (panickingStore) Load(context.Context, []int32) ([]*engine.Profile, error) { panic("a test's") }
+func (panickingStore) Load(context.Context, []int32) ([]*profile.Profile, error) { panic("a test's") }
 
 // testNode opens a node on a folder of its own, with small windows that close soon.
 func testNode(ctx context.Context, t *testing.T) *runtime {
 	t.Helper()
-	c := settings.Config{Taste: taste.DefaultConfig(), Shard: shard.DefaultConfig(), Retry: settings.Retry{Attempts: 5, Delay: time.Second}, Timeout: 2 * time.Second}
-	c.Taste.Dimensions, c.Taste.Model, c.Shard.MaxHeld = 16, embedderModel, 4
+	c := settings.Config{Processor: processor.DefaultConfig(), Shard: shard.DefaultConfig(), Retry: settings.Retry{Attempts: 5, Delay: time.Second}, Timeout: 2 * time.Second}
+	c.Processor.Dimensions, c.Processor.Model, c.Shard.MaxHeld = 16, embedderModel, 4
 	c.Shard.Window, c.Shard.MaxDelay = 20*time.Millisecond, 50*time.Millisecond
 	n, err := openRuntime(&app{
 		ctx: ctx, Console: cli.Console{Streams: cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}}, data: t.TempDir(), config: c,
@@ -55,20 +56,22 @@ func (n *runtime) serving(t *testing.T) {
 }
 
 // searches makes one search of each of so many users.
-func searches(t *testing.T, users int, id string) (entries []engine.Entry) {
+func searches(t *testing.T, users int, id string) (entries []profile.Entry) {
 	t.Helper()
 	for k := range users {
 		body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"%s-%d"}`, k+1, id, k)
-		e, err := engine.ParseEvent(body, time.Now())
+		e, err := profile.ParseEvent(body, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, engine.Entry{Body: body, Event: e})
+		entries = append(entries, profile.Entry{Body: body, Event: e})
 	}
 	return entries
 }
 
 // A fault that nobody can work around ends a program that serves, and says why.
+//
+// Promise(shutdown/lite)
 func TestAFaultEndsTheProgram(t *testing.T) {
 	n := testNode(t.Context(), t)
 	n.ports.Profiles = panickingStore{n.ports.Profiles}
@@ -90,6 +93,8 @@ func TestAFaultEndsTheProgram(t *testing.T) {
 }
 
 // A client that sends half a request and nothing more is no fault of the stop.
+//
+// Promise(shutdown/in-order)
 func TestStopWithASilentSender(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	url, stop := server(t, small, "--data", filepath.Join(t.TempDir(), "data"), "--products", shopFile(t), "--shutdown-timeout=2")
@@ -110,9 +115,9 @@ func TestStopWithASilentSender(t *testing.T) {
 }
 
 // awayStore takes no write.
-type awayStore struct{ engine.Profiles }
+type awayStore struct{ profile.Profiles }
 
-func (awayStore) Swap(_ context.Context, p []*engine.Profile) []error {
+func (awayStore) Swap(_ context.Context, p []*profile.Profile) []error {
 	errs := make([]error, len(p))
 	for i := range errs {
 		errs[i] = errors.New("no room on the volume")
@@ -122,6 +127,9 @@ func (awayStore) Swap(_ context.Context, p []*engine.Profile) []error {
 
 // A store that fails, posts that wait for room, and then SIGTERM: the program is
 // gone when its time is up.
+//
+// Promise(shutdown/lite): keyfold-lite ends at the second signal likewise; its file keeps what was not
+// folded.
 func TestShutdownWhilePostsWaitForRoom(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := testNode(ctx, t)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"keyfold/cmd/users"
 	"keyfold/engine"
+	"keyfold/service/profile/users"
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
 )
@@ -68,7 +68,7 @@ func (n *runtime) counts() *summary {
 		if p == nil {
 			continue
 		}
-		stats := p.Taste.Stats()
+		stats := p.Processor.Stats()
 		s.Batches += stats.Batches.Load()
 		s.Writes += stats.Writes.Load()
 		for outcome := engine.Folded; outcome <= engine.Dead; outcome++ {

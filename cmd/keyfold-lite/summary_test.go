@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 )
 
 // background runs the program until stop is called, and waits for what it says on

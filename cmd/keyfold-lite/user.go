@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/users"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/users"
+
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
 )
@@ -111,7 +112,7 @@ func lastEvents(ctx context.Context, a *app, file *sqlite.Reader, user int32, la
 	if err != nil {
 		return nil, err
 	}
-	var posts map[string]engine.Event
+	var posts map[string]profile.Event
 	if slices.ContainsFunc(stored, func(e inbox.StoredEvent) bool { return len(e.Body) == 0 }) {
 		if posts, err = posted(ctx, a, user, stored[len(stored)-1].OccurredAt); err != nil {
 			return nil, err

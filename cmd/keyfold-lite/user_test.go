@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 )
 
 // A user without a profile: why there is none.

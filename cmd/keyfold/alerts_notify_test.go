@@ -12,13 +12,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	pgtest "keyfold/bench/testserver/postgres"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	redistest "keyfold/bench/testserver/redis"
-	notifybroker "keyfold/cmd/notifier/broker"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/internal/testserver/redistest"
+	"keyfold/service/notify/broker"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/engine/profile"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/sink/ledgertest"
 	"keyfold/source/rabbit"
@@ -44,6 +46,8 @@ type notifyFaults struct {
 
 // TestAlertsFireByTheirFaults, of notifications, of the stage in front of partitions, and of
 // a store of which a part fails.
+//
+// Promise(monitoring/alerts)
 func TestAlertsOfNotificationsAndStages(t *testing.T) {
 	t.Parallel()
 	f := &notifyFaults{scrapes: newScrapes(t), broker: rabbittest.SharedWithStatistics(t), server: pgtest.Start(t)}
@@ -102,7 +106,7 @@ func (f *notifyFaults) messages(many int, kind string, age time.Duration) (all [
 		e, err := notify.Parse(fmt.Appendf(nil, `{"event_id":%q,"user_id":"user-%d","event_type":%q,"title":"notification %d","source":"test","channel":["push"],"timestamp":%q}`,
 			uuid.New(), f.n, kind, f.n, time.Now().Add(-age).UTC().Format(time.RFC3339Nano)), engine.Now())
 		must(f.t, err)
-		all = append(all, notifybroker.EventMessage(e))
+		all = append(all, broker.EventMessage(e))
 	}
 	return all
 }
@@ -266,7 +270,7 @@ func (f *notifyFaults) ledgerIsNeglected() {
 // slotsHaveNoQueue has the stage in front of partitions miss a queue.
 func (f *notifyFaults) slotsHaveNoQueue() {
 	vhost := f.broker.VHost(f.t)
-	s := &stack{dsn: f.broker.DSN(vhost), mongo: mongotest.Start(f.t).URI(), history: engine.Mass}
+	s := &stack{dsn: f.broker.DSN(vhost), mongo: mongotest.Start(f.t).URI(), history: profile.Mass}
 	if code, _, errs := s.run(f.t, "", "setup", "--partitions=1"); code != 0 {
 		f.t.Fatal(errs)
 	}
@@ -274,7 +278,7 @@ func (f *notifyFaults) slotsHaveNoQueue() {
 	stage := startDaemon(f.t, append([]string{"partition"}, s.flags()...)...).ready()
 	f.of("partition-1:9090", stage)
 	f.scrape()
-	s.publish(f.t, event(1, engine.ProductView, 1, time.Now(), "no queue"))
+	s.publish(f.t, event(1, profile.ProductView, 1, time.Now(), "no queue"))
 	const unroutable = `keyfold_partitioned_failures_total{cause="unroutable"}`
 	for range 3 {
 		f.reaches(stage, unroutable, stage.metric(unroutable)+1)
@@ -291,7 +295,7 @@ func (f *notifyFaults) slotsHaveNoQueue() {
 // been answered, never from one scrape to the next.
 func (f *notifyFaults) partOfTheStoreFails() {
 	store := mongotest.Start(f.t)
-	s := &stack{dsn: f.broker.DSN(f.broker.VHost(f.t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: f.broker.DSN(f.broker.VHost(f.t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass}
 	const later = "--retry-delay=60s" // or refused events come back and are written alone
 	s.setUp(f.t, later)
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: bson.D{{Key: "$gte", Value: int32(100_000)}}}})
@@ -306,9 +310,9 @@ func (f *notifyFaults) partOfTheStoreFails() {
 		var bodies [][]byte
 		for i := range each {
 			n := round*each + i
-			bodies = append(bodies, event(int32(100_000+n), engine.ProductView, 1+n%200, time.Now(), fmt.Sprint("refused ", n)))
+			bodies = append(bodies, event(int32(100_000+n), profile.ProductView, 1+n%200, time.Now(), fmt.Sprint("refused ", n)))
 			for other := range 6 { // so that few flushes have the users of that part alone
-				bodies = append(bodies, event(int32(1+6*n+other), engine.ProductView, 1+n%200, time.Now(), fmt.Sprint("taken ", n, other)))
+				bodies = append(bodies, event(int32(1+6*n+other), profile.ProductView, 1+n%200, time.Now(), fmt.Sprint("taken ", n, other)))
 			}
 		}
 		want := worker.metric(failed) + each
@@ -335,7 +339,7 @@ func (f *notifyFaults) ledgerIsAway() {
 	f.server.Kill()
 	f.publish(f.messages(1, "UPDATE", 0))
 	f.reaches(f.worker, `keyfold_breaker_open{dependency="ledger"}`, 1)
-	bulk := notifybroker.Bulk().Queue
+	bulk := broker.Bulk().Queue
 	f.publish(f.messages(backlog, "UPDATE", 0))
 	series := fmt.Sprintf("rabbitmq_detailed_queue_messages_ready{vhost=%q,queue=%q}", f.vhost, bulk)
 	eventually(f.t, "the broker shows them", func() error {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 	"keyfold/source/vector/openai"
@@ -32,6 +32,10 @@ type faulted struct {
 
 // Each alert fires on what real processes say while its fault lasts, alone with those that the
 // same fault causes; before and after none does.
+//
+// Promise(monitoring/alerts): Each of the 30 alerts fires while its fault lasts, alone with those that
+// the same fault causes, and neither before nor after.
+// Promise(monitoring/series)
 func TestAlertsFireByTheirFaults(t *testing.T) {
 	f := newFaulted(t)
 	f.aQuietQuarter()
@@ -42,6 +46,7 @@ func TestAlertsFireByTheirFaults(t *testing.T) {
 	f.outboxIsNotPublished()
 	f.ingestFails()
 	f.storeIsAway()
+	f.alarmWhileWorkersOnlyConsume()
 	f.lettersAreNotStored()
 	f.noWorkerRuns()
 	f.prefetchIsUsedUp()
@@ -56,7 +61,7 @@ func newFaulted(t *testing.T) *faulted {
 	broker, store, file := rabbittest.StartWithStatistics(t), mongotest.Start(t), filepath.Join(t.TempDir(), "outbox.db")
 	vhost := broker.VHost(t)
 	w := &watched{t: t, broker: broker, store: store, outbox: file, apiStack: &apiStack{
-		stack: &stack{dsn: broker.DSN(vhost), mongo: store.URI(), products: sample.Products(), history: engine.Mass},
+		stack: &stack{dsn: broker.DSN(vhost), mongo: store.URI(), products: sample.Products(), history: profile.Mass},
 		api:   embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: apiKey, Seed: 7}),
 		more:  []string{"--retry-delay=50ms", "--max-retries=20", "--database-url=sqlite://" + file},
 	}}
@@ -64,12 +69,12 @@ func newFaulted(t *testing.T) *faulted {
 	w.worker = w.work(t, quick).ready()
 	f := &faulted{watched: w, scrapes: newScrapes(t), vhost: vhost}
 	f.of("worker-1:9090", w.worker)
-	f.targets = append(f.targets, target{"rabbitmq", "rabbitmq:15692", broker.QueueMetricsURL})
+	f.targets = append(f.targets, target{"rabbitmq", "rabbitmq:15692", broker.QueueMetricsURL}, target{"rabbitmq-alarms", "rabbitmq:15692", broker.MetricsURL})
 	return f
 }
 
 // comes publishes events of a type and waits until they are settled.
-func (f *faulted) comes(kind engine.EventType, about func(n int) any, at time.Time, many int) {
+func (f *faulted) comes(kind profile.EventType, about func(n int) any, at time.Time, many int) {
 	f.watched.t.Helper()
 	var bodies [][]byte
 	for range many {
@@ -103,11 +108,12 @@ func (f *faulted) wellFor(what string) {
 }
 
 func (f *faulted) aQuietQuarter() {
-	for range 15 {
-		f.comes(engine.ProductView, viewed, time.Now(), 3)
-		f.comes(engine.Search, searched, time.Now(), 1)
+	for range 8 {
+		f.comes(profile.ProductView, viewed, time.Now(), 3)
+		f.comes(profile.Search, searched, time.Now(), 1)
 		f.scrape()
-		f.silent("a quiet minute")
+		f.hold(1)
+		f.silent("two quiet minutes")
 	}
 }
 
@@ -151,10 +157,11 @@ func (f *faulted) figureOfBroker(figure, queue string, is func(float64) bool) {
 }
 
 func (f *faulted) oldEventsOfMissingProducts() {
-	for range 32 {
-		f.comes(engine.ProductView, viewed, hourAgo(), 10)
-		f.comes(engine.ProductView, missing, hourAgo(), 2)
+	for range 16 {
+		f.comes(profile.ProductView, viewed, hourAgo(), 20)
+		f.comes(profile.ProductView, missing, hourAgo(), 4)
 		f.scrape()
+		f.hold(1)
 	}
 	f.fires("old events, some of products that are missing", []string{"KeyfoldProductsMissing", "KeyfoldProfilesLate"})
 	f.wellFor("old events")
@@ -163,7 +170,7 @@ func (f *faulted) oldEventsOfMissingProducts() {
 func (f *faulted) apiFailsAtTwoSearchesAMinute() {
 	f.api.SetFaults(embedtest.Faults{ServerError: 0.45})
 	for f.worker.metric(`keyfold_embedding_failures_total{kind="transient"}`) < 8 {
-		f.comes(engine.Search, searched, time.Now(), 2)
+		f.comes(profile.Search, searched, time.Now(), 2)
 		f.scrape()
 	}
 	f.api.SetFaults(embedtest.Faults{})
@@ -177,7 +184,7 @@ func (f *faulted) apiIsAway() {
 	f.api.SetFaults(embedtest.Faults{Status: http.StatusServiceUnavailable, Message: "overloaded"})
 	eventually(f.watched.t, "the breaker of the API opens", func() error {
 		f.n++
-		f.publish(f.watched.t, event(int32(f.n%500+1), engine.Search, searched(f.n), time.Now(), fmt.Sprint("alerts ", f.n)))
+		f.publish(f.watched.t, event(int32(f.n%500+1), profile.Search, searched(f.n), time.Now(), fmt.Sprint("alerts ", f.n)))
 		if f.worker.metric(`keyfold_breaker_open{dependency="embedding_api"}`) != 1 {
 			return errors.New("closed")
 		}
@@ -231,13 +238,14 @@ func (f *faulted) ingestFails() {
 	f.of("ingest-2:9090", api)
 	body := sample.Events(sample.DefaultConfig(1))[0]
 	api.url() // once it listens
-	for range 12 {
-		for range 10 {
+	for range 6 {
+		for range 20 {
 			if a := api.post(body); a.Code != http.StatusServiceUnavailable {
 				t.Fatalf("without a database: %d %s", a.Code, a.Text)
 			}
 		}
 		f.scrape("ingest-2:9090 keyfold_ready")
+		f.hold(1)
 	}
 	f.fires("an ingest without its database", []string{"KeyfoldIngestFails", "KeyfoldNotReady"})
 	api.stop()
@@ -247,7 +255,7 @@ func (f *faulted) ingestFails() {
 
 func (f *faulted) storeIsAway() {
 	must(f.watched.t, f.store.RefuseConnections(0), f.store.Disconnect())
-	f.publish(f.watched.t, event(1, engine.ProductView, 7, time.Now(), "while the store is away"))
+	f.publish(f.watched.t, event(1, profile.ProductView, 7, time.Now(), "while the store is away"))
 	f.scrape("worker-1:9090 keyfold_ready", `worker-1:9090 keyfold_breaker_open{dependency="store"}`)
 	f.hold(6)
 	f.fires("a store that is away", []string{"KeyfoldNotReady", "KeyfoldStoreDown"}, "KeyfoldNoConsumers")
@@ -284,10 +292,26 @@ func (f *faulted) lettersAreNotStored() {
 	f.wellFor("dead letters that are not stored")
 }
 
+// alarmWhileWorkersOnlyConsume comes while no process of keyfold publishes: only the broker
+// knows of it.
+func (f *faulted) alarmWhileWorkersOnlyConsume() {
+	for alarm, raise := range map[string]func(on bool){
+		"memory_used_watermark":     func(on bool) { f.broker.Alarm(f.watched.t, on) },
+		"free_disk_space_watermark": func(on bool) { f.broker.DiskAlarm(f.watched.t, on) },
+	} {
+		raise(true)
+		f.scrape("rabbitmq:15692 rabbitmq_alarms_" + alarm)
+		f.hold(6)
+		f.fires("an alarm of the broker while nothing is published: "+alarm, []string{"KeyfoldPublishingBlocked"})
+		raise(false)
+		f.wellFor("an alarm while nothing is published: " + alarm)
+	}
+}
+
 // alarmOfTheBroker comes while a letter waits: RabbitMQ blocks a connection when it publishes.
 func (f *faulted) alarmOfTheBroker() {
 	f.broker.Alarm(f.watched.t, true)
-	f.scrape("worker-1:9090 keyfold_rabbitmq_publisher_blocked")
+	f.scrape("rabbitmq:15692 rabbitmq_alarms_memory_used_watermark", "worker-1:9090 keyfold_rabbitmq_publisher_blocked")
 	f.hold(6)
 	f.fires("an alarm of the broker", []string{"KeyfoldDeadLettersNotStored", "KeyfoldPublishingBlocked"})
 	f.broker.Alarm(f.watched.t, false)
@@ -302,7 +326,7 @@ func (f *faulted) noWorkerRuns() {
 	var bodies [][]byte
 	for range backlog {
 		f.n++
-		bodies = append(bodies, event(int32(f.n), engine.ProductView, viewed(f.n), time.Now(), fmt.Sprint("alerts ", f.n)))
+		bodies = append(bodies, event(int32(f.n), profile.ProductView, viewed(f.n), time.Now(), fmt.Sprint("alerts ", f.n)))
 	}
 	f.publish(f.watched.t, bodies...)
 	f.shownByBroker(rabbit.DefaultNames().Queue, backlog)
@@ -343,7 +367,7 @@ func (f *faulted) prefetchIsUsedUp() {
 
 func (f *faulted) brokerIsAway() {
 	f.broker.Kill()
-	f.scrape("rabbitmq:15692 up", "worker-2:9090 keyfold_rabbitmq_connected", "worker-2:9090 keyfold_ready")
+	f.scrape("rabbitmq:15692 up", "rabbitmq:15692 up", "worker-2:9090 keyfold_rabbitmq_connected", "worker-2:9090 keyfold_ready")
 	f.hold(6)
 	f.fires("a broker that is away", []string{"KeyfoldConsumerNotConnected", "KeyfoldNotReady", "KeyfoldQueuesUnseen"}, "KeyfoldPrefetchExhausted", "KeyfoldQueueLong", "KeyfoldProfilesLate")
 	must(f.watched.t, f.broker.Boot())

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	sqltest "keyfold/bench/testserver/mariadb"
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/sqltest"
+
 	"keyfold/source/outbox"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 )
 
@@ -53,6 +53,9 @@ func (s *shop) fill(t *testing.T, events, sent int) {
 
 // Rows of another program reach the profiles once, by a backfill that was killed
 // and goes on, while a worker folds.
+//
+// Promise(outbox/backfill-killed): A killed backfill goes on with the same command; its events are
+// folded once.
 func TestBackfillIsResumedAfterAKill(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
 	const rows = 600
@@ -108,19 +111,19 @@ func TestBackfillFilters(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
-		want func(e engine.Event) bool
+		want func(e profile.Event) bool
 		n    int
 	}{
-		{[]string{"--user=3"}, func(e engine.Event) bool { return e.UserID == 3 }, 6},
-		{[]string{"--type=search", "--until=" + middle}, func(e engine.Event) bool { return e.Type == engine.Search && e.UserID != 3 }, 19},
-		{[]string{"--from=" + middle, "--type=product_view"}, func(e engine.Event) bool { return e.Type == engine.ProductView && e.UserID != 3 }, 38},
-		{nil, func(engine.Event) bool { return true }, 120 - 6 - 19 - 38},
+		{[]string{"--user=3"}, func(e profile.Event) bool { return e.UserID == 3 }, 6},
+		{[]string{"--type=search", "--until=" + middle}, func(e profile.Event) bool { return e.Type == profile.Search && e.UserID != 3 }, 19},
+		{[]string{"--from=" + middle, "--type=product_view"}, func(e profile.Event) bool { return e.Type == profile.ProductView && e.UserID != 3 }, 38},
+		{nil, func(profile.Event) bool { return true }, 120 - 6 - 19 - 38},
 	} {
 		if out := s.must(t, append([]string{"backfill", "--rate=5000/s", "-o", "json"}, c.args...)...); !strings.Contains(out, fmt.Sprintf(`"sent":%d`, c.n)) {
 			t.Errorf("backfill %v: %s, want %d", c.args, out, c.n)
 		}
 		for _, m := range o.all() {
-			e, err := engine.ParseEvent(m.Body, time.Now())
+			e, err := profile.ParseEvent(m.Body, time.Now())
 			if err != nil || !c.want(e) {
 				t.Errorf("backfill %v published %s: %v", c.args, m.Body, err)
 			}
@@ -136,6 +139,9 @@ func TestBackfillFilters(t *testing.T) {
 
 // Rows that are taken over wait for a backfill, beside a relay that publishes
 // today's events; those that the shop had published are cleaned up like any other.
+//
+// Promise(outbox/adopt-running): A table is taken over in chunks while a relay runs; its rows wait for
+// `keyfold backfill`, and published ones are cleaned up.
 func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
 	o := s.observe(t)
@@ -171,6 +177,9 @@ func TestImportedRowsAreLeftToABackfill(t *testing.T) {
 }
 
 // Two backfills at once share the rows, and neither counts those of the other as left.
+//
+// Promise(outbox/two-backfills): Two backfills at once share the rows, and each says what is left in
+// fact.
 func TestTwoBackfillsAtOnce(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
 	const rows = 600

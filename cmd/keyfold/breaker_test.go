@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -40,11 +40,14 @@ func must(t *testing.T, errs ...error) {
 
 // A store that refuses every call opens the breaker: events stay in the queue,
 // no attempt is used, and all is folded when it is back.
+//
+// Promise(away/store-breaker): The store's breaker opens after 3 failures in a row or 5 s of silence,
+// also in an idle worker, and closes after one real majority write.
 func TestStoreBreakerOpensAndCloses(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	d := s.work(t, quick, "--prefetch=50", "--retry-delay=20ms", "--max-retries=1").ready()
 	bodies := sample.Events(sample.DefaultConfig(40))
@@ -72,11 +75,13 @@ func TestStoreBreakerOpensAndCloses(t *testing.T) {
 
 // A store that takes writes and never gets a majority answers pings: only a
 // real write tells.
+//
+// Promise(away/store-breaker)
 func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	d := s.work(t, quick).ready()
 	bodies := sample.Events(sample.DefaultConfig(20))
@@ -102,11 +107,16 @@ func TestStoreBreakerIsNotFooledByAPing(t *testing.T) {
 
 // Events held for longer than WORKER_HOLD_MAX go back to the broker, and come
 // again when the store does.
+//
+// Promise(away/held-too-long): Events held for longer than WORKER_HOLD_MAX go back to the broker and
+// come again when the store does.
+// Promise(rabbitmq/consumer-timeout): A session ends before the broker's consumer_timeout; where that
+// passes all the same, events come again and late verdicts are dropped.
 func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	server := mongotest.StartProcess(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	d := s.work(t, quick, "--hold-max=2").ready()
 	bodies := sample.Events(sample.DefaultConfig(60))
@@ -137,11 +147,14 @@ func TestStoreBreakerGivesBackWhatIsHeldForTooLong(t *testing.T) {
 // A store that answers and refuses every write of profiles (its writes blocked, a
 // shard lost) is away, whatever its code: no attempt is used, readiness says so,
 // and all is folded when it is back.
+//
+// Promise(away/refused-writes): A store that refuses every write, whatever the code, is away: judged
+// by the share of failures and a probe; no attempt is used.
 func TestStoreThatRefusesEveryWrite(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	d := s.work(t, quick, "--retry-delay=20ms", "--max-retries=1").ready()
 	const userWritesBlocked = 371

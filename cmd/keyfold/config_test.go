@@ -10,14 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/internal/version"
+	"keyfold/service/profile/embedding"
+
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/settings"
-	"keyfold/cmd/version"
-	"keyfold/engine"
 )
 
 // call runs keyfold with these variables beside the process's own.
@@ -29,57 +30,6 @@ func call(t *testing.T, env map[string]string, args ...string) (code int, out, e
 	var o, e bytes.Buffer
 	code = run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
 	return code, o.String(), e.String()
-}
-
-// One fault is one line, by the name that was used.
-func TestOneFaultIsToldOnce(t *testing.T) {
-	for _, c := range []struct {
-		env  map[string]string
-		args string
-		want string
-	}{
-		{map[string]string{"EMBEDDER": "foo"}, "", `EMBEDDER is "foo": it must be openai or hash`},
-		{map[string]string{"EMBEDDER": "foo", "REDIS_URL": "redis://x"}, "", `EMBEDDER is "foo": it must be openai or hash`},
-		{map[string]string{"WORKER_MEMORY_LIMIT": "512"}, "", "WORKER_MEMORY_LIMIT is 512: it must be at least 64M"},
-		{map[string]string{"WORKER_MEMORY_LIMIT": "0"}, "", "WORKER_MEMORY_LIMIT is 0: it must be at least 64M"},
-		{map[string]string{"EMBEDDING_CACHE_TTL": "-1"}, "", `EMBEDDING_CACHE_TTL is "-1": it must be a number of seconds or a duration such as 1m30s`},
-		{map[string]string{"EMBEDDING_CACHE_TTL": "-1", "REDIS_URL": "redis://x"}, "", `EMBEDDING_CACHE_TTL is "-1": it must be a number of seconds or a duration such as 1m30s`},
-		{nil, "--dimensions=0", "--dimensions (EMBEDDING_DIMENSIONS) is 0: it must be between 1 and 16384"},
-		{map[string]string{"WORKER_SHARDS": "-1"}, "", "WORKER_SHARDS is -1: it must be between 1 and 1024, or 0 for the number of processors"},
-		{nil, "--log-level=loud", `--log-level (LOG_LEVEL) is "loud": it must be debug, info, warn or error`},
-	} {
-		t.Run(c.want, func(t *testing.T) {
-			t.Setenv("EMBEDDER", "hash")
-			code, out, errs := call(t, c.env, append(strings.Fields(c.args), "work")...)
-			if want := "keyfold: not started:\n" + c.want + "\n"; code != cli.ExitUsage || out != "" || errs != want {
-				t.Errorf("exit code %d, got\n%s%swant\n%s", code, out, errs, want)
-			}
-		})
-	}
-}
-
-// `config check` asks no server, and names the faults of all commands at once.
-func TestConfigCheck(t *testing.T) {
-	away := map[string]string{
-		"RABBITMQ_DSN": "amqp://127.0.0.1:1/", "MONGODB_URI": "mongodb://127.0.0.1:1/", "DATABASE_URL": "mysql://u:s3cret@127.0.0.1:1/d",
-		"REDIS_URL": "redis://127.0.0.1:1", "EMBEDDER": "openai", "OPENAI_API_KEY": "k",
-	}
-	if code, out, errs := call(t, away, "config", "check"); code != 0 || !strings.Contains(out, "valid") || errs != "" {
-		t.Errorf("exit code %d: %s%s", code, out, errs)
-	}
-	faults := map[string]string{
-		"RABBITMQ_DSN": "x", "MONGODB_URI": "x", "DATABASE_URL": "postgres://x", "REDIS_URL": "x", "OPENAI_API_KEY": "", "HTTP_ADDR": "nowhere",
-		"HTTP_TOKENS": "short", "EMBEDDING_BATCH_WINDOW": "soon", "WORKER_SHARDS": "-1", "LOG_LEVEL": "loud",
-	}
-	code, out, errs := call(t, faults, "config", "check")
-	for name := range faults {
-		if strings.Count(errs, "\n"+name+" ")+strings.Count(errs, "\n"+name+":") != 1 {
-			t.Errorf("%s is not told once in\n%s", name, errs)
-		}
-	}
-	if code != cli.ExitUsage || out != "" {
-		t.Errorf("exit code %d: %s", code, out)
-	}
 }
 
 // `config check --connect` has a line for each server, and fails if one cannot be used.
@@ -96,9 +46,9 @@ func TestConfigCheckConnects(t *testing.T) {
 	}
 	code, out, errs := call(t, env, "config", "check", "--connect")
 	for _, want := range []string{
-		"✗ RabbitMQ       amqp://guest:***@127.0.0.1:1/: RabbitMQ does not answer: is it running, is RABBITMQ_DSN right?",
+		"✗ RabbitMQ       amqp://guest:***@127.0.0.1:1/: RabbitMQ does not listen at its address; check that it runs, and that RABBITMQ_DSN has its host and port",
 		"✗ MongoDB        mongodb://127.0.0.1:1/", "✗ SQL            sqlite://", "keyfold setup",
-		"✗ Redis          redis://:***@127.0.0.1:1: no answer: is it running, is REDIS_URL right?", "✓ embedding API  " + api.URL + "/v1\n",
+		"✗ Redis          redis://:***@127.0.0.1:1: Redis does not listen at its address; check that it runs, and that REDIS_URL has its host and port", "✓ embedding API  " + api.URL + "/v1\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
@@ -110,13 +60,13 @@ func TestConfigCheckConnects(t *testing.T) {
 
 	env["NOTIFY_DATABASE_URL"] = "postgres://u:s3cret@127.0.0.1:1/d"
 	_, out, _ = call(t, env, "config", "check", "--connect")
-	if !strings.Contains(out, "✗ PostgreSQL     postgres://u:***@127.0.0.1:1/d: PostgreSQL does not answer: is it running, is NOTIFY_DATABASE_URL right?") || strings.Contains(out, "s3cret") {
+	if !strings.Contains(out, "✗ PostgreSQL     postgres://u:***@127.0.0.1:1/d: PostgreSQL does not listen at its address; check that it runs, and that NOTIFY_DATABASE_URL has its host and port") || strings.Contains(out, "s3cret") {
 		t.Errorf("with notifications:\n%s", out)
 	}
 
 	env = map[string]string{"EMBEDDER": "openai", "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
 	_, out, _ = call(t, env, "config", "check", "--connect")
-	if !strings.Contains(out, "✗ embedding API  http://127.0.0.1:1/v1: embedding API at http://127.0.0.1:1/v1 does not answer: is it running, is OPENAI_BASE_URL right?") {
+	if !strings.Contains(out, "✗ embedding API  http://127.0.0.1:1/v1: the embedding API does not listen at its address; check that it runs, and that OPENAI_BASE_URL has its host and port") {
 		t.Errorf("without an embedding API:\n%s", out)
 	}
 
@@ -201,7 +151,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 	s := embedding.Settings{Embedder: embedding.EmbedderOpenAI, Key: "k", Redis: "redis://:s3cret@127.0.0.1:1"}
 	c, err := s.Config(8)
 	must(t, err)
-	a.Config.Taste.Dimensions = 8
+	a.Config.Processor.Dimensions = 8
 	must(t, a.WithEmbedding(c, 0, func(e *embedding.Embedding) error { warnOfRedis(a, e); return nil }))
 	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "REDIS_URL") || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
 		t.Errorf("%s", text)
@@ -212,7 +162,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 func TestConfigCheckOfAKindredServer(t *testing.T) {
 	t.Parallel()
 	broker, store := rabbittest.Shared(t), mongotest.Start(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), history: profile.Mass}
 	s.setUp(t)
 	line := func() string {
 		t.Helper()

@@ -6,25 +6,27 @@ import (
 	"testing"
 	"time"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
 
 // What a policy has the broker give up is listed with the broker's reason, and
 // a replay folds it.
+//
+// Promise(rabbitmq/delivery-limit)
 func TestDlqGivenUpByTheBroker(t *testing.T) {
 	t.Setenv("RABBITMQ_QUEUE_TYPE", "quorum")
 	broker := rabbittest.Shared(t)
 	vhost, names := broker.VHost(t), rabbit.DefaultNames()
-	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	broker.SetPolicy(t, vhost, "^"+names.Queue+"$", `{"delivery-limit":1}`)
 	bodies := make([][]byte, 3)
 	for i := range bodies {
-		bodies[i] = event(int32(1+i), engine.ProductView, 1, time.Now().Add(-time.Hour), fmt.Sprint("event ", i))
+		bodies[i] = event(int32(1+i), profile.ProductView, 1, time.Now().Add(-time.Hour), fmt.Sprint("event ", i))
 	}
 	s.publish(t, bodies...)
 	ch, hangUp := s.channel(t)
@@ -52,6 +54,8 @@ func TestDlqGivenUpByTheBroker(t *testing.T) {
 }
 
 // Letters that the broker does not take are told of, and events go on.
+//
+// Promise(event/letter-refused)
 func TestReadyTellsOfUnstoredLetters(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
@@ -60,7 +64,7 @@ func TestReadyTellsOfUnstoredLetters(t *testing.T) {
 	if _, err := ch.QueueDelete(rabbit.DefaultNames().DeadLetters, false, false, false); err != nil {
 		t.Fatal(err)
 	}
-	good := event(1, engine.ProductView, 1, time.Now().Add(-time.Hour), "good")
+	good := event(1, profile.ProductView, 1, time.Now().Add(-time.Hour), "good")
 	s.publish(t, []byte("bad"), good)
 	eventually(t, "it is told", func() error {
 		code, body := d.get("/readyz")

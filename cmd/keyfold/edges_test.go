@@ -11,8 +11,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -36,6 +37,9 @@ func (s *stack) reasons(t *testing.T, n int) map[string]string {
 
 // One user makes half of all events, hundreds of them each second: they are
 // gathered into few writes, and the others do not wait behind them.
+//
+// Promise(away/busy-user): A user who makes half of all events costs few writes and delays no other
+// user.
 func TestEdge_HundredsOfEventsPerSecondOfOneUser(t *testing.T) {
 	const hot, each, cold = 1, 2000, 100
 	s := newStack(t)
@@ -45,8 +49,8 @@ func TestEdge_HundredsOfEventsPerSecondOfOneUser(t *testing.T) {
 	for i := range each {
 		at := now.Add(time.Duration(i) * 2 * time.Millisecond)
 		bodies = append(bodies,
-			event(hot, engine.ProductView, 1+i%240, at, fmt.Sprint("hot ", i)),
-			event(int32(2+i%cold), engine.ProductClick, 1+i%240, at, fmt.Sprint("cold ", i)))
+			event(hot, profile.ProductView, 1+i%240, at, fmt.Sprint("hot ", i)),
+			event(int32(2+i%cold), profile.ProductClick, 1+i%240, at, fmt.Sprint("cold ", i)))
 	}
 	s.publish(t, bodies...)
 	s.settled(t, s.expect(t, bodies))
@@ -54,7 +58,7 @@ func TestEdge_HundredsOfEventsPerSecondOfOneUser(t *testing.T) {
 	if writes := all[hot].Version; writes > each/20 {
 		t.Errorf("%d events of one user took %d writes", each, writes)
 	}
-	last := func(p *engine.Profile) engine.Millis { return p.Applied.Last() }
+	last := func(p *profile.Profile) engine.Millis { return p.Applied.Last() }
 	later := 0
 	for user, p := range all {
 		if user != hot && last(p) > last(all[hot])+engine.Millis(time.Second.Milliseconds()) {
@@ -68,13 +72,16 @@ func TestEdge_HundredsOfEventsPerSecondOfOneUser(t *testing.T) {
 
 // A product that is not in the catalogue: a warning and a count, the message is
 // acknowledged, no retry, and the rest of its batch is folded.
+//
+// Promise(event/product-unknown): An event of an unknown product is counted, warned of and
+// acknowledged; its batch is folded, and the product is asked for again after 5 s.
 func TestEdge_UnknownProduct(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
 	now := time.Now().Add(-time.Hour)
-	known := event(1, engine.ProductView, 1, now, "known")
-	s.publish(t, known, event(1, engine.ProductPurchase, 999_999, now.Add(time.Second), "unknown"),
-		event(2, engine.ProductPurchase, 999_999, now, "a user of this one alone"))
+	known := event(1, profile.ProductView, 1, now, "known")
+	s.publish(t, known, event(1, profile.ProductPurchase, 999_999, now.Add(time.Second), "unknown"),
+		event(2, profile.ProductPurchase, 999_999, now, "a user of this one alone"))
 	s.settled(t, s.expect(t, [][]byte{known}))
 	eventually(t, "all is acknowledged", func() error {
 		if n := d.metric("keyfold_rabbitmq_acked_total"); n != 3 {
@@ -89,6 +96,7 @@ func TestEdge_UnknownProduct(t *testing.T) {
 			t.Errorf("%s is %d, want %d", metric, n, want)
 		}
 	}
+	d.stop() // it logs what was gathered since the first of the minute
 	warned := 0
 	for line := range strings.Lines(d.log.String()) {
 		if strings.Contains(line, `"WARN"`) && strings.Contains(line, `"product_id":999999`) {
@@ -98,12 +106,14 @@ func TestEdge_UnknownProduct(t *testing.T) {
 	if warned != 2 {
 		t.Errorf("%d warnings name the product, want 2:\n%s", warned, d.log)
 	}
-	d.stop()
 	s.emptied(t)
 }
 
 // A queue that one slow worker cannot keep up with: further workers take their
 // share, and it drains.
+//
+// Promise(away/backlog): Events that come faster than a worker folds wait at the broker, and more
+// workers take their share.
 func TestEdge_QueueGrowsFasterThanWorkers(t *testing.T) {
 	i := newImpaired(t)
 	s := i.repaired(t)
@@ -132,11 +142,15 @@ func TestEdge_QueueGrowsFasterThanWorkers(t *testing.T) {
 
 // Products whose vectors cannot be used (the shop writes them): each event is
 // dead-lettered with what is wrong, and the profile stays as it was.
+//
+// Promise(event/bad-vector): A vector that is zero, of the wrong length, or has NaN or infinity is
+// dead-lettered with that reason; the profile stays as it was.
+// Promise(mongodb/nan): NaN is refused before writing and when reading.
 func TestEdge_InvalidVectorDimensions(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
 	now := time.Now().Add(-time.Hour)
-	good := [][]byte{event(1, engine.ProductPurchase, 1, now, "before")}
+	good := [][]byte{event(1, profile.ProductPurchase, 1, now, "before")}
 	s.publish(t, good...)
 	s.settled(t, s.expect(t, good))
 	before := allProfiles(t, s.open(t))[1]
@@ -176,7 +190,7 @@ func TestEdge_InvalidVectorDimensions(t *testing.T) {
 	})
 	var bodies [][]byte
 	for i, b := range bad {
-		bodies = append(bodies, event(1, engine.ProductView, 9000+i, now.Add(time.Second), b.name))
+		bodies = append(bodies, event(1, profile.ProductView, 9000+i, now.Add(time.Second), b.name))
 	}
 	s.publish(t, bodies...)
 	reasons := s.reasons(t, len(bad))
@@ -190,8 +204,8 @@ func TestEdge_InvalidVectorDimensions(t *testing.T) {
 		t.Errorf("the profile was changed: %+v, before %+v", after, before)
 	}
 	// One among good ones spares them.
-	mate := event(1, engine.ProductView, 2, now.Add(2*time.Second), "mate")
-	s.publish(t, mate, event(1, engine.ProductView, 9000, now.Add(2*time.Second), "bad mate"))
+	mate := event(1, profile.ProductView, 2, now.Add(2*time.Second), "mate")
+	s.publish(t, mate, event(1, profile.ProductView, 9000, now.Add(2*time.Second), "bad mate"))
 	s.settled(t, s.expect(t, append(good, mate)))
 	s.reasons(t, len(bad)+1)
 	if n := d.metric("keyfold_retries_total"); n != 0 {
@@ -219,11 +233,13 @@ func (s *stack) insertProducts(t *testing.T, first int, vectors func(func(bson.A
 
 // The same event many times: in one window, to several workers, and again when
 // it was folded long ago.
+//
+// Promise(event/folded-once)
 func TestEdge_PublishedManyTimes(t *testing.T) {
 	s := newStack(t)
 	daemons := []*daemon{s.work(t, quick).ready(), s.work(t, quick).ready()}
-	a := event(1, engine.ProductPurchase, 1, time.Now().Add(-time.Hour), "a")
-	b := event(1, engine.Search, "mug", time.Now().Add(-time.Hour), "b")
+	a := event(1, profile.ProductPurchase, 1, time.Now().Add(-time.Hour), "a")
+	b := event(1, profile.Search, "mug", time.Now().Add(-time.Hour), "b")
 	published := 0
 	for range 3 {
 		for range 25 {
@@ -252,6 +268,10 @@ func TestEdge_PublishedManyTimes(t *testing.T) {
 }
 
 // A worker dies with events in its windows: another one that runs gets them.
+//
+// Promise(away/worker-killed): What a killed worker held is delivered to the others; profiles equal
+// one-at-a-time folding.
+// Figure: 0 lost, 0 doubled
 func TestEdge_WorkerCrash(t *testing.T) {
 	s := newStack(t)
 	dying := s.program(t, still, never)

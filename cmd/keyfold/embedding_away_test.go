@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	embedtest "keyfold/bench/testserver/embeddings"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/embedtest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -16,6 +17,8 @@ import (
 // The API is away, first with 503, then because the key is not taken any more:
 // searches are parked without using an attempt, product events go on, and
 // /readyz and the metrics say so. When it is back all is folded.
+//
+// Promise(away/embedding-breaker)
 func TestEmbeddingAPIAwaySearchesWait(t *testing.T) {
 	// One event's attempts alone outnumber the failures that open the breaker: the
 	// absence kills nothing, however slowly searches come.
@@ -36,8 +39,8 @@ func TestEmbeddingAPIAwaySearchesWait(t *testing.T) {
 		// A user with both: the product event is folded without the search.
 		come := func() {
 			more := [][]byte{
-				event(int32(1+both%1000), engine.Search, fmt.Sprint("red shoes, size ", len(bodies)), now, id()+" s"),
-				event(int32(1+both%1000), engine.ProductView, 1+both%200, now, id()+" v"),
+				event(int32(1+both%1000), profile.Search, fmt.Sprint("red shoes, size ", len(bodies)), now, id()+" s"),
+				event(int32(1+both%1000), profile.ProductView, 1+both%200, now, id()+" v"),
 			}
 			a.publish(t, more...)
 			bodies = append(bodies, more...)
@@ -98,6 +101,11 @@ func TestEmbeddingAPIAwaySearchesWait(t *testing.T) {
 // One search of a fault server's day: late answers, rate limits, server errors,
 // answers that never come or do not fit, beside product events. Every event is
 // folded or dead-lettered with its reason, and the sums add up.
+//
+// Promise(away/faulty-embedding): With a late, refusing, hanging or wrong embedding API every event is
+// folded or dead-lettered with its reason; product events do not wait.
+// Figure: 150 events/s: p99 of product events 0.20 to 0.21 s with 5 % 429, 2 % 500 and 1 % hangs as
+// without, 0.24 s with 20 % hangs (`go run ./bench phrases`)
 func TestFaultyEmbeddingAPI(t *testing.T) {
 	a := newAPIStackWith(t, "--retry-delay=50ms", "--max-retries=3", "--openai-timeout=1s", "--openai-max-inputs=8")
 	a.api.SetFaults(embedtest.Faults{
@@ -108,9 +116,9 @@ func TestFaultyEmbeddingAPI(t *testing.T) {
 		Refuse:  func(phrase string) bool { return strings.Contains(phrase, "refused") },
 	})
 	d := a.work(t, quick).ready()
-	g := sample.DefaultConfig(200)
+	g := sample.DefaultConfig(100)
 	g.Repeats = 0
-	bodies := append(sample.Events(g), searches(1200, 300, "search ", func(i int) string { return fmt.Sprintf("thing number %d", i%800) })...)
+	bodies := append(sample.Events(g), searches(600, 300, "search ", func(i int) string { return fmt.Sprintf("thing number %d", i%800) })...)
 	refused := searches(5, 5, "refused ", func(i int) string { return fmt.Sprintf("refused %d", i) })
 	all := append(append([][]byte{}, bodies...), refused...)
 	for len(all) > 0 { // over some seconds, so that there are many requests
@@ -160,7 +168,7 @@ func (a *apiStack) settledOrDead(t *testing.T, d *daemon, bodies [][]byte) map[s
 	reasons := a.reasons(t, dead)
 	var good [][]byte
 	for _, body := range bodies {
-		e, err := engine.ParseEvent(body, time.Now())
+		e, err := profile.ParseEvent(body, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,13 +182,15 @@ func (a *apiStack) settledOrDead(t *testing.T, d *daemon, bodies [][]byte) map[s
 
 // At low traffic a few searches share each call. A call that fails is no search's
 // own failure: it uses no attempt of any of them, not even before the breaker opens.
+//
+// Promise(away/embedding-breaker)
 func TestSharedCallThatFailsUsesNoAttempt(t *testing.T) {
 	a := newAPIStackWith(t, "--retry-delay=50ms", "--max-retries=5")
 	d := a.work(t, quick).ready()
 	a.api.SetFaults(embedtest.Faults{Status: http.StatusServiceUnavailable, Message: "overloaded"})
 	var bodies [][]byte
 	for i := range 8 {
-		bodies = append(bodies, event(int32(i+1), engine.Search, fmt.Sprint("shoes, size ", i), hourAgo(), fmt.Sprint("search ", i)))
+		bodies = append(bodies, event(int32(i+1), profile.Search, fmt.Sprint("shoes, size ", i), hourAgo(), fmt.Sprint("search ", i)))
 	}
 	a.publish(t, bodies...)
 	eventually(t, "all are parked", func() error {
@@ -200,6 +210,8 @@ func TestSharedCallThatFailsUsesNoAttempt(t *testing.T) {
 
 // An API that fails every other call, at a search at a time, opens no breaker, as its failures
 // are not in a row: /readyz says all the same which share fails, until it is well for a while.
+//
+// Promise(away/partial-failures)
 func TestEmbeddingAPIThatFailsInPartIsSeen(t *testing.T) {
 	a := newAPIStackWith(t, "--retry-delay=50ms", "--max-retries=20")
 	d := a.work(t, quick).ready()
@@ -210,7 +222,7 @@ func TestEmbeddingAPIThatFailsInPartIsSeen(t *testing.T) {
 	now, n := hourAgo(), int64(0)
 	eventually(t, "readiness tells of it", func() error {
 		n++
-		a.publish(t, event(int32(n), engine.Search, fmt.Sprint("blue hats, size ", n), now, fmt.Sprint("hat ", n)))
+		a.publish(t, event(int32(n), profile.Search, fmt.Sprint("blue hats, size ", n), now, fmt.Sprint("hat ", n)))
 		eventually(t, "the search is folded", func() error {
 			if folded := d.metric(`keyfold_events_total{outcome="folded"}`); folded != n {
 				return fmt.Errorf("%d are folded, want %d", folded, n)

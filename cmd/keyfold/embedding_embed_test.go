@@ -50,7 +50,7 @@ func TestEmbedShowsTheWay(t *testing.T) {
 	}
 	first := shown("  "+name+"  ", "garden hose")
 	var again []embedded
-	eventually(t, "the phrases come out of Redis", func() error { // which is passed by when it is slow
+	eventually(t, "the phrases come out of Redis", func() error { // which is bypassed when it is slow
 		before := a.api.Counts()
 		again = shown("  "+name+"  ", "garden hose")
 		if asked, _ := a.asked(before); asked != 0 || len(again) != 2 || said != "" {
@@ -88,7 +88,7 @@ func TestEmbedShowsTheWay(t *testing.T) {
 	})
 	a.redis.Kill()
 	code, out, errs := a.run(t, "", "embed", "garden hose", "--near=0")
-	if code != 0 || !strings.Contains(out, "from api") || !strings.Contains(errs, "Redis is passed by") {
+	if code != 0 || !strings.Contains(out, "from api") || !strings.Contains(errs, "Redis is bypassed") {
 		t.Errorf("without Redis: %d %s %s", code, out, errs)
 	}
 	code, out, _ = a.run(t, "", "embed", "garden hose", "--near=0", "--embedder=hash", "--redis-url=")
@@ -114,7 +114,7 @@ func TestEmbedNamesTheCure(t *testing.T) {
 		{"wrong key", []string{"--openai-api-key=" + apiKey + "x"}, []string{"401", "OPENAI_API_KEY"}, 1},
 		{"no key", []string{"--openai-api-key="}, []string{"401", "OPENAI_API_KEY"}, 1},
 		{"wrong path", []string{"--openai-base-url=" + strings.TrimSuffix(base, "/v1")}, []string{"404", "OPENAI_BASE_URL", "/v1"}, 1},
-		{"nobody there", []string{"--openai-base-url=http://127.0.0.1:1/v1"}, []string{"127.0.0.1:1", "refused"}, 1},
+		{"no server there", []string{"--openai-base-url=http://127.0.0.1:1/v1"}, []string{"127.0.0.1:1", "refused"}, 1},
 		{"no address", []string{"--openai-base-url=127.0.0.1:80"}, []string{"OPENAI_BASE_URL"}, 2},
 		{"wrong model", []string{"--embedding-model=text-embedding-9"}, []string{"404", "text-embedding-9"}, 1},
 		{"wrong dimensions", []string{"--dimensions=32", "--openai-omit-dimensions"}, []string{"EMBEDDING_DIMENSIONS"}, 1},

@@ -6,12 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	redistest "keyfold/bench/testserver/redis"
+	"keyfold/internal/testserver/redistest"
 	"keyfold/source/rabbit"
 )
 
 // Redis is killed, comes back, stops answering and answers again while searches
 // go on: nothing is lost, nothing waits for it, and the profiles are the same.
+//
+// Promise(away/redis): A Redis that is away, slow or refuses is bypassed within 100 ms and asked again
+// every 2 s; nothing is lost, and profiles are the same.
+// Figure: p99 of searches before, killed, back, frozen, thawed: 0.31, 0.30, 0.30, 0.34, 0.31 s
 func TestRedisComesAndGoes(t *testing.T) {
 	a := newAPIStack(t).withRedis(t)
 	d := a.work(t, quick).ready()
@@ -68,6 +72,8 @@ func TestRedisComesAndGoes(t *testing.T) {
 
 // A worker that starts while Redis is away works all the same, and one whose
 // Redis wants another password says so.
+//
+// Promise(away/redis)
 func TestRedisAwayAtTheStart(t *testing.T) {
 	a := newAPIStack(t).withRedis(t)
 	a.redis.Kill()

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	redistest "keyfold/bench/testserver/redis"
+	"keyfold/internal/testserver/redistest"
 	"keyfold/source/rabbit"
 )
 
 // A Redis whose certificate nobody vouches for costs requests, never an event,
 // and the worker says what to do.
+//
+// Promise(away/redis-tls)
 func TestRedisCertificateCostsNoEvent(t *testing.T) {
 	a := newAPIStack(t)
 	redis := redistest.Start(t, redistest.NewAuthority(t).Issue(t, nil)...)

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	redistest "keyfold/bench/testserver/redis"
-	"keyfold/cmd/cli"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/internal/testserver/redistest"
+
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/sample"
@@ -44,7 +46,7 @@ func newAPIStackWith(t *testing.T, more ...string) *apiStack {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	a := &apiStack{
-		stack: &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass},
+		stack: &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass},
 		api:   embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: apiKey, Seed: 7}),
 		more:  more,
 	}
@@ -65,7 +67,7 @@ func (a *apiStack) withRedis(t *testing.T) *apiStack {
 }
 
 // catalogue is an import file without vectors.
-func catalogue(t *testing.T, products []engine.Product) string {
+func catalogue(t *testing.T, products []profile.Product) string {
 	t.Helper()
 	var lines strings.Builder
 	encode := json.NewEncoder(&lines)
@@ -169,7 +171,7 @@ func (a *apiStack) asked(before embedtest.Counts) (requests, inputs int) {
 func searches(n, users int, mark string, phrase func(i int) string) [][]byte {
 	bodies := make([][]byte, n)
 	for i := range bodies {
-		bodies[i] = event(int32(1+i%users), engine.Search, phrase(i), hourAgo().Add(milliseconds(i)), fmt.Sprintf("%s%d", mark, i))
+		bodies[i] = event(int32(1+i%users), profile.Search, phrase(i), hourAgo().Add(milliseconds(i)), fmt.Sprintf("%s%d", mark, i))
 	}
 	return bodies
 }

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/embedtest"
 )
 
 // A worker is stopped while searches wait for an API that does not answer: it
 // ends in time and in order, and the next one folds them.
+//
+// Promise(away/faulty-embedding)
 func TestStopWhileSearchesWait(t *testing.T) {
 	a := newAPIStack(t)
 	a.api.SetFaults(embedtest.Faults{Hang: 1})
@@ -40,16 +42,16 @@ func TestStopWhileSearchesWait(t *testing.T) {
 // that finds a backlog in order folds it in order.
 func TestUnitHistoryThroughTheEmbeddingAPI(t *testing.T) {
 	a := newAPIStack(t)
-	a.history = engine.UnitMass
+	a.history = profile.UnitMass
 	a.api.SetFaults(embedtest.Faults{Latency: 50 * time.Millisecond})
 	now := hourAgo()
 	var bodies [][]byte
 	for i := range 600 {
 		at, id := now.Add(milliseconds(i)), fmt.Sprintf("%05d", i)
 		if i%3 == 0 {
-			bodies = append(bodies, event(int32(1+i%5), engine.Search, fmt.Sprint("lamp ", i), at, id))
+			bodies = append(bodies, event(int32(1+i%5), profile.Search, fmt.Sprint("lamp ", i), at, id))
 		} else {
-			bodies = append(bodies, event(int32(1+i%5), engine.ProductView, 1+i*7%240, at, id))
+			bodies = append(bodies, event(int32(1+i%5), profile.ProductView, 1+i*7%240, at, id))
 		}
 	}
 	a.publish(t, bodies...)

@@ -10,8 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/embedtest"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector/openai"
 )
@@ -27,15 +27,15 @@ func TestStory1ThroughTheEmbeddingAPI(t *testing.T) {
 	a := newAPIStack(t)
 	now := hourAgo()
 	then := now.Add(-30 * 24 * time.Hour)
-	viewed := event(1, engine.ProductView, 1, then, "viewed")
+	viewed := event(1, profile.ProductView, 1, then, "viewed")
 	a.publish(t, viewed)
 	first := a.work(t, quick).ready()
 	a.settled(t, a.expect(t, [][]byte{viewed}))
 	first.stop()
 	before := allProfiles(t, a.open(t))[1]
 
-	known := event(1, engine.Search, "wireless headphones", now, "known user")
-	unknown := event(2, engine.Search, "  garden \t hose ", now, "new user")
+	known := event(1, profile.Search, "wireless headphones", now, "known user")
+	unknown := event(2, profile.Search, "  garden \t hose ", now, "new user")
 	a.publish(t, known, unknown)
 	for _, d := range a.dump(t, rabbit.DefaultNames().Queue) {
 		var m struct {
@@ -66,7 +66,7 @@ func TestStory1ThroughTheEmbeddingAPI(t *testing.T) {
 	}
 	p := all[2]
 	if floats.Distance(p.Vector, a.vector(t, "garden hose"), math.Inf(1)) > 1e-9 ||
-		math.Abs(p.Mass-0.7) > 1e-12 || p.Version != 1 || p.EventCount != 1 || p.LastType != engine.Search {
+		math.Abs(p.Mass-0.7) > 1e-12 || p.Version != 1 || p.EventCount != 1 || p.LastType != profile.Search {
 		t.Errorf("the first search made %+v", p)
 	}
 	for user, p := range all {

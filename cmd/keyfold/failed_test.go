@@ -7,13 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/outbox"
 )
 
 // Rows that were set aside and dead letters are one list, under the same filters; each
 // can be shown, retried and removed by its id.
+//
+// Promise(outbox/failed-rows)
 func TestOneViewOfFailures(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.MariaDB, func(t *testing.T, s *shop) {
 		api := s.ingest(t)
 		s.exec(t, "INSERT INTO user_interactions (user_id, event_type, occurred_at) VALUES (7, 'product_view', '2026-02-10 14:30:00'), (8, 'product_view', '2026-02-10 14:30:00')")
 		eventually(t, "both rows are set aside", func() error {
@@ -23,7 +26,7 @@ func TestOneViewOfFailures(t *testing.T) {
 			return nil
 		})
 		s.bury(t, given([][]byte{
-			event(7, engine.ProductView, 1, time.Now().Add(-time.Hour), "letter-of-7"), event(9, engine.ProductView, 1, time.Now().Add(-time.Hour), "letter-of-9"),
+			event(7, profile.ProductView, 1, time.Now().Add(-time.Hour), "letter-of-7"), event(9, profile.ProductView, 1, time.Now().Add(-time.Hour), "letter-of-9"),
 		})...)
 		ids := func(args ...string) string {
 			t.Helper()
@@ -96,11 +99,13 @@ func TestFailuresWhereTheBrokerIsAway(t *testing.T) {
 
 // A letter that was archived and is in the broker still, as after a kill between the
 // commit and the removal, is archived once. Erasure reaches the archive.
+//
+// Promise(security/forget)
 func TestFailedArchive(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.PostgreSQL, func(t *testing.T, s *shop) {
 		letters := given([][]byte{
-			event(7, engine.ProductView, 1, time.Now().Add(-time.Hour), "a"), event(7, engine.ProductView, 2, time.Now().Add(-time.Hour), "b"),
-			event(9, engine.ProductView, 1, time.Now().Add(-time.Hour), "c"),
+			event(7, profile.ProductView, 1, time.Now().Add(-time.Hour), "a"), event(7, profile.ProductView, 2, time.Now().Add(-time.Hour), "b"),
+			event(9, profile.ProductView, 1, time.Now().Add(-time.Hour), "c"),
 		})
 		s.bury(t, letters...)
 		rows := func() int { return s.count(t, "SELECT COUNT(*) FROM keyfold_failed") }

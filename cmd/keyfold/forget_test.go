@@ -7,21 +7,25 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
 
 // One command erases a user's profile, rows and dead letters, says what queues
 // still hold, and touches no other user.
+//
+// Promise(security/forget): `user forget` erases profile, rows and letters, says what queues still
+// hold, may be repeated, and leaves no byte in an SQLite file.
+// Promise(event/foreign-numbers)
 func TestForgetErasesEverywhere(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.PostgreSQL, func(t *testing.T, s *shop) {
 		at := time.Now().Add(-time.Hour)
 		api := s.ingest(t)
 		var bodies [][]byte
 		for n := range 3 {
-			bodies = append(bodies, event(17, engine.ProductView, n+1, at, fmt.Sprint("a", n)), event(18, engine.ProductView, n+1, at, fmt.Sprint("b", n)))
+			bodies = append(bodies, event(17, profile.ProductView, n+1, at, fmt.Sprint("a", n)), event(18, profile.ProductView, n+1, at, fmt.Sprint("b", n)))
 		}
 		api.accepted(bodies...)
 		s.allSent(t)
@@ -31,11 +35,11 @@ func TestForgetErasesEverywhere(t *testing.T) {
 			t.Fatalf("the worker ended with %d:\n%s", code, first.log)
 		}
 		s.bury(t,
-			buried{body: event(17, engine.ProductView, 1, at, "late"), id: "a", reason: "timeout"},
+			buried{body: event(17, profile.ProductView, 1, at, "late"), id: "a", reason: "timeout"},
 			buried{body: []byte(`{"user_id":"17","event_type":"search"}`), id: "b", reason: "invalid_type"},
-			buried{body: event(18, engine.ProductView, 1, at, "late"), id: "c", reason: "timeout"},
+			buried{body: event(18, profile.ProductView, 1, at, "late"), id: "c", reason: "timeout"},
 			buried{body: []byte(`no event`), id: "d", reason: "malformed_json"})
-		s.publish(t, event(17, engine.ProductView, 9, at, "queued"))
+		s.publish(t, event(17, profile.ProductView, 9, at, "queued"))
 
 		forget := func(want string) {
 			t.Helper()
@@ -103,9 +107,11 @@ func TestForgetErasesEverywhere(t *testing.T) {
 }
 
 // Where a part cannot be reached, the rest is erased, and the exit code says so.
+//
+// Promise(security/forget)
 func TestForgetWithAServerAway(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
-	s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
+	s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, profile.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	s.more = []string{"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/"}
 	code, out, errs := s.run(t, "user", "forget", "17", "--yes")
 	if code != cli.ExitFailure || !strings.Contains(errs, "RABBITMQ_DSN") || !strings.Contains(out, "dead letters         not reached") ||

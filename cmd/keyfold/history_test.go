@@ -4,23 +4,25 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/source/outbox"
 )
 
 // Everything is cleaned up, and the same events are posted again: none is folded twice,
 // and the profiles that a rebuild makes of what is left are the live ones.
+//
+// Promise(outbox/repeated-request)
 func TestTheHistoryOutlivesACleanup(t *testing.T) {
-	events := 300
-	if os.Getenv("KEYFOLD_SOAK") != "" {
+	events := 60
+	if long {
 		events = 10_000
 	}
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.MariaDB, func(t *testing.T, s *shop) {
 		api := s.ingest(t)
 		bodies := sampleOf(t, events)
 		api.accepted(bodies...)
@@ -57,10 +59,12 @@ func TestTheHistoryOutlivesACleanup(t *testing.T) {
 
 // A prune says what it makes impossible, and from then on both doors refuse what
 // occurred before it.
+//
+// Promise(outbox/pruned)
 func TestHistoryPrune(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.PostgreSQL, func(t *testing.T, s *shop) {
 		api := s.ingest(t)
-		api.accepted(event(1, engine.ProductView, 1, time.Now().Add(-48*time.Hour), "old"), event(1, engine.ProductView, 2, time.Now(), "young"))
+		api.accepted(event(1, profile.ProductView, 1, time.Now().Add(-48*time.Hour), "old"), event(1, profile.ProductView, 2, time.Now(), "young"))
 		s.allSent(t)
 		code, out, errs := s.run(t, "history", "prune", "--older-than=24h", "--dry-run")
 		if code != 0 || !strings.HasPrefix(out, "1 row would be deleted, occurred before 20") || !strings.Contains(errs, "are refused from then on, and keyfold user rebuild cannot") {
@@ -79,8 +83,8 @@ func TestHistoryPrune(t *testing.T) {
 		if out := s.must(t, "history", "stats"); !strings.Contains(out, "floor   20") {
 			t.Errorf("stats print %q", out)
 		}
-		if a := api.post(event(1, engine.ProductView, 1, time.Now().Add(-48*time.Hour), "old")); a.Code != http.StatusBadRequest || !strings.Contains(a.Text, `"reason":"before_history"`) {
-			t.Errorf("an event of before the prune is answered %d %s", a.Code, a.Text)
+		if a := api.post(event(1, profile.ProductView, 1, time.Now().Add(-48*time.Hour), "old")); a.Code != http.StatusBadRequest || !strings.Contains(a.Text, `"reason":"before_history"`) {
+			t.Errorf("an event from before the prune is answered %d %s", a.Code, a.Text)
 		}
 		if code, _, errs := s.run(t, "history", "prune", "--older-than=0s", "--yes"); code != cli.ExitUsage || !strings.Contains(errs, "--older-than") {
 			t.Errorf("--older-than=0s: %d, %q", code, errs)

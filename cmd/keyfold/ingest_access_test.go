@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 )
 
@@ -30,6 +30,9 @@ const (
 
 // Tokens of a file: without one 401, and a token that takes another's place is
 // known without a restart, the old one no more.
+//
+// Promise(security/rotation): Changed tokens and certificates are known without a restart.
+// Promise(security/token-file)
 func TestIngestTokensRotate(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -38,7 +41,7 @@ func TestIngestTokensRotate(t *testing.T) {
 	defer stop()
 	api.ready()
 	try := func(token string) int {
-		a, err := send(api.url(), token, event(1, engine.ProductView, 1, time.Now().Add(-time.Hour), "t"))
+		a, err := send(api.url(), token, event(1, profile.ProductView, 1, time.Now().Add(-time.Hour), "t"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,6 +102,8 @@ func write(t *testing.T, file, text string) {
 }
 
 // What is not to be started is refused with the cure and without a secret.
+//
+// Promise(security/rotation)
 func TestIngestRefusesToStart(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	missing := filepath.Join(t.TempDir(), "none")
@@ -122,13 +127,15 @@ func TestIngestRefusesToStart(t *testing.T) {
 	// Allowed when it is meant.
 	api := s.service(t, "ingest", "--http-addr=0.0.0.0:0", "--insecure").ready()
 	_, port, _ := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(api.url(), "http://"), "/v1/events"))
-	a, err := send("http://127.0.0.1:"+port+"/v1/events", "", event(1, engine.ProductView, 1, time.Now().Add(-time.Hour), "t"))
+	a, err := send("http://127.0.0.1:"+port+"/v1/events", "", event(1, profile.ProductView, 1, time.Now().Add(-time.Hour), "t"))
 	if err != nil || a.Code != http.StatusAccepted {
 		t.Errorf("%d %s %v", a.Code, a.Text, err)
 	}
 }
 
 // TLS from files, and a certificate that takes another's place.
+//
+// Promise(security/rotation)
 func TestIngestTLS(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	dir := t.TempDir()
@@ -140,7 +147,7 @@ func TestIngestTLS(t *testing.T) {
 	}
 	post := func(trusted *x509.CertPool) error {
 		client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}}
-		resp, err := client.Post(api.url(), "application/json", bytes.NewReader(event(1, engine.ProductView, 1, time.Now().Add(-time.Hour), "t")))
+		resp, err := client.Post(api.url(), "application/json", bytes.NewReader(event(1, profile.ProductView, 1, time.Now().Add(-time.Hour), "t")))
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/outbox"
 )
 
@@ -23,7 +24,7 @@ var hostile = []string{
 	"\x1a", "\x00", "\x1b[2J", "\u202e", "\ufeff", "\uffff", "田中 🏴\U000e0067", "é", "e\u0301", "ß", "SS", "a ", "a", "A", "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80",
 	"1e999", "-0", "NaN", "0x10", "9223372036854775808", "2147483648", "1.0", "true", "null", "[]", "{}",
 	strings.Repeat("A", 255), strings.Repeat("A", 256), strings.Repeat("é", 255), strings.Repeat("🏴", 128), strings.Repeat("🏴", 129), strings.Repeat("🏴", 255),
-	strings.Repeat("x", engine.MaxBodyBytes), strings.Repeat("[", 5000), strings.Repeat(`{"a":`, 5000),
+	strings.Repeat("x", profile.MaxBodyBytes), strings.Repeat("[", 5000), strings.Repeat(`{"a":`, 5000),
 	"0000-00-00T00:00:00Z", "0001-01-01T00:00:00Z", "0999-12-31T23:59:59.999Z", "1000-01-01T00:00:00+00:01", "1000-01-01T00:00:00Z", "9999-12-31T23:59:59Z",
 	"2026-02-29T00:00:00Z", "2024-02-29T23:59:59.999999999-23:59", "1970-01-01T00:00:00Z",
 	`{"a":1e308}`, `{"a":1e309}`, `{"a":-1e-400}`, `{"a":"\u0000"}`, `{"\u0000":1}`, `{"a":12345678901234567890123456789}`, `{"a":[[[[[[[[1]]]]]]]]}`, `{"a":1,"A":2}`, `{"a":"\ud83c\udff4"}`,
@@ -49,13 +50,15 @@ func asString(text string) string {
 }
 
 // corpus returns every hostile text in every field of a search and of a view, as
-// a string and as it is.
+// a string and as it is; in the short form one of these four each, in turn.
 func corpus() (bodies [][]byte) {
-	for _, text := range hostile {
-		for _, field := range eventFields {
-			for _, value := range []string{asString(text), text} {
-				for _, kind := range []string{"search", "product_view"} {
-					bodies = append(bodies, spoiled(kind, field, value))
+	for i, text := range hostile {
+		for j, field := range eventFields {
+			for k, value := range []string{asString(text), text} {
+				for l, kind := range []string{"search", "product_view"} {
+					if long || (i+j)%4 == 2*k+l {
+						bodies = append(bodies, spoiled(kind, field, value))
+					}
 				}
 			}
 		}
@@ -89,6 +92,10 @@ func spoiled(kind, field, value string) []byte {
 
 // The corpus through the whole process: no 500, every row what the schema says of
 // it, and whatever is relayed is an event a worker can read.
+//
+// Promise(outbox/hostile): Hostile and malformed requests get no 500; a row says in its columns what
+// its body says; all that is relayed can be read.
+// Promise(outbox/long-ids)
 func TestIngestHostileCorpus(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
 	o := s.observe(t)
@@ -118,7 +125,7 @@ func TestIngestHostileCorpus(t *testing.T) {
 		}
 	}
 	t.Logf("answers: %v, %d events", codes, len(taken))
-	if len(taken) < 50 {
+	if len(taken) < 30 {
 		t.Errorf("%d events were taken: strange texts are no fault", len(taken))
 	}
 	s.allSent(t)
@@ -151,12 +158,12 @@ func (s *shop) checkTable(t *testing.T, want int) {
 		if err := rows.Scan(&user, &kind, &phrase, &product, &occurred, &metadata, &id, &body, &shard); err != nil {
 			t.Fatal(err)
 		}
-		e, err := engine.ParseEvent([]byte(body), time.Now())
+		e, err := profile.ParseEvent([]byte(body), time.Now())
 		if err != nil || !utf8.ValidString(body) {
 			t.Errorf("the body of %q is no event: %v\n%.300q", id, err, body)
 			continue
 		}
-		if user != int(e.UserID) || kind != e.Type.String() || phrase.String != e.Phrase || phrase.Valid != (e.Type == engine.Search) ||
+		if user != int(e.UserID) || kind != e.Type.String() || phrase.String != e.Phrase || phrase.Valid != (e.Type == profile.Search) ||
 			product.Int64 != int64(e.ProductID) || product.Valid == phrase.Valid || id != e.MessageID ||
 			occurred != e.OccurredAt.Time().Format("2006-01-02 15:04:05.000") || shard%outbox.Shards != engine.SlotOf(e.UserID) {
 			t.Errorf("the columns %d %q %v %v %q %q %d do not say what the body says: %.300q", user, kind, phrase, product, occurred, id, shard, body)

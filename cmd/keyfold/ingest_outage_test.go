@@ -4,17 +4,16 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	sqltest "keyfold/bench/testserver/mariadb"
-	mongotest "keyfold/bench/testserver/mongodb"
-	pgtest "keyfold/bench/testserver/postgres"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/internal/testserver/sqltest"
 	"keyfold/source/sample"
 )
 
@@ -84,21 +83,26 @@ func (l *load) reaches(n int) {
 
 // A broker that dies in the middle: the API goes on answering, the rows wait, and
 // afterwards nothing is lost, nothing doubled, and every row is marked.
+//
+// Promise(outbox/broker-away): While the broker is away the API answers as ever and rows wait;
+// afterwards nothing is lost or doubled and every row is marked.
+// Figure: 500 requests/s, broker killed for 30 s: p99 9.4 ms (3.8 ms while away), 45,000 of 45,000
+// rows marked (`go run ./bench ingest`)
 func TestIngestWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Start(t)
 	server := sqltest.Shared(t)
-	s := (&stack{dsn: broker.DSN("/"), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}).
+	s := (&stack{dsn: broker.DSN("/"), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}).
 		setUpWith(t, server.URL(server.Database(t)))
 	api := s.ingest(t)
 	s.work(t, quick).ready()
-	bodies := sampleOf(t, 1500)
+	bodies := sampleOf(t, 350)
 	l := &load{t: t, url: api.url(), bodies: bodies}
 	l.start(t.Context(), 8)
-	l.reaches(300)
+	l.reaches(75)
 	broker.Flush(t)
 	broker.Kill()
-	l.reaches(1100) // without a broker
+	l.reaches(250) // without a broker
 	if n := l.refused.Load(); n != 0 {
 		t.Errorf("%d requests were refused because the broker was away", n)
 	}
@@ -119,6 +123,10 @@ func (s *stack) setUpWith(t *testing.T, url string) *shop {
 
 // A database that dies with SIGKILL: every 202 is there afterwards; meanwhile the
 // API answers 503 with Retry-After, says so to probes, and goes on by itself.
+//
+// Promise(outbox/database-away): While the database is away the API answers 503 with Retry-After and
+// is not ready; it goes on by itself.
+// Promise(outbox/stored)
 func TestIngestDatabaseKilled(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
 		server := sqltest.Start(t)
@@ -137,15 +145,15 @@ func ingestWhileKilled(t *testing.T, url string, kill func(), restart func(testi
 	defer stop()
 	api.ready()
 	s.work(t, quick).ready()
-	rounds := 2
-	if os.Getenv("KEYFOLD_SOAK") != "" {
-		rounds = 10
+	rounds, each := 1, 350
+	if long {
+		rounds, each = 10, 700
 	}
-	bodies := sampleOf(t, 1000*rounds)
+	bodies := sampleOf(t, each*rounds)
 	l := &load{t: t, url: api.url(), bodies: bodies}
 	l.start(t.Context(), 8)
 	for range rounds {
-		l.reaches(min(l.count()+300, len(bodies)))
+		l.reaches(min(l.count()+each*3/7, len(bodies)))
 		before := l.refused.Load()
 		kill()
 		eventually(t, "requests are answered with 503", func() error {
@@ -163,7 +171,7 @@ func ingestWhileKilled(t *testing.T, url string, kill func(), restart func(testi
 	l.senders.Wait()
 	there := map[string]bool{}
 	for _, body := range s.bodies(t) {
-		e, err := engine.ParseEvent(body, time.Now())
+		e, err := profile.ParseEvent(body, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

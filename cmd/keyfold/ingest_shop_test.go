@@ -20,10 +20,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	sqltest "keyfold/bench/testserver/mariadb"
-	pgtest "keyfold/bench/testserver/postgres"
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/sqltest"
 	"keyfold/source/outbox"
 )
 
@@ -35,16 +35,22 @@ type shop struct {
 	more []string // flags that override the stack's
 }
 
-// onEach runs a test with each kind of database.
-func onEach(t *testing.T, test func(t *testing.T, s *shop)) {
+// onEach runs a test with each kind of database; its short form with one of them, which
+// are spread over the tests.
+func onEach(t *testing.T, short string, test func(t *testing.T, s *shop)) {
 	for _, kind := range []string{outbox.MariaDB, outbox.PostgreSQL, outbox.SQLite} {
+		if kind != short && !long {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) { test(t, newShop(t, kind)) })
 	}
 }
 
 func newShop(t *testing.T, kind string) *shop {
 	t.Helper()
-	return newStack(t).with(t, newDatabase(t, kind))
+	s := &shop{stack: unsetStack(t), url: newDatabase(t, kind)}
+	s.setUp(t, "--database-url", s.url)
+	return s
 }
 
 // newDatabase returns the DATABASE_URL of an empty database.
@@ -383,10 +389,10 @@ func (o *observer) all() (messages []amqp.Delivery) {
 }
 
 // parsed reads what was published: all of it has to be readable.
-func (o *observer) parsed() (events []engine.Event) {
+func (o *observer) parsed() (events []profile.Event) {
 	o.t.Helper()
 	for _, m := range o.all() {
-		e, err := engine.ParseEvent(m.Body, time.Now())
+		e, err := profile.ParseEvent(m.Body, time.Now())
 		if err != nil || e.MessageID != m.MessageId && len(e.MessageID) <= 255 {
 			o.t.Fatalf("published %q as %q: %v", m.Body, m.MessageId, err)
 		}

@@ -12,13 +12,19 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/outbox"
 )
 
 // Story 1.1, FR-001 to FR-003: a search that was posted is a row with the
 // columns of the data model before it is a message with user, phrase and time, and then
 // part of the user's profile.
+//
+// Promise(outbox/stored): An event answered with 202 is committed: it outlives a `kill -9` of the
+// database, is published at least once and folded once.
+// Figure: 0 lost over 10 kills and 10,000 events
 func TestIngestStory1SearchReachesTheProfile(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.MariaDB, func(t *testing.T, s *shop) {
 		o := s.observe(t)
 		api := s.ingest(t)
 		s.work(t, quick).ready()
@@ -30,7 +36,7 @@ func TestIngestStory1SearchReachesTheProfile(t *testing.T) {
 
 		// The profile exists: the story's own search changes it.
 		a := api.accepted(fmt.Appendf(nil, `{"user_id":12,"event_type":"search","search_phrase":"wireless headphones","occurred_at":%q,"metadata":{"device":"mobile"}}`, occurred))
-		id := engine.MessageID(12, engine.Search, "wireless headphones", occurred)
+		id := profile.MessageID(12, profile.Search, "wireless headphones", occurred)
 		if a.MessageIDs[0] != id {
 			t.Errorf("the id is %s, want the digest %s", a.MessageIDs[0], id)
 		}
@@ -43,13 +49,17 @@ func TestIngestStory1SearchReachesTheProfile(t *testing.T) {
 
 // Story 2.1 and 2.3: views, clicks and purchases do the same with their product,
 // and those of one window share one write.
+//
+// Promise(outbox/repeated-request): A request that is sent again is stored once, also after `outbox
+// cleanup` of its rows.
+// Promise(outbox/stored)
 func TestIngestStory2ProductEventsReachTheProfile(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.PostgreSQL, func(t *testing.T, s *shop) {
 		o := s.observe(t)
 		api := s.ingest(t)
 		now := time.Now().Add(-time.Hour).UTC().Truncate(time.Millisecond)
 		var bodies [][]byte
-		for i, kind := range []engine.EventType{engine.ProductView, engine.ProductClick, engine.ProductPurchase} {
+		for i, kind := range []profile.EventType{profile.ProductView, profile.ProductClick, profile.ProductPurchase} {
 			bodies = append(bodies, event(7, kind, 1+50*i, now.Add(time.Duration(i)*time.Second), fmt.Sprint("step ", i)))
 		}
 		// The shop's own JSON array.
@@ -146,7 +156,7 @@ func (s *shop) checkMessage(t *testing.T, m amqp.Delivery, id, kind string, at t
 	if body["message_id"] != id || body["version"] != "1.0" || body["event_type"] != kind {
 		t.Errorf("the body is %s", m.Body)
 	}
-	if e, err := engine.ParseEvent(m.Body, time.Now()); err != nil || e.OccurredAt != engine.MillisOf(at) {
+	if e, err := profile.ParseEvent(m.Body, time.Now()); err != nil || e.OccurredAt != engine.MillisOf(at) {
 		t.Errorf("the body is %s: %v", m.Body, err)
 	}
 }

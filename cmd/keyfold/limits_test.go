@@ -9,19 +9,23 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // padded is an event of exactly so many bytes.
 func padded(size int, id string) []byte {
-	body := event(1, engine.ProductView, 1, time.Now().Add(-time.Hour), id)
+	body := event(1, profile.ProductView, 1, time.Now().Add(-time.Hour), id)
 	return bytes.Replace(body, []byte(`"mobile"`), []byte(`"`+strings.Repeat("x", size-len(body)+len("mobile"))+`"`), 1)
 }
 
 // A body of 64 KiB is folded, one byte more is refused.
+//
+// Promise(event/large-body): A body of 65,536 bytes is folded and a larger one dead-lettered; of one
+// over 256 KiB the letter has the start, the length and the SHA-256.
 func TestLimit_Body64KiB(t *testing.T) {
 	s := newStack(t)
 	s.work(t, quick).ready()
-	fits, over := padded(engine.MaxBodyBytes, "fits"), padded(engine.MaxBodyBytes+1, "over")
+	fits, over := padded(profile.MaxBodyBytes, "fits"), padded(profile.MaxBodyBytes+1, "over")
 	if len(fits) != 64<<10 || len(over) != 64<<10+1 {
 		t.Fatal(len(fits), len(over))
 	}
@@ -35,11 +39,13 @@ func TestLimit_Body64KiB(t *testing.T) {
 // A backlog of large bodies at a small memory limit: what is unacknowledged fits
 // the quarter of the limit that is for events, the heap fits the limit, and all
 // is folded.
+//
+// Promise(bounds/large-bodies)
 func TestLimit_LargeBodiesAtASmallMemoryLimit(t *testing.T) {
 	const (
-		events = 900
+		events = 360
 		size   = 60 << 10
-		limit  = 128 << 20
+		limit  = 64 << 20
 	)
 	s := newStack(t)
 	bodies := make([][]byte, events)
@@ -48,7 +54,7 @@ func TestLimit_LargeBodiesAtASmallMemoryLimit(t *testing.T) {
 		bodies[i] = bytes.Replace(padded(size, fmt.Sprint("large ", i)), []byte(`"user_id":1,`), []byte(user), 1)
 	}
 	s.publish(t, bodies...)
-	d, kill := s.process(t, quick, "--memory-limit=128M")
+	d, kill := s.process(t, quick, "--memory-limit=64M")
 	defer kill()
 	eventually(t, "all are folded", func() error {
 		if n := d.metric("keyfold_rabbitmq_unacked"); n*size > limit/4 {
@@ -67,12 +73,15 @@ func TestLimit_LargeBodiesAtASmallMemoryLimit(t *testing.T) {
 
 // Bodies made to cost much are refused like any other; their neighbours are
 // folded, and the worker stays ready.
+//
+// Promise(event/json-bombs): JSON made to cost much (nesting, long numbers, thousands of keys) is
+// dead-lettered before anything is built of it.
 func TestLimit_JSONBombs(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
 	now := time.Now().Add(-time.Hour)
 	with := func(metadata string) []byte {
-		return bytes.Replace(event(1, engine.ProductView, 1, now, "bomb"), []byte(`{"device":"mobile"}`), []byte(metadata), 1)
+		return bytes.Replace(event(1, profile.ProductView, 1, now, "bomb"), []byte(`{"device":"mobile"}`), []byte(metadata), 1)
 	}
 	keys := func(n int, more string) string {
 		var b strings.Builder
@@ -86,8 +95,8 @@ func TestLimit_JSONBombs(t *testing.T) {
 		name, reason string
 		body         []byte
 	}{
-		{"brackets", engine.ReasonMalformedJSON, bytes.Repeat([]byte("["), engine.MaxBodyBytes)},
-		{"braces", engine.ReasonTooDeep, bytes.Repeat([]byte(`{"a":`), engine.MaxBodyBytes/5)},
+		{"brackets", engine.ReasonMalformedJSON, bytes.Repeat([]byte("["), profile.MaxBodyBytes)},
+		{"braces", engine.ReasonTooDeep, bytes.Repeat([]byte(`{"a":`), profile.MaxBodyBytes/5)},
 		{"deep metadata", engine.ReasonTooDeep, with(strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000))},
 		{"deep arrays", engine.ReasonTooDeep, with(`{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}")},
 		{"number of 60,000 digits for a user", engine.ReasonIDOutOfRange, bytes.Replace(with("{}"), []byte(`"user_id":1`), []byte(`"user_id":1`+strings.Repeat("0", 60_000)), 1)},
@@ -101,7 +110,7 @@ func TestLimit_JSONBombs(t *testing.T) {
 		bodies = append(bodies, b.body)
 	}
 	harmless := [][]byte{
-		event(1, engine.ProductView, 1, now, "good"),
+		event(1, profile.ProductView, 1, now, "good"),
 		bytes.Replace(with(keys(6000, `"last":1e999999999`)), []byte(`"bomb"`), []byte(`"many keys and a huge number nobody reads"`), 1),
 	}
 	s.publish(t, append(bodies, harmless...)...)
@@ -117,6 +126,9 @@ func TestLimit_JSONBombs(t *testing.T) {
 
 // Ids up to the largest int32, times up to five minutes ahead; what is beyond is
 // refused by its reason.
+//
+// Promise(event/ids-and-times): Ids beyond int32 and events of the future are dead-lettered; the
+// largest id and a clock four minutes ahead are folded.
 func TestLimit_IdsAndTimes(t *testing.T) {
 	s := newStack(t)
 	s.work(t, quick).ready()

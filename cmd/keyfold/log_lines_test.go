@@ -15,9 +15,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -57,10 +57,13 @@ func launch(t *testing.T, env []string, args ...string) *daemon {
 // again and dead-lettered, and one that is broken, has a component, and each warning and
 // error a hint. The lines about an event name it, and those of its retries the attempt
 // and the delay.
+//
+// Promise(security/log-lines): Each log line has a component and the attributes of reference/logs.md; each
+// warning and error a hint; retries attempt and delay.
 func TestLogLines(t *testing.T) {
 	t.Parallel()
 	broker, store := rabbittest.Shared(t), mongotest.Start(t)
-	st := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	st := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass}
 	st.setUp(t)
 	s := st.with(t, newDatabase(t, outbox.MariaDB))
 	match, err := bson.Marshal(bson.D{{Key: "user_id", Value: int32(42)}})
@@ -75,12 +78,12 @@ func TestLogLines(t *testing.T) {
 		"work": start("work", quick, "--retry-delay=20ms", "--max-retries=2"),
 	}
 	now := time.Now().Add(-time.Hour)
-	daemons["ingest"].accepted(event(1, engine.ProductView, 1, now, "good"), event(42, engine.ProductView, 1, now, "unlucky"))
+	daemons["ingest"].accepted(event(1, profile.ProductView, 1, now, "good"), event(42, profile.ProductView, 1, now, "unlucky"))
 	if a := daemons["ingest"].post([]byte(`{"user_id":0}`)); a.Code != http.StatusBadRequest {
 		t.Errorf("%d %s", a.Code, a.Text)
 	}
 	s.publish(t, []byte(`{"user_id":7,"event_type":"search"}`))
-	s.settled(t, s.expect(t, [][]byte{event(1, engine.ProductView, 1, now, "good")}))
+	s.settled(t, s.expect(t, [][]byte{event(1, profile.ProductView, 1, now, "good")}))
 	eventually(t, "both are given up", func() error {
 		if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 2 {
 			return fmt.Errorf("%d dead letters", n)

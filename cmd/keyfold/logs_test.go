@@ -7,18 +7,19 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/catalog"
 	"keyfold/source/rabbit"
 )
 
 // Real event logs, where there are some (folders below KEYFOLD_TEST_DATA), over
 // RabbitMQ into the store: whatever the shards, the batching and the number of
-// workers, the same profiles. The start of each log with every other combination, the
-// next log with the other ones; in the soak all of it.
+// workers, the same profiles. The start of each log with one combination, the next log with
+// another one; in the long form all of it.
 func TestRealLogs(t *testing.T) {
 	if os.Getenv("KEYFOLD_TEST_DATA") == "" {
 		return
@@ -27,12 +28,11 @@ func TestRealLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	soak := os.Getenv("KEYFOLD_SOAK") != ""
 	for i, file := range files {
 		bodies, products := readLog(t, file)
 		for j, shards := range []int{1, 4, 32} {
 			for k, batching := range []bool{true, false} {
-				if (i+j+k)%2 != 0 && !soak {
+				if (i%3 != j || i%2 != k) && !long {
 					continue
 				}
 				for _, workers := range workerCounts(shards) {
@@ -44,11 +44,11 @@ func TestRealLogs(t *testing.T) {
 	}
 }
 
-// workerCounts returns how many workers to try: every combination in the soak, a
+// workerCounts returns how many workers to try: every combination in the long form, a
 // few of them otherwise.
 func workerCounts(shards int) []int {
 	switch {
-	case os.Getenv("KEYFOLD_SOAK") != "":
+	case long:
 		return []int{1, 3}
 	case shards == 4:
 		return []int{3}
@@ -57,10 +57,10 @@ func workerCounts(shards int) []int {
 	}
 }
 
-func foldLog(t *testing.T, bodies [][]byte, products []engine.Product, shards int, batching bool, workers int) {
+func foldLog(t *testing.T, bodies [][]byte, products []profile.Product, shards int, batching bool, workers int) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: products, history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: products, history: profile.Mass}
 	s.setUp(t)
 	args := []string{quick, fmt.Sprintf("--shards=%d", shards)}
 	if !batching {
@@ -94,10 +94,10 @@ func foldLog(t *testing.T, bodies [][]byte, products []engine.Product, shards in
 		o.Bodies, o.Folded, o.Repeated, dead, len(o.Users), writes, conflicts)
 }
 
-// logStart is how much of a log is folded outside the soak.
-const logStart = 1000
+// logStart is how much of a log is folded in the short form.
+const logStart = 300
 
-func readLog(t *testing.T, path string) (bodies [][]byte, products []engine.Product) {
+func readLog(t *testing.T, path string) (bodies [][]byte, products []profile.Product) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -110,8 +110,12 @@ func readLog(t *testing.T, path string) (bodies [][]byte, products []engine.Prod
 	}
 	lines := bufio.NewScanner(unzipped)
 	lines.Buffer(nil, 1<<20)
-	for lines.Scan() && (len(bodies) < logStart || os.Getenv("KEYFOLD_SOAK") != "") {
+	named := map[int32]bool{}
+	for lines.Scan() && (len(bodies) < logStart || long) {
 		bodies = append(bodies, append([]byte(nil), lines.Bytes()...))
+		if e, err := profile.ParseEvent(lines.Bytes(), time.Now()); err == nil {
+			named[e.ProductID] = true
+		}
 	}
 	p, err := os.Open(filepath.Join(filepath.Dir(path), "products.ndjson.gz"))
 	if err != nil {
@@ -122,7 +126,9 @@ func readLog(t *testing.T, path string) (bodies [][]byte, products []engine.Prod
 		if err != nil {
 			t.Fatal(err)
 		}
-		products = append(products, product)
+		if long || named[product.ID] {
+			products = append(products, product)
+		}
 	}
 	return bodies, products
 }

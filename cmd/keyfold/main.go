@@ -11,18 +11,19 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
+	"keyfold/internal/shutdown"
+	"keyfold/service/profile/embedding"
+
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/config"
-	"keyfold/cmd/keyfold/dlq"
+	"keyfold/cmd/keyfold/failures"
 	"keyfold/cmd/keyfold/notifications"
 	"keyfold/cmd/keyfold/outbox"
 	"keyfold/cmd/keyfold/profiles"
 	"keyfold/cmd/keyfold/status"
-	"keyfold/cmd/settings"
-	"keyfold/cmd/shutdown"
-	"keyfold/engine"
 )
 
 func main() { cli.Main(run) }
@@ -49,8 +50,8 @@ type commands struct {
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
 	Status   status.Cmd           `cmd:"" uses:"broker,partitions,store,database,profiles,retries,ledger" help:"Show queues, workers and backlogs on one screen, and what needs a person."`
-	Failed   dlq.FailedCmd        `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
-	Dlq      dlq.Cmd              `cmd:"" uses:"broker,partitions" help:"List, replay and discard dead letters: the broker's part of keyfold failed."`
+	Failed   failures.Cmd         `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
+	Dlq      failures.Dlq         `cmd:"" uses:"broker,partitions" hidden:"" help:"The former name of failed, for the broker alone."`
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 
@@ -89,7 +90,10 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 			return err
 		}
 		a.Config.Limit()
-		return a.Clock.Run(ctx, s.Stderr, func() error { return command.Run(a) })
+		if s.Stderr == os.Stderr { // a test's command is one of several in its process
+			settings.BridgeLibraries(a.Log)
+		}
+		return a.Clock.Run(ctx, a.Log, func() error { return command.Run(a) })
 	})
 }
 
@@ -99,8 +103,8 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 	log, level, logErr := c.Options.Log.Logger(s.Stderr)
 	config, engineErr := c.Settings.Config()
 	// A number out of range is told once.
-	embeddings, embeddingErr := c.Embedding.Config(max(1, min(config.Taste.Dimensions, engine.MaxDimensions)))
-	config.Taste.Model = embeddings.Model
+	embeddings, embeddingErr := c.Embedding.Config(max(1, min(config.Processor.Dimensions, profile.MaxDimensions)))
+	config.Processor.Model = embeddings.Model
 	queues, queuesErr := c.Queues.Queues()
 	embeddings.Failures = config.Retry.Attempts + 1
 	return &app.App{

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/sample"
 )
 
@@ -21,14 +20,14 @@ func TestScrapeOfALoadedWorker(t *testing.T) {
 	s := newStack(t)
 	p := s.program(t)
 	p.ready()
-	scrapes := 20
-	if os.Getenv("KEYFOLD_SOAK") != "" {
-		scrapes = 1000
+	scrapes, folded := 5, int64(100)
+	if long {
+		scrapes, folded = 1000, 500
 	}
 	feed := newFeed(t, s)
 	eventually(t, "the worker folds", func() error {
 		feed()
-		if n := p.metric(`keyfold_events_total{outcome="folded"}`); n < 500 {
+		if n := p.metric(`keyfold_events_total{outcome="folded"}`); n < folded {
 			return fmt.Errorf("%d", n)
 		}
 		return nil
@@ -84,7 +83,7 @@ func newFeed(t *testing.T, s *stack) func() {
 		bodies := make([][]byte, 50)
 		for i := range bodies {
 			n++
-			bodies[i] = event(int32(n%500+1), engine.ProductView, products[n%len(products)].ID, time.Now(), fmt.Sprint("load ", n))
+			bodies[i] = event(int32(n%500+1), profile.ProductView, products[n%len(products)].ID, time.Now(), fmt.Sprint("load ", n))
 		}
 		s.publish(t, bodies...)
 	}

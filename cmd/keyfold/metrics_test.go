@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/embedding"
-	"keyfold/engine"
 	"keyfold/engine/metric"
+	"keyfold/engine/profile"
+	"keyfold/service/profile/embedding"
 	"keyfold/source/outbox"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
@@ -29,7 +29,7 @@ func TestMetricsPages(t *testing.T) {
 		"keyfold_event_to_profile_seconds", "keyfold_flush_seconds", "keyfold_store_call_seconds", "keyfold_held_bytes", "keyfold_rabbitmq_unacked", "keyfold_retries_unconfirmed",
 		"keyfold_breaker_probes_total", "keyfold_phrases_total", "keyfold_build_info", "go_goroutines", "process_start_time_seconds")
 	api := s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready()
-	api.accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
+	api.accepted(event(17, profile.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	eventually(t, "the backlog is read", func() error {
 		if _, page = api.get("/metrics"); !strings.Contains(page, "keyfold_outbox_unsent") {
 			return errors.New("not yet")

@@ -13,12 +13,14 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/broker"
 	"keyfold/engine"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
+	"keyfold/source/rabbit/topology"
 )
 
 const (
@@ -41,7 +43,7 @@ func newNotifyLetters(t *testing.T) notifyLetters {
 	b := rabbittest.Shared(t)
 	s := notifyLetters{vhost: b.VHost(t)}
 	s.dsn = b.DSN(s.vhost)
-	if err := broker.Setup(t.Context(), s.dsn, broker.Topology{QueueType: rabbit.Classic}); err != nil {
+	if err := broker.Setup(t.Context(), s.dsn, broker.Topology{QueueType: topology.Classic}); err != nil {
 		t.Fatal(err)
 	}
 	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "dead letters", rabbit.Timing{}, slog.New(slog.DiscardHandler))
@@ -56,11 +58,11 @@ func newNotifyLetters(t *testing.T) notifyLetters {
 		{broker.Deliveries(), reportID, fmt.Sprintf(`{"event_id":%q,"status":"DELIVERED","channel":"push","at":"2026-02-10T14:30:00Z"}`, reportID), "unknown_decision"},
 	} {
 		queue := deadletter.Queue{Publisher: p, Names: l.names, Host: "test-host", Describe: broker.Describe}
-		letter := rabbit.Letter{
+		letter := consume.Letter{
 			Message: &rabbit.Original{Message: rabbit.Message{ID: l.id, Body: []byte(l.body)}}, Reason: l.reason,
 			Failures: []rabbit.Failure{{At: engine.Now(), Err: errors.New("it failed")}},
 		}
-		if err := errors.Join(queue.Store(t.Context(), []rabbit.Letter{letter})...); err != nil {
+		if err := errors.Join(queue.Store(t.Context(), []consume.Letter{letter})...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +72,7 @@ func newNotifyLetters(t *testing.T) notifyLetters {
 func (s notifyLetters) dlq(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), append([]string{"notify", "dlq", "--rabbitmq-dsn=" + s.dsn}, args...),
+	code = run(t.Context(), append([]string{"notify", "failed", "--rabbitmq-dsn=" + s.dsn}, args...),
 		cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
 	return code, o.String(), e.String()
 }
@@ -118,6 +120,8 @@ func (s notifyLetters) letters(t *testing.T, args ...string) map[string]any {
 
 // The dead letters of events are found by names, types and ids, and those of delivery
 // reports apart from them.
+//
+// Promise(dispatch/letters)
 func TestNotifyDlqLists(t *testing.T) {
 	s := newNotifyLetters(t)
 	if all := s.letters(t); !maps.Equal(all, map[string]any{alertID: "anna", promoID: "17", "no-uuid": "bert"}) {
@@ -134,7 +138,7 @@ func TestNotifyDlqLists(t *testing.T) {
 		{"show 2222", `"user_id": "anna"`, "it failed"},
 		{"show --queue=deliveries 3333", "DELIVERED", "unknown_decision"},
 		{"stats", "3 dead letters", "PROMO"},
-		{"list --user=carl", "keyfold notify dlq stats"},
+		{"list --user=carl", "keyfold notify failed stats"},
 	} {
 		code, out, errs := s.dlq(t, strings.Fields(c[0])...)
 		for _, part := range c[1:] {
@@ -143,18 +147,20 @@ func TestNotifyDlqLists(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := s.dlq(t, "show", "9999"); code != 1 || !strings.Contains(errs, "keyfold notify dlq list") {
+	if code, _, errs := s.dlq(t, "show", "9999"); code != 1 || !strings.Contains(errs, "keyfold notify failed list") {
 		t.Errorf("%d: %s", code, errs)
 	}
 }
 
 // A replayed letter is the message that was published first, in the queue of its type;
 // what a worker would refuse again stays, unless it is named.
+//
+// Promise(dispatch/letters)
 func TestNotifyDlqReplays(t *testing.T) {
 	s := newNotifyLetters(t)
 	replay := func(args string, replayed, skipped int) {
 		t.Helper()
-		code, out, errs := s.dlq(t, append([]string{"replay", "-o", "json"}, strings.Fields(args)...)...)
+		code, out, errs := s.dlq(t, append([]string{"retry", "-o", "json"}, strings.Fields(args)...)...)
 		var done struct {
 			Replayed int `json:"replayed"`
 			Skipped  int `json:"skipped_malformed"`
@@ -219,7 +225,7 @@ func TestNotifyDlqWithoutSetup(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, args := range []string{"replay", "replay --queue=deliveries"} {
+			for _, args := range []string{"retry", "retry --queue=deliveries"} {
 				code, _, errs := s.dlq(t, strings.Fields(args)...)
 				if code != 1 || !strings.Contains(errs, "`keyfold notify setup`") || strings.Contains(errs, "`keyfold setup`") {
 					t.Errorf("%s: %d %s", args, code, errs)
@@ -232,18 +238,19 @@ func TestNotifyDlqWithoutSetup(t *testing.T) {
 // The answer has no count that notifications do not know.
 func TestNotifyDlqReplaysWithoutHorizon(t *testing.T) {
 	s := newNotifyLetters(t)
-	if code, out, errs := s.dlq(t, "replay", "--dry-run", "-o", "json"); code != 0 || strings.Contains(out, "past_horizon") {
+	if code, out, errs := s.dlq(t, "retry", "--dry-run", "-o", "json"); code != 0 || strings.Contains(out, "past_horizon") {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 }
 
+// Promise(dispatch/letters)
 func TestNotifyDlqDiscards(t *testing.T) {
 	s := newNotifyLetters(t)
 	for _, c := range []struct {
 		args string
 		left int
 	}{{"--user=anna --dry-run", 3}, {"--user=anna --yes", 2}, {"--queue=deliveries --yes", 2}, {"--yes", 0}} {
-		if code, out, errs := s.dlq(t, append([]string{"discard"}, strings.Fields(c.args)...)...); code != 0 || !strings.Contains(out, "dead letter") {
+		if code, out, errs := s.dlq(t, append([]string{"remove"}, strings.Fields(c.args)...)...); code != 0 || !strings.Contains(out, "dead letter") {
 			t.Errorf("%s: %d %s%s", c.args, code, out, errs)
 		}
 		if all := s.letters(t); len(all) != c.left {
@@ -255,10 +262,33 @@ func TestNotifyDlqDiscards(t *testing.T) {
 	}
 }
 
+// The former names work, and the help does not show them.
+func TestFormerNamesOfFailed(t *testing.T) {
+	s := newNotifyLetters(t)
+	for args, want := range map[string]string{
+		"notify dlq stats": "3 dead letters", "notify dlq replay --dry-run": "would replay 2", "notify dlq discard --user=anna --dry-run": "1 dead letter would be discarded",
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append(strings.Fields(args), "--rabbitmq-dsn="+s.dsn), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
+		if code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %d %s%s", args, code, &out, &errs)
+		}
+	}
+	for _, args := range []string{"--help", "notify --help", "failed --help", "notify failed --help"} {
+		var out bytes.Buffer
+		run(t.Context(), strings.Fields(args), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
+		for _, former := range []string{"dlq", "replay", "discard"} {
+			if strings.Contains(out.String(), former) {
+				t.Errorf("%s shows %s:\n%s", args, former, &out)
+			}
+		}
+	}
+}
+
 func TestNotifyDlqUsage(t *testing.T) {
 	for args, says := range map[string]string{
-		"notify dlq list --user=": "--user is empty", "notify dlq discard": "--yes", "notify dlq list --queue=other": "events",
-		"notify dlq replay --force": "--force", "notify dlq list --rabbitmq-dsn=localhost": "RABBITMQ_DSN",
+		"notify failed list --user=": "--user is empty", "notify failed remove": "--yes", "notify failed list --queue=other": "events",
+		"notify failed retry --force": "--force", "notify failed list --rabbitmq-dsn=localhost": "RABBITMQ_DSN",
 	} {
 		if code, _, errs := withoutServers(t, strings.Fields(args)...); code != 2 || !strings.Contains(errs, says) {
 			t.Errorf("%s: %d %s", args, code, errs)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/cli"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/cli"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/postgres"
 )
@@ -32,6 +32,11 @@ func setFile(t *testing.T, text string) string {
 
 // TestO1RulesLint: every fault of a set is named at once, and a faulty set cannot be
 // published; nor one whose cases fail, or whose rules changed under their version.
+//
+// Promise(notify-worker/faulty-set): Of a faulty set, failing cases or an unexpected set in force
+// nothing is published and every fault named; of two publications one wins.
+// Promise(acceptance/o1): O1: lint names every fault of a set at once, and a faulty set cannot be
+// published.
 func TestO1RulesLint(t *testing.T) {
 	s := newNotifyStack(t)
 	says(t, s.must(t, "setup"), "the shipped set of rules is published as the set 1")
@@ -78,6 +83,8 @@ func (s *notifyStack) sets(t *testing.T) []setListed {
 }
 
 // Sets are published, listed, shown, compared and rolled back.
+//
+// Promise(notify-worker/rules-in-force, acceptance/o1)
 func TestNotifyRules(t *testing.T) {
 	s := newNotifyStack(t)
 	if code, _, errs := s.run(t, "rules", "list"); code != 1 || !strings.Contains(errs, "notify setup") {
@@ -146,6 +153,9 @@ func (d *daemon) has(path, text string) error {
 // A set of a later version leaves the last good one in force, which /readyz and a metric
 // say, of workers and APIs; a rollback cures it. A worker that has no good set does not
 // begin.
+//
+// Promise(notify-worker/unusable-set): Where the set in force cannot be used the last good one decides
+// on, `/readyz` and a metric say so; without one no worker begins.
 func TestNotifyRulesOfALaterVersion(t *testing.T) {
 	s := newNotifyStack(t)
 	s.must(t, "setup")
@@ -175,6 +185,8 @@ func TestNotifyRulesOfALaterVersion(t *testing.T) {
 
 // A candidate decides in a worker beside the set in force: nothing comes of it but counts,
 // samples and a metric.
+//
+// Promise(notify-worker/shadow)
 func TestNotifyRulesShadow(t *testing.T) {
 	s := newNotifyStack(t)
 	s.must(t, "setup")

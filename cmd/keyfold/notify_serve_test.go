@@ -19,10 +19,10 @@ import (
 
 	"github.com/google/uuid"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/broker"
 	"keyfold/engine/notify"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/service/notify/broker"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/postgres"
 )
@@ -129,6 +129,8 @@ func (s *notifyStack) decisionsOf(t *testing.T) map[uuid.UUID]int {
 // A notification that is posted is decided, dispatched and read again; a second POST of
 // it is a duplicate, and a delivery report is shown with it. What `notify send`
 // publishes twice is decided once.
+//
+// Promise(api/posted, api/repeated)
 func TestNotifyServeAndSend(t *testing.T) {
 	s := newNotifyStack(t)
 	if code, _, errs := s.run(t, "setup"); code != 0 {
@@ -138,9 +140,9 @@ func TestNotifyServeAndSend(t *testing.T) {
 	s.service(t, "work").ready()
 	id := uuid.New()
 	one := urgentNow(id, "17", "Your code is 1")
-	var p notified
-	if status, header := api.call("POST", "/v1/notifications", "wait=10", one, &p); status != 200 || header.Get("Preference-Applied") != "wait=10" || p.Decisions[0].Outcome != "NOW" {
-		t.Fatalf("%d %+v", status, p)
+	p := api.waited(one)
+	if p.Decisions[0].Outcome != "NOW" {
+		t.Fatalf("%+v", p)
 	}
 	decision := p.Decisions[0].DecisionID
 	p = notified{}
@@ -168,7 +170,7 @@ func TestNotifyServeAndSend(t *testing.T) {
 	}
 
 	var lines bytes.Buffer
-	const many = 2500 // chunks
+	const many = 1100 // chunks
 	for i := range many {
 		fmt.Fprintln(&lines, urgentNow(uuid.NewSHA1(id, fmt.Append(nil, i)), fmt.Sprint("user-", i%50), fmt.Sprint("Your code is ", i)))
 	}
@@ -205,6 +207,8 @@ func TestNotifyServeAndSend(t *testing.T) {
 
 // Without its queues the broker takes nothing: requests are answered with 503, and the
 // log names the command that makes them; then they are taken.
+//
+// Promise(api/no-queues)
 func TestNotifyServeWithoutQueues(t *testing.T) {
 	s := newNotifyStack(t)
 	store, err := postgres.Open(s.database, 1)
@@ -237,6 +241,8 @@ func TestNotifyServeWithoutQueues(t *testing.T) {
 
 // The broker may be away when the API starts: it answers with 503 and keeps nothing. A
 // database that is not set up ends the start.
+//
+// Promise(api/unconfirmed)
 func TestNotifyServeWithoutServers(t *testing.T) {
 	s := newNotifyStack(t)
 	if code, _, errs := s.run(t, "serve", "--http-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0"); code != 1 || !strings.Contains(errs, "run `keyfold notify setup`") {
@@ -252,6 +258,8 @@ func TestNotifyServeWithoutServers(t *testing.T) {
 }
 
 // While PostgreSQL is away the API is ready, and /readyz says what cannot be read.
+//
+// Promise(api/ledger-away)
 func TestNotifyServeReadyWithoutTheLedger(t *testing.T) {
 	s := newNotifyStack(t)
 	s.must(t, "setup")

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	pgtest "keyfold/bench/testserver/postgres"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/rabbittest"
 )
 
 // notifyStack is a broker's virtual host and an empty database.
@@ -35,6 +35,8 @@ func (s *notifyStack) run(t *testing.T, args ...string) (code int, out, errs str
 
 // The command makes all that notifications need, says what, and makes nothing when it
 // is run again.
+//
+// Promise(dispatch/setup)
 func TestNotifySetup(t *testing.T) {
 	s := newNotifyStack(t)
 	var done struct {
@@ -78,6 +80,8 @@ func TestNotifySetup(t *testing.T) {
 }
 
 // One call names the faults of both servers.
+//
+// Promise(dispatch/setup)
 func TestNotifySetupWithoutServers(t *testing.T) {
 	code, out, errs := withoutServers(t, "notify", "setup", "--notify-database-url=postgres://keyfold:s3cret@127.0.0.1:1/keyfold", "-o", "json")
 	if code != 1 || !strings.Contains(errs, "RABBITMQ_DSN") || !strings.Contains(errs, "NOTIFY_DATABASE_URL") || strings.Contains(errs, "s3cret") {

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/api"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/api"
+
 	"keyfold/engine"
+	"keyfold/engine/notify"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -23,16 +27,13 @@ func TestNotifyShow(t *testing.T) {
 	id := uuid.New()
 	quiet := strings.Replace(urgentNow(id, "17", "Everything at half the price"), "SECURITY", "PROMO", 1)
 	var preview api.Preview
-	if status, _ := http.call("POST", "/v1/decisions/preview", "", quiet, &preview); status != 200 || preview.Repeat || len(preview.Stages) != 12 || preview.Record.DecisionID != uuid.Nil {
+	if status, _ := http.call("POST", "/v1/decisions/preview", "", quiet, &preview); status != 200 || preview.Repeat || len(preview.Stages) != len(notify.Stages) || preview.Record.DecisionID != uuid.Nil {
 		t.Fatalf("%d %+v", status, preview)
 	}
 	if all := s.decisionsOf(t); len(all) != 0 {
 		t.Fatalf("a preview has stored %v", all)
 	}
-	var p notified
-	if status, _ := http.call("POST", "/v1/notifications", "wait=10", quiet, &p); status != 200 {
-		t.Fatalf("%d %+v", status, p)
-	}
+	p := http.waited(quiet)
 	decision := p.Decisions[0].DecisionID.String()
 	if p.Decisions[0].Outcome != preview.Record.Outcome.String() {
 		t.Errorf("decided %s, previewed %s", p.Decisions[0].Outcome, preview.Record.Outcome)
@@ -41,11 +42,11 @@ func TestNotifyShow(t *testing.T) {
 	var served, shown api.Explained
 	http.call("GET", "/v1/decisions/"+decision, "", "", &served)
 	out := s.must(t, "decision", "show", decision, "-o", "json")
-	if err := json.Unmarshal([]byte(out), &shown); err != nil || strings.Join(shown.Lines, "\n") != strings.Join(served.Lines, "\n") || len(shown.Stages) != 12 {
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || strings.Join(shown.Lines, "\n") != strings.Join(served.Lines, "\n") || len(shown.Stages) != len(notify.Stages) || shown.DecidedBy != served.DecidedBy {
 		t.Errorf("%v: %s", err, out)
 	}
 	text := s.must(t, "decision", "show", decision, "--stages")
-	says(t, text, "decision "+decision, `PROMO "Everything at half the price" for user 17 was decided at`, "stages:", "   1  erasure and expiry", "  10  score")
+	says(t, text, fmt.Sprintf("decision %s, by the stage %q\n", decision, cmp.Or(served.DecidedBy, "none")), `PROMO "Everything at half the price" for user 17 was decided at`, "stages:", "   1  erasure and expiry", "  10  score")
 	for _, line := range served.Lines {
 		says(t, text, line)
 	}

@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"testing"
 
-	"keyfold/cmd/notifier/simulate"
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"
+	"keyfold/service/notify/simulate"
 )
 
 // A simulation reads the decisions that are stored, and leaves them as they are.
+//
+// Promise(ledger/simulate)
 func TestNotifyRulesSimulate(t *testing.T) {
 	s := newNotifyStack(t)
 	now := engine.Now()

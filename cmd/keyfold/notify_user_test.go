@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/cli"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/cli"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/sink/ledgertest"
 )
@@ -69,6 +69,8 @@ func TestNotifyUser(t *testing.T) {
 }
 
 // A state that is not what the records come to is told with its differences.
+//
+// Promise(ledger/verify)
 func TestNotifyUserVerify(t *testing.T) {
 	s := newNotifyStack(t)
 	s.must(t, "setup")

@@ -11,9 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/broker"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/service/notify/broker"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/source/rabbit"
@@ -114,6 +115,9 @@ func TestNotifyWorkNamesTheSetup(t *testing.T) {
 
 // While the senders have no queue, the worker waits and names the cure; what was
 // decided meanwhile is dispatched afterwards, and no attempt is used.
+//
+// Promise(notify-worker/no-dispatch-queue): Without the senders' queue the worker consumes nothing and
+// `/readyz` names the cure; what was decided is dispatched afterwards.
 func TestNotifyDispatchQueueMissing(t *testing.T) {
 	s := newNotifyStack(t)
 	if code, _, errs := s.run(t, "setup"); code != 0 {

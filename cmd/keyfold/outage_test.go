@@ -9,9 +9,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -19,15 +20,20 @@ import (
 // The short form of `bench outage`: the store is away while events go on coming.
 // The worker holds its prefetch and no more, its memory stays as it is, the rest
 // waits at the broker, nothing is given up, and all is folded in the end.
+//
+// Promise(away/memory): During an outage under load events held stay within the prefetch, memory stays
+// flat, and nothing is dead-lettered.
+// Figure: 10 min away at 200 events/s: 78 MiB resident before, 61 after; 0 dead letters, 0 of 144,000
+// missing, backlog gone after 65 s (`go run ./bench outage`)
 func TestOutageLeavesMemoryFlat(t *testing.T) {
 	t.Parallel()
-	const prefetch = 200
+	const prefetch = 100
 	broker := rabbittest.Shared(t)
 	server := mongotest.StartProcess(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	p := s.program(t, quick, fmt.Sprintf("--prefetch=%d", prefetch))
-	bodies := sample.Events(sample.DefaultConfig(450))
+	bodies := sample.Events(sample.DefaultConfig(120))
 	batch := len(bodies) / 20
 	s.publish(t, bodies[:4*batch]...)
 	s.settled(t, s.expect(t, bodies[:4*batch]))
@@ -37,7 +43,7 @@ func TestOutageLeavesMemoryFlat(t *testing.T) {
 	before := p.metric("process_resident_memory_bytes")
 	for n := 8; n < 20; n++ {
 		s.publish(t, bodies[n*batch:(n+1)*batch]...)
-		time.Sleep(400 * time.Millisecond) // an outage takes time
+		time.Sleep(150 * time.Millisecond) // an outage takes time
 	}
 	s.publish(t, bodies[20*batch:]...)
 	after := p.metric("process_resident_memory_bytes")
@@ -58,7 +64,7 @@ func TestOutageLeavesMemoryFlat(t *testing.T) {
 	}
 	p.ready()
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(time.Minute); code != 0 {
+	if code := p.exit(); code != 0 {
 		t.Errorf("exit code %d:\n%s", code, p.log)
 	}
 	s.emptied(t)
@@ -66,6 +72,11 @@ func TestOutageLeavesMemoryFlat(t *testing.T) {
 
 // A batch whose profile the store will never take: its events are tried one by
 // one, the one that is to blame is dead-lettered, and the others are folded.
+//
+// Promise(event/rejected-profile): Of a batch with a profile that the store rejects, only the rejected
+// events are dead-lettered, after the other users of its flush are written.
+// Figure: 20 writes for one of 500
+// Promise(event/batch-mates)
 func TestRejectedDocumentSparesItsBatchMates(t *testing.T) {
 	i := newImpaired(t)
 	s := i.repaired(t)
@@ -80,10 +91,10 @@ func TestRejectedDocumentSparesItsBatchMates(t *testing.T) {
 	d := s.work(t, "--batch-window=1").ready()
 	now := time.Now().Add(-time.Hour)
 	mates := [][]byte{
-		event(7, engine.ProductView, 1, now, "view"), event(7, engine.ProductClick, 2, now.Add(time.Second), "click"),
-		event(8, engine.ProductPurchase, 3, now, "another user's purchase"),
+		event(7, profile.ProductView, 1, now, "view"), event(7, profile.ProductClick, 2, now.Add(time.Second), "click"),
+		event(8, profile.ProductPurchase, 3, now, "another user's purchase"),
 	}
-	s.publish(t, append(mates, event(7, engine.ProductPurchase, 4, now.Add(2*time.Second), "purchase"))...)
+	s.publish(t, append(mates, event(7, profile.ProductPurchase, 4, now.Add(2*time.Second), "purchase"))...)
 	s.settled(t, s.expect(t, mates))
 	if reasons := s.reasons(t, 1); reasons["purchase"] != "document_rejected" {
 		t.Errorf("%v", reasons)

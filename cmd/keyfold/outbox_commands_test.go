@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
+	"keyfold/source/outbox"
 )
 
 // `outbox stats` counts what waits, was sent and was set aside; `cleanup` deletes
 // what was sent long ago and nothing else.
 func TestOutboxStatsAndCleanup(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.PostgreSQL, func(t *testing.T, s *shop) {
 		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 		api.accepted(sampleOf(t, 30)...)
 		s.exec(t, "UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = '2026-01-01 00:00:00.000', created_at = '2026-01-01 00:00:00.000' WHERE id <= 10")
@@ -61,8 +62,11 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 
 // A row that cannot be published is set aside with its reason, its user's later
 // rows go on; `keyfold failed` lists it and gives it back once it is mended.
+//
+// Promise(outbox/quarantined): A row that the broker refuses delays its user only; one without hope is
+// quarantined with the reason, and given back on demand.
 func TestOutboxFailedListAndRetry(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.MariaDB, func(t *testing.T, s *shop) {
 		if _, out, errs := s.run(t, "failed", "list"); out != "" || errs != "there is no failure that matches\n" {
 			t.Errorf("list prints %q, %q", out, errs)
 		}
@@ -115,8 +119,10 @@ func TestOutboxFailedListAndRetry(t *testing.T) {
 
 // The relay's message of a row that may have been published before says since
 // when; that of any other row does not.
+//
+// Promise(outbox/later-copy)
 func TestRelayedCopiesSaySinceWhen(t *testing.T) {
-	onEach(t, func(t *testing.T, s *shop) {
+	onEach(t, outbox.SQLite, func(t *testing.T, s *shop) {
 		api := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 		api.accepted(sampleOf(t, 10)...)
 		if code := api.stop(); code != 0 {

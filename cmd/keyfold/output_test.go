@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // logged returns what the log does not have.
@@ -80,7 +80,7 @@ func TestImportPrintsJSON(t *testing.T) {
 func TestBackfillWithoutBroker(t *testing.T) {
 	s := newStack(t)
 	shop := s.with(t, "sqlite://"+t.TempDir()+"/outbox.db")
-	shop.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, engine.ProductView, 1, time.Now().Add(-time.Hour), "one"))
+	shop.service(t, "ingest", "--http-addr=127.0.0.1:0").ready().accepted(event(17, profile.ProductView, 1, time.Now().Add(-time.Hour), "one"))
 	shop.more = []string{"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/"}
 	for args, want := range map[string]string{
 		"--from=2026-01-01T00:00:00Z --until=2026-01-02T00:00:00Z": "0 rows published: 0 of 1 unsent row occurred since 2026-01-01T00:00:00Z and occurred before 2026-01-02T00:00:00Z\n",

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/embedding"
+	"keyfold/service/profile/worker"
+
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/worker"
+
 	"keyfold/engine"
 	"keyfold/source/sample"
 )
@@ -41,7 +44,7 @@ type panicking struct{ worker.Store }
 
 func (panicking) Now(context.Context) (engine.Millis, error) { return engine.Now(), nil }
 
-func (panicking) Load(context.Context, []int32) ([]*engine.Profile, error) { panic("a test's") }
+func (panicking) Load(context.Context, []int32) ([]*profile.Profile, error) { panic("a test's") }
 
 // A worker that cannot go on does not wait for verdicts that will never come.
 func TestStopAfterAPanic(t *testing.T) {
@@ -49,7 +52,7 @@ func TestStopAfterAPanic(t *testing.T) {
 	bodies := sample.Events(sample.DefaultConfig(50))
 	s.publish(t, bodies...)
 	a := s.app(t, quick, "--shutdown-timeout=600")
-	e, err := embedding.New(a.Vectors, a.Config.Taste.Dimensions, 0, a.Log)
+	e, err := embedding.New(a.Vectors, a.Config.Processor.Dimensions, 0, a.Log)
 	if err != nil {
 		t.Fatal(err)
 	}

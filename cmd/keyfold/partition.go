@@ -4,9 +4,10 @@ import (
 	"sync/atomic"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/partitioner"
-	"keyfold/cmd/tracing"
+	"keyfold/internal/tracing"
+	"keyfold/service/profile/partitioner"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 )
 
 // partitionCmd moves events that came without a slot into the partitions.
@@ -20,10 +21,10 @@ func (c *partitionCmd) Help() string {
 	return `With partitions, keyfold's own programs publish each event by its user's slot. Other publishers
 send to the exchange user_events, whose events wait in one common queue: this command publishes them by
 slot, with confirms, before it acknowledges them. Malformed ones become dead letters. While the
-broker has partitions it drains the one queue of before, too.
+broker has partitions it drains the single queue used before partitions, too.
 
 Several may run. One of them takes the events of the common queue, and the others wait for it to end.
-All of them drain the one queue of before.
+All of them drain the single queue used before partitions.
 
 Examples:
   keyfold setup --partitions 16
@@ -54,14 +55,14 @@ func (c *partitionCmd) Run(a *app.App) error {
 type partitioning struct{ *partitioner.Partitioner }
 
 func (p partitioning) Figures() []app.Figure {
-	consumed := func(of func(*rabbit.ConsumerStats) *atomic.Int64) func() int64 {
+	consumed := func(of func(*consume.Stats) *atomic.Int64) func() int64 {
 		return func() int64 { return p.Consumed(of) }
 	}
 	return []app.Figure{
-		{Name: "events", Read: consumed(func(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.Delivered })},
+		{Name: "events", Read: consumed(func(s *consume.Stats) *atomic.Int64 { return &s.Delivered })},
 		{Name: "partitioned", Read: p.Stats.Partitioned.Load},
 		{Name: "unpublished", Read: p.Stats.Unpublished},
-		{Name: "dead", Read: consumed(func(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.DeadLetters })},
-		{Name: "waiting", Gauge: true, Read: consumed(func(s *rabbit.ConsumerStats) *atomic.Int64 { return &s.Unacked })},
+		{Name: "dead", Read: consumed(func(s *consume.Stats) *atomic.Int64 { return &s.DeadLetters })},
+		{Name: "waiting", Gauge: true, Read: consumed(func(s *consume.Stats) *atomic.Int64 { return &s.Unacked })},
 	}
 }

@@ -3,14 +3,20 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"testing"
-	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine/failpoint"
+	"keyfold/internal/testserver/rabbittest"
 )
 
 // A stage that is ended, or meets an error, at each boundary of an event's way loses
 // nothing.
+//
+// Promise(partitions/stage-killed)
 func TestPartitionAtItsFailpoints(t *testing.T) {
 	points := append([]string{failpoint.BeforeAck}, failpoint.PartitionNames...)
 	for _, name := range points {
@@ -18,26 +24,55 @@ func TestPartitionAtItsFailpoints(t *testing.T) {
 			t.Run(name+"="+action, func(t *testing.T) {
 				p := newParted(t)
 				bodies := sampleOf(t, 600)
-				deaths := 0
 				for i := range 3 {
 					p.publish(t, bodies[200*i:200*i+199]...)
 					_, kill, ended := p.stage(t, "KEYFOLD_FAILPOINTS="+name+"="+action)
 					// Two batches at least, so that the point is met twice.
-					time.Sleep(300 * time.Millisecond)
+					p.handled(t, ended)
 					p.publish(t, bodies[200*i+199])
-					select {
-					case <-ended:
-						deaths++
-					case <-time.After(3 * time.Second):
+					if action == "exit:2" {
+						awaitEnd(t, ended)
 					}
+					p.handled(t, ended)
 					kill()
 				}
 				p.finish(t)
 				p.came(t, bodies)
-				if action == "exit:2" && deaths == 0 {
-					t.Error("the point was never met: the test proves nothing")
-				}
 			})
 		}
 	}
+}
+
+// handled waits until a stage has acknowledged all there is, or has ended.
+func (p *parted) handled(t *testing.T, ended <-chan struct{}) {
+	t.Helper()
+	uri, err := amqp.ParseURI(p.dsn)
+	must(t, err)
+	eventually(t, "the stage acknowledges all there is, or ends", func() error {
+		depths, err := rabbittest.Shared(t).Depths(uri.Vhost)
+		if n := depths[p.names.CommonQueue()]; err != nil || n > 0 && !hasEnded(ended) {
+			return fmt.Errorf("%d are left: %w", n, err)
+		}
+		return nil
+	})
+}
+
+func hasEnded(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitEnd waits until a stage has met its failpoint.
+func awaitEnd(t *testing.T, ended <-chan struct{}) {
+	t.Helper()
+	eventually(t, "the stage ends", func() error {
+		if !hasEnded(ended) {
+			return errors.New("it goes on")
+		}
+		return nil
+	})
 }

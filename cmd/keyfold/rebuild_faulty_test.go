@@ -10,12 +10,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 )
 
 // A shop's row of no time costs its user nothing but the row, and a profile that cannot be
 // read stops no other user's rebuild.
+//
+// Promise(outbox/bad-time)
 func TestRebuildGoesOnPastAFaultyUser(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	api := s.ingest(t)

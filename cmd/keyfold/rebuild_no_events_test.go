@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 )
 
 // A history without an event makes no profile that could replace the stored one,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -31,11 +32,11 @@ func (s *stack) stored(t *testing.T, path string, ago time.Duration, bodies [][]
 	defer db.Close()
 	must(t, db.Setup(t.Context(), outbox.SetupOptions{}))
 	store := outbox.NewStore(db, outbox.StoreConfig{})
-	var entries []engine.Entry
+	var entries []profile.Entry
 	for _, b := range bodies {
-		e, err := engine.ParseEvent(b, time.Now())
+		e, err := profile.ParseEvent(b, time.Now())
 		must(t, err)
-		entries = append(entries, engine.Entry{Event: e, Body: b})
+		entries = append(entries, profile.Entry{Event: e, Body: b})
 	}
 	_, err = store.Add(t.Context(), entries)
 	must(t, err, store.Close(context.Background()))
@@ -117,7 +118,7 @@ func TestRebuildThenReplayOfOldDeadLetters(t *testing.T) {
 	defer p.Close(context.Background())
 	var messages []rabbit.Message
 	for _, b := range dead {
-		e, err := engine.ParseEvent(b, time.Now())
+		e, err := profile.ParseEvent(b, time.Now())
 		must(t, err)
 		m := rabbit.DefaultNames().EventMessage(b, &e)
 		m.Headers = map[string]any{rabbit.HeaderFirstSeen: int64(engine.MillisOf(time.Now().Add(-72 * time.Hour)))}

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/bench/oracle"
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/proof/oracle"
+
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -23,11 +24,11 @@ import (
 // sorted returns bodies in folding order, in which a history is read.
 func sorted(t *testing.T, bodies [][]byte) [][]byte {
 	t.Helper()
-	events := make([]engine.Event, len(bodies))
+	events := make([]profile.Event, len(bodies))
 	order := make([]int, len(bodies))
 	for i, body := range bodies {
 		var err error
-		if events[i], err = engine.ParseEvent(body, time.Now()); err != nil {
+		if events[i], err = profile.ParseEvent(body, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		order[i] = i
@@ -49,23 +50,23 @@ func sorted(t *testing.T, bodies [][]byte) [][]byte {
 }
 
 // spoil writes another vector over a user's profile.
-func spoil(t *testing.T, store *mongodb.Store, user int32) *engine.Profile {
+func spoil(t *testing.T, store *mongodb.Store, user int32) *profile.Profile {
 	t.Helper()
 	p := *stored(t, store, user)
 	p.Vector = slices.Clone(p.Vector)
 	slices.Reverse(p.Vector)
 	p.Mass *= 2
-	if p.History == engine.UnitMass {
+	if p.History == profile.UnitMass {
 		p.Mass = 1
 	}
 	p.Version++
-	if err := store.Swap(t.Context(), []*engine.Profile{&p})[0]; err != nil {
+	if err := store.Swap(t.Context(), []*profile.Profile{&p})[0]; err != nil {
 		t.Fatal(err)
 	}
 	return stored(t, store, user)
 }
 
-func stored(t *testing.T, store *mongodb.Store, user int32) *engine.Profile {
+func stored(t *testing.T, store *mongodb.Store, user int32) *profile.Profile {
 	t.Helper()
 	found, err := store.Load(t.Context(), []int32{user})
 	if err != nil || found[0] == nil {
@@ -100,8 +101,11 @@ func (s *shop) rebuild(t *testing.T, args ...string) (r rebuilt) {
 
 // A profile that is wrong in the store is put right exactly, in both histories; a
 // dry run only says how far it is off.
+//
+// Promise(rebuild/exact): `user rebuild` puts a damaged profile right exactly, in both histories,
+// while workers fold.
 func TestRebuildPutsAProfileRight(t *testing.T) {
-	for _, kept := range []engine.History{engine.Mass, engine.UnitMass} {
+	for _, kept := range []profile.History{profile.Mass, profile.UnitMass} {
 		t.Run(string(kept), func(t *testing.T) {
 			s := newShop(t, outbox.SQLite)
 			s.history = kept
@@ -130,7 +134,7 @@ func TestRebuildPutsAProfileRight(t *testing.T) {
 			if r := s.rebuild(t, "1"); r.Same != 1 || r.Replaced != 0 || math.Abs(r.Lowest-1) > 1e-9 {
 				t.Errorf("made anew a second time: %+v", r)
 			}
-			if kept == engine.UnitMass {
+			if kept == profile.UnitMass {
 				return // what a worker folded in batches is not what the sorted history makes
 			}
 			if r := s.rebuild(t, "--all"); r.Same != len(o.Users) || r.Replaced != 0 {
@@ -158,6 +162,8 @@ func (s *stack) folded(t *testing.T, want int64) {
 
 // Erased users stay erased; a history that was cleaned up is refused, with the
 // cure, unless it is forced; one that refuses does not stop the others.
+//
+// Promise(rebuild/refused)
 func TestRebuildRefuses(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	api := s.ingest(t)
@@ -170,7 +176,7 @@ func TestRebuildRefuses(t *testing.T) {
 	if code, _, errs := s.run(t, "user", "forget", "1", "--yes"); code != 0 {
 		t.Fatal(errs)
 	}
-	api.accepted(event(1, engine.ProductView, 1, time.Now().Add(-time.Minute), "after the erasure"))
+	api.accepted(event(1, profile.ProductView, 1, time.Now().Add(-time.Minute), "after the erasure"))
 	s.allSent(t)
 	if code, out, errs := s.run(t, "user", "rebuild", "1"); code != cli.ExitFailure || !strings.Contains(errs, "user 1 was erased at 20") || out != "" {
 		t.Errorf("an erased user: exit code %d, %q, %q", code, out, errs)
@@ -214,6 +220,9 @@ func TestRebuildRefuses(t *testing.T) {
 
 // Copies that wait in the queue while a profile is made anew are not folded
 // again, also where workers were away for longer than ids are kept.
+//
+// Promise(rebuild/copies): After a rebuild copies that wait in the queue are known and not folded
+// again, also after days.
 func TestRebuildKnowsWhatWaitsInTheQueue(t *testing.T) {
 	for name, age := range map[string]time.Duration{"published now": 0, "published days ago": 72 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -249,6 +258,8 @@ func TestRebuildKnowsWhatWaitsInTheQueue(t *testing.T) {
 
 // Profiles of another history, then of another number of dimensions, are made anew
 // under the new settings, and a worker with these goes on.
+//
+// Promise(rebuild/other-settings): A rebuild makes profiles of other settings anew under the new ones.
 func TestRebuildCuresOtherSettings(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	api := s.ingest(t)
@@ -259,7 +270,7 @@ func TestRebuildCuresOtherSettings(t *testing.T) {
 	s.settled(t, s.expect(t, bodies[:200]))
 	d.stop()
 
-	s.history = engine.UnitMass
+	s.history = profile.UnitMass
 	if r := s.rebuild(t, "--all"); r.Replaced == 0 || r.Same+r.Compared != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -268,7 +279,7 @@ func TestRebuildCuresOtherSettings(t *testing.T) {
 	if err = o.CheckAll(allProfiles(t, s.open(t))); err != nil {
 		t.Error(err)
 	}
-	s.history = engine.Mass
+	s.history = profile.Mass
 	s.rebuild(t, "--all")
 	other := *s
 	other.more = []string{"--dimensions=32"}
@@ -282,7 +293,7 @@ func TestRebuildCuresOtherSettings(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	other.service(t, "work", quick).ready()
-	c := engine.DefaultConfig()
+	c := profile.DefaultConfig()
 	c.Dimensions, c.Model = 32, vector.HashModel
 	if o, err = oracle.New(c, s.products); err != nil {
 		t.Fatal(err)
@@ -330,12 +341,14 @@ func (s *shop) importProducts(t *testing.T) {
 
 // Profiles are made anew again and again, some of them wrong, while events come
 // in, are relayed and folded by a worker: at the end each equals the oracle.
+//
+// Promise(rebuild/exact)
 func TestRebuildWhileAWorkerFolds(t *testing.T) {
 	s := newShop(t, outbox.MariaDB)
 	api := s.ingest(t)
 	s.work(t, "--batch-window=0.05").ready()
 	s.work(t, "--no-batch-enabled").ready()
-	bodies := sampleOf(t, 1200)
+	bodies := sampleOf(t, 400)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -376,12 +389,12 @@ func TestRebuildWhileAWorkerFolds(t *testing.T) {
 }
 
 // trySpoil turns a profile's vector round unless a worker is faster.
-func trySpoil(t *testing.T, store *mongodb.Store, old *engine.Profile) bool {
+func trySpoil(t *testing.T, store *mongodb.Store, old *profile.Profile) bool {
 	p := *old
 	p.Vector = slices.Clone(p.Vector)
 	slices.Reverse(p.Vector)
 	p.Version++
-	return store.Swap(t.Context(), []*engine.Profile{&p})[0] == nil
+	return store.Swap(t.Context(), []*profile.Profile{&p})[0] == nil
 }
 
 // A user who comes back after half a year is named, with the command that helps.
@@ -390,7 +403,7 @@ func TestLongIdleProfileIsNamed(t *testing.T) {
 	d := s.work(t, quick).ready()
 	now := time.Now().Add(-time.Hour)
 	for i, at := range []time.Time{now.AddDate(0, 0, -190), now} {
-		s.publish(t, event(5, engine.ProductView, 1, at, fmt.Sprint("visit ", i)))
+		s.publish(t, event(5, profile.ProductView, 1, at, fmt.Sprint("visit ", i)))
 		s.folded(t, int64(i+1))
 	}
 	eventually(t, "the log names the user", func() error {

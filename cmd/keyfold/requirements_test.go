@@ -11,9 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -22,7 +23,7 @@ import (
 // concern.
 func TestFR004PublishingNeedsNoWorker(t *testing.T) {
 	s := newStack(t)
-	a := event(1, engine.ProductView, 1, time.Now().Add(-time.Minute), "alone")
+	a := event(1, profile.ProductView, 1, time.Now().Add(-time.Minute), "alone")
 	s.publish(t, a) // returns once the broker has it
 	if n := s.depth(t, rabbit.DefaultNames().Queue); n != 1 {
 		t.Fatalf("%d messages wait, want 1", n)
@@ -33,17 +34,19 @@ func TestFR004PublishingNeedsNoWorker(t *testing.T) {
 
 // FR-005: structure and values are checked before anything is done; what is
 // refused is in the dead-letter queue, and its neighbours are folded.
+//
+// Promise(event/malformed, security/refusals-logged)
 func TestFR005MalformedEventsAreRefused(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
 	now := time.Now().Add(-time.Minute)
-	good := event(1, engine.ProductView, 1, now, "good")
+	good := event(1, profile.ProductView, 1, now, "good")
 	bad := [][]byte{
 		[]byte(`{"user_id":1}`),
-		event(1, engine.Search, "", now, "no phrase"),
-		event(0, engine.ProductView, 1, now, "user 0"),
-		event(1, engine.ProductView, "null", now, "no product"),
-		event(1, engine.ProductView, 1, time.Now().Add(time.Hour), "tomorrow"),
+		event(1, profile.Search, "", now, "no phrase"),
+		event(0, profile.ProductView, 1, now, "user 0"),
+		event(1, profile.ProductView, "null", now, "no product"),
+		event(1, profile.ProductView, 1, time.Now().Add(time.Hour), "tomorrow"),
 		[]byte(`[]`), []byte(`{`), []byte("\xff"),
 	}
 	s.publish(t, append(bad, good)...)
@@ -73,10 +76,10 @@ func TestFR009Weights(t *testing.T) {
 	s.work(t, quick).ready()
 	now := time.Now().Add(-time.Minute)
 	bodies := [][]byte{
-		event(1, engine.ProductPurchase, 1, now, "purchase"),
-		event(2, engine.Search, "coffee", now, "search"),
-		event(3, engine.ProductClick, 1, now, "click"),
-		event(4, engine.ProductView, 1, now, "view"),
+		event(1, profile.ProductPurchase, 1, now, "purchase"),
+		event(2, profile.Search, "coffee", now, "search"),
+		event(3, profile.ProductClick, 1, now, "click"),
+		event(4, profile.ProductView, 1, now, "view"),
 	}
 	s.publish(t, bodies...)
 	s.settled(t, s.expect(t, bodies))
@@ -93,7 +96,7 @@ func TestFR009Weights(t *testing.T) {
 func TestFR011StoredDocument(t *testing.T) {
 	s := newStack(t)
 	s.work(t, quick).ready()
-	a := event(5, engine.ProductView, 1, time.Now().Add(-time.Minute), "stored")
+	a := event(5, profile.ProductView, 1, time.Now().Add(-time.Minute), "stored")
 	s.publish(t, a)
 	s.settled(t, s.expect(t, [][]byte{a}))
 	client, err := mongo.Connect(options.Client().ApplyURI(s.mongo))
@@ -125,11 +128,15 @@ func TestFR011StoredDocument(t *testing.T) {
 
 // FR-012: while the store takes nothing, nothing is acknowledged; when it does,
 // all is.
+//
+// Promise(event/acknowledged): An event is acknowledged once a majority of the store has its profile,
+// never before.
+// Promise(batching/verdicts): A verdict follows the write's fate.
 func TestFR012AcknowledgedOnlyOnceWritten(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	store := mongotest.Start(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	d := s.work(t, quick).ready()
 	// From here on writes reach one server only: no majority has them.
@@ -144,7 +151,7 @@ func TestFR012AcknowledgedOnlyOnceWritten(t *testing.T) {
 		return stats.Commands["insert"]
 	}
 	before := inserts()
-	a := event(6, engine.ProductView, 1, time.Now().Add(-time.Minute), "held back")
+	a := event(6, profile.ProductView, 1, time.Now().Add(-time.Minute), "held back")
 	s.publish(t, a)
 	eventually(t, "the write is tried", func() error {
 		if n := inserts(); n == before {

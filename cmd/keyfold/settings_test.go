@@ -7,8 +7,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/settings"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
 )
 
 // parsed returns a call of a program with this grammar.

@@ -6,19 +6,19 @@ import (
 	"io"
 	"strings"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/internal/cli"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
-	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 )
 
 // setupCmd creates what the daemon needs on its servers.
 type setupCmd struct {
 	ForeignKeys bool   `help:"Add foreign keys from user_interactions to the tables users and products, which must exist."`
 	Shard       bool   `help:"Shard user_embeddings by user_id; MONGODB_URI leads to a mongos (docs/SCALING.md)."`
-	Adopt       string `placeholder:"TABLE" help:"Take over a table of the shop's: user_interactions in place, messenger_outbox by copying (docs/UPGRADE.md)."`
+	Adopt       string `placeholder:"TABLE" help:"Take over a table of the shop's: user_interactions in place, messenger_outbox by copying (docs/howto/adopt-a-table.md)."`
 	Backfill    bool   `name:"adopt-backfill" help:"With --adopt: leave what the shop has not published to keyfold backfill."`
 	Print       string `placeholder:"DATABASE" help:"Print the SQL for mysql, mariadb, postgres or sqlite and change nothing."`
 }
@@ -105,8 +105,8 @@ type queuesSetUp struct {
 
 	WithoutNet string `json:"net_command,omitempty"` // gives the queue of an earlier version its net
 
-	Retired  []rabbit.RetiredQueue `json:"retired_queues,omitempty"`
-	Commands []string              `json:"retired_commands,omitempty"`
+	Retired  []topology.RetiredQueue `json:"retired_queues,omitempty"`
+	Commands []string                `json:"retired_commands,omitempty"`
 }
 
 type storeSetUp struct {
@@ -184,33 +184,33 @@ func (q *queuesSetUp) print(w *cli.Text) {
 }
 
 func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
-	topology, err := a.SetupBroker()
+	config, err := a.SetupBroker()
 	if err != nil {
 		return nil, err
 	}
-	names := topology.Names
-	retired, err := rabbit.Retired(a.Ctx, a.Servers.RabbitMQ, topology)
+	names := config.Names
+	retired, err := topology.Retired(a.Ctx, a.Servers.RabbitMQ, config)
 	if err != nil {
 		return nil, app.BrokerUnreached(err)
 	}
-	withoutNet, err := rabbit.WithoutNet(a.Ctx, a.Servers.RabbitMQ, topology)
+	withoutNet, err := topology.WithoutNet(a.Ctx, a.Servers.RabbitMQ, config)
 	if err != nil {
 		return nil, app.BrokerUnreached(err)
 	}
 	done := &queuesSetUp{
 		WithoutNet: withoutNet,
 		Exchange:   names.Exchange, Queue: names.Queue, DeadLetters: names.DeadLetters,
-		Retired: retired, Commands: rabbit.RetiredCommands(a.Servers.RabbitMQ, retired),
+		Retired: retired, Commands: topology.RetiredCommands(a.Servers.RabbitMQ, retired),
 	}
 	retry := names.RetryQueue
-	if topology.Partitions > 0 {
+	if config.Partitions > 0 {
 		done.Queue, done.Slots, retry = names.CommonQueue(), names.Slots, names.RetryExchange
 	}
-	for _, delay := range topology.RetryDelays {
+	for _, delay := range config.RetryDelays {
 		done.Retries = append(done.Retries, retry(delay))
 	}
-	done.Uneven = uneven(topology.Partitions)
-	for i := range topology.Partitions {
+	done.Uneven = uneven(config.Partitions)
+	for i := range config.Partitions {
 		done.Partitions = append(done.Partitions, names.PartitionQueue(i))
 	}
 	return done, nil

@@ -3,8 +3,8 @@ package main
 import (
 	"errors"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 )
 

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/sample"
 )
 
@@ -18,7 +18,7 @@ func newSharded(t *testing.T) (*mongotest.Server, *stack) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	server := mongotest.Start(t, mongotest.WithMongos())
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: profile.Mass}
 	for range 2 {
 		code, out, errs := s.run(t, "", "setup", "--shard", "-o", "json")
 		if key := object(t, out)["mongodb"].(map[string]any)["shard_key"]; code != 0 || key != "{user_id: hashed}" {
@@ -31,6 +31,8 @@ func newSharded(t *testing.T) (*mongotest.Server, *stack) {
 
 // What keyfold does with a sharded cluster, from setup to the erasure of a user: no operation on one
 // user goes to every shard.
+//
+// Promise(mongodb/sharding)
 func TestSetupShards(t *testing.T) {
 	server, stack := newSharded(t)
 	if code, out, errs := stack.run(t, "", "setup", "--shard"); code != 0 ||

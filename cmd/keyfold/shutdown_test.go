@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +14,10 @@ import (
 	"testing"
 	"time"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -60,8 +62,8 @@ func (p *program) signal(s os.Signal) {
 	}
 }
 
-// exit returns the exit code. within is a bound on a hang, not a measurement.
-func (p *program) exit(within time.Duration) int {
+// exit returns the exit code.
+func (p *program) exit() int {
 	p.t.Helper()
 	select {
 	case err := <-p.ended:
@@ -72,9 +74,9 @@ func (p *program) exit(within time.Duration) int {
 			p.t.Fatal(err)
 		}
 		return 0
-	case <-time.After(within):
+	case <-time.After(patience):
 		_ = p.command.Process.Kill()
-		p.t.Fatalf("it has not ended after %v:\n%s", within, p.log)
+		p.t.Fatalf("it has not ended after %v:\n%s", patience, p.log)
 		return 0
 	}
 }
@@ -104,7 +106,7 @@ func newImpaired(t *testing.T) *impaired {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
 	vhost, store, proxy := broker.VHost(t), mongotest.Start(t), rabbittest.NewProxy(t, broker.Address())
-	s := &stack{dsn: broker.DSN(vhost), mongo: store.URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(vhost), mongo: store.URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	through := *s
 	through.dsn = rabbittest.DSN(proxy.Address(), vhost)
@@ -122,10 +124,8 @@ func (i *impaired) repaired(t *testing.T) *stack {
 }
 
 const (
-	// limit is WORKER_SHUTDOWN_TIMEOUT in these tests, slack what a busy machine
-	// may add: far less than any of the time limits below it would take.
+	// limit is WORKER_SHUTDOWN_TIMEOUT in these tests.
 	limit = 6 * time.Second
-	slack = 15 * time.Second
 	// still keeps windows open until something closes them.
 	still = "--batch-window=600"
 	never = "--batch-max-delay=900"
@@ -133,6 +133,13 @@ const (
 
 // SIGTERM with open windows, whatever else is missing: the process has ended
 // when its time is up, nothing is lost, and what was written is not folded again.
+//
+// Promise(shutdown/in-order): On SIGTERM or Ctrl-C windows are closed at once, written and
+// acknowledged, connections closed in order; exit code 0.
+// Promise(shutdown/in-time): With store or broker silent the process ends within
+// WORKER_SHUTDOWN_TIMEOUT, with 1 if a write was under way; the broker has the rest.
+// Figure: with a timeout of 6 s: 3 to 4 s
+// Promise(rabbitmq/blocked-publish)
 func TestShutdownEndsInTime(t *testing.T) {
 	refuse := func(t *testing.T, i *impaired) { must(t, i.store.RefuseConnections(0), i.store.Disconnect()) }
 	hang := func(t *testing.T, i *impaired) { must(t, i.store.Pause(0)) }
@@ -141,14 +148,18 @@ func TestShutdownEndsInTime(t *testing.T) {
 		name   string
 		impair []func(*testing.T, *impaired)
 		code   int
+		rare   bool // in the long form only
 	}{
-		{"all is well", nil, 0},
-		{"store refuses", []func(*testing.T, *impaired){refuse}, 1},
-		{"store hangs", []func(*testing.T, *impaired){hang}, 1},
-		{"broker frozen", []func(*testing.T, *impaired){freeze}, 0},
-		{"store refuses and broker frozen", []func(*testing.T, *impaired){refuse, freeze}, 1},
-		{"store hangs and broker frozen", []func(*testing.T, *impaired){hang, freeze}, 1},
+		{"all is well", nil, 0, false},
+		{"store refuses", []func(*testing.T, *impaired){refuse}, 1, true},
+		{"store hangs", []func(*testing.T, *impaired){hang}, 1, false},
+		{"broker frozen", []func(*testing.T, *impaired){freeze}, 0, false},
+		{"store refuses and broker frozen", []func(*testing.T, *impaired){refuse, freeze}, 1, false},
+		{"store hangs and broker frozen", []func(*testing.T, *impaired){hang, freeze}, 1, true},
 	} {
+		if tc.rare && !long {
+			continue
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			i := newImpaired(t)
 			p := i.program(t, still, never, fmt.Sprintf("--shutdown-timeout=%v", limit))
@@ -161,7 +172,7 @@ func TestShutdownEndsInTime(t *testing.T) {
 				take(t, i)
 			}
 			p.signal(syscall.SIGTERM)
-			code := p.exit(limit + slack)
+			code := p.exit()
 			if code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
@@ -178,29 +189,47 @@ func TestShutdownEndsInTime(t *testing.T) {
 	}
 }
 
-// A store that hangs: past the deadline the goroutines that wait for it are
-// shown, and the exit code says that not all went well.
-func TestShutdownShowsWhatHangs(t *testing.T) {
-	i := newImpaired(t)
-	p := i.program(t, still, never, fmt.Sprintf("--shutdown-timeout=%v", limit))
-	bodies := sample.Events(sample.DefaultConfig(5))
-	i.publish(t, bodies...)
-	p.holds(int64(len(bodies)))
-	must(t, i.store.Pause(0))
-	p.signal(syscall.SIGTERM)
-	if code := p.exit(limit + slack); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
+// A store that hangs: past the deadline one line says which server gave no answer and what
+// becomes of the events, and the exit code that not all went well. Stacks are for LOG_LEVEL=debug.
+//
+// Promise(shutdown/names-the-server): Past the deadline one line names the server that gives no
+// answer; LOG_LEVEL=debug adds the goroutines that hang.
+func TestShutdownNamesWhatHangs(t *testing.T) {
+	for _, level := range []string{"info", "debug"} {
+		t.Run(level, func(t *testing.T) {
+			i := newImpaired(t)
+			p := i.program(t, still, never, fmt.Sprintf("--shutdown-timeout=%v", limit), "--log-level="+level)
+			bodies := sample.Events(sample.DefaultConfig(5))
+			i.publish(t, bodies...)
+			p.holds(int64(len(bodies)))
+			must(t, i.store.Pause(0))
+			p.signal(syscall.SIGTERM)
+			if code := p.exit(); code != 1 {
+				t.Errorf("exit code %d, want 1", code)
+			}
+			told := 0
+			for line := range strings.Lines(p.log.String()) {
+				if strings.Contains(line, "MongoDB gives no answer") && strings.Contains(line, "none is lost: RabbitMQ delivers them again") {
+					told++
+				}
+				if !json.Valid([]byte(line)) && !strings.HasPrefix(line, "keyfold: ") {
+					t.Errorf("a raw line: %s", line)
+				}
+			}
+			stacks := strings.Contains(p.log.String(), "keyfold/sink/mongodb.") && strings.Contains(p.log.String(), "goroutine(s)")
+			if told != 1 || stacks != (level == "debug") {
+				t.Errorf("%d lines name the store; stacks: %t\n%s", told, stacks, p.log)
+			}
+			i.repaired(t)
+		})
 	}
-	for _, want := range []string{"not written in time", "goroutine(s)\n", "keyfold/sink/mongodb.", "keyfold/engine/taste.(*flush).round", "WORKER_SHUTDOWN_TIMEOUT"} {
-		if !strings.Contains(p.log.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, p.log)
-		}
-	}
-	i.repaired(t)
 }
 
 // A second signal, a second after the first or later, ends the process at once, whatever it waits for, with the exit
 // code of a process that the signal ended; nothing is lost by it.
+//
+// Promise(shutdown/second-signal): A second signal, a second after the first or later, ends the
+// process at once (exit code 143 or 130); nothing is lost by it.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -229,7 +258,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 					}
 				}
 			})
-			code := p.exit(time.Minute)
+			code := p.exit()
 			close(ended)
 			again.Wait()
 			if code != 128+int(signal) {
@@ -244,6 +273,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 
 // A log that nobody reads holds up whoever writes to it, and not the end of the
 // process.
+//
+// Promise(shutdown/unread-log): A log without a reader does not keep the process from ending.
 func TestShutdownWithALogNobodyReads(t *testing.T) {
 	s := newStack(t)
 	p := s.command(t, quick, fmt.Sprintf("--shutdown-timeout=%v", limit))
@@ -264,7 +295,7 @@ func TestShutdownWithALogNobodyReads(t *testing.T) {
 	}
 	fill(t, end)
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(limit + slack); code != 1 {
+	if code := p.exit(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -289,12 +320,14 @@ func fill(t *testing.T, pipe *os.File) {
 
 // SIGTERM while a backlog streams in: what was taken is written and acknowledged,
 // what comes at that moment goes back, and nobody waits for it.
+//
+// Promise(shutdown/in-order)
 func TestStopAmidABacklog(t *testing.T) {
 	s := newStack(t)
-	bodies := sample.Events(sample.DefaultConfig(1500))
+	bodies := sample.Events(sample.DefaultConfig(600))
 	s.publish(t, bodies...)
-	for range 4 {
-		d := s.work(t, quick, "--prefetch=256").ready()
+	for range 3 {
+		d := s.work(t, quick, "--prefetch=64").ready()
 		eventually(t, "the backlog is worked on", func() error {
 			if d.metric(`keyfold_events_total{outcome="folded"}`) == 0 {
 				return errors.New("nothing is folded")

@@ -17,12 +17,13 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"keyfold/bench/oracle"
-	mongotest "keyfold/bench/testserver/mongodb"
-	"keyfold/bench/testserver/process"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/process"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/proof/oracle"
+
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -40,6 +41,10 @@ func TestMain(m *testing.M) {
 	process.Main(m)
 }
 
+// long has the tests that prove by how much and how often do all of it. Otherwise each has a
+// short form.
+var long = os.Getenv("KEYFOLD_SOAK") != ""
+
 // dimensions are few, so that the race detector does not make days of it.
 const dimensions = 64
 
@@ -48,8 +53,8 @@ const dimensions = 64
 type stack struct {
 	dsn      string
 	mongo    string
-	products []engine.Product
-	history  engine.History
+	products []profile.Product
+	history  profile.History
 	env      []string // of processes
 }
 
@@ -57,11 +62,17 @@ type stack struct {
 // windows, delays and processes.
 func newStack(t *testing.T) *stack {
 	t.Helper()
-	t.Parallel()
-	broker := rabbittest.Shared(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s := unsetStack(t)
 	s.setUp(t)
 	return s
+}
+
+// unsetStack is newStack before its setup.
+func unsetStack(t *testing.T) *stack {
+	t.Helper()
+	t.Parallel()
+	broker := rabbittest.Shared(t)
+	return &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 }
 
 // setUp runs `setup` and imports the products, through the commands.
@@ -93,9 +104,25 @@ func (s *stack) flags(args ...string) []string {
 // run runs a command to its end in this process.
 func (s *stack) run(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	code = run(t.Context(), append(args, s.flags()...), cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
-	return code, o.String(), e.String()
+	e := <-begin(t.Context(), stdin, append(args, s.flags()...)...)
+	return e.code, e.out, e.errs
+}
+
+// ended is what a command left behind.
+type ended struct {
+	code      int
+	out, errs string
+}
+
+// begin runs a command in this process beside the test, until its end or ctx's.
+func begin(ctx context.Context, stdin string, args ...string) <-chan ended {
+	done := make(chan ended, 1)
+	go func() {
+		var o, e bytes.Buffer
+		code := run(ctx, args, cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
+		done <- ended{code, o.String(), e.String()}
+	}()
+	return done
 }
 
 // daemon is a `work` in this process.
@@ -189,17 +216,22 @@ func (d *daemon) metric(name string) (n int64) {
 	return -1
 }
 
+// patience only bounds a hang, also of a machine that is busy elsewhere.
+const patience = 5 * time.Minute
+
 // eventually polls until what holds, generously: it says what is wrong and never
-// how long something took.
+// how long something took. What takes long to look at is looked at less often.
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		began := time.Now()
 		if err = holds(); err == nil {
 			return
 		}
+		time.Sleep(min(max(25*time.Millisecond, 4*time.Since(began)), time.Second))
 	}
-	t.Fatalf("not within three minutes: %s: %v", what, err)
+	t.Fatalf("not within %v: %s: %v", patience, what, err)
 }
 
 // publish sends bodies as the shop's publisher does. A body that is no event is
@@ -213,9 +245,9 @@ func (s *stack) publish(t *testing.T, bodies ...[]byte) {
 	names := rabbit.DefaultNames()
 	messages := make([]rabbit.Message, len(bodies))
 	for i, body := range bodies {
-		e, err := engine.ParseEvent(body, time.Now())
+		e, err := profile.ParseEvent(body, time.Now())
 		if err != nil {
-			e = engine.Event{Type: engine.Search, MessageID: fmt.Sprint("malformed ", i)}
+			e = profile.Event{Type: profile.Search, MessageID: fmt.Sprint("malformed ", i)}
 		}
 		messages[i] = names.EventMessage(body, &e)
 	}
@@ -244,9 +276,9 @@ func (s *stack) open(t *testing.T) *mongodb.Store {
 }
 
 // allProfiles reads all of the store.
-func allProfiles(t *testing.T, store *mongodb.Store) map[int32]*engine.Profile {
+func allProfiles(t *testing.T, store *mongodb.Store) map[int32]*profile.Profile {
 	t.Helper()
-	all := map[int32]*engine.Profile{}
+	all := map[int32]*profile.Profile{}
 	for p, err := range store.AllProfiles(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +291,7 @@ func allProfiles(t *testing.T, store *mongodb.Store) map[int32]*engine.Profile {
 // expect returns what one-at-a-time folding makes of the bodies.
 func (s *stack) expect(t *testing.T, bodies [][]byte) *oracle.Oracle {
 	t.Helper()
-	c := engine.DefaultConfig()
+	c := profile.DefaultConfig()
 	c.Dimensions, c.History, c.Model = dimensions, s.history, vector.HashModel
 	o, err := oracle.New(c, s.products)
 	if err != nil {

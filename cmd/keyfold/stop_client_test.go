@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // A connection to the admin endpoint over which nothing was asked is no failure of
 // the stop: browsers open some in advance, and a probe may hang.
+//
+// Promise(shutdown/in-order)
 func TestStopWithASilentAdminClient(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
@@ -27,6 +29,8 @@ func TestStopWithASilentAdminClient(t *testing.T) {
 }
 
 // A sender that begins a request and says nothing more is none either.
+//
+// Promise(shutdown/in-order)
 func TestStopWithASilentSender(t *testing.T) {
 	s := newStack(t)
 	shop := s.with(t, "sqlite://"+t.TempDir()+"/outbox.db")
@@ -38,7 +42,7 @@ func TestStopWithASilentSender(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
-	d.accepted(event(1, engine.ProductView, 1, time.Now(), "one")) // behind the silent one
+	d.accepted(event(1, profile.ProductView, 1, time.Now(), "one")) // behind the silent one
 	if code := d.stop(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, d.log)
 	}

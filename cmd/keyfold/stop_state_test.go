@@ -7,9 +7,10 @@ import (
 	"syscall"
 	"testing"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/source/sample"
 )
 
@@ -24,7 +25,7 @@ func TestStopIdleWithAHangingStore(t *testing.T) {
 			p := i.program(t, quick, fmt.Sprintf("--shutdown-timeout=%v", limit))
 			impair(t, i)
 			p.signal(syscall.SIGTERM)
-			if code := p.exit(limit + slack); code != 0 {
+			if code := p.exit(); code != 0 {
 				t.Errorf("exit code %d\n%s", code, p.log)
 			}
 			i.repaired(t)
@@ -41,7 +42,7 @@ func TestStopWithTheBreakerOpen(t *testing.T) {
 	i.publish(t, bodies...)
 	p.opened()
 	p.signal(syscall.SIGTERM)
-	if code := p.exit(limit + slack); code != 0 || !strings.Contains(p.log.String(), `"worker stopped"`) {
+	if code := p.exit(); code != 0 || !strings.Contains(p.log.String(), `"worker stopped"`) {
 		t.Errorf("exit code %d\n%s", code, p.log)
 	}
 	s := i.repaired(t)
@@ -56,7 +57,7 @@ func TestStopBeforeReady(t *testing.T) {
 		broker := rabbittest.Shared(t)
 		store := mongotest.Start(t)
 		must(t, store.RefuseConnections(0))
-		s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), history: engine.Mass}
+		s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), history: profile.Mass}
 		p := s.command(t, quick)
 		p.command.Stderr = p.log
 		p.start()
@@ -67,7 +68,7 @@ func TestStopBeforeReady(t *testing.T) {
 			return nil
 		})
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(limit + slack); code != 0 {
+		if code := p.exit(); code != 0 {
 			t.Errorf("exit code %d\n%s", code, p.log)
 		}
 	})
@@ -84,7 +85,7 @@ func TestStopBeforeReady(t *testing.T) {
 			return nil
 		})
 		p.signal(syscall.SIGTERM)
-		if code := p.exit(limit + slack); code != 0 {
+		if code := p.exit(); code != 0 {
 			t.Errorf("exit code %d\n%s", code, p.log)
 		}
 	})

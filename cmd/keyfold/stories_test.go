@@ -10,18 +10,19 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
 
 // event makes a body; target is a phrase or a product id.
-func event(user int32, t engine.EventType, target any, at time.Time, id string) []byte {
+func event(user int32, t profile.EventType, target any, at time.Time, id string) []byte {
 	phrase, product := "null", "null"
-	if t == engine.Search {
+	if t == profile.Search {
 		phrase = fmt.Sprintf("%q", target)
 	} else {
 		product = fmt.Sprint(target)
@@ -39,14 +40,14 @@ func TestStory1SearchEvents(t *testing.T) {
 	s := newStack(t)
 	s.work(t, quick).ready()
 	now := time.Now().Add(-time.Hour)
-	first := event(1, engine.Search, "wireless headphones", now, "s1")
+	first := event(1, profile.Search, "wireless headphones", now, "s1")
 	s.publish(t, first)
 	alone := s.expect(t, [][]byte{first})
 	s.settled(t, alone)
-	if p := allProfiles(t, s.open(t))[1]; p.Version != 1 || p.EventCount != 1 || p.LastType != engine.Search || math.Abs(p.Mass-0.7) > 1e-12 {
+	if p := allProfiles(t, s.open(t))[1]; p.Version != 1 || p.EventCount != 1 || p.LastType != profile.Search || math.Abs(p.Mass-0.7) > 1e-12 {
 		t.Errorf("the first search made %+v", p)
 	}
-	second := event(1, engine.Search, "garden hose", now.Add(time.Minute), "s2")
+	second := event(1, profile.Search, "garden hose", now.Add(time.Minute), "s2")
 	s.publish(t, second)
 	s.settled(t, s.expect(t, [][]byte{first, second}))
 }
@@ -58,10 +59,10 @@ func TestStory2ProductEventsShareOneWrite(t *testing.T) {
 	s.work(t, "--batch-window=2").ready()
 	now := time.Now().Add(-time.Hour)
 	bodies := [][]byte{
-		event(7, engine.ProductView, 1, now, "v"),
-		event(7, engine.ProductClick, 50, now.Add(time.Second), "c"),
-		event(7, engine.ProductPurchase, 100, now.Add(2*time.Second), "p"),
-		event(7, engine.ProductView, 999_999, now.Add(2*time.Second), "unknown product"),
+		event(7, profile.ProductView, 1, now, "v"),
+		event(7, profile.ProductClick, 50, now.Add(time.Second), "c"),
+		event(7, profile.ProductPurchase, 100, now.Add(2*time.Second), "p"),
+		event(7, profile.ProductView, 999_999, now.Add(2*time.Second), "unknown product"),
 	}
 	s.publish(t, bodies...)
 	s.settled(t, s.expect(t, bodies))
@@ -81,8 +82,8 @@ func TestStory3Decay(t *testing.T) {
 		user++
 		then := now.Add(-time.Duration(age.days * float64(24*time.Hour)))
 		s.publish(t,
-			event(user, engine.ProductPurchase, 1, then, fmt.Sprint("old ", user)),
-			event(user, engine.ProductPurchase, 200, now, fmt.Sprint("new ", user)))
+			event(user, profile.ProductPurchase, 1, then, fmt.Sprint("old ", user)),
+			event(user, profile.ProductPurchase, 200, now, fmt.Sprint("new ", user)))
 		store := s.open(t)
 		eventually(t, "both are folded", func() error {
 			if p := allProfiles(t, store)[user]; p == nil || p.EventCount != 2 {
@@ -118,6 +119,8 @@ func (s *stack) vector(t *testing.T, product int32) []float64 {
 // FR-018: several workers take a shop's traffic,
 // malformed events are refused, copies change nothing, and everything is
 // acknowledged once it is written.
+//
+// Promise(away/backlog, rabbitmq/shared-windows)
 func TestTrafficThroughTwoWorkers(t *testing.T) {
 	s := newStack(t)
 	c := sample.DefaultConfig(150)
@@ -126,8 +129,8 @@ func TestTrafficThroughTwoWorkers(t *testing.T) {
 	one, two := s.work(t, quick).ready(), s.work(t, quick).ready()
 	bad := [][]byte{
 		[]byte("not json"),
-		event(1, engine.Search, "", time.Now(), "no phrase"),
-		[]byte(strings.Replace(string(event(1, engine.Search, "x", time.Now(), "bad")), `"user_id":1`, `"user_id":"1"`, 1)),
+		event(1, profile.Search, "", time.Now(), "no phrase"),
+		[]byte(strings.Replace(string(event(1, profile.Search, "x", time.Now(), "bad")), `"user_id":1`, `"user_id":"1"`, 1)),
 	}
 	s.publish(t, append(bodies, bad...)...)
 	s.settled(t, s.expect(t, bodies))
@@ -154,10 +157,12 @@ func TestTrafficThroughTwoWorkers(t *testing.T) {
 }
 
 // FR-013: the same event again, in the window and long after it.
+//
+// Promise(event/folded-once)
 func TestRedeliveredEventChangesNothing(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
-	a := event(3, engine.ProductView, 5, time.Now().Add(-time.Minute), "again")
+	a := event(3, profile.ProductView, 5, time.Now().Add(-time.Minute), "again")
 	s.publish(t, a, a, a)
 	s.settled(t, s.expect(t, [][]byte{a}))
 	s.publish(t, a)
@@ -177,12 +182,12 @@ func TestRedeliveredEventChangesNothing(t *testing.T) {
 func TestUnitHistoryKeepsTheQueuesOrder(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.Shared(t)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.UnitMass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.UnitMass}
 	s.setUp(t)
 	now := time.Now().Add(-time.Hour)
 	var bodies [][]byte
-	for i := range 3000 {
-		bodies = append(bodies, event(int32(1+i%3), engine.ProductView, 1+i*7%240, now.Add(time.Duration(i)*time.Millisecond), fmt.Sprintf("%05d", i)))
+	for i := range 600 {
+		bodies = append(bodies, event(int32(1+i%3), profile.ProductView, 1+i*7%240, now.Add(time.Duration(i)*time.Millisecond), fmt.Sprintf("%05d", i)))
 	}
 	s.publish(t, bodies...)
 	s.work(t, quick, "--batch-max-size=4", "--shards=3").ready()
@@ -190,17 +195,21 @@ func TestUnitHistoryKeepsTheQueuesOrder(t *testing.T) {
 }
 
 // A forgotten user stays forgotten: late events are acknowledged and counted.
+//
+// Promise(event/erased-user): An event of an erased user is acknowledged and counted, whatever its
+// time; nothing brings the user back.
+// Promise(security/forget)
 func TestForget(t *testing.T) {
 	s := newStack(t)
 	d := s.work(t, quick).ready()
 	now := time.Now().Add(-time.Minute)
-	a := event(9, engine.ProductView, 5, now, "before")
+	a := event(9, profile.ProductView, 5, now, "before")
 	s.publish(t, a)
 	s.settled(t, s.expect(t, [][]byte{a}))
 	if code, out, errs := s.run(t, "", "user", "forget", "9", "--yes"); code != 0 || !strings.Contains(out, "erased") {
 		t.Fatal(code, out, errs)
 	}
-	s.publish(t, event(9, engine.ProductView, 6, now.Add(time.Second), "after"))
+	s.publish(t, event(9, profile.ProductView, 6, now.Add(time.Second), "after"))
 	eventually(t, "the late event is dropped", func() error {
 		if n := d.metric(`keyfold_events_total{outcome="user_erased"}`); n != 1 {
 			return fmt.Errorf("%d dropped", n)
@@ -217,9 +226,11 @@ func TestForget(t *testing.T) {
 }
 
 // Mistakes are answered with the cure, before anything is consumed.
+//
+// Promise(event/configuration)
 func TestMistakes(t *testing.T) {
 	s := newStack(t)
-	s.publish(t, event(1, engine.ProductView, 1, time.Now().Add(-time.Minute), "m"))
+	s.publish(t, event(1, profile.ProductView, 1, time.Now().Add(-time.Minute), "m"))
 	s.settledBy(t)
 	for _, tc := range []struct {
 		name string
@@ -235,7 +246,7 @@ func TestMistakes(t *testing.T) {
 		{"not set up", 1, []string{"work", "--mongodb-database=empty"}, []string{"keyfold setup"}},
 		{"broker password", 1, []string{"setup", "--rabbitmq-dsn", strings.Replace(s.dsn, "guest:guest", "guest:s3cret", 1)}, []string{"RABBITMQ_DSN"}},
 		{"queue type", 1, []string{"setup", "--rabbitmq-queue-type=quorum"}, []string{"user_embedding_updates"}},
-		{"unknown user", 1, []string{"user", "show", "12345"}, []string{"no profile in the database", "may still wait", "dlq list --user 12345"}},
+		{"unknown user", 1, []string{"user", "show", "12345"}, []string{"no profile in the database", "may still wait", "failed list --user 12345"}},
 		{"mongo uri", 2, []string{"setup", "--mongodb-uri=mongo://x"}, []string{"MONGODB_URI"}},
 	} {
 		var out, errs lockedBuffer
@@ -270,6 +281,8 @@ func (s *stack) settledBy(t *testing.T) {
 }
 
 // Setup is idempotent, and the admin endpoint tells alive from ready.
+//
+// Promise(security/foreign-hosts)
 func TestSetupTwiceAndHealth(t *testing.T) {
 	s := newStack(t)
 	if code, out, errs := s.run(t, "", "setup"); code != 0 || !strings.Contains(out, "retry queues user_embedding_updates.retry.") {

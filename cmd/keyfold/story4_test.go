@@ -10,8 +10,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -19,6 +20,9 @@ import (
 // Story 4.1: the store is away while events come in, and while the worker is
 // exchanged for another. Nothing is acknowledged meanwhile and nothing given up;
 // when the store is back, every event is folded.
+//
+// Promise(event/dependency-away): While a dependency is away no attempt is used and nothing is
+// dead-lettered.
 func TestStory4_StoreUnavailableEventsWaitAndFold(t *testing.T) {
 	i := newImpaired(t)
 	s := i.repaired(t)
@@ -62,6 +66,9 @@ func TestStory4_StoreUnavailableEventsWaitAndFold(t *testing.T) {
 // Story 4.2: an event whose own work fails in every attempt is dead-lettered
 // after the fifth retry, with all that went wrong, and an error is logged. Its
 // neighbours are folded.
+//
+// Promise(event/retried): An event whose own work fails is retried 5 times, then dead-lettered with
+// every error; no other event waits.
 func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 	i := newImpaired(t)
 	s := i.repaired(t)
@@ -78,8 +85,8 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 	}
 	d := s.work(t, quick, "--retry-delay=20ms").ready()
 	now := time.Now().Add(-time.Hour)
-	good := [][]byte{event(1, engine.ProductView, 1, now, "good"), event(2, engine.Search, "mug", now, "good too")}
-	s.publish(t, append(good, event(42, engine.ProductView, 1, now, "unlucky"))...)
+	good := [][]byte{event(1, profile.ProductView, 1, now, "good"), event(2, profile.Search, "mug", now, "good too")}
+	s.publish(t, append(good, event(42, profile.ProductView, 1, now, "unlucky"))...)
 	s.settled(t, s.expect(t, good))
 	eventually(t, "it is given up", func() error {
 		if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 1 {
@@ -123,6 +130,10 @@ func TestStory4_FifthRetryFailsDeadLettered(t *testing.T) {
 
 // Story 4.3: the network fails after the write and before the acknowledgement:
 // everything is delivered a second time, and nothing is folded twice.
+//
+// Promise(event/folded-once): An event that is delivered or published again is acknowledged and folded
+// once.
+// Figure: 0 doubled
 func TestStory4_DeliveredTwiceFoldedOnce(t *testing.T) {
 	i := newImpaired(t)
 	d := i.work(t, "--batch-window=5").ready() // time to see them held, and to freeze
@@ -156,6 +167,8 @@ func TestStory4_DeliveredTwiceFoldedOnce(t *testing.T) {
 
 // A store error that belongs to one user's document takes its own way: others go
 // on, and the event ends in the dead letters after its attempts.
+//
+// Promise(away/many-users)
 func TestStory4_OneUsersStoreErrorIsItsOwn(t *testing.T) {
 	i := newImpaired(t)
 	s := i.repaired(t)
@@ -174,11 +187,11 @@ func TestStory4_OneUsersStoreErrorIsItsOwn(t *testing.T) {
 	now := time.Now().Add(-time.Hour)
 	const unlucky = 20
 	for user := range unlucky { // events of two users: more would be the store's fault
-		s.publish(t, event(int32(40+user%2), engine.ProductView, 1, now, fmt.Sprint("unlucky ", user)))
+		s.publish(t, event(int32(40+user%2), profile.ProductView, 1, now, fmt.Sprint("unlucky ", user)))
 	}
 	var good [][]byte
 	eventually(t, "the unlucky ones are given up, beside a user who is not", func() error {
-		body := event(1, engine.ProductView, 1, now, fmt.Sprint("good ", len(good)))
+		body := event(1, profile.ProductView, 1, now, fmt.Sprint("good ", len(good)))
 		good = append(good, body)
 		s.publish(t, body)
 		if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != unlucky {

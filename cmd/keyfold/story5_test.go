@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -26,7 +27,7 @@ func newManaged(t *testing.T) *managed {
 	t.Parallel()
 	broker := rabbittest.SharedWithStatistics(t)
 	vhost := broker.VHost(t)
-	m := &managed{&stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}, broker, vhost}
+	m := &managed{&stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}, broker, vhost}
 	m.setUp(t)
 	return m
 }
@@ -58,6 +59,9 @@ func (m *managed) queue(t *testing.T, name string) (q managedQueue, err error) {
 
 // Story 5.1: the management shows the queue's depth, the rates of publishing and of
 // acknowledging, and the worker's connection by name.
+//
+// Promise(monitoring/depth): RabbitMQ's management shows the queue's depth, its rates, and each
+// worker's connection by name.
 func TestStory5_DepthRatesAndWorkersAreShown(t *testing.T) {
 	m := newManaged(t)
 	queue := rabbit.DefaultNames().Queue
@@ -73,7 +77,7 @@ func TestStory5_DepthRatesAndWorkersAreShown(t *testing.T) {
 	n := 0
 	eventually(t, "the rates are shown", func() error {
 		n++
-		m.publish(t, event(int32(n%50+1), engine.ProductView, 1+n%100, hourAgo(), fmt.Sprint("rate ", n)))
+		m.publish(t, event(int32(n%50+1), profile.ProductView, 1+n%100, hourAgo(), fmt.Sprint("rate ", n)))
 		q, err := m.queue(t, queue)
 		if err == nil && (q.Stats.PublishRate.Rate == 0 || q.Stats.AckRate.Rate == 0 || q.Consumers == 0) {
 			err = fmt.Errorf("%+v", q)
@@ -110,6 +114,9 @@ func (m *managed) workers(t *testing.T) (names map[string]string, err error) {
 
 // Story 5.2: failed messages are counted in the dead-letter queue, and their contents and
 // reasons can be read there; the worker's own counts agree.
+//
+// Promise(monitoring/failures): RabbitMQ's management counts failed messages and shows their contents
+// and reasons; the worker counts the same.
 func TestStory5_FailuresAndDeadLettersAreShown(t *testing.T) {
 	m := newManaged(t)
 	d := m.work(t, quick).ready()
@@ -156,6 +163,9 @@ func TestStory5_FailuresAndDeadLettersAreShown(t *testing.T) {
 
 // Story 5.3: of several workers the management shows the consumers, and how many messages
 // each was given; the workers' own counts agree.
+//
+// Promise(monitoring/shares): RabbitMQ's management shows the consumers and each one's share of the
+// messages; the workers count the same.
 func TestStory5_ConsumersAndTheirSharesAreShown(t *testing.T) {
 	m := newManaged(t)
 	bodies := sample.Events(sample.DefaultConfig(100))

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
@@ -89,6 +90,8 @@ func (c *collected) find(t *testing.T, trace, service, name string) (found trace
 
 // One event is followed through four processes: the shop that sends it, the API, the
 // relay and the worker, each as the parent of the next; the flush that folds it names it.
+//
+// Promise(away/tracing)
 func TestTracing(t *testing.T) {
 	const trace, shopSpan = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	s := newShop(t, outbox.MariaDB)
@@ -101,7 +104,7 @@ func TestTracing(t *testing.T) {
 	for _, d := range []*daemon{api, relay, worker} {
 		d.ready()
 	}
-	body := event(1, engine.ProductView, sample.Products()[0].ID, time.Now(), "traced")
+	body := event(1, profile.ProductView, sample.Products()[0].ID, time.Now(), "traced")
 	req, err := http.NewRequest(http.MethodPost, api.url(), bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +152,8 @@ func TestTracingOfPartitions(t *testing.T) {
 	p.stage(t)
 	_, kill := p.process(t, quick, "--partitions=4", "--worker-partitions=0-3")
 	t.Cleanup(kill)
-	body := event(1, engine.ProductView, sample.Products()[0].ID, time.Now(), "traced")
-	e, err := engine.ParseEvent(body, time.Now())
+	body := event(1, profile.ProductView, sample.Products()[0].ID, time.Now(), "traced")
+	e, err := profile.ParseEvent(body, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

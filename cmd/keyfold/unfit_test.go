@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // collection is user_embeddings as another program sees it.
@@ -26,6 +26,9 @@ func (s *stack) collection(t *testing.T) *mongo.Collection {
 // A profile that cannot be used, without a version or of another history, stops
 // its user only: the events are parked with no attempt used, the log has the cure,
 // and they are folded once it is cured.
+//
+// Promise(event/unusable-profile): Events of a user whose profile cannot be used are parked, with no
+// attempt used and the cure in the log; all others go on, also at a start.
 func TestOneUnusableProfileStopsItsUserOnly(t *testing.T) {
 	i := newImpaired(t)
 	s := i.repaired(t)
@@ -38,7 +41,7 @@ func TestOneUnusableProfileStopsItsUserOnly(t *testing.T) {
 	publish := func(what string) {
 		t.Helper()
 		for user := int32(1); user <= 30; user++ {
-			bodies = append(bodies, event(user, engine.ProductView, user, now, fmt.Sprint(what, user)))
+			bodies = append(bodies, event(user, profile.ProductView, user, now, fmt.Sprint(what, user)))
 			s.publish(t, bodies[len(bodies)-1])
 		}
 	}

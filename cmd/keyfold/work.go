@@ -6,13 +6,15 @@ import (
 	"log/slog"
 	"time"
 
-	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/tracing"
-	"keyfold/cmd/worker"
 	"keyfold/engine"
+	"keyfold/engine/causes"
 	"keyfold/engine/metric"
+	"keyfold/internal/tracing"
+	"keyfold/service/profile/embedding"
+	"keyfold/service/profile/worker"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 )
 
 // workCmd is the daemon.
@@ -47,8 +49,8 @@ func warnOfRedis(a *app.App, e *embedding.Embedding) {
 	ctx, cancel := context.WithTimeout(a.Ctx, time.Second)
 	defer cancel()
 	if err := e.Redis.Ping(ctx); err != nil && a.Ctx.Err() == nil {
-		a.Log.With("component", "search").Warn("Redis does not answer: phrase vectors are cached in memory only",
-			slog.String("hint", "is it running, is REDIS_URL right? it is used once it answers"), slog.Any("error", err))
+		a.Log.With("component", "search").Warn("Redis cannot be used: phrase vectors are cached in memory only",
+			slog.String("hint", causes.Hint(err, "it is used once it answers")), slog.Any("error", err))
 	}
 }
 
@@ -66,7 +68,7 @@ func workerConfig(a *app.App) worker.Config {
 		},
 	}
 	if a.Queues.Partitions > 0 {
-		c.Partitions = &rabbit.Partitions{Only: a.Queues.Only}
+		c.Partitions = &consume.Partitions{Only: a.Queues.Only}
 	}
 	if !a.Vectors.Offline {
 		c.PhraseTimeout = a.Vectors.PhraseTimeout
@@ -80,7 +82,6 @@ func workerPorts(a *app.App, e *embedding.Embedding, t *tracing.Tracing) worker.
 		Phrases:   e.Phrases,
 		Log:       a.Log,
 		Clock:     a.Clock,
-		Stacks:    a.Stderr,
 	}
 	if t != nil {
 		ports.Tracing = t
@@ -109,7 +110,7 @@ func (w working) Figures() []app.Figure {
 	outcome := func(outcomes ...engine.Outcome) func() int64 {
 		return func() (n int64) {
 			for _, o := range outcomes {
-				n += s.Taste.Of(o)
+				n += s.Processor.Of(o)
 			}
 			return n
 		}
@@ -117,14 +118,14 @@ func (w working) Figures() []app.Figure {
 	figures := []app.Figure{
 		{Name: "events", Read: s.Consumer.Delivered.Load},
 		{Name: "folded", Read: outcome(engine.Folded)},
-		{Name: "writes", Read: s.Taste.Writes.Load},
+		{Name: "writes", Read: s.Processor.Writes.Load},
 		{Name: "duplicate", Read: outcome(engine.Duplicate)},
 		{Name: "skipped", Read: outcome(engine.ProductMissing, engine.UserErased)},
 		{Name: "dead", Read: s.Consumer.DeadLetters.Load},
 		{Name: "retried", Read: s.Consumer.Retried.Load},
 		{Name: "parked", Read: s.Consumer.Parked.Load},
-		{Name: "conflicts", Read: s.Taste.Conflicts.Load},
-		{Name: "store_failures", Read: s.Taste.Failures.Load},
+		{Name: "conflicts", Read: s.Processor.Conflicts.Load},
+		{Name: "store_failures", Read: s.Processor.Failures.Load},
 		{Name: "waiting", Gauge: true, Read: s.Consumer.Unacked.Load},
 	}
 	if partitions := &s.Consumer.Partitions; partitions.Workers.Load() > 0 {

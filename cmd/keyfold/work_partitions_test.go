@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
@@ -20,12 +21,12 @@ import (
 func TestWorkersSharePartitions(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.SharedVersion(t, 4)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	if code, _, errs := s.run(t, "", "setup", "--partitions=8"); code != 0 {
 		t.Fatalf("setup: %s", errs)
 	}
-	bodies := sample.Events(sample.DefaultConfig(900))
+	bodies := sample.Events(sample.DefaultConfig(150))
 	third := len(bodies) / 3
 	settings := []string{"--partitions=8", "--batch-window=2"}
 	a, b := s.work(t, settings...).ready(), s.work(t, settings...).ready()
@@ -54,9 +55,9 @@ func TestWorkersSharePartitions(t *testing.T) {
 func TestBackToOneQueue(t *testing.T) {
 	t.Parallel()
 	broker := rabbittest.SharedVersion(t, 4)
-	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: engine.Mass}
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t, "--partitions=4", "--rabbitmq-queue-type=classic")
-	bodies := sample.Events(sample.DefaultConfig(600))
+	bodies := sample.Events(sample.DefaultConfig(100))
 	third := len(bodies) / 3
 	settings := []string{"--partitions=4", "--rabbitmq-queue-type=classic", "--batch-window=2"}
 	a, b := s.work(t, settings...).ready(), s.work(t, settings...).ready()
@@ -106,7 +107,7 @@ func (s *stack) publishBySlot(t *testing.T, bodies [][]byte) {
 	defer p.Close(ctx)
 	messages := make([]rabbit.Message, len(bodies))
 	for i, body := range bodies {
-		e, err := engine.ParseEvent(body, time.Now())
+		e, err := profile.ParseEvent(body, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/cmd/cli"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/engine"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -42,7 +44,7 @@ func (s *stack) bySlot(t *testing.T, partitions, want int) {
 	for ; left > 0; left-- {
 		select {
 		case d := <-all:
-			e, err := engine.ParseEvent(d.body, time.Now())
+			e, err := profile.ParseEvent(d.body, time.Now())
 			if err != nil || engine.SlotOf(e.UserID)%partitions != d.partition || d.exchange != names.Slots {
 				t.Errorf("user %d came in partition %d through exchange %q (%v)", e.UserID, d.partition, d.exchange, err)
 			}
@@ -84,6 +86,8 @@ func TestPublishersPublishBySlot(t *testing.T) {
 
 // `setup` names the queues that it retires and the commands that delete them, and `config
 // check --connect` says where the broker is set up otherwise.
+//
+// Promise(partitions/retired)
 func TestSetupOfPartitions(t *testing.T) {
 	command := brokerOnly(t)
 	if out := command("setup"); strings.Contains(out, "partition") {

@@ -17,7 +17,8 @@ import (
 // The licence is in it as soon as there is one.
 var patterns = []string{
 	"*.md", "LICENSE*",
-	"docs/*.md", "docs/examples/*", "docs/examples/*/*", "deploy/*.service", "deploy/*.timer", "deploy/*.yml", "deploy/*.json", "deploy/kubernetes/*.yaml", "deploy/kubernetes/*/*.yaml",
+	"docs/*.md", "docs/decisions/*.md", "docs/extend/*.md", "docs/howto/*.md", "docs/reference/*.md", "docs/examples/*", "docs/examples/*/*",
+	"deploy/*.service", "deploy/*.timer", "deploy/*.yml", "deploy/*.json", "deploy/kubernetes/*.yaml", "deploy/kubernetes/*/*.yaml",
 }
 
 // pages returns these files, without tests.

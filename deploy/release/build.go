@@ -17,7 +17,7 @@ type file struct {
 }
 
 // linkerFlags leave out symbols and debug information and set the version.
-const linkerFlags = "-s -w -X keyfold/cmd/version.Version="
+const linkerFlags = "-s -w -X keyfold/internal/version.Version="
 
 // build builds the programs for a target: static, without the builder's paths, and,
 // where the tree is a clone, with the commit (-buildvcs). What the builder has set

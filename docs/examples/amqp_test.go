@@ -7,9 +7,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 )
 
 // channel opens a channel on a broker's virtual host until the test's end.
@@ -48,16 +49,16 @@ func testAMQP(t *testing.T, b *rabbittest.Broker, publisher []string) {
 		t.Errorf("before setup: %d: %s", code, errs)
 	}
 	names := rabbit.DefaultNames()
-	if err := rabbit.Setup(t.Context(), dsn, rabbit.Topology{Names: names, QueueType: rabbit.Classic, RetryDelays: []time.Duration{5 * time.Second}}); err != nil {
+	if err := topology.Setup(t.Context(), dsn, topology.Config{Names: names, QueueType: topology.Classic, RetryDelays: []time.Duration{5 * time.Second}}); err != nil {
 		t.Fatal(err)
 	}
 	ch := channel(t, dsn)
 	for _, tc := range []struct {
 		arguments []string
-		want      engine.Event
+		want      profile.Event
 	}{
-		{[]string{"search", "12345", phrase}, engine.Event{UserID: 12345, Type: engine.Search, Phrase: phrase}},
-		{[]string{"product_view", "12345", "789"}, engine.Event{UserID: 12345, Type: engine.ProductView, ProductID: 789}},
+		{[]string{"search", "12345", phrase}, profile.Event{UserID: 12345, Type: profile.Search, Phrase: phrase}},
+		{[]string{"product_view", "12345", "789"}, profile.Event{UserID: 12345, Type: profile.ProductView, ProductID: 789}},
 	} {
 		code, id, errs := publish(tc.arguments...)
 		if code != 0 {
@@ -78,7 +79,7 @@ func testAMQP(t *testing.T, b *rabbittest.Broker, publisher []string) {
 
 // checkProperties compares a delivery with the message that keyfold itself makes
 // of the event.
-func checkProperties(t *testing.T, d *amqp.Delivery, id string, e *engine.Event) {
+func checkProperties(t *testing.T, d *amqp.Delivery, id string, e *profile.Event) {
 	t.Helper()
 	want := rabbit.DefaultNames().EventMessage(d.Body, e)
 	if d.Exchange != want.Exchange || d.RoutingKey != want.RoutingKey || d.MessageId != id || id != want.ID || d.Priority != want.Priority ||

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/bench/testserver/process"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -105,9 +105,9 @@ func TestUsage(t *testing.T) {
 }
 
 // checkEvent checks what arrived of an event that was sent with a reference.
-func checkEvent(t *testing.T, body string, want engine.Event) engine.Event {
+func checkEvent(t *testing.T, body string, want profile.Event) profile.Event {
 	t.Helper()
-	e, err := engine.ParseEvent([]byte(body), time.Now())
+	e, err := profile.ParseEvent([]byte(body), time.Now())
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
@@ -116,7 +116,7 @@ func checkEvent(t *testing.T, body string, want engine.Event) engine.Event {
 	}
 	// The id is the one that keyfold would have made.
 	without := strings.Replace(body, `"message_id":"`+e.MessageID+`",`, "", 1)
-	again, err := engine.ParseEvent([]byte(without), time.Now())
+	again, err := profile.ParseEvent([]byte(without), time.Now())
 	if err != nil || again.MessageID != e.MessageID || without == body {
 		t.Errorf("its id is %s, keyfold's %s (%v)", e.MessageID, again.MessageID, err)
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 	"keyfold/source/ingest"
 )
 
@@ -27,7 +29,7 @@ type store struct {
 	bodies map[string]string
 }
 
-func (s *store) Add(_ context.Context, entries []engine.Entry) ([]bool, error) {
+func (s *store) Add(_ context.Context, entries []profile.Entry) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away > 0 {
@@ -67,9 +69,9 @@ func (s *store) leave(requests int) {
 func api(t *testing.T) (*store, []string) {
 	t.Helper()
 	s := &store{bodies: map[string]string{}}
-	c := ingest.DefaultConfig()
+	c := httpapi.DefaultConfig()
 	c.Tokens = []string{token}
-	server, err := ingest.NewServer(c, ingest.NewHandler(s, slog.New(slog.DiscardHandler)))
+	server, err := httpapi.NewServer(c, httpapi.NewHandler(ingest.New(s, nil), slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,7 @@ func TestHTTPExample(t *testing.T) {
 			if code != 0 {
 				t.Fatalf("%d: %s", code, errs)
 			}
-			if e := checkEvent(t, s.body(id), engine.Event{UserID: 12345, Type: engine.Search, Phrase: phrase}); e.MessageID != id {
+			if e := checkEvent(t, s.body(id), profile.Event{UserID: 12345, Type: profile.Search, Phrase: phrase}); e.MessageID != id {
 				t.Errorf("it prints %s", id)
 			}
 			s.leave(1) // it comes again
@@ -100,7 +102,7 @@ func TestHTTPExample(t *testing.T) {
 			if code != 0 {
 				t.Fatalf("with the store away at first: %d: %s", code, errs)
 			}
-			checkEvent(t, s.body(id), engine.Event{UserID: 7, Type: engine.ProductPurchase, ProductID: 789})
+			checkEvent(t, s.body(id), profile.Event{UserID: 7, Type: profile.ProductPurchase, ProductID: 789})
 		})
 	}
 }

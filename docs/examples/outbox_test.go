@@ -2,28 +2,24 @@ package examples_test
 
 import (
 	"bufio"
+	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
-	sqltest "keyfold/bench/testserver/mariadb"
-	pgtest "keyfold/bench/testserver/postgres"
-	"keyfold/bench/testserver/process"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/sqltest"
 	"keyfold/source/outbox"
-	"keyfold/source/rabbit"
 )
 
 // shopDatabase is a database with keyfold's tables and the shop's table of orders.
@@ -90,7 +86,7 @@ const steps = 8
 // absent. Every other one of the kills at the commit hits it while it is
 // under way.
 func TestOutboxExampleIsKilled(t *testing.T) {
-	kills := 25
+	kills := 2 * steps // with one amid the commit
 	if os.Getenv("KEYFOLD_SOAK") != "" {
 		kills = 1000
 	}
@@ -151,47 +147,40 @@ func killAt(t *testing.T, s *shopDatabase, step, user int, race bool) {
 	}
 }
 
-// What the example stores is a whole event in the queue.
+// taken is a publisher that keeps what it is given.
+type taken chan outbox.Row
+
+func (p taken) Publish(_ context.Context, rows []outbox.Row) []error {
+	for _, row := range rows {
+		p <- row
+	}
+	return make([]error, len(rows))
+}
+
+// What the example stores is a whole event that a relay publishes.
 func TestOutboxExample(t *testing.T) {
-	dir, err := process.TempDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyfold, err := process.Build(t.Context(), dir, "../../cmd/keyfold")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := rabbittest.Shared(t)
 	onShops(t, func(t *testing.T, s *shopDatabase) {
-		dsn := b.DSN(b.VHost(t))
-		names := rabbit.DefaultNames()
-		if err := rabbit.Setup(t.Context(), dsn, rabbit.Topology{Names: names, QueueType: rabbit.Classic, RetryDelays: []time.Duration{5 * time.Second}}); err != nil {
-			t.Fatal(err)
-		}
 		if code, _, errs := run(t, []string{"DATABASE_URL=" + s.doctrine}, "", "php", "outbox.php", "12345", "789"); code != 0 {
 			t.Fatalf("%d: %s", code, errs)
 		}
-		deliveries, err := channel(t, dsn).Consume(names.Queue, "", true, false, false, false, nil)
+		db, err := outbox.Open(s.url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		relay, err := process.Start(t.TempDir(), "relay", []string{"DATABASE_URL=" + s.url, "RABBITMQ_DSN=" + dsn, "ADMIN_ADDR=127.0.0.1:0"}, keyfold, "relay")
-		if err != nil {
+		defer db.Close()
+		published := make(taken, 9)
+		if _, err := outbox.NewRelay(db, published, outbox.RelayConfig{}, slog.New(slog.DiscardHandler)).Drain(t.Context(), outbox.Filter{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		defer relay.Kill()
-		var d amqp.Delivery
-		select {
-		case d = <-deliveries:
-		case <-relay.Ended():
-			t.Fatalf("the relay ended: %v", relay.Err())
-		case <-time.After(time.Minute):
-			t.Fatal("nothing came into the queue")
+		if len(published) != 1 {
+			t.Fatalf("%d events were published", len(published))
 		}
-		e := checkEvent(t, string(d.Body), engine.Event{UserID: 12345, Type: engine.ProductPurchase, ProductID: 789})
-		checkProperties(t, &d, e.MessageID, &e)
-		if !strings.Contains(string(d.Body), `"metadata":{"source"`) {
-			t.Errorf("it arrived as %s", d.Body)
+		row := <-published
+		if e := checkEvent(t, string(row.Body), profile.Event{UserID: 12345, Type: profile.ProductPurchase, ProductID: 789}); row.Event != e {
+			t.Errorf("it is published as %+v", row.Event)
+		}
+		if !strings.Contains(string(row.Body), `"metadata":{"source"`) {
+			t.Errorf("it arrived as %s", row.Body)
 		}
 	})
 }

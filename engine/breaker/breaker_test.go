@@ -91,6 +91,7 @@ func (f *fixture) open(t *testing.T) {
 	}
 }
 
+// Promise(away/store-breaker)
 func TestOpensAfterFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -116,6 +117,8 @@ func TestOpensAfterFailuresInARow(t *testing.T) {
 }
 
 // A store that hangs fails nothing: it is away all the same.
+//
+// Promise(away/store-breaker)
 func TestOpensWhenNothingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -180,6 +183,8 @@ func TestRestIsNoSilence(t *testing.T) {
 // A store that dies while no calls are made is noticed within the time of rest and that of
 // a probe, whether it refuses or hangs, and the breaker closes when it is back. Beside
 // calls no probe is made.
+//
+// Promise(away/store-breaker)
 func TestRestingBreakerNotices(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -211,6 +216,8 @@ func TestRestingBreakerNotices(t *testing.T) {
 
 // The probes at rest are no part of the share: a store that is called twice a minute and
 // fails half of that is told of.
+//
+// Promise(away/store-breaker)
 func TestProbesAtRestHideNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(c *Config) { c.Rest = 5 * time.Second })
@@ -229,6 +236,7 @@ func TestProbesAtRestHideNoFailures(t *testing.T) {
 	})
 }
 
+// Promise(away/store-breaker)
 func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(c *Config) { c.HoldMax = 10 * time.Minute })
@@ -258,6 +266,7 @@ func TestWaitersGoOnWhenAProbeSucceeds(t *testing.T) {
 	})
 }
 
+// Promise(away/held-too-long)
 func TestHoldingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -38,7 +38,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports every fault at once.
+// Validate reports every fault at once, by the name of the field where a program lets it be set.
 func (c Config) Validate() error {
 	var faults engine.Faults
 	faults.If(c.Failures < 1, "breaker opens after %d failures: it must be at least 1", c.Failures)
@@ -46,6 +46,6 @@ func (c Config) Validate() error {
 	faults.If(c.Silence <= 0 || c.ProbeTimeout <= 0, "breaker with silence %v and probe timeout %v: both must be above 0", c.Silence, c.ProbeTimeout)
 	// Half of the 30 min after which RabbitMQ closes a channel for a message
 	// that is not acknowledged: windows and queues come on top.
-	faults.If(c.HoldMax < time.Second || c.HoldMax > 15*time.Minute, "WORKER_HOLD_MAX is %v: it must be between 1 s and 900 s", c.HoldMax)
+	faults.If(c.HoldMax < time.Second || c.HoldMax > 15*time.Minute, "HoldMax is %v: it must be between 1 s and 900 s", c.HoldMax)
 	return faults.Err()
 }

@@ -12,6 +12,9 @@ var errNo = errors.New("answered 503")
 
 // Two calls a minute that all fail are seen within two minutes, and a fifth that fails among
 // answers is; a smaller share is not.
+//
+// Promise(away/partial-failures): `/readyz` stays ok and says which share of a dependency's calls
+// failed in 10 minutes, from 4 failures and a fifth of the calls on.
 func TestShareSeesAFaultAtLowTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Share
@@ -39,6 +42,8 @@ func TestShareSeesAFaultAtLowTraffic(t *testing.T) {
 }
 
 // What was ten minutes ago counts no more, and nothing before an outage's end does.
+//
+// Promise(away/partial-failures)
 func TestShareForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Share

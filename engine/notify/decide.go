@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"sync"
+
 	"github.com/google/uuid"
 
 	"keyfold/engine"
@@ -11,42 +13,35 @@ import (
 // the caller folds the record into the state. A nil state is that of a user without
 // records. event.Print is set ([Policy.Print]); set.Local.Zone is not nil. now is
 // moved on to the state's newest decided_at, because a user's time never runs
-// backwards.
-//
-// The stages, in this order: the user is erased, the event is expired; mutes and
-// channels; exact and near duplicates; rules; caps, cooldown and quiet hours, whose
-// reasons are collected; the score; the limit of deferrals; an expiry before the
-// deferral ends. The first stage with a final outcome ends the decision.
-func Decide(set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) (r Record) {
-	d := begin(&r, set, prefs, state, event, turn, score, now)
-	if d.ended() || d.repeats() {
-		return r
+// backwards. [Stages] has what it runs.
+func Decide(set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) Record {
+	d := decisions.Get().(*decision)
+	d.begin(set, prefs, state, event, turn, score, now)
+	return d.run()
+}
+
+// decisions keeps decisions, because one that is handed to a function value or an
+// interface is allocated on the heap.
+var decisions = sync.Pool{New: func() any { return new(decision) }}
+
+// run runs the stages until one ends the decision. Without one the event waits.
+func (d *decision) run() Record {
+	ended := false
+	for i := 0; i < len(Stages) && !ended; i++ {
+		ended = Stages[i].decide(d)
 	}
-	d.measure()
-	if d.ruledOut() {
-		return r
-	}
-	d.hold()
-	if d.keepsSlot() {
-		return r
-	}
-	switch {
-	case d.says(Later):
-		d.defers(d.action.Strategy, d.collected())
-	case d.holds.any():
-		d.defers(0, d.collected())
-	case d.says(Now):
-		r.Facts.Forced = true
-		d.sends(d.action.Reason)
-	default:
-		d.weigh()
+	if !ended {
+		d.postpone()
 	}
 	d.takesPlaces()
-	return r
+	made := d.made
+	*d = decision{}
+	decisions.Put(d)
+	return made
 }
 
 // decision is one run of the stages. Each stage reads what is above record and
-// writes the record.
+// writes the record and what is below it.
 type decision struct {
 	set     *Set
 	policy  *TypePolicy
@@ -54,8 +49,11 @@ type decision struct {
 	state   *State
 	event   *Notification
 	turn    Turn
+	item    *Due // the event is one of a digest; nil: it is decided by itself
 	now     engine.Millis
-	record  *Record
+	record  *Record // made
+	made    Record
+	input   Input
 	allowed []Channel
 	action  *Action // of the rule that matched; nil: none
 	holds   holds
@@ -63,15 +61,27 @@ type decision struct {
 	slots   slots
 	// waitsForSlot: a cap or a cooldown has moved its time.
 	waitsForSlot bool
+	collected    []string // reasons to wait, in the order of their stages
+	wait         wait     // how long it waits, once a stage knows it
+}
+
+// wait is what an event does that no stage ends.
+type wait struct {
+	outcome   Outcome // 0: it is not known yet
+	until     engine.Millis
+	reasons   []string // nil: those that were collected
+	slot      engine.Millis
+	digestKey string
 }
 
 var noState State
 
 // begin fills what every record has.
-func begin(r *Record, set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) decision {
+func (d *decision) begin(set *Set, prefs *Preferences, state *State, event *Notification, turn Turn, score Score, now engine.Millis) {
 	if state == nil {
 		state = &noState
 	}
+	r := &d.made
 	r.EventID, r.UserID, r.Type, r.Source, r.Print = event.ID, event.UserID, event.Type, event.Source, event.Print
 	r.RuleVersion, r.Turn, r.Spent = set.Version, turn.Number, turn.Spent
 	r.DecidedAt = max(now, state.DecidedAt)
@@ -81,15 +91,12 @@ func begin(r *Record, set *Set, prefs *Preferences, state *State, event *Notific
 	r.Facts.Horizon = set.Policy.Horizon()
 	r.Facts.Tzdata = quiet.Tzdata()
 	r.Facts.Taste = score
-	d := decision{
-		set: set, policy: &set.Policy.Types[event.Type], prefs: &r.Facts.Preferences, state: state, event: event,
-		turn: turn, now: r.DecidedAt, record: r,
-	}
+	d.set, d.policy, d.prefs, d.state, d.event = set, &set.Policy.Types[event.Type], &r.Facts.Preferences, state, event
+	d.turn, d.now, d.record = turn, r.DecidedAt, r
 	// A turn that comes again finds what its own record reserved: that is of the next turn.
 	if i := state.reserved(event.ID); i >= 0 && turn.Number > 0 && (turn.Due == 0 || state.Reserved[i].Made < turn.Due) {
 		d.own = &state.Reserved[i]
 	}
-	return d
 }
 
 // zoneOf returns the zone whose clock the user reads: the user's own, else the one
@@ -116,18 +123,24 @@ func (d *decision) never(reason string, collected ...string) bool {
 }
 
 // sends ends the decision. The reason that decides is the first.
-func (d *decision) sends(reason string, collected ...string) {
+func (d *decision) sends(reason string, collected ...string) bool {
 	d.record.Outcome, d.record.Reasons, d.record.Channels = Now, append([]string{reason}, collected...), d.allowed
+	return true
 }
 
-// ended is the stages of the user's erasure, the expiry, mutes and channels.
-func (d *decision) ended() bool {
+// over is the stage of the user's erasure and the expiry.
+func (d *decision) over() bool {
 	if d.state.Erased {
 		return d.never(ReasonUserErased)
 	}
 	if d.event.ExpiresAt != 0 && d.now >= d.event.ExpiresAt {
 		return d.never(ReasonExpired)
 	}
+	return false
+}
+
+// unwanted is the stage of mutes and channels.
+func (d *decision) unwanted() bool {
 	if d.event.Type != Security && contains(d.prefs.Muted, d.event.Type) {
 		return d.never(ReasonMuted)
 	}
@@ -178,30 +191,29 @@ func contains[T comparable](list []T, wanted T) bool {
 	return false
 }
 
-// repeats is the stages of exact and near duplicates. They compare the event with
-// the marks of others of its type, newest first: exactly with all, then nearly.
-func (d *decision) repeats() bool {
-	if d.policy.DuplicateWindow == 0 {
+// repeats and nearlyRepeats are the stages of exact and near duplicates. They compare the
+// event with the marks of others of its type, newest first.
+func (d *decision) repeats() bool { return d.repeatOf(d.repeated(false), ReasonDuplicate) }
+
+func (d *decision) nearlyRepeats() bool {
+	return d.policy.Near && d.repeatOf(d.repeated(true), ReasonNearDuplicate)
+}
+
+func (d *decision) repeatOf(m *Mark, reason string) bool {
+	if m == nil {
 		return false
 	}
-	if m := d.repeated(false); m != nil {
-		d.record.DuplicateOf = m.EventID
-		return d.never(ReasonDuplicate)
-	}
-	if !d.policy.Near {
-		return false
-	}
-	if m := d.repeated(true); m != nil {
-		d.record.DuplicateOf = m.EventID
-		return d.never(ReasonNearDuplicate)
-	}
-	return false
+	d.record.DuplicateOf = m.EventID
+	return d.never(reason)
 }
 
 // repeated returns the newest mark that is of the event's type, within the window
 // and the same, or nearly the same; nil where there is none. The event's own mark is
 // not compared.
 func (d *decision) repeated(nearly bool) *Mark {
+	if d.policy.DuplicateWindow == 0 {
+		return nil
+	}
 	after := d.now - d.policy.DuplicateWindow
 	for i := len(d.state.Marks) - 1; i >= 0; i-- {
 		m := &d.state.Marks[i]
@@ -227,9 +239,14 @@ func (d *decision) near(m *Mark) bool {
 }
 
 // ruledOut is the stage of the rules: it reports whether the one that matches says
-// NEVER, or names channels of which the user allows none.
+// NEVER, or names channels of which the user allows none. Of an item of a digest, only a
+// rule's NEVER counts.
 func (d *decision) ruledOut() bool {
+	d.measure()
 	d.match()
+	if d.item != nil && !d.says(Never) {
+		d.action = nil
+	}
 	if d.action == nil {
 		return false
 	}
@@ -248,31 +265,57 @@ func (d *decision) match() {
 	if d.set.Rules == nil {
 		return
 	}
-	in := inputs.Get().(*Input)
-	d.input(in)
-	d.action = d.set.Rules.Match(in, d.turn.Spent)
+	d.ask()
+	d.action = d.set.Rules.Match(&d.input, d.turn.Spent)
 	if rules, ok := d.set.Rules.(NearRules); ok {
-		d.record.Facts.Near = rules.NearBefore(in, d.action, maxNear)
+		d.record.Facts.Near = rules.NearBefore(&d.input, d.action, maxNear)
 	}
-	in.Event = nil
-	inputs.Put(in)
 }
 
-// held returns the reasons of what holds the event, in the order of the stages.
-func (d *decision) held() []string {
-	reasons := make([]string, 0, 5)
+// ruled is the stage of the rule's NOW or LATER, and of digests. It finds what holds the
+// event: a NOW that nothing holds ends the decision, and a LATER is a reason to wait.
+func (d *decision) ruled() bool {
+	if d.item != nil {
+		return d.digested()
+	}
+	d.hold()
+	if d.own != nil && (d.says(Later) || d.holds.any()) && !d.keepsSlot() {
+		d.own = nil
+		d.measure()
+		d.hold()
+	}
+	switch {
+	case d.says(Later):
+		d.record.Facts.Strategy = d.action.Strategy
+		d.collect(true, d.action.Reason)
+	case d.says(Now) && !d.holds.any():
+		d.record.Facts.Forced = true
+		return d.sends(d.action.Reason)
+	}
+	return false
+}
+
+// capped, cools and rests are the stages of caps, cooldown and quiet hours.
+func (d *decision) capped() bool {
 	for i, held := range d.holds.caps {
-		if held {
-			reasons = append(reasons, capReasons[i])
-		}
+		d.collect(held, capReasons[i])
 	}
-	if d.holds.cooldown {
-		reasons = append(reasons, ReasonCooldown)
+	return false
+}
+
+func (d *decision) cools() bool { return d.collect(d.holds.cooldown, ReasonCooldown) }
+
+func (d *decision) rests() bool { return d.collect(d.holds.quiet, ReasonQuietHours) }
+
+// collect keeps the reason of what holds the event. It ends no decision.
+func (d *decision) collect(holds bool, reason string) bool {
+	if holds && d.collected == nil {
+		d.collected = make([]string, 0, 6)
 	}
-	if d.holds.quiet {
-		reasons = append(reasons, ReasonQuietHours)
+	if holds {
+		d.collected = append(d.collected, reason)
 	}
-	return reasons
+	return false
 }
 
 var capReasons = [len(Windows)]string{ReasonCap5M, ReasonCap1H, ReasonCap24H}

@@ -58,7 +58,7 @@ func DecideDigest(set *Set, prefs *Preferences, state *State, items []Due, score
 		if at < len(scores) {
 			score = scores[at]
 		}
-		decideItem(&records[i], set, prefs, state, &items[at], score, now)
+		records[i] = decideItem(set, prefs, state, &items[at], score, now)
 		if records[i].Outcome == Now {
 			records[i].DigestID = m.take(&items[at])
 		}
@@ -89,25 +89,21 @@ func digestOf(item *Due) uuid.UUID {
 }
 
 // decideItem decides one item of a digest.
-func decideItem(r *Record, set *Set, prefs *Preferences, state *State, item *Due, score Score, now engine.Millis) {
+func decideItem(set *Set, prefs *Preferences, state *State, item *Due, score Score, now engine.Millis) Record {
 	turn := item.Turn
 	turn.Due = item.DueAt
-	d := begin(r, set, prefs, state, item.Event, turn, score, now)
-	if d.ended() || d.repeats() {
-		return
+	d := decisions.Get().(*decision)
+	d.begin(set, prefs, state, item.Event, turn, score, now)
+	d.item = item
+	return d.run()
+}
+
+// digested sends an item of a digest, or postpones it to the end of the quiet hours.
+func (d *decision) digested() bool {
+	end := d.record.Facts.QuietEnd
+	if !d.policy.Quiet || end == 0 {
+		return d.sends(ReasonDigested)
 	}
-	d.measure()
-	d.match()
-	switch {
-	case d.says(Never):
-		r.RuleID, r.Facts.RuleName = d.action.Rule, d.action.Name
-		d.never(d.action.Reason)
-	case d.policy.Quiet && r.Facts.QuietEnd != 0:
-		d.action = nil
-		if d.waits(Postponed, r.Facts.QuietEnd, []string{ReasonDigested}); r.Outcome == Postponed {
-			r.Slot, r.DigestKey = r.DeferUntil, item.DigestKey
-		}
-	default:
-		d.sends(ReasonDigested)
-	}
+	d.wait = wait{Postponed, end, []string{ReasonDigested}, end, d.item.DigestKey}
+	return false
 }

@@ -10,6 +10,9 @@ import (
 
 // A digest's messages have a bound of items and one of bytes. Each has an id of its own that
 // follows from its first item, and counts once.
+//
+// Promise(notify-worker/large-digests): A digest goes out in messages of at most 100 items and 128 KiB
+// of text; each is cut once and comes again with its id and items.
 func TestADigestIsCutIntoMessages(t *testing.T) {
 	for name, c := range map[string]struct {
 		items, bytes int

@@ -17,7 +17,10 @@ type Explanation struct {
 	// the event was not sent at once, and what follows. Times are those of the user's clock.
 	Lines []string `json:"explanation"`
 	// Stages are what the decision went through, in its order; none of an erased user.
-	Stages []Stage `json:"stages"`
+	Stages []StageExplanation `json:"stages"`
+	// DecidedBy is the name of the stage that made the decision, or of the first one that
+	// holds it; "" of an erased user, and where no stage of this version did.
+	DecidedBy string `json:"decided_by,omitempty"`
 	// NotNow is why a decision is not NOW, one sentence for each reason; empty of a NOW.
 	NotNow []string `json:"why_not_now"`
 	Next   *Next    `json:"next_turn"` // of LATER
@@ -38,7 +41,7 @@ func Explain(d *Decided) Explanation {
 	if d.Record.UserID == "" {
 		return Explanation{
 			Lines:  []string{"The user of this decision was erased. What explained it was erased with the user."},
-			Stages: []Stage{}, NotNow: []string{}, Erased: true,
+			Stages: []StageExplanation{}, NotNow: []string{}, Erased: true,
 		}
 	}
 	e := explanation{record: &d.Record, event: d.Event, location: time.UTC, zone: "UTC"}
@@ -47,21 +50,23 @@ func Explain(d *Decided) Explanation {
 			e.location, e.zone = location, zone.Name()
 		}
 	}
+	x := Explanation{}
+	if stage := d.Record.Stage(); stage > 0 {
+		x.DecidedBy = Stages[stage-1].Name
+	}
+	e.last = e.lastStage()
 	e.headline()
-	e.user()
-	e.repeat()
-	if e.asked() {
-		e.rule()
-		if e.near(); !e.stopped() && !e.because(ReasonNoChannel) {
-			e.caps()
-			e.pauses()
+	for i := range Stages {
+		// What can hold an event is measured before a rule sends it.
+		if i <= e.last || e.last >= stageRule {
+			Stages[i].tell(&e)
 		}
 	}
-	e.score()
 	e.outcome()
 	e.slots()
 	e.delivery(&d.Delivery)
-	return Explanation{Lines: e.lines, Stages: e.stages(), NotNow: e.notNow(), Next: e.next()}
+	x.Lines, x.Stages, x.NotNow, x.Next = e.lines, e.stages(), e.notNow(), e.next()
+	return x
 }
 
 type explanation struct {
@@ -69,11 +74,19 @@ type explanation struct {
 	event    *Notification
 	location *time.Location
 	zone     string
+	last     int // the place of the stage that ended the decision, or the one behind all
+	purpose  purpose
 	lines    []string
 }
 
-// asked reports whether the decision came to the rules.
-func (e *explanation) asked() bool { return e.record.Facts.Caps != (Caps{}) }
+// purpose is what sentences are for.
+type purpose uint8
+
+const (
+	forLines  purpose = iota // the explanation
+	forStage                 // one stage of it, with what did not matter
+	forNotNow                // only what keeps the event
+)
 
 func (e *explanation) say(format string, args ...any) {
 	e.lines = append(e.lines, fmt.Sprintf(format, args...))
@@ -104,8 +117,7 @@ func (e *explanation) headline() {
 	}
 }
 
-// user tells what the user's own settings say.
-func (e *explanation) user() {
+func (e *explanation) over() {
 	switch {
 	case e.because(ReasonUserErased):
 		e.say("The user's data was erased, so nothing is sent any more.")
@@ -113,20 +125,31 @@ func (e *explanation) user() {
 		e.say("It expired at %s, before it could be decided.", e.clock(e.event.ExpiresAt))
 	case e.because(ReasonExpired):
 		e.say("It expired before it could be decided.")
-	case e.because(ReasonMuted):
-		e.say("The user has muted notifications of the type %s.", e.record.Type)
-	case e.because(ReasonNoChannel) && e.record.RuleID != uuid.Nil:
-		e.say("The user allows %s only, and the rule %q names none of these.", list(e.record.Facts.Preferences.Channels), e.record.Facts.RuleName)
-	case e.because(ReasonNoChannel):
-		e.say("The user allows %s only, and the event names none of these.", list(e.record.Facts.Preferences.Channels))
+	case e.purpose == forStage && e.event != nil && e.event.ExpiresAt != 0:
+		e.say("It expires at %s.", e.clock(e.event.ExpiresAt))
 	}
 }
 
-func (e *explanation) repeat() {
+func (e *explanation) unwanted() {
+	channels := e.record.Facts.Preferences.Channels
 	switch {
-	case e.because(ReasonDuplicate):
+	case e.because(ReasonMuted):
+		e.say("The user has muted notifications of the type %s.", e.record.Type)
+	case e.because(ReasonNoChannel) && e.last != stageRules:
+		e.say("The user allows %s only, and the event names none of these.", list(channels))
+	case e.purpose == forStage && len(channels) > 0:
+		e.say("The user allows %s.", list(channels))
+	}
+}
+
+func (e *explanation) repeats() {
+	if e.because(ReasonDuplicate) {
 		e.say("It says the same as event %s, which was sent or waits already.", e.record.DuplicateOf)
-	case e.because(ReasonNearDuplicate):
+	}
+}
+
+func (e *explanation) nearlyRepeats() {
+	if e.because(ReasonNearDuplicate) {
 		e.say("It says nearly the same as event %s, which was sent or waits already (found by %s).",
 			e.record.DuplicateOf, measures[e.record.Facts.Measure])
 	}
@@ -135,16 +158,33 @@ func (e *explanation) repeat() {
 // measures are the measures of near duplicates in words.
 var measures = map[string]string{"": "comparison", "simhash": "a fingerprint of the text", "words": "the words that both have"}
 
-func (e *explanation) rule() {
+// rules tells of the rule that ends the decision, and of those that one comparison kept
+// from matching.
+func (e *explanation) rules() {
 	r := e.record
 	switch {
 	case r.RuleID == uuid.Nil:
 		e.say("No rule of the set %s decides it.", r.RuleVersion)
+	case e.last == stageRules && e.because(ReasonNoChannel):
+		e.say("The user allows %s only, and the rule %q names none of these.", list(r.Facts.Preferences.Channels), r.Facts.RuleName)
+	case e.last == stageRules:
+		e.say("The rule %q says that it is never sent (%s).", r.Facts.RuleName, strings.Join(r.Reasons, ", "))
+	}
+	if e.purpose == forNotNow {
+		return
+	}
+	for _, line := range r.Facts.Near {
+		e.say("A rule nearly matched: %s.", line)
+	}
+}
+
+// rule tells of a rule that says NOW or LATER.
+func (e *explanation) rule() {
+	r := e.record
+	switch {
+	case r.RuleID == uuid.Nil:
 	case r.Facts.Forced:
 		e.say("The rule %q sends it at once: no limit and no quiet hours that it heeds hold it.", r.Facts.RuleName)
-	case e.because(ReasonNoChannel):
-	case e.stopped():
-		e.say("The rule %q says that it is never sent (%s).", r.Facts.RuleName, strings.Join(r.Reasons, ", "))
 	case r.Facts.RuleUntil != 0:
 		e.say("The rule %q makes it wait until %s (%s).", r.Facts.RuleName, e.clock(r.Facts.RuleUntil), strategies[r.Facts.Strategy])
 	case r.Facts.Strategy != 0:
@@ -152,19 +192,6 @@ func (e *explanation) rule() {
 	default:
 		e.say("The rule %q would send it at once, but not past all limits.", r.Facts.RuleName)
 	}
-}
-
-// near names the rules that one comparison kept from matching.
-func (e *explanation) near() {
-	for _, line := range e.record.Facts.Near {
-		e.say("A rule nearly matched: %s.", line)
-	}
-}
-
-// stopped reports whether a rule says NEVER.
-func (e *explanation) stopped() bool {
-	r := e.record
-	return r.Outcome == Never && r.RuleID != uuid.Nil && !e.because(ReasonDeferLimit) && !e.because(ReasonExpiresFirst) && !e.because(ReasonNoChannel)
 }
 
 // strategies are the strategies in words.
@@ -177,10 +204,9 @@ var windowNames = [len(Windows)]string{"5 min", "1 h", "24 h"}
 func (e *explanation) caps() {
 	f := &e.record.Facts
 	for i, name := range windowNames {
-		switch {
-		case f.Caps[i] <= 0:
-			e.say("%s: %d sent, without a limit.", name, f.Counts[i])
-		case f.Frees[i] == 0:
+		switch held := e.held(f.Frees[i], capReasons[i]); {
+		case held != StageHolds && e.purpose == forNotNow:
+		case held == StagePassed:
 			e.say("%s: %d of %d sent.", name, f.Counts[i], f.Caps[i])
 		default:
 			e.say("%s: %d of %d sent%s, a slot frees at %s%s.", name, f.Counts[i], f.Caps[i], e.waiting(), e.clock(f.Frees[i]), e.unless(capReasons[i]))
@@ -194,12 +220,6 @@ func (e *explanation) waiting() string {
 		return ""
 	}
 	return fmt.Sprintf(" and %d that wait before it", e.record.Facts.Waiting)
-}
-
-// pauses names cooldown and quiet hours.
-func (e *explanation) pauses() {
-	e.cooldown()
-	e.quiet()
 }
 
 func (e *explanation) cooldown() {
@@ -261,10 +281,7 @@ func (e *explanation) score() {
 func (e *explanation) outcome() {
 	r := e.record
 	switch {
-	case e.because(ReasonExpiresFirst):
-		e.say("It would have to wait until after it expires%s, so it is never sent.", e.expiry())
-	case e.because(ReasonDeferLimit):
-		e.limit()
+	case e.because(ReasonExpiresFirst), e.because(ReasonDeferLimit): // their stages have told it
 	case r.Outcome == Never:
 		e.say("It is never sent.")
 	case r.DigestID != uuid.Nil:
@@ -276,7 +293,7 @@ func (e *explanation) outcome() {
 	case r.Outcome == Later:
 		e.say("It waits until %s (%s)%s and is then decided again (decision %d of at most %d).",
 			e.clock(r.DeferUntil), strings.Join(r.Reasons, ", "), e.moved(), r.Turn+2, MaxTurn+1)
-	case !e.because(ReasonQuietHours) && !e.because(ReasonDeferLimit) && !e.because(ReasonDigested):
+	case !e.because(ReasonQuietHours) && !e.because(ReasonDigested):
 		e.say("It waits for its slot at %s.", e.clock(r.DeferUntil))
 	default:
 		e.say("It waits until the user's quiet hours end at %s.", e.clock(r.DeferUntil))
@@ -304,21 +321,26 @@ func (e *explanation) moved() string {
 
 // limit tells what follows the last deferral.
 func (e *explanation) limit() {
-	switch e.record.Outcome {
-	case Now:
+	switch {
+	case !e.because(ReasonDeferLimit):
+	case e.record.Outcome == Now:
 		e.say("It has waited %d times already and is not held again: it is sent now, by %s.", MaxTurn, list(e.record.Channels))
-	case Never:
+	case e.record.Outcome == Never:
 		e.say("It has waited %d times already and would have to wait again: notifications of the type %s are then never sent.", MaxTurn, e.record.Type)
 	default:
 		e.say("It has waited %d times already: it is sent when the user's quiet hours end at %s.", MaxTurn, e.clock(e.record.DeferUntil))
 	}
 }
 
-func (e *explanation) expiry() string {
-	if e.event == nil || e.event.ExpiresAt == 0 {
-		return ""
+func (e *explanation) expiresFirst() {
+	if !e.because(ReasonExpiresFirst) {
+		return
 	}
-	return " at " + e.clock(e.event.ExpiresAt)
+	at := ""
+	if e.event != nil && e.event.ExpiresAt != 0 {
+		at = " at " + e.clock(e.event.ExpiresAt)
+	}
+	e.say("It would have to wait until after it expires%s, so it is never sent.", at)
 }
 
 // delivery tells what the senders made of a NOW.

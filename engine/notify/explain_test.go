@@ -174,6 +174,9 @@ func TestStagesAreExplained(t *testing.T) {
 			held(s)
 			s.event.ExpiresAt = s.now + minute
 		}, [12]StageResult{passed, passed, passed, passed, passed, passed, holds, passed, passed, not, passed, ends}, 2},
+		{"the slot of a digest comes after its expiry", func(s *scene) {
+			s.event.Type, s.event.Hint, s.event.ExpiresAt = Promo, Low, s.now+minute
+		}, [12]StageResult{passed, passed, passed, passed, passed, passed, passed, passed, passed, holds, passed, ends}, 2},
 		{"the limit", func(s *scene) {
 			held(s)
 			s.turn.Number = MaxTurn
@@ -184,6 +187,13 @@ func TestStagesAreExplained(t *testing.T) {
 			tc.change(s)
 			r := s.decide()
 			told := Explain(&Decided{Record: r, Event: s.event})
+			decided := slices.Index(tc.want[:], ends)
+			if decided < 0 {
+				decided = slices.Index(tc.want[:], holds)
+			}
+			if told.DecidedBy != Stages[decided].Name {
+				t.Errorf("decided by %q, want %q", told.DecidedBy, Stages[decided].Name)
+			}
 			for i, stage := range told.Stages {
 				if stage.Number != i+1 || stage.Result != tc.want[i] {
 					t.Errorf("stage %d, %s: %s, want %s", stage.Number, stage.Name, stage.Result, tc.want[i])
@@ -196,6 +206,33 @@ func TestStagesAreExplained(t *testing.T) {
 				t.Errorf("next turn %+v", told.Next)
 			}
 		})
+	}
+}
+
+// A sentence is told by the stage that it is of, and by no other.
+func TestEachStageTellsWhatItSaw(t *testing.T) {
+	for _, tc := range []struct {
+		stage  int
+		change func(s *scene)
+	}{
+		{1, func(s *scene) { s.event.ExpiresAt = s.now }},
+		{2, func(s *scene) { s.prefs.Muted = []EventType{Update} }},
+		{3, func(s *scene) { s.marked(Update, s.event.Title, "", -1) }},
+		{4, func(s *scene) {
+			s.event.Type, s.event.Title = Promo, promoText
+			s.marked(Promo, nearText, "", -1)
+		}},
+		{5, func(s *scene) { s.set.Rules = always(Action{Name: "No", Outcome: Never, Reason: "NO"}) }},
+		{6, func(s *scene) { s.set.Rules = always(Action{Name: "Yes", Outcome: Now, Reason: "YES", Bypass: Forced}) }},
+	} {
+		s := newScene()
+		tc.change(s)
+		s.print()
+		for i, stage := range Explain(&Decided{Record: s.decide(), Event: s.event}).Stages {
+			if told := len(stage.Saw) > 0; told != (i+1 == tc.stage) {
+				t.Errorf("decided by stage %d: stage %d tells %q", tc.stage, i+1, stage.Saw)
+			}
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Reasons of faults that only [Parse] finds. The others are those of
-// [engine.ParseEvent].
+// [profile.ParseEvent].
 const (
 	FaultBadEventID       = "bad_event_id"      // not the 36 characters of a UUID, or the zero UUID
 	FaultEmpty            = "empty"             // a required text or list without content
@@ -34,7 +34,7 @@ const (
 // Fault is one thing that is wrong with a body.
 type Fault struct {
 	Field  string `json:"field"`  // of the event, "" where the fault is not of one field
-	Reason string `json:"reason"` // stable: a Fault constant, or a reason of [engine.ParseEvent]
+	Reason string `json:"reason"` // stable: a Fault constant, or a reason of [profile.ParseEvent]
 	Text   string `json:"text"`   // what was found and what is expected; it begins with the field
 	cause  error
 }

@@ -28,6 +28,8 @@ func TestFoldKeepsBounds(t *testing.T) {
 
 // Others push no mark out of its window: not those of other types, and of its own type
 // not the next 255, of which the newest 64 find near texts too.
+//
+// Promise(notify-worker/duplicates)
 func TestARepeatIsFoundBehindOthers(t *testing.T) {
 	s := newScene()
 	s.set.Policy.Types[Promo].Cooldown, s.set.Policy.Types[Promo].Near = 0, true

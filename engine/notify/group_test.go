@@ -8,6 +8,9 @@ import (
 )
 
 // A rule's digest_key of a long thread_id has a key that every ledger can index.
+//
+// Promise(notify-worker/group-keys): A digest's key has at most 256 bytes and is that of no other
+// values.
 func TestADigestsKeyIsBounded(t *testing.T) {
 	keyOf := func(thread string) string {
 		s := newScene()
@@ -30,6 +33,8 @@ func TestADigestsKeyIsBounded(t *testing.T) {
 }
 
 // Lists of as many values have one key only where they are equal.
+//
+// Promise(notify-worker/group-keys)
 func TestGroupKeysDoNotCollide(t *testing.T) {
 	if groupKey([]string{"a|b", "c"}) == groupKey([]string{"a", "b|c"}) {
 		t.Error(`"a|b", "c" and "a", "b|c" have one key`)

@@ -218,6 +218,7 @@ func drawHistory(t *rapid.T) *history {
 	return h
 }
 
+// Promise(notify-worker/taste)
 func TestRandomHistories(t *testing.T) {
 	met := map[string]int{ReasonUserErased: 1} // no history erases its user
 	missing := func() (reasons []string) {

@@ -14,6 +14,8 @@ import (
 
 // U1: of five UPDATEs within a minute under a cap of 3 per hour, three are sent. The fourth
 // waits until the first leaves the hour, the fifth until the second does, to the millisecond.
+//
+// Promise(acceptance/u1)
 func TestU1CapPerHour(t *testing.T) {
 	s := newScene()
 	s.set.Policy.Types[Update].Cooldown = 0
@@ -42,6 +44,8 @@ func TestU1CapPerHour(t *testing.T) {
 }
 
 // U2: quiet hours hold, in the nights in which the clock is set, too.
+//
+// Promise(acceptance/u2)
 func TestU2QuietHoursInNightsOfChange(t *testing.T) {
 	for _, evening := range []engine.Millis{at("2026-03-28T12:00:00Z"), at("2026-10-24T12:00:00Z"), at("2026-06-01T12:00:00Z")} {
 		for now := evening; now < evening+day; now += 61 * second {
@@ -70,6 +74,8 @@ func TestU2QuietHoursInNightsOfChange(t *testing.T) {
 
 // U3: texts whose numbers differ are not duplicates, and a repeat with two words
 // changed is.
+//
+// Promise(acceptance/u3)
 func TestU3Duplicates(t *testing.T) {
 	s := newScene()
 	s.set.Policy.Types[Update].Cooldown = 0
@@ -96,6 +102,8 @@ func TestU3Duplicates(t *testing.T) {
 }
 
 // U4: no event is sent at or after its expiry, and none waits until then.
+//
+// Promise(acceptance/u4)
 func TestU4Expiry(t *testing.T) {
 	s := newScene()
 	s.event.ExpiresAt = testNow + 2*minute
@@ -154,6 +162,7 @@ func TestRuleDefersOnce(t *testing.T) {
 	}
 }
 
+// Promise(acceptance/channels)
 func TestChannelsOfARule(t *testing.T) {
 	for _, tc := range []struct {
 		override, allowed, want []Channel
@@ -183,6 +192,9 @@ func TestChannelsOfARule(t *testing.T) {
 
 // A rule "in the app, and nowhere else" sends no push in the night to a user who has the
 // app's notifications off.
+//
+// Promise(acceptance/channels): A rule's channels are the only ones: where the user allows none of
+// them, nothing is sent.
 func TestARulesChannelsAreAllThereAre(t *testing.T) {
 	s := newScene()
 	s.now = at("2026-03-10T01:00:00Z")
@@ -193,7 +205,7 @@ func TestARulesChannelsAreAllThereAre(t *testing.T) {
 		t.Errorf("at 02:00: %s %v by %v", r.Outcome, r.Reasons, r.Channels)
 	}
 	e := Explain(&Decided{Record: r, Event: s.event})
-	if e.Stages[stageRules-1].Result != StageEnds || !strings.Contains(strings.Join(e.NotNow, " "), "names none of these") {
+	if e.Stages[stageRules].Result != StageEnds || !strings.Contains(strings.Join(e.NotNow, " "), "names none of these") {
 		t.Errorf("explained as %+v", e)
 	}
 }
@@ -279,6 +291,9 @@ func TestDigest(t *testing.T) {
 
 // Senders drop an id that they know. So an item whose LATER is written after its digest
 // was decided is not sent under that digest's id.
+//
+// Promise(notify/late-item): An item whose LATER is written after its digest was decided is dispatched
+// under an id of its own.
 func TestALateItemIsADigestOfItsOwn(t *testing.T) {
 	s := newScene()
 	item := func(n int) Due {

@@ -1,10 +1,6 @@
 package notify
 
-import (
-	"sync"
-
-	"keyfold/engine"
-)
+import "keyfold/engine"
 
 // measure reads what caps, cooldown, quiet hours and rules look at into the facts.
 func (d *decision) measure() {
@@ -58,14 +54,11 @@ func (d *decision) cooled(at engine.Millis) engine.Millis {
 	return d.slots.cooled(d.event.Type, d.policy.Cooldown, at)
 }
 
-// inputs keeps inputs of rules, because one that is handed to an interface is
-// allocated on the heap.
-var inputs = sync.Pool{New: func() any { return new(Input) }}
-
-// input fills what rules can ask for.
-func (d *decision) input(in *Input) {
+// ask fills what rules can ask for.
+func (d *decision) ask() {
 	f := &d.record.Facts
 	weekday, minute := d.prefs.Zone.Local(d.now)
+	in := &d.input
 	*in = Input{
 		Event:     d.event,
 		Turn:      d.turn.Number,
@@ -97,7 +90,7 @@ type holds struct {
 
 func (h *holds) any() bool { return h.caps != [len(Windows)]bool{} || h.cooldown || h.quiet }
 
-// hold is the stages of caps, cooldown and quiet hours.
+// hold finds which of caps, cooldown and quiet hours hold the event.
 func (d *decision) hold() {
 	var bypass Bypass
 	if d.says(Now) {

@@ -158,29 +158,24 @@ func (d *decision) look() {
 // of its reservation it waits for it, or for an instant that is free before. At its time,
 // sends hold it: the ones that went out a little later than their own reservations move its
 // time, without a turn. Any others have taken its slot, and the event is decided like one
-// that comes.
+// that comes, as it is where a rule defers it.
 func (d *decision) keepsSlot() bool {
-	switch {
-	case d.own == nil || !d.says(Later) && !d.holds.any():
+	if d.says(Later) {
 		return false
-	case d.says(Later):
-	case d.own.At > d.now:
-		until, settled := d.until(0)
-		if !settled || until > d.own.At {
-			until = d.own.At
-		}
-		d.waits(Postponed, until, d.held())
-		return true
-	case !d.holds.quiet:
-		if until, settled := d.until(0); settled && until-d.now < Windows[0] {
-			d.waits(Postponed, until, d.held())
-			return true
-		}
 	}
-	d.own = nil
-	d.measure()
-	d.hold()
-	return false
+	before := d.own.At > d.now
+	if !before && d.holds.quiet {
+		return false
+	}
+	until, settled := d.until(0)
+	switch {
+	case before && (!settled || until > d.own.At):
+		until = d.own.At
+	case !before && (!settled || until-d.now >= Windows[0]):
+		return false
+	}
+	d.wait = wait{outcome: Postponed, until: until}
+	return true
 }
 
 // reserves keeps the slot of a LATER that waits for a cap or a cooldown. A state has room

@@ -96,6 +96,9 @@ func (l *line) ends() map[string]int {
 
 // A burst of 40 waits for 37 slots or more, none of them twice, and is sent in full, each
 // within two turns, though each is decided a little late.
+//
+// Promise(acceptance/own-slots): Of all that wait for a cap or a pause each has its own slot; 40
+// urgent ones in 10 minutes are sent, none over a cap, within two turns.
 func TestABurstGetsASlotEach(t *testing.T) {
 	for _, kind := range []EventType{Message, Update} {
 		for _, late := range []engine.Millis{0, 17, 1500} {
@@ -132,6 +135,8 @@ func TestABurstGetsASlotEach(t *testing.T) {
 }
 
 // The k-th that waits gets the k-th free slot.
+//
+// Promise(acceptance/own-slots)
 func TestTheKthGetsTheKthSlot(t *testing.T) {
 	l := newLine(t)
 	for i, want := range []engine.Millis{
@@ -150,6 +155,8 @@ func TestTheKthGetsTheKthSlot(t *testing.T) {
 }
 
 // A slot is given back by what ends otherwise, and the next one gets it.
+//
+// Promise(acceptance/own-slots)
 func TestASlotIsGivenBack(t *testing.T) {
 	l := newLine(t)
 	for n := range 4 {
@@ -173,6 +180,8 @@ func TestASlotIsGivenBack(t *testing.T) {
 
 // What has no free instant before it expires is NEVER at once, with the cap's reason, and
 // reserves nothing.
+//
+// Promise(acceptance/own-slots)
 func TestNoSlotBeforeTheExpiry(t *testing.T) {
 	l := newLine(t)
 	for n := range 6 {
@@ -187,6 +196,8 @@ func TestNoSlotBeforeTheExpiry(t *testing.T) {
 
 // The urgent class takes a bulk reservation's place; its owner gets the next one and keeps
 // its turn.
+//
+// Promise(acceptance/own-slots)
 func TestUrgentTakesABulkPlace(t *testing.T) {
 	l := newLine(t)
 	for n := range 20 { // 20 fill the day: the first now, one in each half hour
@@ -229,6 +240,8 @@ func TestAForcedSendCostsATurn(t *testing.T) {
 }
 
 // A state keeps at most 256 instants of sends and reservations; more wait without one.
+//
+// Promise(acceptance/own-slots)
 func TestReservationsAreBounded(t *testing.T) {
 	l := newLine(t)
 	for n := range 300 {
@@ -244,6 +257,8 @@ func TestReservationsAreBounded(t *testing.T) {
 }
 
 // States of version 1 have no reservations and are read.
+//
+// Promise(acceptance/own-slots)
 func TestOldStatesAreRead(t *testing.T) {
 	s := &State{DecidedAt: testNow, Sends: []engine.Millis{testNow}, LastDigest: idOf(3)}
 	b := s.Append(nil)
@@ -256,6 +271,9 @@ func TestOldStatesAreRead(t *testing.T) {
 
 // The spread after quiet hours and mornings ends neither in quiet hours nor behind the
 // next ones.
+//
+// Promise(acceptance/spread): What waits for a morning or for quiet hours to end is not spread into
+// the next ones.
 func TestTheSpreadStaysBetweenQuietHours(t *testing.T) {
 	for _, strategy := range []Strategy{0, NextMorning} {
 		met := map[engine.Millis]bool{}

@@ -10,18 +10,22 @@ import "math"
 // between 0 and 1: the type's base; the caller's hint; taste, the cosine of text and
 // user between the policy's floor and ceiling; recency, which halves in each
 // half-life; calm, which falls as the fullest window fills.
-func (d *decision) weigh() {
+func (d *decision) weigh() bool {
+	if len(d.collected) > 0 || d.wait.outcome != 0 {
+		return false
+	}
 	r, policy := d.record, &d.set.Policy.Score
 	r.Scored, r.Score = true, d.score()
 	switch {
 	case r.Score >= policy.Now:
-		d.sends(ReasonScoreHigh)
+		return d.sends(ReasonScoreHigh)
 	case r.Score < policy.Later:
-		d.never(ReasonScoreLow)
+		return d.never(ReasonScoreLow)
 	case d.turn.Number > 0:
-		d.sends(ReasonScoreDigest)
+		return d.sends(ReasonScoreDigest)
 	default:
 		d.digests([]string{ReasonScoreDigest})
+		return false
 	}
 }
 

@@ -36,6 +36,8 @@ func (h *history) checkTaste(t *rapid.T, s scene, r *Record) {
 	}
 }
 
+// Promise(notify-worker/taste): Taste of any size changes no other stage: mutes, duplicates, rules,
+// caps, cooldowns, quiet hours and expiry decide as without it.
 func TestTasteMovesNoOtherStage(t *testing.T) {
 	scored, moved := 0, 0
 	for round := 0; round < 10 && moved == 0; round++ { // one round nearly always moves some

@@ -17,51 +17,62 @@ const (
 	maxRounds = 8
 )
 
-// defers ends the decision with LATER, or with what follows where it cannot wait:
-// the limit of deferrals, or an expiry before the deferral ends. strategy is a
-// rule's, 0 for none.
-func (d *decision) defers(strategy Strategy, reasons []string) {
-	d.record.Facts.Strategy = strategy
-	if d.turn.Number >= MaxTurn {
-		d.limited()
-		return
-	}
-	if strategy == DigestWindow {
-		d.digests(reasons)
-		return
-	}
-	until, settled := d.until(strategy)
-	if !settled {
-		d.never(ReasonExpiresFirst, d.collected()...)
-		return
-	}
-	if d.waits(Later, until, reasons); d.record.Outcome == Later {
-		d.reserves()
+// limited is the stage of the limit of deferrals: it ends a decision that would defer the
+// event once more than it may be. Quiet hours are kept even so.
+func (d *decision) limited() bool {
+	switch {
+	case d.wait.outcome != 0 || d.turn.Number < MaxTurn:
+		return false
+	case !d.policy.NowAtLimit:
+		return d.never(ReasonDeferLimit, d.collected...)
+	case d.holds.quiet:
+		d.wait = wait{outcome: Postponed, until: d.record.Facts.QuietEnd, reasons: []string{ReasonDeferLimit}}
+		return false
+	default:
+		return d.sends(ReasonDeferLimit, d.collected...)
 	}
 }
 
-// waits ends the decision with LATER or Postponed, unless the event expires first.
-func (d *decision) waits(outcome Outcome, until engine.Millis, reasons []string) {
-	if expires := d.event.ExpiresAt; expires != 0 && until >= expires {
-		d.never(ReasonExpiresFirst, d.collected()...)
-		return
+// expiresFirst is the stage of an expiry before the deferral ends. A deferral that does
+// not settle has no end.
+func (d *decision) expiresFirst() bool {
+	expires := d.event.ExpiresAt
+	if !d.defers() || expires != 0 && d.wait.until >= expires {
+		return d.never(ReasonExpiresFirst, d.collected...)
 	}
-	d.record.Outcome, d.record.Reasons, d.record.DeferUntil = outcome, reasons, until
-	if outcome == Later && d.says(Later) {
+	return false
+}
+
+// defers finds how long the event waits, where no stage has, and reports whether it has
+// an end.
+func (d *decision) defers() bool {
+	strategy := d.record.Facts.Strategy
+	switch {
+	case d.wait.outcome != 0:
+	case strategy == DigestWindow:
+		d.digests(nil)
+	default:
+		until, settled := d.until(strategy)
+		if !settled {
+			return false
+		}
+		d.wait = wait{outcome: Later, until: until}
+	}
+	return true
+}
+
+// postpone ends the decision with LATER or Postponed.
+func (d *decision) postpone() {
+	r, w := d.record, &d.wait
+	if r.Reasons = w.reasons; r.Reasons == nil {
+		r.Reasons = d.collected
+	}
+	r.Outcome, r.DeferUntil, r.Slot, r.DigestKey = w.outcome, w.until, w.slot, w.digestKey
+	if w.outcome == Later && d.says(Later) {
 		d.spend()
 	}
-}
-
-// limited ends a decision that would defer the event once more than it may be.
-// Quiet hours are kept even so.
-func (d *decision) limited() {
-	switch {
-	case !d.policy.NowAtLimit:
-		d.never(ReasonDeferLimit, d.collected()...)
-	case d.holds.quiet:
-		d.waits(Postponed, d.record.Facts.QuietEnd, []string{ReasonDeferLimit})
-	default:
-		d.sends(ReasonDeferLimit, d.collected()...)
+	if w.outcome == Later && w.slot == 0 {
+		d.reserves()
 	}
 }
 
@@ -165,17 +176,8 @@ func (d *decision) room(until engine.Millis) engine.Millis {
 	return maxSpread
 }
 
-// collected returns the reasons that make an event wait, in the order of their stages: a
-// rule's, and those of caps, cooldown and quiet hours.
-func (d *decision) collected() []string {
-	if d.says(Later) {
-		return append([]string{d.action.Reason}, d.held()...)
-	}
-	return d.held()
-}
-
-// digests ends the decision with a LATER until the next slot for digests. Quiet
-// hours alone move the slot.
+// digests makes the event wait until the next slot for digests. Quiet hours alone move
+// the slot.
 func (d *decision) digests(reasons []string) {
 	slot := d.prefs.Zone.Next(d.now, d.set.Local.Digests...)
 	if d.holds.quietApplies {
@@ -184,10 +186,7 @@ func (d *decision) digests(reasons []string) {
 	if d.says(Later) {
 		d.record.Facts.RuleUntil = slot
 	}
-	d.waits(Later, slot, reasons)
-	if d.record.Outcome == Later {
-		d.record.Slot, d.record.DigestKey = slot, d.digestKey()
-	}
+	d.wait = wait{Later, slot, reasons, slot, d.digestKey()}
 }
 
 // digestKey returns the key of the event's digest.

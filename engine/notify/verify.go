@@ -8,7 +8,7 @@ import (
 )
 
 // Differences compares a stored state with the fold over the user's records, of which
-// those of before since are not known: what came from them is left out. Each text is one
+// those from before since are not known: what came from them is left out. Each text is one
 // difference; none: the states are equal.
 func (s *State) Differences(folded *State, since engine.Millis) (differences []string) {
 	stored, made := s.Clone(), folded.Clone()

@@ -145,13 +145,6 @@ const (
 	ReasonDigested      = "DIGESTED"
 )
 
-// Reasons lists the reasons that are keyfold's own: no rule may use them.
-var Reasons = []string{
-	ReasonUserErased, ReasonExpired, ReasonMuted, ReasonNoChannel, ReasonDuplicate, ReasonNearDuplicate,
-	ReasonCap5M, ReasonCap1H, ReasonCap24H, ReasonCooldown, ReasonQuietHours,
-	ReasonScoreHigh, ReasonScoreDigest, ReasonScoreLow, ReasonDeferLimit, ReasonExpiresFirst, ReasonDigested,
-}
-
 func nameOf(names []string, i int) string {
 	if i >= len(names) {
 		return ""

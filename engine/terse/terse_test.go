@@ -14,6 +14,9 @@ import (
 
 // A fault is told when it begins and when it ends, and in between where it turns out
 // to be another one.
+//
+// Promise(shutdown/one-line): A server that is away costs one log line when that begins and one when
+// it ends, and the line of the minute has the reason.
 func TestFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f Fault
@@ -41,6 +44,8 @@ func TestFault(t *testing.T) {
 
 // Of lines that are alike the first is written at once and the others once a minute,
 // with their number and the newest one's content.
+//
+// Promise(security/refusals-logged)
 func TestRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r Repeats

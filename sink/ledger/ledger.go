@@ -146,7 +146,7 @@ func Blank(d notify.Decided) notify.Decided {
 	return d
 }
 
-// Erased returns the state of an erased user whose newest decision is of before.
+// Erased returns the state of an erased user whose newest decision is older.
 func Erased(before, at engine.Millis) *notify.State {
 	return &notify.State{Erased: true, DecidedAt: max(before, at)}
 }

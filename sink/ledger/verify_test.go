@@ -12,6 +12,9 @@ import (
 
 // A state is what its records come to, also where the older ones are no longer stored. A
 // state that was changed by hand differs in what was changed.
+//
+// Promise(ledger/verify): `user verify` names what differs after a partial restore or a change by
+// hand, also where retention dropped the older records.
 func TestVerify(t *testing.T) {
 	const (
 		user  = "anna"

@@ -65,6 +65,39 @@ func testRoundTrip(t *testing.T, s Store) {
 	equal(t, "state", *standing(t, s, "a").State, want)
 }
 
+// What is stored of a decision, and what an erasure leaves of it, says which stage made it.
+func testStagesOfRecords(t *testing.T, s Store) {
+	var decided []notify.Decided
+	add := func(stage int, outcome notify.Outcome, rule byte, reasons ...string) {
+		d := Decide(Event("a", notify.Update, start), int64(len(decided)+1), 0, outcome, start)
+		d.Record.Reasons, d.Record.RuleID[0] = reasons, rule
+		if got := d.Record.Stage(); got != stage {
+			t.Fatalf("%v is of stage %d, want %d", reasons, got, stage)
+		}
+		decided = append(decided, d)
+	}
+	add(2, notify.Never, 0, notify.ReasonNoChannel)
+	add(5, notify.Never, 1, notify.ReasonNoChannel)
+	add(5, notify.Never, 1, "PAUSED")
+	add(6, notify.Now, 1, "FORCED")
+	add(6, notify.Later, 1, "BY_DAY", notify.ReasonCap5M)
+	add(7, notify.Later, 1, notify.ReasonCap1H, notify.ReasonQuietHours)
+	add(12, notify.Never, 1, notify.ReasonExpiresFirst, "BY_DAY")
+	must(t, commit(s, change("a", 0, decided...)))
+	compare := func(what string) {
+		t.Helper()
+		for _, d := range decided {
+			stored := records(t, s, ledger.Filter{Event: d.Record.EventID})
+			if len(stored) != 1 || stored[0].Record.Stage() != d.Record.Stage() {
+				t.Errorf("%s: %v is %+v, want a record of stage %d", what, d.Record.Reasons, stored, d.Record.Stage())
+			}
+		}
+	}
+	compare("stored")
+	must(t, s.Forget(ctx, "a", start+1))
+	compare("erased")
+}
+
 func testLoadIsAligned(t *testing.T, s Store) {
 	a := decide(t, s, "a", 0, notify.Now, start)
 	b := decide(t, s, "b", 0, notify.Later, start)
@@ -289,7 +322,7 @@ func testFind(t *testing.T, s Store) {
 // or Find where the outcome is unknown, says what is stored.
 func testCancelledCommits(t *testing.T, s Store) {
 	var version int64
-	for round := range 60 {
+	for round := range 30 {
 		d := Decide(Event("a", notify.Update, start), version+1, 0, notify.Later, start)
 		cancellable, cancel := context.WithCancel(ctx)
 		timer := time.AfterFunc(time.Duration(rand.Int64N(int64(2*time.Millisecond))), cancel)
@@ -315,7 +348,7 @@ func testCancelledCommits(t *testing.T, s Store) {
 
 // testParallel has many goroutines decide for few users, each with what it loaded.
 func testParallel(t *testing.T, s Store) {
-	const writers, rounds, users = 6, 15, 3
+	const writers, rounds, users = 6, 8, 3
 	var group sync.WaitGroup
 	wins := make([]int64, writers)
 	for w := range writers {

@@ -44,6 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		run  func(*testing.T, Store)
 	}{
 		{"RoundTrip", testRoundTrip},
+		{"StagesOfRecords", testStagesOfRecords},
 		{"LoadIsAligned", testLoadIsAligned},
 		{"BigState", testBigState},
 		{"UserIDs", testUserIDs},

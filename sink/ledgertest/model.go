@@ -2,7 +2,9 @@ package ledgertest
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/google/uuid"
@@ -13,6 +15,13 @@ import (
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
 )
+
+// A quarter of the histories is enough where not all are asked for.
+func init() {
+	if os.Getenv("KEYFOLD_SOAK") == "" {
+		_ = flag.Set("rapid.checks", "25") // which package rapid defines
+	}
+}
 
 // testModel runs random histories on the ledger and on the memory ledger, which must
 // answer alike. The histories share one ledger: each has users of its own, which are

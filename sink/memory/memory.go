@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // stripes is the number of locks the users share: far above the number of
@@ -25,14 +26,14 @@ type Profiles struct {
 
 type stripe struct {
 	mu       sync.RWMutex
-	profiles map[int32]*engine.Profile // guarded by mu
+	profiles map[int32]*profile.Profile // guarded by mu
 
 	_ [64]byte // keeps the neighbour's lock off this one's cache line
 }
 
 var (
-	_ engine.Profiles = (*Profiles)(nil)
-	_ engine.Eraser   = (*Profiles)(nil)
+	_ profile.Profiles = (*Profiles)(nil)
+	_ profile.Eraser   = (*Profiles)(nil)
 )
 
 // New returns an empty store of profiles whose vectors have dimensions
@@ -40,7 +41,7 @@ var (
 func New(dimensions int) *Profiles {
 	p := &Profiles{dimensions: dimensions}
 	for i := range p.stripes {
-		p.stripes[i].profiles = map[int32]*engine.Profile{}
+		p.stripes[i].profiles = map[int32]*profile.Profile{}
 	}
 	return p
 }
@@ -51,12 +52,12 @@ func (p *Profiles) of(user int32) *stripe {
 	return &p.stripes[uint32(user)*0x9E3779B1>>(32-stripeBits)]
 }
 
-// Load implements [engine.Profiles]. It fails only when ctx has ended.
-func (p *Profiles) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+// Load implements [profile.Profiles]. It fails only when ctx has ended.
+func (p *Profiles) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	found := make([]*engine.Profile, len(users))
+	found := make([]*profile.Profile, len(users))
 	for i, user := range users {
 		s := p.of(user)
 		s.mu.RLock()
@@ -66,9 +67,9 @@ func (p *Profiles) Load(ctx context.Context, users []int32) ([]*engine.Profile, 
 	return found, nil
 }
 
-// Swap implements [engine.Profiles]. Outcomes are always known: when ctx has
+// Swap implements [profile.Profiles]. Outcomes are always known: when ctx has
 // ended nothing is written, and once begun a Swap runs to its end.
-func (p *Profiles) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+func (p *Profiles) Swap(ctx context.Context, profiles []*profile.Profile) []error {
 	errs := make([]error, len(profiles))
 	ended := ctx.Err()
 	for i, next := range profiles {
@@ -81,7 +82,7 @@ func (p *Profiles) Swap(ctx context.Context, profiles []*engine.Profile) []error
 	return errs
 }
 
-func (p *Profiles) swap(next *engine.Profile) error {
+func (p *Profiles) swap(next *profile.Profile) error {
 	if err := next.Acceptable(p.dimensions); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (p *Profiles) swap(next *engine.Profile) error {
 	return nil
 }
 
-// Forget implements [engine.Eraser]. It fails only when ctx has ended.
+// Forget implements [profile.Eraser]. It fails only when ctx has ended.
 func (p *Profiles) Forget(ctx context.Context, user int32, at engine.Millis) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (p *Profiles) Forget(ctx context.Context, user int32, at engine.Millis) err
 	s := p.of(user)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tombstone := &engine.Profile{UserID: user, Version: 1, ErasedAt: at}
+	tombstone := &profile.Profile{UserID: user, Version: 1, ErasedAt: at}
 	if stored, exists := s.profiles[user]; exists {
 		if stored.Erased() {
 			return nil
@@ -142,11 +143,11 @@ func (p *Profiles) Len() int {
 // All yields every document, tombstones included, in no particular order. What
 // is written meanwhile may or may not be among them; the loop's body may use
 // the store.
-func (p *Profiles) All() iter.Seq[*engine.Profile] {
-	return func(yield func(*engine.Profile) bool) {
+func (p *Profiles) All() iter.Seq[*profile.Profile] {
+	return func(yield func(*profile.Profile) bool) {
 		for i := range p.stripes {
-			for _, profile := range p.stripes[i].snapshot() {
-				if !yield(profile) {
+			for _, stored := range p.stripes[i].snapshot() {
+				if !yield(stored) {
 					return
 				}
 			}
@@ -154,15 +155,15 @@ func (p *Profiles) All() iter.Seq[*engine.Profile] {
 	}
 }
 
-func (s *stripe) snapshot() []*engine.Profile {
+func (s *stripe) snapshot() []*profile.Profile {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make([]*engine.Profile, 0, len(s.profiles))
-	for _, profile := range s.profiles {
-		all = append(all, profile)
+	all := make([]*profile.Profile, 0, len(s.profiles))
+	for _, stored := range s.profiles {
+		all = append(all, stored)
 	}
 	return all
 }
 
-// Now implements [engine.Profiles] with this machine's clock.
+// Now implements [profile.Profiles] with this machine's clock.
 func (p *Profiles) Now(ctx context.Context) (engine.Millis, error) { return engine.Now(), ctx.Err() }

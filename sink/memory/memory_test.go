@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sinktest"
 )
 
@@ -29,10 +29,10 @@ func TestConformance(t *testing.T) { sinktest.Run(t, open(8)) }
 func TestRoundTripOfLongVectors(t *testing.T) { sinktest.RoundTrip(t, open(1536)(t)) }
 
 // profiles returns n first versions of as many users.
-func profiles(n, dimensions int) []*engine.Profile {
-	all := make([]*engine.Profile, n)
+func profiles(n, dimensions int) []*profile.Profile {
+	all := make([]*profile.Profile, n)
 	for i := range all {
-		all[i] = &engine.Profile{UserID: int32(i + 1), Version: 1, Vector: make([]float64, dimensions)}
+		all[i] = &profile.Profile{UserID: int32(i + 1), Version: 1, Vector: make([]float64, dimensions)}
 	}
 	return all
 }
@@ -42,7 +42,7 @@ func TestKeepsThePointers(t *testing.T) {
 	all := profiles(3, 4)
 	s.Swap(context.Background(), all)
 	loaded, err := s.Load(context.Background(), []int32{3, 1, 2})
-	if err != nil || !slices.Equal(loaded, []*engine.Profile{all[2], all[0], all[1]}) {
+	if err != nil || !slices.Equal(loaded, []*profile.Profile{all[2], all[0], all[1]}) {
 		t.Errorf("Load returned %v, %v", loaded, err)
 	}
 }
@@ -77,7 +77,7 @@ func TestAll(t *testing.T) {
 
 func TestSwapAllocatesOnlyItsAnswer(t *testing.T) {
 	s := New(16)
-	generations := [2][]*engine.Profile{profiles(256, 16), profiles(256, 16)}
+	generations := [2][]*profile.Profile{profiles(256, 16), profiles(256, 16)}
 	s.Swap(context.Background(), generations[0])
 	version := int32(1)
 	allocs := testing.AllocsPerRun(50, func() {
@@ -98,7 +98,7 @@ func TestSwapAllocatesOnlyItsAnswer(t *testing.T) {
 func BenchmarkSwap(b *testing.B) {
 	const dimensions = 1536
 	s := New(dimensions)
-	generations := [2][]*engine.Profile{profiles(256, dimensions), profiles(256, dimensions)}
+	generations := [2][]*profile.Profile{profiles(256, dimensions), profiles(256, dimensions)}
 	s.Swap(context.Background(), generations[0])
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {

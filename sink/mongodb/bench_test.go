@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	mongotest "keyfold/bench/testserver/mongodb"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // The store and a straightforward use of the driver, 100 profiles of 1536
@@ -24,8 +24,8 @@ func openBench(b *testing.B) *Store {
 	return s
 }
 
-func benchProfiles(version int32) []*engine.Profile {
-	all := make([]*engine.Profile, benchUsers)
+func benchProfiles(version int32) []*profile.Profile {
+	all := make([]*profile.Profile, benchUsers)
 	for i := range all {
 		p := sample(1536)
 		p.UserID, p.Version = int32(i+1), version

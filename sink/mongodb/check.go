@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Check finds out, before the first event does, whether a worker can use the
@@ -129,7 +130,7 @@ func (s *Store) checkProducts(ctx context.Context) error {
 
 // match returns a configuration fault that names each setting in which a profile
 // differs.
-func (c Config) match(p *engine.Profile) error {
+func (c Config) match(p *profile.Profile) error {
 	var differ []error
 	var cures []string
 	compare := func(variable string, configured, stored any) {

@@ -43,7 +43,7 @@ func (c *clock) now(at time.Time) (server time.Time, ok bool) {
 	return c.server.Add(passed), true
 }
 
-// Now implements [engine.Profiles]. It asks the server every ten seconds.
+// Now implements [profile.Profiles]. It asks the server every ten seconds.
 func (s *Store) Now(ctx context.Context) (engine.Millis, error) {
 	const doing = "ask for the server's time"
 	began := time.Now()

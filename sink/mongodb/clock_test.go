@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // The time of ids is the server's, whatever this machine's clock says, also when
 // another server has become the primary.
+//
+// Promise(redelivery/wrong-clock)
 func TestTheTimeIsTheServers(t *testing.T) {
 	var offset atomic.Int64
 	offset.Store(int64(-20 * time.Minute))

@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Config says where the store is and what its profiles have in common. Zero
@@ -29,7 +29,7 @@ type Config struct {
 	Database string
 
 	Dimensions int // components of a profile's vector
-	History    engine.History
+	History    profile.History
 	Model      string // what makes the vectors
 
 	// Timeout bounds each round trip, from the choice of a server to the
@@ -49,7 +49,7 @@ type Config struct {
 // DefaultConfig returns the settings of a worker that was given nothing but
 // where the store is.
 func DefaultConfig() Config {
-	laws := engine.DefaultConfig()
+	laws := profile.DefaultConfig()
 	return Config{
 		Database:         "keyfold",
 		Dimensions:       laws.Dimensions,
@@ -77,11 +77,11 @@ func (c Config) Validate() error {
 	if c.Database == "" || strings.ContainsAny(c.Database, "/\\. \"$\x00") || len(c.Database) > 63 {
 		fault("MONGODB_DATABASE is %q: it must be 1 to 63 bytes without slashes, dots, spaces, quotes and $", c.Database)
 	}
-	if c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions {
-		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+	if c.Dimensions < 1 || c.Dimensions > profile.MaxDimensions {
+		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, profile.MaxDimensions)
 	}
-	if c.History != engine.Mass && c.History != engine.UnitMass {
-		fault("EMBEDDING_HISTORY is %q: it must be %q or %q", c.History, engine.Mass, engine.UnitMass)
+	if c.History != profile.Mass && c.History != profile.UnitMass {
+		fault("EMBEDDING_HISTORY is %q: it must be %q or %q", c.History, profile.Mass, profile.UnitMass)
 	}
 	if c.Timeout < 0 || c.ConnectTimeout < 0 || c.SelectionTimeout < 0 {
 		fault("store timeouts are %v, %v and %v: none may be negative", c.Timeout, c.ConnectTimeout, c.SelectionTimeout)

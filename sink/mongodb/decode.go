@@ -6,18 +6,18 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // profile reads a document, tombstones included. Nothing of the result aliases
 // doc. See the package's documentation for what absent fields mean.
-func (c *codec) profile(doc []byte) (*engine.Profile, error) {
-	d := profileReader{codec: c, profile: engine.Profile{Mass: 1, History: engine.UnitMass}}
+func (c *codec) profile(doc []byte) (*profile.Profile, error) {
+	d := profileReader{codec: c, profile: profile.Profile{Mass: 1, History: profile.UnitMass}}
 	if err := eachField(doc, d.field); err != nil {
 		return nil, damaged(d.name(), err)
 	}
 	if d.profile.Erased() && d.hasUser && d.profile.Version >= 1 {
-		return &engine.Profile{UserID: d.profile.UserID, Version: d.profile.Version, ErasedAt: d.profile.ErasedAt}, nil
+		return &profile.Profile{UserID: d.profile.UserID, Version: d.profile.Version, ErasedAt: d.profile.ErasedAt}, nil
 	}
 	if err := d.complete(); err != nil {
 		return nil, damaged(d.name(), err)
@@ -28,7 +28,7 @@ func (c *codec) profile(doc []byte) (*engine.Profile, error) {
 // profileReader is a document on its way to a profile.
 type profileReader struct {
 	*codec
-	profile engine.Profile
+	profile profile.Profile
 
 	hasUser, hasUpdated, hasMass bool
 	count                        int32 // dimension_count
@@ -90,13 +90,13 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 	}
 }
 
-func readApplied(v bsoncore.Value, into *engine.Applied) error {
+func readApplied(v bsoncore.Value, into *profile.Applied) error {
 	b, err := binaryOf(v)
 	if err != nil {
 		return err
 	}
 	floor := into.Floor // of another field
-	*into, err = engine.ReadApplied(b)
+	*into, err = profile.ReadApplied(b)
 	into.Floor = floor
 	return err
 }
@@ -106,7 +106,7 @@ func (d *profileReader) lastType(v bsoncore.Value) error {
 	if err := readString(v, &name); err != nil {
 		return err
 	}
-	d.profile.LastType = engine.ParseEventType(name)
+	d.profile.LastType = profile.ParseEventType(name)
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (d *profileReader) complete() error {
 		return errors.New("has no last_updated")
 	case p.Mass < 0:
 		return fmt.Errorf("has mass %v, expected at least 0", p.Mass)
-	case p.History == engine.Mass && !d.hasMass:
+	case p.History == profile.Mass && !d.hasMass:
 		return errors.New("has history mass, but no mass")
 	}
 	return nil

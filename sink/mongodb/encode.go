@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Fields of user_embeddings.
@@ -51,12 +52,12 @@ func newCodec(dimensions int, model string) *codec {
 const maxFixedBytes = 512
 
 // size returns about how many bytes p takes, never less.
-func (c *codec) size(p *engine.Profile) int {
+func (c *codec) size(p *profile.Profile) int {
 	return maxFixedBytes + len(c.vector) + p.Applied.Size() + len(p.LastID) + len(p.Model) + len(p.History)
 }
 
 // appendInsert appends the document of a new user. id is the bulk's.
-func (c *codec) appendInsert(dst []byte, p *engine.Profile, id bson.ObjectID) []byte {
+func (c *codec) appendInsert(dst []byte, p *profile.Profile, id bson.ObjectID) []byte {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	// The driver would add the _id, to another copy of the document.
 	dst = bsoncore.AppendObjectIDElement(dst, fieldID, bson.NewObjectID())
@@ -67,7 +68,7 @@ func (c *codec) appendInsert(dst []byte, p *engine.Profile, id bson.ObjectID) []
 // appendUpdate appends the update of a known user. It sets every field, so that
 // nothing of the old profile stays: user_id too, which another program may have
 // written as a long or a double, and the validator wants an int.
-func (c *codec) appendUpdate(dst []byte, p *engine.Profile, id bson.ObjectID) []byte {
+func (c *codec) appendUpdate(dst []byte, p *profile.Profile, id bson.ObjectID) []byte {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	set, dst := bsoncore.AppendDocumentElementStart(dst, "$set")
 	dst = bsoncore.AppendInt32Element(dst, fieldUser, p.UserID)
@@ -76,7 +77,7 @@ func (c *codec) appendUpdate(dst []byte, p *engine.Profile, id bson.ObjectID) []
 
 // appendDue appends the filter that finds the profile before p, and no
 // tombstone.
-func appendDue(dst []byte, p *engine.Profile) []byte {
+func appendDue(dst []byte, p *profile.Profile) []byte {
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	dst = bsoncore.AppendInt32Element(dst, fieldUser, p.UserID)
 	dst = bsoncore.AppendInt32Element(dst, fieldVersion, p.Version-1)
@@ -86,7 +87,7 @@ func appendDue(dst []byte, p *engine.Profile) []byte {
 
 // appendFields appends everything but user_id. The vector comes last: people
 // who look at a document see what they look for first.
-func (c *codec) appendFields(dst []byte, p *engine.Profile, id bson.ObjectID) []byte {
+func (c *codec) appendFields(dst []byte, p *profile.Profile, id bson.ObjectID) []byte {
 	dst = bsoncore.AppendInt32Element(dst, fieldVersion, p.Version)
 	dst = appendDate(dst, fieldUpdated, p.Updated)
 	dst = appendCount(dst, fieldEventCount, p.EventCount)
@@ -132,7 +133,7 @@ func appendCount(dst []byte, field string, n int64) []byte {
 }
 
 // appendApplied appends the ids without a copy on the way.
-func appendApplied(dst []byte, a engine.Applied) []byte {
+func appendApplied(dst []byte, a profile.Applied) []byte {
 	dst = bsoncore.AppendHeader(dst, bsoncore.TypeBinary, fieldApplied)
 	dst = bsoncore.AppendInt32(dst, int32(a.Size()))
 	return a.AppendStored(append(dst, genericBinary))

@@ -1,13 +1,17 @@
 package mongodb
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 )
 
 // Reasons of the errors this store marks.
@@ -42,6 +46,7 @@ const (
 	codeMechanismUnavailable = 334
 	codeAtlasError           = 8000
 	codeTooLarge             = 10334
+	codeOutOfDisk            = 14031
 	codeDuplicateKey         = 11000
 	codeUpdateTooLarge       = 17419
 	codeInsertTooLarge       = 17420
@@ -49,7 +54,6 @@ const (
 )
 
 var (
-	codesOfLogin    = []int{codeUserNotFound, codeAuthenticationFailed, codeMechanismUnavailable, codeAtlasError}
 	codesOfDocument = []int{codeValidation, codeTooLarge, codeUpdateTooLarge, codeInsertTooLarge}
 	// codesOfLostShard are how a mongos answers for a shard that it cannot reach, or that has no
 	// primary: HostUnreachable, HostNotFound, NetworkTimeout, FailedToSatisfyReadPreference,
@@ -67,18 +71,52 @@ func hasCode(err error, codes ...int) bool {
 	return slices.ContainsFunc(mongo.ErrorCodes(err), func(code int) bool { return slices.Contains(codes, code) })
 }
 
+// causesOf has the cause of each code that says what keeps the server from being used.
+var causesOf = map[int]causes.ID{
+	codeUserNotFound: causes.Credentials, codeAuthenticationFailed: causes.Credentials,
+	codeMechanismUnavailable: causes.Credentials, codeAtlasError: causes.Credentials,
+	codeUnauthorized: causes.Rights,
+	codeOutOfDisk:    causes.Disk,
+	91:               causes.Stopping, 11600: causes.Stopping, 11602: causes.Stopping, // it shuts down, or was stepped down
+	10107: causes.ReadOnly, 13435: causes.ReadOnly, // it is no primary
+}
+
+var reasonsOf = map[causes.ID]string{causes.Credentials: reasonLogin, causes.Rights: reasonRights}
+
+// causeOf returns the cause of an error and its reason, "" where none is known.
+func causeOf(err error) (id causes.ID, reason string) {
+	for _, code := range mongo.ErrorCodes(err) {
+		if id = causesOf[code]; id != "" {
+			return id, cmp.Or(reasonsOf[id], id.Reason())
+		}
+	}
+	if unselected, ok := errors.AsType[topology.ServerSelectionError](err); ok {
+		id = unselectedCause(unselected.Desc)
+	} else if len(mongo.ErrorCodes(err)) == 0 && !errors.Is(err, context.Canceled) {
+		id = causes.Find(err)
+	}
+	return id, id.Reason()
+}
+
+// explain gives an error its cause and kind where its cause is known.
+func explain(doing string, err error) error {
+	id, reason := causeOf(err)
+	err = fmt.Errorf("MongoDB: %s: %w", doing, plainly(err))
+	if id == "" {
+		return err
+	}
+	if err = causes.Explain(causes.MongoDB, id, err); id.Lasts() {
+		return engine.ConfigurationError(reason, err)
+	}
+	return err
+}
+
 // mark gives an error of the driver its kind. What is not listed may pass and
 // stays transient. doing says what was under way.
 func mark(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case hasCode(err, codesOfLogin...):
-		return engine.ConfigurationError(reasonLogin, fmt.Errorf(
-			"MongoDB refuses the login (%s): check the user, the password and authSource in MONGODB_URI: %w", doing, err))
-	case hasCode(err, codeUnauthorized):
-		return engine.ConfigurationError(reasonRights, fmt.Errorf(
-			"MongoDB denies the right (%s): grant the user of MONGODB_URI the role readWrite on the database: %w", doing, err))
 	case hasCode(err, codeNoRetryableWrites):
 		return engine.ConfigurationError(reasonAddress, fmt.Errorf(
 			"this server has no retryable writes (%s): add retryWrites=false to the options of MONGODB_URI: %w", doing, err))
@@ -87,7 +125,7 @@ func mark(doing string, err error) error {
 	case hasCode(err, codesOfLostShard...):
 		return fmt.Errorf("MongoDB: %s: a shard is %w: %w", doing, engine.ErrAway, err)
 	default:
-		return fmt.Errorf("MongoDB: %s: %w", doing, plainly(err))
+		return explain(doing, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package mongodb
 import (
 	"errors"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // fault is data of the failpoint failCommand, or what only a stand-in can do.
@@ -64,9 +66,9 @@ func TestRetriedOnce(t *testing.T) {
 			t.Run(command+"/"+name, func(t *testing.T) {
 				parallel(t)
 				s, begin, _ := f.start(t)
-				put(t, s, profile(2, 1))
+				put(t, s, newProfile(2, 1))
 				begin(1, command)
-				put(t, s, profile(1, 1), profile(2, 2))
+				put(t, s, newProfile(1, 1), newProfile(2, 2))
 				if p := stored(t, s, 2); p.Version != 2 {
 					t.Errorf("version %d is stored", p.Version)
 				}
@@ -77,6 +79,8 @@ func TestRetriedOnce(t *testing.T) {
 
 // A fault that stays leaves the outcome unknown, whether the write happened or
 // not.
+//
+// Promise(mongodb/unknown): After any timeout the profile's ids are read back.
 func TestUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault
@@ -95,17 +99,20 @@ func TestUnknown(t *testing.T) {
 		"statement stopped":   {fault{standIn: mongotest.Fault{WriteError: 11600}}, false},
 	} {
 		for _, command := range []string{"insert", "update"} {
+			if command == "update" && name != "reply lost" && name != "connection cut" && os.Getenv("KEYFOLD_SOAK") == "" {
+				continue // one that is written, and one that is not
+			}
 			t.Run(name+"/"+command, func(t *testing.T) {
 				parallel(t)
 				s, begin, end := test.start(t, quick)
 				reader := open(t, patient(s.config))
-				put(t, s, profile(2, 1))
+				put(t, s, newProfile(2, 1))
 				begin(0, command)
-				p := profile(1, 1)
+				p := newProfile(1, 1)
 				if command == "update" {
-					p = profile(2, 2)
+					p = newProfile(2, 2)
 				}
-				err := s.Swap(ctx, []*engine.Profile{p})[0]
+				err := s.Swap(ctx, []*profile.Profile{p})[0]
 				if !errors.Is(err, engine.ErrUnknown) || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrConflict) {
 					t.Fatalf("got %v, want an unknown outcome", err)
 				}
@@ -139,9 +146,9 @@ func (s *Store) namespace() string { return s.config.Database + "." + collection
 // is not called unknown.
 func TestNothingIsSentAfterAFailure(t *testing.T) {
 	server, s := startStandIn(t, "how many commands came", quick)
-	var all []*engine.Profile
+	var all []*profile.Profile
 	for user := int32(1); user <= 2*swapChunk; user++ {
-		all = append(all, profile(user, 1))
+		all = append(all, newProfile(user, 1))
 	}
 	data := concern(64)
 	data["failCommands"] = bson.A{"insert"}
@@ -167,12 +174,15 @@ func commands(t testing.TB, server *mongotest.Server, name string) int64 {
 }
 
 // One bulk, every outcome.
+//
+// Promise(mongodb/missed-version): A bulk whose totals do not add up is read back.
+// Promise(mongodb/bulk)
 func TestMixedOutcomes(t *testing.T) {
 	server, s := startStandIn(t, "errors of statements")
 	for user := int32(10); user < 20; user++ {
-		put(t, s, profile(user, 1))
+		put(t, s, newProfile(user, 1))
 	}
-	put(t, s, profile(12, 2))
+	put(t, s, newProfile(12, 2))
 	if err := s.Forget(ctx, 13, 42); err != nil {
 		t.Fatal(err)
 	}
@@ -191,26 +201,26 @@ func TestMixedOutcomes(t *testing.T) {
 
 	rejected, transient := errors.New("rejected"), errors.New("transient")
 	type row struct {
-		profile *engine.Profile
+		profile *profile.Profile
 		want    error
 	}
 	rows := []row{
-		{profile(1, 1), nil},
-		{profile(2, 1), rejected},
-		{profile(3, 1), nil},
+		{newProfile(1, 1), nil},
+		{newProfile(2, 1), rejected},
+		{newProfile(3, 1), nil},
 		{foreign(10, 1), engine.ErrConflict},
-		{profile(13, 1), engine.ErrConflict},
-		{profile(11, 2), nil},
+		{newProfile(13, 1), engine.ErrConflict},
+		{newProfile(11, 2), nil},
 		{foreign(12, 2), engine.ErrConflict},
-		{profile(14, 2), rejected},
-		{profile(15, 2), rejected},
-		{profile(16, 2), rejected},
-		{profile(17, 2), transient},
-		{profile(18, 2), engine.ErrUnknown},
-		{profile(19, 2), nil},
-		{profile(99, 2), engine.ErrConflict},
+		{newProfile(14, 2), rejected},
+		{newProfile(15, 2), rejected},
+		{newProfile(16, 2), rejected},
+		{newProfile(17, 2), transient},
+		{newProfile(18, 2), engine.ErrUnknown},
+		{newProfile(19, 2), nil},
+		{newProfile(99, 2), engine.ErrConflict},
 	}
-	var batch []*engine.Profile
+	var batch []*profile.Profile
 	for _, r := range rows {
 		batch = append(batch, r.profile)
 	}
@@ -238,13 +248,16 @@ func TestMixedOutcomes(t *testing.T) {
 
 // A write that only the primary has is seen by local reads, is not in any
 // answer, and is gone after a failover.
+//
+// Promise(mongodb/majority): Reads and writes are by majority at the primary, whatever the URI says.
+// Promise(batching/verdicts)
 func TestRolledBackWrite(t *testing.T) {
 	server, hasty := startStandIn(t, "a rollback", quick)
 	s := open(t, patient(hasty.config))
-	put(t, s, profile(1, 1), profile(2, 1))
+	put(t, s, newProfile(1, 1), newProfile(2, 1))
 	check(t, server.StallReplication())
-	for _, p := range []*engine.Profile{profile(1, 2), profile(3, 1)} {
-		if err := hasty.Swap(ctx, []*engine.Profile{p})[0]; !errors.Is(err, engine.ErrUnknown) {
+	for _, p := range []*profile.Profile{newProfile(1, 2), newProfile(3, 1)} {
+		if err := hasty.Swap(ctx, []*profile.Profile{p})[0]; !errors.Is(err, engine.ErrUnknown) {
 			t.Fatalf("a write that waits for a majority: %v, want unknown", err)
 		}
 	}
@@ -264,7 +277,7 @@ func TestRolledBackWrite(t *testing.T) {
 	if p := stored(t, s, 1); p.Version != 1 {
 		t.Errorf("after the rollback user 1 has version %d", p.Version)
 	}
-	put(t, s, profile(1, 2), profile(3, 1))
+	put(t, s, newProfile(1, 2), newProfile(3, 1))
 }
 
 func check(t testing.TB, err error) {
@@ -286,67 +299,72 @@ func counted(t testing.TB, c *mongo.Collection, filter bson.D) int {
 
 // Totals that do not add up are resolved by reading; if that fails, nothing is
 // claimed.
+//
+// Promise(mongodb/unknown)
 func TestReadBackFails(t *testing.T) {
 	s := start(t, quick)
-	put(t, s, profile(1, 1), profile(2, 1))
+	put(t, s, newProfile(1, 1), newProfile(2, 1))
 	failCommand(t, s, "alwaysOn", bson.M{
 		"failCommands": bson.A{"find"}, "namespace": s.namespace(), "closeConnection": true,
 	})
-	errs := s.Swap(ctx, []*engine.Profile{profile(3, 1), profile(1, 2), profile(2, 3)})
+	errs := s.Swap(ctx, []*profile.Profile{newProfile(3, 1), newProfile(1, 2), newProfile(2, 3)})
 	if errs[0] != nil || !errors.Is(errs[1], engine.ErrUnknown) || !errors.Is(errs[2], engine.ErrUnknown) {
 		t.Errorf("got %v, want the insert decided and the updates unknown", errs)
 	}
 }
 
 // Between the bulk and the reading back, another worker builds on our write.
+//
+// Promise(mongodb/missed-version)
 func TestWrittenOverBeforeReadBack(t *testing.T) {
 	s := start(t)
 	c := s.config
 	c.URI = withOption(c.URI, "appName=other") // no fault is for this one
 	other := open(t, c)
-	put(t, s, profile(1, 1), profile(2, 1), profile(3, 1))
+	put(t, s, newProfile(1, 1), newProfile(2, 1), newProfile(3, 1))
 	failCommand(t, s, bson.M{"times": 1}, bson.M{
 		"failCommands": bson.A{"find"}, "namespace": s.namespace(), "blockConnection": true, "blockTimeMS": 500,
 	})
 	answers := make(chan []error, 1)
 	// User 2 moves on from under us, user 3 is at a version that is not due.
-	put(t, other, profile(2, 2))
-	go func() { answers <- s.Swap(ctx, []*engine.Profile{profile(1, 2), foreign(2, 2), profile(3, 3)}) }()
+	put(t, other, newProfile(2, 2))
+	go func() { answers <- s.Swap(ctx, []*profile.Profile{newProfile(1, 2), foreign(2, 2), newProfile(3, 3)}) }()
 	for stored(t, other, 1).Version < 2 {
 		time.Sleep(time.Millisecond)
 	}
-	put(t, other, profile(1, 3), profile(2, 3))
+	put(t, other, newProfile(1, 3), newProfile(2, 3))
 	if errs := <-answers; errs[0] != nil || !errors.Is(errs[1], engine.ErrConflict) || !errors.Is(errs[2], engine.ErrConflict) {
 		t.Errorf("got %v, want the first written and the others in conflict", errs)
 	}
 }
 
 // foreign is a write of the same version as profile's, of another event.
-func foreign(user, version int32) *engine.Profile {
-	p := profile(user, version)
-	p.Applied.IDs[version-1] = engine.DigestOf("another event").ID()
+func foreign(user, version int32) *profile.Profile {
+	p := newProfile(user, version)
+	p.Applied.IDs[version-1] = profile.DigestOf("another event").ID()
 	p.Applied.Groups[version-1].Write = writeOf(user, -version)
 	return p
 }
 
+// Promise(mongodb/missed-version)
 func TestBuiltOn(t *testing.T) {
-	p := profile(1, 5)
-	erased := &engine.Profile{UserID: 1, Version: 6, ErasedAt: 1}
-	trimmed := profile(1, 9)
+	p := newProfile(1, 5)
+	erased := &profile.Profile{UserID: 1, Version: 6, ErasedAt: 1}
+	trimmed := newProfile(1, 9)
 	trimmed.Applied.Floor = trimmed.Applied.Groups[6].At
 	trimmed.Applied.IDs, trimmed.Applied.Groups = trimmed.Applied.IDs[7:], trimmed.Applied.Groups[7:]
-	bare := profile(1, 5)
-	bare.Applied = engine.Applied{}
+	bare := newProfile(1, 5)
+	bare.Applied = profile.Applied{}
 	for name, test := range map[string]struct {
-		newer, p *engine.Profile
+		newer, p *profile.Profile
 		want     error
 	}{
-		"on it":       {profile(1, 6), p, nil},
-		"on another":  {profile(1, 6), foreign(1, 5), engine.ErrConflict},
+		"on it":       {newProfile(1, 6), p, nil},
+		"on another":  {newProfile(1, 6), foreign(1, 5), engine.ErrConflict},
 		"deleted":     {nil, p, engine.ErrConflict},
 		"erased":      {erased, p, engine.ErrConflict},
 		"ids dropped": {trimmed, p, engine.ErrUnknown},
-		"no ids":      {profile(1, 6), bare, engine.ErrUnknown},
+		"no ids":      {newProfile(1, 6), bare, engine.ErrUnknown},
 	} {
 		if err := builtOn(test.newer, test.p); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
@@ -382,13 +400,14 @@ func TestLoadFails(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// Promise(event/configuration)
 func TestMissingRightToWrite(t *testing.T) {
 	s := start(t)
 	failCommand(t, s, "alwaysOn", bson.M{
 		"failCommands": bson.A{"find", "insert", "update", "create", "collMod", "createIndexes", "listIndexes"}, "errorCode": 13,
 	})
-	errs := s.Swap(ctx, []*engine.Profile{profile(1, 1), profile(2, 2)})
-	errs = append(errs, s.Forget(ctx, 1, 5), s.Probe(ctx), second(s.Setup(ctx)), s.PutProducts(ctx, []engine.Product{{ID: 1}}, 1))
+	errs := s.Swap(ctx, []*profile.Profile{newProfile(1, 1), newProfile(2, 2)})
+	errs = append(errs, s.Forget(ctx, 1, 5), s.Probe(ctx), second(s.Setup(ctx)), s.PutProducts(ctx, []profile.Product{{ID: 1}}, 1))
 	for i, err := range errs {
 		if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reasonRights || !strings.Contains(err.Error(), "grant") {
 			t.Errorf("operation %d: %v, want a configuration fault with its cure", i, err)
@@ -398,9 +417,9 @@ func TestMissingRightToWrite(t *testing.T) {
 
 func TestPrimaryReturns(t *testing.T) {
 	server, s := startStandIn(t, "to step down and be elected again")
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	check(t, server.StepDown(10107, 50*time.Millisecond))
-	put(t, s, profile(1, 2), profile(2, 1)) // waits for the primary
+	put(t, s, newProfile(1, 2), newProfile(2, 1)) // waits for the primary
 	if p := stored(t, s, 1); p.Version != 2 {
 		t.Errorf("version %d is stored", p.Version)
 	}

@@ -7,12 +7,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Another program's user_id and version may be a long or a double. Such a profile
 // is folded into and erased like any other; so is, erased, one whose version
 // nobody can read.
+//
+// Promise(event/foreign-numbers): A profile whose user_id or version is a long or a double is folded
+// into and erased like any other; an erasure succeeds whatever it finds.
 func TestForeignNumbersAreWrittenAndErased(t *testing.T) {
 	for name, change := range map[string][]bson.E{
 		"long user":        {{Key: "user_id", Value: int64(12345)}},
@@ -32,7 +35,7 @@ func TestForeignNumbersAreWrittenAndErased(t *testing.T) {
 				if write && unreadable == nil {
 					p := *all[0]
 					p.Version++
-					p.History, p.Applied = engine.Mass, engine.Applied{}.With(1, []engine.AppliedID{engine.DigestOf("a").ID()}, 1, engine.DefaultIDLimits())
+					p.History, p.Applied = profile.Mass, profile.Applied{}.With(1, []profile.AppliedID{profile.DigestOf("a").ID()}, 1, profile.DefaultIDLimits())
 					put(t, s, &p)
 					if got := stored(t, s, 12345); got.Version != 13 {
 						t.Errorf("version %d is stored", got.Version)

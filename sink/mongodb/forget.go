@@ -17,7 +17,7 @@ import (
 // key has told of.
 const forgetPause = 10 * time.Millisecond
 
-// Forget implements [engine.Eraser]. It may be repeated after any error.
+// Forget implements [profile.Eraser]. It may be repeated after any error.
 func (s *Store) Forget(ctx context.Context, user int32, at engine.Millis) error {
 	if err := ended(ctx, "forget"); err != nil {
 		return err

@@ -9,8 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // notSetUp checks that err is the fault of a store without the unique index, with
@@ -52,6 +53,9 @@ func documents(t *testing.T, s *Store, user int32) int {
 
 // A store that is emptied under running workers lacks the unique index. None of them
 // writes into it before it was set up again.
+//
+// Promise(away/emptied-store): Workers write nothing into an emptied store, skip no event, name
+// `keyfold setup`, and go on by themselves after it.
 func TestEmptiedStore(t *testing.T) {
 	for name, empty := range map[string]func(*Store) error{
 		"the database is dropped":   func(s *Store) error { return s.database.Drop(ctx) },
@@ -61,16 +65,16 @@ func TestEmptiedStore(t *testing.T) {
 			c := settings(uri(t), 4)
 			s := openReady(t, c)
 			other := open(t, c)
-			put(t, s, profile(1, 1))
-			put(t, other, profile(2, 1))
+			put(t, s, newProfile(1, 1))
+			put(t, other, newProfile(2, 1))
 			check(t, empty(s))
 			notSetUp(t, "a probe", s.Probe(ctx)) // a breaker's
 			for _, worker := range []*Store{s, other} {
 				if p := stored(t, worker, 1); p != nil {
 					t.Fatalf("an emptied store has %+v", p)
 				}
-				notSetUp(t, "an insert", worker.Swap(ctx, []*engine.Profile{profile(1, 1)})[0])
-				notSetUp(t, "an update", worker.Swap(ctx, []*engine.Profile{profile(2, 2)})[0])
+				notSetUp(t, "an insert", worker.Swap(ctx, []*profile.Profile{newProfile(1, 1)})[0])
+				notSetUp(t, "an update", worker.Swap(ctx, []*profile.Profile{newProfile(2, 2)})[0])
 				_, err := worker.Products(ctx, []int32{1})
 				notSetUp(t, "a product that is not there", err)
 			}
@@ -80,8 +84,8 @@ func TestEmptiedStore(t *testing.T) {
 			if _, err := s.Setup(ctx); err != nil {
 				t.Fatal(err)
 			}
-			put(t, s, profile(1, 1))
-			if err := other.Swap(ctx, []*engine.Profile{foreign(1, 1)})[0]; !errors.Is(err, engine.ErrConflict) {
+			put(t, s, newProfile(1, 1))
+			if err := other.Swap(ctx, []*profile.Profile{foreign(1, 1)})[0]; !errors.Is(err, engine.ErrConflict) {
 				t.Errorf("the second insert of one user: %v, want a conflict", err)
 			}
 			check(t, s.Check(ctx))
@@ -92,30 +96,32 @@ func TestEmptiedStore(t *testing.T) {
 // A server that is started anew and empty under running workers: the first thing
 // that comes is the probe of a worker's breaker, which must not make the collection
 // look as if it had been set up.
+//
+// Promise(away/emptied-store)
 func TestStoreStartedAnew(t *testing.T) {
 	server := standIn(t, "a start without its data")
 	c := settings(server.URI(), 4)
 	quick(&c)
 	s := openReady(t, c)
 	cached := openReady(t, c) // writes users that it has loaded before
-	put(t, s, profile(1, 1))
-	put(t, cached, profile(2, 1))
+	put(t, s, newProfile(1, 1))
+	put(t, cached, newProfile(2, 1))
 	check(t, server.Close())
 	if err := s.Probe(ctx); err == nil {
 		t.Fatal("the store answers")
 	}
 	mongotest.Start(t, mongotest.WithAddress(server.Addr()))
 	notSetUp(t, "a probe", await(t, func() error { return s.Probe(ctx) }))
-	notSetUp(t, "an insert", s.Swap(ctx, []*engine.Profile{profile(3, 1)})[0])
-	notSetUp(t, "an insert of another worker", await(t, func() error { return cached.Swap(ctx, []*engine.Profile{profile(3, 1)})[0] }))
+	notSetUp(t, "an insert", s.Swap(ctx, []*profile.Profile{newProfile(3, 1)})[0])
+	notSetUp(t, "an insert of another worker", await(t, func() error { return cached.Swap(ctx, []*profile.Profile{newProfile(3, 1)})[0] }))
 	if n := documents(t, s, 3); n != 0 {
 		t.Errorf("%d documents were written", n)
 	}
 	if _, err := s.Setup(ctx); err != nil {
 		t.Fatal(err)
 	}
-	put(t, cached, profile(3, 1))
-	put(t, s, profile(4, 1))
+	put(t, cached, newProfile(3, 1))
+	put(t, s, newProfile(4, 1))
 }
 
 // await calls do until the server answers.
@@ -129,25 +135,29 @@ func await(t *testing.T, do func() error) error {
 }
 
 // An index that is dropped while the documents stay is missed within lookEvery.
+//
+// Promise(away/emptied-store)
 func TestDroppedIndex(t *testing.T) {
 	s := start(t)
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	dropIndex(t, s, 1)
 	aged(s)
-	notSetUp(t, "an insert", s.Swap(ctx, []*engine.Profile{profile(2, 1)})[0])
-	notSetUp(t, "an insert again", s.Swap(ctx, []*engine.Profile{profile(2, 1)})[0])
+	notSetUp(t, "an insert", s.Swap(ctx, []*profile.Profile{newProfile(2, 1)})[0])
+	notSetUp(t, "an insert again", s.Swap(ctx, []*profile.Profile{newProfile(2, 1)})[0])
 	_, err := s.users.Indexes().CreateOne(ctx, unique(fieldUser))
 	check(t, err)
-	put(t, s, profile(2, 1))
+	put(t, s, newProfile(2, 1))
 }
 
 // The driver sends a bulk again when its connection was lost. Where the server was
 // started anew and empty in between, the documents are taken back.
+//
+// Promise(away/emptied-store)
 func TestInsertSentAgainToAnEmptiedStore(t *testing.T) {
 	s := start(t)
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	check(t, s.database.Drop(ctx))
-	writes := []write{{profile: profile(2, 1), answer: new(error)}}
+	writes := []write{{profile: newProfile(2, 1), answer: new(error)}}
 	failCommand(t, s, bson.M{"times": 1}, bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true})
 	notSetUp(t, "an insert", s.insert(ctx, writes, new([]byte)))
 	notSetUp(t, "its answer", *writes[0].answer)
@@ -157,6 +167,8 @@ func TestInsertSentAgainToAnEmptiedStore(t *testing.T) {
 }
 
 // The look is asked for once in a while, not by every write.
+//
+// Promise(away/emptied-store)
 func TestLooksAreFew(t *testing.T) {
 	server, s := startStandIn(t, "how many commands came")
 	looks := func() int64 {
@@ -164,10 +176,10 @@ func TestLooksAreFew(t *testing.T) {
 		check(t, err)
 		return stats.Commands["listIndexes"]
 	}
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	before := looks()
 	for version := int32(2); version < 20; version++ {
-		put(t, s, profile(1, version))
+		put(t, s, newProfile(1, version))
 		stored(t, s, 1)
 		_, err := s.Products(ctx, []int32{1})
 		check(t, err)
@@ -176,7 +188,7 @@ func TestLooksAreFew(t *testing.T) {
 		t.Errorf("%d looks", n)
 	}
 	aged(s)
-	put(t, s, profile(2, 1))
+	put(t, s, newProfile(2, 1))
 	if n := looks() - before; n != 1 {
 		t.Errorf("%d looks after %v", n, lookEvery)
 	}
@@ -185,14 +197,14 @@ func TestLooksAreFew(t *testing.T) {
 // A collection that was emptied and kept its indexes goes on, and is marked again.
 func TestEmptiedCollectionWithItsIndexes(t *testing.T) {
 	s := start(t)
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	if _, err := s.users.DeleteMany(ctx, bson.D{}); err != nil {
 		t.Fatal(err)
 	}
 	if p := stored(t, s, 1); p != nil {
 		t.Fatalf("stored: %+v", p)
 	}
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	if n := documents(t, s, probeUser); n != 1 {
 		t.Errorf("%d marks", n)
 	}
@@ -209,10 +221,10 @@ func TestCollectionThatTakesNoMark(t *testing.T) {
 		check(t, s.Probe(ctx))
 		stored(t, s, 1)
 	}
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	dropIndex(t, s, 1)
 	aged(s)
-	notSetUp(t, "an insert", s.Swap(ctx, []*engine.Profile{profile(2, 1)})[0])
+	notSetUp(t, "an insert", s.Swap(ctx, []*profile.Profile{newProfile(2, 1)})[0])
 }
 
 // A store that was never checked answers which products it has, also before it was set

@@ -9,14 +9,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // A server that sorts all its documents for the newest few keeps no worker out.
+//
+// Promise(away/kindred-servers)
 func TestCheckOfASlowServer(t *testing.T) {
 	server, s := startStandIn(t, "a command that is answered late")
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	inject(t, server, mongotest.Fault{Commands: []string{"find"}, BlockConnection: true, BlockTimeMS: time.Hour.Milliseconds()})
 	check(t, s.Check(ctx))
 }
@@ -31,6 +34,9 @@ func TestCheckOfARefusingServer(t *testing.T) {
 }
 
 // Whose promise durability is, is said of servers that are not MongoDB's own, at setup too.
+//
+// Promise(away/kindred-servers): `setup` and `config check --connect` say whose promise durability is
+// on a server that speaks MongoDB's protocol and is not mongod.
 func TestDurabilityOfKindredServers(t *testing.T) {
 	server, s := startStandIn(t, "another server's answer to buildInfo")
 	if notice, err := s.Durability(ctx); err != nil || notice != "" {
@@ -49,10 +55,12 @@ func TestDurabilityOfKindredServers(t *testing.T) {
 }
 
 // A server that has no retryable writes names the option that it needs, and no outage.
+//
+// Promise(away/kindred-servers)
 func TestServersWithoutRetryableWrites(t *testing.T) {
 	server, s := startStandIn(t, "a command that is refused")
 	inject(t, server, mongotest.Fault{Commands: []string{"update", "insert"}, ErrorCode: codeNoRetryableWrites})
-	errs := s.Swap(ctx, []*engine.Profile{profile(1, 1)})
+	errs := s.Swap(ctx, []*profile.Profile{newProfile(1, 1)})
 	for _, err := range append(errs, s.Probe(ctx)) {
 		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "retryWrites=false") {
 			t.Errorf("%v", err)
@@ -61,8 +69,10 @@ func TestServersWithoutRetryableWrites(t *testing.T) {
 }
 
 // The victim of a deadlock is read and folded again, whatever code the server has for it.
+//
+// Promise(away/kindred-servers)
 func TestADeadlockIsAConflict(t *testing.T) {
-	err := markStatement(profile(1, 1), mongo.WriteError{Code: 1, Message: "deadlock detected"})
+	err := markStatement(newProfile(1, 1), mongo.WriteError{Code: 1, Message: "deadlock detected"})
 	if !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("%v", err)
 	}

@@ -10,24 +10,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // loadChunk is how many users one find asks for: with 1536 components and some
 // hundred ids about 6 MB, where a reply holds 16.
 const loadChunk = 256
 
-// Load implements [engine.Profiles].
-func (s *Store) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+// Load implements [profile.Profiles].
+func (s *Store) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
 	if err := ended(ctx, "load"); err != nil {
 		return nil, err
 	}
-	found, unfit := make(map[int32]*engine.Profile, len(users)), map[int32]error{}
+	found, unfit := make(map[int32]*profile.Profile, len(users)), map[int32]error{}
 	for chunk := range slices.Chunk(users, loadChunk) {
 		if err := s.loadChunk(ctx, chunk, found, unfit); err != nil {
 			return nil, err
 		}
 	}
-	profiles := make([]*engine.Profile, len(users))
+	profiles := make([]*profile.Profile, len(users))
 	for i, user := range users {
 		if unfit[user] == nil {
 			profiles[i] = found[user]
@@ -42,7 +43,7 @@ func (s *Store) Load(ctx context.Context, users []int32) ([]*engine.Profile, err
 // loadChunk reads users' documents into found, and why some cannot be used into
 // unfit. A document that does not say whose it is belongs to one of those it was
 // found for: they are asked for in halves until it is clear.
-func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*engine.Profile, unfit map[int32]error) error {
+func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*profile.Profile, unfit map[int32]error) error {
 	here := make(map[int32]bool, len(users)) // a user may be asked for in two chunks
 	var unnamed error
 	asked, marked := slices.Concat(users, []int32{probeUser}), false
@@ -94,8 +95,8 @@ func userOf(doc bson.Raw) (user int32, ok bool) {
 // AllProfiles yields every document in the order of user ids, tombstones
 // included but not that of [Store.Probe], until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
-func (s *Store) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
-	return inOrder(ctx, s, s.users, fieldUser, int64(probeUser), func(doc bson.Raw) (*engine.Profile, int64, error) {
+func (s *Store) AllProfiles(ctx context.Context) iter.Seq2[*profile.Profile, error] {
+	return inOrder(ctx, s, s.users, fieldUser, int64(probeUser), func(doc bson.Raw) (*profile.Profile, int64, error) {
 		p, err := s.codec.profile(doc)
 		if err != nil {
 			return nil, 0, err

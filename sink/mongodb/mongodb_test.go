@@ -15,8 +15,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 	"keyfold/sink/sinktest"
 )
 
@@ -151,14 +152,14 @@ func on(t testing.TB, uri string, change ...func(*Config)) *Store {
 func quick(c *Config) { c.Timeout, c.SelectionTimeout = 3*time.Second, 2*time.Second }
 
 // profile returns version v of a user, with an id of its own.
-func profile(user, version int32) *engine.Profile {
+func newProfile(user, version int32) *profile.Profile {
 	p := sample(4)
 	p.UserID, p.Version, p.WrittenAt = user, version, engine.Millis(1_700_000_000_000+int64(version))
 	p.Mass = float64(version)
-	p.Applied = engine.Applied{}
+	p.Applied = profile.Applied{}
 	for v := range version {
-		p.Applied = p.Applied.With(writeOf(user, v+1), []engine.AppliedID{engine.DigestOf(fmt.Sprint(user, "/", v)).ID()},
-			engine.Millis(1_700_000_000_000+int64(v)+1), engine.DefaultIDLimits())
+		p.Applied = p.Applied.With(writeOf(user, v+1), []profile.AppliedID{profile.DigestOf(fmt.Sprint(user, "/", v)).ID()},
+			engine.Millis(1_700_000_000_000+int64(v)+1), profile.DefaultIDLimits())
 	}
 	return p
 }
@@ -167,7 +168,7 @@ func profile(user, version int32) *engine.Profile {
 func writeOf(user, version int32) uint64 { return uint64(user)<<32 | uint64(version) }
 
 // put writes profiles of which none may fail.
-func put(t testing.TB, s *Store, profiles ...*engine.Profile) {
+func put(t testing.TB, s *Store, profiles ...*profile.Profile) {
 	t.Helper()
 	for i, err := range s.Swap(ctx, profiles) {
 		if err != nil {
@@ -177,7 +178,7 @@ func put(t testing.TB, s *Store, profiles ...*engine.Profile) {
 }
 
 // stored returns one user's document.
-func stored(t testing.TB, s *Store, user int32) *engine.Profile {
+func stored(t testing.TB, s *Store, user int32) *profile.Profile {
 	t.Helper()
 	all, err := s.Load(ctx, []int32{user})
 	if err != nil {

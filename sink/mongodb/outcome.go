@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // codesOfChange are how a statement is stopped by a server that shuts down,
@@ -37,7 +38,7 @@ const deadlockMessage = "deadlock detected"
 
 // markStatement gives the error of one statement its kind. Any that is not
 // listed says that the statement was not applied: a refusal.
-func markStatement(p *engine.Profile, failure mongo.WriteError) error {
+func markStatement(p *profile.Profile, failure mongo.WriteError) error {
 	if failure.Code == codeDuplicateKey || strings.Contains(failure.Message, deadlockMessage) {
 		return engine.ErrConflict
 	}
@@ -166,7 +167,7 @@ func readWriteMark(doc []byte) (t writeMark, err error) {
 
 // builtOn answers the write of p, given a profile of a newer version: p was
 // written if its group of ids is there.
-func builtOn(newer, p *engine.Profile) error {
+func builtOn(newer, p *profile.Profile) error {
 	if newer == nil || newer.Erased() {
 		return engine.ErrConflict
 	}

@@ -14,6 +14,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+	"keyfold/engine/causes"
 )
 
 // plainError is an error of the driver in words for people. The driver's own, with
@@ -66,6 +68,25 @@ func unreachable(servers description.Topology) string {
 	}
 	slices.Sort(faults)
 	return strings.Join(slices.Compact(faults), ", ")
+}
+
+// unselectedCause returns what keeps all servers from taking the operation: the cause that
+// they have in common, "" where there is none.
+func unselectedCause(servers description.Topology) (id causes.ID) {
+	for i, server := range servers.Servers {
+		of := causes.Find(server.LastError)
+		switch {
+		case server.Kind != description.Unknown:
+			of = causes.ReadOnly // it answers, and is no primary
+		case server.LastError == nil:
+			of = causes.NoAnswer
+		}
+		if i > 0 && of != id {
+			return ""
+		}
+		id = of
+	}
+	return id
 }
 
 // faultAt says in a few words what kept a server from answering.

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Fields of product_embeddings beside those that profiles have too.
@@ -17,7 +18,7 @@ const (
 
 // appendProduct appends the update that sets all fields, and created_at where
 // the product is new.
-func (c *codec) appendProduct(dst []byte, p *engine.Product, now engine.Millis) []byte {
+func (c *codec) appendProduct(dst []byte, p *profile.Product, now engine.Millis) []byte {
 	t := c.vector
 	if len(p.Vector) != c.dimensions {
 		t = newVectorTemplate(len(p.Vector)) // seldom: such a product cannot be folded
@@ -39,7 +40,7 @@ func (c *codec) appendProduct(dst []byte, p *engine.Product, now engine.Millis) 
 // product reads a document. Only the id has to be readable: what else is not
 // there, or of another type, is left empty, as a name is for people only and a
 // product without a vector is the catalogue's to report.
-func (c *codec) product(doc []byte) (p engine.Product, err error) {
+func (c *codec) product(doc []byte) (p profile.Product, err error) {
 	hasID, otherModel := false, false
 	err = eachField(doc, func(key []byte, v bsoncore.Value) error {
 		switch string(key) {

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // productChunk is how many products one round trip reads, and writes at most.
@@ -29,11 +30,11 @@ const (
 
 // Products returns those of the products that exist, in any order. A product
 // whose vector cannot be read is returned without one.
-func (s *Store) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+func (s *Store) Products(ctx context.Context, ids []int32) ([]profile.Product, error) {
 	if err := ended(ctx, "read products"); err != nil {
 		return nil, err
 	}
-	products := make([]engine.Product, 0, len(ids))
+	products := make([]profile.Product, 0, len(ids))
 	for chunk := range slices.Chunk(ids, productChunk) {
 		err := s.find(ctx, s.products, among(fieldProduct, chunk), oneReply(len(chunk)), func(doc bson.Raw) error {
 			p, err := s.codec.product(doc)
@@ -57,8 +58,8 @@ func (s *Store) Products(ctx context.Context, ids []int32) ([]engine.Product, er
 
 // AllProducts yields every product in the order of ids, until the first error.
 // Each page is as of its own reading.
-func (s *Store) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error] {
-	return inOrder(ctx, s, s.products, fieldProduct, math.MinInt32-1, func(doc bson.Raw) (engine.Product, int64, error) {
+func (s *Store) AllProducts(ctx context.Context) iter.Seq2[profile.Product, error] {
+	return inOrder(ctx, s, s.products, fieldProduct, math.MinInt32-1, func(doc bson.Raw) (profile.Product, int64, error) {
 		p, err := s.codec.product(doc)
 		return p, int64(p.ID), err
 	})
@@ -69,7 +70,7 @@ func (s *Store) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error
 // an error some may be written, and writing all again does no harm. So a chunk
 // that fails for now is written again, after a timeout in smaller pieces: a store
 // may be too slow for a whole one. Fields that keyfold does not know stay.
-func (s *Store) PutProducts(ctx context.Context, products []engine.Product, now engine.Millis) error {
+func (s *Store) PutProducts(ctx context.Context, products []profile.Product, now engine.Millis) error {
 	for failed := 0; len(products) > 0; {
 		if err := ended(ctx, "write products"); err != nil {
 			return err
@@ -98,7 +99,7 @@ func (s *Store) PutProducts(ctx context.Context, products []engine.Product, now 
 	return nil
 }
 
-func (s *Store) putChunk(ctx context.Context, products []engine.Product, now engine.Millis) error {
+func (s *Store) putChunk(ctx context.Context, products []profile.Product, now engine.Millis) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	models := make([]mongo.WriteModel, len(products))
@@ -128,15 +129,15 @@ func (s *Store) putChunk(ctx context.Context, products []engine.Product, now eng
 }
 
 // storable returns a permanent error for a vector that is no use to anyone.
-func storable(p *engine.Product) error {
+func storable(p *profile.Product) error {
 	for i, x := range p.Vector {
 		if x-x != 0 {
 			return engine.PermanentError("not_finite", fmt.Errorf("product %d: vector holds %v at component %d", p.ID, x, i))
 		}
 	}
-	if len(p.Vector) > engine.MaxDimensions {
+	if len(p.Vector) > profile.MaxDimensions {
 		return engine.PermanentError("wrong_dimensions", fmt.Errorf(
-			"product %d: vector has %d components, at most %d can be used", p.ID, len(p.Vector), engine.MaxDimensions))
+			"product %d: vector has %d components, at most %d can be used", p.ID, len(p.Vector), profile.MaxDimensions))
 	}
 	return nil
 }

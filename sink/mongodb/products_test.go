@@ -10,17 +10,18 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
-func product(id int32) engine.Product {
-	return engine.Product{ID: id, Name: "Наушники", Category: "Audio > Ü", Model: "m", Vector: []float32{float32(id), -0.1, math.SmallestNonzeroFloat32, math.MaxFloat32}}
+func product(id int32) profile.Product {
+	return profile.Product{ID: id, Name: "Наушники", Category: "Audio > Ü", Model: "m", Vector: []float32{float32(id), -0.1, math.SmallestNonzeroFloat32, math.MaxFloat32}}
 }
 
 func TestProducts(t *testing.T) {
 	s := openReady(t, settings(uri(t), 4))
-	var all []engine.Product
+	var all []profile.Product
 	for id := int32(1); id <= 700; id++ {
 		all = append(all, product(id))
 	}
@@ -32,7 +33,7 @@ func TestProducts(t *testing.T) {
 		ids = append(ids, id)
 	}
 	got, err := s.Products(ctx, ids)
-	slices.SortFunc(got, func(a, b engine.Product) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(got, func(a, b profile.Product) int { return cmp.Compare(a.ID, b.ID) })
 	if err != nil || !reflect.DeepEqual(got, all) {
 		t.Errorf("Products returned %d products, %v", len(got), err)
 	}
@@ -54,26 +55,26 @@ func TestProducts(t *testing.T) {
 
 func TestProductsAreReplaced(t *testing.T) {
 	s := start(t)
-	check(t, s.PutProducts(ctx, []engine.Product{product(1)}, 1000))
+	check(t, s.PutProducts(ctx, []profile.Product{product(1)}, 1000))
 	if _, err := s.products.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "price", Value: 5}}}}); err != nil {
 		t.Fatal(err)
 	}
 	changed := product(1)
 	changed.Name, changed.Vector[0] = "", 9
-	check(t, s.PutProducts(ctx, []engine.Product{changed}, 2000))
+	check(t, s.PutProducts(ctx, []profile.Product{changed}, 2000))
 	raw, err := s.products.FindOne(ctx, bson.D{}).Raw()
 	check(t, err)
 	if raw.Lookup("created_at").Time() != time.UnixMilli(1000) || raw.Lookup("updated_at").Time() != time.UnixMilli(2000) ||
 		raw.Lookup("price").AsInt64() != 5 || raw.Lookup("dimension_count").Int32() != 4 {
 		t.Errorf("stored is %v", raw)
 	}
-	if got, err := s.Products(ctx, []int32{1}); err != nil || !reflect.DeepEqual(got, []engine.Product{changed}) {
+	if got, err := s.Products(ctx, []int32{1}); err != nil || !reflect.DeepEqual(got, []profile.Product{changed}) {
 		t.Errorf("got %v, %v, want %v", got, err, changed)
 	}
 
 	bad := product(2)
 	bad.Vector[1] = float32(math.NaN())
-	if err := s.PutProducts(ctx, []engine.Product{bad}, 1); engine.KindOf(err) != engine.Permanent {
+	if err := s.PutProducts(ctx, []profile.Product{bad}, 1); engine.KindOf(err) != engine.Permanent {
 		t.Errorf("NaN: %v", err)
 	}
 }
@@ -81,7 +82,7 @@ func TestProductsAreReplaced(t *testing.T) {
 func TestProductIsRejected(t *testing.T) {
 	server, s := startStandIn(t, "errors of statements")
 	inject(t, server, mongotest.Fault{WriteError: 121, Times: 1})
-	if err := s.PutProducts(ctx, []engine.Product{product(3)}, 1); engine.ReasonOf(err) != reasonRejected {
+	if err := s.PutProducts(ctx, []profile.Product{product(3)}, 1); engine.ReasonOf(err) != reasonRejected {
 		t.Errorf("rejected: %v", err)
 	}
 }
@@ -103,9 +104,9 @@ func TestForeignProducts(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := []float32{0.5, 1, -2, 0.1}
-	want := []engine.Product{{ID: 1, Name: "a", Vector: read}, {ID: 2, Model: "m", Vector: read}, {ID: 3}, {ID: 4}, {ID: 5}, {ID: 6}}
+	want := []profile.Product{{ID: 1, Name: "a", Vector: read}, {ID: 2, Model: "m", Vector: read}, {ID: 3}, {ID: 4}, {ID: 5}, {ID: 6}}
 	got, err := s.Products(ctx, []int32{1, 2, 3, 4, 5, 6})
-	slices.SortFunc(got, func(a, b engine.Product) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(got, func(a, b profile.Product) int { return cmp.Compare(a.ID, b.ID) })
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
@@ -113,11 +114,14 @@ func TestForeignProducts(t *testing.T) {
 
 // A store that is too slow for a whole chunk takes smaller ones, and one that fails
 // for a moment is asked again: an import does not end at the first timeout.
+//
+// Promise(away/import-slow-store): An import into a slow store takes smaller chunks after a timeout,
+// six attempts in a row; timeoutMS bounds an answer.
 func TestProductsAreWrittenInSmallerChunksAfterATimeout(t *testing.T) {
 	server, s := startStandIn(t, "the fate of an answer", func(c *Config) { c.Timeout, c.SelectionTimeout = 300*time.Millisecond, 200*time.Millisecond })
-	products := make([]engine.Product, 2*productChunk)
+	products := make([]profile.Product, 2*productChunk)
 	for i := range products {
-		products[i] = engine.Product{ID: int32(i + 1), Name: "mug", Vector: []float32{1, 0, 0, 0}}
+		products[i] = profile.Product{ID: int32(i + 1), Name: "mug", Vector: []float32{1, 0, 0, 0}}
 	}
 	before := commands(t, server, "update")
 	inject(t, server, mongotest.Fault{Reply: mongotest.SwallowReply, Commands: []string{"update"}, Times: 2})

@@ -7,8 +7,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // refusing has the server refuse every document from a user id on with a code of
@@ -25,14 +26,16 @@ func refusing(t testing.TB, server *mongotest.Server, s *Store, code int32, from
 // A store that refuses every statement is away, whatever the code: user writes
 // blocked (371), a lost shard behind a mongos (6, 89, 133, 202), too many
 // requests (16500). One profile alone cannot tell, but the probe does.
+//
+// Promise(away/refused-writes)
 func TestWholeStoreRefusalIsTheStores(t *testing.T) {
 	for _, code := range []int32{371, 6, 89, 133, 202, 16500} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			server, s := startStandIn(t, "errors of statements", quick)
-			put(t, s, profile(1, 1))
+			put(t, s, newProfile(1, 1))
 			refusing(t, server, s, code, probeUser)
-			for _, profiles := range [][]*engine.Profile{
-				{profile(2, 1)}, {profile(1, 2)}, {profile(1, 2), profile(2, 1), profile(3, 1), profile(4, 1)},
+			for _, profiles := range [][]*profile.Profile{
+				{newProfile(2, 1)}, {newProfile(1, 2)}, {newProfile(1, 2), newProfile(2, 1), newProfile(3, 1), newProfile(4, 1)},
 			} {
 				for i, err := range s.Swap(ctx, profiles) {
 					if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrOwn) || errors.Is(err, engine.ErrUnknown) {
@@ -45,17 +48,19 @@ func TestWholeStoreRefusalIsTheStores(t *testing.T) {
 			}
 			check(t, server.Remove(0))
 			check(t, s.Probe(ctx))
-			put(t, s, profile(1, 2), profile(2, 1))
+			put(t, s, newProfile(1, 2), newProfile(2, 1))
 		})
 	}
 }
 
 // Where the store takes other documents, a refusal is of the one document; where
 // it takes none of several users', it is the store's again.
+//
+// Promise(away/refused-writes)
 func TestRefusalsAreJudgedByShare(t *testing.T) {
 	server, s := startStandIn(t, "errors of statements")
 	refusing(t, server, s, 371, 10)
-	own := func(want bool, profiles ...*engine.Profile) {
+	own := func(want bool, profiles ...*profile.Profile) {
 		t.Helper()
 		for i, err := range s.Swap(ctx, profiles) {
 			if refused := profiles[i].UserID >= 10; (err != nil) != refused || refused && errors.Is(err, engine.ErrOwn) != want {
@@ -63,16 +68,18 @@ func TestRefusalsAreJudgedByShare(t *testing.T) {
 			}
 		}
 	}
-	own(true, profile(10, 1))
-	own(true, profile(1, 1), profile(10, 1), profile(11, 1), profile(12, 1), profile(13, 1))
-	own(false, profile(10, 1), profile(11, 1), profile(12, 1))
+	own(true, newProfile(10, 1))
+	own(true, newProfile(1, 1), newProfile(10, 1), newProfile(11, 1), newProfile(12, 1), newProfile(13, 1))
+	own(false, newProfile(10, 1), newProfile(11, 1), newProfile(12, 1))
 }
 
 // What a probe writes is a tombstone of no user: readers of profiles do not meet
 // it, the validator takes it, and it does not grow.
+//
+// Promise(away/refused-writes)
 func TestProbeIsNoProfile(t *testing.T) {
 	s := openReady(t, settings(uri(t), 4))
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	for range 3 {
 		check(t, s.Probe(ctx))
 	}
@@ -90,13 +97,16 @@ func TestProbeIsNoProfile(t *testing.T) {
 
 // A deadlock refuses all that is left of a bulk with one code. Statements go in
 // the order of users, so that workers do not meet it, and its victims again at once.
+//
+// Promise(away/deadlock): Writes go in the order of users, and what a store's deadlock refused is sent
+// again at once.
 func TestVictimsOfADeadlockAreSentAgain(t *testing.T) {
 	server, s := startStandIn(t, "errors of statements")
-	put(t, s, profile(1, 1), profile(2, 1), profile(3, 1))
+	put(t, s, newProfile(1, 1), newProfile(2, 1), newProfile(3, 1))
 	for _, command := range []string{"insert", "update"} {
-		profiles := []*engine.Profile{profile(3, 2), profile(1, 2), profile(2, 2)}
+		profiles := []*profile.Profile{newProfile(3, 2), newProfile(1, 2), newProfile(2, 2)}
 		if command == "insert" {
-			profiles = []*engine.Profile{profile(6, 1), profile(4, 1), profile(5, 1)}
+			profiles = []*profile.Profile{newProfile(6, 1), newProfile(4, 1), newProfile(5, 1)}
 		}
 		inject(t, server, mongotest.Fault{WriteError: 121, Times: 1, Commands: []string{command}})
 		for i, err := range s.Swap(ctx, profiles) {
@@ -104,9 +114,9 @@ func TestVictimsOfADeadlockAreSentAgain(t *testing.T) {
 				t.Errorf("%s: the first statement is refused, and user %d got %v", command, profiles[i].UserID, err)
 			}
 		}
-		profiles = []*engine.Profile{profile(3, 3), profile(2, 3)}
+		profiles = []*profile.Profile{newProfile(3, 3), newProfile(2, 3)}
 		if command == "insert" {
-			profiles = []*engine.Profile{profile(9, 1), profile(8, 1), profile(7, 1)}
+			profiles = []*profile.Profile{newProfile(9, 1), newProfile(8, 1), newProfile(7, 1)}
 		}
 		inject(t, server, mongotest.Fault{
 			WriteError: 112, Skip: 1, Times: len(profiles) - 1, Commands: []string{command},

@@ -3,7 +3,7 @@ package mongodb
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // validator is the rule for user_embeddings: a profile with vectors of this many
@@ -28,7 +28,7 @@ func validator(dimensions int) bson.D {
 func profileRule(dimensions int) bson.D {
 	n := int32(dimensions)
 	types := bson.A{}
-	for _, t := range engine.EventTypes {
+	for _, t := range profile.EventTypes {
 		types = append(types, t.String())
 	}
 	return bson.D{
@@ -61,8 +61,9 @@ func profileRule(dimensions int) bson.D {
 	}
 }
 
-// tombstoneRule admits {user_id, version, erased_at}. What must be gone is
-// named, as other programs may add fields until the user is swept.
+// tombstoneRule admits {user_id, version, erased_at}. It forbids the
+// profile's fields by name and no others: another program may add some, which the sweep
+// removes later.
 func tombstoneRule() bson.D {
 	gone := bson.A{}
 	for _, field := range profileFields {

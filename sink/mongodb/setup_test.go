@@ -10,8 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
 func TestValidator(t *testing.T) {
@@ -79,7 +80,7 @@ func tryInsert(t *testing.T, s *Store, doc bson.D, code int) {
 
 func TestSetupIsIdempotent(t *testing.T) {
 	s := openReady(t, settings(uri(t), 4))
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	for range 2 {
 		if notices, err := s.Setup(ctx); err != nil || len(notices) > 0 {
 			t.Errorf("again: %v, %v", notices, err)
@@ -100,9 +101,9 @@ func TestSetupOfAnExistingCollection(t *testing.T) {
 	wider := s.config
 	wider.Dimensions = 5
 	w := open(t, wider)
-	p := profile(1, 1)
+	p := newProfile(1, 1)
 	p.Vector = append(p.Vector, 0)
-	if err := w.Swap(ctx, []*engine.Profile{p})[0]; engine.ReasonOf(err) != reasonRejected {
+	if err := w.Swap(ctx, []*profile.Profile{p})[0]; engine.ReasonOf(err) != reasonRejected {
 		t.Errorf("a profile of 5 components where the validator wants 4: %v", err)
 	}
 	if _, err := w.Setup(ctx); err != nil {
@@ -119,12 +120,14 @@ func TestSetupWithoutValidators(t *testing.T) {
 		if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "no validators") {
 			t.Errorf("code %d: %q, %v, want one notice", code, notices, err)
 		}
-		put(t, s, profile(1, 1))
+		put(t, s, newProfile(1, 1))
 		check(t, s.Check(ctx))
 	}
 }
 
 // A server that takes a validator and drops it is found out by reading it back.
+//
+// Promise(away/validator): `setup` reads the validator back and says so where a server dropped it.
 func TestSetupReadsTheValidatorBack(t *testing.T) {
 	s := open(t, settings(standIn(t, "to drop a validator", mongotest.WithoutValidators()).URI(), 4))
 	for range 2 { // created, and changed
@@ -162,6 +165,7 @@ func TestSetupMeetsObstacles(t *testing.T) {
 	}
 }
 
+// Promise(event/unusable-profile)
 func TestCheck(t *testing.T) {
 	c := settings(uri(t), 4)
 	s := open(t, c)
@@ -176,16 +180,16 @@ func TestCheck(t *testing.T) {
 	check(t, s.CheckExists(ctx))
 	check(t, s.Forget(ctx, 3, 1))
 	check(t, s.Check(ctx))
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	check(t, s.Check(ctx))
-	c.Dimensions, c.History, c.Model = 5, engine.UnitMass, "other"
+	c.Dimensions, c.History, c.Model = 5, profile.UnitMass, "other"
 	err := open(t, c).Check(ctx)
 	if engine.KindOf(err) != engine.Configuration ||
 		!strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4 EMBEDDING_HISTORY=mass EMBEDDING_MODEL=text-embedding-3-small") {
 		t.Errorf("with other settings: %v", err)
 	}
 	// One odd document among the newest is its user's matter.
-	put(t, s, profile(2, 1), profile(4, 1))
+	put(t, s, newProfile(2, 1), newProfile(4, 1))
 	if _, err := s.users.UpdateOne(ctx, bson.D{{Key: fieldUser, Value: 2}}, bson.D{
 		{Key: "$set", Value: bson.D{{Key: fieldUpdated, Value: time.Now()}}}, {Key: "$unset", Value: bson.D{{Key: fieldVersion, Value: ""}}},
 	}); err != nil {
@@ -196,17 +200,19 @@ func TestCheck(t *testing.T) {
 
 // Where no profile tells of the settings, products do: with another length than
 // theirs every event would be dead-lettered.
+//
+// Promise(event/configuration)
 func TestCheckOfProducts(t *testing.T) {
 	c := settings(uri(t), 4)
 	s := openReady(t, c)
-	check(t, s.PutProducts(ctx, []engine.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}, {ID: 2, Vector: []float32{4, 3, 2, 1}}}, 1))
+	check(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}, {ID: 2, Vector: []float32{4, 3, 2, 1}}}, 1))
 	check(t, s.Check(ctx))
 	c.Dimensions = 5
 	err := open(t, c).Check(ctx)
 	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4") {
 		t.Errorf("with another dimension: %v", err)
 	}
-	check(t, s.PutProducts(ctx, []engine.Product{{ID: 3, Vector: []float32{1, 2, 3, 4, 5}}}, 1))
+	check(t, s.PutProducts(ctx, []profile.Product{{ID: 3, Vector: []float32{1, 2, 3, 4, 5}}}, 1))
 	check(t, open(t, c).Check(ctx)) // an import is under way
 }
 
@@ -214,7 +220,7 @@ func TestCheckOfProducts(t *testing.T) {
 func TestEventCountBeyondAnInt(t *testing.T) {
 	s := openReady(t, settings(uri(t), 4))
 	for version, n := range []int64{math.MaxInt32, math.MaxInt32 + 1} {
-		p := profile(1, int32(version+1))
+		p := newProfile(1, int32(version+1))
 		p.EventCount = n
 		put(t, s, p)
 		if got := stored(t, s, 1).EventCount; got != n {

@@ -10,8 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 	"keyfold/sink/sinktest"
 )
 
@@ -34,21 +35,25 @@ func shardBy(t testing.TB, s *Store, collection string, key bson.D) {
 	}).Err())
 }
 
+// Promise(mongodb/sharding): user_embeddings is sharded by the hash of its unique field; another key
+// or a server that is no mongos is refused before a change.
 func TestSetupSharded(t *testing.T) {
 	_, s := openSharded(t, 4)
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	for range 2 { // and where there are documents
 		if key, notices, err := s.SetupSharded(ctx); key != "{user_id: hashed}" || err != nil || len(notices) > 0 {
 			t.Errorf("again: %q, %v, %v", key, notices, err)
 		}
 	}
 	check(t, s.Check(ctx))
-	if err := s.Swap(ctx, []*engine.Profile{profile(1, 1)})[0]; err != engine.ErrConflict { //nolint:errorlint // nothing is to be around it
+	if err := s.Swap(ctx, []*profile.Profile{newProfile(1, 1)})[0]; err != engine.ErrConflict { //nolint:errorlint // nothing is to be around it
 		t.Errorf("a second document of one user: %v", err)
 	}
 }
 
 // The first documents come after the key: a collection that is not empty is sharded where it is.
+//
+// Promise(mongodb/sharding)
 func TestSetupShardsAnEmptyCollection(t *testing.T) {
 	server := standIn(t, "to be a mongos", mongotest.WithMongos())
 	s := open(t, settings(server.URI(), 4))
@@ -62,16 +67,19 @@ func TestSetupShardsAnEmptyCollection(t *testing.T) {
 }
 
 // What is there already is sharded too: the index of the key is made before.
+//
+// Promise(mongodb/sharding)
 func TestSetupShardsWhatIsThere(t *testing.T) {
 	server := standIn(t, "to be a mongos", mongotest.WithMongos())
 	s := openReady(t, settings(server.URI(), 4))
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	if key, _, err := s.SetupSharded(ctx); key != "{user_id: hashed}" || err != nil {
 		t.Errorf("%q, %v", key, err)
 	}
 	check(t, s.Check(ctx))
 }
 
+// Promise(mongodb/sharding)
 func TestSetupShardedKeepsARangedKey(t *testing.T) {
 	server := standIn(t, "to be a mongos", mongotest.WithMongos())
 	s := openReady(t, settings(server.URI(), 4))
@@ -81,6 +89,7 @@ func TestSetupShardedKeepsARangedKey(t *testing.T) {
 	}
 }
 
+// Promise(mongodb/sharding)
 func TestSetupShardedRefuses(t *testing.T) {
 	fault := func(t *testing.T, server *mongotest.Server, s *Store, texts ...string) {
 		t.Helper()
@@ -145,6 +154,8 @@ func targeted(t testing.TB, server *mongotest.Server) {
 }
 
 // The whole suite of stores passes on a sharded collection, whose server refuses a write without the key.
+//
+// Promise(mongodb/shard-key)
 func TestConformanceSharded(t *testing.T) {
 	t.Parallel() // it has servers of its own
 	sinktest.Run(t, func(t *testing.T) sinktest.Store {
@@ -156,14 +167,16 @@ func TestConformanceSharded(t *testing.T) {
 
 // Every statement but those of broadcasts carries the shard key: a write, its conflicts, the reading back of
 // an unclear outcome, what is taken back, a probe, an erasure of every kind, products.
+//
+// Promise(mongodb/shard-key): Every statement on one user or product has its id, the shard key.
 func TestStatementsCarryTheShardKey(t *testing.T) {
 	server, s := openSharded(t, 4)
 	s = open(t, s.config)
 	check(t, s.Check(ctx))
-	put(t, s, profile(1, 1), profile(2, 1), profile(3, 1))
-	put(t, s, profile(1, 2))
+	put(t, s, newProfile(1, 1), newProfile(2, 1), newProfile(3, 1))
+	put(t, s, newProfile(1, 2))
 	// One of two versions has moved: the bulk is read back. Then one that was written over since.
-	errs := s.Swap(ctx, []*engine.Profile{profile(1, 2), profile(2, 2)})
+	errs := s.Swap(ctx, []*profile.Profile{newProfile(1, 2), newProfile(2, 2)})
 	if errs[0] != engine.ErrConflict || errs[1] != nil { //nolint:errorlint // nothing is to be around it
 		t.Fatalf("%v", errs)
 	}
@@ -178,8 +191,8 @@ func TestStatementsCarryTheShardKey(t *testing.T) {
 		check(t, err)
 		check(t, s.Forget(ctx, user, 1))
 	}
-	check(t, s.PutProducts(ctx, []engine.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}}, 1))
-	check(t, s.PutProducts(ctx, []engine.Product{{ID: 1, Vector: []float32{4, 3, 2, 1}}}, 2))
+	check(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{1, 2, 3, 4}}}, 1))
+	check(t, s.PutProducts(ctx, []profile.Product{{ID: 1, Vector: []float32{4, 3, 2, 1}}}, 2))
 	if products, err := s.Products(ctx, []int32{1, 2}); len(products) != 1 || err != nil {
 		t.Errorf("%v, %v", products, err)
 	}
@@ -201,12 +214,14 @@ func TestStatementsCarryTheShardKey(t *testing.T) {
 
 // One shard of many that cannot be reached is told from a fault of its users' documents: their events wait
 // with no attempt used, and the users of the other shards are written.
+//
+// Promise(away/lost-shard)
 func TestALostShardIsAway(t *testing.T) {
 	server, s := openSharded(t, 4)
 	for _, code := range codesOfLostShard {
-		put(t, s, profile(1, 1), profile(20, 1))
+		put(t, s, newProfile(1, 1), newProfile(20, 1))
 		refusing(t, server, s, int32(code), 10)
-		if errs := s.Swap(ctx, []*engine.Profile{profile(1, 2), profile(20, 2)}); errs[0] != nil ||
+		if errs := s.Swap(ctx, []*profile.Profile{newProfile(1, 2), newProfile(20, 2)}); errs[0] != nil ||
 			!errors.Is(errs[1], engine.ErrAway) || engine.KindOf(errs[1]) != engine.Transient {
 			t.Errorf("code %d: Swap says %v", code, errs)
 		}

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Collections of the database.
@@ -46,8 +47,8 @@ type Store struct {
 }
 
 var (
-	_ engine.Profiles = (*Store)(nil)
-	_ engine.Eraser   = (*Store)(nil)
+	_ profile.Profiles = (*Store)(nil)
+	_ profile.Eraser   = (*Store)(nil)
 )
 
 // Open connects to the store and reads from it once, so that a wrong address,

@@ -6,8 +6,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	mongotest "keyfold/bench/testserver/mongodb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
 )
 
 // Round trips are what a store costs: one for any number of users up to the
@@ -15,10 +16,10 @@ import (
 func TestRoundTrips(t *testing.T) {
 	server, s := startStandIn(t, "how many commands came")
 	var users []int32
-	var first, second []*engine.Profile
+	var first, second []*profile.Profile
 	for user := int32(1); user <= loadChunk; user++ {
 		users = append(users, user)
-		first, second = append(first, profile(user, 1)), append(second, profile(user, 2))
+		first, second = append(first, newProfile(user, 1)), append(second, newProfile(user, 2))
 	}
 	count := func(what string, do func(), want map[string]int64) {
 		t.Helper()
@@ -43,9 +44,9 @@ func TestRoundTrips(t *testing.T) {
 	count("update", func() { put(t, s, second...) }, map[string]int64{"update": 1})
 	count("Load of all", load, map[string]int64{"find": 1})
 	count("one conflict alone", func() { s.Swap(ctx, second[:1]) }, map[string]int64{"update": 1})
-	first[0], first[1] = profile(1, 3), profile(2, 3)
+	first[0], first[1] = newProfile(1, 3), newProfile(2, 3)
 	count("one conflict among others", func() {
-		if errs := s.Swap(ctx, []*engine.Profile{first[0], first[1], second[2]}); errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], engine.ErrConflict) {
+		if errs := s.Swap(ctx, []*profile.Profile{first[0], first[1], second[2]}); errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], engine.ErrConflict) {
 			t.Error(errs)
 		}
 	}, map[string]int64{"update": 1, "find": 1})
@@ -54,10 +55,10 @@ func TestRoundTrips(t *testing.T) {
 func TestManyUsers(t *testing.T) {
 	s := start(t)
 	var users []int32
-	var profiles []*engine.Profile
+	var profiles []*profile.Profile
 	for user := int32(1); user <= 3*swapChunk+5; user++ {
 		users = append(users, user)
-		profiles = append(profiles, profile(user, 1))
+		profiles = append(profiles, newProfile(user, 1))
 	}
 	put(t, s, profiles...)
 	loaded, err := s.Load(ctx, append(users, 3, 3)) // a user may be asked for twice
@@ -108,9 +109,11 @@ func TestForeignFieldsStayUntilForgotten(t *testing.T) {
 }
 
 // A tombstone that only the primary has is none.
+//
+// Promise(mongodb/majority)
 func TestForgetWithoutMajority(t *testing.T) {
 	server, hasty := startStandIn(t, "a rollback", quick)
-	put(t, hasty, profile(1, 1))
+	put(t, hasty, newProfile(1, 1))
 	check(t, server.StallReplication())
 	for user := int32(1); user <= 2; user++ {
 		for range 2 { // the second one finds the tombstone of the first
@@ -134,9 +137,13 @@ func TestForgetWithoutMajority(t *testing.T) {
 
 // The upsert meets a duplicate key because a worker inserts the user at that
 // moment: it is no tombstone that is there.
+//
+// Promise(mongodb/no-upsert): Profiles are inserted or updated on their version, never upserted: an
+// upsert brings an erased user back.
+// Promise(event/erased-user)
 func TestForgetMeetsAnInsert(t *testing.T) {
 	server, s := startStandIn(t, "errors of statements")
-	put(t, s, profile(1, 1))
+	put(t, s, newProfile(1, 1))
 	inject(t, server, mongotest.Fault{WriteError: codeDuplicateKey, Commands: []string{"update"}, Times: 1})
 	check(t, s.Forget(ctx, 1, 42))
 	if p := stored(t, s, 1); !p.Erased() || p.Version != 2 {

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // swapChunk is how many profiles one round of bulks writes: with 1536 components
@@ -21,10 +22,10 @@ const swapChunk = 256
 // maxDocumentBytes is the size no document may exceed.
 const maxDocumentBytes = 16 << 20
 
-// Swap implements [engine.Profiles]. When a bulk has no answer, the bulks after
+// Swap implements [profile.Profiles]. When a bulk has no answer, the bulks after
 // it are not begun: their profiles have a transient error that is not
 // [engine.ErrUnknown].
-func (s *Store) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+func (s *Store) Swap(ctx context.Context, profiles []*profile.Profile) []error {
 	errs := make([]error, len(profiles))
 	writes := make([]write, 0, len(profiles))
 	for i, p := range profiles {
@@ -48,7 +49,7 @@ func (s *Store) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 
 // write is one profile on its way into the store.
 type write struct {
-	profile *engine.Profile
+	profile *profile.Profile
 	answer  *error // in the caller's slice
 }
 
@@ -193,7 +194,7 @@ func (s *Store) room(buffer *[]byte, writes []write) []byte {
 }
 
 // acceptable returns a permanent error for what no later attempt can write.
-func (c *codec) acceptable(p *engine.Profile) error {
+func (c *codec) acceptable(p *profile.Profile) error {
 	if err := p.Acceptable(c.dimensions); err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 // A document that cannot be used is its user's matter: Load answers for all others.
 // Without the unique index a user may have two, and neither can be used; and one
 // may name its user in a list.
+//
+// Promise(event/unusable-profile)
 func TestUnreadableDocumentFailsItsUserOnly(t *testing.T) {
 	s := open(t, settings(uri(t), 3))
 	document := func(user any, change ...bson.E) bson.Raw {

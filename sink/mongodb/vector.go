@@ -5,7 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // vectorOf reads an array of numbers. One that keyfold wrote has the template's
@@ -38,8 +38,8 @@ func scanVector(array []byte, number func(bsoncore.Value) (float64, bool)) ([]fl
 		if !ok {
 			return nil, fmt.Errorf("has a component %d that is a BSON %s, expected a finite number", len(vector), v.Type)
 		}
-		if len(vector) == engine.MaxDimensions {
-			return nil, fmt.Errorf("has more than %d components", engine.MaxDimensions)
+		if len(vector) == profile.MaxDimensions {
+			return nil, fmt.Errorf("has more than %d components", profile.MaxDimensions)
 		}
 		vector = append(vector, x)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // testEndedContext writes with a context that has ended already.
@@ -18,7 +19,7 @@ func testEndedContext(t *testing.T, s Store) {
 	if _, err := s.Load(ctx, []int32{1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Load: %v, want the context's error", err)
 	}
-	for _, err := range s.Swap(ctx, []*engine.Profile{s.profile(1, 1), s.profile(2, 1)}) {
+	for _, err := range s.Swap(ctx, []*profile.Profile{s.profile(1, 1), s.profile(2, 1)}) {
 		if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, engine.ErrConflict) {
 			t.Errorf("Swap: %v, want a transient error", err)
 		}
@@ -58,15 +59,15 @@ func testCancelledWrites(t *testing.T, s Store) {
 // answer is what became of one write, by the store's word.
 type answer struct {
 	user   int32
-	digest engine.Digest
+	digest profile.Digest
 	err    error
 }
 
 // cancelled writes all users in one call, which it cancels at a random moment.
-func cancelled(t *testing.T, s Store, users int, d engine.Digest) (answers []answer) {
+func cancelled(t *testing.T, s Store, users int, d profile.Digest) (answers []answer) {
 	all := numbered(users)
 	stored := s.loadAll(t, all...)
-	batch := make([]*engine.Profile, users)
+	batch := make([]*profile.Profile, users)
 	for i, user := range all {
 		batch[i] = s.successor(stored[i], user, d)
 	}

@@ -1,5 +1,5 @@
 // Package sinktest is the conformance suite of the profile stores: what
-// [engine.Profiles] and [engine.Eraser] promise, held against an
+// [profile.Profiles] and [profile.Eraser] promise, held against an
 // implementation. Every store's own tests call [Run].
 //
 // The races are decided by outcomes, never by the clock: each test knows what

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // testRoundTrip writes profiles at the edges of every field and reads them back.
@@ -18,11 +19,11 @@ func testRoundTrip(t *testing.T, s Store) {
 	full := s.profile(math.MaxInt32, 1)
 	full.LastID = strings.Repeat("x", 200)
 	full.EventCount = math.MaxInt64
-	full.History, full.Model = engine.UnitMass, "модель/v3"
-	full.LastType = engine.ProductPurchase
-	limits := engine.DefaultIDLimits()
+	full.History, full.Model = profile.UnitMass, "модель/v3"
+	full.LastType = profile.ProductPurchase
+	limits := profile.DefaultIDLimits()
 	for i := range engine.Millis(limits.Keep) {
-		ids := []engine.AppliedID{digest(int(i)).ID(), digest(-1 - int(i)).ID()}
+		ids := []profile.AppliedID{digest(int(i)).ID(), digest(-1 - int(i)).ID()}
 		full.Applied = full.Applied.With(math.MaxUint64-uint64(i), ids, 1_700_000_000_000+i, limits)
 	}
 	full.Applied.Floor = 1_699_999_999_999
@@ -40,7 +41,7 @@ func testRoundTrip(t *testing.T, s Store) {
 	tiny := s.profile(3, 1)
 	tiny.Mass = math.SmallestNonzeroFloat64
 
-	all := []*engine.Profile{plain, full, edges, tiny}
+	all := []*profile.Profile{plain, full, edges, tiny}
 	s.put(t, all...)
 	for _, want := range all {
 		s.expect(t, want.UserID, want)
@@ -53,14 +54,14 @@ func testRoundTrip(t *testing.T, s Store) {
 	if err := s.Forget(context.Background(), 1, 1_700_000_123_456); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(t, 1, &engine.Profile{UserID: 1, Version: 2, ErasedAt: 1_700_000_123_456})
+	s.expect(t, 1, &profile.Profile{UserID: 1, Version: 2, ErasedAt: 1_700_000_123_456})
 }
 
 // testLoadAlignment asks for known, unknown and erased users in random orders.
 func testLoadAlignment(t *testing.T, s Store) {
 	const known, erased = 100, 10
-	want := map[int32]*engine.Profile{}
-	var batch []*engine.Profile
+	want := map[int32]*profile.Profile{}
+	var batch []*profile.Profile
 	for user := int32(1); user <= known; user++ {
 		p := s.profile(user*7, 1)
 		want[p.UserID] = p
@@ -71,7 +72,7 @@ func testLoadAlignment(t *testing.T, s Store) {
 		if err := s.Forget(context.Background(), user*7, 5); err != nil {
 			t.Fatal(err)
 		}
-		want[user*7] = &engine.Profile{UserID: user * 7, Version: 2, ErasedAt: 5}
+		want[user*7] = &profile.Profile{UserID: user * 7, Version: 2, ErasedAt: 5}
 	}
 	for _, n := range []int{0, 1, 2, 300, known * 8} {
 		users := make([]int32, n)
@@ -102,7 +103,7 @@ func testVersionsOutOfTurn(t *testing.T, s Store) {
 // are not.
 func testPerProfileOutcome(t *testing.T, s Store) {
 	var (
-		batch []*engine.Profile
+		batch []*profile.Profile
 		want  []error
 	)
 	for user := int32(1); user <= 60; user++ {
@@ -117,7 +118,7 @@ func testPerProfileOutcome(t *testing.T, s Store) {
 		}
 		batch, want = append(batch, s.profile(user, version)), append(want, outcome)
 	}
-	before := make([]*engine.Profile, len(batch))
+	before := make([]*profile.Profile, len(batch))
 	for i, p := range batch {
 		before[i] = s.load(t, p.UserID)
 	}
@@ -137,18 +138,18 @@ func testPerProfileOutcome(t *testing.T, s Store) {
 // testPermanentRejection puts documents no store takes between good ones.
 func testPermanentRejection(t *testing.T, s Store) {
 	s.put(t, s.profile(2, 1))
-	spoil := func(user, version int32, spoil func(*engine.Profile)) *engine.Profile {
+	spoil := func(user, version int32, spoil func(*profile.Profile)) *profile.Profile {
 		p := s.profile(user, version)
 		spoil(p)
 		return p
 	}
-	batch := []*engine.Profile{
+	batch := []*profile.Profile{
 		s.profile(1, 1),
-		spoil(2, 2, func(p *engine.Profile) { p.Vector[len(p.Vector)-1] = math.NaN() }),
+		spoil(2, 2, func(p *profile.Profile) { p.Vector[len(p.Vector)-1] = math.NaN() }),
 		s.profile(3, 1),
-		spoil(4, 1, func(p *engine.Profile) { p.Vector[0] = math.Inf(-1) }),
-		spoil(5, 1, func(p *engine.Profile) { p.Vector = append(p.Vector, 0) }),
-		spoil(6, 1, func(p *engine.Profile) { p.Vector = nil }),
+		spoil(4, 1, func(p *profile.Profile) { p.Vector[0] = math.Inf(-1) }),
+		spoil(5, 1, func(p *profile.Profile) { p.Vector = append(p.Vector, 0) }),
+		spoil(6, 1, func(p *profile.Profile) { p.Vector = nil }),
 		s.profile(7, 1),
 	}
 	for i, err := range s.Swap(context.Background(), batch) {
@@ -184,6 +185,6 @@ func testDurability(t *testing.T, s Store) {
 	s = s.Reopen()
 	s.expect(t, 1, s.profile(1, 1))
 	s.expect(t, 2, s.profile(2, 2))
-	s.expect(t, 3, &engine.Profile{UserID: 3, Version: 2, ErasedAt: 77})
+	s.expect(t, 3, &profile.Profile{UserID: 3, Version: 2, ErasedAt: 77})
 	s.swap(t, []error{nil, engine.ErrConflict}, s.profile(2, 3), s.profile(3, 3))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // testDeletedIsNotRecreated deletes users between the read and the write.
@@ -111,7 +112,7 @@ func addUntilErased(t *testing.T, s Store, user int32, writer int) (last int32) 
 			return last
 		}
 		next := s.successor(stored[0], user, digest(n*writers+writer))
-		switch err := s.Swap(context.Background(), []*engine.Profile{next})[0]; {
+		switch err := s.Swap(context.Background(), []*profile.Profile{next})[0]; {
 		case err == nil:
 			last = next.Version
 		case !errors.Is(err, engine.ErrConflict):

@@ -7,13 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // model is what a store must look like: a map, and nothing else.
-type model map[int32]*engine.Profile
+type model map[int32]*profile.Profile
 
 // swap says what Swap must answer, and does it.
-func (m model) swap(p *engine.Profile) error {
+func (m model) swap(p *profile.Profile) error {
 	stored, exists := m[p.UserID]
 	due := int32(1)
 	if exists {
@@ -30,9 +31,9 @@ func (m model) forget(user int32, at engine.Millis) {
 	stored, exists := m[user]
 	switch {
 	case !exists:
-		m[user] = &engine.Profile{UserID: user, Version: 1, ErasedAt: at}
+		m[user] = &profile.Profile{UserID: user, Version: 1, ErasedAt: at}
 	case !stored.Erased():
-		m[user] = &engine.Profile{UserID: user, Version: stored.Version + 1, ErasedAt: at}
+		m[user] = &profile.Profile{UserID: user, Version: stored.Version + 1, ErasedAt: at}
 	}
 }
 
@@ -48,7 +49,7 @@ func testModel(t *testing.T, s Store) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"swap": func(rt *rapid.T) {
 				var (
-					batch []*engine.Profile
+					batch []*profile.Profile
 					want  []error
 				)
 				for _, user := range users.Draw(rt, "users") {
@@ -82,7 +83,7 @@ func testModel(t *testing.T, s Store) {
 }
 
 // drawVersion returns a version to write: mostly the one that is due.
-func drawVersion(rt *rapid.T, stored *engine.Profile) int32 {
+func drawVersion(rt *rapid.T, stored *profile.Profile) int32 {
 	due := int32(1)
 	if stored != nil {
 		due = stored.Version + 1

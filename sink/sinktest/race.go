@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 const writers = 16
@@ -34,10 +35,10 @@ func numbered(n int) []int32 {
 
 func insertRace(t *testing.T, s Store, users ...int32) {
 	won := make([]atomic.Int32, len(users))
-	winner := make([]atomic.Pointer[engine.Profile], len(users))
+	winner := make([]atomic.Pointer[profile.Profile], len(users))
 	together(writers, func(i int) {
 		order := rand.Perm(len(users))
-		batch := make([]*engine.Profile, len(users))
+		batch := make([]*profile.Profile, len(users))
 		for k, at := range order {
 			batch[k] = s.successor(nil, users[at], digest(i))
 		}
@@ -79,7 +80,7 @@ func addRace(t *testing.T, s Store, users []int32, times int) {
 		if p == nil || int64(p.Version) != want || p.EventCount != want || int64(len(p.Applied.IDs)) != want {
 			t.Fatalf("got %+v, want version, events and ids to be %d", p, want)
 		}
-		seen := map[engine.AppliedID]bool{}
+		seen := map[profile.AppliedID]bool{}
 		for _, id := range p.Applied.IDs {
 			if seen[id] {
 				t.Fatalf("user %d: a write was applied twice", p.UserID)
@@ -91,7 +92,7 @@ func addRace(t *testing.T, s Store, users []int32, times int) {
 
 // addOnce adds one event to each user, however many attempts it takes. Of all
 // writers' attempts at a user one succeeds, so it ends.
-func addOnce(t *testing.T, s Store, users []int32, d engine.Digest) {
+func addOnce(t *testing.T, s Store, users []int32, d profile.Digest) {
 	left := users
 	for len(left) > 0 {
 		stored, err := s.Load(context.Background(), left)
@@ -99,7 +100,7 @@ func addOnce(t *testing.T, s Store, users []int32, d engine.Digest) {
 			t.Errorf("Load: %v", err)
 			return
 		}
-		batch := make([]*engine.Profile, len(left))
+		batch := make([]*profile.Profile, len(left))
 		for k, user := range left {
 			batch[k] = s.successor(stored[k], user, d)
 		}

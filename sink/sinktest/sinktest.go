@@ -13,12 +13,13 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Store is a store under test.
 type Store struct {
-	engine.Profiles
-	engine.Eraser
+	profile.Profiles
+	profile.Eraser
 	// Delete removes a user's document behind the store's back, as an
 	// administrator would; an unknown user is none of its concern.
 	Delete func(ctx context.Context, user int32) error
@@ -69,12 +70,12 @@ type failer interface {
 }
 
 // profile returns a profile whose every field depends on user and version.
-func (s Store) profile(user, version int32) *engine.Profile {
-	p := &engine.Profile{
+func (s Store) profile(user, version int32) *profile.Profile {
+	p := &profile.Profile{
 		UserID: user, Version: version, Vector: make([]float64, s.Dimensions),
 		Mass: float64(version) + 0.1, Updated: engine.Millis(1_700_000_000_000 + int64(version)),
-		LastType: engine.EventTypes[int(version)%len(engine.EventTypes)], LastID: strings.Repeat("é", int(version)%70),
-		EventCount: int64(version), History: engine.Mass, Model: "text-embedding-3-small",
+		LastType: profile.EventTypes[int(version)%len(profile.EventTypes)], LastID: strings.Repeat("é", int(version)%70),
+		EventCount: int64(version), History: profile.Mass, Model: "text-embedding-3-small",
 		CreatedAt: 1_700_000_000_001, WrittenAt: engine.Millis(1_700_000_000_002 + int64(version)),
 	}
 	for i := range p.Vector {
@@ -84,29 +85,29 @@ func (s Store) profile(user, version int32) *engine.Profile {
 }
 
 // successor returns the next version of p, with digest added to its ids.
-func (s Store) successor(p *engine.Profile, user int32, digest engine.Digest) *engine.Profile {
+func (s Store) successor(p *profile.Profile, user int32, digest profile.Digest) *profile.Profile {
 	if p == nil {
-		p = &engine.Profile{UserID: user}
+		p = &profile.Profile{UserID: user}
 	}
 	next := s.profile(user, p.Version+1)
 	next.EventCount = p.EventCount + 1
-	next.Applied = p.Applied.With(rand.Uint64(), []engine.AppliedID{digest.ID()}, next.WrittenAt, engine.DefaultIDLimits())
+	next.Applied = p.Applied.With(rand.Uint64(), []profile.AppliedID{digest.ID()}, next.WrittenAt, profile.DefaultIDLimits())
 	return next
 }
 
 // digest returns the n-th of many different digests.
-func digest(n int) (d engine.Digest) {
+func digest(n int) (d profile.Digest) {
 	binary.LittleEndian.PutUint64(d[:], uint64(n)+1)
 	return d
 }
 
 // load returns one user's document.
-func (s Store) load(t failer, user int32) *engine.Profile {
+func (s Store) load(t failer, user int32) *profile.Profile {
 	t.Helper()
 	return s.loadAll(t, user)[0]
 }
 
-func (s Store) loadAll(t failer, users ...int32) []*engine.Profile {
+func (s Store) loadAll(t failer, users ...int32) []*profile.Profile {
 	t.Helper()
 	profiles, err := s.Load(context.Background(), users)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s Store) loadAll(t failer, users ...int32) []*engine.Profile {
 }
 
 // swap writes profiles and expects these outcomes; nil for success.
-func (s Store) swap(t failer, want []error, profiles ...*engine.Profile) {
+func (s Store) swap(t failer, want []error, profiles ...*profile.Profile) {
 	t.Helper()
 	for i, err := range s.Swap(context.Background(), profiles) {
 		if !errors.Is(err, want[i]) || (err == nil) != (want[i] == nil) {
@@ -129,18 +130,18 @@ func (s Store) swap(t failer, want []error, profiles ...*engine.Profile) {
 }
 
 // put writes profiles of which none may fail.
-func (s Store) put(t failer, profiles ...*engine.Profile) {
+func (s Store) put(t failer, profiles ...*profile.Profile) {
 	t.Helper()
 	s.swap(t, make([]error, len(profiles)), profiles...)
 }
 
 // expect compares one user's document with want, to the last bit.
-func (s Store) expect(t failer, user int32, want *engine.Profile) {
+func (s Store) expect(t failer, user int32, want *profile.Profile) {
 	t.Helper()
 	expectEqual(t, s.load(t, user), want)
 }
 
-func expectEqual(t failer, got, want *engine.Profile) {
+func expectEqual(t failer, got, want *profile.Profile) {
 	t.Helper()
 	if got == nil || want == nil {
 		if got != want {
@@ -156,7 +157,7 @@ func expectEqual(t failer, got, want *engine.Profile) {
 	}
 	g, w := *got, *want
 	g.Vector, w.Vector = nil, nil
-	g.Applied, w.Applied = engine.Applied{Floor: g.Applied.Floor}, engine.Applied{Floor: w.Applied.Floor}
+	g.Applied, w.Applied = profile.Applied{Floor: g.Applied.Floor}, profile.Applied{Floor: w.Applied.Floor}
 	if !sameBits(g.Mass, w.Mass) || !reflect.DeepEqual(g, w) {
 		t.Fatalf("got %+v, want %+v", g, w)
 	}

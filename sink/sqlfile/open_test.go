@@ -80,6 +80,8 @@ func TestNoSuchPlace(t *testing.T) {
 }
 
 // What is stored of users is for this system user alone, whatever the umask.
+//
+// Promise(security/secrets)
 func TestFilesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	f := openAt(t, filepath.Join(dir, "f.db"))
@@ -121,6 +123,8 @@ func TestEmptyFileIsNew(t *testing.T) {
 
 // A file that is written anew has no byte of what was deleted, also where readers have it
 // open; one that reads a former state is told of.
+//
+// Promise(security/forget)
 func TestRewriteLeavesNoByte(t *testing.T) {
 	const secret = "zanzibar lamp"
 	path := filepath.Join(t.TempDir(), "f.db")

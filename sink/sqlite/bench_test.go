@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // BenchmarkSwap measures durable profile writes: 256 profiles of 1536
@@ -21,7 +21,7 @@ func BenchmarkSwap(b *testing.B) {
 		b.Run(fmt.Sprintf("insert/callers=%d", callers), func(b *testing.B) {
 			f := openBench(b)
 			var user atomic.Int32
-			swapLoop(b, f, callers, func(_ int, batch []*engine.Profile) {
+			swapLoop(b, f, callers, func(_ int, batch []*profile.Profile) {
 				for i := range batch {
 					batch[i] = benchProfile(user.Add(1), 1)
 				}
@@ -35,14 +35,14 @@ func BenchmarkSwap(b *testing.B) {
 				versions[user] = 1
 			}
 			for batch := range slices.Chunk(seq(users), 256) {
-				profiles := make([]*engine.Profile, 0, len(batch))
+				profiles := make([]*profile.Profile, 0, len(batch))
 				for _, user := range batch {
 					profiles = append(profiles, benchProfile(user, 1))
 				}
 				noErrors(b, f.Swap(context.Background(), profiles))
 			}
 			b.ResetTimer()
-			swapLoop(b, f, callers, func(caller int, batch []*engine.Profile) {
+			swapLoop(b, f, callers, func(caller int, batch []*profile.Profile) {
 				share := users / callers
 				for i, k := range rand.Perm(share)[:len(batch)] {
 					user := int32(caller*share + k)
@@ -59,7 +59,7 @@ func BenchmarkLoad(b *testing.B) {
 	f := openBench(b)
 	const users = 4096
 	for batch := range slices.Chunk(seq(users), 256) {
-		profiles := make([]*engine.Profile, 0, len(batch))
+		profiles := make([]*profile.Profile, 0, len(batch))
 		for _, user := range batch {
 			profiles = append(profiles, benchProfile(user, 1))
 		}
@@ -81,7 +81,7 @@ func BenchmarkLoad(b *testing.B) {
 
 func openBench(b *testing.B) *File {
 	b.Helper()
-	f, err := Open(filepath.Join(b.TempDir(), "bench.db"), Settings{Dimensions: 1536, History: engine.Mass, Model: "m"})
+	f, err := Open(filepath.Join(b.TempDir(), "bench.db"), Settings{Dimensions: 1536, History: profile.Mass, Model: "m"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func openBench(b *testing.B) *File {
 	return f
 }
 
-func swapLoop(b *testing.B, f *File, callers int, fill func(caller int, batch []*engine.Profile)) {
+func swapLoop(b *testing.B, f *File, callers int, fill func(caller int, batch []*profile.Profile)) {
 	b.ReportAllocs()
 	var (
 		calls   atomic.Int64
@@ -98,7 +98,7 @@ func swapLoop(b *testing.B, f *File, callers int, fill func(caller int, batch []
 	)
 	for caller := range callers {
 		group.Go(func() {
-			batch := make([]*engine.Profile, 256)
+			batch := make([]*profile.Profile, 256)
 			for calls.Add(1) <= int64(b.N) {
 				fill(caller, batch)
 				start := time.Now()
@@ -122,14 +122,14 @@ var benchVector = func() []float64 {
 	return v
 }()
 
-var benchIDs = make([]engine.AppliedID, 256)
+var benchIDs = make([]profile.AppliedID, 256)
 
-func benchProfile(user, version int32) *engine.Profile {
-	return &engine.Profile{
+func benchProfile(user, version int32) *profile.Profile {
+	return &profile.Profile{
 		UserID: user, Version: version, Vector: benchVector, Mass: 3.5, Updated: 1_700_000_000_000,
-		LastType: engine.ProductClick, LastID: "c0ffee", EventCount: int64(version),
-		History: engine.Mass, Model: "m", CreatedAt: 1, WrittenAt: 2,
-		Applied: engine.Applied{}.With(uint64(version), benchIDs[:60+2*version%100], 1, engine.DefaultIDLimits()),
+		LastType: profile.ProductClick, LastID: "c0ffee", EventCount: int64(version),
+		History: profile.Mass, Model: "m", CreatedAt: 1, WrittenAt: 2,
+		Applied: profile.Applied{}.With(uint64(version), benchIDs[:60+2*version%100], 1, profile.DefaultIDLimits()),
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile/crashtest"
 )
 
@@ -31,7 +31,7 @@ func writeUntilKilled(path string) error {
 		if err != nil {
 			return err
 		}
-		next := make([]*engine.Profile, len(users))
+		next := make([]*profile.Profile, len(users))
 		for i, user := range users {
 			version := int32(1)
 			if stored[i] != nil {
@@ -49,8 +49,8 @@ func writeUntilKilled(path string) error {
 }
 
 // crashProfile returns a profile in which every component tells its version.
-func crashProfile(user, version int32) *engine.Profile {
-	p := &engine.Profile{UserID: user, Version: version, Vector: make([]float64, crashDimensions), History: engine.Mass}
+func crashProfile(user, version int32) *profile.Profile {
+	p := &profile.Profile{UserID: user, Version: version, Vector: make([]float64, crashDimensions), History: profile.Mass}
 	for i := range p.Vector {
 		p.Vector[i] = float64(version)
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
 
@@ -17,8 +18,8 @@ type File struct {
 }
 
 var (
-	_ engine.Profiles = (*File)(nil)
-	_ engine.Eraser   = (*File)(nil)
+	_ profile.Profiles = (*File)(nil)
+	_ profile.Eraser   = (*File)(nil)
 )
 
 // Open opens the file at path as [sqlfile.Open] does. A file made with other

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
 
@@ -34,20 +35,20 @@ func TestOtherSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	must(t, openAt(t, path, 8).Close())
 
-	other := Settings{Dimensions: 16, History: engine.UnitMass, Model: "other"}
+	other := Settings{Dimensions: 16, History: profile.UnitMass, Model: "other"}
 	_, err := Open(path, other)
-	expectFault(t, err, "store_settings", "EMBEDDING_DIMENSIONS is 16", "EMBEDDING_DIMENSIONS=8",
-		"EMBEDDING_HISTORY is unit", "EMBEDDING_HISTORY=mass", "EMBEDDING_MODEL=text-embedding-3-small", "another data folder")
+	expectFault(t, err, "store_settings", "Dimensions is 16", "Dimensions=8",
+		"History is unit", "History=mass", "EMBEDDING_MODEL=text-embedding-3-small", "another data folder")
 
 	other = settings(8)
-	other.History = engine.UnitMass
+	other.History = profile.UnitMass
 	_, err = Open(path, other)
-	expectFault(t, err, "store_settings", "EMBEDDING_HISTORY=mass")
+	expectFault(t, err, "store_settings", "History=mass")
 	if strings.Contains(err.Error(), "DIMENSIONS") {
 		t.Errorf("%q names a setting that is the same", err)
 	}
 	_, err = Open(path, Settings{})
-	expectFault(t, err, "store_settings", "EMBEDDING_DIMENSIONS", "EMBEDDING_HISTORY")
+	expectFault(t, err, "store_settings", "Dimensions", "History")
 
 	must(t, openAt(t, path, 8).Close()) // none of this changed the file
 }
@@ -63,8 +64,8 @@ func TestOpenTogether(t *testing.T) {
 				t.Errorf("Open: %v", err)
 				return
 			}
-			p := &engine.Profile{UserID: int32(i), Version: 1, Vector: make([]float64, 8)}
-			noErrors(t, f.Swap(ctx, []*engine.Profile{p}))
+			p := &profile.Profile{UserID: int32(i), Version: 1, Vector: make([]float64, 8)}
+			noErrors(t, f.Swap(ctx, []*profile.Profile{p}))
 			if err := f.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
@@ -85,8 +86,8 @@ func TestReaderBesideAWriter(t *testing.T) {
 		t.Errorf("settings are %+v", r.Settings())
 	}
 	for user := range int32(20) {
-		p := &engine.Profile{UserID: user, Version: 1, Vector: make([]float64, 8)}
-		noErrors(t, f.Swap(ctx, []*engine.Profile{p}))
+		p := &profile.Profile{UserID: user, Version: 1, Vector: make([]float64, 8)}
+		noErrors(t, f.Swap(ctx, []*profile.Profile{p}))
 		if got, err := r.Load(ctx, []int32{user}); err != nil || got[0] == nil {
 			t.Fatalf("the reader does not see user %d: %v", user, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
 
@@ -35,7 +36,7 @@ const putChunk = 256
 // PutProducts inserts products or replaces those of the same id; now becomes
 // their updated_at, and created_at of the new ones. It writes in chunks, between
 // which it looks at ctx: after an error, some may be written.
-func (f *File) PutProducts(ctx context.Context, products []engine.Product, now engine.Millis) error {
+func (f *File) PutProducts(ctx context.Context, products []profile.Product, now engine.Millis) error {
 	for chunk := range slices.Chunk(products, putChunk) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -50,7 +51,7 @@ func (f *File) PutProducts(ctx context.Context, products []engine.Product, now e
 	return nil
 }
 
-func putAll(tx *sqlfile.Tx, products []engine.Product, now engine.Millis) error {
+func putAll(tx *sqlfile.Tx, products []profile.Product, now engine.Millis) error {
 	for i := range products {
 		p := &products[i]
 		_, err := tx.Exec(putProduct, p.ID, encode(p.Vector), len(p.Vector), p.Name, p.Category, p.Model, int64(now))
@@ -62,7 +63,7 @@ func putAll(tx *sqlfile.Tx, products []engine.Product, now engine.Millis) error 
 }
 
 // Products returns those of the products that exist, in the order of their ids.
-func (r *Reader) Products(ctx context.Context, ids []int32) ([]engine.Product, error) {
+func (r *Reader) Products(ctx context.Context, ids []int32) ([]profile.Product, error) {
 	if len(ids) == 0 {
 		return nil, ctx.Err()
 	}
@@ -71,8 +72,8 @@ func (r *Reader) Products(ctx context.Context, ids []int32) ([]engine.Product, e
 
 // AllProducts yields every product in the order of ids, until the first error.
 // Each page is as of its own reading.
-func (r *Reader) AllProducts(ctx context.Context) iter.Seq2[engine.Product, error] {
-	return pages(ctx, r, scanProduct, func(p engine.Product) int32 { return p.ID }, pageProducts)
+func (r *Reader) AllProducts(ctx context.Context) iter.Seq2[profile.Product, error] {
+	return pages(ctx, r, scanProduct, func(p profile.Product) int32 { return p.ID }, pageProducts)
 }
 
 // CountProducts returns the number of products.
@@ -81,7 +82,7 @@ func (r *Reader) CountProducts(ctx context.Context) (int64, error) {
 }
 
 // scanProduct reads a row of productColumns.
-func scanProduct(rows *sql.Rows) (p engine.Product, err error) {
+func scanProduct(rows *sql.Rows) (p profile.Product, err error) {
 	var (
 		embedding  sql.RawBytes
 		dimensions int

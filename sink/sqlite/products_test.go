@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
-func products(n int) []engine.Product {
-	all := make([]engine.Product, n)
+func products(n int) []profile.Product {
+	all := make([]profile.Product, n)
 	for i := range all {
-		all[i] = engine.Product{
+		all[i] = profile.Product{
 			ID: int32(i + 1), Name: fmt.Sprint("Größe ", i), Category: "shoes", Vector: []float32{float32(i), -0.1, 1e-40},
 		}
 	}
@@ -24,18 +25,18 @@ func TestProducts(t *testing.T) {
 	f := openNew(t, 4)
 	all := products(3*putChunk + 5)
 	must(t, f.PutProducts(ctx, all, 1000))
-	all[1] = engine.Product{ID: 2, Model: "other", Vector: []float32{1, 2, 3, 4, 5}}
+	all[1] = profile.Product{ID: 2, Model: "other", Vector: []float32{1, 2, 3, 4, 5}}
 	must(t, f.PutProducts(ctx, all[1:2], 2000))
 
 	got, err := f.Products(ctx, []int32{700, 2, 99999, 1})
 	must(t, err)
-	if want := []engine.Product{all[0], all[1], all[699]}; !reflect.DeepEqual(got, want) {
+	if want := []profile.Product{all[0], all[1], all[699]}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got, err := f.Products(ctx, nil); err != nil || len(got) != 0 {
 		t.Errorf("no ids: %v, %v", got, err)
 	}
-	var listed []engine.Product
+	var listed []profile.Product
 	for p, err := range f.AllProducts(ctx) {
 		must(t, err)
 		listed = append(listed, p)
@@ -60,7 +61,7 @@ func TestPutProductsLooksAtTheContext(t *testing.T) {
 	if err := f.PutProducts(cancelled, products(3), 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("PutProducts: %v", err)
 	}
-	if err := f.PutProducts(ctx, []engine.Product{{ID: 1}}, 1); engine.KindOf(err) != engine.Permanent {
+	if err := f.PutProducts(ctx, []profile.Product{{ID: 1}}, 1); engine.KindOf(err) != engine.Permanent {
 		t.Errorf("a product without a vector: %v, want a permanent error", err)
 	}
 	for _, err := range f.AllProducts(cancelled) {

@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
 
@@ -27,9 +28,9 @@ const (
 		WHERE user_id > ? ORDER BY user_id LIMIT ?`
 )
 
-// Load implements [engine.Profiles].
-func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
-	profiles := make([]*engine.Profile, len(users))
+// Load implements [profile.Profiles].
+func (r *Reader) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
+	profiles := make([]*profile.Profile, len(users))
 	if len(users) == 0 {
 		return profiles, ctx.Err()
 	}
@@ -37,7 +38,7 @@ func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[int32]*engine.Profile, len(stored))
+	found := make(map[int32]*profile.Profile, len(stored))
 	for _, p := range stored {
 		found[p.UserID] = p
 	}
@@ -50,8 +51,8 @@ func (r *Reader) Load(ctx context.Context, users []int32) ([]*engine.Profile, er
 // AllProfiles yields every document in the order of user ids, tombstones
 // included, until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
-func (r *Reader) AllProfiles(ctx context.Context) iter.Seq2[*engine.Profile, error] {
-	return pages(ctx, r, scanProfile, func(p *engine.Profile) int32 { return p.UserID }, pageProfiles)
+func (r *Reader) AllProfiles(ctx context.Context) iter.Seq2[*profile.Profile, error] {
+	return pages(ctx, r, scanProfile, func(p *profile.Profile) int32 { return p.UserID }, pageProfiles)
 }
 
 // CountProfiles returns the number of profiles, without tombstones.
@@ -74,9 +75,9 @@ func jsonIDs(ids []int32) string {
 }
 
 // scanProfile reads a row of profileColumns.
-func scanProfile(rows *sql.Rows) (*engine.Profile, error) {
+func scanProfile(rows *sql.Rows) (*profile.Profile, error) {
 	var (
-		p                  engine.Profile
+		p                  profile.Profile
 		dimensions         int
 		lastType           string
 		embedding, applied sql.RawBytes
@@ -90,12 +91,12 @@ func scanProfile(rows *sql.Rows) (*engine.Profile, error) {
 	if p.Erased() {
 		return &p, nil
 	}
-	p.LastType = engine.ParseEventType(lastType)
+	p.LastType = profile.ParseEventType(lastType)
 	if p.Vector, err = decode[float64](embedding, dimensions); err != nil {
 		return nil, damaged(p.UserID, err)
 	}
 	floor := p.Applied.Floor
-	if p.Applied, err = engine.ReadApplied(applied); err != nil {
+	if p.Applied, err = profile.ReadApplied(applied); err != nil {
 		return nil, damaged(p.UserID, err)
 	}
 	p.Applied.Floor = floor
@@ -109,6 +110,6 @@ func damaged(user int32, err error) error {
 		"profile of user %d is damaged: restore the file from a backup, or delete the user's row and rebuild it: %w", user, err))
 }
 
-// Now implements [engine.Profiles] with this machine's clock: the file is this
+// Now implements [profile.Profiles] with this machine's clock: the file is this
 // machine's.
 func (f *File) Now(ctx context.Context) (engine.Millis, error) { return engine.Now(), ctx.Err() }

@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
 
 func TestAllProfiles(t *testing.T) {
 	f := openNew(t, 4)
 	const users = 3*pageRows + 1
-	var batch []*engine.Profile
+	var batch []*profile.Profile
 	for user := int32(users); user > 0; user-- {
-		p := &engine.Profile{UserID: user, Version: 1, Vector: make([]float64, 4), EventCount: 1}
+		p := &profile.Profile{UserID: user, Version: 1, Vector: make([]float64, 4), EventCount: 1}
 		if user == 2 || user == 7 {
 			p.EventCount = 9
 		}
@@ -47,6 +48,8 @@ func TestAllProfiles(t *testing.T) {
 }
 
 // TestRejectedDocument has SQLite itself refuse one document of a Swap.
+//
+// Promise(event/rejected-profile)
 func TestRejectedDocument(t *testing.T) {
 	f := openNew(t, 4)
 	must(t, f.Write(ctx, func(tx *sqlfile.Tx) error {
@@ -54,9 +57,9 @@ func TestRejectedDocument(t *testing.T) {
 			BEGIN SELECT RAISE(ABORT, 'no second user'); END`)
 		return err
 	}))
-	var batch []*engine.Profile
+	var batch []*profile.Profile
 	for user := int32(1); user <= 3; user++ {
-		batch = append(batch, &engine.Profile{UserID: user, Version: 1, Vector: make([]float64, 4)})
+		batch = append(batch, &profile.Profile{UserID: user, Version: 1, Vector: make([]float64, 4)})
 	}
 	errs := f.Swap(ctx, batch)
 	if errs[0] != nil || errs[2] != nil {

@@ -30,7 +30,7 @@ CREATE TABLE user_embeddings (
 	event_count     INTEGER,
 	created_at      INTEGER,
 	updated_at      INTEGER,
-	applied         BLOB,    -- ids of folded events; see engine.Applied
+	applied         BLOB,    -- ids of folded events; see profile.Applied
 	applied_floor   INTEGER,
 	erased_at       INTEGER,
 	CHECK (erased_at IS NOT NULL OR

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
 
@@ -15,20 +16,20 @@ import (
 // compared with, or folded into, those that are there.
 type Settings struct {
 	Dimensions int // components of a profile's vector
-	History    engine.History
+	History    profile.History
 	Model      string // what makes the vectors
 }
 
 // Validate reports every fault at once.
 func (s Settings) Validate() error {
 	var faults []error
-	if s.Dimensions < 1 || s.Dimensions > engine.MaxDimensions {
-		faults = append(faults, fmt.Errorf("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d",
-			s.Dimensions, engine.MaxDimensions))
+	if s.Dimensions < 1 || s.Dimensions > profile.MaxDimensions {
+		faults = append(faults, fmt.Errorf("%s is %d: it must be between 1 and %d", "Dimensions",
+			s.Dimensions, profile.MaxDimensions))
 	}
-	if s.History != engine.Mass && s.History != engine.UnitMass {
-		faults = append(faults, fmt.Errorf("EMBEDDING_HISTORY is %q: it must be %q or %q",
-			s.History, engine.Mass, engine.UnitMass))
+	if s.History != profile.Mass && s.History != profile.UnitMass {
+		faults = append(faults, fmt.Errorf("%s is %q: it must be %q or %q", "History",
+			s.History, profile.Mass, profile.UnitMass))
 	}
 	return errors.Join(faults...)
 }
@@ -77,8 +78,8 @@ func (s Settings) match(stored Settings, path string) error {
 			cures = append(cures, fmt.Sprintf("%s=%v", variable, kept))
 		}
 	}
-	compare("EMBEDDING_DIMENSIONS", s.Dimensions, stored.Dimensions)
-	compare("EMBEDDING_HISTORY", s.History, stored.History)
+	compare("Dimensions", s.Dimensions, stored.Dimensions)
+	compare("History", s.History, stored.History)
 	compare("EMBEDDING_MODEL", s.Model, stored.Model)
 	if len(differ) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sinktest"
 	"keyfold/sink/sqlfile"
 	"keyfold/sink/sqlfile/crashtest"
@@ -22,7 +22,7 @@ var ctx = context.Background()
 
 // settings for vectors of n components.
 func settings(n int) Settings {
-	return Settings{Dimensions: n, History: engine.Mass, Model: "text-embedding-3-small"}
+	return Settings{Dimensions: n, History: profile.Mass, Model: "text-embedding-3-small"}
 }
 
 // openAt opens a file that is closed when the test ends.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
 
@@ -32,9 +33,9 @@ const (
 		WHERE erased_at IS NULL`
 )
 
-// Swap implements [engine.Profiles]. All profiles are written in one transaction
+// Swap implements [profile.Profiles]. All profiles are written in one transaction
 // but each has its own outcome, unless the transaction itself fails.
-func (f *File) Swap(ctx context.Context, profiles []*engine.Profile) []error {
+func (f *File) Swap(ctx context.Context, profiles []*profile.Profile) []error {
 	answers := make([]error, len(profiles))
 	writes := make([]write, 0, len(profiles))
 	for i, p := range profiles {
@@ -62,7 +63,7 @@ func (f *File) Swap(ctx context.Context, profiles []*engine.Profile) []error {
 // write is one profile on its way into the file.
 type write struct {
 	at      int // index in the caller's slice
-	profile *engine.Profile
+	profile *profile.Profile
 	applied []byte
 	outcome error
 }
@@ -102,7 +103,7 @@ func swap(tx *sqlfile.Tx, w *write, args []any) error {
 	return err
 }
 
-// Forget implements [engine.Eraser].
+// Forget implements [profile.Eraser].
 func (f *File) Forget(ctx context.Context, user int32, at engine.Millis) error {
 	return f.Write(ctx, func(tx *sqlfile.Tx) error {
 		_, err := tx.Exec(writeTombstone, user, int64(at))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Catalog resolves product ids to unit vectors: the engine's port over a
@@ -79,7 +80,7 @@ func (c *Catalog) read(ctx context.Context, answers []engine.Resolved, ids []int
 }
 
 // resolved is the answer for a product that was read.
-func (c *Catalog) resolved(p *engine.Product) engine.Resolved {
+func (c *Catalog) resolved(p *profile.Product) engine.Resolved {
 	if p.Model != "" && p.Model != c.config.Model {
 		return engine.Resolved{Err: engine.ConfigurationError("other_model", fmt.Errorf(
 			"product %d has a vector of model %q, this worker has %q: re-import it with `products import FILE --embed`",

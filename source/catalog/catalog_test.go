@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/catalog"
 )
 
@@ -23,16 +24,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // store is products in memory, with seams to slow it down and to break it.
 type store struct {
 	mu       sync.Mutex
-	products map[int32]engine.Product
+	products map[int32]profile.Product
 	latency  time.Duration // between the read and its answer
 	fail     func(ids []int32) error
 	asked    [][]int32
 }
 
-func (s *store) Products(_ context.Context, ids []int32) ([]engine.Product, error) {
+func (s *store) Products(_ context.Context, ids []int32) ([]profile.Product, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, slices.Clone(ids))
-	var found []engine.Product
+	var found []profile.Product
 	for _, id := range slices.Backward(ids) { // in another order
 		if p, ok := s.products[id]; ok {
 			found = append(found, p)
@@ -54,9 +55,9 @@ func (s *store) set(id int32, x float32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.products == nil {
-		s.products = map[int32]engine.Product{}
+		s.products = map[int32]profile.Product{}
 	}
-	s.products[id] = engine.Product{ID: id, Vector: []float32{x, 1}}
+	s.products[id] = profile.Product{ID: id, Vector: []float32{x, 1}}
 }
 
 func (s *store) calls() int {
@@ -142,20 +143,21 @@ func TestVectorsLiveForTheirTTL(t *testing.T) {
 	})
 }
 
+// Promise(event/product-unknown)
 func TestFaultsLiveForFiveSeconds(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	for name, tc := range map[string]struct {
-		product *engine.Product
+		product *profile.Product
 		kind    engine.Kind
 		reason  string
 	}{
 		"missing":     {nil, engine.Transient, "error"},
-		"short":       {&engine.Product{Vector: []float32{1}}, engine.Permanent, "wrong_dimensions"},
-		"none":        {&engine.Product{}, engine.Permanent, "wrong_dimensions"},
-		"NaN":         {&engine.Product{Vector: []float32{nan, 1}}, engine.Permanent, "not_finite"},
-		"Inf":         {&engine.Product{Vector: []float32{1, inf}}, engine.Permanent, "not_finite"},
-		"zero":        {&engine.Product{Vector: []float32{0, 0}}, engine.Permanent, "zero_vector"},
-		"other model": {&engine.Product{Vector: []float32{1, 0}, Model: "x"}, engine.Configuration, "other_model"},
+		"short":       {&profile.Product{Vector: []float32{1}}, engine.Permanent, "wrong_dimensions"},
+		"none":        {&profile.Product{}, engine.Permanent, "wrong_dimensions"},
+		"NaN":         {&profile.Product{Vector: []float32{nan, 1}}, engine.Permanent, "not_finite"},
+		"Inf":         {&profile.Product{Vector: []float32{1, inf}}, engine.Permanent, "not_finite"},
+		"zero":        {&profile.Product{Vector: []float32{0, 0}}, engine.Permanent, "zero_vector"},
+		"other model": {&profile.Product{Vector: []float32{1, 0}, Model: "x"}, engine.Configuration, "other_model"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &store{}
@@ -338,13 +340,13 @@ func TestConfigValidate(t *testing.T) {
 }
 
 func BenchmarkResolve256Cached(b *testing.B) {
-	s := &store{products: map[int32]engine.Product{}}
+	s := &store{products: map[int32]profile.Product{}}
 	ids := make([]int32, 256)
 	for i := range ids {
 		ids[i] = int32(i + 1)
 		vector := make([]float32, 1536)
 		vector[i] = 1
-		s.products[ids[i]] = engine.Product{ID: ids[i], Vector: vector}
+		s.products[ids[i]] = profile.Product{ID: ids[i], Vector: vector}
 	}
 	c := newCatalog(b, s, func(c *catalog.Config) { c.Dimensions = 1536 })
 	for i, r := range c.Resolve(b.Context(), ids) {

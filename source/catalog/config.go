@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // FaultTTL is how long the catalog keeps saying that a product is unknown or
@@ -26,7 +27,7 @@ type Config struct {
 // (some 5,000 products of 1536 components) for 10 minutes, 256 products per
 // look-up (some 3 MiB of documents).
 func DefaultConfig() Config {
-	laws := engine.DefaultConfig()
+	laws := profile.DefaultConfig()
 	return Config{
 		Dimensions: laws.Dimensions,
 		Model:      laws.Model,
@@ -39,8 +40,8 @@ func DefaultConfig() Config {
 // Validate reports every fault at once.
 func (c Config) Validate() error {
 	var faults engine.Faults
-	faults.If(c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
-	faults.If(c.Model == "", "EMBEDDING_MODEL is empty: it must name what made the product vectors")
+	faults.If(c.Dimensions < 1 || c.Dimensions > profile.MaxDimensions, "Dimensions is %d: it must be between 1 and %d", c.Dimensions, profile.MaxDimensions)
+	faults.If(c.Model == "", "Model is empty: it must name what made the product vectors")
 	faults.If(c.CacheBytes < 0, "product cache of %d bytes: it must not be negative", c.CacheBytes)
 	faults.If(c.CacheTTL < 0, "product cache TTL of %v: it must not be negative", c.CacheTTL)
 	faults.If(c.Chunk < 1, "look-ups of %d products: it must be at least 1", c.Chunk)

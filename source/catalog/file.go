@@ -10,6 +10,7 @@ import (
 	"iter"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // maxLine is the longest line of a product file, in bytes: above twice what the
@@ -42,18 +43,18 @@ func (e *LineError) Unwrap() error { return e.Err }
 // A line that cannot be read yields a [*LineError], which is permanent, and
 // reading goes on behind it if the caller does. Any other error is the file's, and the last: it is
 // transient as far as the reader knows. The sequence can be used once.
-func ReadProducts(r io.Reader) iter.Seq2[engine.Product, error] {
-	return func(yield func(engine.Product, error) bool) {
+func ReadProducts(r io.Reader) iter.Seq2[profile.Product, error] {
+	return func(yield func(profile.Product, error) bool) {
 		lines, err := newLines(r)
 		if err != nil {
-			yield(engine.Product{}, err)
+			yield(profile.Product{}, err)
 			return
 		}
 		for {
 			line, err := lines.next()
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
-					yield(engine.Product{}, err)
+					yield(profile.Product{}, err)
 				}
 				return
 			}

@@ -16,11 +16,12 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/catalog"
 )
 
 // readAll returns the products and the errors of a file.
-func readAll(r io.Reader) (products []engine.Product, errs []error) {
+func readAll(r io.Reader) (products []profile.Product, errs []error) {
 	for p, err := range catalog.ReadProducts(r) {
 		if err != nil {
 			errs = append(errs, err)
@@ -50,7 +51,7 @@ const catalogue = `{"product_id":1002098,"product_name":"samsung smartphone","ca
  {"embedding_model":"m","embedding":[0.1, -2e-3,3],"product_id":2147483647}`
 
 func TestReadProducts(t *testing.T) {
-	want := []engine.Product{
+	want := []profile.Product{
 		{ID: 1002098, Name: "samsung smartphone", Category: "electronics.smartphone"},
 		{ID: 9},
 		{ID: math.MaxInt32, Model: "m", Vector: []float32{0.1, -0.002, 3}},
@@ -166,7 +167,7 @@ func TestReadProductsStopsWhereTheCallerDoes(t *testing.T) {
 // What was written is read; and any text at all is read without a panic.
 func TestReadProductsProperty(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		p := engine.Product{
+		p := profile.Product{
 			ID:       rapid.Int32Range(1, math.MaxInt32).Draw(r, "id"),
 			Name:     rapid.String().Draw(r, "name"),
 			Category: rapid.String().Draw(r, "category"),
@@ -203,7 +204,7 @@ func FuzzReadProducts(f *testing.F) {
 }
 
 func TestEmbedText(t *testing.T) {
-	for want, p := range map[string]engine.Product{
+	for want, p := range map[string]profile.Product{
 		"samsung smartphone electronics smartphone": {Name: "samsung smartphone", Category: "electronics.smartphone"},
 		"YouTube Ceramic Mug 12oz. Home Drinkware":  {Name: "YouTube Ceramic  Mug 12oz.", Category: "Home/Drinkware"},
 		"Headphones Electronics Audio":              {Name: " Headphones\n", Category: "Electronics > Audio"},

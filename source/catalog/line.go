@@ -9,17 +9,18 @@ import (
 	"strings"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // fields are the names a line's fields are known by.
 var fields = [...]string{"product_id", "product_name", "category", "embedding", "embedding_model"}
 
 // parseProduct reads one line.
-func parseProduct(line []byte) (engine.Product, error) {
+func parseProduct(line []byte) (profile.Product, error) {
 	if bytes.TrimSpace(line)[0] != '{' {
-		return engine.Product{}, errors.New("it is no JSON object: write one {...} per line")
+		return profile.Product{}, errors.New("it is no JSON object: write one {...} per line")
 	}
-	var p engine.Product
+	var p profile.Product
 	_, err := engine.ReadObject(line, func(key []byte, value engine.Value) (err error) {
 		name := string(key)
 		switch name {
@@ -45,7 +46,7 @@ func parseProduct(line []byte) (engine.Product, error) {
 		err = errors.New("product_id is absent: every product needs one")
 	}
 	if err != nil {
-		return engine.Product{}, withCure(err)
+		return profile.Product{}, withCure(err)
 	}
 	return p, nil
 }

@@ -7,13 +7,13 @@ import (
 	"math"
 	"slices"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Neighbour is a product and how near it is.
 type Neighbour struct {
-	Product engine.Product // without its vector
-	Cosine  float64        // from -1 to 1
+	Product profile.Product // without its vector
+	Cosine  float64         // from -1 to 1
 }
 
 // Nearest returns the k products with the largest cosine to a unit vector,
@@ -23,7 +23,7 @@ type Neighbour struct {
 // Products whose vector has another length, NaN, Inf or length zero are
 // skipped. Models are not compared: that is the stream's to choose. An error of
 // the stream, or the end of ctx, is returned without an answer.
-func Nearest(ctx context.Context, unit []float64, products iter.Seq2[engine.Product, error], k int) ([]Neighbour, error) {
+func Nearest(ctx context.Context, unit []float64, products iter.Seq2[profile.Product, error], k int) ([]Neighbour, error) {
 	var nearest []Neighbour
 	for p, err := range products {
 		if err == nil {

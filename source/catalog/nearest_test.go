@@ -14,12 +14,13 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/catalog"
 )
 
 // stream yields products in one buffer, as a store's cursor might.
-func stream(products []engine.Product) iter.Seq2[engine.Product, error] {
-	return func(yield func(engine.Product, error) bool) {
+func stream(products []profile.Product) iter.Seq2[profile.Product, error] {
+	return func(yield func(profile.Product, error) bool) {
 		var buffer []float32
 		for _, p := range products {
 			buffer = append(buffer[:0], p.Vector...)
@@ -46,9 +47,9 @@ func TestNearestEqualsASort(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		products := make([]engine.Product, rapid.IntRange(0, 60).Draw(r, "products"))
+		products := make([]profile.Product, rapid.IntRange(0, 60).Draw(r, "products"))
 		for i := range products {
-			products[i] = engine.Product{ID: int32(len(products) - i), Name: "x", Vector: vector(dimensions)}
+			products[i] = profile.Product{ID: int32(len(products) - i), Name: "x", Vector: vector(dimensions)}
 			switch random.IntN(9) {
 			case 0:
 				products[i].Vector = vector(dimensions + 1)
@@ -76,7 +77,7 @@ func TestNearestEqualsASort(t *testing.T) {
 // compareWithSort checks an answer against a sort of all usable products. The
 // two round differently, so that products nearer to each other than that may
 // stand in another order.
-func compareWithSort(r *rapid.T, unit []float64, products []engine.Product, k int, got []catalog.Neighbour) {
+func compareWithSort(r *rapid.T, unit []float64, products []profile.Product, k int, got []catalog.Neighbour) {
 	const rounding = 1e-12
 	cosines := map[int32]float64{}
 	for _, p := range products {
@@ -106,9 +107,9 @@ func compareWithSort(r *rapid.T, unit []float64, products []engine.Product, k in
 }
 
 func TestNearestPutsEqualOnesByID(t *testing.T) {
-	var products []engine.Product
+	var products []profile.Product
 	for _, id := range []int32{5, 2, 9, 1, 7} {
-		products = append(products, engine.Product{ID: id, Vector: []float32{3, 4}})
+		products = append(products, profile.Product{ID: id, Vector: []float32{3, 4}})
 	}
 	got, err := catalog.Nearest(t.Context(), []float64{1, 0}, stream(products), 3)
 	if err != nil {
@@ -123,8 +124,8 @@ func TestNearestPutsEqualOnesByID(t *testing.T) {
 
 func TestNearestEndsWithItsStreamAndContext(t *testing.T) {
 	broken := errors.New("cursor lost")
-	products := func(yield func(engine.Product, error) bool) {
-		_ = yield(engine.Product{ID: 1, Vector: []float32{1}}, nil) && yield(engine.Product{}, broken)
+	products := func(yield func(profile.Product, error) bool) {
+		_ = yield(profile.Product{ID: 1, Vector: []float32{1}}, nil) && yield(profile.Product{}, broken)
 	}
 	if got, err := catalog.Nearest(t.Context(), []float64{1}, products, 3); !errors.Is(err, broken) || got != nil {
 		t.Errorf("got %v, %v", got, err)
@@ -138,19 +139,19 @@ func TestNearestEndsWithItsStreamAndContext(t *testing.T) {
 
 func BenchmarkNearest(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 1))
-	products := make([]engine.Product, 1000)
+	products := make([]profile.Product, 1000)
 	for i := range products {
 		vector := make([]float32, 1536)
 		for j := range vector {
 			vector[j] = float32(random.NormFloat64())
 		}
-		products[i] = engine.Product{ID: int32(i + 1), Vector: vector}
+		products[i] = profile.Product{ID: int32(i + 1), Vector: vector}
 	}
 	unit, err := engine.Unit(products[0].Vector, 1536)
 	if err != nil {
 		b.Fatal(err)
 	}
-	all := func(yield func(engine.Product, error) bool) {
+	all := func(yield func(profile.Product, error) bool) {
 		for _, p := range products {
 			if !yield(p, nil) {
 				return

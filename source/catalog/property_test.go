@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/catalog"
 )
 
@@ -37,7 +38,7 @@ func TestAnswersAreNeverTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A bubble's test has no deadline to ask for: hide the method.
 		rapid.Check(struct{ testing.TB }{t}, func(r *rapid.T) {
-			s := &store{products: map[int32]engine.Product{}}
+			s := &store{products: map[int32]profile.Product{}}
 			c := newCatalog(t, s, func(c *catalog.Config) {
 				c.CacheTTL = ttl
 				c.Chunk = rapid.IntRange(1, 3).Draw(r, "chunk")

@@ -3,7 +3,7 @@ package catalog
 import (
 	"context"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Store is where products are kept.
@@ -12,5 +12,5 @@ type Store interface {
 	// ids are distinct. A product without a readable vector is returned
 	// without one. An error is the whole look-up's, typed where it arises;
 	// with it, no product counts as read.
-	Products(ctx context.Context, ids []int32) ([]engine.Product, error)
+	Products(ctx context.Context, ids []int32) ([]profile.Product, error)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // EmbedText returns what a product's vector is made of: the words of its name
@@ -12,7 +12,7 @@ import (
 // "Electronics > Audio") are parted by spaces. A product with neither gets
 // "product" and its id, so that its vector is its own and always the same, but
 // says nothing: it is near to those of other nameless products at best.
-func EmbedText(p engine.Product) string {
+func EmbedText(p profile.Product) string {
 	levels := strings.FieldsFunc(p.Category, func(r rune) bool { return strings.ContainsRune("/.>|:;,_\\", r) })
 	text := strings.Join(strings.Fields(p.Name+" "+strings.Join(levels, " ")), " ")
 	if text == "" {

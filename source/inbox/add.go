@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
-// Arrival is one body and what [engine.ParseEvent] made of it.
+// Arrival is one body and what [profile.ParseEvent] made of it.
 type Arrival struct {
 	Body  []byte
-	Event engine.Event
+	Event profile.Event
 	Err   error // set for a body that is no event
 	// Kept says that the source keeps the body. The inbox then deletes its copy
 	// in the transaction that settles the event.
@@ -49,7 +50,7 @@ const (
 // Once the transaction has begun, Add ignores the end of ctx: it would leave
 // events that are stored and not delivered until the next start. The bodies'
 // memory is not kept.
-func (in *Inbox) Add(ctx context.Context, arrivals []Arrival) ([]Receipt, []engine.Delivery, error) {
+func (in *Inbox) Add(ctx context.Context, arrivals []Arrival) ([]Receipt, []profile.Delivery, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -90,9 +91,9 @@ func (in *Inbox) resolve(ctx context.Context, a *addition, unknown error) error 
 }
 
 // admit counts what was stored and makes the deliveries.
-func (in *Inbox) admit(a *addition, now engine.Millis) []engine.Delivery {
+func (in *Inbox) admit(a *addition, now engine.Millis) []profile.Delivery {
 	entries := make([]entry, 0, len(a.arrivals)) // deliveries refer to its elements
-	deliveries := make([]engine.Delivery, 0, len(a.arrivals))
+	deliveries := make([]profile.Delivery, 0, len(a.arrivals))
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for i, r := range a.receipts {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 func TestAddDeliversOnlyNewEventsInOrder(t *testing.T) {
@@ -65,7 +66,7 @@ func TestAddOfManyRows(t *testing.T) {
 
 func TestMalformedBodiesAreCounted(t *testing.T) {
 	b := newBench(t)
-	long := strings.Repeat("x", engine.MaxBodyBytes+10)
+	long := strings.Repeat("x", profile.MaxBodyBytes+10)
 	b.add(t, malformed("garbage"), malformed(""), malformed("garbage"), malformed(long))
 	b.add(t, malformed("garbage"), malformed(long+"y"), Arrival{Err: malformed("").Err})
 	letters := b.letters(t)
@@ -78,8 +79,8 @@ func TestMalformedBodiesAreCounted(t *testing.T) {
 	}{
 		{3, 7, engine.ReasonMalformedJSON},
 		{2, 0, engine.ReasonMalformedJSON},
-		{1, engine.MaxBodyBytes, engine.ReasonBodyTooLarge},
-		{1, engine.MaxBodyBytes, engine.ReasonBodyTooLarge},
+		{1, profile.MaxBodyBytes, engine.ReasonBodyTooLarge},
+		{1, profile.MaxBodyBytes, engine.ReasonBodyTooLarge},
 	} {
 		l := letters[i]
 		if l.Times != want.times || l.Reason != want.reason || len(l.Body) != want.size || l.Detail == "" {
@@ -209,7 +210,7 @@ func TestLast(t *testing.T) {
 	}
 	e := got[1]
 	if e.MessageID != event(7, 5).Event.MessageID || e.State != StateFolded || e.SettledAt == 0 ||
-		e.Type != engine.ProductView || !bytes.Equal(e.Body, event(7, 5).Body) || e.UserID != 7 {
+		e.Type != profile.ProductView || !bytes.Equal(e.Body, event(7, 5).Body) || e.UserID != 7 {
 		t.Errorf("second is %+v", e)
 	}
 	if read, err := e.Event(); err != nil || read != ds[0].Event {
@@ -224,17 +225,19 @@ func TestLast(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
+	if err := patient.Validate(); err != nil {
 		t.Error(err)
 	}
 	err := Config{RetryDelay: 0, MaxRetries: -1}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "WORKER_RETRY_DELAY") || !strings.Contains(err.Error(), "WORKER_MAX_RETRIES") {
+	if err == nil || !strings.Contains(err.Error(), "RetryDelay") || !strings.Contains(err.Error(), "MaxRetries") {
 		t.Errorf("both faults must be named: %v", err)
 	}
 }
 
 // One id of two users is two events, also in a file that was made when it was
 // one; what is folded of one user is not of the other.
+//
+// Promise(outbox/user-and-id)
 func TestIDsArePerUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -250,7 +253,7 @@ func TestIDsArePerUser(t *testing.T) {
 	}
 	both := []Arrival{event(1, 0), event(2, 0)}
 	for i := range both {
-		both[i].Event.MessageID, both[i].Event.Digest = "order-1", engine.DigestOf("order-1")
+		both[i].Event.MessageID, both[i].Event.Digest = "order-1", profile.DigestOf("order-1")
 	}
 	e := &both[0].Event
 	if _, err := db.Exec(`INSERT INTO inbox (seq, digest, message_id, user_id, occurred_at, event_type, body, received_at) VALUES (7, ?, ?, 1, 0, 'product_view', ?, 0)`,
@@ -260,14 +263,14 @@ func TestIDsArePerUser(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	folded := &engine.Profile{UserID: 1, Applied: engine.Applied{}.With(1, []engine.AppliedID{e.Digest.ID()}, 1, engine.DefaultIDLimits())}
-	b := start(t, path, DefaultConfig(), profiles{1: folded})
+	folded := &profile.Profile{UserID: 1, Applied: profile.Applied{}.With(1, []profile.AppliedID{e.Digest.ID()}, 1, profile.DefaultIDLimits())}
+	b := start(t, path, patient, profiles{1: folded})
 	receipts, _, err := b.Add(context.Background(), both)
 	if err != nil || !slices.Equal(receipts, []Receipt{ReceiptDuplicate, ReceiptNew}) {
 		t.Errorf("receipts %v, %v", receipts, err)
 	}
 	b.kill()
-	again := start(t, path, DefaultConfig(), profiles{1: folded})
+	again := start(t, path, patient, profiles{1: folded})
 	defer again.stop()
 	got := recovered(t, again)
 	if len(got) != 1 || got[0].Event.UserID != 2 {

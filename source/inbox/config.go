@@ -20,20 +20,15 @@ type Config struct {
 	MaxRetries int
 }
 
-// DefaultConfig returns five retries, after 5, 10, 20, 40 and 60 seconds.
-func DefaultConfig() Config {
-	return Config{RetryDelay: 5 * time.Second, MaxRetries: 5}
-}
-
 // Validate reports every fault at once, by the names of the environment
 // variables.
 func (c Config) Validate() error {
 	var faults []error
 	if c.RetryDelay <= 0 || c.RetryDelay > MaxRetryDelay {
-		faults = append(faults, fmt.Errorf("WORKER_RETRY_DELAY is %v: it must be above 0 and at most %v", c.RetryDelay, MaxRetryDelay))
+		faults = append(faults, fmt.Errorf("RetryDelay is %v: it must be above 0 and at most %v", c.RetryDelay, MaxRetryDelay))
 	}
 	if c.MaxRetries < 0 {
-		faults = append(faults, fmt.Errorf("WORKER_MAX_RETRIES is %d: it must not be negative", c.MaxRetries))
+		faults = append(faults, fmt.Errorf("MaxRetries is %d: it must not be negative", c.MaxRetries))
 	}
 	return errors.Join(faults...)
 }

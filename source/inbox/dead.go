@@ -17,7 +17,7 @@ type DeadEvent struct {
 	UserID    int32  // 0 for a malformed body
 	Reason    string
 	Detail    string // what was found and what was expected
-	Body      []byte // at most [engine.MaxBodyBytes] of it
+	Body      []byte // at most [profile.MaxBodyBytes] of it
 	FirstAt   engine.Millis
 	LastAt    engine.Millis
 	Times     int    // how often this body came

@@ -16,7 +16,7 @@ func BenchmarkSettle(b *testing.B) { benchmark(b, true) }
 
 func benchmark(b *testing.B, marks bool) {
 	const batch = 1000
-	in := start(b, filepath.Join(b.TempDir(), "inbox.db"), DefaultConfig(), nil)
+	in := start(b, filepath.Join(b.TempDir(), "inbox.db"), patient, nil)
 	defer in.stop()
 	in.ports.Log = slog.New(slog.DiscardHandler)
 	n := 0

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // kept are arrivals whose source keeps their bodies.
@@ -97,9 +98,12 @@ func TestKeptBodiesAndDuplicates(t *testing.T) {
 
 // A mark and the deletion of its body are one transaction: what a crash leaves
 // pending has its body.
+//
+// Promise(lite/killed): A killed keyfold-lite loses and doubles nothing: a pending post has its body,
+// and both files together make every profile again.
 func TestKeptBodiesAfterACrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	ds := b.add(t, slices.Concat(kept(events(1, 0, 50)...), events(1, 50, 50))...)
 	settle(slices.Concat(ds[:20], ds[50:70]), engine.Folded)
 	_ = b.wait(context.Background(), func() bool { return b.marks.volatile == 0 })
@@ -107,12 +111,12 @@ func TestKeptBodiesAfterACrash(t *testing.T) {
 	settle(ds[20:30], engine.Folded) // these verdicts die with the process
 	b.kill()
 
-	folded := make([]engine.AppliedID, 0, 10)
+	folded := make([]profile.AppliedID, 0, 10)
 	for _, d := range ds[20:30] {
 		folded = append(folded, d.Event.Digest.ID())
 	}
-	p := &engine.Profile{UserID: 1, Applied: engine.Applied{}.With(1, folded, 1, engine.DefaultIDLimits())}
-	again := start(t, path, DefaultConfig(), profiles{1: p})
+	p := &profile.Profile{UserID: 1, Applied: profile.Applied{}.With(1, folded, 1, profile.DefaultIDLimits())}
+	again := start(t, path, patient, profiles{1: p})
 	defer again.stop()
 	got := recovered(t, again)
 	want := slices.Concat(ds[30:50], ds[70:])
@@ -139,7 +143,7 @@ func TestKeptBodiesAfterACrash(t *testing.T) {
 // A file of an earlier version gets the table, and keeps the bodies it has.
 func TestFileWithoutPendingBodies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	settle(b.add(t, events(1, 0, 2)...), engine.Folded)
 	b.idle(t)
 	left := b.add(t, events(1, 2, 2)...)
@@ -155,7 +159,7 @@ func TestFileWithoutPendingBodies(t *testing.T) {
 		t.Errorf("%d events, %v", len(got), err)
 	}
 	b.kill()
-	again := start(t, path, DefaultConfig(), nil)
+	again := start(t, path, patient, nil)
 	defer again.stop()
 	got := recovered(t, again)
 	if !slices.Equal(ids(got), ids(left)) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -15,9 +17,15 @@ import (
 	_ "modernc.org/sqlite"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("KEYFOLD_SOAK") == "" {
+		_ = flag.Set("rapid.checks", "25") // which package rapid defines
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // groupWriter is a small group-committing writer: one goroutine, strict order.
 // A group in which a function or the commit fails is rolled back and run again
@@ -173,6 +181,9 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
+// patient are retries that no test waits for.
+var patient = Config{RetryDelay: 5 * time.Second, MaxRetries: 5}
+
 func start(t fataler, path string, config Config, profiles Loader) *bench {
 	t.Helper()
 	open := func(pragmas string) *sql.DB {
@@ -201,7 +212,7 @@ func start(t fataler, path string, config Config, profiles Loader) *bench {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := start(t, filepath.Join(t.TempDir(), "inbox.db"), DefaultConfig(), nil)
+	b := start(t, filepath.Join(t.TempDir(), "inbox.db"), patient, nil)
 	t.Cleanup(b.stop)
 	return b
 }
@@ -229,7 +240,7 @@ func (b *bench) kill() {
 func event(user, n int) Arrival {
 	body := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","product_id":%d,"occurred_at":"2026-02-10T14:%02d:%02d+00:00"}`,
 		user, n+1, n/60%60, n%60)
-	e, err := engine.ParseEvent(body, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
+	e, err := profile.ParseEvent(body, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
 	return Arrival{Body: body, Event: e, Err: err}
 }
 
@@ -242,11 +253,11 @@ func events(user, first, n int) []Arrival {
 }
 
 func malformed(body string) Arrival {
-	e, err := engine.ParseEvent([]byte(body), time.Now())
+	e, err := profile.ParseEvent([]byte(body), time.Now())
 	return Arrival{Body: []byte(body), Event: e, Err: err}
 }
 
-func (b *bench) add(t fataler, arrivals ...Arrival) []engine.Delivery {
+func (b *bench) add(t fataler, arrivals ...Arrival) []profile.Delivery {
 	t.Helper()
 	_, deliveries, err := b.Add(context.Background(), arrivals)
 	if err != nil {
@@ -255,7 +266,7 @@ func (b *bench) add(t fataler, arrivals ...Arrival) []engine.Delivery {
 	return deliveries
 }
 
-func settle(deliveries []engine.Delivery, o engine.Outcome) {
+func settle(deliveries []profile.Delivery, o engine.Outcome) {
 	for _, d := range deliveries {
 		d.Settler.Settle(engine.Verdict{Outcome: o})
 	}
@@ -278,10 +289,10 @@ func (b *bench) pending(t fataler) int {
 }
 
 // recovered starts an inbox on the file and returns what it redelivers.
-func recovered(t fataler, b *bench) []engine.Delivery {
+func recovered(t fataler, b *bench) []profile.Delivery {
 	t.Helper()
-	var all []engine.Delivery
-	err := b.Recover(context.Background(), func(_ context.Context, ds []engine.Delivery) error {
+	var all []profile.Delivery
+	err := b.Recover(context.Background(), func(_ context.Context, ds []profile.Delivery) error {
 		all = append(all, ds...)
 		return nil
 	})
@@ -317,7 +328,7 @@ func (b *bench) letters(t fataler) (all []deadEvent) {
 	return all
 }
 
-func ids(deliveries []engine.Delivery) []string {
+func ids(deliveries []profile.Delivery) []string {
 	all := make([]string, len(deliveries))
 	for i := range deliveries {
 		all[i] = deliveries[i].Event.MessageID

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // writeMarks writes one UPDATE per state and deletes the bodies that the sources
@@ -73,7 +74,7 @@ type deadLetter struct {
 // body over the limit of an event is kept up to it; its hash is of the whole.
 func (l *deadLetter) insert(tx Tx, at int64) error {
 	hash := sha256.Sum256(l.body)
-	kept := append([]byte{}, l.body[:min(len(l.body), engine.MaxBodyBytes)]...) // never nil: the column is NOT NULL
+	kept := append([]byte{}, l.body[:min(len(l.body), profile.MaxBodyBytes)]...) // never nil: the column is NOT NULL
 	_, err := tx.Exec(`INSERT INTO dead (body_hash, message_id, user_id, reason, detail, body, first_at, last_at, file, line)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (body_hash) DO UPDATE SET times = times + 1, last_at = excluded.last_at,

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // model is what a file must hold after any sequence of calls.
@@ -21,10 +22,12 @@ type model struct {
 	state map[string]State // by id
 	kept  map[string]bool  // by id: the source keeps the body
 	dead  map[string]int   // by malformed body: times
-	open  []engine.Delivery
+	open  []profile.Delivery
 }
 
 // Any sequence of adding, settling and crashing leaves what the model says.
+//
+// Promise(lite/killed)
 func TestInboxEqualsItsModel(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Tx is the part of a transaction that is used here.
@@ -32,9 +32,9 @@ type Reader interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Loader reads profiles, aligned with users; see [engine.Profiles].
+// Loader reads profiles, aligned with users; see [profile.Profiles].
 type Loader interface {
-	Load(ctx context.Context, users []int32) ([]*engine.Profile, error)
+	Load(ctx context.Context, users []int32) ([]*profile.Profile, error)
 }
 
 // Ports is what an inbox is joined to.

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // StoredEvent is an event as the inbox keeps it.
 type StoredEvent struct {
 	MessageID  string
 	UserID     int32
-	Type       engine.EventType
+	Type       profile.EventType
 	OccurredAt engine.Millis
 	ReceivedAt engine.Millis
 	State      State
@@ -22,10 +23,10 @@ type StoredEvent struct {
 
 // Event parses the stored body. The id is the one it entered with. Without a body
 // the event has neither product nor phrase.
-func (e *StoredEvent) Event() (engine.Event, error) {
+func (e *StoredEvent) Event() (profile.Event, error) {
 	if len(e.Body) == 0 {
-		return engine.Event{
-			UserID: e.UserID, Type: e.Type, OccurredAt: e.OccurredAt, MessageID: e.MessageID, Digest: engine.DigestOf(e.MessageID),
+		return profile.Event{
+			UserID: e.UserID, Type: e.Type, OccurredAt: e.OccurredAt, MessageID: e.MessageID, Digest: profile.DigestOf(e.MessageID),
 		}, nil
 	}
 	return parseStored(e.Body, e.MessageID, e.ReceivedAt, e.OccurredAt)
@@ -34,9 +35,9 @@ func (e *StoredEvent) Event() (engine.Event, error) {
 // parseStored reads a body that was accepted once. Whether its time lay in the
 // future was judged then, and is not judged again by a clock that may have been
 // set back since.
-func parseStored(body []byte, messageID string, receivedAt, occurredAt engine.Millis) (engine.Event, error) {
-	event, err := engine.ParseEvent(body, max(receivedAt, occurredAt).Time())
-	event.MessageID, event.Digest = messageID, engine.DigestOf(messageID)
+func parseStored(body []byte, messageID string, receivedAt, occurredAt engine.Millis) (profile.Event, error) {
+	event, err := profile.ParseEvent(body, max(receivedAt, occurredAt).Time())
+	event.MessageID, event.Digest = messageID, profile.DigestOf(messageID)
 	return event, err
 }
 
@@ -47,7 +48,7 @@ func Last(ctx context.Context, r Reader, user int32, n int) (events []StoredEven
 		var e StoredEvent
 		var eventType string
 		err := rows.Scan(&e.MessageID, &e.UserID, &eventType, &e.OccurredAt, &e.ReceivedAt, &e.State, &e.SettledAt, &e.Body)
-		e.Type = engine.ParseEventType(eventType)
+		e.Type = profile.ParseEventType(eventType)
 		events = append(events, e)
 		return err
 	}, `SELECT message_id, user_id, event_type, occurred_at, received_at, state, coalesce(settled_at, 0), body

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // recoverChunk is how many rows are read and delivered at a time.
@@ -26,7 +27,7 @@ const recoverChunk = 512
 // Rows are read in chunks that are closed before they are delivered: a chunk
 // never overlaps with the marks of an earlier one, and no long read keeps the
 // write-ahead log from being recycled.
-func (in *Inbox) Recover(ctx context.Context, deliver engine.Deliver) error {
+func (in *Inbox) Recover(ctx context.Context, deliver profile.Deliver) error {
 	var last int64
 	err := queryRow(reading(ctx, in.ports.Reader), []any{&last}, `SELECT coalesce(max(seq), 0) FROM inbox WHERE state = 0`)
 	if err != nil {
@@ -81,10 +82,10 @@ func (in *Inbox) pendingRows(ctx context.Context, after, last int64) (all []pend
 	return all, err
 }
 
-func (in *Inbox) deliverPending(ctx context.Context, deliver engine.Deliver, rows []pendingRow) error {
+func (in *Inbox) deliverPending(ctx context.Context, deliver profile.Deliver, rows []pendingRow) error {
 	now := engine.MillisOf(time.Now())
 	entries := make([]entry, 0, len(rows))
-	deliveries := make([]engine.Delivery, 0, len(rows))
+	deliveries := make([]profile.Delivery, 0, len(rows))
 	for i := range rows {
 		r := &rows[i]
 		event, err := parseStored(r.body, r.messageID, r.receivedAt, r.occurredAt)
@@ -123,7 +124,7 @@ func (in *Inbox) markFolded(ctx context.Context, rows []pendingRow) error {
 	}
 	var marks []mark
 	for i := range rows {
-		if folded[foldedID{rows[i].userID, engine.DigestOf(rows[i].messageID).ID()}] {
+		if folded[foldedID{rows[i].userID, profile.DigestOf(rows[i].messageID).ID()}] {
 			marks = append(marks, mark{seq: rows[i].seq, state: StateFolded})
 		}
 	}
@@ -144,7 +145,7 @@ func (in *Inbox) markFolded(ctx context.Context, rows []pendingRow) error {
 // foldedID is an event's id: it is one user's own.
 type foldedID struct {
 	user int32
-	id   engine.AppliedID
+	id   profile.AppliedID
 }
 
 // foldedIDs returns the ids in the profiles of the rows' users.

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
+// Promise(away/worker-killed, shutdown/lite)
 func TestCrashLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	var arrivals []Arrival
 	for i := range 3*recoverChunk + 7 {
 		arrivals = append(arrivals, event(i%50+1, i))
@@ -26,7 +28,7 @@ func TestCrashLosesNothing(t *testing.T) {
 	settle(ds[marked:marked+10], engine.Folded) // these verdicts die with the process
 	b.kill()
 
-	again := start(t, path, DefaultConfig(), nil)
+	again := start(t, path, patient, nil)
 	defer again.stop()
 	got := recovered(t, again)
 	if !slices.Equal(ids(got), ids(ds[marked:])) {
@@ -50,13 +52,13 @@ func TestCrashLosesNothing(t *testing.T) {
 // Events are delivered while marks of earlier ones are written.
 func TestRecoverWhileMarksAreWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	all := b.add(t, events(1, 0, 3000)...)
 	b.kill()
-	again := start(t, path, DefaultConfig(), nil)
+	again := start(t, path, patient, nil)
 	defer again.stop()
 	var got []string
-	err := again.Recover(context.Background(), func(_ context.Context, ds []engine.Delivery) error {
+	err := again.Recover(context.Background(), func(_ context.Context, ds []profile.Delivery) error {
 		got = append(got, ids(ds)...)
 		settle(ds, engine.Folded)
 		return nil
@@ -72,13 +74,13 @@ func TestRecoverWhileMarksAreWritten(t *testing.T) {
 
 func TestRecoverThatIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	b.add(t, events(1, 0, 3)...)
 	b.kill()
-	again := start(t, path, DefaultConfig(), nil)
+	again := start(t, path, patient, nil)
 	defer again.stop()
 	refused := errors.New("stopping")
-	err := again.Recover(context.Background(), func(context.Context, []engine.Delivery) error { return refused })
+	err := again.Recover(context.Background(), func(context.Context, []profile.Delivery) error { return refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
 	}
@@ -91,12 +93,12 @@ func TestRecoverThatIsRefused(t *testing.T) {
 // A body that today's reading refuses is dead, and stops nobody.
 func TestRecoverOfAnUnreadableRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	odd := event(1, 1)
 	odd.Body = []byte(`{"user_id":"1"}`)
 	b.add(t, event(1, 0), odd, event(1, 2))
 	b.kill()
-	again := start(t, path, DefaultConfig(), nil)
+	again := start(t, path, patient, nil)
 	defer again.stop()
 	got := recovered(t, again)
 	settle(got, engine.Folded)
@@ -110,10 +112,10 @@ func TestRecoverOfAnUnreadableRow(t *testing.T) {
 // The id an event entered with stays, and so does the judgement of its time.
 func TestRecoverKeepsTheIdentity(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	a := event(1, 0)
 	a.Event.MessageID = "given at the door"
-	a.Event.Digest = engine.DigestOf(a.Event.MessageID)
+	a.Event.Digest = profile.DigestOf(a.Event.MessageID)
 	a.Event.OccurredAt = engine.MillisOf(time.Now().Add(4 * time.Minute))
 	a.Body = []byte(`{"user_id":1,"event_type":"search","search_phrase":"boots","occurred_at":"` +
 		a.Event.OccurredAt.Time().Format(time.RFC3339Nano) + `"}`)
@@ -127,7 +129,7 @@ func TestRecoverKeepsTheIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.kill()
-	again := start(t, path, DefaultConfig(), nil)
+	again := start(t, path, patient, nil)
 	defer again.stop()
 	got := recovered(t, again)
 	if len(got) != 1 || got[0].Event.MessageID != a.Event.MessageID || got[0].Event.Digest != a.Event.Digest ||
@@ -137,10 +139,10 @@ func TestRecoverKeepsTheIdentity(t *testing.T) {
 }
 
 // profiles answers from memory.
-type profiles map[int32]*engine.Profile
+type profiles map[int32]*profile.Profile
 
-func (p profiles) Load(_ context.Context, users []int32) ([]*engine.Profile, error) {
-	all := make([]*engine.Profile, len(users))
+func (p profiles) Load(_ context.Context, users []int32) ([]*profile.Profile, error) {
+	all := make([]*profile.Profile, len(users))
 	for i, u := range users {
 		all[i] = p[u]
 	}
@@ -152,17 +154,17 @@ func (p profiles) Load(_ context.Context, users []int32) ([]*engine.Profile, err
 // up before.
 func TestRecoverMarksFoldedEventsFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	b := start(t, path, DefaultConfig(), nil)
+	b := start(t, path, patient, nil)
 	arrivals := append(events(1, 0, 700), events(2, 0, 5)...)
 	ds := b.add(t, arrivals...)
 	b.kill()
 
-	var folded []engine.AppliedID
+	var folded []profile.AppliedID
 	for _, d := range ds[600:700] {
 		folded = append(folded, d.Event.Digest.ID())
 	}
-	p := &engine.Profile{UserID: 1, Applied: engine.Applied{}.With(1, folded, 1, engine.DefaultIDLimits())}
-	again := start(t, path, DefaultConfig(), profiles{1: p})
+	p := &profile.Profile{UserID: 1, Applied: profile.Applied{}.With(1, folded, 1, profile.DefaultIDLimits())}
+	again := start(t, path, patient, profiles{1: p})
 	defer again.stop()
 	got := recovered(t, again)
 	want := append(ids(ds[:600]), ids(ds[700:])...)

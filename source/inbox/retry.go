@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // retries are the deliveries that wait for another attempt. Guarded by
@@ -43,7 +44,7 @@ func (h *dueHeap) Pop() any {
 }
 
 // Start begins to redeliver what is settled with Retry. It is called once.
-func (in *Inbox) Start(deliver engine.Deliver) {
+func (in *Inbox) Start(deliver profile.Deliver) {
 	ctx, cancel := context.WithCancel(context.Background())
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -113,7 +114,7 @@ func (in *Inbox) plan(e *entry, absentAt engine.Millis, delay time.Duration) {
 }
 
 // redeliver runs until ctx ends.
-func (in *Inbox) redeliver(ctx context.Context, deliver engine.Deliver) {
+func (in *Inbox) redeliver(ctx context.Context, deliver profile.Deliver) {
 	timer := time.NewTimer(MaxRetryDelay)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -147,8 +148,8 @@ func (in *Inbox) takeDue(now time.Time) ([]*entry, time.Duration) {
 	return entries, (*h)[0].at.Sub(now)
 }
 
-func (in *Inbox) deliverAgain(ctx context.Context, deliver engine.Deliver, entries []*entry) {
-	deliveries := make([]engine.Delivery, len(entries))
+func (in *Inbox) deliverAgain(ctx context.Context, deliver profile.Deliver, entries []*entry) {
+	deliveries := make([]profile.Delivery, len(entries))
 	for i, e := range entries {
 		deliveries[i] = e.delivery(e.first)
 	}

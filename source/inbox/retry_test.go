@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 var errFlaky = errors.New("embedding API: 503")
 
-func retried(deliveries []engine.Delivery) {
+func retried(deliveries []profile.Delivery) {
 	for _, d := range deliveries {
 		d.Settler.Settle(engine.Verdict{Outcome: engine.Retry, Err: errFlaky})
 	}
@@ -25,7 +26,7 @@ func retried(deliveries []engine.Delivery) {
 func bubble(t *testing.T, fn func(t *testing.T, b *bench)) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, path, DefaultConfig(), nil)
+		b := start(t, path, patient, nil)
 		defer b.stop()
 		fn(t, b)
 	})
@@ -36,12 +37,12 @@ func bubble(t *testing.T, fn func(t *testing.T, b *bench)) {
 func TestParkedEventsCarryTheLastLook(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		var seen []engine.Millis
-		park := func(d engine.Delivery) {
+		park := func(d profile.Delivery) {
 			looked := engine.MillisOf(time.Now()) + engine.Millis(len(seen))
 			d.Settler.Settle(engine.Verdict{Outcome: engine.Park, Err: errFlaky, AbsentAt: looked})
 			seen = append(seen, looked)
 		}
-		b.Start(func(_ context.Context, ds []engine.Delivery) error {
+		b.Start(func(_ context.Context, ds []profile.Delivery) error {
 			if len(ds) != 1 || ds[0].FirstSeen != seen[len(seen)-1] {
 				t.Errorf("redelivered %+v, want as of %v", ds, seen)
 			}
@@ -64,7 +65,7 @@ func TestRetrySchedule(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		began := time.Now()
 		var at []time.Duration
-		b.Start(func(_ context.Context, ds []engine.Delivery) error {
+		b.Start(func(_ context.Context, ds []profile.Delivery) error {
 			at = append(at, time.Since(began))
 			if len(ds) != 1 || ds[0].FirstSeen != engine.MillisOf(began) || ds[0].Event != event(1, 0).Event {
 				t.Errorf("redelivered %+v", ds)
@@ -97,7 +98,7 @@ func TestRetrySchedule(t *testing.T) {
 func TestRetryOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		var got []string
-		b.Start(func(_ context.Context, ds []engine.Delivery) error {
+		b.Start(func(_ context.Context, ds []profile.Delivery) error {
 			got = append(got, ids(ds)...)
 			settle(ds, engine.Folded)
 			return nil
@@ -126,7 +127,7 @@ func TestRetryOrder(t *testing.T) {
 func TestRefusedRetriesUseNoAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		calls := 0
-		b.Start(func(_ context.Context, ds []engine.Delivery) error {
+		b.Start(func(_ context.Context, ds []profile.Delivery) error {
 			if calls++; calls < 20 {
 				return errors.New("full")
 			}
@@ -143,10 +144,12 @@ func TestRefusedRetriesUseNoAttempt(t *testing.T) {
 
 // Of two verdicts on one delivery the first one counts, also once the event was
 // delivered again.
+//
+// Promise(rabbitmq/verdicts)
 func TestSettledTwice(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
-		var again []engine.Delivery
-		b.Start(func(_ context.Context, ds []engine.Delivery) error {
+		var again []profile.Delivery
+		b.Start(func(_ context.Context, ds []profile.Delivery) error {
 			again = append(again, ds...)
 			return nil
 		})
@@ -174,7 +177,7 @@ func TestSettledTwice(t *testing.T) {
 func TestStopLeavesRetriesPending(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		entered := make(chan struct{})
-		b.Start(func(ctx context.Context, _ []engine.Delivery) error {
+		b.Start(func(ctx context.Context, _ []profile.Delivery) error {
 			close(entered)
 			<-ctx.Done()
 			return ctx.Err()
@@ -191,7 +194,7 @@ func TestStopLeavesRetriesPending(t *testing.T) {
 		if n := b.pending(t); n != 3 {
 			t.Errorf("%d pending, want 3", n)
 		}
-		b.Start(func(context.Context, []engine.Delivery) error { t.Error("delivered after Stop"); return nil })
+		b.Start(func(context.Context, []profile.Delivery) error { t.Error("delivered after Stop"); return nil })
 	})
 }
 
@@ -211,7 +214,7 @@ func TestStress(t *testing.T) {
 	b := start(t, filepath.Join(t.TempDir(), "inbox.db"), Config{RetryDelay: time.Millisecond, MaxRetries: 3}, nil)
 	defer b.stop()
 	var settlers sync.WaitGroup
-	take := func(_ context.Context, ds []engine.Delivery) error {
+	take := func(_ context.Context, ds []profile.Delivery) error {
 		settlers.Go(func() {
 			for i, d := range ds {
 				if d.FirstSeen == 0 && i%3 == 0 {

@@ -5,12 +5,13 @@ import (
 	"log/slog"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // entry is one delivery's way back: it is the delivery's Settler.
 type entry struct {
 	inbox *Inbox
-	event engine.Event
+	event profile.Event
 	seq   int64
 	// first is when the event was last known not to be folded; retries carry it.
 	first engine.Millis
@@ -21,9 +22,9 @@ type entry struct {
 }
 
 // delivery returns the entry's event on its way to the worker.
-func (e *entry) delivery(firstSeen engine.Millis) engine.Delivery {
+func (e *entry) delivery(firstSeen engine.Millis) profile.Delivery {
 	config := e.inbox.config
-	return engine.Delivery{
+	return profile.Delivery{
 		Event: e.event, FirstSeen: firstSeen, Attempt: e.retries + 1,
 		Last: e.retries >= config.MaxRetries, RetryDelay: config.delay(e.retries), Settler: engine.Once(e),
 	}

@@ -226,7 +226,7 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 func TestRefusedMarkFunctionIsQueuedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, path, DefaultConfig(), nil)
+		b := start(t, path, patient, nil)
 		defer b.stop()
 		ds := b.add(t, events(1, 0, 2)...)
 		s := &scripted{}

@@ -8,43 +8,33 @@ import (
 	"slices"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 )
 
-// errSenderLeft is the cause of an answer to a closed connection.
-var errSenderLeft = errors.New("the sender left before the events were stored")
-
-// addBatch stores the events of a request: all or none of them or, where partial,
-// those that are good.
+// addAll stores the events of a request: all or none of them or, where partial, those
+// that are good.
 //
 // An array that is no JSON as a whole is refused as a whole also where partial:
 // one cannot tell where one element ends and the next begins.
-func (h *Handler) addBatch(r *http.Request, b batch, partial bool) *reply {
-	o, refused := b.readAll()
-	if refused != nil {
-		return refused
-	}
-	if n := o.faults.size(); n > 0 && (!partial || !b.separable()) {
-		h.stats.Refused.Add(int64(n))
+func (a *API) addAll(r *httpapi.Request, o *outcome, partial bool) *httpapi.Answer {
+	if o.refused > 0 && (!partial || !r.Separable()) {
+		a.stats.Refused.Add(int64(o.refused))
 		return o.refusal()
 	}
-	if trace := engine.TraceOf(r.Header.Get); trace != nil {
-		for i := range o.entries {
-			o.entries[i].Trace = trace
-		}
-	}
-	fresh, refused := h.add(r, o.entries)
+	fresh, refused := a.add(r.Context(), o.entries)
 	for refused != nil {
-		rejected := rejectedBy(refused.cause)
+		rejected := rejectedBy(refused.Cause)
 		if !partial || len(rejected) == 0 {
 			return refused
 		}
 		o.leaveOut(rejected)
-		fresh, refused = h.add(r, o.entries)
+		fresh, refused = a.add(r.Context(), o.entries)
 	}
 	if partial {
-		return h.partialReply(&o, fresh)
+		return a.partialAnswer(o, fresh)
 	}
-	return acceptedReply(o.entries, fresh)
+	return acceptedAnswer(o.entries, fresh)
 }
 
 // accepted is the answer to a request that is stored as a whole.
@@ -54,7 +44,7 @@ type accepted struct {
 	MessageIDs []string `json:"message_ids"` // in the order of the request
 }
 
-func acceptedReply(entries []engine.Entry, fresh []bool) *reply {
+func acceptedAnswer(entries []profile.Entry, fresh []bool) *httpapi.Answer {
 	answer := accepted{MessageIDs: make([]string, len(entries))}
 	for i := range entries {
 		answer.MessageIDs[i] = entries[i].Event.MessageID
@@ -63,59 +53,50 @@ func acceptedReply(entries []engine.Entry, fresh []bool) *reply {
 		}
 	}
 	answer.Duplicate = len(entries) - answer.Accepted
-	return &reply{status: http.StatusAccepted, body: answer}
+	return &httpapi.Answer{Status: http.StatusAccepted, Body: answer, Beside: len(entries) == 0}
 }
 
 // add stores entries and counts them. fresh is aligned with entries.
-func (h *Handler) add(r *http.Request, entries []engine.Entry) (fresh []bool, refused *reply) {
+func (a *API) add(sender context.Context, entries []profile.Entry) (fresh []bool, refused *httpapi.Answer) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), StoreTimeout)
+	ctx, cancel := context.WithTimeout(sender, StoreTimeout)
 	defer cancel()
-	fresh, err := h.store.Add(ctx, entries)
+	fresh, err := a.store.Add(ctx, entries)
 	if err != nil {
-		refused := storeFault(r.Context(), err)
-		if refused.status == http.StatusServiceUnavailable && !errors.Is(refused.cause, errSenderLeft) {
-			h.ready.stored(err)
-			h.notStored.Store(true)
-		}
-		return nil, refused
+		return nil, storeFault(sender, err)
 	}
-	h.ready.stored(nil)
-	h.notStored.Store(false)
-	h.logRecovery()
 	isNew := 0
 	for _, f := range fresh {
 		if f {
 			isNew++
 		}
 	}
-	h.stats.Accepted.Add(int64(isNew))
-	h.stats.Duplicate.Add(int64(len(entries) - isNew))
+	a.stats.Accepted.Add(int64(isNew))
+	a.stats.Duplicate.Add(int64(len(entries) - isNew))
 	return fresh, nil
 }
 
 // storeFault is the answer where the store failed. The store's error text is not
 // sent, because it may name hosts and tables.
-func storeFault(sender context.Context, err error) *reply {
-	var a *reply
+func storeFault(sender context.Context, err error) *httpapi.Answer {
 	switch {
 	case sender.Err() != nil:
 		// The client has disconnected, which says nothing about the store.
-		a, err = unavailable("abandoned", "the connection was closed before the events were stored; send them again"), errSenderLeft
+		return httpapi.Unavailable("abandoned", "the connection was closed before the events were stored; send them again", err)
 	case engine.KindOf(err) == engine.Permanent:
-		a = refuse(http.StatusBadRequest, reasonStoreRefused, "the store does not take these events; sending them again does not help")
-		if faults := rejectedBy(err); len(faults) > 0 {
-			a.body = refusalOf(faults)
+		a := refuse(http.StatusBadRequest, reasonStoreRefused, "the store does not take these events; sending them again does not help")
+		if rejected := rejectedBy(err); len(rejected) > 0 {
+			a = refusalOf(rejected)
 		}
+		a.Cause = err
+		return a
 	case errors.Is(err, engine.ErrAway):
-		a = unavailable("store_away", "the store is away; send the events again")
+		return httpapi.Unavailable("store_away", "the store is away; send the events again", err)
 	default:
-		a = unavailable("store_failed", "the events could not be stored; send them again")
+		return httpapi.Unavailable("store_failed", "the events could not be stored; send them again", err)
 	}
-	a.cause = err
-	return a
 }
 
 // reasonStoreRefused is the reason of an event that the store rejects.
@@ -143,14 +124,11 @@ func rejectedBy(err error) map[int]error {
 }
 
 // refusalOf names the entries of a whole request that the store rejects.
-func refusalOf(rejected map[int]error) (faults refusal) {
+func refusalOf(rejected map[int]error) *httpapi.Answer {
+	var faults []httpapi.Fault
 	for _, index := range slices.Sorted(maps.Keys(rejected)) {
-		if len(faults.Errors) == maxListed {
-			faults.More++
-			continue
-		}
 		reason, text := rejection(rejected[index])
-		faults.Errors = append(faults.Errors, eventFault{Index: &index, Reason: reason, Error: text})
+		faults = append(faults, httpapi.Fault{Index: &index, Reason: reason, Error: text})
 	}
-	return faults
+	return httpapi.Refuse(http.StatusBadRequest, faults...)
 }

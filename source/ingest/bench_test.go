@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 )
 
 // nothing stores nothing, at once.
 type nothing struct{}
 
-func (nothing) Add(_ context.Context, entries []engine.Entry) ([]bool, error) {
+func (nothing) Add(_ context.Context, entries []profile.Entry) ([]bool, error) {
 	return make([]bool, len(entries)), nil
 }
 
@@ -41,13 +42,9 @@ func BenchmarkServe(b *testing.B) {
 					}
 				}
 				body := "[" + strings.Join(all, ",") + "]"
-				c := onLoopback()
-				c.Tokens = []string{"another-token-000", goodToken}
-				c.Total, c.Sender = Rate{1e9, 1e9}, Rate{1e9, 1e9}
-				s, err := NewServer(c, newTestHandler(nothing{}))
-				if err != nil {
-					b.Fatal(err)
-				}
+				c := onLoopback("another-token-000", goodToken)
+				c.Total, c.Sender = httpapi.Rate{PerSecond: 1e9, Burst: 1e9}, httpapi.Rate{PerSecond: 1e9, Burst: 1e9}
+				s := newTestServer(b, c, nothing{})
 				r := httptest.NewRequest(http.MethodPost, "/v1/events", nil)
 				r.Header.Set("Content-Type", "application/json")
 				r.Header.Set("Authorization", "Bearer "+goodToken)

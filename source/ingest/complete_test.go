@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 func TestComplete(t *testing.T) {
@@ -15,7 +16,7 @@ func TestComplete(t *testing.T) {
 		start = `{"user_id":9,"event_type":"search","search_phrase":"a,\"}{","occurred_at":"2026-02-10T14:30:00+00:00"`
 		id    = `"message_id":"5ce2ebf7ec4a36ad2fa92b6cd3e3f37ccc0f9a5bd07d2b4ffcf4d19ef95cdfee"`
 	)
-	event, err := engine.ParseEvent([]byte(start+"}"), time.Now())
+	event, err := profile.ParseEvent([]byte(start+"}"), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestComplete(t *testing.T) {
 			start + `,"metadata":{"message_id":"x","version":[{"version":2}]},` + given + `,"version":"1.0"}`,
 		},
 	} {
-		_, whole, err := engine.CompleteEvent([]byte(tc.body), time.Now())
+		_, whole, err := profile.CompleteEvent([]byte(tc.body), time.Now())
 		if err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
 		}
@@ -48,7 +49,7 @@ func TestComplete(t *testing.T) {
 
 // An event that becomes too large for its consumers is refused at the door.
 func TestCompletedIsTooLarge(t *testing.T) {
-	for _, tc := range []struct{ size, status int }{{engine.MaxBodyBytes, 413}, {engine.MaxBodyBytes - 200, 202}} {
+	for _, tc := range []struct{ size, status int }{{profile.MaxBodyBytes, 413}, {profile.MaxBodyBytes - 200, 202}} {
 		event := strings.Replace(view(1), "{", `{"note":"`+strings.Repeat("x", tc.size-len(view(1))-len(`"note":"",`))+`",`, 1)
 		if len(event) != tc.size {
 			t.Fatalf("the test's event has %d bytes", len(event))
@@ -67,8 +68,8 @@ func FuzzComplete(f *testing.F) {
 	f.Add([]byte(` { "\u0076ersion":"1.0","user_id":1 , "event_type":"product_view","product_id":2,"occurred_at":"2025-02-10T14:30:00Z" } `))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := string(body)
-		event, whole, err := engine.CompleteEvent(body, time.Now())
-		if parsed, parseErr := engine.ParseEvent(body, time.Now()); parsed != event || engine.ReasonOf(parseErr) != engine.ReasonOf(err) {
+		event, whole, err := profile.CompleteEvent(body, time.Now())
+		if parsed, parseErr := profile.ParseEvent(body, time.Now()); parsed != event || engine.ReasonOf(parseErr) != engine.ReasonOf(err) {
 			t.Fatalf("%q: %+v %v, parsed %+v %v", body, event, err, parsed, parseErr)
 		}
 		if err != nil {
@@ -85,11 +86,11 @@ func FuzzComplete(f *testing.F) {
 // encoding/json.
 func checkCompleted(t testing.TB, came, stored string) {
 	t.Helper()
-	if len(stored) > engine.MaxBodyBytes && len(came) <= engine.MaxBodyBytes {
+	if len(stored) > profile.MaxBodyBytes && len(came) <= profile.MaxBodyBytes {
 		return // refused by whoever completes it
 	}
-	was, err := engine.ParseEvent([]byte(came), time.Now())
-	is, errStored := engine.ParseEvent([]byte(stored), time.Now())
+	was, err := profile.ParseEvent([]byte(came), time.Now())
+	is, errStored := profile.ParseEvent([]byte(stored), time.Now())
 	if err != nil || errStored != nil || was != is {
 		t.Fatalf("%q became %q: %+v %v, %+v %v", came, stored, was, err, is, errStored)
 	}

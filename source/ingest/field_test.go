@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // event returns an event's text with these fields, given as pairs of a key and
@@ -43,17 +44,17 @@ var badEvents = []struct{ event, field, reason string }{
 	{event("user_id", "0"), "user_id", engine.ReasonIDOutOfRange},
 	{event("product_id", "2147483648"), "product_id", engine.ReasonIDOutOfRange},
 	{event("product_id", "-1"), "product_id", engine.ReasonIDOutOfRange},
-	{event("product_id", ""), "product_id", engine.ReasonProductEventNoTarget},
-	{event("search_phrase", `"x"`), "search_phrase", engine.ReasonPhraseAndProduct},
-	{event("event_type", `"search"`, "search_phrase", `"x"`), "product_id", engine.ReasonPhraseAndProduct},
-	{event("event_type", `"search"`, "product_id", "null"), "search_phrase", engine.ReasonSearchWithoutPhrase},
+	{event("product_id", ""), "product_id", profile.ReasonProductEventNoTarget},
+	{event("search_phrase", `"x"`), "search_phrase", profile.ReasonPhraseAndProduct},
+	{event("event_type", `"search"`, "search_phrase", `"x"`), "product_id", profile.ReasonPhraseAndProduct},
+	{event("event_type", `"search"`, "product_id", "null"), "search_phrase", profile.ReasonSearchWithoutPhrase},
 	{event("event_type", `"search"`, "product_id", "null", "search_phrase", `"a\u0000"`), "search_phrase", engine.ReasonNulCharacter},
-	{event("event_type", `"search"`, "product_id", "", "search_phrase", `"`+strings.Repeat("é", 256)+`"`), "search_phrase", engine.ReasonPhraseTooLong},
+	{event("event_type", `"search"`, "product_id", "", "search_phrase", `"`+strings.Repeat("é", 256)+`"`), "search_phrase", profile.ReasonPhraseTooLong},
 	{event("message_id", `"\u0000"`), "message_id", engine.ReasonNulCharacter},
-	{event("message_id", `""`), "message_id", engine.ReasonBadMessageID},
+	{event("message_id", `""`), "message_id", profile.ReasonBadMessageID},
 	{event("event_type", `"stare"`), "event_type", engine.ReasonUnknownEventType},
-	{event("metadata", "[1]"), "metadata", engine.ReasonMetadataNotObject},
-	{event("version", "null"), "version", engine.ReasonUnsupportedVersion},
+	{event("metadata", "[1]"), "metadata", profile.ReasonMetadataNotObject},
+	{event("version", "null"), "version", profile.ReasonUnsupportedVersion},
 	{event("occurred_at", `"2025-02-30T00:00:00Z"`), "occurred_at", engine.ReasonBadTimestamp},
 	{event("occurred_at", `"2025-02-10T14:30:00"`), "occurred_at", engine.ReasonTimestampNoOffset},
 	{event("occurred_at", `"2999-02-10T14:30:00Z"`), "occurred_at", engine.ReasonFutureEvent},

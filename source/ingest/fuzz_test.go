@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 )
 
 var garbage = []string{
@@ -46,7 +47,7 @@ func FuzzBody(f *testing.F) {
 				}
 			}
 		case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-			if valid && len(want) <= MaxEvents || m.len() != 0 || len(answer.Errors) == 0 {
+			if valid && len(want) <= httpapi.MaxItems || m.len() != 0 || len(answer.Errors) == 0 {
 				t.Fatalf("%d with %d stored: %+v", w.Code, m.len(), answer)
 			}
 		default:
@@ -79,7 +80,7 @@ func reference(body []byte, lines bool) (texts []string, valid bool) {
 		texts = []string{string(body)}
 	}
 	for _, text := range texts {
-		if _, err := engine.ParseEvent([]byte(text), time.Now()); err != nil {
+		if _, err := profile.ParseEvent([]byte(text), time.Now()); err != nil {
 			return nil, false
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 )
 
 const (
@@ -51,13 +52,13 @@ func TestDuplicates(t *testing.T) {
 	if _, answer = post(t, h, asLines, view(2)+"\n"+view(3)); answer.Accepted != 1 || answer.Duplicate != 1 {
 		t.Errorf("across requests: %+v", answer)
 	}
-	if s := &h.stats; s.Accepted.Load() != 3 || s.Duplicate.Load() != 2 {
+	if s := &h.api.stats; s.Accepted.Load() != 3 || s.Duplicate.Load() != 2 {
 		t.Errorf("counted %d and %d", s.Accepted.Load(), s.Duplicate.Load())
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	long := strings.Replace(view(1), "{", `{"note":"`+strings.Repeat("x", engine.MaxBodyBytes)+`",`, 1)
+	long := strings.Replace(view(1), "{", `{"note":"`+strings.Repeat("x", profile.MaxBodyBytes)+`",`, 1)
 	for _, tc := range []struct {
 		name, contentType, body string
 		status                  int
@@ -84,8 +85,8 @@ func TestRefusals(t *testing.T) {
 			"1:missing_field 1:missing_field 1:missing_field 2:unknown_event_type",
 		},
 		{"a large event", asJSON, "[" + view(2) + "," + long + "]", 413, "1:body_too_large"},
-		{"a large request", asJSON, "[" + strings.Repeat(" ", MaxRequestBytes) + "]", 413, "-:request_too_large"},
-		{"many events", asLines, strings.Repeat("{}\n", MaxEvents+1), 413, "-:too_many_events"},
+		{"a large request", asJSON, "[" + strings.Repeat(" ", httpapi.MaxRequestBytes) + "]", 413, "-:request_too_large"},
+		{"many events", asLines, strings.Repeat("{}\n", httpapi.MaxItems+1), 413, "-:too_many_events"},
 		{"a form", "application/x-www-form-urlencoded", view(1), 415, "-:content_type"},
 		{"plain text", "text/plain", view(1), 415, "-:content_type"},
 		{"no content type", "", view(1), 415, "-:content_type"},
@@ -123,12 +124,12 @@ func TestCompressedBody(t *testing.T) {
 
 func TestManyEvents(t *testing.T) {
 	m := newMemory()
-	w, answer := post(t, newTestHandler(m), asLines, strings.Join(views(0, MaxEvents), "\n"))
-	if w.Code != http.StatusAccepted || answer.Accepted != MaxEvents || m.len() != MaxEvents {
+	w, answer := post(t, newTestHandler(m), asLines, strings.Join(views(0, httpapi.MaxItems), "\n"))
+	if w.Code != http.StatusAccepted || answer.Accepted != httpapi.MaxItems || m.len() != httpapi.MaxItems {
 		t.Errorf("%d, %d accepted", w.Code, answer.Accepted)
 	}
-	_, answer = post(t, newTestHandler(m), asLines, strings.Repeat("{}\n", MaxEvents))
-	if len(answer.Errors) != 3*maxListed || answer.More != MaxEvents-maxListed {
+	_, answer = post(t, newTestHandler(m), asLines, strings.Repeat("{}\n", httpapi.MaxItems))
+	if len(answer.Errors) != 3*httpapi.MaxListed || answer.More != httpapi.MaxItems-httpapi.MaxListed {
 		t.Errorf("%d errors listed and %d more", len(answer.Errors), answer.More)
 	}
 }
@@ -164,14 +165,6 @@ func TestMethodsAndPaths(t *testing.T) {
 	}
 }
 
-// failed returns how many requests were answered with a 5xx status.
-func failed(h *Handler) (n int64) {
-	for i := 500; i < len(h.stats.statuses); i++ {
-		n += h.stats.statuses[i].Load()
-	}
-	return n
-}
-
 func TestStoreFailure(t *testing.T) {
 	m := newMemory()
 	m.err = errDisk
@@ -182,9 +175,6 @@ func TestStoreFailure(t *testing.T) {
 	}
 	if strings.Contains(answer.Errors[0].Error, errDisk.Error()) {
 		t.Error("the store's error is told to the sender")
-	}
-	if n := failed(h); n != 1 || h.memory.free != MaxInFlightBytes {
-		t.Errorf("%d failed, %d bytes free", n, h.memory.free)
 	}
 }
 
@@ -200,19 +190,6 @@ func TestAnswerFollowsTheCommit(t *testing.T) {
 	newTestHandler(m).ServeHTTP(w, request(http.MethodPost, "/v1/events", asJSON, strings.NewReader(view(1))))
 	if w.Code != http.StatusAccepted {
 		t.Errorf("status %d", w.Code)
-	}
-}
-
-func TestFullMemory(t *testing.T) {
-	h := newTestHandler(newMemory())
-	h.memory.take("another", MaxInFlightBytes)
-	w, answer := post(t, h, asJSON, view(1))
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || answer.Errors[0].Reason != "busy" {
-		t.Errorf("%d %+v", w.Code, answer)
-	}
-	h.memory.give("another", MaxInFlightBytes)
-	if w, _ := post(t, h, asJSON, view(1)); w.Code != http.StatusAccepted {
-		t.Errorf("status %d once there is room", w.Code)
 	}
 }
 
@@ -240,12 +217,9 @@ func TestConcurrentPosts(t *testing.T) {
 		})
 	}
 	senders.Wait()
-	s := &h.stats
+	s := &h.api.stats
 	if int(s.Accepted.Load()) != m.len() || s.Accepted.Load()+s.Duplicate.Load() != 8*20*30 {
 		t.Errorf("%d accepted and %d duplicates, %d stored", s.Accepted.Load(), s.Duplicate.Load(), m.len())
-	}
-	if h.memory.free != MaxInFlightBytes || len(h.memory.held) != 0 {
-		t.Errorf("%d bytes are free, %v are held", h.memory.free, h.memory.held)
 	}
 	http.DefaultClient.CloseIdleConnections()
 }

@@ -15,7 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 )
 
 // The server keeps a connection it has cut off for half a second more.
@@ -27,19 +28,19 @@ func TestMain(m *testing.M) {
 type memory struct {
 	mu     sync.Mutex
 	bodies map[string]string // by message id
-	events map[string]engine.Event
+	events map[string]profile.Event
 	err    error
 	// adding, where set, is called before a commit.
 	adding func(context.Context)
 }
 
 func newMemory() *memory {
-	return &memory{bodies: map[string]string{}, events: map[string]engine.Event{}}
+	return &memory{bodies: map[string]string{}, events: map[string]profile.Event{}}
 }
 
 var errDisk = errors.New("disk full")
 
-func (m *memory) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+func (m *memory) Add(ctx context.Context, entries []profile.Entry) ([]bool, error) {
 	if m.adding != nil {
 		m.adding(ctx)
 	}
@@ -66,9 +67,36 @@ func (m *memory) len() int {
 	return len(m.bodies)
 }
 
-func newTestHandler(s Store) *Handler { return NewHandler(s, slog.New(slog.DiscardHandler)) }
+// handler is an API that is served without access control.
+type handler struct {
+	*httpapi.Handler
+	api *API
+}
 
-// anyAnswer is any answer of the door.
+func newTestHandler(s Store) handler { return handlerWith(s, slog.DiscardHandler) }
+
+func handlerWith(s Store, log slog.Handler) handler {
+	api := New(s, nil)
+	return handler{httpapi.NewHandler(api, slog.New(log)), api}
+}
+
+// onLoopback returns settings for a test: a free port, no rates.
+func onLoopback(tokens ...string) httpapi.Config {
+	c := httpapi.DefaultConfig()
+	c.Addr, c.Total, c.Sender, c.Tokens = "127.0.0.1:0", httpapi.Rate{}, httpapi.Rate{}, tokens
+	return c
+}
+
+func newTestServer(t testing.TB, c httpapi.Config, s Store) *httpapi.Server {
+	t.Helper()
+	server, err := httpapi.NewServer(c, newTestHandler(s).Handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// anyAnswer is any answer of the API.
 type anyAnswer struct {
 	Accepted   int      `json:"accepted"`
 	Duplicate  int      `json:"duplicate"`
@@ -76,7 +104,7 @@ type anyAnswer struct {
 	Status     string   `json:"status"`
 	Refused    int      `json:"refused"`
 	Results    []result `json:"results"`
-	refusal
+	httpapi.Refusal
 }
 
 // serve sends one request to h and reads the answer, which must be JSON.
@@ -116,4 +144,14 @@ func views(first, n int) []string {
 		all[i] = view(first + i)
 	}
 	return all
+}
+
+const goodToken = "0123456789abcdef"
+
+// from returns a POST of one event, shown with a token.
+func from(address, token string) *http.Request {
+	r := request(http.MethodPost, eventsPath, asJSON, strings.NewReader(view(1)))
+	r.RemoteAddr, r.Host = address, "localhost"
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
 }

@@ -5,10 +5,13 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"testing"
 
-	"keyfold/source/ingest/openapitest"
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/openapitest"
 )
 
 var description = openapitest.Parse(openAPI)
@@ -17,7 +20,7 @@ var description = openapitest.Parse(openAPI)
 // status, its headers, and all fields of its body.
 func checkDescribed(t testing.TB, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
-	if w.Header().Get("Content-Type") != "application/json" || w.Header().Get(requestHeader) == "" {
+	if w.Header().Get("Content-Type") != "application/json" || w.Header().Get(engine.HeaderRequestID) == "" {
 		t.Errorf("%d with headers %v", w.Code, w.Header())
 	}
 	operations, _ := description.At("paths", r.URL.Path).(map[string]any)
@@ -41,12 +44,23 @@ func TestDescriptionIsServed(t *testing.T) {
 func TestDescriptionIsWhole(t *testing.T) {
 	description.CheckReferences(t)
 	paths := slices.Sorted(maps.Keys(description.At("paths").(map[string]any)))
-	if want := []string{livePath, openAPIPath, readyPath, eventsPath}; !slices.Equal(paths, want) {
+	if want := []string{"/livez", "/openapi.json", "/readyz", eventsPath}; !slices.Equal(paths, want) {
 		t.Errorf("it describes %v, want %v", paths, want)
 	}
 }
 
-// Each reason that the parser, or this package, has is described.
+// Each reason that the parser has is described.
 func TestReasonsAreDescribed(t *testing.T) {
-	description.CheckReasons(t, "../../engine/reasons.go", `Reason\w+\s+= "(\w+)"`, 20)
+	description.CheckReasons(t, "../../engine/reasons.go", `Reason\w+\s+= "(\w+)"`, 15)
+	description.CheckReasons(t, "../../engine/profile/event_reasons.go", `Reason\w+\s+= "(\w+)"`, 7)
+}
+
+func TestDescriptionNamesEveryEventType(t *testing.T) {
+	var want []any
+	for _, eventType := range profile.EventTypes {
+		want = append(want, eventType.String())
+	}
+	if got := description.At("components", "schemas", "Event", "properties", "event_type", "enum"); !reflect.DeepEqual(got, want) {
+		t.Errorf("it describes the types %v, want %v", got, want)
+	}
 }

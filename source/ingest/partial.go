@@ -3,7 +3,8 @@ package ingest
 import (
 	"net/http"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 )
 
 // What became of an event in a partial request.
@@ -20,7 +21,7 @@ type result struct {
 	MessageID string `json:"message_id,omitempty"` // of a stored event
 	Field     string `json:"field,omitempty"`      // of a refused one, like those below
 	Reason    string `json:"reason,omitempty"`
-	Error     string `json:"error,omitempty"` // left out beyond the first maxListed
+	Error     string `json:"error,omitempty"` // left out beyond the first [httpapi.MaxListed]
 }
 
 // partialResponse is the answer to ?partial=true.
@@ -31,9 +32,9 @@ type partialResponse struct {
 	Results   []result `json:"results"` // one for each event, in order
 }
 
-// partialReply says of each event what became of it: 202 where any is stored,
+// partialAnswer says of each event what became of it: 202 where any is stored,
 // 400 where none is. fresh is aligned with the entries.
-func (h *Handler) partialReply(o *outcome, fresh []bool) *reply {
+func (a *API) partialAnswer(o *outcome, fresh []bool) *httpapi.Answer {
 	answer := partialResponse{Refused: len(o.results) - len(o.entries), Results: o.results}
 	if o.results == nil {
 		answer.Results = []result{}
@@ -47,19 +48,19 @@ func (h *Handler) partialReply(o *outcome, fresh []bool) *reply {
 		o.results[o.at[i]].Status = status
 	}
 	answer.Duplicate = len(o.entries) - answer.Accepted
-	h.stats.Refused.Add(int64(answer.Refused))
+	a.stats.Refused.Add(int64(answer.Refused))
 	status := http.StatusAccepted
 	if len(o.entries) == 0 && len(o.results) > 0 {
 		status = http.StatusBadRequest
 	}
-	return &reply{status: status, body: answer}
+	return &httpapi.Answer{Status: status, Body: answer, Beside: len(o.entries) == 0}
 }
 
 // leaveOut removes the entries that the store rejects, by their indexes, and says so
 // in their results.
 func (o *outcome) leaveOut(rejected map[int]error) {
 	var (
-		kept []engine.Entry
+		kept []profile.Entry
 		at   []int
 	)
 	for i := range o.entries {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 )
 
 func postPartly(t testing.TB, h http.Handler, contentType, body string) (int, anyAnswer) {
@@ -38,7 +40,7 @@ func TestPartial(t *testing.T) {
 		{"something behind", asJSON, "[" + view(1) + "]" + view(2), 400, "-"},
 		{"a hole", asJSON, "[" + view(1) + ",," + view(2) + "]", 400, "-"},
 		{"nothing", asJSON, " ", 400, "-"},
-		{"many", asLines, strings.Repeat("{}\n", MaxEvents+1), 413, "-"},
+		{"many", asLines, strings.Repeat("{}\n", httpapi.MaxItems+1), 413, "-"},
 	} {
 		m := newMemory()
 		h := newTestHandler(m)
@@ -61,7 +63,7 @@ func TestPartial(t *testing.T) {
 		if code != tc.status || got != tc.results || m.len() != stored || answer.Accepted != stored {
 			t.Errorf("%s: %d %q with %d stored, want %d %q", tc.name, code, got, m.len(), tc.status, tc.results)
 		}
-		if s := &h.stats; got != "-" && (int(s.Accepted.Load()) != stored || int(s.Refused.Load()) != answer.Refused) {
+		if s := &h.api.stats; got != "-" && (int(s.Accepted.Load()) != stored || int(s.Refused.Load()) != answer.Refused) {
 			t.Errorf("%s: counted %d and %d", tc.name, s.Accepted.Load(), s.Refused.Load())
 		}
 	}
@@ -74,8 +76,8 @@ func TestPartialSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	_, answer = postPartly(t, newTestHandler(newMemory()), asLines, strings.Repeat("{}\n", 200))
-	if answer.Results[maxListed-1].Error == "" || answer.Results[maxListed].Error != "" || answer.Results[199].Reason == "" || answer.Refused != 200 {
-		t.Errorf("the first %d are described: %+v", maxListed, answer.Results[maxListed-1:maxListed+1])
+	if answer.Results[httpapi.MaxListed-1].Error == "" || answer.Results[httpapi.MaxListed].Error != "" || answer.Results[199].Reason == "" || answer.Refused != 200 {
+		t.Errorf("the first %d are described: %+v", httpapi.MaxListed, answer.Results[httpapi.MaxListed-1:httpapi.MaxListed+1])
 	}
 }
 
@@ -116,7 +118,7 @@ type rejected map[int]error
 func (r rejected) Error() string           { return "rejected" }
 func (r rejected) Rejected() map[int]error { return r }
 
-func (p picky) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+func (p picky) Add(ctx context.Context, entries []profile.Entry) ([]bool, error) {
 	faults := rejected{}
 	for i := range entries {
 		if slices.Contains(p.users, entries[i].Event.UserID) {
@@ -130,6 +132,8 @@ func (p picky) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) 
 }
 
 // Events that the store rejects are named, and cost no other event its place.
+//
+// Promise(outbox/rejected-entries)
 func TestEventsTheStoreRejects(t *testing.T) {
 	m := newMemory()
 	h := newTestHandler(picky{m, []int32{7, 8}})

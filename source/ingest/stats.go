@@ -1,55 +1,25 @@
 package ingest
 
 import (
-	"fmt"
-	"net/http"
 	"sync/atomic"
-	"time"
 
 	"keyfold/engine/metric"
 )
 
-// Stats counts since the start, except for the gauge.
+// Stats counts events since the start.
 type Stats struct {
-	Accepted  atomic.Int64 // new events
-	Duplicate atomic.Int64 // events stored before
-	Refused   atomic.Int64 // events at fault
-	InFlight  atomic.Int64 // gauge: requests being answered
-	Abandoned atomic.Int64 // requests whose sender left before the commit
-
-	Latency  *metric.Histogram // of requests with events, and of all POSTs to an application
-	statuses [600]atomic.Int64 // requests by status
+	Accepted  atomic.Int64 // new
+	Duplicate atomic.Int64 // stored before
+	Refused   atomic.Int64 // at fault
 }
 
-// Register adds the series of the handler and of its access control to set. Statuses
-// that never were are left out.
-func (s *Server) Register(set *metric.Set) {
-	h := &s.handler.stats
+// Stats returns the counters.
+func (a *API) Stats() *Stats { return &a.stats }
+
+// Register adds the series to set.
+func (s *Stats) Register(set *metric.Set) {
 	const events = "Events of requests, by outcome."
-	set.Counter(`keyfold_ingest_events_total{outcome="accepted"}`, events, h.Accepted.Load)
-	set.Counter(`keyfold_ingest_events_total{outcome="duplicate"}`, events, h.Duplicate.Load)
-	set.Counter(`keyfold_ingest_events_total{outcome="refused"}`, events, h.Refused.Load)
-	for status := http.StatusContinue; status < len(h.statuses); status++ {
-		set.Counter(fmt.Sprintf(`keyfold_ingest_requests_total{status="%d"}`, status), "Requests by the status of their answer.", func() int64 {
-			if n := h.statuses[status].Load(); n > 0 {
-				return n
-			}
-			return -1
-		})
-	}
-	set.Counter("keyfold_ingest_requests_abandoned_total", "Requests whose sender left before the commit.", h.Abandoned.Load)
-	set.Gauge("keyfold_ingest_requests_in_flight", "Requests being answered.", metric.Int(h.InFlight.Load))
-	set.Histogram("keyfold_ingest_request_duration_seconds", "From the head of a request with events to its answer.", h.Latency)
-	set.Gauge("keyfold_ingest_token_file_faulty", "1 while HTTP_TOKEN_FILE cannot be read or has an unusable line.", func() float64 {
-		if s.TokenFault() != nil {
-			return 1
-		}
-		return 0
-	})
-}
-
-// newLatency has a bucket that ends at the promised 200 ms.
-func newLatency() *metric.Histogram {
-	const ms = time.Millisecond
-	return metric.NewHistogram(ms, 5*ms/2, 5*ms, 10*ms, 25*ms, 50*ms, 100*ms, 200*ms, 500*ms, 1000*ms, 2500*ms, 5000*ms, 10000*ms, 30000*ms)
+	set.Counter(`keyfold_ingest_events_total{outcome="accepted"}`, events, s.Accepted.Load)
+	set.Counter(`keyfold_ingest_events_total{outcome="duplicate"}`, events, s.Duplicate.Load)
+	set.Counter(`keyfold_ingest_events_total{outcome="refused"}`, events, s.Refused.Load)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // messengerRow is a row of messenger_outbox.
@@ -73,10 +74,10 @@ func (a *adopting) copyChunk(ctx context.Context, tx *sql.Tx, from []messengerRo
 	var rows []*newRow
 	delivered, seen := map[*newRow]bool{}, map[key]bool{}
 	for _, m := range from {
-		event, err := engine.ParseEvent(m.body, farFuture)
+		event, err := profile.ParseEvent(m.body, farFuture)
 		var row newRow
 		if err == nil {
-			row, err = rowOf(&engine.Entry{Event: event, Body: m.body}, engine.Now())
+			row, err = rowOf(&profile.Entry{Event: event, Body: m.body}, engine.Now())
 		}
 		switch {
 		case err != nil:

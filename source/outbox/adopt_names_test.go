@@ -7,6 +7,9 @@ import (
 
 // A column or an index of the shop's with a name of keyfold's is refused before the table
 // is changed: keyfold would read the one as its own, and do without the other.
+//
+// Promise(outbox/adopt-names): A table whose columns, indexes or marks collide with keyfold's is
+// refused before it is changed, with the names and the number of rows.
 func TestAdoptRefusesNames(t *testing.T) {
 	for _, column := range []string{"shard INT NOT NULL DEFAULT 900", "attempts VARCHAR(5) NOT NULL DEFAULT 'a'", "body VARCHAR(20)", "message_id VARCHAR(36)"} {
 		name, _, _ := strings.Cut(column, " ")
@@ -41,6 +44,8 @@ func unchanged(t *testing.T, db *Database) {
 }
 
 // A mark that is neither 0 nor 1 would make a row that is neither sent nor unsent.
+//
+// Promise(outbox/adopt-names)
 func TestAdoptRefusesMarks(t *testing.T) {
 	for database, marks := range map[string][]string{"mariadb": {"2"}, "sqlite": {"2", "'false'", "''"}} {
 		for _, mark := range marks {
@@ -62,6 +67,9 @@ func TestAdoptRefusesMarks(t *testing.T) {
 }
 
 // A default that a strict server refuses stands in tables of many shops.
+//
+// Promise(outbox/adopt-zero-dates): A table with zero dates is taken over; its rows are published, and
+// a backfill takes them as ones of long ago.
 func TestAdoptATableWithZeroDates(t *testing.T) {
 	db := shopDatabase(t, "mariadb")
 	conn, err := db.pool.Conn(t.Context())

@@ -14,6 +14,9 @@ import (
 
 // While the database does not answer, a scrape tells what it answered last, and how old the
 // oldest row is by now. What was read long ago is left out.
+//
+// Promise(outbox/scrapes): A scrape of metrics asks no server: the backlog is read beside it, by a
+// bounded count.
 func TestAScrapeAsksNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -52,6 +55,7 @@ func TestAScrapeAsksNoServer(t *testing.T) {
 	})
 }
 
+// Promise(outbox/adopt-running)
 func TestBacklogOldestAndLeftToABackfill(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 20, 300)

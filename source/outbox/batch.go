@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,22 +17,23 @@ import (
 // returns how many rows met their fate. The error says why nothing can be
 // published now. ctx says whether to go on, work bounds what is under way.
 func (r *Relay) batch(ctx, work context.Context) (done int, err error) {
-	pending, err := r.look(work)
+	heads, err := r.look(work)
 	if err != nil {
-		return 0, r.db.fault("look for events", err)
+		return 0, r.blocked(work, "look for events", err)
 	}
-	if len(pending) == 0 {
+	r.noteHeads(heads)
+	if len(heads) == 0 {
 		r.noteSuccess() // or a fault would outlive its last row
 		return 0, nil
 	}
 	held := r.paused.waiting(time.Now())
-	wanted := r.choose(pending, held)
+	wanted := r.choose(slices.Collect(maps.Keys(heads)), held)
 	if len(wanted) == 0 {
 		return 0, nil
 	}
 	turnedAway := r.turnedAway.Load()
-	result, err := r.publishShards(ctx, work, wanted, query{held: held})
-	if result.rows > 0 && len(pending) > len(wanted) {
+	result, err := r.publishShards(ctx, work, wanted, query{held: held, heads: heads})
+	if result.rows > 0 && len(heads) > len(wanted) {
 		r.Wake() // there is work for another goroutine
 	}
 	// A goroutine that a new row woke went away again if it found the shard held here.
@@ -56,7 +58,11 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	leased := time.Now()
 	l, err := r.lease(work, wanted)
 	if err != nil {
-		return result{}, r.db.fault("lock shards", err)
+		return result{}, r.blocked(work, "lock shards", err)
+	}
+	defer r.locked.hold(l.shards)()
+	if find.heads != nil {
+		r.watchLocks(work, wanted, l.shards, find.heads)
 	}
 	if len(l.shards) == 0 {
 		return result{}, l.end(false)
@@ -98,7 +104,7 @@ func (r *Relay) prepare(ctx context.Context, l *lease, find query) (rows []store
 		return nil, done, r.db.fault("complete events", err)
 	}
 	if rows, err = r.try(ctx, rows); err != nil {
-		return nil, done, r.db.fault("note events as tried", err)
+		return nil, done, r.blocked(ctx, "note events as tried", err)
 	}
 	if waiting := due - resolved - len(rows); waiting > 0 {
 		r.logWaiting(waiting)
@@ -164,6 +170,7 @@ func (r *Relay) choose(pending []int, held map[int][]int32) []int {
 type query struct {
 	held   map[int][]int32 // users left out, by shard
 	filter Filter
+	heads  map[int]int64 // ids of the oldest rows of the shards that have any; nil: a backfill's
 }
 
 // try notes of the rows that were not tried before that they are now, durably:
@@ -181,6 +188,8 @@ func (r *Relay) try(ctx context.Context, rows []stored) ([]stored, error) {
 		all[i] = rows[i].Row
 	}
 	var tried map[int64]bool
+	ctx, cancel := context.WithTimeout(ctx, r.lockWait)
+	defer cancel()
 	err := r.db.transact(ctx, "note events as tried", func(tx *sql.Tx) (err error) {
 		if tried, err = r.db.lock(ctx, tx, all); err != nil {
 			return err
@@ -224,7 +233,7 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 		return errors.Join(err, again)
 	}
 	r.Stats.Unmarked.Add(int64(left))
-	what, hint := "database connection lost in the middle of a batch", "see that the database runs; the rows are published again, and the workers know repeats"
+	what, hint := "database connection lost in the middle of a batch", "check that the database runs; the rows are published again, and the workers know repeats"
 	if locked {
 		what, hint = "events were published and could not be marked: another transaction has locked their rows",
 			"see which transaction of the shop's stays open; the rows are published again once it has ended, and the workers know repeats"

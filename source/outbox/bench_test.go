@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	sqltest "keyfold/bench/testserver/mariadb"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/sqltest"
 )
 
 func benchOnEach(b *testing.B, bench func(b *testing.B, db *Database)) {
@@ -35,7 +35,7 @@ func BenchmarkAdd(b *testing.B) {
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
 						k := n.Add(1)
-						if _, err := s.Add(b.Context(), []engine.Entry{view(b, int32(k%5000+1), int(k))}); err != nil {
+						if _, err := s.Add(b.Context(), []profile.Entry{view(b, int32(k%5000+1), int(k))}); err != nil {
 							b.Error(err)
 						}
 					}

@@ -11,6 +11,9 @@ import (
 
 // One process publishes from an SQLite file: of two, the second says who has to
 // stop, and goes on when the first has.
+//
+// Promise(outbox/sqlite-one-relay): Of two processes that publish from one SQLite file the second says
+// who has to stop, and goes on when the first has ended.
 func TestASQLiteFileHasOneRelay(t *testing.T) {
 	folder := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/causes"
 	"keyfold/engine/metric"
 	"keyfold/engine/terse"
 )
@@ -100,7 +101,7 @@ func (c *Cleaner) once(ctx context.Context) {
 
 func cleanupHint(err error) string {
 	if errors.Is(err, engine.ErrAway) {
-		return "see that the database runs; the next run goes on"
+		return causes.Hint(err, "the next run goes on")
 	}
 	return "the next run goes on; `keyfold outbox cleanup --dry-run` shows the fault, OUTBOX_CLEANUP_AFTER=0 turns the cleanup off"
 }

@@ -54,6 +54,8 @@ func TestCleanupComesBackToWhatWaited(t *testing.T) {
 
 // A shop's row says that it was stored in 2099. Cleanup goes on behind it, and frees it too
 // once it was sent in time; a row that was stored after the limit still ends it.
+//
+// Promise(outbox/future-row): A cleanup goes on behind a row that says it was stored in 2099.
 func TestCleanupPassesARowOfTheFuture(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 5, 30)
@@ -77,6 +79,8 @@ func TestCleanupPassesARowOfTheFuture(t *testing.T) {
 
 // What has become of a row since a cleanup looked at it counts: one that waits again, and
 // one that was sent again after the limit, keep their bodies.
+//
+// Promise(outbox/future-row)
 func TestCleanupLooksAgainAtWhatItFrees(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 2, 3)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // completeRows bounds the rows of one statement that fills in their columns.
@@ -65,13 +66,13 @@ func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole 
 
 // completion is what became of rows.
 type completion struct {
-	entries    map[int64]engine.Entry
+	entries    map[int64]profile.Entry
 	faults     map[int64]error
 	duplicates map[int64]bool
 }
 
 func newCompletion() completion {
-	return completion{entries: map[int64]engine.Entry{}, faults: map[int64]error{}, duplicates: map[int64]bool{}}
+	return completion{entries: map[int64]profile.Entry{}, faults: map[int64]error{}, duplicates: map[int64]bool{}}
 }
 
 // complete completes those of the rows that are not registered yet.
@@ -126,7 +127,7 @@ func (d *Database) complete(ctx context.Context, tx *sql.Tx, ids []int64, done *
 }
 
 // newRow is the row as it would have been stored by [Store.Add].
-func (r *shopRow) newRow(now engine.Millis) (*newRow, engine.Entry, error) {
+func (r *shopRow) newRow(now engine.Millis) (*newRow, profile.Entry, error) {
 	entry, err := r.entry()
 	if err != nil {
 		return nil, entry, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // shopInsert runs a shop's INSERT, with the specification's columns alone.
@@ -28,6 +29,9 @@ func recently(n int) string {
 
 // A row with the specification's columns alone is published as a whole event, whose id
 // is the one that the design fixes, once and in its user's order.
+//
+// Promise(outbox/shop-insert): A row that a shop inserts with the specification's columns alone is a
+// complete event: a relay adds id and body before it publishes.
 func TestAShopsInsertIsACompleteEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		shopInsert(t, db, 7, "search", "größe 42 <b>", nil, "2026-02-10 14:30:00.250", `{"device":"mobile"}`)
@@ -45,14 +49,14 @@ func TestAShopsInsertIsACompleteEvent(t *testing.T) {
 			}
 			bodies[row.Event.UserID] = append(bodies[row.Event.UserID], string(row.Body))
 		}
-		id := engine.MessageID(7, engine.Search, "größe 42 <b>", "2026-02-10T14:30:00.250+00:00")
-		event, err := engine.ParseEvent([]byte(bodies[7][0]), time.Now())
+		id := profile.MessageID(7, profile.Search, "größe 42 <b>", "2026-02-10T14:30:00.250+00:00")
+		event, err := profile.ParseEvent([]byte(bodies[7][0]), time.Now())
 		must(t, err)
 		if event.MessageID != id || event.Phrase != "größe 42 <b>" || event.ProductID != 0 || !strings.Contains(bodies[7][0], `"metadata":{"device"`) {
 			t.Errorf("the search is published as %s, want the id %s", bodies[7][0], id)
 		}
 		if want := `"product_id":789,"occurred_at":"2026-02-10T14:30:01.000+00:00","metadata":null,"message_id":"` +
-			engine.MessageID(7, engine.ProductView, "789", "2026-02-10T14:30:01.000+00:00") + `","version":"1.0"}`; !strings.HasSuffix(bodies[7][1], want) {
+			profile.MessageID(7, profile.ProductView, "789", "2026-02-10T14:30:01.000+00:00") + `","version":"1.0"}`; !strings.HasSuffix(bodies[7][1], want) {
 			t.Errorf("the view is published as %s, want %s", bodies[7][1], want)
 		}
 		for _, row := range rowsOf(t, db, Filter{}) {
@@ -64,6 +68,8 @@ func TestAShopsInsertIsACompleteEvent(t *testing.T) {
 }
 
 // The default of a shard is the slot of the user, as Go computes it.
+//
+// Promise(outbox/shop-insert)
 func TestTheDatabaseComputesTheShard(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		users := []int32{1, 2, 3, 63, 64, 65, 12345, 1<<31 - 1, 0, -1}
@@ -81,6 +87,9 @@ func TestTheDatabaseComputesTheShard(t *testing.T) {
 
 // A repeated id never fails a shop's INSERT: the first row is the event, the others are
 // marked. It makes no difference which door they came through.
+//
+// Promise(outbox/repeated-row): A shop's INSERT that repeats an id succeeds; the row is marked as a
+// duplicate and not published.
 func TestARepeatedRowIsADuplicate(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
@@ -104,7 +113,7 @@ func TestARepeatedRowIsADuplicate(t *testing.T) {
 			n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM user_interactions WHERE duplicate = TRUE AND processed_to_queue = TRUE")
 			return err == nil && n == 4
 		})
-		id := engine.MessageID(1, engine.ProductView, "5", "2026-02-10T14:30:00.000+00:00")
+		id := profile.MessageID(1, profile.ProductView, "5", "2026-02-10T14:30:00.000+00:00")
 		entry := search(t, 1, "boots", id)
 		if fresh := add(t, s, entry); fresh[0] {
 			t.Error("a post with the id of a shop's row is new")
@@ -117,6 +126,9 @@ func TestARepeatedRowIsADuplicate(t *testing.T) {
 }
 
 // What is no event is set aside with its reason; its user's other rows go on.
+//
+// Promise(outbox/no-event): A shop's row that is no event is quarantined with the reason; the user's
+// other rows go on.
 func TestAShopsRowThatIsNoEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		shopInsert(t, db, 1, "product_view", nil, nil, recently(0), nil)
@@ -147,9 +159,11 @@ func TestAShopsRowThatIsNoEvent(t *testing.T) {
 
 // Relays that take the shards from each other, and a broker that answers seldom,
 // complete each row once and publish each user's in order.
+//
+// Promise(outbox/shop-insert)
 func TestRelaysCompleteBesideEachOther(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
-		const users, rows = 20, 400
+		const users, rows = 20, 120
 		var mu sync.Mutex
 		turn := 0
 		b := &broker{answer: func(Row) error {
@@ -196,6 +210,9 @@ func TestRelaysCompleteBesideEachOther(t *testing.T) {
 
 // After a prune, an event that occurred before it is refused at every door, and one
 // behind it is not; sent rows before it and their ids are gone, unsent ones stay.
+//
+// Promise(outbox/pruned): An event from before a `history prune` is refused with the reason, by API
+// and relay: it may be a repeated one.
 func TestPrune(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
@@ -211,8 +228,8 @@ func TestPrune(t *testing.T) {
 		if n, err := db.Prune(t.Context(), floor, CleanupOptions{Pause: 1}); n != 1 || err != nil {
 			t.Errorf("%d rows are deleted, %v", n, err)
 		}
-		for _, e := range []engine.Entry{old, waits, search(t, 3, "never seen", "new")} {
-			_, err := s.Add(t.Context(), []engine.Entry{view(t, 9, 9), e})
+		for _, e := range []profile.Entry{old, waits, search(t, 3, "never seen", "new")} {
+			_, err := s.Add(t.Context(), []profile.Entry{view(t, 9, 9), e})
 			var rejected *Rejected
 			if !errors.As(err, &rejected) || len(rejected.Rejected()) != 1 || engine.ReasonOf(rejected.Rejected()[1]) != reasonBeforeHistory {
 				t.Errorf("%s: %v, want the reason %s", e.Event.MessageID, err, reasonBeforeHistory)
@@ -242,11 +259,13 @@ func TestPrune(t *testing.T) {
 }
 
 // Posts beside a prune: none that was pruned is new again.
+//
+// Promise(outbox/pruned)
 func TestPruneBesidePosts(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		var all []engine.Entry
-		for n := range 300 {
+		var all []profile.Entry
+		for n := range 100 {
 			all = append(all, view(t, int32(n%9+1), n))
 		}
 		add(t, s, all...)
@@ -257,13 +276,13 @@ func TestPruneBesidePosts(t *testing.T) {
 			times[i] = all[i].Event.OccurredAt
 		}
 		slices.Sort(times)
-		floor := times[150]
+		floor := times[len(times)/2]
 		done := make(chan error, 1)
 		go func() {
-			_, err := db.Prune(context.Background(), floor, CleanupOptions{Chunk: 10, Pause: 1})
+			_, err := db.Prune(context.Background(), floor, CleanupOptions{Chunk: 5, Pause: 1})
 			done <- err
 		}()
-		for range 5 {
+		for range 3 {
 			for i := range all {
 				fresh, err := s.Add(t.Context(), all[i:i+1])
 				if err == nil && fresh[0] {
@@ -282,7 +301,7 @@ func TestPruneBesidePosts(t *testing.T) {
 func TestHistoryOutlivesACleanup(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		var all []engine.Entry
+		var all []profile.Entry
 		for n := range 60 {
 			all = append(all, view(t, int32(n%5+1), n), search(t, int32(n%5+1), fmt.Sprint("phrase ", n), fmt.Sprint("s", n)))
 		}

@@ -11,6 +11,8 @@ import (
 
 // The database gives created_at in UTC to a row of a shop's session, whatever time zone
 // that has: how long the row waits, and since when the event is known, go by it.
+//
+// Promise(outbox/time-zones)
 func TestCreatedAtIsUTC(t *testing.T) {
 	check := func(t *testing.T, db *Database) {
 		t.Helper()

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/causes"
 )
 
 // Database is an open DATABASE_URL. It may be used from several goroutines.
@@ -74,20 +76,44 @@ func (d *Database) fault(doing string, err error) error {
 	if _, marked := errors.AsType[*engine.Error](err); marked {
 		return err
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("outbox: %s: %w", doing, err)
 	}
-	switch d.dialect.classify(err) {
-	case classAway:
-		return fmt.Errorf("outbox: %s: the database is %w: %w", doing, engine.ErrAway, err)
-	case classRejected:
+	if errors.Is(err, context.DeadlineExceeded) { // the caller's, which says nothing of others' calls
+		return causes.Explain(d.dialect.server(), causes.NoAnswer, fmt.Errorf("outbox: %s: %w", doing, err))
+	}
+	class, id := d.dialect.classify(err), d.dialect.causeOf(err)
+	switch {
+	case id != "" && id.Lasts():
+		return engine.ConfigurationError(cmp.Or(reasonsOf[id], id.Reason()),
+			causes.Explain(d.dialect.server(), id, fmt.Errorf("outbox: %s: %w", doing, err)))
+	case class == classRejected:
 		return engine.PermanentError(reasonRejected, fmt.Errorf("outbox: %s: the database rejected the event: %w", doing, err))
-	case classFault:
+	case class == classFault:
 		reason, cure := d.dialect.cure(err)
 		return engine.ConfigurationError(reason, fmt.Errorf("outbox: %s: %w; %s", doing, err, cure))
+	case class == classAway:
+		return causes.Explain(d.dialect.server(), cmp.Or(id, causes.Failing), fmt.Errorf("outbox: %s: the database is %w: %w", doing, engine.ErrAway, err))
+	case id != "":
+		return causes.Explain(d.dialect.server(), id, fmt.Errorf("outbox: %s: %w", doing, err))
 	default:
 		return fmt.Errorf("outbox: %s: %w", doing, err)
 	}
+}
+
+// lostOr returns the cause of an error that no server has answered with.
+func lostOr(err error, lost ...error) causes.ID {
+	for _, known := range lost {
+		if errors.Is(err, known) {
+			return causes.Lost
+		}
+	}
+	return causes.Find(err)
+}
+
+// reasonsOf are the reasons of causes that had one before there was a table.
+var reasonsOf = map[causes.ID]string{
+	causes.Credentials: reasonAccess, causes.Rights: reasonAccess, causes.Missing: reasonDatabase,
 }
 
 // Stable reasons of marked errors.
@@ -117,7 +143,7 @@ func (d *Database) transact(ctx context.Context, doing string, do func(*sql.Tx) 
 			return d.fault(doing, err)
 		}
 		if !backoff.Sleep(ctx, time.Duration(attempt)*(time.Millisecond+rand.N(4*time.Millisecond))) {
-			return d.fault(doing, ctx.Err())
+			return d.fault(doing, errors.Join(ctx.Err(), err))
 		}
 	}
 }

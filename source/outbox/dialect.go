@@ -5,6 +5,8 @@ import (
 	"database/sql"
 
 	"github.com/pressly/goose/v3"
+
+	"keyfold/engine/causes"
 )
 
 // dialect is what differs between the databases.
@@ -16,8 +18,8 @@ type dialect interface {
 	variant(ctx context.Context, conn *sql.Conn) (string, error)
 	// lockSetup keeps several setups from running at once. It has a connection of its own.
 	lockSetup(ctx context.Context, pool *sql.DB) (unlock func(context.Context) error, err error)
-	// holder describes what holds a lock on user_interactions; "" where that is not told.
-	holder(ctx context.Context, conn *sql.Conn) string
+	// holder describes what holds a lock on one of the tables; "" where that is not told.
+	holder(ctx context.Context, conn *sql.Conn, tables ...string) string
 	// createdAt is the change that makes the default of created_at UTC; "" where there is
 	// none to make, or a migration finds that out by itself.
 	createdAt(ctx context.Context, conn *sql.Conn) (string, error)
@@ -26,7 +28,11 @@ type dialect interface {
 	currentSchema() string
 	// classify says what an error of the driver means.
 	classify(err error) class
-	// cure returns a stable reason and the cure of a configuration fault.
+	// server is what the database is in the table of causes.
+	server() causes.Server
+	// causeOf returns what keeps the database from being used, "" where err does not say.
+	causeOf(err error) causes.ID
+	// cure returns a stable reason and the cure of a configuration fault that has no cause there.
 	cure(err error) (reason, cure string)
 	// withIndex makes a table reference use an index.
 	withIndex(table, index string) string

@@ -15,7 +15,7 @@
 // row that collides with a unique key of the shop's own is no duplicate: it is rejected.
 //
 // The rows are the history that profiles can be made from. [Database.Cleanup] frees their
-// bodies. [Database.Prune] deletes the rows of before a floor with their ids, and events of
+// bodies. [Database.Prune] deletes the rows from before a floor with their ids, and events of
 // before the floor are refused from then on.
 //
 // # Order

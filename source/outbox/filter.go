@@ -2,14 +2,15 @@ package outbox
 
 import (
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Filter picks rows. The zero value picks all.
 type Filter struct {
-	UserID int32            // 0: every user
-	Type   engine.EventType // 0: every type
-	From   engine.Millis    // occurred_at; 0: from the beginning
-	Until  engine.Millis    // occurred_at, exclusive; 0: to the end
+	UserID int32             // 0: every user
+	Type   profile.EventType // 0: every type
+	From   engine.Millis     // occurred_at; 0: from the beginning
+	Until  engine.Millis     // occurred_at, exclusive; 0: to the end
 	Sent   Sent
 
 	backfill bool // with the rows that are left to one

@@ -11,13 +11,21 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // All rows of a user go, in as many chunks as it takes, and no others.
+//
+// Promise(security/forget)
 func TestForgetDeletesAUsersRows(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
-		const rows = 5 * forgetChunk
-		fill(t, db, 2, rows)
+		const rows = forgetChunk + 300
+		fill(t, db, 1, rows-200)
+		var other []profile.Entry
+		for n := range 200 {
+			other = append(other, view(t, 2, n))
+		}
+		add(t, storeOn(t, db, StoreConfig{}), other...)
 		_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE WHERE id % 3 = 0")
 		must(t, err)
 		count := func(user int32) int64 {
@@ -54,6 +62,8 @@ func archivedOf(user int32, body string) ArchivedLetter {
 
 // Archived letters go with their user, also those that were archived without one, and
 // those of no user that can be read stay and are counted.
+//
+// Promise(security/forget)
 func TestForgetArchivedLetters(t *testing.T) {
 	mentioned := func(body []byte) int32 {
 		n, _ := strconv.Atoi(string(body[1:3]))
@@ -61,20 +71,21 @@ func TestForgetArchivedLetters(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, db *Database) {
 		letters := []ArchivedLetter{archivedOf(17, "[00]"), archivedOf(18, "[00] of 18"), archivedOf(0, "[xx]")}
-		for n := range 2 * forgetChunk {
+		const letters17 = statementRows + 10
+		for n := range letters17 * 2 {
 			letters = append(letters, archivedOf(0, fmt.Sprintf("[%d] %d", 17+n%2, n)))
 		}
 		_, err := db.Archive(t.Context(), letters)
 		must(t, err)
-		want := Forgotten{Letters: forgetChunk + 1, Unread: 1}
+		want := Forgotten{Letters: letters17 + 1, Unread: 1}
 		if got, err := db.Forget(t.Context(), 17, mentioned, true); got != want || err != nil {
 			t.Errorf("counted are %+v (%v), want %+v", got, err, want)
 		}
 		if got, err := db.Forget(t.Context(), 17, mentioned, false); got != want || err != nil {
 			t.Errorf("deleted are %+v (%v), want %+v", got, err, want)
 		}
-		if n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM keyfold_failed"); n != forgetChunk+2 || err != nil {
-			t.Errorf("%d letters are left (%v), want %d", n, err, forgetChunk+2)
+		if n, err := db.countOld(t.Context(), "SELECT COUNT(*) FROM keyfold_failed"); n != letters17+2 || err != nil {
+			t.Errorf("%d letters are left (%v), want %d", n, err, letters17+2)
 		}
 	})
 }
@@ -100,6 +111,8 @@ func holdsSecret(t *testing.T, path string) bool {
 // An erasure leaves no byte of the user in SQLite's files: not in rows, nor in what a
 // cleanup, a retry, a removal or the shop freed before, nor in the write-ahead log, also
 // where other connections have the file open.
+//
+// Promise(security/forget)
 func TestForgetLeavesNoByteInSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outbox.db")
 	db := openAt(t, "sqlite://"+path)
@@ -142,6 +155,8 @@ func TestForgetLeavesNoByteInSQLite(t *testing.T) {
 }
 
 // What a cleanup frees is overwritten in SQLite's file, without its being written anew.
+//
+// Promise(security/forget)
 func TestCleanupOverwritesInSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "outbox.db")
 	db := openAt(t, "sqlite://"+path)

@@ -12,6 +12,8 @@ import (
 // A relay that stood still between its look at the rows and their publication for so long
 // that another may have them publishes none: they would go without the time since when
 // there may be a copy of theirs.
+//
+// Promise(outbox/later-copy)
 func TestAFrozenRelayPublishesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		add(t, storeOn(t, db, StoreConfig{}), view(t, 1, 1), view(t, 1, 2))
@@ -36,6 +38,8 @@ func TestAFrozenRelayPublishesNothing(t *testing.T) {
 
 // A relay that has lost its lease, and could not publish, takes nothing back of what the
 // next one has noted: that one ended between a publish and its mark.
+//
+// Promise(outbox/later-copy)
 func TestALostLeaseTakesNothingBack(t *testing.T) {
 	for _, name := range []string{"mariadb", "postgres"} { // SQLite's lease has no connection
 		t.Run(name, func(t *testing.T) {

@@ -7,14 +7,19 @@ import (
 	"testing"
 	"time"
 
-	sqltest "keyfold/bench/testserver/mariadb"
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/sqltest"
 )
 
 // TestAcknowledgedRowsOutliveAKill kills the server with SIGKILL while requests
 // are stored and relayed: every Add that was answered is there afterwards, and
 // every row is sent.
+//
+// Promise(outbox/durable-notes): Rows are published behind a durable note; notes and marks name rows
+// by message_id too, as ids may be given away again after a kill.
+// Promise(outbox/stored)
 func TestAcknowledgedRowsOutliveAKill(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
 		server := sqltest.Start(t)
@@ -39,11 +44,11 @@ func outliveKills(t *testing.T, url string, restart func(testing.TB)) {
 		stored  = map[string]bool{}
 	)
 	ctx, cancel := context.WithCancel(context.Background())
-	for user := range int32(16) {
+	for user := range int32(8) {
 		senders.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				e := view(t, user+1, n)
-				_, err := s.Add(ctx, []engine.Entry{e})
+				_, err := s.Add(ctx, []profile.Entry{e})
 				if err != nil {
 					if engine.KindOf(err) != engine.Transient {
 						t.Errorf("Add while the server is away: %v", err)
@@ -63,7 +68,7 @@ func outliveKills(t *testing.T, url string, restart func(testing.TB)) {
 		defer mu.Unlock()
 		return len(stored)
 	}
-	for range 3 {
+	for range volume(1, 10) {
 		before := count()
 		eventually(t, "requests are stored", func() bool { return count() > before+100 })
 		time.Sleep(rand.N(50 * time.Millisecond))
@@ -73,9 +78,17 @@ func outliveKills(t *testing.T, url string, restart func(testing.TB)) {
 	eventually(t, "requests are stored after the last kill", func() bool { return count() > before+100 })
 	cancel()
 	senders.Wait()
-	drained(t, db)
+	// A server may commit an Add that was given up after all the others were sent.
+	var rows []Row
+	eventually(t, "every row is sent, and nothing else", func() bool {
+		rows = rowsOf(t, db, Filter{})
+		sent := map[int64]bool{}
+		for _, id := range b.ids() {
+			sent[id] = true
+		}
+		return len(sent) == len(rows) && backlog(t, db).Unsent == 0
+	})
 	there := map[string]bool{}
-	rows := rowsOf(t, db, Filter{})
 	for _, row := range rows {
 		there[row.Event.MessageID] = true
 	}
@@ -86,5 +99,4 @@ func outliveKills(t *testing.T, url string, restart func(testing.TB)) {
 	}
 	t.Logf("%d acknowledged, %d stored, %d published", len(stored), len(rows), len(b.ids()))
 	b.expectOrder(t)
-	b.expectAll(t, len(rows))
 }

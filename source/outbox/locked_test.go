@@ -55,6 +55,9 @@ func ofShards(n int) (users []int32) {
 
 // A transaction of the shop's holds one row. Its user waits; the other rows of the batch
 // go on at once, be they of the API or of the shop.
+//
+// Promise(outbox/locked-row): A locked row delays its user only, with one line a minute; one locked
+// between publish and mark is published again, as a copy.
 func TestALockedRowHoldsUpItsUserOnly(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		for _, door := range []string{"api", "shop"} {
@@ -109,6 +112,8 @@ func TestALockedRowHoldsUpItsUserOnly(t *testing.T) {
 
 // A row is locked while it is published. The others of its batch are marked, and are not
 // published again; the row's copy says since when there is one.
+//
+// Promise(outbox/locked-row)
 func TestARowThatIsLockedBeforeItsMark(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := openAt(t, url)

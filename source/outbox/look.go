@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 )
@@ -64,14 +62,15 @@ func (l *looks) full(began, ended time.Time, heads map[int]int64, top int64) {
 	}
 }
 
-// look returns the shards that have something to send.
-func (r *Relay) look(ctx context.Context) ([]int, error) {
+// look returns the shards that have something to send, with the ids of their oldest rows.
+func (r *Relay) look(ctx context.Context) (map[int]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.lockWait)
+	defer cancel()
 	began := time.Now()
 	if floor, ok := r.looks.quick(began); ok {
-		shards, err := r.db.shardsBehind(ctx, floor)
-		if err != nil || len(shards) < quickRows {
-			slices.Sort(shards)
-			return slices.Compact(shards), err
+		heads, rows, err := r.db.headsBehind(ctx, floor)
+		if err != nil || rows < quickRows {
+			return heads, err
 		}
 	}
 	var top int64
@@ -83,11 +82,23 @@ func (r *Relay) look(ctx context.Context) ([]int, error) {
 	if err == nil {
 		r.looks.full(began, time.Now(), heads, top)
 	}
-	return slices.Collect(maps.Keys(heads)), err
+	return heads, err
 }
 
-// shardsBehind lists the shards of the unsent rows behind an id; quickRows at most.
-func (d *Database) shardsBehind(ctx context.Context, floor int64) ([]int, error) {
-	return collect(ctx, d.pool, column[int], "SELECT shard FROM "+d.dialect.byID("user_interactions")+
+// headsBehind is heads of the unsent rows behind an id; it reads quickRows at most, and says
+// how many.
+func (d *Database) headsBehind(ctx context.Context, floor int64) (heads map[int]int64, rows int, err error) {
+	heads = map[int]int64{}
+	err = each(ctx, d.pool, func(s scanner) error {
+		var shard int
+		var id int64
+		err := s.Scan(&shard, &id)
+		if _, known := heads[shard]; !known {
+			heads[shard] = id
+		}
+		rows++
+		return err
+	}, "SELECT shard, id FROM "+d.dialect.byID("user_interactions")+
 		" WHERE id > ? AND "+unsent+" AND shard < ? ORDER BY id LIMIT ?", floor, backfillShards, quickRows)
+	return heads, rows, err
 }

@@ -4,40 +4,55 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
-	"path/filepath"
+	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	sqltest "keyfold/bench/testserver/mariadb"
-	pgtest "keyfold/bench/testserver/postgres"
-	"keyfold/bench/testserver/process"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/process"
+	"keyfold/internal/testserver/sqltest"
+
 	"keyfold/engine"
 )
 
-func TestMain(m *testing.M) { process.Main(m) }
+func TestMain(m *testing.M) {
+	if !long {
+		_ = flag.Set("rapid.checks", "25") // which package rapid defines
+	}
+	process.Main(m)
+}
+
+// long is set for `make soak`: what tests show by volume they show at length.
+var long = os.Getenv("KEYFOLD_SOAK") != ""
+
+// volume returns how many there are of what a test shows by volume.
+func volume(short, soak int) int {
+	if long {
+		return soak
+	}
+	return short
+}
 
 var quiet = slog.New(slog.DiscardHandler)
 
 // onEach runs a test on every database there is, side by side.
 func onEach(t *testing.T, test func(t *testing.T, db *Database)) {
-	t.Run("mariadb", func(t *testing.T) {
-		t.Parallel()
-		server := sqltest.Shared(t)
-		test(t, openAt(t, server.URL(server.Database(t))))
-	})
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		test(t, openAt(t, postgresURL(t)))
-	})
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		test(t, openAt(t, "sqlite://"+filepath.Join(t.TempDir(), "outbox.db")))
-	})
+	for name, ready := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, ready(t))
+		})
+	}
 }
+
+// onSQLite runs a test on an SQLite file, where the SQL of what it shows differs in no database.
+func onSQLite(t *testing.T, test func(t *testing.T, db *Database)) { test(t, readySQLite(t)) }
 
 // onServers runs a test on an empty database of every server there is, side by side.
 func onServers(t *testing.T, test func(t *testing.T, url string)) {
@@ -59,10 +74,10 @@ func exec(t testing.TB, db *Database, statement string, args ...any) {
 }
 
 // patiently runs a statement of a shop's. SQLite lets writers wait in no order, and gives one
-// up that others have passed for 5 s: it is run again.
+// up that others have passed for 5 s: it is run again, as often as that takes.
 func patiently(db *Database, statement string, args ...any) error {
-	for tries := 1; ; tries++ {
-		if _, err := db.pool.Exec(statement, args...); err == nil || tries == 20 || db.dialect.classify(err) != classCollision {
+	for {
+		if _, err := db.pool.Exec(statement, args...); err == nil || db.dialect.classify(err) != classCollision {
 			return err
 		}
 	}
@@ -117,17 +132,17 @@ type message struct {
 }
 
 // entryOf makes an entry of a message, as the ingest API does.
-func entryOf(t testing.TB, m message) engine.Entry {
+func entryOf(t testing.TB, m message) profile.Entry {
 	t.Helper()
 	body, err := json.Marshal(m)
 	must(t, err)
-	event, err := engine.ParseEvent(body, time.Now())
+	event, err := profile.ParseEvent(body, time.Now())
 	must(t, err)
-	return engine.Entry{Event: event, Body: body}
+	return profile.Entry{Event: event, Body: body}
 }
 
 // view makes the nth view of a user, an hour ago and n milliseconds.
-func view(t testing.TB, user int32, n int) engine.Entry {
+func view(t testing.TB, user int32, n int) profile.Entry {
 	t.Helper()
 	product := int32(n + 1)
 	return entryOf(t, message{
@@ -137,7 +152,7 @@ func view(t testing.TB, user int32, n int) engine.Entry {
 	})
 }
 
-func search(t testing.TB, user int32, phrase, id string) engine.Entry {
+func search(t testing.TB, user int32, phrase, id string) profile.Entry {
 	t.Helper()
 	return entryOf(t, message{
 		UserID: user, EventType: "search", Phrase: &phrase, OccurredAt: "2026-02-10T14:30:00+00:00",
@@ -145,7 +160,7 @@ func search(t testing.TB, user int32, phrase, id string) engine.Entry {
 	})
 }
 
-func add(t testing.TB, s *Store, entries ...engine.Entry) []bool {
+func add(t testing.TB, s *Store, entries ...profile.Entry) []bool {
 	t.Helper()
 	fresh, err := s.Add(t.Context(), entries)
 	must(t, err)
@@ -258,7 +273,7 @@ func (b *broker) expectAll(t testing.TB, want int) {
 
 // brisk are a relay's settings for tests.
 func brisk() RelayConfig {
-	return RelayConfig{PollMin: time.Millisecond, PollMax: 10 * time.Millisecond, HoldMin: 5 * time.Millisecond, HoldMax: 20 * time.Millisecond}
+	return RelayConfig{PollMin: 5 * time.Millisecond, PollMax: 80 * time.Millisecond, HoldMin: 5 * time.Millisecond, HoldMax: 20 * time.Millisecond}
 }
 
 // running runs a relay until the function it returns is called.
@@ -281,12 +296,13 @@ func running(t testing.TB, r *Relay) (stop func()) {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within three minutes: %s", what)
+	for began := time.Now(); !holds(); {
+		waited := time.Since(began)
+		if waited > 5*time.Minute {
+			t.Fatalf("not within five minutes: %s", what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		// Looking costs the databases more than the work that it waits for.
+		time.Sleep(min(2*time.Millisecond+waited/5, 100*time.Millisecond))
 	}
 }
 

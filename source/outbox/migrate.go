@@ -197,7 +197,7 @@ func refuseForeign(ctx context.Context, conn *sql.Conn) error {
 	}
 	return engine.ConfigurationError(reasonSchema, errors.New(
 		"the database has a table user_interactions that keyfold did not make: `keyfold setup --adopt user_interactions` takes it over in place "+
-			"while the shop goes on inserting (docs/UPGRADE.md), or name another database in DATABASE_URL"))
+			"while the shop goes on inserting (docs/howto/adopt-a-table.md), or name another database in DATABASE_URL"))
 }
 
 // readable reports whether user_interactions has these columns.

@@ -17,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 )
 
 // mysqlDialect is MySQL and MariaDB.
@@ -140,18 +141,37 @@ func (mysqlDialect) classify(err error) class {
 	return classOther
 }
 
+func (mysqlDialect) server() causes.Server { return causes.MariaDB }
+
+// mysqlCauses has the causes of the numbers of server errors.
+var mysqlCauses = map[uint16]causes.ID{
+	1045: causes.Credentials, 1698: causes.Credentials, 1129: causes.Credentials, 1130: causes.Credentials,
+	1044: causes.Rights, 1142: causes.Rights, 1143: causes.Rights, 1227: causes.Rights,
+	1049: causes.Missing,
+	1040: causes.Connections, 1203: causes.Connections, 1226: causes.Rate,
+	1021: causes.Disk, 1114: causes.Disk,
+	1037: causes.Memory, 1041: causes.Memory,
+	1053: causes.Stopping, 1927: causes.Stopping,
+	1290: causes.ReadOnly, 1836: causes.ReadOnly,
+	3159: causes.NeedsTLS, 4151: causes.NeedsTLS,
+}
+
+func (mysqlDialect) causeOf(err error) causes.ID {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return mysqlCauses[e.Number]
+	}
+	if errors.Is(err, mysql.ErrNoTLS) {
+		return causes.NoTLS
+	}
+	return lostOr(err, driver.ErrBadConn, mysql.ErrInvalidConn)
+}
+
 func (mysqlDialect) cure(err error) (reason, cure string) {
 	e, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
 		return reasonSchema, "see the server's log"
 	}
 	switch e.Number {
-	case 1045, 1698, 1129, 1130:
-		return reasonAccess, "check the user, the password and the host they are allowed from: DATABASE_URL"
-	case 1044, 1142, 1143, 1227:
-		return reasonAccess, "grant the user SELECT, INSERT, UPDATE and DELETE on this database (`keyfold setup` needs CREATE, ALTER, INDEX and REFERENCES too)"
-	case 1049:
-		return reasonDatabase, "create the database (CREATE DATABASE name CHARACTER SET utf8mb4), or correct its name in DATABASE_URL; then run `keyfold setup`"
 	case 1193, 1273:
 		return reasonOld, "use MySQL 8.0.17, MariaDB 10.6 or a later one, and check the parameters of DATABASE_URL"
 	default:

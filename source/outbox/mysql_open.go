@@ -112,6 +112,7 @@ func mysqlConfig(text string) (*mysql.Config, error) {
 	}
 	config.Params["time_zone"] = "'+00:00'"
 	config.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
+	config.Params["lock_wait_timeout"] = "5"        // a table may be locked for long
 	config.Params["innodb_lock_wait_timeout"] = "1" // a shop's transaction may hold a row of users for long
 	config.Params["wait_timeout"] = fmt.Sprint(int(idleTime.Seconds()))
 	return config, config.Apply(mysql.Charset("utf8mb4", ""))

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // newRow is a row to insert. The caller's body is not kept.
@@ -51,7 +52,7 @@ func (r *newRow) key() key { return key{r.userID, r.messageID} }
 
 // rowOf checks what the columns cannot take, so that one statement's failure is
 // the database's and hardly ever a row's.
-func rowOf(e *engine.Entry, now engine.Millis) (newRow, error) {
+func rowOf(e *profile.Entry, now engine.Millis) (newRow, error) {
 	event := &e.Event
 	if err := fits(event, e.Body); err != nil {
 		return newRow{}, err
@@ -71,7 +72,7 @@ func rowOf(e *engine.Entry, now engine.Millis) (newRow, error) {
 		body:      string(e.Body),
 		headers:   headersOf(e.Trace),
 	}
-	if event.Type == engine.Search {
+	if event.Type.HasPhrase() {
 		row.phrase = event.Phrase
 	} else {
 		row.productID = event.ProductID
@@ -79,18 +80,18 @@ func rowOf(e *engine.Entry, now engine.Millis) (newRow, error) {
 	return row, nil
 }
 
-func fits(e *engine.Event, body []byte) error {
+func fits(e *profile.Event, body []byte) error {
 	switch {
 	case e.UserID < 1 || e.Type.String() == "":
 		return rejected("found the user %d and the event type %q, expected a valid event", e.UserID, e.Type)
 	case e.OccurredAt < engine.Earliest:
 		return rejected("occurred_at: found %s, expected the year 1000 or later", timeText(e.OccurredAt))
-	case e.MessageID == "" || !fitsText(e.MessageID, engine.MaxMessageRunes):
-		return rejected("message_id: found %d bytes, expected 1..%d characters of UTF-8 without U+0000", len(e.MessageID), engine.MaxMessageRunes)
-	case !fitsText(e.Phrase, engine.MaxPhraseRunes):
-		return rejected("search_phrase: found %d bytes, expected at most %d characters of UTF-8 without U+0000", len(e.Phrase), engine.MaxPhraseRunes)
-	case len(body) > 2*engine.MaxBodyBytes || !utf8.Valid(body):
-		return rejected("body: found %d bytes, expected at most %d of UTF-8", len(body), 2*engine.MaxBodyBytes)
+	case e.MessageID == "" || !fitsText(e.MessageID, profile.MaxMessageRunes):
+		return rejected("message_id: found %d bytes, expected 1..%d characters of UTF-8 without U+0000", len(e.MessageID), profile.MaxMessageRunes)
+	case !fitsText(e.Phrase, profile.MaxPhraseRunes):
+		return rejected("search_phrase: found %d bytes, expected at most %d characters of UTF-8 without U+0000", len(e.Phrase), profile.MaxPhraseRunes)
+	case len(body) > 2*profile.MaxBodyBytes || !utf8.Valid(body):
+		return rejected("body: found %d bytes, expected at most %d of UTF-8", len(body), 2*profile.MaxBodyBytes)
 	default:
 		return nil
 	}
@@ -121,7 +122,7 @@ func traceOf(headers []byte) *engine.Trace {
 
 // digestOf is what keyfold_event_ids keeps of an id.
 func digestOf(messageID string) []byte {
-	digest := engine.DigestOf(messageID)
+	digest := profile.DigestOf(messageID)
 	return digest[:]
 }
 

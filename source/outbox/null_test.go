@@ -16,6 +16,9 @@ func insertNull(t testing.TB, db *Database, user int32, product any, n int) {
 
 // A row without processed_to_queue was not sent: it is counted, and published in its
 // user's order.
+//
+// Promise(outbox/unmarked): A row whose `processed_to_queue` is NULL was not sent: it is counted and
+// published like any other.
 func TestARowWithoutTheMarkIsUnsent(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		shopHistory(t, db, 4, 3)
@@ -59,6 +62,8 @@ func TestARowWithoutTheMarkIsUnsent(t *testing.T) {
 }
 
 // A row of the history loses its mark: it counts as unsent again.
+//
+// Promise(outbox/unmarked)
 func TestARowThatLosesItsMark(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		shopHistory(t, db, 6, 6)
@@ -84,6 +89,8 @@ func TestARowThatLosesItsMark(t *testing.T) {
 
 // Setup makes the index that a table lacks which an earlier version took over, and one that
 // is invalid.
+//
+// Promise(outbox/unmarked)
 func TestSetupIndexesRowsWithoutTheMark(t *testing.T) {
 	url := postgresURL(t)
 	db := openOnly(t, url)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // shardMates returns so many users of the shard of user 1, without that one.
@@ -40,6 +41,8 @@ func batches(t testing.TB, r *Relay) {
 // A transaction is open for longer than quick looks reckon with, while later rows of its
 // user are stored and sent. Once it is committed, none of the user's rows goes before
 // its row.
+//
+// Promise(outbox/order)
 func TestQuickLooksKeepTheOrderOfALongTransaction(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := openAt(t, url)
@@ -100,12 +103,14 @@ func (c *countingRunner) QueryContext(ctx context.Context, query string, args ..
 // A fetch reads several pages, to pass over a busy user. An earlier row of another user
 // comes to light between two of them: the user's later rows wait for it. No page brings
 // a row again.
+//
+// Promise(outbox/order)
 func TestACommitBetweenTwoPages(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
 		mates := shardMates(3)
 		late, mate, other := mates[0], mates[1], mates[2]
-		entries := []engine.Entry{view(t, late, 1), view(t, mate, 2), view(t, mate, 3)}
+		entries := []profile.Entry{view(t, late, 1), view(t, mate, 2), view(t, mate, 3)}
 		for n := range 40 {
 			entries = append(entries, view(t, 1, n+4))
 		}
@@ -136,9 +141,11 @@ func TestACommitBetweenTwoPages(t *testing.T) {
 
 // An earlier row comes to light behind all rows that a batch of a backfill has read: the
 // backfill goes on with it.
+//
+// Promise(outbox/order)
 func TestADrainGoesOnBehindALateRow(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
-		var entries []engine.Entry
+		var entries []profile.Entry
 		for n := range 11 {
 			entries = append(entries, view(t, 1, n))
 		}

@@ -53,7 +53,7 @@ func (p *patience) do(ctx context.Context, conn *sql.Conn, step func() error) er
 			return err
 		}
 		p.failed++
-		if holder := p.dialect.holder(ctx, conn); holder != "" {
+		if holder := p.dialect.holder(ctx, conn, "user_interactions"); holder != "" {
 			err = fmt.Errorf("%s: %w", holder, err)
 		}
 		if p.failed >= p.Tries {

@@ -12,6 +12,9 @@ import (
 // A transaction of the shop's that has read the table stays open. The setup that waits
 // for it lets the shop's INSERTs pass, says what it waits for, gives up after its tries,
 // goes on where it is run again, and ends once the transaction has.
+//
+// Promise(outbox/adopt-beside): While a shop's table is taken over its INSERTs pass: a change gives up
+// a lock after a second; a second run goes on from there.
 func TestAdoptBesideAnOpenTransaction(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		shopHistory(t, db, 10, 5)

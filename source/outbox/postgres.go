@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -8,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 )
 
 // postgresDialect is PostgreSQL, behind PgBouncer too: nothing that it does outside
@@ -125,6 +128,31 @@ func postgresUnanswered(err error) bool {
 	return !ok || e.Code == "57014"
 }
 
+func (postgresDialect) server() causes.Server { return causes.PostgreSQL }
+
+// postgresCauses has the causes of codes, and of their classes.
+var postgresCauses = map[string]causes.ID{
+	"28": causes.Credentials, "42501": causes.Rights, "3D": causes.Missing, "25006": causes.ReadOnly,
+	"53300": causes.Connections, "53100": causes.Disk, "53200": causes.Memory,
+	"57P01": causes.Stopping, "57P02": causes.Stopping, "57P03": causes.Stopping,
+}
+
+// postgresNoTLS is how pgx ends a connection to a server without TLS. It has no type for it.
+const postgresNoTLS = "server refused TLS connection"
+
+func (postgresDialect) causeOf(err error) causes.ID {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return cmp.Or(postgresCauses[e.Code], postgresCauses[e.Code[:min(2, len(e.Code))]])
+	}
+	if strings.HasSuffix(err.Error(), postgresNoTLS) {
+		return causes.NoTLS
+	}
+	if errors.Is(err, errNoAnswer) {
+		return causes.NoAnswer
+	}
+	return lostOr(err, driver.ErrBadConn, sql.ErrConnDone)
+}
+
 func (postgresDialect) cure(err error) (reason, cure string) {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -134,12 +162,6 @@ func (postgresDialect) cure(err error) (reason, cure string) {
 	switch {
 	case e.Code == "42704" && connecting:
 		return reasonURL, "check the parameters of DATABASE_URL: the server knows none of this name"
-	case e.Code[:2] == "28":
-		return reasonAccess, "check the user and the password of DATABASE_URL, and the server's pg_hba.conf"
-	case e.Code == "42501":
-		return reasonAccess, "grant the user SELECT, INSERT, UPDATE and DELETE on keyfold's tables, and USAGE on their schema (`keyfold setup` needs CREATE on it too, and to own the tables)"
-	case e.Code[:2] == "3D":
-		return reasonDatabase, "create the database (CREATE DATABASE name ENCODING 'UTF8'), or correct its name in DATABASE_URL; then run `keyfold setup`"
 	case e.Code[:2] == "0A":
 		return reasonOld, "use PostgreSQL 12 or a later one, and check the parameters of DATABASE_URL"
 	default:

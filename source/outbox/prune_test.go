@@ -12,6 +12,8 @@ import (
 
 // A repeated row that occurred before the floor goes without the id that it shares with a
 // later event: that stays known.
+//
+// Promise(outbox/pruned)
 func TestPruneKeepsALaterEventsID(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
@@ -42,6 +44,8 @@ var waitingForLocks = map[string]string{
 
 // A prune waits for a post that has passed the floor, and the post finds the ids of what is
 // pruned behind it: the event is no new one. (A post on SQLite is alone from its start.)
+//
+// Promise(outbox/pruned)
 func TestPruneWaitsForAPost(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := openAt(t, url)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 type nowhere struct{}
@@ -28,9 +29,9 @@ func TestRelayThatPublishesNothingIsNotReady(t *testing.T) {
 	s := storeOn(t, db, StoreConfig{})
 	for u := 1; u <= 5; u++ {
 		b := fmt.Appendf(nil, `{"user_id":%d,"event_type":"product_view","search_phrase":null,"product_id":1,"occurred_at":"2026-02-10T14:30:00+00:00","metadata":null,"message_id":"m%d","version":"1.0"}`, u, u)
-		e, err := engine.ParseEvent(b, time.Now())
+		e, err := profile.ParseEvent(b, time.Now())
 		must(t, err)
-		_, err = s.Add(t.Context(), []engine.Entry{{Event: e, Body: b}})
+		_, err = s.Add(t.Context(), []profile.Entry{{Event: e, Body: b}})
 		must(t, err)
 	}
 	r := NewRelay(db, nowhere{}, RelayConfig{HoldMin: 20 * time.Millisecond, HoldMax: 100 * time.Millisecond}, quiet)

@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/causes"
 	"keyfold/engine/metric"
 	"keyfold/engine/terse"
 )
@@ -57,7 +58,7 @@ func (c RelayConfig) Validate() error {
 	for _, one := range []struct {
 		name string
 		n    int
-	}{{"lanes", c.Batches}, {"batch rows", c.BatchRows}, {"batch shards", c.BatchShards}, {"attempts", c.MaxAttempts}} {
+	}{{"batches at once", c.Batches}, {"batch rows", c.BatchRows}, {"batch shards", c.BatchShards}, {"attempts", c.MaxAttempts}} {
 		faults.If(one.n < 0, "the relay's %s are %d: they must not be negative", one.name, one.n)
 	}
 	c = c.orDefaults()
@@ -105,6 +106,9 @@ type Relay struct {
 	refused    atomic.Int64  // Unix nanoseconds of the first refusal after it; 0: none
 	outage     outage
 	looks      looks
+	locked     lockedShards
+	// lockWait bounds the statements that find what to send: they may wait for a lock.
+	lockWait time.Duration
 
 	// leaseLasts is how long a batch may begin to publish from its lease on. It is less than
 	// a server keeps the lease of a process that stands still.
@@ -129,6 +133,8 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 		outage:     outage{waits: backoff.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}},
 		looks:      looks{slow: 10 * time.Millisecond, settles: 10 * time.Second},
 		leaseLasts: idleTime / 2,
+		locked:     lockedShards{bound: idleTime / 2},
+		lockWait:   10 * time.Second,
 	}
 	r.cursor.Store(rand.Uint32N(Shards))
 	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
@@ -149,6 +155,9 @@ func (r *Relay) Fault() error {
 	if err := r.outage.fault(); err != nil {
 		return err
 	}
+	if err := r.locked.fault(); err != nil {
+		return err
+	}
 	// With few users waiting, a refusal may be specific to them: only after HoldMax
 	// it is reported as a fault of the broker.
 	if since := r.refused.Load(); since != 0 && time.Since(time.Unix(0, since)) > r.config.HoldMax {
@@ -164,11 +173,11 @@ var errRefusesAll = errors.New("outbox: the broker takes none of the events: run
 // Run publishes until ctx ends. Batches under way then have [RelayConfig.Grace]
 // to be confirmed and marked.
 func (r *Relay) Run(ctx context.Context) {
-	var lanes conc.WaitGroup
+	var batches conc.WaitGroup
 	for range r.config.Batches {
-		lanes.Go(func() { r.runBatches(ctx) })
+		batches.Go(func() { r.runBatches(ctx) })
 	}
-	lanes.Wait()
+	batches.Wait()
 	r.refusals.Close()
 }
 
@@ -218,9 +227,9 @@ func (r *Relay) recordOutage(ctx context.Context, err error) {
 	if !begins {
 		return
 	}
-	hint := "see that the server named in the error runs; publishing goes on by itself, and no event is lost"
-	if engine.KindOf(err) == engine.Configuration {
-		hint = "do what the error says; publishing goes on by itself, and no event is lost"
+	hint := causes.Hint(err, "publishing goes on by itself, and no event is lost")
+	if engine.ReasonOf(err) == reasonLocked {
+		hint = lockHint
 	}
 	r.log.Error("nothing is published: the events wait in the database", slog.String("kind", engine.KindOf(err).String()),
 		slog.Any("error", err), slog.Duration("retry_in", pause), slog.String("hint", hint))

@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/sqltest"
 )
 
 // fill stores so many rows of so many users, in requests of random sizes.
@@ -25,7 +26,7 @@ func fill(t testing.TB, db *Database, users, rows int) {
 	t.Helper()
 	s := NewStore(db, StoreConfig{})
 	for n := 0; n < rows; {
-		var entries []engine.Entry
+		var entries []profile.Entry
 		for range min(rows-n, 1+rand.IntN(200)) {
 			entries = append(entries, view(t, int32(rand.IntN(users)+1), n))
 			n++
@@ -35,23 +36,25 @@ func fill(t testing.TB, db *Database, users, rows int) {
 	must(t, s.Close(t.Context()))
 }
 
+// Promise(outbox/order)
 func TestRelaySendsEverythingInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
-		fill(t, db, 40, 1500)
+		const rows = 700 // more than one batch brings
+		fill(t, db, 40, rows)
 		b := &broker{}
 		r := NewRelay(db, b, brisk(), quiet)
 		stop := running(t, r)
 		drained(t, db)
 		stop()
 		b.expectOrder(t)
-		b.expectAll(t, 1500)
-		if got := len(b.ids()); got != 1500 {
-			t.Errorf("%d messages for 1500 rows", got)
+		b.expectAll(t, rows)
+		if got := len(b.ids()); got != rows {
+			t.Errorf("%d messages for %d rows", got, rows)
 		}
-		if n, err := db.Count(t.Context(), Filter{Sent: OnlySent}); err != nil || n != 1500 {
+		if n, err := db.Count(t.Context(), Filter{Sent: OnlySent}); err != nil || n != rows {
 			t.Errorf("%d rows are marked, %v", n, err)
 		}
-		if got := r.Stats.Sent.Load(); got != 1500 {
+		if got := r.Stats.Sent.Load(); got != rows {
 			t.Errorf("the relay counts %d rows", got)
 		}
 	})
@@ -59,6 +62,11 @@ func TestRelaySendsEverythingInOrder(t *testing.T) {
 
 // TestLateCommitsAreSent holds a transaction open while rows with higher ids are
 // committed and sent. A relay that remembered the last id would lose its row.
+//
+// Promise(outbox/order): A user's rows go out in the order of their commits; of overlapping
+// transactions the one committed last goes second, whatever its id.
+// Promise(outbox/late-commits): Rows are found by their mark, so that those which commit late are
+// sent.
 func TestLateCommitsAreSent(t *testing.T) {
 	server := sqltest.Shared(t)
 	db := openAt(t, server.URL(server.Database(t)))
@@ -87,11 +95,20 @@ func TestLateCommitsAreSent(t *testing.T) {
 }
 
 // TestRefusedRowsHoldBackTheirUser refuses some users' rows for a while.
+//
+// Promise(outbox/refused-row-order): Where the broker refuses a row and takes later ones of its user,
+// these are published again behind it: the copies keep the order.
+// Promise(outbox/quarantined)
 func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 	for _, refusal := range []error{engine.ErrUnroutable, engine.ErrRefused} {
 		t.Run(refusal.Error()[:8], func(t *testing.T) {
-			onEach(t, func(t *testing.T, db *Database) {
-				fill(t, db, 30, 600)
+			on := onSQLite
+			if errors.Is(refusal, engine.ErrUnroutable) { // of the kind the database is told nothing
+				on = onEach
+			}
+			on(t, func(t *testing.T, db *Database) {
+				const rows = 240
+				fill(t, db, 30, rows)
 				var open atomic.Bool
 				b := &broker{answer: func(row Row) error {
 					if row.Event.UserID%10 == 3 && row.ID%5 == 0 && !open.Load() {
@@ -115,9 +132,9 @@ func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 				open.Store(true)
 				drained(t, db)
 				b.expectOrderAmongCopies(t)
-				b.expectAll(t, 600)
-				if n := len(b.ids()); n > 2*600 {
-					t.Errorf("%d messages for 600 rows", n)
+				b.expectAll(t, rows)
+				if n := len(b.ids()); n > 2*rows {
+					t.Errorf("%d messages for %d rows", n, rows)
 				}
 				if n := backlog(t, db).Failed; n != 0 {
 					t.Errorf("%d rows were set aside", n)
@@ -127,6 +144,7 @@ func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 	}
 }
 
+// Promise(outbox/quarantined)
 func TestRowsAreSetAside(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
@@ -200,10 +218,16 @@ func (b *buffer) count(text string) int {
 
 // TestABrokerThatTakesNothingUsesNoAttempts lets it refuse everything for many
 // times the attempts a row has.
+//
+// Promise(outbox/broker-away)
 func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 	for name, answer := range map[string]error{"unroutable": engine.ErrUnroutable, "away": errors.New("connection refused"), "unknown": engine.ErrUnknown} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, db *Database) {
+			on := onSQLite
+			if name == "unroutable" { // of the others the database is told nothing
+				on = onEach
+			}
+			on(t, func(t *testing.T, db *Database) {
 				fill(t, db, 8, 50)
 				var up atomic.Bool
 				b := &broker{answer: func(Row) error {
@@ -214,7 +238,7 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				}}
 				config := brisk()
 				config.MaxAttempts = 2
-				config.Batches = 1 // a batch of before would begin the fault again
+				config.Batches = 1 // an earlier batch would begin the fault again
 				var log buffer
 				r := NewRelay(db, b, config, slog.New(slog.NewTextHandler(&log, nil)))
 				r.outage.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
@@ -222,7 +246,7 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				eventually(t, "many attempts", func() bool {
 					b.mu.Lock()
 					defer b.mu.Unlock()
-					return b.calls > 40
+					return b.calls > 20
 				})
 				if got := backlog(t, db); got.Unsent != 50 || got.Failed != 0 || got.Oldest == 0 {
 					t.Fatalf("the backlog is %+v", got)
@@ -280,11 +304,13 @@ func faulty(row Row) error {
 
 // TestSeveralRelaysKeepTheOrder runs three relays on a broker with faults, cuts
 // their connections again and again, and ends one of them in the middle.
+//
+// Promise(outbox/refused-row-order, outbox/relay-killed)
 func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 	server := sqltest.Shared(t)
 	name := server.Database(t)
 	seed := openAt(t, server.URL(name))
-	rows := 4000
+	rows := volume(600, 4000)
 	b := &broker{answer: faulty, before: func() { time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond) }}
 	var stops []func()
 	var relays []*Relay
@@ -315,8 +341,8 @@ func TestSeveralRelaysKeepTheOrder(t *testing.T) {
 		fillDespiteCuts(t, seed, 60, rows, rows+200)
 	}
 	stops[0]()
-	fillDespiteCuts(t, seed, 60, rows, rows+500)
-	rows += 500
+	fillDespiteCuts(t, seed, 60, rows, rows+200)
+	rows += 200
 	cancel()
 	cutting.Wait()
 	drained(t, openOnly(t, server.URL(name)))
@@ -334,7 +360,7 @@ func fillDespiteCuts(t testing.TB, db *Database, users, from, end int) {
 	t.Helper()
 	s := NewStore(db, StoreConfig{})
 	for n := from; n < end; {
-		var entries []engine.Entry
+		var entries []profile.Entry
 		for range min(end-n, 100) {
 			entries = append(entries, view(t, int32(rand.IntN(users)+1), n))
 			n++
@@ -353,6 +379,8 @@ func fillDespiteCuts(t testing.TB, db *Database, users, from, end int) {
 }
 
 // TestAShardHasOneRelay makes sure that what is locked is locked.
+//
+// Promise(outbox/relay-killed)
 func TestAShardHasOneRelay(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		first, err := db.dialect.lease(t.Context(), db.pool, []int{1, 2, 3})
@@ -488,7 +516,7 @@ func TestDrain(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		fill(t, db, 20, 400)
 		all := rowsOf(t, db, Filter{})
-		filter := Filter{From: all[0].Event.OccurredAt, Until: all[0].Event.OccurredAt + 200, Type: engine.ProductView}
+		filter := Filter{From: all[0].Event.OccurredAt, Until: all[0].Event.OccurredAt + 200, Type: profile.ProductView}
 		want := 0
 		for _, row := range all {
 			if row.Event.OccurredAt >= filter.From && row.Event.OccurredAt < filter.Until {
@@ -520,6 +548,9 @@ func TestDrain(t *testing.T) {
 }
 
 // What a publisher is told of a row that it may have taken before: since when.
+//
+// Promise(outbox/later-copy): A later copy of a row says since when there may be an earlier one; a
+// relay that stood still over 30 s or lost its lease publishes nothing.
 func TestALaterCopySaysSinceWhen(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
@@ -566,6 +597,8 @@ func TestALaterCopySaysSinceWhen(t *testing.T) {
 
 // A relay ends between a publish and its mark: the copy of the next one says
 // since when there may be one.
+//
+// Promise(outbox/later-copy, outbox/first-attempt)
 func TestACopyAfterACrashSaysSinceWhen(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		add(t, storeOn(t, db, StoreConfig{}), view(t, 1, 1), view(t, 1, 2))
@@ -589,6 +622,8 @@ func TestACopyAfterACrashSaysSinceWhen(t *testing.T) {
 
 // While a row is published the server loses its last transactions and gives the
 // row's id to another one. Its mark is not for that row, which is published too.
+//
+// Promise(outbox/stored, outbox/durable-notes)
 func TestAReusedIDIsNotMarked(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
@@ -615,9 +650,14 @@ func TestAReusedIDIsNotMarked(t *testing.T) {
 
 // One user's backlog is published in few calls, and does not keep another user
 // of its shard waiting.
+//
+// Promise(outbox/backlog-of-one): One user's long backlog is published in runs that double while the
+// broker confirms; the shard's other users go on.
+// Figure: one user's rows, MariaDB, confirms after 5 ms: 3,000 rows/s, 155 one by one (`go test -bench
+// Relay ./source/outbox`)
 func TestABacklogLeavesRoomForOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
-		const rows = 3000
+		const rows = 1500
 		fill(t, db, 1, rows)
 		neighbour := int32(2)
 		for engine.SlotOf(neighbour) != engine.SlotOf(1) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Shards is the number of shards users are spread over: a user's shard is its slot,
@@ -18,7 +19,7 @@ const Shards = engine.Slots
 // beside it where a shop's own INSERT gave no body or a cleanup has freed it.
 type Row struct {
 	ID       int64
-	Event    engine.Event
+	Event    profile.Event
 	Body     []byte
 	StoredAt engine.Millis // 0 where a shop's row has no such time
 	Sent     bool
@@ -130,8 +131,8 @@ func scanStored(s scanner) (row stored, err error) {
 func (row *stored) parse() {
 	user := row.Event.UserID
 	var err error
-	if row.Event, err = engine.ParseEvent(row.Body, farFuture); err != nil {
-		row.Event = engine.Event{}
+	if row.Event, err = profile.ParseEvent(row.Body, farFuture); err != nil {
+		row.Event = profile.Event{}
 		row.fault = fmt.Errorf("user_interactions row %d: the body is no event: %w", row.ID, err)
 	}
 	row.Event.UserID = user

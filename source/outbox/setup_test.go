@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
 	"keyfold/engine/metric"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/sqltest"
 )
 
 func expectFault(t *testing.T, err error, reason string, words ...string) {
@@ -65,7 +66,7 @@ func TestBeforeSetup(t *testing.T) {
 		db := openOnly(t, url)
 		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
 		s := storeOn(t, db, StoreConfig{})
-		_, err := s.Add(t.Context(), []engine.Entry{view(t, 1, 1)})
+		_, err := s.Add(t.Context(), []profile.Entry{view(t, 1, 1)})
 		expectFault(t, err, reasonSchema, "keyfold setup")
 		_, err = db.Backlog(t.Context(), 0)
 		expectFault(t, err, reasonSchema, "keyfold setup")
@@ -74,6 +75,8 @@ func TestBeforeSetup(t *testing.T) {
 
 // Only setup makes a file, of a mistyped path nothing is made; and what is
 // stored of users is for this system user alone, whatever the umask.
+//
+// Promise(security/secrets)
 func TestSQLiteFilesArePrivate(t *testing.T) {
 	dir := t.TempDir()
 	db := openOnly(t, "sqlite://"+filepath.Join(dir, "mistyped.db"))
@@ -87,7 +90,7 @@ func TestSQLiteFilesArePrivate(t *testing.T) {
 		t.Errorf("made %v", found)
 	}
 	db = openAt(t, "sqlite://"+filepath.Join(dir, "outbox.db"))
-	_, err = storeOn(t, db, StoreConfig{}).Add(t.Context(), []engine.Entry{view(t, 1, 1)})
+	_, err = storeOn(t, db, StoreConfig{}).Add(t.Context(), []profile.Entry{view(t, 1, 1)})
 	must(t, err)
 	found, err = os.ReadDir(dir)
 	must(t, err)
@@ -114,6 +117,8 @@ func TestSetupOfATableThatIsNotKeyfolds(t *testing.T) {
 }
 
 // TestSetupAfterAKilledOne finds the tables half made and no note of them.
+//
+// Promise(outbox/earlier-schema)
 func TestSetupAfterAKilledOne(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		for _, statement := range []string{"DROP TABLE keyfold_relay_shards", "DELETE FROM " + versionTable + " WHERE version_id > 0"} {
@@ -155,7 +160,7 @@ func TestServerFaults(t *testing.T) {
 	}
 	expectFault(t, check("mysql://root@"+server.Address()+"/nowhere"), reasonDatabase, "CREATE DATABASE", "nowhere")
 	s := storeOn(t, openOnly(t, "mysql://reader:s3cr3t%40%2F@"+at), StoreConfig{})
-	_, err = s.Add(t.Context(), []engine.Entry{view(t, 1, 1)})
+	_, err = s.Add(t.Context(), []profile.Entry{view(t, 1, 1)})
 	expectFault(t, err, reasonAccess, "INSERT")
 	if err := check("mysql://root@127.0.0.1:1/" + name); !errors.Is(err, engine.ErrAway) {
 		t.Errorf("nobody listens: %v", err)
@@ -192,6 +197,8 @@ func TestSessionSettings(t *testing.T) {
 }
 
 // TestSetupOfAnEarlierSchema has rows in the tables of the first version.
+//
+// Promise(outbox/earlier-schema): `setup` changes an earlier version's tables and keeps rows and ids.
 func TestSetupOfAnEarlierSchema(t *testing.T) {
 	server := sqltest.Shared(t)
 	file := filepath.Join(t.TempDir(), "earlier.db")
@@ -266,6 +273,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+// Promise(security/database-mistakes)
 func TestFlavours(t *testing.T) {
 	for version, want := range map[string]string{
 		"10.11.6-MariaDB-0+deb12u1": MariaDB, "5.5.5-10.6.0-MariaDB-log": MariaDB, "11.4.2-MariaDB": MariaDB,
@@ -325,7 +333,7 @@ func TestPrintedSQLIsWhatSetupRuns(t *testing.T) {
 func TestIndexes(t *testing.T) {
 	server := sqltest.Shared(t)
 	db := openAt(t, server.URL(server.Database(t)))
-	fill(t, db, 50, 3000)
+	fillBySQL(t, db, 50, 3000)
 	_, err := db.pool.Exec("UPDATE user_interactions SET processed_to_queue = TRUE, sent_at = created_at WHERE id < 2900")
 	must(t, err)
 	for _, nullable := range []bool{false, true} {
@@ -359,7 +367,7 @@ func explain(t *testing.T, db *Database, query, key string) {
 func TestRelayConfig(t *testing.T) {
 	must(t, RelayConfig{}.Validate())
 	err := RelayConfig{Batches: -1, BatchShards: 65, PollMin: 2 * time.Second, Rate: -1}.Validate()
-	expectFault(t, err, "relay_configuration", "lanes", "batch shards", "poll", "rate")
+	expectFault(t, err, "relay_configuration", "batches at once", "batch shards", "poll", "rate")
 }
 
 func TestPrometheusText(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // shopRow is a row by the columns of the specification.
@@ -44,25 +45,25 @@ type shopBody struct {
 
 // entry returns the row as an event with its body: the row's own, or one that is made
 // of its columns. Errors are permanent ones: the columns make no event.
-func (r *shopRow) entry() (engine.Entry, error) {
+func (r *shopRow) entry() (profile.Entry, error) {
 	if fault := r.user.fault(r.id); fault != nil {
-		return engine.Entry{}, rejected("%w", fault)
+		return profile.Entry{}, rejected("%w", fault)
 	}
 	body := r.body
 	if body == nil {
 		var err error
 		if body, err = r.write(); err != nil {
-			return engine.Entry{}, rejected("user_interactions row %d: %w", r.id, err)
+			return profile.Entry{}, rejected("user_interactions row %d: %w", r.id, err)
 		}
 	}
-	event, err := engine.ParseEvent(body, farFuture)
+	event, err := profile.ParseEvent(body, farFuture)
 	if err != nil {
-		return engine.Entry{}, engine.PermanentError(engine.ReasonOf(err), fmt.Errorf("user_interactions row %d is no event: %w", r.id, err))
+		return profile.Entry{}, engine.PermanentError(engine.ReasonOf(err), fmt.Errorf("user_interactions row %d is no event: %w", r.id, err))
 	}
 	if event.UserID != r.user.id {
-		return engine.Entry{}, rejected("user_interactions row %d: its body is of user %d and its column of user %d", r.id, event.UserID, r.user.id)
+		return profile.Entry{}, rejected("user_interactions row %d: its body is of user %d and its column of user %d", r.id, event.UserID, r.user.id)
 	}
-	return engine.Entry{Event: event, Body: body}, nil
+	return profile.Entry{Event: event, Body: body}, nil
 }
 
 func (r *shopRow) write() ([]byte, error) {
@@ -78,14 +79,14 @@ func (r *shopRow) write() ([]byte, error) {
 	if r.phrase.Valid {
 		body.Phrase, reference = &r.phrase.String, r.phrase.String
 	}
-	if kind := engine.ParseEventType(body.EventType); kind != engine.Search && r.productID.Valid {
+	if kind := profile.ParseEventType(body.EventType); !kind.HasPhrase() && r.productID.Valid {
 		body.ProductID, reference = []byte(r.productID.String), r.productID.String
 	}
 	if text := []byte(r.metadata.String); json.Valid(text) && bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		body.Metadata = text
 	}
 	if body.MessageID == "" {
-		body.MessageID = engine.MessageID(r.user.id, engine.ParseEventType(body.EventType), reference, body.OccurredAt)
+		body.MessageID = profile.MessageID(r.user.id, profile.ParseEventType(body.EventType), reference, body.OccurredAt)
 	}
 	return json.Marshal(body)
 }

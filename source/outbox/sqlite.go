@@ -17,6 +17,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 )
 
 // sqlitePath returns the file a DATABASE_URL of SQLite names; ok is false for
@@ -161,20 +162,41 @@ func (*sqliteDialect) classify(err error) class {
 	}
 }
 
+func (*sqliteDialect) server() causes.Server { return causes.SQLite }
+
+// sqliteCauses has the causes of primary result codes.
+var sqliteCauses = map[int]causes.ID{
+	lib.SQLITE_NOTADB: causes.Missing, lib.SQLITE_FULL: causes.Disk, lib.SQLITE_NOMEM: causes.Memory,
+	lib.SQLITE_READONLY: causes.Rights, lib.SQLITE_CANTOPEN: causes.Rights, lib.SQLITE_PERM: causes.Rights, lib.SQLITE_AUTH: causes.Rights,
+}
+
+func (s *sqliteDialect) causeOf(err error) causes.ID {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return causes.Find(err)
+	}
+	if s.missing(e) {
+		return ""
+	}
+	return sqliteCauses[e.Code()&0xff]
+}
+
+// missing reports whether there is no file.
+func (s *sqliteDialect) missing(e *sqlite.Error) bool {
+	_, err := os.Stat(s.path)
+	return errors.Is(err, fs.ErrNotExist) && e.Code()&0xff == lib.SQLITE_CANTOPEN
+}
+
 func (s *sqliteDialect) cure(err error) (reason, cure string) {
 	e, _ := errors.AsType[*sqlite.Error](err)
-	if _, missing := os.Stat(s.path); errors.Is(missing, fs.ErrNotExist) && e.Code()&0xff == lib.SQLITE_CANTOPEN {
+	if s.missing(e) {
 		return reasonSchema, "there is no such file: put DATABASE_URL right, or run `keyfold setup`"
 	}
 	switch e.Code() & 0xff {
 	case lib.SQLITE_CORRUPT:
 		return "store_corrupt", "restore the file from a backup, or save what is readable with the sqlite3 shell's .recover"
-	case lib.SQLITE_NOTADB:
-		return reasonDatabase, "name another file in DATABASE_URL: this one is no SQLite database"
-	case lib.SQLITE_ERROR: // no such table or column
+	default: // no such table or column
 		return reasonSchema, "run `keyfold setup`"
-	default:
-		return reasonAccess, "check that the folder of DATABASE_URL exists and that this user may write in it"
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/metric"
+	"keyfold/engine/profile"
 )
 
 // StoreConfig holds a store's settings. The zero value of each is its default.
@@ -114,7 +115,7 @@ func (r *Rejected) Rejected() map[int]error { return r.faults }
 // error names its cure; [engine.ErrAway] that the database is away;
 // [engine.ErrUnknown] that the entries may have been stored: adding them again
 // is always safe. Bodies are copied.
-func (s *Store) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+func (s *Store) Add(ctx context.Context, entries []profile.Entry) ([]bool, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}

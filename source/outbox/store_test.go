@@ -14,8 +14,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	sqltest "keyfold/bench/testserver/mariadb"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/sqltest"
 )
 
 func TestAddIsIdempotent(t *testing.T) {
@@ -23,13 +24,13 @@ func TestAddIsIdempotent(t *testing.T) {
 		s := storeOn(t, db, StoreConfig{})
 		a, b, c := view(t, 1, 1), view(t, 1, 2), view(t, 2, 3)
 		for i, step := range []struct {
-			entries []engine.Entry
+			entries []profile.Entry
 			want    []bool
 		}{
-			{[]engine.Entry{a}, []bool{true}},
-			{[]engine.Entry{a}, []bool{false}},
-			{[]engine.Entry{b, a, b, c, c}, []bool{true, false, false, true, false}},
-			{[]engine.Entry{c, b, a}, []bool{false, false, false}},
+			{[]profile.Entry{a}, []bool{true}},
+			{[]profile.Entry{a}, []bool{false}},
+			{[]profile.Entry{b, a, b, c, c}, []bool{true, false, false, true, false}},
+			{[]profile.Entry{c, b, a}, []bool{false, false, false}},
 			{nil, nil},
 		} {
 			if got := add(t, s, step.entries...); fmt.Sprint(got) != fmt.Sprint(step.want) {
@@ -57,7 +58,7 @@ func TestAddModel(t *testing.T) {
 				all   = map[string]bool{}
 			)
 			for _, request := range requests {
-				entries := make([]engine.Entry, len(request))
+				entries := make([]profile.Entry, len(request))
 				for i, k := range request {
 					entries[i] = view(t, int32(n), k)
 					all[entries[i].Event.MessageID] = true
@@ -101,12 +102,12 @@ var hostile = []string{
 func TestHostileTextsRoundTrip(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		want := map[string]engine.Entry{}
-		var all []engine.Entry
+		want := map[string]profile.Entry{}
+		var all []profile.Entry
 		for i, text := range hostile {
 			id := text
-			if runes := []rune(text); len(runes) > engine.MaxMessageRunes {
-				id = string(runes[:engine.MaxMessageRunes])
+			if runes := []rune(text); len(runes) > profile.MaxMessageRunes {
+				id = string(runes[:profile.MaxMessageRunes])
 			}
 			phrase := text
 			if strings.TrimSpace(phrase) == "" {
@@ -146,7 +147,7 @@ func TestHostileTextsRoundTrip(t *testing.T) {
 }
 
 // expectColumns compares the columns beside the body.
-func expectColumns(t *testing.T, db *Database, want map[string]engine.Entry) {
+func expectColumns(t *testing.T, db *Database, want map[string]profile.Entry) {
 	t.Helper()
 	rows, err := db.pool.Query("SELECT user_id, event_type, search_phrase, product_id, occurred_at, metadata, message_id, shard, processed_to_queue FROM user_interactions")
 	must(t, err)
@@ -177,28 +178,28 @@ func expectColumns(t *testing.T, db *Database, want map[string]engine.Entry) {
 
 func TestWhatNeverFitsIsRefused(t *testing.T) {
 	good := view(t, 1, 1)
-	change := func(f func(*engine.Entry)) engine.Entry {
-		e := engine.Entry{Event: good.Event, Body: []byte(string(good.Body))}
+	change := func(f func(*profile.Entry)) profile.Entry {
+		e := profile.Entry{Event: good.Event, Body: []byte(string(good.Body))}
 		f(&e)
 		return e
 	}
-	bad := map[string]engine.Entry{
-		"year 999":       change(func(e *engine.Entry) { e.Event.OccurredAt = engine.Earliest - 1 }),
-		"NUL in id":      change(func(e *engine.Entry) { e.Event.MessageID = "a\x00b" }),
-		"no id":          change(func(e *engine.Entry) { e.Event.MessageID = "" }),
-		"long id":        change(func(e *engine.Entry) { e.Event.MessageID = strings.Repeat("é", 129) }),
-		"id not UTF-8":   change(func(e *engine.Entry) { e.Event.MessageID = "\xff" }),
-		"NUL in phrase":  change(func(e *engine.Entry) { e.Event.Phrase = "\x00" }),
-		"long phrase":    change(func(e *engine.Entry) { e.Event.Phrase = strings.Repeat("😀", 256) }),
-		"no type":        change(func(e *engine.Entry) { e.Event.Type = 0 }),
-		"no user":        change(func(e *engine.Entry) { e.Event.UserID = 0 }),
-		"body not JSON":  change(func(e *engine.Entry) { e.Body = []byte("{") }),
-		"body not UTF-8": change(func(e *engine.Entry) { e.Body = []byte("{\"a\":\"\xff\"}") }),
+	bad := map[string]profile.Entry{
+		"year 999":       change(func(e *profile.Entry) { e.Event.OccurredAt = engine.Earliest - 1 }),
+		"NUL in id":      change(func(e *profile.Entry) { e.Event.MessageID = "a\x00b" }),
+		"no id":          change(func(e *profile.Entry) { e.Event.MessageID = "" }),
+		"long id":        change(func(e *profile.Entry) { e.Event.MessageID = strings.Repeat("é", 129) }),
+		"id not UTF-8":   change(func(e *profile.Entry) { e.Event.MessageID = "\xff" }),
+		"NUL in phrase":  change(func(e *profile.Entry) { e.Event.Phrase = "\x00" }),
+		"long phrase":    change(func(e *profile.Entry) { e.Event.Phrase = strings.Repeat("😀", 256) }),
+		"no type":        change(func(e *profile.Entry) { e.Event.Type = 0 }),
+		"no user":        change(func(e *profile.Entry) { e.Event.UserID = 0 }),
+		"body not JSON":  change(func(e *profile.Entry) { e.Body = []byte("{") }),
+		"body not UTF-8": change(func(e *profile.Entry) { e.Body = []byte("{\"a\":\"\xff\"}") }),
 	}
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
 		for name, e := range bad {
-			_, err := s.Add(t.Context(), []engine.Entry{good, e})
+			_, err := s.Add(t.Context(), []profile.Entry{good, e})
 			if engine.KindOf(err) != engine.Permanent {
 				t.Errorf("%s: %v, want a permanent error", name, err)
 			}
@@ -206,7 +207,7 @@ func TestWhatNeverFitsIsRefused(t *testing.T) {
 		if rows := rowsOf(t, db, Filter{}); len(rows) != 0 {
 			t.Errorf("%d rows of refused requests are stored", len(rows))
 		}
-		e := change(func(e *engine.Entry) { e.Event.OccurredAt = engine.Earliest })
+		e := change(func(e *profile.Entry) { e.Event.OccurredAt = engine.Earliest })
 		if f := add(t, s, e); !f[0] {
 			t.Error("the year 1000 is refused")
 		}
@@ -219,9 +220,9 @@ func TestMetadataBeyondColumns(t *testing.T) {
 		s := storeOn(t, db, StoreConfig{})
 		for i, metadata := range []string{`{"x":1e400}`, `{"x":-1e-400}`, `{"x":123456789012345678901234567890}`, deep, `{}`, `null`, `{"":""}`} {
 			body := fmt.Sprintf(`{"user_id":1,"event_type":"product_view","product_id":1,"occurred_at":"2026-01-01T00:00:00Z","metadata":%s,"message_id":"m%d"}`, metadata, i)
-			event, err := engine.ParseEvent([]byte(body), farFuture)
+			event, err := profile.ParseEvent([]byte(body), farFuture)
 			must(t, err)
-			add(t, s, engine.Entry{Event: event, Body: []byte(body)})
+			add(t, s, profile.Entry{Event: event, Body: []byte(body)})
 			rows := rowsOf(t, db, Filter{})
 			if got := string(rows[len(rows)-1].Body); got != body {
 				t.Errorf("stored %s, want %s", got, body)
@@ -232,6 +233,8 @@ func TestMetadataBeyondColumns(t *testing.T) {
 
 // TestABadRowRefusesOnlyItsRequest lets the database itself refuse a row, in a
 // transaction it shares with others.
+//
+// Promise(outbox/rejected-entries)
 func TestABadRowRefusesOnlyItsRequest(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := withUsers(t, url, 1, 2, 3)
@@ -261,7 +264,7 @@ func TestABadRowRefusesOnlyItsRequest(t *testing.T) {
 }
 
 // groupOf makes a request of each entry.
-func groupOf(t *testing.T, entries ...engine.Entry) (group []*request) {
+func groupOf(t *testing.T, entries ...profile.Entry) (group []*request) {
 	t.Helper()
 	for i := range entries {
 		row, err := rowOf(&entries[i], engine.Now())
@@ -291,11 +294,14 @@ func withUsers(t *testing.T, url string, ids ...int32) *Database {
 }
 
 // An error of Add names every entry that the database rejects, and no other.
+//
+// Promise(outbox/rejected-entries): Events of a request that the database rejects are named; with
+// `?partial=true` the others are stored.
 func TestRejectedEntriesAreNamed(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := withUsers(t, url, 1, 2, 3)
 		s := storeOn(t, db, StoreConfig{})
-		var entries []engine.Entry
+		var entries []profile.Entry
 		for n := range 1000 {
 			user := int32(n%3 + 1)
 			if n == 17 || n == 18 || n == 700 {
@@ -318,7 +324,7 @@ func TestRejectedEntriesAreNamed(t *testing.T) {
 		if n, err := db.Count(t.Context(), Filter{}); n != 0 || err != nil {
 			t.Errorf("%d rows of a refused request are stored, %v", n, err)
 		}
-		good := slices.DeleteFunc(entries, func(e engine.Entry) bool { return e.Event.UserID == 4 })
+		good := slices.DeleteFunc(entries, func(e profile.Entry) bool { return e.Event.UserID == 4 })
 		for i, fresh := range add(t, s, good...) {
 			if !fresh {
 				t.Fatalf("entry %d was stored before", i)
@@ -329,6 +335,9 @@ func TestRejectedEntriesAreNamed(t *testing.T) {
 
 // Another transaction holds a row of users: an event of that user fails for now,
 // those of the others in the same group are stored meanwhile.
+//
+// Promise(outbox/locked-user): A lock on a row of `users` under `--foreign-keys` costs that user's
+// requests a 503 after a second; the others of the group are stored.
 func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
 	onServers(t, func(t *testing.T, url string) {
 		db := withUsers(t, url, 1, 2, 3)
@@ -338,7 +347,7 @@ func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
 		_, err = lock.Exec("SELECT id FROM users WHERE id = 1 FOR UPDATE")
 		must(t, err)
 		s := storeOn(t, db, StoreConfig{Committers: 1})
-		var entries []engine.Entry
+		var entries []profile.Entry
 		for i, user := range []int32{2, 1, 3, 1, 1} {
 			entries = append(entries, view(t, user, i))
 		}
@@ -364,6 +373,9 @@ func TestALockedUserHoldsUpNobodyElse(t *testing.T) {
 }
 
 // A server that takes small packets only gets the same rows in more statements.
+//
+// Promise(outbox/small-packets): A server that takes small packets only gets the same rows in more
+// statements.
 func TestSmallPackets(t *testing.T) {
 	server := sqltest.Shared(t)
 	var before int
@@ -371,7 +383,7 @@ func TestSmallPackets(t *testing.T) {
 	server.Exec(t, "SET GLOBAL max_allowed_packet = 1048576")
 	t.Cleanup(func() { server.Exec(t, "SET GLOBAL max_allowed_packet = ?", before) })
 	s := storeOn(t, openAt(t, server.URL(server.Database(t))), StoreConfig{})
-	var entries []engine.Entry
+	var entries []profile.Entry
 	for n := range 400 {
 		product := int32(1)
 		entries = append(entries, entryOf(t, message{
@@ -388,10 +400,14 @@ func TestSmallPackets(t *testing.T) {
 
 // One id of two users is two events; a key of the shop's own that two events
 // share is no duplicate, which would be acknowledged and is nowhere.
+//
+// Promise(outbox/user-and-id): One message id of two users is two events, in SQL as in profiles.
+// Promise(outbox/unique-key): An event that a unique key of the shop's own refuses is answered with
+// 400, never as a duplicate.
 func TestADuplicateIsOfThisUserAndId(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		order := func(user, product int32, id string) engine.Entry {
+		order := func(user, product int32, id string) profile.Entry {
 			return entryOf(t, message{
 				UserID: user, EventType: "product_purchase", ProductID: &product,
 				OccurredAt: "2026-02-10T14:30:00Z", MessageID: id, Version: "1.0",
@@ -402,7 +418,7 @@ func TestADuplicateIsOfThisUserAndId(t *testing.T) {
 		}
 		_, err := db.pool.Exec("CREATE UNIQUE INDEX shop ON user_interactions (user_id, product_id, occurred_at)")
 		must(t, err)
-		fresh, err := s.Add(t.Context(), []engine.Entry{order(3, 1, "a"), order(1, 5, "order-2")})
+		fresh, err := s.Add(t.Context(), []profile.Entry{order(3, 1, "a"), order(1, 5, "order-2")})
 		if engine.KindOf(err) != engine.Permanent {
 			t.Errorf("an event that the shop's key refuses: fresh is %v, %v", fresh, err)
 		}
@@ -419,7 +435,7 @@ func TestManyRequestsShareTransactions(t *testing.T) {
 		for user := range int32(64) {
 			group.Go(func() {
 				for n := range 5 {
-					if _, err := s.Add(t.Context(), []engine.Entry{view(t, user+1, n)}); err != nil {
+					if _, err := s.Add(t.Context(), []profile.Entry{view(t, user+1, n)}); err != nil {
 						t.Errorf("Add: %v", err)
 					}
 				}
@@ -441,15 +457,15 @@ func TestManyRequestsShareTransactions(t *testing.T) {
 func TestALargeRequestIsOneTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})
-		var entries []engine.Entry
-		for n := range 1700 {
+		var entries []profile.Entry
+		for n := range 1100 {
 			entries = append(entries, view(t, int32(n%7+1), n))
 		}
-		old := entries[1600]
+		old := entries[1050]
 		add(t, s, old)
 		fresh := add(t, s, entries...)
 		for i, f := range fresh {
-			if f == (i == 1600) {
+			if f == (i == 1050) {
 				t.Fatalf("entry %d: fresh is %v", i, f)
 			}
 		}
@@ -476,11 +492,11 @@ func TestAddAfterItsSenderLeft(t *testing.T) {
 		s := storeOn(t, db, StoreConfig{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.Add(ctx, []engine.Entry{view(t, 1, 1)}); err == nil {
+		if _, err := s.Add(ctx, []profile.Entry{view(t, 1, 1)}); err == nil {
 			t.Error("Add with an ended context succeeded")
 		}
 		must(t, s.Close(t.Context()))
-		if _, err := s.Add(t.Context(), []engine.Entry{view(t, 1, 1)}); !errors.Is(err, errClosed) {
+		if _, err := s.Add(t.Context(), []profile.Entry{view(t, 1, 1)}); !errors.Is(err, errClosed) {
 			t.Errorf("Add after Close: %v", err)
 		}
 	})

@@ -30,9 +30,9 @@ func (l *ledger) Publish(ctx context.Context, rows []Row) []error {
 // calls, and in its order, whatever it answers in between.
 func TestTogether(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
-		const users, rows = 3, 2000
+		const users, rows = 3, 800
 		fill(t, db, users, rows)
-		_, err := db.pool.Exec(`UPDATE user_interactions SET body = '{"user_id": "x"}' WHERE id IN (700, 701, 900)`)
+		_, err := db.pool.Exec(`UPDATE user_interactions SET body = '{"user_id": "x"}' WHERE id IN (300, 301, 500)`)
 		must(t, err)
 		l := &ledger{refuse: func() error {
 			switch rand.IntN(6) {

@@ -10,20 +10,34 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
-// inZone is set in the process that [TestTimesInAnotherZone] starts.
+// inZone is set in the process that [TestTimesInAnotherZone] starts, to the URLs of empty
+// databases for zoneTables.
 const inZone = "KEYFOLD_TEST_IN_ZONE"
+
+// zoneTables are databases with the type that times have there.
+var zoneTables = [][2]string{
+	{"mariadb", "DATETIME(3)"}, {"mariadb", "TIMESTAMP(3)"}, {"postgres", "TIMESTAMP"}, {"postgres", "TIMESTAMPTZ"}, {"sqlite", "DATETIME"},
+}
 
 // Times are UTC whatever the time zone of the process and of the database, in tables of
 // the shop's whose times have a zone too: two instants of the hour that comes twice stay
 // two events, with the ids of their instants, and what is posted stands at its instant.
+//
+// Promise(outbox/time-zones): In any time zone of process, session or database an event occurs at its
+// instant in row, message and id.
 func TestTimesInAnotherZone(t *testing.T) {
 	if os.Getenv(inZone) == "" {
 		self, err := os.Executable()
 		must(t, err)
+		var urls []string
+		for _, table := range zoneTables {
+			urls = append(urls, shopURL(t, table[0]))
+		}
 		run := osexec.CommandContext(t.Context(), self, "-test.run=^TestTimesInAnotherZone$", "-test.count=1")
-		run.Env = append(os.Environ(), "TZ=Europe/Berlin", inZone+"=yes")
+		run.Env = append(os.Environ(), "TZ=Europe/Berlin", inZone+"="+strings.Join(urls, " "))
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("in Europe/Berlin: %v\n%s", err, out)
 		}
@@ -32,17 +46,16 @@ func TestTimesInAnotherZone(t *testing.T) {
 	if _, offset := time.Date(2026, 7, 1, 0, 0, 0, 0, time.Local).Zone(); offset != 7200 {
 		t.Fatalf("the zone of the process is %d s from UTC", offset)
 	}
-	for _, table := range [][2]string{
-		{"mariadb", "DATETIME(3)"}, {"mariadb", "TIMESTAMP(3)"}, {"postgres", "TIMESTAMP"}, {"postgres", "TIMESTAMPTZ"}, {"sqlite", "DATETIME"},
-	} {
+	urls := strings.Fields(os.Getenv(inZone))
+	for i, table := range zoneTables {
 		t.Run(strings.Join(table[:], " "), func(t *testing.T) {
 			t.Parallel()
-			db := shopDatabase(t, table[0])
+			url := urls[i]
 			if table[0] == "postgres" {
-				url := postgresURL(t)
 				exec(t, openOnly(t, url), "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''America/New_York''', current_database()); END $$")
-				db = openOnly(t, url+"&TimeZone=Asia/Tokyo")
+				url += "&TimeZone=Asia/Tokyo"
 			}
+			db := openOnly(t, url)
 			exec(t, db, timesAs(shopTables[table[0]], table[1]))
 			expectInstants(t, db, table[1])
 		})
@@ -87,7 +100,7 @@ func expectInstants(t *testing.T, db *Database, kind string) {
 	}
 	for i, row := range rows[:3*len(instants)] {
 		want := instants[i%len(instants)]
-		id := engine.MessageID(row.Event.UserID, engine.ProductView, "9", want.Format(isoTime))
+		id := profile.MessageID(row.Event.UserID, profile.ProductView, "9", want.Format(isoTime))
 		if row.Event.OccurredAt != engine.MillisOf(want) || row.Event.MessageID != id {
 			t.Errorf("row %d occurred at %s, want %s; its id is %s", row.ID, row.Event.OccurredAt.Time(), want, row.Event.MessageID)
 		}

@@ -31,7 +31,7 @@ type publishBatch struct {
 // taken over. Writes are gathered until something has to be waited for.
 func (l *link) publish(ctx context.Context, messages []Message, errs []error) {
 	b := &publishBatch{link: l, pending: make([]pendingConfirm, 0, len(messages)), errs: errs}
-	l.socket.cork()
+	l.socket.Cork()
 	for i := range messages {
 		err := b.acquireSlot(ctx)
 		if err == nil {
@@ -46,9 +46,9 @@ func (l *link) publish(ctx context.Context, messages []Message, errs []error) {
 			break
 		}
 	}
-	l.socket.uncork()
+	l.socket.Uncork()
 	if err := failpoint.Hit(failpoint.Unconfirmed); err != nil {
-		l.socket.abort()
+		l.socket.Abort()
 	}
 	for b.awaited < len(b.pending) {
 		b.awaitConfirm(ctx)
@@ -73,8 +73,8 @@ func (b *publishBatch) acquireSlot(ctx context.Context) error {
 		return nil
 	}
 	// Before it waits for confirms, everything has to be sent.
-	b.link.socket.uncork()
-	defer b.link.socket.cork()
+	b.link.socket.Uncork()
+	defer b.link.socket.Cork()
 	if err := b.link.free(ctx); err != nil {
 		return err
 	}
@@ -147,7 +147,8 @@ func (l *link) await(ctx context.Context, f *pendingConfirm) error {
 			l.takeReturn(f.to)
 			<-l.tokens
 		}()
-		return fmt.Errorf("rabbitmq: publish: no confirm in time: %w: %w", engine.ErrUnknown, err)
+		err = fmt.Errorf("rabbitmq: publish: no confirm in time: %w: %w", engine.ErrUnknown, err)
+		return l.orBlocked(err)
 	}
 	back, returned := l.takeReturn(f.to)
 	<-l.tokens

@@ -29,11 +29,12 @@ type Timing struct {
 	// Backoff bounds the wait before a new connection, doubled from Min to Max,
 	// with jitter; default 0.5 s and 5 s.
 	BackoffMin, BackoffMax time.Duration
-	// Look is how often workers that share partitions count each other; default 1 s.
-	Look time.Duration
+	// Poll is how often workers that share partitions count each other; default 1 s.
+	Poll time.Duration
 }
 
-func (t Timing) orDefaults() Timing {
+// OrDefaults returns the limits with the defaults in place of zero values.
+func (t Timing) OrDefaults() Timing {
 	if t.Dial == nil {
 		t.Dial = (&net.Dialer{}).DialContext
 	}
@@ -44,7 +45,7 @@ func (t Timing) orDefaults() Timing {
 		Write:      cmp.Or(t.Write, 10*time.Second),
 		BackoffMin: cmp.Or(t.BackoffMin, 500*time.Millisecond),
 		BackoffMax: cmp.Or(t.BackoffMax, 5*time.Second),
-		Look:       cmp.Or(t.Look, time.Second),
+		Poll:       cmp.Or(t.Poll, time.Second),
 	}
 }
 
@@ -52,42 +53,42 @@ func (t Timing) orDefaults() Timing {
 // is the limit below it: an operator can raise that for a message whose headers fill a frame.
 const maxFrame = 1 << 20
 
-// dialer makes connections to one broker.
-type dialer struct {
-	dsn    string
-	name   string // of the connection
-	timing Timing
+// Dialer makes connections to one broker.
+type Dialer struct {
+	DSN    string
+	Name   string // of the connection
+	Timing Timing
 }
 
-// dial opens a connection, or fails within the connect timeout, sooner if ctx
+// Dial opens a connection, or fails within the connect timeout, sooner if ctx
 // ends.
-func (d dialer) dial(ctx context.Context) (*amqp.Connection, *socket, error) {
-	uri, err := parseDSN(d.dsn)
+func (d Dialer) Dial(ctx context.Context) (*amqp.Connection, *Socket, error) {
+	uri, err := parseDSN(d.DSN)
 	if err != nil {
 		return nil, nil, err
 	}
-	doing := "connect to " + Redact(d.dsn)
-	limit := d.timing.Connect
+	doing := "connect to " + Redact(d.DSN)
+	limit := d.Timing.Connect
 	if uri.ConnectionTimeout > 0 {
 		limit = time.Duration(uri.ConnectionTimeout) * time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
-	var s *socket
+	var s *Socket
 	// The library's handshake knows no context: what ends it is its socket.
 	var release func() bool
-	conn, err := amqp.DialConfig(d.dsn, amqp.Config{
+	conn, err := amqp.DialConfig(d.DSN, amqp.Config{
 		FrameSize:  maxFrame,
-		Heartbeat:  d.timing.Heartbeat,
+		Heartbeat:  d.Timing.Heartbeat,
 		Properties: d.properties(),
 		Dial: func(network, addr string) (net.Conn, error) {
-			c, err := d.timing.Dial(ctx, network, addr)
+			c, err := d.Timing.Dial(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
-			s = newSocket(c, d.timing)
-			release = context.AfterFunc(ctx, s.abort)
+			s = newSocket(c, d.Timing)
+			release = context.AfterFunc(ctx, s.Abort)
 			return s, nil
 		},
 	})
@@ -97,25 +98,25 @@ func (d dialer) dial(ctx context.Context) (*amqp.Connection, *socket, error) {
 	if err != nil {
 		if s != nil {
 			err = handshakeError(ctx, err, s)
-			s.abort()
+			s.Abort()
 		}
 		return nil, nil, Fault(doing, err)
 	}
 	return conn, s, nil
 }
 
-func (d dialer) properties() amqp.Table {
+func (d Dialer) properties() amqp.Table {
 	properties := amqp.NewConnectionProperties()
 	properties["product"] = "keyfold"
-	properties.SetClientConnectionName(d.name)
+	properties.SetClientConnectionName(d.Name)
 	return properties
 }
 
 // handshakeError tells a refusal from an accident. The library takes every
 // socket that fails during the handshake for refused credentials; a broker that
 // does refuse them closes the socket. So does one that dies, which is why
-// [Consumer.Run] wants to be refused more than once.
-func handshakeError(ctx context.Context, err error, s *socket) error {
+// [consume.Consumer.Run] wants to be refused more than once.
+func handshakeError(ctx context.Context, err error, s *Socket) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("handshake: %w", ctx.Err())
 	}
@@ -128,10 +129,10 @@ func handshakeError(ctx context.Context, err error, s *socket) error {
 	return err
 }
 
-// closeBounded closes channels and their connection in order, by force when ctx
+// CloseBounded closes channels and their connection in order, by force when ctx
 // ends: the library waits for the broker's answers without a limit.
-func closeBounded(ctx context.Context, conn *amqp.Connection, s *socket, channels ...*amqp.Channel) {
-	release := context.AfterFunc(ctx, s.abort)
+func CloseBounded(ctx context.Context, conn *amqp.Connection, s *Socket, channels ...*amqp.Channel) {
+	release := context.AfterFunc(ctx, s.Abort)
 	defer release()
 	for _, channel := range channels {
 		_ = channel.Close()
@@ -175,4 +176,10 @@ func Redact(dsn string) string {
 		vhost = url.PathEscape(uri.Vhost)
 	}
 	return uri.Scheme + "://" + uri.Username + ":***@" + net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) + "/" + vhost
+}
+
+// Account returns the user, the password and the virtual host of a DSN.
+func Account(dsn string) (user, password, vhost string, err error) {
+	uri, err := parseDSN(dsn)
+	return uri.Username, uri.Password, uri.Vhost, err
 }

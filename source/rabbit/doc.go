@@ -1,32 +1,21 @@
-// Package rabbit consumes events from RabbitMQ and publishes messages to it.
+// Package rabbit connects to RabbitMQ and publishes to it: what the packages below it stand on.
 //
-//	Setup        declares exchange, queues and bindings; idempotent
-//	Consumer     fills chunks with messages and acknowledges what was settled
-//	Chunk        an application's: it parses messages and hands them on
+//	Names        all names that the broker knows keyfold's things by
+//	Message      one message to publish; Original is one that was delivered
 //	Publisher    publishes with confirms and the mandatory flag
-//	DelayQueues  keeps events that are tried again in queues of the broker
 //	Channel      a channel on a connection of its own, for tools that look at queues
+//	Dialer       makes the connections; Fault gives an error its cause and cure
 //
-// A consumer works in sessions: one connection, one channel, one generation of
-// delivery tags. A session ends with a lost connection, a deleted queue or a broker
-// that restarts. Then the broker takes back all messages that were not acknowledged,
-// verdicts that come late are dropped and counted, and the supervisor opens the next
-// session. The client library's recovery is not used: it keeps a
-// channel over a reconnect without telling old delivery tags from new ones, so
-// that a late acknowledgement settles another message.
+// The packages below import each other in one direction, and all of them this one:
 //
-// Within a session the prefetch is divided among several channels, since the
-// broker pays for an acknowledgement out of order with a walk over what the
-// channel holds; see channel.go.
+//	consume     takes events from queues and settles them
+//	partition   says which worker consumes which partition
+//	topology    declares exchanges, queues and bindings, and asks for them
+//	deadletter  has the form of dead letters, and the tools for them
 //
-// Where users are spread over partition queues, workers share these: balance.go keeps a
-// worker's part, owners.go reckons it, number.go and layout.go ask the broker for what
-// that takes, and partition.go consumes one queue.
+// The client library's recovery is not used: it keeps a channel over a reconnect without
+// telling old delivery tags from new ones, so that a late acknowledgement settles another
+// message.
 //
-// Reading order: one delivery's way is reader.go, settler.go, acks.go. An event
-// that is tried again or given up goes on in retry.go and copies.go, which puts
-// confirmed copies in the place of originals: into delay queues (delay.go) or to
-// the dead letters (dead_letters.go; package deadletter has their form). What
-// opens and ends sessions: consumer.go, supervisor.go, session.go, channel.go. On
-// the other side: publisher.go, link.go and confirm.go.
+// Reading order: publisher.go, link.go and confirm.go; dial.go and socket.go below them.
 package rabbit

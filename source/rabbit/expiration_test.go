@@ -23,19 +23,3 @@ func TestExpiration(t *testing.T) {
 		}
 	}
 }
-
-// The broker takes the longest expiration, and drops what has expired.
-func TestExpirationAtTheBroker(t *testing.T) {
-	s := shared(t)
-	message := func(after time.Duration) Message {
-		return Message{RoutingKey: s.names.DeadLetters, ID: after.String(), Expiration: after}
-	}
-	p := NewPublisher(s.dsn, ThisProcess("test"), "publisher", quick, quiet)
-	defer p.Close(t.Context())
-	for i, err := range p.Publish(t.Context(), []Message{message(time.Millisecond), message(MaxExpiration), message(0)}) {
-		if err != nil {
-			t.Errorf("message %d: %v", i, err)
-		}
-	}
-	eventually(t, "one has expired", func() bool { return s.depth(s.names.DeadLetters) == 2 })
-}

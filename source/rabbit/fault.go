@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 )
 
 // Reasons of configuration faults at the broker.
@@ -21,8 +22,8 @@ const (
 	ReasonUnsupported      = "unsupported" // by this broker version
 )
 
-// Fault names what was being done when err came. The broker's own refusals
-// become configuration errors with their cure, which names the command of
+// Fault names what was being done when err came, and gives it its cause. The broker's own
+// refusals become configuration errors with their cure, which names the command of
 // [DefaultNames]; everything else (a lost connection, a broker that is starting) stays
 // transient.
 func Fault(doing string, err error) error { return Names{}.Fault(doing, err) }
@@ -32,7 +33,14 @@ func (n Names) Fault(doing string, err error) error {
 	err = fmt.Errorf("rabbitmq: %s: %w", doing, err)
 	refusal, ok := errors.AsType[*amqp.Error](err)
 	if !ok || !refusal.Server && !refused(refusal) {
-		return err
+		return causes.Known(causes.RabbitMQ, err)
+	}
+	if id := causeOf(refusal); id != "" {
+		explained := causes.Explain(causes.RabbitMQ, id, err)
+		if reason := reasonOf[id]; reason != "" {
+			return engine.ConfigurationError(reason, explained)
+		}
+		return explained
 	}
 	reason, cure := n.cureOf(refusal)
 	if reason == "" {
@@ -42,31 +50,51 @@ func (n Names) Fault(doing string, err error) error {
 }
 
 // refused reports whether the library concluded a refusal from a socket the
-// broker closed during the handshake. See [dialer.dial] for when that is so.
+// broker closed during the handshake. See [Dialer.Dial] for when that is so.
 func refused(e *amqp.Error) bool {
 	return e == amqp.ErrCredentials || e == amqp.ErrVhost || e == amqp.ErrSASL
 }
 
+// reasonOf has the reasons of causes that had one before there was a table.
+var reasonOf = map[causes.ID]string{
+	causes.Credentials: ReasonAccessRefused, causes.Rights: ReasonAccessRefused, causes.Missing: ReasonVHostRefused,
+}
+
+// causeOf returns what the broker refuses everything for, "" where it is about a queue or
+// an exchange. One code stands for several causes: the broker's words tell which.
+func causeOf(e *amqp.Error) causes.ID {
+	says := func(words string) bool { return strings.Contains(e.Reason, words) }
+	switch {
+	case e == amqp.ErrCredentials, e == amqp.ErrSASL, e.Code == amqp.AccessRefused && says("Login was refused"):
+		return causes.Credentials
+	case e == amqp.ErrVhost:
+		return causes.Missing
+	case e.Code == amqp.NotAllowed && says("connection limit"):
+		return causes.Connections
+	case e.Code == amqp.NotAllowed && (says("channel limit") || says("channel_max") || says("number of channels")):
+		return causes.Channels
+	case e.Code == amqp.NotAllowed:
+		return causes.Missing
+	case e.Code == amqp.AccessRefused:
+		return causes.Rights
+	case e.Code == amqp.ConnectionForced:
+		return causes.Stopping
+	default:
+		return ""
+	}
+}
+
 func (n Names) cureOf(e *amqp.Error) (reason, cure string) {
 	switch {
-	case e == amqp.ErrVhost || e.Code == amqp.NotAllowed:
-		return ReasonVHostRefused, "check the virtual host in RABBITMQ_DSN (/ is written %2F), " +
-			"the user's permissions (rabbitmqctl set_permissions) and the connection limits"
-	case e == amqp.ErrCredentials:
-		return ReasonAccessRefused, "the broker closed the connection as it does for a wrong user or password: check them " +
-			"in RABBITMQ_DSN"
-	case e.Code == amqp.AccessRefused:
-		return ReasonAccessRefused, "check user and password in RABBITMQ_DSN and the user's permissions " +
-			"(rabbitmqctl set_permissions)"
 	case e.Code == amqp.NotFound:
-		return ReasonQueueMissing, "run " + n.setupCommand()
+		return ReasonQueueMissing, "run " + n.SetupCommand()
 	case e.Code == amqp.PreconditionFailed && strings.Contains(e.Reason, "for exchange"):
 		return ReasonExchangeMismatch, "keyfold has not declared it so: see what uses it (rabbitmqctl list_exchanges, list_bindings), " +
-			"delete it (rabbitmqadmin delete exchange name=...) and run " + n.setupCommand() + " again"
+			"delete it (rabbitmqadmin delete exchange name=...) and run " + n.SetupCommand() + " again"
 	case e.Code == amqp.PreconditionFailed:
 		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE and RABBITMQ_PRIORITIES to what it is; " +
 			"a queue made by hand or by an earlier version has to be replaced: stop what publishes to it, have it emptied " +
-			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run " + n.setupCommand() + " again"
+			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run " + n.SetupCommand() + " again"
 	case e.Code == amqp.ResourceLocked:
 		return ReasonQueueLocked, "another connection holds it exclusively: stop that consumer"
 	case e.Code == amqp.NotImplemented:

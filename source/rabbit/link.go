@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine/causes"
 )
 
 // maxInFlight is how many messages may be written and not yet confirmed on one
@@ -25,7 +27,7 @@ var errLinkLost = errors.New("rabbitmq: publish: connection lost before the mess
 type link struct {
 	conn    *amqp.Connection
 	channel *amqp.Channel
-	socket  *socket
+	socket  *Socket
 	stats   *PublisherStats
 
 	tokens chan struct{} // one per message in flight
@@ -41,8 +43,8 @@ type link struct {
 }
 
 // openLink connects and enters confirm mode.
-func openLink(ctx context.Context, d dialer, stats *PublisherStats) (*link, error) {
-	conn, s, err := d.dial(ctx)
+func openLink(ctx context.Context, d Dialer, stats *PublisherStats) (*link, error) {
+	conn, s, err := d.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +56,10 @@ func openLink(ctx context.Context, d dialer, stats *PublisherStats) (*link, erro
 		returned:  map[address][]amqp.Return{},
 	}
 	close(l.unblocked)
-	release := context.AfterFunc(ctx, s.abort)
+	release := context.AfterFunc(ctx, s.Abort)
 	defer release()
 	if err := l.openChannel(); err != nil {
-		s.abort()
+		s.Abort()
 		_ = conn.Close()
 		return nil, Fault("open a confirming channel", err)
 	}
@@ -90,7 +92,7 @@ func (l *link) watch(blockings <-chan amqp.Blocking, closed <-chan *amqp.Error) 
 			// Without its channel the connection is of no use. Nothing waits
 			// for an answer: what is in flight is unknown already.
 			if broken {
-				l.socket.abort()
+				l.socket.Abort()
 				_ = l.conn.Close()
 			}
 			l.setBlocked(amqp.Blocking{})
@@ -102,9 +104,10 @@ func (l *link) watch(blockings <-chan amqp.Blocking, closed <-chan *amqp.Error) 
 func (l *link) setBlocked(b amqp.Blocking) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch blocked := !isClosed(l.unblocked); {
+	switch blocked := !IsClosed(l.unblocked); {
 	case b.Active && !blocked:
 		l.unblocked, l.reason = make(chan struct{}), b.Reason
+		l.stats.alarm.Store(&b.Reason)
 		l.stats.Blocked.Add(1)
 	case !b.Active && blocked:
 		close(l.unblocked)
@@ -116,7 +119,7 @@ func (l *link) setBlocked(b amqp.Blocking) {
 func (l *link) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return isClosed(l.unblocked)
+	return IsClosed(l.unblocked)
 }
 
 // free waits until no alarm stops publishing.
@@ -124,7 +127,7 @@ func (l *link) free(ctx context.Context) error {
 	l.mu.Lock()
 	unblocked, reason := l.unblocked, l.reason
 	l.mu.Unlock()
-	if isClosed(unblocked) {
+	if IsClosed(unblocked) {
 		return nil
 	}
 	select {
@@ -133,9 +136,19 @@ func (l *link) free(ctx context.Context) error {
 	case <-l.ended:
 		return errLinkLost
 	case <-ctx.Done():
-		return fmt.Errorf("rabbitmq: publish: the broker takes no messages (alarm: %s): free its memory or disk: %w",
-			reason, ctx.Err())
+		return causes.Blocked(reason, fmt.Errorf("rabbitmq: publish: %w", ctx.Err()))
 	}
+}
+
+// orBlocked says of what did not come in time that an alarm is on: the broker tells a
+// connection when it publishes, so that the message which met the alarm is written already.
+func (l *link) orBlocked(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if IsClosed(l.unblocked) {
+		return err
+	}
+	return causes.Blocked(l.reason, err)
 }
 
 // address is what a returned message is known by.
@@ -172,15 +185,16 @@ func (l *link) takeReturn(to address) (amqp.Return, bool) {
 	return all[0], true
 }
 
-func (l *link) alive() bool { return !isClosed(l.ended) && !l.channel.IsClosed() }
+func (l *link) alive() bool { return !IsClosed(l.ended) && !l.channel.IsClosed() }
 
 // close ends the link in order, by force when ctx ends.
 func (l *link) close(ctx context.Context) {
-	closeBounded(ctx, l.conn, l.socket, l.channel)
+	CloseBounded(ctx, l.conn, l.socket, l.channel)
 	<-l.ended
 }
 
-func isClosed(c <-chan struct{}) bool {
+// IsClosed reports whether a channel that nothing is sent to is closed.
+func IsClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // appID is what keyfold's messages name as their application.
@@ -99,11 +100,11 @@ type WholeBody struct {
 
 // maxLetterBody is how much of a body is kept for a dead letter: far more than an
 // event may have, and with all that a letter adds far less than brokers take.
-const maxLetterBody = 4 * engine.MaxBodyBytes
+const maxLetterBody = 4 * profile.MaxBodyBytes
 
-// cutBody keeps the start of a body that is too long for a letter, and lets go of
+// CutBody keeps the start of a body that is too long for a letter, and lets go of
 // the rest.
-func (o *Original) cutBody() {
+func (o *Original) CutBody() {
 	if len(o.Body) <= maxLetterBody {
 		return
 	}
@@ -195,11 +196,11 @@ func fitting(headers amqp.Table, room int) amqp.Table {
 // gives its messages back through another. What is too long for an exchange's name is
 // none: a copy says it beside other headers, which it is to fit into a frame with.
 func (o *Original) Origin() string {
-	if name, ok := o.Headers[HeaderExchange].(string); ok && len(name) <= maxShortString {
+	if name, ok := o.Headers[HeaderExchange].(string); ok && len(name) <= MaxShortString {
 		return name
 	}
 	first, _ := o.Headers[HeaderFirstExchange].(string)
-	if len(first) > maxShortString {
+	if len(first) > MaxShortString {
 		first = ""
 	}
 	return cmp.Or(o.Exchange, first)

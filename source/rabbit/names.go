@@ -19,12 +19,14 @@ type Names struct {
 
 	// Commands that logs and errors name as a cure.
 	Setup string // declares all this; default keyfold setup
-	Show  string // shows a dead letter; default keyfold dlq show
+	Show  string // shows a dead letter; default keyfold failed show
 }
 
-func (n Names) setupCommand() string { return "`" + cmp.Or(n.Setup, "keyfold setup") + "`" }
+// SetupCommand returns the command that declares all this, for texts.
+func (n Names) SetupCommand() string { return "`" + cmp.Or(n.Setup, "keyfold setup") + "`" }
 
-func (n Names) showCommand() string { return "`" + cmp.Or(n.Show, "keyfold dlq show") + "`" }
+// ShowCommand returns the command that shows a dead letter, for texts.
+func (n Names) ShowCommand() string { return "`" + cmp.Or(n.Show, "keyfold failed show") + "`" }
 
 // RetryQueue returns the name of the queue that gives messages back after a
 // delay. The delay is part of it, so that a changed setting meets new queues
@@ -37,7 +39,7 @@ func (n Names) RetryQueue(delay time.Duration) string {
 const (
 	// HeaderFirstSeen is when an event was last known not to be folded, in Unix
 	// milliseconds: on retries, replays, backfills and rows that were published
-	// before. See [engine.Delivery].
+	// before. See [profile.Delivery].
 	HeaderFirstSeen = "keyfold-first-seen"
 	// HeaderAttempts is how many attempts an event has behind it.
 	HeaderAttempts = "keyfold-attempts"
@@ -56,7 +58,7 @@ const (
 const (
 	// HeaderDeath has a record for each queue that gave the message up, the latest first.
 	HeaderDeath      = "x-death"
-	headerDeliveries = "x-delivery-count" // by a quorum queue, before this one
+	HeaderDeliveries = "x-delivery-count" // by a quorum queue, before this one
 )
 
 // IsBrokerHeader reports whether a header holds for a delivered message and not
@@ -66,7 +68,7 @@ const (
 func IsBrokerHeader(name string) bool {
 	switch name {
 	case HeaderDeath, "x-first-death-queue", "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
-		headerDeliveries, "x-acquired-count", "CC", "BCC":
+		HeaderDeliveries, "x-acquired-count", "CC", "BCC":
 		return true
 	default:
 		return false
@@ -91,17 +93,17 @@ func ThisProcess(role string) Identity {
 	return Identity{Role: role, Host: host, PID: os.Getpid()}
 }
 
-// connection returns the name operators see in the broker's list.
-func (i Identity) connection(purpose string) string {
+// Connection returns the name operators see in the broker's list.
+func (i Identity) Connection(purpose string) string {
 	return strings.TrimSuffix(fmt.Sprintf("keyfold %s %s %s:%d %s", i.Role, purpose, i.Host, i.PID, i.Version), " ")
 }
 
-// maxShortString is the protocol's limit of a property and of a tag, in bytes.
-const maxShortString = 255
+// MaxShortString is the protocol's limit of a property and of a tag, in bytes.
+const MaxShortString = 255
 
-// tag returns the tag of the n-th consumer on a channel of a generation.
-func (i Identity) tag(generation uint64, channel, n int) string {
+// Tag returns the tag of the n-th consumer on a channel of a generation.
+func (i Identity) Tag(generation uint64, channel, n int) string {
 	end := fmt.Sprintf(":%d %s %d.%d.%d", i.PID, i.Version, generation, channel, n)
 	start := "keyfold " + i.Role + " " + i.Host
-	return start[:max(0, min(len(start), maxShortString-len(end)))] + end[:min(len(end), maxShortString)]
+	return start[:max(0, min(len(start), MaxShortString-len(end)))] + end[:min(len(end), MaxShortString)]
 }

@@ -28,8 +28,8 @@ func (n Names) RetryExchange(delay time.Duration) string {
 	return n.Queue + ".slots.retry." + strconv.FormatInt(delay.Milliseconds(), 10)
 }
 
-// bySlot reports whether a message came by its user's slot.
-func (n Names) bySlot(o *Original) bool { return n.Slots != "" && o.Exchange == n.Slots }
+// BySlot reports whether a message came by its user's slot.
+func (n Names) BySlot(o *Original) bool { return n.Slots != "" && o.Exchange == n.Slots }
 
 // InnerExchange returns the exchange between one that events are published to and
 // keyfold's queues.
@@ -52,8 +52,8 @@ func (n Names) LayoutKey(p int) string { return "p" + strconv.Itoa(p) }
 // queue was deleted since, the next setup withdraws it.
 func (n Names) DeclaredKey(i int) string { return fmt.Sprintf("q%02d", i) }
 
-// innerKey is the routing key of the fact that the inner exchanges are in place.
-const innerKey = "inner"
+// InnerKey is the routing key of the fact that the inner exchanges are in place.
+const InnerKey = "inner"
 
 // BoundKey returns the routing key of the fact that a slot has the queue of its partition,
 // by the number that the layout exchange tells.

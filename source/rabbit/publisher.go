@@ -17,7 +17,7 @@ import (
 type Publisher struct {
 	Stats PublisherStats
 
-	dialer dialer
+	dialer Dialer
 	log    *slog.Logger
 	turn   chan struct{} // held while the fields below are used
 	live   *link
@@ -31,9 +31,9 @@ type Publisher struct {
 // NewPublisher returns a publisher that connects when it has something to send.
 // purpose stands in the connection's name.
 func NewPublisher(dsn string, who Identity, purpose string, timing Timing, log *slog.Logger) *Publisher {
-	timing = timing.orDefaults()
+	timing = timing.OrDefaults()
 	return &Publisher{
-		dialer: dialer{dsn: dsn, name: who.connection(purpose), timing: timing},
+		dialer: Dialer{DSN: dsn, Name: who.Connection(purpose), Timing: timing},
 		log:    log.With("component", "rabbit"),
 		turn:   make(chan struct{}, 1),
 		pause:  backoff.Backoff{Min: timing.BackoffMin, Max: timing.BackoffMax},
@@ -83,7 +83,7 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 		if p.live.alive() {
 			return p.live, nil
 		}
-		p.log.Debug("publishing connection lost", slog.String("connection", p.dialer.name))
+		p.log.Debug("publishing connection lost", slog.String("connection", p.dialer.Name))
 		p.live = nil
 	}
 	if !backoff.Sleep(ctx, time.Until(p.retry)) {
@@ -97,7 +97,7 @@ func (p *Publisher) link(ctx context.Context) (*link, error) {
 	if err != nil {
 		p.retry, p.refusal = time.Now().Add(p.pause.Next()), err
 		// The caller gets the error, and says what it means for its messages.
-		p.log.Debug("publishing connection failed", slog.String("connection", p.dialer.name), slog.Any("error", err))
+		p.log.Debug("publishing connection failed", slog.String("connection", p.dialer.Name), slog.Any("error", err))
 		return nil, err
 	}
 	p.pause.Reset()

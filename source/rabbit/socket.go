@@ -11,10 +11,10 @@ import (
 // maxCorked bounds what a corked socket gathers before it writes.
 const maxCorked = 64 << 10
 
-// socket is a network connection whose writes cannot block for ever, and which
+// Socket is a network connection whose writes cannot block for ever, and which
 // can gather them: the library makes one system call per acknowledgement and
 // per message, and they are small.
-type socket struct {
+type Socket struct {
 	net.Conn
 	writeTimeout time.Duration
 
@@ -29,35 +29,35 @@ type socket struct {
 	failed  error     // first error of Read
 }
 
-func newSocket(c net.Conn, timing Timing) *socket {
-	return &socket{Conn: c, writeTimeout: timing.Write, silence: heartbeatsMissed * timing.Heartbeat, heard: time.Now()}
+func newSocket(c net.Conn, timing Timing) *Socket {
+	return &Socket{Conn: c, writeTimeout: timing.Write, silence: heartbeatsMissed * timing.Heartbeat, heard: time.Now()}
 }
 
 // heartbeatsMissed is after how many heartbeats in vain the library gives a connection up,
 // and a broker the latest.
 const heartbeatsMissed = 3
 
-// errFrozen ends a connection whose process was stopped, or whose machine slept, for
+// ErrFrozen ends a connection whose process was stopped, or whose machine slept, for
 // longer than the broker waits: what it had sent before is another consumer's by now.
-var errFrozen = errors.New("rabbitmq: the process did not run for longer than its heartbeats last; the broker has given the connection up")
+var ErrFrozen = errors.New("rabbitmq: the process did not run for longer than its heartbeats last; the broker has given the connection up")
 
-// frozen reports whether the process did not run for so long. It stays so.
-func (s *socket) frozen(now time.Time) bool {
+// Frozen reports whether the process did not run for so long. It stays so.
+func (s *Socket) Frozen(now time.Time) bool {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if max(now.Sub(s.heard), now.Round(0).Sub(s.heard.Round(0))) > s.silence {
-		s.failed = cmp.Or(s.failed, errFrozen)
+		s.failed = cmp.Or(s.failed, ErrFrozen)
 	}
-	return errors.Is(s.failed, errFrozen)
+	return errors.Is(s.failed, ErrFrozen)
 }
 
 // Read remembers how the connection ended. After a freeze it returns nothing that came
 // before.
-func (s *socket) Read(b []byte) (int, error) {
+func (s *Socket) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
-	if now := time.Now(); err == nil && s.frozen(now) {
-		s.abort()
-		return 0, errFrozen
+	if now := time.Now(); err == nil && s.Frozen(now) {
+		s.Abort()
+		return 0, ErrFrozen
 	} else if err == nil {
 		s.reading.Lock()
 		s.heard = now
@@ -74,14 +74,14 @@ func (s *socket) Read(b []byte) (int, error) {
 }
 
 // failure returns the first error of Read, nil while there is none.
-func (s *socket) failure() error {
+func (s *Socket) failure() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	return s.failed
 }
 
 // Write sends b, or keeps it while the socket is corked.
-func (s *socket) Write(b []byte) (int, error) {
+func (s *Socket) Write(b []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.broken != nil {
@@ -100,16 +100,16 @@ func (s *socket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// cork gathers writes until as many calls of uncork.
-func (s *socket) cork() {
+// Cork gathers writes until as many calls of uncork.
+func (s *Socket) Cork() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.corked++
 }
 
-// uncork sends what was gathered. An error closes the connection, as the
+// Uncork sends what was gathered. An error closes the connection, as the
 // library was told that its write went well.
-func (s *socket) uncork() {
+func (s *Socket) Uncork() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.corked--
@@ -122,7 +122,7 @@ func (s *socket) uncork() {
 }
 
 // flush sends the gathered bytes. The caller holds writing.
-func (s *socket) flush() error {
+func (s *Socket) flush() error {
 	if len(s.buffer) == 0 {
 		return s.broken
 	}
@@ -134,12 +134,12 @@ func (s *socket) flush() error {
 	return err
 }
 
-func (s *socket) send(b []byte) (int, error) {
+func (s *Socket) send(b []byte) (int, error) {
 	if err := s.SetWriteDeadline(time.Now().Add(s.writeTimeout)); err != nil {
 		return 0, err
 	}
 	return s.Conn.Write(b)
 }
 
-// abort closes the connection without a word to the broker.
-func (s *socket) abort() { s.Close() }
+// Abort closes the connection without a word to the broker.
+func (s *Socket) Abort() { s.Close() }

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -10,20 +11,20 @@ import (
 // broker's queues.
 type Channel struct {
 	*amqp.Channel
-	conn   *amqp.Connection
-	socket *socket
+	Conn   *amqp.Connection
+	socket *Socket
 }
 
 // OpenChannel connects within ctx. role and purpose stand in the connection's name.
 func OpenChannel(ctx context.Context, dsn, role, purpose string) (*Channel, error) {
-	conn, s, err := dialer{dsn: dsn, name: ThisProcess(role).connection(purpose), timing: Timing{}.orDefaults()}.dial(ctx)
+	conn, s, err := Dialer{DSN: dsn, Name: ThisProcess(role).Connection(purpose), Timing: Timing{}.OrDefaults()}.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, s.abort)()
+	defer context.AfterFunc(ctx, s.Abort)()
 	channel, err := conn.Channel()
 	if err != nil {
-		closeBounded(ctx, conn, s)
+		CloseBounded(ctx, conn, s)
 		return nil, Fault("open a channel", err)
 	}
 	return &Channel{channel, conn, s}, nil
@@ -32,14 +33,14 @@ func OpenChannel(ctx context.Context, dsn, role, purpose string) (*Channel, erro
 // During ends the connection by force where ctx ends before work returns: the
 // library waits for the broker's answers without a limit.
 func (c *Channel) During(ctx context.Context, work func() error) error {
-	defer context.AfterFunc(ctx, c.socket.abort)()
+	defer context.AfterFunc(ctx, c.socket.Abort)()
 	return work()
 }
 
 // Gather sends what work writes together.
 func (c *Channel) Gather(work func() error) error {
-	c.socket.cork()
-	defer c.socket.uncork()
+	c.socket.Cork()
+	defer c.socket.Uncork()
 	return work()
 }
 
@@ -57,9 +58,12 @@ func (c *Channel) Ready(names Names, queue string) (int, error) {
 // error is the channel's.
 func (c *Channel) Disconnect(ctx context.Context) (err error) {
 	err = c.During(ctx, c.Close)
-	closeBounded(ctx, c.conn, c.socket)
+	CloseBounded(ctx, c.Conn, c.socket)
 	return err
 }
+
+// CloseConnection closes channel and connection without waiting for more than ctx allows.
+func (c *Channel) CloseConnection(ctx context.Context) { CloseBounded(ctx, c.Conn, c.socket) }
 
 // Depth returns how many messages are ready in a queue, without taking any:
 // those that workers hold are not among them.
@@ -68,7 +72,33 @@ func Depth(ctx context.Context, dsn, queue string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer closeBounded(ctx, c.conn, c.socket)
+	defer c.CloseConnection(ctx)
 	err = c.During(ctx, func() error { n, err = c.Ready(Names{}, queue); return err })
 	return n, err
+}
+
+// ExchangeExists reports whether a direct exchange exists.
+func (c *Channel) ExchangeExists(n Names, name string) (bool, error) {
+	there, err := c.Exists(func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclarePassive(name, amqp.ExchangeDirect, true, false, false, false, nil)
+	})
+	if err != nil {
+		return false, n.Fault("look at exchange "+name, err)
+	}
+	return there, nil
+}
+
+// Exists reports whether the broker knows what look declares passively. It does so on a
+// channel of its own, which the broker closes where it does not.
+func (c *Channel) Exists(look func(*amqp.Channel) error) (bool, error) {
+	channel, err := c.Conn.Channel()
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = channel.Close() }()
+	err = look(channel)
+	if refusal, ok := errors.AsType[*amqp.Error](err); ok && refusal.Code == amqp.NotFound {
+		return false, nil
+	}
+	return err == nil, err
 }

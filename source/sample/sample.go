@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Config says what to generate.
@@ -113,10 +113,10 @@ func (v *visit) browse(department int) {
 	}
 	for range 1 + v.r.IntN(5) {
 		id := productID(department, thing, v.r.IntN(len(qualities)))
-		v.product(engine.ProductClick, id)
-		v.product(engine.ProductView, id)
+		v.product(profile.ProductClick, id)
+		v.product(profile.ProductView, id)
 		if v.r.IntN(9) == 0 {
-			v.product(engine.ProductPurchase, id)
+			v.product(profile.ProductPurchase, id)
 		}
 		if v.r.IntN(3) == 0 {
 			thing = v.r.IntN(len(departments[department].things))
@@ -126,14 +126,14 @@ func (v *visit) browse(department int) {
 }
 
 func (v *visit) search(phrase string) {
-	v.add(engine.Search, message{SearchPhrase: &phrase}, phrase)
+	v.add(profile.Search, message{SearchPhrase: &phrase}, phrase)
 }
 
-func (v *visit) product(t engine.EventType, id int32) {
+func (v *visit) product(t profile.EventType, id int32) {
 	v.add(t, message{ProductID: &id}, decimal(id))
 }
 
-func (v *visit) add(t engine.EventType, m message, reference string) {
+func (v *visit) add(t profile.EventType, m message, reference string) {
 	// Most steps follow within a window, some after a longer look.
 	v.at = v.at.Add(time.Duration(80+v.r.IntN(2500)) * time.Millisecond)
 	if v.r.IntN(6) == 0 {
@@ -143,6 +143,6 @@ func (v *visit) add(t engine.EventType, m message, reference string) {
 	m.UserID, m.EventType, m.Version = v.user, t.String(), "1.0"
 	m.OccurredAt = m.at.Format("2006-01-02T15:04:05.000-07:00")
 	m.Metadata = map[string]string{"device": v.device}
-	m.MessageID = engine.MessageID(v.user, t, reference, m.OccurredAt)
+	m.MessageID = profile.MessageID(v.user, t, reference, m.OccurredAt)
 	v.messages = append(v.messages, m)
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // The shop: departments with things, each thing in several qualities.
@@ -39,12 +39,12 @@ func productID(department, thing, quality int) int32 {
 }
 
 // Products returns the shop's catalogue, without vectors.
-func Products() []engine.Product {
-	var all []engine.Product
+func Products() []profile.Product {
+	var all []profile.Product
 	for d := range departments {
 		for t, thing := range departments[d].things {
 			for q, quality := range qualities {
-				all = append(all, engine.Product{
+				all = append(all, profile.Product{
 					ID:       productID(d, t, q),
 					Name:     quality + " " + thing,
 					Category: departments[d].name,

@@ -24,8 +24,8 @@ type BreakerConfig struct {
 	// LongestPause is the longest pause asked for by the other side that calls
 	// wait out. A longer one opens the breaker for as long.
 	LongestPause time.Duration
-	// Changed hears of every opening and closing; may be nil. It must not
-	// call the breaker's Embed.
+	// Changed hears of every opening and closing, and of a failure with another reason
+	// while the breaker is open; may be nil. It must not call the breaker's Embed.
 	Changed func(breaker.State)
 }
 
@@ -76,7 +76,7 @@ type Breaker struct {
 	since         time.Time // when it opened; not set while closed
 	opened        int64     // times
 	notBefore     time.Time // until then the other side wants no call
-	changePending bool      // it opened or closed, and Changed has not heard of it
+	changePending bool      // it opened, closed or fails for another reason, and Changed has not heard of it
 }
 
 var _ Embedder = (*Breaker)(nil)
@@ -196,6 +196,9 @@ func (b *Breaker) note(phrases []string, err error) {
 	pause := min(PauseOf(err), maxPause)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.since.IsZero() && engine.ReasonOf(b.cause) != engine.ReasonOf(err) {
+		b.changePending = true
+	}
 	b.cause = err
 	if until := time.Now().Add(pause); pause > 0 && until.After(b.notBefore) {
 		b.notBefore = until

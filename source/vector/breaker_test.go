@@ -71,6 +71,7 @@ func wantAway(t *testing.T, err error, text string) {
 	}
 }
 
+// Promise(away/embedding-breaker)
 func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{err: errDown}
@@ -303,6 +304,8 @@ func TestPatientGivesUp(t *testing.T) {
 
 // In front of a breaker, a call is repeated until the breaker has judged; not one
 // that fails late, or whose other side asks for a longer pause.
+//
+// Promise(away/embedding-breaker)
 func TestPatientLeavesTheJudgementToTheBreaker(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err   error

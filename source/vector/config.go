@@ -31,7 +31,7 @@ func DefaultConfig() Config { return Config{CacheBytes: 32 << 20} }
 func (c Config) Validate() error {
 	var faults engine.Faults
 	faults.If(c.CacheBytes < 0, "phrase cache of %d bytes: it must not be negative", c.CacheBytes)
-	faults.If(c.CacheTTL < 0, "EMBEDDING_CACHE_TTL is %v: it must not be negative", c.CacheTTL)
+	faults.If(c.CacheTTL < 0, "CacheTTL is %v: it must not be negative", c.CacheTTL)
 	faults.If(c.Patience < 0, "patience of %v for a phrase: it must not be negative", c.Patience)
 	return faults.Err()
 }

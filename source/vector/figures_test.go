@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	redistest "keyfold/bench/testserver/redis"
+	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/redistest"
+
 	"keyfold/engine"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // HashModel is the model name of [Hash]. A change of any component of any
@@ -37,9 +38,9 @@ type Hash struct {
 
 // NewHash returns an embedder of vectors with that many components.
 func NewHash(dimensions int) (*Hash, error) {
-	if dimensions < 1 || dimensions > engine.MaxDimensions {
+	if dimensions < 1 || dimensions > profile.MaxDimensions {
 		return nil, engine.ConfigurationError("dimensions", fmt.Errorf(
-			"EMBEDDING_DIMENSIONS is %d: set it between 1 and %d", dimensions, engine.MaxDimensions))
+			"Dimensions is %d: set it between 1 and %d", dimensions, profile.MaxDimensions))
 	}
 	return &Hash{dimensions: dimensions}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 func newHash(t testing.TB, dimensions int) *Hash {
@@ -161,7 +162,7 @@ func TestHashOfCancellingFeatures(t *testing.T) {
 }
 
 func TestNewHashRefusesDimensions(t *testing.T) {
-	for _, dimensions := range []int{-1, 0, engine.MaxDimensions + 1} {
+	for _, dimensions := range []int{-1, 0, profile.MaxDimensions + 1} {
 		if _, err := NewHash(dimensions); engine.KindOf(err) != engine.Configuration {
 			t.Errorf("%d dimensions: %v", dimensions, err)
 		}

@@ -33,7 +33,7 @@ func TestProbeOfAHangingEmbedderCostsNoAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		config := vector.DefaultConfig()
-		config.Patience = 3 * time.Second // cmd/settings
+		config.Patience = 3 * time.Second // internal/settings
 		p := newGathered(t, config, vector.DefaultBatching(), b, nil)
 		for !b.State().Open {
 			p.Resolve(t.Context(), []string{"mug"})
@@ -58,6 +58,9 @@ func TestProbeOfAHangingEmbedderCostsNoAttempt(t *testing.T) {
 // A failure uses an attempt only where the embedder answers others meanwhile: of a
 // call that hangs for everybody no phrase is to blame, however little traffic there
 // is and whether the breaker has opened or not.
+//
+// Promise(away/embedding-breaker): While the embedding API fails for all, searches are parked for a
+// day at most with no attempt used; a phrase that fails alone delays no other.
 func TestAFailureForEverybodyIsNoPhrasesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := vector.DefaultConfig()

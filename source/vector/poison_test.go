@@ -26,6 +26,8 @@ func (p *poisoned) Embed(ctx context.Context, phrases []string) ([][]float32, er
 
 // A phrase that always fails opens the breaker for no other one, alone and beside others,
 // and its failure is its own. The patient caller does not ask again once that is judged.
+//
+// Promise(away/embedding-breaker)
 func TestOnePhraseOpensNoBreaker(t *testing.T) {
 	for _, mate := range []string{"", "mug", "a new one"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -59,6 +61,8 @@ func TestOnePhraseOpensNoBreaker(t *testing.T) {
 }
 
 // Failures of different phrases open the breaker, without a probe.
+//
+// Promise(away/embedding-breaker)
 func TestDifferentPhrasesOpenTheBreaker(t *testing.T) {
 	f := &faulty{err: errDown}
 	b := newBreaker(t, f, nil)
@@ -75,6 +79,8 @@ func TestDifferentPhrasesOpenTheBreaker(t *testing.T) {
 
 // The phrases that share a request with one that always fails get their vectors, and only
 // the failing one uses an attempt, be it alone.
+//
+// Promise(away/embedding-breaker)
 func TestAFailingPhraseSparesItsRequestMates(t *testing.T) {
 	for _, phrases := range [][]string{{"a", "bb", "ccc", "poison", "dddd", "eeeee"}, {"poison"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -98,6 +104,8 @@ func TestAFailingPhraseSparesItsRequestMates(t *testing.T) {
 
 // After an outage a phrase that always fails keeps the breaker open for no other one, also
 // where it comes first each time: its parked event is the oldest.
+//
+// Promise(away/embedding-breaker)
 func TestAFailingPhraseKeepsNoBreakerOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &poisoned{}

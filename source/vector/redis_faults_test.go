@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	redistest "keyfold/bench/testserver/redis"
+	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/redistest"
 )
 
 // distinct are n phrases that no other name has.
@@ -22,6 +22,8 @@ func distinct(name string, n int) []string {
 // The master behind a sentinel is killed while searches go on: every one has its
 // vector throughout, from whoever has it, and what was in Redis before is found
 // on the new master.
+//
+// Promise(away/redis-failover)
 func TestRedisFailsOverInTheRun(t *testing.T) {
 	s := embedtest.Start(t, embedtest.Config{})
 	master := redistest.Start(t)
@@ -58,8 +60,10 @@ func TestRedisFailsOverInTheRun(t *testing.T) {
 	}
 }
 
-// A Redis whose certificate nobody vouches for is passed by: every search has
+// A Redis whose certificate nobody vouches for is bypassed: every search has
 // its vector, none waits, and the cure is said.
+//
+// Promise(away/redis-tls)
 func TestRedisCertificateNotTrusted(t *testing.T) {
 	s := embedtest.Start(t, embedtest.Config{})
 	r := redistest.Start(t, redistest.NewAuthority(t).Issue(t, nil)...)

@@ -14,10 +14,11 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"keyfold/cmd/shutdown"
-	"keyfold/cmd/version"
+	"keyfold/internal/shutdown"
+	"keyfold/internal/version"
+
 	"keyfold/engine/metric"
-	"keyfold/source/ingest"
+	"keyfold/source/httpapi"
 )
 
 // Service is what the admin endpoint tells of.
@@ -105,11 +106,11 @@ func (a *App) WithAdmin(of Service, do func() error) error {
 // name: a browser that was led here by another site's DNS names that site, whose
 // page could read the answers.
 func ownNames(addr string, next http.Handler) http.Handler {
-	if !ingest.OnLoopback(addr) {
+	if !httpapi.OnLoopback(addr) {
 		return next
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if !ingest.LocalHost(r.Host) {
+		if !httpapi.LocalHost(r.Host) {
 			http.Error(rw, "the host is not this machine's loopback: use localhost or 127.0.0.1", http.StatusForbidden)
 			return
 		}

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/settings"
-	"keyfold/source/ingest"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
+
+	"keyfold/source/httpapi"
 )
 
 // APIFlags say where the API listens and whom it lets in.
@@ -23,13 +23,13 @@ type APIFlags struct {
 	SenderRate settings.Value[bucket] `name:"http-sender-rate" env:"HTTP_SENDER_RATE" help:"Requests a second at most of one token or address."`
 	Concurrent settings.Value[int]    `name:"http-max-concurrent" env:"HTTP_MAX_CONCURRENT" help:"Requests at once, at most a half of them from one sender."`
 
-	api ingest.Config // what [settings.Read] sets
+	api httpapi.Config // what [settings.Read] sets
 }
 
 // Bind binds each setting to its place in a default configuration.
 func (f *APIFlags) Bind() {
 	c := &f.api
-	*c = ingest.DefaultConfig()
+	*c = httpapi.DefaultConfig()
 	f.Insecure.Bind(&c.Insecure)
 	f.Rate.Bind((*bucket)(&c.Total))
 	f.SenderRate.Bind((*bucket)(&c.Sender))
@@ -38,18 +38,18 @@ func (f *APIFlags) Bind() {
 
 // Config returns the API's settings; the error names every fault with the
 // variable to change.
-func (f APIFlags) Config() (ingest.Config, error) {
+func (f APIFlags) Config() (httpapi.Config, error) {
 	f.Bind()
 	fault := settings.Read(&f)
 	c := f.api
-	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, ingest.DefaultConfig().MaxConcurrent)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, httpapi.DefaultConfig().MaxConcurrent)
 	c.Addr, c.Tokens, c.TokenFile = f.Addr, f.Tokens, f.TokenFile
 	c.TLSCert, c.TLSKey = f.TLSCert, f.TLSKey
 	return c, errors.Join(fault, CheckPort("HTTP_ADDR", c.Addr), c.Validate())
 }
 
 // bucket is a rate that is given as so many requests a second.
-type bucket ingest.Rate
+type bucket httpapi.Rate
 
 // UnmarshalText reads the rate, of which half a second's requests may come at once.
 func (b *bucket) UnmarshalText(text []byte) error {
@@ -70,7 +70,7 @@ func (b bucket) String() string { return fmt.Sprintf("%v/s", b.PerSecond) }
 func (f APIFlags) Check() error {
 	config, err := f.Config()
 	if err == nil {
-		_, err = ingest.NewServer(config, ingest.NewHandler(nil, slog.New(slog.DiscardHandler)))
+		err = config.Check()
 	}
 	return err
 }

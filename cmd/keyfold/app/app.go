@@ -6,10 +6,10 @@ import (
 	"context"
 	"log/slog"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
-	"keyfold/cmd/settings"
-	"keyfold/cmd/shutdown"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
+	"keyfold/internal/shutdown"
+	"keyfold/service/profile/embedding"
 )
 
 // App is what every command works with.

@@ -3,12 +3,12 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 	"keyfold/sink/mongodb"
-	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 )
 
 // The checks below are for the commands' own: all commands are checkers. They ask
@@ -17,7 +17,7 @@ import (
 // CheckBroker judges the address of the broker.
 func (a *App) CheckBroker() error {
 	// The rest of a consumer's settings is judged with all others.
-	return rabbit.Config{DSN: a.Servers.RabbitMQ, Prefetch: 1, RetryDelay: time.Second}.Validate()
+	return consume.Config{DSN: a.Servers.RabbitMQ, Prefetch: 1, RetryDelay: time.Second}.Validate()
 }
 
 // CheckStore judges the address and the name of MongoDB's database.
@@ -37,23 +37,16 @@ func (a *App) CheckDatabase() error {
 	return db.Close()
 }
 
-// unreached says what to look at where a server does not answer. Errors of another
-// kind name their cure already.
-func unreached(server, setting string, err error) error {
-	if err == nil || engine.KindOf(err) != engine.Transient || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%s does not answer: is it running, is %s right? (%w)", server, setting, err)
-}
+// BrokerUnreached gives an error of the broker a cure, where it has none.
+func BrokerUnreached(err error) error { return causes.Ensure(causes.RabbitMQ, err) }
 
-// BrokerUnreached says what to look at where the broker does not answer.
-func BrokerUnreached(err error) error { return unreached("RabbitMQ", "RABBITMQ_DSN", err) }
+// DatabaseUnreached gives the error of a database that did not answer a cure, where it has
+// none.
+func DatabaseUnreached(err error) error { return unanswered(causes.Database, err) }
 
-// DatabaseUnreached says what to look at where the database does not answer. It
-// leaves alone what the database answered.
-func DatabaseUnreached(err error) error {
-	if !errors.Is(err, engine.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
+func unanswered(server causes.Server, err error) error {
+	if errors.Is(err, engine.ErrAway) || errors.Is(err, context.DeadlineExceeded) {
+		return causes.Ensure(server, err)
 	}
-	return unreached("the database", "DATABASE_URL", err)
+	return err
 }

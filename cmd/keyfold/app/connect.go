@@ -5,9 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"keyfold/cmd/embedding"
-	"keyfold/cmd/version"
+	"keyfold/internal/version"
+	"keyfold/service/profile/embedding"
+
 	"keyfold/engine"
+	"keyfold/engine/causes"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
@@ -28,9 +30,9 @@ func (a *App) WithStore(do func(*mongodb.Store) error) error {
 func (a *App) openStore() (*mongodb.Store, error) {
 	c := mongodb.DefaultConfig()
 	c.URI, c.Database = a.Servers.MongoDB, a.Servers.Database
-	c.Dimensions, c.History, c.Model = a.Config.Taste.Dimensions, a.Config.Taste.History, a.Config.Taste.Model
+	c.Dimensions, c.History, c.Model = a.Config.Processor.Dimensions, a.Config.Processor.History, a.Config.Processor.Model
 	store, err := mongodb.Open(a.Ctx, c)
-	return store, unreached("MongoDB", "MONGODB_URI", err)
+	return store, causes.Ensure(causes.MongoDB, err)
 }
 
 // OpenChecked connects to MongoDB and checks that it is set up.
@@ -101,7 +103,7 @@ func (a *App) ClosePublisher(p *rabbit.Publisher) error {
 // WithEmbedding builds the way from a text to a vector; perSecond bounds its
 // requests for product texts, 0 does not.
 func (a *App) WithEmbedding(c embedding.Config, perSecond float64, do func(*embedding.Embedding) error) error {
-	way, err := embedding.New(c, a.Config.Taste.Dimensions, perSecond, a.Log)
+	way, err := embedding.New(c, a.Config.Processor.Dimensions, perSecond, a.Log)
 	if err != nil {
 		return err
 	}

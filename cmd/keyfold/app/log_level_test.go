@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/cmd/settings"
+	"keyfold/internal/settings"
 )
 
 // The level of a running process is told and changed; what is no level changes nothing.

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/notifier/published"
-	"keyfold/cmd/notifier/ruleset"
-	"keyfold/engine"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/published"
+	"keyfold/service/notify/ruleset"
+
+	"keyfold/engine/causes"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledger/postgres"
-	"keyfold/source/ingest/repeat"
+	"keyfold/source/repeat"
 )
 
 // Notify are the settings of notifications.
@@ -165,13 +166,10 @@ func (a *App) OpenLedger(ctx context.Context, connections int) (*postgres.Ledger
 	return ledger, nil
 }
 
-// LedgerUnreached says what to look at where PostgreSQL does not answer. It leaves
-// alone what PostgreSQL answered.
+// LedgerUnreached gives the error of a PostgreSQL that did not answer a cure, where it has
+// none.
 func LedgerUnreached(err error) error { return ledgerUnreached(ledgerSetting, err) }
 
 func ledgerUnreached(setting string, err error) error {
-	if !errors.Is(err, engine.ErrAway) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return unreached("PostgreSQL", setting, err)
+	return causes.Named(setting, unanswered(causes.Ledger, err))
 }

@@ -17,7 +17,7 @@ func TestTheLedgersOwnerUnreached(t *testing.T) {
 		"NOTIFY_ADMIN_URL":    {Ledger: url, Owner: url},
 		"NOTIFY_DATABASE_URL": {Ledger: url},
 	} {
-		if err := (&App{Notify: n}).WithLedgerOwner(away); err == nil || !strings.Contains(err.Error(), "is "+setting+" right?") {
+		if err := (&App{Notify: n}).WithLedgerOwner(away); err == nil || !strings.Contains(err.Error(), "that "+setting+" is right") {
 			t.Errorf("%s: %v", setting, err)
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"keyfold/cmd/settings"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/settings"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 )
 
 // QueueFlags are the settings of the worker's queues at the broker.
@@ -25,9 +26,9 @@ type QueueFlags struct {
 
 // Queues is what [QueueFlags] amount to.
 type Queues struct {
-	Type         rabbit.QueueType // "": classic for one queue, quorum for partitions
-	Partitions   int              // 0: one queue
-	AsTheyAre    bool             // no number of partitions is set: setup keeps the broker's
+	Type         topology.QueueType // "": classic for one queue, quorum for partitions
+	Partitions   int                // 0: one queue
+	AsTheyAre    bool               // no number of partitions is set: setup keeps the broker's
 	NoPriorities bool
 	Only         []int // the partitions of this worker, ascending; nil: all
 }
@@ -49,27 +50,30 @@ func (f QueueFlags) Queues() (Queues, error) {
 	fault := settings.Read(&f)
 	q := f.queues
 	q.NoPriorities, q.AsTheyAre = !f.priorities, !f.Partitions.Given()
-	return q, errors.Join(fault, rabbit.Topology{QueueType: q.Type, Partitions: q.Partitions}.Validate())
+	t := topology.Config{Partitions: q.Partitions, QueueType: q.Type}
+	f.Type.Bind((*string)(&t.QueueType))
+	f.Partitions.Bind(&t.Partitions)
+	return q, errors.Join(fault, settings.Named(&f, &t, t.Validate()))
 }
 
 // TypeOfOne returns the type of a queue that has no partitions.
-func (q Queues) TypeOfOne() rabbit.QueueType {
+func (q Queues) TypeOfOne() topology.QueueType {
 	if q.Type == "" {
-		return rabbit.Classic
+		return topology.Classic
 	}
 	return q.Type
 }
 
 // WorkerType returns the type of the queues that the worker consumes.
-func (q Queues) WorkerType() rabbit.QueueType {
+func (q Queues) WorkerType() topology.QueueType {
 	if q.Type == "" && q.Partitions > 0 {
-		return rabbit.Quorum
+		return topology.Quorum
 	}
 	return q.TypeOfOne()
 }
 
 // Message returns how the events of publishers that know the user go to the workers.
-func (q Queues) Message() func(body []byte, event *engine.Event) rabbit.Message {
+func (q Queues) Message() func(body []byte, event *profile.Event) rabbit.Message {
 	if q.Partitions > 0 {
 		return rabbit.DefaultNames().SlotMessage
 	}
@@ -80,7 +84,7 @@ func (q Queues) Message() func(body []byte, event *engine.Event) rabbit.Message 
 // RABBITMQ_PARTITIONS. It returns the number of partitions that the broker has.
 func (a *App) CheckQueues() (partitions int, err error) {
 	names, set := rabbit.DefaultNames(), a.Queues.Partitions
-	partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
+	partitions, err = topology.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
 	if err == nil && partitions == 0 {
 		if set > 0 {
 			return 0, fmt.Errorf("RABBITMQ_PARTITIONS is %d, and the broker is set up for one queue: run `keyfold setup --partitions %d`, or leave RABBITMQ_PARTITIONS unset", set, set)

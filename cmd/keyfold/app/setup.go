@@ -5,9 +5,10 @@ import (
 	"log/slog"
 	"time"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 )
 
 // Outbox are the settings of the services on the SQL outbox.
@@ -37,8 +38,8 @@ func (o Outbox) Check() error {
 
 // SetupBroker sets up the queues and returns what was asked for: without a number of
 // partitions the broker keeps its own.
-func (a *App) SetupBroker() (rabbit.Topology, error) {
-	topology := rabbit.Topology{
+func (a *App) SetupBroker() (topology.Config, error) {
+	config := topology.Config{
 		Names:        rabbit.DefaultNames(),
 		QueueType:    a.Queues.Type,
 		RetryDelays:  rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts),
@@ -46,11 +47,11 @@ func (a *App) SetupBroker() (rabbit.Topology, error) {
 		NoPriorities: a.Queues.NoPriorities,
 		Keep:         a.Queues.AsTheyAre,
 	}
-	err := rabbit.Setup(a.Ctx, a.Servers.RabbitMQ, topology)
-	if err == nil && topology.Keep {
-		topology.Partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, topology.Names)
+	err := topology.Setup(a.Ctx, a.Servers.RabbitMQ, config)
+	if err == nil && config.Keep {
+		config.Partitions, err = topology.CountPartitions(a.Ctx, a.Servers.RabbitMQ, config.Names)
 	}
-	return topology, BrokerUnreached(err)
+	return config, BrokerUnreached(err)
 }
 
 // SetupDatabase sets up the SQL schema of the outbox.

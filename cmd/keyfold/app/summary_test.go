@@ -39,6 +39,8 @@ func (f *fake) Figures() []Figure {
 }
 
 // A minute has a line where something was done, waits, or is at fault.
+//
+// Promise(shutdown/one-line)
 func TestSummaries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -1,9 +1,10 @@
 package app
 
 import (
-	"keyfold/cmd/shutdown"
-	"keyfold/cmd/tracing"
-	"keyfold/cmd/version"
+	"keyfold/internal/shutdown"
+	"keyfold/internal/tracing"
+	"keyfold/internal/version"
+
 	"keyfold/engine"
 )
 

@@ -8,11 +8,11 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/cmd/keyfold/status"
-	"keyfold/cmd/settings"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
 )
 
 // Cmd looks at the settings.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 )
 
 // items are the JSON texts of a file: the lines of NDJSON or the elements of an array.

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/broker"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/broker"
+
 	"keyfold/engine"
 	"keyfold/engine/notify/processor"
 	"keyfold/sink/ledger/postgres"

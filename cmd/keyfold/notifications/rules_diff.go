@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/internal/cli"
 	"keyfold/sink/ledger/postgres"
 )
 

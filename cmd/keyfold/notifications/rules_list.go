@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/internal/cli"
 	"keyfold/sink/ledger/postgres"
 )
 

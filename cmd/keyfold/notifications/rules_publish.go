@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os/user"
 
-	"keyfold/cmd/cli"
+	"keyfold/cmd/decisions"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/published"
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/published"
+	"keyfold/service/notify/ruleset"
+
 	"keyfold/engine"
 	"keyfold/engine/notify/rule"
 	"keyfold/sink/ledger/postgres"
@@ -19,10 +21,10 @@ import (
 
 // rulesPublishCmd puts a set into force.
 type rulesPublishCmd struct {
-	ruleFile `embed:""`
-	IfActive int64  `name:"if-active" required:"" placeholder:"N" help:"The set that is in force now: nothing is published when it is another one."`
-	Note     string `required:"" placeholder:"TEXT" help:"Why: it stands in the list."`
-	By       string `placeholder:"NAME" help:"Who publishes it; not set: the user of this command."`
+	decisions.RuleFile `embed:""`
+	IfActive           int64  `name:"if-active" required:"" placeholder:"N" help:"The set that is in force now: nothing is published when it is another one."`
+	Note               string `required:"" placeholder:"TEXT" help:"Why: it stands in the list."`
+	By                 string `placeholder:"NAME" help:"Who publishes it; not set: the user of this command."`
 }
 
 // Help is the long text.
@@ -41,7 +43,7 @@ func (c *rulesPublishCmd) Check(a *app.App) error {
 	var faults engine.Faults
 	faults.If(c.IfActive < 1, "--if-active is %d: give the number of the set in force: `keyfold notify rules list` shows it", c.IfActive)
 	faults.If(c.Note == "", "--note is empty: say why the set is published")
-	return errors.Join(c.ruleFile.Check(a), faults.Err(), a.CheckLedger())
+	return errors.Join(c.CheckFile(), faults.Err(), a.CheckLedger())
 }
 
 // Run publishes, or prints what keeps the set from being published.

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"strings"
 
-	"keyfold/cmd/cli"
+	"keyfold/cmd/decisions"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/ruleset"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/ruleset"
+
 	"keyfold/engine"
 	"keyfold/sink/ledger/postgres"
 )
@@ -36,7 +38,7 @@ func (c *rulesShadowCmd) Check(a *app.App) error {
 	faults.If(c.Off && c.File != "", "--off and a file exclude each other: give one of them")
 	faults.If(c.Limit < 1, "--limit must be at least 1")
 	if c.File != "" {
-		faults = append(faults, (&ruleFile{c.File}).Check(a))
+		faults = append(faults, (&decisions.RuleFile{File: c.File}).CheckFile())
 	}
 	return errors.Join(faults.Err(), a.CheckLedger())
 }

@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/internal/cli"
 	"keyfold/sink/ledger/postgres"
 )
 

@@ -7,12 +7,13 @@ import (
 	"io"
 	"time"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/api"
-	"keyfold/cmd/notifier/broker"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/api"
+	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
 )
 

@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/api"
-	"keyfold/cmd/notifier/broker"
-	"keyfold/cmd/notifier/published"
-	"keyfold/cmd/shutdown"
+
 	"keyfold/engine"
 	"keyfold/engine/metric"
+	"keyfold/internal/shutdown"
+	"keyfold/service/notify/api"
+	"keyfold/service/notify/broker"
+	"keyfold/service/notify/published"
 	"keyfold/sink/ledger/postgres"
-	"keyfold/source/ingest"
-	"keyfold/source/ingest/repeat"
+	"keyfold/source/httpapi"
 	"keyfold/source/rabbit"
+	"keyfold/source/repeat"
 )
 
 // serveCmd is the HTTP API.
@@ -92,8 +93,8 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 		defer func() { err = errors.Join(err, s.repeats.Close()) }()
 	}
 	s.api = api.New(ports)
-	s.handler = ingest.NewApplication(s.api, a.Log)
-	if s.server, err = ingest.NewServer(config, s.handler); err != nil {
+	s.handler = httpapi.NewHandler(s.api, a.Log.With("component", "notify"))
+	if s.server, err = httpapi.NewServer(config, s.handler); err != nil {
 		return err
 	}
 	return a.WithAdmin(s, func() error { return s.serve(config.Addr) })
@@ -133,8 +134,8 @@ type serving struct {
 	rules     *published.Sets // nil: they are of a file
 	publisher *rabbit.Publisher
 	api       *api.API
-	handler   *ingest.Handler
-	server    *ingest.Server
+	handler   *httpapi.Handler
+	server    *httpapi.Server
 	repeats   *repeat.Store // nil: none
 }
 
@@ -178,7 +179,7 @@ func (s *serving) Notes() (notes []string) {
 	}
 	if s.repeats != nil {
 		if state := s.repeats.State(); state.Open {
-			notes = append(notes, fmt.Sprintf("Redis is passed by, see that NOTIFY_REDIS_URL is right: %v", state.Cause))
+			notes = append(notes, fmt.Sprintf("Redis is bypassed, check that NOTIFY_REDIS_URL is right: %v", state.Cause))
 		}
 	}
 	return notes

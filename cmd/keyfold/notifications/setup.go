@@ -6,9 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/broker"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/broker"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"

@@ -6,10 +6,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/api"
 	"keyfold/engine/notify"
+	"keyfold/internal/cli"
+	"keyfold/service/notify/api"
 	"keyfold/sink/ledger/postgres"
 )
 
@@ -45,10 +45,7 @@ func (s *shown) id() (uuid.UUID, error) {
 
 // print prints decisions, of which there is at least one.
 func (s *shown) print(a *app.App, found []notify.Decided, result func([]api.Explained) any) error {
-	all := make([]api.Explained, len(found))
-	for i := range found {
-		all[i] = api.Explain(&found[i])
-	}
+	all := api.ExplainAll(found)
 	return a.Emit(result(all), func(w *cli.Text) { api.Print(w, all, s.Stages) })
 }
 

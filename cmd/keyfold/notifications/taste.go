@@ -8,12 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"keyfold/cmd/consuming"
-	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/score"
 	"keyfold/engine"
 	"keyfold/engine/metric"
+	"keyfold/engine/profile"
+	"keyfold/service/daemon"
+	"keyfold/service/notify/score"
+	"keyfold/service/profile/embedding"
 	"keyfold/sink/mongodb"
 	"keyfold/source/vector"
 )
@@ -32,7 +33,7 @@ func withTaste(a *app.App, do func(*taste) error) error {
 		return do(nil)
 	}
 	c := score.DefaultConfig()
-	c.History, c.Model = a.Config.Taste.History, a.Config.Taste.Model
+	c.History, c.Model = a.Config.Processor.History, a.Config.Processor.Model
 	c.ProfileBytes = min(c.ProfileBytes, a.Config.Memory/8)
 	vectors := a.Vectors
 	vectors.Effect = "scores are made without the users' taste"
@@ -72,7 +73,7 @@ type profileStore struct {
 var errNotOpened = fmt.Errorf("the profile store is %w: it was not reached since the start", engine.ErrAway)
 
 // Load reads profiles.
-func (p *profileStore) Load(ctx context.Context, users []int32) ([]*engine.Profile, error) {
+func (p *profileStore) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
 	if store := p.opened.Load(); store != nil {
 		return store.Load(ctx, users)
 	}
@@ -85,7 +86,7 @@ func (p *profileStore) openWhenThere(a *app.App) (stop func() error) {
 	ctx, cancel := context.WithCancel(a.Ctx)
 	var work sync.WaitGroup
 	work.Go(func() {
-		store, err := consuming.AwaitStore(ctx, a.Log, a.OpenChecked)
+		store, err := daemon.AwaitStore(ctx, a.Log, a.OpenChecked)
 		switch {
 		case err == nil:
 			p.opened.Store(store)

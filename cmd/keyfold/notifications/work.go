@@ -6,13 +6,13 @@ import (
 	"log/slog"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/published"
-	"keyfold/cmd/notifier/worker"
-	"keyfold/cmd/settings"
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
-	"keyfold/source/rabbit"
+	"keyfold/internal/settings"
+	"keyfold/service/notify/published"
+	"keyfold/service/notify/worker"
+	"keyfold/source/rabbit/consume"
 )
 
 // workCmd is the daemon.
@@ -78,10 +78,9 @@ func workerPorts(a *app.App, sets notify.Sets, live *published.Sets) worker.Port
 			}
 			return opened(ledger, err)
 		},
-		Sets:   sets,
-		Log:    a.Log,
-		Clock:  a.Clock,
-		Stacks: a.Stderr,
+		Sets:  sets,
+		Log:   a.Log,
+		Clock: a.Clock,
 	}
 	if live != nil {
 		ports.Follow, ports.Shadows = live.Follow, live
@@ -133,7 +132,7 @@ func (w working) Figures() []app.Figure {
 	if s == nil {
 		return nil
 	}
-	sum := func(of func(*rabbit.ConsumerStats) int64) func() int64 {
+	sum := func(of func(*consume.Stats) int64) func() int64 {
 		return func() (n int64) {
 			for _, c := range s.Consumers {
 				n += of(c)
@@ -145,17 +144,17 @@ func (w working) Figures() []app.Figure {
 		return func() int64 { return s.Processor.Decisions.Of(o) }
 	}
 	return []app.Figure{
-		{Name: "messages", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Delivered.Load() })},
+		{Name: "messages", Read: sum(func(c *consume.Stats) int64 { return c.Delivered.Load() })},
 		{Name: "now", Read: outcome(notify.Now)},
 		{Name: "later", Read: outcome(notify.Later)},
 		{Name: "never", Read: outcome(notify.Never)},
 		{Name: "known", Read: func() int64 { return s.Processor.Of(processor.Known) }},
 		{Name: "dispatched", Read: s.Processor.Dispatched.Load},
-		{Name: "dead", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.DeadLetters.Load() })},
-		{Name: "retried", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Retried.Load() })},
-		{Name: "parked", Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Parked.Load() })},
+		{Name: "dead", Read: sum(func(c *consume.Stats) int64 { return c.DeadLetters.Load() })},
+		{Name: "retried", Read: sum(func(c *consume.Stats) int64 { return c.Retried.Load() })},
+		{Name: "parked", Read: sum(func(c *consume.Stats) int64 { return c.Parked.Load() })},
 		{Name: "conflicts", Read: s.Processor.Conflicts.Load},
 		{Name: "ledger_failures", Read: s.Processor.Failures.Load},
-		{Name: "waiting", Gauge: true, Read: sum(func(c *rabbit.ConsumerStats) int64 { return c.Unacked.Load() })},
+		{Name: "waiting", Gauge: true, Read: sum(func(c *consume.Stats) int64 { return c.Unacked.Load() })},
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )

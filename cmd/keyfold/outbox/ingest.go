@@ -10,10 +10,12 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/shutdown"
-	"keyfold/cmd/tracing"
-	"keyfold/engine"
+	"keyfold/internal/shutdown"
+	"keyfold/internal/tracing"
+
 	"keyfold/engine/metric"
+	"keyfold/engine/profile"
+	"keyfold/source/httpapi"
 	"keyfold/source/ingest"
 	"keyfold/source/outbox"
 )
@@ -52,7 +54,7 @@ func (c *IngestCmd) Run(a *app.App) error {
 	})
 }
 
-func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database, t *tracing.Tracing) (err error) {
+func (c *IngestCmd) serve(a *app.App, config httpapi.Config, db *outbox.Database, t *tracing.Tracing) (err error) {
 	in := &ingesting{app: a, db: db, tracing: t, gauge: outbox.NewGauge(db)}
 	storing := outbox.StoreConfig{}
 	if c.Relay {
@@ -61,9 +63,9 @@ func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database,
 	}
 	in.store = outbox.NewStore(db, storing)
 	defer func() { err = errors.Join(err, in.closeStore()) }()
-	in.handler = ingest.NewHandler(in, a.Log)
-	in.handler.ReadyWhen(db.Check)
-	if in.server, err = ingest.NewServer(config, in.handler); err != nil {
+	in.api = ingest.New(in, db.Check)
+	in.handler = httpapi.NewHandler(in.api, a.Log.With("component", "ingest"))
+	if in.server, err = httpapi.NewServer(config, in.handler); err != nil {
 		return err
 	}
 	return a.WithAdmin(in, func() error {
@@ -80,7 +82,7 @@ func (c *IngestCmd) serve(a *app.App, config ingest.Config, db *outbox.Database,
 	})
 }
 
-// ingesting is a running API: the handler's store, and what the admin endpoint
+// ingesting is a running API: its store, and what the admin endpoint
 // asks.
 type ingesting struct {
 	app     *app.App
@@ -88,13 +90,14 @@ type ingesting struct {
 	tracing *tracing.Tracing
 	gauge   *outbox.Gauge
 	store   *outbox.Store
-	handler *ingest.Handler
-	server  *ingest.Server
+	api     *ingest.API
+	handler *httpapi.Handler
+	server  *httpapi.Server
 	relay   *relaying // nil: another process publishes
 }
 
 // Add stores what came in one request.
-func (in *ingesting) Add(ctx context.Context, entries []engine.Entry) ([]bool, error) {
+func (in *ingesting) Add(ctx context.Context, entries []profile.Entry) ([]bool, error) {
 	ctx, stored := in.tracing.Stored(ctx, entries)
 	fresh, err := in.store.Add(ctx, entries)
 	stored(err)
@@ -137,6 +140,7 @@ func (in *ingesting) Notes() (notes []string) {
 
 func (in *ingesting) Register(set *metric.Set) {
 	in.server.Register(set)
+	in.api.Stats().Register(set)
 	in.store.Stats.Register(set)
 	if in.relay != nil {
 		in.relay.Register(set)
@@ -146,12 +150,12 @@ func (in *ingesting) Register(set *metric.Set) {
 }
 
 func (in *ingesting) Figures() []app.Figure {
-	s := in.handler.Stats()
+	events := in.api.Stats()
 	figures := []app.Figure{
-		{Name: "requests", Read: s.Latency.Count},
-		{Name: "accepted", Read: s.Accepted.Load},
-		{Name: "duplicate", Read: s.Duplicate.Load},
-		{Name: "refused", Read: s.Refused.Load},
+		{Name: "requests", Read: in.handler.Stats().Latency.Count},
+		{Name: "accepted", Read: events.Accepted.Load},
+		{Name: "duplicate", Read: events.Duplicate.Load},
+		{Name: "refused", Read: events.Refused.Load},
 	}
 	if in.relay != nil {
 		figures = append(figures, in.relay.Figures()...)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 )
 

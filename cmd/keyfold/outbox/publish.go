@@ -3,8 +3,9 @@ package outbox
 import (
 	"context"
 
-	"keyfold/cmd/tracing"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/tracing"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -13,7 +14,7 @@ import (
 type toBroker struct {
 	publisher *rabbit.Publisher
 	tracing   *tracing.Tracing
-	message   func(body []byte, event *engine.Event) rabbit.Message
+	message   func(body []byte, event *profile.Event) rabbit.Message
 	// backfill marks rows as seen when they were stored (long ago, where a shop's row does not
 	// tell), or tried before that by a wrong created_at: whether their ids have been dropped from a profile since can be told then.
 	// A relay marks only those that may have been published before.

@@ -9,6 +9,8 @@ import (
 
 // A copy's bound is never later than its row was tried: created_at of a row from before
 // an upgrade may be hours ahead.
+//
+// Promise(outbox/adopt-zero-dates, outbox/time-zones)
 func TestSinceWhenACopyIsKnown(t *testing.T) {
 	for _, c := range []struct {
 		backfill              bool

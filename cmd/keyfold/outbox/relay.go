@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,8 +9,8 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/tracing"
 	"keyfold/engine/metric"
+	"keyfold/internal/tracing"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 )
@@ -88,10 +89,11 @@ func (r *relaying) stop() error {
 	return r.app.ClosePublisher(r.publisher)
 }
 
-func (r *relaying) Ready() error { return r.relay.Fault() }
+// Ready tells of an alarm before the relay has waited for a confirm in vain.
+func (r *relaying) Ready() error { return cmp.Or(r.publisher.Stats.Alarm(), r.relay.Fault()) }
 
 func (r *relaying) Notes() []string {
-	if err := r.relay.Fault(); err != nil {
+	if err := r.Ready(); err != nil {
 		return []string{"relay: " + err.Error()}
 	}
 	return nil
@@ -99,6 +101,12 @@ func (r *relaying) Notes() []string {
 
 func (r *relaying) Register(set *metric.Set) {
 	r.relay.Stats.Register(set)
+	set.Gauge("keyfold_relay_fault", "1 while the relay publishes nothing, or nothing of some users; its log and /readyz say why.", func() float64 {
+		if r.relay.Fault() != nil {
+			return 1
+		}
+		return 0
+	})
 	r.publisher.Register(set)
 	r.cleaner.Register(set)
 	r.gauge.Register(set)

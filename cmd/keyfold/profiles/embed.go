@@ -7,10 +7,12 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/embedding"
+	"keyfold/service/profile/users"
+
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/users"
+
 	"keyfold/engine"
 	"keyfold/sink/mongodb"
 	"keyfold/source/catalog"
@@ -63,7 +65,7 @@ func (c *EmbedCmd) Run(a *app.App) error {
 func (c *EmbedCmd) all(a *app.App, way *embedding.Embedding) error {
 	if way.Redis != nil {
 		if err := way.Redis.Ping(a.Ctx); err != nil {
-			fmt.Fprintf(a.Stderr, "Redis is passed by: %v\n", err)
+			fmt.Fprintf(a.Stderr, "Redis is bypassed: %v\n", err)
 		}
 	}
 	for _, phrase := range c.Phrases {

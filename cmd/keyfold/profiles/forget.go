@@ -3,15 +3,17 @@ package profiles
 import (
 	"errors"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/keyfold/dlq"
-	"keyfold/cmd/users"
+	"keyfold/cmd/keyfold/failures"
 	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/users"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
+	"keyfold/source/rabbit/topology"
 )
 
 // forgetCmd erases a user.
@@ -31,7 +33,7 @@ func (c *forgetCmd) Help() string {
   archived letters     of keyfold failed archive, there: those in which this user can be read.
                        Others stay and are counted: their user_id in keyfold_failed is NULL.
   dead letters         those in which this user can be read. Others stay and are counted:
-                       keyfold dlq list shows them with the user "-".
+                       keyfold failed list shows them with the user "-".
 
 What is not erased:
   queued messages      in RabbitMQ's main and delay queues: workers drop each as it comes. The output says
@@ -124,7 +126,7 @@ type forgotten struct {
 	Unreadable   int64          `json:"dead_letters_of_unreadable_users"`
 	Queued       map[string]int `json:"queued_messages_of_all_users"`
 
-	before  *engine.Profile // nil: none, or one that is damaged
+	before  *profile.Profile // nil: none, or one that is damaged
 	damaged bool
 }
 
@@ -150,7 +152,7 @@ func (f *forgotten) rows(a *app.App, onlyCount bool) error {
 		return nil
 	}
 	return a.WithDatabase(func(db *outbox.Database) error {
-		done, err := db.Forget(a.Ctx, f.UserID, dlq.UserIn, onlyCount)
+		done, err := db.Forget(a.Ctx, f.UserID, failures.UserIn, onlyCount)
 		f.Interactions, f.Archived, f.ArchivedLeft = &done.Rows, &done.Letters, done.Unread
 		return err
 	})
@@ -158,13 +160,13 @@ func (f *forgotten) rows(a *app.App, onlyCount bool) error {
 
 // letters calls do with each dead letter of the user, and counts them.
 func (f *forgotten) letters(a *app.App, do func(*deadletter.Scan, *deadletter.Letter) error) error {
-	return dlq.Scan(a, func(s *deadletter.Scan) error {
+	return failures.Scan(a, func(s *deadletter.Scan) error {
 		f.DeadLetters = new(int64)
-		for l, err := range dlq.Watched(a, s, "reading dead letters") {
+		for l, err := range failures.Watched(a, s, "reading dead letters") {
 			if err != nil {
 				return err
 			}
-			switch dlq.UserIn(l.Body) {
+			switch failures.UserIn(l.Body) {
 			case f.UserID:
 				if err := do(s, l); err != nil {
 					return err
@@ -181,7 +183,7 @@ func (f *forgotten) letters(a *app.App, do func(*deadletter.Scan, *deadletter.Le
 func (f *forgotten) lookAtQueues(a *app.App) error {
 	names, delays := rabbit.DefaultNames(), rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts)
 	if a.Queues.Partitions > 0 {
-		depths, err := rabbit.Depths(a.Ctx, a.Servers.RabbitMQ, names, delays)
+		depths, err := topology.Depths(a.Ctx, a.Servers.RabbitMQ, names, delays)
 		f.Queued = depths
 		return app.BrokerUnreached(err)
 	}

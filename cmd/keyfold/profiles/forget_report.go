@@ -3,8 +3,8 @@ package profiles
 import (
 	"fmt"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
+	"keyfold/internal/cli"
 )
 
 // unknown is the error for a user of whom nothing is stored: the id may be mistyped.

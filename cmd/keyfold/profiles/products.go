@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/embedding"
+	"keyfold/service/profile/products"
+
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/products"
+
 	"keyfold/sink/mongodb"
 	"keyfold/source/catalog"
 )
@@ -45,7 +47,7 @@ func (c *importCmd) Run(a *app.App) (err error) {
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	return a.WithStore(func(store *mongodb.Store) error {
-		im := products.Import{Store: store, Dimensions: a.Config.Taste.Dimensions}
+		im := products.Import{Store: store, Dimensions: a.Config.Processor.Dimensions}
 		if !c.Embed {
 			return c.all(a, in, im, nil)
 		}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/pipeline"
 	"keyfold/engine"
-	"keyfold/engine/taste"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/processor"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/embedding"
+	"keyfold/service/profile/pipeline"
+
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 )
@@ -60,12 +62,12 @@ func (c *rebuildCmd) Run(a *app.App) error {
 }
 
 func (c *rebuildCmd) rebuild(r *rebuilder, way *embedding.Embedding) error {
-	ports, err := pipeline.Ports(r.Config.Taste, r.store, r.store)
+	ports, err := pipeline.Ports(r.Config.Processor, r.store, r.store)
 	if err != nil {
 		return err
 	}
 	ports.Phrases, ports.Log = patientPhrases{way, r.Log}, r.Log
-	if r.taste, err = taste.New(r.Config.Taste, ports); err != nil {
+	if r.taste, err = processor.New(r.Config.Processor, ports); err != nil {
 		return err
 	}
 	if c.All {
@@ -82,7 +84,7 @@ type rebuilder struct {
 	cmd   *rebuildCmd
 	db    *outbox.Database
 	store *mongodb.Store
-	taste *taste.Engine
+	taste *processor.Engine
 	done  rebuilt
 }
 
@@ -165,7 +167,7 @@ func (r *rebuilder) try(user int32) error {
 	past := r.history(user, old)
 	next, err := r.taste.Rebuild(r.Ctx, user, old, past.all)
 	switch {
-	case errors.Is(err, taste.ErrErased):
+	case errors.Is(err, processor.ErrErased):
 		return r.skip(fmt.Errorf("user %d was erased at %s: an erased user is not rebuilt", user, cli.At(old.ErasedAt.Time())))
 	case err != nil:
 		return fmt.Errorf("user %d: %w", user, err)
@@ -186,7 +188,7 @@ func (r *rebuilder) try(user int32) error {
 		return nil
 	}
 	if !r.cmd.DryRun {
-		if err := r.store.Swap(r.Ctx, []*engine.Profile{next.Profile})[0]; err != nil {
+		if err := r.store.Swap(r.Ctx, []*profile.Profile{next.Profile})[0]; err != nil {
 			return err
 		}
 	}
@@ -207,7 +209,7 @@ func (r *rebuilder) skip(why error) error {
 // checkComplete refuses a history that is shorter than the profile's, or that lacks what
 // the profile is known to have folded, unless --force allows it. A history without
 // events makes no profile, which --force cannot change.
-func (r *rebuilder) checkComplete(user int32, old *engine.Profile, next taste.Rebuilt, past *history) error {
+func (r *rebuilder) checkComplete(user int32, old *profile.Profile, next processor.Rebuilt, past *history) error {
 	if next.Profile == nil {
 		return fmt.Errorf("%w: the stored profile stays as it is", past.empty(user, next))
 	}

@@ -5,16 +5,18 @@ import (
 	"iter"
 	"log/slog"
 
-	"keyfold/cmd/cli"
 	"keyfold/engine"
-	"keyfold/engine/taste"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/processor"
+	"keyfold/internal/cli"
+
 	"keyfold/source/outbox"
 )
 
 // history is what a user's profile is made from. The counts are of what was read so far.
 type history struct {
-	all     iter.Seq2[taste.HistoryEvent, error]
-	lacking map[engine.AppliedID]bool // folded into the stored profile, and not read
+	all     iter.Seq2[processor.HistoryEvent, error]
+	lacking map[profile.AppliedID]bool // folded into the stored profile, and not read
 
 	rows    int64
 	unsent  int64 // left out: they wait to be published
@@ -24,16 +26,16 @@ type history struct {
 // history yields the user's events that were published, and those the profile
 // has folded though they are not marked yet. Of what was published lately, or by
 // a program that does not say when, a copy is likely to be on its way.
-func (r *rebuilder) history(user int32, old *engine.Profile) *history {
-	h := &history{lacking: map[engine.AppliedID]bool{}}
-	folded := map[engine.AppliedID]bool{}
+func (r *rebuilder) history(user int32, old *profile.Profile) *history {
+	h := &history{lacking: map[profile.AppliedID]bool{}}
+	folded := map[profile.AppliedID]bool{}
 	if old != nil {
 		for _, id := range old.Applied.IDs {
 			folded[id], h.lacking[id] = true, true
 		}
 	}
-	horizon := engine.Now() - engine.Millis(r.Config.Taste.IDs.Retention.Milliseconds())
-	h.all = func(yield func(taste.HistoryEvent, error) bool) {
+	horizon := engine.Now() - engine.Millis(r.Config.Processor.IDs.Retention.Milliseconds())
+	h.all = func(yield func(processor.HistoryEvent, error) bool) {
 		for row, err := range r.db.History(r.Ctx, outbox.Filter{UserID: user}, outbox.Position{}) {
 			h.rows++
 			if engine.KindOf(err) == engine.Permanent {
@@ -46,7 +48,7 @@ func (r *rebuilder) history(user int32, old *engine.Profile) *history {
 				h.unsent++
 				continue
 			}
-			past := taste.HistoryEvent{Event: row.Event, InFlight: !row.Sent || row.SentAt == 0 && row.StoredAt >= horizon || row.SentAt >= horizon}
+			past := processor.HistoryEvent{Event: row.Event, InFlight: !row.Sent || row.SentAt == 0 && row.StoredAt >= horizon || row.SentAt >= horizon}
 			delete(h.lacking, row.Event.Digest.ID())
 			if !yield(past, err) || err != nil {
 				return
@@ -57,7 +59,7 @@ func (r *rebuilder) history(user int32, old *engine.Profile) *history {
 }
 
 // empty says why no profile was made of the history.
-func (h *history) empty(user int32, next taste.Rebuilt) error {
+func (h *history) empty(user int32, next processor.Rebuilt) error {
 	switch h.rows {
 	case 0:
 		return fmt.Errorf("no event of user %d is in the outbox (a prune may have deleted it)", user)

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	embedtest "keyfold/bench/testserver/embeddings"
-	"keyfold/cmd/embedding"
-	"keyfold/cmd/settings"
 	"keyfold/engine"
+	"keyfold/internal/settings"
+	"keyfold/internal/testserver/embedtest"
+	"keyfold/service/profile/embedding"
 	"keyfold/source/vector/openai"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"keyfold/cmd/cli"
-	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 )
 
 // rebuilt counts users.
@@ -26,7 +26,7 @@ type rebuilt struct {
 
 // compare notes how far the stored profile is from the one made anew, and
 // reports whether they are one.
-func (r *rebuilder) compare(user int32, old, next *engine.Profile) bool {
+func (r *rebuilder) compare(user int32, old, next *profile.Profile) bool {
 	if old == nil || len(old.Vector) != len(next.Vector) || old.History != next.History || (old.Model != "" && old.Model != next.Model) {
 		return false
 	}

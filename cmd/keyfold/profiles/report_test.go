@@ -5,20 +5,20 @@ import (
 	"testing"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/engine"
-	"keyfold/engine/taste"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/processor"
 )
 
 // Why no profile was made of a history: each case has its own words.
 func TestEmptyHistory(t *testing.T) {
 	for want, h := range map[string]struct {
 		history
-		taste.Rebuilt
+		processor.Rebuilt
 	}{
 		"no event of user 7 is in the outbox (a prune may have deleted it)":           {},
-		"3 events of user 7 in the outbox: none is published yet":                     {history{rows: 3, unsent: 3}, taste.Rebuilt{}},
-		"10 rows in the outbox, and no event that a profile can be made from: 1 wait": {history{rows: 10, unsent: 1, damaged: 4}, taste.Rebuilt{Missing: 2, Dead: 3}},
-		"2 have an unknown product, 3 an unusable vector, 4 cannot be read":           {history{rows: 10, unsent: 1, damaged: 4}, taste.Rebuilt{Missing: 2, Dead: 3}},
+		"3 events of user 7 in the outbox: none is published yet":                     {history{rows: 3, unsent: 3}, processor.Rebuilt{}},
+		"10 rows in the outbox, and no event that a profile can be made from: 1 wait": {history{rows: 10, unsent: 1, damaged: 4}, processor.Rebuilt{Missing: 2, Dead: 3}},
+		"2 have an unknown product, 3 an unusable vector, 4 cannot be read":           {history{rows: 10, unsent: 1, damaged: 4}, processor.Rebuilt{Missing: 2, Dead: 3}},
 	} {
 		if err := h.empty(7, h.Rebuilt); !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -31,7 +31,7 @@ func TestForgetQuestion(t *testing.T) {
 	one, none := int64(1), int64(0)
 	for want, f := range map[string]forgotten{
 		"Erase user 7 (a profile of 1,241 events, 1 stored interaction, 0 dead letters)? There is no way back.": {
-			UserID: 7, before: &engine.Profile{EventCount: 1241}, Interactions: &one, DeadLetters: &none,
+			UserID: 7, before: &profile.Profile{EventCount: 1241}, Interactions: &one, DeadLetters: &none,
 		},
 		"Erase user 7 (a profile that cannot be read, 1 stored interaction, dead letters not looked at)? There is no way back.": {
 			UserID: 7, damaged: true, Interactions: &one,
@@ -40,7 +40,7 @@ func TestForgetQuestion(t *testing.T) {
 			UserID: 7, DeadLetters: &one,
 		},
 		"User 7 was erased at 1970-01-01T00:00:01Z. Erase what came since (0 stored interactions, 1 dead letter)?": {
-			UserID: 7, before: &engine.Profile{ErasedAt: 1000}, Interactions: &none, DeadLetters: &one,
+			UserID: 7, before: &profile.Profile{ErasedAt: 1000}, Interactions: &none, DeadLetters: &one,
 		},
 	} {
 		if got := f.question(); got != want {
@@ -62,7 +62,7 @@ func TestForgetOfAnUnknownUser(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for _, f := range []forgotten{{before: &engine.Profile{}}, {damaged: true}, {Interactions: &one}, {DeadLetters: &one}} {
+	for _, f := range []forgotten{{before: &profile.Profile{}}, {damaged: true}, {Interactions: &one}, {DeadLetters: &one}} {
 		if !f.known() {
 			t.Errorf("%+v is not known", f)
 		}

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/users"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/users"
+
 	"keyfold/sink/mongodb"
 )
 
@@ -36,7 +37,7 @@ func (c *showCmd) Run(a *app.App) error {
 		}
 		if p.Profile == nil {
 			return fmt.Errorf("user %d has no profile in the database %s: events of the last seconds may still wait in a queue or "+
-				"for their window; `keyfold dlq list --user %d` shows those that were given up", c.ID, a.Servers.Database, c.ID)
+				"for their window; `keyfold failed list --user %d` shows those that were given up", c.ID, a.Servers.Database, c.ID)
 		}
 		return a.Emit(p.JSON(), p.Print)
 	})

@@ -9,13 +9,15 @@ import (
 	"sync"
 	"time"
 
-	"keyfold/cmd/cli"
-	"keyfold/cmd/embedding"
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/settings"
+	"keyfold/engine/causes"
+	"keyfold/internal/cli"
+	"keyfold/internal/settings"
+	"keyfold/service/profile/embedding"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 	"keyfold/source/vector/rediscache"
 )
 
@@ -47,6 +49,8 @@ func (s *Answer) Print(w *cli.Text) {
 // Names of servers in answers.
 const (
 	RabbitMQ = "RabbitMQ"
+	MongoDB  = "MongoDB"
+	Ledger   = "PostgreSQL"
 	SQL      = "SQL"
 	api      = "embedding API"
 )
@@ -63,7 +67,7 @@ func AskOwn(a *app.App) []Answer {
 func ask(a *app.App, withAPI bool) []Answer {
 	answers := []Answer{
 		{Server: RabbitMQ, Address: a.Servers.RabbitMQ, Used: true},
-		{Server: "MongoDB", Address: a.Servers.MongoDB, Used: true},
+		{Server: MongoDB, Address: a.Servers.MongoDB, Used: true},
 		{Server: SQL, Address: a.Servers.SQL, Used: a.Servers.SQL != "", note: "none: DATABASE_URL is not set; ingest and relay need one"},
 		{Server: "Redis", Used: a.Vectors.Redis != nil && !a.Vectors.Offline, note: "none: REDIS_URL is not set, or EMBEDDER is hash"},
 		{Server: api, Address: a.Vectors.API.BaseURL, Used: withAPI, note: "none: EMBEDDER is hash"},
@@ -76,7 +80,7 @@ func ask(a *app.App, withAPI bool) []Answer {
 		return err
 	}, askDatabase, askRedis, askAPI}
 	if a.Notify.Ledger != "" { // notifications are in use
-		answers = append(answers, Answer{Server: "PostgreSQL", Address: a.Notify.Ledger, Used: true})
+		answers = append(answers, Answer{Server: Ledger, Address: a.Notify.Ledger, Used: true})
 		asks = append(asks, askLedger)
 	}
 	var all sync.WaitGroup
@@ -106,7 +110,7 @@ func ask(a *app.App, withAPI bool) []Answer {
 func askBroker(a *app.App) error {
 	partitions, err := a.CheckQueues()
 	if err == nil && partitions > 0 {
-		err = app.BrokerUnreached(rabbit.CheckSlots(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames()))
+		err = app.BrokerUnreached(topology.CheckSlots(a.Ctx, a.Servers.RabbitMQ, rabbit.DefaultNames()))
 	}
 	if err == nil && partitions > 0 && a.Queues.Partitions == 0 {
 		return fmt.Errorf("RABBITMQ_PARTITIONS is 0, and the broker is set up with %s: set it to %d", cli.Count(int64(partitions), "partition"), partitions)
@@ -143,7 +147,7 @@ func askRedis(a *app.App) error {
 		return err
 	}
 	if err := redis.Ping(a.Ctx); err != nil {
-		return errors.Join(fmt.Errorf("no answer: is it running, is REDIS_URL right? (%w)", err), redis.Close())
+		return errors.Join(causes.Ensure(causes.Redis, err), redis.Close())
 	}
 	return redis.Close()
 }

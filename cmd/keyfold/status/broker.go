@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/cmd/notifier/broker"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 )
 
 // Applications that queues belong to.
@@ -26,7 +27,7 @@ func (r *Report) lookAtBroker(a *app.App, m *management) error {
 	if m == nil {
 		r.Notes = append(r.Notes, "RABBITMQ_MANAGEMENT_URL is not set: messages that workers hold, and workers, are not counted at the broker")
 	} else if err := r.askManagement(a.Ctx, m, &managed); err != nil {
-		r.Problems = append(r.Problems, Problem{About: "RabbitMQ", Text: err.Error()})
+		r.add("RabbitMQ", err.Error(), "")
 	}
 	queues, partitions, err := expected(a)
 	if err != nil {
@@ -34,7 +35,7 @@ func (r *Report) lookAtBroker(a *app.App, m *management) error {
 	}
 	if m != nil && managed != nil && partitions > 0 {
 		if err := r.lookAtSlots(a.Ctx, m, partitions); err != nil {
-			r.Problems = append(r.Problems, Problem{About: "RabbitMQ", Text: err.Error()})
+			r.add("RabbitMQ", err.Error(), "")
 		}
 	}
 	queues = append(queues, otherDelays(queues, managed)...)
@@ -45,7 +46,7 @@ func (r *Report) lookAtBroker(a *app.App, m *management) error {
 	for i, q := range queues {
 		names[i] = q.Name
 	}
-	states, err := rabbit.States(a.Ctx, a.Servers.RabbitMQ, names)
+	states, err := topology.States(a.Ctx, a.Servers.RabbitMQ, names)
 	if err != nil {
 		return app.BrokerUnreached(err)
 	}
@@ -106,7 +107,7 @@ func (r *Report) lookAtSlots(ctx context.Context, m *management, partitions int)
 // expected returns the queues that the settings and the broker's partitions stand for.
 func expected(a *app.App) (queues []Queue, partitions int, err error) {
 	names := rabbit.DefaultNames()
-	partitions, err = rabbit.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
+	partitions, err = topology.CountPartitions(a.Ctx, a.Servers.RabbitMQ, names)
 	if err != nil {
 		return nil, 0, app.BrokerUnreached(err)
 	}

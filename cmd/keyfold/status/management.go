@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/engine/causes"
 	"keyfold/source/rabbit"
 )
 
@@ -138,7 +139,7 @@ func (m *management) get(ctx context.Context, path, query string, into any) erro
 	req.SetBasicAuth(m.user, m.password)
 	res, err := m.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("RabbitMQ's management does not answer: does the plugin rabbitmq_management run, is RABBITMQ_MANAGEMENT_URL right? (%w)", err)
+		return causes.Ensure(causes.Management, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	switch res.StatusCode {
@@ -148,7 +149,7 @@ func (m *management) get(ctx context.Context, path, query string, into any) erro
 		}
 		return nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("RabbitMQ's management refuses the user %q: it needs the tag monitoring, and its password in RABBITMQ_MANAGEMENT_URL", m.user)
+		return causes.Explain(causes.Management, causes.Credentials, fmt.Errorf("it answers %s to the user %q", res.Status, m.user))
 	default:
 		return fmt.Errorf("RabbitMQ's management answers %s to %s: is RABBITMQ_MANAGEMENT_URL right?", res.Status, path)
 	}

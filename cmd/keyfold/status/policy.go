@@ -12,7 +12,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
-	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 )
 
 // dropping are the keys of policies by which a broker takes messages out of a queue, or
@@ -76,7 +76,7 @@ func dropped(q managedQueue, policy map[string]any) string {
 	_ = json.Unmarshal(q.Arguments, &arguments) // an empty array where there are none
 	has := func(key string) bool { return policy[key] != nil || arguments["x-"+key] != nil }
 	overflow := arguments["x-overflow"]
-	if overflow == nil || arguments["x-queue-type"] == string(rabbit.Quorum) && policy["overflow"] != nil {
+	if overflow == nil || arguments["x-queue-type"] == string(topology.Quorum) && policy["overflow"] != nil {
 		overflow = policy["overflow"] // of a quorum queue a policy is stronger than the argument
 	}
 	refuses := overflow == "reject-publish"

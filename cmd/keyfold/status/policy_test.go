@@ -7,6 +7,8 @@ import (
 
 // What policies and the operator's policies set together decides, as at the broker; of the
 // operator's the first that matches counts.
+//
+// Promise(rabbitmq/policies)
 func TestPoliciesThatDropMessages(t *testing.T) {
 	const net = `{"x-dead-letter-exchange":"","x-overflow":"reject-publish"}`
 	ttl := map[string]any{"message-ttl": 1}

@@ -1,12 +1,15 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/engine/causes"
+	"keyfold/internal/cli"
 )
 
 // From these figures on a person is needed, as the alerts of deploy/alerts.yml have them.
@@ -20,7 +23,7 @@ const (
 func (r *Report) judge() {
 	for _, s := range r.Servers {
 		if s.Error != "" {
-			r.Problems = append(r.Problems, Problem{About: s.Server, Text: s.Error, Runbook: "outage-of-a-server"})
+			r.add(s.Server, s.Error, "outage-of-a-server")
 		}
 	}
 	r.judgeQueues()
@@ -28,6 +31,12 @@ func (r *Report) judge() {
 	for i := range r.Processes {
 		r.judgeProcess(&r.Processes[i])
 	}
+}
+
+// add adds a problem with the page that its text names, else with this one.
+func (r *Report) add(about, text, runbook string) {
+	text, section := causes.Cut(text)
+	r.Problems = append(r.Problems, Problem{About: about, Text: text, Runbook: cmp.Or(section, runbook)})
 }
 
 // away reports whether a server cannot be used: what follows from that need not be told.
@@ -42,7 +51,8 @@ func (r *Report) away(server string) bool {
 
 func (r *Report) judgeQueues() {
 	ready, letters := map[string]int{}, map[string]int{}
-	var unread, missing []Queue
+	var missing []Queue
+	unread := map[string][]Queue{}
 	for _, q := range r.Queues {
 		switch {
 		case q.Missing:
@@ -50,7 +60,7 @@ func (r *Report) judgeQueues() {
 		case q.Holds == events:
 			ready[q.Of] += q.Ready
 			if q.Consumers == 0 {
-				unread = append(unread, q)
+				unread[q.Of] = append(unread[q.Of], q)
 			}
 		case q.Holds == deadLetters:
 			letters[q.Of] += q.Ready
@@ -59,17 +69,12 @@ func (r *Report) judgeQueues() {
 	if len(missing) > 0 && !r.away(reach.RabbitMQ) {
 		r.Problems = append(r.Problems, Problem{About: "queues", Text: namesOf(missing) + " not there", Cure: "run `" + missing[0].setup + "`"})
 	}
-	if len(unread) > 0 {
-		r.Problems = append(r.Problems, Problem{
-			About: "workers", Text: fmt.Sprintf("no process consumes from %s, where %s ready", namesOnly(unread), messages(unread)),
-			Cure:    "start workers; those that run and do not consume are not ready, and say why",
-			Runbook: "keyfoldnoconsumers",
-		})
-	}
+	r.judgeUnread(unread[ofProfiles], reach.MongoDB, "store", "keyfoldstoredown")
+	r.judgeUnread(unread[ofNotifications], reach.Ledger, "ledger", "keyfoldnotifyledgerdown")
 	for _, of := range []string{ofProfiles, ofNotifications} {
-		command, long := "keyfold dlq", "keyfoldqueuelong"
+		command, long := "keyfold failed", "keyfoldqueuelong"
 		if of == ofNotifications {
-			command, long = "keyfold notify dlq", "keyfoldnotifyqueuelong"
+			command, long = "keyfold notify failed", "keyfoldnotifyqueuelong"
 		}
 		if n := ready[of]; n > maxReady {
 			r.Problems = append(r.Problems, Problem{
@@ -80,10 +85,29 @@ func (r *Report) judgeQueues() {
 		if n := letters[of]; n > maxDeadLetters {
 			r.Problems = append(r.Problems, Problem{
 				About: "dead letters", Text: fmt.Sprintf("%s of %s", cli.Count(int64(n), "dead letter"), of),
-				Cure: fmt.Sprintf("`%[1]s stats` says why; cure it, then `%[1]s replay`", command), Runbook: "keyfolddeadletterswaiting",
+				Cure: fmt.Sprintf("`%[1]s stats` says why; cure it, then `%[1]s retry`", command), Runbook: "keyfolddeadletterswaiting",
 			})
 		}
 	}
+}
+
+// judgeUnread tells of queues that no process consumes. Workers do not consume while the
+// server that they write to is away: then there need be no more of them.
+func (r *Report) judgeUnread(unread []Queue, server, dependency, runbook string) {
+	if len(unread) == 0 {
+		return
+	}
+	p := Problem{
+		About: "workers", Text: fmt.Sprintf("no process consumes from %s, where %s ready", namesOnly(unread), messages(unread)),
+		Cure:    "start workers; those that run and do not consume are not ready, and say why",
+		Runbook: "keyfoldnoconsumers",
+	}
+	waits := func(w Process) bool { return slices.Contains(w.Open, dependency) }
+	if r.away(server) || slices.ContainsFunc(r.Processes, waits) {
+		p.Text += fmt.Sprintf(": workers wait for %s", server)
+		p.Cure, p.Runbook = fmt.Sprintf("check that %s answers; workers that run go on by themselves, and no event is lost", server), runbook
+	}
+	r.Problems = append(r.Problems, p)
 }
 
 func (r *Report) judgeOutbox() {
@@ -94,7 +118,7 @@ func (r *Report) judgeOutbox() {
 	if o.OldestSeconds > maxOutboxSecond {
 		r.Problems = append(r.Problems, Problem{
 			About: "outbox", Text: fmt.Sprintf("%s not published, the oldest after %s", isOrAre(o.Unsent, "event"), cli.Age(seconds(o.OldestSeconds))),
-			Cure: "see that `keyfold relay` runs, and what its log says", Runbook: "keyfoldoutboxnotpublished",
+			Cure: "check that `keyfold relay` runs, and what its log says", Runbook: "keyfoldoutboxnotpublished",
 		})
 	}
 	if o.SetAside > 0 {
@@ -108,17 +132,26 @@ func (r *Report) judgeOutbox() {
 func (r *Report) judgeProcess(p *Process) {
 	about := strings.TrimSpace(strings.Join(p.Roles, ", ") + " " + p.Address)
 	switch {
+	case p.Slow:
+		r.Problems = append(r.Problems, Problem{
+			About: about, Text: fmt.Sprintf("the process listens, and has not answered within %v: it is slow or stands still, and not gone", patience),
+			Cure: "look again; where it stays so, see the CPU of its machine, and whether the process was stopped", Runbook: "keyfolddown",
+		})
 	case p.Error != "":
 		r.Problems = append(r.Problems, Problem{
 			About: about, Text: "the process does not answer: " + p.Error,
-			Cure: "see that it runs, and that STATUS_PROCESSES names its ADMIN_ADDR", Runbook: "keyfolddown",
+			Cure: "check that it runs, and that STATUS_PROCESSES names its ADMIN_ADDR", Runbook: "keyfolddown",
 		})
 	case !p.Ready:
-		r.Problems = append(r.Problems, Problem{About: about, Text: "not ready: " + p.Reason, Runbook: "keyfoldnotready"})
+		r.add(about, "not ready: "+p.Reason, "keyfoldnotready")
 	}
 	for _, remark := range p.Remarks {
 		if !strings.HasPrefix(remark, "partitions:") { // it stands by, as a spare one does
-			r.Problems = append(r.Problems, Problem{About: about, Text: remark})
+			runbook := ""
+			if strings.HasPrefix(remark, "products:") {
+				runbook = "keyfoldproductsmissing"
+			}
+			r.add(about, remark, runbook)
 		}
 	}
 }

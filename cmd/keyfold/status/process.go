@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,28 +11,36 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"keyfold/cmd/keyfold/reach"
 	"keyfold/engine/metric"
 )
 
 // addresses replaces each name by all addresses it stands for: a service of Kubernetes
-// without an address of its own has one name for all its pods.
-func addresses(ctx context.Context, given []string) (all []string, problems []Problem) {
+// without an address of its own has one name for all its pods. That an address with the mark
+// [reach.MayBeMissing] stands for none is a note.
+func addresses(ctx context.Context, given []string) (all []string, problems []Problem, notes []string) {
 	for _, address := range given {
+		address, mayBeMissing := strings.CutSuffix(address, reach.MayBeMissing)
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
 			continue // Check has told
 		}
 		resolved, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil && mayBeMissing {
+			notes = append(notes, address+" stands for no process now: "+err.Error())
+			continue
+		}
 		if err != nil {
 			problems = append(problems, Problem{
 				About: address, Text: "the name stands for no process now: " + err.Error(),
-				Cure: "see that the process runs, and that STATUS_PROCESSES is right", Runbook: "keyfolddown",
+				Cure: "check that the process runs, and that STATUS_PROCESSES is right", Runbook: "keyfolddown",
 			})
 			continue
 		}
@@ -44,7 +53,7 @@ func addresses(ctx context.Context, given []string) (all []string, problems []Pr
 			all = append(all, net.JoinHostPort(ip, port))
 		}
 	}
-	return slices.Compact(all), problems
+	return slices.Compact(all), problems, notes
 }
 
 // oneFamily returns the addresses of one family, of IPv4 where there are any: a process that
@@ -83,7 +92,7 @@ func lookAt(ctx context.Context, address string, before map[string]float64) Proc
 		}
 	}
 	if err != nil {
-		p.Error = err.Error()
+		p.Error, p.Slow = err.Error(), listens(err)
 		return p
 	}
 	if p.Ready = code == http.StatusOK; !p.Ready {
@@ -93,6 +102,17 @@ func lookAt(ctx context.Context, address string, before map[string]float64) Proc
 	}
 	p.read(before)
 	return p
+}
+
+// listens reports whether a process took the connection and gave no answer in time: one that
+// is gone refuses it.
+func listens(err error) bool {
+	failed, ok := errors.AsType[*url.Error](err)
+	if !ok || !failed.Timeout() {
+		return false
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return !ok || op.Op != "dial"
 }
 
 // roles are told by a family of metrics that no other role has.

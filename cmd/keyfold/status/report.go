@@ -56,6 +56,7 @@ type Process struct {
 	Version string   `json:"version"`
 	Ready   bool     `json:"ready"`
 	Reason  string   `json:"reason,omitempty"` // why it is not ready
+	Slow    bool     `json:"slow,omitempty"`   // it listens, and gave no answer in time
 	Remarks []string `json:"remarks"`          // what it says although it is ready
 	InHand  int64    `json:"in_hand"`          // messages received and not settled
 	Open    []string `json:"open_breakers"`    // dependencies

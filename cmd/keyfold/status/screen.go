@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"keyfold/cmd/cli"
+	"keyfold/internal/cli"
 )
 
 // print writes the screen.

@@ -14,15 +14,15 @@ import (
 
 	"golang.org/x/term"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
 	"keyfold/engine"
+	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 )
 
 // patience is how long a process, or RabbitMQ's management, may take to answer.
-const patience = 3 * time.Second
+const patience = 5 * time.Second
 
 // Cmd shows the status.
 type Cmd struct {
@@ -112,10 +112,10 @@ func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*Report, e
 	all.Go(func() { r.Servers = reach.AskOwn(&bounded) })
 	all.Go(func() { brokerErr = r.lookAtBroker(&bounded, m) })
 	all.Go(func() { r.Outbox, outboxErr = lookAtOutbox(&bounded) })
-	asked, unnamed := addresses(ctx, c.Processes)
+	asked, unnamed, missing := addresses(ctx, c.Processes)
 	r.Processes = lookAtProcesses(ctx, asked, before)
 	all.Wait()
-	r.Problems = append(r.Problems, unnamed...)
+	r.Problems, r.Notes = append(r.Problems, unnamed...), append(r.Notes, missing...)
 	if len(c.Processes) == 0 {
 		r.Notes = append(r.Notes, "STATUS_PROCESSES is not set: no process is asked")
 	}
@@ -128,7 +128,7 @@ func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*Report, e
 // failed notes that a server could be used, and could not be looked at.
 func (r *Report) failed(server string, err error) {
 	if err != nil && !r.away(server) {
-		r.Problems = append(r.Problems, Problem{About: server, Text: err.Error()})
+		r.add(server, err.Error(), "")
 	}
 }
 

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"reflect"
@@ -10,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/cmd/cli"
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/internal/cli"
 	"keyfold/source/rabbit"
 )
 
@@ -50,7 +51,7 @@ func quiet() *Report {
 func faulty() *Report {
 	r := quiet()
 	none := 0
-	r.Servers[1].Error = "MongoDB does not answer: is it running, is MONGODB_URI right? (server selection timeout)"
+	r.Servers[1].Error = "MongoDB does not listen at its address; check that it runs, and that MONGODB_URI has its host and port (MongoDB: first read: connection refused at mongodb:27017) [docs/RUNBOOK.md#connection-refused]"
 	r.Queues[0].Ready, r.Queues[0].Unacknowledged, r.Queues[0].Consumers = 7210, &none, 0
 	r.Queues[3].Ready = 31
 	r.Outbox = &Outbox{Unsent: 90114, OldestSeconds: 154, SetAside: 1}
@@ -71,6 +72,8 @@ func screen(r *Report) string {
 }
 
 // OPERATIONS shows what these two print.
+//
+// Promise(monitoring/quiet-faults)
 func TestScreensOfTheDocs(t *testing.T) {
 	r := quiet()
 	if r.judge(); len(r.Problems) > 0 {
@@ -120,6 +123,8 @@ func TestProblemsAgreeWithAlertsAndRunbook(t *testing.T) {
 }
 
 // A missing queue is told with the command that declares it, unless the broker is away.
+//
+// Promise(monitoring/status)
 func TestMissingQueues(t *testing.T) {
 	r := quiet()
 	r.Queues[3].Missing = true
@@ -215,10 +220,64 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	given := []string{"localhost:9090", "[::1]:9090", "127.0.0.1:9091"}
-	if got, problems := addresses(t.Context(), given); !reflect.DeepEqual(got, given) || len(problems) != 0 {
+	if got, problems, _ := addresses(t.Context(), given); !reflect.DeepEqual(got, given) || len(problems) != 0 {
 		t.Errorf("got %q and %+v", got, problems)
 	}
-	if got, problems := addresses(t.Context(), []string{"worker.invalid:9090"}); len(got) != 0 || len(problems) != 1 {
+	if got, problems, _ := addresses(t.Context(), []string{"worker.invalid:9090"}); len(got) != 0 || len(problems) != 1 {
 		t.Errorf("a name without addresses: %q and %+v", got, problems)
+	}
+}
+
+// A name with a question mark may stand for no process, as that of a service that was not asked for:
+// this is a note and no problem. With addresses it is like any other.
+//
+// Promise(manifests/one-image)
+func TestAddressesThatMayBeMissing(t *testing.T) {
+	got, problems, notes := addresses(t.Context(), []string{"127.0.0.1:9090?", "notify-api.invalid:9090?"})
+	if !reflect.DeepEqual(got, []string{"127.0.0.1:9090"}) || len(problems) > 0 {
+		t.Errorf("got %q, problems %+v", got, problems)
+	}
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "notify-api.invalid:9090 stands for no process now: ") {
+		t.Errorf("the notes are %q", notes)
+	}
+	if err := (reach.StatusFlags{Processes: []string{"notify-api:9090?"}}).Check(); err != nil {
+		t.Error(err)
+	}
+	if err := (reach.StatusFlags{Processes: []string{"notify-api?"}}).Check(); err == nil {
+		t.Error("a name without a port was taken")
+	}
+}
+
+// A process that listens and gives no answer is slow; one that is gone refuses the connection.
+//
+// Promise(monitoring/quiet-faults)
+func TestASlowProcessIsNotGone(t *testing.T) {
+	t.Parallel() // it waits for what has no answer
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for address, want := range map[string]string{silent.Addr().String(): "the process listens, and has not answered", gone.Addr().String(): "the process does not answer"} {
+		r := &Report{Processes: []Process{lookAt(t.Context(), address, nil)}}
+		if r.judge(); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, want) {
+			t.Errorf("want %q: %+v", want, r.Problems)
+		}
+	}
+}
+
+// A share of events without a product vector, which a worker tells, has its page.
+//
+// Promise(monitoring/quiet-faults)
+func TestMissingProductsNeedAPerson(t *testing.T) {
+	r := quiet()
+	r.Processes[0].Remarks = []string{"products: 50 % of the newest 100 events are of products without a vector"}
+	if r.judge(); len(r.Problems) != 1 || r.Problems[0].Runbook != "keyfoldproductsmissing" {
+		t.Errorf("%+v", r.Problems)
 	}
 }

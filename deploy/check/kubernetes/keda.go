@@ -70,7 +70,8 @@ func checkTriggers(folder string, object map[string]any) error {
 	values := map[string]any{}
 	for _, t := range spec["triggers"].([]any) {
 		trigger := t.(map[string]any)
-		scaler, err := os.ReadFile(filepath.Join(folder, "pkg/scalers", trigger["type"].(string)+"_scaler.go"))
+		file := strings.ReplaceAll(trigger["type"].(string), "-", "_") + "_scaler.go"
+		scaler, err := os.ReadFile(filepath.Join(folder, "pkg/scalers", file))
 		if err != nil {
 			return err
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/engine"
-	"keyfold/engine/backoff"
 	"keyfold/engine/failpoint"
 	"keyfold/engine/notify"
+	"keyfold/engine/rounds"
 )
 
 // commit writes the works' changes in one call, and with them the marks that are
@@ -161,24 +161,16 @@ func (f *flush) resolve(unknown []*work) (written []*work, err error) {
 
 // find reads keys by decision_id. While the ledger is away it waits.
 func (f *flush) find(ids []uuid.UUID) (keys []notify.Known, err error) {
-	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
-	for failures, relapses := 0, 0; ; {
-		waited, err := f.await()
-		if err != nil {
-			return nil, err
-		}
-		if keys, err = f.ports.Ledger.Find(f.ctx, ids); err == nil {
-			return keys, nil
-		}
-		f.stats.Failures.Add(1)
-		if waited {
-			failures = 0
-			relapses++
-		}
-		if failures++; max(failures, relapses) >= f.config.Failures || !backoff.Sleep(f.ctx, waits.Next()) {
-			return nil, err
-		}
-	}
+	_, err = f.policy.Run(f.ctx, rounds.Work{
+		Wait: f.await,
+		Round: func() (left bool, err error) {
+			if keys, err = f.ports.Ledger.Find(f.ctx, ids); err != nil {
+				f.stats.Failures.Add(1)
+			}
+			return err != nil, err
+		},
+	})
+	return keys, err
 }
 
 // count counts what a work's change has written.

@@ -42,6 +42,8 @@ func TestADigestIsOneMessage(t *testing.T) {
 // A digest of several messages is decided once: what a crash or the receiver kept from the
 // senders goes out with the content and the id of its record, also where another item of the
 // digest has come meanwhile.
+//
+// Promise(notify-worker/large-digests)
 func TestADigestOfSeveralMessagesIsCutOnce(t *testing.T) {
 	f := newFixture(t, false)
 	var group []notify.Due

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
 	"keyfold/engine"
-	"keyfold/engine/backoff"
 	"keyfold/engine/notify"
+	"keyfold/engine/rounds"
 )
 
 // flush is one call of Apply: several users' works that share round trips.
@@ -51,49 +49,26 @@ type work struct {
 // users whose version moved (at most Conflicts times) and for calls that failed (at
 // most Failures times in a row).
 func (f *flush) run() {
-	conflicts, failures, relapses := 0, 0, 0
-	waits := backoff.Backoff{Min: f.config.Pause, Max: f.config.MaxPause}
-	for {
-		waited, err := f.await()
-		if err != nil {
-			f.finishAll(f.leave(err))
-			return
-		}
-		err = f.round()
-		f.works = slices.DeleteFunc(f.works, func(w *work) bool { return w.done })
-		if len(f.works) == 0 {
-			return
-		}
-		if f.ctx.Err() != nil {
-			f.finishAll(Verdict{Outcome: Unsettled, Err: fmt.Errorf("stopped before the decision: %w", context.Cause(f.ctx))})
-			return
-		}
-		if err == nil {
-			failures = 0
-			if conflicts++; conflicts > f.config.Conflicts {
-				f.finishAll(Verdict{Outcome: Retry, Err: engine.ErrConflict})
-				return
+	end, err := f.policy.Run(f.ctx, rounds.Work{
+		Wait: f.await,
+		Round: func() (left bool, err error) {
+			err = f.round()
+			f.works = slices.DeleteFunc(f.works, func(w *work) bool { return w.done })
+			if len(f.works) > 0 && err != nil && f.ctx.Err() == nil {
+				f.stats.Failures.Add(1)
 			}
-			// The waits begin at zero, so that two workers that hold one user separate.
-			backoff.Sleep(f.ctx, rand.N(backoff.Doubled(2*time.Millisecond, f.config.Pause, min(conflicts, 6))))
-			continue
-		}
-		f.stats.Failures.Add(1)
-		if engine.KindOf(err) == engine.Configuration {
-			f.finishAll(f.leave(err))
-			return
-		}
-		if waited { // the ledger has just shown that it works
-			failures = 0
-			relapses++
-		}
-		if failures++; max(failures, relapses) >= f.config.Failures {
-			f.finishAll(f.leave(err))
-			return
-		}
-		pause := waits.Next()
-		f.logLedger(err, pause)
-		backoff.Sleep(f.ctx, pause)
+			return len(f.works) > 0, err
+		},
+		Failing: f.logLedger,
+	})
+	switch end {
+	case rounds.Done:
+	case rounds.Conflicting:
+		f.finishAll(Verdict{Outcome: Retry, Err: err})
+	case rounds.Stopped:
+		f.finishAll(Verdict{Outcome: Unsettled, Err: fmt.Errorf("stopped before the decision: %w", err)})
+	case rounds.Away, rounds.Failing:
+		f.finishAll(f.leave(err))
 	}
 }
 

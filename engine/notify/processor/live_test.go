@@ -24,6 +24,7 @@ func now(t *testing.T, v processor.Verdict) notify.Record {
 	return v.Records[0]
 }
 
+// Promise(notify/decided-once)
 func TestAnEventThatComesTwiceIsDecidedOnce(t *testing.T) {
 	f := newFixture(t, false)
 	e := post(t, "1", "SECURITY", "Your code is 1234")
@@ -43,6 +44,9 @@ func TestAnEventThatComesTwiceIsDecidedOnce(t *testing.T) {
 
 // A process that ends between the commit and the hand-over leaves a NOW behind: the
 // next delivery hands over what was recorded.
+//
+// Promise(notify/killed-before-dispatch): A worker killed between commit and dispatch loses nothing:
+// the recorded decision is dispatched by the repeat or the sweep.
 func TestARecordedNowIsHandedOverAgain(t *testing.T) {
 	f := newFixture(t, false)
 	e := post(t, "1", "SECURITY", "Your code is 1234")
@@ -92,6 +96,9 @@ func TestWhatComesAgainIsFoundAmongMany(t *testing.T) {
 
 // A commit whose changes are written and whose marks are not leaves the marks to the
 // next one: nothing is handed over again.
+//
+// Promise(ledger/kept-marks): Marks that a commit did not write go with the next one; nothing is
+// dispatched again.
 func TestMarksThatAreNotWrittenAreKept(t *testing.T) {
 	f := newFixture(t, false)
 	first, second := post(t, "1", "SECURITY", "Your code is 1234"), post(t, "2", "SECURITY", "Your code is 5678")
@@ -148,6 +155,8 @@ func TestADeferralThatWasDispatchedIsMarkedAgain(t *testing.T) {
 // A deferral whose NOW was not handed over before its record was deleted cannot be
 // handed over: its mark deletes it, so that it does not come again for ever, and is not
 // decided anew once the key is deleted too.
+//
+// Promise(ledger/dropped-records)
 func TestADeferralWithoutARecordIsMarked(t *testing.T) {
 	f := newFixture(t, false)
 	f.out.failing = func(*notify.Dispatch) error { return errFlaky }
@@ -172,6 +181,9 @@ func TestADeferralWithoutARecordIsMarked(t *testing.T) {
 	}
 }
 
+// Promise(ledger/expired-report): A notification that expired before its dispatch is DELIVERY_FAILED
+// with EXPIRED_BEFORE_DISPATCH, unless a sender reports it.
+// Promise(notify/expiry)
 func TestWhatExpiredBeforeItsHandOverIsNotSent(t *testing.T) {
 	f := newFixture(t, false)
 	e := post(t, "1", "SECURITY", "Your code is 1234")
@@ -206,6 +218,8 @@ func TestWhatExpiredBeforeItsHandOverIsNotSent(t *testing.T) {
 
 // One user's events of a flush are decided in the order of their importance: the last
 // free slot goes to the more important one.
+//
+// Promise(notify/urgent)
 func TestUrgentEventsAreDecidedFirst(t *testing.T) {
 	f := newFixture(t, false)
 	var all []processor.Delivery
@@ -253,6 +267,9 @@ func TestOneRefusedEventCostsNoOther(t *testing.T) {
 }
 
 // A change whose answer is lost is read back: it is never guessed, nor decided again.
+//
+// Promise(notify/lost-answer): A commit whose answer was lost is read back by decision_id, never
+// guessed, also where it arrives after the look.
 func TestALostAnswerIsReadBack(t *testing.T) {
 	f := newFixture(t, false)
 	lost := true
@@ -276,6 +293,8 @@ func TestALostAnswerIsReadBack(t *testing.T) {
 }
 
 // A process that is told to stop leaves what it has not decided to its source.
+//
+// Promise(notify/stop)
 func TestStopLeavesTheRest(t *testing.T) {
 	f := newFixture(t, false)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -328,6 +347,9 @@ func TestSweepGoesPastWhatIsRefused(t *testing.T) {
 
 // Of an event that comes twice in one flush both verdicts tell that its hand-over
 // failed.
+//
+// Promise(notify/killed-before-mark): A worker killed between confirm and mark or acknowledgement
+// dispatches again under the same id, which senders drop.
 func TestARepeatTellsOfTheHandOver(t *testing.T) {
 	f := newFixture(t, false)
 	e := post(t, "1", "SECURITY", "Your code is 1234")

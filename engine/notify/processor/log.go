@@ -65,13 +65,13 @@ func (p *Processor) logUnreadable(w *work, err error) {
 func (p *Processor) logLedger(err error, pause time.Duration) {
 	p.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "ledger failed: the notifications wait",
 		slog.Duration("retry_in", pause), slog.Any("error", err),
-		slog.String("hint", "see that the ledger runs and takes writes; they are decided once it does"))
+		slog.String("hint", "check that the ledger runs and takes writes; they are decided once it does"))
 }
 
 func (p *Processor) logRefused(d *notify.Dispatch, err error) {
 	p.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "hand-over failed: the decision is stored, and a sweep hands it over again",
 		slog.String("dispatch_id", d.ID.String()), slog.Int("events", len(d.Events)), slog.Any("error", err),
-		slog.String("hint", "see that the receiver of dispatches takes them"))
+		slog.String("hint", "check that the receiver of dispatches takes them"))
 }
 
 func (p *Processor) logExpired(r *notify.Record) {

@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/engine/rounds"
 )
 
 // Ports are what the processor reads from and writes to.
@@ -32,6 +33,7 @@ type Ports struct {
 type Processor struct {
 	config Config
 	ports  Ports
+	policy rounds.Policy
 	stats  Stats
 	marks  marks
 	rests  rests
@@ -55,7 +57,9 @@ func New(config Config, ports Ports) (*Processor, error) {
 		ports.Log = slog.New(slog.DiscardHandler)
 	}
 	ports.Log = ports.Log.With("component", "notify")
-	p := &Processor{config: config, ports: ports}
+	p := &Processor{config: config, ports: ports, policy: rounds.Policy{
+		Conflicts: config.Conflicts, Failures: config.Failures, Pause: config.Pause, MaxPause: config.MaxPause,
+	}}
 	p.stats.init()
 	return p, nil
 }

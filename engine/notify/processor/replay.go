@@ -97,7 +97,7 @@ func (p *Processor) FinishReplay(ctx context.Context) error {
 	}
 }
 
-var errNotHandedOver = errors.New("some notifications that were decided NOW could not be handed over: see that the receiver takes them, and run it again")
+var errNotHandedOver = errors.New("some notifications that were decided NOW could not be handed over: check that the receiver takes them, and run it again")
 
 // finishUsers decides all deferrals of the users of some, and reports whether that
 // changed anything.

@@ -60,12 +60,15 @@ func replayedBeside(t *testing.T, candidate *beside, seed uint64, percent int) *
 	return f
 }
 
+// long is set for `make soak`.
+var long = os.Getenv("KEYFOLD_SOAK") != ""
+
 // replays returns how many ways a week is decided in.
 func replays() uint64 {
-	if os.Getenv("KEYFOLD_SOAK") != "" {
+	if long {
 		return 200
 	}
-	return 4
+	return 2
 }
 
 // The records of a replay do not depend on how its events were grouped, nor on

@@ -14,6 +14,10 @@ import (
 
 // A dispatch that has no queue is tried ever less often, and keeps no other one from
 // being handed over; once it has a queue, it goes out within ten minutes.
+//
+// Promise(ledger/resting-dispatches): A dispatch without a queue waits between sweeps, 10 minutes at
+// most, and delays no other.
+// Promise(notify/refused-dispatch)
 func TestRefusedDispatchesRest(t *testing.T) {
 	f := newFixture(t, false)
 	unroutable := engine.ConfigurationError("unroutable", errors.New("no queue"))

@@ -30,6 +30,9 @@ func (f *fixture) waiting(t *testing.T, failures int, wait func(context.Context)
 }
 
 // An event that expires while its flush waits for the ledger is decided as expired.
+//
+// Promise(notify/expiry): An event that expires before its decision is NEVER with EXPIRED; one that
+// expires between decision and dispatch is not sent.
 func TestWhatExpiresWhileTheLedgerIsAwayIsNever(t *testing.T) {
 	f := newFixture(t, false)
 	waits := 0
@@ -55,6 +58,8 @@ func TestWhatExpiresWhileTheLedgerIsAwayIsNever(t *testing.T) {
 
 // A wait that ends without the ledger uses no attempt, also while a lost answer is to
 // be read back.
+//
+// Promise(notify-worker/postgres-killed)
 func TestAWaitThatEndsLeavesEventsUnsettled(t *testing.T) {
 	for _, through := range []int{0, 1} {
 		f := newFixture(t, false)
@@ -73,6 +78,8 @@ func TestAWaitThatEndsLeavesEventsUnsettled(t *testing.T) {
 }
 
 // A ledger that comes and goes fails a flush in the end.
+//
+// Promise(notify/ledger-away, notify-worker/postgres-killed)
 func TestALedgerThatRelapsesIsNotWaitedForWithoutEnd(t *testing.T) {
 	f := newFixture(t, false)
 	f.waiting(t, 3, func(context.Context) (bool, error) { return true, nil }, nil)
@@ -84,6 +91,8 @@ func TestALedgerThatRelapsesIsNotWaitedForWithoutEnd(t *testing.T) {
 }
 
 // A configuration fault is no event's: it is told, and no attempt is used.
+//
+// Promise(notify-worker/no-dispatch-queue)
 func TestConfigurationFaultsAreTold(t *testing.T) {
 	fault := engine.ConfigurationError("missing", errors.New("run setup"))
 	for name, fails := range map[string]func(*fixture){
@@ -106,6 +115,8 @@ func TestConfigurationFaultsAreTold(t *testing.T) {
 
 // A user whose row another session keeps locked is parked after a bounded number of
 // tries, with pauses between them, and no attempt is used. Others are decided.
+//
+// Promise(ledger/locked-user)
 func TestALockedUserIsParked(t *testing.T) {
 	f := newFixture(t, false)
 	const failures = 4
@@ -170,6 +181,8 @@ func TestAStopInFindLeavesEventsUnsettled(t *testing.T) {
 
 // A user whose stored rows cannot be read is parked, and others are decided. Where no
 // user of several can be read, the fault is the settings', such as an earlier version.
+//
+// Promise(ledger/damaged-user)
 func TestAnUnreadableUserKeepsNoOther(t *testing.T) {
 	f, heard := newFixture(t, false), 0
 	f.waiting(t, 3, nil, func(error) { heard++ })

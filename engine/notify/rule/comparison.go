@@ -7,38 +7,9 @@ import (
 )
 
 // comparison returns the function of a comparison's positive operator.
-func (p *Program) comparison(c *Condition) func(*notify.Input) bool {
-	f := fieldOf(c.Field)
-	operator, _ := c.positive()
-	switch {
-	case operator == "exists":
-		return f.exists()
-	case f.path != "" && (operator == "eq" || operator == "in"):
-		return p.equalMetadata(f.path, c.Values)
-	case f.path != "":
-		return p.orderedMetadata(f.path, operator, c.Values[0].Number)
-	case f.set != nil:
-		return f.anyOf(c.Values)
-	case f.text != nil:
-		return f.equalText(c.Values)
-	case operator == "eq" || operator == "in":
-		return f.equalNumber(c.Values)
-	default:
-		return f.orderedNumber(operator, c.Values[0].Number)
-	}
-}
-
-func (f *field) exists() func(*notify.Input) bool {
-	switch {
-	case f.path != "":
-		return func(in *notify.Input) bool { return in.Event.Metadata.Get(f.path).Kind > notify.Null }
-	case f.set != nil:
-		return func(in *notify.Input) bool { return f.set(in)&1 == 0 }
-	case f.text != nil:
-		return func(in *notify.Input) bool { return f.text(in) != "" }
-	default:
-		return func(in *notify.Input) bool { _, there := f.number(in); return there }
-	}
+func comparison(c *Condition) func(*notify.Input) bool {
+	o, _ := operatorOf(c.Operator).positive()
+	return o.compile(fieldOf(c.Field), c.Values)
 }
 
 func hasNull(values []notify.Value) bool {
@@ -107,20 +78,7 @@ func (f *field) equalNumber(values []notify.Value) func(*notify.Input) bool {
 	}
 }
 
-// orderedNumber compares with the floor of the value: an integer is greater than the
-// value if it is greater than the floor.
-func (f *field) orderedNumber(operator string, value notify.Decimal) func(*notify.Input) bool {
-	number := f.number
-	floor, exact := value.Floor(f.places)
-	above := operator == "gt" || operator == "gte"
-	orEqual := operator == "gte" && exact || operator == "lte" || operator == "lt" && !exact
-	return func(in *notify.Input) bool {
-		n, there := number(in)
-		return there && (n != floor && (n > floor) == above || n == floor && orEqual)
-	}
-}
-
-func (p *Program) equalMetadata(path string, values []notify.Value) func(*notify.Input) bool {
+func equalMetadata(path string, values []notify.Value) func(*notify.Input) bool {
 	null, texts := hasNull(values), textsOf(values)
 	var numbers []notify.Decimal
 	var bools [2]bool // false, true
@@ -146,27 +104,7 @@ func (p *Program) equalMetadata(path string, values []notify.Value) func(*notify
 			_, found = slices.BinarySearchFunc(numbers, v.Number, notify.Decimal.Compare)
 		case v.Kind == notify.Bool && bools != [2]bool{}:
 			found = v.Bool && bools[1] || !v.Bool && bools[0]
-		default:
-			p.mismatches.Add(1)
 		}
 		return found
-	}
-}
-
-func (p *Program) orderedMetadata(path, operator string, value notify.Decimal) func(*notify.Input) bool {
-	want, equal := 1, operator == "gte" || operator == "lte"
-	if operator == "lt" || operator == "lte" {
-		want = -1
-	}
-	return func(in *notify.Input) bool {
-		v := in.Event.Metadata.Get(path)
-		if v.Kind != notify.Number {
-			if v.Kind > notify.Null {
-				p.mismatches.Add(1)
-			}
-			return false
-		}
-		c := v.Number.Compare(value)
-		return c == want || equal && c == 0
 	}
 }

@@ -3,7 +3,6 @@ package rule
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -15,9 +14,8 @@ import (
 type Program struct {
 	// steps are the comparisons of all rules. Each names the step that follows if it
 	// holds and the one if it does not; those stand before it.
-	steps      []step
-	byType     [256][]entry // by event type, in the order of priority
-	mismatches atomic.Uint64
+	steps  []step
+	byType [256][]entry // by event type, in the order of priority
 }
 
 type step struct {
@@ -77,10 +75,10 @@ func (p *Program) compile(c *Condition, then, otherwise int32) int32 {
 	case "NOT":
 		return p.compile(&c.Rules[0], otherwise, then)
 	}
-	if _, negated := c.positive(); negated {
+	if _, negated := operatorOf(c.Operator).positive(); negated {
 		then, otherwise = otherwise, then
 	}
-	p.steps = append(p.steps, step{p.comparison(c), then, otherwise, c})
+	p.steps = append(p.steps, step{comparison(c), then, otherwise, c})
 	return int32(len(p.steps) - 1)
 }
 
@@ -106,7 +104,3 @@ func (p *Program) matches(at int32, in *notify.Input) bool {
 	}
 	return at == matched
 }
-
-// Mismatches returns how often a metadata value was of another type than the condition
-// that asked for it.
-func (p *Program) Mismatches() uint64 { return p.mismatches.Load() }

@@ -16,7 +16,7 @@ type Condition struct {
 
 	Field    string
 	Operator string
-	Values   []notify.Value // one but for in and not_in; none for exists and not_exists
+	Values   []notify.Value // as many as the operator takes
 }
 
 // ops are the ways to combine conditions.
@@ -83,22 +83,21 @@ func (r *reader) comparison(n *node, c *Condition) {
 		return
 	}
 	value = n.get("value") // null is a value
-	unary := c.Operator == "exists" || c.Operator == "not_exists"
-	many := c.Operator == "in" || c.Operator == "not_in"
+	o, _ := operatorOf(c.Operator).positive()
 	switch {
-	case unary && value != nil:
+	case o.takes == none && value != nil:
 		r.fault(value, "%s takes no value: remove it", c.Operator)
-	case unary:
+	case o.takes == none:
 	case value == nil:
 		r.fault(n, "%s needs a value: add the key \"value\"", c.Operator)
-	case many && value.kind != '[':
+	case o.takes == list && value.kind != '[':
 		r.fault(value, "%s takes a list, found %s: put it in brackets", c.Operator, value.withArticle())
-	case many:
-		r.list(value, 1, func(item *node) { c.Values = append(c.Values, r.constant(item, f, c.Operator)) })
+	case o.takes == list:
+		r.list(value, 1, func(item *node) { c.Values = append(c.Values, r.constant(item, f, c.Operator, o.value)) })
 	case value.kind == '[':
 		r.fault(value, "%s takes one value, found a list: use in or not_in", c.Operator)
 	default:
-		c.Values = []notify.Value{r.constant(value, f, c.Operator)}
+		c.Values = []notify.Value{r.constant(value, f, c.Operator, o.value)}
 	}
 }
 
@@ -107,20 +106,21 @@ func (r *reader) operator(n *node, f *field) string {
 	if !r.is(n, '"') {
 		return ""
 	}
-	switch {
-	case !slices.Contains(ordering, n.text):
-		r.fault(n, "unknown operator %q: %s", n.text, hint(n.text, ordering))
+	switch o := operatorOf(n.text); {
+	case o == nil:
+		r.fault(n, "unknown operator %q: %s", n.text, hint(n.text, operatorsOf(nil)))
 		return ""
-	case f != nil && !slices.Contains(f.operators, n.text):
-		r.fault(n, "%s is for numbers, which %s is not: use one of %s", n.text, f.name, strings.Join(f.operators, ", "))
+	case f != nil && !o.suits(f):
+		positive, _ := o.positive()
+		r.fault(n, "%s is for %s, which %s is not: use one of %s", n.text, kindNames[positive.value], f.name, strings.Join(operatorsOf(f), ", "))
 		return ""
 	}
 	return n.text
 }
 
-// constant reads a value that the field, if it is known, is compared with.
-func (r *reader) constant(n *node, f *field, operator string) (v notify.Value) {
-	ordered := slices.Contains(ordering[len(equality):], operator)
+// constant reads a value that the field, if it is known, is compared with. kind is the
+// one of the operator's values, 0 for any.
+func (r *reader) constant(n *node, f *field, operator string, kind notify.Kind) (v notify.Value) {
 	switch n.kind {
 	case 'n':
 		v.Kind = notify.Null
@@ -139,9 +139,9 @@ func (r *reader) constant(n *node, f *field, operator string) (v notify.Value) {
 		return v
 	}
 	switch {
-	case ordered && v.Kind != notify.Number:
-		r.fault(n, "%s compares numbers, found %s", operator, n.withArticle())
-	case f == nil || ordered || v.Kind == notify.Null:
+	case kind != 0 && v.Kind != kind:
+		r.fault(n, "%s compares %s, found %s", operator, kindNames[kind], n.withArticle())
+	case f == nil || kind != 0 || v.Kind == notify.Null:
 	default:
 		r.suits(n, f, v)
 	}

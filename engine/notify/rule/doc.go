@@ -51,5 +51,5 @@
 //     have milliseconds: an age of 1500 ms is gt 1.
 //   - A metadata value of another type than the condition's equals none of its values and
 //     is in no order with them: eq, in, gt, lt, gte and lte are false, neq and not_in
-//     true. [Program.Mismatches] counts such comparisons.
+//     true.
 package rule

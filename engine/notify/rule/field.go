@@ -10,9 +10,8 @@ import (
 // field is what conditions can ask an event for. One of set, text, number and path
 // is there.
 type field struct {
-	name      string
-	operators []string
-	always    bool // it is never null
+	name   string
+	always bool // it is never null
 
 	// set returns bits: of null bit 0, of the word i of words bit i + 1. Without words
 	// the field is a boolean: bit 1 is false, bit 2 true.
@@ -28,52 +27,46 @@ type field struct {
 	path string // of metadata
 }
 
-// Operators in the order in which messages list them.
-var (
-	equality = []string{"eq", "neq", "in", "not_in", "exists", "not_exists"}
-	ordering = append(equality[:len(equality):len(equality)], "gt", "lt", "gte", "lte")
-)
-
 // perSecond is the number of decimal places of fields in seconds, which are computed
 // in milliseconds.
 const perSecond = 3
 
 var fields = []field{
 	{
-		name: "event_type", operators: equality, always: true, words: namesOf(notify.EventTypes),
+		name: "event_type", always: true, words: namesOf(notify.EventTypes),
 		set: func(in *notify.Input) uint { return 1 << in.Event.Type },
 	},
 	{
-		name: "priority_hint", operators: equality, words: namesOf([]notify.Hint{notify.Critical, notify.High, notify.Medium, notify.Low}),
+		name: "priority_hint", words: namesOf([]notify.Hint{notify.Critical, notify.High, notify.Medium, notify.Low}),
 		set: func(in *notify.Input) uint { return 1 << in.Event.Hint },
 	},
-	{name: "source", operators: equality, always: true, text: func(in *notify.Input) string { return in.Event.Source }},
-	{name: "channel", operators: equality, always: true, words: namesOf(notify.Channels), set: channels},
-	{name: "user_id", operators: equality, always: true, text: func(in *notify.Input) string { return in.Event.UserID }},
-	{name: "dedupe_key", operators: equality, text: func(in *notify.Input) string { return in.Event.DedupeKey }},
-	{name: "title", operators: equality, always: true, text: func(in *notify.Input) string { return in.Event.Title }},
-	{name: "message", operators: equality, text: func(in *notify.Input) string { return in.Event.Message }},
+	{name: "source", always: true, text: func(in *notify.Input) string { return in.Event.Source }},
+	{name: "channel", always: true, words: namesOf(notify.Channels), set: channels},
+	{name: "user_id", always: true, text: func(in *notify.Input) string { return in.Event.UserID }},
+	{name: "dedupe_key", text: func(in *notify.Input) string { return in.Event.DedupeKey }},
+	{name: "title", always: true, text: func(in *notify.Input) string { return in.Event.Title }},
+	{name: "message", text: func(in *notify.Input) string { return in.Event.Message }},
 	{
-		name: "age_s", operators: ordering, always: true, places: perSecond,
+		name: "age_s", always: true, places: perSecond,
 		number: func(in *notify.Input) (int64, bool) { return int64(in.AgeMs), true },
 	},
 	{
-		name: "expires_in_s", operators: ordering, places: perSecond,
+		name: "expires_in_s", places: perSecond,
 		number: func(in *notify.Input) (int64, bool) { return int64(in.ExpiresMs), in.Event.ExpiresAt != 0 },
 	},
 	{
-		name: "turn", operators: ordering, always: true, bounds: [2]int64{0, notify.MaxTurn},
+		name: "turn", always: true, bounds: [2]int64{0, notify.MaxTurn},
 		number: func(in *notify.Input) (int64, bool) { return int64(in.Turn), true },
 	},
 	{
-		name: "local_hour", operators: ordering, always: true, bounds: [2]int64{0, 23},
+		name: "local_hour", always: true, bounds: [2]int64{0, 23},
 		number: func(in *notify.Input) (int64, bool) { return int64(in.Hour), true },
 	},
 	{
-		name: "local_weekday", operators: ordering, always: true, bounds: [2]int64{1, 7},
+		name: "local_weekday", always: true, bounds: [2]int64{1, 7},
 		number: func(in *notify.Input) (int64, bool) { return int64(in.Weekday), true },
 	},
-	{name: "in_quiet_hours", operators: equality, always: true, set: inQuiet},
+	{name: "in_quiet_hours", always: true, set: inQuiet},
 	count("count_5m", 0), count("count_1h", 1), count("count_24h", 2),
 	since("since_last_s", func(in *notify.Input) engine.Millis { return in.SinceLast }),
 	since("since_same_type_s", func(in *notify.Input) engine.Millis { return in.SinceSame }),
@@ -102,14 +95,14 @@ func inQuiet(in *notify.Input) uint {
 
 func count(name string, window int) field {
 	return field{
-		name: name, operators: ordering, always: true,
+		name: name, always: true,
 		number: func(in *notify.Input) (int64, bool) { return int64(in.Counts[window]), true },
 	}
 }
 
 func since(name string, at func(*notify.Input) engine.Millis) field {
 	return field{
-		name: name, operators: ordering, places: perSecond,
+		name: name, places: perSecond,
 		number: func(in *notify.Input) (int64, bool) { return int64(at(in)), at(in) >= 0 },
 	}
 }
@@ -125,7 +118,7 @@ func fieldOf(name string) *field {
 		}
 	}
 	if path, ok := strings.CutPrefix(name, "metadata."); ok && goodPath(path) {
-		return &field{name: name, operators: ordering, path: path}
+		return &field{name: name, path: path}
 	}
 	return nil
 }

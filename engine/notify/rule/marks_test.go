@@ -7,6 +7,10 @@ import (
 
 // A repeat is looked for among the newest marks of its type. Caps that let more through
 // within the duplicate window let a repeat be missed.
+//
+// Promise(notify-worker/duplicates): A repeated text is found among the newest 256 of its type, a near
+// one among 64; precision on unseen pairs is at least 0.99.
+// Figure: 59 of 200 repeats found (recall 0.29), 0 of 200 others
 func TestMoreThanTheMarksOfAWindow(t *testing.T) {
 	const missed = "$.policy.types.PROMO.duplicate_window: warning: up to "
 	for name, c := range map[string]struct{ policy, want string }{

@@ -205,7 +205,7 @@ func drawCondition(t *rapid.T, depth int) map[string]any {
 		names = append(names, "metadata."+path)
 	}
 	f := fieldOf(rapid.SampledFrom(names).Draw(t, "field"))
-	operator := rapid.SampledFrom(f.operators).Draw(t, "operator")
+	operator := rapid.SampledFrom(operatorsOf(f)).Draw(t, "operator")
 	c := map[string]any{"field": f.name, "operator": operator}
 	switch operator {
 	case "exists", "not_exists":

@@ -59,8 +59,8 @@ func (s *step) next(holds bool) int32 {
 // missed says what the rule asks for and what the event has instead.
 func (c *Condition) missed(in *notify.Input) string {
 	wanted := c.String()
-	_, negated := c.positive()
-	if new(Program).comparison(c)(in) != negated {
+	_, negated := operatorOf(c.Operator).positive()
+	if comparison(c)(in) != negated {
 		wanted = "NOT(" + wanted + ")"
 	}
 	return fmt.Sprintf("asks for %s, found %s", wanted, fieldOf(c.Field).found(in))
@@ -75,14 +75,14 @@ func (c *Condition) String() string {
 	for _, v := range c.Values {
 		parts = append(parts, text(v))
 	}
-	list := strings.Join(parts, ", ")
-	switch {
-	case c.Op != "":
-		return c.Op + "(" + list + ")"
-	case c.Operator == "in" || c.Operator == "not_in":
-		list = "[" + list + "]"
+	values := strings.Join(parts, ", ")
+	if c.Op != "" {
+		return c.Op + "(" + values + ")"
 	}
-	return strings.TrimSpace(c.Field + " " + c.Operator + " " + list)
+	if o, _ := operatorOf(c.Operator).positive(); o.takes == list {
+		values = "[" + values + "]"
+	}
+	return strings.TrimSpace(c.Field + " " + c.Operator + " " + values)
 }
 
 // text returns a value as JSON has it, as far as rules read it.

@@ -35,37 +35,21 @@ func (c *Condition) of(t notify.EventType) truth {
 	case "NOT":
 		return -c.Rules[0].of(t)
 	}
-	positive, negated := c.positive()
+	o, negated := operatorOf(c.Operator).positive()
 	known := maybe
 	switch f := fieldOf(c.Field); {
-	case f.always && positive == "exists":
+	case f.always && o.certain:
 		known = yes
 	case c.Field == "event_type":
 		known = no
-		for _, v := range c.Values {
-			if v.Kind == notify.String && v.Text == t.String() {
-				known = yes
-			}
+		if comparison(c)(&notify.Input{Event: &notify.Notification{Type: t}}) {
+			known = yes
 		}
 	}
 	if negated {
 		return -known
 	}
 	return known
-}
-
-// positive returns the operator of which the comparison's is the negation, or is it.
-func (c *Condition) positive() (operator string, negated bool) {
-	switch c.Operator {
-	case "neq":
-		return "eq", true
-	case "not_in":
-		return "in", true
-	case "not_exists":
-		return "exists", true
-	default:
-		return c.Operator, false
-	}
 }
 
 // ranked is a rule with the place of its conditions.

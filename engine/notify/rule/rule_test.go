@@ -53,81 +53,76 @@ func number(literal string) notify.Value {
 }
 
 func TestComparisons(t *testing.T) {
-	const mismatch = true
 	for _, test := range []struct {
 		condition object
 		want      bool
-		mismatch  bool
 	}{
 		// Absent fields, and metadata that is null, are null.
-		{leaf("priority_hint", "eq", nil), true, false},
-		{leaf("priority_hint", "in", []any{"LOW", nil}), true, false},
-		{leaf("priority_hint", "eq", "LOW"), false, false},
-		{leaf("priority_hint", "neq", "LOW"), true, false},
-		{leaf("priority_hint", "neq", nil), false, false},
-		{leaf("priority_hint", "not_in", []any{"LOW", "HIGH"}), true, false},
-		{leaf("priority_hint", "not_in", []any{"LOW", nil}), false, false},
-		{leaf("priority_hint", "exists"), false, false},
-		{leaf("message", "eq", nil), true, false},
-		{leaf("message", "not_exists"), true, false},
-		{leaf("expires_in_s", "lt", 10), false, false},
-		{leaf("expires_in_s", "gte", 0), false, false},
-		{leaf("since_last_s", "eq", nil), true, false},
-		{leaf("since_last_s", "neq", 5), true, false},
-		{not(leaf("since_same_type_s", "gt", 5)), true, false},
-		{leaf("metadata.absent", "eq", nil), true, false},
-		{leaf("metadata.absent", "neq", "x"), true, false},
-		{leaf("metadata.absent", "gt", 1), false, false},
-		{leaf("metadata.null", "exists"), false, false},
-		{leaf("metadata.null", "in", []any{1, nil}), true, false},
-		{leaf("metadata.null", "not_in", []any{1, nil}), false, false},
+		{leaf("priority_hint", "eq", nil), true},
+		{leaf("priority_hint", "in", []any{"LOW", nil}), true},
+		{leaf("priority_hint", "eq", "LOW"), false},
+		{leaf("priority_hint", "neq", "LOW"), true},
+		{leaf("priority_hint", "neq", nil), false},
+		{leaf("priority_hint", "not_in", []any{"LOW", "HIGH"}), true},
+		{leaf("priority_hint", "not_in", []any{"LOW", nil}), false},
+		{leaf("priority_hint", "exists"), false},
+		{leaf("message", "eq", nil), true},
+		{leaf("message", "not_exists"), true},
+		{leaf("expires_in_s", "lt", 10), false},
+		{leaf("expires_in_s", "gte", 0), false},
+		{leaf("since_last_s", "eq", nil), true},
+		{leaf("since_last_s", "neq", 5), true},
+		{not(leaf("since_same_type_s", "gt", 5)), true},
+		{leaf("metadata.absent", "eq", nil), true},
+		{leaf("metadata.absent", "neq", "x"), true},
+		{leaf("metadata.absent", "gt", 1), false},
+		{leaf("metadata.null", "exists"), false},
+		{leaf("metadata.null", "in", []any{1, nil}), true},
+		{leaf("metadata.null", "not_in", []any{1, nil}), false},
 		// Numbers are decimals, never texts.
-		{leaf("metadata.n", "eq", 1), true, false},
-		{leaf("metadata.n", "eq", json.Number("10e-1")), true, false},
-		{leaf("metadata.n", "eq", "1"), false, mismatch},
-		{leaf("metadata.n", "lte", 1), true, false},
-		{leaf("metadata.n", "lt", 1), false, false},
-		{leaf("age_s", "gt", 1), true, false},
-		{leaf("age_s", "eq", 1), false, false},
-		{leaf("age_s", "eq", json.Number("1.5")), true, false},
-		{leaf("age_s", "gte", json.Number("1.5001")), false, false},
-		{leaf("age_s", "lt", json.Number("1.5001")), true, false},
-		{leaf("age_s", "lt", json.Number("1e30")), true, false},
-		{leaf("age_s", "gt", json.Number("-1e30")), true, false},
-		{leaf("age_s", "in", []any{7, 5, json.Number("0.0001"), json.Number("1.5")}), true, false},
-		{leaf("metadata.n", "in", []any{7, 5, 3, 1}), true, false},
-		{leaf("metadata.n", "not_in", []any{7, 5, 3}), true, false},
-		{leaf("metadata.s", "in", []any{"7", "5", "3", "1"}), true, false},
-		{leaf("source", "in", []any{"z", "y", "shop"}), true, false},
-		{leaf("source", "not_in", []any{"z", nil}), true, false},
-		{leaf("message", "in", []any{"z", nil, "a"}), true, false},
+		{leaf("metadata.n", "eq", 1), true},
+		{leaf("metadata.n", "eq", json.Number("10e-1")), true},
+		{leaf("metadata.n", "eq", "1"), false},
+		{leaf("metadata.n", "lte", 1), true},
+		{leaf("metadata.n", "lt", 1), false},
+		{leaf("age_s", "gt", 1), true},
+		{leaf("age_s", "eq", 1), false},
+		{leaf("age_s", "eq", json.Number("1.5")), true},
+		{leaf("age_s", "gte", json.Number("1.5001")), false},
+		{leaf("age_s", "lt", json.Number("1.5001")), true},
+		{leaf("age_s", "lt", json.Number("1e30")), true},
+		{leaf("age_s", "gt", json.Number("-1e30")), true},
+		{leaf("age_s", "in", []any{7, 5, json.Number("0.0001"), json.Number("1.5")}), true},
+		{leaf("metadata.n", "in", []any{7, 5, 3, 1}), true},
+		{leaf("metadata.n", "not_in", []any{7, 5, 3}), true},
+		{leaf("metadata.s", "in", []any{"7", "5", "3", "1"}), true},
+		{leaf("source", "in", []any{"z", "y", "shop"}), true},
+		{leaf("source", "not_in", []any{"z", nil}), true},
+		{leaf("message", "in", []any{"z", nil, "a"}), true},
 		// A value of another type equals nothing, and is in no order.
-		{leaf("metadata.s", "eq", 1), false, mismatch},
-		{leaf("metadata.s", "neq", 1), true, mismatch},
-		{leaf("metadata.s", "in", []any{1, "1"}), true, false},
-		{leaf("metadata.s", "not_in", []any{1, true}), true, mismatch},
-		{leaf("metadata.s", "gt", 0), false, mismatch},
-		{leaf("metadata.s", "eq", nil), false, false},
-		{leaf("metadata.b", "eq", true), true, false},
-		{leaf("metadata.b", "eq", false), false, false},
-		{leaf("metadata.b", "eq", "true"), false, mismatch},
-		{leaf("metadata.list", "eq", "x"), false, mismatch},
-		{leaf("metadata.list", "exists"), true, false},
+		{leaf("metadata.s", "eq", 1), false},
+		{leaf("metadata.s", "neq", 1), true},
+		{leaf("metadata.s", "in", []any{1, "1"}), true},
+		{leaf("metadata.s", "not_in", []any{1, true}), true},
+		{leaf("metadata.s", "gt", 0), false},
+		{leaf("metadata.s", "eq", nil), false},
+		{leaf("metadata.b", "eq", true), true},
+		{leaf("metadata.b", "eq", false), false},
+		{leaf("metadata.b", "eq", "true"), false},
+		{leaf("metadata.list", "eq", "x"), false},
+		{leaf("metadata.list", "exists"), true},
 		// Any of the channels.
-		{leaf("channel", "eq", "email"), true, false},
-		{leaf("channel", "in", []any{"sms", "email"}), true, false},
-		{leaf("channel", "neq", "email"), false, false},
-		{leaf("channel", "neq", "sms"), true, false},
-		{leaf("channel", "not_in", []any{"sms", "in_app"}), true, false},
-		{leaf("in_quiet_hours", "eq", false), true, false},
-		{leaf("in_quiet_hours", "neq", false), false, false},
+		{leaf("channel", "eq", "email"), true},
+		{leaf("channel", "in", []any{"sms", "email"}), true},
+		{leaf("channel", "neq", "email"), false},
+		{leaf("channel", "neq", "sms"), true},
+		{leaf("channel", "not_in", []any{"sms", "in_app"}), true},
+		{leaf("in_quiet_hours", "eq", false), true},
+		{leaf("in_quiet_hours", "neq", false), false},
 	} {
 		p := compiled(t, ruleOf(1, 1, test.condition, "NOW"))
 		if got := p.Match(promo(), nil) != nil; got != test.want {
 			t.Errorf("%v: %t, want %t", test.condition, got, test.want)
-		}
-		if got := p.Mismatches() == 1; got != test.mismatch {
-			t.Errorf("%v: counted as a mismatch %t, want %t", test.condition, got, test.mismatch)
 		}
 	}
 }
@@ -165,8 +160,8 @@ func TestRulesAreIndexedByType(t *testing.T) {
 			t.Errorf("%d rules are asked for %s, want %d", got, kind, want)
 		}
 	}
-	if p.Match(promo(), nil) == nil || p.Mismatches() != 0 {
-		t.Error("a rule of another type was asked")
+	if p.Match(promo(), nil) == nil {
+		t.Error("no rule of the type was asked")
 	}
 	if in := promo(); true {
 		in.Event.Type = 200
@@ -427,6 +422,8 @@ func TestDefaultFigures(t *testing.T) {
 }
 
 // No set allows texts of SECURITY and MESSAGE to leave.
+//
+// Promise(notify-worker/private-texts)
 func TestPrivateTextsAreNotEmbedded(t *testing.T) {
 	for _, kind := range notify.EventTypes {
 		document, faults := Read(fmt.Appendf(nil, `{"version":"1","policy":{"types":{%q:{"embed_text":true}}},"rules":[]}`, kind))

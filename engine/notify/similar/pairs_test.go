@@ -62,6 +62,8 @@ func TestPairs(t *testing.T) {
 // unseen.tsv, the share that is found (recall), and of the pairs that are found, the
 // share that are repeats (precision). What is promised is the precision: of repeats in
 // quite other words most are not found.
+//
+// Promise(notify-worker/duplicates)
 func TestUnseenPairs(t *testing.T) {
 	var repeats, found, wrong int
 	for _, p := range pairs(t, "unseen.tsv") {

@@ -135,6 +135,8 @@ var userNames = []string{"1", "2", "3"}
 
 // However events come, come again, are deferred and meet changes of preferences and
 // erasures, at whichever worker: with caches the decisions are the same.
+//
+// Promise(ledger/cache)
 func TestDecisionsAreTheSameWithCaches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		workers := rapid.IntRange(1, 3).Draw(t, "workers")
@@ -207,6 +209,8 @@ func drawDeliveries(t *rapid.T, events *[]*notify.Notification, now engine.Milli
 }
 
 // A flush makes two calls of the ledger, and one where its users are cached.
+//
+// Promise(ledger/round-trips)
 func TestCallsPerFlush(t *testing.T) {
 	behind := &counting{Ledger: memory.New()}
 	p := newProcessor(cache.New(behind, 1<<20), func() engine.Millis { return noon })

@@ -49,6 +49,12 @@ func TestWrittenStatesAreCached(t *testing.T) {
 }
 
 // What another process changes is met by a conflict, and never lost.
+//
+// Promise(notify/changed-amid): A decision under former preferences, or for a user erased meanwhile,
+// is not written; nothing brings an erased user back.
+// Promise(ledger/cache): A cached state that is old conflicts and is read again: decisions are those
+// of a run without caches.
+// Promise(notify/two-workers)
 func TestOldEntriesConflict(t *testing.T) {
 	for name, change := range map[string]func(*memory.Ledger) error{
 		"a decision": func(s *memory.Ledger) error { return write(t, s, "a") },
@@ -90,6 +96,8 @@ func TestKnownEventsDropTheEntry(t *testing.T) {
 }
 
 // Two workers that decide for one user in turn would conflict each time.
+//
+// Promise(notify/two-workers, ledger/cache)
 func TestUsersOfTwoWorkersAreNotCached(t *testing.T) {
 	store := memory.New()
 	workers := []*cache.Ledger{cache.New(store, 1<<20), cache.New(store, 1<<20)}
@@ -120,6 +128,8 @@ func TestEntriesAreBounded(t *testing.T) {
 }
 
 // Readers change what they were given, while writers go on.
+//
+// Promise(ledger/cache)
 func TestNothingIsShared(t *testing.T) {
 	l := cache.New(memory.New(), 1<<20)
 	must(t, write(t, l, "a"))
@@ -154,6 +164,8 @@ func (l halfRead) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standin
 }
 
 // A user who cannot be read is not cached, and keeps no other one from being.
+//
+// Promise(ledger/damaged-user)
 func TestAnUnreadableUserIsNotCached(t *testing.T) {
 	l := cache.New(halfRead{memory.New()}, 1<<20)
 	for range 2 {

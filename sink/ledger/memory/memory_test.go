@@ -9,6 +9,8 @@ import (
 	"keyfold/sink/ledgertest"
 )
 
+// Promise(notify/one-sweeps, ledger/contention, ledger/erasure, ledger/dropped-records)
+// Promise(ledger/reports, ledger/expired-report)
 func TestConformance(t *testing.T) {
 	ledgertest.Run(t, func(*testing.T) ledgertest.Store {
 		l := memory.New()

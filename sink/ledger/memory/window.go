@@ -8,7 +8,7 @@ import (
 )
 
 // UsersSince returns the ids of at most n users that follow one, in the order of the ids,
-// whose newest decision is not of before since. Erased ones are left out.
+// with a decision at or after since. Erased ones are left out.
 func (l *Ledger) UsersSince(ctx context.Context, since engine.Millis, after string, n int) (ids []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

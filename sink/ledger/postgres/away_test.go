@@ -12,8 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	pgtest "keyfold/bench/testserver/postgres"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/internal/testserver/pgtest"
+	"keyfold/internal/testserver/rabbittest"
+
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/sink/ledgertest"
@@ -22,6 +23,9 @@ import (
 // TestServerIsKilledUnderLoad has writers go on while the server is killed and started
 // again. What was acknowledged is stored. What the server could not be asked is not.
 // Of the rest the outcome is unknown, and each error is one of these.
+//
+// Promise(ledger/killed): When PostgreSQL is killed under load, acknowledged changes are there and
+// those called away are not; the rest is called unknown.
 func TestServerIsKilledUnderLoad(t *testing.T) {
 	server := pgtest.Start(t)
 	l := openAt(t, server.URL("postgres"))
@@ -79,6 +83,9 @@ func TestServerIsKilledUnderLoad(t *testing.T) {
 
 // A server that does not answer is away after the timeout. Whether it has carried out a
 // commit is unknown.
+//
+// Promise(ledger/frozen): A PostgreSQL that does not answer, is full or takes no writes is away within
+// 10 s; a commit without an answer is called unknown.
 func TestFrozenServer(t *testing.T) {
 	server := pgtest.Shared(t)
 	proxy := rabbittest.NewProxy(t, server.Address())
@@ -98,6 +105,10 @@ func TestFrozenServer(t *testing.T) {
 }
 
 // Errors of the server that say that nothing of a call was written.
+//
+// Promise(ledger/locked-user): A user's locked row fails that user's change after 2 s and parks its
+// events after five tries; others are written, no breaker opens.
+// Promise(ledger/frozen)
 func TestNothingWasWritten(t *testing.T) {
 	t.Run("too many connections", func(t *testing.T) {
 		l := openNew(t)
@@ -168,6 +179,8 @@ func TestNothingWasWritten(t *testing.T) {
 }
 
 // Each statement of a transaction ends at the call's timeout.
+//
+// Promise(ledger/frozen)
 func TestTransactionEndsAtItsTimeout(t *testing.T) {
 	l, held := lockedUser(t, "")
 	l.Timeout = 100 * time.Millisecond

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/similar"
+	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledgertest"
 )
 

@@ -16,9 +16,22 @@ import (
 	"keyfold/sink/ledgertest"
 )
 
-// TestContention has 50 writers commit for overlapping users, new ones among them, with
+// TestContention has many writers commit for overlapping users, new ones among them, with
 // claims, marks and erasures beside: no update is lost, and no call waits in a circle.
-func TestContention(t *testing.T) { contention(t, openNew(t), 50, 40) }
+//
+// Promise(notify/two-workers): Of two workers that decide for one user one is written; the other
+// decides again on what it finds.
+// Figure: 0 lost updates
+// Promise(ledger/contention): Under many workers each decision of a user counts once and its `seq` has
+// no gap; locks are taken in one order.
+// Figure: 50 writers over 40 users: 0 lost updates, 0 deadlocks (`KEYFOLD_SOAK=1`)
+func TestContention(t *testing.T) {
+	if long {
+		contention(t, openNew(t), 50, 40)
+	} else {
+		contention(t, openNew(t), 20, 24)
+	}
+}
 
 func contention(t *testing.T, l *Ledger, writers, users int) {
 	const rounds = 2
@@ -104,6 +117,8 @@ func contend(l *Ledger, random *rand.Rand, won []atomic.Int64) error {
 
 // TestOneEventOfManyUsers has writers commit the same event ids for users of their
 // own, in different orders: one user gets each event, the others are told so.
+//
+// Promise(ledger/contention)
 func TestOneEventOfManyUsers(t *testing.T) {
 	const writers, events = 8, 30
 	l := openNew(t)

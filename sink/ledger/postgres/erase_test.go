@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledger"
 )
 
@@ -64,6 +64,10 @@ func standingOf(t *testing.T, l *Ledger, user string) notify.Standing {
 
 // After an erasure no column of any table holds the user's id or texts, but the tombstone
 // and keys a hash of the id. Other users keep what they have.
+//
+// Promise(ledger/erasure): Nothing of an erased user is written after the erasure; no column keeps an
+// id or a text; an interrupted erasure goes on.
+// Figure: 1,000 races: 0 revivals, 0 copies
 func TestErasureLeavesNoCopy(t *testing.T) {
 	url := newURL(t)
 	l := openAt(t, url+"&pool_max_conns=1") // which tells its counts
@@ -121,6 +125,8 @@ func TestErasureLeavesNoCopy(t *testing.T) {
 
 // An erasure that ended after its first transaction has ended all that can be sent; the
 // next call blanks the rest.
+//
+// Promise(ledger/erasure)
 func TestInterruptedErasure(t *testing.T) {
 	url := newURL(t)
 	l := openAt(t, url)
@@ -136,7 +142,7 @@ func TestInterruptedErasure(t *testing.T) {
 	}
 	stale := oneAt(user, before.Version, notify.Later, start+9)
 	if err := commitOne(l, stale); engine.KindOf(err) == engine.Permanent || err == nil {
-		t.Errorf("a decision of before: %v, want a conflict", err)
+		t.Errorf("a decision from before: %v, want a conflict", err)
 	}
 	if err := commitOne(l, oneAt(user, 0, notify.Later, start+9)); err == nil {
 		t.Error("the user is made again")

@@ -1,14 +1,17 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 )
 
 // Reasons of the errors this ledger marks.
@@ -40,11 +43,8 @@ const (
 	codeErased        = "KF003"
 )
 
-var (
-	codesOfLogin = []string{"28000", "28P01"}
-	// codesOfAbsence: a table, function, column, type or schema is missing.
-	codesOfAbsence = []string{"42P01", "42883", "42703", "42704", "3F000"}
-)
+// codesOfAbsence: a table, function, column, type or schema is missing.
+var codesOfAbsence = []string{"42P01", "42883", "42703", "42704", "3F000"}
 
 // codeOf returns the code of the server's error, "" where the server gave none.
 func codeOf(err error) string {
@@ -72,33 +72,68 @@ func mark(ctx context.Context, doing string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && (code == codeCanceled || code == ""):
-		return fmt.Errorf("PostgreSQL: %s: %w", doing, errors.Join(context.Cause(ctx), ctx.Err()))
+		err = fmt.Errorf("PostgreSQL: %s: %w", doing, errors.Join(context.Cause(ctx), ctx.Err()))
+		if errors.Is(err, engine.ErrAway) { // it is this call's time that is over
+			err = causes.Explain(causes.Ledger, causes.NoAnswer, err)
+		}
+		return err
 	case lacksPartition(err):
 		return engine.ConfigurationError(ReasonPartition, fmt.Errorf(
 			"notify_decisions has no partition for the day of a decision (%s): run `keyfold notify retention`, which makes them ahead: %w", doing, err))
-	case slices.Contains(codesOfLogin, code):
-		return engine.ConfigurationError(ReasonLogin, fmt.Errorf(
-			"PostgreSQL refuses the login (%s): check the user and the password in the address, and pg_hba.conf: %w", doing, err))
-	case code == codeNoDatabase:
-		return engine.ConfigurationError(ReasonAddress, fmt.Errorf(
-			"the database does not exist (%s): create it with CREATE DATABASE, or correct its name in the address: %w", doing, err))
-	case code == codeNoRight:
-		return engine.ConfigurationError(ReasonRights, fmt.Errorf(
-			"PostgreSQL denies the right (%s): GRANT it to the user of the address; setup and retention need the owner of the tables (NOTIFY_ADMIN_URL): %w", doing, err))
 	case slices.Contains(codesOfAbsence, code):
 		return engine.ConfigurationError(ReasonNotSetUp, fmt.Errorf(
 			"the tables of this version are not there (%s): run `keyfold notify setup`: %w", doing, err))
 	case code == codeLocked:
 		return fmt.Errorf("PostgreSQL: %s: another session keeps a lock: see pg_stat_activity for one that is idle in transaction: %w", doing, err)
-	case code == codeReadOnly:
-		return fmt.Errorf("PostgreSQL: %s: %w: the server takes no writes: name the primary in the address: %w", doing, engine.ErrAway, err)
 	case slices.Contains([]string{"22", "23", "54"}, class(code)):
 		return engine.PermanentError(ReasonRejected, fmt.Errorf("PostgreSQL rejected the row (%s): %w", doing, err))
-	case away(err):
-		return fmt.Errorf("PostgreSQL: %s: %w: %w", doing, engine.ErrAway, err)
 	default:
-		return fmt.Errorf("PostgreSQL: %s: %w", doing, err)
+		return explain(doing, err)
 	}
+}
+
+// causesOf has the causes of codes, and of their classes, which are the first two characters.
+var causesOf = map[string]causes.ID{
+	"28": causes.Credentials, codeNoDatabase: causes.Missing, codeNoRight: causes.Rights, codeReadOnly: causes.ReadOnly,
+	"53300": causes.Connections, "53100": causes.Disk, "53200": causes.Memory,
+	"57P01": causes.Stopping, "57P02": causes.Stopping, "57P03": causes.Stopping,
+}
+
+// reasonsOf are the reasons of causes that are configuration faults.
+var reasonsOf = map[causes.ID]string{
+	causes.Credentials: ReasonLogin, causes.Missing: ReasonAddress, causes.Rights: ReasonRights,
+}
+
+// causeOf returns the cause of an error, "" where none is known.
+func causeOf(err error) causes.ID {
+	code := codeOf(err)
+	if id := cmp.Or(causesOf[code], causesOf[class(code)]); id != "" || code != "" {
+		return id
+	}
+	if strings.HasSuffix(err.Error(), noTLS) {
+		return causes.NoTLS
+	}
+	return causes.Find(err)
+}
+
+// noTLS is how pgx ends a connection to a server without TLS. It has no type for it.
+const noTLS = "server refused TLS connection"
+
+// explain gives an error its cause and kind. What ends or holds the server's work is away.
+func explain(doing string, err error) error {
+	id := causeOf(err)
+	err = fmt.Errorf("PostgreSQL: %s: %w", doing, err)
+	if !id.Lasts() && (id == causes.ReadOnly || away(err)) {
+		err = fmt.Errorf("%w: %w", engine.ErrAway, err)
+	}
+	if id == "" {
+		return err
+	}
+	err = causes.Explain(causes.Ledger, id, err)
+	if reason := reasonsOf[id]; reason != "" {
+		return engine.ConfigurationError(reason, err)
+	}
+	return err
 }
 
 // away reports whether the server could not be reached, or takes no calls for now: it

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 )

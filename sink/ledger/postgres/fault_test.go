@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledgertest"
 )
 
@@ -105,6 +105,8 @@ func copyUntil(to, from net.Conn, stop func([]byte) bool) (int, error) {
 
 // TestLostAnswer cuts the connection after the server has committed: the answer is
 // unknown, and Find tells what is stored.
+//
+// Promise(notify/lost-answer, ledger/restart)
 func TestLostAnswer(t *testing.T) {
 	server := pgtest.Shared(t)
 	direct := newURL(t)
@@ -136,6 +138,9 @@ func TestLostAnswer(t *testing.T) {
 
 // TestServerRestarts kills the server: what was acknowledged is there afterwards, and
 // the ledger goes on by itself.
+//
+// Promise(ledger/restart): A PostgreSQL that is killed or restarted is a transient fault: what was
+// acknowledged is there, and work goes on by itself.
 func TestServerRestarts(t *testing.T) {
 	server := pgtest.Start(t)
 	l := openAt(t, server.URL("postgres"))
@@ -168,6 +173,8 @@ func TestAddress(t *testing.T) {
 	must(t, l.Close())
 }
 
+// Promise(ledger/mistakes): Wrong password, unknown database, missing tables or rights and newer
+// tables are said with the cure, never with the password.
 func TestConfigurationFaults(t *testing.T) {
 	server := pgtest.Shared(t)
 	expectFault(t, openAt(t, server.URL("nowhere")).Check(ctx), ReasonAddress, "CREATE DATABASE")
@@ -202,6 +209,11 @@ func TestPrintedSQL(t *testing.T) {
 }
 
 // A row that is refused leaves the other changes written, and the marks set.
+//
+// Promise(ledger/refused-row): One refused row of a call makes its change alone permanent; the others
+// are written, the marks set.
+// Promise(ledger/missing-day): Events whose day has no partition are held, and the error names
+// `keyfold notify retention`; other days go on.
 func TestRefusedRows(t *testing.T) {
 	l := openNew(t)
 	sent := one("sent", notify.Now)
@@ -256,6 +268,9 @@ func TestDamagedRows(t *testing.T) {
 }
 
 // A user whose row is damaged keeps no other one.
+//
+// Promise(ledger/damaged-user): Events of a user whose state or preferences are damaged are parked
+// with no attempt used; all others go on.
 func TestADamagedUserAmongOthers(t *testing.T) {
 	l := openNew(t)
 	for _, user := range []string{"a", "b", "c"} {
@@ -273,6 +288,9 @@ func TestADamagedUserAmongOthers(t *testing.T) {
 }
 
 // A deferral that is damaged keeps no other one.
+//
+// Promise(ledger/damaged-deferral): A damaged deferral is told with the cure, and those claimed with
+// it are decided.
 func TestADamagedDeferralAmongOthers(t *testing.T) {
 	l := openNew(t)
 	for _, user := range []string{"a", "b", "c"} {

@@ -9,6 +9,8 @@ import (
 
 // A claim, and what gives it back, writes a new version of the row beside the old one and
 // touches no index. Otherwise each of them would be written three more times.
+//
+// Promise(ledger/claims)
 func TestClaimsWriteNoIndex(t *testing.T) {
 	l := openAt(t, newURL(t)+"&pool_max_conns=1")
 	due, later := sizes()

@@ -45,6 +45,9 @@ func explained(t *testing.T, url string) (l *Ledger, plans func() string) {
 
 // With the 98 partitions of 90 days and a week, the looks for what is not dispatched read
 // the partition of one day, and the server compiles nothing.
+//
+// Promise(notify-worker/98-partitions): With 98 daily partitions the look for what is not dispatched
+// reads one and compiles none.
 func TestUndispatchedOf98PartitionsIsNotCompiled(t *testing.T) {
 	l, plans := explained(t, newURL(t))
 	_, err := l.EnsurePartitions(ctx, start, 98)

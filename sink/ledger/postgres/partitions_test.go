@@ -9,6 +9,9 @@ import (
 	"keyfold/engine/notify"
 )
 
+// Promise(ledger/making-days): Commits go on while daily partitions are made and dropped; a call that
+// died is completed by the next one.
+// Promise(ledger/missing-day)
 func TestPartitions(t *testing.T) {
 	l := openNew(t) // with two days
 	midnight := midnight(start)
@@ -54,6 +57,8 @@ func TestPartitions(t *testing.T) {
 
 // A transaction that has written to a day keeps its lock. Dropping waits without
 // keeping commits out for long, and says so when it gives up.
+//
+// Promise(ledger/making-days, acceptance/c5)
 func TestDropWaits(t *testing.T) {
 	l := openNew(t)
 	must(t, commitOne(l, one("a", notify.Now)))

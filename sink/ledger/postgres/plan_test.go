@@ -15,12 +15,15 @@ import (
 	"keyfold/sink/ledger"
 )
 
-// TestNoSequentialScan makes 20,000 records and asks the server how often it has read a
+// TestNoSequentialScan makes 4,000 records and asks the server how often it has read a
 // table of decisions from its beginning to its end: no call of the workers does.
+//
+// Promise(ledger/no-scans): No call of the workers reads the decisions whole.
+// Figure: 20,000 records
 func TestNoSequentialScan(t *testing.T) {
 	url := newURL(t)
 	l := openAt(t, url+"&pool_max_conns=1")
-	const users, turns = 200, 100
+	const users, turns = 80, 50
 	var digest, single uuid.UUID
 	for user := range users {
 		c := oneAt(fmt.Sprint(user), 0, notify.Now, start)
@@ -148,6 +151,8 @@ func scans(t *testing.T, l *Ledger) (n int64) {
 
 // The record of an undispatched key is looked up in the partition of its day alone, and
 // keys whose partition was dropped cost no look-up at all.
+//
+// Promise(ledger/dropped-records)
 func TestUndispatchedReadsOnePartition(t *testing.T) {
 	l := openNew(t)
 	_, err := l.EnsurePartitions(ctx, start, 30)

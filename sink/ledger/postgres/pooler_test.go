@@ -4,14 +4,16 @@ import (
 	"errors"
 	"testing"
 
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/pgtest"
 )
 
 // TestPooler has all of a worker's calls, and retention, go through a PgBouncer in
 // transaction mode that has two connections: no call needs what another one left in a
 // session. Calls that end at their timeout are not tried: PgBouncer 1.18 to 1.20 may end
 // when a call is cancelled (its issue 822).
+//
+// Promise(ledger/pooler): All calls work through PgBouncer's transaction mode, 1.21 or later.
 func TestPooler(t *testing.T) {
 	server := pgtest.Shared(t)
 	pooler := pgtest.StartPooler(t, server, 2)

@@ -25,6 +25,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// Promise(ledger/frozen)
 func TestProbeNoticesFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		damage string

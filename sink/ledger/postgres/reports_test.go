@@ -9,6 +9,8 @@ import (
 
 // A report reads and writes the partition of its decision's day and no other, as the
 // mark of an expired event does.
+//
+// Promise(ledger/reports)
 func TestReportsReadOnePartition(t *testing.T) {
 	l := openAt(t, newURL(t)+"&pool_max_conns=1")
 	first, second, third := oneAt("a", 0, notify.Now, start), oneAt("b", 0, notify.Now, start+day), oneAt("c", 0, notify.Now, start+1)

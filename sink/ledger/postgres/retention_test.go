@@ -19,6 +19,9 @@ import (
 // kept is a retention of 3 days of records and 2 days of keys.
 var kept = Retention{Ahead: 3, Records: 3 * 24 * time.Hour, Keys: 2 * 24 * time.Hour}
 
+// Promise(ledger/retention): Retention runs once at a time and goes on where a killed run ended; keys
+// of events that wait stay; `--dry-run` tells beforehand.
+// Promise(acceptance/c5): C5: old days are dropped without a long lock.
 func TestRetain(t *testing.T) {
 	l := openNew(t)
 	now := start + 8*day // start's day ended long ago
@@ -81,6 +84,8 @@ func TestRetain(t *testing.T) {
 
 // A deferral whose turn is decided and that waits for its mark keeps its key: without
 // the key, the event would be decided anew.
+//
+// Promise(ledger/retention)
 func TestKeysOfDeferralsStay(t *testing.T) {
 	l := openNew(t)
 	c := oneAt("a", 0, notify.Later, start)
@@ -116,6 +121,8 @@ func TestKeysOfErasedUsersGo(t *testing.T) {
 }
 
 // One call runs at a time. The lock of one that was killed is free.
+//
+// Promise(ledger/retention)
 func TestRetainAlone(t *testing.T) {
 	l := openNew(t)
 	unlock, err := l.lockRetention(ctx)
@@ -137,6 +144,8 @@ func TestRetainAlone(t *testing.T) {
 }
 
 // A call that was cut goes on where it was: here between the detaching and the drop.
+//
+// Promise(ledger/retention)
 func TestRetainIsResumed(t *testing.T) {
 	l := openNew(t)
 	run(t, l, "ALTER TABLE notify_decisions DETACH PARTITION "+start.Time().Format(partitionName))
@@ -148,6 +157,8 @@ func TestRetainIsResumed(t *testing.T) {
 
 // Keys are deleted in parts, each of a transaction of its own, and none is passed over.
 // What a commit has locked is left to the next call.
+//
+// Promise(ledger/retention)
 func TestKeysAreDeletedInParts(t *testing.T) {
 	l := openNew(t)
 	const final = 2*keysPerCall + 10

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
 	"keyfold/engine/notify/rule"
+	"keyfold/internal/testserver/pgtest"
 	"keyfold/sink/ledger/cache"
 	"keyfold/sink/ledgertest"
 )
@@ -31,6 +31,9 @@ func (confirmed) Send(_ context.Context, all []notify.Dispatch) []error {
 // many users, whose events are decided, committed and dispatched, is two round trips,
 // and one where the users' states are cached. The marks of the dispatches go with the
 // next flush.
+//
+// Promise(ledger/round-trips): A flush of many users takes two round trips, and one where the users'
+// states are cached.
 func TestRoundTrips(t *testing.T) {
 	t.Run("uncached", func(t *testing.T) {
 		testRoundTrips(t, func(l *Ledger) notify.Ledger { return l }, 2, 2, 2)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	pgtest "keyfold/bench/testserver/postgres"
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/internal/testserver/pgtest"
 )
 
 // document returns a set whose two rules have these priorities.
@@ -40,6 +40,8 @@ func rulesOf(t *testing.T, l *Ledger) (text string) {
 // A set comes into force as it was written, under the next number; a publication that
 // expects another one leaves everything as it is. Two rules exchange their priorities, and
 // one that is gone leaves the working copy.
+//
+// Promise(notify-worker/faulty-set)
 func TestPublish(t *testing.T) {
 	l := openNew(t)
 	if active, err := l.Active(ctx); err != nil || active != (Active{}) {
@@ -86,6 +88,8 @@ func TestPublish(t *testing.T) {
 }
 
 // Of those that publish at once in place of the same set, one does.
+//
+// Promise(notify-worker/faulty-set)
 func TestPublishSideBySide(t *testing.T) {
 	l := openNew(t)
 	var published atomic.Int64
@@ -107,6 +111,9 @@ func TestPublishSideBySide(t *testing.T) {
 }
 
 // Even the owner does not change a published set by mistake.
+//
+// Promise(notify-worker/immutable-sets): A published set cannot be changed in the database, by its
+// tables' owner either; one changed past that is not used.
 func TestPublishedSetsAreImmutable(t *testing.T) {
 	l := openNew(t)
 	publish(t, l, document(1, 2), 0)
@@ -144,6 +151,8 @@ func TestRulesComeToOlderTables(t *testing.T) {
 
 // A candidate is there until it ends; what is known of it is counted, sampled within
 // bounds, kept at its end and deleted by the next one. It has no part in what is in force.
+//
+// Promise(notify-worker/shadow)
 func TestShadowTables(t *testing.T) {
 	l := openNew(t)
 	if _, err := l.SetShadow(ctx, document(1, 2)); engine.ReasonOf(err) != ReasonNotSetUp {

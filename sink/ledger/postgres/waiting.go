@@ -15,7 +15,7 @@ import (
 
 // Waiting chooses deferrals. Its zero value chooses all.
 type Waiting struct {
-	Events    []uuid.UUID   // of these events; nil: of all
+	Events    []uuid.UUID   // these events alone; nil: any
 	User      string        // "": of every user
 	DueBefore engine.Millis // 0: no bound
 }
@@ -32,7 +32,8 @@ type DeferralCount struct {
 	Oldest  engine.Millis // the earliest time of all; 0: there is none
 }
 
-// The index alone answers it of what is not due. A lease is of what was due.
+// Rows that are not due are counted from the index alone. next_at is due_at, or the end of
+// a worker's lease; only due rows are leased, so a due row with a later next_at is claimed.
 const countDeferrals = `SELECT event_type::text, sum(due)::bigint, sum(claimed)::bigint,
 		sum(minute)::bigint, sum(hour)::bigint, sum(day)::bigint, sum(later)::bigint, min(oldest)
 	FROM (
@@ -112,13 +113,13 @@ func (w *Waiting) where(args []any) (string, []any) {
 	return strings.Join(conditions, " AND "), args
 }
 
-// released is a deferral that is not due and that no worker has.
-const released = "w.next_at = w.due_at AND w.due_at > $1"
+// releasable is true of a deferral that is not due and that no worker has claimed.
+const releasable = "w.next_at = w.due_at AND w.due_at > $1"
 
 // CountReleasable counts the deferrals that [Ledger.MakeDue] would make due.
 func (l *Ledger) CountReleasable(ctx context.Context, now engine.Millis, w Waiting) (n int64, err error) {
 	where, args := w.where([]any{now.Time()})
-	err = l.pool.QueryRow(ctx, "SELECT count(*) FROM notify_deferrals w WHERE "+released+" AND "+where, args...).Scan(&n)
+	err = l.pool.QueryRow(ctx, "SELECT count(*) FROM notify_deferrals w WHERE "+releasable+" AND "+where, args...).Scan(&n)
 	return n, mark(ctx, "count deferrals", err)
 }
 
@@ -127,14 +128,14 @@ func (l *Ledger) CountReleasable(ctx context.Context, now engine.Millis, w Waiti
 func (l *Ledger) MakeDue(ctx context.Context, now engine.Millis, w Waiting) (int64, error) {
 	where, args := w.where([]any{now.Time()})
 	tag, err := l.pool.Exec(ctx, `UPDATE notify_deferrals SET due_at = $1, next_at = $1 WHERE event_id IN (
-		SELECT w.event_id FROM notify_deferrals w WHERE `+released+" AND "+where+" ORDER BY w.event_id FOR UPDATE SKIP LOCKED)", args...)
+		SELECT w.event_id FROM notify_deferrals w WHERE `+releasable+" AND "+where+" ORDER BY w.event_id FOR UPDATE SKIP LOCKED)", args...)
 	return tag.RowsAffected(), mark(ctx, "make deferrals due", err)
 }
 
 const countDeferred = `SELECT count(*) FROM (SELECT FROM notify_deferrals LIMIT 100000) w`
 
-// Backlog returns how many deferrals wait, at most 100,000, and when the oldest NOW was
-// decided that has no mark of its dispatch and can be dispatched; 0: there is none.
+// Backlog returns how many deferrals wait, at most 100,000, and the time of the oldest NOW
+// decision that is not marked as dispatched and can still be; 0: there is none.
 func (l *Ledger) Backlog(ctx context.Context) (deferred int64, undispatched engine.Millis, err error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
@@ -145,9 +146,8 @@ func (l *Ledger) Backlog(ctx context.Context) (deferred int64, undispatched engi
 	return deferred, undispatched, err
 }
 
-// CountUndispatched counts the NOWs decided before an instant that have no mark of their
-// dispatch and can be dispatched, and returns when the oldest was decided; 0: there is
-// none.
+// CountUndispatched counts the NOW decisions before an instant that are not marked as
+// dispatched and can still be, and returns the time of the oldest; 0: there is none.
 func (l *Ledger) CountUndispatched(ctx context.Context, before engine.Millis) (n int64, oldest engine.Millis, err error) {
 	all, err := interpreted(ctx, l, "count undispatched", func(row pgx.CollectableRow) (at *time.Time, err error) {
 		err = row.Scan(&n, &at)

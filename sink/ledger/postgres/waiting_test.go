@@ -109,6 +109,8 @@ func TestUndispatchedAreCounted(t *testing.T) {
 }
 
 // Counting what is not due reads no row, and so no text of an event.
+//
+// Promise(ledger/deferrals)
 func TestCountsReadTheIndex(t *testing.T) {
 	l := openAt(t, newURL(t)+"&pool_max_conns=1")
 	due, later := sizes()

@@ -17,7 +17,7 @@ const (
 )
 
 // UsersSince returns the ids of at most n users that follow one, in the order of the ids,
-// whose newest decision is not of before since. Erased ones are left out.
+// with a decision at or after since. Erased ones are left out.
 func (l *Ledger) UsersSince(ctx context.Context, since engine.Millis, after string, n int) ([]string, error) {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()

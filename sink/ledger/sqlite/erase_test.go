@@ -12,6 +12,8 @@ import (
 )
 
 // After an erasure and a rewriting, the file holds no byte of the user's id and texts.
+//
+// Promise(ledger/erasure)
 func TestErasureLeavesNoCopy(t *testing.T) {
 	const user, at = "Kassandra-71", engine.Millis(1_780_000_000_000)
 	l := openNew(t)

@@ -9,6 +9,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/engine/profile"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledgertest"
 	"keyfold/sink/sqlfile"
@@ -39,7 +40,7 @@ func run(t *testing.T, l *Ledger, statement string) {
 func TestFilesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	profiles := filepath.Join(dir, "keyfold.db")
-	f, err := sqlite.Open(profiles, sqlite.Settings{Dimensions: 4, History: engine.Mass})
+	f, err := sqlite.Open(profiles, sqlite.Settings{Dimensions: 4, History: profile.Mass})
 	must(t, err)
 	must(t, f.Close())
 	_, err = Open(profiles)
@@ -158,6 +159,8 @@ func TestDamagedRows(t *testing.T) {
 }
 
 // A deferral that is damaged keeps no other one.
+//
+// Promise(ledger/damaged-deferral)
 func TestADamagedDeferralAmongOthers(t *testing.T) {
 	l := openNew(t)
 	for _, user := range []string{"a", "b", "c"} {

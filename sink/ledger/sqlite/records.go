@@ -113,3 +113,11 @@ func (r *Reader) Ahead(ctx context.Context, now engine.Millis) (users int64, lat
 	}, "SELECT count(*), coalesce(max(decided_at), 0) FROM notify_users WHERE decided_at > ?", int64(now))
 	return users, latest, err
 }
+
+// CountRecords returns how many records a user has.
+func (r *Reader) CountRecords(ctx context.Context, user string) (int64, error) {
+	return r.Count(ctx, "SELECT count(*) FROM notify_decisions WHERE user_id = ?", user)
+}
+
+// OldestDay returns 0: the records of all days are kept.
+func (r *Reader) OldestDay(context.Context) (engine.Millis, error) { return 0, nil }

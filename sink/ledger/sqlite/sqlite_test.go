@@ -45,6 +45,8 @@ func openNew(t testing.TB) *Ledger {
 	return openAt(t, filepath.Join(t.TempDir(), "notify.db"))
 }
 
+// Promise(notify/one-sweeps, ledger/contention, ledger/erasure, ledger/dropped-records)
+// Promise(ledger/reports, ledger/expired-report)
 func TestConformance(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
 		l := openNew(t)

@@ -12,6 +12,8 @@ import (
 
 // A user who is erased between the reading of keys and that of decisions has no
 // event that could be dispatched.
+//
+// Promise(notify/changed-amid)
 func TestUndispatchedDuringAnErasure(t *testing.T) {
 	l := openNew(t)
 	const at = engine.Millis(1_774_872_000_000)

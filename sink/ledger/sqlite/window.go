@@ -9,7 +9,7 @@ import (
 )
 
 // UsersSince returns the ids of at most n users that follow one, in the order of the ids,
-// whose newest decision is not of before since. Erased ones are left out.
+// with a decision at or after since. Erased ones are left out.
 func (r *Reader) UsersSince(ctx context.Context, since engine.Millis, after string, n int) ([]string, error) {
 	return sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (id string, err error) { return id, rows.Scan(&id) },
 		"SELECT user_id FROM notify_users WHERE user_id > ? AND erased_at IS NULL AND decided_at >= ? ORDER BY user_id LIMIT ?",

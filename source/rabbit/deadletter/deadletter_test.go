@@ -13,9 +13,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"pgregory.net/rapid"
 
-	rabbittest "keyfold/bench/testserver/rabbitmq"
 	"keyfold/engine"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
+	"keyfold/source/rabbit/topology"
 )
 
 // What a worker buries is what is replayed, byte for byte.
@@ -29,7 +31,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seen := engine.Millis(rapid.Int64Range(1, 1<<45).Draw(t, "first seen"))
 		failed := rabbit.Failure{At: engine.Millis(1770733800000), Err: errors.New(rapid.String().Draw(t, "error"))}
-		buried := rabbit.Letter{
+		buried := consume.Letter{
 			Message: &rabbit.Original{Message: rabbit.Message{Body: body.Draw(t, "body"), ID: "m1", Priority: 5, Headers: amqp.Table{"trace": "abc"}}},
 			Reason:  "r", Retries: rapid.IntRange(0, 100).Draw(t, "retries"), Failures: []rabbit.Failure{failed, failed}, FirstSeen: seen,
 		}
@@ -83,7 +85,7 @@ func TestReplayWithoutFirstSeen(t *testing.T) {
 // A scan leaves a queue as it was, but for what it removed and, in a quorum
 // queue, the order; and it reads no more than there was at its start.
 func TestDeadLetterScan(t *testing.T) {
-	for _, kind := range []rabbit.QueueType{rabbit.Classic, rabbit.Quorum} {
+	for _, kind := range []topology.QueueType{topology.Classic, topology.Quorum} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, rabbittest.Shared(t), kind)
@@ -98,7 +100,7 @@ func TestDeadLetterScan(t *testing.T) {
 			}
 			s.publish(all...)
 			same := func(got, want []string) bool {
-				if kind == rabbit.Quorum {
+				if kind == topology.Quorum {
 					slices.Sort(got)
 					want = slices.Sorted(slices.Values(want))
 				}
@@ -110,7 +112,7 @@ func TestDeadLetterScan(t *testing.T) {
 				if got := s.scan(func(*Scan, *Letter) {}); !same(got, want) {
 					t.Fatalf("read %q", got)
 				}
-				if kind == rabbit.Quorum {
+				if kind == topology.Quorum {
 					eventually(t, "letters are back", all300)
 				} else if !all300() {
 					t.Fatal("not all letters are back when Close returns")
@@ -141,7 +143,7 @@ func TestDeadLetterScan(t *testing.T) {
 // A letter with the start of its original says how large that was, and is not replayed.
 func TestLetterOfACutBody(t *testing.T) {
 	sum := sha256.Sum256([]byte("whole"))
-	cut := rabbit.Letter{Message: &rabbit.Original{
+	cut := consume.Letter{Message: &rabbit.Original{
 		Message: rabbit.Message{Body: []byte("who"), ID: "large"}, Whole: &rabbit.WholeBody{Length: 5, SHA256: sum},
 	}, Reason: engine.ReasonBodyTooLarge}
 	m := Queue{Names: rabbit.DefaultNames()}.message(&cut)

@@ -16,6 +16,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 )
 
 // DigestPrefix starts the ids of letters that have none of their own.
@@ -26,7 +27,7 @@ const DigestPrefix = "letter-"
 type Letter struct {
 	// Subject has the event's id, from the message or its body; where neither has
 	// one, a digest of the whole letter. The kind is as it stands in the event.
-	rabbit.Subject
+	consume.Subject
 	Reason  string // "" where the letter names none
 	Retries int
 	Errors  []string // the oldest first
@@ -64,7 +65,7 @@ var errForeign = errors.New("not a letter of keyfold's: it has no original_messa
 
 // readLetter never fails: what it cannot read it leaves empty, and says so
 // in Fault.
-func readLetter(d *amqp.Delivery, describe rabbit.Describe) *Letter {
+func readLetter(d *amqp.Delivery, describe consume.Describe) *Letter {
 	l := &Letter{Headers: d.Headers, Body: d.Body, message: rabbit.OriginalOf(d), tag: d.DeliveryTag}
 	l.Reason, _ = d.Headers[rabbit.HeaderReason].(string)
 	l.FirstSeen = engine.Millis(max(0, l.message.Integer(rabbit.HeaderFirstSeen)))
@@ -93,7 +94,7 @@ func (l *Letter) readGivenUp(death amqp.Table) {
 	l.Reason, _ = death["reason"].(string)
 	l.LastFailure, _ = death["time"].(time.Time)
 	l.FirstFailure = l.LastFailure
-	l.Retries = int(max(0, min(l.message.Integer(rabbit.HeaderAttempts), rabbit.MaxPrefetch)))
+	l.Retries = int(max(0, min(l.message.Integer(rabbit.HeaderAttempts), consume.MaxPrefetch)))
 	for _, f := range l.message.Failures() {
 		l.Errors = append(l.Errors, f.Err.Error())
 	}
@@ -177,7 +178,7 @@ func withSpaces(body, value []byte) []byte {
 // the id of the message or of its body or, where neither has one, a digest of the
 // letter's body; the rest as far as it can be read. original is nil where the letter
 // does not have all of it.
-func subjectOf(describe rabbit.Describe, message rabbit.Message, original, letter []byte) rabbit.Subject {
+func subjectOf(describe consume.Describe, message rabbit.Message, original, letter []byte) consume.Subject {
 	if describe == nil {
 		describe = describeEvent
 	}
@@ -191,14 +192,14 @@ func subjectOf(describe rabbit.Describe, message rabbit.Message, original, lette
 }
 
 // describeEvent describes events that are folded, by the fields of the body alone:
-// unlike [rabbit.DescribeEvent] it takes events that a worker refuses.
-func describeEvent(o *rabbit.Original) rabbit.Subject {
+// unlike [consume.DescribeEvent] it takes events that a worker refuses.
+func describeEvent(o *rabbit.Original) consume.Subject {
 	var event struct {
 		UserID    json.RawMessage `json:"user_id"`
 		EventType json.RawMessage `json:"event_type"`
 		MessageID json.RawMessage `json:"message_id"`
 	}
-	s := rabbit.Subject{NumericUser: true}
+	s := consume.Subject{NumericUser: true}
 	// Each on its own: one of the wrong type does not hide the others.
 	if json.Unmarshal(o.Body, &event) == nil {
 		var user int32

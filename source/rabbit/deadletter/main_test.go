@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"keyfold/bench/testserver/process"
-	rabbittest "keyfold/bench/testserver/rabbitmq"
+	"keyfold/internal/testserver/process"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -22,17 +23,17 @@ type site struct {
 	names  rabbit.Names
 }
 
-func newSite(t testing.TB, b *rabbittest.Broker, kind rabbit.QueueType) *site {
+func newSite(t testing.TB, b *rabbittest.Broker, kind topology.QueueType) *site {
 	t.Helper()
 	vhost := b.VHost(t)
 	s := &site{t: t, broker: b, vhost: vhost, dsn: b.DSN(vhost), names: rabbit.DefaultNames()}
-	if err := rabbit.Setup(t.Context(), s.dsn, rabbit.Topology{Names: s.names, QueueType: kind}); err != nil {
+	if err := topology.Setup(t.Context(), s.dsn, topology.Config{Names: s.names, QueueType: kind}); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func shared(t testing.TB) *site { return newSite(t, rabbittest.Shared(t), rabbit.Classic) }
+func shared(t testing.TB) *site { return newSite(t, rabbittest.Shared(t), topology.Classic) }
 
 func (s *site) publish(messages ...rabbit.Message) {
 	s.t.Helper()
@@ -66,12 +67,11 @@ const ample = 2 * time.Minute
 // eventually waits for a condition; the limit only bounds a failure.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(ample); ; time.Sleep(2 * time.Millisecond) {
-		if condition() {
-			return
-		}
-		if time.Now().After(limit) {
+	for began := time.Now(); !condition(); {
+		waited := time.Since(began)
+		if waited > ample {
 			t.Fatalf("not within %v: %s", ample, what)
 		}
+		time.Sleep(min(2*time.Millisecond+waited/10, 50*time.Millisecond))
 	}
 }

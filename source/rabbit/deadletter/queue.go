@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 )
 
 // headerTimestamp is the original's time, for tools that know no AMQP timestamp.
@@ -23,11 +24,11 @@ type Queue struct {
 	Host      string // of the worker
 	// Describe reads what letters are known by, also of events that were refused. nil:
 	// the fields of events that are folded.
-	Describe rabbit.Describe
+	Describe consume.Describe
 }
 
 // Store publishes the letters; each is safe once the broker has confirmed it.
-func (q Queue) Store(ctx context.Context, letters []rabbit.Letter) []error {
+func (q Queue) Store(ctx context.Context, letters []consume.Letter) []error {
 	messages := make([]rabbit.Message, len(letters))
 	for i := range letters {
 		messages[i] = q.message(&letters[i])
@@ -36,7 +37,7 @@ func (q Queue) Store(ctx context.Context, letters []rabbit.Letter) []error {
 }
 
 // message returns a letter's message, and sets what the letter is found by.
-func (q Queue) message(l *rabbit.Letter) rabbit.Message {
+func (q Queue) message(l *consume.Letter) rabbit.Message {
 	m := rabbit.Message{
 		RoutingKey: q.Names.DeadLetters,
 		ID:         l.Message.ID,
@@ -54,7 +55,7 @@ func (q Queue) message(l *rabbit.Letter) rabbit.Message {
 }
 
 // headersOf keeps the original's and the first mark of where and when it was.
-func headersOf(l *rabbit.Letter) amqp.Table {
+func headersOf(l *consume.Letter) amqp.Table {
 	headers := l.Message.CarriedHeaders()
 	headers[rabbit.HeaderReason] = l.Reason
 	headers[rabbit.HeaderFirstSeen] = int64(l.FirstSeen)
@@ -80,7 +81,7 @@ const maxErrorText = 500
 // bodyOf puts the original's bytes, unchanged, beside the failure. What is not
 // JSON is a string of base64, marked by "original_encoding"; what was cut has the
 // length and the hash of the whole beside it.
-func bodyOf(l *rabbit.Letter, host string) []byte {
+func bodyOf(l *consume.Letter, host string) []byte {
 	info := failureInfo{RetryCount: l.Retries, WorkerHost: host, ErrorMessages: []string{}}
 	for _, f := range l.Failures {
 		info.ErrorMessages = append(info.ErrorMessages, rabbit.Cut(f.Err.Error(), maxErrorText))
@@ -112,4 +113,4 @@ func bodyOf(l *rabbit.Letter, host string) []byte {
 // iso8601 formats t as PHP's DATE_ATOM does, which replay tools expect.
 func iso8601(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05-07:00") }
 
-var _ rabbit.DeadLetters = Queue{}
+var _ consume.DeadLetters = Queue{}

@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/rabbit"
 )
 
@@ -61,7 +62,7 @@ func (l *Letter) firstSeen() engine.Millis {
 // replayKey returns the routing key of a type. The workers' queue takes any last
 // word, so that an event whose type cannot be read finds its way too.
 func replayKey(names rabbit.Names, eventType string) string {
-	if t := engine.ParseEventType(eventType); t != 0 {
+	if t := profile.ParseEventType(eventType); t != 0 {
 		return names.RoutingKey(t)
 	}
 	return "user.embedding.unknown"

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 )
 
 // Scan is one pass over the dead-letter queue, on a connection of its
@@ -26,7 +27,7 @@ type Scan struct {
 	// more, so that letters that come back meanwhile are not read again.
 	Waiting int
 	// Describe is that of [Queue]. It is set before letters are read.
-	Describe rabbit.Describe
+	Describe consume.Describe
 
 	names   rabbit.Names
 	channel *rabbit.Channel

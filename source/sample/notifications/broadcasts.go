@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // broadcasts tells what many users get at one moment, each day of the span.
@@ -62,7 +63,7 @@ func (t *teller) departments() {
 }
 
 // department is the last part of a category.
-func department(p engine.Product) string {
+func department(p profile.Product) string {
 	return cut(p.Category[strings.LastIndexByte(p.Category, '/')+1:], 40)
 }
 

@@ -4,7 +4,7 @@
 // under one event_id, copies under another, rewordings. Each event carries a [Label] that
 // says which other event it repeats.
 //
-//	Log                  what users did: [Sample] generates it, [ReadLog] reads a shop's log
+//	Log                  what users did: [Sample] generates it
 //	Generate(Config, Log) -> Week
 //
 // The same log and [Config] give the same bytes, on every machine.

@@ -1,27 +1,26 @@
 package notifications
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/source/sample"
 )
 
 // Log is what users did in a shop, ordered by time.
 type Log struct {
 	Actions  []Action
-	Products map[int32]engine.Product // by id; a product may be absent
+	Products map[int32]profile.Product // by id; a product may be absent
 }
 
 // Action is one step of a user.
 type Action struct {
 	User    int32
-	Type    engine.EventType
+	Type    profile.EventType
 	Product int32 // 0: none
 	At      engine.Millis
 	Order   string  // of a purchase, "" unknown
@@ -30,20 +29,12 @@ type Action struct {
 	Country string // English name, "" unknown
 }
 
-// End returns the time of the last action, 0 where there is none.
-func (l Log) End() engine.Millis {
-	if len(l.Actions) == 0 {
-		return 0
-	}
-	return l.Actions[len(l.Actions)-1].At
-}
-
 // Sample returns the log of the sample shop's visitors. Their visits follow the hours
 // of their own day.
 func Sample(c Config) Log {
 	shop := sample.DefaultConfig(c.Sessions)
 	shop.Users, shop.Seed, shop.Span, shop.End = c.Users, c.Seed, c.Span, c.Start.Add(c.Span)
-	l := Log{Products: map[int32]engine.Product{}}
+	l := Log{Products: map[int32]profile.Product{}}
 	for _, p := range sample.Products() {
 		l.Products[p.ID] = p
 	}
@@ -78,56 +69,8 @@ func byDay(at, offset engine.Millis) engine.Millis {
 	return at
 }
 
-// ReadLog reads a shop's events, one a line in keyfold's wire format, and its products
-// likewise. Of an event's metadata it takes order_id, price, device and country.
-// Products may be nil.
-func ReadLog(events, products io.Reader) (Log, error) {
-	l := Log{Products: map[int32]engine.Product{}}
-	err := eachLine(events, func(line []byte) error {
-		a, err := readAction(line)
-		if err == nil {
-			l.Actions = append(l.Actions, a)
-		}
-		return err
-	})
-	if err != nil {
-		return Log{}, fmt.Errorf("events: %w", err)
-	}
-	l.sort()
-	if products == nil {
-		return l, nil
-	}
-	err = eachLine(products, func(line []byte) error {
-		var p struct {
-			ID       int32  `json:"product_id"`
-			Name     string `json:"product_name"`
-			Category string `json:"category"`
-		}
-		if err := json.Unmarshal(line, &p); err != nil {
-			return err
-		}
-		l.Products[p.ID] = engine.Product{ID: p.ID, Name: p.Name, Category: p.Category}
-		return nil
-	})
-	if err != nil {
-		return Log{}, fmt.Errorf("products: %w", err)
-	}
-	return l, nil
-}
-
 func (l *Log) sort() {
 	slices.SortStableFunc(l.Actions, func(a, b Action) int { return int(a.At - b.At) })
-}
-
-func eachLine(r io.Reader, do func([]byte) error) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		if err := do(lines.Bytes()); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-	}
-	return lines.Err()
 }
 
 func readAction(line []byte) (Action, error) {
@@ -151,7 +94,7 @@ func readAction(line []byte) (Action, error) {
 		return Action{}, fmt.Errorf("occurred_at: %w", err)
 	}
 	return Action{
-		User: m.UserID, Type: engine.ParseEventType(m.Type), Product: m.Product, At: engine.MillisOf(at),
+		User: m.UserID, Type: profile.ParseEventType(m.Type), Product: m.Product, At: engine.MillisOf(at),
 		Order: m.Metadata.Order, Price: m.Metadata.Price, Device: m.Metadata.Device, Country: m.Metadata.Country,
 	}, nil
 }

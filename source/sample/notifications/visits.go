@@ -2,6 +2,7 @@ package notifications
 
 import (
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // visit is what a user did without a pause of half an hour.
@@ -47,7 +48,7 @@ func (v *visit) add(a *Action) {
 		return
 	}
 	v.forget(a.Product)
-	if a.Type != engine.ProductPurchase {
+	if a.Type != profile.ProductPurchase {
 		v.seen = append(v.seen, a.Product)
 		return
 	}

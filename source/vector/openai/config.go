@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // DefaultBaseURL is OpenAI's own service, the only one known to need a key.
@@ -82,12 +83,12 @@ type Config struct {
 }
 
 // DefaultConfig is OpenAI's service with the model and the number of components
-// of [engine.DefaultConfig]. The key is missing.
+// of [profile.DefaultConfig]. The key is missing.
 func DefaultConfig() Config {
 	return Config{
 		BaseURL:         DefaultBaseURL,
 		Model:           DefaultModel,
-		Dimensions:      engine.DefaultConfig().Dimensions,
+		Dimensions:      profile.DefaultConfig().Dimensions,
 		Encoding:        Base64,
 		Timeout:         10 * time.Second,
 		MaxInputs:       256,
@@ -100,11 +101,11 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var faults engine.Faults
 	faults = append(faults, checkBase(c.BaseURL))
-	faults.If(c.Key == "" && strings.TrimRight(c.BaseURL, "/") == DefaultBaseURL, "OPENAI_API_KEY is not set: set it, or set OPENAI_BASE_URL to a server of your own")
+	faults.If(c.Key == "" && strings.TrimRight(c.BaseURL, "/") == DefaultBaseURL, "Key is not set: set it, or set BaseURL to a server of your own")
 	faults.If(strings.ContainsFunc(string(c.Key), func(r rune) bool { return r <= ' ' || r >= 0x7f }),
-		"OPENAI_API_KEY holds white space or characters no key has: copy it again")
-	faults.If(c.Model == "", "EMBEDDING_MODEL is empty: set it to a model of the service, such as %s", DefaultModel)
-	faults.If(c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+		"Key holds white space or characters no key has: copy it again")
+	faults.If(c.Model == "", "Model is empty: set it to a model of the service, such as %s", DefaultModel)
+	faults.If(c.Dimensions < 1 || c.Dimensions > profile.MaxDimensions, "Dimensions is %d: it must be between 1 and %d", c.Dimensions, profile.MaxDimensions)
 	faults.If(c.Encoding != Base64 && c.Encoding != Float, "encoding of embeddings is %q: it must be %q or %q", c.Encoding, Base64, Float)
 	faults.If(c.MaxInputBytes < 4 || c.MaxRequestBytes < c.MaxInputBytes, "texts of %d bytes, requests of %d bytes: at least 4, and no request smaller than a text",
 		c.MaxInputBytes, c.MaxRequestBytes)
@@ -116,8 +117,8 @@ func (c Config) Validate() error {
 func (c Config) CheckRequests() error {
 	const most = 2048 // texts that services take in one request
 	var faults engine.Faults
-	faults.If(c.Timeout <= 0, "OPENAI_TIMEOUT is %v: it must be above 0 (seconds)", c.Timeout)
-	faults.If(c.MaxInputs < 1 || c.MaxInputs > most, "OPENAI_MAX_INPUTS is %d: it must be between 1 and %d", c.MaxInputs, most)
+	faults.If(c.Timeout <= 0, "Timeout is %v: it must be above 0 (seconds)", c.Timeout)
+	faults.If(c.MaxInputs < 1 || c.MaxInputs > most, "MaxInputs is %d: it must be between 1 and %d", c.MaxInputs, most)
 	return faults.Err()
 }
 
@@ -126,11 +127,11 @@ func checkBase(base string) error {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "":
-		return fmt.Errorf("OPENAI_BASE_URL is no http or https address: it must look like %s", DefaultBaseURL)
+		return fmt.Errorf("BaseURL is no http or https address: it must look like %s", DefaultBaseURL)
 	case u.User != nil:
-		return errors.New("OPENAI_BASE_URL holds a user name: put the key into OPENAI_API_KEY")
+		return errors.New("BaseURL holds a user name: put the key into Key")
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("OPENAI_BASE_URL holds a query: it must look like %s", DefaultBaseURL)
+		return fmt.Errorf("BaseURL holds a query: it must look like %s", DefaultBaseURL)
 	}
 	return nil
 }

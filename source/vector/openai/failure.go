@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"keyfold/engine"
+	"keyfold/engine/causes"
 	"keyfold/source/vector"
 )
 
@@ -41,52 +43,43 @@ func (c *Client) failure(ctx context.Context, got *reply, err error) error {
 
 // silence is the error of a request without an answer.
 func (c *Client) silence(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &engine.Error{Kind: engine.Transient, Reason: "embedding_timeout", Err: fmt.Errorf(
-			"embedding API at %s gave no whole answer within %v", c.config.BaseURL, c.config.Timeout)}
+	id, said := causes.Find(err), c.redact(err.Error())
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		id = causes.NoTLS
 	}
-	return &engine.Error{Kind: engine.Transient, Reason: "embedding_unreachable", Err: fmt.Errorf(
-		"embedding API at %s does not answer: is it running, is OPENAI_BASE_URL right? (%s)", c.config.BaseURL, c.redact(err.Error()))}
+	if id == causes.NoAnswer {
+		said = fmt.Sprintf("no whole answer within %v", c.config.Timeout)
+	}
+	return causes.Explain(causes.EmbeddingAPI, cmp.Or(id, causes.Other), fmt.Errorf("embedding API at %s: %s", c.config.BaseURL, said))
 }
 
-// judge gives a refusal its kind.
+// causesOf has the causes of refusals by their status.
+var causesOf = map[int]causes.ID{
+	http.StatusUnauthorized: causes.Credentials,
+	http.StatusForbidden:    causes.Rights,
+	http.StatusNotFound:     causes.Missing, http.StatusMethodNotAllowed: causes.Missing, http.StatusGone: causes.Missing,
+	http.StatusPaymentRequired: causes.Quota,
+	http.StatusTooManyRequests: causes.Rate,
+}
+
+// judge gives a refusal its cause and kind.
 func (c *Client) judge(status int, told refusal, said error) error {
-	fault := func(reason, cure string) error {
-		return engine.ConfigurationError(reason, fmt.Errorf("%w; %s", said, cure))
-	}
-	switch status {
-	case http.StatusUnauthorized:
-		return fault("embedding_api_key", "set OPENAI_API_KEY to a key this service knows")
-	case http.StatusForbidden:
-		return fault("embedding_api_forbidden", fmt.Sprintf(
-			"use a key in OPENAI_API_KEY that may call the model %q, from a place the service serves", c.config.Model))
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
-		return fault("embedding_api_not_found", fmt.Sprintf(
-			"check OPENAI_BASE_URL (it mostly ends in /v1) and that the service has the model %q", c.config.Model))
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		if told.aboutSettings() {
-			return fault("embedding_api_setting", fmt.Sprintf(
-				"check EMBEDDING_MODEL %q and EMBEDDING_DIMENSIONS %d against what the service knows",
-				c.config.Model, c.config.Dimensions))
+	id := cmp.Or(causesOf[status], causes.Failing)
+	switch {
+	case told.tls():
+		id = causes.NeedsTLS
+	case slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, status):
+		if !told.aboutSettings() {
+			return engine.PermanentError("embedding_refused", said)
 		}
-		return engine.PermanentError("embedding_refused", said)
-	case http.StatusPaymentRequired:
-		return c.spent(said)
-	case http.StatusTooManyRequests:
-		if told.spent() {
-			return c.spent(said)
-		}
-		return &engine.Error{Kind: engine.Transient, Reason: "embedding_rate_limit", Err: said}
-	default:
-		return &engine.Error{Kind: engine.Transient, Reason: "embedding_server_error", Err: said}
+		id, said = causes.Settings, fmt.Errorf("%w; EMBEDDING_MODEL is %q, EMBEDDING_DIMENSIONS %d", said, c.config.Model, c.config.Dimensions)
+	case status == http.StatusTooManyRequests && told.spent():
+		id = causes.Quota
 	}
-}
-
-// spent is the error of an account without money: nothing is accepted, nothing
-// is misspelt either.
-func (c *Client) spent(said error) error {
-	return &engine.Error{Kind: engine.Transient, Reason: "embedding_quota", Err: fmt.Errorf(
-		"%w (%w: the account's quota is spent; raise it or set another OPENAI_API_KEY)", said, engine.ErrAway)}
+	if id == causes.Quota { // nothing is accepted, and nothing is misspelt
+		said = fmt.Errorf("%w: %w", engine.ErrAway, said)
+	}
+	return causes.Explain(causes.EmbeddingAPI, id, said)
 }
 
 // spelled matches a key in a text that an API may have wrapped, quoted or put
@@ -126,6 +119,12 @@ type refusal struct {
 func (r refusal) aboutSettings() bool {
 	return slices.Contains([]string{"model", "dimensions", "encoding_format"}, r.param) ||
 		slices.Contains([]string{"model_not_found", "invalid_model", "unsupported_parameter", "unknown_parameter"}, r.code)
+}
+
+// tls reports whether a server that wants TLS refused a request without. Go's own and nginx
+// say so in the body.
+func (r refusal) tls() bool {
+	return strings.Contains(r.message, "HTTP request to an HTTPS server") || strings.Contains(r.message, "plain HTTP request was sent to HTTPS port")
 }
 
 func (r refusal) spent() bool {

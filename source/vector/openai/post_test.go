@@ -59,7 +59,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		w.Header().Set("X-Should-Retry", "true")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	if _, err := newClient(t, s.URL).Embed(t.Context(), texts(1)); engine.ReasonOf(err) != "embedding_server_error" {
+	if _, err := newClient(t, s.URL).Embed(t.Context(), texts(1)); engine.ReasonOf(err) != "requests_fail" {
 		t.Errorf("got %v", err)
 	}
 	if asked.Load() != 1 {
@@ -99,7 +99,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 
 // The status counts though the body breaks off.
 func TestRefusalsThatBreakOff(t *testing.T) {
-	for status, reason := range map[int]string{401: "embedding_api_key", 404: "embedding_api_not_found", 503: "embedding_server_error"} {
+	for status, reason := range map[int]string{401: "credentials_refused", 404: "not_there", 503: "requests_fail"} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			w.Header().Set("Retry-After", "2")
@@ -118,7 +118,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, fits)
 	})
-	if _, err := newClient(t, s.URL, two).Embed(t.Context(), texts(1)); engine.ReasonOf(err) != "embedding_unreachable" {
+	if _, err := newClient(t, s.URL, two).Embed(t.Context(), texts(1)); engine.ReasonOf(err) != "connection_ended" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func TestRedirects(t *testing.T) {
 	}
 	for path, cure := range map[string]string{"/away": "redirects to another server", "/round": "redirects in a circle"} {
 		_, err := newClient(t, s.URL+path, two).Embed(t.Context(), texts(1))
-		if engine.ReasonOf(err) != "embedding_unreachable" || !strings.Contains(fmt.Sprint(err), cure) {
+		if engine.ReasonOf(err) != "cause_unknown" || !strings.Contains(fmt.Sprint(err), cure) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

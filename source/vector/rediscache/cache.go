@@ -26,8 +26,6 @@ type Cache struct {
 	circuit *breaker.Breaker
 	calls   *breaker.CallGroup
 	stats   Stats
-
-	answered atomic.Bool // at all, so far
 }
 
 var _ vector.Cache = (*Cache)(nil)
@@ -92,10 +90,10 @@ func (c *Cache) Close() error {
 // Stats returns the cache's counters.
 func (c *Cache) Stats() *Stats { return &c.stats }
 
-// State returns whether Redis is passed by, since when and why.
+// State returns whether Redis is bypassed, since when and why.
 func (c *Cache) State() breaker.State { return c.circuit.State() }
 
-// Failing returns which share of the last minutes' calls failed while Redis was not passed by,
+// Failing returns which share of the last minutes' calls failed while Redis was not bypassed,
 // nil where it is small.
 func (c *Cache) Failing() error { return c.circuit.Failing() }
 
@@ -114,7 +112,7 @@ func (c *Cache) probe(ctx context.Context) error {
 	for i := range keys {
 		keys[i] = c.key(strconv.Itoa(i))
 	}
-	return c.heard(c.read(ctx, keys, make([]string, probed)))
+	return c.cure(c.read(ctx, keys, make([]string, probed)))
 }
 
 // Get returns the vectors Redis holds.
@@ -214,7 +212,7 @@ func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.
 	defer cancel()
 	c.calls.Begin()
 	began := time.Now()
-	err := c.heard(do(bounded))
+	err := c.cure(do(bounded))
 	c.stats.Time.Observe(time.Since(began))
 	if err != nil && ctx.Err() != nil {
 		c.calls.Leave()
@@ -225,12 +223,4 @@ func (c *Cache) call(ctx context.Context, within time.Duration, do func(context.
 	}
 	c.calls.End(err)
 	return true
-}
-
-// heard adds the cure to an error, and remembers an answer.
-func (c *Cache) heard(err error) error {
-	if err == nil {
-		c.answered.Store(true)
-	}
-	return c.cure(err)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	redistest "keyfold/bench/testserver/redis"
 	"keyfold/engine"
+	"keyfold/internal/testserver/redistest"
 	"keyfold/source/vector/rediscache"
 )
 
@@ -162,6 +162,8 @@ func TestUnusableValuesArePassedOver(t *testing.T) {
 	}
 }
 
+// Promise(away/redis-rights): A Redis that refuses user, password, right or sentinel is bypassed with
+// the cure; GET, MGET, SET and SELECT are enough.
 func TestPasswordsAndTheirFaults(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "se/cret")
 	with := func(password string) string { return "redis://:" + url.QueryEscape(password) + "@" + s.Address() }
@@ -185,6 +187,34 @@ func TestPasswordsAndTheirFaults(t *testing.T) {
 			t.Errorf("state %+v", state)
 		}
 	}
+}
+
+// A Redis at one of its limits is told as that, with its cure.
+func TestLimitsOfRedis(t *testing.T) {
+	s := redistest.Start(t, "--maxclients", "3")
+	admin := client(t, s)
+	cause := func(want string) {
+		t.Helper()
+		c := newCache(t, s.URL())
+		phrases, all := vectors(1)
+		for range 9 { // until the breaker opens
+			c.Put(t.Context(), phrases, all)
+		}
+		if cause := c.State().Cause; cause == nil || !strings.Contains(cause.Error(), want) {
+			t.Errorf("the cause is %v, want %s", cause, want)
+		}
+	}
+	set := func(name, value string) {
+		t.Helper()
+		if err := admin.ConfigSet(t.Context(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("maxmemory", "1")
+	cause("Redis is out of memory; raise maxmemory, or")
+	set("maxmemory", "0")
+	set("maxclients", "1")
+	cause("maxclients") // its answer may be lost with the connection
 }
 
 func TestCluster(t *testing.T) {
@@ -226,6 +256,8 @@ func TestSentinel(t *testing.T) {
 }
 
 // A dead Redis costs some quick failures, then nothing, and is found again though no search comes.
+//
+// Promise(away/redis)
 func TestKilledAndRestarted(t *testing.T) {
 	s := redistest.Start(t)
 	c := newCache(t, s.URL(), func(c *rediscache.Config) { c.OpenFor = 50 * time.Millisecond })
@@ -254,6 +286,8 @@ func TestKilledAndRestarted(t *testing.T) {
 
 // A Redis that accepts and says nothing is waited for within the timeout, on a
 // connection there is and on a new one, and not at all once it is known.
+//
+// Promise(away/redis-tls)
 func TestFrozen(t *testing.T) {
 	authority := redistest.NewAuthority(t)
 	for i := range 4 {
@@ -309,6 +343,7 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
+// Promise(security/secrets)
 func TestConfigNamesEveryFaultAndNoSecret(t *testing.T) {
 	for _, at := range []string{
 		"", "localhost:6379", "http://u:hunter2@h", "redis://u:hunter2@h/x", "redis://u:hunter2@h:port",

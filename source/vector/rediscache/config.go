@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/engine/profile"
 )
 
 // Config holds the settings of a [Cache].
@@ -46,7 +47,7 @@ type Config struct {
 // DefaultConfig keeps vectors for an hour and waits for 80 ms at most. The URL
 // is missing.
 func DefaultConfig() Config {
-	laws := engine.DefaultConfig()
+	laws := profile.DefaultConfig()
 	return Config{
 		Model:      laws.Model,
 		Dimensions: laws.Dimensions,
@@ -73,8 +74,8 @@ func (c Config) Validate() error {
 	var faults engine.Faults
 	_, err := parseURL(c.URL)
 	faults = append(faults, err)
-	faults.If(c.Model == "", "EMBEDDING_MODEL is empty: it must name what makes the vectors")
-	faults.If(c.Dimensions < 1 || c.Dimensions > engine.MaxDimensions, "EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, engine.MaxDimensions)
+	faults.If(c.Model == "", "Model is empty: it must name what makes the vectors")
+	faults.If(c.Dimensions < 1 || c.Dimensions > profile.MaxDimensions, "Dimensions is %d: it must be between 1 and %d", c.Dimensions, profile.MaxDimensions)
 	faults.If(c.TTL < time.Second, "EMBEDDING_CACHE_TTL is %v: it must be at least a second; leave REDIS_URL out to do without", c.TTL)
 	faults.If(c.Timeout < time.Millisecond, "timeout of %v for Redis: it must be at least a millisecond", c.Timeout)
 	faults.If(c.Failures < 1 || c.OpenFor <= 0, "a breaker that opens after %d failures for %v: both must be above 0", c.Failures, c.OpenFor)

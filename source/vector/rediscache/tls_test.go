@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	redistest "keyfold/bench/testserver/redis"
+	"keyfold/internal/testserver/redistest"
 	"keyfold/source/vector/rediscache"
 )
 
@@ -34,6 +34,10 @@ func inChild(t *testing.T, authority *redistest.Authority, url string) {
 // rediss:// with a private authority, which SSL_CERT_FILE names, a user and
 // password that need escaping, a database number, and no right that is not
 // needed.
+//
+// Promise(away/redis-tls): A fault of Redis's TLS or certificate is bypassed with its cure in
+// `/readyz`; no event waits or is lost.
+// Promise(away/redis-rights)
 func TestTLS(t *testing.T) {
 	phrases, all := vectors(50)
 	if at := os.Getenv(childURL); at != "" {
@@ -70,7 +74,9 @@ func TestTLS(t *testing.T) {
 }
 
 // What is wrong between client and server is said with its cure, and Redis is
-// passed by.
+// bypassed.
+//
+// Promise(away/redis-tls)
 func TestTLSFaults(t *testing.T) {
 	authority := redistest.NewAuthority(t)
 	issue := func(change func(*x509.Certificate)) []string { return authority.Issue(t, change) }
@@ -82,7 +88,7 @@ func TestTLSFaults(t *testing.T) {
 	}{
 		"unknown authority": {issue(nil), atTLS, "set SSL_CERT_FILE"},
 		"another host":      {issue(func(c *x509.Certificate) { c.DNSNames = []string{"elsewhere"} }), atTLS, "must name the host"},
-		"expired":           {issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), atTLS, "another certificate"},
+		"expired":           {issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), atTLS, "certificate that is valid today"},
 		"a port without TLS": {
 			issue(nil), func(s *redistest.Server) string { return "rediss://" + s.Address() }, "write redis://",
 		},
@@ -123,6 +129,8 @@ func TestTLSFaults(t *testing.T) {
 // rediss:// behind a sentinel: sentinel and server are both asked over TLS, and
 // both have to show the name of the URL's host, though the server is known by
 // its address.
+//
+// Promise(away/redis-tls)
 func TestTLSSentinel(t *testing.T) {
 	phrases, all := vectors(5)
 	if at := os.Getenv(childURL); at != "" {
@@ -144,6 +152,8 @@ func TestTLSSentinel(t *testing.T) {
 }
 
 // Without verifying, any certificate does.
+//
+// Promise(away/redis-tls)
 func TestTLSUnverified(t *testing.T) {
 	s := redistest.Start(t, redistest.NewAuthority(t).Issue(t, nil)...)
 	c := newCache(t, s.TLSURL()+"?skip_verify=true")

@@ -1,0 +1,174 @@
+package workload_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"keyfold/bench/workload"
+	"keyfold/proof/notifyoracle"
+	"keyfold/service/notify/notifier"
+	"keyfold/service/notify/ruleset"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/engine/notify/processor"
+	"keyfold/engine/notify/rule"
+	"keyfold/sink/ledger/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// receiver keeps what was dispatched.
+type receiver struct {
+	mu   sync.Mutex
+	sent []notifyoracle.Sent
+}
+
+func (r *receiver) Send(_ context.Context, all []notify.Dispatch) []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range all {
+		s := notifyoracle.Sent{ID: all[i].ID, At: engine.Now()}
+		for _, e := range all[i].Events {
+			s.Events = append(s.Events, e.ID)
+		}
+		r.sent = append(r.sent, s)
+	}
+	return make([]error, len(all))
+}
+
+// trial is a run that ends with its first turns.
+type trial struct {
+	laws  *workload.Laws
+	store *memory.Ledger
+	sent  []notifyoracle.Sent
+}
+
+func run(t *testing.T, n int) *trial {
+	t.Helper()
+	hours := ruleset.Hours{Zone: "UTC", Morning: "08:00", Digests: "09:00,18:00"}
+	local, err := hours.Local()
+	if err != nil {
+		t.Fatal(err)
+	}
+	laws, err := workload.NewLaws(rule.Default(), "", local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := ruleset.Read("", local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traffic, err := workload.New(workload.Config{Seed: 7, Users: 60, Skew: 1.3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &trial{laws: laws, store: memory.New()}
+	out := &receiver{}
+	engine, err := notifier.New(notifier.DefaultConfig(), processor.Ports{Ledger: r.store, Dispatcher: out, Sets: ruleset.Fixed{Set: set}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	events := make([]*notify.Notification, n)
+	for i := range events {
+		if events[i], err = traffic.Next(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		r.laws.Accepted(events[i])
+	}
+	if _, err := engine.Decide(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	r.sent = out.sent
+	return r
+}
+
+func (r *trial) judge(t *testing.T, over bool) *workload.Findings {
+	t.Helper()
+	f, err := r.laws.Judge(t.Context(), r.store, r.sent, over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// A run keeps the laws, and each way to break one is told.
+func TestJudge(t *testing.T) {
+	r := run(t, 600)
+	f := r.judge(t, false)
+	if err := f.Err(); err != nil || f.Events != 600 || f.Outcomes[notify.Now] < 50 || f.Outcomes[notify.Later] == 0 || f.Sent != f.Outcomes[notify.Now] {
+		t.Errorf("%v: %+v", err, f)
+	}
+	if f := r.judge(t, true); f.Of(notifyoracle.LawEnds) == 0 || len(f.Violations) != f.Of(notifyoracle.LawEnds) {
+		t.Errorf("deferrals that wait in the end: %v", f.Err())
+	}
+	whole := r.sent
+	r.sent = slices.Clone(whole[1:])
+	if f := r.judge(t, true); f.Of(notifyoracle.LawDispatch, workload.LawHandOver) == 0 {
+		t.Errorf("a NOW that was not dispatched: %v", f.Err())
+	}
+	r.sent = append(slices.Clone(whole), notifyoracle.Sent{ID: whole[1].ID, Events: whole[0].Events, At: whole[0].At}, whole[2])
+	if f := r.judge(t, false); f.Of(notifyoracle.LawDispatch) != 1 || f.Repeats != 2 {
+		t.Errorf("a NOW under two ids: %v, %d repeats", f.Err(), f.Repeats)
+	}
+	r.sent = whole
+	more, err := workload.New(workload.Config{Seed: 8, Users: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := more.Next(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.laws.Accepted(e)
+	if err := r.judge(t, false).Err(); err == nil || !strings.Contains(err.Error(), "1 events have no decision") {
+		t.Errorf("an event that was lost: %v", err)
+	}
+}
+
+// The same seed makes the same events, but for their times; most are of few users.
+func TestTraffic(t *testing.T) {
+	c := workload.Config{Seed: 3, Users: 20_000, Skew: 1.3, Types: []notify.EventType{notify.Promo, notify.Update}}
+	a, err := workload.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := workload.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := map[string]int{}
+	now := time.Now()
+	for range 5000 {
+		one, err := a.Next(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := b.Next(now.Add(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.ID != two.ID || one.UserID != two.UserID || one.Title != two.Title || two.Timestamp-one.Timestamp != 1000 {
+			t.Fatalf("%s and %s", one.Body, two.Body)
+		}
+		if one.Type != notify.Promo && one.Type != notify.Update {
+			t.Fatalf("a %v", one.Type)
+		}
+		users[one.UserID]++
+	}
+	if users["1"] < 50 || len(users) < 500 {
+		t.Errorf("%d events of the first user, %d users", users["1"], len(users))
+	}
+}

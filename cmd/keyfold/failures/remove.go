@@ -1,0 +1,109 @@
+package failures
+
+import (
+	"errors"
+	"fmt"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/internal/cli"
+	"keyfold/source/outbox"
+	"keyfold/source/rabbit/deadletter"
+)
+
+// removeCmd deletes failures.
+type removeCmd[S Source] struct {
+	Source           S      `embed:""`
+	ID               string `arg:"" optional:"" help:"The id that list shows, or the start of a dead letter's; if omitted, all that match the filters."`
+	letterFilter     `embed:""`
+	Limit            uint `default:"0" help:"Failures of each place at most; 0: all."`
+	cli.Confirmation `embed:""`
+}
+
+// Help is the long text.
+func (c *removeCmd[S]) Help() string {
+	t := c.Source.Texts()
+	text, examples := "", ""
+	if t.Several {
+		text = "\nThe id of a row stays known: the same event is a duplicate when it comes again."
+		examples = fmt.Sprintf("  %[1]s remove row-4711\n", t.Command)
+	}
+	return fmt.Sprintf(`There is no way back. %[1]s list with the same filters shows which failures would go.%[4]s
+
+Examples:
+%[5]s  %[1]s remove 3f9a
+  %[1]s remove --user %[2]s --dry-run
+  %[1]s remove --type %[3]s --failed-before 30d --yes`, t.Command, t.User, t.Type, text, examples)
+}
+
+func (c *removeCmd[S]) Check(a *app.App) error {
+	return errors.Join(a.CheckConfirm(c.Confirmation), c.check(a, c.Source, c.ID))
+}
+
+// Run deletes rows, then letters, and asks for each place.
+func (c *removeCmd[S]) Run(a *app.App) error {
+	return each(a, c.Source.Where(c.ID),
+		func(db *outbox.Database) error { return c.removeRows(a, db) }, func() error { return c.removeLetters(a) })
+}
+
+func (c *removeCmd[S]) removeRows(a *app.App, db *outbox.Database) error {
+	rows, err := picked(limited(c.only(rowsOf(a, db, c.ID)), c.Limit), c.ID)
+	if err != nil {
+		return err
+	}
+	n := int64(len(rows))
+	if !c.DryRun && n > 0 {
+		if err := a.Confirm(c.Confirmation, fmt.Sprintf("Remove %s that could not be published? There is no way back.", cli.Count(n, "row"))); err != nil {
+			return err
+		}
+		if n, err = db.RemoveFailed(a.Ctx, rowIDs(rows)...); err != nil {
+			return err
+		}
+	}
+	return a.Emit(map[string]any{"removed_rows": n, "dry_run": c.DryRun}, func(w *cli.Text) {
+		w.Line("%s %s", cli.Count(n, "row"), c.Done("deleted"))
+	})
+}
+
+// removeLetters counts the letters first where it has to say or to ask how many. No letter
+// is held while a question waits.
+func (c *removeCmd[S]) removeLetters(a *app.App) error {
+	selected := selection{c.Source, c.ID, c.letterFilter, c.Limit}
+	if !c.Yes || c.DryRun {
+		n, err := c.pass(a, selected, "reading dead letters", func(*deadletter.Scan, *deadletter.Letter) error { return nil })
+		if err != nil {
+			return err
+		}
+		if c.DryRun || n == 0 {
+			return c.print(a, n)
+		}
+		if err := a.Confirm(c.Confirmation, fmt.Sprintf("Remove %s? There is no way back.", cli.Count(n, "dead letter"))); err != nil {
+			return err
+		}
+		selected.limit = uint(n) // those that came since were not asked for
+	}
+	n, err := c.pass(a, selected, "removing", func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) })
+	return errors.Join(err, c.print(a, n))
+}
+
+// pass calls do with each of the selected letters and returns how many there were.
+func (c *removeCmd[S]) pass(a *app.App, selected selection, what string, do func(*deadletter.Scan, *deadletter.Letter) error) (n int64, err error) {
+	err = scan(a, c.Source, func(s *deadletter.Scan) error {
+		for l, err := range selected.of(Watched(a, s, what)) {
+			if err != nil {
+				return err
+			}
+			if err := do(s, l); err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+func (c *removeCmd[S]) print(a *app.App, n int64) error {
+	return a.Emit(map[string]any{"discarded": n, "dry_run": c.DryRun}, func(w *cli.Text) {
+		w.Line("%s %s", cli.Count(n, "dead letter"), c.Done("discarded"))
+	})
+}

@@ -1,0 +1,45 @@
+package settings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"keyfold/engine/profile"
+)
+
+// The flags are fields of [Engine], so that a new event type needs one more.
+func TestEveryEventTypeHasAWeightFlag(t *testing.T) {
+	var s Engine
+	p, err := kong.New(&s, kong.Name("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]string{} // by variable
+	for _, flag := range p.Model.Flags {
+		if strings.HasPrefix(flag.Name, "weight-") {
+			flags[flag.Envs[0]] = flag.Name
+		}
+	}
+	if len(flags) != len(profile.EventTypes) {
+		t.Errorf("there are the flags %v for the types %v", flags, profile.EventTypes)
+	}
+	for _, eventType := range profile.EventTypes {
+		name := flags[eventType.WeightSetting()]
+		if want := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(eventType.WeightSetting(), "EMBEDDING_")), "_", "-"); name != want {
+			t.Errorf("%s has the flag %q, want %q", eventType.WeightSetting(), name, want)
+			continue
+		}
+		want := profile.DefaultConfig().Weights
+		want[eventType] = 0.125
+		if c, err := parse(t, nil, "--"+name+"=0.125").Config(); err != nil || c.Processor.Weights != want {
+			t.Errorf("--%s=0.125 sets %v, want %v: %v", name, c.Processor.Weights, want, err)
+		}
+		t.Run(name, func(t *testing.T) {
+			if c, err := parse(t, map[string]string{eventType.WeightSetting(): "0.125"}).Config(); err != nil || c.Processor.Weights != want {
+				t.Errorf("%s=0.125 sets %v, want %v: %v", eventType.WeightSetting(), c.Processor.Weights, want, err)
+			}
+		})
+	}
+}

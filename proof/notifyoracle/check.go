@@ -1,0 +1,318 @@
+package notifyoracle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// Run is what is left of a run: all that was accepted, recorded, dispatched and stored.
+type Run struct {
+	Events  []*notify.Notification // accepted; each with its Body and its Print
+	Records []notify.Record
+	Sent    []Sent
+	States  map[string]*notify.State // as stored, by user; nil: not compared
+	Sets    map[string]*Set          // by version; a record of another set is a violation
+	// End is the clock at the end, 0 while the run goes on: then events may wait and
+	// dispatches may be on their way.
+	End engine.Millis
+}
+
+// Sent is one hand-over of a dispatch to the senders.
+type Sent struct {
+	ID     uuid.UUID
+	Events []uuid.UUID
+	At     engine.Millis
+}
+
+// Violation is a law that a run has broken.
+type Violation struct {
+	Law   string // a few words, the same for every violation of it
+	User  string
+	Event uuid.UUID // zero: of no one event
+	Text  string
+}
+
+// String says it.
+func (v Violation) String() string {
+	return fmt.Sprintf("%s: user %s, event %v: %s", v.Law, v.User, v.Event, v.Text)
+}
+
+// The laws of [Check] and [Replay].
+const (
+	LawKnown    = "a record is of an accepted event and a known set"
+	LawCaps     = "no NOW over a cap"
+	LawQuiet    = "no NOW in quiet hours"
+	LawExpiry   = "no dispatch after expiry"
+	LawOneNow   = "one NOW per event at most"
+	LawTurns    = "turns 0 to 2 without a gap"
+	LawEnds     = "every accepted event ends"
+	LawDispatch = "each NOW is dispatched under one id"
+	LawDigest   = "a digest's message is not too large"
+	LawState    = "the state is a fold over the records"
+	LawOracle   = "the records are a run of the oracle"
+)
+
+// checker holds a run while its laws are checked.
+type checker struct {
+	*Run
+	oracle *Oracle
+	events map[uuid.UUID]*notify.Notification
+	users  map[string][]*notify.Record // by Seq
+	turns  map[uuid.UUID][]*notify.Record
+	faults []Violation
+}
+
+func newChecker(run *Run) *checker {
+	c := &checker{
+		Run: run, oracle: New(), events: map[uuid.UUID]*notify.Notification{},
+		users: map[string][]*notify.Record{}, turns: map[uuid.UUID][]*notify.Record{},
+	}
+	for _, e := range run.Events {
+		c.events[e.ID] = e
+	}
+	for i := range run.Records {
+		r := &run.Records[i]
+		switch e := c.events[r.EventID]; {
+		case e == nil || e.UserID != r.UserID || e.Type != r.Type:
+			c.violated(LawKnown, r.UserID, r.EventID, "no such event was accepted of this user")
+			continue
+		case run.Sets[r.RuleVersion] == nil:
+			c.violated(LawKnown, r.UserID, r.EventID, "the set %q is unknown", r.RuleVersion)
+			continue
+		}
+		c.users[r.UserID] = append(c.users[r.UserID], r)
+	}
+	for user, records := range c.users {
+		slices.SortStableFunc(records, func(a, b *notify.Record) int { return cmp.Compare(a.Seq, b.Seq) })
+		for i, r := range records {
+			c.turns[r.EventID] = append(c.turns[r.EventID], r)
+			if i > 0 && (r.Seq == records[i-1].Seq || r.DecidedAt < records[i-1].DecidedAt) {
+				c.violated(LawState, user, r.EventID, "seq %d twice, or its decided_at runs backwards", r.Seq)
+			}
+		}
+	}
+	return c
+}
+
+func (c *checker) violated(law, user string, event uuid.UUID, format string, args ...any) {
+	c.faults = append(c.faults, Violation{law, user, event, fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) sorted() []Violation {
+	slices.SortFunc(c.faults, func(a, b Violation) int { return cmp.Compare(a.String(), b.String()) })
+	return c.faults
+}
+
+// Check returns how records, dispatches and stored states break the laws that hold
+// whatever has made them.
+func Check(run *Run) []Violation {
+	c := newChecker(run)
+	for user, records := range c.users {
+		c.checkSends(user, records)
+		c.checkState(user, records)
+		c.checkDigests(user, records)
+	}
+	for _, e := range c.Events {
+		c.checkTurns(e)
+	}
+	c.checkDispatches()
+	return c.sorted()
+}
+
+// checkSends looks at each NOW that is held by caps and quiet hours: every window that
+// ends with it, and the clock that the user saw.
+func (c *checker) checkSends(user string, records []*notify.Record) {
+	var before State
+	for _, r := range records {
+		set := c.Sets[r.RuleVersion]
+		policy, rule := set.Policy.Types[r.Type], set.rule(r.RuleID)
+		d := DecisionOf(r)
+		if r.Outcome != notify.Now {
+			before.add(&d)
+			continue
+		}
+		free := r.DigestID != uuid.Nil || slices.Contains(r.Reasons, notify.ReasonDeferLimit)
+		for i, w := range notify.Windows {
+			if n := before.count(w, r.DecidedAt); n >= r.Facts.Caps[i] && policy.Capped && !free && !rule.bypasses("caps") {
+				c.violated(LawCaps, user, r.EventID, "%d sends before it in %d ms, the cap is %d", n, w, r.Facts.Caps[i])
+			}
+		}
+		prefs := r.Facts.Preferences
+		if z := c.oracle.zone(zoneName(&prefs, set)); policy.Quiet && !rule.bypasses("quiet_hours") && z.quiet(prefs.Quiet, r.DecidedAt) {
+			c.violated(LawQuiet, user, r.EventID, "decided at %v", r.DecidedAt.Time())
+		}
+		before.add(&d)
+	}
+}
+
+func zoneName(p *notify.Preferences, set *Set) string {
+	if p.Zone == nil {
+		return set.Zone
+	}
+	return p.Zone.Name()
+}
+
+// rule returns the rule of an id, nil where there is none.
+func (s *Set) rule(id uuid.UUID) *Rule {
+	for i := range s.Rules {
+		if s.Rules[i].ID == id {
+			return &s.Rules[i]
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkState(user string, records []*notify.Record) {
+	stored, met := c.States[user]
+	if c.States == nil || met && stored.Erased {
+		return
+	}
+	if !met || stored == nil {
+		c.violated(LawState, user, uuid.Nil, "%d records and no state", len(records))
+		return
+	}
+	u := &User{oracle: c.oracle}
+	for _, r := range records {
+		u.Past = append(u.Past, DecisionOf(r))
+	}
+	for _, difference := range u.CompareState(stored) {
+		c.violated(LawState, user, uuid.Nil, "%s", difference)
+	}
+}
+
+// checkTurns looks at the records of one event.
+func (c *checker) checkTurns(e *notify.Notification) {
+	turns := c.turns[e.ID]
+	nows := 0
+	for i, r := range turns {
+		last := i == len(turns)-1
+		switch {
+		case r.Turn != i || r.Turn > notify.MaxTurn:
+			c.violated(LawTurns, e.UserID, e.ID, "record %d is of turn %d", i, r.Turn)
+		case !last && r.Outcome != notify.Later:
+			c.violated(LawTurns, e.UserID, e.ID, "turn %d follows a %v", turns[i+1].Turn, r.Outcome)
+		case !last && turns[i+1].DecidedAt < r.DeferUntil:
+			c.violated(LawTurns, e.UserID, e.ID, "turn %d came %d ms before its time", i+1, r.DeferUntil-turns[i+1].DecidedAt)
+		case last && r.Outcome == notify.Later && c.End != 0 && r.Turn == notify.MaxTurn:
+			c.violated(LawTurns, e.UserID, e.ID, "the last turn is a LATER")
+		case last && r.Outcome == notify.Later && c.End != 0:
+			c.violated(LawEnds, e.UserID, e.ID, "it waits after turn %d", r.Turn)
+		}
+		if r.Outcome == notify.Now {
+			nows++
+		}
+	}
+	if nows > 1 {
+		c.violated(LawOneNow, e.UserID, e.ID, "%d", nows)
+	}
+	if len(turns) == 0 && c.End != 0 {
+		c.violated(LawEnds, e.UserID, e.ID, "it has no record")
+	}
+}
+
+// checkDigests adds up what has one id.
+func (c *checker) checkDigests(user string, records []*notify.Record) {
+	messages := map[uuid.UUID][]Event{}
+	for _, r := range records {
+		if r.Outcome == notify.Now && r.DigestID != uuid.Nil {
+			messages[r.DigestID] = append(messages[r.DigestID], Event{Notification: c.events[r.EventID]})
+		}
+	}
+	for id, items := range messages {
+		if !fits(items) {
+			c.violated(LawDigest, user, items[0].ID, "the digest %v has %d items, or too many bytes", id, len(items))
+		}
+	}
+}
+
+// checkDispatches compares what went out with the NOWs.
+func (c *checker) checkDispatches() {
+	ids := map[uuid.UUID]map[uuid.UUID]bool{} // of the dispatches of an event
+	for _, sent := range c.Sent {
+		for _, id := range sent.Events {
+			e := c.events[id]
+			if e == nil {
+				c.violated(LawKnown, "", id, "dispatched and never accepted")
+				continue
+			}
+			if e.ExpiresAt != 0 && sent.At >= e.ExpiresAt {
+				c.violated(LawExpiry, e.UserID, id, "%d ms late", sent.At-e.ExpiresAt)
+			}
+			if ids[id] == nil {
+				ids[id] = map[uuid.UUID]bool{}
+			}
+			ids[id][sent.ID] = true
+		}
+	}
+	for _, e := range c.Events {
+		want := uuid.Nil // no dispatch
+		for _, r := range c.turns[e.ID] {
+			if r.Outcome == notify.Now {
+				want = e.ID
+				if r.DigestID != uuid.Nil {
+					want = r.DigestID
+				}
+			}
+		}
+		expired := e.ExpiresAt != 0 && c.End >= e.ExpiresAt
+		switch got := ids[e.ID]; {
+		case want != uuid.Nil && len(got) == 0 && c.End != 0 && !expired:
+			c.violated(LawDispatch, e.UserID, e.ID, "it was not dispatched")
+		case len(got) > 1 || len(got) == 1 && !got[want]:
+			c.violated(LawDispatch, e.UserID, e.ID, "dispatched as %v, want %v", got, want)
+		}
+	}
+}
+
+// Replay decides each user's records again with the oracle, in the order of Seq, each with
+// its recorded time, set, preferences and cosine, and returns where they differ.
+func Replay(run *Run) []Violation {
+	c := newChecker(run)
+	for user, records := range c.users {
+		c.replay(user, records)
+	}
+	return c.sorted()
+}
+
+func (c *checker) replay(user string, records []*notify.Record) {
+	u := c.oracle.User(user)
+	before := map[uuid.UUID]*notify.Record{} // the newest record of each event
+	for _, r := range records {
+		e, err := ReadEvent(c.events[r.EventID])
+		if err != nil {
+			c.violated(LawKnown, user, r.EventID, "%v", err)
+			return
+		}
+		u.Preferences = r.Facts.Preferences
+		u.Erased = u.Erased || slices.Contains(r.Reasons, notify.ReasonUserErased)
+		item := Item{Event: e}
+		last := before[r.EventID]
+		if last != nil {
+			item.Turn, item.Spent = last.Turn+1, last.Spent
+		}
+		var want Decision
+		if last != nil && last.DigestKey != "" {
+			// Quiet hours may have moved the item to another slot since: then its id is
+			// another one, of which no record tells.
+			id := r.DigestID
+			if id == uuid.Nil {
+				id = notify.DigestID(user, last.DigestKey, last.Slot, r.EventID)
+			}
+			item.Key = last.DigestKey
+			want = u.DigestItem(c.Sets[r.RuleVersion], item, id, r.DecidedAt)
+		} else {
+			want = u.Decide(c.Sets[r.RuleVersion], e, item.Turn, item.Spent, r.Facts.Taste, r.DecidedAt)
+		}
+		before[r.EventID] = r
+		if differences := Compare(&want, r); len(differences) > 0 {
+			c.violated(LawOracle, user, r.EventID, "seq %d: %v", r.Seq, differences)
+			return // what follows differs by this one
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package notifyoracle
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/engine/notify/similar"
+)
+
+// Compare names the fields in which a record is not what is expected; none where it is.
+func Compare(want *Decision, got *notify.Record) (differences []string) {
+	d := &differences
+	differ(d, "outcome", want.Outcome == got.Outcome, want.Outcome, got.Outcome)
+	differ(d, "defer_until", want.DeferUntil == got.DeferUntil, want.DeferUntil, got.DeferUntil)
+	differ(d, "digest_key", want.DigestKey == got.DigestKey, want.DigestKey, got.DigestKey)
+	differ(d, "slot", want.Slot == got.Slot, want.Slot, got.Slot)
+	if want.Outcome == notify.Postponed {
+		return differences // nothing else of it is used
+	}
+	differ(d, "reasons", slices.Equal(want.Reasons, got.Reasons), want.Reasons, got.Reasons)
+	differ(d, "event_id", want.EventID == got.EventID, want.EventID, got.EventID)
+	differ(d, "event_type", want.Type == got.Type, want.Type, got.Type)
+	differ(d, "turn", want.Turn == got.Turn, want.Turn, got.Turn)
+	differ(d, "decided_at", want.DecidedAt == got.DecidedAt, want.DecidedAt, got.DecidedAt)
+	differ(d, "rule_version", want.Version == got.RuleVersion, want.Version, got.RuleVersion)
+	differ(d, "rule", want.RuleID == got.RuleID, want.RuleID, got.RuleID)
+	differ(d, "forced", want.Forced == got.Facts.Forced, want.Forced, got.Facts.Forced)
+	differ(d, "spent", slices.Equal(want.Spent, got.Spent), want.Spent, got.Spent)
+	differ(d, "digest_id", want.DigestID == got.DigestID, want.DigestID, got.DigestID)
+	differ(d, "duplicate_of", want.DuplicateOf == got.DuplicateOf, want.DuplicateOf, got.DuplicateOf)
+	differ(d, "measure", want.Measure == got.Facts.Measure, want.Measure, got.Facts.Measure)
+	differ(d, "channels", slices.Equal(want.Channels, got.Channels), want.Channels, got.Channels)
+	differ(d, "scored", want.Scored == got.Scored, want.Scored, got.Scored)
+	differ(d, "score", math.Abs(want.Score-got.Score) <= 1e-9, want.Score, got.Score)
+	differ(d, "horizon", want.Horizon == got.Facts.Horizon, want.Horizon, got.Facts.Horizon)
+	differ(d, "reserved", want.Reserved == got.Facts.Reserved, want.Reserved, got.Facts.Reserved)
+	differ(d, "moved", slices.Equal(want.Moved, got.Facts.Moved), want.Moved, got.Facts.Moved)
+	if !got.Scored && got.Outcome == notify.Never {
+		return differences // an early stage may have read neither counts nor caps
+	}
+	differ(d, "counts", want.Counts == got.Facts.Counts, want.Counts, got.Facts.Counts)
+	differ(d, "caps", want.Caps == got.Facts.Caps, want.Caps, got.Facts.Caps)
+	if z := got.Facts.Preferences.Zone; z == nil || z.Name() != want.Zone {
+		differ(d, "zone", false, want.Zone, fmt.Sprint(got.Facts.Preferences.Zone))
+	}
+	if want.DigestID == uuid.Nil {
+		differ(d, "waiting", want.Waiting == got.Facts.Waiting, want.Waiting, got.Facts.Waiting)
+	}
+	if want.Outcome != notify.Later {
+		return differences
+	}
+	for reason, until := range want.Until {
+		differ(d, "the end of "+reason, until == endOf(reason, &got.Facts), until, endOf(reason, &got.Facts))
+	}
+	return differences
+}
+
+// endOf returns when a reason of a LATER ends by the facts of its record.
+func endOf(reason string, f *notify.Facts) engine.Millis {
+	switch reason {
+	case notify.ReasonCap5M:
+		return f.Frees[0]
+	case notify.ReasonCap1H:
+		return f.Frees[1]
+	case notify.ReasonCap24H:
+		return f.Frees[2]
+	case notify.ReasonCooldown:
+		return f.CooldownEnd
+	case notify.ReasonQuietHours:
+		return f.QuietEnd
+	default:
+		return f.RuleUntil
+	}
+}
+
+// CompareState names what is not as the user's decisions have left it.
+func (u *User) CompareState(got *notify.State) (differences []string) {
+	want := u.State()
+	d := &differences
+	differ(d, "state: decided_at", want.DecidedAt == got.DecidedAt, want.DecidedAt, got.DecidedAt)
+	differ(d, "state: erased", u.Erased == got.Erased, u.Erased, got.Erased)
+	differ(d, "state: sends", slices.Equal(want.Sends, got.Sends), want.Sends, got.Sends)
+	differ(d, "state: last_digest", want.LastDigest == got.LastDigest, want.LastDigest, got.LastDigest)
+	for _, kind := range notify.EventTypes {
+		differ(d, "state: last send", want.LastSend[kind] == got.LastSend[kind], want.LastSend[kind], got.LastSend[kind])
+	}
+	same := slices.EqualFunc(want.Marks, got.Marks, func(w Mark, g notify.Mark) bool {
+		return w.EventID == g.EventID && w.Type == g.Type && w.DecidedAt == g.At && printOf(w) == g.Print
+	})
+	kept := slices.EqualFunc(want.Slots, got.Reserved, func(w Slot, g notify.Reservation) bool {
+		return w == Slot{g.EventID, g.Type, g.At, g.Made}
+	})
+	differ(d, "state: reserved", kept, fmt.Sprint(want.Slots), fmt.Sprint(got.Reserved))
+	if !same {
+		differ(d, "state: marks", false, idsOf(want.Marks, func(m Mark) uuid.UUID { return m.EventID }),
+			idsOf(got.Marks, func(m notify.Mark) uuid.UUID { return m.EventID }))
+	}
+	return differences
+}
+
+// printOf returns what is stored of a mark's texts.
+func printOf(m Mark) similar.Print {
+	if m.Old {
+		return m.Print.Exact()
+	}
+	return m.Print
+}
+
+// differ appends what differs under a name.
+func differ[T any](differences *[]string, name string, equal bool, want, got T) {
+	if !equal {
+		*differences = append(*differences, fmt.Sprintf("%s: want %v, got %v", name, want, got))
+	}
+}
+
+func idsOf[T any](marks []T, id func(T) uuid.UUID) (ids []string) {
+	for _, m := range marks {
+		ids = append(ids, id(m).String()[:8])
+	}
+	return ids
+}
+
+// DecisionOf returns the decision that a record stores.
+func DecisionOf(r *notify.Record) Decision {
+	return Decision{
+		EventID: r.EventID, Type: r.Type, Print: r.Print, Turn: r.Turn, Version: r.RuleVersion,
+		DecidedAt: r.DecidedAt, Horizon: r.Facts.Horizon,
+		Outcome: r.Outcome, Reasons: r.Reasons, RuleID: r.RuleID, Forced: r.Facts.Forced,
+		DeferUntil: r.DeferUntil, Spent: r.Spent, DigestKey: r.DigestKey, Slot: r.Slot, DigestID: r.DigestID,
+		DuplicateOf: r.DuplicateOf, Measure: r.Facts.Measure, Channels: r.Channels,
+		Scored: r.Scored, Score: r.Score, Counts: r.Facts.Counts, Caps: r.Facts.Caps,
+		Reserved: r.Facts.Reserved, Moved: r.Facts.Moved,
+	}
+}

@@ -1,0 +1,93 @@
+package notifyoracle
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// Item is a deferral of a digest.
+type Item struct {
+	Event Event
+	Turn  int
+	Spent []uuid.UUID
+	Key   string // of the digest
+}
+
+// A message of a digest has at most so many items. It has at most so many bytes of their
+// posted texts, or one item.
+const (
+	itemsOfAMessage = 100
+	bytesOfAMessage = 131_072
+)
+
+// fits reports whether a message may have these items.
+func fits(items []Event) bool {
+	bytes := 0
+	for _, e := range items {
+		bytes += len(e.Body)
+	}
+	return len(items) <= itemsOfAMessage && (len(items) == 1 || bytes <= bytesOfAMessage)
+}
+
+// Digest says what must be decided of a digest's items, and keeps it: urgent types
+// first, then by time and id. Those that are sent fill one message after the other. id names
+// a message by the event that begins it: of the first one, the first of all items.
+func (u *User) Digest(set *Set, items []Item, id func(first uuid.UUID) uuid.UUID, now engine.Millis) (all []Decision) {
+	items = slices.Clone(items)
+	slices.SortFunc(items, func(a, b Item) int { return order(a.Event, b.Event) })
+	begins := items[0].Event.ID
+	var message []Event
+	for _, item := range items {
+		first := begins
+		if !fits(append(slices.Clone(message), item.Event)) {
+			first = item.Event.ID
+		}
+		d := u.DigestItem(set, item, id(first), now)
+		switch {
+		case d.Outcome != notify.Now:
+		case first != begins:
+			begins, message = first, []Event{item.Event}
+		default:
+			message = append(message, item.Event)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func order(a, b Event) int {
+	if a.Type.Urgent() != b.Type.Urgent() {
+		if a.Type.Urgent() {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.Timestamp, b.Timestamp), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// DigestItem says what must be decided of the next item of a digest.
+func (u *User) DigestItem(set *Set, item Item, id uuid.UUID, now engine.Millis) Decision {
+	t := u.begin(set, item.Event, item.Turn, item.Spent, now)
+	ended := t.ended()
+	if !ended {
+		t.rule, t.decision.RuleID = nil, uuid.Nil // a rule's NOW or LATER is ignored
+	}
+	switch {
+	case ended:
+	case t.policy.Quiet && t.zone.quiet(t.prefs.Quiet, t.now):
+		// It moves to a slot at their end.
+		end := t.zone.quietEnd(t.prefs.Quiet, t.now)
+		t.decision.Outcome, t.decision.DeferUntil, t.decision.Slot, t.decision.DigestKey = notify.Postponed, end, end, item.Key
+		t.expiresFirst()
+	default:
+		t.send(notify.ReasonDigested)
+		t.decision.DigestID = id
+	}
+	return t.end()
+}

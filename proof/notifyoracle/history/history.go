@@ -1,0 +1,321 @@
+// Package history makes random histories of users and decides each of them twice: by the
+// laws of package notify, with the state through its codec after each decision, and by
+// the oracle. A history follows from its number.
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+	"keyfold/engine/notify/similar"
+	"keyfold/proof/notifyoracle"
+)
+
+// World holds what histories are drawn from. It serves one goroutine.
+type World struct {
+	// Trace gets a line per decision; nil for none.
+	Trace io.Writer
+	// Seen counts the decisions by outcome and reason.
+	Seen map[Case]int
+
+	rng       *rng
+	oracle    *notifyoracle.Oracle
+	places    []place
+	metadatas []metadata
+	prints    map[printKey]similar.Print
+	block     uint64 // of the sets
+	sets      []sets
+	buffer    []byte
+}
+
+// Case is what a decision said; each of its reasons is a case.
+type Case struct {
+	Outcome notify.Outcome
+	Reason  string
+}
+
+// setsEvery is how many histories in a row share their sets: making sets takes longer
+// than a history.
+const setsEvery = 32
+
+// New returns a world.
+func New() (*World, error) {
+	w := &World{Seen: map[Case]int{}, rng: newRNG(), oracle: notifyoracle.New(), prints: map[printKey]similar.Print{}, block: ^uint64(0)}
+	var err error
+	if w.places, err = places(); err != nil {
+		return nil, err
+	}
+	w.metadatas, err = metadatas()
+	return w, err
+}
+
+// history is one user's history while it is made.
+type history struct {
+	*World
+	place   *place
+	user    *notifyoracle.User
+	set     sets
+	prefs   notify.Preferences
+	state   *notify.State
+	now     engine.Millis
+	met     []said
+	waiting []waiting
+	steps   int
+	wide    bool
+	flooded bool
+	run     *notifyoracle.Run // what has happened, where the laws of runs are checked too
+}
+
+// said is what an event said.
+type said struct {
+	kind     notify.EventType
+	text     int
+	metadata *metadata
+}
+
+// waiting is a deferral.
+type waiting struct {
+	notify.Due
+	event notifyoracle.Event
+}
+
+// Run makes the history of a number and returns how many decisions were compared. The
+// error names the first difference.
+func (w *World) Run(number uint64) (decisions int, err error) {
+	if err := w.drawSets(number); err != nil {
+		return 0, fmt.Errorf("history %d: %w", number, err)
+	}
+	w.rng.seed(number, 2)
+	w.oracle.Forget()
+	h := &history{World: w, state: &notify.State{}, set: pick(w.rng, w.sets), place: &w.places[w.rng.IntN(len(w.places))]}
+	h.user = w.oracle.User("u")
+	h.start()
+	if number%setsEvery == 0 {
+		h.run = h.newRun()
+	}
+	err = h.play(number)
+	if err == nil && h.run != nil {
+		err = h.checkRun()
+	}
+	if err != nil {
+		return h.steps, fmt.Errorf("history %d, step %d: %w", number, h.steps, err)
+	}
+	return h.steps, nil
+}
+
+// drawSets draws the sets of a history, unless the one before had the same.
+func (w *World) drawSets(number uint64) error {
+	block := number / setsEvery
+	if block == w.block {
+		return nil
+	}
+	w.block, w.sets = ^uint64(0), w.sets[:0]
+	w.rng.seed(block, 1)
+	for i := range 2 {
+		s, err := w.newSet(fmt.Sprintf("%d.%d", block, i))
+		if err != nil {
+			return err
+		}
+		w.sets = append(w.sets, s)
+	}
+	w.block = block
+	return nil
+}
+
+// start sets the clock near an interesting night.
+func (h *history) start() {
+	g := h.rng
+	if len(h.place.changes) > 0 && !g.chance(3) {
+		h.now = pick(g, h.place.changes) - 12*hour + engine.Millis(g.Int64N(int64(14*hour)))
+	} else {
+		h.now = 1_577_836_800_000 + day*engine.Millis(g.IntN(40)*100) + engine.Millis(g.Int64N(int64(day)))
+	}
+	h.change()
+}
+
+func (h *history) play(number uint64) error {
+	g := h.rng
+	events := 4 + g.IntN(12)
+	if number%512 == 511 {
+		events = 500
+		h.widen()
+	}
+	if number%1024 == 255 {
+		events = 300
+		h.widen()
+		h.flood()
+	}
+	for range events {
+		next := h.nextTime()
+		if err := h.decideDue(next); err != nil {
+			return err
+		}
+		h.now = next
+		switch {
+		case g.chance(20):
+			h.change()
+		case g.chance(15) && !h.wide:
+			h.set = pick(g, h.sets)
+		case g.chance(300) && !h.wide:
+			h.state.Erased, h.user.Erased = true, true
+		}
+		e := h.newEvent()
+		if g.chance(20) {
+			h.now -= g.span(minute) // another worker's clock is behind
+		}
+		if err := h.decide(waiting{Due: notify.Due{Event: e.Notification}, event: e}); err != nil {
+			return err
+		}
+		h.now = next
+	}
+	return h.decideDue(1 << 50)
+}
+
+// decideDue decides the deferrals that are due up to an instant, some of them late.
+func (h *history) decideDue(until engine.Millis) error {
+	for len(h.waiting) > 0 {
+		first := slices.MinFunc(h.waiting, func(a, b waiting) int {
+			return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), bytes.Compare(a.Event.ID[:], b.Event.ID[:]))
+		})
+		if first.DueAt > until {
+			return nil
+		}
+		h.now = max(h.now, first.DueAt)
+		if h.rng.chance(4) {
+			h.now = min(until, h.now+h.rng.span(2*hour))
+		}
+		if err := h.decideOne(first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideOne decides a deferral, with those that are due of its digest.
+func (h *history) decideOne(first waiting) error {
+	var group, rest []waiting
+	for _, d := range h.waiting {
+		together := d.Event.ID == first.Event.ID ||
+			first.DigestKey != "" && d.DigestKey == first.DigestKey && d.Slot == first.Slot && d.DueAt <= h.now
+		if together {
+			group = append(group, d)
+		} else {
+			rest = append(rest, d)
+		}
+	}
+	h.waiting = rest
+	if first.DigestKey == "" {
+		return h.decide(first)
+	}
+	return h.decideDigest(group)
+}
+
+// decide decides one turn of an event on both sides.
+func (h *history) decide(d waiting) error {
+	score := notify.Score{Known: !h.rng.chance(3), Cosine: h.rng.Float64() - .3}
+	got := notify.Decide(h.set.theirs, &h.prefs, h.state, d.Event, d.Turn, score, h.now)
+	want := h.user.Decide(h.set.ours, d.event, d.Turn.Number, d.Turn.Spent, score, h.now)
+	return h.keep(d, &want, &got)
+}
+
+func (h *history) decideDigest(group []waiting) error {
+	id := func(first uuid.UUID) uuid.UUID { return notify.DigestID("u", group[0].DigestKey, group[0].Slot, first) }
+	var dues []notify.Due
+	var items []notifyoracle.Item
+	for _, d := range group {
+		dues = append(dues, d.Due)
+		items = append(items, notifyoracle.Item{Event: d.event, Turn: d.Turn.Number, Spent: d.Turn.Spent, Key: d.DigestKey})
+	}
+	before := h.state.Append(nil)
+	got := notify.DecideDigest(h.set.theirs, &h.prefs, h.state, dues, make([]notify.Score, len(dues)), h.now)
+	if !bytes.Equal(before, h.state.Append(nil)) {
+		return fmt.Errorf("DecideDigest has changed the state")
+	}
+	want := h.user.Digest(h.set.ours, items, id, h.now)
+	if len(got) != len(want) {
+		return fmt.Errorf("a digest of %d items has %d records", len(want), len(got))
+	}
+	messages := map[uuid.UUID]bool{}
+	for i := range want {
+		messages[want[i].DigestID] = true
+		at := slices.IndexFunc(group, func(d waiting) bool { return d.Event.ID == want[i].EventID })
+		if err := h.compare(&want[i], &got[i]); err != nil {
+			return err
+		}
+		if err := h.fold(group[at], &got[i]); err != nil {
+			return err
+		}
+	}
+	if delete(messages, uuid.Nil); len(messages) > 1 {
+		h.Seen[severalMessages]++
+	}
+	return h.compareState()
+}
+
+// severalMessages is the case of a digest that one message has no room for.
+var severalMessages = Case{notify.Now, "several messages"}
+
+// keep compares one decision and lets both sides go on from it.
+func (h *history) keep(d waiting, want *notifyoracle.Decision, got *notify.Record) error {
+	if err := h.compare(want, got); err != nil {
+		return err
+	}
+	if err := h.fold(d, got); err != nil {
+		return err
+	}
+	return h.compareState()
+}
+
+func (h *history) compare(want *notifyoracle.Decision, got *notify.Record) error {
+	h.steps++
+	for _, reason := range want.Reasons {
+		h.Seen[Case{want.Outcome, reason}]++
+	}
+	if h.Trace != nil {
+		fmt.Fprintf(h.Trace, "%4d %d %-8v turn %d %v want %v %v, got %v %v\n", h.steps, h.now, want.Type, want.Turn, want.EventID,
+			want.Outcome, want.Reasons, got.Outcome, got.Reasons)
+	}
+	if differences := notifyoracle.Compare(want, got); len(differences) > 0 {
+		return fmt.Errorf("%v, turn %d\n  %s\nwant %+v\ngot  %+v", want.Type, want.Turn, strings.Join(differences, "\n  "), *want, *got)
+	}
+	return nil
+}
+
+// fold takes a record into the state and sends the state through its codec.
+func (h *history) fold(d waiting, r *notify.Record) (err error) {
+	h.state.Fold(r)
+	h.buffer = h.state.Append(h.buffer[:0])
+	if h.state, err = notify.ReadState(h.buffer); err != nil {
+		return err
+	}
+	if h.run != nil {
+		if err := h.record(r); err != nil {
+			return err
+		}
+	}
+	switch r.Outcome {
+	case notify.Later:
+		d.Turn = notify.Turn{Number: r.Turn + 1, Spent: r.Spent}
+		d.DueAt, d.DigestKey, d.Slot = r.DeferUntil, r.DigestKey, r.Slot
+		h.waiting = append(h.waiting, d)
+	case notify.Postponed:
+		d.DueAt, d.DigestKey, d.Slot = r.DeferUntil, r.DigestKey, r.Slot
+		h.waiting = append(h.waiting, d)
+	}
+	return nil
+}
+
+func (h *history) compareState() error {
+	if differences := h.user.CompareState(h.state); len(differences) > 0 {
+		return fmt.Errorf("%s", strings.Join(differences, "\n  "))
+	}
+	return nil
+}

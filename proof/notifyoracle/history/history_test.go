@@ -1,0 +1,63 @@
+package history
+
+import (
+	"testing"
+
+	"keyfold/engine/notify"
+)
+
+// TestHistoriesAreDecidedAsTheOracleSays compares random histories. A million of them:
+// go run ./bench notify histories --count 1000000.
+//
+// Promise(notify-worker/large-digests)
+func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
+	w, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decisions := 0
+	for number := range uint64(histories) {
+		n, err := w.Run(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decisions += n
+	}
+	if decisions < 8*histories {
+		t.Errorf("%d histories have %d decisions only", histories, decisions)
+	}
+	if w.Seen[severalMessages] < histories/500 {
+		t.Errorf("%d digests have several messages", w.Seen[severalMessages])
+	}
+	for _, c := range cases {
+		if w.Seen[c] < histories/200 {
+			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)
+		}
+	}
+}
+
+// cases are what histories must meet often enough to prove anything.
+var cases = []Case{
+	{notify.Never, notify.ReasonUserErased},
+	{notify.Never, notify.ReasonExpired},
+	{notify.Never, notify.ReasonMuted},
+	{notify.Never, notify.ReasonNoChannel},
+	{notify.Never, notify.ReasonDuplicate},
+	{notify.Never, notify.ReasonNearDuplicate},
+	{notify.Never, "RULE_0"},
+	{notify.Now, "RULE_0"},
+	{notify.Later, "RULE_0"},
+	{notify.Later, notify.ReasonCap5M},
+	{notify.Later, notify.ReasonCap1H},
+	{notify.Later, notify.ReasonCap24H},
+	{notify.Later, notify.ReasonCooldown},
+	{notify.Later, notify.ReasonQuietHours},
+	{notify.Now, notify.ReasonScoreHigh},
+	{notify.Later, notify.ReasonScoreDigest},
+	{notify.Now, notify.ReasonScoreDigest},
+	{notify.Never, notify.ReasonScoreLow},
+	{notify.Now, notify.ReasonDeferLimit},
+	{notify.Never, notify.ReasonDeferLimit},
+	{notify.Never, notify.ReasonExpiresFirst},
+	{notify.Now, notify.ReasonDigested},
+}

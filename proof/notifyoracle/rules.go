@@ -1,0 +1,311 @@
+package notifyoracle
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine/notify"
+)
+
+// Rule is a rule as its document has it.
+type Rule struct {
+	ID         uuid.UUID       `json:"rule_id"`
+	Priority   int             `json:"priority"`
+	Enabled    bool            `json:"enabled"`
+	Conditions json.RawMessage `json:"conditions"`
+	Action     struct {
+		Outcome  string   `json:"outcome"`
+		Strategy string   `json:"defer_strategy"`
+		Channels []string `json:"channel_override"`
+		Reason   string   `json:"reason_code"`
+		Bypass   []string `json:"bypass"` // nil: everything
+		Key      []string `json:"digest_key"`
+	} `json:"action"`
+	tree map[string]any
+}
+
+// readRules reads the enabled rules of a document, by priority.
+func readRules(document []byte) ([]Rule, error) {
+	var d struct {
+		Rules []Rule `json:"rules"`
+	}
+	if err := json.Unmarshal(document, &d); err != nil {
+		return nil, err
+	}
+	rules := slices.DeleteFunc(d.Rules, func(r Rule) bool { return !r.Enabled })
+	slices.SortFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Priority, b.Priority) })
+	for i := range rules {
+		tree, err := readValue(rules[i].Conditions)
+		if err != nil {
+			return nil, err
+		}
+		rules[i].tree, _ = tree.(map[string]any)
+	}
+	return rules, nil
+}
+
+// readValue reads a JSON value: nil, bool, string, Number, []any or map[string]any.
+func readValue(text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return withNumbers(v), nil
+}
+
+func withNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		r, _ := new(big.Rat).SetString(v.String())
+		return Number{v.String(), r}
+	case []any:
+		for i := range v {
+			v[i] = withNumbers(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = withNumbers(v[name])
+		}
+	}
+	return v
+}
+
+// says reports whether a rule has matched and says an outcome.
+func (r *Rule) says(o notify.Outcome) bool { return r != nil && r.Action.Outcome == o.String() }
+
+// bypasses reports whether a stage does not hold what the rule sends.
+func (r *Rule) bypasses(stage string) bool {
+	return r.says(notify.Now) && (r.Action.Bypass == nil || slices.Contains(r.Action.Bypass, stage))
+}
+
+// matchRule returns the first rule that matches and is not spent, nil where there is none.
+func (t *turn) matchRule() *Rule {
+	for i := range t.set.Rules {
+		r := &t.set.Rules[i]
+		if !slices.Contains(t.decision.Spent, r.ID) && t.matches(r.tree) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (t *turn) matches(node map[string]any) bool {
+	op, _ := node["op"].(string)
+	kids, _ := node["rules"].([]any)
+	match := func(kid any) bool { return t.matches(kid.(map[string]any)) }
+	switch op {
+	case "AND":
+		return !slices.ContainsFunc(kids, func(kid any) bool { return !match(kid) })
+	case "OR":
+		return slices.ContainsFunc(kids, match)
+	case "NOT":
+		return !match(kids[0])
+	}
+	return compare(t.field(node["field"].(string)), node["operator"].(string), node["value"])
+}
+
+// compare applies an operator. An absent field is null; null equals null.
+func compare(have any, operator string, want any) bool {
+	wants, list := want.([]any)
+	if !list {
+		wants = []any{want}
+	}
+	among := func() bool { return slices.ContainsFunc(wants, func(w any) bool { return equal(have, w) }) }
+	switch operator {
+	case "exists":
+		return have != nil
+	case "not_exists":
+		return have == nil
+	case "eq", "in":
+		return among()
+	case "neq", "not_in":
+		return !among()
+	}
+	holds, known := orders[operator]
+	if !known {
+		panic("the oracle has no operator " + operator)
+	}
+	x, ok1 := have.(Number)
+	y, ok2 := want.(Number)
+	return ok1 && ok2 && holds(x.Cmp(y.Rat))
+}
+
+// orders are the operators that compare two numbers.
+var orders = map[string]func(order int) bool{
+	"gt":  func(order int) bool { return order > 0 },
+	"gte": func(order int) bool { return order >= 0 },
+	"lt":  func(order int) bool { return order < 0 },
+	"lte": func(order int) bool { return order <= 0 },
+}
+
+func equal(have, want any) bool {
+	switch have := have.(type) {
+	case nil:
+		return want == nil
+	case Number:
+		n, ok := want.(Number)
+		return ok && have.Cmp(n.Rat) == 0
+	case []notify.Channel: // any of them
+		return slices.ContainsFunc(have, func(c notify.Channel) bool { return c.String() == want })
+	case string, bool:
+		return have == want
+	}
+	return false
+}
+
+// field returns what a rule sees under a name, nil where it is absent.
+func (t *turn) field(name string) any {
+	e := t.event
+	if path, ok := strings.CutPrefix(name, "metadata."); ok {
+		return lookUp(e.Object, strings.Split(path, "."))
+	}
+	switch name {
+	case "event_type":
+		return e.Type.String()
+	case "priority_hint":
+		return text(e.Hint.String())
+	case "source":
+		return e.Source
+	case "channel":
+		return e.Channels
+	case "user_id":
+		return e.UserID
+	case "dedupe_key":
+		return text(e.DedupeKey)
+	case "title":
+		return e.Title
+	case "message":
+		return text(e.Message)
+	}
+	return t.number(name)
+}
+
+// number returns what a rule sees under the name of a figure: all are as of now, before
+// this decision.
+func (t *turn) number(name string) any {
+	weekday, minuteOfDay := t.zone.local(t.now)
+	switch name {
+	case "age_s":
+		return seconds(max(0, int64(t.now-t.event.Timestamp)))
+	case "expires_in_s":
+		if t.event.ExpiresAt == 0 {
+			return nil
+		}
+		return seconds(int64(t.event.ExpiresAt - t.now))
+	case "turn":
+		return whole(t.decision.Turn)
+	case "local_hour":
+		return whole(minuteOfDay / 60)
+	case "local_weekday":
+		return whole(weekday)
+	case "in_quiet_hours":
+		return t.zone.quiet(t.prefs.Quiet, t.now)
+	case "count_5m":
+		return whole(t.decision.Counts[0])
+	case "count_1h":
+		return whole(t.decision.Counts[1])
+	case "count_24h":
+		return whole(t.decision.Counts[2])
+	case "since_last_s":
+		if len(t.state.Sends) == 0 {
+			return nil
+		}
+		return t.since(int64(t.state.Sends[len(t.state.Sends)-1]))
+	case "since_same_type_s":
+		return t.since(int64(t.state.LastSend[t.event.Type]))
+	}
+	panic("unknown field " + name)
+}
+
+// since returns the seconds since a send, nil where there is none within the horizon.
+func (t *turn) since(at int64) any {
+	if at == 0 || at <= int64(t.now-t.decision.Horizon) {
+		return nil
+	}
+	return seconds(int64(t.now) - at)
+}
+
+func seconds(ms int64) any {
+	r := big.NewRat(ms, 1000)
+	return Number{r.FloatString(3), r}
+}
+
+func whole(n int) any { return Number{strconv.Itoa(n), big.NewRat(int64(n), 1)} }
+
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func lookUp(v any, path []string) any {
+	for _, name := range path {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+// digestKey joins the values of the rule's fields.
+func (t *turn) digestKey() string {
+	if t.rule == nil || !t.rule.says(notify.Later) || t.rule.Action.Key == nil {
+		return t.event.Type.String()
+	}
+	var values []string
+	for _, name := range t.rule.Action.Key {
+		switch v := t.field(name).(type) {
+		case string:
+			values = append(values, v)
+		case Number:
+			values = append(values, v.Text)
+		case bool:
+			values = append(values, strconv.FormatBool(v))
+		case []notify.Channel:
+			var names []string
+			for _, c := range v {
+				names = append(names, c.String())
+			}
+			values = append(values, strings.Join(names, ","))
+		default:
+			values = append(values, "")
+		}
+	}
+	// Within a value the sign between values, and the one before it, have a backslash
+	// before them. A key over 256 bytes is its SHA-256 behind what no other key begins with.
+	var key []byte
+	for i, value := range values {
+		if i > 0 {
+			key = append(key, '|')
+		}
+		for _, b := range []byte(value) {
+			if b == '|' || b == '\\' {
+				key = append(key, '\\')
+			}
+			key = append(key, b)
+		}
+	}
+	if len(key) > 256 {
+		return fmt.Sprintf(`\#%x`, sha256.Sum256(key))
+	}
+	return string(key)
+}
+
+// channels are those that a rule names.
+func (r *Rule) channels() (all []notify.Channel) {
+	for _, name := range r.Action.Channels {
+		all = append(all, notify.ParseChannel(name))
+	}
+	return all
+}

@@ -1,0 +1,160 @@
+// Package users shows and exports profiles, whatever store they are in.
+package users
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/source/catalog"
+)
+
+// Store is what a view is read from.
+type Store interface {
+	Load(ctx context.Context, users []int32) ([]*profile.Profile, error)
+	Products(ctx context.Context, ids []int32) ([]profile.Product, error)
+	AllProducts(ctx context.Context) iter.Seq2[profile.Product, error]
+}
+
+// Event is one of the last things a user did, and where it stands.
+type Event struct {
+	profile.Event
+	State string
+}
+
+// ProfileView is a profile a person can look at: its figures, what its user did
+// last where that is known, and the products it is nearest to.
+type ProfileView struct {
+	Profile *profile.Profile // nil: the user has none
+	asked   int              // for so many of the nearest products
+	near    []catalog.Neighbour
+	events  []Event
+	names   map[int32]profile.Product // of the events' products
+}
+
+// NoNearest is what is shown where there are no products to compare with.
+const NoNearest = "  nearest products: no product with a vector of this model is stored; `products import` stores them"
+
+// NewProfileView reads a user's profile and the near products nearest to it.
+func NewProfileView(ctx context.Context, store Store, user int32, near int, events []Event) (*ProfileView, error) {
+	profiles, err := store.Load(ctx, []int32{user})
+	if err != nil {
+		return nil, err
+	}
+	p := &ProfileView{Profile: profiles[0], asked: near, events: events, names: map[int32]profile.Product{}}
+	if p.Profile == nil {
+		return p, nil
+	}
+	var ids []int32
+	for i := range events {
+		if id := events[i].ProductID; id != 0 && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 {
+		products, err := store.Products(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, product := range products {
+			p.names[product.ID] = product
+		}
+	}
+	if !p.Profile.Erased() {
+		p.near, err = catalog.Nearest(ctx, p.Profile.Vector, store.AllProducts(ctx), near)
+	}
+	return p, err
+}
+
+// Print writes the view as text.
+func (p *ProfileView) Print(w *cli.Text) {
+	f := p.Profile
+	if f.Erased() {
+		w.Line("user %d was erased at %s", f.UserID, cli.At(f.ErasedAt.Time()))
+		return
+	}
+	w.Line("user %d: %s in %s, the last a %s on %s", f.UserID, cli.Count(f.EventCount, "event"), cli.Count(int64(f.Version), "write"),
+		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
+	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
+	switch {
+	case len(p.near) > 0:
+		w.Line("  nearest products (cosine)")
+	case p.asked > 0:
+		w.Line(NoNearest)
+	}
+	for _, n := range p.near {
+		w.Line("    %6.3f  %s", n.Cosine, title(n.Product))
+	}
+	if len(p.events) > 0 {
+		w.Line("  last events (UTC)")
+	}
+	for _, e := range p.events {
+		w.Line("    %s  %-16s  %-10s  %s", e.OccurredAt.Time().Format(time.DateTime), e.Type, e.State, p.reference(&e.Event))
+	}
+}
+
+func (p *ProfileView) reference(e *profile.Event) string {
+	switch {
+	case e.Phrase == "" && e.ProductID == 0:
+		return "(deleted by history prune)"
+	case e.Type.HasPhrase():
+		return fmt.Sprintf("%q", e.Phrase)
+	}
+	product, ok := p.names[e.ProductID]
+	if !ok {
+		return fmt.Sprintf("product %d", e.ProductID)
+	}
+	return title(product)
+}
+
+func title(p profile.Product) string {
+	name := fmt.Sprintf("product %d", p.ID)
+	if p.Name != "" {
+		name = p.Name
+	}
+	if p.Category != "" {
+		name += "  (" + p.Category + ")"
+	}
+	return name
+}
+
+// jsonView is a view for -o json.
+type jsonView struct {
+	Document
+	LastEvents []shownEvent   `json:"last_events,omitempty"`
+	Nearest    []shownProduct `json:"nearest_products"`
+}
+
+type shownEvent struct {
+	OccurredAt   time.Time `json:"occurred_at"`
+	EventType    string    `json:"event_type"`
+	SearchPhrase string    `json:"search_phrase,omitempty"`
+	ProductID    int32     `json:"product_id,omitempty"`
+	MessageID    string    `json:"message_id"`
+	State        string    `json:"state"`
+}
+
+type shownProduct struct {
+	ProductID   int32   `json:"product_id"`
+	ProductName string  `json:"product_name,omitempty"`
+	Category    string  `json:"category,omitempty"`
+	Cosine      float64 `json:"cosine"`
+}
+
+// JSON returns the view as it is printed with -o json.
+func (p *ProfileView) JSON() any {
+	s := jsonView{Document: DocumentOf(p.Profile), Nearest: []shownProduct{}}
+	for _, e := range p.events {
+		s.LastEvents = append(s.LastEvents, shownEvent{
+			e.OccurredAt.Time(), e.Type.String(), e.Phrase, e.ProductID, e.MessageID, e.State,
+		})
+	}
+	for _, n := range p.near {
+		s.Nearest = append(s.Nearest, shownProduct{n.Product.ID, n.Product.Name, n.Product.Category, n.Cosine})
+	}
+	return s
+}

@@ -1,0 +1,58 @@
+package message
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"keyfold/engine"
+	"keyfold/engine/notify"
+)
+
+// The largest message of a digest is below the megabyte that web servers take by default:
+// no character is longer there than "<" is, which JSON for the web escapes.
+//
+// Promise(notify-worker/large-digests)
+func TestTheLargestDigest(t *testing.T) {
+	for _, runes := range []int{1, notify.MaxMessageRunes, notify.MaxMetadataBytes} {
+		text := strings.Repeat("<", runes)
+		body := fmt.Appendf(nil, `{"event_id":"%v","metadata":{"a":"%s"},"channel":["push"]}`, uuid.Max, text)
+		d, bytes := notify.Dispatch{ID: uuid.Max}, 0
+		for len(d.Events) < notify.MaxDigestItems && bytes+len(body) <= notify.MaxDigestBytes {
+			bytes += len(body)
+			d.Events = append(d.Events, &notify.Notification{ID: uuid.Max, Type: notify.Security, Body: body, ExpiresAt: engine.Now()})
+			d.Records = append(d.Records, notify.Record{DigestID: d.ID, DigestKey: strings.Repeat("<", notify.MaxGroupBytes), Reasons: []string{notify.ReasonDigested}, Channels: notify.Channels})
+		}
+		line, err := Append(nil, &d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(line) >= 1<<20 || len(line) < bytes {
+			t.Errorf("%d items with %d signs each are %d bytes", len(d.Events), runes, len(line))
+		}
+	}
+}
+
+// A digest is of use until its last item has expired: one that never expires keeps it.
+func TestADigestExpiresWithItsLastItem(t *testing.T) {
+	for want, expiries := range map[string][]engine.Millis{"1970-01-01T00:00:02.000Z": {1000, 2000}, "": {1000, 0}} {
+		d := notify.Dispatch{ID: uuid.New()}
+		for _, at := range expiries {
+			d.Events = append(d.Events, &notify.Notification{ID: uuid.New(), ExpiresAt: at, Body: []byte("{}")})
+			d.Records = append(d.Records, notify.Record{DigestID: d.ID})
+		}
+		m, err := Of(&d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if m.ExpiresAt != nil {
+			got = *m.ExpiresAt
+		}
+		if got != want {
+			t.Errorf("items that expire at %v make one that expires at %q, want %q", expiries, got, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// guard admits a request or refuses it before its body is read.
+type guard struct {
+	tokens    *reloader[tokens] // nil: no token is needed
+	localOnly bool              // names that are not the loopback's are refused
+	total     *rate.Limiter     // nil: no bound
+	senders   *rateLimits
+}
+
+func newGuard(c Config, log *slog.Logger) (*guard, error) {
+	g := &guard{total: c.Total.limiter(), senders: newRateLimits(c.Sender)}
+	if !c.authenticates() {
+		g.localOnly = OnLoopback(c.Addr)
+		return g, nil
+	}
+	g.tokens = &reloader[tokens]{
+		what:  "the bearer tokens",
+		load:  func(files [][]byte, err error) (tokens, error) { return loadTokens(c.Tokens, c.TokenFile, files, err) },
+		every: c.ReloadInterval, strict: true, log: log,
+	}
+	if c.TokenFile != "" {
+		g.tokens.paths = []string{c.TokenFile}
+	}
+	if err := g.tokens.start(); err != nil {
+		return nil, fmt.Errorf("HTTP_TOKEN_FILE: %w", err)
+	}
+	return g, nil
+}
+
+// enter is an [admission]. Probes and the API description need no token and are
+// not rate limited.
+func (g *guard) enter(r *http.Request) (sender visitor, refused *Answer) {
+	if g.localOnly && !LocalHost(r.Host) {
+		return visitor{}, refuse(http.StatusForbidden, "foreign_host",
+			fmt.Sprintf("the host %s is not this machine's loopback: use localhost or 127.0.0.1", short(r.Host)))
+	}
+	switch r.URL.Path {
+	case livePath, readyPath, openAPIPath:
+		return visitor{may: whole}, nil
+	}
+	now := time.Now()
+	sender, refused = g.identify(r, now)
+	if refused != nil {
+		return visitor{}, refused
+	}
+	if wait := take(now, g.senders.of(sender.key), g.total); wait > 0 {
+		return visitor{}, tooMany(wait)
+	}
+	return sender, nil
+}
+
+// identify names the sender. Requests without a valid token use up the rate of
+// their address, which bounds guessing. They do not use up the total rate, so
+// that they cannot lock out senders with a token.
+func (g *guard) identify(r *http.Request, now time.Time) (sender visitor, refused *Answer) {
+	address := addressOf(r)
+	if g.tokens == nil {
+		return visitor{address, whole}, nil
+	}
+	shown, all := bearer(r), g.tokens.get()
+	digest, may := all.find(shown)
+	if may.scopes != 0 {
+		return visitor{string(digest[:]), may}, nil
+	}
+	if wait := take(now, g.senders.of(address)); wait > 0 {
+		return visitor{}, tooMany(wait)
+	}
+	if shown != "" && all.unread {
+		return visitor{}, Unavailable("tokens_unread", "the server cannot read its tokens; send it again", nil)
+	}
+	return visitor{}, unauthorized(shown != "")
+}
+
+func tooMany(wait time.Duration) *Answer {
+	return later(http.StatusTooManyRequests, wait, "rate_limited",
+		"too many requests: send several events in one, and wait as long as Retry-After says")
+}
+
+// OnLoopback reports whether addr, host:port, can be reached from this machine
+// only.
+func OnLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && isLoopback(host)
+}
+
+// LocalHost reports whether a Host header names the loopback itself. A browser
+// that another site's DNS led here names that site.
+func LocalHost(host string) bool { return isLoopback(hostname(host)) }
+
+// hostname cuts the port off a Host header.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

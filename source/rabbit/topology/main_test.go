@@ -1,0 +1,9 @@
+package topology
+
+import (
+	"testing"
+
+	"keyfold/internal/testserver/process"
+)
+
+func TestMain(m *testing.M) { process.Main(m) }
