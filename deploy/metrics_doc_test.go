@@ -212,6 +212,32 @@ RabbitMQ's own, of its plugin rabbitmq_prometheus on /metrics/per-object:
 (` + "`keyfold notify worker consumer`" + ` three: urgent notifications, others, delivery reports). ` + "`rabbitmqctl -q list_connections\nclient_properties | grep -c 'keyfold worker consumer'`" + ` counts the workers; RabbitMQ's management shows the name too.
 `
 
+// toldBy names the programs on whose pages some families are.
+type toldBy struct {
+	families *regexp.Regexp // of their package and name
+	programs string
+}
+
+// programs are those on whose pages a family is: the first row that matches the family's
+// package and name counts. TestAlertsReadWhatProgramsTell compares the programs' own pages with it.
+var programs = []toldBy{
+	{regexp.MustCompile(`^(cmd/keyfold/app|internal/version) `), "Every program"},
+	{regexp.MustCompile(` keyfold_rabbitmq_publisher_blocked$`), "Every program but `keyfold ingest` without `--relay`"},
+	{regexp.MustCompile(`^engine/breaker `), "`keyfold work`, `keyfold notify work`, `keyfold notify serve`"},
+	{regexp.MustCompile(`^service/daemon | worker_instances_active$| keyfold_retries_(delayed|in_process|publish|unconfirmed)`), "`keyfold work`, `keyfold notify work`"},
+	{regexp.MustCompile(`^source/rabbit/consume `), "`keyfold work`, `keyfold notify work`, `keyfold partition`"},
+	{regexp.MustCompile(`^(engine/profile/processor|service/profile/worker|source/rabbit/partition|source/vector.*) `), "`keyfold work`"},
+	{regexp.MustCompile(`^service/profile/partitioner `), "`keyfold partition`"},
+	{regexp.MustCompile(` keyfold_outbox_(unsent|failed|oldest_unsent_seconds|backfill)$`), "`keyfold relay`, `keyfold ingest`"},
+	{regexp.MustCompile(`^source/ingest | keyfold_outbox_store_`), "`keyfold ingest`"},
+	{regexp.MustCompile(` events_published_total$`), "`keyfold relay`, `keyfold ingest --relay`, `keyfold notify serve`"},
+	{regexp.MustCompile(`^(source|cmd/keyfold)/outbox `), "`keyfold relay`, `keyfold ingest --relay`"},
+	{regexp.MustCompile(`^source/httpapi `), "`keyfold ingest`, `keyfold notify serve`"},
+	{regexp.MustCompile(`^service/notify/published `), "`keyfold notify work`, `keyfold notify serve`"},
+	{regexp.MustCompile(`^(service/notify/api|source/repeat) `), "`keyfold notify serve`"},
+	{regexp.MustCompile(`^(engine/notify/processor|service/notify/(notifier|score)|sink/ledger/.*) `), "`keyfold notify work`"},
+}
+
 // The page lists every family of the code.
 func TestMetricsPage(t *testing.T) {
 	all := families(t)
@@ -220,17 +246,22 @@ func TestMetricsPage(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString(metricsHead)
-	rooms := map[string][]*family{}
+	sections := make([][]*family, len(programs))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		f := all[name]
 		if f.help == "" || !strings.HasSuffix(f.help, ".") {
 			t.Errorf("%s has the help %q, which is no sentence", name, f.help)
 		}
-		rooms[f.room] = append(rooms[f.room], f)
+		at := slices.IndexFunc(programs, func(p toldBy) bool { return p.families.MatchString(f.room + " " + f.name) })
+		if at < 0 {
+			t.Errorf("programs has no row for %s of %s", f.name, f.room)
+			continue
+		}
+		sections[at] = append(sections[at], f)
 	}
-	for _, room := range slices.Sorted(maps.Keys(rooms)) {
-		fmt.Fprintf(&b, "\n## %s\n\n| metric | type | help |\n|---|---|---|\n", room)
-		for _, f := range rooms[room] {
+	for at, section := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n| metric | type | help |\n|---|---|---|\n", programs[at].programs)
+		for _, f := range section {
 			labels := ""
 			if len(f.labels) > 0 {
 				labels = "{" + strings.Join(f.labels, ",") + "}"

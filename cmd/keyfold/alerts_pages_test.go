@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,54 @@ func TestAlertsReadWhatProgramsTell(t *testing.T) {
 			}
 		})
 	}
+	checkSections(t, pages)
+}
+
+// checkSections compares the programs' pages with the sections of docs/METRICS.md: a metric on a
+// page is in a section of that program, and each program of a section tells some of it.
+func checkSections(t *testing.T, pages map[string]func() string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/METRICS.md")
+	must(t, err)
+	type section struct{ programs, metrics string }
+	var sections []section
+	for _, part := range strings.Split(string(text), "\n## ")[1:] {
+		programs, metrics, _ := strings.Cut(part, "\n")
+		sections = append(sections, section{programs, metrics})
+	}
+	for program, url := range pages {
+		if strings.Contains(program, "broker") {
+			continue
+		}
+		page, err := readPage(url())
+		must(t, err)
+		told := map[int]bool{}
+		for series := range page {
+			name, _, _ := strings.Cut(series, "{")
+			name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+			if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+				continue
+			}
+			at := slices.IndexFunc(sections, func(s section) bool { return regexp.MustCompile("`" + name + "[`{]").MatchString(s.metrics) })
+			if at < 0 || !of(sections[at].programs, program) {
+				t.Errorf("docs/METRICS.md has no %s under `keyfold %s`", name, program)
+			}
+			told[at] = true
+		}
+		for at, s := range sections {
+			if of(s.programs, program) && !told[at] {
+				t.Errorf("`keyfold %s` tells nothing of docs/METRICS.md's section %s", program, s.programs)
+			}
+		}
+	}
+}
+
+// of reports whether a section's title names the program.
+func of(title, program string) bool {
+	if every, but, _ := strings.Cut(title, " but "); every == "Every program" {
+		return program != "ingest" || but == ""
+	}
+	return strings.Contains(title, "`keyfold "+program+"`") || program == "ingest --relay" && strings.Contains(title, "`keyfold ingest`")
 }
 
 // programsOf returns the programs that tell a metric.
