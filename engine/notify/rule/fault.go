@@ -87,7 +87,7 @@ func hint(name string, known []string) string {
 // synonyms are words of other rule languages.
 var synonyms = map[string]string{
 	"=": "eq", "==": "eq", "equals": "eq", "!=": "neq", "<>": "neq", "not_equals": "neq", "ne": "neq",
-	">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "nin": "not_in", "one_of": "in", "contains": "in",
+	">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "nin": "not_in", "one_of": "in",
 	"all": "AND", "any": "OR", "type": "event_type", "priority": "priority_hint", "channels": "channel",
 	"user": "user_id", "hour": "local_hour", "weekday": "local_weekday", "age": "age_s",
 	"send": "NOW", "allow": "NOW", "defer": "LATER", "delay": "LATER", "drop": "NEVER", "block": "NEVER", "suppress": "NEVER",
