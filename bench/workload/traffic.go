@@ -8,15 +8,10 @@
 package workload
 
 import (
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/google/uuid"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -38,52 +33,20 @@ type Config struct {
 // week's events, in another order and for other users. It serves one goroutine.
 type Traffic struct {
 	config    Config
-	templates []wire
+	templates []notifications.Post
 	random    *rand.Rand
 	zipf      *rand.Zipf
-	made      uint64
-}
-
-// wire is an event as services post it.
-type wire struct {
-	EventID   string          `json:"event_id"`
-	UserID    string          `json:"user_id"`
-	Type      string          `json:"event_type"`
-	Title     string          `json:"title"`
-	Message   string          `json:"message,omitempty"`
-	Source    string          `json:"source"`
-	Hint      string          `json:"priority_hint,omitempty"`
-	Channels  []string        `json:"channel"`
-	Timestamp string          `json:"timestamp"`
-	ExpiresAt string          `json:"expires_at,omitempty"`
-	DedupeKey string          `json:"dedupe_key,omitempty"`
-	Metadata  json.RawMessage `json:"metadata,omitempty"`
-
-	kind    notify.EventType
-	expires time.Duration // after the timestamp; 0: never
 }
 
 // New returns the traffic of a seed: the same events, but for their times, each time.
 func New(c Config) (*Traffic, error) {
 	week := notifications.DefaultConfig()
-	week.Start, week.Retries, week.Seed = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), 0, c.Seed+1
+	week.Start, week.Seed = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), c.Seed+1
 	t := &Traffic{config: c, random: rand.New(rand.NewPCG(c.Seed, 0x6e6f74696365))}
-	for _, e := range notifications.Generate(week, notifications.Sample(week)).Events {
-		if len(c.Types) > 0 && !slices.Contains(c.Types, e.Type) {
-			continue
+	for _, e := range notifications.Generate(week).Events {
+		if len(c.Types) == 0 || slices.Contains(c.Types, e.Type) {
+			t.templates = append(t.templates, e.Post)
 		}
-		w := wire{kind: e.Type}
-		if err := json.Unmarshal(e.Body, &w); err != nil {
-			return nil, fmt.Errorf("a sample event: %w", err)
-		}
-		if w.ExpiresAt != "" {
-			until, err := time.Parse(time.RFC3339, w.ExpiresAt)
-			if err != nil {
-				return nil, fmt.Errorf("a sample event's expires_at: %w", err)
-			}
-			w.expires = until.Sub(e.At.Time())
-		}
-		t.templates = append(t.templates, w)
 	}
 	if c.Skew > 0 {
 		t.zipf = rand.NewZipf(t.random, c.Skew, 8, uint64(c.Users-1))
@@ -93,20 +56,13 @@ func New(c Config) (*Traffic, error) {
 
 // Next returns another event, which happens now.
 func (t *Traffic) Next(now time.Time) (*notify.Notification, error) {
-	w := t.templates[t.random.IntN(len(t.templates))]
-	t.made++
-	w.EventID, w.UserID, w.Timestamp = t.id().String(), t.user(), stamp(now)
+	p := t.templates[t.random.IntN(len(t.templates))]
+	p.ID, p.User = notifications.NewID(t.random), t.user()
 	if t.config.Expires != nil {
-		w.expires = t.config.Expires(t.random, w.kind)
+		p.Expires = t.config.Expires(t.random, p.Type)
 	}
-	if w.ExpiresAt = ""; w.expires > 0 {
-		w.ExpiresAt = stamp(now.Add(w.expires))
-	}
-	body, err := json.Marshal(&w)
-	if err != nil {
-		return nil, err
-	}
-	return notify.Parse(body, engine.MillisOf(now))
+	at := engine.MillisOf(now)
+	return notify.Parse(p.BodyAt(at), at)
 }
 
 func (t *Traffic) user() string {
@@ -115,13 +71,3 @@ func (t *Traffic) user() string {
 	}
 	return strconv.Itoa(t.random.IntN(t.config.Users) + 1)
 }
-
-// id draws a random event_id.
-func (t *Traffic) id() (id uuid.UUID) {
-	binary.BigEndian.PutUint64(id[:], t.random.Uint64())
-	binary.BigEndian.PutUint64(id[8:], t.random.Uint64())
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return id
-}
-
-func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -50,11 +50,7 @@ func (c *Simulation[P]) CheckWith(p P, hours *ruleset.Hours) error {
 
 // RunWith prints what would change.
 func (c *Simulation[P]) RunWith(p P, hours *ruleset.Hours) error {
-	local, err := hours.Local()
-	if err != nil {
-		return err
-	}
-	set, err := ruleset.Read(c.File, local)
+	set, err := hours.Set(c.File)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/sink/sqlite"
 	"keyfold/source/sample"
 )
@@ -288,7 +289,7 @@ func TestMistakes(t *testing.T) {
 func server(t *testing.T, args ...string) (url string, stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	errs, out := &lockedBuffer{}, &lockedBuffer{}
+	errs, out := &logtest.Buffer{}, &logtest.Buffer{}
 	done := make(chan int, 1)
 	go func() {
 		done <- run(ctx, append([]string{"serve", "--http-addr", "127.0.0.1:0", "-o", "json"}, args...), cli.Streams{Stdin: strings.NewReader(""), Stdout: out, Stderr: errs})
@@ -309,23 +310,6 @@ func server(t *testing.T, args ...string) (url string, stop func() string) {
 	}
 	t.Fatalf("it does not listen: %s", errs)
 	return "", nil
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func post(t *testing.T, url, body string) (int, string) {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/service/notify/api"
 
 	"keyfold/engine/notify"
@@ -33,10 +34,10 @@ func notifyServer(t *testing.T, args ...string) string {
 }
 
 // notifyServing returns the address and what the program says.
-func notifyServing(t *testing.T, args ...string) (string, *lockedBuffer) {
+func notifyServing(t *testing.T, args ...string) (string, *logtest.Buffer) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	errs := &lockedBuffer{}
+	errs := &logtest.Buffer{}
 	done := make(chan int, 1)
 	args = append([]string{"notify", "serve", "--http-addr", "127.0.0.1:0"}, args...)
 	go func() {

@@ -26,12 +26,12 @@ import (
 )
 
 // weekFiles writes a small week of notifications and its users.
-func weekFiles(t *testing.T, users, sessions int) (events, preferences string, week notifications.Week) {
+func weekFiles(t *testing.T, users int) (events, preferences string, week notifications.Week) {
 	t.Helper()
 	config := notifications.DefaultConfig()
-	config.Users, config.Sessions = users, sessions
+	config.Users = users
 	config.Start = time.Date(2026, 3, 26, 0, 0, 0, 0, time.UTC)
-	week = notifications.Generate(config, notifications.Sample(config))
+	week = notifications.Generate(config)
 	var posted, settings bytes.Buffer
 	for i := range week.Events {
 		posted.Write(week.Events[i].Body)
@@ -75,7 +75,7 @@ type left struct {
 // once, with the records of a run without kills.
 // Figure: 1,000 kills: 0 lost, 0 decided twice
 func TestNotifyKill9(t *testing.T) {
-	events, users, _ := weekFiles(t, often(6, 12), often(15, 30))
+	events, users, _ := weekFiles(t, often(6, 12))
 	args := func(folder string) []string {
 		return []string{"notify", "--data", filepath.Join(folder, "data"), "--events", events, "--users", users, "--send-to", filepath.Join(folder, "out.ndjson")}
 	}
@@ -220,7 +220,7 @@ func firstDifference(got, want []string) string {
 //
 // Promise(proof/notify-lite)
 func TestNotifyKeepsTheLaws(t *testing.T) {
-	events, users, week := weekFiles(t, 30, 80)
+	events, users, week := weekFiles(t, 30)
 	folder := t.TempDir()
 	code, _, errs := lite(t, "", "notify", "--data", filepath.Join(folder, "data"), "--events", events, "--users", users, "--send-to", filepath.Join(folder, "out.ndjson"))
 	if code != 0 {
@@ -310,7 +310,7 @@ func statesOf(t *testing.T, data string, states map[string]*notify.State, week *
 // The decisions of a file do not depend on shards, on how much is held at once, nor
 // on how often the run was begun.
 func TestNotifyDoesNotDependOnShards(t *testing.T) {
-	events, users, _ := weekFiles(t, 6, 15)
+	events, users, _ := weekFiles(t, 6)
 	var want left
 	for i, flags := range [][]string{{"--shards", "1"}, {"--shards", "7", "--prefetch", "5"}, {"--shards", "2", "--prefetch", "300"}} {
 		folder := t.TempDir()

@@ -76,11 +76,7 @@ type posts struct {
 
 // Run decides.
 func (c *notifyRunCmd) Run(a *app) (err error) {
-	local, err := c.Local.Local()
-	if err != nil {
-		return err
-	}
-	set, err := ruleset.Read(c.Rules, local)
+	set, err := c.Local.Set(c.Rules)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // again: it begins on the day of the first decision.
 func (c *notifyRunCmd) sample(n *notifyRuntime, in *posts) error {
 	config := notifications.DefaultConfig()
-	config.Sessions, config.Users = c.Sample*config.Sessions/config.Users, c.Sample
+	config.Users = c.Sample
 	first, err := firstDecisions(n)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (c *notifyRunCmd) sample(n *notifyRuntime, in *posts) error {
 	if len(first) > 0 { // it was decided at its timestamp
 		config.Start = first[0].DecidedAt.Time().Truncate(24 * time.Hour)
 	}
-	week := notifications.Generate(config, notifications.Sample(config))
+	week := notifications.Generate(config)
 	if !contains(&week, first) {
 		return &cli.UsageError{Err: fmt.Errorf("%s has decisions of other notifications, or of a sample of another size, and the sample would mix with them: "+
 			"name another folder with --data, or a file with --events", n.data)}

@@ -51,11 +51,7 @@ func (c *notifyServeCmd) Check(*app) error {
 
 // Run serves until it is told to stop.
 func (c *notifyServeCmd) Run(a *app) (err error) {
-	local, err := c.Local.Local()
-	if err != nil {
-		return err
-	}
-	set, err := ruleset.Read(c.Rules, local)
+	set, err := c.Local.Set(c.Rules)
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 )
 
 // background runs the program until stop is called, and waits for what it says on
 // standard error.
-func background(t *testing.T, args ...string) (out, errs *lockedBuffer, until func(pattern string) string, stop func()) {
+func background(t *testing.T, args ...string) (out, errs *logtest.Buffer, until func(pattern string) string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	out, errs = &lockedBuffer{}, &lockedBuffer{}
+	out, errs = &logtest.Buffer{}, &logtest.Buffer{}
 	done := make(chan int, 1)
 	go func() { done <- run(ctx, args, cli.Streams{Stdin: strings.NewReader(""), Stdout: out, Stderr: errs}) }()
 	until = func(pattern string) string {
@@ -132,7 +133,7 @@ func TestTryNextNamesWhatIsConfigured(t *testing.T) {
 // A line says at intervals what happened since the last one, where anything did.
 func TestActivity(t *testing.T) {
 	n := testNode(t.Context(), t)
-	said := &lockedBuffer{}
+	said := &logtest.Buffer{}
 	n.Stderr = said
 	n.serving(t)
 	tick, done, ended := make(chan time.Time), make(chan struct{}), make(chan struct{})

@@ -17,6 +17,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
@@ -35,7 +36,7 @@ type guarded struct {
 }
 
 // spanSink is a collector that keeps what it is sent.
-type spanSink struct{ sent lockedBuffer }
+type spanSink struct{ sent logtest.Buffer }
 
 func (s *spanSink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(&s.sent, r.Body) // what breaks off is searched too

@@ -18,6 +18,7 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 )
 
 // canary stands in every secret of these tests, with the number of its setting, and twice
@@ -260,7 +261,7 @@ func runAll(t *testing.T, form string, env map[string]string, asJSON bool, chose
 			args = append(args, "--yes")
 		}
 		commands.Go(func() {
-			out, errs := &lockedBuffer{}, &lockedBuffer{}
+			out, errs := &logtest.Buffer{}, &logtest.Buffer{}
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			run(ctx, args, cli.Streams{Stdin: strings.NewReader(""), Stdout: out, Stderr: errs})

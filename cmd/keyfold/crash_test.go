@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 
@@ -28,7 +29,7 @@ func (s *stack) process(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
 	program := exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
 	program.Env = append(append(os.Environ(), asProgram+"=1"), s.env...)
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	program.Stderr = log
 	if err := program.Start(); err != nil {
 		t.Fatal(err)

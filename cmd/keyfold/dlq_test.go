@@ -20,6 +20,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
@@ -377,7 +378,7 @@ func TestDlqReplayKilled(t *testing.T) {
 	}
 	program := exec.Command(os.Args[0], append([]string{"dlq", "replay", "--rate=50/s"}, s.flags()...)...)
 	program.Env = append(os.Environ(), asProgram+"=1")
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	program.Stderr = log
 	if err := program.Start(); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/testserver/embedtest"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector/openai"
 )
@@ -170,7 +171,7 @@ func TestAnotherModelInTheStore(t *testing.T) {
 	a.settled(t, a.expect(t, [][]byte{known}))
 	first.stop()
 
-	var errs lockedBuffer
+	var errs logtest.Buffer
 	code := run(t.Context(), append(a.flags(a.args("--embedding-model=text-embedding-9")...), "work"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &errs, Stderr: &errs})
 	for _, want := range []string{"EMBEDDING_MODEL=" + openai.DefaultModel, "user rebuild"} {
 		if code != 1 || !strings.Contains(errs.String(), want) {

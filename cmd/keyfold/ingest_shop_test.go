@@ -22,6 +22,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/sqltest"
 	"keyfold/source/outbox"
@@ -107,7 +108,7 @@ func (s *shop) must(t *testing.T, args ...string) string {
 func (s *shop) service(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &daemon{t: t, log: &lockedBuffer{}}
+	d := &daemon{t: t, log: &logtest.Buffer{}}
 	done := make(chan int, 1)
 	go func() {
 		done <- run(ctx, append(args, s.flags()...), cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
@@ -130,7 +131,7 @@ func (s *shop) spawn(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
 	program := exec.Command(os.Args[0], append(args, s.flags()...)...)
 	program.Env = append(append(os.Environ(), asProgram+"=1"), s.env...)
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	program.Stderr = log
 	if err := program.Start(); err != nil {
 		t.Fatal(err)

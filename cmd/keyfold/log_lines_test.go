@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/outbox"
@@ -29,7 +30,7 @@ func launch(t *testing.T, env []string, args ...string) *daemon {
 	t.Helper()
 	program := exec.Command(os.Args[0], args...)
 	program.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), asProgram + "=1"}, env)
-	d := &daemon{t: t, log: &lockedBuffer{}}
+	d := &daemon{t: t, log: &logtest.Buffer{}}
 	program.Stdout, program.Stderr = d.log, d.log
 	if err := program.Start(); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 
 	"keyfold/engine/notify"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/notify/broker"
 	"keyfold/sink/ledger"
@@ -31,7 +32,7 @@ import (
 func (s *notifyStack) service(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &daemon{t: t, log: &lockedBuffer{}}
+	d := &daemon{t: t, log: &logtest.Buffer{}}
 	done := make(chan int, 1)
 	args = slices.Concat([]string{"notify"}, args, []string{"--rabbitmq-dsn=" + s.dsn, "--notify-database-url=" + s.database, "--admin-addr=127.0.0.1:0"})
 	go func() {

@@ -17,6 +17,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/source/rabbit"
 )
 
@@ -57,11 +58,11 @@ func (p *parted) publish(t *testing.T, bodies ...[]byte) {
 }
 
 // stage runs `keyfold partition` as a process. ended is closed when it has ended.
-func (p *parted) stage(t *testing.T, env ...string) (log *lockedBuffer, kill func(), ended <-chan struct{}) {
+func (p *parted) stage(t *testing.T, env ...string) (log *logtest.Buffer, kill func(), ended <-chan struct{}) {
 	t.Helper()
 	program := exec.Command(os.Args[0], append([]string{"partition"}, p.flags()...)...)
 	program.Env = slices.Concat(os.Environ(), []string{asProgram + "=1"}, p.env, env)
-	log = &lockedBuffer{}
+	log = &logtest.Buffer{}
 	program.Stderr = log
 	if err := program.Start(); err != nil {
 		t.Fatal(err)

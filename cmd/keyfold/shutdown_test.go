@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 
@@ -40,7 +41,7 @@ func (s *stack) program(t *testing.T, args ...string) *program {
 }
 
 func (s *stack) command(t *testing.T, args ...string) *program {
-	p := &program{daemon: &daemon{t: t, log: &lockedBuffer{}}, ended: make(chan error, 1)}
+	p := &program{daemon: &daemon{t: t, log: &logtest.Buffer{}}, ended: make(chan error, 1)}
 	p.command = exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
 	p.command.Env = append(os.Environ(), asProgram+"=1")
 	return p

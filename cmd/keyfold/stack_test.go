@@ -19,6 +19,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
@@ -128,7 +129,7 @@ func begin(ctx context.Context, stdin string, args ...string) <-chan ended {
 // daemon is a `work` in this process.
 type daemon struct {
 	t    *testing.T
-	log  *lockedBuffer
+	log  *logtest.Buffer
 	stop func() int // tells it to stop and returns its exit code
 }
 
@@ -141,7 +142,7 @@ func (s *stack) work(t *testing.T, args ...string) *daemon {
 func startDaemon(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &daemon{t: t, log: &lockedBuffer{}}
+	d := &daemon{t: t, log: &logtest.Buffer{}}
 	done := make(chan int, 1)
 	go func() {
 		done <- run(ctx, args, cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
@@ -369,21 +370,4 @@ func (s *stack) emptied(t *testing.T) {
 	if n := s.depth(t, rabbit.DefaultNames().Queue); n != 0 {
 		t.Errorf("%d messages went back to the queue", n)
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

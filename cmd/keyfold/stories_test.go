@@ -13,6 +13,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -249,7 +250,7 @@ func TestMistakes(t *testing.T) {
 		{"unknown user", 1, []string{"user", "show", "12345"}, []string{"no profile in the database", "may still wait", "failed list --user 12345"}},
 		{"mongo uri", 2, []string{"setup", "--mongodb-uri=mongo://x"}, []string{"MONGODB_URI"}},
 	} {
-		var out, errs lockedBuffer
+		var out, errs logtest.Buffer
 		code := run(t.Context(), append(s.flags(), tc.args...), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
 		if code != tc.code {
 			t.Errorf("%s: exit code %d, want %d: %s", tc.name, code, tc.code, errs.String())

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -9,25 +8,8 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/logtest"
 )
-
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // lockRow locks a row as a shop's transaction does, until the function it returns is called.
 func lockRow(t testing.TB, db *Database, id int64) (unlock func()) {
@@ -79,7 +61,7 @@ func TestALockedRowHoldsUpItsUserOnly(t *testing.T) {
 			first, err := collect(t.Context(), db.pool, column[int64], "SELECT MIN(id) FROM user_interactions WHERE processed_to_queue = FALSE")
 			must(t, err)
 			unlock := lockRow(t, db, first[0])
-			b, told := &broker{}, &lines{}
+			b, told := &broker{}, &logtest.Buffer{}
 			config := brisk()
 			config.Batches = 1
 			r := NewRelay(db, b, config, slog.New(slog.NewTextHandler(told, nil)))

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/backoff"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/sqltest"
 )
 
@@ -198,24 +198,6 @@ func TestRowsAreSetAside(t *testing.T) {
 	})
 }
 
-// buffer is a log's text.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), text)
-}
-
 // TestABrokerThatTakesNothingUsesNoAttempts lets it refuse everything for many
 // times the attempts a row has.
 //
@@ -239,7 +221,7 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				config := brisk()
 				config.MaxAttempts = 2
 				config.Batches = 1 // an earlier batch would begin the fault again
-				var log buffer
+				var log logtest.Buffer
 				r := NewRelay(db, b, config, slog.New(slog.NewTextHandler(&log, nil)))
 				r.outage.waits = backoff.Backoff{Min: time.Millisecond, Max: 5 * time.Millisecond}
 				running(t, r)
@@ -259,9 +241,9 @@ func TestABrokerThatTakesNothingUsesNoAttempts(t *testing.T) {
 				b.expectOrder(t)
 				b.expectAll(t, 50)
 				eventually(t, "the fault is over", func() bool {
-					return r.Fault() == nil && (name == "unroutable" || log.count("the relay goes on") > 0)
+					return r.Fault() == nil && (name == "unroutable" || log.Count("the relay goes on") > 0)
 				})
-				began, ended := log.count("level=ERROR"), log.count("the relay goes on")
+				began, ended := log.Count("level=ERROR"), log.Count("the relay goes on")
 				if name != "unroutable" && (began != 1 || ended != 1) {
 					t.Errorf("the log tells %d beginnings and %d ends of the fault", began, ended)
 				}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"keyfold/internal/testserver/logtest"
 )
 
 // A transaction of another program's holds what the relay needs: the rows of its shards, their
@@ -26,7 +28,7 @@ func TestARelayBehindALockSaysSo(t *testing.T) {
 					add(t, s, view(t, user+1, 1))
 				}
 				unlock := lockOf(t, db, kind)
-				b, told := &broker{}, &lines{}
+				b, told := &broker{}, &logtest.Buffer{}
 				r := NewRelay(db, b, brisk(), slog.New(slog.NewTextHandler(told, nil)))
 				r.locked.bound, r.lockWait = 100*time.Millisecond, 500*time.Millisecond
 				stop := running(t, r)

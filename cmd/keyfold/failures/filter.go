@@ -9,6 +9,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/internal/cli"
+	"keyfold/source/outbox"
 	"keyfold/source/rabbit/deadletter"
 )
 
@@ -93,32 +94,41 @@ func limited(all letters, n uint) letters {
 	}
 }
 
-// selection is one letter by its id, or those a filter names.
-type selection struct {
-	source Source
-	id     string
-	filter letterFilter
-	limit  uint
+// chosen is the failure of an id, or those that the filters name.
+type chosen[S Source] struct {
+	Source       S      `embed:""`
+	ID           string `arg:"" optional:"" help:"The id that list shows, or the start of a dead letter's; if omitted, all that match the filters."`
+	letterFilter `embed:""`
+	Limit        uint `default:"0" help:"Failures of each place at most; 0: all."`
 }
 
-func (s selection) of(all letters) letters {
-	if s.id == "" {
-		return limited(s.filter.only(all), s.limit)
+func (c *chosen[S]) Check(a *app.App) error { return c.check(a, c.Source, c.ID) }
+
+// rows returns the chosen rows; none of an id is an error.
+func (c *chosen[S]) rows(a *app.App, db *outbox.Database) ([]*deadletter.Letter, error) {
+	return picked(limited(c.only(rowsOf(a, db, c.ID)), c.Limit), c.ID)
+}
+
+// letters leaves the chosen letters.
+func (c *chosen[S]) letters(all letters) letters {
+	if c.ID != "" {
+		all = namedOf(all, c.ID, c.Source)
 	}
+	return limited(c.only(all), c.Limit)
+}
+
+// namedOf yields what named returns.
+func namedOf(all letters, id string, source Source) letters {
 	return func(yield func(*deadletter.Letter, error) bool) {
-		found, err := named(all, s.id, s.source)
+		found, err := named(all, id, source)
 		if err != nil {
 			yield(nil, err)
-			return
 		}
-		each := func(yield func(*deadletter.Letter, error) bool) {
-			for _, l := range found {
-				if !yield(l, nil) {
-					return
-				}
+		for _, l := range found {
+			if !yield(l, nil) {
+				return
 			}
 		}
-		limited(s.filter.only(each), s.limit)(yield)
 	}
 }
 

@@ -12,10 +12,7 @@ import (
 
 // removeCmd deletes failures.
 type removeCmd[S Source] struct {
-	Source           S      `embed:""`
-	ID               string `arg:"" optional:"" help:"The id that list shows, or the start of a dead letter's; if omitted, all that match the filters."`
-	letterFilter     `embed:""`
-	Limit            uint `default:"0" help:"Failures of each place at most; 0: all."`
+	chosen[S]        `embed:""`
 	cli.Confirmation `embed:""`
 }
 
@@ -36,7 +33,7 @@ Examples:
 }
 
 func (c *removeCmd[S]) Check(a *app.App) error {
-	return errors.Join(a.CheckConfirm(c.Confirmation), c.check(a, c.Source, c.ID))
+	return errors.Join(a.CheckConfirm(c.Confirmation), c.chosen.Check(a))
 }
 
 // Run deletes rows, then letters, and asks for each place.
@@ -46,7 +43,7 @@ func (c *removeCmd[S]) Run(a *app.App) error {
 }
 
 func (c *removeCmd[S]) removeRows(a *app.App, db *outbox.Database) error {
-	rows, err := picked(limited(c.only(rowsOf(a, db, c.ID)), c.Limit), c.ID)
+	rows, err := c.rows(a, db)
 	if err != nil {
 		return err
 	}
@@ -67,9 +64,9 @@ func (c *removeCmd[S]) removeRows(a *app.App, db *outbox.Database) error {
 // removeLetters counts the letters first where it has to say or to ask how many. No letter
 // is held while a question waits.
 func (c *removeCmd[S]) removeLetters(a *app.App) error {
-	selected := selection{c.Source, c.ID, c.letterFilter, c.Limit}
+	selected := c.chosen
 	if !c.Yes || c.DryRun {
-		n, err := c.pass(a, selected, "reading dead letters", func(*deadletter.Scan, *deadletter.Letter) error { return nil })
+		n, err := pass(a, &selected, "reading dead letters", func(*deadletter.Scan, *deadletter.Letter) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -79,16 +76,16 @@ func (c *removeCmd[S]) removeLetters(a *app.App) error {
 		if err := a.Confirm(c.Confirmation, fmt.Sprintf("Remove %s? There is no way back.", cli.Count(n, "dead letter"))); err != nil {
 			return err
 		}
-		selected.limit = uint(n) // those that came since were not asked for
+		selected.Limit = uint(n) // those that came since were not asked for
 	}
-	n, err := c.pass(a, selected, "removing", func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) })
+	n, err := pass(a, &selected, "removing", func(s *deadletter.Scan, l *deadletter.Letter) error { return s.Remove(l) })
 	return errors.Join(err, c.print(a, n))
 }
 
-// pass calls do with each of the selected letters and returns how many there were.
-func (c *removeCmd[S]) pass(a *app.App, selected selection, what string, do func(*deadletter.Scan, *deadletter.Letter) error) (n int64, err error) {
+// pass calls do with each of the chosen letters and returns how many there were.
+func pass[S Source](a *app.App, c *chosen[S], what string, do func(*deadletter.Scan, *deadletter.Letter) error) (n int64, err error) {
 	err = scan(a, c.Source, func(s *deadletter.Scan) error {
-		for l, err := range selected.of(Watched(a, s, what)) {
+		for l, err := range c.letters(Watched(a, s, what)) {
 			if err != nil {
 				return err
 			}

@@ -18,12 +18,9 @@ import (
 
 // retryCmd gives failures another try.
 type retryCmd[R Replay] struct {
-	Source       R      `embed:""`
-	ID           string `arg:"" optional:"" help:"The id that list shows, or the start of a dead letter's; if omitted, all that match the filters."`
-	letterFilter `embed:""`
-	Limit        uint     `default:"0" help:"Failures of each place at most; 0: all."`
-	DryRun       bool     `help:"Show what would be retried and change nothing."`
-	Rate         cli.Rate `placeholder:"N/s" help:"Letters a second at most; default: no limit."`
+	chosen[R] `embed:""`
+	DryRun    bool     `help:"Show what would be retried and change nothing."`
+	Rate      cli.Rate `placeholder:"N/s" help:"Letters a second at most; default: no limit."`
 }
 
 // Help is the long text.
@@ -44,15 +41,10 @@ Examples:
   %[1]s retry 3f9a`, t.Command, t.Type, t.Twice, text, examples)
 }
 
-func (c *retryCmd[R]) Check(a *app.App) error { return c.check(a, c.Source, c.ID) }
-
 // Run gives rows back to the relay, then publishes letters again, and prints how many.
 func (c *retryCmd[R]) Run(a *app.App) error {
 	return each(a, c.Source.Where(c.ID), func(db *outbox.Database) error { return c.giveBack(a, db) }, func() error {
-		r := &replay{
-			source: c.Source, selected: selection{c.Source, c.ID, c.letterFilter, c.Limit}, rate: c.Rate, dryRun: c.DryRun,
-			app: a, started: time.Now(), batch: batchOf(c.Rate),
-		}
+		r := &replay[R]{retryCmd: c, app: a, started: time.Now(), batch: batchOf(c.Rate)}
 		err := a.WithPublisher("replay", func(p *rabbit.Publisher) error {
 			r.publisher = p
 			return scan(a, c.Source, r.run)
@@ -62,7 +54,7 @@ func (c *retryCmd[R]) Run(a *app.App) error {
 }
 
 func (c *retryCmd[R]) giveBack(a *app.App, db *outbox.Database) error {
-	rows, err := picked(limited(c.only(rowsOf(a, db, c.ID)), c.Limit), c.ID)
+	rows, err := c.rows(a, db)
 	if err != nil {
 		return err
 	}
@@ -82,11 +74,9 @@ func (c *retryCmd[R]) giveBack(a *app.App, db *outbox.Database) error {
 }
 
 // replay is one run. A letter is in at most one of the counts.
-type replay struct {
-	source    Replay
-	selected  selection
-	rate      cli.Rate
-	dryRun    bool
+type replay[R Replay] struct {
+	*retryCmd[R] `json:"-"`
+
 	app       *app.App
 	scan      *deadletter.Scan
 	publisher *rabbit.Publisher
@@ -101,9 +91,9 @@ type replay struct {
 	horizon   int // of the replayed ones
 }
 
-func (r *replay) run(s *deadletter.Scan) error {
+func (r *replay[R]) run(s *deadletter.Scan) error {
 	r.scan = s
-	for l, err := range r.selected.of(Watched(r.app, s, "retrying")) {
+	for l, err := range r.letters(Watched(r.app, s, "retrying")) {
 		if err != nil {
 			return err
 		}
@@ -121,12 +111,12 @@ func (r *replay) run(s *deadletter.Scan) error {
 }
 
 // skip counts what is not to be published again.
-func (r *replay) skip(l *deadletter.Letter) bool {
-	switch explicit := r.selected.id != "" || r.selected.filter.Error != ""; {
+func (r *replay[R]) skip(l *deadletter.Letter) bool {
+	switch explicit := r.ID != "" || r.Error != ""; {
 	case l.Original == nil:
 		r.Foreign++
 		return true
-	case !explicit && r.source.Refused(l) != nil:
+	case !explicit && r.Source.Refused(l) != nil:
 		r.Malformed++
 		return true
 	default:
@@ -139,11 +129,11 @@ const publishTimeout = 30 * time.Second
 
 // flush sends what waits and removes the letters the broker confirmed. A batch
 // that was begun is ended, also where the user stops the program meanwhile.
-func (r *replay) flush() error {
+func (r *replay[R]) flush() error {
 	if len(r.waiting) == 0 {
 		return nil
 	}
-	if r.dryRun {
+	if r.DryRun {
 		r.done(r.waiting)
 		return nil
 	}
@@ -154,7 +144,7 @@ func (r *replay) flush() error {
 	defer cancel()
 	var failed error
 	confirmed := make([]*deadletter.Letter, 0, len(r.waiting))
-	for i, err := range r.source.Publish(ctx, r.app, r.publisher, r.waiting) {
+	for i, err := range r.Source.Publish(ctx, r.app, r.publisher, r.waiting) {
 		if err == nil {
 			confirmed = append(confirmed, r.waiting[i])
 			continue
@@ -172,24 +162,24 @@ func (r *replay) flush() error {
 	return errors.Join(failed, removed)
 }
 
-func (r *replay) done(replayed []*deadletter.Letter) {
+func (r *replay[R]) done(replayed []*deadletter.Letter) {
 	for _, l := range replayed {
 		r.Replayed++
 		if l.Reason == engine.ReasonPastHorizon {
 			r.horizon++
 		}
 		r.app.Log.Debug("dead letter replayed", slog.String("message_id", l.ID), l.LogUser(),
-			slog.String("event_type", l.Kind), slog.Bool("dry_run", r.dryRun))
+			slog.String("event_type", l.Kind), slog.Bool("dry_run", r.DryRun))
 	}
 	r.waiting = r.waiting[:0]
 }
 
 // pace waits until the next batch is due.
-func (r *replay) pace() error {
-	if r.rate == 0 {
+func (r *replay[R]) pace() error {
+	if r.Rate == 0 {
 		return r.app.Ctx.Err()
 	}
-	due := r.started.Add(time.Duration(float64(r.Replayed) / float64(r.rate) * float64(time.Second)))
+	due := r.started.Add(time.Duration(float64(r.Replayed) / float64(r.Rate) * float64(time.Second)))
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {
@@ -200,24 +190,24 @@ func (r *replay) pace() error {
 	}
 }
 
-func (r *replay) print() error {
+func (r *replay[R]) print() error {
 	report := struct {
-		*replay
+		*replay[R]
 		Horizon *int `json:"past_horizon,omitempty"`
 		DryRun  bool `json:"dry_run"`
-	}{replay: r, DryRun: r.dryRun}
-	known, forced := r.source.Horizon()
+	}{replay: r, DryRun: r.DryRun}
+	known, forced := r.Source.Horizon()
 	if known {
 		report.Horizon = &r.horizon
 	}
 	return r.app.Emit(report, func(w *cli.Text) {
 		what := "replayed"
-		if r.dryRun {
+		if r.DryRun {
 			what = "would replay"
 		}
 		w.Line("%s %d, skipped %d, failed %d", what, r.Replayed, r.Malformed+r.Foreign, r.Failed)
 		if n := r.Replayed + r.Malformed + r.Foreign + r.Failed; n == 0 && r.scan != nil && r.scan.Waiting > 0 {
-			w.Line("  0 of %s match; %s stats counts them by reason and type", cli.Count(int64(r.scan.Waiting), "dead letter"), r.source.Texts().Command)
+			w.Line("  0 of %s match; %s stats counts them by reason and type", cli.Count(int64(r.scan.Waiting), "dead letter"), r.Source.Texts().Command)
 		}
 		if r.Malformed > 0 {
 			w.Line("  %d malformed: a worker would refuse them again; name them by --error or an id to retry them all the same", r.Malformed)

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -56,9 +55,8 @@ func instant(at engine.Millis) any {
 
 // pruneCmd deletes history.
 type pruneCmd struct {
-	OlderThan        cli.Span `name:"older-than" required:"" placeholder:"SPAN" help:"Minimum time since the event occurred: 8760h, 400d."`
-	Chunk            int      `default:"1000" help:"Rows per transaction."`
-	cli.Confirmation `embed:""`
+	OlderThan cli.Span `name:"older-than" required:"" placeholder:"SPAN" help:"Minimum time since the event occurred: 8760h, 400d."`
+	inChunks  `embed:""`
 }
 
 // Help is the long text.
@@ -73,19 +71,13 @@ Examples:
   keyfold history prune --older-than 400d --yes`
 }
 
-func (c *pruneCmd) Check(a *app.App) error {
-	var fault error
-	if c.OlderThan <= 0 || c.Chunk < 1 {
-		fault = errors.New("--older-than and --chunk must be above 0, such as 400d and 1000")
-	}
-	return errors.Join(a.CheckConfirm(c.Confirmation), fault, a.CheckDatabase())
-}
+func (c *pruneCmd) Check(a *app.App) error { return c.check(a, c.OlderThan, "400d") }
 
 // Run counts, says what becomes impossible, asks, and deletes in chunks.
 func (c *pruneCmd) Run(a *app.App) error {
 	return a.WithDatabase(func(db *outbox.Database) error {
 		before := time.Now().Add(-time.Duration(c.OlderThan))
-		n, err := c.pass(a, db, before, "counting", true)
+		n, err := c.pass(a, db.Prune, before, "counting", true)
 		if err != nil {
 			return err
 		}
@@ -96,19 +88,11 @@ func (c *pruneCmd) Run(a *app.App) error {
 		if err := a.Confirm(c.Confirmation, fmt.Sprintf("Delete %s?", cli.Count(n, "row"))); err != nil {
 			return err
 		}
-		n, err = c.pass(a, db, before, "deleting", false)
+		n, err = c.pass(a, db.Prune, before, "deleting", false)
 		if err != nil {
 			return fmt.Errorf("%w (%s deleted; run it again for the rest)", err, cli.Count(n, "row"))
 		}
 		return c.print(a, n, before)
-	})
-}
-
-func (c *pruneCmd) pass(a *app.App, db *outbox.Database, before time.Time, what string, dryRun bool) (int64, error) {
-	bar := a.Progress(what, 0, nil)
-	defer bar.Done()
-	return db.Prune(a.Ctx, engine.MillisOf(before), outbox.CleanupOptions{
-		Chunk: c.Chunk, DryRun: dryRun, Progress: func(n int64) { bar.At(int(n)) },
 	})
 }
 
@@ -119,8 +103,5 @@ func pruneWarning(n int64, before time.Time) string {
 }
 
 func (c *pruneCmd) print(a *app.App, n int64, before time.Time) error {
-	report := map[string]any{"deleted": n, "occurred_before": cli.At(before), "dry_run": c.DryRun}
-	return a.Emit(report, func(w *cli.Text) {
-		w.Line("%s %s, occurred before %s", cli.Count(n, "row"), c.Done("deleted"), cli.At(before))
-	})
+	return c.inChunks.print(a, n, "deleted", "occurred", before)
 }

@@ -48,9 +48,9 @@ func (s sets) Current() *notify.Set { return s.Set }
 func week(t testing.TB) (events []*notify.Notification, users []notifications.User) {
 	t.Helper()
 	config := notifications.DefaultConfig()
-	config.Users, config.Sessions = 12, 30
+	config.Users = 12
 	config.Start = time.Date(2026, 3, 26, 0, 0, 0, 0, time.UTC) // a change to summer time is in it
-	made := notifications.Generate(config, notifications.Sample(config))
+	made := notifications.Generate(config)
 	for i := range made.Events {
 		events = append(events, parse(t, made.Events[i].Body))
 	}

@@ -32,3 +32,13 @@ func (h *Hours) Local() (l notify.Local, err error) {
 	}
 	return l, faults.Err()
 }
+
+// Set reads and compiles the set of rules of a file, as [Read] does, for users of these
+// hours.
+func (h *Hours) Set(path string) (*notify.Set, error) {
+	local, err := h.Local()
+	if err != nil {
+		return nil, err
+	}
+	return Read(path, local)
+}

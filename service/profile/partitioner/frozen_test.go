@@ -13,6 +13,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/internal/shutdown"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/source/rabbit"
 )
 
@@ -47,7 +48,7 @@ func TestAFrozenStagePublishesNothing(t *testing.T) {
 	s.publishForeign(50, 0, n)
 	frozen := exec.Command(os.Args[0])
 	frozen.Env = append(os.Environ(), frozenDSN+"="+s.dsn)
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	frozen.Stderr = log
 	if err := frozen.Start(); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package partitioner
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/shutdown"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -138,14 +138,14 @@ func (s *site) depth(queue string) int {
 // stage is one at work.
 type stage struct {
 	*Partitioner
-	log  *lockedBuffer
+	log  *logtest.Buffer
 	stop func() error
 }
 
 // run starts a stage that stops with the test.
 func (s *site) run() *stage {
 	s.t.Helper()
-	log := &lockedBuffer{}
+	log := &logtest.Buffer{}
 	p, err := New(Config{
 		DSN: s.dsn, Names: s.names, Identity: rabbit.ThisProcess("partition"), Look: 50 * time.Millisecond, WaitMin: 20 * time.Millisecond, WaitMax: 100 * time.Millisecond,
 		Timing: rabbit.Timing{BackoffMin: 20 * time.Millisecond, BackoffMax: 200 * time.Millisecond},
@@ -177,21 +177,4 @@ func await(t testing.TB, what string, condition func() bool) {
 		}
 		time.Sleep(min(2*time.Millisecond+waited/10, 50*time.Millisecond))
 	}
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.String()
 }

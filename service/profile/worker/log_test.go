@@ -1,13 +1,10 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,26 +12,9 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/source/rabbit"
 )
-
-// buffer is a log's text.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), text)
-}
 
 // probed is a store that answers probes.
 type probed struct{ hanging }
@@ -47,7 +27,7 @@ func (probed) Probe(context.Context) error { return nil }
 // Promise(shutdown/one-line)
 func TestOneLinePerFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out buffer
+		var out logtest.Buffer
 		var calls, dials atomic.Int64
 		w := quiet(func(context.Context) (Store, error) {
 			if calls.Add(1) < 20 {
@@ -70,7 +50,7 @@ func TestOneLinePerFault(t *testing.T) {
 		expect := func(text string, n int) {
 			t.Helper()
 			synctest.Wait()
-			if told := out.count(text); told != n {
+			if told := out.Count(text); told != n {
 				t.Errorf("%q is told %d times, want %d", text, told, n)
 			}
 		}

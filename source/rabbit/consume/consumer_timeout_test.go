@@ -1,17 +1,16 @@
 package consume
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"maps"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit/topology"
@@ -45,7 +44,7 @@ func heldForTooLong(t *testing.T, b *rabbittest.Broker, kind topology.QueueType)
 	}
 	s.Publish(s.Messages(n)...)
 	var in inbox
-	var log lockedText
+	var log logtest.Buffer
 	config := s.config()
 	var consumer atomic.Pointer[Consumer]
 	var second inbox // of the second session; the first one has ended when it begins
@@ -129,22 +128,4 @@ func pausedForTooLong(t *testing.T, b *rabbittest.Broker) {
 	if err := r.end(sitetest.Ample); err != nil || s.Depth(s.Names.Queue) != 0 {
 		t.Errorf("%v, %d left", err, s.Depth(s.Names.Queue))
 	}
-}
-
-// lockedText is what was logged so far.
-type lockedText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

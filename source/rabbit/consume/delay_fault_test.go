@@ -1,16 +1,15 @@
 package consume
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
 )
@@ -115,24 +114,6 @@ func TestBrokerKilledWhileRetriesWait(t *testing.T) {
 	})
 }
 
-// buffer is a log's text.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), text)
-}
-
 // Without delay queues events wait in process, and the log says once what to
 // do; when that is done they wait at the broker.
 //
@@ -141,7 +122,7 @@ func TestDelayQueueMissing(t *testing.T) {
 	const n = 50
 	w := &waiting{shared(t), 50 * time.Millisecond}
 	w.Publish(w.Messages(n)...)
-	var log buffer
+	var log logtest.Buffer
 	d := w.retries(w.DSN, slog.New(slog.NewTextHandler(&log, nil)))
 	f := failFirst(1)
 	r := w.runWith(d, w.config(), f.deliver)
@@ -149,7 +130,7 @@ func TestDelayQueueMissing(t *testing.T) {
 	if d.Stats.InProcess.Load() != n || d.Stats.Replaced.Load() != 0 || r.Stats.Redelivered.Load() != 0 {
 		t.Errorf("%d in process, %d replaced", d.Stats.InProcess.Load(), d.Stats.Replaced.Load())
 	}
-	if told := log.count("run `keyfold setup`"); told != 1 {
+	if told := log.Count("run `keyfold setup`"); told != 1 {
 		t.Errorf("told %d times what to do", told)
 	}
 	w.declare()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/sitetest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
@@ -81,11 +82,11 @@ func TestRetryExchangeMissing(t *testing.T) {
 	w := &waiting{&site{sitetest.New(t, sitetest.Broker(t))}, 50 * time.Millisecond}
 	w.partition(1)
 	w.Publish(w.OfSlots(0)...)
-	var log buffer
+	var log logtest.Buffer
 	d, f := w.retries(w.DSN, slog.New(slog.NewTextHandler(&log, nil))), failFirst(1)
 	r := w.runWith(d, w.partitionOf(0), f.deliver)
 	sitetest.Eventually(t, "every event settled", func() bool { return f.settled() == engine.Slots && r.Stats.Acked.Load() == engine.Slots })
-	if told := log.count("run `keyfold setup`"); told != 1 || d.Stats.Replaced.Load() != 0 {
+	if told := log.Count("run `keyfold setup`"); told != 1 || d.Stats.Replaced.Load() != 0 {
 		t.Errorf("told %d times what to do; %d replaced", told, d.Stats.Replaced.Load())
 	}
 	w.partition(1, w.first)

@@ -1,11 +1,10 @@
-// Package notifications makes notifications of what users did in a shop: confirmations
-// and parcels of orders, reminders of carts, broadcasts of campaigns and price drops,
-// security codes, support messages, digests. It adds what producers do besides: repeats
-// under one event_id, copies under another, rewordings. Each event carries a [Label] that
-// says which other event it repeats.
+// Package notifications makes a week of a shop's notifications: confirmations and parcels
+// of orders, reminders of carts, broadcasts of campaigns and price drops, security codes,
+// support messages, digests. It adds what producers do besides: repeats under one
+// event_id, copies under another, rewordings. week.json has the kinds of notifications
+// with their texts, and the users' countries and settings.
 //
-//	Log                  what users did: [Sample] generates it
-//	Generate(Config, Log) -> Week
+//	Generate(Config) -> Week
 //
-// The same log and [Config] give the same bytes, on every machine.
+// The same [Config] gives the same bytes, on every machine.
 package notifications
