@@ -56,7 +56,7 @@ func (p *schedule) do(ctx context.Context, st step) error {
 	if err := p.act(ctx, st); err != nil {
 		return err
 	}
-	p.counts[string(st.Do)]++
+	p.counts[st.Do]++
 	return p.fleet.fault()
 }
 
@@ -182,12 +182,7 @@ func (p *schedule) actOnBroker(st step) error {
 	}
 	switch st.Do {
 	case killBroker:
-		if err := p.Broker.Sync(); err != nil {
-			return err
-		}
-		p.Broker.Kill()
-		time.Sleep(st.For)
-		return p.Broker.Boot()
+		return p.crashBroker(st.For)
 	case stopBroker:
 		p.later(st.For, func() { _ = p.Broker.Signal(syscall.SIGCONT) })
 		return p.Broker.Signal(syscall.SIGSTOP)
@@ -213,16 +208,13 @@ func (p *schedule) actOnStore(st step) error {
 		p.later(st.For, func() { _ = p.store.Signal(syscall.SIGCONT) })
 		return nil
 	case loseReply:
-		return p.store.control(func(r *mongotest.Remote) error {
-			_, err := r.Inject(mongotest.Fault{Reply: mongotest.LoseReply, Commands: writes, Times: st.Count})
-			return err
-		})
+		return p.store.inject(mongotest.Fault{Reply: mongotest.LoseReply, Commands: writes, Times: st.Count})
 	case failConcern:
 		return p.store.failConcern(writes, st.Count)
 	case failOver:
 		return p.store.failOver(st.For)
 	default:
-		return p.store.control(func(r *mongotest.Remote) error { return r.StepDown(10107, st.For) })
+		return p.store.control(func(r *mongotest.Remote) error { return r.StepDown(st.For) })
 	}
 }
 

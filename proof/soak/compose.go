@@ -40,7 +40,7 @@ func (c *composeCmd) Run(ctx context.Context) (err error) {
 	if err := s.down(); err != nil { // what a run left that was killed
 		return err
 	}
-	defer func() { err = errors.Join(err, s.down()) }()
+	defer func() { err = errors.Join(err, s.Close(), s.down()) }()
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -66,9 +66,7 @@ func (c *composeCmd) Run(ctx context.Context) (err error) {
 // composition is one run of the file.
 type composition struct {
 	composeCmd
-	*stack.Stack
-	voice      voice
-	began      time.Time
+	*session
 	profiles   []string
 	partitions string // RABBITMQ_PARTITIONS
 	token      string // of the APIs
@@ -89,7 +87,7 @@ const (
 )
 
 func newComposition(c composeCmd) (s *composition, err error) {
-	s = &composition{composeCmd: c, Stack: stack.New(""), began: time.Now()}
+	s = &composition{composeCmd: c, session: newSession(stack.New(""), os.Stdout)}
 	s.DSN, s.Profiles.URI = composeBroker, composeStore
 	if s.traffic, err = newTraffic(c.Seed, 2*c.Events, c.Data, 0); err != nil {
 		return nil, err
@@ -113,10 +111,6 @@ func asked(t *traffic) (products []profile.Product) {
 		}
 	}
 	return products
-}
-
-func (s *composition) say(format string, args ...any) {
-	s.voice.say(os.Stdout, s.began, format, args...)
 }
 
 // events posts half of the events while a worker is cut off the network, and compares all profiles
@@ -147,8 +141,7 @@ const mostFaulty = 10
 // may, with some of it left out.
 func (s *composition) post(ctx context.Context) error {
 	const each = 25
-	f := newFeed(s.DSN, nil, s.Rate, s.ledger)
-	defer f.close()
+	f := &feed{publisher: s.publisher("feed"), ledger: s.ledger}
 	ticker := time.NewTicker(each * time.Second / time.Duration(s.Rate))
 	defer ticker.Stop()
 	for end := min(s.next+len(s.traffic.messages)/2+1, len(s.traffic.messages)); s.next < end; {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,32 +13,6 @@ import (
 
 	"keyfold/engine/failpoint"
 )
-
-// met returns what acted so far: "name action" each.
-func (s *soak) met() (map[string]bool, error) { return readHits(s.hits) }
-
-func readHits(path string) (map[string]bool, error) {
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	met := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		met[strings.TrimSpace(line)] = true
-	}
-	return met, nil
-}
-
-// missed returns the points at which nothing happened, neither exit nor error.
-func (s *soak) missed() (names []string, err error) {
-	met, err := s.met()
-	for _, name := range failpoint.Names {
-		if !met[name+" exit"] && (name == failpoint.Phrase || !met[name+" error"]) {
-			names = append(names, name)
-		}
-	}
-	return names, err
-}
 
 // visit goes to points one by one, each with a worker that dies there, and in
 // the end, where errors is set, with one that fails at all that take errors.
@@ -90,7 +63,7 @@ func (s *soak) readUnpromised(ctx context.Context) error {
 			return err
 		}
 		time.Sleep(2 * time.Second) // windows close and are written
-		s.counts[string(killWorker)]++
+		s.counts[killWorker]++
 		started := s.fleet.arm(w.slot, "")
 		s.fleet.kill(w)
 		successor, err := arrival(ctx, started)
@@ -122,7 +95,7 @@ func (s *soak) loseUnconfirmed(ctx context.Context) error {
 		return err
 	}
 	time.Sleep(2 * time.Second) // windows close, phrases fail, copies are written
-	s.counts[string(killBroker)]++
+	s.counts[killBroker]++
 	return p.actOnBroker(step{Do: killBroker, For: 200 * time.Millisecond})
 }
 
@@ -168,16 +141,7 @@ func (s *soak) dieAt(ctx context.Context, name string) error {
 		time.Sleep(300 * time.Millisecond) // windows open
 		s.fleet.terminate(w)
 	}
-	select {
-	case <-w.Ended():
-	case <-ctx.Done():
-		return fmt.Errorf("not met within %v", visitLimit)
-	}
-	if !killed(w.Err()) {
-		return fmt.Errorf("the worker ended by itself: see %s", w.log)
-	}
-	s.counts[string(arm)]++
-	return nil
+	return s.death(ctx, w)
 }
 
 // dieInReplay has `dlq replay` die with a letter in two places.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,12 +25,6 @@ type feed struct {
 }
 
 const maxBurst = 400
-
-func newFeed(dsn string, messages []rabbit.Message, rate int, l *ledger) *feed {
-	p := rabbit.NewPublisher(dsn, rabbit.ThisProcess("soak"), "feed",
-		rabbit.Timing{BackoffMin: 100 * time.Millisecond, BackoffMax: time.Second}, slog.New(slog.DiscardHandler))
-	return &feed{publisher: p, messages: messages, rate: rate, ledger: l}
-}
 
 // run publishes until ctx ends or nothing is left. What an outage kept back is
 // caught up on in bursts.
@@ -93,10 +86,4 @@ func (f *feed) publish(ctx context.Context, n int) error {
 func (f *feed) pause() (resume func()) {
 	f.turn.Lock()
 	return f.turn.Unlock
-}
-
-func (f *feed) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = f.publisher.Close(ctx) // everything is confirmed
 }

@@ -192,6 +192,19 @@ func (w *worker) expect(reason string) {
 	}
 }
 
+// retire reads the last counters of workers at rest, and stops them.
+func (f *fleet) retire() error {
+	for _, w := range f.running() {
+		w.scrape()
+	}
+	failed := f.failed()
+	f.close()
+	if f.failed() > failed {
+		return fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", f.dir)
+	}
+	return nil
+}
+
 // failed returns how many workers ended with an error.
 func (f *fleet) failed() int {
 	f.mu.Lock()

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -61,7 +59,7 @@ func (c *notifyCmd) Run(ctx context.Context) error {
 	s.Seed, s.Out = seedOr(s.Seed), os.Stdout
 	part := float64(s.Duration) / float64(wholeRun)
 	if s.Kills > 0 {
-		part = float64(s.Kills) / float64(notifyMix.notifyKills())
+		part = float64(s.Kills) / float64(notifyMix.kills())
 	}
 	s.Mix, s.AllPoints = notifyMix.over(part), true
 	return inFolder(s.Out, s.Seed, c.Keep, "every event decided once, every NOW dispatched under one id", func(dir string) error {
@@ -74,16 +72,10 @@ func (c *notifyCmd) Run(ctx context.Context) error {
 	})
 }
 
-// notifyKills counts the kill -9 of a mix, without those by armed failpoints.
-func (m mix) notifyKills() int {
-	return m[killWorker] + m[killAPI] + m[killPoller] + m[killBroker] + m[killLedger]
-}
-
 // notifySoak is one run.
 type notifySoak struct {
 	notifySettings
-	*stack.Stack
-	began   time.Time
+	*session
 	workers *fleet
 	apis    *fleet
 	posts   []string // addresses of the APIs, by slot
@@ -95,13 +87,7 @@ type notifySoak struct {
 	published atomic.Int64
 	findings  *workload.Findings
 	took      time.Duration
-
-	voice  voice
-	counts map[string]int // of what was done
-	hits   string         // file with the failpoints that acted
 }
-
-func (s *notifySoak) say(format string, args ...any) { s.voice.say(s.Out, s.began, format, args...) }
 
 // minutes are the times of digests: one each minute, so that a digest is due soon.
 func minutes() string {
@@ -114,7 +100,7 @@ func minutes() string {
 
 // runNotify is one soak, from the first server to the verdict.
 func runNotify(ctx context.Context, c notifySettings) (s *notifySoak, err error) {
-	s = &notifySoak{notifySettings: c, Stack: stack.ForNotifications(c.Dir), began: time.Now(), counts: map[string]int{}, hits: filepath.Join(c.Dir, "failpoints.log")}
+	s = &notifySoak{notifySettings: c, session: newSession(stack.ForNotifications(c.Dir), c.Out)}
 	defer func() {
 		if err != nil && s.feed != nil {
 			s.feed.given.Store(true)
@@ -181,9 +167,11 @@ func (s *notifySoak) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.feed = newNotifyFeed(s.DSN, s.posts, traffic, s.laws, s.Rate, s.Seed)
-	s.AtEnd(s.feed.close)
-	s.reports = newNotifyReports(s.DSN, s.feed, s.Seed)
+	s.feed = &notifyFeed{
+		publisher: s.publisher("feed"), posts: s.posts, traffic: traffic, laws: s.laws, rate: s.Rate,
+		random: rand.New(rand.NewPCG(s.Seed, 0x66656564)),
+	}
+	s.reports = newNotifyReports(s.publisher("reports"), s.feed, s.Seed)
 	s.AtEnd(s.reports.close)
 	s.senders = workload.Receive(s.DSN, s.reports.of)
 	s.AtEnd(s.senders.Close)
@@ -223,15 +211,11 @@ func (s *notifySoak) startProcesses() error {
 
 // report prints what happened.
 func (s *notifySoak) report() {
-	line := func(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
+	line := s.line
 	line("seed %d, %v of faults, %d workers and %d APIs", s.Seed, s.took.Round(time.Second), s.Workers, s.APIs)
-	var done []string
-	for _, a := range slices.Sorted(maps.Keys(s.counts)) {
-		done = append(done, fmt.Sprintf("%s %d", a, s.counts[a]))
-	}
-	line("actions      %s", strings.Join(done, ", "))
+	line("actions      %s", counted(s.counts))
 	if s.workers != nil {
-		line("kill -9      %d; worker ends: %s; API ends: %s", s.kills(), s.workers.waysToEnd(), s.apis.waysToEnd())
+		line("kill -9      %d; worker ends: %s; API ends: %s", s.counts.kills(), s.workers.waysToEnd(), s.apis.waysToEnd())
 		line("workers saw  %d redelivered, %d conflicts, %d unknown outcomes, %d dispatched again, %d known, %d retries",
 			s.workers.sum("keyfold_rabbitmq_redelivered_total"), s.workers.total("keyfold_notify_conflicts_total"),
 			s.workers.total("keyfold_notify_unknown_outcomes_total"), s.workers.total("keyfold_notify_dispatched_again_total"),
@@ -244,20 +228,12 @@ func (s *notifySoak) report() {
 	if s.reports != nil {
 		line("reports      %d of deliveries, half of them by the API", s.reports.confirmed.Load())
 	}
-	missed, _ := s.missedPoints()
+	missed, _ := s.missed(failpoint.NotificationNames, false)
 	line("failpoints   %d of %d met", len(failpoint.NotificationNames)-len(missed), len(failpoint.NotificationNames))
 	if s.findings != nil {
 		line("rules        %d sets published, %d decided something", s.published.Load(), len(s.findings.Sets))
 		line("%s", s.findings)
 	}
-}
-
-// kills counts the kill -9 that were carried out.
-func (s *notifySoak) kills() (n int) {
-	for _, a := range []action{killWorker, killAPI, killPoller, killBroker, killLedger} {
-		n += s.counts[string(a)]
-	}
-	return n
 }
 
 // sum returns a counter summed over its labels, as total does.
@@ -280,9 +256,5 @@ func (f *fleet) sum(metric string) (n int64) {
 func (f *fleet) waysToEnd() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var ends []string
-	for _, how := range slices.Sorted(maps.Keys(f.ends)) {
-		ends = append(ends, fmt.Sprintf("%s %d", how, f.ends[how]))
-	}
-	return strings.Join(ends, ", ")
+	return counted(f.ends)
 }

@@ -36,7 +36,7 @@ func (p *notifySchedule) do(ctx context.Context, st step) error {
 	if err := p.act(ctx, st); err != nil {
 		return err
 	}
-	p.counts[string(st.Do)]++
+	p.counts[st.Do]++
 	return errors.Join(p.workers.fault(), p.apis.fault(), p.feed.err())
 }
 
@@ -44,12 +44,7 @@ func (p *notifySchedule) do(ctx context.Context, st step) error {
 func (p *notifySchedule) act(ctx context.Context, st step) error {
 	switch st.Do {
 	case killBroker:
-		if err := p.Broker.Sync(); err != nil {
-			return err
-		}
-		p.Broker.Kill()
-		time.Sleep(st.For)
-		return p.Broker.Boot()
+		return p.crashBroker(st.For)
 	case killLedger:
 		p.SQL.Kill()
 		time.Sleep(st.For)
@@ -104,23 +99,15 @@ func (s *notifySoak) conclude(ctx context.Context) error {
 	if err := s.rest(ctx); err != nil {
 		return err
 	}
-	for _, w := range s.workers.running() {
-		w.scrape()
-	}
-	failed := s.workers.failed()
-	s.workers.close()
+	errs := []error{s.workers.retire()}
 	s.apis.close()
-	var errs []error
-	if s.workers.failed() > failed {
-		errs = append(errs, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Stack.Dir))
-	}
 	for _, queue := range deadLetters {
 		letters, err := rabbit.Depth(ctx, s.DSN, queue)
 		if errs = append(errs, err); letters > 0 {
 			errs = append(errs, fmt.Errorf("%d dead letters in %s, and every message was good", letters, queue))
 		}
 	}
-	missed, hitErr := s.missedPoints()
+	missed, hitErr := s.missed(failpoint.NotificationNames, false)
 	if (s.AllPoints || s.Directed) && len(missed) > 0 {
 		errs = append(errs, fmt.Errorf("failpoints never met: %s", strings.Join(missed, ", ")))
 	}
@@ -145,20 +132,9 @@ func (s *notifySoak) judge(ctx context.Context) (err error) {
 	return errors.Join(faults, s.findings.Err(), s.reports.compare(s.findings.Deliveries))
 }
 
-// missedPoints returns the points at which no process has died.
-func (s *notifySoak) missedPoints() (names []string, err error) {
-	met, err := readHits(s.hits)
-	for _, name := range failpoint.NotificationNames {
-		if !met[name+" exit"] {
-			names = append(names, name)
-		}
-	}
-	return names, err
-}
-
 // visit has a process die at each point that was not met.
 func (s *notifySoak) visit(ctx context.Context) error {
-	missed, err := s.missedPoints()
+	missed, err := s.missed(failpoint.NotificationNames, false)
 	if err != nil {
 		return err
 	}
@@ -187,16 +163,7 @@ func (s *notifySoak) dieAt(ctx context.Context, name string) error {
 	if w, err = arrival(ctx, started); err != nil {
 		return err
 	}
-	select {
-	case <-w.Ended():
-	case <-ctx.Done():
-		return fmt.Errorf("not met within %v", visitLimit)
-	}
-	if !killed(w.Err()) {
-		return fmt.Errorf("the process ended by itself: see %s", w.log)
-	}
-	s.counts[string(arm)]++
-	return nil
+	return s.death(ctx, w)
 }
 
 // rest waits until some looks in a row find nothing that waits.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -39,15 +38,6 @@ type notifyFeed struct {
 
 // recentEvents is how many events may be repeated: those of some minutes.
 const recentEvents = 4000
-
-func newNotifyFeed(dsn string, posts []string, traffic *workload.Traffic, laws *workload.Laws, rate int, seed uint64) *notifyFeed {
-	p := rabbit.NewPublisher(dsn, rabbit.ThisProcess("soak"), "feed",
-		rabbit.Timing{BackoffMin: 100 * time.Millisecond, BackoffMax: time.Second}, slog.New(slog.DiscardHandler))
-	return &notifyFeed{
-		publisher: p, posts: posts, traffic: traffic, laws: laws, rate: rate,
-		random: rand.New(rand.NewPCG(seed, 0x66656564)),
-	}
-}
 
 // run posts until ctx ends, and returns when every event is accepted. A post that waits
 // for a server does not hold up the others.
@@ -199,10 +189,4 @@ func (f *notifyFeed) err() error {
 		return *err
 	}
 	return nil
-}
-
-func (f *notifyFeed) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = f.publisher.Close(ctx) // everything is confirmed
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -47,9 +46,7 @@ type report struct {
 	byAPI bool
 }
 
-func newNotifyReports(dsn string, f *notifyFeed, seed uint64) *notifyReports {
-	p := rabbit.NewPublisher(dsn, rabbit.ThisProcess("soak"), "reports",
-		rabbit.Timing{BackoffMin: 100 * time.Millisecond, BackoffMax: time.Second}, slog.New(slog.DiscardHandler))
+func newNotifyReports(p *rabbit.Publisher, f *notifyFeed, seed uint64) *notifyReports {
 	r := &notifyReports{
 		publisher: p, posts: f.posts, todo: make(chan report, 1<<16), until: f.until,
 		random: rand.New(rand.NewPCG(seed, 0x7265706f7274)), reported: map[uuid.UUID]notify.Status{},
@@ -105,9 +102,6 @@ func (r *notifyReports) send(one report) {
 func (r *notifyReports) close() {
 	close(r.todo)
 	r.work.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = r.publisher.Close(ctx) // everything is confirmed
 }
 
 // compare returns how the deliveries that are stored differ from the reports.

@@ -46,8 +46,8 @@ func TestShortNotifySoak(t *testing.T) {
 		kills[killWorker], kills[killAPI], kills[arm] = 3, 2, 2
 	}
 	s := runNotifyInTest(t, func(c *notifySettings) { c.Mix, c.AllPoints = kills, true })
-	if s.kills() != kills.notifyKills() {
-		t.Errorf("%d kills, want %d", s.kills(), kills.notifyKills())
+	if s.counts.kills() != kills.kills() {
+		t.Errorf("%d kills, want %d", s.counts.kills(), kills.kills())
 	}
 	f := s.findings
 	if s.feed.repeated.Load() == 0 || f.Deferred == 0 || f.Digested == 0 || f.Sent == 0 || s.reports.confirmed.Load() == 0 {

@@ -176,7 +176,7 @@ func (p *partitionSoak) partition(ctx context.Context, n int) error {
 // do carries out one step and looks at the processes.
 func (p *partitionSoak) do(ctx context.Context, st step) error {
 	p.say("%s  (planned at %.1fs)", st, st.At.Seconds())
-	p.counts[string(st.Do)]++
+	p.counts[st.Do]++
 	if st.Do != killStage {
 		p.watch.changed(st.Do, time.Now())
 	}
@@ -309,7 +309,7 @@ func (p *partitionSoak) report() {
 	if p.result != nil {
 		p.result.report()
 	}
-	line := func(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n", args...) }
+	line := p.line
 	line("stages       %s", p.stages.waysToEnd())
 	line("moves        %d of partitions, as the workers count them; %d events of %d written with a conflict",
 		p.fleet.total("keyfold_partition_moves_total"), p.fleet.total("keyfold_conflicts_total"), p.ledger.published)

@@ -231,10 +231,10 @@ func TestShortPartitionsSoak(t *testing.T) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", c.Seed, err)
 	}
-	if n := p.counts[string(killStage)]; n != c.Kills {
+	if n := p.counts[killStage]; n != c.Kills {
 		t.Errorf("the stage was killed %d times, want %d", n, c.Kills)
 	}
-	if n := p.counts[string(addWorker)] + p.counts[string(dropWorker)] + p.counts[string(killWorker)]; n != 3 {
+	if n := p.counts[addWorker] + p.counts[dropWorker] + p.counts[killWorker]; n != 3 {
 		t.Errorf("%d changes of workers, want 3", n)
 	}
 	if p.fleet.total("keyfold_partition_moves_total") == 0 {

@@ -101,6 +101,14 @@ var longMix = mix{
 	terminate: 20, scale: 8, replay: 4, arm: 26,
 }
 
+// kills counts the kill -9 of a mix, without those by failpoints and of stages.
+func (m mix) kills() (n int) {
+	for _, a := range []action{killWorker, killBroker, killStore, killAPI, killPoller, killLedger} {
+		n += m[a]
+	}
+	return n
+}
+
 // over returns the mix for another duration.
 func (m mix) over(part float64) mix {
 	scaled := mix{}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +62,10 @@ func (s *soak) play(ctx context.Context) error {
 		}
 		fed <- s.feed.run(feeding)
 	}()
-	err := chosen.bring(s, ctx, rand.New(rand.NewPCG(s.Seed, 0x6668)))
+	err := s.someFolded(ctx, chosen.folded)
+	if err == nil {
+		err = chosen.bring(s, ctx, rand.New(rand.NewPCG(s.Seed, 0x6668)))
+	}
 	stop()
 	return errors.Join(err, <-fed)
 }
@@ -86,7 +87,7 @@ func (s *soak) stress(ctx context.Context, _ *rand.Rand) error {
 	if err := s.heal(); err != nil {
 		return err
 	}
-	missed, err := s.missed()
+	missed, err := s.missed(failpoint.Names, true)
 	if err != nil || len(missed) == 0 {
 		return err
 	}
@@ -108,20 +109,13 @@ func (s *soak) conclude(ctx context.Context) (*result, error) {
 	if s.Scenario != "" {
 		s.say("the busy user: %s", s.hot(ctx))
 	}
-	for _, w := range s.fleet.running() {
-		w.scrape()
-	}
-	failed := s.fleet.failed()
-	s.fleet.close()
-	if s.fleet.failed() > failed {
-		err = errors.Join(err, fmt.Errorf("a worker at rest failed to stop in order: see its log in %s", s.Stack.Dir))
-	}
+	err = errors.Join(err, s.fleet.retire())
 	left, depthErr := s.depths()
 	if len(left) > 0 {
 		err = errors.Join(err, fmt.Errorf("messages went back to the queues when the workers had stopped: %v", left))
 	}
 	var hitErr error
-	if r.missed, hitErr = s.missed(); s.AllPoints && len(r.missed) > 0 {
+	if r.missed, hitErr = s.missed(failpoint.Names, true); s.AllPoints && len(r.missed) > 0 {
 		err = errors.Join(err, fmt.Errorf("failpoints never met: %s", strings.Join(r.missed, ", ")))
 	}
 	return r, errors.Join(err, depthErr, hitErr, s.fleet.fault())
@@ -130,21 +124,12 @@ func (s *soak) conclude(ctx context.Context) (*result, error) {
 // report prints what happened.
 func (r *result) report() {
 	s := r.soak
-	line := func(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
+	line := s.line
 	line("seed %d, %v of faults, up to %d workers", s.Seed, r.took.Round(time.Second), s.Workers)
-	var done []string
-	for _, a := range slices.Sorted(maps.Keys(s.counts)) {
-		done = append(done, fmt.Sprintf("%s %d", a, s.counts[a]))
-	}
-	line("actions      %s", strings.Join(done, ", "))
-	kills := s.counts[string(killWorker)] + s.counts[string(killBroker)] + s.counts[string(killStore)]
+	line("actions      %s", counted(s.counts))
 	line("kill -9      %d: workers %d, broker %d, store %d; beside them %d workers by failpoints",
-		kills, s.counts[string(killWorker)], s.counts[string(killBroker)], s.counts[string(killStore)], s.fleet.ends["killed by a failpoint"])
-	var ends []string
-	for _, how := range slices.Sorted(maps.Keys(s.fleet.ends)) {
-		ends = append(ends, fmt.Sprintf("%s %d", how, s.fleet.ends[how]))
-	}
-	line("worker ends  %s", strings.Join(ends, ", "))
+		s.counts.kills(), s.counts[killWorker], s.counts[killBroker], s.counts[killStore], s.fleet.ends["killed by a failpoint"])
+	line("worker ends  %s", counted(s.fleet.ends))
 	o := s.ledger.oracle
 	line("published    %d messages (%d more than once): %d folded, %d repeated, %d of unknown products, %d poison",
 		s.ledger.published, s.feed.again.Load(), o.Folded, o.Repeated, o.Missing, len(s.ledger.poison))

@@ -18,6 +18,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
 )
@@ -25,8 +26,9 @@ import (
 // scenario is one fault that is looked at by itself, with the settings of a worker
 // that was told nothing. Half of its events are one user's.
 type scenario struct {
-	events int  // published before the first worker starts
-	fed    bool // events are published meanwhile, at the run's rate
+	events int   // published before the first worker starts
+	fed    bool  // events are published meanwhile, at the run's rate
+	folded int64 // before it begins
 	bring  func(s *soak, ctx context.Context, r *rand.Rand) error
 }
 
@@ -51,7 +53,7 @@ var scenarios = map[string]scenario{
 			if err := stack.Wait(ctx, time.Duration(r.Int64N(int64(time.Second)))); err != nil {
 				return err
 			}
-			s.counts[string(killBroker)]++
+			s.counts[killBroker]++
 			s.Broker.Kill()
 			if err := s.Broker.Boot(); err != nil {
 				return err
@@ -60,16 +62,8 @@ var scenarios = map[string]scenario{
 		return nil
 	}},
 	// One worker's link to the broker falls silent while it holds its prefetch.
-	"silent": {events: 16_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
-		if err := s.someFolded(ctx, 500); err != nil {
-			return err
-		}
-		s.relays[0].broker.Freeze()
-		if err := stack.Wait(ctx, 40*time.Second); err != nil {
-			return err
-		}
-		s.relays[0].broker.Thaw()
-		return nil
+	"silent": {events: 16_000, folded: 500, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
+		return silence(ctx, s.relays[0].broker, 40*time.Second)
 	}},
 	// The store stands still for 0.8 s, and a worker that waits for it is killed.
 	"paused": {events: 16_000, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
@@ -80,7 +74,7 @@ var scenarios = map[string]scenario{
 			_ = s.store.Signal(syscall.SIGSTOP)
 			err := stack.Wait(ctx, 800*time.Millisecond)
 			if w, missing := s.fleet.await(ctx, r.IntN(8)); missing == nil {
-				s.counts[string(killWorker)]++
+				s.counts[killWorker]++
 				s.fleet.kill(w)
 			}
 			_ = s.store.Signal(syscall.SIGCONT)
@@ -96,53 +90,36 @@ var scenarios = map[string]scenario{
 	}},
 	// What a write has become of stays unknown to one worker for ten minutes, while
 	// others fold thousands of events of the user.
-	"unknown": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
-		if err := s.someFolded(ctx, 100); err != nil {
+	"unknown": {fed: true, folded: 100, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
+		if err := s.store.inject(mongotest.Fault{Reply: mongotest.SwallowReply, Commands: []string{"update"}, Times: 1}); err != nil {
 			return err
 		}
-		err := s.store.control(func(remote *mongotest.Remote) error {
-			_, err := remote.Inject(mongotest.Fault{Reply: mongotest.SwallowReply, Commands: []string{"update"}, Times: 1})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		s.relays[0].store.Freeze()
-		if err := stack.Wait(ctx, s.Duration); err != nil {
-			return err
-		}
-		s.relays[0].store.Thaw()
-		return nil
+		return silence(ctx, s.relays[0].store, s.Duration)
 	}},
 	// Bodies whose letters are larger than a broker takes.
-	"oversized": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error { return s.publishOversized(ctx) }},
+	"oversized": {fed: true, bring: (*soak).publishOversized},
 	// One user's profile cannot be read, until it is repaired.
-	"unreadable": {fed: true, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
-		if err := s.someFolded(ctx, 300); err != nil {
-			return err
-		}
-		return s.breakAProfile(ctx)
-	}},
+	"unreadable": {fed: true, folded: 300, bring: (*soak).breakAProfile},
 	// The whole store refuses every write, as one does whose disk is full: nothing is
 	// dead-lettered by it.
-	"refusals": {fed: true, bring: func(s *soak, ctx context.Context, r *rand.Rand) error {
-		if err := s.someFolded(ctx, 100); err != nil {
-			return err
-		}
-		err := s.store.control(func(remote *mongotest.Remote) error {
-			_, err := remote.Inject(mongotest.Fault{WriteError: 371, Namespace: s.database() + ".user_embeddings"})
-			return err
-		})
-		if err != nil {
+	"refusals": {fed: true, folded: 100, bring: func(s *soak, ctx context.Context, _ *rand.Rand) error {
+		if err := s.store.inject(mongotest.Fault{WriteError: 371, Namespace: s.database() + ".user_embeddings"}); err != nil {
 			return err
 		}
 		return errors.Join(s.refusing(ctx), s.store.heal())
 	}},
 }
 
+// silence holds what goes through a relay for a while.
+func silence(ctx context.Context, relay *rabbittest.Proxy, d time.Duration) error {
+	relay.Freeze()
+	defer relay.Thaw()
+	return stack.Wait(ctx, d)
+}
+
 // publishOversized publishes bodies that are no events and larger than a broker
 // takes as base64: their letters have to be stored all the same.
-func (s *soak) publishOversized(ctx context.Context) error {
+func (s *soak) publishOversized(ctx context.Context, _ *rand.Rand) error {
 	names := rabbit.DefaultNames()
 	for i := range 3 {
 		m := rabbit.Message{
@@ -164,7 +141,7 @@ func (s *soak) publishOversized(ctx context.Context) error {
 
 // breakAProfile makes one user's document unreadable for a while: the others' events
 // go on.
-func (s *soak) breakAProfile(ctx context.Context) error {
+func (s *soak) breakAProfile(ctx context.Context, _ *rand.Rand) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(s.Profiles.URI))
 	if err != nil {
 		return err
@@ -233,7 +210,7 @@ func (s *soak) killWorkers(ctx context.Context, r *rand.Rand, times int, pause t
 		if err != nil {
 			return err
 		}
-		s.counts[string(killWorker)]++
+		s.counts[killWorker]++
 		s.fleet.kill(w)
 	}
 	return nil

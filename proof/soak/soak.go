@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"keyfold/internal/testserver/rabbittest"
@@ -47,41 +45,21 @@ type settings struct {
 // soak is one run.
 type soak struct {
 	settings
-	*stack.Stack
-	began   time.Time
+	*session
 	store   *store
 	relays  []relays // by slot
 	fleet   *fleet
 	feed    *feed
 	ledger  *ledger
 	traffic *traffic
-
-	voice  voice
-	counts map[string]int // of what was done
-	hits   string         // file with the failpoints that acted
 }
 
 // relays stand between one worker and its servers.
 type relays struct{ broker, store *rabbittest.Proxy }
 
-// voice prints from several goroutines.
-type voice struct{ printing sync.Mutex }
-
-// say prints a line with the time since the start.
-func (v *voice) say(out io.Writer, began time.Time, format string, args ...any) {
-	v.printing.Lock()
-	defer v.printing.Unlock()
-	fmt.Fprintf(out, "%8.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-}
-
-// say prints a line with the time since the start.
-func (s *soak) say(format string, args ...any) {
-	s.voice.say(s.Out, s.began, format, args...)
-}
-
 // prepare builds the programs, starts the servers and sets them up.
 func prepare(ctx context.Context, c settings) (s *soak, err error) {
-	s = &soak{settings: c, Stack: stack.New(c.Dir), began: time.Now(), counts: map[string]int{}, hits: filepath.Join(c.Dir, "failpoints.log")}
+	s = &soak{settings: c, session: newSession(stack.New(c.Dir), c.Out)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -99,8 +77,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	if err := s.setUp(ctx); err != nil {
 		return s, err
 	}
-	s.feed = newFeed(s.DSN, s.traffic.messages, c.Rate, s.ledger)
-	s.AtEnd(s.feed.close)
+	s.feed = &feed{publisher: s.publisher("feed"), messages: s.traffic.messages, rate: c.Rate, ledger: s.ledger}
 	s.fleet = newFleet(c.Dir, s.worker, s.say)
 	s.fleet.always = basePoint
 	s.AtEnd(s.fleet.close)

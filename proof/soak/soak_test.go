@@ -29,9 +29,6 @@ var shortMix = mix{
 // inLong is whether the runs are in full, with real logs, as `make soak` and CI ask for.
 var inLong = os.Getenv("KEYFOLD_SOAK") != ""
 
-// kills counts the kill -9 of a mix, without those by failpoints.
-func (m mix) kills() int { return m[killWorker] + m[killBroker] + m[killStore] }
-
 // programs is a folder with what all runs of the test binary use.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = process.TempDir(); err == nil {
@@ -90,7 +87,7 @@ func TestShortSoak(t *testing.T) {
 	}
 	r := runInTest(t, func(c *settings) { c.Mix = kinds })
 	s := r.soak
-	if n := s.counts[string(killWorker)] + s.counts[string(killBroker)] + s.counts[string(killStore)]; n != kinds.kills() {
+	if n := s.counts[killWorker] + s.counts[killBroker] + s.counts[killStore]; n != kinds.kills() {
 		t.Errorf("%d kills, want %d", n, kinds.kills())
 	}
 	if s.fleet.total("keyfold_rabbitmq_redelivered_total") == 0 {
@@ -130,7 +127,7 @@ func TestFloodedUser(t *testing.T) {
 	if n := len(s.ledger.events[hotUser]); n < 20_000 {
 		t.Errorf("%d events of the busy user, want at least 20000", n)
 	}
-	if n := s.counts[string(killWorker)]; n != s.Kills {
+	if n := s.counts[killWorker]; n != s.Kills {
 		t.Errorf("%d kills, want %d", n, s.Kills)
 	}
 	if s.fleet.total("keyfold_rabbitmq_redelivered_total") < 1000 {

@@ -33,6 +33,14 @@ func (s *store) control(do func(*mongotest.Remote) error) error {
 	return errors.Join(do(r), r.Close())
 }
 
+// inject has the test server do something wrong.
+func (s *store) inject(f mongotest.Fault) error {
+	return s.control(func(r *mongotest.Remote) error {
+		_, err := r.Inject(f)
+		return err
+	})
+}
+
 // failConcern has the next n of these commands meet no majority. It takes the
 // place of one that is still in force.
 func (s *store) failConcern(commands []string, n int) error {

@@ -418,7 +418,7 @@ func TestMissingRightToWrite(t *testing.T) {
 func TestPrimaryReturns(t *testing.T) {
 	server, s := startStandIn(t, "to step down and be elected again")
 	put(t, s, newProfile(1, 1))
-	check(t, server.StepDown(10107, 50*time.Millisecond))
+	check(t, server.StepDown(50*time.Millisecond))
 	put(t, s, newProfile(1, 2), newProfile(2, 1)) // waits for the primary
 	if p := stored(t, s, 1); p.Version != 2 {
 		t.Errorf("version %d is stored", p.Version)

@@ -59,7 +59,7 @@ func (d *Database) Adopt(ctx context.Context, table string, options AdoptOptions
 	}
 	err = d.settingUp(ctx, func(pool *sql.DB, conn *sql.Conn, flavour string) error {
 		run := &adopting{
-			db: &Database{pool: pool, dialect: d.dialect}, as: adoptionOf(flavour), options: options, done: &done, patience: options.with(d.dialect),
+			db: &Database{pool: pool, dialect: d.dialect, words: d.words}, as: adoptionOf(flavour), options: options, done: &done, patience: options.with(d.dialect),
 		}
 		return run.patience.do(ctx, conn, func() error {
 			if table == adoptByCopy {
@@ -181,8 +181,8 @@ func (a *adopting) fill(ctx context.Context) error {
 		var chunk Adopted
 		err := a.db.transact(ctx, "take over rows", func(tx *sql.Tx) (err error) {
 			chunk = Adopted{}
-			ids, err = collect(ctx, tx, column[int64], "SELECT id FROM "+a.db.dialect.byID("user_interactions")+
-				" WHERE id > ? AND shard IS NULL ORDER BY id LIMIT ?"+a.db.dialect.rowLock(), after, statementRows)
+			ids, err = collect(ctx, tx, column[int64], "SELECT id FROM user_interactions"+a.db.words.byID+
+				" WHERE id > ? AND shard IS NULL ORDER BY id LIMIT ?"+a.db.words.rowLock, after, statementRows)
 			if err != nil || len(ids) == 0 {
 				return err
 			}
@@ -223,21 +223,8 @@ func (a *adopting) fillChunk(ctx context.Context, tx *sql.Tx, ids []int64, chunk
 	if err != nil {
 		return err
 	}
-	var rows, repeated []*newRow
-	seen := map[key]bool{}
-	for i := range shop {
-		row, _, err := shop[i].newRow(engine.Now())
-		switch {
-		case err != nil:
-			chunk.NoEvents++
-			continue
-		case seen[row.key()]:
-			repeated = append(repeated, row)
-			continue
-		}
-		seen[row.key()] = true
-		rows = append(rows, row)
-	}
+	done := newCompletion()
+	rows, repeated := newRows(shop, &done)
 	fresh, err := a.db.register(ctx, tx, rows)
 	if err != nil {
 		return err
@@ -250,19 +237,9 @@ func (a *adopting) fillChunk(ctx context.Context, tx *sql.Tx, ids []int64, chunk
 			repeated = append(repeated, row)
 		}
 	}
-	chunk.History, chunk.Duplicates = int64(len(fresh)), int64(len(repeated))
-	return errors.Join(noteHistory(ctx, tx, fresh, "registered"), noteHistory(ctx, tx, repeated, "duplicate"))
-}
-
-// noteHistory marks rows that are history, and gives them their ids. They get no body:
-// it is made of their columns.
-func noteHistory(ctx context.Context, tx *sql.Tx, rows []*newRow, mark string) error {
-	return inChunks(rows, func(rows []*newRow) error {
-		messageIDs, args := caseByID(rows, func(row *newRow) any { return row.messageID })
-		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET "+mark+" = TRUE, message_id = "+messageIDs+
-			" WHERE id IN ("+list(len(rows))+")", append(args, anyOf(idsOf(rows))...)...)
-		return err
-	})
+	chunk.History, chunk.Duplicates, chunk.NoEvents = int64(len(fresh)), int64(len(repeated)), int64(len(done.faults))
+	// What is history gets no body: it is made of the columns.
+	return errors.Join(note(ctx, tx, fresh, "registered = TRUE", false), note(ctx, tx, repeated, "duplicate = TRUE", false))
 }
 
 // refuseHalf refuses a table whose take-over has begun and has not ended.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"keyfold/engine"
@@ -115,7 +116,7 @@ func (a *adopting) copyChunk(ctx context.Context, tx *sql.Tx, from []messengerRo
 
 // markCopied changes rows that tx has inserted, by their ids.
 func markCopied(ctx context.Context, tx *sql.Tx, rows []*newRow, how string) error {
-	return inChunks(rows, func(rows []*newRow) error {
+	for rows := range slices.Chunk(rows, completeRows) {
 		ids, err := insertedIDs(ctx, tx, rows)
 		if err != nil {
 			return err
@@ -124,8 +125,11 @@ func markCopied(ctx context.Context, tx *sql.Tx, rows []*newRow, how string) err
 		if err == nil && changed != int64(len(rows)) {
 			err = fmt.Errorf("%d of %d copied rows of messenger_outbox were changed: look for a trigger of user_interactions that changes rows", changed, len(rows))
 		}
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // insertedIDs finds the rows that tx has inserted. A shop's column may keep no

@@ -254,7 +254,7 @@ func TestAdoptAMessengerOutboxThatCannotBeMarked(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		exec(t, db, messengerTable)
 		exec(t, db, "INSERT INTO messenger_outbox (id, body, headers, queue_name, delivered_at) VALUES (1, ?, '{}', 'outbox', ?)", string(view(t, 1, 1).Body), timeText(engine.Now()))
-		switch db.dialect.gooseDialect() {
+		switch db.words.migrations {
 		case goose.DialectMySQL:
 			exec(t, db, "CREATE TRIGGER later BEFORE INSERT ON user_interactions FOR EACH ROW SET NEW.occurred_at = NEW.occurred_at + INTERVAL 1 DAY")
 		case goose.DialectPostgres:

@@ -54,7 +54,7 @@ func (d *Database) count(ctx context.Context, limit int64) (b Backlog, err error
 	count := func(condition string, into *int64) {
 		var n int64
 		if err == nil {
-			err = d.pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM "+d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+condition+bound+") AS some_rows").Scan(&n)
+			err = d.pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM user_interactions"+d.words.index("idx_unsent")+" WHERE "+condition+bound+") AS some_rows").Scan(&n)
 		}
 		*into += n
 	}

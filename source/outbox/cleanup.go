@@ -51,8 +51,7 @@ type cleanup struct {
 
 // step looks at a chunk of rows and frees those that were sent in time.
 func (c *cleanup) step(ctx context.Context, chunk int) (n int64, more bool, err error) {
-	rows, err := collect(ctx, c.db.pool, scanSentRow, "SELECT id, created_at, COALESCE(processed_to_queue, FALSE), sent_at, failed_at IS NOT NULL, body IS NOT NULL OR headers IS NOT NULL FROM "+
-		c.db.dialect.byID("user_interactions")+" WHERE id > ? ORDER BY id LIMIT ?", c.at, chunk)
+	rows, err := collect(ctx, c.db.pool, scanSentRow, "SELECT id, created_at, COALESCE(processed_to_queue, FALSE), sent_at, failed_at IS NOT NULL, body IS NOT NULL OR headers IS NOT NULL FROM user_interactions"+c.db.words.byID+" WHERE id > ? ORDER BY id LIMIT ?", c.at, chunk)
 	if err != nil {
 		return 0, false, c.db.fault("look for old events", err)
 	}

@@ -77,28 +77,12 @@ func newCompletion() completion {
 
 // complete completes those of the rows that are not registered yet.
 func (d *Database) complete(ctx context.Context, tx *sql.Tx, ids []int64, done *completion) error {
-	shop, err := collect(ctx, tx, scanShopRow, "SELECT "+shopColumns+" FROM "+d.dialect.byID("user_interactions")+" WHERE id IN ("+list(len(ids))+
-		") AND registered = FALSE AND "+unsent+" ORDER BY id"+d.dialect.skipLocked(), anyOf(ids)...)
+	shop, err := collect(ctx, tx, scanShopRow, "SELECT "+shopColumns+" FROM user_interactions"+d.words.byID+" WHERE id IN ("+list(len(ids))+
+		") AND registered = FALSE AND "+unsent+" ORDER BY id"+d.words.skipLocked, anyOf(ids)...)
 	if err != nil || len(shop) == 0 {
 		return err
 	}
-	now := engine.Now()
-	var rows, repeated []*newRow
-	seen := map[key]bool{}
-	for i := range shop {
-		row, entry, err := shop[i].newRow(now)
-		switch {
-		case err != nil:
-			done.faults[shop[i].id] = err
-			continue
-		case seen[row.key()]:
-			repeated = append(repeated, row)
-			continue
-		}
-		seen[row.key()] = true
-		done.entries[row.id] = entry
-		rows = append(rows, row)
-	}
+	rows, repeated := newRows(shop, done)
 	above, err := d.aboveFloor(ctx, tx, rows)
 	if err != nil {
 		return err
@@ -126,34 +110,37 @@ func (d *Database) complete(ctx context.Context, tx *sql.Tx, ids []int64, done *
 	return d.noteCompletion(ctx, tx, fresh, repeated, done.faults)
 }
 
-// newRow is the row as it would have been stored by [Store.Add].
-func (r *shopRow) newRow(now engine.Millis) (*newRow, profile.Entry, error) {
-	entry, err := r.entry()
-	if err != nil {
-		return nil, entry, err
+// newRows returns rows as they would have been stored by [Store.Add]: of each id the first,
+// and those that repeat one. done gets the entries of the former, and what is no event.
+func newRows(shop []shopRow, done *completion) (rows, repeated []*newRow) {
+	now, seen := engine.Now(), map[key]bool{}
+	for i := range shop {
+		id := shop[i].id
+		entry, err := shop[i].entry()
+		var row newRow
+		if err == nil {
+			row, err = rowOf(&entry, now)
+		}
+		row.id = id
+		switch {
+		case err != nil:
+			done.faults[id] = err
+		case seen[row.key()]:
+			repeated = append(repeated, &row)
+		default:
+			seen[row.key()] = true
+			done.entries[id] = entry
+			rows = append(rows, &row)
+		}
 	}
-	row, err := rowOf(&entry, now)
-	row.id = r.id
-	return &row, entry, err
+	return rows, repeated
 }
 
 func (d *Database) noteCompletion(ctx context.Context, tx *sql.Tx, fresh, repeated []*newRow, faults map[int64]error) error {
-	if err := inChunks(fresh, func(rows []*newRow) error {
-		messageIDs, idArgs := caseByID(rows, func(row *newRow) any { return row.messageID })
-		bodies, bodyArgs := caseByID(rows, func(row *newRow) any { return row.body })
-		args := append(append(idArgs, bodyArgs...), anyOf(idsOf(rows))...)
-		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET registered = TRUE, message_id = "+messageIDs+", body = "+bodies+
-			" WHERE id IN ("+list(len(rows))+")", args...)
-		return err
-	}); err != nil {
+	if err := note(ctx, tx, fresh, "registered = TRUE", true); err != nil {
 		return err
 	}
-	if err := inChunks(repeated, func(rows []*newRow) error {
-		messageIDs, args := caseByID(rows, func(row *newRow) any { return row.messageID })
-		_, err := tx.ExecContext(ctx, "UPDATE user_interactions SET duplicate = TRUE, processed_to_queue = TRUE, body = NULL, message_id = "+messageIDs+
-			" WHERE id IN ("+list(len(rows))+")", append(args, anyOf(idsOf(rows))...)...)
-		return err
-	}); err != nil {
+	if err := note(ctx, tx, repeated, "duplicate = TRUE, processed_to_queue = TRUE, body = NULL", false); err != nil {
 		return err
 	}
 	for id, fault := range faults {
@@ -166,13 +153,19 @@ func (d *Database) noteCompletion(ctx context.Context, tx *sql.Tx, fresh, repeat
 	return nil
 }
 
-func inChunks(rows []*newRow, do func([]*newRow) error) error {
-	for len(rows) > 0 {
-		n := min(len(rows), completeRows)
-		if err := do(rows[:n]); err != nil {
+// note changes rows that stand in the table, and gives them their ids and, where asked for,
+// bodies.
+func note(ctx context.Context, tx *sql.Tx, rows []*newRow, change string, withBodies bool) error {
+	for rows := range slices.Chunk(rows, completeRows) {
+		messageIDs, args := caseByID(rows, func(row *newRow) any { return row.messageID })
+		set := change + ", message_id = " + messageIDs
+		if withBodies {
+			bodies, more := caseByID(rows, func(row *newRow) any { return row.body })
+			set, args = set+", body = "+bodies, append(args, more...)
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE user_interactions SET "+set+" WHERE id IN ("+list(len(rows))+")", append(args, anyOf(idsOf(rows))...)...); err != nil {
 			return err
 		}
-		rows = rows[n:]
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func insertInZone(t *testing.T, db *Database, zone string) {
 	t.Helper()
 	must(t, db.transact(t.Context(), "insert", func(tx *sql.Tx) error {
 		set := map[string]string{MySQL: "SET time_zone = '" + zone + "'", PostgreSQL: "SET LOCAL TIME ZONE INTERVAL '" + zone + "' HOUR TO MINUTE"}
-		kind := string(db.dialect.gooseDialect())
+		kind := string(db.words.migrations)
 		if statement, ok := set[kind]; ok {
 			if _, err := tx.Exec(statement); err != nil {
 				return err

@@ -19,6 +19,7 @@ import (
 type Database struct {
 	pool    *sql.DB
 	dialect dialect
+	words   *words
 	setup   func() (*sql.DB, error) // a pool without deadlines, for migrations
 
 	mayBeNull atomic.Pointer[bool] // processed_to_queue; nil: not known yet
@@ -80,22 +81,22 @@ func (d *Database) fault(doing string, err error) error {
 		return fmt.Errorf("outbox: %s: %w", doing, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) { // the caller's, which says nothing of others' calls
-		return causes.Explain(d.dialect.server(), causes.NoAnswer, fmt.Errorf("outbox: %s: %w", doing, err))
+		return causes.Explain(d.words.server, causes.NoAnswer, fmt.Errorf("outbox: %s: %w", doing, err))
 	}
 	class, id := d.dialect.classify(err), d.dialect.causeOf(err)
 	switch {
 	case id != "" && id.Lasts():
 		return engine.ConfigurationError(cmp.Or(reasonsOf[id], id.Reason()),
-			causes.Explain(d.dialect.server(), id, fmt.Errorf("outbox: %s: %w", doing, err)))
+			causes.Explain(d.words.server, id, fmt.Errorf("outbox: %s: %w", doing, err)))
 	case class == classRejected:
 		return engine.PermanentError(reasonRejected, fmt.Errorf("outbox: %s: the database rejected the event: %w", doing, err))
 	case class == classFault:
 		reason, cure := d.dialect.cure(err)
 		return engine.ConfigurationError(reason, fmt.Errorf("outbox: %s: %w; %s", doing, err, cure))
 	case class == classAway:
-		return causes.Explain(d.dialect.server(), cmp.Or(id, causes.Failing), fmt.Errorf("outbox: %s: the database is %w: %w", doing, engine.ErrAway, err))
+		return causes.Explain(d.words.server, cmp.Or(id, causes.Failing), fmt.Errorf("outbox: %s: the database is %w: %w", doing, engine.ErrAway, err))
 	case id != "":
-		return causes.Explain(d.dialect.server(), id, fmt.Errorf("outbox: %s: %w", doing, err))
+		return causes.Explain(d.words.server, id, fmt.Errorf("outbox: %s: %w", doing, err))
 	default:
 		return fmt.Errorf("outbox: %s: %w", doing, err)
 	}

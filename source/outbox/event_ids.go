@@ -94,7 +94,7 @@ func floorOf(ctx context.Context, run runner, lock string) (engine.Millis, error
 // the others their fault. The lock keeps a prune from raising the floor until tx ends:
 // it would delete the id of an event that tx has checked.
 func (d *Database) aboveFloor(ctx context.Context, tx *sql.Tx, rows []*newRow) ([]*newRow, error) {
-	floor, err := floorOf(ctx, tx, d.dialect.sharedLock())
+	floor, err := floorOf(ctx, tx, d.words.sharedLock)
 	if err != nil || floor == 0 {
 		return rows, err
 	}

@@ -33,7 +33,7 @@ var storedReason = regexp.MustCompile(`^\[([a-z0-9_]+)\] `)
 // FailedIDs returns the ids of all rows that were set aside, in their order. An index holds
 // them in another one, so that they are read at once and not in pages.
 func (d *Database) FailedIDs(ctx context.Context) ([]int64, error) {
-	ids, err := collect(ctx, d.pool, column[int64], "SELECT id FROM "+d.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+failed)
+	ids, err := collect(ctx, d.pool, column[int64], "SELECT id FROM user_interactions"+d.words.index("idx_unsent")+" WHERE "+failed)
 	if err != nil {
 		return nil, d.fault("look for failed events", err)
 	}
@@ -45,8 +45,7 @@ func (d *Database) FailedIDs(ctx context.Context) ([]int64, error) {
 func (d *Database) Failed(ctx context.Context, ids ...int64) ([]FailedRow, error) {
 	var all []FailedRow
 	for ids := range slices.Chunk(ids, statementRows) {
-		rows, err := collect(ctx, d.pool, scanFailed, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM "+
-			d.dialect.byID("user_interactions")+" WHERE "+failed+" AND id IN ("+list(len(ids))+") ORDER BY id", anyOf(ids)...)
+		rows, err := collect(ctx, d.pool, scanFailed, "SELECT id, user_id, event_type, COALESCE(message_id, ''), attempts, created_at, failed_at, last_error, body FROM user_interactions"+d.words.byID+" WHERE "+failed+" AND id IN ("+list(len(ids))+") ORDER BY id", anyOf(ids)...)
 		if err != nil {
 			return nil, d.fault("list failed events", err)
 		}

@@ -92,7 +92,7 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 	var u union
 	for _, w := range wants {
 		for _, condition := range waits {
-			query := "SELECT " + rowColumns + ", shard FROM " + r.db.dialect.withIndex("user_interactions", "idx_unsent") +
+			query := "SELECT " + rowColumns + ", shard FROM user_interactions" + r.db.words.index("idx_unsent") +
 				" WHERE " + condition + " AND shard = ? AND id + 0 > ?"
 			args := []any{w.shard, w.after}
 			if len(w.without) > 0 {
@@ -100,7 +100,7 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 				args = append(args, anyOf(w.without)...)
 			}
 			query, args = filter.restrict(query, args)
-			u.add(r.db.dialect.parenthesised(query+" ORDER BY "+r.db.dialect.oldestFirst()+" LIMIT ?"), append(args, w.rows)...)
+			u.add(r.db.words.part(query+" ORDER BY "+r.db.words.oldestFirst+" LIMIT ?"), append(args, w.rows)...)
 		}
 	}
 	rows := map[int][]stored{}
@@ -135,7 +135,7 @@ func (r *Relay) dropEarly(ctx context.Context, l *lease, filter Filter, kept map
 		slices.Sort(users)
 		users = slices.Compact(users)
 		for _, condition := range waits {
-			query, args := filter.restrict("SELECT user_id, MIN(id) FROM "+r.db.dialect.withIndex("user_interactions", "idx_unsent")+" WHERE "+condition+
+			query, args := filter.restrict("SELECT user_id, MIN(id) FROM user_interactions"+r.db.words.index("idx_unsent")+" WHERE "+condition+
 				" AND shard = ? AND id + 0 < ? AND user_id IN ("+list(len(users))+") AND id NOT IN ("+list(len(ids))+")",
 				slices.Concat([]any{shard, slices.Max(ids)}, anyOf(users), anyOf(ids)))
 			u.add(query+" GROUP BY user_id", args...)

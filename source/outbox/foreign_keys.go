@@ -28,7 +28,7 @@ var errNoForeignKeys = engine.ConfigurationError(reasonSchema,
 	errors.New("SQLite cannot add foreign keys to a table: run setup without them"))
 
 func (d *Database) addForeignKeys(ctx context.Context, conn *sql.Conn, patience *patience) error {
-	schema := d.dialect.currentSchema()
+	schema := d.words.currentSchema
 	if schema == "" {
 		return errNoForeignKeys
 	}

@@ -113,12 +113,11 @@ type placed struct {
 // userPage reads some of a user's rows, and whether there may be more. The columns'
 // order is the events' own: message ids are compared byte by byte in both.
 func (d *Database) userPage(ctx context.Context, filter Filter, at cursor) (rows []placed, more bool, err error) {
-	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM "+
-		d.dialect.withIndex("user_interactions", "idx_user_occurred")+" WHERE message_id IS NOT NULL AND duplicate = FALSE", nil)
+	query, args := filter.restrict("SELECT "+rowColumns+", occurred_at FROM user_interactions"+d.words.index("idx_user_occurred")+" WHERE message_id IS NOT NULL AND duplicate = FALSE", nil)
 	if at.begun {
 		by := "occurred_at"
 		if at.noTime {
-			by = d.dialect.asText(by)
+			by = d.words.asText(by)
 		}
 		query += " AND " + by + " >= ? AND (" + by + " > ? OR message_id > ?)"
 		args = append(args, at.occurred, at.occurred, at.messageID)

@@ -14,8 +14,8 @@ type lease struct {
 	end    func(commit bool) error // lets the shards go
 }
 
-func (d mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error) {
-	return lockShards(ctx, pool, d.byID("keyfold_relay_shards"), wanted)
+func (mysqlDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*lease, error) {
+	return lockShards(ctx, pool, "keyfold_relay_shards"+mysqlWords.byID, wanted)
 }
 
 // lockShards locks shards through their rows, in a transaction that also carries the

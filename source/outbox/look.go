@@ -98,7 +98,7 @@ func (d *Database) headsBehind(ctx context.Context, floor int64) (heads map[int]
 		}
 		rows++
 		return err
-	}, "SELECT shard, id FROM "+d.dialect.byID("user_interactions")+
+	}, "SELECT shard, id FROM user_interactions"+d.words.byID+
 		" WHERE id > ? AND "+unsent+" AND shard < ? ORDER BY id LIMIT ?", floor, backfillShards, quickRows)
 	return heads, rows, err
 }

@@ -68,7 +68,7 @@ func (d *Database) lock(ctx context.Context, tx *sql.Tx, rows []Row) (tried map[
 			err := s.Scan(&id, &before)
 			tried[id] = before
 			return err
-		}, "SELECT id, tried_at IS NOT NULL FROM "+d.dialect.byID("user_interactions")+" WHERE "+condition+d.dialect.skipLocked(), args...)
+		}, "SELECT id, tried_at IS NOT NULL FROM user_interactions"+d.words.byID+" WHERE "+condition+d.words.skipLocked, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -101,14 +101,17 @@ func (d *Database) provider(pool *sql.DB, flavour, createdAt string) (*goose.Pro
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(d.dialect.gooseDialect(), pool, files,
+	return goose.NewProvider(d.words.migrations, pool, files,
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithAllowOutofOrder(true))
 }
 
 func (d *Database) migrate(ctx context.Context, pool *sql.DB, conn *sql.Conn, flavour string) error {
-	createdAt, err := d.dialect.createdAt(ctx, conn)
-	if err != nil {
-		return err
+	createdAt := ""
+	if flavour == MySQL || flavour == MariaDB {
+		var err error
+		if createdAt, err = createdAtChange(ctx, conn); err != nil {
+			return err
+		}
 	}
 	provider, err := d.provider(pool, flavour, createdAt)
 	if err != nil {
@@ -162,7 +165,7 @@ func noteVersion(ctx context.Context, conn *sql.Conn, version int64) error {
 // registerStored registers the ids of rows that were stored by an earlier version. It
 // may be run again: what it registered is marked.
 func (d *Database) registerStored(ctx context.Context, pool *sql.DB) error {
-	stored := &Database{pool: pool, dialect: d.dialect}
+	stored := &Database{pool: pool, dialect: d.dialect, words: d.words}
 	for after := int64(0); ; {
 		var rows []*newRow
 		err := stored.transact(ctx, "register the ids of stored events", func(tx *sql.Tx) (err error) {
@@ -171,7 +174,7 @@ func (d *Database) registerStored(ctx context.Context, pool *sql.DB) error {
 				err := s.Scan(&row.id, &row.userID, &row.messageID)
 				row.digest = digestOf(row.messageID)
 				return row, err
-			}, "SELECT id, user_id, message_id FROM "+d.dialect.byID("user_interactions")+
+			}, "SELECT id, user_id, message_id FROM user_interactions"+d.words.byID+
 				" WHERE id > ? AND registered = FALSE AND message_id IS NOT NULL ORDER BY id LIMIT ?", after, statementRows)
 			if err != nil || len(rows) == 0 {
 				return err

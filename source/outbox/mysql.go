@@ -23,33 +23,14 @@ import (
 // mysqlDialect is MySQL and MariaDB.
 type mysqlDialect struct{}
 
-func (mysqlDialect) gooseDialect() goose.Dialect { return goose.DialectMySQL }
-
-func (mysqlDialect) withIndex(table, index string) string {
-	return table + " FORCE INDEX (" + index + ")"
+var mysqlWords = &words{
+	migrations: goose.DialectMySQL, server: causes.MariaDB, currentSchema: "DATABASE()",
+	findsNulls: "SELECT 1 FROM information_schema.columns WHERE table_schema = DATABASE()" +
+		" AND table_name = 'user_interactions' AND column_name = 'processed_to_queue' AND is_nullable = 'YES'",
+	oldestFirst: "id", byID: " FORCE INDEX (PRIMARY)", useIndex: " FORCE INDEX (%)",
+	text:    "CAST(% AS CHAR)", // MySQL takes no zero date in a comparison
+	inUnion: "(%)", sharedLock: " LOCK IN SHARE MODE", rowLock: " FOR UPDATE", skipLocked: " FOR UPDATE SKIP LOCKED",
 }
-
-func (mysqlDialect) oldestFirst() string { return "id" }
-
-func (d mysqlDialect) byID(table string) string { return d.withIndex(table, "PRIMARY") }
-
-// MySQL takes no zero date in a comparison.
-func (mysqlDialect) asText(column string) string { return "CAST(" + column + " AS CHAR)" }
-
-func (mysqlDialect) parenthesised(query string) string { return "(" + query + ")" }
-
-func (mysqlDialect) findsNulls() string {
-	return "SELECT 1 FROM information_schema.columns WHERE table_schema = DATABASE()" +
-		" AND table_name = 'user_interactions' AND column_name = 'processed_to_queue' AND is_nullable = 'YES'"
-}
-
-func (mysqlDialect) sharedLock() string { return " LOCK IN SHARE MODE" }
-
-func (mysqlDialect) rowLock() string { return " FOR UPDATE" }
-
-func (mysqlDialect) skipLocked() string { return " FOR UPDATE SKIP LOCKED" }
-
-func (mysqlDialect) currentSchema() string { return "DATABASE()" }
 
 func (mysqlDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }
 
@@ -141,8 +122,6 @@ func (mysqlDialect) classify(err error) class {
 	return classOther
 }
 
-func (mysqlDialect) server() causes.Server { return causes.MariaDB }
-
 // mysqlCauses has the causes of the numbers of server errors.
 var mysqlCauses = map[uint16]causes.ID{
 	1045: causes.Credentials, 1698: causes.Credentials, 1129: causes.Credentials, 1130: causes.Credentials,
@@ -177,4 +156,40 @@ func (mysqlDialect) cure(err error) (reason, cure string) {
 	default:
 		return reasonSchema, "run `keyfold setup`"
 	}
+}
+
+// createdInUTC follows another change of the table; %d is the number of decimals.
+const createdInUTC = ",\n    ALTER COLUMN created_at SET DEFAULT (UTC_TIMESTAMP(%d))"
+
+// createdAtChange is the change that makes the default of created_at UTC; "" where there is
+// none to make. It leaves alone what a table of the shop's may have: a TIMESTAMP, which is an
+// instant by CURRENT_TIMESTAMP, and a column that the shop fills by itself.
+func createdAtChange(ctx context.Context, conn *sql.Conn) (string, error) {
+	var kind, expression string
+	var decimals int
+	err := conn.QueryRowContext(ctx, "SELECT data_type, COALESCE(column_default, ''), COALESCE(datetime_precision, 0) FROM information_schema.columns "+
+		"WHERE table_schema = DATABASE() AND table_name = 'user_interactions' AND column_name = 'created_at'").Scan(&kind, &expression, &decimals)
+	switch {
+	case errors.Is(err, sql.ErrNoRows): // the first migration makes the table
+		return fmt.Sprintf(createdInUTC, 3), nil
+	case err != nil:
+		return "", err
+	case kind == "datetime" && strings.HasPrefix(strings.ToLower(expression), "current_timestamp"):
+		return fmt.Sprintf(createdInUTC, decimals), nil
+	}
+	return "", nil
+}
+
+// holder names the oldest open transaction of this database, which is what a lock on a
+// table is waited for as a rule. It takes the right PROCESS.
+func (mysqlDialect) holder(ctx context.Context, conn *sql.Conn, _ ...string) string {
+	var id int64
+	var user, host, since string
+	err := conn.QueryRowContext(ctx, "SELECT trx_mysql_thread_id, p.user, p.host, trx_started FROM information_schema.innodb_trx "+
+		"JOIN information_schema.processlist p ON p.id = trx_mysql_thread_id WHERE p.db = DATABASE() AND p.id <> CONNECTION_ID() "+
+		"ORDER BY trx_started LIMIT 1").Scan(&id, &user, &host, &since)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("the oldest open transaction of this database is of connection %d (%s@%s), since %s by the server's clock", id, user, host, since)
 }

@@ -50,7 +50,7 @@ func openMySQL(text string) (*Database, error) {
 		patient.ParseTime = true
 		return mysqlPool(patient)
 	}
-	return &Database{pool: pool, dialect: mysqlDialect{}, setup: setup}, nil
+	return &Database{pool: pool, dialect: mysqlDialect{}, words: mysqlWords, setup: setup}, nil
 }
 
 func mysqlPool(config *mysql.Config) (*sql.DB, error) {

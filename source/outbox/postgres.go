@@ -22,34 +22,17 @@ import (
 // of setup's own transaction needs what an earlier one left in the session.
 type postgresDialect struct{}
 
-func (postgresDialect) gooseDialect() goose.Dialect { return goose.DialectPostgres }
-
 // PostgreSQL takes no hints: its indexes are made for these queries.
-func (postgresDialect) withIndex(table, _ string) string { return table }
-
-// oldestFirst is an expression that idx_unsent alone is sorted by. By the id itself the
-// planner would go through the primary key where it believes that most rows are unsent:
-// the whole table, for each shard that has none.
-func (postgresDialect) oldestFirst() string { return "id + 0" }
-
-func (postgresDialect) byID(table string) string { return table }
-
-func (postgresDialect) asText(column string) string { return column }
-
-func (postgresDialect) parenthesised(query string) string { return "(" + query + ")" }
-
-// On PostgreSQL it is an index of their own, which tables have that were taken over.
-func (postgresDialect) findsNulls() string {
-	return "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('idx_unsent_null') AND indisvalid"
+var postgresWords = &words{
+	migrations: goose.DialectPostgres, server: causes.PostgreSQL, currentSchema: "current_schema()",
+	// An index of their own finds the NULLs, which tables have that were taken over.
+	findsNulls: "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('idx_unsent_null') AND indisvalid",
+	// This is an expression that idx_unsent alone is sorted by. By the id itself the
+	// planner would go through the primary key where it believes that most rows are unsent:
+	// the whole table, for each shard that has none.
+	oldestFirst: "id + 0",
+	text:        "%", inUnion: "(%)", sharedLock: " FOR SHARE", rowLock: " FOR UPDATE", skipLocked: " FOR UPDATE SKIP LOCKED",
 }
-
-func (postgresDialect) sharedLock() string { return " FOR SHARE" }
-
-func (postgresDialect) rowLock() string { return " FOR UPDATE" }
-
-func (postgresDialect) skipLocked() string { return " FOR UPDATE SKIP LOCKED" }
-
-func (postgresDialect) currentSchema() string { return "current_schema()" }
 
 // oldestPostgres has the numbers of versions that one can compare: 12.0.
 const oldestPostgres = 120000
@@ -128,8 +111,6 @@ func postgresUnanswered(err error) bool {
 	return !ok || e.Code == "57014"
 }
 
-func (postgresDialect) server() causes.Server { return causes.PostgreSQL }
-
 // postgresCauses has the causes of codes, and of their classes.
 var postgresCauses = map[string]causes.ID{
 	"28": causes.Credentials, "42501": causes.Rights, "3D": causes.Missing, "25006": causes.ReadOnly,
@@ -194,3 +175,17 @@ func (postgresDialect) lease(ctx context.Context, pool *sql.DB, wanted []int) (*
 
 // release has nothing to do: the server's locks end with their transactions.
 func (postgresDialect) release() error { return nil }
+
+// holder names the oldest transaction with a lock on one of the tables.
+func (postgresDialect) holder(ctx context.Context, conn *sql.Conn, tables ...string) string {
+	regclasses := strings.TrimSuffix(strings.Repeat("to_regclass(?), ", len(tables)), ", ")
+	var id int64
+	var user, program, state, since string
+	err := conn.QueryRowContext(ctx, "SELECT pid, COALESCE(usename, ''), COALESCE(application_name, ''), COALESCE(state, 'unknown'), COALESCE(xact_start::text, 'an unknown time') "+
+		"FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation IN ("+regclasses+") AND granted AND pid <> pg_backend_pid() "+
+		"ORDER BY xact_start LIMIT 1", anyOf(tables)...).Scan(&id, &user, &program, &state, &since)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("the table is locked by the transaction of process %d (user %s, program %q, %s), since %s", id, user, program, state, since)
+}

@@ -50,7 +50,7 @@ func openPostgres(text string) (*Database, error) {
 	setup := func() (*sql.DB, error) {
 		return sql.OpenDB(postgresConnector{Connector: inner, begin: postgresSetup, times: true}), nil
 	}
-	return &Database{pool: pool, dialect: postgresDialect{}, setup: setup}, nil
+	return &Database{pool: pool, dialect: postgresDialect{}, words: postgresWords, setup: setup}, nil
 }
 
 // untypedText has texts sent without a type, so that the server reads a time or JSON

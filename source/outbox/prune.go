@@ -13,7 +13,7 @@ import (
 // before is refused from then on: keyfold could not tell whether it is a repeated one.
 // Rows that were not sent stay, whatever their age. It may be stopped and run again.
 func (d *Database) Prune(ctx context.Context, occurredBefore engine.Millis, options CleanupOptions) (deleted int64, err error) {
-	old := " FROM " + d.dialect.withIndex("user_interactions", "idx_processed") + " WHERE processed_to_queue = TRUE AND occurred_at < ?"
+	old := " FROM user_interactions" + d.words.index("idx_processed") + " WHERE processed_to_queue = TRUE AND occurred_at < ?"
 	limit := timeText(occurredBefore)
 	if options.DryRun {
 		return d.countOld(ctx, "SELECT COUNT(*)"+old, limit)
@@ -27,7 +27,7 @@ func (d *Database) Prune(ctx context.Context, occurredBefore engine.Millis, opti
 	}
 	return d.inSteps(ctx, options, func(chunk int) (n int64, more bool, err error) {
 		err = d.transact(ctx, "delete old events", func(tx *sql.Tx) error {
-			n, err = d.deleteOld(ctx, tx, "SELECT id, user_id, COALESCE(message_id, ''), duplicate"+old+" ORDER BY occurred_at, id LIMIT ?"+d.dialect.rowLock(), limit, chunk)
+			n, err = d.deleteOld(ctx, tx, "SELECT id, user_id, COALESCE(message_id, ''), duplicate"+old+" ORDER BY occurred_at, id LIMIT ?"+d.words.rowLock, limit, chunk)
 			return err
 		})
 		return n, n > 0, err
@@ -124,7 +124,7 @@ func (d *Database) endOfHistory(ctx context.Context, extreme, further string) (e
 		if at, err := parseTime(text.String); err == nil {
 			return at, nil
 		}
-		behind = " AND " + d.dialect.asText("occurred_at") + " " + further + " ?"
+		behind = " AND " + d.words.asText("occurred_at") + " " + further + " ?"
 		args = append(args[:2], text.String)
 	}
 }

@@ -63,7 +63,7 @@ func openSQLite(path string) (*Database, error) {
 		}
 		return sql.Open("sqlite", strings.Replace(name, "busy_timeout%285000%29", "busy_timeout%281000%29", 1)) // it is tried again
 	}
-	return &Database{pool: pool, dialect: &sqliteDialect{path: absolute, held: map[int]bool{}}, setup: setup}, nil
+	return &Database{pool: pool, dialect: &sqliteDialect{path: absolute, held: map[int]bool{}}, words: sqliteWords, setup: setup}, nil
 }
 
 // resolved returns the one path of a file that may be known by several.
@@ -92,29 +92,12 @@ type sqliteDialect struct {
 	right func() error // gives up the right to publish; nil while it is not held
 }
 
-func (*sqliteDialect) gooseDialect() goose.Dialect { return goose.DialectSQLite3 }
-
-func (*sqliteDialect) withIndex(table, index string) string { return table + " INDEXED BY " + index }
-
-func (*sqliteDialect) oldestFirst() string { return "id" }
-
-func (*sqliteDialect) byID(table string) string { return table + " NOT INDEXED" }
-
-func (*sqliteDialect) asText(column string) string { return column }
-
-func (*sqliteDialect) parenthesised(query string) string { return "SELECT * FROM (" + query + ")" }
-
-// SQLite itself leaves out what its column cannot be.
-func (*sqliteDialect) findsNulls() string { return "SELECT 1" }
-
-// A transaction that may write is the only one of its kind from its beginning.
-func (*sqliteDialect) sharedLock() string { return "" }
-
-func (*sqliteDialect) rowLock() string { return "" }
-
-func (*sqliteDialect) skipLocked() string { return "" }
-
-func (*sqliteDialect) currentSchema() string { return "" }
+var sqliteWords = &words{
+	migrations: goose.DialectSQLite3, server: causes.SQLite,
+	findsNulls:  "SELECT 1", // SQLite itself leaves out what its column cannot be
+	oldestFirst: "id", byID: " NOT INDEXED", useIndex: " INDEXED BY %", text: "%", inUnion: "SELECT * FROM (%)",
+	// A transaction that may write is the only one of its kind from its beginning: no row is locked.
+}
 
 func (*sqliteDialect) try(_ context.Context, _ *sql.Tx, do func() error) error { return do() }
 
@@ -161,8 +144,6 @@ func (*sqliteDialect) classify(err error) class {
 		return classOther
 	}
 }
-
-func (*sqliteDialect) server() causes.Server { return causes.SQLite }
 
 // sqliteCauses has the causes of primary result codes.
 var sqliteCauses = map[int]causes.ID{
@@ -262,4 +243,9 @@ func (s *sqliteDialect) release() error {
 	}
 	defer func() { s.right = nil }()
 	return s.right()
+}
+
+// holder cannot tell which program has the file's lock.
+func (*sqliteDialect) holder(context.Context, *sql.Conn, ...string) string {
+	return "another program writes to the file"
 }

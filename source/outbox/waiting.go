@@ -30,7 +30,7 @@ func (d *Database) nullable(ctx context.Context) (bool, error) {
 	if known := d.mayBeNull.Load(); known != nil {
 		return *known, nil
 	}
-	found, err := collect(ctx, d.pool, column[int], d.dialect.findsNulls())
+	found, err := collect(ctx, d.pool, column[int], d.words.findsNulls)
 	nullable := len(found) > 0
 	if err == nil {
 		d.mayBeNull.Store(&nullable)
@@ -51,7 +51,7 @@ func (d *Database) indexNulls(ctx context.Context, conn *sql.Conn, flavour strin
 	if err != nil || len(maybe) == 0 {
 		return err
 	}
-	there, err := collect(ctx, conn, column[int], d.dialect.findsNulls())
+	there, err := collect(ctx, conn, column[int], d.words.findsNulls)
 	if err != nil || len(there) > 0 {
 		return err
 	}
@@ -79,8 +79,8 @@ func (d *Database) heads(ctx context.Context, above int) (map[int]int64, error) 
 	query := "SELECT s.shard"
 	var args []any
 	for _, condition := range waits {
-		query += ", (SELECT id FROM " + d.dialect.withIndex("user_interactions", "idx_unsent") + " WHERE " + condition +
-			" AND user_interactions.shard = s.shard + ? ORDER BY " + d.dialect.oldestFirst() + " LIMIT 1)"
+		query += ", (SELECT id FROM user_interactions" + d.words.index("idx_unsent") + " WHERE " + condition +
+			" AND user_interactions.shard = s.shard + ? ORDER BY " + d.words.oldestFirst + " LIMIT 1)"
 		args = append(args, above)
 	}
 	heads := map[int]int64{}

@@ -27,7 +27,7 @@ func fillBySQL(t *testing.T, db *Database, users, rows int) {
 	series := map[goose.Dialect]string{
 		goose.DialectMySQL:    "SELECT seq AS n FROM seq_1_to_1000000 WHERE seq <= ?",
 		goose.DialectPostgres: "SELECT * FROM generate_series(1, ?::int) AS all_rows (n)",
-	}[db.dialect.gooseDialect()]
+	}[db.words.migrations]
 	exec(t, db, "INSERT INTO user_interactions (user_id, event_type, product_id, occurred_at, message_id, registered)"+
 		" SELECT n % "+strconv.Itoa(users)+" + 1, 'product_view', n, '2026-02-10 14:30:00', CONCAT('m', n), TRUE FROM ("+series+") AS numbers", rows)
 }

@@ -124,7 +124,7 @@ func instantOf(t *testing.T, db *Database, id int64) engine.Millis {
 		goose.DialectMySQL:    "CAST(UNIX_TIMESTAMP(occurred_at) * 1000 AS SIGNED)",
 		goose.DialectPostgres: "(EXTRACT(EPOCH FROM occurred_at) * 1000)::bigint",
 		goose.DialectSQLite3:  "CAST(ROUND((julianday(occurred_at) - 2440587.5) * 86400000) AS INTEGER)",
-	}[db.dialect.gooseDialect()]
+	}[db.words.migrations]
 	var at int64
 	must(t, db.pool.QueryRow("SELECT "+expression+" FROM user_interactions WHERE id = ?", id).Scan(&at))
 	return engine.Millis(at)

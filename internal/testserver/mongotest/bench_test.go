@@ -126,7 +126,7 @@ func BenchmarkUpdateInStore(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, r := range c.matching(f, 1) {
-			doc, err := change.apply(r.raw, &c.scratch)
+			doc, err := change.apply(r.raw)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -22,8 +22,7 @@ type collection struct {
 	shardKey   document
 	shardField string
 	// dirty holds the records that have versions no majority has.
-	dirty   map[*record]struct{}
-	scratch []byte
+	dirty map[*record]struct{}
 }
 
 func newCollection(s *store, namespace string) *collection {

@@ -36,7 +36,7 @@ func (w *writer) outcome(statement int32, t tally) *outcome {
 }
 
 // statement executes one element of a write command.
-type statement func(c *collection, doc document, id int32) (tally, error)
+type statement func(r *request, c *collection, doc document, id int32) (tally, error)
 
 // writeBatch is a write command's statements being executed.
 type writeBatch struct {
@@ -46,28 +46,32 @@ type writeBatch struct {
 	upserted []document
 }
 
-// execute runs the statements in their order: up to the first that fails, or all
-// of them where ordered is false. Each takes effect, or not, for itself.
-func (r *request) execute(field string, run statement) (*writeBatch, error) {
-	namespace, err := r.namespace()
-	if err != nil {
-		return nil, err
-	}
-	docs, err := r.statements(field)
-	if err != nil {
-		return nil, err
-	}
-	creates := func(doc document) bool { return r.name == "insert" || isTrue(lookup(doc, "upsert")) }
-	c := r.store.target(namespace, slices.ContainsFunc(docs, creates))
-	ordered := r.field("ordered")
-	stops := ordered.Type == 0 || isTrue(ordered)
-	b := &writeBatch{r: r}
-	for i, doc := range docs {
-		if err := b.one(c, doc, i, run); err != nil && stops {
-			break
+// writes is the command whose statements stand in a field and are run in their order: up
+// to the first that fails, or all of them where ordered is false. Each takes effect, or
+// not, for itself.
+func writes(field string, run statement) func(*request) error {
+	return func(r *request) error {
+		namespace, err := r.namespace()
+		if err != nil {
+			return err
 		}
+		docs, err := r.statements(field)
+		if err != nil {
+			return err
+		}
+		creates := func(doc document) bool { return r.name == "insert" || isTrue(lookup(doc, "upsert")) }
+		c := r.store.target(namespace, slices.ContainsFunc(docs, creates))
+		ordered := r.field("ordered")
+		stops := ordered.Type == 0 || isTrue(ordered)
+		b := &writeBatch{r: r}
+		for i, doc := range docs {
+			if err := b.one(c, doc, i, run); err != nil && stops {
+				break
+			}
+		}
+		b.answer()
+		return nil
 	}
-	return b, nil
 }
 
 func (b *writeBatch) one(c *collection, doc document, index int, run statement) error {
@@ -77,7 +81,7 @@ func (b *writeBatch) one(c *collection, doc document, index int, run statement) 
 	if o := b.r.writer.done(id); o != nil {
 		t = tallyOf(o.answer)
 	} else {
-		t, err = run(c, doc, id)
+		t, err = run(b.r, c, doc, id)
 	}
 	if err != nil {
 		b.failures = append(b.failures, failureOf(err).statement(index))
@@ -96,21 +100,15 @@ func (b *writeBatch) one(c *collection, doc document, index int, run statement) 
 func (b *writeBatch) answer() {
 	r := &b.r.reply
 	r.number("n", int64(b.total.n))
+	if b.r.name == "update" {
+		r.number("nModified", int64(b.total.modified))
+	}
 	if len(b.upserted) > 0 {
 		r.list("upserted", b.upserted)
 	}
 	if len(b.failures) > 0 {
 		r.list("writeErrors", b.failures)
 	}
-}
-
-func insertCommand(r *request) error {
-	b, err := r.execute("documents", r.insertOne)
-	if err != nil {
-		return err
-	}
-	b.answer()
-	return nil
 }
 
 func (r *request) insertOne(c *collection, doc document, id int32) (tally, error) {
@@ -122,16 +120,6 @@ func (r *request) insertOne(c *collection, doc document, id int32) (tally, error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return t, c.write(&r.writer, &record{}, stored, r.writer.outcome(id, t))
-}
-
-func updateCommand(r *request) error {
-	b, err := r.execute("updates", r.updateOne)
-	if err != nil {
-		return err
-	}
-	b.answer()
-	r.reply.number("nModified", int64(b.total.modified))
-	return nil
 }
 
 func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err error) {
@@ -162,7 +150,7 @@ func (r *request) updateOne(c *collection, doc document, id int32) (t tally, err
 		return t, nil
 	}
 	t.n = 1
-	updated, err := u.apply(records[0].raw, &c.scratch)
+	updated, err := u.apply(records[0].raw)
 	if err != nil || &updated[0] == &records[0].raw[0] {
 		return t, err
 	}
@@ -188,15 +176,6 @@ func filterOf(doc document) (*filter, error) {
 		return nil, fail(codeMissingField, "BSON field 'q' is missing but a required field")
 	}
 	return parseFilter(q)
-}
-
-func deleteCommand(r *request) error {
-	b, err := r.execute("deletes", r.deleteOne)
-	if err != nil {
-		return err
-	}
-	b.answer()
-	return nil
 }
 
 func (r *request) deleteOne(c *collection, doc document, id int32) (t tally, err error) {

@@ -10,9 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 )
 
-// keptBuffer is the largest buffer a connection keeps for its next message.
-const keptBuffer = 4 << 20
-
 // conn is one client connection. Its requests are served one after the other,
 // in the goroutine that owns everything here but close.
 type conn struct {
@@ -59,15 +56,7 @@ func (c *conn) run() {
 		if !c.handle(r) {
 			return
 		}
-		c.in, c.out = kept(c.in), kept(c.out)
 	}
-}
-
-func kept(b []byte) []byte {
-	if cap(b) > keptBuffer {
-		return nil
-	}
-	return b
 }
 
 // handle serves one request and reports whether the connection goes on.

@@ -19,7 +19,6 @@ type order struct {
 	Action string        `bson:"keyfoldTest"`
 	Fault  *Fault        `bson:"fault,omitempty"`
 	ID     int64         `bson:"id,omitempty"`
-	Code   int32         `bson:"code,omitempty"`
 	For    time.Duration `bson:"for,omitempty"` // nanoseconds, 0 until further notice
 }
 
@@ -42,10 +41,10 @@ func (c *Controls) Inject(f Fault) (int64, error) {
 func (c *Controls) Remove(id int64) error { return c.simple(order{Action: "remove", ID: id}) }
 
 // StepDown makes the server a secondary, for d or (d = 0) until StepUp. Writes
-// fail with code 10107 or 189; with 10107, reads that need a primary fail with
-// 13435. Monitoring clients are told at once.
-func (c *Controls) StepDown(code int32, d time.Duration) error {
-	return c.simple(order{Action: "stepDown", Code: code, For: d})
+// fail with code 10107, and reads that need a primary with 13435. Monitoring clients
+// are told at once.
+func (c *Controls) StepDown(d time.Duration) error {
+	return c.simple(order{Action: "stepDown", For: d})
 }
 
 // StepUp makes the server the primary again.
@@ -118,11 +117,7 @@ func (s *Server) act(o order) (r result, err error) {
 	case "remove":
 		s.store.faults.remove(o.ID)
 	case "stepDown":
-		if o.Code != codeNotWritablePrimary && o.Code != codePrimarySteppedDown {
-			return r, fail(codeBadValue, "mongotest: stepDown needs code %d or %d, got %d",
-				codeNotWritablePrimary, codePrimarySteppedDown, o.Code)
-		}
-		s.topology.stepDown(o.Code, o.For)
+		s.topology.stepDown(o.For)
 	case "stepUp":
 		s.topology.stepUp()
 	case "pause", "resume":

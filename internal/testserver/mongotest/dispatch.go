@@ -44,8 +44,8 @@ func init() {
 		"find":            {find, reading},
 		"listCollections": {listCollections, reading}, "listIndexes": {listIndexes, reading},
 
-		"insert": {insertCommand, writing}, "update": {updateCommand, writing},
-		"delete": {deleteCommand, writing},
+		"insert": {writes("documents", (*request).insertOne), writing}, "update": {writes("updates", (*request).updateOne), writing},
+		"delete": {writes("deletes", (*request).deleteOne), writing},
 
 		"create": {create, defining}, "collMod": {collMod, defining}, "drop": {drop, defining},
 		"dropDatabase": {dropDatabase, defining}, "createIndexes": {createIndexes, defining},
@@ -117,22 +117,14 @@ func (s *Server) admit(r *request, cmd command, known bool, x activeFaults) erro
 		return fail(codeTransactionRefused, "mongotest: multi-document transactions are not supported: "+
 			"write one document, or test against a real replica set")
 	}
-	if down := s.topology.now().down; down != 0 {
-		return refuseSecondary(r, cmd.kind, down)
+	down := s.topology.now().down
+	switch {
+	case down && cmd.kind >= writing:
+		return fail(codeNotWritablePrimary, "not primary")
+	case down && cmd.kind == reading && !readsSecondary(r):
+		return fail(codeNotPrimaryRead, "not primary and secondaryOk=false")
 	}
 	return nil
-}
-
-// refuseSecondary answers for a member that is no primary.
-func refuseSecondary(r *request, kind commandKind, code int32) error {
-	switch {
-	case kind >= writing, kind == reading && code != codeNotWritablePrimary:
-		return fail(code, "not primary")
-	case kind == reading && !readsSecondary(r):
-		return fail(codeNotPrimaryRead, "not primary and secondaryOk=false")
-	default:
-		return nil
-	}
 }
 
 func readsSecondary(r *request) bool {

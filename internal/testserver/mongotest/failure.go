@@ -32,7 +32,6 @@ const (
 	codeIndexKeyConflict     = 86
 	codeNotSupported         = 115
 	codeValidation           = 121
-	codePrimarySteppedDown   = 189
 	codeTransactionTooOld    = 225
 	codeTransactionRefused   = 263
 	codeNotWritablePrimary   = 10107

@@ -295,26 +295,24 @@ func TestWriteConcernErrors(t *testing.T) {
 func TestStepDown(t *testing.T) {
 	s, c := fresh(t, noRetries)
 	insert(t, c, one("user_id", 1))
-	for _, code := range []int32{10107, 189} {
-		must(t, s.StepDown(code, 0))
-		var answer bson.Raw
-		var err error
-		waitFor(t, "the driver to see it", func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			_, err = c.InsertOne(ctx, one("user_id", 2))
-			return err != nil && mongo.IsTimeout(err) // no primary to select
-		})
-		secondary := c.Database().RunCommand(t.Context(), one("hello", 1), options.RunCmd().SetReadPreference(secondaryPreferred))
-		answer, err = secondary.Raw()
-		must(t, err)
-		if answer.Lookup("isWritablePrimary").Boolean() || !answer.Lookup("secondary").Boolean() {
-			t.Errorf("hello of a secondary: %s", answer)
-		}
-		must(t, s.StepUp())
-		if n := counted(t, c, bson.D{}); n != 1 {
-			t.Errorf("%d documents after the step-up", n)
-		}
+	must(t, s.StepDown(0))
+	var answer bson.Raw
+	var err error
+	waitFor(t, "the driver to see it", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err = c.InsertOne(ctx, one("user_id", 2))
+		return err != nil && mongo.IsTimeout(err) // no primary to select
+	})
+	secondary := c.Database().RunCommand(t.Context(), one("hello", 1), options.RunCmd().SetReadPreference(secondaryPreferred))
+	answer, err = secondary.Raw()
+	must(t, err)
+	if answer.Lookup("isWritablePrimary").Boolean() || !answer.Lookup("secondary").Boolean() {
+		t.Errorf("hello of a secondary: %s", answer)
+	}
+	must(t, s.StepUp())
+	if n := counted(t, c, bson.D{}); n != 1 {
+		t.Errorf("%d documents after the step-up", n)
 	}
 }
 
@@ -322,7 +320,7 @@ func TestStepDown(t *testing.T) {
 func TestStepDownError(t *testing.T) {
 	s, c := fresh(t)
 	direct := users(t, connect(t, "mongodb://"+s.Addr()+"/?directConnection=true&retryWrites=false&retryReads=false"))
-	must(t, s.StepDown(10107, 0))
+	must(t, s.StepDown(0))
 	_, err := direct.InsertOne(t.Context(), one("user_id", 1))
 	if code, labelled := codeOf(t, err, "RetryableWriteError"); code != 10107 || labelled {
 		t.Errorf("not retryable: %v", err)
@@ -338,7 +336,7 @@ func TestStepDownError(t *testing.T) {
 		t.Errorf("retryable: %v", labelled)
 	}
 	// A retrying client rides out a short absence.
-	must(t, s.StepDown(189, 200*time.Millisecond))
+	must(t, s.StepDown(200*time.Millisecond))
 	if _, err := c.InsertOne(t.Context(), one("user_id", 1)); err != nil {
 		t.Errorf("over a short step-down: %v", err)
 	}
@@ -444,7 +442,7 @@ func TestAwaitedHello(t *testing.T) {
 		do      func() error
 		primary bool
 	}{
-		{func() error { return s.StepDown(10107, 0) }, false},
+		{func() error { return s.StepDown(0) }, false},
 		{s.StepUp, true},
 	} {
 		version, _ := lookup(news, "topologyVersion").DocumentOK()
@@ -476,7 +474,7 @@ func TestHostAndPrimary(t *testing.T) {
 	}
 	for _, down := range []bool{false, true} {
 		if down {
-			must(t, s.StepDown(10107, 0))
+			must(t, s.StepDown(0))
 		}
 		if primary, err := Primary(t.Context(), s.Addr()); err != nil || primary == down {
 			t.Errorf("after a step-down (%v) it is the primary: %v, %v", down, primary, err)

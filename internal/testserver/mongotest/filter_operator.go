@@ -1,7 +1,6 @@
 package mongotest
 
 import (
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -35,16 +34,10 @@ func listOf(operator string, v value) ([]value, error) {
 	return values, nil
 }
 
-// few is up to how many values a list is compared one by one: less work than
-// making a key.
-const few = 4
-
 // oneOf accepts what equals one of the values; null equals an absent field.
 func oneOf(values []value) func(value) bool {
-	if len(values) <= few {
-		return func(v value) bool {
-			return slices.ContainsFunc(values, func(want value) bool { return compare(v, want) == 0 })
-		}
+	if len(values) == 1 {
+		return func(v value) bool { return compare(v, values[0]) == 0 }
 	}
 	set := make(map[string]struct{}, len(values))
 	for _, v := range values {
@@ -75,7 +68,7 @@ func isTrue(v value) bool {
 		return b
 	}
 	if classOf(v.Type) == classNumber {
-		return compareNumbers(numberOf(v), number{exact: true}) != 0
+		return v.AsFloat64() != 0
 	}
 	return classOf(v.Type) != classNull
 }

@@ -94,7 +94,7 @@ func (x *index) keys(doc document) []string {
 // move takes r from the keys of its old document to those of the new one; nil
 // stands for none.
 func (x *index) move(r *record, old, doc document) {
-	if !x.unique || old != nil && doc != nil && x.same(old, doc) {
+	if !x.unique {
 		return
 	}
 	if old != nil {
@@ -111,15 +111,9 @@ func (x *index) move(r *record, old, doc document) {
 	}
 }
 
-// same reports whether both documents have the same keys here. It compares
-// bytes, so it may say no where the answer is yes.
-func (x *index) same(a, b document) bool {
-	return lookup(a, x.field).Equal(lookup(b, x.field))
-}
-
 // admit refuses a document whose key another record has.
 func (x *index) admit(c *collection, r *record, doc document) error {
-	if !x.unique || r.raw != nil && x.same(r.raw, doc) {
+	if !x.unique {
 		return nil
 	}
 	for _, key := range x.keys(doc) {

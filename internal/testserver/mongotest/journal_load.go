@@ -13,60 +13,55 @@ import (
 // maxRecord is more than any record has: a document and a session's entry.
 const maxRecord = 2 * maxDocument
 
-// openJournal loads the file's writes into an empty store, writes the file anew
-// with only what is still there, and goes on from that. A file that does not
-// exist is empty.
+// openJournal loads the file's writes into an empty store, and goes on behind the
+// last whole record. A file that does not exist is empty.
 func openJournal(path string, s *store) (*journal, error) {
-	if err := loadFile(path, s); err != nil {
-		return nil, fmt.Errorf("mongotest: %s: %w", path, err)
-	}
-	file, err := compact(path, s)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("mongotest: compact %s: %w", path, err)
+		return nil, fmt.Errorf("mongotest: %w", err)
 	}
-	return &journal{file: file}, nil
-}
-
-func loadFile(path string, s *store) error {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	whole, err := load(bufio.NewReaderSize(f, 1<<20), s)
+	if err == nil {
+		err = f.Truncate(whole)
+	}
+	if err == nil {
+		_, err = f.Seek(whole, io.SeekStart)
 	}
 	if err != nil {
-		return err
+		return nil, errors.Join(fmt.Errorf("mongotest: %s: %w", path, err), f.Close())
 	}
-	defer func() { _ = f.Close() }()
-	return load(bufio.NewReaderSize(f, 1<<20), s)
+	return &journal{file: f}, nil
 }
 
 // errDamaged: a record in the middle is not what was written.
 var errDamaged = errors.New("a record is damaged and others follow it: remove the file, or restore it")
 
 // load reads records up to the end, or up to a last one that was not written
-// whole: nothing of that was answered.
-func load(r *bufio.Reader, s *store) error {
+// whole: nothing of that was answered. It returns the size of the whole records.
+func load(r *bufio.Reader, s *store) (whole int64, err error) {
 	for {
 		var frame [frameBytes]byte
 		if _, err := io.ReadFull(r, frame[:]); err != nil {
-			return tornTail(err)
+			return whole, tornTail(err)
 		}
 		size := binary.LittleEndian.Uint32(frame[:])
 		if size > maxRecord {
-			return errDamaged
+			return whole, errDamaged
 		}
 		body := make([]byte, size)
 		if _, err := io.ReadFull(r, body); err != nil {
-			return tornTail(err)
+			return whole, tornTail(err)
 		}
 		if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(frame[4:]) {
 			if _, err := r.Peek(1); err != nil {
-				return tornTail(err)
+				return whole, tornTail(err)
 			}
-			return errDamaged
+			return whole, errDamaged
 		}
 		if err := s.replay(body); err != nil {
-			return err
+			return whole, err
 		}
+		whole += int64(frameBytes + len(body))
 	}
 }
 
@@ -124,45 +119,4 @@ func (c *collection) replay(id, doc document) error {
 		return nil
 	}
 	return c.write(&writer{store: c.store, replays: true}, r, doc, nil)
-}
-
-// compact writes the store's state to a new file in the place of the old one.
-func compact(path string, s *store) (*os.File, error) {
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	j := &journal{file: f}
-	err = errors.Join(s.dump(j), f.Sync())
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// dump writes everything the store holds.
-func (s *store) dump(j *journal) error {
-	for namespace, c := range s.collections {
-		j.create(namespace, c.options)
-		for _, x := range c.indexes[1:] {
-			j.createIndex(namespace, x)
-		}
-		for _, r := range c.rows {
-			if r == nil {
-				continue
-			}
-			j.write(namespace, nil, r.raw, nil)
-			if len(j.pending) > 1<<20 {
-				if err := j.flush(); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	s.sessions.dump(j)
-	return j.flush()
 }

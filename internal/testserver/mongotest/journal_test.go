@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -78,7 +77,7 @@ func TestJournal(t *testing.T) {
 	check(c)
 	path, again := reopen(t, path) // what the first wrote
 	check(again)
-	_, again = reopen(t, path) // what that made of it
+	_, again = reopen(t, path) // and what that went on with
 	check(again)
 }
 
@@ -95,7 +94,7 @@ func TestJournalKeepsRetryableWrites(t *testing.T) {
 		{Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: one("user_id", 1)}, {Key: "u", Value: increment}}}},
 	}
 	must(t, c.Database().RunCommand(t.Context(), write).Err())
-	for range 2 { // once from what was appended, once from the compacted file
+	for range 2 { // once from what was appended, once from what was read
 		var again *mongo.Collection
 		path, again = reopen(t, path)
 		raw, err := again.Database().RunCommand(t.Context(), write).Raw()
@@ -127,10 +126,10 @@ func TestTornJournal(t *testing.T) {
 		j, err := openJournal(next, st)
 		if err == nil {
 			must(t, j.close())
-			compacted, err := os.ReadFile(next)
+			left, err := os.ReadFile(next)
 			must(t, err)
-			if bytes.Equal(compacted, content) && len(content) > 0 {
-				t.Error("the file was not compacted")
+			if !bytes.Equal(left, whole) {
+				t.Errorf("%d bytes are left of the file, of whole records are %d", len(left), len(whole))
 			}
 		}
 		return st, err
@@ -155,23 +154,5 @@ func TestTornJournal(t *testing.T) {
 	damaged[len(whole)-3] ^= 0x55
 	if _, err := open(damaged); !errors.Is(err, errDamaged) {
 		t.Errorf("damaged in the middle: %v", err)
-	}
-}
-
-// Sessions nobody uses any more do not stay for ever.
-func TestCompactionDropsOldSessions(t *testing.T) {
-	st := newStore()
-	for id, age := range map[string]time.Duration{"old": sessionLifetime + time.Minute, "new": 0} {
-		one := st.sessions.get([]byte(id))
-		one.adopt(1)
-		one.remember(outcome{answer: tally{n: 1}.answer()})
-		one.used = time.Now().Add(-age)
-	}
-	path := filepath.Join(t.TempDir(), "journal")
-	f, err := compact(path, st)
-	must(t, err)
-	must(t, f.Close())
-	if _, old := st.sessions.byID["old"]; old || len(st.sessions.byID) != 1 {
-		t.Errorf("sessions left: %v", st.sessions.byID)
 	}
 }

@@ -45,59 +45,28 @@ var classes = [256]class{
 
 func classOf(t bsoncore.Type) class { return cmp.Or(classes[t], classOther) }
 
-// number is a numeric value: a whole number that fits int64 exactly, or a
-// double.
-type number struct {
-	whole int64
-	real  float64
-	exact bool // whole holds the value
-}
-
-func numberOf(v value) number {
-	switch v.Type {
-	case bsoncore.TypeInt32:
-		return number{whole: int64(v.Int32()), exact: true}
-	case bsoncore.TypeInt64:
-		return number{whole: v.Int64(), exact: true}
-	default:
-		return realNumber(v.Double())
+// wholeOf returns a numeric value as a whole number, where it is one that fits: 5.0 is
+// the same number as 5, so that both have one index key.
+func wholeOf(v value) (int64, bool) {
+	if v.Type != bsoncore.TypeDouble {
+		return v.AsInt64(), true
 	}
+	f := v.Double()
+	return int64(f), f == math.Trunc(f) && f >= -1<<63 && f < 1<<63
 }
-
-// realNumber makes 5.0 the same number as 5, so that both have one index key.
-func realNumber(f float64) number {
-	const limit = 1 << 63
-	if f == math.Trunc(f) && f >= -limit && f < limit {
-		return number{whole: int64(f), exact: true}
-	}
-	return number{real: f}
-}
-
-func (n number) isNaN() bool { return !n.exact && math.IsNaN(n.real) }
 
 // compareNumbers orders NaN before every other number and equal to itself.
-func compareNumbers(a, b number) int {
-	switch {
-	case a.exact && b.exact:
-		return cmp.Compare(a.whole, b.whole)
-	case !a.exact && !b.exact:
-		return cmp.Compare(a.real, b.real)
-	case a.exact:
-		return compareWholeReal(a.whole, b.real)
-	default:
-		return -compareWholeReal(b.whole, a.real)
+func compareNumbers(a, b value) int {
+	wholeA, exactA := wholeOf(a)
+	wholeB, exactB := wholeOf(b)
+	if exactA && exactB {
+		return cmp.Compare(wholeA, wholeB)
 	}
-}
-
-// compareWholeReal compares w with f, which is no whole number of int64's
-// range, so they are never equal.
-func compareWholeReal(w int64, f float64) int {
+	order := cmp.Compare(a.AsFloat64(), b.AsFloat64())
 	switch {
-	case math.IsNaN(f) || f < -(1<<63):
-		return 1
-	case f >= 1<<63:
-		return -1
-	case w <= int64(math.Floor(f)):
+	case order != 0 || exactA == exactB:
+		return order
+	case exactA: // one of the largest, which become 2^63 as doubles
 		return -1
 	default:
 		return 1
@@ -111,7 +80,7 @@ func compare(a, b value) int {
 	case ca != cb:
 		return cmp.Compare(ca, cb)
 	case ca == classNumber:
-		return compareNumbers(numberOf(a), numberOf(b))
+		return compareNumbers(a, b)
 	case ca == classDate:
 		return cmp.Compare(a.DateTime(), b.DateTime())
 	case ca == classString:
@@ -170,12 +139,8 @@ func appendKey(dst []byte, v value) []byte {
 	if c != classNumber {
 		return append(dst, v.Data...)
 	}
-	switch n := numberOf(v); {
-	case n.exact:
-		return bsoncore.AppendInt64(append(dst, 'i'), n.whole)
-	case n.isNaN():
-		return append(dst, 'n')
-	default:
-		return bsoncore.AppendDouble(append(dst, 'd'), n.real)
+	if whole, exact := wholeOf(v); exact {
+		return bsoncore.AppendInt64(append(dst, 'i'), whole)
 	}
+	return bsoncore.AppendDouble(append(dst, 'd'), v.Double())
 }

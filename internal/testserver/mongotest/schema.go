@@ -65,8 +65,14 @@ func parseKeyword(keyword string, v value) (schema, error) {
 	case "minItems", "maxItems":
 		limit, _ := v.AsInt64OK()
 		return func(v value) bool {
-			n := arrayLength(v)
-			return v.Type != bsoncore.TypeArray || n == limit || n > limit == (keyword == "minItems")
+			if v.Type != bsoncore.TypeArray {
+				return true
+			}
+			n := int64(0)
+			for range fields(v.Data) {
+				n++
+			}
+			return n == limit || n > limit == (keyword == "minItems")
 		}, nil
 	case "items":
 		return itemsKeyword(v)
@@ -118,24 +124,12 @@ func anyOfKeyword(v value) (schema, error) {
 	}, nil
 }
 
-// itemsKeyword checks every element of an array. That they are doubles, and no
-// more, is decided without decoding thousands of them.
+// itemsKeyword checks every element of an array.
 func itemsKeyword(v value) (schema, error) {
 	inner, err := parseSchema(v)
-	if err != nil {
-		return nil, err
-	}
-	kind, _ := lookup(v.Data, "bsonType").StringValueOK()
-	s := newScan(v.Data)
-	s.next()
-	_, more := s.next()
 	return func(v value) bool {
 		if v.Type != bsoncore.TypeArray {
 			return true
-		}
-		if kind == "double" && !more {
-			_, all := doubles(v.Data)
-			return all
 		}
 		for e := range fields(v.Data) {
 			if !inner(e.Value()) {
@@ -143,38 +137,5 @@ func itemsKeyword(v value) (schema, error) {
 			}
 		}
 		return true
-	}, nil
-}
-
-// doubles returns how many elements an array begins with that are doubles, and
-// whether these are all.
-func doubles(array []byte) (n int64, all bool) {
-	rest := array[4 : len(array)-1]
-	for len(rest) > 0 && bsoncore.Type(rest[0]) == bsoncore.TypeDouble {
-		i := 1
-		for i < len(rest) && rest[i] != 0 {
-			i++
-		}
-		if i+9 > len(rest) {
-			return n, false
-		}
-		rest = rest[i+9:]
-		n++
-	}
-	return n, len(rest) == 0
-}
-
-func arrayLength(v value) (n int64) {
-	if v.Type != bsoncore.TypeArray {
-		return 0
-	}
-	n, all := doubles(v.Data)
-	if all {
-		return n
-	}
-	n = 0
-	for range fields(v.Data) {
-		n++
-	}
-	return n
+	}, err
 }

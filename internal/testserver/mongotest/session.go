@@ -3,7 +3,6 @@ package mongotest
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
@@ -22,7 +21,6 @@ type session struct {
 	id     string // the lsid document
 	number int64  // the newest transaction number
 	done   map[int32]*outcome
-	used   time.Time
 }
 
 // outcome is what a statement of a retryable write did.
@@ -32,10 +30,6 @@ type outcome struct {
 	answer document
 	seq    uint64
 }
-
-// sessionLifetime is what hello announces; sessions unused for longer are
-// forgotten when the journal is compacted.
-const sessionLifetime = 30 * time.Minute
 
 func newSessions() *sessions { return &sessions{byID: make(map[string]*session)} }
 
@@ -74,7 +68,6 @@ func (s *session) adopt(number int64) {
 		s.number = number
 		clear(s.done)
 	}
-	s.used = time.Now()
 }
 
 // remember keeps a statement's outcome.
@@ -104,7 +97,6 @@ func (s *session) appendEntry(dst []byte, field string, o *outcome) []byte {
 	dst = bsoncore.AppendDocumentElement(dst, "id", []byte(s.id))
 	dst = bsoncore.AppendInt64Element(dst, "number", s.number)
 	dst = bsoncore.AppendInt32Element(dst, "statement", o.statement)
-	dst = bsoncore.AppendDateTimeElement(dst, "used", s.used.UnixMilli())
 	return endDocument(bsoncore.AppendDocumentElement(dst, "answer", o.answer), start)
 }
 
@@ -115,26 +107,11 @@ func (s *sessions) replay(entry document, forget bool) {
 	number, _ := lookup(entry, "number").AsInt64OK()
 	statement, _ := lookup(entry, "statement").AsInt64OK()
 	answer, _ := lookup(entry, "answer").DocumentOK()
-	used, _ := lookup(entry, "used").TimeOK()
 	one := s.get(id)
 	one.adopt(number)
-	one.used = used
 	if forget {
 		delete(one.done, int32(statement))
 		return
 	}
 	one.remember(outcome{statement: int32(statement), answer: answer})
-}
-
-// dump writes what every session did, but for sessions that have ended by age.
-func (s *sessions) dump(j *journal) {
-	for id, one := range s.byID {
-		if time.Since(one.used) > sessionLifetime {
-			delete(s.byID, id)
-			continue
-		}
-		for _, o := range one.done {
-			j.append(func(dst []byte) []byte { return one.appendEntry(dst, fieldSession, o) })
-		}
-	}
 }

@@ -17,7 +17,7 @@ const replicaSet = "rs0"
 // version by which clients tell old news from new.
 type topology struct {
 	mu          sync.Mutex
-	down        int32 // the code commands fail with, 0 while this is the primary
+	down        bool // this is no primary
 	processID   bson.ObjectID
 	counter     int64
 	term        uint64
@@ -37,7 +37,7 @@ func newTopology() *topology {
 
 // state is one moment of a topology.
 type state struct {
-	down    int32
+	down    bool
 	counter int64
 	term    uint64
 	changed <-chan struct{}
@@ -49,12 +49,12 @@ func (t *topology) now() state {
 	return state{t.down, t.counter, t.term, t.changed}
 }
 
-// stepDown makes commands fail with code until stepUp, or for d where d > 0.
-func (t *topology) stepDown(code int32, d time.Duration) {
+// stepDown makes this no primary until stepUp, or for d where d > 0.
+func (t *topology) stepDown(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	stop(t.stepUpTimer)
-	t.down = code
+	t.down = true
 	t.announce()
 	if d > 0 {
 		t.stepUpTimer = time.AfterFunc(d, t.stepUp)
@@ -66,8 +66,8 @@ func (t *topology) stepUp() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	stop(t.stepUpTimer)
-	if t.down != 0 {
-		t.down = 0
+	if t.down {
+		t.down = false
 		t.elect()
 	}
 }
@@ -135,7 +135,7 @@ func electionID(term uint64) (id bson.ObjectID) {
 func hello(r *request) error {
 	t := r.server.topology
 	now := t.now()
-	primary := now.down == 0
+	primary := !now.down
 	r.reply.boolean("isWritablePrimary", primary)
 	r.reply.boolean("ismaster", primary)
 	r.reply.boolean("helloOk", true)
@@ -149,7 +149,7 @@ func hello(r *request) error {
 	r.reply.number("maxMessageSizeBytes", maxMessage)
 	r.reply.number("maxWriteBatchSize", maxBatch)
 	r.reply.buf = bsoncore.AppendDateTimeElement(r.reply.buf, "localTime", r.server.now().UnixMilli())
-	r.reply.number("logicalSessionTimeoutMinutes", int64(sessionLifetime/time.Minute))
+	r.reply.number("logicalSessionTimeoutMinutes", 30)
 	r.reply.number("connectionId", r.conn.id)
 	r.reply.number("minWireVersion", 0)
 	r.reply.number("maxWireVersion", wireVersion)
@@ -164,7 +164,7 @@ func hello(r *request) error {
 
 // member tells what hello of a member of a replica set says beside.
 func (r *request) member(now state) {
-	primary := now.down == 0
+	primary := !now.down
 	host := r.server.host
 	hosts := r.reply.open("hosts", bsoncore.TypeArray)
 	r.reply.text("0", host)

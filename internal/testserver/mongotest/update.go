@@ -77,33 +77,32 @@ func (u *update) arrange() error {
 }
 
 // apply returns the document that the update makes of old, which is only read:
-// old itself where there was nothing to do, and otherwise one of exactly the
-// size it needs. It is built in scratch, which grows as needed.
-func (u *update) apply(old document, scratch *[]byte) (document, error) {
-	dst := (*scratch)[:0]
-	id := lookup(old, "_id")
-	if u.replacement != nil {
-		dst = appendReplacement(dst, id, u.replacement)
-	} else {
-		var err error
-		if dst, err = u.appendChanged(dst, old, false); err != nil {
-			return nil, err
-		}
+// old itself where there was nothing to do.
+func (u *update) apply(old document) (document, error) {
+	dst, err := u.changed(old, false)
+	if err != nil {
+		return nil, err
 	}
-	*scratch = dst
 	if bytes.Equal(old, dst) {
 		return old, nil
 	}
-	if now := lookup(dst, "_id"); now.Type == 0 || compare(id, now) != 0 {
+	if now := lookup(dst, "_id"); now.Type == 0 || compare(lookup(old, "_id"), now) != 0 {
 		return nil, fail(codeImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
 	}
-	return sized(slices.Clone(dst))
+	return sized(dst)
 }
 
-// appendChanged appends doc as the modifications change it. Elements that none
-// names are copied as bytes, whatever they hold.
-func (u *update) appendChanged(dst []byte, doc document, inserting bool) ([]byte, error) {
-	start, dst := bsoncore.AppendDocumentStart(dst)
+// changed returns the replacement, with doc's _id in front where it names none, or doc as
+// the modifications change it. Elements that none names are copied as bytes, whatever
+// they hold.
+func (u *update) changed(doc document, inserting bool) (document, error) {
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	if u.replacement != nil {
+		if id := lookup(doc, "_id"); id.Type != 0 && lookup(u.replacement, "_id").Type == 0 {
+			dst = bsoncore.AppendValueElement(dst, "_id", id)
+		}
+		return endDocument(append(dst, u.replacement[4:len(u.replacement)-1]...), start), nil
+	}
 	done := make([]bool, len(u.mods))
 	change := func(i int, old value) error {
 		v, err := u.mods[i].result(old, inserting)
@@ -168,17 +167,6 @@ func (m *mod) increment(old value) (value, error) {
 	return value{Type: bsoncore.TypeInt64, Data: bsoncore.AppendInt64(nil, sum)}, nil
 }
 
-// appendReplacement appends the replacement, with the stored _id in front where
-// it names none.
-func appendReplacement(dst []byte, id value, replacement document) []byte {
-	if id.Type == 0 || lookup(replacement, "_id").Type != 0 {
-		return append(dst, replacement...)
-	}
-	start, dst := bsoncore.AppendDocumentStart(dst)
-	dst = bsoncore.AppendValueElement(dst, "_id", id)
-	return endDocument(append(dst, replacement[4:len(replacement)-1]...), start)
-}
-
 // insert returns the document an upsert creates: what the filter says every
 // match must have, and the update applied to it.
 func (u *update) insert(f *filter) (document, error) {
@@ -186,10 +174,7 @@ func (u *update) insert(f *filter) (document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.replacement != nil {
-		return sized(withID(appendReplacement(nil, lookup(base, "_id"), u.replacement)))
-	}
-	doc, err := u.appendChanged(nil, base, true)
+	doc, err := u.changed(base, true)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +203,7 @@ func (f *filter) base() (document, error) {
 	if err := u.arrange(); err != nil {
 		return nil, fail(codeBadValue, "cannot infer query fields to set: %s", err)
 	}
-	return u.appendChanged(nil, emptyDocument, false)
+	return u.changed(emptyDocument, false)
 }
 
 // emptyDocument is {}.
