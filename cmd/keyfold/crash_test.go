@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -26,10 +24,8 @@ func kills() int {
 // process starts `work` as a process of its own.
 func (s *stack) process(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
-	program := exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
-	program.Env = append(append(os.Environ(), asProgram+"=1"), s.env...)
-	log := &lockedBuffer{}
-	program.Stderr = log
+	program, log := asProcess(append([]string{"work"}, s.flags(args...)...)...)
+	program.Env = append(program.Env, s.env...)
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}
