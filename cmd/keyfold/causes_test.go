@@ -59,7 +59,7 @@ func ask(t *testing.T, server string, settings ...string) string {
 			return answer.Error
 		}
 	}
-	t.Fatalf("nothing is said of %s:\n%s", server, &out)
+	t.Fatalf("nothing is said of %s:\n%s", server, out)
 	return ""
 }
 
