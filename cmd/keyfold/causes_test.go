@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 	"syscall"
 	"testing"
 
-	"keyfold/internal/cli"
 	"keyfold/internal/testserver/authoritytest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/pgtest"
@@ -48,21 +46,20 @@ func named(t *testing.T, server string, settings ...string) (text string) {
 func ask(t *testing.T, server string, settings ...string) string {
 	t.Helper()
 	s := &stack{dsn: "amqp://guest:guest@127.0.0.1:1/", mongo: "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", history: "mass"}
-	var out, errs bytes.Buffer
 	args := append([]string{"config", "check", "--connect", "-o", "json"}, s.flags(settings...)...) // the last of a flag counts
-	run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
+	_, out, errs := keyfold(t.Context(), "", args...)
 	var told struct {
 		Servers []reach.Answer `json:"servers"`
 	}
-	if err := json.Unmarshal(out.Bytes(), &told); err != nil {
-		t.Fatalf("%v\n%s%s", err, &out, &errs)
+	if err := json.Unmarshal([]byte(out), &told); err != nil {
+		t.Fatalf("%v\n%s%s", err, out, errs)
 	}
 	for _, answer := range told.Servers {
 		if answer.Server == server {
 			return answer.Error
 		}
 	}
-	t.Fatalf("nothing is said of %s:\n%s", server, &out)
+	t.Fatalf("nothing is said of %s:\n%s", server, out)
 	return ""
 }
 

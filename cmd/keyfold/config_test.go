@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -27,9 +26,7 @@ func call(t *testing.T, env map[string]string, args ...string) (code int, out, e
 	for name, value := range env {
 		t.Setenv(name, value)
 	}
-	var o, e bytes.Buffer
-	code = run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
-	return code, o.String(), e.String()
+	return keyfold(t.Context(), "", args...)
 }
 
 // `config check --connect` has a line for each server, and fails if one cannot be used.

@@ -3,13 +3,10 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 
@@ -27,10 +24,8 @@ func kills() int {
 // process starts `work` as a process of its own.
 func (s *stack) process(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
-	program := exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
-	program.Env = append(append(os.Environ(), asProgram+"=1"), s.env...)
-	log := &logtest.Buffer{}
-	program.Stderr = log
+	program, log := asProcess(append([]string{"work"}, s.flags(args...)...)...)
+	program.Env = append(program.Env, s.env...)
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +18,6 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
@@ -376,10 +373,7 @@ func TestDlqReplayKilled(t *testing.T) {
 	for _, l := range letters {
 		ids[l.id] = true
 	}
-	program := exec.Command(os.Args[0], append([]string{"dlq", "replay", "--rate=50/s"}, s.flags()...)...)
-	program.Env = append(os.Environ(), asProgram+"=1")
-	log := &logtest.Buffer{}
-	program.Stderr = log
+	program, log := asProcess(append([]string{"dlq", "replay", "--rate=50/s"}, s.flags()...)...)
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/cli"
 	"keyfold/internal/testserver/embedtest"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/source/rabbit"
 	"keyfold/source/vector/openai"
 )
@@ -58,8 +55,7 @@ func TestImportGoesOnAfterAKill(t *testing.T) {
 	a.api.SetFaults(embedtest.Faults{Latency: time.Second}) // it is far from its end when it is killed
 	file := filepath.Join(t.TempDir(), "shop.ndjson")
 	must(t, os.WriteFile(file, []byte(catalogue(t, things(n))), 0o600))
-	program := exec.Command(os.Args[0], a.flags(a.args("products", "import", file, "--embed")...)...)
-	program.Env = append(os.Environ(), asProgram+"=1")
+	program, _ := asProcess(a.flags(a.args("products", "import", file, "--embed")...)...)
 	must(t, program.Start())
 	eventually(t, "some products are in", func() error {
 		if requests, _ := a.asked(before); requests < 4 {
@@ -171,11 +167,10 @@ func TestAnotherModelInTheStore(t *testing.T) {
 	a.settled(t, a.expect(t, [][]byte{known}))
 	first.stop()
 
-	var errs logtest.Buffer
-	code := run(t.Context(), append(a.flags(a.args("--embedding-model=text-embedding-9")...), "work"), cli.Streams{Stdin: strings.NewReader(""), Stdout: &errs, Stderr: &errs})
+	code, _, errs := keyfold(t.Context(), "", append(a.flags(a.args("--embedding-model=text-embedding-9")...), "work")...)
 	for _, want := range []string{"EMBEDDING_MODEL=" + openai.DefaultModel, "user rebuild"} {
-		if code != 1 || !strings.Contains(errs.String(), want) {
-			t.Errorf("a profile of another model: %d, %q is missing in %s", code, want, errs.String())
+		if code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("a profile of another model: exit code %d, want 1 and %q:\n%s", code, want, errs)
 		}
 	}
 }

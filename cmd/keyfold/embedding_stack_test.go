@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/cli"
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
@@ -91,10 +90,9 @@ func (a *apiStack) args(more ...string) []string {
 // run runs a command to its end. What it prints is searched for the key.
 func (a *apiStack) run(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	code = run(t.Context(), a.flags(a.args(args...)...), cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
-	noKey(t, o.String(), e.String())
-	return code, o.String(), e.String()
+	code, out, errs = keyfold(t.Context(), stdin, a.flags(a.args(args...)...)...)
+	noKey(t, out, errs)
+	return code, out, errs
 }
 
 // work starts a worker. What it has logged is searched for the key in the end.

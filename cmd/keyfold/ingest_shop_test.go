@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,8 +19,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/cli"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/sqltest"
 	"keyfold/source/outbox"
@@ -86,12 +82,10 @@ func (s *shop) flags(args ...string) []string {
 	return s.stack.flags(slices.Concat([]string{"--database-url", s.url}, s.more, args)...)
 }
 
-// run runs a command to its end in this process.
+// run runs a command to its end.
 func (s *shop) run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	code = run(context.Background(), append(args, s.flags()...), cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
-	return code, o.String(), e.String()
+	return keyfold(context.Background(), "", append(args, s.flags()...)...)
 }
 
 // must runs a command that has to succeed and returns what it printed.
@@ -107,32 +101,15 @@ func (s *shop) must(t *testing.T, args ...string) string {
 // service runs a command in this process until the test's end.
 func (s *shop) service(t *testing.T, args ...string) *daemon {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	d := &daemon{t: t, log: &logtest.Buffer{}}
-	done := make(chan int, 1)
-	go func() {
-		done <- run(ctx, append(args, s.flags()...), cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
-	}()
-	d.stop = sync.OnceValue(func() int {
-		cancel()
-		return <-done
-	})
-	t.Cleanup(func() {
-		if code := d.stop(); code != 0 && !t.Failed() {
-			t.Errorf("keyfold %s ended with %d:\n%s", strings.Join(args, " "), code, d.log)
-		}
-	})
-	return d
+	return startDaemon(t, append(args, s.flags()...)...)
 }
 
 // spawn runs a command as a process of its own, which kill ends with SIGKILL. A
 // process that is alive at the test's end is killed too.
 func (s *shop) spawn(t *testing.T, args ...string) (d *daemon, kill func()) {
 	t.Helper()
-	program := exec.Command(os.Args[0], append(args, s.flags()...)...)
-	program.Env = append(append(os.Environ(), asProgram+"=1"), s.env...)
-	log := &logtest.Buffer{}
-	program.Stderr = log
+	program, log := asProcess(append(args, s.flags()...)...)
+	program.Env = append(program.Env, s.env...)
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}

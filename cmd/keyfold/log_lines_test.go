@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/outbox"
@@ -28,10 +26,10 @@ import (
 // stop ends it with SIGTERM and returns its exit code, or kills it at the test's end.
 func launch(t *testing.T, env []string, args ...string) *daemon {
 	t.Helper()
-	program := exec.Command(os.Args[0], args...)
+	program, log := asProcess(args...)
 	program.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), asProgram + "=1"}, env)
-	d := &daemon{t: t, log: &logtest.Buffer{}}
-	program.Stdout, program.Stderr = d.log, d.log
+	program.Stdout = log
+	d := &daemon{t: t, log: log}
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
-	"keyfold/internal/cli"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
@@ -71,10 +69,7 @@ func newNotifyLetters(t *testing.T) notifyLetters {
 
 func (s notifyLetters) dlq(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	code = run(t.Context(), append([]string{"notify", "failed", "--rabbitmq-dsn=" + s.dsn}, args...),
-		cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
-	return code, o.String(), e.String()
+	return keyfold(t.Context(), "", append([]string{"notify", "failed", "--rabbitmq-dsn=" + s.dsn}, args...)...)
 }
 
 // take takes all messages off a queue.
@@ -268,18 +263,16 @@ func TestFormerNamesOfFailed(t *testing.T) {
 	for args, want := range map[string]string{
 		"notify dlq stats": "3 dead letters", "notify dlq replay --dry-run": "would replay 2", "notify dlq discard --user=anna --dry-run": "1 dead letter would be discarded",
 	} {
-		var out, errs bytes.Buffer
-		code := run(t.Context(), append(strings.Fields(args), "--rabbitmq-dsn="+s.dsn), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
-		if code != 0 || !strings.Contains(out.String(), want) {
-			t.Errorf("%s: %d %s%s", args, code, &out, &errs)
+		code, out, errs := keyfold(t.Context(), "", append(strings.Fields(args), "--rabbitmq-dsn="+s.dsn)...)
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: exit code %d, want 0 and %q:\n%s%s", args, code, want, out, errs)
 		}
 	}
 	for _, args := range []string{"--help", "notify --help", "failed --help", "notify failed --help"} {
-		var out bytes.Buffer
-		run(t.Context(), strings.Fields(args), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
+		_, out, _ := keyfold(t.Context(), "", strings.Fields(args)...)
 		for _, former := range []string{"dlq", "replay", "discard"} {
-			if strings.Contains(out.String(), former) {
-				t.Errorf("%s shows %s:\n%s", args, former, &out)
+			if out == "" || strings.Contains(out, former) {
+				t.Errorf("%s shows %s, or nothing:\n%s", args, former, out)
 			}
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"keyfold/internal/cli"
 	"keyfold/internal/testserver/mongotest"
 
 	"keyfold/engine"
@@ -75,10 +74,9 @@ func TestNotifyWorkReadsTheTaste(t *testing.T) {
 	s.must(t, "setup")
 	mongo := mongotest.Start(t).URI()
 	says(t, s.must(t, "score", "calibrate"), "run the workers with NOTIFY_AI=on")
-	var out, errs bytes.Buffer
 	args := []string{"setup", "--rabbitmq-dsn=" + s.dsn, "--mongodb-uri=" + mongo, "--embedder=hash", "--dimensions=64"}
-	if code := run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); code != 0 {
-		t.Fatal(errs.String())
+	if code, _, errs := keyfold(t.Context(), "", args...); code != 0 {
+		t.Fatalf("setup: exit code %d: %s", code, errs)
 	}
 	putProfile(t, mongo, "running shoes")
 	d := s.withTaste(t, mongo)

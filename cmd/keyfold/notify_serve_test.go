@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,15 +12,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"keyfold/engine/notify"
-	"keyfold/internal/cli"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/notify/broker"
 	"keyfold/sink/ledger"
@@ -31,23 +27,7 @@ import (
 // service runs `keyfold notify` with these arguments until the test's end.
 func (s *notifyStack) service(t *testing.T, args ...string) *daemon {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	d := &daemon{t: t, log: &logtest.Buffer{}}
-	done := make(chan int, 1)
-	args = slices.Concat([]string{"notify"}, args, []string{"--rabbitmq-dsn=" + s.dsn, "--notify-database-url=" + s.database, "--admin-addr=127.0.0.1:0"})
-	go func() {
-		done <- run(ctx, args, cli.Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.log})
-	}()
-	d.stop = sync.OnceValue(func() int {
-		cancel()
-		return <-done
-	})
-	t.Cleanup(func() {
-		if code := d.stop(); code != 0 && !t.Failed() {
-			t.Errorf("keyfold %s ended with %d:\n%s", strings.Join(args, " "), code, d.log)
-		}
-	})
-	return d
+	return startDaemon(t, slices.Concat([]string{"notify"}, args, []string{"--rabbitmq-dsn=" + s.dsn, "--notify-database-url=" + s.database, "--admin-addr=127.0.0.1:0"})...)
 }
 
 var notifyListening = regexp.MustCompile(`"notify serve listening","url":"(http://[^/"]+)/`)

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	"keyfold/internal/cli"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/rabbittest"
 )
@@ -27,10 +25,8 @@ func newNotifyStack(t *testing.T) *notifyStack {
 // run runs `keyfold notify` with these arguments.
 func (s *notifyStack) run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
 	args = append([]string{"notify", "--rabbitmq-dsn=" + s.dsn, "--notify-database-url=" + s.database, "--retry-delay=20ms", "--max-retries=1"}, args...)
-	code = run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
-	return code, o.String(), e.String()
+	return keyfold(t.Context(), "", args...)
 }
 
 // The command makes all that notifications need, says what, and makes nothing when it

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -60,10 +58,8 @@ func (p *parted) publish(t *testing.T, bodies ...[]byte) {
 // stage runs `keyfold partition` as a process. ended is closed when it has ended.
 func (p *parted) stage(t *testing.T, env ...string) (log *logtest.Buffer, kill func(), ended <-chan struct{}) {
 	t.Helper()
-	program := exec.Command(os.Args[0], append([]string{"partition"}, p.flags()...)...)
-	program.Env = slices.Concat(os.Environ(), []string{asProgram + "=1"}, p.env, env)
-	log = &logtest.Buffer{}
-	program.Stderr = log
+	program, log := asProcess(append([]string{"partition"}, p.flags()...)...)
+	program.Env = slices.Concat(program.Env, p.env, env)
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}

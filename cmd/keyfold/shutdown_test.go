@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 
@@ -34,17 +33,14 @@ type program struct {
 func (s *stack) program(t *testing.T, args ...string) *program {
 	t.Helper()
 	p := s.command(t, args...)
-	p.command.Stderr = p.log
 	p.start()
 	p.ready()
 	return p
 }
 
 func (s *stack) command(t *testing.T, args ...string) *program {
-	p := &program{daemon: &daemon{t: t, log: &logtest.Buffer{}}, ended: make(chan error, 1)}
-	p.command = exec.Command(os.Args[0], append([]string{"work"}, s.flags(args...)...)...)
-	p.command.Env = append(os.Environ(), asProgram+"=1")
-	return p
+	command, log := asProcess(append([]string{"work"}, s.flags(args...)...)...)
+	return &program{daemon: &daemon{t: t, log: log}, command: command, ended: make(chan error, 1)}
 }
 
 func (p *program) start() {

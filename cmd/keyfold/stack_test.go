@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -102,11 +102,25 @@ func (s *stack) flags(args ...string) []string {
 	}, args...)
 }
 
-// run runs a command to its end in this process.
+// run runs a command to its end.
 func (s *stack) run(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
-	e := <-begin(t.Context(), stdin, append(args, s.flags()...)...)
-	return e.code, e.out, e.errs
+	return keyfold(t.Context(), stdin, append(args, s.flags()...)...)
+}
+
+// keyfold runs a command in this process, until its end or ctx's. It and asProcess are all
+// that tests of running services know of package main.
+func keyfold(ctx context.Context, stdin string, args ...string) (code int, out, errs string) {
+	var o, e logtest.Buffer
+	code = run(ctx, args, cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
+	return code, o.String(), e.String()
+}
+
+// asProcess returns a command as a process of its own, which a test can kill, and its log.
+func asProcess(args ...string) (program *exec.Cmd, log *logtest.Buffer) {
+	program, log = exec.Command(os.Args[0], args...), &logtest.Buffer{}
+	program.Env, program.Stderr = append(os.Environ(), asProgram+"=1"), log
+	return program, log
 }
 
 // ended is what a command left behind.
@@ -115,13 +129,12 @@ type ended struct {
 	out, errs string
 }
 
-// begin runs a command in this process beside the test, until its end or ctx's.
+// begin runs a command beside the test, until its end or ctx's.
 func begin(ctx context.Context, stdin string, args ...string) <-chan ended {
 	done := make(chan ended, 1)
 	go func() {
-		var o, e bytes.Buffer
-		code := run(ctx, args, cli.Streams{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e})
-		done <- ended{code, o.String(), e.String()}
+		code, out, errs := keyfold(ctx, stdin, args...)
+		done <- ended{code, out, errs}
 	}()
 	return done
 }
@@ -139,6 +152,7 @@ func (s *stack) work(t *testing.T, args ...string) *daemon {
 	return startDaemon(t, append([]string{"work"}, s.flags(args...)...)...)
 }
 
+// startDaemon runs a command in this process until the test's end.
 func startDaemon(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -153,7 +167,7 @@ func startDaemon(t *testing.T, args ...string) *daemon {
 	})
 	t.Cleanup(func() {
 		if code := d.stop(); code != 0 && !t.Failed() {
-			t.Errorf("the worker ended with %d:\n%s", code, d.log)
+			t.Errorf("keyfold %s ended with %d:\n%s", strings.Join(args, " "), code, d.log)
 		}
 	})
 	return d

@@ -12,8 +12,6 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
-	"keyfold/internal/cli"
-	"keyfold/internal/testserver/logtest"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -250,18 +248,17 @@ func TestMistakes(t *testing.T) {
 		{"unknown user", 1, []string{"user", "show", "12345"}, []string{"no profile in the database", "may still wait", "failed list --user 12345"}},
 		{"mongo uri", 2, []string{"setup", "--mongodb-uri=mongo://x"}, []string{"MONGODB_URI"}},
 	} {
-		var out, errs logtest.Buffer
-		code := run(t.Context(), append(s.flags(), tc.args...), cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs})
+		code, _, errs := keyfold(t.Context(), "", append(s.flags(), tc.args...)...)
 		if code != tc.code {
-			t.Errorf("%s: exit code %d, want %d: %s", tc.name, code, tc.code, errs.String())
+			t.Errorf("%s: exit code %d, want %d: %s", tc.name, code, tc.code, errs)
 		}
 		for _, want := range tc.want {
-			if !strings.Contains(errs.String(), want) {
-				t.Errorf("%s: %q is missing in: %s", tc.name, want, errs.String())
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: %q is missing in: %s", tc.name, want, errs)
 			}
 		}
-		if strings.Contains(errs.String(), "s3cret") {
-			t.Errorf("%s: a password was printed: %s", tc.name, errs.String())
+		if strings.Contains(errs, "s3cret") {
+			t.Errorf("%s: a password was printed: %s", tc.name, errs)
 		}
 	}
 }

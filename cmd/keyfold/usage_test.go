@@ -20,13 +20,11 @@ import (
 // of them ends with a failure.
 func withoutServers(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	var o, e bytes.Buffer
 	flags := []string{
 		"--rabbitmq-dsn=amqp://guest:guest@127.0.0.1:1/", "--mongodb-uri=mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50",
 		"--database-url=mysql://shop:s3cret@127.0.0.1:1/shop", "--admin-addr=127.0.0.1:0", "--embedder=hash", "--dimensions=8",
 	}
-	code = run(t.Context(), append(flags, args...), cli.Streams{Stdin: strings.NewReader(""), Stdout: &o, Stderr: &e})
-	return code, o.String(), e.String()
+	return keyfold(t.Context(), "", append(flags, args...)...)
 }
 
 // MongoDB that is away is a failure; the message names what to look at, and no secret.
@@ -120,9 +118,8 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 	}
 	for _, n := range parser.Model.Leaves(false) {
 		args := append(strings.Fields(strings.TrimPrefix(n.Path(), "keyfold ")), "--help")
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), args, cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); code != 0 || !strings.Contains(out.String(), "Usage: ") || errs.Len() > 0 {
-			t.Errorf("%v: exit code %d: %s", args, code, &errs)
+		if code, out, errs := keyfold(t.Context(), "", args...); code != 0 || !strings.Contains(out, "Usage: ") || errs != "" {
+			t.Errorf("%v: exit code %d, want 0, a usage and no error:\n%s%s", args, code, out, errs)
 		}
 	}
 }

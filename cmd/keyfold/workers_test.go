@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/cli"
 	"keyfold/internal/testserver/rabbittest"
 
 	"keyfold/engine"
@@ -152,9 +150,7 @@ func brokerOnly(t *testing.T) func(args ...string) (printed string) {
 	dsn := broker.DSN(broker.VHost(t))
 	return func(args ...string) string {
 		t.Helper()
-		var out bytes.Buffer
-		run(t.Context(), append(args, "--rabbitmq-dsn", dsn, "--mongodb-uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", "--embedder", "hash"),
-			cli.Streams{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
-		return out.String()
+		_, out, errs := keyfold(t.Context(), "", append(args, "--rabbitmq-dsn", dsn, "--mongodb-uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50", "--embedder", "hash")...)
+		return out + errs
 	}
 }
