@@ -48,7 +48,7 @@ func TestEveryFaultIsReported(t *testing.T) {
 	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reasonSettings {
 		t.Fatalf("got %v, want a configuration fault", err)
 	}
-	for _, name := range []string{"MONGODB_URI", "MONGODB_DATABASE", "EMBEDDING_DIMENSIONS", "EMBEDDING_HISTORY", "timeouts"} {
+	for _, name := range []string{"mongodb.Config.URI", "mongodb.Config.Database", "profile.Config.Dimensions", "profile.Config.History", "timeouts"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not name %s", err, name)
 		}
@@ -68,7 +68,7 @@ func TestNameServersAway(t *testing.T) {
 		{errors.New("URI with srv must not include a port number"), engine.Configuration},
 	} {
 		err := addressFault("mongodb+srv://bob:hunter2@shop.example.com/", fmt.Errorf("error parsing uri: %w", tc.err))
-		if engine.KindOf(err) != tc.kind || !strings.Contains(err.Error(), "MONGODB_URI") || strings.Contains(err.Error(), "hunter2") {
+		if engine.KindOf(err) != tc.kind || !strings.Contains(err.Error(), "mongodb.Config.URI") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v: %v: %v", tc.err, engine.KindOf(err), err)
 		}
 	}
