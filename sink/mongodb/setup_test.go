@@ -153,7 +153,7 @@ func TestSetupMeetsObstacles(t *testing.T) {
 		s := open(t, settings(uri(t), 4))
 		check(t, obstruct(s))
 		_, err := s.Setup(ctx)
-		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "setup` again") {
+		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "mongodb.Setup again") {
 			t.Errorf("%s: %v, want a configuration fault with its cure", name, err)
 		}
 		if name == "duplicates" && !strings.Contains(err.Error(), "several documents of user_embeddings have user_id 1: keep") {
