@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"keyfold/engine/profile"
+	_ "keyfold/internal/settings" // the names of variables
 )
 
 func TestPagesNameEveryEventType(t *testing.T) {
@@ -20,7 +21,7 @@ func TestPagesNameEveryEventType(t *testing.T) {
 	}
 	var settings, weights []string
 	for _, eventType := range profile.EventTypes {
-		settings = append(settings, eventType.WeightSetting())
+		settings = append(settings, eventType.WeightSetting().String())
 		weight := fmt.Sprint(profile.DefaultWeights()[eventType])
 		if !strings.Contains(weight, ".") {
 			weight += ".0"

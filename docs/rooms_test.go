@@ -15,7 +15,7 @@ var rabbit = []string{
 
 // rooms lists, for each folder of product code, the folders of keyfold that its
 // packages may import, directly or not. Of the folders that hold a package, the
-// longest one counts.
+// longest one counts. All may import engine/cure, which imports none.
 var rooms = map[string][]string{
 	"engine":                      {"engine"},
 	"engine/notify":               {"engine", "engine/notify"},
@@ -64,7 +64,7 @@ func TestRoomsDoNotImportTheirNeighbours(t *testing.T) {
 		room := roomOf(imports[0])
 		met[room] = true
 		for _, path := range imports[1:] {
-			if strings.HasPrefix(path, "keyfold/") && !slices.Contains(rooms[room], roomOf(path)) {
+			if strings.HasPrefix(path, "keyfold/") && path != "keyfold/engine/cure" && !slices.Contains(rooms[room], roomOf(path)) {
 				t.Errorf("%s must not import %s", imports[0], path)
 			}
 		}

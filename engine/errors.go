@@ -4,6 +4,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"keyfold/engine/cure"
 )
 
 // Kind says what an error means for the event that met it. It is decided where
@@ -52,7 +54,7 @@ var (
 	// cannot be told whether it is a repeated one.
 	ErrBeforeHistory = errors.New("the event occurred before the history begins, which was pruned: it cannot be told whether it is a repeated one")
 	// ErrUnroutable: no queue is bound for a message's routing key.
-	ErrUnroutable = errors.New("no queue takes this message: run `keyfold setup`, or `keyfold notify setup` for notifications")
+	ErrUnroutable = cure.New("no queue takes this message: run %s, or %s for notifications", "rabbit.Setup", "broker.Setup")
 	// ErrRefused: the broker did not take a message over, for now: a queue is
 	// full, or could not store it.
 	ErrRefused = errors.New("the broker refused the message: see its log and the queue's limits")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"keyfold/engine/cure"
 )
 
 // interruptGrace is how long Drain waits, past its deadline, for handlers to notice that
@@ -22,11 +24,14 @@ type DrainError struct {
 	Cause error
 }
 
+// timeoutSetting bounds the drains of a program.
+const timeoutSetting cure.Name = "shutdown.Timeout"
+
 // Error names the numbers and the cure.
 func (e *DrainError) Error() string {
 	return fmt.Sprintf("shard: stopped early with %d items unsettled and %d in interrupted handlers: %v "+
-		"(the source delivers them again; a longer WORKER_SHUTDOWN_TIMEOUT gives slow handlers more time)",
-		e.Unsettled, e.Interrupted, e.Cause)
+		"(the source delivers them again; a longer %s gives slow handlers more time)",
+		e.Unsettled, e.Interrupted, e.Cause, timeoutSetting)
 }
 
 // Unwrap returns the cause.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 )
 
 // History says what mass a profile has when an event is folded into it.
@@ -43,21 +44,27 @@ func DefaultConfig() Config {
 	}
 }
 
+// The settings that faults name.
+const (
+	retentionSetting cure.Name = "profile.IDLimits.Retention"
+	holdSetting      cure.Name = "breaker.Config.HoldMax"
+	delaySetting     cure.Name = "shard.Config.MaxDelay"
+)
+
 // MaxDimensions is above every embedding model in use and keeps a profile far
 // below the document limit of every store.
 const MaxDimensions = 16384
 
-// Validate reports every fault at once, by the names of the fields; those of the
-// weights and the ids by the names of the environment variables.
+// Validate reports every fault at once, by the names of the settings.
 func (c Config) Validate() error {
 	var faults engine.Faults
 	faults.If(c.Dimensions < 1 || c.Dimensions > MaxDimensions, "Dimensions is %d: it must be between 1 and %d", c.Dimensions, MaxDimensions)
 	faults.If(!(c.Lambda >= 0) || math.IsInf(c.Lambda, 0), "Lambda is %v: it must be a finite number of at least 0 (per day)", c.Lambda)
 	faults.If(c.History != Mass && c.History != UnitMass, "History is %q: it must be %q or %q", c.History, Mass, UnitMass)
 	c.Weights.validate(&faults)
-	faults.If(c.IDs.Retention < 0, "IDEMPOTENCY_WINDOW is %v: it must not be negative", c.IDs.Retention)
+	faults.If(c.IDs.Retention < 0, "%s is %v: it must not be negative", retentionSetting, c.IDs.Retention)
 	faults.If(c.IDs.Retention >= 0 && c.IDs.Retention < c.IDs.Horizon,
-		"IDEMPOTENCY_WINDOW is %v: it must be at least %v, within which a broker may deliver an event again "+
-			"(it follows from WORKER_HOLD_MAX and EMBEDDING_BATCH_MAX_DELAY)", c.IDs.Retention, c.IDs.Horizon)
+		"%s is %v: it must be at least %v, within which a broker may deliver an event again "+
+			"(it follows from %s and %s)", retentionSetting, c.IDs.Retention, c.IDs.Horizon, holdSetting, delaySetting)
 	return faults.Err()
 }

@@ -1,6 +1,9 @@
 package profile
 
-import "keyfold/engine"
+import (
+	"keyfold/engine"
+	"keyfold/engine/cure"
+)
 
 // EventType is what a user did. The zero value is no event.
 type EventType uint8
@@ -18,20 +21,20 @@ const (
 // default weights and their validation are made of its rows. The row 0 is no type.
 // docs/extend/event-type.md lists what a new type takes.
 var eventTypes = [...]eventTypeRow{
-	Search:          {name: "search", phrase: true, weight: 0.7, setting: "SEARCH"},
-	ProductView:     {name: "product_view", weight: 0.3, setting: "VIEW"},
-	ProductClick:    {name: "product_click", weight: 0.5, setting: "CLICK"},
-	ProductPurchase: {name: "product_purchase", weight: 1, setting: "PURCHASE"},
+	Search:          {name: "search", phrase: true, weight: 0.7, setting: "profile.Weights.Search"},
+	ProductView:     {name: "product_view", weight: 0.3, setting: "profile.Weights.View"},
+	ProductClick:    {name: "product_click", weight: 0.5, setting: "profile.Weights.Click"},
+	ProductPurchase: {name: "product_purchase", weight: 1, setting: "profile.Weights.Purchase"},
 }
 
 // A type without a row at the table's end does not compile.
 const _ = uint(len(eventTypes) - int(endOfEventTypes))
 
 type eventTypeRow struct {
-	name    string  // on the wire and in the stores
-	phrase  bool    // an event has a search phrase; otherwise it has a product
-	weight  float64 // where no setting gives another
-	setting string  // what follows EMBEDDING_WEIGHT_ in the setting of its weight
+	name    string    // on the wire and in the stores
+	phrase  bool      // an event has a search phrase; otherwise it has a product
+	weight  float64   // where no setting gives another
+	setting cure.Name // of the weight
 }
 
 // EventTypes lists every type, in the order of their constants.
@@ -59,9 +62,8 @@ func (t EventType) String() string {
 // others have a product.
 func (t EventType) HasPhrase() bool { return t.Listed() && eventTypes[t].phrase }
 
-// WeightSetting returns the name of the environment variable that sets the weight of a
-// listed type.
-func (t EventType) WeightSetting() string { return "EMBEDDING_WEIGHT_" + eventTypes[t].setting }
+// WeightSetting returns the name of the setting of a listed type's weight.
+func (t EventType) WeightSetting() cure.Name { return eventTypes[t].setting }
 
 // ParseEventType returns the type of that name, or 0 for an unknown one.
 func ParseEventType(name string) EventType {

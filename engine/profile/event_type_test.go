@@ -11,10 +11,10 @@ func TestEventTypeTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, eventType := range EventTypes {
 		row := eventTypes[eventType]
-		if row.name == "" || row.setting == "" || seen[row.name] || seen[row.setting] {
+		if row.name == "" || row.setting == "" || seen[row.name] || seen[string(row.setting)] {
 			t.Errorf("type %d has the row %+v: its name and its setting must be its own", eventType, row)
 		}
-		seen[row.name], seen[row.setting] = true, true
+		seen[row.name], seen[string(row.setting)] = true, true
 		if got := ParseEventType(row.name); got != eventType || eventType.String() != row.name {
 			t.Errorf("type %d is written %q, and %q is read as %d", eventType, eventType, row.name, got)
 		}
@@ -29,7 +29,7 @@ func TestEveryWeightIsValidated(t *testing.T) {
 	for _, eventType := range EventTypes {
 		c := DefaultConfig()
 		c.Weights[eventType] = 0
-		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), eventType.WeightSetting()+" is 0: ") || strings.Contains(err.Error(), "\n") {
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), eventType.WeightSetting().String()+" is 0: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("without a weight of %s: %v", eventType, err)
 		}
 	}

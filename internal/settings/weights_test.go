@@ -26,9 +26,10 @@ func TestEveryEventTypeHasAWeightFlag(t *testing.T) {
 		t.Errorf("there are the flags %v for the types %v", flags, profile.EventTypes)
 	}
 	for _, eventType := range profile.EventTypes {
-		name := flags[eventType.WeightSetting()]
-		if want := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(eventType.WeightSetting(), "EMBEDDING_")), "_", "-"); name != want {
-			t.Errorf("%s has the flag %q, want %q", eventType.WeightSetting(), name, want)
+		variable := eventType.WeightSetting().String()
+		name := flags[variable]
+		if want := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "EMBEDDING_")), "_", "-"); name != want {
+			t.Errorf("%s has the flag %q, want %q", variable, name, want)
 			continue
 		}
 		want := profile.DefaultConfig().Weights
@@ -37,8 +38,8 @@ func TestEveryEventTypeHasAWeightFlag(t *testing.T) {
 			t.Errorf("--%s=0.125 sets %v, want %v: %v", name, c.Processor.Weights, want, err)
 		}
 		t.Run(name, func(t *testing.T) {
-			if c, err := parse(t, map[string]string{eventType.WeightSetting(): "0.125"}).Config(); err != nil || c.Processor.Weights != want {
-				t.Errorf("%s=0.125 sets %v, want %v: %v", eventType.WeightSetting(), c.Processor.Weights, want, err)
+			if c, err := parse(t, map[string]string{variable: "0.125"}).Config(); err != nil || c.Processor.Weights != want {
+				t.Errorf("%s=0.125 sets %v, want %v: %v", variable, c.Processor.Weights, want, err)
 			}
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"keyfold/engine/cure"
 )
 
 const (
@@ -48,14 +50,20 @@ func (c *Clock) Context(parent context.Context, reserve time.Duration) (context.
 	return context.WithDeadline(context.WithoutCancel(parent), c.end.Add(-min(reserve, c.limit/2)))
 }
 
+// The settings that faults of a stop name.
+const (
+	TimeoutSetting cure.Name = "shutdown.Timeout"
+	LevelSetting   cure.Name = "shutdown.LogLevel"
+)
+
 // OverdueError says that a program did not stop in time.
 type OverdueError struct{ Limit time.Duration }
 
 // Error says what that means and the cure.
 func (e *OverdueError) Error() string {
 	return fmt.Sprintf("not stopped within %v: ended all the same; nothing is lost, what was not "+
-		"acknowledged comes again (the log says what gave no answer, with LOG_LEVEL=debug by the goroutines "+
-		"that hang; a longer WORKER_SHUTDOWN_TIMEOUT gives it more time)", e.Limit)
+		"acknowledged comes again (the log says what gave no answer, with %s=debug by the goroutines "+
+		"that hang; a longer %s gives it more time)", e.Limit, LevelSetting, TimeoutSetting)
 }
 
 // Run calls work and returns its error. The clock starts at the latest when ctx

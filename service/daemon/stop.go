@@ -45,7 +45,8 @@ func (c *Control) patient(ctx context.Context, held func() int, servers ...shutd
 		silent := shutdown.Unanswered(stacks, servers)
 		c.Log.Error("events in hand are not done at the end of the time for the stop: "+silent+" gives no answer",
 			slog.String("server", silent), slog.Int("held", held()),
-			slog.String("hint", "none is lost: RabbitMQ delivers them again; a longer WORKER_SHUTDOWN_TIMEOUT waits longer, and LOG_LEVEL=debug shows the goroutines"))
+			slog.String("hint", fmt.Sprintf("none is lost: RabbitMQ delivers them again; a longer %s waits longer, and %s=debug shows the goroutines",
+				shutdown.TimeoutSetting, shutdown.LevelSetting)))
 		c.Log.Debug("goroutines at the end of the time for the stop", slog.String("stacks", stacks))
 		interrupt(fmt.Errorf("%s gives no answer: %w", silent, context.Cause(ctx)))
 	})

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 	"keyfold/engine/profile"
 )
 
@@ -56,7 +57,8 @@ func (s *Store) indexes(ctx context.Context) ([]mongo.IndexSpecification, error)
 	}
 	if len(all) == 0 {
 		return nil, engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
-			"the database %s has no collection %s: is MONGODB_DATABASE right? `keyfold setup` creates it", s.config.Database, collectionUsers))
+			"the database %s has no collection %s: is %s right? %s creates it",
+			s.config.Database, collectionUsers, databaseSetting, setupCommand))
 	}
 	return all, nil
 }
@@ -73,7 +75,7 @@ func (s *Store) checkIndex(ctx context.Context) error {
 		}
 	}
 	return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
-		"%s.%s has no unique index on %s: run `keyfold setup`", s.config.Database, collectionUsers, fieldUser))
+		"%s.%s has no unique index on %s: run %s", s.config.Database, collectionUsers, fieldUser, setupCommand))
 }
 
 // newestProfiles is how many profiles stand for all of them.
@@ -115,8 +117,8 @@ func (s *Store) checkProducts(ctx context.Context) error {
 		p, err := s.codec.product(doc)
 		if n := len(p.Vector); err == nil && n != s.config.Dimensions && n > 0 {
 			fault = engine.ConfigurationError(reasonSettings, fmt.Errorf(
-				"EMBEDDING_DIMENSIONS is %d, product %d has %d: set EMBEDDING_DIMENSIONS=%d, or import the products again "+
-					"(`keyfold products import FILE --embed`)", s.config.Dimensions, p.ID, n, n))
+				"%s is %d, product %d has %d: set %s=%d, or import the products again (%s)",
+				dimensionsSetting, s.config.Dimensions, p.ID, n, dimensionsSetting, n, importCommand))
 		} else {
 			fits = true
 		}
@@ -133,22 +135,22 @@ func (s *Store) checkProducts(ctx context.Context) error {
 func (c Config) match(p *profile.Profile) error {
 	var differ []error
 	var cures []string
-	compare := func(variable string, configured, stored any) {
+	compare := func(setting cure.Name, configured, stored any) {
 		if configured != stored {
-			differ = append(differ, fmt.Errorf("%s is %v, the profile has %v", variable, configured, stored))
-			cures = append(cures, fmt.Sprintf("%s=%v", variable, stored))
+			differ = append(differ, fmt.Errorf("%s is %v, the profile has %v", setting, configured, stored))
+			cures = append(cures, fmt.Sprintf("%s=%v", setting, stored))
 		}
 	}
-	compare("EMBEDDING_DIMENSIONS", c.Dimensions, len(p.Vector))
-	compare("EMBEDDING_HISTORY", c.History, p.History)
+	compare(dimensionsSetting, c.Dimensions, len(p.Vector))
+	compare(historySetting, c.History, p.History)
 	if p.Model != "" {
-		compare("EMBEDDING_MODEL", c.Model, p.Model)
+		compare(modelSetting, c.Model, p.Model)
 	}
 	if len(differ) == 0 {
 		return nil
 	}
 	return engine.ConfigurationError(reasonSettings, fmt.Errorf(
 		"the profile of user %d was made with other settings: %w: set %s, or make all anew "+
-			"(products with `keyfold products import FILE --embed`, then profiles with `keyfold user rebuild --all`), or use another MONGODB_DATABASE",
-		p.UserID, errors.Join(differ...), strings.Join(cures, " ")))
+			"(products with %s, then profiles with %s), or use another %s",
+		p.UserID, errors.Join(differ...), strings.Join(cures, " "), importCommand, rebuildCommand, databaseSetting))
 }

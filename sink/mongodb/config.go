@@ -62,8 +62,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports every fault at once, by the names of the environment
-// variables. The password is in none of them.
+// Validate reports every fault at once, by the names of the settings.
+// The password is in none of them.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -71,17 +71,17 @@ func (c Config) Validate() error {
 	// Reading a mongodb+srv address asks the name servers: whether they answer is
 	// no matter of settings.
 	if err := options.Client().ApplyURI(c.URI).Validate(); err != nil && nameFault(err) == nil {
-		fault("MONGODB_URI is not usable, expected mongodb://user:password@host:27017/ with %%-encoded user and password: %s",
-			redact(c.URI, err.Error()))
+		fault("%s is not usable, expected mongodb://user:password@host:27017/ with %%-encoded user and password: %s",
+			uriSetting, redact(c.URI, err.Error()))
 	}
 	if c.Database == "" || strings.ContainsAny(c.Database, "/\\. \"$\x00") || len(c.Database) > 63 {
-		fault("MONGODB_DATABASE is %q: it must be 1 to 63 bytes without slashes, dots, spaces, quotes and $", c.Database)
+		fault("%s is %q: it must be 1 to 63 bytes without slashes, dots, spaces, quotes and $", databaseSetting, c.Database)
 	}
 	if c.Dimensions < 1 || c.Dimensions > profile.MaxDimensions {
-		fault("EMBEDDING_DIMENSIONS is %d: it must be between 1 and %d", c.Dimensions, profile.MaxDimensions)
+		fault("%s is %d: it must be between 1 and %d", dimensionsSetting, c.Dimensions, profile.MaxDimensions)
 	}
 	if c.History != profile.Mass && c.History != profile.UnitMass {
-		fault("EMBEDDING_HISTORY is %q: it must be %q or %q", c.History, profile.Mass, profile.UnitMass)
+		fault("%s is %q: it must be %q or %q", historySetting, c.History, profile.Mass, profile.UnitMass)
 	}
 	if c.Timeout < 0 || c.ConnectTimeout < 0 || c.SelectionTimeout < 0 {
 		fault("store timeouts are %v, %v and %v: none may be negative", c.Timeout, c.ConnectTimeout, c.SelectionTimeout)

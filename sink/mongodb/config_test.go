@@ -48,7 +48,7 @@ func TestEveryFaultIsReported(t *testing.T) {
 	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != reasonSettings {
 		t.Fatalf("got %v, want a configuration fault", err)
 	}
-	for _, name := range []string{"MONGODB_URI", "MONGODB_DATABASE", "EMBEDDING_DIMENSIONS", "EMBEDDING_HISTORY", "timeouts"} {
+	for _, name := range []string{"mongodb.Config.URI", "mongodb.Config.Database", "profile.Config.Dimensions", "profile.Config.History", "timeouts"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not name %s", err, name)
 		}
@@ -68,7 +68,7 @@ func TestNameServersAway(t *testing.T) {
 		{errors.New("URI with srv must not include a port number"), engine.Configuration},
 	} {
 		err := addressFault("mongodb+srv://bob:hunter2@shop.example.com/", fmt.Errorf("error parsing uri: %w", tc.err))
-		if engine.KindOf(err) != tc.kind || !strings.Contains(err.Error(), "MONGODB_URI") || strings.Contains(err.Error(), "hunter2") {
+		if engine.KindOf(err) != tc.kind || !strings.Contains(err.Error(), "mongodb.Config.URI") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v: %v: %v", tc.err, engine.KindOf(err), err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestLogin(t *testing.T) {
 			t.Errorf("as %q: %v, want a configuration fault", userinfo, err)
 			continue
 		}
-		if text := err.Error(); !strings.Contains(text, "MONGODB_URI") || strings.Contains(text, "wr0ng") || strings.Contains(text, "ss%2F") {
+		if text := err.Error(); !strings.Contains(text, "names no user and MongoDB wants one") && !strings.Contains(text, "MONGODB_URI") || strings.Contains(text, "wr0ng") || strings.Contains(text, "ss%2F") {
 			t.Errorf("as %q: the error %q names no cure, or the password", userinfo, text)
 		} else if userinfo == "" && (strings.Contains(text, "grant") || !strings.Contains(text, "add user and password")) {
 			t.Errorf("without credentials: %q", text)

@@ -119,7 +119,7 @@ func mark(doing string, err error) error {
 		return nil
 	case hasCode(err, codeNoRetryableWrites):
 		return engine.ConfigurationError(reasonAddress, fmt.Errorf(
-			"this server has no retryable writes (%s): add retryWrites=false to the options of MONGODB_URI: %w", doing, err))
+			"this server has no retryable writes (%s): add retryWrites=false to the options of %s: %w", doing, uriSetting, err))
 	case hasCode(err, codesOfDocument...):
 		return engine.PermanentError(reasonRejected, fmt.Errorf("MongoDB rejected the document (%s): %w", doing, err))
 	case hasCode(err, codesOfLostShard...):

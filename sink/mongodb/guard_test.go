@@ -18,7 +18,7 @@ import (
 // the cure.
 func notSetUp(t *testing.T, doing string, err error) {
 	t.Helper()
-	if engine.ReasonOf(err) != reasonNotSetUp || engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "`keyfold setup`") {
+	if engine.ReasonOf(err) != reasonNotSetUp || engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "mongodb.Setup") {
 		t.Errorf("%s: %v, want the fault of a store that is not set up", doing, err)
 	}
 }

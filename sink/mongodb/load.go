@@ -64,7 +64,7 @@ func (s *Store) loadChunk(ctx context.Context, users []int32, found map[int32]*p
 		}
 		if here[user] {
 			unfit[user] = engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
-				"user %d has several documents: keep the one with the highest version, delete the others, and run `keyfold setup`", user))
+				"user %d has several documents: keep the one with the highest version, delete the others, and run %s", user, setupCommand))
 		}
 		found[user], here[user] = p, true
 		return nil

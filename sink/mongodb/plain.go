@@ -60,8 +60,8 @@ func unreachable(servers description.Topology) string {
 		faults = append(faults, "no primary among "+strings.Join(others, ", "))
 	}
 	if len(faults) == 0 && servers.SetName != "" {
-		return fmt.Sprintf("no server is in the replica set %s that MONGODB_URI names: leave replicaSet out for a server that stands alone, or correct its name",
-			servers.SetName)
+		return fmt.Sprintf("no server is in the replica set %s that %s names: leave replicaSet out for a server that stands alone, or correct its name",
+			servers.SetName, uriSetting)
 	}
 	if len(faults) == 0 {
 		return "no server is known"

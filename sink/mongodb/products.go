@@ -85,7 +85,7 @@ func (s *Store) PutProducts(ctx context.Context, products []profile.Product, now
 		}
 		if mongo.IsTimeout(err) {
 			s.putSize.Store(int32(max(n/2, 1)))
-			err = fmt.Errorf("%w (timeoutMS in MONGODB_URI sets how long an answer may take, %v now)", err, s.config.Timeout)
+			err = fmt.Errorf("%w (timeoutMS in %s sets how long an answer may take, %v now)", err, uriSetting, s.config.Timeout)
 		}
 		if failed++; engine.KindOf(err) != engine.Transient || failed == putAttempts {
 			return err

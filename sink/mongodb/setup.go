@@ -110,7 +110,7 @@ func (s *Store) index(ctx context.Context, on *mongo.Collection, indexes ...mong
 			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf("the unique %s cannot be made: %w", name, several(on, index.Keys.(bson.D)[0].Key, err)))
 		case hasCode(err, codeIndexOptionsConflict, codeIndexKeyConflict):
 			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
-				"the %s exists with other options: drop it and run `keyfold setup` again: %w", name, err))
+				"the %s exists with other options: drop it and run %s again: %w", name, setupCommand, err))
 		}
 		return mark("create "+name, err)
 	}
@@ -129,6 +129,6 @@ func several(on *mongo.Collection, field string, err error) error {
 	if field == fieldUser {
 		kept = "the one with the highest version"
 	}
-	return fmt.Errorf("several documents of %s have %s: keep %s, delete the others and run `keyfold setup` again; mongosh lists all such ids with "+
-		`db.%s.aggregate([{$group: {_id: "$%s", n: {$sum: 1}}}, {$match: {n: {$gt: 1}}}]): %w`, on.Name(), id, kept, on.Name(), field, err)
+	return fmt.Errorf("several documents of %s have %s: keep %s, delete the others and run %s again; mongosh lists all such ids with "+
+		`db.%s.aggregate([{$group: {_id: "$%s", n: {$sum: 1}}}, {$match: {n: {$gt: 1}}}]): %w`, on.Name(), id, kept, setupCommand, on.Name(), field, err)
 }

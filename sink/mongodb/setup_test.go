@@ -153,7 +153,7 @@ func TestSetupMeetsObstacles(t *testing.T) {
 		s := open(t, settings(uri(t), 4))
 		check(t, obstruct(s))
 		_, err := s.Setup(ctx)
-		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "setup` again") {
+		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "mongodb.Setup again") {
 			t.Errorf("%s: %v, want a configuration fault with its cure", name, err)
 		}
 		if name == "duplicates" && !strings.Contains(err.Error(), "several documents of user_embeddings have user_id 1: keep") {
@@ -171,7 +171,7 @@ func TestCheck(t *testing.T) {
 	s := open(t, c)
 	for _, check := range []func(context.Context) error{s.Check, s.CheckExists} {
 		err := check(ctx)
-		if engine.ReasonOf(err) != reasonNotSetUp || !strings.Contains(err.Error(), "keyfold setup") || !strings.Contains(err.Error(), c.Database) {
+		if engine.ReasonOf(err) != reasonNotSetUp || !strings.Contains(err.Error(), "mongodb.Setup") || !strings.Contains(err.Error(), c.Database) {
 			t.Errorf("before Setup: %v", err)
 		}
 	}
@@ -185,7 +185,7 @@ func TestCheck(t *testing.T) {
 	c.Dimensions, c.History, c.Model = 5, profile.UnitMass, "other"
 	err := open(t, c).Check(ctx)
 	if engine.KindOf(err) != engine.Configuration ||
-		!strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4 EMBEDDING_HISTORY=mass EMBEDDING_MODEL=text-embedding-3-small") {
+		!strings.Contains(err.Error(), "set profile.Config.Dimensions=4 profile.Config.History=mass profile.Config.Model=text-embedding-3-small") {
 		t.Errorf("with other settings: %v", err)
 	}
 	// One odd document among the newest is its user's matter.
@@ -209,7 +209,7 @@ func TestCheckOfProducts(t *testing.T) {
 	check(t, s.Check(ctx))
 	c.Dimensions = 5
 	err := open(t, c).Check(ctx)
-	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "set EMBEDDING_DIMENSIONS=4") {
+	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "set profile.Config.Dimensions=4") {
 		t.Errorf("with another dimension: %v", err)
 	}
 	check(t, s.PutProducts(ctx, []profile.Product{{ID: 3, Vector: []float32{1, 2, 3, 4, 5}}}, 1))

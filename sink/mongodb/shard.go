@@ -58,9 +58,9 @@ func (s *Store) checkMongos(ctx context.Context) error {
 		return mark("ask whether the server is a mongos", err)
 	}
 	if answer.Message != "isdbgrid" {
-		return engine.ConfigurationError(reasonNotSetUp, errors.New(
-			"MONGODB_URI leads to a server that is no mongos, and only a sharded cluster can shard: name the cluster's "+
-				"mongos in MONGODB_URI, without replicaSet=, or leave --shard out"))
+		return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+			"%s leads to a server that is no mongos, and only a sharded cluster can shard: name the cluster's "+
+				"mongos in %s, without replicaSet=, or leave --shard out", uriSetting, uriSetting))
 	}
 	return nil
 }
@@ -88,8 +88,8 @@ func (s *Store) shardKey(ctx context.Context, of *mongo.Collection, field string
 	}
 	return "", engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
 		"%s is sharded by %s, and keyfold's writes carry %s: change the key in mongosh with "+
-			`db.adminCommand({reshardCollection: "%s", key: {%s: "hashed"}}), and run "keyfold setup --shard" again`,
-		namespace, keyText(sharded.Key), field, namespace, field))
+			`db.adminCommand({reshardCollection: "%s", key: {%s: "hashed"}}), and run %s again`,
+		namespace, keyText(sharded.Key), field, namespace, field, shardCommand))
 }
 
 func keyText(key bson.D) string {
@@ -120,8 +120,8 @@ func (s *Store) shard(ctx context.Context) (key string, err error) {
 		cancel()
 		if hasCode(err, codeUnauthorized) {
 			return "", engine.ConfigurationError(reasonRights, fmt.Errorf(
-				"MongoDB denies %s: grant the user of MONGODB_URI the role clusterManager on admin, or run setup --shard as another user: %w",
-				command[0].Key, err))
+				"MongoDB denies %s: grant the user of %s the role clusterManager on admin, or run setup --shard as another user: %w",
+				command[0].Key, uriSetting, err))
 		}
 		if err != nil {
 			return "", mark(command[0].Key+" "+collectionUsers, err)

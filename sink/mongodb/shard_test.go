@@ -120,7 +120,7 @@ func TestSetupShardedRefuses(t *testing.T) {
 				server := standIn(t, "to be a mongos", mongotest.WithMongos())
 				s := open(t, settings(server.URI(), 4))
 				shardBy(t, s, collection, key)
-				fault(t, server, s, collection+" is sharded by "+keyText(key), "reshardCollection", `"keyfold setup --shard" again`)
+				fault(t, server, s, collection+" is sharded by "+keyText(key), "reshardCollection", "run mongodb.Shard again")
 			})
 		}
 	}

@@ -74,7 +74,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		_ = s.Close() // it has nothing to add
 		if o.Auth == nil && engine.ReasonOf(err) == reasonRights {
 			err = engine.ConfigurationError(reasonLogin, fmt.Errorf(
-				"MONGODB_URI names no user and MongoDB wants one: add user and password, mongodb://user:password@host:27017/ (%v)", mongo.ErrorCodes(err)))
+				"%s names no user and MongoDB wants one: add user and password, mongodb://user:password@host:27017/ (%v)", uriSetting, mongo.ErrorCodes(err)))
 		}
 		return nil, err
 	}
@@ -85,10 +85,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // not answer now may do so later.
 func addressFault(uri string, err error) error {
 	if name := nameFault(err); name != nil && !name.IsNotFound {
-		return fmt.Errorf("MongoDB: look up the hosts of MONGODB_URI: %w", name)
+		return fmt.Errorf("MongoDB: look up the hosts of %s: %w", uriSetting, name)
 	}
 	return engine.ConfigurationError(reasonAddress, fmt.Errorf(
-		"MONGODB_URI is not usable: check its hosts and options: %s", redact(uri, err.Error())))
+		"%s is not usable: check its hosts and options: %s", uriSetting, redact(uri, err.Error())))
 }
 
 // nameFault returns what the name servers answered, nil where err is not theirs.

@@ -37,8 +37,8 @@ func TestOtherSettings(t *testing.T) {
 
 	other := Settings{Dimensions: 16, History: profile.UnitMass, Model: "other"}
 	_, err := Open(path, other)
-	expectFault(t, err, "store_settings", "Dimensions is 16", "Dimensions=8",
-		"History is unit", "History=mass", "EMBEDDING_MODEL=text-embedding-3-small", "another data folder")
+	expectFault(t, err, "store_settings", "Dimensions is 16", "profile.Config.Dimensions=8",
+		"History is unit", "profile.Config.History=mass", "profile.Config.Model=text-embedding-3-small", "another data folder")
 
 	other = settings(8)
 	other.History = profile.UnitMass

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 	"keyfold/engine/profile"
 	"keyfold/sink/sqlfile"
 )
@@ -20,15 +21,22 @@ type Settings struct {
 	Model      string // what makes the vectors
 }
 
+// What faults of the settings name.
+const (
+	dimensionsSetting cure.Name = "profile.Config.Dimensions"
+	historySetting    cure.Name = "profile.Config.History"
+	modelSetting      cure.Name = "profile.Config.Model"
+)
+
 // Validate reports every fault at once.
 func (s Settings) Validate() error {
 	var faults []error
 	if s.Dimensions < 1 || s.Dimensions > profile.MaxDimensions {
-		faults = append(faults, fmt.Errorf("%s is %d: it must be between 1 and %d", "Dimensions",
+		faults = append(faults, fmt.Errorf("%s is %d: it must be between 1 and %d", dimensionsSetting,
 			s.Dimensions, profile.MaxDimensions))
 	}
 	if s.History != profile.Mass && s.History != profile.UnitMass {
-		faults = append(faults, fmt.Errorf("%s is %q: it must be %q or %q", "History",
+		faults = append(faults, fmt.Errorf("%s is %q: it must be %q or %q", historySetting,
 			s.History, profile.Mass, profile.UnitMass))
 	}
 	return errors.Join(faults...)
@@ -72,15 +80,15 @@ func (s Settings) adopt(tx *sqlfile.Tx) error {
 // match returns a configuration fault that names each setting which differs.
 func (s Settings) match(stored Settings, path string) error {
 	var differ, cures []string
-	compare := func(variable string, configured, kept any) {
+	compare := func(setting cure.Name, configured, kept any) {
 		if configured != kept {
-			differ = append(differ, fmt.Sprintf("%s is %v, the file has %v", variable, configured, kept))
-			cures = append(cures, fmt.Sprintf("%s=%v", variable, kept))
+			differ = append(differ, fmt.Sprintf("%s is %v, the file has %v", setting, configured, kept))
+			cures = append(cures, fmt.Sprintf("%s=%v", setting, kept))
 		}
 	}
-	compare("Dimensions", s.Dimensions, stored.Dimensions)
-	compare("History", s.History, stored.History)
-	compare("EMBEDDING_MODEL", s.Model, stored.Model)
+	compare(dimensionsSetting, s.Dimensions, stored.Dimensions)
+	compare(historySetting, s.History, stored.History)
+	compare(modelSetting, s.Model, stored.Model)
 	if len(differ) == 0 {
 		return nil
 	}

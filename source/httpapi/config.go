@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 )
 
 // Config says where the API listens and whom it lets in.
@@ -65,22 +66,23 @@ func DefaultConfig() Config {
 }
 
 // Validate reports every fault of the settings at once, as one configuration
-// error, by the names of the environment variables. It opens no file.
+// error, by the names of the settings. It opens no file.
 func (c Config) Validate() error {
 	var faults engine.Faults
 	_, _, err := net.SplitHostPort(c.Addr)
-	faults.If(err != nil, "HTTP_ADDR is %q: it must be host:port, such as 127.0.0.1:7080: %w", c.Addr, err)
+	faults.If(err != nil, "%s is %q: it must be host:port, such as 127.0.0.1:7080: %w", addrSetting, c.Addr, err)
 	faults.If(err == nil && !c.authenticates() && !c.Insecure && !OnLoopback(c.Addr),
-		"HTTP_ADDR is %q, which is not a loopback address, and there are no tokens: every client that reaches it could do all, such as write any user's profile; "+
-			"name tokens with HTTP_TOKEN_FILE or HTTP_TOKENS, or set 127.0.0.1:7080, or allow it with HTTP_INSECURE=true (--insecure)", c.Addr)
-	faults.If((c.TLSCert == "") != (c.TLSKey == ""), "HTTP_TLS_CERT is %q and HTTP_TLS_KEY is %q: set both, or none for HTTP without TLS", c.TLSCert, c.TLSKey)
+		"%s is %q, which is not a loopback address, and there are no tokens: every client that reaches it could do all, such as write any user's profile; "+
+			"name tokens with %s, or set 127.0.0.1:7080, or allow it with %s=true (--insecure)", addrSetting, c.Addr, TokenSettings(), insecureSetting)
+	faults.If((c.TLSCert == "") != (c.TLSKey == ""), "%s is %q and %s is %q: set both, or none for HTTP without TLS",
+		certSetting, c.TLSCert, keySetting, c.TLSKey)
 	for i, entry := range listed(c.Tokens) {
 		_, _, err := parseToken(entry)
-		faults.If(err != nil, "HTTP_TOKENS: token %d %w", i+1, err)
+		faults.If(err != nil, "%s: token %d %w", tokensSetting, i+1, err)
 	}
-	c.Total.check(&faults, "HTTP_RATE")
-	c.Sender.check(&faults, "HTTP_SENDER_RATE")
-	faults.If(c.MaxConcurrent < 1, "HTTP_MAX_CONCURRENT is %d: it must be at least 1", c.MaxConcurrent)
+	c.Total.check(&faults, rateSetting)
+	c.Sender.check(&faults, senderRateSetting)
+	faults.If(c.MaxConcurrent < 1, "%s is %d: it must be at least 1", concurrentSetting, c.MaxConcurrent)
 	faults.If(c.ReloadInterval < 0, "token and TLS files are looked at every %v: it must not be negative", c.ReloadInterval)
 	c.Timeouts.check(&faults)
 	if len(faults) == 0 {
@@ -99,7 +101,7 @@ func (c Config) authenticates() bool { return len(c.Tokens) > 0 || c.TokenFile !
 
 func (c Config) encrypts() bool { return c.TLSCert != "" && c.TLSKey != "" }
 
-func (r Rate) check(faults *engine.Faults, name string) {
+func (r Rate) check(faults *engine.Faults, name cure.Name) {
 	faults.If(!(r.PerSecond >= 0) || math.IsInf(r.PerSecond, 0), "%s is %v: it must be a finite number of requests per second, or 0 for no bound", name, r.PerSecond)
 	faults.If(r.PerSecond > 0 && r.Burst < 1, "%s has a burst of %d: it must be at least 1, or no request ever passes", name, r.Burst)
 }

@@ -28,7 +28,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q is served without tokens: %v", addr, err)
 			continue
 		}
-		for _, cure := range []string{"127.0.0.1:7080", "HTTP_TOKEN_FILE", "--insecure"} {
+		for _, cure := range []string{"127.0.0.1:7080", "httpapi.Config.TokenFile", "--insecure"} {
 			if !strings.Contains(err.Error(), cure) {
 				t.Errorf("%q: the error does not name %s: %v", addr, cure, err)
 			}
@@ -64,7 +64,7 @@ func TestEveryFaultAtOnce(t *testing.T) {
 		t.Fatal("no fault was found")
 	}
 	for _, want := range []string{
-		"HTTP_ADDR", "HTTP_TLS_KEY", "token 2", "token 3", "HTTP_RATE is NaN", "HTTP_SENDER_RATE has a burst", "HTTP_MAX_CONCURRENT",
+		"httpapi.Config.Addr", "httpapi.Config.TLSKey", "token 2", "token 3", "httpapi.Config.Total is NaN", "httpapi.Config.Sender has a burst", "httpapi.Config.MaxConcurrent",
 		"looked at every", "header timeout", "idle timeout", "above the body timeout",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -100,7 +100,7 @@ func TestFilesMustBeGoodAtTheStart(t *testing.T) {
 		c := onLoopback()
 		set(&c)
 		_, err := NewServer(c, newTestHandler(newMemory()))
-		if err == nil || engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "HTTP_T") || strings.Contains(err.Error(), "s3cret") {
+		if err == nil || engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "httpapi.Config.T") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

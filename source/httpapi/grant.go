@@ -85,8 +85,8 @@ func (r *Request) Forbidden(source, kind string) *Fault {
 		}
 		field := map[string]string{"source": "source", "type": "event_type"}[limit.name]
 		return &Fault{Field: field, Reason: limit.name + "_forbidden", Error: fmt.Sprintf(
-			"%s: found %s, and the token may post %s only: use another token, or add it to %s= behind the token in HTTP_TOKEN_FILE or HTTP_TOKENS",
-			field, short(limit.value), strings.Join(limit.allowed, ", "), limit.name)}
+			"%s: found %s, and the token may post %s only: use another token, or add it to %s= behind the token in %s",
+			field, short(limit.value), strings.Join(limit.allowed, ", "), limit.name, TokenSettings())}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestATokenNamesItsSources(t *testing.T) {
 		{"newsletter", "ALERT", "type_forbidden"},
 	} {
 		f := r.Forbidden(c.source, c.kind)
-		if (f == nil) != (c.reason == "") || f != nil && (f.Reason != c.reason || !strings.Contains(f.Error, "HTTP_TOKEN_FILE")) {
+		if (f == nil) != (c.reason == "") || f != nil && (f.Reason != c.reason || !strings.Contains(f.Error, "httpapi.Config.TokenFile")) {
 			t.Errorf("%s of %s: %+v, want %q", c.kind, c.source, f, c.reason)
 		}
 	}

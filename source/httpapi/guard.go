@@ -35,7 +35,7 @@ func newGuard(c Config, log *slog.Logger) (*guard, error) {
 		g.tokens.paths = []string{c.TokenFile}
 	}
 	if err := g.tokens.start(); err != nil {
-		return nil, fmt.Errorf("HTTP_TOKEN_FILE: %w", err)
+		return nil, fmt.Errorf("%s: %w", tokenFileSetting, err)
 	}
 	return g, nil
 }

@@ -117,7 +117,7 @@ func TestFaultyScopes(t *testing.T) {
 		c := onLoopback()
 		c.Tokens = []string{"listed-token-0000", entry}
 		err := c.Validate()
-		if err == nil || !strings.Contains(err.Error(), "HTTP_TOKENS: token 2 ") || strings.Contains(err.Error(), "listed") {
+		if err == nil || !strings.Contains(err.Error(), "httpapi.Config.Tokens: token 2 ") || strings.Contains(err.Error(), "listed") {
 			t.Errorf("%q: %v", entry, err)
 		}
 	}

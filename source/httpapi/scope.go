@@ -52,7 +52,7 @@ func (r *Request) Require(s Scope) *Answer {
 		return nil
 	}
 	a := refuse(http.StatusForbidden, "scope_missing",
-		fmt.Sprintf("the token may not be used for this: it needs the scope %s; add it behind the token in HTTP_TOKEN_FILE or HTTP_TOKENS", s))
+		fmt.Sprintf("the token may not be used for this: it needs the scope %s; add it behind the token in %s", s, TokenSettings()))
 	a.Header = http.Header{"Www-Authenticate": {fmt.Sprintf(`Bearer realm="keyfold", error="insufficient_scope", scope="%s"`, s)}}
 	return a
 }

@@ -86,7 +86,7 @@ func certificates(c Config, log *slog.Logger) (*tls.Config, error) {
 		every: c.ReloadInterval, log: log,
 	}
 	if err := pair.start(); err != nil {
-		return nil, fmt.Errorf("HTTP_TLS_CERT and HTTP_TLS_KEY must be PEM files that belong together: %w", err)
+		return nil, fmt.Errorf("%s and %s must be PEM files that belong together: %w", certSetting, keySetting, err)
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -104,10 +104,10 @@ func (s *Server) warn(c Config) {
 	}
 	if !c.authenticates() {
 		s.handler.log.Warn("requests need no token: each sender that reaches the address can write any user's profile",
-			slog.String("addr", c.Addr), slog.String("hint", "name tokens with HTTP_TOKEN_FILE"))
+			slog.String("addr", c.Addr), slog.String("hint", "name tokens with "+tokenFileSetting.String()))
 	} else if !s.encrypted {
 		s.handler.log.Warn("tokens travel unencrypted", slog.String("addr", c.Addr),
-			slog.String("hint", "set HTTP_TLS_CERT and HTTP_TLS_KEY, or put a proxy with TLS in front"))
+			slog.String("hint", fmt.Sprintf("set %s and %s, or put a proxy with TLS in front", certSetting, keySetting)))
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Server) Register(set *metric.Set) {
 	set.Counter("keyfold_ingest_requests_abandoned_total", "Requests whose sender left before the answer.", h.Abandoned.Load)
 	set.Gauge("keyfold_ingest_requests_in_flight", "Requests being answered.", metric.Int(h.InFlight.Load))
 	set.Histogram("keyfold_ingest_request_duration_seconds", "From the head of a POST to its answer.", h.Latency)
-	set.Gauge("keyfold_ingest_token_file_faulty", "1 while HTTP_TOKEN_FILE cannot be read or has an unusable line.", func() float64 {
+	set.Gauge("keyfold_ingest_token_file_faulty", "1 while the file of tokens cannot be read or has an unusable line.", func() float64 {
 		if s.TokenFault() != nil {
 			return 1
 		}

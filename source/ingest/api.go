@@ -78,7 +78,7 @@ func (a *API) Serve(r *httpapi.Request) *httpapi.Answer {
 	}
 	if r.Limited() {
 		return refuse(http.StatusForbidden, "token_limited", "the token is for notifications of some sources or types, and these are events: "+
-			"use another token, or take source= and type= away behind it in HTTP_TOKEN_FILE or HTTP_TOKENS")
+			"use another token, or take source= and type= away behind it in "+httpapi.TokenSettings())
 	}
 	partial, refused := r.Partial()
 	if refused != nil {

@@ -247,5 +247,5 @@ func refuseHalf(ctx context.Context, conn *sql.Conn) error {
 	if names, err := collect(ctx, conn, column[string], halfAdopted); err != nil || len(names) == 0 {
 		return nil //nolint:nilerr // where there is no such table, nothing was begun
 	}
-	return engine.ConfigurationError(reasonSchema, errors.New("taking over user_interactions was begun and is not finished: run `keyfold setup --adopt user_interactions` again, which goes on"))
+	return engine.ConfigurationError(reasonSchema, fmt.Errorf("taking over user_interactions was begun and is not finished: run %s again, which goes on", adoptCommand))
 }

@@ -25,7 +25,7 @@ type messengerRow struct {
 // set back at the end: the next run finds also what was committed late.
 func (a *adopting) copy(ctx context.Context, conn *sql.Conn) error {
 	if err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM messenger_outbox").Scan(&a.done.Before); err != nil {
-		return engine.ConfigurationError(reasonSchema, errors.Join(errors.New("messenger_outbox cannot be read: name its database in DATABASE_URL, or grant the user SELECT"), err))
+		return engine.ConfigurationError(reasonSchema, errors.Join(fmt.Errorf("messenger_outbox cannot be read: name its database in %s, or grant the user SELECT", urlSetting), err))
 	}
 	if err := a.begin(ctx, conn); err != nil {
 		return a.db.fault("take over", err)

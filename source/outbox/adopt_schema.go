@@ -121,8 +121,8 @@ func checkSpecified(ctx context.Context, conn *sql.Conn) error {
 	}
 	switch {
 	case len(missing) == len(specified):
-		return engine.ConfigurationError(reasonSchema, errors.New("there is no table user_interactions that can be read: name its database in DATABASE_URL, "+
-			"grant the user SELECT, or run `keyfold setup` without --adopt, which makes it"))
+		return engine.ConfigurationError(reasonSchema, fmt.Errorf("there is no table user_interactions that can be read: name its database in %s, "+
+			"grant the user SELECT, or run %s without --adopt, which makes it", urlSetting, setupCommand))
 	case len(missing) > 0:
 		return engine.ConfigurationError(reasonSchema, fmt.Errorf("user_interactions lacks %s: add what is missing, as the specification has it, and run this again",
 			strings.Join(missing, ", ")))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -25,9 +26,9 @@ type CleanerConfig struct {
 // Validate reports every fault at once.
 func (c CleanerConfig) Validate() error {
 	var faults engine.Faults
-	faults.If(c.After < 0, "OUTBOX_CLEANUP_AFTER is %s: it must not be negative; 0 cleans nothing", c.After)
-	faults.If(c.Every < 0, "OUTBOX_CLEANUP_EVERY is %s: it must be above 0, such as 1h", c.Every)
-	faults.If(c.Rows < 0, "OUTBOX_CLEANUP_ROWS is %d: it must be above 0, such as 100000", c.Rows)
+	faults.If(c.After < 0, "%s is %s: it must not be negative; 0 cleans nothing", afterSetting, c.After)
+	faults.If(c.Every < 0, "%s is %s: it must be above 0, such as 1h", everySetting, c.Every)
+	faults.If(c.Rows < 0, "%s is %d: it must be above 0, such as 100000", rowsSetting, c.Rows)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -103,7 +104,7 @@ func cleanupHint(err error) string {
 	if errors.Is(err, engine.ErrAway) {
 		return causes.Hint(err, "the next run goes on")
 	}
-	return "the next run goes on; `keyfold outbox cleanup --dry-run` shows the fault, OUTBOX_CLEANUP_AFTER=0 turns the cleanup off"
+	return fmt.Sprintf("the next run goes on; %s shows the fault, %s=0 turns the cleanup off", cleanupCommand, afterSetting)
 }
 
 // Register adds the cleaner's series to set.

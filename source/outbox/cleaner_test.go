@@ -62,7 +62,7 @@ func TestCleanerGoesOnAfterAFailure(t *testing.T) {
 		if len(calls) != 4 || calls[3] != 3*time.Minute {
 			t.Errorf("runs at %v", calls)
 		}
-		if n := strings.Count(log.String(), "disk is full"); n != 1 || !strings.Contains(log.String(), "OUTBOX_CLEANUP_AFTER=0") || c.Stats.Failed.Load() != 2 {
+		if n := strings.Count(log.String(), "disk is full"); n != 1 || !strings.Contains(log.String(), "outbox.CleanerConfig.After=0") || c.Stats.Failed.Load() != 2 {
 			t.Errorf("%d failures, %d lines of %s", c.Stats.Failed.Load(), n, &log)
 		}
 	})

@@ -58,7 +58,7 @@ func (r *Relay) complete(ctx context.Context, run runner, rows []stored) (whole 
 	r.Stats.Duplicates.Add(int64(len(done.duplicates)))
 	r.Stats.SetAside.Add(int64(len(done.faults)))
 	for id, fault := range done.faults {
-		r.log.Error("event set aside: it is not published", slog.Int64("row", id), slog.Any("error", fault), slog.String("hint", setAsideHint))
+		r.log.Error("event set aside: it is not published", slog.Int64("row", id), slog.Any("error", fault), slog.String("hint", setAsideHint()))
 	}
 	whole = slices.DeleteFunc(rows, func(row stored) bool { return done.faults[row.ID] != nil || done.duplicates[row.ID] })
 	return upTo(whole, func(row *stored) bool { return row.registered && (row.Body != nil || row.fault != nil) }), resolved, nil

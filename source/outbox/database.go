@@ -67,7 +67,7 @@ func (d *Database) Check(ctx context.Context) error {
 	}
 	if applied.Int64 < newestMigration {
 		return engine.ConfigurationError(reasonSchema, fmt.Errorf(
-			"the database has schema %d, this version needs %d: run `keyfold setup`", applied.Int64, newestMigration))
+			"the database has schema %d, this version needs %d: run %s", applied.Int64, newestMigration, setupCommand))
 	}
 	return nil
 }

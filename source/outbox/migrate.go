@@ -15,6 +15,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 )
 
 // The databases [SQL] prints for.
@@ -26,7 +27,7 @@ const (
 )
 
 // errOtherSetup meets a setup that has waited for the lock.
-var errOtherSetup = errors.New("another `keyfold setup` has been running for a minute: wait for it, and run this again")
+var errOtherSetup = cure.New("another %s has been running for a minute: wait for it, and run this again", setupCommand)
 
 // versionTable is where the migrations that were applied are noted.
 const versionTable = "keyfold_schema_version"
@@ -198,9 +199,9 @@ func refuseForeign(ctx context.Context, conn *sql.Conn) error {
 	if !readable(ctx, conn, "id") || readable(ctx, conn, "message_id, shard") {
 		return refuseHalf(ctx, conn) // there is none, or it is ours; what else is wrong the migration will say
 	}
-	return engine.ConfigurationError(reasonSchema, errors.New(
-		"the database has a table user_interactions that keyfold did not make: `keyfold setup --adopt user_interactions` takes it over in place "+
-			"while the shop goes on inserting (docs/howto/adopt-a-table.md), or name another database in DATABASE_URL"))
+	return engine.ConfigurationError(reasonSchema, fmt.Errorf(
+		"the database has a table user_interactions that keyfold did not make: %s takes it over in place "+
+			"while the shop goes on inserting (docs/howto/adopt-a-table.md), or name another database in %s", adoptCommand, urlSetting))
 }
 
 // readable reports whether user_interactions has these columns.

@@ -152,9 +152,9 @@ func (mysqlDialect) cure(err error) (reason, cure string) {
 	}
 	switch e.Number {
 	case 1193, 1273:
-		return reasonOld, "use MySQL 8.0.17, MariaDB 10.6 or a later one, and check the parameters of DATABASE_URL"
+		return reasonOld, "use MySQL 8.0.17, MariaDB 10.6 or a later one, and check the parameters of " + urlSetting.String()
 	default:
-		return reasonSchema, "run `keyfold setup`"
+		return reasonSchema, "run " + setupCommand.String()
 	}
 }
 

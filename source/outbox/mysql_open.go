@@ -56,7 +56,7 @@ func openMySQL(text string) (*Database, error) {
 func mysqlPool(config *mysql.Config) (*sql.DB, error) {
 	inner, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("DATABASE_URL: %w", err))
+		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("%s: %w", urlSetting, err))
 	}
 	return sql.OpenDB(connector{inner}), nil
 }
@@ -93,10 +93,10 @@ func mysqlConfig(text string) (*mysql.Config, error) {
 	}
 	config, err := mysql.ParseDSN(name)
 	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL cannot be read: expected %s", urlForms)
+		return nil, fmt.Errorf("%s cannot be read: expected %s", urlSetting, urlForms)
 	}
 	if config.DBName == "" {
-		return nil, errors.New("DATABASE_URL names no database: add its name, as in mysql://user:password@host:3306/name")
+		return nil, fmt.Errorf("%s names no database: add its name, as in mysql://user:password@host:3306/name", urlSetting)
 	}
 	config.Timeout = cmp.Or(config.Timeout, dialTimeout)
 	config.ReadTimeout, config.WriteTimeout = cmp.Or(config.ReadTimeout, ioTimeout), cmp.Or(config.WriteTimeout, ioTimeout)
@@ -126,10 +126,10 @@ func driverName(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		// The parser's own words quote the URL, and with it the password.
-		return "", fmt.Errorf("DATABASE_URL cannot be read: expected %s, with %%40 for @ in a password and the like", urlForms)
+		return "", fmt.Errorf("%s cannot be read: expected %s, with %%40 for @ in a password and the like", urlSetting, urlForms)
 	}
 	if u.Scheme != "mysql" && u.Scheme != "mariadb" {
-		return "", fmt.Errorf("DATABASE_URL has the scheme %q: expected %s", u.Scheme, urlForms)
+		return "", fmt.Errorf("%s has the scheme %q: expected %s", urlSetting, u.Scheme, urlForms)
 	}
 	config := mysql.NewConfig()
 	config.User = u.User.Username()

@@ -142,11 +142,11 @@ func (postgresDialect) cure(err error) (reason, cure string) {
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	switch {
 	case e.Code == "42704" && connecting:
-		return reasonURL, "check the parameters of DATABASE_URL: the server knows none of this name"
+		return reasonURL, "check the parameters of " + urlSetting.String() + ": the server knows none of this name"
 	case e.Code[:2] == "0A":
-		return reasonOld, "use PostgreSQL 12 or a later one, and check the parameters of DATABASE_URL"
+		return reasonOld, "use PostgreSQL 12 or a later one, and check the parameters of " + urlSetting.String()
 	default:
-		return reasonSchema, "run `keyfold setup`"
+		return reasonSchema, "run " + setupCommand.String()
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -68,10 +67,10 @@ const postgresForm = "postgres://user:password@host:5432/name"
 func postgresConfig(text string) (*pgx.ConnConfig, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL cannot be read: expected %s, with %%40 for @ in a password and the like", postgresForm)
+		return nil, fmt.Errorf("%s cannot be read: expected %s, with %%40 for @ in a password and the like", urlSetting, postgresForm)
 	}
 	if strings.Trim(u.Path, "/") == "" {
-		return nil, errors.New("DATABASE_URL names no database: add its name, as in " + postgresForm)
+		return nil, fmt.Errorf("%s names no database: add its name, as in %s", urlSetting, postgresForm)
 	}
 	query := u.Query()
 	for _, foreign := range []string{"serverVersion", "charset", "driver"} {
@@ -80,7 +79,7 @@ func postgresConfig(text string) (*pgx.ConnConfig, error) {
 	u.RawQuery = query.Encode()
 	config, err := pgx.ParseConfig(u.String())
 	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL cannot be read: expected %s, and parameters that PostgreSQL's libpq knows", postgresForm)
+		return nil, fmt.Errorf("%s cannot be read: expected %s, and parameters that PostgreSQL's libpq knows", urlSetting, postgresForm)
 	}
 	// No statement is prepared: a pooler may give each transaction another connection.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec

@@ -15,6 +15,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/backoff"
 	"keyfold/engine/causes"
+	"keyfold/engine/cure"
 	"keyfold/engine/metric"
 	"keyfold/engine/terse"
 )
@@ -168,7 +169,7 @@ func (r *Relay) Fault() error {
 
 var errFrozen = errors.New("outbox: this process stood still, so that another relay may have its rows by now: see what stopped it (a suspended or overloaded host)")
 
-var errRefusesAll = errors.New("outbox: the broker takes none of the events: run `keyfold setup`, and see the log for its answers")
+var errRefusesAll = cure.New("outbox: the broker takes none of the events: run %s, and see the log for its answers", setupCommand)
 
 // Run publishes until ctx ends. Batches under way then have [RelayConfig.Grace]
 // to be confirmed and marked.

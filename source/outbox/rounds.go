@@ -262,11 +262,11 @@ func (w *rounds) fail(row *Row, v verdict, err error) bool {
 	}
 	w.relay.paused.resume(row.Event.UserID)
 	w.relay.Stats.SetAside.Add(1)
-	w.relay.log.Error("event set aside: it is not published", append(attrs, slog.String("hint", setAsideHint))...)
+	w.relay.log.Error("event set aside: it is not published", append(attrs, slog.String("hint", setAsideHint()))...)
 	return true
 }
 
-const setAsideHint = "see `keyfold failed list`"
+func setAsideHint() string { return "see " + failedCommand.String() }
 
 // logRefusal logs a row that the broker refused, and those refused alike once a minute.
 func (r *Relay) logRefusal(err error, attrs []any) {

@@ -64,12 +64,12 @@ func TestBeforeSetup(t *testing.T) {
 	server := sqltest.Shared(t)
 	for _, url := range []string{server.URL(server.Database(t)), postgresURL(t), "sqlite://" + filepath.Join(t.TempDir(), "new.db")} {
 		db := openOnly(t, url)
-		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
+		expectFault(t, db.Check(t.Context()), reasonSchema, "outbox.Setup")
 		s := storeOn(t, db, StoreConfig{})
 		_, err := s.Add(t.Context(), []profile.Entry{view(t, 1, 1)})
-		expectFault(t, err, reasonSchema, "keyfold setup")
+		expectFault(t, err, reasonSchema, "outbox.Setup")
 		_, err = db.Backlog(t.Context(), 0)
-		expectFault(t, err, reasonSchema, "keyfold setup")
+		expectFault(t, err, reasonSchema, "outbox.Setup")
 	}
 }
 
@@ -125,7 +125,7 @@ func TestSetupAfterAKilledOne(t *testing.T) {
 			_, err := db.pool.Exec(statement)
 			must(t, err)
 		}
-		expectFault(t, db.Check(t.Context()), reasonSchema, "keyfold setup")
+		expectFault(t, db.Check(t.Context()), reasonSchema, "outbox.Setup")
 		must(t, db.Setup(t.Context(), SetupOptions{}))
 		must(t, db.Check(t.Context()))
 		shards, err := db.heads(t.Context(), 0)
@@ -254,7 +254,7 @@ func TestURLs(t *testing.T) {
 		if err == nil {
 			db.Close()
 		}
-		expectFault(t, err, reasonURL, "DATABASE_URL")
+		expectFault(t, err, reasonURL, "outbox.URL")
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q holds the password", err)
 		}

@@ -32,7 +32,7 @@ func sqlitePath(text string) (path string, ok bool, err error) {
 	path, err = url.PathUnescape(rest)
 	if err != nil || path == "" || path == "/" || strings.Contains(path, ":memory:") {
 		return "", true, engine.ConfigurationError(reasonURL,
-			errors.New("DATABASE_URL names no SQLite file: expected sqlite:///absolute/file or sqlite:relative/file"))
+			fmt.Errorf("%s names no SQLite file: expected sqlite:///absolute/file or sqlite:relative/file", urlSetting))
 	}
 	return path, true, nil
 }
@@ -40,7 +40,7 @@ func sqlitePath(text string) (path string, ok bool, err error) {
 func openSQLite(path string) (*Database, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("DATABASE_URL: %w", err))
+		return nil, engine.ConfigurationError(reasonURL, fmt.Errorf("%s: %w", urlSetting, err))
 	}
 	absolute = resolved(absolute)
 	name := sqliteName(absolute, url.Values{
@@ -171,13 +171,13 @@ func (s *sqliteDialect) missing(e *sqlite.Error) bool {
 func (s *sqliteDialect) cure(err error) (reason, cure string) {
 	e, _ := errors.AsType[*sqlite.Error](err)
 	if s.missing(e) {
-		return reasonSchema, "there is no such file: put DATABASE_URL right, or run `keyfold setup`"
+		return reasonSchema, fmt.Sprintf("there is no such file: put %s right, or run %s", urlSetting, setupCommand)
 	}
 	switch e.Code() & 0xff {
 	case lib.SQLITE_CORRUPT:
 		return "store_corrupt", "restore the file from a backup, or save what is readable with the sqlite3 shell's .recover"
 	default: // no such table or column
-		return reasonSchema, "run `keyfold setup`"
+		return reasonSchema, "run " + setupCommand.String()
 	}
 }
 

@@ -149,9 +149,9 @@ const ReasonBadDSN = "bad_dsn"
 func parseDSN(dsn string) (amqp.URI, error) {
 	uri, err := amqp.ParseURI(dsn)
 	if err != nil || ambiguous(dsn) {
-		return uri, engine.ConfigurationError(ReasonBadDSN, errors.New(
-			"RABBITMQ_DSN is not an AMQP URL: expected amqp://user:password@host:5672/vhost, "+
-				"with reserved characters in user, password and vhost percent-encoded (/ is %2F)"))
+		return uri, engine.ConfigurationError(ReasonBadDSN, fmt.Errorf(
+			"%s is not an AMQP URL: expected amqp://user:password@host:5672/vhost, "+
+				"with reserved characters in user, password and vhost percent-encoded (/ is %%2F)", dsnSetting))
 	}
 	return uri, nil
 }

@@ -87,14 +87,14 @@ func causeOf(e *amqp.Error) causes.ID {
 func (n Names) cureOf(e *amqp.Error) (reason, cure string) {
 	switch {
 	case e.Code == amqp.NotFound:
-		return ReasonQueueMissing, "run " + n.SetupCommand()
+		return ReasonQueueMissing, "run " + n.SetupCommand().String()
 	case e.Code == amqp.PreconditionFailed && strings.Contains(e.Reason, "for exchange"):
 		return ReasonExchangeMismatch, "keyfold has not declared it so: see what uses it (rabbitmqctl list_exchanges, list_bindings), " +
-			"delete it (rabbitmqadmin delete exchange name=...) and run " + n.SetupCommand() + " again"
+			"delete it (rabbitmqadmin delete exchange name=...) and run " + n.SetupCommand().String() + " again"
 	case e.Code == amqp.PreconditionFailed:
-		return ReasonQueueMismatch, "it exists with other arguments: set RABBITMQ_QUEUE_TYPE and RABBITMQ_PRIORITIES to what it is; " +
+		return ReasonQueueMismatch, fmt.Sprintf("it exists with other arguments: set %s and %s to what it is; ", queueTypeSetting, prioritiesSetting) +
 			"a queue made by hand or by an earlier version has to be replaced: stop what publishes to it, have it emptied " +
-			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run " + n.SetupCommand() + " again"
+			"(by workers of the earlier version, or by a shovel), delete it (rabbitmqctl delete_queue) and run " + n.SetupCommand().String() + " again"
 	case e.Code == amqp.ResourceLocked:
 		return ReasonQueueLocked, "another connection holds it exclusively: stop that consumer"
 	case e.Code == amqp.NotImplemented:

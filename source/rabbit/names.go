@@ -1,12 +1,13 @@
 package rabbit
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"keyfold/engine/cure"
 )
 
 // Names are all names the broker knows keyfold's things by.
@@ -17,16 +18,9 @@ type Names struct {
 	DeadLetters string   // queue of what was given up; "": keyfold only publishes to Queue
 	Slots       string   // direct exchange events are published to by slot; "": the application has no partitions
 
-	// Commands that logs and errors name as a cure.
-	Setup string // declares all this; default keyfold setup
-	Show  string // shows a dead letter; default keyfold failed show
+	// What logs and errors name as a cure: see [Names.SetupCommand] and [Names.ShowCommand].
+	Setup, Show cure.Name
 }
-
-// SetupCommand returns the command that declares all this, for texts.
-func (n Names) SetupCommand() string { return "`" + cmp.Or(n.Setup, "keyfold setup") + "`" }
-
-// ShowCommand returns the command that shows a dead letter, for texts.
-func (n Names) ShowCommand() string { return "`" + cmp.Or(n.Show, "keyfold failed show") + "`" }
 
 // RetryQueue returns the name of the queue that gives messages back after a
 // delay. The delay is part of it, so that a changed setting meets new queues

@@ -6,6 +6,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/engine/cure"
 	"keyfold/source/vector/rediscache"
 )
 
@@ -28,14 +29,20 @@ func DefaultConfig() Config {
 
 // Check also reads the URL.
 func (c Config) Check() error {
-	client, err := rediscache.Connect("NOTIFY_REDIS_URL", c.URL, c.Timeout)
+	client, err := rediscache.Connect(urlSetting, c.URL, c.Timeout)
 	if err == nil {
 		err = client.Close()
 	}
 	return errors.Join(err, c.Validate())
 }
 
-// Limits of NOTIFY_BLOOM_CAPACITY: a string of Redis holds 512 MB.
+// The settings that faults of the store name.
+const (
+	urlSetting      cure.Name = "repeat.Config.URL"
+	capacitySetting cure.Name = "repeat.Config.Capacity"
+)
+
+// Limits of Capacity: a string of Redis holds 512 MB.
 const (
 	minCapacity = 1_000
 	maxCapacity = 150_000_000
@@ -44,7 +51,7 @@ const (
 // Validate reports every fault at once.
 func (c Config) Validate() error {
 	var faults engine.Faults
-	faults.If(c.Capacity < minCapacity || c.Capacity > maxCapacity, "NOTIFY_BLOOM_CAPACITY is %d: it must be between %d and %d", c.Capacity, minCapacity, maxCapacity)
+	faults.If(c.Capacity < minCapacity || c.Capacity > maxCapacity, "%s is %d: it must be between %d and %d", capacitySetting, c.Capacity, minCapacity, maxCapacity)
 	faults.If(c.Full <= 0 || c.Full > 1, "a filter that rotates at %v: it must be above 0 and at most 1", c.Full)
 	faults.If(c.Window < time.Second || c.Timeout < time.Millisecond, "keys for %v, calls of %v: at least a second and a millisecond", c.Window, c.Timeout)
 	faults = append(faults, c.Breaker.Validate())

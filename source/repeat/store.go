@@ -49,7 +49,7 @@ func New(config Config, log *slog.Logger) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, engine.ConfigurationError("redis", err)
 	}
-	client, err := rediscache.Connect("NOTIFY_REDIS_URL", config.URL, config.Timeout)
+	client, err := rediscache.Connect(urlSetting, config.URL, config.Timeout)
 	if err != nil {
 		return nil, err
 	}

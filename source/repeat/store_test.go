@@ -350,8 +350,8 @@ func TestConfig(t *testing.T) {
 	c := DefaultConfig()
 	c.Capacity, c.URL = 1, "redis://user:s3cret@host:port"
 	err := c.Check()
-	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("NOTIFY_BLOOM_CAPACITY is 1")) ||
-		!bytes.Contains([]byte(err.Error()), []byte("NOTIFY_REDIS_URL")) || bytes.Contains([]byte(err.Error()), []byte("s3cret")) {
+	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("repeat.Config.Capacity is 1")) ||
+		!bytes.Contains([]byte(err.Error()), []byte("repeat.Config.URL")) || bytes.Contains([]byte(err.Error()), []byte("s3cret")) {
 		t.Errorf("%v", err)
 	}
 }

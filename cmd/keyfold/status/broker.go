@@ -124,7 +124,7 @@ func expected(a *app.App) (queues []Queue, partitions int, err error) {
 		}
 	}
 	delays := rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts)
-	const setup = "keyfold setup"
+	const setup, setupNotify = "keyfold setup", "keyfold notify setup"
 	add(ofProfiles, events, setup, main...)
 	for _, d := range delays {
 		add(ofProfiles, delayed, setup, delay(d))
@@ -134,15 +134,15 @@ func expected(a *app.App) (queues []Queue, partitions int, err error) {
 		return queues, partitions, nil
 	}
 	for _, input := range broker.Inputs() {
-		add(ofNotifications, events, input.Setup, input.Queue)
+		add(ofNotifications, events, setupNotify, input.Queue)
 		for _, d := range delays {
-			add(ofNotifications, delayed, input.Setup, input.RetryQueue(d))
+			add(ofNotifications, delayed, setupNotify, input.RetryQueue(d))
 		}
 	}
 	for _, channel := range notify.Channels {
-		add(ofNotifications, dispatches, broker.Bulk().Setup, broker.DispatchQueue(channel))
+		add(ofNotifications, dispatches, setupNotify, broker.DispatchQueue(channel))
 	}
-	add(ofNotifications, deadLetters, broker.Bulk().Setup, broker.Bulk().DeadLetters, broker.Deliveries().DeadLetters)
+	add(ofNotifications, deadLetters, setupNotify, broker.Bulk().DeadLetters, broker.Deliveries().DeadLetters)
 	return queues, partitions, nil
 }
 

@@ -67,6 +67,6 @@ func (e *Engine) logMissing(attrs []slog.Attr) {
 		if n > 1 {
 			attrs = append(attrs, slog.Int("count", n))
 		}
-		e.log(slog.LevelWarn, "event skipped: its product is unknown", append(attrs, slog.String("hint", "import the product if it exists: `keyfold products import`")))
+		e.log(slog.LevelWarn, "event skipped: its product is unknown", append(attrs, slog.String("hint", "import the product if it exists: "+importCommand.String())))
 	})
 }

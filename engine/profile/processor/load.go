@@ -98,16 +98,16 @@ func (f *flush) foreign(p *profile.Profile) error {
 		return nil
 	case p.History != c.History:
 		return engine.ConfigurationError("other_history", fmt.Errorf(
-			"user %d was folded with history %q, this worker has %q: set EMBEDDING_HISTORY=%s, or make all profiles anew (`keyfold user rebuild --all`)",
-			p.UserID, p.History, c.History, p.History))
+			"user %d was folded with history %q, this worker has %q: set %s=%s, or make all profiles anew (%s)",
+			p.UserID, p.History, c.History, historySetting, p.History, rebuildAllCommand))
 	case len(p.Vector) != c.Dimensions:
 		return engine.ConfigurationError("other_dimensions", fmt.Errorf(
-			"user %d has %d dimensions, this worker %d: set EMBEDDING_DIMENSIONS=%d, or make all profiles anew (`keyfold user rebuild --all`)",
-			p.UserID, len(p.Vector), c.Dimensions, len(p.Vector)))
+			"user %d has %d dimensions, this worker %d: set %s=%d, or make all profiles anew (%s)",
+			p.UserID, len(p.Vector), c.Dimensions, dimensionsSetting, len(p.Vector), rebuildAllCommand))
 	case p.Model != "" && p.Model != c.Model:
 		return engine.ConfigurationError("other_model", fmt.Errorf(
-			"user %d was made with model %q, this worker has %q: set EMBEDDING_MODEL=%s, or make all profiles anew (`keyfold user rebuild --all`)",
-			p.UserID, p.Model, c.Model, p.Model))
+			"user %d was made with model %q, this worker has %q: set %s=%s, or make all profiles anew (%s)",
+			p.UserID, p.Model, c.Model, modelSetting, p.Model, rebuildAllCommand))
 	}
 	return nil
 }

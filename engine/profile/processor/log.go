@@ -135,7 +135,7 @@ func (e *Engine) noteGap(w *work, steps []profile.Step) {
 	e.stats.Stale.Add(1)
 	hint := "nothing is to be done: the stored vector was decayed over this time"
 	if days > rebuildDays {
-		hint = "`keyfold user rebuild` computes it again from its history"
+		hint = rebuildCommand.String() + " computes it again from its history"
 	}
 	e.ports.Log.LogAttrs(context.Background(), slog.LevelWarn, "profile was idle for more than 90 days",
 		slog.Int("user_id", int(w.user)), slog.Float64("days", days), slog.String("hint", hint))

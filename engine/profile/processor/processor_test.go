@@ -499,7 +499,7 @@ func TestConfigSaysEveryFault(t *testing.T) {
 	c := processor.Config{}
 	c.Weights[profile.ProductView] = math.NaN()
 	_, err := processor.New(c, processor.Ports{})
-	for _, name := range []string{"Dimensions is", "History is", "EMBEDDING_WEIGHT_VIEW", "EMBEDDING_WEIGHT_SEARCH", "store pause"} {
+	for _, name := range []string{"Dimensions is", "History is", "profile.Weights.View", "profile.Weights.Search", "store pause"} {
 		if err == nil || !contains(err.Error(), name) {
 			t.Errorf("%s is not named in: %v", name, err)
 		}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"keyfold/engine/cure"
 	"keyfold/engine/notify"
 	"keyfold/source/rabbit"
 )
@@ -14,8 +15,9 @@ const (
 
 // Commands that logs and errors name.
 const (
-	setupCommand = "keyfold notify setup"
-	showCommand  = "keyfold notify failed show"
+	setupCommand      cure.Name = "broker.Setup"
+	showCommand       cure.Name = "broker.Show"
+	showReportCommand cure.Name = "broker.ShowReport"
 )
 
 const (
@@ -51,7 +53,7 @@ func events(queue string, urgent bool) rabbit.Names {
 func Deliveries() rabbit.Names {
 	return rabbit.Names{
 		Exchange: DeliveryExchange, Queue: deliveriesQueue, DeadLetters: deliveriesQueue + failedSuffix,
-		Bindings: []string{deliveryKeyPrefix + "*"}, Setup: setupCommand, Show: showCommand + " --queue deliveries",
+		Bindings: []string{deliveryKeyPrefix + "*"}, Setup: setupCommand, Show: showReportCommand,
 	}
 }
 

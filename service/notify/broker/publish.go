@@ -45,10 +45,10 @@ func publish(ctx context.Context, p *rabbit.Publisher, reason string, messages [
 		switch {
 		case errors.Is(err, engine.ErrUnroutable):
 			answers[i] = engine.ConfigurationError(reason, fmt.Errorf(
-				"rabbitmq: no queue takes a message with key %q from exchange %q: run `%s`", m.RoutingKey, m.Exchange, setupCommand))
+				"rabbitmq: no queue takes a message with key %q from exchange %q: run %s", m.RoutingKey, m.Exchange, setupCommand))
 		case err != nil && noExchange:
 			answers[i] = engine.ConfigurationError(reason, fmt.Errorf(
-				"rabbitmq: there is no exchange %q: run `%s`", m.Exchange, setupCommand))
+				"rabbitmq: there is no exchange %q: run %s", m.Exchange, setupCommand))
 		}
 	}
 	return answers

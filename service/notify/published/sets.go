@@ -12,6 +12,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/backoff"
+	"keyfold/engine/cure"
 	"keyfold/engine/metric"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/rule"
@@ -126,6 +127,9 @@ func (s *Sets) exchange(ctx context.Context, active postgres.Active) error {
 	return verdict
 }
 
+// rollbackCommand brings an earlier set into force.
+const rollbackCommand cure.Name = "postgres.Rollback"
+
 // read compiles a published set.
 func (s *Sets) read(ctx context.Context, number int64) (*notify.Set, error) {
 	stored, err := s.store.RuleSet(ctx, number)
@@ -135,7 +139,7 @@ func (s *Sets) read(ctx context.Context, number int64) (*notify.Set, error) {
 	set, err := compile(stored.Document, number, s.local)
 	if err != nil {
 		err = engine.ConfigurationError(ReasonSet, fmt.Errorf(
-			"the set %d cannot be used by this version of keyfold: run the version that published it, or `keyfold notify rules rollback` to a set before it: %w", number, err))
+			"the set %d cannot be used by this version of keyfold: run the version that published it, or %s to a set before it: %w", number, rollbackCommand, err))
 	}
 	return set, err
 }

@@ -5,6 +5,7 @@ import (
 	_ "time/tzdata" // zones also where the system has none
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/quiet"
 )
@@ -16,18 +17,25 @@ type Hours struct {
 	Digests string `name:"digest-times" env:"NOTIFY_DIGEST_TIMES" default:"09:00,18:00" help:"Local times of digests." for:"rules"`
 }
 
+// What faults of the hours name.
+const (
+	zoneSetting    cure.Name = "ruleset.Hours.Zone"
+	morningSetting cure.Name = "ruleset.Hours.Morning"
+	digestsSetting cure.Name = "ruleset.Hours.Digests"
+)
+
 // Local reads the settings; the error names every fault.
 func (h *Hours) Local() (l notify.Local, err error) {
 	var faults engine.Faults
 	l.Zone, err = quiet.LoadZone(h.Zone)
-	faults.If(err != nil, "NOTIFY_ZONE is %q: %w", h.Zone, err)
+	faults.If(err != nil, "%s is %q: %w", zoneSetting, h.Zone, err)
 	l.Morning, err = quiet.ParseClock(h.Morning)
-	faults.If(err != nil, "NOTIFY_MORNING is %q: %w", h.Morning, err)
+	faults.If(err != nil, "%s is %q: %w", morningSetting, h.Morning, err)
 	for text := range strings.SplitSeq(h.Digests, ",") {
 		clock, err := quiet.ParseClock(strings.TrimSpace(text))
-		faults.If(err != nil, "NOTIFY_DIGEST_TIMES is %q: %w", h.Digests, err)
+		faults.If(err != nil, "%s is %q: %w", digestsSetting, h.Digests, err)
 		faults.If(err == nil && len(l.Digests) > 0 && clock <= l.Digests[len(l.Digests)-1],
-			"NOTIFY_DIGEST_TIMES is %q: each time must be later than the one before", h.Digests)
+			"%s is %q: each time must be later than the one before", digestsSetting, h.Digests)
 		l.Digests = append(l.Digests, clock)
 	}
 	return l, faults.Err()

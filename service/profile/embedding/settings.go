@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"keyfold/engine/cure"
 	"keyfold/internal/settings"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
@@ -79,7 +80,7 @@ func (s Settings) Config(dimensions int) (Config, error) {
 	case EmbedderOpenAI:
 		c.Model = openai.DefaultModel
 	default:
-		faults = append(faults, fmt.Errorf("EMBEDDER is %q: it must be %s or %s", s.Embedder, EmbedderOpenAI, EmbedderHash))
+		faults = append(faults, fmt.Errorf("%s is %q: it must be %s or %s", embedderSetting, s.Embedder, EmbedderOpenAI, EmbedderHash))
 		c.unread, c.Model = true, openai.DefaultModel
 	}
 	if s.Model != "" {
@@ -108,7 +109,7 @@ func (s Settings) Config(dimensions int) (Config, error) {
 func (c *Config) warnOfBase() {
 	if u, err := url.Parse(c.API.BaseURL); !c.Offline && err == nil && strings.Trim(u.Path, "/") == "" {
 		c.Warnings = append(c.Warnings, settings.Warning{
-			Variable: "OPENAI_BASE_URL", Text: "address without a path",
+			Variable: openai.BaseURLSetting.String(), Text: "address without a path",
 			Hint: "most services want /v1 at its end: " + strings.TrimRight(settings.Redact(c.API.BaseURL), "/") + "/v1",
 		})
 	}
@@ -135,6 +136,13 @@ func (c Config) Holding(events int, memory int64) Config {
 	return c
 }
 
+// What faults of the settings name.
+const (
+	embedderSetting cure.Name = "embedding.Settings.Embedder"
+	keySetting      cure.Name = "embedding.Settings.Key"
+	keyFileSetting  cure.Name = "embedding.Settings.KeyFile"
+)
+
 // readKey reads the key, if there is one; it leaves it empty if its file cannot be
 // read.
 func (s Settings) readKey(c *openai.Config) (fault error) {
@@ -143,15 +151,15 @@ func (s Settings) readKey(c *openai.Config) (fault error) {
 		return nil
 	}
 	if s.Key != "" {
-		fault = errors.New("OPENAI_API_KEY and OPENAI_API_KEY_FILE are both set: keep one")
+		fault = fmt.Errorf("%s and %s are both set: keep one", keySetting, keyFileSetting)
 	}
 	text, err := os.ReadFile(s.KeyFile)
 	c.Key = openai.Key(strings.TrimSpace(string(text)))
 	switch {
 	case err != nil:
-		fault = errors.Join(fault, fmt.Errorf("OPENAI_API_KEY_FILE: %w: name a file that this user may read", err))
+		fault = errors.Join(fault, fmt.Errorf("%s: %w: name a file that this user may read", keyFileSetting, err))
 	case c.Key == "":
-		fault = errors.Join(fault, fmt.Errorf("OPENAI_API_KEY_FILE: %s is empty: put the key in it", s.KeyFile))
+		fault = errors.Join(fault, fmt.Errorf("%s: %s is empty: put the key in it", keyFileSetting, s.KeyFile))
 	}
 	return fault
 }
@@ -168,7 +176,7 @@ func (c Config) Usable() error {
 		return nil
 	}
 	if err := c.API.Validate(); err != nil {
-		return fmt.Errorf("%w\n(or set EMBEDDER=hash to embed offline: lexical, similar spelling is near and synonyms are not)", named(err))
+		return fmt.Errorf("%w\n(or set %s=hash to embed offline: lexical, similar spelling is near and synonyms are not)", named(err), embedderSetting)
 	}
 	return nil
 }

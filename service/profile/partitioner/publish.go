@@ -11,13 +11,14 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/causes"
+	"keyfold/engine/cure"
 	"keyfold/engine/failpoint"
 	"keyfold/engine/terse"
 	"keyfold/source/rabbit"
 )
 
 // setupCommand declares what the stage needs.
-const setupCommand = "keyfold setup --partitions N"
+const setupCommand cure.Name = "rabbit.SetupPartitions"
 
 // ReasonNoPartition is the reason of a configuration error: no queue takes the events of
 // a slot.
@@ -54,10 +55,10 @@ func named(err error, m *rabbit.Message, noExchange bool) error {
 	switch {
 	case errors.Is(err, engine.ErrUnroutable):
 		return engine.ConfigurationError(ReasonNoPartition,
-			fmt.Errorf("rabbitmq: no partition takes the events of slot %s from exchange %q: run `%s`", m.RoutingKey, m.Exchange, setupCommand))
+			fmt.Errorf("rabbitmq: no partition takes the events of slot %s from exchange %q: run %s", m.RoutingKey, m.Exchange, setupCommand))
 	case err != nil && noExchange:
 		return engine.ConfigurationError(ReasonNoPartition,
-			fmt.Errorf("rabbitmq: there is no exchange %q: run `%s`", m.Exchange, setupCommand))
+			fmt.Errorf("rabbitmq: there is no exchange %q: run %s", m.Exchange, setupCommand))
 	}
 	return err
 }

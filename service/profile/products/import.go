@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 	"keyfold/engine/profile"
 	"keyfold/source/catalog"
 	"keyfold/source/vector"
@@ -118,12 +119,15 @@ func (im *Import) flush(ctx context.Context, products []profile.Product, done *I
 	return len(good), nil
 }
 
+// dimensionsSetting is how long vectors are.
+const dimensionsSetting cure.Name = "profile.Config.Dimensions"
+
 // check refuses a product that cannot be stored.
 func (im *Import) check(p *profile.Product) error {
 	if p.Vector != nil {
 		if _, err := engine.Unit(p.Vector, im.Dimensions); err != nil {
-			return fmt.Errorf("product %d: %w: correct its embedding in the file, or set EMBEDDING_DIMENSIONS (%d now) "+
-				"to the length the vectors have", p.ID, err, im.Dimensions)
+			return fmt.Errorf("product %d: %w: correct its embedding in the file, or set %s (%d now) "+
+				"to the length the vectors have", p.ID, err, dimensionsSetting, im.Dimensions)
 		}
 		return nil
 	}

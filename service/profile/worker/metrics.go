@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"keyfold/engine/breaker"
+	"keyfold/engine/cure"
 	"keyfold/engine/metric"
 	"keyfold/engine/profile/processor"
 	"keyfold/shard"
@@ -40,11 +41,11 @@ func (w *Worker) Notes() []string {
 	// As KeyfoldProductsMissing: more than 1 in 20, where events come at all.
 	if events, missing := p.pipeline.Processor.Lacking(); events >= 20 && missing*20 > events {
 		notes = append(notes, fmt.Sprintf("products: %d %% of the newest %d events, up to 15 minutes, are of products without a vector, "+
-			"and have no effect: import the catalogue (`keyfold products import`)", 100*missing/events, events))
+			"and have no effect: import the catalogue (%s)", 100*missing/events, events, cure.Name("products.Import")))
 	}
 	if s := &p.consumer.Stats.Partitions; s.Workers.Load() > 1 && s.Owned.Load() == 0 {
 		notes = append(notes, fmt.Sprintf("partitions: none is this worker's, as there are fewer than the %d workers: it stands by; "+
-			"for all to work, set up more partitions (`keyfold setup --partitions N`)", s.Workers.Load()))
+			"for all to work, set up more partitions (%s)", s.Workers.Load(), cure.Name("rabbit.SetupPartitions")))
 	}
 	return notes
 }

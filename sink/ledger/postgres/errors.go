@@ -79,10 +79,10 @@ func mark(ctx context.Context, doing string, err error) error {
 		return err
 	case lacksPartition(err):
 		return engine.ConfigurationError(ReasonPartition, fmt.Errorf(
-			"notify_decisions has no partition for the day of a decision (%s): run `keyfold notify retention`, which makes them ahead: %w", doing, err))
+			"notify_decisions has no partition for the day of a decision (%s): run %s, which makes them ahead: %w", doing, retentionCommand, err))
 	case slices.Contains(codesOfAbsence, code):
 		return engine.ConfigurationError(ReasonNotSetUp, fmt.Errorf(
-			"the tables of this version are not there (%s): run `keyfold notify setup`: %w", doing, err))
+			"the tables of this version are not there (%s): run %s: %w", doing, setupCommand, err))
 	case code == codeLocked:
 		return fmt.Errorf("PostgreSQL: %s: another session keeps a lock: see pg_stat_activity for one that is idle in transaction: %w", doing, err)
 	case slices.Contains([]string{"22", "23", "54"}, class(code)):

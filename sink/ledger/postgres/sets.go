@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 )
 
 // RuleSet is a set of rules that was published.
@@ -38,13 +39,13 @@ type NotActiveError struct{ Active int64 } // 0: none
 // Error names the set and the cure.
 func (e *NotActiveError) Error() string {
 	if e.Active == 0 {
-		return "no set of rules is published: run `keyfold notify setup`"
+		return "no set of rules is published: run " + setupCommand.String()
 	}
-	return fmt.Sprintf("the set %d is in force: look at `keyfold notify rules list`, and publish again with --if-active %d if that is meant", e.Active, e.Active)
+	return fmt.Sprintf("the set %d is in force: look at %s, and publish again with --if-active %d if that is meant", e.Active, rulesCommand, e.Active)
 }
 
 // ErrNoSet: no set of this number was published.
-var ErrNoSet = errors.New("no such set of rules: `keyfold notify rules list` shows those that were published")
+var ErrNoSet = cure.New("no such set of rules: %s shows those that were published", rulesCommand)
 
 // Active are the numbers of the set in force and of the candidate beside it; 0: none.
 type Active struct{ Set, Shadow int64 }

@@ -92,7 +92,7 @@ func (l *Ledger) Check(ctx context.Context) error {
 		return mark(ctx, "read the schema's version", err)
 	case version < newestMigration:
 		return engine.ConfigurationError(ReasonNotSetUp, fmt.Errorf(
-			"the tables are of version %d, expected %d: run `keyfold notify setup`", version, newestMigration))
+			"the tables are of version %d, expected %d: run %s", version, newestMigration, setupCommand))
 	case version > newestMigration:
 		return engine.ConfigurationError(ReasonSchema, fmt.Errorf(
 			"the tables are of version %d, and this program knows %d: run the newer keyfold", version, newestMigration))

@@ -123,7 +123,7 @@ func (d *deadLetterer) logMalformed(p *pendingCopy) {
 	d.malformed.Add(reason, func(n int) {
 		attrs := []any{
 			slog.String("reason", reason), slog.String("message_id", id), slog.Any("error", err),
-			slog.String("hint", d.names.ShowCommand()+" with the message_id shows it"),
+			slog.String("hint", d.names.ShowCommand().String()+" with the message_id shows it"),
 		}
 		if subject.User != "" {
 			attrs = append(attrs, subject.LogUser())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,10 +12,17 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/backoff"
 	"keyfold/engine/causes"
+	"keyfold/engine/cure"
 	"keyfold/engine/failpoint"
 	"keyfold/engine/terse"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/partition"
+)
+
+// The settings that name the delay queues.
+const (
+	retryDelaySetting cure.Name = "engine.RetryDelay"
+	maxRetriesSetting cure.Name = "engine.MaxRetries"
 )
 
 // DelayQueues has failed events wait at the broker: a copy in the queue that is
@@ -243,7 +251,7 @@ func (q *delayQueue) published(failed int, cause error) (pause time.Duration) {
 		return wait
 	case q.missing.Begins(cause):
 		d.log.Error("delay queue missing: retries wait in process and take up prefetch", slog.String("queue", q.name),
-			slog.Int("messages", failed), slog.String("hint", "run "+d.names.SetupCommand()+" with this worker's WORKER_RETRY_DELAY and WORKER_MAX_RETRIES"))
+			slog.Int("messages", failed), slog.String("hint", fmt.Sprintf("run %s with this worker's %s and %s", d.names.SetupCommand(), retryDelaySetting, maxRetriesSetting)))
 	}
 	if errors.Is(cause, rabbit.ErrNoExchange) { // each publication costs a connection
 		return q.pause.Next()

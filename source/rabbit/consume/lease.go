@@ -1,17 +1,18 @@
 package consume
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keyfold/engine/cure"
 )
 
 // errOverdue ends a session that has held a delivery for longer than its lease.
 // Profiles keep the ids of folded events for some leases: what is not settled by
 // then has to come again while its id is still there.
-var errOverdue = errors.New("rabbitmq: a message was not settled within its lease; the broker delivers it again; " +
-	"if this repeats, what its events go to (the store, the embedding service, their partition) is away, or too slow for so many at a time: lower WORKER_PREFETCH")
+var errOverdue = cure.New("rabbitmq: a message was not settled within its lease; the broker delivers it again; "+
+	"if this repeats, what its events go to (the store, the embedding service, their partition) is away, or too slow for so many at a time: lower %s", "consume.Config.Prefetch")
 
 // lease is when a delivery's lease began, by [clock]; 0 while it has none.
 type lease struct{ began atomic.Int64 }

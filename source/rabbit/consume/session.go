@@ -155,7 +155,7 @@ func (s *session) checkQueues(partitions ...int) error {
 	err := topology.Config{Names: s.config.Names, QueueType: s.config.QueueType, NoPriorities: s.config.NoPriorities}.Check(s.conn, partitions...)
 	if errors.Is(err, topology.ErrNotAllowed) {
 		s.log.Warn("the queue's arguments were not checked", slog.String("queue", s.config.Names.Queue),
-			slog.String("hint", "give the user the configure permission on the queue (rabbitmqctl set_permissions), or declare it as "+s.config.Names.SetupCommand()+" does"))
+			slog.String("hint", "give the user the configure permission on the queue (rabbitmqctl set_permissions), or declare it as "+s.config.Names.SetupCommand().String()+" does"))
 		return nil
 	}
 	return err

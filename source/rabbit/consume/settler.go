@@ -143,7 +143,7 @@ func (t *settler) giveUp(reason, text string, cause error) {
 	attrs := append([]slog.Attr{
 		subject.LogUser(), slog.String("message_id", subject.ID),
 		slog.String("event_type", subject.Kind), slog.Int("attempt", t.attempts+1), slog.Any("error", cause),
-		slog.String("hint", "cure the error, then replay the dead letter: "+s.config.Names.ShowCommand()+" with the message_id shows it"),
+		slog.String("hint", "cure the error, then replay the dead letter: "+s.config.Names.ShowCommand().String()+" with the message_id shows it"),
 	}, t.message.Trace().LogAttrs()...)
 	s.log.LogAttrs(context.Background(), slog.LevelError, text, attrs...)
 	s.deadLetters.add(t, reason)

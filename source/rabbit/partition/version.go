@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 	"keyfold/source/rabbit/topology"
 )
 
@@ -21,5 +22,5 @@ func CheckVersion(properties amqp.Table) error {
 	}
 	return engine.ConfigurationError(topology.ReasonNotPartitioned, fmt.Errorf(
 		"rabbitmq: the broker is RabbitMQ %s, and only 4.0 or newer spreads partitions over workers: "+
-			"give each worker its own by WORKER_PARTITIONS, such as 0-7, or use a newer broker", version))
+			"give each worker its own by %s, such as 0-7, or use a newer broker", version, cure.Name("partition.Owned")))
 }

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 	"keyfold/source/rabbit"
 )
 
@@ -62,7 +63,7 @@ func facts(ctx context.Context, p *rabbit.Publisher, n rabbit.Names, keys ...str
 // notPartitioned is the fault of a broker whose setup made no partitions.
 func notPartitioned(n rabbit.Names, cause error) error {
 	return engine.ConfigurationError(ReasonNotPartitioned, fmt.Errorf(
-		"rabbitmq: the broker has no partitions: %w; run %s with --partitions N, or leave RABBITMQ_PARTITIONS unset", cause, n.SetupCommand()))
+		"rabbitmq: the broker has no partitions: %w; run %s with --partitions N, or leave %s unset", cause, n.SetupCommand(), cure.Name("topology.Config.Partitions")))
 }
 
 var errNoPartitions = errors.New("no partition queue was declared")

@@ -168,7 +168,7 @@ func TestWrongPartitionQueue(t *testing.T) {
 	if engine.ReasonOf(err) != rabbit.ReasonQueueMismatch {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"queue user_embedding_updates.03", "RABBITMQ_QUEUE_TYPE", "delete_queue"} {
+	for _, part := range []string{"queue user_embedding_updates.03", "topology.Config.QueueType", "delete_queue"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}
@@ -257,7 +257,7 @@ func TestCheckOfPriorities(t *testing.T) {
 	if err := without.Check(conn); err != nil {
 		t.Error(err)
 	}
-	if err := (Config{Names: s.Names}).Check(conn); engine.ReasonOf(err) != rabbit.ReasonQueueMismatch || !strings.Contains(err.Error(), "RABBITMQ_PRIORITIES") {
+	if err := (Config{Names: s.Names}).Check(conn); engine.ReasonOf(err) != rabbit.ReasonQueueMismatch || !strings.Contains(err.Error(), "topology.Config.Priorities") {
 		t.Error(err)
 	}
 }

@@ -76,7 +76,7 @@ func TestSetupMismatch(t *testing.T) {
 	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != rabbit.ReasonQueueMismatch {
 		t.Fatalf("%v: %v", engine.KindOf(err), err)
 	}
-	for _, part := range []string{"queue user_embedding_updates", "inequivalent arg", "RABBITMQ_QUEUE_TYPE", "delete_queue"} {
+	for _, part := range []string{"queue user_embedding_updates", "inequivalent arg", "topology.Config.QueueType", "delete_queue"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}

@@ -107,8 +107,8 @@ func (c *Client) ask(ctx context.Context, inputs []string) ([][]float32, error) 
 	}
 	c.stats.Configuration.Add(1)
 	return nil, engine.ConfigurationError("embedding_api_refuses_all", fmt.Errorf(
-		"%w; it refuses every text: check EMBEDDING_MODEL %q and EMBEDDING_DIMENSIONS %d against what the service knows",
-		err, c.config.Model, c.config.Dimensions))
+		"%w; it refuses every text: check %s %q and %s %d against what the service knows",
+		err, modelSetting, c.config.Model, dimensionsSetting, c.config.Dimensions))
 }
 
 // request makes one HTTP request and judges the answer.

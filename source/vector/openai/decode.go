@@ -69,7 +69,7 @@ func parseVector(raw json.RawMessage, dimensions int) (vector []float32, err err
 }
 
 func wrongLength(n, dimensions int) error {
-	return fmt.Errorf("it has %d components, EMBEDDING_DIMENSIONS is %d: set it to what the model makes", n, dimensions)
+	return fmt.Errorf("it has %d components, %s is %d: set it to what the model makes", n, dimensionsSetting, dimensions)
 }
 
 func parseBase64(raw json.RawMessage, dimensions int) ([]float32, error) {

@@ -72,7 +72,7 @@ func (c *Client) judge(status int, told refusal, said error) error {
 		if !told.aboutSettings() {
 			return engine.PermanentError("embedding_refused", said)
 		}
-		id, said = causes.Settings, fmt.Errorf("%w; EMBEDDING_MODEL is %q, EMBEDDING_DIMENSIONS %d", said, c.config.Model, c.config.Dimensions)
+		id, said = causes.Settings, fmt.Errorf("%w; %s is %q, %s %d", said, modelSetting, c.config.Model, dimensionsSetting, c.config.Dimensions)
 	case status == http.StatusTooManyRequests && told.spent():
 		id = causes.Quota
 	}

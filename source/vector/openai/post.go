@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -77,9 +77,9 @@ func (c *Client) mayFollow(next *http.Request, via []*http.Request) error {
 	const most = 10 // as many as net/http follows
 	switch {
 	case origin(next.URL) != origin(c.endpoint):
-		return errors.New("it redirects to another server: set OPENAI_BASE_URL to the address of that one, if it is trusted")
+		return fmt.Errorf("it redirects to another server: set %s to the address of that one, if it is trusted", BaseURLSetting)
 	case len(via) >= most:
-		return errors.New("it redirects in a circle: check OPENAI_BASE_URL")
+		return fmt.Errorf("it redirects in a circle: check %s", BaseURLSetting)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func New(config Config) (*Cache, error) {
 	if err := config.Validate(); err != nil {
 		return nil, engine.ConfigurationError("redis", err)
 	}
-	where, err := parseURL(config.URL)
+	where, err := parseURL(urlSetting, config.URL)
 	if err != nil {
 		return nil, engine.ConfigurationError("redis", err)
 	}

@@ -175,7 +175,7 @@ func TestPasswordsAndTheirFaults(t *testing.T) {
 	}
 	for _, at := range []string{with("wrong"), s.URL()} {
 		c := newCache(t, at)
-		if err := c.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "REDIS_URL") {
+		if err := c.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "rediscache.Config.URL") {
 			t.Errorf("no cure in %v", err)
 		}
 		for range 3 {
@@ -183,7 +183,7 @@ func TestPasswordsAndTheirFaults(t *testing.T) {
 				t.Errorf("an answer without the password")
 			}
 		}
-		if state := c.State(); !state.Open || !strings.Contains(state.Cause.Error(), "REDIS_URL") {
+		if state := c.State(); !state.Open || !strings.Contains(state.Cause.Error(), "rediscache.Config.URL") {
 			t.Errorf("state %+v", state)
 		}
 	}
@@ -355,8 +355,8 @@ func TestConfigNamesEveryFaultAndNoSecret(t *testing.T) {
 		config := rediscache.DefaultConfig()
 		config.URL, config.TTL = at, 0
 		_, err := rediscache.New(config)
-		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "REDIS_URL") ||
-			!strings.Contains(err.Error(), "EMBEDDING_CACHE_TTL") {
+		if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "rediscache.Config.URL") ||
+			!strings.Contains(err.Error(), "rediscache.Config.TTL") {
 			t.Errorf("%q: %v", at, err)
 		}
 		if text := fmt.Sprintf("%v %v %s", err, config, config.LogValue()); strings.Contains(text, "hunter2") {

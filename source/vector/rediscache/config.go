@@ -7,6 +7,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
+	"keyfold/engine/cure"
 	"keyfold/engine/profile"
 )
 
@@ -69,14 +70,20 @@ func (c Config) breaker() breaker.Config {
 	return b
 }
 
+// The settings that faults of the cache name.
+const (
+	urlSetting cure.Name = "rediscache.Config.URL"
+	ttlSetting cure.Name = "rediscache.Config.TTL"
+)
+
 // Validate reports every fault at once, without a password.
 func (c Config) Validate() error {
 	var faults engine.Faults
-	_, err := parseURL(c.URL)
+	_, err := parseURL(urlSetting, c.URL)
 	faults = append(faults, err)
 	faults.If(c.Model == "", "Model is empty: it must name what makes the vectors")
 	faults.If(c.Dimensions < 1 || c.Dimensions > profile.MaxDimensions, "Dimensions is %d: it must be between 1 and %d", c.Dimensions, profile.MaxDimensions)
-	faults.If(c.TTL < time.Second, "EMBEDDING_CACHE_TTL is %v: it must be at least a second; leave REDIS_URL out to do without", c.TTL)
+	faults.If(c.TTL < time.Second, "%s is %v: it must be at least a second; leave %s out to do without", ttlSetting, c.TTL, urlSetting)
 	faults.If(c.Timeout < time.Millisecond, "timeout of %v for Redis: it must be at least a millisecond", c.Timeout)
 	faults.If(c.Failures < 1 || c.OpenFor <= 0, "a breaker that opens after %d failures for %v: both must be above 0", c.Failures, c.OpenFor)
 	return faults.Err()

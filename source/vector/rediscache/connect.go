@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 )
 
 // target is where Redis is: one of the three.
@@ -24,13 +25,13 @@ type target struct {
 	sentinel *redis.FailoverOptions
 }
 
-// parseURL reads a URL in the forms that [Config] names. Its errors quote
+// parseURL reads a URL in the forms that [Config] names. Its errors name its setting and quote
 // nothing of a URL's user part.
-func parseURL(text string) (target, error) {
+func parseURL(setting cure.Name, text string) (target, error) {
 	const form = "it must look like redis://user:password@host:6379/0"
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || ambiguous(u) {
-		return target{}, fmt.Errorf("REDIS_URL cannot be read: %s, special characters of the password percent-encoded", form)
+		return target{}, fmt.Errorf("%s cannot be read: %s, special characters of the password percent-encoded", setting, form)
 	}
 	var t target
 	switch query := u.Query(); {
@@ -49,7 +50,7 @@ func parseURL(text string) (target, error) {
 		for _, secret := range secrets(u) {
 			said = strings.ReplaceAll(said, secret, hidden)
 		}
-		return target{}, fmt.Errorf("REDIS_URL: %s; %s", said, form)
+		return target{}, fmt.Errorf("%s: %s; %s", setting, said, form)
 	}
 	return t, nil
 }
@@ -132,10 +133,10 @@ func (t target) connect(timeout time.Duration) redis.UniversalClient {
 // timeout for a step and never tries one again. It connects when it is first used. The
 // error names setting, where the URL (in the forms of [Config]) comes from, and none of
 // its secrets.
-func Connect(setting, text string, timeout time.Duration) (redis.UniversalClient, error) {
-	where, err := parseURL(text)
+func Connect(setting cure.Name, text string, timeout time.Duration) (redis.UniversalClient, error) {
+	where, err := parseURL(setting, text)
 	if err != nil {
-		return nil, engine.ConfigurationError("redis", errors.New(strings.ReplaceAll(err.Error(), "REDIS_URL", setting)))
+		return nil, engine.ConfigurationError("redis", err)
 	}
 	return where.connect(timeout), nil
 }

@@ -1,0 +1,56 @@
+package settings
+
+import "keyfold/engine/cure"
+
+// The variables of what the rooms name in their faults. The fields are their own, the
+// variables the programs'.
+func init() {
+	cure.Use(map[cure.Name]string{
+		"breaker.Config.HoldMax":       "WORKER_HOLD_MAX",
+		"consume.Config.Prefetch":      "WORKER_PREFETCH",
+		"embedding.Settings.Embedder":  "EMBEDDER",
+		"embedding.Settings.Key":       "OPENAI_API_KEY",
+		"embedding.Settings.KeyFile":   "OPENAI_API_KEY_FILE",
+		"engine.MaxRetries":            "WORKER_MAX_RETRIES",
+		"engine.RetryDelay":            "WORKER_RETRY_DELAY",
+		"httpapi.Config.Addr":          "HTTP_ADDR",
+		"httpapi.Config.Insecure":      "HTTP_INSECURE",
+		"httpapi.Config.MaxConcurrent": "HTTP_MAX_CONCURRENT",
+		"httpapi.Config.Sender":        "HTTP_SENDER_RATE",
+		"httpapi.Config.TLSCert":       "HTTP_TLS_CERT",
+		"httpapi.Config.TLSKey":        "HTTP_TLS_KEY",
+		"httpapi.Config.TokenFile":     "HTTP_TOKEN_FILE",
+		"httpapi.Config.Tokens":        "HTTP_TOKENS",
+		"httpapi.Config.Total":         "HTTP_RATE",
+		"mongodb.Config.Database":      "MONGODB_DATABASE",
+		"mongodb.Config.URI":           "MONGODB_URI",
+		"openai.Config.BaseURL":        "OPENAI_BASE_URL",
+		"outbox.CleanerConfig.After":   "OUTBOX_CLEANUP_AFTER",
+		"outbox.CleanerConfig.Every":   "OUTBOX_CLEANUP_EVERY",
+		"outbox.CleanerConfig.Rows":    "OUTBOX_CLEANUP_ROWS",
+		"outbox.URL":                   "DATABASE_URL",
+		"partition.Owned":              "WORKER_PARTITIONS",
+		"profile.Config.Dimensions":    "EMBEDDING_DIMENSIONS",
+		"profile.Config.History":       "EMBEDDING_HISTORY",
+		"profile.Config.Model":         "EMBEDDING_MODEL",
+		"profile.IDLimits.Retention":   "IDEMPOTENCY_WINDOW",
+		"profile.Weights.Click":        "EMBEDDING_WEIGHT_CLICK",
+		"profile.Weights.Purchase":     "EMBEDDING_WEIGHT_PURCHASE",
+		"profile.Weights.Search":       "EMBEDDING_WEIGHT_SEARCH",
+		"profile.Weights.View":         "EMBEDDING_WEIGHT_VIEW",
+		"rabbit.DSN":                   "RABBITMQ_DSN",
+		"rediscache.Config.TTL":        "EMBEDDING_CACHE_TTL",
+		"rediscache.Config.URL":        "REDIS_URL",
+		"repeat.Config.Capacity":       "NOTIFY_BLOOM_CAPACITY",
+		"repeat.Config.URL":            "NOTIFY_REDIS_URL",
+		"ruleset.Hours.Digests":        "NOTIFY_DIGEST_TIMES",
+		"ruleset.Hours.Morning":        "NOTIFY_MORNING",
+		"ruleset.Hours.Zone":           "NOTIFY_ZONE",
+		"shard.Config.MaxDelay":        "EMBEDDING_BATCH_MAX_DELAY",
+		"shutdown.LogLevel":            "LOG_LEVEL",
+		"shutdown.Timeout":             "WORKER_SHUTDOWN_TIMEOUT",
+		"topology.Config.Partitions":   "RABBITMQ_PARTITIONS",
+		"topology.Config.Priorities":   "RABBITMQ_PRIORITIES",
+		"topology.Config.QueueType":    "RABBITMQ_QUEUE_TYPE",
+	})
+}

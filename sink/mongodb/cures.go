@@ -1,0 +1,16 @@
+package mongodb
+
+import "keyfold/engine/cure"
+
+// What cures faults of the store.
+const (
+	uriSetting        cure.Name = "mongodb.Config.URI"
+	databaseSetting   cure.Name = "mongodb.Config.Database"
+	dimensionsSetting cure.Name = "profile.Config.Dimensions"
+	historySetting    cure.Name = "profile.Config.History"
+	modelSetting      cure.Name = "profile.Config.Model"
+	setupCommand      cure.Name = "mongodb.Setup"
+	shardCommand      cure.Name = "mongodb.Shard"
+	importCommand     cure.Name = "products.Embed"
+	rebuildCommand    cure.Name = "users.RebuildAll"
+)
