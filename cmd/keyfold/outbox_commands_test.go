@@ -63,8 +63,8 @@ func TestOutboxStatsAndCleanup(t *testing.T) {
 // A row that cannot be published is set aside with its reason, its user's later
 // rows go on; `keyfold failed` lists it and gives it back once it is mended.
 //
-// Promise(outbox/quarantined): A row that the broker refuses delays its user only; one without hope is
-// quarantined with the reason, and given back on demand.
+// Promise(outbox/set-aside): A row that the broker refuses delays its user only; one without hope is
+// set aside with the reason, and given back on demand.
 func TestOutboxFailedListAndRetry(t *testing.T) {
 	onEach(t, outbox.MariaDB, func(t *testing.T, s *shop) {
 		if _, out, errs := s.run(t, "failed", "list"); out != "" || errs != "there is no failure that matches\n" {

@@ -31,7 +31,7 @@ var userColumns = map[string]map[string][]string{
 // Of a user_id that no event has, the shop's INSERT succeeds, before and after the table
 // is taken over. Such a row is set aside, and those behind it go on.
 //
-// Promise(outbox/adopt-ids): In a taken-over table a `user_id` of no event is quarantined; columns of
+// Promise(outbox/adopt-ids): In a taken-over table a `user_id` of no event is set aside; columns of
 // types that do not fit are refused before a change.
 func TestAdoptedUserIDsOutOfRange(t *testing.T) {
 	for name, types := range userColumns {

@@ -127,7 +127,7 @@ func TestARepeatedRowIsADuplicate(t *testing.T) {
 
 // What is no event is set aside with its reason; its user's other rows go on.
 //
-// Promise(outbox/no-event): A shop's row that is no event is quarantined with the reason; the user's
+// Promise(outbox/no-event): A shop's row that is no event is set aside with the reason; the user's
 // other rows go on.
 func TestAShopsRowThatIsNoEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {

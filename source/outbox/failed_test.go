@@ -11,8 +11,8 @@ import (
 	"keyfold/engine"
 )
 
-// setAside inserts rows that were set aside.
-func setAside(t *testing.T, db *Database, rows int) {
+// insertSetAside inserts rows that were set aside.
+func insertSetAside(t *testing.T, db *Database, rows int) {
 	t.Helper()
 	must(t, db.transact(t.Context(), "fill", func(tx *sql.Tx) error {
 		for first := 0; first < rows; first += 5000 {
@@ -45,7 +45,7 @@ func TestFailedRowsOfAnEnumeratedType(t *testing.T) {
 	exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", "event_type kind", 1))
 	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
 	must(t, err)
-	setAside(t, db, 2)
+	insertSetAside(t, db, 2)
 	exec(t, db, "UPDATE user_interactions SET event_type = NULL WHERE id = 1")
 	if rows := failedOf(t, db); len(rows) != 2 || rows[0].EventType != "" || rows[1].EventType != "product_view" {
 		t.Errorf("listed are %+v", rows)
@@ -55,13 +55,13 @@ func TestFailedRowsOfAnEnumeratedType(t *testing.T) {
 // Rows with columns that no event has, as a shop's own table may hold them, are listed
 // among the others, and are given back and removed with them.
 //
-// Promise(outbox/failed-rows): `failed` lists, counts, retries and removes quarantined rows of any
+// Promise(outbox/failed-rows): `failed` lists, counts, retries and removes rows set aside of any
 // columns and number, with the reason of their dead letter.
 func TestFailedRowsOfAnyColumns(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
 		must(t, err)
-		setAside(t, db, 3)
+		insertSetAside(t, db, 3)
 		exec(t, db, "UPDATE user_interactions SET event_type = NULL WHERE id = 1")
 		conn, err := db.pool.Conn(t.Context())
 		must(t, err)
@@ -95,7 +95,7 @@ func TestFailedRowsOfAnyColumns(t *testing.T) {
 func TestManyFailedRows(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		const many = 300
-		setAside(t, db, many)
+		insertSetAside(t, db, many)
 		found, err := collect(t.Context(), db.pool, column[int64], "SELECT id FROM user_interactions")
 		must(t, err)
 		var ids []int64
@@ -118,7 +118,7 @@ func TestManyFailedRows(t *testing.T) {
 			t.Errorf("%d rows are removed, %v", n, err)
 		}
 		exec(t, db, "DELETE FROM user_interactions")
-		setAside(t, db, 3)
+		insertSetAside(t, db, 3)
 		if n, err := db.RetryFailed(t.Context()); n != 3 || err != nil {
 			t.Errorf("%d of all rows are given back, %v", n, err)
 		}
@@ -133,7 +133,7 @@ func TestFailedRowsAreReadOnce(t *testing.T) {
 	db := shopDatabase(t, "mariadb")
 	must(t, db.Setup(t.Context(), SetupOptions{}))
 	const rows = 5 * statementRows
-	setAside(t, db, rows)
+	insertSetAside(t, db, rows)
 	db.pool.SetMaxOpenConns(1) // the server counts by connection
 	reads := func() (sum int64) {
 		counts, err := collect(t.Context(), db.pool, func(s scanner) (n int64, err error) {

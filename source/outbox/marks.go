@@ -30,7 +30,7 @@ func (d *Database) write(ctx context.Context, run runner, m marks) error {
 	}
 	for _, f := range m.failures {
 		failedAt := any(nil)
-		if f.verdict == quarantined {
+		if f.verdict == setAside {
 			failedAt = now
 		}
 		if _, err := run.ExecContext(ctx, "UPDATE user_interactions SET attempts = ?, last_error = ?, failed_at = ?, processed_to_queue = FALSE "+

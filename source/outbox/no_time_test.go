@@ -47,7 +47,7 @@ func insertNoTime(t testing.TB, db *Database, user, rows int, times ...string) {
 // A row whose time is none is a fault of its own: it is set aside, and neither the history,
 // nor what counts it, ends at it, be it one or more than a page of them.
 //
-// Promise(outbox/bad-time): A row with a time that is none is quarantined; a history, a rebuild and
+// Promise(outbox/bad-time): A row with a time that is none is set aside; a history, a rebuild and
 // the counts of both go on behind it.
 func TestARowOfNoTimeIsItsOwnFault(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {

@@ -24,6 +24,6 @@ type Publisher interface {
 type verdict uint8
 
 const (
-	postponed   verdict = iota // tried again later; the user's later rows wait
-	quarantined                // given up; the user's later rows go on
+	postponed verdict = iota // tried again later; the user's later rows wait
+	setAside                 // given up; the user's later rows go on
 )

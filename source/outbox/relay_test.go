@@ -98,7 +98,7 @@ func TestLateCommitsAreSent(t *testing.T) {
 //
 // Promise(outbox/refused-row-order): Where the broker refuses a row and takes later ones of its user,
 // these are published again behind it: the copies keep the order.
-// Promise(outbox/quarantined)
+// Promise(outbox/set-aside)
 func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 	for _, refusal := range []error{engine.ErrUnroutable, engine.ErrRefused} {
 		t.Run(refusal.Error()[:8], func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestRefusedRowsHoldBackTheirUser(t *testing.T) {
 	}
 }
 
-// Promise(outbox/quarantined)
+// Promise(outbox/set-aside)
 func TestRowsAreSetAside(t *testing.T) {
 	onEach(t, func(t *testing.T, db *Database) {
 		s := storeOn(t, db, StoreConfig{})

@@ -45,7 +45,7 @@ type run struct {
 type failure struct {
 	id        int64
 	messageID string
-	verdict   verdict // postponed or quarantined
+	verdict   verdict // postponed or setAside
 	attempts  int
 	err       error
 }
@@ -178,7 +178,7 @@ func (w *rounds) dropUnreadable() {
 	for i := range w.users {
 		user := &w.users[i]
 		for len(user.rows) > 0 && user.rows[0].fault != nil {
-			w.fail(&user.rows[0].Row, quarantined, user.rows[0].fault)
+			w.fail(&user.rows[0].Row, setAside, user.rows[0].fault)
 			user.rows = user.rows[1:]
 		}
 	}
@@ -218,7 +218,7 @@ func (w *rounds) judge(row *Row, err error, now time.Time) bool {
 		r.Stats.Refused.Add(1)
 		return w.refused(row, err, now)
 	case engine.KindOf(err) == engine.Permanent:
-		return w.fail(row, quarantined, err)
+		return w.fail(row, setAside, err)
 	case errors.Is(err, engine.ErrUnknown):
 		r.Stats.Unknown.Add(1)
 	default:
@@ -243,7 +243,7 @@ func (w *rounds) refused(row *Row, err error, now time.Time) bool {
 		row.attempts++
 	}
 	if row.attempts >= w.relay.config.MaxAttempts {
-		return w.fail(row, quarantined, err)
+		return w.fail(row, setAside, err)
 	}
 	w.relay.paused.pause(row.Event.UserID, now)
 	return w.fail(row, postponed, err)
