@@ -113,7 +113,7 @@ func TestAdoptInPlaceBesideTheShop(t *testing.T) {
 	onShops(t, func(t *testing.T, db *Database) {
 		rows, sent := volume(1700, 1_000_000), volume(1600, 990_000)
 		shopHistory(t, db, rows, sent)
-		expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "--adopt user_interactions")
+		expectFault(t, db.Setup(t.Context(), SetupOptions{}), reasonSchema, "outbox.Adopt")
 		stop, inserted := make(chan struct{}), make(chan int)
 		go func() {
 			n := 0

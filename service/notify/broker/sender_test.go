@@ -178,7 +178,7 @@ func TestMissingDispatchExchange(t *testing.T) {
 func checkNoQueue(t *testing.T, err error, part string) {
 	t.Helper()
 	if engine.KindOf(err) != engine.Configuration || engine.ReasonOf(err) != ReasonNoQueue ||
-		!strings.Contains(err.Error(), part) || !strings.Contains(err.Error(), "`keyfold notify setup`") || strings.Contains(err.Error(), "`keyfold setup`") {
+		!strings.Contains(err.Error(), part) || !strings.Contains(err.Error(), "broker.Setup") || strings.Contains(err.Error(), "rabbit.Setup") {
 		t.Errorf("%v: %v", engine.KindOf(err), err)
 	}
 }

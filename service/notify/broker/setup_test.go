@@ -106,7 +106,7 @@ func TestDispatchQueues(t *testing.T) {
 func TestCuresNameNotify(t *testing.T) {
 	s := newSite(t, topology.Classic)
 	err := Setup(t.Context(), s.dsn, Topology{QueueType: topology.Quorum})
-	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "`keyfold notify setup`") ||
+	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "broker.Setup") ||
 		!strings.Contains(err.Error(), "notification_events_urgent") {
 		t.Errorf("%v", err)
 	}
@@ -121,7 +121,7 @@ func TestCuresNameNotify(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- consumer.Run(t.Context(), Events(nil, engine.Now)) }()
 	await(t, "the missing queue is told", func() bool { return engine.ReasonOf(consumer.Ready()) == rabbit.ReasonQueueMissing })
-	if err := consumer.Ready(); !strings.Contains(err.Error(), "`keyfold notify setup`") || strings.Contains(err.Error(), "`keyfold setup`") {
+	if err := consumer.Ready(); !strings.Contains(err.Error(), "broker.Setup") || strings.Contains(err.Error(), "rabbit.Setup") {
 		t.Error(err)
 	}
 	_ = consumer.Close(t.Context())

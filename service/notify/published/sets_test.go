@@ -125,7 +125,7 @@ func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		of, s := &store{}, newSets(&log)
-		if err := s.Load(t.Context(), of); engine.ReasonOf(err) != ReasonNoSet || s.Current() != nil || !strings.Contains(s.Notes()[0], "keyfold notify setup") {
+		if err := s.Load(t.Context(), of); engine.ReasonOf(err) != ReasonNoSet || s.Current() != nil || !strings.Contains(s.Notes()[0], "postgres.Setup") {
 			t.Fatalf("%v %q", err, s.Notes())
 		}
 		of.publish(string(rule.Default()))
@@ -193,7 +193,7 @@ func TestFollow(t *testing.T) {
 func TestLoadOfAFaultySet(t *testing.T) {
 	of, s := &store{sets: []string{empty, `{"version":"x","rules":[{"mood":1}]}`}}, newSets(io.Discard)
 	err := s.Load(t.Context(), of)
-	if engine.ReasonOf(err) != ReasonSet || !strings.Contains(err.Error(), "rules rollback") || s.Current() != nil {
+	if engine.ReasonOf(err) != ReasonSet || !strings.Contains(err.Error(), "postgres.Rollback") || s.Current() != nil {
 		t.Errorf("%v", err)
 	}
 }

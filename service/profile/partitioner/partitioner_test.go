@@ -156,7 +156,7 @@ func TestEventsOfASlotInBetween(t *testing.T) {
 	}
 	st := s.run()
 	await(t, "they came back several times, and that is noted", func() bool { return st.acked() >= 3*n && len(st.Notes()) == 1 })
-	if err := st.Ready(); engine.ReasonOf(err) != ReasonNoPartition || !strings.Contains(err.Error(), "`keyfold setup --partitions N`") {
+	if err := st.Ready(); engine.ReasonOf(err) != ReasonNoPartition || !strings.Contains(err.Error(), "rabbit.SetupPartitions") {
 		t.Errorf("it is ready: %v", err)
 	}
 	s.setUp(partitions)
@@ -201,7 +201,7 @@ func TestEventsWaitForTheirPartition(t *testing.T) {
 				return st.Stats.Unpublished() >= 3*n && len(st.Notes()) == 1
 			})
 			err := st.Ready()
-			if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "`keyfold setup --partitions N`") || len(st.Notes()) != 1 {
+			if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "rabbit.SetupPartitions") || len(st.Notes()) != 1 {
 				t.Errorf("it is ready: %v, and notes %q", err, st.Notes())
 			}
 			if st.acked() != 0 || s.depth(s.names.DeadLetters) != 0 {
@@ -231,7 +231,7 @@ func TestNoCommonQueue(t *testing.T) {
 	st := s.run()
 	await(t, "it has ended", func() bool { return strings.Contains(st.log.String(), "partitioning stopped") })
 	err := st.stop()
-	if engine.ReasonOf(err) != rabbit.ReasonQueueMissing || !strings.Contains(err.Error(), "`keyfold setup --partitions N`") {
+	if engine.ReasonOf(err) != rabbit.ReasonQueueMissing || !strings.Contains(err.Error(), "rabbit.SetupPartitions") {
 		t.Errorf("it ended with %v", err)
 	}
 }

@@ -179,8 +179,8 @@ func TestConfigurationFaults(t *testing.T) {
 	server := pgtest.Shared(t)
 	expectFault(t, openAt(t, server.URL("nowhere")).Check(ctx), ReasonAddress, "CREATE DATABASE")
 	empty := openAt(t, server.URL(server.Database(t, "")))
-	expectFault(t, empty.Check(ctx), ReasonNotSetUp, "keyfold notify setup")
-	expectFault(t, commitOne(empty, one("a", notify.Now)), ReasonNotSetUp, "keyfold notify setup")
+	expectFault(t, empty.Check(ctx), ReasonNotSetUp, "postgres.Setup")
+	expectFault(t, commitOne(empty, one("a", notify.Now)), ReasonNotSetUp, "postgres.Setup")
 
 	l := openNew(t)
 	must(t, l.Setup(ctx)) // again
@@ -233,7 +233,7 @@ func TestRefusedRows(t *testing.T) {
 		}
 	}
 	must(t, answers[2])
-	expectFault(t, answers[4], ReasonPartition, "keyfold notify retention")
+	expectFault(t, answers[4], ReasonPartition, "postgres.Retention")
 	standings, err := l.Load(ctx, []notify.Ask{{User: "sent", Events: []uuid.UUID{event}}, {User: "far"}})
 	must(t, err)
 	if !standings[0].Known[0].Dispatched || standings[1].Version != 0 {

@@ -33,7 +33,7 @@ func TestPartitions(t *testing.T) {
 	for i, at := range []engine.Millis{midnight, midnight + day - 1, midnight + day, midnight + 4*day - 1} {
 		must(t, commitOne(l, oneAt(string(rune('a'+i)), 0, notify.Now, at)))
 	}
-	expectFault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight+4*day)), ReasonPartition, "keyfold notify retention")
+	expectFault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight+4*day)), ReasonPartition, "postgres.Retention")
 	expectFault(t, commitOne(l, oneAt("x", 0, notify.Now, midnight-1)), ReasonPartition)
 
 	dropped, _, err := l.DropBefore(ctx, midnight+2*day-1)

@@ -10,7 +10,7 @@ import (
 // A probe tells what a commit would meet, and leaves nothing that is counted.
 func TestProbe(t *testing.T) {
 	l := openNew(t)
-	expectFault(t, l.Probe(ctx), ReasonPartition, "keyfold notify retention")
+	expectFault(t, l.Probe(ctx), ReasonPartition, "postgres.Retention")
 	_, err := l.EnsurePartitions(ctx, engine.Now(), 2) // of tomorrow too: a test may run at midnight
 	must(t, err)
 	must(t, errors.Join(l.Probe(ctx), l.Probe(ctx)))
@@ -32,9 +32,9 @@ func TestProbeNoticesFaults(t *testing.T) {
 		reason string
 		cure   string
 	}{
-		"function": {"ALTER FUNCTION notify_commit RENAME TO gone", ReasonNotSetUp, "keyfold notify setup"},
-		"table":    {"DROP TABLE notify_event_keys", ReasonNotSetUp, "keyfold notify setup"},
-		"records":  {"DROP TABLE notify_decisions", ReasonNotSetUp, "keyfold notify setup"},
+		"function": {"ALTER FUNCTION notify_commit RENAME TO gone", ReasonNotSetUp, "postgres.Setup"},
+		"table":    {"DROP TABLE notify_event_keys", ReasonNotSetUp, "postgres.Setup"},
+		"records":  {"DROP TABLE notify_decisions", ReasonNotSetUp, "postgres.Setup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := openNew(t)

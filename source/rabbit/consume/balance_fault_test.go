@@ -76,14 +76,14 @@ func faultOf(t *testing.T, s *site, only []int) error {
 func TestPartitionFaults(t *testing.T) {
 	b := modern(t)
 	one := newSite(t, b)
-	if err := faultOf(t, one, nil); engine.ReasonOf(err) != topology.ReasonNotPartitioned || !strings.Contains(err.Error(), "`keyfold setup` with --partitions N") {
+	if err := faultOf(t, one, nil); engine.ReasonOf(err) != topology.ReasonNotPartitioned || !strings.Contains(err.Error(), "rabbit.Setup with --partitions N") {
 		t.Errorf("without partitions: %v", err)
 	}
 	if err := faultOf(t, partitioned(t, b, 2), []int{1, 2}); engine.ReasonOf(err) != rabbit.ReasonQueueMissing || !strings.Contains(err.Error(), ".02") {
 		t.Errorf("with a partition that is missing: %v", err)
 	}
 	old := partitioned(t, rabbittest.SharedVersion(t, 3), 2)
-	if err := faultOf(t, old, nil); engine.ReasonOf(err) != topology.ReasonNotPartitioned || !strings.Contains(err.Error(), "WORKER_PARTITIONS") {
+	if err := faultOf(t, old, nil); engine.ReasonOf(err) != topology.ReasonNotPartitioned || !strings.Contains(err.Error(), "partition.Owned") {
 		t.Errorf("on a broker that cannot share them out: %v", err)
 	}
 }

@@ -217,7 +217,7 @@ func TestQueueDeleted(t *testing.T) {
 	sitetest.Eventually(t, "the missing queue told", func() bool {
 		return engine.ReasonOf(r.Ready()) == rabbit.ReasonQueueMissing
 	})
-	if err := r.Ready(); engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "keyfold setup") {
+	if err := r.Ready(); engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "rabbit.Setup") {
 		t.Error(err)
 	}
 	if r.Stats.Cancelled.Load() == 0 {

@@ -130,7 +130,7 @@ func TestDelayQueueMissing(t *testing.T) {
 	if d.Stats.InProcess.Load() != n || d.Stats.Replaced.Load() != 0 || r.Stats.Redelivered.Load() != 0 {
 		t.Errorf("%d in process, %d replaced", d.Stats.InProcess.Load(), d.Stats.Replaced.Load())
 	}
-	if told := log.Count("run `keyfold setup`"); told != 1 {
+	if told := log.Count("run rabbit.Setup"); told != 1 {
 		t.Errorf("told %d times what to do", told)
 	}
 	w.declare()

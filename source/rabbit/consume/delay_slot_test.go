@@ -86,7 +86,7 @@ func TestRetryExchangeMissing(t *testing.T) {
 	d, f := w.retries(w.DSN, slog.New(slog.NewTextHandler(&log, nil))), failFirst(1)
 	r := w.runWith(d, w.partitionOf(0), f.deliver)
 	sitetest.Eventually(t, "every event settled", func() bool { return f.settled() == engine.Slots && r.Stats.Acked.Load() == engine.Slots })
-	if told := log.Count("run `keyfold setup`"); told != 1 || d.Stats.Replaced.Load() != 0 {
+	if told := log.Count("run rabbit.Setup"); told != 1 || d.Stats.Replaced.Load() != 0 {
 		t.Errorf("told %d times what to do; %d replaced", told, d.Stats.Replaced.Load())
 	}
 	w.partition(1, w.first)

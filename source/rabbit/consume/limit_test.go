@@ -37,9 +37,9 @@ func TestQueueArgumentsAreChecked(t *testing.T) {
 		reason    string
 		parts     []string
 	}{
-		{"made by hand", topology.Quorum, amqp.Table{"x-queue-type": "quorum"}, rabbit.ReasonQueueMismatch, []string{"delete_queue", "keyfold setup"}},
+		{"made by hand", topology.Quorum, amqp.Table{"x-queue-type": "quorum"}, rabbit.ReasonQueueMismatch, []string{"delete_queue", "rabbit.Setup"}},
 		{"of an earlier version", topology.Quorum, limited, rabbit.ReasonQueueMismatch, []string{"x-dead-letter-exchange", "earlier version"}},
-		{"of the other type", topology.Classic, limited, rabbit.ReasonQueueMismatch, []string{"x-queue-type", "RABBITMQ_QUEUE_TYPE"}},
+		{"of the other type", topology.Classic, limited, rabbit.ReasonQueueMismatch, []string{"x-queue-type", "topology.Config.QueueType"}},
 		{"without priorities", topology.Classic, nil, rabbit.ReasonQueueMismatch, []string{"x-max-priority"}},
 		{"of a version that named no type", topology.Classic, amqp.Table{"x-max-priority": int32(10)}, "", nil},
 	} {
@@ -63,7 +63,7 @@ func TestQueueArgumentsAreChecked(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		s := shared(t)
 		s.Broker.DeleteQueue(t, s.VHost, s.Names.Queue)
-		s.checked(t, topology.Classic, s.Names.Queue, rabbit.ReasonQueueMissing, []string{"keyfold setup"})
+		s.checked(t, topology.Classic, s.Names.Queue, rabbit.ReasonQueueMissing, []string{"rabbit.Setup"})
 		if _, err := s.Channel().QueueDeclarePassive(s.Names.Queue, true, false, false, false, nil); err == nil {
 			t.Error("the check has made the queue")
 		}
@@ -75,9 +75,9 @@ func TestQueueArgumentsAreChecked(t *testing.T) {
 		config.QueueType, config.Partitions = topology.Quorum, &Partitions{Only: []int{0, 1}}
 		config.checked(t, "", "", nil)
 		config.QueueType = topology.Classic
-		config.checked(t, s.Names.PartitionQueue(0), rabbit.ReasonQueueMismatch, []string{"RABBITMQ_QUEUE_TYPE"})
+		config.checked(t, s.Names.PartitionQueue(0), rabbit.ReasonQueueMismatch, []string{"topology.Config.QueueType"})
 		config.QueueType, config.Partitions = topology.Quorum, &Partitions{Only: []int{1, 2}}
-		config.checked(t, s.Names.PartitionQueue(2), rabbit.ReasonQueueMissing, []string{"keyfold setup"})
+		config.checked(t, s.Names.PartitionQueue(2), rabbit.ReasonQueueMissing, []string{"rabbit.Setup"})
 	})
 	t.Run("as set up", func(t *testing.T) {
 		shared(t).checked(t, topology.Classic, "", "", nil)

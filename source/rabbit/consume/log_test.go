@@ -39,7 +39,7 @@ func TestMalformedMessagesAreLogged(t *testing.T) {
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		for i, want := range [][]string{
-			{"message_id=letter-0 ", "user_id=100", "reason=unknown_event_type", "found 1, expected 2", "keyfold failed show"},
+			{"message_id=letter-0 ", "user_id=100", "reason=unknown_event_type", "found 1, expected 2", "rabbit.Show"},
 			{"message_id=other ", "reason=bad_json"},
 			{"message_id=letter-24 ", "user_id=124", "count=24"},
 		} {

@@ -175,7 +175,7 @@ func TestPasswordsAndTheirFaults(t *testing.T) {
 	}
 	for _, at := range []string{with("wrong"), s.URL()} {
 		c := newCache(t, at)
-		if err := c.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "rediscache.Config.URL") {
+		if err := c.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "REDIS_URL") {
 			t.Errorf("no cure in %v", err)
 		}
 		for range 3 {
@@ -183,7 +183,7 @@ func TestPasswordsAndTheirFaults(t *testing.T) {
 				t.Errorf("an answer without the password")
 			}
 		}
-		if state := c.State(); !state.Open || !strings.Contains(state.Cause.Error(), "rediscache.Config.URL") {
+		if state := c.State(); !state.Open || !strings.Contains(state.Cause.Error(), "REDIS_URL") {
 			t.Errorf("state %+v", state)
 		}
 	}
