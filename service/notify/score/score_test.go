@@ -124,10 +124,12 @@ func one(t *testing.T, s *score.Scores, e *notify.Notification) notify.Score {
 }
 
 func TestCosineOfTextAndProfile(t *testing.T) {
-	s := newScores(t, phrases(t, &api{}), &store{})
-	if got := one(t, s, event(notify.Promo, "2", "Sale")); !got.Known || math.Abs(got.Cosine-.6) > 1e-9 || got.Skip != "" {
-		t.Errorf("%+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newScores(t, phrases(t, &api{}), &store{})
+		if got := one(t, s, event(notify.Promo, "2", "Sale")); !got.Known || math.Abs(got.Cosine-.6) > 1e-9 || got.Skip != "" {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 // Promise(notify-worker/taste-away)
