@@ -141,7 +141,7 @@ func (s *notifySoak) prepare(ctx context.Context) error {
 	if s.laws, err = workload.NewLaws(soakRules, "", local); err != nil {
 		return err
 	}
-	s.Stack.Programs, s.Build, s.LedgerArgs = s.notifySettings.Programs, failpoints, []string{"fsync=on"}
+	s.Stack.Programs, s.Build, s.LedgerArgs = s.Programs, failpoints, []string{"fsync=on"}
 	if s.Race {
 		s.Build = slices.Concat(failpoints, []string{"-race"})
 	}

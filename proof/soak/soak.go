@@ -90,7 +90,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 var failpoints = []string{"-tags", "failpoints"}
 
 func (s *soak) startServers(ctx context.Context) error {
-	s.Stack.Programs, s.Build, s.RabbitMQ = s.settings.Programs, failpoints, s.Version
+	s.Stack.Programs, s.Build, s.RabbitMQ = s.Programs, failpoints, s.Version
 	if s.Race {
 		s.Build = slices.Concat(failpoints, []string{"-race"})
 	}
