@@ -10,7 +10,7 @@ import (
 	"keyfold/source/rabbit"
 )
 
-// A Redis whose certificate nobody vouches for costs requests, never an event,
+// A Redis whose certificate no authority vouches for costs requests, never an event,
 // and the worker says what to do.
 //
 // Promise(away/redis-tls)

@@ -60,7 +60,7 @@ func TestRedisFailsOverInTheRun(t *testing.T) {
 	}
 }
 
-// A Redis whose certificate nobody vouches for is bypassed: every search has
+// A Redis whose certificate no authority vouches for is bypassed: every search has
 // its vector, none waits, and the cure is said.
 //
 // Promise(away/redis-tls)
