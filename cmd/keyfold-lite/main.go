@@ -31,6 +31,7 @@ type commands struct {
 	Rebuild  rebuildCmd  `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
 	User     userCmd     `cmd:"" help:"Show, export and erase profiles."`
 	Notify   notifyCmd   `cmd:"" uses:"worker,rules" help:"Decide notifications: now, later or never."`
+	Eval     evalCmd     `cmd:"" uses:"profiles,folding,batching" help:"Ask a log of events what fresh profiles are worth, and which settings find more."`
 	Failed   deadCmd     `cmd:"" aliases:"dead" help:"List and show events that cannot be folded."`
 
 	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries" help:"Check and show the settings."`

@@ -1,0 +1,111 @@
+package evaluate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/engine/profile/eval"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/evaluation"
+)
+
+func millis(d time.Duration) engine.Millis { return engine.Millis(d.Milliseconds()) }
+
+func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+func signed(x float64) string { return fmt.Sprintf("%+.0f %%", 100*x) }
+
+// head says in a few sentences what the log says.
+func head(r *evaluation.Report, lexical bool) (lines []string) {
+	vectors := r.Vectors
+	if lexical {
+		vectors += " (lexical: your own may do better)"
+	}
+	lines = append(lines, fmt.Sprintf("%s of %s; vectors %s. Test: from %s on, %s of %s.", cli.Count(int64(r.Log.Events), "event"),
+		cli.Count(int64(r.Log.Users), "user"), vectors, cli.At(r.Log.Test), cli.Count(int64(r.Questions), "question"), cli.Count(int64(r.Users), "user")))
+	current := r.Row(r.Current)
+	lines = append(lines, fmt.Sprintf("A profile that holds %s finds %s among its first %d in %s of cases; popularity finds %s, chance %s.",
+		r.Held, r.Asked, r.Cutoff, percent(current.Test.HR), percent(r.Row(eval.Popularity).Test.HR), percent(r.Row(eval.Random).Test.HR)))
+	for _, a := range r.Ages {
+		if a.Seconds < 0 {
+			lines = append(lines, fmt.Sprintf("The same profile made each night finds %s.", percent(a.Current)))
+		}
+	}
+	for _, v := range r.Verdicts {
+		lines = append(lines, verdict(r, v))
+	}
+	return lines
+}
+
+func verdict(r *evaluation.Report, v evaluation.Verdict) string {
+	found := fmt.Sprintf("%s finds %s (%s, at least %s in 95 of 100 draws)", v.Best, percent(r.Row(v.Best).Test.HR), signed(v.Gain), signed(v.Least))
+	switch {
+	case v.Change && v.What == "sibling":
+		return fmt.Sprintf("A second vector with a short half-life beside the first, mixed: %s.", found)
+	case v.Change:
+		return fmt.Sprintf("Another %s: %s.", v.What, found)
+	case v.Best == r.Current || v.Gain == 0:
+		return fmt.Sprintf("Keep the %s: %s.", what(v.What), v.Why)
+	}
+	return fmt.Sprintf("Keep the %s: %s (%s).", what(v.What), v.Why, found)
+}
+
+func what(kind string) string {
+	if kind == "sibling" {
+		return "one vector"
+	}
+	return kind
+}
+
+// leftOut says which product events were no question.
+func leftOut(r *evaluation.Report) string {
+	l := r.LeftOut
+	asked := r.Questions
+	if left := l.Products - (l.Unknown + l.Cold + l.OtherType + l.First + l.Met + l.SameInstant); left < asked {
+		asked = left
+	}
+	return fmt.Sprintf("Left out: %s of %s product events of the test part (%s met before, %s first of their user, %s of products without an event in the warm-up, "+
+		"%s of unknown products, %s of another type, %s asked at the same instant). %s answered by popularity for lack of a profile. Checked by the slow way: %s.",
+		cli.Number(int64(l.Products-asked)), cli.Number(int64(l.Products)), cli.Number(int64(l.Met)), cli.Number(int64(l.First)), cli.Number(int64(l.Cold)),
+		cli.Number(int64(l.Unknown)), cli.Number(int64(l.OtherType)), cli.Number(int64(l.SameInstant)), cli.Number(int64(r.NoProfile)), cli.Number(int64(r.Checked)))
+}
+
+// text prints the report.
+func text(w *cli.Text, r *evaluation.Report, lexical bool) {
+	for _, line := range head(r, lexical) {
+		w.Line("%s", line)
+	}
+	for _, t := range tables(r) {
+		w.Line("")
+		w.Line("%s", t.Title)
+		printTable(w, t.Head, t.Rows)
+	}
+	w.Line("")
+	w.Line("%s", leftOut(r))
+	if r.Log.Refused > 0 || r.Log.Repeats > 0 {
+		w.Line("Lines that are no event: %s; repeated ids: %s.", cli.Number(int64(r.Log.Refused)), cli.Number(int64(r.Log.Repeats)))
+	}
+}
+
+// printTable aligns the columns, the first one to the left.
+func printTable(w *cli.Text, head []string, rows [][]string) {
+	widths := make([]int, len(head))
+	for _, row := range append([][]string{head}, rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range append([][]string{head}, rows...) {
+		var line strings.Builder
+		for i, cell := range row {
+			if i == 0 {
+				fmt.Fprintf(&line, "  %-*s", widths[i], cell)
+			} else {
+				fmt.Fprintf(&line, "  %*s", widths[i], cell)
+			}
+		}
+		w.Line("%s", strings.TrimRight(line.String(), " "))
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"keyfold/cmd/evaluate"
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/eval"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/evaluation"
+	"keyfold/source/catalog"
+	"keyfold/source/vector"
+)
+
+// evalCmd asks a log what profiles are worth.
+type evalCmd struct {
+	Events         string `name:"events" required:"" placeholder:"FILE" help:"NDJSON events, plain or gzip; - for stdin."`
+	Products       string `name:"products" required:"" placeholder:"FILE" help:"NDJSON products."`
+	Vectors        string `enum:"hash,stored,cooc,knn" default:"hash" help:"hash: of names and phrases, offline; stored: the products' own, without searches; cooc: learned from the sessions of the warm-up; knn: none, item kNN."`
+	Strict         bool   `name:"strict" help:"Exit with 1 if a line of the log is no event."`
+	evaluate.Flags `embed:""`
+}
+
+// Help is the long text.
+func (c *evalCmd) Help() string {
+	return `It asks, for each product that a user turns to and had not met before: how near the front of all products does the
+profile put it that keyfold would have had by then? Nothing after that instant is known to the profile, to popularity
+or to what is learned. Settings are chosen by one part of the log and judged by a later one; a change is recommended
+only where 95 of 100 draws of the users agree and the gain is 2 % or more. Nothing is stored. The same log and
+settings give the same bytes.
+
+Examples:
+  keyfold-lite eval --events log.ndjson.gz --products shop.ndjson
+  keyfold-lite eval --events log.ndjson.gz --products shop.ndjson --html eval.html
+  keyfold-lite eval --events log.ndjson.gz --products shop.ndjson --vectors cooc --warm-up 0.6 --choose 0 --age 15s
+  keyfold-lite eval --events log.ndjson.gz --products shop.ndjson --control     what chance finds`
+}
+
+// Check judges the flags.
+func (c *evalCmd) Check(*app) error { return c.CheckFlags() }
+
+// Run evaluates.
+func (c *evalCmd) Run(a *app) error {
+	in := evaluation.Input{Model: a.config.Processor.Model, Sparse: c.Vectors == "hash", Laws: a.config.Processor.Config, Products: map[int32]profile.Product{}}
+	if windows := a.config.Shard; windows.Batching {
+		in.Windows = eval.Windows{Gap: millis(windows.Window), Most: millis(windows.MaxDelay)}
+	}
+	if err := c.readProducts(a, &in); err != nil {
+		return err
+	}
+	if err := c.readEvents(a, &in); err != nil {
+		return err
+	}
+	in.Vectors = c.vectors(&in)
+	bar := a.Progress("evaluating", 0, nil)
+	in.OnProgress = func(done, _ int) { bar.At(done) }
+	report, err := evaluation.Evaluate(a.ctx, in, c.Options(c.Vectors))
+	bar.Done()
+	if err != nil {
+		return err
+	}
+	if err := c.Emit(&a.Console, report, c.Vectors == "hash"); err != nil {
+		return err
+	}
+	if c.Strict && in.Refused > 0 {
+		return fmt.Errorf("%s of %s no event", cli.Count(int64(in.Refused), "line"), c.Events)
+	}
+	return nil
+}
+
+func (c *evalCmd) readProducts(a *app, in *evaluation.Input) error {
+	file, err := cli.OpenInput(c.Products, a.Stdin)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for p, err := range catalog.ReadProducts(file.Lines) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", file.Name, err)
+		}
+		if c.Vectors == "stored" && p.Vector != nil {
+			if in.Model == vector.HashModel || in.Model == p.Model {
+				in.Model, in.Laws.Dimensions = p.Model, len(p.Vector)
+			} else {
+				return fmt.Errorf("%s: product %d has a vector of the model %q, others of %q: vectors of two models cannot be compared", file.Name, p.ID, p.Model, in.Model)
+			}
+		}
+		in.Products[p.ID] = p
+	}
+	if len(in.Products) == 0 {
+		return fmt.Errorf("%s has no product: nothing can be ranked", file.Name)
+	}
+	return nil
+}
+
+func (c *evalCmd) readEvents(a *app, in *evaluation.Input) error {
+	file, err := cli.OpenInput(c.Events, a.Stdin)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	bar := a.Progress("reading "+file.Name, file.Size, file.Read)
+	defer bar.Done()
+	now := time.Now()
+	for n := 0; ; n++ {
+		body, err := file.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", file.Name, err)
+		case n%1024 == 0 && a.ctx.Err() != nil:
+			return a.ctx.Err()
+		}
+		bar.At(n)
+		if e, err := profile.ParseEvent(body, now); err != nil {
+			in.Refused++
+		} else {
+			in.Events = append(in.Events, e)
+		}
+	}
+}
+
+// vectors returns what makes the vectors of products and phrases.
+func (c *evalCmd) vectors(in *evaluation.Input) func(context.Context, []eval.Thing) ([][]float32, error) {
+	if c.Vectors == "stored" {
+		return func(_ context.Context, things []eval.Thing) (all [][]float32, err error) {
+			for _, thing := range things {
+				all = append(all, in.Products[thing.Product].Vector) // a phrase is of no product
+			}
+			return all, nil
+		}
+	}
+	return func(ctx context.Context, things []eval.Thing) ([][]float32, error) {
+		hash, err := vector.NewHash(in.Laws.Dimensions)
+		if err != nil {
+			return nil, err
+		}
+		texts := make([]string, len(things))
+		for i, thing := range things {
+			if texts[i] = vector.Normal(thing.Phrase, false); thing.Product != 0 {
+				texts[i] = catalog.EmbedText(in.Products[thing.Product])
+			}
+		}
+		return hash.Embed(ctx, texts)
+	}
+}
+
+func millis(d time.Duration) engine.Millis { return engine.Millis(d.Milliseconds()) }

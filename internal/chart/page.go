@@ -1,0 +1,36 @@
+package chart
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+)
+
+// Page is one self-contained HTML file: it asks nothing of a network.
+type Page struct {
+	Title    string
+	Lead     []string // sentences below the title
+	Sections []Section
+}
+
+// Section is a part of a page.
+type Section struct {
+	Title string
+	Text  string
+	Chart template.HTML // "" for none
+	Table *Table        // nil for none
+}
+
+// Table is a table whose first column names its rows.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// Write writes the page.
+func (p Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }

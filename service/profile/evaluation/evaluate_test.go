@@ -1,0 +1,180 @@
+package evaluation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/engine/profile/eval"
+	"keyfold/service/profile/evaluation"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const topics = 20
+
+// shop is a generated log: in sessions, users stay with a topic; in orders, each user has
+// one topic for ever; without taste, nothing says anything.
+func shop(kind string, users, visits int) evaluation.Input {
+	r := rand.New(rand.NewPCG(9, 0))
+	in := evaluation.Input{Model: "planted", Laws: profile.DefaultConfig(), Windows: eval.Windows{Gap: 5000, Most: 15000}, Products: map[int32]profile.Product{}}
+	in.Laws.Dimensions = topics
+	for p := int32(1); p <= 400; p++ {
+		in.Products[p] = profile.Product{ID: p}
+	}
+	at := int64(1_700_000_000_000)
+	for visit := range users * visits {
+		at += 200_000
+		user := int32(visit % users)
+		topic := r.IntN(topics)
+		if kind == "orders" {
+			topic = int(user) % topics
+		}
+		for i := range int64(5) {
+			product := int32(1 + topic + topics*r.IntN(20))
+			if kind == "none" {
+				product = 1 + r.Int32N(400)
+			}
+			e := profile.Event{UserID: user + 1, OccurredAt: engine.Millis(at + 20_000*i), Type: profile.ProductView, ProductID: product, MessageID: fmt.Sprint(visit, ".", i)}
+			if i == 4 {
+				e.Type = profile.ProductClick
+			}
+			e.Digest = profile.DigestOf(e.MessageID)
+			in.Events = append(in.Events, e)
+		}
+	}
+	in.Vectors = func(_ context.Context, things []eval.Thing) (all [][]float32, err error) {
+		for _, thing := range things {
+			v := make([]float32, topics)
+			v[int(thing.Product-1)%topics] = 1
+			all = append(all, v)
+		}
+		return all, nil
+	}
+	return in
+}
+
+func options() evaluation.Options {
+	return evaluation.Options{
+		Options: eval.Options{WarmUp: 0.5, Choose: 0.25}, Age: -1, Cutoff: 10, Mixes: []float64{0.5}, Tables: true,
+		HalfLives: []evaluation.HalfLife{{Name: "1m", Days: 1. / 1440}, {Name: "1d", Days: 1}, {Name: "30d", Days: 30.1}},
+	}
+}
+
+func evaluate(t *testing.T, in evaluation.Input, o evaluation.Options) *evaluation.Report {
+	t.Helper()
+	report, err := evaluation.Evaluate(t.Context(), in, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// A sibling is recommended where users change their minds, nothing where they do not or
+// where there are too few of them.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		kind          string
+		users, visits int
+		sibling       bool
+		why           string
+	}{
+		{"sessions", 120, 12, true, "the test part agrees"},
+		{"orders", 120, 12, false, ""},
+		{"none", 120, 12, false, ""},
+		{"sessions", 30, 12, false, "a recommendation needs 200 of 50"},
+	} {
+		report := evaluate(t, shop(test.kind, test.users, test.visits), options())
+		for _, v := range report.Verdicts {
+			want := v.What == "sibling" && test.sibling
+			if v.Change != want {
+				t.Errorf("%s of %d users: %+v", test.kind, test.users, v)
+			}
+			if v.What == "sibling" && !strings.Contains(v.Why, test.why) {
+				t.Errorf("%s of %d users: %q, want %q", test.kind, test.users, v.Why, test.why)
+			}
+		}
+		if len(report.Verdicts) != 3 || report.Checked < 100 {
+			t.Errorf("%s: verdicts %+v, %d questions checked", test.kind, report.Verdicts, report.Checked)
+		}
+	}
+}
+
+// An older profile finds less, and wider windows write less often.
+func TestTablesFollowFreshness(t *testing.T) {
+	t.Parallel()
+	report := evaluate(t, shop("sessions", 120, 12), options())
+	first, last := report.Ages[0], report.Ages[len(report.Ages)-1]
+	if first.Mixed <= 2*last.Mixed || last.Name != "nightly" || first.Band.Low > first.Current || first.Band.High < first.Current {
+		t.Errorf("ages %+v", report.Ages)
+	}
+	for i, w := range report.Windows[1:] {
+		if before := report.Windows[i]; w.Writes > before.Writes || w.Mixed > before.Mixed+0.02 {
+			t.Errorf("windows %+v then %+v", before, w)
+		}
+	}
+	if report.Windows[0].Writes != 1 {
+		t.Errorf("without windows: %v writes per event", report.Windows[0].Writes)
+	}
+}
+
+// Equal input gives equal bytes.
+func TestEqualBytes(t *testing.T) {
+	t.Parallel()
+	one, err := json.Marshal(evaluate(t, shop("sessions", 60, 10), options()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := json.Marshal(evaluate(t, shop("sessions", 60, 10), options()))
+	if err != nil || string(one) != string(two) {
+		t.Errorf("%v\n%s\n%s", err, one, two)
+	}
+}
+
+// A log that asks nothing says why.
+func TestNothingToAsk(t *testing.T) {
+	t.Parallel()
+	in := shop("orders", 10, 4)
+	in.Products = map[int32]profile.Product{1000: {ID: 1000}}
+	if _, err := evaluation.Evaluate(t.Context(), in, options()); err == nil || !strings.Contains(err.Error(), "the catalogue does not know") {
+		t.Errorf("a foreign catalogue: %v", err)
+	}
+	if _, err := evaluation.Evaluate(t.Context(), evaluation.Input{Laws: profile.DefaultConfig()}, options()); err == nil {
+		t.Error("no event: no error")
+	}
+	wrong := options()
+	wrong.WarmUp, wrong.Mixes, wrong.Cutoff = 1.5, []float64{2}, 0
+	if _, err := evaluation.Evaluate(t.Context(), in, wrong); err == nil || strings.Count(err.Error(), "\n") < 2 {
+		t.Errorf("wrong options: %v", err)
+	}
+}
+
+// Each kind of vectors and of question has its report.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for _, change := range []func(*evaluation.Options, *evaluation.Input){
+		func(o *evaluation.Options, _ *evaluation.Input) { o.Vectors = evaluation.Learned },
+		func(o *evaluation.Options, _ *evaluation.Input) { o.Vectors = evaluation.ItemKNN },
+		func(o *evaluation.Options, _ *evaluation.Input) { o.Repeats = true },
+		func(o *evaluation.Options, _ *evaluation.Input) { o.Targets = profile.ProductClick },
+		func(o *evaluation.Options, _ *evaluation.Input) { o.Horizon = 3600_000; o.Choose = 0 },
+		func(_ *evaluation.Options, in *evaluation.Input) { in.Laws.Lambda = 0 },
+		func(_ *evaluation.Options, in *evaluation.Input) { in.Laws.History = profile.UnitMass },
+	} {
+		in, o := shop("sessions", 60, 10), options()
+		change(&o, &in)
+		report := evaluate(t, in, o)
+		own := report.Row(report.Current)
+		if own == nil || own.Test.HR <= report.Row(eval.Random).Test.HR {
+			t.Errorf("%s by %s: %+v", report.Asked, report.Vectors, own)
+		}
+	}
+}
