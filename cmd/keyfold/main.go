@@ -48,6 +48,7 @@ type commands struct {
 	Backfill outbox.BackfillCmd   `cmd:"" uses:"database,broker,partitions" help:"Publish events of the outbox that were never sent, at a bounded rate."`
 	Products profiles.ProductsCmd `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
+	Eval     profiles.EvalCmd     `cmd:"" uses:"database,store,profiles,folding,embedding,batching" help:"Ask the history of events what fresh profiles are worth, and which settings find more."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
 	Status   status.Cmd           `cmd:"" uses:"broker,partitions,store,database,profiles,retries,ledger" help:"Show queues, workers and backlogs on one screen, and what needs a person."`
 	Failed   failures.Cmd         `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
