@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"maps"
 	"net/url"
@@ -41,7 +42,7 @@ func openPostgres(text string) (*Database, error) {
 	if err != nil {
 		return nil, engine.ConfigurationError(reasonURL, err)
 	}
-	inner := stdlib.GetConnector(*config, stdlib.OptionAfterConnect(untypedText))
+	inner := stdlib.GetConnector(*config, stdlib.OptionAfterConnect(untypedText), stdlib.OptionResetSession(discardCancelled))
 	pool := sql.OpenDB(postgresConnector{Connector: inner, begin: postgresBegin, timeout: ioTimeout})
 	pool.SetMaxOpenConns(32)
 	pool.SetMaxIdleConns(16)
@@ -91,7 +92,31 @@ func postgresConfig(text string) (*pgx.ConnConfig, error) {
 	config.RuntimeParams["application_name"] = cmp.Or(config.RuntimeParams["application_name"], "keyfold")
 	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, dialTimeout)
 	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: postgresGiveUp}
+		return postgresCancelling{&pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: postgresGiveUp}}
 	}
 	return config, nil
+}
+
+// postgresCancelling tells the server to end a statement whose context has ended. The
+// server may get the request behind that statement's end, and would end the next one: so
+// the connection, which is marked, is not used again. (pgx only waits for 100 ms.)
+type postgresCancelling struct {
+	*pgconn.CancelRequestContextWatcherHandler
+}
+
+// wasCancelled marks a connection that a statement was to be ended on.
+const wasCancelled = "keyfold.cancelled"
+
+// HandleCancel is called when the context ends before the statement.
+func (c postgresCancelling) HandleCancel(ctx context.Context) {
+	c.Conn.CustomData()[wasCancelled] = true
+	c.CancelRequestContextWatcherHandler.HandleCancel(ctx)
+}
+
+// discardCancelled has the pool open another connection in place of a marked one.
+func discardCancelled(_ context.Context, conn *pgx.Conn) error {
+	if conn.PgConn().CustomData()[wasCancelled] != nil {
+		return driver.ErrBadConn
+	}
+	return nil
 }

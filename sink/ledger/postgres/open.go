@@ -66,8 +66,9 @@ func Open(url string, connections int) (*Ledger, error) {
 		config.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
 	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: giveUp}
+		return cancelling{&pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: giveUp}}
 	}
+	config.AfterRelease = func(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[wasCancelled] == nil }
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
@@ -103,4 +104,20 @@ func (l *Ledger) bounded(ctx context.Context) (context.Context, context.CancelFu
 func (l *Ledger) Close() error {
 	l.pool.Close()
 	return nil
+}
+
+// cancelling tells the server to end a statement whose context has ended. The server may
+// get the request behind that statement's end, and would end the next one: so the
+// connection, which is marked, is not used again. (pgx only waits for 100 ms.)
+type cancelling struct {
+	*pgconn.CancelRequestContextWatcherHandler
+}
+
+// wasCancelled marks a connection that a statement was to be ended on.
+const wasCancelled = "keyfold.cancelled"
+
+// HandleCancel is called when the context ends before the statement.
+func (c cancelling) HandleCancel(ctx context.Context) {
+	c.Conn.CustomData()[wasCancelled] = true
+	c.CancelRequestContextWatcherHandler.HandleCancel(ctx)
 }
