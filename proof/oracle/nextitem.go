@@ -66,7 +66,7 @@ func (n NextItem) Answer() (m Metrics) {
 		}
 		before := m
 		for i := range of[u] {
-			n.question(&m, events, of[u], i, test, candidates)
+			n.question(&m, events, of[u], i, warm, test, candidates)
 		}
 		if asked := m.Questions - before.Questions; asked > 0 {
 			m.Users++
@@ -101,7 +101,7 @@ func (n NextItem) ordered() (all []profile.Event) {
 	return all
 }
 
-func (n NextItem) question(m *Metrics, all, events []profile.Event, i int, test int64, candidates []int32) {
+func (n NextItem) question(m *Metrics, all, events []profile.Event, i int, warm, test int64, candidates []int32) {
 	e := events[i]
 	now := int64(e.OccurredAt)
 	if now < test || !slices.Contains(candidates, e.ProductID) {
@@ -136,7 +136,7 @@ func (n NextItem) question(m *Metrics, all, events []profile.Event, i int, test 
 	if n.Repeats {
 		met = nil
 	}
-	n.add(m, n.scores(all, folded, candidates, now), slices.Index(candidates, e.ProductID), func(c int) bool { return met[candidates[c]] })
+	n.add(m, n.scores(all, folded, candidates, warm, now), slices.Index(candidates, e.ProductID), func(c int) bool { return met[candidates[c]] })
 }
 
 func (n NextItem) isQuestion(e profile.Event, met map[int32]bool, last int32) bool {
@@ -147,28 +147,40 @@ func (n NextItem) isQuestion(e profile.Event, met map[int32]bool, last int32) bo
 }
 
 // scores are those of all candidates: of who has no profile, how many events each had in
-// the seven days before the day.
-func (n NextItem) scores(all []profile.Event, folded []Weighted, candidates []int32, now int64) (scores []float64) {
-	const day = 24 * 3600 * 1000
-	var scoreOf func([]float64) float64
-	if len(folded) > 0 {
-		scoreOf = n.Score(folded)
+// the seven days before the day, or in the warm-up where there were none.
+func (n NextItem) scores(all []profile.Event, folded []Weighted, candidates []int32, warm, now int64) (scores []float64) {
+	if len(folded) == 0 {
+		const day = 24 * 3600 * 1000
+		scores = counts(all, candidates, func(at int64) bool {
+			before := floorDiv(now, day) - floorDiv(at, day)
+			return before >= 1 && before <= 7
+		})
+		if slices.Max(scores) == 0 {
+			scores = counts(all, candidates, func(at int64) bool { return at < warm })
+		}
+		return scores
 	}
+	scoreOf := n.Score(folded)
 	for _, c := range candidates {
-		score := 0.0
-		if len(folded) > 0 {
-			score = -math.MaxFloat64
-			if v := n.unit(c, ""); v != nil {
-				score = scoreOf(v)
-			}
-		} else {
-			for _, e := range all {
-				if d := floorDiv(now, day) - floorDiv(int64(e.OccurredAt), day); e.ProductID == c && d >= 1 && d <= 7 {
-					score++
-				}
-			}
+		score := -math.MaxFloat64
+		if v := n.unit(c, ""); v != nil {
+			score = scoreOf(v)
 		}
 		scores = append(scores, score)
+	}
+	return scores
+}
+
+// counts are how many events of the time that is meant each candidate has.
+func counts(all []profile.Event, candidates []int32, meant func(at int64) bool) (scores []float64) {
+	for _, c := range candidates {
+		n := 0.0
+		for _, e := range all {
+			if e.ProductID == c && meant(int64(e.OccurredAt)) {
+				n++
+			}
+		}
+		scores = append(scores, n)
 	}
 	return scores
 }

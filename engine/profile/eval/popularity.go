@@ -3,9 +3,12 @@ package eval
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
-// popularityDays is how many whole days before a question count for its popularity.
+// popularityDays is how many whole days before a question count for its popularity; where
+// they have no event, the warm-up counts.
 const popularityDays = 7
 
 // popularity counts the candidates' events.
@@ -42,6 +45,9 @@ func countPopularity(t *Timeline, users []user) popularity {
 			for item, n := range byDay[before] {
 				counts[item] += n
 			}
+		}
+		if floats.Sum(counts) == 0 {
+			counts = p.warmUp // a log of hours has no day before
 		}
 		p.recent[day] = counts
 	}
