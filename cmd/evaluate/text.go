@@ -25,6 +25,9 @@ func head(r *evaluation.Report, lexical bool) (lines []string) {
 	}
 	lines = append(lines, fmt.Sprintf("%s of %s; vectors %s. Test: from %s on, %s of %s.", cli.Count(int64(r.Log.Events), "event"),
 		cli.Count(int64(r.Log.Users), "user"), vectors, cli.At(r.Log.Test), cli.Count(int64(r.Questions), "question"), cli.Count(int64(r.Users), "user")))
+	if r.Sample < 1 {
+		lines = append(lines, fmt.Sprintf("Only %.2g %% of the users are asked, for the time it takes: --users 1 asks all.", 100*r.Sample))
+	}
 	current := r.Row(r.Current)
 	lines = append(lines, fmt.Sprintf("A profile that holds %s finds %s among its first %d in %s of cases; popularity finds %s, chance %s.",
 		r.Held, r.Asked, r.Cutoff, percent(current.Test.HR), percent(r.Row(eval.Popularity).Test.HR), percent(r.Row(eval.Random).Test.HR)))

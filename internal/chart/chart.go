@@ -157,9 +157,14 @@ func (d *drawing) verticalAxis(unit string) {
 func (d *drawing) places(names []string, axis string) {
 	every := (len(names) + labelsPerChart - 1) / labelsPerChart
 	for i, name := range names {
-		if i%every == 0 {
-			fmt.Fprintf(d, `<text class="label" x="%.1f" y="%d" text-anchor="middle">%s</text>`, x(i, len(names)), height-bottom+16, html.EscapeString(name))
+		if i%every > 0 {
+			continue
 		}
+		anchor := "middle"
+		if i > 0 && i == len(names)-1 { // it has no room to its right
+			anchor = "end"
+		}
+		fmt.Fprintf(d, `<text class="label" x="%.1f" y="%d" text-anchor="%s">%s</text>`, x(i, len(names)), height-bottom+16, anchor, html.EscapeString(name))
 	}
 	fmt.Fprintf(d, `<text class="axis" x="%d" y="%d" text-anchor="middle">%s</text>`, left+plotWidth/2, height-8, html.EscapeString(axis))
 }

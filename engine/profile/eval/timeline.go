@@ -219,6 +219,14 @@ func (t *Timeline) asked(id int32) bool {
 // AskedUsers is how many users have questions.
 func (t *Timeline) AskedUsers() int { return len(t.users) }
 
+// AskedEvents is how many events these users have.
+func (t *Timeline) AskedEvents() (n int) {
+	for i := range t.users {
+		n += len(t.users[i].events)
+	}
+	return n
+}
+
 // TypeCounts returns how many events there are of each type.
 func (t *Timeline) TypeCounts() map[profile.EventType]int { return t.types }
 

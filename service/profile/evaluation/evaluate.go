@@ -35,9 +35,17 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	timeline, err := eval.New(in.Events, func(id int32) bool { _, known := in.Products[id]; return known }, o.Options)
+	known := func(id int32) bool { _, known := in.Products[id]; return known }
+	timeline, err := eval.New(in.Events, known, o.Options)
 	if err != nil {
 		return nil, err
+	}
+	if o.Users == 0 {
+		if o.Users = affordable(timeline); o.Users < 1 {
+			if timeline, err = eval.New(in.Events, known, o.Options); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if timeline.Questions[1] == 0 {
 		return nil, fmt.Errorf("the log asks nothing: of %d product events after the warm-up %d are of products that the catalogue does not know, "+
@@ -58,6 +66,19 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 		e.current.History = profile.Mass // the other one needs vectors
 	}
 	return e.run(ctx)
+}
+
+// mostSums is how many sums of a setting a run makes at most, of one event and candidate
+// each: some two minutes of the main pass on two processors.
+const mostSums = 2e10
+
+// affordable is the share of the users that there is time for.
+func affordable(t *eval.Timeline) float64 {
+	share := mostSums / (float64(t.AskedEvents()+2*(t.Questions[0]+t.Questions[1])) * float64(t.Candidates))
+	if share >= 1 {
+		return 1
+	}
+	return max(share, 0.001)
 }
 
 // makeSpace makes the vectors.
@@ -128,6 +149,7 @@ func (e *evaluation) describe() {
 		vectors = "none: item kNN of the sessions of the warm-up"
 	}
 	e.report = &Report{
+		Sample: e.Options.Options.Users,
 		Log: Log{
 			Events: e.Timeline.Events, Refused: e.Refused, Repeats: e.Repeated, Users: e.People, Products: len(e.Products),
 			First: e.First.Time(), Last: e.Last.Time(), Choose: e.ChooseFrom.Time(), Test: e.TestFrom.Time(),
@@ -184,6 +206,9 @@ func (e *evaluation) halfLives() (all []eval.Setting) {
 			met = true
 			all = append(all, e.current)
 		} else {
+			if s.Name == e.current.Name { // rounded, it has the same
+				s.Name += " exactly"
+			}
 			all = append(all, s)
 		}
 	}

@@ -139,6 +139,17 @@ func TestEqualBytes(t *testing.T) {
 	}
 }
 
+// A setting that is rounded to the name of another one has a row of its own.
+func TestNamesOfHalfLivesAreDifferent(t *testing.T) {
+	t.Parallel()
+	in := shop("orders", 60, 10)
+	in.Laws.Lambda = eval.Lambda(1.03)
+	report := evaluate(t, in, options())
+	if own, other := report.Row("1d"), report.Row("1d exactly"); report.Current != "1d" || own == nil || other == nil || other.HalfLifeDays != 1 {
+		t.Errorf("current %q: %+v, %+v", report.Current, own, other)
+	}
+}
+
 // A log that asks nothing says why.
 func TestNothingToAsk(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ type Report struct {
 	Seed       int          `json:"seed"`
 	Questions  int          `json:"questions"` // of the part to test by
 	Users      int          `json:"users"`     // who are asked there
+	Sample     float64      `json:"share_of_users"`
 	Candidates int          `json:"candidates"`
 	NoProfile  int          `json:"answered_by_popularity"` // for lack of a profile
 	LeftOut    eval.LeftOut `json:"left_out"`
