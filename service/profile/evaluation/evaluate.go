@@ -149,7 +149,7 @@ func (e *evaluation) describe() {
 		vectors = "none: item kNN of the sessions of the warm-up"
 	}
 	e.report = &Report{
-		Sample: e.Options.Options.Users,
+		Sample: e.Users,
 		Log: Log{
 			Events: e.Timeline.Events, Refused: e.Refused, Repeats: e.Repeated, Users: e.People, Products: len(e.Products),
 			First: e.First.Time(), Last: e.Last.Time(), Choose: e.ChooseFrom.Time(), Test: e.TestFrom.Time(),
