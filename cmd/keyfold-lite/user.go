@@ -19,9 +19,10 @@ import (
 )
 
 type userCmd struct {
-	Show   showCmd   `cmd:"" help:"Show a user's profile, last events and nearest products."`
-	Export exportCmd `cmd:"" help:"Write all profiles as NDJSON, fields named as in the document store."`
-	Forget forgetCmd `cmd:"" help:"Erase a user: profile, stored events, dead events; later events are dropped."`
+	Show    showCmd    `cmd:"" help:"Show a user's profile, last events and nearest products."`
+	Explain explainCmd `cmd:"" uses:"profiles,folding" help:"Show which events a profile is made of, and which put each product there."`
+	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON, fields named as in the document store."`
+	Forget  forgetCmd  `cmd:"" help:"Erase a user: profile, stored events, dead events; later events are dropped."`
 }
 
 // showCmd shows one user.

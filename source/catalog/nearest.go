@@ -16,15 +16,15 @@ type Neighbour struct {
 	Cosine  float64         // from -1 to 1
 }
 
-// Nearest returns the k products with the largest cosine to a unit vector,
-// nearest first, equal ones by id. It reads the stream once and keeps no
+// Nearest returns, for each of the unit vectors, the k products with the largest cosine
+// to it, nearest first, equal ones by id. It reads the stream once and keeps no
 // vector, which the stream may therefore use again.
 //
 // Products whose vector has another length, NaN, Inf or length zero are
 // skipped. Models are not compared: that is the stream's to choose. An error of
 // the stream, or the end of ctx, is returned without an answer.
-func Nearest(ctx context.Context, unit []float64, products iter.Seq2[profile.Product, error], k int) ([]Neighbour, error) {
-	var nearest []Neighbour
+func Nearest(ctx context.Context, units [][]float64, products iter.Seq2[profile.Product, error], k int) ([][]Neighbour, error) {
+	nearest := make([][]Neighbour, len(units))
 	for p, err := range products {
 		if err == nil {
 			err = ctx.Err()
@@ -32,12 +32,13 @@ func Nearest(ctx context.Context, unit []float64, products iter.Seq2[profile.Pro
 		if err != nil {
 			return nil, err
 		}
-		cosine, ok := cosineTo(unit, p.Vector)
-		if !ok || k < 1 {
-			continue
-		}
+		raw := p.Vector
 		p.Vector = nil
-		nearest = insert(nearest, Neighbour{Product: p, Cosine: cosine}, k)
+		for i, unit := range units {
+			if cosine, ok := cosineTo(unit, raw); ok && k > 0 {
+				nearest[i] = insert(nearest[i], Neighbour{Product: p, Cosine: cosine}, k)
+			}
+		}
 	}
 	return nearest, nil
 }

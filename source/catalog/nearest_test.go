@@ -66,11 +66,16 @@ func TestNearestEqualsASort(t *testing.T) {
 			}
 		}
 		k := rapid.IntRange(-1, 70).Draw(r, "k")
-		got, err := catalog.Nearest(t.Context(), unit, stream(products), k)
+		other, err := engine.Unit(vector(dimensions), dimensions)
 		if err != nil {
 			r.Fatal(err)
 		}
-		compareWithSort(r, unit, products, k, got)
+		got, err := catalog.Nearest(t.Context(), [][]float64{unit, other}, stream(products), k)
+		if err != nil {
+			r.Fatal(err)
+		}
+		compareWithSort(r, unit, products, k, got[0])
+		compareWithSort(r, other, products, k, got[1])
 	})
 }
 
@@ -111,13 +116,13 @@ func TestNearestPutsEqualOnesByID(t *testing.T) {
 	for _, id := range []int32{5, 2, 9, 1, 7} {
 		products = append(products, profile.Product{ID: id, Vector: []float32{3, 4}})
 	}
-	got, err := catalog.Nearest(t.Context(), []float64{1, 0}, stream(products), 3)
+	got, err := catalog.Nearest(t.Context(), [][]float64{{1, 0}}, stream(products), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int32{1, 2, 5} {
-		if got[i].Product.ID != want || got[i].Cosine != 0.6 {
-			t.Errorf("neighbour %d: %+v, want product %d", i, got[i], want)
+		if got[0][i].Product.ID != want || got[0][i].Cosine != 0.6 {
+			t.Errorf("neighbour %d: %+v, want product %d", i, got[0][i], want)
 		}
 	}
 }
@@ -127,12 +132,12 @@ func TestNearestEndsWithItsStreamAndContext(t *testing.T) {
 	products := func(yield func(profile.Product, error) bool) {
 		_ = yield(profile.Product{ID: 1, Vector: []float32{1}}, nil) && yield(profile.Product{}, broken)
 	}
-	if got, err := catalog.Nearest(t.Context(), []float64{1}, products, 3); !errors.Is(err, broken) || got != nil {
+	if got, err := catalog.Nearest(t.Context(), [][]float64{{1}}, products, 3); !errors.Is(err, broken) || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, err := catalog.Nearest(ctx, []float64{1}, products, 3); !errors.Is(err, context.Canceled) || got != nil {
+	if got, err := catalog.Nearest(ctx, [][]float64{{1}}, products, 3); !errors.Is(err, context.Canceled) || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -159,7 +164,7 @@ func BenchmarkNearest(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if _, err := catalog.Nearest(b.Context(), unit, all, 10); err != nil {
+		if _, err := catalog.Nearest(b.Context(), [][]float64{unit}, all, 10); err != nil {
 			b.Fatal(err)
 		}
 	}

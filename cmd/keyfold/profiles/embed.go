@@ -112,11 +112,14 @@ func (c *EmbedCmd) nearest(a *app.App, e *embedded, unit []float64) error {
 	opened := false
 	err := a.WithStore(func(store *mongodb.Store) error {
 		opened = true
-		near, err := catalog.Nearest(a.Ctx, unit, store.AllProducts(a.Ctx), c.Near)
-		for _, n := range near {
+		near, err := catalog.Nearest(a.Ctx, [][]float64{unit}, store.AllProducts(a.Ctx), c.Near)
+		if err != nil {
+			return err
+		}
+		for _, n := range near[0] {
 			e.Nearest = append(e.Nearest, neighbor{n.Product.ID, n.Product.Name, n.Cosine})
 		}
-		return err
+		return nil
 	})
 	if opened || engine.KindOf(err) == engine.Configuration {
 		return err

@@ -64,10 +64,15 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, even
 			p.names[product.ID] = product
 		}
 	}
-	if !p.Profile.Erased() {
-		p.near, err = catalog.Nearest(ctx, p.Profile.Vector, store.AllProducts(ctx), near)
+	if p.Profile.Erased() {
+		return p, nil
 	}
-	return p, err
+	nearest, err := catalog.Nearest(ctx, [][]float64{p.Profile.Vector}, store.AllProducts(ctx), near)
+	if err != nil {
+		return nil, err
+	}
+	p.near = nearest[0]
+	return p, nil
 }
 
 // Print writes the view as text.

@@ -1,0 +1,108 @@
+package profiles
+
+import (
+	"fmt"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/service/profile/embedding"
+	"keyfold/service/profile/explanation"
+	"keyfold/service/profile/pipeline"
+	"keyfold/sink/mongodb"
+	"keyfold/source/outbox"
+)
+
+// explainCmd shows what a profile is made of.
+type explainCmd struct {
+	explanation.Flags `embed:""`
+}
+
+func (c *explainCmd) Check(a *app.App) error {
+	if err := c.CheckFlags(); err != nil {
+		return err
+	}
+	return a.CheckStore()
+}
+
+// Run prints the explanation.
+func (c *explainCmd) Run(a *app.App) error {
+	return a.WithStore(func(store *mongodb.Store) error {
+		return a.WithEmbedding(a.Vectors, 0, func(way *embedding.Embedding) error { return c.explain(a, store, way) })
+	})
+}
+
+func (c *explainCmd) explain(a *app.App, store *mongodb.Store, way *embedding.Embedding) error {
+	// The profile is read first: what it has folded by then is in the history.
+	profiles, err := store.Load(a.Ctx, []int32{int32(c.ID)})
+	if err != nil {
+		return err
+	}
+	if profiles[0] == nil {
+		return fmt.Errorf("user %d has no profile in the database %s: there is nothing to explain", c.ID, a.Servers.Database)
+	}
+	in := explanation.Input{Profile: profiles[0], Laws: a.Config.Processor.Config, Store: store, Phrases: patientPhrases{way, a.Log}}
+	ports, err := pipeline.Ports(a.Config.Processor, store, store)
+	if err != nil {
+		return err
+	}
+	in.Products = ports.Products
+	c.history(a, &in)
+	view, err := explanation.New(a.Ctx, in, c.Options())
+	if err != nil {
+		return err
+	}
+	return a.Emit(view, view.Print)
+}
+
+// history reads the user's newest events. Without a database, or where it is away, the
+// explanation says so: all of the profile is remainder.
+func (c *explainCmd) history(a *app.App, in *explanation.Input) {
+	if err := a.CheckDatabase(); err != nil {
+		in.Note = "no history: DATABASE_URL is not set"
+		return
+	}
+	folded := map[profile.AppliedID]bool{}
+	for _, id := range in.Profile.Applied.IDs {
+		folded[id] = true
+	}
+	damaged, older := 0, 0
+	err := a.WithDatabase(func(db *outbox.Database) error {
+		for row, err := range db.History(a.Ctx, outbox.Filter{UserID: int32(c.ID)}, outbox.Position{}) {
+			if engine.KindOf(err) == engine.Permanent {
+				damaged++
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			in.Events = append(in.Events, explanation.Event{Event: row.Event, State: state(&row, in.Profile, folded)})
+			if len(in.Events) > explanation.MostEvents {
+				in.Events, older = in.Events[1:], older+1
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		in.Events, in.Note = nil, fmt.Sprintf("no history: %v", err)
+	case older > 0:
+		in.Note = fmt.Sprintf("only the newest %d events are read: %d older ones are part of the remainder", explanation.MostEvents, older)
+	case damaged > 0:
+		in.Note = fmt.Sprintf("%d rows of the history hold no event and are left out", damaged)
+	}
+}
+
+// state says why an event is not in the profile, "" where it is, as far as the row and the
+// profile tell.
+func state(row *outbox.Row, p *profile.Profile, folded map[profile.AppliedID]bool) string {
+	switch {
+	case folded[row.Event.Digest.ID()]:
+		return ""
+	case !row.Sent:
+		return "waiting to be published"
+	case row.Event.OccurredAt > p.Updated:
+		return "published, not folded yet"
+	}
+	return ""
+}
