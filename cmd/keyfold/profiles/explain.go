@@ -66,6 +66,8 @@ func (c *explainCmd) history(a *app.App, in *explanation.Input) {
 	for _, id := range in.Profile.Applied.IDs {
 		folded[id] = true
 	}
+	// The profile has the ids of what it folded since then.
+	since := max(in.Profile.Applied.Floor, engine.Now()-engine.Millis(a.Config.Processor.IDs.Retention.Milliseconds()))
 	damaged, older := 0, 0
 	err := a.WithDatabase(func(db *outbox.Database) error {
 		for row, err := range db.History(a.Ctx, outbox.Filter{UserID: int32(c.ID)}, outbox.Position{}) {
@@ -76,7 +78,7 @@ func (c *explainCmd) history(a *app.App, in *explanation.Input) {
 			if err != nil {
 				return err
 			}
-			in.Events = append(in.Events, explanation.Event{Event: row.Event, State: state(&row, in.Profile, folded)})
+			in.Events = append(in.Events, explanation.Event{Event: row.Event, State: state(&row, since, folded)})
 			if len(in.Events) > explanation.MostEvents {
 				in.Events, older = in.Events[1:], older+1
 			}
@@ -94,15 +96,15 @@ func (c *explainCmd) history(a *app.App, in *explanation.Input) {
 }
 
 // state says why an event is not in the profile, "" where it is, as far as the row and the
-// profile tell.
-func state(row *outbox.Row, p *profile.Profile, folded map[profile.AppliedID]bool) string {
+// profile tell: of what was published since an instant, the profile has the ids.
+func state(row *outbox.Row, since engine.Millis, folded map[profile.AppliedID]bool) string {
 	switch {
 	case folded[row.Event.Digest.ID()]:
 		return ""
 	case !row.Sent:
 		return "waiting to be published"
-	case row.Event.OccurredAt > p.Updated:
-		return "published, not folded yet"
+	case row.SentAt >= since:
+		return "published, and waiting in a queue or given up"
 	}
 	return ""
 }
