@@ -65,8 +65,11 @@ var ages = []struct {
 	below time.Duration
 	name  string
 }{
-	{time.Hour, "under 1 h"}, {24 * time.Hour, "under 1 d"}, {7 * 24 * time.Hour, "under 7 d"},
-	{30 * 24 * time.Hour, "under 30 d"}, {90 * 24 * time.Hour, "under 90 d"},
+	{time.Hour, "under 1 h"},
+	{24 * time.Hour, "under 1 d"},
+	{7 * 24 * time.Hour, "under 7 d"},
+	{30 * 24 * time.Hour, "under 30 d"},
+	{90 * 24 * time.Hour, "under 90 d"},
 }
 
 // Age returns a name for the class of an event's age.

@@ -167,7 +167,7 @@ func (b *builder) sums() {
 		}
 		return cmp.Or(e.Category, "no category")
 	}))
-	v.Ages = shown(b.By(explain.Age(b.Input.Profile.Updated)))
+	v.Ages = shown(b.By(explain.Age(b.Profile.Updated)))
 	sessions := b.Sessions()
 	for i, s := range sessions {
 		sessions[i].Name = s.From.Time().Format(time.DateTime)
@@ -213,13 +213,13 @@ func (b *builder) whatIfs() (folded []profile.State, err error) {
 		b.view.WhatIf = append(b.view.WhatIf, WhatIf{What: "without " + what, Events: left})
 		folded = append(folded, b.Explanation.Without(leave))
 	}
-	if half := b.Options.HalfLife; half > 0 {
+	if half := b.HalfLife; half > 0 {
 		b.view.WhatIf = append(b.view.WhatIf, WhatIf{What: "at a half-life of " + strings.TrimSuffix(strings.TrimSuffix(half.String(), "0s"), "0m")})
 		folded = append(folded, b.WithDecay(math.Ln2/(half.Hours()/24)))
 	}
 	for i, s := range folded {
 		if s.Vector != nil {
-			b.view.WhatIf[i].Cosine = floats.Dot(s.Vector, b.Input.Profile.Vector)
+			b.view.WhatIf[i].Cosine = floats.Dot(s.Vector, b.Profile.Vector)
 		}
 	}
 	return folded, nil
@@ -252,7 +252,7 @@ func (b *builder) leave(what string) (func(*explain.Event) bool, error) {
 
 // nearest reads the catalogue once for the profile, the remainder and each what-if.
 func (b *builder) nearest(ctx context.Context, folded []profile.State) error {
-	wanted := [][]float64{b.Input.Profile.Vector}
+	wanted := [][]float64{b.Profile.Vector}
 	rest := b.view.Remainder > explain.Equal && len(b.Remainder) > 0
 	if rest {
 		wanted = append(wanted, unit(b.Remainder))
@@ -281,8 +281,8 @@ func (b *builder) nearest(ctx context.Context, folded []profile.State) error {
 	for i := range b.view.WhatIf {
 		b.view.WhatIf[i].Nearest = list(found[i])
 	}
-	if b.Options.Product != 0 {
-		return b.product(vectors[b.Options.Product])
+	if b.Product != 0 {
+		return b.product(vectors[b.Product])
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func (b *builder) vectors(ctx context.Context, found []catalog.Neighbour) (map[i
 	for _, n := range found {
 		wanted[n.Product.ID] = engine.Resolved{}
 	}
-	if id := b.Options.Product; id != 0 {
+	if id := b.Product; id != 0 {
 		wanted[id] = engine.Resolved{}
 		if products, err := b.Store.Products(ctx, []int32{id}); err != nil {
 			return nil, err
@@ -349,11 +349,11 @@ func (b *builder) because(near *Near, vector []float64) {
 
 // product explains the one that is asked for.
 func (b *builder) product(vector []float64) error {
-	id := b.Options.Product
+	id := b.Product
 	if vector == nil {
 		return fmt.Errorf("--product %d: no product with a usable vector of this model has the id", id)
 	}
-	near := Near{ProductID: id, Title: b.title(id), Cosine: floats.Dot(vector, b.Input.Profile.Vector)}
+	near := Near{ProductID: id, Title: b.title(id), Cosine: floats.Dot(vector, b.Profile.Vector)}
 	b.because(&near, vector)
 	b.view.Product = &near
 	return nil

@@ -192,6 +192,7 @@ func TestTransactionEndsAtItsTimeout(t *testing.T) {
 		}
 	}
 	must(t, held.Rollback(ctx))
+	l.Timeout = defaultTimeout // a connection is opened in place of the one that the timeout ended
 	must(t, l.SetPreferences(ctx, "locked", notify.Preferences{}))
 }
 
