@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"errors"
 	"fmt"
 
 	"keyfold/cmd/keyfold/app"
@@ -18,11 +19,13 @@ type explainCmd struct {
 	explanation.Flags `embed:""`
 }
 
+// Check judges the flags and the settings. DATABASE_URL may be missing, not wrong.
 func (c *explainCmd) Check(a *app.App) error {
-	if err := c.CheckFlags(); err != nil {
-		return err
+	faults := []error{c.CheckFlags(), a.CheckStore(), a.Vectors.Usable()}
+	if a.Servers.SQL != "" {
+		faults = append(faults, a.CheckDatabase())
 	}
-	return a.CheckStore()
+	return errors.Join(faults...)
 }
 
 // Run prints the explanation.
@@ -58,7 +61,7 @@ func (c *explainCmd) explain(a *app.App, store *mongodb.Store, way *embedding.Em
 // history reads the user's newest events. Without a database, or where it is away, the
 // explanation says so: all of the profile is remainder.
 func (c *explainCmd) history(a *app.App, in *explanation.Input) {
-	if err := a.CheckDatabase(); err != nil {
+	if a.Servers.SQL == "" {
 		in.Note = "no history: DATABASE_URL is not set"
 		return
 	}
