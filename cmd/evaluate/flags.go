@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
 	"keyfold/service/profile/evaluation"
+	"keyfold/shard"
 )
 
 // Flags say what is asked and compared.
@@ -83,8 +85,28 @@ func (f *Flags) CheckFlags() error {
 	return errors.Join(age, f.Options("").Validate())
 }
 
-// Emit prints the report, and writes the page where one is asked for.
-func (f *Flags) Emit(c *cli.Console, r *evaluation.Report, lexical bool) error {
+// Windows are a worker's, as an evaluation takes them.
+func Windows(c shard.Config) (w eval.Windows) {
+	if c.Batching {
+		w = eval.Windows{Gap: millis(c.Window), Most: millis(c.MaxDelay)}
+	}
+	return w
+}
+
+// Evaluate evaluates, prints the report, and writes the page where one is asked for.
+// vectors is the word for the kind of vectors.
+func (f *Flags) Evaluate(ctx context.Context, c *cli.Console, in evaluation.Input, vectors string, lexical bool) error {
+	bar := c.Progress("evaluating", 0, nil)
+	in.OnProgress = bar.At
+	report, err := evaluation.Evaluate(ctx, in, f.Options(vectors))
+	bar.Done()
+	if err != nil {
+		return err
+	}
+	return f.emit(c, report, lexical)
+}
+
+func (f *Flags) emit(c *cli.Console, r *evaluation.Report, lexical bool) error {
 	if err := c.Emit(r, func(w *cli.Text) { text(w, r, lexical) }); err != nil || f.HTML == "" {
 		return err
 	}

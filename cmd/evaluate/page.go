@@ -26,7 +26,7 @@ func page(r *evaluation.Report, lexical bool) chart.Page {
 		p.Sections = append(p.Sections, chart.Section{Title: "Windows", Text: all[2].Title + ".", Chart: windows(r), Table: pageTable(all[2])})
 	}
 	last := all[len(all)-1]
-	p.Sections = append(p.Sections, chart.Section{Title: "Kinds of questions", Text: last.Title + ".", Chart: pauses(r), Table: pageTable(last)})
+	p.Sections = append(p.Sections, chart.Section{Title: "Kinds of questions", Text: last.Title + ".", Chart: kinds(r), Table: pageTable(last)})
 	return p
 }
 
@@ -78,8 +78,8 @@ func windows(r *evaluation.Report) template.HTML {
 	return c.SVG()
 }
 
-func pauses(r *evaluation.Report) template.HTML {
-	c := chart.Bars{Title: "Hits by the pause before the question", Unit: " %"}
+func kinds(r *evaluation.Report) template.HTML {
+	c := chart.Bars{Title: "Hits by kind of question", Unit: " %"}
 	own := r.Row(r.Current)
 	for i, g := range r.Groups {
 		if g.Questions > 0 {

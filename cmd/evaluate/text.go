@@ -65,13 +65,10 @@ func what(kind string) string {
 // leftOut says which product events were no question.
 func leftOut(r *evaluation.Report) string {
 	l := r.LeftOut
-	asked := r.Questions
-	if left := l.Products - (l.Unknown + l.Cold + l.OtherType + l.First + l.Met + l.SameInstant); left < asked {
-		asked = left
-	}
+	left := l.Unknown + l.Cold + l.OtherType + l.First + l.Met + l.SameInstant
 	return fmt.Sprintf("Left out: %s of %s product events of the test part (%s met before, %s first of their user, %s of products without an event in the warm-up, "+
 		"%s of unknown products, %s of another type, %s asked at the same instant). %s answered by popularity for lack of a profile. Checked by the slow way: %s.",
-		cli.Number(int64(l.Products-asked)), cli.Number(int64(l.Products)), cli.Number(int64(l.Met)), cli.Number(int64(l.First)), cli.Number(int64(l.Cold)),
+		cli.Number(int64(left)), cli.Number(int64(l.Products)), cli.Number(int64(l.Met)), cli.Number(int64(l.First)), cli.Number(int64(l.Cold)),
 		cli.Number(int64(l.Unknown)), cli.Number(int64(l.OtherType)), cli.Number(int64(l.SameInstant)), cli.Number(int64(r.NoProfile)), cli.Number(int64(r.Checked)))
 }
 

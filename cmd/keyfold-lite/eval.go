@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"keyfold/cmd/evaluate"
-	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
@@ -46,9 +45,9 @@ func (c *evalCmd) Check(*app) error { return c.CheckFlags() }
 
 // Run evaluates.
 func (c *evalCmd) Run(a *app) error {
-	in := evaluation.Input{Model: a.config.Processor.Model, Sparse: c.Vectors == "hash", Laws: a.config.Processor.Config, Products: map[int32]profile.Product{}}
-	if windows := a.config.Shard; windows.Batching {
-		in.Windows = eval.Windows{Gap: millis(windows.Window), Most: millis(windows.MaxDelay)}
+	in := evaluation.Input{
+		Model: a.config.Processor.Model, Sparse: c.Vectors == "hash", Laws: a.config.Processor.Config, Windows: evaluate.Windows(a.config.Shard),
+		Products: map[int32]profile.Product{},
 	}
 	if err := c.readProducts(a, &in); err != nil {
 		return err
@@ -57,14 +56,7 @@ func (c *evalCmd) Run(a *app) error {
 		return err
 	}
 	in.Vectors = c.vectors(&in)
-	bar := a.Progress("evaluating", 0, nil)
-	in.OnProgress = func(done, _ int) { bar.At(done) }
-	report, err := evaluation.Evaluate(a.ctx, in, c.Options(c.Vectors))
-	bar.Done()
-	if err != nil {
-		return err
-	}
-	if err := c.Emit(&a.Console, report, c.Vectors == "hash"); err != nil {
+	if err := c.Evaluate(a.ctx, &a.Console, in, c.Vectors, c.Vectors == "hash"); err != nil {
 		return err
 	}
 	if c.Strict && in.Refused > 0 {
@@ -150,5 +142,3 @@ func (c *evalCmd) vectors(in *evaluation.Input) func(context.Context, []eval.Thi
 		return hash.Embed(ctx, texts)
 	}
 }
-
-func millis(d time.Duration) engine.Millis { return engine.Millis(d.Milliseconds()) }

@@ -58,9 +58,8 @@ func (c *EvalCmd) Run(a *app.App) error {
 
 func (c *EvalCmd) evaluate(a *app.App, db *outbox.Database, store *mongodb.Store, way *embedding.Embedding) error {
 	laws := a.Config.Processor.Config
-	in := evaluation.Input{Model: laws.Model, Sparse: a.Vectors.Offline, Laws: laws, Products: map[int32]profile.Product{}}
-	if windows := a.Config.Shard; windows.Batching {
-		in.Windows = eval.Windows{Gap: engine.Millis(windows.Window.Milliseconds()), Most: engine.Millis(windows.MaxDelay.Milliseconds())}
+	in := evaluation.Input{
+		Model: laws.Model, Sparse: a.Vectors.Offline, Laws: laws, Windows: evaluate.Windows(a.Config.Shard), Products: map[int32]profile.Product{},
 	}
 	for p, err := range store.AllProducts(a.Ctx) {
 		if err != nil {
@@ -81,14 +80,7 @@ func (c *EvalCmd) evaluate(a *app.App, db *outbox.Database, store *mongodb.Store
 	in.Vectors = func(ctx context.Context, things []eval.Thing) ([][]float32, error) {
 		return c.vectors(ctx, in.Products, phrases, things)
 	}
-	bar := a.Progress("evaluating", 0, nil)
-	in.OnProgress = func(done, _ int) { bar.At(done) }
-	report, err := evaluation.Evaluate(a.Ctx, in, c.Options(c.Vectors))
-	bar.Done()
-	if err != nil {
-		return err
-	}
-	return c.Emit(&a.Console, report, a.Vectors.Offline)
+	return c.Evaluate(a.Ctx, &a.Console, in, c.Vectors, a.Vectors.Offline && c.Vectors == "stored")
 }
 
 // readHistory reads the events, and counts the rows that hold none.
@@ -129,24 +121,20 @@ func (c *EvalCmd) vectors(ctx context.Context, products map[int32]profile.Produc
 			texts, at = append(texts, thing.Phrase), append(at, i)
 		}
 	}
-	for start := 0; start < len(texts); start += phraseChunk {
-		chunk := texts[start:min(start+phraseChunk, len(texts))]
+	for chunk := range slices.Chunk(texts, phraseChunk) {
 		for k, r := range phrases.Resolve(ctx, chunk) {
 			if r.Err != nil && engine.KindOf(r.Err) != engine.Permanent {
 				return nil, fmt.Errorf("the phrase %q: %w (--no-searches evaluates without the searches)", chunk[k], r.Err)
 			}
-			all[at[start+k]] = narrow(r.Vector)
+			all[at[k]] = narrow(r.Vector)
 		}
+		at = at[len(chunk):]
 	}
 	return all, ctx.Err()
 }
 
 // narrow rounds a vector to float32; nil stays nil.
-func narrow(v []float64) []float32 {
-	if v == nil {
-		return nil
-	}
-	short := slices.Grow([]float32(nil), len(v))
+func narrow(v []float64) (short []float32) {
 	for _, x := range v {
 		short = append(short, float32(x))
 	}

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -106,7 +107,7 @@ func state(row *outbox.Row, since engine.Millis, folded map[profile.AppliedID]bo
 		return ""
 	case !row.Sent:
 		return "waiting to be published"
-	case row.SentAt >= since:
+	case cmp.Or(row.SentAt, row.StoredAt) >= since: // another program may not say when it sent it
 		return "published, and waiting in a queue or given up"
 	}
 	return ""

@@ -22,7 +22,7 @@ func (w *worker) check(u *user, q *question) error {
 		if math.IsInf(s.Lambda, 1) {
 			continue // keyfold has no such setting
 		}
-		law := profile.Config{Dimensions: w.Space.Dimensions(), Lambda: s.Lambda, History: s.History, Weights: s.Weights}
+		law := profile.Config{Dimensions: w.vectors.Dimensions(), Lambda: s.Lambda, History: s.History, Weights: s.Weights}
 		state := law.Fold(profile.State{}, w.steps(u, s))
 		if state.Mass < vanished*s.weight {
 			continue
@@ -46,7 +46,7 @@ func (w *worker) cosines(s *sum, factor float64, unit []float64) []float64 {
 		if w.Space.Row(int32(j)) == nil {
 			all[j] = s.scores[j] * factor
 		} else {
-			all[j] = w.Space.Dot(unit, int32(j))
+			all[j] = w.vectors.Dot(unit, int32(j))
 		}
 	}
 	return all
@@ -78,8 +78,8 @@ func (w *worker) steps(u *user, s *sum) (steps []profile.Step) {
 		if e.thing < 0 || w.Space.Row(e.thing) == nil {
 			continue
 		}
-		x := make([]float64, w.Space.Dimensions())
-		w.Space.Add(x, 1, e.thing)
+		x := make([]float64, w.vectors.Dimensions())
+		w.vectors.Add(x, 1, e.thing)
 		floats.Scale(1/floats.Norm(x, 2), x)
 		steps = append(steps, profile.Step{Vector: x, Weight: s.Weights[e.kind], At: e.at})
 	}

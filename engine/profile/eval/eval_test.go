@@ -107,7 +107,7 @@ func (w *world) spaces(line *eval.Timeline, seed uint64) map[string]eval.Space {
 func run(t testing.TB, line *eval.Timeline, plan eval.Plan) *eval.Result {
 	t.Helper()
 	plan.Cutoff = 3
-	result, err := line.Run(t.Context(), plan, nil)
+	result, err := line.Run(t.Context(), plan)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,9 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/sourcegraph/conc/pool"
@@ -15,23 +17,28 @@ type pass struct {
 	*Timeline
 	*Plan
 	*metrics
+	vectors    Vectors // nil where the space has none
 	recentLogs map[int64][]float64
 	arms       int
 	checkEvery int
 }
 
 // Run has every row of a plan answer every question. Equal input gives equal bytes.
-// answered is told how many users are done; it may be nil. The only errors are that
-// ctx has ended and that the slow way differs.
-func (t *Timeline) Run(ctx context.Context, plan Plan, answered *atomic.Int64) (*Result, error) {
+// The errors are that ctx has ended, that the slow way differs, and that the plan needs
+// vectors which its space does not have.
+func (t *Timeline) Run(ctx context.Context, plan Plan) (*Result, error) {
 	p := &pass{Timeline: t, Plan: &plan, metrics: newMetrics(plan.Cutoff), arms: len(plan.names())}
+	p.vectors, _ = plan.Space.(Vectors)
+	if p.vectors == nil && slices.Contains(plan.lengths(), true) {
+		return nil, errors.New("the plan goes by lengths of vectors, and its space has none")
+	}
 	if len(plan.Blends) > 0 {
 		p.recentLogs = map[int64][]float64{}
 		for day, counts := range t.popularity.recent {
 			p.recentLogs[day] = logs(counts)
 		}
 	}
-	if plan.Check > 0 && plan.Space.Dimensions() > 0 {
+	if plan.Check > 0 && p.vectors != nil {
 		p.checkEvery = max(1, (t.Questions[0]+t.Questions[1])/plan.Check)
 	}
 	result := newResult(p)
@@ -50,9 +57,6 @@ func (t *Timeline) Run(ctx context.Context, plan Plan, answered *atomic.Int64) (
 				for i := next.Add(1) - 1; int(i) < len(users) && ctx.Err() == nil; i = next.Add(1) - 1 {
 					if err := w.user(&users[i], first+int(i), &answers[i]); err != nil {
 						return err
-					}
-					if answered != nil {
-						answered.Add(1)
 					}
 				}
 				return ctx.Err()
@@ -93,7 +97,11 @@ func newWorker(p *pass) *worker {
 	w := &worker{pass: p, mixed: make([]float64, p.Candidates), isMet: make([]bool, p.Candidates)}
 	lengths := p.lengths()
 	for i := range p.Settings {
-		w.sums = append(w.sums, newSum(&p.Settings[i], p.Space, p.Candidates, lengths[i]))
+		var space Vectors
+		if lengths[i] {
+			space = p.vectors
+		}
+		w.sums = append(w.sums, newSum(&p.Settings[i], space, p.Candidates))
 	}
 	if p.Coverage {
 		for range p.arms {
@@ -183,7 +191,7 @@ func (w *worker) rankAll(q *question) {
 		arm++
 	}
 	for _, m := range w.Mixes {
-		short, long := m.Share*w.sums[m.Short].unit(), (1-m.Share)*w.sums[m.Long].unit()
+		short, long := m.Share*w.sums[m.Short].toUnit(), (1-m.Share)*w.sums[m.Long].toUnit()
 		for j, x := range w.sums[m.Long].scores {
 			w.mixed[j] = short*w.sums[m.Short].scores[j] + long*x
 		}
@@ -191,7 +199,7 @@ func (w *worker) rankAll(q *question) {
 		arm++
 	}
 	for _, b := range w.Blends {
-		unit, popular := w.sums[b.Setting].unit(), w.recentLogs[dayOf(q.at)]
+		unit, popular := w.sums[b.Setting].toUnit(), w.recentLogs[dayOf(q.at)]
 		for j, x := range w.sums[b.Setting].scores {
 			w.mixed[j] = unit*x + b.Popularity*popular[j]
 		}

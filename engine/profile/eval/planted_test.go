@@ -53,7 +53,7 @@ func (p *planted) run(products int, visible eval.Visibility, o eval.Options, set
 	}
 	result, err := line.Run(p.t.Context(), eval.Plan{
 		Space: similar.NewDense(vectors, p.topics, line.Candidates), Visibility: visible, Settings: settings, Baselines: true, Cutoff: 10, Check: 20,
-	}, nil)
+	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestSmallestLogs(t *testing.T) {
 		vectors := make([][]float32, len(line.Things))
 		result, err := line.Run(t.Context(), eval.Plan{
 			Space: similar.NewDense(vectors, 1, line.Candidates), Visibility: eval.Age(0), Settings: []eval.Setting{setting("1d", 1)}, Baselines: true, Coverage: true, Cutoff: 10,
-		}, nil)
+		})
 		if err != nil || result.Questions != [2]int{} || math.IsNaN(result.Rows[0].Test.HR) {
 			t.Errorf("%d events: %+v, %v", events, result, err)
 		}

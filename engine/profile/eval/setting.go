@@ -10,10 +10,15 @@ import (
 // several goroutines.
 type Space interface {
 	// Row returns the similarity of a thing to each candidate, nil where the thing
-	// has no vector. It is only read, until the next call.
+	// is near to nothing. It is only read.
 	Row(thing int32) []float64
-	// Dimensions is the length of the vectors, 0 where rows are all there is. Then
-	// the other methods are not called.
+}
+
+// Vectors is a space whose similarities are cosines of vectors. Mixes, blends and
+// [profile.UnitMass] need one, as they go by the length of a sum.
+type Vectors interface {
+	Space
+	// Dimensions is the length of the vectors.
 	Dimensions() int
 	// Add adds w times a thing's unit vector to a sum.
 	Add(sum []float64, w float64, thing int32)

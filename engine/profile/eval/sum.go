@@ -13,9 +13,10 @@ import (
 // [profile.Config.Fold], a decay moves only the scale.
 type sum struct {
 	*Setting
-	space  Space
 	scores []float64 // times scale: the decayed sum's product with each candidate
-	vector []float64 // times scale: the decayed sum; nil where its length is not needed
+	space  Vectors   // nil where the sum's length is not needed
+	vector []float64 // times scale: the decayed sum
+	unit   float64   // makes the scores cosines, 0 where the sum has no direction; NaN: to be computed
 	scale  float64
 	weight float64 // what the events weigh together: no score is above it
 	last   engine.Millis
@@ -29,9 +30,10 @@ const (
 	vanished = 1e-12
 )
 
-func newSum(s *Setting, space Space, candidates int, length bool) *sum {
+// newSum returns an empty sum. space is nil where the sum's length is not needed.
+func newSum(s *Setting, space Vectors, candidates int) *sum {
 	a := &sum{Setting: s, space: space, scores: make([]float64, candidates)}
-	if length {
+	if space != nil {
 		a.vector = make([]float64, space.Dimensions())
 	}
 	a.reset()
@@ -61,9 +63,10 @@ func (a *sum) fold(e *event, row []float64) {
 		a.scale = 1
 	}
 	floats.AddScaled(a.scores, w/a.scale, row)
-	if a.vector == nil {
+	if a.space == nil {
 		return
 	}
+	a.unit = math.NaN()
 	a.space.Add(a.vector, w/a.scale, e.thing)
 	if a.History == profile.UnitMass {
 		if m := a.length(); m > vanished {
@@ -87,10 +90,13 @@ func (a *sum) length() float64 { return a.scale * floats.Norm(a.vector, 2) }
 // tolerance is the difference of two scores that are equal.
 func (a *sum) tolerance() float64 { return tie * a.weight / a.scale }
 
-// unit returns the factor that makes scores cosines, 0 where the sum has no direction.
-func (a *sum) unit() float64 {
-	if length := a.length(); length > vanished*a.weight {
-		return a.scale / length
+// toUnit returns the factor that makes scores cosines, 0 where the sum has no direction.
+func (a *sum) toUnit() float64 {
+	if math.IsNaN(a.unit) {
+		a.unit = 0
+		if length := a.length(); length > vanished*a.weight {
+			a.unit = a.scale / length
+		}
 	}
-	return 0
+	return a.unit
 }

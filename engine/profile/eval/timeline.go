@@ -21,7 +21,7 @@ type Options struct {
 	// Horizon asks once a day for all products of the time to come, instead of the
 	// next one. 0: for the next one.
 	Horizon engine.Millis
-	Users   float64 // share of the users that are asked, chosen by their ids; 0 or 1: all
+	Users   float64 // share of the users that are asked, chosen by their ids; 0: all there is time for
 	// Control gives each event to a random user, so that no history says anything.
 	Control bool
 }
@@ -57,6 +57,7 @@ type Timeline struct {
 	TestFrom   engine.Millis // where the part to choose by ends; equal to ChooseFrom where there is none
 	LeftOut    LeftOut       // of the part to test by
 	Questions  [2]int        // of the parts to choose and to test by
+	Share      float64       // of the users, who are asked
 
 	options    Options
 	users      []user // by id, those with questions
@@ -113,15 +114,40 @@ func New(events []profile.Event, known func(product int32) bool, o Options) (*Ti
 	users := t.byUser(events, index)
 	t.popularity = countPopularity(t, users)
 	t.sessions = sessions(t, users)
-	for i := range users {
-		if u := &users[i]; t.asked(u.id) {
-			t.ask(u)
-			if len(u.questions) > 0 {
-				t.users = append(t.users, *u)
-			}
-		}
+	if t.askAll(users, o.Users); o.Users == 0 && t.affordable() < 1 {
+		t.askAll(users, t.affordable())
 	}
 	return t, nil
+}
+
+// askAll lists the questions of a share of the users, all of them where it is 0.
+func (t *Timeline) askAll(users []user, share float64) {
+	if share == 0 {
+		share = 1
+	}
+	t.Share, t.users, t.Questions, t.LeftOut = share, nil, [2]int{}, LeftOut{}
+	for i := range users {
+		u := users[i]
+		if u.questions = nil; !u.among(share) {
+			continue
+		}
+		if t.ask(&u); len(u.questions) > 0 {
+			t.users = append(t.users, u)
+		}
+	}
+}
+
+// mostSums is how many sums there is time for, of one event and candidate each: some two
+// minutes of a pass with thirty settings on two processors.
+const mostSums = 2e10
+
+// affordable is the share of the users that there is time for.
+func (t *Timeline) affordable() float64 {
+	sums := float64(2*(t.Questions[0]+t.Questions[1])) * float64(t.Candidates)
+	for i := range t.users {
+		sums += float64(len(t.users[i].events)) * float64(t.Candidates)
+	}
+	return min(1, max(0.001, mostSums/sums))
 }
 
 // order sorts the events as they are folded and drops repeated ids.
@@ -207,25 +233,12 @@ func (t *Timeline) byUser(events []profile.Event, index map[Thing]int32) []user 
 	return users
 }
 
-// asked reports whether a user is in the sample.
-func (t *Timeline) asked(id int32) bool {
-	if t.options.Users == 0 || t.options.Users == 1 {
-		return true
-	}
-	// Fibonacci hashing spreads ids that follow each other.
-	return float64(uint32(id)*2654435769)/(1<<32) < t.options.Users
-}
+// among reports whether a user is in a sample of that share. Fibonacci hashing spreads ids
+// that follow each other.
+func (u *user) among(share float64) bool { return float64(uint32(u.id)*2654435769)/(1<<32) < share }
 
 // AskedUsers is how many users have questions.
 func (t *Timeline) AskedUsers() int { return len(t.users) }
-
-// AskedEvents is how many events these users have.
-func (t *Timeline) AskedEvents() (n int) {
-	for i := range t.users {
-		n += len(t.users[i].events)
-	}
-	return n
-}
 
 // TypeCounts returns how many events there are of each type.
 func (t *Timeline) TypeCounts() map[profile.EventType]int { return t.types }

@@ -28,7 +28,7 @@ func (e *evaluation) choose(ctx context.Context) error {
 	r.Verdicts = append(r.Verdicts, e.judge("half-life", func(row *Row) bool {
 		return row.Kind == "half-life" && (row.HalfLifeDays == 0 && row.Name == "never" || row.HalfLifeDays >= longDays)
 	}))
-	if e.space.Dimensions() > 0 {
+	if e.hasVectors() {
 		r.Verdicts = append(r.Verdicts, e.judge("sibling", func(row *Row) bool { return row.Kind == "mix" }))
 	}
 	if !e.Tables {
@@ -77,7 +77,7 @@ func (e *evaluation) verdict(what string, best, current *Row) Verdict {
 // factors are what a weight is multiplied by.
 var factors = []float64{0.25, 0.5, 1, 2, 4}
 
-// weighed are the types that are at least a hundredth of the questions, where there are
+// weighed are the types that are at least a hundredth of the events, where there are
 // several.
 func (e *evaluation) weighed() (types []profile.EventType) {
 	seen := e.TypeCounts()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -25,8 +24,7 @@ type evaluation struct {
 	current eval.Setting
 	main    *eval.Result // the pass that the others are compared with
 	report  *Report
-	passes  int
-	done    atomic.Int64 // users answered in all passes
+	done    int // users answered, in all passes
 	visible eval.Visibility
 }
 
@@ -39,13 +37,6 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 	timeline, err := eval.New(in.Events, known, o.Options)
 	if err != nil {
 		return nil, err
-	}
-	if o.Users == 0 {
-		if o.Users = affordable(timeline); o.Users < 1 {
-			if timeline, err = eval.New(in.Events, known, o.Options); err != nil {
-				return nil, err
-			}
-		}
 	}
 	if timeline.Questions[1] == 0 {
 		return nil, fmt.Errorf("the log asks nothing: of %d product events after the warm-up %d are of products that the catalogue does not know, "+
@@ -62,23 +53,10 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 		e.visible = eval.Age(o.Age.Milliseconds())
 	}
 	e.current = eval.Setting{Name: lengthText(math.Ln2 / in.Laws.Lambda), Lambda: in.Laws.Lambda, History: in.Laws.History, Weights: in.Laws.Weights}
-	if e.space.Dimensions() == 0 {
+	if !e.hasVectors() {
 		e.current.History = profile.Mass // the other one needs vectors
 	}
 	return e.run(ctx)
-}
-
-// mostSums is how many sums of a setting a run makes at most, of one event and candidate
-// each: some two minutes of the main pass on two processors.
-const mostSums = 2e10
-
-// affordable is the share of the users that there is time for.
-func affordable(t *eval.Timeline) float64 {
-	share := mostSums / (float64(t.AskedEvents()+2*(t.Questions[0]+t.Questions[1])) * float64(t.Candidates))
-	if share >= 1 {
-		return 1
-	}
-	return max(share, 0.001)
 }
 
 // makeSpace makes the vectors.
@@ -99,6 +77,12 @@ func (e *evaluation) makeSpace(ctx context.Context) (eval.Space, error) {
 	return similar.NewDense(vectors, e.Laws.Dimensions, e.Candidates), nil
 }
 
+// hasVectors reports whether lengths of sums can be had.
+func (e *evaluation) hasVectors() bool {
+	_, has := e.space.(eval.Vectors)
+	return has
+}
+
 // run goes through the passes, the main one first.
 func (e *evaluation) run(ctx context.Context) (*Report, error) {
 	e.describe()
@@ -112,24 +96,12 @@ func (e *evaluation) run(ctx context.Context) (*Report, error) {
 	if e.ChooseFrom != e.TestFrom {
 		tables = append(tables, e.choose)
 	}
-	e.passes = e.countPasses()
 	for _, table := range tables {
 		if err := table(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return e.report, nil
-}
-
-func (e *evaluation) countPasses() int {
-	passes := 2
-	if e.Tables {
-		passes += len(ages) + len(e.windowTable())
-		if e.ChooseFrom != e.TestFrom {
-			passes += weightRounds * len(e.weighed())
-		}
-	}
-	return passes
 }
 
 // describe fills in what is known before the first pass.
@@ -149,7 +121,7 @@ func (e *evaluation) describe() {
 		vectors = "none: item kNN of the sessions of the warm-up"
 	}
 	e.report = &Report{
-		Sample: e.Users,
+		Sample: e.Share,
 		Log: Log{
 			Events: e.Timeline.Events, Refused: e.Refused, Repeats: e.Repeated, Users: e.People, Products: len(e.Products),
 			First: e.First.Time(), Last: e.Last.Time(), Choose: e.ChooseFrom.Time(), Test: e.TestFrom.Time(),
@@ -182,9 +154,9 @@ func (e *evaluation) pass(ctx context.Context, plan eval.Plan) (*eval.Result, er
 		plan.Visibility = e.visible
 	}
 	plan.Cutoff = e.Cutoff
-	result, err := e.Run(ctx, plan, &e.done)
-	if err == nil && e.OnProgress != nil {
-		e.OnProgress(int(e.done.Load()), e.passes*e.AskedUsers())
+	result, err := e.Run(ctx, plan)
+	if e.done += e.AskedUsers(); err == nil && e.OnProgress != nil {
+		e.OnProgress(e.done)
 	}
 	return result, err
 }
@@ -202,7 +174,7 @@ func (e *evaluation) halfLives() (all []eval.Setting) {
 	own := e.current.HalfLife()
 	met := false
 	for _, h := range e.HalfLives {
-		if s := e.setting(h); math.Abs(h.Days-own) <= own/100 || h.Days == own {
+		if s := e.setting(h); h.Days == own || math.Abs(h.Days/own-1) <= 0.01 {
 			met = true
 			all = append(all, e.current)
 		} else {
@@ -248,7 +220,7 @@ func (e *evaluation) plan() (plan eval.Plan, kinds []Row) {
 	}
 	plan.Settings = append(plan.Settings, uniform)
 	kinds = append(kinds, Row{Kind: "weights"})
-	if e.space.Dimensions() == 0 {
+	if !e.hasVectors() {
 		return plan, kinds
 	}
 	unit.History, unit.Name = profile.UnitMass, e.current.Name+", history unit"

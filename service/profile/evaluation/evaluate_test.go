@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const topics = 20
 
 // shop is a generated log: in sessions, users stay with a topic; in orders, each user has
-// one topic for ever; without taste, nothing says anything.
+// one topic for ever, of which with clicks only the clicks are; without taste, nothing says
+// anything.
 func shop(kind string, users, visits int) evaluation.Input {
 	r := rand.New(rand.NewPCG(9, 0))
 	in := evaluation.Input{Model: "planted", Laws: profile.DefaultConfig(), Windows: eval.Windows{Gap: 5000, Most: 15000}, Products: map[int32]profile.Product{}}
@@ -34,12 +35,12 @@ func shop(kind string, users, visits int) evaluation.Input {
 		at += 200_000
 		user := int32(visit % users)
 		topic := r.IntN(topics)
-		if kind == "orders" {
+		if kind == "orders" || kind == "clicks" {
 			topic = int(user) % topics
 		}
 		for i := range int64(5) {
 			product := int32(1 + topic + topics*r.IntN(20))
-			if kind == "none" {
+			if kind == "none" || kind == "clicks" && i < 4 {
 				product = 1 + r.Int32N(400)
 			}
 			e := profile.Event{UserID: user + 1, OccurredAt: engine.Millis(at + 20_000*i), Type: profile.ProductView, ProductID: product, MessageID: fmt.Sprint(visit, ".", i)}
@@ -147,6 +148,31 @@ func TestNamesOfHalfLivesAreDifferent(t *testing.T) {
 	report := evaluate(t, in, options())
 	if own, other := report.Row("1d"), report.Row("1d exactly"); report.Current != "1d" || own == nil || other == nil || other.HalfLifeDays != 1 {
 		t.Errorf("current %q: %+v, %+v", report.Current, own, other)
+	}
+}
+
+// Without decay the current setting is "never", and the grid is compared all the same.
+func TestTheGridIsKeptWithoutDecay(t *testing.T) {
+	t.Parallel()
+	in := shop("sessions", 60, 10)
+	in.Laws.Lambda = 0
+	report := evaluate(t, in, options())
+	for _, name := range []string{"1m", "1d", "30d", "never"} {
+		if report.Row(name) == nil || report.Current != "never" {
+			t.Errorf("current %q: there is no row %q", report.Current, name)
+		}
+	}
+}
+
+// Where only clicks tell the topic, other weights than the current ones are recommended.
+func TestWeightsAreChosen(t *testing.T) {
+	t.Parallel()
+	in := shop("clicks", 120, 12)
+	in.Laws.Weights[profile.ProductView], in.Laws.Weights[profile.ProductClick] = 1, 0.25
+	report := evaluate(t, in, options())
+	v := report.Verdicts[len(report.Verdicts)-1]
+	if v.What != "weights" || !v.Change || len(report.Weights) != 2 || report.Weights[1] <= report.Weights[0]/4 {
+		t.Errorf("weights %v, %+v", report.Weights, v)
 	}
 }
 

@@ -22,8 +22,8 @@ type Input struct {
 	Model      string // of the vectors
 	Sparse     bool   // most of their components are zero
 	Laws       profile.Config
-	Windows    eval.Windows // as the worker holds them
-	OnProgress func(done, all int)
+	Windows    eval.Windows       // as the worker holds them
+	OnProgress func(answered int) // users, in all passes; may be nil
 }
 
 // Kinds of vectors that no input brings.

@@ -22,7 +22,7 @@ var ages = []float64{0, 2, 5, 15, 60, 600, 3600, 86400, -1}
 // short is the plan of the tables: the current setting, and the same mixed with the sibling.
 func (e *evaluation) short() eval.Plan {
 	plan := eval.Plan{Settings: []eval.Setting{e.current}}
-	if e.space.Dimensions() > 0 {
+	if e.hasVectors() {
 		plan.Settings = append(plan.Settings, e.setting(tableSibling))
 		plan.Mixes = []eval.Mix{{Name: "mixed", Short: 1, Long: 0, Share: tableMix}}
 	}

@@ -37,8 +37,10 @@ func (v *View) Print(w *cli.Text) {
 	for _, ratio := range v.Ratios {
 		w.Line("  %s", ratio)
 	}
-	w.Line("  nearest products (cosine), and how much of it is of which events")
-	printNear(w, v.Nearest)
+	if len(v.Nearest) > 0 {
+		w.Line("  nearest products (cosine), and how much of it is of which events")
+		printNear(w, v.Nearest)
+	}
 	if v.Product != nil {
 		w.Line("  product %d", v.Product.ProductID)
 		printNear(w, []Near{*v.Product})

@@ -260,9 +260,12 @@ func (b *builder) nearest(ctx context.Context, folded []profile.State) error {
 	for _, s := range folded {
 		wanted = append(wanted, s.Vector)
 	}
-	found, err := catalog.Nearest(ctx, wanted, b.Store.AllProducts(ctx), b.Near)
-	if err != nil {
-		return err
+	found := make([][]catalog.Neighbour, len(wanted))
+	if b.Near > 0 { // otherwise the catalogue is not read
+		var err error
+		if found, err = catalog.Nearest(ctx, wanted, b.Store.AllProducts(ctx), b.Near); err != nil {
+			return err
+		}
 	}
 	vectors, err := b.vectors(ctx, found[0])
 	if err != nil {

@@ -19,11 +19,11 @@ func newRows() rows {
 
 // get returns a thing's row, which it has made if it is not kept. Two goroutines may
 // make the same row at once: it is the same.
-func (r rows) get(thing int32, make func() []float64) []float64 {
+func (r rows) get(thing int32, compute func() []float64) []float64 {
 	if row, ok := r.cache.Get(thing); ok {
 		return row
 	}
-	row := make()
+	row := compute()
 	r.cache.Put(thing, row)
 	return row
 }

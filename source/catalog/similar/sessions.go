@@ -53,15 +53,6 @@ func NewNeighbours(sessions [][]int32, candidates int) *Neighbours {
 	return &Neighbours{countPairs(sessions, candidates), newRows()}
 }
 
-// Dimensions is 0: there are no vectors.
-func (*Neighbours) Dimensions() int { return 0 }
-
-// Add is not called: there are no vectors.
-func (*Neighbours) Add([]float64, float64, int32) { panic("item kNN has no vectors") }
-
-// Dot is not called: there are no vectors.
-func (*Neighbours) Dot([]float64, int32) float64 { panic("item kNN has no vectors") }
-
 // Row returns the sessions in common by the geometric mean of both products' sessions,
 // 1 for the product itself, nil for what is no candidate.
 //

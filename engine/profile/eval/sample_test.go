@@ -1,4 +1,4 @@
-package evaluation
+package eval_test
 
 import (
 	"fmt"
@@ -29,8 +29,12 @@ func TestTooManyProductsAskFewerUsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if share := affordable(line); (share == 1) != all || share <= 0 || share > 1 {
-			t.Errorf("%d products: a share of %v", products, share)
+		if (line.Share == 1) != all || line.Share <= 0 {
+			t.Errorf("%d products: a share of %v", products, line.Share)
+		}
+		whole, err := eval.New(events, func(int32) bool { return true }, eval.Options{WarmUp: 0.5, Users: 1})
+		if err != nil || whole.Share != 1 || (whole.AskedUsers() == line.AskedUsers()) != all || whole.Events != line.Events {
+			t.Errorf("%d products: %d users are asked of %d, %v", products, line.AskedUsers(), whole.AskedUsers(), err)
 		}
 	}
 }
