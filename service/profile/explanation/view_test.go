@@ -1,0 +1,224 @@
+package explanation_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/service/profile/explanation"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// catalogue has products 1 and 2 along the axes, and 3 between them.
+type catalogue struct{ reads int }
+
+var products = []profile.Product{
+	{ID: 1, Name: "Mug", Category: "Kitchen", Vector: []float32{1, 0}}, {ID: 2, Name: "Lamp", Vector: []float32{0, 1}}, {ID: 3, Name: "Both", Vector: []float32{3, 4}},
+}
+
+func (*catalogue) Products(_ context.Context, ids []int32) (found []profile.Product, err error) {
+	for _, p := range products {
+		if slices.Contains(ids, p.ID) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+func (c *catalogue) AllProducts(context.Context) iter.Seq2[profile.Product, error] {
+	c.reads++
+	return func(yield func(profile.Product, error) bool) {
+		for _, p := range products {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (*catalogue) Resolve(_ context.Context, ids []int32) (answers []engine.Resolved) {
+	for _, id := range ids {
+		answer := engine.Resolved{Err: engine.ErrMissing}
+		if id <= 3 {
+			answer.Vector, answer.Err = engine.Unit(products[id-1].Vector, 2)
+		}
+		answers = append(answers, answer)
+	}
+	return answers
+}
+
+// phrases lie between the axes, or are away.
+type phrases struct{ err error }
+
+func (p phrases) Resolve(_ context.Context, all []string) (answers []engine.Resolved) {
+	for range all {
+		answers = append(answers, engine.Resolved{Vector: []float64{math.Sqrt2 / 2, math.Sqrt2 / 2}, Err: p.err})
+	}
+	return answers
+}
+
+const start = engine.Millis(1_700_000_000_000)
+
+// input is a user who searched, viewed the mug an hour later in another session, and bought
+// the lamp a minute after that. Nothing decays.
+func input(events ...explanation.Event) explanation.Input {
+	laws := profile.DefaultConfig()
+	laws.Dimensions, laws.Lambda, laws.Model = 2, 0, "m"
+	add := func(id string, at engine.Millis, kind profile.EventType, product int32, phrase string) {
+		events = append(events, explanation.Event{Event: profile.Event{
+			UserID: 17, MessageID: id, Digest: profile.DigestOf(id), OccurredAt: start + at, Type: kind, ProductID: product, Phrase: phrase,
+		}})
+	}
+	add("aa1", 0, profile.Search, 0, "bright")
+	add("aa2", 3_600_000, profile.ProductView, 1, "")
+	add("b", 3_660_000, profile.ProductPurchase, 2, "")
+	half := math.Sqrt2 / 2
+	x, y := 0.7*half+0.3, 0.7*half+1
+	mass := math.Hypot(x, y)
+	return explanation.Input{
+		Profile: &profile.Profile{UserID: 17, Vector: []float64{x / mass, y / mass}, Mass: mass, Updated: start + 3_660_000, History: profile.Mass, Model: "m", EventCount: 3},
+		Events:  events, Laws: laws, Products: &catalogue{}, Phrases: phrases{}, Store: &catalogue{},
+	}
+}
+
+func explained(t *testing.T, in explanation.Input, o explanation.Options) *explanation.View {
+	t.Helper()
+	v, err := explanation.New(t.Context(), in, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
+
+// By hand: the sum is (0.795, 1.495), its length 1.693, and c (x . u) / m is the share.
+func TestSharesByHand(t *testing.T) {
+	v := explained(t, input(), explanation.Options{Events: 2, Near: 3, Product: 3})
+	m := input().Profile.Mass
+	purchase := input().Profile.Vector[1] / m
+	view := 0.3 * input().Profile.Vector[0] / m
+	if !v.Equal || v.Folded != 3 || !near(v.Remainder, 0) || v.More != 1 || len(v.Events) != 2 {
+		t.Errorf("%+v", v)
+	}
+	if e := v.Events[0]; e.MessageID != "b" || e.Of != "Lamp" || !near(e.Share, purchase) || !near(e.Left, 1) {
+		t.Errorf("the largest share: %+v, want %v", e, purchase)
+	}
+	types := map[string]float64{}
+	for _, s := range v.Types {
+		types[s.Name] = s.Share
+	}
+	if !near(types["product_view"], view) || !near(types["product_purchase"], purchase) || !near(types["search"], 1-view-purchase) {
+		t.Errorf("by type: %+v", v.Types)
+	}
+	if len(v.Sessions) != 2 || v.Sessions[0].Events != 2 || v.Sessions[1].Events != 1 || len(v.Category) != 3 {
+		t.Errorf("sessions %+v, categories %+v", v.Sessions, v.Category)
+	}
+	if len(v.Ratios) != 2 || !strings.HasPrefix(v.Ratios[0], "one product_purchase counts as much as") {
+		t.Errorf("ratios %v", v.Ratios)
+	}
+	// The lamp's score is u2, of which the purchase is 1/m.
+	for _, n := range v.Nearest {
+		if n.ProductID != 2 {
+			continue
+		}
+		if score := input().Profile.Vector[1]; !near(n.Cosine, score) || !near(n.Because[0].Share, 1/m/score) || n.Because[0].MessageID != "b" || n.Because[1].MessageID != "aa1" {
+			t.Errorf("the lamp: %+v, want %v of %v", n, 1/m/score, score)
+		}
+	}
+	if p := v.Product; p == nil || p.ProductID != 3 || p.Title != "Both" || len(p.Because) != 2 {
+		t.Errorf("the product that is asked for: %+v", p)
+	}
+}
+
+func TestWhatIf(t *testing.T) {
+	v := explained(t, input(), explanation.Options{Near: 1, Without: []string{explanation.LastSession, "product_purchase", "aa1"}, HalfLife: time.Hour})
+	left := []int{2, 1, 1, 0}
+	// Without the purchase (0.795, 0.495) is left.
+	purchase := (0.795*input().Profile.Vector[0] + 0.495*input().Profile.Vector[1]) / math.Hypot(0.795, 0.495)
+	for i, what := range v.WhatIf {
+		if what.Events != left[i] || what.Cosine <= 0 || what.Cosine >= 1 || len(what.Nearest) != 1 {
+			t.Errorf("%s: %+v, want %d events left out", what.What, what, left[i])
+		}
+	}
+	if got := v.WhatIf[1].Cosine; math.Abs(got-purchase) > 1e-4 || v.WhatIf[1].Nearest[0].ProductID != 3 || v.WhatIf[0].Nearest[0].ProductID != 3 {
+		t.Errorf("without the purchase: %v, want %v; %+v", got, purchase, v.WhatIf)
+	}
+	for _, what := range []string{"aa", "zz"} { // two events, and none
+		if _, err := explanation.New(t.Context(), input(), explanation.Options{Without: []string{what}}); err == nil {
+			t.Errorf("--without %s: no error", what)
+		}
+	}
+	one := explained(t, input(), explanation.Options{Near: 1, Without: []string{"b"}})
+	var out bytes.Buffer
+	if one.Print(&cli.Text{W: &out}); !strings.Contains(out.String(), "without b (1 event)") {
+		t.Errorf("printed: %s", &out)
+	}
+}
+
+// What is not in the profile is counted by its state, and is in no share; what is not known
+// is the remainder.
+func TestOutsideAndRemainder(t *testing.T) {
+	waiting := explanation.Event{Event: profile.Event{UserID: 17, MessageID: "w", OccurredAt: start, Type: profile.ProductView, ProductID: 1}, State: "pending"}
+	if v := explained(t, input(waiting), explanation.Options{}); !v.Equal || v.Outside["pending"] != 1 || v.Folded != 3 {
+		t.Errorf("%+v", v)
+	}
+	pruned := input()
+	pruned.Events = pruned.Events[1:]
+	v := explained(t, pruned, explanation.Options{Near: 1, Events: 9})
+	sum := v.Remainder
+	for _, e := range v.Events {
+		sum += e.Share
+	}
+	if v.Equal || !near(sum, 1) || v.Remainder < 0.1 || len(v.Rest) != 1 || v.Rest[0].ProductID != 3 {
+		t.Errorf("pruned: %+v", v)
+	}
+	none := input()
+	none.Events, none.Note = nil, "no history"
+	if v := explained(t, none, explanation.Options{Near: 1}); !near(v.Remainder, 1) || v.Folded != 0 || v.Note != "no history" {
+		t.Errorf("no history: %+v", v)
+	}
+}
+
+// The catalogue is read once for all lists, and not where none is asked for.
+func TestOnePassOverTheCatalogue(t *testing.T) {
+	for near, reads := range map[int]int{0: 0, 5: 1} {
+		in := input()
+		store := &catalogue{}
+		in.Store = store
+		if explained(t, in, explanation.Options{Near: near, Without: []string{"b", "aa1"}}); store.reads != reads {
+			t.Errorf("%d nearest: the catalogue was read %d times, want %d", near, store.reads, reads)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for want, change := range map[string]func(*explanation.Input, *explanation.Options){
+		"was erased":   func(in *explanation.Input, _ *explanation.Options) { in.Profile.ErasedAt = start },
+		"of the model": func(in *explanation.Input, _ *explanation.Options) { in.Profile.Model = "other" },
+		"dimensions":   func(in *explanation.Input, _ *explanation.Options) { in.Laws.Dimensions = 3 },
+		"API":          func(in *explanation.Input, _ *explanation.Options) { in.Phrases = phrases{errors.New("API")} },
+		"--product 9":  func(_ *explanation.Input, o *explanation.Options) { o.Product = 9 },
+		"no event of the": func(in *explanation.Input, o *explanation.Options) {
+			in.Events, o.Without = nil, []string{explanation.LastSession}
+		},
+	} {
+		in, o := input(), explanation.Options{}
+		change(&in, &o)
+		if _, err := explanation.New(t.Context(), in, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
