@@ -5,7 +5,6 @@ import (
 
 	"keyfold/internal/settings"
 	"keyfold/service/profile/explanation"
-	"keyfold/source/catalog"
 	"keyfold/source/inbox"
 	"keyfold/source/vector"
 )
@@ -48,11 +47,6 @@ func (c *explainCmd) Run(a *app) error {
 	}
 	if len(stored) == explanation.MostEvents {
 		in.Note = "only the newest 100,000 events are read: older ones are part of the remainder"
-	}
-	products := catalog.DefaultConfig()
-	products.Dimensions, products.Model = in.Laws.Dimensions, in.Laws.Model
-	if in.Products, err = catalog.New(products, file); err != nil {
-		return settings.Named(&settings.Engine{}, nil, err)
 	}
 	hash, err := vector.NewHash(in.Laws.Dimensions)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"keyfold/engine/profile"
 	"keyfold/service/profile/embedding"
 	"keyfold/service/profile/explanation"
-	"keyfold/service/profile/pipeline"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 )
@@ -46,11 +45,6 @@ func (c *explainCmd) explain(a *app.App, store *mongodb.Store, way *embedding.Em
 		return fmt.Errorf("user %d has no profile in the database %s: there is nothing to explain", c.ID, a.Servers.Database)
 	}
 	in := explanation.Input{Profile: profiles[0], Laws: a.Config.Processor.Config, Store: store, Phrases: patientPhrases{way, a.Log}}
-	ports, err := pipeline.Ports(a.Config.Processor, store, store)
-	if err != nil {
-		return err
-	}
-	in.Products = ports.Products
 	c.history(a, &in)
 	view, err := explanation.New(a.Ctx, in, c.Options())
 	if err != nil {

@@ -37,7 +37,7 @@ func (p patientPhrases) Resolve(ctx context.Context, phrases []string) []engine.
 		}
 		p.log.Warn("phrases not embedded", slog.Int("phrases", len(again)),
 			slog.Int("attempt", attempt), slog.Duration("retry_in", phrasePause), slog.Any("error", cause),
-			slog.String("hint", "check that the embedding API answers; the rebuild waits for it"))
+			slog.String("hint", "check that the embedding API answers; the command waits for it"))
 		select {
 		case <-time.After(phrasePause):
 		case <-ctx.Done():

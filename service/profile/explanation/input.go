@@ -1,7 +1,6 @@
 package explanation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,13 +30,12 @@ type Store interface {
 
 // Input is what an explanation is made of.
 type Input struct {
-	Profile  *profile.Profile
-	Events   []Event
-	Note     string // why there are no events, or not all; "" otherwise
-	Laws     profile.Config
-	Products engine.Vectors[int32]
-	Phrases  engine.Vectors[string]
-	Store    Store
+	Profile *profile.Profile
+	Events  []Event
+	Note    string // why there are no events, or not all; "" otherwise
+	Laws    profile.Config
+	Phrases engine.Vectors[string]
+	Store   Store
 }
 
 // check refuses a profile whose vector is not of these settings.
@@ -57,21 +55,28 @@ func (in *Input) check() error {
 // resolveChunk is how many vectors are asked for at once.
 const resolveChunk = 1000
 
+// product is one of the catalogue, with its unit vector instead of the stored one.
+type product struct {
+	profile.Product
+	unit []float64 // nil: it has none of this model
+}
+
 // resolve returns the events with their weights, vectors and categories. Events of one
 // product share its vector.
-func (in *Input) resolve(ctx context.Context) ([]explain.Event, map[int32]profile.Product, error) {
-	products, phrases := map[int32]engine.Resolved{}, map[string]engine.Resolved{}
+func (in *Input) resolve(ctx context.Context) ([]explain.Event, map[int32]product, error) {
+	var ids []int32
+	var phrases []string
 	for i := range in.Events {
 		switch e := &in.Events[i]; {
-		case e.State != "":
 		case e.ProductID != 0:
-			products[e.ProductID] = engine.Resolved{}
-		case e.Phrase != "":
-			phrases[e.Phrase] = engine.Resolved{}
+			ids = append(ids, e.ProductID)
+		case e.Phrase != "" && e.State == "":
+			phrases = append(phrases, e.Phrase)
 		}
 	}
-	known, err := in.catalogue(ctx)
-	if err := errors.Join(err, resolved(ctx, in.Products, products), resolved(ctx, in.Phrases, phrases)); err != nil {
+	known := map[int32]product{}
+	units, err := in.resolvePhrases(ctx, phrases)
+	if err := errors.Join(err, in.read(ctx, known, ids)); err != nil {
 		return nil, nil, err
 	}
 	events := make([]explain.Event, len(in.Events))
@@ -81,53 +86,46 @@ func (in *Input) resolve(ctx context.Context) ([]explain.Event, map[int32]profil
 		if err != nil {
 			return nil, nil, err
 		}
-		vector := phrases[e.Phrase].Vector
+		vector := units[e.Phrase]
 		if e.ProductID != 0 {
-			vector = products[e.ProductID].Vector
+			vector = known[e.ProductID].unit
 		}
 		events[i] = explain.Event{Event: e.Event, Weight: weight, Vector: vector, Category: known[e.ProductID].Category, State: e.State}
 	}
 	return events, known, nil
 }
 
-// catalogue returns the products of the events, without their vectors.
-func (in *Input) catalogue(ctx context.Context) (map[int32]profile.Product, error) {
-	known := map[int32]profile.Product{}
-	var ids []int32
-	for i := range in.Events {
-		if id := in.Events[i].ProductID; id != 0 {
-			ids = append(ids, id)
-		}
-	}
+// read adds products to those that are known.
+func (in *Input) read(ctx context.Context, known map[int32]product, ids []int32) error {
 	slices.Sort(ids)
 	for chunk := range slices.Chunk(slices.Compact(ids), resolveChunk) {
 		products, err := in.Store.Products(ctx, chunk)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, p := range products {
-			p.Vector = nil
-			known[p.ID] = p
+			k := product{Product: p}
+			if k.Vector = nil; p.Model == "" || p.Model == in.Laws.Model {
+				k.unit, _ = engine.Unit(p.Vector, in.Laws.Dimensions) // one that cannot be used is none
+			}
+			known[p.ID] = k
 		}
 	}
-	return known, nil
+	return nil
 }
 
-// resolved fills in the vectors. One that can never be had is none; an error that may pass
-// is returned.
-func resolved[K cmp.Ordered](ctx context.Context, from engine.Vectors[K], into map[K]engine.Resolved) error {
-	keys := make([]K, 0, len(into))
-	for key := range into {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for chunk := range slices.Chunk(keys, resolveChunk) {
-		for i, r := range from.Resolve(ctx, chunk) {
-			if r.Err != nil && !errors.Is(r.Err, engine.ErrMissing) && engine.KindOf(r.Err) != engine.Permanent {
-				return r.Err
+// resolvePhrases returns the phrases' vectors. One that can never be had is none; an error
+// that may pass is returned.
+func (in *Input) resolvePhrases(ctx context.Context, phrases []string) (map[string][]float64, error) {
+	units := map[string][]float64{}
+	slices.Sort(phrases)
+	for chunk := range slices.Chunk(slices.Compact(phrases), resolveChunk) {
+		for i, r := range in.Phrases.Resolve(ctx, chunk) {
+			if r.Err != nil && engine.KindOf(r.Err) != engine.Permanent {
+				return nil, r.Err
 			}
-			into[chunk[i]] = r
+			units[chunk[i]] = r.Vector
 		}
 	}
-	return ctx.Err()
+	return units, ctx.Err()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/explain"
 	"keyfold/source/catalog"
@@ -92,7 +90,7 @@ type builder struct {
 	Input
 	Options
 	*explain.Explanation
-	known map[int32]profile.Product
+	known map[int32]product
 	view  *View
 }
 
@@ -267,14 +265,20 @@ func (b *builder) nearest(ctx context.Context, folded []profile.State) error {
 			return err
 		}
 	}
-	vectors, err := b.vectors(ctx, found[0])
-	if err != nil {
+	var ids []int32
+	for _, n := range found[0] {
+		ids = append(ids, n.Product.ID)
+	}
+	if b.Product != 0 {
+		ids = append(ids, b.Product)
+	}
+	if err := b.read(ctx, b.known, ids); err != nil {
 		return err
 	}
 	b.view.Nearest = []Near{}
 	for _, n := range found[0] {
 		near := plain(n)
-		b.because(&near, vectors[n.Product.ID])
+		b.because(&near, b.known[n.Product.ID].unit)
 		b.view.Nearest = append(b.view.Nearest, near)
 	}
 	found = found[1:]
@@ -285,7 +289,7 @@ func (b *builder) nearest(ctx context.Context, folded []profile.State) error {
 		b.view.WhatIf[i].Nearest = list(found[i])
 	}
 	if b.Product != 0 {
-		return b.product(vectors[b.Product])
+		return b.askedProduct()
 	}
 	return nil
 }
@@ -304,30 +308,6 @@ func list(found []catalog.Neighbour) []Near {
 
 func unit(v []float64) []float64 {
 	return floats.ScaleTo(make([]float64, len(v)), 1/floats.Norm(v, 2), v)
-}
-
-// vectors resolves those of the products, and of the one that is asked for.
-func (b *builder) vectors(ctx context.Context, found []catalog.Neighbour) (map[int32][]float64, error) {
-	wanted := map[int32]engine.Resolved{}
-	for _, n := range found {
-		wanted[n.Product.ID] = engine.Resolved{}
-	}
-	if id := b.Product; id != 0 {
-		wanted[id] = engine.Resolved{}
-		if products, err := b.Store.Products(ctx, []int32{id}); err != nil {
-			return nil, err
-		} else if len(products) == 1 {
-			b.known[id] = products[0]
-		}
-	}
-	if err := resolved(ctx, b.Products, wanted); err != nil {
-		return nil, err
-	}
-	vectors := map[int32][]float64{}
-	for id, r := range maps.All(wanted) {
-		vectors[id] = r.Vector
-	}
-	return vectors, nil
 }
 
 // reasons is how many events are named for a product.
@@ -350,9 +330,10 @@ func (b *builder) because(near *Near, vector []float64) {
 	}
 }
 
-// product explains the one that is asked for.
-func (b *builder) product(vector []float64) error {
+// askedProduct explains the product that is asked for.
+func (b *builder) askedProduct() error {
 	id := b.Product
+	vector := b.known[id].unit
 	if vector == nil {
 		return fmt.Errorf("--product %d: no product with a usable vector of this model has the id", id)
 	}

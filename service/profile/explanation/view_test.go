@@ -48,17 +48,6 @@ func (c *catalogue) AllProducts(context.Context) iter.Seq2[profile.Product, erro
 	}
 }
 
-func (*catalogue) Resolve(_ context.Context, ids []int32) (answers []engine.Resolved) {
-	for _, id := range ids {
-		answer := engine.Resolved{Err: engine.ErrMissing}
-		if id <= 3 {
-			answer.Vector, answer.Err = engine.Unit(products[id-1].Vector, 2)
-		}
-		answers = append(answers, answer)
-	}
-	return answers
-}
-
 // phrases lie between the axes, or are away.
 type phrases struct{ err error }
 
@@ -89,7 +78,7 @@ func input(events ...explanation.Event) explanation.Input {
 	mass := math.Hypot(x, y)
 	return explanation.Input{
 		Profile: &profile.Profile{UserID: 17, Vector: []float64{x / mass, y / mass}, Mass: mass, Updated: start + 3_660_000, History: profile.Mass, Model: "m", EventCount: 3},
-		Events:  events, Laws: laws, Products: &catalogue{}, Phrases: phrases{}, Store: &catalogue{},
+		Events:  events, Laws: laws, Phrases: phrases{}, Store: &catalogue{},
 	}
 }
 
