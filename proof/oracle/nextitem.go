@@ -26,6 +26,13 @@ type NextItem struct {
 	// Score returns what scores a candidate by the user's visible events with a vector.
 	Score func(events []Weighted) func(candidate []float64) float64
 	Asked func(user int32) bool // nil: all users
+
+	units map[thing][]float64 // those that were computed
+}
+
+type thing struct {
+	product int32
+	phrase  string
 }
 
 // Weighted is an event in the profile.
@@ -43,6 +50,7 @@ type Metrics struct {
 
 // Answer asks all questions.
 func (n NextItem) Answer() (m Metrics) {
+	n.units = map[thing][]float64{}
 	events := n.ordered()
 	warm := int64(events[int(float64(len(events))*n.WarmUp)].OccurredAt)
 	test := int64(events[int(float64(len(events))*(n.WarmUp+n.Choose))].OccurredAt)
@@ -173,14 +181,14 @@ func (n NextItem) scores(all []profile.Event, folded []Weighted, candidates []in
 
 // counts are how many events of the time that is meant each candidate has.
 func counts(all []profile.Event, candidates []int32, meant func(at int64) bool) (scores []float64) {
-	for _, c := range candidates {
-		n := 0.0
-		for _, e := range all {
-			if e.ProductID == c && meant(int64(e.OccurredAt)) {
-				n++
-			}
+	of := map[int32]float64{}
+	for _, e := range all {
+		if meant(int64(e.OccurredAt)) {
+			of[e.ProductID]++
 		}
-		scores = append(scores, n)
+	}
+	for _, c := range candidates {
+		scores = append(scores, of[c])
 	}
 	return scores
 }
@@ -219,18 +227,16 @@ func (n NextItem) unit(product int32, phrase string) []float64 {
 	if product != 0 && !n.Known(product) {
 		return nil
 	}
-	v := n.Vector(product, phrase)
-	var square float64
-	for _, x := range v {
-		square += float64(x) * float64(x)
+	key := thing{product, phrase}
+	unit, met := n.units[key]
+	if v := n.Vector(product, phrase); !met && slices.ContainsFunc(v, func(x float32) bool { return x != 0 }) {
+		wide := make([]float64, len(v))
+		for i, x := range v {
+			wide[i] = float64(x)
+		}
+		unit = Unit(wide)
 	}
-	if square == 0 {
-		return nil
-	}
-	unit := make([]float64, len(v))
-	for i, x := range v {
-		unit[i] = float64(x) / math.Sqrt(square)
-	}
+	n.units[key] = unit
 	return unit
 }
 
