@@ -24,7 +24,7 @@ func tables(r *evaluation.Report) (all []table) {
 	k := fmt.Sprint(r.Cutoff)
 	rows := table{
 		Title: fmt.Sprintf("Test part: %s, %s of %s, %s", r.Held, cli.Count(int64(r.Questions), "question"), cli.Count(int64(r.Users), "user"), cli.Count(int64(r.Candidates), "candidate")),
-		Head:  []string{"", "HR@" + k, "nDCG@" + k, "MRR@100", "HR@100", "HR@" + k + " of users", "95 % of HR@" + k, "to " + r.Current, "coverage", ""},
+		Head:  []string{"setting", "HR@" + k, "nDCG@" + k, "MRR@100", "HR@100", "HR@" + k + " of users", "95 % of HR@" + k, "to " + r.Current, "coverage", "remark"},
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -40,14 +40,14 @@ func tables(r *evaluation.Report) (all []table) {
 	}
 	all = append(all, rows)
 	if len(r.Ages) > 0 {
-		t := table{Title: "Freshness: HR@" + k + " by the age of the newest event in the profile", Head: []string{"", r.Current, "95 %", "mixed with 1m"}}
+		t := table{Title: "Freshness: HR@" + k + " by the age of the newest event in the profile", Head: []string{"age", r.Current, "95 %", "mixed with 1m"}}
 		for _, a := range r.Ages {
 			t.Rows = append(t.Rows, []string{a.Name, share(a.Current), fmt.Sprintf("[%.4f %.4f]", a.Band.Low, a.Band.High), share(a.Mixed)})
 		}
 		all = append(all, t)
 	}
 	if len(r.Windows) > 0 {
-		t := table{Title: "Windows: what they save and what they cost", Head: []string{"", "writes per event", "HR@" + k + " " + r.Current, "mixed with 1m"}}
+		t := table{Title: "Windows: what they save and what they cost", Head: []string{"window", "writes per event", "HR@" + k + " " + r.Current, "mixed with 1m"}}
 		for _, w := range r.Windows {
 			t.Rows = append(t.Rows, []string{w.Name, fmt.Sprintf("%.3f", w.Writes), share(w.Current), share(w.Mixed)})
 		}
@@ -68,7 +68,7 @@ func groups(r *evaluation.Report) table {
 	if best != nil {
 		compared = append(compared, best)
 	}
-	t := table{Title: fmt.Sprintf("By pause before the question, by activity of the user, and by type: HR@%d", r.Cutoff), Head: []string{"", "questions"}}
+	t := table{Title: fmt.Sprintf("By pause before the question, by activity of the user, and by type: HR@%d", r.Cutoff), Head: []string{"kind", "questions"}}
 	for _, row := range compared {
 		t.Head = append(t.Head, row.Name)
 	}
