@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -46,7 +47,9 @@ func verdict(r *evaluation.Report, v evaluation.Verdict) string {
 	found := fmt.Sprintf("%s finds %s (%s, at least %s in 95 of 100 draws)", v.Best, percent(r.Row(v.Best).Test.HR), signed(v.Gain), signed(v.Least))
 	switch {
 	case v.Change && v.What == "sibling":
-		return fmt.Sprintf("A second vector with a short half-life beside the first, mixed: %s.", found)
+		best := r.Row(v.Best)
+		life := time.Duration(math.Round(best.HalfLifeDays*86400)) * time.Second
+		return fmt.Sprintf("A second vector beside the first, mixed: %s. EMBEDDING_SHORT_HALF_LIFE=%v keeps it, `user show --mix %v` asks with it.", found, life, best.Mix)
 	case v.Change:
 		return fmt.Sprintf("Another %s: %s.", v.What, found)
 	case v.Best == r.Current || v.Gain == 0:

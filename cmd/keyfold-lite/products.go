@@ -66,6 +66,8 @@ func openStore(a *app) (*sqlite.File, error) {
 		Dimensions: a.config.Processor.Dimensions,
 		History:    a.config.Processor.History,
 		Model:      a.config.Processor.Model,
+
+		ShortHalfLife: a.config.Processor.ShortHalfLife,
 	})
 	return file, settings.Named(&settings.Engine{}, nil, err)
 }

@@ -98,7 +98,7 @@ func (n *runtime) summary(took time.Duration) (*summary, error) {
 	}
 	busiest, err := n.file.BusiestUser(ctx)
 	if err == nil {
-		s.example, err = profileView(ctx, n.app, n.file.Reader, busiest, 5, 5)
+		s.example, err = profileView(ctx, n.app, n.file.Reader, busiest, 5, 0, 5)
 	}
 	return s, err
 }

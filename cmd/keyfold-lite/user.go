@@ -30,7 +30,10 @@ type showCmd struct {
 	ID     cli.UserID `arg:"" help:"The user's id."`
 	Events int        `default:"10" help:"Number of last events."`
 	Near   int        `default:"10" help:"Number of nearest products."`
+	Mix    float64    `default:"0" placeholder:"SHARE" help:"Nearest to a mix: this share of the second vector (EMBEDDING_SHORT_HALF_LIFE), the rest of the first."`
 }
+
+func (c *showCmd) Check(*app) error { return errors.Join(cli.CheckNear(c.Near), cli.CheckMix(c.Mix)) }
 
 // openFile opens the store of a data folder beside a running keyfold-lite.
 func openFile(a *app) (*sqlite.Reader, error) {
@@ -51,7 +54,7 @@ func (c *showCmd) Run(a *app) error {
 		return err
 	}
 	defer file.Close()
-	p, err := profileView(a.ctx, a, file, int32(c.ID), c.Near, c.Events)
+	p, err := profileView(a.ctx, a, file, int32(c.ID), c.Near, c.Mix, c.Events)
 	if err != nil {
 		return err
 	}
@@ -98,12 +101,12 @@ func noProfile(a *app, file *sqlite.Reader, user int32) error {
 }
 
 // profileView reads a user's profile and what the inbox knows of the user.
-func profileView(ctx context.Context, a *app, file *sqlite.Reader, user int32, near, last int) (*users.ProfileView, error) {
+func profileView(ctx context.Context, a *app, file *sqlite.Reader, user int32, near int, mix float64, last int) (*users.ProfileView, error) {
 	events, err := lastEvents(ctx, a, file, user, last)
 	if err != nil {
 		return nil, err
 	}
-	return users.NewProfileView(ctx, file, user, near, events)
+	return users.NewProfileView(ctx, file, user, near, mix, events)
 }
 
 // lastEvents reads a user's last events, and those whose bodies the inbox does not

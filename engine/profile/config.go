@@ -2,6 +2,7 @@ package profile
 
 import (
 	"math"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/cure"
@@ -27,6 +28,8 @@ type Config struct {
 	History    History
 	Weights    Weights
 	Model      string // name of what makes the vectors
+	// ShortHalfLife is that of a profile's second vector; 0: profiles have none.
+	ShortHalfLife time.Duration
 	// IDs say which ids of folded events a profile keeps.
 	IDs IDLimits
 }
@@ -62,6 +65,7 @@ func (c Config) Validate() error {
 	faults.If(!(c.Lambda >= 0) || math.IsInf(c.Lambda, 0), "Lambda is %v: it must be a finite number of at least 0 (per day)", c.Lambda)
 	faults.If(c.History != Mass && c.History != UnitMass, "History is %q: it must be %q or %q", c.History, Mass, UnitMass)
 	c.Weights.validate(&faults)
+	c.validateShort(&faults)
 	faults.If(c.IDs.Retention < 0, "%s is %v: it must not be negative", retentionSetting, c.IDs.Retention)
 	faults.If(c.IDs.Retention >= 0 && c.IDs.Retention < c.IDs.Horizon,
 		"%s is %v: it must be at least %v, within which a broker may deliver an event again "+

@@ -35,6 +35,11 @@ type Profile struct {
 
 	Applied Applied
 
+	Short Short
+	// DropShort: the stored document's second vector goes with this write. It is not
+	// stored.
+	DropShort bool
+
 	// ErasedAt is set on a tombstone, which has only UserID and Version
 	// beside it.
 	ErasedAt engine.Millis
@@ -52,21 +57,28 @@ func (p *Profile) State() State {
 // of another length (wrong_dimensions), or with NaN or Inf in it (not_finite).
 // A store asks before it writes: what got in could never be folded out again.
 func (p *Profile) Acceptable(dimensions int) error {
-	if len(p.Vector) != dimensions {
+	if err := acceptable("profile", p.Vector, p.Mass, dimensions); err != nil || p.Short.Vector == nil {
+		return err
+	}
+	return acceptable("second", p.Short.Vector, p.Short.Mass, dimensions)
+}
+
+func acceptable(name string, vector []float64, mass float64, dimensions int) error {
+	if len(vector) != dimensions {
 		return engine.PermanentError("wrong_dimensions",
-			fmt.Errorf("profile vector has %d components, the store keeps %d", len(p.Vector), dimensions))
+			fmt.Errorf("%s vector has %d components, the store keeps %d", name, len(vector), dimensions))
 	}
 	// The sum of squares is a kernel's work, and finite only where every
 	// component is; where it is not, a huge one may be to blame.
-	if square := floats.Dot(p.Vector, p.Vector); math.IsNaN(square) || math.IsInf(square, 0) {
-		for i, x := range p.Vector {
+	if square := floats.Dot(vector, vector); math.IsNaN(square) || math.IsInf(square, 0) {
+		for i, x := range vector {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return engine.PermanentError("not_finite", fmt.Errorf("profile vector holds %v at component %d", x, i))
+				return engine.PermanentError("not_finite", fmt.Errorf("%s vector holds %v at component %d", name, x, i))
 			}
 		}
 	}
-	if math.IsNaN(p.Mass) || math.IsInf(p.Mass, 0) {
-		return engine.PermanentError("not_finite", fmt.Errorf("profile mass is %v", p.Mass))
+	if math.IsNaN(mass) || math.IsInf(mass, 0) {
+		return engine.PermanentError("not_finite", fmt.Errorf("%s mass is %v", name, mass))
 	}
 	return nil
 }

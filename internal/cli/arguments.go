@@ -117,6 +117,14 @@ func CheckNear(n int) error {
 	return nil
 }
 
+// CheckMix judges a second vector's share of a mix.
+func CheckMix(share float64) error {
+	if !(share >= 0 && share <= 1) {
+		return errors.New("--mix must be between 0 and 1")
+	}
+	return nil
+}
+
 // Rate is so many per second; 0 is no limit.
 type Rate float64
 

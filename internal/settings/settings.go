@@ -22,6 +22,7 @@ type Engine struct {
 	Dimensions     Value[int]     `name:"dimensions" env:"EMBEDDING_DIMENSIONS" help:"Components of every vector." group:"folding" for:"profiles"`
 	Lambda         Value[float64] `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
 	History        Value[string]  `name:"history" env:"EMBEDDING_HISTORY" words:"mass,unit" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
+	ShortHalfLife  Value[Seconds] `name:"short-half-life" env:"EMBEDDING_SHORT_HALF_LIFE" help:"Half-life of a second vector in each profile, for what a user looks for right now (seconds, or 1m); 0: none." group:"folding" for:"profiles"`
 	WeightSearch   Value[float64] `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" help:"Weight of a search." group:"folding" for:"folding"`
 	WeightView     Value[float64] `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" help:"Weight of a product view." group:"folding" for:"folding"`
 	WeightClick    Value[float64] `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" help:"Weight of a product click." group:"folding" for:"folding"`
@@ -92,6 +93,7 @@ func (s *Engine) Bind() {
 	s.Dimensions.Bind(&c.Processor.Dimensions)
 	s.Lambda.Bind(&c.Processor.Lambda)
 	s.History.Bind((*string)(&c.Processor.History))
+	s.ShortHalfLife.Bind((*Seconds)(&c.Processor.ShortHalfLife))
 	s.WeightSearch.Bind(&c.Processor.Weights[profile.Search])
 	s.WeightView.Bind(&c.Processor.Weights[profile.ProductView])
 	s.WeightClick.Bind(&c.Processor.Weights[profile.ProductClick])

@@ -33,6 +33,7 @@ func init() {
 		"profile.Config.Dimensions":    "EMBEDDING_DIMENSIONS",
 		"profile.Config.History":       "EMBEDDING_HISTORY",
 		"profile.Config.Model":         "EMBEDDING_MODEL",
+		"profile.Config.ShortHalfLife": "EMBEDDING_SHORT_HALF_LIFE",
 		"profile.IDLimits.Retention":   "IDEMPOTENCY_WINDOW",
 		"profile.Weights.Click":        "EMBEDDING_WEIGHT_CLICK",
 		"profile.Weights.Purchase":     "EMBEDDING_WEIGHT_PURCHASE",

@@ -57,10 +57,12 @@ type eventID struct {
 // User is what the oracle expects of one profile.
 type User struct {
 	profile.State
+	Short    profile.State // the second vector, where the settings have one
 	Events   int64
 	LastType profile.EventType
 	LastID   string
-	weight   float64 // decayed sum of the weights: how much could cancel
+	// Decayed sums of the weights: how much could cancel.
+	weight, shortWeight float64
 }
 
 // New returns an oracle for a catalogue. Products and phrases are embedded
@@ -127,17 +129,33 @@ func (o *Oracle) fold(e *profile.Event, x []float64) {
 		o.Users[e.UserID] = u
 	}
 	w := Weight(e.Type)
-	if at := e.OccurredAt; at >= u.Updated {
-		u.weight = u.weight*o.Config.Decay(u.Updated.Days(at)) + w
-	} else {
-		u.weight += w * o.Config.Decay(at.Days(u.Updated))
-	}
+	u.weight = weightAfter(o.Config, u.weight, u.Updated, e.OccurredAt, w)
 	last := profile.Event{OccurredAt: u.Updated, MessageID: u.LastID}
 	if u.Events == 0 || last.Before(e) {
 		u.LastType, u.LastID = e.Type, e.MessageID
 	}
-	u.State = o.Config.FoldOne(u.State, profile.Step{Vector: x, Weight: w, At: e.OccurredAt})
+	step := profile.Step{Vector: x, Weight: w, At: e.OccurredAt}
+	if o.Config.ShortHalfLife != 0 {
+		law := o.shortLaw()
+		u.shortWeight = weightAfter(law, u.shortWeight, u.Updated, e.OccurredAt, w)
+		u.Short = law.FoldOne(u.Short, step)
+	}
+	u.State = o.Config.FoldOne(u.State, step)
 	u.Events++
+}
+
+func weightAfter(law profile.Config, sum float64, updated, at engine.Millis, w float64) float64 {
+	if at >= updated {
+		return sum*law.Decay(updated.Days(at)) + w
+	}
+	return sum + w*law.Decay(at.Days(updated))
+}
+
+// shortLaw is that of the second vector: half is left after a half-life.
+func (o *Oracle) shortLaw() profile.Config {
+	law := o.Config
+	law.Lambda, law.History = math.Log(2)*float64(24*time.Hour)/float64(o.Config.ShortHalfLife), profile.Mass
+	return law
 }
 
 func (o *Oracle) vector(e *profile.Event) ([]float64, error) {
@@ -175,14 +193,29 @@ func (o *Oracle) Check(p *profile.Profile) error {
 		return fmt.Errorf("user %d: %d events, the last a %s at %v; want %d, %s at %v", p.UserID,
 			p.EventCount, p.LastType, p.Updated.Time(), u.Events, u.LastType, u.Updated.Time())
 	}
-	if u.Mass < 1e-6*u.weight {
+	if o.Config.ShortHalfLife != p.Short.HalfLife || (p.Short.Vector != nil) != (p.Short.HalfLife != 0) {
+		return fmt.Errorf("user %d: a second vector of the half-life %v with %d components; want the half-life %v",
+			p.UserID, p.Short.HalfLife, len(p.Short.Vector), o.Config.ShortHalfLife)
+	}
+	err := u.compare("", p.State(), u.State, u.weight)
+	if err == nil && p.Short.Vector != nil {
+		err = u.compare("second vector: ", profile.State{Vector: p.Short.Vector, Mass: p.Short.Mass}, u.Short, u.shortWeight)
+	}
+	if err != nil {
+		return fmt.Errorf("user %d: %w", p.UserID, err)
+	}
+	return nil
+}
+
+func (u *User) compare(name string, got, want profile.State, weight float64) error {
+	if want.Mass < 1e-6*weight {
 		return nil // cancelled: its direction is rounding
 	}
-	if d := floats.Distance(p.Vector, u.Vector, math.Inf(1)); !(d <= Tolerance) {
-		return fmt.Errorf("user %d: components differ by %g after %d events", p.UserID, d, u.Events)
+	if d := floats.Distance(got.Vector, want.Vector, math.Inf(1)); !(d <= Tolerance) {
+		return fmt.Errorf("%scomponents differ by %g after %d events", name, d, u.Events)
 	}
-	if d := math.Abs(p.Mass - u.Mass); !(d <= Tolerance*max(1, u.Mass)) {
-		return fmt.Errorf("user %d: mass differs by %g", p.UserID, d)
+	if d := math.Abs(got.Mass - want.Mass); !(d <= Tolerance*max(1, want.Mass)) {
+		return fmt.Errorf("%smass differs by %g", name, d)
 	}
 	return nil
 }

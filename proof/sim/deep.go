@@ -151,6 +151,7 @@ func (s *server) open(ctx context.Context, k *worker) (*storeConn, error) {
 	c := mongodb.DefaultConfig()
 	c.URI = s.URI()
 	c.Dimensions, c.History, c.Model = laws.Dimensions, laws.History, laws.Model
+	c.ShortHalfLife = laws.ShortHalfLife
 	c.Dialer = v
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 // plan is all that a schedule's number says beforehand.
 type plan struct {
 	dimensions int
+	short      time.Duration // half-life of the second vector; 0: none
 	workers    int
 	windows    shard.Config // but for the prefetch
 	prefetch   int
@@ -90,6 +91,8 @@ func planOf(number uint64, deep bool) *plan {
 		p.actions = append(p.actions, action{at: d.Between(0, p.quietAfter), disturbance: failOver})
 		slices.SortFunc(p.actions, func(a, b action) int { return int(a.at - b.at) })
 	}
+	short := schedule.Of(number, "second vector")
+	p.short = []time.Duration{0, 0, 10 * time.Second, 7 * 24 * time.Hour}[short.N(4)]
 	p.phraseTimeout = []time.Duration{0, 100 * time.Millisecond, 3 * time.Second}[d.N(3)]
 	return p
 }

@@ -85,6 +85,7 @@ func (w *simulation) quiet() bool { return time.Since(w.Began) >= w.plan.quietAf
 func (w *simulation) laws() profile.Config {
 	c := profile.DefaultConfig()
 	c.Dimensions, c.Model, c.IDs = w.plan.dimensions, vector.HashModel, w.plan.ids
+	c.ShortHalfLife = w.plan.short
 	return c
 }
 

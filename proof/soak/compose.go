@@ -93,7 +93,7 @@ func newComposition(c composeCmd) (s *composition, err error) {
 		return nil, err
 	}
 	s.traffic.products = asked(s.traffic)
-	s.ledger, err = newLedger(profile.DefaultConfig().Dimensions, s.traffic.products)
+	s.ledger, err = newLedger(profile.DefaultConfig().Dimensions, 0, s.traffic.products)
 	return s, err
 }
 

@@ -24,9 +24,9 @@ type ledger struct {
 	poison map[string]bool // ids of what has to be among the dead letters
 }
 
-func newLedger(dimensions int, products []profile.Product) (*ledger, error) {
+func newLedger(dimensions int, short time.Duration, products []profile.Product) (*ledger, error) {
 	c := profile.DefaultConfig()
-	c.Dimensions, c.Model = dimensions, vector.HashModel
+	c.Dimensions, c.Model, c.ShortHalfLife = dimensions, vector.HashModel, short
 	o, err := oracle.New(c, products)
 	if err != nil {
 		return nil, err

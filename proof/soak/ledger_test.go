@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -18,7 +19,7 @@ func books(t *testing.T) (*ledger, map[int32]*profile.Profile, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLedger(16, traffic.products)
+	l, err := newLedger(16, time.Minute, traffic.products)
 	if err != nil {
 		t.Fatal(err)
 	}

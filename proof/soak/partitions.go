@@ -93,7 +93,7 @@ func runPartitions(ctx context.Context, c partitionSettings) (p *partitionSoak, 
 		return nil, fmt.Errorf("--workers is %d and --partitions are %d: there must be %d workers and one number of partitions at least", c.Workers, c.Partitions, fewestWorkers)
 	}
 	s, err := prepare(ctx, settings{
-		Seed: c.Seed, Duration: c.Duration, Workers: c.Workers, Rate: c.Rate, Race: c.Race, Dimensions: c.Dimensions, Data: c.Data,
+		Seed: c.Seed, Duration: c.Duration, Workers: c.Workers, Rate: c.Rate, Race: c.Race, Dimensions: c.Dimensions, Short: time.Minute, Data: c.Data,
 		Busy: busyShare, Plain: true, Direct: true, Version: rabbitMQ, Dir: c.Dir, Programs: c.Programs, Out: c.Out,
 	})
 	if err != nil {

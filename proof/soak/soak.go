@@ -27,9 +27,11 @@ type settings struct {
 	Queues   string        `name:"queue-type" default:"" enum:",classic,quorum" help:"Of the workers' queue: classic or quorum; the program's default without."`
 	Race     bool          `help:"Build the workers with the race detector."`
 
-	Dimensions int    `default:"256" help:"Components of vectors."`
-	MongoDB    string `name:"mongodb-uri" env:"MONGODB_TEST_URI" placeholder:"URI" help:"A real store, in a database of the run's own; without the faults only the test server knows."`
-	Data       string `env:"KEYFOLD_TEST_DATA" placeholder:"DIR" help:"Folder of real event logs."`
+	Dimensions int           `default:"256" help:"Components of vectors."`
+	Short      time.Duration `name:"short-half-life" default:"1m" help:"Half-life of the profiles' second vector; 0: none."`
+
+	MongoDB string `name:"mongodb-uri" env:"MONGODB_TEST_URI" placeholder:"URI" help:"A real store, in a database of the run's own; without the faults only the test server knows."`
+	Data    string `env:"KEYFOLD_TEST_DATA" placeholder:"DIR" help:"Folder of real event logs."`
 
 	Mix       mix       `kong:"-"`
 	AllPoints bool      `kong:"-"` // after the plan, go to the failpoints it has missed
@@ -71,7 +73,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	if s.traffic, err = newTraffic(c.Seed, c.events(), c.Data, c.Busy); err != nil {
 		return s, err
 	}
-	if s.ledger, err = newLedger(c.Dimensions, s.traffic.products); err != nil {
+	if s.ledger, err = newLedger(c.Dimensions, c.Short, s.traffic.products); err != nil {
 		return s, err
 	}
 	if err := s.setUp(ctx); err != nil {
@@ -97,7 +99,7 @@ func (s *soak) startServers(ctx context.Context) error {
 	s.StoreArgs = []string{"--data", filepath.Join(s.Stack.Dir, "journal")}
 	s.Env = s.environment()
 	p := &s.Profiles
-	p.URI, p.Database, p.Dimensions = s.MongoDB, s.database(), s.Dimensions
+	p.URI, p.Database, p.Dimensions, p.ShortHalfLife = s.MongoDB, s.database(), s.Dimensions, s.Short
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ func (s *soak) database() string {
 // seconds meets events in every state there is.
 func (s *soak) environment() []string {
 	all := []string{
-		"MONGODB_DATABASE=" + s.database(), "EMBEDDING_DIMENSIONS=" + strconv.Itoa(s.Dimensions), "KEYFOLD_FAILPOINT_LOG=" + s.hits,
+		"MONGODB_DATABASE=" + s.database(), "EMBEDDING_DIMENSIONS=" + strconv.Itoa(s.Dimensions), "EMBEDDING_SHORT_HALF_LIFE=" + s.Short.String(), "KEYFOLD_FAILPOINT_LOG=" + s.hits,
 	}
 	if s.Queues != "" {
 		all = append(all, "RABBITMQ_QUEUE_TYPE="+s.Queues)

@@ -55,7 +55,7 @@ func runInTest(t *testing.T, change func(*settings)) *result {
 	}
 	c := settings{
 		Programs: built,
-		Seed:     seed, Duration: 30 * time.Second, Workers: 2, Rate: 60, Dimensions: 64, Dir: t.TempDir(), Out: t.Output(),
+		Seed:     seed, Duration: 30 * time.Second, Workers: 2, Rate: 60, Dimensions: 64, Short: 10 * time.Second, Dir: t.TempDir(), Out: t.Output(),
 	}
 	if inLong {
 		c.Duration, c.Data = time.Minute, os.Getenv("KEYFOLD_TEST_DATA")

@@ -146,6 +146,9 @@ func (c Config) match(p *profile.Profile) error {
 	if p.Model != "" {
 		compare(modelSetting, c.Model, p.Model)
 	}
+	if p.Short.Vector != nil {
+		compare(shortSetting, c.ShortHalfLife, p.Short.HalfLife)
+	}
 	if len(differ) == 0 {
 		return nil
 	}

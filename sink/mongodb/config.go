@@ -31,6 +31,8 @@ type Config struct {
 	Dimensions int // components of a profile's vector
 	History    profile.History
 	Model      string // what makes the vectors
+	// ShortHalfLife is that of the profiles' second vectors; 0: they have none.
+	ShortHalfLife time.Duration
 
 	// Timeout bounds each round trip, from the choice of a server to the
 	// answer; a context that ends sooner does so too.

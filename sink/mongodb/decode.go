@@ -3,6 +3,7 @@ package mongodb
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -33,6 +34,7 @@ type profileReader struct {
 	hasUser, hasUpdated, hasMass bool
 	count                        int32 // dimension_count
 	hasCount                     bool
+	short                        struct{ version, halfLife int32 } // of the second vector
 }
 
 // field takes one field of the document.
@@ -86,8 +88,43 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 	case fieldFloor:
 		return readDate(v, &p.Applied.Floor)
 	default:
-		return nil
+		return d.shortField(key, v)
 	}
+}
+
+// shortField takes one field of the second vector. All others are passed over.
+func (d *profileReader) shortField(key []byte, v bsoncore.Value) (err error) {
+	s := &d.profile.Short
+	switch string(key) {
+	case fieldShort:
+		s.Vector, err = d.vector.vectorOf(v, d.dimensions)
+	case fieldShortMass:
+		err = readReal(v, &s.Mass)
+	case fieldShortHalfLife:
+		err = readInt32(v, &d.short.halfLife)
+	case fieldShortVersion:
+		err = readInt32(v, &d.short.version)
+	}
+	return err
+}
+
+// takeShort takes the second vector where the last write made it: another program may
+// have folded events into the first one only.
+func (d *profileReader) takeShort() error {
+	p := &d.profile
+	p.Short.HalfLife = time.Duration(d.short.halfLife) * time.Second
+	switch {
+	case p.Short.Vector == nil, d.short.version != p.Version:
+		p.Short = profile.Short{}
+		return nil
+	case len(p.Short.Vector) != len(p.Vector):
+		return fmt.Errorf("has %d components, but its second vector %d", len(p.Vector), len(p.Short.Vector))
+	case !(p.Short.Mass >= 0):
+		return fmt.Errorf("has mass_short %v, expected at least 0", p.Short.Mass)
+	case p.Short.HalfLife <= 0:
+		return errors.New("has embedding_short, but no short_half_life")
+	}
+	return nil
 }
 
 func readApplied(v bsoncore.Value, into *profile.Applied) error {
@@ -139,7 +176,7 @@ func (d *profileReader) complete() error {
 	case p.History == profile.Mass && !d.hasMass:
 		return errors.New("has history mass, but no mass")
 	}
-	return nil
+	return d.takeShort()
 }
 
 // name says which document it is, as far as that is known.

@@ -31,8 +31,15 @@ type document struct {
 	Applied    []byte        `bson:"applied"`
 	Floor      *time.Time    `bson:"applied_floor"`
 	WriteID    bson.ObjectID `bson:"write_id"`
+
+	ShortMass     *float64 `bson:"mass_short,omitempty"`
+	ShortHalfLife *int32   `bson:"short_half_life,omitempty"`
+	ShortVersion  *int32   `bson:"short_version,omitempty"`
+
 	Dimensions int32         `bson:"dimension_count"`
 	Embedding  []float64     `bson:"embedding"`
+
+	Short []float64 `bson:"embedding_short,omitempty"`
 }
 
 var writeID = bson.NewObjectID()
@@ -45,13 +52,18 @@ func documentOf(p *profile.Profile) document {
 		at := m.Time()
 		return &at
 	}
-	return document{
+	d := document{
 		User: p.UserID, Version: p.Version, Updated: p.Updated.Time(), EventCount: p.EventCount,
 		LastType: p.LastType.String(), LastID: p.LastID, CreatedAt: optional(p.CreatedAt), WrittenAt: optional(p.WrittenAt),
 		Mass: p.Mass, History: string(p.History), Model: p.Model,
 		Applied: p.Applied.AppendStored([]byte{}), Floor: optional(p.Applied.Floor),
-		Dimensions: int32(len(p.Vector)), Embedding: p.Vector,
+		Dimensions: int32(len(p.Vector)), Embedding: p.Vector, Short: p.Short.Vector,
 	}
+	if p.Short.Vector != nil {
+		seconds := int32(p.Short.HalfLife / time.Second)
+		d.ShortMass, d.ShortHalfLife, d.ShortVersion = &p.Short.Mass, &seconds, &p.Version
+	}
+	return d
 }
 
 func drawProfile(t *rapid.T, dimensions int) *profile.Profile {
@@ -80,6 +92,13 @@ func drawProfile(t *rapid.T, dimensions int) *profile.Profile {
 		}
 		p.Vector[i] = math.Float64frombits(bits)
 	}
+	if rapid.Bool().Draw(t, "second vector") {
+		p.Short = profile.Short{
+			Vector: slices.Clone(p.Vector), Mass: rapid.Float64Range(0, math.MaxFloat64).Draw(t, "mass_short"),
+			HalfLife: time.Duration(rapid.Int32Range(1, math.MaxInt32).Draw(t, "half-life")) * time.Second,
+		}
+		slices.Reverse(p.Short.Vector)
+	}
 	for i := range rapid.IntRange(0, 100).Draw(t, "ids") {
 		p.Applied = p.Applied.With(uint64(i), []profile.AppliedID{profile.DigestOf(string(rune(i))).ID()}, engine.Millis(1e12+i), profile.DefaultIDLimits())
 	}
@@ -91,10 +110,10 @@ func drawProfile(t *rapid.T, dimensions int) *profile.Profile {
 func equal(a, b *profile.Profile) bool {
 	sameBits := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
 	x, y := documentOf(a), documentOf(b)
-	x.Embedding, y.Embedding = nil, nil
+	x.Embedding, y.Embedding, x.Short, y.Short = nil, nil, nil, nil
 	rawX, _ := bson.Marshal(x)
 	rawY, _ := bson.Marshal(y)
-	return slices.Equal(rawX, rawY) && slices.EqualFunc(a.Vector, b.Vector, sameBits) && a.ErasedAt == b.ErasedAt
+	return slices.Equal(rawX, rawY) && slices.EqualFunc(a.Vector, b.Vector, sameBits) && slices.EqualFunc(a.Short.Vector, b.Short.Vector, sameBits) && a.ErasedAt == b.ErasedAt
 }
 
 // Our documents are those of the struct codec, byte for byte but for the id.

@@ -2,6 +2,7 @@ package mongodb
 
 import (
 	"math"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -31,10 +32,18 @@ const (
 	fieldApplied = "applied"
 	fieldFloor   = "applied_floor"
 	fieldErased  = "erased_at"
+	// The second vector's, in a document that has one. The version is the document's: a
+	// worker that knows no second vector leaves the one it finds and an older version.
+	fieldShort         = "embedding_short"
+	fieldShortMass     = "mass_short"
+	fieldShortHalfLife = "short_half_life" // seconds
+	fieldShortVersion  = "short_version"
 	// fieldWriteID is of the bulk that wrote the document: by it, a worker knows
 	// its own write from another's of the same version.
 	fieldWriteID = "write_id"
 )
+
+var shortFields = []string{fieldShort, fieldShortMass, fieldShortHalfLife, fieldShortVersion}
 
 // codec turns profiles into documents and back. It is shared by all goroutines.
 type codec struct {
@@ -49,11 +58,15 @@ func newCodec(dimensions int, model string) *codec {
 
 // maxFixedBytes is above what appendInsert or appendUpdate need beside the
 // vector, the ids and the strings.
-const maxFixedBytes = 512
+const maxFixedBytes = 640
 
 // size returns about how many bytes p takes, never less.
 func (c *codec) size(p *profile.Profile) int {
-	return maxFixedBytes + len(c.vector) + p.Applied.Size() + len(p.LastID) + len(p.Model) + len(p.History)
+	vectors := len(c.vector)
+	if p.Short.Vector != nil {
+		vectors *= 2
+	}
+	return maxFixedBytes + vectors + p.Applied.Size() + len(p.LastID) + len(p.Model) + len(p.History)
 }
 
 // appendInsert appends the document of a new user. id is the bulk's.
@@ -72,7 +85,15 @@ func (c *codec) appendUpdate(dst []byte, p *profile.Profile, id bson.ObjectID) [
 	start, dst := bsoncore.AppendDocumentStart(dst)
 	set, dst := bsoncore.AppendDocumentElementStart(dst, "$set")
 	dst = bsoncore.AppendInt32Element(dst, fieldUser, p.UserID)
-	return endDocument(endDocument(c.appendFields(dst, p, id), set), start)
+	dst = endDocument(c.appendFields(dst, p, id), set)
+	if p.DropShort {
+		unset, with := bsoncore.AppendDocumentElementStart(dst, "$unset")
+		for _, field := range shortFields {
+			with = bsoncore.AppendStringElement(with, field, "")
+		}
+		dst = endDocument(with, unset)
+	}
+	return endDocument(dst, start)
 }
 
 // appendDue appends the filter that finds the profile before p, and no
@@ -105,9 +126,19 @@ func (c *codec) appendFields(dst []byte, p *profile.Profile, id bson.ObjectID) [
 	dst = appendApplied(dst, p.Applied)
 	dst = appendOptionalDate(dst, fieldFloor, p.Applied.Floor)
 	dst = bsoncore.AppendObjectIDElement(dst, fieldWriteID, id)
+	if p.Short.Vector != nil {
+		dst = bsoncore.AppendDoubleElement(dst, fieldShortMass, p.Short.Mass)
+		dst = bsoncore.AppendInt32Element(dst, fieldShortHalfLife, int32(p.Short.HalfLife/time.Second))
+		dst = bsoncore.AppendInt32Element(dst, fieldShortVersion, p.Version)
+	}
 	dst = bsoncore.AppendInt32Element(dst, fieldDimensions, int32(len(p.Vector)))
 	dst = bsoncore.AppendHeader(dst, bsoncore.TypeArray, fieldEmbedding)
-	return appendVector(dst, c.vector, p.Vector)
+	dst = appendVector(dst, c.vector, p.Vector)
+	if p.Short.Vector != nil {
+		dst = bsoncore.AppendHeader(dst, bsoncore.TypeArray, fieldShort)
+		dst = appendVector(dst, c.vector, p.Short.Vector)
+	}
+	return dst
 }
 
 func appendDate(dst []byte, field string, at engine.Millis) []byte {

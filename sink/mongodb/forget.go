@@ -93,10 +93,10 @@ func (s *Store) eraseForeign(ctx context.Context, user int32, at engine.Millis) 
 
 // profileFields are the fields that a tombstone does not have.
 var profileFields = func() (fields bson.D) {
-	for _, field := range []string{
+	for _, field := range append([]string{
 		fieldEmbedding, fieldDimensions, fieldUpdated, fieldEventCount, fieldLastType, fieldCreatedAt,
 		fieldWrittenAt, fieldMass, fieldHistory, fieldModel, fieldLastID, fieldApplied, fieldFloor, fieldWriteID,
-	} {
+	}, shortFields...) {
 		fields = append(fields, bson.E{Key: field, Value: ""})
 	}
 	return fields

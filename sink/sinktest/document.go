@@ -146,6 +146,7 @@ func testPermanentRejection(t *testing.T, s Store) {
 	batch := []*profile.Profile{
 		s.profile(1, 1),
 		spoil(2, 2, func(p *profile.Profile) { p.Vector[len(p.Vector)-1] = math.NaN() }),
+		spoil(2, 2, func(p *profile.Profile) { p.Short.Vector[0] = math.Inf(1) }),
 		s.profile(3, 1),
 		spoil(4, 1, func(p *profile.Profile) { p.Vector[0] = math.Inf(-1) }),
 		spoil(5, 1, func(p *profile.Profile) { p.Vector = append(p.Vector, 0) }),

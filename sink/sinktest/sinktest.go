@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -80,6 +81,12 @@ func (s Store) profile(user, version int32) *profile.Profile {
 	}
 	for i := range p.Vector {
 		p.Vector[i] = math.Sin(float64(user) + float64(version)*float64(i+1))
+	}
+	if version%3 != 0 { // what the version before had goes
+		p.Short = profile.Short{Vector: slices.Clone(p.Vector), Mass: 1 / float64(version), HalfLife: time.Duration(version) * time.Second}
+		slices.Reverse(p.Short.Vector)
+	} else {
+		p.DropShort = true
 	}
 	return p
 }
@@ -155,8 +162,12 @@ func expectEqual(t failer, got, want *profile.Profile) {
 	if !slices.Equal(got.Applied.IDs, want.Applied.IDs) || !slices.Equal(got.Applied.Groups, want.Applied.Groups) {
 		t.Fatalf("user %d: %d ids came back, want the same %d", want.UserID, len(got.Applied.IDs), len(want.Applied.IDs))
 	}
+	if !slices.EqualFunc(got.Short.Vector, want.Short.Vector, sameBits) {
+		t.Fatalf("user %d: the second vector came back as %v, want %v", want.UserID, got.Short.Vector, want.Short.Vector)
+	}
 	g, w := *got, *want
-	g.Vector, w.Vector = nil, nil
+	g.Vector, w.Vector, g.Short.Vector, w.Short.Vector = nil, nil, nil, nil
+	g.DropShort, w.DropShort = false, false // it is not stored
 	g.Applied, w.Applied = profile.Applied{Floor: g.Applied.Floor}, profile.Applied{Floor: w.Applied.Floor}
 	if !sameBits(g.Mass, w.Mass) || !reflect.DeepEqual(g, w) {
 		t.Fatalf("got %+v, want %+v", g, w)

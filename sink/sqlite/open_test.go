@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -117,5 +118,27 @@ func TestDamagedRow(t *testing.T) {
 		return err
 	}); engine.KindOf(err) != engine.Permanent {
 		t.Errorf("a vector of another length than its row says: %v", err)
+	}
+}
+
+// A file gets its second vectors when it is opened with them; afterwards their half-life
+// holds for good.
+func TestShortHalfLifeOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.db")
+	must(t, openAt(t, path, 8).Close())
+	with := settings(8)
+	with.ShortHalfLife = time.Minute
+	for range 2 {
+		f, err := Open(path, with)
+		must(t, err)
+		if got := f.Settings().ShortHalfLife; got != time.Minute {
+			t.Errorf("the half-life is %v", got)
+		}
+		must(t, f.Close())
+	}
+	for _, other := range []time.Duration{0, time.Hour} {
+		with.ShortHalfLife = other
+		_, err := Open(path, with)
+		expectFault(t, err, "store_settings", "profile.Config.ShortHalfLife=1m0s")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -16,7 +17,7 @@ const profileColumns = `user_id, version, embedding, COALESCE(dimension_count, 0
 	COALESCE(history, ''), COALESCE(embedding_model, ''), COALESCE(last_updated, 0),
 	COALESCE(last_event_type, ''), COALESCE(last_message_id, ''), COALESCE(event_count, 0),
 	COALESCE(created_at, 0), COALESCE(updated_at, 0), applied, COALESCE(applied_floor, 0),
-	COALESCE(erased_at, 0)`
+	COALESCE(erased_at, 0), embedding_short, COALESCE(mass_short, 0), COALESCE(short_half_life, 0)`
 
 const (
 	// The ids travel as one JSON array, so that there is one statement for any
@@ -80,11 +81,14 @@ func scanProfile(rows *sql.Rows) (*profile.Profile, error) {
 		p                  profile.Profile
 		dimensions         int
 		lastType           string
+		shortHalfLife      int64
 		embedding, applied sql.RawBytes
+		short              sql.RawBytes
 	)
 	err := rows.Scan(&p.UserID, &p.Version, &embedding, &dimensions, &p.Mass,
 		&p.History, &p.Model, &p.Updated, &lastType, &p.LastID, &p.EventCount,
-		&p.CreatedAt, &p.WrittenAt, &applied, &p.Applied.Floor, &p.ErasedAt)
+		&p.CreatedAt, &p.WrittenAt, &applied, &p.Applied.Floor, &p.ErasedAt,
+		&short, &p.Short.Mass, &shortHalfLife)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +98,12 @@ func scanProfile(rows *sql.Rows) (*profile.Profile, error) {
 	p.LastType = profile.ParseEventType(lastType)
 	if p.Vector, err = decode[float64](embedding, dimensions); err != nil {
 		return nil, damaged(p.UserID, err)
+	}
+	if short != nil {
+		p.Short.HalfLife = time.Duration(shortHalfLife) * time.Second
+		if p.Short.Vector, err = decode[float64](short, dimensions); err != nil {
+			return nil, damaged(p.UserID, err)
+		}
 	}
 	floor := p.Applied.Floor
 	if p.Applied, err = profile.ReadApplied(applied); err != nil {

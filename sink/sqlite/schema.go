@@ -52,4 +52,11 @@ CREATE TABLE product_embeddings (
 ) STRICT;
 
 CREATE INDEX product_embeddings_model ON product_embeddings (embedding_model);
+`, `
+-- The second vector, of a shorter half-life. 0: profiles have none.
+ALTER TABLE settings ADD COLUMN short_half_life INTEGER NOT NULL DEFAULT 0; -- seconds
+ALTER TABLE user_embeddings ADD COLUMN embedding_short BLOB -- float64, little-endian
+	CHECK (embedding_short IS NULL OR length(embedding_short) = 8 * dimension_count);
+ALTER TABLE user_embeddings ADD COLUMN mass_short REAL;
+ALTER TABLE user_embeddings ADD COLUMN short_half_life INTEGER; -- seconds
 `}

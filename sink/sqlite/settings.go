@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/cure"
@@ -19,6 +20,9 @@ type Settings struct {
 	Dimensions int // components of a profile's vector
 	History    profile.History
 	Model      string // what makes the vectors
+	// ShortHalfLife is that of the profiles' second vectors; 0: they have none. A file
+	// without gets it when it is opened with one.
+	ShortHalfLife time.Duration
 }
 
 // What faults of the settings name.
@@ -26,6 +30,7 @@ const (
 	dimensionsSetting cure.Name = "profile.Config.Dimensions"
 	historySetting    cure.Name = "profile.Config.History"
 	modelSetting      cure.Name = "profile.Config.Model"
+	shortSetting      cure.Name = "profile.Config.ShortHalfLife"
 )
 
 // Validate reports every fault at once.
@@ -53,8 +58,10 @@ type querier interface {
 
 // storedSettings reads the settings of a file.
 func storedSettings(q querier) (s Settings, err error) {
-	err = q.One("SELECT dimension_count, history, embedding_model FROM settings",
-		&s.Dimensions, &s.History, &s.Model)
+	var short int64
+	err = q.One("SELECT dimension_count, history, embedding_model, short_half_life FROM settings",
+		&s.Dimensions, &s.History, &s.Model, &short)
+	s.ShortHalfLife = time.Duration(short) * time.Second
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, engine.ConfigurationError(reasonSettings, fmt.Errorf(
 			"%s has no settings: the daemon that made it was stopped at its first start; start it again", q.Path()))
@@ -65,8 +72,10 @@ func storedSettings(q querier) (s Settings, err error) {
 // adopt writes the settings into a file that has none, and compares them with
 // those of one that has.
 func (s Settings) adopt(tx *sqlfile.Tx) error {
-	_, err := tx.Exec(`INSERT INTO settings (one, dimension_count, history, embedding_model)
-		VALUES (1, ?, ?, ?) ON CONFLICT DO NOTHING`, s.Dimensions, string(s.History), s.Model)
+	_, err := tx.Exec(`INSERT INTO settings (one, dimension_count, history, embedding_model, short_half_life)
+		VALUES (1, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET short_half_life = excluded.short_half_life WHERE short_half_life = 0`,
+		s.Dimensions, string(s.History), s.Model, int64(s.ShortHalfLife/time.Second))
 	if err != nil {
 		return err
 	}
@@ -89,6 +98,7 @@ func (s Settings) match(stored Settings, path string) error {
 	compare(dimensionsSetting, s.Dimensions, stored.Dimensions)
 	compare(historySetting, s.History, stored.History)
 	compare(modelSetting, s.Model, stored.Model)
+	compare(shortSetting, s.ShortHalfLife, stored.ShortHalfLife)
 	if len(differ) == 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -13,13 +14,14 @@ import (
 const (
 	insertProfile = `INSERT INTO user_embeddings (version, embedding, dimension_count, mass,
 			history, embedding_model, last_updated, last_event_type, last_message_id, event_count,
-			created_at, updated_at, applied, applied_floor, user_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			created_at, updated_at, applied, applied_floor, embedding_short, mass_short, short_half_life, user_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (user_id) DO NOTHING`
 
 	updateProfile = `UPDATE user_embeddings SET version = ?, embedding = ?, dimension_count = ?, mass = ?,
 			history = ?, embedding_model = ?, last_updated = ?, last_event_type = ?, last_message_id = ?,
-			event_count = ?, created_at = ?, updated_at = ?, applied = ?, applied_floor = ?
+			event_count = ?, created_at = ?, updated_at = ?, applied = ?, applied_floor = ?,
+			embedding_short = ?, mass_short = ?, short_half_life = ?
 		WHERE user_id = ? AND version = ? AND erased_at IS NULL`
 
 	// A tombstone stays as it is; its version grows no more, as nothing can be
@@ -29,7 +31,8 @@ const (
 			embedding = NULL, dimension_count = NULL, mass = NULL, history = NULL,
 			embedding_model = NULL, last_updated = NULL, last_event_type = NULL,
 			last_message_id = NULL, event_count = NULL, created_at = NULL, updated_at = NULL,
-			applied = NULL, applied_floor = NULL
+			applied = NULL, applied_floor = NULL,
+			embedding_short = NULL, mass_short = NULL, short_half_life = NULL
 		WHERE erased_at IS NULL`
 )
 
@@ -71,7 +74,7 @@ type write struct {
 // swapAll writes each profile. A permanent error is that profile's alone;
 // any other ends the transaction.
 func swapAll(tx *sqlfile.Tx, writes []write) error {
-	var args [16]any
+	var args [19]any
 	for i := range writes {
 		w := &writes[i]
 		w.outcome = swap(tx, w, args[:0])
@@ -87,7 +90,13 @@ func swap(tx *sqlfile.Tx, w *write, args []any) error {
 	p := w.profile
 	args = append(args, p.Version, encode(p.Vector), len(p.Vector), p.Mass,
 		string(p.History), p.Model, int64(p.Updated), p.LastType.String(), p.LastID, p.EventCount,
-		int64(p.CreatedAt), int64(p.WrittenAt), w.applied, int64(p.Applied.Floor), p.UserID)
+		int64(p.CreatedAt), int64(p.WrittenAt), w.applied, int64(p.Applied.Floor))
+	if s := p.Short; s.Vector != nil {
+		args = append(args, encode(s.Vector), s.Mass, int64(s.HalfLife/time.Second))
+	} else {
+		args = append(args, nil, nil, nil)
+	}
+	args = append(args, p.UserID)
 	statement := insertProfile
 	if p.Version != 1 {
 		statement, args = updateProfile, append(args, p.Version-1)

@@ -34,13 +34,18 @@ func (r *rebuilder) compare(user int32, old, next *profile.Profile) bool {
 	cosine := floats.Dot(old.Vector, next.Vector)
 	largest := floats.Distance(old.Vector, next.Vector, math.Inf(1))
 	r.done.Lowest, r.done.Largest = min(r.done.Lowest, cosine), max(r.done.Largest, largest)
-	same := largest <= 1e-9 && math.Abs(old.Mass-next.Mass) <= 1e-9*max(1, next.Mass) &&
+	same := largest <= 1e-9 && sameShort(old.Short, next.Short) && math.Abs(old.Mass-next.Mass) <= 1e-9*max(1, next.Mass) &&
 		old.EventCount == next.EventCount && old.Updated == next.Updated && old.LastType == next.LastType
 	if !same {
 		r.Log.Info("profile differs from its history", slog.Int("user_id", int(user)), slog.Float64("cosine", cosine),
 			slog.Float64("largest_difference", largest), slog.Int64("events", next.EventCount), slog.Int64("events_stored", old.EventCount))
 	}
 	return same
+}
+
+func sameShort(old, next profile.Short) bool {
+	return old.HalfLife == next.HalfLife && len(old.Vector) == len(next.Vector) && math.Abs(old.Mass-next.Mass) <= 1e-9*max(1, next.Mass) &&
+		floats.Distance(old.Vector, next.Vector, math.Inf(1)) <= 1e-9
 }
 
 // print writes the report; all says that it is of many users.

@@ -25,14 +25,17 @@ type UserCmd struct {
 type showCmd struct {
 	ID   cli.UserID `arg:"" help:"The user's id."`
 	Near int        `default:"10" help:"Number of nearest products."`
+	Mix  float64    `default:"0" placeholder:"SHARE" help:"Nearest to a mix: this share of the second vector (EMBEDDING_SHORT_HALF_LIFE), the rest of the first."`
 }
 
-func (c *showCmd) Check(a *app.App) error { return errors.Join(cli.CheckNear(c.Near), a.CheckStore()) }
+func (c *showCmd) Check(a *app.App) error {
+	return errors.Join(cli.CheckNear(c.Near), cli.CheckMix(c.Mix), a.CheckStore())
+}
 
 // Run prints the user.
 func (c *showCmd) Run(a *app.App) error {
 	return a.WithStore(func(store *mongodb.Store) error {
-		p, err := users.NewProfileView(a.Ctx, store, int32(c.ID), c.Near, nil)
+		p, err := users.NewProfileView(a.Ctx, store, int32(c.ID), c.Near, c.Mix, nil)
 		if err != nil {
 			return err
 		}

@@ -31,6 +31,28 @@ func (r *Report) judge() {
 	for i := range r.Processes {
 		r.judgeProcess(&r.Processes[i])
 	}
+	if lives := r.shortHalfLives(); len(lives) > 1 {
+		r.Problems = append(r.Problems, Problem{
+			About: "workers", Text: "they have different half-lives of the profiles' second vector (" + strings.Join(lives, ", ") + "): each refuses what the others wrote",
+			Cure: "give all of them one EMBEDDING_SHORT_HALF_LIFE",
+		})
+	}
+}
+
+// shortHalfLives lists the half-lives of the second vector that workers have, each once.
+func (r *Report) shortHalfLives() (all []string) {
+	for _, p := range r.Processes {
+		if p.ShortHalfLife == nil {
+			continue
+		}
+		life := "none"
+		if *p.ShortHalfLife > 0 {
+			life = time.Duration(*p.ShortHalfLife * float64(time.Second)).String()
+		}
+		all = append(all, life)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // add adds a problem with the page that its text names, else with this one.

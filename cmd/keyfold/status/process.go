@@ -139,6 +139,8 @@ func (p *Process) read(before map[string]float64) {
 		switch {
 		case family == "keyfold_rabbitmq_in_hand":
 			p.InHand += int64(value)
+		case family == "keyfold_short_half_life_seconds":
+			p.ShortHalfLife = &value
 		case family == "keyfold_build_info" && found != nil:
 			p.Version = found[2]
 		case family == "keyfold_breaker_open" && found != nil && value == 1:

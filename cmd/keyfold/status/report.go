@@ -63,6 +63,8 @@ type Process struct {
 	// Lag99 is how many seconds 99 in 100 events took at most until they were in their
 	// profiles: since the look before, and at the first look since the process's start.
 	Lag99 *float64 `json:"event_to_profile_p99_seconds,omitempty"` // nil: there was none
+	// ShortHalfLife is a worker's, in seconds, of the profiles' second vector.
+	ShortHalfLife *float64 `json:"short_half_life_seconds,omitempty"` // nil: it is no worker
 
 	figures map[string]float64
 }

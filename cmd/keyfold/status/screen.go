@@ -31,6 +31,9 @@ func (r *Report) print(w *cli.Text) {
 		})
 	}
 	table(w, "PROCESSES\tROLE\tVERSION\tREADY\tIN HAND\tP99 TO PROFILE\tOPEN BREAKERS", r.processRows())
+	if lives := r.shortHalfLives(); len(lives) == 1 && lives[0] != "none" {
+		w.Line("profiles have a second vector, half-life %s", lives[0])
+	}
 	if len(r.Notes) > 0 {
 		w.Line("\nNOT SEEN")
 	}

@@ -7,6 +7,7 @@ const (
 	dimensionsSetting cure.Name = "profile.Config.Dimensions"
 	historySetting    cure.Name = "profile.Config.History"
 	modelSetting      cure.Name = "profile.Config.Model"
+	shortSetting      cure.Name = "profile.Config.ShortHalfLife"
 	importCommand     cure.Name = "products.Import"
 	rebuildCommand    cure.Name = "users.Rebuild"
 	rebuildAllCommand cure.Name = "users.RebuildAll"

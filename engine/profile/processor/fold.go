@@ -105,10 +105,11 @@ func (f *flush) next(w *work, steps []profile.Step, now engine.Millis) *profile.
 	}
 	var state profile.State
 	var applied profile.Applied
+	var short profile.Short
 	newest := &w.events[len(w.events)-1].Event
 	p.LastType, p.LastID = newest.Type, newest.MessageID
 	if old := w.profile; old != nil {
-		state, applied = old.State(), old.Applied
+		state, applied, short = old.State(), old.Applied, old.Short
 		p.Version, p.CreatedAt = old.Version+1, old.CreatedAt
 		p.EventCount += old.EventCount
 		if last := (profile.Event{OccurredAt: old.Updated, MessageID: old.LastID}); newest.Before(&last) {
@@ -116,6 +117,7 @@ func (f *flush) next(w *work, steps []profile.Step, now engine.Millis) *profile.
 		}
 	}
 	f.noteGap(w, steps)
+	p.Short = f.config.FoldShort(short, state.Updated, steps)
 	state = f.config.Fold(state, steps)
 	p.Vector, p.Mass, p.Updated = state.Vector, state.Mass, state.Updated
 	p.Applied = applied.With(rand.Uint64(), ids, now, f.config.IDs)

@@ -109,6 +109,11 @@ func (f *flush) foreign(p *profile.Profile) error {
 			"user %d was made with model %q, this worker has %q: set %s=%s, or make all profiles anew (%s)",
 			p.UserID, p.Model, c.Model, modelSetting, p.Model, rebuildAllCommand))
 	}
+	if err := c.OtherShort(p.Short); err != nil {
+		return engine.ConfigurationError("other_short_half_life", fmt.Errorf(
+			"user %d: %w: set %s=%v, or make all profiles anew (%s)",
+			p.UserID, err, shortSetting, p.Short.HalfLife, rebuildAllCommand))
+	}
 	return nil
 }
 

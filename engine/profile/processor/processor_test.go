@@ -149,8 +149,10 @@ func TestConfigurationFaultHoldsEverything(t *testing.T) {
 	for name, change := range map[string]func(*processor.Config){
 		"other_history": func(c *processor.Config) { c.History = profile.UnitMass },
 		"other_model":   func(c *processor.Config) { c.Model = "another" },
+
+		"other_short_half_life": func(c *processor.Config) { c.ShortHalfLife = 0 },
 	} {
-		f := newFixture(t)
+		f := newFixture(t, func(c *processor.Config) { c.ShortHalfLife = time.Minute })
 		f.apply(batch(view(1, "a", 1, 1)))
 		change(&f.config)
 		f.Engine = f.engine(t)

@@ -46,6 +46,8 @@ func drawEvents(t *rapid.T) []profile.Event {
 // In mass: whatever the order, the batching, the copies, the number of workers
 // and the store's failures, the profiles are those of the one-at-a-time
 // reference, and every delivery is settled once.
+//
+// Promise(batching/second-vector)
 func TestProfilesEqualTheReference(t *testing.T) {
 	rapid.Check(t, profilesEqualTheReference)
 }
@@ -54,6 +56,7 @@ func profilesEqualTheReference(t *rapid.T) {
 	f := newFixture(t, func(c *processor.Config) {
 		c.Pause, c.MaxPause = time.Microsecond, time.Microsecond
 		c.CacheBytes = rapid.SampledFrom([]int64{0, 1500, 1 << 20}).Draw(t, "cache")
+		c.ShortHalfLife = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, 7 * 24 * time.Hour}).Draw(t, "second vector")
 	})
 	events := drawEvents(t)
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -169,6 +172,15 @@ func equalsReference(t *rapid.T, f *fixture, user int32, events []profile.Event)
 	}
 	if d := floats.Distance(p.Vector, want.Vector, math.Inf(1)); d > 1e-9 {
 		t.Fatalf("user %d: components differ by %g", user, d)
+	}
+	if law := f.config.Config; law.ShortHalfLife != 0 {
+		law.Lambda = math.Ln2 * 24 / law.ShortHalfLife.Hours()
+		short := reference(law, own)
+		if d := floats.Distance(p.Short.Vector, short.Vector, math.Inf(1)); short.Mass >= 1e-3 && d > 1e-9 || math.Abs(p.Short.Mass-short.Mass) > 1e-9 {
+			t.Fatalf("user %d: the second vector's components differ by %g; its mass is %v, want %v", user, d, p.Short.Mass, short.Mass)
+		}
+	} else if p.Short.Vector != nil {
+		t.Fatalf("user %d has a second vector", user)
 	}
 	last := own[len(own)-1]
 	if p.EventCount != int64(len(own)) || p.Updated != want.Updated || math.Abs(p.Mass-want.Mass) > 1e-9 ||

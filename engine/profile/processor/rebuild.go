@@ -88,6 +88,7 @@ type rebuilding struct {
 
 	result    Rebuilt
 	state     profile.State
+	short     profile.Short
 	count     int64
 	newest    profile.Event
 	known     map[profile.AppliedID]bool // ids of the old profile
@@ -126,6 +127,7 @@ func (r *rebuilding) fold(chunk []HistoryEvent) error {
 		r.newest = *e
 		r.count++
 	}
+	r.short = r.config.FoldShort(r.short, r.state.Updated, steps)
 	r.state = r.config.Fold(r.state, steps)
 	// The next chunk asks for its own: a long history must not hold a vector of
 	// every product it ever met.
@@ -179,9 +181,10 @@ func (r *rebuilding) profile(user int32, old *profile.Profile) error {
 		Vector: r.state.Vector, Mass: r.state.Mass, Updated: r.state.Updated,
 		LastType: r.newest.Type, LastID: r.newest.MessageID,
 		History: r.config.History, Model: r.config.Model,
-		CreatedAt: now, WrittenAt: now,
+		CreatedAt: now, WrittenAt: now, Short: r.short,
 	}
 	if old != nil {
+		p.DropShort = old.Short.Vector != nil && p.Short.Vector == nil
 		p.Version = old.Version + 1
 		p.CreatedAt = cmp.Or(old.CreatedAt, now)
 	}

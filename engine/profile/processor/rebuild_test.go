@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
@@ -45,7 +46,9 @@ func TestRebuildEqualsTheReference(t *testing.T) {
 	for _, kept := range []profile.History{profile.Mass, profile.UnitMass} {
 		t.Run(string(kept), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				f := newFixture(rt, func(c *processor.Config) { c.History = kept })
+				f := newFixture(rt, func(c *processor.Config) {
+					c.History, c.ShortHalfLife = kept, rapid.SampledFrom([]time.Duration{0, time.Minute, 48 * time.Hour}).Draw(rt, "second vector")
+				})
 				letters := make([]*letter, rapid.IntRange(1, 60).Draw(rt, "events"))
 				for i := range letters {
 					at := engine.Millis(rapid.Int64Range(1, 200*24*3600_000).Draw(rt, "at"))
@@ -80,13 +83,25 @@ func TestRebuildEqualsTheReference(t *testing.T) {
 
 func sameAsReference(t tb, f *fixture, p *profile.Profile, letters []*letter) {
 	t.Helper()
-	var state profile.State
+	var state, short profile.State
 	var last profile.Event
+	law := f.config
+	law.History, law.Lambda = profile.Mass, math.Ln2*24/law.ShortHalfLife.Hours()
 	for past := range history(false, letters...) {
 		last = past.Event
-		state = f.config.FoldOne(state, profile.Step{
+		step := profile.Step{
 			Vector: vectorOf(fmt.Sprint("product ", last.ProductID)), Weight: oracle.Weight(last.Type), At: last.OccurredAt,
-		})
+		}
+		state = f.config.FoldOne(state, step)
+		if law.ShortHalfLife != 0 {
+			short = law.FoldOne(short, step)
+		}
+	}
+	if len(p.Short.Vector) != len(short.Vector) || p.Short.HalfLife != law.ShortHalfLife {
+		t.Fatalf("a second vector of %d components with the half-life %v", len(p.Short.Vector), p.Short.HalfLife)
+	}
+	if short.Vector != nil && floats.Distance(p.Short.Vector, short.Vector, math.Inf(1)) > 1e-9 {
+		t.Fatal("the second vector differs")
 	}
 	if p.EventCount != int64(len(letters)) || p.LastID != last.MessageID || p.LastType != last.Type || p.Updated != last.OccurredAt {
 		t.Fatalf("%d events, last %s at %d; want %d, %s at %d", p.EventCount, p.LastID, p.Updated, len(letters), last.MessageID, last.OccurredAt)
@@ -170,5 +185,43 @@ func TestRebuildRefuses(t *testing.T) {
 	}
 	if _, err := f.Rebuild(t.Context(), 1, nil, backwards); err == nil {
 		t.Error("a history out of order was folded")
+	}
+}
+
+// A second vector of another half-life is made anew, and goes where the settings have none.
+func TestRebuildChangesTheSecondVector(t *testing.T) {
+	f := newFixture(t, func(c *processor.Config) { c.ShortHalfLife = time.Minute })
+	letters := []*letter{view(1, "a", 1, 1_000), view(1, "b", 2, 61_000)}
+	f.apply(batch(letters...))
+	for _, life := range []time.Duration{time.Hour, 0, time.Minute} {
+		f.config.ShortHalfLife = life
+		old := f.profile(t, 1)
+		r, err := f.engine(t).Rebuild(t.Context(), 1, old, history(false, letters...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameAsReference(t, f, r.Profile, letters)
+		if r.Profile.DropShort != (life == 0) {
+			t.Errorf("half-life %v: the old second vector goes: %v", life, r.Profile.DropShort)
+		}
+		if err := f.store.Swap(t.Context(), []*profile.Profile{r.Profile})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A worker that begins second vectors counts those beside a profile.
+func TestSecondVectorBeginsBesideAProfile(t *testing.T) {
+	f := newFixture(t)
+	f.apply(batch(view(1, "a", 1, 1_000)))
+	f.config.ShortHalfLife = time.Minute
+	worker := f.engine(t)
+	worker.Apply(t.Context(), []profile.Batch{batch(view(1, "b", 2, 61_000)), batch(view(2, "c", 3, 61_000))})
+	worker.Apply(t.Context(), []profile.Batch{batch(view(1, "d", 2, 62_000))})
+	if n := worker.Stats().Begun.Load(); n != 1 {
+		t.Errorf("%d second vectors began beside a profile, want 1", n)
+	}
+	if p := f.profile(t, 1); p.EventCount != 3 || math.Abs(floats.Dot(p.Short.Vector, vectorOf("product 2"))-1) > 1e-9 {
+		t.Errorf("%d events; the second vector is not that of what came since: %v", p.EventCount, p.Short)
 	}
 }

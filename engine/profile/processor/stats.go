@@ -13,6 +13,7 @@ type Stats struct {
 	Outcomes  [engine.Unsettled + 1]atomic.Int64 // by engine.Outcome
 	Batches   atomic.Int64                       // users' batches taken
 	Writes    atomic.Int64                       // profiles written
+	Begun     atomic.Int64                       // second vectors begun beside a profile that had none
 	Conflicts atomic.Int64                       // writes that met another version
 	Unknowns  atomic.Int64                       // writes resolved by reading ids back
 	Reads     atomic.Int64                       // profiles read from the store
@@ -50,6 +51,7 @@ func (s *Stats) Of(o engine.Outcome) int64 { return s.Outcomes[o].Load() }
 func (s *Stats) Register(set *metric.Set) {
 	set.Counter("keyfold_batches_total", "Closed windows that were taken to be folded, each of one user.", s.Batches.Load)
 	set.Counter("keyfold_profile_writes_total", "Profiles written.", s.Writes.Load)
+	set.Counter("keyfold_short_vectors_begun_total", "Second vectors begun beside a profile: events before are not in them until it is made anew.", s.Begun.Load)
 	set.Counter("keyfold_profile_reads_total", "Profiles read from the store.", s.Reads.Load)
 	set.Counter("keyfold_profile_cache_hits_total", "Profiles that the cache held.", s.Hits.Load)
 	set.Counter("keyfold_conflicts_total", "Writes that met another version of the profile and were repeated.", s.Conflicts.Load)

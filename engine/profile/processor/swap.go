@@ -69,6 +69,9 @@ func (f *flush) swapped(w *work, err error, began engine.Millis) (down error) {
 func (f *flush) written(w *work, began engine.Millis) {
 	f.cache.Put(w.next.UserID, w.next)
 	f.stats.Writes.Add(1)
+	if w.profile != nil && w.profile.Short.Vector == nil && w.next.Short.Vector != nil {
+		f.stats.Begun.Add(1)
+	}
 	f.sum.written = append(f.sum.written, w.user)
 	f.observe(w)
 	f.logWritten(w, began)

@@ -4,6 +4,7 @@ package pipeline
 
 import (
 	"context"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/failpoint"
@@ -16,6 +17,8 @@ import (
 type Pipeline struct {
 	Processor *processor.Engine
 	Router    *shard.Router[int32, profile.Delivery]
+
+	shortHalfLife time.Duration
 }
 
 // New starts a pipeline. Its router must be drained in the end.
@@ -31,7 +34,7 @@ func New(windows shard.Config, laws processor.Config, ports processor.Ports) (*P
 	if err != nil {
 		return nil, err
 	}
-	return &Pipeline{Processor: apply, Router: router}, nil
+	return &Pipeline{Processor: apply, Router: router, shortHalfLife: laws.ShortHalfLife}, nil
 }
 
 // batches turns closed windows into the engine's words.

@@ -24,6 +24,11 @@ type Document struct {
 	EmbeddingModel string     `json:"embedding_model,omitempty"`
 	AppliedFloor   *time.Time `json:"applied_floor,omitempty"`
 	ErasedAt       *time.Time `json:"erased_at,omitempty"`
+
+	// Of the second vector, where there is one; the half-life in seconds.
+	EmbeddingShort []float64 `json:"embedding_short,omitempty"`
+	MassShort      float64   `json:"mass_short,omitempty"`
+	ShortHalfLife  float64   `json:"short_half_life,omitempty"`
 }
 
 // DocumentOf returns the document of a profile.
@@ -43,6 +48,9 @@ func DocumentOf(p *profile.Profile) Document {
 		EmbeddingModel: p.Model,
 		AppliedFloor:   instant(p.Applied.Floor),
 		ErasedAt:       instant(p.ErasedAt),
+		EmbeddingShort: p.Short.Vector,
+		MassShort:      p.Short.Mass,
+		ShortHalfLife:  p.Short.HalfLife.Seconds(),
 	}
 }
 

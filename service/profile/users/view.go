@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
+	"keyfold/engine/cure"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/source/catalog"
@@ -31,6 +34,7 @@ type Event struct {
 type ProfileView struct {
 	Profile *profile.Profile // nil: the user has none
 	asked   int              // for so many of the nearest products
+	mix     float64          // the second vector's share of what they are nearest to
 	near    []catalog.Neighbour
 	events  []Event
 	names   map[int32]profile.Product // of the events' products
@@ -39,13 +43,14 @@ type ProfileView struct {
 // NoNearest is what is shown where there are no products to compare with.
 const NoNearest = "  nearest products: no product with a vector of this model is stored; `products import` stores them"
 
-// NewProfileView reads a user's profile and the near products nearest to it.
-func NewProfileView(ctx context.Context, store Store, user int32, near int, events []Event) (*ProfileView, error) {
+// NewProfileView reads a user's profile and the near products nearest to it, or to mix x
+// its second vector + (1 - mix) x the first.
+func NewProfileView(ctx context.Context, store Store, user int32, near int, mix float64, events []Event) (*ProfileView, error) {
 	profiles, err := store.Load(ctx, []int32{user})
 	if err != nil {
 		return nil, err
 	}
-	p := &ProfileView{Profile: profiles[0], asked: near, events: events, names: map[int32]profile.Product{}}
+	p := &ProfileView{Profile: profiles[0], asked: near, mix: mix, events: events, names: map[int32]profile.Product{}}
 	if p.Profile == nil {
 		return p, nil
 	}
@@ -67,12 +72,35 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, even
 	if p.Profile.Erased() {
 		return p, nil
 	}
-	nearest, err := catalog.Nearest(ctx, [][]float64{p.Profile.Vector}, store.AllProducts(ctx), near)
+	wanted, err := mixed(p.Profile, mix)
+	if err != nil {
+		return nil, err
+	}
+	nearest, err := catalog.Nearest(ctx, [][]float64{wanted}, store.AllProducts(ctx), near)
 	if err != nil {
 		return nil, err
 	}
 	p.near = nearest[0]
 	return p, nil
+}
+
+// shortSetting gives profiles their second vector.
+const shortSetting cure.Name = "profile.Config.ShortHalfLife"
+
+// mixed returns the unit vector of mix x the second vector + (1 - mix) x the first.
+func mixed(p *profile.Profile, mix float64) ([]float64, error) {
+	if mix == 0 {
+		return p.Vector, nil
+	}
+	if p.Short.Vector == nil {
+		return nil, fmt.Errorf("user %d has no second vector to mix: workers with %s give it one with its next event", p.UserID, shortSetting)
+	}
+	v := floats.ScaleTo(make([]float64, len(p.Vector)), 1-mix, p.Vector)
+	floats.AddScaled(v, mix, p.Short.Vector)
+	if length := floats.Norm(v, 2); length > 0 {
+		floats.Scale(1/length, v)
+	}
+	return v, nil
 }
 
 // Print writes the view as text.
@@ -85,7 +113,12 @@ func (p *ProfileView) Print(w *cli.Text) {
 	w.Line("user %d: %s in %s, the last a %s on %s", f.UserID, cli.Count(f.EventCount, "event"), cli.Count(int64(f.Version), "write"),
 		f.LastType, f.Updated.Time().Format("2006-01-02 15:04:05 MST"))
 	w.Line("  mass %.4f (history %s), %d dimensions, model %s", f.Mass, f.History, len(f.Vector), f.Model)
+	if s := f.Short; s.Vector != nil {
+		w.Line("  second vector: half-life %v, mass %.4f, cosine to the first %.3f", s.HalfLife, s.Mass, floats.Dot(s.Vector, f.Vector))
+	}
 	switch {
+	case len(p.near) > 0 && p.mix > 0:
+		w.Line("  nearest products (cosine to %.2g x the second vector + %.2g x the first)", p.mix, 1-p.mix)
 	case len(p.near) > 0:
 		w.Line("  nearest products (cosine)")
 	case p.asked > 0:

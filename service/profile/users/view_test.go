@@ -2,8 +2,11 @@ package users
 
 import (
 	"bytes"
+	"context"
+	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
@@ -23,5 +26,50 @@ func TestViewWithoutProducts(t *testing.T) {
 		if out.Reset(); console.Emit(nil, p.Print) != nil || strings.Contains(out.String(), "no product with a vector") {
 			t.Errorf("with a product: %s", &out)
 		}
+	}
+}
+
+// What is nearest to a mix of the two vectors is told by the mix; a profile without a second
+// one says what gives it one.
+func TestViewOfAMix(t *testing.T) {
+	p := &profile.Profile{UserID: 7, Version: 1, Vector: []float64{1, 0}, Short: profile.Short{Vector: []float64{0, 1}, Mass: 0.5, HalfLife: time.Minute}}
+	store := oneUser{p}
+	for mix, want := range map[float64][]int32{0: {1, 2}, 0.4: {1, 2}, 0.6: {2, 1}, 1: {2, 1}} {
+		v, err := NewProfileView(t.Context(), store, 7, 2, mix, nil)
+		if err != nil || len(v.near) != 2 || v.near[0].Product.ID != want[0] || v.near[1].Product.ID != want[1] {
+			t.Errorf("mix %v: %+v, %v", mix, v, err)
+		}
+	}
+	v, err := NewProfileView(t.Context(), store, 7, 2, 0.25, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	console := cli.Console{Streams: cli.Streams{Stdout: &out}}
+	if err := console.Emit(nil, v.Print); err != nil || !strings.Contains(out.String(), "half-life 1m0s, mass 0.5000, cosine to the first 0.000") ||
+		!strings.Contains(out.String(), "0.25 x the second vector + 0.75 x the first") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if d := DocumentOf(p); len(d.EmbeddingShort) != 2 || d.MassShort != 0.5 || d.ShortHalfLife != 60 {
+		t.Errorf("exported as %+v", d)
+	}
+	p.Short = profile.Short{}
+	if _, err := NewProfileView(t.Context(), store, 7, 2, 0.25, nil); err == nil || !strings.Contains(err.Error(), "no second vector") {
+		t.Errorf("without a second vector: %v", err)
+	}
+}
+
+// oneUser is a store with one profile and a product along each axis.
+type oneUser struct{ p *profile.Profile }
+
+func (s oneUser) Load(context.Context, []int32) ([]*profile.Profile, error) {
+	return []*profile.Profile{s.p}, nil
+}
+
+func (oneUser) Products(context.Context, []int32) ([]profile.Product, error) { return nil, nil }
+
+func (oneUser) AllProducts(context.Context) iter.Seq2[profile.Product, error] {
+	return func(yield func(profile.Product, error) bool) {
+		_ = yield(profile.Product{ID: 1, Vector: []float32{1, 0}}, nil) && yield(profile.Product{ID: 2, Vector: []float32{0, 1}}, nil)
 	}
 }

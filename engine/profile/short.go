@@ -1,0 +1,65 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"keyfold/engine"
+)
+
+// Short is a profile's second vector, of a shorter half-life: the normalised sum of the
+// same events in the history [Mass], as of the profile's newest event. It is zero where
+// the profile has none.
+type Short struct {
+	Vector   []float64 // unit length
+	Mass     float64   // length of the sum Vector was normalised from
+	HalfLife time.Duration
+}
+
+// Bounds of a second vector's half-life.
+const (
+	minShortHalfLife = 10 * time.Second
+	maxShortHalfLife = 7 * 24 * time.Hour
+)
+
+// FoldShort folds the steps, in their order, into a second vector that has every event
+// until the profile's newest one, at updated (0: there is no profile). It returns zero
+// where the settings have no second vector. One that begins beside a profile takes
+// what was folded before for nothing.
+func (c Config) FoldShort(s Short, updated engine.Millis, steps []Step) Short {
+	if c.ShortHalfLife == 0 {
+		return Short{}
+	}
+	start := State{Vector: s.Vector, Mass: s.Mass, Updated: updated}
+	if s.Vector == nil && updated != 0 {
+		start.Vector = make([]float64, c.Dimensions) // a late event decays until the profile's newest
+	}
+	end := c.shortLaw().Fold(start, steps)
+	if s.Vector == nil && end.Mass == 0 {
+		return Short{} // nothing is left of the events
+	}
+	return Short{Vector: end.Vector, Mass: end.Mass, HalfLife: c.ShortHalfLife}
+}
+
+// shortLaw returns the settings by which the second vector is folded.
+func (c Config) shortLaw() Config {
+	c.Lambda, c.History = math.Ln2/(c.ShortHalfLife.Hours()/24), Mass
+	return c
+}
+
+// validateShort reports a half-life that no second vector can have.
+func (c Config) validateShort(faults *engine.Faults) {
+	faults.If(c.ShortHalfLife != 0 && (c.ShortHalfLife < minShortHalfLife || c.ShortHalfLife > maxShortHalfLife || c.ShortHalfLife%time.Second != 0),
+		"ShortHalfLife is %v: it must be between %v and %v, in whole seconds, or 0 for no second vector", c.ShortHalfLife, minShortHalfLife, maxShortHalfLife)
+}
+
+// OtherShort reports a second vector that the settings do not have: folding on would
+// mix two half-lives, and leaving it as it is would make it stale. A profile without one
+// gets it with its next event.
+func (c Config) OtherShort(s Short) error {
+	if s.Vector == nil || s.HalfLife == c.ShortHalfLife {
+		return nil
+	}
+	return fmt.Errorf("its second vector has the half-life %v, the settings have %v", s.HalfLife, c.ShortHalfLife)
+}

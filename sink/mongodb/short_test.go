@@ -1,0 +1,95 @@
+package mongodb
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+)
+
+// withShort is a plain document with a second vector.
+func withShort(change ...bson.E) []byte {
+	return plain(append([]bson.E{
+		{Key: "embedding_short", Value: bson.A{0.0, 0.6, 0.8}}, {Key: "mass_short", Value: 0.5},
+		{Key: "short_half_life", Value: int32(60)}, {Key: "short_version", Value: int32(12)},
+	}, change...)...)
+}
+
+// A second vector that is not of the document's version was left by a worker that knows
+// none: its events are not in it.
+func TestSecondVectorOfAnOlderVersion(t *testing.T) {
+	c := newCodec(3, "m")
+	if p, err := c.profile(withShort()); err != nil || len(p.Short.Vector) != 3 || p.Short.Mass != 0.5 || p.Short.HalfLife != time.Minute {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for _, change := range []bson.E{{Key: "version", Value: int32(13)}, {Key: "short_version", Value: gone}, {Key: "embedding_short", Value: gone}} {
+		if p, err := c.profile(withShort(change)); err != nil || p.Short.Vector != nil || p.Short.HalfLife != 0 {
+			t.Errorf("%v: %+v, %v", change, p, err)
+		}
+	}
+}
+
+func TestDamagedSecondVector(t *testing.T) {
+	c := newCodec(3, "m")
+	for _, change := range []bson.E{
+		{Key: "embedding_short", Value: bson.A{0.6, 0.8}}, {Key: "embedding_short", Value: "text"}, {Key: "mass_short", Value: -1.0},
+		{Key: "short_half_life", Value: int32(0)}, {Key: "short_half_life", Value: "1m"},
+	} {
+		if p, err := c.profile(withShort(change)); err == nil {
+			t.Errorf("%v: read as %+v", change, p)
+		}
+	}
+}
+
+// A profile without a second vector is stored as it was before there were any, and one that
+// loses it keeps no field of it.
+func TestDocumentWithoutASecondVector(t *testing.T) {
+	store := openReady(t, settings(uri(t), 4))
+	p := sample(store.config.Dimensions)
+	p.Version, p.Short = 1, profile.Short{Vector: p.Vector, Mass: 2, HalfLife: time.Minute}
+	next := *p
+	next.Version, next.Short, next.DropShort = 2, profile.Short{}, true
+	for i, write := range []*profile.Profile{p, &next} {
+		if err := store.Swap(t.Context(), []*profile.Profile{write})[0]; err != nil {
+			t.Fatal(err)
+		}
+		doc, err := store.users.FindOne(t.Context(), bson.D{{Key: fieldUser, Value: p.UserID}}).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range shortFields {
+			if _, err := doc.LookupErr(field); (err == nil) != (i == 0) {
+				t.Errorf("write %d: %s: %v", i+1, field, err)
+			}
+		}
+	}
+	if err := store.Forget(t.Context(), p.UserID, engine.Millis(1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckNamesTheOtherHalfLife(t *testing.T) {
+	store := openReady(t, settings(uri(t), 4))
+	p := sample(store.config.Dimensions)
+	p.Version, p.Short = 1, profile.Short{Vector: p.Vector, Mass: 2, HalfLife: time.Minute}
+	if err := store.Swap(t.Context(), []*profile.Profile{p})[0]; err != nil {
+		t.Fatal(err)
+	}
+	err := store.config.match(p)
+	if engine.KindOf(err) != engine.Configuration || !strings.Contains(err.Error(), "ShortHalfLife is 0s, the profile has 1m0s") || !strings.Contains(err.Error(), "ShortHalfLife=1m0s") {
+		t.Errorf("%v", err)
+	}
+	c := store.config
+	c.ShortHalfLife = time.Minute
+	if err := c.match(p); err != nil {
+		t.Error(err)
+	}
+	p.Short = profile.Short{} // the next event gives it one
+	if err := c.match(p); err != nil {
+		t.Error(err)
+	}
+}
