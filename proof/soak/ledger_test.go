@@ -33,6 +33,7 @@ func books(t *testing.T) (*ledger, map[int32]*profile.Profile, []string) {
 		p := &profile.Profile{
 			UserID: id, Version: 1, Vector: u.Vector, Mass: u.Mass, Updated: u.Updated,
 			LastType: u.LastType, LastID: u.LastID, EventCount: u.Events,
+			Short: profile.Short{Vector: u.Short.Vector, Mass: u.Short.Mass, HalfLife: time.Minute},
 		}
 		for digest := range l.events[id] {
 			p.Applied.IDs = append(p.Applied.IDs, digest)
@@ -73,6 +74,8 @@ func TestLedgerFinds(t *testing.T) {
 		"last type":          {func(p *profile.Profile) { p.LastType = p.LastType%4 + 1 }, func(f *findings) []string { return f.other }},
 		"last updated":       {func(p *profile.Profile) { p.Updated++ }, func(f *findings) []string { return f.other }},
 		"vector":             {func(p *profile.Profile) { p.Vector[3] += 1e-7 }, func(f *findings) []string { return f.other }},
+		"no second vector":   {func(p *profile.Profile) { p.Short = profile.Short{} }, func(f *findings) []string { return f.other }},
+		"second mass":        {func(p *profile.Profile) { p.Short.Mass *= 2 }, func(f *findings) []string { return f.other }},
 		"event from nowhere": {func(p *profile.Profile) { p.Applied.IDs[0][0] ^= 1 }, func(f *findings) []string { return f.other }},
 	} {
 		spoiled := *profiles[user]
