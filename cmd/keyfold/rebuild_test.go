@@ -81,6 +81,7 @@ type rebuilt struct {
 	Same     int     `json:"unchanged"`
 	Refused  int     `json:"refused"`
 	Failed   int     `json:"failed"`
+	Dropped  int     `json:"second_vectors_removed"`
 	Skipped  int     `json:"skipped"`
 	Compared int     `json:"compared"`
 	Lowest   float64 `json:"lowest_cosine"`

@@ -56,6 +56,7 @@ type stack struct {
 	mongo    string
 	products []profile.Product
 	history  profile.History
+	short    time.Duration // half-life of the second vector
 	env      []string // of processes
 }
 
@@ -98,7 +99,7 @@ func (s *stack) setUp(t *testing.T, args ...string) {
 func (s *stack) flags(args ...string) []string {
 	return append([]string{
 		"--rabbitmq-dsn", s.dsn, "--mongodb-uri", s.mongo, "--admin-addr", "127.0.0.1:0", "--embedder", "hash",
-		"--history", string(s.history), fmt.Sprintf("--dimensions=%d", dimensions),
+		"--history", string(s.history), fmt.Sprintf("--dimensions=%d", dimensions), "--short-half-life", s.short.String(),
 	}, args...)
 }
 
@@ -307,7 +308,7 @@ func allProfiles(t *testing.T, store *mongodb.Store) map[int32]*profile.Profile 
 func (s *stack) expect(t *testing.T, bodies [][]byte) *oracle.Oracle {
 	t.Helper()
 	c := profile.DefaultConfig()
-	c.Dimensions, c.History, c.Model = dimensions, s.history, vector.HashModel
+	c.Dimensions, c.History, c.Model, c.ShortHalfLife = dimensions, s.history, vector.HashModel, s.short
 	o, err := oracle.New(c, s.products)
 	if err != nil {
 		t.Fatal(err)

@@ -193,6 +193,9 @@ func (r *rebuilder) try(user int32) error {
 		}
 	}
 	r.done.Replaced++
+	if next.Profile.DropShort {
+		r.done.Dropped++
+	}
 	return nil
 }
 

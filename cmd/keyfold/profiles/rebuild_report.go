@@ -16,8 +16,9 @@ type rebuilt struct {
 	Same     int     `json:"unchanged"` // within 1e-9
 	Refused  int     `json:"refused"`   // fewer events than the profile counts
 	Failed   int     `json:"failed"`    // their profile or their history is faulty
-	Skipped  int     `json:"skipped"`   // erased, or nothing to fold
-	Compared int     `json:"compared"`  // with a stored profile of the same kind: those below
+	Dropped  int     `json:"second_vectors_removed"`
+	Skipped  int     `json:"skipped"`  // erased, or nothing to fold
+	Compared int     `json:"compared"` // with a stored profile of the same kind: those below
 	Lowest   float64 `json:"lowest_cosine"`
 	Largest  float64 `json:"largest_difference"`
 	DryRun   bool    `json:"dry_run"`
@@ -62,6 +63,9 @@ func (d *rebuilt) print(w *cli.Text, all bool) {
 		w.Line("user %d: as the history makes it", d.Last)
 	case d.Replaced > 0:
 		w.Line("user %d: %s", d.Last, verb)
+	}
+	if d.Dropped > 0 {
+		w.Line("%s without the second vector that it had: EMBEDDING_SHORT_HALF_LIFE is not set; with it, run again", cli.Count(int64(d.Dropped), "profile"))
 	}
 	if d.Compared > 0 {
 		w.Line("lowest cosine %.9f, largest difference of a component %.3g", d.Lowest, d.Largest)

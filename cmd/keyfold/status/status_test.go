@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
@@ -279,5 +280,31 @@ func TestMissingProductsNeedAPerson(t *testing.T) {
 	r.Processes[0].Remarks = []string{"products: 50 % of the newest 100 events are of products without a vector"}
 	if r.judge(); len(r.Problems) != 1 || r.Problems[0].Runbook != "keyfoldproductsmissing" {
 		t.Errorf("%+v", r.Problems)
+	}
+}
+
+// One half-life of second vectors is shown; several are a problem, as each worker refuses what
+// the others wrote.
+func TestHalfLivesOfSecondVectors(t *testing.T) {
+	minute, none := 60.0, 0.0
+	for want, workers := range map[string][]*float64{
+		"profiles have a second vector, half-life 1m0s": {&minute, &minute},
+		"✗ workers: they have different half-lives of the profiles' second vector (1m0s, none)": {&minute, &none},
+		"Nothing needs a person": {&none, &none, nil},
+	} {
+		r := &Report{}
+		for _, life := range workers {
+			r.Processes = append(r.Processes, Process{Ready: true, ShortHalfLife: life})
+		}
+		r.judge()
+		var out bytes.Buffer
+		console := cli.Console{Streams: cli.Streams{Stdout: &out}}
+		if err := console.Emit(nil, r.print); err != nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "half-life") != (want[0] != 'N') {
+			t.Errorf("%v\n%s, want %q", err, &out, want)
+		}
+	}
+	p := Process{figures: map[string]float64{"keyfold_short_half_life_seconds": 60}}
+	if p.read(nil); p.ShortHalfLife == nil || *p.ShortHalfLife != 60 {
+		t.Errorf("read as %v", p.ShortHalfLife)
 	}
 }
