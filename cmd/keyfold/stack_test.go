@@ -57,7 +57,7 @@ type stack struct {
 	products []profile.Product
 	history  profile.History
 	short    time.Duration // half-life of the second vector
-	env      []string // of processes
+	env      []string      // of processes
 }
 
 // newStack sets one up. The test goes on beside others from here: it mostly waits, for
