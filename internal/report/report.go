@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -106,6 +107,9 @@ func (r *Report) Of(part string) func(name, unit string, value float64) {
 		if f == nil {
 			f = &Figure{Of: part, Name: name, Unit: unit, Disturbed: r.Disturbed}
 			r.Figures = append(r.Figures, f)
+		}
+		if math.IsNaN(value) || math.IsInf(value, 0) { // of a run that was too short to measure
+			value = 0
 		}
 		f.Runs = append(f.Runs, value)
 		f.Median = slices.Sorted(slices.Values(f.Runs))[len(f.Runs)/2]

@@ -77,6 +77,17 @@ func Depth(ctx context.Context, dsn, queue string) (n int, err error) {
 	return n, err
 }
 
+// Version returns that of the broker, "" where it does not say.
+func Version(ctx context.Context, dsn string) (string, error) {
+	c, err := OpenChannel(ctx, dsn, "tool", "version")
+	if err != nil {
+		return "", err
+	}
+	defer c.CloseConnection(ctx)
+	version, _ := c.Conn.Properties["version"].(string)
+	return version, nil
+}
+
 // ExchangeExists reports whether a direct exchange exists.
 func (c *Channel) ExchangeExists(n Names, name string) (bool, error) {
 	there, err := c.Exists(func(ch *amqp.Channel) error {
