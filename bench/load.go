@@ -60,7 +60,7 @@ func (c *loadCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report)
 	}
 	var depths []int
 	l.watch = func(ctx context.Context) error {
-		n, err := ready(ctx, s, c.Partitions)
+		n, err := rabbit.Waiting(ctx, s.DSN, c.Partitions)
 		depths = append(depths, n)
 		r.Point("queue", "ready", "events", float64(n))
 		return err

@@ -9,6 +9,7 @@ import (
 	"keyfold/engine/metric"
 	"keyfold/internal/report"
 	"keyfold/proof/stack"
+	"keyfold/source/rabbit"
 	"keyfold/source/sample"
 )
 
@@ -55,7 +56,7 @@ func (c *outageCmd) measure(ctx context.Context, s *stack.Stack, to *report.Repo
 	o := &outage{
 		report:  to,
 		metrics: func(ctx context.Context) (map[string]float64, error) { return readMetrics(ctx, admin) },
-		ready:   func(ctx context.Context) (int, error) { return ready(ctx, s, 0) },
+		ready:   func(ctx context.Context) (int, error) { return rabbit.Waiting(ctx, s.DSN, 0) },
 		done:    `keyfold_events_total{outcome="folded"}`,
 	}
 	if err := startWorkers(ctx, s, sample.Products(), 1, append(c.Env, "ADMIN_ADDR="+admin)); err != nil {

@@ -81,27 +81,6 @@ func startWorkers(ctx context.Context, s *stack.Stack, products []profile.Produc
 	return nil
 }
 
-// ready returns how many messages are ready in the workers' queues.
-func ready(ctx context.Context, s *stack.Stack, partitions int) (sum int, err error) {
-	n := rabbit.DefaultNames()
-	if partitions == 0 {
-		return rabbit.Depth(ctx, s.DSN, n.Queue)
-	}
-	c, err := rabbit.OpenChannel(ctx, s.DSN, "bench", "depth")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, c.Disconnect(ctx)) }()
-	for i := range partitions {
-		depth, err := c.Ready(n, n.PartitionQueue(i))
-		if err != nil {
-			return 0, err
-		}
-		sum += depth
-	}
-	return sum, nil
-}
-
 // deadLetters returns how many there are.
 func deadLetters(ctx context.Context, s *stack.Stack) (int, error) {
 	return rabbit.Depth(ctx, s.DSN, rabbit.DefaultNames().DeadLetters)

@@ -68,7 +68,7 @@ func on(m Machine, scenario string, command []string) *Report {
 	}
 	build := version.Read()
 	return &Report{
-		Scenario: scenario, Started: time.Now().UTC(), Machine: m, Disturbed: m.busy(), Verdicts: unmeasured(),
+		Scenario: scenario, Started: time.Now().UTC(), Machine: m, Disturbed: m.busy(), Verdicts: unmeasured(m.busy()),
 		Versions: []Named{{"keyfold", build.Version + ", commit " + build.ShortCommit()}, {"Go", build.Go + " " + build.Platform}},
 		Settings: []Named{}, Figures: []*Figure{}, Latencies: []*Latency{}, Series: []*Series{}, Missed: []string{}, Notes: []string{},
 		Repeat: strings.Join(words, " "),

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -136,18 +137,19 @@ func (r *Report) Text(w *cli.Text) {
 		w.Line("%s", coordinated)
 	}
 	w.Line("")
-	for _, row := range r.verdicts().rows {
-		w.Line("%s", strings.TrimRight(fmt.Sprintf("%s  %-12s  %s%s", row[0], row[1], row[2], seen(row[3])), " "))
+	left := map[string][]string{}
+	for _, v := range r.Verdicts {
+		if v.Result == NotMeasured {
+			left[v.Why] = append(left[v.Why], v.ID)
+		} else {
+			w.Line("%s %s: %s; seen: %s", v.ID, v.Result, v.Target, v.Seen)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		w.Line("%s: %s: %s", strings.Join(left[why], ", "), NotMeasured, why)
 	}
 	for _, miss := range r.Missed {
 		w.Line("missed: %s", miss)
 	}
 	w.Line("repeat: %s", r.Repeat)
-}
-
-func seen(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + text
 }

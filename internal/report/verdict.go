@@ -35,7 +35,11 @@ type Verdict struct {
 	Why    string `json:"why"`  // it was not measured
 }
 
-func unmeasured() []Verdict {
+func unmeasured(disturbed bool) []Verdict {
+	why := "this scenario does not tell"
+	if disturbed {
+		why = "disturbed"
+	}
 	all := []Verdict{
 		{ID: SC001, Target: "the API answers in less than 200 ms (p99.9)"},
 		{ID: SC002, Target: "an event is in its profile within 30 s (p99.9)"},
@@ -47,7 +51,7 @@ func unmeasured() []Verdict {
 		{ID: SC008, Target: "fewer than 5,000 events wait in the queue"},
 	}
 	for i := range all {
-		all[i].Result, all[i].Why = NotMeasured, "this scenario does not tell"
+		all[i].Result, all[i].Why = NotMeasured, why
 	}
 	return all
 }
@@ -57,10 +61,7 @@ func unmeasured() []Verdict {
 func (r *Report) Judge(criterion string, met bool, seen string, args ...any) {
 	v := r.verdict(criterion)
 	switch {
-	case r.Disturbed:
-		r.Unjudged(criterion, "disturbed")
-		return
-	case v.Result == Fail:
+	case r.Disturbed, v.Result == Fail:
 		return
 	}
 	v.Result, v.Seen, v.Why = Fail, fmt.Sprintf(seen, args...), ""
@@ -70,7 +71,11 @@ func (r *Report) Judge(criterion string, met bool, seen string, args ...any) {
 }
 
 // Unjudged says why a criterion was not measured.
-func (r *Report) Unjudged(criterion, why string) { r.verdict(criterion).Why = why }
+func (r *Report) Unjudged(criterion, why string) {
+	if !r.Disturbed {
+		r.verdict(criterion).Why = why
+	}
+}
 
 func (r *Report) verdict(criterion string) *Verdict {
 	return &r.Verdicts[slices.IndexFunc(r.Verdicts, func(v Verdict) bool { return v.ID == criterion })]
