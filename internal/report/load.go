@@ -41,7 +41,7 @@ func (r *Report) Load(l Load) {
 	r.Add("ready in the queue, average", "events", float64(sum)/float64(max(1, len(l.QueueDepth))))
 
 	late := time.Duration(1e9 * l.ToProfile.Seconds(99.9))
-	r.Judge(SC002, missing == 0 && late < promisedProfile, "p99.9 %s, at most %s, %s in no profile", Span(late.Seconds()), Span(l.ToProfile.Seconds(100)), cli.Count(int64(missing), "event"))
+	r.Judge(SC002, share >= promisedShare && late < promisedProfile, "p99.9 %s, at most %s, %s in no profile", Span(late.Seconds()), Span(l.ToProfile.Seconds(100)), cli.Count(int64(missing), "event"))
 	workers := "the running workers"
 	if l.Workers > 0 {
 		workers = cli.Count(int64(l.Workers), "worker")
