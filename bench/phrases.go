@@ -266,8 +266,8 @@ func (p *phrases) aroundRedis(ctx context.Context) (err error) {
 	}
 	p.report.Add("redis: events, none lost", "", float64(len(l.sent)))
 	for i, phase := range l.phases {
-		l.figures(p.report, "redis "+phase.name+": searches", i, search)
-		l.figures(p.report, "redis "+phase.name+": product events", i, browse)
+		p.report.Latency("redis "+phase.name+": searches", l.latencies(i, search))
+		p.report.Latency("redis "+phase.name+": product events", l.latencies(i, browse))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (r *Report) tables() (all []table) {
 		}
 	}
 	for _, part := range parts {
-		t := table{head: []string{""}, rows: [][]string{{part}}}
+		t := table{head: []string{"part"}, rows: [][]string{{part}}}
 		for _, f := range r.Figures {
 			switch {
 			case f.Of != part:
