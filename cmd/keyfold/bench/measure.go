@@ -79,7 +79,7 @@ func (m *measurement) report() (*report.Report, error) {
 		command = append(command, "--"+f.Name, f.Value)
 	}
 	r := report.New("keyfold bench", command...)
-	r.Settings = append(flags, report.Named{Name: "partitions", Value: fmt.Sprint(m.partitions)}, report.Named{Name: "model", Value: m.app.Config.Processor.Model})
+	r.Settings = slices.Concat(flags, []report.Named{{Name: "partitions", Value: fmt.Sprint(m.partitions)}, {Name: "model", Value: m.app.Config.Processor.Model}})
 	broker, err := rabbit.Version(m.app.Ctx, m.app.Servers.RabbitMQ)
 	if err != nil {
 		return nil, app.BrokerUnreached(err)
