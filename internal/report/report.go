@@ -142,5 +142,5 @@ func (r *Report) Point(name, of, unit string, value float64) {
 		r.Series = append(r.Series, &Series{Name: name, Of: of, Unit: unit})
 	}
 	s := r.Series[i]
-	s.Seconds, s.Values = append(s.Seconds, time.Since(r.Started).Round(time.Millisecond).Seconds()), append(s.Values, value)
+	s.Seconds, s.Values = append(s.Seconds, time.Since(r.Started).Round(time.Millisecond).Seconds()), append(s.Values, math.Round(100*value)/100)
 }

@@ -119,6 +119,8 @@ func TestPageStaysSmall(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	late := NewLatencies()
 	late.Add(31 * time.Second)
+	later := NewLatencies()
+	later.Add(61 * time.Second)
 	good := NewLatencies()
 	good.Add(time.Second)
 	for name, c := range map[string]struct {
@@ -128,7 +130,8 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"all good":     {Load{PerMinute: 1000, Published: 1000, Folded: 1000, ToProfile: good, QueueDepth: []int{4999}}, "", "SC-002 SC-003 SC-004 SC-008"},
 		"slow rate":    {Load{PerMinute: 999, Published: 1000, Folded: 1000, ToProfile: good}, "", "SC-002 SC-004 SC-008"},
-		"late":         {Load{PerMinute: 1000, Published: 1, Folded: 1, ToProfile: late}, "SC-002 SC-003", "SC-004 SC-008"},
+		"late":         {Load{PerMinute: 1000, Published: 1, Folded: 1, ToProfile: late}, "SC-002", "SC-003 SC-004 SC-008"},
+		"a minute":     {Load{PerMinute: 1000, Published: 1, Folded: 1, ToProfile: later}, "SC-002 SC-003", "SC-004 SC-008"},
 		"lost":         {Load{PerMinute: 1000, Published: 1000, Folded: 999, ToProfile: good}, "SC-003 SC-004", "SC-002 SC-008"},
 		"dead":         {Load{PerMinute: 1000, Published: 1000, Folded: 998, Dead: 2, ToProfile: good}, "SC-002 SC-004", "SC-003 SC-008"},
 		"deep":         {Load{PerMinute: 1000, Published: 1, Folded: 1, ToProfile: good, QueueDepth: []int{0, 5000}}, "SC-008", "SC-002 SC-003 SC-004"},
