@@ -92,6 +92,15 @@ func TestBenchMeasuresAndCleans(t *testing.T) {
 	}
 }
 
+// Events go to the partitions that the broker has, whatever RABBITMQ_PARTITIONS is.
+func TestBenchOfPartitions(t *testing.T) {
+	s := unsetStack(t)
+	s.setUp(t, "--partitions=4")
+	s.work(t, quick, "--partitions=4", "--worker-partitions=0-3").ready()
+	s.bench(t)
+	s.bench(t, "--partitions=4")
+}
+
 // bench measures briefly. How long something took, and so the exit code, is the machine's.
 func (s *stack) bench(t *testing.T, args ...string) *report.Report {
 	t.Helper()

@@ -86,7 +86,10 @@ func Waiting(ctx context.Context, dsn string, partitions int) (sum int, err erro
 		return 0, err
 	}
 	defer c.CloseConnection(ctx)
-	queues := []string{n.Queue}
+	var queues []string
+	if partitions == 0 {
+		queues = []string{n.Queue}
+	}
 	for i := range partitions {
 		queues = append(queues, n.PartitionQueue(i))
 	}

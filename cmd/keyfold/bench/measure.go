@@ -200,7 +200,10 @@ func (m *measurement) next(due time.Time) (rabbit.Message, error) {
 		return rabbit.Message{}, err
 	}
 	m.due[e.Digest.ID()] = due
-	return m.app.Queues.Message()(body, &e), nil
+	if m.partitions > 0 {
+		return rabbit.DefaultNames().SlotMessage(body, &e), nil
+	}
+	return rabbit.DefaultNames().EventMessage(body, &e), nil
 }
 
 // ids is what the message ids begin with. They need not be UUIDs.
