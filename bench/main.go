@@ -54,7 +54,7 @@ func main() {
 // flagsOf are the flags of the command that have a value, given or by default.
 func flagsOf(command *kong.Context) (all []report.Named) {
 	for _, flag := range command.Selected().Flags {
-		if value := fmt.Sprint(command.FlagValue(flag)); value != "" && value != "0" && value != "[]" && len(flag.Envs) == 0 {
+		if value := settings.Redact(fmt.Sprint(command.FlagValue(flag))); value != "" && value != "0" && value != "[]" && len(flag.Envs) == 0 {
 			all = append(all, report.Named{Name: flag.Name, Value: value})
 		}
 	}
