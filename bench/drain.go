@@ -1,31 +1,31 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"keyfold/internal/report"
 	"keyfold/internal/settings"
 	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
-	"keyfold/source/sample"
 )
 
 // drainCmd drains the same preloaded queue in several ways.
 type drainCmd struct {
-	Events int      `default:"20000" help:"Events in the queue."`
-	Users  int      `default:"2000" help:"Users they are spread over, few of them often."`
-	Runs   int      `default:"3" help:"Runs of each way; the median counts."`
-	Only   []string `sep:"none" help:"Ways to run, by name; default: all."`
+	Count int      `default:"20000" help:"Events in the queue."`
+	Users int      `default:"2000" help:"Users they are spread over, few of them often."`
+	Runs  int      `default:"3" help:"Runs of each way; the median counts."`
+	Only  []string `sep:"none" help:"Ways to run, by name; default: all."`
 
 	Broker   brokerFlag      `embed:""`
 	Store    storeFlag       `embed:""`
+	Log      logFlag         `embed:""`
 	Settings settings.Engine `embed:""`
 }
 
@@ -55,35 +55,38 @@ type draining struct {
 	prefetch int
 }
 
-// Run measures every way and prints them side by side.
-func (c *drainCmd) Run(ctx context.Context) error {
+// Run measures every way.
+func (c *drainCmd) Run(ctx context.Context, r *report.Report) error {
 	config, err := c.Settings.Config()
 	if err != nil {
 		return err
 	}
 	config.Limit()
-	products, err := shopVectors(config.Processor.Dimensions)
+	bodies, products, err := c.Log.bodies(r, func() [][]byte { return sampleBodies(c.Count/9, c.Users) })
 	if err != nil {
 		return err
 	}
-	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, func(ctx context.Context, s *stack.Stack) error {
-		if err := s.SetUp(ctx, sample.Products()); err != nil {
+	vectors, err := shopVectors(products, config.Processor.Dimensions)
+	if err != nil {
+		return err
+	}
+	return onStack(ctx, r, c.Broker.RabbitMQ, c.Store.MongoDB, func(ctx context.Context, s *stack.Stack, r *report.Report) error {
+		if err := s.SetUp(ctx, products); err != nil {
 			return err
 		}
-		d := &draining{Stack: s, config: config, products: products, queue: rabbit.DefaultNames().Queue, events: c.Events, prefetch: config.Prefetch()}
-		fmt.Fprintf(os.Stdout, "%d events of at most %d users, prefetch %d, medians of %d\n", d.events, c.Users, d.prefetch, c.Runs)
-		return c.measure(ctx, d)
+		d := &draining{Stack: s, config: config, products: vectors, queue: rabbit.DefaultNames().Queue, events: c.Count, prefetch: config.Prefetch()}
+		r.Add("prefetch", "events", float64(d.prefetch))
+		return c.measure(ctx, d, ofBodies(bodies, false), r)
 	})
 }
 
-func (c *drainCmd) measure(ctx context.Context, d *draining) error {
-	var first sampleRun
-	event := sampleEvents(c.Events/9, c.Users, false)
+func (c *drainCmd) measure(ctx context.Context, d *draining, event eventMaker, r *report.Report) error {
+	first := ""
 	for i, w := range variants {
 		if len(c.Only) > 0 && !slices.Contains(c.Only, w.name) {
 			continue
 		}
-		var runs []sampleRun
+		add := r.Of(w.name)
 		for n := range c.Runs {
 			// The ids are new each time, so that no store has seen them.
 			l := newLoad(d.Stack, rate{}, fmt.Sprintf("%d-%d", i, n))
@@ -95,22 +98,13 @@ func (c *drainCmd) measure(ctx context.Context, d *draining) error {
 			if err := w.drain(ctx, d); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
-			runs = append(runs, sampleRun{time.Since(began), cpuTime() - cpu})
+			add("rate", "events/s", float64(d.events)/time.Since(began).Seconds())
+			add("CPU of an event", "ms", (cpuTime()-cpu).Seconds()*1000/float64(d.events))
 		}
-		middle := median(runs, func(r sampleRun) time.Duration { return r.took })
-		if first.took == 0 {
-			first = middle
-		}
-		middle.print(os.Stdout, w.name, d.events, first)
+		first = cmp.Or(first, w.name)
+		add("of the first", "x", r.Median(w.name, "rate")/r.Median(first, "rate"))
 	}
 	return nil
-}
-
-type sampleRun struct{ took, cpu time.Duration }
-
-func (r sampleRun) print(w io.Writer, name string, events int, first sampleRun) {
-	fmt.Fprintf(w, "%-32s %8.0f events/s  %6.3f ms CPU an event  %5.2f x the first's rate\n", name,
-		float64(events)/r.took.Seconds(), r.cpu.Seconds()*1000/float64(events), first.took.Seconds()/r.took.Seconds())
 }
 
 // channel opens a consumer in the plainest way.

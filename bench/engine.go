@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
-	"slices"
 	"syscall"
 	"time"
 
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/processor"
+	"keyfold/internal/report"
 	"keyfold/internal/settings"
 	"keyfold/service/profile/pipeline"
 
@@ -40,8 +39,8 @@ type engineCmd struct {
 	Settings settings.Engine `embed:""`
 }
 
-// Run prints events per second.
-func (c *engineCmd) Run(ctx context.Context) error {
+// Run measures.
+func (c *engineCmd) Run(ctx context.Context, r *report.Report) error {
 	config, err := c.Settings.Config()
 	if err != nil {
 		return err
@@ -53,7 +52,7 @@ func (c *engineCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	products, err := shopVectors(config.Processor.Dimensions)
+	products, err := shopVectors(sample.Products(), config.Processor.Dimensions)
 	if err != nil {
 		return err
 	}
@@ -68,17 +67,15 @@ func (c *engineCmd) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	var runs []result
 	for range c.Runs {
-		r, err := engineRun(ctx, config, products, events)
+		run, err := engineRun(ctx, config, products, events)
 		if err != nil {
 			return err
 		}
-		runs = append(runs, r)
+		run.add(r, float64(len(events)))
 	}
-	median(runs, func(r result) time.Duration { return r.cpu }).print(os.Stdout, len(events), c.Cores)
 	if c.Parse {
-		fmt.Fprintf(os.Stdout, "parse    %8.0f ns an event\n", float64(parsed.Nanoseconds())/float64(len(bodies)))
+		r.Add("parse", "ns an event", float64(parsed.Nanoseconds())/float64(len(bodies)))
 	}
 	return nil
 }
@@ -113,33 +110,34 @@ func parse(bodies [][]byte) ([]profile.Event, time.Duration, error) {
 	return events, time.Since(began), nil
 }
 
-// shop is a catalogue in memory.
-type shop []profile.Product
+// shop is a catalogue in memory, by id.
+type shop map[int32]profile.Product
 
 func (s shop) Products(_ context.Context, ids []int32) ([]profile.Product, error) {
 	var found []profile.Product
-	for _, p := range s {
-		if slices.Contains(ids, p.ID) {
+	for _, id := range ids {
+		if p, ok := s[id]; ok {
 			found = append(found, p)
 		}
 	}
 	return found, nil
 }
 
-func shopVectors(dimensions int) (shop, error) {
+func shopVectors(products []profile.Product, dimensions int) (shop, error) {
 	hash, err := vector.NewHash(dimensions)
 	if err != nil {
 		return nil, err
 	}
-	products := sample.Products()
-	for i := range products {
-		vectors, err := hash.Embed(context.Background(), []string{catalog.EmbedText(products[i])})
+	all := shop{}
+	for _, p := range products {
+		vectors, err := hash.Embed(context.Background(), []string{catalog.EmbedText(p)})
 		if err != nil {
 			return nil, err
 		}
-		products[i].Vector = vectors[0]
+		p.Vector = vectors[0]
+		all[p.ID] = p
 	}
-	return products, nil
+	return all, nil
 }
 
 // result is what one run took and did.
@@ -151,13 +149,20 @@ type result struct {
 	users   int
 }
 
-func (r result) print(w io.Writer, events, cores int) {
-	fmt.Fprintf(w, "events   %8d of %d users in %.2f s on %d core(s)\n", events, r.users, r.took.Seconds(), cores)
-	fmt.Fprintf(w, "engine   %8.0f events/s per core, %.0f ns of CPU an event (%.2f s of CPU)\n",
-		float64(events)/r.cpu.Seconds(), float64(r.cpu.Nanoseconds())/float64(events), r.cpu.Seconds())
-	fmt.Fprintf(w, "batches  %8d, %.2f events each, %.1f users a flush\n",
-		r.taste.Batches.Load(), float64(events)/float64(r.taste.Batches.Load()), r.windows.KeysPerFlush())
-	fmt.Fprintf(w, "writes   %8d, reads %d, cache hits %d\n", r.taste.Writes.Load(), r.taste.Reads.Load(), r.taste.Hits.Load())
+func (r result) add(to *report.Report, events float64) {
+	batches := float64(r.taste.Batches.Load())
+	to.Add("events", "", events)
+	to.Add("users", "", float64(r.users))
+	to.Add("took", "s", r.took.Seconds())
+	to.Add("engine", "events/s per core", events/r.cpu.Seconds())
+	to.Add("CPU of an event", "ns", float64(r.cpu.Nanoseconds())/events)
+	to.Add("CPU", "s", r.cpu.Seconds())
+	to.Add("batches", "", batches)
+	to.Add("events of a batch", "", events/batches)
+	to.Add("users of a flush", "", r.windows.KeysPerFlush())
+	to.Add("writes", "", float64(r.taste.Writes.Load()))
+	to.Add("reads", "", float64(r.taste.Reads.Load()))
+	to.Add("cache hits", "", float64(r.taste.Hits.Load()))
 }
 
 // engineRun takes all events through once. Windows run on the events' own

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/internal/report"
 	"keyfold/internal/testserver/pgtest"
 	"keyfold/internal/testserver/sqltest"
 	"keyfold/proof/stack"
@@ -29,6 +30,7 @@ type ingestCmd struct {
 	After    time.Duration `default:"30s" help:"How long to post after its return."`
 	Users    int           `default:"2000" help:"Users the events are spread over."`
 	Database string        `default:"mariadb" enum:"mariadb,postgres,sqlite" help:"mariadb or postgres, a private server, or sqlite, a file."`
+	Repeats  int           `default:"100" help:"One of so many events is posted twice; 0: none."`
 	Env      []string      `help:"Settings of the processes, NAME=value."`
 }
 
@@ -53,7 +55,7 @@ type ingestRun struct {
 	requests sync.WaitGroup
 	mu       sync.Mutex
 	answers  [phases]map[string]int // by status, or "no answer"
-	latency  [phases]latencies
+	latency  [phases]report.Latencies
 	taken    map[int]bool // bodies answered with 202
 
 	oldest  time.Duration // the longest a row has waited
@@ -62,14 +64,16 @@ type ingestRun struct {
 }
 
 // Run starts what is needed, posts, waits until all is in profiles, and reports.
-func (c *ingestCmd) Run(ctx context.Context) error { return onStack(ctx, "", "", c.measure) }
+func (c *ingestCmd) Run(ctx context.Context, r *report.Report) error {
+	return onStack(ctx, r, "", "", c.measure)
+}
 
-func (c *ingestCmd) measure(ctx context.Context, s *stack.Stack) error {
+func (c *ingestCmd) measure(ctx context.Context, s *stack.Stack, to *report.Report) error {
 	r := &ingestRun{Stack: s, taken: map[int]bool{}, client: &http.Client{
 		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConns: 512, MaxIdleConnsPerHost: 512},
 	}}
 	for i := range phases {
-		r.answers[i], r.latency[i] = map[string]int{}, newLatencies()
+		r.answers[i], r.latency[i] = map[string]int{}, report.NewLatencies()
 	}
 	r.rate, r.watch = c.Rate, r.watchBacklog
 	r.send = func(_ context.Context, i int, due time.Time) error {
@@ -104,7 +108,7 @@ func (c *ingestCmd) measure(ctx context.Context, s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
-	return r.report(os.Stdout, c, result)
+	return r.report(to, result)
 }
 
 // prepare starts the database, sets everything up, and makes the events.
@@ -145,6 +149,9 @@ func (r *ingestRun) prepare(ctx context.Context, c *ingestCmd) error {
 		if err != nil {
 			return err
 		}
+		if i > 0 && c.Repeats > 0 && i%c.Repeats == 0 {
+			body = r.bodies[i-1]
+		}
 		r.bodies = append(r.bodies, body)
 	}
 	return nil
@@ -179,7 +186,7 @@ func (r *ingestRun) post(ctx context.Context, i int, due time.Time) {
 	defer r.mu.Unlock()
 	r.answers[phase][answer]++
 	r.taken[i] = answer == "202"
-	r.latency[phase].add(took)
+	r.latency[phase].Add(took)
 }
 
 // request returns the status of the answer.

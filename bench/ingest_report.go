@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/report"
 	"keyfold/proof/oracle"
 	"keyfold/proof/stack"
 	"keyfold/source/outbox"
@@ -15,13 +16,13 @@ import (
 	"keyfold/source/vector"
 )
 
-// promisedAnswer is how soon 99 of 100 requests are to be answered.
+// promisedAnswer is how soon 999 of 1,000 requests are to be answered.
 const promisedAnswer = 200 * time.Millisecond
 
 // ingestResult is what became of what was posted.
 type ingestResult struct {
 	taken, rows, unmarked, failed int64
-	lost, doubled                 int64
+	lost, doubled, repeats        int64
 	wrong                         error // profiles that are not the oracle's
 }
 
@@ -42,6 +43,7 @@ func (r *ingestRun) settle(ctx context.Context) (result ingestResult, err error)
 			}
 		}
 	}
+	result.repeats = int64(expected.Repeated)
 	end := time.Now().Add(3 * time.Minute)
 	err = stack.Poll(ctx, time.Second, func() (bool, error) {
 		err := r.read(ctx, &result, expected)
@@ -77,33 +79,43 @@ func (r *ingestRun) read(ctx context.Context, result *ingestResult, expected *or
 	return nil
 }
 
-func (r *ingestRun) report(w io.Writer, c *ingestCmd, result ingestResult) error {
-	fmt.Fprintf(w, "posted     %d requests at %s, one event each, to ingest --relay on %s; the generator was at most %v late\n",
-		len(r.bodies), c.Rate, c.Database, r.late.Round(time.Millisecond))
-	all := newLatencies()
+func (r *ingestRun) report(to *report.Report, result ingestResult) error {
+	all := report.NewLatencies()
 	for i, phase := range r.phases {
 		all.Merge(r.latency[i].Histogram)
 		if r.latency[i].TotalCount() > 0 {
-			fmt.Fprintf(w, "%-10s %s; answers %v\n", phase.name, quantiles(r.latency[i]), r.answers[i])
+			to.Latency("answer "+phase.name, r.latency[i])
+		}
+		for _, answer := range slices.Sorted(maps.Keys(r.answers[i])) {
+			to.Add("answers "+answer+" "+phase.name, "", float64(r.answers[i][answer]))
 		}
 	}
-	fmt.Fprintf(w, "%-10s %s\n", "all", quantiles(all))
-	fmt.Fprintf(w, "rows       %d for %d events taken, %d not marked, %d set aside; the oldest waited for %.1f s, none after %.1f s with the broker\n",
-		result.rows, result.taken, result.unmarked, result.failed, r.oldest.Seconds(), r.resumed.Seconds())
-	fmt.Fprintf(w, "profiles   %d events lost, %d doubled; equal to the oracle: %t\n", result.lost, result.doubled, result.wrong == nil)
+	to.Latency("answer", all)
+	to.Add("posted", "requests of one event", float64(len(r.bodies)))
+	to.Add("generator late, at most", "ms", 1000*r.late.Seconds())
+	to.Add("taken", "events", float64(result.taken))
+	to.Add("posted again", "events", float64(result.repeats))
+	to.Add("rows", "", float64(result.rows))
+	to.Add("rows not marked", "", float64(result.unmarked))
+	to.Add("rows set aside", "", float64(result.failed))
+	to.Add("longest wait of a row", "s", r.oldest.Seconds())
+	to.Add("backlog gone after the broker's return", "s", r.resumed.Seconds())
+	to.Add("lost", "events", float64(result.lost))
+	to.Add("doubled", "events", float64(result.doubled))
 	perEvent := func(d time.Duration) float64 { return d.Seconds() * 1000 / float64(max(1, len(r.bodies))) }
-	fmt.Fprintf(w, "processor  ingest --relay %.2f ms per event, work %.2f ms\n", perEvent(r.Used[0]), perEvent(r.Used[1]))
-	var err error
-	if p99 := time.Duration(all.ValueAtQuantile(99)) * time.Microsecond; p99 > promisedAnswer {
-		err = fmt.Errorf("p99 is %v, promised are %v", p99.Round(time.Millisecond), promisedAnswer)
+	to.Add("CPU of ingest --relay", "ms an event", perEvent(r.Used[0]))
+	to.Add("CPU of work", "ms an event", perEvent(r.Used[1]))
+
+	to.Judge(report.SC001, all.Seconds(99.9) < promisedAnswer.Seconds(), "p99.9 %s, at most %s", report.Span(all.Seconds(99.9)), report.Span(all.Seconds(100)))
+	if r.phases[away].span > 0 {
+		to.Judge(report.SC005, result.lost == 0, "%d of %d events lost; the broker was killed and away for %v", result.lost, result.taken, r.phases[away].span)
 	}
-	if result.lost+result.doubled+result.unmarked+result.failed > 0 || result.rows < result.taken || result.taken < int64(len(r.bodies)) {
+	if result.repeats > 0 {
+		to.Judge(report.SC007, result.doubled == 0 && result.wrong == nil, "%d events posted again, %d folded twice; profiles equal to the oracle's: %t", result.repeats, result.doubled, result.wrong == nil)
+	}
+	err := result.wrong
+	if result.lost+result.doubled+result.unmarked+result.failed > 0 || result.rows+result.repeats < result.taken || result.taken < int64(len(r.bodies)) {
 		err = errors.Join(err, errors.New("something was refused, lost, doubled or not marked"))
 	}
-	return errors.Join(err, result.wrong)
-}
-
-func quantiles(l latencies) string {
-	ms := func(q float64) float64 { return 1000 * l.seconds(q) }
-	return fmt.Sprintf("p50 %.1f, p95 %.1f, p99 %.1f, p99.9 %.1f, max %.1f ms", ms(50), ms(95), ms(99), ms(99.9), ms(100))
+	return err
 }

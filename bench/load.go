@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/report"
 	"keyfold/proof/stack"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
@@ -33,13 +32,12 @@ type loadCmd struct {
 
 	Broker brokerFlag `embed:""`
 	Store  storeFlag  `embed:""`
-
-	outputFlag `embed:""`
+	Log    logFlag    `embed:""`
 }
 
 // Run starts what is needed, publishes, waits until all is folded, and reports.
-func (c *loadCmd) Run(ctx context.Context) error {
-	return onServers(ctx, func(s *stack.Stack) {
+func (c *loadCmd) Run(ctx context.Context, r *report.Report) error {
+	return onServers(ctx, r, func(s *stack.Stack) {
 		s.DSN, s.Profiles.URI, s.Programs = c.Broker.RabbitMQ, c.Store.MongoDB, c.Programs
 		if c.Partitions > 0 {
 			s.RabbitMQ, s.Env = 4, append(s.Env, "RABBITMQ_PARTITIONS="+strconv.Itoa(c.Partitions))
@@ -47,84 +45,53 @@ func (c *loadCmd) Run(ctx context.Context) error {
 	}, c.measure)
 }
 
-func (c *loadCmd) measure(ctx context.Context, s *stack.Stack) error {
-	if err := startWorkers(ctx, s, c.Workers, c.Env); err != nil {
+func (c *loadCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report) error {
+	l := newLoad(s, c.Rate, "", phase{span: c.Duration})
+	bodies, products, err := c.Log.bodies(r, func() [][]byte { return sampleBodies(l.events()/8, c.Users) })
+	if err != nil {
 		return err
 	}
-	l := newLoad(s, c.Rate, "", phase{span: c.Duration})
-	l.event = sampleEvents(l.events()/8, c.Users, true)
-	if l.bySlot = c.Partitions > 0; l.bySlot {
+	if err := startWorkers(ctx, s, products, c.Workers, c.Env); err != nil {
+		return err
+	}
+	l.event = ofBodies(bodies, true)
+	if l.bySlot = c.Partitions > 0; l.bySlot && c.Log.Events == "" {
 		l.event = withSingles(l.event)
 	}
 	var depths []int
 	l.watch = func(ctx context.Context) error {
-		n, err := ready(ctx, s, c.Partitions)
+		n, err := rabbit.Waiting(ctx, s.DSN, c.Partitions)
 		depths = append(depths, n)
+		r.Point("queue", "ready", "events", float64(n))
+		return err
+	}
+	before, err := deadLetters(ctx, s)
+	if err != nil {
 		return err
 	}
 	if err := l.run(ctx); err != nil {
 		return err
 	}
-	if err := l.await(ctx, awaitLimit, noDeadLetters); err != nil {
+	dead := 0
+	if err := l.await(ctx, awaitLimit, func(ctx context.Context) (int, error) {
+		n, err := deadLetters(ctx, s)
+		dead = n - before
+		return dead, err
+	}); err != nil {
 		return err
 	}
-	return c.report(l, depths)
-}
-
-// loadReport is what a load has shown. Times are seconds.
-type loadReport struct {
-	Published    int         `json:"published"`
-	Folded       int         `json:"folded"`
-	Workers      int         `json:"workers"`
-	Partitions   int         `json:"partitions"`
-	Users        int         `json:"users"`
-	Writes       int64       `json:"writes"`
-	ToProfile    percentiles `json:"to_profile"`
-	Single       int64       `json:"windows_of_one_event"`
-	SingleTo     percentiles `json:"windows_of_one_event_to_profile"`
-	QueueMax     int         `json:"queue_max"`
-	QueueAverage float64     `json:"queue_average"`
-}
-
-type percentiles struct {
-	P50 float64 `json:"p50"`
-	P95 float64 `json:"p95"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
-func (l latencies) percentiles() percentiles {
-	return percentiles{l.seconds(50), l.seconds(95), l.seconds(99), l.seconds(100)}
-}
-
-func (q percentiles) String() string {
-	return fmt.Sprintf("p50 %.2f s, p95 %.2f s, p99 %.2f s, max %.2f s", q.P50, q.P95, q.P99, q.Max)
-}
-
-func (c *loadCmd) report(l *load, depths []int) error {
-	r := loadReport{
-		Published: len(l.sent), Folded: len(l.sent) - l.missing, Workers: c.Workers, Partitions: c.Partitions, Users: l.users, Writes: l.writes,
-		ToProfile: l.latencies(0, 0).percentiles(), Single: l.single.TotalCount(), SingleTo: l.single.percentiles(), QueueMax: slices.Max(depths),
-	}
-	for _, d := range depths {
-		r.QueueAverage += float64(d) / float64(len(depths))
-	}
-	err := c.emit(r, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, `published  %d events at %s for %v, %d workers, %d partitions
-folded     %d of them (%.2f %%), %d users, %d writes (%.2f events each)
-to profile %v
-single     %v of the %d windows of one event
-queue      %d ready at most, %.1f on average, looked at once a second
-`,
-			r.Published, c.Rate, c.Duration, r.Workers, r.Partitions,
-			r.Folded, 100*float64(r.Folded)/float64(max(1, r.Published)), r.Users, r.Writes, float64(r.Published)/float64(max(1, r.Writes)),
-			r.ToProfile, r.SingleTo, r.Single, r.QueueMax, r.QueueAverage)
-		return err
+	r.Load(report.Load{
+		PerMinute: float64(time.Minute) / float64(c.Rate.pause), Workers: c.Workers, Published: len(l.sent), Folded: len(l.sent) - l.missing, Dead: dead,
+		ToProfile: l.latencies(0, 0), QueueDepth: depths,
 	})
-	if l.missing > 0 {
-		err = errors.Join(err, fmt.Errorf("%d events did not reach a profile within %v", l.missing, awaitLimit))
+	r.Add("users", "", float64(l.users))
+	r.Add("writes", "", float64(l.writes))
+	r.Add("events of a write", "", float64(len(l.sent))/float64(max(1, l.writes)))
+	r.Latency("windows of one event", l.single)
+	if l.missing > dead {
+		return fmt.Errorf("%d events did not reach a profile within %v", l.missing-dead, awaitLimit)
 	}
-	return err
+	return nil
 }
 
 // load is a scenario that publishes events and reads from the profiles when each
@@ -141,10 +108,10 @@ type load struct {
 	beside func(ctx context.Context, i int) error
 
 	sent    map[profile.AppliedID]sentEvent
-	reached map[series]latencies // from being sent to being in a profile
-	single  latencies            // of the events whose write holds no other
-	missing int                  // in no profile
-	folded  int                  // into all profiles, those of other loads too
+	reached map[series]report.Latencies // from being due to being in a profile
+	single  report.Latencies            // of the events whose write holds no other
+	missing int                         // in no profile
+	folded  int                         // into all profiles, those of other loads too
 	users   int
 	writes  int64
 }
@@ -156,7 +123,7 @@ type eventMaker func(i int, id string) (body []byte, kind int, err error)
 type series struct{ phase, kind int }
 
 type sentEvent struct {
-	at time.Time
+	due time.Time
 	series
 }
 
@@ -169,9 +136,13 @@ func newLoad(s *stack.Stack, r rate, mark string, phases ...phase) *load {
 // sampleEvents makes the events of so many generated sessions, again from the first
 // where more are needed. They happen now, or when their session was.
 func sampleEvents(sessions, users int, now bool) eventMaker {
+	return ofBodies(sampleBodies(sessions, users), now)
+}
+
+func sampleBodies(sessions, users int) [][]byte {
 	g := sample.DefaultConfig(max(1, sessions))
 	g.Users, g.Repeats = users, 0
-	return ofBodies(sample.Events(g), now)
+	return sample.Events(g)
 }
 
 // ofBodies makes the events of such bodies, with ids of their own.
@@ -206,8 +177,8 @@ func withSingles(event eventMaker) eventMaker {
 
 const timeFormat = "2006-01-02T15:04:05.000-07:00"
 
-// next makes an event's message and notes it as sent.
-func (l *load) next(i int) (rabbit.Message, error) {
+// next makes the message of an event that is due, and notes it as sent.
+func (l *load) next(i int, due time.Time) (rabbit.Message, error) {
 	body, kind, err := l.event(i, fmt.Sprintf("bench-%d-%s-%d", os.Getpid(), l.mark, i))
 	if err != nil {
 		return rabbit.Message{}, err
@@ -216,7 +187,7 @@ func (l *load) next(i int) (rabbit.Message, error) {
 	if err != nil {
 		return rabbit.Message{}, err
 	}
-	l.sent[e.Digest.ID()] = sentEvent{time.Now(), series{int(l.current.Load()), kind}}
+	l.sent[e.Digest.ID()] = sentEvent{due, series{int(l.current.Load()), kind}}
 	if l.bySlot {
 		return rabbit.DefaultNames().SlotMessage(body, &e), nil
 	}
@@ -238,8 +209,8 @@ func (l *load) connect() (disconnect func()) {
 	}
 }
 
-func (l *load) publish(ctx context.Context, i int, _ time.Time) error {
-	m, err := l.next(i)
+func (l *load) publish(ctx context.Context, i int, due time.Time) error {
+	m, err := l.next(i, due)
 	if err != nil {
 		return err
 	}
@@ -268,7 +239,7 @@ func (l *load) stream(ctx context.Context, n int, pause time.Duration) error {
 		}
 		messages := make([]rabbit.Message, 0, max(0, due-i))
 		for ; i < due; i++ {
-			m, err := l.next(i)
+			m, err := l.next(i, began.Add(time.Duration(i)*pause))
 			if err != nil {
 				return err
 			}
@@ -307,8 +278,8 @@ func (l *load) await(ctx context.Context, limit time.Duration, deadLetters func(
 }
 
 func (l *load) read(ctx context.Context, store *mongodb.Store) error {
-	l.reached = map[series]latencies{}
-	l.single = newLatencies()
+	l.reached = map[series]report.Latencies{}
+	l.single = report.NewLatencies()
 	l.missing, l.folded, l.users, l.writes = len(l.sent), 0, 0, 0
 	for p, err := range store.AllProfiles(ctx) {
 		if err != nil {
@@ -323,10 +294,10 @@ func (l *load) read(ctx context.Context, store *mongodb.Store) error {
 		for id, group := range p.Applied.All() {
 			if e, ok := l.sent[id]; ok {
 				l.missing--
-				took := group.At.Time().Sub(e.at)
-				l.latencies(e.phase, e.kind).add(took)
+				took := group.At.Time().Sub(e.due)
+				l.latencies(e.phase, e.kind).Add(took)
 				if group.Count == 1 {
-					l.single.add(took)
+					l.single.Add(took)
 				}
 			}
 		}
@@ -335,21 +306,18 @@ func (l *load) read(ctx context.Context, store *mongodb.Store) error {
 }
 
 // latencies returns those of a phase and a kind of events.
-func (l *load) latencies(phase, kind int) latencies {
+func (l *load) latencies(phase, kind int) report.Latencies {
 	of := series{phase, kind}
 	if l.reached[of].Histogram == nil {
-		l.reached[of] = newLatencies()
+		l.reached[of] = report.NewLatencies()
 	}
 	return l.reached[of]
 }
 
-// figures are seconds from event to profile.
-type figures struct{ p50, p99 float64 }
-
-func (l *load) figures(phase, kind int) figures {
-	h := l.latencies(phase, kind)
-	return figures{h.seconds(50), h.seconds(99)}
+// figures adds how long the events of a phase and a kind took to reach their profiles.
+func (l *load) figures(r *report.Report, of string, phase, kind int) {
+	h, add := l.latencies(phase, kind), r.Of(of)
+	r.Latency(of, h)
+	add("p50", "s", h.Seconds(50))
+	add("p99", "s", h.Seconds(99))
 }
-
-// byP99 is what the median of runs goes by.
-func byP99(f figures) float64 { return f.p99 }

@@ -4,16 +4,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
+	"keyfold/internal/cli"
+	"keyfold/internal/report"
 	"keyfold/internal/settings"
 )
 
-type cli struct {
+type commands struct {
+	Output       string `short:"o" enum:"text,json" default:"text" help:"text or json."`
+	report.Flags `embed:""`
+
 	Load    loadCmd    `cmd:"" default:"withargs" set:"partitions=0" help:"Publish at a rate to workers and measure event to profile (default)."`
 	Drain   drainCmd   `cmd:"" help:"Drain a preloaded queue: a bare consumer, a plain one, keyfold without and with batching."`
 	Engine  engineCmd  `cmd:"" help:"Events through windows, fold and store, all in memory, on one core."`
@@ -26,14 +33,30 @@ type cli struct {
 }
 
 func main() {
-	var c cli
+	var c commands
 	command := kong.Parse(&c, kong.Name("bench"), settings.Defaults(&c), kong.Description("Measures keyfold on this machine."))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	command.BindTo(ctx, (*context.Context)(nil))
-	err := command.Run()
+	r := report.New(command.Command(), slices.Concat([]string{"go", "run", "./bench"}, os.Args[1:])...)
+	r.Settings = flagsOf(command)
+	err := command.Run(r)
 	stop()
+	if err == nil || len(r.Figures) > 0 {
+		console := cli.Console{Streams: cli.Streams{Stdout: os.Stdout, Stderr: os.Stderr}, JSON: c.Output == "json"}
+		err = errors.Join(err, c.Write(&console, r))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// flagsOf are the flags of the command that have a value, given or by default.
+func flagsOf(command *kong.Context) (all []report.Named) {
+	for _, flag := range command.Selected().Flags {
+		if value := settings.Redact(fmt.Sprint(command.FlagValue(flag))); value != "" && value != "0" && value != "[]" && len(flag.Envs) == 0 {
+			all = append(all, report.Named{Name: flag.Name, Value: value})
+		}
+	}
+	return all
 }

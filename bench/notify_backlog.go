@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"keyfold/bench/workload"
 	"keyfold/engine/notify"
+	"keyfold/internal/report"
 )
 
 // backlogCmd publishes urgent events beside a backlog of bulk ones.
@@ -22,9 +21,9 @@ type backlogCmd struct {
 // promisedUrgent is how soon an urgent event is decided.
 const promisedUrgent = time.Second
 
-// Run measures and prints.
-func (c *backlogCmd) Run(ctx context.Context) error {
-	return c.run(ctx, func(ctx context.Context, b *notifyBench) error {
+// Run measures.
+func (c *backlogCmd) Run(ctx context.Context, r *report.Report) error {
+	return c.run(ctx, r, func(ctx context.Context, b *notifyBench) error {
 		bulk, err := b.traffic(zipf, notify.Reminder, notify.Update, notify.Digest, notify.Promo)
 		if err != nil {
 			return err
@@ -33,7 +32,8 @@ func (c *backlogCmd) Run(ctx context.Context) error {
 		if err := b.preload(ctx, bulk, c.Events); err != nil {
 			return err
 		}
-		fmt.Fprintf(b.out, "backlog      %d bulk events, published in %v\n", c.Events, time.Since(began).Round(time.Second))
+		r.Add("backlog", "bulk events", float64(c.Events))
+		r.Add("backlog published in", "s", time.Since(began).Seconds())
 		if err := b.start(ctx, 1); err != nil {
 			return err
 		}
@@ -57,13 +57,13 @@ func (c *backlogCmd) Run(ctx context.Context) error {
 			return err
 		}
 		l := between(p.published.all(), committed)
-		fmt.Fprintf(b.out, `decided      %.0f bulk events/s meanwhile; %d events wait in the end
-urgent       %s from the publish to the commit, of %d published
-`,
-			float64(m.settled()-int(l.TotalCount()))/c.Duration.Seconds(), left, l.milliseconds(), p.events())
-		return errors.Join(
-			b.promised(left > 0, "the backlog of %d events was gone by the end: the run proves nothing, raise --events", c.Events),
-			b.promised(int(l.TotalCount()) == p.events(), "%d urgent events were not decided within %v", p.events()-int(l.TotalCount()), 2*promisedUrgent),
-			b.promised(l.seconds(100) <= promisedUrgent.Seconds(), "an urgent event was decided after %.2f s, promised are %v", l.seconds(100), promisedUrgent))
+		r.Add("bulk events decided meanwhile", "events/s", float64(m.settled()-int(l.TotalCount()))/c.Duration.Seconds())
+		r.Add("left in the end", "events", float64(left))
+		r.Add("urgent published", "events", float64(p.events()))
+		r.Latency("urgent to commit", l)
+		b.promised(left > 0, "the backlog of %d events was gone by the end: the run proves nothing, raise --events", c.Events)
+		b.promised(int(l.TotalCount()) == p.events(), "%d urgent events were not decided within %v", p.events()-int(l.TotalCount()), 2*promisedUrgent)
+		b.promised(l.Seconds(100) <= promisedUrgent.Seconds(), "an urgent event was decided after %.2f s, promised are %v", l.Seconds(100), promisedUrgent)
+		return nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keyfold/bench/workload"
+	"keyfold/internal/report"
 	"keyfold/proof/stack"
 )
 
@@ -48,9 +49,9 @@ func (b *notifyBench) insert(ctx context.Context, n int, first time.Time, pause 
 	return workload.Query(ctx, b.Ledger, insertDeferrals, []any{n, first.Truncate(time.Millisecond), pause.String(), users})
 }
 
-// Run measures and prints.
-func (c *deferralsCmd) Run(ctx context.Context) error {
-	return c.run(ctx, func(ctx context.Context, b *notifyBench) error {
+// Run measures.
+func (c *deferralsCmd) Run(ctx context.Context, r *report.Report) error {
+	return c.run(ctx, r, func(ctx context.Context, b *notifyBench) error {
 		if err := b.insert(ctx, c.Waiting, time.Now().Add(48*time.Hour), time.Millisecond, "waiting"); err != nil {
 			return err
 		}
@@ -88,11 +89,11 @@ func (c *deferralsCmd) atARate(ctx context.Context, b *notifyBench, came *times)
 		return err
 	}
 	lag, sent := between(due, committed), between(due, came.all())
-	fmt.Fprintf(b.out, `lag          with %d waiting, %s due for %v: %s to the decision
-             %s to the dispatch
-`,
-		c.Waiting, c.Rate, c.Duration, lag.milliseconds(), sent.milliseconds())
-	return b.promised(max(lag.seconds(99), sent.seconds(99)) <= promisedLag.Seconds(), "the lag's p99 is above %v", promisedLag)
+	b.report.Add("waiting", "deferrals", float64(c.Waiting))
+	b.report.Latency("due to decision", lag)
+	b.report.Latency("due to dispatch", sent)
+	b.promised(max(lag.Seconds(99), sent.Seconds(99)) <= promisedLag.Seconds(), "the lag's p99 is above %v", promisedLag)
+	return nil
 }
 
 // atOneInstant measures when the last of many deferrals is gone that come due at once.
@@ -115,10 +116,12 @@ func (c *deferralsCmd) atOneInstant(ctx context.Context, b *notifyBench) error {
 		return left == 0, err
 	})
 	gone := time.Since(due)
-	fmt.Fprintf(b.out, "at once      %d due at one instant: gone within %.1f s, decided and dispatched (%.0f/s); %d left\n",
-		c.AtOnce, gone.Seconds(), float64(c.AtOnce-left)/gone.Seconds(), left)
+	b.report.Add("due at one instant", "deferrals", float64(c.AtOnce))
+	b.report.Add("gone within", "s", gone.Seconds())
+	b.report.Add("decided and dispatched", "deferrals/s", float64(c.AtOnce-left)/gone.Seconds())
+	b.report.Add("left", "deferrals", float64(left))
 	if err == nil {
-		err = b.promised(gone <= promisedGone, "gone after %v, promised are %v", gone.Round(time.Second), promisedGone)
+		b.promised(gone <= promisedGone, "gone after %v, promised are %v", gone.Round(time.Second), promisedGone)
 	}
 	return err
 }

@@ -11,9 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
-
+	"keyfold/internal/report"
 	"keyfold/proof/notifyoracle/history"
 )
 
@@ -40,10 +38,13 @@ type proof struct {
 }
 
 // Run compares the histories.
-func (c *historiesCmd) Run(ctx context.Context) error { return c.run(ctx, os.Stdout, os.Stderr) }
+func (c *historiesCmd) Run(ctx context.Context, r *report.Report) error {
+	return c.run(ctx, r, os.Stdout, os.Stderr)
+}
 
-// run prints what was compared, and the progress and the first differences beside it.
-func (c *historiesCmd) run(ctx context.Context, out, progress io.Writer) error {
+// run reports what was compared, and prints a trace, and the progress and the first differences
+// beside it.
+func (c *historiesCmd) run(ctx context.Context, r *report.Report, out, progress io.Writer) error {
 	p := &proof{historiesCmd: *c}
 	if p.Workers <= 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
@@ -63,9 +64,11 @@ func (c *historiesCmd) run(ctx context.Context, out, progress io.Writer) error {
 	for _, fault := range p.faults {
 		fmt.Fprintln(progress, fault)
 	}
-	message.NewPrinter(language.English).Fprintf(out, "%d histories, %d decisions, %d differences\n", p.done.Load(), p.decisions.Load(), p.differences.Load())
-	fmt.Fprintf(progress, "%v, %.0f histories/s per core\n", time.Since(began).Round(time.Millisecond),
-		float64(p.done.Load())/time.Since(began).Seconds()/float64(p.Workers))
+	r.Add("histories", "", float64(p.done.Load()))
+	r.Add("decisions", "", float64(p.decisions.Load()))
+	r.Add("differences", "", float64(p.differences.Load()))
+	r.Add("took", "s", time.Since(began).Seconds())
+	r.Add("rate", "histories/s per core", float64(p.done.Load())/time.Since(began).Seconds()/float64(p.Workers))
 	if len(p.faults) > 0 {
 		return errors.New("the laws and the oracle differ: run one history again with --first NUMBER --count 1 --trace")
 	}

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"keyfold/bench/workload"
 	"keyfold/engine/notify"
+	"keyfold/internal/report"
 	"keyfold/sink/senders/message"
 )
 
@@ -21,9 +21,9 @@ type latencyCmd struct {
 	Duration time.Duration `default:"60s" help:"How long to publish while it counts."`
 }
 
-// Run measures and prints.
-func (c *latencyCmd) Run(ctx context.Context) error {
-	return c.run(ctx, func(ctx context.Context, b *notifyBench) error {
+// Run measures.
+func (c *latencyCmd) Run(ctx context.Context, r *report.Report) error {
+	return c.run(ctx, r, func(ctx context.Context, b *notifyBench) error {
 		t, err := b.traffic(zipf)
 		if err != nil {
 			return err
@@ -50,12 +50,10 @@ func (c *latencyCmd) Run(ctx context.Context) error {
 			return err
 		}
 		published := p.published.all()
-		fmt.Fprintf(b.out, `published    %d events at %s for %v, one worker; NOW %.0f, LATER %.0f, NEVER %.0f with those before
-committed    %s after the publish
-dispatched   %s after the publish
-`,
-			p.events(), c.Rate, c.Duration, m.decided(notify.Now), m.decided(notify.Later), m.decided(notify.Never),
-			between(published, committed).milliseconds(), between(published, s.all()).milliseconds())
+		r.Add("published", "events", float64(p.events()))
+		m.outcomes(r)
+		r.Latency("publish to commit", between(published, committed))
+		r.Latency("publish to dispatch", between(published, s.all()))
 		return nil
 	})
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"keyfold/bench/workload"
 	"keyfold/engine/notify"
+	"keyfold/internal/report"
 	"keyfold/service/notify/broker"
 	"keyfold/sink/ledger/postgres"
 	"keyfold/source/rabbit"
@@ -31,9 +31,9 @@ const expiry = 30 * time.Second
 // recoveryOfNotify bounds a failure: no time is promised.
 const recoveryOfNotify = 5 * time.Minute
 
-// Run publishes throughout and prints.
-func (c *ledgerOutageCmd) Run(ctx context.Context) error {
-	return c.run(ctx, func(ctx context.Context, b *notifyBench) error {
+// Run publishes throughout.
+func (c *ledgerOutageCmd) Run(ctx context.Context, to *report.Report) error {
+	return c.run(ctx, to, func(ctx context.Context, b *notifyBench) error {
 		t, err := workload.New(workload.Config{Seed: c.Seed, Users: c.Users, Skew: zipf, Expires: c.expires})
 		if err != nil {
 			return err
@@ -48,6 +48,7 @@ func (c *ledgerOutageCmd) Run(ctx context.Context) error {
 		senders := workload.Receive(b.DSN, nil)
 		b.AtEnd(senders.Close)
 		o := &outage{
+			report:  to,
 			metrics: func(ctx context.Context) (map[string]float64, error) { return b.metrics(ctx), nil },
 			ready:   b.readyEvents,
 			done:    `keyfold_notify_handled_total{outcome="decided"}`,
@@ -61,10 +62,8 @@ func (c *ledgerOutageCmd) Run(ctx context.Context) error {
 			return err
 		}
 		r.missing, r.sent = f.Undecided, f.Events
-		if err := r.print(b.out); b.Check || r.dead > 0 || r.missing > 0 {
-			return errors.Join(err, c.tell(b, f))
-		}
-		return c.tell(b, f)
+		r.add(to)
+		return errors.Join(r.lost(), c.tell(to, f))
 	})
 }
 
@@ -108,9 +107,10 @@ func (c *ledgerOutageCmd) play(ctx context.Context, b *notifyBench, t *workload.
 	return nil
 }
 
-// tell prints what became of the events that have expired.
-func (c *ledgerOutageCmd) tell(b *notifyBench, f *workload.Findings) error {
-	fmt.Fprintf(b.out, "expired      %d events expired while PostgreSQL was away: NEVER with EXPIRED\n%s\n", f.Expired, f)
+// tell reports what became of the events that have expired.
+func (c *ledgerOutageCmd) tell(to *report.Report, f *workload.Findings) error {
+	to.Add("expired while PostgreSQL was away: NEVER with EXPIRED", "events", float64(f.Expired))
+	to.Note("%s", f)
 	if f.Expired == 0 && c.Expiring > 0 && c.Away > 2*expiry {
 		return errors.New("no event is NEVER with EXPIRED: the run proves nothing of them")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 
 	"keyfold/bench/workload"
 	"keyfold/engine/notify"
+	"keyfold/internal/report"
 	"keyfold/proof/stack"
 	"keyfold/service/notify/broker"
 	"keyfold/source/rabbit"
@@ -32,14 +32,13 @@ type notifyFlags struct {
 	Check    bool     `default:"true" negatable:"" help:"Fail where a time or a figure is not as promised."`
 	Programs string   `placeholder:"DIR" help:"Folder with the keyfold to measure; default: this tree's is built."`
 	Keep     string   `placeholder:"DIR" help:"Folder for data and logs, which stays; default: a temporary one."`
-
-	out io.Writer // nil: standard output
 }
 
 // notifyBench is a stack with workers that decide notifications.
 type notifyBench struct {
 	*stack.Stack
 	notifyFlags
+	report    *report.Report
 	workers   []*benchWorker
 	publisher *rabbit.Publisher
 }
@@ -51,7 +50,7 @@ type benchWorker struct {
 }
 
 // run measures on a stack of its own, which it sets up and ends.
-func (f *notifyFlags) run(ctx context.Context, measure func(context.Context, *notifyBench) error) (err error) {
+func (f *notifyFlags) run(ctx context.Context, r *report.Report, measure func(context.Context, *notifyBench) error) (err error) {
 	dir := f.Keep
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "keyfold-bench-"); err != nil {
@@ -59,10 +58,7 @@ func (f *notifyFlags) run(ctx context.Context, measure func(context.Context, *no
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	b := &notifyBench{Stack: stack.ForNotifications(dir), notifyFlags: *f}
-	if b.out == nil {
-		b.out = os.Stdout
-	}
+	b := &notifyBench{Stack: stack.ForNotifications(dir), notifyFlags: *f, report: r}
 	b.Stack.Env = append([]string{"LOG_LEVEL=warn"}, f.Env...)
 	b.Stack.Programs = f.Programs
 	b.LedgerArgs = []string{"shared_buffers=256MB", "track_commit_timestamp=on", "max_wal_size=2GB"}
@@ -73,9 +69,13 @@ func (f *notifyFlags) run(ctx context.Context, measure func(context.Context, *no
 	if err := b.Start(ctx); err != nil {
 		return err
 	}
+	if err := b.versions(ctx); err != nil {
+		return err
+	}
 	if _, err := b.Run(ctx, nil, nil, "notify", "setup"); err != nil {
 		return err
 	}
+	defer r.Watch(ctx, b.Processes)()
 	b.publisher = rabbit.NewPublisher(b.DSN, rabbit.ThisProcess("bench"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
 	b.AtEnd(func() {
 		closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -88,12 +88,17 @@ func (f *notifyFlags) run(ctx context.Context, measure func(context.Context, *no
 // zipf is the exponent of the users' distribution.
 const zipf = 1.3
 
-// promised returns an error where a promise is not kept and that counts.
-func (b *notifyBench) promised(kept bool, format string, args ...any) error {
-	if kept || !b.Check {
-		return nil
-	}
-	return fmt.Errorf(format, args...)
+// versions notes those of the servers.
+func (b *notifyBench) versions(ctx context.Context) error {
+	var version string
+	err := workload.Query(ctx, b.Ledger, "SHOW server_version", nil, &version)
+	b.report.Version("PostgreSQL", version)
+	return errors.Join(err, versions(ctx, b.report, b.Stack))
+}
+
+// promised notes a promise that is not kept, where that counts.
+func (b *notifyBench) promised(kept bool, format string, args ...any) {
+	b.report.Expect(kept || !b.Check, format, args...)
 }
 
 // traffic returns the events of the flags' seed and users; without skew, all users are
@@ -287,9 +292,9 @@ type used struct{ worker, broker, sql time.Duration }
 // used returns what each part has used so far. The workers tell their own.
 func (b *notifyBench) used(m metrics) (u used, err error) {
 	u.worker = time.Duration(m["process_cpu_seconds_total"] * float64(time.Second))
-	var brokerErr, sqlErr error
-	u.broker, brokerErr = workload.ProcessorTime(b.Broker.PID())
-	u.sql, sqlErr = workload.ProcessorTime(b.SQL.PID())
+	broker, brokerErr := report.UsageOf(b.Broker.PID())
+	sql, sqlErr := report.UsageOf(b.SQL.PID())
+	u.broker, u.sql = broker.Processor, sql.Processor
 	return u, errors.Join(brokerErr, sqlErr)
 }
 
@@ -321,17 +326,12 @@ func (t *times) all() map[uuid.UUID]time.Time {
 }
 
 // between returns how long it took from one time to another, of events that have both.
-func between(from, to map[uuid.UUID]time.Time) latencies {
-	l := newLatencies()
+func between(from, to map[uuid.UUID]time.Time) report.Latencies {
+	l := report.NewLatencies()
 	for _, id := range slices.Collect(maps.Keys(from)) {
 		if end, met := to[id]; met {
-			l.add(end.Sub(from[id]))
+			l.Add(end.Sub(from[id]))
 		}
 	}
 	return l
-}
-
-// milliseconds prints percentiles.
-func (l latencies) milliseconds() string {
-	return fmt.Sprintf("p50 %.0f ms, p95 %.0f ms, p99 %.0f ms, max %.0f ms, of %d", l.seconds(50)*1000, l.seconds(95)*1000, l.seconds(99)*1000, l.seconds(100)*1000, l.TotalCount())
 }

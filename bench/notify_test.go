@@ -30,32 +30,32 @@ func TestNotifyMeasurements(t *testing.T) {
 	}
 	rate := rate{"50/s", 20 * time.Millisecond}
 	for name, c := range map[string]shortForm{
-		"throughput": measurement(&throughputCmd{Events: 400, Runs: 1, Limit: time.Minute}, func(c *throughputCmd) *notifyFlags { return &c.notifyFlags },
-			"decisions/s", "round trips a flush", "of a core"),
-		"pair": measurement(&pairCmd{Events: 300, Runs: 1, Limit: time.Minute}, func(c *pairCmd) *notifyFlags { return &c.notifyFlags },
-			"one worker ", "conflicts of"),
-		"latency": measurement(&latencyCmd{Rate: rate, Warm: time.Second, Duration: 2 * time.Second}, func(c *latencyCmd) *notifyFlags { return &c.notifyFlags },
-			"committed ", "dispatched "),
-		"outage": measurement(&ledgerOutageCmd{Rate: rate, Before: 2 * time.Second, Away: 4 * time.Second, After: 3 * time.Second, Expiring: 0.1},
-			func(c *ledgerOutageCmd) *notifyFlags { return &c.notifyFlags }, "memory ", "0 letters", "0 events without a decision"),
-		"backlog": measurement(&backlogCmd{Events: 2000, Rate: rate, Duration: 2 * time.Second}, func(c *backlogCmd) *notifyFlags { return &c.notifyFlags },
-			"backlog ", "urgent "),
-		"deferrals": measurement(&deferralsCmd{Waiting: 500, Rate: rate, Duration: 2 * time.Second, AtOnce: 300, Limit: time.Minute},
-			func(c *deferralsCmd) *notifyFlags { return &c.notifyFlags }, "lag ", "0 left"),
+		"throughput": short(&throughputCmd{Events: 400, Runs: 1, Limit: time.Minute}, func(c *throughputCmd) *notifyFlags { return &c.notifyFlags },
+			"decisions, from queue", "round trips to PostgreSQL a flush", "% of a core"),
+		"pair": short(&pairCmd{Events: 300, Runs: 1, Limit: time.Minute}, func(c *pairCmd) *notifyFlags { return &c.notifyFlags },
+			"one worker ", "share of conflicts"),
+		"latency": short(&latencyCmd{Rate: rate, Warm: time.Second, Duration: 2 * time.Second}, func(c *latencyCmd) *notifyFlags { return &c.notifyFlags },
+			"publish to commit", "publish to dispatch"),
+		"outage": short(&ledgerOutageCmd{Rate: rate, Before: 2 * time.Second, Away: 4 * time.Second, After: 3 * time.Second, Expiring: 0.1},
+			func(c *ledgerOutageCmd) *notifyFlags { return &c.notifyFlags }, "resident while away", "dead letters by the end of the outage", "0 events without a decision"),
+		"backlog": short(&backlogCmd{Events: 2000, Rate: rate, Duration: 2 * time.Second}, func(c *backlogCmd) *notifyFlags { return &c.notifyFlags },
+			"backlog ", "urgent to commit "),
+		"deferrals": short(&deferralsCmd{Waiting: 500, Rate: rate, Duration: 2 * time.Second, AtOnce: 300, Limit: time.Minute},
+			func(c *deferralsCmd) *notifyFlags { return &c.notifyFlags }, "due to decision", "left "),
 	} {
 		t.Run(name, func(t *testing.T) {
 			long(t, name != "throughput")
 			t.Parallel()
-			var out strings.Builder
-			*c.flags = notifyFlags{Users: 100, Seed: 1, Programs: programs, Keep: t.TempDir(), out: &out}
+			r := begin()
+			*c.flags = notifyFlags{Users: 100, Seed: 1, Programs: programs, Keep: t.TempDir()}
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			if err := c.command.Run(ctx); err != nil {
-				t.Fatalf("%v\n%s", err, &out)
+			if err := c.command.Run(ctx, r); err != nil {
+				t.Fatalf("%v\n%s", err, text(r))
 			}
 			for _, want := range c.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("no %q in\n%s", want, &out)
+				if out := text(r); !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
 				}
 			}
 		})
@@ -73,11 +73,11 @@ func long(t *testing.T, is bool) {
 
 // shortForm is a command with its flags and what it prints.
 type shortForm struct {
-	command interface{ Run(context.Context) error }
+	command measurement
 	flags   *notifyFlags
 	want    []string
 }
 
-func measurement[C interface{ Run(context.Context) error }](command C, flags func(C) *notifyFlags, want ...string) shortForm {
+func short[C measurement](command C, flags func(C) *notifyFlags, want ...string) shortForm {
 	return shortForm{command, flags(command), want}
 }

@@ -7,6 +7,7 @@ import (
 
 	"keyfold/bench/workload"
 	"keyfold/engine/notify"
+	"keyfold/internal/report"
 )
 
 // throughputCmd drains preloaded queues with one worker.
@@ -18,25 +19,20 @@ type throughputCmd struct {
 	Limit  time.Duration `default:"10m" help:"Of one run."`
 }
 
-// Run measures and prints.
-func (c *throughputCmd) Run(ctx context.Context) error {
-	return c.run(ctx, func(ctx context.Context, b *notifyBench) error {
+// Run measures.
+func (c *throughputCmd) Run(ctx context.Context, r *report.Report) error {
+	return c.run(ctx, r, func(ctx context.Context, b *notifyBench) error {
 		t, err := b.traffic(zipf)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(b.out, "%d events of at most %d Zipf users, %d runs\n", c.Events, c.Users, c.Runs)
-		var runs []throughput
 		for range c.Runs {
-			r, err := b.drain(ctx, t, c.Events, 1, c.Limit)
+			run, err := b.drain(ctx, t, c.Events, 1, c.Limit)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(b.out, "run          %.0f decisions/s\n", r.rate())
-			runs = append(runs, r)
+			run.add(r)
 		}
-		r := median(runs, throughput.rate)
-		r.print(b)
 		return nil
 	})
 }
@@ -106,17 +102,31 @@ func (b *notifyBench) drain(ctx context.Context, t *workload.Traffic, n, workers
 	return r, b.clear(ctx)
 }
 
-func (r throughput) print(b *notifyBench) {
+func (r throughput) add(to *report.Report) {
 	n, flushes := float64(r.events), max(1, r.m["keyfold_notify_flushes_total"])
-	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / n }
-	of := func(d time.Duration) float64 { return 100 * d.Seconds() / r.took.Seconds() }
-	fmt.Fprintf(b.out, `decisions    %.0f/s from queue to confirmed dispatch and acknowledgement: NOW %.0f, LATER %.0f, NEVER %.0f; %.0f dispatched
-PostgreSQL   %.2f round trips a flush, %.3f a decision; %.0f flushes of %.1f events and %.1f users, %.0f conflicts
-processor    worker %.2f ms, broker %.2f ms, PostgreSQL %.2f ms a decision: %.0f %%, %.0f %% and %.0f %% of a core
-`,
-		r.rate(), r.m.decided(notify.Now), r.m.decided(notify.Later), r.m.decided(notify.Never), r.m["keyfold_notify_dispatched_total"],
-		float64(r.roundTrips)/flushes, float64(r.roundTrips)/n, flushes, n/flushes, r.m["keyfold_notify_commits_total"]/flushes, r.m["keyfold_notify_conflicts_total"],
-		each(r.used.worker), each(r.used.broker), each(r.used.sql), of(r.used.worker), of(r.used.broker), of(r.used.sql))
+	to.Add("decisions, from queue to confirmed dispatch and acknowledgement", "1/s", r.rate())
+	r.m.outcomes(to)
+	to.Add("dispatched", "", r.m["keyfold_notify_dispatched_total"])
+	to.Add("round trips to PostgreSQL a flush", "", float64(r.roundTrips)/flushes)
+	to.Add("round trips to PostgreSQL a decision", "", float64(r.roundTrips)/n)
+	to.Add("flushes", "", flushes)
+	to.Add("events a flush", "", n/flushes)
+	to.Add("users a flush", "", r.m["keyfold_notify_commits_total"]/flushes)
+	to.Add("conflicts", "", r.m["keyfold_notify_conflicts_total"])
+	for _, part := range []struct {
+		name string
+		used time.Duration
+	}{{"worker", r.used.worker}, {"broker", r.used.broker}, {"PostgreSQL", r.used.sql}} {
+		to.Add("processor time of "+part.name, "ms a decision", part.used.Seconds()*1000/n)
+		to.Add("processor of "+part.name, "% of a core", 100*part.used.Seconds()/r.took.Seconds())
+	}
+}
+
+// outcomes adds how many events were decided in which way.
+func (m metrics) outcomes(to *report.Report) {
+	for _, o := range []notify.Outcome{notify.Now, notify.Later, notify.Never} {
+		to.Add("decided "+o.String(), "", m.decided(o))
+	}
 }
 
 // pairCmd has two workers decide for the same users.
@@ -128,35 +138,38 @@ type pairCmd struct {
 	Limit  time.Duration `default:"10m" help:"Of one run."`
 }
 
-// Run measures and prints.
-func (c *pairCmd) Run(ctx context.Context) error {
-	return c.run(ctx, func(ctx context.Context, b *notifyBench) error {
+// Run measures.
+func (c *pairCmd) Run(ctx context.Context, r *report.Report) error {
+	return c.run(ctx, r, func(ctx context.Context, b *notifyBench) error {
 		t, err := b.traffic(0)
 		if err != nil {
 			return err
 		}
-		alone, both, err := inTurn(c.Runs, func(_ int, two bool) (throughput, error) {
-			workers := 1
-			if two {
-				workers = 2
+		const one, two = "one worker", "two workers"
+		err = inTurn(c.Runs, func(n int, both bool) error {
+			workers, name := 1, one
+			if both {
+				workers, name = 2, two
 			}
-			return b.drain(ctx, t, c.Events, workers, c.Limit)
+			run, err := b.drain(ctx, t, c.Events, workers, c.Limit)
+			if err == nil && n >= 0 {
+				run.conflicts(r.Of(name))
+			}
+			return err
 		})
 		if err != nil {
 			return err
 		}
-		one, two := median(alone, throughput.rate), median(both, throughput.rate)
-		fmt.Fprintf(b.out, `%d events of %d users, medians of %d
-one worker   %.0f decisions/s, %s
-two workers  %.0f decisions/s, %.0f %% of one worker's, %s
-`,
-			c.Events, c.Users, c.Runs, one.rate(), one.conflicts(), two.rate(), 100*two.rate()/one.rate(), two.conflicts())
+		r.Add("two workers, of one worker's rate", "%", 100*r.Median(two, "decisions")/r.Median(one, "decisions"))
 		return nil
 	})
 }
 
-// conflicts tells what share of the changes met another version.
-func (r throughput) conflicts() string {
+// conflicts adds the rate, and what share of the changes met another version.
+func (r throughput) conflicts(add func(name, unit string, value float64)) {
 	n, written := r.m["keyfold_notify_conflicts_total"], r.m["keyfold_notify_commits_total"]
-	return fmt.Sprintf("%.0f conflicts of %.0f changes (%.1f %%)", n, n+written, 100*n/max(1, n+written))
+	add("decisions", "1/s", r.rate())
+	add("conflicts", "", n)
+	add("changes", "", n+written)
+	add("share of conflicts", "%", 100*n/max(1, n+written))
 }

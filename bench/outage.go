@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"time"
 
 	"keyfold/engine/metric"
+	"keyfold/internal/report"
 	"keyfold/proof/stack"
+	"keyfold/source/rabbit"
+	"keyfold/source/sample"
 )
 
 // outageCmd takes the store away from a worker under load and gives it back.
@@ -29,6 +31,7 @@ type outage struct {
 	ready   func(context.Context) (int, error)                // messages that wait at the broker
 	done    string                                            // the metric of finished events
 	samples []outageSample
+	report  *report.Report
 }
 
 // outageSample is a second of it.
@@ -40,22 +43,23 @@ type outageSample struct {
 }
 
 // Run starts broker, store and worker, publishes throughout, and reports.
-func (c *outageCmd) Run(ctx context.Context) error {
+func (c *outageCmd) Run(ctx context.Context, r *report.Report) error {
 	// The store is this command's own: it is to be killed.
-	return onStack(ctx, c.Broker.RabbitMQ, "", c.measure, "--data", "journal")
+	return onStack(ctx, r, c.Broker.RabbitMQ, "", c.measure, "--data", "journal")
 }
 
-func (c *outageCmd) measure(ctx context.Context, s *stack.Stack) (err error) {
+func (c *outageCmd) measure(ctx context.Context, s *stack.Stack, to *report.Report) (err error) {
 	admin, err := s.Address()
 	if err != nil {
 		return err
 	}
 	o := &outage{
+		report:  to,
 		metrics: func(ctx context.Context) (map[string]float64, error) { return readMetrics(ctx, admin) },
-		ready:   func(ctx context.Context) (int, error) { return ready(ctx, s, 0) },
+		ready:   func(ctx context.Context) (int, error) { return rabbit.Waiting(ctx, s.DSN, 0) },
 		done:    `keyfold_events_total{outcome="folded"}`,
 	}
-	if err := startWorkers(ctx, s, 1, append(c.Env, "ADMIN_ADDR="+admin)); err != nil {
+	if err := startWorkers(ctx, s, sample.Products(), 1, append(c.Env, "ADMIN_ADDR="+admin)); err != nil {
 		return err
 	}
 	var gone time.Time
@@ -86,7 +90,9 @@ func (c *outageCmd) measure(ctx context.Context, s *stack.Stack) (err error) {
 	}
 	r.away, r.missing, r.sent = r.back.Sub(gone), l.missing, len(l.sent)
 	r.before, r.during, r.after = o.samples[:first], o.samples[first:last], o.samples[last:]
-	return r.print(os.Stdout)
+	r.add(to)
+	to.Judge(report.SC005, r.dead == 0 && r.missing == 0, "%d of %d events missing, %d dead letters; the store was killed and away for %v", r.missing, r.sent, r.dead, r.away.Round(time.Second))
+	return r.lost()
 }
 
 // drain watches until the queue is empty, or for half an hour, and returns when that
@@ -110,6 +116,8 @@ func (o *outage) sample(ctx context.Context) error {
 		return err
 	}
 	queue, err := o.ready(ctx)
+	o.report.Point("queue", "ready", "events", float64(queue))
+	o.report.Point("queue", "held", "events", figures["keyfold_held_events"])
 	o.samples = append(o.samples, outageSample{
 		at: time.Now(), resident: figures["process_resident_memory_bytes"], heap: figures["go_memstats_heap_inuse_bytes"],
 		done: figures[o.done], held: int(figures["keyfold_held_events"]), queue: queue,

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"time"
+
+	"keyfold/internal/report"
 )
 
 // outageReport is what an outage came to.
@@ -26,35 +26,40 @@ const (
 	recovery = 15 * time.Second
 )
 
-// print writes the figures and returns what is not as promised.
-func (r *outageReport) print(w io.Writer) error {
+// add adds the figures, and what is not as promised.
+func (r *outageReport) add(to *report.Report) {
 	settled := r.during
 	for len(settled) > 1 && settled[0].at.Sub(r.during[0].at) < settling {
 		settled = settled[1:]
 	}
-	resident, heap := spread(settled, residentOf), spread(settled, heapOf)
-	peak := spread(r.before, residentOf).most
+	resident := spread(settled, residentOf)
 	full, found := r.fullRate()
 	last := r.during[len(r.during)-1]
-	_, err := fmt.Fprintf(w, `published  %d events at %.0f/s; the store was away for %v
-queue      %d messages waited at the broker when it came back, %d events were held
-memory     resident %s while the store was away (%s after it), before that at most %.0f MiB; heap in use %s
-dead       %d letters by the end of the outage, %d events missing in the end
-recovered  full rate after %s, backlog gone after %.0f s
-`,
-		r.sent, r.rate, r.away.Round(time.Second), last.queue, last.held, resident,
-		fmt.Sprintf("at most %.0f MiB", spread(r.after, residentOf).most/(1<<20)), peak/(1<<20), heap,
-		r.dead, r.missing, within(full, found), r.drained.Sub(r.back).Seconds())
-	if resident.most > flatness*resident.first {
-		err = errors.Join(err, fmt.Errorf("resident memory grew from %.0f to %.0f MiB while the store was away", resident.first/(1<<20), resident.most/(1<<20)))
+	to.Add("published", "events", float64(r.sent))
+	to.Add("rate", "events/s", r.rate)
+	to.Add("away", "s", r.away.Round(time.Second).Seconds())
+	to.Add("waited at the broker at the return", "events", float64(last.queue))
+	to.Add("held at the return", "events", float64(last.held))
+	resident.add(to, "resident while away")
+	spread(settled, heapOf).add(to, "heap in use while away")
+	to.Add("resident before, at most", "MiB", spread(r.before, residentOf).most/mib)
+	to.Add("resident after, at most", "MiB", spread(r.after, residentOf).most/mib)
+	to.Add("dead letters by the end of the outage", "", float64(r.dead))
+	to.Add("missing in the end", "events", float64(r.missing))
+	if found {
+		to.Add("full rate after", "s", full.Seconds())
 	}
-	if r.dead > 0 || r.missing > 0 {
-		err = errors.Join(err, fmt.Errorf("%d dead letters, %d events missing", r.dead, r.missing))
+	to.Add("backlog gone after", "s", r.drained.Sub(r.back).Seconds())
+	to.Expect(resident.most <= flatness*resident.first, "resident memory grew from %.0f to %.0f MiB while the store was away", resident.first/mib, resident.most/mib)
+	to.Expect(found && full <= r.recovery, "the full rate was back after %s, promised are %v", within(full, found), r.recovery)
+}
+
+// lost is an error where an event is a dead letter or missing.
+func (r *outageReport) lost() error {
+	if r.dead == 0 && r.missing == 0 {
+		return nil
 	}
-	if !found || full > r.recovery {
-		err = errors.Join(err, fmt.Errorf("the full rate was back after %s, promised are %v", within(full, found), r.recovery))
-	}
-	return err
+	return fmt.Errorf("%d dead letters, %d events missing", r.dead, r.missing)
 }
 
 func within(d time.Duration, found bool) string {
@@ -97,7 +102,12 @@ func spread(samples []outageSample, of func(outageSample) float64) (e valueRange
 	return e
 }
 
-func (e valueRange) String() string {
-	const mib = 1 << 20
-	return fmt.Sprintf("%.0f to %.0f MiB (first %.0f, last %.0f)", e.least/mib, e.most/mib, e.first/mib, e.last/mib)
+const mib = 1 << 20
+
+func (e valueRange) add(to *report.Report, name string) {
+	add := to.Of(name)
+	add("first", "MiB", e.first/mib)
+	add("least", "MiB", e.least/mib)
+	add("most", "MiB", e.most/mib)
+	add("last", "MiB", e.last/mib)
 }

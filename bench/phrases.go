@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/report"
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/internal/testserver/redistest"
 	"keyfold/proof/stack"
@@ -67,15 +69,17 @@ type phrases struct {
 	dead  int // dead letters before the load under way
 	loads int
 	texts *phraseMaker
+
+	report *report.Report
 }
 
 // Run starts the servers and goes through the parts.
-func (c *phrasesCmd) Run(ctx context.Context) error {
-	return onStack(ctx, c.Broker.RabbitMQ, c.Store.MongoDB, c.measure)
+func (c *phrasesCmd) Run(ctx context.Context, r *report.Report) error {
+	return onStack(ctx, r, c.Broker.RabbitMQ, c.Store.MongoDB, c.measure)
 }
 
-func (c *phrasesCmd) measure(ctx context.Context, s *stack.Stack) error {
-	p := &phrases{phrasesCmd: c, Stack: s}
+func (c *phrasesCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report) error {
+	p := &phrases{phrasesCmd: c, Stack: s, report: r}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
@@ -173,8 +177,17 @@ func (p *phrases) calls(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stdout, "calls      %-22s %d searches over %d phrases: %d phrases in %d requests, folded in %.1f s; Redis has %s\n",
-			name, events, len(texts.drawn), after.Inputs-before.Inputs, after.Requests-before.Requests, took.Seconds(), strings.TrimPrefix(keys, ":"))
+		cached, err := strconv.Atoi(strings.TrimPrefix(keys, ":"))
+		if err != nil {
+			return err
+		}
+		add := p.report.Of(name)
+		add("searches", "", events)
+		add("their phrases", "", float64(len(texts.drawn)))
+		add("phrases asked for", "", float64(after.Inputs-before.Inputs))
+		add("requests", "", float64(after.Requests-before.Requests))
+		add("folded in", "s", took.Seconds())
+		add("in Redis", "", float64(cached))
 	}
 	return nil
 }
@@ -189,38 +202,43 @@ func (p *phrases) compare(ctx context.Context, name string) (err error) {
 	defer func() { err = errors.Join(err, stop()) }()
 	sent, dead := 0, map[string]int{}
 	before := p.api.Counts()
-	without, with, err := inTurn(p.Runs, func(n int, faulty bool) (f [len(kinds)]figures, err error) {
+	err = inTurn(p.Runs, func(n int, faulty bool) (err error) {
 		p.api.SetFaults(embedtest.Faults{Latency: latencyOfAPI})
+		with := ""
 		if faulty {
+			with = ", with " + name
 			p.api.SetFaults(apiFaults[name])
 		}
 		l := p.load(p.texts, phase{span: p.Duration})
 		if err := l.run(ctx); err != nil {
-			return f, err
+			return err
 		}
 		if _, err := p.await(ctx, l); err != nil {
-			return f, err
+			return err
 		}
 		if n >= 0 {
 			sent += len(l.sent)
-		}
-		for kind := range kinds {
-			f[kind] = l.figures(0, kind)
+			for kind := range kinds {
+				l.figures(p.report, name+": "+kinds[kind]+with, 0, kind)
+			}
 		}
 		dead, err = deadReasons(ctx, p.Stack)
-		return f, err
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	after := p.api.Counts()
-	fmt.Fprintf(os.Stdout, "%-10s %d events at %s, %d requests for %d phrases, %d of them faulty; dead %v; nothing lost\n",
-		name, sent, p.Rate, after.Requests-before.Requests, after.Inputs-before.Inputs, after.Faulty-before.Faulty, dead)
+	after, r := p.api.Counts(), p.report
+	r.Add(name+": events", "", float64(sent))
+	r.Add(name+": requests", "", float64(after.Requests-before.Requests))
+	r.Add(name+": phrases asked for", "", float64(after.Inputs-before.Inputs))
+	r.Add(name+": faulty requests", "", float64(after.Faulty-before.Faulty))
+	for _, reason := range slices.Sorted(maps.Keys(dead)) {
+		r.Add(name+": dead as "+reason, "events", float64(dead[reason]))
+	}
 	for kind := range kinds {
-		by := func(f [len(kinds)]figures) float64 { return f[kind].p99 }
-		good, bad := median(without, by)[kind], median(with, by)[kind]
-		fmt.Fprintf(os.Stdout, "  %-32s p50 %.2f s, p99 %.2f s; with faults p50 %.2f s, p99 %.2f s: %.2f x\n",
-			kinds[kind], good.p50, good.p99, bad.p50, bad.p99, bad.p99/good.p99)
+		of := name + ": " + kinds[kind]
+		r.Add(of+", p99 with "+name, "x", r.Median(of+", with "+name, "p99")/r.Median(of, "p99"))
 	}
 	return nil
 }
@@ -246,11 +264,10 @@ func (p *phrases) aroundRedis(ctx context.Context) (err error) {
 	if err := p.awaitAll(ctx, l); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stdout, "redis      %d events at %s, %v a phase; nothing lost\n", len(l.sent), p.Rate, p.Duration)
+	p.report.Add("redis: events, none lost", "", float64(len(l.sent)))
 	for i, phase := range l.phases {
-		s, b := l.figures(i, search), l.figures(i, browse)
-		fmt.Fprintf(os.Stdout, "  %-8s searches p50 %.2f s, p99 %.2f s; product events p50 %.2f s, p99 %.2f s\n",
-			phase.name, s.p50, s.p99, b.p50, b.p99)
+		p.report.Latency("redis "+phase.name+": searches", l.latencies(i, search))
+		p.report.Latency("redis "+phase.name+": product events", l.latencies(i, browse))
 	}
 	return nil
 }

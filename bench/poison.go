@@ -2,23 +2,22 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/report"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
+	"keyfold/source/sample"
 	"keyfold/source/vector"
 )
 
@@ -65,21 +64,21 @@ var poisons = []poison{
 }
 
 // Run measures both kinds of runs in turn and prints them side by side.
-func (c *poisonCmd) Run(ctx context.Context) error {
+func (c *poisonCmd) Run(ctx context.Context, r *report.Report) error {
 	if c.Every < 1 || c.Runs < 1 {
 		return fmt.Errorf("--every %d and --runs %d: both must be at least 1", c.Every, c.Runs)
 	}
-	return onStack(ctx, c.Broker.RabbitMQ, "", c.measure)
+	return onStack(ctx, r, c.Broker.RabbitMQ, "", c.measure)
 }
 
-func (c *poisonCmd) measure(ctx context.Context, s *stack.Stack) error {
-	if err := startWorkers(ctx, s, c.Workers, c.Env); err != nil {
+func (c *poisonCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report) error {
+	if err := startWorkers(ctx, s, sample.Products(), c.Workers, c.Env); err != nil {
 		return err
 	}
 	if err := poisonStore(ctx, s); err != nil {
 		return err
 	}
-	return c.compare(ctx, s)
+	return c.compare(ctx, s, r)
 }
 
 // poisonStore puts a product without a usable vector into the store, and has the
@@ -111,24 +110,29 @@ func poisonStore(ctx context.Context, s *stack.Stack) error {
 	return err
 }
 
-func (c *poisonCmd) compare(ctx context.Context, s *stack.Stack) error {
+func (c *poisonCmd) compare(ctx context.Context, s *stack.Stack, r *report.Report) error {
 	expected := map[string]int{}
-	without, with, err := inTurn(c.Runs, func(n int, poisoned bool) (figures, error) {
+	err := inTurn(c.Runs, func(n int, poisoned bool) error {
 		l := newLoad(s, c.Rate, fmt.Sprint(n+1), phase{span: c.Duration})
 		l.event = sampleEvents(l.events()/8, c.Users, true)
+		name := "healthy events, without"
 		if poisoned {
+			name = "healthy events, with poison"
 			l.beside = func(ctx context.Context, i int) error { return c.poison(ctx, l, i, expected) }
 		}
 		if err := l.run(ctx); err != nil {
-			return figures{}, err
+			return err
 		}
 		if err := l.await(ctx, awaitLimit, noDeadLetters); err != nil {
-			return figures{}, err
+			return err
 		}
 		if l.missing > 0 {
-			return figures{}, fmt.Errorf("%d healthy events did not reach a profile", l.missing)
+			return fmt.Errorf("%d healthy events did not reach a profile", l.missing)
 		}
-		return l.figures(0, 0), nil
+		if n >= 0 {
+			l.figures(r, name, 0, 0)
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -137,11 +141,15 @@ func (c *poisonCmd) compare(ctx context.Context, s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
-	err = c.report(os.Stdout, median(without, byP99), median(with, byP99), expected, found)
-	if !maps.Equal(expected, found) {
-		err = errors.Join(err, fmt.Errorf("dead letters are %v, want %v", found, expected))
+	r.Add("p99 with poison", "x", r.Median("healthy events, with poison", "p99")/r.Median("healthy events, without", "p99"))
+	for _, reason := range slices.Sorted(maps.Keys(expected)) {
+		r.Add("published as "+reason, "events", float64(expected[reason]))
+		r.Add("dead as "+reason, "events", float64(found[reason]))
 	}
-	return err
+	if !maps.Equal(expected, found) {
+		return fmt.Errorf("dead letters are %v, want %v", found, expected)
+	}
+	return nil
 }
 
 // poison publishes one poisonous event for every so many healthy ones and counts
@@ -168,19 +176,4 @@ func deadReasons(ctx context.Context, s *stack.Stack) (map[string]int, error) {
 		reasons[l.Reason]++
 	}
 	return reasons, err
-}
-
-func (c *poisonCmd) report(w io.Writer, without, with figures, expected, found map[string]int) error {
-	var reasons []string
-	for _, reason := range slices.Sorted(maps.Keys(found)) {
-		reasons = append(reasons, fmt.Sprintf("%s %d of %d", reason, found[reason], expected[reason]))
-	}
-	_, err := fmt.Fprintf(w, `published  at %s for %v, %d workers, one poisonous event for %d healthy ones; medians of %d runs each, in turn
-without    p50 %.2f s, p99 %.2f s from event to profile
-with       p50 %.2f s, p99 %.2f s (%+.1f %%), of the healthy events
-dead       %s
-`,
-		c.Rate, c.Duration, c.Workers, c.Every, c.Runs,
-		without.p50, without.p99, with.p50, with.p99, 100*(with.p99/without.p99-1), strings.Join(reasons, ", "))
-	return err
 }

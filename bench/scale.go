@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
+	"keyfold/internal/report"
 	"keyfold/proof/stack"
 	"keyfold/source/sample"
 )
@@ -21,25 +19,6 @@ type scaleCmd struct {
 	Latency loadCmd         `cmd:"" set:"partitions=16" help:"Publish at a rate to workers on partitions and measure event to profile."`
 }
 
-// outputFlag says how figures are printed.
-type outputFlag struct {
-	Output string `short:"o" enum:"text,json" default:"text" help:"text or json."`
-
-	out io.Writer // nil: standard output
-}
-
-// emit prints figures as JSON, or by text.
-func (f *outputFlag) emit(figures any, text func(io.Writer) error) error {
-	out := f.out
-	if out == nil {
-		out = os.Stdout
-	}
-	if f.Output == "json" {
-		return json.NewEncoder(out).Encode(figures)
-	}
-	return text(out)
-}
-
 // scaleFlags are those of the measurements of many workers, each a process of
 // `keyfold work`.
 type scaleFlags struct {
@@ -49,39 +28,39 @@ type scaleFlags struct {
 	Programs   string        `placeholder:"DIR" help:"Folder with the keyfold to measure; default: this tree's is built."`
 	Limit      time.Duration `default:"5m" help:"When the measurement ends; runs that have no time left are named."`
 	Check      bool          `default:"true" negatable:"" help:"Fail where a figure misses its target."`
-
-	outputFlag `embed:""`
 }
 
 // closing is the part of the limit that is kept for ending workers and servers.
 const closing = 15 * time.Second
 
-// grid measures each number of workers with each number of partitions. It returns the runs
-// that ended, and the names of those that had no time left.
-func (f *scaleFlags) grid(ctx context.Context, env []string, run func(partitions, workers int) *backlog) (runs []drained, left []string, err error) {
+// grid measures each number of workers with each number of partitions, and adds the runs that
+// ended to the report, with what figure is of each as a multiple of one worker's.
+func (f *scaleFlags) grid(
+	ctx context.Context, r *report.Report, env []string, figure func(drained) float64, run func(partitions, workers int) *backlog,
+) (runs []drained, err error) {
 	if len(f.Workers) == 0 || f.Workers[0] != 1 {
-		return nil, nil, errors.New("--workers has to begin with 1: the others are compared with it")
+		return nil, errors.New("--workers has to begin with 1: the others are compared with it")
 	}
 	end := time.Now().Add(f.Limit - closing)
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	err = onServers(ctx, func(s *stack.Stack) {
+	err = onServers(ctx, r, func(s *stack.Stack) {
 		s.RabbitMQ, s.Programs = 4, f.Programs
 		s.Env = append(append(s.Env, env...), f.Env...)
-	}, func(ctx context.Context, s *stack.Stack) error {
+	}, func(ctx context.Context, s *stack.Stack, _ *report.Report) error {
 		longest := time.Duration(0)
 		for _, partitions := range f.Partitions {
 			for _, workers := range f.Workers {
 				b, began := run(partitions, workers), time.Now()
 				if time.Until(end) < longest {
-					left = append(left, b.String())
+					r.Note("not measured, as the time of --limit was used up: %v", b)
 					continue
 				}
 				d, err := b.drain(ctx, s)
 				longest = max(longest, time.Since(began))
 				switch {
 				case errors.Is(err, context.DeadlineExceeded) && !time.Now().Before(end):
-					left = append(left, b.String())
+					r.Note("not measured, as the time of --limit was used up: %v", b)
 				case err != nil:
 					return err
 				default:
@@ -94,7 +73,11 @@ func (f *scaleFlags) grid(ctx context.Context, env []string, run func(partitions
 	if len(runs) == 0 {
 		err = errors.Join(fmt.Errorf("no run ended within %v: raise --limit", f.Limit), err)
 	}
-	return runs, left, err
+	compare(runs, figure)
+	for _, d := range runs {
+		d.add(r)
+	}
+	return runs, err
 }
 
 // visits makes n events of a shop whose visitors make so many a second: the middle of a time

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"keyfold/bench/workload"
+	"keyfold/internal/report"
 	"keyfold/proof/stack"
 
 	"keyfold/source/rabbit"
@@ -37,13 +37,16 @@ type backlog struct {
 }
 
 // String names the run.
-func (b *backlog) String() string { return fmt.Sprintf("%s, %d workers", way(b.partitions), b.workers) }
+func (b *backlog) String() string {
+	return drained{Partitions: b.partitions, Workers: b.workers}.String()
+}
 
-func way(partitions int) string {
-	if partitions == 0 {
-		return "one queue"
+// String names the run.
+func (d drained) String() string {
+	if d.Partitions == 0 {
+		return fmt.Sprintf("one queue, %d workers", d.Workers)
 	}
-	return fmt.Sprintf("%d partitions", partitions)
+	return fmt.Sprintf("%d partitions, %d workers", d.Partitions, d.Workers)
 }
 
 // drain has workers take the events on servers of their own, from when each worker has its
@@ -253,29 +256,44 @@ func (b *backlog) look(ctx context.Context, admins []string) (l look, err error)
 		}
 	}
 	l.at, l.workers = time.Now(), time.Duration(l.m["process_cpu_seconds_total"]*float64(time.Second))
-	var brokerErr, storeErr error
-	l.broker, brokerErr = workload.ProcessorTime(b.Broker.PID())
-	l.store, storeErr = workload.ProcessorTime(b.Store.PID())
+	broker, brokerErr := report.UsageOf(b.Broker.PID())
+	store, storeErr := report.UsageOf(b.Store.PID())
+	l.broker, l.store = broker.Processor, store.Processor
 	return l, errors.Join(brokerErr, storeErr)
 }
 
 // drained are the figures of a run.
 type drained struct {
-	Partitions  int     `json:"partitions"` // 0: the workers compete for one queue
-	Workers     int     `json:"workers"`
-	Events      int     `json:"events"`
-	Seconds     float64 `json:"seconds"`
-	Rate        float64 `json:"events_per_second"`
-	Conflicts   float64 `json:"conflicts_per_1000_events"`
-	Delayed     float64 `json:"delayed_per_1000_events"` // to a delay queue, after too many conflicts
-	DeadLetters int     `json:"dead_letters"`
-	WritesEach  float64 `json:"writes_per_event"`
-	FlushWrites float64 `json:"writes_per_flush"`
-	WorkerCPU   float64 `json:"worker_cpu_ms_per_event"`
-	BrokerCPU   float64 `json:"broker_cpu_ms_per_event"`
-	StoreCPU    float64 `json:"store_cpu_ms_per_event"`
-	Share       float64 `json:"share_of_cpu"` // of all processors, by workers, broker and store
-	OfOne       float64 `json:"of_one"`       // the figure in question, as a multiple of that of the fewest workers
+	Partitions, Workers, Events, DeadLetters int // partitions are 0 where the workers compete for one queue
+	Seconds, Rate                            float64
+	Conflicts, Delayed                       float64 // per 1,000 events; delayed: to a delay queue, after too many conflicts
+	WritesEach, FlushWrites                  float64 // writes of an event, of a flush
+	WorkerCPU, BrokerCPU, StoreCPU           float64 // ms of an event
+	Share                                    float64 // of all processors, by workers, broker and store
+	OfOne                                    float64 // the figure in question, as a multiple of that of the fewest workers
+}
+
+// add adds the figures. What is of one and of linear is of the scenario's figure in question.
+func (d drained) add(r *report.Report) {
+	add := r.Of(d.String())
+	add("events", "", float64(d.Events))
+	add("took", "s", d.Seconds)
+	add("rate", "events/s", d.Rate)
+	add("worker", "ms an event", d.WorkerCPU)
+	add("of one", "x", d.OfOne)
+	add("of linear", "x", d.ofLinear())
+	add("conflicts", "of 1,000", d.Conflicts)
+	add("delayed", "of 1,000", d.Delayed)
+	add("dead letters", "", float64(d.DeadLetters))
+	add("writes an event", "", d.WritesEach)
+	add("writes a flush", "", d.FlushWrites)
+	add("broker", "ms an event", d.BrokerCPU)
+	add("store", "ms an event", d.StoreCPU)
+	add("all processors", "%", 100*d.Share)
+}
+
+func (d drained) expectFewConflicts(r *report.Report) {
+	r.Expect(d.Conflicts <= mostConflicts, "%v have %.2f conflicts per 1,000 events, more than %.0f", d, d.Conflicts, mostConflicts)
 }
 
 func (l look) since(first look, events int) drained {

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"keyfold/proof/stack"
 )
@@ -121,44 +117,12 @@ func (s *scenario) sendAll(ctx context.Context) error {
 }
 
 // inTurn measures without and with a fault in turn, so many times each. One run
-// before them does not count: connections and caches are empty then.
-func inTurn[T any](runs int, measure func(n int, with bool) (T, error)) (without, with []T, err error) {
+// before them, the one numbered -1, does not count: connections and caches are empty then.
+func inTurn(runs int, measure func(n int, with bool) error) error {
 	for n := -1; n < 2*runs; n++ {
-		faulty := n >= 0 && n%2 == 1
-		r, err := measure(n, faulty)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case faulty:
-			with = append(with, r)
-		case n >= 0:
-			without = append(without, r)
+		if err := measure(n, n >= 0 && n%2 == 1); err != nil {
+			return err
 		}
 	}
-	return without, with, nil
-}
-
-// median returns the run whose figure is the median.
-func median[T any, F int64 | float64 | time.Duration](runs []T, figure func(T) F) T {
-	runs = slices.SortedFunc(slices.Values(runs), func(a, b T) int { return cmp.Compare(figure(a), figure(b)) })
-	return runs[len(runs)/2]
-}
-
-// latencies counts how long something took.
-type latencies struct{ *hdrhistogram.Histogram }
-
-// longest is what a longer time is counted as.
-const longest = 20 * time.Minute
-
-func newLatencies() latencies {
-	return latencies{hdrhistogram.New(1, longest.Microseconds(), 3)}
-}
-
-func (l latencies) add(took time.Duration) {
-	_ = l.RecordValue(max(1, min(took, longest).Microseconds())) // it is in the range
-}
-
-// seconds returns a percentile.
-func (l latencies) seconds(percent float64) float64 {
-	return float64(l.ValueAtQuantile(percent)) / 1e6
+	return nil
 }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"os"
 
+	"keyfold/engine/profile"
+	"keyfold/internal/report"
 	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
-	"keyfold/source/sample"
 )
 
 // brokerFlag and storeFlag say which server to measure against; without them
@@ -23,12 +24,12 @@ type (
 
 // onStack measures on a stack, which it starts and ends. The arguments are those of
 // a private store.
-func onStack(ctx context.Context, dsn, uri string, measure func(context.Context, *stack.Stack) error, args ...string) error {
-	return onServers(ctx, func(s *stack.Stack) { s.DSN, s.Profiles.URI, s.StoreArgs = dsn, uri, args }, measure)
+func onStack(ctx context.Context, r *report.Report, dsn, uri string, measure func(context.Context, *stack.Stack, *report.Report) error, args ...string) error {
+	return onServers(ctx, r, func(s *stack.Stack) { s.DSN, s.Profiles.URI, s.StoreArgs = dsn, uri, args }, measure)
 }
 
 // onServers measures on a stack, prepared before it starts.
-func onServers(ctx context.Context, prepare func(*stack.Stack), measure func(context.Context, *stack.Stack) error) (err error) {
+func onServers(ctx context.Context, r *report.Report, prepare func(*stack.Stack), measure func(context.Context, *stack.Stack, *report.Report) error) (err error) {
 	dir, err := os.MkdirTemp("", "keyfold-bench-")
 	if err != nil {
 		return err
@@ -40,12 +41,36 @@ func onServers(ctx context.Context, prepare func(*stack.Stack), measure func(con
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	return measure(ctx, s)
+	if err := versions(ctx, r, s); err != nil {
+		return err
+	}
+	defer r.Watch(ctx, s.Processes)()
+	return measure(ctx, s, r)
 }
 
-// startWorkers sets the servers up, with the sample shop, and starts workers.
-func startWorkers(ctx context.Context, s *stack.Stack, n int, env []string) error {
-	if err := s.SetUp(ctx, sample.Products()); err != nil {
+// versions notes those of the servers.
+func versions(ctx context.Context, r *report.Report, s *stack.Stack) error {
+	broker, err := rabbit.Version(ctx, s.DSN)
+	if err != nil {
+		return err
+	}
+	r.Version("RabbitMQ", broker)
+	if s.Decisions {
+		return nil
+	}
+	store, err := s.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	version, err := store.Version(ctx)
+	r.Version("store", version)
+	return err
+}
+
+// startWorkers sets the servers up, with products, and starts workers.
+func startWorkers(ctx context.Context, s *stack.Stack, products []profile.Product, n int, env []string) error {
+	if err := s.SetUp(ctx, products); err != nil {
 		return err
 	}
 	for range n {
@@ -54,27 +79,6 @@ func startWorkers(ctx context.Context, s *stack.Stack, n int, env []string) erro
 		}
 	}
 	return nil
-}
-
-// ready returns how many messages are ready in the workers' queues.
-func ready(ctx context.Context, s *stack.Stack, partitions int) (sum int, err error) {
-	n := rabbit.DefaultNames()
-	if partitions == 0 {
-		return rabbit.Depth(ctx, s.DSN, n.Queue)
-	}
-	c, err := rabbit.OpenChannel(ctx, s.DSN, "bench", "depth")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, c.Disconnect(ctx)) }()
-	for i := range partitions {
-		depth, err := c.Ready(n, n.PartitionQueue(i))
-		if err != nil {
-			return 0, err
-		}
-		sum += depth
-	}
-	return sum, nil
 }
 
 // deadLetters returns how many there are.

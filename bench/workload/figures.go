@@ -3,10 +3,6 @@ package workload
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -64,37 +60,4 @@ func instants(ctx context.Context, url, query string, arg any) (map[uuid.UUID]ti
 		return nil
 	})
 	return all, err
-}
-
-// tick is the kernel's unit of processor time, on every Linux that Go runs on.
-const tick = 10 * time.Millisecond
-
-// ProcessorTime returns what a process has used, and its children: those that run and
-// those that have ended.
-func ProcessorTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold blanks
-	fields := strings.Fields(rest)
-	if len(fields) < 15 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	var used time.Duration
-	for _, field := range fields[11:15] { // utime, stime, cutime, cstime
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		used += time.Duration(n) * tick
-	}
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for _, child := range strings.Fields(string(children)) {
-		if n, err := strconv.Atoi(child); err == nil {
-			more, _ := ProcessorTime(n) // it may have ended since
-			used += more
-		}
-	}
-	return used, nil
 }

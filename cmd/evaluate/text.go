@@ -3,7 +3,6 @@ package evaluate
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"keyfold/engine"
@@ -83,32 +82,11 @@ func text(w *cli.Text, r *evaluation.Report, lexical bool) {
 	for _, t := range tables(r) {
 		w.Line("")
 		w.Line("%s", t.Title)
-		printTable(w, t.Head, t.Rows)
+		w.Table(t.Head, t.Rows)
 	}
 	w.Line("")
 	w.Line("%s", leftOut(r))
 	if r.Log.Refused > 0 || r.Log.Repeats > 0 {
 		w.Line("Lines that are no event: %s; repeated ids: %s.", cli.Number(int64(r.Log.Refused)), cli.Number(int64(r.Log.Repeats)))
-	}
-}
-
-// printTable aligns the columns, the first one to the left.
-func printTable(w *cli.Text, head []string, rows [][]string) {
-	widths := make([]int, len(head))
-	for _, row := range append([][]string{head}, rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	for _, row := range append([][]string{head}, rows...) {
-		var line strings.Builder
-		for i, cell := range row {
-			if i == 0 {
-				fmt.Fprintf(&line, "  %-*s", widths[i], cell)
-			} else {
-				fmt.Fprintf(&line, "  %*s", widths[i], cell)
-			}
-		}
-		w.Line("%s", strings.TrimRight(line.String(), " "))
 	}
 }

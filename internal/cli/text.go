@@ -26,6 +26,24 @@ func (t *Text) Row(name string, n int64, what string) {
 	t.Line("%s", strings.TrimRight(fmt.Sprintf("  %-10s %12s  %s", name, Number(n), what), " "))
 }
 
+// Table writes rows below their heads, the first column to the left, the others to the right.
+func (t *Text) Table(head []string, rows [][]string) {
+	widths := make([]int, len(head))
+	all := append([][]string{head}, rows...)
+	for _, row := range all {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range all {
+		line := fmt.Sprintf("  %-*s", widths[0], row[0])
+		for i, cell := range row[1:] {
+			line += fmt.Sprintf("  %*s", widths[i+1], cell)
+		}
+		t.Line("%s", strings.TrimRight(line, " "))
+	}
+}
+
 // Number groups digits by thousands.
 func Number(n int64) string {
 	if n < 0 {

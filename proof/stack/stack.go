@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,7 @@ type Stack struct {
 	Store   *mongotest.Process // nil for one that was there before
 	SQL     *pgtest.Server     // PostgreSQL; nil for one that was there before
 	Used    []time.Duration    // processor time of the commands that Launch ran, in the order of their ends
-	ended   *sync.Mutex        // guards Used while commands end side by side
+	running *running           // shared with the stacks that are Apart
 	program string
 	closers []func() error
 }
@@ -57,14 +58,53 @@ type Stack struct {
 // New returns a stack of private servers, whose profiles have vectors of the offline
 // embedder.
 func New(dir string) *Stack {
-	s := &Stack{Dir: dir, ended: &sync.Mutex{}, Profiles: mongodb.DefaultConfig()}
+	s := &Stack{Dir: dir, running: newRunning(), Profiles: mongodb.DefaultConfig()}
 	s.Profiles.URI, s.Profiles.Model = "", vector.HashModel
 	return s
 }
 
 // ForNotifications returns a stack of private servers for `keyfold notify`.
 func ForNotifications(dir string) *Stack {
-	return &Stack{Dir: dir, ended: &sync.Mutex{}, Decisions: true}
+	return &Stack{Dir: dir, running: newRunning(), Decisions: true}
+}
+
+// running are the processes of the commands that Launch runs. Its lock also guards Used,
+// while commands end side by side.
+type running struct {
+	sync.Mutex
+	pids map[string]int
+}
+
+func newRunning() *running { return &running{pids: map[string]int{}} }
+
+// add names a process by its command, with a number behind it where there are several.
+func (r *running) add(args []string, pid int) (remove func()) {
+	r.Lock()
+	defer r.Unlock()
+	command, _, _ := strings.Cut(strings.Join(args, " "), " --")
+	name := command
+	for n := 2; r.pids[name] != 0; n++ {
+		name = fmt.Sprint(command, " ", n)
+	}
+	r.pids[name] = pid
+	return func() { delete(r.pids, name) }
+}
+
+// Processes returns the servers that Start ran and the commands that Launch runs, by name.
+func (s *Stack) Processes() map[string]int {
+	s.running.Lock()
+	defer s.running.Unlock()
+	pids := maps.Clone(s.running.pids)
+	if s.Broker != nil {
+		pids["broker"] = s.Broker.PID()
+	}
+	if s.Store != nil {
+		pids["store"] = s.Store.PID()
+	}
+	if s.SQL != nil {
+		pids["PostgreSQL"] = s.SQL.PID()
+	}
+	return pids
 }
 
 // Start builds keyfold, unless it is there, and runs the servers that are missing. The
@@ -219,11 +259,13 @@ func (s *Stack) Launch(env []string, args ...string) (stop func() error, err err
 	if err != nil {
 		return nil, err
 	}
+	remove := s.running.add(args, c.Process.Pid)
 	stop = sync.OnceValue(func() error {
 		err := p.Signal(syscall.SIGTERM)
 		<-p.Ended()
-		s.ended.Lock()
-		defer s.ended.Unlock()
+		s.running.Lock()
+		defer s.running.Unlock()
+		remove()
 		s.Used = append(s.Used, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
 		return errors.Join(err, p.Err())
 	})

@@ -96,7 +96,12 @@ func userOf(doc bson.Raw) (user int32, ok bool) {
 // included but not that of [Store.Probe], until the first error. Each page is as of its own reading: a user
 // written meanwhile comes with the old version or the new.
 func (s *Store) AllProfiles(ctx context.Context) iter.Seq2[*profile.Profile, error] {
-	return inOrder(ctx, s, s.users, fieldUser, int64(probeUser), func(doc bson.Raw) (*profile.Profile, int64, error) {
+	return s.ProfilesAbove(ctx, probeUser)
+}
+
+// ProfilesAbove yields the documents of users with higher ids, as [Store.AllProfiles] does.
+func (s *Store) ProfilesAbove(ctx context.Context, user int32) iter.Seq2[*profile.Profile, error] {
+	return inOrder(ctx, s, s.users, fieldUser, int64(user), func(doc bson.Raw) (*profile.Profile, int64, error) {
 		p, err := s.codec.profile(doc)
 		if err != nil {
 			return nil, 0, err

@@ -77,6 +77,46 @@ func Depth(ctx context.Context, dsn, queue string) (n int, err error) {
 	return n, err
 }
 
+// Waiting returns how many events are ready in the queue that workers consume, or in its
+// partitions.
+func Waiting(ctx context.Context, dsn string, partitions int) (sum int, err error) {
+	n := DefaultNames()
+	c, err := OpenChannel(ctx, dsn, "tool", "depth")
+	if err != nil {
+		return 0, err
+	}
+	defer c.CloseConnection(ctx)
+	var queues []string
+	if partitions == 0 {
+		queues = []string{n.Queue}
+	}
+	for i := range partitions {
+		queues = append(queues, n.PartitionQueue(i))
+	}
+	err = c.During(ctx, func() error {
+		for _, queue := range queues {
+			depth, err := c.Ready(n, queue)
+			if err != nil {
+				return err
+			}
+			sum += depth
+		}
+		return nil
+	})
+	return sum, err
+}
+
+// Version returns that of the broker, "" where it does not say.
+func Version(ctx context.Context, dsn string) (string, error) {
+	c, err := OpenChannel(ctx, dsn, "tool", "version")
+	if err != nil {
+		return "", err
+	}
+	defer c.CloseConnection(ctx)
+	version, _ := c.Conn.Properties["version"].(string)
+	return version, nil
+}
+
 // ExchangeExists reports whether a direct exchange exists.
 func (c *Channel) ExchangeExists(n Names, name string) (bool, error) {
 	there, err := c.Exists(func(ch *amqp.Channel) error {

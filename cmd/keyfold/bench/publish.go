@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/report"
+	"keyfold/source/rabbit"
+)
+
+// Pauses between what is published together, between looks at the queue, and between reads
+// of the profiles while events are published: ids stay in a profile for much longer.
+const (
+	publishEvery = 20 * time.Millisecond
+	lookEvery    = time.Second
+	readEvery    = 10 * time.Second
+)
+
+// publish publishes each event when it is due, with those that are due within the same pause.
+func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Progress) error {
+	began := time.Now()
+	looked, read := began, began
+	for i := 0; i < m.events(); {
+		select {
+		case <-m.app.Ctx.Done():
+			return m.app.Ctx.Err()
+		case <-time.After(publishEvery):
+		}
+		var messages []rabbit.Message
+		for ; i < m.events(); i++ {
+			due := began.Add(time.Duration(float64(i) / float64(m.Rate) * float64(time.Second)))
+			if due.After(time.Now()) {
+				break
+			}
+			message, err := m.next(due)
+			if err != nil {
+				return err
+			}
+			messages = append(messages, message)
+		}
+		if err := errors.Join(p.Publish(m.app.Ctx, messages)...); err != nil {
+			return app.BrokerUnreached(err)
+		}
+		bar.At(i)
+		if time.Since(looked) >= lookEvery {
+			looked = time.Now()
+			if err := m.look(r); err != nil {
+				return err
+			}
+		}
+		if time.Since(read) >= readEvery {
+			read = time.Now()
+			if err := m.read(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// types are those of the events, by how often they come.
+var types = []profile.EventType{profile.ProductView, profile.ProductView, profile.ProductView, profile.ProductClick, profile.ProductPurchase}
+
+// next makes an event of a random user.
+func (m *measurement) next(due time.Time) (rabbit.Message, error) {
+	i := rand.IntN(m.Users)
+	user := m.first + int32(i)
+	body := fmt.Appendf(nil, `{"user_id":%d,"event_type":%q,"product_id":%d,"occurred_at":%q,"message_id":%q}`,
+		user, types[rand.IntN(len(types))], m.products[rand.IntN(len(m.products))], due.UTC().Format("2006-01-02T15:04:05.000Z"), messageID(user, m.counts[i]))
+	m.counts[i]++
+	e, err := profile.ParseEvent(body, time.Now())
+	if err != nil {
+		return rabbit.Message{}, err
+	}
+	m.due[e.Digest.ID()] = due
+	if m.partitions > 0 {
+		return rabbit.DefaultNames().SlotMessage(body, &e), nil
+	}
+	return rabbit.DefaultNames().EventMessage(body, &e), nil
+}
+
+// ids is what the message ids begin with. They need not be UUIDs.
+const ids = "bench-"
+
+// messageID is that of a user's event. No two measurements have the same user.
+func messageID(user int32, event int) string { return fmt.Sprintf("%s%d-%d", ids, user, event) }

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine/profile"
+	"keyfold/internal/report"
+	"keyfold/source/rabbit"
+)
+
+// benchUser is the first user of measurements.
+const benchUser = 2_100_000_000
+
+// Promise(monitoring/bench): `keyfold bench` writes new users of its own each time, from 2,100,000,000 on, and
+// refuses a queue that is not empty; `--clean` erases them alone.
+func TestBenchMeasuresAndCleans(t *testing.T) {
+	s := newStack(t)
+	at := time.Now().Add(-time.Hour)
+	// The second user has an id as measurements have them, and is not one of theirs.
+	own := [][]byte{event(17, profile.ProductView, 1, at, "a"), event(2_147_483_000, profile.ProductView, 2, at, "b")}
+	s.publish(t, own[0])
+	if code, _, errs := s.run(t, "", "bench"); code != 1 || !strings.Contains(errs, "1 message in the queue") || !strings.Contains(errs, "--yes") {
+		t.Errorf("with a message in the queue: code %d, %s", code, errs)
+	}
+	s.work(t, quick).ready()
+	store := s.open(t)
+	s.settled(t, s.expect(t, own[:1]))
+
+	page := filepath.Join(t.TempDir(), "bench.html")
+	first := s.bench(t, "--report", page, fmt.Sprint("--processes=", os.Getpid()))
+	if got, err := os.ReadFile(page); err != nil || len(got) == 0 {
+		t.Errorf("the page has %d bytes: %v", len(got), err)
+	}
+	second := s.bench(t, "--yes")
+	s.publish(t, own[1])
+	var events int64
+	eventually(t, "the other user's event is folded", func() error {
+		events = 0
+		all := allProfiles(t, store)
+		for user, p := range all {
+			if user >= benchUser && user != 2_147_483_000 {
+				events += p.EventCount
+			}
+		}
+		if all[2_147_483_000] == nil {
+			return fmt.Errorf("%d profiles", len(all))
+		}
+		return nil
+	})
+	if want := int64(first.Median("", "published") + second.Median("", "published")); events != want {
+		t.Errorf("%d events are in profiles of measurements, want %d", events, want)
+	}
+	if len(first.Series) < 2 {
+		t.Errorf("%d series: want the queue's and those of a process", len(first.Series))
+	}
+	s.bury(t,
+		buried{body: event(benchUser, profile.ProductView, 1, at, "bench-2100000000-999"), id: "bench-2100000000-999", reason: "timeout"},
+		buried{body: event(17, profile.ProductView, 1, at, "late"), id: "late", reason: "timeout"})
+
+	live := func() (all []int32) {
+		for user, p := range allProfiles(t, store) {
+			if user >= benchUser && !p.Erased() {
+				all = append(all, user)
+			}
+		}
+		return all
+	}
+	before := len(live())
+	says := fmt.Sprintf(`{"dry_run":%%t,"users_erased":%d,"dead_letters_discarded":1}`+"\n", before-1)
+	if out := s.answer(t, "--clean", "--dry-run", "-o", "json"); out != fmt.Sprintf(says, true) || len(live()) != before {
+		t.Errorf("a dry run says %s, and %d of %d users are left", out, len(live()), before)
+	}
+	if out := s.answer(t, "--clean", "--yes", "-o", "json"); out != fmt.Sprintf(says, false) {
+		t.Errorf("it says %s, want %s", out, says)
+	}
+	if left := live(); len(left) != 1 || left[0] != 2_147_483_000 {
+		t.Errorf("users %v are left", left)
+	}
+	s.bench(t) // of users who are not erased
+	all := allProfiles(t, store)
+	if p := all[17]; p == nil || p.EventCount != 1 || p.Erased() {
+		t.Errorf("user 17 has %+v", p)
+	}
+	if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 1 {
+		t.Errorf("%d dead letters are left, want another user's", n)
+	}
+}
+
+// Events go to the partitions that the broker has, whatever RABBITMQ_PARTITIONS is.
+func TestBenchOfPartitions(t *testing.T) {
+	s := unsetStack(t)
+	s.setUp(t, "--partitions=4")
+	s.work(t, quick, "--partitions=4", "--worker-partitions=0-3").ready()
+	s.bench(t)
+	s.bench(t, "--partitions=4")
+}
+
+// bench measures briefly. How long something took, and so the exit code, is the machine's.
+func (s *stack) bench(t *testing.T, args ...string) *report.Report {
+	t.Helper()
+	code, out, errs := s.run(t, "", append([]string{"bench", "--rate=50/s", "--for=500ms", "--users=5", "--wait=4m", "-o", "json"}, args...)...)
+	if code != 0 && !strings.Contains(errs, "is not met") {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	var r report.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if len(r.Latencies) != 1 || r.Latencies[0].Count != 25 || r.Median("", "folded") != 25 || r.Median("", "published") != 25 || r.Median("", "dead letters") != 0 || len(r.Verdicts) != 8 {
+		t.Errorf("it reports %s", out)
+	}
+	return &r
+}
+
+// answer is what bench says with these arguments.
+func (s *stack) answer(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, errs := s.run(t, "", append([]string{"bench"}, args...)...)
+	if code != 0 {
+		t.Fatalf("bench %v: %s", args, errs)
+	}
+	return out
+}
+
+func TestBenchNeedsProducts(t *testing.T) {
+	s := unsetStack(t)
+	s.products = nil
+	s.setUp(t)
+	if code, _, errs := s.run(t, "", "bench"); code != 1 || !strings.Contains(errs, "products import") {
+		t.Errorf("code %d, %s", code, errs)
+	}
+}

@@ -1,0 +1,33 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"keyfold/internal/cli"
+)
+
+// Flags say where a report goes beside standard output.
+type Flags struct {
+	File string `name:"report" placeholder:"FILE" help:"Also write the report as a page with plots, which needs no network."`
+}
+
+// Write prints the report, and writes the page where one is asked for. It returns the error of
+// a criterion that is not met.
+func (f Flags) Write(c *cli.Console, r *Report) error {
+	if err := c.Emit(r, r.Text); err != nil {
+		return err
+	}
+	if f.File == "" {
+		return r.Err()
+	}
+	file, err := os.Create(f.File)
+	if err != nil {
+		return errors.Join(err, r.Err())
+	}
+	if err := errors.Join(r.page().Write(file), file.Close()); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", f.File, err), r.Err())
+	}
+	return r.Err()
+}
