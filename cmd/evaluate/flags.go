@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"keyfold/engine/profile/eval"
@@ -107,18 +106,13 @@ func (f *Flags) Evaluate(ctx context.Context, c *cli.Console, in evaluation.Inpu
 }
 
 func (f *Flags) emit(c *cli.Console, r *evaluation.Report, lexical bool) error {
-	if err := c.Emit(r, func(w *cli.Text) { text(w, r, lexical) }); err != nil || f.HTML == "" {
-		return err
+	var written error
+	if f.HTML != "" {
+		written = page(r, lexical).WriteFile(f.HTML)
 	}
-	file, err := os.Create(f.HTML)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(page(r, lexical).Write(file), file.Close()); err != nil {
-		return fmt.Errorf("%s: %w", f.HTML, err)
-	}
-	if !c.JSON {
+	err := errors.Join(written, c.Emit(r, func(w *cli.Text) { text(w, r, lexical) }))
+	if err == nil && f.HTML != "" && !c.JSON {
 		fmt.Fprintf(c.Stderr, "plots: %s\n", f.HTML)
 	}
-	return nil
+	return err
 }

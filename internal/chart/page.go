@@ -2,8 +2,11 @@ package chart
 
 import (
 	_ "embed"
+	"errors"
+	"fmt"
 	"html/template"
 	"io"
+	"os"
 )
 
 // Page is one self-contained HTML file: it asks nothing of a network.
@@ -31,6 +34,18 @@ type Table struct {
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// WriteFile writes the page into a file.
+func (p Page) WriteFile(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(p.Write(file), file.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
 
 // Write writes the page.
 func (p Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }

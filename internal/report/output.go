@@ -2,8 +2,6 @@ package report
 
 import (
 	"errors"
-	"fmt"
-	"os"
 
 	"keyfold/internal/cli"
 )
@@ -13,21 +11,12 @@ type Flags struct {
 	File string `name:"report" placeholder:"FILE" help:"Also write the report as a page with plots, which needs no network."`
 }
 
-// Write prints the report, and writes the page where one is asked for. It returns the error of
+// Write writes the page where one is asked for, and prints the report. It returns the error of
 // a criterion that is not met.
 func (f Flags) Write(c *cli.Console, r *Report) error {
-	if err := c.Emit(r, r.Text); err != nil {
-		return err
+	var page error
+	if f.File != "" {
+		page = r.page().WriteFile(f.File)
 	}
-	if f.File == "" {
-		return r.Err()
-	}
-	file, err := os.Create(f.File)
-	if err != nil {
-		return errors.Join(err, r.Err())
-	}
-	if err := errors.Join(r.page().Write(file), file.Close()); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", f.File, err), r.Err())
-	}
-	return r.Err()
+	return errors.Join(page, c.Emit(r, r.Text), r.Err())
 }
