@@ -183,6 +183,9 @@ func (d *drawing) band(s Series, index, n int) {
 	fmt.Fprintf(d, `<polygon class="band s%d" points="%s"/>`, index, strings.TrimSpace(path.String()))
 }
 
+// mostDots is how many points a line shows as dots.
+const mostDots = 20
+
 func (d *drawing) line(s Series, index, n int) {
 	class := fmt.Sprintf("line s%d", index)
 	if s.Dashed {
@@ -194,7 +197,7 @@ func (d *drawing) line(s Series, index, n int) {
 			continue
 		}
 		fmt.Fprintf(&points, "%.1f,%.1f ", x(i, n), d.y(v))
-		if !s.Dashed {
+		if !s.Dashed && n <= mostDots {
 			fmt.Fprintf(d, `<circle class="dot s%d" cx="%.1f" cy="%.1f" r="3"/>`, index, x(i, n), d.y(v))
 		}
 	}
@@ -208,6 +211,7 @@ func (d *drawing) legend(series []Series) {
 		longest = max(longest, len(s.Name))
 	}
 	at := width - right - charWidth*longest
+	fmt.Fprintf(d, `<rect class="legend" x="%d" y="%d" width="%d" height="%d"/>`, at-28, top, width-right-at+28, 16*len(series))
 	for i, s := range series {
 		y := top + 10 + 16*i
 		fmt.Fprintf(d, `<line class="line s%d" x1="%d" x2="%d" y1="%d" y2="%d"/>`, i, at-24, at-6, y-4, y-4)

@@ -53,22 +53,25 @@ const points = 100
 // plots draws the series of a name over time.
 func (r *Report) plots(name string) (all []template.HTML) {
 	var of []*Series
-	end := 1.0
+	begin, end := math.Inf(1), 1.0
 	for _, s := range r.Series {
+		begin, end = min(begin, s.Seconds[0]), max(end, s.Seconds[len(s.Seconds)-1]) // one axis for all plots
 		if s.Name == name {
-			of, end = append(of, s), max(end, s.Seconds[len(s.Seconds)-1])
+			of = append(of, s)
 		}
 	}
+	begin = math.Floor(begin)
+	end -= begin
 	step := max(1, math.Ceil(end/points))
 	for some := range slices.Chunk(of, perPlot) {
-		c := chart.Lines{Title: name, Axis: "seconds since the start, " + some[0].Unit}
+		c := chart.Lines{Title: name, Axis: "seconds since the first look, " + some[0].Unit}
 		for at := 0.0; at <= end; at += step {
 			c.Places = append(c.Places, fmt.Sprintf("%g", at))
 		}
 		for _, s := range some {
 			values := slices.Repeat([]float64{math.NaN()}, len(c.Places))
 			for i, second := range s.Seconds {
-				place := min(int(second/step), len(values)-1)
+				place := min(int((second-begin)/step), len(values)-1)
 				if v := s.Values[i]; !(values[place] >= v) {
 					values[place] = v
 				}
