@@ -35,13 +35,7 @@ func profileRule(dimensions int) bson.D {
 		{Key: "required", Value: bson.A{fieldEmbedding, fieldDimensions, fieldUpdated}},
 		{Key: "not", Value: bson.D{{Key: "required", Value: bson.A{fieldErased}}}},
 		{Key: "properties", Value: bson.D{
-			{Key: fieldEmbedding, Value: bson.D{
-				{Key: "bsonType", Value: "array"},
-				{Key: "minItems", Value: n},
-				{Key: "maxItems", Value: n},
-				{Key: "items", Value: bson.D{{Key: "bsonType", Value: "double"}}},
-				{Key: "description", Value: "Unit vector"},
-			}},
+			{Key: fieldEmbedding, Value: vectorRule(n, "Unit vector")},
 			{Key: fieldDimensions, Value: bson.D{{Key: "bsonType", Value: "int"}, {Key: "enum", Value: bson.A{n}}}},
 			{Key: fieldUpdated, Value: typed("date", "Time of the newest event")},
 			{Key: fieldEventCount, Value: bson.D{
@@ -57,17 +51,21 @@ func profileRule(dimensions int) bson.D {
 			{Key: fieldApplied, Value: typed("binData", "Ids of folded events, in one group per write")},
 			{Key: fieldFloor, Value: bson.D{{Key: "bsonType", Value: bson.A{"date", "null"}}}},
 			{Key: fieldWriteID, Value: typed("objectId", "Which bulk wrote this version")},
-			{Key: fieldShort, Value: bson.D{
-				{Key: "bsonType", Value: "array"},
-				{Key: "minItems", Value: n},
-				{Key: "maxItems", Value: n},
-				{Key: "items", Value: bson.D{{Key: "bsonType", Value: "double"}}},
-				{Key: "description", Value: "Unit vector of a shorter half-life"},
-			}},
+			{Key: fieldShort, Value: vectorRule(n, "Unit vector of a shorter half-life")},
 			{Key: fieldShortMass, Value: bson.D{{Key: "bsonType", Value: "double"}, {Key: "minimum", Value: int32(0)}}},
 			{Key: fieldShortHalfLife, Value: typed("int", "Half-life of embedding_short, in seconds")},
 			{Key: fieldShortVersion, Value: typed("int", "The version that embedding_short is of: valid where it is the document's")},
 		}},
+	}
+}
+
+func vectorRule(n int32, description string) bson.D {
+	return bson.D{
+		{Key: "bsonType", Value: "array"},
+		{Key: "minItems", Value: n},
+		{Key: "maxItems", Value: n},
+		{Key: "items", Value: bson.D{{Key: "bsonType", Value: "double"}}},
+		{Key: "description", Value: description},
 	}
 }
 
