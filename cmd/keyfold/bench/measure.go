@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -33,6 +34,10 @@ type measurement struct {
 // mostProducts is how many products events are of.
 const mostProducts = 1000
 
+// gap is how many ids are left out at most. Events of a measurement that was broken off may be on
+// their way, and its users not in the store yet: the next one is to take others.
+const gap = 10_000
+
 // prepare chooses products and users, and compares the clocks.
 func (m *measurement) prepare() error {
 	for p, err := range m.store.AllProducts(m.app.Ctx) {
@@ -53,10 +58,10 @@ func (m *measurement) prepare() error {
 		}
 		last = p.UserID
 	}
-	if int(last)+m.Users > math.MaxInt32 {
+	if int(last)+gap+m.Users > math.MaxInt32 {
 		return fmt.Errorf("the store has user %d, and ids end at %d: there is no room for %d new users; erased users keep their ids", last, math.MaxInt32, m.Users)
 	}
-	m.first, m.counts = last+1, make([]int, m.Users)
+	m.first, m.counts = last+1+rand.Int32N(gap), make([]int, m.Users)
 	began := time.Now()
 	at, err := m.store.Now(m.app.Ctx)
 	m.ahead = at.Time().Sub(began.Add(time.Since(began) / 2))
