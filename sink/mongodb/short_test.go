@@ -14,8 +14,10 @@ import (
 // withShort is a plain document with a second vector.
 func withShort(change ...bson.E) []byte {
 	return plain(append([]bson.E{
-		{Key: "embedding_short", Value: bson.A{0.0, 0.6, 0.8}}, {Key: "mass_short", Value: 0.5},
-		{Key: "short_half_life", Value: int32(60)}, {Key: "short_version", Value: int32(12)},
+		{Key: "embedding_short", Value: bson.A{0.0, 0.6, 0.8}},
+		{Key: "mass_short", Value: 0.5},
+		{Key: "short_half_life", Value: int32(60)},
+		{Key: "short_version", Value: int32(12)},
 	}, change...)...)
 }
 
@@ -36,8 +38,11 @@ func TestSecondVectorOfAnOlderVersion(t *testing.T) {
 func TestDamagedSecondVector(t *testing.T) {
 	c := newCodec(3, "m")
 	for _, change := range []bson.E{
-		{Key: "embedding_short", Value: bson.A{0.6, 0.8}}, {Key: "embedding_short", Value: "text"}, {Key: "mass_short", Value: -1.0},
-		{Key: "short_half_life", Value: int32(0)}, {Key: "short_half_life", Value: "1m"},
+		{Key: "embedding_short", Value: bson.A{0.6, 0.8}},
+		{Key: "embedding_short", Value: "text"},
+		{Key: "mass_short", Value: -1.0},
+		{Key: "short_half_life", Value: int32(0)},
+		{Key: "short_half_life", Value: "1m"},
 	} {
 		if p, err := c.profile(withShort(change)); err == nil {
 			t.Errorf("%v: read as %+v", change, p)
