@@ -92,6 +92,30 @@ func TestBenchMeasuresAndCleans(t *testing.T) {
 	}
 }
 
+// Measurements that are made at once count their own events alone, though they may have the
+// same users.
+func TestBenchTwiceAtOnce(t *testing.T) {
+	s := newStack(t)
+	s.work(t, quick).ready()
+	one := []string{"bench", "--rate=50/s", "--for=500ms", "--users=5", "--wait=4m", "--yes"}
+	other := begin(t.Context(), "", append(one, s.flags()...)...)
+	for _, e := range []ended{<-begin(t.Context(), "", append(one, s.flags()...)...), <-other} {
+		if e.code != 0 && !strings.Contains(e.errs, "is not met") {
+			t.Errorf("code %d: %s", e.code, e.errs)
+		}
+	}
+	var events int64
+	for _, p := range allProfiles(t, s.open(t)) {
+		events += p.EventCount
+	}
+	if events != 50 {
+		t.Errorf("%d events are in profiles, want 25 of each measurement", events)
+	}
+	if out := s.answer(t, "--clean", "--dry-run", "-o", "json"); strings.Contains(out, `"users_erased":0`) {
+		t.Error(out)
+	}
+}
+
 // Events go to the partitions that the broker has, whatever RABBITMQ_PARTITIONS is.
 func TestBenchOfPartitions(t *testing.T) {
 	s := unsetStack(t)

@@ -71,7 +71,7 @@ func (m *measurement) next(due time.Time) (rabbit.Message, error) {
 	i := rand.IntN(m.Users)
 	user := m.first + int32(i)
 	body := fmt.Appendf(nil, `{"user_id":%d,"event_type":%q,"product_id":%d,"occurred_at":%q,"message_id":%q}`,
-		user, types[rand.IntN(len(types))], m.products[rand.IntN(len(m.products))], due.UTC().Format("2006-01-02T15:04:05.000Z"), messageID(user, m.counts[i]))
+		user, types[rand.IntN(len(types))], m.products[rand.IntN(len(m.products))], due.UTC().Format("2006-01-02T15:04:05.000Z"), fmt.Sprintf("%s%s-%d-%d", ids, m.mark, user, m.counts[i]))
 	m.counts[i]++
 	e, err := profile.ParseEvent(body, time.Now())
 	if err != nil {
@@ -86,6 +86,3 @@ func (m *measurement) next(due time.Time) (rabbit.Message, error) {
 
 // ids is what the message ids begin with. They need not be UUIDs.
 const ids = "bench-"
-
-// messageID is that of a user's event. No two measurements have the same user.
-func messageID(user int32, event int) string { return fmt.Sprintf("%s%d-%d", ids, user, event) }
