@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"keyfold/internal/cli"
 )
@@ -11,6 +12,20 @@ import (
 // Flags say where a report goes beside standard output.
 type Flags struct {
 	File string `name:"report" placeholder:"FILE" help:"Also write the report as a page with plots, which needs no network."`
+}
+
+// CheckFile says before a measurement that the page cannot be written after it.
+func (f Flags) CheckFile() error {
+	if f.File == "" {
+		return nil
+	}
+	if there, err := os.Stat(f.File); err == nil && there.IsDir() {
+		return fmt.Errorf("--report %s: it is a folder, expected a file", f.File)
+	}
+	if _, err := os.Stat(filepath.Dir(f.File)); err != nil {
+		return fmt.Errorf("--report %s: its folder: %w", f.File, err)
+	}
+	return nil
 }
 
 // Write prints the report, and writes the page where one is asked for. It returns the error of

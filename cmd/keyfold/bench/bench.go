@@ -56,7 +56,7 @@ Examples:
 
 // Check judges the flags and the addresses of the servers.
 func (c *Cmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), c.CheckFile()}
 	switch {
 	case c.Clean:
 		faults = append(faults, a.CheckConfirm(c.Confirmation))
