@@ -28,21 +28,22 @@ func (f Flags) CheckFile() error {
 	return nil
 }
 
-// Write prints the report, and writes the page where one is asked for. It returns the error of
-// a criterion that is not met.
+// Write writes the page where one is asked for, and prints the report: a reader that takes the
+// first lines alone ends the program. It returns the error of a criterion that is not met too.
 func (f Flags) Write(c *cli.Console, r *Report) error {
-	if err := c.Emit(r, r.Text); err != nil {
-		return err
-	}
+	return errors.Join(f.writePage(r), c.Emit(r, r.Text), r.Err())
+}
+
+func (f Flags) writePage(r *Report) error {
 	if f.File == "" {
-		return r.Err()
+		return nil
 	}
 	file, err := os.Create(f.File)
 	if err != nil {
-		return errors.Join(err, r.Err())
+		return err
 	}
 	if err := errors.Join(r.page().Write(file), file.Close()); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", f.File, err), r.Err())
+		return fmt.Errorf("%s: %w", f.File, err)
 	}
-	return r.Err()
+	return nil
 }
