@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +117,37 @@ func TestBenchTwiceAtOnce(t *testing.T) {
 	}
 	if out := s.answer(t, "--clean", "--dry-run", "-o", "json"); strings.Contains(out, `"users_erased":0`) {
 		t.Error(out)
+	}
+}
+
+// A measurement whose users are erased meanwhile, or that is interrupted, says so, and what it
+// leaves behind.
+func TestBenchWithoutAnEnd(t *testing.T) {
+	s := newStack(t)
+	s.work(t, quick).ready()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	for _, fault := range []struct {
+		does func()
+		says string
+	}{
+		{func() { s.answer(t, "--clean", "--yes") }, "was erased meanwhile"},
+		{interrupt, "context canceled"},
+	} {
+		before := slices.Max(append(slices.Collect(maps.Keys(allProfiles(t, s.open(t)))), 0))
+		done := begin(ctx, "", append([]string{"bench", "--for=1h", "--users=3", "--yes"}, s.flags()...)...)
+		eventually(t, "an event is folded", func() error {
+			for user := range allProfiles(t, s.open(t)) {
+				if user > before {
+					return nil
+				}
+			}
+			return errors.New("no profile")
+		})
+		fault.does()
+		if e := <-done; e.code != 1 || !strings.Contains(e.errs, fault.says) || !strings.Contains(e.errs, "Not measured; users 21") {
+			t.Errorf("want %q: code %d, %s", fault.says, e.code, e.errs)
+		}
 	}
 }
 

@@ -63,6 +63,11 @@ func (c *Cmd) Check(a *app.App) error {
 	case c.DryRun:
 		faults = append(faults, errors.New("--dry-run goes with --clean: say --clean too, or leave it out"))
 	}
+	for _, pid := range c.Processes {
+		if _, err := report.UsageOf(pid); err != nil {
+			faults = append(faults, fmt.Errorf("--processes %d: %w", pid, err))
+		}
+	}
 	if c.Users < 1 || c.Users > math.MaxInt32-firstUser {
 		faults = append(faults, fmt.Errorf("--users %d: it must be from 1 to %d", c.Users, math.MaxInt32-firstUser))
 	}
@@ -106,11 +111,11 @@ func (c *Cmd) measure(a *app.App, store *mongodb.Store) error {
 		return err
 	}
 	r, err := m.report()
-	if err == nil {
-		err = m.run(r)
-	}
 	if err != nil {
 		return err
+	}
+	if err := m.run(r); err != nil {
+		return fmt.Errorf("%w\nNot measured; users %s may be written: `keyfold bench --clean` erases them", err, m.written())
 	}
 	return c.Write(&a.Console, r)
 }
