@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -37,10 +38,30 @@ func TestDamagedSecondVector(t *testing.T) {
 	c := newCodec(3, "m")
 	for _, change := range []bson.E{
 		{Key: "embedding_short", Value: bson.A{0.6, 0.8}}, {Key: "embedding_short", Value: "text"}, {Key: "mass_short", Value: -1.0},
-		{Key: "short_half_life", Value: int32(0)}, {Key: "short_half_life", Value: "1m"},
+		{Key: "short_half_life", Value: int32(0)}, {Key: "short_half_life", Value: "1m"}, {Key: "short_half_life", Value: gone},
+		{Key: "mass_short", Value: gone}, {Key: "mass_short", Value: math.NaN()}, {Key: "embedding_short", Value: bson.A{math.NaN(), 0.0, 0.0}},
 	} {
 		if p, err := c.profile(withShort(change)); err == nil {
 			t.Errorf("%v: read as %+v", change, p)
+		}
+	}
+}
+
+// Fields of a second vector that is not of the document's version are not looked at: they may be another
+// program's.
+func TestForeignFieldsOfASecondVector(t *testing.T) {
+	c := newCodec(3, "m")
+	for _, change := range []bson.E{
+		{Key: "embedding_short", Value: nil}, {Key: "embedding_short", Value: "text"}, {Key: "embedding_short", Value: bson.A{math.NaN(), 0.0, 0.0}},
+		{Key: "mass_short", Value: math.NaN()}, {Key: "short_half_life", Value: "1m"}, {Key: "short_half_life", Value: nil},
+	} {
+		for _, version := range []any{gone, nil, int32(11), "12", 12.5, math.NaN()} {
+			if p, err := c.profile(withShort(change, bson.E{Key: "short_version", Value: version})); err != nil || p.Short.Vector != nil || p.Short.HalfLife != 0 {
+				t.Errorf("%v, of the version %v: %+v, %v", change, version, p, err)
+			}
+		}
+		if p, err := c.profile(withShort(change, bson.E{Key: "erased_at", Value: bson.DateTime(5)})); err != nil || !p.Erased() {
+			t.Errorf("%v, erased: %+v, %v", change, p, err)
 		}
 	}
 }
