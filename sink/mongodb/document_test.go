@@ -36,8 +36,8 @@ type document struct {
 	ShortHalfLife *int32   `bson:"short_half_life,omitempty"`
 	ShortVersion  *int32   `bson:"short_version,omitempty"`
 
-	Dimensions int32         `bson:"dimension_count"`
-	Embedding  []float64     `bson:"embedding"`
+	Dimensions int32     `bson:"dimension_count"`
+	Embedding  []float64 `bson:"embedding"`
 
 	Short []float64 `bson:"embedding_short,omitempty"`
 }
