@@ -47,6 +47,29 @@ func TestDamagedSecondVector(t *testing.T) {
 	}
 }
 
+// A profile that is made anew with other dimensions loses what an earlier worker left of a second vector:
+// the collection's rule refuses it.
+func TestRemainsOfASecondVectorGo(t *testing.T) {
+	c := settings(uri(t), 4)
+	store := openReady(t, c)
+	p := sample(4)
+	p.Version, p.Short = 1, profile.Short{Vector: p.Vector, Mass: 2, HalfLife: time.Minute}
+	err := store.Swap(t.Context(), []*profile.Profile{p})[0]
+	if err == nil {
+		_, err = store.users.UpdateOne(t.Context(), bson.D{{Key: fieldUser, Value: p.UserID}}, bson.D{{Key: "$set", Value: bson.D{{Key: fieldVersion, Value: int32(2)}}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Dimensions = 8
+	other := openReady(t, c)
+	next := sample(8)
+	next.UserID, next.Version, next.DropShort = p.UserID, 3, true
+	if err := other.Swap(t.Context(), []*profile.Profile{next})[0]; err != nil {
+		t.Error(err)
+	}
+}
+
 // Fields of a second vector that is not of the document's version are not looked at: they may be another
 // program's.
 func TestForeignFieldsOfASecondVector(t *testing.T) {
