@@ -39,7 +39,10 @@ func main() {
 	command.BindTo(ctx, (*context.Context)(nil))
 	r := report.New(command.Command(), slices.Concat([]string{"go", "run", "./bench"}, os.Args[1:])...)
 	r.Settings = flagsOf(command)
-	err := command.Run(r)
+	err := c.CheckFile()
+	if err == nil {
+		err = command.Run(r)
+	}
 	stop()
 	if err == nil || len(r.Figures) > 0 {
 		console := cli.Console{Streams: cli.Streams{Stdout: os.Stdout, Stderr: os.Stderr}, JSON: c.Output == "json"}

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +94,61 @@ func TestBenchMeasuresAndCleans(t *testing.T) {
 	}
 	if n := s.depth(t, rabbit.DefaultNames().DeadLetters); n != 1 {
 		t.Errorf("%d dead letters are left, want another user's", n)
+	}
+}
+
+// Measurements that are made at once count their own events alone, though they may have the
+// same users.
+func TestBenchTwiceAtOnce(t *testing.T) {
+	s := newStack(t)
+	s.work(t, quick).ready()
+	one := []string{"bench", "--rate=50/s", "--for=500ms", "--users=5", "--wait=4m", "--yes"}
+	other := begin(t.Context(), "", append(one, s.flags()...)...)
+	for _, e := range []ended{<-begin(t.Context(), "", append(one, s.flags()...)...), <-other} {
+		if e.code != 0 && !strings.Contains(e.errs, "is not met") {
+			t.Errorf("code %d: %s", e.code, e.errs)
+		}
+	}
+	var events int64
+	for _, p := range allProfiles(t, s.open(t)) {
+		events += p.EventCount
+	}
+	if events != 50 {
+		t.Errorf("%d events are in profiles, want 25 of each measurement", events)
+	}
+	if out := s.answer(t, "--clean", "--dry-run", "-o", "json"); strings.Contains(out, `"users_erased":0`) {
+		t.Error(out)
+	}
+}
+
+// A measurement whose users are erased meanwhile, or that is interrupted, says so, and what it
+// leaves behind.
+func TestBenchWithoutAnEnd(t *testing.T) {
+	s := newStack(t)
+	s.work(t, quick).ready()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	for _, fault := range []struct {
+		does func()
+		says string
+	}{
+		{func() { s.answer(t, "--clean", "--yes") }, "was erased meanwhile"},
+		{interrupt, "context canceled"},
+	} {
+		before := slices.Max(append(slices.Collect(maps.Keys(allProfiles(t, s.open(t)))), 0))
+		done := begin(ctx, "", append([]string{"bench", "--for=1h", "--users=3", "--yes"}, s.flags()...)...)
+		eventually(t, "an event is folded", func() error {
+			for user := range allProfiles(t, s.open(t)) {
+				if user > before {
+					return nil
+				}
+			}
+			return errors.New("no profile")
+		})
+		fault.does()
+		if e := <-done; e.code != 1 || !strings.Contains(e.errs, fault.says) || !strings.Contains(e.errs, "Not measured; users 21") {
+			t.Errorf("want %q: code %d, %s", fault.says, e.code, e.errs)
+		}
 	}
 }
 

@@ -36,8 +36,8 @@ type Profile struct {
 	Applied Applied
 
 	Short Short
-	// DropShort: the stored document's second vector goes with this write. It is not
-	// stored.
+	// DropShort: what the stored document has of a second vector goes with this write. It is
+	// not stored.
 	DropShort bool
 
 	// ErasedAt is set on a tombstone, which has only UserID and Version

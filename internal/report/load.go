@@ -53,6 +53,6 @@ func (r *Report) Load(l Load) {
 		r.Judge(SC003, missing <= l.Dead && latest < behind.Seconds(), "%s a minute for %s, %s folded, at most %s behind",
 			cli.Count(int64(l.PerMinute+0.5), "event"), workers, cli.Number(int64(l.Folded)), Span(latest))
 	}
-	r.Judge(SC004, share >= promisedShare && missing <= l.Dead, "%.3f %% folded, %s, %d lost", 100*share, cli.Count(int64(l.Dead), "dead letter"), max(0, missing-l.Dead))
+	r.Judge(SC004, share >= promisedShare && missing <= l.Dead, "%.3f %% folded, %s, %d in neither", 100*share, cli.Count(int64(l.Dead), "dead letter"), max(0, missing-l.Dead))
 	r.Judge(SC008, most < promisedDepth, "%s at most, of %s", cli.Number(int64(most)), cli.Count(int64(len(l.QueueDepth)), "look"))
 }

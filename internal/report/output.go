@@ -2,6 +2,9 @@ package report
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"keyfold/internal/cli"
 )
@@ -11,8 +14,22 @@ type Flags struct {
 	File string `name:"report" placeholder:"FILE" help:"Also write the report as a page with plots, which needs no network."`
 }
 
-// Write writes the page where one is asked for, and prints the report. It returns the error of
-// a criterion that is not met.
+// CheckFile says before a measurement that the page cannot be written after it.
+func (f Flags) CheckFile() error {
+	if f.File == "" {
+		return nil
+	}
+	if there, err := os.Stat(f.File); err == nil && there.IsDir() {
+		return fmt.Errorf("--report %s: it is a folder, expected a file", f.File)
+	}
+	if _, err := os.Stat(filepath.Dir(f.File)); err != nil {
+		return fmt.Errorf("--report %s: its folder: %w", f.File, err)
+	}
+	return nil
+}
+
+// Write writes the page where one is asked for, and prints the report: a reader that takes the
+// first lines alone ends the program. It returns the error of a criterion that is not met too.
 func (f Flags) Write(c *cli.Console, r *Report) error {
 	var page error
 	if f.File != "" {

@@ -209,3 +209,22 @@ func TestWriteSaysWhereThePageCannotGo(t *testing.T) {
 		t.Errorf("%v; %s", err, &out)
 	}
 }
+
+// A page is written though the reader of the text has gone, and a missed target is still said.
+func TestWriteKeepsThePage(t *testing.T) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	defer in.Close()
+	c := cli.Console{Streams: cli.Streams{Stdout: in}}
+	path := filepath.Join(t.TempDir(), "x.html")
+	err = Flags{File: path}.Write(&c, example(quiet))
+	if err == nil || !strings.Contains(err.Error(), "broken pipe") || !strings.Contains(err.Error(), "memory grew") {
+		t.Error(err)
+	}
+	if page, err := os.ReadFile(path); len(page) == 0 {
+		t.Error(err)
+	}
+}

@@ -34,7 +34,7 @@ type profileReader struct {
 	hasUser, hasUpdated, hasMass bool
 	count                        int32 // dimension_count
 	hasCount                     bool
-	short                        struct{ version, halfLife int32 } // of the second vector
+	short                        struct{ vector, mass, halfLife, version bsoncore.Value } // of the second vector
 }
 
 // field takes one field of the document.
@@ -92,37 +92,46 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 	}
 }
 
-// shortField takes one field of the second vector. All others are passed over.
-func (d *profileReader) shortField(key []byte, v bsoncore.Value) (err error) {
-	s := &d.profile.Short
-	switch string(key) {
+// shortField keeps one field of the second vector. All others are passed over.
+func (d *profileReader) shortField(key []byte, v bsoncore.Value) error {
+	switch s := &d.short; string(key) {
 	case fieldShort:
-		s.Vector, err = d.vector.vectorOf(v, d.dimensions)
+		s.vector = v
 	case fieldShortMass:
-		err = readReal(v, &s.Mass)
+		s.mass = v
 	case fieldShortHalfLife:
-		err = readInt32(v, &d.short.halfLife)
+		s.halfLife = v
 	case fieldShortVersion:
-		err = readInt32(v, &d.short.version)
+		s.version = v
 	}
-	return err
+	return nil
 }
 
-// takeShort takes the second vector where the last write made it: another program may
-// have folded events into the first one only.
-func (d *profileReader) takeShort() error {
-	p := &d.profile
-	p.Short.HalfLife = time.Duration(d.short.halfLife) * time.Second
-	switch {
-	case p.Short.Vector == nil, d.short.version != p.Version:
-		p.Short = profile.Short{}
+// takeShort reads the second vector where the last write made it: another program may
+// have folded events into the first one only, or mean something else by the fields.
+func (d *profileReader) takeShort() (err error) {
+	p, s := &d.profile, &d.short
+	var version, halfLife int32
+	if s.vector.Type == 0 || readInt32(s.version, &version) != nil || version != p.Version {
 		return nil
+	}
+	if p.Short.Vector, err = d.vector.vectorOf(s.vector, d.dimensions); err != nil {
+		return fmt.Errorf("%s %w", fieldShort, err)
+	}
+	if err := readReal(s.mass, &p.Short.Mass); err != nil {
+		return fmt.Errorf("%s %w", fieldShortMass, err)
+	}
+	if err := readInt32(s.halfLife, &halfLife); err != nil {
+		return fmt.Errorf("%s %w", fieldShortHalfLife, err)
+	}
+	p.Short.HalfLife = time.Duration(halfLife) * time.Second
+	switch {
 	case len(p.Short.Vector) != len(p.Vector):
 		return fmt.Errorf("has %d components, but its second vector %d", len(p.Vector), len(p.Short.Vector))
-	case !(p.Short.Mass >= 0):
+	case p.Short.Mass < 0:
 		return fmt.Errorf("has mass_short %v, expected at least 0", p.Short.Mass)
 	case p.Short.HalfLife <= 0:
-		return errors.New("has embedding_short, but no short_half_life")
+		return fmt.Errorf("has short_half_life %d, expected at least 1", halfLife)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package mongodb
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -43,9 +44,59 @@ func TestDamagedSecondVector(t *testing.T) {
 		{Key: "mass_short", Value: -1.0},
 		{Key: "short_half_life", Value: int32(0)},
 		{Key: "short_half_life", Value: "1m"},
+		{Key: "short_half_life", Value: gone},
+		{Key: "mass_short", Value: gone},
+		{Key: "mass_short", Value: math.NaN()},
+		{Key: "embedding_short", Value: bson.A{math.NaN(), 0.0, 0.0}},
 	} {
 		if p, err := c.profile(withShort(change)); err == nil {
 			t.Errorf("%v: read as %+v", change, p)
+		}
+	}
+}
+
+// A profile that is made anew with other dimensions loses what an earlier worker left of a second vector:
+// the collection's rule refuses it.
+func TestRemainsOfASecondVectorGo(t *testing.T) {
+	c := settings(uri(t), 4)
+	store := openReady(t, c)
+	p := sample(4)
+	p.Version, p.Short = 1, profile.Short{Vector: p.Vector, Mass: 2, HalfLife: time.Minute}
+	err := store.Swap(t.Context(), []*profile.Profile{p})[0]
+	if err == nil {
+		_, err = store.users.UpdateOne(t.Context(), bson.D{{Key: fieldUser, Value: p.UserID}}, bson.D{{Key: "$set", Value: bson.D{{Key: fieldVersion, Value: int32(2)}}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Dimensions = 8
+	other := openReady(t, c)
+	next := sample(8)
+	next.UserID, next.Version, next.DropShort = p.UserID, 3, true
+	if err := other.Swap(t.Context(), []*profile.Profile{next})[0]; err != nil {
+		t.Error(err)
+	}
+}
+
+// Fields of a second vector that is not of the document's version are not looked at: they may be another
+// program's.
+func TestForeignFieldsOfASecondVector(t *testing.T) {
+	c := newCodec(3, "m")
+	for _, change := range []bson.E{
+		{Key: "embedding_short", Value: nil},
+		{Key: "embedding_short", Value: "text"},
+		{Key: "embedding_short", Value: bson.A{math.NaN(), 0.0, 0.0}},
+		{Key: "mass_short", Value: math.NaN()},
+		{Key: "short_half_life", Value: "1m"},
+		{Key: "short_half_life", Value: nil},
+	} {
+		for _, version := range []any{gone, nil, int32(11), "12", 12.5, math.NaN()} {
+			if p, err := c.profile(withShort(change, bson.E{Key: "short_version", Value: version})); err != nil || p.Short.Vector != nil || p.Short.HalfLife != 0 {
+				t.Errorf("%v, of the version %v: %+v, %v", change, version, p, err)
+			}
+		}
+		if p, err := c.profile(withShort(change, bson.E{Key: "erased_at", Value: bson.DateTime(5)})); err != nil || !p.Erased() {
+			t.Errorf("%v, erased: %+v, %v", change, p, err)
 		}
 	}
 }

@@ -128,6 +128,11 @@ func TestShortHalfLifeOfAFile(t *testing.T) {
 	must(t, openAt(t, path, 8).Close())
 	with := settings(8)
 	with.ShortHalfLife = time.Minute
+	refused := with
+	refused.Model = "other"
+	_, err := Open(path, refused)
+	expectFault(t, err, "store_settings", "profile.Config.Model=text-embedding-3-small")
+	must(t, openAt(t, path, 8).Close()) // it changed nothing
 	for range 2 {
 		f, err := Open(path, with)
 		must(t, err)

@@ -74,7 +74,8 @@ func storedSettings(q querier) (s Settings, err error) {
 func (s Settings) adopt(tx *sqlfile.Tx) error {
 	_, err := tx.Exec(`INSERT INTO settings (one, dimension_count, history, embedding_model, short_half_life)
 		VALUES (1, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET short_half_life = excluded.short_half_life WHERE short_half_life = 0`,
+		ON CONFLICT DO UPDATE SET short_half_life = excluded.short_half_life WHERE short_half_life = 0
+			AND dimension_count = excluded.dimension_count AND history = excluded.history AND embedding_model = excluded.embedding_model`,
 		s.Dimensions, string(s.History), s.Model, int64(s.ShortHalfLife/time.Second))
 	if err != nil {
 		return err

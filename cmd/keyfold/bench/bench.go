@@ -2,6 +2,7 @@
 package bench
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -41,7 +42,7 @@ Only users from 2100000000 on are written, with message ids that begin with benc
 an erased user for ever, so each call takes new users, behind all that the store has, erased ones included.
 
 Where the queue is not empty the events would wait behind others: it is refused without --yes. --clean erases the
-users that have a bench- id in their profile, and discards their dead letters. It asks, unless --yes is given;
+users whose newest event has a bench- id, and discards their dead letters. It asks, unless --yes is given;
 --dry-run says what would be erased.
 
 The exit code is 1 where a criterion is not met. The load of this machine counts: where it is above 2 for each core
@@ -55,12 +56,17 @@ Examples:
 
 // Check judges the flags and the addresses of the servers.
 func (c *Cmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), c.CheckFile()}
 	switch {
 	case c.Clean:
 		faults = append(faults, a.CheckConfirm(c.Confirmation))
 	case c.DryRun:
 		faults = append(faults, errors.New("--dry-run goes with --clean: say --clean too, or leave it out"))
+	}
+	for _, pid := range c.Processes {
+		if _, err := report.UsageOf(pid); err != nil {
+			faults = append(faults, fmt.Errorf("--processes %d: %w", pid, err))
+		}
 	}
 	if c.Users < 1 || c.Users > math.MaxInt32-firstUser {
 		faults = append(faults, fmt.Errorf("--users %d: it must be from 1 to %d", c.Users, math.MaxInt32-firstUser))
@@ -100,16 +106,16 @@ func (c *Cmd) measure(a *app.App, store *mongodb.Store) error {
 		return fmt.Errorf("%s in the queue: the events would wait behind them, and the figures would say so. "+
 			"Wait until `keyfold status` shows an empty queue, or repeat it with --yes", cli.Count(int64(waiting), "message"))
 	}
-	m := &measurement{Cmd: c, app: a, store: store, partitions: partitions, due: map[profile.AppliedID]time.Time{}, toProfile: report.NewLatencies()}
+	m := &measurement{Cmd: c, app: a, store: store, partitions: partitions, mark: rand.Text()[:8], due: map[profile.AppliedID]time.Time{}, toProfile: report.NewLatencies()}
 	if err := m.prepare(); err != nil {
 		return err
 	}
 	r, err := m.report()
-	if err == nil {
-		err = m.run(r)
-	}
 	if err != nil {
 		return err
+	}
+	if err := m.run(r); err != nil {
+		return fmt.Errorf("%w\nNot measured; users %s may be written: `keyfold bench --clean` erases them", err, m.written())
 	}
 	return c.Write(&a.Console, r)
 }

@@ -22,6 +22,7 @@ type measurement struct {
 	store      *mongodb.Store
 	partitions int
 	products   []int32
+	mark       string        // in message ids: a measurement beside this one, or one that was interrupted, may have the same users
 	first      int32         // user
 	ahead      time.Duration // the store's clock before this machine's
 
@@ -122,8 +123,12 @@ func (m *measurement) run(r *report.Report) error {
 		PerMinute: 60 * float64(m.Rate), Published: m.events(), Folded: m.events() - len(m.due), Dead: dead, ToProfile: m.toProfile, QueueDepth: m.depths,
 	})
 	r.Add("store's clock ahead", "ms", m.ahead.Seconds()*1000)
-	r.Note("users %d to %d were written; `keyfold bench --clean` erases them", m.first, int(m.first)+m.Users-1)
+	r.Note("users %s were written; `keyfold bench --clean` erases them", m.written())
 	return nil
+}
+
+func (m *measurement) written() string {
+	return fmt.Sprintf("%d to %d", m.first, int(m.first)+m.Users-1)
 }
 
 func (m *measurement) watched() map[string]int {

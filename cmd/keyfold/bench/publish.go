@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -21,6 +21,9 @@ const (
 	readEvery    = 10 * time.Second
 )
 
+// mostTogether is how many events are published together.
+const mostTogether = 1000
+
 // publish publishes each event when it is due, with those that are due within the same pause.
 func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Progress) error {
 	began := time.Now()
@@ -31,21 +34,14 @@ func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Pr
 			return m.app.Ctx.Err()
 		case <-time.After(publishEvery):
 		}
-		var messages []rabbit.Message
-		for ; i < m.events(); i++ {
-			due := began.Add(time.Duration(float64(i) / float64(m.Rate) * float64(time.Second)))
-			if due.After(time.Now()) {
-				break
-			}
-			message, err := m.next(due)
-			if err != nil {
-				return err
-			}
-			messages = append(messages, message)
+		messages, err := m.batch(began, i)
+		if err != nil {
+			return err
 		}
-		if err := errors.Join(p.Publish(m.app.Ctx, messages)...); err != nil {
+		if err := cmp.Or(p.Publish(m.app.Ctx, messages)...); err != nil {
 			return app.BrokerUnreached(err)
 		}
+		i += len(messages)
 		bar.At(i)
 		if time.Since(looked) >= lookEvery {
 			looked = time.Now()
@@ -63,6 +59,23 @@ func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Pr
 	return nil
 }
 
+// batch makes the events that are due, from the i-th on: no more than are soon confirmed, so
+// that the queue and the profiles are looked at though the broker takes fewer than the rate.
+func (m *measurement) batch(began time.Time, i int) (messages []rabbit.Message, err error) {
+	for ; i < m.events() && len(messages) < mostTogether; i++ {
+		due := began.Add(time.Duration(float64(i) / float64(m.Rate) * float64(time.Second)))
+		if due.After(time.Now()) {
+			break
+		}
+		message, err := m.next(due)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, message)
+	}
+	return messages, nil
+}
+
 // types are those of the events, by how often they come.
 var types = []profile.EventType{profile.ProductView, profile.ProductView, profile.ProductView, profile.ProductClick, profile.ProductPurchase}
 
@@ -71,7 +84,7 @@ func (m *measurement) next(due time.Time) (rabbit.Message, error) {
 	i := rand.IntN(m.Users)
 	user := m.first + int32(i)
 	body := fmt.Appendf(nil, `{"user_id":%d,"event_type":%q,"product_id":%d,"occurred_at":%q,"message_id":%q}`,
-		user, types[rand.IntN(len(types))], m.products[rand.IntN(len(m.products))], due.UTC().Format("2006-01-02T15:04:05.000Z"), messageID(user, m.counts[i]))
+		user, types[rand.IntN(len(types))], m.products[rand.IntN(len(m.products))], due.UTC().Format("2006-01-02T15:04:05.000Z"), fmt.Sprintf("%s%s-%d-%d", ids, m.mark, user, m.counts[i]))
 	m.counts[i]++
 	e, err := profile.ParseEvent(body, time.Now())
 	if err != nil {
@@ -86,6 +99,3 @@ func (m *measurement) next(due time.Time) (rabbit.Message, error) {
 
 // ids is what the message ids begin with. They need not be UUIDs.
 const ids = "bench-"
-
-// messageID is that of a user's event. No two measurements have the same user.
-func messageID(user int32, event int) string { return fmt.Sprintf("%s%d-%d", ids, user, event) }

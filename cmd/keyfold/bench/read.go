@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -32,8 +33,11 @@ func (m *measurement) read() error {
 			return err
 		}
 		for _, p := range profiles {
-			if p == nil {
+			switch {
+			case p == nil:
 				continue
+			case p.Erased():
+				return fmt.Errorf("user %d was erased meanwhile, and workers drop its events: measure again when no `keyfold bench --clean` is at work", p.UserID)
 			}
 			for id, write := range p.Applied.All() {
 				if due, waits := m.due[id]; waits {

@@ -193,7 +193,7 @@ func (r *rebuilder) try(user int32) error {
 		}
 	}
 	r.done.Replaced++
-	if next.Profile.DropShort {
+	if old != nil && old.Short.Vector != nil && next.Profile.DropShort {
 		r.done.Dropped++
 	}
 	return nil

@@ -184,7 +184,7 @@ func (r *rebuilding) profile(user int32, old *profile.Profile) error {
 		CreatedAt: now, WrittenAt: now, Short: r.short,
 	}
 	if old != nil {
-		p.DropShort = old.Short.Vector != nil && p.Short.Vector == nil
+		p.DropShort = p.Short.Vector == nil
 		p.Version = old.Version + 1
 		p.CreatedAt = cmp.Or(old.CreatedAt, now)
 	}

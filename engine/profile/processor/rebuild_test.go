@@ -208,6 +208,13 @@ func TestRebuildChangesTheSecondVector(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// What an earlier version left of one goes too: it is not read.
+	f.config.ShortHalfLife = 0
+	old := f.profile(t, 1)
+	old.Short = profile.Short{}
+	if r, err := f.engine(t).Rebuild(t.Context(), 1, old, history(false, letters...)); err != nil || !r.Profile.DropShort {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
 
 // A worker that begins second vectors counts those beside a profile.
