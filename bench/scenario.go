@@ -23,8 +23,8 @@ func (r *rate) UnmarshalText(text []byte) error {
 	number, unit, _ := strings.Cut(r.text, "/")
 	n, err := strconv.ParseFloat(number, 64)
 	per, known := map[string]time.Duration{"": time.Second, "s": time.Second, "sec": time.Second, "min": time.Minute, "h": time.Hour}[unit]
-	if err != nil || n <= 0 || !known {
-		return fmt.Errorf("%q must be a number per unit, such as 1000/min or 200/s", r.text)
+	if err != nil || !(n > 0 && n <= per.Seconds()*1e6) || !known {
+		return fmt.Errorf("%q must be a number per unit, such as 1000/min or 200/s, at most 1000000/s", r.text)
 	}
 	r.pause = time.Duration(float64(per) / n)
 	return nil

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -25,8 +26,7 @@ func UsageOf(pid int) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold blanks
-	fields := strings.Fields(rest)
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the name may hold anything
 	if len(fields) < 22 {
 		return u, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -198,6 +199,33 @@ func TestWatchSeesThisProcess(t *testing.T) {
 	stop()
 	if len(r.Series) != 2 || r.Series[0].Of != "test" || r.Series[0].Values[0] <= 1 {
 		t.Errorf("%d series", len(r.Series))
+	}
+}
+
+// The name of a process may look like the end of one.
+func TestUsageOfAnyName(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	name := filepath.Join(t.TempDir(), "a) S 1 b")
+	if err := os.Symlink(sleep, name); err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command(name, "60")
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer process.Wait()
+	defer process.Process.Kill()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		u, err := UsageOf(process.Process.Pid)
+		switch {
+		case err == nil && u.Resident > 0:
+			return
+		case err != nil, time.Now().After(until):
+			t.Fatalf("%+v, %v", u, err)
+		}
 	}
 }
 

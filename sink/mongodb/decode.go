@@ -3,6 +3,7 @@ package mongodb
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -34,8 +35,11 @@ type profileReader struct {
 	hasUser, hasUpdated, hasMass bool
 	count                        int32 // dimension_count
 	hasCount                     bool
-	short                        struct{ vector, mass, halfLife, version bsoncore.Value } // of the second vector
+	short                        *shortValues // nil: no field of a second vector was met
 }
+
+// shortValues are the fields of a second vector, as they are in the document.
+type shortValues struct{ vector, mass, halfLife, version bsoncore.Value }
 
 // field takes one field of the document.
 func (d *profileReader) field(key []byte, v bsoncore.Value) (err error) {
@@ -94,15 +98,18 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 
 // shortField keeps one field of the second vector. All others are passed over.
 func (d *profileReader) shortField(key []byte, v bsoncore.Value) error {
-	switch s := &d.short; string(key) {
+	if d.short == nil && slices.Contains(shortFields, string(key)) {
+		d.short = &shortValues{}
+	}
+	switch string(key) {
 	case fieldShort:
-		s.vector = v
+		d.short.vector = v
 	case fieldShortMass:
-		s.mass = v
+		d.short.mass = v
 	case fieldShortHalfLife:
-		s.halfLife = v
+		d.short.halfLife = v
 	case fieldShortVersion:
-		s.version = v
+		d.short.version = v
 	}
 	return nil
 }
@@ -110,9 +117,10 @@ func (d *profileReader) shortField(key []byte, v bsoncore.Value) error {
 // takeShort reads the second vector where the last write made it: another program may
 // have folded events into the first one only, or mean something else by the fields.
 func (d *profileReader) takeShort() (err error) {
-	p, s := &d.profile, &d.short
+	p, s := &d.profile, d.short
+	d.short = nil // the profile keeps its reader, which must not keep the document
 	var version, halfLife int32
-	if s.vector.Type == 0 || readInt32(s.version, &version) != nil || version != p.Version {
+	if s == nil || s.vector.Type == 0 || readInt32(s.version, &version) != nil || version != p.Version {
 		return nil
 	}
 	if p.Short.Vector, err = d.vector.vectorOf(s.vector, d.dimensions); err != nil {

@@ -78,6 +78,17 @@ func TestRemainsOfASecondVectorGo(t *testing.T) {
 	}
 }
 
+// A profile in a cache does not keep the document that it was read from.
+func TestReadProfileKeepsNoDocument(t *testing.T) {
+	d := profileReader{codec: newCodec(3, "m"), profile: profile.Profile{Mass: 1, History: profile.UnitMass}}
+	if err := eachField(withShort(), d.field); err != nil || d.short == nil {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := d.complete(); err != nil || d.short != nil {
+		t.Errorf("%+v, %v", d.short, err)
+	}
+}
+
 // Fields of a second vector that is not of the document's version are not looked at: they may be another
 // program's.
 func TestForeignFieldsOfASecondVector(t *testing.T) {

@@ -65,7 +65,7 @@ func (d *rebuilt) print(w *cli.Text, all bool) {
 		w.Line("user %d: %s", d.Last, verb)
 	}
 	if d.Dropped > 0 {
-		w.Line("%s without the second vector that it had: EMBEDDING_SHORT_HALF_LIFE is not set; with it, run again", cli.Count(int64(d.Dropped), "profile"))
+		w.Line("%s without the earlier second vector: EMBEDDING_SHORT_HALF_LIFE is not set; with it, run again", cli.Count(int64(d.Dropped), "profile"))
 	}
 	if d.Compared > 0 {
 		w.Line("lowest cosine %.9f, largest difference of a component %.3g", d.Lowest, d.Largest)
