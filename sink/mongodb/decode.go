@@ -114,15 +114,21 @@ func (d *profileReader) shortField(key []byte, v bsoncore.Value) error {
 	return nil
 }
 
+// isOf reports whether the second vector is there and was written with this version.
+func (s *shortValues) isOf(version int32) bool {
+	var written int32
+	return s != nil && s.vector.Type != 0 && readInt32(s.version, &written) == nil && written == version
+}
+
 // takeShort reads the second vector where the last write made it: another program may
 // have folded events into the first one only, or mean something else by the fields.
 func (d *profileReader) takeShort() (err error) {
 	p, s := &d.profile, d.short
 	d.short = nil // the profile keeps its reader, which must not keep the document
-	var version, halfLife int32
-	if s == nil || s.vector.Type == 0 || readInt32(s.version, &version) != nil || version != p.Version {
+	if !s.isOf(p.Version) {
 		return nil
 	}
+	var halfLife int32
 	if p.Short.Vector, err = d.vector.vectorOf(s.vector, d.dimensions); err != nil {
 		return fmt.Errorf("%s %w", fieldShort, err)
 	}
