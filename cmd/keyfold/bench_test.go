@@ -29,7 +29,7 @@ func TestBenchMeasuresAndCleans(t *testing.T) {
 	// The second user has an id as measurements have them, and is not one of theirs.
 	own := [][]byte{event(17, profile.ProductView, 1, at, "a"), event(2_120_000_000, profile.ProductView, 2, at, "b")}
 	s.publish(t, own[0])
-	if code, _, errs := s.run(t, "", "bench"); code != 1 || !strings.Contains(errs, "1 message in the queue") || !strings.Contains(errs, "--yes") {
+	if code, _, errs := s.run(t, "", "bench"); code != 1 || !strings.Contains(errs, "1 message in the queue") || !strings.Contains(errs, "no process consumes") || !strings.Contains(errs, "--yes") {
 		t.Errorf("with a message in the queue: code %d, %s", code, errs)
 	}
 	// Without a worker no event is folded. Those of such a measurement come later.
@@ -196,7 +196,7 @@ func TestBenchNeedsProducts(t *testing.T) {
 	s := unsetStack(t)
 	s.products = nil
 	s.setUp(t)
-	if code, _, errs := s.run(t, "", "bench"); code != 1 || !strings.Contains(errs, "products import") {
+	if code, _, errs := s.run(t, "", "bench", "--yes"); code != 1 || !strings.Contains(errs, "products import") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 }

@@ -19,8 +19,8 @@ type Short struct {
 
 // Bounds of a second vector's half-life.
 const (
-	minShortHalfLife = 10 * time.Second
-	maxShortHalfLife = 7 * 24 * time.Hour
+	MinShortHalfLife = 10 * time.Second
+	MaxShortHalfLife = 7 * 24 * time.Hour
 )
 
 // FoldShort folds the steps, in their order, into a second vector that has every event
@@ -50,8 +50,8 @@ func (c Config) shortLaw() Config {
 
 // validateShort reports a half-life that no second vector can have.
 func (c Config) validateShort(faults *engine.Faults) {
-	faults.If(c.ShortHalfLife != 0 && (c.ShortHalfLife < minShortHalfLife || c.ShortHalfLife > maxShortHalfLife || c.ShortHalfLife%time.Second != 0),
-		"ShortHalfLife is %v: it must be between %v and %v, in whole seconds, or 0 for no second vector", c.ShortHalfLife, minShortHalfLife, maxShortHalfLife)
+	faults.If(c.ShortHalfLife != 0 && (c.ShortHalfLife < MinShortHalfLife || c.ShortHalfLife > MaxShortHalfLife || c.ShortHalfLife%time.Second != 0),
+		"ShortHalfLife is %v: it must be between %v and %v, in whole seconds, or 0 for no second vector", c.ShortHalfLife, MinShortHalfLife, MaxShortHalfLife)
 }
 
 // OtherShort reports a second vector that the settings do not have: folding on would

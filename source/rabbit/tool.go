@@ -47,11 +47,16 @@ func (c *Channel) Gather(work func() error) error {
 // Ready returns how many messages are ready in a queue: those that consumers
 // hold are not among them. An error names the command that sets names up.
 func (c *Channel) Ready(names Names, queue string) (int, error) {
+	q, err := c.look(names, queue)
+	return q.Messages, err
+}
+
+func (c *Channel) look(names Names, queue string) (amqp.Queue, error) {
 	q, err := c.QueueDeclarePassive(queue, true, false, false, false, nil)
 	if err != nil {
-		return 0, names.Fault("look at queue "+queue, err)
+		return q, names.Fault("look at queue "+queue, err)
 	}
-	return q.Messages, nil
+	return q, nil
 }
 
 // Disconnect closes channel and connection in order, by force when ctx ends. The
@@ -79,11 +84,17 @@ func Depth(ctx context.Context, dsn, queue string) (n int, err error) {
 
 // Waiting returns how many events are ready in the queue that workers consume, or in its
 // partitions.
-func Waiting(ctx context.Context, dsn string, partitions int) (sum int, err error) {
+func Waiting(ctx context.Context, dsn string, partitions int) (int, error) {
+	ready, _, err := Consumed(ctx, dsn, partitions)
+	return ready, err
+}
+
+// Consumed is [Waiting], and how many consumers there are.
+func Consumed(ctx context.Context, dsn string, partitions int) (ready, consumers int, err error) {
 	n := DefaultNames()
 	c, err := OpenChannel(ctx, dsn, "tool", "depth")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer c.CloseConnection(ctx)
 	var queues []string
@@ -95,15 +106,15 @@ func Waiting(ctx context.Context, dsn string, partitions int) (sum int, err erro
 	}
 	err = c.During(ctx, func() error {
 		for _, queue := range queues {
-			depth, err := c.Ready(n, queue)
+			q, err := c.look(n, queue)
 			if err != nil {
 				return err
 			}
-			sum += depth
+			ready, consumers = ready+q.Messages, consumers+q.Consumers
 		}
 		return nil
 	})
-	return sum, err
+	return ready, consumers, err
 }
 
 // Version returns that of the broker, "" where it does not say.

@@ -41,9 +41,9 @@ imported products. No search is made: it might cost a request of the embedding A
 Only users from 2100000000 on are written, with message ids that begin with bench-. Workers drop the events of
 an erased user for ever, so each call takes new users, behind all that the store has, erased ones included.
 
-Where the queue is not empty the events would wait behind others: it is refused without --yes. --clean erases the
-users whose newest event has a bench- id, and discards their dead letters. It asks, unless --yes is given;
---dry-run says what would be erased.
+Where the queue is not empty, or no process consumes from it, the events would wait: it is refused without --yes.
+--clean erases the users whose newest event has a bench- id, and discards their dead letters. It asks, unless --yes
+is given; --dry-run says what would be erased.
 
 The exit code is 1 where a criterion is not met. The load of this machine counts: where it is above 2 for each core
 at the start, figures are marked, and there is no verdict.
@@ -98,13 +98,8 @@ func (c *Cmd) measure(a *app.App, store *mongodb.Store) error {
 	if err != nil {
 		return err
 	}
-	waiting, err := rabbit.Waiting(a.Ctx, a.Servers.RabbitMQ, partitions)
-	if err != nil {
-		return app.BrokerUnreached(err)
-	}
-	if waiting > 0 && !c.Yes {
-		return fmt.Errorf("%s in the queue: the events would wait behind them, and the figures would say so. "+
-			"Wait until `keyfold status` shows an empty queue, or repeat it with --yes", cli.Count(int64(waiting), "message"))
+	if err := c.checkQueue(a, partitions); err != nil {
+		return err
 	}
 	m := &measurement{Cmd: c, app: a, store: store, partitions: partitions, mark: rand.Text()[:8], due: map[profile.AppliedID]time.Time{}, toProfile: report.NewLatencies()}
 	if err := m.prepare(); err != nil {
@@ -118,4 +113,24 @@ func (c *Cmd) measure(a *app.App, store *mongodb.Store) error {
 		return fmt.Errorf("%w\nNot measured; users %s may be written: `keyfold bench --clean` erases them", err, m.written())
 	}
 	return c.Write(&a.Console, r)
+}
+
+// checkQueue says why events would wait in the queue, unless --yes is given.
+func (c *Cmd) checkQueue(a *app.App, partitions int) error {
+	waiting, consumers, err := rabbit.Consumed(a.Ctx, a.Servers.RabbitMQ, partitions)
+	switch {
+	case err != nil:
+		return app.BrokerUnreached(err)
+	case c.Yes:
+		return nil
+	}
+	var faults []error
+	if waiting > 0 {
+		faults = append(faults, fmt.Errorf("%s in the queue: the events would wait behind them, and the figures would say so. "+
+			"Wait until `keyfold status` shows an empty queue, or repeat it with --yes", cli.Count(int64(waiting), "message")))
+	}
+	if consumers == 0 {
+		faults = append(faults, errors.New("no process consumes from the queue: start `keyfold work`, or repeat it with --yes"))
+	}
+	return errors.Join(faults...)
 }

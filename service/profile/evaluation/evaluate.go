@@ -199,8 +199,9 @@ func (e *evaluation) halfLives() (all []eval.Setting) {
 	return all
 }
 
-// longest half-life of a short sibling, in days.
-const siblingDays = 1
+// longestShort is the longest half-life of a second vector that is tried, in days; the
+// shortest one is what the setting takes.
+const longestShort = 1
 
 // plan is that of the main pass.
 func (e *evaluation) plan() (plan eval.Plan, kinds []Row) {
@@ -230,7 +231,7 @@ func (e *evaluation) plan() (plan eval.Plan, kinds []Row) {
 	plan.Settings = append(plan.Settings, unit)
 	kinds = append(kinds, Row{Kind: "history"})
 	for short, s := range plan.Settings[:halves] {
-		if days := s.HalfLife(); days == 0 || days > siblingDays || days >= e.current.HalfLife() {
+		if days := s.HalfLife(); days < profile.MinShortHalfLife.Hours()/24 || days > longestShort || days >= e.current.HalfLife() {
 			continue
 		}
 		for _, share := range e.Mixes {

@@ -118,7 +118,7 @@ func (p *ProfileView) Print(w *cli.Text) {
 	}
 	switch {
 	case len(p.near) > 0 && p.mix > 0:
-		w.Line("  nearest products (cosine to %.2g x the second vector + %.2g x the first)", p.mix, 1-p.mix)
+		w.Line("  nearest products (cosine to %.3g x the second vector + %.3g x the first)", p.mix, 1-p.mix)
 	case len(p.near) > 0:
 		w.Line("  nearest products (cosine)")
 	case p.asked > 0:
