@@ -204,19 +204,36 @@ func (d *drawing) line(s Series, index, n int) {
 	fmt.Fprintf(d, `<polyline class="%s" points="%s"/>`, class, strings.TrimSpace(points.String()))
 }
 
-// legend names the lines in the upper right corner, where a falling curve leaves room.
+// legend names the lines in the upper right corner, where a falling curve leaves room, or in
+// the left one where only that is free.
 func (d *drawing) legend(series []Series) {
 	longest := 0
 	for _, s := range series {
 		longest = max(longest, len(s.Name))
 	}
+	room := 28 + charWidth*longest
 	at := width - right - charWidth*longest
-	fmt.Fprintf(d, `<rect class="legend" x="%d" y="%d" width="%d" height="%d"/>`, at-28, top, width-right-at+28, 16*len(series))
+	if d.crosses(series, width-right-room, width) && !d.crosses(series, 0, left+room) {
+		at = left + 28
+	}
+	fmt.Fprintf(d, `<rect class="legend" x="%d" y="%d" width="%d" height="%d"/>`, at-28, top, room, 16*len(series))
 	for i, s := range series {
 		y := top + 10 + 16*i
 		fmt.Fprintf(d, `<line class="line s%d" x1="%d" x2="%d" y1="%d" y2="%d"/>`, i, at-24, at-6, y-4, y-4)
 		fmt.Fprintf(d, `<text class="label" x="%d" y="%d">%s</text>`, at, y, html.EscapeString(s.Name))
 	}
+}
+
+// crosses reports whether a line has a point as high as the legend between two x.
+func (d *drawing) crosses(series []Series, from, to int) bool {
+	for _, s := range series {
+		for i, v := range s.Values {
+			if at := x(i, len(s.Values)); at >= float64(from) && at <= float64(to) && d.y(v) < float64(top+16*len(series)+8) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (d *drawing) end() template.HTML {

@@ -76,3 +76,27 @@ func TestPageIsSelfContained(t *testing.T) {
 		}
 	}
 }
+
+// The legend stands where no line is: right of a falling one, left of a rising one.
+func TestLegendLeavesLinesFree(t *testing.T) {
+	legend := func(values ...float64) string {
+		svg := string(Lines{Title: "t", Places: []string{"a", "b", "c"}, Series: []Series{{Name: "one", Values: values}}}.SVG())
+		_, rest, _ := strings.Cut(svg, `class="legend" x="`)
+		at, _, _ := strings.Cut(rest, `"`)
+		return at
+	}
+	falling, rising, high := legend(3, 2, 1), legend(1, 2, 3), legend(3, 3, 3)
+	if falling == rising || high != falling || rising != "56" {
+		t.Errorf("legends at %s, %s, %s", falling, rising, high)
+	}
+}
+
+// A column with a long text is one of words, which wrap.
+func TestColumnsOfWords(t *testing.T) {
+	table := Table{Head: []string{"a", "b", "c"}, Rows: [][]string{{strings.Repeat("x", 40), "1", "2"}, {"x", strings.Repeat("word ", 9)}}}
+	for column, want := range []string{"figures", "words", "figures"} {
+		if got := table.Class(column); got != want {
+			t.Errorf("column %d is of %s, want %s", column, got, want)
+		}
+	}
+}

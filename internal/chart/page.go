@@ -30,6 +30,19 @@ type Table struct {
 	Rows [][]string
 }
 
+// words is above the length of what is a figure.
+const words = 24
+
+// Class tells a column of words from one of figures.
+func (t Table) Class(column int) string {
+	for _, row := range t.Rows {
+		if column > 0 && column < len(row) && len(row[column]) > words {
+			return "words"
+		}
+	}
+	return "figures"
+}
+
 //go:embed page.html
 var pageText string
 
