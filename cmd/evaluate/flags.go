@@ -24,7 +24,7 @@ type Flags struct {
 	Choose    float64        `default:"0.25" help:"Share of the events after those, by which settings are chosen; 0: none are chosen. The rest is to test by."`
 	Age       *time.Duration `placeholder:"15s" help:"Age of the newest event in a profile. Without it the worker's windows decide."`
 	HalfLives []halfLife     `name:"half-lives" default:"last,1m,10m,1h,6h,1d,3d,7d,30d,90d,never" help:"Half-lives to compare."`
-	Mixes     []float64      `default:"0.3,0.5,0.7" help:"Shares of a short sibling to compare."`
+	Mixes     []float64      `default:"0.3,0.5,0.7" help:"Shares of a second vector to compare."`
 	Users     float64        `default:"0" help:"Share of the users to ask, such as 0.2; the same users each time. 0: all, or as many as two minutes are enough for."`
 	Control   bool           `help:"Give each event to a random user: a profile must then find no more than popularity does."`
 	Tables    bool           `default:"true" negatable:"" help:"Compare ages, windows and weights, too."`

@@ -45,7 +45,7 @@ func head(r *evaluation.Report, lexical bool) (lines []string) {
 func verdict(r *evaluation.Report, v evaluation.Verdict) string {
 	found := fmt.Sprintf("%s finds %s (%s, at least %s in 95 of 100 draws)", v.Best, percent(r.Row(v.Best).Test.HR), signed(v.Gain), signed(v.Least))
 	switch {
-	case v.Change && v.What == "sibling":
+	case v.Change && v.What == evaluation.SecondVector:
 		best := r.Row(v.Best)
 		life := time.Duration(math.Round(best.HalfLifeDays*86400)) * time.Second
 		return fmt.Sprintf("A second vector beside the first, mixed: %s. EMBEDDING_SHORT_HALF_LIFE=%v keeps it, `user show --mix %v` asks with it.", found, life, best.Mix)
@@ -58,7 +58,7 @@ func verdict(r *evaluation.Report, v evaluation.Verdict) string {
 }
 
 func what(kind string) string {
-	if kind == "sibling" {
+	if kind == evaluation.SecondVector {
 		return "one vector"
 	}
 	return kind

@@ -16,7 +16,7 @@ const (
 	// worthwhile is the gain below which a setting stays as it is.
 	worthwhile = 0.02
 	// longDays is the shortest half-life that is offered in place of the current one. A
-	// shorter one forgets what was bought, and is offered as a sibling.
+	// shorter one forgets what was bought, and is offered as a second vector.
 	longDays = 1
 
 	weightRounds = 2
@@ -29,7 +29,7 @@ func (e *evaluation) choose(ctx context.Context) error {
 		return row.Kind == "half-life" && (row.HalfLifeDays == 0 && row.Name == "never" || row.HalfLifeDays >= longDays)
 	}))
 	if e.hasVectors() {
-		r.Verdicts = append(r.Verdicts, e.judge("sibling", func(row *Row) bool { return row.Kind == "mix" }))
+		r.Verdicts = append(r.Verdicts, e.judge(SecondVector, func(row *Row) bool { return row.Kind == "mix" }))
 	}
 	if !e.Tables {
 		return nil

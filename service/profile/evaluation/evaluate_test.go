@@ -78,14 +78,14 @@ func evaluate(t *testing.T, in evaluation.Input, o evaluation.Options) *evaluati
 	return report
 }
 
-// A sibling is recommended where users change their minds, nothing where they do not or
+// A second vector is recommended where users change their minds, nothing where they do not or
 // where there are too few of them.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		kind          string
 		users, visits int
-		sibling       bool
+		second        bool
 		why           string
 	}{
 		{"sessions", 120, 12, true, "the test part agrees"},
@@ -95,11 +95,11 @@ func TestVerdicts(t *testing.T) {
 	} {
 		report := evaluate(t, shop(test.kind, test.users, test.visits), options())
 		for _, v := range report.Verdicts {
-			want := v.What == "sibling" && test.sibling
+			want := v.What == evaluation.SecondVector && test.second
 			if v.Change != want {
 				t.Errorf("%s of %d users: %+v", test.kind, test.users, v)
 			}
-			if v.What == "sibling" && !strings.Contains(v.Why, test.why) {
+			if v.What == evaluation.SecondVector && !strings.Contains(v.Why, test.why) {
 				t.Errorf("%s of %d users: %q, want %q", test.kind, test.users, v.Why, test.why)
 			}
 		}

@@ -73,7 +73,7 @@ type Age struct {
 	Seconds float64       `json:"seconds"`      // -1: made each night
 	Current float64       `json:"current"`      // HR@K of the current setting
 	Band    eval.Interval `json:"current_95"`   //
-	Mixed   float64       `json:"with_sibling"` // of the current setting mixed with a short one
+	Mixed   float64       `json:"with_second_vector"` // of the current setting mixed with a short one
 }
 
 // Window is a length of a worker's windows.
@@ -83,12 +83,15 @@ type Window struct {
 	Most    float64 `json:"most_seconds"`
 	Writes  float64 `json:"writes_per_event"`
 	Current float64 `json:"current"`
-	Mixed   float64 `json:"with_sibling"`
+	Mixed   float64 `json:"with_second_vector"`
 }
+
+// SecondVector is what a verdict is about that compares one vector with a mix of two.
+const SecondVector = "second vector"
 
 // Verdict says whether to change a setting.
 type Verdict struct {
-	What   string  `json:"what"`   // half-life, sibling or weights
+	What   string  `json:"what"`   // half-life, [SecondVector] or weights
 	Best   string  `json:"best"`   // of the part to choose by
 	Change bool    `json:"change"` // the part to test by supports it
 	Gain   float64 `json:"gain"`   // of HR@K in the test part, as a share of the current one's

@@ -10,20 +10,20 @@ import (
 	"keyfold/engine/profile/eval"
 )
 
-// The short sibling of the tables of ages and windows.
+// The second vector of the tables of ages and windows.
 var (
-	tableSibling = HalfLife{"1m", 1. / 1440}
+	tableSecond = HalfLife{"1m", 1. / 1440}
 	tableMix     = 0.5
 )
 
 // ages are those of the table, in seconds; -1 is a profile made each night.
 var ages = []float64{0, 2, 5, 15, 60, 600, 3600, 86400, -1}
 
-// short is the plan of the tables: the current setting, and the same mixed with the sibling.
+// short is the plan of the tables: the current setting, and the same mixed with a second vector.
 func (e *evaluation) short() eval.Plan {
 	plan := eval.Plan{Settings: []eval.Setting{e.current}}
 	if e.hasVectors() {
-		plan.Settings = append(plan.Settings, e.setting(tableSibling))
+		plan.Settings = append(plan.Settings, e.setting(tableSecond))
 		plan.Mixes = []eval.Mix{{Name: "mixed", Short: 1, Long: 0, Share: tableMix}}
 	}
 	return plan
