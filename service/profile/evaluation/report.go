@@ -70,9 +70,9 @@ type Group struct {
 // Age is how old the newest event in a profile is.
 type Age struct {
 	Name    string        `json:"age"`
-	Seconds float64       `json:"seconds"`      // -1: made each night
-	Current float64       `json:"current"`      // HR@K of the current setting
-	Band    eval.Interval `json:"current_95"`   //
+	Seconds float64       `json:"seconds"`            // -1: made each night
+	Current float64       `json:"current"`            // HR@K of the current setting
+	Band    eval.Interval `json:"current_95"`         //
 	Mixed   float64       `json:"with_second_vector"` // of the current setting mixed with a short one
 }
 

@@ -13,7 +13,7 @@ import (
 // The second vector of the tables of ages and windows.
 var (
 	tableSecond = HalfLife{"1m", 1. / 1440}
-	tableMix     = 0.5
+	tableMix    = 0.5
 )
 
 // ages are those of the table, in seconds; -1 is a profile made each night.
