@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -52,14 +51,4 @@ func (c Config) shortLaw() Config {
 func (c Config) validateShort(faults *engine.Faults) {
 	faults.If(c.ShortHalfLife != 0 && (c.ShortHalfLife < MinShortHalfLife || c.ShortHalfLife > MaxShortHalfLife || c.ShortHalfLife%time.Second != 0),
 		"ShortHalfLife is %v: it must be between %v and %v, in whole seconds, or 0 for no second vector", c.ShortHalfLife, MinShortHalfLife, MaxShortHalfLife)
-}
-
-// OtherShort reports a second vector that the settings do not have: folding on would
-// mix two half-lives, and leaving it as it is would make it stale. A profile without one
-// gets it with its next event.
-func (c Config) OtherShort(s Short) error {
-	if s.Vector == nil || s.HalfLife == c.ShortHalfLife {
-		return nil
-	}
-	return fmt.Errorf("its second vector has the half-life %v, the settings have %v", s.HalfLife, c.ShortHalfLife)
 }

@@ -32,8 +32,8 @@ const (
 	fieldApplied = "applied"
 	fieldFloor   = "applied_floor"
 	fieldErased  = "erased_at"
-	// The second vector's, in a document that has one. The version is the document's: a
-	// worker that knows no second vector leaves the one it finds and an older version.
+	// The second vector's, in a document that has one. The version is the document's: an
+	// earlier keyfold moves that on and leaves these fields as they are.
 	fieldShort         = "embedding_short"
 	fieldShortMass     = "mass_short"
 	fieldShortHalfLife = "short_half_life" // seconds

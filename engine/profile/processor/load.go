@@ -108,11 +108,10 @@ func (f *flush) foreign(p *profile.Profile) error {
 		return engine.ConfigurationError("other_model", fmt.Errorf(
 			"user %d was made with model %q, this worker has %q: set %s=%s, or make all profiles anew (%s)",
 			p.UserID, p.Model, c.Model, modelSetting, p.Model, rebuildAllCommand))
-	}
-	if err := c.OtherShort(p.Short); err != nil {
+	case p.Short.Vector != nil && p.Short.HalfLife != c.ShortHalfLife: // one without gets it with its next event
 		return engine.ConfigurationError("other_short_half_life", fmt.Errorf(
-			"user %d: %w: set %s=%v, or make all profiles anew (%s)",
-			p.UserID, err, shortSetting, p.Short.HalfLife, rebuildAllCommand))
+			"user %d has a second vector of the half-life %v, this worker has %v: set %s=%v, or make all profiles anew (%s)",
+			p.UserID, p.Short.HalfLife, c.ShortHalfLife, shortSetting, p.Short.HalfLife, rebuildAllCommand))
 	}
 	return nil
 }
