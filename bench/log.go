@@ -35,7 +35,7 @@ func (f logFlag) bodies(r *report.Report, generate func() [][]byte) ([][]byte, [
 	case len(bodies) == 0:
 		return nil, nil, fmt.Errorf("%s has no event", in.Name)
 	case refused > 0:
-		r.Note("%s of %s no event: left out", cli.Count(int64(refused), "line"), in.Name)
+		r.Note("%s: %s left out, as no event can be read", in.Name, cli.Count(int64(refused), "line"))
 	}
 	return bodies, products, nil
 }

@@ -37,7 +37,7 @@ func TestEventsOfALog(t *testing.T) {
 	if err != nil || len(bodies) != 4 || len(products) != 2 || products[0].ID != 3 || products[1].ID != 9 {
 		t.Fatalf("%d events of %v: %v", len(bodies), products, err)
 	}
-	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "1 line of "+path+" no event") {
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], path+": 1 line left out") {
 		t.Errorf("notes are %q", r.Notes)
 	}
 	event := ofBodies(bodies, false)
