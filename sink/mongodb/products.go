@@ -65,6 +65,12 @@ func (s *Store) AllProducts(ctx context.Context) iter.Seq2[profile.Product, erro
 	})
 }
 
+// ProductStreams returns [Store.AllProducts] as the one stream of the catalogue: the server
+// and its network are what takes the time.
+func (s *Store) ProductStreams(ctx context.Context) []iter.Seq2[profile.Product, error] {
+	return []iter.Seq2[profile.Product, error]{s.AllProducts(ctx)}
+}
+
 // PutProducts inserts products or replaces those of the same id; now becomes
 // their updated_at, and created_at of the new ones. It writes in chunks: after
 // an error some may be written, and writing all again does no harm. So a chunk

@@ -78,10 +78,12 @@ func (r *Reader) schema() sqlfile.Schema {
 // being reused.
 const pageRows = 128
 
-// pages yields the rows of a query that takes the key before a page and its size.
-func pages[T any](ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), key func(T) int32, query string) iter.Seq2[T, error] {
+// pages yields the rows of a query that takes the key before a page, its size and more.
+func pages[T any](
+	ctx context.Context, r *Reader, scan func(*sql.Rows) (T, error), key func(T) int32, query string, more ...any,
+) iter.Seq2[T, error] {
 	return engine.Pages(pageRows, func(after int64) (page []T, last int64, err error) {
-		if page, err = sqlfile.Collect(ctx, r.Reader, scan, query, after, pageRows); len(page) > 0 {
+		if page, err = sqlfile.Collect(ctx, r.Reader, scan, query, append([]any{after, pageRows}, more...)...); len(page) > 0 {
 			last = int64(key(page[len(page)-1]))
 		}
 		return page, last, err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"keyfold/engine"
@@ -19,7 +20,10 @@ const (
 		WHERE product_id IN (SELECT value FROM json_each(?))`
 
 	pageProducts = `SELECT ` + productColumns + ` FROM product_embeddings
-		WHERE product_id > ? ORDER BY product_id LIMIT ?`
+		WHERE product_id > max(?1, ?3) AND product_id <= ?4 ORDER BY product_id LIMIT ?2`
+
+	productRange = `SELECT coalesce((SELECT min(product_id) FROM product_embeddings), 0),
+		coalesce((SELECT max(product_id) FROM product_embeddings), 0)`
 
 	putProduct = `INSERT INTO product_embeddings (` + productColumns + `, created_at, updated_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)
@@ -70,10 +74,22 @@ func (r *Reader) Products(ctx context.Context, ids []int32) ([]profile.Product, 
 	return sqlfile.Collect(ctx, r.Reader, scanProduct, loadProducts, jsonIDs(ids))
 }
 
-// AllProducts yields every product in the order of ids, until the first error.
-// Each page is as of its own reading.
-func (r *Reader) AllProducts(ctx context.Context) iter.Seq2[profile.Product, error] {
-	return pages(ctx, r, scanProduct, func(p profile.Product) int32 { return p.ID }, pageProducts)
+// ProductStreams returns every product in two streams, of the lower and the upper half of
+// the range of ids: the time of a pass is SQLite's, which a second processor halves. Each
+// stream yields in the order of ids, until the first error, and each page is as of its own
+// reading.
+func (r *Reader) ProductStreams(ctx context.Context) []iter.Seq2[profile.Product, error] {
+	var first, last int64
+	if err := r.One(productRange, &first, &last); err != nil {
+		return []iter.Seq2[profile.Product, error]{func(yield func(profile.Product, error) bool) { yield(profile.Product{}, err) }}
+	}
+	middle := (first + last) >> 1
+	return []iter.Seq2[profile.Product, error]{r.productsIn(ctx, math.MinInt64, middle), r.productsIn(ctx, middle, math.MaxInt32)}
+}
+
+// productsIn yields the products with ids above after, up to last.
+func (r *Reader) productsIn(ctx context.Context, after, last int64) iter.Seq2[profile.Product, error] {
+	return pages(ctx, r, scanProduct, func(p profile.Product) int32 { return p.ID }, pageProducts, after, last)
 }
 
 // CountProducts returns the number of products.

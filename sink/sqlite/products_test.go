@@ -37,9 +37,11 @@ func TestProducts(t *testing.T) {
 		t.Errorf("no ids: %v, %v", got, err)
 	}
 	var listed []profile.Product
-	for p, err := range f.AllProducts(ctx) {
-		must(t, err)
-		listed = append(listed, p)
+	for _, stream := range f.ProductStreams(ctx) {
+		for p, err := range stream {
+			must(t, err)
+			listed = append(listed, p)
+		}
 	}
 	if !reflect.DeepEqual(listed, all) {
 		t.Errorf("%d products listed, want the %d that were put, in order", len(listed), len(all))
@@ -64,9 +66,11 @@ func TestPutProductsLooksAtTheContext(t *testing.T) {
 	if err := f.PutProducts(ctx, []profile.Product{{ID: 1}}, 1); engine.KindOf(err) != engine.Permanent {
 		t.Errorf("a product without a vector: %v, want a permanent error", err)
 	}
-	for _, err := range f.AllProducts(cancelled) {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("AllProducts: %v", err)
+	for _, stream := range f.ProductStreams(cancelled) {
+		for _, err := range stream {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("a stream of products: %v", err)
+			}
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sourcegraph/conc/pool"
+
 	"keyfold/engine/profile"
 )
 
@@ -17,13 +19,36 @@ type Neighbour struct {
 }
 
 // Nearest returns, for each of the unit vectors, the k products with the largest cosine
-// to it, nearest first, equal ones by id. It reads the stream once and keeps no
-// vector, which the stream may therefore use again.
+// to it, nearest first, equal ones by id. It reads the streams beside each other, each
+// once, and keeps no vector, which a stream may therefore use again.
 //
 // Products whose vector has another length, NaN, Inf or length zero are
-// skipped. Models are not compared: that is the stream's to choose. An error of
-// the stream, or the end of ctx, is returned without an answer.
-func Nearest(ctx context.Context, units [][]float64, products iter.Seq2[profile.Product, error], k int) ([][]Neighbour, error) {
+// skipped. Models are not compared: that is the streams' to choose. An error of
+// a stream, or the end of ctx, is returned without an answer.
+func Nearest(ctx context.Context, units [][]float64, k int, streams ...iter.Seq2[profile.Product, error]) ([][]Neighbour, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reads := pool.NewWithResults[[][]Neighbour]().WithContext(ctx).WithCancelOnError().WithFirstError()
+	for _, products := range streams {
+		reads.Go(func(ctx context.Context) ([][]Neighbour, error) { return nearestOf(ctx, units, products, k) })
+	}
+	parts, err := reads.Wait()
+	if err != nil {
+		return nil, err
+	}
+	nearest := make([][]Neighbour, len(units))
+	for _, part := range parts {
+		for i := range units {
+			for _, n := range part[i] {
+				nearest[i] = insert(nearest[i], n, k)
+			}
+		}
+	}
+	return nearest, nil
+}
+
+// nearestOf is [Nearest] of one stream.
+func nearestOf(ctx context.Context, units [][]float64, products iter.Seq2[profile.Product, error], k int) ([][]Neighbour, error) {
 	nearest := make([][]Neighbour, len(units))
 	for p, err := range products {
 		if err == nil {

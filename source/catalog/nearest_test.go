@@ -70,7 +70,7 @@ func TestNearestEqualsASort(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		got, err := catalog.Nearest(t.Context(), [][]float64{unit, other}, stream(products), k)
+		got, err := catalog.Nearest(t.Context(), [][]float64{unit, other}, k, stream(products[:len(products)/3]), stream(products[len(products)/3:]))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestNearestPutsEqualOnesByID(t *testing.T) {
 	for _, id := range []int32{5, 2, 9, 1, 7} {
 		products = append(products, profile.Product{ID: id, Vector: []float32{3, 4}})
 	}
-	got, err := catalog.Nearest(t.Context(), [][]float64{{1, 0}}, stream(products), 3)
+	got, err := catalog.Nearest(t.Context(), [][]float64{{1, 0}}, 3, stream(products))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +132,12 @@ func TestNearestEndsWithItsStreamAndContext(t *testing.T) {
 	products := func(yield func(profile.Product, error) bool) {
 		_ = yield(profile.Product{ID: 1, Vector: []float32{1}}, nil) && yield(profile.Product{}, broken)
 	}
-	if got, err := catalog.Nearest(t.Context(), [][]float64{{1}}, products, 3); !errors.Is(err, broken) || got != nil {
+	if got, err := catalog.Nearest(t.Context(), [][]float64{{1}}, 3, products); !errors.Is(err, broken) || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, err := catalog.Nearest(ctx, [][]float64{{1}}, products, 3); !errors.Is(err, context.Canceled) || got != nil {
+	if got, err := catalog.Nearest(ctx, [][]float64{{1}}, 3, products); !errors.Is(err, context.Canceled) || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -164,7 +164,7 @@ func BenchmarkNearest(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if _, err := catalog.Nearest(b.Context(), [][]float64{unit}, all, 10); err != nil {
+		if _, err := catalog.Nearest(b.Context(), [][]float64{unit}, 10, all); err != nil {
 			b.Fatal(err)
 		}
 	}

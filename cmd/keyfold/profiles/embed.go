@@ -112,7 +112,7 @@ func (c *EmbedCmd) nearest(a *app.App, e *embedded, unit []float64) error {
 	opened := false
 	err := a.WithStore(func(store *mongodb.Store) error {
 		opened = true
-		near, err := catalog.Nearest(a.Ctx, [][]float64{unit}, store.AllProducts(a.Ctx), c.Near)
+		near, err := catalog.Nearest(a.Ctx, [][]float64{unit}, c.Near, store.ProductStreams(a.Ctx)...)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,8 @@ type Event struct {
 // Store has the catalogue.
 type Store interface {
 	Products(ctx context.Context, ids []int32) ([]profile.Product, error)
-	AllProducts(ctx context.Context) iter.Seq2[profile.Product, error]
+	// ProductStreams returns all products, in streams that may be read beside each other.
+	ProductStreams(ctx context.Context) []iter.Seq2[profile.Product, error]
 }
 
 // Input is what an explanation is made of.

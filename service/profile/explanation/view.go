@@ -261,7 +261,7 @@ func (b *builder) nearest(ctx context.Context, folded []profile.State) error {
 	found := make([][]catalog.Neighbour, len(wanted))
 	if b.Near > 0 { // otherwise the catalogue is not read
 		var err error
-		if found, err = catalog.Nearest(ctx, wanted, b.Store.AllProducts(ctx), b.Near); err != nil {
+		if found, err = catalog.Nearest(ctx, wanted, b.Near, b.Store.ProductStreams(ctx)...); err != nil {
 			return err
 		}
 	}

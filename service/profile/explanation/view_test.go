@@ -37,15 +37,15 @@ func (*catalogue) Products(_ context.Context, ids []int32) (found []profile.Prod
 	return found, nil
 }
 
-func (c *catalogue) AllProducts(context.Context) iter.Seq2[profile.Product, error] {
+func (c *catalogue) ProductStreams(context.Context) []iter.Seq2[profile.Product, error] {
 	c.reads++
-	return func(yield func(profile.Product, error) bool) {
+	return []iter.Seq2[profile.Product, error]{func(yield func(profile.Product, error) bool) {
 		for _, p := range products {
 			if !yield(p, nil) {
 				return
 			}
 		}
-	}
+	}}
 }
 
 // phrases lie between the axes, or are away.

@@ -20,7 +20,8 @@ import (
 type Store interface {
 	Load(ctx context.Context, users []int32) ([]*profile.Profile, error)
 	Products(ctx context.Context, ids []int32) ([]profile.Product, error)
-	AllProducts(ctx context.Context) iter.Seq2[profile.Product, error]
+	// ProductStreams returns all products, in streams that may be read beside each other.
+	ProductStreams(ctx context.Context) []iter.Seq2[profile.Product, error]
 }
 
 // Event is one of the last things a user did, and where it stands.
@@ -76,7 +77,7 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, mix 
 	if err != nil {
 		return nil, err
 	}
-	nearest, err := catalog.Nearest(ctx, [][]float64{wanted}, store.AllProducts(ctx), near)
+	nearest, err := catalog.Nearest(ctx, [][]float64{wanted}, near, store.ProductStreams(ctx)...)
 	if err != nil {
 		return nil, err
 	}

@@ -68,8 +68,8 @@ func (s oneUser) Load(context.Context, []int32) ([]*profile.Profile, error) {
 
 func (oneUser) Products(context.Context, []int32) ([]profile.Product, error) { return nil, nil }
 
-func (oneUser) AllProducts(context.Context) iter.Seq2[profile.Product, error] {
-	return func(yield func(profile.Product, error) bool) {
+func (oneUser) ProductStreams(context.Context) []iter.Seq2[profile.Product, error] {
+	return []iter.Seq2[profile.Product, error]{func(yield func(profile.Product, error) bool) {
 		_ = yield(profile.Product{ID: 1, Vector: []float32{1, 0}}, nil) && yield(profile.Product{ID: 2, Vector: []float32{0, 1}}, nil)
-	}
+	}}
 }
