@@ -51,6 +51,9 @@ func (c *loadCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report)
 	if err != nil {
 		return err
 	}
+	if c.Log.Events != "" {
+		r.Note("the users are those of %s: --users does not count", c.Log.Events)
+	}
 	if err := startWorkers(ctx, s, products, c.Workers, c.Env); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/report"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 )
 
@@ -27,7 +29,7 @@ func TestBenchMeasuresAndCleans(t *testing.T) {
 	s := newStack(t)
 	at := time.Now().Add(-time.Hour)
 	// The second user has an id as measurements have them, and is not one of theirs.
-	own := [][]byte{event(17, profile.ProductView, 1, at, "a"), event(2_120_000_000, profile.ProductView, 2, at, "b")}
+	own := [][]byte{event(17, profile.ProductView, 1, at, "a"), event(2_147_483_600, profile.ProductView, 2, at, "b")}
 	s.publish(t, own[0])
 	if code, _, errs := s.run(t, "", "bench"); code != 1 || !strings.Contains(errs, "1 message in the queue") || !strings.Contains(errs, "no process consumes") || !strings.Contains(errs, "--yes") {
 		t.Errorf("with a message in the queue: code %d, %s", code, errs)
@@ -52,11 +54,11 @@ func TestBenchMeasuresAndCleans(t *testing.T) {
 		var events int64
 		all := allProfiles(t, store)
 		for user, p := range all {
-			if user >= benchUser && user != 2_120_000_000 {
+			if user >= benchUser && user != 2_147_483_600 {
 				events += p.EventCount
 			}
 		}
-		if want := int64(25 + first.Median("", "published") + second.Median("", "published")); events != want || all[2_120_000_000] == nil {
+		if want := int64(25 + first.Median("", "published") + second.Median("", "published")); events != want || all[2_147_483_600] == nil {
 			return fmt.Errorf("%d profiles, %d events of measurements, want %d", len(all), events, want)
 		}
 		return nil
@@ -84,7 +86,7 @@ func TestBenchMeasuresAndCleans(t *testing.T) {
 	if out := s.answer(t, "--clean", "--yes", "-o", "json"); out != fmt.Sprintf(says, false) {
 		t.Errorf("it says %s, want %s", out, says)
 	}
-	if left := live(); len(left) != 1 || left[0] != 2_120_000_000 {
+	if left := live(); len(left) != 1 || left[0] != 2_147_483_600 {
 		t.Errorf("users %v are left", left)
 	}
 	s.bench(t) // of users who are not erased
@@ -149,6 +151,28 @@ func TestBenchWithoutAnEnd(t *testing.T) {
 		if e := <-done; e.code != 1 || !strings.Contains(e.errs, fault.says) || !strings.Contains(e.errs, "Not measured; users 21") {
 			t.Errorf("want %q: code %d, %s", fault.says, e.code, e.errs)
 		}
+	}
+}
+
+// A connection that the broker closes costs a measurement neither an event nor its end.
+func TestBenchWithoutItsConnection(t *testing.T) {
+	s := newStack(t)
+	s.work(t, quick).ready()
+	address, err := url.Parse(s.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := begin(t.Context(), "", append([]string{"bench", "--rate=50/s", "--for=4s", "--users=5", "--wait=4m", "-o", "json"}, s.flags()...)...)
+	eventually(t, "a connection is closed", func() error {
+		if rabbittest.Shared(t).CloseConnections(t, strings.TrimPrefix(address.Path, "/"), "keyfold tool bench") == 0 {
+			return errors.New("none is open")
+		}
+		return nil
+	})
+	e := <-done
+	var r report.Report
+	if err := json.Unmarshal([]byte(e.out), &r); err != nil || r.Median("", "folded") != 200 || r.Median("", "published") != 200 {
+		t.Errorf("code %d, %v: %s%s", e.code, err, e.out, e.errs)
 	}
 }
 

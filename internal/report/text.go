@@ -85,7 +85,11 @@ func (r *Report) latencies() table {
 	for _, l := range r.Latencies {
 		row := []string{l.Name}
 		for _, seconds := range []float64{l.P50, l.P95, l.P99, l.P999, l.Max} {
-			row = append(row, mark(Span(seconds), l.Disturbed))
+			text := "-" // nothing was counted
+			if l.Count > 0 {
+				text = mark(Span(seconds), l.Disturbed)
+			}
+			row = append(row, text)
 		}
 		t.rows = append(t.rows, append(row, cli.Number(l.Count)))
 	}

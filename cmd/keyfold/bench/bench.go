@@ -46,7 +46,8 @@ Where the queue is not empty, or no process consumes from it, the events would w
 is given; --dry-run says what would be erased.
 
 The exit code is 1 where a criterion is not met. The load of this machine counts: where it is above 2 for each core
-at the start, figures are marked, and there is no verdict.
+at the start, figures are marked, there is no verdict, and the exit code is 0. A broker that goes away meanwhile is
+waited for, for 2 minutes at most.
 
 Examples:
   keyfold bench

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 	"keyfold/internal/report"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
@@ -30,6 +31,7 @@ type measurement struct {
 	due       map[profile.AppliedID]time.Time // of the events that were not met in a profile
 	toProfile report.Latencies
 	depths    []int
+	again     int // messages that were published again, as their outcome was not known
 }
 
 // mostProducts is how many products events are of.
@@ -57,6 +59,9 @@ func (m *measurement) prepare() error {
 		if err != nil {
 			return err
 		}
+		if int(p.UserID)-int(last) > gap+m.Users {
+			break // there is room before it
+		}
 		last = p.UserID
 	}
 	if int(last)+gap+m.Users > math.MaxInt32 {
@@ -72,7 +77,7 @@ func (m *measurement) prepare() error {
 // report begins one, with the versions of the servers.
 func (m *measurement) report() (*report.Report, error) {
 	flags := []report.Named{
-		{Name: "rate", Value: fmt.Sprintf("%g/s", float64(m.Rate))}, {Name: "for", Value: m.For.String()}, {Name: "users", Value: fmt.Sprint(m.Users)},
+		{Name: "rate", Value: fmt.Sprintf("%g/s", float64(m.Rate))}, {Name: "for", Value: m.For.String()}, {Name: "users", Value: fmt.Sprint(m.Users)}, {Name: "wait", Value: m.Wait.String()},
 	}
 	command := []string{"keyfold", "bench"}
 	for _, f := range flags {
@@ -123,6 +128,9 @@ func (m *measurement) run(r *report.Report) error {
 		PerMinute: 60 * float64(m.Rate), Published: m.events(), Folded: m.events() - len(m.due), Dead: dead, ToProfile: m.toProfile, QueueDepth: m.depths,
 	})
 	r.Add("store's clock ahead", "ms", m.ahead.Seconds()*1000)
+	if m.again > 0 {
+		r.Note("the broker was away: %s published again; a profile counts an id once", cli.Count(int64(m.again), "message"))
+	}
 	r.Note("users %s were written; `keyfold bench --clean` erases them", m.written())
 	return nil
 }

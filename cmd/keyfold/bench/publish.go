@@ -1,12 +1,15 @@
 package bench
 
 import (
-	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"keyfold/cmd/keyfold/app"
+	"keyfold/engine"
+	"keyfold/engine/backoff"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/report"
@@ -38,7 +41,7 @@ func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Pr
 		if err != nil {
 			return err
 		}
-		if err := cmp.Or(p.Publish(m.app.Ctx, messages)...); err != nil {
+		if err := m.hand(p, messages); err != nil {
 			return app.BrokerUnreached(err)
 		}
 		i += len(messages)
@@ -57,6 +60,33 @@ func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Pr
 		}
 	}
 	return nil
+}
+
+// patience is how long a broker that is away is waited for.
+const patience = 2 * time.Minute
+
+// hand publishes until the broker has all messages. One that it has already comes again with
+// the same id.
+func (m *measurement) hand(p *rabbit.Publisher, messages []rabbit.Message) error {
+	ctx, cancel := context.WithTimeout(m.app.Ctx, patience)
+	defer cancel()
+	for {
+		var left []rabbit.Message
+		var reason error
+		for i, err := range p.Publish(ctx, messages) {
+			switch {
+			case err == nil:
+			case errors.Is(err, engine.ErrUnroutable), engine.KindOf(err) != engine.Transient:
+				return err
+			default:
+				left, reason = append(left, messages[i]), err
+			}
+		}
+		if len(left) == 0 || !backoff.Sleep(ctx, publishEvery) {
+			return reason
+		}
+		messages, m.again = left, m.again+len(left)
+	}
 }
 
 // batch makes the events that are due, from the i-th on: no more than are soon confirmed, so

@@ -8,17 +8,21 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/failures"
+	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/internal/report"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/deadletter"
 )
 
-// look counts what waits in the queue.
+// look counts what waits in the queue; of a broker that is away nothing is known.
 func (m *measurement) look(r *report.Report) error {
 	n, err := rabbit.Waiting(m.app.Ctx, m.app.Servers.RabbitMQ, m.partitions)
-	if err != nil {
+	switch {
+	case m.app.Ctx.Err() != nil || engine.KindOf(err) != engine.Transient:
 		return app.BrokerUnreached(err)
+	case err != nil:
+		return nil
 	}
 	m.depths = append(m.depths, n)
 	r.Point("queue", "ready", "events", float64(n))
