@@ -21,17 +21,28 @@ namespace Shop;
  */
 function mixed_vector(array $profile, float $share): array
 {
+    $first = components($profile['embedding']);
     // An earlier version of keyfold may have written last, and left the second vector as it was.
     $version = $profile['short_version'] ?? $profile['version'];
     if (!isset($profile['embedding_short']) || $version !== $profile['version']) {
-        return $profile['embedding'];
+        return $first;
     }
 
     return array_map(
         static fn (float|int $long, float|int $short): float => (1 - $share) * $long + $share * $short,
-        $profile['embedding'],
-        $profile['embedding_short'],
+        $first,
+        components($profile['embedding_short']),
     );
+}
+
+/**
+ * A vector as MongoDB has it: an array, or a binary of doubles (EMBEDDING_FORMAT).
+ *
+ * @return list<float>
+ */
+function components(mixed $vector): array
+{
+    return is_array($vector) ? $vector : array_values(unpack('e*', $vector->getData()));
 }
 
 /**

@@ -17,7 +17,7 @@ var owned = []string{"EMBEDDING_", "WORKER_"}
 
 // elsewhere are settings with these prefixes that only one of the programs has: both
 // may read one file of variables.
-var elsewhere = []string{"EMBEDDING_MODEL", "EMBEDDING_CACHE_TTL", "EMBEDDING_FOLD_CASE", "WORKER_PARTITIONS"}
+var elsewhere = []string{"EMBEDDING_FORMAT", "EMBEDDING_MODEL", "EMBEDDING_CACHE_TTL", "EMBEDDING_FOLD_CASE", "WORKER_PARTITIONS"}
 
 // Unknown warns of variables that look like a setting of the program and are none.
 // environ is as [os.Environ] returns it.

@@ -23,6 +23,7 @@ func init() {
 		"httpapi.Config.Tokens":        "HTTP_TOKENS",
 		"httpapi.Config.Total":         "HTTP_RATE",
 		"mongodb.Config.Database":      "MONGODB_DATABASE",
+		"mongodb.Config.Format":        "EMBEDDING_FORMAT",
 		"mongodb.Config.URI":           "MONGODB_URI",
 		"openai.Config.BaseURL":        "OPENAI_BASE_URL",
 		"outbox.CleanerConfig.After":   "OUTBOX_CLEANUP_AFTER",

@@ -26,7 +26,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if err := s.lookAtIndex(ctx); err != nil {
 		return err
 	}
-	for _, look := range []func(context.Context) error{s.checkSettings, s.checkProducts} {
+	for _, look := range []func(context.Context) error{s.checkValidator, s.checkSettings, s.checkProducts} {
 		bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 		err := look(bounded)
 		cancel()
@@ -76,6 +76,26 @@ func (s *Store) checkIndex(ctx context.Context) error {
 	}
 	return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
 		"%s.%s has no unique index on %s: run %s", s.config.Database, collectionUsers, fieldUser, setupCommand))
+}
+
+// checkValidator returns a configuration fault where the validator is of a setup that knew
+// arrays only and this process writes binaries: each write would be refused.
+func (s *Store) checkValidator(ctx context.Context) error {
+	if s.config.Format != Binary {
+		return nil
+	}
+	specs, err := s.database.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: collectionUsers}})
+	if err != nil {
+		return nil //nolint:nilerr // a server that does not tell has no such validator, or says so with the first write
+	}
+	for _, spec := range specs {
+		rule := spec.Options.Lookup("validator", "$jsonSchema", "anyOf", "0", "properties", fieldEmbedding, "bsonType")
+		if only, ok := rule.StringValueOK(); ok && only == "array" {
+			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+				"the validator of %s.%s admits arrays only, and %s is %s: run %s", s.config.Database, collectionUsers, formatSetting, Binary, setupCommand))
+		}
+	}
+	return nil
 }
 
 // newestProfiles is how many profiles stand for all of them.

@@ -16,8 +16,16 @@ func BenchmarkMarshal(b *testing.B) {
 			}
 		}
 	})
+	b.Run("binary", func(b *testing.B) {
+		c := newCodec(1536, Binary, p.Model)
+		buffer := make([]byte, 0, c.size(p))
+		b.ReportAllocs()
+		for b.Loop() {
+			buffer = c.appendInsert(buffer[:0], p, writeID)
+		}
+	})
 	b.Run("template", func(b *testing.B) {
-		c := newCodec(1536, p.Model)
+		c := newCodec(1536, Array, p.Model)
 		buffer := make([]byte, 0, c.size(p))
 		b.ReportAllocs()
 		for b.Loop() {
@@ -28,7 +36,7 @@ func BenchmarkMarshal(b *testing.B) {
 
 func BenchmarkUnmarshal(b *testing.B) {
 	p := sample(1536)
-	c := newCodec(1536, p.Model)
+	c := newCodec(1536, Array, p.Model)
 	doc := c.appendInsert(nil, p, writeID)
 	b.Run("struct", func(b *testing.B) {
 		b.ReportAllocs()
@@ -47,8 +55,17 @@ func BenchmarkUnmarshal(b *testing.B) {
 			}
 		}
 	})
+	b.Run("binary", func(b *testing.B) {
+		doc := newCodec(1536, Binary, p.Model).appendInsert(nil, p, writeID)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.profile(doc); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("scan", func(b *testing.B) {
-		other := newCodec(1535, p.Model)
+		other := newCodec(1535, Array, p.Model)
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := other.profile(doc); err != nil {

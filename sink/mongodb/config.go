@@ -31,6 +31,7 @@ type Config struct {
 	Dimensions int // components of a profile's vector
 	History    profile.History
 	Model      string // what makes the vectors
+	Format     Format // how profiles' vectors are written
 	// ShortHalfLife is that of the profiles' second vectors; 0: they have none.
 	ShortHalfLife time.Duration
 
@@ -57,6 +58,7 @@ func DefaultConfig() Config {
 		Dimensions:       laws.Dimensions,
 		History:          laws.History,
 		Model:            laws.Model,
+		Format:           Array,
 		Timeout:          10 * time.Second,
 		ConnectTimeout:   5 * time.Second,
 		SelectionTimeout: 5 * time.Second,
@@ -84,6 +86,9 @@ func (c Config) Validate() error {
 	}
 	if c.History != profile.Mass && c.History != profile.UnitMass {
 		fault("%s is %q: it must be %q or %q", historySetting, c.History, profile.Mass, profile.UnitMass)
+	}
+	if c.Format != Array && c.Format != Binary {
+		fault("%s is %q: it must be %q or %q", formatSetting, c.Format, Array, Binary)
 	}
 	if c.Timeout < 0 || c.ConnectTimeout < 0 || c.SelectionTimeout < 0 {
 		fault("store timeouts are %v, %v and %v: none may be negative", c.Timeout, c.ConnectTimeout, c.SelectionTimeout)

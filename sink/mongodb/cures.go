@@ -9,6 +9,7 @@ const (
 	dimensionsSetting cure.Name = "profile.Config.Dimensions"
 	historySetting    cure.Name = "profile.Config.History"
 	modelSetting      cure.Name = "profile.Config.Model"
+	formatSetting     cure.Name = "mongodb.Config.Format"
 	shortSetting      cure.Name = "profile.Config.ShortHalfLife"
 	setupCommand      cure.Name = "mongodb.Setup"
 	shardCommand      cure.Name = "mongodb.Shard"

@@ -123,7 +123,7 @@ func equal(a, b *profile.Profile) bool {
 func TestEncodingEqualsTheStructCodec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dimensions := rapid.SampledFrom([]int{1, 9, 10, 11, 99, 100, 101, 999, 1001, 1536, 10001}).Draw(t, "dimensions")
-		c := newCodec(dimensions, "m")
+		c := newCodec(dimensions, Array, "m")
 		p := drawProfile(t, dimensions)
 		got := c.appendInsert(nil, p, writeID)
 		if size := c.size(p); len(got) > size {
@@ -158,17 +158,22 @@ func TestEncodingEqualsTheStructCodec(t *testing.T) {
 func TestDecodingInvertsEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dimensions := rapid.SampledFrom([]int{1, 10, 11, 100, 101, 1001, 10001}).Draw(t, "dimensions")
-		c := newCodec(dimensions, "m")
+		format := rapid.SampledFrom([]Format{Array, Binary}).Draw(t, "format")
+		c := newCodec(dimensions, format, "m")
 		p := drawProfile(t, dimensions)
-		got, err := c.profile(c.appendInsert(nil, p, writeID))
+		doc := c.appendInsert(nil, p, writeID)
+		if size := c.size(p); len(doc) > size {
+			t.Fatalf("a document of %d bytes was expected to have at most %d", len(doc), size)
+		}
+		got, err := c.profile(doc)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !equal(got, p) {
 			t.Fatalf("got %+v, want %+v", got, p)
 		}
-		// A worker with another setting reads the same, the long way.
-		other, err := newCodec(dimensions+1, "m").profile(c.appendInsert(nil, p, writeID))
+		// A worker with other settings reads the same, the long way.
+		other, err := newCodec(dimensions+1, Array, "m").profile(doc)
 		if err != nil || !equal(other, p) {
 			t.Fatalf("with another template: %+v, %v", other, err)
 		}
@@ -176,16 +181,18 @@ func TestDecodingInvertsEncoding(t *testing.T) {
 }
 
 func TestDecodingOwnsItsMemory(t *testing.T) {
-	c := newCodec(20, "m")
-	p := sample(20)
-	doc := c.appendInsert(nil, p, writeID)
-	got, err := c.profile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clear(doc)
-	if !equal(got, p) {
-		t.Error("the profile changed with the buffer it was read from")
+	for _, format := range []Format{Array, Binary} {
+		c := newCodec(20, format, "m")
+		p := sample(20)
+		doc := c.appendInsert(nil, p, writeID)
+		got, err := c.profile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(doc)
+		if !equal(got, p) {
+			t.Errorf("%s: the profile changed with the buffer it was read from", format)
+		}
 	}
 }
 
@@ -193,10 +200,10 @@ func TestDecodingOwnsItsMemory(t *testing.T) {
 //
 // Promise(mongodb/bson)
 func TestDecodingSurvivesDamage(t *testing.T) {
-	c := newCodec(12, "m")
-	doc := c.appendInsert(nil, sample(12), writeID)
+	c := newCodec(12, Array, "m")
+	docs := [][]byte{c.appendInsert(nil, sample(12), writeID), newCodec(12, Binary, "m").appendInsert(nil, sample(12), writeID)}
 	rapid.Check(t, func(t *rapid.T) {
-		b := slices.Clone(doc)
+		b := slices.Clone(rapid.SampledFrom(docs).Draw(t, "doc"))
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
 		}

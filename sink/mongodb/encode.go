@@ -49,11 +49,12 @@ var shortFields = []string{fieldShort, fieldShortMass, fieldShortHalfLife, field
 type codec struct {
 	dimensions int
 	vector     vectorTemplate
+	format     Format
 	model      string // the configured one, which most documents name
 }
 
-func newCodec(dimensions int, model string) *codec {
-	return &codec{dimensions: dimensions, vector: newVectorTemplate(dimensions), model: model}
+func newCodec(dimensions int, format Format, model string) *codec {
+	return &codec{dimensions: dimensions, vector: newVectorTemplate(dimensions), format: format, model: model}
 }
 
 // maxFixedBytes is above what appendInsert or appendUpdate need beside the
@@ -132,11 +133,9 @@ func (c *codec) appendFields(dst []byte, p *profile.Profile, id bson.ObjectID) [
 		dst = bsoncore.AppendInt32Element(dst, fieldShortVersion, p.Version)
 	}
 	dst = bsoncore.AppendInt32Element(dst, fieldDimensions, int32(len(p.Vector)))
-	dst = bsoncore.AppendHeader(dst, bsoncore.TypeArray, fieldEmbedding)
-	dst = appendVector(dst, c.vector, p.Vector)
+	dst = c.appendElement(dst, fieldEmbedding, p.Vector)
 	if p.Short.Vector != nil {
-		dst = bsoncore.AppendHeader(dst, bsoncore.TypeArray, fieldShort)
-		dst = appendVector(dst, c.vector, p.Short.Vector)
+		dst = c.appendElement(dst, fieldShort, p.Short.Vector)
 	}
 	return dst
 }

@@ -51,7 +51,7 @@ func plain(change ...bson.E) []byte {
 const gone = "\x00gone"
 
 func TestDocumentOfAnotherWorker(t *testing.T) {
-	c := newCodec(3, "m")
+	c := newCodec(3, Array, "m")
 	want := profile.Profile{
 		UserID: 12345, Version: 12, Vector: []float64{0.6, 0.8, 0}, Mass: 1, Updated: 1_700_000_000_000,
 		LastType: profile.ProductPurchase, EventCount: 47, History: profile.UnitMass,
@@ -98,7 +98,7 @@ func array(pairs ...any) bson.RawValue {
 
 // Promise(mongodb/nan)
 func TestDocumentsThatCannotBeUsed(t *testing.T) {
-	c := newCodec(3, "m")
+	c := newCodec(3, Array, "m")
 	e := func(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
 	for _, test := range []struct {
 		name  string
@@ -144,7 +144,7 @@ func TestDocumentsThatCannotBeUsed(t *testing.T) {
 
 // Promise(event/erased-user, mongodb/no-upsert)
 func TestTombstone(t *testing.T) {
-	got, err := newCodec(3, "m").profile(plain(bson.E{Key: "erased_at", Value: time.UnixMilli(42)}))
+	got, err := newCodec(3, Array, "m").profile(plain(bson.E{Key: "erased_at", Value: time.UnixMilli(42)}))
 	if err != nil || !got.Erased() || got.Vector != nil || got.Version != 12 || got.UserID != 12345 || got.ErasedAt != 42 || got.Mass != 0 {
 		t.Errorf("got %+v, %v, want a tombstone and nothing of the profile", got, err)
 	}

@@ -59,13 +59,15 @@ func profileRule(dimensions int) bson.D {
 	}
 }
 
+// vectorRule admits both formats, whatever this process writes: a setup with another
+// setting must not have the running workers' writes refused.
 func vectorRule(n int32, description string) bson.D {
 	return bson.D{
-		{Key: "bsonType", Value: "array"},
+		{Key: "bsonType", Value: bson.A{"array", "binData"}},
 		{Key: "minItems", Value: n},
 		{Key: "maxItems", Value: n},
 		{Key: "items", Value: bson.D{{Key: "bsonType", Value: "double"}}},
-		{Key: "description", Value: description},
+		{Key: "description", Value: description + ": an array, or a binary of doubles, little-endian"},
 	}
 }
 

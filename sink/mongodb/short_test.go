@@ -25,7 +25,7 @@ func withShort(change ...bson.E) []byte {
 // A second vector that is not of the document's version was left by a worker that knows
 // none: its events are not in it.
 func TestSecondVectorOfAnOlderVersion(t *testing.T) {
-	c := newCodec(3, "m")
+	c := newCodec(3, Array, "m")
 	if p, err := c.profile(withShort()); err != nil || len(p.Short.Vector) != 3 || p.Short.Mass != 0.5 || p.Short.HalfLife != time.Minute {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -37,7 +37,7 @@ func TestSecondVectorOfAnOlderVersion(t *testing.T) {
 }
 
 func TestDamagedSecondVector(t *testing.T) {
-	c := newCodec(3, "m")
+	c := newCodec(3, Array, "m")
 	for _, change := range []bson.E{
 		{Key: "embedding_short", Value: bson.A{0.6, 0.8}},
 		{Key: "embedding_short", Value: "text"},
@@ -80,7 +80,7 @@ func TestRemainsOfASecondVectorGo(t *testing.T) {
 
 // A profile in a cache does not keep the document that it was read from.
 func TestReadProfileKeepsNoDocument(t *testing.T) {
-	d := profileReader{codec: newCodec(3, "m"), profile: profile.Profile{Mass: 1, History: profile.UnitMass}}
+	d := profileReader{codec: newCodec(3, Array, "m"), profile: profile.Profile{Mass: 1, History: profile.UnitMass}}
 	if err := eachField(withShort(), d.field); err != nil || d.short == nil {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -92,7 +92,7 @@ func TestReadProfileKeepsNoDocument(t *testing.T) {
 // Fields of a second vector that is not of the document's version are not looked at: they may be another
 // program's.
 func TestForeignFieldsOfASecondVector(t *testing.T) {
-	c := newCodec(3, "m")
+	c := newCodec(3, Array, "m")
 	for _, change := range []bson.E{
 		{Key: "embedding_short", Value: nil},
 		{Key: "embedding_short", Value: "text"},

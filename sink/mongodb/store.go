@@ -101,7 +101,7 @@ func newStore(client *mongo.Client, c Config, g *guard) *Store {
 	database := client.Database(c.Database)
 	s := &Store{
 		config:   c,
-		codec:    newCodec(c.Dimensions, c.Model),
+		codec:    newCodec(c.Dimensions, c.Format, c.Model),
 		client:   client,
 		database: database,
 		users:    database.Collection(collectionUsers),

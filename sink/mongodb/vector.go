@@ -8,10 +8,13 @@ import (
 	"keyfold/engine/profile"
 )
 
-// vectorOf reads an array of numbers. One that keyfold wrote has the template's
-// form; any other is read element by element. The vector is new, and may be of
+// vectorOf reads a vector of either [Format]. An array that keyfold wrote has the
+// template's form; any other is read element by element. The vector is new, and may be of
 // another length than the template's.
 func (t vectorTemplate) vectorOf(v bsoncore.Value, dimensions int) ([]float64, error) {
+	if v.Type == bsoncore.TypeBinary {
+		return binaryVector(v)
+	}
 	array, ok := v.ArrayOK()
 	if !ok {
 		return nil, expected("an array", v)

@@ -25,6 +25,7 @@ func (a *App) CheckStore() error {
 	c := mongodb.DefaultConfig()
 	c.Database = a.Servers.Database
 	c.URI = a.Servers.MongoDB
+	c.Format = mongodb.Format(a.Servers.Format)
 	return c.Validate()
 }
 

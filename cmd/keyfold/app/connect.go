@@ -31,6 +31,7 @@ func (a *App) openStore() (*mongodb.Store, error) {
 	c := mongodb.DefaultConfig()
 	c.URI, c.Database = a.Servers.MongoDB, a.Servers.Database
 	c.Dimensions, c.History, c.Model = a.Config.Processor.Dimensions, a.Config.Processor.History, a.Config.Processor.Model
+	c.Format = mongodb.Format(a.Servers.Format)
 	c.ShortHalfLife = a.Config.Processor.ShortHalfLife
 	store, err := mongodb.Open(a.Ctx, c)
 	return store, causes.Ensure(causes.MongoDB, err)
