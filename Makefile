@@ -52,8 +52,8 @@ check:
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
-	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG))' $(PACKAGES)
-	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim # a share of them above
+	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
+	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./service/profile/evaluation
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
 # Khepri, and no deprecated feature.
@@ -65,6 +65,10 @@ else
 	@echo "On RabbitMQ 4 from $$KEYFOLD_TEST_RABBITMQ:"
 	KEYFOLD_TEST_RABBITMQ_STRICT=1 $(PROGRESS) --name rabbitmq4 -- -count=1 -vet=off -timeout=10m $(AT_ONCE) $(ON_RABBITMQ4)
 endif
+
+# What computes in one goroutine for a minute under the race detector is in the second step of
+# make test, without it; of the schedules a share is in both.
+COMPUTING := ^TestRealLogsEqualTheSlowWay$$
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:
