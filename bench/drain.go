@@ -13,6 +13,7 @@ import (
 	"keyfold/internal/report"
 	"keyfold/internal/settings"
 	"keyfold/proof/stack"
+	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
 )
 
@@ -39,10 +40,11 @@ type variant struct {
 var variants = []variant{
 	{"bare consumer", bare},
 	{"plain, one read and one write", plain},
-	{"keyfold, batching off, memory", keyfoldWay(false, false)},
-	{"keyfold, memory", keyfoldWay(true, false)},
-	{"keyfold, batching off, store", keyfoldWay(false, true)},
-	{"keyfold, store", keyfoldWay(true, true)},
+	{"keyfold, batching off, memory", keyfoldWay(false, "")},
+	{"keyfold, memory", keyfoldWay(true, "")},
+	{"keyfold, batching off, store", keyfoldWay(false, mongodb.Array)},
+	{"keyfold, store", keyfoldWay(true, mongodb.Array)},
+	{"keyfold, store, binary vectors", keyfoldWay(true, mongodb.Binary)},
 }
 
 // draining is one run of one way.

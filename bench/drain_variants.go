@@ -166,8 +166,9 @@ func (d *draining) vectors() (func(*wire) []float64, error) {
 	}, err
 }
 
-// keyfoldWay is the worker itself, with a store in memory or the one on the wire.
-func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
+// keyfoldWay is the worker itself, with the store on the wire, or without a format one in
+// memory.
+func keyfoldWay(batching bool, format mongodb.Format) func(context.Context, *draining) error {
 	return func(ctx context.Context, d *draining) error {
 		c := worker.Config{Config: d.config, DSN: d.DSN, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench")}
 		c.Processor.Model, c.Shard.Batching = vector.HashModel, batching
@@ -177,10 +178,10 @@ func keyfoldWay(batching, wired bool) func(context.Context, *draining) error {
 			},
 			Log: slog.New(slog.DiscardHandler),
 		}
-		if wired {
+		if format != "" {
 			ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
 				m := mongodb.DefaultConfig()
-				m.URI, m.Model = d.Profiles.URI, c.Processor.Model
+				m.URI, m.Model, m.Format = d.Profiles.URI, c.Processor.Model, format
 				store, err := mongodb.Open(ctx, m)
 				return onTheWire{store, d.products}, err
 			}

@@ -18,8 +18,10 @@ import (
 // time is in both.
 const benchUsers = 100
 
-func openBench(b *testing.B) *Store {
-	s := openReady(b, settings(mongotest.Start(b).URI(), 1536))
+func openBench(b *testing.B, format Format) *Store {
+	c := settings(mongotest.Start(b).URI(), 1536)
+	c.Format = format
+	s := openReady(b, c)
 	put(b, s, benchProfiles(1)...)
 	return s
 }
@@ -35,19 +37,21 @@ func benchProfiles(version int32) []*profile.Profile {
 }
 
 func BenchmarkSwap(b *testing.B) {
-	b.Run("store", func(b *testing.B) {
-		s := openBench(b)
-		profiles := benchProfiles(1)
-		b.ReportAllocs()
-		for b.Loop() {
-			for _, p := range profiles {
-				p.Version++
+	for _, format := range []Format{Array, Binary} {
+		b.Run("store "+string(format), func(b *testing.B) {
+			s := openBench(b, format)
+			profiles := benchProfiles(1)
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, p := range profiles {
+					p.Version++
+				}
+				put(b, s, profiles...)
 			}
-			put(b, s, profiles...)
-		}
-	})
+		})
+	}
 	b.Run("struct", func(b *testing.B) {
-		s := openBench(b)
+		s := openBench(b, Array)
 		profiles := benchProfiles(1)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -71,17 +75,19 @@ func BenchmarkLoad(b *testing.B) {
 	for i := range users {
 		users[i] = int32(i + 1)
 	}
-	b.Run("store", func(b *testing.B) {
-		s := openBench(b)
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := s.Load(ctx, users); err != nil {
-				b.Fatal(err)
+	for _, format := range []Format{Array, Binary} {
+		b.Run("store "+string(format), func(b *testing.B) {
+			s := openBench(b, format)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Load(ctx, users); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-	})
+		})
+	}
 	b.Run("struct", func(b *testing.B) {
-		s := openBench(b)
+		s := openBench(b, Array)
 		b.ReportAllocs()
 		for b.Loop() {
 			cursor, err := s.users.Find(ctx, bson.D{{Key: fieldUser, Value: bson.D{{Key: "$in", Value: users}}}})
