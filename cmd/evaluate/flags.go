@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
 	"keyfold/service/profile/evaluation"
@@ -81,7 +82,11 @@ func (f *Flags) CheckFlags() error {
 	if f.Age != nil && *f.Age < 0 {
 		age = fmt.Errorf("--age %v is negative", *f.Age)
 	}
-	return errors.Join(age, f.Options("").Validate())
+	var target error
+	if f.Targets.EventType == profile.Search {
+		target = errors.New("--targets search: a search is of no product that could be found: name another type")
+	}
+	return errors.Join(age, target, cli.CheckPage("--html", f.HTML), f.Options("").Validate())
 }
 
 // Windows are a worker's, as an evaluation takes them.

@@ -43,14 +43,18 @@ func level(name string, value float64, n int) chart.Series {
 
 func freshness(r *evaluation.Report) template.HTML {
 	own := chart.Series{Name: r.Current}
-	mixed := chart.Series{Name: r.Current + " mixed with 1m"}
+	mixed := chart.Series{Name: r.Mix}
 	c := chart.Lines{Title: "Hits by the age of the profile", Unit: " %", Axis: "age of the newest event in the profile"}
 	for _, a := range r.Ages {
 		c.Places = append(c.Places, a.Name)
 		own.Values, own.Low, own.High = append(own.Values, 100*a.Current), append(own.Low, 100*a.Band.Low), append(own.High, 100*a.Band.High)
 		mixed.Values = append(mixed.Values, 100*a.Mixed)
 	}
-	c.Series = []chart.Series{own, mixed, level("popularity", r.Row(eval.Popularity).Test.HR, len(c.Places))}
+	c.Series = []chart.Series{own}
+	if r.Mix != "" {
+		c.Series = append(c.Series, mixed)
+	}
+	c.Series = append(c.Series, level("popularity", r.Row(eval.Popularity).Test.HR, len(c.Places)))
 	return c.SVG()
 }
 

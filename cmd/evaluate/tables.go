@@ -40,20 +40,32 @@ func tables(r *evaluation.Report) (all []table) {
 	}
 	all = append(all, rows)
 	if len(r.Ages) > 0 {
-		t := table{Title: "Freshness: HR@" + k + " by the age of the newest event in the profile", Head: []string{"age", r.Current, "95 %", "mixed with 1m"}}
+		t := table{Title: "Freshness: HR@" + k + " by the age of the newest event in the profile", Head: []string{"age", r.Current, "95 %"}}
 		for _, a := range r.Ages {
-			t.Rows = append(t.Rows, []string{a.Name, share(a.Current), fmt.Sprintf("[%.4f %.4f]", a.Band.Low, a.Band.High), share(a.Mixed)})
+			t.Rows = append(t.Rows, []string{a.Name, share(a.Current), fmt.Sprintf("[%.4f %.4f]", a.Band.Low, a.Band.High)})
 		}
-		all = append(all, t)
+		all = append(all, t.mixed(r, func(i int) float64 { return r.Ages[i].Mixed }))
 	}
 	if len(r.Windows) > 0 {
-		t := table{Title: "Windows: what they save and what they cost", Head: []string{"window", "writes per event", "HR@" + k + " " + r.Current, "mixed with 1m"}}
+		t := table{Title: "Windows: what they save and what they cost", Head: []string{"window", "writes per event", "HR@" + k + " " + r.Current}}
 		for _, w := range r.Windows {
-			t.Rows = append(t.Rows, []string{w.Name, fmt.Sprintf("%.3f", w.Writes), share(w.Current), share(w.Mixed)})
+			t.Rows = append(t.Rows, []string{w.Name, fmt.Sprintf("%.3f", w.Writes), share(w.Current)})
 		}
-		all = append(all, t)
+		all = append(all, t.mixed(r, func(i int) float64 { return r.Windows[i].Mixed }))
 	}
 	return append(all, groups(r))
+}
+
+// mixed adds a column of the mix, where there is one.
+func (t table) mixed(r *evaluation.Report, of func(row int) float64) table {
+	if r.Mix == "" {
+		return t
+	}
+	t.Head = append(t.Head, r.Mix)
+	for i := range t.Rows {
+		t.Rows[i] = append(t.Rows[i], share(of(i)))
+	}
+	return t
 }
 
 // groups compares popularity, the current setting and the best mix by kind of question.

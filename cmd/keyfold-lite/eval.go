@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ func (c *evalCmd) Help() string {
 	return `It asks, for each product that a user turns to and had not met before: how near the front of all products does the
 profile put it that keyfold would have had by then? Nothing after that instant is known to the profile, to popularity
 or to what is learned. Settings are chosen by one part of the log and judged by a later one; a change is recommended
-only where 95 of 100 draws of the users agree and the gain is 2 % or more. Nothing is stored. The same log and
+only where 95 of 100 draws of the users agree and the gain is 2 % or more. A half-life under a day is offered for a second
+vector only: alone it forgets what was bought. Nothing is stored. The same log and
 settings give the same bytes.
 
 Examples:
@@ -56,7 +58,11 @@ func (c *evalCmd) Run(a *app) error {
 		return err
 	}
 	in.Vectors = c.vectors(&in)
-	if err := c.Evaluate(a.ctx, &a.Console, in, c.Vectors, c.Vectors == "hash"); err != nil {
+	err := c.Evaluate(a.ctx, &a.Console, in, c.Vectors, c.Vectors == "hash")
+	if a.ctx.Err() != nil {
+		return errors.New("interrupted: eval stores nothing")
+	}
+	if err != nil {
 		return err
 	}
 	if c.Strict && in.Refused > 0 {
@@ -71,21 +77,39 @@ func (c *evalCmd) readProducts(a *app, in *evaluation.Input) error {
 		return err
 	}
 	defer file.Close()
+	var first profile.Product // with a vector
+	stored := 0
 	for p, err := range catalog.ReadProducts(file.Lines) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", file.Name, err)
 		}
-		if c.Vectors == "stored" && p.Vector != nil {
-			if in.Model == vector.HashModel || in.Model == p.Model {
-				in.Model, in.Laws.Dimensions = p.Model, len(p.Vector)
-			} else {
-				return fmt.Errorf("%s: product %d has a vector of the model %q, others of %q: vectors of two models cannot be compared", file.Name, p.ID, p.Model, in.Model)
+		if p.Vector != nil {
+			if first.Vector == nil {
+				first = p
 			}
+			stored++
 		}
 		in.Products[p.ID] = p
+		if c.Vectors != "stored" || p.Vector == nil {
+			continue
+		}
+		if p.Model != first.Model || len(p.Vector) != len(first.Vector) {
+			return fmt.Errorf("%s: product %d has a vector of %d components of the model %q, product %d one of %d of %q: vectors of two models cannot be compared",
+				file.Name, p.ID, len(p.Vector), p.Model, first.ID, len(first.Vector), first.Model)
+		}
 	}
-	if len(in.Products) == 0 {
+	switch {
+	case len(in.Products) == 0:
 		return fmt.Errorf("%s has no product: nothing can be ranked", file.Name)
+	case c.Vectors != "stored":
+		return nil
+	case stored == 0:
+		return fmt.Errorf("%s: no product has an embedding: leave --vectors out to compare names, or give a file with vectors", file.Name)
+	}
+	in.Laws.Dimensions = len(first.Vector)
+	in.Model = fmt.Sprintf("%s, the products' own of %d components", cmp.Or(first.Model, "of no named model"), len(first.Vector))
+	if lack := len(in.Products) - stored; lack > 0 {
+		in.Model += fmt.Sprintf("; %s of %d have none", cli.Count(int64(lack), "product"), len(in.Products))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,7 @@ func TestEvalAnswersInOneCommand(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "eval.html")
 	args := []string{"eval", "--events", events, "--products", products, "--half-lives", "last,1m,1d,never"}
 	code, out, errs := lite(t, "", append(args, "--html", page)...)
-	for _, want := range []string{"vectors keyfold-hash-v1 (lexical", "popularity finds", "The same profile made each night finds", "item kNN", "nightly", "Checked by the slow way:", "Lines that are no event: 1; repeated ids: "} {
+	for _, want := range []string{"vectors keyfold-hash-v1 (lexical", "Popularity of the last days finds", "The same profile made each night finds", "Item kNN, which takes no vectors, finds", "nightly", "0.5 x 1m + 0.5 x 30.1d", "computed a second time", "Lines that are no event: 1; repeated ids: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("code %d: the report lacks %q:\n%s%s", code, want, out, errs)
 		}
@@ -81,11 +82,49 @@ func TestEvalFaults(t *testing.T) {
 		{[]string{"--events", events, "--products", products, "--half-lives", "0s"}, "takes only the newest events"},
 		{[]string{"--events", events, "--products", events}, "product_id is null"},
 		{[]string{"--events", "absent", "--products", products}, "absent"},
+		{[]string{"--events", events, "--products", products, "--vectors", "stored"}, "no product has an embedding"},
+		{[]string{"--events", events, "--products", "."}, ". is a folder: name a file"},
+		{[]string{"--events", events, "--products", products, "--html", filepath.Join(empty, "x.html")}, "--html"},
+		{[]string{"--events", events, "--products", products, "--html", t.TempDir()}, "is a folder, expected a file"},
+		{[]string{"--events", events, "--products", products, "--targets", "search"}, "a search is of no product"},
+		{[]string{"--events", events, "--products", products, "--horizon", "100d"}, "no 100d follow the warm-up"},
 	} {
 		code, out, errs := lite(t, "", append([]string{"eval"}, test.args...)...)
 		if code == 0 || !strings.Contains(errs, test.want) {
 			t.Errorf("%v: code %d, want %q in:\n%s%s", test.args, code, test.want, out, errs)
 		}
+	}
+}
+
+// Vectors of two lengths are no more comparable than those of two models; products that have
+// none are counted.
+func TestEvalOfStoredVectors(t *testing.T) {
+	t.Parallel()
+	events, _ := sampleFiles(t, 50)
+	some := func(lengths ...int) string {
+		var lines strings.Builder
+		for i, p := range sample.Products() {
+			line := fmt.Sprintf(`{"product_id":%d,"product_name":"p"`, p.ID)
+			if n := lengths[i%len(lengths)]; n > 0 {
+				line += `,"embedding":[` + fmt.Sprint(i+1) + strings.Repeat(",1", n-1) + `]`
+			}
+			lines.WriteString(line + "}\n")
+		}
+		file := filepath.Join(t.TempDir(), "products")
+		write(t, file, lines.String())
+		return file
+	}
+	if code, _, errs := lite(t, "", "eval", "--events", events, "--products", some(3, 4), "--vectors", "stored"); code != 1 || !strings.Contains(errs, "has a vector of 4 components") {
+		t.Errorf("two lengths: code %d: %s", code, errs)
+	}
+	code, out, errs := lite(t, "", "eval", "--events", events, "--products", some(3, 0), "--vectors", "stored", "--no-tables")
+	if code != 0 || !strings.Contains(out, "the products' own of 3 components; ") || !strings.Contains(out, "have none") {
+		t.Errorf("half of them without: code %d: %s%s", code, out, errs)
+	}
+	// Item kNN has no second vector to show.
+	code, out, errs = lite(t, "", "eval", "--events", events, "--products", some(3), "--vectors", "knn", "-o", "json")
+	if code != 0 || strings.Contains(out, "with_second_vector") {
+		t.Errorf("knn: code %d: %s", code, errs)
 	}
 }
 

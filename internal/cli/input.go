@@ -36,7 +36,11 @@ func OpenInput(path string, stdin io.Reader) (*Input, error) {
 			return nil, err
 		}
 		in.close = f.Close
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		switch info, err := f.Stat(); {
+		case err != nil: // reading it says why
+		case info.IsDir():
+			return nil, errors.Join(fmt.Errorf("%s is a folder: name a file", path), f.Close())
+		case info.Mode().IsRegular():
 			in.Size = info.Size()
 		}
 		source = f
@@ -81,7 +85,7 @@ func (in *Input) Next() ([]byte, error) {
 			return bytes.Clone(body), nil
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("%s is cut off: what was read is kept; run it again with the whole file", in.Name)
+			return nil, errors.New("the file is cut off: run it again with the whole one")
 		}
 		if err != nil {
 			return nil, err

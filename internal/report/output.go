@@ -2,9 +2,6 @@ package report
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"keyfold/internal/cli"
 )
@@ -15,18 +12,7 @@ type Flags struct {
 }
 
 // CheckFile says before a measurement that the page cannot be written after it.
-func (f Flags) CheckFile() error {
-	if f.File == "" {
-		return nil
-	}
-	if there, err := os.Stat(f.File); err == nil && there.IsDir() {
-		return fmt.Errorf("--report %s: it is a folder, expected a file", f.File)
-	}
-	if _, err := os.Stat(filepath.Dir(f.File)); err != nil {
-		return fmt.Errorf("--report %s: its folder: %w", f.File, err)
-	}
-	return nil
-}
+func (f Flags) CheckFile() error { return cli.CheckPage("--report", f.File) }
 
 // Write writes the page where one is asked for, and prints the report: a reader that takes the
 // first lines alone ends the program. It returns the error of a criterion that is not met too.

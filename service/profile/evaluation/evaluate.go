@@ -38,6 +38,10 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if span := timeline.First.Days(timeline.Last); timeline.Questions[1] == 0 && o.Horizon > 0 && span*dayMillis < float64(o.Horizon) {
+		return nil, fmt.Errorf("the log asks nothing: no %s follow the warm-up, as the log spans %s: give a shorter --horizon or a longer log",
+			lengthOrZero(o.Horizon), lengthText(span))
+	}
 	if timeline.Questions[1] == 0 {
 		return nil, fmt.Errorf("the log asks nothing: of %d product events after the warm-up %d are of products that the catalogue does not know, "+
 			"%d of products without an event in the warm-up, %d are the first of their user, %d repeat what the user had met: give a longer log or its own catalogue",

@@ -25,6 +25,7 @@ type Report struct {
 
 	Rows    []Row     `json:"rows"`
 	Groups  []Group   `json:"groups"`
+	Mix     string    `json:"mix,omitempty"` // what ages and windows are shown for beside the current setting
 	Ages    []Age     `json:"ages,omitempty"`
 	Windows []Window  `json:"windows,omitempty"`
 	Weights []float64 `json:"best_weights,omitempty"` // by event type, in the order of the types
@@ -70,10 +71,10 @@ type Group struct {
 // Age is how old the newest event in a profile is.
 type Age struct {
 	Name    string        `json:"age"`
-	Seconds float64       `json:"seconds"`            // -1: made each night
-	Current float64       `json:"current"`            // HR@K of the current setting
-	Band    eval.Interval `json:"current_95"`         //
-	Mixed   float64       `json:"with_second_vector"` // of the current setting mixed with a short one
+	Seconds float64       `json:"seconds"`                      // -1: made each night
+	Current float64       `json:"current"`                      // HR@K of the current setting
+	Band    eval.Interval `json:"current_95"`                   //
+	Mixed   float64       `json:"with_second_vector,omitempty"` // of [Report.Mix]
 }
 
 // Window is a length of a worker's windows.
@@ -83,7 +84,7 @@ type Window struct {
 	Most    float64 `json:"most_seconds"`
 	Writes  float64 `json:"writes_per_event"`
 	Current float64 `json:"current"`
-	Mixed   float64 `json:"with_second_vector"`
+	Mixed   float64 `json:"with_second_vector,omitempty"`
 }
 
 // SecondVector is what a verdict is about that compares one vector with a mix of two.

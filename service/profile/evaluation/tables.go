@@ -24,7 +24,8 @@ func (e *evaluation) short() eval.Plan {
 	plan := eval.Plan{Settings: []eval.Setting{e.current}}
 	if e.hasVectors() {
 		plan.Settings = append(plan.Settings, e.setting(tableSecond))
-		plan.Mixes = []eval.Mix{{Name: "mixed", Short: 1, Long: 0, Share: tableMix}}
+		e.report.Mix = mixName(tableMix, tableSecond.Name, e.current.Name)
+		plan.Mixes = []eval.Mix{{Name: e.report.Mix, Short: 1, Long: 0, Share: tableMix}}
 	}
 	return plan
 }
@@ -44,7 +45,7 @@ func (e *evaluation) agePasses(ctx context.Context) error {
 			return err
 		}
 		age := Age{Name: name, Seconds: seconds, Current: result.Rows[0].Test.HR, Band: result.Intervals(e.main, e.current.Name)[0].HR}
-		if mixed := result.Row("mixed"); mixed != nil {
+		if mixed := result.Row(e.report.Mix); mixed != nil {
 			age.Mixed = mixed.Test.HR
 		}
 		e.report.Ages = append(e.report.Ages, age)
@@ -74,7 +75,7 @@ func (e *evaluation) windowPasses(ctx context.Context) error {
 			Name: windowText(windows), Gap: float64(windows.Gap) / 1000, Most: float64(windows.Most) / 1000,
 			Writes: float64(result.Writes) / float64(result.Events), Current: result.Rows[0].Test.HR,
 		}
-		if mixed := result.Row("mixed"); mixed != nil {
+		if mixed := result.Row(e.report.Mix); mixed != nil {
 			w.Mixed = mixed.Test.HR
 		}
 		e.report.Windows = append(e.report.Windows, w)

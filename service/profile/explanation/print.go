@@ -62,7 +62,11 @@ func (v *View) proof() string {
 	case v.Equal:
 		return fmt.Sprintf("refolded from %s, equal to the stored profile within %.0e", cli.Count(int64(v.Folded), "event"), max(v.Distance, 1e-17))
 	}
-	return fmt.Sprintf("%s known; %s of the vector is from events that are not stored any more, or were not folded as they are known now",
+	if v.Remainder < 0 {
+		return fmt.Sprintf("%s known, but with these settings they come to more than the stored profile (remainder %s): it was made with other weights or another decay",
+			cli.Count(int64(v.Folded), "event"), percent(v.Remainder))
+	}
+	return fmt.Sprintf("%s known; %s of the vector is from events that are not stored any more, or were not folded as they are known now, or with other settings",
 		cli.Count(int64(v.Folded), "event"), percent(v.Remainder))
 }
 
@@ -86,6 +90,14 @@ func printSums(w *cli.Text, by string, sums []Sum) {
 	w.Line("  by %s", by)
 	for _, s := range sums[:min(shownSums, len(sums))] {
 		w.Line("    %7s  %s  (%s)", percent(s.Share), cli.Printable(s.Name), cli.Count(int64(s.Events), "event"))
+	}
+	if more := sums[min(shownSums, len(sums)):]; len(more) > 0 {
+		rest := Sum{}
+		for _, s := range more {
+			rest.Share += s.Share
+			rest.Events += s.Events
+		}
+		w.Line("    %7s  %d more  (%s)", percent(rest.Share), len(more), cli.Count(int64(rest.Events), "event"))
 	}
 }
 

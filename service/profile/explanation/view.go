@@ -58,7 +58,7 @@ type Part struct {
 	Type       string    `json:"event_type"`
 	Of         string    `json:"of"` // product or phrase
 	Share      float64   `json:"share"`
-	Left       float64   `json:"weight_left"`
+	Left       float64   `json:"weight_left,omitempty"`
 }
 
 // Sum is what several events count.
@@ -151,8 +151,6 @@ func (b *builder) title(id int32) string {
 	return fmt.Sprintf("product %d", id)
 }
 
-const shownSessions = 5
-
 // sums adds the shares up by type, category, session and age.
 func (b *builder) sums() {
 	v := b.view
@@ -170,7 +168,7 @@ func (b *builder) sums() {
 	for i, s := range sessions {
 		sessions[i].Name = s.From.Time().Format(time.DateTime)
 	}
-	v.Sessions = shown(sessions[:min(shownSessions, len(sessions))])
+	v.Sessions = shown(sessions)
 }
 
 func shown(sums []explain.Sum) []Sum {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -208,6 +209,33 @@ func TestRefusals(t *testing.T) {
 		change(&in, &o)
 		if _, err := explanation.New(t.Context(), in, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+// A user of many sessions: all are in the JSON, and the text says what it leaves out. Events
+// that come to more than what is stored were folded with other settings.
+func TestManySessions(t *testing.T) {
+	in := input()
+	for i := range 20 {
+		e := in.Events[1]
+		e.MessageID = fmt.Sprint("s", i)
+		e.Digest, e.OccurredAt = profile.DigestOf(e.MessageID), start-engine.Millis(i+1)*86_400_000
+		in.Events = append(in.Events, e)
+	}
+	v := explained(t, in, explanation.Options{})
+	sum := v.Remainder
+	for _, s := range v.Sessions {
+		sum += s.Share
+	}
+	if len(v.Sessions) != 22 || !near(sum, 1) {
+		t.Errorf("%d sessions, which come to %v with the remainder", len(v.Sessions), sum)
+	}
+	var out bytes.Buffer
+	v.Print(&cli.Text{W: &out})
+	for _, want := range []string{"14 more  (14 events)", "they come to more than the stored profile", "other weights or another decay"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, out.String())
 		}
 	}
 }

@@ -94,7 +94,7 @@ func mixed(p *profile.Profile, mix float64) ([]float64, error) {
 		return p.Vector, nil
 	}
 	if p.Short.Vector == nil {
-		return nil, fmt.Errorf("user %d has no second vector to mix: workers with %s give it one with its next event", p.UserID, shortSetting)
+		return nil, fmt.Errorf("user %d has no second vector to mix: with %s its next event gives it one", p.UserID, shortSetting)
 	}
 	v := floats.ScaleTo(make([]float64, len(p.Vector)), 1-mix, p.Vector)
 	floats.AddScaled(v, mix, p.Short.Vector)
