@@ -47,7 +47,7 @@ func beside(r *evaluation.Report) (lines []string) {
 		line := fmt.Sprintf("%s finds %s", what, percent(hits))
 		switch {
 		case hits > 0 && fewer:
-			line += fmt.Sprintf(": the fresh profile finds %s.", signed(current.Test.HR/hits-1))
+			line += fmt.Sprintf(": the fresh profile finds %.0f %% more.", 100*(current.Test.HR/hits-1))
 		case more:
 			line += ", more than the profile."
 		default:
