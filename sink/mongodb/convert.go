@@ -3,6 +3,7 @@ package mongodb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,10 +16,14 @@ import (
 
 // Convert writes the vectors of every profile in the configured [Format], and returns how
 // many profiles had another. Versions stay, so workers may be at work: a profile that one
-// writes meanwhile has that worker's format. A profile that cannot be read stays as it is.
+// writes meanwhile has that worker's format. A profile whose
+// vector cannot be read stays as it is; one without a readable user_id ends it with an error.
 func (s *Store) Convert(ctx context.Context) (converted int64, err error) {
 	all := inOrder(ctx, s, s.users, fieldUser, int64(probeUser), func(doc bson.Raw) (bson.Raw, int64, error) {
-		user, _ := userOf(doc)
+		user, ok := userOf(doc)
+		if !ok { // where the next page begins is not known
+			return nil, 0, damaged("a profile without a readable user_id", fmt.Errorf("has the _id %v", doc.Lookup(fieldID)))
+		}
 		return slices.Clone(doc), int64(user), nil
 	})
 	var models []mongo.WriteModel

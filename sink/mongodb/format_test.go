@@ -188,6 +188,24 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// A document that is nobody's as the last one of a page does not begin the pages anew.
+func TestConvertMeetsADocumentOfNobody(t *testing.T) {
+	parallel(t)
+	s := start(t)
+	for user := range int32(pageDocuments - 1) {
+		put(t, s, newProfile(user+1, 1))
+	}
+	nobody := bson.D{{Key: fieldUser, Value: pageDocuments - 0.5}, {Key: fieldVersion, Value: int32(1)}}
+	if _, err := s.users.InsertOne(ctx, nobody, options.InsertOne().SetBypassDocumentValidation(true)); err != nil {
+		t.Fatal(err)
+	}
+	c := s.config
+	c.Format = Binary
+	if _, err := open(t, c).Convert(ctx); err == nil || !strings.Contains(err.Error(), "without a readable user_id") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A worker that writes between the reading and the conversion has the last word.
 func TestConvertBesideAWorker(t *testing.T) {
 	s := start(t)

@@ -26,8 +26,6 @@ type Neighbour struct {
 // skipped. Models are not compared: that is the streams' to choose. An error of
 // a stream, or the end of ctx, is returned without an answer.
 func Nearest(ctx context.Context, units [][]float64, k int, streams ...iter.Seq2[profile.Product, error]) ([][]Neighbour, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	reads := pool.NewWithResults[[][]Neighbour]().WithContext(ctx).WithCancelOnError().WithFirstError()
 	for _, products := range streams {
 		reads.Go(func(ctx context.Context) ([][]Neighbour, error) { return nearestOf(ctx, units, products, k) })

@@ -32,7 +32,7 @@ func (c *convertCmd) Run(a *app.App) error {
 			Profiles int64  `json:"profiles_converted"`
 			Format   string `json:"format"`
 		}{n, a.Servers.Format}, func(w *cli.Text) {
-			w.Line("%s converted: all vectors have the form %s", cli.Count(n, "profile"), a.Servers.Format)
+			w.Line("%s converted to %s", cli.Count(n, "profile"), a.Servers.Format)
 		})
 	})
 }
