@@ -69,26 +69,51 @@ type Group struct {
 	Write uint64
 	// Count is the number of the write's ids.
 	Count int32
+	// Stream: all of its events were read from streams, whose marks know them without
+	// their ids.
+	Stream bool
 }
 
 // With returns the record after a write at now that folded the events of these
 // ids. It drops what the limits no longer keep; see [IDLimits]. The receiver
 // stays as it is.
 func (a Applied) With(write uint64, ids []AppliedID, now engine.Millis, limits IDLimits) Applied {
-	now = a.after(now)
+	return a.with(Group{At: now, Write: write, Count: int32(len(ids))}, ids, limits)
+}
+
+// WithRead is With for events that were all read from streams. Where a record is full, the
+// oldest of such ids go, however young: what is read again is known by its mark.
+func (a Applied) WithRead(write uint64, ids []AppliedID, now engine.Millis, limits IDLimits) Applied {
+	return a.with(Group{At: now, Write: write, Count: int32(len(ids)), Stream: true}, ids, limits)
+}
+
+func (a Applied) with(g Group, ids []AppliedID, limits IDLimits) Applied {
+	g.At = a.after(g.At)
 	next := a
-	groups, dropped := a.expired(len(ids), now, limits)
+	groups, dropped := a.expired(len(ids), g.At, limits)
 	if dropped > 0 {
-		// The time of a group is taken before its write, which may take long: a look
-		// in between did not see it. The time of the group behind it is later than
-		// the write. There is one wherever there is a horizon.
-		next.Floor = max(a.Floor, a.Groups[min(groups, len(a.Groups)-1)].At)
+		next.Floor = max(a.Floor, a.writtenBy(groups, g.At))
 	}
 	next.Groups, next.groupRoom = grow(a.Groups[groups:], a.groupRoom, 1)
-	next.Groups = append(next.Groups, Group{At: now, Write: write, Count: int32(len(ids))})
+	next.Groups = append(next.Groups, g)
 	next.IDs, next.idRoom = grow(a.IDs[dropped:], a.idRoom, len(ids))
 	next.IDs = append(next.IDs, ids...)
 	return next
+}
+
+// writtenBy returns a time by which the first groups were written. The time of a group is
+// taken before its write, which may take long: a look in between did not see it. The time
+// of the group behind it is later than the write. There is one wherever there is a horizon,
+// but for groups of streams.
+func (a Applied) writtenBy(groups int, now engine.Millis) engine.Millis {
+	switch {
+	case groups < len(a.Groups):
+		return a.Groups[groups].At
+	case a.Groups[groups-1].Stream:
+		return now
+	default:
+		return a.Last()
+	}
 }
 
 // Room returns how many events a write at now can fold, at most: a record that is
@@ -146,10 +171,11 @@ func (a Applied) HasWrite(write uint64) bool {
 func (a Applied) expired(added int, now engine.Millis, limits IDLimits) (groups, dropped int) {
 	old, total := a.beyondHorizon(now, limits), len(a.IDs)+added
 	kept := now - engine.Millis(limits.Retention.Milliseconds())
-	for groups < old {
+	for groups < len(a.Groups) {
 		g := a.Groups[groups]
 		left := total - dropped - int(g.Count)
-		if left < limits.Min || g.At >= kept && total-dropped <= limits.Keep {
+		full := g.Stream && total-dropped > limits.Max
+		if !full && (groups >= old || left < limits.Min || g.At >= kept && total-dropped <= limits.Keep) {
 			break
 		}
 		dropped += int(g.Count)
@@ -206,6 +232,8 @@ const (
 	groupBytes     = 6 + 8 + 4
 	appliedIDBytes = len(AppliedID{})
 	oldIDBytes     = 16 + 6
+	// streamGroup is the bit of a stored count that stands for Group.Stream.
+	streamGroup = 1 << 31
 )
 
 // Size returns the length of the stored form in bytes.
@@ -226,7 +254,11 @@ func (a Applied) AppendStored(b []byte) []byte {
 	for _, g := range a.Groups {
 		b = appendMillis(b, g.At)
 		b = binary.LittleEndian.AppendUint64(b, g.Write)
-		b = binary.LittleEndian.AppendUint32(b, uint32(g.Count))
+		count := uint32(g.Count)
+		if g.Stream {
+			count |= streamGroup
+		}
+		b = binary.LittleEndian.AppendUint32(b, count)
 		for i := range ids[:g.Count] {
 			b = append(b, ids[i][:]...)
 		}
@@ -251,9 +283,13 @@ func ReadApplied(b []byte) (a Applied, err error) {
 		if len(b) < groupBytes {
 			return Applied{}, errStoredApplied
 		}
-		g := Group{At: millisOf(b), Write: binary.LittleEndian.Uint64(b[6:]), Count: int32(binary.LittleEndian.Uint32(b[14:]))}
+		count := binary.LittleEndian.Uint32(b[14:])
+		g := Group{
+			At: millisOf(b), Write: binary.LittleEndian.Uint64(b[6:]),
+			Count: int32(count &^ streamGroup), Stream: count&streamGroup != 0,
+		}
 		b = b[groupBytes:]
-		if g.Count < 0 || len(b)/appliedIDBytes < int(g.Count) {
+		if len(b)/appliedIDBytes < int(g.Count) {
 			return Applied{}, errStoredApplied
 		}
 		for range g.Count {

@@ -27,6 +27,12 @@ type Delivery struct {
 	// RetryDelay is how long a source lets the event wait after a verdict Retry
 	// on this attempt; 0 where the source does not say.
 	RetryDelay time.Duration
+	// Place is where a stream has the event; zero where it came by none. Reader read it
+	// there, in a chunk that the broker appended at Appended by its clock; nil where a queue
+	// brought a copy of it.
+	Place    Place
+	Reader   Reader
+	Appended engine.Millis
 	// Trace names the request that the event came with, for logs; nil without one.
 	Trace *engine.Trace
 	// Bytes is what the source keeps in memory until the verdict, beside Event.

@@ -24,7 +24,7 @@ type Profiles interface {
 	// [engine.ErrUnknown] where the write may have happened, a [engine.Permanent] error
 	// where the store will never take this document. The profiles must differ
 	// in their users, and stay unchanged for ever after: stores and caches
-	// keep them.
+	// keep them. Where one has marks, its successors have some.
 	Swap(ctx context.Context, profiles []*Profile) []error
 
 	// Now returns the store's time, which all workers share: their own clocks may

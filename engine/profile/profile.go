@@ -34,6 +34,7 @@ type Profile struct {
 	WrittenAt engine.Millis // processing time of this write (updated_at)
 
 	Applied Applied
+	Marks   Marks
 
 	Short Short
 	// DropShort: what the stored document has of a second vector goes with this write. It is

@@ -91,6 +91,8 @@ func (d *profileReader) ownField(key []byte, v bsoncore.Value) error {
 		return readApplied(v, &p.Applied)
 	case fieldFloor:
 		return readDate(v, &p.Applied.Floor)
+	case fieldMarks:
+		return readMarks(v, &p.Marks)
 	default:
 		return d.shortField(key, v)
 	}
@@ -158,6 +160,15 @@ func readApplied(v bsoncore.Value, into *profile.Applied) error {
 	floor := into.Floor // of another field
 	*into, err = profile.ReadApplied(b)
 	into.Floor = floor
+	return err
+}
+
+func readMarks(v bsoncore.Value, into *profile.Marks) error {
+	b, err := binaryOf(v)
+	if err != nil {
+		return err
+	}
+	*into, err = profile.ReadMarks(b)
 	return err
 }
 

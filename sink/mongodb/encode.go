@@ -32,6 +32,8 @@ const (
 	fieldApplied = "applied"
 	fieldFloor   = "applied_floor"
 	fieldErased  = "erased_at"
+	// fieldMarks is there where events came by streams.
+	fieldMarks = "stream_marks"
 	// The second vector's, in a document that has one. The version is the document's: an
 	// earlier keyfold moves that on and leaves these fields as they are.
 	fieldShort         = "embedding_short"
@@ -67,7 +69,7 @@ func (c *codec) size(p *profile.Profile) int {
 	if p.Short.Vector != nil {
 		vectors *= 2
 	}
-	return maxFixedBytes + vectors + p.Applied.Size() + len(p.LastID) + len(p.Model) + len(p.History)
+	return maxFixedBytes + vectors + p.Applied.Size() + p.Marks.MaxSize() + len(p.LastID) + len(p.Model) + len(p.History)
 }
 
 // appendInsert appends the document of a new user. id is the bulk's.
@@ -126,6 +128,9 @@ func (c *codec) appendFields(dst []byte, p *profile.Profile, id bson.ObjectID) [
 	dst = bsoncore.AppendStringElement(dst, fieldModel, p.Model)
 	dst = appendApplied(dst, p.Applied)
 	dst = appendOptionalDate(dst, fieldFloor, p.Applied.Floor)
+	if len(p.Marks) > 0 {
+		dst = bsoncore.AppendBinaryElement(dst, fieldMarks, genericBinary, p.Marks.AppendStored(nil))
+	}
 	dst = bsoncore.AppendObjectIDElement(dst, fieldWriteID, id)
 	if p.Short.Vector != nil {
 		dst = bsoncore.AppendDoubleElement(dst, fieldShortMass, p.Short.Mass)

@@ -95,7 +95,7 @@ func (s *Store) eraseForeign(ctx context.Context, user int32, at engine.Millis) 
 var profileFields = func() (fields bson.D) {
 	for _, field := range append([]string{
 		fieldEmbedding, fieldDimensions, fieldUpdated, fieldEventCount, fieldLastType, fieldCreatedAt,
-		fieldWrittenAt, fieldMass, fieldHistory, fieldModel, fieldLastID, fieldApplied, fieldFloor, fieldWriteID,
+		fieldWrittenAt, fieldMass, fieldHistory, fieldModel, fieldLastID, fieldApplied, fieldFloor, fieldMarks, fieldWriteID,
 	}, shortFields...) {
 		fields = append(fields, bson.E{Key: field, Value: ""})
 	}

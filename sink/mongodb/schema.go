@@ -50,6 +50,7 @@ func profileRule(dimensions int) bson.D {
 			{Key: fieldLastID, Value: typed("string", "Message id of the newest event")},
 			{Key: fieldApplied, Value: typed("binData", "Ids of folded events, in one group per write")},
 			{Key: fieldFloor, Value: bson.D{{Key: "bsonType", Value: bson.A{"date", "null"}}}},
+			{Key: fieldMarks, Value: typed("binData", "Which events of which streams are folded")},
 			{Key: fieldWriteID, Value: typed("objectId", "Which bulk wrote this version")},
 			{Key: fieldShort, Value: vectorRule(n, "Unit vector of a shorter half-life")},
 			{Key: fieldShortMass, Value: bson.D{{Key: "bsonType", Value: "double"}, {Key: "minimum", Value: int32(0)}}},

@@ -79,6 +79,11 @@ func (s Store) profile(user, version int32) *profile.Profile {
 		EventCount: int64(version), History: profile.Mass, Model: "text-embedding-3-small",
 		CreatedAt: 1_700_000_000_001, WrittenAt: engine.Millis(1_700_000_000_002 + int64(version)),
 	}
+	if user%2 == 0 { // they never go, but with the profile
+		p.Marks = profile.Marks{{Stream: 1 << 8, Next: uint64(version)}, {
+			Stream: 2<<8 | 1<<1, Next: math.MaxUint64 - 1, Holes: []uint64{uint64(version), math.MaxUint64 - 2}, Beyond: []uint64{math.MaxUint64},
+		}}
+	}
 	for i := range p.Vector {
 		p.Vector[i] = math.Sin(float64(user) + float64(version)*float64(i+1))
 	}

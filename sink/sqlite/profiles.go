@@ -17,7 +17,7 @@ const profileColumns = `user_id, version, embedding, COALESCE(dimension_count, 0
 	COALESCE(history, ''), COALESCE(embedding_model, ''), COALESCE(last_updated, 0),
 	COALESCE(last_event_type, ''), COALESCE(last_message_id, ''), COALESCE(event_count, 0),
 	COALESCE(created_at, 0), COALESCE(updated_at, 0), applied, COALESCE(applied_floor, 0),
-	COALESCE(erased_at, 0), embedding_short, COALESCE(mass_short, 0), COALESCE(short_half_life, 0)`
+	COALESCE(erased_at, 0), embedding_short, COALESCE(mass_short, 0), COALESCE(short_half_life, 0), stream_marks`
 
 const (
 	// The ids travel as one JSON array, so that there is one statement for any
@@ -83,12 +83,12 @@ func scanProfile(rows *sql.Rows) (*profile.Profile, error) {
 		lastType           string
 		shortHalfLife      int64
 		embedding, applied sql.RawBytes
-		short              sql.RawBytes
+		short, marks       sql.RawBytes
 	)
 	err := rows.Scan(&p.UserID, &p.Version, &embedding, &dimensions, &p.Mass,
 		&p.History, &p.Model, &p.Updated, &lastType, &p.LastID, &p.EventCount,
 		&p.CreatedAt, &p.WrittenAt, &applied, &p.Applied.Floor, &p.ErasedAt,
-		&short, &p.Short.Mass, &shortHalfLife)
+		&short, &p.Short.Mass, &shortHalfLife, &marks)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +110,9 @@ func scanProfile(rows *sql.Rows) (*profile.Profile, error) {
 		return nil, damaged(p.UserID, err)
 	}
 	p.Applied.Floor = floor
+	if p.Marks, err = profile.ReadMarks(marks); err != nil {
+		return nil, damaged(p.UserID, err)
+	}
 	return &p, nil
 }
 

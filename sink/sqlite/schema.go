@@ -59,4 +59,6 @@ ALTER TABLE user_embeddings ADD COLUMN embedding_short BLOB -- float64, little-e
 	CHECK (embedding_short IS NULL OR length(embedding_short) = 8 * dimension_count);
 ALTER TABLE user_embeddings ADD COLUMN mass_short REAL;
 ALTER TABLE user_embeddings ADD COLUMN short_half_life INTEGER; -- seconds
+`, `
+ALTER TABLE user_embeddings ADD COLUMN stream_marks BLOB; -- see profile.Marks
 `}

@@ -14,14 +14,14 @@ import (
 const (
 	insertProfile = `INSERT INTO user_embeddings (version, embedding, dimension_count, mass,
 			history, embedding_model, last_updated, last_event_type, last_message_id, event_count,
-			created_at, updated_at, applied, applied_floor, embedding_short, mass_short, short_half_life, user_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			created_at, updated_at, applied, applied_floor, embedding_short, mass_short, short_half_life, stream_marks, user_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (user_id) DO NOTHING`
 
 	updateProfile = `UPDATE user_embeddings SET version = ?, embedding = ?, dimension_count = ?, mass = ?,
 			history = ?, embedding_model = ?, last_updated = ?, last_event_type = ?, last_message_id = ?,
 			event_count = ?, created_at = ?, updated_at = ?, applied = ?, applied_floor = ?,
-			embedding_short = ?, mass_short = ?, short_half_life = ?
+			embedding_short = ?, mass_short = ?, short_half_life = ?, stream_marks = ?
 		WHERE user_id = ? AND version = ? AND erased_at IS NULL`
 
 	// A tombstone stays as it is; its version grows no more, as nothing can be
@@ -32,7 +32,7 @@ const (
 			embedding_model = NULL, last_updated = NULL, last_event_type = NULL,
 			last_message_id = NULL, event_count = NULL, created_at = NULL, updated_at = NULL,
 			applied = NULL, applied_floor = NULL,
-			embedding_short = NULL, mass_short = NULL, short_half_life = NULL
+			embedding_short = NULL, mass_short = NULL, short_half_life = NULL, stream_marks = NULL
 		WHERE erased_at IS NULL`
 )
 
@@ -74,7 +74,7 @@ type write struct {
 // swapAll writes each profile. A permanent error is that profile's alone;
 // any other ends the transaction.
 func swapAll(tx *sqlfile.Tx, writes []write) error {
-	var args [19]any
+	var args [20]any
 	for i := range writes {
 		w := &writes[i]
 		w.outcome = swap(tx, w, args[:0])
@@ -96,7 +96,7 @@ func swap(tx *sqlfile.Tx, w *write, args []any) error {
 	} else {
 		args = append(args, nil, nil, nil)
 	}
-	args = append(args, p.UserID)
+	args = append(args, p.Marks.AppendStored(nil), p.UserID)
 	statement := insertProfile
 	if p.Version != 1 {
 		statement, args = updateProfile, append(args, p.Version-1)

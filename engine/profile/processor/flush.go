@@ -105,6 +105,13 @@ func (f *flush) round() (down error) {
 		f.fold(&f.works[i], now)
 	}
 	f.keepUndone()
+	if now, err = f.awaitCopies(now); err != nil {
+		return f.storeFailed(err)
+	}
+	for i := range f.works {
+		f.compose(&f.works[i], now)
+	}
+	f.keepUndone()
 	down = f.swap(began)
 	f.keepUndone()
 	return down
@@ -143,6 +150,9 @@ type work struct {
 	// those whose id stands in events too: they get their original's verdict.
 	events []profile.Delivery
 	copies []profile.Delivery
+	// steps are what the events fold, in their order; nil before a fold.
+	steps []profile.Step
+	read  read
 
 	loaded  bool             // profile is what the store or the cache said
 	profile *profile.Profile // nil: the user has none, or it is unfit

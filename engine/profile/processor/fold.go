@@ -31,12 +31,29 @@ func (f *flush) fold(w *work, now engine.Millis) {
 		steps = append(steps, step)
 		events = append(events, d)
 	}
-	w.events = events
-	if len(events) == 0 {
+	w.events, w.steps = events, steps
+	if len(events) == 0 && !w.mayMark() {
 		f.finish(w, engine.Verdict{Outcome: engine.Duplicate})
+	}
+}
+
+// compose makes w.next of what is left of a work, its marks last: copies are confirmed by
+// then.
+func (f *flush) compose(w *work, now engine.Millis) {
+	if w.steps == nil { // it looks again first
 		return
 	}
-	w.next = f.next(w, steps, now)
+	marks := w.marks()
+	switch {
+	case len(w.events) > 0:
+		w.next = f.next(w, w.steps, now)
+	case marks.Equal(w.profile.Marks):
+		f.finish(w, engine.Verdict{Outcome: engine.Duplicate})
+		return
+	default:
+		w.next = f.marked(w, now)
+	}
+	w.next.Marks = marks
 }
 
 // errTooBusy parks events of a user whose profile has no room for their ids.
@@ -120,6 +137,10 @@ func (f *flush) next(w *work, steps []profile.Step, now engine.Millis) *profile.
 	p.Short = f.config.FoldShort(short, state.Updated, steps)
 	state = f.config.Fold(state, steps)
 	p.Vector, p.Mass, p.Updated = state.Vector, state.Mass, state.Updated
-	p.Applied = applied.With(rand.Uint64(), ids, now, f.config.IDs)
+	with := applied.With
+	if w.allRead() {
+		with = applied.WithRead
+	}
+	p.Applied = with(rand.Uint64(), ids, now, f.config.IDs)
 	return p
 }

@@ -130,7 +130,7 @@ func (f *flush) storeFailed(err error) error {
 
 // reload makes the next round read the profile from the store.
 func (w *work) reload() {
-	w.loaded, w.profile, w.unfit, w.next = false, nil, nil, nil
+	w.loaded, w.profile, w.unfit, w.next, w.steps = false, nil, nil, nil, nil
 }
 
 // look notes since when the events that are not in the profile are known not to

@@ -89,6 +89,9 @@ func (e *Engine) logWritten(w *work, began engine.Millis) {
 // logConflict logs what settles itself, and comes for many users at once where workers
 // change: the summary counts it.
 func (e *Engine) logConflict(w *work) {
+	if len(w.events) == 0 { // its marks alone were to be written
+		return
+	}
 	newest := &w.events[len(w.events)-1]
 	attrs := append([]slog.Attr{
 		slog.Int("user_id", int(w.user)), slog.Int("events", len(w.events)),

@@ -100,7 +100,7 @@ func (e *Engine) Apply(ctx context.Context, batches []profile.Batch) {
 	}
 	for i := range batches {
 		batches[i].Sort()
-		f.works[i] = work{user: batches[i].UserID, events: batches[i].Deliveries}
+		f.works[i] = work{user: batches[i].UserID, events: batches[i].Deliveries, read: readOf(batches[i].Deliveries)}
 	}
 	e.stats.Batches.Add(int64(len(batches)))
 	f.run()

@@ -187,6 +187,7 @@ func (r *rebuilding) profile(user int32, old *profile.Profile) error {
 		p.DropShort = p.Short.Vector == nil
 		p.Version = old.Version + 1
 		p.CreatedAt = cmp.Or(old.CreatedAt, now)
+		p.Marks = old.Marks
 	}
 	p.Applied = r.record(now)
 	r.result.Profile = p

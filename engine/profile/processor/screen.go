@@ -17,21 +17,31 @@ func (f *flush) screen(w *work) {
 		f.finish(w, engine.Verdict{Outcome: engine.UserErased})
 		return
 	}
+	w.takeRepeats()
+	if f.streamChanged(w) {
+		return
+	}
 	var applied profile.Applied
 	if w.profile != nil {
 		applied = w.profile.Applied
 	}
 	w.look()
+	f.dropMarked(w)
 	f.dropOverdue(w)
 	s := f.dedups.Get().(*profile.Dedup)
 	inBatch, folded := s.Duplicates(w.events, applied)
 	events := w.events[:0]
 	for i, d := range w.events {
 		switch {
+		case folded[i] && w.unmarked(&d):
+			w.read.repeats = append(w.read.repeats, d)
 		case folded[i]:
 			f.settleFolded(w, &d)
-		// One that repeats an event which was settled is judged by itself.
-		case inBatch[i] && slices.ContainsFunc(events, func(e profile.Delivery) bool { return e.Event.Digest == d.Event.Digest }):
+		// One that repeats an event which was settled is judged by itself, and so is an old
+		// copy beside what its publisher sent again: it would get that one's bound.
+		case inBatch[i] && slices.ContainsFunc(events, func(e profile.Delivery) bool {
+			return e.Event.Digest == d.Event.Digest && (e.Place == d.Place || !applied.PastHorizon(d.FirstSeen))
+		}):
 			w.copies = append(w.copies, d)
 		case applied.PastHorizon(d.FirstSeen):
 			// Its id is absent, but that says nothing any more: the bound stays.
@@ -46,7 +56,7 @@ func (f *flush) screen(w *work) {
 	}
 	f.dedups.Put(s)
 	w.events = events
-	if len(events) == 0 {
+	if len(events)+len(w.read.repeats) == 0 {
 		f.finish(w, engine.Verdict{Outcome: engine.Duplicate})
 	}
 }

@@ -12,6 +12,10 @@ import (
 // within the horizon, or its id is not kept for sure.
 func (f *flush) dated(w *work, d *profile.Delivery, v engine.Verdict) engine.Verdict {
 	v.AbsentAt = w.absentAt
+	if w.absentAt == 0 && d.Reader != nil && v.Outcome.Settlement() != engine.Ack {
+		// However long ago it was folded, its stream still has it. It is read again.
+		return engine.Verdict{Outcome: engine.Unsettled, Err: v.Err}
+	}
 	if w.absentAt != 0 || d.FirstSeen != 0 || v.Outcome != engine.Retry && v.Outcome != engine.Park {
 		return v
 	}
@@ -29,6 +33,7 @@ func (f *flush) finish(w *work, v engine.Verdict) {
 		f.settle(&w.events[i], f.dated(w, &w.events[i], v))
 	}
 	f.finishCopies(w, v)
+	f.finishRepeats(w, v)
 	w.events, w.done = nil, true
 }
 
@@ -44,6 +49,7 @@ func (f *flush) finishAll(v engine.Verdict) {
 // that has ended, whose verdict is dropped: were the other acknowledged as its
 // duplicate, the retry or dead letter would be lost.
 func (f *flush) settleWithCopies(w *work, d *profile.Delivery, v engine.Verdict) {
+	w.read.left = w.read.left || v.Outcome.Settlement() != engine.Ack
 	f.settle(d, f.dated(w, d, v))
 	for _, again := range w.takeCopies(d.Event.Digest) {
 		f.settle(&again, f.dated(w, &again, v))
@@ -58,6 +64,10 @@ func (f *flush) settleFolded(w *work, d *profile.Delivery) {
 	}
 	f.settle(d, v)
 	for _, again := range w.takeCopies(d.Event.Digest) {
+		if w.unmarked(&again) {
+			w.read.repeats = append(w.read.repeats, again)
+			continue
+		}
 		f.settle(&again, engine.Verdict{Outcome: engine.Duplicate})
 	}
 }

@@ -20,6 +20,7 @@ type Stats struct {
 	Hits      atomic.Int64                       // profiles the cache held
 	Failures  atomic.Int64                       // store calls that failed
 	Overdue   atomic.Int64                       // events left to the broker: their lease was over
+	Replayed  atomic.Int64                       // events of streams that a mark said were done
 	Stale     atomic.Int64                       // folds that bridged more than 90 days
 
 	EventTime  *metric.Histogram // of folded events, from their occurred_at to the profile's write
@@ -57,6 +58,7 @@ func (s *Stats) Register(set *metric.Set) {
 	set.Counter("keyfold_conflicts_total", "Writes that met another version of the profile and were repeated.", s.Conflicts.Load)
 	set.Counter("keyfold_unknown_outcomes_total", "Writes without a clear answer, resolved by reading ids back.", s.Unknowns.Load)
 	set.Counter("keyfold_store_failures_total", "Calls of the store that failed.", s.Failures.Load)
+	set.Counter("keyfold_replayed_events_total", "Events of streams that were read again and were done by a profile's mark.", s.Replayed.Load)
 	set.Counter("keyfold_overdue_events_total", "Events left to the broker because their lease was over.", s.Overdue.Load)
 	set.Counter("keyfold_stale_profiles_total", "Folds that bridged more than 90 days.", s.Stale.Load)
 	set.Histogram("keyfold_event_to_profile_seconds", "From an event's occurred_at to the write of the profile that has it; events of a backfill are old.", s.EventTime)

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"keyfold/engine"
@@ -91,7 +92,7 @@ func (f *flush) observe(w *work) {
 // reject takes a document the store will never accept. A single event is dead;
 // several are tried in halves, so that batch mates are saved.
 func (f *flush) reject(w *work, err error) {
-	if len(w.events) == 1 {
+	if len(w.events) <= 1 {
 		f.finish(w, engine.Verdict{Outcome: engine.Dead, Reason: engine.ReasonOf(err), Err: err})
 		return
 	}
@@ -133,6 +134,8 @@ func (f *flush) halve(w *work) {
 		for i := range events {
 			half.copies = append(half.copies, w.takeCopies(events[i].Event.Digest)...)
 		}
+		half.read = readOf(slices.Concat(half.events, half.copies))
+		half.read.repeats, w.read.repeats = w.read.repeats, nil
 		f.part(0, half)
 	}
 }
