@@ -53,7 +53,7 @@ check:
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
 	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
-	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./service/profile/evaluation
+	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim ./service/profile/evaluation
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
 # Khepri, and no deprecated feature.
@@ -133,19 +133,22 @@ soak:
 	$(MAKE) test-long
 	$(MAKE) fuzz FUZZTIME=2m
 
-# A million schedules in virtual time, some deep ones (with the real store's client)
-# and 100,000 of notifiers, or as many of each as SIM_TIME allows. A failing one is
+# A million schedules in virtual time, some deep ones (with the real store's client),
+# 100,000 of notifiers and 200,000 of streams, or as many of each as SIM_TIME allows. A failing one is
 # named and replayed by its number.
 SIM_SCHEDULES ?= 1000000
 SIM_FIRST     ?= 1
 SIM_DEEPS     ?= 50000
 SIM_NOTIFY    ?= 100000
+SIM_STREAM    ?= 200000
 SIM_TIME      ?= 2h
 soak-sim:
 	KEYFOLD_SIM_SCHEDULES=$(SIM_SCHEDULES) KEYFOLD_SIM_DEEPS=$(SIM_DEEPS) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
 	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./proof/sim
 	KEYFOLD_SIM_NOTIFY_SCHEDULES=$(SIM_NOTIFY) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
 	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./proof/notifysim
+	KEYFOLD_SIM_STREAM_SCHEDULES=$(SIM_STREAM) KEYFOLD_SIM_FIRST=$(SIM_FIRST) KEYFOLD_SIM_TIME=$(SIM_TIME) \
+	  $(GO) test -count=1 -timeout 0 -v -run 'Schedules$$' ./proof/streamsim
 
 # A million random histories of notifications, each decided by the laws and by the
 # oracle. One that differs is named and shown by its number.

@@ -23,6 +23,7 @@ var subjects = [][2]string{
 	{"outbox", "From a click to the queue"},
 	{"rebuild", "Rebuilding profiles"},
 	{"partitions", "Partitions"},
+	{"streams", "Streams"},
 	{"lite", "keyfold-lite"},
 	{"security", "Secrets, faults and erasure"},
 	{"shutdown", "Shutdown"},

@@ -10,8 +10,8 @@ import (
 	"keyfold/engine"
 )
 
-// StreamID names one stream in a profile's marks: its generation from bit 8 on, its
-// partition from bit 1, and its lane in bit 0. 0 is no stream, as generations count from 1.
+// StreamID names one stream in a profile's marks: its generation from bit 8 on, and its
+// partition from bit 1; bit 0 is free. 0 is no stream, as generations count from 1.
 type StreamID uint32
 
 // Place is where an event stands: an offset of a stream. The zero value is of an event
@@ -89,7 +89,7 @@ type Progress struct {
 }
 
 // After returns the marks after a write. A mark becomes the highest offset read and never
-// falls. What the readers hold of the user above the mark of before becomes holes: windows
+// falls. What the readers hold of the user above the previous mark becomes holes: windows
 // need not be in order, and a search that waits for its vector is overtaken.
 func (m Marks) After(p Progress) Marks {
 	next := slices.Clone(m)

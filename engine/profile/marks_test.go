@@ -63,7 +63,7 @@ func TestMarksDone(t *testing.T) {
 			t.Errorf("offset %d is done: %v, beyond: %v", o, m.Done(p), m.HasBeyond(p))
 		}
 	}
-	if (Marks)(nil).Done(Place{stream, 0}) {
+	if Marks(nil).Done(Place{stream, 0}) {
 		t.Error("nothing is marked, but an event is done")
 	}
 }

@@ -132,7 +132,7 @@ func (e *event) name() {
 }
 
 // start begins a worker that reads from these positions.
-func (w *world) start(from func(*stream) uint64) *worker {
+func (w *world) start(from func(*stream) uint64) {
 	k := &worker{world: w, open: map[int32][]profile.Delivery{}}
 	for _, s := range w.streams {
 		k.readers = append(k.readers, newReader(k, s, from(s)))
@@ -146,7 +146,6 @@ func (w *world) start(from func(*stream) uint64) *worker {
 		panic(err)
 	}
 	w.workers = append(w.workers, k)
-	return k
 }
 
 // run takes steps until all is settled, and reports what is wrong in the end.

@@ -28,7 +28,7 @@ type Set struct {
 
 	copies  map[uint64]int32 // under mu: the users of offsets whose copies are not confirmed
 	copying map[int32]int    // under mu: how many those are, by user
-	changed chan struct{}    // under mu: closed when a copy is confirmed; nil while nobody waits
+	changed chan struct{}    // under mu: closed when copies are confirmed; nil while no flush waits
 	ended   bool             // under mu
 }
 

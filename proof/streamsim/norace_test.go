@@ -1,0 +1,5 @@
+//go:build !race
+
+package streamsim
+
+const schedulesByDefault = 20_000
