@@ -65,6 +65,22 @@ type consumerChannel struct {
 	partition *partitionConsumer
 	next      subscription // follows main, which was cancelled and is read to its end
 	left      atomic.Bool  // closed here, while the session goes on
+
+	// outside takes the settlements of messages that came by no channel: see [Outside]. nil:
+	// they are acknowledged.
+	outside func(t *settler)
+}
+
+// settle acknowledges a message, and reports whether that is not too late.
+func (l *consumerChannel) settle(t *settler) bool {
+	if l.outside == nil {
+		return l.acks.settle(t.tag, t.end)
+	}
+	if l.session.over() {
+		return false
+	}
+	l.outside(t)
+	return true
 }
 
 // subscription is a consumer at the broker: live while it has a tag, and with

@@ -14,6 +14,9 @@ import (
 // This file holds all that the package knows of the events that are folded into
 // profiles. Another application has its own [Chunk] and its own [Describe].
 
+// eventNames tell the copies of streams' events.
+var eventNames = rabbit.DefaultNames()
+
 // eventOf reads the message's event. The id that stands in the body counts, then
 // the AMQP property, and only then one made from the fields.
 func eventOf(o *rabbit.Original, now time.Time) (profile.Event, error) {
@@ -64,7 +67,7 @@ func (c *events) Add(o *rabbit.Original, a Arrival) error {
 	c.deliveries = append(c.deliveries, profile.Delivery{
 		Event: e, FirstSeen: a.FirstSeen, Arrived: a.Arrived,
 		Attempt: a.Attempt, Last: a.Last, RetryDelay: a.RetryDelay, Trace: a.Trace,
-		Bytes: a.Bytes, Settler: a.Settler,
+		Bytes: a.Bytes, Settler: a.Settler, Place: eventNames.Place(o),
 	})
 	return nil
 }

@@ -86,7 +86,7 @@ func (t *settler) ack() {
 		s.end(err)
 	}
 	t.lease.end()
-	if !t.channel.acks.settle(t.tag, t.end) {
+	if !t.channel.settle(t) {
 		s.stats.Stale.Add(1)
 	}
 	s.bytes.Add(-int64(t.size))

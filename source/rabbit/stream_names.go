@@ -1,0 +1,63 @@
+package rabbit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"keyfold/engine/profile"
+)
+
+// HeaderStream is where the event stands whose copy a message is: stream@offset.
+const HeaderStream = "keyfold-stream"
+
+// MaxStreams is the largest number of streams of a generation.
+const MaxStreams = MaxPartitions
+
+// Stream names one stream of events. Another number of streams is another generation,
+// whose streams have other names.
+type Stream struct {
+	Generation int // from 1 on
+	Partition  int // it takes the events of every slot s with s % P = Partition
+}
+
+// StreamBase returns what the names of the application's streams begin with.
+func (n Names) StreamBase() string { return strings.TrimSuffix(n.Slots, "_slots") + "_streams" }
+
+// StreamQueue returns the stream's name at the broker.
+func (n Names) StreamQueue(s Stream) string {
+	return fmt.Sprintf("%s.%d-%d", n.StreamBase(), s.Generation, s.Partition)
+}
+
+// StreamOf reads what StreamQueue made.
+func (n Names) StreamOf(queue string) (s Stream, ok bool) {
+	text, ok := strings.CutPrefix(queue, n.StreamBase()+".")
+	generation, partition, cut := strings.Cut(text, "-")
+	var errs [2]error
+	s.Generation, errs[0] = strconv.Atoi(generation)
+	s.Partition, errs[1] = strconv.Atoi(partition)
+	ok = ok && cut && errs[0] == nil && errs[1] == nil && s.Generation > 0 && s.Partition >= 0 && s.Partition < MaxStreams
+	return s, ok && n.StreamQueue(s) == queue
+}
+
+// ID returns what profiles know the stream by.
+func (s Stream) ID() profile.StreamID {
+	return profile.StreamID(s.Generation)<<8 | profile.StreamID(s.Partition)<<1
+}
+
+// FormatPlace returns the value of [HeaderStream].
+func (n Names) FormatPlace(s Stream, offset uint64) string {
+	return n.StreamQueue(s) + "@" + strconv.FormatUint(offset, 10)
+}
+
+// Place returns where the event stands whose copy this is; zero for a message that is none.
+func (n Names) Place(o *Original) profile.Place {
+	text, _ := o.Headers[HeaderStream].(string)
+	queue, offset, _ := strings.Cut(text, "@")
+	s, ok := n.StreamOf(queue)
+	at, err := strconv.ParseUint(offset, 10, 64)
+	if !ok || err != nil {
+		return profile.Place{}
+	}
+	return profile.Place{Stream: s.ID(), Offset: at}
+}
