@@ -22,6 +22,7 @@ type Server struct{ Name, Setting string }
 // Servers that keyfold uses.
 var (
 	RabbitMQ     = Server{"RabbitMQ", "RABBITMQ_DSN"}
+	Streams      = Server{"RabbitMQ's streams", "RABBITMQ_STREAM_URI"}
 	Management   = Server{"RabbitMQ's management", "RABBITMQ_MANAGEMENT_URL"}
 	MongoDB      = Server{"MongoDB", "MONGODB_URI"}
 	MariaDB      = Server{"MariaDB or MySQL", "DATABASE_URL"}

@@ -60,7 +60,7 @@ func document() string {
 // Rows have what is shown of them, and servers in them are known ones.
 func TestRows(t *testing.T) {
 	known := map[string]bool{}
-	for _, s := range []Server{RabbitMQ, Management, MongoDB, MariaDB, PostgreSQL, SQLite, Database, Ledger, Redis, Repeats, EmbeddingAPI} {
+	for _, s := range []Server{RabbitMQ, Streams, Management, MongoDB, MariaDB, PostgreSQL, SQLite, Database, Ledger, Redis, Repeats, EmbeddingAPI} {
 		known[s.Name] = true
 	}
 	seen := map[ID]bool{}

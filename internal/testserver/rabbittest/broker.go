@@ -1,6 +1,7 @@
 package rabbittest
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -103,6 +104,8 @@ const (
 	prometheusPort
 	firstControlPort
 	lastControlPort = firstControlPort + 10
+	streamPort      = lastControlPort + 1
+	streamTLSPort   = streamPort + 1
 )
 
 // options are what a broker of tests may be unlike others in.
@@ -110,14 +113,20 @@ type options struct {
 	look       func() (installation, error)
 	timeout    time.Duration // its consumer_timeout
 	statistics bool
+	streams    bool      // the stream protocol, too
+	files      *TLSFiles // of the stream protocol with TLS; nil: without
 }
 
 // plugins are those that the node is to start.
 func (o options) plugins() []string {
+	all := []string{"rabbitmq_management"}
 	if o.statistics {
-		return []string{"rabbitmq_management", "rabbitmq_prometheus"}
+		all = append(all, "rabbitmq_prometheus")
 	}
-	return []string{"rabbitmq_management"}
+	if o.streams {
+		all = append(all, "rabbitmq_stream")
+	}
+	return all
 }
 
 // launch starts a node whose files are all in dir.
@@ -135,7 +144,8 @@ func launch(dir string, o options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Env, b.Answers, b.Logs = b.environment(scripts), b.answers, filepath.Join(dir, "log", b.node+".log")
+	answers := func(ctx context.Context) bool { return b.answers(ctx) && b.streamsAnswer(ctx, o) }
+	b.Env, b.Answers, b.Logs = b.environment(scripts), answers, filepath.Join(dir, "log", b.node+".log")
 	if err := b.start(o); err != nil {
 		b.Stop()
 		return nil, err
@@ -176,6 +186,7 @@ func (b *Broker) writeFiles(o options) error {
 	if o.statistics {
 		config += fmt.Sprintf("collect_statistics_interval = 500\nprometheus.tcp.ip = 127.0.0.1\nprometheus.tcp.port = %s\n", b.port(prometheusPort))
 	}
+	config += b.streamConfig(o)
 	// How often a channel looks for what it holds too long has no name there; a
 	// minute by default.
 	tick := time.Minute

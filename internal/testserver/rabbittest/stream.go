@@ -1,0 +1,86 @@
+package rabbittest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"testing"
+
+	"keyfold/internal/testserver/process"
+)
+
+// TLSFiles are the PEM files of a listener with TLS.
+type TLSFiles struct{ Authority, Certificate, Key string }
+
+// SharedStreams is [SharedVersion] with a broker that speaks the stream protocol too.
+func SharedStreams(t testing.TB, major int) *Broker {
+	t.Helper()
+	return sharedStreams[major](t)
+}
+
+var sharedStreams = map[int]func(testing.TB) *Broker{
+	3: process.Shared(launchStreams(3, nil)),
+	4: process.Shared(launchStreams(4, nil)),
+}
+
+// StartStreams is [StartVersion] with a broker that speaks the stream protocol too, with
+// files also over TLS.
+func StartStreams(t testing.TB, major int, files *TLSFiles) *Broker {
+	t.Helper()
+	return process.ForTest(t, launchStreams(major, files))
+}
+
+func launchStreams(major int, files *TLSFiles) func(dir string) (*Broker, error) {
+	return func(dir string) (*Broker, error) {
+		look := func() (installation, error) { return ofVersion(major) }
+		return launch(dir, options{look: look, timeout: patient, streams: true, files: files})
+	}
+}
+
+// streamConfig are the stream plugin's lines of rabbitmq.conf. By default a node advertises
+// its host's name.
+func (b *Broker) streamConfig(o options) string {
+	if !o.streams {
+		return ""
+	}
+	text := fmt.Sprintf("stream.listeners.tcp.1 = %s\nstream.advertised_host = 127.0.0.1\nstream.advertised_port = %s\n",
+		b.StreamAddress(), b.port(streamPort))
+	if o.files != nil {
+		text += fmt.Sprintf("stream.listeners.ssl.1 = %s\nstream.advertised_tls_port = %s\n"+
+			"ssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n",
+			b.StreamTLSAddress(), b.port(streamTLSPort), o.files.Authority, o.files.Certificate, o.files.Key)
+	}
+	return text
+}
+
+// streamsAnswer reports whether the listeners of the stream protocol do.
+func (b *Broker) streamsAnswer(ctx context.Context, o options) bool {
+	var addresses []string
+	if o.streams {
+		addresses = append(addresses, b.StreamAddress())
+	}
+	if o.files != nil {
+		addresses = append(addresses, b.StreamTLSAddress())
+	}
+	for _, address := range addresses {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+	}
+	return true
+}
+
+// StreamAddress is where the stream protocol is spoken, StreamTLSAddress where with TLS.
+func (b *Broker) StreamAddress() string { return b.Ports.Address(streamPort) }
+
+// StreamTLSAddress see [Broker.StreamAddress].
+func (b *Broker) StreamTLSAddress() string { return b.Ports.Address(streamTLSPort) }
+
+// StreamURI returns the URL of a virtual host for the user guest behind an address of the
+// stream protocol.
+func StreamURI(address, vhost string) string {
+	return "rabbitmq-stream://guest:guest@" + address + "/" + url.PathEscape(vhost)
+}

@@ -1,0 +1,128 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Node is a node's advertised host and port.
+type Node struct {
+	Host string
+	Port int
+}
+
+// String returns host:port.
+func (n Node) String() string { return addressOf(n.Host, n.Port) }
+
+// Metadata says where a stream is.
+type Metadata struct {
+	Leader   Node // zero where there is none at present
+	Replicas []Node
+	Err      error // a [Code], such as [StreamMissing]; nil: the stream is there
+}
+
+// Metadata asks where streams are.
+func (c *Conn) Metadata(ctx context.Context, streams ...string) (map[string]Metadata, error) {
+	body := order.AppendUint32(nil, uint32(len(streams)))
+	for _, s := range streams {
+		body = appendString(body, s)
+	}
+	answer, err := c.call(ctx, metadata, body)
+	if err != nil {
+		return nil, fault("ask for streams", err)
+	}
+	all := answer.metadata()
+	if answer.short {
+		return nil, fault("ask for streams", errShort)
+	}
+	return all, nil
+}
+
+func (c *cursor) metadata() map[string]Metadata {
+	nodes := map[uint16]Node{}
+	for range c.count(8) {
+		id := c.u16()
+		nodes[id] = Node{Host: c.string(), Port: int(c.u32())}
+	}
+	all := map[string]Metadata{}
+	for range c.count(10) {
+		name, code := c.string(), Code(c.u16())
+		m := Metadata{Leader: nodes[c.u16()]}
+		if code != ok {
+			m.Err = code
+		}
+		for range c.count(2) {
+			m.Replicas = append(m.Replicas, nodes[c.u16()])
+		}
+		all[name] = m
+	}
+	return all
+}
+
+// leaderAttempts is how often the address of a leader is dialed that a load balancer stands
+// in front of: it may lead to another node.
+const leaderAttempts = 10
+
+// DialLeader connects to the node that leads a stream: first to the URL's, then, where that
+// is another one, to the host and port that the leader advertises.
+func DialLeader(ctx context.Context, config Config, stream string) (*Conn, error) {
+	c, err := Dial(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Metadata(ctx, stream)
+	m := all[stream]
+	doing := fmt.Sprintf("find the leader of stream %q", stream)
+	switch {
+	case err != nil:
+	case m.Err != nil:
+		err = fault(doing, m.Err)
+	case m.Leader == Node{}:
+		err = fault(doing, errNoLeader)
+	case c.at(m.Leader):
+		return c, nil
+	}
+	c.Close(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dialNode(ctx, config, stream, m.Leader)
+}
+
+var (
+	errNoLeader  = errors.New("it has no leader at present")
+	errOtherNode = errors.New("another node answers there")
+)
+
+// dialNode connects to an advertised node.
+func dialNode(ctx context.Context, config Config, stream string, node Node) (*Conn, error) {
+	e, err := parse(config.URI)
+	if err != nil {
+		return nil, err
+	}
+	address, attempts := node.String(), 1
+	if config.Address != nil {
+		address, attempts = config.Address(node.Host, node.Port), leaderAttempts
+	}
+	for range attempts {
+		var c *Conn
+		if c, err = dial(ctx, config, e, address); err != nil {
+			break
+		}
+		if c.at(node) {
+			return c, nil
+		}
+		c.Close(ctx)
+		err = errOtherNode
+	}
+	return nil, fmt.Errorf("rabbitmq stream: the leader of stream %q is not reached at the host and port that its node advertises, %s: "+
+		"set stream.advertised_host and stream.advertised_port of that node to what clients can reach: %w", stream, node, err)
+}
+
+// at reports whether a node is the connection's. A broker that does not tell is taken for it.
+func (c *Conn) at(node Node) bool {
+	host, port := c.opened["advertised_host"], c.opened["advertised_port"]
+	return host == "" || host == node.Host && port == strconv.Itoa(node.Port)
+}
