@@ -13,6 +13,9 @@ var rabbit = []string{
 	"source/rabbit", "source/rabbit/topology", "source/rabbit/partition", "source/rabbit/consume", "source/rabbit/deadletter",
 }
 
+// streams are the folders of source/stream.
+var streams = []string{"source/stream", "source/stream/inhand", "source/stream/reader"}
+
 // rooms lists, for each folder of product code, the folders of keyfold that its
 // packages may import, directly or not. Of the folders that hold a package, the
 // longest one counts. All may import engine/cure, which imports none.
@@ -29,6 +32,9 @@ var rooms = map[string][]string{
 	"source/rabbit/partition":     append(rabbit[:3:3], "engine", "engine/profile"),
 	"source/rabbit/consume":       append(rabbit[:4:4], "engine", "engine/profile"),
 	"source/rabbit/deadletter":    append(rabbit[:5:5], "engine", "engine/profile"),
+	"source/stream":               {"engine", "engine/profile", "source/rabbit", "source/stream"},
+	"source/stream/inhand":        {"engine", "engine/profile", "source/stream/inhand"},
+	"source/stream/reader":        append(rabbit[:4:4], append([]string{"engine", "engine/profile"}, streams...)...),
 	"source/repeat":               {"engine", "engine/notify", "engine/profile", "source", "source/repeat"},
 	"source/sample/notifications": {"engine", "engine/notify", "engine/profile", "source", "source/sample/notifications"},
 	"sink":                        {"engine", "engine/profile", "sink"},
@@ -38,13 +44,13 @@ var rooms = map[string][]string{
 	"internal":                    {"engine", "engine/profile", "internal", "shard", "source"},
 	"internal/testserver":         {"engine", "engine/profile", "internal/testserver", "source", "source/rabbit"},
 	"service/daemon":              {"engine", "internal", "service/daemon", "shard"},
-	"service/profile": append(rabbit[:5:5],
+	"service/profile": append(append(rabbit[:5:5], streams...),
 		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source"),
 	"service/notify": append(rabbit[:5:5],
 		"engine", "engine/notify", "engine/profile", // the latter by the taste terms of scores, settings and source/rabbit
 		"internal", "service/daemon", "service/notify", "shard", "sink", "sink/ledger",
 		"sink/senders", "source/httpapi"),
-	"cmd": append(rabbit[:5:5],
+	"cmd": append(append(rabbit[:5:5], streams...),
 		"cmd", "engine", "engine/notify", "engine/profile", "internal", "service/daemon", "service/notify", "service/profile",
 		"shard", "sink", "sink/ledger", "sink/senders", "source", "source/httpapi", "source/ingest",
 		"source/repeat", "source/sample/notifications"),

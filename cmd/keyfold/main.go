@@ -39,14 +39,14 @@ type commands struct {
 	Settings  settings.Engine    `embed:""`
 	Notify    app.Notify         `embed:"" group:"notifications"`
 
-	Setup    setupCmd             `cmd:"" uses:"broker,queue,partitions,priorities,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
-	Work     workCmd              `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
-	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,cleanup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
-	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,retries,auto-setup,cleanup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
+	Setup    setupCmd             `cmd:"" uses:"broker,queue,partitions,priorities,streams,stream-age,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
+	Work     workCmd              `cmd:"" uses:"broker,queue,partitions,priorities,streams,partitions-of-worker,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
+	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
+	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
 	Stage    partitionCmd         `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
 	Outbox   outbox.Cmd           `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
 	History  outbox.HistoryCmd    `cmd:"" uses:"database" help:"Count and prune the history of events."`
-	Backfill outbox.BackfillCmd   `cmd:"" uses:"database,broker,partitions" help:"Publish events of the outbox that were never sent, at a bounded rate."`
+	Backfill outbox.BackfillCmd   `cmd:"" uses:"database,broker,partitions,streams" help:"Publish events of the outbox that were never sent, at a bounded rate."`
 	Products profiles.ProductsCmd `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Eval     profiles.EvalCmd     `cmd:"" uses:"database,store,profiles,folding,embedding,batching" help:"Ask the history of events what fresh profiles are worth, and which settings find more."`
@@ -58,7 +58,7 @@ type commands struct {
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 
-	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,partitions-of-worker,store,database,auto-setup,cleanup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,repeats,taste,retention" help:"Check and show the settings."`
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,streams,stream-age,partitions-of-worker,store,database,auto-setup,cleanup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,repeats,taste,retention" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }

@@ -102,6 +102,7 @@ type queuesSetUp struct {
 	Slots       string   `json:"slots_exchange,omitempty"`
 	Partitions  []string `json:"partition_queues,omitempty"`
 	Uneven      string   `json:"uneven_partitions,omitempty"`
+	Streams     []string `json:"streams,omitempty"`
 
 	WithoutNet string `json:"net_command,omitempty"` // gives the queue of an earlier version its net
 
@@ -166,6 +167,9 @@ func (q *queuesSetUp) print(w *cli.Text) {
 	if n := len(q.Partitions); n > 0 {
 		w.Line("RabbitMQ: exchange %s, %s: queues %s to %s", q.Slots, cli.Count(int64(n), "partition"), q.Partitions[0], q.Partitions[n-1])
 	}
+	if n := len(q.Streams); n > 0 {
+		w.Line("RabbitMQ: exchange %s, %s: %s to %s", q.Slots, cli.Count(int64(n), "stream"), q.Streams[0], q.Streams[n-1])
+	}
 	if q.Uneven != "" {
 		w.Line("RabbitMQ: %s", q.Uneven)
 	}
@@ -208,6 +212,12 @@ func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
 	}
 	for _, delay := range config.RetryDelays {
 		done.Retries = append(done.Retries, retry(delay))
+	}
+	if config.Streams > 0 {
+		if done.Streams, err = topology.Streams(a.Ctx, a.Servers.RabbitMQ, names); err != nil {
+			return nil, app.BrokerUnreached(err)
+		}
+		done.Slots = names.Slots
 	}
 	done.Uneven = uneven(config.Partitions)
 	for i := range config.Partitions {

@@ -70,6 +70,9 @@ func workerConfig(a *app.App) worker.Config {
 	if a.Queues.Partitions > 0 {
 		c.Partitions = &consume.Partitions{Only: a.Queues.Only}
 	}
+	if a.Queues.Streams > 0 {
+		c.Streams = &worker.Streams{URI: a.StreamsURI(), Store: a.Servers.Database}
+	}
 	if !a.Vectors.Offline {
 		c.PhraseTimeout = a.Vectors.PhraseTimeout
 	}

@@ -51,8 +51,11 @@ func init() {
 		"shard.Config.MaxDelay":        "EMBEDDING_BATCH_MAX_DELAY",
 		"shutdown.LogLevel":            "LOG_LEVEL",
 		"shutdown.Timeout":             "WORKER_SHUTDOWN_TIMEOUT",
+		"stream.URI":                   "RABBITMQ_STREAM_URI",
 		"topology.Config.Partitions":   "RABBITMQ_PARTITIONS",
 		"topology.Config.Priorities":   "RABBITMQ_PRIORITIES",
 		"topology.Config.QueueType":    "RABBITMQ_QUEUE_TYPE",
+		"topology.Config.StreamMaxAge": "RABBITMQ_STREAM_MAX_AGE",
+		"topology.Config.Streams":      "RABBITMQ_STREAMS",
 	})
 }

@@ -22,6 +22,7 @@ const (
 type Profiles struct {
 	dimensions int
 	stripes    [stripes]stripe
+	positions  sync.Map // of streams, by name
 }
 
 type stripe struct {

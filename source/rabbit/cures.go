@@ -13,6 +13,9 @@ const (
 	prioritiesSetting cure.Name = "topology.Config.Priorities"
 )
 
+// SetupStreamsCommand makes streams.
+const SetupStreamsCommand cure.Name = "rabbit.SetupStreams"
+
 // SetupCommand is what declares all this.
 func (n Names) SetupCommand() cure.Name { return cmp.Or(n.Setup, "rabbit.Setup") }
 

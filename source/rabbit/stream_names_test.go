@@ -34,13 +34,13 @@ func TestPlaceOfACopy(t *testing.T) {
 	n := DefaultNames()
 	s := Stream{Generation: 1, Partition: 3}
 	for text, want := range map[any]profile.Place{
-		n.FormatPlace(s, 1<<63):      {Stream: s.ID(), Offset: 1 << 63},
-		n.FormatPlace(s, 0):          {Stream: s.ID()},
+		n.FormatPlace(s, 1<<63):     {Stream: s.ID(), Offset: 1 << 63},
+		n.FormatPlace(s, 0):         {Stream: s.ID()},
 		"user_event_streams.1-3":    {},
 		"user_event_streams.1-3@":   {},
 		"user_event_streams.1-3@-1": {},
-		"elsewhere.1-3@7":            {},
-		int64(7):                     {},
+		"elsewhere.1-3@7":           {},
+		int64(7):                    {},
 	} {
 		if got := n.Place(&Original{Message: Message{Headers: amqp.Table{HeaderStream: text}}}); got != want {
 			t.Errorf("%v is %+v, want %+v", text, got, want)

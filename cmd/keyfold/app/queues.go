@@ -1,13 +1,16 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 	"keyfold/internal/settings"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
@@ -18,6 +21,9 @@ type QueueFlags struct {
 	Type       settings.Value[string]        `name:"rabbitmq-queue-type" env:"RABBITMQ_QUEUE_TYPE" words:"classic,quorum" help:"classic, or quorum for clusters. Not set: classic for one queue, quorum for partitions." group:"servers" for:"queue"`
 	Partitions settings.Value[int]           `name:"partitions" env:"RABBITMQ_PARTITIONS" help:"Queues that the users are spread over, up to 64; 0: one queue. Not set: setup keeps the number that the broker has." group:"servers" for:"partitions"`
 	Priorities settings.Switch               `name:"priorities" env:"RABBITMQ_PRIORITIES" negatable:"" help:"Have a classic queue know priorities, which costs the broker CPU." group:"servers" for:"priorities"`
+	Streams    settings.Value[int]           `name:"streams" env:"RABBITMQ_STREAMS" help:"Streams that the users are spread over, a power of two up to 64: setup makes them, publishers use them, workers read them beside the queue. 0: none." group:"servers" for:"streams"`
+	StreamURI  settings.Value[string]        `name:"rabbitmq-stream-uri" env:"RABBITMQ_STREAM_URI" help:"rabbitmq-stream:// or rabbitmq-stream+tls:// address. Not set: RABBITMQ_DSN's host, at the port of streams." group:"servers" for:"streams"`
+	MaxAge     settings.Value[cli.Span]      `name:"rabbitmq-stream-max-age" env:"RABBITMQ_STREAM_MAX_AGE" help:"How long a stream keeps its events: 168h, 7d." group:"servers" for:"stream-age"`
 	Only       settings.Value[partitionList] `name:"worker-partitions" env:"WORKER_PARTITIONS" help:"Partitions this worker consumes, such as 0-7,12. Not set: all, spread over the workers, which needs RabbitMQ 4.0." group:"worker" for:"partitions-of-worker"`
 
 	queues     Queues // what [settings.Read] sets
@@ -31,6 +37,9 @@ type Queues struct {
 	AsTheyAre    bool               // no number of partitions is set: setup keeps the broker's
 	NoPriorities bool
 	Only         []int // the partitions of this worker, ascending; nil: all
+	Streams      int   // 0: none
+	StreamURI    string
+	StreamMaxAge cli.Span
 }
 
 // Bind binds each setting to its place in a default configuration.
@@ -41,6 +50,10 @@ func (f *QueueFlags) Bind() {
 	f.Partitions.Bind(&f.queues.Partitions)
 	f.Priorities.Bind(&f.priorities)
 	f.Only.Bind((*partitionList)(&f.queues.Only))
+	f.queues.StreamMaxAge = cli.Span(topology.DefaultStreamMaxAge)
+	f.Streams.Bind(&f.queues.Streams)
+	f.StreamURI.Bind(&f.queues.StreamURI)
+	f.MaxAge.Bind(&f.queues.StreamMaxAge)
 }
 
 // Queues reads and checks the settings; the error names every fault with the variable
@@ -50,9 +63,10 @@ func (f QueueFlags) Queues() (Queues, error) {
 	fault := settings.Read(&f)
 	q := f.queues
 	q.NoPriorities, q.AsTheyAre = !f.priorities, !f.Partitions.Given()
-	t := topology.Config{Partitions: q.Partitions, QueueType: q.Type}
+	t := topology.Config{Partitions: q.Partitions, QueueType: q.Type, Streams: q.Streams, StreamMaxAge: time.Duration(q.StreamMaxAge)}
 	f.Type.Bind((*string)(&t.QueueType))
 	f.Partitions.Bind(&t.Partitions)
+	f.Streams.Bind(&t.Streams)
 	return q, errors.Join(fault, settings.Named(&f, &t, t.Validate()))
 }
 
@@ -74,7 +88,7 @@ func (q Queues) WorkerType() topology.QueueType {
 
 // Message returns how the events of publishers that know the user go to the workers.
 func (q Queues) Message() func(body []byte, event *profile.Event) rabbit.Message {
-	if q.Partitions > 0 {
+	if q.Partitions > 0 || q.Streams > 0 {
 		return rabbit.DefaultNames().SlotMessage
 	}
 	return rabbit.DefaultNames().EventMessage
@@ -93,6 +107,9 @@ func (a *App) CheckQueues() (partitions int, err error) {
 	}
 	return partitions, BrokerUnreached(err)
 }
+
+// StreamsURI returns where the streams are: without a setting, at the broker's host.
+func (a *App) StreamsURI() string { return cmp.Or(a.Queues.StreamURI, a.Servers.RabbitMQ) }
 
 // CheckWorker judges the settings that only a worker reads.
 func (q Queues) CheckWorker() error {

@@ -45,6 +45,8 @@ func (a *App) SetupBroker() (topology.Config, error) {
 		RetryDelays:  rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts),
 		Partitions:   a.Queues.Partitions,
 		NoPriorities: a.Queues.NoPriorities,
+		Streams:      a.Queues.Streams,
+		StreamMaxAge: time.Duration(a.Queues.StreamMaxAge),
 		Keep:         a.Queues.AsTheyAre,
 	}
 	err := topology.Setup(a.Ctx, a.Servers.RabbitMQ, config)

@@ -22,6 +22,7 @@ func init() {
 		"products.Import":        "`keyfold products import`",
 		"rabbit.Setup":           "`keyfold setup`",
 		"rabbit.SetupPartitions": "`keyfold setup --partitions N`",
+		"rabbit.SetupStreams":    "`keyfold setup --streams N`",
 		"rabbit.Show":            "`keyfold failed show`",
 		"users.Rebuild":          "`keyfold user rebuild`",
 		"users.RebuildAll":       "`keyfold user rebuild --all`",

@@ -29,12 +29,22 @@ type Config struct {
 	NoPriorities bool
 	// Partitions has the worker consume partition queues; nil: the one queue.
 	Partitions *consume.Partitions
+	// Streams has the worker read streams too; nil: it reads none.
+	Streams *Streams
 	// PhraseTimeout is how long a search waits for its phrase's vector before it
 	// joins its user's window: see [Prefetcher]. 0 means that phrases are resolved
 	// without waiting, and no search waits.
 	PhraseTimeout time.Duration
 	// About is logged at the start, beside the settings above.
 	About []slog.Attr
+}
+
+// Streams says where the streams are.
+type Streams struct {
+	URI string // of the stream protocol; see [stream.Config]
+	// Store names the database of the profiles: the workers of one database share the streams,
+	// and those of another one read all of them too.
+	Store string
 }
 
 // Ports connect a worker to the servers it uses.
@@ -45,7 +55,7 @@ type Ports struct {
 	// Phrases resolves search phrases; nil means the offline embedder.
 	Phrases engine.Vectors[string]
 	// Broker returns how to connect to the broker for a purpose ("consumer",
-	// "publisher" or "retries"); nil means the defaults.
+	// "publisher", "retries" or "streams"); nil means the defaults.
 	Broker func(purpose string) rabbit.Timing
 	// Tracing follows events; nil: they are not followed.
 	Tracing Tracing

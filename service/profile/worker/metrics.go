@@ -12,6 +12,7 @@ import (
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/partition"
+	"keyfold/source/stream/reader"
 )
 
 var errStarting = errors.New("starting: waiting for the store")
@@ -55,7 +56,8 @@ type Stats struct {
 	Processor       *processor.Stats
 	Windows         shard.Stats
 	Consumer        *consume.Stats
-	Unstored        int // given-up events that the dead-letter queue has not taken
+	Unstored        int           // given-up events that the dead-letter queue has not taken
+	Streams         *reader.Stats // nil where none are read
 	Retries         *partition.DelayStats
 	Publisher       *rabbit.PublisherStats // of dead letters
 	Store           breaker.State
@@ -80,6 +82,9 @@ func (w *Worker) Stats() *Stats {
 		ConfigFault: w.control.LastFault(),
 		Panic:       p.pipeline.Router.Err(),
 	}
+	if p.streams != nil {
+		s.Streams = &p.streams.Stats
+	}
 	s.Unstored, _ = p.consumer.Unstored()
 	if p.prefetcher != nil {
 		s.SearchesWaiting = p.prefetcher.Waiting()
@@ -102,6 +107,9 @@ func (w *Worker) register(set *metric.Set) {
 	w.pipeline.Register(set)
 	w.consumer.Register(set)
 	w.retries.Register(set)
+	if w.streams != nil {
+		w.streams.Register(set)
+	}
 	w.publisher.Register(set)
 	w.breaker.Register(set, "store")
 	set.Histogram("keyfold_product_read_seconds", "Reads of products that the cache does not hold from the store, of many each.", w.productReads)

@@ -5,7 +5,6 @@ import (
 
 	"keyfold/internal/shutdown"
 	"keyfold/service/daemon"
-	"keyfold/source/rabbit/consume"
 )
 
 // lifecycle consumes, and stops in order: see [daemon.Lifecycle].
@@ -18,7 +17,7 @@ func (w *Worker) lifecycle() *daemon.Lifecycle {
 			{Name: "the embedding API", Package: "keyfold/source/vector"},
 			{Name: "RabbitMQ", Package: "keyfold/source/rabbit"},
 		},
-		Consume: func(ctx context.Context) error { return w.consumer.Run(ctx, consume.Events(w.deliver)) },
+		Consume: w.consume,
 		Drain:   w.drain,
 		Connections: []daemon.Connection{
 			{Name: "the delays", Close: w.retries.Close},

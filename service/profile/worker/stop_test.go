@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
+	"keyfold/internal/testserver/process"
 
 	"keyfold/engine"
 	"keyfold/engine/breaker"
@@ -22,7 +22,7 @@ import (
 	"keyfold/source/rabbit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { process.Main(m) }
 
 // hanging is a store that answers nothing until it is asked no longer.
 type hanging struct{}

@@ -16,6 +16,7 @@ import (
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
 	"keyfold/source/rabbit/deadletter"
+	"keyfold/source/stream/reader"
 )
 
 // Worker is one daemon. It is used once: New, then Run. The other methods may be
@@ -42,6 +43,7 @@ type components struct {
 	publisher  *rabbit.Publisher
 	retries    *consume.DelayQueues
 	consumer   *consume.Consumer
+	streams    *reader.Reader // nil where none are read
 }
 
 // New returns a worker that connects when it is run.
@@ -104,6 +106,12 @@ func (w *Worker) start(ctx context.Context) error {
 	// fewer than they could hold: else they would wait for more than can come.
 	windows := w.config.Shard
 	windows.MaxHeld, windows.Room = w.config.Prefetch(), w.consumer.Room
+	if w.config.Streams != nil {
+		if err := w.readStreams(); err != nil {
+			return err
+		}
+		windows.MaxHeld, windows.Room = windows.MaxHeld+int(windows.MaxHeldBytes/streamEventBytes), nil
+	}
 	if w.pipeline, err = pipeline.New(windows, w.config.Processor, ports); err != nil {
 		return err
 	}

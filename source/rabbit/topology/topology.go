@@ -42,6 +42,11 @@ type Config struct {
 	// Partitions is the number of queues the users' slots are spread over, up to
 	// [rabbit.MaxPartitions]; 0: one queue takes all events.
 	Partitions int
+	// Streams is the number of streams that the users' slots are spread over; 0: there are
+	// none, or they stay as they are.
+	Streams int
+	// StreamMaxAge is how long a stream keeps what it has; 0: [DefaultStreamMaxAge].
+	StreamMaxAge time.Duration
 	// NoPriorities leaves priorities out of a classic queue, which then costs the
 	// broker less.
 	NoPriorities bool
@@ -59,6 +64,9 @@ func (t Config) Validate() error {
 	}
 	if t.Partitions < 0 || t.Partitions > rabbit.MaxPartitions {
 		faults = append(faults, fmt.Errorf("%s is %d: it must be from 0 (one queue) to %d", "Partitions", t.Partitions, rabbit.MaxPartitions))
+	}
+	if err := t.validateStreams(); err != nil {
+		faults = append(faults, err)
 	}
 	for _, d := range t.RetryDelays {
 		if d < time.Millisecond || d > 24*time.Hour {
@@ -121,6 +129,13 @@ func (t Config) declare(ctx context.Context, c *rabbit.Channel, dsn string) erro
 	declarations, err := t.declarations(c, was)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
+	}
+	if t.Streams > 0 {
+		streams, err := t.streams(c)
+		if err != nil {
+			return cmp.Or(ctx.Err(), err)
+		}
+		declarations = append(declarations, streams...)
 	}
 	for _, d := range declarations {
 		if err := d.declare(c.Channel); err != nil {

@@ -55,17 +55,19 @@ func (s *Set) Deliver(offset uint64, user int32, bytes int) {
 	s.count++
 }
 
-// Settle takes an event out: it is done, or the copy that takes its place is confirmed.
-func (s *Set) Settle(offset uint64) {
+// Settle takes an event out: it is done, or the copy that takes its place is confirmed. It
+// returns the event's bytes, 0 where it was not in hand, or after the end.
+func (s *Set) Settle(offset uint64) (bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, found := slices.BinarySearchFunc(s.items, offset, func(i item, o uint64) int { return cmp.Compare(i.offset, o) })
 	if !found || s.items[at].settled {
-		return
+		return 0
 	}
 	i := &s.items[at]
 	i.settled = true
-	s.bytes -= int64(i.bytes)
+	bytes = int64(i.bytes)
+	s.bytes -= bytes
 	s.count--
 	s.forget(i.user, offset)
 	if _, copied := s.copies[offset]; copied {
@@ -76,6 +78,10 @@ func (s *Set) Settle(offset uint64) {
 		}
 	}
 	s.shift()
+	if s.ended {
+		return 0
+	}
+	return bytes
 }
 
 // forget takes an offset from its user's.
@@ -175,12 +181,17 @@ func (s *Set) AwaitCopies(ctx context.Context, user int32) {
 	}
 }
 
-// End says that the session is over: no copy is confirmed any more. What is in hand stays.
-func (s *Set) End() {
+// End says that the session is over: no copy is confirmed any more. What is in hand stays, and
+// can be settled; its bytes are returned, as they are no session's any more.
+func (s *Set) End() (bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended {
+		return 0
+	}
 	s.ended = true
 	s.wake()
+	return s.bytes
 }
 
 // wake lets those go on that wait for copies. It runs under the lock.

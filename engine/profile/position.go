@@ -1,0 +1,32 @@
+package profile
+
+import (
+	"context"
+
+	"keyfold/engine"
+)
+
+// Position is where the reading of a stream begins: every event below Offset is settled.
+type Position struct {
+	Offset uint64
+	// Chunk is the one that holds the offset, or the last one before it. The zero value is
+	// of a position that nothing was read for.
+	Chunk Fingerprint
+}
+
+// Fingerprint tells a chunk of a stream from others that stand, or stood, at its offset: of a
+// stream that was made anew under the same name, or that lost its end and went on.
+type Fingerprint struct {
+	First     uint64        // the chunk's first offset
+	Timestamp engine.Millis // when the broker stored it
+	CRC       uint32        // of its content
+}
+
+// Positions keeps a position per stream, in the store of the profiles: what a position says to
+// be settled has to be in that store. A lost or earlier position costs a second reading.
+type Positions interface {
+	// LoadPosition returns the position of a stream, the zero value where there is none.
+	LoadPosition(ctx context.Context, stream string) (Position, error)
+	// SavePosition stores it. It may be lost with what was written at the same time.
+	SavePosition(ctx context.Context, stream string, position Position) error
+}

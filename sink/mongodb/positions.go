@@ -1,0 +1,68 @@
+package mongodb
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+)
+
+// positionsCollection has a document per stream. It needs no index but that of its ids.
+const positionsCollection = "keyfold_streams"
+
+// storedPosition is a document of it. Offsets are stored as the signed numbers that BSON has;
+// no stream gets to 2^63.
+type storedPosition struct {
+	Stream string        `bson:"_id"`
+	Offset int64         `bson:"position"`
+	Chunk  storedChunk   `bson:"chunk"`
+	At     bson.DateTime `bson:"at"`
+}
+
+type storedChunk struct {
+	First     int64         `bson:"first"`
+	Timestamp bson.DateTime `bson:"at"`
+	CRC       int64         `bson:"crc"`
+}
+
+var _ profile.Positions = (*Store)(nil)
+
+func (s *Store) positions() *mongo.Collection {
+	return s.users.Database().Collection(positionsCollection)
+}
+
+// LoadPosition implements [profile.Positions].
+func (s *Store) LoadPosition(ctx context.Context, stream string) (profile.Position, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	var p storedPosition
+	err := s.positions().FindOne(ctx, bson.D{{Key: fieldID, Value: stream}}).Decode(&p)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return profile.Position{}, nil
+	}
+	if err != nil {
+		return profile.Position{}, mark("read the position of "+stream, err)
+	}
+	return profile.Position{Offset: uint64(p.Offset), Chunk: profile.Fingerprint{
+		First: uint64(p.Chunk.First), Timestamp: engine.Millis(p.Chunk.Timestamp), CRC: uint32(p.Chunk.CRC),
+	}}, nil
+}
+
+// SavePosition implements [profile.Positions].
+func (s *Store) SavePosition(ctx context.Context, stream string, p profile.Position) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	_, err := s.positions().ReplaceOne(ctx, bson.D{{Key: fieldID, Value: stream}}, storedPosition{
+		Stream: stream, Offset: int64(p.Offset), At: bson.DateTime(engine.Now()),
+		Chunk: storedChunk{First: int64(p.Chunk.First), Timestamp: bson.DateTime(p.Chunk.Timestamp), CRC: int64(p.Chunk.CRC)},
+	}, options.Replace().SetUpsert(true))
+	if err != nil {
+		return mark("store the position of "+stream, err)
+	}
+	return nil
+}

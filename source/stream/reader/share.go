@@ -1,0 +1,213 @@
+package reader
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"keyfold/engine/backoff"
+	"keyfold/engine/causes"
+	"keyfold/source/rabbit"
+	"keyfold/source/stream"
+)
+
+// Share says which streams are this worker's: [keyfold/source/rabbit/partition.Share].
+type Share interface {
+	Open(ctx context.Context) error
+	Ended() <-chan struct{}
+	Close(ctx context.Context)
+	Poll(items int) (mine []bool, workers int, err error)
+	Lock(item string) (bool, error)
+	Unlock(item string) error
+}
+
+// sharing starts and stops the reading of streams by the worker's share.
+type sharing struct {
+	reader  *Reader
+	deliver deliver
+	share   Share
+	fail    func(error) // ends all reading
+
+	streams []rabbit.Stream // that the broker has
+	looked  time.Time       // at the broker
+	reading sync.WaitGroup
+	mine    map[rabbit.Stream]*assigned
+}
+
+// assigned is a stream that this worker reads.
+type assigned struct {
+	*streamReader
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// lookEvery is how often the broker is asked for streams: a setup may have made others.
+const lookEvery = 15 * time.Second
+
+// run reads the worker's share until ctx ends, with one connection of the share after the
+// other.
+func (s *sharing) run(ctx context.Context) {
+	timing := s.reader.config.Client.Timing
+	pause := backoff.Backoff{Min: timing.BackoffMin, Max: timing.BackoffMax}
+	for ctx.Err() == nil {
+		err := s.hold(ctx, &pause)
+		if ctx.Err() != nil {
+			return
+		}
+		s.reader.setShareFault(err)
+		wait := pause.Next()
+		if s.reader.fault.Begins(err) {
+			s.reader.ports.Log.Error("streams not read", slog.Any("error", err), slog.Duration("retry_in", wait),
+				slog.String("hint", causes.Hint(err, "they are read again by themselves, and no event is lost")))
+		}
+		backoff.Sleep(ctx, wait)
+	}
+}
+
+// hold reads the share until its connection ends, or ctx does: then what is in hand stays to
+// be settled.
+func (s *sharing) hold(ctx context.Context, pause *backoff.Backoff) error {
+	if err := s.share.Open(ctx); err != nil {
+		return err
+	}
+	s.mine = map[rabbit.Stream]*assigned{}
+	reading, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		s.reading.Wait()
+		if ctx.Err() == nil {
+			s.lose(ctx)
+		}
+	}()
+	for {
+		if err := s.poll(reading); err != nil {
+			return err
+		}
+		s.reader.setShareFault(nil)
+		s.reader.fault.Ends()
+		pause.Reset()
+		select {
+		case <-s.share.Ended():
+			return errShareLost
+		case <-ctx.Done():
+			return nil
+		case <-time.After(s.reader.config.Client.Timing.Poll):
+		}
+	}
+}
+
+// lose leaves all streams to other workers, whose locks this one has lost. What is in hand
+// is read again, and known by its marks where it is written by then.
+func (s *sharing) lose(ctx context.Context) {
+	for _, a := range s.mine {
+		a.save(ctx)
+		a.end(errShareLost)
+		s.reader.remove(a.streamReader)
+	}
+	s.reader.Stats.Owned.Store(0)
+	s.share.Close(ctx)
+}
+
+// poll follows the share once.
+func (s *sharing) poll(ctx context.Context) error {
+	if len(s.streams) == 0 || time.Since(s.looked) > lookEvery {
+		found, err := discover(ctx, s.reader.config)
+		if err != nil {
+			return err
+		}
+		s.streams, s.looked = found, time.Now()
+	}
+	mine, workers, err := s.share.Poll(len(s.streams))
+	if err != nil {
+		return err
+	}
+	s.reader.Stats.Workers.Store(int64(workers))
+	for i, one := range s.streams {
+		a, reads := s.mine[one]
+		switch {
+		case mine[i] && !reads:
+			err = s.take(ctx, one)
+		case !mine[i] && reads:
+			err = s.handOver(ctx, one, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.reader.Stats.Owned.Store(int64(len(s.mine)))
+	return nil
+}
+
+// take reads a stream, unless another worker does still.
+func (s *sharing) take(ctx context.Context, one rabbit.Stream) error {
+	locked, err := s.share.Lock(s.reader.config.Names.StreamQueue(one))
+	if err != nil || !locked {
+		return err
+	}
+	reading, stop := context.WithCancel(ctx)
+	a := &assigned{streamReader: newStreamReader(s.reader, one, s.deliver), stop: stop, done: make(chan struct{})}
+	s.mine[one] = a
+	s.reader.add(a.streamReader)
+	s.reading.Go(func() {
+		defer close(a.done)
+		defer stop()
+		if err := a.run(reading); err != nil {
+			s.fail(err)
+		}
+	})
+	return nil
+}
+
+// handOverTimeout is for how long a worker keeps a stream that is another's to have its events
+// written. What is not written by then is read by the other too.
+const handOverTimeout = 10 * time.Second
+
+// handOver stops reading a stream and lets its new owner have it.
+func (s *sharing) handOver(ctx context.Context, one rabbit.Stream, a *assigned) error {
+	a.stop()
+	<-a.done
+	s.reader.closeWindows()
+	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
+	defer cancel()
+	if err := a.close(ctx); err != nil {
+		a.log.Debug("stream handed over with events in hand", slog.Any("error", err))
+	}
+	delete(s.mine, one)
+	s.reader.remove(a.streamReader)
+	return s.share.Unlock(a.name)
+}
+
+// maxGenerations is how many generations are looked for: topology makes no more.
+const maxGenerations = 32
+
+// discover asks the broker for the streams that it has.
+func discover(ctx context.Context, config Config) ([]rabbit.Stream, error) {
+	conn, err := stream.Dial(ctx, config.Client)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var all []rabbit.Stream
+	var names []string
+	for g := range maxGenerations {
+		for p := range rabbit.MaxStreams {
+			s := rabbit.Stream{Generation: g + 1, Partition: p}
+			all, names = append(all, s), append(names, config.Names.StreamQueue(s))
+		}
+	}
+	answers, err := conn.Metadata(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	found := all[:0]
+	for i, s := range all {
+		if answer, ok := answers[names[i]]; ok && answer.Err == nil {
+			found = append(found, s)
+		}
+	}
+	if len(found) == 0 {
+		return nil, missing(errNoStreams)
+	}
+	return found, nil
+}

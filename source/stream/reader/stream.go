@@ -1,0 +1,272 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/engine/backoff"
+	"keyfold/engine/causes"
+	"keyfold/engine/profile"
+	"keyfold/engine/terse"
+	"keyfold/source/rabbit"
+	"keyfold/source/stream"
+)
+
+// streamReader reads one stream, session after session.
+type streamReader struct {
+	owner   *Reader
+	stream  rabbit.Stream
+	name    string
+	deliver deliver
+	log     *slog.Logger
+	fault   terse.Fault // of reading
+
+	mu     sync.Mutex
+	status error            // under mu: nil while reading
+	live   *session         // under mu: the newest
+	stored profile.Position // under mu: as the store has it
+}
+
+func newStreamReader(owner *Reader, s rabbit.Stream, deliver deliver) *streamReader {
+	name := owner.config.Names.StreamQueue(s)
+	return &streamReader{
+		owner: owner, stream: s, name: name, deliver: deliver, status: errNotReading,
+		log: owner.ports.Log.With("stream", name),
+	}
+}
+
+func (r *streamReader) names() rabbit.Names { return r.owner.config.Names }
+
+func (r *streamReader) ready() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+func (r *streamReader) session() *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live
+}
+
+// run reads until ctx ends. Its error is one of deliver.
+func (r *streamReader) run(ctx context.Context) error {
+	timing := r.owner.config.Client.Timing
+	pause := backoff.Backoff{Min: timing.BackoffMin, Max: timing.BackoffMax}
+	for {
+		err := r.readOnce(ctx)
+		if _, ok := errors.AsType[deliverError](err); ok {
+			return err
+		}
+		if ctx.Err() != nil {
+			r.setStatus(errClosed)
+			return nil
+		}
+		if r.ready() == nil { // it got as far as reading
+			pause.Reset()
+		}
+		r.setStatus(err)
+		wait := pause.Next()
+		if r.fault.Begins(err) {
+			r.log.Error("stream not read", slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err),
+				slog.Duration("retry_in", wait), slog.String("hint", causes.Hint(err, "the stream is read again by itself, and no event is lost")))
+		}
+		backoff.Sleep(ctx, wait)
+		_ = r.owner.passGate(ctx) // where it fails, so does the next reading
+	}
+}
+
+func (r *streamReader) setStatus(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = err
+}
+
+// begin returns where the next session begins: where the one before it was, or the store says.
+func (r *streamReader) begin(ctx context.Context) (profile.Position, error) {
+	if s := r.session(); s != nil {
+		return s.position(), nil
+	}
+	at, err := r.owner.ports.Positions.LoadPosition(ctx, r.name)
+	if err == nil {
+		r.mu.Lock()
+		r.stored = at
+		r.mu.Unlock()
+	}
+	return at, err
+}
+
+// credit is how many chunks may be on their way.
+const credit = 2
+
+// identityTimeout is within what time a broker sends a chunk that it has.
+const identityTimeout = 5 * time.Second
+
+// readOnce reads until ctx or the session ends, and returns why it did.
+func (r *streamReader) readOnce(ctx context.Context) error {
+	at, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := stream.DialLeader(ctx, r.owner.config.Client, r.name)
+	if err != nil {
+		return r.explain(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	s := r.newSession(at)
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	chunks := make(chan stream.Chunk)
+	sub, err := conn.Subscribe(ctx, stream.Consume{Stream: r.name, From: from(at), Credit: credit, Handle: func(ctx context.Context, c stream.Chunk) {
+		select {
+		case chunks <- c:
+		case <-ctx.Done():
+		}
+	}})
+	if err != nil {
+		return r.explain(err)
+	}
+	r.mu.Lock()
+	r.live = s
+	r.mu.Unlock()
+	go func() {
+		select {
+		case <-sub.Done():
+			cancel(sub.Err())
+		case <-s.ended:
+			cancel(s.reason)
+		case <-reading.Done():
+		}
+	}()
+	err = r.readChunks(reading, s, sub, chunks)
+	if ctx.Err() == nil { // else what is in hand is to be settled still
+		s.fail(err)
+	}
+	return r.explain(err)
+}
+
+// readChunks hands over what comes.
+func (r *streamReader) readChunks(ctx context.Context, s *session, sub *stream.Subscription, chunks <-chan stream.Chunk) error {
+	known := s.began.Chunk != (profile.Fingerprint{})
+	first := time.NewTimer(identityTimeout)
+	defer first.Stop()
+	for {
+		var silent <-chan time.Time
+		if known && !s.checked {
+			silent = first.C
+		} else {
+			r.reads(s)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-silent:
+			return s.changed(fmt.Errorf("its chunk at offset %d is not there", s.began.Chunk.First))
+		case <-s.outside.Due():
+			s.deliveries = s.deliveries[:0]
+			s.outside.TakeDue(s)
+			if err := s.HandOver(ctx); err != nil {
+				return deliverError{err}
+			}
+		case c := <-chunks:
+			if err := s.handle(ctx, sub, &c); err != nil {
+				if cause := context.Cause(ctx); cause != nil {
+					err = cause
+				}
+				return err
+			}
+		}
+	}
+}
+
+// reads notes that the stream is read, and tells it once.
+func (r *streamReader) reads(s *session) {
+	if r.ready() == nil {
+		return
+	}
+	r.setStatus(nil)
+	attrs := []any{slog.Uint64("position", s.began.Offset)}
+	if lasted, was := r.fault.Ends(); was {
+		attrs = append(attrs, slog.Duration("away_for", lasted))
+	}
+	r.log.Info("stream read", attrs...)
+}
+
+// explain makes what cannot be read by itself again a fault with its cure.
+func (r *streamReader) explain(err error) error {
+	if errors.Is(err, stream.StreamMissing) {
+		return missing(err)
+	}
+	return err
+}
+
+// missing is the fault of a broker that does not have the streams.
+func missing(cause error) error {
+	return engine.ConfigurationError(ReasonMissing, fmt.Errorf("%w: make them by %s", cause, rabbit.SetupStreamsCommand))
+}
+
+// truncated tells of events that retention took before they were read.
+func (r *streamReader) truncated(events, position uint64) {
+	r.owner.Stats.Truncated.Add(int64(events))
+	r.log.Error("events of a stream are gone before they were read: its retention took them",
+		slog.Uint64("events", events), slog.Uint64("position", position),
+		slog.String("hint", "raise the stream's max-age, or have workers read it sooner; the shop's outbox has the rows still: keyfold backfill publishes them again"))
+}
+
+// saveTimeout bounds the store's answer.
+const saveTimeout = 5 * time.Second
+
+// save stores the position where it has changed.
+func (r *streamReader) save(ctx context.Context) {
+	s := r.session()
+	if s == nil {
+		return
+	}
+	at := s.position()
+	r.mu.Lock()
+	stored := r.stored
+	r.mu.Unlock()
+	if at == stored {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	if err := r.owner.ports.Positions.SavePosition(ctx, r.name, at); err != nil {
+		r.log.Debug("position not stored: more is read again after a crash", slog.Any("error", err))
+		return
+	}
+	r.mu.Lock()
+	r.stored = at
+	r.mu.Unlock()
+}
+
+// end ends the newest session.
+func (r *streamReader) end(reason error) {
+	if s := r.session(); s != nil {
+		s.fail(reason)
+	}
+}
+
+const settlePause = 5 * time.Millisecond
+
+// close waits until what was handed over is settled, and stores the position.
+func (r *streamReader) close(ctx context.Context) (err error) {
+	s := r.session()
+	if s == nil {
+		return nil
+	}
+	for n, _ := s.set.Held(); n > 0 && !s.over(); n, _ = s.set.Held() {
+		if !backoff.Sleep(ctx, settlePause) {
+			err = fmt.Errorf("stream %s: %d events were not settled: they are read again: %w", r.name, n, ctx.Err())
+			break
+		}
+	}
+	r.save(context.WithoutCancel(ctx))
+	r.end(errClosed)
+	return err
+}
