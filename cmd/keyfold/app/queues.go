@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"keyfold/engine/profile"
-	"keyfold/internal/cli"
 	"keyfold/internal/settings"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
@@ -23,7 +22,7 @@ type QueueFlags struct {
 	Priorities settings.Switch               `name:"priorities" env:"RABBITMQ_PRIORITIES" negatable:"" help:"Have a classic queue know priorities, which costs the broker CPU." group:"servers" for:"priorities"`
 	Streams    settings.Value[int]           `name:"streams" env:"RABBITMQ_STREAMS" help:"Streams that the users are spread over, a power of two up to 64: setup makes them, publishers use them, workers read them beside the queue. 0: none." group:"servers" for:"streams"`
 	StreamURI  settings.Value[string]        `name:"rabbitmq-stream-uri" env:"RABBITMQ_STREAM_URI" help:"rabbitmq-stream:// or rabbitmq-stream+tls:// address. Not set: RABBITMQ_DSN's host, at the port of streams." group:"servers" for:"streams"`
-	MaxAge     settings.Value[cli.Span]      `name:"rabbitmq-stream-max-age" env:"RABBITMQ_STREAM_MAX_AGE" help:"How long a stream keeps its events: 168h, 7d." group:"servers" for:"stream-age"`
+	MaxAge     settings.Value[time.Duration] `name:"rabbitmq-stream-max-age" env:"RABBITMQ_STREAM_MAX_AGE" help:"How long a stream keeps its events." group:"servers" for:"stream-age"`
 	Only       settings.Value[partitionList] `name:"worker-partitions" env:"WORKER_PARTITIONS" help:"Partitions this worker consumes, such as 0-7,12. Not set: all, spread over the workers, which needs RabbitMQ 4.0." group:"worker" for:"partitions-of-worker"`
 
 	queues     Queues // what [settings.Read] sets
@@ -39,7 +38,7 @@ type Queues struct {
 	Only         []int // the partitions of this worker, ascending; nil: all
 	Streams      int   // 0: none
 	StreamURI    string
-	StreamMaxAge cli.Span
+	StreamMaxAge time.Duration
 }
 
 // Bind binds each setting to its place in a default configuration.
@@ -50,7 +49,7 @@ func (f *QueueFlags) Bind() {
 	f.Partitions.Bind(&f.queues.Partitions)
 	f.Priorities.Bind(&f.priorities)
 	f.Only.Bind((*partitionList)(&f.queues.Only))
-	f.queues.StreamMaxAge = cli.Span(topology.DefaultStreamMaxAge)
+	f.queues.StreamMaxAge = topology.DefaultStreamMaxAge
 	f.Streams.Bind(&f.queues.Streams)
 	f.StreamURI.Bind(&f.queues.StreamURI)
 	f.MaxAge.Bind(&f.queues.StreamMaxAge)
@@ -63,7 +62,7 @@ func (f QueueFlags) Queues() (Queues, error) {
 	fault := settings.Read(&f)
 	q := f.queues
 	q.NoPriorities, q.AsTheyAre = !f.priorities, !f.Partitions.Given()
-	t := topology.Config{Partitions: q.Partitions, QueueType: q.Type, Streams: q.Streams, StreamMaxAge: time.Duration(q.StreamMaxAge)}
+	t := topology.Config{Partitions: q.Partitions, QueueType: q.Type, Streams: q.Streams, StreamMaxAge: q.StreamMaxAge}
 	f.Type.Bind((*string)(&t.QueueType))
 	f.Partitions.Bind(&t.Partitions)
 	f.Streams.Bind(&t.Streams)

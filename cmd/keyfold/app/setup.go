@@ -46,7 +46,7 @@ func (a *App) SetupBroker() (topology.Config, error) {
 		Partitions:   a.Queues.Partitions,
 		NoPriorities: a.Queues.NoPriorities,
 		Streams:      a.Queues.Streams,
-		StreamMaxAge: time.Duration(a.Queues.StreamMaxAge),
+		StreamMaxAge: a.Queues.StreamMaxAge,
 		Keep:         a.Queues.AsTheyAre,
 	}
 	err := topology.Setup(a.Ctx, a.Servers.RabbitMQ, config)
