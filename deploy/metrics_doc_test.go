@@ -226,7 +226,7 @@ var programs = []toldBy{
 	{regexp.MustCompile(`^engine/breaker `), "`keyfold work`, `keyfold notify work`, `keyfold notify serve`"},
 	{regexp.MustCompile(`^service/daemon | worker_instances_active$| keyfold_retries_(delayed|in_process|publish|unconfirmed)`), "`keyfold work`, `keyfold notify work`"},
 	{regexp.MustCompile(`^source/rabbit/consume `), "`keyfold work`, `keyfold notify work`, `keyfold partition`"},
-	{regexp.MustCompile(`^(engine/profile/processor|service/profile/(worker|pipeline)|source/rabbit/partition|source/vector.*) `), "`keyfold work`"},
+	{regexp.MustCompile(`^(engine/profile/processor|service/profile/(worker|pipeline)|source/rabbit/partition|source/stream/reader|source/vector.*) `), "`keyfold work`"},
 	{regexp.MustCompile(`^service/profile/partitioner `), "`keyfold partition`"},
 	{regexp.MustCompile(` keyfold_outbox_(unsent|failed|oldest_unsent_seconds|backfill)$`), "`keyfold relay`, `keyfold ingest`"},
 	{regexp.MustCompile(`^source/ingest | keyfold_outbox_store_`), "`keyfold ingest`"},

@@ -36,7 +36,7 @@ func newStreamReader(owner *Reader, s rabbit.Stream, deliver deliver) *streamRea
 	name := owner.config.Names.StreamQueue(s)
 	return &streamReader{
 		owner: owner, stream: s, name: name, deliver: deliver, status: errNotReading,
-		log: owner.ports.Log.With("stream", name),
+		log: owner.ports.Log.With(slog.String("stream", name)),
 	}
 }
 
