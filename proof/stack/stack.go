@@ -38,6 +38,7 @@ type Stack struct {
 	Programs   string         // folder of what Build has built before; "": Start builds
 	DSN        string         // of the broker; "": Start runs one
 	RabbitMQ   int            // its major version, 3 or 4; 0: the one the machine has
+	Streams    bool           // it speaks the stream protocol; its version is 4 then
 	Profiles   mongodb.Config // of the profiles' store; without a URI, Start runs one
 	StoreArgs  []string       // of the store that Start runs
 	Decisions  bool           // notifications are decided: PostgreSQL takes the place of the profiles' store
@@ -130,9 +131,12 @@ func (s *Stack) Start(ctx context.Context) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if s.RabbitMQ == 0 {
+	switch {
+	case s.Streams:
+		s.Broker, err = rabbittest.LaunchStreams(dir, 4)
+	case s.RabbitMQ == 0:
 		s.Broker, err = rabbittest.Launch(dir)
-	} else {
+	default:
 		s.Broker, err = rabbittest.LaunchVersion(dir, s.RabbitMQ)
 	}
 	if err != nil {

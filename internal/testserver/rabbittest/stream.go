@@ -31,6 +31,9 @@ func StartStreams(t testing.TB, major int, files *TLSFiles) *Broker {
 	return process.ForTest(t, launchStreams(major, files))
 }
 
+// LaunchStreams is [LaunchVersion] with a broker that speaks the stream protocol too.
+func LaunchStreams(dir string, major int) (*Broker, error) { return launchStreams(major, nil)(dir) }
+
 func launchStreams(major int, files *TLSFiles) func(dir string) (*Broker, error) {
 	return func(dir string) (*Broker, error) {
 		look := func() (installation, error) { return ofVersion(major) }

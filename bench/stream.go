@@ -1,0 +1,368 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/internal/report"
+	"keyfold/internal/settings"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/proof/stack"
+	"keyfold/service/profile/worker"
+	sink "keyfold/sink/memory"
+	"keyfold/sink/mongodb"
+	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/topology"
+	"keyfold/source/stream"
+	"keyfold/source/vector"
+)
+
+// streamCmd reads the same events from streams in several ways. RabbitMQ 4 is needed.
+type streamCmd struct {
+	Count   int      `default:"600000" help:"Events in the streams."`
+	Users   int      `default:"20000" help:"Users they are spread over, few of them often."`
+	Streams int      `default:"8" help:"Streams."`
+	Runs    int      `default:"3" help:"Runs of each way; the median counts."`
+	Only    []string `sep:"none" help:"Ways to run, by name; default: all."`
+	Profile string   `placeholder:"FILE" help:"Write a CPU profile of all runs."`
+
+	Log      logFlag         `embed:""`
+	Settings settings.Engine `embed:""`
+}
+
+// streaming is the streams, and what reads them.
+type streaming struct {
+	*stack.Stack
+	config   settings.Config
+	products shop
+	names    []string
+	events   int
+	writes   int64 // of the last run, 0 where it writes nothing
+	number   int   // of the run
+}
+
+// streamWays are the ways to read. Each returns when all events are read, and settled where
+// that is a part of it.
+var streamWays = []struct {
+	name string
+	read func(context.Context, *streaming) error
+}{
+	{"bare", func(ctx context.Context, s *streaming) error { return s.bare(ctx, body) }},
+	{"bare, with the parser", func(ctx context.Context, s *streaming) error { return s.bare(ctx, parsed) }},
+	{"keyfold, memory", func(ctx context.Context, s *streaming) error { return s.keyfold(ctx, "") }},
+	{"keyfold, store", func(ctx context.Context, s *streaming) error { return s.keyfold(ctx, mongodb.Array) }},
+	{"keyfold, store, binary vectors", func(ctx context.Context, s *streaming) error { return s.keyfold(ctx, mongodb.Binary) }},
+}
+
+// Run measures every way.
+func (c *streamCmd) Run(ctx context.Context, r *report.Report) error {
+	config, err := c.Settings.Config()
+	if err != nil {
+		return err
+	}
+	config.Limit()
+	bodies, products, err := c.Log.bodies(r, func() [][]byte { return sampleBodies(c.Count/9, c.Users) })
+	if err != nil {
+		return err
+	}
+	vectors, err := shopVectors(products, config.Processor.Dimensions)
+	if err != nil {
+		return err
+	}
+	stop, err := startProfile(c.Profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return onServers(ctx, r, func(s *stack.Stack) { s.Streams = true }, func(ctx context.Context, on *stack.Stack, r *report.Report) error {
+		s := &streaming{Stack: on, config: config, products: vectors, events: c.Count}
+		if err := s.setUp(ctx, c.Streams); err != nil {
+			return err
+		}
+		event := ofBodies(bodies, false)
+		if err := errors.Join(s.queue(ctx, r, event), s.publish(ctx, r, event)); err != nil {
+			return err
+		}
+		return c.measure(ctx, s, r)
+	})
+}
+
+func (s *streaming) setUp(ctx context.Context, streams int) error {
+	names := rabbit.DefaultNames()
+	err := topology.Setup(ctx, s.DSN, topology.Config{
+		Names: names, QueueType: topology.Classic, Streams: streams, RetryDelays: rabbit.RetryDelays(s.config.Retry.Delay, s.config.Retry.Attempts),
+	})
+	if err == nil {
+		s.names, err = topology.Streams(ctx, s.DSN, names)
+	}
+	return err
+}
+
+// costs of a piece of work, from its beginning on.
+type costs struct {
+	s      *streaming
+	began  time.Time
+	cpu    time.Duration
+	broker report.Usage
+}
+
+func (s *streaming) begin() (c costs, err error) {
+	c = costs{s: s, began: time.Now(), cpu: cpuTime()}
+	c.broker, err = report.UsageOf(s.Broker.PID())
+	return c, err
+}
+
+// end adds what so many events have cost.
+func (c costs) end(add func(name, unit string, value float64), events int) error {
+	cpu, took := cpuTime()-c.cpu, time.Since(c.began)
+	broker, err := report.UsageOf(c.s.Broker.PID())
+	if err != nil {
+		return err
+	}
+	n := float64(events)
+	add("rate", "events/s", n/took.Seconds())
+	add("CPU of an event", "us", cpu.Seconds()*1e6/n)
+	add("broker's CPU of an event", "us", (broker.Processor-c.broker.Processor).Seconds()*1e6/n)
+	return nil
+}
+
+// inQueue is how many events go through a queue, to compare the broker's work.
+const inQueue = 60_000
+
+// queue publishes events to a classic queue and takes them out again in the cheapest way.
+func (s *streaming) queue(ctx context.Context, r *report.Report, event eventMaker) error {
+	l := newLoad(s.Stack, rate{}, "queue")
+	l.event = event
+	c, err := s.begin()
+	if err != nil {
+		return err
+	}
+	if err := l.preload(ctx, inQueue); err != nil {
+		return err
+	}
+	if err := c.end(r.Of("publish to a classic queue"), inQueue); err != nil {
+		return err
+	}
+	if c, err = s.begin(); err != nil {
+		return err
+	}
+	const prefetch, acked = 1024, 256
+	d := &draining{Stack: s.Stack, queue: rabbit.DefaultNames().Queue, prefetch: prefetch}
+	conn, deliveries, err := d.channel()
+	if err != nil {
+		return err
+	}
+	var last amqp.Delivery
+	for i := range inQueue {
+		if last = <-deliveries; (i+1)%acked == 0 || i+1 == inQueue {
+			if err := last.Ack(true); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(c.end(r.Of("drain a classic queue"), inQueue), conn.Close())
+}
+
+// uri is where the streams are.
+func (s *streaming) uri() string { return rabbittest.StreamURI(s.Broker.StreamAddress(), "/") }
+
+func (s *streaming) dial(ctx context.Context) (*stream.Conn, error) {
+	return stream.Dial(ctx, stream.Config{URI: s.uri(), Name: "keyfold bench"})
+}
+
+// publish fills the streams: each user's events into the stream of its slot.
+func (s *streaming) publish(ctx context.Context, r *report.Report, event eventMaker) error {
+	messages := make([][]stream.Numbered, len(s.names))
+	for i := range s.events {
+		body, _, err := event(i, fmt.Sprintf("stream-%056d", i))
+		if err != nil {
+			return err
+		}
+		e, err := profile.ParseEvent(body, time.Now())
+		if err != nil {
+			return err
+		}
+		message, err := stream.AppendMessage(nil, body, nil)
+		if err != nil {
+			return err
+		}
+		at := engine.SlotOf(e.UserID) % len(s.names)
+		messages[at] = append(messages[at], stream.Numbered{ID: uint64(len(messages[at])), Message: message})
+	}
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	c, err := s.begin()
+	if err != nil {
+		return err
+	}
+	var publishing sync.WaitGroup
+	errs := make([]error, len(s.names))
+	for i, name := range s.names {
+		publishing.Go(func() { errs[i] = publishAll(ctx, conn, name, messages[i]) })
+	}
+	publishing.Wait()
+	return errors.Join(append(errs, c.end(r.Of("publish to streams"), s.events))...)
+}
+
+// inFlight is how many messages are published before the confirms of those before them.
+const inFlight = 20_000
+
+func publishAll(ctx context.Context, conn *stream.Conn, name string, all []stream.Numbered) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	confirmed := make(chan uint64, len(all)+1)
+	p, err := conn.DeclarePublisher(ctx, stream.Publishing{Stream: name, Handle: func(o stream.Outcome) {
+		if o.Err != nil {
+			cancel(o.Err)
+		}
+		for _, id := range o.IDs {
+			confirmed <- id + 1
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	for sent, done := 0, uint64(0); done < uint64(len(all)); {
+		if n := min(len(all)-sent, stream.MaxSubEntry*8); n > 0 && sent-int(done) < inFlight {
+			if err := p.PublishSubEntries(all[sent : sent+n]); err != nil {
+				return err
+			}
+			sent += n
+			continue
+		}
+		select {
+		case id := <-confirmed:
+			done = max(done, id)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return p.Delete(ctx)
+}
+
+func (c *streamCmd) measure(ctx context.Context, s *streaming, r *report.Report) error {
+	first := ""
+	for _, w := range streamWays {
+		if len(c.Only) > 0 && !slices.Contains(c.Only, w.name) {
+			continue
+		}
+		add := r.Of(w.name)
+		for range c.Runs {
+			s.writes, s.number = 0, s.number+1
+			costs, err := s.begin()
+			if err != nil {
+				return err
+			}
+			if err := w.read(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			if err := costs.end(add, s.events); err != nil {
+				return err
+			}
+			if s.writes > 0 {
+				add("events of a write", "", float64(s.events)/float64(s.writes))
+			}
+		}
+		first = cmp.Or(first, w.name)
+		add("CPU of the first", "x", r.Median(w.name, "CPU of an event")/r.Median(first, "CPU of an event"))
+	}
+	return nil
+}
+
+func body(m stream.Message) error {
+	_, err := m.Body()
+	return err
+}
+
+func parsed(m stream.Message) error {
+	body, err := m.Body()
+	if err == nil {
+		_, err = profile.ParseEvent(body, time.Now())
+	}
+	return err
+}
+
+// bare reads all streams, and does nothing else with a message than take.
+func (s *streaming) bare(ctx context.Context, take func(stream.Message) error) error {
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var read atomic.Int64
+	for _, name := range s.names {
+		var sub *stream.Subscription
+		ready := make(chan struct{})
+		sub, err = conn.Subscribe(ctx, stream.Consume{Stream: name, From: stream.First, Credit: 4, Handle: func(_ context.Context, c stream.Chunk) {
+			<-ready
+			err := c.Each(func(_ uint64, m stream.Message) error { return take(m) })
+			if err = errors.Join(err, sub.Credit(1)); err != nil {
+				cancel(err)
+			}
+			if read.Add(int64(c.Records)) == int64(s.events) {
+				cancel(errAllRead)
+			}
+		}})
+		close(ready)
+		if err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, errAllRead) {
+		return err
+	}
+	return nil
+}
+
+var errAllRead = errors.New("all events are read")
+
+// keyfold is the worker itself, with the store on the wire, or without a format one in
+// memory. It reads the streams from their beginning, as no position is stored.
+func (s *streaming) keyfold(ctx context.Context, format mongodb.Format) error {
+	c := worker.Config{
+		Config: s.config, DSN: s.DSN, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench"),
+		Streams: &worker.Streams{URI: s.uri(), Store: fmt.Sprint("bench-", s.number)},
+	}
+	c.Processor.Model = vector.HashModel
+	ports := worker.Ports{
+		OpenStore: func(context.Context) (worker.Store, error) {
+			return inMemory{sink.New(c.Processor.Dimensions), s.products}, nil
+		},
+		Log: slog.New(slog.DiscardHandler),
+	}
+	if format != "" {
+		ports.OpenStore = func(ctx context.Context) (worker.Store, error) {
+			m := mongodb.DefaultConfig()
+			m.URI, m.Model, m.Format, m.Database = s.Profiles.URI, c.Processor.Model, format, c.Streams.Store
+			store, err := mongodb.Open(ctx, m)
+			if err == nil {
+				_, err = store.Setup(ctx)
+			}
+			return onTheWire{store, s.products}, err
+		}
+	}
+	w := worker.New(c, ports)
+	d := &draining{events: s.events}
+	err := d.consume(ctx, w)
+	if stats := w.Stats(); stats != nil {
+		s.writes = stats.Processor.Writes.Load()
+	}
+	return err
+}
