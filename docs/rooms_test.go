@@ -29,6 +29,7 @@ var rooms = map[string][]string{
 	"source/rabbit/partition":     append(rabbit[:3:3], "engine", "engine/profile"),
 	"source/rabbit/consume":       append(rabbit[:4:4], "engine", "engine/profile"),
 	"source/rabbit/deadletter":    append(rabbit[:5:5], "engine", "engine/profile"),
+	"source/stream":               {"engine", "engine/profile", "source/rabbit", "source/stream"},
 	"source/repeat":               {"engine", "engine/notify", "engine/profile", "source", "source/repeat"},
 	"source/sample/notifications": {"engine", "engine/notify", "engine/profile", "source", "source/sample/notifications"},
 	"sink":                        {"engine", "engine/profile", "sink"},

@@ -41,6 +41,7 @@ func init() {
 		"profile.Weights.Search":       "EMBEDDING_WEIGHT_SEARCH",
 		"profile.Weights.View":         "EMBEDDING_WEIGHT_VIEW",
 		"rabbit.DSN":                   "RABBITMQ_DSN",
+		"stream.URI":                   "RABBITMQ_STREAM_URI",
 		"rediscache.Config.TTL":        "EMBEDDING_CACHE_TTL",
 		"rediscache.Config.URL":        "REDIS_URL",
 		"repeat.Config.Capacity":       "NOTIFY_BLOOM_CAPACITY",

@@ -155,7 +155,9 @@ func TestBrokenChunks(t *testing.T) {
 }
 
 func TestMalformedMessages(t *testing.T) {
-	data := func(format byte, content string) string { return "\x00\x53\x75" + string([]byte{format}) + "\x01" + content }
+	data := func(format byte, content string) string {
+		return "\x00\x53\x75" + string([]byte{format}) + "\x01" + content
+	}
 	for raw, want := range map[string]error{
 		"":                                   errNoData,
 		"x":                                  errMalformed,

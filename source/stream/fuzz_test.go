@@ -2,6 +2,8 @@ package stream
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"keyfold/source/rabbit"
@@ -11,7 +13,7 @@ import (
 //
 // Promise(rabbitmq/stream-bounds): What comes by the stream protocol is checked: no frame, chunk or message makes the client panic or allocate without bound.
 func FuzzChunk(f *testing.F) {
-	for _, b := range samples() {
+	for _, b := range seeds(f) {
 		f.Add(b)
 		f.Add(b[chunkHead:])
 	}
@@ -34,6 +36,26 @@ func FuzzChunk(f *testing.F) {
 	})
 }
 
+// seeds are the samples, and chunks that RabbitMQ 3.10.8 and 4.0.5 have sent: testdata has
+// them from messages of AMQP 0.9.1, and from this package's.
+func seeds(t testing.TB) (all [][]byte) {
+	for _, b := range samples() {
+		all = append(all, b)
+	}
+	files, err := filepath.Glob("testdata/*.chunk")
+	if err != nil || len(files) != 6 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
 // chunkHead is the size of a chunk's head.
 const chunkHead = 48
 
@@ -50,7 +72,7 @@ func readMessage(t *testing.T, m Message) {
 
 // Promise(rabbitmq/stream-bounds)
 func FuzzMessage(f *testing.F) {
-	for _, b := range samples() {
+	for _, b := range seeds(f) {
 		c, err := parseChunk("s", b)
 		if err != nil {
 			f.Fatal(err)
@@ -59,8 +81,6 @@ func FuzzMessage(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	// As RabbitMQ 4 stores what came by AMQP 0.9.1.
-	f.Add([]byte("\x00Sp\xc0\x06\x05\x41\x50\x05\x40\x40\x40\x00Sr\xc1\x01\x00\x00Ss\xc0\x04\x01\xa1\x01x\x00St\xc1\x05\x02\xa1\x01k\x41\x00Su\xa0\x02{}"))
 	f.Fuzz(func(t *testing.T, raw []byte) { readMessage(t, Message{raw: raw}) })
 }
 

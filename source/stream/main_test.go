@@ -133,7 +133,7 @@ type inbox struct {
 func (s *site) subscribe(stream string, from Offset, credit uint16) *inbox {
 	s.Helper()
 	in := &inbox{s: s, chunks: make(chan Chunk, 10_000)}
-	sub, err := s.Subscribe(s.ctx(), Consume{Stream: stream, From: from, Credit: credit, Handle: func(_ context.Context, c Chunk) { in.chunks <- c }})
+	sub, err := s.Subscribe(s.ctx(), Consume{Stream: stream, From: from, Credit: credit, Handle: func(_ context.Context, _ *Subscription, c Chunk) { in.chunks <- c }})
 	s.check(err)
 	in.Subscription = sub
 	return in

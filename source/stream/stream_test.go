@@ -243,7 +243,7 @@ func TestSlowHandler(t *testing.T) {
 		s.put(name, i, 1)
 	}
 	handling := make(chan struct{})
-	slow, err := s.Subscribe(s.ctx(), Consume{Stream: name, From: First, Credit: 100, Handle: func(ctx context.Context, _ Chunk) {
+	slow, err := s.Subscribe(s.ctx(), Consume{Stream: name, From: First, Credit: 100, Handle: func(ctx context.Context, _ *Subscription, _ Chunk) {
 		close(handling) // once: the next chunk is not handed over
 		<-ctx.Done()
 	}})
