@@ -56,14 +56,16 @@ test: needs
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim ./service/profile/evaluation
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
-# Khepri, and no deprecated feature.
-ON_RABBITMQ4 ?= ./source/rabbit/... ./service/profile/pipeline ./service/profile/worker ./service/daemon ./service/profile/partitioner
+# Khepri, and no deprecated feature. Then the client of the stream protocol beside RabbitMQ's
+# own library, which only that module depends on.
+ON_RABBITMQ4 ?= ./source/rabbit/... ./source/stream/... ./service/profile/pipeline ./service/profile/worker ./service/daemon ./service/profile/partitioner
 test-rabbitmq4: needs
 ifneq ($(RABBITMQ),4)
 	@$(MAKE) --no-print-directory $@ RABBITMQ=4
 else
 	@echo "On RabbitMQ 4 from $$KEYFOLD_TEST_RABBITMQ:"
 	KEYFOLD_TEST_RABBITMQ_STRICT=1 $(PROGRESS) --name rabbitmq4 -- -count=1 -vet=off -timeout=10m $(AT_ONCE) $(ON_RABBITMQ4)
+	cd tools/conformance && $(GO) test -count=1 -timeout=10m ./...
 endif
 
 # What computes in one goroutine for a minute under the race detector is in the second step of

@@ -307,10 +307,7 @@ func (s *streaming) bare(ctx context.Context, take func(stream.Message) error) e
 	defer cancel(nil)
 	var read atomic.Int64
 	for _, name := range s.names {
-		var sub *stream.Subscription
-		ready := make(chan struct{})
-		sub, err = conn.Subscribe(ctx, stream.Consume{Stream: name, From: stream.First, Credit: 4, Handle: func(_ context.Context, c stream.Chunk) {
-			<-ready
+		_, err = conn.Subscribe(ctx, stream.Consume{Stream: name, From: stream.First, Credit: 4, Handle: func(_ context.Context, sub *stream.Subscription, c stream.Chunk) {
 			err := c.Each(func(_ uint64, m stream.Message) error { return take(m) })
 			if err = errors.Join(err, sub.Credit(1)); err != nil {
 				cancel(err)
@@ -319,7 +316,6 @@ func (s *streaming) bare(ctx context.Context, take func(stream.Message) error) e
 				cancel(errAllRead)
 			}
 		}})
-		close(ready)
 		if err != nil {
 			return err
 		}

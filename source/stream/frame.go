@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -55,6 +56,9 @@ const firstRead = 1 << 20
 // readFrame returns the next frame's key, and what stands behind its version.
 func (c *Conn) readFrame() (key uint16, body []byte, err error) {
 	head, err := c.reader.Peek(8)
+	if isAlert(head) {
+		return 0, nil, causes.Explain(causes.Streams, causes.NeedsTLS, errAlert)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -64,7 +68,7 @@ func (c *Conn) readFrame() (key uint16, body []byte, err error) {
 		limit = maxChunk
 	}
 	if size < headerSize || size > limit {
-		return 0, nil, badFrame(head)
+		return 0, nil, fmt.Errorf("a frame of %d bytes with key %#04x is not of the stream protocol", size, key)
 	}
 	if _, err := c.reader.Discard(8); err != nil {
 		return 0, nil, err
@@ -73,14 +77,10 @@ func (c *Conn) readFrame() (key uint16, body []byte, err error) {
 	return key, body, err
 }
 
-// badFrame explains a head that is none. A TLS alert begins with 21 and 3.
-func badFrame(head []byte) error {
-	err := fmt.Errorf("a frame of %d bytes with key %#04x is not of the stream protocol", order.Uint32(head), order.Uint16(head[4:]))
-	if head[0] == 21 && head[1] == 3 {
-		return causes.Explain(causes.Streams, causes.NeedsTLS, err)
-	}
-	return err
-}
+var errAlert = errors.New("a TLS alert came in place of a frame")
+
+// isAlert reports whether a frame begins as a TLS alert does, which is shorter than one.
+func isAlert(head []byte) bool { return len(head) >= 2 && head[0] == 21 && head[1] == 3 }
 
 // readBody reads n bytes. It allocates as they come, so that a false size takes no memory.
 func readBody(r io.Reader, n int) ([]byte, error) {

@@ -13,6 +13,7 @@ type Message struct{ raw []byte }
 // Sections of a message.
 const (
 	headerSection     = 0x70 // the first
+	identitySection   = 0x73 // properties, of which the first is the message's id
 	propertiesSection = 0x74 // application properties
 	dataSection       = 0x75
 	sequenceSection   = 0x76
@@ -77,6 +78,39 @@ func (m Message) Headers() (map[string]any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// ID returns the message's id where it is a text, "" where there is none.
+func (m Message) ID() string {
+	r := cursor{rest: m.raw}
+	for len(r.rest) > 0 {
+		section, format, content := r.section()
+		if r.short || section >= propertiesSection {
+			return ""
+		}
+		if section == identitySection {
+			return firstText(format, content)
+		}
+	}
+	return ""
+}
+
+// firstText returns the first item of a list, where it is a text.
+func firstText(format byte, content []byte) string {
+	r := cursor{rest: content}
+	switch format {
+	case list8:
+		r.u8() // how many items there are
+	case list32:
+		r.u32()
+	default:
+		return ""
+	}
+	if item, known := native(r.value()); known && !r.short {
+		text, _ := item.(string)
+		return text
+	}
+	return ""
 }
 
 // section reads a section, in place.

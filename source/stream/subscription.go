@@ -38,7 +38,7 @@ type Consume struct {
 	Credit uint16 // how many chunks are sent before [Subscription.Credit] gives more
 	// Handle takes the chunks one after the other, on the subscription's goroutine. Its
 	// context ends with the subscription: chunks that wait then are dropped.
-	Handle func(context.Context, Chunk)
+	Handle func(context.Context, *Subscription, Chunk)
 }
 
 // Subscription brings a stream's chunks. Its methods may be called from several goroutines,
@@ -81,13 +81,13 @@ func (c *Conn) Subscribe(ctx context.Context, consume Consume) (*Subscription, e
 	return s, nil
 }
 
-func (s *Subscription) run(handle func(context.Context, Chunk)) {
+func (s *Subscription) run(handle func(context.Context, *Subscription, Chunk)) {
 	defer close(s.done)
 	s.chunks.run(s.ctx, func(chunk Chunk) bool {
 		if s.over() {
 			return false
 		}
-		handle(s.ctx, chunk)
+		handle(s.ctx, s, chunk)
 		return true
 	})
 }
@@ -140,7 +140,7 @@ func (s *Subscription) Err() error { return context.Cause(s.ctx) }
 func (s *Subscription) over() bool { return rabbit.IsClosed(s.ctx.Done()) }
 
 // addSubscription gives a subscription its id and its goroutine.
-func (c *Conn) addSubscription(s *Subscription, handle func(context.Context, Chunk)) error {
+func (c *Conn) addSubscription(s *Subscription, handle func(context.Context, *Subscription, Chunk)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, err := freeID(c, c.subscriptions)

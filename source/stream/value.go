@@ -36,6 +36,8 @@ const (
 	string32   = 0xb1
 	symbol8    = 0xa3
 	symbol32   = 0xb3
+	list8      = 0xc0
+	list32     = 0xd0
 	map8       = 0xc1
 	map32      = 0xd1
 )

@@ -362,7 +362,7 @@ func TestMessageIDs(t *testing.T) {
 		{without, "\xff", made},
 	} {
 		o := rabbit.Original{Message: rabbit.Message{Body: []byte(tc.body), ID: tc.property}}
-		e, err := eventOf(&o, time.Now())
+		e, err := EventOf(&o, time.Now())
 		if err != nil || e.MessageID != tc.want || e.Digest != profile.DigestOf(tc.want) {
 			t.Errorf("property %q: id %q, want %q (%v)", tc.property, e.MessageID, tc.want, err)
 		}

@@ -17,9 +17,9 @@ import (
 // eventNames tell the copies of streams' events.
 var eventNames = rabbit.DefaultNames()
 
-// eventOf reads the message's event. The id that stands in the body counts, then
+// EventOf reads the message's event. The id that stands in the body counts, then
 // the AMQP property, and only then one made from the fields.
-func eventOf(o *rabbit.Original, now time.Time) (profile.Event, error) {
+func EventOf(o *rabbit.Original, now time.Time) (profile.Event, error) {
 	e, err := profile.ParseEvent(o.Body, now)
 	if err != nil || o.ID == "" || o.ID == e.MessageID {
 		return e, err
@@ -40,7 +40,7 @@ func madeID(o *rabbit.Original, id string) bool {
 // DescribeEvent returns the subject of an event that was parsed before. The id is the
 // event's: see [profile.ParseEvent] for one that was made from the fields.
 func DescribeEvent(o *rabbit.Original) Subject {
-	e, err := eventOf(o, time.Now())
+	e, err := EventOf(o, time.Now())
 	if err != nil {
 		return Subject{ID: o.ID, NumericUser: true}
 	}
@@ -60,7 +60,7 @@ type events struct {
 }
 
 func (c *events) Add(o *rabbit.Original, a Arrival) error {
-	e, err := eventOf(o, a.Arrived)
+	e, err := EventOf(o, a.Arrived)
 	if err != nil {
 		return err
 	}

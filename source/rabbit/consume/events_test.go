@@ -29,7 +29,7 @@ func TestEventMessageWithALongID(t *testing.T) {
 		t.Fatalf("%t %v %+v", ok, err, d)
 	}
 	original := rabbit.OriginalOf(&d)
-	if back, err := eventOf(&original, time.Now()); err != nil || back != event {
+	if back, err := EventOf(&original, time.Now()); err != nil || back != event {
 		t.Errorf("read back as %+v: %v", back, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/source/rabbit"
+	"keyfold/source/rabbit/consume"
 	"keyfold/source/stream"
 )
 
@@ -54,7 +55,7 @@ func (s *session) original(m stream.Message, offset uint64) rabbit.Original {
 		maps.Copy(headers, all)
 	}
 	headers[rabbit.HeaderStream] = s.reader.names().FormatPlace(s.stream, offset)
-	return rabbit.Original{Message: rabbit.Message{Headers: headers, Body: body}}
+	return rabbit.Original{Message: rabbit.Message{ID: m.ID(), Headers: headers, Body: body}}
 }
 
 // delivery parses an event.
@@ -63,7 +64,8 @@ func (s *session) delivery(c *stream.Chunk, offset uint64, m stream.Message, now
 	if err != nil {
 		return profile.Delivery{}, err
 	}
-	e, err := profile.ParseEvent(body, now)
+	o := rabbit.Original{Message: rabbit.Message{ID: m.ID(), Body: body}}
+	e, err := consume.EventOf(&o, now)
 	if err != nil {
 		return profile.Delivery{}, err
 	}
@@ -73,7 +75,7 @@ func (s *session) delivery(c *stream.Chunk, offset uint64, m stream.Message, now
 		Settler: &event{session: s, offset: offset, user: e.UserID, message: m},
 	}
 	if headers, err := m.Headers(); err == nil && len(headers) > 0 {
-		o := rabbit.Original{Message: rabbit.Message{Headers: headers}}
+		o.Headers = headers
 		d.FirstSeen, d.Trace = engine.Millis(max(0, o.Integer(rabbit.HeaderFirstSeen))), o.Trace()
 	}
 	return d, nil

@@ -203,7 +203,7 @@ func (s *session) refuse(m stream.Message, offset uint64, cause error) {
 
 // Add implements [consume.Chunk] for events that waited in process for their next attempt.
 func (s *session) Add(o *rabbit.Original, a consume.Arrival) error {
-	e, err := profile.ParseEvent(o.Body, time.Now())
+	e, err := consume.EventOf(o, time.Now())
 	if err != nil {
 		return err
 	}

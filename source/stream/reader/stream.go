@@ -122,7 +122,7 @@ func (r *streamReader) readOnce(ctx context.Context) error {
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	chunks := make(chan stream.Chunk)
-	sub, err := conn.Subscribe(ctx, stream.Consume{Stream: r.name, From: from(at), Credit: credit, Handle: func(ctx context.Context, c stream.Chunk) {
+	sub, err := conn.Subscribe(ctx, stream.Consume{Stream: r.name, From: from(at), Credit: credit, Handle: func(ctx context.Context, _ *stream.Subscription, c stream.Chunk) {
 		select {
 		case chunks <- c:
 		case <-ctx.Done():
