@@ -12,6 +12,9 @@ type Position struct {
 	// Chunk is the one that holds the offset, or the last one before it. The zero value is
 	// of a position that nothing was read for.
 	Chunk Fingerprint
+	// Rewinds is how often the position was set back. A reader of an earlier number reads
+	// anew.
+	Rewinds int64
 }
 
 // Fingerprint tells a chunk of a stream from others that stand, or stood, at its offset: of a
@@ -27,6 +30,9 @@ type Fingerprint struct {
 type Positions interface {
 	// LoadPosition returns the position of a stream, the zero value where there is none.
 	LoadPosition(ctx context.Context, stream string) (Position, error)
-	// SavePosition stores it. It may be lost with what was written at the same time.
+	// SavePosition stores it where the stored one has as many rewinds, or there is none; else
+	// it returns [engine.ErrConflict]. It may be lost with what was written at the same time.
 	SavePosition(ctx context.Context, stream string, position Position) error
+	// Rewind stores a position that every reader begins again from.
+	Rewind(ctx context.Context, stream string, to Position) error
 }

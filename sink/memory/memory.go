@@ -22,7 +22,7 @@ const (
 type Profiles struct {
 	dimensions int
 	stripes    [stripes]stripe
-	positions  sync.Map // of streams, by name
+	positions  positions
 }
 
 type stripe struct {

@@ -112,3 +112,5 @@ func BenchmarkSwap(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)*256/b.Elapsed().Seconds(), "rows/s")
 }
+
+func TestPositions(t *testing.T) { sinktest.Positions(t, New(8)) }

@@ -2,15 +2,23 @@ package memory
 
 import (
 	"context"
+	"sync"
 
+	"keyfold/engine"
 	"keyfold/engine/profile"
 )
 
+// positions are those of streams.
+type positions struct {
+	mu  sync.Mutex
+	all map[string]profile.Position // under mu
+}
+
 // LoadPosition implements [profile.Positions].
 func (p *Profiles) LoadPosition(ctx context.Context, stream string) (profile.Position, error) {
-	at, _ := p.positions.Load(stream)
-	position, _ := at.(profile.Position)
-	return position, ctx.Err()
+	p.positions.mu.Lock()
+	defer p.positions.mu.Unlock()
+	return p.positions.all[stream], ctx.Err()
 }
 
 // SavePosition implements [profile.Positions].
@@ -18,6 +26,30 @@ func (p *Profiles) SavePosition(ctx context.Context, stream string, position pro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p.positions.Store(stream, position)
+	p.positions.mu.Lock()
+	defer p.positions.mu.Unlock()
+	if stored, there := p.positions.all[stream]; there && stored.Rewinds != position.Rewinds {
+		return engine.ErrConflict
+	}
+	p.positions.set(stream, position)
 	return nil
+}
+
+// Rewind implements [profile.Positions].
+func (p *Profiles) Rewind(ctx context.Context, stream string, to profile.Position) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p.positions.mu.Lock()
+	defer p.positions.mu.Unlock()
+	to.Rewinds = p.positions.all[stream].Rewinds + 1
+	p.positions.set(stream, to)
+	return nil
+}
+
+func (p *positions) set(stream string, position profile.Position) {
+	if p.all == nil {
+		p.all = map[string]profile.Position{}
+	}
+	p.all[stream] = position
 }

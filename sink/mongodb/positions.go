@@ -3,6 +3,7 @@ package mongodb
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,10 +19,11 @@ const positionsCollection = "keyfold_streams"
 // storedPosition is a document of it. Offsets are stored as the signed numbers that BSON has;
 // no stream gets to 2^63.
 type storedPosition struct {
-	Stream string        `bson:"_id"`
-	Offset int64         `bson:"position"`
-	Chunk  storedChunk   `bson:"chunk"`
-	At     bson.DateTime `bson:"at"`
+	Stream  string        `bson:"_id"`
+	Offset  int64         `bson:"position"`
+	Chunk   storedChunk   `bson:"chunk"`
+	At      bson.DateTime `bson:"at"`
+	Rewinds int64         `bson:"rewinds"`
 }
 
 type storedChunk struct {
@@ -48,7 +50,7 @@ func (s *Store) LoadPosition(ctx context.Context, stream string) (profile.Positi
 	if err != nil {
 		return profile.Position{}, mark("read the position of "+stream, err)
 	}
-	return profile.Position{Offset: uint64(p.Offset), Chunk: profile.Fingerprint{
+	return profile.Position{Offset: uint64(p.Offset), Rewinds: p.Rewinds, Chunk: profile.Fingerprint{
 		First: uint64(p.Chunk.First), Timestamp: engine.Millis(p.Chunk.Timestamp), CRC: uint32(p.Chunk.CRC),
 	}}, nil
 }
@@ -57,12 +59,37 @@ func (s *Store) LoadPosition(ctx context.Context, stream string) (profile.Positi
 func (s *Store) SavePosition(ctx context.Context, stream string, p profile.Position) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	_, err := s.positions().ReplaceOne(ctx, bson.D{{Key: fieldID, Value: stream}}, storedPosition{
-		Stream: stream, Offset: int64(p.Offset), At: bson.DateTime(engine.Now()),
-		Chunk: storedChunk{First: int64(p.Chunk.First), Timestamp: bson.DateTime(p.Chunk.Timestamp), CRC: int64(p.Chunk.CRC)},
-	}, options.Replace().SetUpsert(true))
+	// Where there is a document of other rewinds, the insert meets its id.
+	_, err := s.positions().ReplaceOne(ctx, bson.D{{Key: fieldID, Value: stream}, {Key: fieldRewinds, Value: p.Rewinds}}, positionDocument(stream, p), options.Replace().SetUpsert(true))
+	if hasCode(err, codeDuplicateKey) {
+		return fmt.Errorf("%w: the position of %s was set back", engine.ErrConflict, stream)
+	}
 	if err != nil {
 		return mark("store the position of "+stream, err)
 	}
 	return nil
+}
+
+const fieldRewinds = "rewinds"
+
+// Rewind implements [profile.Positions].
+func (s *Store) Rewind(ctx context.Context, stream string, to profile.Position) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	p := positionDocument(stream, to)
+	_, err := s.positions().UpdateOne(ctx, bson.D{{Key: fieldID, Value: stream}}, bson.D{
+		{Key: "$set", Value: bson.D{{Key: "position", Value: p.Offset}, {Key: "chunk", Value: p.Chunk}, {Key: "at", Value: p.At}}},
+		{Key: "$inc", Value: bson.D{{Key: fieldRewinds, Value: int64(1)}}},
+	}, options.UpdateOne().SetUpsert(true))
+	if err != nil {
+		return mark("set back the position of "+stream, err)
+	}
+	return nil
+}
+
+func positionDocument(stream string, p profile.Position) storedPosition {
+	return storedPosition{
+		Stream: stream, Offset: int64(p.Offset), At: bson.DateTime(engine.Now()), Rewinds: p.Rewinds,
+		Chunk: storedChunk{First: int64(p.Chunk.First), Timestamp: bson.DateTime(p.Chunk.Timestamp), CRC: int64(p.Chunk.CRC)},
+	}
 }

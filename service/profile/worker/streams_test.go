@@ -242,17 +242,26 @@ func TestRewindChangesNothing(t *testing.T) {
 	w := s.work()
 	s.publish(2000, true, profile.ProductView)
 	before := s.folded()
-	w.end(t)
-	for i := range 2 {
-		if err := s.store.SavePosition(t.Context(), s.Names.StreamQueue(rabbit.Stream{Generation: 1, Partition: i}), profile.Position{}); err != nil {
-			t.Fatal(err)
+	rewind := func() {
+		for i := range 2 {
+			if err := s.store.Rewind(t.Context(), s.Names.StreamQueue(rabbit.Stream{Generation: 1, Partition: i}), profile.Position{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	replayed := func(w *running) {
+		t.Helper()
+		sitetest.Eventually(t, "all read again", func() bool {
+			stats := w.Stats()
+			return stats != nil && stats.Processor.Replayed.Load() >= 2000
+		})
+	}
+	rewind() // below a worker that reads
+	replayed(w)
+	w.end(t)
+	rewind()
 	again := s.work()
-	sitetest.Eventually(t, "all read again", func() bool {
-		stats := again.Stats()
-		return stats != nil && stats.Processor.Replayed.Load() >= 2000
-	})
+	replayed(again)
 	again.end(t)
 	for i, p := range s.profiles() {
 		if p != before[i] {

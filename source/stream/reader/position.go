@@ -11,7 +11,7 @@ func fingerprintOf(c *stream.Chunk) profile.Fingerprint {
 
 // from is where a session has to subscribe: at the chunk of the fingerprint.
 func from(p profile.Position) stream.Offset {
-	if p == (profile.Position{}) {
+	if p.Offset == 0 && p.Chunk == (profile.Fingerprint{}) {
 		return stream.First
 	}
 	return stream.At(p.Chunk.First)

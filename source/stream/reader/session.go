@@ -22,7 +22,9 @@ var (
 	errLeft = errors.New("streams: an event was left unsettled: the stream is read again from it")
 	// errCopies: a copy was not confirmed in time.
 	errCopies = errors.New("streams: a copy of an event was not confirmed within 30 s: the stream is read again from it")
-	errClosed = errors.New("streams: closed")
+	// errRewound: the position was set back.
+	errRewound = errors.New("streams: the position was set back: the stream is read again from it")
+	errClosed  = errors.New("streams: closed")
 )
 
 // Reasons of configuration faults.
@@ -80,7 +82,9 @@ func (s *session) position() profile.Position {
 	if len(s.trail) == 0 {
 		return s.began
 	}
-	return s.trail.at(s.set.Position())
+	at := s.trail.at(s.set.Position())
+	at.Rewinds = s.began.Rewinds
+	return at
 }
 
 // InHand implements [profile.Reader].

@@ -231,18 +231,44 @@ func (r *streamReader) save(ctx context.Context) {
 	r.mu.Lock()
 	stored := r.stored
 	r.mu.Unlock()
-	if at == stored {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	if err := r.owner.ports.Positions.SavePosition(ctx, r.name, at); err != nil {
+	var err error
+	if at == stored {
+		err = r.lookForRewind(ctx, at)
+	} else {
+		err = r.owner.ports.Positions.SavePosition(ctx, r.name, at)
+	}
+	if errors.Is(err, engine.ErrConflict) {
+		r.rewound(s)
+		return
+	}
+	if err != nil {
 		r.log.Debug("position not stored: more is read again after a crash", slog.Any("error", err))
 		return
 	}
 	r.mu.Lock()
 	r.stored = at
 	r.mu.Unlock()
+}
+
+// lookForRewind returns a conflict where the position was set back.
+func (r *streamReader) lookForRewind(ctx context.Context, at profile.Position) error {
+	stored, err := r.owner.ports.Positions.LoadPosition(ctx, r.name)
+	if err == nil && stored.Rewinds != at.Rewinds {
+		err = engine.ErrConflict
+	}
+	return err
+}
+
+// rewound has the stream read from the stored position.
+func (r *streamReader) rewound(s *session) {
+	r.mu.Lock()
+	if r.live == s {
+		r.live = nil
+	}
+	r.mu.Unlock()
+	s.fail(errRewound)
 }
 
 // end ends the newest session.
