@@ -104,6 +104,8 @@ type queuesSetUp struct {
 	Uneven      string   `json:"uneven_partitions,omitempty"`
 	Streams     []string `json:"streams,omitempty"`
 
+	StreamExchange string `json:"stream_exchange,omitempty"`
+
 	WithoutNet string `json:"net_command,omitempty"` // gives the queue of an earlier version its net
 
 	Retired  []topology.RetiredQueue `json:"retired_queues,omitempty"`
@@ -168,7 +170,7 @@ func (q *queuesSetUp) print(w *cli.Text) {
 		w.Line("RabbitMQ: exchange %s, %s: queues %s to %s", q.Slots, cli.Count(int64(n), "partition"), q.Partitions[0], q.Partitions[n-1])
 	}
 	if n := len(q.Streams); n > 0 {
-		w.Line("RabbitMQ: exchange %s, %s: %s to %s", q.Slots, cli.Count(int64(n), "stream"), q.Streams[0], q.Streams[n-1])
+		w.Line("RabbitMQ: exchange %s, %s: %s to %s", q.StreamExchange, cli.Count(int64(n), "stream"), q.Streams[0], q.Streams[n-1])
 	}
 	if q.Uneven != "" {
 		w.Line("RabbitMQ: %s", q.Uneven)
@@ -214,10 +216,10 @@ func (c *setupCmd) broker(a *app.App) (*queuesSetUp, error) {
 		done.Retries = append(done.Retries, retry(delay))
 	}
 	if config.Streams > 0 {
+		done.StreamExchange = names.StreamExchange()
 		if done.Streams, err = topology.Streams(a.Ctx, a.Servers.RabbitMQ, names); err != nil {
 			return nil, app.BrokerUnreached(err)
 		}
-		done.Slots = names.Slots
 	}
 	done.Uneven = uneven(config.Partitions)
 	for i := range config.Partitions {

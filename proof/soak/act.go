@@ -88,6 +88,15 @@ func (p *timeline) later(d time.Duration, do func()) {
 	p.endings = append(p.endings, ending{time.Now().Add(d), do})
 }
 
+// rewindOnce sets the streams back. A store that is away at the moment does not do it.
+func (p *schedule) rewindOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := p.rewind(ctx); err != nil {
+		p.say("not rewound: %v", err)
+	}
+}
+
 // act carries out one step.
 func (p *schedule) act(ctx context.Context, st step) error {
 	switch st.Do {
@@ -101,6 +110,9 @@ func (p *schedule) act(ctx context.Context, st step) error {
 		return p.fleet.scale(st.Count)
 	case replay:
 		p.replayOnce(ctx, st)
+		return nil
+	case rewind:
+		p.rewindOnce(ctx)
 		return nil
 	}
 	w, err := p.fleet.await(ctx, st.Which)

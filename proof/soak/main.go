@@ -18,6 +18,9 @@
 //
 //	go run ./proof/soak --mongodb-uri 'mongodb://a,b,c/?replicaSet=rs0' --duration 45m
 //
+// With --streams, half of the events go to streams, which all workers share and which are set
+// back to their first offsets now and then.
+//
 // `go run ./proof/soak partitions` does it with partitions on RabbitMQ 4: workers are
 // added and killed, the number of partitions changes, and `keyfold partition` is killed.
 // It looks at the broker all the time: how long the partitions are unevenly spread after
@@ -82,6 +85,9 @@ func main() {
 func (c *profilesCmd) Run(ctx context.Context) error {
 	s := &c.Settings
 	s.Workers, s.Rate, s.Out = min(max(s.Workers, 1), 8), max(s.Rate, 1), os.Stdout
+	if s.Streams > 0 {
+		longMix[rewind] = rewinds
+	}
 	s.Mix, s.AllPoints = longMix.over(float64(s.Duration)/float64(wholeRun)), s.Scenario == ""
 	s.Seed = seedOr(s.Seed)
 	for range max(c.Runs, 1) {

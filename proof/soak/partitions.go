@@ -154,6 +154,12 @@ func (p *partitionSoak) play(ctx context.Context) error {
 // event that cannot be read has some user in mind.
 func sendBySlot(r *rand.Rand, messages []rabbit.Message) {
 	names := rabbit.DefaultNames()
+	sendHalf(r, messages, names.Slots)
+}
+
+// sendHalf has half of the messages published by their user's slot to an exchange.
+func sendHalf(r *rand.Rand, messages []rabbit.Message, exchange string) {
+	names := rabbit.DefaultNames()
 	for i, m := range messages {
 		if r.IntN(2) == 0 {
 			continue
@@ -161,8 +167,9 @@ func sendBySlot(r *rand.Rand, messages []rabbit.Message) {
 		if e, good := parse(m.Body); good {
 			messages[i] = names.SlotMessage(m.Body, &e)
 		} else {
-			messages[i].Exchange, messages[i].RoutingKey = names.Slots, names.SlotKey(r.IntN(engine.Slots))
+			messages[i].RoutingKey = names.SlotKey(r.IntN(engine.Slots))
 		}
+		messages[i].Exchange = exchange
 	}
 }
 

@@ -50,6 +50,7 @@ const (
 	killStage   action = "kill -9 partition stage"
 	repartition action = "setup --partitions"
 
+	rewind    action = "rewind"         // all streams, to their first offsets
 	terminate action = "SIGTERM worker" // which is started again
 	scale     action = "scale"          // to For workers
 	replay    action = "replay"         // dead letters that come back
@@ -100,6 +101,9 @@ var longMix = mix{
 	alarm: 4, deleteMain: 2, deleteRetry: 3,
 	terminate: 20, scale: 8, replay: 4, arm: 26,
 }
+
+// rewinds is how often streams are set back in 45 minutes.
+const rewinds = 6
 
 // kills counts the kill -9 of a mix, without those by failpoints and of stages.
 func (m mix) kills() (n int) {

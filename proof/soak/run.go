@@ -137,6 +137,10 @@ func (r *result) report() {
 		s.fleet.total("keyfold_rabbitmq_redelivered_total"), s.fleet.total("keyfold_retries_total"),
 		s.fleet.total("keyfold_conflicts_total"), s.fleet.total("keyfold_unknown_outcomes_total"),
 		s.fleet.total("keyfold_rabbitmq_stale_settlements_total"))
+	if s.Streams > 0 {
+		line("streams      %d; workers read %d events, of which %d were done by their marks",
+			s.Streams, s.fleet.total("keyfold_stream_read_total"), s.fleet.total("keyfold_replayed_events_total"))
+	}
 	line("metrics      %d scrapes of workers, in each all deliveries are accounted for", s.fleet.total(balanced))
 	line("failpoints   %d of %d met", len(failpoint.Names)-len(r.missed), len(failpoint.Names))
 	if f := r.findings; f != nil {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"keyfold/engine/profile"
 	"keyfold/proof/stack"
 	"keyfold/source/rabbit"
 )
@@ -63,8 +64,50 @@ func (s *soak) depths() (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Streams > 0 {
+		if err := s.withoutRead(depths); err != nil {
+			return nil, err
+		}
+	}
 	maps.DeleteFunc(depths, func(name string, n int) bool { return n == 0 || name == rabbit.DefaultNames().DeadLetters })
 	return depths, nil
+}
+
+// withoutRead takes from the depths of streams, which keep their messages, what workers have
+// settled by their stored positions.
+func (s *soak) withoutRead(depths map[string]int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	store, err := s.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	for name := range depths {
+		if _, is := rabbit.DefaultNames().StreamOf(name); !is {
+			continue
+		}
+		at, err := store.LoadPosition(ctx, name)
+		if err != nil {
+			return err
+		}
+		depths[name] = max(0, depths[name]-int(at.Offset))
+	}
+	return nil
+}
+
+// rewind has the workers read all streams again from their first offsets.
+func (s *soak) rewind(ctx context.Context) error {
+	store, err := s.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	for i := range s.Streams {
+		name := rabbit.DefaultNames().StreamQueue(rabbit.Stream{Generation: 1, Partition: i})
+		err = errors.Join(err, store.Rewind(ctx, name, profile.Position{}))
+	}
+	return err
 }
 
 // verify compares everything there is with a ledger. Nothing may be published

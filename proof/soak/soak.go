@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/proof/stack"
+	"keyfold/source/rabbit"
 )
 
 // settings say what a run is.
@@ -26,6 +28,7 @@ type settings struct {
 	Kills    int           `default:"30" help:"Workers, or brokers, killed in the scenarios that kill."`
 	Queues   string        `name:"queue-type" default:"" enum:",classic,quorum" help:"Of the workers' queue: classic or quorum; the program's default without."`
 	Race     bool          `help:"Build the workers with the race detector."`
+	Streams  int           `help:"Events by slot go to so many streams, on RabbitMQ 4, and half of all come by slot; positions are set back now and then. 0: there is the queue alone."`
 
 	Dimensions int           `default:"256" help:"Components of vectors."`
 	Short      time.Duration `name:"short-half-life" default:"1m" help:"Half-life of the profiles' second vector; 0: none."`
@@ -79,6 +82,9 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 	if err := s.setUp(ctx); err != nil {
 		return s, err
 	}
+	if s.Streams > 0 {
+		sendHalf(rand.New(rand.NewPCG(c.Seed, 0x736c6f74)), s.traffic.messages, rabbit.DefaultNames().StreamExchange())
+	}
 	s.feed = &feed{publisher: s.publisher("feed"), messages: s.traffic.messages, rate: c.Rate, ledger: s.ledger}
 	s.fleet = newFleet(c.Dir, s.worker, s.say)
 	s.fleet.always = basePoint
@@ -92,7 +98,7 @@ func prepare(ctx context.Context, c settings) (s *soak, err error) {
 var failpoints = []string{"-tags", "failpoints"}
 
 func (s *soak) startServers(ctx context.Context) error {
-	s.Stack.Programs, s.Build, s.RabbitMQ = s.Programs, failpoints, s.Version
+	s.Stack.Programs, s.Build, s.RabbitMQ, s.Stack.Streams = s.Programs, failpoints, s.Version, s.Streams > 0
 	if s.Race {
 		s.Build = slices.Concat(failpoints, []string{"-race"})
 	}
@@ -104,6 +110,9 @@ func (s *soak) startServers(ctx context.Context) error {
 		return err
 	}
 	s.store = &store{s.Store}
+	if s.Streams > 0 {
+		s.Env = append(s.Env, "RABBITMQ_STREAMS="+strconv.Itoa(s.Streams), "RABBITMQ_STREAM_URI="+rabbittest.StreamURI(s.Broker.StreamAddress(), "/"))
+	}
 	if s.Direct {
 		return nil
 	}

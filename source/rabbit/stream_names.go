@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"keyfold/engine"
 	"keyfold/engine/profile"
 )
 
@@ -23,6 +24,17 @@ type Stream struct {
 
 // StreamBase returns what the names of the application's streams begin with.
 func (n Names) StreamBase() string { return strings.TrimSuffix(n.Slots, "_slots") + "_streams" }
+
+// StreamExchange returns the direct exchange that events are published to by slot, for the
+// streams.
+func (n Names) StreamExchange() string { return n.StreamBase() }
+
+// StreamMessage returns the message of an event that goes to its user's stream.
+func (n Names) StreamMessage(body []byte, event *profile.Event) Message {
+	m := n.EventMessage(body, event)
+	m.Exchange, m.RoutingKey = n.StreamExchange(), n.SlotKey(engine.SlotOf(event.UserID))
+	return m
+}
 
 // StreamQueue returns the stream's name at the broker.
 func (n Names) StreamQueue(s Stream) string {

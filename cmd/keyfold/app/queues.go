@@ -87,7 +87,10 @@ func (q Queues) WorkerType() topology.QueueType {
 
 // Message returns how the events of publishers that know the user go to the workers.
 func (q Queues) Message() func(body []byte, event *profile.Event) rabbit.Message {
-	if q.Partitions > 0 || q.Streams > 0 {
+	if q.Streams > 0 {
+		return rabbit.DefaultNames().StreamMessage
+	}
+	if q.Partitions > 0 {
 		return rabbit.DefaultNames().SlotMessage
 	}
 	return rabbit.DefaultNames().EventMessage

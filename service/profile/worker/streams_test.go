@@ -110,7 +110,7 @@ func (s *streamSite) publish(n int, bySlot bool, kind profile.EventType) {
 			s.T.Fatal(err)
 		}
 		if messages[i] = s.Names.EventMessage(body, &e); bySlot {
-			messages[i] = s.Names.SlotMessage(body, &e)
+			messages[i] = s.Names.StreamMessage(body, &e)
 		}
 	}
 	s.send(messages)
@@ -314,7 +314,7 @@ func TestMalformedEventOfAStream(t *testing.T) {
 	s := newStreamSite(t, 1)
 	w := s.work()
 	s.publish(10, true, profile.ProductView)
-	s.send([]rabbit.Message{{Exchange: s.Names.Slots, RoutingKey: s.Names.SlotKey(3), Body: []byte(`{"user_id":"?"}`)}})
+	s.send([]rabbit.Message{{Exchange: s.Names.StreamExchange(), RoutingKey: s.Names.SlotKey(3), Body: []byte(`{"user_id":"?"}`)}})
 	s.publish(10, true, profile.ProductView)
 	s.folded()
 	sitetest.Eventually(t, "one dead letter", func() bool { return w.Stats().Consumer.DeadLetters.Load() == 1 })

@@ -12,7 +12,8 @@ import (
 	"keyfold/source/rabbit"
 )
 
-// Streams: events that are published by slot go to the stream of the slot's partition. The
+// Streams: events that are published to the exchange of streams, by slot, go to the stream of
+// the slot's partition. The
 // worker's queue stays as it is: it takes events that are published without a slot, and the
 // copies of streams' events that wait for a retry.
 //
@@ -54,7 +55,7 @@ func (t Config) streams(c *rabbit.Channel) ([]declaration, error) {
 	if generation > maxGenerations {
 		return nil, engine.ConfigurationError(ReasonGenerations, fmt.Errorf("rabbitmq: the number of streams was changed %d times: keep %d", maxGenerations, last.Partition))
 	}
-	all := []declaration{exchange(n.Slots, amqp.ExchangeDirect), queue(n.LayoutExchange(), layoutArguments)}
+	all := []declaration{exchange(n.StreamExchange(), amqp.ExchangeDirect)}
 	super := n.StreamBase() + fmt.Sprintf(".%d", generation)
 	all = append(all, exchangeWith(super, amqp.ExchangeDirect, amqp.Table{"x-super-stream": true}))
 	for i := range t.Streams {
@@ -62,11 +63,11 @@ func (t Config) streams(c *rabbit.Channel) ([]declaration, error) {
 		all = append(all, queue(name, t.streamArguments()), superBinding(name, super, i))
 	}
 	for slot := range engine.Slots {
-		all = append(all, binding(n.StreamQueue(rabbit.Stream{Generation: generation, Partition: slot % t.Streams}), n.SlotKey(slot), n.Slots))
+		all = append(all, binding(n.StreamQueue(rabbit.Stream{Generation: generation, Partition: slot % t.Streams}), n.SlotKey(slot), n.StreamExchange()))
 	}
 	if generation != last.Generation {
 		for slot := range engine.Slots * min(last.Generation, 1) {
-			all = append(all, unbinding(n.StreamQueue(rabbit.Stream{Generation: last.Generation, Partition: slot % last.Partition}), n.SlotKey(slot), n.Slots))
+			all = append(all, unbinding(n.StreamQueue(rabbit.Stream{Generation: last.Generation, Partition: slot % last.Partition}), n.SlotKey(slot), n.StreamExchange()))
 		}
 	}
 	return all, nil
