@@ -254,18 +254,23 @@ func eventually(t *testing.T, what string, holds func() error) {
 // sent under the routing key of a search.
 func (s *stack) publish(t *testing.T, bodies ...[]byte) {
 	t.Helper()
+	s.publishAs(t, rabbit.DefaultNames().EventMessage, bodies...)
+}
+
+// publishAs publishes events as messages of a kind.
+func (s *stack) publishAs(t *testing.T, message func([]byte, *profile.Event) rabbit.Message, bodies ...[]byte) {
+	t.Helper()
 	p := rabbit.NewPublisher(s.dsn, rabbit.ThisProcess("test"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	defer p.Close(ctx)
-	names := rabbit.DefaultNames()
 	messages := make([]rabbit.Message, len(bodies))
 	for i, body := range bodies {
 		e, err := profile.ParseEvent(body, time.Now())
 		if err != nil {
 			e = profile.Event{Type: profile.Search, MessageID: fmt.Sprint("malformed ", i)}
 		}
-		messages[i] = names.EventMessage(body, &e)
+		messages[i] = message(body, &e)
 	}
 	for len(messages) > 0 {
 		n := min(1000, len(messages))

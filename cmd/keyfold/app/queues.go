@@ -13,6 +13,7 @@ import (
 	"keyfold/internal/settings"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
+	"keyfold/source/stream"
 )
 
 // QueueFlags are the settings of the worker's queues at the broker.
@@ -112,6 +113,11 @@ func (a *App) CheckQueues() (partitions int, err error) {
 
 // StreamsURI returns where the streams are: without a setting, at the broker's host.
 func (a *App) StreamsURI() string { return cmp.Or(a.Queues.StreamURI, a.Servers.RabbitMQ) }
+
+// StreamsClient returns how a tool connects to the streams.
+func (a *App) StreamsClient() stream.Config {
+	return stream.Config{URI: a.StreamsURI(), Name: a.Identity("tool").Connection("streams")}
+}
 
 // CheckWorker judges the settings that only a worker reads.
 func (q Queues) CheckWorker() error {

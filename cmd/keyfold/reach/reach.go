@@ -18,6 +18,7 @@ import (
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
+	"keyfold/source/stream/reader"
 	"keyfold/source/vector/rediscache"
 )
 
@@ -52,6 +53,7 @@ const (
 	MongoDB  = "MongoDB"
 	Ledger   = "PostgreSQL"
 	SQL      = "SQL"
+	Streams  = "streams"
 	api      = "embedding API"
 )
 
@@ -79,6 +81,10 @@ func ask(a *app.App, withAPI bool) []Answer {
 		answers[1].note, err = askStore(a)
 		return err
 	}, askDatabase, askRedis, askAPI}
+	if a.Queues.Streams > 0 {
+		answers = append(answers, Answer{Server: Streams, Address: a.StreamsURI(), Used: true})
+		asks = append(asks, askStreams)
+	}
 	if a.Notify.Ledger != "" { // notifications are in use
 		answers = append(answers, Answer{Server: Ledger, Address: a.Notify.Ledger, Used: true})
 		asks = append(asks, askLedger)
@@ -115,6 +121,12 @@ func askBroker(a *app.App) error {
 	if err == nil && partitions > 0 && a.Queues.Partitions == 0 {
 		return fmt.Errorf("RABBITMQ_PARTITIONS is 0, and the broker is set up with %s: set it to %d", cli.Count(int64(partitions), "partition"), partitions)
 	}
+	return err
+}
+
+// askStreams reads a chunk of each stream, where the node that has it says that it is reached.
+func askStreams(a *app.App) error {
+	_, err := reader.Look(a.Ctx, a.StreamsClient(), rabbit.DefaultNames())
 	return err
 }
 

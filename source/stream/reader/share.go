@@ -112,7 +112,7 @@ func (s *sharing) lose(ctx context.Context) {
 // poll follows the share once.
 func (s *sharing) poll(ctx context.Context) error {
 	if len(s.streams) == 0 || time.Since(s.looked) > lookEvery {
-		found, err := discover(ctx, s.reader.config)
+		found, err := discover(ctx, s.reader.config.Client, s.reader.config.Names)
 		if err != nil {
 			return err
 		}
@@ -182,8 +182,8 @@ func (s *sharing) handOver(ctx context.Context, one rabbit.Stream, a *assigned) 
 const maxGenerations = 32
 
 // discover asks the broker for the streams that it has.
-func discover(ctx context.Context, config Config) ([]rabbit.Stream, error) {
-	conn, err := stream.Dial(ctx, config.Client)
+func discover(ctx context.Context, client stream.Config, n rabbit.Names) ([]rabbit.Stream, error) {
+	conn, err := stream.Dial(ctx, client)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func discover(ctx context.Context, config Config) ([]rabbit.Stream, error) {
 	for g := range maxGenerations {
 		for p := range rabbit.MaxStreams {
 			s := rabbit.Stream{Generation: g + 1, Partition: p}
-			all, names = append(all, s), append(names, config.Names.StreamQueue(s))
+			all, names = append(all, s), append(names, n.StreamQueue(s))
 		}
 	}
 	answers, err := conn.Metadata(ctx, names...)

@@ -115,7 +115,7 @@ func (r *streamReader) readOnce(ctx context.Context) error {
 	}
 	conn, err := stream.DialLeader(ctx, r.owner.config.Client, r.name)
 	if err != nil {
-		return r.explain(err)
+		return explain(err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	s := r.newSession(at)
@@ -129,7 +129,7 @@ func (r *streamReader) readOnce(ctx context.Context) error {
 		}
 	}})
 	if err != nil {
-		return r.explain(err)
+		return explain(err)
 	}
 	r.mu.Lock()
 	r.live = s
@@ -147,7 +147,7 @@ func (r *streamReader) readOnce(ctx context.Context) error {
 	if ctx.Err() == nil { // else what is in hand is to be settled still
 		s.fail(err)
 	}
-	return r.explain(err)
+	return explain(err)
 }
 
 // readChunks hands over what comes.
@@ -198,7 +198,7 @@ func (r *streamReader) reads(s *session) {
 }
 
 // explain makes what cannot be read by itself again a fault with its cure.
-func (r *streamReader) explain(err error) error {
+func explain(err error) error {
 	if errors.Is(err, stream.StreamMissing) {
 		return missing(err)
 	}

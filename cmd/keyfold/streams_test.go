@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"keyfold/engine/profile"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
+	"keyfold/source/rabbit"
+	"keyfold/source/sample"
+)
+
+// From setup to a rewind, by the commands: streams are made, read, shown, read again, and a
+// host that cannot be reached is named.
+func TestStreamCommands(t *testing.T) {
+	t.Parallel()
+	broker := rabbittest.SharedStreams(t, 4)
+	vhost := broker.VHost(t)
+	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
+	streams := []string{"--streams=2", "--rabbitmq-stream-uri=" + rabbittest.StreamURI(broker.StreamAddress(), vhost)}
+	command := func(args ...string) string {
+		t.Helper()
+		code, out, errs := s.run(t, "", append(args, streams...)...)
+		if code != 0 {
+			t.Fatalf("%v: code %d: %s", args, code, errs)
+		}
+		return out
+	}
+	s.setUp(t, streams[0])
+	if out := command("setup"); !strings.Contains(out, "exchange user_event_streams, 2 streams: user_event_streams.1-0 to user_event_streams.1-1") {
+		t.Errorf("setup says %s", out)
+	}
+	if out := command("config", "check", "--connect"); !strings.Contains(out, "streams") {
+		t.Errorf("config check says %s", out)
+	}
+	store := s.open(t)
+	s.work(t, append(streams, quick)...).ready()
+	const events = 40
+	var bodies [][]byte
+	for i := range events {
+		bodies = append(bodies, event(int32(i%8+1), profile.ProductView, 1, time.Now().Add(-time.Hour), fmt.Sprint("event ", i)))
+	}
+	s.publishAs(t, rabbit.DefaultNames().StreamMessage, bodies...)
+	folded := func() (n int64) {
+		for _, p := range allProfiles(t, store) {
+			n += p.EventCount
+		}
+		return n
+	}
+	list := func() (rows []listedStream) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(command("streams", "list", "-o", "json")), &rows); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	eventually(t, "all events are folded, and settled by the positions", func() error {
+		held, lag := uint64(0), uint64(0)
+		rows := list()
+		for _, r := range rows {
+			held, lag = held+r.End-r.First, lag+r.Lag
+		}
+		if n := folded(); n != events || len(rows) != 2 || held != events || lag != 0 {
+			return fmt.Errorf("%d folded; %+v", n, rows)
+		}
+		return nil
+	})
+	if out := command("streams", "rewind", "--to=1h"); !strings.Contains(out, "is read again from offset 0 on") {
+		t.Errorf("rewind says %s", out)
+	}
+	eventually(t, "all is settled again", func() error {
+		for _, r := range list() {
+			if r.Lag != 0 || r.Rewinds != 1 {
+				return fmt.Errorf("%+v", r)
+			}
+		}
+		return nil
+	})
+	if n := folded(); n != events {
+		t.Errorf("%d events are folded after a rewind", n)
+	}
+	if out := command("streams", "list"); !strings.Contains(out, "user_event_streams.1-1") {
+		t.Errorf("list says %s", out)
+	}
+	for args, want := range map[string]string{
+		"rewind":                 "--to TIME, or --first",
+		"rewind --to=soon":       "it must be a span such as 3h",
+		"rewind --to=3h --first": "--to TIME, or --first",
+	} {
+		if code, _, errs := s.run(t, "", append(strings.Fields("streams "+args), streams...)...); code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("streams %s: code %d, %s", args, code, errs)
+		}
+	}
+	streams[1] = "--rabbitmq-stream-uri=rabbitmq-stream://guest:guest@127.0.0.1:1/"
+	if code, out, errs := s.run(t, "", append([]string{"config", "check", "--connect"}, streams...)...); code == 0 || !strings.Contains(out+errs, "rabbitmq_stream") {
+		t.Errorf("a closed port: code %d, %s%s", code, out, errs)
+	}
+}

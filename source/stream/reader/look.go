@@ -1,0 +1,93 @@
+package reader
+
+import (
+	"context"
+	"time"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/source/rabbit"
+	"keyfold/source/stream"
+)
+
+// State is what a stream has, as of now.
+type State struct {
+	Stream string
+	// First and End are the first offset and the one behind the last; both 0: it is empty.
+	First, End uint64
+	// Oldest and Newest are when the broker stored the first and the last chunk; 0: it is
+	// empty.
+	Oldest, Newest engine.Millis
+}
+
+// emptyAfter is after what time without a chunk a stream is taken to be empty.
+const emptyAfter = time.Second
+
+// Look returns the states of the streams that the broker has.
+func Look(ctx context.Context, client stream.Config, names rabbit.Names) ([]State, error) {
+	found, err := discover(ctx, client, names)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]State, len(found))
+	for i, s := range found {
+		if states[i], err = look(ctx, client, names.StreamQueue(s)); err != nil {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+func look(ctx context.Context, client stream.Config, name string) (State, error) {
+	state := State{Stream: name}
+	first, err := chunkAt(ctx, client, name, stream.First)
+	if err != nil || first == nil {
+		return state, err
+	}
+	last, err := chunkAt(ctx, client, name, stream.Last)
+	if err != nil || last == nil {
+		return state, err
+	}
+	state.First, state.Oldest = first.First, first.Timestamp
+	state.End, state.Newest = last.Next(), last.Timestamp
+	return state, nil
+}
+
+// PositionAt returns where a stream is to be read from for all that was stored since a time. Of
+// an empty stream, or where nothing is that young, it is the end.
+func PositionAt(ctx context.Context, client stream.Config, name string, since engine.Millis) (profile.Position, error) {
+	c, err := chunkAt(ctx, client, name, stream.Since(since))
+	if err != nil || c == nil {
+		return profile.Position{}, err
+	}
+	return profile.Position{Offset: c.First, Chunk: fingerprintOf(c)}, nil
+}
+
+// chunkAt returns one chunk, nil where none comes.
+func chunkAt(ctx context.Context, client stream.Config, name string, from stream.Offset) (*stream.Chunk, error) {
+	conn, err := stream.DialLeader(ctx, client, name)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	chunks := make(chan stream.Chunk, 1)
+	_, err = conn.Subscribe(ctx, stream.Consume{Stream: name, From: from, Credit: 1, Handle: func(_ context.Context, _ *stream.Subscription, c stream.Chunk) {
+		select {
+		case chunks <- c:
+		default:
+		}
+	}})
+	if err != nil {
+		return nil, explain(err)
+	}
+	select {
+	case c := <-chunks:
+		return &c, nil
+	case <-conn.Done():
+		return nil, conn.Err()
+	case <-time.After(emptyAfter):
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
