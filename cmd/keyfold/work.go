@@ -119,7 +119,12 @@ func (w working) Figures() []app.Figure {
 		}
 	}
 	figures := []app.Figure{
-		{Name: "events", Read: s.Consumer.Delivered.Load},
+		{Name: "events", Read: func() int64 {
+			if s.Streams == nil {
+				return s.Consumer.Delivered.Load()
+			}
+			return s.Consumer.Delivered.Load() + s.Streams.Delivered.Load()
+		}},
 		{Name: "folded", Read: outcome(engine.Folded)},
 		{Name: "writes", Read: s.Processor.Writes.Load},
 		{Name: "duplicate", Read: outcome(engine.Duplicate)},
@@ -133,6 +138,10 @@ func (w working) Figures() []app.Figure {
 	}
 	if partitions := &s.Consumer.Partitions; partitions.Workers.Load() > 0 {
 		figures = append(figures, app.Figure{Name: "partitions", Gauge: true, Read: partitions.Owned.Load})
+	}
+	if s.Streams != nil {
+		figures = append(figures, app.Figure{Name: "streams", Gauge: true, Read: s.Streams.Owned.Load},
+			app.Figure{Name: "replayed", Read: s.Processor.Replayed.Load})
 	}
 	return figures
 }

@@ -87,6 +87,19 @@ func (s *session) position() profile.Position {
 	return at
 }
 
+// oldest is when the oldest chunk was stored that has an event in hand; 0 where none has.
+func (s *session) oldest() engine.Millis {
+	if held, _ := s.set.Held(); held == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.trail) == 0 {
+		return 0
+	}
+	return s.trail.at(s.set.Position()).Chunk.Timestamp
+}
+
 // InHand implements [profile.Reader].
 func (s *session) InHand(user int32) []profile.Place { return s.set.InHand(user) }
 

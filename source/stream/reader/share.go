@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -123,20 +124,22 @@ func (s *sharing) poll(ctx context.Context) error {
 		return err
 	}
 	s.reader.Stats.Workers.Store(int64(workers))
+	var leaving []*assigned
 	for i, one := range s.streams {
 		a, reads := s.mine[one]
 		switch {
 		case mine[i] && !reads:
-			err = s.take(ctx, one)
+			if err := s.take(ctx, one); err != nil {
+				return err
+			}
 		case !mine[i] && reads:
-			err = s.handOver(ctx, one, a)
-		}
-		if err != nil {
-			return err
+			leaving = append(leaving, a)
+			delete(s.mine, one)
 		}
 	}
+	err = s.handOver(ctx, leaving)
 	s.reader.Stats.Owned.Store(int64(len(s.mine)))
-	return nil
+	return err
 }
 
 // take reads a stream, unless another worker does still.
@@ -163,19 +166,31 @@ func (s *sharing) take(ctx context.Context, one rabbit.Stream) error {
 // written. What is not written by then is read by the other too.
 const handOverTimeout = 10 * time.Second
 
-// handOver stops reading a stream and lets its new owner have it.
-func (s *sharing) handOver(ctx context.Context, one rabbit.Stream, a *assigned) error {
-	a.stop()
-	<-a.done
-	s.reader.closeWindows()
+// handOver stops reading streams and lets their new owners have them.
+func (s *sharing) handOver(ctx context.Context, leaving []*assigned) error {
+	if len(leaving) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
-	if err := a.close(ctx); err != nil {
-		a.log.Debug("stream handed over with events in hand", slog.Any("error", err))
+	var closing sync.WaitGroup
+	for _, a := range leaving {
+		a.stop()
+		closing.Go(func() {
+			<-a.done
+			if err := a.close(ctx); err != nil {
+				a.log.Debug("stream handed over with events in hand", slog.Any("error", err))
+			}
+		})
 	}
-	delete(s.mine, one)
-	s.reader.remove(a.streamReader)
-	return s.share.Unlock(a.name)
+	s.reader.closeWindows()
+	closing.Wait()
+	var err error
+	for _, a := range leaving {
+		s.reader.remove(a.streamReader)
+		err = errors.Join(err, s.share.Unlock(a.name))
+	}
+	return err
 }
 
 // maxGenerations is how many generations are looked for: topology makes no more.
