@@ -74,7 +74,7 @@ COMPUTING := ^TestRealLogsEqualTheSlowWay$$
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:
-ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$$|NoSecretOf|\
+ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$$|^TestAlertsOfStreams$$|NoSecretOf|\
 ^TestStoreAwayPastTheConsumerTimeout$$|^TestIngestDatabaseKilled$$|^TestIngestWhileTheBrokerIsAway$$|\
 ^TestBrokerRestartInMidWindowOfQuorumQueues$$|^TestOutageLeavesMemoryFlat$$|^TestEdge_QueueGrows|^TestEdge_Hundreds|^TestLimit_LargeBodies|\
 ^TestShort.*Soak$$|^TestEveryFailpoint$$|^TestFloodedUser$$|^TestScenariosOfTheStore$$|^TestReleaseBinaryHasNoFailpoints$$|\

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,13 +50,7 @@ func TestStreamCommands(t *testing.T) {
 		}
 		return n
 	}
-	list := func() (rows []listedStream) {
-		t.Helper()
-		if err := json.Unmarshal([]byte(command("streams", "list", "-o", "json")), &rows); err != nil {
-			t.Fatal(err)
-		}
-		return rows
-	}
+	list := func() []listedStream { return listStreams(t, s, streams) }
 	eventually(t, "all events are folded, and settled by the positions", func() error {
 		held, lag := uint64(0), uint64(0)
 		rows := list()
