@@ -189,16 +189,17 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// A connection that the broker closes says what the broker said.
-func TestClosedByTheBroker(t *testing.T) {
+// A lost connection ends what was open on it.
+//
+// Promise(rabbitmq/stream-lost): A lost connection of the stream protocol ends its subscriptions and publishers with the reason.
+func TestLostConnection(t *testing.T) {
 	onBoth(t, func(s *site) {
 		name := s.create(nil)
 		in := s.subscribe(name, Next, 1)
 		p := s.publisher(name, "")
-		if n, err := s.broker.Eval(`Pids = [P || {_, P, _, _} <- supervisor:which_children(rabbit_stream_sup)], length(Pids).`); err != nil {
-			s.Fatal(n, err)
+		if n := s.broker.KillStreamConnections(s, s.vhost); n != 1 {
+			s.Fatalf("%d connections", n)
 		}
-		s.Conn.socket.Close()
 		if err := in.ended(); engine.ReasonOf(err) != causes.Lost.Reason() {
 			s.Errorf("the subscription: %v", err)
 		}
