@@ -99,6 +99,20 @@ func TestChunk(t *testing.T) {
 	}
 }
 
+// A chunk that is made of messages has them, and the identity that a broker's would have.
+func TestNewChunk(t *testing.T) {
+	m := entry("body", nil)[lengthSize:]
+	c := NewChunk("s", 5, 9, m, m)
+	want, err := parseChunk("s", made(5, userChunk, 2, entry("body", nil), entry("body", nil)))
+	if err != nil || c.CRC != want.CRC || c.Next() != 7 || c.Timestamp != 9 {
+		t.Errorf("%+v, want %+v, %v", c, want, err)
+	}
+	read := 0
+	if err := c.Each(func(uint64, Message) error { read++; return nil }); err != nil || read != 2 {
+		t.Errorf("%d messages, %v", read, err)
+	}
+}
+
 // What is the broker's own takes offsets, and has no messages.
 func TestTrackingChunk(t *testing.T) {
 	c, err := parseChunk("s", made(7, 1, 1, []byte("a stored offset")))
