@@ -25,6 +25,9 @@ type Endpoint struct {
 	Connect               time.Duration // connection_timeout; 0: the URL has none
 }
 
+// ReasonBadCertificate is the reason of a URL whose cacertfile, certfile or keyfile cannot be used.
+const ReasonBadCertificate = "bad_certificate"
+
 // ParseEndpoint reads an AMQP URL and the certificates that it names. Its errors are
 // configuration faults.
 func ParseEndpoint(dsn string) (Endpoint, error) {
@@ -41,7 +44,7 @@ func ParseEndpoint(dsn string) (Endpoint, error) {
 	}
 	if uri.Scheme == "amqps" {
 		if e.TLS, err = tlsOf(uri); err != nil {
-			return Endpoint{}, causes.Explain(causes.RabbitMQ, causes.Settings, fmt.Errorf("rabbitmq: TLS: %w", err))
+			return Endpoint{}, engine.ConfigurationError(ReasonBadCertificate, fmt.Errorf("rabbitmq: the URL names a certificate that cannot be used: %w", err))
 		}
 	}
 	return e, nil

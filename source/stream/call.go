@@ -51,8 +51,8 @@ func read(key uint16, answer []byte) (*cursor, error) {
 		return r, nil
 	}
 	code := Code(r.u16())
-	if r.short {
-		return nil, errShort
+	if err := r.err(); err != nil {
+		return nil, err
 	}
 	if code != ok {
 		return r, code

@@ -56,6 +56,17 @@ func parseChunk(stream string, b []byte) (Chunk, error) {
 	return c, nil
 }
 
+// NewChunk makes a chunk of encoded messages (see [AppendMessage]), as a broker would: for
+// sources that are none, and for tests.
+func NewChunk(stream string, first uint64, at engine.Millis, messages ...[]byte) Chunk {
+	c := Chunk{Stream: stream, First: first, Timestamp: at, Records: uint32(len(messages)), entries: uint16(len(messages))}
+	for _, m := range messages {
+		c.data = append(order.AppendUint32(c.data, uint32(len(m))), m...)
+	}
+	c.CRC = crc32.ChecksumIEEE(c.data)
+	return c
+}
+
 // An entry is a message behind its size, whose first bit is 0; or a sub-entry.
 const (
 	subEntry         = 0x80

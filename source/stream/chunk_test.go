@@ -99,6 +99,20 @@ func TestChunk(t *testing.T) {
 	}
 }
 
+// A chunk that is made of messages has them, and the identity that a broker's would have.
+func TestNewChunk(t *testing.T) {
+	m := entry("body", nil)[lengthSize:]
+	c := NewChunk("s", 5, 9, m, m)
+	want, err := parseChunk("s", made(5, userChunk, 2, entry("body", nil), entry("body", nil)))
+	if err != nil || c.CRC != want.CRC || c.Next() != 7 || c.Timestamp != 9 {
+		t.Errorf("%+v, want %+v, %v", c, want, err)
+	}
+	read := 0
+	if err := c.Each(func(uint64, Message) error { read++; return nil }); err != nil || read != 2 {
+		t.Errorf("%d messages, %v", read, err)
+	}
+}
+
 // What is the broker's own takes offsets, and has no messages.
 func TestTrackingChunk(t *testing.T) {
 	c, err := parseChunk("s", made(7, 1, 1, []byte("a stored offset")))
@@ -184,11 +198,38 @@ func TestMalformedMessages(t *testing.T) {
 func TestHeaderTypes(t *testing.T) {
 	name := func(n string) []byte { return appendSized(nil, string8, n) }
 	items := [][]byte{
-		name("a"), {uint0}, name("b"), {smallUint, 200}, name("c"), {ushort, 1, 0}, name("d"), {uint32s, 0, 1, 0, 0},
-		name("e"), {ulong, 0, 0, 0, 0, 0, 0, 0, 9}, name("f"), {int8s, 255}, name("g"), {int16s, 255, 254}, name("h"), {int32s, 255, 255, 255, 253},
-		name("i"), {smallLong, 251}, name("j"), {boolean, 1}, name("k"), {float, 0x3f, 0, 0, 0}, name("l"), appendSized(nil, symbol8, "sym"),
-		name("list"), {0xc0, 1, 0}, name("big"), {ulong, 255, 0, 0, 0, 0, 0, 0, 0}, name("uuid"), append([]byte{0x98}, make([]byte, 16)...),
-		name("described"), {described, smallUlong, 1, 0xa1, 1, 'x'}, {smallUint, 1}, name("number"),
+		name("a"),
+		{uint0},
+		name("b"),
+		{smallUint, 200},
+		name("c"),
+		{ushort, 1, 0},
+		name("d"),
+		{uint32s, 0, 1, 0, 0},
+		name("e"),
+		{ulong, 0, 0, 0, 0, 0, 0, 0, 9},
+		name("f"),
+		{int8s, 255},
+		name("g"),
+		{int16s, 255, 254},
+		name("h"),
+		{int32s, 255, 255, 255, 253},
+		name("i"),
+		{smallLong, 251},
+		name("j"),
+		{boolean, 1},
+		name("k"),
+		{float, 0x3f, 0, 0, 0},
+		name("l"), appendSized(nil, symbol8, "sym"),
+		name("list"),
+		{0xc0, 1, 0},
+		name("big"),
+		{ulong, 255, 0, 0, 0, 0, 0, 0, 0},
+		name("uuid"), append([]byte{0x98}, make([]byte, 16)...),
+		name("described"),
+		{described, smallUlong, 1, 0xa1, 1, 'x'},
+		{smallUint, 1},
+		name("number"),
 	}
 	content := append([]byte{byte(len(items))}, bytes.Join(items, nil)...)
 	raw := append([]byte{described, smallUlong, propertiesSection, map8, byte(len(content))}, content...)

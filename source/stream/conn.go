@@ -39,6 +39,8 @@ type Conn struct {
 	frameMax           int               // of frames that are sent
 	heartbeat          time.Duration
 
+	leaving atomic.Bool // the caller closes it: the broker then does, too
+
 	mu            sync.Mutex // guards the fields below
 	correlation   uint32
 	waiting       map[uint32]chan []byte // for answers
@@ -70,6 +72,7 @@ func (c *Conn) cause() error {
 // Close ends the connection in order, by force when ctx ends, and waits for the handlers
 // that run: none of them may call it.
 func (c *Conn) Close(ctx context.Context) {
+	c.leaving.Store(true)
 	if !rabbit.IsClosed(c.done) {
 		// What is lost by an unclean end is the broker's to take back.
 		_, _ = c.call(ctx, closing, appendString(order.AppendUint16(nil, uint16(ok)), "OK"))
@@ -85,7 +88,9 @@ func (c *Conn) end(reason error) {
 		c.mu.Unlock()
 		return
 	}
-	c.ended = reason
+	if c.ended = reason; c.leaving.Load() {
+		c.ended = ErrClosed
+	}
 	subscriptions, publishers := slices.Collect(maps.Values(c.subscriptions)), slices.Collect(maps.Values(c.publishers))
 	close(c.done)
 	c.mu.Unlock()

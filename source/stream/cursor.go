@@ -12,6 +12,14 @@ type cursor struct {
 	short bool
 }
 
+// err returns [errShort] where something was missing.
+func (c *cursor) err() error {
+	if c.short {
+		return errShort
+	}
+	return nil
+}
+
 // take returns the next n bytes in place, nil where there are fewer.
 func (c *cursor) take(n int) []byte {
 	if c.short || n < 0 || n > len(c.rest) {

@@ -104,6 +104,9 @@ func (c *Conn) handshake(ctx context.Context, e rabbit.Endpoint, name string) er
 		return err
 	}
 	c.properties = answer.pairs()
+	if err := answer.err(); err != nil {
+		return err
+	}
 	if err := c.authenticate(ctx, e); err != nil {
 		return err
 	}
@@ -115,7 +118,7 @@ func (c *Conn) handshake(ctx context.Context, e rabbit.Endpoint, name string) er
 		return err
 	}
 	c.opened = answer.pairs()
-	return nil
+	return answer.err()
 }
 
 func (c *Conn) authenticate(ctx context.Context, e rabbit.Endpoint) error {

@@ -15,6 +15,8 @@
 // The official library drops the timestamps of chunks, which together with the first offset
 // and the CRC are a chunk's identity, and hands on chunks with a wrong CRC.
 //
+// Package position, below, knows which delivered offsets are settled.
+//
 // Reading order: dial.go, conn.go, call.go and dispatch.go; subscription.go, chunk.go and
 // message.go; publisher.go and publish.go.
 package stream

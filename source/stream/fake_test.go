@@ -67,7 +67,9 @@ func (f *fake) serve() {
 		case saslAuthenticate:
 			f.send(key|response, answer)
 			f.send(tune, []byte{0, 16, 0, 0, 0, 0, 0, 60})
-		case open, subscribe, unsubscribe, closing:
+		case open:
+			f.send(key|response, appendPairs(answer, nil))
+		case subscribe, unsubscribe, closing:
 			f.send(key|response, answer)
 		}
 	}

@@ -87,7 +87,7 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 	body := make([]byte, min(n, firstRead))
 	for read := 0; ; {
 		more, err := io.ReadFull(r, body[read:])
-		if read += more; err == io.EOF { //nolint:errorlint // ReadFull returns it as it is
+		if read += more; err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil || read == n {

@@ -37,10 +37,14 @@ func (c *Conn) QueryOffset(ctx context.Context, reference, stream string) (offse
 	if errors.Is(err, noOffset) {
 		return 0, false, nil
 	}
+	if err == nil {
+		offset = answer.u64()
+		err = answer.err()
+	}
 	if err != nil {
 		return 0, false, fault(fmt.Sprintf("ask for the stored offset of stream %q", stream), err)
 	}
-	return answer.u64(), true, nil
+	return offset, true, nil
 }
 
 // ErrNoStats: brokers before RabbitMQ 3.11 have no figures of streams, and close the
@@ -63,8 +67,8 @@ func (c *Conn) Stats(ctx context.Context, stream string) (map[string]int64, erro
 		name := answer.string()
 		all[name] = int64(answer.u64())
 	}
-	if answer.short {
-		return nil, fault(doing, errShort)
+	if err := answer.err(); err != nil {
+		return nil, fault(doing, err)
 	}
 	return all, nil
 }

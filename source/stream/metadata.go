@@ -34,8 +34,8 @@ func (c *Conn) Metadata(ctx context.Context, streams ...string) (map[string]Meta
 		return nil, fault("ask for streams", err)
 	}
 	all := answer.metadata()
-	if answer.short {
-		return nil, fault("ask for streams", errShort)
+	if err := answer.err(); err != nil {
+		return nil, fault("ask for streams", err)
 	}
 	return all, nil
 }

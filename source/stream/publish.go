@@ -28,7 +28,8 @@ const (
 
 // Publish sends messages, each an entry of its own, in as few frames as the broker's bound
 // allows. Nothing is sent where one of them fits into no frame ([ErrTooLarge]). It waits for
-// no confirm, but a broker that has too many to confirm reads no more, and then Publish waits.
+// no confirm. A broker that has too many to confirm, or that is low on memory or disk, reads
+// no more: then Publish waits, and the connection ends after the time limit of a write.
 func (p *Publisher) Publish(messages []Numbered) error {
 	return p.publish(messages, func(messages []Numbered, room int) (taken int) {
 		n := entryHead + len(messages[0].Message)

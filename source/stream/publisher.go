@@ -128,8 +128,13 @@ func (c *Conn) forgetPublisher(p *Publisher) {
 // reference, 0 where it has none.
 func (c *Conn) QueryPublisherSequence(ctx context.Context, reference, stream string) (uint64, error) {
 	answer, err := c.call(ctx, querySequence, appendString(appendString(nil, reference), stream))
+	var sequence uint64
+	if err == nil {
+		sequence = answer.u64()
+		err = answer.err()
+	}
 	if err != nil {
 		return 0, fault(fmt.Sprintf("ask for the publishing sequence of stream %q", stream), err)
 	}
-	return answer.u64(), nil
+	return sequence, nil
 }

@@ -152,6 +152,7 @@ func TestOffsets(t *testing.T) {
 	})
 }
 
+// Promise(rabbitmq/stream-truncated)
 func TestTruncatedStream(t *testing.T) {
 	onBoth(t, func(s *site) {
 		name := s.create(map[string]string{"max-length-bytes": "200000", "stream-max-segment-size-bytes": "50000"})

@@ -8,6 +8,6 @@
 // [process.Main] stops, and [Broker.VHost] a fresh virtual host per test; [Start] gives
 // a broker of one's own to tests that kill it. Both run the machine's RabbitMQ, or the one
 // in the folder that KEYFOLD_TEST_RABBITMQ names. [SharedVersion] and [StartVersion] ask
-// for RabbitMQ 3 or 4, and [SharedStreams] and [StartStreams] for one with the stream plugin. KEYFOLD_TEST_RABBITMQ_STRICT makes each RabbitMQ 4 as later
-// versions are.
+// for RabbitMQ 3 or 4, and [SharedStreams] and [StartStreams] for one with the stream
+// plugin. KEYFOLD_TEST_RABBITMQ_STRICT makes each RabbitMQ 4 as later versions are.
 package rabbittest

@@ -59,7 +59,7 @@ func (s *sharing) run(ctx context.Context) {
 		s.reader.setShareFault(err)
 		wait := pause.Next()
 		if s.reader.fault.Begins(err) {
-			s.reader.ports.Log.Error("streams not read", slog.Any("error", err), slog.Duration("retry_in", wait),
+			s.reader.ports.Log.Error("streams not read", slog.String("broker", stream.Redact(s.reader.config.Client.URI)), slog.Any("error", err), slog.Duration("retry_in", wait),
 				slog.String("hint", causes.Hint(err, "they are read again by themselves, and no event is lost")))
 		}
 		backoff.Sleep(ctx, wait)
