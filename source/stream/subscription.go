@@ -20,7 +20,7 @@ type Offset struct {
 // Where a subscription may begin, besides [At] and [Since].
 var (
 	First = Offset{kind: 1} // the oldest chunk that is left
-	Last  = Offset{kind: 2} // the newest chunk
+	Last  = Offset{kind: 2} // the newest chunk; of an empty stream the next, and the first one may be missed that is stored meanwhile
 	Next  = Offset{kind: 3} // what is published from now on
 )
 
