@@ -22,7 +22,7 @@ var alertsOfStreams = []string{"KeyfoldStreamLate", "KeyfoldStreamTruncated", "K
 // Promise(monitoring/alerts)
 func TestAlertsOfStreams(t *testing.T) {
 	t.Parallel()
-	broker := rabbittest.SharedStreams(t, 4)
+	broker := rabbittest.Shared(t)
 	vhost := broker.VHost(t)
 	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)

@@ -17,7 +17,7 @@ import (
 // host that cannot be reached is named.
 func TestStreamCommands(t *testing.T) {
 	t.Parallel()
-	broker := rabbittest.SharedStreams(t, 4)
+	broker := rabbittest.Shared(t)
 	vhost := broker.VHost(t)
 	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	streams := []string{"--streams=2", "--rabbitmq-stream-uri=" + rabbittest.StreamURI(broker.StreamAddress(), vhost)}

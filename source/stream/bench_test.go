@@ -104,7 +104,7 @@ func BenchmarkDrain(b *testing.B) {
 	const n = 200_000
 	for name, publish := range map[string]func(*Publisher, []Numbered) error{"entries": (*Publisher).Publish, "sub-entries": (*Publisher).PublishSubEntries} {
 		b.Run(name, func(b *testing.B) {
-			s := newSite(b, 4)
+			s := newSite(b)
 			stream := s.create(nil)
 			o := s.publisher(stream, "")
 			message, err := AppendMessage(nil, make([]byte, 250), nil)

@@ -21,7 +21,7 @@ import (
 //
 // Promise(rabbitmq/stream-faults): A connection by the stream protocol that cannot be made names its cause and its cure.
 func TestRefusals(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		s.broker.AddUser(s, "keyfold", "secret word")
 		closed, err := net.Listen("tcp", "127.0.0.1:0")
 		s.check(err)
@@ -51,7 +51,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestRightsAreMissing(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		user := "reader of " + s.vhost
 		s.broker.AddUser(s, user, "x")
@@ -95,7 +95,7 @@ func TestURIs(t *testing.T) {
 
 func TestExternalMechanism(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 4)
+	s := newSite(t)
 	s.config.URI += "?auth_mechanism=external"
 	if _, err := Dial(s.ctx(), s.config); !errors.Is(err, mechanismNotSupported) || engine.KindOf(err) != engine.Configuration {
 		t.Errorf("a broker without the plugin for certificates: %v", err)
@@ -145,7 +145,7 @@ func TestTLS(t *testing.T) {
 //
 // Promise(rabbitmq/stream-silence): A connection by the stream protocol ends when the broker is silent for two heartbeats.
 func TestSilentBroker(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		proxy := rabbittest.NewProxy(s, s.broker.StreamAddress())
 		s.config.URI = rabbittest.StreamURI(proxy.Address(), s.vhost)
 		s.config.Timing.Heartbeat = 2 * time.Second
@@ -173,7 +173,7 @@ func TestSilentBroker(t *testing.T) {
 // A call whose context ends does not wait, and ends the connection.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 4)
+	s := newSite(t)
 	proxy := rabbittest.NewProxy(s, s.broker.StreamAddress())
 	s.config.URI = rabbittest.StreamURI(proxy.Address(), s.vhost)
 	c := s.dial(s.config)
@@ -193,7 +193,7 @@ func TestNoAnswer(t *testing.T) {
 //
 // Promise(rabbitmq/stream-lost): A lost connection of the stream protocol ends its subscriptions and publishers with the reason.
 func TestLostConnection(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		in := s.subscribe(name, Next, 1)
 		p := s.publisher(name, "")
@@ -212,7 +212,7 @@ func TestLostConnection(t *testing.T) {
 
 func TestCloseEndsAll(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 4)
+	s := newSite(t)
 	name := s.create(nil)
 	in, p := s.subscribe(name, Next, 1), s.publisher(name, "")
 	s.Close(s.ctx())
@@ -230,7 +230,7 @@ func TestCloseEndsAll(t *testing.T) {
 //
 // Promise(rabbitmq/stream-leader): A stream's leader that cannot be reached is named with the host and port that it advertises.
 func TestLeader(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		all, err := s.Metadata(s.ctx(), name, "no such stream")
 		s.check(err)

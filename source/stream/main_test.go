@@ -24,19 +24,15 @@ type site struct {
 
 var streams atomic.Int64
 
-// onBoth runs a test on RabbitMQ 3 and on RabbitMQ 4.
-func onBoth(t *testing.T, test func(s *site)) {
+// onSite runs a test on the version that is chosen: `make test` has RabbitMQ 3, and `make
+// test-rabbitmq4` RabbitMQ 4.
+func onSite(t *testing.T, test func(s *site)) {
 	t.Parallel()
-	for _, major := range []int{3, 4} {
-		t.Run(fmt.Sprint(major), func(t *testing.T) {
-			t.Parallel()
-			test(newSite(t, major))
-		})
-	}
+	test(newSite(t))
 }
 
-func newSite(t testing.TB, major int) *site {
-	b := rabbittest.SharedStreams(t, major)
+func newSite(t testing.TB) *site {
+	b := rabbittest.Shared(t)
 	s := &site{TB: t, broker: b, vhost: b.VHost(t)}
 	s.config = Config{URI: rabbittest.StreamURI(b.StreamAddress(), s.vhost), Name: "keyfold test", Timing: sitetest.Quick}
 	s.Conn = s.dial(s.config)

@@ -19,7 +19,7 @@ import (
 //
 // Promise(rabbitmq/stream-entries): Messages of a stream are read with their offsets, alone and in sub-entries.
 func TestPublishAndRead(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		p := s.publisher(name, "")
 		s.check(p.Publish(s.numbered(0, 1000)))
@@ -39,7 +39,7 @@ func TestPublishAndRead(t *testing.T) {
 //
 // Promise(rabbitmq/stream-amqp): Messages that were published into a stream by AMQP 0.9.1 are read with body and headers.
 func TestPublishedByAMQP(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		conn, err := amqp.Dial(s.broker.DSN(s.vhost))
 		s.check(err)
@@ -97,7 +97,7 @@ func (in *inbox) await(s *site, body string) (headers map[string]any) {
 //
 // Promise(rabbitmq/stream-gaps): Offsets of a stream have gaps, and a subscription beyond its end is served with lower offsets.
 func TestStoredOffsetsLeaveGaps(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		if _, found, err := s.QueryOffset(s.ctx(), "keyfold", name); found || err != nil {
 			s.Errorf("an offset before any was stored: %v, %v", found, err)
@@ -127,7 +127,7 @@ func TestStoredOffsetsLeaveGaps(t *testing.T) {
 //
 // Promise(rabbitmq/stream-truncated): A subscription below a stream's first offset begins at the first that retention left.
 func TestOffsets(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		var times []engine.Millis
 		for i := range 3 {
@@ -159,7 +159,7 @@ func TestOffsets(t *testing.T) {
 
 // Promise(rabbitmq/stream-truncated)
 func TestTruncatedStream(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(map[string]string{"max-length-bytes": "200000", "stream-max-segment-size-bytes": "50000"})
 		p := s.publisher(name, "")
 		body, err := AppendMessage(nil, make([]byte, 1000), nil)
@@ -185,7 +185,7 @@ func TestTruncatedStream(t *testing.T) {
 //
 // Promise(rabbitmq/stream-deleted): The end of a stream ends its subscriptions and publishers with an error that names it.
 func TestDeletedStream(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name, other := s.create(nil), s.create(nil)
 		in, kept, p := s.subscribe(name, Next, 1), s.subscribe(other, Next, 1), s.publisher(name, "")
 		s.check(s.Delete(s.ctx(), name))
@@ -209,7 +209,7 @@ func TestDeletedStream(t *testing.T) {
 //
 // Promise(rabbitmq/stream-credits): The broker sends no more chunks of a stream than there are credits for.
 func TestCredits(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		for i := range 10 {
 			s.put(name, i, 1) // a chunk each
@@ -243,7 +243,7 @@ func TestCredits(t *testing.T) {
 // A handler that blocks keeps neither the connection nor its other subscriptions.
 func TestSlowHandler(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 4)
+	s := newSite(t)
 	name := s.create(nil)
 	for i := range 5 {
 		s.put(name, i, 1)
@@ -261,7 +261,7 @@ func TestSlowHandler(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		s.put(name, 0, 10)
 		all, err := s.Stats(s.ctx(), name)
@@ -284,7 +284,7 @@ func TestStats(t *testing.T) {
 //
 // Promise(rabbitmq/stream-sequence): Of one publisher reference the broker stores rising publishing ids only; sub-entries count by their last.
 func TestPublishingIDs(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		sequence := func(want uint64) {
 			s.Helper()
@@ -323,7 +323,7 @@ func TestPublishingIDs(t *testing.T) {
 
 // Frames keep to the broker's bound, and what fits into none is refused before anything is sent.
 func TestFrameMax(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		s.config.FrameMax = 4096
 		s.Conn = s.dial(s.config)
 		name := s.create(nil)
@@ -357,7 +357,7 @@ func TestFrameMax(t *testing.T) {
 
 // Chunks may be larger than frames.
 func TestLargeChunk(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		p := s.publisher(name, "")
 		body := make([]byte, 20_000)
@@ -375,7 +375,7 @@ func TestLargeChunk(t *testing.T) {
 
 // Headers travel as application properties.
 func TestHeadersTravel(t *testing.T) {
-	onBoth(t, func(s *site) {
+	onSite(t, func(s *site) {
 		name := s.create(nil)
 		headers := map[string]any{"keyfold-first-seen": int64(5), "keyfold-stream": "s@8", "keyfold-at": time.UnixMilli(9).UTC()}
 		m, err := AppendMessage(nil, []byte("{}"), headers)

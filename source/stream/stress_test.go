@@ -13,7 +13,7 @@ import (
 // closed: nothing blocks for ever, and each thing ends.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 4)
+	s := newSite(t)
 	names := []string{s.create(nil), s.create(nil), s.create(nil)}
 	for round := range 5 {
 		c := s.dial(s.config)

@@ -25,9 +25,11 @@ type Broker struct {
 	vhosts atomic.Int64
 }
 
-// Shared returns the test binary's one broker, see [process.Shared]. Tests on it use a
-// virtual host each and never kill it.
-var Shared = process.Shared(Launch)
+// Shared returns the test binary's one broker, see [process.Shared]. It speaks the stream
+// protocol too. Tests on it use a virtual host each and never kill it.
+var Shared = process.Shared(func(dir string) (*Broker, error) {
+	return launch(dir, options{look: chosen, timeout: patient, streams: true})
+})
 
 // SharedWithStatistics is [Shared] with a broker whose management gathers statistics.
 var SharedWithStatistics = process.Shared(LaunchWithStatistics)

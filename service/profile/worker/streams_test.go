@@ -74,7 +74,7 @@ const retryDelay = 50 * time.Millisecond
 func newStreamSite(t *testing.T, streams int) *streamSite {
 	t.Helper()
 	t.Parallel()
-	s := &streamSite{Site: sitetest.New(t, rabbittest.SharedStreams(t, 4)), store: inMemory{memory.New(dimensions)}}
+	s := &streamSite{Site: sitetest.New(t, rabbittest.Shared(t)), store: inMemory{memory.New(dimensions)}}
 	s.setUp(streams)
 	s.publisher = rabbit.NewPublisher(s.DSN, rabbit.ThisProcess("test"), "events", sitetest.Quick, sitetest.Quiet)
 	t.Cleanup(func() { _ = s.publisher.Close(context.Background()) })

@@ -58,27 +58,32 @@ func (r *streamReader) session() *session {
 func (r *streamReader) run(ctx context.Context) error {
 	timing := r.owner.config.Client.Timing
 	pause := backoff.Backoff{Min: timing.BackoffMin, Max: timing.BackoffMax}
-	for {
+	for ctx.Err() == nil {
 		err := r.readOnce(ctx)
 		if _, ok := errors.AsType[deliverError](err); ok {
 			return err
 		}
-		if ctx.Err() != nil {
-			r.setStatus(errClosed)
-			return nil
+		if ctx.Err() == nil {
+			r.waitAfter(ctx, err, &pause)
 		}
-		if r.ready() == nil { // it got as far as reading
-			pause.Reset()
-		}
-		r.setStatus(err)
-		wait := pause.Next()
-		if r.fault.Begins(err) {
-			r.log.Error("stream not read", slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err),
-				slog.Duration("retry_in", wait), slog.String("hint", causes.Hint(err, "the stream is read again by itself, and no event is lost")))
-		}
-		backoff.Sleep(ctx, wait)
-		_ = r.owner.passGate(ctx) // where it fails, so does the next reading
 	}
+	r.setStatus(errClosed)
+	return nil
+}
+
+// waitAfter tells why reading ended, and waits until it is tried again.
+func (r *streamReader) waitAfter(ctx context.Context, err error, pause *backoff.Backoff) {
+	if r.ready() == nil { // it got as far as reading
+		pause.Reset()
+	}
+	r.setStatus(err)
+	wait := pause.Next()
+	if r.fault.Begins(err) {
+		r.log.Error("stream not read", slog.String("kind", engine.KindOf(err).String()), slog.Any("error", err),
+			slog.Duration("retry_in", wait), slog.String("hint", causes.Hint(err, "the stream is read again by itself, and no event is lost")))
+	}
+	backoff.Sleep(ctx, wait)
+	_ = r.owner.passGate(ctx) // where it fails, so does the next reading
 }
 
 func (r *streamReader) setStatus(err error) {
