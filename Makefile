@@ -126,6 +126,7 @@ PARTITIONS_TIME ?= 15m
 SCENARIOS ?= kills silent paused live unknown refusals oversized unreadable
 soak:
 	$(GO) run ./proof/soak --duration $(SOAK_TIME) --workers 3
+	$(GO) run ./proof/soak --duration $(SOAK_TIME) --workers 3 --streams 8
 	$(GO) run ./proof/soak --directed --workers 1
 	$(GO) run ./proof/soak notify --duration $(SOAK_TIME)
 	$(GO) run ./proof/soak partitions --duration $(PARTITIONS_TIME)

@@ -104,6 +104,20 @@ func TestShortSoak(t *testing.T) {
 	}
 }
 
+// The same with half of the events in streams, which are set back in the middle.
+//
+// Promise(streams/soak): Workers that read streams and a queue lose and double nothing under kills, pauses, outages and rewinds.
+func TestShortStreamsSoak(t *testing.T) {
+	long(t)
+	kinds := maps.Clone(shortMix)
+	kinds[killWorker], kinds[rewind] = 7, 2
+	r := runInTest(t, func(c *settings) { c.Mix, c.Streams = kinds, 8 })
+	f := r.soak.fleet
+	if f.total("keyfold_stream_read_total") == 0 || f.total("keyfold_replayed_events_total") == 0 {
+		t.Error("nothing was read of streams, or nothing again: the run proves nothing")
+	}
+}
+
 // Every failpoint, one after the other: a worker dies there, or an error comes
 // from there.
 //
