@@ -24,6 +24,7 @@ type commands struct {
 	Load    loadCmd    `cmd:"" default:"withargs" set:"partitions=0" help:"Publish at a rate to workers and measure event to profile (default)."`
 	Drain   drainCmd   `cmd:"" help:"Drain a preloaded queue: a bare consumer, a plain one, keyfold without and with batching."`
 	Stream  streamCmd  `cmd:"" help:"Events of streams: bare, with the parser, through keyfold in memory and to the store; what they cost the broker, beside a queue."`
+	Windows windowsCmd `cmd:"" help:"How many events a write has, reckoned by rate, users and windows."`
 	Engine  engineCmd  `cmd:"" help:"Events through windows, fold and store, all in memory, on one core."`
 	Poison  poisonCmd  `cmd:"" help:"What events that can never be folded cost the others: event to profile with and without."`
 	Phrases phrasesCmd `cmd:"" help:"Searches through an embedding API and Redis, both with faults: requests, and event to profile."`
