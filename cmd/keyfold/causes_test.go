@@ -128,6 +128,7 @@ func copyUntil(to, from net.Conn) (int, error) {
 // Promise(security/causes): A server's fault has one sentence, one cure and one section of the
 // runbook, the same in errors, log, `status` and `/readyz`.
 func TestCausesOfMongoDB(t *testing.T) {
+	t.Parallel()
 	authority := authoritytest.New(t)
 	at := func(host string) string { return "--mongodb-uri=mongodb://" + host + "/?serverSelectionTimeoutMS=2000" }
 	server := mongotest.Start(t, mongotest.WithUser("shop", "secret"))
@@ -146,6 +147,7 @@ func TestCausesOfMongoDB(t *testing.T) {
 
 // Promise(security/causes)
 func TestCausesOfTheEmbeddingAPI(t *testing.T) {
+	t.Parallel()
 	authority := authoritytest.New(t)
 	answer := http.StatusUnauthorized
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", answer) })
@@ -178,6 +180,7 @@ func TestCausesOfTheEmbeddingAPI(t *testing.T) {
 
 // Promise(security/causes)
 func TestCausesOfRedis(t *testing.T) {
+	t.Parallel()
 	authority := redistest.NewAuthority(t)
 	at := func(url string) string {
 		return named(t, "Redis", "--embedder=openai", "--openai-api-key=key-of-a-test", "--openai-base-url=http://127.0.0.1:1/v1", "--redis-url="+url)
@@ -196,6 +199,7 @@ func TestCausesOfRedis(t *testing.T) {
 
 // Promise(security/causes)
 func TestCausesOfPostgreSQL(t *testing.T) {
+	t.Parallel()
 	authority := authoritytest.New(t)
 	s := pgtest.Start(t)
 	at := func(host, more string) string {
@@ -249,11 +253,9 @@ func owned(t *testing.T, folder, name, from string) {
 	}
 }
 
-// The page and the text of status and of a relay's /readyz are those of the error. It runs alone:
-// an alarm blocks every publisher of the broker.
-//
 // Promise(security/causes)
-func TestCausesThroughStatus(t *testing.T) {
+func TestCausesOfRabbitMQ(t *testing.T) {
+	t.Parallel()
 	authority := authoritytest.New(t)
 	broker := rabbittest.Shared(t)
 	vhost := broker.VHost(t)
@@ -277,10 +279,20 @@ func TestCausesThroughStatus(t *testing.T) {
 	limit(0)
 	saysCause(t, named(t, "RabbitMQ", dsn(broker.Address(), "amqp")), causes.RabbitMQ, causes.Connections)
 	limit(-1)
-	broker.Control(t, "set_user_limits", "guest", `{"max-channels": 0}`)
-	saysCause(t, named(t, "RabbitMQ", dsn(broker.Address(), "amqp")), causes.RabbitMQ, causes.Channels)
-	broker.Control(t, "clear_user_limits", "guest", "max-channels")
+	// A user of its own, since the limit counts the channels of all of a user's connections.
+	broker.AddUser(t, "few-channels", "few")
+	broker.Permit(t, vhost, "few-channels", ".*", ".*", ".*")
+	broker.LimitUser(t, "few-channels", "max-channels", 0)
+	saysCause(t, named(t, "RabbitMQ", strings.Replace(dsn(broker.Address(), "amqp"), "guest:guest", "few-channels:few", 1)), causes.RabbitMQ, causes.Channels)
+}
 
+// The page and the text of status and of a relay's /readyz are those of the error. It runs alone:
+// an alarm blocks every publisher of the broker.
+//
+// Promise(security/causes)
+func TestCausesThroughStatus(t *testing.T) {
+	broker := rabbittest.Shared(t)
+	vhost := broker.VHost(t)
 	file := "--database-url=sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
 	s := &stack{dsn: rabbittest.DSN(broker.Address(), vhost), mongo: mongotest.Start(t).URI(), history: "mass"}
 	s.setUp(t, file)

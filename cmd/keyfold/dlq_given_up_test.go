@@ -18,11 +18,12 @@ import (
 //
 // Promise(rabbitmq/delivery-limit)
 func TestDlqGivenUpByTheBroker(t *testing.T) {
-	t.Setenv("RABBITMQ_QUEUE_TYPE", "quorum")
+	t.Parallel()
 	broker := rabbittest.Shared(t)
 	vhost, names := broker.VHost(t), rabbit.DefaultNames()
 	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
-	s.setUp(t)
+	const quorum = "--rabbitmq-queue-type=quorum"
+	s.setUp(t, quorum)
 	broker.SetPolicy(t, vhost, "^"+names.Queue+"$", `{"delivery-limit":1}`)
 	bodies := make([][]byte, 3)
 	for i := range bodies {
@@ -42,14 +43,14 @@ func TestDlqGivenUpByTheBroker(t *testing.T) {
 		return err
 	})
 	broker.ClearPolicy(t, vhost)
-	if code, out, errs := s.run(t, "", "dlq", "stats", "-o", "json"); code != 0 ||
+	if code, out, errs := s.run(t, "", "dlq", "stats", "-o", "json", quorum); code != 0 ||
 		!strings.Contains(out, `"by_reason":{"delivery_limit":3}`) || !strings.Contains(out, `"by_type":{"product_view":3}`) {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
-	if code, out, errs := s.run(t, "", "dlq", "replay"); code != 0 || !strings.Contains(out, "replayed 3, skipped 0, failed 0") {
+	if code, out, errs := s.run(t, "", "dlq", "replay", quorum); code != 0 || !strings.Contains(out, "replayed 3, skipped 0, failed 0") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
-	s.work(t, quick).ready()
+	s.work(t, quick, quorum).ready()
 	s.settled(t, s.expect(t, bodies))
 }
 

@@ -19,6 +19,7 @@ import (
 //
 // Promise(rabbitmq/policies)
 func TestPoliciesAreTold(t *testing.T) {
+	t.Parallel()
 	for name, broker := range map[string]*rabbittest.Broker{"without statistics": rabbittest.Shared(t), "with statistics": rabbittest.SharedWithStatistics(t)} {
 		t.Run(name, func(t *testing.T) {
 			vhost := broker.VHost(t)

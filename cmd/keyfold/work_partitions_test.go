@@ -20,7 +20,7 @@ import (
 // go to the others, and every profile is the oracle's.
 func TestWorkersSharePartitions(t *testing.T) {
 	t.Parallel()
-	broker := rabbittest.SharedVersion(t, 4)
+	broker := rabbittest.SharedStreams(t, 4) // the one that the tests of streams start
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t)
 	if code, _, errs := s.run(t, "", "setup", "--partitions=8"); code != 0 {
@@ -54,7 +54,7 @@ func TestWorkersSharePartitions(t *testing.T) {
 // that are still published by slot and those of the one queue are all folded once.
 func TestBackToOneQueue(t *testing.T) {
 	t.Parallel()
-	broker := rabbittest.SharedVersion(t, 4)
+	broker := rabbittest.SharedStreams(t, 4) // the one that the tests of streams start
 	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
 	s.setUp(t, "--partitions=4", "--rabbitmq-queue-type=classic")
 	bodies := sample.Events(sample.DefaultConfig(100))

@@ -124,6 +124,7 @@ func (b *Broker) ask(ctx context.Context, method, path string, body any) ([]byte
 		return nil, err
 	}
 	req.SetBasicAuth("guest", "guest")
+	req.Header.Set("Content-Type", "application/json") // the limits of users ask for it
 	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
@@ -190,6 +191,12 @@ func (b *Broker) RemoveVHost(name string) error {
 func (b *Broker) AddUser(t testing.TB, name, password string) {
 	t.Helper()
 	b.must(t, http.MethodPut, "users/"+name, map[string]string{"password": password, "tags": ""})
+}
+
+// LimitUser sets a limit of a user, max-connections or max-channels.
+func (b *Broker) LimitUser(t testing.TB, name, limit string, most int) {
+	t.Helper()
+	b.must(t, http.MethodPut, "user-limits/"+name+"/"+limit, map[string]int{"value": most})
 }
 
 // Permit gives a user permissions, as regular expressions, in a virtual host.
