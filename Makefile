@@ -78,10 +78,11 @@ ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$
 ^TestStoreAwayPastTheConsumerTimeout$$|^TestIngestDatabaseKilled$$|^TestIngestWhileTheBrokerIsAway$$|\
 ^TestBrokerRestartInMidWindowOfQuorumQueues$$|^TestOutageLeavesMemoryFlat$$|^TestEdge_QueueGrows|^TestEdge_Hundreds|^TestLimit_LargeBodies|\
 ^TestShort.*Soak$$|^TestEveryFailpoint$$|^TestFloodedUser$$|^TestScenariosOfTheStore$$|^TestReleaseBinaryHasNoFailpoints$$|\
-^TestRelease$$|^TestDockerfileBuildsTheSame$$|^TestScaleMeasurements$$|^TestNotifyMeasurements$$
+^TestRelease$$|^TestDockerfileBuildsTheSame$$|^TestScaleMeasurements$$|^TestNotifyMeasurements$$|\
+^TestKill9$$|^TestRelayKill9$$
 # and these in a short form in make test, in the long one here, without the race detector
 # ten times as much in the time. `make soak` runs the other long forms too.
-LONG ?= ^TestKill9$$|RelayKill9$$|PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
+LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
 ^TestBrokerRestartInMidWindow|^TestOneViewOfFailures$$|^TestFailedArchive$$|^TestForgetErases|^TestHistoryPrune$$|\
 ^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
 ^TestShutdownEndsInTime$$|^TestIngestHostileCorpus$$|^TestMetricsAgreeWithTheOracle$$|\

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	os.Unsetenv("OPENAI_API_KEY") // a key of who runs the tests is none of theirs
 	process.Main(m)
 }
 

@@ -154,9 +154,9 @@ func leaves(t *testing.T, do func(command string, n *kong.Node)) {
 // A command's help shows a server's settings where the command judges them, and
 // only there.
 func TestHelpShowsTheSettingsACommandUses(t *testing.T) {
+	t.Parallel()
 	faulty := []string{"--rabbitmq-dsn=x", "--mongodb-uri=x", "--database-url=x", "--openai-api-key-file=", "--notify-database-url=x"}
 	reported := map[string]string{"--rabbitmq-dsn": "RABBITMQ_DSN", "--mongodb-uri": "MONGODB_URI", "--database-url": "DATABASE_URL", "--openai-api-key": "OPENAI_API_KEY", "--notify-database-url": "NOTIFY_DATABASE_URL"}
-	t.Setenv("OPENAI_API_KEY", "")
 	leaves(t, func(command string, _ *kong.Node) {
 		if command == "config show" { // which shows all settings and judges no address
 			return
