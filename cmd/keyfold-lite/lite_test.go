@@ -87,6 +87,7 @@ func eventLines(t *testing.T, sessions int) [][]byte {
 const small = "--dimensions=64" // vectors small enough for the race detector
 
 func TestFileTwice(t *testing.T) {
+	t.Parallel()
 	lines := eventLines(t, 80)
 	plain := bytes.Join(lines, []byte("\n"))
 	var zipped bytes.Buffer
@@ -423,6 +424,7 @@ func TestProductsImportGoesOn(t *testing.T) {
 // Promise(event/unit-order): With the history `unit`, input ordered by (occurred_at, message_id) gives
 // the same profile whatever the batches; other input may not.
 func TestUnitOfOneInstant(t *testing.T) {
+	t.Parallel()
 	products := shopFile(t)
 	var lines []string
 	for n := range 542 {

@@ -19,6 +19,7 @@ import (
 //
 // Promise(acceptance/u2): U2: quiet hours hold in the nights in which the clocks change.
 func TestNotifyU2QuietHoursWhenClocksChange(t *testing.T) {
+	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)

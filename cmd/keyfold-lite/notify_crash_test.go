@@ -75,6 +75,7 @@ type left struct {
 // once, with the records of a run without kills.
 // Figure: 1,000 kills: 0 lost, 0 decided twice
 func TestNotifyKill9(t *testing.T) {
+	t.Parallel()
 	events, users, _ := weekFiles(t, often(6, 12))
 	args := func(folder string) []string {
 		return []string{"notify", "--data", filepath.Join(folder, "data"), "--events", events, "--users", users, "--send-to", filepath.Join(folder, "out.ndjson")}
@@ -220,6 +221,7 @@ func firstDifference(got, want []string) string {
 //
 // Promise(proof/notify-lite)
 func TestNotifyKeepsTheLaws(t *testing.T) {
+	t.Parallel()
 	events, users, week := weekFiles(t, 30)
 	folder := t.TempDir()
 	code, _, errs := lite(t, "", "notify", "--data", filepath.Join(folder, "data"), "--events", events, "--users", users, "--send-to", filepath.Join(folder, "out.ndjson"))
@@ -310,6 +312,7 @@ func statesOf(t *testing.T, data string, states map[string]*notify.State, week *
 // The decisions of a file do not depend on shards, on how much is held at once, nor
 // on how often the run was begun.
 func TestNotifyDoesNotDependOnShards(t *testing.T) {
+	t.Parallel()
 	events, users, _ := weekFiles(t, 6)
 	var want left
 	for i, flags := range [][]string{{"--shards", "1"}, {"--shards", "7", "--prefetch", "5"}, {"--shards", "2", "--prefetch", "300"}} {

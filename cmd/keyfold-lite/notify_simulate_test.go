@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,8 +16,9 @@ import (
 //
 // Promise(ledger/simulate)
 func TestNotifySimulate(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
-	notified(t, "", "--data", data, "--sample", "60")
+	notified(t, "", "--data", data, "--sample", strconv.Itoa(often(30, 60)))
 	simulated := func(set []byte, args ...string) (report simulate.Report) {
 		t.Helper()
 		args = append([]string{"notify", "rules", "simulate", writeFile(t, "candidate.json", string(set)), "--data", data, "-o", "json"}, args...)

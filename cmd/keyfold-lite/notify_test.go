@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,13 +60,14 @@ func postedLines(n int) string {
 // The trial decides a week, shows the matrix, explains three decisions and says what
 // to try next. A second run decides nothing and says so.
 func TestNotifyTrial(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
-	code, out, errs := lite(t, "", "notify", "--sample", "100", "--data", data)
-	if code != 0 || !strings.HasPrefix(errs, "making a sample week of notifications for 100 users") {
+	t.Parallel()
+	data, sample := filepath.Join(t.TempDir(), "data"), strconv.Itoa(often(50, 100))
+	code, out, errs := lite(t, "", "notify", "--sample", sample, "--data", data)
+	if code != 0 || !strings.HasPrefix(errs, "making a sample week of notifications for "+sample+" users") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	for _, want := range []string{
-		`(?m)^[\d,]+ notifications for 100 users: [\d,]+ decisions in [\d.]+ s\.$`,
+		`(?m)^[\d,]+ notifications for ` + sample + ` users: [\d,]+ decisions in [\d.]+ s\.$`,
 		`(?m)^  decisions +NOW +LATER +NEVER$`,
 		`(?m)^  SECURITY +[\d,]+ +0 +\d+$\n    NOW    SECURITY_ALWAYS [\d,]+`,
 		`(?m)^  PROMO +[\d,]+ +[\d,]+ +[\d,]+$`,
@@ -77,7 +79,7 @@ func TestNotifyTrial(t *testing.T) {
 			t.Errorf("no %s in:\n%s", want, out)
 		}
 	}
-	code, again, errs := lite(t, "", "notify", "--sample", "100", "--data", data)
+	code, again, errs := lite(t, "", "notify", "--sample", sample, "--data", data)
 	if code != 0 || !strings.Contains(again, "were decided by an earlier run: nothing to do") {
 		t.Errorf("exit code %d: %s%s", code, errs, again)
 	}
@@ -309,6 +311,7 @@ func TestNotifySendersThatCannotBeOpened(t *testing.T) {
 
 // An erased user of the sample stays erased and does not stop a second run.
 func TestNotifySampleAfterForget(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	for _, args := range [][]string{{"--sample", "10"}, {"user", "forget", "1", "--yes"}, {"--sample", "10"}} {
 		if code, _, errs := lite(t, "", append([]string{"notify", "--data", data}, args...)...); code != 0 {

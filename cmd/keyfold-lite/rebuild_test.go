@@ -36,6 +36,7 @@ func rebuild(t *testing.T, args ...string) (r rebuilt) {
 // Promise(lite/products-later): Events that keyfold-lite skipped for missing products are stored; one
 // command imports the products and makes these profiles anew.
 func TestProductsAfterTheirEvents(t *testing.T) {
+	t.Parallel()
 	defer http.DefaultClient.CloseIdleConnections()
 	lines := eventLines(t, 60)
 	half := len(lines) / 2
