@@ -43,6 +43,9 @@ var toldBy = map[string][]string{
 	"keyfold_relay_fault":                        {"relay", "ingest --relay"},
 	"keyfold_ingest_requests_total":              {"ingest", "ingest --relay", "notify serve"},
 	"keyfold_partitioned_failures_total":         {"partition"},
+	"keyfold_stream_lag_seconds":                 {"work"},
+	"keyfold_stream_unread":                      {"work"},
+	"keyfold_stream_truncated_total":             {"work"},
 	"keyfold_notify_partitions_ahead_days":       {"notify work"},
 	"keyfold_notify_rules_fault":                 {"notify work", "notify serve"},
 	"keyfold_notify_bloom_fill_ratio":            {"notify serve"},
@@ -196,9 +199,10 @@ func newPages(t *testing.T) map[string]func() string {
 		api:   embedtest.Start(t, embedtest.Config{Dimensions: dimensions, Model: openai.DefaultModel, Key: apiKey, Seed: 7}),
 		more:  []string{"--database-url=sqlite://" + filepath.Join(t.TempDir(), "outbox.db")},
 	}
-	if code, _, errs := a.run(t, "", "setup"); code != 0 {
+	if code, _, errs := a.run(t, "", "setup", "--streams=1"); code != 0 {
 		t.Fatal(errs)
 	}
+	streams := []string{"--streams=1", "--rabbitmq-stream-uri=" + rabbittest.StreamURI(broker.StreamAddress(), vhost)}
 	staged := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: mongotest.Start(t).URI(), history: profile.Mass}
 	if code, _, errs := staged.run(t, "", "setup", "--partitions=1"); code != 0 {
 		t.Fatal(errs)
@@ -210,7 +214,7 @@ func newPages(t *testing.T) map[string]func() string {
 		"the broker": broker.MetricsURL, "queues of the broker": func() string { return broker.QueueMetricsURL() + "&vhost=" + vhost },
 	}
 	for program, d := range map[string]*daemon{
-		"work": start("work"), "ingest": start("ingest", "--http-addr=127.0.0.1:0"), "relay": start("relay"),
+		"work": start(append([]string{"work"}, streams...)...), "ingest": start("ingest", "--http-addr=127.0.0.1:0"), "relay": start("relay"),
 		"partition":    startDaemon(t, append([]string{"partition"}, staged.flags()...)...).ready(),
 		"notify work":  n.service(t, "work").ready(),
 		"notify serve": n.service(t, "serve", "--http-addr=127.0.0.1:0", "--notify-redis-url="+redistest.Start(t).URL()).ready(),

@@ -43,7 +43,7 @@ func StartWithStatistics(t testing.TB) *Broker {
 
 // LaunchWithStatistics is [Launch] with a broker as [StartWithStatistics] has it.
 func LaunchWithStatistics(dir string) (*Broker, error) {
-	return launch(dir, options{look: chosen, timeout: patient, statistics: true})
+	return launch(dir, options{look: chosen, timeout: patient, statistics: true, streams: true})
 }
 
 // Start runs a broker of the test's own and stops it at the test's end.
