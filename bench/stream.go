@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +33,7 @@ import (
 // streamCmd reads the same events from streams in several ways. RabbitMQ 4 is needed.
 type streamCmd struct {
 	Count   int      `default:"600000" help:"Events in the streams."`
-	Users   int      `default:"20000" help:"Users they are spread over, few of them often."`
+	Users   int      `default:"60000" help:"Users they are spread over, all alike: by default there are some 10 events of a write."`
 	Streams int      `default:"8" help:"Streams."`
 	Runs    int      `default:"3" help:"Runs of each way; the median counts."`
 	Only    []string `sep:"none" help:"Ways to run, by name; default: all."`
@@ -90,12 +92,29 @@ func (c *streamCmd) Run(ctx context.Context, r *report.Report) error {
 		if err := s.setUp(ctx, c.Streams); err != nil {
 			return err
 		}
-		event := ofBodies(bodies, false)
+		event := amongUsers(ofBodies(bodies, false), c.Users)
 		if err := errors.Join(s.queue(ctx, r, event), s.publish(ctx, r, event)); err != nil {
 			return err
 		}
 		return c.measure(ctx, s, r)
 	})
+}
+
+// amongUsers gives each event to one of so many users.
+func amongUsers(event eventMaker, users int) eventMaker {
+	return func(i int, id string) ([]byte, int, error) {
+		body, n, err := event(i, id)
+		if err != nil {
+			return nil, n, err
+		}
+		var m map[string]any
+		if err := json.Unmarshal(body, &m); err != nil {
+			return nil, n, err
+		}
+		m["user_id"] = 1 + rand.IntN(users)
+		body, err = json.Marshal(m)
+		return body, n, err
+	}
 }
 
 func (s *streaming) setUp(ctx context.Context, streams int) error {
@@ -337,6 +356,7 @@ func (s *streaming) keyfold(ctx context.Context, format mongodb.Format) error {
 		Streams: &worker.Streams{URI: s.uri(), Store: fmt.Sprint("bench-", s.number)},
 	}
 	c.Processor.Model = vector.HashModel
+	c.Timeout = 5 * time.Minute // the stop writes what all windows hold
 	ports := worker.Ports{
 		OpenStore: func(context.Context) (worker.Store, error) {
 			return inMemory{sink.New(c.Processor.Dimensions), s.products}, nil
