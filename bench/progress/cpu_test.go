@@ -68,7 +68,7 @@ func tellsCosts(t *testing.T, out string, packages int) {
 	t.Helper()
 	for _, want := range []string{
 		`(?m)^ +[1-9]\d* s of CPU, +\d+ s: m/busy$(?s:.*)s: m/good$`,
-		fmt.Sprintf(`(?m)^ +\d+ s of CPU in all: [1-9]\d* s by the tests of %d packages, \d+ s to compile and link$`, packages),
+		fmt.Sprintf(`(?m)^ +\d+ s of CPU in all: [1-9]\d* s by the tests of %d packages, \d+ s by brokers that they share, \d+ s to compile and link$`, packages),
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%q is missing in:\n%s", want, out)

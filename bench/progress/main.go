@@ -1,6 +1,7 @@
 // Command progress runs go test, and prints a line for each package that has ended:
 // what go test says of it, the time since the start, and an estimate of what is left.
-// Of tests that fail it prints all output. At the end it prints the processor time of the
+// Of tests that fail it prints all output. The test programs share RabbitMQ brokers, which
+// it starts when one asks. At the end it prints the processor time of the
 // packages that took most, and of the whole.
 //
 //	go run ./bench/progress --name test -- -race -count=1 ./...
@@ -25,6 +26,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"keyfold/internal/testserver/rabbittest"
 )
 
 type cli struct {
@@ -68,7 +71,7 @@ func (c *cli) run(ctx context.Context, out io.Writer) error {
 	r := newReport(out, time.Now, times[c.Name], chosen)
 	r.begin(left)
 	slices.SortStableFunc(chosen, func(a, b string) int { return int(r.open[b] - r.open[a]) })
-	if err = test(ctx, slices.Concat(flags, chosen), r); err == nil && c.Record != "" {
+	if err = withBrokers(func(env []string) error { return test(ctx, env, slices.Concat(flags, chosen), r) }, r); err == nil && c.Record != "" {
 		times[c.Name] = r.times()
 		text, _ := json.MarshalIndent(times, "", "  ")
 		err = os.WriteFile(c.Record, append(text, '\n'), 0o644)
@@ -102,15 +105,28 @@ func packages(patterns, without []string) (chosen, left []string, err error) {
 	return chosen, left, err
 }
 
+// withBrokers has the test programs of a run share brokers, and ends these after it.
+func withBrokers(run func(env []string) error, r *report) error {
+	brokers, err := rabbittest.Serve("")
+	if err != nil {
+		return err
+	}
+	err = run(append(os.Environ(), brokers.Variable()))
+	before := cpuOfChildren()
+	brokers.Stop()
+	r.finish((cpuOfChildren() - before).Seconds())
+	return err
+}
+
 // test runs go test and feeds the report. The error is go test's end.
-func test(ctx context.Context, args []string, r *report) error {
+func test(ctx context.Context, env, args []string, r *report) error {
 	wrapper, err := wrapperFlag()
 	if err != nil {
 		return err
 	}
 	command := exec.CommandContext(ctx, "go", append([]string{"test", "-json", wrapper}, args...)...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it then ends its tests
-	command.Stderr = os.Stderr
+	command.Env, command.Stderr = env, os.Stderr
 	stdout, err := command.StdoutPipe()
 	if err != nil {
 		return err
@@ -138,7 +154,7 @@ func test(ctx context.Context, args []string, r *report) error {
 		case e, ok := <-events:
 			if !ok {
 				err := command.Wait()
-				r.finish(cpuOf(command.ProcessState).Seconds())
+				r.spent = cpuOf(command.ProcessState).Seconds()
 				return err
 			}
 			r.add(e)

@@ -53,7 +53,8 @@ func TestEstimate(t *testing.T) {
 	r.add(event{Action: "output", Package: "m/slow", Output: "ok  \tm/slow\t90.0s\n"})
 	shows(t, r, out, event{Action: "pass", Package: "m/slow", Elapsed: 90}, "1m30s, 2 of 3, about 5 s left\n")
 	shows(t, r, out, event{Action: "pass", Package: "m/new", Elapsed: 1}, "3 of 3\n")
-	r.finish(55)
+	r.spent = 55
+	r.finish(5)
 	if !strings.Contains(out.String(), "3 packages passed in 1m30s") {
 		t.Error(out)
 	}

@@ -36,6 +36,7 @@ type report struct {
 	running  map[string]time.Time // since when
 	took     map[string]float64
 	cpu      map[string]float64 // seconds of processor time, children's included
+	spent    float64            // seconds of processor time of go test and all its children
 	output   map[string][]event // of packages that have not ended
 	failed   []string
 }
@@ -132,10 +133,10 @@ func (r *report) still() {
 	r.print("      ... %s  %s", strings.Join(names, ", "), r.standing())
 }
 
-// finish says what the run has cost and how it has ended. cpu is the seconds of processor
-// time that go test and all its children have taken.
-func (r *report) finish(cpu float64) {
-	r.costs(cpu)
+// finish says what the run has cost and how it has ended. brokers is the seconds of processor
+// time that the brokers have taken which the test programs share.
+func (r *report) finish(brokers float64) {
+	r.costs(brokers)
 	switch {
 	case len(r.failed) > 0:
 		r.print("%d of %d packages failed in %s: %s", len(r.failed), r.packages, r.since(r.began), strings.Join(r.failed, ", "))
@@ -147,7 +148,7 @@ func (r *report) finish(cpu float64) {
 }
 
 // costs prints the processor and wall time of the dearest packages.
-func (r *report) costs(cpu float64) {
+func (r *report) costs(brokers float64) {
 	paths := slices.SortedFunc(maps.Keys(r.cpu), func(a, b string) int { return cmp.Compare(r.cpu[b], r.cpu[a]) })
 	sum := 0.0
 	for i, path := range paths {
@@ -156,7 +157,8 @@ func (r *report) costs(cpu float64) {
 			r.print("%7.0f s of CPU, %5.0f s: %s", r.cpu[path], r.took[path], path)
 		}
 	}
-	r.print("%7.0f s of CPU in all: %.0f s by the tests of %d packages, %.0f s to compile and link", cpu, sum, len(paths), max(0, cpu-sum))
+	r.print("%7.0f s of CPU in all: %.0f s by the tests of %d packages, %.0f s by brokers that they share, %.0f s to compile and link",
+		r.spent+brokers, sum, len(paths), brokers, max(0, r.spent-sum))
 }
 
 // standing says how far the run is.

@@ -257,7 +257,7 @@ func owned(t *testing.T, folder, name, from string) {
 func TestCausesOfRabbitMQ(t *testing.T) {
 	t.Parallel()
 	authority := authoritytest.New(t)
-	broker := rabbittest.Shared(t)
+	broker := rabbittest.SharedWithStatistics(t)
 	vhost := broker.VHost(t)
 	dsn := func(host, scheme string) string {
 		return "--rabbitmq-dsn=" + strings.Replace(rabbittest.DSN(host, vhost), "amqp:", scheme+":", 1)

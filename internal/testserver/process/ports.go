@@ -13,7 +13,7 @@ import (
 // as before a start and after a kill. All lie below the range the system takes
 // outgoing ports from.
 type Ports struct {
-	claim net.Listener
+	claim net.Listener // nil: another process has it
 	first int
 }
 
@@ -58,7 +58,14 @@ func (p *Ports) Port(i int) int { return p.first + i }
 // Address returns the host and a port, counted from 0 to 18.
 func (p *Ports) Address(i int) string { return address(p.Port(i)) }
 
+// ClaimedElsewhere returns the ports that another process has claimed, of which this is the first.
+func ClaimedElsewhere(first int) *Ports { return &Ports{first: first} }
+
 // Release gives the ports up. It may be called again.
-func (p *Ports) Release() { p.claim.Close() }
+func (p *Ports) Release() {
+	if p.claim != nil {
+		p.claim.Close()
+	}
+}
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -29,12 +30,17 @@ type Server struct {
 	Answers func(context.Context) bool // nil: its first port takes connections
 	Logs    string                     // a file it writes to beside its output; "" for none
 
+	Elsewhere bool // another process runs it: here it is neither killed nor booted
+
 	mu      sync.Mutex
 	process *Process
 }
 
 // Boot starts the server and waits until it answers.
 func (s *Server) Boot() (err error) {
+	if s.Elsewhere {
+		return errors.New("another process runs the server")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process, err = Start(s.Dir, "server", s.Env, s.Path, s.Args...); err != nil {
@@ -87,11 +93,14 @@ func (s *Server) PID() int {
 func (s *Server) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process.Running()
+	return s.Elsewhere || s.process.Running()
 }
 
 // Kill ends the server with SIGKILL, as a crash would. It may be called again.
 func (s *Server) Kill() {
+	if s.Elsewhere {
+		panic("a test kills the server of another process, which other tests use")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
@@ -99,8 +108,11 @@ func (s *Server) Kill() {
 	}
 }
 
-// Stop kills the server and gives its ports up. It may be called again.
+// Stop kills the server and gives its ports up, if it is this process's. It may be called again.
 func (s *Server) Stop() {
+	if s.Elsewhere {
+		return
+	}
 	s.Kill()
 	s.Ports.Release()
 }

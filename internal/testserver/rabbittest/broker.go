@@ -25,11 +25,18 @@ type Broker struct {
 	vhosts atomic.Int64
 }
 
-// Shared returns the test binary's one broker, see [process.Shared]. It speaks the stream
-// protocol too. Tests on it use a virtual host each and never kill it.
-var Shared = process.Shared(func(dir string) (*Broker, error) {
+// Shared returns the run's one broker, see [Serve], or the test binary's, see [process.Shared].
+// It speaks the stream protocol too. Tests on it use a virtual host each, never kill it and set
+// nothing that holds beyond that host.
+var Shared = process.Shared(served("shared", chosen, launchShared))
+
+func launchShared(dir string) (*Broker, error) {
 	return launch(dir, options{look: chosen, timeout: patient, streams: true})
-})
+}
+
+// Own returns the test binary's one broker, of which other test binaries have none of the
+// consequences.
+var Own = process.Shared(Launch)
 
 // SharedWithStatistics is [Shared] with a broker whose management gathers statistics.
 var SharedWithStatistics = process.Shared(LaunchWithStatistics)
@@ -60,18 +67,14 @@ func StartVersion(t testing.TB, major int) *Broker {
 	return process.ForTest(t, launchVersion(major))
 }
 
-// SharedVersion is Shared with a broker of this major version, see [StartVersion].
+// SharedVersion is Shared with a broker of this major version, see [StartVersion]. It may speak
+// the stream protocol, too.
 func SharedVersion(t testing.TB, major int) *Broker {
 	t.Helper()
 	if in, err := chosen(); err == nil && in.major == major {
 		return Shared(t)
 	}
-	return sharedVersion[major](t)
-}
-
-var sharedVersion = map[int]func(testing.TB) *Broker{
-	3: process.Shared(launchVersion(3)),
-	4: process.Shared(launchVersion(4)),
+	return SharedStreams(t, major)
 }
 
 func launchVersion(major int) func(dir string) (*Broker, error) {
@@ -80,7 +83,7 @@ func launchVersion(major int) func(dir string) (*Broker, error) {
 
 // LaunchVersion is [Launch] with a broker of this major version of RabbitMQ, 3 or 4.
 func LaunchVersion(dir string, major int) (*Broker, error) {
-	return launch(dir, options{look: func() (installation, error) { return ofVersion(major) }, timeout: patient})
+	return launch(dir, options{look: version(major), timeout: patient})
 }
 
 // StartImpatient is Start with a broker that closes the channel of a consumer
@@ -141,18 +144,23 @@ func launch(dir string, o options) (*Broker, error) {
 	if b.Ports, err = process.ClaimPorts(); err != nil {
 		return nil, err
 	}
-	b.node = "keyfold" + strconv.Itoa(b.Ports.Port(amqpPort)) + "@localhost"
-	scripts, err := slimHome(in.home, dir, o.plugins())
-	if err != nil {
+	if err := slimHome(in.home, dir, o.plugins()); err != nil {
 		return nil, err
 	}
-	answers := func(ctx context.Context) bool { return b.answers(ctx) && b.streamsAnswer(ctx, o) }
-	b.Env, b.Answers, b.Logs = b.environment(scripts), answers, filepath.Join(dir, "log", b.node+".log")
+	b.name()
+	b.Answers = func(ctx context.Context) bool { return b.answers(ctx) && b.streamsAnswer(ctx, o) }
+	b.Logs = filepath.Join(dir, "log", b.node+".log")
 	if err := b.start(o); err != nil {
 		b.Stop()
 		return nil, err
 	}
 	return b, nil
+}
+
+// name gives the node its name, which goes by its port, and with it its environment.
+func (b *Broker) name() {
+	b.node = "keyfold" + strconv.Itoa(b.Ports.Port(amqpPort)) + "@localhost"
+	b.Env = b.environment(scriptsIn(b.Dir))
 }
 
 // start starts the port mapper and boots.

@@ -162,6 +162,9 @@ func (b *Broker) must(t testing.TB, method, path string, body any) {
 func (b *Broker) VHost(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", b.vhosts.Add(1))
+	if b.Elsewhere { // other test binaries have virtual hosts there, too
+		name = fmt.Sprintf("%s-%d", name, os.Getpid())
+	}
 	if err := b.AddVHost(name); err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,11 @@ func chosen() (installation, error) {
 	return ofMachine()
 }
 
+// version returns a look for a major version.
+func version(major int) func() (installation, error) {
+	return func() (installation, error) { return ofVersion(major) }
+}
+
 // ofVersion finds an installation of a major version: the chosen one, the machine's, or
 // that in the folder that .ci/rabbitmq4 makes.
 func ofVersion(major int) (installation, error) {

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { process.Main(m) }
 
 func TestBrokerKeepsItsDataOverAKill(t *testing.T) {
-	b := Shared(t) // no other test runs meanwhile
+	b := Own(t) // no other test runs meanwhile
 	vhost := b.VHost(t)
 	conn, err := amqp.Dial(b.DSN(vhost))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestStrictBroker(t *testing.T) {
 
 // Two brokers share nothing, and what a test starts ends with it.
 func TestBrokersArePrivate(t *testing.T) {
-	a := Shared(t)
+	a := Own(t)
 	if cookie, err := os.Stat(filepath.Join(a.Dir, ".erlang.cookie")); err != nil || cookie.Size() == 0 {
 		t.Errorf("no cookie of its own: %v", err)
 	}
@@ -145,7 +145,7 @@ func TestBrokersArePrivate(t *testing.T) {
 
 // Neither the node nor its port mapper can be reached from another machine.
 func TestBrokerListensOnLoopbackOnly(t *testing.T) {
-	b := Shared(t)
+	b := Own(t)
 	all := 0
 	for _, pid := range []int{b.PID(), b.mapper.PID()} {
 		for _, addr := range listening(t, pid) {

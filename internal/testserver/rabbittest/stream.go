@@ -24,8 +24,8 @@ func SharedStreams(t testing.TB, major int) *Broker {
 }
 
 var sharedStreams = map[int]func(testing.TB) *Broker{
-	3: process.Shared(launchStreams(3, nil)),
-	4: process.Shared(launchStreams(4, nil)),
+	3: process.Shared(served("streams 3", version(3), launchStreams(3, nil))),
+	4: process.Shared(served("streams 4", version(4), launchStreams(4, nil))),
 }
 
 // StartStreams is [StartVersion] with a broker that speaks the stream protocol too, with
@@ -40,8 +40,7 @@ func LaunchStreams(dir string, major int) (*Broker, error) { return launchStream
 
 func launchStreams(major int, files *TLSFiles) func(dir string) (*Broker, error) {
 	return func(dir string) (*Broker, error) {
-		look := func() (installation, error) { return ofVersion(major) }
-		return launch(dir, options{look: look, timeout: patient, streams: true, files: files})
+		return launch(dir, options{look: version(major), timeout: patient, streams: true, files: files})
 	}
 }
 

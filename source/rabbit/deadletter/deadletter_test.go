@@ -88,7 +88,7 @@ func TestDeadLetterScan(t *testing.T) {
 	for _, kind := range []topology.QueueType{topology.Classic, topology.Quorum} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, rabbittest.Shared(t), kind)
+			s := newSite(t, rabbittest.Own(t), kind)
 			letter := func(i int) rabbit.Message {
 				return rabbit.Message{RoutingKey: s.names.DeadLetters, ID: fmt.Sprint(i), Body: []byte("{}")}
 			}

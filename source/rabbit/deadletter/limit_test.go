@@ -60,7 +60,7 @@ func (s *site) consume() (c *consume.Consumer, delivered chan profile.Delivery, 
 func TestDeliveryLimitPolicy(t *testing.T) {
 	t.Parallel()
 	const n = 300
-	s := newSite(t, rabbittest.Shared(t), topology.Quorum)
+	s := newSite(t, rabbittest.Own(t), topology.Quorum)
 	s.broker.SetPolicy(t, s.vhost, "^"+s.names.Queue+"$", `{"delivery-limit":3}`)
 	s.publishEvents(n)
 	c, delivered, end := s.consume()

@@ -33,7 +33,7 @@ func newSite(t testing.TB, b *rabbittest.Broker, kind topology.QueueType) *site 
 	return s
 }
 
-func shared(t testing.TB) *site { return newSite(t, rabbittest.Shared(t), topology.Classic) }
+func shared(t testing.TB) *site { return newSite(t, rabbittest.Own(t), topology.Classic) }
 
 func (s *site) publish(messages ...rabbit.Message) {
 	s.t.Helper()
