@@ -12,10 +12,11 @@ KEYFOLD_TEST_DATA ?= $(if $(LOG),$(abspath $(dir $(LOG))..))
 export KEYFOLD_TEST_DATA
 
 # The race detector leaves alone what has no goroutines and takes several times as long
-# with it: SQLite, which is C translated to Go, and the command line's parser. What only a
+# with it: SQLite, which is C translated to Go, and parsers. What only a
 # debugger reads is left out: it takes a fourteenth of the compiler's time.
 RACE := -race -gcflags=all=-dwarf=false \
-  $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... github.com/alecthomas/kong regexp,-gcflags=$(p)="-race=false -dwarf=false")
+  $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory github.com/alecthomas/kong regexp \
+  github.com/pressly/goose/v3/internal/sqlparser github.com/go-json-experiment/json/jsontext golang.org/x/text/unicode/norm,-gcflags=$(p)="-race=false -dwarf=false")
 # Tests mostly wait, for windows, delays and servers: more run at once than there are
 # processors.
 AT_ONCE := -p=4 -parallel=4
@@ -52,7 +53,7 @@ check:
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
-	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
+	$(PROGRESS) --name test --memory -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim ./service/profile/evaluation
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
@@ -68,9 +69,10 @@ else
 	cd tools/conformance && $(GO) test -count=1 -timeout=10m ./...
 endif
 
-# What computes in one goroutine for a minute under the race detector is in the second step of
-# make test, without it; of the schedules a share is in both.
-COMPUTING := ^TestRealLogsEqualTheSlowWay$$
+# What computes for long under the race detector is in the second step of make test, without
+# it: in one goroutine, or in those that other tests of the package run under it. Of the
+# schedules a share is in both.
+COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestKinds$$|^TestVerdictsFollowTheLog$$|^TestTablesFollowFreshness$$
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:
@@ -79,7 +81,7 @@ ONLY_LONG := ^TestAlertsFireByTheirFaults$$|^TestAlertsOfNotificationsAndStages$
 ^TestBrokerRestartInMidWindowOfQuorumQueues$$|^TestOutageLeavesMemoryFlat$$|^TestEdge_QueueGrows|^TestEdge_Hundreds|^TestLimit_LargeBodies|\
 ^TestShort.*Soak$$|^TestEveryFailpoint$$|^TestFloodedUser$$|^TestScenariosOfTheStore$$|^TestReleaseBinaryHasNoFailpoints$$|\
 ^TestRelease$$|^TestDockerfileBuildsTheSame$$|^TestScaleMeasurements$$|^TestNotifyMeasurements$$|\
-^TestKill9$$|^TestRelayKill9$$
+^TestKill9$$|^TestRelayKill9$$|^TestStrictBroker$$
 # and these in a short form in make test, in the long one here, without the race detector
 # ten times as much in the time. `make soak` runs the other long forms too.
 LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
@@ -87,7 +89,7 @@ LONG ?= PartitionKill9$$|OpenWindows$$|Kill9WhilePosting$$|\
 ^TestIngestStory|^TestOutboxStats|^TestOutboxFailed|^TestHeadersOfARequest|^TestRelayedCopies|^TestSetupMakesTheTables|\
 ^TestShutdownEndsInTime$$|^TestIngestHostileCorpus$$|^TestMetricsAgreeWithTheOracle$$|\
 ^TestEventsHaveOneQueueWhile|^TestPartitionsOfAnEarlier|^TestSetupsThatAreKilled$$|^TestSetupWhoseNotes|^TestSlotsHaveOnePartition$$
-LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./deploy/release ./engine/failpoint ./source/rabbit/...
+LONG_PACKAGES := ./cmd/keyfold ./cmd/keyfold-lite ./service/profile/pipeline ./deploy/release ./engine/failpoint ./source/rabbit/... ./internal/testserver/rabbittest
 test-long: needs
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=$(subst $() ,,$(ONLY_LONG)|$(LONG))' $(LONG_PACKAGES)
 	KEYFOLD_SOAK=1 $(PROGRESS) --name long-stores -- -count=1 -vet=off -timeout=20m $(AT_ONCE) '-run=^TestConformance$$|^TestContention$$|^TestUnknown$$' ./sink/ledger/postgres ./sink/ledger/sqlite ./sink/mongodb

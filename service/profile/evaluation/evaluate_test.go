@@ -80,7 +80,7 @@ func evaluate(t *testing.T, in evaluation.Input, o evaluation.Options) *evaluati
 
 // A second vector is recommended where users change their minds, nothing where they do not or
 // where there are too few of them.
-func TestVerdicts(t *testing.T) {
+func TestVerdictsFollowTheLog(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		kind          string
