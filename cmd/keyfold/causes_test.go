@@ -257,7 +257,7 @@ func owned(t *testing.T, folder, name, from string) {
 func TestCausesOfRabbitMQ(t *testing.T) {
 	t.Parallel()
 	authority := authoritytest.New(t)
-	broker := rabbittest.SharedWithStatistics(t)
+	broker := rabbittest.Shared(t)
 	vhost := broker.VHost(t)
 	dsn := func(host, scheme string) string {
 		return "--rabbitmq-dsn=" + strings.Replace(rabbittest.DSN(host, vhost), "amqp:", scheme+":", 1)
@@ -291,7 +291,7 @@ func TestCausesOfRabbitMQ(t *testing.T) {
 //
 // Promise(security/causes)
 func TestCausesThroughStatus(t *testing.T) {
-	broker := rabbittest.Shared(t)
+	broker := rabbittest.SharedWithStatistics(t) // other packages have none of its alarm
 	vhost := broker.VHost(t)
 	file := "--database-url=sqlite://" + filepath.Join(t.TempDir(), "outbox.db")
 	s := &stack{dsn: rabbittest.DSN(broker.Address(), vhost), mongo: mongotest.Start(t).URI(), history: "mass"}
