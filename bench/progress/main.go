@@ -1,7 +1,7 @@
 // Command progress runs go test, and prints a line for each package that has ended:
 // what go test says of it, the time since the start, and an estimate of what is left.
-// Of tests that fail it prints all output. The test programs share RabbitMQ brokers, which
-// it starts when one asks. At the end it prints the processor time of the
+// Of tests that fail it prints all output. With --share the test programs share RabbitMQ
+// brokers, which it starts when one asks. At the end it prints the processor time of the
 // packages that took most, and of the whole.
 //
 //	go run ./bench/progress --name test -- -race -count=1 ./...
@@ -32,6 +32,7 @@ import (
 
 type cli struct {
 	Name    string   `required:"" help:"Of the run, in times.json."`
+	Share   bool     `help:"Have the test programs share RabbitMQ brokers."`
 	Without []string `placeholder:"PACKAGE" help:"Leave out packages whose tests import one of these."`
 	Record  string   `placeholder:"FILE" help:"Write the times of this run, too, if it passes: bench/progress/times.json."`
 	Args    []string `arg:"" help:"Of go test: flags as -flag=value, then packages."`
@@ -71,7 +72,14 @@ func (c *cli) run(ctx context.Context, out io.Writer) error {
 	r := newReport(out, time.Now, times[c.Name], chosen)
 	r.begin(left)
 	slices.SortStableFunc(chosen, func(a, b string) int { return int(r.open[b] - r.open[a]) })
-	if err = withBrokers(func(env []string) error { return test(ctx, env, slices.Concat(flags, chosen), r) }, r); err == nil && c.Record != "" {
+	run := func(env []string) error { return test(ctx, env, slices.Concat(flags, chosen), r) }
+	if c.Share {
+		err = withBrokers(run, r)
+	} else {
+		err = run(os.Environ())
+		r.finish(0)
+	}
+	if err == nil && c.Record != "" {
 		times[c.Name] = r.times()
 		text, _ := json.MarshalIndent(times, "", "  ")
 		err = os.WriteFile(c.Record, append(text, '\n'), 0o644)
