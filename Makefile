@@ -53,7 +53,7 @@ check:
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
-	$(PROGRESS) --name test --share -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
+	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
 	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim ./service/profile/evaluation
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
 	"testing"
 
 	"keyfold/internal/testserver/process"
@@ -89,21 +88,4 @@ func (b *Broker) StreamTLSAddress() string { return b.Ports.Address(streamTLSPor
 // stream protocol.
 func StreamURI(address, vhost string) string {
 	return "rabbitmq-stream://guest:guest@" + address + "/" + url.PathEscape(vhost)
-}
-
-// KillStreamConnections ends what serves connections of the stream protocol to a virtual
-// host, and returns how many there were. The client is told nothing.
-func (b *Broker) KillStreamConnections(t testing.TB, vhost string) int {
-	t.Helper()
-	value, err := b.Eval(fmt.Sprintf(`Pids = [P || P <- rabbit_networking:local_non_amqp_connections(),
-		rabbit_stream_reader:info(P, [vhost]) =:= [{vhost, <<%q>>}]],
-		[exit(P, kill) || P <- Pids], length(Pids).`, vhost))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
