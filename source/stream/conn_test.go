@@ -36,7 +36,7 @@ func TestRefusals(t *testing.T) {
 			id   causes.ID
 		}{
 			{uri("keyfold", "wrong secret word", address, s.vhost), engine.Configuration, causes.Credentials},
-			{uri("nobody", "secret word", address, s.vhost), engine.Configuration, causes.Credentials},
+			{uri("stranger", "secret word", address, s.vhost), engine.Configuration, causes.Credentials},
 			{uri("keyfold", "secret word", address, s.vhost), engine.Configuration, causes.Missing}, // it has no rights there
 			{uri("guest", "guest", address, "elsewhere"), engine.Configuration, causes.Missing},
 			{uri("guest", "guest", closed.Addr().String(), s.vhost), engine.Transient, causes.Refused},

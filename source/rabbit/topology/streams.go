@@ -13,8 +13,7 @@ import (
 )
 
 // Streams: events that are published to the exchange of streams, by slot, go to the stream of
-// the slot's partition. The
-// worker's queue stays as it is: it takes events that are published without a slot, and the
+// the slot's partition. The worker's queue stays as it is: it takes events that are published without a slot, and the
 // copies of streams' events that wait for a retry.
 //
 // Another number of streams is another generation, whose streams have other names. Its
@@ -65,8 +64,8 @@ func (t Config) streams(c *rabbit.Channel) ([]declaration, error) {
 	for slot := range engine.Slots {
 		all = append(all, binding(n.StreamQueue(rabbit.Stream{Generation: generation, Partition: slot % t.Streams}), n.SlotKey(slot), n.StreamExchange()))
 	}
-	if generation != last.Generation {
-		for slot := range engine.Slots * min(last.Generation, 1) {
+	if last.Generation > 0 && generation != last.Generation {
+		for slot := range engine.Slots {
 			all = append(all, unbinding(n.StreamQueue(rabbit.Stream{Generation: last.Generation, Partition: slot % last.Partition}), n.SlotKey(slot), n.StreamExchange()))
 		}
 	}

@@ -44,8 +44,9 @@ func New(stream profile.StreamID, from uint64) *Set {
 	return &Set{stream: stream, next: from, users: map[int32][]uint64{}, copies: map[uint64]int32{}, copying: map[int32]int{}}
 }
 
-// Deliver adds an event of a user. Its offset is above those before it.
-func (s *Set) Deliver(offset uint64, user int32, bytes int) {
+// Deliver adds an event of a user. Its offset is above those before it. It returns the bytes
+// that the session has to give back: none after the end, which gave back all.
+func (s *Set) Deliver(offset uint64, user int32, bytes int) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items = append(s.items, item{offset: offset, user: user, bytes: int32(bytes)})
@@ -53,6 +54,10 @@ func (s *Set) Deliver(offset uint64, user int32, bytes int) {
 	s.next = offset + 1
 	s.bytes += int64(bytes)
 	s.count++
+	if s.ended {
+		return 0
+	}
+	return int64(bytes)
 }
 
 // Settle takes an event out: it is done, or the copy that takes its place is confirmed. It

@@ -92,7 +92,10 @@ func TestAwaitCopies(t *testing.T) {
 				t.Fatalf("step %d: waits ended %v, want %v", step, ended, want)
 			}
 		}
-		if got := set.InHand(1); len(got) != 2 || set.Position() != 1 {
+		if bytes := set.Deliver(9, 1, 250); bytes != 0 {
+			t.Errorf("%d bytes are counted after the end: no session gives them back", bytes)
+		}
+		if got := set.InHand(1); len(got) != 3 || set.Position() != 1 {
 			t.Fatalf("after the end %v is in hand, position %d", got, set.Position())
 		}
 	})

@@ -182,8 +182,7 @@ func (s *session) handOver(ctx context.Context, c *stream.Chunk) error {
 			s.refuse(m, offset, err)
 			return nil
 		}
-		s.set.Deliver(offset, d.Event.UserID, d.Bytes)
-		bytes += int64(d.Bytes)
+		bytes += s.set.Deliver(offset, d.Event.UserID, d.Bytes)
 		s.deliveries = append(s.deliveries, d)
 		return nil
 	})
