@@ -371,3 +371,29 @@ func TestStreamConnectionLost(t *testing.T) {
 	s.folded()
 	w.end(t)
 }
+
+// Another number of streams is another generation, and what waits in the one before is read too.
+//
+// Promise(streams/generations): Another number of streams makes new ones, and what waits in those before is read too.
+func TestAnotherNumberOfStreams(t *testing.T) {
+	s := newStreamSite(t, 1)
+	s.publish(200, true, profile.ProductView)
+	s.setUp(2)
+	s.setUp(2) // as often as it is called
+	s.publish(200, true, profile.ProductView)
+	for name, want := range map[rabbit.Stream]bool{{Generation: 2, Partition: 1}: true, {Generation: 3}: false} {
+		if _, err := s.Channel().QueueDeclarePassive(s.Names.StreamQueue(name), true, false, false, false, nil); (err == nil) != want {
+			t.Errorf("%s: %v", s.Names.StreamQueue(name), err)
+		}
+	}
+	w := s.work()
+	for _, p := range s.folded() {
+		if p != nil && len(p.Marks) == 0 {
+			t.Errorf("user %d has no mark", p.UserID)
+		}
+	}
+	if n := w.Stats().Streams.Owned.Load(); n != 3 {
+		t.Errorf("%d streams are read", n)
+	}
+	w.end(t)
+}
