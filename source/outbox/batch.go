@@ -67,14 +67,18 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	if len(l.shards) == 0 {
 		return result{}, l.end(false)
 	}
-	rows, done, err := r.prepare(work, l, find)
+	rows, plan, done, err := r.prepare(work, l, find)
 	if err != nil {
 		_ = l.end(false) // its connection failed
 		return result{}, err
 	}
 	w := newRounds(r, rows)
 	w.until = leased.Add(r.leaseLasts)
-	w.run(ctx, work)
+	if r.streams != nil {
+		w.runPlan(ctx, work, plan)
+	} else {
+		w.run(ctx, work)
+	}
 	r.Stats.Batches.Add(1)
 	r.Stats.Held.Store(r.paused.size())
 	began := time.Now()
@@ -90,26 +94,36 @@ func (r *Relay) publishShards(ctx, work context.Context, wanted []int, find quer
 	return done, w.stop
 }
 
-// prepare reads rows of the leased shards and returns those that may be published.
-func (r *Relay) prepare(ctx context.Context, l *lease, find query) (rows []stored, done result, err error) {
+// prepare reads rows of the leased shards and returns those that may be published. To
+// streams goes first what was noted before and not marked, alone.
+func (r *Relay) prepare(ctx context.Context, l *lease, find query) (rows []stored, p plan, done result, err error) {
+	var all map[int]*numbers
+	if r.streams != nil {
+		if all, err = r.numbersOf(ctx, l); err == nil {
+			p, err = r.resume(ctx, l, all)
+		}
+		if err != nil || len(p.numbers) > 0 {
+			return nil, p, result{shards: len(l.shards), rows: len(p.numbers)}, err
+		}
+	}
 	began := time.Now()
 	rows, read, err := r.fetch(ctx, l, find)
 	r.Stats.fetch.Observe(time.Since(began))
 	if err != nil {
-		return nil, done, r.db.fault("read events", err)
+		return nil, p, done, r.db.fault("read events", err)
 	}
 	due := len(rows)
 	rows, resolved, err := r.complete(ctx, l.run, rows)
 	if err != nil {
-		return nil, done, r.db.fault("complete events", err)
+		return nil, p, done, r.db.fault("complete events", err)
 	}
-	if rows, err = r.try(ctx, rows); err != nil {
-		return nil, done, r.blocked(ctx, "note events as tried", err)
+	if rows, p, err = r.try(ctx, rows, all); err != nil {
+		return nil, p, done, r.blocked(ctx, "note events as tried", err)
 	}
 	if waiting := due - resolved - len(rows); waiting > 0 {
 		r.logWaiting(waiting)
 	}
-	return rows, result{shards: len(l.shards), rows: read, done: resolved}, nil
+	return rows, p, result{shards: len(l.shards), rows: read, done: resolved}, nil
 }
 
 // logWaiting logs rows that a batch left alone, at most once a minute.
@@ -182,22 +196,34 @@ type query struct {
 // The server writes its transactions in their order, so that this one, once it is
 // durable, vouches for the rows. A row that another transaction has locked is left
 // alone, or it would hold up whatever else is in the batch.
-func (r *Relay) try(ctx context.Context, rows []stored) ([]stored, error) {
+//
+// Where rows go to streams, numbers is not nil, and their groups are noted with them.
+func (r *Relay) try(ctx context.Context, rows []stored, numbers map[int]*numbers) (ready []stored, p plan, err error) {
 	all := make([]Row, len(rows))
 	for i := range rows {
 		all[i] = rows[i].Row
 	}
-	var tried map[int64]bool
 	ctx, cancel := context.WithTimeout(ctx, r.lockWait)
 	defer cancel()
-	err := r.db.transact(ctx, "note events as tried", func(tx *sql.Tx) (err error) {
-		if tried, err = r.db.lock(ctx, tx, all); err != nil {
+	err = r.db.transact(ctx, "note events as tried", func(tx *sql.Tx) error {
+		tried, err := r.db.lock(ctx, tx, all)
+		if err != nil {
 			return err
 		}
 		fresh := slices.DeleteFunc(slices.Clone(all), func(row Row) bool { before, got := tried[row.ID]; return before || !got })
-		return changeRows(ctx, tx, fresh, "UPDATE user_interactions SET tried_at = ? WHERE ", timeText(engine.Now()))
+		now := engine.Now()
+		if err := changeRows(ctx, tx, fresh, "UPDATE user_interactions SET tried_at = ? WHERE ", timeText(now)); err != nil {
+			return err
+		}
+		ready = upTo(slices.Clone(rows), func(row *stored) bool { before, got := tried[row.ID]; return got && before == (row.TriedAt != 0) })
+		if numbers == nil {
+			return nil
+		}
+		p.groups = grouped(ready, numbers)
+		p.numbers = highest(p.groups)
+		return r.db.noteGroups(ctx, tx, p.groups, numbers, now)
 	})
-	return upTo(rows, func(row *stored) bool { before, got := tried[row.ID]; return got && before == (row.TriedAt != 0) }), err
+	return ready, p, err
 }
 
 // mark writes the fate of a batch and lets its shards go. Where the lease's
@@ -218,7 +244,7 @@ func (r *Relay) mark(ctx context.Context, l *lease, w *rounds) error {
 	if err == nil {
 		return nil
 	}
-	all.untried = nil
+	all.untried, all.numbers = nil, nil
 	left := 0
 	again := r.db.transact(ctx, "mark events", func(tx *sql.Tx) error {
 		some, err := r.db.free(ctx, tx, all)

@@ -13,11 +13,14 @@ type marks struct {
 	sent     []Row
 	untried  []Row // were noted as tried, and cannot have reached the broker
 	failures []failure
+	numbers  map[int]int64 // by shard: notes to clear
 }
 
-func (w *rounds) marks() marks { return marks{w.sent, w.untried(), w.failures} }
+func (w *rounds) marks() marks { return marks{w.sent, w.untried(), w.failures, w.numbers} }
 
-func (m *marks) none() bool { return len(m.sent)+len(m.untried)+len(m.failures) == 0 }
+func (m *marks) none() bool {
+	return len(m.sent)+len(m.untried)+len(m.failures)+len(m.numbers) == 0
+}
 
 // write marks rows. It may be run again.
 func (d *Database) write(ctx context.Context, run runner, m marks) error {
@@ -38,7 +41,7 @@ func (d *Database) write(ctx context.Context, run runner, m marks) error {
 			return err
 		}
 	}
-	return nil
+	return clearNotes(ctx, run, m.numbers)
 }
 
 // free locks the rows of the marks, and returns the marks of those that are there and

@@ -36,7 +36,7 @@ const versionTable = "keyfold_schema_version"
 const idsMigration = 3
 
 // newestMigration is the version of the last file in migrations.
-const newestMigration = 6
+const newestMigration = 7
 
 //go:embed migrations
 var migrationFiles embed.FS

@@ -94,6 +94,7 @@ type Relay struct {
 
 	db         *Database
 	publisher  Publisher
+	streams    Streams // in the publisher's place; nil: there are none
 	config     RelayConfig
 	log        *slog.Logger
 	limiter    *rate.Limiter
@@ -140,6 +141,13 @@ func NewRelay(db *Database, publisher Publisher, config RelayConfig, log *slog.L
 	r.cursor.Store(rand.Uint32N(Shards))
 	r.Stats.delay, r.Stats.publish = newHistogram(), newHistogram()
 	r.Stats.fetch, r.Stats.mark = metric.NewCalls(), metric.NewCalls()
+	return r
+}
+
+// NewStreamRelay returns a relay from a database to streams.
+func NewStreamRelay(db *Database, streams Streams, config RelayConfig, log *slog.Logger) *Relay {
+	r := NewRelay(db, nil, config, log)
+	r.streams = streams
 	return r
 }
 

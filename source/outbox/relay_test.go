@@ -625,7 +625,7 @@ func TestAReusedIDIsNotMarked(t *testing.T) {
 		drained(t, db)
 		b.expectAll(t, 2)
 		// The same before the publish.
-		there, err := NewRelay(db, b, brisk(), quiet).try(t.Context(), []stored{{Row: Row{ID: id, messageID: "user 1 view 1"}}})
+		there, _, err := NewRelay(db, b, brisk(), quiet).try(t.Context(), []stored{{Row: Row{ID: id, messageID: "user 1 view 1"}}}, nil)
 		if len(there) != 0 || err != nil {
 			t.Errorf("a row that is gone is tried: %v, %v", there, err)
 		}

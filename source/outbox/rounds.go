@@ -32,7 +32,8 @@ type rounds struct {
 	reached  map[int64]bool // ids of rows that the broker may have got
 	sent     []Row
 	failures []failure
-	stop     error // what stops the batch
+	numbers  map[int]int64 // by shard: the highest of the noted groups, which have met their fates
+	stop     error         // what stops the batch
 }
 
 // run is what is left of one user's rows.
@@ -186,12 +187,17 @@ func (w *rounds) dropUnreadable() {
 }
 
 func (r *Relay) publish(work context.Context, rows []Row) []error {
+	return r.timed(work, len(rows), func(ctx context.Context) []error { return r.publisher.Publish(ctx, rows) })
+}
+
+// timed bounds and measures a call of the publisher for so many rows.
+func (r *Relay) timed(work context.Context, rows int, publish func(context.Context) []error) []error {
 	ctx, cancel := context.WithTimeout(work, r.config.PublishTimeout)
 	defer cancel()
-	r.Stats.InFlight.Add(int64(len(rows)))
-	defer r.Stats.InFlight.Add(-int64(len(rows)))
+	r.Stats.InFlight.Add(int64(rows))
+	defer r.Stats.InFlight.Add(-int64(rows))
 	began := time.Now()
-	errs := r.publisher.Publish(ctx, rows)
+	errs := publish(ctx)
 	r.Stats.publish.Observe(time.Since(began))
 	return errs
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -129,9 +130,15 @@ type inbox struct {
 func (s *site) subscribe(stream string, from Offset, credit uint16) *inbox {
 	s.Helper()
 	in := &inbox{s: s, chunks: make(chan Chunk, 10_000)}
-	sub, err := s.Subscribe(s.ctx(), Consume{Stream: stream, From: from, Credit: credit, Handle: func(_ context.Context, _ *Subscription, c Chunk) { in.chunks <- c }})
-	s.check(err)
-	in.Subscription = sub
+	// A broker on a busy machine may not know its streams for a moment.
+	sitetest.Eventually(s, "a subscription to a stream that is there", func() (subscribed bool) {
+		var err error
+		in.Subscription, err = s.Subscribe(s.ctx(), Consume{Stream: stream, From: from, Credit: credit, Handle: func(_ context.Context, _ *Subscription, c Chunk) { in.chunks <- c }})
+		if !errors.Is(err, StreamNotAvailable) {
+			s.check(err)
+		}
+		return err == nil
+	})
 	return in
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -89,6 +91,55 @@ func DialLeader(ctx context.Context, config Config, stream string) (*Conn, error
 		return nil, err
 	}
 	return dialNode(ctx, config, stream, m.Leader)
+}
+
+// DialLeaders connects to the nodes that lead streams, to each once, and returns the
+// connections by stream.
+func DialLeaders(ctx context.Context, config Config, streams ...string) (conns map[string]*Conn, err error) {
+	first, err := Dial(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[Node]*Conn{}
+	defer func() {
+		if !slices.Contains(slices.Collect(maps.Values(nodes)), first) {
+			first.Close(ctx)
+		}
+		if err != nil {
+			closeAll(ctx, nodes)
+		}
+	}()
+	all, err := first.Metadata(ctx, streams...)
+	if err != nil {
+		return nil, err
+	}
+	conns = map[string]*Conn{}
+	for _, name := range streams {
+		m := all[name]
+		doing := fmt.Sprintf("find the leader of stream %q", name)
+		switch {
+		case m.Err != nil:
+			return nil, fault(doing, m.Err)
+		case m.Leader == Node{}:
+			return nil, fault(doing, errNoLeader)
+		case nodes[m.Leader] != nil:
+		case first.at(m.Leader):
+			nodes[m.Leader] = first
+		default:
+			if nodes[m.Leader], err = dialNode(ctx, config, name, m.Leader); err != nil {
+				delete(nodes, m.Leader)
+				return nil, err
+			}
+		}
+		conns[name] = nodes[m.Leader]
+	}
+	return conns, nil
+}
+
+func closeAll(ctx context.Context, nodes map[Node]*Conn) {
+	for _, c := range nodes {
+		c.Close(ctx)
+	}
 }
 
 var (

@@ -50,6 +50,25 @@ func (p *Publisher) PublishSubEntries(messages []Numbered) error {
 	return p.publish(messages, p.appendSubEntry)
 }
 
+// PublishGroup sends messages that the broker takes as a whole, under one publishing id: one of
+// them as an entry, more as a sub-entry. Where they do not fit into a frame nothing is sent
+// ([ErrTooLarge]).
+func (p *Publisher) PublishGroup(id uint64, messages [][]byte) error {
+	size := publishHead + subEntryHead
+	all := make([]Numbered, len(messages))
+	for i, m := range messages {
+		all[i] = Numbered{ID: id, Message: m}
+		size += lengthSize + len(m)
+	}
+	switch {
+	case size > p.conn.frameMax, len(messages) > MaxSubEntry:
+		return fmt.Errorf("rabbitmq stream: publish to stream %q: %d messages: %w: %d bytes of %d", p.stream, len(messages), ErrTooLarge, size, p.conn.frameMax)
+	case len(messages) == 1:
+		return p.Publish(all)
+	}
+	return p.PublishSubEntries(all)
+}
+
 func (p *Publisher) appendSubEntry(messages []Numbered, room int) (taken int) {
 	size := 0
 	for taken < min(len(messages), MaxSubEntry) {

@@ -92,14 +92,14 @@ func (a *App) Identity(role string) rabbit.Identity {
 // WithPublisher connects to the broker when something is published.
 func (a *App) WithPublisher(purpose string, do func(*rabbit.Publisher) error) error {
 	p := rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("tool"), purpose, rabbit.Timing{}, a.Log)
-	return errors.Join(do(p), a.ClosePublisher(p))
+	return errors.Join(do(p), a.ClosePublisher(p.Close))
 }
 
 // ClosePublisher gives the broker five seconds to end a connection in order.
-func (a *App) ClosePublisher(p *rabbit.Publisher) error {
+func (a *App) ClosePublisher(end func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.Ctx), 5*time.Second)
 	defer cancel()
-	return p.Close(ctx)
+	return end(ctx)
 }
 
 // WithEmbedding builds the way from a text to a vector; perSecond bounds its

@@ -81,7 +81,7 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 		defer stop()
 	}
 	s := &serving{app: a, ledger: ledger, rules: live, publisher: rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("notify api"), "publisher", rabbit.Timing{}, a.Log)}
-	defer func() { err = errors.Join(err, a.ClosePublisher(s.publisher)) }()
+	defer func() { err = errors.Join(err, a.ClosePublisher(s.publisher.Close)) }()
 	ports := api.Ports{
 		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Sets: sets,
 		Ready: s.look, Stop: a.Ctx, Log: a.Log,

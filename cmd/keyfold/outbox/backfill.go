@@ -11,6 +11,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/source/outbox"
 	"keyfold/source/rabbit"
+	"keyfold/source/stream"
 )
 
 // BackfillCmd publishes what was never sent.
@@ -68,15 +69,21 @@ func (c *BackfillCmd) Run(a *app.App) error {
 			return c.print(a, 0, total)
 		}
 		// The relay below would wait for a broker that is away. A command reports it.
-		if _, err := a.CheckQueues(); err != nil {
+		if err := c.checkBroker(a); err != nil {
 			return err
 		}
-		return a.WithPublisher("backfill", func(p *rabbit.Publisher) error {
-			to := toBroker{publisher: p, message: a.Queues.Message(), backfill: true}
-			relay := outbox.NewRelay(db, to, outbox.RelayConfig{Rate: float64(c.Rate)}, a.Log)
-			return c.drain(a, db, relay, total)
-		})
+		p := publishingOf(a, db, a.Identity("tool"), "backfill", toBroker{backfill: true}, outbox.RelayConfig{Rate: float64(c.Rate)})
+		return errors.Join(c.drain(a, db, p.relay, total), a.ClosePublisher(p.close))
 	})
+}
+
+func (c *BackfillCmd) checkBroker(a *app.App) error {
+	if a.Queues.Streams > 0 {
+		_, err := stream.Find(a.Ctx, a.StreamsClient(), rabbit.DefaultNames())
+		return err
+	}
+	_, err := a.CheckQueues()
+	return err
 }
 
 func (c *BackfillCmd) drain(a *app.App, db *outbox.Database, relay *outbox.Relay, total int64) error {

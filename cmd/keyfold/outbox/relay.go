@@ -47,21 +47,18 @@ func (c *RelayCmd) Run(a *app.App) error {
 
 // relaying is a running relay.
 type relaying struct {
-	app       *app.App
-	gauge     *outbox.Gauge
-	publisher *rabbit.Publisher
-	relay     *outbox.Relay
-	cleaner   *outbox.Cleaner
-	cancel    context.CancelFunc
-	ended     chan struct{}
+	publishing
+	app     *app.App
+	gauge   *outbox.Gauge
+	cleaner *outbox.Cleaner
+	cancel  context.CancelFunc
+	ended   chan struct{}
 }
 
 func newRelaying(a *app.App, db *outbox.Database, t *tracing.Tracing) *relaying {
-	p := rabbit.NewPublisher(a.Servers.RabbitMQ, a.Identity("relay"), "publisher", rabbit.Timing{}, a.Log)
-	to := toBroker{publisher: p, tracing: t, message: a.Queues.Message()}
 	return &relaying{
-		app: a, gauge: outbox.NewGauge(db), publisher: p, ended: make(chan struct{}),
-		relay:   outbox.NewRelay(db, to, outbox.RelayConfig{}, a.Log),
+		publishing: publishingOf(a, db, a.Identity("relay"), "publisher", toBroker{tracing: t}, outbox.RelayConfig{}),
+		app:        a, gauge: outbox.NewGauge(db), ended: make(chan struct{}),
 		cleaner: outbox.NewCleaner(db, a.Outbox.Cleaner(), a.Log),
 	}
 }
@@ -86,11 +83,11 @@ func (r *relaying) stop() error {
 	r.cancel()
 	<-r.ended
 	r.app.Log.Info("relay stopped")
-	return r.app.ClosePublisher(r.publisher)
+	return r.app.ClosePublisher(r.close)
 }
 
 // Ready tells of an alarm before the relay has waited for a confirm in vain.
-func (r *relaying) Ready() error { return cmp.Or(r.publisher.Stats.Alarm(), r.relay.Fault()) }
+func (r *relaying) Ready() error { return cmp.Or(r.ready(), r.relay.Fault()) }
 
 func (r *relaying) Notes() []string {
 	if err := r.Ready(); err != nil {
@@ -107,7 +104,7 @@ func (r *relaying) Register(set *metric.Set) {
 		}
 		return 0
 	})
-	r.publisher.Register(set)
+	r.register(set)
 	r.cleaner.Register(set)
 	r.gauge.Register(set)
 }

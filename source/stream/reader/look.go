@@ -25,7 +25,7 @@ const emptyAfter = time.Second
 
 // Look returns the states of the streams that the broker has.
 func Look(ctx context.Context, client stream.Config, names rabbit.Names) ([]State, error) {
-	found, err := discover(ctx, client, names)
+	found, err := stream.Find(ctx, client, names)
 	if err != nil {
 		return nil, err
 	}

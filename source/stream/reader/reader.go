@@ -119,7 +119,6 @@ func (r *Reader) GiveBack() {}
 var (
 	errNotReading = errors.New("streams: not connected yet")
 	errShareLost  = errors.New("streams: the connection to the broker that has the worker counted was lost")
-	errNoStreams  = errors.New("streams: the broker has none")
 )
 
 // Ready returns nil while all streams are read, and otherwise why one is not.

@@ -27,13 +27,8 @@ var (
 	errClosed  = errors.New("streams: closed")
 )
 
-// Reasons of configuration faults.
-const (
-	// ReasonChanged: the stream is not the one that the position is of.
-	ReasonChanged = "stream_changed"
-	// ReasonMissing: there is no such stream.
-	ReasonMissing = "stream_missing"
-)
+// ReasonChanged is the reason where the stream is not the one that the position is of.
+const ReasonChanged = "stream_changed"
 
 // session is one reading of a stream, from its position on.
 type session struct {

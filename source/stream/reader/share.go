@@ -113,7 +113,7 @@ func (s *sharing) lose(ctx context.Context) {
 // poll follows the share once.
 func (s *sharing) poll(ctx context.Context) error {
 	if len(s.streams) == 0 || time.Since(s.looked) > lookEvery {
-		found, err := discover(ctx, s.reader.config.Client, s.reader.config.Names)
+		found, err := stream.Find(ctx, s.reader.config.Client, s.reader.config.Names)
 		if err != nil {
 			return err
 		}
@@ -191,38 +191,4 @@ func (s *sharing) handOver(ctx context.Context, leaving []*assigned) error {
 		err = errors.Join(err, s.share.Unlock(a.name))
 	}
 	return err
-}
-
-// maxGenerations is how many generations are looked for: topology makes no more.
-const maxGenerations = 32
-
-// discover asks the broker for the streams that it has.
-func discover(ctx context.Context, client stream.Config, n rabbit.Names) ([]rabbit.Stream, error) {
-	conn, err := stream.Dial(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var all []rabbit.Stream
-	var names []string
-	for g := range maxGenerations {
-		for p := range rabbit.MaxStreams {
-			s := rabbit.Stream{Generation: g + 1, Partition: p}
-			all, names = append(all, s), append(names, n.StreamQueue(s))
-		}
-	}
-	answers, err := conn.Metadata(ctx, names...)
-	if err != nil {
-		return nil, err
-	}
-	found := all[:0]
-	for i, s := range all {
-		if answer, ok := answers[names[i]]; ok && answer.Err == nil {
-			found = append(found, s)
-		}
-	}
-	if len(found) == 0 {
-		return nil, missing(errNoStreams)
-	}
-	return found, nil
 }

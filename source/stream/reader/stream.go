@@ -205,14 +205,9 @@ func (r *streamReader) reads(s *session) {
 // explain makes what cannot be read by itself again a fault with its cure.
 func explain(err error) error {
 	if errors.Is(err, stream.StreamMissing) {
-		return missing(err)
+		return stream.Missing(err)
 	}
 	return err
-}
-
-// missing is the fault of a broker that does not have the streams.
-func missing(cause error) error {
-	return engine.ConfigurationError(ReasonMissing, fmt.Errorf("%w: make them by %s", cause, rabbit.SetupStreamsCommand))
 }
 
 // truncated tells of events that retention took before they were read.
