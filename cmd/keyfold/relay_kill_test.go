@@ -104,22 +104,7 @@ func sampleOf(t *testing.T, n int) [][]byte {
 // how many messages there were.
 func (s *shop) checkOrder(t *testing.T, o *observer) int {
 	t.Helper()
-	ids := map[string]int64{}
-	rows, err := s.pool(t).Query("SELECT message_id, id FROM user_interactions")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var (
-			message string
-			id      int64
-		)
-		if err := rows.Scan(&message, &id); err != nil {
-			t.Fatal(err)
-		}
-		ids[message] = id
-	}
+	ids := s.rowIDs(t)
 	seen, last, faults := map[string]bool{}, map[int32]int64{}, 0
 	events := o.parsed()
 	for _, e := range events {
@@ -139,4 +124,26 @@ func (s *shop) checkOrder(t *testing.T, o *observer) int {
 		t.Errorf("%d of %d rows were published", len(seen), len(ids))
 	}
 	return len(events)
+}
+
+// rowIDs returns the ids of the rows by their events'.
+func (s *shop) rowIDs(t *testing.T) map[string]int64 {
+	t.Helper()
+	ids := map[string]int64{}
+	rows, err := s.pool(t).Query("SELECT message_id, id FROM user_interactions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			message string
+			id      int64
+		)
+		if err := rows.Scan(&message, &id); err != nil {
+			t.Fatal(err)
+		}
+		ids[message] = id
+	}
+	return ids
 }

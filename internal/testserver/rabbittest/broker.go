@@ -35,8 +35,8 @@ func launchShared(dir string) (*Broker, error) {
 }
 
 // Own returns the test binary's one broker, of which other test binaries have none of the
-// consequences.
-var Own = process.Shared(Launch)
+// consequences. It speaks the stream protocol too.
+var Own = process.Shared(launchShared)
 
 // SharedWithStatistics is [Shared] with a broker whose management gathers statistics.
 var SharedWithStatistics = process.Shared(LaunchWithStatistics)

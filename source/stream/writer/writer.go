@@ -76,9 +76,19 @@ func (w *Writer) Last(ctx context.Context, slot int, reference string) (name str
 	name = s.streams[slot%len(s.streams)]
 	number, err = s.conns[name].QueryPublisherSequence(ctx, reference, name)
 	if err != nil {
+		err = w.silent(ctx, err)
 		s.end(err)
 	}
 	return name, number, err
+}
+
+// silent notes that no answer came within the deadline, on a connection that has published.
+func (w *Writer) silent(ctx context.Context, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	w.Stats.Silent.Store(1)
+	return fmt.Errorf("%w: %w", errSilent, err)
 }
 
 // Publish sends groups, those of a reference in the order of their numbers, and awaits the
@@ -118,10 +128,7 @@ func (w *Writer) await(ctx context.Context, s *session, group *Group, a *answer)
 	case <-s.ended:
 		err = a.orElse(s.reason)
 	case <-ctx.Done():
-		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
-			w.Stats.Silent.Store(1)
-			err = errSilent
-		}
+		err = w.silent(ctx, ctx.Err())
 	}
 	if err == nil {
 		w.Stats.Confirmed.Add(messages)
@@ -142,7 +149,7 @@ func (w *Writer) Silent() error {
 	return errSilent
 }
 
-var errSilent = errors.New("streams: the broker confirms nothing: see whether it has an alarm of memory or disk (rabbitmqctl status), which stops publishing")
+var errSilent = errors.New("streams: the broker confirms nothing: see whether it has an alarm of its disk (rabbitmqctl status), which stops publishing to streams")
 
 // lookEvery is how often the broker is asked for streams: a setup may have made others.
 const lookEvery = 15 * time.Second
