@@ -53,8 +53,9 @@ check:
 
 # Everything. Vet is part of `make check` and of `make lint`.
 test: needs
-	$(PROGRESS) --name test -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
-	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim ./service/profile/evaluation
+	$(PROGRESS) --name test --share -- $(RACE) -count=1 -vet=off -timeout=40m $(AT_ONCE) '-skip=$(subst $() ,,$(ONLY_LONG)|$(COMPUTING))' $(PACKAGES)
+	$(PROGRESS) --name schedules -- -count=1 -vet=off ./proof/sim ./proof/notifysim ./proof/streamsim
+	$(PROGRESS) --name computing -- -count=1 -vet=off -timeout=10m $(AT_ONCE) '-run=$(subst $() ,,$(COMPUTING))' $(COMPUTING_PACKAGES)
 
 # The tests of the code that speaks AMQP, on RabbitMQ 4 with what later versions bring:
 # Khepri, and no deprecated feature. Then the client of the stream protocol beside RabbitMQ's
@@ -69,10 +70,17 @@ else
 	cd tools/conformance && $(GO) test -count=1 -timeout=10m ./...
 endif
 
-# What computes for long under the race detector is in the second step of make test, without
+# What computes for long under the race detector is in the later steps of make test, without
 # it: in one goroutine, or in those that other tests of the package run under it. Of the
-# schedules a share is in both.
-COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestKinds$$|^TestVerdictsFollowTheLog$$|^TestTablesFollowFreshness$$
+# schedules a share is in both. The whole suite of stores has the race detector once for
+# each kind of store, not for each of its forms.
+COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestKinds$$|^TestVerdictsFollowTheLog$$|^TestTablesFollowFreshness$$|\
+^TestFindsThePlantedHalfLife$$|^TestTooManyProductsAskFewerUsers$$|^TestEqualsTheSlowWay$$|^TestNothingIsKnownTooEarly$$|\
+^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
+^TestManyDecisions$$|^TestSimulationInMemory$$|^TestDecisionsBesideAHungServer$$|\
+^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
+COMPUTING_PACKAGES := ./service/profile/evaluation ./engine/profile/eval ./service/notify/simulate ./service/notify/score \
+  ./sink/mongodb ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
 
 # What proves by volume, by long outages or by building programs anew has no place in make
 # test. These run in make test-long alone, without the race detector:

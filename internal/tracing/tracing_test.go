@@ -1,7 +1,6 @@
 package tracing
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/internal/testserver/logtest"
 	"keyfold/source/outbox"
 )
 
@@ -124,7 +124,7 @@ func TestSpansOfMovedMessages(t *testing.T) {
 // so, and events go on.
 func TestCollectorAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-	var log bytes.Buffer
+	var log logtest.Buffer
 	on, err := Start(t.Context(), "test", "1", slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestAnotherProtocol(t *testing.T) {
 func TestUnreadableSettings(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:s3cret%zz@127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "s3cret,authorization=%zzs3cret")
-	var log bytes.Buffer
+	var log logtest.Buffer
 	if _, err := Start(t.Context(), "test", "1", slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 		t.Fatal(err)
 	}

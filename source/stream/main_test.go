@@ -67,6 +67,20 @@ func (s *site) create(arguments map[string]string) string {
 	return name
 }
 
+// available asks for something of a stream that exists until the broker finds the stream's
+// leader: a busy one may say at first that the stream is not available.
+func (s *site) available(ask func() error) {
+	s.Helper()
+	sitetest.Eventually(s, "the stream is available", func() bool {
+		err := ask()
+		if errors.Is(err, StreamNotAvailable) {
+			return false
+		}
+		s.check(err)
+		return true
+	})
+}
+
 // outbox publishes, and waits for the outcomes.
 type outbox struct {
 	*Publisher
@@ -77,9 +91,10 @@ type outbox struct {
 func (s *site) publisher(stream, reference string) *outbox {
 	s.Helper()
 	o := &outbox{s: s, outcomes: make(chan Outcome, 1000)}
-	p, err := s.DeclarePublisher(s.ctx(), Publishing{Stream: stream, Reference: reference, Handle: func(one Outcome) { o.outcomes <- one }})
-	s.check(err)
-	o.Publisher = p
+	s.available(func() (err error) {
+		o.Publisher, err = s.DeclarePublisher(s.ctx(), Publishing{Stream: stream, Reference: reference, Handle: func(one Outcome) { o.outcomes <- one }})
+		return err
+	})
 	return o
 }
 
@@ -130,14 +145,9 @@ type inbox struct {
 func (s *site) subscribe(stream string, from Offset, credit uint16) *inbox {
 	s.Helper()
 	in := &inbox{s: s, chunks: make(chan Chunk, 10_000)}
-	// A broker on a busy machine may not know its streams for a moment.
-	sitetest.Eventually(s, "a subscription to a stream that is there", func() (subscribed bool) {
-		var err error
+	s.available(func() (err error) {
 		in.Subscription, err = s.Subscribe(s.ctx(), Consume{Stream: stream, From: from, Credit: credit, Handle: func(_ context.Context, _ *Subscription, c Chunk) { in.chunks <- c }})
-		if !errors.Is(err, StreamNotAvailable) {
-			s.check(err)
-		}
-		return err == nil
+		return err
 	})
 	return in
 }

@@ -3,6 +3,7 @@ package rabbittest
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -264,8 +265,13 @@ func DSN(address, vhost string) string {
 }
 
 // Stop ends the broker and its port mapper and gives its ports up. It may be
-// called again.
+// called again. One that other test binaries use lives on: of it only those connections
+// end that a command has left to its management API for the next request, which would
+// otherwise end with the broker.
 func (b *Broker) Stop() {
+	if b.Elsewhere {
+		http.DefaultClient.CloseIdleConnections()
+	}
 	b.Server.Stop()
 	if b.mapper != nil {
 		b.mapper.Kill()
