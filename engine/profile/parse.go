@@ -55,11 +55,30 @@ type fields [fieldCount]engine.Value
 // Every error is [engine.Permanent], under one of the reasons listed at
 // [engine.ReasonBodyTooLarge]. The event does not alias body.
 func ParseEvent(body []byte, now time.Time) (Event, error) {
+	return parse(body, engine.MillisOf(now), false)
+}
+
+// ParseEventInPlace does what [ParseEvent] does, but the event's message id may lie in the
+// body's memory: the body must not change while the event is used, and is kept by it.
+func ParseEventInPlace(body []byte, now time.Time) (Event, error) {
+	return parse(body, engine.MillisOf(now), true)
+}
+
+func parse(body []byte, now engine.Millis, inPlace bool) (Event, error) {
+	q := quick{body: body}
+	if e, ok := q.event(now, inPlace); ok {
+		return e, nil
+	}
+	return parseStrictly(body, now)
+}
+
+// parseStrictly reads any event, and says what is wrong with what is none.
+func parseStrictly(body []byte, now engine.Millis) (Event, error) {
 	var f fields
 	if _, err := f.read(body); err != nil {
 		return Event{}, err
 	}
-	return f.event(engine.MillisOf(now))
+	return f.event(now)
 }
 
 // read fills f from body, and returns the offset behind the object's end.

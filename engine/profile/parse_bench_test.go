@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"keyfold/engine"
 )
 
 var benchNow = time.Date(2026, 2, 10, 15, 0, 0, 0, time.UTC)
@@ -35,6 +37,33 @@ func BenchmarkParseEvent(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkParseStrictly is what the reading costs of a body whose shape is unusual, and what
+// that of the usual one is measured by.
+func BenchmarkParseStrictly(b *testing.B) {
+	for _, bc := range benchBodies {
+		b.Run(bc.name, func(b *testing.B) {
+			body := []byte(bc.body)
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parseStrictly(body, engine.MillisOf(benchNow)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkParseEventInPlace(b *testing.B) {
+	body := []byte(benchBodies[0].body)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseEventInPlace(body, benchNow); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
