@@ -60,6 +60,11 @@ func parseChunk(stream string, b []byte) (Chunk, error) {
 // sources that are none, and for tests.
 func NewChunk(stream string, first uint64, at engine.Millis, messages ...[]byte) Chunk {
 	c := Chunk{Stream: stream, First: first, Timestamp: at, Records: uint32(len(messages)), entries: uint16(len(messages))}
+	size := 0
+	for _, m := range messages {
+		size += 4 + len(m)
+	}
+	c.data = make([]byte, 0, size)
 	for _, m := range messages {
 		c.data = append(order.AppendUint32(c.data, uint32(len(m))), m...)
 	}

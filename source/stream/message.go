@@ -63,6 +63,9 @@ func (m Message) Body() ([]byte, error) {
 	return body, nil
 }
 
+// Size returns how many bytes the message takes in its chunk's memory.
+func (m Message) Size() int { return len(m.raw) }
+
 // Headers returns the application properties, nil where there are none: strings, int64,
 // bool, float64, time.Time, []byte and nil. Those of other types are left out, as are those
 // without a text for a name. Its errors are permanent.

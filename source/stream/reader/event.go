@@ -14,18 +14,36 @@ import (
 	"keyfold/source/stream"
 )
 
-// event is one event of a session, on its way. It settles itself.
+// event is one event of a session, on its way. It settles itself, and it is all that a window
+// holds of its delivery: [profile.Held].
 type event struct {
-	session *session
-	offset  uint64
-	user    int32
-	message stream.Message // in its chunk's memory
-	settled atomic.Bool
+	session    *session
+	appended   engine.Millis
+	offset     uint64
+	message    stream.Message // in its chunk's memory
+	occurredAt engine.Millis
+	messageID  string // mostly there, too
+	digest     profile.Digest
+	rare       *rare // nil for nearly all
+	user       int32
+	product    int32
+	kind       profile.EventType
+	settled    atomic.Bool
 }
 
-// eventBytes is about what an event costs in memory beside its message: the delivery in its
-// window, and its place in the set of what is in hand.
-const eventBytes = 400
+// rare is what only searches have, and what was published with headers.
+type rare struct {
+	phrase    string
+	firstSeen engine.Millis
+	trace     *engine.Trace
+}
+
+// eventBytes is what an event costs in memory beside its message, measured: itself, the
+// place in its window with a share of the window, and that in the set of what is in hand.
+const eventBytes = 300
+
+// rareBytes is what an event costs more that is not as nearly all are, beside its phrase.
+const rareBytes = 64
 
 // Settle implements [engine.Settler]. Only the first verdict counts.
 func (e *event) Settle(v engine.Verdict) {
@@ -44,7 +62,37 @@ func (e *event) Settle(v engine.Verdict) {
 		s.set.Copy(e.offset, e.user)
 		s.outside.Replace(s.original(e.message, e.offset), v, func() { s.settle(e.offset) })
 	}
-	e.message = stream.Message{}
+	e.message, e.messageID, e.rare = stream.Message{}, "", nil // others keep its chunk's memory, or none does
+}
+
+// Delivery implements [profile.Held].
+func (e *event) Delivery() profile.Delivery {
+	d := profile.Delivery{
+		Event: profile.Event{
+			UserID: e.user, ProductID: e.product, Type: e.kind, OccurredAt: e.occurredAt, MessageID: e.messageID, Digest: e.digest,
+		},
+		Place: profile.Place{Stream: e.session.id, Offset: e.offset}, Reader: e.session, Appended: e.appended,
+		Attempt: 1, Bytes: eventBytes + e.message.Size(), Settler: e,
+	}
+	if e.rare != nil {
+		d.Event.Phrase, d.FirstSeen, d.Trace = e.rare.phrase, e.rare.firstSeen, e.rare.trace
+		d.Bytes += rareBytes + len(e.rare.phrase)
+	}
+	return d
+}
+
+// slabEvents is how many events are allocated at once: few, as one keeps all, and just as many
+// as a block of the allocator has room for.
+const slabEvents = 128
+
+// newEvent returns an event that is not used yet.
+func (s *session) newEvent() *event {
+	if len(s.slab) == 0 {
+		s.slab = make([]event, slabEvents)
+	}
+	e := &s.slab[0]
+	s.slab = s.slab[1:]
+	return e
 }
 
 // original returns what a copy carries on.
@@ -65,18 +113,21 @@ func (s *session) delivery(c *stream.Chunk, offset uint64, m stream.Message, now
 		return profile.Delivery{}, err
 	}
 	o := rabbit.Original{Message: rabbit.Message{ID: m.ID(), Body: body}}
-	e, err := consume.EventOf(&o, now)
+	parsed, err := consume.EventInPlace(&o, now)
 	if err != nil {
 		return profile.Delivery{}, err
 	}
-	d := profile.Delivery{
-		Event: e, Place: profile.Place{Stream: s.id, Offset: offset}, Reader: s, Appended: c.Timestamp,
-		Attempt: 1, Bytes: eventBytes + len(body),
-		Settler: &event{session: s, offset: offset, user: e.UserID, message: m},
+	e := s.newEvent()
+	e.session, e.appended, e.offset, e.message = s, c.Timestamp, offset, m
+	e.user, e.product, e.kind, e.occurredAt = parsed.UserID, parsed.ProductID, parsed.Type, parsed.OccurredAt
+	e.messageID, e.digest = parsed.MessageID, parsed.Digest
+	headers, err := m.Headers()
+	if err != nil {
+		headers = nil
 	}
-	if headers, err := m.Headers(); err == nil && len(headers) > 0 {
+	if parsed.Phrase != "" || len(headers) > 0 {
 		o.Headers = headers
-		d.FirstSeen, d.Trace = engine.Millis(max(0, o.Integer(rabbit.HeaderFirstSeen))), o.Trace()
+		e.rare = &rare{parsed.Phrase, engine.Millis(max(0, o.Integer(rabbit.HeaderFirstSeen))), o.Trace()}
 	}
-	return d, nil
+	return e.Delivery(), nil
 }
