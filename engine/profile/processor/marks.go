@@ -30,6 +30,9 @@ func readOf(deliveries []profile.Delivery) (r read) {
 		if d.Reader == nil {
 			continue
 		}
+		if r.places == nil {
+			r.places = make([]profile.Place, 0, len(deliveries))
+		}
 		r.places = append(r.places, d.Place)
 		if !slices.Contains(r.readers, d.Reader) {
 			r.readers = append(r.readers, d.Reader)
@@ -150,9 +153,14 @@ func (w *work) marks() profile.Marks {
 		before = w.profile.Marks
 	}
 	p := profile.Progress{Read: w.read.places}
-	for _, r := range w.read.readers {
-		p.InHand = append(p.InHand, r.InHand(w.user)...)
+	for i, r := range w.read.readers {
+		if inHand := r.InHand(w.user); i == 0 {
+			p.InHand = inHand
+		} else {
+			p.InHand = append(p.InHand, inHand...)
+		}
 	}
+	p.Settled = make([]profile.Place, 0, len(w.read.places)+len(w.read.repeats))
 	for _, deliveries := range [][]profile.Delivery{w.events, w.copies, w.read.repeats} {
 		for i := range deliveries {
 			switch d := &deliveries[i]; {

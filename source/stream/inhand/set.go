@@ -46,8 +46,8 @@ type item struct {
 // settled in the place of an item's bytes says that it waits for those before it alone.
 const settled = -1
 
-// ends are the numbers of a chain's first and last item.
-type ends struct{ oldest, youngest uint32 }
+// ends are the numbers of a chain's first and last item, and how many it has.
+type ends struct{ oldest, youngest, count uint32 }
 
 // New returns the set of a session that begins at an offset.
 func New(stream profile.StreamID, from uint64) *Set {
@@ -91,10 +91,11 @@ func (s *Set) add(e *Event) {
 	if found {
 		s.item(chain.youngest).younger = number
 	} else {
-		chain = ends{number, number}
+		chain = ends{oldest: number, youngest: number}
 	}
 	s.items = append(s.items, item{offset: e.Offset, user: e.User, bytes: e.Bytes, older: chain.youngest, younger: number})
 	chain.youngest = number
+	chain.count++
 	s.users[e.User] = chain
 	s.next = e.Offset + 1
 }
@@ -149,19 +150,22 @@ func (s *Set) Settle(offset uint64) (bytes int64) {
 
 // unchain takes an item out of its user's.
 func (s *Set) unchain(number uint32, i *item) {
-	first, last := i.older == number, i.younger == number
-	switch {
-	case first && last:
+	chain := s.users[i.user]
+	if chain.count--; chain.count == 0 {
 		delete(s.users, i.user)
-	case first: // as nearly always
-		s.users[i.user] = ends{i.younger, s.users[i.user].youngest}
+		return
+	}
+	switch number {
+	case chain.oldest: // as nearly always
+		chain.oldest = i.younger
 		s.item(i.younger).older = i.younger
-	case last:
-		s.users[i.user] = ends{s.users[i.user].oldest, i.older}
+	case chain.youngest:
+		chain.youngest = i.older
 		s.item(i.older).younger = i.older
 	default:
 		s.item(i.younger).older, s.item(i.older).younger = i.older, i.younger
 	}
+	s.users[i.user] = chain
 }
 
 // shift drops what is settled at the front.
@@ -200,15 +204,13 @@ func (s *Set) InHand(user int32) []profile.Place {
 	if !found {
 		return nil
 	}
-	var places []profile.Place
-	for number := chain.oldest; ; {
+	places := make([]profile.Place, 0, chain.count)
+	for number := chain.oldest; len(places) < cap(places); {
 		i := s.item(number)
 		places = append(places, profile.Place{Stream: s.stream, Offset: i.offset})
-		if number == chain.youngest {
-			return places
-		}
 		number = i.younger
 	}
+	return places
 }
 
 // Copy notes that a copy is on its way to take an event's place. [Set.Settle] says that it is
