@@ -72,6 +72,17 @@ func parse(body []byte, now engine.Millis, inPlace bool) (Event, error) {
 	return parseStrictly(body, now)
 }
 
+// ParseEventOutlined does what [ParseEventInPlace] does, and tells of what [Outline.AppendBody]
+// makes the body again, in room. A body of an unusual shape has no outline.
+func ParseEventOutlined(body []byte, now time.Time, room []byte) (Event, Outlined, error) {
+	q := quick{body: body}
+	if e, ok := q.event(engine.MillisOf(now), true); ok {
+		return e, q.outlined(room), nil
+	}
+	e, err := parseStrictly(body, engine.MillisOf(now))
+	return e, Outlined{}, err
+}
+
 // parseStrictly reads any event, and says what is wrong with what is none.
 func parseStrictly(body []byte, now engine.Millis) (Event, error) {
 	var f fields

@@ -67,6 +67,31 @@ func BenchmarkParseEventInPlace(b *testing.B) {
 	}
 }
 
+// BenchmarkOutline is what it costs to have a body again that is not kept: to take its
+// outline, and, for the few, to make it of that.
+func BenchmarkOutline(b *testing.B) {
+	body := []byte(benchBodies[0].body)
+	b.Run("parse", func(b *testing.B) {
+		b.ReportAllocs()
+		var room []byte
+		for b.Loop() {
+			_, o, err := ParseEventOutlined(body, benchNow, room)
+			if err != nil {
+				b.Fatal(err)
+			}
+			room = o.Outline
+		}
+	})
+	b.Run("body", func(b *testing.B) {
+		e, o, _ := ParseEventOutlined(body, benchNow, nil)
+		outline, occurredAt := Outline(o.Outline), string(o.OccurredAt)
+		b.ReportAllocs()
+		for b.Loop() {
+			outline.AppendBody(nil, &e, occurredAt)
+		}
+	})
+}
+
 // BenchmarkEncodingJSON is the measure beside it: the standard decoder with none
 // of the checks, and the digest.
 func BenchmarkEncodingJSON(b *testing.B) {

@@ -19,6 +19,8 @@ type quick struct {
 	body []byte
 	at   int // what was read
 	seen uint16
+	cuts [maxCuts]cut // where the values are that differ from one event to the next, in their order
+	n    int          // how many cuts there are
 }
 
 // event reads the event. inPlace leaves its message id in the body's memory.
@@ -70,12 +72,15 @@ func (q *quick) value(name field, e *Event, phrase, id *[]byte) (ok bool) {
 		return false
 	}
 	q.seen |= 1 << name
+	from := q.at
 	switch name {
 	case fieldUserID:
 		e.UserID, ok = q.id()
+		q.cut(name, from)
 	case fieldProductID:
 		if ok = q.null(); !ok {
 			e.ProductID, ok = q.id()
+			q.cut(name, from)
 		}
 	case fieldEventType:
 		var text []byte
@@ -88,9 +93,11 @@ func (q *quick) value(name field, e *Event, phrase, id *[]byte) (ok bool) {
 		}
 	case fieldOccurredAt:
 		e.OccurredAt, ok = q.time()
+		q.cut(name, from)
 	case fieldMessageID:
 		*id, ok = q.text()
 		ok = ok && len(*id) > 0 && !tooLong(*id, MaxMessageRunes)
+		q.cut(name, from)
 	case fieldVersion:
 		var text []byte
 		text, ok = q.text()

@@ -12,6 +12,21 @@ import (
 	"pgregory.net/rapid"
 )
 
+// checkOutline makes a body again that was read quickly.
+func checkOutline(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, body []byte) {
+	t.Helper()
+	e, o, err := ParseEventOutlined(body, testNow, nil)
+	if err != nil || o.Outline == nil {
+		t.Fatalf("%q has no outline (%v)", body, err)
+	}
+	if again := Outline(o.Outline).AppendBody(nil, &e, string(o.OccurredAt)); !bytes.Equal(again, body) {
+		t.Fatalf("%q has the outline %q and is made again as %q", body, o.Outline, again)
+	}
+}
+
 // checkQuick compares the quick reading with the strict one: it has the same event or none.
 func checkQuick(t interface {
 	Helper()
@@ -27,6 +42,9 @@ func checkQuick(t interface {
 			t.Fatalf("%q: read quickly as %+v, strictly as %+v (%v)", body, e, want, err)
 		}
 		read = ok
+	}
+	if read {
+		checkOutline(t, body)
 	}
 	return read
 }
