@@ -153,14 +153,10 @@ func (w *work) marks() profile.Marks {
 		before = w.profile.Marks
 	}
 	p := profile.Progress{Read: w.read.places}
-	for i, r := range w.read.readers {
-		if inHand := r.InHand(w.user); i == 0 {
-			p.InHand = inHand
-		} else {
-			p.InHand = append(p.InHand, inHand...)
-		}
+	for _, r := range w.read.readers {
+		p.InHand = append(p.InHand, r.InHand(w.user)...)
 	}
-	p.Settled = make([]profile.Place, 0, len(w.read.places)+len(w.read.repeats))
+	p.Settled = slices.Grow(p.Settled, len(w.read.places))
 	for _, deliveries := range [][]profile.Delivery{w.events, w.copies, w.read.repeats} {
 		for i := range deliveries {
 			switch d := &deliveries[i]; {

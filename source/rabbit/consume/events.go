@@ -27,14 +27,14 @@ func EventOf(o *rabbit.Original, now time.Time) (profile.Event, error) {
 	return e, err
 }
 
-// EventInPlace does what [EventOf] does; the event may keep the body: see
-// [profile.ParseEventInPlace].
-func EventInPlace(o *rabbit.Original, now time.Time) (profile.Event, error) {
-	e, err := profile.ParseEventInPlace(o.Body, now)
+// EventOutlined does what [EventOf] does; the event may keep the body: see
+// [profile.ParseEventOutlined].
+func EventOutlined(o *rabbit.Original, now time.Time, room []byte) (profile.Event, profile.Outlined, error) {
+	e, outlined, err := profile.ParseEventOutlined(o.Body, now, room)
 	if err == nil {
 		nameAfter(&e, o)
 	}
-	return e, err
+	return e, outlined, err
 }
 
 // nameAfter gives an event the property's id where its body has none.

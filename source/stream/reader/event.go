@@ -15,35 +15,41 @@ import (
 )
 
 // event is one event of a session, on its way. It settles itself, and it is all that a window
-// holds of its delivery: [profile.Held].
+// holds of its delivery: [profile.Held]. Of its message it holds what is its own, the time as
+// it was written, and the message id: that is a third of the message, which goes with its
+// chunk's memory. BenchmarkHeld tells what an event takes.
 type event struct {
 	session    *session
 	appended   engine.Millis
 	offset     uint64
-	message    stream.Message // in its chunk's memory
 	occurredAt engine.Millis
-	messageID  string // mostly there, too
 	digest     profile.Digest
-	rare       *rare // nil for nearly all
+	outline    *profile.Outline
+	texts      string   // message id and time
+	whole      *message // in the place of outline and texts, for the few that are unusual
 	user       int32
 	product    int32
+	idBytes    uint16 // of texts
 	kind       profile.EventType
 	settled    atomic.Bool
 }
 
-// rare is what only searches have, and what was published with headers.
-type rare struct {
+// message is what is kept of a message that has no outline, or headers, or a phrase.
+type message struct {
+	stream.Message // in its chunk's memory
+
+	id        string // mostly there, too
 	phrase    string
 	firstSeen engine.Millis
 	trace     *engine.Trace
 }
 
-// eventBytes is what an event costs in memory beside its message, measured: itself, the
-// place in its window with a share of the window, and that in the set of what is in hand.
-const eventBytes = 300
+// eventBytes is what an event costs in memory beside its texts, measured: itself, the place in
+// its window with a share of the window, and that in the set of what is in hand.
+const eventBytes = 280
 
-// rareBytes is what an event costs more that is not as nearly all are, beside its phrase.
-const rareBytes = 64
+// wholeBytes is what one costs more that is kept with its message, beside that and its phrase.
+const wholeBytes = 80
 
 // Settle implements [engine.Settler]. Only the first verdict counts.
 func (e *event) Settle(v engine.Verdict) {
@@ -60,25 +66,36 @@ func (e *event) Settle(v engine.Verdict) {
 		s.fail(errLeft)
 	default:
 		s.set.Copy(e.offset, e.user)
-		s.outside.Replace(s.original(e.message, e.offset), v, func() { s.settle(e.offset) })
+		offset := e.offset // alone: the event stands among others, and keeps them
+		s.outside.Replace(e.original(), v, func() { s.settle(offset) })
 	}
-	e.message, e.messageID, e.rare = stream.Message{}, "", nil // others keep its chunk's memory, or none does
+	e.texts, e.whole = "", nil // others keep the memory that these are in, or none does
 }
 
 // Delivery implements [profile.Held].
 func (e *event) Delivery() profile.Delivery {
 	d := profile.Delivery{
 		Event: profile.Event{
-			UserID: e.user, ProductID: e.product, Type: e.kind, OccurredAt: e.occurredAt, MessageID: e.messageID, Digest: e.digest,
+			UserID: e.user, ProductID: e.product, Type: e.kind, OccurredAt: e.occurredAt, MessageID: e.texts[:e.idBytes], Digest: e.digest,
 		},
 		Place: profile.Place{Stream: e.session.id, Offset: e.offset}, Reader: e.session, Appended: e.appended,
-		Attempt: 1, Bytes: eventBytes + e.message.Size(), Settler: e,
+		Attempt: 1, Bytes: eventBytes + len(e.texts), Settler: e,
 	}
-	if e.rare != nil {
-		d.Event.Phrase, d.FirstSeen, d.Trace = e.rare.phrase, e.rare.firstSeen, e.rare.trace
-		d.Bytes += rareBytes + len(e.rare.phrase)
+	if m := e.whole; m != nil {
+		d.Event.MessageID, d.Event.Phrase, d.FirstSeen, d.Trace = m.id, m.phrase, m.firstSeen, m.trace
+		d.Bytes += wholeBytes + len(m.phrase) + m.Size()
 	}
 	return d
+}
+
+// original returns what a copy carries on: the body is made again where it is not kept.
+func (e *event) original() rabbit.Original {
+	if e.whole != nil {
+		return e.session.original(e.whole.Message, e.offset)
+	}
+	of := e.Delivery().Event
+	body := e.outline.AppendBody(nil, &of, e.texts[e.idBytes:])
+	return rabbit.Original{Message: rabbit.Message{Headers: e.session.placed(amqp.Table{}, e.offset), Body: body}}
 }
 
 // slabEvents is how many events are allocated at once: few, as one keeps all, and just as many
@@ -95,15 +112,20 @@ func (s *session) newEvent() *event {
 	return e
 }
 
-// original returns what a copy carries on.
+// original returns what a copy of a message carries on.
 func (s *session) original(m stream.Message, offset uint64) rabbit.Original {
 	body, _ := m.Body() // it was read before
 	headers := amqp.Table{}
 	if all, err := m.Headers(); err == nil {
 		maps.Copy(headers, all)
 	}
+	return rabbit.Original{Message: rabbit.Message{ID: m.ID(), Headers: s.placed(headers, offset), Body: body}}
+}
+
+// placed adds the place in the stream to a copy's headers.
+func (s *session) placed(headers amqp.Table, offset uint64) amqp.Table {
 	headers[rabbit.HeaderStream] = s.reader.names().FormatPlace(s.stream, offset)
-	return rabbit.Original{Message: rabbit.Message{ID: m.ID(), Headers: headers, Body: body}}
+	return headers
 }
 
 // delivery parses an event.
@@ -113,21 +135,26 @@ func (s *session) delivery(c *stream.Chunk, offset uint64, m stream.Message, now
 		return profile.Delivery{}, err
 	}
 	o := rabbit.Original{Message: rabbit.Message{ID: m.ID(), Body: body}}
-	parsed, err := consume.EventInPlace(&o, now)
+	parsed, outlined, err := consume.EventOutlined(&o, now, s.outlines.room)
 	if err != nil {
 		return profile.Delivery{}, err
 	}
-	e := s.newEvent()
-	e.session, e.appended, e.offset, e.message = s, c.Timestamp, offset, m
-	e.user, e.product, e.kind, e.occurredAt = parsed.UserID, parsed.ProductID, parsed.Type, parsed.OccurredAt
-	e.messageID, e.digest = parsed.MessageID, parsed.Digest
 	headers, err := m.Headers()
 	if err != nil {
 		headers = nil
 	}
-	if parsed.Phrase != "" || len(headers) > 0 {
-		o.Headers = headers
-		e.rare = &rare{parsed.Phrase, engine.Millis(max(0, o.Integer(rabbit.HeaderFirstSeen))), o.Trace()}
+	e := s.newEvent()
+	e.session, e.appended, e.offset, e.occurredAt = s, c.Timestamp, offset, parsed.OccurredAt
+	e.user, e.product, e.kind, e.digest = parsed.UserID, parsed.ProductID, parsed.Type, parsed.Digest
+	if o.ID == "" && parsed.Phrase == "" && len(headers) == 0 {
+		e.outline = s.outlines.of(outlined.Outline)
 	}
+	if e.outline != nil {
+		e.idBytes = uint16(len(parsed.MessageID))
+		e.texts = s.texts.join(parsed.MessageID, outlined.OccurredAt)
+		return e.Delivery(), nil
+	}
+	o.Headers = headers
+	e.whole = &message{m, parsed.MessageID, parsed.Phrase, engine.Millis(max(0, o.Integer(rabbit.HeaderFirstSeen))), o.Trace()}
 	return e.Delivery(), nil
 }

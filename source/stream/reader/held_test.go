@@ -106,7 +106,7 @@ func TestHeldBytesAreReckonedAsTheyAre(t *testing.T) {
 		t.Skip("measures the heap")
 	}
 	const events = 100_000
-	for _, users := range []int{events / 30, events / 10, events / 3} {
+	for _, users := range []int{events / 30, events / 10, events / 3, events / 2, events} {
 		s, r, took := hold(t, events, users)
 		reckoned := s.reader.owner.held.now()
 		t.Logf("%d users: %d bytes an event, reckoned %d", users, took/events, reckoned/events)

@@ -58,6 +58,8 @@ type session struct {
 	arrived    []inhand.Event
 	refused    []refused
 	slab       []event // those that are not used yet
+	outlines   outlines
+	texts      texts
 }
 
 // refused is a message that is no event.
