@@ -17,6 +17,16 @@ type Chunk struct {
 
 	entries uint16 // 0 where the chunk holds what is the broker's own
 	data    []byte
+	frame   []byte // the memory that data lies in
+}
+
+// Free gives the chunk's memory back, for another chunk that comes. Nothing may be used after
+// that of what [Chunk.Each] brought, unless it was cloned.
+func (c *Chunk) Free() {
+	if frame := c.frame; cap(frame) > smallFrame {
+		frames.Put(&frame)
+	}
+	c.entries, c.data, c.frame = 0, nil, nil
 }
 
 // Next returns the offset behind the chunk's last one.

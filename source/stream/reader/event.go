@@ -2,6 +2,7 @@ package reader
 
 import (
 	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 )
 
 // event is one event of a session, on its way. It settles itself, and it is all that a window
-// holds of its delivery: [profile.Held]. Of its message it holds what is its own, the time as
-// it was written, and the message id: that is a third of the message, which goes with its
-// chunk's memory. BenchmarkHeld tells what an event takes.
+// holds of its delivery: [profile.Held]. Of its message it holds the message id, and the time
+// as it was written, which are a third of it: its outline has the rest, and its chunk's memory
+// is free. BenchmarkHeld tells what an event takes.
 type event struct {
 	session    *session
 	appended   engine.Millis
@@ -36,9 +37,9 @@ type event struct {
 
 // message is what is kept of a message that has no outline, or headers, or a phrase.
 type message struct {
-	stream.Message // in its chunk's memory
+	stream.Message // a clone
 
-	id        string // mostly there, too
+	id        string
 	phrase    string
 	firstSeen engine.Millis
 	trace     *engine.Trace
@@ -50,7 +51,7 @@ type message struct {
 // by less than the quarter of the bytes for all that is held which a reader leaves free.
 const eventBytes = 320
 
-// wholeBytes is what one costs more that is kept with its message, beside that and its phrase.
+// wholeBytes is what one costs more that is kept with its message, beside that and its texts.
 const wholeBytes = 80
 
 // Settle implements [engine.Settler]. Only the first verdict counts.
@@ -71,7 +72,7 @@ func (e *event) Settle(v engine.Verdict) {
 		offset := e.offset // alone: the event stands among others, and keeps them
 		s.outside.Replace(e.original(), v, func() { s.settle(offset) })
 	}
-	e.texts, e.whole = "", nil // others keep the memory that these are in, or none does
+	e.texts, e.whole = "", nil // while other events of its slab are held
 }
 
 // Delivery implements [profile.Held].
@@ -85,7 +86,7 @@ func (e *event) Delivery() profile.Delivery {
 	}
 	if m := e.whole; m != nil {
 		d.Event.MessageID, d.Event.Phrase, d.FirstSeen, d.Trace = m.id, m.phrase, m.firstSeen, m.trace
-		d.Bytes += wholeBytes + len(m.phrase) + m.Size()
+		d.Bytes += wholeBytes + len(m.id) + len(m.phrase) + m.Size()
 	}
 	return d
 }
@@ -157,6 +158,6 @@ func (s *session) delivery(c *stream.Chunk, offset uint64, m stream.Message, now
 		return e.Delivery(), nil
 	}
 	o.Headers = headers
-	e.whole = &message{m, parsed.MessageID, parsed.Phrase, engine.Millis(max(0, o.Integer(rabbit.HeaderFirstSeen))), o.Trace()}
+	e.whole = &message{m.Clone(), strings.Clone(parsed.MessageID), parsed.Phrase, engine.Millis(max(0, o.Integer(rabbit.HeaderFirstSeen))), o.Trace()}
 	return e.Delivery(), nil
 }

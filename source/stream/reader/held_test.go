@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/shard"
+	"keyfold/source/rabbit"
 	"keyfold/source/stream"
 	"keyfold/source/stream/inhand"
 )
@@ -132,7 +134,8 @@ func BenchmarkHeld(b *testing.B) {
 		r := windows(b)
 		s := aSession(r)
 		for i := range chunks {
-			if err := s.handOver(b.Context(), &chunks[i]); err != nil {
+			c := chunks[i]
+			if err := s.handOver(b.Context(), &c); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -145,5 +148,87 @@ func BenchmarkHeld(b *testing.B) {
 	b.ReportMetric(float64(bytes)/events, "B/event")
 	if err := r.Drain(b.Context()); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// An event is made again as it was parsed, with the message of its copies, after its chunk's
+// memory was given to others: bodies with and without an outline, with headers and with an
+// id of their own.
+func TestEventsAreMadeAgainWithoutTheirChunk(t *testing.T) {
+	headers := map[string]any{rabbit.HeaderFirstSeen: int64(1_770_733_000_000), "x": "y"}
+	usual := bodyOf(7, 3)
+	bodies := []struct {
+		body    []byte
+		headers map[string]any
+	}{
+		{usual, nil},
+		{bodyOf(8, 3), nil},
+		{usual, headers},
+		{bytes.Replace(usual, []byte("user_id"), []byte(`\u0075ser_id`), 1), nil},
+		{bytes.Replace(usual, []byte(`,"message_id"`), []byte(`,"other":{},"message_id"`), 1), nil},
+		{[]byte(`{"user_id":1,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z","message_id":"s"}`), nil},
+		{[]byte(`{"user_id":1,"event_type":"search","search_phrase":"mug","occurred_at":"2026-02-10T14:30:00Z"}`), headers},
+		{[]byte(`{"user_id":1,"event_type":"product_click","product_id":5,"occurred_at":"2026-02-10T14:30:00Z"}`), nil},
+	}
+	var messages [][]byte
+	for _, b := range bodies {
+		m, err := stream.AppendMessage(nil, b.body, b.headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, m)
+	}
+	c := stream.NewChunk("s", 40, 1_770_733_000_001, messages...)
+	s := aSession(nil)
+	if _, err := s.parse(&c, 0); err != nil || len(s.deliveries) != len(bodies) {
+		t.Fatalf("%d events: %v", len(s.deliveries), err)
+	}
+	scribble(t, &c)
+	for i, b := range bodies {
+		d := s.deliveries[i]
+		want, err := profile.ParseEvent(b.body, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := d.Settler.(*event)
+		if d.Event != want || d != e.Delivery() {
+			t.Errorf("%s:\nheld as %+v\nwant    %+v", b.body, d, want)
+		}
+		if d.Place.Offset != 40+uint64(i) || d.Appended != c.Timestamp || (d.FirstSeen != 0) != (b.headers != nil) {
+			t.Errorf("%s: held as %+v", b.body, d)
+		}
+		o := e.original()
+		if string(o.Body) != string(b.body) || o.Headers[rabbit.HeaderStream] == nil || (o.Headers["x"] == "y") != (b.headers != nil) {
+			t.Errorf("%s: a copy has the headers %v and the body %s", b.body, o.Headers, o.Body)
+		}
+	}
+	if e := s.deliveries[0].Settler.(*event); e.whole != nil {
+		t.Error("a usual body is kept whole")
+	}
+}
+
+// scribble overwrites a chunk's messages.
+func scribble(t *testing.T, c *stream.Chunk) {
+	t.Helper()
+	err := c.Each(func(_ uint64, m stream.Message) error {
+		body, err := m.Body()
+		for i := range body {
+			body[i] = '#'
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Bodies that have nothing in common do not have outlines kept of them for ever.
+func TestOutlinesAreFew(t *testing.T) {
+	var o outlines
+	for i := range 10 * maxMisses {
+		o.of(fmt.Appendf(o.room[:0], "body %d", i))
+	}
+	if len(o.known) != maxOutlines || o.of([]byte("body 1")) != nil {
+		t.Errorf("%d outlines are known", len(o.known))
 	}
 }

@@ -177,7 +177,7 @@ func (s *session) changed(cause error) error {
 		s.reader.name, s.began.Offset, cause))
 }
 
-// handOver parses a chunk's events and hands them on.
+// handOver parses a chunk's events and hands them on. Nothing keeps the chunk's memory.
 func (s *session) handOver(ctx context.Context, c *stream.Chunk) error {
 	s.mu.Lock()
 	s.trail = append(s.trail, fingerprintOf(c))
@@ -187,6 +187,7 @@ func (s *session) handOver(ctx context.Context, c *stream.Chunk) error {
 	if err != nil {
 		return err
 	}
+	c.Free()
 	s.mu.Lock()
 	s.next = next
 	s.mu.Unlock()
@@ -225,7 +226,7 @@ func (s *session) parse(c *stream.Chunk, from uint64) (next uint64, err error) {
 		d, err := s.delivery(c, offset, m, now)
 		if err != nil {
 			s.arrived = append(s.arrived, inhand.Event{Offset: offset})
-			s.refused = append(s.refused, refused{m, offset, err})
+			s.refused = append(s.refused, refused{m.Clone(), offset, err})
 			return nil
 		}
 		s.arrived = append(s.arrived, inhand.Event{Offset: offset, User: d.Event.UserID, Bytes: int32(d.Bytes)})
