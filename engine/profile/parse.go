@@ -55,25 +55,17 @@ type fields [fieldCount]engine.Value
 // Every error is [engine.Permanent], under one of the reasons listed at
 // [engine.ReasonBodyTooLarge]. The event does not alias body.
 func ParseEvent(body []byte, now time.Time) (Event, error) {
-	return parse(body, engine.MillisOf(now), false)
-}
-
-// ParseEventInPlace does what [ParseEvent] does, but the event's message id may lie in the
-// body's memory: the body must not change while the event is used, and is kept by it.
-func ParseEventInPlace(body []byte, now time.Time) (Event, error) {
-	return parse(body, engine.MillisOf(now), true)
-}
-
-func parse(body []byte, now engine.Millis, inPlace bool) (Event, error) {
 	q := quick{body: body}
-	if e, ok := q.event(now, inPlace); ok {
+	if e, ok := q.event(engine.MillisOf(now), false); ok {
 		return e, nil
 	}
-	return parseStrictly(body, now)
+	return parseStrictly(body, engine.MillisOf(now))
 }
 
-// ParseEventOutlined does what [ParseEventInPlace] does, and tells of what [Outline.AppendBody]
-// makes the body again, in room. A body of an unusual shape has no outline.
+// ParseEventOutlined does what [ParseEvent] does, but the event's message id may lie in the
+// body's memory: the body must not change while the event is used, and is kept by it. It tells
+// of what [Outline.AppendBody] makes the body again, in room. A body of an unusual shape has no
+// outline.
 func ParseEventOutlined(body []byte, now time.Time, room []byte) (Event, Outlined, error) {
 	q := quick{body: body}
 	if e, ok := q.event(engine.MillisOf(now), true); ok {

@@ -57,16 +57,6 @@ func BenchmarkParseStrictly(b *testing.B) {
 	}
 }
 
-func BenchmarkParseEventInPlace(b *testing.B) {
-	body := []byte(benchBodies[0].body)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ParseEventInPlace(body, benchNow); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkOutline is what it costs to have a body again that is not kept: to take its
 // outline, and, for the few, to make it of that.
 func BenchmarkOutline(b *testing.B) {
