@@ -24,7 +24,11 @@ type Digest [16]byte
 // spellings of one hash are two ids.
 func DigestOf(messageID string) Digest {
 	var room [128]byte // spares most ids, which are 64 bytes, an allocation
-	sum := sha256.Sum256(append(room[:0], messageID...))
+	return digestOf(append(room[:0], messageID...))
+}
+
+func digestOf(messageID []byte) Digest {
+	sum := sha256.Sum256(messageID)
 	return Digest(sum[:16])
 }
 

@@ -40,6 +40,26 @@ type Delivery struct {
 	Settler engine.Settler
 }
 
+// Held is a delivery while it waits in its window, of which nothing is read there. A settler
+// that is one makes its delivery again, from less than the delivery takes: most of what a
+// worker holds waits in windows. Nothing else may change a delivery that has such a settler.
+type Held interface {
+	// Delivery returns the delivery. It is not called after the verdict.
+	Delivery() Delivery
+}
+
+// Delivery implements [Held].
+func (d *Delivery) Delivery() Delivery { return *d }
+
+// Hold returns what a window holds of a delivery: a copy, unless its settler makes it again.
+func (d *Delivery) Hold() (held Held, whole bool) {
+	if held, ok := d.Settler.(Held); ok {
+		return held, false
+	}
+	own := *d
+	return &own, true
+}
+
 // Deliver hands deliveries on from where they were read. It may block. nil means
 // that each of them will be settled; an error means that none was taken, or that the
 // program stops. The slice is the caller's again when Deliver returns.

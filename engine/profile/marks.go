@@ -157,7 +157,10 @@ func (k Mark) after(p Progress) Mark {
 
 // offsets returns the different offsets of one stream, ascending.
 func offsets(places []Place, s StreamID) []uint64 {
-	var all []uint64
+	if len(places) == 0 {
+		return nil
+	}
+	all := make([]uint64, 0, len(places))
 	for _, p := range places {
 		if p.Stream == s {
 			all = append(all, p.Offset)

@@ -55,11 +55,33 @@ type fields [fieldCount]engine.Value
 // Every error is [engine.Permanent], under one of the reasons listed at
 // [engine.ReasonBodyTooLarge]. The event does not alias body.
 func ParseEvent(body []byte, now time.Time) (Event, error) {
+	q := quick{body: body}
+	if e, ok := q.event(engine.MillisOf(now), false); ok {
+		return e, nil
+	}
+	return parseStrictly(body, engine.MillisOf(now))
+}
+
+// ParseEventOutlined does what [ParseEvent] does, but the event's message id may lie in the
+// body's memory: the body must not change while the event is used, and is kept by it. It tells
+// of what [Outline.AppendBody] makes the body again, in room. A body of an unusual shape has no
+// outline.
+func ParseEventOutlined(body []byte, now time.Time, room []byte) (Event, Outlined, error) {
+	q := quick{body: body}
+	if e, ok := q.event(engine.MillisOf(now), true); ok {
+		return e, q.outlined(room), nil
+	}
+	e, err := parseStrictly(body, engine.MillisOf(now))
+	return e, Outlined{}, err
+}
+
+// parseStrictly reads any event, and says what is wrong with what is none.
+func parseStrictly(body []byte, now engine.Millis) (Event, error) {
 	var f fields
 	if _, err := f.read(body); err != nil {
 		return Event{}, err
 	}
-	return f.event(engine.MillisOf(now))
+	return f.event(now)
 }
 
 // read fills f from body, and returns the offset behind the object's end.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"keyfold/engine"
 )
 
 var benchNow = time.Date(2026, 2, 10, 15, 0, 0, 0, time.UTC)
@@ -36,6 +38,48 @@ func BenchmarkParseEvent(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkParseStrictly is what the reading costs of a body whose shape is unusual, and what
+// that of the usual one is measured by.
+func BenchmarkParseStrictly(b *testing.B) {
+	for _, bc := range benchBodies {
+		b.Run(bc.name, func(b *testing.B) {
+			body := []byte(bc.body)
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parseStrictly(body, engine.MillisOf(benchNow)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOutline is what it costs to have a body again that is not kept: to take its
+// outline, and, for the few, to make it of that.
+func BenchmarkOutline(b *testing.B) {
+	body := []byte(benchBodies[0].body)
+	b.Run("parse", func(b *testing.B) {
+		b.ReportAllocs()
+		var room []byte
+		for b.Loop() {
+			_, o, err := ParseEventOutlined(body, benchNow, room)
+			if err != nil {
+				b.Fatal(err)
+			}
+			room = o.Outline
+		}
+	})
+	b.Run("body", func(b *testing.B) {
+		e, o, _ := ParseEventOutlined(body, benchNow, nil)
+		outline, occurredAt := Outline(o.Outline), string(o.OccurredAt)
+		b.ReportAllocs()
+		for b.Loop() {
+			outline.AppendBody(nil, &e, occurredAt)
+		}
+	})
 }
 
 // BenchmarkEncodingJSON is the measure beside it: the standard decoder with none

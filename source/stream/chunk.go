@@ -17,6 +17,16 @@ type Chunk struct {
 
 	entries uint16 // 0 where the chunk holds what is the broker's own
 	data    []byte
+	frame   []byte // the memory that data lies in
+}
+
+// Free gives the chunk's memory back, for another chunk that comes. Nothing may be used after
+// that of what [Chunk.Each] brought, unless it was cloned.
+func (c *Chunk) Free() {
+	if frame := c.frame; cap(frame) > smallFrame {
+		frames.Put(&frame)
+	}
+	c.entries, c.data, c.frame = 0, nil, nil
 }
 
 // Next returns the offset behind the chunk's last one.
@@ -60,6 +70,11 @@ func parseChunk(stream string, b []byte) (Chunk, error) {
 // sources that are none, and for tests.
 func NewChunk(stream string, first uint64, at engine.Millis, messages ...[]byte) Chunk {
 	c := Chunk{Stream: stream, First: first, Timestamp: at, Records: uint32(len(messages)), entries: uint16(len(messages))}
+	size := 0
+	for _, m := range messages {
+		size += 4 + len(m)
+	}
+	c.data = make([]byte, 0, size)
 	for _, m := range messages {
 		c.data = append(order.AppendUint32(c.data, uint32(len(m))), m...)
 	}

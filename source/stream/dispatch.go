@@ -57,6 +57,7 @@ func (c *Conn) takeChunk(r *cursor) error {
 	if err != nil {
 		return err
 	}
+	chunk.frame = r.rest
 	if !s.spend() {
 		return fmt.Errorf("stream %q: the broker sent a chunk without a credit, at offset %d", s.stream, chunk.First)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"keyfold/engine/causes"
@@ -84,7 +85,7 @@ func isAlert(head []byte) bool { return len(head) >= 2 && head[0] == 21 && head[
 
 // readBody reads n bytes. It allocates as they come, so that a false size takes no memory.
 func readBody(r io.Reader, n int) ([]byte, error) {
-	body := make([]byte, min(n, firstRead))
+	body := room(n)
 	for read := 0; ; {
 		more, err := io.ReadFull(r, body[read:])
 		if read += more; err == io.EOF {
@@ -97,6 +98,23 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 		body = body[:cap(body)]
 	}
 }
+
+// frames are those that chunks came in and that are free again, of *[]byte: new memory would be
+// cleared, and collected.
+var frames sync.Pool
+
+// room returns memory for the first bytes of a body, or for all of them.
+func room(n int) []byte {
+	if n > smallFrame {
+		if free, ok := frames.Get().(*[]byte); ok && cap(*free) >= n {
+			return (*free)[:n]
+		}
+	}
+	return make([]byte, min(n, firstRead))
+}
+
+// smallFrame is up to where memory is cheap.
+const smallFrame = 4 << 10
 
 // send sends a command that has no answer.
 func (c *Conn) send(key uint16, body []byte) error {

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"errors"
 
 	"keyfold/engine"
@@ -62,6 +63,12 @@ func (m Message) Body() ([]byte, error) {
 	}
 	return body, nil
 }
+
+// Clone returns the message in memory of its own.
+func (m Message) Clone() Message { return Message{raw: bytes.Clone(m.raw)} }
+
+// Size returns how many bytes the message takes in memory.
+func (m Message) Size() int { return len(m.raw) }
 
 // Headers returns the application properties, nil where there are none: strings, int64,
 // bool, float64, time.Time, []byte and nil. Those of other types are left out, as are those

@@ -3,6 +3,7 @@ package processor
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
@@ -124,7 +125,7 @@ func (f *flush) next(w *work, steps []profile.Step, now engine.Millis) *profile.
 	var applied profile.Applied
 	var short profile.Short
 	newest := &w.events[len(w.events)-1].Event
-	p.LastType, p.LastID = newest.Type, newest.MessageID
+	p.LastType, p.LastID = newest.Type, strings.Clone(newest.MessageID) // profiles are kept, and its chunk is not
 	if old := w.profile; old != nil {
 		state, applied, short = old.State(), old.Applied, old.Short
 		p.Version, p.CreatedAt = old.Version+1, old.CreatedAt

@@ -30,6 +30,9 @@ func readOf(deliveries []profile.Delivery) (r read) {
 		if d.Reader == nil {
 			continue
 		}
+		if r.places == nil {
+			r.places = make([]profile.Place, 0, len(deliveries))
+		}
 		r.places = append(r.places, d.Place)
 		if !slices.Contains(r.readers, d.Reader) {
 			r.readers = append(r.readers, d.Reader)
@@ -153,6 +156,7 @@ func (w *work) marks() profile.Marks {
 	for _, r := range w.read.readers {
 		p.InHand = append(p.InHand, r.InHand(w.user)...)
 	}
+	p.Settled = slices.Grow(p.Settled, len(w.read.places))
 	for _, deliveries := range [][]profile.Delivery{w.events, w.copies, w.read.repeats} {
 		for i := range deliveries {
 			switch d := &deliveries[i]; {

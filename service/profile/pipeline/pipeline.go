@@ -4,6 +4,8 @@ package pipeline
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"keyfold/engine"
@@ -16,9 +18,11 @@ import (
 // Pipeline is a router of users' windows into a taste engine.
 type Pipeline struct {
 	Processor *processor.Engine
-	Router    *shard.Router[int32, profile.Delivery]
+	Router    *shard.Router[int32, profile.Held]
 
 	shortHalfLife time.Duration
+	submitted     sync.Pool // of *[]shard.Item: the items of a chunk
+	flushed       sync.Pool // of *[]profile.Delivery: those of a flush
 }
 
 // New starts a pipeline. Its router must be drained in the end.
@@ -28,26 +32,46 @@ func New(windows shard.Config, laws processor.Config, ports processor.Ports) (*P
 	if err != nil {
 		return nil, err
 	}
-	router, err := shard.New(windows, shard.HashInt32, func(ctx context.Context, closed []shard.Batch[int32, profile.Delivery]) {
-		apply.Apply(ctx, batches(closed))
-	})
-	if err != nil {
+	p := &Pipeline{Processor: apply, shortHalfLife: laws.ShortHalfLife}
+	p.submitted.New = func() any { return new([]shard.Item[int32, profile.Held]) }
+	p.flushed.New = func() any { return new([]profile.Delivery) }
+	if p.Router, err = shard.New(windows, shard.HashInt32, p.flush); err != nil {
 		return nil, err
 	}
-	return &Pipeline{Processor: apply, Router: router, shortHalfLife: laws.ShortHalfLife}, nil
+	return p, nil
 }
 
-// batches turns closed windows into the engine's words.
-func batches(closed []shard.Batch[int32, profile.Delivery]) []profile.Batch {
-	all := make([]profile.Batch, len(closed))
+// flush folds closed windows. Their deliveries are made in one slice, which is used again.
+func (p *Pipeline) flush(ctx context.Context, closed []shard.Batch[int32, profile.Held]) {
+	deliveries := p.flushed.Get().(*[]profile.Delivery)
+	batches, all := batchesOf(closed, (*deliveries)[:0])
+	p.Processor.Apply(ctx, batches)
+	clear(all)
+	*deliveries = all
+	p.flushed.Put(deliveries)
+}
+
+// batchesOf turns closed windows into the engine's words. The deliveries are in room, or in
+// a slice in its place.
+func batchesOf(closed []shard.Batch[int32, profile.Held], room []profile.Delivery) (batches []profile.Batch, all []profile.Delivery) {
+	n := 0
 	for i := range closed {
-		all[i] = profile.Batch{UserID: closed[i].Key, Deliveries: closed[i].Items}
+		n += len(closed[i].Items)
 	}
-	return all
+	all = slices.Grow(room, n)
+	batches = make([]profile.Batch, len(closed))
+	for i := range closed {
+		from := len(all)
+		for _, held := range closed[i].Items {
+			all = append(all, held.Delivery())
+		}
+		batches[i] = profile.Batch{UserID: closed[i].Key, Deliveries: all[from:len(all):len(all)]}
+	}
+	return batches, all
 }
 
-// eventBytes is what a delivery keeps alive beside its strings and what its source
-// reckons for it.
+// eventBytes is what a delivery that is held whole keeps alive beside its strings and what its
+// source reckons for it.
 const eventBytes = 256
 
 // Deliver hands deliveries to their users' windows; it blocks while the held
@@ -79,19 +103,33 @@ func InChunks(ctx context.Context, deliveries []profile.Delivery, offer func(con
 // Offer hands up to [shard.Chunk] deliveries to their users' windows, as Deliver does, but
 // takes all or none: after an error they are the caller's, without a verdict.
 func (p *Pipeline) Offer(ctx context.Context, deliveries []profile.Delivery) error {
-	items := make([]shard.Item[int32, profile.Delivery], len(deliveries))
+	room := p.submitted.Get().(*[]shard.Item[int32, profile.Held])
+	items := (*room)[:0]
 	for i := range deliveries {
-		e := &deliveries[i].Event
-		items[i] = shard.Item[int32, profile.Delivery]{
-			Key:   e.UserID,
-			Value: deliveries[i],
-			Bytes: eventBytes + len(e.MessageID) + len(e.Phrase) + deliveries[i].Bytes,
-			At:    e.OccurredAt.Time(),
-			// A retry has waited for its delay: a window on top would make it longer.
-			Prompt: deliveries[i].Attempt > 1,
-		}
+		items = append(items, itemOf(&deliveries[i]))
 	}
-	return p.Router.Submit(ctx, items)
+	err := p.Router.Submit(ctx, items)
+	clear(items)
+	*room = items
+	p.submitted.Put(room)
+	return err
+}
+
+// itemOf makes a delivery an item of its user's window.
+func itemOf(d *profile.Delivery) shard.Item[int32, profile.Held] {
+	held, whole := d.Hold()
+	bytes := d.Bytes
+	if whole {
+		bytes += eventBytes + len(d.Event.MessageID) + len(d.Event.Phrase)
+	}
+	return shard.Item[int32, profile.Held]{
+		Key:   d.Event.UserID,
+		Value: held,
+		Bytes: bytes,
+		At:    d.Event.OccurredAt.Time(),
+		// A retry has waited for its delay: a window on top would make it longer.
+		Prompt: d.Attempt > 1,
+	}
 }
 
 // hold leaves deliveries to their source.

@@ -15,7 +15,7 @@ import (
 )
 
 // streamEventBytes is the least that an event of a stream is reckoned to hold in memory.
-const streamEventBytes = 512
+const streamEventBytes = 384
 
 // readStreams builds the reader of streams: a second door to the same windows. Copies of
 // their events come back by the queue.

@@ -21,14 +21,31 @@ var eventNames = rabbit.DefaultNames()
 // the AMQP property, and only then one made from the fields.
 func EventOf(o *rabbit.Original, now time.Time) (profile.Event, error) {
 	e, err := profile.ParseEvent(o.Body, now)
-	if err != nil || o.ID == "" || o.ID == e.MessageID {
-		return e, err
+	if err == nil {
+		nameAfter(&e, o)
+	}
+	return e, err
+}
+
+// EventOutlined does what [EventOf] does; the event may keep the body: see
+// [profile.ParseEventOutlined].
+func EventOutlined(o *rabbit.Original, now time.Time, room []byte) (profile.Event, profile.Outlined, error) {
+	e, outlined, err := profile.ParseEventOutlined(o.Body, now, room)
+	if err == nil {
+		nameAfter(&e, o)
+	}
+	return e, outlined, err
+}
+
+// nameAfter gives an event the property's id where its body has none.
+func nameAfter(e *profile.Event, o *rabbit.Original) {
+	if o.ID == "" || o.ID == e.MessageID {
+		return
 	}
 	if madeID(o, e.MessageID) && utf8.ValidString(o.ID) && utf8.RuneCountInString(o.ID) <= profile.MaxMessageRunes {
 		e.MessageID = o.ID
 		e.Digest = profile.DigestOf(e.MessageID)
 	}
-	return e, nil
 }
 
 // madeID reports whether an id was made by the parser: it has the form of one,

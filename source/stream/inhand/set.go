@@ -20,11 +20,12 @@ type Set struct {
 	stream profile.StreamID
 
 	mu    sync.Mutex
-	items []item // under mu: from the first that is not settled on, ascending
-	next  uint64 // under mu: one above the last offset delivered
-	users map[int32][]uint64
-	bytes int64 // under mu: of what is not settled
-	count int   // under mu: how many are not settled
+	items []item         // under mu: from the first that is not settled on, ascending
+	base  uint32         // under mu: the number of the first of items, which are counted round and round
+	next  uint64         // under mu: one above the last offset delivered
+	users map[int32]ends // under mu: of the users that have something in hand
+	bytes int64          // under mu: of what is not settled
+	count int            // under mu: how many are not settled
 
 	copies  map[uint64]int32 // under mu: the users of offsets whose copies are not confirmed
 	copying map[int32]int    // under mu: how many those are, by user
@@ -32,32 +33,90 @@ type Set struct {
 	ended   bool             // under mu
 }
 
+// item is an event, in a chain of its user's that are not settled: a list by user would
+// be allocated, and grow, with nearly every event. The first's older is its own number, and so
+// is the last's younger.
 type item struct {
-	offset  uint64
-	user    int32
-	bytes   int32
-	settled bool
+	offset         uint64
+	user           int32
+	bytes          int32
+	older, younger uint32
 }
+
+// settled in the place of an item's bytes says that it waits for those before it alone.
+const settled = -1
+
+// ends are the numbers of a chain's first and last item, and how many it has.
+type ends struct{ oldest, youngest, count uint32 }
 
 // New returns the set of a session that begins at an offset.
 func New(stream profile.StreamID, from uint64) *Set {
-	return &Set{stream: stream, next: from, users: map[int32][]uint64{}, copies: map[uint64]int32{}, copying: map[int32]int{}}
+	return &Set{stream: stream, next: from, users: map[int32]ends{}, copies: map[uint64]int32{}, copying: map[int32]int{}}
+}
+
+// Event is an event that is delivered.
+type Event struct {
+	Offset uint64
+	User   int32
+	Bytes  int32
 }
 
 // Deliver adds an event of a user. Its offset is above those before it. It returns the bytes
 // that the session has to give back: none after the end, which gave back all.
 func (s *Set) Deliver(offset uint64, user int32, bytes int) int64 {
+	return s.DeliverAll([]Event{{offset, user, int32(bytes)}})
+}
+
+// DeliverAll does what [Set.Deliver] does, for the events of a chunk.
+func (s *Set) DeliverAll(events []Event) (bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.items = append(s.items, item{offset: offset, user: user, bytes: int32(bytes)})
-	s.users[user] = append(s.users[user], offset)
-	s.next = offset + 1
-	s.bytes += int64(bytes)
-	s.count++
+	for i := range events {
+		e := &events[i]
+		s.add(e)
+		bytes += int64(e.Bytes)
+	}
+	s.bytes += bytes
+	s.count += len(events)
 	if s.ended {
 		return 0
 	}
-	return int64(bytes)
+	return bytes
+}
+
+// add puts an event behind the others, and behind its user's.
+func (s *Set) add(e *Event) {
+	number := s.base + uint32(len(s.items))
+	chain, found := s.users[e.User]
+	if found {
+		s.item(chain.youngest).younger = number
+	} else {
+		chain = ends{oldest: number, youngest: number}
+	}
+	s.items = append(s.items, item{offset: e.Offset, user: e.User, bytes: e.Bytes, older: chain.youngest, younger: number})
+	chain.youngest = number
+	chain.count++
+	s.users[e.User] = chain
+	s.next = e.Offset + 1
+}
+
+// item returns the item of a number.
+func (s *Set) item(number uint32) *item { return &s.items[number-s.base] }
+
+// find returns the number of an offset's item. Offsets mostly have no gaps: it stands as far
+// behind the first as its offset, or before that.
+func (s *Set) find(offset uint64) (number uint32, found bool) {
+	if len(s.items) == 0 || offset < s.items[0].offset {
+		return 0, false
+	}
+	at := int(min(offset-s.items[0].offset, uint64(len(s.items)-1)))
+	if s.items[at].offset != offset {
+		at, found = slices.BinarySearchFunc(s.items[:at], offset, func(i item, o uint64) int { return cmp.Compare(i.offset, o) })
+		if !found {
+			return 0, false
+		}
+	}
+	return s.base + uint32(at), true
 }
 
 // Settle takes an event out: it is done, or the copy that takes its place is confirmed. It
@@ -65,16 +124,16 @@ func (s *Set) Deliver(offset uint64, user int32, bytes int) int64 {
 func (s *Set) Settle(offset uint64) (bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, found := slices.BinarySearchFunc(s.items, offset, func(i item, o uint64) int { return cmp.Compare(i.offset, o) })
-	if !found || s.items[at].settled {
+	number, found := s.find(offset)
+	if !found || s.item(number).bytes == settled {
 		return 0
 	}
-	i := &s.items[at]
-	i.settled = true
+	i := s.item(number)
 	bytes = int64(i.bytes)
+	i.bytes = settled
 	s.bytes -= bytes
 	s.count--
-	s.forget(i.user, offset)
+	s.unchain(number, i)
 	if _, copied := s.copies[offset]; copied {
 		delete(s.copies, offset)
 		if s.copying[i.user]--; s.copying[i.user] == 0 {
@@ -89,28 +148,34 @@ func (s *Set) Settle(offset uint64) (bytes int64) {
 	return bytes
 }
 
-// forget takes an offset from its user's.
-func (s *Set) forget(user int32, offset uint64) {
-	held := s.users[user]
-	at, found := slices.BinarySearch(held, offset)
-	switch {
-	case !found:
-	case len(held) == 1:
-		delete(s.users, user)
-	case at == 0: // as nearly always
-		s.users[user] = held[1:]
-	default:
-		s.users[user] = slices.Delete(held, at, at+1)
+// unchain takes an item out of its user's.
+func (s *Set) unchain(number uint32, i *item) {
+	chain := s.users[i.user]
+	if chain.count--; chain.count == 0 {
+		delete(s.users, i.user)
+		return
 	}
+	switch number {
+	case chain.oldest: // as nearly always
+		chain.oldest = i.younger
+		s.item(i.younger).older = i.younger
+	case chain.youngest:
+		chain.youngest = i.older
+		s.item(i.older).younger = i.older
+	default:
+		s.item(i.younger).older, s.item(i.older).younger = i.older, i.younger
+	}
+	s.users[i.user] = chain
 }
 
 // shift drops what is settled at the front.
 func (s *Set) shift() {
 	n := 0
-	for n < len(s.items) && s.items[n].settled {
+	for n < len(s.items) && s.items[n].bytes == settled {
 		n++
 	}
 	s.items = s.items[n:]
+	s.base += uint32(n)
 }
 
 // Position is the first offset that was delivered and is not settled, or one above the last.
@@ -135,13 +200,15 @@ func (s *Set) Held() (events int, bytes int64) {
 func (s *Set) InHand(user int32) []profile.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held := s.users[user]
-	if len(held) == 0 {
+	chain, found := s.users[user]
+	if !found {
 		return nil
 	}
-	places := make([]profile.Place, len(held))
-	for i, o := range held {
-		places[i] = profile.Place{Stream: s.stream, Offset: o}
+	places := make([]profile.Place, 0, chain.count)
+	for number := chain.oldest; len(places) < cap(places); {
+		i := s.item(number)
+		places = append(places, profile.Place{Stream: s.stream, Offset: i.offset})
+		number = i.younger
 	}
 	return places
 }

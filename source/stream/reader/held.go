@@ -3,37 +3,39 @@ package reader
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
-// held bounds the bytes that are read and not settled.
+// held bounds the bytes that are read and not settled. Every event changes it: no lock is
+// taken but where those go on that wait.
 type held struct {
-	max int64
+	max   int64
+	bytes atomic.Int64
 
 	mu    sync.Mutex
-	bytes int64         // under mu
 	freed chan struct{} // under mu: closed when bytes falls to max or below
 }
 
 func newHeld(limit int64) *held { return &held{max: limit, freed: make(chan struct{})} }
 
 func (h *held) add(n int64) {
+	now := h.bytes.Add(n)
+	if now > h.max || now-n <= h.max {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	above := h.bytes > h.max
-	h.bytes += n
-	if above && h.bytes <= h.max {
-		close(h.freed)
-		h.freed = make(chan struct{})
-	}
+	close(h.freed)
+	h.freed = make(chan struct{})
 }
 
 // await waits until no more than the bound is held. full is called each time it is.
 func (h *held) await(ctx context.Context, full func()) error {
 	for {
 		h.mu.Lock()
-		above, freed := h.bytes > h.max, h.freed
+		freed := h.freed
 		h.mu.Unlock()
-		if !above {
+		if h.bytes.Load() <= h.max { // asked after freed: what falls below it later closes that one
 			return nil
 		}
 		full()
@@ -45,8 +47,4 @@ func (h *held) await(ctx context.Context, full func()) error {
 	}
 }
 
-func (h *held) now() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.bytes
-}
+func (h *held) now() int64 { return h.bytes.Load() }

@@ -47,8 +47,21 @@ type session struct {
 	trail trail  // under mu
 	next  uint64 // under mu: one above the last offset that was handed over
 
-	checked    bool // only used by handle: the first chunk was compared
+	// All below is only used by handle.
+	checked    bool // the first chunk was compared
 	deliveries []profile.Delivery
+	arrived    []inhand.Event
+	refused    []refused
+	slab       []event // those that are not used yet
+	outlines   outlines
+	texts      texts
+}
+
+// refused is a message that is no event.
+type refused struct {
+	message stream.Message
+	offset  uint64
+	cause   error
 }
 
 func (r *streamReader) newSession(at profile.Position) *session {
@@ -159,35 +172,24 @@ func (s *session) changed(cause error) error {
 		s.reader.name, s.began.Offset, cause))
 }
 
-// handOver parses a chunk's events and hands them on.
+// handOver parses a chunk's events and hands them on. Nothing keeps the chunk's memory.
 func (s *session) handOver(ctx context.Context, c *stream.Chunk) error {
 	s.mu.Lock()
 	s.trail = append(s.trail, fingerprintOf(c))
 	next := s.next
 	s.mu.Unlock()
-	now, bytes := time.Now(), int64(0)
-	s.deliveries = s.deliveries[:0]
-	err := c.Each(func(offset uint64, m stream.Message) error {
-		if offset < next {
-			return nil
-		}
-		next = offset + 1
-		d, err := s.delivery(c, offset, m, now)
-		if err != nil {
-			s.refuse(m, offset, err)
-			return nil
-		}
-		bytes += s.set.Deliver(offset, d.Event.UserID, d.Bytes)
-		s.deliveries = append(s.deliveries, d)
-		return nil
-	})
+	next, err := s.parse(c, next)
 	if err != nil {
 		return err
 	}
+	c.Free()
 	s.mu.Lock()
 	s.next = next
 	s.mu.Unlock()
-	s.reader.owner.held.add(bytes)
+	s.reader.owner.held.add(s.set.DeliverAll(s.arrived))
+	for _, r := range s.refused {
+		s.refuse(r.message, r.offset, r.cause)
+	}
 	s.reader.owner.Stats.Delivered.Add(int64(len(s.deliveries)))
 	if err := failpoint.Hit(failpoint.Delivered); err != nil {
 		return err
@@ -204,10 +206,34 @@ func (s *session) handOver(ctx context.Context, c *stream.Chunk) error {
 	return nil
 }
 
+// parse makes deliveries of a chunk's events from an offset on. It returns the offset behind
+// the last one.
+func (s *session) parse(c *stream.Chunk, from uint64) (next uint64, err error) {
+	now := time.Now()
+	clear(s.refused)
+	s.deliveries, s.arrived, s.refused = s.deliveries[:0], s.arrived[:0], s.refused[:0]
+	next = from
+	err = c.Each(func(offset uint64, m stream.Message) error {
+		if offset < next {
+			return nil
+		}
+		next = offset + 1
+		d, err := s.delivery(c, offset, m, now)
+		if err != nil {
+			s.arrived = append(s.arrived, inhand.Event{Offset: offset})
+			s.refused = append(s.refused, refused{m.Clone(), offset, err})
+			return nil
+		}
+		s.arrived = append(s.arrived, inhand.Event{Offset: offset, User: d.Event.UserID, Bytes: int32(d.Bytes)})
+		s.deliveries = append(s.deliveries, d)
+		return nil
+	})
+	return next, err
+}
+
 // refuse dead-letters a message that is no event.
 func (s *session) refuse(m stream.Message, offset uint64, cause error) {
 	s.reader.owner.Stats.Malformed.Add(1)
-	s.set.Deliver(offset, 0, 0)
 	s.set.Copy(offset, 0)
 	s.outside.Refuse(s.original(m, offset), cause, func() { s.settle(offset) })
 }
