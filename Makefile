@@ -77,9 +77,9 @@ endif
 COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestKinds$$|^TestVerdictsFollowTheLog$$|^TestTablesFollowFreshness$$|\
 ^TestFindsThePlantedHalfLife$$|^TestTooManyProductsAskFewerUsers$$|^TestEqualsTheSlowWay$$|^TestNothingIsKnownTooEarly$$|\
 ^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
-^TestManyDecisions$$|^TestSimulationInMemory$$|^TestDecisionsBesideAHungServer$$|\
+^TestManyDecisions$$|^TestSimulationInMemory$$|\
 ^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
-COMPUTING_PACKAGES := ./service/profile/evaluation ./engine/profile/eval ./service/notify/simulate ./service/notify/score \
+COMPUTING_PACKAGES := ./service/profile/evaluation ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
 
 # What proves by volume, by long outages or by building programs anew has no place in make
