@@ -15,30 +15,56 @@ import (
 	"keyfold/service/profile/worker"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/consume"
+	"keyfold/source/rabbit/topology"
 )
 
 // workCmd is the daemon.
-type workCmd struct{}
+type workCmd struct {
+	Rebuild bool `help:"Make the profiles of MONGODB_DATABASE anew from streams, beside the workers of another database: their queue is left to them."`
+}
 
 // Service marks a command that runs until it is told to stop.
 func (c *workCmd) Service() {}
 
 func (c *workCmd) Check(a *app.App) error {
-	return errors.Join(a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), a.Queues.CheckWorker())
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), a.Queues.CheckWorker()}
+	if c.Rebuild && a.Queues.Streams == 0 {
+		faults = append(faults, errors.New("--rebuild reads streams, and RABBITMQ_STREAMS is 0: set it to the number of streams, or make profiles anew from the outbox by `keyfold user rebuild --all`"))
+	}
+	return errors.Join(faults...)
 }
 
 // Run starts the admin endpoint, which answers also while the store is away, and
 // works until the program is told to stop.
 func (c *workCmd) Run(a *app.App) error {
 	a.LogStart("work")
+	config := workerConfig(a)
+	if c.Rebuild {
+		config.Names = config.Names.Rebuild(a.Servers.Database)
+		if err := setUpRebuild(a, config); err != nil {
+			return err
+		}
+	}
 	vectors := a.Vectors.Holding(a.Config.Prefetch(), a.Config.Memory)
 	return a.WithEmbedding(vectors, 0, func(e *embedding.Embedding) error {
 		warnOfRedis(a, e)
 		return a.WithTracing("keyfold-work", func(t *tracing.Tracing) error {
-			w := working{worker.New(workerConfig(a), workerPorts(a, e, t)), e}
+			w := working{worker.New(config, workerPorts(a, e, t)), e}
 			return a.WithAdmin(w, func() error { return w.Run(a.Ctx) })
 		})
 	})
+}
+
+// setUpRebuild makes the queues of a rebuild, which are as the workers' own.
+func setUpRebuild(a *app.App, config worker.Config) error {
+	err := topology.Setup(a.Ctx, a.Servers.RabbitMQ, topology.Config{
+		Names: config.Names.WithoutSlots(), QueueType: config.QueueType, NoPriorities: config.NoPriorities,
+		RetryDelays: rabbit.RetryDelays(a.Config.Retry.Delay, a.Config.Retry.Attempts),
+	})
+	if err == nil {
+		a.Log.Info("profiles are made anew from streams", slog.String("database", a.Servers.Database), slog.String("queue", config.Names.Queue))
+	}
+	return app.BrokerUnreached(err)
 }
 
 // warnOfRedis looks once whether Redis answers. The worker goes on without it.

@@ -29,6 +29,22 @@ func (n Names) StreamBase() string { return strings.TrimSuffix(n.Slots, "_slots"
 // streams.
 func (n Names) StreamExchange() string { return n.StreamBase() }
 
+// Rebuild returns the names of workers that make the profiles of another database anew from
+// streams, beside the workers of this one: their queue takes nothing but the copies of their
+// own events that wait for a retry.
+func (n Names) Rebuild(database string) Names {
+	n.Queue += ".rebuild." + database
+	n.DeadLetters += ".rebuild." + database
+	n.Bindings = nil
+	return n
+}
+
+// WithoutSlots returns the names of an application that has no partitions.
+func (n Names) WithoutSlots() Names {
+	n.Slots = ""
+	return n
+}
+
 // StreamMessage returns the message of an event that goes to its user's stream.
 func (n Names) StreamMessage(body []byte, event *profile.Event) Message {
 	m := n.EventMessage(body, event)

@@ -134,21 +134,27 @@ type running struct {
 
 func (s *streamSite) work() *running {
 	s.T.Helper()
+	return s.workOn(s.Names, "profiles", s.store, &s.failing)
+}
+
+// workOn starts a worker that writes to a store of this name.
+func (s *streamSite) workOn(names rabbit.Names, name string, store worker.Store, failing *atomic.Bool) *running {
+	s.T.Helper()
 	c := worker.Config{
 		Config: settings.Config{
 			Processor: processor.DefaultConfig(), Shard: shard.DefaultConfig(), Breaker: breaker.DefaultConfig(),
 			Retry: settings.Retry{Attempts: 2, Delay: retryDelay}, Timeout: 30 * time.Second,
 		},
-		DSN: s.DSN, Names: s.Names, Identity: rabbit.ThisProcess("worker"), QueueType: topology.Classic,
-		Streams: &worker.Streams{URI: rabbittest.StreamURI(s.Broker.StreamAddress(), s.VHost), Store: "profiles"},
+		DSN: s.DSN, Names: names, Identity: rabbit.ThisProcess("worker"), QueueType: topology.Classic,
+		Streams: &worker.Streams{URI: rabbittest.StreamURI(s.Broker.StreamAddress(), s.VHost), Store: name},
 	}
 	c.Processor.Dimensions, c.Processor.Model = dimensions, "model"
 	c.Shard.Window, c.Shard.MaxDelay = 30*time.Millisecond, 100*time.Millisecond
 	timing := sitetest.Quick
 	timing.Poll = 50 * time.Millisecond
 	w := worker.New(c, worker.Ports{
-		OpenStore: func(context.Context) (worker.Store, error) { return s.store, nil },
-		Phrases:   phrases{&s.failing}, Log: slog.New(slog.NewTextHandler(s.T.Output(), nil)),
+		OpenStore: func(context.Context) (worker.Store, error) { return store, nil },
+		Phrases:   phrases{failing}, Log: slog.New(slog.NewTextHandler(s.T.Output(), nil)),
 		Broker: func(string) rabbit.Timing { return timing },
 	})
 	ctx, stop := context.WithCancel(context.Background())
@@ -172,12 +178,14 @@ func (r *running) end(t testing.TB) {
 }
 
 // profiles returns the stored profiles, by user.
-func (s *streamSite) profiles() []*profile.Profile {
+func (s *streamSite) profiles() []*profile.Profile { return s.profilesOf(s.store) }
+
+func (s *streamSite) profilesOf(store inMemory) []*profile.Profile {
 	ids := make([]int32, users)
 	for i := range ids {
 		ids[i] = int32(i + 1)
 	}
-	all, err := s.store.Load(context.Background(), ids)
+	all, err := store.Load(context.Background(), ids)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -268,6 +276,57 @@ func TestRewindChangesNothing(t *testing.T) {
 			t.Errorf("user %d was written: version %d of %d events, before %d of %d", i+1, p.Version, p.EventCount, before[i].Version, before[i].EventCount)
 		}
 	}
+}
+
+// Another database's worker reads the streams from their first offset on, beside the live one,
+// while its phrases fail: both have the same profiles in the end, and neither has what is the other's.
+//
+// Promise(streams/rebuild): Workers of another database make all profiles anew from the log, beside
+// the live ones, which lose nothing.
+func TestRebuildFromTheLog(t *testing.T) {
+	s := newStreamSite(t, 2)
+	live := s.work()
+	s.publish(400, true, profile.ProductView)
+	s.publish(50, true, profile.Search)
+	s.folded()
+	names, anew := s.Names.Rebuild("anew"), inMemory{memory.New(dimensions)}
+	err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: names.WithoutSlots(), QueueType: topology.Classic, RetryDelays: rabbit.RetryDelays(retryDelay, 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failing atomic.Bool
+	failing.Store(true)
+	rebuild := s.workOn(names, "anew", anew, &failing)
+	sitetest.Eventually(t, "searches of the rebuild are retried", func() bool {
+		stats := rebuild.Stats()
+		return stats != nil && stats.Retries != nil && stats.Retries.Replaced.Load() >= 50
+	})
+	s.publish(100, true, profile.ProductView)
+	failing.Store(false)
+	same := func() bool {
+		for i, p := range s.profilesOf(anew) {
+			if n := s.sent[i]; p == nil && n > 0 || p != nil && p.EventCount != n {
+				return false
+			}
+		}
+		return true
+	}
+	sitetest.Eventually(t, "the rebuild has all events once", same)
+	want := s.folded()
+	for i, p := range s.profilesOf(anew) {
+		if p == nil {
+			continue
+		}
+		for k := range p.Vector {
+			if d := p.Vector[k] - want[i].Vector[k]; d > 1e-9 || d < -1e-9 {
+				t.Fatalf("user %d: the vectors differ by %g", p.UserID, d)
+			}
+		}
+	}
+	s.publish(50, false, profile.ProductView) // by the queue: the live worker's
+	s.folded()
+	rebuild.end(t)
+	live.end(t)
 }
 
 // A worker that begins where another one stopped reads nothing again.
