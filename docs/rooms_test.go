@@ -14,7 +14,7 @@ var rabbit = []string{
 }
 
 // streams are the folders of source/stream.
-var streams = []string{"source/stream", "source/stream/inhand", "source/stream/reader"}
+var streams = []string{"source/stream", "source/stream/inhand", "source/stream/reader", "source/stream/writer"}
 
 // rooms lists, for each folder of product code, the folders of keyfold that its
 // packages may import, directly or not. Of the folders that hold a package, the
@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"source/rabbit/deadletter":    append(rabbit[:5:5], "engine", "engine/profile"),
 	"source/stream":               {"engine", "engine/profile", "source/rabbit", "source/stream"},
 	"source/stream/inhand":        {"engine", "engine/profile", "source/stream/inhand"},
+	"source/stream/writer":        {"engine", "engine/backoff", "engine/profile", "engine/metric", "source/rabbit", "source/stream", "source/stream/writer"},
 	"source/stream/reader":        append(rabbit[:4:4], append([]string{"engine", "engine/profile"}, streams...)...),
 	"source/repeat":               {"engine", "engine/notify", "engine/profile", "source", "source/repeat"},
 	"source/sample/notifications": {"engine", "engine/notify", "engine/profile", "source", "source/sample/notifications"},

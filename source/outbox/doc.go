@@ -45,6 +45,18 @@
 // row: a server shows a transaction to others before it is durable, and what a
 // kill takes back was not published.
 //
+// # Streams
+//
+// To streams a row goes once ([Streams]). The rows of a batch are cut into groups, by shard,
+// each with a number above all that the shard had before. Numbers and rows of the groups are
+// written with the note of the rows as tried, in keyfold_publish_numbers, on condition that
+// no other relay has given numbers since the shard was leased. A stream keeps the last number
+// of each shard and drops a group whose number is not higher: so a group may be sent again by
+// any process. The mark clears the note. Who leases a shard with a note asks the broker for the
+// number: rows of groups up to it are there, and those above go out under their numbers,
+// before any other row of the shard. Where the note is for another stream than the shard's of
+// now, its rows go out as rows that were tried.
+//
 // # Several relays
 //
 // Users are spread over [Shards] shards. A relay takes a few shards that have

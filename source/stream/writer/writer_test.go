@@ -96,7 +96,7 @@ func (s *streams) publish(w *writer.Writer, groups ...writer.Group) {
 // What comes again under a number that is not higher is confirmed and not stored, from another
 // writer too; each slot has the stream of its partition.
 //
-// Promise(rabbitmq/stream-numbers): A stream takes a group of messages once, whoever sends it
+// Promise(rabbitmq/stream-numbers): A stream takes a group of messages once, whichever process sends it
 // again under its number.
 func TestGroupsAreTakenOnce(t *testing.T) {
 	t.Parallel()
