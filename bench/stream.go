@@ -32,12 +32,14 @@ import (
 
 // streamCmd reads the same events from streams in several ways. RabbitMQ 4 is needed.
 type streamCmd struct {
-	Count   int      `default:"600000" help:"Events in the streams."`
-	Users   int      `default:"60000" help:"Users they are spread over, all alike: by default there are some 10 events of a write."`
-	Streams int      `default:"8" help:"Streams."`
-	Runs    int      `default:"3" help:"Runs of each way; the median counts."`
-	Only    []string `sep:"none" help:"Ways to run, by name; default: all."`
-	Profile string   `placeholder:"FILE" help:"Write a CPU profile of all runs."`
+	Count   int           `default:"600000" help:"Events in the streams."`
+	Users   int           `default:"60000" help:"Users they are spread over, all alike: by default there are some 10 events of a write."`
+	Streams int           `default:"8" help:"Streams."`
+	Runs    int           `default:"3" help:"Runs of each way; the median counts."`
+	Only    []string      `sep:"none" help:"Ways to run, by name; default: all."`
+	Live    rate          `placeholder:"N/s" help:"Publish at this rate while a worker reads, in place of all else, and report how old events are when their profiles are written."`
+	For     time.Duration `default:"10m" help:"With --live: for how long."`
+	Profile string        `placeholder:"FILE" help:"Write a CPU profile of all runs."`
 
 	Log      logFlag         `embed:""`
 	Settings settings.Engine `embed:""`
@@ -91,6 +93,9 @@ func (c *streamCmd) Run(ctx context.Context, r *report.Report) error {
 		s := &streaming{Stack: on, config: config, products: vectors, events: c.Count}
 		if err := s.setUp(ctx, c.Streams); err != nil {
 			return err
+		}
+		if c.Live.pause > 0 {
+			return c.live(ctx, s, r)
 		}
 		event := amongUsers(ofBodies(bodies, false), c.Users)
 		if err := errors.Join(s.queue(ctx, r, event), s.publish(ctx, r, event)); err != nil {
@@ -351,12 +356,29 @@ var errAllRead = errors.New("all events are read")
 // keyfold is the worker itself, with the store on the wire, or without a format one in
 // memory. It reads the streams from their beginning, as no position is stored.
 func (s *streaming) keyfold(ctx context.Context, format mongodb.Format) error {
+	c := s.worker()
+	w := worker.New(c, s.ports(c, format))
+	d := &draining{events: s.events}
+	err := d.consume(ctx, w)
+	if stats := w.Stats(); stats != nil {
+		s.writes = stats.Processor.Writes.Load()
+	}
+	return err
+}
+
+// worker returns the settings of a worker whose store has no positions yet.
+func (s *streaming) worker() worker.Config {
 	c := worker.Config{
 		Config: s.config, DSN: s.DSN, Names: rabbit.DefaultNames(), Identity: rabbit.ThisProcess("bench"),
 		Streams: &worker.Streams{URI: s.uri(), Store: fmt.Sprint("bench-", s.number)},
 	}
 	c.Processor.Model = vector.HashModel
 	c.Timeout = 5 * time.Minute // the stop writes what all windows hold
+	return c
+}
+
+// ports join a worker to a store on the wire, or without a format to one in memory.
+func (s *streaming) ports(c worker.Config, format mongodb.Format) worker.Ports {
 	ports := worker.Ports{
 		OpenStore: func(context.Context) (worker.Store, error) {
 			return inMemory{sink.New(c.Processor.Dimensions), s.products}, nil
@@ -374,11 +396,5 @@ func (s *streaming) keyfold(ctx context.Context, format mongodb.Format) error {
 			return onTheWire{store, s.products}, err
 		}
 	}
-	w := worker.New(c, ports)
-	d := &draining{events: s.events}
-	err := d.consume(ctx, w)
-	if stats := w.Stats(); stats != nil {
-		s.writes = stats.Processor.Writes.Load()
-	}
-	return err
+	return ports
 }

@@ -3,6 +3,7 @@ package metric
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,21 @@ func (h *Histogram) Count() (n int64) {
 		n += h.buckets[i].Load()
 	}
 	return n
+}
+
+// Quantile returns the end of the bucket that has the qth of the counted durations, the
+// longest possible time above all bounds, and 0 where none was counted.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	total, below := float64(h.Count()), 0.0
+	for i := range h.bounds {
+		if below += float64(h.buckets[i].Load()); below >= q*total {
+			if total == 0 {
+				return 0
+			}
+			return time.Duration(h.bounds[i])
+		}
+	}
+	return math.MaxInt64
 }
 
 // write sums the buckets up as it goes, so that they agree with the count even while
