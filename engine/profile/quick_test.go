@@ -16,7 +16,8 @@ import (
 func checkOutline(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
-}, body []byte) {
+}, body []byte,
+) {
 	t.Helper()
 	e, o, err := ParseEventOutlined(body, testNow, nil)
 	if err != nil || o.Outline == nil {
@@ -31,7 +32,8 @@ func checkOutline(t interface {
 func checkQuick(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
-}, body []byte) (read bool) {
+}, body []byte,
+) (read bool) {
 	t.Helper()
 	now := engine.MillisOf(testNow)
 	want, err := parseStrictly(body, now)

@@ -222,7 +222,7 @@ func (s *session) parse(c *stream.Chunk, from uint64) (next uint64, err error) {
 		if err != nil {
 			s.arrived = append(s.arrived, inhand.Event{Offset: offset})
 			s.refused = append(s.refused, refused{m.Clone(), offset, err})
-			return nil
+			return nil //nolint:nilerr // it becomes a dead letter
 		}
 		s.arrived = append(s.arrived, inhand.Event{Offset: offset, User: d.Event.UserID, Bytes: int32(d.Bytes)})
 		s.deliveries = append(s.deliveries, d)
