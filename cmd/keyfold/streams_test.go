@@ -1,18 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"keyfold/engine"
+	"keyfold/cmd/keyfold/status"
+	"keyfold/cmd/keyfold/streams"
 	"keyfold/engine/profile"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
-	"keyfold/source/stream/reader"
 )
 
 // From setup to a rewind, by the commands: streams are made, read, shown, read again, and a
@@ -22,16 +23,16 @@ func TestStreamCommands(t *testing.T) {
 	broker := rabbittest.Shared(t)
 	vhost := broker.VHost(t)
 	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
-	streams := []string{"--streams=2", "--rabbitmq-stream-uri=" + rabbittest.StreamURI(broker.StreamAddress(), vhost)}
+	flags := []string{"--streams=2", "--rabbitmq-stream-uri=" + rabbittest.StreamURI(broker.StreamAddress(), vhost)}
 	command := func(args ...string) string {
 		t.Helper()
-		code, out, errs := s.run(t, "", append(args, streams...)...)
+		code, out, errs := s.run(t, "", append(args, flags...)...)
 		if code != 0 {
 			t.Fatalf("%v: code %d: %s", args, code, errs)
 		}
 		return out
 	}
-	s.setUp(t, streams[0])
+	s.setUp(t, flags[0])
 	if out := command("setup"); !strings.Contains(out, "exchange user_event_streams, 2 streams: user_event_streams.1-0 to user_event_streams.1-1") {
 		t.Errorf("setup says %s", out)
 	}
@@ -39,7 +40,7 @@ func TestStreamCommands(t *testing.T) {
 		t.Errorf("config check says %s", out)
 	}
 	store := s.open(t)
-	s.work(t, append(streams, quick)...).ready()
+	s.work(t, append(flags, quick)...).ready()
 	const events = 40
 	var bodies [][]byte
 	for i := range events {
@@ -52,7 +53,7 @@ func TestStreamCommands(t *testing.T) {
 		}
 		return n
 	}
-	list := func() []listedStream { return listStreams(t, s, streams) }
+	list := func() []streams.Row { return listStreams(t, s, flags) }
 	eventually(t, "all events are folded, and settled by the positions", func() error {
 		held, lag := uint64(0), uint64(0)
 		rows := list()
@@ -64,6 +65,14 @@ func TestStreamCommands(t *testing.T) {
 		}
 		return nil
 	})
+	var report status.Report
+	_, out, errs := s.run(t, "", append([]string{"status", "-o", "json"}, flags...)...)
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Streams) != 2 || report.Streams[0].End+report.Streams[1].End != events {
+		t.Errorf("status says %+v, %v: %s", report.Streams, err, errs)
+	}
+	if _, out, _ := s.run(t, "", append([]string{"status"}, flags...)...); !strings.Contains(out, "2 streams") {
+		t.Errorf("status says %s", out)
+	}
 	if out := command("streams", "rewind", "--to=1h"); !strings.Contains(out, "is read again from offset 0 on") {
 		t.Errorf("rewind says %s", out)
 	}
@@ -86,38 +95,12 @@ func TestStreamCommands(t *testing.T) {
 		"rewind --to=soon":       "it must be a span such as 3h",
 		"rewind --to=3h --first": "--to TIME, or --first",
 	} {
-		if code, _, errs := s.run(t, "", append(strings.Fields("streams "+args), streams...)...); code == 0 || !strings.Contains(errs, want) {
+		if code, _, errs := s.run(t, "", append(strings.Fields("streams "+args), flags...)...); code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("streams %s: code %d, %s", args, code, errs)
 		}
 	}
-	streams[1] = "--rabbitmq-stream-uri=rabbitmq-stream://guest:guest@127.0.0.1:1/"
-	if code, out, errs := s.run(t, "", append([]string{"config", "check", "--connect"}, streams...)...); code == 0 || !strings.Contains(out+errs, "rabbitmq_stream") {
+	flags[1] = "--rabbitmq-stream-uri=rabbitmq-stream://guest:guest@127.0.0.1:1/"
+	if code, out, errs := s.run(t, "", append([]string{"config", "check", "--connect"}, flags...)...); code == 0 || !strings.Contains(out+errs, "rabbitmq_stream") {
 		t.Errorf("a closed port: code %d, %s%s", code, out, errs)
-	}
-}
-
-// The lag counts from the first event that is left, and what cannot be right is said.
-func TestListedStream(t *testing.T) {
-	state := reader.State{Stream: "s", First: 100, End: 200, Oldest: 1_000_000, Newest: 1_090_000}
-	at := func(offset uint64, stored engine.Millis) profile.Position {
-		return profile.Position{Offset: offset, Chunk: profile.Fingerprint{First: offset, Timestamp: stored}}
-	}
-	const now = 1_100_000
-	for name, c := range map[string]struct {
-		at     profile.Position
-		lag    uint64
-		behind float64
-		fault  string
-	}{
-		"all is settled":       {at(200, 1_090_000), 0, 0, ""},
-		"half is":              {at(150, 1_060_000), 50, 40, ""},
-		"nothing was read":     {profile.Position{}, 100, 100, "100 events are gone before they were read"},
-		"retention was faster": {at(90, 990_000), 100, 100, "10 events are gone before they were read"},
-		"another stream":       {at(900, 1_095_000), 0, 0, "the position is beyond the end"},
-	} {
-		got := listed(state, c.at, now)
-		if got.Lag != c.lag || got.Behind != c.behind || !strings.Contains(got.Fault, c.fault) || (c.fault == "") != (got.Fault == "") {
-			t.Errorf("%s: %+v", name, got)
-		}
 	}
 }

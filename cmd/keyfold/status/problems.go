@@ -17,6 +17,7 @@ const (
 	maxDeadLetters  = 10
 	maxReady        = 5000
 	maxOutboxSecond = 60
+	maxStreamSecond = 60
 )
 
 // judge adds what needs a person to the problems that the look itself has met.
@@ -27,6 +28,7 @@ func (r *Report) judge() {
 		}
 	}
 	r.judgeQueues()
+	r.judgeStreams()
 	r.judgeOutbox()
 	for i := range r.Processes {
 		r.judgeProcess(&r.Processes[i])
@@ -130,6 +132,22 @@ func (r *Report) judgeUnread(unread []Queue, server, dependency, runbook string)
 		p.Cure, p.Runbook = fmt.Sprintf("check that %s answers; workers that run go on by themselves, and no event is lost", server), runbook
 	}
 	r.Problems = append(r.Problems, p)
+}
+
+func (r *Report) judgeStreams() {
+	behind := 0.0
+	for _, s := range r.Streams {
+		if s.Fault != "" {
+			r.Problems = append(r.Problems, Problem{About: s.Stream, Text: s.Fault, Runbook: "keyfoldstreamunread"})
+		}
+		behind = max(behind, s.Behind)
+	}
+	if behind > maxStreamSecond {
+		r.Problems = append(r.Problems, Problem{
+			About: "streams", Text: "the oldest event that is in no profile came " + cli.Age(seconds(behind)) + " ago",
+			Cure: "check that workers run with RABBITMQ_STREAMS, and what their log says; more of them, up to the number of streams", Runbook: "keyfoldstreamlate",
+		})
+	}
 }
 
 func (r *Report) judgeOutbox() {

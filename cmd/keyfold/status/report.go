@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/cmd/keyfold/streams"
 )
 
 // Report is all that one look has found.
@@ -13,6 +14,7 @@ type Report struct {
 	Queues    []Queue        `json:"queues"`
 	Workers   *int           `json:"workers_at_broker,omitempty"` // connections of workers; nil: not known
 	Outbox    *Outbox        `json:"outbox,omitempty"`            // nil: there is none, or it was not read
+	Streams   []streams.Row  `json:"streams,omitempty"`           // nil: there are none, or they were not read
 	Processes []Process      `json:"processes"`
 	Problems  []Problem      `json:"problems"` // what needs a person
 	Notes     []string       `json:"notes"`    // what could not be seen

@@ -25,6 +25,7 @@ func (r *Report) print(w *cli.Text) {
 	if r.Workers != nil {
 		w.Line("%s at the broker", cli.Count(int64(*r.Workers), "worker"))
 	}
+	table(w, "STREAMS\tEVENTS\tLAG\tBEHIND", r.streamRows())
 	if o := r.Outbox; o != nil {
 		table(w, "OUTBOX\tUNSENT\tOLDEST\tSET ASIDE\tBACKFILL", []string{
 			fmt.Sprintf("\t%s\t%s\t%s\t%s", cli.Number(o.Unsent), cli.Age(seconds(o.OldestSeconds)), cli.Number(o.SetAside), cli.Number(o.Backfill)),
@@ -100,6 +101,23 @@ func (r *Report) queueRows() (rows []string) {
 			known(total.OldestSeconds, func(n float64) string { return cli.Age(seconds(n)) }), consumers(first.Holds, total.Consumers)))
 	}
 	return rows
+}
+
+// streamRows sums the streams up: one is read as the others are, and what is not is a problem.
+func (r *Report) streamRows() []string {
+	if len(r.Streams) == 0 {
+		return nil
+	}
+	var held, lag uint64
+	behind := 0.0
+	for _, s := range r.Streams {
+		held, lag, behind = held+s.End-s.First, lag+s.Lag, max(behind, s.Behind)
+	}
+	text := "-"
+	if lag > 0 {
+		text = cli.Age(seconds(behind))
+	}
+	return []string{fmt.Sprintf("%s\t%s\t%s\t%s", cli.Count(int64(len(r.Streams)), "stream"), cli.Number(int64(held)), cli.Number(int64(lag)), text)}
 }
 
 // consumers of dead letters are tools, and of delayed messages there are none.

@@ -16,6 +16,7 @@ import (
 
 	"keyfold/cmd/keyfold/app"
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/cmd/keyfold/streams"
 	"keyfold/engine"
 	"keyfold/internal/cli"
 	"keyfold/source/outbox"
@@ -108,9 +109,10 @@ func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*Report, e
 		return nil, err
 	}
 	var all sync.WaitGroup
-	var brokerErr, outboxErr error
+	var brokerErr, outboxErr, streamsErr error
 	all.Go(func() { r.Servers = reach.AskOwn(&bounded) })
 	all.Go(func() { brokerErr = r.lookAtBroker(&bounded, m) })
+	all.Go(func() { r.Streams, streamsErr = lookAtStreams(&bounded) })
 	all.Go(func() { r.Outbox, outboxErr = lookAtOutbox(&bounded) })
 	asked, unnamed, missing := addresses(ctx, c.Processes)
 	r.Processes = lookAtProcesses(ctx, asked, before)
@@ -121,6 +123,9 @@ func (c *Cmd) look(a *app.App, before map[string]map[string]float64) (*Report, e
 	}
 	r.failed(reach.RabbitMQ, brokerErr)
 	r.failed(reach.SQL, outboxErr)
+	if streamsErr != nil && !r.away(reach.RabbitMQ) && !r.away(reach.MongoDB) {
+		r.add("streams", streamsErr.Error(), "keyfoldstreamunread")
+	}
 	r.judge()
 	return r, nil
 }
@@ -146,6 +151,14 @@ func lookAtOutbox(a *app.App) (o *Outbox, err error) {
 		return err
 	})
 	return o, err
+}
+
+// lookAtStreams says how far the streams are read; nil without RABBITMQ_STREAMS.
+func lookAtStreams(a *app.App) ([]streams.Row, error) {
+	if a.Queues.Streams == 0 {
+		return nil, nil
+	}
+	return streams.Look(a)
 }
 
 // show prints a look: on a terminal in the place of the one before.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"keyfold/cmd/keyfold/reach"
+	"keyfold/cmd/keyfold/streams"
 	"keyfold/internal/cli"
 	"keyfold/source/rabbit"
 )
@@ -115,7 +116,7 @@ func TestProblemsAgreeWithAlertsAndRunbook(t *testing.T) {
 	alerts := read("deploy/alerts.yml")
 	for _, want := range []string{
 		fmt.Sprintf(`notification_(events|deliveries)_failed"}) > %d`, maxDeadLetters), fmt.Sprintf(`([.][0-9]{2}|[.]common)?"})) > %d`, maxReady),
-		fmt.Sprintf(`keyfold_outbox_oldest_unsent_seconds > %d`, maxOutboxSecond),
+		fmt.Sprintf(`keyfold_outbox_oldest_unsent_seconds > %d`, maxOutboxSecond), fmt.Sprintf(`keyfold_stream_lag_seconds > %d`, maxStreamSecond),
 	} {
 		if !strings.Contains(alerts, want) {
 			t.Errorf("deploy/alerts.yml has no %s", want)
@@ -177,6 +178,23 @@ func TestQuantile(t *testing.T) {
 		if c.want == 0 && got != nil || c.want != 0 && (got == nil || *got != c.want) {
 			t.Errorf("of %v since %v: got %v, want %v", c.now, c.before, got, c.want)
 		}
+	}
+}
+
+// Streams are summed up, and each fault of one is a problem.
+func TestStreams(t *testing.T) {
+	r := quiet()
+	r.Streams = []streams.Row{{Stream: "s-0", First: 100, End: 1200, Position: 1100, Lag: 100, Behind: 20}, {Stream: "s-1", End: 1000, Position: 1000}}
+	r.judge()
+	var screen bytes.Buffer
+	r.print(&cli.Text{W: &screen})
+	if len(r.Problems) > 0 || !regexp.MustCompile(`2 streams +2,100 +100 +20s`).MatchString(screen.String()) {
+		t.Errorf("%+v\n%s", r.Problems, screen.String())
+	}
+	r.Streams[1].Behind, r.Streams[1].Fault = 61, "the position is beyond the end"
+	r.judge()
+	if len(r.Problems) != 2 || r.Problems[0].About != "s-1" || !strings.Contains(r.Problems[1].Text, "1m ago") {
+		t.Errorf("%+v", r.Problems)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sourcegraph/conc/pool"
+
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/source/rabbit"
@@ -30,13 +32,19 @@ func Look(ctx context.Context, client stream.Config, names rabbit.Names) ([]Stat
 		return nil, err
 	}
 	states := make([]State, len(found))
+	looking := pool.New().WithErrors().WithContext(ctx).WithMaxGoroutines(looksAtOnce)
 	for i, s := range found {
-		if states[i], err = look(ctx, client, names.StreamQueue(s)); err != nil {
-			return nil, err
-		}
+		looking.Go(func(ctx context.Context) (err error) {
+			states[i], err = look(ctx, client, names.StreamQueue(s))
+			return err
+		})
 	}
-	return states, nil
+	return states, looking.Wait()
 }
+
+// looksAtOnce bounds the connections of Look, which waits a second for each stream that is
+// empty.
+const looksAtOnce = 16
 
 func look(ctx context.Context, client stream.Config, name string) (State, error) {
 	state := State{Stream: name}

@@ -1,4 +1,5 @@
-package main
+// Package streams has the commands about the streams that workers read.
+package streams
 
 import (
 	"context"
@@ -16,17 +17,17 @@ import (
 	"keyfold/source/stream/reader"
 )
 
-// streamsCmd is about the streams that workers read.
-type streamsCmd struct {
-	List   streamsListCmd   `cmd:"" help:"Show the streams: what they hold, and how far workers have read them."`
-	Rewind streamsRewindCmd `cmd:"" help:"Have workers read streams again; no profile changes by what it has already."`
+// Cmd is about the streams that workers read.
+type Cmd struct {
+	List   listCmd   `cmd:"" help:"Show the streams: what they hold, and how far workers have read them."`
+	Rewind rewindCmd `cmd:"" help:"Have workers read streams again; no profile changes by what it has already."`
 }
 
-// streamsListCmd shows streams.
-type streamsListCmd struct{}
+// listCmd shows streams.
+type listCmd struct{}
 
 // Help is the long text.
-func (c *streamsListCmd) Help() string {
+func (c *listCmd) Help() string {
 	return `A position is where the reading of a stream would begin again: all events below it are settled, in
 the profiles of MONGODB_DATABASE. It is stored every 5 s. The lag is what lies above it, events that workers have in hand
 included, and since when the oldest of them has been in the stream.
@@ -36,10 +37,10 @@ Examples:
   keyfold streams list -o json`
 }
 
-func (c *streamsListCmd) Check(a *app.App) error { return errors.Join(a.CheckBroker(), a.CheckStore()) }
+func (c *listCmd) Check(a *app.App) error { return errors.Join(a.CheckBroker(), a.CheckStore()) }
 
-// listedStream is a row of the list.
-type listedStream struct {
+// Row says how far a stream is read.
+type Row struct {
 	Stream   string        `json:"stream"`
 	First    uint64        `json:"first"`
 	End      uint64        `json:"end"`
@@ -52,12 +53,21 @@ type listedStream struct {
 }
 
 // Run lists.
-func (c *streamsListCmd) Run(a *app.App) error {
+func (c *listCmd) Run(a *app.App) error {
+	rows, err := Look(a)
+	if err != nil {
+		return err
+	}
+	return a.Emit(rows, func(w *cli.Text) { printStreams(w, rows) })
+}
+
+// Look asks the broker for its streams and the store for the positions.
+func Look(a *app.App) ([]Row, error) {
 	states, err := reader.Look(a.Ctx, a.StreamsClient(), rabbit.DefaultNames())
 	if err != nil {
-		return app.BrokerUnreached(err)
+		return nil, app.BrokerUnreached(err)
 	}
-	rows := make([]listedStream, len(states))
+	rows := make([]Row, len(states))
 	err = a.WithStore(func(store *mongodb.Store) error {
 		for i, s := range states {
 			at, err := store.LoadPosition(a.Ctx, s.Stream)
@@ -68,15 +78,12 @@ func (c *streamsListCmd) Run(a *app.App) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return a.Emit(rows, func(w *cli.Text) { printStreams(w, rows) })
+	return rows, err
 }
 
 // listed joins what the broker has with what is settled.
-func listed(s reader.State, at profile.Position, now engine.Millis) listedStream {
-	row := listedStream{Stream: s.Stream, First: s.First, End: s.End, Oldest: s.Oldest, Position: at.Offset, Rewinds: at.Rewinds}
+func listed(s reader.State, at profile.Position, now engine.Millis) Row {
+	row := Row{Stream: s.Stream, First: s.First, End: s.End, Oldest: s.Oldest, Position: at.Offset, Rewinds: at.Rewinds}
 	switch {
 	case at.Offset > s.End:
 		row.Fault = "the position is beyond the end: the stream was made anew, or lost its end (docs/howto/streams.md)"
@@ -94,7 +101,7 @@ func listed(s reader.State, at profile.Position, now engine.Millis) listedStream
 	return row
 }
 
-func printStreams(w *cli.Text, rows []listedStream) {
+func printStreams(w *cli.Text, rows []Row) {
 	table := make([][]string, len(rows))
 	for i, r := range rows {
 		behind := "-"
@@ -111,14 +118,14 @@ func printStreams(w *cli.Text, rows []listedStream) {
 	}
 }
 
-// streamsRewindCmd sets positions back.
-type streamsRewindCmd struct {
+// rewindCmd sets positions back.
+type rewindCmd struct {
 	To    string `placeholder:"TIME" help:"Read what the broker has stored since then: a span back from now, such as 3h, or a time such as 2026-02-10T15:00:00Z."`
 	First bool   `help:"Read all that the streams hold."`
 }
 
 // Help is the long text.
-func (c *streamsRewindCmd) Help() string {
+func (c *rewindCmd) Help() string {
 	return `After MongoDB was restored from a backup, what its profiles lack is read again: their marks came back
 with them. Workers may run; they begin again within some seconds. Events that a profile has are recognised by its marks,
 however often they are read.
@@ -129,13 +136,13 @@ Examples:
 }
 
 // Check judges the time.
-func (c *streamsRewindCmd) Check(a *app.App) error {
+func (c *rewindCmd) Check(a *app.App) error {
 	_, err := c.since(time.Now())
 	return errors.Join(a.CheckBroker(), a.CheckStore(), err)
 }
 
 // since returns the time to read from, 0 for all.
-func (c *streamsRewindCmd) since(now time.Time) (engine.Millis, error) {
+func (c *rewindCmd) since(now time.Time) (engine.Millis, error) {
 	switch {
 	case c.First == (c.To != ""):
 		return 0, errors.New("say where to read from: --to TIME, or --first")
@@ -160,7 +167,7 @@ type rewound struct {
 }
 
 // Run sets the positions back.
-func (c *streamsRewindCmd) Run(a *app.App) error {
+func (c *rewindCmd) Run(a *app.App) error {
 	since, err := c.since(time.Now())
 	if err != nil {
 		return err
