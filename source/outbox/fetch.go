@@ -107,6 +107,7 @@ func (r *Relay) fetchOnce(ctx context.Context, l *lease, wants []want, filter Fi
 	err = each(ctx, l.run, func(s scanner) error {
 		var shard int
 		row, err := scanStored(extended{s, []any{&shard}})
+		row.shard = shard % Shards
 		rows[shard] = append(rows[shard], row)
 		return err
 	}, u.query(), u.args...)

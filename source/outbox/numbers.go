@@ -69,15 +69,17 @@ func scanNumbers(s scanner) (*numbers, error) {
 // plan is what a batch publishes to streams.
 type plan struct {
 	groups  []Group
-	had     []Row         // that their streams have already
 	numbers map[int]int64 // the highest noted number, by shard: the notes to clear
+	resumed bool          // it was noted by another batch
 }
 
-// resume plans what another batch, of whatever process, had noted and not marked. A group of
+// resume plans what another batch, of whatever process, had noted and not marked: it goes out
+// again under its numbers. That the broker knows a number does not say that it keeps the group:
+// in a cluster it knows it before most nodes have it, and confirms it after. A group of
 // another stream than the one of now is no longer known by its number: its rows are marked as
 // tried, and go out as any others.
 func (r *Relay) resume(ctx context.Context, l *lease, all map[int]*numbers) (p plan, err error) {
-	p.numbers = map[int]int64{}
+	p.numbers, p.resumed = map[int]int64{}, true
 	for _, shard := range l.shards {
 		n := all[shard]
 		if len(n.noted) == 0 || n.notedFor != n.stream {
@@ -90,10 +92,7 @@ func (r *Relay) resume(ctx context.Context, l *lease, all map[int]*numbers) (p p
 				return p, r.db.fault("read noted events", err)
 			}
 			number := n.number - int64(len(n.noted)-1-i)
-			switch {
-			case number <= n.last:
-				p.had = append(p.had, rows...)
-			case len(rows) > 0:
+			if len(rows) > 0 {
 				p.groups = append(p.groups, Group{Shard: shard, Stream: n.stream, Reference: n.reference, Number: number, Rows: rows})
 			}
 		}
@@ -118,8 +117,8 @@ func (r *Relay) noted(ctx context.Context, l *lease, ids []int64, notedAt engine
 	var rows []Row
 	for _, id := range ids {
 		row, there := found[id]
-		if !there || row.fault != nil || row.Body == nil {
-			continue
+		if !there || row.Body == nil {
+			continue // a row that is no event to this version goes where it may be already
 		}
 		if row.TriedAt >= notedAt {
 			row.TriedAt = 0

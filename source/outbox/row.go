@@ -91,6 +91,7 @@ type scanner interface{ Scan(dest ...any) error }
 // has nothing of its event but the user. A row without a body has no more either.
 type stored struct {
 	Row
+	shard int // that it was read of: a shop may have given it another than its user's
 	fault error
 }
 

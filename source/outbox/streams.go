@@ -16,7 +16,8 @@ type Streams interface {
 	// that it has of a reference; 0: none. ctx has a deadline.
 	Last(ctx context.Context, shard int, reference string) (stream string, number int64, err error)
 	// PublishGroups publishes groups, those of one reference in the order of their numbers,
-	// and awaits the broker's answer for each. The result is aligned with groups:
+	// none behind one that was not sent, and awaits the broker's answer for each. An answer of
+	// nil is the broker's word that it keeps the group. The result is aligned with groups:
 	//
 	//	nil                  the stream has the group
 	//	[engine.ErrUnknown]  it may have it
@@ -49,8 +50,7 @@ func grouped(rows []stored, numbers map[int]*numbers) (all []Group) {
 	byShard := map[int][]Row{}
 	for i := range rows {
 		if rows[i].fault == nil {
-			shard := engine.SlotOf(rows[i].Event.UserID)
-			byShard[shard] = append(byShard[shard], rows[i].Row)
+			byShard[rows[i].shard] = append(byShard[rows[i].shard], rows[i].Row)
 		}
 	}
 	for shard, rows := range byShard {
@@ -87,10 +87,10 @@ func highest(groups []Group) map[int]int64 {
 
 // runPlan publishes what was noted of a batch. What does not go out now stays noted.
 func (w *rounds) runPlan(ctx, work context.Context, p plan) {
-	w.sent, w.numbers = p.had, p.numbers
+	w.numbers = p.numbers
 	w.fresh = nil // noted is tried
 	w.setUnreadableAside()
-	errs := w.publishGroups(ctx, work, p.groups)
+	errs := w.publishGroups(ctx, work, p)
 	now := time.Now()
 	for i := range p.groups {
 		group := &p.groups[i]
@@ -119,22 +119,21 @@ func (w *rounds) setUnreadableAside() {
 }
 
 // publishGroups returns the answers for groups, none where they were not sent.
-func (w *rounds) publishGroups(ctx, work context.Context, groups []Group) []error {
+func (w *rounds) publishGroups(ctx, work context.Context, p plan) []error {
 	r, rows := w.relay, 0
-	for i := range groups {
-		rows += len(groups[i].Rows)
-	}
-	for left := rows; left > 0; left -= r.limiter.Burst() {
-		if r.limiter.WaitN(ctx, min(left, r.limiter.Burst())) != nil {
-			return nil // ctx ended
-		}
+	for i := range p.groups {
+		rows += len(p.groups[i].Rows)
 	}
 	if rows == 0 {
 		return nil
+	}
+	// Another batch's rows may be more than a lease has time for at this one's rate.
+	if !p.resumed && r.limiter.WaitN(ctx, rows) != nil {
+		return nil // ctx ended
 	}
 	if !time.Now().Before(w.until) {
 		w.stop = errFrozen
 		return nil
 	}
-	return r.timed(work, rows, func(ctx context.Context) []error { return r.streams.PublishGroups(ctx, groups) })
+	return r.timed(work, rows, func(ctx context.Context) []error { return r.streams.PublishGroups(ctx, p.groups) })
 }

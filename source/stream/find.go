@@ -12,7 +12,8 @@ import (
 // maxGenerations is how many generations of streams are looked for: setup makes no more.
 const maxGenerations = 32
 
-// Find asks the broker which streams of an application it has, from the first generation on.
+// Find asks the broker which streams of an application it has, from the first generation on,
+// those without a leader at present among them.
 func Find(ctx context.Context, config Config, names rabbit.Names) ([]rabbit.Stream, error) {
 	c, err := Dial(ctx, config)
 	if err != nil {
@@ -33,7 +34,7 @@ func Find(ctx context.Context, config Config, names rabbit.Names) ([]rabbit.Stre
 	}
 	found := all[:0]
 	for i, s := range all {
-		if answer, ok := answers[queues[i]]; ok && answer.Err == nil {
+		if answer, ok := answers[queues[i]]; ok && !errors.Is(answer.Err, StreamMissing) {
 			found = append(found, s)
 		}
 	}

@@ -57,7 +57,7 @@ func (t Config) streams(c *rabbit.Channel) ([]declaration, error) {
 	all := []declaration{exchange(n.StreamExchange(), amqp.ExchangeDirect)}
 	super := n.StreamBase() + fmt.Sprintf(".%d", generation)
 	all = append(all, exchangeWith(super, amqp.ExchangeDirect, amqp.Table{"x-super-stream": true}))
-	for i := range t.Streams {
+	for i := t.Streams - 1; i >= 0; i-- { // the first one last: with it the generation is complete
 		name := n.StreamQueue(rabbit.Stream{Generation: generation, Partition: i})
 		all = append(all, queue(name, t.streamArguments()), superBinding(name, super, i))
 	}

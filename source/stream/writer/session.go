@@ -30,20 +30,29 @@ type session struct {
 // place is what numbers rise in.
 type place struct{ stream, reference string }
 
-// newest returns the streams of the newest generation that the broker has.
+// newest returns the streams of the newest generation that the broker has. One without its
+// partition 0 is in the making: setup makes that last.
 func newest(ctx context.Context, config Config) (names []string, err error) {
 	found, err := stream.Find(ctx, config.Client, config.Names)
 	if err != nil {
 		return nil, err
 	}
+	generation := 0
 	for _, s := range found { // in the order of generations and partitions
 		if s.Partition == 0 {
-			names = nil
+			names, generation = nil, s.Generation
 		}
-		names = append(names, config.Names.StreamQueue(s))
+		if s.Generation == generation && s.Partition == len(names) {
+			names = append(names, config.Names.StreamQueue(s))
+		}
+	}
+	if len(names) == 0 {
+		return nil, stream.Missing(errUnfinished)
 	}
 	return names, nil
 }
+
+var errUnfinished = errors.New("streams: none of the broker's generations is complete")
 
 func open(ctx context.Context, config Config, streams []string) (*session, error) {
 	conns, err := stream.DialLeaders(ctx, config.Client, streams...)

@@ -106,8 +106,14 @@ func (w *Writer) Publish(ctx context.Context, groups []Group) []error {
 		return errs
 	}
 	answers := make([]*answer, len(groups))
+	unsent := map[string]error{} // by reference: the number of a later group would hide it
 	for i := range groups {
-		answers[i], errs[i] = s.send(ctx, &groups[i])
+		g := &groups[i]
+		if before := unsent[g.Reference]; before != nil {
+			errs[i] = fmt.Errorf("streams: publish to %s: a group before it was not sent: %s", g.Stream, before)
+		} else if answers[i], errs[i] = s.send(ctx, g); errs[i] != nil {
+			unsent[g.Reference] = errs[i]
+		}
 	}
 	for i, a := range answers {
 		if a != nil {
@@ -178,6 +184,10 @@ func (w *Writer) session(ctx context.Context) (*session, error) {
 		return nil, errors.Join(fmt.Errorf("streams: publish: waiting to connect again: %w", ctx.Err()), w.failed)
 	}
 	if err := w.renew(ctx); err != nil {
+		if w.live != nil && !w.live.over() { // the node that was asked is away, not the leaders
+			w.live.looked = time.Now()
+			return w.live, nil
+		}
 		w.retry, w.failed = time.Now().Add(w.pause.Next()), err
 		return nil, err
 	}
