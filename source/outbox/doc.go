@@ -52,9 +52,9 @@
 // written with the note of the rows as tried, in keyfold_publish_numbers, on condition that
 // no other relay has given numbers since the shard was leased. A stream keeps the last number
 // of each shard and drops a group whose number is not higher: so a group may be sent again by
-// any process. The mark clears the note. Who leases a shard with a note asks the broker for the
-// number: rows of groups up to it are there, and those above go out under their numbers,
-// before any other row of the shard. Where the note is for another stream than the shard's of
+// any process. The mark clears the note. The groups of a shard that is
+// leased with a note go out again under their numbers, before any other row of the shard, and
+// the broker confirms them. Where the note is for another stream than the shard's of
 // now, its rows go out as rows that were tried.
 //
 // # Several relays

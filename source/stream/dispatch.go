@@ -8,7 +8,7 @@ import (
 func (c *Conn) take(key uint16, body []byte) error {
 	switch r := (&cursor{rest: body}); key {
 	case deliver:
-		return c.takeChunk(r)
+		return c.takeChunk(body)
 	case publishConfirm:
 		return c.takeConfirms(r)
 	case publishError:
@@ -48,7 +48,8 @@ func (c *Conn) takeClose(r *cursor) error {
 	return fmt.Errorf("the broker closes the connection: %s: %w", reason, Code(code))
 }
 
-func (c *Conn) takeChunk(r *cursor) error {
+func (c *Conn) takeChunk(body []byte) error {
+	r := &cursor{rest: body}
 	s := c.subscription(r.u8())
 	if s == nil || s.over() {
 		return nil // on its way while the subscription ended
@@ -57,7 +58,7 @@ func (c *Conn) takeChunk(r *cursor) error {
 	if err != nil {
 		return err
 	}
-	chunk.frame = r.rest
+	chunk.frame = body // as it was allocated, for the next one
 	if !s.spend() {
 		return fmt.Errorf("stream %q: the broker sent a chunk without a credit, at offset %d", s.stream, chunk.First)
 	}

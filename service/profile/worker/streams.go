@@ -30,8 +30,9 @@ func (w *Worker) readStreams() error {
 	w.streams = reader.New(reader.Config{
 		Client: stream.Config{URI: c.Streams.URI, Name: c.Identity.Connection("streams"), Timing: timing},
 		Names:  c.Names,
-		// The windows have a bound of their own, which nothing may wait at that they wait for.
-		MaxHeldBytes: c.Shard.MaxHeldBytes / 4 * 3,
+		// The windows have a bound of their own, which nothing may wait at that they wait for. It
+		// is above the mark from which on they close windows, three quarters.
+		MaxHeldBytes: c.Shard.MaxHeldBytes / 8 * 7,
 	}, reader.Ports{
 		Positions: positions, Share: partition.NewShare(dialer, c.Streams.Store, c.Identity.Tag(0, 0, 0)),
 		Outside: w.consumer.NewOutside, CloseWindows: func() { w.pipeline.Router.Relieve() }, Log: w.ports.Log,

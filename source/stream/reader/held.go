@@ -1,7 +1,6 @@
 package reader
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -29,22 +28,14 @@ func (h *held) add(n int64) {
 	h.freed = make(chan struct{})
 }
 
-// await waits until no more than the bound is held. full is called each time it is.
-func (h *held) await(ctx context.Context, full func()) error {
-	for {
-		h.mu.Lock()
-		freed := h.freed
-		h.mu.Unlock()
-		if h.bytes.Load() <= h.max { // asked after freed: what falls below it later closes that one
-			return nil
-		}
-		full()
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// full returns nil where there is room, and otherwise what is closed once there is.
+func (h *held) full() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.bytes.Load() <= h.max { // add takes the lock where it falls below that
+		return nil
 	}
+	return h.freed
 }
 
 func (h *held) now() int64 { return h.bytes.Load() }

@@ -19,11 +19,13 @@ const (
 	maxOutlines = 1024
 	// maxMisses is after how many bodies without a known outline none is looked for.
 	maxMisses = 4096
+	// maxOutlineBytes keeps what is no form of many bodies out: a longer body is held whole.
+	maxOutlineBytes = 2 << 10
 )
 
 // of returns an outline to keep, nil where there are too many.
 func (o *outlines) of(text []byte) *profile.Outline {
-	if text == nil || o.misses > maxMisses {
+	if text == nil || len(text) > maxOutlineBytes || o.misses > maxMisses {
 		return nil
 	}
 	o.room = text // grown as it is

@@ -1,10 +1,7 @@
 package reader
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"keyfold/engine/profile"
 )
@@ -28,30 +25,23 @@ func TestTrail(t *testing.T) {
 	}
 }
 
-// What waits for room goes on when there is some, and has the windows closed before.
+// What waits for room goes on when there is some.
 func TestHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHeld(100)
-		h.add(100)
-		asked := 0
-		if err := h.await(t.Context(), func() { asked++ }); err != nil || asked != 0 {
-			t.Fatalf("at the bound: %v, asked %d times", err, asked)
-		}
-		h.add(1)
-		went := false
-		go func() { went = h.await(t.Context(), func() { asked++ }) == nil }()
-		if synctest.Wait(); went || asked != 1 {
-			t.Fatalf("above the bound: went %v, asked %d times", went, asked)
-		}
-		h.add(-1)
-		if synctest.Wait(); !went {
-			t.Fatal("there is room, and nothing goes on")
-		}
-		h.add(1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := h.await(ctx, func() {}); err == nil {
-			t.Error("it did not end with its context")
-		}
-	})
+	h := newHeld(100)
+	h.add(100)
+	if h.full() != nil {
+		t.Fatal("it is full at the bound")
+	}
+	h.add(1)
+	freed := h.full()
+	select {
+	case <-freed:
+		t.Fatal("above the bound there is room")
+	default:
+	}
+	h.add(-1)
+	<-freed
+	if h.full() != nil {
+		t.Error("it is full still")
+	}
 }

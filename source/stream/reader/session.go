@@ -128,9 +128,8 @@ func (s *session) AwaitCopies(ctx context.Context, user int32) {
 // settle takes an event out of what is in hand.
 func (s *session) settle(offset uint64) { s.reader.owner.held.add(-s.set.Settle(offset)) }
 
-// handle takes one chunk: whatever of it lies at the position or above is handed over. Then
-// there is credit for another.
-func (s *session) handle(ctx context.Context, sub *stream.Subscription, c *stream.Chunk) error {
+// handle takes one chunk: whatever of it lies at the position or above is handed over.
+func (s *session) handle(ctx context.Context, c *stream.Chunk) error {
 	if err := s.check(c); err != nil {
 		return err
 	}
@@ -141,10 +140,7 @@ func (s *session) handle(ctx context.Context, sub *stream.Subscription, c *strea
 		return err
 	}
 	s.reader.owner.Stats.Chunks.Add(1)
-	if err := s.reader.owner.held.await(ctx, s.reader.owner.closeWindows); err != nil {
-		return err
-	}
-	return sub.Credit(1)
+	return nil
 }
 
 // check compares the first chunk with the position's. One that stands elsewhere, or is another,
@@ -220,7 +216,7 @@ func (s *session) parse(c *stream.Chunk, from uint64) (next uint64, err error) {
 		next = offset + 1
 		d, err := s.delivery(c, offset, m, now)
 		if err != nil {
-			s.arrived = append(s.arrived, inhand.Event{Offset: offset})
+			s.arrived = append(s.arrived, inhand.Event{Offset: offset, Bytes: int32(eventBytes + wholeBytes + m.Size())})
 			s.refused = append(s.refused, refused{m.Clone(), offset, err})
 			return nil //nolint:nilerr // it becomes a dead letter
 		}

@@ -155,12 +155,28 @@ func (r *streamReader) readOnce(ctx context.Context) error {
 	return explain(err)
 }
 
+// crediting asks for chunks: a [stream.Subscription].
+type crediting interface{ Credit(n uint16) error }
+
 // readChunks hands over what comes.
-func (r *streamReader) readChunks(ctx context.Context, s *session, sub *stream.Subscription, chunks <-chan stream.Chunk) error {
+func (r *streamReader) readChunks(ctx context.Context, s *session, sub crediting, chunks <-chan stream.Chunk) error {
 	known := s.began.Chunk != (profile.Fingerprint{})
 	first := time.NewTimer(identityTimeout)
 	defer first.Stop()
+	taken := uint16(0) // chunks that no credit was given for yet
 	for {
+		// Where no more fits, no chunk is taken; what waited in process for its next attempt is,
+		// or what is held might wait for that.
+		more, freed := chunks, r.owner.held.full()
+		if freed != nil {
+			r.owner.closeWindows()
+			more = nil
+		} else if taken > 0 {
+			if err := sub.Credit(taken); err != nil {
+				return err
+			}
+			taken = 0
+		}
 		var silent <-chan time.Time
 		if known && !s.checked {
 			silent = first.C
@@ -170,6 +186,7 @@ func (r *streamReader) readChunks(ctx context.Context, s *session, sub *stream.S
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-freed:
 		case <-silent:
 			return s.changed(fmt.Errorf("its chunk at offset %d is not there", s.began.Chunk.First))
 		case <-s.outside.Due():
@@ -178,13 +195,14 @@ func (r *streamReader) readChunks(ctx context.Context, s *session, sub *stream.S
 			if err := s.HandOver(ctx); err != nil {
 				return deliverError{err}
 			}
-		case c := <-chunks:
-			if err := s.handle(ctx, sub, &c); err != nil {
+		case c := <-more:
+			if err := s.handle(ctx, &c); err != nil {
 				if cause := context.Cause(ctx); cause != nil {
 					err = cause
 				}
 				return err
 			}
+			taken++
 		}
 	}
 }
