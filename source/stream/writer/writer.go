@@ -110,7 +110,7 @@ func (w *Writer) Publish(ctx context.Context, groups []Group) []error {
 	for i := range groups {
 		g := &groups[i]
 		if before := unsent[g.Reference]; before != nil {
-			errs[i] = fmt.Errorf("streams: publish to %s: a group before it was not sent: %s", g.Stream, before)
+			errs[i] = fmt.Errorf("streams: publish to %s: a group before it was not sent: %s", g.Stream, before.Error())
 		} else if answers[i], errs[i] = s.send(ctx, g); errs[i] != nil {
 			unsent[g.Reference] = errs[i]
 		}
