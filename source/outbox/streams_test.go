@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"keyfold/engine"
 )
@@ -232,6 +233,53 @@ func TestNumbersAreAboveTheBrokers(t *testing.T) {
 		batches(t, r)
 		if times := s.each(t, "one"); len(times) != 200 {
 			t.Errorf("%d of 200 rows are in the streams", len(times))
+		}
+	})
+}
+
+// A shop gives rows to another user, as two accounts become one: their shard stays.
+func TestRowsOfAnotherShardThanTheirUsers(t *testing.T) {
+	onEach(t, func(t *testing.T, db *Database) {
+		s := newStreams(t)
+		s.faults = 0
+		more(t, db, 1, 3)
+		other := int32(2)
+		for engine.SlotOf(other) == engine.SlotOf(1) {
+			other++
+		}
+		exec(t, db, "UPDATE user_interactions SET user_id = ? WHERE id = (SELECT id FROM (SELECT MAX(id) AS id FROM user_interactions) AS newest)", other)
+		batches(t, NewStreamRelay(db, s, brisk(), quiet))
+		if times := s.each(t, "one"); len(times) != 3 {
+			t.Errorf("%d of 3 rows are in the streams", len(times))
+		}
+	})
+}
+
+// What another batch has noted is more than a slow relay's lease has time for.
+func TestASlowRelayGetsPastALargeNote(t *testing.T) {
+	onSQLite(t, func(t *testing.T, db *Database) {
+		s := newStreams(t)
+		s.faults = 0
+		more(t, db, 1, 200)
+		shard := engine.SlotOf(1)
+		r := NewStreamRelay(db, s, RelayConfig{BatchRows: 400}, quiet)
+		l := &lease{shards: []int{shard}, run: db.pool}
+		_, p, _, err := r.prepare(t.Context(), l, query{})
+		must(t, err)
+		noted := 0
+		for _, g := range p.groups {
+			noted += len(g.Rows)
+		}
+		slow := NewStreamRelay(db, s, RelayConfig{Rate: 1}, quiet)
+		_, p, _, err = slow.prepare(t.Context(), l, query{})
+		must(t, err)
+		w := newRounds(slow, nil)
+		w.until = time.Now().Add(time.Minute)
+		ended, end := context.WithCancel(t.Context())
+		end() // a wait for the rate would fail
+		w.runPlan(ended, t.Context(), p)
+		if noted < 100 || len(w.sent) != noted {
+			t.Errorf("%d of %d noted rows went out", len(w.sent), noted)
 		}
 	})
 }

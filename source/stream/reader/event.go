@@ -47,8 +47,8 @@ type message struct {
 
 // eventBytes is what an event costs in memory beside its texts, measured: itself, the place in
 // its window with a share of the window, and that in the set of what is in hand. It is 180 at
-// thirty events of a window, 220 at ten, 260 at two, and 380 at one: more than is reckoned,
-// by less than the quarter of the bytes for all that is held which a reader leaves free.
+// thirty events of a window, 220 at ten, 260 at two, and 380 at one, a seventh more
+// than is reckoned with its texts.
 const eventBytes = 320
 
 // wholeBytes is what one costs more that is kept with its message, beside that and its texts.

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"keyfold/engine"
 	"keyfold/internal/testserver/process"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/internal/testserver/sitetest"
+	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
 	"keyfold/source/stream"
 	"keyfold/source/stream/reader"
@@ -184,5 +187,58 @@ func TestNoStreams(t *testing.T) {
 	_, _, err := s.writer().Last(sitetest.Within(t, sitetest.Ample), 0, "reference")
 	if engine.ReasonOf(err) != stream.ReasonMissing || engine.KindOf(err) != engine.Configuration {
 		t.Error(err)
+	}
+}
+
+// A group that does not fit is not sent, and none of its reference behind it: the number of a
+// later one would have it taken for stored.
+func TestNoGroupGoesBehindOneThatWasNotSent(t *testing.T) {
+	t.Parallel()
+	s := newStreams(t, rabbittest.Shared(t), 1)
+	s.client.FrameMax = 200 << 10
+	w := s.writer()
+	name, _ := s.last(w, 0)
+	large := group(name, 1, 1)
+	for range 4 {
+		large.Messages = append(large.Messages, make([]byte, 60<<10))
+	}
+	other := group(name, 1, 1)
+	other.Reference = "another"
+	errs := w.Publish(sitetest.Within(t, sitetest.Ample), []writer.Group{large, group(name, 2, 1), other})
+	if engine.KindOf(errs[0]) != engine.Configuration || errs[1] == nil || engine.KindOf(errs[1]) != engine.Transient || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+	if _, number := s.last(w, 0); number != 0 {
+		t.Errorf("group 1 was not sent, and the last number is %d", number)
+	}
+}
+
+// Writers go over to another number of streams, and not before all of these are there.
+//
+// Promise(rabbitmq/stream-generations): Writers go over to the streams of another generation once it
+// is complete.
+func TestWritersFollowAnotherGeneration(t *testing.T) {
+	t.Parallel()
+	s := newStreams(t, rabbittest.Shared(t), 2)
+	channel := s.Channel()
+	for _, i := range []int{3, 2} { // of 4, as a setup makes them that is killed midway
+		name := s.Names.StreamQueue(rabbit.Stream{Generation: 2, Partition: i})
+		if _, err := channel.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "stream", "x-max-age": "604800s", "x-queue-leader-locator": "balanced"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := s.writer()
+	old, _ := s.last(w, 3)
+	if old != "user_event_streams.1-1" {
+		t.Errorf("slot 3 has %s while the next generation is in the making", old)
+	}
+	s.publish(w, group(old, 1, 1))
+	s.setUp(4)
+	sitetest.Eventually(t, "the writer goes over", func() bool {
+		name, number := s.last(w, 3)
+		return name == "user_event_streams.2-3" && number == 0
+	})
+	if errs := w.Publish(sitetest.Within(t, sitetest.Ample), []writer.Group{group(old, 2, 1)}); errs[0] == nil || errors.Is(errs[0], engine.ErrUnknown) {
+		t.Errorf("a group for the generation that is gone: %v", errs)
 	}
 }
