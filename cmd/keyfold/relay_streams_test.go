@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,4 +190,25 @@ func TestStreamBrokerKill9(t *testing.T) {
 	if n := relay.metric(`keyfold_relay_rows_total{outcome="unknown"}`); n < 1 {
 		t.Log("no group was on its way when the broker was killed")
 	}
+}
+
+// A backfill and the relay within ingest publish to streams, each row once, and an address
+// without streams is named.
+func TestOutboxToStreams(t *testing.T) {
+	t.Parallel()
+	s, client := newStreamShop(t, "sqlite", rabbittest.Shared(t))
+	const rows = 400
+	bodies := sampleOf(t, rows)
+	storing := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
+	storing.accepted(bodies[:rows/2]...)
+	storing.stop()
+	away := s.flags("--rabbitmq-stream-uri=rabbitmq-stream://guest:guest@127.0.0.1:1/")
+	if code, _, errs := keyfold(t.Context(), "", append([]string{"backfill"}, away...)...); code == 0 || !strings.Contains(errs, "rabbitmq_stream") {
+		t.Errorf("backfill without streams: code %d, %s", code, errs)
+	}
+	if out := s.must(t, "backfill", "--rate=10000/s"); !strings.Contains(out, fmt.Sprint(rows/2, " rows published")) {
+		t.Errorf("backfill says %s", out)
+	}
+	s.service(t, "ingest", "--relay", "--http-addr=127.0.0.1:0").ready().accepted(bodies[rows/2:]...)
+	s.checkStreams(t, client, rows)
 }

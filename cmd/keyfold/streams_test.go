@@ -73,6 +73,27 @@ func TestStreamCommands(t *testing.T) {
 	if _, out, _ := s.run(t, "", append([]string{"status"}, flags...)...); !strings.Contains(out, "2 streams") {
 		t.Errorf("status says %s", out)
 	}
+	anew := append(flags[:2:2], "--mongodb-database=anew")
+	if code, _, errs := s.run(t, "", "work", "--rebuild"); code == 0 || !strings.Contains(errs, "RABBITMQ_STREAMS is 0") {
+		t.Errorf("work --rebuild without streams: code %d, %s", code, errs)
+	}
+	if code, _, errs := s.run(t, "", append([]string{"setup"}, anew...)...); code != 0 {
+		t.Fatal(errs)
+	}
+	s.work(t, append(anew, quick, "--rebuild")...).ready()
+	eventually(t, "another database has all that the log holds", func() error {
+		lag := uint64(0)
+		for _, r := range listStreams(t, s, anew) {
+			lag += r.Lag
+		}
+		if lag > 0 {
+			return fmt.Errorf("%d are not settled", lag)
+		}
+		return nil
+	})
+	if n, err := rabbit.Depth(t.Context(), s.dsn, "user_embedding_updates.rebuild.anew"); err != nil || n != 0 {
+		t.Errorf("the queue of the rebuild has %d: %v", n, err)
+	}
 	if out := command("streams", "rewind", "--to=1h"); !strings.Contains(out, "is read again from offset 0 on") {
 		t.Errorf("rewind says %s", out)
 	}
