@@ -99,6 +99,8 @@ func (r *report) end(e event) {
 		switch {
 		case of.Action == "pass" || of.Action == "skip":
 			good[of.Test] = true
+		case of.Action == "run": // with -count each of its runs has a verdict
+			delete(good, of.Test)
 		case of.Action == "output" && (of.Test == "" || !good[of.Test]):
 			text = append(text, of.Output)
 		}
