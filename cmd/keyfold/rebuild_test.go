@@ -350,10 +350,12 @@ func TestRebuildWhileAWorkerFolds(t *testing.T) {
 	s.work(t, "--batch-window=0.05").ready()
 	s.work(t, "--no-batch-enabled").ready()
 	bodies := sampleOf(t, 400)
-	done := make(chan struct{})
+	const aRun = 10 // requests that are sent beside each run
+	next, done := make(chan struct{}, aRun), make(chan struct{})
 	go func() {
 		defer close(done)
 		for from := 0; from < len(bodies); from += 8 {
+			<-next
 			if a, err := send(api.url(), "", bodies[from:min(from+8, len(bodies))]...); err != nil || a.Code != 202 {
 				t.Errorf("%+v %v", a, err)
 				return
@@ -362,11 +364,13 @@ func TestRebuildWhileAWorkerFolds(t *testing.T) {
 	}()
 	store := s.open(t)
 	runs, spoiled, replaced := 0, 0, 0
-	for posting := true; posting; runs++ {
-		select {
-		case <-done:
-			posting = false
-		default:
+	for posting := true; posting || spoiled == 0 || replaced == 0; runs++ {
+		for posting && len(next) < aRun {
+			select {
+			case <-done:
+				posting = false
+			case next <- struct{}{}:
+			}
 		}
 		for user := int32(1); user <= 3; user++ {
 			if p, err := store.Load(t.Context(), []int32{user}); err == nil && p[0] != nil && trySpoil(t, store, p[0]) {
@@ -382,9 +386,6 @@ func TestRebuildWhileAWorkerFolds(t *testing.T) {
 	s.settled(t, o)
 	if r := s.rebuild(t, "--all"); r.Replaced != 0 {
 		t.Errorf("something was left: %+v", r)
-	}
-	if spoiled == 0 || replaced == 0 {
-		t.Error("nothing was spoiled, or nothing replaced: the test proves nothing")
 	}
 	t.Logf("%d runs, %d profiles spoiled, %d replaced", runs, spoiled, replaced)
 }
