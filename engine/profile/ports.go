@@ -49,3 +49,9 @@ type Product struct {
 	Model    string // what made the vector; "" = the configured model
 	Vector   []float32
 }
+
+// ProductTime is when a product was written last, 0 where that is not stored.
+type ProductTime struct {
+	ID        int32
+	WrittenAt engine.Millis
+}

@@ -1,10 +1,14 @@
 package profile
 
 import (
+	"fmt"
 	"math"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"keyfold/engine"
+	"keyfold/engine/cure"
 )
 
 // Short is a profile's second vector, of a shorter half-life: the normalised sum of the
@@ -34,15 +38,35 @@ func (c Config) FoldShort(s Short, updated engine.Millis, steps []Step) Short {
 	if s.Vector == nil && updated != 0 {
 		start.Vector = make([]float64, c.Dimensions) // a late event decays until the profile's newest
 	}
-	end := c.shortLaw().Fold(start, steps)
+	end := c.ShortLaw().Fold(start, steps)
 	if s.Vector == nil && end.Mass == 0 {
 		return Short{} // nothing is left of the events
 	}
 	return Short{Vector: end.Vector, Mass: end.Mass, HalfLife: c.ShortHalfLife}
 }
 
-// shortLaw returns the settings by which the second vector is folded.
-func (c Config) shortLaw() Config {
+// Mixed returns the unit vector of mix x the second vector + (1 - mix) x the first. It may
+// be the profile's own. A profile without a second vector has no mix but 0.
+func (p *Profile) Mixed(mix float64) ([]float64, error) {
+	if mix == 0 {
+		return p.Vector, nil
+	}
+	if p.Short.Vector == nil {
+		return nil, fmt.Errorf("user %d has no second vector to mix: with %s its next event gives it one", p.UserID, shortSetting)
+	}
+	v := floats.ScaleTo(make([]float64, len(p.Vector)), 1-mix, p.Vector)
+	floats.AddScaled(v, mix, p.Short.Vector)
+	if length := floats.Norm(v, 2); length > 0 {
+		floats.Scale(1/length, v)
+	}
+	return v, nil
+}
+
+// shortSetting gives profiles their second vector.
+const shortSetting cure.Name = "profile.Config.ShortHalfLife"
+
+// ShortLaw returns the settings by which the second vector is folded.
+func (c Config) ShortLaw() Config {
 	c.Lambda, c.History = math.Ln2/(c.ShortHalfLife.Hours()/24), Mass
 	return c
 }

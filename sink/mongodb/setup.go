@@ -36,7 +36,9 @@ func (s *Store) setUp(ctx context.Context, shard func(context.Context) error) (n
 	if err != nil {
 		return notices, err
 	}
-	if err = s.index(ctx, s.products, unique(fieldProduct)); err != nil {
+	// The second one lists the catalogue with its times and reads no document.
+	err = s.index(ctx, s.products, unique(fieldProduct), mongo.IndexModel{Keys: bson.D{{Key: fieldProduct, Value: 1}, {Key: fieldWrittenAt, Value: 1}}})
+	if err != nil {
 		return notices, err
 	}
 	if err = shard(ctx); err != nil {

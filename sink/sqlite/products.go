@@ -92,6 +92,25 @@ func (r *Reader) productsIn(ctx context.Context, after, last int64) iter.Seq2[pr
 	return pages(ctx, r, scanProduct, func(p profile.Product) int32 { return p.ID }, pageProducts, after, last)
 }
 
+// ProductTimes yields the id of each product and when it was written last.
+func (r *Reader) ProductTimes(ctx context.Context) iter.Seq2[profile.ProductTime, error] {
+	scan := func(rows *sql.Rows) (t profile.ProductTime, err error) {
+		err = rows.Scan(&t.ID, &t.WrittenAt)
+		return t, err
+	}
+	return func(yield func(profile.ProductTime, error) bool) {
+		times, err := sqlfile.Collect(ctx, r.Reader, scan, "SELECT product_id, updated_at FROM product_embeddings")
+		for _, t := range times {
+			if !yield(t, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(profile.ProductTime{}, err)
+		}
+	}
+}
+
 // CountProducts returns the number of products.
 func (r *Reader) CountProducts(ctx context.Context) (int64, error) {
 	return r.Count(ctx, "SELECT count(*) FROM product_embeddings")

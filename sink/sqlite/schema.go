@@ -61,4 +61,7 @@ ALTER TABLE user_embeddings ADD COLUMN mass_short REAL;
 ALTER TABLE user_embeddings ADD COLUMN short_half_life INTEGER; -- seconds
 `, `
 ALTER TABLE user_embeddings ADD COLUMN stream_marks BLOB; -- see profile.Marks
+`, `
+-- Lists the catalogue with its times and reads no vector.
+CREATE INDEX product_embeddings_updated_at ON product_embeddings (updated_at);
 `}

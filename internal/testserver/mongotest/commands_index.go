@@ -1,5 +1,7 @@
 package mongotest
 
+import "bytes"
+
 func createIndexes(r *request) error {
 	namespace, err := r.namespace()
 	if err != nil {
@@ -36,7 +38,7 @@ func createIndexes(r *request) error {
 // name, or on its field, is an error.
 func (c *collection) knownIndex(x *index) (bool, error) {
 	for _, y := range c.indexes {
-		same := y.field == x.field && compare(y.direction, x.direction) == 0
+		same := y.field == x.field && compare(y.direction, x.direction) == 0 && bytes.Equal(y.rest, x.rest)
 		switch {
 		case same && y.name == "_id_":
 			return true, nil

@@ -22,7 +22,7 @@
 //   - What it does not know it refuses with an error that begins with
 //     "mongotest:", rather than doing something else: transactions, collation,
 //     fields below the top level, updates of many documents, pipelines as updates,
-//     compound, sparse and TTL indexes, sorts by several fields, projections that
+//     unique compound, sparse and TTL indexes, sorts by several fields, projections that
 //     exclude, and all operators but $in, $gt, $gte, $lt, $lte, $exists, $set, $unset, $inc
 //     and $setOnInsert.
 //   - Documents and arrays equal each other where their bytes do.

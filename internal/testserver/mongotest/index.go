@@ -13,6 +13,7 @@ type index struct {
 	name      string
 	field     string
 	direction value
+	rest      []byte // elements of the key beyond the first, of an index that is not unique
 	unique    bool
 	entries   map[string]*record
 }
@@ -35,8 +36,12 @@ func parseIndex(spec document) (*index, error) {
 	}
 	s := newScan(key)
 	first, ok := s.next()
-	if _, more := s.next(); !ok || more {
-		return nil, fail(codeCannotCreateIndex, "mongotest: an index needs exactly one field, got %s", key)
+	if !ok {
+		return nil, fail(codeCannotCreateIndex, "mongotest: an index needs a field, got %s", key)
+	}
+	rest, err := furtherFields(&s)
+	if err != nil {
+		return nil, err
 	}
 	direction := first.Value()
 	if word, _ := direction.StringValueOK(); word != "hashed" && classOf(direction.Type) != classNumber {
@@ -55,11 +60,30 @@ func parseIndex(spec document) (*index, error) {
 			return nil, fail(codeCannotCreateIndex, "mongotest: index option '%s' is not supported", e.Key())
 		}
 	}
+	if unique && len(rest) > 0 {
+		return nil, fail(codeCannotCreateIndex, "mongotest: a unique index needs exactly one field, got %s", key)
+	}
 	x := newIndex(name, first.Key(), direction, unique)
+	x.rest = rest
 	if unique && x.hashed() {
 		return nil, fail(codeCannotCreateIndex, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
 	}
 	return x, nil
+}
+
+// furtherFields reads the fields of a compound index behind its first. They make no
+// difference to what a query answers.
+func furtherFields(s *scan) (rest []byte, err error) {
+	for e, more := s.next(); more; e, more = s.next() {
+		if classOf(e.Value().Type) != classNumber {
+			return nil, fail(codeCannotCreateIndex, "mongotest: index type %s is not supported", e.Value())
+		}
+		if err := refuseName(e.Key()); err != nil {
+			return nil, err
+		}
+		rest = append(rest, e...)
+	}
+	return rest, nil
 }
 
 // spec returns the index as listIndexes shows it.
@@ -67,7 +91,7 @@ func (x *index) spec() document {
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = bsoncore.AppendInt32Element(dst, "v", 2)
 	key, dst := bsoncore.AppendDocumentElementStart(dst, "key")
-	dst = endDocument(bsoncore.AppendValueElement(dst, x.field, x.direction), key)
+	dst = endDocument(append(bsoncore.AppendValueElement(dst, x.field, x.direction), x.rest...), key)
 	dst = bsoncore.AppendStringElement(dst, "name", x.name)
 	if x.unique && x.name != "_id_" {
 		dst = bsoncore.AppendBooleanElement(dst, "unique", true)

@@ -92,6 +92,9 @@ type builder struct {
 	*explain.Explanation
 	known map[int32]product
 	view  *View
+
+	mix    float64              // the second vector's share of what products are near to
+	second *explain.Explanation // nil: it has none
 }
 
 // New explains a profile that is there.
@@ -316,7 +319,7 @@ func (b *builder) because(near *Near, vector []float64) {
 	if vector == nil {
 		return
 	}
-	score := b.Score(vector)
+	score := b.score(vector)
 	if score.Cosine == 0 {
 		return
 	}

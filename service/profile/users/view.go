@@ -10,7 +10,6 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"keyfold/engine/cure"
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/source/catalog"
@@ -73,7 +72,7 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, mix 
 	if p.Profile.Erased() {
 		return p, nil
 	}
-	wanted, err := mixed(p.Profile, mix)
+	wanted, err := p.Profile.Mixed(mix)
 	if err != nil {
 		return nil, err
 	}
@@ -83,25 +82,6 @@ func NewProfileView(ctx context.Context, store Store, user int32, near int, mix 
 	}
 	p.near = nearest[0]
 	return p, nil
-}
-
-// shortSetting gives profiles their second vector.
-const shortSetting cure.Name = "profile.Config.ShortHalfLife"
-
-// mixed returns the unit vector of mix x the second vector + (1 - mix) x the first.
-func mixed(p *profile.Profile, mix float64) ([]float64, error) {
-	if mix == 0 {
-		return p.Vector, nil
-	}
-	if p.Short.Vector == nil {
-		return nil, fmt.Errorf("user %d has no second vector to mix: with %s its next event gives it one", p.UserID, shortSetting)
-	}
-	v := floats.ScaleTo(make([]float64, len(p.Vector)), 1-mix, p.Vector)
-	floats.AddScaled(v, mix, p.Short.Vector)
-	if length := floats.Norm(v, 2); length > 0 {
-		floats.Scale(1/length, v)
-	}
-	return v, nil
 }
 
 // Print writes the view as text.

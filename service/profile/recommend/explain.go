@@ -1,0 +1,46 @@
+package recommend
+
+import (
+	"context"
+	"iter"
+
+	"keyfold/engine/profile"
+	"keyfold/service/profile/explanation"
+	"keyfold/source/catalog/index"
+)
+
+// explain names the events that put each product of the answer there.
+func (r *Recommender) explain(ctx context.Context, p *profile.Profile, events []explanation.Event, mix float64, a *Answer) error {
+	ids := make([]int32, len(a.Products))
+	for i, product := range a.Products {
+		ids[i] = product.ID
+	}
+	in := explanation.Input{Profile: p, Events: events, Laws: r.ports.Laws, Phrases: r.ports.Phrases, Store: inMemory{r.ports.Products}}
+	reasons, err := explanation.Because(ctx, in, ids, mix)
+	for i := range reasons {
+		a.Products[i].Because, a.Products[i].Remainder = reasons[i].Because, reasons[i].Remainder
+	}
+	return err
+}
+
+// inMemory is the index as explanations read the catalogue.
+type inMemory struct{ *index.Index }
+
+func (m inMemory) Products(_ context.Context, ids []int32) (all []profile.Product, err error) {
+	for _, id := range ids {
+		if item, unit, known := m.Product(id); known {
+			all = append(all, profile.Product{ID: id, Name: item.Name, Category: item.Category, Vector: narrow(unit)})
+		}
+	}
+	return all, nil
+}
+
+func (m inMemory) ProductStreams(context.Context) []iter.Seq2[profile.Product, error] { return nil }
+
+func narrow(wide []float64) []float32 {
+	v := make([]float32, len(wide))
+	for i, component := range wide {
+		v[i] = float32(component)
+	}
+	return v
+}

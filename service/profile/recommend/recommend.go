@@ -1,0 +1,253 @@
+package recommend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/floats"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+	"keyfold/service/profile/explanation"
+	"keyfold/source/catalog/index"
+)
+
+// Bounds of a request.
+const (
+	MaxK = 200
+	// pool is how many candidates an answer that is spread chooses from, for each of its
+	// products.
+	pool = 10
+)
+
+// Profiles is where profiles are read.
+type Profiles interface {
+	Load(ctx context.Context, users []int32) ([]*profile.Profile, error)
+}
+
+// History is where it is known what users did.
+type History interface {
+	// Events returns the user's newest events, the oldest first, with what keeps each out
+	// of the profile, and a note where some are missing. p is nil where there is no
+	// profile.
+	Events(ctx context.Context, user int32, p *profile.Profile) (events []explanation.Event, note string, err error)
+	// Counts returns how many events products had in the days before the newest event.
+	Counts(ctx context.Context, days int) (map[int32]int64, error)
+}
+
+// Ports are what a recommender works with.
+type Ports struct {
+	Profiles Profiles
+	Products *index.Index
+	History  History                // nil: it is not known what users did
+	Phrases  engine.Vectors[string] // for explanations
+	Laws     profile.Config
+}
+
+// Recommender answers requests. It is safe for concurrent use.
+type Recommender struct {
+	ports    Ports
+	config   Config
+	profiles *knownProfiles
+	popular  popularity
+}
+
+// New returns a recommender.
+func New(config Config, ports Ports) (*Recommender, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	return &Recommender{ports: ports, config: config, profiles: newKnownProfiles(ports.Profiles, config)}, nil
+}
+
+// Exclusion says which products a user is not shown.
+type Exclusion string
+
+// The exclusions.
+const (
+	ExcludeNothing Exclusion = "none"
+	ExcludeBought  Exclusion = "bought" // products with a purchase of the user
+	ExcludeSeen    Exclusion = "seen"   // products with any event of the user
+)
+
+// Options of an answer.
+type Options struct {
+	K         int
+	Exclude   Exclusion
+	Category  string  // "": of any
+	Diversity float64 // from 0, the nearest, to 1, as unlike each other as can be
+	Mix       float64 // the second vector's share; -1: the configured one
+	Explain   bool
+}
+
+// DefaultOptions returns the options of a request that names none.
+func DefaultOptions() Options { return Options{K: 10, Exclude: ExcludeNothing, Mix: -1} }
+
+// Check reports every fault of the options at once, by the names of the API's parameters.
+func (o Options) Check() error {
+	var faults engine.Faults
+	faults.If(o.K < 1 || o.K > MaxK, "k is %d: it must be between 1 and %d", o.K, MaxK)
+	faults.If(!slices.Contains([]Exclusion{ExcludeNothing, ExcludeBought, ExcludeSeen}, o.Exclude), "exclude is %.40q: it must be %s, %s or %s",
+		o.Exclude, ExcludeNothing, ExcludeBought, ExcludeSeen)
+	faults.If(!(o.Diversity >= 0 && o.Diversity <= 1), "diversity is %v: it must be between 0 and 1", o.Diversity)
+	faults.If(o.Mix != -1 && !(o.Mix >= 0 && o.Mix <= 1), "mix is %v: it must be between 0 and 1", o.Mix)
+	return faults.Err()
+}
+
+// What an answer is made from.
+const (
+	ByProfile    = "profile"
+	ByPopularity = "popularity" // of the last days: the user has no profile with a direction
+	ByVector     = "vector"
+	ByProduct    = "product"
+)
+
+// Answer is what is recommended.
+type Answer struct {
+	UserID    int32      `json:"user_id,omitempty"`
+	ProductID int32      `json:"product_id,omitempty"`
+	Basis     string     `json:"basis"`
+	Version   int32      `json:"profile_version,omitempty"`
+	Updated   *time.Time `json:"profile_last_updated,omitempty"` // of the newest event in it
+	Mix       float64    `json:"mix,omitempty"`
+	// StaleSeconds is how long ago the profile was read, where the store does not answer.
+	StaleSeconds float64   `json:"stale_seconds,omitempty"`
+	Note         string    `json:"note,omitempty"`
+	Products     []Product `json:"recommendations"`
+}
+
+// Product is one that is recommended.
+type Product struct {
+	ID       int32   `json:"product_id"`
+	Name     string  `json:"product_name,omitempty"`
+	Category string  `json:"category,omitempty"`
+	Score    float64 `json:"score"` // cosine to the vector; with basis popularity the number of events
+	// Because names the events with the largest shares of the score.
+	Because   []explanation.Part `json:"because,omitempty"`
+	Remainder float64            `json:"remainder_share,omitempty"`
+}
+
+// Profile returns a user's profile, nil where there is none, and how long ago it was read
+// where the store does not answer now.
+func (r *Recommender) Profile(ctx context.Context, user int32) (p *profile.Profile, age time.Duration, err error) {
+	return r.profiles.load(ctx, user)
+}
+
+// ForUser recommends products to a user.
+//
+// Errors: the store's, where it does not answer and the profile is not known from before;
+// the history's, where the answer needs it; permanent with reason mix_unavailable or
+// no_history where the request cannot be answered as it is.
+func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answer, error) {
+	if o.Exclude != ExcludeNothing && r.ports.History == nil {
+		return nil, engine.PermanentError("no_history", fmt.Errorf("exclude=%s needs the history of events, which this process does not have", o.Exclude))
+	}
+	p, age, err := r.profiles.load(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{UserID: user, Basis: ByProfile, StaleSeconds: age.Seconds()}
+	events, err := r.events(ctx, user, p, o, a)
+	if err != nil {
+		return nil, err
+	}
+	skip := skipped(events, o.Exclude)
+	if p == nil || p.Erased() || p.Mass == 0 {
+		return a, r.fillPopular(ctx, a, o, skip)
+	}
+	query, err := r.query(p, &o)
+	if err != nil {
+		return nil, err
+	}
+	updated := p.Updated.Time()
+	a.Version, a.Updated, a.Mix = p.Version, &updated, o.Mix
+	a.Products = r.nearest(query, o, skip)
+	if o.Explain {
+		return a, r.explain(ctx, p, events, o.Mix, a)
+	}
+	return a, nil
+}
+
+// events reads what the user did, where the answer needs it.
+func (r *Recommender) events(ctx context.Context, user int32, p *profile.Profile, o Options, a *Answer) (events []explanation.Event, err error) {
+	if r.ports.History == nil || p.Erased() || o.Exclude == ExcludeNothing && (!o.Explain || p == nil) {
+		return nil, nil
+	}
+	events, a.Note, err = r.ports.History.Events(ctx, user, p)
+	return events, err
+}
+
+// skipped returns the products that a user is not shown.
+func skipped(events []explanation.Event, e Exclusion) map[int32]bool {
+	skip := map[int32]bool{}
+	if e == ExcludeNothing {
+		return skip
+	}
+	for i := range events {
+		if id := events[i].ProductID; id != 0 && (e == ExcludeSeen || events[i].Type == profile.ProductPurchase) {
+			skip[id] = true
+		}
+	}
+	return skip
+}
+
+// query returns the unit vector that products are compared with, and sets the mix in force.
+func (r *Recommender) query(p *profile.Profile, o *Options) ([]float64, error) {
+	if len(p.Vector) != r.ports.Laws.Dimensions || p.Model != "" && p.Model != r.ports.Laws.Model {
+		return nil, engine.ConfigurationError("other_model", fmt.Errorf("the profile of user %d has %d components of model %q, the products %d of %q",
+			p.UserID, len(p.Vector), p.Model, r.ports.Laws.Dimensions, r.ports.Laws.Model))
+	}
+	if o.Mix < 0 {
+		o.Mix = r.config.Mix
+		if p.Short.Vector == nil {
+			o.Mix = 0 // the configured mix is of those that can be mixed
+		}
+	}
+	v, err := p.Mixed(o.Mix)
+	if err != nil {
+		return nil, engine.PermanentError("mix_unavailable", err)
+	}
+	return v, nil
+}
+
+// ForVector recommends products near to a vector.
+func (r *Recommender) ForVector(vector []float64, o Options) (*Answer, error) {
+	if len(vector) != r.ports.Laws.Dimensions {
+		return nil, engine.PermanentError("wrong_dimensions", fmt.Errorf("the vector has %d components, the products have %d", len(vector), r.ports.Laws.Dimensions))
+	}
+	length := floats.Norm(vector, 2)
+	if !(length > 0) || length*0 != 0 {
+		return nil, engine.PermanentError("zero_vector", fmt.Errorf("the vector has the length %v: it must be a finite number above 0", length))
+	}
+	unit := floats.ScaleTo(make([]float64, len(vector)), 1/length, vector)
+	return &Answer{Basis: ByVector, Products: r.nearest(unit, o, nil)}, nil
+}
+
+// Similar returns the products nearest to a product, or an error that is
+// [engine.ErrMissing] where it has no usable vector.
+func (r *Recommender) Similar(id int32, o Options) (*Answer, error) {
+	_, unit, known := r.ports.Products.Product(id)
+	if !known {
+		return nil, fmt.Errorf("product %d: %w", id, engine.ErrMissing)
+	}
+	return &Answer{ProductID: id, Basis: ByProduct, Products: r.nearest(unit, o, map[int32]bool{id: true})}, nil
+}
+
+// nearest searches, and spreads the answer.
+func (r *Recommender) nearest(unit []float64, o Options, skip map[int32]bool) []Product {
+	q := index.Query{Vector: unit, K: o.K, Category: o.Category, Skip: skip}
+	if o.Diversity > 0 {
+		q.K = pool * o.K
+	}
+	found := r.ports.Products.Search(q)
+	if o.Diversity > 0 {
+		found = spread(r.ports.Products, found, o.K, o.Diversity)
+	}
+	all := make([]Product, len(found))
+	for i, f := range found {
+		all[i] = Product{ID: f.ID, Name: f.Name, Category: f.Category, Score: f.Score}
+	}
+	return all
+}

@@ -1,0 +1,197 @@
+package index
+
+import (
+	"iter"
+	"slices"
+	"sync"
+
+	"keyfold/engine"
+	"keyfold/engine/profile"
+)
+
+// blockRows is how many vectors one allocation holds: 3 MiB of 1536 components, so that a
+// catalogue grows without being copied.
+const blockRows = 512
+
+// Item is a product without its vector.
+type Item struct {
+	ID       int32
+	Name     string
+	Category string
+}
+
+// Index is a catalogue in memory: a unit vector of float32 and an [Item] for each
+// product. It is safe for concurrent use. A change waits for the searches that run.
+type Index struct {
+	dimensions int
+	model      string
+
+	mu         sync.RWMutex
+	items      []Item           // by row
+	categories []int32          // by row: the number of its category
+	blocks     [][]float32      // of blockRows rows each
+	rows       map[int32]int32  // by product id
+	numbers    map[string]int32 // of categories
+}
+
+// New returns an empty index for vectors of so many components that this model made.
+func New(dimensions int, model string) *Index {
+	return &Index{dimensions: dimensions, model: model, rows: map[int32]int32{}, numbers: map[string]int32{}}
+}
+
+// Put adds products, and replaces those with the same ids. A product whose vector is not
+// usable or of another model cannot be found: it is taken out, and counted in the answer.
+// The index keeps no vector of a product.
+func (x *Index) Put(products ...profile.Product) (unusable int) {
+	units := make([][]float64, len(products))
+	for i := range products {
+		if p := &products[i]; p.Model == "" || p.Model == x.model {
+			units[i], _ = engine.Unit(p.Vector, x.dimensions) // one that cannot be used is none
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range products {
+		p := &products[i]
+		if units[i] == nil {
+			unusable++
+			x.remove(p.ID)
+			continue
+		}
+		x.put(Item{p.ID, p.Name, p.Category}, units[i])
+	}
+	return unusable
+}
+
+func (x *Index) put(item Item, unit []float64) {
+	row, known := x.rows[item.ID]
+	if !known {
+		row = int32(len(x.items))
+		x.rows[item.ID] = row
+		x.items, x.categories = append(x.items, Item{}), append(x.categories, 0)
+		if int(row)/blockRows == len(x.blocks) {
+			x.blocks = append(x.blocks, make([]float32, blockRows*x.dimensions))
+		}
+	}
+	number, known := x.numbers[item.Category]
+	if !known {
+		number = int32(len(x.numbers))
+		x.numbers[item.Category] = number
+	}
+	x.items[row], x.categories[row] = item, number
+	for i, component := range unit {
+		x.row(row)[i] = float32(component)
+	}
+}
+
+// row returns the vector of a row.
+func (x *Index) row(row int32) []float32 {
+	at := int(row) % blockRows * x.dimensions
+	return x.blocks[row/blockRows][at : at+x.dimensions]
+}
+
+// Remove takes products out. Ids that it does not have are skipped.
+func (x *Index) Remove(ids ...int32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, id := range ids {
+		x.remove(id)
+	}
+}
+
+// remove puts the last row in the product's place.
+func (x *Index) remove(id int32) {
+	row, known := x.rows[id]
+	if !known {
+		return
+	}
+	last := int32(len(x.items) - 1)
+	if row != last {
+		copy(x.row(row), x.row(last))
+		x.items[row], x.categories[row] = x.items[last], x.categories[last]
+		x.rows[x.items[row].ID] = row
+	}
+	delete(x.rows, id)
+	x.items[last] = Item{}
+	x.items, x.categories = x.items[:last], x.categories[:last]
+	if int(last)%blockRows == 0 {
+		x.blocks = slices.Delete(x.blocks, len(x.blocks)-1, len(x.blocks))
+	}
+}
+
+// Keep takes out all products but these.
+func (x *Index) Keep(ids map[int32]bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for row := len(x.items) - 1; row >= 0; row-- { // the last row, which takes a place, was looked at
+		if id := x.items[row].ID; !ids[id] {
+			x.remove(id)
+		}
+	}
+}
+
+// Fill puts all products of a stream in and takes out all others. After an error of the
+// stream the index has what was read, beside what it had.
+func (x *Index) Fill(products iter.Seq2[profile.Product, error]) (unusable int, err error) {
+	const chunk = 256
+	seen, some := map[int32]bool{}, make([]profile.Product, 0, chunk)
+	for p, err := range products {
+		if err != nil {
+			return unusable + x.Put(some...), err
+		}
+		seen[p.ID] = true
+		p.Vector = slices.Clone(p.Vector) // the stream may use it again
+		if some = append(some, p); len(some) == chunk {
+			unusable += x.Put(some...)
+			some = some[:0]
+		}
+	}
+	unusable += x.Put(some...)
+	x.Keep(seen)
+	return unusable, nil
+}
+
+// Len returns the number of products that can be found.
+func (x *Index) Len() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.items)
+}
+
+// Bytes returns about how much memory the index takes.
+func (x *Index) Bytes() int64 {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	const perItem = 36 + 4 + 24 + 40 // item, category, row by id, and texts of usual lengths
+	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(len(x.items))*perItem
+}
+
+// Item returns a product without its vector, or false.
+func (x *Index) Item(id int32) (Item, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	row, known := x.rows[id]
+	if !known {
+		return Item{}, false
+	}
+	return x.items[row], true
+}
+
+// Product returns a product and its unit vector, a copy, or false.
+func (x *Index) Product(id int32) (Item, []float64, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	row, known := x.rows[id]
+	if !known {
+		return Item{}, nil, false
+	}
+	return x.items[row], wide(x.row(row)), true
+}
+
+func wide(narrow []float32) []float64 {
+	v := make([]float64, len(narrow))
+	for i, component := range narrow {
+		v[i] = float64(component)
+	}
+	return v
+}
