@@ -17,7 +17,7 @@ type configCmd struct {
 
 // configCheckCmd checks what every command checks, and the address to listen on.
 type configCheckCmd struct {
-	Addr string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
+	Addr string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of the HTTP API."`
 }
 
 // Check refuses an address that is not served.

@@ -1,13 +1,6 @@
 package main
 
-import (
-	"slices"
-
-	"keyfold/internal/settings"
-	"keyfold/service/profile/explanation"
-	"keyfold/source/inbox"
-	"keyfold/source/vector"
-)
+import "keyfold/service/profile/explanation"
 
 // explainCmd shows what a profile is made of.
 type explainCmd struct {
@@ -33,26 +26,10 @@ func (c *explainCmd) Run(a *app) error {
 		return noProfile(a, file, int32(c.ID))
 	}
 	in := explanation.Input{Profile: profiles[0], Laws: a.config.Processor.Config, Store: file}
-	stored, err := lastEvents(a.ctx, a, file, int32(c.ID), explanation.MostEvents)
-	if err != nil {
+	if in.Events, in.Note, err = (userHistory{a, file}).Events(a.ctx, int32(c.ID), in.Profile); err != nil {
 		return err
 	}
-	inside := []string{inbox.StateFolded.String(), inbox.StateDuplicate.String()}
-	for _, e := range slices.Backward(stored) {
-		state := e.State
-		if slices.Contains(inside, state) {
-			state = ""
-		}
-		in.Events = append(in.Events, explanation.Event{Event: e.Event, State: state})
-	}
-	if len(stored) == explanation.MostEvents {
-		in.Note = "only the newest 100,000 events are read: older ones are part of the remainder"
-	}
-	hash, err := vector.NewHash(in.Laws.Dimensions)
-	if err != nil {
-		return settings.Named(&settings.Engine{}, nil, err)
-	}
-	if in.Phrases, err = vector.NewPhrases(vector.DefaultConfig(), hash); err != nil {
+	if in.Phrases, err = offlinePhrases(in.Laws.Dimensions); err != nil {
 		return err
 	}
 	view, err := explanation.New(a.ctx, in, c.Options())

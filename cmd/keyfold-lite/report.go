@@ -11,6 +11,7 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/service/profile/recommend"
 	"keyfold/source/httpapi"
 )
 
@@ -54,6 +55,11 @@ func (s *summary) text(w *cli.Text, a *app, c *runCmd) {
 	if s.example != nil {
 		w.Line("")
 		s.example.Print(w)
+		if s.recommended != nil && len(s.recommended.Products) > 0 {
+			w.Line("")
+			w.Line("recommended to user %d (cosine), and the shares of it by what the user did", s.recommended.UserID)
+			recommend.PrintProducts(w, s.recommended)
+		}
 		if s.Pending == 0 && a.ctx.Err() == nil {
 			s.next(w, a, c)
 		}
@@ -110,10 +116,12 @@ func (s *summary) next(w *cli.Text, a *app, c *runCmd) {
 	w.Line("")
 	w.Line("Try next:")
 	w.Line("  %s user show %d", program, user)
+	w.Line("  %s recommend %d --exclude bought", program, user)
 	w.Line("  %s user export profiles.ndjson", program)
 	if c.Exit {
 		w.Line("  %s serve%s        and from another terminal:", program, c.sameAddr())
 	}
+	w.Line("  curl 'http://%s/v1/users/%d/recommendations?k=5&explain=true'", c.Addr, user)
 	w.Line(`  curl -H 'Content-Type: application/json' http://%s/v1/events -d '{"user_id":%d,"event_type":"search","search_phrase":"coffee","occurred_at":"%s"}'`,
 		c.Addr, user, time.Now().UTC().Format(time.RFC3339))
 	if c.Exit {

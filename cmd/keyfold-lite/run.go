@@ -22,7 +22,7 @@ type runCmd struct {
 	Realtime   bool   `name:"realtime" help:"Replay at the log's own pace; windows run on the wall clock."`
 	Exit       bool   `name:"exit" help:"Exit when the input is folded, instead of serving HTTP."`
 	Strict     bool   `name:"strict" help:"Exit with 1 if an event was dead: malformed, or impossible to fold."`
-	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
+	Addr       string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of the HTTP API."`
 
 	serveOnly bool // of `serve`
 }

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/sourcegraph/conc"
+
 	"keyfold/internal/shutdown"
+	"keyfold/service/profile/api"
 	"keyfold/source/httpapi"
 	"keyfold/source/ingest"
 )
 
-// serveCmd takes events over HTTP, without an input to fold first.
+// serveCmd takes events and recommends products over HTTP, without an input to fold first.
 type serveCmd struct {
 	Products string `name:"products" placeholder:"FILE" help:"NDJSON products to import first; those without a vector are embedded offline."`
-	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of POST /v1/events."`
+	Addr     string `name:"http-addr" env:"HTTP_ADDR" default:"127.0.0.1:7080" help:"Listen address of the HTTP API."`
 }
 
 // Service marks a command that runs until it is told to stop.
@@ -59,18 +62,27 @@ func apiConfig(addr string) httpapi.Config {
 	return c
 }
 
-// serve answers POST /v1/events until the program is told to stop or a fault
+// serve takes events and recommends products until the program is told to stop or a fault
 // ends it.
 func serve(n *runtime, addr string, listener net.Listener) error {
-	server, err := httpapi.NewServer(apiConfig(addr), httpapi.NewHandler(ingest.New(n.intake.store, n.intake.ready), n.log.With("component", "ingest")))
+	recommender, follower, err := newRecommender(n.app, n.file.Reader)
+	if err != nil {
+		return err
+	}
+	reading := api.New(api.Ports{Recommender: recommender, Ready: func(context.Context) error { return follower.Ready() }})
+	apis := httpapi.Join(ingest.New(n.intake.store, n.intake.ready), reading)
+	server, err := httpapi.NewServer(apiConfig(addr), httpapi.NewHandler(apis, n.log.With("component", "api")))
 	if err != nil {
 		return err
 	}
 	n.intake.start()
-	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/events; stop with Ctrl-C\n", listener.Addr())
 	stop, cancel := context.WithCancel(n.ctx)
+	var following conc.WaitGroup
+	following.Go(func() { follower.Run(stop) })
+	defer following.Wait()
 	defer cancel()
 	defer context.AfterFunc(n.failed, cancel)()
+	fmt.Fprintf(n.Stderr, "listening on http://%s: POST /v1/events, GET /v1/users/ID/recommendations; stop with Ctrl-C\n", listener.Addr())
 	half := func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.WithoutCancel(n.ctx), n.config.Timeout/2)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/service/profile/recommend"
 	"keyfold/service/profile/users"
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
@@ -32,8 +33,9 @@ type summary struct {
 	// because their product was unknown.
 	Missing int64 `json:"product_missing_stored"`
 
-	batched int64 // events of the batches
-	example *users.ProfileView
+	batched     int64 // events of the batches
+	example     *users.ProfileView
+	recommended *recommend.Answer // to the example's user; nil: the catalogue is too large for a report
 }
 
 // counts adds up what happened since the start.
@@ -96,11 +98,33 @@ func (n *runtime) summary(took time.Duration) (*summary, error) {
 	if s.Users, err = n.file.CountProfiles(ctx); err != nil || s.Users == 0 || n.JSON {
 		return s, err
 	}
+	return s, n.exemplify(ctx, s)
+}
+
+// smallCatalogue is how many products a report reads into memory.
+const smallCatalogue = 20_000
+
+// exemplify adds the busiest user, and what is recommended to them.
+func (n *runtime) exemplify(ctx context.Context, s *summary) error {
 	busiest, err := n.file.BusiestUser(ctx)
-	if err == nil {
-		s.example, err = profileView(ctx, n.app, n.file.Reader, busiest, 5, 0, 5)
+	if err != nil {
+		return err
 	}
-	return s, err
+	products, err := n.file.CountProducts(ctx)
+	if err != nil {
+		return err
+	}
+	near := 5
+	if products > 0 && products <= smallCatalogue {
+		o := recommend.DefaultOptions()
+		o.K, o.Explain = near, true
+		if s.recommended, err = recommendTo(ctx, n.app, n.file.Reader, busiest, o); err != nil {
+			return err
+		}
+		near = 0
+	}
+	s.example, err = profileView(ctx, n.app, n.file.Reader, busiest, near, 0, 5)
+	return err
 }
 
 // missingEvents counts the stored events that were skipped because their product

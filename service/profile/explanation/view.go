@@ -59,6 +59,9 @@ type Part struct {
 	Of         string    `json:"of"` // product or phrase
 	Share      float64   `json:"share"`
 	Left       float64   `json:"weight_left,omitempty"`
+	// Events is how many events of one product or phrase the part is of, where they are
+	// taken together; the id, the time and the type are then those of the newest.
+	Events int `json:"events,omitempty"`
 }
 
 // Sum is what several events count.
@@ -92,6 +95,8 @@ type builder struct {
 	*explain.Explanation
 	known map[int32]product
 	view  *View
+
+	together bool // events of one product or phrase are one reason
 
 	mix    float64              // the second vector's share of what products are near to
 	second *explain.Explanation // nil: it has none
@@ -324,6 +329,10 @@ func (b *builder) because(near *Near, vector []float64) {
 		return
 	}
 	near.Remainder = score.Remainder / score.Cosine
+	if b.together {
+		near.Because = b.gathered(score)
+		return
+	}
 	for _, p := range score.Parts[:min(reasons, len(score.Parts))] {
 		part := b.part(p.Event)
 		part.Share = p.Score / score.Cosine

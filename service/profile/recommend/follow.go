@@ -55,6 +55,9 @@ func NewFollower(store Catalogue, x *index.Index, log *slog.Logger) *Follower {
 	return &Follower{store: store, index: x, log: log, interval: FollowInterval}
 }
 
+// Read reads the catalogue once.
+func (f *Follower) Read(ctx context.Context) error { return f.look(ctx) }
+
 // Run reads the catalogue, then follows it until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
 	for ctx.Err() == nil {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"keyfold/engine/profile"
+	"keyfold/internal/settings"
+	"keyfold/service/profile/explanation"
+	"keyfold/service/profile/recommend"
+	"keyfold/sink/sqlite"
+	"keyfold/source/catalog/index"
+	"keyfold/source/inbox"
+	"keyfold/source/vector"
+)
+
+// recommendCmd recommends products to a user.
+type recommendCmd struct {
+	recommend.Flags `embed:""`
+}
+
+// Check judges the flags.
+func (c *recommendCmd) Check(*app) error { return c.Options().Check() }
+
+// Run prints the products.
+func (c *recommendCmd) Run(a *app) error {
+	file, err := openFile(a)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	answer, err := recommendTo(a.ctx, a, file, int32(c.ID), c.Options())
+	if err != nil {
+		return err
+	}
+	return a.Emit(answer, answer.Print)
+}
+
+// recommendTo reads the catalogue once, for one answer.
+func recommendTo(ctx context.Context, a *app, file *sqlite.Reader, user int32, o recommend.Options) (*recommend.Answer, error) {
+	r, follower, err := newRecommender(a, file)
+	if err == nil {
+		err = follower.Read(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.ForUser(ctx, user, o)
+}
+
+// newRecommender returns a recommender on the data folder, and what reads its catalogue.
+func newRecommender(a *app, file *sqlite.Reader) (*recommend.Recommender, *recommend.Follower, error) {
+	laws := a.config.Processor.Config
+	phrases, err := offlinePhrases(laws.Dimensions)
+	if err != nil {
+		return nil, nil, err
+	}
+	products := index.New(laws.Dimensions, laws.Model)
+	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{
+		Profiles: file, Products: products, History: userHistory{a, file}, Phrases: phrases, Laws: laws,
+	})
+	return r, recommend.NewFollower(file, products, a.log.With(slog.String("component", "recommend"))), err
+}
+
+func offlinePhrases(dimensions int) (*vector.Phrases, error) {
+	hash, err := vector.NewHash(dimensions)
+	if err != nil {
+		return nil, settings.Named(&settings.Engine{}, nil, err)
+	}
+	return vector.NewPhrases(vector.DefaultConfig(), hash)
+}
+
+// userHistory is what the inbox and the posts know of users. It implements [recommend.History].
+type userHistory struct {
+	app  *app
+	file *sqlite.Reader
+}
+
+func (h userHistory) Events(ctx context.Context, user int32, _ *profile.Profile) (events []explanation.Event, note string, err error) {
+	stored, err := lastEvents(ctx, h.app, h.file, user, explanation.MostEvents)
+	if err != nil {
+		return nil, "", err
+	}
+	inside := []string{inbox.StateFolded.String(), inbox.StateDuplicate.String()}
+	for _, e := range slices.Backward(stored) {
+		state := e.State
+		if slices.Contains(inside, state) {
+			state = ""
+		}
+		events = append(events, explanation.Event{Event: e.Event, State: state})
+	}
+	if len(stored) == explanation.MostEvents {
+		note = "only the newest 100,000 events are read: older ones are part of the remainder"
+	}
+	return events, note, nil
+}
+
+// Counts adds up what was read from files and what was posted.
+func (h userHistory) Counts(ctx context.Context, days int) (map[int32]int64, error) {
+	counts, err := inbox.ProductCounts(ctx, h.file, days)
+	if _, absent := os.Stat(filepath.Join(h.app.data, outboxName)); err != nil || absent != nil {
+		return counts, err
+	}
+	db, err := openOutbox(h.app)
+	if err != nil {
+		return nil, err
+	}
+	posts, err := db.ProductCounts(ctx, days)
+	for id, events := range posts {
+		counts[id] += events
+	}
+	return counts, errors.Join(err, db.Close())
+}

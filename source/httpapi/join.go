@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+)
+
+// Join returns one application of several: each request is the first one's that knows its
+// path, and the whole is ready where all are. The texts of an outage are the first one's.
+// Descriptions are joined: of components with one name the first one's stands. It panics
+// where one is no JSON.
+func Join(first Application, others ...Application) Application {
+	all := append([]Application{first}, others...)
+	about := first.About()
+	joined := map[string]any{}
+	for _, app := range all {
+		var description map[string]any
+		if err := json.Unmarshal(app.About().OpenAPI, &description); err != nil {
+			panic(fmt.Errorf("httpapi: an application's description: %w", err))
+		}
+		joined = merge(joined, description)
+	}
+	about.OpenAPI, _ = json.Marshal(joined)
+	return &join{all, about}
+}
+
+type join struct {
+	all   []Application
+	about About
+}
+
+func (j *join) About() About { return j.about }
+
+func (j *join) Serve(r *Request) *Answer {
+	var refused *Answer
+	for _, app := range j.all {
+		a := app.Serve(r)
+		if a != nil && !a.unknown() {
+			return a
+		}
+		if refused == nil {
+			refused = a
+		}
+	}
+	return refused
+}
+
+// unknown reports whether an application has no such path.
+func (a *Answer) unknown() bool {
+	refusal, ok := a.Body.(Refusal)
+	return ok && len(refusal.Errors) == 1 && refusal.Errors[0].Reason == "not_found"
+}
+
+func (j *join) Ready(ctx context.Context) error {
+	var faults []error
+	for _, app := range j.all {
+		faults = append(faults, app.Ready(ctx))
+	}
+	return errors.Join(faults...)
+}
+
+// merge adds a description to another, object by object. Of what both have, the first
+// stands.
+func merge(a, b map[string]any) map[string]any {
+	sum := maps.Clone(a)
+	for key, value := range b {
+		known, both := sum[key].(map[string]any)
+		object, isObject := value.(map[string]any)
+		switch {
+		case sum[key] == nil:
+			sum[key] = value
+		case both && isObject:
+			sum[key] = merge(known, object)
+		}
+	}
+	return sum
+}
