@@ -13,7 +13,6 @@ import (
 	"keyfold/service/profile/explanation"
 	"keyfold/service/profile/recommend"
 	"keyfold/sink/sqlite"
-	"keyfold/source/catalog/index"
 	"keyfold/source/inbox"
 	"keyfold/source/vector"
 )
@@ -59,11 +58,8 @@ func newRecommender(a *app, file *sqlite.Reader) (*recommend.Recommender, *recom
 	if err != nil {
 		return nil, nil, err
 	}
-	products := index.New(laws.Dimensions, laws.Model)
-	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{
-		Profiles: file, Products: products, History: userHistory{a, file}, Phrases: phrases, Laws: laws,
-	})
-	return r, recommend.NewFollower(file, products, a.log.With(slog.String("component", "recommend"))), err
+	return recommend.Over(recommend.DefaultConfig(), recommend.Ports{Profiles: file, History: userHistory{a, file}, Phrases: phrases, Laws: laws},
+		file, a.log.With(slog.String("component", "recommend")))
 }
 
 func offlinePhrases(dimensions int) (*vector.Phrases, error) {

@@ -1,13 +1,10 @@
 package profiles
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
 	"keyfold/cmd/keyfold/app"
-	"keyfold/engine"
-	"keyfold/engine/profile"
 	"keyfold/service/profile/embedding"
 	"keyfold/service/profile/explanation"
 	"keyfold/sink/mongodb"
@@ -60,49 +57,11 @@ func (c *explainCmd) history(a *app.App, in *explanation.Input) {
 		in.Note = "no history: DATABASE_URL is not set"
 		return
 	}
-	folded := map[profile.AppliedID]bool{}
-	for _, id := range in.Profile.Applied.IDs {
-		folded[id] = true
-	}
-	// The profile has the ids of what it folded since then.
-	since := max(in.Profile.Applied.Floor, engine.Now()-engine.Millis(a.Config.Processor.IDs.Retention.Milliseconds()))
-	damaged, older := 0, 0
-	err := a.WithDatabase(func(db *outbox.Database) error {
-		for row, err := range db.History(a.Ctx, outbox.Filter{UserID: int32(c.ID)}, outbox.Position{}) {
-			if engine.KindOf(err) == engine.Permanent {
-				damaged++
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			in.Events = append(in.Events, explanation.Event{Event: row.Event, State: state(&row, since, folded)})
-			if len(in.Events) > explanation.MostEvents {
-				in.Events, older = in.Events[1:], older+1
-			}
-		}
-		return nil
+	err := a.WithDatabase(func(db *outbox.Database) (err error) {
+		in.Events, in.Note, err = explanation.FromOutbox(a.Ctx, db, int32(c.ID), in.Profile, a.Config.Processor.IDs.Retention)
+		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		in.Events, in.Note = nil, fmt.Sprintf("no history: %v", err)
-	case older > 0:
-		in.Note = fmt.Sprintf("only the newest %d events are read: %d older ones are part of the remainder", explanation.MostEvents, older)
-	case damaged > 0:
-		in.Note = fmt.Sprintf("%d rows of the history hold no event and are left out", damaged)
 	}
-}
-
-// state says why an event is not in the profile, "" where it is, as far as the row and the
-// profile tell: of what was published since an instant, the profile has the ids.
-func state(row *outbox.Row, since engine.Millis, folded map[profile.AppliedID]bool) string {
-	switch {
-	case folded[row.Event.Digest.ID()]:
-		return ""
-	case !row.Sent:
-		return "waiting to be published"
-	case cmp.Or(row.SentAt, row.StoredAt) >= since: // another program may not say when it sent it
-		return "published, and waiting in a queue or given up"
-	}
-	return ""
 }

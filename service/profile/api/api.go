@@ -8,8 +8,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/metric"
 	"keyfold/service/profile/recommend"
 	"keyfold/service/profile/users"
 	"keyfold/source/httpapi"
@@ -35,10 +37,24 @@ type Ports struct {
 }
 
 // API answers requests. It implements [httpapi.Application].
-type API struct{ ports Ports }
+type API struct {
+	ports   Ports
+	latency *metric.Histogram // of answers with products
+}
 
 // New returns the API over its ports.
-func New(ports Ports) *API { return &API{ports} }
+func New(ports Ports) *API {
+	const ms = time.Millisecond
+	return &API{ports, metric.NewHistogram(ms, 2*ms, 5*ms, 10*ms, 20*ms, 50*ms, 100*ms, 200*ms, 500*ms, 1000*ms, 5000*ms)}
+}
+
+// Register adds the API's series to set.
+func (a *API) Register(set *metric.Set) {
+	set.Histogram("keyfold_recommend_duration_seconds", "How long a request for profiles or products took.", a.latency)
+}
+
+// Requests returns how many requests were answered.
+func (a *API) Requests() int64 { return a.latency.Count() }
 
 // About implements [httpapi.Application].
 func (a *API) About() httpapi.About {
@@ -64,6 +80,8 @@ func (a *API) Serve(r *httpapi.Request) *httpapi.Answer {
 	if refused := r.Require(httpapi.ScopeRead); refused != nil {
 		return refused
 	}
+	began := time.Now()
+	defer func() { a.latency.Observe(time.Since(began)) }()
 	return serve()
 }
 

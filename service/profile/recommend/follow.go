@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/metric"
 	"keyfold/engine/profile"
 	"keyfold/engine/terse"
 	"keyfold/source/catalog/index"
@@ -184,4 +185,18 @@ func (f *Follower) read(ctx context.Context, ids []int32, times map[int32]engine
 		f.times[id] = times[id]
 	}
 	return nil
+}
+
+// Over returns a recommender on a stored catalogue, and what reads it into memory.
+func Over(config Config, ports Ports, store Catalogue, log *slog.Logger) (*Recommender, *Follower, error) {
+	ports.Products = index.New(ports.Laws.Dimensions, ports.Laws.Model)
+	r, err := New(config, ports)
+	return r, NewFollower(store, ports.Products, log), err
+}
+
+// Register adds the follower's series to set.
+func (f *Follower) Register(set *metric.Set) {
+	set.Gauge("keyfold_recommend_products", "Products in memory that can be recommended.", func() float64 { return float64(f.index.Len()) })
+	set.Gauge("keyfold_recommend_products_bytes", "Memory of the products' vectors.", func() float64 { return float64(f.index.Bytes()) })
+	set.Gauge("keyfold_recommend_catalogue_age_seconds", "How long ago the catalogue was looked at; 0 before the first look.", func() float64 { return f.Age().Seconds() })
 }

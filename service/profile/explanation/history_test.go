@@ -1,4 +1,4 @@
-package profiles
+package explanation
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestStateOfAnEvent(t *testing.T) {
 		{outbox.Row{Event: profile.Event{Digest: other}, Sent: true, StoredAt: 100}, "published, and waiting in a queue or given up"},
 		{outbox.Row{Event: profile.Event{Digest: other}, Sent: true, SentAt: 99, StoredAt: 50}, ""}, // its id may be dropped by now
 	} {
-		if got := state(&test.row, 100, folded); got != test.want {
+		if got := stateOf(&test.row, 100, folded); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.row, got, test.want)
 		}
 	}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"keyfold/internal/cli"
+	"keyfold/service/profile/recommend"
+	"keyfold/source/outbox"
+)
+
+var serveListening = regexp.MustCompile(`"serve listening","url":"([^"]+)"`)
+
+// asking asks `keyfold serve`.
+type asking struct {
+	t   *testing.T
+	url string
+}
+
+func (s *shop) serve(t *testing.T, more ...string) asking {
+	t.Helper()
+	d := s.service(t, append([]string{"serve", "--http-addr=127.0.0.1:0"}, more...)...).ready()
+	return asking{t, serveListening.FindStringSubmatch(d.log.String())[1]}
+}
+
+func (r asking) get(path string, into any) (status int, text string) {
+	r.t.Helper()
+	answer, err := http.Get(r.url + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && into != nil && answer.StatusCode == http.StatusOK {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		r.t.Fatalf("%s: %v in %s", path, err, body)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func recommendedIDs(a recommend.Answer) (ids []int32) {
+	for _, p := range a.Products {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// What users did is what they are recommended, with reasons, without what they bought; a
+// product that is deleted or added is right in answers soon; an erased user is as one that
+// never was; the command says the same.
+//
+// Promise(recommend/end-to-end): A shop posts events and reads recommendations with their reasons by HTTP, within seconds of each event and of each change of the catalogue.
+func TestRecommendations(t *testing.T) {
+	s := newShop(t, outbox.SQLite)
+	s.ingest(t).accepted(sorted(t, sampleOf(t, 200))...)
+	s.allSent(t)
+	s.work(t, quick).ready()
+	o := s.expect(t, sorted(t, s.bodies(t)))
+	s.folded(t, int64(o.Folded))
+	r := s.serve(t)
+
+	var view struct {
+		Version   int32
+		Embedding []float64
+	}
+	if status, text := r.get("/v1/users/1", &view); status != 200 || view.Version == 0 || view.Embedding != nil {
+		t.Fatalf("%d %s", status, text)
+	}
+	var all, unseen recommend.Answer
+	if status, text := r.get("/v1/users/1/recommendations?k=20&explain=true", &all); status != 200 || all.Basis != recommend.ByProfile || len(all.Products) != 20 || all.Note != "" {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, p := range all.Products {
+		if len(p.Because) == 0 || p.Remainder > 1e-6 || p.Remainder < -1e-6 {
+			t.Errorf("product %d: %+v", p.ID, p)
+		}
+	}
+	if status, text := r.get("/v1/users/1/recommendations?k=20&exclude=seen", &unseen); status != 200 || slices.Equal(recommendedIDs(unseen), recommendedIDs(all)) {
+		t.Errorf("%d %s", status, text)
+	}
+	var command recommend.Answer
+	out := s.must(t, "recommend", "1", "--k=20", "--exclude=seen", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &command); err != nil || !slices.Equal(recommendedIDs(command), recommendedIDs(unseen)) {
+		t.Errorf("%v: the command says %v, the API %v", err, recommendedIDs(command), recommendedIDs(unseen))
+	}
+
+	// The catalogue changes.
+	first := unseen.Products[0]
+	products := s.collection(t).Database().Collection("product_embeddings")
+	if gone, err := products.DeleteOne(t.Context(), bson.D{{Key: "product_id", Value: first.ID}}); err != nil || gone.DeletedCount != 1 {
+		t.Fatalf("%+v, %v", gone, err)
+	}
+	file := filepath.Join(t.TempDir(), "new.ndjson")
+	write(t, file, fmt.Sprintf("{\"product_id\":77777,\"product_name\":%q,\"category\":\"new\"}\n", first.Name))
+	s.must(t, "products", "import", file, "--embed")
+	eventually(t, "the catalogue is followed", func() error {
+		var a recommend.Answer
+		_, text := r.get("/v1/users/1/recommendations?k=20&exclude=seen", &a)
+		if ids := recommendedIDs(a); slices.Contains(ids, first.ID) || !slices.Contains(ids, 77777) {
+			return fmt.Errorf("%s", text)
+		}
+		return nil
+	})
+	var similar recommend.Answer
+	if status, text := r.get("/v1/products/77777/similar?k=3", &similar); status != 200 || len(similar.Products) != 3 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := r.get(fmt.Sprintf("/v1/products/%d/similar", first.ID), nil); status != 404 || !strings.Contains(text, "product_unknown") {
+		t.Errorf("%d %s", status, text)
+	}
+
+	// A user without a profile, and one that is erased.
+	s.must(t, "user", "forget", "1", "--yes")
+	for user, reason := range map[string]string{"1": "user_erased", "999999": "user_unknown"} {
+		var cold recommend.Answer
+		if status, text := r.get("/v1/users/"+user+"/recommendations?k=5", &cold); status != 200 || cold.Basis != recommend.ByPopularity || len(cold.Products) != 5 {
+			t.Errorf("user %s: %d %s", user, status, text)
+		}
+		if status, text := r.get("/v1/users/"+user, nil); status != 404 || !strings.Contains(text, reason) {
+			t.Errorf("user %s: %d %s", user, status, text)
+		}
+	}
+}
+
+// Without DATABASE_URL there are recommendations, and what needs the history is refused with
+// its cure; a token without the scope read is refused.
+func TestRecommendationsWithoutAHistory(t *testing.T) {
+	s := newShop(t, outbox.SQLite)
+	s.importProducts(t)
+	s.ingest(t).accepted(sorted(t, sampleOf(t, 20))...)
+	s.allSent(t)
+	s.work(t, quick).ready()
+	s.folded(t, int64(s.expect(t, sorted(t, s.bodies(t))).Folded))
+	s.url = ""
+	r := s.serve(t)
+	var a recommend.Answer
+	if status, text := r.get("/v1/users/1/recommendations", &a); status != 200 || len(a.Products) != 10 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := r.get("/v1/users/1/recommendations?exclude=bought", nil); status != 422 || !strings.Contains(text, "no_history") {
+		t.Errorf("%d %s", status, text)
+	}
+	if code, _, errs := s.run(t, "recommend", "1", "--exclude=seen"); code != cli.ExitFailure || !strings.Contains(errs, "history") {
+		t.Errorf("%d %s", code, errs)
+	}
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	write(t, tokens, "a-token-that-sends-only send\na-token-that-may-read read\n")
+	guarded := s.serve(t, "--http-token-file="+tokens)
+	for token, want := range map[string]int{"": 401, "a-token-that-sends-only": 403, "a-token-that-may-read": 200} {
+		for _, path := range []string{"/v1/users/1", "/v1/users/1/recommendations", "/v1/products/1/similar"} {
+			request, err := http.NewRequest(http.MethodGet, guarded.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token != "" {
+				request.Header.Set("Authorization", "Bearer "+token)
+			}
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode != want {
+				t.Errorf("%q %s: %d, want %d", token, path, answer.StatusCode, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,209 @@
+// Package recommending has the commands that read profiles for a shop: its HTTP API, and
+// the products for one user.
+package recommending
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/sourcegraph/conc"
+
+	"keyfold/cmd/keyfold/app"
+	"keyfold/engine/causes"
+	"keyfold/engine/metric"
+	"keyfold/engine/profile"
+	"keyfold/internal/cli"
+	"keyfold/internal/shutdown"
+	"keyfold/service/profile/api"
+	"keyfold/service/profile/embedding"
+	"keyfold/service/profile/explanation"
+	"keyfold/service/profile/recommend"
+	"keyfold/sink/mongodb"
+	"keyfold/source/httpapi"
+	"keyfold/source/outbox"
+)
+
+// ServeCmd answers a shop's requests.
+type ServeCmd struct {
+	API   app.APIFlags `embed:""`
+	Mix   float64      `default:"0.5" env:"RECOMMEND_MIX" placeholder:"SHARE" help:"The second vector's share where a request names none (EMBEDDING_SHORT_HALF_LIFE)."`
+	Stale cli.Span     `default:"10m" env:"RECOMMEND_STALE" help:"How old the last known profile may be that is answered while MongoDB is away; 0 answers 503."`
+	Days  int          `name:"popular-days" default:"7" env:"RECOMMEND_POPULAR_DAYS" help:"Days whose events make a product popular."`
+}
+
+// Service marks a command that runs until it is told to stop.
+func (c *ServeCmd) Service() {}
+
+// Check judges the settings of the API and of the servers. DATABASE_URL may be missing, not
+// wrong.
+func (c *ServeCmd) Check(a *app.App) error {
+	return errors.Join(check(a), c.config().Validate(), c.API.Check())
+}
+
+func check(a *app.App) error {
+	faults := []error{a.CheckStore(), a.Vectors.Usable()}
+	if a.Servers.SQL != "" {
+		faults = append(faults, a.CheckDatabase())
+	}
+	return errors.Join(faults...)
+}
+
+func (c *ServeCmd) config() recommend.Config {
+	config := recommend.DefaultConfig()
+	config.Mix, config.StaleFor, config.PopularDays = c.Mix, time.Duration(c.Stale), c.Days
+	return config
+}
+
+// Run listens until it is told to stop.
+func (c *ServeCmd) Run(a *app.App) error {
+	a.LogStart("serve")
+	config, err := c.API.Config()
+	if err != nil {
+		return err
+	}
+	return with(a, c.config(), true, func(r *recommend.Recommender, f *recommend.Follower) error {
+		return c.serve(a, config, r, f)
+	})
+}
+
+// with joins a recommender to its servers. A service may start while the database is away.
+func with(a *app.App, config recommend.Config, service bool, do func(*recommend.Recommender, *recommend.Follower) error) error {
+	return a.WithStore(func(store *mongodb.Store) error {
+		return a.WithEmbedding(a.Vectors, 0, func(way *embedding.Embedding) error {
+			ports := recommend.Ports{Profiles: named{store}, Phrases: way.Phrases, Laws: a.Config.Processor.Config}
+			join := func(db *outbox.Database) error {
+				if db != nil {
+					ports.History = history{db, a.Config.Processor.IDs.Retention}
+				}
+				r, follower, err := recommend.Over(config, ports, store, a.Log.With(slog.String("component", "recommend")))
+				if err != nil {
+					return err
+				}
+				return do(r, follower)
+			}
+			switch {
+			case a.Servers.SQL == "":
+				return join(nil)
+			case service:
+				return a.WithServiceDatabase(join)
+			}
+			return a.WithDatabase(join)
+		})
+	})
+}
+
+func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recommender, follower *recommend.Follower) error {
+	s := &serving{app: a, follower: follower}
+	s.api = api.New(api.Ports{Recommender: r, Ready: func(context.Context) error { return follower.Ready() }})
+	s.handler = httpapi.NewHandler(s.api, a.Log.With("component", "api"))
+	var err error
+	if s.server, err = httpapi.NewServer(config, s.handler); err != nil {
+		return err
+	}
+	return a.WithAdmin(s, func() error {
+		ctx, cancel := context.WithCancel(a.Ctx)
+		var following conc.WaitGroup
+		following.Go(func() { follower.Run(ctx) })
+		defer following.Wait()
+		defer cancel()
+		return s.serve(config.Addr)
+	})
+}
+
+// serving is a running API, and what the admin endpoint asks.
+type serving struct {
+	app      *app.App
+	follower *recommend.Follower
+	api      *api.API
+	handler  *httpapi.Handler
+	server   *httpapi.Server
+}
+
+func (s *serving) serve(addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w (another address, or port 0 for any free one)", err)
+	}
+	s.app.Log.Info("serve listening", slog.String("url", s.server.Scheme()+"://"+listener.Addr().String()))
+	err = shutdown.Serve(s.app.Ctx, s.server, listener, func() (context.Context, context.CancelFunc) {
+		return s.app.Clock.Context(s.app.Ctx, shutdown.CloseReserve)
+	})
+	s.app.Log.Info("serve stopped")
+	return err
+}
+
+// Ready implements [app.Service].
+func (s *serving) Ready() error { return s.handler.Ready() }
+
+// Notes implements [app.Service].
+func (s *serving) Notes() (notes []string) {
+	if err := s.server.TokenFault(); err != nil {
+		notes = append(notes, "HTTP_TOKEN_FILE: "+err.Error())
+	}
+	if s.app.Servers.SQL == "" {
+		notes = append(notes, "DATABASE_URL is not set: no exclusions, no reasons, and nothing for users without a profile")
+	}
+	return notes
+}
+
+// Register implements [app.Service].
+func (s *serving) Register(set *metric.Set) {
+	s.server.Register(set)
+	s.api.Register(set)
+	s.follower.Register(set)
+}
+
+// Figures implements [app.Service].
+func (s *serving) Figures() []app.Figure {
+	return []app.Figure{{Name: "requests", Read: s.api.Requests}}
+}
+
+// named gives errors of MongoDB their cause and cure.
+type named struct{ *mongodb.Store }
+
+func (n named) Load(ctx context.Context, users []int32) (profiles []*profile.Profile, err error) {
+	profiles, err = n.Store.Load(ctx, users)
+	return profiles, causes.Ensure(causes.MongoDB, err)
+}
+
+// history is the SQL history as a recommender reads it.
+type history struct {
+	db        *outbox.Database
+	retention time.Duration // of the ids in profiles
+}
+
+func (h history) Events(ctx context.Context, user int32, p *profile.Profile) ([]explanation.Event, string, error) {
+	return explanation.FromOutbox(ctx, h.db, user, p, h.retention)
+}
+
+func (h history) Counts(ctx context.Context, days int) (map[int32]int64, error) {
+	return h.db.ProductCounts(ctx, days)
+}
+
+// Cmd recommends products to a user.
+type Cmd struct {
+	recommend.Flags `embed:""`
+}
+
+// Check judges the flags and the settings.
+func (c *Cmd) Check(a *app.App) error { return errors.Join(c.Options().Check(), check(a)) }
+
+// Run prints the products.
+func (c *Cmd) Run(a *app.App) error {
+	return with(a, recommend.DefaultConfig(), false, func(r *recommend.Recommender, f *recommend.Follower) error {
+		if err := f.Read(a.Ctx); err != nil {
+			return err
+		}
+		o := c.Options()
+		o.Explain = a.Servers.SQL != ""
+		answer, err := r.ForUser(a.Ctx, int32(c.ID), o)
+		if err != nil {
+			return err
+		}
+		return a.Emit(answer, answer.Print)
+	})
+}
