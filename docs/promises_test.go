@@ -24,6 +24,7 @@ var subjects = [][2]string{
 	{"rebuild", "Rebuilding profiles"},
 	{"partitions", "Partitions"},
 	{"streams", "Streams"},
+	{"recommend", "Recommendations"},
 	{"lite", "keyfold-lite"},
 	{"security", "Secrets, faults and erasure"},
 	{"shutdown", "Shutdown"},

@@ -46,7 +46,7 @@ var rooms = map[string][]string{
 	"internal/testserver":         {"engine", "engine/profile", "internal/testserver", "source", "source/rabbit"},
 	"service/daemon":              {"engine", "internal", "service/daemon", "shard"},
 	"service/profile": append(append(rabbit[:5:5], streams...),
-		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source"),
+		"engine", "engine/profile", "internal", "service/daemon", "service/profile", "shard", "source", "source/httpapi"),
 	"service/notify": append(rabbit[:5:5],
 		"engine", "engine/notify", "engine/profile", // the latter by the taste terms of scores, settings and source/rabbit
 		"internal", "service/daemon", "service/notify", "shard", "sink", "sink/ledger",

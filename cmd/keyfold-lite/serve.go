@@ -71,7 +71,7 @@ func serve(n *runtime, addr string, listener net.Listener) error {
 	}
 	reading := api.New(api.Ports{Recommender: recommender, Ready: func(context.Context) error { return follower.Ready() }})
 	apis := httpapi.Join(ingest.New(n.intake.store, n.intake.ready), reading)
-	server, err := httpapi.NewServer(apiConfig(addr), httpapi.NewHandler(apis, n.log.With("component", "api")))
+	server, err := httpapi.NewServer(apiConfig(addr), httpapi.NewHandler(apis, n.log.With("component", "ingest")))
 	if err != nil {
 		return err
 	}

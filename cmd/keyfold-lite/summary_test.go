@@ -53,7 +53,7 @@ func TestSummaryBeforeServing(t *testing.T) {
 		t.Errorf("it begins with: %s", said)
 	}
 	folded := out.String()
-	for _, want := range []string{"events became", "folded", "nearest products", url + "/v1/events"} {
+	for _, want := range []string{"events became", "folded", "recommended to user", url + "/v1/events"} {
 		if !strings.Contains(folded, want) {
 			t.Errorf("%q is missing before it serves: %s", want, folded)
 		}

@@ -23,7 +23,7 @@ import (
 // toldBy are the programs of which each metric that the rules read tells, with the label values
 // that they select. What the broker tells is on its own pages.
 var toldBy = map[string][]string{
-	"keyfold_ready":                              {"work", "relay", "ingest", "ingest --relay", "partition", "notify work", "notify serve"},
+	"keyfold_ready":                              {"work", "relay", "ingest", "ingest --relay", "serve", "partition", "notify work", "notify serve"},
 	"keyfold_events_total":                       {"work"},
 	"keyfold_event_to_profile_seconds":           {"work"},
 	"keyfold_breaker_open store":                 {"work"},
@@ -41,7 +41,7 @@ var toldBy = map[string][]string{
 	"keyfold_outbox_oldest_unsent_seconds":       {"relay", "ingest", "ingest --relay"},
 	"keyfold_outbox_failed":                      {"relay", "ingest", "ingest --relay"},
 	"keyfold_relay_fault":                        {"relay", "ingest --relay"},
-	"keyfold_ingest_requests_total":              {"ingest", "ingest --relay", "notify serve"},
+	"keyfold_ingest_requests_total":              {"ingest", "ingest --relay", "serve", "notify serve"},
 	"keyfold_partitioned_failures_total":         {"partition"},
 	"keyfold_stream_lag_seconds":                 {"work"},
 	"keyfold_stream_unread":                      {"work"},
@@ -215,6 +215,7 @@ func newPages(t *testing.T) map[string]func() string {
 	}
 	for program, d := range map[string]*daemon{
 		"work": start(append([]string{"work"}, streams...)...), "ingest": start("ingest", "--http-addr=127.0.0.1:0"), "relay": start("relay"),
+		"serve":        start("serve", "--http-addr=127.0.0.1:0"),
 		"partition":    startDaemon(t, append([]string{"partition"}, staged.flags()...)...).ready(),
 		"notify work":  n.service(t, "work").ready(),
 		"notify serve": n.service(t, "serve", "--http-addr=127.0.0.1:0", "--notify-redis-url="+redistest.Start(t).URL()).ready(),

@@ -84,10 +84,10 @@ func (f *Follower) note(began time.Time, err error) {
 	f.mu.Unlock()
 	if err != nil {
 		if f.fault.Begins(err) {
-			f.log.Warn("catalogue cannot be read: answers have the products as they were", slog.Any("error", err))
+			f.log.Warn("catalogue cannot be read: answers have the products as they were", slog.Any("error", err), slog.String("hint", "see that the store answers; what was read before goes on being recommended"))
 		}
 	} else if lasted, was := f.fault.Ends(); was {
-		f.log.Info("catalogue is read again", slog.Duration("after", lasted))
+		f.log.Info("catalogue is read again", slog.Duration("away_for", lasted))
 	}
 }
 
@@ -163,7 +163,7 @@ func (f *Follower) fill(ctx context.Context, times map[int32]engine.Millis) erro
 		return fmt.Errorf("read products: %w", err)
 	}
 	f.times = times
-	f.log.Info("catalogue in memory", slog.Int("products", f.index.Len()), slog.Int("without_usable_vector", unusable), slog.Int64("bytes", f.index.Bytes()))
+	f.log.Info("catalogue in memory", slog.Int("products", f.index.Len()), slog.Int("faults", unusable), slog.Int64("bytes", f.index.Bytes()))
 	return nil
 }
 
