@@ -45,7 +45,7 @@ type commands struct {
 	Ingest   outbox.IngestCmd     `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
 	Relay    outbox.RelayCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
 	Stage    partitionCmd         `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
-	Streams  streams.Cmd          `cmd:"" name:"streams" uses:"broker,streams,store,profiles" help:"Show streams of events, and have them read again."`
+	Streams  streams.Cmd          `cmd:"" name:"streams" uses:"broker,streams,store,profiles" help:"Show streams of events, have them read again, and accept those that changed."`
 	Outbox   outbox.Cmd           `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
 	History  outbox.HistoryCmd    `cmd:"" uses:"database" help:"Count and prune the history of events."`
 	Backfill outbox.BackfillCmd   `cmd:"" uses:"database,broker,partitions,streams" help:"Publish events of the outbox that were never sent, at a bounded rate."`
