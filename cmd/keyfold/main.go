@@ -53,7 +53,7 @@ type commands struct {
 	User     profiles.UserCmd     `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Eval     profiles.EvalCmd     `cmd:"" uses:"database,store,profiles,folding,embedding,batching" help:"Ask the history of events what fresh profiles are worth, and which settings find more."`
 	Embed    profiles.EmbedCmd    `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
-	Bench    bench.Cmd            `cmd:"" uses:"broker,partitions,store,profiles" help:"Measure the running system: publish events of users of its own, and see when they are in profiles."`
+	Bench    bench.Cmd            `cmd:"" uses:"broker,partitions,streams,store,profiles" help:"Measure the running system: publish events of users of its own, and see when they are in profiles."`
 	Status   status.Cmd           `cmd:"" uses:"broker,partitions,streams,store,database,profiles,retries,ledger" help:"Show queues, workers and backlogs on one screen, and what needs a person."`
 	Failed   failures.Cmd         `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
 	Dlq      failures.Dlq         `cmd:"" uses:"broker,partitions" hidden:"" help:"The former name of failed, for the broker alone."`

@@ -28,8 +28,8 @@ the last chunk that was read of the earlier one, under marks of its own. Workers
 nothing has changed, nothing is done.
 
 An event of the earlier stream that is in the new one too is folded once where its profile still has its id
-(IDEMPOTENCY_WINDOW), and twice where it has not: nothing else tells the two apart. What was lost with the earlier stream and
-never read is in no profile: publish it again (keyfold backfill).
+(IDEMPOTENCY_WINDOW), and twice where it has not: nothing else tells the two apart. What was lost with the earlier stream
+before it was folded is in no profile: docs/howto/streams.md says how it is published again.
 
 Examples:
   keyfold streams accept --dry-run
@@ -145,5 +145,5 @@ func (c *acceptCmd) print(w *cli.Text, rows []accepted) {
 		return
 	}
 	w.Line("An event that was read of the earlier stream and is in this one too is folded again where its profile has no id of it any more.")
-	w.Line("What was lost unread is in no profile: publish it again (keyfold backfill).")
+	w.Line("What was lost before it was folded is in no profile: docs/howto/streams.md says how it is published again.")
 }
