@@ -12,10 +12,14 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/report"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/proof/stack"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit"
 	"keyfold/source/sample"
+	"keyfold/source/stream"
+	"keyfold/source/stream/reader"
+	"keyfold/source/stream/writer"
 )
 
 // loadCmd publishes at a rate to running workers and reports how long an event
@@ -29,6 +33,7 @@ type loadCmd struct {
 	Programs string        `placeholder:"DIR" help:"Folder with the keyfold to measure; default: this tree's is built."`
 
 	Partitions int `default:"${partitions}" help:"Partition queues, on RabbitMQ 4; 0: the workers compete for one queue."`
+	Streams    int `env:"RABBITMQ_STREAMS" help:"Streams, on RabbitMQ 4 with its stream protocol, by which is published then; 0: queues."`
 
 	Broker brokerFlag `embed:""`
 	Store  storeFlag  `embed:""`
@@ -37,7 +42,11 @@ type loadCmd struct {
 
 // Run starts what is needed, publishes, waits until all is folded, and reports.
 func (c *loadCmd) Run(ctx context.Context, r *report.Report) error {
+	if c.Streams > 0 && c.Broker.RabbitMQ != "" {
+		return errors.New("--streams needs the test server, whose stream port is known: leave the address of the broker out")
+	}
 	return onServers(ctx, r, func(s *stack.Stack) {
+		s.Streams = c.Streams > 0
 		s.DSN, s.Profiles.URI, s.Programs = c.Broker.RabbitMQ, c.Store.MongoDB, c.Programs
 		if c.Partitions > 0 {
 			s.RabbitMQ, s.Env = 4, append(s.Env, "RABBITMQ_PARTITIONS="+strconv.Itoa(c.Partitions))
@@ -54,6 +63,13 @@ func (c *loadCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report)
 	if c.Log.Events != "" {
 		r.Note("the users are those of %s: --users does not count", c.Log.Events)
 	}
+	protocol := "AMQP 0.9.1"
+	if c.Streams > 0 {
+		protocol = "the stream protocol"
+		l.streamURI = rabbittest.StreamURI(s.Broker.StreamAddress(), "/")
+		s.Env = append(s.Env, "RABBITMQ_STREAMS="+strconv.Itoa(c.Streams), "RABBITMQ_STREAM_URI="+l.streamURI)
+	}
+	r.Note("published by %s", protocol)
 	if err := startWorkers(ctx, s, products, c.Workers, c.Env); err != nil {
 		return err
 	}
@@ -87,6 +103,17 @@ func (c *loadCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report)
 		PerMinute: float64(time.Minute) / float64(c.Rate.pause), Workers: c.Workers, Published: len(l.sent), Folded: len(l.sent) - l.missing, Dead: dead,
 		ToProfile: l.latencies(0, 0), QueueDepth: depths,
 	})
+	if c.Streams > 0 {
+		states, err := reader.Look(ctx, stream.Config{URI: l.streamURI, Name: "keyfold bench"}, rabbit.DefaultNames())
+		if err != nil {
+			return err
+		}
+		held := uint64(0)
+		for _, state := range states {
+			held += state.End - state.First
+		}
+		r.Add("in streams", "events", float64(held))
+	}
 	r.Add("users", "", float64(l.users))
 	r.Add("writes", "", float64(l.writes))
 	r.Add("events of a write", "", float64(len(l.sent))/float64(max(1, l.writes)))
@@ -102,9 +129,10 @@ func (c *loadCmd) measure(ctx context.Context, s *stack.Stack, r *report.Report)
 type load struct {
 	scenario
 	*stack.Stack
-	publisher *rabbit.Publisher // while run or preload is under way
-	bySlot    bool              // events are published to partitions
-	mark      string            // tells this load's events from another's
+	publisher publisher // while run or preload is under way
+	bySlot    bool      // events are published to partitions
+	streamURI string    // where events are published to streams; "": they are not
+	mark      string    // tells this load's events from another's
 	event     eventMaker
 	// beside, where set, is called with each event's number and publishes what is
 	// not measured.
@@ -117,6 +145,12 @@ type load struct {
 	folded  int                         // into all profiles, those of other loads too
 	users   int
 	writes  int64
+}
+
+// publisher publishes events: a [rabbit.Publisher], or [writer.Events].
+type publisher interface {
+	Publish(ctx context.Context, messages []rabbit.Message) []error
+	Close(ctx context.Context) error
 }
 
 // eventMaker makes the body of an event with an id, and says of which kind it is.
@@ -191,10 +225,14 @@ func (l *load) next(i int, due time.Time) (rabbit.Message, error) {
 		return rabbit.Message{}, err
 	}
 	l.sent[e.Digest.ID()] = sentEvent{due, series{int(l.current.Load()), kind}}
-	if l.bySlot {
-		return rabbit.DefaultNames().SlotMessage(body, &e), nil
+	switch names := rabbit.DefaultNames(); {
+	case l.streamURI != "":
+		return names.StreamMessage(body, &e), nil
+	case l.bySlot:
+		return names.SlotMessage(body, &e), nil
+	default:
+		return names.EventMessage(body, &e), nil
 	}
-	return rabbit.DefaultNames().EventMessage(body, &e), nil
 }
 
 func (l *load) run(ctx context.Context) error {
@@ -204,7 +242,13 @@ func (l *load) run(ctx context.Context) error {
 
 // connect opens the publisher until disconnect.
 func (l *load) connect() (disconnect func()) {
-	l.publisher = rabbit.NewPublisher(l.DSN, rabbit.ThisProcess("bench"), "publisher", rabbit.Timing{}, slog.New(slog.DiscardHandler))
+	who, quiet := rabbit.ThisProcess("bench"), slog.New(slog.DiscardHandler)
+	if l.streamURI != "" {
+		client := stream.Config{URI: l.streamURI, Name: who.Connection("publisher")}
+		l.publisher = writer.NewEvents(writer.New(writer.Config{Client: client, Names: rabbit.DefaultNames()}, quiet))
+	} else {
+		l.publisher = rabbit.NewPublisher(l.DSN, who, "publisher", rabbit.Timing{}, quiet)
+	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -217,7 +261,9 @@ func (l *load) publish(ctx context.Context, i int, due time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := l.publisher.Publish(ctx, []rabbit.Message{m})[0]; err != nil {
+	sending, cancel := context.WithTimeout(ctx, confirmLimit)
+	defer cancel()
+	if err := l.publisher.Publish(sending, []rabbit.Message{m})[0]; err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	if l.beside == nil {
@@ -259,6 +305,9 @@ func (l *load) stream(ctx context.Context, n int, pause time.Duration) error {
 const streamTick = 20 * time.Millisecond
 
 const awaitLimit = time.Minute
+
+// confirmLimit bounds the wait for a confirm: during an alarm a broker answers nothing.
+const confirmLimit = time.Minute
 
 func noDeadLetters(context.Context) (int, error) { return 0, nil }
 

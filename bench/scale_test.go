@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,16 @@ func TestScaleMeasurements(t *testing.T) {
 		t.Parallel()
 		r := begin()
 		if err := load.Run(t.Context(), r); err != nil || r.Median("", "folded share") != 100 || r.Median("", "published") != 50 {
+			t.Fatalf("%v\n%s", err, text(r))
+		}
+	})
+	t.Run("load by streams", func(t *testing.T) {
+		long(t, true)
+		t.Parallel()
+		byStreams, r := *load, begin()
+		byStreams.Partitions, byStreams.Streams = 0, 2
+		if err := byStreams.Run(t.Context(), r); err != nil || r.Median("", "folded share") != 100 || r.Median("", "published") != 50 || r.Median("", "in streams") != 50 ||
+			!slices.Contains(r.Notes, "published by the stream protocol") {
 			t.Fatalf("%v\n%s", err, text(r))
 		}
 	})

@@ -63,7 +63,7 @@ func checked(t *testing.T, into any, check string, arguments ...string) {
 }
 
 // overlay copies the manifests and writes an overlay as kustomization.yaml describes it,
-// with notifications.
+// with notifications and streams.
 func overlay(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -72,7 +72,7 @@ func overlay(t *testing.T) (folder string) {
 	}
 	write(t, filepath.Join(folder, "shop", "kustomization.yaml"), "resources: [../keyfold]\nnamespace: shop\n"+
 		"images: [{name: keyfold, newName: registry.example/keyfold, newTag: \"1.0\"}]\n"+
-		"configMapGenerator: [{name: keyfold, behavior: merge, literals: [EMBEDDER=openai]}]\ncomponents: [../keyfold/notify]\n")
+		"configMapGenerator: [{name: keyfold, behavior: merge, literals: [EMBEDDER=openai]}]\ncomponents: [../keyfold/notify, ../keyfold/streams]\n")
 	return folder
 }
 
@@ -231,6 +231,8 @@ func TestKubernetesCheckRefuses(t *testing.T) {
 		{"scaling.yaml", "stabilizationWindowSeconds: 120", `stabilizationWindowSeconds: "120"`, "stabilizationWindowSeconds"},
 		{"scaling.yaml", "excludeUnacknowledged", "excludeUnacked", "excludeUnacked"},
 		{"scaling.yaml", "ready > 1000", "readyMessages > 1000", "readyMessages"},
+		{"streams/kustomization.yaml", "serverAddress", "serverAdress", "serverAdress"},
+		{"streams/kustomization.yaml", "lag > 60", "late > 60", "late"},
 		{"ingest.yaml", "kind: Service", "kind: Servise", "Servise"},
 		{"kustomization.yaml", "resources: [setup.yaml", "resources: [set-up.yaml", "set-up.yaml"},
 	} {
@@ -242,6 +244,9 @@ func TestKubernetesCheckRefuses(t *testing.T) {
 				t.Fatalf("no %s in %s: %v", change.from, change.file, err)
 			}
 			write(t, path, strings.ReplaceAll(string(text), change.from, change.to))
+			if strings.Contains(change.file, "/") { // a component is a part of an overlay
+				folder = filepath.Join(folder, "..", "shop")
+			}
 			out, err := exec.CommandContext(t.Context(), check, "kubernetes", folder).CombinedOutput()
 			if err == nil || !strings.Contains(string(out), change.says) {
 				t.Errorf("it says %v: %s", err, out)

@@ -16,8 +16,10 @@ import (
 
 	"keyfold/engine/profile"
 	"keyfold/internal/report"
+	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
+	"keyfold/source/sample"
 )
 
 // benchUser is the first user of measurements.
@@ -183,6 +185,29 @@ func TestBenchOfPartitions(t *testing.T) {
 	s.work(t, quick, "--partitions=4", "--worker-partitions=0-3").ready()
 	s.bench(t)
 	s.bench(t, "--partitions=4")
+}
+
+// With RABBITMQ_STREAMS events go to the streams, by their protocol, and the report says so.
+func TestBenchOfStreams(t *testing.T) {
+	t.Parallel()
+	broker := rabbittest.Shared(t)
+	vhost := broker.VHost(t)
+	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
+	flags := []string{"--streams=2", "--rabbitmq-stream-uri=" + rabbittest.StreamURI(broker.StreamAddress(), vhost)}
+	s.setUp(t, flags[0])
+	s.work(t, append(flags, quick)...).ready()
+	for runs := range uint64(2) { // the second one's numbers are its own
+		if r := s.bench(t, flags...); !slices.Contains(r.Notes, "published by the stream protocol") {
+			t.Errorf("the notes are %q", r.Notes)
+		}
+		held := uint64(0)
+		for _, row := range listStreams(t, s, flags) {
+			held += row.End - row.First
+		}
+		if held != 25*(runs+1) {
+			t.Errorf("the streams have %d events after %d runs", held, runs+1)
+		}
+	}
 }
 
 func benchArgs(args ...string) []string {

@@ -46,7 +46,7 @@ type commands struct {
 	Ingest    outbox.IngestCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
 	Relay     outbox.RelayCmd       `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
 	Stage     partitionCmd          `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
-	Streams   streams.Cmd           `cmd:"" name:"streams" uses:"broker,streams,store,profiles" help:"Show streams of events, and have them read again."`
+	Streams   streams.Cmd           `cmd:"" name:"streams" uses:"broker,streams,store,profiles" help:"Show streams of events, have them read again, and accept those that changed."`
 	Outbox    outbox.Cmd            `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
 	History   outbox.HistoryCmd     `cmd:"" uses:"database" help:"Count and prune the history of events."`
 	Backfill  outbox.BackfillCmd    `cmd:"" uses:"database,broker,partitions,streams" help:"Publish events of the outbox that were never sent, at a bounded rate."`
@@ -56,7 +56,7 @@ type commands struct {
 	Serve     recommending.ServeCmd `cmd:"" uses:"store,database,profiles,folding,embedding,admin" help:"Run the HTTP API that reads: profiles, and products for users."`
 	Eval      profiles.EvalCmd      `cmd:"" uses:"database,store,profiles,folding,embedding,batching" help:"Ask the history of events what fresh profiles are worth, and which settings find more."`
 	Embed     profiles.EmbedCmd     `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
-	Bench     bench.Cmd             `cmd:"" uses:"broker,partitions,store,profiles" help:"Measure the running system: publish events of users of its own, and see when they are in profiles."`
+	Bench     bench.Cmd             `cmd:"" uses:"broker,partitions,streams,store,profiles" help:"Measure the running system: publish events of users of its own, and see when they are in profiles."`
 	Status    status.Cmd            `cmd:"" uses:"broker,partitions,streams,store,database,profiles,retries,ledger" help:"Show queues, workers and backlogs on one screen, and what needs a person."`
 	Failed    failures.Cmd          `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
 	Dlq       failures.Dlq          `cmd:"" uses:"broker,partitions" hidden:"" help:"The former name of failed, for the broker alone."`

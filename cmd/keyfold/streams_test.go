@@ -2,14 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"keyfold/cmd/keyfold/status"
 	"keyfold/cmd/keyfold/streams"
 	"keyfold/engine/profile"
+	"keyfold/internal/cli"
 	"keyfold/internal/testserver/mongotest"
 	"keyfold/internal/testserver/rabbittest"
 	"keyfold/source/rabbit"
@@ -111,6 +116,12 @@ func TestStreamCommands(t *testing.T) {
 	if out := command("streams", "list"); !strings.Contains(out, "user_event_streams.1-1") {
 		t.Errorf("list says %s", out)
 	}
+	if out := command("streams", "accept"); !strings.Contains(out, "no stream has changed") {
+		t.Errorf("accept says %s", out)
+	}
+	if code, _, errs := s.run(t, "", append([]string{"streams", "accept", "--stream=user_event_streams.1-7"}, flags...)...); code != cli.ExitUsage || !strings.Contains(errs, "user_event_streams.1-0, user_event_streams.1-1") {
+		t.Errorf("accept of an unknown stream: code %d, %s", code, errs)
+	}
 	for args, want := range map[string]string{
 		"rewind":                 "--to TIME, or --first",
 		"rewind --to=soon":       "it must be a span such as 3h",
@@ -123,5 +134,90 @@ func TestStreamCommands(t *testing.T) {
 	flags[1] = "--rabbitmq-stream-uri=rabbitmq-stream://guest:guest@127.0.0.1:1/"
 	if code, out, errs := s.run(t, "", append([]string{"config", "check", "--connect"}, flags...)...); code == 0 || !strings.Contains(out+errs, "rabbitmq_stream") {
 		t.Errorf("a closed port: code %d, %s%s", code, out, errs)
+	}
+}
+
+// A stream that was deleted and made anew stops its worker, which names the command; accepted by
+// two operators at once, all of it is folded, as the oracle does.
+//
+// Promise(streams/accept)
+func TestStreamIsAccepted(t *testing.T) {
+	t.Parallel()
+	broker := rabbittest.Shared(t)
+	vhost := broker.VHost(t)
+	s := &stack{dsn: broker.DSN(vhost), mongo: mongotest.Start(t).URI(), products: sample.Products(), history: profile.Mass}
+	flags := []string{"--streams=1", "--rabbitmq-stream-uri=" + rabbittest.StreamURI(broker.StreamAddress(), vhost)}
+	s.setUp(t, flags[0])
+	var bodies [][]byte
+	publish := func(n int) {
+		t.Helper()
+		first := len(bodies)
+		for i := range n {
+			bodies = append(bodies, event(int32(i%8+1), profile.ProductView, 1, time.Now().Add(-time.Hour), fmt.Sprint("event ", first+i)))
+		}
+		s.publishAs(t, rabbit.DefaultNames().StreamMessage, bodies[first:]...)
+	}
+	w := s.work(t, append(flags, quick)...)
+	w.ready()
+	publish(60)
+	s.settled(t, s.expect(t, bodies))
+	eventually(t, "the position is stored", func() error {
+		if rows := listStreams(t, s, flags); rows[0].Position != 60 {
+			return fmt.Errorf("%+v", rows)
+		}
+		return nil
+	})
+
+	const name = "user_event_streams.1-0"
+	channel, hangUp := s.channel(t)
+	defer hangUp()
+	_, err := channel.QueueDelete(name, false, false, false)
+	must(t, err)
+	if code, _, errs := s.run(t, "", append([]string{"setup"}, flags...)...); code != 0 {
+		t.Fatal(errs)
+	}
+	publish(40)
+	eventually(t, "the worker names the command", func() error {
+		if _, page := w.get("/readyz"); !strings.Contains(page, "keyfold streams accept") {
+			return errors.New(page)
+		}
+		return nil
+	})
+	type row struct {
+		Changed, Accepted bool
+		From              uint64
+		Epoch             int
+	}
+	accept := func(more ...string) row {
+		var rows []row
+		code, out, errs := s.run(t, "", slices.Concat([]string{"streams", "accept", "-o", "json"}, more, flags)...)
+		if err := json.Unmarshal([]byte(out), &rows); err != nil || code != 0 || len(rows) != 1 {
+			t.Errorf("accept: code %d, %v: %s", code, err, errs)
+			return row{}
+		}
+		return rows[0]
+	}
+	if r := accept("--dry-run"); !r.Changed || r.Accepted || r.Epoch != 1 {
+		t.Errorf("--dry-run says %+v", r)
+	}
+	if rows := listStreams(t, s, flags); rows[0].Position != 60 {
+		t.Errorf("--dry-run has set the position: %+v", rows)
+	}
+	var done sync.WaitGroup
+	var accepted atomic.Int64
+	for range 2 {
+		done.Go(func() {
+			if r := accept("--stream=" + name); r.Accepted && r.Epoch == 1 && r.From == 0 {
+				accepted.Add(1)
+			}
+		})
+	}
+	done.Wait()
+	if n := accepted.Load(); n != 1 {
+		t.Errorf("%d of two accepted it", n)
+	}
+	s.settled(t, s.expect(t, bodies))
+	if r := accept(); r.Changed || r.Epoch != 1 {
+		t.Errorf("afterwards it says %+v", r)
 	}
 }

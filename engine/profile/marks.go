@@ -10,8 +10,9 @@ import (
 	"keyfold/engine"
 )
 
-// StreamID names one stream in a profile's marks: its generation from bit 8 on, and its
-// partition from bit 1; bit 0 is free. 0 is no stream, as generations count from 1.
+// StreamID names one epoch of a stream in a profile's marks: the [Epoch]'s number from bit 16
+// on, the stream's generation from bit 8, and its partition from bit 1; bits 0 and 7 are free.
+// 0 is no stream, as generations count from 1.
 type StreamID uint32
 
 // Place is where an event stands: an offset of a stream. The zero value is of an event
@@ -275,6 +276,13 @@ func readAscending(b []byte) (offsets []uint64, rest []byte, err error) {
 
 // clockMargin is by how much the broker's clock and the store's may differ.
 const clockMargin = engine.Millis(5 * 60 * 1000)
+
+// Contradicts reports whether the profile's marks cannot be about this event: it is done by
+// them, and was appended after they were written. The stream was made anew under its name,
+// or lost its end.
+func (p *Profile) Contradicts(at Place, appended engine.Millis) bool {
+	return p.AppendedAfter(appended) && p.Marks.Done(at)
+}
 
 // AppendedAfter reports whether an event was appended to its stream after the profile was
 // written, by more than the clocks may differ: no mark of that profile can be about it, and

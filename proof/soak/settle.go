@@ -105,7 +105,8 @@ func (s *soak) rewind(ctx context.Context) error {
 	defer store.Close()
 	for i := range s.Streams {
 		name := rabbit.DefaultNames().StreamQueue(rabbit.Stream{Generation: 1, Partition: i})
-		err = errors.Join(err, store.Rewind(ctx, name, profile.Position{}))
+		seen, failed := store.LoadPosition(ctx, name)
+		err = errors.Join(err, failed, store.Rewind(ctx, name, seen, profile.Position{}))
 	}
 	return err
 }

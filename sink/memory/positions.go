@@ -36,13 +36,16 @@ func (p *Profiles) SavePosition(ctx context.Context, stream string, position pro
 }
 
 // Rewind implements [profile.Positions].
-func (p *Profiles) Rewind(ctx context.Context, stream string, to profile.Position) error {
+func (p *Profiles) Rewind(ctx context.Context, stream string, seen, to profile.Position) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	p.positions.mu.Lock()
 	defer p.positions.mu.Unlock()
-	to.Rewinds = p.positions.all[stream].Rewinds + 1
+	if stored, there := p.positions.all[stream]; there && stored.Rewinds != seen.Rewinds {
+		return engine.ErrConflict
+	}
+	to.Rewinds = seen.Rewinds + 1
 	p.positions.set(stream, to)
 	return nil
 }

@@ -24,6 +24,13 @@ type storedPosition struct {
 	Chunk   storedChunk   `bson:"chunk"`
 	At      bson.DateTime `bson:"at"`
 	Rewinds int64         `bson:"rewinds"`
+	Epoch   *storedEpoch  `bson:"epoch,omitempty"`
+}
+
+// storedEpoch is there from the first epoch that an operator has begun.
+type storedEpoch struct {
+	Number int32 `bson:"number"`
+	From   int64 `bson:"from"`
 }
 
 type storedChunk struct {
@@ -50,46 +57,50 @@ func (s *Store) LoadPosition(ctx context.Context, stream string) (profile.Positi
 	if err != nil {
 		return profile.Position{}, mark("read the position of "+stream, err)
 	}
-	return profile.Position{Offset: uint64(p.Offset), Rewinds: p.Rewinds, Chunk: profile.Fingerprint{
+	at := profile.Position{Offset: uint64(p.Offset), Rewinds: p.Rewinds, Chunk: profile.Fingerprint{
 		First: uint64(p.Chunk.First), Timestamp: engine.Millis(p.Chunk.Timestamp), CRC: uint32(p.Chunk.CRC),
-	}}, nil
+	}}
+	if p.Epoch != nil {
+		at.Epoch = profile.Epoch{Number: uint16(p.Epoch.Number), From: uint64(p.Epoch.From)}
+	}
+	return at, nil
 }
 
 // SavePosition implements [profile.Positions].
 func (s *Store) SavePosition(ctx context.Context, stream string, p profile.Position) error {
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	// Where there is a document of other rewinds, the insert meets its id.
-	_, err := s.positions().ReplaceOne(ctx, bson.D{{Key: fieldID, Value: stream}, {Key: fieldRewinds, Value: p.Rewinds}}, positionDocument(stream, p), options.Replace().SetUpsert(true))
-	if hasCode(err, codeDuplicateKey) {
-		return fmt.Errorf("%w: the position of %s was set back", engine.ErrConflict, stream)
-	}
-	if err != nil {
-		return mark("store the position of "+stream, err)
-	}
-	return nil
+	return s.storePosition(ctx, "store", stream, p.Rewinds, p)
+}
+
+// Rewind implements [profile.Positions].
+func (s *Store) Rewind(ctx context.Context, stream string, seen, to profile.Position) error {
+	to.Rewinds = seen.Rewinds + 1
+	return s.storePosition(ctx, "set back", stream, seen.Rewinds, to)
 }
 
 const fieldRewinds = "rewinds"
 
-// Rewind implements [profile.Positions].
-func (s *Store) Rewind(ctx context.Context, stream string, to profile.Position) error {
+// storePosition stores a position in place of one that was set back so many times, or of none.
+func (s *Store) storePosition(ctx context.Context, doing, stream string, rewinds int64, p profile.Position) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	p := positionDocument(stream, to)
-	_, err := s.positions().UpdateOne(ctx, bson.D{{Key: fieldID, Value: stream}}, bson.D{
-		{Key: "$set", Value: bson.D{{Key: "position", Value: p.Offset}, {Key: "chunk", Value: p.Chunk}, {Key: "at", Value: p.At}}},
-		{Key: "$inc", Value: bson.D{{Key: fieldRewinds, Value: int64(1)}}},
-	}, options.UpdateOne().SetUpsert(true))
+	// Where there is a document of other rewinds, the insert meets its id.
+	_, err := s.positions().ReplaceOne(ctx, bson.D{{Key: fieldID, Value: stream}, {Key: fieldRewinds, Value: rewinds}}, positionDocument(stream, p), options.Replace().SetUpsert(true))
+	if hasCode(err, codeDuplicateKey) {
+		return fmt.Errorf("%w: the position of %s was set back", engine.ErrConflict, stream)
+	}
 	if err != nil {
-		return mark("set back the position of "+stream, err)
+		return mark(doing+" the position of "+stream, err)
 	}
 	return nil
 }
 
 func positionDocument(stream string, p profile.Position) storedPosition {
-	return storedPosition{
+	d := storedPosition{
 		Stream: stream, Offset: int64(p.Offset), At: bson.DateTime(engine.Now()), Rewinds: p.Rewinds,
 		Chunk: storedChunk{First: int64(p.Chunk.First), Timestamp: bson.DateTime(p.Chunk.Timestamp), CRC: int64(p.Chunk.CRC)},
 	}
+	if p.Epoch != (profile.Epoch{}) {
+		d.Epoch = &storedEpoch{Number: int32(p.Epoch.Number), From: int64(p.Epoch.From)}
+	}
+	return d
 }

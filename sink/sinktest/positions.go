@@ -35,9 +35,15 @@ func Positions(t *testing.T, s profile.Positions) {
 	expect("a", lower)
 
 	back := profile.Position{Offset: 1, Chunk: profile.Fingerprint{First: 1, Timestamp: 5, CRC: 7}}
-	if err := s.Rewind(ctx, "a", back); err != nil {
-		t.Fatal(err)
+	rewind := func(stream string, seen, to profile.Position, want error) {
+		t.Helper()
+		if err := s.Rewind(ctx, stream, seen, to); !errors.Is(err, want) {
+			t.Fatalf("set back to %+v: %v, want %v", to, err, want)
+		}
 	}
+	rewind("a", profile.Position{Rewinds: 1}, back, engine.ErrConflict)
+	rewind("a", lower, back, nil)
+	rewind("a", lower, first, engine.ErrConflict) // another has set it back meanwhile
 	back.Rewinds = 1
 	expect("a", back)
 	save("a", first, engine.ErrConflict) // of a reader that has not seen it
@@ -46,11 +52,17 @@ func Positions(t *testing.T, s profile.Positions) {
 	save("a", first, nil)
 	expect("a", first)
 
-	if err := s.Rewind(ctx, "new", profile.Position{}); err != nil {
-		t.Fatal(err)
-	}
+	rewind("new", profile.Position{}, profile.Position{}, nil)
 	expect("new", profile.Position{Rewinds: 1})
 	save("new", lower, engine.ErrConflict)
+
+	anew := profile.Position{Offset: 900, Epoch: profile.Epoch{Number: math.MaxUint16, From: 900}}
+	rewind("new", profile.Position{Rewinds: 1}, anew, nil)
+	anew.Rewinds = 2
+	expect("new", anew)
+	anew.Offset, anew.Chunk = 1000, first.Chunk
+	save("new", anew, nil)
+	expect("new", anew)
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()

@@ -9,11 +9,15 @@ import (
 	"keyfold/engine/profile"
 )
 
-// HeaderStream is where the event stands whose copy a message is: stream@offset.
+// HeaderStream is where the event stands whose copy a message is: stream@offset, or
+// stream+epoch@offset.
 const HeaderStream = "keyfold-stream"
 
 // MaxStreams is the largest number of streams of a generation.
 const MaxStreams = MaxPartitions
+
+// maxGeneration is the largest that a [profile.StreamID] has room for.
+const maxGeneration = 1<<8 - 1
 
 // Stream names one stream of events. Another number of streams is another generation,
 // whose streams have other names.
@@ -64,28 +68,37 @@ func (n Names) StreamOf(queue string) (s Stream, ok bool) {
 	var errs [2]error
 	s.Generation, errs[0] = strconv.Atoi(generation)
 	s.Partition, errs[1] = strconv.Atoi(partition)
-	ok = ok && cut && errs[0] == nil && errs[1] == nil && s.Generation > 0 && s.Partition >= 0 && s.Partition < MaxStreams
+	ok = ok && cut && errs[0] == nil && errs[1] == nil && s.Generation > 0 && s.Generation <= maxGeneration && s.Partition >= 0 && s.Partition < MaxStreams
 	return s, ok && n.StreamQueue(s) == queue
 }
 
-// ID returns what profiles know the stream by.
-func (s Stream) ID() profile.StreamID {
-	return profile.StreamID(s.Generation)<<8 | profile.StreamID(s.Partition)<<1
+// ID returns what profiles know an epoch of the stream by.
+func (s Stream) ID(epoch uint16) profile.StreamID {
+	return profile.StreamID(epoch)<<16 | profile.StreamID(s.Generation)<<8 | profile.StreamID(s.Partition)<<1
 }
 
 // FormatPlace returns the value of [HeaderStream].
-func (n Names) FormatPlace(s Stream, offset uint64) string {
-	return n.StreamQueue(s) + "@" + strconv.FormatUint(offset, 10)
+func (n Names) FormatPlace(s Stream, epoch uint16, offset uint64) string {
+	text := n.StreamQueue(s)
+	if epoch > 0 {
+		text += "+" + strconv.Itoa(int(epoch))
+	}
+	return text + "@" + strconv.FormatUint(offset, 10)
 }
 
 // Place returns where the event stands whose copy this is; zero for a message that is none.
 func (n Names) Place(o *Original) profile.Place {
 	text, _ := o.Headers[HeaderStream].(string)
-	queue, offset, _ := strings.Cut(text, "@")
+	text, offset, _ := strings.Cut(text, "@")
+	queue, number, later := strings.Cut(text, "+")
 	s, ok := n.StreamOf(queue)
 	at, err := strconv.ParseUint(offset, 10, 64)
+	epoch := uint64(0)
+	if later && err == nil {
+		epoch, err = strconv.ParseUint(number, 10, 16)
+	}
 	if !ok || err != nil {
 		return profile.Place{}
 	}
-	return profile.Place{Stream: s.ID(), Offset: at}
+	return profile.Place{Stream: s.ID(uint16(epoch)), Offset: at}
 }

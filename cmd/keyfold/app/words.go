@@ -24,6 +24,7 @@ func init() {
 		"rabbit.SetupPartitions": "`keyfold setup --partitions N`",
 		"rabbit.SetupStreams":    "`keyfold setup --streams N`",
 		"rabbit.Show":            "`keyfold failed show`",
+		"streams.Accept":         "`keyfold streams accept`",
 		"users.Rebuild":          "`keyfold user rebuild`",
 		"users.RebuildAll":       "`keyfold user rebuild --all`",
 	})

@@ -34,9 +34,10 @@ type Cmd struct {
 
 // Help is the long text.
 func (c *Cmd) Help() string {
-	return `It publishes views, clicks and purchases of stored products to the queue that the workers consume, waits until
-they are in profiles, and says how long that took from when each was due. It needs running workers and
-imported products. No search is made: it might cost a request of the embedding API.
+	return `It publishes views, clicks and purchases of stored products to the queue that the workers consume, or to the streams
+that they read where RABBITMQ_STREAMS is set, waits until they are in profiles, and says how long that took from when
+each was due. It needs running workers and imported products. No search is made: it might cost a request of the
+embedding API.
 
 Only users from 2100000000 on are written, with message ids that begin with bench-. Workers drop the events of
 an erased user for ever, so each call takes new users, behind all that the store has, erased ones included.

@@ -101,7 +101,7 @@ func (m *measurement) run(r *report.Report) error {
 	defer bar.Done()
 	stop := r.Watch(m.app.Ctx, m.watched)
 	defer stop()
-	err := m.app.WithPublisher("bench", func(p *rabbit.Publisher) error { return m.publish(r, p, bar) })
+	err := m.connected(r, func(p publisher) error { return m.publish(r, p, bar) })
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/internal/report"
 	"keyfold/source/rabbit"
+	"keyfold/source/stream/writer"
 )
 
 // Pauses between what is published together, between looks at the queue, and between reads
@@ -28,7 +29,7 @@ const (
 const mostTogether = 1000
 
 // publish publishes each event when it is due, with those that are due within the same pause.
-func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Progress) error {
+func (m *measurement) publish(r *report.Report, p publisher, bar *cli.Progress) error {
 	began := time.Now()
 	looked, read := began, began
 	for i := 0; i < m.events(); {
@@ -62,12 +63,28 @@ func (m *measurement) publish(r *report.Report, p *rabbit.Publisher, bar *cli.Pr
 	return nil
 }
 
+// publisher publishes events: a [rabbit.Publisher], or [writer.Events].
+type publisher interface {
+	Publish(ctx context.Context, messages []rabbit.Message) []error
+}
+
+// connected publishes to streams where RABBITMQ_STREAMS is set, and says so in the report.
+func (m *measurement) connected(r *report.Report, do func(publisher) error) error {
+	if m.app.Queues.Streams == 0 {
+		r.Note("published by AMQP 0.9.1")
+		return m.app.WithPublisher("bench", func(p *rabbit.Publisher) error { return do(p) })
+	}
+	r.Note("published by the stream protocol")
+	w := writer.New(writer.Config{Client: m.app.StreamsClient(), Names: rabbit.DefaultNames()}, m.app.Log)
+	return errors.Join(do(writer.NewEvents(w)), m.app.ClosePublisher(w.Close))
+}
+
 // patience is how long a broker that is away is waited for.
 const patience = 2 * time.Minute
 
 // hand publishes until the broker has all messages. One that it has already comes again with
 // the same id.
-func (m *measurement) hand(p *rabbit.Publisher, messages []rabbit.Message) error {
+func (m *measurement) hand(p publisher, messages []rabbit.Message) error {
 	ctx, cancel := context.WithTimeout(m.app.Ctx, patience)
 	defer cancel()
 	for {
@@ -121,10 +138,14 @@ func (m *measurement) next(due time.Time) (rabbit.Message, error) {
 		return rabbit.Message{}, err
 	}
 	m.due[e.Digest.ID()] = due
-	if m.partitions > 0 {
-		return rabbit.DefaultNames().SlotMessage(body, &e), nil
+	switch names := rabbit.DefaultNames(); {
+	case m.app.Queues.Streams > 0:
+		return names.StreamMessage(body, &e), nil
+	case m.partitions > 0:
+		return names.SlotMessage(body, &e), nil
+	default:
+		return names.EventMessage(body, &e), nil
 	}
-	return rabbit.DefaultNames().EventMessage(body, &e), nil
 }
 
 // ids is what the message ids begin with. They need not be UUIDs.

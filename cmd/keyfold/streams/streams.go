@@ -21,6 +21,7 @@ import (
 type Cmd struct {
 	List   listCmd   `cmd:"" help:"Show the streams: what they hold, and how far workers have read them."`
 	Rewind rewindCmd `cmd:"" help:"Have workers read streams again; no profile changes by what it has already."`
+	Accept acceptCmd `cmd:"" help:"Have workers read streams that were made anew, or lost their end, as new ones."`
 }
 
 // listCmd shows streams.
@@ -86,11 +87,11 @@ func listed(s reader.State, at profile.Position, now engine.Millis) Row {
 	row := Row{Stream: s.Stream, First: s.First, End: s.End, Oldest: s.Oldest, Position: at.Offset, Rewinds: at.Rewinds}
 	switch {
 	case at.Offset > s.End:
-		row.Fault = "the position is beyond the end: the stream was made anew, or lost its end (docs/howto/streams.md)"
+		row.Fault = "the position is beyond the end: the stream was made anew, or lost its end: keyfold streams accept"
 	case at.Offset < s.First:
 		row.Fault = fmt.Sprintf("%s are gone before they were read", cli.Count(int64(s.First-at.Offset), "event"))
 	}
-	if from := max(at.Offset, s.First); from < s.End {
+	if from := max(at.Offset, at.Epoch.From, s.First); from < s.End {
 		row.Lag = s.End - from
 		since := s.Oldest
 		if at.Offset >= s.First && at.Chunk.Timestamp != 0 {
@@ -186,8 +187,9 @@ func (c *rewindCmd) Run(a *app.App) error {
 			}
 			before, err := store.LoadPosition(a.Ctx, s.Stream)
 			if err == nil && to.Offset < before.Offset {
-				err = store.Rewind(a.Ctx, s.Stream, to)
-				done = append(done, rewound{s.Stream, to.Offset})
+				to.Epoch = before.Epoch
+				err = store.Rewind(a.Ctx, s.Stream, before, to)
+				done = append(done, rewound{s.Stream, max(to.Offset, to.Epoch.From)})
 			}
 			if err != nil {
 				return err

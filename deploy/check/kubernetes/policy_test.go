@@ -2,7 +2,11 @@ package kubernetes
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -98,7 +102,29 @@ func number(t *testing.T, value any, path ...string) int {
 // specOf returns the spec of one of the manifests' objects.
 func specOf(t *testing.T, kind, name string) any {
 	t.Helper()
-	objects, err := Check("../../kubernetes")
+	return specIn(t, "../../kubernetes", kind, name)
+}
+
+// withStreams returns an overlay with the component of streams.
+func withStreams(t *testing.T) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	err := os.CopyFS(filepath.Join(folder, "keyfold"), os.DirFS("../../kubernetes"))
+	if err == nil {
+		err = os.Mkdir(filepath.Join(folder, "shop"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "shop", "kustomization.yaml"), []byte("resources: [../keyfold]\ncomponents: [../keyfold/streams]\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(folder, "shop")
+}
+
+func specIn(t *testing.T, folder, kind, name string) any {
+	t.Helper()
+	objects, err := Check(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +139,14 @@ func specOf(t *testing.T, kind, name string) any {
 // hour, and its formula.
 func autoscaler(t *testing.T, replicas int) (h *hpa, answer func(ready, arriving float64) float64) {
 	t.Helper()
-	spec := specOf(t, "ScaledObject", "keyfold-worker")
+	h, all := autoscalerOf(t, specOf(t, "ScaledObject", "keyfold-worker"), replicas)
+	return h, func(ready, arriving float64) float64 {
+		return all(map[string]any{"ready": ready, "arriving": arriving})
+	}
+}
+
+func autoscalerOf(t *testing.T, spec any, replicas int) (h *hpa, answer func(values map[string]any) float64) {
+	t.Helper()
 	direction := func(name string) rules {
 		behavior := dig(t, spec, "advanced", "horizontalPodAutoscalerConfig", "behavior", name)
 		policies := dig(t, behavior, "policies").([]any)
@@ -138,8 +171,8 @@ func autoscaler(t *testing.T, replicas int) (h *hpa, answer func(ready, arriving
 	for when := time.Duration(0); when <= h.now; when += 15 * time.Second {
 		h.wanted = append(h.wanted, at{when, replicas})
 	}
-	return h, func(ready, arriving float64) float64 {
-		values := map[string]any{"ready": ready, "arriving": arriving, "workers": float64(h.pods() + h.ending)}
+	return h, func(values map[string]any) float64 {
+		values["workers"] = float64(h.pods() + h.ending)
 		got, err := formulaOf(dig(t, modifiers, "formula").(string), values)
 		if err != nil {
 			t.Fatal(err)
@@ -236,4 +269,72 @@ func TestPolicy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With streams, a lag of more than a minute adds workers as a queue's backlog does, and no worker
+// is removed while one of the two is not small, or is not known.
+//
+// Promise(manifests/streams): With streams, a known lag adds workers, whether they are ready or not, and one that is not
+// known removes none.
+func TestPolicyOfStreams(t *testing.T) {
+	spec := specIn(t, withStreams(t), "ScaledObject", "keyfold-worker")
+	queries := map[string]string{}
+	for _, trigger := range dig(t, spec, "triggers").([]any) {
+		if dig(t, trigger, "type") == "prometheus" {
+			queries[dig(t, trigger, "name").(string)] = dig(t, trigger, "metadata", "query").(string)
+		}
+	}
+	// Where no worker tells anything, the queries answer all the same: without one, the queue's backlog would add none.
+	for name, want := range map[string]string{"lag": ") or vector(45)", "unread": ") or vector(1)"} {
+		if !strings.HasSuffix(queries[name], want) {
+			t.Errorf("%s asks %q", name, queries[name])
+		}
+	}
+	const minute = time.Minute
+	for name, test := range map[string]struct {
+		from, to                     int
+		lasts                        time.Duration
+		ready, arriving, lag, unread float64
+	}{
+		"a lag of more than a minute adds":      {3, 10, 10 * minute, 0, 0, 61, 0},
+		"and under 2 minutes is too short":      {3, 3, 105 * time.Second, 0, 0, 600, 0},
+		"also where streams are not read":       {3, 10, 10 * minute, 0, 0, 61, 2},
+		"the queue's backlog adds":              {3, 10, 10 * minute, 1001, 500, 1, 0},
+		"also where the lag is not known":       {3, 10, 10 * minute, 1001, 500, 45, 1},
+		"a lag between changes nothing":         {7, 7, 60 * minute, 0, 0, 30, 0},
+		"nor does one between on the other end": {7, 7, 60 * minute, 0, 0, 60, 0},
+		"a small one removes":                   {6, 3, 60 * minute, 99, 20, 29, 0},
+		"but not while a queue is not empty":    {6, 6, 60 * minute, 100, 20, 1, 0},
+		"but not while a stream is not read":    {6, 6, 60 * minute, 0, 0, 0, 1},
+		"but not where no worker tells a lag":   {6, 6, 60 * minute, 0, 0, 45, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, answer := autoscalerOf(t, spec, test.from)
+			for end := h.now + test.lasts; h.now < end; {
+				h.step(answer(map[string]any{"ready": test.ready, "arriving": test.arriving, "lag": test.lag, "unread": test.unread}))
+			}
+			if h.replicas != test.to {
+				t.Errorf("%d workers became %d, want %d: %v", test.from, h.replicas, test.to, h.changes)
+			}
+		})
+	}
+}
+
+// A stream is read by one worker at a time: there are as many as the workers may become.
+func TestStreamsForAllWorkers(t *testing.T) {
+	folder := withStreams(t)
+	objects, err := Check(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o["kind"] == "ConfigMap" {
+			streams, err := strconv.Atoi(dig(t, o, "data", "RABBITMQ_STREAMS").(string))
+			if most := number(t, specIn(t, folder, "ScaledObject", "keyfold-worker"), "maxReplicaCount"); err != nil || streams < most || streams&(streams-1) != 0 {
+				t.Errorf("%d streams for up to %d workers: %v", streams, most, err)
+			}
+			return
+		}
+	}
+	t.Error("there is no ConfigMap")
 }

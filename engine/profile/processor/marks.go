@@ -63,10 +63,10 @@ func (f *flush) streamChanged(w *work) bool {
 	}
 	for i := range w.events {
 		d := &w.events[i]
-		if d.Reader != nil && w.profile.AppendedAfter(d.Appended) && w.profile.Marks.Done(d.Place) {
+		if d.Reader != nil && w.profile.Contradicts(d.Place, d.Appended) {
 			err := engine.ConfigurationError("stream_changed", fmt.Errorf(
-				"offset %d was appended at %v, and the profile of user %d, written at %v, has a mark above it: the stream was made anew or lost its tail",
-				d.Place.Offset, d.Appended.Time(), w.user, w.profile.WrittenAt.Time()))
+				"offset %d was appended at %v, and the profile of user %d, written at %v, has a mark above it: the stream was made anew or lost its end. Nothing more is read from it until it is accepted: %s",
+				d.Place.Offset, d.Appended.Time(), w.user, w.profile.WrittenAt.Time(), profile.AcceptCommand))
 			f.ports.OnConfigError(err)
 			f.finish(w, engine.Verdict{Outcome: engine.Unsettled, Err: err})
 			return true

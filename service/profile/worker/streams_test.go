@@ -23,6 +23,8 @@ import (
 	"keyfold/sink/memory"
 	"keyfold/source/rabbit"
 	"keyfold/source/rabbit/topology"
+	"keyfold/source/stream"
+	"keyfold/source/stream/reader"
 )
 
 const (
@@ -252,7 +254,12 @@ func TestRewindChangesNothing(t *testing.T) {
 	before := s.folded()
 	rewind := func() {
 		for i := range 2 {
-			if err := s.store.Rewind(t.Context(), s.Names.StreamQueue(rabbit.Stream{Generation: 1, Partition: i}), profile.Position{}); err != nil {
+			name := s.Names.StreamQueue(rabbit.Stream{Generation: 1, Partition: i})
+			seen, err := s.store.LoadPosition(t.Context(), name)
+			if err == nil {
+				err = s.store.Rewind(t.Context(), name, seen, profile.Position{})
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -387,9 +394,11 @@ func TestMalformedEventOfAStream(t *testing.T) {
 	next.end(t)
 }
 
-// A stream that was deleted and made anew is not read by the position of the one before it.
+// A stream that was deleted and made anew is not read by the position of the one before it,
+// until it is accepted: then all of it is folded, at whatever offsets it stands.
 //
 // Promise(streams/identity): A stream that was made anew under its name is named, and nothing of it is taken for read.
+// Promise(streams/accept): A changed stream is read as a new one once an operator accepts it: marks of the earlier one swallow nothing of it.
 func TestStreamMadeAnewIsNotRead(t *testing.T) {
 	for _, refilled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("refilled %v", refilled), func(t *testing.T) {
@@ -398,25 +407,168 @@ func TestStreamMadeAnewIsNotRead(t *testing.T) {
 			s.publish(200, true, profile.ProductView)
 			s.folded()
 			w.end(t)
-			queue := s.Names.StreamQueue(rabbit.Stream{Generation: 1})
-			if _, err := s.Channel().QueueDelete(queue, false, false, false); err != nil {
-				t.Fatal(err)
+			if c := s.changed(); c != nil {
+				t.Fatalf("a stream that is the same has changed: %+v", c)
 			}
-			s.setUp(1)
-			if refilled {
-				sent := slices.Clone(s.sent[:])
-				s.publish(300, true, profile.ProductView)
-				copy(s.sent[:], sent)
+			for epoch := range uint16(2) { // as often as it happens
+				if _, err := s.Channel().QueueDelete(s.stream(), false, false, false); err != nil {
+					t.Fatal(err)
+				}
+				s.setUp(1)
+				before := slices.Clone(s.sent[:])
+				if refilled {
+					s.publish(100, true, profile.ProductView)
+				}
+				after := slices.Clone(s.sent[:])
+				copy(s.sent[:], before)
+				next := s.work()
+				sitetest.Eventually(t, "the fault is told", refuses(next))
+				s.folded()
+				copy(s.sent[:], after)
+				if c := s.accept(); c.To.Offset != 0 || c.To.Epoch.Number != epoch+1 {
+					t.Fatalf("accepted as %+v", c)
+				}
+				if c := s.changed(); c != nil {
+					t.Fatalf("a stream that was accepted has changed: %+v", c)
+				}
+				s.publish(50, true, profile.ProductView)
+				s.folded()
+				next.end(t)
 			}
-			next := s.work()
-			sitetest.Eventually(t, "the fault is told", func() bool {
-				err := next.Ready()
-				return err != nil && engine.ReasonOf(err) == "stream_changed"
-			})
-			next.end(t)
-			s.folded()
 		})
 	}
+}
+
+// A stream that lost its end is read from where it lost it: what lies below was read.
+func TestStreamThatLostItsEnd(t *testing.T) {
+	s := newStreamSite(t, 1)
+	w := s.work()
+	s.publish(200, true, profile.ProductView)
+	s.folded()
+	w.end(t)
+	s.mark(1000, 0)
+	seen := s.position()
+	lost := profile.Position{Offset: 250, Chunk: profile.Fingerprint{First: 240, Timestamp: engine.Now(), CRC: 1}}
+	if err := s.store.Rewind(t.Context(), s.stream(), seen, lost); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Millisecond) // chunks of one millisecond cannot be told by time
+	sent := slices.Clone(s.sent[:])
+	s.publish(100, true, profile.ProductView)
+	after := slices.Clone(s.sent[:])
+	copy(s.sent[:], sent)
+	next := s.work()
+	sitetest.Eventually(t, "the fault is told", refuses(next))
+	s.folded()
+	copy(s.sent[:], after)
+	if c := s.accept(); c.To.Offset != 200 || c.To.Epoch != (profile.Epoch{Number: 1, From: 200}) {
+		t.Fatalf("accepted as %+v", c)
+	}
+	s.folded()
+	if n := next.Stats().Streams.Delivered.Load(); n != 100 {
+		t.Errorf("%d events were read", n)
+	}
+	// What was folded under the marks of the first epoch is not read under those of the second.
+	sitetest.Eventually(t, "the position is stored", func() bool { return s.position().Offset == 300 })
+	if err := s.store.Rewind(t.Context(), s.stream(), s.position(), profile.Position{Epoch: profile.Epoch{Number: 1, From: 200}}); err != nil {
+		t.Fatal(err)
+	}
+	sitetest.Eventually(t, "it is read again", func() bool { return next.Stats().Processor.Replayed.Load() >= 100 })
+	next.end(t)
+	if n := next.Stats().Streams.Delivered.Load(); n != 200 {
+		t.Errorf("%d events were read after a rewind", n)
+	}
+	s.folded()
+}
+
+// A stream that lost its end above the position is found by the marks of profiles.
+func TestStreamThatLostItsEndAboveThePosition(t *testing.T) {
+	s := newStreamSite(t, 1)
+	w := s.work()
+	s.publish(200, true, profile.ProductView)
+	s.folded()
+	w.end(t)
+	s.mark(1000, 6*time.Minute)
+	if c := s.changed(); c != nil {
+		t.Fatalf("nothing has come, and it has changed: %+v", c)
+	}
+	s.publish(100, true, profile.ProductView)
+	next := s.work()
+	sitetest.Eventually(t, "the fault is told", refuses(next))
+	if c := s.accept(); c.To.Offset != 200 || c.To.Epoch != (profile.Epoch{Number: 1, From: 200}) {
+		t.Fatalf("accepted as %+v", c)
+	}
+	s.folded()
+	next.end(t)
+}
+
+// mark raises the marks of all profiles, as those of events that a stream has lost, which were
+// written a while ago.
+func (s *streamSite) mark(next uint64, ago time.Duration) {
+	s.T.Helper()
+	for _, p := range s.profiles() {
+		if p == nil {
+			continue
+		}
+		changed := *p
+		changed.Version++
+		changed.WrittenAt -= engine.Millis(ago.Milliseconds())
+		changed.Marks = profile.Marks{{Stream: p.Marks[0].Stream, Next: next}}
+		if err := s.store.Swap(s.T.Context(), []*profile.Profile{&changed})[0]; err != nil {
+			s.T.Fatal(err)
+		}
+	}
+}
+
+// refuses reports whether a worker does not read because a stream changed.
+func refuses(w *running) func() bool {
+	return func() bool {
+		err := w.Ready()
+		return err != nil && engine.ReasonOf(err) == reader.ReasonChanged
+	}
+}
+
+// stream is the name of the first stream.
+func (s *streamSite) stream() string { return s.Names.StreamQueue(rabbit.Stream{Generation: 1}) }
+
+func (s *streamSite) position() profile.Position {
+	s.T.Helper()
+	at, err := s.store.LoadPosition(s.T.Context(), s.stream())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return at
+}
+
+// changed looks at the only stream.
+func (s *streamSite) changed() *reader.Change {
+	s.T.Helper()
+	client := stream.Config{URI: rabbittest.StreamURI(s.Broker.StreamAddress(), s.VHost), Timing: sitetest.Quick}
+	states, err := reader.Look(s.T.Context(), client, s.Names)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	c, err := reader.Changed(s.T.Context(), client, s.Names, states[0], s.position(), s.store.Load)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return c
+}
+
+// accept begins an epoch of the only stream; a second operator who does the same changes nothing.
+func (s *streamSite) accept() *reader.Change {
+	s.T.Helper()
+	c := s.changed()
+	if c == nil {
+		s.T.Fatal("the stream has not changed")
+	}
+	if err := s.store.Rewind(s.T.Context(), s.stream(), c.Seen, c.To); err != nil {
+		s.T.Fatal(err)
+	}
+	if err := s.store.Rewind(s.T.Context(), s.stream(), c.Seen, c.To); !errors.Is(err, engine.ErrConflict) {
+		s.T.Fatalf("accepted twice: %v", err)
+	}
+	return c
 }
 
 // A broker's connection that is lost costs a second reading of little.

@@ -127,7 +127,7 @@ func (s *session) original(m stream.Message, offset uint64) rabbit.Original {
 
 // placed adds the place in the stream to a copy's headers.
 func (s *session) placed(headers amqp.Table, offset uint64) amqp.Table {
-	headers[rabbit.HeaderStream] = s.reader.names().FormatPlace(s.stream, offset)
+	headers[rabbit.HeaderStream] = s.reader.names().FormatPlace(s.stream, s.began.Epoch.Number, offset)
 	return headers
 }
 

@@ -72,30 +72,46 @@ func PositionAt(ctx context.Context, client stream.Config, name string, since en
 }
 
 // chunkAt returns one chunk, nil where none comes.
-func chunkAt(ctx context.Context, client stream.Config, name string, from stream.Offset) (*stream.Chunk, error) {
+func chunkAt(ctx context.Context, client stream.Config, name string, from stream.Offset) (found *stream.Chunk, err error) {
+	err = chunksFrom(ctx, client, name, from, func(c *stream.Chunk) (bool, error) {
+		found = c
+		return false, nil
+	})
+	return found, err
+}
+
+// chunksFrom hands over chunks until take wants no more, or none comes.
+func chunksFrom(ctx context.Context, client stream.Config, name string, from stream.Offset, take func(*stream.Chunk) (more bool, err error)) error {
 	conn, err := stream.DialLeader(ctx, client, name)
 	if err != nil {
-		return nil, explain(err)
+		return explain(err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	chunks := make(chan stream.Chunk, 1)
-	_, err = conn.Subscribe(ctx, stream.Consume{Stream: name, From: from, Credit: 1, Handle: func(_ context.Context, _ *stream.Subscription, c stream.Chunk) {
+	sub, err := conn.Subscribe(ctx, stream.Consume{Stream: name, From: from, Credit: 1, Handle: func(_ context.Context, _ *stream.Subscription, c stream.Chunk) {
 		select {
 		case chunks <- c:
 		default:
 		}
 	}})
 	if err != nil {
-		return nil, explain(err)
+		return explain(err)
 	}
-	select {
-	case c := <-chunks:
-		return &c, nil
-	case <-conn.Done():
-		return nil, conn.Err()
-	case <-time.After(emptyAfter):
-		return nil, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	for {
+		select {
+		case c := <-chunks:
+			if more, err := take(&c); !more || err != nil {
+				return err
+			}
+			if err := sub.Credit(1); err != nil {
+				return err
+			}
+		case <-conn.Done():
+			return conn.Err()
+		case <-time.After(emptyAfter):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }

@@ -65,9 +65,10 @@ type refused struct {
 }
 
 func (r *streamReader) newSession(at profile.Position) *session {
+	id, next := r.stream.ID(at.Epoch.Number), max(at.Offset, at.Epoch.From)
 	return &session{
-		reader: r, stream: r.stream, id: r.stream.ID(), began: at, next: at.Offset,
-		set: inhand.New(r.stream.ID(), at.Offset), outside: r.owner.ports.Outside(), ended: make(chan struct{}),
+		reader: r, stream: r.stream, id: id, began: at, next: next,
+		set: inhand.New(id, next), outside: r.owner.ports.Outside(), ended: make(chan struct{}),
 	}
 }
 
@@ -91,7 +92,7 @@ func (s *session) position() profile.Position {
 		return s.began
 	}
 	at := s.trail.at(s.set.Position())
-	at.Rewinds = s.began.Rewinds
+	at.Rewinds, at.Epoch = s.began.Rewinds, s.began.Epoch
 	return at
 }
 
@@ -150,11 +151,8 @@ func (s *session) check(c *stream.Chunk) error {
 		return nil
 	}
 	s.checked = true
-	want := s.began.Chunk
-	switch {
-	case want == (profile.Fingerprint{}) && s.began.Offset == 0:
-	case c.First < want.First, c.First == want.First && fingerprintOf(c) != want:
-		return s.changed(fmt.Errorf("at offset %d stands another chunk than the one that was read", want.First))
+	if err := differs(s.began, c); err != nil {
+		return s.changed(err)
 	}
 	if c.First > s.began.Offset {
 		s.reader.truncated(c.First-s.began.Offset, s.began.Offset)
@@ -162,10 +160,23 @@ func (s *session) check(c *stream.Chunk) error {
 	return nil
 }
 
+// differs returns what shows that a stream is another one than the position is of; nil: nothing
+// does. c is the first chunk that comes from the position's on, nil where none does.
+func differs(at profile.Position, c *stream.Chunk) error {
+	switch want := at.Chunk; {
+	case want == (profile.Fingerprint{}) && at.Offset == 0:
+	case c == nil:
+		return fmt.Errorf("its chunk at offset %d is not there", want.First)
+	case c.First < want.First, c.First == want.First && fingerprintOf(c) != want:
+		return fmt.Errorf("at offset %d stands another chunk than the one that was read", want.First)
+	}
+	return nil
+}
+
 func (s *session) changed(cause error) error {
 	return engine.ConfigurationError(ReasonChanged, fmt.Errorf(
-		"stream %s is another one than position %d is of: %w; it was deleted and made anew, or lost its end. Nothing is read from it",
-		s.reader.name, s.began.Offset, cause))
+		"stream %s is another one than position %d is of: %w; it was deleted and made anew, or lost its end. Nothing is read from it until it is accepted: %s",
+		s.reader.name, s.began.Offset, cause, profile.AcceptCommand))
 }
 
 // handOver parses a chunk's events and hands them on. Nothing keeps the chunk's memory.

@@ -188,7 +188,7 @@ func (r *streamReader) readChunks(ctx context.Context, s *session, sub crediting
 			return context.Cause(ctx)
 		case <-freed:
 		case <-silent:
-			return s.changed(fmt.Errorf("its chunk at offset %d is not there", s.began.Chunk.First))
+			return s.changed(differs(s.began, nil))
 		case <-s.outside.Due():
 			s.deliveries = s.deliveries[:0]
 			s.outside.TakeDue(s)

@@ -242,3 +242,29 @@ func TestWritersFollowAnotherGeneration(t *testing.T) {
 		t.Errorf("a group for the generation that is gone: %v", errs)
 	}
 }
+
+// Events without numbers of their own stand once and in order in the streams of their slots, in
+// groups of a frame's size, whatever other events were published before.
+func TestEventsOfAProgram(t *testing.T) {
+	s := newStreams(t, rabbittest.Shared(t), 2)
+	const events = 300
+	messages := make([]rabbit.Message, events)
+	for i := range messages {
+		messages[i] = rabbit.Message{RoutingKey: s.Names.SlotKey(i % 3), Body: sitetest.Body(i)}
+	}
+	messages[7].RoutingKey = "user.viewed"
+	for round := range uint64(2) {
+		p := writer.NewEvents(s.writer())
+		for i, err := range p.Publish(sitetest.Within(t, sitetest.Ample), messages) {
+			if (err == nil) != (i != 7) || err != nil && engine.KindOf(err) != engine.Permanent {
+				t.Errorf("event %d: %v", i, err)
+			}
+		}
+		for slot, want := range map[int]uint64{0: 200, 1: 99} { // 7 is of slot 1
+			name, _ := s.last(s.writer(), slot)
+			if n := s.held(name); n != want*(round+1) {
+				t.Errorf("%s has %d, want %d", name, n, want*(round+1))
+			}
+		}
+	}
+}
