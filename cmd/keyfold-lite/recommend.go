@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,7 +58,7 @@ func newRecommender(a *app, file *sqlite.Reader) (*recommend.Recommender, *recom
 		return nil, nil, err
 	}
 	return recommend.Over(recommend.DefaultConfig(), recommend.Ports{Profiles: file, History: userHistory{a, file}, Phrases: phrases, Laws: laws},
-		file, a.log.With(slog.String("component", "recommend")))
+		file, a.log.With("component", "recommend"))
 }
 
 func offlinePhrases(dimensions int) (*vector.Phrases, error) {

@@ -79,7 +79,7 @@ func with(a *app.App, config recommend.Config, service bool, do func(*recommend.
 				if db != nil {
 					ports.History = history{db, a.Config.Processor.IDs.Retention}
 				}
-				r, follower, err := recommend.Over(config, ports, store, a.Log.With(slog.String("component", "recommend")))
+				r, follower, err := recommend.Over(config, ports, store, a.Log.With("component", "recommend"))
 				if err != nil {
 					return err
 				}
@@ -99,7 +99,7 @@ func with(a *app.App, config recommend.Config, service bool, do func(*recommend.
 func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recommender, follower *recommend.Follower) error {
 	s := &serving{app: a, follower: follower}
 	s.api = api.New(api.Ports{Recommender: r, Ready: func(context.Context) error { return follower.Ready() }})
-	s.handler = httpapi.NewHandler(s.api, a.Log.With(slog.String("component", "recommend")))
+	s.handler = httpapi.NewHandler(s.api, a.Log.With("component", "recommend"))
 	var err error
 	if s.server, err = httpapi.NewServer(config, s.handler); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (f *Follower) note(began time.Time, err error) {
 	f.mu.Unlock()
 	if err != nil {
 		if f.fault.Begins(err) {
-			f.log.Warn("catalogue cannot be read: answers have the products as they were", slog.Any("error", err), slog.String("hint", "see that the store answers; what was read before goes on being recommended"))
+			f.log.Warn("catalogue cannot be read: answers have the products as they were", slog.Any("error", err), slog.String("hint", "check that the store answers; what was read before goes on being recommended"))
 		}
 	} else if lasted, was := f.fault.Ends(); was {
 		f.log.Info("catalogue is read again", slog.Duration("away_for", lasted))
