@@ -110,6 +110,44 @@ func (m Marks) After(p Progress) Marks {
 	return next
 }
 
+// Streamed is what streams have of a user, as of a time after the user's history was read.
+type Streamed struct {
+	// Settled are positions: each event below them is settled, whatever became of it.
+	Settled []Place
+	// Events are the user's at the positions and above, up to the ends of their streams.
+	Events []StreamedEvent
+}
+
+// StreamedEvent is an event that a stream has.
+type StreamedEvent struct {
+	Place Place
+	ID    AppliedID
+}
+
+// Below returns the marks where each event below these places is done, whatever became of it.
+func (m Marks) Below(places []Place) Marks {
+	next := slices.Clone(m)
+	for _, p := range places {
+		if p.Offset == 0 {
+			continue
+		}
+		at, found := next.find(p.Stream)
+		if !found {
+			next = slices.Insert(next, at, Mark{Stream: p.Stream})
+		}
+		mark := &next[at]
+		mark.Next = max(mark.Next, p.Offset)
+		mark.Holes, mark.Beyond = from(mark.Holes, p.Offset), from(mark.Beyond, mark.Next)
+	}
+	return next
+}
+
+// from returns the offsets that are not below one.
+func from(ascending []uint64, o uint64) []uint64 {
+	i, _ := slices.BinarySearch(ascending, o)
+	return ascending[i:]
+}
+
 // streams returns the streams that the write has to do with.
 func (p *Progress) streams() (ids []StreamID) {
 	for _, places := range [][]Place{p.Read, p.Copies} {

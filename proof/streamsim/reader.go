@@ -38,7 +38,7 @@ func newReader(k *worker, s *stream, from uint64) *reader {
 
 // read returns the next event.
 func (r *reader) read() (d profile.Delivery, e *event, ok bool) {
-	if r.at == len(r.stream.events) {
+	if r.at >= r.stream.published {
 		return d, nil, false
 	}
 	e = r.stream.events[r.at]
@@ -102,8 +102,12 @@ func (s *readSettler) Settle(v engine.Verdict) {
 	r.worker.world.note("%p: %v is %v, absent at %d, %v", r.worker, e.place, v.Outcome, v.AbsentAt, v.Err)
 	switch v.Outcome.Settlement() {
 	case engine.Ack:
-		if v.Outcome == engine.Duplicate {
+		switch v.Outcome {
+		case engine.Duplicate:
 			r.worker.world.noteDuplicate(e)
+		case engine.ProductMissing:
+			r.worker.world.skipped[e.MessageID] = true
+		default:
 		}
 		r.Settle(e.place.Offset)
 	case engine.Leave:

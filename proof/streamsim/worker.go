@@ -78,14 +78,19 @@ type flying struct{}
 type abandoned struct{}
 
 func (k *worker) fly(b profile.Batch) *flight {
-	f := &flight{user: b.UserID}
+	return fly(b.UserID, func(ctx context.Context) { k.engine.Apply(ctx, []profile.Batch{b}) })
+}
+
+// fly begins what stops at every port.
+func fly(user int32, do func(context.Context)) *flight {
+	f := &flight{user: user}
 	f.next, f.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			if r := recover(); r != nil && r != (abandoned{}) {
 				panic(r)
 			}
 		}()
-		k.engine.Apply(context.WithValue(context.Background(), flying{}, yield), []profile.Batch{b})
+		do(context.WithValue(context.Background(), flying{}, yield))
 	})
 	return f
 }
@@ -98,14 +103,17 @@ func pause(ctx context.Context) {
 }
 
 // advance takes one flight to its next call of a port.
-func (k *worker) advance() {
-	if len(k.flights) == 0 {
-		return
+func (k *worker) advance() { k.flights = k.world.advance(k.flights) }
+
+func (w *world) advance(flights []*flight) []*flight {
+	if len(flights) == 0 {
+		return flights
 	}
-	i := k.world.r.IntN(len(k.flights))
-	if _, more := k.flights[i].next(); !more {
-		k.flights = slices.Delete(k.flights, i, i+1)
+	i := w.r.IntN(len(flights))
+	if _, more := flights[i].next(); !more {
+		flights = slices.Delete(flights, i, i+1)
 	}
+	return flights
 }
 
 // confirm publishes, or confirms, one copy of a reader.

@@ -27,7 +27,9 @@ const (
 type event struct {
 	profile.Event
 	place profile.Place
-	index int // among all events: the component of its vector
+	index int  // among all events: the component of its vector
+	late  bool // workers meet it before its product
+	other bool // another publisher's: no history has it
 	fails bool
 	slow  bool // a search that waits for its vector, and is overtaken
 }
@@ -44,6 +46,9 @@ type world struct {
 	workers []*worker
 	crashes int
 
+	rebuilds []*flight
+
+	skipped   map[string]bool                  // message ids that were settled without their products
 	dead      map[string]int                   // dead letters by message id
 	duplicate map[int]bool                     // events that were settled as duplicates of folded ones, by index
 	fault     error                            // the first law that was broken
@@ -52,9 +57,10 @@ type world struct {
 
 // stream is a log, and the position that is stored of it.
 type stream struct {
-	id     profile.StreamID
-	events []*event
-	stored uint64
+	id        profile.StreamID
+	events    []*event
+	published int // of events: the others are stored later
+	stored    uint64
 }
 
 // message is a copy of an event in a queue.
@@ -67,7 +73,7 @@ type message struct {
 func newWorld(number uint64) *world {
 	w := &world{
 		r: rand.New(rand.NewPCG(number, 7)), config: processor.DefaultConfig(),
-		dead: map[string]int{}, duplicate: map[int]bool{},
+		skipped: map[string]bool{}, dead: map[string]int{}, duplicate: map[int]bool{},
 	}
 	w.makeEvents()
 	c := &w.config
@@ -77,6 +83,9 @@ func newWorld(number uint64) *world {
 	c.Pause, c.MaxPause = time.Nanosecond, time.Nanosecond
 	c.CacheBytes = int64(w.r.IntN(2)) << 20
 	w.store = memory.New(len(w.events))
+	for _, s := range w.streams {
+		s.published = w.r.IntN(len(s.events) + 1)
+	}
 	w.start(func(s *stream) uint64 { return 0 })
 	return w
 }
@@ -99,7 +108,7 @@ func (w *world) makeEvents() {
 			s = 1
 		}
 		next[s] += uint64(w.r.IntN(3) * w.r.IntN(2))
-		e := &event{Event: w.makeEvent(i), index: i, fails: w.r.IntN(6) == 0, slow: w.r.IntN(4) == 0}
+		e := &event{Event: w.makeEvent(i), index: i, fails: w.r.IntN(6) == 0, slow: w.r.IntN(4) == 0, late: w.r.IntN(6) == 0, other: w.r.IntN(6) == 0}
 		e.place = profile.Place{Stream: w.streams[s].id, Offset: next[s]}
 		next[s]++
 		e.name()
@@ -159,6 +168,9 @@ func (w *world) run() error {
 	for _, k := range w.workers {
 		k.kill()
 	}
+	for _, f := range w.rebuilds {
+		f.stop()
+	}
 	if w.fault != nil {
 		return w.fault
 	}
@@ -182,10 +194,22 @@ func (w *world) act(k *worker) {
 		w.deliverCopy(k)
 	case x < 94 && w.step < wild && w.crashes < maxCrashes:
 		w.crash()
-	case x < 95 && len(w.workers) > 1:
+	case x < 96 && w.step < wild && len(w.rebuilds) < 2:
+		w.rebuilds = append(w.rebuilds, w.rebuild(int32(1+w.r.IntN(users))))
+	case x < 98:
+		w.rebuilds = w.advance(w.rebuilds)
+	case x < 99:
+		w.publish()
+	case len(w.workers) > 1:
 		w.workers[0].kill()
 		w.workers = w.workers[1:]
 	}
+}
+
+// publish stores the next event of a stream.
+func (w *world) publish() {
+	s := w.streams[w.r.IntN(len(w.streams))]
+	s.published = min(s.published+1, len(s.events))
 }
 
 // storePosition stores where the worker would begin again, right or not: one that is beside
@@ -235,7 +259,8 @@ func (w *world) deliverCopy(k *worker) {
 }
 
 func (w *world) idle() bool {
-	return len(w.queue) == 0 && !slices.ContainsFunc(w.workers, func(k *worker) bool { return !k.idle() })
+	return len(w.queue)+len(w.rebuilds) == 0 && !slices.ContainsFunc(w.streams, func(s *stream) bool { return s.published < len(s.events) }) &&
+		!slices.ContainsFunc(w.workers, func(k *worker) bool { return !k.idle() })
 }
 
 func (w *world) broken(format string, args ...any) {
@@ -257,7 +282,7 @@ func (w *world) now() engine.Millis { return engine.Millis(2_000_000 + w.step) }
 // lost reports an id of which nothing is folded and no dead letter is there.
 func (w *world) lost() error {
 	for _, e := range w.events {
-		if !w.folded(e.UserID)[e.MessageID] && w.dead[e.MessageID] == 0 {
+		if !w.folded(e.UserID)[e.MessageID] && w.dead[e.MessageID] == 0 && !w.skipped[e.MessageID] {
 			return fmt.Errorf("%s at %v is lost", e.MessageID, e.place)
 		}
 	}

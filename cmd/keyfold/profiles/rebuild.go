@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,8 @@ import (
 
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
+	"keyfold/source/rabbit"
+	"keyfold/source/stream/reader"
 )
 
 // rebuildCmd makes profiles anew from the stored history.
@@ -31,7 +34,8 @@ func (c *rebuildCmd) Help() string {
 	return `Recomputes profiles from DATABASE_URL exactly and replaces the stored ones under the version check,
 while workers run: what they fold meanwhile is seen. Interactions that were never published are left to the relay.
 It is also the cure for profiles made with another model, history or number of dimensions. What keyfold history
-prune has deleted is not in the history. The exit code is 1 where the user that is named could not be
+prune has deleted is not in the history. With RABBITMQ_STREAMS as the workers have it, the streams are read too, from
+the workers' positions on: what they still bring counts once. The exit code is 1 where the user that is named could not be
 rebuilt, or one of --all, which goes on with the others.
 
 Examples:
@@ -41,6 +45,9 @@ Examples:
 
 func (c *rebuildCmd) Check(a *app.App) error {
 	faults := []error{a.CheckDatabase(), a.CheckStore(), a.Vectors.Usable()}
+	if a.Queues.Streams > 0 {
+		faults = append(faults, a.CheckBroker())
+	}
 	if c.All == (c.ID != 0) {
 		faults = append(faults, errors.New("name a user's id, or --all"))
 	}
@@ -67,13 +74,16 @@ func (c *rebuildCmd) rebuild(r *rebuilder, way *embedding.Embedding) error {
 		return err
 	}
 	ports.Phrases, ports.Log = patientPhrases{way, r.Log}, r.Log
+	if r.Queues.Streams > 0 {
+		ports.Streamed = func(ctx context.Context, user int32) (profile.Streamed, error) { return r.tail.Of(ctx, user) }
+	}
 	if r.taste, err = processor.New(r.Config.Processor, ports); err != nil {
 		return err
 	}
 	if c.All {
 		err = r.all()
 	} else {
-		err = r.one(int32(c.ID))
+		err = r.page([]int32{int32(c.ID)}, func() error { return r.one(int32(c.ID)) })
 	}
 	return errors.Join(err, r.Emit(r.done, func(w *cli.Text) { r.done.print(w, c.All) }))
 }
@@ -85,6 +95,8 @@ type rebuilder struct {
 	db    *outbox.Database
 	store *mongodb.Store
 	taste *processor.Engine
+	tail  *reader.Tail // of the users of a page; nil without streams
+	told  bool         // that there are marks of streams, and no streams
 	done  rebuilt
 }
 
@@ -98,18 +110,37 @@ func (r *rebuilder) all() error {
 		if err != nil || len(users) == 0 {
 			return errors.Join(err, r.faulty())
 		}
-		for _, user := range users {
-			if err := r.one(user); usersOwn(err) {
-				r.done.Failed++
-				r.notRebuilt(user, err)
-			} else if err != nil {
-				return fmt.Errorf("%w%s", errors.Join(err, r.faulty()), goOn(after))
+		err = r.page(users, func() error {
+			for _, user := range users {
+				if err := r.one(user); usersOwn(err) {
+					r.done.Failed++
+					r.notRebuilt(user, err)
+				} else if err != nil {
+					return err
+				}
+				after = user
+				n++
+				bar.At(n)
 			}
-			after = user
-			n++
-			bar.At(n)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%w%s", errors.Join(err, r.faulty()), goOn(after))
 		}
 	}
+}
+
+// page has users rebuilt, in the order of their ids, while what streams have of them is read.
+func (r *rebuilder) page(users []int32, rebuild func() error) (err error) {
+	if r.Queues.Streams == 0 {
+		return rebuild()
+	}
+	config := reader.Config{Client: r.StreamsClient(), Names: rabbit.DefaultNames()}
+	if r.tail, err = reader.OpenTail(r.Ctx, config, r.store, r.Log, users[0], users[len(users)-1]); err != nil {
+		return app.BrokerUnreached(err)
+	}
+	defer r.tail.Close(r.Ctx)
+	return rebuild()
 }
 
 // usersOwn reports whether an error is of one user: the next one may be rebuilt.
@@ -164,6 +195,11 @@ func (r *rebuilder) try(user int32) error {
 		return err
 	}
 	old := profiles[0]
+	if old != nil && len(old.Marks) > 0 && r.Queues.Streams == 0 && !r.told {
+		r.told = true
+		r.Log.Warn("profiles have marks of streams, and RABBITMQ_STREAMS is 0: events that workers are still to read there may count twice",
+			slog.String("hint", "give the command the RABBITMQ_STREAMS of the workers, unless no worker reads streams any more"))
+	}
 	past := r.history(user, old)
 	next, err := r.taste.Rebuild(r.Ctx, user, old, past.all)
 	switch {
@@ -209,18 +245,22 @@ func (r *rebuilder) skip(why error) error {
 	return why
 }
 
-// checkComplete refuses a history that is shorter than the profile's, or that lacks what
-// the profile is known to have folded, unless --force allows it. A history without
-// events makes no profile, which --force cannot change.
+// checkComplete refuses a history that is shorter than the profile's, without what waits in
+// streams, or that lacks what the profile is known to have folded, unless --force allows it. A
+// history without events makes no profile, which --force cannot change.
 func (r *rebuilder) checkComplete(user int32, old *profile.Profile, next processor.Rebuilt, past *history) error {
 	if next.Profile == nil {
 		return fmt.Errorf("%w: the stored profile stays as it is", past.empty(user, next))
 	}
 	events := next.Profile.EventCount
-	if old == nil || r.cmd.Force || events >= old.EventCount && len(past.lacking) == 0 {
+	if old == nil || r.cmd.Force || events-next.Unread >= old.EventCount && len(past.lacking) == 0 {
 		return nil
 	}
-	return fmt.Errorf("user %d: the history makes %s (%d more have an unknown product, %d an unusable vector), the profile counts %d, "+
+	unread := ""
+	if next.Unread > 0 {
+		unread = fmt.Sprintf(", %d of which wait in streams", next.Unread)
+	}
+	return fmt.Errorf("user %d: the history makes %s%s (%d more have an unknown product, %d an unusable vector), the profile counts %d, "+
 		"of which the history lacks at least %d: was it pruned, or published past the database? --force replaces it all the same",
-		user, cli.Count(events, "event"), next.Missing, next.Dead, old.EventCount, len(past.lacking))
+		user, cli.Count(events, "event"), unread, next.Missing, next.Dead, old.EventCount, max(int64(len(past.lacking)), old.EventCount-events+next.Unread))
 }

@@ -18,7 +18,7 @@ type UserCmd struct {
 	Explain explainCmd `cmd:"" uses:"database,folding,embedding" help:"Show which events a profile is made of, and which put each product there."`
 	Export  exportCmd  `cmd:"" help:"Write all profiles as NDJSON documents."`
 	Convert convertCmd `cmd:"" help:"Write all vectors in the form that EMBEDDING_FORMAT names."`
-	Rebuild rebuildCmd `cmd:"" uses:"database,folding,embedding" help:"Recompute profiles from the stored history."`
+	Rebuild rebuildCmd `cmd:"" uses:"database,broker,streams,folding,embedding" help:"Recompute profiles from the stored history."`
 	Forget  forgetCmd  `cmd:"" uses:"broker,partitions,database,retries" help:"Erase a user: profile, stored events, dead letters; later events are dropped."`
 }
 

@@ -30,7 +30,10 @@ type Ports struct {
 	// OnFlush is called at the beginning of each call of Apply, for a trace. It returns the
 	// context of the stores' calls and what is called at the end. nil: it is not wanted.
 	OnFlush func(context.Context, []profile.Batch) (context.Context, func())
-	Log     *slog.Logger
+	// Streamed tells what streams have of a user, at its call. [Engine.Rebuild] asks after it
+	// has read the user's history. nil: there are no streams.
+	Streamed func(ctx context.Context, user int32) (profile.Streamed, error)
+	Log      *slog.Logger
 }
 
 // Engine folds batches into profiles. It is safe for concurrent use, as long as

@@ -26,6 +26,9 @@ type Rebuilt struct {
 	Profile *profile.Profile // nil: no event of the history could be folded
 	Missing int              // events left out: their product is unknown
 	Dead    int              // events left out: their vector can never be used
+	// Unread counts events of the profile that old had not: their streams have them, and old
+	// did not know them.
+	Unread int64
 }
 
 // Why a profile cannot be made anew.
@@ -47,7 +50,13 @@ const rebuildChunk = 1000
 // stood still for days; where some find no room, the floor rises, so that copies of
 // them that say when they were first seen are told from new events. A profile made under other settings is
 // replaced like any other: that is the cure for it. Errors: [ErrErased],
-// [ErrInFlight], those of the history, and of vectors that cannot be had for now.
+// [ErrInFlight], those of the history and of streams, and of vectors that cannot be had for now.
+//
+// What streams still bring, or bring again, is known without ids ([Ports.Streamed]). Whatever
+// lies below their positions is done, as it is in old, was left out there for good, or waits as
+// a copy; of the rest, what was folded here is done, and nothing else. An event of the
+// history was in its stream before the streams were asked: it is below the positions, or among
+// what they have. An event that a worker folds meanwhile changes the version.
 func (e *Engine) Rebuild(ctx context.Context, user int32, old *profile.Profile, history iter.Seq2[HistoryEvent, error]) (Rebuilt, error) {
 	if old.Erased() {
 		return Rebuilt{}, fmt.Errorf("user %d: %w", user, ErrErased)
@@ -94,6 +103,7 @@ type rebuilding struct {
 	known     map[profile.AppliedID]bool // ids of the old profile
 	inFlight  []profile.AppliedID        // unknown to it, like the others
 	recentIDs []profile.AppliedID        // in folding order
+	folded    []profile.AppliedID        // all, where there are streams
 }
 
 // fold folds the next events.
@@ -122,6 +132,9 @@ func (r *rebuilding) fold(chunk []HistoryEvent) error {
 			r.inFlight = append(r.inFlight, e.Digest.ID())
 		default:
 			r.recentIDs = append(r.recentIDs, e.Digest.ID())
+		}
+		if r.ports.Streamed != nil {
+			r.folded = append(r.folded, e.Digest.ID())
 		}
 		steps = append(steps, step)
 		r.newest = *e
@@ -169,6 +182,10 @@ func (r *rebuilding) profile(user int32, old *profile.Profile) error {
 	if r.count == 0 {
 		return nil
 	}
+	marks, err := r.marks(user, old)
+	if err != nil {
+		return err
+	}
 	if len(r.inFlight)+len(r.applied.IDs) > r.config.IDs.Max {
 		return fmt.Errorf("user %d: %w", user, ErrInFlight)
 	}
@@ -181,17 +198,71 @@ func (r *rebuilding) profile(user int32, old *profile.Profile) error {
 		Vector: r.state.Vector, Mass: r.state.Mass, Updated: r.state.Updated,
 		LastType: r.newest.Type, LastID: r.newest.MessageID,
 		History: r.config.History, Model: r.config.Model,
-		CreatedAt: now, WrittenAt: now, Short: r.short,
+		CreatedAt: now, WrittenAt: now, Short: r.short, Marks: marks,
 	}
 	if old != nil {
 		p.DropShort = p.Short.Vector == nil
 		p.Version = old.Version + 1
 		p.CreatedAt = cmp.Or(old.CreatedAt, now)
-		p.Marks = old.Marks
 	}
 	p.Applied = r.record(now)
 	r.result.Profile = p
 	return nil
+}
+
+// marks returns the marks of the new profile. All that the streams have at their positions and
+// above is in hand here; the profile settles what was folded.
+func (r *rebuilding) marks(user int32, before *profile.Profile) (profile.Marks, error) {
+	var old profile.Marks
+	if before != nil {
+		old = before.Marks
+	}
+	if r.ports.Streamed == nil {
+		return old, nil
+	}
+	streamed, err := r.ports.Streamed(r.ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[profile.AppliedID]bool, len(streamed.Events)) // true: it was folded
+	for _, e := range streamed.Events {
+		ids[e.ID] = false
+	}
+	for _, id := range r.folded {
+		if _, there := ids[id]; there {
+			ids[id] = true
+		}
+	}
+	unread := map[profile.AppliedID]bool{}
+	var p profile.Progress
+	for _, e := range streamed.Events {
+		p.InHand = append(p.InHand, e.Place)
+		if !ids[e.ID] {
+			continue
+		}
+		p.Read, p.Settled = append(p.Read, e.Place), append(p.Settled, e.Place)
+		if !r.known[e.ID] && !old.Done(e.Place) {
+			r.known[e.ID] = true // a repeat counts once
+			unread[e.ID] = true
+		}
+	}
+	r.result.Unread = int64(len(unread))
+	r.keep(unread)
+	return old.Below(streamed.Settled).After(p), nil
+}
+
+// keep has the ids of events kept whatever the room: a worker that has one in hand may replace
+// it by a copy before it learns of the new profile, and only the id knows that.
+func (r *rebuilding) keep(unread map[profile.AppliedID]bool) {
+	recent := r.recentIDs[:0]
+	for _, id := range r.recentIDs {
+		if unread[id] {
+			r.inFlight = append(r.inFlight, id)
+		} else {
+			recent = append(recent, id)
+		}
+	}
+	r.recentIDs = recent
 }
 
 // record returns the ids of the new profile.

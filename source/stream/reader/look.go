@@ -87,6 +87,22 @@ func chunksFrom(ctx context.Context, client stream.Config, name string, from str
 		return explain(err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	return subscribed(ctx, conn, name, from, emptyAfter, take)
+}
+
+// chunkOf returns one chunk, nil where none comes within a time.
+func chunkOf(ctx context.Context, conn *stream.Conn, name string, from stream.Offset, within time.Duration) (found *stream.Chunk, err error) {
+	err = subscribed(ctx, conn, name, from, within, func(c *stream.Chunk) (bool, error) {
+		found = c
+		return false, nil
+	})
+	return found, err
+}
+
+// subscribed hands over chunks until take wants no more, or none comes within a time.
+func subscribed(
+	ctx context.Context, conn *stream.Conn, name string, from stream.Offset, within time.Duration, take func(*stream.Chunk) (more bool, err error),
+) error {
 	chunks := make(chan stream.Chunk, 1)
 	sub, err := conn.Subscribe(ctx, stream.Consume{Stream: name, From: from, Credit: 1, Handle: func(_ context.Context, _ *stream.Subscription, c stream.Chunk) {
 		select {
@@ -97,6 +113,7 @@ func chunksFrom(ctx context.Context, client stream.Config, name string, from str
 	if err != nil {
 		return explain(err)
 	}
+	defer func() { _ = sub.Unsubscribe(context.WithoutCancel(ctx)) }() // the connection may be lost
 	for {
 		select {
 		case c := <-chunks:
@@ -108,7 +125,7 @@ func chunksFrom(ctx context.Context, client stream.Config, name string, from str
 			}
 		case <-conn.Done():
 			return conn.Err()
-		case <-time.After(emptyAfter):
+		case <-time.After(within):
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
