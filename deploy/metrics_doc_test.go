@@ -222,7 +222,7 @@ type toldBy struct {
 // package and name counts. TestAlertsReadWhatProgramsTell compares the programs' own pages with it.
 var programs = []toldBy{
 	{regexp.MustCompile(`^(cmd/keyfold/app|internal/version) `), "Every program"},
-	{regexp.MustCompile(` keyfold_rabbitmq_publisher_blocked$`), "Every program but `keyfold ingest` without `--relay`"},
+	{regexp.MustCompile(` keyfold_rabbitmq_publisher_blocked$`), "Every program but `keyfold serve` and `keyfold ingest` without `--relay`"},
 	{regexp.MustCompile(`^engine/breaker `), "`keyfold work`, `keyfold notify work`, `keyfold notify serve`"},
 	{regexp.MustCompile(`^service/daemon | worker_instances_active$| keyfold_retries_(delayed|in_process|publish|unconfirmed)`), "`keyfold work`, `keyfold notify work`"},
 	{regexp.MustCompile(`^source/rabbit/consume `), "`keyfold work`, `keyfold notify work`, `keyfold partition`"},

@@ -226,7 +226,7 @@ func TestDemo(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	for _, want := range []string{"events became", "folded", "writes", "saved", "nearest products", "Try next:", "user show"} {
+	for _, want := range []string{"events became", "folded", "writes", "saved", "recommended to user", "Try next:", "user show"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}

@@ -23,9 +23,10 @@ type Cmd struct {
 
 // checkCmd checks.
 type checkCmd struct {
-	API     app.APIFlags      `embed:""`
-	Status  reach.StatusFlags `embed:""`
-	Connect bool              `help:"Connect to each server, and fail if one cannot be used."`
+	API       app.APIFlags      `embed:""`
+	Status    reach.StatusFlags `embed:""`
+	Recommend app.Recommend     `embed:""`
+	Connect   bool              `help:"Connect to each server, and fail if one cannot be used."`
 }
 
 // Help is the long text.
@@ -37,7 +38,7 @@ NOTIFY_DATABASE_URL may be left out.`
 
 // Check judges all settings.
 func (c *checkCmd) Check(a *app.App) error {
-	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), c.Status.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.CheckRetention()}
+	faults := []error{a.CheckBroker(), a.CheckStore(), a.Vectors.Usable(), c.API.Check(), c.Status.Check(), c.Recommend.Check(), a.CheckRules(), a.CheckTaste(), a.CheckRepeats(), a.CheckRetention()}
 	if a.Notify.Ledger != "" {
 		faults = append(faults, a.CheckLedger())
 	}

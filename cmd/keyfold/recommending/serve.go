@@ -16,7 +16,6 @@ import (
 	"keyfold/engine/causes"
 	"keyfold/engine/metric"
 	"keyfold/engine/profile"
-	"keyfold/internal/cli"
 	"keyfold/internal/shutdown"
 	"keyfold/service/profile/api"
 	"keyfold/service/profile/embedding"
@@ -29,10 +28,8 @@ import (
 
 // ServeCmd answers a shop's requests.
 type ServeCmd struct {
-	API   app.APIFlags `embed:""`
-	Mix   float64      `default:"0.5" env:"RECOMMEND_MIX" placeholder:"SHARE" help:"The second vector's share where a request names none (EMBEDDING_SHORT_HALF_LIFE)."`
-	Stale cli.Span     `default:"10m" env:"RECOMMEND_STALE" help:"How old the last known profile may be that is answered while MongoDB is away; 0 answers 503."`
-	Days  int          `name:"popular-days" default:"7" env:"RECOMMEND_POPULAR_DAYS" help:"Days whose events make a product popular."`
+	API       app.APIFlags  `embed:""`
+	Recommend app.Recommend `embed:""`
 }
 
 // Service marks a command that runs until it is told to stop.
@@ -41,7 +38,7 @@ func (c *ServeCmd) Service() {}
 // Check judges the settings of the API and of the servers. DATABASE_URL may be missing, not
 // wrong.
 func (c *ServeCmd) Check(a *app.App) error {
-	return errors.Join(check(a), c.config().Validate(), c.API.Check())
+	return errors.Join(check(a), c.Recommend.Check(), c.API.Check())
 }
 
 func check(a *app.App) error {
@@ -52,12 +49,6 @@ func check(a *app.App) error {
 	return errors.Join(faults...)
 }
 
-func (c *ServeCmd) config() recommend.Config {
-	config := recommend.DefaultConfig()
-	config.Mix, config.StaleFor, config.PopularDays = c.Mix, time.Duration(c.Stale), c.Days
-	return config
-}
-
 // Run listens until it is told to stop.
 func (c *ServeCmd) Run(a *app.App) error {
 	a.LogStart("serve")
@@ -65,7 +56,7 @@ func (c *ServeCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
-	return with(a, c.config(), true, func(r *recommend.Recommender, f *recommend.Follower) error {
+	return with(a, c.Recommend.Config(), true, func(r *recommend.Recommender, f *recommend.Follower) error {
 		return c.serve(a, config, r, f)
 	})
 }

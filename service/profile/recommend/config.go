@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"keyfold/engine"
+	"keyfold/engine/cure"
 )
 
 // Config holds the settings of a [Recommender].
@@ -26,12 +27,19 @@ func DefaultConfig() Config {
 	return Config{Mix: 0.5, KnownBytes: 64 << 20, StaleFor: 10 * time.Minute, PopularDays: 7, PopularTTL: time.Minute}
 }
 
+// The settings that faults name.
+const (
+	mixSetting   cure.Name = "recommend.Config.Mix"
+	staleSetting cure.Name = "recommend.Config.StaleFor"
+	daysSetting  cure.Name = "recommend.Config.PopularDays"
+)
+
 // Validate reports every fault at once.
 func (c Config) Validate() error {
 	var faults engine.Faults
-	faults.If(!(c.Mix >= 0 && c.Mix <= 1), "Mix is %v: it must be between 0 and 1", c.Mix)
+	faults.If(!(c.Mix >= 0 && c.Mix <= 1), "%s is %v: it must be between 0 and 1", mixSetting, c.Mix)
 	faults.If(c.KnownBytes < 0, "KnownBytes is %d: it must not be negative", c.KnownBytes)
-	faults.If(c.StaleFor < 0, "StaleFor is %v: it must not be negative", c.StaleFor)
-	faults.If(c.PopularDays < 1, "PopularDays is %d: it must be at least 1", c.PopularDays)
+	faults.If(c.StaleFor < 0, "%s is %v: it must not be negative", staleSetting, c.StaleFor)
+	faults.If(c.PopularDays < 1, "%s is %d: it must be at least 1", daysSetting, c.PopularDays)
 	return faults.Err()
 }
