@@ -69,6 +69,7 @@ type streamSite struct {
 	publisher *rabbit.Publisher
 	sent      [users]int64 // events by user
 	number    int
+	attempts  int // after an event's first one
 }
 
 const retryDelay = 50 * time.Millisecond
@@ -76,7 +77,7 @@ const retryDelay = 50 * time.Millisecond
 func newStreamSite(t *testing.T, streams int) *streamSite {
 	t.Helper()
 	t.Parallel()
-	s := &streamSite{Site: sitetest.New(t, rabbittest.Shared(t)), store: inMemory{memory.New(dimensions)}}
+	s := &streamSite{Site: sitetest.New(t, rabbittest.Shared(t)), store: inMemory{memory.New(dimensions)}, attempts: 2}
 	s.setUp(streams)
 	s.publisher = rabbit.NewPublisher(s.DSN, rabbit.ThisProcess("test"), "events", sitetest.Quick, sitetest.Quiet)
 	t.Cleanup(func() { _ = s.publisher.Close(context.Background()) })
@@ -145,7 +146,7 @@ func (s *streamSite) workOn(names rabbit.Names, name string, store worker.Store,
 	c := worker.Config{
 		Config: settings.Config{
 			Processor: processor.DefaultConfig(), Shard: shard.DefaultConfig(), Breaker: breaker.DefaultConfig(),
-			Retry: settings.Retry{Attempts: 2, Delay: retryDelay}, Timeout: 30 * time.Second,
+			Retry: settings.Retry{Attempts: s.attempts, Delay: retryDelay}, Timeout: 30 * time.Second,
 		},
 		DSN: s.DSN, Names: names, Identity: rabbit.ThisProcess("worker"), QueueType: topology.Classic,
 		Streams: &worker.Streams{URI: rabbittest.StreamURI(s.Broker.StreamAddress(), s.VHost), Store: name},
@@ -297,7 +298,8 @@ func TestRebuildFromTheLog(t *testing.T) {
 	s.publish(50, true, profile.Search)
 	s.folded()
 	names, anew := s.Names.Rebuild("anew"), inMemory{memory.New(dimensions)}
-	err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: names.WithoutSlots(), QueueType: topology.Classic, RetryDelays: rabbit.RetryDelays(retryDelay, 2)})
+	s.attempts = 12 // more than there is time for until the phrases are had
+	err := topology.Setup(t.Context(), s.DSN, topology.Config{Names: names.WithoutSlots(), QueueType: topology.Classic, RetryDelays: rabbit.RetryDelays(retryDelay, s.attempts)})
 	if err != nil {
 		t.Fatal(err)
 	}
