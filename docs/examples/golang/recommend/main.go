@@ -24,7 +24,7 @@ type Product struct {
 
 // Recommendations returns the products for a user, the best first.
 func Recommendations(ctx context.Context, base, token, user string, options url.Values) ([]Product, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/users/"+url.PathEscape(user)+"/recommendations?"+options.Encode(), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/users/"+url.PathEscape(user)+"/recommendations?"+options.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
