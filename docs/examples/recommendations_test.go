@@ -23,8 +23,10 @@ import (
 // for boots and bought product 3.
 type shelves struct{}
 
-var bought = profile.Event{UserID: 17, Type: profile.ProductPurchase, ProductID: 3, OccurredAt: 1_770_000_000_000, MessageID: "bought"}
-var searched = profile.Event{UserID: 17, Type: profile.Search, Phrase: "boots", OccurredAt: 1_770_000_000_000, MessageID: "searched"}
+var (
+	bought   = profile.Event{UserID: 17, Type: profile.ProductPurchase, ProductID: 3, OccurredAt: 1_770_000_000_000, MessageID: "bought"}
+	searched = profile.Event{UserID: 17, Type: profile.Search, Phrase: "boots", OccurredAt: 1_770_000_000_000, MessageID: "searched"}
+)
 
 func (shelves) Load(_ context.Context, users []int32) ([]*profile.Profile, error) {
 	all := make([]*profile.Profile, len(users))

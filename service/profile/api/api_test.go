@@ -34,8 +34,10 @@ func (s *shop) Load(_ context.Context, users []int32) ([]*profile.Profile, error
 	for i, user := range users {
 		switch user {
 		case 7:
-			all[i] = &profile.Profile{UserID: 7, Version: 2, Vector: []float64{1, 0, 0}, Mass: 1, Updated: 1_770_000_000_000, History: profile.Mass, Model: "m", EventCount: 1,
-				LastType: profile.ProductPurchase, Short: profile.Short{Vector: []float64{0, 1, 0}, Mass: 1, HalfLife: 60_000_000_000}}
+			all[i] = &profile.Profile{
+				UserID: 7, Version: 2, Vector: []float64{1, 0, 0}, Mass: 1, Updated: 1_770_000_000_000, History: profile.Mass, Model: "m", EventCount: 1,
+				LastType: profile.ProductPurchase, Short: profile.Short{Vector: []float64{0, 1, 0}, Mass: 1, HalfLife: 60_000_000_000},
+			}
 		case 8:
 			all[i] = &profile.Profile{UserID: 8, Version: 3, ErasedAt: 1_770_000_000_000}
 		}

@@ -45,7 +45,7 @@ func newWorld() *world {
 		for i := range v {
 			v[i] = float32(random.NormFloat64())
 		}
-		w.products.Put(profile.Product{ID: id + 1, Name: fmt.Sprint("product ", id+1), Category: string(rune('a' + id%3)), Vector: v})
+		w.products.Put(profile.Product{ID: id + 1, Name: fmt.Sprint("product ", id+1), Category: string('a' + id%3), Vector: v})
 	}
 	return w
 }

@@ -63,6 +63,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, err) // a page goes on without recommendations
 	}
 	for _, p := range products {
-		fmt.Printf("%.3f  %s\n", p.Score, p.Name)
+		fmt.Fprintf(os.Stdout, "%.3f  %s\n", p.Score, p.Name)
 	}
 }
