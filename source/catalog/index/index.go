@@ -4,10 +4,18 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
 )
+
+// exactRows is up to how many products the search looks at each: so many take about as
+// long as the graph takes beyond.
+const exactRows = 10_000
+
+// turn is how long changes hold the lock before they let searches run.
+const turn = time.Millisecond
 
 // blockRows is how many vectors one allocation holds: 3 MiB of 1536 components, so that a
 // catalogue grows without being copied.
@@ -21,10 +29,12 @@ type Item struct {
 }
 
 // Index is a catalogue in memory: a unit vector of float32 and an [Item] for each
-// product. It is safe for concurrent use. A change waits for the searches that run.
+// product, and above 10,000 products a graph of them. It is safe for concurrent use. A
+// change waits for the searches that run, and what it did is right in every later search.
 type Index struct {
 	dimensions int
 	model      string
+	exact      int // exactRows, fewer in tests
 
 	mu         sync.RWMutex
 	items      []Item           // by row
@@ -32,11 +42,33 @@ type Index struct {
 	blocks     [][]float32      // of blockRows rows each
 	rows       map[int32]int32  // by product id
 	numbers    map[string]int32 // of categories
+	counts     []int            // of products, by the number of the category
+	graph      graph
+	linkers    int // goroutines that link rows that wait
 }
 
 // New returns an empty index for vectors of so many components that this model made.
 func New(dimensions int, model string) *Index {
-	return &Index{dimensions: dimensions, model: model, rows: map[int32]int32{}, numbers: map[string]int32{}}
+	x := &Index{dimensions: dimensions, model: model, exact: exactRows, rows: map[int32]int32{}, numbers: map[string]int32{}}
+	x.graph = newGraph(x.row)
+	return x
+}
+
+// change does something for each of n changes. It holds the lock, and lets searches run now
+// and then.
+func (x *Index) change(n int, do func(i int)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	began := time.Now()
+	for i := range n {
+		if time.Since(began) > turn {
+			x.mu.Unlock()
+			x.mu.Lock()
+			began = time.Now()
+		}
+		do(i)
+	}
+	x.startLinking()
 }
 
 // Put adds products, and replaces those with the same ids. A product whose vector is not
@@ -49,17 +81,15 @@ func (x *Index) Put(products ...profile.Product) (unusable int) {
 			units[i], _ = engine.Unit(p.Vector, x.dimensions) // one that cannot be used is none
 		}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for i := range products {
+	x.change(len(products), func(i int) {
 		p := &products[i]
 		if units[i] == nil {
 			unusable++
 			x.remove(p.ID)
-			continue
+			return
 		}
 		x.put(Item{p.ID, p.Name, p.Category}, units[i])
-	}
+	})
 	return unusable
 }
 
@@ -72,16 +102,39 @@ func (x *Index) put(item Item, unit []float64) {
 		if int(row)/blockRows == len(x.blocks) {
 			x.blocks = append(x.blocks, make([]float32, blockRows*x.dimensions))
 		}
+		x.graph.add()
+	} else {
+		x.counts[x.categories[row]]--
 	}
-	number, known := x.numbers[item.Category]
+	number := x.number(item.Category)
+	x.counts[number]++
+	x.items[row], x.categories[row] = item, number
+	x.set(row, unit)
+}
+
+// set writes the vector of a row, and lets the row wait for new links where it is another.
+func (x *Index) set(row int32, unit []float64) {
+	v, same := x.row(row), true
+	for i, component := range unit {
+		same = same && v[i] == float32(component)
+	}
+	if same {
+		return
+	}
+	x.graph.free(row)
+	for i, component := range unit {
+		v[i] = float32(component)
+	}
+}
+
+// number returns the number of a category.
+func (x *Index) number(category string) int32 {
+	number, known := x.numbers[category]
 	if !known {
 		number = int32(len(x.numbers))
-		x.numbers[item.Category] = number
+		x.numbers[category], x.counts = number, append(x.counts, 0)
 	}
-	x.items[row], x.categories[row] = item, number
-	for i, component := range unit {
-		x.row(row)[i] = float32(component)
-	}
+	return number
 }
 
 // row returns the vector of a row.
@@ -93,10 +146,11 @@ func (x *Index) row(row int32) []float32 {
 // Remove takes products out. Ids that it does not have are skipped.
 func (x *Index) Remove(ids ...int32) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, id := range ids {
-		x.remove(id)
+	if linked := len(x.items) - x.graph.waiting; len(ids) > linked/2 {
+		x.graph.clear() // a new graph costs less than so many repairs
 	}
+	x.mu.Unlock()
+	x.change(len(ids), func(i int) { x.remove(ids[i]) })
 }
 
 // remove puts the last row in the product's place.
@@ -106,11 +160,15 @@ func (x *Index) remove(id int32) {
 		return
 	}
 	last := int32(len(x.items) - 1)
+	x.graph.free(row)
+	x.counts[x.categories[row]]--
 	if row != last {
+		x.graph.move(last, row)
 		copy(x.row(row), x.row(last))
 		x.items[row], x.categories[row] = x.items[last], x.categories[last]
 		x.rows[x.items[row].ID] = row
 	}
+	x.graph.drop()
 	delete(x.rows, id)
 	x.items[last] = Item{}
 	x.items, x.categories = x.items[:last], x.categories[:last]
@@ -121,13 +179,15 @@ func (x *Index) remove(id int32) {
 
 // Keep takes out all products but these.
 func (x *Index) Keep(ids map[int32]bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for row := len(x.items) - 1; row >= 0; row-- { // the last row, which takes a place, was looked at
+	var gone []int32
+	x.mu.RLock()
+	for row := range x.items {
 		if id := x.items[row].ID; !ids[id] {
-			x.remove(id)
+			gone = append(gone, id)
 		}
 	}
+	x.mu.RUnlock()
+	x.Remove(gone...)
 }
 
 // Fill puts all products of a stream in and takes out all others. After an error of the
@@ -163,7 +223,8 @@ func (x *Index) Bytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	const perItem = 36 + 4 + 24 + 40 // item, category, row by id, and texts of usual lengths
-	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(len(x.items))*perItem
+	const perNode, perLink = 80 + 2*24, 12 * 3 / 2 // both ends of a link, and room for more
+	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(len(x.items))*(perItem+perNode) + x.graph.links*perLink
 }
 
 // Item returns a product without its vector, or false.

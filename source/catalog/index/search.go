@@ -3,8 +3,6 @@ package index
 import (
 	"cmp"
 	"slices"
-
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // Query asks for products.
@@ -21,38 +19,121 @@ type Found struct {
 	Score float64
 }
 
+// reach is among how many of the nearest nodes a search of the graph looks for the answer:
+// ef of Malkov and Yashunin. An answer of more products has twice their number.
+const reach = 100
+
+// filter is what rows an answer is made from.
+type filter struct {
+	index    *Index
+	category int32 // -1: of any
+	skip     map[int32]bool
+	rows     int // of the category
+}
+
+func (f *filter) takes(row int32) bool {
+	return (f.category < 0 || f.index.categories[row] == f.category) && (len(f.skip) == 0 || !f.skip[f.index.items[row].ID])
+}
+
+// takesNode reports whether a node, or a copy of it, is to be found.
+func (f *filter) takesNode(row int32) bool {
+	return f.takes(row) || slices.ContainsFunc(f.index.graph.nodes[row].copies, f.takes)
+}
+
 // Search returns the products with the largest scores, the largest first, equal ones by
-// id. It looks at every product.
+// id. With at most 10,000 products that can be found it looks at each of them. With more it
+// goes through the graph, which finds nearly all of the nearest, and of equal ones any.
 func (x *Index) Search(q Query) []Found {
 	if q.K < 1 || len(q.Vector) != x.dimensions {
 		return nil
 	}
-	query := blas32.Vector{N: x.dimensions, Inc: 1, Data: make([]float32, x.dimensions)}
+	query := make([]float32, x.dimensions)
 	for i, component := range q.Vector {
-		query.Data[i] = float32(component)
+		query[i] = float32(component)
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	category := int32(-1)
+	f := filter{index: x, category: -1, skip: q.Skip, rows: len(x.items)}
 	if q.Category != "" {
 		number, known := x.numbers[q.Category]
 		if !known {
 			return nil
 		}
-		category = number
+		f.category, f.rows = number, x.counts[number]
 	}
 	best := top{k: q.K}
-	for row := range int32(len(x.items)) {
-		if category >= 0 && x.categories[row] != category {
-			continue
-		}
-		score := blas32.Dot(query, blas32.Vector{N: x.dimensions, Inc: 1, Data: x.row(row)})
-		if !best.takes(score) || len(q.Skip) > 0 && q.Skip[x.items[row].ID] {
-			continue
-		}
-		best.add(candidate{score, row, x.items[row].ID})
+	if !x.near(query, &f, &best) {
+		best = top{k: q.K}
+		x.all(query, &f, &best)
 	}
 	return x.found(best.sorted(), q.Vector)
+}
+
+// all looks at every row.
+func (x *Index) all(query []float32, f *filter, best *top) {
+	for row := range int32(len(x.items)) {
+		if f.category >= 0 && x.categories[row] != f.category {
+			continue
+		}
+		score := inner(query, x.row(row))
+		if best.takes(score) && f.takes(row) {
+			best.add(candidate{score, row, x.items[row].ID})
+		}
+	}
+}
+
+// near goes through the graph. It returns false where it is better to look at every row:
+// there are few, the graph is too small, or has led to too few.
+func (x *Index) near(query []float32, f *filter, best *top) bool {
+	g := &x.graph
+	if f.rows <= x.exact || g.waiting > len(x.items)/2 || g.entry < 0 {
+		return false
+	}
+	w := g.walks.Get().(*walk)
+	defer g.walks.Put(w)
+	w.begin(query, len(g.nodes))
+	g.descend(w, 0)
+	w.reach = max(reach, 2*best.k)
+	if f.category >= 0 || len(f.skip) > 0 {
+		w.takes = f.takesNode
+	}
+	if !g.across(w, 0, f.rows) {
+		return false
+	}
+	for _, s := range w.best {
+		x.addNode(s, f, best)
+	}
+	if g.waiting > 0 {
+		x.addWaiting(query, f, best)
+	}
+	return len(best.all) >= best.k
+}
+
+// addNode adds a node and its copies.
+func (x *Index) addNode(s scored, f *filter, best *top) {
+	if !best.takes(s.score) {
+		return
+	}
+	if f.takes(s.row) {
+		best.add(candidate{s.score, s.row, x.items[s.row].ID})
+	}
+	for _, row := range x.graph.nodes[s.row].copies {
+		if f.takes(row) {
+			best.add(candidate{s.score, row, x.items[row].ID})
+		}
+	}
+}
+
+// addWaiting adds rows that the graph does not lead to yet.
+func (x *Index) addWaiting(query []float32, f *filter, best *top) {
+	for row := range int32(len(x.items)) {
+		if !x.graph.waits(row) || !f.takes(row) {
+			continue
+		}
+		if score := inner(query, x.row(row)); best.takes(score) {
+			best.add(candidate{score, row, x.items[row].ID})
+		}
+	}
 }
 
 // found makes the answer. The scores are computed anew with float64, so that they do not
