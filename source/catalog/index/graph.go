@@ -8,10 +8,12 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Parameters of the graph, in the words of Malkov and Yashunin: M, efConstruction and ef.
+// Parameters of the graph. The first two are M and efConstruction of Malkov and Yashunin, the
+// third is alpha of Subramanya et al. (DiskANN, 2019), which keeps more links to near nodes.
 const (
-	degree     = 16  // links that a new node begins with; twice as many stay at layer 0
-	buildReach = 100 // candidates among which they are chosen
+	degree     = 24  // links that a new node begins with; twice as many stay at layer 0
+	buildReach = 150 // candidates among which they are chosen
+	nearer     = 0.9 // of the distance to the node: nearer to another neighbour is near
 )
 
 // graph is a hierarchical navigable small world (Malkov and Yashunin, 2016) over the rows of
@@ -233,8 +235,8 @@ func (g *graph) link(row int32, to scored, i int) {
 	g.links++
 }
 
-// shrink takes links from a node that has half as many again as it should have. The last
-// link to a node stays.
+// shrink takes links from a node that has half as many again as it should have. It
+// keeps those to nodes that few others have links to, which would be hard to find.
 func (g *graph) shrink(row int32, i int) {
 	l, most := g.at(row, i), degree
 	if i == 0 {
@@ -246,7 +248,7 @@ func (g *graph) shrink(row int32, i int) {
 	slices.SortFunc(l.out, byScore)
 	kept, rest := g.choose(l.out, most)
 	for _, o := range rest {
-		if in := &g.at(o.row, i).in; len(*in) > 1 {
+		if in := &g.at(o.row, i).in; len(*in) > degree {
 			*in = without(*in, row)
 			g.links--
 		} else {
@@ -257,8 +259,8 @@ func (g *graph) shrink(row int32, i int) {
 }
 
 // choose picks the neighbours of a node from candidates, the nearest first. Those that are
-// nearer to a picked one than to the node are picked last, since they are reached through
-// it.
+// clearly nearer to a picked one than to the node are picked last, since they are reached
+// through it.
 func (g *graph) choose(candidates []scored, most int) (picked, rest []scored) {
 	picked = make([]scored, 0, most)
 	for i, c := range candidates {
@@ -266,7 +268,7 @@ func (g *graph) choose(candidates []scored, most int) (picked, rest []scored) {
 			rest = append(rest, candidates[i:]...)
 			break
 		}
-		if slices.ContainsFunc(picked, func(p scored) bool { return g.between(p.row, c.row) >= c.score }) {
+		if slices.ContainsFunc(picked, func(p scored) bool { return 1-g.between(p.row, c.row) <= nearer*(1-c.score) }) {
 			rest = append(rest, c)
 		} else {
 			picked = append(picked, c)

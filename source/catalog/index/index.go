@@ -222,7 +222,7 @@ func (x *Index) Len() int {
 func (x *Index) Bytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	const perItem = 36 + 4 + 24 + 40 // item, category, row by id, and texts of usual lengths
+	const perItem = 36 + 4 + 24 + 40               // item, category, row by id, and texts of usual lengths
 	const perNode, perLink = 80 + 2*24, 12 * 3 / 2 // both ends of a link, and room for more
 	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(len(x.items))*(perItem+perNode) + x.graph.links*perLink
 }

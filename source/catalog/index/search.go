@@ -11,6 +11,7 @@ type Query struct {
 	K        int            // how many at most
 	Category string         // "": of any
 	Skip     map[int32]bool // ids that are left out
+	Exact    bool           // whether to look at every product, however many there are
 }
 
 // Found is a product and its score: the inner product of its unit vector and the query.
@@ -62,7 +63,7 @@ func (x *Index) Search(q Query) []Found {
 		f.category, f.rows = number, x.counts[number]
 	}
 	best := top{k: q.K}
-	if !x.near(query, &f, &best) {
+	if q.Exact || !x.near(query, &f, &best) {
 		best = top{k: q.K}
 		x.all(query, &f, &best)
 	}

@@ -5,7 +5,9 @@ import (
 	"slices"
 )
 
-func byScore(a, b scored) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.row, b.row)) }
+func byScore(a, b scored) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.row, b.row))
+}
 
 // walk is a search through one layer after another, and its memory.
 type walk struct {
