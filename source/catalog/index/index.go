@@ -10,9 +10,8 @@ import (
 	"keyfold/engine/profile"
 )
 
-// exactRows is up to how many products the search looks at each: so many take about as
-// long as the graph takes beyond.
-const exactRows = 10_000
+// exactRows is up to how many products the search takes every inner product.
+const exactRows = 5_000
 
 // turn is how long changes hold the lock before they let searches run.
 const turn = time.Millisecond
@@ -28,13 +27,14 @@ type Item struct {
 	Category string
 }
 
-// Index is a catalogue in memory: a unit vector of float32 and an [Item] for each
-// product, and above 10,000 products a graph of them. It is safe for concurrent use. A
-// change waits for the searches that run, and what it did is right in every later search.
+// Index is a catalogue in memory: a unit vector of float32, its code and an [Item] for each
+// product. It is safe for concurrent use. A change waits for the searches that run, and what
+// it did is right in every later search.
 type Index struct {
 	dimensions int
 	model      string
-	exact      int // exactRows, fewer in tests
+	exact      int // exactRows and
+	candidates int // candidates; fewer in tests
 
 	mu         sync.RWMutex
 	items      []Item           // by row
@@ -43,15 +43,17 @@ type Index struct {
 	rows       map[int32]int32  // by product id
 	numbers    map[string]int32 // of categories
 	counts     []int            // of products, by the number of the category
-	graph      graph
-	linkers    int // goroutines that link rows that wait
+	coder      coder
+	codes      []uint64 // by row
+	ranks      sync.Pool
 }
 
 // New returns an empty index for vectors of so many components that this model made.
 func New(dimensions int, model string) *Index {
-	x := &Index{dimensions: dimensions, model: model, exact: exactRows, rows: map[int32]int32{}, numbers: map[string]int32{}}
-	x.graph = newGraph(x.row)
-	return x
+	return &Index{
+		dimensions: dimensions, model: model, exact: exactRows, candidates: candidates, rows: map[int32]int32{}, numbers: map[string]int32{},
+		coder: newCoder(dimensions), ranks: sync.Pool{New: func() any { return new(rank) }},
+	}
 }
 
 // change does something for each of n changes. It holds the lock, and lets searches run now
@@ -68,17 +70,17 @@ func (x *Index) change(n int, do func(i int)) {
 		}
 		do(i)
 	}
-	x.startLinking()
 }
 
 // Put adds products, and replaces those with the same ids. A product whose vector is not
 // usable or of another model cannot be found: it is taken out, and counted in the answer.
 // The index keeps no vector of a product.
 func (x *Index) Put(products ...profile.Product) (unusable int) {
-	units := make([][]float64, len(products))
+	units, codes := make([][]float64, len(products)), make([][]uint64, len(products))
 	for i := range products {
 		if p := &products[i]; p.Model == "" || p.Model == x.model {
 			units[i], _ = engine.Unit(p.Vector, x.dimensions) // one that cannot be used is none
+			codes[i] = x.coder.code(units[i])                 // before searches are kept waiting
 		}
 	}
 	x.change(len(products), func(i int) {
@@ -88,12 +90,12 @@ func (x *Index) Put(products ...profile.Product) (unusable int) {
 			x.remove(p.ID)
 			return
 		}
-		x.put(Item{p.ID, p.Name, p.Category}, units[i])
+		x.put(Item{p.ID, p.Name, p.Category}, units[i], codes[i])
 	})
 	return unusable
 }
 
-func (x *Index) put(item Item, unit []float64) {
+func (x *Index) put(item Item, unit []float64, code []uint64) {
 	row, known := x.rows[item.ID]
 	if !known {
 		row = int32(len(x.items))
@@ -102,28 +104,16 @@ func (x *Index) put(item Item, unit []float64) {
 		if int(row)/blockRows == len(x.blocks) {
 			x.blocks = append(x.blocks, make([]float32, blockRows*x.dimensions))
 		}
-		x.graph.add()
+		x.codes = append(x.codes, code...)
 	} else {
 		x.counts[x.categories[row]]--
 	}
 	number := x.number(item.Category)
 	x.counts[number]++
 	x.items[row], x.categories[row] = item, number
-	x.set(row, unit)
-}
-
-// set writes the vector of a row, and lets the row wait for new links where it is another.
-func (x *Index) set(row int32, unit []float64) {
-	v, same := x.row(row), true
+	copy(x.code(row), code)
 	for i, component := range unit {
-		same = same && v[i] == float32(component)
-	}
-	if same {
-		return
-	}
-	x.graph.free(row)
-	for i, component := range unit {
-		v[i] = float32(component)
+		x.row(row)[i] = float32(component)
 	}
 }
 
@@ -143,13 +133,14 @@ func (x *Index) row(row int32) []float32 {
 	return x.blocks[row/blockRows][at : at+x.dimensions]
 }
 
+// code returns the code of a row.
+func (x *Index) code(row int32) []uint64 {
+	words := x.coder.words()
+	return x.codes[int(row)*words : int(row+1)*words]
+}
+
 // Remove takes products out. Ids that it does not have are skipped.
 func (x *Index) Remove(ids ...int32) {
-	x.mu.Lock()
-	if linked := len(x.items) - x.graph.waiting; len(ids) > linked/2 {
-		x.graph.clear() // a new graph costs less than so many repairs
-	}
-	x.mu.Unlock()
 	x.change(len(ids), func(i int) { x.remove(ids[i]) })
 }
 
@@ -160,18 +151,16 @@ func (x *Index) remove(id int32) {
 		return
 	}
 	last := int32(len(x.items) - 1)
-	x.graph.free(row)
 	x.counts[x.categories[row]]--
 	if row != last {
-		x.graph.move(last, row)
 		copy(x.row(row), x.row(last))
+		copy(x.code(row), x.code(last))
 		x.items[row], x.categories[row] = x.items[last], x.categories[last]
 		x.rows[x.items[row].ID] = row
 	}
-	x.graph.drop()
 	delete(x.rows, id)
 	x.items[last] = Item{}
-	x.items, x.categories = x.items[:last], x.categories[:last]
+	x.items, x.categories, x.codes = x.items[:last], x.categories[:last], x.codes[:int(last)*x.coder.words()]
 	if int(last)%blockRows == 0 {
 		x.blocks = slices.Delete(x.blocks, len(x.blocks)-1, len(x.blocks))
 	}
@@ -222,9 +211,8 @@ func (x *Index) Len() int {
 func (x *Index) Bytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	const perItem = 36 + 4 + 24 + 40               // item, category, row by id, and texts of usual lengths
-	const perNode, perLink = 80 + 2*24, 12 * 3 / 2 // both ends of a link, and room for more
-	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(len(x.items))*(perItem+perNode) + x.graph.links*perLink
+	const perItem = 36 + 4 + 24 + 40 // item, category, row by id, and texts of usual lengths
+	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(cap(x.codes))*8 + int64(len(x.items))*perItem
 }
 
 // Item returns a product without its vector, or false.

@@ -2,7 +2,10 @@ package index
 
 import (
 	"cmp"
+	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // Query asks for products.
@@ -20,9 +23,12 @@ type Found struct {
 	Score float64
 }
 
-// reach is among how many of the nearest nodes a search of the graph looks for the answer:
-// ef of Malkov and Yashunin. An answer of more products has twice their number.
-const reach = 100
+// Of how many products a search by codes takes the inner products: this many, and for a
+// long answer so many times its length.
+const (
+	candidates    = 1_500
+	candidatesPer = 4
+)
 
 // filter is what rows an answer is made from.
 type filter struct {
@@ -36,14 +42,10 @@ func (f *filter) takes(row int32) bool {
 	return (f.category < 0 || f.index.categories[row] == f.category) && (len(f.skip) == 0 || !f.skip[f.index.items[row].ID])
 }
 
-// takesNode reports whether a node, or a copy of it, is to be found.
-func (f *filter) takesNode(row int32) bool {
-	return f.takes(row) || slices.ContainsFunc(f.index.graph.nodes[row].copies, f.takes)
-}
-
 // Search returns the products with the largest scores, the largest first, equal ones by
-// id. With at most 10,000 products that can be found it looks at each of them. With more it
-// goes through the graph, which finds nearly all of the nearest, and of equal ones any.
+// id. With at most 5,000 products that can be found it takes the inner product of each. With
+// more it takes those of the products whose codes are most like the query's, which are nearly
+// always the nearest.
 func (x *Index) Search(q Query) []Found {
 	if q.K < 1 || len(q.Vector) != x.dimensions {
 		return nil
@@ -63,9 +65,10 @@ func (x *Index) Search(q Query) []Found {
 		f.category, f.rows = number, x.counts[number]
 	}
 	best := top{k: q.K}
-	if q.Exact || !x.near(query, &f, &best) {
-		best = top{k: q.K}
+	if most := max(x.candidates, candidatesPer*q.K); q.Exact || f.rows <= max(x.exact, most) {
 		x.all(query, &f, &best)
+	} else {
+		x.likely(x.coder.code(q.Vector), query, most, &f, &best)
 	}
 	return x.found(best.sorted(), q.Vector)
 }
@@ -83,58 +86,70 @@ func (x *Index) all(query []float32, f *filter, best *top) {
 	}
 }
 
-// near goes through the graph. It returns false where it is better to look at every row:
-// there are few, the graph is too small, or has led to too few.
-func (x *Index) near(query []float32, f *filter, best *top) bool {
-	g := &x.graph
-	if f.rows <= x.exact || g.waiting > len(x.items)/2 || g.entry < 0 {
-		return false
-	}
-	w := g.walks.Get().(*walk)
-	defer g.walks.Put(w)
-	w.begin(query, len(g.nodes))
-	g.descend(w, 0)
-	w.reach = max(reach, 2*best.k)
-	if f.category >= 0 || len(f.skip) > 0 {
-		w.takes = f.takesNode
-	}
-	if !g.across(w, 0, f.rows) {
-		return false
-	}
-	for _, s := range w.best {
-		x.addNode(s, f, best)
-	}
-	if g.waiting > 0 {
-		x.addWaiting(query, f, best)
-	}
-	return len(best.all) >= best.k
-}
-
-// addNode adds a node and its copies.
-func (x *Index) addNode(s scored, f *filter, best *top) {
-	if !best.takes(s.score) {
-		return
-	}
-	if f.takes(s.row) {
-		best.add(candidate{s.score, s.row, x.items[s.row].ID})
-	}
-	for _, row := range x.graph.nodes[s.row].copies {
-		if f.takes(row) {
-			best.add(candidate{s.score, row, x.items[row].ID})
+// likely looks at the rows whose codes differ least from the query's, at so many or a few
+// more.
+func (x *Index) likely(code []uint64, query []float32, most int, f *filter, best *top) {
+	r := x.ranks.Get().(*rank)
+	defer x.ranks.Put(r)
+	r.begin(len(x.items), 64*len(code))
+	for row := range int32(len(x.items)) {
+		if f.category < 0 || x.categories[row] == f.category {
+			r.set(row, differing(code, x.code(row)))
 		}
 	}
-}
-
-// addWaiting adds rows that the graph does not lead to yet.
-func (x *Index) addWaiting(query []float32, f *filter, best *top) {
-	for row := range int32(len(x.items)) {
-		if !x.graph.waits(row) || !f.takes(row) {
+	for id := range f.skip {
+		if row, known := x.rows[id]; known {
+			r.unset(row)
+		}
+	}
+	last := r.last(most)
+	for row, differ := range r.rows {
+		if differ > last {
 			continue
 		}
-		if score := inner(query, x.row(row)); best.takes(score) {
-			best.add(candidate{score, row, x.items[row].ID})
+		if score := inner(query, x.row(int32(row))); best.takes(score) {
+			best.add(candidate{score, int32(row), x.items[row].ID})
 		}
 	}
+}
+
+// rank is by how much rows differ from a query.
+type rank struct {
+	rows   []uint16 // in how many bits each differs; unranked
+	counts []int    // of rows, by that number
+}
+
+const unranked = math.MaxUint16
+
+func (r *rank) begin(rows, bits int) {
+	r.rows = slices.Grow(r.rows[:0], rows)[:rows]
+	for i := range r.rows {
+		r.rows[i] = unranked
+	}
+	r.counts = slices.Grow(r.counts[:0], bits+1)[:bits+1]
+	clear(r.counts)
+}
+
+func (r *rank) set(row int32, differ int) {
+	r.rows[row] = uint16(differ)
+	r.counts[differ]++
+}
+
+func (r *rank) unset(row int32) {
+	if differ := r.rows[row]; differ != unranked {
+		r.counts[differ]--
+		r.rows[row] = unranked
+	}
+}
+
+// last returns the number of bits in which the last of so many rows differs.
+func (r *rank) last(most int) uint16 {
+	for differ, count := range r.counts {
+		if most -= count; most <= 0 {
+			return uint16(differ)
+		}
+	}
+	return uint16(len(r.counts) - 1)
 }
 
 // found makes the answer. The scores are computed anew with float64, so that they do not
@@ -146,6 +161,10 @@ func (x *Index) found(best []candidate, query []float64) []Found {
 	}
 	slices.SortFunc(all, func(a, b Found) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) })
 	return all
+}
+
+func inner(a, b []float32) float32 {
+	return blas32.Dot(blas32.Vector{N: len(a), Inc: 1, Data: a}, blas32.Vector{N: len(b), Inc: 1, Data: b})
 }
 
 func dot(a []float64, b []float32) (sum float64) {
