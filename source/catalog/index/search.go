@@ -26,7 +26,7 @@ type Found struct {
 // Of how many products a search by codes takes the inner products: this many, and for a
 // long answer so many times its length.
 const (
-	candidates    = 1_500
+	candidates    = 500
 	candidatesPer = 4
 )
 
