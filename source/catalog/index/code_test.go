@@ -84,7 +84,7 @@ func recall(t *testing.T, x *Index, random *rand.Rand, filter Query) float64 {
 // Codes lead to nearly all of the nearest products, with filters too, and after half of
 // the products were removed and replaced by others.
 //
-// Promise(recommend/recall): Above 5,000 products the search finds 98 of 100 of the nearest ones, with filters too, also after half were removed and replaced.
+// Promise(recommend/recall): Above 5,000 products, with vectors of names, the search finds 98 of 100 of the nearest ones, with filters too, also after half were replaced.
 func TestRecall(t *testing.T) {
 	const dimensions, n, few = 256, 2000, 60
 	random := rand.New(rand.NewPCG(1, 2))
