@@ -32,7 +32,7 @@ func newCoder(dimensions int) coder {
 	return c
 }
 
-// words is how many words a code has: a multiple of 4.
+// words is how many words a code has: a multiple of 8.
 func (c *coder) words() int { return len(c.signs[0]) / 64 }
 
 // code returns the code of a vector.
@@ -66,12 +66,12 @@ func hadamard(v []float32) {
 	}
 }
 
-// differing counts the bits in which two codes differ.
+// differing counts the bits in which two codes, or as long parts of codes, differ.
 func differing(a, b []uint64) (n int) {
-	b = b[:len(a)]
-	for i := 0; i+4 <= len(a); i += 4 {
-		n += bits.OnesCount64(a[i]^b[i]) + bits.OnesCount64(a[i+1]^b[i+1]) +
-			bits.OnesCount64(a[i+2]^b[i+2]) + bits.OnesCount64(a[i+3]^b[i+3])
+	for len(a) >= 4 && len(b) >= 4 { // the compiler checks no bounds
+		n += bits.OnesCount64(a[0]^b[0]) + bits.OnesCount64(a[1]^b[1]) +
+			bits.OnesCount64(a[2]^b[2]) + bits.OnesCount64(a[3]^b[3])
+		a, b = a[4:], b[4:]
 	}
 	return n
 }

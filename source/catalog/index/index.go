@@ -44,7 +44,7 @@ type Index struct {
 	numbers    map[string]int32 // of categories
 	counts     []int            // of products, by the number of the category
 	coder      coder
-	codes      []uint64 // by row
+	codes      [2][]uint64 // by row: the first half of each code, and the second
 	ranks      sync.Pool
 }
 
@@ -104,14 +104,17 @@ func (x *Index) put(item Item, unit []float64, code []uint64) {
 		if int(row)/blockRows == len(x.blocks) {
 			x.blocks = append(x.blocks, make([]float32, blockRows*x.dimensions))
 		}
-		x.codes = append(x.codes, code...)
+		for half := range x.codes {
+			x.codes[half] = append(x.codes[half], code[half*len(code)/2:(half+1)*len(code)/2]...)
+		}
 	} else {
 		x.counts[x.categories[row]]--
 	}
 	number := x.number(item.Category)
 	x.counts[number]++
 	x.items[row], x.categories[row] = item, number
-	copy(x.code(row), code)
+	copy(x.code(0, row), code)
+	copy(x.code(1, row), code[len(code)/2:])
 	for i, component := range unit {
 		x.row(row)[i] = float32(component)
 	}
@@ -133,10 +136,10 @@ func (x *Index) row(row int32) []float32 {
 	return x.blocks[row/blockRows][at : at+x.dimensions]
 }
 
-// code returns the code of a row.
-func (x *Index) code(row int32) []uint64 {
-	words := x.coder.words()
-	return x.codes[int(row)*words : int(row+1)*words]
+// code returns a half of the code of a row.
+func (x *Index) code(half int, row int32) []uint64 {
+	words := x.coder.words() / 2
+	return x.codes[half][int(row)*words : int(row+1)*words]
 }
 
 // Remove takes products out. Ids that it does not have are skipped.
@@ -154,13 +157,17 @@ func (x *Index) remove(id int32) {
 	x.counts[x.categories[row]]--
 	if row != last {
 		copy(x.row(row), x.row(last))
-		copy(x.code(row), x.code(last))
+		copy(x.code(0, row), x.code(0, last))
+		copy(x.code(1, row), x.code(1, last))
 		x.items[row], x.categories[row] = x.items[last], x.categories[last]
 		x.rows[x.items[row].ID] = row
 	}
 	delete(x.rows, id)
 	x.items[last] = Item{}
-	x.items, x.categories, x.codes = x.items[:last], x.categories[:last], x.codes[:int(last)*x.coder.words()]
+	x.items, x.categories = x.items[:last], x.categories[:last]
+	for half, codes := range x.codes {
+		x.codes[half] = codes[:int(last)*x.coder.words()/2]
+	}
 	if int(last)%blockRows == 0 {
 		x.blocks = slices.Delete(x.blocks, len(x.blocks)-1, len(x.blocks))
 	}
@@ -212,7 +219,7 @@ func (x *Index) Bytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	const perItem = 36 + 4 + 24 + 40 // item, category, row by id, and texts of usual lengths
-	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(cap(x.codes))*8 + int64(len(x.items))*perItem
+	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(cap(x.codes[0])+cap(x.codes[1]))*8 + int64(len(x.items))*perItem
 }
 
 // Item returns a product without its vector, or false.

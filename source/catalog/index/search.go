@@ -26,9 +26,13 @@ type Found struct {
 // Of how many products a search by codes takes the inner products: this many, and for a
 // long answer so many times its length.
 const (
-	candidates    = 500
+	candidates    = 300
 	candidatesPer = 4
 )
+
+// halfCandidates is for how many products a search compares whole codes, for each of those:
+// of the others it compares the first half only.
+const halfCandidates = 8
 
 // filter is what rows an answer is made from.
 type filter struct {
@@ -94,7 +98,7 @@ func (x *Index) likely(code []uint64, query []float32, most int, f *filter, best
 	r.begin(len(x.items), 64*len(code))
 	for row := range int32(len(x.items)) {
 		if f.category < 0 || x.categories[row] == f.category {
-			r.set(row, differing(code, x.code(row)))
+			r.set(row, differing(code[:len(code)/2], x.code(0, row)))
 		}
 	}
 	for id := range f.skip {
@@ -102,6 +106,7 @@ func (x *Index) likely(code []uint64, query []float32, most int, f *filter, best
 			r.unset(row)
 		}
 	}
+	x.refine(r, code, r.last(halfCandidates*most))
 	last := r.last(most)
 	for row, differ := range r.rows {
 		if differ > last {
@@ -110,6 +115,18 @@ func (x *Index) likely(code []uint64, query []float32, most int, f *filter, best
 		if score := inner(query, x.row(int32(row))); best.takes(score) {
 			best.add(candidate{score, int32(row), x.items[row].ID})
 		}
+	}
+}
+
+// refine ranks the rows that differ in at most so many bits of the first half by all bits.
+func (x *Index) refine(r *rank, code []uint64, last uint16) {
+	clear(r.counts)
+	for row, differ := range r.rows {
+		if differ > last {
+			r.rows[row] = unranked
+			continue
+		}
+		r.set(int32(row), int(differ)+differing(code[len(code)/2:], x.code(1, int32(row))))
 	}
 }
 
