@@ -21,17 +21,18 @@ type commands struct {
 	Output       string `short:"o" enum:"text,json" default:"text" help:"text or json."`
 	report.Flags `embed:""`
 
-	Load    loadCmd    `cmd:"" default:"withargs" set:"partitions=0" help:"Publish at a rate to workers and measure event to profile (default)."`
-	Drain   drainCmd   `cmd:"" help:"Drain a preloaded queue: a bare consumer, a plain one, keyfold without and with batching."`
-	Stream  streamCmd  `cmd:"" help:"Events of streams: bare, with the parser, through keyfold in memory and to the store; what they cost the broker, beside a queue."`
-	Windows windowsCmd `cmd:"" help:"How many events a write has, reckoned by rate, users and windows."`
-	Engine  engineCmd  `cmd:"" help:"Events through windows, fold and store, all in memory, on one core."`
-	Poison  poisonCmd  `cmd:"" help:"What events that can never be folded cost the others: event to profile with and without."`
-	Phrases phrasesCmd `cmd:"" help:"Searches through an embedding API and Redis, both with faults: requests, and event to profile."`
-	Outage  outageCmd  `cmd:"" help:"Take the store away under load: memory, dead letters, and how soon the rate is back."`
-	Ingest  ingestCmd  `cmd:"" help:"Requests at a rate to the HTTP API, the broker away in the middle: how soon they are answered, what becomes of them."`
-	Scale   scaleCmd   `cmd:"" help:"Partitions and many workers: rate, processor time, latency; what priorities cost the broker."`
-	Notify  notifyCmd  `cmd:"" help:"Notifications: throughput, latency, an outage, backlogs, deferrals; histories against the oracle."`
+	Load      loadCmd      `cmd:"" default:"withargs" set:"partitions=0" help:"Publish at a rate to workers and measure event to profile (default)."`
+	Drain     drainCmd     `cmd:"" help:"Drain a preloaded queue: a bare consumer, a plain one, keyfold without and with batching."`
+	Stream    streamCmd    `cmd:"" help:"Events of streams: bare, with the parser, through keyfold in memory and to the store; what they cost the broker, beside a queue."`
+	Windows   windowsCmd   `cmd:"" help:"How many events a write has, reckoned by rate, users and windows."`
+	Engine    engineCmd    `cmd:"" help:"Events through windows, fold and store, all in memory, on one core."`
+	Poison    poisonCmd    `cmd:"" help:"What events that can never be folded cost the others: event to profile with and without."`
+	Phrases   phrasesCmd   `cmd:"" help:"Searches through an embedding API and Redis, both with faults: requests, and event to profile."`
+	Outage    outageCmd    `cmd:"" help:"Take the store away under load: memory, dead letters, and how soon the rate is back."`
+	Ingest    ingestCmd    `cmd:"" help:"Requests at a rate to the HTTP API, the broker away in the middle: how soon they are answered, what becomes of them."`
+	Scale     scaleCmd     `cmd:"" help:"Partitions and many workers: rate, processor time, latency; what priorities cost the broker."`
+	Recommend recommendCmd `cmd:"" help:"Recommendations from a large catalogue in memory: latency at a rate, recall against exact search, memory."`
+	Notify    notifyCmd    `cmd:"" help:"Notifications: throughput, latency, an outage, backlogs, deferrals; histories against the oracle."`
 }
 
 func main() {

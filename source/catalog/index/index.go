@@ -4,10 +4,17 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
 )
+
+// exactRows is up to how many products the search takes every inner product.
+const exactRows = 5_000
+
+// turn is how long changes hold the lock before they let searches run.
+const turn = time.Millisecond
 
 // blockRows is how many vectors one allocation holds: 3 MiB of 1536 components, so that a
 // catalogue grows without being copied.
@@ -20,11 +27,14 @@ type Item struct {
 	Category string
 }
 
-// Index is a catalogue in memory: a unit vector of float32 and an [Item] for each
-// product. It is safe for concurrent use. A change waits for the searches that run.
+// Index is a catalogue in memory: a unit vector of float32, its code and an [Item] for each
+// product. It is safe for concurrent use. A change waits for the searches that run, and what
+// it did is right in every later search.
 type Index struct {
 	dimensions int
 	model      string
+	exact      int // exactRows and
+	candidates int // candidates; fewer in tests
 
 	mu         sync.RWMutex
 	items      []Item           // by row
@@ -32,38 +42,60 @@ type Index struct {
 	blocks     [][]float32      // of blockRows rows each
 	rows       map[int32]int32  // by product id
 	numbers    map[string]int32 // of categories
+	counts     []int            // of products, by the number of the category
+	coder      coder
+	codes      [2][]uint64 // by row: the first half of each code, and the second
+	ranks      sync.Pool
 }
 
 // New returns an empty index for vectors of so many components that this model made.
 func New(dimensions int, model string) *Index {
-	return &Index{dimensions: dimensions, model: model, rows: map[int32]int32{}, numbers: map[string]int32{}}
+	return &Index{
+		dimensions: dimensions, model: model, exact: exactRows, candidates: candidates, rows: map[int32]int32{}, numbers: map[string]int32{},
+		coder: newCoder(dimensions), ranks: sync.Pool{New: func() any { return new(rank) }},
+	}
+}
+
+// change does something for each of n changes. It holds the lock, and lets searches run now
+// and then.
+func (x *Index) change(n int, do func(i int)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	began := time.Now()
+	for i := range n {
+		if time.Since(began) > turn {
+			x.mu.Unlock()
+			x.mu.Lock()
+			began = time.Now()
+		}
+		do(i)
+	}
 }
 
 // Put adds products, and replaces those with the same ids. A product whose vector is not
 // usable or of another model cannot be found: it is taken out, and counted in the answer.
 // The index keeps no vector of a product.
 func (x *Index) Put(products ...profile.Product) (unusable int) {
-	units := make([][]float64, len(products))
+	units, codes := make([][]float64, len(products)), make([][]uint64, len(products))
 	for i := range products {
 		if p := &products[i]; p.Model == "" || p.Model == x.model {
 			units[i], _ = engine.Unit(p.Vector, x.dimensions) // one that cannot be used is none
+			codes[i] = x.coder.code(units[i])                 // before searches are kept waiting
 		}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for i := range products {
+	x.change(len(products), func(i int) {
 		p := &products[i]
 		if units[i] == nil {
 			unusable++
 			x.remove(p.ID)
-			continue
+			return
 		}
-		x.put(Item{p.ID, p.Name, p.Category}, units[i])
-	}
+		x.put(Item{p.ID, p.Name, p.Category}, units[i], codes[i])
+	})
 	return unusable
 }
 
-func (x *Index) put(item Item, unit []float64) {
+func (x *Index) put(item Item, unit []float64, code []uint64) {
 	row, known := x.rows[item.ID]
 	if !known {
 		row = int32(len(x.items))
@@ -72,16 +104,30 @@ func (x *Index) put(item Item, unit []float64) {
 		if int(row)/blockRows == len(x.blocks) {
 			x.blocks = append(x.blocks, make([]float32, blockRows*x.dimensions))
 		}
+		for half := range x.codes {
+			x.codes[half] = append(x.codes[half], code[half*len(code)/2:(half+1)*len(code)/2]...)
+		}
+	} else {
+		x.counts[x.categories[row]]--
 	}
-	number, known := x.numbers[item.Category]
-	if !known {
-		number = int32(len(x.numbers))
-		x.numbers[item.Category] = number
-	}
+	number := x.number(item.Category)
+	x.counts[number]++
 	x.items[row], x.categories[row] = item, number
+	copy(x.code(0, row), code)
+	copy(x.code(1, row), code[len(code)/2:])
 	for i, component := range unit {
 		x.row(row)[i] = float32(component)
 	}
+}
+
+// number returns the number of a category.
+func (x *Index) number(category string) int32 {
+	number, known := x.numbers[category]
+	if !known {
+		number = int32(len(x.numbers))
+		x.numbers[category], x.counts = number, append(x.counts, 0)
+	}
+	return number
 }
 
 // row returns the vector of a row.
@@ -90,13 +136,15 @@ func (x *Index) row(row int32) []float32 {
 	return x.blocks[row/blockRows][at : at+x.dimensions]
 }
 
+// code returns a half of the code of a row.
+func (x *Index) code(half int, row int32) []uint64 {
+	words := x.coder.words() / 2
+	return x.codes[half][int(row)*words : int(row+1)*words]
+}
+
 // Remove takes products out. Ids that it does not have are skipped.
 func (x *Index) Remove(ids ...int32) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, id := range ids {
-		x.remove(id)
-	}
+	x.change(len(ids), func(i int) { x.remove(ids[i]) })
 }
 
 // remove puts the last row in the product's place.
@@ -106,14 +154,20 @@ func (x *Index) remove(id int32) {
 		return
 	}
 	last := int32(len(x.items) - 1)
+	x.counts[x.categories[row]]--
 	if row != last {
 		copy(x.row(row), x.row(last))
+		copy(x.code(0, row), x.code(0, last))
+		copy(x.code(1, row), x.code(1, last))
 		x.items[row], x.categories[row] = x.items[last], x.categories[last]
 		x.rows[x.items[row].ID] = row
 	}
 	delete(x.rows, id)
 	x.items[last] = Item{}
 	x.items, x.categories = x.items[:last], x.categories[:last]
+	for half, codes := range x.codes {
+		x.codes[half] = codes[:int(last)*x.coder.words()/2]
+	}
 	if int(last)%blockRows == 0 {
 		x.blocks = slices.Delete(x.blocks, len(x.blocks)-1, len(x.blocks))
 	}
@@ -121,13 +175,15 @@ func (x *Index) remove(id int32) {
 
 // Keep takes out all products but these.
 func (x *Index) Keep(ids map[int32]bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for row := len(x.items) - 1; row >= 0; row-- { // the last row, which takes a place, was looked at
+	var gone []int32
+	x.mu.RLock()
+	for row := range x.items {
 		if id := x.items[row].ID; !ids[id] {
-			x.remove(id)
+			gone = append(gone, id)
 		}
 	}
+	x.mu.RUnlock()
+	x.Remove(gone...)
 }
 
 // Fill puts all products of a stream in and takes out all others. After an error of the
@@ -163,7 +219,7 @@ func (x *Index) Bytes() int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	const perItem = 36 + 4 + 24 + 40 // item, category, row by id, and texts of usual lengths
-	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(len(x.items))*perItem
+	return int64(len(x.blocks))*blockRows*int64(x.dimensions)*4 + int64(cap(x.codes[0])+cap(x.codes[1]))*8 + int64(len(x.items))*perItem
 }
 
 // Item returns a product without its vector, or false.

@@ -20,7 +20,7 @@ import (
 // An index answers as a loop over all products does, whatever was put in, changed and
 // taken out before.
 //
-// Promise(recommend/exact-search): The search over products finds the nearest ones, whatever was added, changed and removed before.
+// Promise(recommend/exact-search): The search over up to 5,000 products finds the nearest ones, whatever was added, changed and removed before.
 func TestSearchEqualsALoop(t *testing.T) {
 	const dimensions = 8
 	rapid.Check(t, func(t *rapid.T) {
