@@ -433,3 +433,128 @@ func TestFollower(t *testing.T) {
 		<-done
 	})
 }
+
+// counting is a history whose count takes its time.
+type counting struct {
+	*world
+	takes time.Duration
+	err   error
+	began int
+}
+
+func (c *counting) Counts(ctx context.Context, _ int) (map[int32]int64, error) {
+	c.began++
+	select {
+	case <-time.After(c.takes):
+		return map[int32]int64{9: 70}, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Requests that came while popularity was counted for the first time share the count, its
+// failure too: they do not wait for one count each.
+func TestFirstCountIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := &counting{world: w, takes: 10 * time.Second, err: fmt.Errorf("%w: it is down", engine.ErrAway)}
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: h, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if _, err := r.ForUser(t.Context(), 9, DefaultOptions()); !errors.Is(err, engine.ErrAway) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 11*time.Second || h.began != 1 {
+			t.Errorf("%d counts took %v", h.began, took)
+		}
+		h.err = nil
+		if a, err := r.ForUser(t.Context(), 9, DefaultOptions()); err != nil || !slices.Equal(ids(a), []int32{9}) {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
+// A count goes on where the request that began it is given up: otherwise clients that wait for
+// less than it takes would never have an answer.
+func TestFirstCountOutlivesItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := &counting{world: w, takes: 10 * time.Second}
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: h, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 8 {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			began := time.Now()
+			_, err := r.ForUser(ctx, 9, DefaultOptions())
+			cancel()
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("request %d took %v", n, took)
+			}
+			if n == 7 && err != nil {
+				t.Errorf("after 14 s: %v", err)
+			}
+		}
+		if h.began != 1 {
+			t.Errorf("%d counts", h.began)
+		}
+	})
+}
+
+// After the store was away, and after a catalogue that took long to read, a change is seen
+// within seconds all the same.
+func TestFollowerAfterALongRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{products: map[int32]profile.Product{}, times: map[int32]engine.Millis{}}
+		s.put(1, "old")
+		x := index.New(2, "m")
+		f := NewFollower(slow{s}, x, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		s.fail(errors.New("away"))
+		go func() { defer close(done); f.Run(ctx) }()
+		time.Sleep(11 * time.Second) // a look has failed after ten
+		s.fail(nil)
+		time.Sleep(5*time.Second + time.Minute) // the next one takes a minute
+		synctest.Wait()
+		if f.Ready() != nil || x.Len() != 1 {
+			t.Errorf("%v, %d products", f.Ready(), x.Len())
+		}
+		s.put(1, "new")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if one, _ := x.Item(1); one.Category != "new" {
+			t.Errorf("%+v", one)
+		}
+		stop()
+		<-done
+	})
+}
+
+// slow is a catalogue that takes a minute to read, and ten seconds to say that it is away.
+type slow struct{ *shelf }
+
+func (s slow) ProductStreams(ctx context.Context) []iter.Seq2[profile.Product, error] {
+	time.Sleep(time.Minute)
+	return s.shelf.ProductStreams(ctx)
+}
+
+func (s slow) ProductTimes(ctx context.Context) iter.Seq2[profile.ProductTime, error] {
+	s.Lock()
+	away := s.away
+	s.Unlock()
+	if away != nil {
+		time.Sleep(10 * time.Second)
+		return func(yield func(profile.ProductTime, error) bool) { yield(profile.ProductTime{}, away) }
+	}
+	return s.shelf.ProductTimes(ctx)
+}
