@@ -10,15 +10,16 @@ import (
 const mostCounted = 10_000
 
 // ProductCounts returns how many events each product had in the days before the newest
-// event, of those with the most. It walks the index of occurred_at.
+// event, of those with the most. A shop's rows of the future make no other event old. It walks
+// the index of occurred_at.
 func (d *Database) ProductCounts(ctx context.Context, days int) (counts map[int32]int64, err error) {
 	newest, err := d.endOfHistory(ctx, "MAX", "<")
 	if err != nil {
 		return nil, d.fault("count the events of products", err)
 	}
-	since := newest - engine.Millis(days)*24*3600*1000
+	since := min(newest, engine.Now()) - engine.Millis(days)*24*3600*1000
 	rows, err := d.pool.QueryContext(ctx, `SELECT product_id, COUNT(*) FROM user_interactions
-		WHERE occurred_at > ? AND product_id IS NOT NULL AND duplicate = FALSE
+		WHERE occurred_at > ? AND product_id BETWEEN 1 AND 2147483647 AND duplicate = FALSE
 		GROUP BY product_id ORDER BY COUNT(*) DESC, product_id LIMIT ?`, timeText(since), mostCounted)
 	if err != nil {
 		return nil, d.fault("count the events of products", err)
