@@ -558,3 +558,63 @@ func (s slow) ProductTimes(ctx context.Context) iter.Seq2[profile.ProductTime, e
 	}
 	return s.shelf.ProductTimes(ctx)
 }
+
+// hanging is a store that does not answer while hangs is set.
+type hanging struct {
+	*world
+	hangs bool
+	asked int
+}
+
+func (h *hanging) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
+	h.asked++
+	if h.hangs {
+		select {
+		case <-time.After(5 * time.Second): // as the store itself gives up
+		case <-ctx.Done():
+		}
+		return nil, fmt.Errorf("%w: no answer in time", engine.ErrAway)
+	}
+	return h.world.Load(ctx, users)
+}
+
+// A store that hangs does not make answers wait whose profiles are known, and is asked seldom,
+// until it answers again.
+func TestStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+		h := &hanging{world: w}
+		r, err := New(DefaultConfig(), Ports{Profiles: h, Products: w.products, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func() *Answer {
+			began := time.Now()
+			a, err := r.ForUser(t.Context(), 7, DefaultOptions())
+			if took := time.Since(began); err != nil || took > time.Second {
+				t.Fatalf("%v after %v", err, took)
+			}
+			return a
+		}
+		ask()
+		h.hangs = true
+		began := time.Now()
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if a := ask(); a.StaleSeconds == 0 {
+				t.Errorf("%+v", a)
+			}
+		}
+		if took := time.Since(began); h.asked > 25 || took > 25*time.Second {
+			t.Errorf("asked %d times in %v", h.asked, took)
+		}
+		h.hangs = false
+		time.Sleep(time.Second)
+		for range 2 {
+			if a := ask(); a.StaleSeconds != 0 {
+				t.Errorf("the store answers: %+v", a)
+			}
+		}
+	})
+}
