@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -617,4 +618,112 @@ func TestStoreHangs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A profile of a worker that names no model is taken for one of the configured model, in
+// reasons too.
+func TestReasonsWithoutAModel(t *testing.T) {
+	w := newWorld()
+	w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+	w.profiles[7].Model = ""
+	o := DefaultOptions()
+	o.Explain = true
+	a, err := w.recommender(t).ForUser(t.Context(), 7, o)
+	if err != nil || a.Note != "" || len(a.Products[0].Because) != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A phrase that can never have a vector is part of the remainder; one whose vector cannot be
+// had now leaves the answer without reasons, with the history's note.
+func TestReasonsWithoutAPhrase(t *testing.T) {
+	w := newWorld()
+	w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+	w.did(t, profile.Search, 0, "trail", time.Minute)
+	o := DefaultOptions()
+	o.Explain = true
+	for _, test := range []struct {
+		err     error
+		reasons int
+		note    bool
+	}{{engine.PermanentError("phrase_rejected", errors.New("never")), 1, false}, {errors.New("not now"), 0, true}, {engine.ConfigurationError("no_key", errors.New("never")), 0, true}} {
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: w, Phrases: failing{test.err}, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := r.ForUser(t.Context(), 7, o)
+		if err != nil || (a.Note != "") != test.note || len(a.Products) != 10 || len(a.Products[0].Because) != test.reasons {
+			t.Errorf("%v: %+v, %v", test.err, a, err)
+		}
+	}
+}
+
+// failing has no vectors.
+type failing struct{ err error }
+
+func (f failing) Resolve(_ context.Context, phrases []string) []engine.Resolved {
+	all := make([]engine.Resolved, len(phrases))
+	for i := range all {
+		all[i].Err = f.err
+	}
+	return all
+}
+
+// Users of every kind are answered beside each other, from one known profile, while the
+// catalogue changes and the store comes and goes.
+func TestBesideEachOther(t *testing.T) {
+	w := newWorld()
+	w.laws.ShortHalfLife = time.Minute
+	for n := range 40 {
+		w.did(t, profile.ProductView, int32(n+1), "", time.Duration(n)*time.Minute)
+	}
+	w.did(t, profile.Search, 0, "trail", time.Minute)
+	w.counts = map[int32]int64{3: 5}
+	flaky := &flaky{world: w}
+	r, err := New(DefaultConfig(), Ports{Profiles: flaky, Products: w.products, History: w, Phrases: w, Laws: w.laws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ForUser(t.Context(), 7, DefaultOptions()); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for i := range 60 {
+				o := DefaultOptions()
+				o.Explain, o.Exclude, o.Diversity, o.K = i%2 == 0, []Exclusion{ExcludeNothing, ExcludeSeen}[i%2], float64(n%2)/2, 1+i
+				if a, err := r.ForUser(t.Context(), 7, o); err != nil || a.Basis != ByProfile {
+					t.Errorf("%+v, %v", a, err)
+				}
+				if _, err := r.ForUser(t.Context(), int32(100+n), DefaultOptions()); err != nil && !errors.Is(err, engine.ErrAway) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 300 {
+			id := int32(i%60 + 1)
+			_, unit, _ := w.products.Product(id)
+			if i%3 == 0 {
+				w.products.Remove(id)
+			}
+			w.products.Put(profile.Product{ID: id, Category: "z", Vector: narrow(unit)})
+		}
+	})
+	all.Wait()
+}
+
+// flaky is a store that fails every third call.
+type flaky struct {
+	*world
+	calls atomic.Int64
+}
+
+func (f *flaky) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
+	if f.calls.Add(1)%3 == 0 {
+		return nil, engine.ErrAway
+	}
+	return f.world.Load(ctx, users)
 }
