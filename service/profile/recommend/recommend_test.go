@@ -19,6 +19,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/engine/profile/explain"
 	"keyfold/service/profile/explanation"
 	"keyfold/source/catalog/index"
 )
@@ -726,4 +727,53 @@ func (f *flaky) Load(ctx context.Context, users []int32) ([]*profile.Profile, er
 		return nil, engine.ErrAway
 	}
 	return f.world.Load(ctx, users)
+}
+
+// Many events of few products and phrases are named once each, with the sum of what they count.
+func TestReasonsOfManyEvents(t *testing.T) {
+	w := newWorld()
+	w.laws.ShortHalfLife = 10 * time.Minute
+	for n := range 60 {
+		w.did(t, profile.ProductView, int32(n%3+1), "", time.Duration(n)*time.Minute)
+	}
+	w.did(t, profile.Search, 0, "trail", time.Minute)
+	o := DefaultOptions()
+	o.Explain, o.K, o.Mix = true, 60, 0.3
+	a, err := w.recommender(t).ForUser(t.Context(), 7, o)
+	if err != nil || len(a.Products) != 60 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	events := make([]explain.Event, len(w.events[7]))
+	for i, e := range w.events[7] {
+		weight, _ := w.laws.Weights.Of(e.Type)
+		vector := w.Resolve(t.Context(), []string{e.Phrase})[0].Vector
+		if e.ProductID != 0 {
+			_, vector, _ = w.products.Product(e.ProductID)
+		}
+		events[i] = explain.Event{Event: e.Event, Weight: weight, Vector: vector}
+	}
+	p := w.profiles[7]
+	first, second := explain.Of(w.laws, p, events), explain.Second(w.laws, p, events)
+	sum := floats.ScaleTo(make([]float64, dimensions), 0.7, p.Vector)
+	floats.AddScaled(sum, 0.3, p.Short.Vector)
+	length := floats.Norm(sum, 2)
+	for _, product := range a.Products {
+		_, unit, _ := w.products.Product(product.ID)
+		want := map[string]float64{}
+		for _, part := range first.Score(unit).Parts {
+			want[fmt.Sprint(part.Event.ProductID)] += 0.7 / length * part.Score / product.Score
+		}
+		for _, part := range second.Score(unit).Parts {
+			want[fmt.Sprint(part.Event.ProductID)] += 0.3 / length * part.Score / product.Score
+		}
+		for _, part := range product.Because {
+			id, count := strings.TrimPrefix(part.Of, "product "), 20
+			if part.Type == "search" {
+				id, count = "0", 1
+			}
+			if d := want[id] - part.Share; d > 1e-6 || d < -1e-6 || part.Events != count {
+				t.Errorf("product %d: %+v, want %v", product.ID, part, want[id])
+			}
+		}
+	}
 }
