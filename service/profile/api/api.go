@@ -198,14 +198,14 @@ func (a *API) unread(ctx context.Context) *httpapi.Answer {
 }
 
 // failed answers for an error: the request's own, or the store's. That one user's profile
-// cannot be used says nothing of the store.
+// cannot be used, or that the history is away, says nothing of the other requests.
 func failed(err error) *httpapi.Answer {
 	if engine.KindOf(err) == engine.Permanent {
 		return refuse(http.StatusUnprocessableEntity, engine.ReasonOf(err), err.Error())
 	}
 	answer := httpapi.Unavailable("store_unavailable", "profiles or the history cannot be read now: try again", err)
 	_, unreadable := errors.AsType[*engine.UnreadableError](err)
-	answer.Beside = unreadable || engine.ReasonOf(err) == recommend.ReasonOtherModel
+	answer.Beside = unreadable || errors.Is(err, recommend.ErrHistory) || engine.ReasonOf(err) == recommend.ReasonOtherModel
 	return answer
 }
 

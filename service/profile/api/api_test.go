@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ var parameter = regexp.MustCompile(`\{\w+\}`)
 type shop struct {
 	away   error
 	unread error // the catalogue is not in memory yet
+	lost   error // of the history alone
 }
 
 func (s *shop) Load(_ context.Context, users []int32) ([]*profile.Profile, error) {
@@ -51,11 +53,11 @@ func (s *shop) Load(_ context.Context, users []int32) ([]*profile.Profile, error
 }
 
 func (s *shop) Events(context.Context, int32, *profile.Profile) ([]explanation.Event, string, error) {
-	return []explanation.Event{{Event: profile.Event{UserID: 7, Type: profile.ProductPurchase, ProductID: 1, OccurredAt: 1_770_000_000_000, MessageID: "a"}}}, "", s.away
+	return []explanation.Event{{Event: profile.Event{UserID: 7, Type: profile.ProductPurchase, ProductID: 1, OccurredAt: 1_770_000_000_000, MessageID: "a"}}}, "", cmp.Or(s.lost, s.away)
 }
 
 func (s *shop) Counts(context.Context, int) (map[int32]int64, error) {
-	return map[int32]int64{1: 3, 2: 9}, s.away
+	return map[int32]int64{1: 3, 2: 9}, cmp.Or(s.lost, s.away)
 }
 
 func (s *shop) Resolve(_ context.Context, phrases []string) []engine.Resolved {
@@ -260,5 +262,22 @@ func TestShortVector(t *testing.T) {
 	h := newHandler(t, &shop{})
 	if status, text := ask(t, h, "POST", "/v1/recommendations", `{"vector":[0,0,1e-310],"k":1}`); status != 200 || !strings.Contains(text, `"product_id":4,"product_name":"product 4","category":"b","score":1}`) {
 		t.Errorf("%d %q", status, text)
+	}
+}
+
+// While the history alone is away, what needs it is answered 503, and the process stays ready
+// for the other requests.
+func TestHistoryAway(t *testing.T) {
+	h := newHandler(t, &shop{lost: fmt.Errorf("%w: it is down", engine.ErrAway)})
+	for _, target := range []string{"/v1/users/7/recommendations?exclude=bought", "/v1/users/7/recommendations?explain=true", "/v1/users/9/recommendations"} {
+		if status, text := ask(t, h, "GET", target, ""); status != 503 {
+			t.Errorf("%s: %d %s", target, status, text)
+		}
+		if status, text := ask(t, h, "GET", "/readyz", ""); status != 200 {
+			t.Errorf("ready after %s: %d %s", target, status, text)
+		}
+	}
+	if status, text := ask(t, h, "GET", "/v1/users/7/recommendations", ""); status != 200 {
+		t.Errorf("%d %s", status, text)
 	}
 }

@@ -97,7 +97,7 @@ func (r *Recommender) fillPopular(ctx context.Context, a *Answer, o Options, ski
 	}
 	counts, err := r.popular.get(ctx, r.ports.History, r.config)
 	if err != nil {
-		return err
+		return ofHistory(err)
 	}
 	for _, c := range counts {
 		if len(a.Products) == o.K {

@@ -2,6 +2,7 @@ package recommend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -101,6 +102,17 @@ func (o Options) Check() error {
 // products.
 const ReasonOtherModel = "other_model"
 
+// ErrHistory is in the error of an answer that needed the history, which does not answer now.
+// Answers that do not need it are given as ever.
+var ErrHistory = errors.New("the history of events cannot be read")
+
+func ofHistory(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrHistory, err)
+}
+
 // What an answer is made from.
 const (
 	ByProfile    = "profile"
@@ -181,7 +193,7 @@ func (r *Recommender) events(ctx context.Context, user int32, p *profile.Profile
 		return nil, nil
 	}
 	events, a.Note, err = r.ports.History.Events(ctx, user, p)
-	return events, err
+	return events, ofHistory(err)
 }
 
 // skipped returns the products that a user is not shown.
