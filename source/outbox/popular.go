@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"strconv"
 
 	"keyfold/engine"
 )
@@ -18,24 +19,31 @@ func (d *Database) ProductCounts(ctx context.Context, days int) (counts map[int3
 		return nil, d.fault("count the events of products", err)
 	}
 	since := min(newest, engine.Now()) - engine.Millis(days)*24*3600*1000
-	rows, err := d.pool.QueryContext(ctx, `SELECT product_id, COUNT(*) FROM user_interactions
-		WHERE occurred_at > ? AND product_id BETWEEN 1 AND 2147483647 AND duplicate = FALSE
-		GROUP BY product_id ORDER BY COUNT(*) DESC, product_id LIMIT ?`, timeText(since), mostCounted)
+	rows, err := d.pool.QueryContext(ctx, d.countProducts(), timeText(since), mostCounted)
 	if err != nil {
 		return nil, d.fault("count the events of products", err)
 	}
 	defer rows.Close()
 	counts = map[int32]int64{}
 	for rows.Next() {
-		var id int32
+		var product string
 		var events int64
-		if err := rows.Scan(&id, &events); err != nil {
+		if err := rows.Scan(&product, &events); err != nil {
 			return nil, d.fault("count the events of products", err)
 		}
-		counts[id] = events
+		if id, err := strconv.ParseInt(product, 10, 32); err == nil && id > 0 {
+			counts[int32(id)] = events
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, d.fault("count the events of products", err)
 	}
 	return counts, nil
+}
+
+// countProducts names the index: a database may prefer that of product_id, which has the groups
+// in order, and read the whole history.
+func (d *Database) countProducts() string {
+	return "SELECT product_id, COUNT(*) FROM user_interactions" + d.words.index("idx_occurred") +
+		" WHERE occurred_at > ? AND product_id IS NOT NULL AND duplicate = FALSE GROUP BY product_id ORDER BY COUNT(*) DESC, product_id LIMIT ?"
 }

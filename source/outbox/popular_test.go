@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 )
@@ -40,12 +41,28 @@ func TestProductCounts(t *testing.T) {
 		for _, product := range []int64{5_000_000_000, -5, 0} {
 			insert(product, now.Format(time.DateTime))
 		}
-		if got, err = db.ProductCounts(t.Context(), 7); err != nil || got[2] != 3 || len(got) > 6 {
+		if got, err = db.ProductCounts(t.Context(), 7); err != nil || got[2] != 3 || len(got) != 4 {
 			t.Errorf("beside ids of no product: %v, %v", got, err)
 		}
 		insert(2, "2099-01-01 00:00:00")
 		if got, err = db.ProductCounts(t.Context(), 7); err != nil || got[2] < 3 || got[1] != 1 {
 			t.Errorf("beside a row of the future: %v, %v", got, err)
+		}
+	})
+}
+
+// What is popular is counted from the last days' rows, not from the whole history.
+func TestProductCountsReadTheLastDays(t *testing.T) {
+	onSQLite(t, func(t *testing.T, db *Database) {
+		fill(t, db, 5, 2000)
+		plan, err := collect(t.Context(), db.pool, func(s scanner) (step string, err error) {
+			var id, parent, unused int
+			err = s.Scan(&id, &parent, &unused, &step)
+			return step, err
+		}, "EXPLAIN QUERY PLAN "+db.countProducts(), "2026-01-01 00:00:00.000", 10)
+		must(t, err)
+		if all := strings.Join(plan, "; "); !strings.Contains(all, "idx_occurred (occurred_at>?)") {
+			t.Error(all)
 		}
 	})
 }
