@@ -13,9 +13,13 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"keyfold/engine/profile"
 	"keyfold/internal/cli"
+	"keyfold/internal/testserver/mongotest"
+	"keyfold/internal/testserver/rabbittest"
 	"keyfold/service/profile/recommend"
 	"keyfold/source/outbox"
+	"keyfold/source/sample"
 )
 
 var serveListening = regexp.MustCompile(`"serve listening","url":"([^"]+)"`)
@@ -175,5 +179,30 @@ func TestRecommendationsWithoutAHistory(t *testing.T) {
 				t.Errorf("%q %s: %d, want %d", token, path, answer.StatusCode, want)
 			}
 		}
+	}
+}
+
+// serve may start before MongoDB: it waits for it, and stops at once where it is told to
+// meanwhile.
+func TestServeStartsBeforeItsStore(t *testing.T) {
+	broker, server := rabbittest.Shared(t), mongotest.StartProcess(t)
+	s := &stack{dsn: broker.DSN(broker.VHost(t)), mongo: server.URI(), products: sample.Products(), history: profile.Mass}
+	s.setUp(t)
+	server.Kill()
+	serve := func() *daemon {
+		d := startDaemon(t, s.flags("serve", "--http-addr=127.0.0.1:0")...)
+		eventually(t, "serve waits", func() error { return d.logged(`"msg":"store not reachable`) })
+		return d
+	}
+	waiting := serve()
+	if code := waiting.stop(); code != 0 {
+		t.Errorf("ended with %d:\n%s", code, waiting.log)
+	}
+	d := serve()
+	server.Restart(t)
+	d.ready()
+	var similar recommend.Answer
+	if status, text := (asking{t, serveListening.FindStringSubmatch(d.log.String())[1]}).get("/v1/products/1/similar?k=3", &similar); status != 200 || len(similar.Products) != 3 {
+		t.Errorf("%d %s", status, text)
 	}
 }

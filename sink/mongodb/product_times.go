@@ -77,17 +77,20 @@ func productTime(doc bson.Raw) (t profile.ProductTime, ok bool) {
 	return t, ok
 }
 
-// productRange returns the lowest and the highest id, or an empty range.
+// productRange returns the lowest and the highest id, or an empty range. An id that is no int32
+// does not tell where the others end: it stands for the lowest or the highest that there can be.
 func (s *Store) productRange(ctx context.Context) (from, to int64, err error) {
 	from, to = 1, 0
 	for _, end := range []struct {
-		order int
-		into  *int64
-	}{{1, &from}, {-1, &to}} {
+		order  int
+		into   *int64
+		utmost int64
+	}{{1, &from, math.MinInt32}, {-1, &to, math.MaxInt32}} {
 		filter := bson.D{{Key: fieldProduct, Value: bson.D{{Key: "$gte", Value: math.MinInt32}, {Key: "$lte", Value: math.MaxInt32}}}}
 		how := oneReply(1).SetLimit(1).SetSort(bson.D{{Key: fieldProduct, Value: end.order}}).
 			SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: fieldProduct, Value: 1}})
 		err := s.find(ctx, s.products, filter, how, func(doc bson.Raw) error {
+			*end.into = end.utmost
 			if t, ok := productTime(doc); ok {
 				*end.into = int64(t.ID)
 			}

@@ -181,6 +181,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, sender visitor) 
 	case a.Status == http.StatusServiceUnavailable && r.Context().Err() != nil:
 		a.Cause = errSenderLeft // which says nothing about the store
 	case a.Beside:
+		if a.Status == http.StatusServiceUnavailable && a.Cause != nil {
+			h.failing.Store(true) // for the log alone
+		}
 	case a.Status == http.StatusServiceUnavailable && a.Cause != nil && engine.KindOf(a.Cause) != engine.Permanent:
 		h.failing.Store(true)
 		h.ready.met(a.Cause)

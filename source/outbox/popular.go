@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"strconv"
 
 	"keyfold/engine"
 )
@@ -10,31 +11,39 @@ import (
 const mostCounted = 10_000
 
 // ProductCounts returns how many events each product had in the days before the newest
-// event, of those with the most. It walks the index of occurred_at.
+// event, of those with the most. A shop's rows of the future make no other event old. It walks
+// the index of occurred_at.
 func (d *Database) ProductCounts(ctx context.Context, days int) (counts map[int32]int64, err error) {
 	newest, err := d.endOfHistory(ctx, "MAX", "<")
 	if err != nil {
 		return nil, d.fault("count the events of products", err)
 	}
-	since := newest - engine.Millis(days)*24*3600*1000
-	rows, err := d.pool.QueryContext(ctx, `SELECT product_id, COUNT(*) FROM user_interactions
-		WHERE occurred_at > ? AND product_id IS NOT NULL AND duplicate = FALSE
-		GROUP BY product_id ORDER BY COUNT(*) DESC, product_id LIMIT ?`, timeText(since), mostCounted)
+	since := min(newest, engine.Now()) - engine.Millis(days)*24*3600*1000
+	rows, err := d.pool.QueryContext(ctx, d.countProducts(), timeText(since), mostCounted)
 	if err != nil {
 		return nil, d.fault("count the events of products", err)
 	}
 	defer rows.Close()
 	counts = map[int32]int64{}
 	for rows.Next() {
-		var id int32
+		var product string
 		var events int64
-		if err := rows.Scan(&id, &events); err != nil {
+		if err := rows.Scan(&product, &events); err != nil {
 			return nil, d.fault("count the events of products", err)
 		}
-		counts[id] = events
+		if id, err := strconv.ParseInt(product, 10, 32); err == nil && id > 0 {
+			counts[int32(id)] = events
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, d.fault("count the events of products", err)
 	}
 	return counts, nil
+}
+
+// countProducts names the index: a database may prefer that of product_id, which has the groups
+// in order, and read the whole history.
+func (d *Database) countProducts() string {
+	return "SELECT product_id, COUNT(*) FROM user_interactions" + d.words.index("idx_occurred") +
+		" WHERE occurred_at > ? AND product_id IS NOT NULL AND duplicate = FALSE GROUP BY product_id ORDER BY COUNT(*) DESC, product_id LIMIT ?"
 }

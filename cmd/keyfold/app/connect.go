@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"keyfold/internal/version"
+	"keyfold/service/daemon"
 	"keyfold/service/profile/embedding"
 
 	"keyfold/engine"
@@ -23,6 +24,16 @@ func (a *App) WithStore(do func(*mongodb.Store) error) error {
 	store, err := a.openStore()
 	if err != nil {
 		return err
+	}
+	return errors.Join(do(store), store.Close())
+}
+
+// WithServiceStore opens the store for a service, which may start while MongoDB is away: it
+// waits for it. What no time cures ends the start.
+func (a *App) WithServiceStore(do func(*mongodb.Store) error) error {
+	store, err := daemon.AwaitStore(a.Ctx, a.Log, func(context.Context) (*mongodb.Store, error) { return a.openStore() })
+	if err != nil {
+		return daemon.UnlessStopped(a.Ctx, err)
 	}
 	return errors.Join(do(store), store.Close())
 }

@@ -61,9 +61,13 @@ func (c *ServeCmd) Run(a *app.App) error {
 	})
 }
 
-// with joins a recommender to its servers. A service may start while the database is away.
+// with joins a recommender to its servers. A service may start while these are away.
 func with(a *app.App, config recommend.Config, service bool, do func(*recommend.Recommender, *recommend.Follower) error) error {
-	return a.WithStore(func(store *mongodb.Store) error {
+	withStore := a.WithStore
+	if service {
+		withStore = a.WithServiceStore
+	}
+	return withStore(func(store *mongodb.Store) error {
 		return a.WithEmbedding(a.Vectors, 0, func(way *embedding.Embedding) error {
 			ports := recommend.Ports{Profiles: named{store}, Phrases: way.Phrases, Laws: a.Config.Processor.Config}
 			join := func(db *outbox.Database) error {

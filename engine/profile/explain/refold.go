@@ -71,23 +71,6 @@ func Second(c profile.Config, p *profile.Profile, events []Event) *Explanation {
 	return Of(c.ShortLaw(), &second, events)
 }
 
-// Mix returns the score of a vector that is a x the one of s + b x the one of t, both of the
-// same events.
-func Mix(a float64, s Score, b float64, t Score) Score {
-	sum := Score{Cosine: a*s.Cosine + b*t.Cosine, Remainder: a*s.Remainder + b*t.Remainder}
-	others := map[string]float64{}
-	for _, part := range t.Parts {
-		others[part.Event.MessageID] += part.Score
-	}
-	for _, part := range s.Parts {
-		part.Score = a*part.Score + b*others[part.Event.MessageID]
-		delete(others, part.Event.MessageID) // of several with one id the first has it
-		sum.Parts = append(sum.Parts, part)
-	}
-	sum.sort()
-	return sum
-}
-
 func (s *Score) sort() {
 	slices.SortStableFunc(s.Parts, func(a, b ScorePart) int { return cmp.Compare(b.Score, a.Score) })
 }

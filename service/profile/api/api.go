@@ -32,7 +32,7 @@ var openAPI []byte
 // Ports are what the API works with.
 type Ports struct {
 	Recommender *recommend.Recommender
-	// Ready returns why requests cannot be answered now, or nil.
+	// Ready returns why products cannot be found now, or nil.
 	Ready func(context.Context) error
 }
 
@@ -161,6 +161,9 @@ func (a *API) recommendations(r *httpapi.Request, id int32) *httpapi.Answer {
 	if err != nil {
 		return badParameter(err)
 	}
+	if refused := a.unread(r.Context()); refused != nil {
+		return refused
+	}
 	answer, err := a.ports.Recommender.ForUser(r.Context(), id, o)
 	if err != nil {
 		return failed(err)
@@ -175,6 +178,9 @@ func (a *API) similar(r *httpapi.Request, id int32) *httpapi.Answer {
 	if err = errors.Join(err, q.err(), o.Check()); err != nil {
 		return badParameter(err)
 	}
+	if refused := a.unread(r.Context()); refused != nil {
+		return refused
+	}
 	answer, err := a.ports.Recommender.Similar(id, o)
 	if errors.Is(err, engine.ErrMissing) {
 		return refuse(http.StatusNotFound, "product_unknown", "no product with this id and a usable vector is in the catalogue")
@@ -182,12 +188,25 @@ func (a *API) similar(r *httpapi.Request, id int32) *httpapi.Answer {
 	return &httpapi.Answer{Status: http.StatusOK, Body: answer}
 }
 
-// failed answers for an error: the request's own, or the store's.
+// unread refuses a request for products until the catalogue was read. An answer of a part of
+// the products would look like one of all.
+func (a *API) unread(ctx context.Context) *httpapi.Answer {
+	if a.ports.Ready(ctx) == nil {
+		return nil
+	}
+	return httpapi.Unavailable("catalogue_unread", "the catalogue is not read yet: try again", nil)
+}
+
+// failed answers for an error: the request's own, or the store's. That one user's profile
+// cannot be used, or that the history is away, says nothing of the other requests.
 func failed(err error) *httpapi.Answer {
 	if engine.KindOf(err) == engine.Permanent {
 		return refuse(http.StatusUnprocessableEntity, engine.ReasonOf(err), err.Error())
 	}
-	return httpapi.Unavailable("store_unavailable", "profiles or the history cannot be read now: try again", err)
+	answer := httpapi.Unavailable("store_unavailable", "profiles or the history cannot be read now: try again", err)
+	_, unreadable := errors.AsType[*engine.UnreadableError](err)
+	answer.Beside = unreadable || errors.Is(err, recommend.ErrHistory) || engine.ReasonOf(err) == recommend.ReasonOtherModel
+	return answer
 }
 
 func badParameter(err error) *httpapi.Answer {

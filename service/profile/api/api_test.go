@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,8 +28,13 @@ var description = openapitest.Parse(openAPI)
 
 var parameter = regexp.MustCompile(`\{\w+\}`)
 
-// shop is what the API reads: user 7 has a profile with two vectors, user 8 is erased.
-type shop struct{ away error }
+// shop is what the API reads: user 7 has a profile with two vectors, user 8 is erased, and
+// user 10 has one of another model.
+type shop struct {
+	away   error
+	unread error // the catalogue is not in memory yet
+	lost   error // of the history alone
+}
 
 func (s *shop) Load(_ context.Context, users []int32) ([]*profile.Profile, error) {
 	all := make([]*profile.Profile, len(users))
@@ -40,17 +47,19 @@ func (s *shop) Load(_ context.Context, users []int32) ([]*profile.Profile, error
 			}
 		case 8:
 			all[i] = &profile.Profile{UserID: 8, Version: 3, ErasedAt: 1_770_000_000_000}
+		case 10:
+			all[i] = &profile.Profile{UserID: 10, Version: 1, Vector: []float64{1, 0, 0}, Mass: 1, Updated: 1_770_000_000_000, History: profile.Mass, Model: "old"}
 		}
 	}
 	return all, s.away
 }
 
 func (s *shop) Events(context.Context, int32, *profile.Profile) ([]explanation.Event, string, error) {
-	return []explanation.Event{{Event: profile.Event{UserID: 7, Type: profile.ProductPurchase, ProductID: 1, OccurredAt: 1_770_000_000_000, MessageID: "a"}}}, "", s.away
+	return []explanation.Event{{Event: profile.Event{UserID: 7, Type: profile.ProductPurchase, ProductID: 1, OccurredAt: 1_770_000_000_000, MessageID: "a"}}}, "", cmp.Or(s.lost, s.away)
 }
 
 func (s *shop) Counts(context.Context, int) (map[int32]int64, error) {
-	return map[int32]int64{1: 3, 2: 9}, s.away
+	return map[int32]int64{1: 3, 2: 9}, cmp.Or(s.lost, s.away)
 }
 
 func (s *shop) Resolve(_ context.Context, phrases []string) []engine.Resolved {
@@ -68,7 +77,7 @@ func newHandler(t *testing.T, s *shop) *httpapi.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httpapi.NewHandler(New(Ports{Recommender: r, Ready: func(context.Context) error { return s.away }}), slog.New(slog.DiscardHandler))
+	return httpapi.NewHandler(New(Ports{Recommender: r, Ready: func(context.Context) error { return s.unread }}), slog.New(slog.DiscardHandler))
 }
 
 // ask answers a request, and checks that the answer is described.
@@ -157,11 +166,15 @@ func TestAway(t *testing.T) {
 	h := newHandler(t, s)
 	s.away = fmt.Errorf("%w: it is down", engine.ErrAway)
 	for target, want := range map[string]int{
-		"/v1/users/7": 503, "/v1/users/7/recommendations": 503, "/v1/users/9/recommendations": 503, "/v1/products/1/similar": 200, "/readyz": 503,
+		"/v1/users/7": 503, "/v1/users/7/recommendations": 503, "/v1/users/9/recommendations": 503, "/v1/products/1/similar": 200,
 	} {
 		if status, text := ask(t, h, "GET", target, ""); status != want || strings.Contains(text, "it is down") {
 			t.Errorf("%s: %d %s, want %d", target, status, text, want)
 		}
+	}
+	ask(t, h, "GET", "/v1/users/7", "")
+	if status, text := ask(t, h, "GET", "/readyz", ""); status != 503 {
+		t.Errorf("ready after a request that the store failed: %d %s", status, text)
 	}
 }
 
@@ -213,5 +226,60 @@ func TestJoined(t *testing.T) {
 	s.away = fmt.Errorf("%w: it is down", engine.ErrAway)
 	if status, _ := ask(t, httpapi.NewHandler(httpapi.Join(posts{}, reading), slog.New(slog.DiscardHandler)), "GET", "/readyz", ""); status != 503 {
 		t.Errorf("ready: %d", status)
+	}
+}
+
+// Until the catalogue was read, a request for products is answered 503, not with a part of
+// them; a profile needs no catalogue.
+func TestCatalogueUnread(t *testing.T) {
+	s := &shop{}
+	r := newHandler(t, s)
+	s.unread = errors.New("the catalogue is being read")
+	for target, want := range map[string]int{
+		"/v1/users/7": 200, "/v1/users/7/recommendations": 503, "/v1/users/9/recommendations": 503, "/v1/products/1/similar": 503,
+	} {
+		if status, text := ask(t, r, "GET", target, ""); status != want {
+			t.Errorf("%s: %d %s, want %d", target, status, text, want)
+		}
+	}
+	if status, text := ask(t, r, "POST", "/v1/recommendations", `{"vector":[1,0,0]}`); status != 503 {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// A profile that cannot be used is answered 503, and the others as ever: the process stays
+// ready.
+func TestUnusableProfile(t *testing.T) {
+	h := newHandler(t, &shop{})
+	if status, text := ask(t, h, "GET", "/v1/users/10/recommendations", ""); status != 503 {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := ask(t, h, "GET", "/readyz", ""); status != 200 {
+		t.Errorf("ready: %d %s", status, text)
+	}
+}
+
+// A vector so short that its length has no inverse still has a direction.
+func TestShortVector(t *testing.T) {
+	h := newHandler(t, &shop{})
+	if status, text := ask(t, h, "POST", "/v1/recommendations", `{"vector":[0,0,1e-310],"k":1}`); status != 200 || !strings.Contains(text, `"product_id":4,"product_name":"product 4","category":"b","score":1}`) {
+		t.Errorf("%d %q", status, text)
+	}
+}
+
+// While the history alone is away, what needs it is answered 503, and the process stays ready
+// for the other requests.
+func TestHistoryAway(t *testing.T) {
+	h := newHandler(t, &shop{lost: fmt.Errorf("%w: it is down", engine.ErrAway)})
+	for _, target := range []string{"/v1/users/7/recommendations?exclude=bought", "/v1/users/7/recommendations?explain=true", "/v1/users/9/recommendations"} {
+		if status, text := ask(t, h, "GET", target, ""); status != 503 {
+			t.Errorf("%s: %d %s", target, status, text)
+		}
+		if status, text := ask(t, h, "GET", "/readyz", ""); status != 200 {
+			t.Errorf("ready after %s: %d %s", target, status, text)
+		}
+	}
+	if status, text := ask(t, h, "GET", "/v1/users/7/recommendations", ""); status != 200 {
+		t.Errorf("%d %s", status, text)
 	}
 }

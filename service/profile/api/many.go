@@ -44,6 +44,9 @@ func (a *API) many(r *httpapi.Request) *httpapi.Answer {
 	if err != nil {
 		return refuse(http.StatusBadRequest, engine.ReasonOf(err), err.Error())
 	}
+	if refused := a.unread(r.Context()); refused != nil {
+		return refused
+	}
 	all := answers{Answers: []*recommend.Answer{}}
 	if ask.Users == nil {
 		answer, err := a.ports.Recommender.ForVector(ask.Vector, o)

@@ -45,7 +45,7 @@ func (in *Input) check() error {
 	switch {
 	case p.Erased():
 		return fmt.Errorf("user %d was erased at %s: nothing is left to explain", p.UserID, p.ErasedAt.Time().Format("2006-01-02 15:04:05 MST"))
-	case p.Model != in.Laws.Model:
+	case p.Model != "" && p.Model != in.Laws.Model:
 		return fmt.Errorf("the profile of user %d was made with vectors of the model %q, the settings name %q: explain it with the settings that made it", p.UserID, p.Model, in.Laws.Model)
 	case len(p.Vector) != in.Laws.Dimensions:
 		return fmt.Errorf("the profile of user %d has %d dimensions, the settings name %d: explain it with the settings that made it", p.UserID, len(p.Vector), in.Laws.Dimensions)

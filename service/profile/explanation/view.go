@@ -95,11 +95,6 @@ type builder struct {
 	*explain.Explanation
 	known map[int32]product
 	view  *View
-
-	together bool // events of one product or phrase are one reason
-
-	mix    float64              // the second vector's share of what products are near to
-	second *explain.Explanation // nil: it has none
 }
 
 // New explains a profile that is there.
@@ -324,15 +319,11 @@ func (b *builder) because(near *Near, vector []float64) {
 	if vector == nil {
 		return
 	}
-	score := b.score(vector)
+	score := b.Score(vector)
 	if score.Cosine == 0 {
 		return
 	}
 	near.Remainder = score.Remainder / score.Cosine
-	if b.together {
-		near.Because = b.gathered(score)
-		return
-	}
 	for _, p := range score.Parts[:min(reasons, len(score.Parts))] {
 		part := b.part(p.Event)
 		part.Share = p.Score / score.Cosine

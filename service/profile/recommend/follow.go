@@ -36,16 +36,18 @@ type Follower struct {
 	log      *slog.Logger
 	interval time.Duration
 
-	times map[int32]engine.Millis // of what was read
-	fault terse.Fault
+	times  map[int32]engine.Millis // of what was read
+	listed time.Duration           // how long the last listing of times took
+	fault  terse.Fault
 
 	mu     sync.Mutex
 	err    error     // of the last look
 	looked time.Time // before the last look that succeeded; zero: the catalogue was never read
 }
 
-// FollowInterval is how often the catalogue is looked at. A look that takes long is followed
-// by a pause of ten times as long.
+// FollowInterval is how often the catalogue is looked at. A listing of times that takes long
+// is followed by a pause of ten times as long; reading what has changed, and failures, make no
+// pause longer.
 const FollowInterval = 2 * time.Second
 
 // readChunk is how many changed products are read at once.
@@ -68,8 +70,12 @@ func (f *Follower) Run(ctx context.Context) {
 			return
 		}
 		f.note(began, err)
+		pause := f.interval
+		if err == nil {
+			pause = max(pause, 10*f.listed)
+		}
 		select {
-		case <-time.After(max(f.interval, 10*time.Since(began))):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
@@ -113,6 +119,7 @@ func (f *Follower) Age() time.Duration {
 
 // look brings the index to the state of the store.
 func (f *Follower) look(ctx context.Context) error {
+	began := time.Now()
 	times := make(map[int32]engine.Millis, len(f.times))
 	for t, err := range f.store.ProductTimes(ctx) {
 		if err != nil {
@@ -120,6 +127,7 @@ func (f *Follower) look(ctx context.Context) error {
 		}
 		times[t.ID] = t.WrittenAt
 	}
+	f.listed = time.Since(began)
 	if f.times == nil {
 		return f.fill(ctx, times)
 	}

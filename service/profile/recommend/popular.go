@@ -9,15 +9,24 @@ import (
 	"time"
 )
 
-// popularity is how many events each product had lately. Requests wait for the first count;
-// later ones have the last count while one of them counts anew.
+// countTimeout bounds a count, which no request's end stops.
+const countTimeout = time.Minute
+
+// popularity is how many events each product had lately. One count is made at a time. The
+// request that begins it waits for it, and so do all others until the first one succeeded;
+// later ones have the last count meanwhile.
 type popularity struct {
-	first sync.Mutex // held during the first count
 	mu    sync.Mutex
 	last  []counted // the most first
 	known bool
-	busy  bool
-	at    time.Time // of the last count
+	at    time.Time // of the end of the last count
+	now   *count    // under way; nil: none
+}
+
+// count is one that is made; err is set before done is closed.
+type count struct {
+	done chan struct{}
+	err  error
 }
 
 type counted struct {
@@ -28,37 +37,46 @@ type counted struct {
 // get returns the counts, which are at most PopularTTL old where the history answers.
 func (p *popularity) get(ctx context.Context, history History, c Config) ([]counted, error) {
 	p.mu.Lock()
-	last, known := p.last, p.known
-	mine := !p.busy && time.Since(p.at) >= c.PopularTTL
-	if known && mine {
-		p.busy = true
+	now := p.now
+	if p.known && (now != nil || time.Since(p.at) < c.PopularTTL) {
+		defer p.mu.Unlock()
+		return p.last, nil
+	}
+	if now == nil {
+		now = &count{done: make(chan struct{})}
+		p.now = now
+		go p.count(context.WithoutCancel(ctx), now, history, c.PopularDays)
 	}
 	p.mu.Unlock()
-	if known && !mine {
-		return last, nil
+	var err error
+	select {
+	case <-now.done:
+		err = now.err
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	if !known {
-		p.first.Lock()
-		defer p.first.Unlock()
-		p.mu.Lock()
-		last, known = p.last, p.known
-		p.mu.Unlock()
-		if known {
-			return last, nil
-		}
-	}
-	counts, err := history.Counts(ctx, c.PopularDays)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.busy, p.at = false, time.Now()
-	if err != nil && known {
-		return last, nil // the next one to ask after the time tries again
+	if p.known {
+		return p.last, nil // after a failure the next one to ask after the time tries again
 	}
-	if err != nil {
-		return nil, err
+	return nil, err
+}
+
+// count counts. It goes on where the request that began it is given up: otherwise clients that
+// wait for less than a count takes would never have an answer.
+func (p *popularity) count(ctx context.Context, now *count, history History, days int) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	counts, err := history.Counts(ctx, days)
+	last := ordered(counts)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.last, p.known = last, true
 	}
-	p.last, p.known = ordered(counts), true
-	return p.last, nil
+	p.at, p.now, now.err = time.Now(), nil, err
+	close(now.done)
 }
 
 func ordered(counts map[int32]int64) []counted {
@@ -79,7 +97,7 @@ func (r *Recommender) fillPopular(ctx context.Context, a *Answer, o Options, ski
 	}
 	counts, err := r.popular.get(ctx, r.ports.History, r.config)
 	if err != nil {
-		return err
+		return ofHistory(err)
 	}
 	for _, c := range counts {
 		if len(a.Products) == o.K {

@@ -2,7 +2,9 @@ package recommend
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -96,6 +98,21 @@ func (o Options) Check() error {
 	return faults.Err()
 }
 
+// ReasonOtherModel is of the error for a profile whose vector cannot be compared with the
+// products.
+const ReasonOtherModel = "other_model"
+
+// ErrHistory is in the error of an answer that needed the history, which does not answer now.
+// Answers that do not need it are given as ever.
+var ErrHistory = errors.New("the history of events cannot be read")
+
+func ofHistory(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrHistory, err)
+}
+
 // What an answer is made from.
 const (
 	ByProfile    = "profile"
@@ -176,7 +193,7 @@ func (r *Recommender) events(ctx context.Context, user int32, p *profile.Profile
 		return nil, nil
 	}
 	events, a.Note, err = r.ports.History.Events(ctx, user, p)
-	return events, err
+	return events, ofHistory(err)
 }
 
 // skipped returns the products that a user is not shown.
@@ -196,7 +213,7 @@ func skipped(events []explanation.Event, e Exclusion) map[int32]bool {
 // query returns the unit vector that products are compared with, and sets the mix in force.
 func (r *Recommender) query(p *profile.Profile, o *Options) ([]float64, error) {
 	if len(p.Vector) != r.ports.Laws.Dimensions || p.Model != "" && p.Model != r.ports.Laws.Model {
-		return nil, engine.ConfigurationError("other_model", fmt.Errorf("the profile of user %d has %d components of model %q, the products %d of %q",
+		return nil, engine.ConfigurationError(ReasonOtherModel, fmt.Errorf("the profile of user %d has %d components of model %q, the products %d of %q",
 			p.UserID, len(p.Vector), p.Model, r.ports.Laws.Dimensions, r.ports.Laws.Model))
 	}
 	if o.Mix < 0 {
@@ -217,11 +234,16 @@ func (r *Recommender) ForVector(vector []float64, o Options) (*Answer, error) {
 	if len(vector) != r.ports.Laws.Dimensions {
 		return nil, engine.PermanentError("wrong_dimensions", fmt.Errorf("the vector has %d components, the products have %d", len(vector), r.ports.Laws.Dimensions))
 	}
-	length := floats.Norm(vector, 2)
-	if !(length > 0) || length*0 != 0 {
-		return nil, engine.PermanentError("zero_vector", fmt.Errorf("the vector has the length %v: it must be a finite number above 0", length))
+	// Divided by its largest component first: the inverse of a tiny length is not finite.
+	unit, largest := slices.Clone(vector), floats.Norm(vector, math.Inf(1))
+	for i := range unit {
+		unit[i] /= largest
 	}
-	unit := floats.ScaleTo(make([]float64, len(vector)), 1/length, vector)
+	length := floats.Norm(unit, 2)
+	if !(length > 0) || length*0 != 0 {
+		return nil, engine.PermanentError("zero_vector", fmt.Errorf("the vector's largest component is %v: it must be a finite number above 0", largest))
+	}
+	floats.Scale(1/length, unit)
 	return &Answer{Basis: ByVector, Products: r.nearest(unit, o, nil)}, nil
 }
 

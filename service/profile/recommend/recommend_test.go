@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
+	"keyfold/engine/profile/explain"
 	"keyfold/service/profile/explanation"
 	"keyfold/source/catalog/index"
 )
@@ -432,4 +434,346 @@ func TestFollower(t *testing.T) {
 		stop()
 		<-done
 	})
+}
+
+// counting is a history whose count takes its time.
+type counting struct {
+	*world
+	takes time.Duration
+	err   error
+	began int
+}
+
+func (c *counting) Counts(ctx context.Context, _ int) (map[int32]int64, error) {
+	c.began++
+	select {
+	case <-time.After(c.takes):
+		return map[int32]int64{9: 70}, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Requests that came while popularity was counted for the first time share the count, its
+// failure too: they do not wait for one count each.
+func TestFirstCountIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := &counting{world: w, takes: 10 * time.Second, err: fmt.Errorf("%w: it is down", engine.ErrAway)}
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: h, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if _, err := r.ForUser(t.Context(), 9, DefaultOptions()); !errors.Is(err, engine.ErrAway) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 11*time.Second || h.began != 1 {
+			t.Errorf("%d counts took %v", h.began, took)
+		}
+		h.err = nil
+		if a, err := r.ForUser(t.Context(), 9, DefaultOptions()); err != nil || !slices.Equal(ids(a), []int32{9}) {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
+// A count goes on where the request that began it is given up: otherwise clients that wait for
+// less than it takes would never have an answer.
+func TestFirstCountOutlivesItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := &counting{world: w, takes: 10 * time.Second}
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: h, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 8 {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			began := time.Now()
+			_, err := r.ForUser(ctx, 9, DefaultOptions())
+			cancel()
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("request %d took %v", n, took)
+			}
+			if n == 7 && err != nil {
+				t.Errorf("after 14 s: %v", err)
+			}
+		}
+		if h.began != 1 {
+			t.Errorf("%d counts", h.began)
+		}
+	})
+}
+
+// After the store was away, and after a catalogue that took long to read, a change is seen
+// within seconds all the same.
+func TestFollowerAfterALongRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{products: map[int32]profile.Product{}, times: map[int32]engine.Millis{}}
+		s.put(1, "old")
+		x := index.New(2, "m")
+		f := NewFollower(slow{s}, x, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		s.fail(errors.New("away"))
+		go func() { defer close(done); f.Run(ctx) }()
+		time.Sleep(11 * time.Second) // a look has failed after ten
+		s.fail(nil)
+		time.Sleep(5*time.Second + time.Minute) // the next one takes a minute
+		synctest.Wait()
+		if f.Ready() != nil || x.Len() != 1 {
+			t.Errorf("%v, %d products", f.Ready(), x.Len())
+		}
+		s.put(1, "new")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if one, _ := x.Item(1); one.Category != "new" {
+			t.Errorf("%+v", one)
+		}
+		stop()
+		<-done
+	})
+}
+
+// slow is a catalogue that takes a minute to read, and ten seconds to say that it is away.
+type slow struct{ *shelf }
+
+func (s slow) ProductStreams(ctx context.Context) []iter.Seq2[profile.Product, error] {
+	time.Sleep(time.Minute)
+	return s.shelf.ProductStreams(ctx)
+}
+
+func (s slow) ProductTimes(ctx context.Context) iter.Seq2[profile.ProductTime, error] {
+	s.Lock()
+	away := s.away
+	s.Unlock()
+	if away != nil {
+		time.Sleep(10 * time.Second)
+		return func(yield func(profile.ProductTime, error) bool) { yield(profile.ProductTime{}, away) }
+	}
+	return s.shelf.ProductTimes(ctx)
+}
+
+// hanging is a store that does not answer while hangs is set.
+type hanging struct {
+	*world
+	hangs bool
+	asked int
+}
+
+func (h *hanging) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
+	h.asked++
+	if h.hangs {
+		select {
+		case <-time.After(5 * time.Second): // as the store itself gives up
+		case <-ctx.Done():
+		}
+		return nil, fmt.Errorf("%w: no answer in time", engine.ErrAway)
+	}
+	return h.world.Load(ctx, users)
+}
+
+// A store that hangs does not make answers wait whose profiles are known, and is asked seldom,
+// until it answers again.
+func TestStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+		h := &hanging{world: w}
+		r, err := New(DefaultConfig(), Ports{Profiles: h, Products: w.products, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func() *Answer {
+			began := time.Now()
+			a, err := r.ForUser(t.Context(), 7, DefaultOptions())
+			if took := time.Since(began); err != nil || took > time.Second {
+				t.Fatalf("%v after %v", err, took)
+			}
+			return a
+		}
+		ask()
+		h.hangs = true
+		began := time.Now()
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if a := ask(); a.StaleSeconds == 0 {
+				t.Errorf("%+v", a)
+			}
+		}
+		if took := time.Since(began); h.asked > 25 || took > 25*time.Second {
+			t.Errorf("asked %d times in %v", h.asked, took)
+		}
+		h.hangs = false
+		time.Sleep(time.Second)
+		for range 2 {
+			if a := ask(); a.StaleSeconds != 0 {
+				t.Errorf("the store answers: %+v", a)
+			}
+		}
+	})
+}
+
+// A profile of a worker that names no model is taken for one of the configured model, in
+// reasons too.
+func TestReasonsWithoutAModel(t *testing.T) {
+	w := newWorld()
+	w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+	w.profiles[7].Model = ""
+	o := DefaultOptions()
+	o.Explain = true
+	a, err := w.recommender(t).ForUser(t.Context(), 7, o)
+	if err != nil || a.Note != "" || len(a.Products[0].Because) != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A phrase that can never have a vector is part of the remainder; one whose vector cannot be
+// had now leaves the answer without reasons, with the history's note.
+func TestReasonsWithoutAPhrase(t *testing.T) {
+	w := newWorld()
+	w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+	w.did(t, profile.Search, 0, "trail", time.Minute)
+	o := DefaultOptions()
+	o.Explain = true
+	for _, test := range []struct {
+		err     error
+		reasons int
+		note    bool
+	}{{engine.PermanentError("phrase_rejected", errors.New("never")), 1, false}, {errors.New("not now"), 0, true}, {engine.ConfigurationError("no_key", errors.New("never")), 0, true}} {
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: w, Phrases: failing{test.err}, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := r.ForUser(t.Context(), 7, o)
+		if err != nil || (a.Note != "") != test.note || len(a.Products) != 10 || len(a.Products[0].Because) != test.reasons {
+			t.Errorf("%v: %+v, %v", test.err, a, err)
+		}
+	}
+}
+
+// failing has no vectors.
+type failing struct{ err error }
+
+func (f failing) Resolve(_ context.Context, phrases []string) []engine.Resolved {
+	all := make([]engine.Resolved, len(phrases))
+	for i := range all {
+		all[i].Err = f.err
+	}
+	return all
+}
+
+// Users of every kind are answered beside each other, from one known profile, while the
+// catalogue changes and the store comes and goes.
+func TestBesideEachOther(t *testing.T) {
+	w := newWorld()
+	w.laws.ShortHalfLife = time.Minute
+	for n := range 40 {
+		w.did(t, profile.ProductView, int32(n+1), "", time.Duration(n)*time.Minute)
+	}
+	w.did(t, profile.Search, 0, "trail", time.Minute)
+	w.counts = map[int32]int64{3: 5}
+	flaky := &flaky{world: w}
+	r, err := New(DefaultConfig(), Ports{Profiles: flaky, Products: w.products, History: w, Phrases: w, Laws: w.laws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ForUser(t.Context(), 7, DefaultOptions()); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for i := range 60 {
+				o := DefaultOptions()
+				o.Explain, o.Exclude, o.Diversity, o.K = i%2 == 0, []Exclusion{ExcludeNothing, ExcludeSeen}[i%2], float64(n%2)/2, 1+i
+				if a, err := r.ForUser(t.Context(), 7, o); err != nil || a.Basis != ByProfile {
+					t.Errorf("%+v, %v", a, err)
+				}
+				if _, err := r.ForUser(t.Context(), int32(100+n), DefaultOptions()); err != nil && !errors.Is(err, engine.ErrAway) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 300 {
+			id := int32(i%60 + 1)
+			_, unit, _ := w.products.Product(id)
+			if i%3 == 0 {
+				w.products.Remove(id)
+			}
+			w.products.Put(profile.Product{ID: id, Category: "z", Vector: narrow(unit)})
+		}
+	})
+	all.Wait()
+}
+
+// flaky is a store that fails every third call.
+type flaky struct {
+	*world
+	calls atomic.Int64
+}
+
+func (f *flaky) Load(ctx context.Context, users []int32) ([]*profile.Profile, error) {
+	if f.calls.Add(1)%3 == 0 {
+		return nil, engine.ErrAway
+	}
+	return f.world.Load(ctx, users)
+}
+
+// Many events of few products and phrases are named once each, with the sum of what they count.
+func TestReasonsOfManyEvents(t *testing.T) {
+	w := newWorld()
+	w.laws.ShortHalfLife = 10 * time.Minute
+	for n := range 60 {
+		w.did(t, profile.ProductView, int32(n%3+1), "", time.Duration(n)*time.Minute)
+	}
+	w.did(t, profile.Search, 0, "trail", time.Minute)
+	o := DefaultOptions()
+	o.Explain, o.K, o.Mix = true, 60, 0.3
+	a, err := w.recommender(t).ForUser(t.Context(), 7, o)
+	if err != nil || len(a.Products) != 60 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	events := make([]explain.Event, len(w.events[7]))
+	for i, e := range w.events[7] {
+		weight, _ := w.laws.Weights.Of(e.Type)
+		vector := w.Resolve(t.Context(), []string{e.Phrase})[0].Vector
+		if e.ProductID != 0 {
+			_, vector, _ = w.products.Product(e.ProductID)
+		}
+		events[i] = explain.Event{Event: e.Event, Weight: weight, Vector: vector}
+	}
+	p := w.profiles[7]
+	first, second := explain.Of(w.laws, p, events), explain.Second(w.laws, p, events)
+	sum := floats.ScaleTo(make([]float64, dimensions), 0.7, p.Vector)
+	floats.AddScaled(sum, 0.3, p.Short.Vector)
+	length := floats.Norm(sum, 2)
+	for _, product := range a.Products {
+		_, unit, _ := w.products.Product(product.ID)
+		want := map[string]float64{}
+		for _, part := range first.Score(unit).Parts {
+			want[fmt.Sprint(part.Event.ProductID)] += 0.7 / length * part.Score / product.Score
+		}
+		for _, part := range second.Score(unit).Parts {
+			want[fmt.Sprint(part.Event.ProductID)] += 0.3 / length * part.Score / product.Score
+		}
+		for _, part := range product.Because {
+			id, count := strings.TrimPrefix(part.Of, "product "), 20
+			if part.Type == "search" {
+				id, count = "0", 1
+			}
+			if d := want[id] - part.Share; d > 1e-6 || d < -1e-6 || part.Events != count {
+				t.Errorf("product %d: %+v, want %v", product.ID, part, want[id])
+			}
+		}
+	}
 }
