@@ -251,6 +251,11 @@ func TestCatalogueUnread(t *testing.T) {
 // ready.
 func TestUnusableProfile(t *testing.T) {
 	h := newHandler(t, &shop{})
+	// Among several users each has an answer of its own.
+	status, text := ask(t, h, "POST", "/v1/recommendations", `{"users":[10,7],"k":1}`)
+	if status != 200 || !strings.Contains(text, `{"user_id":10,"basis":"none","note":"the profile of user 10`) || !strings.Contains(text, `"user_id":7,"basis":"profile"`) {
+		t.Errorf("%d %s", status, text)
+	}
 	if status, text := ask(t, h, "GET", "/v1/users/10/recommendations", ""); status != 503 {
 		t.Errorf("%d %s", status, text)
 	}

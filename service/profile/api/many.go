@@ -57,7 +57,10 @@ func (a *API) many(r *httpapi.Request) *httpapi.Answer {
 	}
 	for _, user := range ask.Users {
 		answer, err := a.ports.Recommender.ForUser(r.Context(), user, o)
-		if err != nil {
+		switch {
+		case err != nil && recommend.OfOneUser(err):
+			answer = &recommend.Answer{UserID: user, Basis: recommend.ByNothing, Note: err.Error(), Products: []recommend.Product{}}
+		case err != nil:
 			return failed(err)
 		}
 		all.Answers = append(all.Answers, answer)

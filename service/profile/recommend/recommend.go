@@ -119,7 +119,17 @@ const (
 	ByPopularity = "popularity" // of the last days: the user has no profile with a direction
 	ByVector     = "vector"
 	ByProduct    = "product"
+	ByNothing    = "none" // among the answers to several users: this one's cannot be made
 )
+
+// OfOneUser reports whether an error of [Recommender.ForUser] is of the user's profile alone.
+func OfOneUser(err error) bool {
+	_, unreadable := errors.AsType[*engine.UnreadableError](err)
+	return unreadable || slices.Contains([]string{ReasonOtherModel, reasonNoMix}, engine.ReasonOf(err))
+}
+
+// reasonNoMix: the request names a mix, and the profile has one vector.
+const reasonNoMix = "mix_unavailable"
 
 // Answer is what is recommended.
 type Answer struct {
@@ -224,7 +234,7 @@ func (r *Recommender) query(p *profile.Profile, o *Options) ([]float64, error) {
 	}
 	v, err := p.Mixed(o.Mix)
 	if err != nil {
-		return nil, engine.PermanentError("mix_unavailable", err)
+		return nil, engine.PermanentError(reasonNoMix, err)
 	}
 	return v, nil
 }
