@@ -17,7 +17,7 @@ import (
 // The licence is in it as soon as there is one.
 var patterns = []string{
 	"*.md", "LICENSE*",
-	"docs/*.md", "docs/decisions/*.md", "docs/extend/*.md", "docs/howto/*.md", "docs/images/*", "docs/reference/*.md", "docs/examples/*", "docs/examples/*/*",
+	"docs/*.md", "docs/decisions/*.md", "docs/extend/*.md", "docs/howto/*.md", "docs/images/*", "docs/reference/*.md", "docs/examples/*", "docs/examples/*/*", "docs/examples/*/*/*",
 	"deploy/*.service", "deploy/*.timer", "deploy/*.yml", "deploy/*.json", "deploy/kubernetes/*.yaml", "deploy/kubernetes/*/*.yaml",
 }
 
