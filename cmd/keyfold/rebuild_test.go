@@ -365,12 +365,16 @@ func TestRebuildWhileAWorkerFolds(t *testing.T) {
 	store := s.open(t)
 	runs, spoiled, replaced := 0, 0, 0
 	for posting := true; posting || spoiled == 0 || replaced == 0; runs++ {
-		for posting && len(next) < aRun {
+		for range aRun {
 			select {
-			case <-done:
-				posting = false
 			case next <- struct{}{}:
+			default: // it has not sent all of the last run
 			}
+		}
+		select {
+		case <-done:
+			posting = false
+		default:
 		}
 		for user := int32(1); user <= 3; user++ {
 			if p, err := store.Load(t.Context(), []int32{user}); err == nil && p[0] != nil && trySpoil(t, store, p[0]) {
