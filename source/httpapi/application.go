@@ -29,6 +29,8 @@ type Application interface {
 type About struct {
 	OpenAPI []byte // describes every path, status and field that is answered; nil: none is served
 
+	Missing string // is answered for a path that there is not; "": that there is no such path
+
 	// The texts of an outage.
 	Cannot string // is said where the application is not ready
 	Failed string // is logged where a request met the outage

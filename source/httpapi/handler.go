@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -177,7 +178,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, sender visitor) 
 	a := h.app.Serve(request)
 	switch {
 	case a == nil:
-		return refuse(http.StatusNotFound, "not_found", "no such path")
+		return refuse(http.StatusNotFound, "not_found", cmp.Or(h.about.Missing, "no such path"))
 	case a.Status == http.StatusServiceUnavailable && r.Context().Err() != nil:
 		a.Cause = errSenderLeft // which says nothing about the store
 	case a.Beside:

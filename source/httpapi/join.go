@@ -9,7 +9,7 @@ import (
 )
 
 // Join returns one application of several: each request is the first one's that knows its
-// path, and the whole is ready where all are. The texts of an outage are the first one's.
+// path, and the whole is ready where all are. The texts are the first one's.
 // Descriptions are joined: of components with one name the first one's stands. It panics
 // where one is no JSON.
 func Join(first Application, others ...Application) Application {
@@ -35,23 +35,12 @@ type join struct {
 func (j *join) About() About { return j.about }
 
 func (j *join) Serve(r *Request) *Answer {
-	var refused *Answer
 	for _, app := range j.all {
-		a := app.Serve(r)
-		if a != nil && !a.unknown() {
+		if a := app.Serve(r); a != nil {
 			return a
 		}
-		if refused == nil {
-			refused = a
-		}
 	}
-	return refused
-}
-
-// unknown reports whether an application has no such path.
-func (a *Answer) unknown() bool {
-	refusal, ok := a.Body.(Refusal)
-	return ok && len(refusal.Errors) == 1 && refusal.Errors[0].Reason == "not_found"
+	return nil
 }
 
 func (j *join) Ready(ctx context.Context) error {

@@ -52,6 +52,7 @@ func New(store Store, ready func(context.Context) error) *API {
 func (a *API) About() httpapi.About {
 	return httpapi.About{
 		OpenAPI: openAPI,
+		Missing: "no such path: events go to POST " + eventsPath + ", /openapi.json describes what there is",
 		Cannot:  "events cannot be stored", Failed: "events refused: the store failed",
 		Then: "requests are answered 503 until then", Again: "events are stored again",
 	}
@@ -69,7 +70,7 @@ func (a *API) Ready(ctx context.Context) error {
 func (a *API) Serve(r *httpapi.Request) *httpapi.Answer {
 	switch {
 	case r.URL.Path != eventsPath:
-		return refuse(http.StatusNotFound, "not_found", "no such path: events go to POST "+eventsPath+", /openapi.json describes it")
+		return nil
 	case r.Method != http.MethodPost:
 		return httpapi.RefuseMethod(r.Method, http.MethodPost)
 	}

@@ -240,7 +240,7 @@ func TestDiversity(t *testing.T) {
 	}
 }
 
-// Who has no profile gets what is popular, and so does an erased user; nobody gets erased
+// A user without a profile gets what is popular, and so does an erased user; none gets erased
 // products.
 //
 // Promise(recommend/cold-start): A user without a profile, or erased, gets the products with the most events of the last days.
