@@ -78,9 +78,9 @@ endif
 COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestKinds$$|^TestVerdictsFollowTheLog$$|^TestTablesFollowFreshness$$|\
 ^TestFindsThePlantedHalfLife$$|^TestTooManyProductsAskFewerUsers$$|^TestEqualsTheSlowWay$$|^TestNothingIsKnownTooEarly$$|\
 ^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
-^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|\
+^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|\
 ^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
-COMPUTING_PACKAGES := ./service/profile/evaluation ./source/catalog/index ./engine/profile/eval ./service/notify/simulate \
+COMPUTING_PACKAGES := ./service/profile/evaluation ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
 
 # What proves by volume, by long outages or by building programs anew has no place in make

@@ -20,7 +20,7 @@ func TestPagesNameEveryEventType(t *testing.T) {
 		pages[name] = string(text)
 	}
 	var settings, weights []string
-	for _, eventType := range profile.EventTypes {
+	for _, eventType := range profile.EventTypes() {
 		settings = append(settings, eventType.WeightSetting().String())
 		weight := fmt.Sprint(profile.DefaultWeights()[eventType])
 		if !strings.Contains(weight, ".") {

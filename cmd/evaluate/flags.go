@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
 	"keyfold/service/profile/evaluation"
@@ -59,6 +58,7 @@ func (h *halfLife) UnmarshalText(text []byte) error {
 
 // Options are those of an evaluation.
 func (f *Flags) Options(vectors string) evaluation.Options {
+	target, _ := f.Targets.Type() // judged by [Flags.CheckFlags]
 	age := time.Duration(-1)
 	if f.Age != nil {
 		age = *f.Age
@@ -69,7 +69,7 @@ func (f *Flags) Options(vectors string) evaluation.Options {
 	}
 	return evaluation.Options{
 		Options: eval.Options{
-			WarmUp: f.WarmUp, Choose: f.Choose, Targets: f.Targets.EventType, Repeats: f.Repeats,
+			WarmUp: f.WarmUp, Choose: f.Choose, Targets: target, Repeats: f.Repeats,
 			Horizon: millis(time.Duration(f.Horizon)), Users: f.Users, Control: f.Control,
 		},
 		Vectors: vectors, Age: age, HalfLives: halfLives, Mixes: f.Mixes, Cutoff: f.K, Tables: f.Tables,
@@ -82,9 +82,9 @@ func (f *Flags) CheckFlags() error {
 	if f.Age != nil && *f.Age < 0 {
 		age = fmt.Errorf("--age %v is negative", *f.Age)
 	}
-	var target error
-	if f.Targets.EventType == profile.Search {
-		target = errors.New("--targets search: a search is of no product that could be found: name another type")
+	kind, target := f.Targets.Type()
+	if kind.HasPhrase() {
+		target = fmt.Errorf("--targets %s: a %[1]s is of no product that could be found: name another type", kind)
 	}
 	return errors.Join(age, target, cli.CheckPage("--html", f.HTML), f.Options("").Validate())
 }

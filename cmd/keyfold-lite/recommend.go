@@ -96,7 +96,7 @@ func (h userHistory) Events(ctx context.Context, user int32, _ *profile.Profile)
 
 // Counts adds up what was read from files and what was posted.
 func (h userHistory) Counts(ctx context.Context, days int) (map[int32]int64, error) {
-	counts, err := inbox.ProductCounts(ctx, h.file, days)
+	counts, err := inbox.ProductCounts(ctx, h.file, days, h.app.config.Processor.Weights.Against())
 	if _, absent := os.Stat(filepath.Join(h.app.data, outboxName)); err != nil || absent != nil {
 		return counts, err
 	}
@@ -104,7 +104,7 @@ func (h userHistory) Counts(ctx context.Context, days int) (map[int32]int64, err
 	if err != nil {
 		return nil, err
 	}
-	posts, err := db.ProductCounts(ctx, days)
+	posts, err := db.ProductCounts(ctx, days, h.app.config.Processor.Weights.Against())
 	for id, events := range posts {
 		counts[id] += events
 	}

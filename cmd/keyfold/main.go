@@ -41,29 +41,29 @@ type commands struct {
 	Settings  settings.Engine    `embed:""`
 	Notify    app.Notify         `embed:"" group:"notifications"`
 
-	Setup     setupCmd              `cmd:"" uses:"broker,queue,partitions,priorities,streams,stream-age,store,database,profiles,retries" help:"Create queues, collections, indexes and tables; idempotent."`
-	Work      workCmd               `cmd:"" uses:"broker,queue,partitions,priorities,streams,partitions-of-worker,store,admin,profiles,folding,embedding,batching,worker,retries,hold" help:"Run the worker: consume, fold, write, acknowledge."`
-	Ingest    outbox.IngestCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the HTTP API: store events in the SQL outbox."`
-	Relay     outbox.RelayCmd       `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin" help:"Run the relay: publish the outbox to RabbitMQ."`
-	Stage     partitionCmd          `cmd:"" name:"partition" uses:"broker,admin" help:"Publish events that came without a slot to their partitions."`
-	Streams   streams.Cmd           `cmd:"" name:"streams" uses:"broker,streams,store,profiles" help:"Show streams of events, have them read again, and accept those that changed."`
-	Outbox    outbox.Cmd            `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
-	History   outbox.HistoryCmd     `cmd:"" uses:"database" help:"Count and prune the history of events."`
-	Backfill  outbox.BackfillCmd    `cmd:"" uses:"database,broker,partitions,streams" help:"Publish events of the outbox that were never sent, at a bounded rate."`
+	Setup     setupCmd              `cmd:"" uses:"broker,queue,partitions,priorities,streams,stream-age,store,database,profiles,retries,types" help:"Create queues, collections, indexes and tables; idempotent."`
+	Work      workCmd               `cmd:"" uses:"broker,queue,partitions,priorities,streams,partitions-of-worker,store,admin,profiles,folding,embedding,batching,worker,retries,hold,types" help:"Run the worker: consume, fold, write, acknowledge."`
+	Ingest    outbox.IngestCmd      `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin,types" help:"Run the HTTP API: store events in the SQL outbox."`
+	Relay     outbox.RelayCmd       `cmd:"" uses:"database,broker,queue,partitions,priorities,streams,stream-age,retries,auto-setup,cleanup,admin,types" help:"Run the relay: publish the outbox to RabbitMQ."`
+	Stage     partitionCmd          `cmd:"" name:"partition" uses:"broker,admin,types" help:"Publish events that came without a slot to their partitions."`
+	Streams   streams.Cmd           `cmd:"" name:"streams" uses:"broker,streams,store,profiles,types" help:"Show streams of events, have them read again, and accept those that changed."`
+	Outbox    outbox.Cmd            `cmd:"" uses:"database,types" help:"Inspect and clean the outbox."`
+	History   outbox.HistoryCmd     `cmd:"" uses:"database,types" help:"Count and prune the history of events."`
+	Backfill  outbox.BackfillCmd    `cmd:"" uses:"database,broker,partitions,streams,types" help:"Publish events of the outbox that were never sent, at a bounded rate."`
 	Products  profiles.ProductsCmd  `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
-	User      profiles.UserCmd      `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
-	Recommend recommending.Cmd      `cmd:"" uses:"store,database,profiles,folding,embedding" help:"Recommend products to a user, and say why."`
-	Serve     recommending.ServeCmd `cmd:"" uses:"store,database,profiles,folding,embedding,admin" help:"Run the HTTP API that reads: profiles, and products for users."`
-	Eval      profiles.EvalCmd      `cmd:"" uses:"database,store,profiles,folding,embedding,batching" help:"Ask the history of events what fresh profiles are worth, and which settings find more."`
+	User      profiles.UserCmd      `cmd:"" uses:"store,profiles,types" help:"Show, export, rebuild and erase profiles."`
+	Recommend recommending.Cmd      `cmd:"" uses:"store,database,profiles,folding,embedding,types" help:"Recommend products to a user, and say why."`
+	Serve     recommending.ServeCmd `cmd:"" uses:"store,database,profiles,folding,embedding,admin,types" help:"Run the HTTP API that reads: profiles, and products for users."`
+	Eval      profiles.EvalCmd      `cmd:"" uses:"database,store,profiles,folding,embedding,batching,types" help:"Ask the history of events what fresh profiles are worth, and which settings find more."`
 	Embed     profiles.EmbedCmd     `cmd:"" uses:"store,profiles,embedding" help:"Embed a phrase and show its nearest products."`
-	Bench     bench.Cmd             `cmd:"" uses:"broker,partitions,streams,store,profiles" help:"Measure the running system: publish events of users of its own, and see when they are in profiles."`
+	Bench     bench.Cmd             `cmd:"" uses:"broker,partitions,streams,store,profiles,types" help:"Measure the running system: publish events of users of its own, and see when they are in profiles."`
 	Status    status.Cmd            `cmd:"" uses:"broker,partitions,streams,store,database,profiles,retries,ledger" help:"Show queues, workers and backlogs on one screen, and what needs a person."`
-	Failed    failures.Cmd          `cmd:"" uses:"broker,partitions,database" help:"List, retry and remove what failed, in the outbox and in the broker."`
-	Dlq       failures.Dlq          `cmd:"" uses:"broker,partitions" hidden:"" help:"The former name of failed, for the broker alone."`
+	Failed    failures.Cmd          `cmd:"" uses:"broker,partitions,database,types" help:"List, retry and remove what failed, in the outbox and in the broker."`
+	Dlq       failures.Dlq          `cmd:"" uses:"broker,partitions,types" hidden:"" help:"The former name of failed, for the broker alone."`
 
 	Notifications notifications.Cmd `cmd:"" name:"notify" help:"Decide notifications: now, later or never."`
 
-	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,streams,stream-age,partitions-of-worker,store,database,auto-setup,cleanup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,repeats,taste,retention" help:"Check and show the settings."`
+	Config     config.Cmd        `cmd:"" uses:"broker,queue,partitions,priorities,streams,stream-age,partitions-of-worker,store,database,auto-setup,cleanup,admin,profiles,folding,embedding,batching,worker,retries,hold,ledger,ledger-owner,rules,repeats,taste,retention,types" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }

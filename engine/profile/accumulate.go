@@ -20,7 +20,7 @@ type accumulator struct {
 	scale   float64
 	updated engine.Millis
 	mass    float64 // UnitMass: |s| of the last step
-	weight  float64 // Mass: the decayed weights that went into the sum
+	weight  float64 // Mass: the decayed sizes of the weights that went into the sum
 	unit    bool
 }
 
@@ -31,7 +31,11 @@ func (c Config) accumulate(s State, steps []Step) (*accumulator, []Step) {
 	if s.Vector == nil {
 		first := steps[0]
 		a.vector = first.Vector
-		a.scale, a.mass, a.weight, a.updated = first.Weight, first.Weight, first.Weight, first.At
+		if first.Weight < 0 {
+			a.vector, a.owned = floats.ScaleTo(make([]float64, len(first.Vector)), -1, first.Vector), true
+		}
+		size := math.Abs(first.Weight)
+		a.scale, a.mass, a.weight, a.updated = size, size, size, first.At
 		steps = steps[1:]
 	} else {
 		a.vector = s.Vector
@@ -55,14 +59,14 @@ func (a *accumulator) step(c Config, e *Step) bool {
 	shrink := 1.0
 	if a.unit {
 		square := decay*decay + 2*decay*add*a.scale*floats.Dot(a.vector, e.Vector) + add*add
-		if square < 1e-4*(decay+add)*(decay+add) {
+		if size := decay + math.Abs(add); square < 1e-4*size*size {
 			return false
 		}
 		a.mass = math.Sqrt(square)
 		shrink = 1 / a.mass
 	}
 	a.updated = updated
-	a.weight = a.weight*decay + add
+	a.weight = a.weight*decay + math.Abs(add)
 	a.scale *= decay
 	a.add(add, e.Vector)
 	a.scale *= shrink

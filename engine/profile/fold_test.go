@@ -82,6 +82,10 @@ func TestFoldRows(t *testing.T) {
 		{"cancelled", State{x, 0.5, 3}, Step{minus, 0.5, 3}, State{x, 0, 3}},
 		{"cancelled by a late one", State{x, 0.5 * half, day(30)}, Step{minus, 0.5, 0}, State{x, 0, day(30)}},
 		{"after a cancellation", State{x, 0, 3}, Step{y, 0.7, 4}, State{y, 0.7, 4}},
+		{"first event against", State{}, Step{x, -0.5, 10}, State{minus, 0.5, 10}},
+		{"against", State{x, 2, 5}, Step{x, -0.3, 5}, State{x, 1.7, 5}},
+		{"taken back", State{x, 0.5, 3}, Step{x, -0.5, 3}, State{x, 0, 3}},
+		{"more than taken back", State{x, 0.5, 3}, Step{x, -0.7, 3}, State{minus, 0.2, 3}},
 		{"ages ago", State{x, 1, -62135596800000}, Step{y, 0.7, 4}, State{y, 0.7, 4}},
 	} {
 		for name, got := range map[string]State{
@@ -124,16 +128,16 @@ func drawSteps(t *rapid.T, dimensions int) []Step {
 			v = slices.Clone(v)
 			floats.Scale(-1, v)
 		}
-		return Step{v, rapid.SampledFrom([]float64{0.3, 0.5, 0.7, 1}).Draw(t, "weight"), at}
+		return Step{v, rapid.SampledFrom([]float64{0.3, 0.5, 0.7, 1, -0.4, -1}).Draw(t, "weight"), at}
 	}), 1, 40).Draw(t, "steps")
 }
 
-// decayed returns the sum of the steps' weights at the newest one's time.
+// decayed returns the sum of the sizes of the steps' weights at the newest one's time.
 func decayed(c Config, steps []Step) float64 {
 	newest := slices.MaxFunc(steps, func(a, b Step) int { return int(a.At - b.At) }).At
 	var sum float64
 	for _, s := range steps {
-		sum += s.Weight * c.Decay(s.At.Days(newest))
+		sum += math.Abs(s.Weight) * c.Decay(s.At.Days(newest))
 	}
 	return sum
 }

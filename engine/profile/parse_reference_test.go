@@ -185,7 +185,7 @@ func (r referenceFields) event(now time.Time) (e Event) {
 		r.found[ReasonMetadataNotObject] = true
 	}
 	e.UserID = r.id("user_id")
-	for _, t := range EventTypes { // proof/oracle has names of its own
+	for _, t := range EventTypes() { // proof/oracle has names of its own
 		if r.text("event_type") == t.String() {
 			e.Type = t
 		}

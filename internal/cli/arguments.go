@@ -24,21 +24,26 @@ func (u *UserID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// EventType is an event's type on the command line; the zero value is none.
-type EventType struct{ profile.EventType }
+// EventType is the name of an event's type on the command line; "" is none. The shop's own
+// types are known only once the settings are read, so that it is judged later.
+type EventType string
 
-// UnmarshalText reads a type as it stands in events.
-func (e *EventType) UnmarshalText(text []byte) error {
-	if e.EventType = profile.ParseEventType(string(text)); e.EventType == 0 {
-		return fmt.Errorf("%q is no event type: it must be one of %s", text, strings.ReplaceAll(e.Words(), ",", ", "))
+// Type returns the type of that name, 0 for none.
+func (e EventType) Type() (profile.EventType, error) {
+	if e == "" {
+		return 0, nil
 	}
-	return nil
+	if t := profile.ParseEventType(string(e)); t != 0 {
+		return t, nil
+	}
+	return 0, fmt.Errorf("%.40q is no event type: it must be one of %s", string(e), strings.ReplaceAll(e.Words(), ",", ", "))
 }
 
 // Words are what a shell completes.
 func (EventType) Words() string {
-	names := make([]string, len(profile.EventTypes))
-	for i, t := range profile.EventTypes {
+	types := profile.EventTypes()
+	names := make([]string, len(types))
+	for i, t := range types {
 		names[i] = t.String()
 	}
 	return strings.Join(names, ",")

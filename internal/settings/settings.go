@@ -19,15 +19,16 @@ import (
 
 // Engine are the settings of the laws, the windows and the worker.
 type Engine struct {
-	Dimensions     Value[int]     `name:"dimensions" env:"EMBEDDING_DIMENSIONS" help:"Components of every vector." group:"folding" for:"profiles"`
-	Lambda         Value[float64] `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
-	History        Value[string]  `name:"history" env:"EMBEDDING_HISTORY" words:"mass,unit" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
-	ShortHalfLife  Value[Seconds] `name:"short-half-life" env:"EMBEDDING_SHORT_HALF_LIFE" help:"Half-life of a second vector in each profile, for what a user looks for right now (seconds, or 1m); 0: none." group:"folding" for:"profiles"`
-	WeightSearch   Value[float64] `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" help:"Weight of a search." group:"folding" for:"folding"`
-	WeightView     Value[float64] `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" help:"Weight of a product view." group:"folding" for:"folding"`
-	WeightClick    Value[float64] `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" help:"Weight of a product click." group:"folding" for:"folding"`
-	WeightPurchase Value[float64] `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" help:"Weight of a purchase." group:"folding" for:"folding"`
-	Idempotency    Value[Seconds] `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" help:"How long a profile keeps the ids of its events (seconds, or 24h)." group:"folding" for:"folding"`
+	Dimensions     Value[int]        `name:"dimensions" env:"EMBEDDING_DIMENSIONS" help:"Components of every vector." group:"folding" for:"profiles"`
+	Lambda         Value[float64]    `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
+	History        Value[string]     `name:"history" env:"EMBEDDING_HISTORY" words:"mass,unit" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
+	ShortHalfLife  Value[Seconds]    `name:"short-half-life" env:"EMBEDDING_SHORT_HALF_LIFE" help:"Half-life of a second vector in each profile, for what a user looks for right now (seconds, or 1m); 0: none." group:"folding" for:"profiles"`
+	WeightSearch   Value[float64]    `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" help:"Weight of a search." group:"folding" for:"folding"`
+	WeightView     Value[float64]    `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" help:"Weight of a product view." group:"folding" for:"folding"`
+	WeightClick    Value[float64]    `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" help:"Weight of a product click." group:"folding" for:"folding"`
+	WeightPurchase Value[float64]    `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" help:"Weight of a purchase." group:"folding" for:"folding"`
+	EventTypes     Value[EventTypes] `name:"event-types" env:"EVENT_TYPES" placeholder:"NAME=WEIGHT,..." help:"Event types of the shop beside the four: product_wish=0.6,product_return=-1." group:"folding" for:"types"`
+	Idempotency    Value[Seconds]    `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" help:"How long a profile keeps the ids of its events (seconds, or 24h)." group:"folding" for:"folding"`
 
 	Batching Switch         `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" negatable:"" help:"Collect a user's events in a window and write them once." group:"batching" for:"batching"`
 	Window   Value[Seconds] `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" help:"A window closes this long after the user's last event (seconds)." group:"batching" for:"batching"`
@@ -43,6 +44,7 @@ type Engine struct {
 	Shutdown   Value[Seconds]      `name:"shutdown-timeout" env:"WORKER_SHUTDOWN_TIMEOUT" help:"Time to flush and settle on SIGTERM (seconds)."`
 
 	config Config // what [Read] sets
+	own    EventTypes
 }
 
 // Config is what the settings amount to.
@@ -98,6 +100,8 @@ func (s *Engine) Bind() {
 	s.WeightView.Bind(&c.Processor.Weights[profile.ProductView])
 	s.WeightClick.Bind(&c.Processor.Weights[profile.ProductClick])
 	s.WeightPurchase.Bind(&c.Processor.Weights[profile.ProductPurchase])
+	s.own = nil
+	s.EventTypes.Bind(&s.own)
 	s.Idempotency.Bind((*Seconds)(&c.Processor.IDs.Retention))
 	s.Batching.Bind(&c.Shard.Batching)
 	s.Window.Bind((*Seconds)(&c.Shard.Window))
@@ -118,6 +122,7 @@ func (s Engine) Config() (Config, error) {
 	s.Bind()
 	fault := Read(&s)
 	c := s.config
+	fault = errors.Join(fault, s.own.add(&c.Processor.Weights))
 	if c.Shard.Shards < 0 || c.Shard.Shards > shard.MaxShards {
 		fault = errors.Join(fault, fmt.Errorf("WORKER_SHARDS is %d: it must be between 1 and %d, or 0 for the number of processors",
 			c.Shard.Shards, shard.MaxShards))

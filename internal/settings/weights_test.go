@@ -22,10 +22,10 @@ func TestEveryEventTypeHasAWeightFlag(t *testing.T) {
 			flags[flag.Envs[0]] = flag.Name
 		}
 	}
-	if len(flags) != len(profile.EventTypes) {
-		t.Errorf("there are the flags %v for the types %v", flags, profile.EventTypes)
+	if len(flags) != len(profile.EventTypes()) {
+		t.Errorf("there are the flags %v for the types %v", flags, profile.EventTypes())
 	}
-	for _, eventType := range profile.EventTypes {
+	for _, eventType := range profile.EventTypes() {
 		variable := eventType.WeightSetting().String()
 		name := flags[variable]
 		if want := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(variable, "EMBEDDING_")), "_", "-"); name != want {

@@ -36,6 +36,7 @@ func init() {
 		"profile.Config.Model":         "EMBEDDING_MODEL",
 		"profile.Config.ShortHalfLife": "EMBEDDING_SHORT_HALF_LIFE",
 		"profile.IDLimits.Retention":   "IDEMPOTENCY_WINDOW",
+		"profile.OwnType":              "EVENT_TYPES",
 		"recommend.Config.Mix":         "RECOMMEND_MIX",
 		"recommend.Config.PopularDays": "RECOMMEND_POPULAR_DAYS",
 		"recommend.Config.StaleFor":    "RECOMMEND_STALE",

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -20,14 +21,16 @@ import (
 
 // eventTypes are the types by their names on the wire. The oracle's table is its own, with
 // the published weights: with the engine's, it would agree with the engine's mistakes.
-var eventTypes = map[string]struct {
-	phrase bool
-	weight float64
-}{
+var eventTypes = map[string]eventType{
 	"search":           {phrase: true, weight: 0.7},
 	"product_view":     {weight: 0.3},
 	"product_click":    {weight: 0.5},
 	"product_purchase": {weight: 1},
+}
+
+type eventType struct {
+	phrase bool
+	weight float64
 }
 
 // Weight returns the published weight of a type, 0 for one that the oracle does not know.
@@ -37,6 +40,8 @@ func Weight(t profile.EventType) float64 { return eventTypes[t.String()].weight 
 type Oracle struct {
 	Config profile.Config
 	Users  map[int32]*User
+
+	types map[string]eventType
 
 	// What became of the bodies that were added.
 	Bodies, Folded, Repeated, Missing int
@@ -61,7 +66,7 @@ type User struct {
 	Events   int64
 	LastType profile.EventType
 	LastID   string
-	// Decayed sums of the weights: how much could cancel.
+	// Decayed sums of the weights' sizes: how much could cancel.
 	weight, shortWeight float64
 }
 
@@ -75,6 +80,7 @@ func New(config profile.Config, products []profile.Product) (*Oracle, error) {
 	o := &Oracle{
 		Config:   config,
 		Users:    map[int32]*User{},
+		types:    maps.Clone(eventTypes),
 		Dead:     map[string]int{},
 		hash:     hash,
 		products: map[int32]profile.Product{},
@@ -85,6 +91,11 @@ func New(config profile.Config, products []profile.Product) (*Oracle, error) {
 		o.products[p.ID] = p
 	}
 	return o, nil
+}
+
+// AddType has the oracle know a type of the shop's.
+func (o *Oracle) AddType(name string, phrase bool, weight float64) {
+	o.types[name] = eventType{phrase, weight}
 }
 
 // Add takes one message body in.
@@ -100,7 +111,7 @@ func (o *Oracle) Add(body []byte) error {
 
 // AddEvent takes one valid event in.
 func (o *Oracle) AddEvent(e *profile.Event) error {
-	if _, known := eventTypes[e.Type.String()]; !known {
+	if _, known := o.types[e.Type.String()]; !known {
 		return fmt.Errorf("the oracle has no weight for %q", e.Type)
 	}
 	id := eventID{e.UserID, e.MessageID}
@@ -128,7 +139,7 @@ func (o *Oracle) fold(e *profile.Event, x []float64) {
 		u = &User{}
 		o.Users[e.UserID] = u
 	}
-	w := Weight(e.Type)
+	w := o.types[e.Type.String()].weight
 	u.weight = weightAfter(o.Config, u.weight, u.Updated, e.OccurredAt, w)
 	last := profile.Event{OccurredAt: u.Updated, MessageID: u.LastID}
 	if u.Events == 0 || last.Before(e) {
@@ -146,9 +157,9 @@ func (o *Oracle) fold(e *profile.Event, x []float64) {
 
 func weightAfter(law profile.Config, sum float64, updated, at engine.Millis, w float64) float64 {
 	if at >= updated {
-		return sum*law.Decay(updated.Days(at)) + w
+		return sum*law.Decay(updated.Days(at)) + math.Abs(w)
 	}
-	return sum + w*law.Decay(at.Days(updated))
+	return sum + math.Abs(w)*law.Decay(at.Days(updated))
 }
 
 // shortLaw is that of the second vector: half is left after a half-life.
@@ -160,7 +171,7 @@ func (o *Oracle) shortLaw() profile.Config {
 
 func (o *Oracle) vector(e *profile.Event) ([]float64, error) {
 	text := e.Phrase
-	if !eventTypes[e.Type.String()].phrase {
+	if !o.types[e.Type.String()].phrase {
 		p, ok := o.products[e.ProductID]
 		if !ok {
 			return nil, engine.ErrMissing

@@ -9,7 +9,10 @@ import (
 // The engine's table of event types and the oracle's agree. Neither is made of the other.
 func TestEventTypesAreTheEngines(t *testing.T) {
 	weights := profile.DefaultConfig().Weights
-	for _, eventType := range profile.EventTypes {
+	for _, eventType := range profile.EventTypes() {
+		if eventType.Own() { // another test's
+			continue
+		}
 		own, known := eventTypes[eventType.String()]
 		if !known {
 			t.Errorf("the oracle does not know %s", eventType)

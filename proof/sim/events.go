@@ -16,6 +16,21 @@ import (
 // epoch is when every schedule begins: what time it is in a synctest bubble.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// ownTypes are the event types of the model's shop, beside the four.
+var ownTypes = []profile.OwnType{
+	{Name: "sim_wish", Weight: 0.6},
+	{Name: "sim_return", Weight: -0.8},
+	{Name: "sim_question", Phrase: true, Weight: 0.2},
+}
+
+var listedTypes = func() []profile.EventType {
+	types, err := profile.AddEventTypes(ownTypes)
+	if err != nil {
+		panic(err)
+	}
+	return types
+}()
+
 // event is one event of a schedule and what must become of it.
 type event struct {
 	user       int32
@@ -80,7 +95,7 @@ func (p *plan) steadyEvent(d *schedule.RNG, i int) event {
 func (p *plan) drawEvent(d *schedule.RNG, i int) event {
 	e := event{user: int32(1 + d.N(int(p.users)))}
 	id := fmt.Sprintf("event-%d", i)
-	kind := profile.EventTypes[d.N(len(profile.EventTypes))]
+	kind := profile.EventTypes()[d.N(len(profile.EventTypes()))]
 	phrase, product := "null", fmt.Sprint(1+d.N(products))
 	if kind.HasPhrase() {
 		e.phrase = phrases[d.N(len(phrases))]

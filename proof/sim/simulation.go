@@ -86,6 +86,9 @@ func (w *simulation) laws() profile.Config {
 	c := profile.DefaultConfig()
 	c.Dimensions, c.Model, c.IDs = w.plan.dimensions, vector.HashModel, w.plan.ids
 	c.ShortHalfLife = w.plan.short
+	for i, t := range listedTypes {
+		c.Weights[t] = ownTypes[i].Weight
+	}
 	return c
 }
 
@@ -183,6 +186,9 @@ func (w *simulation) check() error {
 	o, err := oracle.New(w.laws(), slices.Collect(maps.Values(w.plan.shop)))
 	if err != nil {
 		return err
+	}
+	for _, own := range ownTypes {
+		o.AddType(own.Name, own.Phrase, own.Weight)
 	}
 	var faults []error
 	for i := range w.plan.events {

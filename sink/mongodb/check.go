@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,9 +80,11 @@ func (s *Store) checkIndex(ctx context.Context) error {
 }
 
 // checkValidator returns a configuration fault where the validator is of a setup that knew
-// arrays only and this process writes binaries: each write would be refused.
+// arrays only and this process writes binaries, or knew no types of the shop's and this process
+// has some: writes would be refused.
 func (s *Store) checkValidator(ctx context.Context) error {
-	if s.config.Format != Binary {
+	own := slices.ContainsFunc(profile.EventTypes(), profile.EventType.Own)
+	if s.config.Format != Binary && !own {
 		return nil
 	}
 	specs, err := s.database.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: collectionUsers}})
@@ -89,8 +92,14 @@ func (s *Store) checkValidator(ctx context.Context) error {
 		return nil //nolint:nilerr // a server that does not tell has no such validator, or says so with the first write
 	}
 	for _, spec := range specs {
-		rule := spec.Options.Lookup("validator", "$jsonSchema", "anyOf", "0", "properties", fieldEmbedding, "bsonType")
-		if only, ok := rule.StringValueOK(); ok && only == "array" {
+		rules := []string{"validator", "$jsonSchema", "anyOf", "0", "properties"}
+		list := spec.Options.Lookup(append(rules, fieldLastType, "enum")...)
+		if _, listed := list.ArrayOK(); listed && own {
+			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
+				"the validator of %s.%s has a list of event types, without those of %s: run %s", s.config.Database, collectionUsers, typesSetting, setupCommand))
+		}
+		rule := spec.Options.Lookup(append(rules, fieldEmbedding, "bsonType")...)
+		if only, ok := rule.StringValueOK(); ok && only == "array" && s.config.Format == Binary {
 			return engine.ConfigurationError(reasonNotSetUp, fmt.Errorf(
 				"the validator of %s.%s admits arrays only, and %s is %s: run %s", s.config.Database, collectionUsers, formatSetting, Binary, setupCommand))
 		}

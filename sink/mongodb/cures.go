@@ -10,6 +10,7 @@ const (
 	historySetting    cure.Name = "profile.Config.History"
 	modelSetting      cure.Name = "profile.Config.Model"
 	formatSetting     cure.Name = "mongodb.Config.Format"
+	typesSetting      cure.Name = "profile.OwnType"
 	shortSetting      cure.Name = "profile.Config.ShortHalfLife"
 	setupCommand      cure.Name = "mongodb.Setup"
 	shardCommand      cure.Name = "mongodb.Shard"

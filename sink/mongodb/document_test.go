@@ -76,7 +76,7 @@ func drawProfile(t *rapid.T, dimensions int) *profile.Profile {
 		Vector:     make([]float64, dimensions),
 		Mass:       rapid.Float64Range(0, math.MaxFloat64).Draw(t, "mass"),
 		Updated:    millis.Draw(t, "updated"),
-		LastType:   profile.EventType(rapid.IntRange(0, len(profile.EventTypes)).Draw(t, "type")),
+		LastType:   profile.EventType(rapid.IntRange(0, len(profile.EventTypes())).Draw(t, "type")),
 		LastID:     rapid.String().Draw(t, "id"),
 		EventCount: rapid.OneOf(rapid.Int64Range(0, math.MaxInt64), rapid.Int64Range(math.MaxInt32-1, math.MaxInt32+1)).Draw(t, "events"),
 		History:    rapid.SampledFrom([]profile.History{profile.Mass, profile.UnitMass}).Draw(t, "history"),

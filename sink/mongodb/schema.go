@@ -27,10 +27,6 @@ func validator(dimensions int) bson.D {
 
 func profileRule(dimensions int) bson.D {
 	n := int32(dimensions)
-	types := bson.A{}
-	for _, t := range profile.EventTypes {
-		types = append(types, t.String())
-	}
 	return bson.D{
 		{Key: "required", Value: bson.A{fieldEmbedding, fieldDimensions, fieldUpdated}},
 		{Key: "not", Value: bson.D{{Key: "required", Value: bson.A{fieldErased}}}},
@@ -43,7 +39,9 @@ func profileRule(dimensions int) bson.D {
 				{Key: "minimum", Value: int32(0)},
 				{Key: "description", Value: "Folded events; a long above the range of an int"},
 			}},
-			{Key: fieldLastType, Value: bson.D{{Key: "bsonType", Value: "string"}, {Key: "enum", Value: types}}},
+			// A pattern and no list: a setup that knows fewer types of the shop's must not have
+			// running workers' writes refused.
+			{Key: fieldLastType, Value: bson.D{{Key: "bsonType", Value: "string"}, {Key: "pattern", Value: profile.TypeNamePattern}}},
 			{Key: fieldMass, Value: bson.D{{Key: "bsonType", Value: "double"}, {Key: "minimum", Value: int32(0)}}},
 			{Key: fieldHistory, Value: typed("string", "How the mass is kept: mass or unit")},
 			{Key: fieldModel, Value: typed("string", "What made the vectors; empty is the configured model")},

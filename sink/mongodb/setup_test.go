@@ -42,7 +42,7 @@ func TestValidator(t *testing.T) {
 		{e("last_updated", "2026-02-10")},
 		{e("event_count", int32(-1))},
 		{e("event_count", 1.0)},
-		{e("last_event_type", "product_returned")},
+		{e("last_event_type", "Returned!")},
 		{e("last_event_type", int32(1))},
 		{e("version", int32(0))},
 		{e("version", int64(1))},

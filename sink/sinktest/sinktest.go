@@ -75,7 +75,7 @@ func (s Store) profile(user, version int32) *profile.Profile {
 	p := &profile.Profile{
 		UserID: user, Version: version, Vector: make([]float64, s.Dimensions),
 		Mass: float64(version) + 0.1, Updated: engine.Millis(1_700_000_000_000 + int64(version)),
-		LastType: profile.EventTypes[int(version)%len(profile.EventTypes)], LastID: strings.Repeat("é", int(version)%70),
+		LastType: profile.EventTypes()[int(version)%len(profile.EventTypes())], LastID: strings.Repeat("é", int(version)%70),
 		EventCount: int64(version), History: profile.Mass, Model: "text-embedding-3-small",
 		CreatedAt: 1_700_000_000_001, WrittenAt: engine.Millis(1_700_000_000_002 + int64(version)),
 	}

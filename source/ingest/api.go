@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed" // the description
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"keyfold/engine/profile"
@@ -20,6 +22,18 @@ const eventsPath = "/v1/events"
 //
 //go:embed openapi.json
 var openAPI []byte
+
+// withTypes returns openAPI with the event types that the process knows.
+func withTypes() []byte {
+	names := make([]string, len(profile.EventTypes()))
+	for i, t := range profile.EventTypes() {
+		names[i] = strconv.Quote(t.String())
+	}
+	const field = `"event_type": {"type": "string", "enum": [`
+	before, list, _ := strings.Cut(string(openAPI), field)
+	_, behind, _ := strings.Cut(list, "]")
+	return []byte(before + field + strings.Join(names, ", ") + "]" + behind)
+}
 
 // Store makes events durable. Bodies are completed with message_id and version
 // where the sender left them out. They may be part of the request's memory: a store
@@ -51,7 +65,7 @@ func New(store Store, ready func(context.Context) error) *API {
 // About implements [httpapi.Application].
 func (a *API) About() httpapi.About {
 	return httpapi.About{
-		OpenAPI: openAPI,
+		OpenAPI: withTypes(),
 		Missing: "no such path: events go to POST " + eventsPath + ", /openapi.json describes what there is",
 		Cannot:  "events cannot be stored", Failed: "events refused: the store failed",
 		Then: "requests are answered 503 until then", Again: "events are stored again",

@@ -57,7 +57,7 @@ func TestReasonsAreDescribed(t *testing.T) {
 
 func TestDescriptionNamesEveryEventType(t *testing.T) {
 	var want []any
-	for _, eventType := range profile.EventTypes {
+	for _, eventType := range profile.EventTypes() {
 		want = append(want, eventType.String())
 	}
 	if got := description.At("components", "schemas", "Event", "properties", "event_type", "enum"); !reflect.DeepEqual(got, want) {

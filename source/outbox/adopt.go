@@ -117,6 +117,9 @@ func (a *adopting) inPlace(ctx context.Context, conn *sql.Conn, flavour string) 
 	if err := a.begin(ctx, conn); err != nil {
 		return a.db.fault("take over", err)
 	}
+	if err := takeOwnTypes(ctx, conn, flavour, a.patience); err != nil {
+		return a.db.fault("have event_type take the shop's types", err)
+	}
 	if a.newest == 0 {
 		var err error
 		if a.newest, a.done.Before, err = countUpTo(ctx, conn, 0); err != nil {

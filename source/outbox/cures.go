@@ -8,6 +8,7 @@ const (
 	afterSetting   cure.Name = "outbox.CleanerConfig.After"
 	everySetting   cure.Name = "outbox.CleanerConfig.Every"
 	rowsSetting    cure.Name = "outbox.CleanerConfig.Rows"
+	typesSetting   cure.Name = "profile.OwnType"
 	setupCommand   cure.Name = "outbox.Setup"
 	adoptCommand   cure.Name = "outbox.Adopt"
 	cleanupCommand cure.Name = "outbox.Cleanup"

@@ -57,7 +57,8 @@ func (d *Database) Check(ctx context.Context) error {
 		return d.fault("connect", err)
 	}
 	defer conn.Close()
-	if _, err := d.dialect.variant(ctx, conn); err != nil {
+	flavour, err := d.dialect.variant(ctx, conn)
+	if err != nil {
 		return d.fault("read the version", err)
 	}
 	var applied sql.NullInt64
@@ -68,6 +69,9 @@ func (d *Database) Check(ctx context.Context) error {
 	if applied.Int64 < newestMigration {
 		return engine.ConfigurationError(reasonSchema, fmt.Errorf(
 			"the database has schema %d, this version needs %d: run %s", applied.Int64, newestMigration, setupCommand))
+	}
+	if err := checkOwnTypes(ctx, conn, flavour); err != nil {
+		return d.fault("read the column event_type", err)
 	}
 	return nil
 }

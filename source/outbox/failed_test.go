@@ -41,7 +41,7 @@ func failedOf(t *testing.T, db *Database) []FailedRow {
 // Promise(outbox/failed-rows)
 func TestFailedRowsOfAnEnumeratedType(t *testing.T) {
 	db := shopDatabase(t, "postgres")
-	exec(t, db, "CREATE TYPE kind AS ENUM ('search', 'product_view')")
+	exec(t, db, "CREATE TYPE kind AS ENUM ('search', 'product_view', 'outbox_wish', 'outbox_return', 'outbox_question')")
 	exec(t, db, strings.Replace(shopTables["postgres"], "event_type VARCHAR(20)", "event_type kind", 1))
 	_, err := db.Adopt(t.Context(), "user_interactions", AdoptOptions{})
 	must(t, err)

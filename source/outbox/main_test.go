@@ -25,8 +25,14 @@ func TestMain(m *testing.M) {
 	if !long {
 		_ = flag.Set("rapid.checks", "25") // which package rapid defines
 	}
+	if _, err := profile.AddEventTypes(shopTypes); err != nil {
+		panic(err)
+	}
 	process.Main(m)
 }
+
+// shopTypes are event types of the shops of all tests, beside the four.
+var shopTypes = []profile.OwnType{{Name: "outbox_wish", Weight: 0.6}, {Name: "outbox_return", Weight: -1}, {Name: "outbox_question", Phrase: true, Weight: 0.1}}
 
 // long is set for `make soak`: what tests show by volume they show at length.
 var long = os.Getenv("KEYFOLD_SOAK") != ""

@@ -62,6 +62,9 @@ func (d *Database) Setup(ctx context.Context, options SetupOptions) error {
 			if err := d.migrate(ctx, pool, conn, flavour); err != nil {
 				return d.fault("migrate", err)
 			}
+			if err := takeOwnTypes(ctx, conn, flavour, patience); err != nil {
+				return d.fault("have event_type take the shop's types", err)
+			}
 			if err := d.indexNulls(ctx, conn, flavour); err != nil {
 				return d.fault("index rows without processed_to_queue", err)
 			}
@@ -240,7 +243,7 @@ func SQL(flavour string, options SetupOptions) (string, error) {
 			all.WriteString("\n" + key.statement() + ";\n")
 		}
 	}
-	return all.String(), nil
+	return withOwnTypes(all.String()), nil
 }
 
 // migrations returns the files with their placeholders filled in: createdAt is the change

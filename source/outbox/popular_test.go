@@ -21,7 +21,7 @@ func TestProductCounts(t *testing.T) {
 		must(t, err)
 		must(t, db.Setup(t.Context(), SetupOptions{}))
 		want := map[int32]int64{1: 1, 2: 1, 3: 1, 4: 1}
-		got, err := db.ProductCounts(t.Context(), 7)
+		got, err := db.ProductCounts(t.Context(), 7, nil)
 		must(t, err)
 		if !maps.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
@@ -35,17 +35,17 @@ func TestProductCounts(t *testing.T) {
 		insert(3, now.Add(-8*24*time.Hour).Format(time.DateTime))
 		insert(nil, now.Format(time.DateTime))
 		want[2] = 3
-		if got, err = db.ProductCounts(t.Context(), 7); err != nil || !maps.Equal(got, want) {
+		if got, err = db.ProductCounts(t.Context(), 7, nil); err != nil || !maps.Equal(got, want) {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
 		for _, product := range []int64{5_000_000_000, -5, 0} {
 			insert(product, now.Format(time.DateTime))
 		}
-		if got, err = db.ProductCounts(t.Context(), 7); err != nil || got[2] != 3 || len(got) != 4 {
+		if got, err = db.ProductCounts(t.Context(), 7, nil); err != nil || got[2] != 3 || len(got) != 4 {
 			t.Errorf("beside ids of no product: %v, %v", got, err)
 		}
 		insert(2, "2099-01-01 00:00:00")
-		if got, err = db.ProductCounts(t.Context(), 7); err != nil || got[2] < 3 || got[1] != 1 {
+		if got, err = db.ProductCounts(t.Context(), 7, nil); err != nil || got[2] < 3 || got[1] != 1 {
 			t.Errorf("beside a row of the future: %v, %v", got, err)
 		}
 	})
@@ -59,7 +59,7 @@ func TestProductCountsReadTheLastDays(t *testing.T) {
 			var id, parent, unused int
 			err = s.Scan(&id, &parent, &unused, &step)
 			return step, err
-		}, "EXPLAIN QUERY PLAN "+db.countProducts(), "2026-01-01 00:00:00.000", 10)
+		}, "EXPLAIN QUERY PLAN "+db.countProducts(nil), "2026-01-01 00:00:00.000", 10)
 		must(t, err)
 		if all := strings.Join(plan, "; "); !strings.Contains(all, "idx_occurred (occurred_at>?)") {
 			t.Error(all)

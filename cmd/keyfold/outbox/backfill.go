@@ -37,7 +37,8 @@ Examples:
 
 // Check judges the filters and the addresses of the servers.
 func (c *BackfillCmd) Check(a *app.App) error {
-	fault := errors.Join(cli.CheckSpan(c.From, c.Until, "--from", "--until"), a.CheckDatabase())
+	_, kind := c.Type.Type()
+	fault := errors.Join(kind, cli.CheckSpan(c.From, c.Until, "--from", "--until"), a.CheckDatabase())
 	if c.DryRun {
 		return fault
 	}
@@ -45,7 +46,8 @@ func (c *BackfillCmd) Check(a *app.App) error {
 }
 
 func (c *BackfillCmd) filter() outbox.Filter {
-	f := outbox.Filter{UserID: int32(c.User), Type: c.Type.EventType, Sent: outbox.OnlyUnsent}
+	kind, _ := c.Type.Type() // judged by [BackfillCmd.Check]
+	f := outbox.Filter{UserID: int32(c.User), Type: kind, Sent: outbox.OnlyUnsent}
 	if !c.From.IsZero() {
 		f.From = engine.MillisOf(c.From.Time)
 	}
@@ -125,8 +127,8 @@ func (c *BackfillCmd) filters() (all []string) {
 	if c.User != 0 {
 		all = append(all, fmt.Sprintf("are of user %d", c.User))
 	}
-	if c.Type.EventType != 0 {
-		all = append(all, "are of the type "+c.Type.String())
+	if c.Type != "" {
+		all = append(all, "are of the type "+string(c.Type))
 	}
 	if !c.From.IsZero() {
 		all = append(all, "occurred since "+cli.At(c.From.Time))

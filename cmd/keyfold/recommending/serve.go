@@ -72,7 +72,7 @@ func with(a *app.App, config recommend.Config, service bool, do func(*recommend.
 			ports := recommend.Ports{Profiles: named{store}, Phrases: way.Phrases, Laws: a.Config.Processor.Config}
 			join := func(db *outbox.Database) error {
 				if db != nil {
-					ports.History = history{db, a.Config.Processor.IDs.Retention}
+					ports.History = history{db, a.Config.Processor.IDs.Retention, a.Config.Processor.Weights.Against()}
 				}
 				r, follower, err := recommend.Over(config, ports, store, a.Log.With("component", "recommend"))
 				if err != nil {
@@ -169,6 +169,7 @@ func (n named) Load(ctx context.Context, users []int32) (profiles []*profile.Pro
 type history struct {
 	db        *outbox.Database
 	retention time.Duration // of the ids in profiles
+	against   []profile.EventType
 }
 
 func (h history) Events(ctx context.Context, user int32, p *profile.Profile) ([]explanation.Event, string, error) {
@@ -176,7 +177,7 @@ func (h history) Events(ctx context.Context, user int32, p *profile.Profile) ([]
 }
 
 func (h history) Counts(ctx context.Context, days int) (map[int32]int64, error) {
-	return h.db.ProductCounts(ctx, days)
+	return h.db.ProductCounts(ctx, days, h.against)
 }
 
 // Cmd recommends products to a user.

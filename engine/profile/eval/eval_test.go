@@ -65,7 +65,7 @@ func newWorld(seed uint64) *world {
 	at := engine.Millis(1_700_000_000_000 + r.Int64N(day))
 	for i := range 60 + r.IntN(240) {
 		at += engine.Millis([]int64{0, 0, 200, second, 7 * second, minute, hour, day}[r.IntN(8)])
-		e := profile.Event{UserID: 1 + r.Int32N(7), OccurredAt: at, Type: profile.EventTypes[r.IntN(len(profile.EventTypes))], MessageID: fmt.Sprint(r.IntN(1000), "-", i)}
+		e := profile.Event{UserID: 1 + r.Int32N(7), OccurredAt: at, Type: profile.EventTypes()[r.IntN(len(profile.EventTypes()))], MessageID: fmt.Sprint(r.IntN(1000), "-", i)}
 		if e.Type.HasPhrase() {
 			e.Phrase = fmt.Sprint("phrase ", r.IntN(phrases))
 		} else {

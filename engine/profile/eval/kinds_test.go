@@ -86,7 +86,7 @@ func TestTargetsOfOneType(t *testing.T) {
 		of(1, 1, hour, profile.ProductView), of(1, 2, 2*hour, profile.ProductView),
 		of(1, 3, 3*hour, profile.ProductPurchase), of(1, 4, 4*hour, profile.ProductView),
 	), eval.Options{WarmUp: 0.4, Targets: profile.ProductPurchase}, eval.Plan{})
-	if line.Questions[1] != 1 || line.LeftOut.OtherType == 0 || result.InGroup[len(eval.Groups)-1] != 1 {
+	if line.Questions[1] != 1 || line.LeftOut.OtherType == 0 || result.InGroup[len(eval.Groups())-1] != 1 {
 		t.Errorf("%d questions, left out %+v, in groups %v", line.Questions[1], line.LeftOut, result.InGroup)
 	}
 }
@@ -97,7 +97,7 @@ func TestGroupsAddUp(t *testing.T) {
 	_, result := faithful(t).run(600, eval.Age(0), eval.Options{}, setting("30d", 30))
 	row := result.Row("30d")
 	questions, hits := map[string]int{}, map[string]float64{}
-	for i, g := range eval.Groups {
+	for i, g := range eval.Groups() {
 		questions[g.By] += result.InGroup[i]
 		hits[g.By] += row.Groups[i] * float64(result.InGroup[i])
 	}

@@ -100,7 +100,7 @@ func (a *asker) reason(e *event) *int {
 		return &left.Unknown
 	case !a.candidate(e.thing):
 		return &left.Cold
-	case a.options.Targets != 0 && e.kind != a.options.Targets:
+	case !a.options.asked(e.kind):
 		return &left.OtherType
 	case a.before == 0:
 		return &left.First
@@ -110,6 +110,11 @@ func (a *asker) reason(e *event) *int {
 		return &left.Met
 	}
 	return nil
+}
+
+// asked reports whether events of a type may be questions.
+func (o *Options) asked(kind profile.EventType) bool {
+	return (o.Targets == 0 || kind == o.Targets) && !slices.Contains(o.Against, kind)
 }
 
 // horizon asks for what follows event i within the horizon. Where that reaches past the
@@ -126,7 +131,7 @@ func (a *asker) horizon(e *event, i int) {
 			break
 		}
 		if a.candidate(later.thing) && (a.options.Repeats || !a.met[later.thing]) && !slices.Contains(items, later.thing) &&
-			(a.options.Targets == 0 || later.kind == a.options.Targets) {
+			a.options.asked(later.kind) {
 			items = append(items, later.thing)
 		}
 	}

@@ -12,9 +12,9 @@ type Group struct {
 	Name string
 }
 
-// Groups lists the groups: by the pause since the newest event in the profile, by the
-// number of events that the user had, and by the type of the event that answers.
-var Groups = append([]Group{
+// fixedGroups are by the pause since the newest event in the profile, and by the number of
+// events that the user had.
+var fixedGroups = []Group{
 	{"pause", "under 1 min"},
 	{"pause", "under 30 min"},
 	{"pause", "under 1 day"},
@@ -24,15 +24,17 @@ var Groups = append([]Group{
 	{"activity", "2 to 4 events"},
 	{"activity", "5 to 19 events"},
 	{"activity", "20 events or more"},
-}, typeGroups()...)
+}
 
 const (
 	firstActivity = 5
 	firstType     = 9
 )
 
-func typeGroups() (groups []Group) {
-	for _, t := range profile.EventTypes {
+// Groups lists the groups: [fixedGroups], and those by the type of the event that answers.
+func Groups() []Group {
+	groups := slices.Clone(fixedGroups)
+	for _, t := range profile.EventTypes() {
 		groups = append(groups, Group{"type", t.String()})
 	}
 	return groups
@@ -70,7 +72,7 @@ type answer struct {
 
 func (a *answer) reset(arms int) {
 	if a.groups == nil {
-		for range Groups {
+		for range Groups() {
 			a.groups = append(a.groups, make([]tally, arms))
 		}
 		a.tallies = [2][]tally{make([]tally, arms), make([]tally, arms)}
@@ -139,14 +141,15 @@ type Result struct {
 }
 
 func newResult(p *pass) *Result {
-	r := &Result{InGroup: make([]int, len(Groups)), hits: make([][]float64, p.arms)}
+	groups := Groups()
+	r := &Result{InGroup: make([]int, len(groups)), hits: make([][]float64, p.arms)}
 	for _, name := range p.names() {
-		r.Rows = append(r.Rows, Row{Name: name, Groups: make([]float64, len(Groups))})
+		r.Rows = append(r.Rows, Row{Name: name, Groups: make([]float64, len(groups))})
 	}
 	for i := range r.totals {
 		r.totals[i], r.means[i] = make([]tally, p.arms), make([]float64, p.arms)
 	}
-	for range Groups {
+	for range groups {
 		r.groups = append(r.groups, make([]tally, p.arms))
 	}
 	return r

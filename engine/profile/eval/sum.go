@@ -55,7 +55,7 @@ func (a *sum) fold(e *event, row []float64) {
 	}
 	a.none, a.last = false, e.at
 	w := a.Weights[e.kind]
-	a.weight = a.weight*decay + w
+	a.weight = a.weight*decay + math.Abs(w)
 	a.scale *= decay
 	if a.scale < underflow {
 		floats.Scale(a.scale, a.scores)

@@ -15,6 +15,8 @@ type Options struct {
 	WarmUp  float64           // share of the events that are asked nothing, from 0 to 1
 	Choose  float64           // share of the events, after those, by which settings are chosen
 	Targets profile.EventType // only events of this type are questions; 0: of every type
+	// Against are types that tell against a product: their events are no questions.
+	Against []profile.EventType
 	// Repeats asks for products that the user has met before, too. The product of
 	// the event before is none.
 	Repeats bool

@@ -102,7 +102,7 @@ func generate(r *rand.Rand, history profile.History, latest engine.Millis) user 
 			at += engine.Millis(r.Int64N(1000))
 			late := engine.Millis(r.Int64N(3)) * engine.Millis(r.Int64N(int64(latest)))
 			id := fmt.Sprint(len(u.events), "-", len(window))
-			window = append(window, event(id, profile.EventTypes[r.IntN(4)], at-late, vectors[r.IntN(len(vectors))]...))
+			window = append(window, event(id, profile.EventTypes()[r.IntN(4)], at-late, vectors[r.IntN(len(vectors))]...))
 		}
 		slices.SortFunc(window, func(a, b explain.Event) int { return a.Compare(&b.Event) })
 		var steps []profile.Step
@@ -305,7 +305,7 @@ func BenchmarkTenThousandEvents(b *testing.B) {
 		var events []explain.Event
 		var steps []profile.Step
 		for i := range 10_000 {
-			e := event(fmt.Sprint(i), profile.EventTypes[i%4], engine.Millis(i)*minute, vectors[r.IntN(len(vectors))]...)
+			e := event(fmt.Sprint(i), profile.EventTypes()[i%4], engine.Millis(i)*minute, vectors[r.IntN(len(vectors))]...)
 			events, steps = append(events, e), append(steps, profile.Step{Vector: e.Vector, Weight: e.Weight, At: e.OccurredAt})
 		}
 		state := c.Fold(profile.State{}, steps)

@@ -29,7 +29,7 @@ func drawEvents(t *rapid.T) []profile.Event {
 		n++
 		e := profile.Event{
 			UserID:     int32(rapid.IntRange(1, 4).Draw(t, "user")),
-			Type:       rapid.SampledFrom(profile.EventTypes[:]).Draw(t, "type"),
+			Type:       rapid.SampledFrom(profile.EventTypes()[:]).Draw(t, "type"),
 			OccurredAt: at,
 			MessageID:  fmt.Sprintf("%04d", n),
 		}

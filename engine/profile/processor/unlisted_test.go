@@ -10,7 +10,7 @@ import (
 // An event whose type has no row in the table of types would be folded with the weight of
 // another type. It is dead-lettered, and the user's other events are folded without it.
 func TestUnlistedTypeIsNotFolded(t *testing.T) {
-	for _, unlisted := range []profile.EventType{0, profile.EventType(len(profile.EventTypes) + 1), 255} {
+	for _, unlisted := range []profile.EventType{0, profile.EventType(len(profile.EventTypes()) + 1), 255} {
 		f := newFixture(t)
 		good, bad := view(1, "a", 1, 1), view(1, "b", 2, 2)
 		bad.event.Type = unlisted

@@ -1,6 +1,7 @@
 package mongotest
 
 import (
+	"regexp"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -56,6 +57,12 @@ func parseKeyword(keyword string, v value) (schema, error) {
 		return func(v value) bool {
 			return v.Type != bsoncore.TypeEmbeddedDocument || !slices.ContainsFunc(names, missing(v))
 		}, err
+	case "pattern":
+		pattern, err := regexp.Compile(v.StringValue())
+		if err != nil {
+			return nil, fail(codeFailedToParse, "mongotest: $jsonSchema pattern: %v", err)
+		}
+		return func(v value) bool { return v.Type != bsoncore.TypeString || pattern.MatchString(v.StringValue()) }, nil
 	case "enum":
 		values, err := listOf(keyword, v)
 		return oneOf(values), err

@@ -3,6 +3,7 @@ package evaluation
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"keyfold/engine/profile"
@@ -81,7 +82,7 @@ var factors = []float64{0.25, 0.5, 1, 2, 4}
 // several.
 func (e *evaluation) weighed() (types []profile.EventType) {
 	seen := e.TypeCounts()
-	for _, t := range profile.EventTypes {
+	for _, t := range profile.EventTypes() {
 		if seen[t]*100 >= e.Timeline.Events {
 			types = append(types, t)
 		}
@@ -105,7 +106,9 @@ func (e *evaluation) chooseWeights(ctx context.Context) error {
 			plan := eval.Plan{Settings: []eval.Setting{best}}
 			for _, factor := range factors {
 				s := best
-				s.Weights[t] = min(profile.MaxWeight, max(profile.MinWeight, e.current.Weights[t]*factor))
+				w := e.current.Weights[t]
+				size := min(profile.MaxWeight, max(profile.MinWeight, math.Abs(w)*factor))
+				s.Weights[t] = math.Copysign(size, w)
 				plan.Settings = append(plan.Settings, s)
 			}
 			result, err := e.pass(ctx, plan)

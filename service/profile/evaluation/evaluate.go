@@ -34,6 +34,7 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 		return nil, err
 	}
 	known := func(id int32) bool { _, known := in.Products[id]; return known }
+	o.Against = in.Laws.Weights.Against()
 	timeline, err := eval.New(in.Events, known, o.Options)
 	if err != nil {
 		return nil, err
@@ -220,8 +221,10 @@ func (e *evaluation) plan() (plan eval.Plan, kinds []Row) {
 	long := slices.IndexFunc(plan.Settings, func(s eval.Setting) bool { return s == e.current })
 	uniform, unit := e.current, e.current
 	uniform.Name = e.current.Name + ", all weights 1"
-	for t := range uniform.Weights[1:] {
-		uniform.Weights[t+1] = 1
+	for t, w := range uniform.Weights {
+		if w != 0 {
+			uniform.Weights[t] = math.Copysign(1, w)
+		}
 	}
 	plan.Settings = append(plan.Settings, uniform)
 	kinds = append(kinds, Row{Kind: "weights"})
@@ -268,7 +271,7 @@ func (e *evaluation) mainPass(ctx context.Context) (err error) {
 	}
 	r := e.report
 	r.Questions, r.Users, r.NoProfile, r.Checked = e.main.Questions[1], e.main.Users[1], e.main.NoProfile, e.main.Checked
-	for i, g := range eval.Groups {
+	for i, g := range eval.Groups() {
 		r.Groups = append(r.Groups, Group{g.By, g.Name, e.main.InGroup[i]})
 	}
 	e.addRows(e.main, kinds)

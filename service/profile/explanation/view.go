@@ -244,7 +244,7 @@ func (b *builder) leave(what string) (func(*explain.Event) bool, error) {
 		}
 	}
 	if len(ids) != 1 {
-		return nil, fmt.Errorf("--without %s: %d events of the user have a message_id that begins so: name one, a type (%v), or %s", what, len(ids), profile.EventTypes, LastSession)
+		return nil, fmt.Errorf("--without %s: %d events of the user have a message_id that begins so: name one, a type (%v), or %s", what, len(ids), profile.EventTypes(), LastSession)
 	}
 	return func(e *explain.Event) bool { return ids[e.MessageID] }, nil
 }

@@ -181,7 +181,7 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 		return nil, err
 	}
 	skip := skipped(events, o.Exclude)
-	if p == nil || p.Erased() || p.Mass == 0 {
+	if p == nil || p.Erased() || p.Mass == 0 || p.Mass < r.ports.Laws.Weights.Faint() {
 		return a, r.fillPopular(ctx, a, o, skip)
 	}
 	query, err := r.query(p, &o)
