@@ -42,7 +42,7 @@ func main() {
 	command.BindTo(ctx, (*context.Context)(nil))
 	r := report.New(command.Command(), slices.Concat([]string{"go", "run", "./bench"}, os.Args[1:])...)
 	r.Settings = flagsOf(command)
-	err := c.CheckFile()
+	err := errors.Join(c.CheckFile(), settings.KnowEventTypes(os.Getenv("EVENT_TYPES")))
 	if err == nil {
 		err = command.Run(r)
 	}

@@ -112,7 +112,7 @@ func (f *fields) eventType() (EventType, error) {
 	}
 	t := ParseEventType(string(name))
 	if t == 0 {
-		return 0, refuseField(engine.ReasonUnknownEventType, fieldEventType, "found %s, expected one of %v", engine.Quoted(name), EventTypes())
+		return 0, refuseField(engine.ReasonUnknownEventType, fieldEventType, "found %s, expected one of %v; %s names those of the shop", engine.Quoted(name), EventTypes(), ownSetting)
 	}
 	return t, nil
 }

@@ -53,6 +53,16 @@ func (e EventTypes) String() string {
 	return strings.Join(parts, ",")
 }
 
+// KnowEventTypes makes a program that measures know the types in the text of EVENT_TYPES: the
+// logs that it publishes may have them.
+func KnowEventTypes(text string) error {
+	var types EventTypes
+	if err := types.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("EVENT_TYPES is %q: it must be %w", text, err)
+	}
+	return types.add(&profile.Weights{})
+}
+
 // add makes the process know the types, and sets their weights.
 func (e EventTypes) add(weights *profile.Weights) error {
 	types, err := profile.AddEventTypes(e)

@@ -103,7 +103,7 @@ func (c *Cmd) measure(a *app.App, store *mongodb.Store) error {
 	if err := c.checkQueue(a, partitions); err != nil {
 		return err
 	}
-	m := &measurement{Cmd: c, app: a, store: store, partitions: partitions, mark: rand.Text()[:8], due: map[profile.AppliedID]time.Time{}, toProfile: report.NewLatencies()}
+	m := &measurement{Cmd: c, app: a, store: store, partitions: partitions, types: eventTypes(), mark: rand.Text()[:8], due: map[profile.AppliedID]time.Time{}, toProfile: report.NewLatencies()}
 	if err := m.prepare(); err != nil {
 		return err
 	}

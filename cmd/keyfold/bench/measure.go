@@ -23,6 +23,7 @@ type measurement struct {
 	store      *mongodb.Store
 	partitions int
 	products   []int32
+	types      []profile.EventType
 	mark       string        // in message ids: a measurement beside this one, or one that was interrupted, may have the same users
 	first      int32         // user
 	ahead      time.Duration // the store's clock before this machine's

@@ -123,15 +123,24 @@ func (m *measurement) batch(began time.Time, i int) (messages []rabbit.Message, 
 	return messages, nil
 }
 
-// types are those of the events, by how often they come.
-var types = []profile.EventType{profile.ProductView, profile.ProductView, profile.ProductView, profile.ProductClick, profile.ProductPurchase}
+// eventTypes are those of the events, by how often they come, with the shop's own that are of
+// products.
+func eventTypes() []profile.EventType {
+	types := []profile.EventType{profile.ProductView, profile.ProductView, profile.ProductView, profile.ProductClick, profile.ProductPurchase}
+	for _, t := range profile.EventTypes() {
+		if t.Own() && !t.HasPhrase() {
+			types = append(types, t)
+		}
+	}
+	return types
+}
 
 // next makes an event of a random user.
 func (m *measurement) next(due time.Time) (rabbit.Message, error) {
 	i := rand.IntN(m.Users)
 	user := m.first + int32(i)
 	body := fmt.Appendf(nil, `{"user_id":%d,"event_type":%q,"product_id":%d,"occurred_at":%q,"message_id":%q}`,
-		user, types[rand.IntN(len(types))], m.products[rand.IntN(len(m.products))], due.UTC().Format("2006-01-02T15:04:05.000Z"), fmt.Sprintf("%s%s-%d-%d", ids, m.mark, user, m.counts[i]))
+		user, m.types[rand.IntN(len(m.types))], m.products[rand.IntN(len(m.products))], due.UTC().Format("2006-01-02T15:04:05.000Z"), fmt.Sprintf("%s%s-%d-%d", ids, m.mark, user, m.counts[i]))
 	m.counts[i]++
 	e, err := profile.ParseEvent(body, time.Now())
 	if err != nil {

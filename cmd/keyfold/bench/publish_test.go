@@ -10,7 +10,7 @@ import (
 
 // A rate that the broker does not keep up with gathers no batch of all events.
 func TestBatchIsBounded(t *testing.T) {
-	m := &measurement{app: &app.App{}, Cmd: &Cmd{Rate: 1e6, For: time.Second, Users: 1}, products: []int32{1}, first: firstUser, counts: []int{0}, due: map[profile.AppliedID]time.Time{}}
+	m := &measurement{app: &app.App{}, Cmd: &Cmd{Rate: 1e6, For: time.Second, Users: 1}, products: []int32{1}, types: eventTypes(), first: firstUser, counts: []int{0}, due: map[profile.AppliedID]time.Time{}}
 	began := time.Now().Add(-time.Minute)
 	for _, i := range []int{0, m.events() - 10, m.events()} {
 		messages, err := m.batch(began, i)

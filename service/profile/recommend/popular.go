@@ -89,10 +89,10 @@ func ordered(counts map[int32]int64) []counted {
 }
 
 // fillPopular answers with what had the most events lately.
-func (r *Recommender) fillPopular(ctx context.Context, a *Answer, o Options, skip map[int32]bool) error {
-	a.Basis, a.Products = ByPopularity, []Product{}
+func (r *Recommender) fillPopular(ctx context.Context, a *Answer, o Options, skip map[int32]bool, why string) error {
+	a.Basis, a.Products, a.why = ByPopularity, []Product{}, why
 	if r.ports.History == nil {
-		a.Note = "the user has no profile, and what is popular is not known without the history of events"
+		a.Note = "the user " + why + ", and what is popular is not known without the history of events"
 		return nil
 	}
 	counts, err := r.popular.get(ctx, r.ports.History, r.config)

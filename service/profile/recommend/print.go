@@ -13,9 +13,9 @@ import (
 func (a *Answer) Print(w *cli.Text) {
 	switch {
 	case a.Basis == ByPopularity && len(a.Products) > 0:
-		w.Line("user %d has no profile: the products with the most events of the last days", a.UserID)
+		w.Line("user %d %s: the products with the most events of the last days", a.UserID, a.why)
 	case a.Basis == ByPopularity:
-		w.Line("user %d has no profile, and no product that may be shown has events", a.UserID)
+		w.Line("user %d %s, and no product that may be shown has events", a.UserID, a.why)
 	default:
 		w.Line("user %d: recommended by %s, of which the newest event is of %s", a.UserID, a.vector(), a.Updated.UTC().Format("2006-01-02 15:04:05 MST"))
 	}

@@ -116,7 +116,7 @@ func ofHistory(err error) error {
 // What an answer is made from.
 const (
 	ByProfile    = "profile"
-	ByPopularity = "popularity" // of the last days: the user has no profile with a direction
+	ByPopularity = "popularity" // of the last days: the user has no profile, or one without a direction
 	ByVector     = "vector"
 	ByProduct    = "product"
 	ByNothing    = "none" // among the answers to several users: this one's cannot be made
@@ -142,6 +142,7 @@ type Answer struct {
 	// StaleSeconds is how long ago the profile was read, where the store does not answer.
 	StaleSeconds float64   `json:"stale_seconds,omitempty"`
 	Note         string    `json:"note,omitempty"`
+	why          string    // popularity answers: a predicate of the user
 	Products     []Product `json:"recommendations"`
 }
 
@@ -181,8 +182,12 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 		return nil, err
 	}
 	skip := skipped(events, o.Exclude)
-	if p == nil || p.Erased() || p.Mass == 0 || p.Mass < r.ports.Laws.Weights.Faint() {
-		return a, r.fillPopular(ctx, a, o, skip)
+	switch {
+	case p == nil, p.Erased():
+		return a, r.fillPopular(ctx, a, o, skip, "has no profile")
+	case p.Mass == 0, p.Mass < r.ports.Laws.Weights.Faint():
+		a.Version = p.Version
+		return a, r.fillPopular(ctx, a, o, skip, "has a profile without a direction: what it was told was taken back")
 	}
 	query, err := r.query(p, &o)
 	if err != nil {
