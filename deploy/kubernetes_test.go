@@ -144,7 +144,7 @@ func render(t *testing.T, check, folder string) (objects []object) {
 func TestKubernetesManifests(t *testing.T) {
 	check := buildCheck(t)
 	folder := overlay(t)
-	if n := len(render(t, check, "kubernetes")); n != 10 {
+	if n := len(render(t, check, "kubernetes")); n != 13 {
 		t.Errorf("without notifications there are %d objects", n)
 	}
 	objects := render(t, check, filepath.Join(folder, "shop"))
@@ -158,7 +158,7 @@ func TestKubernetesManifests(t *testing.T) {
 			settings, configured = o.Data, o.Metadata.Name
 		}
 	}
-	if got := fmt.Sprint(kinds); got != "map[ConfigMap:1 CronJob:1 Deployment:4 Job:2 PodDisruptionBudget:4 ScaledObject:1 Service:3 TriggerAuthentication:1]" {
+	if got := fmt.Sprint(kinds); got != "map[ConfigMap:1 CronJob:1 Deployment:5 Job:2 PodDisruptionBudget:5 ScaledObject:1 Service:4 TriggerAuthentication:1]" {
 		t.Errorf("the objects are %s", got)
 	}
 	stop, err := strconv.Atoi(settings["WORKER_SHUTDOWN_TIMEOUT"])

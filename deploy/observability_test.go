@@ -27,7 +27,7 @@ var comments = regexp.MustCompile(`(?m)^ *#.*\n`)
 func TestComposeInItsSchema(t *testing.T) {
 	check := buildCheck(t)
 	const file = "../docker-compose.yml"
-	plain := []string{"ingest", "mariadb", "mongodb", "rabbitmq", "redis", "setup", "token", "worker"}
+	plain := []string{"ingest", "mariadb", "mongodb", "rabbitmq", "redis", "serve", "setup", "token", "worker"}
 	for profiles, more := range map[string][]string{
 		"":                     nil,
 		"partition":            {"partition"},
@@ -92,7 +92,7 @@ func TestPrometheusConfiguration(t *testing.T) {
 			t.Errorf("%s is not scraped", name)
 		}
 	}
-	if daemons != 5 {
+	if daemons != 6 {
 		t.Errorf("%d daemons were found", daemons)
 	}
 }

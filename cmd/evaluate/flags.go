@@ -83,7 +83,10 @@ func (f *Flags) CheckFlags() error {
 		age = fmt.Errorf("--age %v is negative", *f.Age)
 	}
 	kind, target := f.Targets.Type()
-	if kind.HasPhrase() {
+	switch {
+	case target != nil:
+		target = fmt.Errorf("--targets: %w", target)
+	case kind.HasPhrase():
 		target = fmt.Errorf("--targets %s: a %[1]s is of no product that could be found: name another type", kind)
 	}
 	return errors.Join(age, target, cli.CheckPage("--html", f.HTML), f.Options("").Validate())

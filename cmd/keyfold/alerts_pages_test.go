@@ -42,6 +42,7 @@ var toldBy = map[string][]string{
 	"keyfold_outbox_failed":                      {"relay", "ingest", "ingest --relay"},
 	"keyfold_relay_fault":                        {"relay", "ingest --relay"},
 	"keyfold_ingest_requests_total":              {"ingest", "ingest --relay", "serve", "notify serve"},
+	"keyfold_recommend_catalogue_fault":          {"serve"},
 	"keyfold_partitioned_failures_total":         {"partition"},
 	"keyfold_stream_lag_seconds":                 {"work"},
 	"keyfold_stream_unread":                      {"work"},

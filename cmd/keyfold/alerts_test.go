@@ -33,7 +33,7 @@ type faulted struct {
 // Each alert fires on what real processes say while its fault lasts, alone with those that the
 // same fault causes; before and after none does.
 //
-// Promise(monitoring/alerts): Each of the 33 alerts fires while its fault lasts, alone with those that
+// Promise(monitoring/alerts): Each of the 34 alerts fires while its fault lasts, alone with those that
 // the same fault causes, and neither before nor after.
 // Promise(monitoring/series)
 func TestAlertsFireByTheirFaults(t *testing.T) {
@@ -254,15 +254,21 @@ func (f *faulted) ingestFails() {
 }
 
 func (f *faulted) storeIsAway() {
+	serve := startDaemon(f.watched.t, f.flags(f.args("serve", "--http-addr=127.0.0.1:0")...)...).ready()
+	f.of("serve-1:9090", serve)
+	f.scrape()
 	must(f.watched.t, f.store.RefuseConnections(0), f.store.Disconnect())
 	f.publish(f.watched.t, event(1, profile.ProductView, 7, time.Now(), "while the store is away"))
-	f.scrape("worker-1:9090 keyfold_ready", `worker-1:9090 keyfold_breaker_open{dependency="store"}`)
+	f.scrape("worker-1:9090 keyfold_ready", `worker-1:9090 keyfold_breaker_open{dependency="store"}`,
+		"serve-1:9090 keyfold_recommend_catalogue_fault")
 	f.hold(6)
-	f.fires("a store that is away", []string{"KeyfoldNotReady", "KeyfoldStoreDown"}, "KeyfoldNoConsumers")
+	f.fires("a store that is away", []string{"KeyfoldCatalogueNotFollowed", "KeyfoldNotReady", "KeyfoldStoreDown"}, "KeyfoldNoConsumers")
 	must(f.watched.t, f.store.AcceptConnections())
 	f.worker.ready()
 	f.shownByBroker(rabbit.DefaultNames().Queue, 0)
 	f.wellFor("a store that is away")
+	serve.stop()
+	f.gone("serve-1:9090")
 }
 
 func (f *faulted) lettersAreNotStored() {

@@ -89,7 +89,7 @@ func (s *scrapes) read() []map[string]float64 {
 // wellIs has what the figures are that say at once that something is wrong.
 var wellIs = map[string]float64{
 	"keyfold_ready": 1, "keyfold_breaker_open": 0, "keyfold_rabbitmq_connected": 1, "keyfold_rabbitmq_publisher_blocked": 0,
-	"keyfold_relay_fault": 0, "rabbitmq_alarms_memory_used_watermark": 0, "rabbitmq_alarms_free_disk_space_watermark": 0,
+	"keyfold_relay_fault": 0, "keyfold_recommend_catalogue_fault": 0, "rabbitmq_alarms_memory_used_watermark": 0, "rabbitmq_alarms_free_disk_space_watermark": 0,
 }
 
 // faults returns what says at once that something is wrong, sorted.

@@ -206,3 +206,22 @@ func TestServeStartsBeforeItsStore(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 }
+
+// A catalogue that does not fit the memory limit is served, and the limit that it takes is named.
+func TestCatalogueBeyondTheMemoryLimit(t *testing.T) {
+	s := newShop(t, outbox.SQLite)
+	s.importProducts(t)
+	s.env = append(s.env, "WORKER_MEMORY_LIMIT=64M") // the memory limit is a process's
+	d, _ := s.spawn(t, "serve", "--http-addr=127.0.0.1:0")
+	d.ready()
+	const note = "does not fit WORKER_MEMORY_LIMIT (64M): set it to 9"
+	eventually(t, "the readiness names the limit", func() error {
+		if _, text := d.get("/readyz"); !strings.Contains(text, note) {
+			return fmt.Errorf("%s", text)
+		}
+		return nil
+	})
+	if log := d.log.String(); strings.Count(log, "catalogue exceeds the memory limit") != 1 || !strings.Contains(log, "set WORKER_MEMORY_LIMIT to 9") {
+		t.Errorf("%s", log)
+	}
+}

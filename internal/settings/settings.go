@@ -203,6 +203,18 @@ const GCPercent = 300
 // collector does not count (28.8 MiB resident, measured).
 const programBytes = 28 << 20
 
+// Room raises the collector's limit where a process has to keep so many bytes, beside what it
+// works with, and the memory limit has no room for them: the collector would do nothing else.
+// It returns the limit that there should be, 0 where the configured one is enough.
+func (c Config) Room(kept int64) (wanted Bytes) {
+	least := kept + kept/4 + minMemory + programBytes
+	if least <= c.Memory {
+		return 0
+	}
+	debug.SetMemoryLimit(least - programBytes)
+	return Bytes((least + 1<<20 - 1) >> 20 << 20)
+}
+
 // Limit makes the collector stay within the memory limit, and work less often
 // as long as that is far away.
 func (c Config) Limit() {

@@ -38,6 +38,9 @@ Examples:
 // Check judges the filters and the addresses of the servers.
 func (c *BackfillCmd) Check(a *app.App) error {
 	_, kind := c.Type.Type()
+	if kind != nil {
+		kind = fmt.Errorf("--type: %w", kind)
+	}
 	fault := errors.Join(kind, cli.CheckSpan(c.From, c.Until, "--from", "--until"), a.CheckDatabase())
 	if c.DryRun {
 		return fault

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/sourcegraph/conc"
@@ -16,6 +17,7 @@ import (
 	"keyfold/engine/causes"
 	"keyfold/engine/metric"
 	"keyfold/engine/profile"
+	"keyfold/internal/settings"
 	"keyfold/internal/shutdown"
 	"keyfold/service/profile/api"
 	"keyfold/service/profile/embedding"
@@ -93,6 +95,7 @@ func with(a *app.App, config recommend.Config, service bool, do func(*recommend.
 
 func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recommender, follower *recommend.Follower) error {
 	s := &serving{app: a, follower: follower}
+	follower.OnRead(s.room)
 	s.api = api.New(api.Ports{Recommender: r, Ready: func(context.Context) error { return follower.Ready() }})
 	s.handler = httpapi.NewHandler(s.api, a.Log.With("component", "recommend"))
 	var err error
@@ -116,6 +119,7 @@ type serving struct {
 	api      *api.API
 	handler  *httpapi.Handler
 	server   *httpapi.Server
+	wanted   atomic.Int64 // the memory limit that there should be; 0: it is enough
 }
 
 func (s *serving) serve(addr string) error {
@@ -131,6 +135,15 @@ func (s *serving) serve(addr string) error {
 	return err
 }
 
+// room makes room for the catalogue in memory.
+func (s *serving) room(kept int64) {
+	wanted := s.app.Config.Room(kept)
+	if first := s.wanted.Swap(int64(wanted)) == 0; first && wanted > 0 {
+		s.app.Log.Warn("catalogue exceeds the memory limit, which is raised", slog.Int64("bytes", kept),
+			slog.String("hint", fmt.Sprintf("set WORKER_MEMORY_LIMIT to %v, and give the process as much", wanted)))
+	}
+}
+
 // Ready implements [app.Service].
 func (s *serving) Ready() error { return s.handler.Ready() }
 
@@ -138,6 +151,13 @@ func (s *serving) Ready() error { return s.handler.Ready() }
 func (s *serving) Notes() (notes []string) {
 	if err := s.server.TokenFault(); err != nil {
 		notes = append(notes, "HTTP_TOKEN_FILE: "+err.Error())
+	}
+	if wanted := s.wanted.Load(); wanted > 0 {
+		notes = append(notes, fmt.Sprintf("the catalogue does not fit WORKER_MEMORY_LIMIT (%v): set it to %v, and give the process as much",
+			settings.Bytes(s.app.Config.Memory), settings.Bytes(wanted)))
+	}
+	if err := s.follower.Fault(); err != nil && s.follower.Ready() == nil {
+		notes = append(notes, "the catalogue is followed no more, answers have the products as they were: "+err.Error())
 	}
 	if s.app.Servers.SQL == "" {
 		notes = append(notes, "DATABASE_URL is not set: no exclusions, no reasons, and nothing for users without a profile")

@@ -35,6 +35,7 @@ type Follower struct {
 	index    *index.Index
 	log      *slog.Logger
 	interval time.Duration
+	onRead   func(bytes int64)
 
 	times  map[int32]engine.Millis // of what was read
 	listed time.Duration           // how long the last listing of times took
@@ -55,8 +56,12 @@ const readChunk = 256
 
 // NewFollower returns a follower, which [Follower.Run] starts.
 func NewFollower(store Catalogue, x *index.Index, log *slog.Logger) *Follower {
-	return &Follower{store: store, index: x, log: log, interval: FollowInterval}
+	return &Follower{store: store, index: x, log: log, interval: FollowInterval, onRead: func(int64) {}}
 }
+
+// OnRead has a function called with the memory of the products' vectors after each look, before
+// [Follower.Run] begins.
+func (f *Follower) OnRead(call func(bytes int64)) { f.onRead = call }
 
 // Read reads the catalogue once.
 func (f *Follower) Read(ctx context.Context) error { return f.look(ctx) }
@@ -72,6 +77,7 @@ func (f *Follower) Run(ctx context.Context) {
 		f.note(began, err)
 		pause := f.interval
 		if err == nil {
+			f.onRead(f.index.Bytes())
 			pause = max(pause, 10*f.listed)
 		}
 		select {
@@ -105,6 +111,13 @@ func (f *Follower) Ready() error {
 		return nil
 	}
 	return errors.Join(errors.New("the catalogue is being read"), f.err)
+}
+
+// Fault returns why the last look at the catalogue failed, nil where it succeeded.
+func (f *Follower) Fault() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
 }
 
 // Age returns how long ago the catalogue was looked at, 0 where it never was.
@@ -206,5 +219,11 @@ func Over(config Config, ports Ports, store Catalogue, log *slog.Logger) (*Recom
 func (f *Follower) Register(set *metric.Set) {
 	set.Gauge("keyfold_recommend_products", "Products in memory that can be recommended.", func() float64 { return float64(f.index.Len()) })
 	set.Gauge("keyfold_recommend_products_bytes", "Memory of the products' vectors.", func() float64 { return float64(f.index.Bytes()) })
+	set.Gauge("keyfold_recommend_catalogue_fault", "1 while the catalogue cannot be read: answers have the products as they were; the log and /readyz say why.", func() float64 {
+		if f.Fault() != nil {
+			return 1
+		}
+		return 0
+	})
 	set.Gauge("keyfold_recommend_catalogue_age_seconds", "How long ago the catalogue was looked at; 0 before the first look.", func() float64 { return f.Age().Seconds() })
 }
