@@ -82,6 +82,7 @@ const (
 	composeStore      = "mongodb://127.0.0.1:27017/?directConnection=true"
 	composeLedger     = "postgres://keyfold:keyfold@127.0.0.1:5432/keyfold"
 	composeIngest     = "127.0.0.1:7080"
+	composeServe      = "127.0.0.1:7082"
 	composeNotify     = "127.0.0.1:7081"
 	composePrometheus = "http://127.0.0.1:9091"
 )

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -179,11 +180,54 @@ func (s *composition) show(ctx context.Context) error {
 			err = fmt.Errorf("it has not the %d events that were posted", len(events))
 		}
 		if err != nil {
-			err = fmt.Errorf("user show %d: %w\n%s", user, err, out)
+			return fmt.Errorf("user show %d: %w\n%s", user, err, out)
 		}
-		return err
+		return s.recommends(ctx, user)
 	}
 	return errors.New("there is no user")
+}
+
+// recommends waits until `serve`, which follows the catalogue, recommends products by a user's
+// profile.
+func (s *composition) recommends(ctx context.Context, user int32) error {
+	path := fmt.Sprintf("http://%s/v1/users/%d/recommendations?k=3&explain=true", composeServe, user)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+s.token)
+	var last error
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = stack.Poll(ctx, time.Second, func() (bool, error) {
+		last = recommended(request)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("recommendations of user %d: %w: %w", user, err, last)
+	}
+	return nil
+}
+
+// recommended returns what is wrong with an answer.
+func recommended(request *http.Request) error {
+	response, err := posting.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	var answer struct {
+		Basis    string
+		Products []json.RawMessage `json:"recommendations"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil || answer.Basis != "profile" || len(answer.Products) != 3 {
+		return fmt.Errorf("%s: %s: %w", response.Status, text, errors.Join(err, errors.New("it is not 3 products by the profile")))
+	}
+	return nil
 }
 
 // tell prints how the containers stand, and their last lines.

@@ -66,6 +66,13 @@ func hadamard(v []float32) {
 	}
 }
 
+// differingInGo does what differingRows does, on any processor.
+func differingInGo(code, rows []uint64, out []uint16) {
+	for i := range out {
+		out[i] = uint16(differing(code, rows[i*len(code):][:len(code)]))
+	}
+}
+
 // differing counts the bits in which two codes, or as long parts of codes, differ.
 func differing(a, b []uint64) (n int) {
 	for len(a) >= 4 && len(b) >= 4 { // the compiler checks no bounds

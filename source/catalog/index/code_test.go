@@ -187,3 +187,41 @@ func TestCodesBesideChanges(t *testing.T) {
 	}
 	work.Wait()
 }
+
+// The processor's own instruction counts as the loop does, for any number of rows and words.
+func TestDifferingRowsEqualsALoop(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, words := range []int{4, 8, 16, 32, 128} {
+		for _, n := range []int{0, 1, 2, 255, 256, 300} {
+			code, rows := make([]uint64, words), make([]uint64, words*n+3)
+			for _, some := range [][]uint64{code, rows} {
+				for i := range some {
+					some[i] = random.Uint64()
+				}
+			}
+			if n > 1 {
+				copy(rows, code)
+				for i := range words {
+					rows[words+i] = ^code[i]
+				}
+			}
+			got, want := make([]uint16, n), make([]uint16, n)
+			differingRows(code, rows, got)
+			differingInGo(code, rows, want)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d rows of %d words: %v, want %v", n, words, got, want)
+			}
+		}
+	}
+}
+
+func BenchmarkDiffering(b *testing.B) {
+	code, rows, out := make([]uint64, 16), make([]uint64, 16*100_000), make([]uint16, 100_000)
+	for name, differ := range map[string]func(code, rows []uint64, out []uint16){"rows": differingRows, "go": differingInGo} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				differ(code, rows, out)
+			}
+		})
+	}
+}

@@ -96,11 +96,7 @@ func (x *Index) likely(code []uint64, query []float32, most int, f *filter, best
 	r := x.ranks.Get().(*rank)
 	defer x.ranks.Put(r)
 	r.begin(len(x.items), 64*len(code))
-	for row := range int32(len(x.items)) {
-		if f.category < 0 || x.categories[row] == f.category {
-			r.set(row, differing(code[:len(code)/2], x.code(0, row)))
-		}
-	}
+	x.rank(r, code[:len(code)/2], f.category)
 	for id := range f.skip {
 		if row, known := x.rows[id]; known {
 			r.unset(row)
@@ -114,6 +110,20 @@ func (x *Index) likely(code []uint64, query []float32, most int, f *filter, best
 		}
 		if score := inner(query, x.row(int32(row))); best.takes(score) {
 			best.add(candidate{score, int32(row), x.items[row].ID})
+		}
+	}
+}
+
+// rank ranks the rows of a category by the first half of their codes.
+func (x *Index) rank(r *rank, half []uint64, category int32) {
+	var differ [256]uint16
+	for from := 0; from < len(x.items); from += len(differ) {
+		some := differ[:min(len(differ), len(x.items)-from)]
+		differingRows(half, x.codes[0][from*len(half):], some)
+		for i, n := range some {
+			if row := int32(from + i); category < 0 || x.categories[row] == category {
+				r.set(row, int(n))
+			}
 		}
 	}
 }
