@@ -75,7 +75,7 @@ func (c *recommendCmd) Run(ctx context.Context, to *report.Report) error {
 	laws.Dimensions, laws.Model = c.Dimensions, vector.HashModel
 	r.products = index.New(laws.Dimensions, laws.Model)
 	var err error
-	if r.recommender, err = recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: r, Products: r.products, Laws: laws}); err != nil {
+	if r.recommender, err = recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: r, Products: recommend.InMemory{Index: r.products}, Laws: laws}); err != nil {
 		return err
 	}
 	if err := r.build(ctx, to); err != nil {

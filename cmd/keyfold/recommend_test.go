@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -224,4 +226,59 @@ func TestCatalogueBeyondTheMemoryLimit(t *testing.T) {
 	if log := d.log.String(); strings.Count(log, "catalogue exceeds the memory limit") != 1 || !strings.Contains(log, "set WORKER_MEMORY_LIMIT to 9") {
 		t.Errorf("%s", log)
 	}
+}
+
+// rounded writes an answer with its numbers to nine digits, without their signs.
+func rounded(t *testing.T, text string) string {
+	t.Helper()
+	return numbers.ReplaceAllStringFunc(text, func(n string) string {
+		x, err := strconv.ParseFloat(n, 64)
+		must(t, err)
+		return strings.TrimPrefix(fmt.Sprintf("%.9f", x), "-")
+	})
+}
+
+var numbers = regexp.MustCompile(`-?\d+\.\d+(e-\d+)?`)
+
+// By $vectorSearch the same is recommended as from memory, with the same scores and reasons, and
+// without a delay after changes; and secondaries answer while there is no primary.
+func TestRecommendationsSearchedByTheStore(t *testing.T) {
+	t.Parallel()
+	store := mongotest.Start(t)
+	broker := rabbittest.Shared(t)
+	s := &shop{stack: &stack{dsn: broker.DSN(broker.VHost(t)), mongo: store.URI(), products: sample.Products(), history: profile.Mass}, url: newDatabase(t, outbox.SQLite)}
+	s.setUp(t, "--database-url", s.url)
+	s.ingest(t).accepted(sorted(t, sampleOf(t, 200))...)
+	s.allSent(t)
+	s.work(t, quick).ready()
+	s.folded(t, int64(s.expect(t, sorted(t, s.bodies(t))).Folded))
+	memory, searched := s.serve(t), s.serve(t, "--recommend-search=mongodb", "--recommend-secondaries")
+	for _, path := range []string{
+		"/v1/users/1/recommendations?k=20", "/v1/users/2/recommendations?k=20&exclude=seen&explain=true", "/v1/users/3/recommendations?k=5&diversity=0.5",
+		"/v1/users/1/recommendations?category=" + url.QueryEscape(s.products[0].Category), "/v1/users/1/recommendations?category=none",
+		"/v1/users/999999/recommendations?k=7", fmt.Sprintf("/v1/products/%d/similar?k=7", s.products[5].ID), "/v1/products/123456789/similar",
+	} {
+		status, text := searched.get(path, nil)
+		if wantStatus, want := memory.get(path, nil); status != wantStatus || rounded(t, text) != rounded(t, want) {
+			t.Errorf("%s: %d %.500s\nwant %d %.500s", path, status, text, wantStatus, want)
+		}
+	}
+	var a recommend.Answer
+	searched.get("/v1/users/1/recommendations?k=1", &a)
+	_, err := s.collection(t).Database().Collection("product_embeddings").DeleteOne(t.Context(), bson.D{{Key: "product_id", Value: a.Products[0].ID}})
+	must(t, err)
+	gone := a.Products[0].ID
+	if status, text := searched.get("/v1/users/1/recommendations?k=20", &a); status != 200 || slices.Contains(recommendedIDs(a), gone) {
+		t.Errorf("%d %s", status, text)
+	}
+
+	must(t, store.StepDown(0))
+	if status, text := searched.get("/v1/users/1/recommendations?k=3", &a); status != 200 || a.StaleSeconds != 0 || len(a.Products) != 3 {
+		t.Errorf("without a primary: %d %s", status, text)
+	}
+	must(t, store.StepUp(), store.RefuseConnections(0), store.Disconnect())
+	if status, text := searched.get("/v1/users/1/recommendations?k=3", nil); status != 503 {
+		t.Errorf("without a store: %d %s", status, text)
+	}
+	must(t, store.AcceptConnections())
 }

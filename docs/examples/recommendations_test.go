@@ -64,7 +64,7 @@ func serving(t *testing.T) []string {
 	laws.Dimensions, laws.Model = 2, "m"
 	products.Put(profile.Product{ID: 1, Name: "hiking boots", Vector: []float32{1, 0}}, profile.Product{ID: 2, Name: "<script>alert(1)</script>", Vector: []float32{0, 1}},
 		profile.Product{ID: 3, Name: "socks", Vector: []float32{0, 1}})
-	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: shelves{}, Products: products, History: shelves{}, Phrases: shelves{}, Laws: laws})
+	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: shelves{}, Products: recommend.InMemory{Index: products}, History: shelves{}, Phrases: shelves{}, Laws: laws})
 	must(t, err)
 	c := httpapi.DefaultConfig()
 	c.Tokens = []string{token + " read"}

@@ -35,6 +35,10 @@ type Config struct {
 	// ShortHalfLife is that of the profiles' second vectors; 0: they have none.
 	ShortHalfLife time.Duration
 
+	// Secondaries lets reads go to secondaries, where there are any. What they answer is in a
+	// majority, and as old as their replication. It is not for what writes what it has read.
+	Secondaries bool
+
 	// Timeout bounds each round trip, from the choice of a server to the
 	// answer; a context that ends sooner does so too.
 	Timeout time.Duration
@@ -122,7 +126,7 @@ func (c Config) clientOptions() *options.ClientOptions {
 		SetServerMonitoringMode(options.ServerMonitoringModePoll).
 		SetTimeout(c.Timeout).
 		ApplyURI(c.URI).
-		SetReadPreference(readpref.Primary()).
+		SetReadPreference(c.readPreference()).
 		SetReadConcern(readconcern.Majority()).
 		SetWriteConcern(durable())
 	if *o.Timeout <= 0 { // without a bound a silent server would hold events for ever
@@ -132,6 +136,13 @@ func (c Config) clientOptions() *options.ClientOptions {
 		o.SetDialer(c.Dialer)
 	}
 	return o
+}
+
+func (c Config) readPreference() *readpref.ReadPref {
+	if c.Secondaries {
+		return readpref.SecondaryPreferred()
+	}
+	return readpref.Primary()
 }
 
 // durable is a majority that has the write in its journals. A server that

@@ -21,28 +21,29 @@ import (
 
 // WithStore connects to MongoDB, once.
 func (a *App) WithStore(do func(*mongodb.Store) error) error {
-	store, err := a.openStore()
+	store, err := a.openStore(false)
 	if err != nil {
 		return err
 	}
 	return errors.Join(do(store), store.Close())
 }
 
-// WithServiceStore opens the store for a service, which may start while MongoDB is away: it
-// waits for it. What no time cures ends the start.
-func (a *App) WithServiceStore(do func(*mongodb.Store) error) error {
-	store, err := daemon.AwaitStore(a.Ctx, a.Log, func(context.Context) (*mongodb.Store, error) { return a.openStore() })
+// WithServiceStore opens the store for a service that reads, from secondaries too where it says
+// so, and may start while MongoDB is away: it waits for it. What no time cures ends the start.
+func (a *App) WithServiceStore(secondaries bool, do func(*mongodb.Store) error) error {
+	store, err := daemon.AwaitStore(a.Ctx, a.Log, func(context.Context) (*mongodb.Store, error) { return a.openStore(secondaries) })
 	if err != nil {
 		return daemon.UnlessStopped(a.Ctx, err)
 	}
 	return errors.Join(do(store), store.Close())
 }
 
-func (a *App) openStore() (*mongodb.Store, error) {
+func (a *App) openStore(secondaries bool) (*mongodb.Store, error) {
 	c := mongodb.DefaultConfig()
 	c.URI, c.Database = a.Servers.MongoDB, a.Servers.Database
 	c.Dimensions, c.History, c.Model = a.Config.Processor.Dimensions, a.Config.Processor.History, a.Config.Processor.Model
 	c.Format = mongodb.Format(a.Servers.Format)
+	c.Secondaries = secondaries
 	c.ShortHalfLife = a.Config.Processor.ShortHalfLife
 	store, err := mongodb.Open(a.Ctx, c)
 	return store, causes.Ensure(causes.MongoDB, err)
@@ -50,7 +51,7 @@ func (a *App) openStore() (*mongodb.Store, error) {
 
 // OpenChecked connects to MongoDB and checks that it is set up.
 func (a *App) OpenChecked(ctx context.Context) (*mongodb.Store, error) {
-	store, err := a.openStore()
+	store, err := a.openStore(false)
 	if err != nil {
 		return nil, err
 	}

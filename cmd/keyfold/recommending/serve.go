@@ -58,16 +58,17 @@ func (c *ServeCmd) Run(a *app.App) error {
 	if err != nil {
 		return err
 	}
-	return with(a, c.Recommend.Config(), true, func(r *recommend.Recommender, f *recommend.Follower) error {
+	return with(a, c.Recommend, true, func(r *recommend.Recommender, f *recommend.Follower) error {
 		return c.serve(a, config, r, f)
 	})
 }
 
-// with joins a recommender to its servers. A service may start while these are away.
-func with(a *app.App, config recommend.Config, service bool, do func(*recommend.Recommender, *recommend.Follower) error) error {
+// with joins a recommender to its servers. A service may start while these are away. There is no
+// follower where MongoDB searches.
+func with(a *app.App, c app.Recommend, service bool, do func(*recommend.Recommender, *recommend.Follower) error) error {
 	withStore := a.WithStore
 	if service {
-		withStore = a.WithServiceStore
+		withStore = func(do func(*mongodb.Store) error) error { return a.WithServiceStore(c.Secondaries, do) }
 	}
 	return withStore(func(store *mongodb.Store) error {
 		return a.WithEmbedding(a.Vectors, 0, func(way *embedding.Embedding) error {
@@ -76,7 +77,7 @@ func with(a *app.App, config recommend.Config, service bool, do func(*recommend.
 				if db != nil {
 					ports.History = history{db, a.Config.Processor.IDs.Retention, a.Config.Processor.Weights.Against()}
 				}
-				r, follower, err := recommend.Over(config, ports, store, a.Log.With("component", "recommend"))
+				r, follower, err := over(a, c, ports, store)
 				if err != nil {
 					return err
 				}
@@ -93,10 +94,21 @@ func with(a *app.App, config recommend.Config, service bool, do func(*recommend.
 	})
 }
 
+func over(a *app.App, c app.Recommend, ports recommend.Ports, store *mongodb.Store) (*recommend.Recommender, *recommend.Follower, error) {
+	if c.Search == app.SearchInMongoDB {
+		ports.Products = recommend.InStore{Store: store, Index: c.Index, Dimensions: ports.Laws.Dimensions, Model: ports.Laws.Model}
+		r, err := recommend.New(c.Config(), ports)
+		return r, nil, err
+	}
+	return recommend.Over(c.Config(), ports, store, a.Log.With("component", "recommend"))
+}
+
 func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recommender, follower *recommend.Follower) error {
 	s := &serving{app: a, follower: follower}
-	follower.OnRead(s.room)
-	s.api = api.New(api.Ports{Recommender: r, Ready: func(context.Context) error { return follower.Ready() }})
+	if follower != nil {
+		follower.OnRead(s.room)
+	}
+	s.api = api.New(api.Ports{Recommender: r, Ready: func(context.Context) error { return s.read() }})
 	s.handler = httpapi.NewHandler(s.api, a.Log.With("component", "recommend"))
 	var err error
 	if s.server, err = httpapi.NewServer(config, s.handler); err != nil {
@@ -105,7 +117,9 @@ func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recomme
 	return a.WithAdmin(s, func() error {
 		ctx, cancel := context.WithCancel(a.Ctx)
 		var following conc.WaitGroup
-		following.Go(func() { follower.Run(ctx) })
+		if follower != nil {
+			following.Go(func() { follower.Run(ctx) })
+		}
 		defer following.Wait()
 		defer cancel()
 		return s.serve(config.Addr)
@@ -115,7 +129,7 @@ func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recomme
 // serving is a running API, and what the admin endpoint asks.
 type serving struct {
 	app      *app.App
-	follower *recommend.Follower
+	follower *recommend.Follower // nil: MongoDB searches
 	api      *api.API
 	handler  *httpapi.Handler
 	server   *httpapi.Server
@@ -133,6 +147,14 @@ func (s *serving) serve(addr string) error {
 	})
 	s.app.Log.Info("serve stopped")
 	return err
+}
+
+// read returns why no product can be found yet.
+func (s *serving) read() error {
+	if s.follower == nil {
+		return nil
+	}
+	return s.follower.Ready()
 }
 
 // room makes room for the catalogue in memory.
@@ -156,7 +178,9 @@ func (s *serving) Notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("the catalogue does not fit WORKER_MEMORY_LIMIT (%v): set it to %v, and give the process as much",
 			settings.Bytes(s.app.Config.Memory), settings.Bytes(wanted)))
 	}
-	if err := s.follower.Fault(); err != nil && s.follower.Ready() == nil {
+	if s.follower == nil {
+		notes = append(notes, "MongoDB searches the products: RECOMMEND_SEARCH=mongodb")
+	} else if err := s.follower.Fault(); err != nil && s.read() == nil {
 		notes = append(notes, "the catalogue is followed no more, answers have the products as they were: "+err.Error())
 	}
 	if s.app.Servers.SQL == "" {
@@ -169,7 +193,9 @@ func (s *serving) Notes() (notes []string) {
 func (s *serving) Register(set *metric.Set) {
 	s.server.Register(set)
 	s.api.Register(set)
-	s.follower.Register(set)
+	if s.follower != nil {
+		s.follower.Register(set)
+	}
 }
 
 // Figures implements [app.Service].
@@ -203,16 +229,21 @@ func (h history) Counts(ctx context.Context, days int) (map[int32]int64, error) 
 // Cmd recommends products to a user.
 type Cmd struct {
 	recommend.Flags `embed:""`
+	Recommend       app.Recommend `embed:""`
 }
 
 // Check judges the flags and the settings.
-func (c *Cmd) Check(a *app.App) error { return errors.Join(c.Options().Check(), check(a)) }
+func (c *Cmd) Check(a *app.App) error {
+	return errors.Join(c.Options().Check(), c.Recommend.Check(), check(a))
+}
 
 // Run prints the products.
 func (c *Cmd) Run(a *app.App) error {
-	return with(a, recommend.DefaultConfig(), false, func(r *recommend.Recommender, f *recommend.Follower) error {
-		if err := f.Read(a.Ctx); err != nil {
-			return err
+	return with(a, c.Recommend, false, func(r *recommend.Recommender, f *recommend.Follower) error {
+		if f != nil {
+			if err := f.Read(a.Ctx); err != nil {
+				return err
+			}
 		}
 		o := c.Options()
 		o.Explain = a.Servers.SQL != ""

@@ -42,6 +42,7 @@ func init() {
 		"getMore": {getMore, anywhere}, controlCommand: {controlOverWire, free}, "configureFailPoint": {configureFailPoint, free},
 
 		"find":            {find, reading},
+		"aggregate":       {aggregate, reading},
 		"listCollections": {listCollections, reading}, "listIndexes": {listIndexes, reading},
 
 		"insert": {writes("documents", (*request).insertOne), writing}, "update": {writes("updates", (*request).updateOne), writing},

@@ -11,7 +11,7 @@
 //
 // # What it does
 //
-//   - Commands: insert, update, delete, find, getMore, killCursors, create,
+//   - Commands: insert, update, delete, find, aggregate, getMore, killCursors, create,
 //     collMod, drop, dropDatabase, createIndexes, listCollections, listIndexes,
 //     hello, ping, buildInfo, endSessions, configureFailPoint, SCRAM-SHA-256; as a mongos
 //     ([WithMongos]) enableSharding and shardCollection too.
@@ -25,6 +25,8 @@
 //     unique compound, sparse and TTL indexes, sorts by several fields, projections that
 //     exclude, and all operators but $in, $gt, $gte, $lt, $lte, $exists, $set, $unset, $inc
 //     and $setOnInsert.
+//   - A pipeline is one $vectorSearch, whose answer is exact and needs no index; its filter knows
+//     $eq and $nin.
 //   - Documents and arrays equal each other where their bytes do.
 //
 // # Faults

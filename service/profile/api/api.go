@@ -181,9 +181,12 @@ func (a *API) similar(r *httpapi.Request, id int32) *httpapi.Answer {
 	if refused := a.unread(r.Context()); refused != nil {
 		return refused
 	}
-	answer, err := a.ports.Recommender.Similar(id, o)
+	answer, err := a.ports.Recommender.Similar(r.Context(), id, o)
 	if errors.Is(err, engine.ErrMissing) {
 		return refuse(http.StatusNotFound, "product_unknown", "no product with this id and a usable vector is in the catalogue")
+	}
+	if err != nil {
+		return failed(err)
 	}
 	return &httpapi.Answer{Status: http.StatusOK, Body: answer}
 }

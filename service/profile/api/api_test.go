@@ -73,7 +73,7 @@ func newHandler(t *testing.T, s *shop) *httpapi.Handler {
 	for i, v := range [][]float32{{1, 0, 0}, {1, 1, 0}, {0, 1, 0}, {0, 0, 1}} {
 		products.Put(profile.Product{ID: int32(i + 1), Name: fmt.Sprint("product ", i+1), Category: []string{"a", "b"}[i%2], Vector: v})
 	}
-	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: s, Products: products, History: s, Phrases: s, Laws: laws})
+	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: s, Products: recommend.InMemory{Index: products}, History: s, Phrases: s, Laws: laws})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestJoined(t *testing.T) {
 	s := &shop{}
 	laws := profile.DefaultConfig()
 	laws.Dimensions, laws.Model = 3, "m"
-	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: s, Products: index.New(3, "m"), Laws: laws})
+	r, err := recommend.New(recommend.DefaultConfig(), recommend.Ports{Profiles: s, Products: recommend.InMemory{Index: index.New(3, "m")}, Laws: laws})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (a *API) many(r *httpapi.Request) *httpapi.Answer {
 	}
 	all := answers{Answers: []*recommend.Answer{}}
 	if ask.Users == nil {
-		answer, err := a.ports.Recommender.ForVector(ask.Vector, o)
+		answer, err := a.ports.Recommender.ForVector(r.Context(), ask.Vector, o)
 		if err != nil {
 			return failed(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/service/profile/explanation"
-	"keyfold/source/catalog/index"
 )
 
 // reasonsTimeout is how long an answer waits for the vectors of phrases.
@@ -21,7 +20,7 @@ func (r *Recommender) explain(ctx context.Context, p *profile.Profile, events []
 	for i, product := range a.Products {
 		ids[i] = product.ID
 	}
-	in := explanation.Input{Profile: p, Events: events, Laws: r.ports.Laws, Phrases: r.ports.Phrases, Store: inMemory{r.ports.Products}}
+	in := explanation.Input{Profile: p, Events: events, Laws: r.ports.Laws, Phrases: r.ports.Phrases, Store: ofProducts{r.ports.Products}}
 	bounded, cancel := context.WithTimeout(ctx, reasonsTimeout)
 	defer cancel()
 	reasons, err := explanation.Because(bounded, in, ids, mix)
@@ -35,24 +34,11 @@ func (r *Recommender) explain(ctx context.Context, p *profile.Profile, events []
 	return err
 }
 
-// inMemory is the index as explanations read the catalogue.
-type inMemory struct{ *index.Index }
+// ofProducts is how explanations read the catalogue.
+type ofProducts struct{ of Products }
 
-func (m inMemory) Products(_ context.Context, ids []int32) (all []profile.Product, err error) {
-	for _, id := range ids {
-		if item, unit, known := m.Product(id); known {
-			all = append(all, profile.Product{ID: id, Name: item.Name, Category: item.Category, Vector: narrow(unit)})
-		}
-	}
-	return all, nil
+func (p ofProducts) Products(ctx context.Context, ids []int32) ([]profile.Product, error) {
+	return p.of.Products(ctx, ids)
 }
 
-func (m inMemory) ProductStreams(context.Context) []iter.Seq2[profile.Product, error] { return nil }
-
-func narrow(wide []float64) []float32 {
-	v := make([]float32, len(wide))
-	for i, component := range wide {
-		v[i] = float32(component)
-	}
-	return v
-}
+func (ofProducts) ProductStreams(context.Context) []iter.Seq2[profile.Product, error] { return nil }

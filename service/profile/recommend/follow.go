@@ -210,9 +210,10 @@ func (f *Follower) read(ctx context.Context, ids []int32, times map[int32]engine
 
 // Over returns a recommender on a stored catalogue, and what reads it into memory.
 func Over(config Config, ports Ports, store Catalogue, log *slog.Logger) (*Recommender, *Follower, error) {
-	ports.Products = index.New(ports.Laws.Dimensions, ports.Laws.Model)
+	products := index.New(ports.Laws.Dimensions, ports.Laws.Model)
+	ports.Products = InMemory{products}
 	r, err := New(config, ports)
-	return r, NewFollower(store, ports.Products, log), err
+	return r, NewFollower(store, products, log), err
 }
 
 // Register adds the follower's series to set.

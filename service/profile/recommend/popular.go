@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"keyfold/engine/profile"
 )
 
 // countTimeout bounds a count, which no request's end stops.
@@ -99,15 +101,35 @@ func (r *Recommender) fillPopular(ctx context.Context, a *Answer, o Options, ski
 	if err != nil {
 		return ofHistory(err)
 	}
-	for _, c := range counts {
-		if len(a.Products) == o.K {
-			break
+	for some := range slices.Chunk(counts, max(2*o.K, 16)) {
+		known, err := r.products(ctx, some)
+		if err != nil {
+			return err
 		}
-		item, known := r.ports.Products.Item(c.id)
-		if !known || skip[c.id] || o.Category != "" && item.Category != o.Category {
-			continue
+		for _, c := range some {
+			p, ok := known[c.id]
+			if !ok || skip[c.id] || o.Category != "" && p.Category != o.Category {
+				continue
+			}
+			a.Products = append(a.Products, Product{ID: p.ID, Name: p.Name, Category: p.Category, Score: float64(c.events)})
+			if len(a.Products) == o.K {
+				return nil
+			}
 		}
-		a.Products = append(a.Products, Product{ID: item.ID, Name: item.Name, Category: item.Category, Score: float64(c.events)})
 	}
 	return nil
+}
+
+// products returns those of the counted ones that can be recommended, by id.
+func (r *Recommender) products(ctx context.Context, some []counted) (map[int32]profile.Product, error) {
+	ids := make([]int32, len(some))
+	for i, c := range some {
+		ids[i] = c.id
+	}
+	all, err := r.ports.Products.Products(ctx, ids)
+	known := make(map[int32]profile.Product, len(all))
+	for _, p := range all {
+		known[p.ID] = p
+	}
+	return known, err
 }

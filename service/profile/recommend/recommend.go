@@ -20,8 +20,10 @@ import (
 const (
 	MaxK = 200
 	// pool is how many candidates an answer that is spread chooses from, for each of its
-	// products.
-	pool = 10
+	// products, and mostPool how many a long one does: each product that is chosen is compared
+	// with all of them.
+	pool     = 10
+	mostPool = 500
 )
 
 // Profiles is where profiles are read.
@@ -42,7 +44,7 @@ type History interface {
 // Ports are what a recommender works with.
 type Ports struct {
 	Profiles Profiles
-	Products *index.Index
+	Products Products
 	History  History                // nil: it is not known what users did
 	Phrases  engine.Vectors[string] // for explanations
 	Laws     profile.Config
@@ -195,7 +197,9 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 	}
 	updated := p.Updated.Time()
 	a.Version, a.Updated, a.Mix = p.Version, &updated, o.Mix
-	a.Products = r.nearest(query, o, skip)
+	if a.Products, err = r.nearest(ctx, query, o, skip); err != nil {
+		return nil, err
+	}
 	if o.Explain {
 		return a, r.explain(ctx, p, events, o.Mix, a)
 	}
@@ -245,7 +249,7 @@ func (r *Recommender) query(p *profile.Profile, o *Options) ([]float64, error) {
 }
 
 // ForVector recommends products near to a vector.
-func (r *Recommender) ForVector(vector []float64, o Options) (*Answer, error) {
+func (r *Recommender) ForVector(ctx context.Context, vector []float64, o Options) (*Answer, error) {
 	if len(vector) != r.ports.Laws.Dimensions {
 		return nil, engine.PermanentError("wrong_dimensions", fmt.Errorf("the vector has %d components, the products have %d", len(vector), r.ports.Laws.Dimensions))
 	}
@@ -259,32 +263,40 @@ func (r *Recommender) ForVector(vector []float64, o Options) (*Answer, error) {
 		return nil, engine.PermanentError("zero_vector", fmt.Errorf("the vector's largest component is %v: it must be a finite number above 0", largest))
 	}
 	floats.Scale(1/length, unit)
-	return &Answer{Basis: ByVector, Products: r.nearest(unit, o, nil)}, nil
+	products, err := r.nearest(ctx, unit, o, nil)
+	return &Answer{Basis: ByVector, Products: products}, err
 }
 
 // Similar returns the products nearest to a product, or an error that is
 // [engine.ErrMissing] where it has no usable vector.
-func (r *Recommender) Similar(id int32, o Options) (*Answer, error) {
-	_, unit, known := r.ports.Products.Product(id)
-	if !known {
+func (r *Recommender) Similar(ctx context.Context, id int32, o Options) (*Answer, error) {
+	of, err := r.ports.Products.Products(ctx, []int32{id})
+	if err != nil {
+		return nil, err
+	}
+	if len(of) == 0 {
 		return nil, fmt.Errorf("product %d: %w", id, engine.ErrMissing)
 	}
-	return &Answer{ProductID: id, Basis: ByProduct, Products: r.nearest(unit, o, map[int32]bool{id: true})}, nil
+	products, err := r.nearest(ctx, widen(of[0].Vector), o, map[int32]bool{id: true})
+	return &Answer{ProductID: id, Basis: ByProduct, Products: products}, err
 }
 
 // nearest searches, and spreads the answer.
-func (r *Recommender) nearest(unit []float64, o Options, skip map[int32]bool) []Product {
+func (r *Recommender) nearest(ctx context.Context, unit []float64, o Options, skip map[int32]bool) ([]Product, error) {
 	q := index.Query{Vector: unit, K: o.K, Category: o.Category, Skip: skip}
 	if o.Diversity > 0 {
-		q.K = pool * o.K
+		q.K = min(pool*o.K, mostPool)
 	}
-	found := r.ports.Products.Search(q)
-	if o.Diversity > 0 {
-		found = spread(r.ports.Products, found, o.K, o.Diversity)
+	found, err := r.ports.Products.Search(ctx, q)
+	if err == nil && o.Diversity > 0 {
+		found, err = spread(ctx, r.ports.Products, found, o.K, o.Diversity)
+	}
+	if err != nil {
+		return nil, err
 	}
 	all := make([]Product, len(found))
 	for i, f := range found {
 		all[i] = Product{ID: f.ID, Name: f.Name, Category: f.Category, Score: f.Score}
 	}
-	return all
+	return all, nil
 }

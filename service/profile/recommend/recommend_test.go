@@ -79,7 +79,7 @@ func (w *world) Resolve(_ context.Context, phrases []string) []engine.Resolved {
 }
 
 func (w *world) recommender(t *testing.T) *Recommender {
-	r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: w, Phrases: w, Laws: w.laws})
+	r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: w, Phrases: w, Laws: w.laws})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestColdStart(t *testing.T) {
 	if a, err := r.ForUser(t.Context(), 9, o); err != nil || !slices.Equal(ids(a), []int32{4}) {
 		t.Errorf("%+v, %v", a, err)
 	}
-	alone, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, Laws: w.laws})
+	alone, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, Laws: w.laws})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestStoreAway(t *testing.T) {
 		c := DefaultConfig()
 		c.StaleFor = 0
 		w.away = nil
-		strict, err := New(c, Ports{Profiles: w, Products: w.products, History: w, Laws: w.laws})
+		strict, err := New(c, Ports{Profiles: w, Products: InMemory{w.products}, History: w, Laws: w.laws})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +460,7 @@ func TestFirstCountIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		h := &counting{world: w, takes: 10 * time.Second, err: fmt.Errorf("%w: it is down", engine.ErrAway)}
-		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: h, Laws: w.laws})
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Laws: w.laws})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -490,7 +490,7 @@ func TestFirstCountOutlivesItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		h := &counting{world: w, takes: 10 * time.Second}
-		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: h, Laws: w.laws})
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Laws: w.laws})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -587,7 +587,7 @@ func TestStoreHangs(t *testing.T) {
 		w := newWorld()
 		w.did(t, profile.ProductPurchase, 5, "", time.Hour)
 		h := &hanging{world: w}
-		r, err := New(DefaultConfig(), Ports{Profiles: h, Products: w.products, Laws: w.laws})
+		r, err := New(DefaultConfig(), Ports{Profiles: h, Products: InMemory{w.products}, Laws: w.laws})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -648,7 +648,7 @@ func TestReasonsWithoutAPhrase(t *testing.T) {
 		reasons int
 		note    bool
 	}{{engine.PermanentError("phrase_rejected", errors.New("never")), 1, false}, {errors.New("not now"), 0, true}, {engine.ConfigurationError("no_key", errors.New("never")), 0, true}} {
-		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: w.products, History: w, Phrases: failing{test.err}, Laws: w.laws})
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: w, Phrases: failing{test.err}, Laws: w.laws})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -681,7 +681,7 @@ func TestBesideEachOther(t *testing.T) {
 	w.did(t, profile.Search, 0, "trail", time.Minute)
 	w.counts = map[int32]int64{3: 5}
 	flaky := &flaky{world: w}
-	r, err := New(DefaultConfig(), Ports{Profiles: flaky, Products: w.products, History: w, Phrases: w, Laws: w.laws})
+	r, err := New(DefaultConfig(), Ports{Profiles: flaky, Products: InMemory{w.products}, History: w, Phrases: w, Laws: w.laws})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package recommend
 
 import (
+	"context"
+
 	"gonum.org/v1/gonum/floats"
 
 	"keyfold/source/catalog/index"
@@ -13,10 +15,10 @@ import (
 //
 // Likeness is the mean of the cosine of the two products and of 1 where they have one
 // category, else 0.
-func spread(products *index.Index, candidates []index.Found, k int, diversity float64) []index.Found {
-	units := make([][]float64, len(candidates))
-	for i, c := range candidates {
-		_, units[i], _ = products.Product(c.ID) // none of one that went meanwhile
+func spread(ctx context.Context, products Products, candidates []index.Found, k int, diversity float64) ([]index.Found, error) {
+	units, err := unitsOf(ctx, products, candidates)
+	if err != nil {
+		return nil, err
 	}
 	likeness := make([]float64, len(candidates)) // to the likest one chosen
 	chosen := make([]index.Found, 0, k)
@@ -37,7 +39,21 @@ func spread(products *index.Index, candidates []index.Found, k int, diversity fl
 			likeness[i] = max(likeness[i], like(candidates[i], candidates[best], units[i], units[best]))
 		}
 	}
-	return chosen
+	return chosen, nil
+}
+
+// unitsOf returns the candidates' vectors, none of one that went meanwhile.
+func unitsOf(ctx context.Context, products Products, candidates []index.Found) ([][]float64, error) {
+	ids, at := make([]int32, len(candidates)), make(map[int32]int, len(candidates))
+	for i, c := range candidates {
+		ids[i], at[c.ID] = c.ID, i
+	}
+	all, err := products.Products(ctx, ids)
+	units := make([][]float64, len(candidates))
+	for _, p := range all {
+		units[at[p.ID]] = widen(p.Vector)
+	}
+	return units, err
 }
 
 func like(a, b index.Found, x, y []float64) float64 {
