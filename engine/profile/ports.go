@@ -50,6 +50,15 @@ type Product struct {
 	Vector   []float32
 }
 
+// VectorQuery asks a store's own index of product vectors.
+type VectorQuery struct {
+	Index    string // name
+	Vector   []float64
+	Limit    int
+	Category string // "": of any
+	Without  []int32
+}
+
 // ProductTime is when a product was written last, 0 where that is not stored.
 type ProductTime struct {
 	ID        int32

@@ -10,15 +10,6 @@ import (
 	"keyfold/engine/profile"
 )
 
-// VectorQuery asks the server's own index of product vectors.
-type VectorQuery struct {
-	Index    string // name
-	Vector   []float64
-	Limit    int
-	Category string // "": of any
-	Without  []int32
-}
-
 // The server compares so many candidates for each product that is asked for, which its manual
 // advises, and no more than it takes.
 const (
@@ -30,7 +21,7 @@ const (
 // NearestProducts returns products near to a vector, the nearest first, by the server's index:
 // $vectorSearch, which MongoDB's servers with a search process have. The index is of the field
 // embedding, with the filters category and product_id.
-func (s *Store) NearestProducts(ctx context.Context, q VectorQuery) (products []profile.Product, err error) {
+func (s *Store) NearestProducts(ctx context.Context, q profile.VectorQuery) (products []profile.Product, err error) {
 	if err := ended(ctx, "search products"); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"keyfold/engine"
 	"keyfold/engine/profile"
-	"keyfold/sink/mongodb"
 	"keyfold/source/catalog/index"
 )
 
@@ -50,7 +49,7 @@ func narrow(wide []float64) []float32 {
 
 // VectorStore is a store with an index of vectors of its own.
 type VectorStore interface {
-	NearestProducts(ctx context.Context, q mongodb.VectorQuery) ([]profile.Product, error)
+	NearestProducts(ctx context.Context, q profile.VectorQuery) ([]profile.Product, error)
 	Products(ctx context.Context, ids []int32) ([]profile.Product, error)
 }
 
@@ -70,7 +69,7 @@ func (s InStore) Search(ctx context.Context, q index.Query) (found []index.Found
 		without = append(without, id)
 	}
 	slices.Sort(without)
-	products, err := s.Store.NearestProducts(ctx, mongodb.VectorQuery{Index: s.Index, Vector: q.Vector, Limit: q.K, Category: q.Category, Without: without})
+	products, err := s.Store.NearestProducts(ctx, profile.VectorQuery{Index: s.Index, Vector: q.Vector, Limit: q.K, Category: q.Category, Without: without})
 	if err != nil {
 		return nil, err
 	}
