@@ -36,7 +36,7 @@ func (s *shop) process(t *testing.T, args ...string) (out string, err error) {
 func TestOwnEventTypes(t *testing.T) {
 	s := newShop(t, outbox.PostgreSQL)
 	s.importProducts(t)
-	without := s.ingest(t)
+	without := s.service(t, "ingest", "--http-addr=127.0.0.1:0").ready()
 	s.env = append(s.env, "EVENT_TYPES=shop_wish=0.6,shop_return=-1,shop_question:phrase=0.2")
 	if _, err := s.process(t, "outbox", "stats"); err == nil || !strings.Contains(err.Error(), "does not take shop_wish, shop_return, shop_question of EVENT_TYPES: run `keyfold setup` with this setting") {
 		t.Errorf("a column that was not changed: %v", err)
@@ -71,16 +71,17 @@ func TestOwnEventTypes(t *testing.T) {
 		Events int64     `bson:"event_count"`
 		Last   string    `bson:"last_event_type"`
 	}
+	profiles := s.collection(t)
 	for user, events := range map[int]int64{1: 5, 2: 2, 3: 2} {
 		eventually(t, fmt.Sprintf("the events of user %d are folded", user), func() error {
-			err := s.collection(t).FindOne(t.Context(), bson.D{{Key: "user_id", Value: user}}).Decode(&stored)
+			err := profiles.FindOne(t.Context(), bson.D{{Key: "user_id", Value: user}}).Decode(&stored)
 			if err == nil && stored.Events != events {
 				err = fmt.Errorf("%d of %d events are folded\n%s", stored.Events, events, worker.log)
 			}
 			return err
 		})
 	}
-	must(t, s.collection(t).FindOne(t.Context(), bson.D{{Key: "user_id", Value: 1}}).Decode(&stored))
+	must(t, profiles.FindOne(t.Context(), bson.D{{Key: "user_id", Value: 1}}).Decode(&stored))
 	want := s.sum(t, map[int]float64{0: 1 - math.Exp(0.023*2/1440), 1: 0.6 * math.Exp(0.023/1440), 2: -math.Exp(0.023 * 3 / 1440), 3: 0.3 * math.Exp(0.023*4/1440)})
 	floats.Scale(math.Exp(-0.023*4/1440), want) // at the time of the view
 	mass := floats.Norm(want, 2)
@@ -101,17 +102,22 @@ func TestOwnEventTypes(t *testing.T) {
 	if out, err := s.process(t, "user", "rebuild", "1", "--dry-run", "-o", "json"); err != nil || !strings.Contains(out, `"unchanged":1`) {
 		t.Errorf("a rebuild makes another profile: %v %s", err, out)
 	}
+	if code, out, errs := s.run(t, "user", "rebuild", "1", "--dry-run"); code == 0 || !strings.Contains(errs, "EVENT_TYPES names those of the shop") ||
+		!strings.Contains(errs, "of which the history lacks at least 3") {
+		t.Errorf("a rebuild without the setting: %d %s %s", code, out, errs)
+	}
 }
 
 // sum returns the sum of the products' unit vectors, by their place in the shop's catalogue,
 // each as often as it counts.
 func (s *shop) sum(t *testing.T, counts map[int]float64) (sum []float64) {
 	t.Helper()
+	products := s.collection(t).Database().Collection("product_embeddings")
 	for i, n := range counts {
 		var p struct {
 			Vector []float64 `bson:"embedding"`
 		}
-		must(t, s.collection(t).Database().Collection("product_embeddings").FindOne(t.Context(), bson.D{{Key: "product_id", Value: s.products[i].ID}}).Decode(&p))
+		must(t, products.FindOne(t.Context(), bson.D{{Key: "product_id", Value: s.products[i].ID}}).Decode(&p))
 		floats.Scale(1/floats.Norm(p.Vector, 2), p.Vector)
 		if sum == nil {
 			sum = make([]float64, len(p.Vector))

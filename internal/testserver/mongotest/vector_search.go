@@ -21,16 +21,16 @@ func aggregate(r *request) error {
 		return fail(codeFailedToParse, "mongotest: a pipeline must be one $vectorSearch")
 	}
 	stage, ok := stages[0].Value().DocumentOK()
-	spec, isSearch := lookup(document(stage), "$vectorSearch").DocumentOK()
+	spec, isSearch := lookup(stage, "$vectorSearch").DocumentOK()
 	if !ok || !isSearch {
 		return fail(codeFailedToParse, "mongotest: a pipeline must be one $vectorSearch")
 	}
 	if concern, _ := r.field("readConcern").DocumentOK(); concern != nil {
-		if level, _ := lookup(document(concern), "level").StringValueOK(); level != "" && level != "local" {
+		if level, _ := lookup(concern, "level").StringValueOK(); level != "" && level != "local" {
 			return fail(codeInvalidOptions, "$vectorSearch cannot run with a readConcern other than 'local'. Current readConcern: %s", level)
 		}
 	}
-	search, err := parseVectorSearch(document(spec))
+	search, err := parseVectorSearch(spec)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func parseVectorSearch(spec document) (s vectorSearch, err error) {
 			s.limit = int(n)
 		case "filter":
 			query, _ := v.DocumentOK()
-			s.conditions, err = parseConditions(document(query))
+			s.conditions, err = parseConditions(query)
 		case "index", "numCandidates":
 		default:
 			err = fail(codeFailedToParse, "mongotest: $vectorSearch has no option %s", e.Key())
@@ -78,7 +78,7 @@ func parseConditions(query document) (all []func(document) bool, err error) {
 	for e := range fields(query) {
 		operators, _ := e.Value().DocumentOK()
 		field := e.Key()
-		for o := range fields(document(operators)) {
+		for o := range fields(operators) {
 			var among func(value) bool
 			switch wanted := o.Key() == "$eq"; {
 			case wanted:
