@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 )
 
 // Join returns one application of several: each request is the first one's that knows its
@@ -15,13 +16,19 @@ import (
 func Join(first Application, others ...Application) Application {
 	all := append([]Application{first}, others...)
 	about := first.About()
-	joined := map[string]any{}
+	joined, titles := map[string]any{}, []string(nil)
 	for _, app := range all {
 		var description map[string]any
 		if err := json.Unmarshal(app.About().OpenAPI, &description); err != nil {
 			panic(fmt.Errorf("httpapi: an application's description: %w", err))
 		}
+		if info, ok := description["info"].(map[string]any); ok {
+			titles = append(titles, fmt.Sprint(info["title"]))
+		}
 		joined = merge(joined, description)
+	}
+	if info, ok := joined["info"].(map[string]any); ok {
+		info["title"] = strings.Join(titles, " and ")
 	}
 	about.OpenAPI, _ = json.Marshal(joined)
 	return &join{all, about}
