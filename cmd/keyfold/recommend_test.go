@@ -209,7 +209,8 @@ func TestServeStartsBeforeItsStore(t *testing.T) {
 	}
 }
 
-// A catalogue that does not fit the memory limit is served, and the limit that it takes is named.
+// A catalogue that does not fit the memory limit is served, and the limit that it takes is named:
+// by the log, the readiness, and status, which knows the role.
 func TestCatalogueBeyondTheMemoryLimit(t *testing.T) {
 	s := newShop(t, outbox.SQLite)
 	s.importProducts(t)
@@ -223,6 +224,10 @@ func TestCatalogueBeyondTheMemoryLimit(t *testing.T) {
 		}
 		return nil
 	})
+	_, out, _ := s.run(t, "status", "--processes="+adminAddr.FindStringSubmatch(d.log.String())[1])
+	if !strings.Contains(out, "serve") || !strings.Contains(out, note) {
+		t.Errorf("%s", out)
+	}
 	if log := d.log.String(); strings.Count(log, "catalogue exceeds the memory limit") != 1 || !strings.Contains(log, "set WORKER_MEMORY_LIMIT to 9") {
 		t.Errorf("%s", log)
 	}

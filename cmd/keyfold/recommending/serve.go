@@ -54,6 +54,9 @@ func check(a *app.App) error {
 // Run listens until it is told to stop.
 func (c *ServeCmd) Run(a *app.App) error {
 	a.LogStart("serve")
+	if a.Servers.SQL == "" {
+		a.Log.Info("no history of events", slog.String("hint", "set DATABASE_URL for exclusions, reasons, and popular products for users without a profile"))
+	}
 	config, err := c.API.Config()
 	if err != nil {
 		return err
@@ -179,12 +182,10 @@ func (s *serving) Notes() (notes []string) {
 			settings.Bytes(s.app.Config.Memory), settings.Bytes(wanted)))
 	}
 	if s.follower == nil {
-		notes = append(notes, "MongoDB searches the products: RECOMMEND_SEARCH=mongodb")
-	} else if err := s.follower.Fault(); err != nil && s.read() == nil {
-		notes = append(notes, "the catalogue is followed no more, answers have the products as they were: "+err.Error())
+		return notes
 	}
-	if s.app.Servers.SQL == "" {
-		notes = append(notes, "DATABASE_URL is not set: no exclusions, no reasons, and nothing for users without a profile")
+	if err := s.follower.Fault(); err != nil && s.read() == nil {
+		notes = append(notes, "the catalogue is followed no more, answers have the products as they were: "+err.Error())
 	}
 	return notes
 }

@@ -117,12 +117,13 @@ func listens(err error) bool {
 
 // roles are told by a family of metrics that no other role has.
 var roles = map[string]string{
-	"keyfold_profile_writes_total":        "worker",
-	"keyfold_notify_deferrals_claimed":    "notify worker",
-	"keyfold_relay_batches_total":         "relay",
-	"keyfold_notify_posted_total":         "notify API",
-	"keyfold_outbox_store_requests_total": "ingest",
-	"keyfold_partitioned_batches_total":   "partition",
+	"keyfold_profile_writes_total":             "worker",
+	"keyfold_notify_deferrals_claimed":         "notify worker",
+	"keyfold_relay_batches_total":              "relay",
+	"keyfold_notify_posted_total":              "notify API",
+	"keyfold_outbox_store_requests_total":      "ingest",
+	"keyfold_partitioned_batches_total":        "partition",
+	"keyfold_recommend_duration_seconds_count": "serve",
 }
 
 var label = regexp.MustCompile(`(dependency|version|le)="([^"]*)"`)
