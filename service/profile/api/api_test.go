@@ -58,6 +58,10 @@ func (s *shop) Events(context.Context, int32, *profile.Profile) ([]explanation.E
 	return []explanation.Event{{Event: profile.Event{UserID: 7, Type: profile.ProductPurchase, ProductID: 1, OccurredAt: 1_770_000_000_000, MessageID: "a"}}}, "", cmp.Or(s.lost, s.away)
 }
 
+func (s *shop) Products(context.Context, int32, bool) ([]int32, error) {
+	return []int32{1}, cmp.Or(s.lost, s.away)
+}
+
 func (s *shop) Counts(context.Context, int) (map[int32]int64, error) {
 	return map[int32]int64{1: 3, 2: 9}, cmp.Or(s.lost, s.away)
 }

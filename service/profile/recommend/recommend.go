@@ -35,6 +35,8 @@ type History interface {
 	// of the profile, and a note where some are missing. p is nil where there is no
 	// profile.
 	Events(ctx context.Context, user int32, p *profile.Profile) (events []explanation.Event, note string, err error)
+	// Products returns the products that the user has bought, or has any event of.
+	Products(ctx context.Context, user int32, bought bool) ([]int32, error)
 	// Counts returns how many events products had in the days before the newest event.
 	Counts(ctx context.Context, days int) (map[int32]int64, error)
 }
@@ -73,6 +75,14 @@ const (
 	ExcludeBought  Exclusion = "bought" // products with a purchase of the user
 	ExcludeSeen    Exclusion = "seen"   // products with any event of the user
 )
+
+// TypeOf returns the type of events that a history looks for: purchases, or 0 for all.
+func TypeOf(bought bool) profile.EventType {
+	if bought {
+		return profile.ProductPurchase
+	}
+	return 0
+}
 
 // Options of an answer.
 type Options struct {
@@ -180,7 +190,10 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 	if err != nil {
 		return nil, err
 	}
-	skip := skipped(events, o.Exclude)
+	skip, err := r.skipped(ctx, user, p, o)
+	if err != nil {
+		return nil, err
+	}
 	if p == nil || p.Erased() || p.Mass == 0 {
 		return a, r.fillPopular(ctx, a, o, skip)
 	}
@@ -197,9 +210,9 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 	return a, nil
 }
 
-// events reads what the user did, where the answer needs it.
+// events reads what the user did, where reasons are asked for.
 func (r *Recommender) events(ctx context.Context, user int32, p *profile.Profile, o Options, a *Answer) (events []explanation.Event, err error) {
-	if r.ports.History == nil || p.Erased() || o.Exclude == ExcludeNothing && (!o.Explain || p == nil) {
+	if r.ports.History == nil || p == nil || p.Erased() || !o.Explain {
 		return nil, nil
 	}
 	events, a.Note, err = r.ports.History.Events(ctx, user, p)
@@ -207,17 +220,16 @@ func (r *Recommender) events(ctx context.Context, user int32, p *profile.Profile
 }
 
 // skipped returns the products that a user is not shown.
-func skipped(events []explanation.Event, e Exclusion) map[int32]bool {
+func (r *Recommender) skipped(ctx context.Context, user int32, p *profile.Profile, o Options) (map[int32]bool, error) {
 	skip := map[int32]bool{}
-	if e == ExcludeNothing {
-		return skip
+	if o.Exclude == ExcludeNothing || p.Erased() {
+		return skip, nil
 	}
-	for i := range events {
-		if id := events[i].ProductID; id != 0 && (e == ExcludeSeen || events[i].Type == profile.ProductPurchase) {
-			skip[id] = true
-		}
+	ids, err := r.ports.History.Products(ctx, user, o.Exclude == ExcludeBought)
+	for _, id := range ids {
+		skip[id] = true
 	}
-	return skip
+	return skip, ofHistory(err)
 }
 
 // query returns the unit vector that products are compared with, and sets the mix in force.
