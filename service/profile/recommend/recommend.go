@@ -91,7 +91,9 @@ type Options struct {
 	Category  string  // "": of any
 	Diversity float64 // from 0, the nearest, to 1, as unlike each other as can be
 	Mix       float64 // the second vector's share; -1: the configured one
-	Explain   bool
+	// Popularity is the share that the popularity of the last days has of a product's score.
+	Popularity float64
+	Explain    bool
 }
 
 // DefaultOptions returns the options of a request that names none.
@@ -104,6 +106,7 @@ func (o Options) Check() error {
 	faults.If(!slices.Contains([]Exclusion{ExcludeNothing, ExcludeBought, ExcludeSeen}, o.Exclude), "exclude is %.40q: it must be %s, %s or %s",
 		o.Exclude, ExcludeNothing, ExcludeBought, ExcludeSeen)
 	faults.If(!(o.Diversity >= 0 && o.Diversity <= 1), "diversity is %v: it must be between 0 and 1", o.Diversity)
+	faults.If(!(o.Popularity >= 0 && o.Popularity <= 1), "popularity is %v: it must be between 0 and 1", o.Popularity)
 	faults.If(o.Mix != -1 && !(o.Mix >= 0 && o.Mix <= 1), "mix is %v: it must be between 0 and 1", o.Mix)
 	return faults.Err()
 }
@@ -149,6 +152,8 @@ type Answer struct {
 	Version   int32      `json:"profile_version,omitempty"`
 	Updated   *time.Time `json:"profile_last_updated,omitempty"` // of the newest event in it
 	Mix       float64    `json:"mix,omitempty"`
+	// Popularity is the share of popularity in the scores.
+	Popularity float64 `json:"popularity,omitempty"`
 	// StaleSeconds is how long ago the profile was read, where the store does not answer.
 	StaleSeconds float64   `json:"stale_seconds,omitempty"`
 	Note         string    `json:"note,omitempty"`
@@ -160,8 +165,11 @@ type Product struct {
 	ID       int32   `json:"product_id"`
 	Name     string  `json:"product_name,omitempty"`
 	Category string  `json:"category,omitempty"`
-	Score    float64 `json:"score"` // cosine to the vector; with basis popularity the number of events
-	// Because names the events with the largest shares of the score.
+	Score    float64 `json:"score"` // cosine to the vector, with popularity where it is asked for; with basis popularity the number of events
+	// Cosine and the share that popularity has of the score; 0 where no popularity was asked for.
+	Cosine          float64 `json:"cosine,omitempty"`
+	PopularityShare float64 `json:"popularity_share,omitempty"`
+	// Because names the events with the largest shares of the cosine.
 	Because   []explanation.Part `json:"because,omitempty"`
 	Remainder float64            `json:"remainder_share,omitempty"`
 }
@@ -178,8 +186,8 @@ func (r *Recommender) Profile(ctx context.Context, user int32) (p *profile.Profi
 // the history's, where the answer needs it; permanent with reason mix_unavailable or
 // no_history where the request cannot be answered as it is.
 func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answer, error) {
-	if o.Exclude != ExcludeNothing && r.ports.History == nil {
-		return nil, engine.PermanentError("no_history", fmt.Errorf("exclude=%s needs the history of events, which this process does not have", o.Exclude))
+	if err := r.answerable(o); err != nil {
+		return nil, err
 	}
 	p, age, err := r.profiles.load(ctx, user)
 	if err != nil {
@@ -202,12 +210,29 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 		return nil, err
 	}
 	updated := p.Updated.Time()
-	a.Version, a.Updated, a.Mix = p.Version, &updated, o.Mix
-	a.Products = r.nearest(query, o, skip)
+	popular, err := r.blendOf(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	a.Version, a.Updated, a.Mix, a.Popularity = p.Version, &updated, o.Mix, o.Popularity
+	a.Products = r.nearest(query, o, skip, popular)
 	if o.Explain {
 		return a, r.explain(ctx, p, events, o.Mix, a)
 	}
 	return a, nil
+}
+
+// answerable refuses what needs the history of events where there is none.
+func (r *Recommender) answerable(o Options) error {
+	switch {
+	case r.ports.History != nil:
+		return nil
+	case o.Exclude != ExcludeNothing:
+		return engine.PermanentError("no_history", fmt.Errorf("exclude=%s needs the history of events, which this process does not have", o.Exclude))
+	case o.Popularity > 0:
+		return engine.PermanentError("no_history", fmt.Errorf("popularity=%v needs the history of events, which this process does not have", o.Popularity))
+	}
+	return nil
 }
 
 // events reads what the user did, where reasons are asked for.
@@ -266,7 +291,7 @@ func (r *Recommender) ForVector(vector []float64, o Options) (*Answer, error) {
 		return nil, engine.PermanentError("zero_vector", fmt.Errorf("the vector's largest component is %v: it must be a finite number above 0", largest))
 	}
 	floats.Scale(1/length, unit)
-	return &Answer{Basis: ByVector, Products: r.nearest(unit, o, nil)}, nil
+	return &Answer{Basis: ByVector, Products: r.nearest(unit, o, nil, nil)}, nil
 }
 
 // Similar returns the products nearest to a product, or an error that is
@@ -276,22 +301,30 @@ func (r *Recommender) Similar(id int32, o Options) (*Answer, error) {
 	if !known {
 		return nil, fmt.Errorf("product %d: %w", id, engine.ErrMissing)
 	}
-	return &Answer{ProductID: id, Basis: ByProduct, Products: r.nearest(unit, o, map[int32]bool{id: true})}, nil
+	return &Answer{ProductID: id, Basis: ByProduct, Products: r.nearest(unit, o, map[int32]bool{id: true}, nil)}, nil
 }
 
-// nearest searches, and spreads the answer.
-func (r *Recommender) nearest(unit []float64, o Options, skip map[int32]bool) []Product {
+// nearest searches, with popularity where it is not nil, and spreads the answer.
+func (r *Recommender) nearest(unit []float64, o Options, skip map[int32]bool, popular *blend) []Product {
 	q := index.Query{Vector: unit, K: o.K, Category: o.Category, Skip: skip}
 	if o.Diversity > 0 {
 		q.K = pool * o.K
 	}
-	found := r.ports.Products.Search(q)
+	var found []index.Found
+	if popular != nil {
+		found = popular.search(r.ports.Products, q)
+	} else {
+		found = r.ports.Products.Search(q)
+	}
 	if o.Diversity > 0 {
 		found = spread(r.ports.Products, found, o.K, o.Diversity)
 	}
 	all := make([]Product, len(found))
 	for i, f := range found {
 		all[i] = Product{ID: f.ID, Name: f.Name, Category: f.Category, Score: f.Score}
+	}
+	if popular != nil {
+		popular.explain(r.ports.Products, unit, all)
 	}
 	return all
 }
