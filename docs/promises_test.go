@@ -25,6 +25,7 @@ var subjects = [][2]string{
 	{"partitions", "Partitions"},
 	{"streams", "Streams"},
 	{"recommend", "Recommendations"},
+	{"eval", "Evaluation"},
 	{"lite", "keyfold-lite"},
 	{"security", "Secrets, faults and erasure"},
 	{"shutdown", "Shutdown"},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
 	"keyfold/service/profile/evaluation"
@@ -58,7 +59,7 @@ func (h *halfLife) UnmarshalText(text []byte) error {
 
 // Options are those of an evaluation.
 func (f *Flags) Options(vectors string) evaluation.Options {
-	target, _ := f.Targets.Type() // judged by [Flags.CheckFlags]
+	target, _ := Target(f.Targets) // judged by [Flags.CheckFlags]
 	age := time.Duration(-1)
 	if f.Age != nil {
 		age = *f.Age
@@ -76,19 +77,25 @@ func (f *Flags) Options(vectors string) evaluation.Options {
 	}
 }
 
+// Target returns the type of --targets, 0 for none.
+func Target(name cli.EventType) (profile.EventType, error) {
+	kind, err := name.Type()
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("--targets: %w", err)
+	case kind.HasPhrase():
+		return 0, fmt.Errorf("--targets %s: a %[1]s is of no product that could be found: name another type", kind)
+	}
+	return kind, nil
+}
+
 // CheckFlags judges them.
 func (f *Flags) CheckFlags() error {
 	var age error
 	if f.Age != nil && *f.Age < 0 {
 		age = fmt.Errorf("--age %v is negative", *f.Age)
 	}
-	kind, target := f.Targets.Type()
-	switch {
-	case target != nil:
-		target = fmt.Errorf("--targets: %w", target)
-	case kind.HasPhrase():
-		target = fmt.Errorf("--targets %s: a %[1]s is of no product that could be found: name another type", kind)
-	}
+	_, target := Target(f.Targets)
 	return errors.Join(age, target, cli.CheckPage("--html", f.HTML), f.Options("").Validate())
 }
 

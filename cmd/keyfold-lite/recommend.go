@@ -13,6 +13,7 @@ import (
 	"keyfold/service/profile/recommend"
 	"keyfold/sink/sqlite"
 	"keyfold/source/inbox"
+	"keyfold/source/outbox"
 	"keyfold/source/vector"
 )
 
@@ -94,19 +95,46 @@ func (h userHistory) Events(ctx context.Context, user int32, _ *profile.Profile)
 	return events, note, nil
 }
 
-// Counts adds up what was read from files and what was posted.
-func (h userHistory) Counts(ctx context.Context, days int) (map[int32]int64, error) {
-	counts, err := inbox.ProductCounts(ctx, h.file, days, h.app.config.Processor.Weights.Against())
-	if _, absent := os.Stat(filepath.Join(h.app.data, outboxName)); err != nil || absent != nil {
-		return counts, err
-	}
-	db, err := openOutbox(h.app)
+// Products has those of what was read from files and of what was posted.
+func (h userHistory) Products(ctx context.Context, user int32, bought bool) ([]int32, error) {
+	kind := recommend.TypeOf(bought)
+	ids, err := inbox.ProductsOf(ctx, h.file, user, kind)
 	if err != nil {
 		return nil, err
 	}
-	posts, err := db.ProductCounts(ctx, days, h.app.config.Processor.Weights.Against())
-	for id, events := range posts {
-		counts[id] += events
+	return ids, h.ofPosts(func(db *outbox.Database) error {
+		posted, err := db.ProductsOf(ctx, user, kind)
+		ids = append(ids, posted...)
+		return err
+	})
+}
+
+// against lists the types of events that tell against a product.
+func (h userHistory) against() []profile.EventType { return h.app.config.Processor.Weights.Against() }
+
+// Counts adds up what was read from files and what was posted.
+func (h userHistory) Counts(ctx context.Context, days int) (map[int32]int64, error) {
+	counts, err := inbox.ProductCounts(ctx, h.file, days, h.against())
+	if err != nil {
+		return nil, err
 	}
-	return counts, errors.Join(err, db.Close())
+	return counts, h.ofPosts(func(db *outbox.Database) error {
+		posts, err := db.ProductCounts(ctx, days, h.against())
+		for id, events := range posts {
+			counts[id] += events
+		}
+		return err
+	})
+}
+
+// ofPosts reads the history of posts, where there is one.
+func (h userHistory) ofPosts(read func(*outbox.Database) error) error {
+	if _, absent := os.Stat(filepath.Join(h.app.data, outboxName)); absent != nil {
+		return nil
+	}
+	db, err := openOutbox(h.app)
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(db), db.Close())
 }

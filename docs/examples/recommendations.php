@@ -15,7 +15,7 @@ namespace Shop;
  * Asks keyfold for products for a user. A page must not wait for recommendations, nor fail
  * with them: where keyfold does not answer in time, there are none.
  *
- * @param array<string, scalar> $options k, exclude, category, diversity, mix, explain
+ * @param array<string, scalar> $options k, exclude, category, diversity, mix, popularity, explain
  * @return list<array> the products, the best first
  */
 function recommendations(string $url, string $token, int $user, array $options = [], float $timeout = 0.3): array

@@ -223,6 +223,10 @@ func (h history) Events(ctx context.Context, user int32, p *profile.Profile) ([]
 	return explanation.FromOutbox(ctx, h.db, user, p, h.retention)
 }
 
+func (h history) Products(ctx context.Context, user int32, bought bool) ([]int32, error) {
+	return h.db.ProductsOf(ctx, user, recommend.TypeOf(bought))
+}
+
 func (h history) Counts(ctx context.Context, days int) (map[int32]int64, error) {
 	return h.db.ProductCounts(ctx, days, h.against)
 }

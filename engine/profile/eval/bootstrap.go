@@ -14,11 +14,12 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Intervals are those of a row's HR@K in the part to test by, and of its difference to
-// that of another row of the same draws.
+// Intervals are those of a row's HR@K in the part to test by, and of the differences of HR@K
+// and nDCG@K to those of another row of the same draws.
 type Intervals struct {
 	HR         Interval
 	Difference Interval
+	NDCG       Interval // of the difference
 }
 
 // Intervals draws the users of the part to test by anew, with replacement, and returns
@@ -32,7 +33,7 @@ func (r *Result) Intervals(base *Result, against string) []Intervals {
 	if reference < 0 || len(r.asked) == 0 || len(base.asked) != len(r.asked) {
 		return make([]Intervals, len(r.Rows))
 	}
-	ratios, differences := draws(len(r.Rows)), draws(len(r.Rows))
+	ratios, differences, gains := draws(len(r.Rows)), draws(len(r.Rows)), draws(len(r.Rows))
 	random := rand.New(rand.NewPCG(1, 0))
 	times := make([]float64, len(r.asked)) // how often each user is drawn
 	for draw := range Draws {
@@ -41,15 +42,15 @@ func (r *Result) Intervals(base *Result, against string) []Intervals {
 			times[random.IntN(len(times))]++
 		}
 		n := weighted(times, r.asked)
-		of := weighted(times, base.hits[reference]) / n
+		of, gain := weighted(times, base.hits[reference])/n, weighted(times, base.gains[reference])/n
 		for row := range r.Rows {
 			hr := weighted(times, r.hits[row]) / n
-			ratios[row][draw], differences[row][draw] = hr, hr-of
+			ratios[row][draw], differences[row][draw], gains[row][draw] = hr, hr-of, weighted(times, r.gains[row])/n-gain
 		}
 	}
 	all := make([]Intervals, len(r.Rows))
 	for row := range all {
-		all[row] = Intervals{HR: interval(ratios[row]), Difference: interval(differences[row])}
+		all[row] = Intervals{HR: interval(ratios[row]), Difference: interval(differences[row]), NDCG: interval(gains[row])}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -21,13 +22,16 @@ type pass struct {
 	recentLogs map[int64][]float64
 	arms       int
 	checkEvery int
+	// Of rows that were answered elsewhere:
+	firstQuestion []int           // by user: the number of the first one among all questions
+	byProduct     map[int32]int32 // candidates
 }
 
 // Run has every row of a plan answer every question. Equal input gives equal bytes.
 // The errors are that ctx has ended, that the slow way differs, and that the plan needs
 // vectors which its space does not have.
 func (t *Timeline) Run(ctx context.Context, plan Plan) (*Result, error) {
-	p := &pass{Timeline: t, Plan: &plan, metrics: newMetrics(plan.Cutoff), arms: len(plan.names())}
+	p := &pass{Timeline: t, Plan: &plan, metrics: newMetrics(plan.Cutoff, cmp.Or(plan.Far, farCutoff)), arms: len(plan.names())}
 	p.vectors, _ = plan.Space.(Vectors)
 	if p.vectors == nil && slices.Contains(plan.lengths(), true) {
 		return nil, errors.New("the plan goes by lengths of vectors, and its space has none")
@@ -40,6 +44,13 @@ func (t *Timeline) Run(ctx context.Context, plan Plan) (*Result, error) {
 	}
 	if plan.Check > 0 && p.vectors != nil {
 		p.checkEvery = max(1, (t.Questions[0]+t.Questions[1])/plan.Check)
+	}
+	if len(plan.Given) > 0 {
+		p.numberQuestions()
+		p.byProduct = map[int32]int32{}
+		for j := range t.Candidates {
+			p.byProduct[t.Things[j].Product] = int32(j)
+		}
 	}
 	result := newResult(p)
 	workers := make([]*worker, runtime.GOMAXPROCS(0))
@@ -91,10 +102,13 @@ type worker struct {
 	last    engine.Millis
 	noted   int // events whose items are in met
 	checked int
+
+	question  int         // its number, where rows were answered elsewhere
+	agreement []Agreement // by row that was
 }
 
 func newWorker(p *pass) *worker {
-	w := &worker{pass: p, mixed: make([]float64, p.Candidates), isMet: make([]bool, p.Candidates)}
+	w := &worker{pass: p, mixed: make([]float64, p.Candidates), isMet: make([]bool, p.Candidates), agreement: make([]Agreement, len(p.Given))}
 	lengths := p.lengths()
 	for i := range p.Settings {
 		var space Vectors
@@ -127,6 +141,9 @@ func (w *worker) user(u *user, number int, into *answer) error {
 	into.events = len(u.events)
 	for i := range u.questions {
 		q := &u.questions[i]
+		if p := w.firstQuestion; p != nil {
+			w.question = p[number] + i
+		}
 		w.note(u, q)
 		for ; w.folded < int(q.before) && w.from[w.folded] <= q.at; w.folded++ {
 			w.fold(&u.events[w.folded])
@@ -180,6 +197,8 @@ func (w *worker) rankAll(q *question) {
 		w.score(2, q, recent, tie)
 		arm = 3
 	}
+	w.given(arm, q)
+	arm += len(w.Given)
 	if w.usable == 0 { // a user without a profile gets what is popular
 		for ; arm < w.arms; arm++ {
 			w.score(arm, q, recent, tie)
@@ -188,6 +207,7 @@ func (w *worker) rankAll(q *question) {
 	}
 	for _, s := range w.sums {
 		w.score(arm, q, s.scores, s.tolerance())
+		w.compareGiven(s.Name, q, s.scores, s.tolerance())
 		arm++
 	}
 	for _, m := range w.Mixes {
@@ -196,6 +216,7 @@ func (w *worker) rankAll(q *question) {
 			w.mixed[j] = short*w.sums[m.Short].scores[j] + long*x
 		}
 		w.score(arm, q, w.mixed, tie)
+		w.compareGiven(m.Name, q, w.mixed, tie)
 		arm++
 	}
 	for _, b := range w.Blends {

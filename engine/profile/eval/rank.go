@@ -58,18 +58,19 @@ func (t *tally) add(o *tally, weight float64) {
 // metrics turns ranks into metrics. The sums over the first places are made once.
 type metrics struct {
 	cutoff  int
+	far     int
 	gain    []float64 // by number of places: the sum of their discounts, up to the cutoff
-	inverse []float64 // by number of places: the sum of 1/place, up to farCutoff
+	inverse []float64 // by number of places: the sum of 1/place, up to far
 }
 
-func newMetrics(cutoff int) *metrics {
-	m := &metrics{cutoff: cutoff, gain: []float64{0}, inverse: []float64{0}}
-	for place := 1; place <= max(cutoff, farCutoff); place++ {
+func newMetrics(cutoff, far int) *metrics {
+	m := &metrics{cutoff: cutoff, far: far, gain: []float64{0}, inverse: []float64{0}}
+	for place := 1; place <= max(cutoff, far); place++ {
 		gain, inverse := 0.0, 0.0
 		if place <= cutoff {
 			gain = 1 / math.Log2(float64(place)+1)
 		}
-		if place <= farCutoff {
+		if place <= far {
 			inverse = 1 / float64(place)
 		}
 		m.gain = append(m.gain, m.gain[place-1]+gain)
@@ -86,5 +87,5 @@ func (m *metrics) of(above, equal int) tally {
 		return (sums[min(above+equal, last)] - sums[min(above, last)]) / float64(equal)
 	}
 	within := func(k int) float64 { return min(1, max(0, float64(k-above)/float64(equal))) }
-	return tally{1, within(m.cutoff), within(farCutoff), between(m.gain), between(m.inverse)}
+	return tally{1, within(m.cutoff), within(m.far), between(m.gain), between(m.inverse)}
 }

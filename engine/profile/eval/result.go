@@ -123,26 +123,28 @@ type Row struct {
 // Result is what a pass answered.
 type Result struct {
 	Rows      []Row
-	Questions [2]int // by part
-	Users     [2]int // with a question, by part
-	InGroup   []int  // questions of the part to test by
-	NoProfile int    // of the part to test by: answered by popularity
-	Checked   int    // folded by the slow way too, and equal
-	Writes    int    // of the profiles of all users with questions, where the visibility knows
-	Events    int    // of those users
+	Questions [2]int      // by part
+	Users     [2]int      // with a question, by part
+	InGroup   []int       // questions of the part to test by
+	NoProfile int         // of the part to test by: answered by popularity
+	Checked   int         // folded by the slow way too, and equal
+	Writes    int         // of the profiles of all users with questions, where the visibility knows
+	Events    int         // of those users
+	Agreement []Agreement // of the rows that were answered elsewhere
 
 	totals [2][]tally
 	groups [][]tally
 	means  [2][]float64 // sums over users
-	// Of each user with a question in the part to test by: how many, and the hits of
-	// each row. The intervals are drawn from them.
+	// Of each user with a question in the part to test by: how many, and the hits and
+	// gains of each row. The intervals are drawn from them.
 	asked []float64
 	hits  [][]float64 // by row
+	gains [][]float64
 }
 
 func newResult(p *pass) *Result {
 	groups := Groups()
-	r := &Result{InGroup: make([]int, len(groups)), hits: make([][]float64, p.arms)}
+	r := &Result{InGroup: make([]int, len(groups)), hits: make([][]float64, p.arms), gains: make([][]float64, p.arms), Agreement: make([]Agreement, len(p.Given))}
 	for _, name := range p.names() {
 		r.Rows = append(r.Rows, Row{Name: name, Groups: make([]float64, len(groups))})
 	}
@@ -174,6 +176,7 @@ func (r *Result) add(a *answer) {
 			r.asked = append(r.asked, n)
 			for arm := range tallies {
 				r.hits[arm] = append(r.hits[arm], tallies[arm].hits)
+				r.gains[arm] = append(r.gains[arm], tallies[arm].gain)
 			}
 		}
 	}
@@ -201,6 +204,10 @@ func (r *Result) finish(p *pass, workers []*worker) {
 	}
 	for _, w := range workers {
 		r.Checked += w.checked
+		for i, a := range w.agreement {
+			r.Agreement[i].Compared += a.Compared
+			r.Agreement[i].Differ += a.Differ
+		}
 	}
 }
 
@@ -245,6 +252,6 @@ func (r *Result) Row(name string) *Row {
 // Only returns the result with one of its rows.
 func (r *Result) Only(row int) *Result {
 	only := *r
-	only.Rows, only.hits = []Row{r.Rows[row]}, r.hits[row:row+1]
+	only.Rows, only.hits, only.gains = []Row{r.Rows[row]}, r.hits[row:row+1], r.gains[row:row+1]
 	return &only
 }

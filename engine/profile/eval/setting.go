@@ -68,9 +68,11 @@ type Plan struct {
 	Settings   []Setting
 	Mixes      []Mix
 	Blends     []Blend
+	Given      []Given
 	Baselines  bool // the rows of [Random], [WarmUpPopularity] and [Popularity] come first
 	Coverage   bool // count which candidates are ever among the first
 	Cutoff     int  // K of HR@K and nDCG@K
+	Far        int  // in place of the 100 of HR@100 and MRR@100; 0: 100
 	Check      int  // of how many questions the profiles are folded by the slow way, too
 }
 
@@ -84,6 +86,9 @@ const (
 func (p *Plan) names() (names []string) {
 	if p.Baselines {
 		names = []string{Random, WarmUpPopularity, Popularity}
+	}
+	for i := range p.Given {
+		names = append(names, p.Given[i].Name)
 	}
 	for i := range p.Settings {
 		names = append(names, p.Settings[i].Name)

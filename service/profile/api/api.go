@@ -223,12 +223,13 @@ func refuse(status int, reason, text string) *httpapi.Answer {
 
 // optionsOf reads the parameters of recommendations.
 func optionsOf(u *url.URL) (recommend.Options, error) {
-	q, err := readQuery(u, "k", "exclude", "category", "diversity", "mix", "explain")
+	q, err := readQuery(u, "k", "exclude", "category", "diversity", "mix", "popularity", "explain")
 	o := q.options()
 	if exclude := q.text("exclude"); exclude != "" {
 		o.Exclude = recommend.Exclusion(exclude)
 	}
 	o.Mix = q.mix(o.Mix)
+	o.Popularity = q.number("popularity", o.Popularity)
 	o.Explain = q.flag("explain")
 	return o, errors.Join(err, q.err(), o.Check())
 }

@@ -58,6 +58,10 @@ func (s *shop) Events(context.Context, int32, *profile.Profile) ([]explanation.E
 	return []explanation.Event{{Event: profile.Event{UserID: 7, Type: profile.ProductPurchase, ProductID: 1, OccurredAt: 1_770_000_000_000, MessageID: "a"}}}, "", cmp.Or(s.lost, s.away)
 }
 
+func (s *shop) Products(context.Context, int32, bool) ([]int32, error) {
+	return []int32{1}, cmp.Or(s.lost, s.away)
+}
+
 func (s *shop) Counts(context.Context, int) (map[int32]int64, error) {
 	return map[int32]int64{1: 3, 2: 9}, cmp.Or(s.lost, s.away)
 }
@@ -123,6 +127,12 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/v1/users/7/recommendations?mix=0&k=1", "", 200, `"recommendations":[{"product_id":1,"product_name":"product 1","category":"a","score":1}]`},
 		{"GET", "/v1/users/7/recommendations?exclude=bought&mix=0&k=1", "", 200, `"product_id":2`},
 		{"GET", "/v1/users/7/recommendations?explain=true&mix=0&k=1", "", 200, `"because":[{"message_id":"a"`},
+		{"GET", "/v1/users/7/recommendations?popularity=1&mix=0&k=1", "", 200, `"popularity":1,"recommendations":[{"product_id":2,"product_name":"product 2","category":"b","score":1,"cosine":0.7`},
+		{"GET", "/v1/users/7/recommendations?popularity=0.1&mix=0&k=1&explain=true", "", 200, `"popularity_share":`},
+		{"GET", "/v1/users/7/recommendations?popularity=2", "", 400, "popularity is 2: it must be between 0 and 1"},
+		{"GET", "/v1/products/1/similar?popularity=1", "", 400, "is no parameter here"},
+		{"POST", "/v1/recommendations", `{"users":[7,9],"k":1,"mix":0,"popularity":1}`, 200, `{"answers":[{"user_id":7,"basis":"profile","profile_version":2,"profile_last_updated":"2026-02-02T02:40:00Z","popularity":1`},
+		{"POST", "/v1/recommendations", `{"vector":[1,0,0],"popularity":0.5}`, 400, "are of users"},
 		{"GET", "/v1/users/7/recommendations?category=b&k=200&diversity=1", "", 200, `"product_id":2`},
 		{"GET", "/v1/users/7/recommendations?category=none", "", 200, `"recommendations":[]`},
 		{"GET", "/v1/users/8/recommendations?k=1", "", 200, `"basis":"popularity","recommendations":[{"product_id":2`},

@@ -16,14 +16,15 @@ const MaxUsers = 100
 // asked is the body of POST /v1/recommendations: for users or for a vector. What is left out
 // is at its default.
 type asked struct {
-	Users     []int32              `json:"users"`
-	Vector    []float64            `json:"vector"`
-	K         *int                 `json:"k"`
-	Exclude   *recommend.Exclusion `json:"exclude"`
-	Category  string               `json:"category"`
-	Diversity float64              `json:"diversity"`
-	Mix       *float64             `json:"mix"`
-	Explain   bool                 `json:"explain"`
+	Users      []int32              `json:"users"`
+	Vector     []float64            `json:"vector"`
+	K          *int                 `json:"k"`
+	Exclude    *recommend.Exclusion `json:"exclude"`
+	Category   string               `json:"category"`
+	Diversity  float64              `json:"diversity"`
+	Mix        *float64             `json:"mix"`
+	Popularity float64              `json:"popularity"`
+	Explain    bool                 `json:"explain"`
 }
 
 // answers is what is answered, aligned with the users or one for the vector.
@@ -84,7 +85,7 @@ func readAsked(body []byte) (ask asked, o recommend.Options, err error) {
 	if ask.Mix != nil {
 		o.Mix = *ask.Mix
 	}
-	o.Category, o.Diversity, o.Explain = ask.Category, ask.Diversity, ask.Explain
+	o.Category, o.Diversity, o.Popularity, o.Explain = ask.Category, ask.Diversity, ask.Popularity, ask.Explain
 	var faults engine.Faults
 	faults.If((ask.Users == nil) == (ask.Vector == nil), "give either users or a vector")
 	faults.If(len(ask.Users) > MaxUsers, "users has %d ids: at most %d can be asked for at once", len(ask.Users), MaxUsers)
@@ -92,7 +93,7 @@ func readAsked(body []byte) (ask asked, o recommend.Options, err error) {
 		faults.If(user < 1, "users[%d] is %d: it must be at least 1", i, user)
 	}
 	faults.If(ask.Mix != nil && *ask.Mix < 0, "mix is %v: it must be between 0 and 1", o.Mix)
-	faults.If(ask.Vector != nil && (ask.Explain || ask.Mix != nil || o.Exclude != recommend.ExcludeNothing), "explain, mix and exclude are of users: a vector has none")
+	faults.If(ask.Vector != nil && (ask.Explain || ask.Mix != nil || ask.Popularity != 0 || o.Exclude != recommend.ExcludeNothing), "explain, mix, popularity and exclude are of users: a vector has none")
 	if err := o.Check(); err != nil {
 		faults = append(faults, err)
 	}

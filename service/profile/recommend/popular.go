@@ -3,7 +3,6 @@ package recommend
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,11 +17,10 @@ const countTimeout = time.Minute
 // request that begins it waits for it, and so do all others until the first one succeeded;
 // later ones have the last count meanwhile.
 type popularity struct {
-	mu    sync.Mutex
-	last  []counted // the most first
-	known bool
-	at    time.Time // of the end of the last count
-	now   *count    // under way; nil: none
+	mu   sync.Mutex
+	last *counts   // nil: not known yet
+	at   time.Time // of the end of the last count
+	now  *count    // under way; nil: none
 }
 
 // count is one that is made; err is set before done is closed.
@@ -31,16 +29,22 @@ type count struct {
 	err  error
 }
 
+// counts are those of one time. They are only read.
+type counts struct {
+	ordered []counted // the most first
+	events  map[int32]int64
+}
+
 type counted struct {
 	id     int32
 	events int64
 }
 
 // get returns the counts, which are at most PopularTTL old where the history answers.
-func (p *popularity) get(ctx context.Context, history History, c Config) ([]counted, error) {
+func (p *popularity) get(ctx context.Context, history History, c Config) (*counts, error) {
 	p.mu.Lock()
 	now := p.now
-	if p.known && (now != nil || time.Since(p.at) < c.PopularTTL) {
+	if p.last != nil && (now != nil || time.Since(p.at) < c.PopularTTL) {
 		defer p.mu.Unlock()
 		return p.last, nil
 	}
@@ -59,7 +63,7 @@ func (p *popularity) get(ctx context.Context, history History, c Config) ([]coun
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known {
+	if p.last != nil {
 		return p.last, nil // after a failure the next one to ask after the time tries again
 	}
 	return nil, err
@@ -70,20 +74,20 @@ func (p *popularity) get(ctx context.Context, history History, c Config) ([]coun
 func (p *popularity) count(ctx context.Context, now *count, history History, days int) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	counts, err := history.Counts(ctx, days)
-	last := ordered(counts)
+	events, err := history.Counts(ctx, days)
+	last := &counts{ordered(events), events}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
-		p.last, p.known = last, true
+		p.last = last
 	}
 	p.at, p.now, now.err = time.Now(), nil, err
 	close(now.done)
 }
 
-func ordered(counts map[int32]int64) []counted {
-	all := make([]counted, 0, len(counts))
-	for id, events := range maps.All(counts) {
+func ordered(events map[int32]int64) []counted {
+	all := make([]counted, 0, len(events))
+	for id, events := range events {
 		all = append(all, counted{id, events})
 	}
 	slices.SortFunc(all, func(a, b counted) int { return cmp.Or(cmp.Compare(b.events, a.events), cmp.Compare(a.id, b.id)) })
@@ -97,11 +101,11 @@ func (r *Recommender) fillPopular(ctx context.Context, a *Answer, o Options, ski
 		a.Note = "the user " + why + ", and what is popular is not known without the history of events"
 		return nil
 	}
-	counts, err := r.popular.get(ctx, r.ports.History, r.config)
+	popular, err := r.popular.get(ctx, r.ports.History, r.config)
 	if err != nil {
 		return ofHistory(err)
 	}
-	for some := range slices.Chunk(counts, max(2*o.K, 16)) {
+	for some := range slices.Chunk(popular.ordered, max(2*o.K, 16)) {
 		known, err := r.products(ctx, some)
 		if err != nil {
 			return err

@@ -45,6 +45,9 @@ func PrintProducts(w *cli.Text, a *Answer) {
 			continue
 		}
 		w.Line("  %6.3f  %s", p.Score, title)
+		if a.Popularity > 0 {
+			w.Line("          %3.0f %% of it popularity; of the rest, a cosine of %.3f:", 100*p.PopularityShare, p.Cosine)
+		}
 		for _, part := range p.Because {
 			w.Line("          %3.0f %%: %s", 100*part.Share, reason(part))
 		}

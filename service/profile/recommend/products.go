@@ -16,6 +16,9 @@ import (
 type Products interface {
 	// Search returns the products with the largest scores, the largest first.
 	Search(ctx context.Context, q index.Query) ([]index.Found, error)
+	// Cosines returns those of the products that can be recommended, with their inner products
+	// with a vector as scores, in any order.
+	Cosines(ctx context.Context, ids []int32, vector []float64) ([]index.Found, error)
 	// Products returns those of the products that can be recommended, in any order, with unit
 	// vectors.
 	Products(ctx context.Context, ids []int32) ([]profile.Product, error)
@@ -27,6 +30,16 @@ type InMemory struct{ Index *index.Index }
 // Search implements [Products].
 func (m InMemory) Search(_ context.Context, q index.Query) ([]index.Found, error) {
 	return m.Index.Search(q), nil
+}
+
+// Cosines implements [Products].
+func (m InMemory) Cosines(_ context.Context, ids []int32, vector []float64) (all []index.Found, err error) {
+	for _, id := range ids {
+		if item, cosine, known := m.Index.Cosine(id, vector); known {
+			all = append(all, index.Found{Item: item, Score: cosine})
+		}
+	}
+	return all, nil
 }
 
 // Products implements [Products].
@@ -73,11 +86,23 @@ func (s InStore) Search(ctx context.Context, q index.Query) (found []index.Found
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range s.usable(products) {
-		found = append(found, index.Found{Item: index.Item{ID: p.ID, Name: p.Name, Category: p.Category}, Score: floats.Dot(widen(p.Vector), q.Vector)})
-	}
+	found = scored(s.usable(products), q.Vector)
 	slices.SortFunc(found, func(a, b index.Found) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) })
 	return found, nil
+}
+
+// scored returns products with their inner products with a vector.
+func scored(products []profile.Product, vector []float64) (all []index.Found) {
+	for _, p := range products {
+		all = append(all, index.Found{Item: index.Item{ID: p.ID, Name: p.Name, Category: p.Category}, Score: floats.Dot(widen(p.Vector), vector)})
+	}
+	return all
+}
+
+// Cosines implements [Products].
+func (s InStore) Cosines(ctx context.Context, ids []int32, vector []float64) ([]index.Found, error) {
+	products, err := s.Products(ctx, ids)
+	return scored(products, vector), err
 }
 
 // Products implements [Products].

@@ -37,6 +37,8 @@ type History interface {
 	// of the profile, and a note where some are missing. p is nil where there is no
 	// profile.
 	Events(ctx context.Context, user int32, p *profile.Profile) (events []explanation.Event, note string, err error)
+	// Products returns the products that the user has bought, or has any event of.
+	Products(ctx context.Context, user int32, bought bool) ([]int32, error)
 	// Counts returns how many events products had in the days before the newest event.
 	Counts(ctx context.Context, days int) (map[int32]int64, error)
 }
@@ -76,6 +78,14 @@ const (
 	ExcludeSeen    Exclusion = "seen"   // products with any event of the user
 )
 
+// TypeOf returns the type of events that a history looks for: purchases, or 0 for all.
+func TypeOf(bought bool) profile.EventType {
+	if bought {
+		return profile.ProductPurchase
+	}
+	return 0
+}
+
 // Options of an answer.
 type Options struct {
 	K         int
@@ -83,7 +93,9 @@ type Options struct {
 	Category  string  // "": of any
 	Diversity float64 // from 0, the nearest, to 1, as unlike each other as can be
 	Mix       float64 // the second vector's share; -1: the configured one
-	Explain   bool
+	// Popularity is the share that the popularity of the last days has of a product's score.
+	Popularity float64
+	Explain    bool
 }
 
 // DefaultOptions returns the options of a request that names none.
@@ -96,6 +108,7 @@ func (o Options) Check() error {
 	faults.If(!slices.Contains([]Exclusion{ExcludeNothing, ExcludeBought, ExcludeSeen}, o.Exclude), "exclude is %.40q: it must be %s, %s or %s",
 		o.Exclude, ExcludeNothing, ExcludeBought, ExcludeSeen)
 	faults.If(!(o.Diversity >= 0 && o.Diversity <= 1), "diversity is %v: it must be between 0 and 1", o.Diversity)
+	faults.If(!(o.Popularity >= 0 && o.Popularity <= 1), "popularity is %v: it must be between 0 and 1", o.Popularity)
 	faults.If(o.Mix != -1 && !(o.Mix >= 0 && o.Mix <= 1), "mix is %v: it must be between 0 and 1", o.Mix)
 	return faults.Err()
 }
@@ -141,6 +154,8 @@ type Answer struct {
 	Version   int32      `json:"profile_version,omitempty"`
 	Updated   *time.Time `json:"profile_last_updated,omitempty"` // of the newest event in it
 	Mix       float64    `json:"mix,omitempty"`
+	// Popularity is the share of popularity in the scores.
+	Popularity float64 `json:"popularity,omitempty"`
 	// StaleSeconds is how long ago the profile was read, where the store does not answer.
 	StaleSeconds float64   `json:"stale_seconds,omitempty"`
 	Note         string    `json:"note,omitempty"`
@@ -153,8 +168,11 @@ type Product struct {
 	ID       int32   `json:"product_id"`
 	Name     string  `json:"product_name,omitempty"`
 	Category string  `json:"category,omitempty"`
-	Score    float64 `json:"score"` // cosine to the vector; with basis popularity the number of events
-	// Because names the events with the largest shares of the score.
+	Score    float64 `json:"score"` // cosine to the vector, with popularity where it is asked for; with basis popularity the number of events
+	// Cosine and the share that popularity has of the score; 0 where no popularity was asked for.
+	Cosine          float64 `json:"cosine,omitempty"`
+	PopularityShare float64 `json:"popularity_share,omitempty"`
+	// Because names the events with the largest shares of the cosine.
 	Because   []explanation.Part `json:"because,omitempty"`
 	Remainder float64            `json:"remainder_share,omitempty"`
 }
@@ -171,8 +189,8 @@ func (r *Recommender) Profile(ctx context.Context, user int32) (p *profile.Profi
 // the history's, where the answer needs it; permanent with reason mix_unavailable or
 // no_history where the request cannot be answered as it is.
 func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answer, error) {
-	if o.Exclude != ExcludeNothing && r.ports.History == nil {
-		return nil, engine.PermanentError("no_history", fmt.Errorf("exclude=%s needs the history of events, which this process does not have", o.Exclude))
+	if err := r.answerable(o); err != nil {
+		return nil, err
 	}
 	p, age, err := r.profiles.load(ctx, user)
 	if err != nil {
@@ -183,7 +201,10 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 	if err != nil {
 		return nil, err
 	}
-	skip := skipped(events, o.Exclude)
+	skip, err := r.skipped(ctx, user, p, o)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case p == nil, p.Erased():
 		return a, r.fillPopular(ctx, a, o, skip, "has no profile")
@@ -196,8 +217,12 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 		return nil, err
 	}
 	updated := p.Updated.Time()
-	a.Version, a.Updated, a.Mix = p.Version, &updated, o.Mix
-	if a.Products, err = r.nearest(ctx, query, o, skip); err != nil {
+	popular, err := r.blendOf(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	a.Version, a.Updated, a.Mix, a.Popularity = p.Version, &updated, o.Mix, o.Popularity
+	if a.Products, err = r.nearest(ctx, query, o, skip, popular); err != nil {
 		return nil, err
 	}
 	if o.Explain {
@@ -206,9 +231,22 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 	return a, nil
 }
 
-// events reads what the user did, where the answer needs it.
+// answerable refuses what needs the history of events where there is none.
+func (r *Recommender) answerable(o Options) error {
+	switch {
+	case r.ports.History != nil:
+		return nil
+	case o.Exclude != ExcludeNothing:
+		return engine.PermanentError("no_history", fmt.Errorf("exclude=%s needs the history of events, which this process does not have", o.Exclude))
+	case o.Popularity > 0:
+		return engine.PermanentError("no_history", fmt.Errorf("popularity=%v needs the history of events, which this process does not have", o.Popularity))
+	}
+	return nil
+}
+
+// events reads what the user did, where reasons are asked for.
 func (r *Recommender) events(ctx context.Context, user int32, p *profile.Profile, o Options, a *Answer) (events []explanation.Event, err error) {
-	if r.ports.History == nil || p.Erased() || o.Exclude == ExcludeNothing && (!o.Explain || p == nil) {
+	if r.ports.History == nil || p == nil || p.Erased() || !o.Explain {
 		return nil, nil
 	}
 	events, a.Note, err = r.ports.History.Events(ctx, user, p)
@@ -216,17 +254,16 @@ func (r *Recommender) events(ctx context.Context, user int32, p *profile.Profile
 }
 
 // skipped returns the products that a user is not shown.
-func skipped(events []explanation.Event, e Exclusion) map[int32]bool {
+func (r *Recommender) skipped(ctx context.Context, user int32, p *profile.Profile, o Options) (map[int32]bool, error) {
 	skip := map[int32]bool{}
-	if e == ExcludeNothing {
-		return skip
+	if o.Exclude == ExcludeNothing || p.Erased() {
+		return skip, nil
 	}
-	for i := range events {
-		if id := events[i].ProductID; id != 0 && (e == ExcludeSeen || events[i].Type == profile.ProductPurchase) {
-			skip[id] = true
-		}
+	ids, err := r.ports.History.Products(ctx, user, o.Exclude == ExcludeBought)
+	for _, id := range ids {
+		skip[id] = true
 	}
-	return skip
+	return skip, ofHistory(err)
 }
 
 // query returns the unit vector that products are compared with, and sets the mix in force.
@@ -263,7 +300,7 @@ func (r *Recommender) ForVector(ctx context.Context, vector []float64, o Options
 		return nil, engine.PermanentError("zero_vector", fmt.Errorf("the vector's largest component is %v: it must be a finite number above 0", largest))
 	}
 	floats.Scale(1/length, unit)
-	products, err := r.nearest(ctx, unit, o, nil)
+	products, err := r.nearest(ctx, unit, o, nil, nil)
 	return &Answer{Basis: ByVector, Products: products}, err
 }
 
@@ -277,17 +314,17 @@ func (r *Recommender) Similar(ctx context.Context, id int32, o Options) (*Answer
 	if len(of) == 0 {
 		return nil, fmt.Errorf("product %d: %w", id, engine.ErrMissing)
 	}
-	products, err := r.nearest(ctx, widen(of[0].Vector), o, map[int32]bool{id: true})
+	products, err := r.nearest(ctx, widen(of[0].Vector), o, map[int32]bool{id: true}, nil)
 	return &Answer{ProductID: id, Basis: ByProduct, Products: products}, err
 }
 
-// nearest searches, and spreads the answer.
-func (r *Recommender) nearest(ctx context.Context, unit []float64, o Options, skip map[int32]bool) ([]Product, error) {
+// nearest searches, with popularity where it is not nil, and spreads the answer.
+func (r *Recommender) nearest(ctx context.Context, unit []float64, o Options, skip map[int32]bool, popular *blend) ([]Product, error) {
 	q := index.Query{Vector: unit, K: o.K, Category: o.Category, Skip: skip}
 	if o.Diversity > 0 {
 		q.K = min(pool*o.K, mostPool)
 	}
-	found, err := r.ports.Products.Search(ctx, q)
+	found, err := r.search(ctx, q, popular)
 	if err == nil && o.Diversity > 0 {
 		found, err = spread(ctx, r.ports.Products, found, o.K, o.Diversity)
 	}
@@ -298,5 +335,15 @@ func (r *Recommender) nearest(ctx context.Context, unit []float64, o Options, sk
 	for i, f := range found {
 		all[i] = Product{ID: f.ID, Name: f.Name, Category: f.Category, Score: f.Score}
 	}
-	return all, nil
+	if popular != nil {
+		err = popular.explain(ctx, r.ports.Products, unit, all)
+	}
+	return all, err
+}
+
+func (r *Recommender) search(ctx context.Context, q index.Query, popular *blend) ([]index.Found, error) {
+	if popular != nil {
+		return popular.search(ctx, r.ports.Products, q)
+	}
+	return r.ports.Products.Search(ctx, q)
 }

@@ -63,6 +63,15 @@ func (w *world) Events(_ context.Context, user int32, _ *profile.Profile) ([]exp
 	return w.events[user], "", w.away
 }
 
+func (w *world) Products(_ context.Context, user int32, bought bool) (ids []int32, err error) {
+	for _, e := range w.events[user] {
+		if e.ProductID != 0 && (!bought || e.Type == profile.ProductPurchase) {
+			ids = append(ids, e.ProductID)
+		}
+	}
+	return ids, w.away
+}
+
 func (w *world) Counts(context.Context, int) (map[int32]int64, error) {
 	w.counted++
 	return w.counts, w.away

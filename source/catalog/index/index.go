@@ -244,6 +244,18 @@ func (x *Index) Product(id int32) (Item, []float64, bool) {
 	return x.items[row], wide(x.row(row)), true
 }
 
+// Cosine returns a product without its vector, and the inner product of its unit vector and a
+// query, or false.
+func (x *Index) Cosine(id int32, query []float64) (Item, float64, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	row, known := x.rows[id]
+	if !known || len(query) != x.dimensions {
+		return Item{}, 0, false
+	}
+	return x.items[row], dot(query, x.row(row)), true
+}
+
 func wide(narrow []float32) []float64 {
 	v := make([]float64, len(narrow))
 	for i, component := range narrow {

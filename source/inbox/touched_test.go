@@ -1,0 +1,30 @@
+package inbox
+
+import (
+	"slices"
+	"testing"
+
+	"keyfold/engine/profile"
+)
+
+// The products of a user are those of the user's own events, each once, and of one type where
+// one is named.
+func TestProductsOf(t *testing.T) {
+	b := newBench(t)
+	bought := malformed(`{"user_id":1,"event_type":"product_purchase","product_id":7,"occurred_at":"2026-02-10T14:00:00+00:00"}`)
+	again := malformed(`{"user_id":1,"event_type":"product_view","product_id":2,"occurred_at":"2026-02-11T14:00:00+00:00"}`)
+	searched := malformed(`{"user_id":1,"event_type":"search","search_phrase":"shoes","occurred_at":"2026-02-11T15:00:00+00:00"}`)
+	b.add(t, append(events(1, 0, 3), event(2, 50), bought, again, searched)...)
+	for _, test := range []struct {
+		user int32
+		kind profile.EventType
+		want []int32
+	}{
+		{1, 0, []int32{1, 2, 3, 7}}, {1, profile.ProductPurchase, []int32{7}}, {2, 0, []int32{51}}, {2, profile.ProductPurchase, nil}, {3, 0, nil},
+	} {
+		got, err := ProductsOf(t.Context(), b.read, test.user, test.kind)
+		if slices.Sort(got); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("user %d, %v: %v, %v, want %v", test.user, test.kind, got, err, test.want)
+		}
+	}
+}
