@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
@@ -29,6 +30,9 @@ type Flags struct {
 	Users     float64        `default:"0" help:"Share of the users to ask, such as 0.2; the same users each time. 0: all, or as many as two minutes are enough for."`
 	Control   bool           `help:"Give each event to a random user: a profile must then find no more than popularity does."`
 	Tables    bool           `default:"true" negatable:"" help:"Compare ages, windows and weights, too."`
+
+	Components int     `default:"128" help:"With --vectors learned: components that are learned."`
+	Share      float64 `default:"0.5" help:"With --vectors learned: the learned vector's share in the cosine of two products, from 0 to 1."`
 }
 
 // halfLife is one of the grid: "last" (only the events of the newest instant), "never"
@@ -72,7 +76,7 @@ func (f *Flags) Options(vectors string) evaluation.Options {
 			WarmUp: f.WarmUp, Choose: f.Choose, Targets: f.Targets.EventType, Repeats: f.Repeats,
 			Horizon: millis(time.Duration(f.Horizon)), Users: f.Users, Control: f.Control,
 		},
-		Vectors: vectors, Age: age, HalfLives: halfLives, Mixes: f.Mixes, Cutoff: f.K, Tables: f.Tables,
+		Vectors: vectors, Hybrid: evaluation.Hybridity{Components: f.Components, Share: f.Share}, Age: age, HalfLives: halfLives, Mixes: f.Mixes, Cutoff: f.K, Tables: f.Tables,
 	}
 }
 
@@ -86,7 +90,7 @@ func (f *Flags) CheckFlags() error {
 	if f.Targets.EventType == profile.Search {
 		target = errors.New("--targets search: a search is of no product that could be found: name another type")
 	}
-	return errors.Join(age, target, cli.CheckPage("--html", f.HTML), f.Options("").Validate())
+	return errors.Join(age, target, CheckLearned(f.Components, f.Share), cli.CheckPage("--html", f.HTML), f.Options("").Validate())
 }
 
 // Windows are a worker's, as an evaluation takes them.
@@ -120,4 +124,12 @@ func (f *Flags) emit(c *cli.Console, r *evaluation.Report, lexical bool) error {
 		fmt.Fprintf(c.Stderr, "plots: %s\n", f.HTML)
 	}
 	return err
+}
+
+// CheckLearned judges what is to be learned.
+func CheckLearned(components int, share float64) error {
+	var faults engine.Faults
+	faults.If(components < 1 || components > profile.MaxLearned, "--components %d: it must be from 1 to %d", components, profile.MaxLearned)
+	faults.If(!(share >= 0 && share <= 1), "--share %v: it must be from 0, the texts alone, to 1, what was learned alone", share)
+	return faults.Err()
 }

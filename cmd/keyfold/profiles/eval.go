@@ -21,7 +21,7 @@ import (
 // EvalCmd asks the stored history what profiles are worth.
 type EvalCmd struct {
 	Since          cli.Instant `placeholder:"60d" help:"Only events that occurred since then."`
-	Vectors        string      `enum:"stored,cooc,knn" default:"stored" help:"stored: those of products and phrases; cooc: learned from the sessions of the warm-up; knn: none, item kNN."`
+	Vectors        string      `enum:"stored,learned,cooc,knn" default:"stored" help:"stored: those of products and phrases; learned: the same, joined to vectors learned from the sessions of the warm-up, as products learn makes them; cooc: learned ones alone; knn: none, item kNN."`
 	Searches       bool        `default:"true" negatable:"" help:"Embed the search phrases of the history, too: those that no cache holds cost requests."`
 	evaluate.Flags `embed:""`
 }
@@ -65,7 +65,7 @@ func (c *EvalCmd) evaluate(a *app.App, db *outbox.Database, store *mongodb.Store
 		if err != nil {
 			return err
 		}
-		if c.Vectors != "stored" || p.Model != "" && p.Model != laws.Model {
+		if c.Vectors != "stored" && c.Vectors != "learned" || p.Model != "" && p.Model != laws.Model {
 			p.Vector = nil // another model's cannot be compared
 		}
 		in.Products[p.ID] = p
@@ -80,7 +80,7 @@ func (c *EvalCmd) evaluate(a *app.App, db *outbox.Database, store *mongodb.Store
 	in.Vectors = func(ctx context.Context, things []eval.Thing) ([][]float32, error) {
 		return c.vectors(ctx, in.Products, phrases, things)
 	}
-	return c.Evaluate(a.Ctx, &a.Console, in, c.Vectors, a.Vectors.Offline && c.Vectors == "stored")
+	return c.Evaluate(a.Ctx, &a.Console, in, c.Vectors, a.Vectors.Offline && (c.Vectors == "stored" || c.Vectors == "learned"))
 }
 
 // readHistory reads the events, and counts the rows that hold none.

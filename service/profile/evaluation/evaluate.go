@@ -67,10 +67,30 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 func (e *evaluation) makeSpace(ctx context.Context) (eval.Space, error) {
 	switch e.Options.Vectors {
 	case Learned:
-		return similar.NewLearned(e.Sessions(), len(e.Things), e.Candidates, similar.LearnedDimensions), nil
+		return e.learn(ctx, similar.LearnedDimensions)
 	case ItemKNN:
 		return similar.NewNeighbours(e.Sessions(), e.Candidates), nil
+	case Hybrid:
+		of, err := e.learn(ctx, e.Options.Hybrid.Components)
+		if err != nil {
+			return nil, err
+		}
+		texts, err := e.ofInput(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return similar.NewHybrid(texts, of, len(e.Things), e.Candidates, e.Options.Hybrid.Share), nil
 	}
+	return e.ofInput(ctx)
+}
+
+// learn learns vectors from the warm-up.
+func (e *evaluation) learn(ctx context.Context, components int) (*similar.Dense, error) {
+	return similar.NewLearned(ctx, e.Sessions(), len(e.Things), e.Candidates, components)
+}
+
+// ofInput asks the input for its vectors.
+func (e *evaluation) ofInput(ctx context.Context) (similar.Part, error) {
 	vectors, err := e.Input.Vectors(ctx, e.Things)
 	switch {
 	case err != nil:
@@ -123,6 +143,8 @@ func (e *evaluation) describe() {
 		vectors = "learned from the sessions of the warm-up"
 	case ItemKNN:
 		vectors = "none: item kNN of the sessions of the warm-up"
+	case Hybrid:
+		vectors = fmt.Sprintf("%s, with %d components learned from the sessions of the warm-up, share %v", e.Model, e.Options.Hybrid.Components, e.Options.Hybrid.Share)
 	}
 	e.report = &Report{
 		Sample: e.Share,
