@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"keyfold/engine"
 	"keyfold/engine/profile"
 	"keyfold/engine/profile/eval"
 	"keyfold/internal/cli"
@@ -124,12 +123,4 @@ func (f *Flags) emit(c *cli.Console, r *evaluation.Report, lexical bool) error {
 		fmt.Fprintf(c.Stderr, "plots: %s\n", f.HTML)
 	}
 	return err
-}
-
-// CheckLearned judges what is to be learned.
-func CheckLearned(components int, share float64) error {
-	var faults engine.Faults
-	faults.If(components < 1 || components > profile.MaxLearned, "--components %d: it must be from 1 to %d", components, profile.MaxLearned)
-	faults.If(!(share >= 0 && share <= 1), "--share %v: it must be from 0, the texts alone, to 1, what was learned alone", share)
-	return faults.Err()
 }

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		log, _, logErr := c.Options.Log.Logger(s.Stderr)
 		config, err := c.Settings.Config()
 		config = config.WithoutBroker()
-		config.Processor.Model = embedderModel
+		config.Processor.Model = config.Learned.Model(embedderModel)
 		a := &app{Console: c.Options.Console(s), ctx: ctx, data: c.Data, config: config, log: log}
 		for _, w := range slices.Concat(settings.Unknown(command, os.Environ()), config.Warnings) {
 			fmt.Fprintf(s.Stderr, "keyfold-lite: %s: %s: %s\n", w.Variable, w.Text, w.Hint)
