@@ -27,7 +27,7 @@ type commands struct {
 
 	Run       runCmd       `cmd:"" default:"withargs" uses:"profiles,folding,batching,worker" help:"Fold events from a file, standard input or a generated sample, then serve (default)."`
 	Serve     serveCmd     `cmd:"" uses:"profiles,folding,batching,worker" help:"Take events and recommend products over HTTP."`
-	Products  productsCmd  `cmd:"" uses:"profiles" help:"Import the product catalogue."`
+	Products  productsCmd  `cmd:"" uses:"profiles" help:"Import the product catalogue, and learn vectors from events."`
 	Rebuild   rebuildCmd   `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
 	User      userCmd      `cmd:"" help:"Show, export and erase profiles."`
 	Recommend recommendCmd `cmd:"" uses:"profiles,folding" help:"Recommend products to a user, and say why."`

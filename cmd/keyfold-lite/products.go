@@ -21,6 +21,7 @@ import (
 
 type productsCmd struct {
 	Import importCmd `cmd:"" help:"Import products from NDJSON: product_id, product_name, category, embedding."`
+	Learn  learnCmd  `cmd:"" help:"Learn vectors of products from the stored events, into another data folder."`
 }
 
 // importCmd imports a catalogue.

@@ -21,10 +21,10 @@ import (
 
 // lesson is what `products learn -o json` says.
 type lesson struct {
-	Setting, Model                                                            string
+	Setting, Model                                                           string
 	Dimensions, Products, Learned, Written, Events, Unknown, Users, Sessions int
-	Already                                                                   bool
-	Settings, Commands                                                        []string
+	Already                                                                  bool
+	Settings, Commands                                                       []string
 }
 
 func (s *shop) learn(t *testing.T, into string, args ...string) (l lesson) {
