@@ -48,9 +48,10 @@ func (c *evalCmd) Check(*app) error { return c.CheckFlags() }
 // Run evaluates.
 func (c *evalCmd) Run(a *app) error {
 	in := evaluation.Input{
-		Model: a.config.Processor.Model, Sparse: c.Vectors == "hash" || c.Vectors == "learned", Laws: a.config.Processor.Config, Windows: evaluate.Windows(a.config.Shard),
+		Model: embedderModel, Sparse: c.Vectors == "hash" || c.Vectors == evaluation.Hybrid, Laws: a.config.Processor.Config, Windows: evaluate.Windows(a.config.Shard),
 		Products: map[int32]profile.Product{},
 	}
+	in.Laws.Dimensions = a.config.TextDimensions()
 	if err := c.readProducts(a, &in); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type lesson struct {
 
 func (s *shop) learn(t *testing.T, into string, args ...string) (l lesson) {
 	t.Helper()
-	out := s.must(t, append([]string{"products", "learn", "--into", into, "--components=16", "-o", "json"}, args...)...)
+	out := s.must(t, append([]string{"products", "learn", "--into", into, "-o", "json", "--components=16"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &l); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
