@@ -77,7 +77,7 @@ func withHistory(t *testing.T, kind string, sessions int) *shop {
 // What was learned goes into another database, from which users are recommended products with
 // reasons after the commands that the answer names; what runs stays as it was.
 //
-// Promise(learn/end-to-end): `products learn` writes vectors learned from the history into another database, from which profiles are made anew and products recommended while the live one goes on.
+// Promise(recommend/learned): `products learn` writes vectors learned from the history into another database; profiles are made anew there while the live one goes on.
 func TestLearn(t *testing.T) {
 	for _, kind := range []string{outbox.SQLite, outbox.PostgreSQL, outbox.MariaDB} {
 		t.Run(kind, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestLearnAgain(t *testing.T) {
 
 // Settings and products of two trainings do not meet.
 //
-// Promise(learn/generations): A command whose EMBEDDING_LEARNED is not that of the database's products ends with a configuration fault that names the right one.
+// Promise(recommend/learned-generations): A command whose EMBEDDING_LEARNED is not that of the products ends with a configuration fault that names the right one.
 func TestLearnedSettingsMustFit(t *testing.T) {
 	s := withHistory(t, outbox.SQLite, 60)
 	l := s.learn(t, "learned")
@@ -227,7 +227,7 @@ func TestLearnLeavesOut(t *testing.T) {
 // A run that is killed leaves no catalogue, and the next one writes the whole of it; of two at
 // once one writes, and both end with the same.
 //
-// Promise(learn/whole): A catalogue of learned vectors is visible when it is whole; a killed `products learn` that is run again ends with the same bytes.
+// Promise(recommend/learned-whole): A catalogue of learned vectors is visible when it is whole; a killed `products learn` that is run again ends with the same bytes.
 func TestLearnKilledAndTwice(t *testing.T) {
 	s := withHistory(t, outbox.SQLite, 60)
 	want := s.learn(t, "want")

@@ -49,7 +49,7 @@ type commands struct {
 	Outbox    outbox.Cmd            `cmd:"" uses:"database" help:"Inspect and clean the outbox."`
 	History   outbox.HistoryCmd     `cmd:"" uses:"database" help:"Count and prune the history of events."`
 	Backfill  outbox.BackfillCmd    `cmd:"" uses:"database,broker,partitions,streams" help:"Publish events of the outbox that were never sent, at a bounded rate."`
-	Products  profiles.ProductsCmd  `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue, and learn vectors from the history."`
+	Products  profiles.ProductsCmd  `cmd:"" uses:"store,profiles" help:"Import the product catalogue, and learn vectors from the history."`
 	User      profiles.UserCmd      `cmd:"" uses:"store,profiles" help:"Show, export, rebuild and erase profiles."`
 	Recommend recommending.Cmd      `cmd:"" uses:"store,database,profiles,folding,embedding" help:"Recommend products to a user, and say why."`
 	Serve     recommending.ServeCmd `cmd:"" uses:"store,database,profiles,folding,embedding,admin" help:"Run the HTTP API that reads: profiles, and products for users."`

@@ -16,7 +16,7 @@ const stagedPrefix = collectionProducts + "_learning_"
 // ErrCatalogueThere says that the database has a catalogue already.
 var ErrCatalogueThere = errors.New("the database has a catalogue already")
 
-// Stage has [Store.PutProducts] write into a collection of that name, which nobody reads
+// Stage has [Store.PutProducts] write into a collection of that name, which no program reads
 // until [Store.Promote] makes it the catalogue. Two stores with two names do not meet before.
 func (s *Store) Stage(ctx context.Context, name string) error {
 	s.products = s.database.Collection(stagedPrefix + name)

@@ -52,7 +52,11 @@ func (c *learnCmd) Check(a *app.App) error {
 	if strings.EqualFold(c.Into, a.Servers.Database) { // the server takes no two names that differ in case
 		same = fmt.Errorf("--into %s is MONGODB_DATABASE, which is only read: name another one", c.Into)
 	}
-	return errors.Join(c.CheckLearnable(), same, a.CheckDatabase(), a.CheckStore(), c.into(a).CheckStore(), a.CheckDimensions(c.Components))
+	store := a.CheckStore()
+	if store == nil {
+		store = c.into(a).CheckStore() // only the name of the database is another
+	}
+	return errors.Join(c.CheckLearnable(), same, a.CheckDatabase(), store, a.CheckDimensions(c.Components))
 }
 
 // into is the application as it will be with what is learned.
@@ -163,8 +167,8 @@ func (l *learnt) goOn(a *app.App) {
 		"MONGODB_DATABASE=" + l.Database, fmt.Sprintf("EMBEDDING_DIMENSIONS=%d", l.Dimensions), "EMBEDDING_LEARNED=" + l.Setting,
 	}
 	l.Commands = []string{"keyfold setup", "keyfold user rebuild --all", "keyfold work", "keyfold user rebuild --all", "keyfold serve"}
-	if a.Queues.Streams > 0 {
-		l.Commands = l.Commands[:2]
+	if a.Queues.Streams > 0 { // see docs/howto/streams.md
+		l.Commands = []string{"keyfold setup", "keyfold work --rebuild"}
 	}
 }
 

@@ -21,6 +21,7 @@ type evaluation struct {
 	Options
 	*eval.Timeline
 	space   eval.Space
+	texts   eval.Space // of a hybrid; nil for other vectors
 	current eval.Setting
 	main    *eval.Result // the pass that the others are compared with
 	report  *Report
@@ -79,6 +80,7 @@ func (e *evaluation) makeSpace(ctx context.Context) (eval.Space, error) {
 		if err != nil {
 			return nil, err
 		}
+		e.texts = texts
 		return similar.NewHybrid(texts, of, len(e.Things), e.Candidates, e.Options.Hybrid.Share), nil
 	}
 	return e.ofInput(ctx)
@@ -113,6 +115,9 @@ func (e *evaluation) run(ctx context.Context) (*Report, error) {
 	tables := []func(context.Context) error{e.mainPass}
 	if e.Options.Vectors != ItemKNN {
 		tables = append(tables, e.neighbourPass)
+	}
+	if e.texts != nil {
+		tables = append(tables, e.textPass)
 	}
 	if e.Tables {
 		tables = append(tables, e.agePasses, e.windowPasses)
@@ -310,6 +315,21 @@ func (e *evaluation) addRows(from *eval.Result, kinds []Row) {
 		kind.TooShort = kind.HalfLifeDays*shortLog > span
 		e.report.Rows = append(e.report.Rows, kind)
 	}
+}
+
+// TextsAlone is the row of a hybrid's questions that the vectors of texts answer.
+const TextsAlone = "the texts alone"
+
+// textPass adds what is found without what was learned.
+func (e *evaluation) textPass(ctx context.Context) error {
+	without := e.current
+	without.Name = TextsAlone
+	result, err := e.pass(ctx, eval.Plan{Space: e.texts, Settings: []eval.Setting{without}})
+	if err != nil {
+		return err
+	}
+	e.addRows(result, []Row{{Kind: "baseline"}})
+	return nil
 }
 
 // neighbourPass adds item kNN, the baseline that a profile must know of.

@@ -227,6 +227,9 @@ func TestHybridFindsWhatSessionsSay(t *testing.T) {
 	plain := evaluate(t, shop("sessions", 120, 12), o)
 	o.Vectors = evaluation.Hybrid
 	same := evaluate(t, shop("sessions", 120, 12), o)
+	if texts := same.Row(evaluation.TextsAlone); texts.Test != plain.Row(plain.Current).Test || plain.Row(evaluation.TextsAlone) != nil {
+		t.Errorf("the texts alone: %+v", texts)
+	}
 	if current := plain.Row(plain.Current); same.Row(same.Current).Test != current.Test {
 		t.Errorf("share 0: %+v, want %+v", same.Row(same.Current).Test, current.Test)
 	}
