@@ -29,6 +29,9 @@ type Flags struct {
 	Users     float64        `default:"0" help:"Share of the users to ask, such as 0.2; the same users each time. 0: all, or as many as two minutes are enough for."`
 	Control   bool           `help:"Give each event to a random user: a profile must then find no more than popularity does."`
 	Tables    bool           `default:"true" negatable:"" help:"Compare ages, windows and weights, too."`
+
+	Components int     `default:"128" help:"With --vectors learned: components that are learned."`
+	Share      float64 `default:"0.5" help:"With --vectors learned: the learned vector's share in the cosine of two products, from 0 to 1."`
 }
 
 // halfLife is one of the grid: "last" (only the events of the newest instant), "never"
@@ -73,7 +76,7 @@ func (f *Flags) Options(vectors string) evaluation.Options {
 			WarmUp: f.WarmUp, Choose: f.Choose, Targets: target, Repeats: f.Repeats,
 			Horizon: millis(time.Duration(f.Horizon)), Users: f.Users, Control: f.Control,
 		},
-		Vectors: vectors, Age: age, HalfLives: halfLives, Mixes: f.Mixes, Cutoff: f.K, Tables: f.Tables,
+		Vectors: vectors, Hybrid: evaluation.Hybridity{Components: f.Components, Share: f.Share}, Age: age, HalfLives: halfLives, Mixes: f.Mixes, Cutoff: f.K, Tables: f.Tables,
 	}
 }
 
@@ -96,7 +99,7 @@ func (f *Flags) CheckFlags() error {
 		age = fmt.Errorf("--age %v is negative", *f.Age)
 	}
 	_, target := Target(f.Targets)
-	return errors.Join(age, target, cli.CheckPage("--html", f.HTML), f.Options("").Validate())
+	return errors.Join(age, target, CheckLearned(f.Components, f.Share), cli.CheckPage("--html", f.HTML), f.Options("").Validate())
 }
 
 // Windows are a worker's, as an evaluation takes them.

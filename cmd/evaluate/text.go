@@ -60,6 +60,9 @@ func beside(r *evaluation.Report) (lines []string) {
 			compare("The same profile made each night", a.Current, a.Band.High < current.Interval.Low, a.Band.Low > current.Interval.High)
 		}
 	}
+	if texts := r.Row(evaluation.TextsAlone); texts != nil {
+		compare("The same profile of the texts alone", texts.Test.HR, texts.Difference.High < 0, texts.Difference.Low > 0)
+	}
 	popular := r.Row(eval.Popularity)
 	compare("Popularity of the last days", popular.Test.HR, popular.Difference.High < 0, popular.Difference.Low > 0)
 	var neighbours *evaluation.Row

@@ -21,7 +21,7 @@ import (
 type evalCmd struct {
 	Events         string `name:"events" required:"" placeholder:"FILE" help:"NDJSON events, plain or gzip; - for stdin."`
 	Products       string `name:"products" required:"" placeholder:"FILE" help:"NDJSON products."`
-	Vectors        string `enum:"hash,stored,cooc,knn" default:"hash" help:"hash: of names and phrases, offline; stored: the products' own, without searches; cooc: learned from the sessions of the warm-up; knn: none, item kNN."`
+	Vectors        string `enum:"hash,stored,learned,cooc,knn" default:"hash" help:"hash: of names and phrases, offline; stored: the products' own, without searches; learned: as hash, joined to vectors learned from the sessions of the warm-up, as products learn makes them; cooc: learned ones alone; knn: none, item kNN."`
 	Strict         bool   `name:"strict" help:"Exit with 1 if a line of the log is no event."`
 	evaluate.Flags `embed:""`
 }
@@ -48,9 +48,10 @@ func (c *evalCmd) Check(*app) error { return c.CheckFlags() }
 // Run evaluates.
 func (c *evalCmd) Run(a *app) error {
 	in := evaluation.Input{
-		Model: a.config.Processor.Model, Sparse: c.Vectors == "hash", Laws: a.config.Processor.Config, Windows: evaluate.Windows(a.config.Shard),
+		Model: embedderModel, Sparse: c.Vectors == "hash" || c.Vectors == evaluation.Hybrid, Laws: a.config.Processor.Config, Windows: evaluate.Windows(a.config.Shard),
 		Products: map[int32]profile.Product{},
 	}
+	in.Laws.Dimensions = a.config.TextDimensions()
 	if err := c.readProducts(a, &in); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (c *evalCmd) Run(a *app) error {
 		return err
 	}
 	in.Vectors = c.vectors(&in)
-	err := c.Evaluate(a.ctx, &a.Console, in, c.Vectors, c.Vectors == "hash")
+	err := c.Evaluate(a.ctx, &a.Console, in, c.Vectors, in.Sparse)
 	if a.ctx.Err() != nil {
 		return errors.New("interrupted: eval stores nothing")
 	}

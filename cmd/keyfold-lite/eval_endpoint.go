@@ -103,7 +103,7 @@ func (c *evalEndpointCmd) input(a *app) (*answers.Input, error) {
 		}
 		return in, nil
 	}
-	phrases, err := offlinePhrases(in.Laws.Dimensions)
+	phrases, err := offlinePhrases(in.Laws.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (c *explainCmd) Run(a *app) error {
 	if in.Events, in.Note, err = (userHistory{a, file}).Events(a.ctx, int32(c.ID), in.Profile); err != nil {
 		return err
 	}
-	if in.Phrases, err = offlinePhrases(in.Laws.Dimensions); err != nil {
+	if in.Phrases, err = offlinePhrases(in.Laws); err != nil {
 		return err
 	}
 	view, err := explanation.New(a.ctx, in, c.Options())

@@ -25,18 +25,18 @@ type commands struct {
 	Options  cli.Options     `embed:""`
 	Settings settings.Engine `embed:""`
 
-	Run          runCmd          `cmd:"" default:"withargs" uses:"profiles,folding,batching,worker" help:"Fold events from a file, standard input or a generated sample, then serve (default)."`
-	Serve        serveCmd        `cmd:"" uses:"profiles,folding,batching,worker" help:"Take events and recommend products over HTTP."`
-	Products     productsCmd     `cmd:"" uses:"profiles" help:"Import the product catalogue."`
-	Rebuild      rebuildCmd      `cmd:"" uses:"profiles,folding,batching,worker" help:"Fold the events that were skipped because their product was unknown."`
+	Run          runCmd          `cmd:"" default:"withargs" uses:"profiles,folding,batching,worker,types" help:"Fold events from a file, standard input or a generated sample, then serve (default)."`
+	Serve        serveCmd        `cmd:"" uses:"profiles,folding,batching,worker,types" help:"Take events and recommend products over HTTP."`
+	Products     productsCmd     `cmd:"" uses:"profiles,types" help:"Import the product catalogue, and learn vectors from events."`
+	Rebuild      rebuildCmd      `cmd:"" uses:"profiles,folding,batching,worker,types" help:"Fold the events that were skipped because their product was unknown."`
 	User         userCmd         `cmd:"" help:"Show, export and erase profiles."`
-	Recommend    recommendCmd    `cmd:"" uses:"profiles,folding" help:"Recommend products to a user, and say why."`
+	Recommend    recommendCmd    `cmd:"" uses:"profiles,folding,types" help:"Recommend products to a user, and say why."`
 	Notify       notifyCmd       `cmd:"" uses:"worker,rules" help:"Decide notifications: now, later or never."`
-	Eval         evalCmd         `cmd:"" uses:"profiles,folding,batching" help:"Ask a log of events what fresh profiles are worth, and which settings find more."`
-	EvalEndpoint evalEndpointCmd `cmd:"" name:"eval-endpoint" uses:"profiles,folding" help:"Ask the HTTP API what a log asks, beside popularity, the last product and item kNN."`
+	Eval         evalCmd         `cmd:"" uses:"profiles,folding,batching,types" help:"Ask a log of events what fresh profiles are worth, and which settings find more."`
+	EvalEndpoint evalEndpointCmd `cmd:"" name:"eval-endpoint" uses:"profiles,folding,types" help:"Ask the HTTP API what a log asks, beside popularity, the last product and item kNN."`
 	Failed       deadCmd         `cmd:"" aliases:"dead" help:"List and show events that cannot be folded."`
 
-	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries" help:"Check and show the settings."`
+	Config     configCmd         `cmd:"" uses:"profiles,folding,batching,worker,retries,types" help:"Check and show the settings."`
 	Version    cli.VersionCmd    `cmd:"" help:"Print the version."`
 	Completion cli.CompletionCmd `cmd:"" help:"Print the script for completion in a shell."`
 }
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 		log, _, logErr := c.Options.Log.Logger(s.Stderr)
 		config, err := c.Settings.Config()
 		config = config.WithoutBroker()
-		config.Processor.Model = embedderModel
+		config.Processor.Model = config.Learned.Model(embedderModel)
 		a := &app{Console: c.Options.Console(s), ctx: ctx, data: c.Data, config: config, log: log}
 		for _, w := range slices.Concat(settings.Unknown(command, os.Environ()), config.Warnings) {
 			fmt.Fprintf(s.Stderr, "keyfold-lite: %s: %s: %s\n", w.Variable, w.Text, w.Hint)

@@ -21,6 +21,7 @@ import (
 
 type productsCmd struct {
 	Import importCmd `cmd:"" help:"Import products from NDJSON: product_id, product_name, category, embedding."`
+	Learn  learnCmd  `cmd:"" help:"Learn vectors of products from the stored events, into another data folder."`
 }
 
 // importCmd imports a catalogue.
@@ -89,13 +90,13 @@ func importFile(a *app, file *sqlite.File, path string, o importOptions) (produc
 }
 
 func importAll(a *app, file *sqlite.File, all iter.Seq2[profile.Product, error], bar *cli.Progress, o importOptions) (products.Imported, error) {
-	hash, err := vector.NewHash(a.config.Processor.Dimensions)
+	hash, err := vector.NewHash(a.config.TextDimensions())
 	if err != nil {
 		return products.Imported{}, settings.Named(&settings.Engine{}, nil, err)
 	}
-	im := products.Import{Store: file, Known: file, Dimensions: hash.Dimensions(), Stored: bar.At, SkipBad: o.skipBad}
+	im := products.Import{Store: file, Known: file, Dimensions: a.config.Processor.Dimensions, Stored: bar.At, SkipBad: o.skipBad}
 	if o.embed {
-		im.Embedder = hash
+		im.Embedder = vector.Padded(hash, a.config.Learned.Components, a.config.Processor.Model)
 	}
 	done, err := im.All(a.ctx, all)
 	bar.Done()

@@ -54,7 +54,7 @@ func recommendTo(ctx context.Context, a *app, file *sqlite.Reader, user int32, o
 // newRecommender returns a recommender on the data folder, and what reads its catalogue.
 func newRecommender(a *app, file *sqlite.Reader) (*recommend.Recommender, *recommend.Follower, error) {
 	laws := a.config.Processor.Config
-	phrases, err := offlinePhrases(laws.Dimensions)
+	phrases, err := offlinePhrases(laws)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,12 +62,9 @@ func newRecommender(a *app, file *sqlite.Reader) (*recommend.Recommender, *recom
 		file, a.log.With("component", "recommend"))
 }
 
-func offlinePhrases(dimensions int) (*vector.Phrases, error) {
-	hash, err := vector.NewHash(dimensions)
-	if err != nil {
-		return nil, settings.Named(&settings.Engine{}, nil, err)
-	}
-	return vector.NewPhrases(vector.DefaultConfig(), hash)
+func offlinePhrases(laws profile.Config) (*vector.Phrases, error) {
+	phrases, err := vector.OfflinePhrases(laws.Dimensions, profile.LearnedIn(laws.Model).Components)
+	return phrases, settings.Named(&settings.Engine{}, nil, err)
 }
 
 // userHistory is what the inbox and the posts know of users. It implements [recommend.History].

@@ -146,7 +146,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 	var log strings.Builder
 	a := &app.App{Ctx: t.Context(), Log: slog.New(slog.NewTextHandler(&log, nil))}
 	s := embedding.Settings{Embedder: embedding.EmbedderOpenAI, Key: "k", Redis: "redis://:s3cret@127.0.0.1:1"}
-	c, err := s.Config(8)
+	c, err := s.Config(8, profile.Learned{})
 	must(t, err)
 	a.Config.Processor.Dimensions = 8
 	must(t, a.WithEmbedding(c, 0, func(e *embedding.Embedding) error { warnOfRedis(a, e); return nil }))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"keyfold/engine/profile"
 	"keyfold/internal/cli"
 	"keyfold/internal/settings"
 	"keyfold/internal/shutdown"
@@ -50,7 +49,7 @@ type commands struct {
 	Outbox    outbox.Cmd            `cmd:"" uses:"database,types" help:"Inspect and clean the outbox."`
 	History   outbox.HistoryCmd     `cmd:"" uses:"database,types" help:"Count and prune the history of events."`
 	Backfill  outbox.BackfillCmd    `cmd:"" uses:"database,broker,partitions,streams,types" help:"Publish events of the outbox that were never sent, at a bounded rate."`
-	Products  profiles.ProductsCmd  `cmd:"" uses:"store,profiles,embedding" help:"Import the product catalogue."`
+	Products  profiles.ProductsCmd  `cmd:"" uses:"store,profiles,types" help:"Import the product catalogue, and learn vectors from the history."`
 	User      profiles.UserCmd      `cmd:"" uses:"store,profiles,types" help:"Show, export, rebuild and erase profiles."`
 	Recommend recommending.Cmd      `cmd:"" uses:"store,database,profiles,folding,embedding,types" help:"Recommend products to a user, and say why."`
 	Serve     recommending.ServeCmd `cmd:"" uses:"store,database,profiles,folding,embedding,admin,types" help:"Run the HTTP API that reads: profiles, and products for users."`
@@ -112,7 +111,7 @@ func (c *commands) app(ctx context.Context, s cli.Streams) (*app.App, error) {
 	log, level, logErr := c.Options.Log.Logger(s.Stderr)
 	config, engineErr := c.Settings.Config()
 	// A number out of range is told once.
-	embeddings, embeddingErr := c.Embedding.Config(max(1, min(config.Processor.Dimensions, profile.MaxDimensions)))
+	embeddings, embeddingErr := c.Embedding.Config(config.TextDimensions(), config.Learned)
 	config.Processor.Model = embeddings.Model
 	queues, queuesErr := c.Queues.Queues()
 	embeddings.Failures = config.Retry.Attempts + 1

@@ -43,7 +43,7 @@ func TestMetricsPages(t *testing.T) {
 	redis.URL, redis.Model, redis.Dimensions = "redis://127.0.0.1:1", "m", 8
 	way := embedding.Config{API: openai.DefaultConfig(), Phrases: vector.DefaultConfig(), Redis: &redis, PhraseTimeout: time.Second}
 	way.API.Key, way.API.Model, way.API.Dimensions = "k", "m", 8
-	e, err := embedding.New(way, 8, 0, slog.New(slog.DiscardHandler))
+	e, err := embedding.New(way, 0, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestStopAfterAPanic(t *testing.T) {
 	bodies := sample.Events(sample.DefaultConfig(50))
 	s.publish(t, bodies...)
 	a := s.app(t, quick, "--shutdown-timeout=600")
-	e, err := embedding.New(a.Vectors, a.Config.Processor.Dimensions, 0, a.Log)
+	e, err := embedding.New(a.Vectors, 0, a.Log)
 	if err != nil {
 		t.Fatal(err)
 	}

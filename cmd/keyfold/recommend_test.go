@@ -236,14 +236,14 @@ func TestCatalogueBeyondTheMemoryLimit(t *testing.T) {
 // rounded writes an answer with its numbers to nine digits, without their signs.
 func rounded(t *testing.T, text string) string {
 	t.Helper()
-	return numbers.ReplaceAllStringFunc(text, func(n string) string {
+	return fractions.ReplaceAllStringFunc(text, func(n string) string {
 		x, err := strconv.ParseFloat(n, 64)
 		must(t, err)
 		return strings.TrimPrefix(fmt.Sprintf("%.9f", x), "-")
 	})
 }
 
-var numbers = regexp.MustCompile(`-?\d+\.\d+(e-\d+)?`)
+var fractions = regexp.MustCompile(`-?\d+\.\d+(e-\d+)?`)
 
 // By $vectorSearch the same is recommended as from memory, with the same scores and reasons, and
 // without a delay after changes; and secondaries answer while there is no primary.

@@ -126,7 +126,7 @@ func TestHelpAlwaysAnswers(t *testing.T) {
 
 // arguments are what a command needs to be called.
 var arguments = map[string]string{
-	"ingest": "--relay", "products import": "x --embed", "embed": "x",
+	"ingest": "--relay", "products import": "x --embed", "products learn": "--into x", "embed": "x",
 	"user show": "1", "user explain": "1", "recommend": "1", "user rebuild": "1 --streams=1", "user forget": "1", "dlq show": "x", "failed show": "x",
 	"history prune": "--older-than=1h", "notify failed show": "x", "notify failed remove": "x", "notify dlq show": "x", "notify send": "x",
 	"notify user show": "x", "notify user set": "x {}", "notify user forget": "x", "notify user verify": "x",

@@ -19,16 +19,17 @@ import (
 
 // Engine are the settings of the laws, the windows and the worker.
 type Engine struct {
-	Dimensions     Value[int]        `name:"dimensions" env:"EMBEDDING_DIMENSIONS" help:"Components of every vector." group:"folding" for:"profiles"`
-	Lambda         Value[float64]    `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
-	History        Value[string]     `name:"history" env:"EMBEDDING_HISTORY" words:"mass,unit" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
-	ShortHalfLife  Value[Seconds]    `name:"short-half-life" env:"EMBEDDING_SHORT_HALF_LIFE" help:"Half-life of a second vector in each profile, for what a user looks for right now (seconds, or 1m); 0: none." group:"folding" for:"profiles"`
-	WeightSearch   Value[float64]    `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" help:"Weight of a search." group:"folding" for:"folding"`
-	WeightView     Value[float64]    `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" help:"Weight of a product view." group:"folding" for:"folding"`
-	WeightClick    Value[float64]    `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" help:"Weight of a product click." group:"folding" for:"folding"`
-	WeightPurchase Value[float64]    `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" help:"Weight of a purchase." group:"folding" for:"folding"`
-	EventTypes     Value[EventTypes] `name:"event-types" env:"EVENT_TYPES" placeholder:"NAME=WEIGHT,..." help:"Event types of the shop beside the four: product_wish=0.6,product_return=-1." group:"folding" for:"types"`
-	Idempotency    Value[Seconds]    `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" help:"How long a profile keeps the ids of its events (seconds, or 24h)." group:"folding" for:"folding"`
+	Dimensions     Value[int]             `name:"dimensions" env:"EMBEDDING_DIMENSIONS" help:"Components of every vector." group:"folding" for:"profiles"`
+	Learned        Value[profile.Learned] `name:"learned" env:"EMBEDDING_LEARNED" placeholder:"N:GENERATION" help:"Which of the components were learned from the shop's events, as products learn prints it." group:"folding" for:"profiles"`
+	Lambda         Value[float64]         `name:"decay-lambda" env:"EMBEDDING_DECAY_LAMBDA" help:"Decay per day; 0.023 is a 30-day half-life." group:"folding" for:"folding"`
+	History        Value[string]          `name:"history" env:"EMBEDDING_HISTORY" words:"mass,unit" help:"mass: the exact decayed sum of all events, in any order. unit: normalise after each event, so that the order counts." group:"folding" for:"profiles"`
+	ShortHalfLife  Value[Seconds]         `name:"short-half-life" env:"EMBEDDING_SHORT_HALF_LIFE" help:"Half-life of a second vector in each profile, for what a user looks for right now (seconds, or 1m); 0: none." group:"folding" for:"profiles"`
+	WeightSearch   Value[float64]         `name:"weight-search" env:"EMBEDDING_WEIGHT_SEARCH" help:"Weight of a search." group:"folding" for:"folding"`
+	WeightView     Value[float64]         `name:"weight-view" env:"EMBEDDING_WEIGHT_VIEW" help:"Weight of a product view." group:"folding" for:"folding"`
+	WeightClick    Value[float64]         `name:"weight-click" env:"EMBEDDING_WEIGHT_CLICK" help:"Weight of a product click." group:"folding" for:"folding"`
+	WeightPurchase Value[float64]         `name:"weight-purchase" env:"EMBEDDING_WEIGHT_PURCHASE" help:"Weight of a purchase." group:"folding" for:"folding"`
+	EventTypes     Value[EventTypes]      `name:"event-types" env:"EVENT_TYPES" placeholder:"NAME=WEIGHT,..." help:"Event types of the shop beside the four: product_wish=0.6,product_return=-1." group:"folding" for:"types"`
+	Idempotency    Value[Seconds]         `name:"idempotency-window" env:"IDEMPOTENCY_WINDOW" help:"How long a profile keeps the ids of its events (seconds, or 24h)." group:"folding" for:"folding"`
 
 	Batching Switch         `name:"batch-enabled" env:"EMBEDDING_BATCH_ENABLED" negatable:"" help:"Collect a user's events in a window and write them once." group:"batching" for:"batching"`
 	Window   Value[Seconds] `name:"batch-window" env:"EMBEDDING_BATCH_WINDOW" help:"A window closes this long after the user's last event (seconds)." group:"batching" for:"batching"`
@@ -55,6 +56,7 @@ type Config struct {
 	Retry     Retry
 	Timeout   time.Duration // of a shutdown
 	Memory    int64         // bytes
+	Learned   profile.Learned
 
 	Warnings []Warning // of values that are not used as given
 }
@@ -93,6 +95,7 @@ func (s *Engine) Bind() {
 	c.Shard.Flushes = max(c.Shard.Flushes, 4)
 	c.Shard.Shards = 0 // GOMAXPROCS
 	s.Dimensions.Bind(&c.Processor.Dimensions)
+	s.Learned.Bind(&c.Learned)
 	s.Lambda.Bind(&c.Processor.Lambda)
 	s.History.Bind((*string)(&c.Processor.History))
 	s.ShortHalfLife.Bind((*Seconds)(&c.Processor.ShortHalfLife))
@@ -140,8 +143,18 @@ func (s Engine) Config() (Config, error) {
 		Named(&Engine{}, nil, engine.CheckRetries(c.Retry.Attempts, c.Retry.Delay)), Named(&s, &s.config.Breaker, c.Breaker.Validate()), c.fits())
 }
 
+// TextDimensions is how many components the vectors of texts have: those that were not
+// learned. There is one at least, for what is made before the settings are judged.
+func (c *Config) TextDimensions() int {
+	return max(1, min(c.Processor.Dimensions, profile.MaxDimensions)-c.Learned.Components)
+}
+
 // fits checks what two rooms have to agree on.
 func (c *Config) fits() error {
+	if c.Learned.Components > 0 && c.Learned.Components >= c.Processor.Dimensions {
+		return fmt.Errorf("EMBEDDING_LEARNED is %v: it must have fewer components than EMBEDDING_DIMENSIONS, all of them, which is %d",
+			c.Learned, c.Processor.Dimensions)
+	}
 	if c.Shard.MaxSize > c.Processor.IDs.Keep {
 		return fmt.Errorf("EMBEDDING_BATCH_MAX_SIZE is %d: it must be at most %d, the ids every profile has room for",
 			c.Shard.MaxSize, c.Processor.IDs.Keep)

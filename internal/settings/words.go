@@ -53,6 +53,8 @@ func init() {
 		"ruleset.Hours.Digests":        "NOTIFY_DIGEST_TIMES",
 		"ruleset.Hours.Morning":        "NOTIFY_MORNING",
 		"ruleset.Hours.Zone":           "NOTIFY_ZONE",
+		"settings.Config.Memory":       "WORKER_MEMORY_LIMIT",
+		"settings.Engine.Learned":      "EMBEDDING_LEARNED",
 		"shard.Config.MaxDelay":        "EMBEDDING_BATCH_MAX_DELAY",
 		"shutdown.LogLevel":            "LOG_LEVEL",
 		"shutdown.Timeout":             "WORKER_SHUTDOWN_TIMEOUT",

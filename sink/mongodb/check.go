@@ -137,18 +137,29 @@ func (s *Store) checkSettings(ctx context.Context) error {
 const newestProducts = 5
 
 // checkProducts returns a configuration fault where the newest products all have
-// vectors of another length: each of their events would be dead-lettered.
+// vectors of another length or of another training, and where there are none and they are
+// to have learned components: each of their events would be dead-lettered, or skipped.
 func (s *Store) checkProducts(ctx context.Context) error {
+	own := profile.LearnedIn(s.config.Model)
 	var fault error
+	if own.Components > 0 {
+		fault = engine.ConfigurationError(reasonSettings, fmt.Errorf("%s is %v, and the database %s has no products: is %s right? %s makes them",
+			learnedSetting, own, s.config.Database, databaseSetting, learnCommand))
+	}
 	fits := false
 	how := options.Find().SetSort(bson.D{{Key: fieldID, Value: -1}}).SetLimit(newestProducts)
 	err := s.find(ctx, s.products, bson.D{}, how, func(doc bson.Raw) error {
 		p, err := s.codec.product(doc)
-		if n := len(p.Vector); err == nil && n != s.config.Dimensions && n > 0 {
+		switch n := len(p.Vector); {
+		case err != nil:
+			fits = true
+		case p.Model != "" && profile.LearnedIn(p.Model) != own:
+			fault = s.otherTraining(&p, own)
+		case n != s.config.Dimensions && n > 0:
 			fault = engine.ConfigurationError(reasonSettings, fmt.Errorf(
 				"%s is %d, product %d has %d: set %s=%d, or import the products again (%s)",
 				dimensionsSetting, s.config.Dimensions, p.ID, n, dimensionsSetting, n, importCommand))
-		} else {
+		default:
 			fits = true
 		}
 		return nil
@@ -157,6 +168,14 @@ func (s *Store) checkProducts(ctx context.Context) error {
 		return err
 	}
 	return fault
+}
+
+// otherTraining says that a product's learned components are not those of the settings.
+func (s *Store) otherTraining(p *profile.Product, own profile.Learned) error {
+	stored := profile.LearnedIn(p.Model)
+	return engine.ConfigurationError(reasonSettings, fmt.Errorf(
+		"%s is %q, product %d of the database %s has %q, and vectors of two trainings cannot be compared: set %s=%v and %s=%d, or another %s",
+		learnedSetting, own, p.ID, s.config.Database, stored, learnedSetting, stored, dimensionsSetting, len(p.Vector), databaseSetting))
 }
 
 // match returns a configuration fault that names each setting in which a profile

@@ -11,9 +11,11 @@ const (
 	modelSetting      cure.Name = "profile.Config.Model"
 	formatSetting     cure.Name = "mongodb.Config.Format"
 	typesSetting      cure.Name = "profile.OwnType"
+	learnedSetting    cure.Name = "settings.Engine.Learned"
 	shortSetting      cure.Name = "profile.Config.ShortHalfLife"
 	setupCommand      cure.Name = "mongodb.Setup"
 	shardCommand      cure.Name = "mongodb.Shard"
+	learnCommand      cure.Name = "products.Learn"
 	importCommand     cure.Name = "products.Embed"
 	rebuildCommand    cure.Name = "users.RebuildAll"
 )

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 )
 
 // Setup creates what is missing and brings the validator up to date; run again
@@ -25,6 +26,11 @@ func (s *Store) Setup(ctx context.Context) (notices []string, err error) {
 
 // setUp calls shard when the indexes are there and the probes' document may not be.
 func (s *Store) setUp(ctx context.Context, shard func(context.Context) error) (notices []string, err error) {
+	if profile.LearnedIn(s.config.Model).Components > 0 {
+		if err := s.checkProducts(ctx); err != nil { // the catalogue is whole before there is anything else
+			return nil, err
+		}
+	}
 	notice, err := s.setValidator(ctx)
 	if err != nil {
 		return nil, err
@@ -36,9 +42,7 @@ func (s *Store) setUp(ctx context.Context, shard func(context.Context) error) (n
 	if err != nil {
 		return notices, err
 	}
-	// The second one lists the catalogue with its times and reads no document.
-	err = s.index(ctx, s.products, unique(fieldProduct), mongo.IndexModel{Keys: bson.D{{Key: fieldProduct, Value: 1}, {Key: fieldWrittenAt, Value: 1}}})
-	if err != nil {
+	if err = s.indexProducts(ctx); err != nil {
 		return notices, err
 	}
 	if err = shard(ctx); err != nil {
@@ -51,6 +55,12 @@ func (s *Store) setUp(ctx context.Context, shard func(context.Context) error) (n
 		notices = append(notices, notice)
 	}
 	return notices, s.Probe(ctx)
+}
+
+// indexProducts makes the indexes of the catalogue. The second one lists it with its times and
+// reads no document.
+func (s *Store) indexProducts(ctx context.Context) error {
+	return s.index(ctx, s.products, unique(fieldProduct), mongo.IndexModel{Keys: bson.D{{Key: fieldProduct, Value: 1}, {Key: fieldWrittenAt, Value: 1}}})
 }
 
 func unique(field string) mongo.IndexModel {

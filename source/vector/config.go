@@ -22,6 +22,9 @@ type Config struct {
 	// that the next attempt finds it. It works with a [Batching] only: a
 	// direct call is the caller's to bound.
 	Patience time.Duration
+	// Zeros are appended to each vector: products have learned components there, which no
+	// phrase has.
+	Zeros int
 }
 
 // DefaultConfig keeps 32 MiB of vectors: some 2,600 phrases of 1536 components.
@@ -32,6 +35,7 @@ func (c Config) Validate() error {
 	var faults engine.Faults
 	faults.If(c.CacheBytes < 0, "phrase cache of %d bytes: it must not be negative", c.CacheBytes)
 	faults.If(c.CacheTTL < 0, "CacheTTL is %v: it must not be negative", c.CacheTTL)
+	faults.If(c.Zeros < 0, "%d zeros behind a phrase's vector: they must not be fewer than none", c.Zeros)
 	faults.If(c.Patience < 0, "patience of %v for a phrase: it must not be negative", c.Patience)
 	return faults.Err()
 }

@@ -150,6 +150,7 @@ func (p *Phrases) resolved(text string, raw []float32, err error) engine.Resolve
 	if err != nil {
 		return engine.Resolved{Err: fmt.Errorf("embedder %s: %w", p.embedder.Model(), err)}
 	}
+	unit = append(unit, make([]float64, p.config.Zeros)...)
 	p.cache.put(text, unit)
 	return engine.Resolved{Vector: unit}
 }

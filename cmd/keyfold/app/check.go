@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"keyfold/engine"
 	"keyfold/engine/causes"
+	"keyfold/engine/profile"
 	"keyfold/sink/mongodb"
 	"keyfold/source/rabbit/consume"
 )
@@ -27,6 +29,14 @@ func (a *App) CheckStore() error {
 	c.URI = a.Servers.MongoDB
 	c.Format = mongodb.Format(a.Servers.Format)
 	return c.Validate()
+}
+
+// CheckDimensions judges how many components there would be with learned ones.
+func (a *App) CheckDimensions(learned int) error {
+	if all := a.Config.TextDimensions() + learned; all > profile.MaxDimensions {
+		return fmt.Errorf("%d learned components make %d of each vector, at most %d can be used", learned, all, profile.MaxDimensions)
+	}
+	return nil
 }
 
 // CheckDatabase judges DATABASE_URL.

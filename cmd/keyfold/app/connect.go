@@ -117,7 +117,7 @@ func (a *App) ClosePublisher(end func(context.Context) error) error {
 // WithEmbedding builds the way from a text to a vector; perSecond bounds its
 // requests for product texts, 0 does not.
 func (a *App) WithEmbedding(c embedding.Config, perSecond float64, do func(*embedding.Embedding) error) error {
-	way, err := embedding.New(c, a.Config.Processor.Dimensions, perSecond, a.Log)
+	way, err := embedding.New(c, perSecond, a.Log)
 	if err != nil {
 		return err
 	}

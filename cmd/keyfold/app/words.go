@@ -19,6 +19,7 @@ func init() {
 		"postgres.RuleSets":      "`keyfold notify rules list`",
 		"postgres.Setup":         "`keyfold notify setup`",
 		"products.Embed":         "`keyfold products import FILE --embed`",
+		"products.Learn":         "`keyfold products learn`",
 		"products.Import":        "`keyfold products import`",
 		"rabbit.Setup":           "`keyfold setup`",
 		"rabbit.SetupPartitions": "`keyfold setup --partitions N`",

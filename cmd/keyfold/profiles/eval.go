@@ -14,6 +14,7 @@ import (
 	"keyfold/internal/cli"
 	"keyfold/service/profile/embedding"
 	"keyfold/service/profile/evaluation"
+	"keyfold/service/profile/products"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
 )
@@ -21,7 +22,7 @@ import (
 // EvalCmd asks the stored history what profiles are worth.
 type EvalCmd struct {
 	Since          cli.Instant `placeholder:"60d" help:"Only events that occurred since then."`
-	Vectors        string      `enum:"stored,cooc,knn" default:"stored" help:"stored: those of products and phrases; cooc: learned from the sessions of the warm-up; knn: none, item kNN."`
+	Vectors        string      `enum:"stored,learned,cooc,knn" default:"stored" help:"stored: those of products and phrases; learned: the same, joined to vectors learned from the sessions of the warm-up, as products learn makes them; cooc: learned ones alone; knn: none, item kNN."`
 	Searches       bool        `default:"true" negatable:"" help:"Embed the search phrases of the history, too: those that no cache holds cost requests."`
 	evaluate.Flags `embed:""`
 }
@@ -57,15 +58,19 @@ func (c *EvalCmd) Run(a *app.App) error {
 }
 
 func (c *EvalCmd) evaluate(a *app.App, db *outbox.Database, store *mongodb.Store, way *embedding.Embedding) error {
-	laws := a.Config.Processor.Config
+	laws, catalogue := a.Config.Processor.Config, store.AllProducts(a.Ctx)
+	if c.Vectors == evaluation.Hybrid { // what is learned anew joins the texts alone
+		laws.Model, laws.Dimensions = a.Vectors.TextModel(), a.Config.TextDimensions()
+		catalogue = products.Texts(catalogue, laws.Model, laws.Dimensions, a.Config.Learned)
+	}
 	in := evaluation.Input{
 		Model: laws.Model, Sparse: a.Vectors.Offline, Laws: laws, Windows: evaluate.Windows(a.Config.Shard), Products: map[int32]profile.Product{},
 	}
-	for p, err := range store.AllProducts(a.Ctx) {
+	for p, err := range catalogue {
 		if err != nil {
 			return err
 		}
-		if c.Vectors != "stored" || p.Model != "" && p.Model != laws.Model {
+		if !c.stored() || p.Model != "" && p.Model != laws.Model {
 			p.Vector = nil // another model's cannot be compared
 		}
 		in.Products[p.ID] = p
@@ -78,10 +83,13 @@ func (c *EvalCmd) evaluate(a *app.App, db *outbox.Database, store *mongodb.Store
 	}
 	phrases := patientPhrases{way, a.Log}
 	in.Vectors = func(ctx context.Context, things []eval.Thing) ([][]float32, error) {
-		return c.vectors(ctx, in.Products, phrases, things)
+		return c.vectors(ctx, in, phrases, things)
 	}
-	return c.Evaluate(a.Ctx, &a.Console, in, c.Vectors, a.Vectors.Offline && c.Vectors == "stored")
+	return c.Evaluate(a.Ctx, &a.Console, in, c.Vectors, a.Vectors.Offline && c.stored())
 }
+
+// stored reports whether the vectors of products and phrases are used.
+func (c *EvalCmd) stored() bool { return c.Vectors == "stored" || c.Vectors == evaluation.Hybrid }
 
 // readHistory reads the events, and counts the rows that hold none.
 func (c *EvalCmd) readHistory(a *app.App, db *outbox.Database, in *evaluation.Input) error {
@@ -110,13 +118,13 @@ const phraseChunk = 1000
 
 // vectors returns those of the products, and of the phrases where they are wanted. A phrase
 // that cannot be embedded has none, as a worker would dead-letter its event.
-func (c *EvalCmd) vectors(ctx context.Context, products map[int32]profile.Product, phrases patientPhrases, things []eval.Thing) ([][]float32, error) {
+func (c *EvalCmd) vectors(ctx context.Context, in evaluation.Input, phrases patientPhrases, things []eval.Thing) ([][]float32, error) {
 	all := make([][]float32, len(things))
 	var texts []string
 	var at []int
 	for i, thing := range things {
 		if thing.Product != 0 {
-			all[i] = products[thing.Product].Vector
+			all[i] = in.Products[thing.Product].Vector
 		} else if c.Searches {
 			texts, at = append(texts, thing.Phrase), append(at, i)
 		}
@@ -126,7 +134,7 @@ func (c *EvalCmd) vectors(ctx context.Context, products map[int32]profile.Produc
 			if r.Err != nil && engine.KindOf(r.Err) != engine.Permanent {
 				return nil, fmt.Errorf("the phrase %q: %w (--no-searches evaluates without the searches)", chunk[k], r.Err)
 			}
-			all[at[k]] = narrow(r.Vector)
+			all[at[k]] = narrow(r.Vector[:min(len(r.Vector), in.Laws.Dimensions)])
 		}
 		at = at[len(chunk):]
 	}

@@ -16,7 +16,8 @@ import (
 
 // ProductsCmd looks after the product catalogue.
 type ProductsCmd struct {
-	Import importCmd `cmd:"" help:"Import products from NDJSON: product_id, product_name, category, embedding."`
+	Import importCmd `cmd:"" uses:"embedding" help:"Import products from NDJSON: product_id, product_name, category, embedding."`
+	Learn  learnCmd  `cmd:"" uses:"database" help:"Learn vectors of products from the history of events, into another database."`
 }
 
 // importCmd imports a catalogue.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"keyfold/engine"
+	"keyfold/engine/profile"
 	"keyfold/internal/settings"
 	"keyfold/internal/testserver/embedtest"
 	"keyfold/service/profile/embedding"
@@ -26,10 +27,10 @@ func TestRebuildWaitsForPhrases(t *testing.T) {
 	told := make(lines, 1000)
 	log, _, err := settings.Log{Level: "info", Format: "json"}.Logger(told)
 	must(t, err)
-	config, err := embedding.Settings{Embedder: "openai", Key: key, BaseURL: api.URL()}.Config(dimensions)
+	config, err := embedding.Settings{Embedder: "openai", Key: key, BaseURL: api.URL()}.Config(dimensions, profile.Learned{})
 	must(t, err)
 	config.Failures = 100
-	way, err := embedding.New(config, dimensions, 0, log)
+	way, err := embedding.New(config, 0, log)
 	must(t, err)
 	defer func() { must(t, way.Close()) }()
 

@@ -44,7 +44,7 @@ func Groups() []Group {
 func (w *worker) groupsOf(q *question) [3]int {
 	pause := 4
 	if w.usable > 0 {
-		pause = below(int64(q.at-w.last), 60_000, sessionPause, dayMillis, 7*dayMillis)
+		pause = below(int64(q.at-w.last), 60_000, SessionPause, dayMillis, 7*dayMillis)
 	}
 	activity := firstActivity + below(int64(q.before), 2, 5, 20)
 	return [3]int{pause, activity, firstType + int(q.kind) - 1}

@@ -249,31 +249,19 @@ func (t *Timeline) TypeCounts() map[profile.EventType]int { return t.types }
 // most 200 of them, to learn from. A pause of 30 minutes ends a session.
 func (t *Timeline) Sessions() [][]int32 { return t.sessions }
 
-const (
-	sessionPause = 30 * 60 * 1000
-	sessionItems = 200
-)
-
 func sessions(t *Timeline, users []user) (all [][]int32) {
+	s := Sessions{Pause: SessionPause, Each: func(session []int32) { all = append(all, slices.Clone(session)) }}
 	for i := range users {
-		var session []int32
-		var last engine.Millis
 		for _, e := range users[i].events {
 			if e.at >= t.ChooseFrom {
 				break
 			}
-			if e.at-last > sessionPause && len(session) > 0 {
-				all = append(all, session)
-				session = nil
+			if !t.candidate(e.thing) {
+				e.thing = -1
 			}
-			last = e.at
-			if t.candidate(e.thing) && len(session) < sessionItems && !slices.Contains(session, e.thing) {
-				session = append(session, e.thing)
-			}
+			s.Add(e.at, e.thing)
 		}
-		if len(session) > 0 {
-			all = append(all, session)
-		}
+		s.End()
 	}
 	return all
 }

@@ -64,6 +64,29 @@ func drop(r *request) error {
 	return nil
 }
 
+// renameCollection renames within a database, which moves no document.
+func renameCollection(r *request) error {
+	if r.db != "admin" {
+		return fail(codeUnauthorized, "renameCollection may only be run against the admin database.")
+	}
+	from, _ := r.field("renameCollection").StringValueOK()
+	to, _ := r.field("to").StringValueOK()
+	fromDB, _, _ := strings.Cut(from, ".")
+	if toDB, _, ok := strings.Cut(to, "."); !ok || fromDB != toDB {
+		return fail(codeInvalidOptions, "mongotest: rename %q within its database, not to %q", from, to)
+	}
+	switch {
+	case isTrue(r.field("dropTarget")):
+		return fail(codeInvalidOptions, "mongotest: dropTarget is not supported")
+	case r.store.collection(from) == nil:
+		return fail(codeNamespaceNotFound, "Source collection %s does not exist", from)
+	case r.store.collection(to) != nil:
+		return fail(codeNamespaceExists, "target namespace exists")
+	}
+	r.store.rename(from, to)
+	return nil
+}
+
 func dropDatabase(r *request) error {
 	for _, c := range r.store.database(r.db) {
 		r.store.drop(c.namespace)

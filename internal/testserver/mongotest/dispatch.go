@@ -49,7 +49,8 @@ func init() {
 		"delete": {writes("deletes", (*request).deleteOne), writing},
 
 		"create": {create, defining}, "collMod": {collMod, defining}, "drop": {drop, defining},
-		"dropDatabase": {dropDatabase, defining}, "createIndexes": {createIndexes, defining},
+		"renameCollection": {renameCollection, defining},
+		"dropDatabase":     {dropDatabase, defining}, "createIndexes": {createIndexes, defining},
 
 		"enableSharding": {enableSharding, defining}, "shardCollection": {shardCollection, defining},
 	}

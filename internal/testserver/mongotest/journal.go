@@ -36,6 +36,7 @@ const (
 	fieldCreate    = "create" // a collection's options
 	fieldIndex     = "index"  // an index's specification
 	fieldDrop      = "drop"
+	fieldRename    = "rename" // the new namespace
 	fieldSession   = "session"
 	fieldForget    = "forget" // a session entry that was rolled back
 )
@@ -107,6 +108,13 @@ func (j *journal) drop(namespace string) {
 	j.append(func(dst []byte) []byte {
 		dst = bsoncore.AppendStringElement(dst, fieldNamespace, namespace)
 		return bsoncore.AppendBooleanElement(dst, fieldDrop, true)
+	})
+}
+
+func (j *journal) rename(namespace, to string) {
+	j.append(func(dst []byte) []byte {
+		dst = bsoncore.AppendStringElement(dst, fieldNamespace, namespace)
+		return bsoncore.AppendStringElement(dst, fieldRename, to)
 	})
 }
 

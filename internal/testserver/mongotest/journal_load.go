@@ -89,6 +89,10 @@ func (s *store) replay(record document) error {
 		s.drop(namespace)
 		return nil
 	}
+	if to, ok := lookup(record, fieldRename).StringValueOK(); ok {
+		s.rename(namespace, to)
+		return nil
+	}
 	c := s.ensure(namespace)
 	if doc, ok := lookup(record, fieldPut).DocumentOK(); ok {
 		return c.replay(doc, doc)

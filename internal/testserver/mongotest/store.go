@@ -96,6 +96,17 @@ func (s *store) drop(namespace string) {
 	s.journal.drop(namespace)
 }
 
+// rename gives a collection another name, which is free. The DDL lock is held.
+func (s *store) rename(from, to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.collections[from]
+	delete(s.collections, from)
+	c.namespace = to
+	s.collections[to] = c
+	s.journal.rename(from, to)
+}
+
 // database returns a database's collections by name.
 func (s *store) database(db string) []*collection {
 	s.mu.Lock()

@@ -1,6 +1,9 @@
 package process
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // attributes have a child die with this process, in a group of its own.
 func attributes() *syscall.SysProcAttr {
@@ -10,3 +13,9 @@ func attributes() *syscall.SysProcAttr {
 // kill ends a child and what it has started: a Redis server that rewrites its log
 // does so in a child, which would go on writing into the test's folder.
 func kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+// Resident returns how many bytes of memory a process that has ended had at most.
+func Resident(ended *exec.Cmd) int64 {
+	usage, _ := ended.ProcessState.SysUsage().(*syscall.Rusage)
+	return int64(usage.Maxrss) << 10
+}

@@ -28,17 +28,20 @@ type Embedding struct {
 
 // New builds the way. It connects to nothing yet. perSecond bounds the requests
 // of Embedder, 0 does not.
-func New(c Config, dimensions int, perSecond float64, log *slog.Logger) (*Embedding, error) {
+func New(c Config, perSecond float64, log *slog.Logger) (*Embedding, error) {
 	if err := c.Usable(); err != nil {
 		return nil, err
 	}
-	e, err := build(c, dimensions, perSecond, log.With("component", "search"))
+	e, err := build(c, perSecond, log.With("component", "search"))
+	if err == nil && c.Learned.Components > 0 {
+		e.Embedder = vector.Padded(e.Embedder, c.Learned.Components, c.Model)
+	}
 	return e, named(err)
 }
 
-func build(c Config, dimensions int, perSecond float64, log *slog.Logger) (*Embedding, error) {
+func build(c Config, perSecond float64, log *slog.Logger) (*Embedding, error) {
 	if c.Offline {
-		return offline(c, dimensions)
+		return offline(c)
 	}
 	e := &Embedding{effect: c.effect()}
 	var err error
@@ -75,8 +78,8 @@ func build(c Config, dimensions int, perSecond float64, log *slog.Logger) (*Embe
 	return e, err
 }
 
-func offline(c Config, dimensions int) (*Embedding, error) {
-	hash, err := vector.NewHash(dimensions)
+func offline(c Config) (*Embedding, error) {
+	hash, err := vector.NewHash(c.API.Dimensions)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"keyfold/engine/cure"
+	"keyfold/engine/profile"
 	"keyfold/internal/settings"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
@@ -50,6 +51,9 @@ type Config struct {
 	// attempts, so that an outage is known before it can use them up.
 	Failures int
 	Redis    *rediscache.Config // nil: none
+	// Learned are the components that stand behind those of a text. Model is then the name
+	// of both; the API and Redis know the text's alone.
+	Learned profile.Learned
 	// PhraseTimeout is how long a flush waits for phrases: its product events wait
 	// with them. Commands wait for as long as the API's timeout.
 	PhraseTimeout time.Duration
@@ -62,10 +66,10 @@ type Config struct {
 	Warnings []settings.Warning // of values that may not do what is meant
 }
 
-// Config reads and checks the settings; the error names every fault with the
+// Config reads and checks the settings for texts of so many components; the error names every fault with the
 // variable to change. What the embedding service itself needs is checked by who
 // uses it: see [Config.Usable].
-func (s Settings) Config(dimensions int) (Config, error) {
+func (s Settings) Config(dimensions int, learned profile.Learned) (Config, error) {
 	s.Bind()
 	faults := []error{settings.Read(&s)}
 	c := s.config
@@ -101,6 +105,7 @@ func (s Settings) Config(dimensions int) (Config, error) {
 		c.Redis = &r
 		faults = append(faults, named(r.Validate()))
 	}
+	c.Learned, c.Model, c.Phrases.Zeros = learned, learned.Model(c.Model), learned.Components
 	return c, errors.Join(append(faults, named(c.Phrases.Validate()))...)
 }
 
@@ -132,7 +137,7 @@ func (s *Settings) Bind() {
 // there when its window closes.
 func (c Config) Holding(events int, memory int64) Config {
 	const perEntry = 512 // beside the vector
-	c.Phrases.CacheBytes = min(int64(events)*int64(8*c.API.Dimensions+perEntry), memory/8)
+	c.Phrases.CacheBytes = min(int64(events)*int64(8*(c.API.Dimensions+c.Learned.Components)+perEntry), memory/8)
 	return c
 }
 
@@ -169,6 +174,9 @@ func (s Settings) readKey(c *openai.Config) (fault error) {
 func named(err error) error {
 	return settings.Named(&settings.Engine{}, nil, settings.Named(&Settings{}, nil, err))
 }
+
+// TextModel is the name of the model of texts alone.
+func (c Config) TextModel() string { return c.API.Model }
 
 // Usable reports what is missing for vectors to be made.
 func (c Config) Usable() error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"keyfold/engine/profile"
 	"keyfold/internal/settings"
 	"keyfold/source/vector"
 	"keyfold/source/vector/openai"
@@ -40,7 +41,7 @@ func parseEmbedding(t *testing.T, env map[string]string, args ...string) Setting
 // Told nothing, keyfold is about to call the service, and lacks its key: the
 // offline embedder is there for who asks for it, and for nobody else.
 func TestEmbedderHasToBeAskedForOffline(t *testing.T) {
-	c, err := parseEmbedding(t, nil).Config(64)
+	c, err := parseEmbedding(t, nil).Config(64, profile.Learned{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +52,11 @@ func TestEmbedderHasToBeAskedForOffline(t *testing.T) {
 	if err := c.Usable(); err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY") || !strings.Contains(err.Error(), "EMBEDDER=hash") {
 		t.Errorf("without a key: %v", err)
 	}
-	c, err = parseEmbedding(t, map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:8080/v1"}).Config(64)
+	c, err = parseEmbedding(t, map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:8080/v1"}).Config(64, profile.Learned{})
 	if err != nil || c.Usable() != nil {
 		t.Errorf("a server of one's own wants no key: %v, %v", err, c.Usable())
 	}
-	c, err = parseEmbedding(t, map[string]string{"EMBEDDER": "hash"}).Config(64)
+	c, err = parseEmbedding(t, map[string]string{"EMBEDDER": "hash"}).Config(64, profile.Learned{})
 	if err != nil || !c.Offline || c.Model != vector.HashModel || c.Usable() != nil {
 		t.Errorf("%+v %v", c, err)
 	}
@@ -66,7 +67,7 @@ func TestEmbeddingSettingsAreRead(t *testing.T) {
 		"OPENAI_API_KEY": "sk-one", "OPENAI_BASE_URL": "https://embeddings.example/v1", "EMBEDDING_MODEL": "another",
 		"REDIS_URL": "rediss://user:s3cret@redis.example:6380/2", "EMBEDDING_CACHE_TTL": "60", "OPENAI_TIMEOUT": "1m30s",
 		"OPENAI_MAX_INPUTS": "32", "OPENAI_OMIT_DIMENSIONS": "true",
-	}, "--embedding-fold-case").Config(64)
+	}, "--embedding-fold-case").Config(64, profile.Learned{})
 	if err != nil || c.Usable() != nil {
 		t.Fatal(err, c.Usable())
 	}
@@ -92,22 +93,22 @@ func TestKeyFromAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("  sk-of-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64)
+	c, err := parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64, profile.Learned{})
 	if err != nil || c.API.Key != "sk-of-a-file" || c.Usable() != nil {
 		t.Errorf("%v %v", err, c.Usable())
 	}
-	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path, "OPENAI_API_KEY": "sk-one"}).Config(64)
+	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path, "OPENAI_API_KEY": "sk-one"}).Config(64, profile.Learned{})
 	if err == nil || !strings.Contains(err.Error(), "keep one") || strings.Contains(err.Error(), "sk-") {
 		t.Errorf("a key in both places: %v", err)
 	}
-	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path + "x"}).Config(64)
+	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path + "x"}).Config(64, profile.Learned{})
 	if err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY_FILE") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := os.WriteFile(path, []byte(" \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64)
+	_, err = parseEmbedding(t, map[string]string{"OPENAI_API_KEY_FILE": path}).Config(64, profile.Learned{})
 	if err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY_FILE") {
 		t.Errorf("a file that is empty: %v", err)
 	}
@@ -117,7 +118,7 @@ func TestEveryEmbeddingFaultAtOnce(t *testing.T) {
 	_, err := parseEmbedding(t, map[string]string{
 		"EMBEDDER": "magic", "EMBEDDING_CACHE_TTL": "soon", "OPENAI_TIMEOUT": "x", "OPENAI_MAX_INPUTS": "1.5",
 		"REDIS_URL": "http://user:s3cret@x", "OPENAI_API_KEY": "a", "OPENAI_API_KEY_FILE": "/does/not/exist",
-	}).Config(64)
+	}).Config(64, profile.Learned{})
 	for _, name := range []string{"EMBEDDER", "EMBEDDING_CACHE_TTL", "OPENAI_TIMEOUT", "OPENAI_MAX_INPUTS", "REDIS_URL", "OPENAI_API_KEY", "OPENAI_API_KEY_FILE"} {
 		if err == nil || !strings.Contains(err.Error(), name+" ") && !strings.Contains(err.Error(), name+":") {
 			t.Errorf("%s is missing in: %v", name, err)
@@ -129,7 +130,7 @@ func TestEveryEmbeddingFaultAtOnce(t *testing.T) {
 	c, err := parseEmbedding(t, map[string]string{
 		"EMBEDDER": "openai", "EMBEDDING_CACHE_TTL": "3600", "OPENAI_TIMEOUT": "0", "OPENAI_MAX_INPUTS": "4096", "REDIS_URL": "redis://x",
 		"OPENAI_API_KEY": "with space", "OPENAI_API_KEY_FILE": "", "OPENAI_BASE_URL": "ftp://x",
-	}).Config(0)
+	}).Config(0, profile.Learned{})
 	if usable := c.Usable(); err == nil && usable == nil {
 		t.Error("nothing was found")
 	} else {
@@ -180,7 +181,7 @@ func TestHelpShowsDefaults(t *testing.T) {
 func TestSwitchFaults(t *testing.T) {
 	_, err := parseEmbedding(t, map[string]string{
 		"EMBEDDING_FOLD_CASE": "x", "OPENAI_OMIT_DIMENSIONS": "y", "OPENAI_TIMEOUT": "0", "OPENAI_MAX_INPUTS": "4000",
-	}).Config(64)
+	}).Config(64, profile.Learned{})
 	for _, name := range []string{"EMBEDDING_FOLD_CASE", "OPENAI_OMIT_DIMENSIONS", "OPENAI_TIMEOUT", "OPENAI_MAX_INPUTS"} {
 		if err == nil || strings.Count(err.Error(), name) != 1 {
 			t.Errorf("%s is not told once: %v", name, err)
@@ -195,7 +196,7 @@ func TestNoFaultFollowsFromAnother(t *testing.T) {
 		{"EMBEDDER": "magic"},
 		{"OPENAI_API_KEY_FILE": "/does/not/exist"},
 	} {
-		c, err := parseEmbedding(t, env).Config(64)
+		c, err := parseEmbedding(t, env).Config(64, profile.Learned{})
 		if err == nil || c.Usable() != nil {
 			t.Errorf("%v: %v; %v", env, err, c.Usable())
 		}
@@ -211,7 +212,7 @@ func TestWarningOfTheBaseURL(t *testing.T) {
 	for base, warned := range map[string]bool{
 		"http://localhost:8080": true, "http://localhost:8080/": true, "http://localhost:8080/v1": false, "https://user:s3cret@host": true, "": false,
 	} {
-		c, _ := parseEmbedding(t, map[string]string{"OPENAI_BASE_URL": base}).Config(64)
+		c, _ := parseEmbedding(t, map[string]string{"OPENAI_BASE_URL": base}).Config(64, profile.Learned{})
 		if text := fmt.Sprint(c.Warnings); (len(c.Warnings) > 0) != warned || strings.Contains(text, "s3cret") {
 			t.Errorf("OPENAI_BASE_URL=%s: %s", base, text)
 		}

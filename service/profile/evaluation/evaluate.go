@@ -21,6 +21,7 @@ type evaluation struct {
 	Options
 	*eval.Timeline
 	space   eval.Space
+	texts   eval.Space // of a hybrid; nil for other vectors
 	current eval.Setting
 	main    *eval.Result // the pass that the others are compared with
 	report  *Report
@@ -68,10 +69,31 @@ func Evaluate(ctx context.Context, in Input, o Options) (*Report, error) {
 func (e *evaluation) makeSpace(ctx context.Context) (eval.Space, error) {
 	switch e.Options.Vectors {
 	case Learned:
-		return similar.NewLearned(e.Sessions(), len(e.Things), e.Candidates, similar.LearnedDimensions), nil
+		return e.learn(ctx, similar.LearnedDimensions)
 	case ItemKNN:
 		return similar.NewNeighbours(e.Sessions(), e.Candidates), nil
+	case Hybrid:
+		of, err := e.learn(ctx, e.Options.Hybrid.Components)
+		if err != nil {
+			return nil, err
+		}
+		texts, err := e.ofInput(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.texts = texts
+		return similar.NewHybrid(texts, of, len(e.Things), e.Candidates, e.Options.Hybrid.Share), nil
 	}
+	return e.ofInput(ctx)
+}
+
+// learn learns vectors from the warm-up.
+func (e *evaluation) learn(ctx context.Context, components int) (*similar.Dense, error) {
+	return similar.NewLearned(ctx, e.Sessions(), len(e.Things), e.Candidates, components)
+}
+
+// ofInput asks the input for its vectors.
+func (e *evaluation) ofInput(ctx context.Context) (similar.Part, error) {
 	vectors, err := e.Input.Vectors(ctx, e.Things)
 	switch {
 	case err != nil:
@@ -94,6 +116,9 @@ func (e *evaluation) run(ctx context.Context) (*Report, error) {
 	tables := []func(context.Context) error{e.mainPass}
 	if e.Options.Vectors != ItemKNN {
 		tables = append(tables, e.neighbourPass)
+	}
+	if e.texts != nil {
+		tables = append(tables, e.textPass)
 	}
 	if e.Tables {
 		tables = append(tables, e.agePasses, e.windowPasses)
@@ -124,6 +149,8 @@ func (e *evaluation) describe() {
 		vectors = "learned from the sessions of the warm-up"
 	case ItemKNN:
 		vectors = "none: item kNN of the sessions of the warm-up"
+	case Hybrid:
+		vectors = fmt.Sprintf("%s, with %d components learned from the sessions of the warm-up, share %v", e.Model, e.Options.Hybrid.Components, e.Options.Hybrid.Share)
 	}
 	e.report = &Report{
 		Sample: e.Share,
@@ -291,6 +318,21 @@ func (e *evaluation) addRows(from *eval.Result, kinds []Row) {
 		kind.TooShort = kind.HalfLifeDays*shortLog > span
 		e.report.Rows = append(e.report.Rows, kind)
 	}
+}
+
+// TextsAlone is the row of a hybrid's questions that the vectors of texts answer.
+const TextsAlone = "the texts alone"
+
+// textPass adds what is found without what was learned.
+func (e *evaluation) textPass(ctx context.Context) error {
+	without := e.current
+	without.Name = TextsAlone
+	result, err := e.pass(ctx, eval.Plan{Space: e.texts, Settings: []eval.Setting{without}})
+	if err != nil {
+		return err
+	}
+	e.addRows(result, []Row{{Kind: "baseline"}})
+	return nil
 }
 
 // neighbourPass adds item kNN, the baseline that a profile must know of.

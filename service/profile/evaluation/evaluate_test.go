@@ -215,3 +215,37 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+// A hybrid with no share of what is learned finds what the texts find, and one of texts that
+// say nothing what sessions say. It is learned from the warm-up alone: what follows it changes
+// nothing of it.
+func TestHybridFindsWhatSessionsSay(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Tables, o.Choose = false, 0
+	o.Hybrid.Components = 32
+	plain := evaluate(t, shop("sessions", 120, 12), o)
+	o.Vectors = evaluation.Hybrid
+	same := evaluate(t, shop("sessions", 120, 12), o)
+	if texts := same.Row(evaluation.TextsAlone); texts.Test != plain.Row(plain.Current).Test || plain.Row(evaluation.TextsAlone) != nil {
+		t.Errorf("the texts alone: %+v", texts)
+	}
+	if current := plain.Row(plain.Current); same.Row(same.Current).Test != current.Test {
+		t.Errorf("share 0: %+v, want %+v", same.Row(same.Current).Test, current.Test)
+	}
+	mute := func(share float64) *evaluation.Report {
+		in := shop("sessions", 120, 12)
+		in.Vectors = func(_ context.Context, things []eval.Thing) (all [][]float32, err error) {
+			for range things {
+				all = append(all, []float32{1, 19: 0})
+			}
+			return all, nil
+		}
+		o.Hybrid.Share = share
+		return evaluate(t, in, o)
+	}
+	none, half := mute(0), mute(0.5)
+	if none.Row(none.Current).Test.HR*2 > half.Row(half.Current).Test.HR || half.Checked == 0 || !strings.Contains(half.Vectors, "32 components learned") {
+		t.Errorf("%s: %+v, without %+v", half.Vectors, half.Row(half.Current).Test, none.Row(none.Current).Test)
+	}
+}

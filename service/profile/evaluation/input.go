@@ -26,21 +26,29 @@ type Input struct {
 	OnProgress func(answered int) // users, in all passes; may be nil
 }
 
-// Kinds of vectors that no input brings.
+// Kinds of vectors that the input does not bring, or not alone.
 const (
-	Learned = "cooc" // learned from the sessions of the warm-up
-	ItemKNN = "knn"  // none: what sessions have in common
+	Learned = "cooc"    // learned from the sessions of the warm-up
+	ItemKNN = "knn"     // none: what sessions have in common
+	Hybrid  = "learned" // those of the input, joined to learned ones
 )
 
 // Options say what is asked and compared.
 type Options struct {
 	eval.Options
-	Vectors   string        // Learned, ItemKNN, or another word for those of the input
+	Vectors   string        // Learned, ItemKNN, Hybrid, or another word for those of the input
+	Hybrid    Hybridity     // of Hybrid
 	Age       time.Duration // of the newest event in a profile; negative: by the worker's windows
 	HalfLives []HalfLife
 	Mixes     []float64
 	Cutoff    int
 	Tables    bool // of ages, windows and weights, too
+}
+
+// Hybridity says what a hybrid is made of, as `products learn` takes it.
+type Hybridity struct {
+	Components int     // learned
+	Share      float64 // of the learned vector
 }
 
 // Validate reports every fault at once.

@@ -16,10 +16,6 @@ func Ports(laws processor.Config, profiles profile.Profiles, products catalog.St
 	if err != nil {
 		return processor.Ports{}, err
 	}
-	hash, err := vector.NewHash(laws.Dimensions)
-	if err != nil {
-		return processor.Ports{}, err
-	}
-	phrases, err := vector.NewPhrases(vector.DefaultConfig(), hash)
+	phrases, err := vector.OfflinePhrases(laws.Dimensions, profile.LearnedIn(laws.Model).Components)
 	return processor.Ports{Profiles: profiles, Products: vectors, Phrases: phrases}, err
 }

@@ -119,8 +119,11 @@ func (im *Import) flush(ctx context.Context, products []profile.Product, done *I
 	return len(good), nil
 }
 
-// dimensionsSetting is how long vectors are.
-const dimensionsSetting cure.Name = "profile.Config.Dimensions"
+// The settings that faults name.
+const (
+	dimensionsSetting cure.Name = "profile.Config.Dimensions"
+	memorySetting     cure.Name = "settings.Config.Memory"
+)
 
 // check refuses a product that cannot be stored.
 func (im *Import) check(p *profile.Product) error {

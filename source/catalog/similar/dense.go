@@ -45,6 +45,9 @@ func dot32(x, y []float32) float64 {
 // Dimensions is the vectors' length.
 func (d *Dense) Dimensions() int { return d.dimensions }
 
+// Has reports whether a thing has a vector.
+func (d *Dense) Has(thing int32) bool { return d.vectors[thing] != nil }
+
 // Row returns the cosines to the candidates, [behind] for one without a vector, which puts it
 // behind all others.
 func (d *Dense) Row(thing int32) []float64 {

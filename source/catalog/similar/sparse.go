@@ -51,6 +51,9 @@ func unit(v []float32) (components []component) {
 // Dimensions is the vectors' length.
 func (s *Sparse) Dimensions() int { return s.dimensions }
 
+// Has reports whether a thing has a vector.
+func (s *Sparse) Has(thing int32) bool { return s.vectors[thing] != nil }
+
 // Row returns the cosines to the candidates, [behind] for one without a vector, which puts it
 // behind all others.
 func (s *Sparse) Row(thing int32) []float64 {
