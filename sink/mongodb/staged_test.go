@@ -42,6 +42,9 @@ func TestStagedCatalogue(t *testing.T) {
 		t.Errorf("a second catalogue: %v", err)
 	}
 	check(t, two.Unstage(ctx))
+	if err := two.Promote(ctx); !errors.Is(err, ErrCatalogueThere) {
+		t.Errorf("one that the first has deleted: %v", err)
+	}
 	check(t, one.Unstage(ctx)) // it is no staged one any more
 	if names := reader.collectionNames(t); !slices.Equal(names, []string{collectionProducts}) {
 		t.Errorf("collections %v", names)
