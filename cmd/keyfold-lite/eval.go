@@ -39,6 +39,7 @@ Examples:
   keyfold-lite eval --events log.ndjson.gz --products shop.ndjson
   keyfold-lite eval --events log.ndjson.gz --products shop.ndjson --html eval.html
   keyfold-lite eval --events log.ndjson.gz --products shop.ndjson --vectors cooc --warm-up 0.6 --choose 0 --age 15s
+  keyfold-lite eval --events log.ndjson.gz --products shop.ndjson --vectors learned     whether products learn would pay
   keyfold-lite eval --events log.ndjson.gz --products shop.ndjson --control     what chance finds`
 }
 

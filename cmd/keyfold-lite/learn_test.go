@@ -82,7 +82,7 @@ func TestLearn(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &a); code != 0 || err != nil || a.Basis != recommend.ByProfile || len(a.Products) != 10 || len(a.Products[0].Because) == 0 {
 		t.Errorf("%d %v %s%s", code, err, out, errs)
 	}
-	if code, _, errs := lite(t, "", "rebuild", small, "--data", into); code == 0 || !strings.Contains(errs, "EMBEDDING_MODEL") {
+	if code, _, errs := lite(t, "", "rebuild", small, "--data", into); code == 0 || !strings.Contains(errs, fmt.Sprintf("set EMBEDDING_DIMENSIONS=%d EMBEDDING_LEARNED=%q", l.Dimensions, l.Setting)) {
 		t.Errorf("without the settings: %d %s", code, errs)
 	}
 	forgetting(t, data, l)

@@ -26,10 +26,9 @@ func openStoredEvents(a *app, file *sqlite.Reader) (h *storedEvents, err error) 
 	if h.erased, err = file.Erased(a.ctx); err != nil {
 		return nil, err
 	}
-	if _, absent := os.Stat(filepath.Join(a.data, outboxName)); absent != nil {
-		return h, nil
+	if _, absent := os.Stat(filepath.Join(a.data, outboxName)); absent == nil {
+		h.posts, err = openOutbox(a)
 	}
-	h.posts, err = openOutbox(a)
 	return h, err
 }
 

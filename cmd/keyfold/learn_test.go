@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"keyfold/engine/profile"
+	"keyfold/service/profile/evaluation"
 	"keyfold/service/profile/recommend"
 	"keyfold/sink/mongodb"
 	"keyfold/source/outbox"
@@ -130,6 +133,25 @@ func (s *shop) goOn(t *testing.T, next *shop, l lesson) {
 		if p.Remainder > 1e-6 || p.Remainder < -1e-6 {
 			t.Errorf("product %d: %+v", p.ID, p)
 		}
+	}
+	// A product that comes later has its text alone, and is found by it; eval asks there as in the
+	// live database.
+	file := filepath.Join(t.TempDir(), "new.ndjson")
+	write(t, file, "{\"product_id\":77777,\"product_name\":\"Kettle of copper\",\"category\":\"Kitchen\"}\n")
+	next.must(t, "products", "import", file, "--embed")
+	if p := s.catalogue(t, "learned")[77777]; p.Model != l.Model || len(p.Vector) != l.Dimensions || !slices.Equal(p.Vector[dimensions:], make([]float32, 16)) {
+		t.Errorf("a later product: %+v", p)
+	}
+	if out := next.must(t, "embed", "kettle copper", "--near=1"); !strings.Contains(out, "product 77777") {
+		t.Errorf("near to its name is %s", out)
+	}
+	ask := []string{"eval", "--vectors", "learned", "--no-tables", "--choose=0", "-o", "json", "--components=8"}
+	var live, learned evaluation.Report
+	s.must(t, "products", "import", file, "--embed")
+	must(t, json.Unmarshal([]byte(s.must(t, ask...)), &live))
+	must(t, json.Unmarshal([]byte(next.must(t, ask...)), &learned))
+	if live.Vectors != learned.Vectors || live.Questions == 0 || math.Abs(live.Row(live.Current).Test.HR-learned.Row(live.Current).Test.HR) > 0.01 {
+		t.Errorf("eval says %s %+v, there %s %+v", live.Vectors, live.Row(live.Current), learned.Vectors, learned.Row(live.Current))
 	}
 	var phrase struct {
 		Model      string

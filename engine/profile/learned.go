@@ -58,6 +58,14 @@ func (l Learned) Model(text string) string {
 	return text + learnedMark + l.String()
 }
 
+// TextModel returns the name of the model of texts alone.
+func TextModel(model string) string {
+	if l := LearnedIn(model); l.Components > 0 {
+		return strings.TrimSuffix(model, learnedMark+l.String())
+	}
+	return model
+}
+
 // LearnedIn returns what a model of that name has learned; none where it is one of texts alone.
 func LearnedIn(model string) (l Learned) {
 	if _, tail, found := strings.Cut(model, learnedMark); found {

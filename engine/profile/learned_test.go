@@ -16,7 +16,7 @@ func TestLearned(t *testing.T) {
 			t.Errorf("%q is %+v: %v", text, l, err)
 		}
 		name := l.Model("text-embedding-3-small")
-		if name != "text-embedding-3-small+learned-"+text || profile.LearnedIn(name) != l {
+		if name != "text-embedding-3-small+learned-"+text || profile.LearnedIn(name) != l || profile.TextModel(name) != "text-embedding-3-small" {
 			t.Errorf("%q: the model %q has %v", text, name, profile.LearnedIn(name))
 		}
 	}
@@ -29,7 +29,7 @@ func TestLearned(t *testing.T) {
 		}
 	}
 	for _, model := range []string{"", "text-embedding-3-small", "a+learned-", "a+learned-x:y", "a+learned-128:3f9a2c41b"} {
-		if l := profile.LearnedIn(model); l != (profile.Learned{}) {
+		if l := profile.LearnedIn(model); l != (profile.Learned{}) || profile.TextModel(model) != model {
 			t.Errorf("%q has %v", model, l)
 		}
 	}

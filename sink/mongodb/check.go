@@ -178,6 +178,9 @@ func (s *Store) otherTraining(p *profile.Product, own profile.Learned) error {
 		learnedSetting, own, p.ID, s.config.Database, stored, learnedSetting, stored, dimensionsSetting, len(p.Vector), databaseSetting))
 }
 
+// quoted is the setting of what a model has learned; "" for nothing.
+func quoted(model string) string { return fmt.Sprintf("%q", profile.LearnedIn(model)) }
+
 // match returns a configuration fault that names each setting in which a profile
 // differs.
 func (c Config) match(p *profile.Profile) error {
@@ -192,7 +195,8 @@ func (c Config) match(p *profile.Profile) error {
 	compare(dimensionsSetting, c.Dimensions, len(p.Vector))
 	compare(historySetting, c.History, p.History)
 	if p.Model != "" {
-		compare(modelSetting, c.Model, p.Model)
+		compare(modelSetting, profile.TextModel(c.Model), profile.TextModel(p.Model))
+		compare(learnedSetting, quoted(c.Model), quoted(p.Model))
 	}
 	if p.Short.Vector != nil {
 		compare(shortSetting, c.ShortHalfLife, p.Short.HalfLife)

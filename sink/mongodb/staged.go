@@ -34,7 +34,7 @@ func (s *Store) Promote(ctx context.Context) error {
 		{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}},
 	}).Err()
 	switch {
-	case hasCode(err, codeNamespaceExists):
+	case hasCode(err, codeNamespaceExists, codeNamespaceNotFound): // who was faster may have deleted this one
 		return ErrCatalogueThere
 	case err != nil:
 		return mark("rename "+s.products.Name()+" to "+collectionProducts, err)

@@ -30,6 +30,7 @@ const (
 	dimensionsSetting cure.Name = "profile.Config.Dimensions"
 	historySetting    cure.Name = "profile.Config.History"
 	modelSetting      cure.Name = "profile.Config.Model"
+	learnedSetting    cure.Name = "settings.Engine.Learned"
 	shortSetting      cure.Name = "profile.Config.ShortHalfLife"
 )
 
@@ -98,7 +99,8 @@ func (s Settings) match(stored Settings, path string) error {
 	}
 	compare(dimensionsSetting, s.Dimensions, stored.Dimensions)
 	compare(historySetting, s.History, stored.History)
-	compare(modelSetting, s.Model, stored.Model)
+	compare(modelSetting, profile.TextModel(s.Model), profile.TextModel(stored.Model))
+	compare(learnedSetting, fmt.Sprintf("%q", profile.LearnedIn(s.Model)), fmt.Sprintf("%q", profile.LearnedIn(stored.Model)))
 	compare(shortSetting, s.ShortHalfLife, stored.ShortHalfLife)
 	if len(differ) == 0 {
 		return nil

@@ -52,6 +52,7 @@ func TestHistoryOrder(t *testing.T) {
 		if len(got) != len(want) {
 			t.Fatalf("%d rows, want %d", len(got), len(want))
 		}
+		sameInteractions(t, db, got)
 		for i, row := range got {
 			if row.Event != want[i].Event || string(row.Body) != string(want[i].Body) {
 				t.Fatalf("row %d is %+v, want %+v", i, row.Event, want[i].Event)
@@ -231,4 +232,35 @@ func TestCleanedUpEventsAreStillDuplicates(t *testing.T) {
 			t.Error("another user's event with a cleaned id is taken for a duplicate")
 		}
 	})
+}
+
+// sameInteractions compares the rows without bodies with a history: all, the first few, and those
+// since a time.
+func sameInteractions(t *testing.T, db *Database, history []Row) {
+	t.Helper()
+	want := make([]Interaction, len(history))
+	for i := range history {
+		e := &history[i].Event
+		want[i] = Interaction{e.UserID, e.ProductID, e.OccurredAt}
+	}
+	read := func(since engine.Millis, most int) (all []Interaction) {
+		for i, err := range db.Interactions(t.Context(), since) {
+			must(t, err)
+			if all = append(all, i); len(all) == most {
+				break
+			}
+		}
+		return all
+	}
+	if got := read(0, -1); !slices.Equal(got, want) {
+		t.Errorf("%d interactions, want %d in the order of the history", len(got), len(want))
+	}
+	if got := read(0, 7); !slices.Equal(got, want[:7]) {
+		t.Errorf("the first are %v, want %v", got, want[:7])
+	}
+	since := want[len(want)/2].OccurredAt
+	want = slices.DeleteFunc(want, func(i Interaction) bool { return i.OccurredAt < since })
+	if got := read(since, -1); !slices.Equal(got, want) {
+		t.Errorf("%d interactions since %d, want %d", len(got), since, len(want))
+	}
 }

@@ -93,7 +93,7 @@ func (c *showCmd) Run(a *app.App, command *kong.Context) error {
 	return a.EmitSettings(settings.List(command), map[string]string{
 		"WORKER_SHARDS":   strconv.Itoa(a.Config.Shard.Shards),
 		"WORKER_PREFETCH": strconv.Itoa(a.Config.Prefetch()),
-		"EMBEDDING_MODEL": a.Vectors.Model,
+		"EMBEDDING_MODEL": a.Vectors.TextModel(),
 		"OPENAI_BASE_URL": settings.Redact(a.Vectors.API.BaseURL),
 	})
 }

@@ -40,7 +40,7 @@ draws of the users agree and the gain is 2 % or more.
 Examples:
   keyfold eval --since 60d
   keyfold eval --since 60d --html eval.html
-  keyfold eval --vectors cooc --targets product_purchase`
+  keyfold eval --vectors learned --targets product_purchase     whether products learn would pay`
 }
 
 // Check judges the flags and the settings.

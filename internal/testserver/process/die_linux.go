@@ -17,5 +17,5 @@ func kill(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 // Resident returns how many bytes of memory a process that has ended had at most.
 func Resident(ended *exec.Cmd) int64 {
 	usage, _ := ended.ProcessState.SysUsage().(*syscall.Rusage)
-	return int64(usage.Maxrss) << 10
+	return usage.Maxrss << 10
 }

@@ -73,7 +73,7 @@ func (e *evaluation) makeSpace(ctx context.Context) (eval.Space, error) {
 	case ItemKNN:
 		return similar.NewNeighbours(e.Sessions(), e.Candidates), nil
 	case Hybrid:
-		of, err := e.learn(ctx, e.Options.Hybrid.Components)
+		of, err := e.learn(ctx, e.Hybrid.Components)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (e *evaluation) makeSpace(ctx context.Context) (eval.Space, error) {
 			return nil, err
 		}
 		e.texts = texts
-		return similar.NewHybrid(texts, of, len(e.Things), e.Candidates, e.Options.Hybrid.Share), nil
+		return similar.NewHybrid(texts, of, len(e.Things), e.Candidates, e.Hybrid.Share), nil
 	}
 	return e.ofInput(ctx)
 }
@@ -150,7 +150,7 @@ func (e *evaluation) describe() {
 	case ItemKNN:
 		vectors = "none: item kNN of the sessions of the warm-up"
 	case Hybrid:
-		vectors = fmt.Sprintf("%s, with %d components learned from the sessions of the warm-up, share %v", e.Model, e.Options.Hybrid.Components, e.Options.Hybrid.Share)
+		vectors = fmt.Sprintf("%s, with %d components learned from the sessions of the warm-up, share %v", e.Model, e.Hybrid.Components, e.Hybrid.Share)
 	}
 	e.report = &Report{
 		Sample: e.Share,

@@ -109,7 +109,7 @@ func embed(m *Matrix, columns [][]float64, components int) [][]float32 {
 	}
 	var basis mat.Dense
 	eigen.VectorsTo(&basis)
-	return assemble(m, components, k, eigen.Values(nil), func(j, at int) float64 { return basis.At(j, at) }, columns)
+	return assemble(m, components, k, eigen.Values(nil), basis.At, columns)
 }
 
 // assemble makes the vectors of eigenvalues, which ascend, and of their eigenvectors in
