@@ -313,8 +313,11 @@ func TestHistoryForgetsWhatIsOld(t *testing.T) {
 		at   engine.Millis
 		want map[int32]int64
 	}{
-		{start, nil}, {start + 1, map[int32]int64{1: 1}}, {start + 2*minute, map[int32]int64{1: 1, 2: 1}},
-		{start + 7*day + 1, map[int32]int64{2: 2}}, {start + 9*day, map[int32]int64{2: 1}},
+		{start, nil},
+		{start + 1, map[int32]int64{1: 1}},
+		{start + 2*minute, map[int32]int64{1: 1, 2: 1}},
+		{start + 7*day + 1, map[int32]int64{2: 2}},
+		{start + 9*day, map[int32]int64{2: 1}},
 	} {
 		h.advance(test.at)
 		got, err := h.Counts(t.Context(), 7)
