@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,7 @@ func (h userHistory) Counts(ctx context.Context, days int) (map[int32]int64, err
 
 // ofPosts reads the history of posts, where there is one.
 func (h userHistory) ofPosts(read func(*outbox.Database) error) error {
-	if _, absent := os.Stat(filepath.Join(h.app.data, outboxName)); absent != nil {
+	if _, err := os.Stat(filepath.Join(h.app.data, outboxName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	db, err := openOutbox(h.app)

@@ -138,7 +138,7 @@ func tastes() *Input {
 // questions: each answer has the product that is asked for at the same place, and as many are
 // found.
 //
-// Promise(eval/endpoint): What the recommendations endpoint finds in a log equals what `eval` computes for the same settings and questions.
+// Promise(recommend/measured): What the recommendations endpoint finds in a log equals what `eval` computes for the same settings and questions.
 func TestEqualsAnEvaluation(t *testing.T) {
 	t.Parallel()
 	in := tastes()
