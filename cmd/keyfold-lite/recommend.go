@@ -42,7 +42,9 @@ func (c *recommendCmd) Run(a *app) error {
 
 // recommendTo reads the catalogue once, for one answer.
 func recommendTo(ctx context.Context, a *app, file *sqlite.Reader, user int32, o recommend.Options) (*recommend.Answer, error) {
-	r, follower, err := newRecommender(a, file)
+	config := recommend.DefaultConfig()
+	config.PopularTTL = 0 // there is one request
+	r, follower, err := newRecommender(a, file, config)
 	if err == nil {
 		err = follower.Read(ctx)
 	}
@@ -53,13 +55,13 @@ func recommendTo(ctx context.Context, a *app, file *sqlite.Reader, user int32, o
 }
 
 // newRecommender returns a recommender on the data folder, and what reads its catalogue.
-func newRecommender(a *app, file *sqlite.Reader) (*recommend.Recommender, *recommend.Follower, error) {
+func newRecommender(a *app, file *sqlite.Reader, config recommend.Config) (*recommend.Recommender, *recommend.Follower, error) {
 	laws := a.config.Processor.Config
 	phrases, err := offlinePhrases(laws.Dimensions)
 	if err != nil {
 		return nil, nil, err
 	}
-	return recommend.Over(recommend.DefaultConfig(), recommend.Ports{Profiles: file, History: userHistory{a, file}, Phrases: phrases, Laws: laws},
+	return recommend.Over(config, recommend.Ports{Profiles: file, History: userHistory{a, file}, Phrases: phrases, Laws: laws},
 		file, a.log.With("component", "recommend"))
 }
 

@@ -193,7 +193,9 @@ func (c *Cmd) Check(a *app.App) error { return errors.Join(c.Options().Check(), 
 
 // Run prints the products.
 func (c *Cmd) Run(a *app.App) error {
-	return with(a, recommend.DefaultConfig(), false, func(r *recommend.Recommender, f *recommend.Follower) error {
+	config := recommend.DefaultConfig()
+	config.PopularTTL = 0 // there is one request
+	return with(a, config, false, func(r *recommend.Recommender, f *recommend.Follower) error {
 		if err := f.Read(a.Ctx); err != nil {
 			return err
 		}

@@ -27,9 +27,17 @@ const (
 	blendMost = 4096
 )
 
-// blendOf returns the popularity that a request asks for, nil where it asks for none.
+// tieShare is popularity's share where none is asked for: it puts products with equal cosines in
+// an order and moves no others. Where names are alike, their vectors are.
+const tieShare = 1e-9
+
+// blendOf returns the popularity that a request asks for, or what decides between equal cosines;
+// nil where that is not known.
 func (r *Recommender) blendOf(ctx context.Context, o Options) (*blend, error) {
 	if o.Popularity == 0 {
+		if popular := r.popular.ready(ctx, r.ports.History, r.config); popular != nil {
+			return &blend{tieShare, popular}, nil
+		}
 		return nil, nil
 	}
 	popular, err := r.popular.get(ctx, r.ports.History, r.config)
@@ -98,12 +106,19 @@ func (b *blend) withPopular(products *index.Index, q index.Query, near []index.F
 	return all, least
 }
 
-// explain says what the products' scores are made of.
+// explain says what the products' scores are made of. Where popularity has only put equal ones in
+// order, they are the cosines.
 func (b *blend) explain(products *index.Index, query []float64, all []Product) {
 	for i := range all {
 		p := &all[i]
-		if _, p.Cosine, _ = products.Cosine(p.ID, query); p.Score != 0 {
-			p.PopularityShare = b.share * b.of(p.ID) / p.Score
+		_, cosine, _ := products.Cosine(p.ID, query)
+		switch {
+		case b.share == tieShare:
+			p.Score = cosine
+		case p.Score != 0:
+			p.Cosine, p.PopularityShare = cosine, b.share*b.of(p.ID)/p.Score
+		default:
+			p.Cosine = cosine
 		}
 	}
 }

@@ -16,7 +16,7 @@ type Config struct {
 	// StaleFor is how long such a profile is used; 0: not at all.
 	StaleFor time.Duration
 	// PopularDays is how many days before the newest event popularity is counted over, and
-	// PopularTTL how long a count is used.
+	// PopularTTL how long a count is used; 0: for one request.
 	PopularDays int
 	PopularTTL  time.Duration
 }
