@@ -75,12 +75,12 @@ endif
 # it: in one goroutine, or in those that other tests of the package run under it. Of the
 # schedules a share is in both. The whole suite of stores has the race detector once for
 # each kind of store, not for each of its forms.
-COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestKinds$$|^TestVerdictsFollowTheLog$$|^TestTablesFollowFreshness$$|\
+COMPUTING := ^TestRealLogsEqualTheSlowWay$$|^TestRealLogsThroughTheEndpoint$$|^TestKinds$$|^TestVerdictsFollowTheLog$$|^TestTablesFollowFreshness$$|\
 ^TestFindsThePlantedHalfLife$$|^TestTooManyProductsAskFewerUsers$$|^TestEqualsTheSlowWay$$|^TestNothingIsKnownTooEarly$$|\
 ^TestEvalAnswersInOneCommand$$|^TestConformanceSharded$$|^TestConformanceOfBinaryVectors$$|\
-^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|\
+^TestManyDecisions$$|^TestSimulationInMemory$$|^TestRecall$$|^TestOwnTypesEqualTheSum$$|^TestPopularityInALargeCatalogue$$|\
 ^TestScripts$$|^TestHelpShowsTheSettingsACommandUses$$|^TestHelpAlwaysAnswers$$
-COMPUTING_PACKAGES := ./service/profile/evaluation ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
+COMPUTING_PACKAGES := ./service/profile/evaluation ./service/profile/answers ./service/profile/recommend ./source/catalog/index ./proof/oracle ./engine/profile/eval ./service/notify/simulate \
   ./sink/mongodb ./internal/cli ./cmd/keyfold ./cmd/keyfold-lite
 
 # What proves by volume, by long outages or by building programs anew has no place in make

@@ -98,8 +98,10 @@ func (c *evalEndpointCmd) input(a *app) (*answers.Input, error) {
 	in.Laws.Dimensions = read.Laws.Dimensions
 	in.Store = memory.New(in.Laws.Dimensions)
 	if c.Vectors == "stored" {
-		for _, p := range in.Products {
-			in.Laws.Model = p.Model
+		in.Laws.Model = c.Vectors
+		for id, p := range in.Products {
+			p.Model = in.Laws.Model // readProducts has seen that it is one
+			in.Products[id] = p
 		}
 		return in, nil
 	}

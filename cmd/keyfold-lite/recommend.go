@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,9 @@ func (c *recommendCmd) Run(a *app) error {
 
 // recommendTo reads the catalogue once, for one answer.
 func recommendTo(ctx context.Context, a *app, file *sqlite.Reader, user int32, o recommend.Options) (*recommend.Answer, error) {
-	r, follower, err := newRecommender(a, file)
+	config := recommend.DefaultConfig()
+	config.PopularTTL = 0 // there is one request
+	r, follower, err := newRecommender(a, file, config)
 	if err == nil {
 		err = follower.Read(ctx)
 	}
@@ -52,13 +55,13 @@ func recommendTo(ctx context.Context, a *app, file *sqlite.Reader, user int32, o
 }
 
 // newRecommender returns a recommender on the data folder, and what reads its catalogue.
-func newRecommender(a *app, file *sqlite.Reader) (*recommend.Recommender, *recommend.Follower, error) {
+func newRecommender(a *app, file *sqlite.Reader, config recommend.Config) (*recommend.Recommender, *recommend.Follower, error) {
 	laws := a.config.Processor.Config
 	phrases, err := offlinePhrases(laws)
 	if err != nil {
 		return nil, nil, err
 	}
-	return recommend.Over(recommend.DefaultConfig(), recommend.Ports{Profiles: file, History: userHistory{a, file}, Phrases: phrases, Laws: laws},
+	return recommend.Over(config, recommend.Ports{Profiles: file, History: userHistory{a, file}, Phrases: phrases, Laws: laws},
 		file, a.log.With("component", "recommend"))
 }
 
@@ -126,7 +129,7 @@ func (h userHistory) Counts(ctx context.Context, days int) (map[int32]int64, err
 
 // ofPosts reads the history of posts, where there is one.
 func (h userHistory) ofPosts(read func(*outbox.Database) error) error {
-	if _, absent := os.Stat(filepath.Join(h.app.data, outboxName)); absent != nil {
+	if _, err := os.Stat(filepath.Join(h.app.data, outboxName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	db, err := openOutbox(h.app)

@@ -10,6 +10,7 @@ import (
 
 	"keyfold/internal/shutdown"
 	"keyfold/service/profile/api"
+	"keyfold/service/profile/recommend"
 	"keyfold/source/httpapi"
 	"keyfold/source/ingest"
 )
@@ -65,7 +66,7 @@ func apiConfig(addr string) httpapi.Config {
 // serve takes events and recommends products until the program is told to stop or a fault
 // ends it.
 func serve(n *runtime, addr string, listener net.Listener) error {
-	recommender, follower, err := newRecommender(n.app, n.file.Reader)
+	recommender, follower, err := newRecommender(n.app, n.file.Reader, recommend.DefaultConfig())
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,9 @@ func (shelves) Events(context.Context, int32, *profile.Profile) ([]explanation.E
 	return []explanation.Event{{Event: bought}, {Event: searched}}, "", nil
 }
 
-func (shelves) Products(context.Context, int32, bool) ([]int32, error) { return []int32{bought.ProductID}, nil }
+func (shelves) Products(context.Context, int32, bool) ([]int32, error) {
+	return []int32{bought.ProductID}, nil
+}
 
 func (shelves) Counts(context.Context, int) (map[int32]int64, error) {
 	return map[int32]int64{2: 5}, nil

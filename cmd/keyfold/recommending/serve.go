@@ -80,7 +80,7 @@ func with(a *app.App, c app.Recommend, service bool, do func(*recommend.Recommen
 				if db != nil {
 					ports.History = history{db, a.Config.Processor.IDs.Retention, a.Config.Processor.Weights.Against()}
 				}
-				r, follower, err := over(a, c, ports, store)
+				r, follower, err := over(a, c, service, ports, store)
 				if err != nil {
 					return err
 				}
@@ -97,13 +97,18 @@ func with(a *app.App, c app.Recommend, service bool, do func(*recommend.Recommen
 	})
 }
 
-func over(a *app.App, c app.Recommend, ports recommend.Ports, store *mongodb.Store) (*recommend.Recommender, *recommend.Follower, error) {
+func over(a *app.App, c app.Recommend, service bool, ports recommend.Ports, store *mongodb.Store) (*recommend.Recommender, *recommend.Follower, error) {
+	config := c.Config()
+	if !service {
+		config.PopularTTL = 0 // there is one request
+	}
 	if c.Search == app.SearchInMongoDB {
+		config.Ties = false // each would read ten times as many products
 		ports.Products = recommend.InStore{Store: store, Index: c.Index, Dimensions: ports.Laws.Dimensions, Model: ports.Laws.Model}
-		r, err := recommend.New(c.Config(), ports)
+		r, err := recommend.New(config, ports)
 		return r, nil, err
 	}
-	return recommend.Over(c.Config(), ports, store, a.Log.With("component", "recommend"))
+	return recommend.Over(config, ports, store, a.Log.With("component", "recommend"))
 }
 
 func (c *ServeCmd) serve(a *app.App, config httpapi.Config, r *recommend.Recommender, follower *recommend.Follower) error {

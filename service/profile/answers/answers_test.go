@@ -138,7 +138,7 @@ func tastes() *Input {
 // questions: each answer has the product that is asked for at the same place, and as many are
 // found.
 //
-// Promise(eval/endpoint): What the recommendations endpoint finds in a log equals what `eval` computes for the same settings and questions.
+// Promise(recommend/measured): What the recommendations endpoint finds in a log equals what `eval` computes for the same settings and questions.
 func TestEqualsAnEvaluation(t *testing.T) {
 	t.Parallel()
 	in := tastes()
@@ -313,8 +313,11 @@ func TestHistoryForgetsWhatIsOld(t *testing.T) {
 		at   engine.Millis
 		want map[int32]int64
 	}{
-		{start, nil}, {start + 1, map[int32]int64{1: 1}}, {start + 2*minute, map[int32]int64{1: 1, 2: 1}},
-		{start + 7*day + 1, map[int32]int64{2: 2}}, {start + 9*day, map[int32]int64{2: 1}},
+		{start, nil},
+		{start + 1, map[int32]int64{1: 1}},
+		{start + 2*minute, map[int32]int64{1: 1, 2: 1}},
+		{start + 7*day + 1, map[int32]int64{2: 2}},
+		{start + 9*day, map[int32]int64{2: 1}},
 	} {
 		h.advance(test.at)
 		got, err := h.Counts(t.Context(), 7)

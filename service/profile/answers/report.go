@@ -60,7 +60,7 @@ type Endpoint struct {
 	eval.Agreement
 }
 
-// Comparison is of a kind of request and a baseline. The intervals are of the differences, in 95
+// Comparison is of a kind of request and a baseline, or the first kind of request. The intervals are of the differences, in 95
 // of 100 draws of the users.
 type Comparison struct {
 	Endpoint string        `json:"endpoint"`
@@ -111,9 +111,12 @@ func report(in *Input, o Options, t *eval.Timeline, answered []*endpoint, main, 
 		r.add(neighbours, main, name)
 	}
 	r.add(main, main, eval.Random).Coverage = 0 // a random order has none
-	for _, e := range answered {
+	for i, e := range answered {
 		for _, baseline := range Compared {
 			r.compare(rowName(e.ask), baseline, main, neighbours)
+		}
+		if i > 0 {
+			r.compare(rowName(e.ask), rowName(answered[0].ask), main, neighbours)
 		}
 	}
 	return r

@@ -27,9 +27,20 @@ const (
 	blendMost = 4096
 )
 
-// blendOf returns the popularity that a request asks for, nil where it asks for none.
+// tieShare is popularity's share where none is asked for: it puts products with equal cosines in
+// an order and moves no others. Where names are alike, their vectors are.
+const tieShare = 1e-9
+
+// blendOf returns the popularity that a request asks for, or what decides between equal cosines;
+// nil where that is not known.
 func (r *Recommender) blendOf(ctx context.Context, o Options) (*blend, error) {
 	if o.Popularity == 0 {
+		if !r.config.Ties {
+			return nil, nil
+		}
+		if popular := r.popular.ready(ctx, r.ports.History, r.config); popular != nil {
+			return &blend{tieShare, popular}, nil
+		}
 		return nil, nil
 	}
 	popular, err := r.popular.get(ctx, r.ports.History, r.config)
@@ -112,7 +123,8 @@ func (b *blend) withPopular(ctx context.Context, products Products, q index.Quer
 	return all, least, nil
 }
 
-// explain says what the products' scores are made of.
+// explain says what the products' scores are made of. Where popularity has only put equal ones in
+// order, they are the cosines.
 func (b *blend) explain(ctx context.Context, products Products, query []float64, all []Product) error {
 	ids, cosines := make([]int32, len(all)), make(map[int32]float64, len(all))
 	for i, p := range all {
@@ -124,8 +136,14 @@ func (b *blend) explain(ctx context.Context, products Products, query []float64,
 	}
 	for i := range all {
 		p := &all[i]
-		if p.Cosine = cosines[p.ID]; p.Score != 0 {
-			p.PopularityShare = b.share * b.of(p.ID) / p.Score
+		cosine := cosines[p.ID]
+		switch {
+		case b.share == tieShare:
+			p.Score = cosine
+		case p.Score != 0:
+			p.Cosine, p.PopularityShare = cosine, b.share*b.of(p.ID)/p.Score
+		default:
+			p.Cosine = cosine
 		}
 	}
 	return err

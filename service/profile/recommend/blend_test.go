@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gonum.org/v1/gonum/floats"
@@ -170,4 +171,73 @@ func TestPopularityNeedsTheHistory(t *testing.T) {
 	if _, err := r.ForUser(t.Context(), 7, o); !errors.Is(err, ErrHistory) {
 		t.Errorf("while the history is away: %v", err)
 	}
+}
+
+// Of products with equal cosines the one with the most events comes first, also where more are
+// equal than are asked for; what is not equal stays as it is, and so do the scores. While the
+// history does not answer, ids decide.
+//
+// Promise(recommend/ties): Among products that are equally near to a user, those with the most events of the last days come first.
+func TestEqualCosinesGoByPopularity(t *testing.T) {
+	w := newWorld()
+	w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+	_, unit, _ := w.products.Product(5)
+	w.counts = map[int32]int64{30: 1_000_000}
+	for id := int32(100); id < 600; id++ { // all as near as can be
+		w.products.Put(profile.Product{ID: id, Name: "the same", Vector: narrow(unit)})
+		w.counts[id] = int64(1 + id%250)
+	}
+	w.counts[417], w.counts[555] = 700, 600
+	o := DefaultOptions()
+	o.K, o.Exclude = 3, ExcludeBought
+	c := DefaultConfig()
+	c.PopularTTL = 0
+	r, err := New(c, Ports{Profiles: w, Products: InMemory{w.products}, History: w, Phrases: w, Laws: w.laws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := r.ForUser(t.Context(), 7, o)
+	if err != nil || !slices.Equal(ids(a), []int32{417, 555, 249}) || a.Popularity != 0 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for _, p := range a.Products {
+		if math.Abs(p.Score-1) > 1e-6 || p.Cosine != 0 || p.PopularityShare != 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+	h := &counting{world: w, err: fmt.Errorf("%w: it is down", engine.ErrAway)}
+	if r, err = New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Phrases: w, Laws: w.laws}); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := r.ForUser(t.Context(), 7, o); err != nil || !slices.Equal(ids(a), []int32{100, 101, 102}) {
+		t.Errorf("while the history is away: %+v, %v", a, err)
+	}
+}
+
+// An answer waits for no count that only puts equal products in order, and uses it once it is
+// there.
+func TestNoAnswerWaitsForTheOrderOfEqualProducts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.did(t, profile.ProductPurchase, 5, "", time.Hour)
+		_, unit, _ := w.products.Product(5)
+		w.products.Put(profile.Product{ID: 9, Name: "the same", Vector: narrow(unit)})
+		h := &counting{world: w, takes: 10 * time.Second}
+		r, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, History: h, Phrases: w, Laws: w.laws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for _, first := range []int32{5, 5, 9} {
+			a, err := r.ForUser(t.Context(), 7, DefaultOptions())
+			synctest.Wait()
+			if err != nil || a.Products[0].ID != first || h.began != 1 {
+				t.Errorf("after %v: %+v, %v, %d counts", time.Since(began), a, err, h.began)
+			}
+			time.Sleep(6 * time.Second)
+		}
+		if took := time.Since(began); took != 18*time.Second {
+			t.Errorf("the answers took %v", took-18*time.Second)
+		}
+	})
 }

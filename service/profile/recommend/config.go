@@ -16,15 +16,17 @@ type Config struct {
 	// StaleFor is how long such a profile is used; 0: not at all.
 	StaleFor time.Duration
 	// PopularDays is how many days before the newest event popularity is counted over, and
-	// PopularTTL how long a count is used.
+	// PopularTTL how long a count is used; 0: for one request.
 	PopularDays int
 	PopularTTL  time.Duration
+	// Ties has the more popular of equally near products come first.
+	Ties bool
 }
 
 // DefaultConfig returns the settings of a program that was told nothing: an even mix, the
 // last seven days, which "Evidence" measured, and known profiles for ten minutes.
 func DefaultConfig() Config {
-	return Config{Mix: 0.5, KnownBytes: 64 << 20, StaleFor: 10 * time.Minute, PopularDays: 7, PopularTTL: time.Minute}
+	return Config{Mix: 0.5, KnownBytes: 64 << 20, StaleFor: 10 * time.Minute, PopularDays: 7, PopularTTL: time.Minute, Ties: true}
 }
 
 // The settings that faults name.

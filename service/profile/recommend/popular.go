@@ -49,9 +49,7 @@ func (p *popularity) get(ctx context.Context, history History, c Config) (*count
 		return p.last, nil
 	}
 	if now == nil {
-		now = &count{done: make(chan struct{})}
-		p.now = now
-		go p.count(context.WithoutCancel(ctx), now, history, c.PopularDays)
+		now = p.begin(ctx, history, c)
 	}
 	p.mu.Unlock()
 	var err error
@@ -67,6 +65,34 @@ func (p *popularity) get(ctx context.Context, history History, c Config) (*count
 		return p.last, nil // after a failure the next one to ask after the time tries again
 	}
 	return nil, err
+}
+
+// ready returns the counts as they are known, nil where they are not, and waits for none: where
+// they are old it has them made. With a PopularTTL of 0 none is ever known before it is asked for.
+func (p *popularity) ready(ctx context.Context, history History, c Config) *counts {
+	if history == nil {
+		return nil
+	}
+	if c.PopularTTL == 0 {
+		last, err := p.get(ctx, history, c)
+		if err != nil {
+			return nil
+		}
+		return last
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil && time.Since(p.at) >= c.PopularTTL {
+		p.begin(ctx, history, c)
+	}
+	return p.last
+}
+
+// begin has a count made. The lock is held.
+func (p *popularity) begin(ctx context.Context, history History, c Config) *count {
+	p.now = &count{done: make(chan struct{})}
+	go p.count(context.WithoutCancel(ctx), p.now, history, c.PopularDays)
+	return p.now
 }
 
 // count counts. It goes on where the request that began it is given up: otherwise clients that
