@@ -65,6 +65,12 @@ func (b *blend) score(id int32, cosine float64) float64 {
 // neither could be among the answer's (the threshold algorithm of Fagin, Lotem and Naor, 2003).
 func (b *blend) search(products *index.Index, q index.Query) []index.Found {
 	k := q.K
+	if b.share == tieShare {
+		q.K = k + 1
+		if near := products.Search(q); distinct(near) {
+			return near[:min(k, len(near))]
+		}
+	}
 	for q.K = blendPool * k; ; q.K *= 4 {
 		near := products.Search(q)
 		found, least := b.withPopular(products, q, near)
@@ -79,6 +85,17 @@ func (b *blend) search(products *index.Index, q index.Query) []index.Found {
 			return found[:min(k, len(found))]
 		}
 	}
+}
+
+// distinct reports whether popularity, where it only puts equal products in order, leaves these as
+// they are.
+func distinct(near []index.Found) bool {
+	for i := range len(near) - 1 {
+		if near[i].Score-near[i+1].Score <= tieShare {
+			return false
+		}
+	}
+	return true
 }
 
 // withPopular adds as many of the most popular products to the nearest ones, and orders all by
