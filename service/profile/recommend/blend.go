@@ -68,6 +68,12 @@ func (b *blend) score(id int32, cosine float64) float64 {
 // neither could be among the answer's (the threshold algorithm of Fagin, Lotem and Naor, 2003).
 func (b *blend) search(ctx context.Context, products Products, q index.Query) ([]index.Found, error) {
 	k := q.K
+	if b.share == tieShare {
+		q.K = k + 1
+		if near := products.Search(q); distinct(near) {
+			return near[:min(k, len(near))]
+		}
+	}
 	for q.K = blendPool * k; ; q.K *= 4 {
 		near, err := products.Search(ctx, q)
 		if err != nil {
@@ -88,6 +94,17 @@ func (b *blend) search(ctx context.Context, products Products, q index.Query) ([
 			return found[:min(k, len(found))], nil
 		}
 	}
+}
+
+// distinct reports whether popularity, where it only puts equal products in order, leaves these as
+// they are.
+func distinct(near []index.Found) bool {
+	for i := range len(near) - 1 {
+		if near[i].Score-near[i+1].Score <= tieShare {
+			return false
+		}
+	}
+	return true
 }
 
 // withPopular adds as many of the most popular products to the nearest ones, and orders all by
