@@ -103,7 +103,6 @@ func over(a *app.App, c app.Recommend, service bool, ports recommend.Ports, stor
 		config.PopularTTL = 0 // there is one request
 	}
 	if c.Search == app.SearchInMongoDB {
-		config.Ties = false // each would read ten times as many products
 		ports.Products = recommend.InStore{Store: store, Index: c.Index, Dimensions: ports.Laws.Dimensions, Model: ports.Laws.Model}
 		r, err := recommend.New(config, ports)
 		return r, nil, err

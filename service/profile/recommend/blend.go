@@ -35,9 +35,6 @@ const tieShare = 1e-9
 // nil where that is not known.
 func (r *Recommender) blendOf(ctx context.Context, o Options) (*blend, error) {
 	if o.Popularity == 0 {
-		if !r.config.Ties {
-			return nil, nil
-		}
 		if popular := r.popular.ready(ctx, r.ports.History, r.config); popular != nil {
 			return &blend{tieShare, popular}, nil
 		}
@@ -70,8 +67,9 @@ func (b *blend) search(ctx context.Context, products Products, q index.Query) ([
 	k := q.K
 	if b.share == tieShare {
 		q.K = k + 1
-		if near := products.Search(q); distinct(near) {
-			return near[:min(k, len(near))]
+		near, err := products.Search(ctx, q)
+		if err != nil || distinct(near) {
+			return near[:min(k, len(near))], err
 		}
 	}
 	for q.K = blendPool * k; ; q.K *= 4 {

@@ -19,14 +19,12 @@ type Config struct {
 	// PopularTTL how long a count is used; 0: for one request.
 	PopularDays int
 	PopularTTL  time.Duration
-	// Ties has the more popular of equally near products come first.
-	Ties bool
 }
 
 // DefaultConfig returns the settings of a program that was told nothing: an even mix, the
 // last seven days, which "Evidence" measured, and known profiles for ten minutes.
 func DefaultConfig() Config {
-	return Config{Mix: 0.5, KnownBytes: 64 << 20, StaleFor: 10 * time.Minute, PopularDays: 7, PopularTTL: time.Minute, Ties: true}
+	return Config{Mix: 0.5, KnownBytes: 64 << 20, StaleFor: 10 * time.Minute, PopularDays: 7, PopularTTL: time.Minute}
 }
 
 // The settings that faults name.
