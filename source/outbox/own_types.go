@@ -41,21 +41,21 @@ func typeListOf(ctx context.Context, conn *sql.Conn, flavour string) (*typeList,
 	case SQLite:
 		return sqliteTypeList(ctx, conn)
 	}
-	return mysqlTypeList(ctx, conn)
+	return mysqlTypeList(ctx, conn, flavour)
 }
 
 const (
 	mysqlTypeColumn = `SELECT column_type, is_nullable = 'YES', column_default, character_set_name, collation_name, column_comment FROM information_schema.columns
 		WHERE table_schema = DATABASE() AND table_name = 'user_interactions' AND column_name = 'event_type' AND data_type = 'enum'`
-	postgresTypeNames = `SELECT enumlabel, typname FROM pg_enum JOIN pg_type ON pg_type.oid = enumtypid JOIN pg_attribute ON atttypid = pg_type.oid
+	postgresTypeNames = `SELECT enumlabel, format_type(atttypid, NULL) FROM pg_enum JOIN pg_type ON pg_type.oid = enumtypid JOIN pg_attribute ON atttypid = pg_type.oid
 		WHERE attrelid = to_regclass('user_interactions') AND attname = 'event_type' ORDER BY enumsortorder`
-	postgresTypeCheck = `SELECT pg_get_constraintdef(oid) FROM pg_constraint
-		WHERE conrelid = to_regclass('user_interactions') AND conname = 'user_interactions_event_type_check'`
+	postgresChecks = `SELECT quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint
+		WHERE conrelid = to_regclass('user_interactions') AND contype = 'c' ORDER BY conname`
 	sqliteTypeTable = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'user_interactions'"
 )
 
 // mysqlTypeList is that of an ENUM. A name behind its last one rewrites no row.
-func mysqlTypeList(ctx context.Context, conn *sql.Conn) (*typeList, error) {
+func mysqlTypeList(ctx context.Context, conn *sql.Conn, flavour string) (*typeList, error) {
 	found, err := collect(ctx, conn, func(s scanner) (*typeList, error) {
 		var kind, charset, collation, comment string
 		var null bool
@@ -68,16 +68,28 @@ func mysqlTypeList(ctx context.Context, conn *sql.Conn) (*typeList, error) {
 			if !null {
 				text += " NOT NULL"
 			}
-			if standard.Valid && standard.String != "NULL" {
-				text += " DEFAULT '" + strings.Trim(standard.String, "'") + "'"
+			if standard.Valid && flavour == MySQL {
+				text += " DEFAULT " + mysqlText(standard.String)
+			} else if standard.Valid {
+				text += " DEFAULT " + standard.String // MariaDB tells it as SQL has it
 			}
-			return text + " COMMENT '" + strings.ReplaceAll(comment, "'", "''") + "'"
+			return text + " COMMENT " + mysqlText(comment)
 		}}, nil
 	}, mysqlTypeColumn)
 	return first(found), err
 }
 
-// postgresTypeList is that of the check that keyfold makes, or of a type of the shop's.
+// mysqlText writes a text in the SQL of MySQL and MariaDB.
+func mysqlText(text string) string {
+	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'"
+}
+
+// postgresTypeCheck is a check that is a list of types and nothing else, as PostgreSQL tells it
+// of a column of any type of text.
+var postgresTypeCheck = regexp.MustCompile(`^CHECK \(+event_type\)?(?:::[a-z ]+)? = ANY \(+ARRAY\[([^\]]*)\]\)*(?:::[a-z ]+\[\])?\)+(?: NOT VALID)?$`)
+
+// postgresTypeList is that of a check, keyfold's or the shop's, or of a type of the shop's.
+// Other checks are the shop's rules, and stay.
 func postgresTypeList(ctx context.Context, conn *sql.Conn) (*typeList, error) {
 	list := &typeList{}
 	err := each(ctx, conn, func(s scanner) error {
@@ -89,19 +101,21 @@ func postgresTypeList(ctx context.Context, conn *sql.Conn) (*typeList, error) {
 	if err != nil || list.names != nil {
 		return list, err
 	}
-	checks, err := collect(ctx, conn, column[string], postgresTypeCheck)
-	if err != nil || len(checks) == 0 {
-		return nil, err
+	checks, err := collect(ctx, conn, func(s scanner) (check [2]string, err error) {
+		err = s.Scan(&check[0], &check[1])
+		return check, err
+	}, postgresChecks)
+	for _, check := range checks {
+		if found := postgresTypeCheck.FindStringSubmatch(check[1]); found != nil {
+			return &typeList{names: namesIn(found[1]), change: func(names []string) string {
+				return fmt.Sprintf("ALTER TABLE user_interactions DROP CONSTRAINT %s, ADD CONSTRAINT %[1]s CHECK (event_type IN (%s)) NOT VALID", check[0], quotedNames(names))
+			}}, nil
+		}
 	}
-	list.names = namesIn(checks[0])
-	list.change = func(names []string) string {
-		return "ALTER TABLE user_interactions DROP CONSTRAINT user_interactions_event_type_check, ADD CONSTRAINT user_interactions_event_type_check CHECK (event_type IN (" +
-			quotedNames(names) + ")) NOT VALID"
-	}
-	return list, nil
+	return nil, err
 }
 
-var sqliteTypeNames = regexp.MustCompile(`(?i)event_type\s+IN\s*\(([^)]*)\)`)
+var sqliteTypeNames = regexp.MustCompile(`(?i)["[]?\bevent_type\b["\]]?\s+IN\s*\(([^)]*)\)`)
 
 // sqliteTypeList is that of the check in the table's own text, which SQLite changes there
 // alone. Other connections read the text again as the schema's number changes.
