@@ -39,8 +39,8 @@ func (c Config) FoldShort(s Short, updated engine.Millis, steps []Step) Short {
 		start.Vector = make([]float64, c.Dimensions) // a late event decays until the profile's newest
 	}
 	end := c.ShortLaw().Fold(start, steps)
-	if s.Vector == nil && end.Mass == 0 {
-		return Short{} // nothing is left of the events
+	if s.Vector == nil && length(end.Vector) == 0 {
+		return Short{} // the events were too old to leave anything
 	}
 	return Short{Vector: end.Vector, Mass: end.Mass, HalfLife: c.ShortHalfLife}
 }

@@ -123,3 +123,16 @@ func BenchmarkFoldWithASecondVector(b *testing.B) {
 		})
 	}
 }
+
+// What is bought and returned at once leaves a second vector without mass, as one event after
+// the other does: batches make no difference.
+func TestShortWithoutMassInOneBatch(t *testing.T) {
+	c := DefaultConfig()
+	c.Dimensions, c.ShortHalfLife = 4, time.Minute
+	bought, returned := Step{axis(0, 4), 1, 60_000}, Step{axis(0, 4), -1, 60_000}
+	together := c.FoldShort(Short{}, 0, []Step{bought, returned})
+	apart := c.FoldShort(c.FoldShort(Short{}, 0, []Step{bought}), 60_000, []Step{returned})
+	if !slices.Equal(together.Vector, apart.Vector) || together.Mass != apart.Mass || together.HalfLife != apart.HalfLife {
+		t.Errorf("together %+v, apart %+v", together, apart)
+	}
+}

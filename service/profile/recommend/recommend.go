@@ -208,7 +208,7 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 	switch {
 	case p == nil, p.Erased():
 		return a, r.fillPopular(ctx, a, o, skip, "has no profile")
-	case p.Mass == 0, p.Mass < r.ports.Laws.Weights.Faint():
+	case r.withoutDirection(p.Mass):
 		a.Version = p.Version
 		return a, r.fillPopular(ctx, a, o, skip, "has a profile without a direction: what it was told was taken back")
 	}
@@ -229,6 +229,12 @@ func (r *Recommender) ForUser(ctx context.Context, user int32, o Options) (*Answ
 		return a, r.explain(ctx, p, events, o.Mix, a)
 	}
 	return a, nil
+}
+
+// withoutDirection reports whether a vector of this mass has nothing to go by: what it was made
+// of was taken back.
+func (r *Recommender) withoutDirection(mass float64) bool {
+	return mass == 0 || mass < r.ports.Laws.Weights.Faint()
 }
 
 // answerable refuses what needs the history of events where there is none.
@@ -277,6 +283,9 @@ func (r *Recommender) query(p *profile.Profile, o *Options) ([]float64, error) {
 		if p.Short.Vector == nil {
 			o.Mix = 0 // the configured mix is of those that can be mixed
 		}
+	}
+	if p.Short.Vector != nil && r.withoutDirection(p.Short.Mass) {
+		o.Mix = 0
 	}
 	v, err := p.Mixed(o.Mix)
 	if err != nil {
