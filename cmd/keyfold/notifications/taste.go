@@ -33,7 +33,7 @@ func withTaste(a *app.App, do func(*taste) error) error {
 		return do(nil)
 	}
 	c := score.DefaultConfig()
-	c.History, c.Model = a.Config.Processor.History, a.Config.Processor.Model
+	c.History, c.Model, c.Faint = a.Config.Processor.History, a.Config.Processor.Model, a.Config.Processor.Weights.Faint()
 	c.ProfileBytes = min(c.ProfileBytes, a.Config.Memory/8)
 	vectors := a.Vectors
 	vectors.Effect = "scores are made without the users' taste"

@@ -86,7 +86,7 @@ func (s *Scores) load(ctx context.Context, users []int32, tastes map[int32]taste
 // tasteOf returns what there is to compare with.
 func (s *Scores) tasteOf(p *profile.Profile) taste {
 	switch {
-	case p == nil, p.Erased(), p.Mass == 0, len(p.Vector) == 0:
+	case p == nil, p.Erased(), p.Mass == 0, p.Mass < s.config.Faint, len(p.Vector) == 0:
 		return taste{skip: notify.SkipNoProfile}
 	case p.Model != "" && p.Model != s.config.Model, p.History != s.config.History:
 		return taste{skip: notify.SkipOtherProfile}

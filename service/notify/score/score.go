@@ -28,6 +28,7 @@ type Config struct {
 
 	History profile.History // of profiles that can be used
 	Model   string          // that made the vectors
+	Faint   float64         // the mass below which one has no direction to go by
 }
 
 // DefaultConfig returns the settings of a worker that was told nothing. 64 MiB hold

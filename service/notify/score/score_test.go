@@ -100,7 +100,7 @@ func policy() *notify.Policy {
 func newScores(t *testing.T, texts score.Texts, profiles score.Profiles) *score.Scores {
 	t.Helper()
 	c := score.DefaultConfig()
-	c.History, c.Model = profile.Mass, "m"
+	c.History, c.Model, c.Faint = profile.Mass, "m", 0.15
 	s, err := score.New(c, texts, profiles, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +152,7 @@ func TestWhyThereIsNoTaste(t *testing.T) {
 		{"too large", &api{}, &store{}, event(notify.Promo, "2147483648", "Sale"), notify.SkipNoProfile},
 		{"no profile", &api{}, &store{}, event(notify.Promo, "3", "Sale"), notify.SkipNoProfile},
 		{"erased", &api{}, other(func(p *profile.Profile) { *p = profile.Profile{UserID: 2, ErasedAt: 1} }), event(notify.Promo, "2", "Sale"), notify.SkipNoProfile},
+		{"taken back", &api{}, other(func(p *profile.Profile) { p.Mass = 0.02 }), event(notify.Promo, "2", "Sale"), notify.SkipNoProfile},
 		{"another model", &api{}, other(func(p *profile.Profile) { p.Model = "n" }), event(notify.Promo, "2", "Sale"), notify.SkipOtherProfile},
 		{"another history", &api{}, other(func(p *profile.Profile) { p.History = profile.UnitMass }), event(notify.Promo, "2", "Sale"), notify.SkipOtherProfile},
 		{"another dimension", &api{}, other(func(p *profile.Profile) { p.Vector = []float64{1} }), event(notify.Promo, "2", "Sale"), notify.SkipOtherProfile},
