@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func Defaults(grammar any) kong.Option {
 			if flag, ok := node.(*kong.Flag); ok {
 				if v, ok := flag.Target.Addr().Interface().(setting); ok {
 					flag.Default = v.fallback()
-					flag.PlaceHolder = flag.Default
+					flag.PlaceHolder = cmp.Or(flag.Default, flag.PlaceHolder, "VALUE")
 				}
 			}
 			return next(nil)

@@ -22,7 +22,7 @@ func TestHelpShowsDefaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--dimensions=1536 ", "--weight-search=0.7 ", "--history=mass ", "--idempotency-window=24h ", "--batch-window=5 ", "--[no-]batch-enabled ",
-		"--memory-limit=512M ", "--retry-delay=5000 ", "--shards=0 ",
+		"--memory-limit=512M ", "--retry-delay=5000 ", "--shards=0 ", "--event-types=NAME=WEIGHT,...", "--learned=N:GENERATION",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, &out)

@@ -252,7 +252,7 @@ func (b *builder) leave(what string) (func(*explain.Event) bool, error) {
 // nearest reads the catalogue once for the profile, the remainder and each what-if.
 func (b *builder) nearest(ctx context.Context, folded []profile.State) error {
 	wanted := [][]float64{b.Profile.Vector}
-	rest := b.view.Remainder > explain.Equal && len(b.Remainder) > 0
+	rest := b.view.Remainder > explain.Equal && floats.Norm(b.Remainder, 2) > 1e-12 // without a mass there may be no vector
 	if rest {
 		wanted = append(wanted, unit(b.Remainder))
 	}

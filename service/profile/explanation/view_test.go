@@ -3,6 +3,7 @@ package explanation_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -237,5 +238,26 @@ func TestManySessions(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, out.String())
 		}
+	}
+}
+
+// A profile of which nothing is left is explained too: JSON knows no NaN.
+func TestNothingIsLeft(t *testing.T) {
+	types, err := profile.AddEventTypes([]profile.OwnType{{Name: "explanation_return", Weight: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input()
+	in.Laws.Weights[types[0]] = -1
+	in.Events = nil
+	for _, kind := range []profile.EventType{profile.ProductPurchase, types[0]} {
+		in.Events = append(in.Events, explanation.Event{Event: profile.Event{
+			UserID: 7, Type: kind, ProductID: 1, OccurredAt: start, MessageID: kind.String(), Digest: profile.DigestOf(kind.String()),
+		}})
+	}
+	in.Profile.Vector, in.Profile.Mass, in.Profile.Updated = []float64{1, 0}, 0, start
+	view := explained(t, in, explanation.Options{Events: 5, Near: 2, Product: 1, Without: []string{"explanation_return"}})
+	if _, err := json.Marshal(view); err != nil || view.Folded != 2 || len(view.Rest) > 0 {
+		t.Errorf("%v: %+v", err, view)
 	}
 }
