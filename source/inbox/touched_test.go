@@ -14,7 +14,11 @@ func TestProductsOf(t *testing.T) {
 	bought := malformed(`{"user_id":1,"event_type":"product_purchase","product_id":7,"occurred_at":"2026-02-10T14:00:00+00:00"}`)
 	again := malformed(`{"user_id":1,"event_type":"product_view","product_id":2,"occurred_at":"2026-02-11T14:00:00+00:00"}`)
 	searched := malformed(`{"user_id":1,"event_type":"search","search_phrase":"shoes","occurred_at":"2026-02-11T15:00:00+00:00"}`)
-	b.add(t, append(events(1, 0, 3), event(2, 50), bought, again, searched)...)
+	if _, err := profile.AddEventTypes([]profile.OwnType{{Name: "product1purchase", Weight: 1}}); err != nil { // an underscore is no wildcard
+		t.Fatal(err)
+	}
+	alike := malformed(`{"user_id":1,"event_type":"product1purchase","product_id":3,"occurred_at":"2026-02-12T14:00:00+00:00"}`)
+	b.add(t, append(events(1, 0, 3), event(2, 50), bought, again, searched, alike)...)
 	for _, test := range []struct {
 		user int32
 		kind profile.EventType
