@@ -63,6 +63,7 @@ func (p Program) Run(grammar any, args []string, s Streams, work func(*kong.Cont
 		return p.report(s, err)
 	}
 	if len(args) > 0 && args[0] == completeArg {
+		_ = settings.KnowEventTypes(os.Getenv("EVENT_TYPES")) // what is wrong in it is not for a shell to say
 		return p.report(s, printCandidates(parser.Model, args[1:], s.Stdout))
 	}
 	if slices.Equal(args, helpSettings) {

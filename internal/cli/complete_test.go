@@ -48,6 +48,14 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// The shop's own event types are completed too.
+func TestCandidatesOfTheShopsTypes(t *testing.T) {
+	t.Setenv("EVENT_TYPES", "completed_wish=0.6")
+	if _, out, errs := called(t, completeArg, "goods", "import", "--type", "completed_"); out != "completed_wish\t\n" || errs != "" {
+		t.Errorf("got %q%s", out, errs)
+	}
+}
+
 // Bash runs the script and offers the same words.
 func TestBashCompletes(t *testing.T) {
 	bash, err := exec.LookPath("bash")
