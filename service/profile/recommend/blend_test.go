@@ -147,15 +147,15 @@ func TestPopularityWithReasons(t *testing.T) {
 func TestPopularityNeedsTheHistory(t *testing.T) {
 	w := popularWorld(t, 60)
 	o := DefaultOptions()
-	plain, err := w.recommender(t).ForUser(t.Context(), 7, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Popularity = 0.5
 	alone, err := New(DefaultConfig(), Ports{Profiles: w, Products: InMemory{w.products}, Laws: w.laws})
 	if err != nil {
 		t.Fatal(err)
 	}
+	plain, err := alone.ForUser(t.Context(), 7, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Popularity = 0.5
 	if _, err := alone.ForUser(t.Context(), 7, o); engine.ReasonOf(err) != "no_history" || engine.KindOf(err) != engine.Permanent {
 		t.Errorf("without a history: %v", err)
 	}

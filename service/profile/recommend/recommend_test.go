@@ -31,7 +31,7 @@ type world struct {
 	profiles map[int32]*profile.Profile
 	events   map[int32][]explanation.Event
 	counts   map[int32]int64
-	counted  int
+	counted  atomic.Int32
 	away     error
 	products *index.Index
 	laws     profile.Config
@@ -73,7 +73,7 @@ func (w *world) Products(_ context.Context, user int32, bought bool) (ids []int3
 }
 
 func (w *world) Counts(context.Context, int) (map[int32]int64, error) {
-	w.counted++
+	w.counted.Add(1)
 	return w.counts, w.away
 }
 
@@ -265,8 +265,8 @@ func TestColdStart(t *testing.T) {
 			t.Errorf("user %d: %+v, %v", user, a, err)
 		}
 	}
-	if w.counted != 1 {
-		t.Errorf("counted %d times", w.counted)
+	if n := w.counted.Load(); n != 1 {
+		t.Errorf("counted %d times", n)
 	}
 	w.products.Remove(9)
 	o.K, o.Category = 1, "a"
@@ -300,6 +300,7 @@ func TestStoreAway(t *testing.T) {
 		if err != nil || fresh.StaleSeconds != 0 {
 			t.Fatalf("%+v, %v", fresh, err)
 		}
+		synctest.Wait() // for the count that the request began
 		w.away = fmt.Errorf("%w: it is down", engine.ErrAway)
 		time.Sleep(9 * time.Minute)
 		stale, err := r.ForUser(t.Context(), 7, o)
@@ -315,6 +316,7 @@ func TestStoreAway(t *testing.T) {
 		}
 		c := DefaultConfig()
 		c.StaleFor = 0
+		synctest.Wait()
 		w.away = nil
 		strict, err := New(c, Ports{Profiles: w, Products: InMemory{w.products}, History: w, Laws: w.laws})
 		if err != nil {
@@ -323,6 +325,7 @@ func TestStoreAway(t *testing.T) {
 		if _, err := strict.ForUser(t.Context(), 7, o); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait()
 		w.away = fmt.Errorf("%w: it is down", engine.ErrAway)
 		if _, err := strict.ForUser(t.Context(), 7, o); !errors.Is(err, engine.ErrAway) {
 			t.Errorf("by choice: %v", err)
