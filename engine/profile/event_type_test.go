@@ -51,7 +51,7 @@ func TestUnlistedTypeHasNoWeight(t *testing.T) {
 	}
 }
 
-// A shop's types are added to the four, once, whoever asks again.
+// A shop's types are added to the four, and once, however often they are named.
 func TestAddEventTypes(t *testing.T) {
 	own := []OwnType{{Name: "test_wish", Weight: 0.6}, {Name: "test_return", Weight: -1}, {Name: "test_question", Phrase: true, Weight: 0.1}}
 	types, err := AddEventTypes(own)
