@@ -116,7 +116,7 @@ func (s *composition) load(ctx context.Context) error {
 // status waits until `keyfold status` says that nothing needs a person, has asked all processes of
 // the profiles, and finds the queues empty.
 func (s *composition) status(ctx context.Context) error {
-	processes, missing := 5+1, 3 // workers, ingest; partition, notify-api and notify-worker
+	processes, missing := 5+2, 3 // workers, ingest, serve; partition, notify-api and notify-worker
 	if len(s.profiles) > 0 {
 		processes, missing = processes+missing, 0
 	}
