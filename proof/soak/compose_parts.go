@@ -85,7 +85,7 @@ func (s *composition) observe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const targets = 5 + 4 + 2 // workers, the other daemons, RabbitMQ's queues and its alarms
+	const targets = 5 + 5 + 2 // workers, the other daemons, RabbitMQ's queues and its alarms
 	ctx, cancel := context.WithTimeout(ctx, restLimit)
 	defer cancel()
 	up, loaded, more := 0, 0, int64(0)
