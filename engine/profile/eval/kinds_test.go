@@ -91,6 +91,20 @@ func TestTargetsOfOneType(t *testing.T) {
 	}
 }
 
+// Events of types that tell against a product are no questions.
+func TestTypesAgainstAProductAskNothing(t *testing.T) {
+	t.Parallel()
+	events := diary(
+		of(1, 1, hour, profile.ProductView), of(1, 2, 2*hour, profile.ProductView), of(2, 3, 2*hour, profile.ProductView),
+		of(1, 3, 3*hour, profile.ProductClick),
+	)
+	all, _ := answerDiary(t, events, eval.Options{WarmUp: 0.5}, eval.Plan{})
+	line, _ := answerDiary(t, events, eval.Options{WarmUp: 0.5, Against: []profile.EventType{profile.ProductClick}}, eval.Plan{})
+	if line.Questions[1] != all.Questions[1]-1 || line.LeftOut.OtherType != all.LeftOut.OtherType+1 {
+		t.Errorf("%d of %d questions, left out %+v", line.Questions[1], all.Questions[1], line.LeftOut)
+	}
+}
+
 // The groups of each kind have all questions, and their means make the row's.
 func TestGroupsAddUp(t *testing.T) {
 	t.Parallel()
