@@ -11,8 +11,9 @@ import (
 	"keyfold/engine/notify/similar"
 )
 
-// stateVersion is the first byte of a state's binary form. Version 1 has no reservations.
-const stateVersion = 2
+// stateVersion is the first byte of a state's binary form. Version 1 has no reservations,
+// version 2 nothing that limits count.
+const stateVersion = 3
 
 // Bits of the second byte.
 const (
@@ -24,7 +25,8 @@ const (
 // Append appends the state's binary form, which [ReadState] reads: a version byte,
 // a byte of flags, decided_at; the number of sends, the first one and the steps
 // from each to the next; a byte with a bit for each type that was sent, and when;
-// the number of marks, and each; the digest; the number of reservations, and each. Numbers are variable-length integers.
+// the number of marks, and each; the digest; the number of reservations, and each; the
+// number of entries that limits count, and each. Numbers are variable-length integers.
 func (s *State) Append(b []byte) []byte {
 	var flags byte
 	if s.Erased {
@@ -53,11 +55,46 @@ func (s *State) Append(b []byte) []byte {
 	before = 0
 	for i := range s.Reserved {
 		r := &s.Reserved[i]
-		b = append(append(b, r.EventID[:]...), byte(r.Type))
-		b = binary.AppendVarint(binary.AppendVarint(b, int64(r.At-before)), int64(r.At-r.Made))
+		b = append(b, r.EventID[:]...)
+		b = binary.AppendVarint(r.Sent.append(b, before), int64(r.At-r.Made))
 		before = r.At
 	}
+	b = binary.AppendUvarint(b, uint64(len(s.Sent)))
+	before = 0
+	for i := range s.Sent {
+		b = s.Sent[i].append(b, before)
+		before = s.Sent[i].At
+	}
 	return b
+}
+
+// Bits of an entry that limits count, above those of its channels.
+const (
+	bitItem = 1 << (iota + channelCount)
+	bitFollow
+	bitKeys
+	bitsOfSent = 1<<(iota+channelCount) - 2 // a set has no channel 0
+)
+
+// append appends the type, the channels with the bits, the source, the keys if there are
+// any, and the step from an instant.
+func (s *Sent) append(b []byte, before engine.Millis) []byte {
+	bits := uint64(s.Channels)
+	if s.Item {
+		bits |= bitItem
+	}
+	if s.Follow {
+		bits |= bitFollow
+	}
+	if s.Keys != [MaxKeys]uint32{} {
+		bits |= bitKeys
+	}
+	b = binary.AppendUvarint(append(b, byte(s.Type)), bits)
+	b = binary.LittleEndian.AppendUint32(b, s.Source)
+	for i := 0; i < MaxKeys && bits&bitKeys != 0; i++ {
+		b = binary.LittleEndian.AppendUint32(b, s.Keys[i])
+	}
+	return binary.AppendVarint(b, int64(s.At-before))
 }
 
 // bitExact is set in the type of a mark whose print is short.
@@ -167,27 +204,85 @@ func (r *stateReader) state() *State {
 		}
 	}
 	if head[0] > 1 {
-		r.reservations(s)
+		r.reservations(s, head[0])
+	}
+	if head[0] > 2 {
+		r.counted(s)
 	}
 	return s
 }
 
-func (r *stateReader) reservations(s *State) {
+// counted reads what limits count.
+func (r *stateReader) counted(s *State) {
+	n := r.length(MaxSends*len(EventTypes), "entries that limits count")
+	if n == 0 {
+		return
+	}
+	s.Sent = make([]Sent, 0, n)
+	at := engine.Millis(0)
+	for range n {
+		one := r.sent(at)
+		if r.err != nil {
+			return
+		}
+		at = one.At
+		s.Sent = append(s.Sent, one)
+	}
+}
+
+// sent reads an entry that limits count, which follows one at an instant.
+func (r *stateReader) sent(before engine.Millis) (s Sent) {
+	s.Type = EventType(r.take(1)[0])
+	bits := r.bits()
+	s.Channels, s.Item, s.Follow = ChannelSet(bits&(1<<channelCount-1)), bits&bitItem != 0, bits&bitFollow != 0
+	s.Source = binary.LittleEndian.Uint32(r.take(4))
+	for i := 0; i < MaxKeys && bits&bitKeys != 0; i++ {
+		s.Keys[i] = binary.LittleEndian.Uint32(r.take(4))
+	}
+	s.At = before + engine.Millis(r.number())
+	switch {
+	case s.Type == 0 || s.Type >= typeCount:
+		r.fail(fmt.Errorf("an entry has the unknown type %d", s.Type))
+	case bits&^bitsOfSent != 0:
+		r.fail(fmt.Errorf("an entry has the unknown bits %#x", bits))
+	case before != 0 && s.At < before:
+		r.fail(errors.New("its entries are out of order"))
+	}
+	return s
+}
+
+// bits reads a number that is not negative.
+func (r *stateReader) bits() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.fail(errStateCutOff)
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *stateReader) reservations(s *State, version byte) {
 	at := engine.Millis(0)
 	for i := range r.length(MaxSends, "reservations") {
-		one := Reservation{EventID: uuid.UUID(r.take(16)), Type: EventType(r.take(1)[0])}
-		step := engine.Millis(r.number())
-		if i > 0 && at+step < at {
+		one := Reservation{EventID: uuid.UUID(r.take(16))}
+		if version == 2 {
+			one.Type = EventType(r.take(1)[0])
+			one.At = at + engine.Millis(r.number())
+		} else {
+			one.Sent = r.sent(at)
+		}
+		one.Made = one.At - engine.Millis(r.number())
+		if i > 0 && one.At < at {
 			r.fail(errors.New("its reservations are out of order"))
 		}
-		at += step
-		one.At, one.Made = at, at-engine.Millis(r.number())
 		if one.Type == 0 || one.Type >= typeCount {
 			r.fail(fmt.Errorf("a reservation has the unknown type %d", one.Type))
 		}
 		if r.err != nil {
 			return
 		}
+		at = one.At
 		s.Reserved = append(s.Reserved, one)
 	}
 }

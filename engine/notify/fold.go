@@ -22,7 +22,7 @@ func (s *State) Fold(r *Record) {
 	if r.Outcome == Now {
 		s.count(r)
 	}
-	if r.Outcome != Never {
+	if r.Outcome != Never && r.Facts.Step == 0 {
 		s.Marks = append(s.Marks, Mark{EventID: r.EventID, Type: r.Type, At: r.DecidedAt, Print: r.Print})
 	}
 	s.reserve(r)
@@ -31,13 +31,38 @@ func (s *State) Fold(r *Record) {
 
 // count counts a NOW, and a digest once, whatever the number of its items.
 func (s *State) count(r *Record) {
-	if r.DigestID == uuid.Nil || r.DigestID != s.LastDigest {
-		s.Sends = append(s.Sends, r.DecidedAt)
-	}
+	sent := r.Facts.Sent
+	sent.At, sent.Type, sent.Channels, sent.Follow = r.DecidedAt, r.Type, SetOf(r.Channels), r.Facts.Step > 0
+	sent.Source = SourceHash(r.Source)
+	sent.Item = r.DigestID != uuid.Nil && r.DigestID == s.LastDigest
 	if r.DigestID != uuid.Nil {
 		s.LastDigest = r.DigestID
 	}
-	s.LastSend[r.Type] = r.DecidedAt
+	if !sent.Item && !sent.Follow {
+		s.Sends = append(s.Sends, r.DecidedAt)
+	}
+	if !sent.Follow {
+		s.LastSend[r.Type] = r.DecidedAt
+	}
+	if !sent.Item || !s.lastMessageHas(&sent) {
+		s.Sent = append(s.Sent, sent)
+	}
+}
+
+// lastMessageHas reports whether an entry of the newest message says the same.
+func (s *State) lastMessageHas(sent *Sent) bool {
+	for i := len(s.Sent) - 1; i >= 0; i-- {
+		same := s.Sent[i]
+		first := !same.Item
+		same.Item = true
+		if same == *sent {
+			return true
+		}
+		if first {
+			return false
+		}
+	}
+	return false
 }
 
 // unmark removes the mark of an event's earlier turn.
@@ -59,6 +84,7 @@ func (s *State) prune(instant engine.Millis) {
 	}
 	s.Sends = slices.Delete(s.Sends, 0, old)
 	s.pruneMarks(instant)
+	s.pruneSent(instant)
 	old = 0
 	for old < len(s.Reserved) && s.Reserved[old].At <= instant {
 		old++
@@ -91,9 +117,23 @@ func (s *State) pruneMarks(instant engine.Millis) {
 	s.Marks = slices.Delete(s.Marks, 0, kept)
 }
 
+// pruneSent counts each type's entries for itself: others push none out.
+func (s *State) pruneSent(instant engine.Millis) {
+	var newer [typeCount]int
+	kept := len(s.Sent)
+	for i := len(s.Sent) - 1; i >= 0; i-- {
+		if newer[s.Sent[i].Type]++; s.Sent[i].At <= instant || newer[s.Sent[i].Type] > MaxSends {
+			continue
+		}
+		kept--
+		s.Sent[kept] = s.Sent[i]
+	}
+	s.Sent = slices.Delete(s.Sent, 0, kept)
+}
+
 // Clone returns a copy that shares nothing.
 func (s *State) Clone() *State {
 	c := *s
-	c.Sends, c.Marks, c.Reserved = slices.Clone(s.Sends), slices.Clone(s.Marks), slices.Clone(s.Reserved)
+	c.Sends, c.Marks, c.Reserved, c.Sent = slices.Clone(s.Sends), slices.Clone(s.Marks), slices.Clone(s.Reserved), slices.Clone(s.Sent)
 	return &c
 }

@@ -161,14 +161,27 @@ func drawState(t *rapid.T) *State {
 	at = engine.Millis(millis.Draw(t, "first slot"))
 	for n := range rapid.IntRange(0, MaxSends).Draw(t, "reservations") {
 		s.Reserved = append(s.Reserved, Reservation{
-			EventID: idOf(n), Type: rapid.SampledFrom(EventTypes).Draw(t, "of"), At: at, Made: at - engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "made")),
+			EventID: idOf(n), Sent: drawSent(t, at), Made: at - engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "made")),
 		})
+		at += engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "step"))
+	}
+	for range rapid.IntRange(0, MaxSends).Draw(t, "sent") {
+		s.Sent = append(s.Sent, drawSent(t, at))
 		at += engine.Millis(rapid.IntRange(0, 1<<30).Draw(t, "step"))
 	}
 	if rapid.Bool().Draw(t, "digest") {
 		s.LastDigest = idOf(5)
 	}
 	return s
+}
+
+func drawSent(t *rapid.T, at engine.Millis) Sent {
+	return Sent{
+		At: at, Type: rapid.SampledFrom(EventTypes).Draw(t, "of"), Source: rapid.Uint32().Draw(t, "source"),
+		Channels: SetOf(rapid.SliceOf(rapid.SampledFrom(Channels)).Draw(t, "channels")),
+		Keys:     [MaxKeys]uint32{rapid.Uint32Range(0, 2).Draw(t, "key")},
+		Item:     rapid.Bool().Draw(t, "item"), Follow: rapid.Bool().Draw(t, "follow"),
+	}
 }
 
 func TestStateCodecIsInverse(t *testing.T) {

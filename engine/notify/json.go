@@ -13,17 +13,28 @@ import (
 
 // preferencesJSON is the JSON form of preferences.
 type preferencesJSON struct {
-	Zone     string      `json:"zone,omitzero"`
-	Quiet    quiet.Hours `json:"quiet,omitempty"`
-	Muted    []EventType `json:"muted,omitempty"`
-	Channels []Channel   `json:"channels,omitempty"`
-	Caps     Caps        `json:"caps,omitzero"`
+	Zone         string                     `json:"zone,omitzero"`
+	Quiet        quiet.Hours                `json:"quiet,omitempty"`
+	Muted        []EventType                `json:"muted,omitempty"`
+	Channels     []Channel                  `json:"channels,omitempty"`
+	Caps         Caps                       `json:"caps,omitzero"`
+	Topics       map[string]TopicPreference `json:"topics,omitempty"`
+	Digests      []quiet.Clock              `json:"digests,omitempty"`
+	Attributes   Attributes                 `json:"attributes,omitzero"`
+	Paused       bool                       `json:"paused,omitzero"`
+	MutedUntil   instant                    `json:"muted_until,omitzero"`
+	SnoozedUntil instant                    `json:"snoozed_until,omitzero"`
 }
 
 // MarshalJSON returns {"zone":"Europe/Berlin","quiet":[...],"muted":["PROMO"],
-// "channels":["push"],"caps":[3,6,20]}, without what is not set.
+// "channels":["push"],"caps":[3,6,20],"topics":{"offers":{"channels":{"push":"off"}}},
+// "digests":["18:00"],"paused":true,"muted_until":"...","snoozed_until":"..."}, without
+// what is not set.
 func (p Preferences) MarshalJSON() ([]byte, error) {
-	form := preferencesJSON{Quiet: p.Quiet, Muted: p.Muted, Channels: p.Channels, Caps: p.Caps}
+	form := preferencesJSON{
+		Quiet: p.Quiet, Muted: p.Muted, Channels: p.Channels, Caps: p.Caps, Topics: p.Topics, Digests: p.Digests,
+		Attributes: p.Attributes, Paused: p.Paused, MutedUntil: instant(p.MutedUntil), SnoozedUntil: instant(p.SnoozedUntil),
+	}
 	if p.Zone != nil {
 		form.Zone = p.Zone.Name()
 	}
@@ -36,7 +47,10 @@ func (p *Preferences) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &form); err != nil {
 		return err
 	}
-	*p = Preferences{Quiet: form.Quiet, Muted: form.Muted, Channels: form.Channels, Caps: form.Caps}
+	*p = Preferences{
+		Quiet: form.Quiet, Muted: form.Muted, Channels: form.Channels, Caps: form.Caps, Topics: form.Topics, Digests: form.Digests,
+		Attributes: form.Attributes, Paused: form.Paused, MutedUntil: engine.Millis(form.MutedUntil), SnoozedUntil: engine.Millis(form.SnoozedUntil),
+	}
 	if form.Zone == "" {
 		return nil
 	}

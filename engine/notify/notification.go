@@ -35,7 +35,9 @@ type Notification struct {
 	ExpiresAt engine.Millis // 0: never
 	DedupeKey string
 	Metadata  Metadata
-	Body      []byte // the JSON text, with its event_id
+	Replaces  Replaces
+	Follows   *Follows // nil: it is no follow-up
+	Body      []byte   // the JSON text, with its event_id
 
 	// Print is the fingerprint of the texts under the policy in force. The caller
 	// of [Decide] sets it with [Policy.Print].

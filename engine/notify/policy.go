@@ -26,6 +26,19 @@ type Policy struct {
 	Caps     Caps
 	Identity []string // metadata paths whose values are part of an event's content
 	Score    ScorePolicy
+	Limits   []Limit
+	Topics   []Topic
+	// Awake are the channels that disturb nobody: quiet hours do not hold them.
+	Awake ChannelSet
+	// Digests are the texts of digests, by their key; "" is for the others.
+	Digests map[string]DigestPolicy
+}
+
+// DigestPolicy says what a digest's message shows.
+type DigestPolicy struct {
+	Show    int       // items that it shows, 0: all; the others are counted
+	Title   *Template // nil: none
+	Message *Template // nil: none
 }
 
 // TypePolicy is the policy of one type.
@@ -40,6 +53,8 @@ type TypePolicy struct {
 	Base            float64       // of the score
 	HalfLife        engine.Millis // of the score's recency
 	EmbedText       bool          // the text may be sent to the embedding API
+	OthersLater     bool          // channels that are held are sent later; false: never
+	CappedToDigest  bool          // what a cap, a limit or a cooldown holds waits for a digest, not for a slot
 }
 
 // ScorePolicy weighs the parts of a score.
@@ -64,6 +79,9 @@ func (p *Policy) Horizon() engine.Millis {
 	h := Windows[2]
 	for i := range p.Types {
 		h = max(h, p.Types[i].Cooldown, p.Types[i].DuplicateWindow)
+	}
+	for i := range p.Limits {
+		h = max(h, p.Limits[i].Within)
 	}
 	return h
 }
@@ -117,16 +135,19 @@ type NearRules interface {
 
 // Input is what rules can ask for.
 type Input struct {
-	Event     *Notification
-	Turn      int
-	AgeMs     engine.Millis // since the event's timestamp, at least 0
-	ExpiresMs engine.Millis // until it expires; meaningless where Event.ExpiresAt is 0
-	Hour      int           // local, 0 to 23
-	Weekday   int           // local, 1 Monday to 7 Sunday
-	InQuiet   bool
-	Counts    [3]int        // sends in each of Windows
-	SinceLast engine.Millis // since the user's last send; -1: none within the horizon
-	SinceSame engine.Millis // since the last send of this type; -1: none
+	Event      *Notification
+	Turn       int
+	AgeMs      engine.Millis // since the event's timestamp, at least 0
+	ExpiresMs  engine.Millis // until it expires; meaningless where Event.ExpiresAt is 0
+	Hour       int           // local, 0 to 23
+	Weekday    int           // local, 1 Monday to 7 Sunday
+	InQuiet    bool
+	Counts     [3]int        // sends in each of Windows
+	Sent       []Sent        // what the state keeps of sends, oldest first
+	Now        engine.Millis // of the decision
+	Attributes Metadata      // of the user
+	SinceLast  engine.Millis // since the user's last send; -1: none within the horizon
+	SinceSame  engine.Millis // since the last send of this type; -1: none
 }
 
 // Action is what a matching rule says.
@@ -139,7 +160,8 @@ type Action struct {
 	Reason   string
 	// What a NOW is not held by.
 	Bypass    Bypass
-	DigestKey []string // fields whose values make the key of a digest; nil: event_type
+	DigestKey []string     // fields whose values make the key of a digest; nil: event_type
+	Escalate  []Escalation // of NOW, and of a LATER that becomes one: what follows on other channels
 }
 
 // Bypass names the stages that a rule's NOW skips.
@@ -150,9 +172,15 @@ var Forced = Bypass{Caps: true, Cooldown: true, Quiet: true}
 
 // Preferences are a user's own settings.
 type Preferences struct {
-	Zone     *quiet.Zone // nil: none
-	Quiet    quiet.Hours // empty: none
-	Muted    []EventType
-	Channels []Channel // those that are allowed; empty: all
-	Caps     Caps      // 0: the policy's
+	Zone       *quiet.Zone // nil: none
+	Quiet      quiet.Hours // empty: none
+	Muted      []EventType
+	Channels   []Channel                  // those that are allowed; empty: all
+	Caps       Caps                       // 0: the policy's
+	Topics     map[string]TopicPreference // by [Topic.Name]
+	Digests    []quiet.Clock              // times of digests, ascending; empty: those of the settings
+	Attributes Attributes                 // of the user, for rules
+	Paused     bool                       // nothing is sent
+	// MutedUntil: nothing is sent before. SnoozedUntil: what comes before waits until then.
+	MutedUntil, SnoozedUntil engine.Millis
 }

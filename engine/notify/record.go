@@ -15,6 +15,10 @@ type Turn struct {
 	Number int           // 0 on arrival, one more after each deferral
 	Spent  []uuid.UUID   // rules that have deferred the event
 	Due    engine.Millis // the time of its deferral, as it was moved; 0 on arrival
+	// Reported is what was reported of the steps before a follow-up.
+	Reported Reported
+	// Takes is the place of what the event replaces; nil: none.
+	Takes *Place
 }
 
 // Score is the cosine of the event's text and the user's taste, read before a
@@ -97,6 +101,45 @@ type Facts struct {
 	Reserved    bool             `json:"reserved,omitzero"`   // of LATER: a send at DeferUntil is kept for it
 	Moved       []Move           `json:"moved,omitempty"`     // reservations whose places it took
 	Due         engine.Millis    `json:"due,omitzero"`        // [Turn.Due]
+	Sent        Sent             `json:"sent,omitzero"`       // what limits count of it: its keys, and of LATER its channels
+	Limits      []LimitFact      `json:"limits,omitempty"`    // that cover the event
+	Held        []Channel        `json:"held,omitempty"`      // channels that quiet hours or limits hold
+	Topic       string           `json:"topic,omitzero"`
+	SnoozedTo   engine.Millis    `json:"snoozed_to,omitzero"`  // 0: not snoozed
+	Root        uuid.UUID        `json:"root,omitzero"`        // of a follow-up
+	Step        int              `json:"step,omitzero"`        // of a follow-up, from 1 on
+	Reported    Reported         `json:"reported,omitzero"`    // of the steps before a follow-up
+	FollowUps   []FollowUp       `json:"follow_ups,omitempty"` // of NOW
+	Takes       *Place           `json:"takes,omitempty"`      // the place of what it replaces
 	Horizon     engine.Millis    `json:"horizon"`
 	Tzdata      string           `json:"tzdata,omitzero"` // version of the zone data
+}
+
+// LimitFact is what a decision saw of a limit that covers the event.
+type LimitFact struct {
+	Name  string        `json:"name"`
+	Count int           `json:"count"` // sends within the limit's span
+	Most  int           `json:"most"`
+	Frees engine.Millis `json:"frees,omitzero"` // when it lets one through; 0: at once
+	// Channel is of a limit of channels the one that it holds; 0: all.
+	Channels []Channel `json:"channels,omitempty"`
+}
+
+// FollowUp is a follow-up that a NOW leaves.
+type FollowUp struct {
+	EventID  uuid.UUID     `json:"event_id"`
+	Step     int           `json:"step"`
+	Channels []Channel     `json:"channels"`
+	At       engine.Millis `json:"at"`
+	Unless   Unless        `json:"unless"`
+	Reason   string        `json:"reason"`
+	Digest   string        `json:"digest,omitzero"` // the key of the digest that it waits for
+}
+
+// Place is where a notification waits.
+type Place struct {
+	DueAt     engine.Millis `json:"due_at"`
+	DigestKey string        `json:"digest_key,omitzero"`
+	Slot      engine.Millis `json:"slot,omitzero"`
+	Reserved  bool          `json:"reserved,omitzero"`
 }

@@ -12,9 +12,8 @@ import (
 // Others count it as a send at its instant. It ends with the event's next record.
 type Reservation struct {
 	EventID uuid.UUID
-	Type    EventType
-	At      engine.Millis
-	Made    engine.Millis // decided_at of the event's record
+	Sent
+	Made engine.Millis // decided_at of the event's record
 }
 
 // Move is a reservation that gave its place to an event of the urgent class.
@@ -43,7 +42,9 @@ func (s *State) reserve(r *Record) {
 		}
 	}
 	if r.Outcome == Later && r.Facts.Reserved {
-		s.insert(Reservation{EventID: r.EventID, Type: r.Type, At: r.DeferUntil, Made: r.DecidedAt})
+		kept := Reservation{EventID: r.EventID, Sent: r.Facts.Sent, Made: r.DecidedAt}
+		kept.At, kept.Type, kept.Source, kept.Follow = r.DeferUntil, r.Type, SourceHash(r.Source), r.Facts.Step > 0
+		s.insert(kept)
 	}
 }
 

@@ -256,16 +256,19 @@ func TestReservationsAreBounded(t *testing.T) {
 	l.finish()
 }
 
-// States of version 1 have no reservations and are read.
+// States of version 1 have no reservations, those of version 2 nothing that limits count:
+// both are read.
 //
 // Promise(acceptance/own-slots)
 func TestOldStatesAreRead(t *testing.T) {
 	s := &State{DecidedAt: testNow, Sends: []engine.Millis{testNow}, LastDigest: idOf(3)}
 	b := s.Append(nil)
-	b = b[:len(b)-1]
-	b[0] = 1
-	if read, err := ReadState(b); err != nil || !reflect.DeepEqual(read, s) {
-		t.Errorf("%v: %+v", err, read)
+	for version := byte(2); version > 0; version-- {
+		b = b[:len(b)-1]
+		b[0] = version
+		if read, err := ReadState(b); err != nil || !reflect.DeepEqual(read, s) {
+			t.Errorf("version %d: %v: %+v", version, err, read)
+		}
 	}
 }
 

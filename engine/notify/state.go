@@ -24,6 +24,7 @@ type State struct {
 	Marks      []Mark                   // in the order of their records
 	LastDigest uuid.UUID                // the digest that was counted last
 	Reserved   []Reservation            // slots of events that wait, by their instants; at most MaxSends
+	Sent       []Sent                   // what limits count, in the order of their records; the newest MaxSends of a type
 }
 
 // Mark is the fingerprint of an event that was sent or is deferred.

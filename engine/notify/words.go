@@ -143,6 +143,17 @@ const (
 	ReasonDeferLimit    = "DEFER_LIMIT"
 	ReasonExpiresFirst  = "EXPIRES_FIRST"
 	ReasonDigested      = "DIGESTED"
+	ReasonLimit         = "LIMIT"
+	ReasonPaused        = "PAUSED"
+	ReasonSnoozed       = "SNOOZED"
+	ReasonTopicDigest   = "TOPIC_DIGEST"
+	ReasonRead          = "ALREADY_READ"
+	ReasonDelivered     = "ALREADY_DELIVERED"
+	ReasonEscalated     = "ESCALATED"
+	ReasonOtherChannel  = "OTHER_CHANNEL"
+	ReasonCancelled     = "CANCELLED"
+	ReasonReplaced      = "REPLACED"
+	ReasonReplaces      = "REPLACES"
 )
 
 func nameOf(names []string, i int) string {

@@ -44,6 +44,24 @@ func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText reads a name.
 func (s *Status) UnmarshalText(b []byte) (err error) { *s, err = named(b, ParseStatus); return err }
 
+// MarshalText returns the name.
+func (c Choice) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads a name.
+func (c *Choice) UnmarshalText(b []byte) (err error) {
+	*c, err = named(b, func(name string) Choice { return Choice(indexOf(choiceNames[:], name)) })
+	return err
+}
+
+// MarshalText returns the name.
+func (u Unless) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads a name.
+func (u *Unless) UnmarshalText(b []byte) (err error) {
+	*u, err = named(b, func(name string) Unless { return Unless(indexOf(unlessNames[:], name)) })
+	return err
+}
+
 // named returns the value of a name. The empty name is that of the zero value.
 func named[T interface {
 	~uint8

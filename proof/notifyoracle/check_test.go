@@ -115,7 +115,7 @@ func storedOf(u *User) *notify.State {
 	stored := &notify.State{DecidedAt: s.DecidedAt, Sends: s.Sends, LastDigest: s.LastDigest}
 	copy(stored.LastSend[:], s.LastSend[:])
 	for _, o := range s.Slots {
-		stored.Reserved = append(stored.Reserved, notify.Reservation{EventID: o.Event, Type: o.Type, At: o.At, Made: o.Made})
+		stored.Reserved = append(stored.Reserved, notify.Reservation{EventID: o.Event, Sent: notify.Sent{Type: o.Type, At: o.At}, Made: o.Made})
 	}
 	for _, m := range s.Marks {
 		stored.Marks = append(stored.Marks, notify.Mark{EventID: m.EventID, Type: m.Type, At: m.DecidedAt, Print: printOf(m)})

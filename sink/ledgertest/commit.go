@@ -43,7 +43,7 @@ func testRoundTrip(t *testing.T, s Store) {
 	c.State.LastSend[notify.Security] = start
 	c.State.Marks = []notify.Mark{{EventID: now.Event.ID, Type: notify.Security, At: start, Print: now.Record.Print}}
 	c.State.LastDigest = id(6)
-	slot := notify.Reservation{EventID: later.Event.ID, Type: notify.Promo, At: start + 60_000, Made: start}
+	slot := notify.Reservation{EventID: later.Event.ID, Sent: notify.Sent{Type: notify.Promo, At: start + 60_000}, Made: start}
 	c.State.Reserved = []notify.Reservation{slot}
 	want := *c.State
 	must(t, commit(s, c))
