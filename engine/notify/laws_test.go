@@ -2,6 +2,7 @@ package notify
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -246,7 +247,7 @@ func TestInputOfRules(t *testing.T) {
 		Event: s.event, Turn: 1, AgeMs: 40 * minute, ExpiresMs: 5, Hour: 13, Weekday: 2, InQuiet: true, Counts: [3]int{1, 1, 3},
 		SinceLast: 4 * minute, SinceSame: 23 * hour,
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	s.now += 25 * hour // past the horizon
