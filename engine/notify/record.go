@@ -134,6 +134,7 @@ type FollowUp struct {
 	Unless   Unless        `json:"unless"`
 	Reason   string        `json:"reason"`
 	Digest   string        `json:"digest,omitzero"` // the key of the digest that it waits for
+	Then     []Escalation  `json:"then,omitempty"`  // the steps that follow it
 }
 
 // Place is where a notification waits.

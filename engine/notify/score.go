@@ -14,6 +14,9 @@ func (d *decision) weigh() bool {
 	if len(d.collected) > 0 || d.wait.outcome != 0 {
 		return false
 	}
+	if d.event.Follows != nil {
+		return d.sends(d.event.Follows.Reason)
+	}
 	r, policy := d.record, &d.set.Policy.Score
 	r.Scored, r.Score = true, d.score()
 	switch {

@@ -63,7 +63,7 @@ func Report(reports []notify.Report, named []Reported) (answers []error, changed
 			switch {
 			case d.Outcome != notify.Now:
 				answers[i] = r.NotNow(d.Decision, d.Outcome)
-			case d.take(r.Delivery()) && !met[d]:
+			case d.take(r) && !met[d]:
 				met[d] = true
 				changed = append(changed, d)
 			}
@@ -72,14 +72,12 @@ func Report(reports []notify.Report, named []Reported) (answers []error, changed
 	return answers, changed
 }
 
-// take replaces the delivery where the other one follows it, and reports whether it did.
-func (d *Reported) take(other notify.Delivery) bool {
+// take takes in what a report says of the delivery, and reports whether that changed
+// anything.
+func (d *Reported) take(r *notify.Report) bool {
+	said := *r
 	if d.Erased {
-		other.Error = ""
+		said.Error = ""
 	}
-	if !other.Follows(d.Delivery) {
-		return false
-	}
-	d.Delivery = other
-	return true
+	return d.Delivery.Take(&said)
 }

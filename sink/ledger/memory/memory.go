@@ -2,7 +2,7 @@ package memory
 
 import (
 	"context"
-	"slices"
+	"maps"
 	"sync"
 
 	"github.com/google/uuid"
@@ -98,6 +98,13 @@ func (l *Ledger) standing(ask *notify.Ask) notify.Standing {
 	if ask.Deferrals {
 		s.Deferred = l.undecided(ask.User)
 	}
+	for _, event := range ask.Reports {
+		reported := notify.Reported(0)
+		if d := l.decisions[l.key(event).DecisionID]; d != nil {
+			reported = d.Delivery.Reported()
+		}
+		s.Reported = append(s.Reported, reported)
+	}
 	return s
 }
 
@@ -106,7 +113,7 @@ func (l *Ledger) standing(ask *notify.Ask) notify.Standing {
 func (l *Ledger) undecided(user string) []notify.Due {
 	var all []*deferral
 	for event, d := range l.waiting {
-		if d.user == user && l.key(event).Turn < d.Turn.Number {
+		if k := l.key(event); d.user == user && (k.Outcome == 0 || k.Turn < d.Turn.Number) {
 			all = append(all, d)
 		}
 	}
@@ -153,6 +160,11 @@ func (l *Ledger) commit(c *notify.Change) error {
 		u.state = clone(c.State)
 		for _, d := range c.Decided {
 			l.record(name, u, d)
+		}
+	}
+	for _, f := range c.FollowUps {
+		if id := f.Event.ID; l.waiting[id] == nil && l.keys[id] == nil {
+			l.waiting[id] = &deferral{Due: f, user: c.User, nextAt: f.DueAt}
 		}
 	}
 	for _, p := range c.Postponed {
@@ -236,9 +248,9 @@ func (l *Ledger) Forget(ctx context.Context, id string, at engine.Millis) error 
 	for _, d := range u.records {
 		key := l.keys[d.Record.EventID]
 		key.User, key.Dispatched = name, key.Outcome == notify.Now
-		delete(l.waiting, d.Record.EventID)
 		*d = ledger.Blank(*d)
 	}
+	maps.DeleteFunc(l.waiting, func(_ uuid.UUID, d *deferral) bool { return d.user == id })
 	delete(l.users, id)
 	l.users[name] = &user{version: u.version + 1, state: ledger.Erased(u.state.DecidedAt, at)}
 	return nil
@@ -266,7 +278,5 @@ func clone(s *notify.State) *notify.State {
 	if s == nil {
 		return nil
 	}
-	c := *s
-	c.Sends, c.Marks, c.Reserved = slices.Clone(s.Sends), slices.Clone(s.Marks), slices.Clone(s.Reserved)
-	return &c
+	return s.Clone()
 }

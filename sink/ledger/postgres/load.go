@@ -31,6 +31,8 @@ const (
 			SELECT FROM notify_event_keys k WHERE k.event_id = w.event_id AND k.turn >= w.turn)
 		ORDER BY w.due_at, w.event_id`
 
+	reportsOf = `SELECT event_id, delivery_status::text, opened_at, clicked_at, dismissed_at FROM notify_reports_of($1::uuid[])`
+
 	// LIMIT has the planner look each id up, in the partition of its day.
 	findDecisions = `SELECT d.event_id, coalesce(k.user_id, ''), d.defer_count, d.decision_id, d.digest_id, d.outcome::text,
 			coalesce(k.dispatched AND k.decision_id = d.decision_id, false), d.decided_at
@@ -48,10 +50,10 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 	}
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
-	users, waiting, events := ledger.Asked(asks)
+	users, waiting, events, reports := ledger.Asked(asks)
 	standings, unreadable := make(map[string]notify.Standing, len(users)), map[string]error{}
 	known := make(map[uuid.UUID]notify.Known, len(events))
-	deferred := map[string][]notify.Due{}
+	deferred, reported := map[string][]notify.Due{}, map[uuid.UUID]notify.Reported{}
 	var batch pgx.Batch
 	batch.Queue(loadUsers, users, tombstones(users)).Query(func(rows pgx.Rows) error { return readStandings(rows, standings, unreadable) })
 	if len(events) > 0 {
@@ -64,14 +66,29 @@ func (l *Ledger) Load(ctx context.Context, asks []notify.Ask) ([]notify.Standing
 			return each(rows, scanDeferral, func(d deferral) { deferred[d.user] = append(deferred[d.user], d.Due) })
 		})
 	}
+	if len(reports) > 0 {
+		batch.Queue(reportsOf, texts(reports)).Query(func(rows pgx.Rows) error { return readReports(rows, reported) })
+	}
 	if err := l.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, mark(ctx, "load", err)
 	}
-	all := ledger.Standings(asks, standings, known, deferred)
+	all := ledger.Standings(asks, standings, known, deferred, reported)
 	if len(unreadable) > 0 {
 		return all, &notify.UnreadableError{Users: unreadable}
 	}
 	return all, nil
+}
+
+// readReports reads rows of reportsOf.
+func readReports(rows pgx.Rows, into map[uuid.UUID]notify.Reported) error {
+	var event uuid.UUID
+	var d delivery
+	_, err := pgx.ForEachRow(rows, []any{&event, &d.status, &d.opened, &d.clicked, &d.dismissed}, func() error {
+		reported := d.value()
+		into[event] = reported.Reported()
+		return nil
+	})
+	return err
 }
 
 func tombstones(users []string) []string {

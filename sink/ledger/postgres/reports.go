@@ -14,10 +14,11 @@ import (
 
 const (
 	lockReported = `SELECT decision_id, event_id, digest_id, newest, outcome::text, erased,
-		delivery_status::text, delivered_at, delivery_channel::text, delivery_error
+		delivery_status::text, delivered_at, delivery_channel::text, delivery_error, opened_at, clicked_at, dismissed_at
 		FROM notify_reported($1::uuid[], $2::uuid[])`
 
-	putDeliveries = `SELECT notify_deliver($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[])`
+	putDeliveries = `SELECT notify_deliver($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[],
+		$6::timestamptz[], $7::timestamptz[], $8::timestamptz[])`
 
 	countUnreported = `SELECT notify_unreported($1, $2)`
 )
@@ -69,12 +70,14 @@ func deliveriesOf(all []*ledger.Reported) []any {
 	var statuses []string
 	var at []*time.Time
 	var channels, faults []*string
+	var opened, clicked, dismissed []*time.Time
 	for _, d := range all {
 		x := &d.Delivery
 		ids, statuses, at = append(ids, d.Decision), append(statuses, x.Status.String()), append(at, timeOrNull(x.At))
 		channels, faults = append(channels, orNull(x.Channel.String())), append(faults, orNull(x.Error))
+		opened, clicked, dismissed = append(opened, timeOrNull(x.Opened)), append(clicked, timeOrNull(x.Clicked)), append(dismissed, timeOrNull(x.Dismissed))
 	}
-	return []any{texts(ids), statuses, at, channels, faults}
+	return []any{texts(ids), statuses, at, channels, faults, opened, clicked, dismissed}
 }
 
 func scanReported(row pgx.CollectableRow) (d ledger.Reported, err error) {
@@ -85,19 +88,22 @@ func scanReported(row pgx.CollectableRow) (d ledger.Reported, err error) {
 	return d, err
 }
 
-// delivery is a delivery in its columns: delivery_status, delivered_at,
-// delivery_channel and delivery_error.
+// delivery is a delivery in its columns: delivery_status, delivered_at, delivery_channel,
+// delivery_error, opened_at, clicked_at and dismissed_at.
 type delivery struct {
-	status, channel, text *string
-	at                    *time.Time
+	status, channel, text          *string
+	at, opened, clicked, dismissed *time.Time
 }
 
-func (d *delivery) columns() []any { return []any{&d.status, &d.at, &d.channel, &d.text} }
+func (d *delivery) columns() []any {
+	return []any{&d.status, &d.at, &d.channel, &d.text, &d.opened, &d.clicked, &d.dismissed}
+}
 
 func (d *delivery) value() notify.Delivery {
 	return notify.Delivery{
 		Status: notify.ParseStatus(textOf(d.status)), Channel: notify.ParseChannel(textOf(d.channel)),
 		At: millisOf(d.at), Error: textOf(d.text),
+		Opened: millisOf(d.opened), Clicked: millisOf(d.clicked), Dismissed: millisOf(d.dismissed),
 	}
 }
 

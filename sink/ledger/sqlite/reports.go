@@ -14,14 +14,16 @@ import (
 const (
 	// The decisions of ids, those of the events of ids, and those of the digests of ids.
 	reportedDecisions = `SELECT d.decision_id, d.event_id, d.digest_id, coalesce(k.decision_id = d.decision_id, 0), d.outcome,
-			d.user_id IS NULL, d.delivery_status, d.delivered_at, d.delivery_channel, d.delivery_error
+			d.user_id IS NULL, d.delivery_status, d.delivered_at, d.delivery_channel, d.delivery_error,
+			d.opened_at, d.clicked_at, d.dismissed_at
 		FROM notify_decisions d LEFT JOIN notify_event_keys k ON k.event_id = d.event_id
 		WHERE d.decision_id IN (
 			SELECT unhex(value) FROM json_each(?1)
 			UNION SELECT decision_id FROM notify_event_keys WHERE event_id IN (SELECT unhex(value) FROM json_each(?2))
 			UNION SELECT decision_id FROM notify_event_keys WHERE digest_id IN (SELECT unhex(value) FROM json_each(?2)))`
 
-	putDelivery = `UPDATE notify_decisions SET delivery_status = ?, delivered_at = ?, delivery_channel = ?, delivery_error = ?
+	putDelivery = `UPDATE notify_decisions SET delivery_status = ?, delivered_at = ?, delivery_channel = ?, delivery_error = ?,
+			opened_at = ?, clicked_at = ?, dismissed_at = ?
 		WHERE decision_id = ?`
 
 	countUnreported = `SELECT count(*) FROM (
@@ -43,7 +45,8 @@ func (l *Ledger) Apply(ctx context.Context, reports []notify.Report) []error {
 		all, changed := ledger.Report(reports, named)
 		for _, d := range changed {
 			x := &d.Delivery
-			if _, err := tx.Exec(putDelivery, x.Status.String(), millis(x.At), text(x.Channel.String()), text(x.Error), d.Decision[:]); err != nil {
+			if _, err := tx.Exec(putDelivery, x.Status.String(), millis(x.At), text(x.Channel.String()), text(x.Error),
+				millis(x.Opened), millis(x.Clicked), millis(x.Dismissed), d.Decision[:]); err != nil {
 				return err
 			}
 		}
@@ -64,19 +67,22 @@ func scanReported(rows *sql.Rows) (d ledger.Reported, err error) {
 	return d, err
 }
 
-// delivery is a delivery in its columns: delivery_status, delivered_at,
-// delivery_channel and delivery_error.
+// delivery is a delivery in its columns: delivery_status, delivered_at, delivery_channel,
+// delivery_error, opened_at, clicked_at and dismissed_at.
 type delivery struct {
-	status, channel, text sql.NullString
-	at                    sql.NullInt64
+	status, channel, text          sql.NullString
+	at, opened, clicked, dismissed sql.NullInt64
 }
 
-func (d *delivery) columns() []any { return []any{&d.status, &d.at, &d.channel, &d.text} }
+func (d *delivery) columns() []any {
+	return []any{&d.status, &d.at, &d.channel, &d.text, &d.opened, &d.clicked, &d.dismissed}
+}
 
 func (d *delivery) value() notify.Delivery {
 	return notify.Delivery{
 		Status: notify.ParseStatus(d.status.String), Channel: notify.ParseChannel(d.channel.String),
 		At: engine.Millis(d.at.Int64), Error: d.text.String,
+		Opened: engine.Millis(d.opened.Int64), Clicked: engine.Millis(d.clicked.Int64), Dismissed: engine.Millis(d.dismissed.Int64),
 	}
 }
 

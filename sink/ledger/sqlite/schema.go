@@ -101,6 +101,11 @@ CREATE TABLE notify_users (
 ) STRICT;
 INSERT INTO notify_users SELECT user_id, version, state, decided_at, erased_at FROM notify_users_before;
 DROP TABLE notify_users_before;
+`, `
+-- What users did with what was delivered, each the first time.
+ALTER TABLE notify_decisions ADD COLUMN opened_at INTEGER;
+ALTER TABLE notify_decisions ADD COLUMN clicked_at INTEGER;
+ALTER TABLE notify_decisions ADD COLUMN dismissed_at INTEGER;
 `}
 
 // SQL returns the statements that make the tables in an empty file.
