@@ -346,6 +346,9 @@ func (d *decision) ruled() bool {
 	switch {
 	case d.says(Now) && !d.holds.any():
 		d.record.Facts.Forced = true
+		if d.event.Follows != nil {
+			return false // its own reason stands for it
+		}
 		return d.sends(d.action.Reason)
 	case d.wait.outcome != 0:
 	case d.onlyDigest && d.turn.Number < MaxTurn && d.event.Follows == nil:

@@ -160,7 +160,9 @@ func (d *decision) nextStep() (f FollowUp) {
 		return FollowUp{}
 	case len(then) > 0:
 		f.Channels, f.At, f.Unless = then[0].Channels, d.now+then[0].After, then[0].Unless
-		f.Reason, f.Then = ReasonEscalated, then[1:]
+		if f.Reason = ReasonEscalated; len(then) > 1 {
+			f.Then = then[1:]
+		}
 	case d.policy.OthersLater && len(d.held) > 0 && d.record.Outcome == Now:
 		f.Channels, f.Unless, f.Reason = d.held, UnlessRead, ReasonOtherChannel
 		for i, c := range d.held {

@@ -161,7 +161,7 @@ type Action struct {
 	// What a NOW is not held by.
 	Bypass    Bypass
 	DigestKey []string     // fields whose values make the key of a digest; nil: event_type
-	Escalate  []Escalation // of NOW, and of a LATER that becomes one: what follows on other channels
+	Escalate  []Escalation // of NOW: what follows on other channels
 }
 
 // Bypass names the stages that a rule's NOW skips.

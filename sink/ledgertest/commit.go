@@ -77,7 +77,7 @@ func testStagesOfRecords(t *testing.T, s Store) {
 		decided = append(decided, d)
 	}
 	add(2, notify.Never, 0, notify.ReasonNoChannel)
-	add(5, notify.Never, 1, notify.ReasonNoChannel)
+	add(6, notify.Never, 1, notify.ReasonNoChannel)
 	add(5, notify.Never, 1, "PAUSED")
 	add(6, notify.Now, 1, "FORCED")
 	add(6, notify.Later, 1, "BY_DAY", notify.ReasonCap5M)
