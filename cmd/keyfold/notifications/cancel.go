@@ -47,7 +47,8 @@ func (c *cancelCmd) Check(a *app.App) error {
 		c.all = []notify.Cancellation{{User: c.User, Key: c.Key}}
 	}
 	if c.User != "" {
-		faults.Add(api.CheckUser(c.User))
+		err := api.CheckUser(c.User)
+		faults.If(err != nil, "--user: %w", err)
 	}
 	return errors.Join(faults.Err(), a.CheckLedger())
 }
