@@ -111,11 +111,12 @@ const (
 	NextMorning                       // the next morning of the user's clock
 	NextQuietEnd                      // the end of the quiet span that is, else of the next one; without any as NextMorning
 	DigestWindow                      // the next slot for digests
+	LikelyHour                        // the hour at which the user is likely to open, within the rule's bound
 	strategyCount = iota + 1
 )
 
 var strategyNames = [strategyCount]string{
-	"", "fixed_delay_15m", "next_hour", "next_morning", "next_quiet_end", "digest_window",
+	"", "fixed_delay_15m", "next_hour", "next_morning", "next_quiet_end", "digest_window", "likely_hour",
 }
 
 // String returns the strategy's name in JSON, "" for none.

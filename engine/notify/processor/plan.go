@@ -186,16 +186,23 @@ func (p *planner) records(set *notify.Set, items []notify.Due, now engine.Millis
 		item := &items[0]
 		turn := item.Turn
 		turn.Due = item.DueAt
-		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, turn, p.scores[item.Event], now)}
+		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, turn, p.scoreOf(item.Event, now), now)}
 	}
 	scores := make([]notify.Score, len(items))
 	for i := range items {
-		scores[i] = p.scores[items[i].Event]
+		scores[i] = p.scoreOf(items[i].Event, now)
 		// Quiet hours may have moved the digest, which is another one then: what of it
 		// went out before has its own id.
 		items[i].Slot = items[i].DueAt
 	}
 	return notify.DecideDigest(set, &w.standing.Preferences, &w.state, items, scores, now)
+}
+
+// scoreOf returns what was read before a decision.
+func (p *planner) scoreOf(e *notify.Notification, now engine.Millis) notify.Score {
+	score := p.scores[e]
+	score.Habit = p.work.standing.Responses.Of(e.Type, now)
+	return score
 }
 
 // shadowed decides by the candidate, from the same state; nil: there is none.
