@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/uuid"
@@ -121,4 +122,13 @@ func testReads(t *testing.T, s Store) {
 	equal(t, "delivery", stored[0].Delivery, notify.Delivery{
 		Status: notify.Delivered, Channel: notify.Email, At: start + 5, Opened: start + 7, Clicked: start + 9, Dismissed: start + 10,
 	})
+	responses := standing(t, s, "a").Responses
+	if responses == nil || responses.Types[notify.Update].Opened != 1 || responses.Hours[(start+7).Time().UTC().Hour()] != 1 ||
+		math.Abs(responses.Types[notify.Update].Delivered-1) > 1e-9 {
+		t.Errorf("the user's responses are %+v", responses)
+	}
+	must(t, s.Forget(ctx, "a", start+20))
+	if left := standing(t, s, "a").Responses; left != nil {
+		t.Errorf("of an erased user: %+v", left)
+	}
 }
