@@ -131,7 +131,7 @@ func (r *reader) readRule(n *node) (out Rule) {
 	}
 	out.Enabled = true
 	r.object(n,
-		key{"rule_id", true, func(n *node) { out.ID = r.uuid(n) }},
+		key{"rule_id", true, func(n *node) { out.ID = r.uuid(n); r.id = out.ID }},
 		key{"name", true, func(n *node) { out.Name = r.string(n, 128) }},
 		key{"description", false, func(n *node) { out.Description = r.string(n, 4000) }},
 		key{"priority", true, func(n *node) { out.Priority = r.int(n, -1<<31, 1<<31-1) }},
@@ -236,7 +236,7 @@ func (r *reader) digestKey(n *node) (names []string) {
 		}
 		switch f := r.field(item); {
 		case f == nil:
-		case f.number != nil || item.text == "in_quiet_hours":
+		case !f.own():
 			r.fault(item, "%s differs from decision to decision: a digest_key is of the event's own fields", item.text)
 		case slices.Contains(names, item.text):
 			r.fault(item, "%s is there twice: remove one", item.text)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -38,8 +39,17 @@ func promo() *notify.Input {
 				{Path: "b", Value: notify.Value{Kind: notify.Bool, Bool: true}},
 				{Path: "null", Value: notify.Value{Kind: notify.Null}},
 				{Path: "list", Value: notify.Value{Kind: notify.Array}},
+				{Path: "tags", Value: notify.Value{Kind: notify.Array, Items: []string{"shoes", "winter"}}},
+				{Path: "starts", Value: notify.Value{Kind: notify.String, Text: "2026-12-24T00:00:00+01:00"}},
 			},
 		},
+		Attributes: notify.Metadata{
+			{Path: "plan", Value: notify.Value{Kind: notify.String, Text: "pro-yearly"}},
+			{Path: "segments", Value: notify.Value{Kind: notify.Array, Items: []string{"vip"}}},
+			{Path: "orders", Value: number("12")},
+			{Path: "since", Value: notify.Value{Kind: notify.String, Text: "2025-01-31"}},
+		},
+		Now:   engine.MillisOf(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)),
 		AgeMs: 1500, Hour: 12, Weekday: 1, SinceLast: -1, SinceSame: -1,
 	}
 }
@@ -119,6 +129,44 @@ func TestComparisons(t *testing.T) {
 		{leaf("channel", "not_in", []any{"sms", "in_app"}), true},
 		{leaf("in_quiet_hours", "eq", false), true},
 		{leaf("in_quiet_hours", "neq", false), false},
+		// Parts of texts, and members of lists.
+		{leaf("source", "prefix", "sh"), true},
+		{leaf("source", "prefix", "Sh"), false},
+		{leaf("source", "prefix", "shop-2"), false},
+		{leaf("title", "contains", "al"), true},
+		{leaf("title", "contains", "AL"), false},
+		{leaf("message", "contains", "a"), false},
+		{not(leaf("message", "prefix", "a")), true},
+		{leaf("metadata.s", "prefix", "1"), true},
+		{leaf("metadata.n", "prefix", "1"), false},
+		{leaf("metadata.tags", "contains", "winter"), true},
+		{leaf("metadata.tags", "contains", "wint"), false},
+		{leaf("metadata.tags", "prefix", "shoes"), false},
+		{leaf("metadata.list", "contains", "winter"), false},
+		{leaf("metadata.absent", "contains", "winter"), false},
+		// The user's attributes.
+		{leaf("user.plan", "eq", "pro-yearly"), true},
+		{leaf("user.plan", "prefix", "pro"), true},
+		{leaf("user.segments", "contains", "vip"), true},
+		{leaf("user.segments", "contains", "new"), false},
+		{leaf("user.orders", "gte", 10), true},
+		{leaf("user.absent", "not_exists"), true},
+		{leaf("user.absent", "neq", "x"), true},
+		{leaf("user.s", "eq", "1"), false},
+		{leaf("metadata.plan", "exists"), false},
+		// Instants.
+		{leaf("now", "before", "2026-11-23T13:00:00+01:00"), false},
+		{leaf("now", "after", "2026-11-23T13:00:00+01:00"), false},
+		{leaf("now", "before", "2026-11-24"), true},
+		{leaf("now", "after", "2026-11-23"), true},
+		{leaf("metadata.starts", "before", "2026-12-24"), true},
+		{leaf("metadata.starts", "after", "2026-12-23T22:59:59.999Z"), true},
+		{leaf("metadata.s", "before", "2026-12-24"), false},
+		{leaf("metadata.n", "after", "2026-12-24"), false},
+		{leaf("metadata.absent", "before", "2026-12-24"), false},
+		{leaf("user.since", "before", "2026-01-01"), true},
+		{object{"always": true}, true},
+		{not(object{"always": true}), false},
 	} {
 		p := compiled(t, ruleOf(1, 1, test.condition, "NOW"))
 		if got := p.Match(promo(), nil) != nil; got != test.want {
