@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -178,7 +179,11 @@ func (r *reader) action(n *node) (a notify.Action) {
 		key{"reason_code", true, func(n *node) { a.Reason = r.reason(n) }},
 		key{"bypass", false, func(n *node) { bypass, a.Bypass = n, r.bypass(n) }},
 		key{"digest_key", false, func(n *node) { a.DigestKey = r.digestKey(n) }},
+		key{"escalate", false, func(n *node) { a.Escalate = r.escalation(n) }},
 	)
+	if steps := n.get("escalate"); steps != nil && steps.kind != 'n' && a.Outcome == notify.Never {
+		r.fault(steps, "an escalation is for NOW and LATER only: remove it, or change the outcome")
+	}
 	switch {
 	case a.Outcome == notify.Later && strategy == nil:
 		r.fault(n, "LATER needs a defer_strategy: add one")
@@ -237,7 +242,7 @@ func (r *reader) digestKey(n *node) (names []string) {
 		switch f := r.field(item); {
 		case f == nil:
 		case !f.own():
-			r.fault(item, "%s differs from decision to decision: a digest_key is of the event's own fields", item.text)
+			r.fault(item, "%s differs from decision to decision: a key is of the event's own fields", item.text)
 		case slices.Contains(names, item.text):
 			r.fault(item, "%s is there twice: remove one", item.text)
 		default:
@@ -245,4 +250,23 @@ func (r *reader) digestKey(n *node) (names []string) {
 		}
 	})
 	return names
+}
+
+// escalation reads the steps that follow a NOW.
+func (r *reader) escalation(n *node) (steps []notify.Escalation) {
+	if len(n.items) > notify.MaxSteps {
+		r.fault(n, "found %d steps, expected at most %d", len(n.items), notify.MaxSteps)
+	}
+	r.list(n, 1, func(item *node) {
+		s := notify.Escalation{Unless: notify.UnlessRead}
+		r.object(item,
+			key{"after", true, func(n *node) { s.After = r.duration(n, time.Minute, maxWindow) }},
+			key{"channels", true, func(n *node) { s.Channels = words(r, n, 1, notify.Channels...) }},
+			key{"unless", false, func(n *node) {
+				s.Unless = word(r, n, notify.UnlessRead, notify.UnlessDelivered, notify.UnlessNever)
+			}},
+		)
+		steps = append(steps, s)
+	})
+	return steps
 }

@@ -196,3 +196,11 @@ func words[T interface {
 	})
 	return found
 }
+
+// either reads one of two words and reports whether it is the second.
+func (r *reader) either(n *node, first, second string) bool {
+	if r.is(n, '"') && n.text != first && n.text != second {
+		r.fault(n, "unknown value %q: %s", n.text, hint(n.text, []string{first, second}))
+	}
+	return n.kind == '"' && n.text == second
+}

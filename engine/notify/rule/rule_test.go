@@ -239,7 +239,20 @@ func TestActions(t *testing.T) {
 			`{"outcome": "LATER", "reason_code": "AA", "defer_strategy": "digest_window", "digest_key": ["source", "metadata.a.b"]}`,
 			notify.Action{Outcome: notify.Later, Strategy: notify.DigestWindow, DigestKey: []string{"source", "metadata.a.b"}},
 		},
-		{`{"outcome": "NEVER", "reason_code": "AA"}`, notify.Action{Outcome: notify.Never}},
+		{`{"outcome": "NEVER", "reason_code": "AA", "escalate": null}`, notify.Action{Outcome: notify.Never}},
+		{
+			`{"outcome": "NOW", "reason_code": "AA", "bypass": [], "escalate": [{"after": "1m", "channels": ["email", "sms"]}, {"after": "168h", "channels": ["sms"], "unless": "never"}]}`,
+			notify.Action{Outcome: notify.Now, Escalate: []notify.Escalation{
+				{After: 60_000, Channels: []notify.Channel{notify.Email, notify.SMS}, Unless: notify.UnlessRead},
+				{After: 7 * 86_400_000, Channels: []notify.Channel{notify.SMS}, Unless: notify.UnlessNever},
+			}},
+		},
+		{
+			`{"outcome": "LATER", "reason_code": "AA", "defer_strategy": "next_hour", "escalate": [{"after": "1h", "channels": ["sms"], "unless": "delivered"}]}`,
+			notify.Action{Outcome: notify.Later, Strategy: notify.NextHour, Escalate: []notify.Escalation{
+				{After: 3_600_000, Channels: []notify.Channel{notify.SMS}, Unless: notify.UnlessDelivered},
+			}},
+		},
 	} {
 		rule["action"] = json.RawMessage(test.action)
 		test.want.Rule, test.want.Name, test.want.Reason = uuid.MustParse(rule["rule_id"].(string)), rule["name"].(string), "AA"
@@ -348,6 +361,9 @@ func TestRulesThatNoEventReaches(t *testing.T) {
 			[]object{ruleOf(1, 1, everything, "NOW"), ruleOf(2, 2, promos, "NEVER")},
 			`conditions: rule "rule C": the rule is never reached: rule "rule B"`,
 		},
+		"behind an always":              {[]object{ruleOf(1, 1, object{"always": true}, "NOW"), ruleOf(2, 2, promos, "NEVER")}, `rule "rule C": the rule is never reached: rule "rule B"`},
+		"an always at the end":          {[]object{ruleOf(1, 1, promos, "NOW"), ruleOf(2, 2, object{"always": true}, "LATER")}, ""},
+		"never":                         {[]object{ruleOf(1, 1, not(object{"always": true}), "NOW")}, "warning: rule \"rule B\": these conditions match no event"},
 		"behind an OR of all":           {[]object{ruleOf(1, 1, object{"op": "OR", "rules": []any{promos, not(promos)}}, "NOW"), ruleOf(2, 2, promos, "NEVER")}, "never reached"},
 		"behind the type's own rule":    {[]object{ruleOf(1, 1, promos, "NOW"), ruleOf(2, 2, all(promos, leaf("turn", "eq", 1)), "NEVER")}, "warning: rule \"rule C\": the rule is never reached"},
 		"behind both halves":            {[]object{ruleOf(1, 1, promos, "NOW"), ruleOf(2, 2, others, "NOW"), ruleOf(3, 3, leaf("turn", "eq", 0), "NOW")}, "warning: rule \"rule D\": the rule is never reached"},
@@ -379,12 +395,19 @@ func TestNear(t *testing.T) {
 		ruleOf(4, 4, object{"op": "OR", "rules": []any{leaf("metadata.s", "eq", 2), all(leaf("turn", "eq", 1), leaf("turn", "eq", 2))}}, "NOW"),
 		ruleOf(5, 5, leaf("since_last_s", "lt", 60), "NOW"),
 		ruleOf(6, 6, leaf("age_s", "eq", json.Number("1.5")), "NOW"),
-		ruleOf(7, 7, all(leaf("event_type", "eq", "ALERT")), "NOW"))
+		ruleOf(7, 7, all(leaf("event_type", "eq", "ALERT")), "NOW"),
+		ruleOf(8, 8, all(object{"always": true}, leaf("metadata.tags", "contains", "sale")), "NOW"),
+		ruleOf(9, 9, all(object{"always": true}, leaf("now", "after", "2026-12-24")), "NOW"),
+		ruleOf(10, 10, leaf("user.segments", "contains", "new"), "NOW"),
+		ruleOf(11, 11, not(object{"always": true}), "NOW"))
 	want := []string{
 		`rule B: asks for local_hour gte 20, found 12`,
 		`rule D: asks for NOT(channel eq "email"), found push, email`,
 		`rule E: asks for metadata.s eq 2, found "1"`,
 		`rule F: asks for since_last_s lt 60, found null`,
+		`rule I: asks for metadata.tags contains "sale", found ["shoes", "winter"]`,
+		`rule J: asks for now after "2026-12-24", found "2026-11-23T12:00:00Z"`,
+		`rule K: asks for user.segments contains "new", found ["vip"]`,
 	}
 	if got := p.Near(promo()); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("found\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
