@@ -30,6 +30,9 @@ type Case struct {
 	rule    string // its name; "": none
 	until   engine.Millis
 	digest  *digestCase // nil: it is of a decision
+	// Of a NOW; nil: not compared.
+	channels []notify.Channel
+	follows  *[]followCase
 }
 
 // earlier is a notification that was sent before.
@@ -67,6 +70,8 @@ func (r *reader) testCase(n *node) (c Case) {
 		}},
 		key{"rule", false, func(n *node) { c.rule = r.ruleNamed(n).Name }},
 		key{"defer_until", false, func(n *node) { c.until = r.instant(n) }},
+		key{"channels", false, func(n *node) { c.channels = words(r, n, 1, notify.Channels...) }},
+		key{"follow_ups", false, func(n *node) { c.follows = r.followCases(n) }},
 	)
 	return c
 }

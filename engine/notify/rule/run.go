@@ -73,6 +73,13 @@ func (c *Case) differences(record *notify.Record, rules []Rule) (text string) {
 	if c.until != 0 {
 		compare("defer_until", clock(record.DeferUntil), clock(c.until))
 	}
+	if c.channels != nil {
+		compare("channels", fmt.Sprint(record.Channels), fmt.Sprint(c.channels))
+	}
+	if c.follows != nil {
+		found, expected := followTexts(record.Facts.FollowUps, *c.follows)
+		compare("follow_ups", found, expected)
+	}
 	if text == "" {
 		return ""
 	}

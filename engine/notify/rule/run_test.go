@@ -59,6 +59,35 @@ func TestCasesTestTheTextsOfDigests(t *testing.T) {
 	}
 }
 
+func TestCasesSayWhereANowGoes(t *testing.T) {
+	c := Case{outcome: notify.Now, reasons: []string{"A"}, channels: []notify.Channel{notify.InApp}}
+	c.follows = &[]followCase{{channels: []notify.Channel{notify.Push}, at: c.now + 60_000}, {channels: []notify.Channel{notify.SMS}, digest: "offers"}}
+	record := &notify.Record{Outcome: notify.Now, Reasons: []string{"A"}, Channels: []notify.Channel{notify.InApp}}
+	record.Facts.FollowUps = []notify.FollowUp{
+		{Channels: []notify.Channel{notify.Push}, At: 60_000, Digest: "x"},
+		{Channels: []notify.Channel{notify.SMS}, At: 5, Digest: "offers"},
+	}
+	if found := c.differences(record, nil); found != "" {
+		t.Errorf("the same differ: %s", found)
+	}
+	record.Channels, record.Facts.FollowUps = []notify.Channel{notify.Push}, record.Facts.FollowUps[:1]
+	record.Facts.FollowUps[0].At++
+	const want = "channels: found [push], expected [in_app]; follow_ups: found [push] at 1970-01-01T00:01:00.001Z, " +
+		"expected [push] at 1970-01-01T00:01:00Z, [sms] in the digest offers"
+	if found := c.differences(record, nil); found != want {
+		t.Errorf("found    %s\nexpected %s", found, want)
+	}
+	record.Facts.FollowUps = nil
+	c.channels, c.follows = nil, &[]followCase{}
+	if found := c.differences(record, nil); found != "" {
+		t.Errorf("none are expected and found: %s", found)
+	}
+	c.follows = nil
+	if found := c.differences(record, nil); found != "" {
+		t.Errorf("nothing is compared: %s", found)
+	}
+}
+
 // TestCasesHaveAllPreferences holds that a case's preferences are read as a user's are.
 func TestCasesHaveAllPreferences(t *testing.T) {
 	const prefs = `{"zone": "Europe/Berlin", "quiet": [{"from": "22:00", "to": "07:00"}], "muted": ["PROMO"], "channels": ["push"],
