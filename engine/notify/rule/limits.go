@@ -73,6 +73,9 @@ func (r *reader) limit(n *node, others []notify.Limit) (l notify.Limit) {
 		key{"most", true, func(n *node) { l.Most = r.int(n, 1, notify.MaxCap) }},
 		key{"within", true, func(n *node) { l.Within = r.duration(n, minWithin, maxWindow) }},
 	)
+	if slices.Contains(l.Of.Types, notify.Security) {
+		r.warn(n.get("types"), "this limit can hold SECURITY: leave it out, unless that is meant")
+	}
 	chooses := len(l.Of.Types)+len(l.Of.Sources)+len(l.Of.Channels)+len(l.Key) > 0
 	if n.kind == '{' && !chooses && len(r.faults) == before {
 		r.fault(n, "the limit is of all that is sent: name types, sources, channels or a key, or use caps")

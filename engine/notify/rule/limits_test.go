@@ -113,6 +113,7 @@ func TestBoundsOfLimits(t *testing.T) {
 		{many("limits", `{"name": "n%d", "key": ["metadata.k%[1]d"], "most": 1, "within": "1s"}`, notify.MaxKeys), ""},
 		{many("limits", `{"name": "n%d", "key": ["metadata.k%[1]d"], "most": 1, "within": "1s"}`, notify.MaxKeys+1), "found 3 different keys"},
 		{many("limits", `{"name": "n%d", "key": ["metadata.k"], "most": 1, "within": "1s"}`, 9), ""},
+		{`{"limits": [{"name": "a", "types": ["PROMO", "SECURITY"], "most": 1, "within": "1s"}]}`, "limits[0].types: warning: this limit can hold SECURITY"},
 		{limit(`, "key": ["source", "title", "message", "dedupe_key"]`), ""},
 		{limit(`, "sources": ["` + strings.Repeat("ü", 64) + `"]`), ""},
 		{limit(`, "sources": ["` + strings.Repeat("ü", 65) + `"]`), "found 65 characters"},
