@@ -28,7 +28,7 @@ type Policy struct {
 	Score    ScorePolicy
 	Limits   []Limit
 	Topics   []Topic
-	// Awake are the channels that disturb nobody: quiet hours do not hold them.
+	// Awake are the channels that quiet hours do not hold, because they wake no one.
 	Awake ChannelSet
 	// Digests are the texts of digests, by their key; "" is for the others.
 	Digests map[string]DigestPolicy

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -131,7 +132,7 @@ func (r *reader) readRule(n *node) (out Rule) {
 	}
 	out.Enabled = true
 	r.object(n,
-		key{"rule_id", true, func(n *node) { out.ID = r.uuid(n) }},
+		key{"rule_id", true, func(n *node) { out.ID = r.uuid(n); r.id = out.ID }},
 		key{"name", true, func(n *node) { out.Name = r.string(n, 128) }},
 		key{"description", false, func(n *node) { out.Description = r.string(n, 4000) }},
 		key{"priority", true, func(n *node) { out.Priority = r.int(n, -1<<31, 1<<31-1) }},
@@ -178,7 +179,11 @@ func (r *reader) action(n *node) (a notify.Action) {
 		key{"reason_code", true, func(n *node) { a.Reason = r.reason(n) }},
 		key{"bypass", false, func(n *node) { bypass, a.Bypass = n, r.bypass(n) }},
 		key{"digest_key", false, func(n *node) { a.DigestKey = r.digestKey(n) }},
+		key{"escalate", false, func(n *node) { a.Escalate = r.escalation(n) }},
 	)
+	if steps := n.get("escalate"); steps != nil && steps.kind != 'n' && a.Outcome == notify.Never {
+		r.fault(steps, "an escalation is for NOW and LATER only: remove it, or change the outcome")
+	}
 	switch {
 	case a.Outcome == notify.Later && strategy == nil:
 		r.fault(n, "LATER needs a defer_strategy: add one")
@@ -236,8 +241,8 @@ func (r *reader) digestKey(n *node) (names []string) {
 		}
 		switch f := r.field(item); {
 		case f == nil:
-		case f.number != nil || item.text == "in_quiet_hours":
-			r.fault(item, "%s differs from decision to decision: a digest_key is of the event's own fields", item.text)
+		case !f.own():
+			r.fault(item, "%s differs from decision to decision: a key is of the event's own fields", item.text)
 		case slices.Contains(names, item.text):
 			r.fault(item, "%s is there twice: remove one", item.text)
 		default:
@@ -245,4 +250,23 @@ func (r *reader) digestKey(n *node) (names []string) {
 		}
 	})
 	return names
+}
+
+// escalation reads the steps that follow a NOW.
+func (r *reader) escalation(n *node) (steps []notify.Escalation) {
+	if len(n.items) > notify.MaxSteps {
+		r.fault(n, "found %d steps, expected at most %d", len(n.items), notify.MaxSteps)
+	}
+	r.list(n, 1, func(item *node) {
+		s := notify.Escalation{Unless: notify.UnlessRead}
+		r.object(item,
+			key{"after", true, func(n *node) { s.After = r.duration(n, time.Minute, maxWindow) }},
+			key{"channels", true, func(n *node) { s.Channels = words(r, n, 1, notify.Channels...) }},
+			key{"unless", false, func(n *node) {
+				s.Unless = word(r, n, notify.UnlessRead, notify.UnlessDelivered, notify.UnlessNever)
+			}},
+		)
+		steps = append(steps, s)
+	})
+	return steps
 }
