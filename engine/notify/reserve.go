@@ -232,7 +232,7 @@ func (d *decision) takesPlaces() {
 	if len(moved) == 0 {
 		return
 	}
-	own := Reservation{EventID: d.event.ID, Sent: d.set.Policy.sentOf(d.event, nil)}
+	own := Reservation{EventID: d.event.ID, Sent: d.set.Policy.SentOf(d.event, nil)}
 	own.At, own.Channels = at, d.sent.Channels
 	kept = insertReservation(kept, own)
 	for _, m := range moved {

@@ -173,17 +173,19 @@ func (r *reader) action(n *node) (a notify.Action) {
 		key{"outcome", true, func(n *node) { a.Outcome = word(r, n, notify.Now, notify.Later, notify.Never) }},
 		key{"defer_strategy", false, func(n *node) {
 			strategy = n
-			a.Strategy = word(r, n, notify.FixedDelay15m, notify.NextHour, notify.NextMorning, notify.NextQuietEnd, notify.DigestWindow)
+			a.Strategy = word(r, n, notify.FixedDelay15m, notify.NextHour, notify.NextMorning, notify.NextQuietEnd, notify.DigestWindow, notify.LikelyHour)
 		}},
 		key{"channel_override", false, func(n *node) { a.Channels = words(r, n, 1, notify.Channels...) }},
 		key{"reason_code", true, func(n *node) { a.Reason = r.reason(n) }},
 		key{"bypass", false, func(n *node) { bypass, a.Bypass = n, r.bypass(n) }},
 		key{"digest_key", false, func(n *node) { a.DigestKey = r.digestKey(n) }},
+		key{"within", false, func(n *node) { a.Within = r.duration(n, time.Hour, 24*time.Hour) }},
 		key{"escalate", false, func(n *node) { a.Escalate = r.escalation(n) }},
 	)
-	if steps := n.get("escalate"); steps != nil && steps.kind != 'n' && a.Outcome == notify.Never {
-		r.fault(steps, "an escalation is for NOW and LATER only: remove it, or change the outcome")
+	if steps := n.get("escalate"); steps != nil && steps.kind != 'n' && a.Outcome != 0 && a.Outcome != notify.Now {
+		r.fault(steps, "an escalation is for NOW only: remove it, or change the outcome; NOW with \"bypass\": [] waits for caps and quiet hours")
 	}
+	r.checkWithin(n, &a)
 	switch {
 	case a.Outcome == notify.Later && strategy == nil:
 		r.fault(n, "LATER needs a defer_strategy: add one")
@@ -202,9 +204,28 @@ func (r *reader) action(n *node) (a notify.Action) {
 	return a
 }
 
+// checkWithin checks the bound of likely_hour, which no other strategy has.
+func (r *reader) checkWithin(n *node, a *notify.Action) {
+	within := n.get("within")
+	switch given := within != nil && within.kind != 'n'; {
+	case a.Strategy == notify.LikelyHour && !given:
+		r.fault(n, "likely_hour needs a bound: add within, such as \"12h\"")
+	case given && a.Strategy != notify.LikelyHour:
+		r.fault(within, "within is for the defer_strategy likely_hour only: remove it, or change the strategy")
+	}
+}
+
+// newReasons were free for rules in sets that are published already.
+var newReasons = []string{
+	notify.ReasonLimit, notify.ReasonTopicDigest, notify.ReasonRead, notify.ReasonDelivered, notify.ReasonEscalated,
+	notify.ReasonOtherChannel, notify.ReasonCancelled, notify.ReasonReplaced, notify.ReasonReplaces, notify.ReasonPaused, notify.ReasonSnoozed,
+}
+
 func (r *reader) reason(n *node) string {
 	s := r.string(n, 64)
 	switch {
+	case slices.Contains(newReasons, s):
+		r.warn(n, "the reason %s is keyfold's own by now, and decisions of this rule look as if it were meant: choose another", s)
 	case slices.Contains(notify.Reasons, s):
 		r.fault(n, "the reason %s is keyfold's own: choose another", s)
 	case s != "" && !code.MatchString(s):

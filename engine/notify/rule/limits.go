@@ -48,7 +48,6 @@ func (r *reader) limits(n *node) (limits []notify.Limit) {
 		if len(keys) > notify.MaxKeys && len(l.Key) > 0 {
 			r.fault(item.get("key"), "found %d different keys of limits, expected at most %d: use one of the others", len(keys), notify.MaxKeys)
 		}
-		l.Prepare()
 		limits = append(limits, l)
 	})
 	return limits

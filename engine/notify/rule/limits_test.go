@@ -40,9 +40,9 @@ func TestLimitsTopicsChannelsAndDigestsAreRead(t *testing.T) {
 		Of: notify.Selector{Types: []notify.EventType{notify.Promo, notify.Digest}, Sources: []string{"shop"}, Channels: []notify.Channel{notify.Push, notify.SMS}},
 	}
 	order := notify.Limit{Name: "order-1", Key: []string{"metadata.order_id", "source"}, Most: 250, Within: 7 * 86_400_000}
-	offers.Prepare()
-	order.Prepare()
-	if want := []notify.Limit{offers, order}; !reflect.DeepEqual(p.Limits, want) {
+	prepared := notify.Policy{Limits: []notify.Limit{offers, order}}
+	prepared.Prepare()
+	if want := prepared.Limits; !reflect.DeepEqual(p.Limits, want) {
 		t.Errorf("limits: found %+v, expected %+v", p.Limits, want)
 	}
 	if want := []notify.Topic{

@@ -58,6 +58,7 @@ func (r *reader) policy(n *node, p *notify.Policy) {
 		key{"channels", false, func(n *node) { p.Awake = r.awake(n) }},
 		key{"digests", false, func(n *node) { p.Digests = r.readDigests(n) }},
 	)
+	p.Prepare()
 	r.topics = p.Topics
 	r.marks(n, p)
 }
@@ -85,6 +86,7 @@ func (r *reader) typePolicy(n *node, t notify.EventType, p *notify.TypePolicy) {
 		key{"quiet_hours", false, flag(&p.Quiet)},
 		key{"at_limit", false, func(n *node) { p.NowAtLimit = word(r, n, notify.Now, notify.Never) == notify.Now }},
 		key{"base", false, func(n *node) { p.Base = r.float(n, 0, 1) }},
+		key{"open_rate", false, func(n *node) { p.OpenRate = r.float(n, 0, 1) }},
 		key{"half_life", false, span(&p.HalfLife, time.Millisecond, maxHalfLife)},
 		key{"embed_text", false, func(n *node) { p.EmbedText = r.embedText(n, t) }},
 		key{"other_channels", false, func(n *node) { p.OthersLater = r.either(n, "never", "later") }},
@@ -135,9 +137,10 @@ func (r *reader) score(n *node, p *notify.ScorePolicy) {
 				key{"taste", false, number(&w.Taste, 0, maxWeight)},
 				key{"recency", false, number(&w.Recency, 0, maxWeight)},
 				key{"calm", false, number(&w.Calm, 0, maxWeight)},
+				key{"response", false, number(&w.Response, 0, maxWeight)},
 			)
 			if w.Base+w.Hint+w.Recency+w.Calm < math.SmallestNonzeroFloat32 {
-				r.fault(n, "the weights without taste are all 0, and taste can be absent: raise one of base, hint, recency, calm")
+				r.fault(n, "the weights without taste and response are all 0, and these can be absent: raise one of base, hint, recency, calm")
 			}
 		}},
 		key{"now", false, number(&p.Now, 0, 1)},

@@ -248,10 +248,8 @@ func TestActions(t *testing.T) {
 			}},
 		},
 		{
-			`{"outcome": "LATER", "reason_code": "AA", "defer_strategy": "next_hour", "escalate": [{"after": "1h", "channels": ["sms"], "unless": "delivered"}]}`,
-			notify.Action{Outcome: notify.Later, Strategy: notify.NextHour, Escalate: []notify.Escalation{
-				{After: 3_600_000, Channels: []notify.Channel{notify.SMS}, Unless: notify.UnlessDelivered},
-			}},
+			`{"outcome": "LATER", "reason_code": "AA", "defer_strategy": "likely_hour", "within": "12h"}`,
+			notify.Action{Outcome: notify.Later, Strategy: notify.LikelyHour, Within: 12 * 3_600_000},
 		},
 	} {
 		rule["action"] = json.RawMessage(test.action)
@@ -474,14 +472,14 @@ func TestDefaultFigures(t *testing.T) {
 	const minute, hour = engine.Millis(60_000), engine.Millis(3_600_000)
 	type figures = notify.TypePolicy
 	var want notify.Policy
-	want.Types[notify.Security] = figures{DuplicateWindow: minute, NowAtLimit: true, Base: 1, HalfLife: 24 * hour}
-	want.Types[notify.Alert] = figures{DuplicateWindow: 10 * minute, Capped: true, Quiet: true, NowAtLimit: true, Base: .9, HalfLife: hour}
-	want.Types[notify.System] = figures{DuplicateWindow: 24 * hour, Capped: true, Quiet: true, NowAtLimit: true, Base: .7, HalfLife: 24 * hour}
-	want.Types[notify.Message] = figures{DuplicateWindow: 5 * minute, ByKeyOnly: true, Capped: true, Quiet: true, NowAtLimit: true, Base: .8, HalfLife: 2 * hour}
-	want.Types[notify.Reminder] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 10 * minute, Quiet: true, NowAtLimit: true, Base: .6, HalfLife: 6 * hour}
-	want.Types[notify.Update] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 30 * minute, Quiet: true, Base: .5, HalfLife: 24 * hour, EmbedText: true}
-	want.Types[notify.Digest] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 12 * hour, Quiet: true, Base: .4, HalfLife: 24 * hour, EmbedText: true}
-	want.Types[notify.Promo] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 4 * hour, Quiet: true, Base: .25, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Security] = figures{DuplicateWindow: minute, NowAtLimit: true, Base: 1, OpenRate: .8, HalfLife: 24 * hour}
+	want.Types[notify.Alert] = figures{DuplicateWindow: 10 * minute, Capped: true, Quiet: true, NowAtLimit: true, Base: .9, OpenRate: .5, HalfLife: hour}
+	want.Types[notify.System] = figures{DuplicateWindow: 24 * hour, Capped: true, Quiet: true, NowAtLimit: true, Base: .7, OpenRate: .2, HalfLife: 24 * hour}
+	want.Types[notify.Message] = figures{DuplicateWindow: 5 * minute, ByKeyOnly: true, Capped: true, Quiet: true, NowAtLimit: true, Base: .8, OpenRate: .5, HalfLife: 2 * hour}
+	want.Types[notify.Reminder] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 10 * minute, Quiet: true, NowAtLimit: true, Base: .6, OpenRate: .3, HalfLife: 6 * hour}
+	want.Types[notify.Update] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 30 * minute, Quiet: true, Base: .5, OpenRate: .4, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Digest] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 12 * hour, Quiet: true, Base: .4, OpenRate: .2, HalfLife: 24 * hour, EmbedText: true}
+	want.Types[notify.Promo] = figures{DuplicateWindow: 24 * hour, Near: true, Capped: true, Cooldown: 4 * hour, Quiet: true, Base: .25, OpenRate: .1, HalfLife: 24 * hour, EmbedText: true}
 	want.Caps = notify.Caps{3, 6, 20}
 	want.Identity = []string{"order_id", "thread_id", "entity_id"}
 	want.Score = notify.ScorePolicy{

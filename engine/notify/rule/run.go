@@ -51,7 +51,7 @@ func (c *Case) decide(set *notify.Set) *notify.Record {
 		state.Fold(&notify.Record{
 			EventID: e.event.ID, UserID: e.event.UserID, Type: e.event.Type, Source: e.event.Source, Print: set.Policy.Print(e.event),
 			Outcome: notify.Now, DecidedAt: e.at, Channels: e.event.Channels,
-			Facts: notify.Facts{Horizon: set.Policy.Horizon(), Sent: set.Policy.SentOf(e.event, e.at, e.event.Channels)},
+			Facts: notify.Facts{Horizon: set.Policy.Horizon(), Sent: set.Policy.SentOf(e.event, e.event.Channels)},
 		})
 	}
 	event := *c.event // another set may have another fingerprint
