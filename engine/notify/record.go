@@ -113,6 +113,7 @@ type Facts struct {
 	Reported    Reported         `json:"reported,omitzero"`    // of the steps before a follow-up
 	FollowUps   []FollowUp       `json:"follow_ups,omitempty"` // of NOW
 	Takes       *Place           `json:"takes,omitempty"`      // the place of what it replaces
+	Digest      *DigestMessage   `json:"digest,omitempty"`     // of the first item of a digest's message: what it says
 	Horizon     engine.Millis    `json:"horizon"`
 	Tzdata      string           `json:"tzdata,omitzero"` // version of the zone data
 }
