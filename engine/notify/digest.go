@@ -87,7 +87,7 @@ func (p *Policy) tellDigests(first *Due, items []Due, order []int, records []Rec
 		}
 		// A template that fails leaves its text out: the items say all.
 		m, _ := p.DigestMessage(first.DigestKey, first.Event.UserID, of)
-		records[i].Facts.Digest = &m
+		records[i].Facts.Digest = m
 	}
 }
 

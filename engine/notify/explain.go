@@ -354,7 +354,7 @@ func (e *explanation) score() {
 		taste = fmt.Sprintf(" (without the user's taste: %s)", why)
 	}
 	habit := ""
-	if h := e.record.Facts.Taste.Habit; x.Response > 0 && h != nil {
+	if h := e.record.Facts.Taste.Habit; x.Response > 0 {
 		habit = fmt.Sprintf(", how the user responds to the type %.2f (opened %.1f of %.1f)", x.Response, h.Opened, h.Delivered)
 	}
 	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s%s, its freshness %.2f and how little was sent lately %.2f.",

@@ -71,13 +71,13 @@ func (d *Delivery) opened() engine.Millis {
 }
 
 // Of returns what a decision reads of the responses: those of a type, and the hour at which
-// the user is likely to open. nil: nothing is known.
-func (r *Responses) Of(t EventType, now engine.Millis) *Habit {
+// the user is likely to open; zero: nothing is known.
+func (r *Responses) Of(t EventType, now engine.Millis) Habit {
 	if r == nil || r.At == 0 {
-		return nil
+		return Habit{}
 	}
 	d := r.decayed(now)
-	h := &Habit{Delivered: d.Types[t].Delivered, Opened: d.Types[t].Opened, Hour: -1}
+	h := Habit{Delivered: d.Types[t].Delivered, Opened: d.Types[t].Opened, Hour: -1}
 	total, best := 0.0, 0.0
 	for hour := range d.Hours {
 		total += d.Hours[hour]

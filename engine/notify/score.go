@@ -48,7 +48,7 @@ func (d *decision) score() float64 {
 		sum += w.Taste * x.Taste
 		weights += w.Taste
 	}
-	if h := f.Taste.Habit; w.Response > 0 && h != nil {
+	if h := f.Taste.Habit; w.Response > 0 && h != (Habit{}) {
 		x.Response = h.Part(d.policy.OpenRate)
 		sum += w.Response * x.Response
 		weights += w.Response

@@ -158,7 +158,7 @@ func (d *decision) strategyEnd(strategy Strategy) engine.Millis {
 func (d *decision) likelyHour() engine.Millis {
 	const hour = engine.Millis(60 * 60 * 1000)
 	h := d.record.Facts.Taste.Habit
-	if h == nil || h.Hour < 0 {
+	if h == (Habit{}) || h.Hour < 0 {
 		return d.now
 	}
 	hours := (h.Hour - d.now.Time().UTC().Hour() + 24) % 24

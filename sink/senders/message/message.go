@@ -101,7 +101,7 @@ func Of(d *notify.Dispatch) (Message, error) {
 // shorten leaves items out that the digest only counts, and takes its texts. Those are with
 // the record of the first item; a dispatch that is made again may have them in another order.
 func (m *Message) shorten(d *notify.Dispatch) {
-	at := slices.IndexFunc(d.Records, func(r notify.Record) bool { return r.Facts.Digest != nil })
+	at := slices.IndexFunc(d.Records, func(r notify.Record) bool { return r.Facts.Digest.Show > 0 })
 	if at < 0 {
 		return
 	}

@@ -66,7 +66,7 @@ func TestADigestShowsSomeItems(t *testing.T) {
 		d.Events = append(d.Events, e)
 		d.Records = append(d.Records, notify.Record{EventID: e.ID, DigestID: d.ID})
 	}
-	d.Records[3].Facts.Digest = &notify.DigestMessage{Key: "orders", Title: "5 news", Message: "and more", Show: 2, More: 3}
+	d.Records[3].Facts.Digest = notify.DigestMessage{Key: "orders", Title: "5 news", Message: "and more", Show: 2, More: 3}
 	m, err := Of(&d)
 	if err != nil {
 		t.Fatal(err)
