@@ -100,6 +100,7 @@ type Facts struct {
 	Parts       Parts            `json:"parts,omitzero"`   // of the score
 	Taste       Score            `json:"taste,omitzero"`
 	TasteUsed   bool             `json:"taste_used,omitzero"` // it is a part of the score
+	Response    float64          `json:"response,omitzero"`   // what it adds to the score
 	Reserved    bool             `json:"reserved,omitzero"`   // of LATER: a send at DeferUntil is kept for it
 	Moved       []Move           `json:"moved,omitempty"`     // reservations whose places it took
 	Due         engine.Millis    `json:"due,omitzero"`        // [Turn.Due]

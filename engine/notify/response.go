@@ -111,14 +111,15 @@ func (h *Habit) Rate(usual float64) float64 {
 	return (h.Opened + usual*priorWeight) / (h.Delivered + priorWeight)
 }
 
-// Part returns the score's part: 0.5 for the usual rate, towards 1 for a user who opens more,
-// towards 0 for one who opens less.
-func (h *Habit) Part(usual float64) float64 {
+// Lift returns how much more or less than usual the user opens, (rate - usual) / (rate +
+// usual): 0 for the usual rate, towards 1 for a user who opens more, towards -1 for one who
+// opens less.
+func (h *Habit) Lift(usual float64) float64 {
 	rate := h.Rate(usual)
 	if rate+usual <= 0 {
-		return .5
+		return 0
 	}
-	return rate / (rate + usual)
+	return (rate - usual) / (rate + usual)
 }
 
 // responsesJSON is the stored form.
