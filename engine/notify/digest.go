@@ -134,7 +134,7 @@ func decideItem(set *Set, prefs *Preferences, state *State, item *Due, score Sco
 func (d *decision) digested() bool {
 	d.holds.quietApplies = d.policy.Quiet
 	d.alike = d.allAlike()
-	end := d.anyHushed(d.now)
+	end := d.anyHushed(d.allowed, d.now)
 	if end <= d.now {
 		d.open, _ = d.openChannels(func(c Channel) bool { return d.hushed(c, d.now) <= d.now })
 		return d.sends(ReasonDigested)
