@@ -55,7 +55,7 @@ func TestO1RulesLint(t *testing.T) {
 	changed := strings.Replace(string(rule.Default()), `"outcome": "NOW"`, `"outcome": "NEVER"`, 1)
 	for file, fault := range map[string]string{
 		faulty: "9 faults", setFile(t, changed): "1 fault",
-		setFile(t, strings.Replace(string(rule.Default()), `"5m": 3`, `"5m": 4`, 1)): "1 test case of 22 failed",
+		setFile(t, strings.Replace(string(rule.Default()), `"5m": 3`, `"5m": 4`, 1)): "1 test case of 37 failed",
 		setFile(t, ruled("RULE_A", 0, "")):                                           "13 faults", setFile(t, string(rule.Default())): "nothing to publish",
 	} {
 		if code, out, errs := s.run(t, "rules", "publish", file, "--if-active", "1", "--note", "x"); code != 1 || !strings.Contains(errs, fault) {
@@ -91,10 +91,10 @@ func TestNotifyRules(t *testing.T) {
 		t.Errorf("%d: %s", code, errs)
 	}
 	s.must(t, "setup")
-	says(t, s.must(t, "rules", "test", setFile(t, s.must(t, "rules", "show"))), "version 2026-11-22", "passed")
+	says(t, s.must(t, "rules", "test", setFile(t, s.must(t, "rules", "show"))), "version 2026-11-28", "passed")
 
 	shipped := string(rule.Default())
-	next := strings.Replace(strings.Replace(shipped, `"24h": 20`, `"24h": 21`, 1), `"version": "2026-11-22"`, `"version": "next"`, 1)
+	next := strings.Replace(strings.Replace(shipped, `"24h": 20`, `"24h": 21`, 1), `"version": "2026-11-28"`, `"version": "next"`, 1)
 	file := setFile(t, next)
 	if code, _, errs := s.run(t, "rules", "publish", file, "--if-active", "7", "--note", "x"); code != 1 || !strings.Contains(errs, "the set 1 is in force") {
 		t.Errorf("%d: %s", code, errs)
@@ -103,7 +103,7 @@ func TestNotifyRules(t *testing.T) {
 	if code, _, errs := s.run(t, "rules", "publish", file, "--if-active", "1", "--note", "x"); code != 1 || !strings.Contains(errs, "the set 2 is in force") {
 		t.Errorf("%d: %s", code, errs)
 	}
-	says(t, s.must(t, "rules", "diff", "1", "2"), "policy.caps.24h: 20 -> 21", `version: "2026-11-22" -> "next"`)
+	says(t, s.must(t, "rules", "diff", "1", "2"), "policy.caps.24h: 20 -> 21", `version: "2026-11-28" -> "next"`)
 	if out := s.must(t, "rules", "show", "2"); out != strings.TrimSpace(next)+"\n" {
 		t.Errorf("shown: %s", out)
 	}

@@ -46,7 +46,7 @@ func TestNotifyShow(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	text := s.must(t, "decision", "show", decision, "--stages")
-	says(t, text, fmt.Sprintf("decision %s, by the stage %q\n", decision, cmp.Or(served.DecidedBy, "none")), `PROMO "Everything at half the price" for user 17 was decided at`, "stages:", "   1  erasure and expiry", "  10  score")
+	says(t, text, fmt.Sprintf("decision %s, by the stage %q\n", decision, cmp.Or(served.DecidedBy, "none")), `PROMO "Everything at half the price" for user 17 was decided at`, "stages:", "   1  erasure, expiry, cancellation", "  11  score")
 	for _, line := range served.Lines {
 		says(t, text, line)
 	}
