@@ -13,10 +13,11 @@ import (
 
 // Item is a deferral of a digest.
 type Item struct {
-	Event Event
-	Turn  int
-	Spent []uuid.UUID
-	Key   string // of the digest
+	Event    Event
+	Turn     int
+	Spent    []uuid.UUID
+	Key      string // of the digest
+	Reported notify.Reported
 }
 
 // A message of a digest has at most so many items. It has at most so many bytes of their
@@ -73,21 +74,20 @@ func order(a, b Event) int {
 
 // DigestItem says what must be decided of the next item of a digest.
 func (u *User) DigestItem(set *Set, item Item, id uuid.UUID, now engine.Millis) Decision {
-	t := u.begin(set, item.Event, item.Turn, item.Spent, now)
-	ended := t.ended()
-	if !ended {
-		t.rule, t.decision.RuleID = nil, uuid.Nil // a rule's NOW or LATER is ignored
+	t := u.begin(set, item.Event, Turn{Number: item.Turn, Spent: item.Spent, Reported: item.Reported}, now)
+	t.item = true
+	if t.ended() {
+		return t.end()
 	}
-	switch {
-	case ended:
-	case t.policy.Quiet && t.zone.quiet(t.prefs.Quiet, t.now):
-		// It moves to a slot at their end.
-		end := t.zone.quietEnd(t.prefs.Quiet, t.now)
-		t.decision.Outcome, t.decision.DeferUntil, t.decision.Slot, t.decision.DigestKey = notify.Postponed, end, end, item.Key
-		t.expiresFirst()
-	default:
-		t.send(notify.ReasonDigested)
+	w := &waiter{wish: t.wish, quiet: t.policy.Quiet}
+	if awake := t.awake(w); len(awake) > 0 {
+		t.sendOn(awake, notify.ReasonDigested)
 		t.decision.DigestID = id
+		return t.end()
 	}
+	// It moves to a slot at the end of quiet hours.
+	end := t.anyAwake(t.allowed, t.now)
+	t.decision.Outcome, t.decision.DeferUntil, t.decision.Slot, t.decision.DigestKey = notify.Postponed, end, end, item.Key
+	t.expiresFirst()
 	return t.end()
 }

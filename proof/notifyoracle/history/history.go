@@ -222,8 +222,12 @@ func (h *history) decideOne(first waiting) error {
 func (h *history) decide(d waiting) error {
 	score := notify.Score{Known: !h.rng.chance(3), Cosine: h.rng.Float64() - .3}
 	got := notify.Decide(h.set.theirs, &h.prefs, h.state, d.Event, d.Turn, score, h.now)
-	want := h.user.Decide(h.set.ours, d.event, d.Turn.Number, d.Turn.Spent, score, h.now)
+	want := h.user.Decide(h.set.ours, d.event, turnOf(d, score), h.now)
 	return h.keep(d, &want, &got)
+}
+
+func turnOf(d waiting, score notify.Score) notifyoracle.Turn {
+	return notifyoracle.Turn{Number: d.Turn.Number, Spent: d.Turn.Spent, Score: score, Reported: d.Turn.Reported, Takes: d.Turn.Takes}
 }
 
 func (h *history) decideDigest(group []waiting) error {
@@ -232,7 +236,7 @@ func (h *history) decideDigest(group []waiting) error {
 	var items []notifyoracle.Item
 	for _, d := range group {
 		dues = append(dues, d.Due)
-		items = append(items, notifyoracle.Item{Event: d.event, Turn: d.Turn.Number, Spent: d.Turn.Spent, Key: d.DigestKey})
+		items = append(items, notifyoracle.Item{Event: d.event, Turn: d.Turn.Number, Spent: d.Turn.Spent, Key: d.DigestKey, Reported: d.Turn.Reported})
 	}
 	before := h.state.Append(nil)
 	got := notify.DecideDigest(h.set.theirs, &h.prefs, h.state, dues, make([]notify.Score, len(dues)), h.now)
