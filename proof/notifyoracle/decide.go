@@ -288,7 +288,7 @@ func (t *turn) collect() (*waiter, []blocker) {
 		}
 	}
 	if t.wholeDigest() && !(t.rule.says(notify.Now) && len(t.waits) == 0) {
-		t.waits = append([]string{notify.ReasonTopicDigest}, t.waits...)
+		t.waits, d.Until = []string{notify.ReasonTopicDigest}, nil // nothing else counts
 	}
 	t.seeLimits(w)
 	return w, blockers
@@ -298,6 +298,9 @@ func (t *turn) collect() (*waiter, []blocker) {
 func (t *turn) seeLimits(w *waiter) {
 	t.decision.Limits = nil
 	for _, b := range w.bounds {
+		if !b.names(w.channels) {
+			continue
+		}
 		seen := LimitSeen{Name: b.Name, Count: within(b.sends, b.Within, t.now)}
 		if free := b.roomFrom(t.now); free > t.now {
 			seen.Frees = free

@@ -86,11 +86,11 @@ func (t *turn) freeFrom(w *waiter, blockers []blocker) (at engine.Millis, settle
 	return at, false, slot
 }
 
-// spreadAfter is how far the event is spread after an instant: before the next quiet minute,
-// unless one of its channels is awake then, and before it expires.
+// spreadAfter is how far the event is spread after an instant: before the next quiet minute
+// and before it expires.
 func (t *turn) spreadAfter(w *waiter, at engine.Millis) engine.Millis {
 	room := engine.Millis(600_000)
-	if w.quiet && !slices.ContainsFunc(w.channels, t.set.Policy.Awake.Has) {
+	if w.quiet {
 		for m := nextMinute(at); m <= at+room; m = nextMinute(m) {
 			if t.zone.quiet(t.prefs.Quiet, m) {
 				room = m - at - 1

@@ -58,6 +58,17 @@ func (r *Rule) chain() (all []notify.Escalation) {
 	return all
 }
 
+// Chains are the chains of channels of the rules that have one.
+func (s *Set) Chains() map[uuid.UUID][]notify.Escalation {
+	all := map[uuid.UUID][]notify.Escalation{}
+	for i := range s.Rules {
+		if chain := s.Rules[i].chain(); len(chain) > 0 {
+			all[s.Rules[i].ID] = chain
+		}
+	}
+	return all
+}
+
 // readRules reads the enabled rules of a document, by priority.
 func readRules(document []byte) ([]Rule, error) {
 	var d struct {

@@ -126,6 +126,11 @@ func boundsOf(p *notify.Policy, s *Send, sends []Send, kept []Slot) (all []bound
 	return all
 }
 
+// names reports whether the limit is of all channels, or of one of these.
+func (b *bound) names(channels []notify.Channel) bool {
+	return len(b.Of.Channels) == 0 || slices.ContainsFunc(channels, func(c notify.Channel) bool { return slices.Contains(b.Of.Channels, c) })
+}
+
 // roomFrom is the least instant from at on at which the limit lets one more through.
 func (b *bound) roomFrom(at engine.Millis) engine.Millis {
 	return roomFrom(b.taken, b.Most, b.Within, at)

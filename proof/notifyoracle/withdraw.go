@@ -24,10 +24,14 @@ func Withdrawn(reasons []string) bool {
 	return len(reasons) == 1 && (reasons[0] == notify.ReasonCancelled || reasons[0] == notify.ReasonReplaced)
 }
 
+// HasSlot reports whether a slot is kept for an event.
+func (u *User) HasSlot(event uuid.UUID) bool { return u.State().slotOf(event) != nil }
+
 // takePlace has the event wait where the one that it replaces has waited.
 func (t *turn) takePlace(w *waiter) {
 	d, place := &t.decision, t.asked.Takes
 	d.Outcome, d.Reasons = notify.Later, []string{notify.ReasonReplaces}
+	d.Until = nil // what holds it does not count
 	d.DeferUntil, d.DigestKey, d.Slot, d.Reserved = place.DueAt, place.DigestKey, place.Slot, place.Reserved
 	if d.Reserved {
 		d.Send.Channels = t.freeAt(w, place.DueAt)

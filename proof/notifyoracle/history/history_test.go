@@ -36,6 +36,41 @@ func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 	}
 }
 
+// TestNewHistories compares histories with limits, topics, follow-ups, cancellation and
+// replacement.
+func TestNewHistories(t *testing.T) {
+	w, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Draw.New = true
+	for number := range uint64(histories) {
+		if _, err := w.Run(number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range newCases {
+		if w.Seen[c] < histories/200 {
+			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)
+		}
+	}
+}
+
+// newCases are what these histories must meet.
+var newCases = []Case{
+	{notify.Never, notify.ReasonPaused},
+	{notify.Never, notify.ReasonCancelled},
+	{notify.Never, notify.ReasonReplaced},
+	{notify.Never, notify.ReasonRead},
+	{notify.Never, notify.ReasonDelivered},
+	{notify.Later, notify.ReasonLimit},
+	{notify.Later, notify.ReasonSnoozed},
+	{notify.Later, notify.ReasonTopicDigest},
+	{notify.Later, notify.ReasonReplaces},
+	{notify.Now, notify.ReasonEscalated},
+	{notify.Now, notify.ReasonOtherChannel},
+}
+
 // cases are what histories must meet often enough to prove anything.
 var cases = []Case{
 	{notify.Never, notify.ReasonUserErased},

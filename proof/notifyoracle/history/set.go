@@ -42,7 +42,10 @@ func (w *World) drawSet(version string) (sets, error) {
 	for i := range g.IntN(7) {
 		rules = append(rules, w.newRule(i))
 	}
-	document, err := json.Marshal(map[string]any{"version": version, "policy": map[string]any{}, "rules": rules})
+	write := func(rules []any) ([]byte, error) {
+		return json.Marshal(map[string]any{"version": version, "policy": map[string]any{}, "rules": rules})
+	}
+	document, err := write(withoutChains(rules))
 	if err != nil {
 		return sets{}, err
 	}
@@ -53,7 +56,13 @@ func (w *World) drawSet(version string) (sets, error) {
 	local := notify.Local{Zone: pick(g, w.places).zone, Morning: pick(g, []quiet.Clock{480, 0, 150, 1439}), Digests: pick(g, digestTimes)}
 	set := rule.Compile(read, local)
 	set.Policy = w.newPolicy()
+	if document, err = write(rules); err != nil {
+		return sets{}, err
+	}
 	ours, err := notifyoracle.NewSet(set, document)
+	if err == nil && w.Draw.New {
+		set.Rules = escalating{set.Rules, ours.Chains()}
+	}
 	return sets{set, ours}, err
 }
 
@@ -84,6 +93,9 @@ func (w *World) newPolicy() (p notify.Policy) {
 		Now:     g.Float64(), Taste: g.chance(2), Floor: .05, Ceiling: .45,
 	}
 	p.Score.Later = p.Score.Now * g.Float64()
+	if w.Draw.New {
+		w.wish(&p)
+	}
 	return p
 }
 
@@ -109,6 +121,9 @@ func (w *World) newRule(i int) any {
 			names = append(names, c.String())
 		}
 		action["channel_override"] = names
+	}
+	if w.Draw.New && outcome == "NOW" && g.chance(2) {
+		action["escalate"], action["channel_override"] = w.newChain()
 	}
 	return map[string]any{
 		"rule_id": g.uuid().String(), "name": "rule " + strconv.Itoa(i), "priority": 10 * (i + 1) * (1 + g.IntN(3)*100 + i),
