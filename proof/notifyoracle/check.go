@@ -268,7 +268,7 @@ func (c *checker) checkTurns(e *notify.Notification) {
 			c.violated(LawTurns, e.UserID, e.ID, "record %d is of turn %d", i, r.Turn)
 		case !last && r.Outcome != notify.Later:
 			c.violated(LawTurns, e.UserID, e.ID, "turn %d follows a %v", turns[i+1].Turn, r.Outcome)
-		case !last && turns[i+1].DecidedAt < r.DeferUntil && !Withdrawn(turns[i+1].Reasons):
+		case !last && turns[i+1].DecidedAt < r.DeferUntil && !endedEarly(turns[i+1]):
 			c.violated(LawTurns, e.UserID, e.ID, "turn %d came %d ms before its time", i+1, r.DeferUntil-turns[i+1].DecidedAt)
 		case last && r.Outcome == notify.Later && c.End != 0 && r.Turn == notify.MaxTurn:
 			c.violated(LawTurns, e.UserID, e.ID, "the last turn is a LATER")
@@ -279,7 +279,7 @@ func (c *checker) checkTurns(e *notify.Notification) {
 			nows++
 		}
 	}
-	if f := c.made[e.ID]; f != nil && len(turns) > 0 && turns[0].DecidedAt < f.At && !Withdrawn(turns[0].Reasons) {
+	if f := c.made[e.ID]; f != nil && len(turns) > 0 && turns[0].DecidedAt < f.At && !endedEarly(turns[0]) {
 		c.violated(LawTurns, e.UserID, e.ID, "the follow-up came %d ms before its time", f.At-turns[0].DecidedAt)
 	}
 	if nows > 1 {
@@ -288,6 +288,12 @@ func (c *checker) checkTurns(e *notify.Notification) {
 	if len(turns) == 0 && c.End != 0 {
 		c.violated(LawEnds, e.UserID, e.ID, "it has no record")
 	}
+}
+
+// endedEarly reports whether a record may come before its time: a cancellation, which says
+// something else of erased users.
+func endedEarly(r *notify.Record) bool {
+	return Withdrawn(r.Reasons) || slices.Equal(r.Reasons, []string{notify.ReasonUserErased})
 }
 
 // checkChannels looks at the channels of an event and of its follow-ups.

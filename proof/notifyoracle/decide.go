@@ -282,13 +282,9 @@ func (t *turn) collect() (*waiter, []blocker) {
 	if t.rule.says(notify.Later) { // until another time, so that it always holds
 		t.waits = append(t.waits, t.rule.Action.Reason)
 	}
-	for _, reason := range stages {
-		if t.held(reason) {
-			t.waits = append(t.waits, reason)
-		}
-	}
+	t.waits = append(t.waits, t.heldStages()...)
 	if t.wholeDigest() && !(t.rule.says(notify.Now) && len(t.waits) == 0) {
-		t.waits, d.Until = []string{notify.ReasonTopicDigest}, nil // nothing else counts
+		t.waits = []string{notify.ReasonTopicDigest} // nothing else counts
 	}
 	t.seeLimits(w)
 	return w, blockers
@@ -347,7 +343,7 @@ func (t *turn) decide() {
 	toDigest := t.forDigest() || slices.Contains(t.waits, notify.ReasonTopicDigest)
 	switch {
 	case len(t.waits) == 0 && t.rule.says(notify.Now):
-		t.sendOn(t.freeAt(w, t.now), t.rule.Action.Reason)
+		t.sendOn(t.freeAt(w, t.now), t.reasonOfNow())
 		d.Forced = true
 	case t.asked.Takes != nil:
 		t.takePlace(w)
@@ -371,6 +367,24 @@ func (t *turn) decide() {
 	default:
 		t.deferUntilFree(w, blockers)
 	}
+}
+
+// reasonOfNow is the reason of a NOW that a rule says: a follow-up keeps its own.
+func (t *turn) reasonOfNow() string {
+	if t.event.Follows != nil {
+		return t.event.Follows.Reason
+	}
+	return t.rule.Action.Reason
+}
+
+// heldStages are the reasons of stages 7 to 9, without the rule's.
+func (t *turn) heldStages() (all []string) {
+	for _, reason := range stages {
+		if t.held(reason) {
+			all = append(all, reason)
+		}
+	}
+	return all
 }
 
 // decideAtLimit is stage 11.

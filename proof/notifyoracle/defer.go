@@ -108,6 +108,9 @@ func (t *turn) spreadAfter(w *waiter, at engine.Millis) engine.Millis {
 func (t *turn) expiresFirst() {
 	d := &t.decision
 	if d.DeferUntil != 0 && t.event.ExpiresAt != 0 && d.DeferUntil >= t.event.ExpiresAt {
+		if len(d.Reasons) > 0 && (d.Reasons[0] == notify.ReasonTopicDigest || d.Reasons[0] == notify.ReasonReplaces) {
+			t.waits = t.heldStages() // these reasons are of no stage, and stand for the rule's
+		}
 		t.never(notify.ReasonExpiresFirst)
 		d.DeferUntil, d.Slot, d.DigestKey, d.Reserved = 0, 0, "", false
 	}

@@ -16,16 +16,18 @@ const (
 )
 
 // wasRead is the stage READ of follow-ups: what was reported of the steps before ends them.
+// What was read was delivered.
 func (t *turn) wasRead() bool {
 	const read = notify.WasOpened | notify.WasClicked | notify.WasDismissed
-	switch reported := t.asked.Reported; t.event.Follows.Unless {
-	case notify.UnlessRead:
-		return reported&read != 0 && t.never(notify.ReasonRead)
-	case notify.UnlessDelivered:
-		return reported&(read|notify.WasDelivered) != 0 && t.never(notify.ReasonDelivered)
-	default:
-		return false
+	unless, reported := t.event.Follows.Unless, t.asked.Reported
+	switch {
+	case unless == notify.UnlessNever:
+	case reported&read != 0:
+		return t.never(notify.ReasonRead)
+	case unless == notify.UnlessDelivered && reported&notify.WasDelivered != 0:
+		return t.never(notify.ReasonDelivered)
 	}
+	return false
 }
 
 // follow makes the follow-ups of a NOW: of the chain, then of the digest. A step that has no

@@ -202,7 +202,7 @@ func (t *turn) nextPlace(sent *Send, kept []Slot, m Slot) engine.Millis {
 	policy := t.set.Policy.Types[m.Type]
 	w := &waiter{
 		send: m.Send, wish: wishOf(&t.set.Policy, &t.prefs, m.Type, m.Source),
-		quiet: policy.Quiet, limits: true, channels: m.Channels,
+		quiet: policy.Quiet, channels: m.Channels,
 	}
 	sends := append(slices.Clone(t.state.Sent), *sent)
 	w.bounds = boundsOf(&t.set.Policy, &m.Send, sends, kept)
@@ -220,7 +220,7 @@ func (t *turn) nextPlace(sent *Send, kept []Slot, m Slot) engine.Millis {
 			}
 		}
 		for i := range w.bounds {
-			if b := &w.bounds[i]; len(b.Of.Channels) == 0 {
+			if b := &w.bounds[i]; counts(b.Limit, &m.Send, &m.Send) {
 				at = b.roomFrom(at)
 			}
 		}

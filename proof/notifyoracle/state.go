@@ -16,8 +16,9 @@ type State struct {
 	LastSend   [notify.Digest + 1]engine.Millis
 	Marks      []Mark // events that were sent or are deferred, in the order of their decisions
 	LastDigest uuid.UUID
-	Slots      []Slot // in their order
-	Sent       []Send // what limits count, in the order of their decisions
+	Slots      []Slot    // in their order
+	Sent       []Send    // what limits count, in the order of their decisions
+	counted    uuid.UUID // the digest that is in Sends
 }
 
 // Mark is an event that was sent or is deferred. Of an old one only the same content is
@@ -57,8 +58,8 @@ func (s *State) add(d *Decision) {
 	s.prune(d.DecidedAt - d.Horizon)
 }
 
-// addSend takes in a NOW. A message counts once, and a follow-up counts for limits of its
-// channels alone.
+// addSend takes in a NOW. A follow-up counts for limits of its channels alone, and a message
+// once, where it has more than follow-ups.
 func (s *State) addSend(d *Decision) {
 	sent := d.Send
 	sent.Message = d.DigestID
@@ -72,8 +73,9 @@ func (s *State) addSend(d *Decision) {
 	if sent.Follow {
 		return
 	}
-	if !sent.Item {
+	if d.DigestID == uuid.Nil || d.DigestID != s.counted {
 		s.Sends = append(s.Sends, d.DecidedAt)
+		s.counted = d.DigestID
 	}
 	s.LastSend[d.Type] = d.DecidedAt
 }

@@ -31,7 +31,6 @@ func (u *User) HasSlot(event uuid.UUID) bool { return u.State().slotOf(event) !=
 func (t *turn) takePlace(w *waiter) {
 	d, place := &t.decision, t.asked.Takes
 	d.Outcome, d.Reasons = notify.Later, []string{notify.ReasonReplaces}
-	d.Until = nil // what holds it does not count
 	d.DeferUntil, d.DigestKey, d.Slot, d.Reserved = place.DueAt, place.DigestKey, place.Slot, place.Reserved
 	if d.Reserved {
 		d.Send.Channels = t.freeAt(w, place.DueAt)
