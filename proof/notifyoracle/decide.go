@@ -337,8 +337,10 @@ func (t *turn) decide() {
 		if t.moves(own, w, blockers) {
 			return
 		}
-		t.seeOthers()
-		w, blockers = t.collect()
+		if !slices.Contains(t.waits, notify.ReasonTopicDigest) {
+			t.seeOthers()
+			w, blockers = t.collect()
+		}
 	}
 	toDigest := t.forDigest() || slices.Contains(t.waits, notify.ReasonTopicDigest)
 	switch {
