@@ -337,7 +337,7 @@ func (t *turn) decide() {
 		if t.moves(own, w, blockers) {
 			return
 		}
-		if !slices.Contains(t.waits, notify.ReasonTopicDigest) {
+		if t.rule.says(notify.Later) || len(t.heldStages()) > 0 {
 			t.seeOthers()
 			w, blockers = t.collect()
 		}
