@@ -83,9 +83,8 @@ func newChecker(run *Run) *checker {
 	c.addChildren()
 	for i := range run.Records {
 		r := &run.Records[i]
-		switch e := c.events[r.EventID]; {
-		case e == nil && slices.Equal(r.Reasons, []string{notify.ReasonCancelled}) && r.Turn == 0:
-			c.events[r.EventID] = cancelledUnknown(r)
+		if cancelledUnknown(r, c.events[r.EventID]) {
+			c.events[r.EventID] = &notify.Notification{ID: r.EventID, UserID: r.UserID, Type: r.Type, Source: r.Source, Print: r.Print, Body: []byte("{}")}
 		}
 		switch e := c.events[r.EventID]; {
 		case e == nil || e.UserID != r.UserID || e.Type != r.Type:
@@ -123,6 +122,9 @@ func (c *checker) addChildren() {
 					continue
 				}
 				child := Child(parent, f)
+				if due, err := parent.FollowUp(f); err == nil {
+					child.Body = due.Event.Body // its bytes count
+				}
 				c.events[f.EventID], c.made[f.EventID], added = child, f, true
 				all = append(all, child)
 			}
@@ -133,9 +135,11 @@ func (c *checker) addChildren() {
 	c.Run = &run
 }
 
-// cancelledUnknown stands for an event that was cancelled before it came.
-func cancelledUnknown(r *notify.Record) *notify.Notification {
-	return &notify.Notification{ID: r.EventID, UserID: r.UserID, Type: r.Type, Source: r.Source, Print: r.Print, Body: []byte("{}")}
+// cancelledUnknown reports whether a record cancels an event before it came: its texts are
+// not those of an event that came later.
+func cancelledUnknown(r *notify.Record, e *notify.Notification) bool {
+	return r.Turn == 0 && slices.Equal(r.Reasons, []string{notify.ReasonCancelled}) &&
+		(e == nil || e.UserID == r.UserID && (e.Type != r.Type || e.Source != r.Source))
 }
 
 func (c *checker) violated(law, user string, event uuid.UUID, format string, args ...any) {
