@@ -46,6 +46,12 @@ func recordOf(p *played, d *Decision, e Event) notify.Record {
 		CooldownEnd: d.Until[notify.ReasonCooldown], QuietEnd: d.Until[notify.ReasonQuietHours],
 	}
 	facts.Preferences.Zone = berlin
+	for _, l := range d.Limits {
+		facts.Limits = append(facts.Limits, notify.LimitFact{Name: l.Name, Count: l.Count, Frees: l.Frees})
+	}
+	if e.Follows != nil {
+		facts.Root, facts.Step = e.Follows.Root, e.Follows.Step
+	}
 	return notify.Record{
 		Seq: p.seq, EventID: d.EventID, UserID: e.UserID, Type: d.Type, Print: d.Print,
 		Outcome: d.Outcome, Reasons: d.Reasons, RuleID: d.RuleID, RuleVersion: d.Version, Turn: d.Turn,

@@ -34,5 +34,6 @@ func (t *turn) takePlace(w *waiter) {
 	d.DeferUntil, d.DigestKey, d.Slot, d.Reserved = place.DueAt, place.DigestKey, place.Slot, place.Reserved
 	if d.Reserved {
 		d.Send.Channels = t.freeAt(w, place.DueAt)
+		t.takePlaces(place.DueAt)
 	}
 }
