@@ -77,7 +77,7 @@ func (c *notifyServeCmd) Run(a *app) (err error) {
 
 // api returns the API, which decides in this process.
 func (n *notifyRuntime) api() *api.API {
-	return api.New(api.Ports{Ledger: n.ledger, Decider: n.notifier, Reports: n.ledger, Sets: n.sets, Log: n.log, Ready: func(ctx context.Context) error {
+	return api.New(api.Ports{Ledger: n.ledger, Decider: n.notifier, Reports: n.ledger, Sets: n.sets, Canceller: n.notifier.Processor, Log: n.log, Ready: func(ctx context.Context) error {
 		if err := context.Cause(n.failed); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ func (d *decision) bind() {
 	if len(p.Limits) == 0 {
 		return
 	}
-	d.sent = p.sentOf(d.event, d.allowed)
+	d.sent = p.SentOf(d.event, d.allowed)
 	d.record.Facts.Sent.Keys = d.sent.Keys
 	for i := range p.Limits {
 		if l := &p.Limits[i]; l.covers(p, &d.sent) {

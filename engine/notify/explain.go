@@ -250,6 +250,7 @@ func (e *explanation) rule() {
 // strategies are the strategies in words.
 var strategies = [strategyCount]string{
 	"", "15 minutes", "the next full hour", "the next morning", "the end of the quiet hours", "the next digest",
+	"the hour at which the user is likely to open it",
 }
 
 var windowNames = [len(Windows)]string{"5 min", "1 h", "24 h"}
@@ -352,8 +353,12 @@ func (e *explanation) score() {
 	} else if why := e.record.Facts.Taste.Skip.text(); why != "" {
 		taste = fmt.Sprintf(" (without the user's taste: %s)", why)
 	}
-	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s, its freshness %.2f and how little was sent lately %.2f.",
-		e.record.Score, x.Base, x.Hint, taste, x.Recency, x.Calm)
+	habit := ""
+	if h, lift := e.record.Facts.Taste.Habit, e.record.Facts.Response; lift != 0 {
+		habit = fmt.Sprintf("; how the user responds to the type (%.1f of %.1f opened) makes it %+.2f", h.Opened, h.Delivered, lift)
+	}
+	e.say("Nothing holds it, so its score decides: %.2f of 1, from its type %.2f, the sender's hint %.2f%s, its freshness %.2f and how little was sent lately %.2f%s.",
+		e.record.Score, x.Base, x.Hint, taste, x.Recency, x.Calm, habit)
 	switch {
 	case e.because(ReasonScoreHigh):
 		e.say("That is enough to send it at once.")

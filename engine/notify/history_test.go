@@ -529,7 +529,7 @@ func (b *blockers) instants() []engine.Millis {
 // checkLeast finds the least instant at which nothing holds the event by trying
 // each at which something ends, and compares it with that of a record.
 func checkLeast(t *rapid.T, s *scene, r *Record) {
-	if len(s.set.Policy.Limits) > 0 || s.set.Policy.Awake != 0 || s.event.Follows != nil || s.prefs.SnoozedUntil != 0 || s.set.Policy.Types[s.event.Type].CappedToDigest || r.Reasons[0] == ReasonTopicDigest {
+	if len(s.set.Policy.Limits) > 0 || len(s.set.Policy.Topics) > 0 || s.set.Policy.Awake != 0 || s.event.Follows != nil || s.prefs.SnoozedUntil != 0 || s.set.Policy.Types[s.event.Type].CappedToDigest {
 		return // the oracle's
 	}
 	expires := r.Reasons[0] == ReasonExpiresFirst

@@ -137,8 +137,8 @@ func (l *Limit) counts(s *Sent, key uint32) bool {
 	return key == 0 || s.Keys[l.keyAt] == key
 }
 
-// sentOf returns what limits know of a send of an event by some channels.
-func (p *Policy) sentOf(n *Notification, channels []Channel) Sent {
+// SentOf returns what limits know of a send of an event by some channels.
+func (p *Policy) SentOf(n *Notification, channels []Channel) Sent {
 	s := Sent{Type: n.Type, Channels: SetOf(channels), Source: SourceHash(n.Source), Follow: n.Follows != nil}
 	for i := range p.Limits {
 		if l := &p.Limits[i]; len(l.Key) > 0 && s.Keys[l.keyAt] == 0 {

@@ -57,7 +57,8 @@ var (
 		fieldEventID, fieldUserID, fieldEventType, fieldTitle, fieldMessage, fieldSource,
 		fieldHint, fieldChannel, fieldTimestamp, fieldExpiresAt, fieldDedupeKey, fieldMetadata, fieldReplaces, fieldFollows,
 	}
-	reportFields = []field{fieldDecisionID, fieldEventID, fieldStatus, fieldChannel, fieldAt, fieldError}
+	cancellationFields = []field{fieldEventID, fieldUserID, fieldDedupeKey}
+	reportFields       = []field{fieldDecisionID, fieldEventID, fieldStatus, fieldChannel, fieldAt, fieldError}
 )
 
 // Parse reads one event, a JSON object of at most [MaxBodyBytes]:

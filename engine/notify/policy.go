@@ -28,7 +28,7 @@ type Policy struct {
 	Score    ScorePolicy
 	Limits   []Limit
 	Topics   []Topic
-	// Awake are the channels that disturb nobody: quiet hours do not hold them.
+	// Awake are the channels that quiet hours do not hold, because they wake no one.
 	Awake ChannelSet
 	// Digests are the texts of digests, by their key; "" is for the others.
 	Digests map[string]DigestPolicy
@@ -51,6 +51,7 @@ type TypePolicy struct {
 	Quiet           bool          // quiet hours hold it
 	NowAtLimit      bool          // what follows the second deferral: NOW, else NEVER
 	Base            float64       // of the score
+	OpenRate        float64       // the usual share that users open; the prior of the score's response
 	HalfLife        engine.Millis // of the score's recency
 	EmbedText       bool          // the text may be sent to the embedding API
 	OthersLater     bool          // channels that are held are sent later; false: never
@@ -63,6 +64,7 @@ type ScorePolicy struct {
 	Now, Later     float64 // thresholds
 	Taste          bool    // the taste term takes part
 	Floor, Ceiling float64 // of the cosine
+	Response       float64 // what how the user responds adds or takes at most; 0: it does not count
 }
 
 // Parts are the parts of a score, or their weights.
@@ -155,8 +157,9 @@ type Action struct {
 	Rule     uuid.UUID
 	Name     string
 	Outcome  Outcome
-	Strategy Strategy  // of Later
-	Channels []Channel // nil: the event's
+	Strategy Strategy      // of Later
+	Within   engine.Millis // of LikelyHour: how long it waits at most
+	Channels []Channel     // nil: the event's
 	Reason   string
 	// What a NOW is not held by.
 	Bypass    Bypass

@@ -107,6 +107,7 @@ type Standing struct {
 	State       *State // nil: there is none
 	Version     int64  // 0: there is none
 	Preferences Preferences
+	Responses   *Responses // nil: none are known
 	Known       []Known    // aligned with Ask.Events; zero where an event is new
 	Reported    []Reported // aligned with Ask.Reports
 	Deferred    []Due      // with Ask.Deferrals, by their time

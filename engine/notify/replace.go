@@ -30,14 +30,48 @@ type Cancellation struct {
 	User  string
 	Event uuid.UUID // zero: Key names them
 	Key   string
+	// May reports whether a notification may be cancelled; nil: all may.
+	May func(*Notification) bool
+}
+
+// ParseCancellation reads {"event_id":"...","user_id":"..."}, of which user_id may be
+// absent, or {"user_id":"...","dedupe_key":"..."}. Errors are those of [Parse].
+func ParseCancellation(body []byte) (c Cancellation, err error) {
+	if err := tooLarge(body); err != nil {
+		return c, err
+	}
+	p := parser{known: cancellationFields}
+	if _, err := p.read(body); err != nil {
+		return c, err
+	}
+	c.Event, c.Key = p.id(fieldEventID, FaultBadEventID), p.optionalText(fieldDedupeKey, MaxDedupeRunes)
+	if c.Key != "" || kindOf(p.fields[fieldUserID].Text) > Null {
+		c.User = p.text(fieldUserID, MaxUserRunes)
+	}
+	switch {
+	case c.Event != uuid.Nil && c.Key != "":
+		p.fault(fieldDedupeKey, FaultTwoIDs, "found it and event_id, expected one of them")
+	case c.Event == uuid.Nil && c.Key == "" && len(p.faults) == 0:
+		p.fault(fieldEventID, engine.ReasonMissingField, "found neither it nor dedupe_key, expected one of them")
+	}
+	return c, p.faults.err()
 }
 
 // Of reports whether a notification that waits is one of those.
 func (c *Cancellation) Of(n *Notification) bool {
+	if c.May != nil && !c.May(n) {
+		return false
+	}
 	if c.Event != uuid.Nil {
 		return n.isOf(c.Event)
 	}
 	return n.DedupeKey == c.Key
+}
+
+// BeforeItCame reports whether the record is of an event that was cancelled before it came:
+// what it would have said is not known.
+func (r *Record) BeforeItCame() bool {
+	return r.Turn == 0 && r.Facts.Step == 0 && len(r.Reasons) > 0 && r.Reasons[0] == ReasonCancelled
 }
 
 // Unknown returns what stands for an event that is cancelled before it has come. Its type

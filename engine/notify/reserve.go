@@ -192,7 +192,7 @@ func (d *decision) reserves() {
 		others--
 	}
 	waits := d.holds.fatigue() || d.waitsForSlot
-	if place := d.record.Facts.Takes; place != nil {
+	if place := d.record.Facts.Takes; place != (Place{}) {
 		waits = place.Reserved
 	}
 	if d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends; d.record.Facts.Reserved {
@@ -232,7 +232,7 @@ func (d *decision) takesPlaces() {
 	if len(moved) == 0 {
 		return
 	}
-	own := Reservation{EventID: d.event.ID, Sent: d.set.Policy.sentOf(d.event, nil)}
+	own := Reservation{EventID: d.event.ID, Sent: d.set.Policy.SentOf(d.event, nil)}
 	own.At, own.Channels = at, d.sent.Channels
 	kept = insertReservation(kept, own)
 	for _, m := range moved {

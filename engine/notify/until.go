@@ -143,6 +143,8 @@ func (d *decision) strategyEnd(strategy Strategy) engine.Millis {
 		return d.now + fixedDelay
 	case NextHour:
 		return zone.NextHour(d.now)
+	case LikelyHour:
+		return d.likelyHour()
 	case NextQuietEnd:
 		if end := d.prefs.Quiet.NextEnd(zone, d.now); end != 0 {
 			return end
@@ -151,10 +153,25 @@ func (d *decision) strategyEnd(strategy Strategy) engine.Millis {
 	return zone.Next(d.now, d.set.Local.Morning)
 }
 
+// likelyHour returns the start of the hour at which the user is likely to open; now where it
+// is not known, is this one, or comes after the rule's bound.
+func (d *decision) likelyHour() engine.Millis {
+	const hour = engine.Millis(60 * 60 * 1000)
+	h := d.record.Facts.Taste.Habit
+	if h == (Habit{}) || h.Hour < 0 {
+		return d.now
+	}
+	hours := (h.Hour - d.now.Time().UTC().Hour() + 24) % 24
+	if at := d.now/hour*hour + engine.Millis(hours)*hour; hours > 0 && at-d.now <= d.action.Within {
+		return at
+	}
+	return d.now
+}
+
 // spread returns how long after an instant at which many wake up the event does,
 // so that it still fits before its expiry.
 func (d *decision) spread(until engine.Millis, last mover, strategy Strategy) engine.Millis {
-	if last != moverQuiet && (last != moverRule || strategy != NextMorning && strategy != NextQuietEnd) {
+	if last != moverQuiet && (last != moverRule || strategy != NextMorning && strategy != NextQuietEnd && strategy != LikelyHour) {
 		return 0
 	}
 	spread := engine.Millis(xxhash.Sum64(d.event.ID[:]) % uint64(d.room(until)+1))

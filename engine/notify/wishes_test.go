@@ -23,7 +23,7 @@ func (s *scene) counted(n Notification, offset engine.Millis) {
 	if n.Type == 0 {
 		n.Type = Update
 	}
-	sent := s.set.Policy.sentOf(&n, n.Channels)
+	sent := s.set.Policy.SentOf(&n, n.Channels)
 	sent.At = s.now + offset
 	s.state.Sent = append(s.state.Sent, sent)
 }

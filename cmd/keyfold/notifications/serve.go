@@ -86,6 +86,9 @@ func (c *serveCmd) Run(a *app.App) (err error) {
 		Ledger: ledger, Reports: ledger, Erases: true, Publisher: broker.NewPublisher(s.publisher), Sets: sets,
 		Ready: s.look, Stop: a.Ctx, Log: a.Log,
 	}
+	if ports.Canceller, err = canceller(a, ledger, sets); err != nil {
+		return err
+	}
 	if s.repeats, err = openRepeats(a, &ports); err != nil {
 		return err
 	}

@@ -155,6 +155,26 @@ func sortDeliveries(all []Delivery) {
 		}
 		return compareItems(a.items()[0], b.items()[0])
 	})
+	replacementsLast(all)
+}
+
+// replacementsLast moves an event that replaces others behind those of them that come with it.
+func replacementsLast(all []Delivery) {
+	for i := 0; i < len(all); i++ {
+		e := all[i].Event
+		if e == nil || !e.Replaces.Any() {
+			continue
+		}
+		for j := len(all) - 1; j > i; j-- {
+			if o := all[j].Event; o != nil && !o.Replaces.Any() && e.Replaces.Of(e, o) {
+				moved := all[i]
+				copy(all[i:j], all[i+1:j+1])
+				all[j] = moved
+				i--
+				break
+			}
+		}
+	}
 }
 
 // endOfTime is the clock of a replay's end: every deferral is due before it.

@@ -79,7 +79,7 @@ func (p *planner) cancel(c *notify.Cancellation, now engine.Millis) (a answer) {
 	switch {
 	case key.Outcome != 0 && len(a.records) == 0:
 		a.repeats = key
-	case key.Outcome == 0:
+	case key.Outcome == 0 && len(a.records) == 0:
 		e := c.Unknown(max(now, p.work.state.DecidedAt))
 		a.records = append(a.records, p.end(&notify.Due{Event: e}, notify.ReasonCancelled, uuid.Nil, now))
 	}

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"log/slog"
 	"slices"
 
 	"github.com/google/uuid"
@@ -163,7 +164,8 @@ func (p *planner) add(r notify.Record, event *notify.Notification, would *notify
 	for i := range r.Facts.FollowUps {
 		due, err := event.FollowUp(&r.Facts.FollowUps[i])
 		if err != nil { // a body that was parsed
-			p.ports.Log.Error("a follow-up could not be made", "event_id", event.ID, "error", err, "hint", "report it with the event's text")
+			p.ports.Log.Error("a follow-up could not be made", slog.String("event_id", event.ID.String()), slog.Any("error", err),
+				slog.String("hint", "report it with the event's text"))
 			continue
 		}
 		w.change.FollowUps = append(w.change.FollowUps, due)
@@ -186,16 +188,23 @@ func (p *planner) records(set *notify.Set, items []notify.Due, now engine.Millis
 		item := &items[0]
 		turn := item.Turn
 		turn.Due = item.DueAt
-		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, turn, p.scores[item.Event], now)}
+		return []notify.Record{notify.Decide(set, &w.standing.Preferences, &w.state, item.Event, turn, p.scoreOf(item.Event, now), now)}
 	}
 	scores := make([]notify.Score, len(items))
 	for i := range items {
-		scores[i] = p.scores[items[i].Event]
+		scores[i] = p.scoreOf(items[i].Event, now)
 		// Quiet hours may have moved the digest, which is another one then: what of it
 		// went out before has its own id.
 		items[i].Slot = items[i].DueAt
 	}
 	return notify.DecideDigest(set, &w.standing.Preferences, &w.state, items, scores, now)
+}
+
+// scoreOf returns what was read before a decision.
+func (p *planner) scoreOf(e *notify.Notification, now engine.Millis) notify.Score {
+	score := p.scores[e]
+	score.Habit = p.work.standing.Responses.Of(e.Type, now)
+	return score
 }
 
 // shadowed decides by the candidate, from the same state; nil: there is none.

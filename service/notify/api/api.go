@@ -61,6 +61,7 @@ type Ports struct {
 	Reports   notify.Reports // nil: deliveries are not reported here
 	Erases    bool           // users are erased here
 	Sets      notify.Sets    // of previews; nil: they are not served
+	Canceller Canceller      // nil: nothing is cancelled here
 	// Ready returns why notifications cannot be taken now, or nil.
 	Ready func(context.Context) error
 	Stop  context.Context // its end ends waiting for decisions; nil: it never ends
@@ -108,6 +109,7 @@ const (
 	NotificationsPath = "/v1/notifications"
 	decisionsPath     = "/v1/decisions/"
 	deliveriesPath    = "/v1/deliveries"
+	reportsPath       = "/v1/reports" // the same, under the name that suits what users do
 	usersPath         = "/v1/users/"
 )
 
@@ -135,7 +137,9 @@ func (a *API) serve(r *httpapi.Request) *httpapi.Answer {
 		return posting(r, httpapi.ScopeRead, a.preview)
 	case strings.HasPrefix(path, decisionsPath):
 		return reading(r, func() *httpapi.Answer { return a.decision(r, strings.TrimPrefix(path, decisionsPath)) })
-	case path == deliveriesPath && a.ports.Reports != nil:
+	case path == cancellationsPath && a.ports.Canceller != nil:
+		return posting(r, httpapi.ScopeSend, a.cancellations)
+	case (path == deliveriesPath || path == reportsPath) && a.ports.Reports != nil:
 		return posting(r, httpapi.ScopeDeliver, a.deliveries)
 	case strings.HasPrefix(path, usersPath):
 		return a.user(r)

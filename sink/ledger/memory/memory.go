@@ -24,10 +24,11 @@ type Ledger struct {
 }
 
 type user struct {
-	version int64
-	state   *notify.State // nil: there are preferences only
-	own     notify.Preferences
-	records []*notify.Decided // in the order of Seq
+	version   int64
+	state     *notify.State // nil: there are preferences only
+	own       notify.Preferences
+	responses *notify.Responses // nil: none
+	records   []*notify.Decided // in the order of Seq
 }
 
 // deferral is an event that waits.
@@ -90,7 +91,7 @@ func (l *Ledger) standing(ask *notify.Ask) notify.Standing {
 		u = l.users[notify.Tombstone(ask.User)]
 	}
 	if u != nil {
-		s.State, s.Version, s.Preferences = clone(u.state), u.version, u.own
+		s.State, s.Version, s.Preferences, s.Responses = clone(u.state), u.version, u.own, u.responses
 	}
 	for i, event := range ask.Events {
 		s.Known[i] = l.key(event)

@@ -14,13 +14,14 @@ import (
 const (
 	// The tombstone is looked for where there is no row of the user: LIMIT ends the
 	// reading.
-	loadUsers = `SELECT w.id, u.version, u.state, p.preferences::text
+	loadUsers = `SELECT w.id, u.version, u.state, p.preferences::text, r.responses::text
 		FROM unnest($1::text[], $2::text[]) AS w (id, tombstone)
 		CROSS JOIN LATERAL (
 			SELECT u.version, u.state FROM notify_users u WHERE u.user_id = w.id
 			UNION ALL SELECT u.version, u.state FROM notify_users u WHERE u.user_id = w.tombstone
 			LIMIT 1) u
-		LEFT JOIN notify_preferences p ON p.user_id = w.id`
+		LEFT JOIN notify_preferences p ON p.user_id = w.id
+		LEFT JOIN notify_responses r ON r.user_id = w.id`
 
 	loadKeys = `SELECT event_id, user_id, turn, decision_id, digest_id, outcome::text, dispatched, decided_at
 		FROM notify_event_keys WHERE event_id = ANY ($1::uuid[])`
@@ -102,14 +103,17 @@ func tombstones(users []string) []string {
 // readStandings reads rows of loadUsers. A row that is damaged keeps no other one.
 func readStandings(rows pgx.Rows, into map[string]notify.Standing, unreadable map[string]error) error {
 	var (
-		s          notify.Standing
-		user       string
-		state, own []byte
+		s                     notify.Standing
+		user                  string
+		state, own, responses []byte
 	)
-	_, err := pgx.ForEachRow(rows, []any{&user, &s.Version, &state, &own}, func() (err error) {
+	_, err := pgx.ForEachRow(rows, []any{&user, &s.Version, &state, &own, &responses}, func() (err error) {
 		s.Preferences = notify.Preferences{}
 		if s.State, err = decode.State(user, state); err == nil {
 			err = decode.JSON(own, &s.Preferences)
+		}
+		if err == nil {
+			s.Responses, err = decode.Responses(responses)
 		}
 		if err != nil {
 			unreadable[user] = fmt.Errorf("user %q: %w", user, err)

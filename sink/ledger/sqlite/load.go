@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	loadUsers = `SELECT u.user_id, u.version, u.state, p.preferences
+	loadUsers = `SELECT u.user_id, u.version, u.state, p.preferences, r.responses
 		FROM notify_users u LEFT JOIN notify_preferences p ON p.user_id = u.user_id
+		LEFT JOIN notify_responses r ON r.user_id = u.user_id
 		WHERE u.user_id IN (SELECT value FROM json_each(?))`
 
 	loadKeys = `SELECT event_id, user_id, turn, decision_id, digest_id, outcome, dispatched, decided_at
@@ -88,11 +89,14 @@ func (r *Reader) loadUsers(ctx context.Context, users []string) (map[string]noti
 	}
 	_, err := sqlfile.Collect(ctx, r.Reader, func(rows *sql.Rows) (_ struct{}, err error) {
 		var (
-			s          notify.Standing
-			user       string
-			state, own sql.RawBytes
+			s                     notify.Standing
+			user                  string
+			state, own, responses sql.RawBytes
 		)
-		if err = rows.Scan(&user, &s.Version, &state, &own); err != nil {
+		if err = rows.Scan(&user, &s.Version, &state, &own, &responses); err != nil {
+			return
+		}
+		if s.Responses, err = decode.Responses(responses); err != nil {
 			return
 		}
 		if s.State, err = decode.State(user, state); err != nil {

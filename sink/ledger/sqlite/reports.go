@@ -15,7 +15,7 @@ const (
 	// The decisions of ids, those of the events of ids, and those of the digests of ids.
 	reportedDecisions = `SELECT d.decision_id, d.event_id, d.digest_id, coalesce(k.decision_id = d.decision_id, 0), d.outcome,
 			d.user_id IS NULL, d.delivery_status, d.delivered_at, d.delivery_channel, d.delivery_error,
-			d.opened_at, d.clicked_at, d.dismissed_at
+			d.opened_at, d.clicked_at, d.dismissed_at, coalesce(d.user_id, ''), d.event_type
 		FROM notify_decisions d LEFT JOIN notify_event_keys k ON k.event_id = d.event_id
 		WHERE d.decision_id IN (
 			SELECT unhex(value) FROM json_each(?1)
@@ -25,6 +25,10 @@ const (
 	putDelivery = `UPDATE notify_decisions SET delivery_status = ?, delivered_at = ?, delivery_channel = ?, delivery_error = ?,
 			opened_at = ?, clicked_at = ?, dismissed_at = ?
 		WHERE decision_id = ?`
+
+	responsesOf = `SELECT user_id, responses FROM notify_responses WHERE user_id IN (SELECT value FROM json_each(?))`
+
+	putResponses = `INSERT OR REPLACE INTO notify_responses (user_id, responses) VALUES (?, ?)`
 
 	countUnreported = `SELECT count(*) FROM (
 		SELECT 1 FROM notify_decisions WHERE delivery_status = 'PENDING' AND decided_at < ? AND user_id IS NOT NULL LIMIT ?)`
@@ -51,7 +55,7 @@ func (l *Ledger) Apply(ctx context.Context, reports []notify.Report) []error {
 			}
 		}
 		answers = all
-		return nil
+		return respond(tx, changed)
 	})
 	if err != nil { // the function may be running still
 		return slices.Repeat([]error{err}, len(reports))
@@ -59,11 +63,46 @@ func (l *Ledger) Apply(ctx context.Context, reports []notify.Report) []error {
 	return answers
 }
 
+// respond takes changed deliveries into the responses of their users.
+func respond(tx *sqlfile.Tx, changed []*ledger.Reported) error {
+	users := ledger.Responding(changed)
+	if len(users) == 0 {
+		return nil
+	}
+	responses := make(map[string]*notify.Responses, len(users))
+	for _, user := range users {
+		responses[user] = &notify.Responses{}
+	}
+	_, err := sqlfile.Select(tx, func(rows *sql.Rows) (_ struct{}, err error) {
+		var user string
+		var text sql.RawBytes
+		if err = rows.Scan(&user, &text); err == nil {
+			responses[user], err = decode.Responses(text)
+		}
+		return
+	}, responsesOf, jsonTexts(users))
+	if err != nil {
+		return err
+	}
+	ledger.Respond(changed, responses)
+	for _, user := range users {
+		text, err := encodeJSON(responses[user])
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(putResponses, user, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func scanReported(rows *sql.Rows) (d ledger.Reported, err error) {
-	var outcome string
+	var outcome, kind string
 	var stored delivery
-	err = rows.Scan(append([]any{&d.Decision, &d.Event, &d.Digest, &d.Newest, &outcome, &d.Erased}, stored.columns()...)...)
-	d.Outcome, d.Delivery = notify.ParseOutcome(outcome), stored.value()
+	columns := append([]any{&d.Decision, &d.Event, &d.Digest, &d.Newest, &outcome, &d.Erased}, stored.columns()...)
+	err = rows.Scan(append(columns, &d.User, &kind)...)
+	d.Outcome, d.Delivery, d.Type = notify.ParseOutcome(outcome), stored.value(), notify.ParseEventType(kind)
 	return d, err
 }
 

@@ -106,6 +106,12 @@ DROP TABLE notify_users_before;
 ALTER TABLE notify_decisions ADD COLUMN opened_at INTEGER;
 ALTER TABLE notify_decisions ADD COLUMN clicked_at INTEGER;
 ALTER TABLE notify_decisions ADD COLUMN dismissed_at INTEGER;
+
+-- How users respond to what was delivered, see notify.Responses.
+CREATE TABLE notify_responses (
+	user_id   TEXT NOT NULL PRIMARY KEY,
+	responses TEXT NOT NULL
+) STRICT;
 `}
 
 // SQL returns the statements that make the tables in an empty file.

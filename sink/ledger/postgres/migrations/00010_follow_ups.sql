@@ -136,7 +136,7 @@ DROP FUNCTION notify_reported(uuid[], uuid[]);
 CREATE FUNCTION notify_reported(decisions uuid[], events uuid[]) RETURNS TABLE (
 	decision_id uuid, event_id uuid, digest_id uuid, newest boolean, outcome notify_outcome, erased boolean,
 	delivery_status notify_delivery_status, delivered_at timestamptz, delivery_channel notify_channel, delivery_error text,
-	opened_at timestamptz, clicked_at timestamptz, dismissed_at timestamptz
+	opened_at timestamptz, clicked_at timestamptz, dismissed_at timestamptz, user_id text, event_type notify_event_type
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -152,7 +152,7 @@ BEGIN
 		RETURN QUERY SELECT d.decision_id, d.event_id, d.digest_id,
 				EXISTS (SELECT FROM notify_event_keys k WHERE k.event_id = d.event_id AND k.decision_id = d.decision_id),
 				d.outcome, d.user_id IS NULL, d.delivery_status, d.delivered_at, d.delivery_channel, d.delivery_error,
-				d.opened_at, d.clicked_at, d.dismissed_at
+				d.opened_at, d.clicked_at, d.dismissed_at, d.user_id, d.event_type
 			FROM notify_decisions d WHERE d.decided_at = notify_instant(named_id) AND d.decision_id = named_id FOR UPDATE OF d;
 	END LOOP;
 END $$;
@@ -174,6 +174,12 @@ BEGIN
 	END LOOP;
 END $$;
 -- +goose StatementEnd
+
+-- How users respond to what was delivered, see notify.Responses.
+CREATE TABLE notify_responses (
+	user_id   text PRIMARY KEY,
+	responses json NOT NULL
+) WITH (fillfactor = 70);
 
 -- What was reported of the newest decisions of events. Each is read from the partition of its day.
 -- +goose StatementBegin
