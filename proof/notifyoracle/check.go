@@ -413,7 +413,10 @@ func (c *checker) replay(user string, records []*notify.Record) {
 
 // decideAgain decides an event whose last record is given, as a record says that it was.
 func (c *checker) decideAgain(u *User, e Event, last, r *notify.Record) Decision {
-	set, asked := c.Sets[r.RuleVersion], Turn{Score: r.Facts.Taste, Reported: r.Facts.Reported, Takes: r.Facts.Takes}
+	set, asked := c.Sets[r.RuleVersion], Turn{Score: r.Facts.Taste, Reported: r.Facts.Reported}
+	if place := r.Facts.Takes; place != (notify.Place{}) {
+		asked.Takes = &place
+	}
 	key, slot := "", engine.Millis(0) // of the digest that it waits for
 	if last != nil {
 		asked.Number, asked.Spent, key, slot = last.Turn+1, last.Spent, last.DigestKey, last.Slot
