@@ -12,6 +12,7 @@
 //	digest.go   digests, and the messages that their items fill
 //	state.go    what the past decisions come to
 //	slots.go    what is kept for those that wait, and who gives way
+//	operators.go what rules ask of texts, lists, instants and counts of a kind
 //	rules.go    rules, matched by a walk over their JSON
 //	clock.go    local time, minute by minute
 //	compare.go  a decision against a record, the past against a stored state

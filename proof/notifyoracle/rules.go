@@ -10,11 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
-	"keyfold/engine"
 	"keyfold/engine/notify"
 )
 
@@ -46,25 +44,10 @@ type Step struct {
 // chain is the rule's chain of channels.
 func (r *Rule) chain() (all []notify.Escalation) {
 	for _, s := range r.Action.Escalate {
-		after, err := time.ParseDuration(s.After)
-		if err != nil {
-			panic("the oracle does not read " + s.After)
-		}
 		all = append(all, notify.Escalation{
-			After: engine.Millis(after.Milliseconds()), Channels: channelsOf(s.Channels),
+			After: milliseconds(s.After), Channels: channelsOf(s.Channels),
 			Unless: map[string]notify.Unless{"": notify.UnlessRead, "read": notify.UnlessRead, "delivered": notify.UnlessDelivered, "never": notify.UnlessNever}[s.Unless],
 		})
-	}
-	return all
-}
-
-// Chains are the chains of channels of the rules that have one.
-func (s *Set) Chains() map[uuid.UUID][]notify.Escalation {
-	all := map[uuid.UUID][]notify.Escalation{}
-	for i := range s.Rules {
-		if chain := s.Rules[i].chain(); len(chain) > 0 {
-			all[s.Rules[i].ID] = chain
-		}
 	}
 	return all
 }
@@ -129,17 +112,20 @@ func (r *Rule) bypasses(stage string) bool {
 func (t *turn) matchRule() *Rule {
 	for i := range t.set.Rules {
 		r := &t.set.Rules[i]
-		if !slices.Contains(t.decision.Spent, r.ID) && t.matches(r.tree) {
+		if !slices.Contains(t.decision.Spent, r.ID) && t.matches(r, r.tree) {
 			return r
 		}
 	}
 	return nil
 }
 
-func (t *turn) matches(node map[string]any) bool {
+func (t *turn) matches(r *Rule, node map[string]any) bool {
+	if always, _ := node["always"].(bool); always {
+		return true
+	}
 	op, _ := node["op"].(string)
 	kids, _ := node["rules"].([]any)
-	match := func(kid any) bool { return t.matches(kid.(map[string]any)) }
+	match := func(kid any) bool { return t.matches(r, kid.(map[string]any)) }
 	switch op {
 	case "AND":
 		return !slices.ContainsFunc(kids, func(kid any) bool { return !match(kid) })
@@ -148,7 +134,12 @@ func (t *turn) matches(node map[string]any) bool {
 	case "NOT":
 		return !match(kids[0])
 	}
-	return compare(t.field(node["field"].(string)), node["operator"].(string), node["value"])
+	have, operator, value := t.field(node["field"].(string)), node["operator"].(string), node["value"]
+	if operator == "percent" {
+		text, ok := have.(string)
+		return ok && chosen(r.ID, text, value.(Number).Rat)
+	}
+	return compare(have, operator, value)
 }
 
 // compare applies an operator. An absent field is null; null equals null.
@@ -167,6 +158,10 @@ func compare(have any, operator string, want any) bool {
 		return among()
 	case "neq", "not_in":
 		return !among()
+	}
+	if asks, known := asks[operator]; known {
+		text, ok := want.(string)
+		return ok && asks(have, text)
 	}
 	holds, known := orders[operator]
 	if !known {
@@ -202,8 +197,17 @@ func equal(have, want any) bool {
 
 // field returns what a rule sees under a name, nil where it is absent.
 func (t *turn) field(name string) any {
+	if path, ok := strings.CutPrefix(name, "user."); ok {
+		return lookUp(t.attributes(), strings.Split(path, "."))
+	}
 	if v, known := t.event.field(name); known {
 		return v
+	}
+	if of, ok := strings.CutPrefix(name, "count_"); ok && strings.Count(of, "_") == 1 {
+		return t.countOf(of)
+	}
+	if name == "now" {
+		return t.now.Time()
 	}
 	return t.number(name)
 }

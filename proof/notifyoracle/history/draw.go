@@ -64,6 +64,7 @@ func (h *history) change() {
 	if g.chance(3) {
 		p.Caps = notify.Caps{g.IntN(4), g.IntN(6), g.IntN(10)}
 	}
+	p.Attributes = pick(g, h.attributes)
 	if h.Draw.New {
 		h.wishFor(&p)
 	}

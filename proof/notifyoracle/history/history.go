@@ -28,14 +28,15 @@ type World struct {
 	// Draw says what is drawn; it is set before the first history.
 	Draw Draw
 
-	rng       *rng
-	oracle    *notifyoracle.Oracle
-	places    []place
-	metadatas []metadata
-	prints    map[printKey]similar.Print
-	block     uint64 // of the sets
-	sets      []sets
-	buffer    []byte
+	rng        *rng
+	oracle     *notifyoracle.Oracle
+	places     []place
+	metadatas  []metadata
+	attributes []notify.Attributes
+	prints     map[printKey]similar.Print
+	block      uint64 // of the sets
+	sets       []sets
+	buffer     []byte
 }
 
 // Case is what a decision said; each of its reasons is a case.
@@ -55,7 +56,10 @@ func New() (*World, error) {
 	if w.places, err = places(); err != nil {
 		return nil, err
 	}
-	w.metadatas, err = metadatas()
+	if w.metadatas, err = metadatas(); err != nil {
+		return nil, err
+	}
+	w.attributes, err = attributes()
 	return w, err
 }
 

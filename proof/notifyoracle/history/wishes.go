@@ -1,11 +1,8 @@
 package history
 
 import (
-	"maps"
 	"slices"
 	"strconv"
-
-	"github.com/google/uuid"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
@@ -116,31 +113,4 @@ func (w *World) newChain() (steps []any, own []string) {
 		steps = append(steps, step)
 	}
 	return steps, own
-}
-
-// escalating gives rules their chains of channels.
-type escalating struct {
-	notify.Rules
-	chains map[uuid.UUID][]notify.Escalation
-}
-
-// Match adds the chain.
-func (e escalating) Match(in *notify.Input, spent []uuid.UUID) *notify.Action {
-	a := e.Rules.Match(in, spent)
-	if a != nil {
-		a.Escalate = e.chains[a.Rule]
-	}
-	return a
-}
-
-// withoutChains returns rules without their chains, which the reader does not know yet.
-func withoutChains(rules []any) []any {
-	plain := make([]any, len(rules))
-	for i := range rules {
-		rule := maps.Clone(rules[i].(map[string]any))
-		action := maps.Clone(rule["action"].(map[string]any))
-		delete(action, "escalate")
-		rule["action"], plain[i] = action, rule
-	}
-	return plain
 }
