@@ -57,6 +57,7 @@ const (
 	LawChannels = "each channel of an event at most once"
 	LawWithdraw = "what is cancelled or replaced is not dispatched"
 	LawDigest   = "a digest's message is not too large"
+	LawShown    = "a digest's message counts all of its items"
 	LawState    = "the state is a fold over the records"
 	LawOracle   = "the records are a run of the oracle"
 )
@@ -324,15 +325,24 @@ func (c *checker) checkChannels(e *notify.Notification) {
 
 // checkDigests adds up what has one id.
 func (c *checker) checkDigests(user string, records []*notify.Record) {
-	messages := map[uuid.UUID][]Event{}
+	messages := map[uuid.UUID][]*notify.Record{}
 	for _, r := range records {
 		if r.Outcome == notify.Now && r.DigestID != uuid.Nil {
-			messages[r.DigestID] = append(messages[r.DigestID], Event{Notification: c.events[r.EventID]})
+			messages[r.DigestID] = append(messages[r.DigestID], r)
 		}
 	}
-	for id, items := range messages {
+	for id, records := range messages {
+		var items []Event
+		for _, r := range records {
+			items = append(items, Event{Notification: c.events[r.EventID]})
+		}
 		if !fits(items) {
-			c.violated(LawDigest, user, items[0].ID, "the digest %v has %d items, or too many bytes", id, len(items))
+			c.violated(LawDigest, user, records[0].EventID, "the digest %v has %d items, or too many bytes", id, len(items))
+		}
+		got := records[0].Facts.Digest
+		want := shown(&c.Sets[records[0].RuleVersion].Policy, got.Key, len(items))
+		if got.Key != "" && (got.Show != want.Show || got.More != want.More) {
+			c.violated(LawShown, user, records[0].EventID, "the digest %v of %d items shows %d and has %d more", id, len(items), got.Show, got.More)
 		}
 	}
 }

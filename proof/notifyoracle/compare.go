@@ -56,6 +56,10 @@ func Compare(want *Decision, got *notify.Record) (differences []string) {
 	if want.Outcome == notify.Now && want.DigestID == uuid.Nil {
 		differ(d, "held", slices.Equal(want.Held, got.Facts.Held), want.Held, got.Facts.Held)
 	}
+	if want.Shown != nil {
+		g := Shown{got.Facts.Digest.Key, got.Facts.Digest.Show, got.Facts.Digest.More}
+		differ(d, "shown", *want.Shown == g, *want.Shown, g)
+	}
 	if want.DigestID == uuid.Nil {
 		differ(d, "waiting", want.Waiting == got.Facts.Waiting, want.Waiting, got.Facts.Waiting)
 	}

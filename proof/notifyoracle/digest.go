@@ -59,7 +59,38 @@ func (u *User) Digest(set *Set, items []Item, id func(first uuid.UUID) uuid.UUID
 		}
 		all = append(all, d)
 	}
+	show(set, all, items[0].Key)
 	return all
+}
+
+// show says of the first item of each message how many are shown.
+func show(set *Set, all []Decision, key string) {
+	first, sizes := map[uuid.UUID]*Decision{}, map[uuid.UUID]int{}
+	for i := range all {
+		d := &all[i]
+		if d.Outcome != notify.Now {
+			continue
+		}
+		if sizes[d.DigestID]++; first[d.DigestID] == nil {
+			first[d.DigestID] = d
+		}
+	}
+	for id, d := range first {
+		d.Shown = shown(&set.Policy, key, sizes[id])
+	}
+}
+
+// shown is how many of a message's items are shown: the first ones.
+func shown(p *notify.Policy, key string, n int) *Shown {
+	digests, own := p.Digests[key]
+	if !own {
+		digests = p.Digests[""]
+	}
+	show := n
+	if digests.Show > 0 {
+		show = min(n, digests.Show)
+	}
+	return &Shown{key, show, n - show}
 }
 
 func order(a, b Event) int {

@@ -163,6 +163,13 @@ type Decision struct {
 	Limits      []LimitSeen      // that cover it
 	Reported    notify.Reported  // of the steps before a follow-up
 	FollowUps   []notify.FollowUp
+	Shown       *Shown // of the first item of a message
+}
+
+// Shown is how many of its items a digest's message shows.
+type Shown struct {
+	Key        string
+	Show, More int
 }
 
 // LimitSeen is what a decision saw of a limit.

@@ -36,6 +36,9 @@ func (w *World) wish(p *notify.Policy) {
 	for _, kind := range notify.EventTypes {
 		p.Types[kind].OthersLater, p.Types[kind].CappedToDigest = g.chance(2), g.chance(4)
 	}
+	if g.chance(2) {
+		p.Digests = map[string]notify.DigestPolicy{"": {Show: g.IntN(4)}, "all": {Show: 1 + g.IntN(3)}, "PROMO": {Show: 2}}
+	}
 	p.Prepare()
 }
 
