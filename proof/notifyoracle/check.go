@@ -336,12 +336,11 @@ func (c *checker) checkDigests(user string, records []*notify.Record) {
 		for _, r := range records {
 			items = append(items, Event{Notification: c.events[r.EventID]})
 		}
-		if !fits(items) {
+		policy, got := &c.Sets[records[0].RuleVersion].Policy, records[0].Facts.Digest
+		if !fits(items, digestOf(policy, got.Key).Show) {
 			c.violated(LawDigest, user, records[0].EventID, "the digest %v has %d items, or too many bytes", id, len(items))
 		}
-		got := records[0].Facts.Digest
-		want := shown(&c.Sets[records[0].RuleVersion].Policy, got.Key, len(items))
-		if got.Key != "" && (got.Show != want.Show || got.More != want.More) {
+		if want := shown(policy, got.Key, len(items)); got.Key != "" && (got.Show != want.Show || got.More != want.More) {
 			c.violated(LawShown, user, records[0].EventID, "the digest %v of %d items shows %d and has %d more", id, len(items), got.Show, got.More)
 		}
 	}

@@ -27,8 +27,12 @@ const (
 	bytesOfAMessage = 131_072
 )
 
-// fits reports whether a message may have these items.
-func fits(items []Event) bool {
+// fits reports whether a message may have these items. Those beyond the ones that it shows
+// (0: it shows all) take no room.
+func fits(items []Event, show int) bool {
+	if show > 0 {
+		items = items[:min(show, len(items))]
+	}
 	bytes := 0
 	for _, e := range items {
 		bytes += len(e.Body)
@@ -46,7 +50,7 @@ func (u *User) Digest(set *Set, items []Item, id func(first uuid.UUID) uuid.UUID
 	var message []Event
 	for _, item := range items {
 		first := begins
-		if !fits(append(slices.Clone(message), item.Event)) {
+		if !fits(append(slices.Clone(message), item.Event), digestOf(&set.Policy, item.Key).Show) {
 			first = item.Event.ID
 		}
 		d := u.DigestItem(set, item, id(first), now)
@@ -82,15 +86,19 @@ func show(set *Set, all []Decision, key string) {
 
 // shown is how many of a message's items are shown: the first ones.
 func shown(p *notify.Policy, key string, n int) *Shown {
-	digests, own := p.Digests[key]
-	if !own {
-		digests = p.Digests[""]
+	show := digestOf(p, key).Show
+	if show == 0 {
+		show = n
 	}
-	show := n
-	if digests.Show > 0 {
-		show = min(n, digests.Show)
+	return &Shown{key, min(n, show), n - min(n, show)}
+}
+
+// digestOf is what the policy says of the digests of a key.
+func digestOf(p *notify.Policy, key string) notify.DigestPolicy {
+	if digests, own := p.Digests[key]; own {
+		return digests
 	}
-	return &Shown{key, show, n - show}
+	return p.Digests[""]
 }
 
 func order(a, b Event) int {
