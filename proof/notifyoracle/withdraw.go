@@ -32,7 +32,7 @@ func (t *turn) takePlace(w *waiter) {
 	d, place := &t.decision, t.asked.Takes
 	d.Outcome, d.Reasons = notify.Later, []string{notify.ReasonReplaces}
 	d.DeferUntil, d.DigestKey, d.Slot, d.Reserved = place.DueAt, place.DigestKey, place.Slot, place.Reserved
-	if d.Reserved {
+	if d.Reserved && (t.event.ExpiresAt == 0 || place.DueAt < t.event.ExpiresAt) {
 		d.Send.Channels = t.freeAt(w, place.DueAt)
 		t.takePlaces(place.DueAt)
 	}
