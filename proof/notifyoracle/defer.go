@@ -108,7 +108,7 @@ func (t *turn) spreadAfter(w *waiter, at engine.Millis) engine.Millis {
 func (t *turn) expiresFirst() {
 	d := &t.decision
 	if d.DeferUntil != 0 && t.event.ExpiresAt != 0 && d.DeferUntil >= t.event.ExpiresAt {
-		if len(d.Reasons) > 0 && (d.Reasons[0] == notify.ReasonTopicDigest || d.Reasons[0] == notify.ReasonReplaces) {
+		if slices.Contains(t.waits, notify.ReasonTopicDigest) || slices.Contains(d.Reasons, notify.ReasonReplaces) {
 			t.waits = t.heldStages() // these reasons are of no stage, and stand for the rule's
 		}
 		t.never(notify.ReasonExpiresFirst)
