@@ -19,6 +19,7 @@ type historiesCmd struct {
 	Count   uint64 `default:"100000" help:"How many histories."`
 	First   uint64 `default:"0" help:"The number of the first one: a history follows from its number."`
 	Workers int    `default:"0" help:"How many goroutines; 0: one per core."`
+	New     bool   `help:"Draw limits, topics, follow-ups, cancellation and replacement too."`
 	Trace   bool   `help:"Print each decision, on one goroutine."`
 }
 
@@ -81,7 +82,7 @@ func (p *proof) work(ctx context.Context, trace io.Writer) {
 		p.fail(err)
 		return
 	}
-	world.Trace = trace
+	world.Trace, world.Draw.New = trace, p.New
 	for ctx.Err() == nil {
 		from := p.next.Add(chunk) - chunk
 		if from >= p.Count {

@@ -47,13 +47,17 @@ func (v Violation) String() string {
 const (
 	LawKnown    = "a record is of an accepted event and a known set"
 	LawCaps     = "no NOW over a cap"
+	LawLimits   = "no NOW over a limit"
 	LawQuiet    = "no NOW in quiet hours"
 	LawExpiry   = "no dispatch after expiry"
 	LawOneNow   = "one NOW per event at most"
 	LawTurns    = "turns 0 to 2 without a gap"
 	LawEnds     = "every accepted event ends"
 	LawDispatch = "each NOW is dispatched under one id"
+	LawChannels = "each channel of an event at most once"
+	LawWithdraw = "what is cancelled or replaced is not dispatched"
 	LawDigest   = "a digest's message is not too large"
+	LawShown    = "a digest's message counts all of its items"
 	LawState    = "the state is a fold over the records"
 	LawOracle   = "the records are a run of the oracle"
 )
@@ -65,19 +69,24 @@ type checker struct {
 	events map[uuid.UUID]*notify.Notification
 	users  map[string][]*notify.Record // by Seq
 	turns  map[uuid.UUID][]*notify.Record
+	made   map[uuid.UUID]*notify.FollowUp // of follow-ups
 	faults []Violation
 }
 
 func newChecker(run *Run) *checker {
 	c := &checker{
 		Run: run, oracle: New(), events: map[uuid.UUID]*notify.Notification{},
-		users: map[string][]*notify.Record{}, turns: map[uuid.UUID][]*notify.Record{},
+		users: map[string][]*notify.Record{}, turns: map[uuid.UUID][]*notify.Record{}, made: map[uuid.UUID]*notify.FollowUp{},
 	}
 	for _, e := range run.Events {
 		c.events[e.ID] = e
 	}
+	c.addChildren()
 	for i := range run.Records {
 		r := &run.Records[i]
+		if cancelledUnknown(r, c.events[r.EventID]) {
+			c.events[r.EventID] = &notify.Notification{ID: r.EventID, UserID: r.UserID, Type: r.Type, Source: r.Source, Print: r.Print, Body: []byte("{}")}
+		}
 		switch e := c.events[r.EventID]; {
 		case e == nil || e.UserID != r.UserID || e.Type != r.Type:
 			c.violated(LawKnown, r.UserID, r.EventID, "no such event was accepted of this user")
@@ -100,6 +109,40 @@ func newChecker(run *Run) *checker {
 	return c
 }
 
+// addChildren takes in the follow-ups of which records tell, as accepted events.
+func (c *checker) addChildren() {
+	all := slices.Clone(c.Events)
+	for added := true; added; {
+		added = false
+		for i := range c.Records {
+			r := &c.Records[i]
+			for j := range r.Facts.FollowUps {
+				f := &r.Facts.FollowUps[j]
+				parent := c.events[r.EventID]
+				if parent == nil || c.events[f.EventID] != nil {
+					continue
+				}
+				child := Child(parent, f)
+				if due, err := parent.FollowUp(f); err == nil {
+					child.Body = due.Event.Body // its bytes count
+				}
+				c.events[f.EventID], c.made[f.EventID], added = child, f, true
+				all = append(all, child)
+			}
+		}
+	}
+	run := *c.Run
+	run.Events = all
+	c.Run = &run
+}
+
+// cancelledUnknown reports whether a record cancels an event before it came: its texts are
+// not those of an event that came later.
+func cancelledUnknown(r *notify.Record, e *notify.Notification) bool {
+	return r.Turn == 0 && slices.Equal(r.Reasons, []string{notify.ReasonCancelled}) &&
+		(e == nil || e.UserID == r.UserID && (e.Type != r.Type || e.Source != r.Source))
+}
+
 func (c *checker) violated(law, user string, event uuid.UUID, format string, args ...any) {
 	c.faults = append(c.faults, Violation{law, user, event, fmt.Sprintf(format, args...)})
 }
@@ -120,34 +163,67 @@ func Check(run *Run) []Violation {
 	}
 	for _, e := range c.Events {
 		c.checkTurns(e)
+		c.checkChannels(e)
 	}
 	c.checkDispatches()
 	return c.sorted()
 }
 
-// checkSends looks at each NOW that is held by caps and quiet hours: every window that
-// ends with it, and the clock that the user saw.
+// checkSends looks at each NOW that is held by caps, limits and quiet hours: every window
+// that ends with it, and the clock that the user saw.
 func (c *checker) checkSends(user string, records []*notify.Record) {
 	var before State
 	for _, r := range records {
-		set := c.Sets[r.RuleVersion]
-		policy, rule := set.Policy.Types[r.Type], set.rule(r.RuleID)
 		d := DecisionOf(r)
-		if r.Outcome != notify.Now {
-			before.add(&d)
-			continue
-		}
-		free := r.DigestID != uuid.Nil || slices.Contains(r.Reasons, notify.ReasonDeferLimit)
-		for i, w := range notify.Windows {
-			if n := before.count(w, r.DecidedAt); n >= r.Facts.Caps[i] && policy.Capped && !free && !rule.bypasses("caps") {
-				c.violated(LawCaps, user, r.EventID, "%d sends before it in %d ms, the cap is %d", n, w, r.Facts.Caps[i])
-			}
-		}
-		prefs := r.Facts.Preferences
-		if z := c.oracle.zone(zoneName(&prefs, set)); policy.Quiet && !rule.bypasses("quiet_hours") && z.quiet(prefs.Quiet, r.DecidedAt) {
-			c.violated(LawQuiet, user, r.EventID, "decided at %v", r.DecidedAt.Time())
+		d.Send = c.sendOf(r)
+		if r.Outcome == notify.Now {
+			c.checkSend(user, r, &before, &d)
+			c.checkQuiet(user, r)
 		}
 		before.add(&d)
+	}
+}
+
+// sendOf returns what limits ask of a record, by its event.
+func (c *checker) sendOf(r *notify.Record) Send {
+	e, err := ReadEvent(c.events[r.EventID])
+	if err != nil {
+		c.violated(LawKnown, r.UserID, r.EventID, "%v", err)
+		e.Notification = c.events[r.EventID]
+	}
+	return sendOf(c.Sets[r.RuleVersion], e, r.DecidedAt, sendOfRecord(r).Channels)
+}
+
+func (c *checker) checkSend(user string, r *notify.Record, before *State, d *Decision) {
+	set := c.Sets[r.RuleVersion]
+	if r.DigestID != uuid.Nil || slices.Contains(r.Reasons, notify.ReasonDeferLimit) || set.rule(r.RuleID).bypasses("caps") {
+		return
+	}
+	for i, w := range notify.Windows {
+		if n := before.count(w, r.DecidedAt); n >= r.Facts.Caps[i] && set.Policy.Types[r.Type].Capped && !d.Send.Follow {
+			c.violated(LawCaps, user, r.EventID, "%d sends before it in %d ms, the cap is %d", n, w, r.Facts.Caps[i])
+		}
+	}
+	for _, b := range boundsOf(&set.Policy, &d.Send, before.Sent, nil) {
+		if n := within(b.sends, b.Within, r.DecidedAt); n >= b.Most && counts(b.Limit, &d.Send, &d.Send) {
+			c.violated(LawLimits, user, r.EventID, "%d sends before it in %d ms, %s has %d", n, b.Within, b.Name, b.Most)
+		}
+	}
+}
+
+// checkQuiet looks at the channels of a NOW, which quiet hours and snooze must not hold.
+func (c *checker) checkQuiet(user string, r *notify.Record) {
+	set, prefs := c.Sets[r.RuleVersion], &r.Facts.Preferences
+	if !set.Policy.Types[r.Type].Quiet || r.DigestID == uuid.Nil && set.rule(r.RuleID).bypasses("quiet_hours") {
+		return
+	}
+	w := wishOf(&set.Policy, prefs, r.Type, r.Source)
+	snoozed := w.bound && r.DecidedAt < max(prefs.SnoozedUntil, w.choice.SnoozedUntil)
+	quiet := c.oracle.zone(zoneName(prefs, set)).quiet(prefs.Quiet, r.DecidedAt)
+	for _, channel := range r.Channels {
+		if snoozed || quiet && !set.Policy.Awake.Has(channel) {
+			c.violated(LawQuiet, user, r.EventID, "decided at %v on %v", r.DecidedAt.Time(), channel)
+		}
 	}
 }
 
@@ -197,7 +273,7 @@ func (c *checker) checkTurns(e *notify.Notification) {
 			c.violated(LawTurns, e.UserID, e.ID, "record %d is of turn %d", i, r.Turn)
 		case !last && r.Outcome != notify.Later:
 			c.violated(LawTurns, e.UserID, e.ID, "turn %d follows a %v", turns[i+1].Turn, r.Outcome)
-		case !last && turns[i+1].DecidedAt < r.DeferUntil:
+		case !last && turns[i+1].DecidedAt < r.DeferUntil && !endedEarly(turns[i+1]):
 			c.violated(LawTurns, e.UserID, e.ID, "turn %d came %d ms before its time", i+1, r.DeferUntil-turns[i+1].DecidedAt)
 		case last && r.Outcome == notify.Later && c.End != 0 && r.Turn == notify.MaxTurn:
 			c.violated(LawTurns, e.UserID, e.ID, "the last turn is a LATER")
@@ -208,6 +284,9 @@ func (c *checker) checkTurns(e *notify.Notification) {
 			nows++
 		}
 	}
+	if f := c.made[e.ID]; f != nil && len(turns) > 0 && turns[0].DecidedAt < f.At && !endedEarly(turns[0]) {
+		c.violated(LawTurns, e.UserID, e.ID, "the follow-up came %d ms before its time", f.At-turns[0].DecidedAt)
+	}
 	if nows > 1 {
 		c.violated(LawOneNow, e.UserID, e.ID, "%d", nows)
 	}
@@ -216,17 +295,53 @@ func (c *checker) checkTurns(e *notify.Notification) {
 	}
 }
 
-// checkDigests adds up what has one id.
-func (c *checker) checkDigests(user string, records []*notify.Record) {
-	messages := map[uuid.UUID][]Event{}
-	for _, r := range records {
-		if r.Outcome == notify.Now && r.DigestID != uuid.Nil {
-			messages[r.DigestID] = append(messages[r.DigestID], Event{Notification: c.events[r.EventID]})
+// endedEarly reports whether a record may come before its time: a cancellation, which says
+// something else of erased users.
+func endedEarly(r *notify.Record) bool {
+	return Withdrawn(r.Reasons) || slices.Equal(r.Reasons, []string{notify.ReasonUserErased})
+}
+
+// checkChannels looks at the channels of an event and of its follow-ups.
+func (c *checker) checkChannels(e *notify.Notification) {
+	if e.Follows != nil {
+		return
+	}
+	met := map[notify.Channel]bool{}
+	for step := range digestStep + 1 {
+		id := e.ID
+		if step > 0 {
+			id = notify.FollowID(e.ID, step)
+		}
+		for _, r := range c.turns[id] {
+			for _, channel := range r.Channels {
+				if r.Outcome == notify.Now && met[channel] {
+					c.violated(LawChannels, e.UserID, e.ID, "%v twice, at last by step %d", channel, step)
+				}
+				met[channel] = met[channel] || r.Outcome == notify.Now
+			}
 		}
 	}
-	for id, items := range messages {
-		if !fits(items) {
-			c.violated(LawDigest, user, items[0].ID, "the digest %v has %d items, or too many bytes", id, len(items))
+}
+
+// checkDigests adds up what has one id.
+func (c *checker) checkDigests(user string, records []*notify.Record) {
+	messages := map[uuid.UUID][]*notify.Record{}
+	for _, r := range records {
+		if r.Outcome == notify.Now && r.DigestID != uuid.Nil {
+			messages[r.DigestID] = append(messages[r.DigestID], r)
+		}
+	}
+	for id, records := range messages {
+		var items []Event
+		for _, r := range records {
+			items = append(items, Event{Notification: c.events[r.EventID]})
+		}
+		policy, got := &c.Sets[records[0].RuleVersion].Policy, records[0].Facts.Digest
+		if !fits(items, digestOf(policy, got.Key).Show) {
+			c.violated(LawDigest, user, records[0].EventID, "the digest %v has %d items, or too many bytes", id, len(items))
+		}
+		if want := shown(policy, got.Key, len(items)); got.Key != "" && (got.Show != want.Show || got.More != want.More) {
+			c.violated(LawShown, user, records[0].EventID, "the digest %v of %d items shows %d and has %d more", id, len(items), got.Show, got.More)
 		}
 	}
 }
@@ -240,6 +355,11 @@ func (c *checker) checkDispatches() {
 			if e == nil {
 				c.violated(LawKnown, "", id, "dispatched and never accepted")
 				continue
+			}
+			for _, r := range c.turns[id] {
+				if Withdrawn(r.Reasons) {
+					c.violated(LawWithdraw, e.UserID, id, "it was %s %d ms before", r.Reasons[0], sent.At-r.DecidedAt)
+				}
 			}
 			if e.ExpiresAt != 0 && sent.At >= e.ExpiresAt {
 				c.violated(LawExpiry, e.UserID, id, "%d ms late", sent.At-e.ExpiresAt)
@@ -291,28 +411,38 @@ func (c *checker) replay(user string, records []*notify.Record) {
 		}
 		u.Preferences = r.Facts.Preferences
 		u.Erased = u.Erased || slices.Contains(r.Reasons, notify.ReasonUserErased)
-		item := Item{Event: e}
-		last := before[r.EventID]
-		if last != nil {
-			item.Turn, item.Spent = last.Turn+1, last.Spent
-		}
-		var want Decision
-		if last != nil && last.DigestKey != "" {
-			// Quiet hours may have moved the item to another slot since: then its id is
-			// another one, of which no record tells.
-			id := r.DigestID
-			if id == uuid.Nil {
-				id = notify.DigestID(user, last.DigestKey, last.Slot, r.EventID)
-			}
-			item.Key = last.DigestKey
-			want = u.DigestItem(c.Sets[r.RuleVersion], item, id, r.DecidedAt)
-		} else {
-			want = u.Decide(c.Sets[r.RuleVersion], e, item.Turn, item.Spent, r.Facts.Taste, r.DecidedAt)
-		}
+		want := c.decideAgain(u, e, before[r.EventID], r)
 		before[r.EventID] = r
 		if differences := Compare(&want, r); len(differences) > 0 {
 			c.violated(LawOracle, user, r.EventID, "seq %d: %v", r.Seq, differences)
 			return // what follows differs by this one
 		}
 	}
+}
+
+// decideAgain decides an event whose last record is given, as a record says that it was.
+func (c *checker) decideAgain(u *User, e Event, last, r *notify.Record) Decision {
+	set, asked := c.Sets[r.RuleVersion], Turn{Score: r.Facts.Taste, Reported: r.Facts.Reported}
+	if place := r.Facts.Takes; place != (notify.Place{}) {
+		asked.Takes = &place
+	}
+	key, slot := "", engine.Millis(0) // of the digest that it waits for
+	if last != nil {
+		asked.Number, asked.Spent, key, slot = last.Turn+1, last.Spent, last.DigestKey, last.Slot
+	} else if f := c.made[e.ID]; f != nil && f.Digest != "" {
+		key, slot = f.Digest, f.At
+	}
+	switch {
+	case Withdrawn(r.Reasons):
+		return u.Withdraw(set, e, asked, r.Reasons[0], r.DuplicateOf, r.DecidedAt)
+	case key == "":
+		return u.Decide(set, e, asked, r.DecidedAt)
+	}
+	// Quiet hours may have moved the item to another slot since: then its id is another one,
+	// of which no record tells.
+	id := r.DigestID
+	if id == uuid.Nil {
+		id = notify.DigestID(r.UserID, key, slot, r.EventID)
+	}
+	return u.DigestItem(set, Item{e, asked.Number, asked.Spent, key, asked.Reported}, id, r.DecidedAt)
 }

@@ -42,14 +42,21 @@ func recordOf(p *played, d *Decision, e Event) notify.Record {
 		Preferences: p.user.Preferences, Counts: d.Counts, Caps: d.Caps, Forced: d.Forced, Measure: d.Measure, Horizon: d.Horizon,
 		Frees:   [3]engine.Millis{d.Until[notify.ReasonCap5M], d.Until[notify.ReasonCap1H], d.Until[notify.ReasonCap24H]},
 		Waiting: d.Waiting, Reserved: d.Reserved, Moved: d.Moved,
+		Sent: storedSend(d.Send), Topic: d.Topic, Held: d.Held, FollowUps: d.FollowUps, Reported: d.Reported,
 		CooldownEnd: d.Until[notify.ReasonCooldown], QuietEnd: d.Until[notify.ReasonQuietHours],
 	}
 	facts.Preferences.Zone = berlin
+	for _, l := range d.Limits {
+		facts.Limits = append(facts.Limits, notify.LimitFact{Name: l.Name, Count: l.Count, Frees: l.Frees})
+	}
+	if e.Follows != nil {
+		facts.Root, facts.Step = e.Follows.Root, e.Follows.Step
+	}
 	return notify.Record{
 		Seq: p.seq, EventID: d.EventID, UserID: e.UserID, Type: d.Type, Print: d.Print,
 		Outcome: d.Outcome, Reasons: d.Reasons, RuleID: d.RuleID, RuleVersion: d.Version, Turn: d.Turn,
 		DecidedAt: d.DecidedAt, DeferUntil: d.DeferUntil, Spent: d.Spent, DigestKey: d.DigestKey, Slot: d.Slot,
-		DigestID: d.DigestID, DuplicateOf: d.DuplicateOf, Channels: d.Channels, Scored: d.Scored, Score: d.Score,
+		DigestID: d.DigestID, DuplicateOf: d.DuplicateOf, Source: e.Source, Channels: d.Channels, Scored: d.Scored, Score: d.Score,
 		Facts: facts,
 	}
 }
@@ -97,11 +104,11 @@ func play(t *testing.T) *Run {
 		if next.digest {
 			d = p.user.DigestItem(set, next.Item, notify.DigestID("u", "PROMO", next.at, next.Event.ID), next.at)
 		} else {
-			d = p.user.Decide(set, next.Event, next.Turn, next.Spent, notify.Score{}, next.at)
+			d = p.user.Decide(set, next.Event, Turn{Number: next.Turn, Spent: next.Spent}, next.at)
 		}
 		p.keep(&d, next.Event)
 		if d.Outcome == notify.Later {
-			queue = append(queue, due{Item{next.Event, d.Turn + 1, d.Spent, d.DigestKey}, d.DeferUntil, d.DigestKey != ""})
+			queue = append(queue, due{Item{Event: next.Event, Turn: d.Turn + 1, Spent: d.Spent, Key: d.DigestKey}, d.DeferUntil, d.DigestKey != ""})
 		}
 		p.End = next.at
 	}
@@ -115,10 +122,22 @@ func storedOf(u *User) *notify.State {
 	stored := &notify.State{DecidedAt: s.DecidedAt, Sends: s.Sends, LastDigest: s.LastDigest}
 	copy(stored.LastSend[:], s.LastSend[:])
 	for _, o := range s.Slots {
-		stored.Reserved = append(stored.Reserved, notify.Reservation{EventID: o.Event, Sent: notify.Sent{Type: o.Type, At: o.At}, Made: o.Made})
+		stored.Reserved = append(stored.Reserved, notify.Reservation{EventID: o.Event, Sent: storedSend(o.Send), Made: o.Made})
+	}
+	for _, o := range s.Sent {
+		stored.Sent = append(stored.Sent, storedSend(o))
 	}
 	for _, m := range s.Marks {
 		stored.Marks = append(stored.Marks, notify.Mark{EventID: m.EventID, Type: m.Type, At: m.DecidedAt, Print: printOf(m)})
+	}
+	return stored
+}
+
+// storedSend has a made-up hash of each key.
+func storedSend(s Send) notify.Sent {
+	stored := notify.Sent{At: s.At, Type: s.Type, Source: notify.SourceHash(s.Source), Channels: notify.SetOf(s.Channels), Item: s.Item, Follow: s.Follow}
+	for i := range len(s.Keys) {
+		stored.Keys[i] = 1
 	}
 	return stored
 }
@@ -166,7 +185,7 @@ func TestChecksNoticeAPlantedViolation(t *testing.T) {
 		}},
 		{"an UPDATE at midnight", LawQuiet, func(run *Run) {
 			r := record(t, run, is(notify.Later, notify.ReasonQuietHours))
-			r.Outcome, r.Reasons = notify.Now, []string{notify.ReasonScoreHigh}
+			r.Outcome, r.Reasons, r.Channels = notify.Now, []string{notify.ReasonScoreHigh}, []notify.Channel{notify.Push}
 		}},
 		{"a dispatch at its expiry", LawExpiry, func(run *Run) { run.Events[0].ExpiresAt = run.Sent[0].At }},
 		{"an event sent twice", LawOneNow, func(run *Run) {

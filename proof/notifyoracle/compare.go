@@ -40,6 +40,10 @@ func Compare(want *Decision, got *notify.Record) (differences []string) {
 	differ(d, "horizon", want.Horizon == got.Facts.Horizon, want.Horizon, got.Facts.Horizon)
 	differ(d, "reserved", want.Reserved == got.Facts.Reserved, want.Reserved, got.Facts.Reserved)
 	differ(d, "moved", slices.Equal(want.Moved, got.Facts.Moved), want.Moved, got.Facts.Moved)
+	differ(d, "follow-ups", slices.EqualFunc(want.FollowUps, got.Facts.FollowUps, sameFollowUp), want.FollowUps, got.Facts.FollowUps)
+	if want.Reserved {
+		differ(d, "channels of the slot", notify.SetOf(want.Send.Channels) == got.Facts.Sent.Channels, notify.SetOf(want.Send.Channels), got.Facts.Sent.Channels)
+	}
 	if !got.Scored && got.Outcome == notify.Never {
 		return differences // an early stage may have read neither counts nor caps
 	}
@@ -48,16 +52,39 @@ func Compare(want *Decision, got *notify.Record) (differences []string) {
 	if z := got.Facts.Preferences.Zone; z == nil || z.Name() != want.Zone {
 		differ(d, "zone", false, want.Zone, fmt.Sprint(got.Facts.Preferences.Zone))
 	}
+	differ(d, "topic", want.Topic == got.Facts.Topic, want.Topic, got.Facts.Topic)
+	if want.Outcome == notify.Now && want.DigestID == uuid.Nil {
+		differ(d, "held", slices.Equal(want.Held, got.Facts.Held), want.Held, got.Facts.Held)
+	}
+	if want.Shown != nil {
+		g := Shown{got.Facts.Digest.Key, got.Facts.Digest.Show, got.Facts.Digest.More}
+		differ(d, "shown", *want.Shown == g, *want.Shown, g)
+	}
 	if want.DigestID == uuid.Nil {
 		differ(d, "waiting", want.Waiting == got.Facts.Waiting, want.Waiting, got.Facts.Waiting)
 	}
 	if want.Outcome != notify.Later {
 		return differences
 	}
+	differ(d, "limits", slices.EqualFunc(want.Limits, got.Facts.Limits, sameLimit), fmt.Sprint(want.Limits), fmt.Sprint(got.Facts.Limits))
 	for reason, until := range want.Until {
+		if reason == notify.ReasonLimit || !slices.Contains(want.Reasons, reason) {
+			continue
+		}
 		differ(d, "the end of "+reason, until == endOf(reason, &got.Facts), until, endOf(reason, &got.Facts))
 	}
 	return differences
+}
+
+func sameFollowUp(w, g notify.FollowUp) bool {
+	return w.EventID == g.EventID && w.Step == g.Step && slices.Equal(w.Channels, g.Channels) && w.At == g.At && w.Unless == g.Unless &&
+		w.Reason == g.Reason && w.Digest == g.Digest && slices.EqualFunc(w.Then, g.Then, func(w, g notify.Escalation) bool {
+		return w.After == g.After && slices.Equal(w.Channels, g.Channels) && w.Unless == g.Unless
+	})
+}
+
+func sameLimit(w LimitSeen, g notify.LimitFact) bool {
+	return w == LimitSeen{g.Name, g.Count, g.Frees}
 }
 
 // endOf returns when a reason of a LATER ends by the facts of its record.
@@ -73,6 +100,8 @@ func endOf(reason string, f *notify.Facts) engine.Millis {
 		return f.CooldownEnd
 	case notify.ReasonQuietHours:
 		return f.QuietEnd
+	case notify.ReasonSnoozed:
+		return f.SnoozedTo
 	default:
 		return f.RuleUntil
 	}
@@ -93,14 +122,28 @@ func (u *User) CompareState(got *notify.State) (differences []string) {
 		return w.EventID == g.EventID && w.Type == g.Type && w.DecidedAt == g.At && printOf(w) == g.Print
 	})
 	kept := slices.EqualFunc(want.Slots, got.Reserved, func(w Slot, g notify.Reservation) bool {
-		return w == Slot{g.EventID, g.Type, g.At, g.Made}
+		return w.Event == g.EventID && w.Made == g.Made && sameSend(w.Send, g.Sent)
 	})
+	sent := slices.EqualFunc(want.Sent, got.Sent, sameSend)
+	differ(d, "state: sent", sent, fmt.Sprint(want.Sent), fmt.Sprint(got.Sent))
 	differ(d, "state: reserved", kept, fmt.Sprint(want.Slots), fmt.Sprint(got.Reserved))
 	if !same {
 		differ(d, "state: marks", false, idsOf(want.Marks, func(m Mark) uuid.UUID { return m.EventID }),
 			idsOf(got.Marks, func(m notify.Mark) uuid.UUID { return m.EventID }))
 	}
 	return differences
+}
+
+// sameSend compares what is stored of a send. Of keys a hash is stored.
+func sameSend(w Send, g notify.Sent) bool {
+	keys := 0
+	for _, key := range g.Keys {
+		if key != 0 {
+			keys++
+		}
+	}
+	return w.At == g.At && w.Type == g.Type && notify.SourceHash(w.Source) == g.Source && notify.SetOf(w.Channels) == g.Channels &&
+		len(w.Keys) == keys && w.Item == g.Item && w.Follow == g.Follow
 }
 
 // printOf returns what is stored of a mark's texts.
@@ -134,6 +177,27 @@ func DecisionOf(r *notify.Record) Decision {
 		DeferUntil: r.DeferUntil, Spent: r.Spent, DigestKey: r.DigestKey, Slot: r.Slot, DigestID: r.DigestID,
 		DuplicateOf: r.DuplicateOf, Measure: r.Facts.Measure, Channels: r.Channels,
 		Scored: r.Scored, Score: r.Score, Counts: r.Facts.Counts, Caps: r.Facts.Caps,
-		Reserved: r.Facts.Reserved, Moved: r.Facts.Moved,
+		Reserved: r.Facts.Reserved, Moved: r.Facts.Moved, Send: sendOfRecord(r), Topic: r.Facts.Topic, Held: r.Facts.Held,
+		Reported: r.Facts.Reported, FollowUps: r.Facts.FollowUps,
 	}
+}
+
+// sendOfRecord returns what a record says of its send. Of keys it has hashes, which have no
+// names: they are counted, and not compared.
+func sendOfRecord(r *notify.Record) Send {
+	s := Send{
+		At: r.DecidedAt, Type: r.Type, Source: r.Source, Channels: r.Channels, Keys: map[string]string{},
+		Follow: r.Facts.Root != uuid.Nil,
+	}
+	for i, key := range r.Facts.Sent.Keys {
+		if key != 0 {
+			s.Keys[fmt.Sprint(i)] = fmt.Sprint(key)
+		}
+	}
+	for _, c := range notify.Channels {
+		if r.Outcome == notify.Later && r.Facts.Sent.Channels.Has(c) {
+			s.Channels = append(s.Channels, c)
+		}
+	}
+	return s
 }

@@ -19,32 +19,41 @@ type turn struct {
 	prefs    notify.Preferences
 	zone     *zone
 	state    *State
-	score    notify.Score
+	asked    Turn
 	now      engine.Millis
+	item     bool  // of a digest
 	rule     *Rule // the one that matched
-	allowed  []notify.Channel
-	slots    []Slot   // those in its way
-	waits    []string // the reasons that are collected
+	wish     wish
+	on       []notify.Channel // those that the user has on
+	inDigest []notify.Channel // those that the user wants in digests
+	allowed  []notify.Channel // on; inDigest where none is
+	slots    []Slot           // those in its way
+	waits    []string         // the reasons that are collected
 	decision Decision
 }
 
+// Turn is what a decision is told beside the event.
+type Turn struct {
+	Number   int
+	Spent    []uuid.UUID
+	Score    notify.Score
+	Reported notify.Reported // of the steps before a follow-up
+	Takes    *notify.Place   // of what the event replaces
+}
+
 // Decide says what must be decided of an event, and keeps it.
-func (u *User) Decide(set *Set, e Event, number int, spent []uuid.UUID, score notify.Score, now engine.Millis) Decision {
-	t := u.begin(set, e, number, spent, now)
-	t.score = score
-	switch {
-	case t.ended():
-	case t.rule != nil && t.rule.Action.Channels != nil && len(t.allowedOf(t.rule.channels())) == 0:
-		t.never(notify.ReasonNoChannel)
-	default:
+func (u *User) Decide(set *Set, e Event, asked Turn, now engine.Millis) Decision {
+	t := u.begin(set, e, asked, now)
+	if !t.ended() {
 		t.decide()
 		t.expiresFirst()
 	}
 	return t.end()
 }
 
-func (u *User) begin(set *Set, e Event, number int, spent []uuid.UUID, now engine.Millis) *turn {
-	t := &turn{set: set, user: u, event: e, policy: set.Policy.Types[e.Type], prefs: u.Preferences, state: u.State()}
+func (u *User) begin(set *Set, e Event, asked Turn, now engine.Millis) *turn {
+	t := &turn{set: set, user: u, event: e, asked: asked, policy: set.Policy.Types[e.Type], prefs: u.Preferences, state: u.State()}
+	t.wish = wishOf(&set.Policy, &t.prefs, e.Type, e.Source)
 	t.now = max(now, t.state.DecidedAt) // time never runs backwards
 	t.zone = u.zoneOf(set, e)
 	caps := set.Policy.Caps
@@ -54,9 +63,11 @@ func (u *User) begin(set *Set, e Event, number int, spent []uuid.UUID, now engin
 		}
 	}
 	t.decision = Decision{
-		EventID: e.ID, Type: e.Type, Print: e.Print, Turn: number, Version: set.Version,
-		DecidedAt: t.now, Horizon: horizon(&set.Policy), Spent: slices.Clone(spent), Caps: caps, Zone: t.zone.location.String(),
+		EventID: e.ID, Type: e.Type, Print: e.Print, Turn: asked.Number, Version: set.Version,
+		DecidedAt: t.now, Horizon: horizon(&set.Policy), Spent: slices.Clone(asked.Spent), Caps: caps, Zone: t.zone.location.String(),
+		Topic: t.wish.topic, Reported: asked.Reported,
 	}
+	t.decision.Send = t.send(0, nil)
 	for i, w := range notify.Windows {
 		t.decision.Counts[i] = t.state.count(w, t.now)
 	}
@@ -77,11 +88,19 @@ func (u *User) zoneOf(set *Set, e Event) *zone {
 	return u.oracle.zone(set.Zone)
 }
 
-// horizon is 24 h, or the longest cooldown or duplicate window.
+// send is what limits ask of the event.
+func (t *turn) send(at engine.Millis, channels []notify.Channel) Send {
+	return sendOf(t.set, t.event, at, channels)
+}
+
+// horizon is 24 h, or the longest cooldown, duplicate window or span of a limit.
 func horizon(p *notify.Policy) engine.Millis {
 	h := engine.Millis(24 * 60 * 60 * 1000)
 	for _, t := range p.Types {
 		h = max(h, t.Cooldown, t.DuplicateWindow)
+	}
+	for _, l := range p.Limits {
+		h = max(h, l.Within)
 	}
 	return h
 }
@@ -89,7 +108,8 @@ func horizon(p *notify.Policy) engine.Millis {
 // end completes the decision and keeps it. Only a LATER by a rule spends the rule.
 func (t *turn) end() Decision {
 	d := &t.decision
-	if d.Outcome == notify.Later && t.rule.says(notify.Later) {
+	d.Send.At = t.now
+	if t.follow(); d.Outcome == notify.Later && t.rule.says(notify.Later) {
 		d.Spent = append(d.Spent, t.rule.ID)
 	}
 	if d.Outcome != notify.Postponed {
@@ -101,46 +121,49 @@ func (t *turn) end() Decision {
 // ended runs stages 1 to 5 and reports whether one of them has ended the decision.
 func (t *turn) ended() bool {
 	e := t.event
-	switch {
+	switch reason := t.muted(); {
 	case t.user.Erased:
 		return t.never(notify.ReasonUserErased)
 	case e.ExpiresAt != 0 && t.now >= e.ExpiresAt:
 		return t.never(notify.ReasonExpired)
-	case slices.Contains(t.prefs.Muted, e.Type) && e.Type != notify.Security:
-		return t.never(notify.ReasonMuted)
-	}
-	t.allowed = t.allowedOf(e.Channels)
-	if len(t.allowed) == 0 {
+	case reason != "":
+		return t.never(reason)
+	case !t.choose(e.Channels):
 		return t.never(notify.ReasonNoChannel)
-	}
-	if t.duplicate() {
+	case e.Follows != nil:
+		if t.wasRead() {
+			return true
+		}
+	case t.duplicate():
 		return true
 	}
-	if t.rule = t.matchRule(); t.rule == nil {
+	return t.ruledOut()
+}
+
+// ruledOut is stage 5. For items a rule's NOW or LATER does not count, for follow-ups a
+// LATER does not, nor a rule's channels.
+func (t *turn) ruledOut() bool {
+	t.rule = t.matchRule()
+	if t.rule != nil && !t.rule.says(notify.Never) && (t.item || t.event.Follows != nil && t.rule.says(notify.Later)) {
+		t.rule = nil
+	}
+	if t.rule == nil {
 		return false
 	}
 	t.decision.RuleID = t.rule.ID
-	return t.rule.says(notify.Never) && t.never(t.rule.Action.Reason)
+	switch {
+	case t.rule.says(notify.Never):
+		return t.never(t.rule.Action.Reason)
+	case t.rule.Action.Channels != nil && t.event.Follows == nil && !t.choose(t.rule.channels()):
+		return t.never(notify.ReasonNoChannel)
+	}
+	return false
 }
 
 // never ends the decision: the reason comes first, then those that were collected.
 func (t *turn) never(reason string) bool {
 	t.decision.Outcome, t.decision.Reasons = notify.Never, append([]string{reason}, t.waits...)
 	return true
-}
-
-// allowedOf returns those of the channels that the user allows. SECURITY keeps them all
-// where none is allowed.
-func (t *turn) allowedOf(channels []notify.Channel) (allowed []notify.Channel) {
-	for _, c := range channels {
-		if len(t.prefs.Channels) == 0 || slices.Contains(t.prefs.Channels, c) {
-			allowed = append(allowed, c)
-		}
-	}
-	if len(allowed) == 0 && t.event.Type == notify.Security {
-		return channels
-	}
-	return allowed
 }
 
 // duplicate is stages 3 and 4: the newest mark counts.
@@ -170,12 +193,11 @@ func (t *turn) duplicate() bool {
 	return false
 }
 
-// send ends the decision with NOW.
-func (t *turn) send(reasons ...string) {
-	t.decision.Outcome, t.decision.Reasons, t.decision.Channels = notify.Now, reasons, t.allowed
-	if t.rule != nil && t.rule.Action.Channels != nil {
-		t.decision.Channels = t.allowedOf(t.rule.channels())
-	}
+// sendOn ends the decision with NOW.
+func (t *turn) sendOn(channels []notify.Channel, reasons ...string) {
+	d := &t.decision
+	d.Outcome, d.Reasons, d.Channels, d.Held = notify.Now, reasons, channels, t.heldBy(channels)
+	d.Send.Channels = channels
 }
 
 // blocker is what can hold an event; free returns the least instant from at on at which
@@ -183,17 +205,20 @@ func (t *turn) send(reasons ...string) {
 type blocker struct {
 	reason string
 	spread bool // events that it held are spread after it
-	slot   bool // it has slots: caps and cooldowns
+	slot   bool // it has slots: caps, cooldowns and limits
 	free   func(at engine.Millis) engine.Millis
 }
 
-// blockers are what applies to the event, in the order of the stages 6 to 9, whether it
-// holds the event now or not.
-func (t *turn) blockers() (all []blocker) {
+// blockers are what applies to the event beside its channels, in the order of the stages 6
+// to 8, whether it holds the event now or not.
+func (t *turn) blockers(w *waiter) (all []blocker) {
 	if t.rule.says(notify.Later) && t.rule.Action.Strategy != "digest_window" {
 		until := t.ruleUntil()
 		spread := t.rule.Action.Strategy == "next_morning" || t.rule.Action.Strategy == "next_quiet_end"
 		all = append(all, blocker{t.rule.Action.Reason, spread, false, func(at engine.Millis) engine.Millis { return max(at, until) }})
+	}
+	if t.event.Follows != nil {
+		return all // caps, cooldown and limits of all channels do not hold it
 	}
 	if t.policy.Capped && !t.rule.bypasses("caps") {
 		taken := instants(t.state.Sends, t.slots)
@@ -203,13 +228,15 @@ func (t *turn) blockers() (all []blocker) {
 			}})
 		}
 	}
+	for i := range w.bounds {
+		if b := &w.bounds[i]; w.limits && len(b.Of.Channels) == 0 {
+			all = append(all, blocker{notify.ReasonLimit, false, true, b.roomFrom})
+		}
+	}
 	if t.policy.Cooldown > 0 && !t.rule.bypasses("cooldown") {
 		all = append(all, blocker{notify.ReasonCooldown, false, true, func(at engine.Millis) engine.Millis {
 			return t.pauseFrom(t.slots, t.event.Type, at)
 		}})
-	}
-	if t.policy.Quiet && !t.rule.bypasses("quiet_hours") {
-		all = append(all, blocker{notify.ReasonQuietHours, true, false, func(at engine.Millis) engine.Millis { return t.zone.quietEnd(t.prefs.Quiet, at) }})
 	}
 	return all
 }
@@ -229,26 +256,67 @@ func (t *turn) ruleUntil() engine.Millis {
 	return t.zone.nextPass(t.now, t.set.Morning)
 }
 
-// collect asks what holds the event now, and returns all that could.
-func (t *turn) collect() []blocker {
-	d := &t.decision
-	d.Until, d.Waiting, t.waits = map[string]engine.Millis{}, len(t.slots), nil
-	if t.digest() {
-		t.waits = append(t.waits, t.rule.Action.Reason)
-	}
-	blockers := t.blockers()
-	for _, b := range blockers {
-		if free := b.free(t.now); free > t.now {
-			t.waits = append(t.waits, b.reason)
-			d.Until[b.reason] = free
-		}
-	}
-	return blockers
+// stages are the reasons of stages 7 to 9 in their order; the rule's comes before them.
+var stages = []string{
+	notify.ReasonCap5M, notify.ReasonCap1H, notify.ReasonCap24H, notify.ReasonLimit, notify.ReasonCooldown,
+	notify.ReasonSnoozed, notify.ReasonQuietHours,
 }
 
-// digest reports whether a rule makes the event wait for a digest.
-func (t *turn) digest() bool {
-	return t.rule.says(notify.Later) && t.rule.Action.Strategy == "digest_window"
+// collect asks what holds the event now, and returns all that could.
+func (t *turn) collect() (*waiter, []blocker) {
+	d := &t.decision
+	w := t.waiter()
+	d.Until, d.Waiting, t.waits = map[string]engine.Millis{}, len(t.slots), nil
+	blockers := t.blockers(w)
+	asked := slices.Clone(blockers)
+	if len(t.freeAt(w, t.now)) == 0 {
+		for _, c := range w.channels {
+			asked = append(asked, t.holds(w, c)...)
+		}
+	}
+	for _, b := range asked {
+		if free := b.free(t.now); free > t.now {
+			d.Until[b.reason] = max(d.Until[b.reason], free)
+		}
+	}
+	if t.rule.says(notify.Later) { // until another time, so that it always holds
+		t.waits = append(t.waits, t.rule.Action.Reason)
+	}
+	t.waits = append(t.waits, t.heldStages()...)
+	if t.wholeDigest() && !(t.rule.says(notify.Now) && len(t.waits) == 0) {
+		t.waits = []string{notify.ReasonTopicDigest} // nothing else counts
+	}
+	t.seeLimits(w)
+	return w, blockers
+}
+
+// seeLimits keeps what limits have shown.
+func (t *turn) seeLimits(w *waiter) {
+	t.decision.Limits = nil
+	for _, b := range w.bounds {
+		if !b.names(w.channels) {
+			continue
+		}
+		seen := LimitSeen{Name: b.Name, Count: within(b.sends, b.Within, t.now)}
+		if free := b.roomFrom(t.now); free > t.now {
+			seen.Frees = free
+		}
+		t.decision.Limits = append(t.decision.Limits, seen)
+	}
+}
+
+// wholeDigest reports whether the user wants the event in digests only, and it has not waited
+// as often as it may.
+func (t *turn) wholeDigest() bool {
+	return len(t.on) == 0 && t.decision.Turn < notify.MaxTurn
+}
+
+// forDigest reports whether what holds the event makes it wait for a digest.
+func (t *turn) forDigest() bool {
+	if t.rule.says(notify.Later) {
+		return t.rule.Action.Strategy == "digest_window"
+	}
+	return t.policy.CappedToDigest && slices.ContainsFunc(stages[:5], t.held)
 }
 
 // held reports whether a reason is collected.
@@ -264,51 +332,90 @@ func (t *turn) decide() {
 	if own == nil || own.At > t.now {
 		t.seeOthers() // whose own time has come heeds sends alone
 	}
-	blockers := t.collect()
-	if own != nil && (len(t.waits) > 0 || t.rule.says(notify.Later)) {
-		if t.moves(own, blockers) {
+	w, blockers := t.collect()
+	if own != nil && len(t.waits) > 0 {
+		if t.moves(own, w, blockers) {
 			return
 		}
-		t.seeOthers()
-		blockers = t.collect()
+		if t.rule.says(notify.Later) || len(t.heldStages()) > 0 {
+			t.seeOthers()
+			w, blockers = t.collect()
+		}
 	}
-	digest := t.digest()
+	toDigest := t.forDigest() || slices.Contains(t.waits, notify.ReasonTopicDigest)
 	switch {
+	case len(t.waits) == 0 && t.rule.says(notify.Now):
+		t.sendOn(t.freeAt(w, t.now), t.reasonOfNow())
+		d.Forced = true
+	case t.asked.Takes != nil:
+		t.takePlace(w)
+		return
 	case len(t.waits) > 0:
 		d.Outcome, d.Reasons = notify.Later, t.waits
-	case t.rule.says(notify.Now):
-		t.send(t.rule.Action.Reason)
-		d.Forced = true
+	case t.event.Follows != nil:
+		t.sendOn(t.freeAt(w, t.now), t.event.Follows.Reason)
 	default:
-		t.decideByScore()
-		digest = true
+		t.decideByScore(w)
+		toDigest = true
 	}
 	switch {
 	case d.Outcome == notify.Now:
 		t.takePlaces(t.now)
 	case d.Outcome != notify.Later:
-	case d.Turn == notify.MaxTurn && !t.policy.NowAtLimit:
-		t.never(notify.ReasonDeferLimit)
-	case d.Turn == notify.MaxTurn && t.held(notify.ReasonQuietHours):
-		d.Outcome, d.DeferUntil = notify.Postponed, t.zone.quietEnd(t.prefs.Quiet, t.now)
 	case d.Turn == notify.MaxTurn:
-		t.send(append([]string{notify.ReasonDeferLimit}, t.waits...)...)
-	case digest:
+		t.decideAtLimit(w)
+	case toDigest:
 		t.deferToSlot()
 	default:
-		t.deferUntilFree(blockers)
+		t.deferUntilFree(w, blockers)
+	}
+}
+
+// reasonOfNow is the reason of a NOW that a rule says: a follow-up keeps its own.
+func (t *turn) reasonOfNow() string {
+	if t.event.Follows != nil {
+		return t.event.Follows.Reason
+	}
+	return t.rule.Action.Reason
+}
+
+// heldStages are the reasons of stages 7 to 9, without the rule's.
+func (t *turn) heldStages() (all []string) {
+	for _, reason := range stages {
+		if t.held(reason) {
+			all = append(all, reason)
+		}
+	}
+	return all
+}
+
+// decideAtLimit is stage 11.
+func (t *turn) decideAtLimit(w *waiter) {
+	d := &t.decision
+	switch awake := t.awake(w); {
+	case !t.policy.NowAtLimit:
+		t.never(notify.ReasonDeferLimit)
+	case len(awake) > 0:
+		t.sendOn(awake, append([]string{notify.ReasonDeferLimit}, t.waits...)...)
+	default:
+		least := engine.Millis(math.MaxInt64)
+		for _, c := range w.channels {
+			free, _, _ := freeAfter(t.hushes(w, c), t.now)
+			least = min(least, free)
+		}
+		d.Outcome, d.DeferUntil = notify.Postponed, least
 	}
 }
 
 // decideByScore is stage 10.
-func (t *turn) decideByScore() {
+func (t *turn) decideByScore(w *waiter) {
 	d, p := &t.decision, t.set.Policy.Score
 	sum, weights := 0.0, 0.0
 	add := func(weight, value float64) { sum, weights = sum+weight*value, weights+weight }
 	add(p.Weights.Base, t.policy.Base)
 	add(p.Weights.Hint, map[notify.Hint]float64{notify.Critical: 1, notify.High: .75, 0: .5, notify.Medium: .5, notify.Low: .2}[t.event.Hint])
-	if p.Taste && t.score.Known {
-		add(p.Weights.Taste, max(0, min(1, (t.score.Cosine-p.Floor)/(p.Ceiling-p.Floor))))
+	if p.Taste && t.asked.Score.Known {
+		add(p.Weights.Taste, max(0, min(1, (t.asked.Score.Cosine-p.Floor)/(p.Ceiling-p.Floor))))
 	}
 	age := float64(max(0, t.now-t.event.Timestamp))
 	add(p.Weights.Recency, math.Exp2(-age/float64(t.policy.HalfLife)))
@@ -320,11 +427,11 @@ func (t *turn) decideByScore() {
 	d.Scored, d.Score = true, sum/weights
 	switch {
 	case d.Score >= p.Now:
-		t.send(notify.ReasonScoreHigh)
+		t.sendOn(t.freeAt(w, t.now), notify.ReasonScoreHigh)
 	case d.Score < p.Later:
 		t.never(notify.ReasonScoreLow)
 	case d.Turn > 0:
-		t.send(notify.ReasonScoreDigest)
+		t.sendOn(t.freeAt(w, t.now), notify.ReasonScoreDigest)
 	default:
 		d.Outcome, d.Reasons = notify.Later, []string{notify.ReasonScoreDigest}
 	}

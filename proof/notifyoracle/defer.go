@@ -1,25 +1,35 @@
 package notifyoracle
 
 import (
+	"slices"
+
 	"github.com/cespare/xxhash/v2"
 
 	"keyfold/engine"
 	"keyfold/engine/notify"
 )
 
-// deferToSlot defers to the next slot for digests. Only quiet hours move it.
+// deferToSlot defers to the next slot for digests. Only quiet hours and snooze move it.
 func (t *turn) deferToSlot() {
-	slot := t.zone.nextPass(t.now, t.set.Digests...)
-	if t.policy.Quiet {
-		slot = t.zone.quietEnd(t.prefs.Quiet, slot)
-	}
+	slot := t.anyAwake(t.allowed, t.nextDigest())
 	t.decision.Slot, t.decision.DeferUntil, t.decision.DigestKey = slot, slot, t.digestKey()
+	if slices.Contains(t.waits, notify.ReasonTopicDigest) {
+		t.decision.DigestKey = t.wish.topic
+	}
+}
+
+// nextDigest is the next of the user's times of digests, else of those of the settings.
+func (t *turn) nextDigest() engine.Millis {
+	if len(t.prefs.Digests) > 0 {
+		return t.zone.nextPass(t.now, t.prefs.Digests...)
+	}
+	return t.zone.nextPass(t.now, t.set.Digests...)
 }
 
 // deferUntilFree defers to the least instant at which nothing holds, and keeps a slot there
-// for what waits for a cap or a cooldown.
-func (t *turn) deferUntilFree(blockers []blocker) {
-	at, settled, slot := t.freeFrom(blockers)
+// for what waits for a cap, a limit or a cooldown.
+func (t *turn) deferUntilFree(w *waiter, blockers []blocker) {
+	at, settled, slot := t.freeFrom(w, blockers)
 	if !settled {
 		t.never(notify.ReasonExpiresFirst)
 		return
@@ -29,21 +39,27 @@ func (t *turn) deferUntilFree(blockers []blocker) {
 	if t.event.ExpiresAt != 0 && at >= t.event.ExpiresAt {
 		return // stage 12
 	}
-	for _, b := range blockers {
-		slot = slot || b.slot && t.held(b.reason)
+	if slot || slices.ContainsFunc(stages[:5], t.held) {
+		t.reserve(w, at)
 	}
+}
+
+// reserve keeps a slot where there is room for one.
+func (t *turn) reserve(w *waiter, at engine.Millis) {
 	others := len(t.state.Slots)
 	if t.state.slotOf(t.event.ID) != nil {
 		others--
 	}
-	if d.Reserved = slot && others+t.state.count(24*60*minute, t.now) < notify.MaxSends; d.Reserved {
+	d := &t.decision
+	if d.Reserved = others+t.state.count(24*60*minute, t.now) < notify.MaxSends; d.Reserved {
+		d.Send.Channels = t.freeAt(w, at)
 		t.takePlaces(at)
 	}
 }
 
 // freeFrom finds the least instant at which nothing holds, in at most eight rounds, and
 // spreads what quiet hours and mornings have gathered; what is in the way there moves it on.
-func (t *turn) freeFrom(blockers []blocker) (at engine.Millis, settled, slot bool) {
+func (t *turn) freeFrom(w *waiter, blockers []blocker) (at engine.Millis, settled, slot bool) {
 	at = t.now
 	spread := false
 	pass := func() (moved bool) {
@@ -52,12 +68,15 @@ func (t *turn) freeFrom(blockers []blocker) (at engine.Millis, settled, slot boo
 				at, spread, moved, slot = free, b.spread, true, slot || b.slot
 			}
 		}
+		if free, last, slots := t.anyFree(w, at); free > at {
+			at, spread, moved, slot = free, last.spread, true, slot || slots
+		}
 		return moved
 	}
 	for range 8 {
 		moved := pass()
 		if !moved && spread {
-			at, spread = at+t.spreadAfter(at), false
+			at, spread = at+t.spreadAfter(w, at), false
 			moved = pass()
 		}
 		if !moved {
@@ -69,9 +88,9 @@ func (t *turn) freeFrom(blockers []blocker) (at engine.Millis, settled, slot boo
 
 // spreadAfter is how far the event is spread after an instant: before the next quiet minute
 // and before it expires.
-func (t *turn) spreadAfter(at engine.Millis) engine.Millis {
+func (t *turn) spreadAfter(w *waiter, at engine.Millis) engine.Millis {
 	room := engine.Millis(600_000)
-	if t.policy.Quiet && !t.rule.bypasses("quiet_hours") {
+	if w.quiet {
 		for m := nextMinute(at); m <= at+room; m = nextMinute(m) {
 			if t.zone.quiet(t.prefs.Quiet, m) {
 				room = m - at - 1
@@ -89,7 +108,10 @@ func (t *turn) spreadAfter(at engine.Millis) engine.Millis {
 func (t *turn) expiresFirst() {
 	d := &t.decision
 	if d.DeferUntil != 0 && t.event.ExpiresAt != 0 && d.DeferUntil >= t.event.ExpiresAt {
+		if slices.Contains(t.waits, notify.ReasonTopicDigest) || slices.Contains(d.Reasons, notify.ReasonReplaces) {
+			t.waits = t.heldStages() // these reasons are of no stage, and stand for the rule's
+		}
 		t.never(notify.ReasonExpiresFirst)
-		d.DeferUntil, d.Slot, d.DigestKey = 0, 0, ""
+		d.DeferUntil, d.Slot, d.DigestKey, d.Reserved = 0, 0, "", false
 	}
 }

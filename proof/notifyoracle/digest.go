@@ -13,10 +13,11 @@ import (
 
 // Item is a deferral of a digest.
 type Item struct {
-	Event Event
-	Turn  int
-	Spent []uuid.UUID
-	Key   string // of the digest
+	Event    Event
+	Turn     int
+	Spent    []uuid.UUID
+	Key      string // of the digest
+	Reported notify.Reported
 }
 
 // A message of a digest has at most so many items. It has at most so many bytes of their
@@ -26,8 +27,12 @@ const (
 	bytesOfAMessage = 131_072
 )
 
-// fits reports whether a message may have these items.
-func fits(items []Event) bool {
+// fits reports whether a message may have these items. Those beyond the ones that it shows
+// (0: it shows all) take no room.
+func fits(items []Event, show int) bool {
+	if show > 0 {
+		items = items[:min(show, len(items))]
+	}
 	bytes := 0
 	for _, e := range items {
 		bytes += len(e.Body)
@@ -45,7 +50,7 @@ func (u *User) Digest(set *Set, items []Item, id func(first uuid.UUID) uuid.UUID
 	var message []Event
 	for _, item := range items {
 		first := begins
-		if !fits(append(slices.Clone(message), item.Event)) {
+		if !fits(append(slices.Clone(message), item.Event), digestOf(&set.Policy, item.Key).Show) {
 			first = item.Event.ID
 		}
 		d := u.DigestItem(set, item, id(first), now)
@@ -58,7 +63,42 @@ func (u *User) Digest(set *Set, items []Item, id func(first uuid.UUID) uuid.UUID
 		}
 		all = append(all, d)
 	}
+	show(set, all, items[0].Key)
 	return all
+}
+
+// show says of the first item of each message how many are shown.
+func show(set *Set, all []Decision, key string) {
+	first, sizes := map[uuid.UUID]*Decision{}, map[uuid.UUID]int{}
+	for i := range all {
+		d := &all[i]
+		if d.Outcome != notify.Now {
+			continue
+		}
+		if sizes[d.DigestID]++; first[d.DigestID] == nil {
+			first[d.DigestID] = d
+		}
+	}
+	for id, d := range first {
+		d.Shown = shown(&set.Policy, key, sizes[id])
+	}
+}
+
+// shown is how many of a message's items are shown: the first ones.
+func shown(p *notify.Policy, key string, n int) *Shown {
+	show := digestOf(p, key).Show
+	if show == 0 {
+		show = n
+	}
+	return &Shown{key, min(n, show), n - min(n, show)}
+}
+
+// digestOf is what the policy says of the digests of a key.
+func digestOf(p *notify.Policy, key string) notify.DigestPolicy {
+	if digests, own := p.Digests[key]; own {
+		return digests
+	}
+	return p.Digests[""]
 }
 
 func order(a, b Event) int {
@@ -73,21 +113,20 @@ func order(a, b Event) int {
 
 // DigestItem says what must be decided of the next item of a digest.
 func (u *User) DigestItem(set *Set, item Item, id uuid.UUID, now engine.Millis) Decision {
-	t := u.begin(set, item.Event, item.Turn, item.Spent, now)
-	ended := t.ended()
-	if !ended {
-		t.rule, t.decision.RuleID = nil, uuid.Nil // a rule's NOW or LATER is ignored
+	t := u.begin(set, item.Event, Turn{Number: item.Turn, Spent: item.Spent, Reported: item.Reported}, now)
+	t.item = true
+	if t.ended() {
+		return t.end()
 	}
-	switch {
-	case ended:
-	case t.policy.Quiet && t.zone.quiet(t.prefs.Quiet, t.now):
-		// It moves to a slot at their end.
-		end := t.zone.quietEnd(t.prefs.Quiet, t.now)
-		t.decision.Outcome, t.decision.DeferUntil, t.decision.Slot, t.decision.DigestKey = notify.Postponed, end, end, item.Key
-		t.expiresFirst()
-	default:
-		t.send(notify.ReasonDigested)
+	w := &waiter{wish: t.wish, quiet: t.policy.Quiet}
+	if awake := t.awake(w); len(awake) > 0 {
+		t.sendOn(awake, notify.ReasonDigested)
 		t.decision.DigestID = id
+		return t.end()
 	}
+	// It moves to a slot at the end of quiet hours.
+	end := t.anyAwake(t.allowed, t.now)
+	t.decision.Outcome, t.decision.DeferUntil, t.decision.Slot, t.decision.DigestKey = notify.Postponed, end, end, item.Key
+	t.expiresFirst()
 	return t.end()
 }

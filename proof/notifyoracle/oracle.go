@@ -3,10 +3,16 @@
 // shares with package notify the words, the types of events, policies and preferences,
 // and the fingerprints of texts (package similar); not the code that decides.
 //
-//	decide.go   the stages in their order, the instant of a deferral
+//	decide.go   the stages in their order
+//	defer.go    the instant of a deferral
+//	channels.go topics, and which channels are open when
+//	sends.go    what limits cover, and what they count
+//	follow.go   follow-ups on other channels
+//	withdraw.go what is cancelled or replaced
 //	digest.go   digests, and the messages that their items fill
 //	state.go    what the past decisions come to
 //	slots.go    what is kept for those that wait, and who gives way
+//	operators.go what rules ask of texts, lists, instants and counts of a kind
 //	rules.go    rules, matched by a walk over their JSON
 //	clock.go    local time, minute by minute
 //	compare.go  a decision against a record, the past against a stored state
@@ -151,4 +157,24 @@ type Decision struct {
 	Waiting     int                      // slots in its way
 	Reserved    bool                     // of a LATER: it has a slot
 	Moved       []notify.Move            // slots whose places it took
+	Send        Send                     // what limits ask of it: with the channels of NOW, or of a slot
+	Topic       string
+	Held        []notify.Channel // of NOW: allowed channels that it does not go out on
+	Limits      []LimitSeen      // that cover it
+	Reported    notify.Reported  // of the steps before a follow-up
+	FollowUps   []notify.FollowUp
+	Shown       *Shown // of the first item of a message
+}
+
+// Shown is how many of its items a digest's message shows.
+type Shown struct {
+	Key        string
+	Show, More int
+}
+
+// LimitSeen is what a decision saw of a limit.
+type LimitSeen struct {
+	Name  string
+	Count int           // sends within its span
+	Frees engine.Millis // 0: at once
 }

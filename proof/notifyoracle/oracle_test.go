@@ -50,7 +50,7 @@ func TestCapsFreeToTheMillisecond(t *testing.T) {
 	u, set, noon := New().User("u"), testSet(t, ""), at("2026-06-01T12:00:00.000Z")
 	for i := range 5 {
 		now := noon + engine.Millis(i*1001)
-		d := u.Decide(set, testEvent(i, notify.Update, now), 0, nil, notify.Score{}, now)
+		d := u.Decide(set, testEvent(i, notify.Update, now), Turn{}, now)
 		switch {
 		case i < 3:
 			if d.Outcome != notify.Now || !slices.Equal(d.Reasons, []string{notify.ReasonScoreHigh}) {
@@ -101,7 +101,7 @@ func TestACapThatFreesInQuietHoursMovesToTheirEnd(t *testing.T) {
 	u.Preferences.Quiet = quiet.Hours{{From: 1320, To: 420}}
 	var d Decision
 	for i := range 4 {
-		d = u.Decide(set, testEvent(i, notify.Update, evening), 0, nil, notify.Score{}, evening)
+		d = u.Decide(set, testEvent(i, notify.Update, evening), Turn{}, evening)
 	}
 	end := at("2026-06-02T05:00:00.000Z")
 	if d.Outcome != notify.Later || slices.Contains(d.Reasons, notify.ReasonQuietHours) || d.DeferUntil < end || d.DeferUntil > end+600_000 {

@@ -29,8 +29,27 @@ type Rule struct {
 		Reason   string   `json:"reason_code"`
 		Bypass   []string `json:"bypass"` // nil: everything
 		Key      []string `json:"digest_key"`
+		Escalate []Step   `json:"escalate"`
 	} `json:"action"`
 	tree map[string]any
+}
+
+// Step is a step of a rule's chain of channels.
+type Step struct {
+	After    string   `json:"after"`
+	Channels []string `json:"channels"`
+	Unless   string   `json:"unless"`
+}
+
+// chain is the rule's chain of channels.
+func (r *Rule) chain() (all []notify.Escalation) {
+	for _, s := range r.Action.Escalate {
+		all = append(all, notify.Escalation{
+			After: milliseconds(s.After), Channels: channelsOf(s.Channels),
+			Unless: map[string]notify.Unless{"": notify.UnlessRead, "read": notify.UnlessRead, "delivered": notify.UnlessDelivered, "never": notify.UnlessNever}[s.Unless],
+		})
+	}
+	return all
 }
 
 // readRules reads the enabled rules of a document, by priority.
@@ -93,17 +112,20 @@ func (r *Rule) bypasses(stage string) bool {
 func (t *turn) matchRule() *Rule {
 	for i := range t.set.Rules {
 		r := &t.set.Rules[i]
-		if !slices.Contains(t.decision.Spent, r.ID) && t.matches(r.tree) {
+		if !slices.Contains(t.decision.Spent, r.ID) && t.matches(r, r.tree) {
 			return r
 		}
 	}
 	return nil
 }
 
-func (t *turn) matches(node map[string]any) bool {
+func (t *turn) matches(r *Rule, node map[string]any) bool {
+	if always, _ := node["always"].(bool); always {
+		return true
+	}
 	op, _ := node["op"].(string)
 	kids, _ := node["rules"].([]any)
-	match := func(kid any) bool { return t.matches(kid.(map[string]any)) }
+	match := func(kid any) bool { return t.matches(r, kid.(map[string]any)) }
 	switch op {
 	case "AND":
 		return !slices.ContainsFunc(kids, func(kid any) bool { return !match(kid) })
@@ -112,7 +134,12 @@ func (t *turn) matches(node map[string]any) bool {
 	case "NOT":
 		return !match(kids[0])
 	}
-	return compare(t.field(node["field"].(string)), node["operator"].(string), node["value"])
+	have, operator, value := t.field(node["field"].(string)), node["operator"].(string), node["value"]
+	if operator == "percent" {
+		text, ok := have.(string)
+		return ok && chosen(r.ID, text, value.(Number).Rat)
+	}
+	return compare(have, operator, value)
 }
 
 // compare applies an operator. An absent field is null; null equals null.
@@ -131,6 +158,10 @@ func compare(have any, operator string, want any) bool {
 		return among()
 	case "neq", "not_in":
 		return !among()
+	}
+	if asks, known := asks[operator]; known {
+		text, ok := want.(string)
+		return ok && asks(have, text)
 	}
 	holds, known := orders[operator]
 	if !known {
@@ -166,29 +197,46 @@ func equal(have, want any) bool {
 
 // field returns what a rule sees under a name, nil where it is absent.
 func (t *turn) field(name string) any {
-	e := t.event
+	if path, ok := strings.CutPrefix(name, "user."); ok {
+		return lookUp(t.attributes(), strings.Split(path, "."))
+	}
+	if v, known := t.event.field(name); known {
+		return v
+	}
+	if of, ok := strings.CutPrefix(name, "count_"); ok && strings.Count(of, "_") == 1 {
+		return t.countOf(of)
+	}
+	if name == "now" {
+		return t.now.Time()
+	}
+	return t.number(name)
+}
+
+// field returns what the event has under a name, nil where it is absent. It is not known
+// where the name is of something else.
+func (e Event) field(name string) (v any, known bool) {
 	if path, ok := strings.CutPrefix(name, "metadata."); ok {
-		return lookUp(e.Object, strings.Split(path, "."))
+		return lookUp(e.Object, strings.Split(path, ".")), true
 	}
 	switch name {
 	case "event_type":
-		return e.Type.String()
+		return e.Type.String(), true
 	case "priority_hint":
-		return text(e.Hint.String())
+		return text(e.Hint.String()), true
 	case "source":
-		return e.Source
+		return e.Source, true
 	case "channel":
-		return e.Channels
+		return e.Channels, true
 	case "user_id":
-		return e.UserID
+		return e.UserID, true
 	case "dedupe_key":
-		return text(e.DedupeKey)
+		return text(e.DedupeKey), true
 	case "title":
-		return e.Title
+		return e.Title, true
 	case "message":
-		return text(e.Message)
+		return text(e.Message), true
 	}
-	return t.number(name)
+	return nil, false
 }
 
 // number returns what a rule sees under the name of a figure: all are as of now, before
@@ -258,6 +306,26 @@ func lookUp(v any, path []string) any {
 	return v
 }
 
+// keyText is the text of a field in keys: "" where it is absent.
+func (e Event) keyText(name string) string {
+	v, _ := e.field(name)
+	switch v := v.(type) {
+	case string:
+		return v
+	case Number:
+		return v.Text
+	case bool:
+		return strconv.FormatBool(v)
+	case []notify.Channel:
+		var names []string
+		for _, c := range v {
+			names = append(names, c.String())
+		}
+		return strings.Join(names, ",")
+	}
+	return ""
+}
+
 // digestKey joins the values of the rule's fields.
 func (t *turn) digestKey() string {
 	if t.rule == nil || !t.rule.says(notify.Later) || t.rule.Action.Key == nil {
@@ -265,22 +333,7 @@ func (t *turn) digestKey() string {
 	}
 	var values []string
 	for _, name := range t.rule.Action.Key {
-		switch v := t.field(name).(type) {
-		case string:
-			values = append(values, v)
-		case Number:
-			values = append(values, v.Text)
-		case bool:
-			values = append(values, strconv.FormatBool(v))
-		case []notify.Channel:
-			var names []string
-			for _, c := range v {
-				names = append(names, c.String())
-			}
-			values = append(values, strings.Join(names, ","))
-		default:
-			values = append(values, "")
-		}
+		values = append(values, t.event.keyText(name))
 	}
 	// Within a value the sign between values, and the one before it, have a backslash
 	// before them. A key over 256 bytes is its SHA-256 behind what no other key begins with.
@@ -303,8 +356,10 @@ func (t *turn) digestKey() string {
 }
 
 // channels are those that a rule names.
-func (r *Rule) channels() (all []notify.Channel) {
-	for _, name := range r.Action.Channels {
+func (r *Rule) channels() []notify.Channel { return channelsOf(r.Action.Channels) }
+
+func channelsOf(names []string) (all []notify.Channel) {
+	for _, name := range names {
 		all = append(all, notify.ParseChannel(name))
 	}
 	return all

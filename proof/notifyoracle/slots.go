@@ -12,9 +12,8 @@ import (
 // Slot is a send that is kept for an event that waits.
 type Slot struct {
 	Event uuid.UUID
-	Type  notify.EventType
-	At    engine.Millis
-	Made  engine.Millis
+	Send
+	Made engine.Millis
 }
 
 // keepSlots takes in what a decision does to the slots: its event's own ends, those it has
@@ -29,7 +28,9 @@ func (s *State) keepSlots(d *Decision) {
 		}
 	}
 	if d.Reserved {
-		s.Slots = inOrder(append(s.Slots, Slot{d.EventID, d.Type, d.DeferUntil, d.DecidedAt}))
+		kept := d.Send
+		kept.At = d.DeferUntil
+		s.Slots = inOrder(append(s.Slots, Slot{d.EventID, kept, d.DecidedAt}))
 	}
 }
 
@@ -60,11 +61,14 @@ func (t *turn) seeOthers() {
 	}
 }
 
-// instants are all that is sent and all that is kept, in order.
+// instants are all that is sent and all that is kept, in order, as caps count it: without
+// follow-ups.
 func instants(sends []engine.Millis, kept []Slot) []engine.Millis {
 	all := slices.Clone(sends)
 	for _, o := range kept {
-		all = append(all, o.At)
+		if !o.Follow {
+			all = append(all, o.At)
+		}
 	}
 	slices.Sort(all)
 	return all
@@ -116,7 +120,7 @@ func (t *turn) pauseFrom(kept []Slot, kind notify.EventType, at engine.Millis) e
 	for moved := true; moved; {
 		moved = false
 		for _, o := range kept {
-			if o.Type == kind && o.At-pause < at && at < o.At+pause {
+			if o.Type == kind && !o.Follow && o.At-pause < at && at < o.At+pause {
 				at, moved = o.At+pause, true
 			}
 		}
@@ -126,7 +130,7 @@ func (t *turn) pauseFrom(kept []Slot, kind notify.EventType, at engine.Millis) e
 
 // takePlaces moves the bulk slots that an urgent event's send leaves no room for.
 func (t *turn) takePlaces(at engine.Millis) {
-	if !t.policy.Capped || t.rule.bypasses("caps") || !t.event.Type.Urgent() {
+	if t.rule.bypasses("caps") || !t.event.Type.Urgent() {
 		return
 	}
 	var kept, moving []Slot
@@ -135,37 +139,57 @@ func (t *turn) takePlaces(at engine.Millis) {
 			kept = append(kept, o)
 		}
 	}
+	sent := t.decision.Send
+	sent.At = at
 	for {
-		i := t.displaced(kept, at)
+		i := t.displaced(kept, &sent)
 		if i < 0 {
 			break
 		}
 		moving = append(moving, kept[i])
 		kept = slices.Delete(kept, i, i+1)
 	}
-	sends := append(slices.Clone(t.state.Sends), at)
 	for _, m := range moving {
-		m.At = t.nextPlace(sends, kept, m)
+		m.At = t.nextPlace(&sent, kept, m)
 		kept = inOrder(append(kept, m))
 		t.decision.Moved = append(t.decision.Moved, notify.Move{EventID: m.Event, At: m.At})
 	}
 }
 
-// displaced returns the bulk slot that gives way first: the shortest window counts, in it
-// the earliest group that makes it full, of that the latest slot.
-func (t *turn) displaced(kept []Slot, at engine.Millis) int {
-	all := instants(t.state.Sends, kept)
-	for i, w := range notify.Windows {
-		n := t.decision.Caps[i]
-		for begin := 0; begin+n <= len(all); begin++ {
-			group := all[begin : begin+n]
-			if max(group[n-1], at)-min(group[0], at) >= w {
-				continue
+// displaced returns the bulk slot that gives way first: of caps before limits, of these in
+// the policy's order.
+func (t *turn) displaced(kept []Slot, sent *Send) int {
+	if t.policy.Capped && !sent.Follow {
+		capped := func(o *Send) bool { return !o.Follow }
+		for i, w := range notify.Windows {
+			if j := crowded(kept, capped, instants(t.state.Sends, kept), t.decision.Caps[i], w, sent.At); j >= 0 {
+				return j
 			}
-			for j := len(kept) - 1; j >= 0; j-- {
-				if !kept[j].Type.Urgent() && kept[j].At >= group[0] && kept[j].At <= group[n-1] {
-					return j
-				}
+		}
+	}
+	for _, b := range boundsOf(&t.set.Policy, sent, t.state.Sent, kept) {
+		if !counts(b.Limit, sent, sent) {
+			continue // it goes out on other channels
+		}
+		counted := func(o *Send) bool { return counts(b.Limit, o, sent) }
+		if j := crowded(kept, counted, b.taken, b.Most, b.Within, sent.At); j >= 0 {
+			return j
+		}
+	}
+	return -1
+}
+
+// crowded returns the bulk slot that gives way in a window: the earliest group that makes it
+// full counts, of that the latest slot.
+func crowded(kept []Slot, counts func(*Send) bool, all []engine.Millis, n int, w, at engine.Millis) int {
+	for begin := 0; begin+n <= len(all); begin++ {
+		group := all[begin : begin+n]
+		if max(group[n-1], at)-min(group[0], at) >= w {
+			continue
+		}
+		for j := len(kept) - 1; j >= 0; j-- {
+			if o := &kept[j]; !o.Type.Urgent() && counts(&o.Send) && o.At >= group[0] && o.At <= group[n-1] {
+				return j
 			}
 		}
 	}
@@ -174,19 +198,37 @@ func (t *turn) displaced(kept []Slot, at engine.Millis) int {
 
 // nextPlace is the next instant at which a slot's event can be sent, found in at most eight
 // rounds.
-func (t *turn) nextPlace(sends []engine.Millis, kept []Slot, m Slot) engine.Millis {
-	policy, all := t.set.Policy.Types[m.Type], instants(sends, kept)
+func (t *turn) nextPlace(sent *Send, kept []Slot, m Slot) engine.Millis {
+	policy := t.set.Policy.Types[m.Type]
+	w := &waiter{
+		send: m.Send, wish: wishOf(&t.set.Policy, &t.prefs, m.Type, m.Source),
+		quiet: policy.Quiet, channels: m.Channels,
+	}
+	sends := append(slices.Clone(t.state.Sent), *sent)
+	w.bounds = boundsOf(&t.set.Policy, &m.Send, sends, kept)
+	all := slices.Clone(t.state.Sends)
+	if !sent.Follow {
+		all = append(all, sent.At)
+	}
+	all = instants(all, kept)
 	at := max(m.At, t.now)
 	for range 8 {
 		began := at
-		if policy.Capped {
+		if policy.Capped && !m.Follow {
 			for i, w := range notify.Windows {
 				at = roomFrom(all, t.decision.Caps[i], w, at)
 			}
 		}
-		at = t.pauseFrom(kept, m.Type, at)
-		if policy.Quiet {
-			at = t.zone.quietEnd(t.prefs.Quiet, at)
+		for i := range w.bounds {
+			if b := &w.bounds[i]; counts(b.Limit, &m.Send, &m.Send) {
+				at = b.roomFrom(at)
+			}
+		}
+		if !m.Follow {
+			at = t.pauseFrom(kept, m.Type, at)
+		}
+		if len(m.Channels) > 0 {
+			at, _, _ = t.anyFree(w, at)
 		}
 		if at == began {
 			break
@@ -198,16 +240,16 @@ func (t *turn) nextPlace(sends []engine.Millis, kept []Slot, m Slot) engine.Mill
 // moves says what becomes of an event that has a slot and is held, where its turn is not
 // used: before its slot it waits for it, or for an instant that is free before; where only
 // late sends hold it, it waits less than the shortest window.
-func (t *turn) moves(own *Slot, blockers []blocker) bool {
-	if t.rule.says(notify.Later) {
+func (t *turn) moves(own *Slot, w *waiter, blockers []blocker) bool {
+	if t.rule.says(notify.Later) || len(t.heldStages()) == 0 {
 		return false
 	}
-	at, settled, _ := t.freeFrom(blockers)
+	at, settled, _ := t.freeFrom(w, blockers)
 	switch {
 	case own.At > t.now && (!settled || at > own.At):
 		at = own.At
 	case own.At > t.now:
-	case t.held(notify.ReasonQuietHours) || !settled || at >= t.now+5*minute:
+	case t.held(notify.ReasonQuietHours) || t.held(notify.ReasonSnoozed) || !settled || at >= t.now+5*minute:
 		return false
 	}
 	t.decision.Outcome, t.decision.DeferUntil = notify.Postponed, at

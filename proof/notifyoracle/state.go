@@ -16,7 +16,9 @@ type State struct {
 	LastSend   [notify.Digest + 1]engine.Millis
 	Marks      []Mark // events that were sent or are deferred, in the order of their decisions
 	LastDigest uuid.UUID
-	Slots      []Slot // in their order
+	Slots      []Slot    // in their order
+	Sent       []Send    // what limits count, in the order of their decisions
+	counted    uuid.UUID // the digest that is in Sends
 }
 
 // Mark is an event that was sent or is deferred. Of an old one only the same content is
@@ -44,21 +46,38 @@ func (s *State) add(d *Decision) {
 		return
 	}
 	if d.Outcome == notify.Now {
-		if d.DigestID == uuid.Nil || d.DigestID != s.LastDigest {
-			s.Sends = append(s.Sends, d.DecidedAt)
-		}
-		if d.DigestID != uuid.Nil {
-			s.LastDigest = d.DigestID
-		}
-		s.LastSend[d.Type] = d.DecidedAt
+		s.addSend(d)
 	}
 	s.keepSlots(d)
-	// The record of an event replaces the event's own mark; a NEVER leaves none.
+	// The record of an event replaces the event's own mark; a NEVER leaves none, nor does a
+	// follow-up.
 	s.Marks = slices.DeleteFunc(s.Marks, func(m Mark) bool { return m.EventID == d.EventID })
-	if d.Outcome == notify.Now || d.Outcome == notify.Later {
+	if (d.Outcome == notify.Now || d.Outcome == notify.Later) && !d.Send.Follow {
 		s.Marks = append(s.Marks, Mark{Decision: d})
 	}
 	s.prune(d.DecidedAt - d.Horizon)
+}
+
+// addSend takes in a NOW. A follow-up counts for limits of its channels alone, and a message
+// once, where it has more than follow-ups.
+func (s *State) addSend(d *Decision) {
+	sent := d.Send
+	sent.Message = d.DigestID
+	if d.DigestID != uuid.Nil {
+		sent.Item = d.DigestID == s.LastDigest
+		s.LastDigest = d.DigestID
+	}
+	if !slices.ContainsFunc(s.Sent, sent.addsNothingTo) {
+		s.Sent = append(s.Sent, sent)
+	}
+	if sent.Follow {
+		return
+	}
+	if d.DigestID == uuid.Nil || d.DigestID != s.counted {
+		s.Sends = append(s.Sends, d.DecidedAt)
+		s.counted = d.DigestID
+	}
+	s.LastSend[d.Type] = d.DecidedAt
 }
 
 // prune drops what is as old as an instant or older, and what is past the bounds.
@@ -66,12 +85,14 @@ func (s *State) prune(old engine.Millis) {
 	s.Sends = slices.DeleteFunc(s.Sends, func(at engine.Millis) bool { return at <= old })
 	s.Marks = slices.DeleteFunc(s.Marks, func(m Mark) bool { return m.DecidedAt <= old })
 	s.Slots = slices.DeleteFunc(s.Slots, func(o Slot) bool { return o.At <= old })
+	s.Sent = slices.DeleteFunc(s.Sent, func(sent Send) bool { return sent.At <= old })
 	for i := range s.LastSend {
 		if s.LastSend[i] <= old {
 			s.LastSend[i] = 0
 		}
 	}
 	s.Sends = s.Sends[max(0, len(s.Sends)-notify.MaxSends):]
+	s.keepNewest()
 	newest := map[notify.EventType]int{}
 	var kept []Mark
 	for _, m := range slices.Backward(s.Marks) {
@@ -82,6 +103,19 @@ func (s *State) prune(old engine.Millis) {
 	}
 	slices.Reverse(kept)
 	s.Marks = kept
+}
+
+// keepNewest drops what limits count beyond the newest 256 of a type.
+func (s *State) keepNewest() {
+	newest := map[notify.EventType]int{}
+	var kept []Send
+	for _, sent := range slices.Backward(s.Sent) {
+		if newest[sent.Type]++; newest[sent.Type] <= notify.MaxSends {
+			kept = append(kept, sent)
+		}
+	}
+	slices.Reverse(kept)
+	s.Sent = kept
 }
 
 // count returns the number of sends in the window that ends at an instant: (at - w, at].

@@ -15,6 +15,7 @@ func (h *history) widen() {
 	h.wide = true
 	theirs, ours := *h.set.theirs, *h.set.ours
 	theirs.Rules, ours.Rules = nil, nil
+	theirs.Policy.Limits, theirs.Policy.Topics = nil, nil
 	for i := range theirs.Policy.Types {
 		t := &theirs.Policy.Types[i]
 		t.DuplicateWindow, t.Cooldown = pick(h.rng, []engine.Millis{0, minute}), 0
@@ -62,6 +63,10 @@ func (h *history) change() {
 	}
 	if g.chance(3) {
 		p.Caps = notify.Caps{g.IntN(4), g.IntN(6), g.IntN(10)}
+	}
+	p.Attributes = pick(g, h.attributes)
+	if h.Draw.New {
+		h.wishFor(&p)
 	}
 	h.prefs, h.user.Preferences = p, p
 }

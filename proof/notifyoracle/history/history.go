@@ -25,15 +25,18 @@ type World struct {
 	Trace io.Writer
 	// Seen counts the decisions by outcome and reason.
 	Seen map[Case]int
+	// Draw says what is drawn; it is set before the first history.
+	Draw Draw
 
-	rng       *rng
-	oracle    *notifyoracle.Oracle
-	places    []place
-	metadatas []metadata
-	prints    map[printKey]similar.Print
-	block     uint64 // of the sets
-	sets      []sets
-	buffer    []byte
+	rng        *rng
+	oracle     *notifyoracle.Oracle
+	places     []place
+	metadatas  []metadata
+	attributes []notify.Attributes
+	prints     map[printKey]similar.Print
+	block      uint64 // of the sets
+	sets       []sets
+	buffer     []byte
 }
 
 // Case is what a decision said; each of its reasons is a case.
@@ -53,7 +56,10 @@ func New() (*World, error) {
 	if w.places, err = places(); err != nil {
 		return nil, err
 	}
-	w.metadatas, err = metadatas()
+	if w.metadatas, err = metadatas(); err != nil {
+		return nil, err
+	}
+	w.attributes, err = attributes()
 	return w, err
 }
 
@@ -68,6 +74,7 @@ type history struct {
 	now     engine.Millis
 	met     []said
 	waiting []waiting
+	reports map[uuid.UUID][]report
 	steps   int
 	wide    bool
 	flooded bool
@@ -95,7 +102,10 @@ func (w *World) Run(number uint64) (decisions int, err error) {
 	}
 	w.rng.seed(number, 2)
 	w.oracle.Forget()
-	h := &history{World: w, state: &notify.State{}, set: pick(w.rng, w.sets), place: &w.places[w.rng.IntN(len(w.places))]}
+	h := &history{
+		World: w, state: &notify.State{}, set: pick(w.rng, w.sets), place: &w.places[w.rng.IntN(len(w.places))],
+		reports: map[uuid.UUID][]report{},
+	}
 	h.user = w.oracle.User("u")
 	h.start()
 	if number%setsEvery == 0 {
@@ -171,12 +181,28 @@ func (h *history) play(number uint64) error {
 		if g.chance(20) {
 			h.now -= g.span(minute) // another worker's clock is behind
 		}
-		if err := h.decide(waiting{Due: notify.Due{Event: e.Notification}, event: e}); err != nil {
+		if err := h.decideNew(waiting{Due: notify.Due{Event: e.Notification}, event: e}); err != nil {
 			return err
 		}
 		h.now = next
 	}
 	return h.decideDue(1 << 50)
+}
+
+// decideNew decides an event that comes.
+func (h *history) decideNew(d waiting) error {
+	if h.Draw.New && !h.wide {
+		if h.rng.chance(12) {
+			if err := h.cancel(); err != nil {
+				return err
+			}
+		}
+		h.replace(d.Event)
+		if err := h.withdrawReplaced(&d); err != nil {
+			return err
+		}
+	}
+	return h.decide(d)
 }
 
 // decideDue decides the deferrals that are due up to an instant, some of them late.
@@ -212,6 +238,10 @@ func (h *history) decideOne(first waiting) error {
 		}
 	}
 	h.waiting = rest
+	first.Turn.Reported = h.reported(first.Event.Follows)
+	for i := range group {
+		group[i].Turn.Reported = h.reported(group[i].Event.Follows)
+	}
 	if first.DigestKey == "" {
 		return h.decide(first)
 	}
@@ -222,8 +252,12 @@ func (h *history) decideOne(first waiting) error {
 func (h *history) decide(d waiting) error {
 	score := notify.Score{Known: !h.rng.chance(3), Cosine: h.rng.Float64() - .3}
 	got := notify.Decide(h.set.theirs, &h.prefs, h.state, d.Event, d.Turn, score, h.now)
-	want := h.user.Decide(h.set.ours, d.event, d.Turn.Number, d.Turn.Spent, score, h.now)
+	want := h.user.Decide(h.set.ours, d.event, turnOf(d, score), h.now)
 	return h.keep(d, &want, &got)
+}
+
+func turnOf(d waiting, score notify.Score) notifyoracle.Turn {
+	return notifyoracle.Turn{Number: d.Turn.Number, Spent: d.Turn.Spent, Score: score, Reported: d.Turn.Reported, Takes: d.Turn.Takes}
 }
 
 func (h *history) decideDigest(group []waiting) error {
@@ -232,7 +266,7 @@ func (h *history) decideDigest(group []waiting) error {
 	var items []notifyoracle.Item
 	for _, d := range group {
 		dues = append(dues, d.Due)
-		items = append(items, notifyoracle.Item{Event: d.event, Turn: d.Turn.Number, Spent: d.Turn.Spent, Key: d.DigestKey})
+		items = append(items, notifyoracle.Item{Event: d.event, Turn: d.Turn.Number, Spent: d.Turn.Spent, Key: d.DigestKey, Reported: d.Turn.Reported})
 	}
 	before := h.state.Append(nil)
 	got := notify.DecideDigest(h.set.theirs, &h.prefs, h.state, dues, make([]notify.Score, len(dues)), h.now)
@@ -301,7 +335,16 @@ func (h *history) fold(d waiting, r *notify.Record) (err error) {
 			return err
 		}
 	}
+	for i := range r.Facts.FollowUps {
+		if err := h.followUp(d, &r.Facts.FollowUps[i]); err != nil {
+			return err
+		}
+	}
 	switch r.Outcome {
+	case notify.Now:
+		if h.Draw.New {
+			h.hear(r.EventID)
+		}
 	case notify.Later:
 		d.Turn = notify.Turn{Number: r.Turn + 1, Spent: r.Spent}
 		d.DueAt, d.DigestKey, d.Slot = r.DeferUntil, r.DigestKey, r.Slot

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"os"
+	"strconv"
 	"testing"
 
 	"keyfold/engine/notify"
@@ -34,6 +36,47 @@ func TestHistoriesAreDecidedAsTheOracleSays(t *testing.T) {
 			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)
 		}
 	}
+}
+
+// TestNewHistories compares histories with limits, topics, follow-ups, cancellation and
+// replacement, as many as KEYFOLD_NEW_HISTORIES says: so far production differs in some. It
+// goes on after a difference, up to 20.
+func TestNewHistories(t *testing.T) {
+	count, err := strconv.Atoi(os.Getenv("KEYFOLD_NEW_HISTORIES"))
+	if err != nil {
+		t.Skip("KEYFOLD_NEW_HISTORIES is not set")
+	}
+	w, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Draw.New = true
+	for number, differ := uint64(0), 0; number < uint64(count) && differ < 20; number++ {
+		if _, err := w.Run(number); err != nil {
+			t.Error(err)
+			differ++
+		}
+	}
+	for _, c := range newCases {
+		if w.Seen[c] < count/200 {
+			t.Errorf("%d decisions are %v %s", w.Seen[c], c.Outcome, c.Reason)
+		}
+	}
+}
+
+// newCases are what these histories must meet.
+var newCases = []Case{
+	{notify.Never, notify.ReasonPaused},
+	{notify.Never, notify.ReasonCancelled},
+	{notify.Never, notify.ReasonReplaced},
+	{notify.Never, notify.ReasonRead},
+	{notify.Never, notify.ReasonDelivered},
+	{notify.Later, notify.ReasonLimit},
+	{notify.Later, notify.ReasonSnoozed},
+	{notify.Later, notify.ReasonTopicDigest},
+	{notify.Later, notify.ReasonReplaces},
+	{notify.Now, notify.ReasonEscalated},
+	{notify.Now, notify.ReasonOtherChannel},
 }
 
 // cases are what histories must meet often enough to prove anything.

@@ -67,6 +67,7 @@ var metadataTexts = []string{
 	`{"amount":12.5}`, `{"amount":12.50,"vip":true}`, `{"amount":"12.5","vip":"true"}`, `{"amount":1e2}`, `{"amount":-0.5}`,
 	`{"amount":100.0,"vip":false}`, `{"amount":0.1}`, `{"amount":9007199254740993}`, `{"amount":null,"vip":null}`,
 	`{"order":{"id":7,"item":{"count":3}}}`, `{"order":{"id":"7","item":{"count":12}}}`, `{"order":[1,2]}`,
+	`{"tags":["vip","x",1,null]}`, `{"tags":"vip"}`, `{"at":"2024-06-01"}`, `{"at":"2025-06-01T08:00:00Z","order_id":"1001"}`, `{"at":"soon"}`,
 	`{"thread_id":"t1","vip":true}`, `{"thread_id":"t2"}`,
 	`{"timezone":"America/New_York"}`, `{"timezone":"Antarctica/Troll"}`, `{"timezone":"No/Where"}`, `{"timezone":5}`, `{"timezone":""}`, `{"timezone":"Local"}`,
 }
@@ -110,6 +111,23 @@ func metadatas() ([]metadata, error) {
 }
 
 func padded(body string) []byte { return fmt.Appendf(nil, "%-*s", notify.MaxBodyBytes, body) }
+
+// attributeTexts are what a shop knows of users.
+var attributeTexts = []string{
+	`null`, `null`, `{"plan":"pro","segments":["vip","new"]}`, `{"plan":"free","age":18,"since":"2024-05-31"}`, `{"plan":null,"age":"30","segments":[]}`,
+	`{"plan":"Order","age":30.0,"since":"2025-06-01T10:00:00.000+02:00","segments":"vip"}`,
+}
+
+func attributes() (all []notify.Attributes, err error) {
+	for _, text := range attributeTexts {
+		var a notify.Attributes
+		if err := a.UnmarshalJSON([]byte(text)); err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
 
 // texts are titles and messages: equal ones, rewordings, ones that differ in a number.
 var texts = [][2]string{

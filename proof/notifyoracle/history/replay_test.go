@@ -102,24 +102,31 @@ func (w *World) replayUser(t *testing.T, p *processor.Processor, store *memory.L
 	if err := store.SetPreferences(t.Context(), user, h.prefs); err != nil {
 		t.Fatal(err)
 	}
+	settler := processor.SettlerFunc(func(v processor.Verdict) {
+		if v.Outcome != processor.Decided && !(w.Draw.New && v.Outcome == processor.Known) {
+			t.Errorf("user %s: %v %v", user, v.Outcome, v.Err)
+		}
+	})
+	beside := &outside{history: h, t: t, user: user, store: store, reports: map[uuid.UUID]notify.Reported{}}
 	var deliveries []processor.Delivery
 	for range 20 {
 		h.now = h.nextTime()
 		e := h.newEvent()
 		e.UserID, e.Timestamp = user, h.now
+		beside.comes(e.Notification)
 		if e.ExpiresAt != 0 {
 			e.ExpiresAt = max(e.ExpiresAt, h.now+1)
 		}
-		deliveries = append(deliveries, processor.Delivery{Event: e.Notification, At: h.now, Settler: processor.SettlerFunc(func(v processor.Verdict) {
-			if v.Outcome != processor.Decided {
-				t.Errorf("event %v: %v %v", e.ID, v.Outcome, v.Err)
-			}
-		})})
+		deliveries = append(deliveries, processor.Delivery{Event: e.Notification, At: h.now, Settler: settler})
+		if d := beside.delivery(settler); d != nil {
+			deliveries = append(deliveries, *d)
+		}
 	}
 	for len(deliveries) > 0 {
 		n := 1 + w.rng.IntN(len(deliveries))
 		p.Apply(t.Context(), []processor.Batch{{User: user, Deliveries: deliveries[:n]}})
 		deliveries = deliveries[n:]
+		beside.report()
 	}
 }
 

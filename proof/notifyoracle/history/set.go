@@ -84,6 +84,9 @@ func (w *World) newPolicy() (p notify.Policy) {
 		Now:     g.Float64(), Taste: g.chance(2), Floor: .05, Ceiling: .45,
 	}
 	p.Score.Later = p.Score.Now * g.Float64()
+	if w.Draw.New {
+		w.wish(&p)
+	}
 	return p
 }
 
@@ -109,6 +112,9 @@ func (w *World) newRule(i int) any {
 			names = append(names, c.String())
 		}
 		action["channel_override"] = names
+	}
+	if w.Draw.New && outcome == "NOW" && g.chance(2) {
+		action["escalate"], action["channel_override"] = w.newChain()
 	}
 	return map[string]any{
 		"rule_id": g.uuid().String(), "name": "rule " + strconv.Itoa(i), "priority": 10 * (i + 1) * (1 + g.IntN(3)*100 + i),
@@ -159,12 +165,40 @@ var fields = []struct {
 	{"count_5m", true, false, []string{`1`, `2`}},
 	{"count_1h", true, false, []string{`1`, `3`}},
 	{"count_24h", true, false, []string{`2`, `5`}},
+	{"count_5m_type", true, false, []string{`1`, `2`}},
+	{"count_24h_type", true, false, []string{`1`, `2`}},
+	{"count_1h_source", true, false, []string{`1`, `2`}},
+	{"count_24h_channel", true, false, []string{`1`, `3`}},
+	{"user.plan", false, true, []string{`"pro"`, `"free"`}},
+	{"user.age", true, true, []string{`30`, `18.0`}},
 	{"since_last_s", true, true, []string{`1`, `300`, `3600`, `86400`}},
 	{"since_same_type_s", true, true, []string{`1`, `600`, `86400`}},
 }
 
+// asks are what leaves ask of texts, lists and instants.
+var asks = []struct {
+	operators []string
+	fields    []string
+	values    []any
+}{
+	{[]string{"prefix", "contains"}, []string{"title", "message", "metadata.order_id", "user.plan"}, []any{"Order", "order", "10", "e", "Your basket"}},
+	{[]string{"contains"}, []string{"metadata.tags", "user.segments"}, []any{"vip", "new", "x", "vi"}},
+	{[]string{"before", "after"}, []string{"now", "metadata.at", "user.since"}, []any{"2024-06-01", "2025-06-01T10:00:00+02:00", "2025-06-01T08:00:00.001Z", "2027-01-01"}},
+	{[]string{"percent"}, []string{"user_id", "title", "dedupe_key", "metadata.order_id", "user.plan"}, []any{10, 50, 33.3, 99}},
+}
+
+// newAsk draws a leaf that asks for a text, a list or an instant.
+func (w *World) newAsk() any {
+	g := w.rng
+	a := pick(g, asks)
+	return map[string]any{"field": pick(g, a.fields), "operator": pick(g, a.operators), "value": pick(g, a.values)}
+}
+
 func (w *World) newLeaf() any {
 	g := w.rng
+	if g.chance(4) {
+		return w.newAsk()
+	}
 	f := pick(g, fields)
 	operators := []string{"eq", "neq", "in", "not_in"}
 	if f.numbers {
