@@ -43,7 +43,7 @@ func (d *decision) tellLimits() {
 
 // sent returns how many sends are within the limit's span.
 func (b *bound) sent(now engine.Millis) (n int) {
-	for _, at := range b.slots.taken {
+	for _, at := range b.sends {
 		if now-b.Within < at && at <= now {
 			n++
 		}
@@ -88,34 +88,35 @@ func (d *decision) channelFrees(c Channel, at engine.Millis) engine.Millis {
 }
 
 // channelFree returns the least instant from at on at which nothing holds a channel, and
-// what moved it there last.
-func (d *decision) channelFree(c Channel, at engine.Millis) (free engine.Millis, last mover) {
+// what moved it there last. slot: a limit has moved it.
+func (d *decision) channelFree(c Channel, at engine.Millis) (free engine.Millis, last mover, slot bool) {
 	for range maxRounds {
 		before := at
 		if to := d.hushed(c, at); to > at {
 			at, last = to, moverQuiet
 		}
 		if to := d.channelFrees(c, at); to > at {
-			at, last = to, moverOther
+			at, last, slot = to, moverOther, true
 		}
 		if at == before {
 			break
 		}
 	}
-	return at, last
+	return at, last, slot
 }
 
-// anyChannelFree returns the least instant from at on at which a channel is free.
-func (d *decision) anyChannelFree(at engine.Millis) (free engine.Millis, last mover) {
+// anyChannelFree returns the least instant from at on at which a channel is free, and what
+// moved that one.
+func (d *decision) anyChannelFree(at engine.Millis) (free engine.Millis, last mover, slot bool) {
 	for i, c := range d.allowed {
 		if i > 0 && d.alike {
 			break
 		}
-		if to, by := d.channelFree(c, at); i == 0 || to < free {
-			free, last = to, by
+		if to, by, limited := d.channelFree(c, at); i == 0 || to < free {
+			free, last, slot = to, by, limited
 		}
 	}
-	return free, last
+	return free, last, slot
 }
 
 // anyHushed returns the least instant from at on at which quiet hours and snooze let one of
@@ -166,14 +167,14 @@ func (d *decision) holdChannels() {
 	d.alike = d.allAlike()
 	if d.alike && len(d.allowed) > 0 {
 		// One channel stands for all.
-		if free, _ := d.channelFree(d.allowed[0], d.now); free <= d.now {
+		if free, _, _ := d.channelFree(d.allowed[0], d.now); free <= d.now {
 			d.open, d.held = d.allowed, nil
 		} else {
 			d.open, d.held = nil, d.allowed
 		}
 	} else {
 		d.open, d.held = d.openChannels(func(c Channel) bool {
-			free, _ := d.channelFree(c, d.now)
+			free, _, _ := d.channelFree(c, d.now)
 			return free <= d.now
 		})
 	}

@@ -159,11 +159,10 @@ func (d *decision) over() bool {
 
 // unwanted is the stage of mutes, pause and channels.
 func (d *decision) unwanted() bool {
-	if d.event.Type != Security && contains(d.prefs.Muted, d.event.Type) {
-		return d.never(ReasonMuted)
-	}
 	if !d.free {
 		switch {
+		case contains(d.prefs.Muted, d.event.Type):
+			return d.never(ReasonMuted)
 		case d.prefs.Paused:
 			return d.never(ReasonPaused)
 		case d.now < max(d.prefs.MutedUntil, d.chosen().MutedUntil):
@@ -351,13 +350,13 @@ func (d *decision) ruled() bool {
 		}
 		return d.sends(d.action.Reason)
 	case d.wait.outcome != 0:
-	case d.onlyDigest && d.turn.Number < MaxTurn && d.event.Follows == nil:
-		d.digests([]string{ReasonTopicDigest})
-		d.wait.digestKey = d.topic.Name
 	case d.turn.Takes != nil && d.turn.Takes.DueAt > d.now:
 		place := d.turn.Takes
 		d.record.Facts.Takes = *place
 		d.wait = wait{Later, place.DueAt, []string{ReasonReplaces}, place.Slot, place.DigestKey}
+	case d.onlyDigest && d.turn.Number < MaxTurn:
+		d.digests([]string{ReasonTopicDigest})
+		d.wait.digestKey = d.topic.Name
 	case d.says(Later) && d.action.Strategy == LikelyHour && d.likelyHour() <= d.now:
 		// It does not wait.
 	case d.says(Later):

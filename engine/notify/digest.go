@@ -133,6 +133,7 @@ func decideItem(set *Set, prefs *Preferences, state *State, item *Due, score Sco
 // digested sends an item of a digest, or postpones it to the end of the quiet hours.
 func (d *decision) digested() bool {
 	d.holds.quietApplies = d.policy.Quiet
+	d.record.Facts.Sent.Keys = d.set.Policy.SentOf(d.event, nil).Keys
 	d.alike = d.allAlike()
 	end := d.anyHushed(d.allowed, d.now)
 	if end <= d.now {

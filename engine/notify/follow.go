@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ type Follows struct {
 	Unless Unless       `json:"unless"`
 	Reason string       `json:"reason"`         // of its NOW
 	Then   []Escalation `json:"then,omitempty"` // steps that follow it
+	Used   []Channel    `json:"used,omitempty"` // by which it went before: no step has them again
 }
 
 // Before returns the event_ids whose reports can end the follow-up: the root's, and those of
@@ -48,7 +50,7 @@ func (n *Notification) FollowUp(f *FollowUp) (Due, error) {
 		root = n.Follows.Root
 	}
 	child.ID, child.Channels, child.Replaces = f.EventID, f.Channels, Replaces{}
-	child.Follows = &Follows{Root: root, Step: f.Step, Unless: f.Unless, Reason: f.Reason, Then: f.Then}
+	child.Follows = &Follows{Root: root, Step: f.Step, Unless: f.Unless, Reason: f.Reason, Then: f.Then, Used: f.Used}
 	raw := map[string]json.RawMessage{}
 	if err := json.Unmarshal(n.Body, &raw); err != nil {
 		return Due{}, fmt.Errorf("event %s: its text is no JSON object: %w", n.ID, err)
@@ -140,38 +142,86 @@ func (d *decision) follow() {
 	d.addFollowUp(d.nextStep())
 	if len(d.inDigest) > 0 && r.Outcome == Now && d.event.Follows == nil {
 		d.addFollowUp(FollowUp{
-			Step: digestStep, Channels: d.inDigest, At: d.anyHushed(d.inDigest, d.nextDigest()), Unless: UnlessNever, Reason: ReasonDigested, Digest: d.topic.Name,
+			Step: digestStep, Channels: d.inDigest, At: d.digestSlot(d.inDigest), Unless: UnlessNever, Reason: ReasonDigested, Digest: d.topic.Name,
 		})
 	}
 }
 
 // nextStep returns the next step of the chain of channels; without channels: there is none.
+// Each channel is used once: a step that has none left is passed over, after its time.
 func (d *decision) nextStep() (f FollowUp) {
-	then, root := []Escalation(nil), d.event.Follows == nil
-	switch {
-	case !root:
-		f.Step, then = d.event.Follows.Step, d.event.Follows.Then
-	case d.action != nil:
-		then = d.action.Escalate
-	}
-	f.Step++
-	switch {
-	case f.Step > MaxSteps:
+	then := d.chain()
+	if f.Step = d.step() + 1; f.Step > MaxSteps {
 		return FollowUp{}
-	case len(then) > 0:
-		f.Channels, f.At, f.Unless = then[0].Channels, d.now+then[0].After, then[0].Unless
-		if f.Reason = ReasonEscalated; len(then) > 1 {
-			f.Then = then[1:]
-		}
-	case d.policy.OthersLater && len(d.held) > 0 && d.record.Outcome == Now:
-		f.Channels, f.Unless, f.Reason = d.held, UnlessRead, ReasonOtherChannel
-		for i, c := range d.held {
-			if free, _ := d.channelFree(c, d.now); i == 0 || free < f.At {
-				f.At = free
-			}
+	}
+	f.Used = d.used()
+	if len(then) == 0 {
+		return d.othersLater(f)
+	}
+	for f.At = d.now; len(then) > 0 && len(f.Channels) == 0; then = then[1:] {
+		f.At, f.Unless, f.Reason = f.At+then[0].After, then[0].Unless, ReasonEscalated
+		f.Channels = without(then[0].Channels, f.Used)
+	}
+	if len(then) > 0 {
+		f.Then = then
+	}
+	return f
+}
+
+// chain returns the steps that follow: of a rule's NOW, or of the follow-up itself.
+func (d *decision) chain() []Escalation {
+	switch {
+	case d.event.Follows != nil:
+		return d.event.Follows.Then
+	case d.says(Now):
+		return d.action.Escalate
+	default:
+		return nil
+	}
+}
+
+func (d *decision) step() int {
+	if d.event.Follows != nil {
+		return d.event.Follows.Step
+	}
+	return 0
+}
+
+// used returns the channels that no later step may have: by which it went, and which the
+// user's digest has.
+func (d *decision) used() (used []Channel) {
+	if d.event.Follows != nil {
+		used = append(used, d.event.Follows.Used...)
+	}
+	for _, c := range append(without(d.record.Channels, used), d.inDigest...) {
+		used = append(used, c)
+	}
+	slices.Sort(used)
+	return slices.Compact(used)
+}
+
+// othersLater makes a follow-up of the channels that are held.
+func (d *decision) othersLater(f FollowUp) FollowUp {
+	if !d.policy.OthersLater || len(d.held) == 0 || d.record.Outcome != Now {
+		return FollowUp{}
+	}
+	f.Channels, f.Unless, f.Reason = d.held, UnlessRead, ReasonOtherChannel
+	for i, c := range d.held {
+		if free, _, _ := d.channelFree(c, d.now); i == 0 || free < f.At {
+			f.At = free
 		}
 	}
 	return f
+}
+
+// without returns the channels that are not among others.
+func without(channels, others []Channel) (left []Channel) {
+	for _, c := range channels {
+		if !contains(others, c) {
+			left = append(left, c)
+		}
+	}
+	return left
 }
 
 func (d *decision) addFollowUp(f FollowUp) {

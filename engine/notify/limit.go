@@ -153,6 +153,7 @@ type bound struct {
 	*Limit
 	key   uint32
 	slots slots // sends and reservations that it counts
+	sends []engine.Millis
 }
 
 // free returns the least instant from at on at which the limit has room.
@@ -171,8 +172,12 @@ func (s *State) boundBy(l *Limit, of *Sent, reserved []Reservation) bound {
 			b.slots.taken = append(b.slots.taken, one.At)
 		}
 	}
+	b.sends = b.slots.taken
 	for i := range reserved {
 		if r := &reserved[i]; l.counts(&r.Sent, b.key) {
+			if len(b.slots.reserved) == 0 {
+				b.slots.taken = slices.Clone(b.sends)
+			}
 			b.slots.insert(*r)
 		}
 	}

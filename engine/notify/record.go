@@ -139,6 +139,7 @@ type FollowUp struct {
 	Reason   string        `json:"reason"`
 	Digest   string        `json:"digest,omitzero"` // the key of the digest that it waits for
 	Then     []Escalation  `json:"then,omitempty"`  // the steps that follow it
+	Used     []Channel     `json:"used,omitempty"`  // by which it went before, and which its digest has
 }
 
 // Place is where a notification waits.

@@ -197,7 +197,7 @@ func (d *decision) reserves() {
 	}
 	if d.record.Facts.Reserved = waits && others+d.state.sentSince(d.now-Windows[2]) < MaxSends; d.record.Facts.Reserved {
 		open, _ := d.openChannels(func(c Channel) bool {
-			free, _ := d.channelFree(c, d.wait.until)
+			free, _, _ := d.channelFree(c, d.wait.until)
 			return free <= d.wait.until
 		})
 		d.sent.Channels = SetOf(open)

@@ -31,6 +31,7 @@ func (d *decision) limited() bool {
 		return false
 	}
 	d.open, d.held = d.openChannels(func(c Channel) bool { return d.hushed(c, d.now) <= d.now })
+	d.record.Facts.Held = d.held
 	return d.sends(ReasonDeferLimit, d.collected...)
 }
 
@@ -50,7 +51,7 @@ func (d *decision) defers() bool {
 	strategy := d.record.Facts.Strategy
 	switch {
 	case d.wait.outcome != 0:
-	case strategy == DigestWindow, strategy == 0 && d.policy.CappedToDigest && d.holds.fatigue() && d.event.Follows == nil:
+	case strategy == DigestWindow, strategy == 0 && d.policy.CappedToDigest && d.holds.fatigue():
 		d.digests(nil)
 	default:
 		until, settled := d.until(strategy)
@@ -131,7 +132,9 @@ func (d *decision) move(until engine.Millis) (engine.Millis, mover) {
 	if d.holds.limitsApply {
 		to(d.limitFrees(until), moverOther)
 	}
-	to(d.anyChannelFree(until))
+	free, by, slot := d.anyChannelFree(until)
+	d.waitsForSlot = d.waitsForSlot || slot && free > until
+	to(free, by)
 	return until, moved
 }
 
@@ -198,11 +201,21 @@ func (d *decision) room(until engine.Millis) engine.Millis {
 // digests makes the event wait until the next slot for digests. Quiet hours alone move
 // the slot.
 func (d *decision) digests(reasons []string) {
-	slot := d.anyHushed(d.allowed, d.nextDigest())
+	slot := d.digestSlot(d.allowed)
 	if d.says(Later) {
 		d.record.Facts.RuleUntil = slot
 	}
 	d.wait = wait{Later, slot, reasons, slot, d.digestKey()}
+}
+
+// digestSlot returns the next time of the user's digests at which quiet hours leave one of the
+// channels alone. A rule's NOW does not pass them here: items of a digest are not forced.
+func (d *decision) digestSlot(channels []Channel) engine.Millis {
+	applies := d.holds.quietApplies
+	d.holds.quietApplies = d.policy.Quiet
+	slot := d.anyHushed(channels, d.nextDigest())
+	d.holds.quietApplies = applies
+	return slot
 }
 
 // nextDigest returns the next time of the user's digests.

@@ -307,15 +307,21 @@ func TestFollowUps(t *testing.T) {
 		want   []FollowUp
 	}{
 		{"none", func(*scene) {}, nil},
-		{"a chain", escalates, []FollowUp{{FollowID(idOf(1), 1), 1, []Channel{Email}, hour, UnlessRead, ReasonEscalated, "", two[1:]}}},
+		{"a chain", func(s *scene) {
+			escalates(s)
+			s.event.Channels = []Channel{Push}
+		}, []FollowUp{{FollowID(idOf(1), 1), 1, []Channel{Email}, hour, UnlessRead, ReasonEscalated, "", two[1:], []Channel{Push}}}},
+		{"a step whose channel was used is passed over", escalates, []FollowUp{
+			{FollowID(idOf(1), 1), 1, []Channel{SMS}, hour + day, UnlessNever, ReasonEscalated, "", nil, []Channel{Push, Email}},
+		}},
 		{"the chain's next step", func(s *scene) {
 			escalates(s)
 			s.event.Follows = &Follows{Root: idOf(5), Step: 1, Unless: UnlessRead, Reason: ReasonEscalated, Then: two[1:]}
-		}, []FollowUp{{FollowID(idOf(5), 2), 2, []Channel{SMS}, day, UnlessNever, ReasonEscalated, "", nil}}},
+		}, []FollowUp{{FollowID(idOf(5), 2), 2, []Channel{SMS}, day, UnlessNever, ReasonEscalated, "", nil, []Channel{Push, Email}}}},
 		{"the next step follows one without a channel", func(s *scene) {
 			s.event.Follows = &Follows{Root: idOf(5), Step: 1, Unless: UnlessRead, Reason: ReasonEscalated, Then: two[1:]}
 			s.prefs.Channels = []Channel{SMS}
-		}, []FollowUp{{FollowID(idOf(5), 2), 2, []Channel{SMS}, day, UnlessNever, ReasonEscalated, "", nil}}},
+		}, []FollowUp{{FollowID(idOf(5), 2), 2, []Channel{SMS}, day, UnlessNever, ReasonEscalated, "", nil, nil}}},
 		{"no step follows one that was read", func(s *scene) {
 			s.event.Follows = &Follows{Root: idOf(5), Step: 1, Unless: UnlessRead, Reason: ReasonEscalated, Then: two[1:]}
 			s.turn.Reported = WasOpened
@@ -327,7 +333,7 @@ func TestFollowUps(t *testing.T) {
 			escalates(s)
 			s.event.ExpiresAt = s.now + hour
 		}, nil},
-		{"what quiet hours hold", night, []FollowUp{{FollowID(idOf(1), 1), 1, []Channel{Push}, hour, UnlessRead, ReasonOtherChannel, "", nil}}},
+		{"what quiet hours hold", night, []FollowUp{{FollowID(idOf(1), 1), 1, []Channel{Push}, hour, UnlessRead, ReasonOtherChannel, "", nil, []Channel{Email}}}},
 		{"what quiet hours hold is dropped", func(s *scene) {
 			night(s)
 			s.set.Policy.Types[Update].OthersLater = false
@@ -335,15 +341,15 @@ func TestFollowUps(t *testing.T) {
 		{"what quiet hours hold of a follow-up", func(s *scene) {
 			night(s)
 			s.event.Follows = &Follows{Root: idOf(5), Step: 2, Unless: UnlessRead, Reason: ReasonEscalated}
-		}, []FollowUp{{FollowID(idOf(5), 3), 3, []Channel{Push}, hour, UnlessRead, ReasonOtherChannel, "", nil}}},
+		}, []FollowUp{{FollowID(idOf(5), 3), 3, []Channel{Push}, hour, UnlessRead, ReasonOtherChannel, "", nil, []Channel{Email}}}},
 		{"a channel in a digest, and one that quiet hours hold", func(s *scene) {
 			night(s)
 			s.event.Channels = []Channel{Push, SMS, Email}
 			s.set.Policy.Topics = []Topic{{Name: "t"}}
 			s.prefs.Topics = map[string]TopicPreference{"t": {Channels: [channelCount]Choice{SMS: ChoiceDigest}}}
 		}, []FollowUp{
-			{FollowID(idOf(1), 1), 1, []Channel{Push}, hour, UnlessRead, ReasonOtherChannel, "", nil},
-			{FollowID(idOf(1), 5), 5, []Channel{SMS}, 5 * hour, UnlessNever, ReasonDigested, "t", nil},
+			{FollowID(idOf(1), 1), 1, []Channel{Push}, hour, UnlessRead, ReasonOtherChannel, "", nil, []Channel{Email, SMS}},
+			{FollowID(idOf(1), 5), 5, []Channel{SMS}, 5 * hour, UnlessNever, ReasonDigested, "t", nil, nil},
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

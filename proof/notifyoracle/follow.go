@@ -45,13 +45,11 @@ func (t *turn) follow() {
 	switch {
 	case step >= lastStep:
 	case len(chain) > 0:
-		t.followUp(notify.FollowUp{
-			Step: step + 1, Channels: chain[0].Channels, At: t.now + chain[0].After, Unless: chain[0].Unless,
-			Reason: notify.ReasonEscalated, Then: chain[1:],
-		})
+		t.nextOf(chain, step)
 	case t.policy.OthersLater && len(d.Held) > 0:
 		t.followUp(notify.FollowUp{
 			Step: step + 1, Channels: d.Held, At: t.heldUntil(), Unless: notify.UnlessRead, Reason: notify.ReasonOtherChannel,
+			Used: t.usedBefore(),
 		})
 	}
 	if later := t.digestToo(); step == 0 && len(later) > 0 {
@@ -60,6 +58,39 @@ func (t *turn) follow() {
 			Step: digestStep, Channels: later, At: at, Unless: notify.UnlessNever, Reason: notify.ReasonDigested, Digest: t.wish.topic,
 		})
 	}
+}
+
+// nextOf makes the next step of a chain that has a channel which was not used before. The
+// times of the steps that are passed over count.
+func (t *turn) nextOf(chain []notify.Escalation, step int) {
+	at, used := t.now, t.usedBefore()
+	for i, s := range chain {
+		at += s.After
+		var left []notify.Channel
+		for _, c := range s.Channels {
+			if !slices.Contains(used, c) {
+				left = append(left, c)
+			}
+		}
+		if len(left) > 0 {
+			t.followUp(notify.FollowUp{
+				Step: step + 1, Channels: left, At: at, Unless: s.Unless, Reason: notify.ReasonEscalated, Then: chain[i+1:], Used: used,
+			})
+			return
+		}
+	}
+}
+
+// usedBefore are the channels by which the event went, now and before, and those that its
+// digest has, in the order of the channels.
+func (t *turn) usedBefore() (used []notify.Channel) {
+	for _, c := range notify.Channels {
+		before := t.event.Follows != nil && slices.Contains(t.event.Follows.Used, c)
+		if before || slices.Contains(t.decision.Channels, c) || slices.Contains(t.digestToo(), c) {
+			used = append(used, c)
+		}
+	}
+	return used
 }
 
 // chain is what follows by a rule's NOW, of a follow-up by its own.
@@ -110,7 +141,7 @@ func Child(parent *notify.Notification, f *notify.FollowUp) *notify.Notification
 		root = parent.Follows.Root
 	}
 	child.ID, child.Channels, child.Replaces = f.EventID, slices.Clone(f.Channels), notify.Replaces{}
-	child.Follows = &notify.Follows{Root: root, Step: f.Step, Unless: f.Unless, Reason: f.Reason, Then: f.Then}
+	child.Follows = &notify.Follows{Root: root, Step: f.Step, Unless: f.Unless, Reason: f.Reason, Then: f.Then, Used: f.Used}
 	return &child
 }
 

@@ -57,6 +57,38 @@ func (f *flush) load() error {
 		}
 	}
 	f.works = slices.DeleteFunc(f.works, func(w *work) bool { return w.done })
+	return f.loadReports(works)
+}
+
+// loadReports reads what was reported of the steps before follow-ups that are among the
+// deferrals of a replay.
+func (f *flush) loadReports(works []*work) error {
+	if !f.config.Replay {
+		return nil
+	}
+	var ids set
+	for _, w := range works {
+		for _, d := range w.standing.Deferred {
+			if d.Event.Follows != nil {
+				ids.add(d.Event.Follows.Before()...)
+			}
+		}
+	}
+	if len(ids.ids) == 0 {
+		return nil
+	}
+	standings, err := f.ports.Ledger.Load(f.ctx, []notify.Ask{{User: works[0].user, Reports: ids.ids}})
+	if err != nil {
+		for _, w := range works {
+			w.reload()
+		}
+		return fmt.Errorf("load reports of %d events: %w", len(ids.ids), err)
+	}
+	for _, w := range works {
+		for i, id := range ids.ids {
+			w.reported[id] = standings[0].Reported[i]
+		}
+	}
 	return nil
 }
 
