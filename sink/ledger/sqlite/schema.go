@@ -101,6 +101,8 @@ CREATE TABLE notify_users (
 ) STRICT;
 INSERT INTO notify_users SELECT user_id, version, state, decided_at, erased_at FROM notify_users_before;
 DROP TABLE notify_users_before;
+`, `
+ALTER TABLE notify_preferences ADD COLUMN version INTEGER NOT NULL DEFAULT 1; -- rises with each change
 `}
 
 // SQL returns the statements that make the tables in an empty file.
