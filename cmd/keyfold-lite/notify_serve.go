@@ -35,7 +35,7 @@ A notification that is posted again under its event_id gets the first decision a
   GET /v1/notifications/EVENT_ID          all decisions of a notification, explained
   GET /v1/decisions/DECISION_ID           one decision, explained
   GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
-  GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  GET, PUT, PATCH /v1/users/ID/preferences zone, quiet hours, topics, digests, mutes, snooze, caps
   POST /v1/deliveries                     what the senders report of deliveries
   GET /livez, /readyz
 

@@ -42,7 +42,7 @@ notification is decided once under its event_id. With NOTIFY_REDIS_URL most repe
   GET /v1/decisions/DECISION_ID           one decision, explained
   POST /v1/decisions/preview              decide one notification without effect
   GET /v1/users/ID/decisions              a user's decisions, newest first; ?before=INSTANT&limit=N
-  GET, PUT /v1/users/ID/preferences       zone, quiet hours, muted types, channels, caps
+  GET, PUT, PATCH /v1/users/ID/preferences zone, quiet hours, topics, digests, mutes, snooze, caps
   DELETE /v1/users/ID                     erases a user, as ` + "`keyfold notify user forget`" + ` does
   POST /v1/deliveries                     what the senders report of deliveries
   GET /livez, /readyz, /openapi.json

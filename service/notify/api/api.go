@@ -16,6 +16,7 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/terse"
+	"keyfold/service/notify/preference"
 	"keyfold/sink/ledger"
 	"keyfold/source/httpapi"
 )
@@ -26,7 +27,7 @@ type Ledger interface {
 	Decision(ctx context.Context, id uuid.UUID) (*notify.Decided, error)
 	Decisions(ctx context.Context, ids []uuid.UUID) ([]notify.Decided, error)
 	Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.Decided, error]
-	SetPreferences(ctx context.Context, user string, own notify.Preferences) error
+	preference.Store
 	Forget(ctx context.Context, user string, at engine.Millis) error
 }
 

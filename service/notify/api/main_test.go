@@ -77,11 +77,18 @@ func (s *shaky) Records(ctx context.Context, f ledger.Filter) iter.Seq2[notify.D
 	return s.Ledger.Records(ctx, f)
 }
 
-func (s *shaky) SetPreferences(ctx context.Context, user string, own notify.Preferences) error {
+func (s *shaky) Preferences(ctx context.Context, user string) (ledger.Preferences, error) {
 	if err := s.fault(); err != nil {
-		return err
+		return ledger.Preferences{}, err
 	}
-	return s.Ledger.SetPreferences(ctx, user, own)
+	return s.Ledger.Preferences(ctx, user)
+}
+
+func (s *shaky) UpdatePreferences(ctx context.Context, user string, ifVersion int64, own notify.Preferences) (int64, error) {
+	if err := s.fault(); err != nil {
+		return 0, err
+	}
+	return s.Ledger.UpdatePreferences(ctx, user, ifVersion, own)
 }
 
 func (s *shaky) Forget(ctx context.Context, user string, at engine.Millis) error {

@@ -116,6 +116,52 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
+// Preferences have a version: a change that was made from another one is refused, with the
+// present one.
+func TestPreferencesOfAVersion(t *testing.T) {
+	w := newWorld(t)
+	change := func(method, ifMatch, body string, want int, tag, stored string) {
+		t.Helper()
+		c := call{method: method, path: "/v1/users/17/preferences", kind: "application/json", body: body, header: map[string]string{}}
+		if ifMatch != "" {
+			c.header["If-Match"] = ifMatch
+		}
+		var answer map[string]any
+		status, header := w.ask(t, c, &answer)
+		if status != want || header.Get("Etag") != tag {
+			t.Errorf("%s %s if %s: %d with the tag %s, want %d with %s: %v", method, body, ifMatch, status, header.Get("Etag"), want, tag, answer)
+		}
+		got, err := w.ledger.Preferences(t.Context(), "17")
+		text, _ := json.Marshal(got.Own)
+		if err != nil || string(text) != stored {
+			t.Errorf("%s %s if %s: stored are %s, %v, want %s", method, body, ifMatch, text, err, stored)
+		}
+	}
+	change("GET", "", "", 200, `"0"`, `{}`)
+	change("PUT", `"1"`, `{"paused":true}`, 412, `"0"`, `{}`)
+	change("PUT", `"0"`, `{"attributes":{"plan":"pro"}}`, 200, `"1"`, `{"attributes":{"plan":"pro"}}`)
+	change("PUT", `"1"`, `{"zone":"UTC"}`, 200, `"2"`, `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PUT", `"1"`, `{}`, 412, `"2"`, `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PATCH", `W/"2"`, `{"paused":true}`, 412, `"2"`, `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PATCH", `"2", "3"`, `{"paused":true}`, 400, "", `{"zone":"UTC","attributes":{"plan":"pro"}}`)
+	change("PATCH", `"2"`, `{"paused":true,"zone":null,"attributes":{"plan":null,"vip":true}}`, 200, `"3"`, `{"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "", `{"paused":true}`, 200, `"3"`, `{"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "*", `{"topics":{"a":{"channels":{"push":"digest"}}}}`, 200, `"4"`, `{"topics":{"a":{"channels":{"push":"digest"}}},"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "", `{"topics":{"A":{}},"digests":["25:00"]}`, 400, "", `{"topics":{"a":{"channels":{"push":"digest"}}},"attributes":{"vip":true},"paused":true}`)
+	change("PATCH", "", `[]`, 400, "", `{"topics":{"a":{"channels":{"push":"digest"}}},"attributes":{"vip":true},"paused":true}`)
+	change("PUT", "", `{"attributes":null}`, 200, `"5"`, `{}`)
+	for kind, want := range map[string]int{"application/merge-patch+json": 200, "application/merge-patch+json; charset=utf-8": 200, "text/plain": 415, "application/json-patch+json": 415} {
+		if status, _ := w.ask(t, call{method: "PATCH", path: "/v1/users/17/preferences", kind: kind, body: `{"caps":[1,2,3]}`}, nil); status != want {
+			t.Errorf("%s: %d, want %d", kind, status, want)
+		}
+	}
+	var refused posted
+	w.ledger.away.Store(true)
+	if status, _ := w.ask(t, call{method: "PATCH", path: "/v1/users/17/preferences", kind: "application/json", body: `{}`}, &refused); status != 503 || refused.Errors[0].Reason != "store_away" {
+		t.Errorf("away: %d %+v", status, refused)
+	}
+}
+
 // A user is erased by a token of the scope admin, as often as it is asked for: texts and
 // preferences are gone, a repeat of what was decided is a repeat, and what comes later is
 // not sent.

@@ -27,7 +27,7 @@ type user struct {
 	version int64
 	state   *notify.State // nil: there are preferences only
 	own     notify.Preferences
-	changes int64 // of the preferences: their version
+	changes int64             // of the preferences: their version
 	records []*notify.Decided // in the order of Seq
 }
 
