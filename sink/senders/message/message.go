@@ -36,6 +36,20 @@ type Message struct {
 	Turn       int             `json:"turn"`
 	Reasons    []string        `json:"reasons"`
 	Digest     *Digest         `json:"digest"` // null: one event
+	Links      *Links          `json:"links,omitempty"`
+}
+
+// Links are addresses for the user, who needs no password there.
+type Links struct {
+	Preferences string `json:"preferences"`
+	// Unsubscribe takes a POST of one click (RFC 8058), for the header List-Unsubscribe; "":
+	// the user cannot turn it off.
+	Unsubscribe string `json:"unsubscribe,omitempty"`
+}
+
+// Linker makes the links of a dispatch; nil: it has none.
+type Linker interface {
+	Links(d *notify.Dispatch) *Links
 }
 
 // Digest is the part of a message that collects several events.
@@ -55,8 +69,8 @@ type Item struct {
 	ExpiresAt  *string         `json:"expires_at"`
 }
 
-// Of returns the message of a dispatch.
-func Of(d *notify.Dispatch) (Message, error) {
+// Of returns the message of a dispatch. links may be nil: then it has none.
+func Of(d *notify.Dispatch, links Linker) (Message, error) {
 	if len(d.Records) == 0 || len(d.Records) != len(d.Events) {
 		return Message{}, engine.PermanentError("bad_dispatch", fmt.Errorf("dispatch %s has %d records and %d events: it needs as many of both, and one at least", d.ID, len(d.Records), len(d.Events)))
 	}
@@ -64,6 +78,9 @@ func Of(d *notify.Dispatch) (Message, error) {
 	m := Message{
 		Version: Version, DispatchID: d.ID, DecisionID: first.DecisionID, UserID: first.UserID,
 		DecidedAt: instant(first.DecidedAt), Turn: first.Turn, Reasons: first.Reasons, Channels: []string{},
+	}
+	if links != nil {
+		m.Links = links.Links(d)
 	}
 	items := make([]Item, len(d.Events))
 	for i, e := range d.Events {
@@ -91,9 +108,10 @@ func Of(d *notify.Dispatch) (Message, error) {
 	return m, nil
 }
 
-// Append appends the message of a dispatch as one line of JSON, without its end.
-func Append(b []byte, d *notify.Dispatch) ([]byte, error) {
-	m, err := Of(d)
+// Append appends the message of a dispatch as one line of JSON, without its end. links may
+// be nil.
+func Append(b []byte, d *notify.Dispatch, links Linker) ([]byte, error) {
+	m, err := Of(d, links)
 	if err != nil {
 		return b, err
 	}
