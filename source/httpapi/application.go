@@ -30,6 +30,8 @@ type Application interface {
 type About struct {
 	OpenAPI []byte // describes every path, status and field that is answered; nil: none is served
 
+	Open []string // paths that need no bearer token: what a request itself holds authorizes it there
+
 	Missing string // is answered for a path that there is not; "": that there is no such path
 
 	// The texts of an outage.
@@ -53,8 +55,10 @@ type Request struct {
 }
 
 // Read returns the whole body. It is part of the request's memory.
-func (r *Request) Read() ([]byte, *Answer) {
-	body, refused := readBody(r.writer, r.Request, &r.share)
+func (r *Request) Read() ([]byte, *Answer) { return r.readUpTo(MaxRequestBytes) }
+
+func (r *Request) readUpTo(limit int64) ([]byte, *Answer) {
+	body, refused := readBody(r.writer, r.Request, &r.share, limit)
 	if refused != nil {
 		return nil, refused
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -53,6 +54,12 @@ type Repeats interface {
 	Confirmed(events []notify.Posting)
 }
 
+// Pages answer requests of users, who have no bearer token.
+type Pages interface {
+	Paths() []string
+	Serve(r *httpapi.Request) *httpapi.Answer
+}
+
 // Ports is what the API works with: either a Decider or a Publisher.
 type Ports struct {
 	Ledger    Ledger
@@ -62,6 +69,7 @@ type Ports struct {
 	Reports   notify.Reports // nil: deliveries are not reported here
 	Erases    bool           // users are erased here
 	Sets      notify.Sets    // of previews; nil: they are not served
+	Pages     Pages          // of users; nil: there are none
 	// Ready returns why notifications cannot be taken now, or nil.
 	Ready func(context.Context) error
 	Stop  context.Context // its end ends waiting for decisions; nil: it never ends
@@ -97,6 +105,9 @@ func (a *API) About() httpapi.About {
 	}
 	if a.ports.Publisher != nil {
 		about.OpenAPI = openAPI
+	}
+	if a.ports.Pages != nil {
+		about.Open = a.ports.Pages.Paths()
 	}
 	return about
 }
@@ -140,6 +151,8 @@ func (a *API) serve(r *httpapi.Request) *httpapi.Answer {
 		return posting(r, httpapi.ScopeDeliver, a.deliveries)
 	case strings.HasPrefix(path, usersPath):
 		return a.user(r)
+	case a.ports.Pages != nil && slices.Contains(a.ports.Pages.Paths(), path):
+		return a.ports.Pages.Serve(r)
 	default:
 		return noSuchPath()
 	}
