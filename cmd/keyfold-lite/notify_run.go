@@ -86,7 +86,7 @@ func (c *notifyRunCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	n, err := openNotify(a, set, c.Senders, true)
+	n, err := openNotify(a, set, c.Senders, nil, true)
 	if err != nil {
 		return err
 	}
