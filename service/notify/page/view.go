@@ -129,7 +129,7 @@ func (e *editor) view(v url.Values, present *notify.Preferences, wrong faults) *
 		head:   head{"Notification preferences"},
 		Was:    e.fields(present).Encode(),
 		Paused: box(fieldPaused, "Pause all notifications", v),
-		Mute:   e.untilView(v, wrong, fieldMute, fieldMuteUntil, "Mute", "Nothing is sent until then, and it does not come later either."),
+		Mute:   e.untilView(v, wrong, fieldMute, fieldMuteUntil, "Mute", "What comes until then is not sent, and does not come later either."),
 		Snooze: e.untilView(v, wrong, fieldSnooze, fieldSnoozeUntil, "Snooze",
 			"What comes until then waits, and reaches you after it."),
 		UsualZone: e.zone(nil).Name(),
@@ -177,7 +177,7 @@ func box(name, label string, v url.Values) control {
 func (e *editor) untilView(v url.Values, wrong faults, field, untilField, legend, hint string) until {
 	morning := e.set.Local.Morning.String()
 	chosen := v.Get(field)
-	choice := control{ID: idOf(field), Name: field, Label: legend}
+	choice := control{ID: idOf(field), Name: field, Label: "How long"}
 	for _, option := range [][2]string{
 		{untilNone, "Off"}, {untilHours, "For 8 hours"}, {untilMorning, "Until tomorrow, " + morning},
 		{untilWeek, "For a week"}, {untilOther, "Until the time below"},
@@ -213,7 +213,7 @@ func (e *editor) topicView(v url.Values, wrong faults, t *notify.Topic, present 
 	return one
 }
 
-var choiceTitles = map[notify.Choice]string{notify.ChoiceOn: "On", notify.ChoiceOff: "Off", notify.ChoiceDigest: "In the summary"}
+var choiceTitles = map[notify.Choice]string{notify.ChoiceOn: "On", notify.ChoiceOff: "Off", notify.ChoiceDigest: "Summary"}
 
 // told is an instant for people.
 func (e *editor) told(at engine.Millis, zone *quiet.Zone) string {
