@@ -29,8 +29,8 @@ type Program interface {
 	ReadLedger(do func(Ledger) error) error
 	// OpenInput opens a file, or standard input for "-".
 	OpenInput(path string) (*cli.Input, error)
-	// Warn writes a line to standard error.
-	Warn(format string, args ...any)
+	// Tell writes a line to standard error.
+	Tell(format string, args ...any)
 	// ChangePreferences opens the ledger to change preferences, calls do, and closes it.
 	ChangePreferences(do func(preference.Store) error) error
 	// ForgetUser erases a user of notifications.

@@ -51,11 +51,11 @@ func (c *intake[P]) Run(p P) (err error) {
 		named := 0
 		i := preference.Import{Store: s, DryRun: c.DryRun, Refuse: func(line int64, faults preference.Faults) {
 			if named++; named == maxNamed+1 {
-				p.Warn("%s has more lines at fault: they are counted", in.Name)
+				p.Tell("%s has more lines at fault: they are counted", in.Name)
 			}
 			for _, f := range faults {
 				if named <= maxNamed {
-					p.Warn("%s:%d: %s", in.Name, line, cli.Printable(f.Text))
+					p.Tell("%s:%d: %s", in.Name, line, cli.Printable(f.Text))
 				}
 			}
 		}}

@@ -207,8 +207,8 @@ func (c *Console) Encoder() *json.Encoder { return json.NewEncoder(settings.Esca
 // OpenInput opens a file, or standard input for "-".
 func (c *Console) OpenInput(path string) (*Input, error) { return OpenInput(path, c.Stdin) }
 
-// Warn writes a line to standard error.
-func (c *Console) Warn(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\n", args...) }
+// Tell writes a line to standard error.
+func (c *Console) Tell(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\n", args...) }
 
 // Emit writes a command's answer: value as JSON, or what text writes.
 func (c *Console) Emit(value any, text func(w *Text)) error {
