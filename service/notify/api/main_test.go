@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +24,9 @@ import (
 	"keyfold/engine/notify"
 	"keyfold/engine/notify/processor"
 	"keyfold/engine/notify/quiet"
+	"keyfold/service/notify/link"
 	"keyfold/service/notify/notifier"
+	"keyfold/service/notify/page"
 	"keyfold/service/notify/ruleset"
 	"keyfold/sink/ledger"
 	"keyfold/sink/ledger/memory"
@@ -151,6 +155,7 @@ type world struct {
 	api    *API
 	stop   context.CancelFunc // of waiting
 	http   http.Handler
+	links  *link.Links
 }
 
 func newWorld(t testing.TB, tokens ...string) *world {
@@ -183,7 +188,20 @@ func newWorld(t testing.TB, tokens ...string) *world {
 		}
 	})
 	log := slog.New(slog.DiscardHandler)
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("a key of a test, which has 32 bytes and more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.links, err = (&link.Settings{KeyFile: key, URL: "https://shop.example/n", Days: 60}).Links(ruleset.Fixed{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := page.New(w.ledger, ruleset.Fixed{Set: set}, w.links)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.api = New(Ports{
+		Pages:  pages,
 		Ledger: w.ledger, Publisher: w.broker, Reports: w.ledger, Erases: true, Sets: ruleset.Fixed{Set: set}, Stop: ctx, Log: log,
 		Ready: func(context.Context) error { return w.ledger.fault() },
 	})

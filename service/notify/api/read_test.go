@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"keyfold/engine"
 	"keyfold/engine/notify"
+	"keyfold/service/notify/link"
 )
 
 // A decision is read by its event, by its id and by its user, each time explained.
@@ -118,6 +120,9 @@ func TestPreferences(t *testing.T) {
 
 // Preferences have a version: a change that was made from another one is refused, with the
 // present one.
+//
+// Promise(api/preferences-version): A change of preferences with If-Match is made of that version alone, else answered
+// 412 with the present one; a PATCH is applied on what is stored, also beside other changes.
 func TestPreferencesOfAVersion(t *testing.T) {
 	w := newWorld(t)
 	change := func(method, ifMatch, body string, want int, tag, stored string) {
@@ -159,6 +164,39 @@ func TestPreferencesOfAVersion(t *testing.T) {
 	w.ledger.away.Store(true)
 	if status, _ := w.ask(t, call{method: "PATCH", path: "/v1/users/17/preferences", kind: "application/json", body: `{}`}, &refused); status != 503 || refused.Errors[0].Reason != "store_away" {
 		t.Errorf("away: %d %+v", status, refused)
+	}
+}
+
+// Users open their pages without a bearer token, and beside the API's own refusals: what a
+// page changes is what the API answers with.
+//
+// Promise(api/pages): The pages of preferences need no bearer token but their signed link, which opens nothing else.
+func TestPagesBesideTheAPI(t *testing.T) {
+	w := newWorld(t, "token-of-a-test-01")
+	token := w.links.Token(link.Grant{Purpose: link.Unsubscribe, User: "17", Type: notify.Promo, Expires: engine.Now() + 60_000})
+	target := "/unsubscribe?t=" + token
+	for _, c := range []struct {
+		call   call
+		status int
+	}{
+		{call{method: "GET", path: target}, 200},
+		{call{method: "POST", path: target, kind: "application/x-www-form-urlencoded", body: "List-Unsubscribe=One-Click"}, 200},
+		{call{method: "POST", path: target, kind: "application/json", body: "{}"}, 415},
+		{call{method: "DELETE", path: target}, 405},
+		{call{method: "GET", path: "/preferences?t=" + token}, 403},
+		{call{method: "GET", path: "/preferences"}, 403},
+		{call{method: "GET", path: "/unsubscribe/"}, 401},
+		{call{method: "GET", path: "/v1/users/17/preferences?t=" + token}, 401},
+	} {
+		c.call.header = map[string]string{"Origin": "https://mail.example"}
+		if status, _ := w.ask(t, c.call, nil); status != c.status {
+			t.Errorf("%s %s: %d, want %d", c.call.method, c.call.path, status, c.status)
+		}
+	}
+	var own map[string]any
+	status, _ := w.ask(t, call{method: "GET", path: "/v1/users/17/preferences", header: map[string]string{"Authorization": "Bearer token-of-a-test-01"}}, &own)
+	if status != 200 || fmt.Sprint(own["muted"]) != "[PROMO]" {
+		t.Errorf("%d %v", status, own)
 	}
 }
 
