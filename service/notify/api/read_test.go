@@ -121,8 +121,8 @@ func TestPreferences(t *testing.T) {
 // Preferences have a version: a change that was made from another one is refused, with the
 // present one.
 //
-// Promise(api/preferences-version): A change of preferences with If-Match is made of that version alone, else answered
-// 412 with the present one; a PATCH is applied on what is stored, also beside other changes.
+// Promise(api/preferences-version): A change of preferences with If-Match is made of that version alone, else answered 412
+// with the present one.
 func TestPreferencesOfAVersion(t *testing.T) {
 	w := newWorld(t)
 	change := func(method, ifMatch, body string, want int, tag, stored string) {

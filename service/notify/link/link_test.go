@@ -58,6 +58,8 @@ func TestTokens(t *testing.T) {
 }
 
 // A token that was changed anywhere is refused, whatever became of it.
+//
+// Promise(api/pages)
 func TestForgedTokens(t *testing.T) {
 	k := keys(t, oldKey)
 	token := k.Token(Grant{Purpose: Preferences, User: "anna", Expires: start})

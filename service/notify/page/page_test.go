@@ -297,6 +297,9 @@ func checkPage(t testing.TB, name string, w *httptest.ResponseRecorder) {
 }
 
 // Each page can be used by all, whatever it has to say.
+//
+// Promise(api/pages-for-all): The pages of users need no script: each field has a label, and nothing is loaded from
+// elsewhere.
 func TestPages(t *testing.T) {
 	w := newWorld(t, shop...)
 	w.set(t, `{"zone":"America/New_York","quiet":[{"from":"22:00","to":"07:00","days":["mon"]},{"from":"12:00","to":"13:00"}],"muted":["PROMO"],
@@ -460,6 +463,9 @@ func TestFaultyForms(t *testing.T) {
 
 // A form that was made from former preferences is not stored. It is shown again with what was
 // typed over the newer ones, and says where both were changed; sent again, it is stored.
+//
+// Promise(api/page-conflict): A form that was made from former preferences is not stored: it comes again with what was typed
+// over the newer ones.
 func TestConflict(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		w := newWorld(t, shop...)
@@ -500,6 +506,8 @@ func TestConflict(t *testing.T) {
 }
 
 // Only the page itself posts its form, and a good token alone opens a page.
+//
+// Promise(api/pages)
 func TestStrangers(t *testing.T) {
 	w := newWorld(t, shop...)
 	good := w.token(link.Preferences)
@@ -548,6 +556,8 @@ func TestStrangers(t *testing.T) {
 
 // One click unsubscribes, from any site and as often as it comes; a GET does not. There is a
 // way back.
+//
+// Promise(api/one-click): One click unsubscribes (RFC 8058), from any site and as often as it comes; a GET never does.
 func TestUnsubscribe(t *testing.T) {
 	w := newWorld(t, shop...)
 	w.set(t, `{"topics":{"news":{"channels":{"push":"off"}}},"attributes":{"plan":"pro"}}`)

@@ -172,6 +172,8 @@ func TestPatch(t *testing.T) {
 func isFaults(err error) bool { _, ok := errors.AsType[Faults](err); return ok }
 
 // Changes at once are all made; a change of one version is made of it alone.
+//
+// Promise(api/preferences-version)
 func TestChange(t *testing.T) {
 	ctx, store := t.Context(), memory.New()
 	var all sync.WaitGroup
@@ -210,6 +212,9 @@ func isVersion(err error, present int64) bool {
 
 // An import goes on after lines at fault, names all their faults, and changes nothing a
 // second time. Attributes that a line does not name stay.
+//
+// Promise(notify/import): An import of preferences names each line at fault with all its faults, stores the others, and
+// changes nothing a second time.
 func TestImport(t *testing.T) {
 	store := memory.New()
 	old, _, err := Parse([]byte(`{"attributes":{"plan":"pro"}}`))
